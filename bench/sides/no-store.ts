@@ -1,9 +1,5 @@
-import type {
-  AuthorityRecord,
-  KeyringRecord,
-  Store,
-} from '../../services/cert-service/src/store/store.ts'
-import { Usage } from '../../services/cert-service/src/store/usage.ts'
+import type { AuthorityRecord, KeyringRecord, Store } from '../../packages/cert-store/src/store.ts'
+import { Usage } from '../../packages/cert-store/src/usage.ts'
 
 const NEVER = new AbortController().signal
 

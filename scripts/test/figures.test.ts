@@ -2,10 +2,10 @@ import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { parse } from 'yaml'
+import type { Limit } from '../../packages/issuance/src/limits/bucket.ts'
+import { caLimitsOf } from '../../packages/issuance/src/limits/ca-limits.ts'
+import type { IssuerConfig } from '../../packages/issuance/src/options/issuers.ts'
 import { GRACE_MS } from '../../packages/service-kit/src/run-app.ts'
-import type { IssuerConfig } from '../../services/cert-service/src/config/issuers.ts'
-import type { Limit } from '../../services/cert-service/src/limits/bucket.ts'
-import { caLimitsOf } from '../../services/cert-service/src/limits/ca-limits.ts'
 import { codeOf, ROOT, readDocument, readDocuments, tableRows } from './markdown.ts'
 
 const read = (file: string) => readFileSync(join(ROOT, file), 'utf8')

@@ -10,6 +10,7 @@ const CORE = 'packages/auth-core/test'
 const KIT = 'packages/service-kit/test'
 const PKI = 'packages/pki/test'
 const POSTGRES = 'packages/store/test/postgres'
+const CERT_STORE = 'packages/cert-store/test'
 const SCRIPTS = 'scripts/test'
 
 const THROUGH_PROXIES = `${FWA}/integration/proxies.test.ts: each attack is tried through every proxy, or where it belongs`
@@ -71,7 +72,7 @@ export const PROMISES: Readonly<Record<string, readonly Said[]>> = {
       'The store contains no private key',
       SEALED,
       `${CERT}/resilience.test.ts: no private key is stored unsealed, and none is reused for a renewal`,
-      `${CERT}/sealing/keyring.test.ts: a master key inside the data folder is refused, by any name`,
+      `${CERT_STORE}/sealing/keyring.test.ts: a master key inside the data folder is refused, by any name`,
     ],
     [
       'Memory and time stay bounded',
@@ -126,8 +127,8 @@ export const PROMISES: Readonly<Record<string, readonly Said[]>> = {
     ],
     [
       'Keys are sealed with AES-256-GCM',
-      `${CERT}/sealing/keyring.test.ts: a data key cannot take the place of another`,
-      `${CERT}/sealing/keyring.test.ts: a master key inside the data folder is refused, by any name`,
+      `${CERT_STORE}/sealing/keyring.test.ts: a data key cannot take the place of another`,
+      `${CERT_STORE}/sealing/keyring.test.ts: a master key inside the data folder is refused, by any name`,
     ],
     ['**data folder or database, and', DEFINITION],
     ['Store them on separate volumes.', ADVICE],

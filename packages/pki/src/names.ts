@@ -19,6 +19,9 @@ const NON_ASCII = /[^\0-\x7f]/
 // A last label with which URL parsers expect an IPv4 address (WHATWG URL, "ends in a number").
 const NUMERIC = /^(\d+|0x[0-9a-f]*)$/
 
+/** No name that is none of these is an IP address. */
+const MAYBE_IP = /:|\d$/
+
 /**
  * Parses a DNS name, a wildcard or an IP address. Letter case, one trailing dot and Unicode are
  * normalised (UTS 46); single labels and private suffixes are allowed.
@@ -26,7 +29,7 @@ const NUMERIC = /^(\d+|0x[0-9a-f]*)$/
  */
 export function parseName(text: string): Name {
   if (text.length > MAX_LENGTH + 1) fail(text, `is longer than ${MAX_LENGTH} characters`)
-  const ip = parseIp(text)
+  const ip = MAYBE_IP.test(text) ? parseIp(text) : undefined
   if (ip) return { text: ip.text, kind: 'ip', labels: [], ip }
 
   const wildcard = text.startsWith('*.')

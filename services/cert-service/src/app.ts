@@ -1,5 +1,6 @@
 import { ACME_ERRORS } from '@gatehouse/acme'
 import { AUTH_ERRORS } from '@gatehouse/auth-core'
+import type { Events } from '@gatehouse/issuance'
 import { PKI_ERRORS } from '@gatehouse/pki'
 import {
   appOptions,
@@ -35,7 +36,6 @@ import { type CertServiceConfig, isPlain } from './config/schema.ts'
 import { CERT_ERRORS, STATUS_OF } from './errors.ts'
 import { events } from './events/outbox.ts'
 import { inventoryRoutes } from './inventory/routes.ts'
-import type { Events } from './issuance/issue.ts'
 import { ERRORS_PATH } from './pages/links.ts'
 import { problemPage } from './pages/problem.ts'
 import { visitors } from './pages/visitors.ts'
@@ -112,7 +112,8 @@ export async function buildApp(config: CertServiceConfig, deps: AppDeps): Promis
     await app.register(loops)
     await app.register(issuance, { limits, wait: config.issuance.wait, random })
     await app.register(certGauges, {
-      ...{ metrics, issuers: names },
+      metrics,
+      issuers: names,
       receivers: receivers.map(({ name }) => name),
     })
     await app.register(upkeep, { certificates, storage, audit: config.audit, random })

@@ -1,4 +1,6 @@
 import type { Caller, KeyCaller, TokenCaller } from '@gatehouse/auth-core'
+import type { Held } from '@gatehouse/issuance'
+import { type Actor, readName } from '@gatehouse/issuance/request'
 import {
   compileReach,
   compileRules,
@@ -11,8 +13,6 @@ import { compileMembership, isUnknown } from '@gatehouse/profile/allow'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { type PolicyRule, RIGHTS, type Right } from './config/auth.ts'
 import { CertError } from './errors.ts'
-import type { Held } from './issuance/held.ts'
-import { type Requester, readName } from './issuance/request.ts'
 
 /** The rights of a rule, claim or limited key by default; `revoke` and `delete` must be named. */
 const DEFAULT_RIGHTS: readonly Right[] = ['issue', 'read', 'renew']
@@ -32,18 +32,18 @@ type PolicyDecision =
 /** A person at the inventory, from the assertion of forward-auth. */
 export type Person = FastifyRequest['person']
 
-/** Who asks: a program, or a person. */
-export type Requestor = Caller | Person
+/** The authenticated one that a request comes from: a program, or a person. */
+export type Principal = Caller | Person
 
 export interface Policy {
-  (caller: Requestor, right: Right, names: readonly Name[]): PolicyDecision
+  (caller: Principal, right: Right, names: readonly Name[]): PolicyDecision
   /** Whether it allows whatever the names are. */
-  grantsAll(caller: Requestor, right: Right): boolean
+  grantsAll(caller: Principal, right: Right): boolean
 }
 
 type NameTest = (name: Name) => boolean
 
-interface Access {
+interface Grants {
   readonly granted: NameTest
   readonly denied: (name: Name) => NameRule | undefined
   readonly reason: string
@@ -64,8 +64,8 @@ export function createPolicy(options: PolicyOptions): Policy {
     names: rule.names.map(parseNameRule),
     isMeant: compilePeople(rule.people),
   }))
-  const find = remembering(accessOf)
-  const decide = (caller: Requestor, right: Right, names: readonly Name[]): PolicyDecision => {
+  const find = remembering(grantsOf)
+  const decide = (caller: Principal, right: Right, names: readonly Name[]): PolicyDecision => {
     const { granted, denied, reason } = find(caller, right)
     for (const name of names) {
       // Checked first, so that deny rules are revealed only for names that are granted.
@@ -76,45 +76,44 @@ export function createPolicy(options: PolicyOptions): Policy {
     return { allowed: true }
   }
   return Object.assign(decide, {
-    grantsAll: (caller: Requestor, right: Right) => find(caller, right).isAll,
+    grantsAll: (caller: Principal, right: Right) => find(caller, right).isAll,
   })
 
-  function accessOf(caller: Requestor, right: Right) {
+  function grantsOf(caller: Principal, right: Right) {
     const namesOf = (effect: PolicyRule['effect'], byDefault: readonly Right[]) =>
       compiled
         .filter(({ rule }) => rule.effect === effect && (rule.rights ?? byDefault).includes(right))
         .filter(({ rule, isMeant }) => meetsConditions(caller, rule, isMeant))
         .flatMap(({ names }) => names)
     const deniedNames = namesOf('deny', RIGHTS)
-    const [denied, isFree] = [compileReach(deniedNames), deniedNames.length === 0]
+    const denied = deniedNames.length > 0 ? compileReach(deniedNames) : undenied
     if (isPerson(caller)) {
       const granted = testOfRules(namesOf('allow', DEFAULT_RIGHTS))
-      return { granted, denied, isFree, reason: 'no rule with `people` grants it' }
+      return { granted, denied, reason: 'no rule with `people` grants it' }
     }
-    if (caller.method === 'psk') return { ...grantOfKey(caller, right, keyRights), denied, isFree }
-    if (isOpenToTokens(options)) return { granted: everything, denied, isFree, reason: '' }
+    if (caller.method === 'psk') return { ...grantOfKey(caller, right, keyRights), denied }
+    if (isOpenToTokens(options)) return { granted: everything, denied, reason: '' }
 
     const claim = readClaim(caller.claims, domainsClaim)
     const byRule = compileRules(namesOf('allow', DEFAULT_RIGHTS))
     const granted: NameTest = DEFAULT_RIGHTS.includes(right)
       ? (name) => byRule(name) || claim.granted(name)
       : byRule
-    return { ...claim, granted, denied, isFree }
+    return { ...claim, granted, denied }
   }
 }
 
-type AccessOf<Found> = (caller: Requestor, right: Right) => Found
+type GrantsOf<Found> = (caller: Principal, right: Right) => Found
 
-function remembering(
-  accessOf: AccessOf<Omit<Access, 'isAll'> & { readonly isFree: boolean }>,
-): AccessOf<Access> {
+function remembering(grantsOf: GrantsOf<Omit<Grants, 'isAll'>>): GrantsOf<Grants> {
   // auth-core has one object per key, per cached token and per cached assertion.
-  const cached = new WeakMap<Requestor, Partial<Record<Right, Access>>>()
+  const cached = new WeakMap<Principal, Partial<Record<Right, Grants>>>()
   return (caller, right) => {
     const known = cached.get(caller) ?? {}
     if (!known[right]) {
-      const { isFree, ...access } = accessOf(caller, right)
-      known[right] = { ...access, isAll: isFree && access.granted === everything }
+      const grants = grantsOf(caller, right)
+      const isAll = grants.denied === undenied && grants.granted === everything
+      known[right] = { ...grants, isAll }
       cached.set(caller, known)
     }
     return known[right]
@@ -126,7 +125,7 @@ export function isOpenToTokens({ domainsClaim, rules = [] }: PolicyOptions): boo
   return domainsClaim === undefined && rules.every(({ people }) => people !== undefined)
 }
 
-export function isPerson(caller: Requestor): caller is Person {
+export function isPerson(caller: Principal): caller is Person {
   return 'provider' in caller
 }
 
@@ -138,7 +137,7 @@ function compilePeople(people: PolicyRule['people']): PersonTest | undefined {
 }
 
 function meetsConditions(
-  caller: Requestor,
+  caller: Principal,
   rule: PolicyRule,
   isMeant: PersonTest | undefined,
 ): boolean {
@@ -165,7 +164,7 @@ function holds(claims: TokenCaller['claims'], { name, value }: Claim): boolean |
 }
 
 type Claim = NonNullable<PolicyRule['claim']>
-type Grant = Pick<Access, 'granted' | 'reason'>
+type Grant = Pick<Grants, 'granted' | 'reason'>
 
 function readClaim(claims: Readonly<Record<string, unknown>>, name: string | undefined): Grant {
   if (name === undefined) return { granted: nothing, reason: 'no rule grants it' }
@@ -204,7 +203,7 @@ function denialOf({ text }: NameRule, name: Name): string {
   return `${isHeld ? 'it is' : 'it covers a name that is'} in the deny rule \`${text}\``
 }
 
-/** The same test for all names, by which that is known. */
+/** Compiles rules; {@link everything} where they match all names, so that this is known. */
 function testOfRules(rules: readonly NameRule[]): NameTest {
   return rules.some(({ kind }) => kind === 'any') ? everything : compileRules(rules)
 }
@@ -215,30 +214,31 @@ function testOf(rules: readonly string[]): NameTest {
 
 const everything = (): boolean => true
 const nothing = (): boolean => false
+const undenied = (): undefined => undefined
 
 /** The program or the person that a guard of the route admitted. */
-export function requestorOf(request: FastifyRequest): Requestor {
+export function principalOf(request: FastifyRequest): Principal {
   return request.optionalPerson ?? request.caller
 }
 
-/** The caller as the audit trail writes it. */
-export function requesterOf(request: FastifyRequest): Requester {
+/** The principal of a request as the audit trail names it. */
+export function actorOf(request: FastifyRequest): Actor {
   const { ip, id } = request
-  const caller = requestorOf(request)
+  const caller = principalOf(request)
   const isOperator = !isPerson(caller) && caller.method === 'psk' && !caller.domains
-  return { actor: actorOf(caller), remoteAddress: ip, requestId: id, isOperator }
+  return { actor: identityOf(caller), remoteAddress: ip, requestId: id, isOperator }
 }
 
 /** The certificate as the caller gets it: with its private key only for those who may issue it. */
 export function heldFor(request: FastifyRequest, held: Held): Held {
-  return mayAll(request.server, requestorOf(request), 'issue', held.record)
+  return mayAll(request.server, principalOf(request), 'issue', held.record)
     ? held
     : held.withoutKey()
 }
 
 /** Records that a held certificate is delivered. Await it before the answer. */
 export function recordDelivery(request: FastifyRequest, held: Held): Promise<void> | undefined {
-  const written = request.server.issuance.recordDelivery(held, requesterOf(request))
+  const written = request.server.issuance.recordDelivery(held, actorOf(request))
   request.isRepeated = written === undefined
   return written
 }
@@ -251,15 +251,15 @@ export function isRoutine({ isRepeated }: FastifyRequest, { statusCode }: Fastif
 /** For the log line of a request; undefined if its route has no guard or refused the caller. */
 export function logFields(request: FastifyRequest): { caller: string | undefined } {
   const caller = request.optionalPerson ?? request.optionalCaller
-  return { caller: caller ? actorOf(caller) : undefined }
+  return { caller: caller ? identityOf(caller) : undefined }
 }
 
-function actorOf(caller: Requestor): string {
+function identityOf(caller: Principal): string {
   // PostgreSQL has no text with NUL in it. What a provider says about a person may have one.
   return nameOf(caller).replaceAll('\0', '\u{fffd}')
 }
 
-function nameOf(caller: Requestor): string {
+function nameOf(caller: Principal): string {
   if (isPerson(caller)) return `person:${caller.provider}:${caller.id}`
   return caller.method === 'psk'
     ? `psk:${caller.subject}`
@@ -269,17 +269,17 @@ function nameOf(caller: Requestor): string {
 /** Refuses, and audits, what the caller may not do with a name. @throws CertError `CERT_NAME_NOT_ALLOWED` */
 export function authorize(request: FastifyRequest, right: Right, names: readonly Name[]): void {
   const { policy, audit } = request.server
-  const decision = policy(requestorOf(request), right, names)
+  const decision = policy(principalOf(request), right, names)
   if (decision.allowed) return
   const { name, reason } = decision
-  audit.recordRefusal(requesterOf(request), [name.text], 'CERT_NAME_NOT_ALLOWED')
+  audit.recordRefusal(actorOf(request), [name.text], 'CERT_NAME_NOT_ALLOWED')
   const detail = `${right} is not granted for ${name.text}: ${reason}`
   throw new CertError('CERT_NAME_NOT_ALLOWED', detail)
 }
 
 export function mayAll(
   { policy }: Pick<FastifyInstance, 'policy'>,
-  caller: Requestor,
+  caller: Principal,
   right: Right,
   { names }: { readonly names: readonly string[] },
 ): boolean {

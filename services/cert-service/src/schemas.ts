@@ -1,8 +1,8 @@
+import { MAX_NAMES } from '@gatehouse/issuance/request'
 import { KEY_TYPES } from '@gatehouse/pki'
 import { ProblemSchema } from '@gatehouse/service-kit'
 import type { FastifySchema } from 'fastify'
 import { type TSchema, Type } from 'typebox'
-import { MAX_NAMES } from './issuance/request.ts'
 
 /** Media type of a certificate and its key in one file. */
 export const PEM = 'application/x-pem-file'

@@ -1,15 +1,15 @@
 import { hash, randomBytes } from 'node:crypto'
 import type { KeyCaller } from '@gatehouse/auth-core'
+import type { SignInRecord, Store } from '@gatehouse/cert-store/port'
+import { hasBegun } from '@gatehouse/issuance/times'
 import { parseIp } from '@gatehouse/net'
 import { LRUCache } from 'lru-cache'
 import { CertError } from './errors.ts'
-import type { SignInRecord, Store } from './store/store.ts'
-import { hasBegun } from './times.ts'
 
 const MINUTE = 60_000
 const IDLE = 15 * MINUTE
 const ABSOLUTE = 60 * MINUTE
-/** How exactly the store knows when a session was used. */
+/** Milliseconds after which the store learns that a session was used again. */
 const USED_EVERY = MINUTE
 /** Invalid keys from one network in a minute. */
 const MAX_WRONG = 10

@@ -1,9 +1,13 @@
+import type { AuditEntry, Store } from '@gatehouse/cert-store/port'
 import { manualClock } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
+import {
+  newAudit,
+  newCertificate,
+  testStore,
+} from '../../../packages/cert-store/test/helpers/store.ts'
 import { Audit } from '../src/plugins/audit.ts'
-import type { AuditEntry, Store } from '../src/store/store.ts'
 import { start } from './helpers/app.ts'
-import { newAudit, newCertificate, testStore } from './helpers/store.ts'
 
 const MINUTE = 60_000
 const by = { actor: 'psk:test', remoteAddress: '192.0.2.1', requestId: 'r1' }

@@ -1,13 +1,13 @@
 // Failures that users of comparable services report. docs/threats.md lists them.
 
 import { readFile } from 'node:fs/promises'
+import type { CertEvent } from '@gatehouse/issuance'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
+import { failedOrders } from '../../../packages/cert-store/test/helpers/store.ts'
 import { expectWarnings } from '../../../scripts/test/quiet.ts'
-import type { CertEvent } from '../src/issuance/issue.ts'
 import { briskClock, post, problem, startAcme } from './helpers/acme.ts'
 import { DAY, KEY, type Running, settle } from './helpers/app.ts'
-import { failedOrders } from './helpers/store.ts'
 
 // What is wrong in these tests, and said.
 expectWarnings(t, 'ACME_')
@@ -138,7 +138,8 @@ t.test('orders and polls by API alone, with a key for each client', async (t) =>
   const answer = post(running, 'b.test')
   await settle(
     () =>
-      running.service.issuance.flights.values().next().value?.step === 'answering the challenge',
+      running.service.issuance.flights.values().next().value?.order.step ===
+      'answering the challenge',
   )
   await clock.advance(60_000)
   const { status, headers } = await answer

@@ -3,7 +3,7 @@ import { parseName } from '@gatehouse/pki'
 import fc from 'fast-check'
 import t from 'tap'
 import { type PolicyRule, RIGHTS, type Right } from '../src/config/auth.ts'
-import { createPolicy, type Person, type PolicyOptions, type Requestor } from '../src/policy.ts'
+import { createPolicy, type Person, type PolicyOptions, type Principal } from '../src/policy.ts'
 
 const A = 'https://a.test'
 const B = 'https://b.test'
@@ -42,7 +42,7 @@ const people = (who: PolicyRule['people'], more: object = {}) => allow({ people:
 const DECISIONS: readonly [
   why: string,
   options: PolicyOptions,
-  caller: Requestor,
+  caller: Principal,
   right: Right,
   names: string,
   allowed: boolean,
@@ -418,7 +418,7 @@ t.test(
 )
 
 t.test('who may have every name is known without a name', async (t) => {
-  const person = { provider: 'corp', id: '42', groups: ['ops'] } as unknown as Requestor
+  const person = { provider: 'corp', id: '42', groups: ['ops'] } as unknown as Principal
   const everything: PolicyRule = {
     effect: 'allow',
     people: 'anyone',
@@ -426,7 +426,7 @@ t.test('who may have every name is known without a name', async (t) => {
     rights: ['read'],
   }
   const deny: PolicyRule = { effect: 'deny', names: ['secret.test'] }
-  const cases: [why: string, rules: readonly PolicyRule[], caller: Requestor, isAll: boolean][] = [
+  const cases: [why: string, rules: readonly PolicyRule[], caller: Principal, isAll: boolean][] = [
     ['a key', [], key(), true],
     ['a key with a deny rule', [deny], key(), false],
     ['a limited key', [], key(['*.a.test']), false],

@@ -4,11 +4,16 @@ import { rename, symlink, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import t, { type Test } from 'tap'
+import { openStore } from '../../../packages/cert-store/src/open.ts'
+import {
+  connect,
+  initialise,
+  sqliteStore,
+  storeFile,
+} from '../../../packages/cert-store/src/sqlite.ts'
+import { newSchema, testServer, until } from '../../../packages/cert-store/test/helpers/engines.ts'
 import { expectWarnings } from '../../../scripts/test/quiet.ts'
-import { openStore } from '../src/store/open.ts'
-import { connect, initialise, sqliteStore, storeFile } from '../src/store/sqlite.ts'
 import { type Running, start } from './helpers/app.ts'
-import { newSchema, testServer, until } from './helpers/engines.ts'
 
 // What is wrong in these tests, and said.
 expectWarnings(t, 'CERT_STORE_UNAVAILABLE', 'database lost', 'connection for notifications lost')

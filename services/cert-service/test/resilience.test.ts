@@ -54,7 +54,7 @@ t.test('an order that outlasts the request is answered with 202 and can be polle
   )
   const answer = post(running)
   await settle(
-    () => running.service.issuance.flights.values().next().value?.step === 'waiting for DNS',
+    () => running.service.issuance.flights.values().next().value?.order.step === 'waiting for DNS',
   )
   await clock.advance(WAIT)
   const { status, headers } = await answer

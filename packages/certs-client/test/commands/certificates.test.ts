@@ -4,11 +4,7 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { actionOf } from '../../../../services/cert-service/src/cli/program.ts'
 import { DAY, KEY, NOW, start } from '../../../../services/cert-service/test/helpers/app.ts'
-import {
-  newAudit,
-  newCertificate,
-  newOrder,
-} from '../../../../services/cert-service/test/helpers/store.ts'
+import { newAudit, newCertificate, newOrder } from '../../../cert-store/test/helpers/store.ts'
 import { list, remove, renew, show } from '../../src/commands/certificates.ts'
 
 const IO = { env: {}, stderr: { write() {} }, actionFor: actionOf }

@@ -1,10 +1,10 @@
+import type { IssuedCertificate } from '@gatehouse/cert-store/port'
 import type { RevocationReason } from '@gatehouse/pki'
 import type { Page } from '@gatehouse/service-kit'
 import { html, type SafeHtml } from '@remix-run/html-template'
 import { card } from '../pages/card.ts'
 import { nameHref } from '../pages/links.ts'
 import { whenFromNow } from '../pages/time.ts'
-import type { IssuedCertificate } from '../store/store.ts'
 
 /** The actions of people on the certificates of a name, with what each means for those who use them. */
 const ACTION_TEXTS = {

@@ -1,15 +1,14 @@
+import { type IssuanceRequest, parseRequest, rerouteRequest } from '@gatehouse/issuance/request'
 import { type Name, REVOCATION_REASONS, type RevocationReason } from '@gatehouse/pki'
 import { sendPage } from '@gatehouse/service-kit'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { CertError, hasCode } from '../errors.ts'
-import { type IssuanceRequest, parseRequest, rerouteRequest } from '../issuance/request.ts'
 import { findPermitted, readDomain } from '../lookup/certificates.ts'
 import { nameHref } from '../pages/links.ts'
 import { assertOwnOrigin, requirePersonOnly, toFailedOrder } from '../pages/visitors.ts'
-import { authorize, mayAll, requestorOf } from '../policy.ts'
+import { authorize, mayAll, principalOf } from '../policy.ts'
 import { renewalOf, renewNewest } from '../routes/certificate.ts'
-import type {} from '../routes/dry-run.ts'
 import { listAffected, remove, revoke } from '../routes/withdraw.ts'
 import { OrderIdSchema } from '../schemas.ts'
 import { type Done, keepDone } from './done.ts'
@@ -118,7 +117,7 @@ async function wantedFor(request: FastifyRequest<Route>, name: Name): Promise<Is
       authorize(request, 'issue', names),
     )
   const isOfName = stored.names[0] === name.text
-  if (!isOfName || !mayAll(server, requestorOf(request), 'issue', stored))
+  if (!isOfName || !mayAll(server, principalOf(request), 'issue', stored))
     throw new CertError('CERT_ORDER_NOT_FOUND', 'there is no order of this name with this id')
   const wanted = rerouteRequest(stored, server.issuers)
   if (wanted) return wanted

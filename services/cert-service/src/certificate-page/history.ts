@@ -1,9 +1,9 @@
+import { type AuditRecord, NAME_PAGE, type PastCertificate } from '@gatehouse/cert-store/port'
 import { html, type SafeHtml } from '@remix-run/html-template'
 import { certificateHref } from '../pages/links.ts'
 import { icon, type Tone } from '../pages/notice.ts'
 import { issuerText } from '../pages/state.ts'
 import { when } from '../pages/time.ts'
-import { type AuditRecord, NAME_PAGE, type PastCertificate } from '../store/store.ts'
 import { pastStatus } from './status.ts'
 
 /** Lists the certificates of a name, the newest first. */

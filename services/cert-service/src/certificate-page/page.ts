@@ -1,4 +1,11 @@
 import { hash } from 'node:crypto'
+import type {
+  AuditRecord,
+  CertificateRecord,
+  InService,
+  OrderRecord,
+  PastCertificate,
+} from '@gatehouse/cert-store/port'
 import { buildChainPem, parseCertificate } from '@gatehouse/pki'
 import type { Page } from '@gatehouse/service-kit'
 import { html, type SafeHtml } from '@remix-run/html-template'
@@ -11,13 +18,6 @@ import { notice } from '../pages/notice.ts'
 import { issuerText } from '../pages/state.ts'
 import { page } from '../pages/style.ts'
 import { axis, bar, timeLineOf, when, whenFromNow } from '../pages/time.ts'
-import type {
-  AuditRecord,
-  CertificateRecord,
-  InService,
-  OrderRecord,
-  PastCertificate,
-} from '../store/store.ts'
 import { activity, history } from './history.ts'
 import { statusNotice } from './status.ts'
 

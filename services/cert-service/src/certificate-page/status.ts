@@ -1,10 +1,15 @@
+import type {
+  CertificateRecord,
+  InService,
+  OrderRecord,
+  PastCertificate,
+} from '@gatehouse/cert-store/port'
 import { html, type SafeHtml } from '@remix-run/html-template'
 import { reasonText } from '../actions/page.ts'
 import { certificateHref } from '../pages/links.ts'
 import { notice, type Tone } from '../pages/notice.ts'
 import { stateOf } from '../pages/state.ts'
 import { when, whenFromNow } from '../pages/time.ts'
-import type { CertificateRecord, InService, OrderRecord, PastCertificate } from '../store/store.ts'
 
 /** The state of a certificate in words, and how good it is. */
 interface Status {

@@ -1,13 +1,9 @@
+import { moveStore } from '@gatehouse/cert-store'
 import { requireNamedFile, UsageError } from '@gatehouse/service-kit'
 import type { CertServiceConfig } from '../config/schema.ts'
-import { copyStore } from '../store/move/copy.ts'
-import { openPostgresSource, openPostgresTarget } from '../store/move/postgres.ts'
-import { openSqliteSource, openSqliteTarget } from '../store/move/sqlite.ts'
 
 type Storage = Pick<CertServiceConfig['storage'], 'path' | 'url' | 'caFile' | 'schema'>
 
-/** Rows that are copied at once. */
-const BATCH = 500
 const URL = /^postgres(ql)?:/
 
 /**
@@ -15,7 +11,7 @@ const URL = /^postgres(ql)?:/
  * whose URL is `to` or in the file `to`, or from a database to the folder `to`. The store itself stays as it
  * is. Cut short at any point, the same command completes it. Gives a line for each table, and what is to be
  * done afterwards.
- * @throws UsageError; CertError CERT_STORE_…; StoreError STORE_URL_INVALID
+ * @throws UsageError; CertStoreError CERT_STORE_…; StoreError STORE_URL_INVALID
  */
 export async function* move(
   storage: Storage,
@@ -24,35 +20,19 @@ export async function* move(
 ): AsyncGenerator<string> {
   if (to === undefined)
     throw new UsageError('move needs --to, the URL of a database or a folder for the store')
-  await using opened = new AsyncDisposableStack()
-  const source = opened.use(await openSource(storage))
-  const target = opened.use(await openTarget(storage, to))
   say('copying the store')
-  for await (const { table, rows, isComplete } of copyStore(source, target, BATCH)) {
+  for await (const { table, rows, isComplete } of moveStore(storage, targetOf(storage, to))) {
     say(`copying ${table}: ${rows}`)
     if (isComplete) yield `${table}: ${rows}\n`
   }
   yield nextSteps(storage, to)
 }
 
-function openSource({ url, path, ...storage }: Storage) {
-  return url === undefined ? openSqliteSource(path) : openPostgresSource(placeOf(url, storage))
-}
-
-function openTarget({ url, ...storage }: Storage, to: string) {
-  if (url === undefined) return openPostgresTarget(placeOf(urlOf(to), storage))
-  if (!URL.test(to)) return openSqliteTarget(to)
+/** The URL of a database, or a folder. A URL has a password, which others see in a command line. */
+function targetOf({ url }: Storage, to: string): string {
+  if (url === undefined) return URL.test(to) ? to : requireNamedFile('--to', to).trim()
+  if (!URL.test(to)) return to
   throw new UsageError('the store is in a database, so --to names a folder')
-}
-
-function placeOf(url: string, { caFile, schema }: Pick<Storage, 'caFile' | 'schema'>) {
-  const ca = caFile === undefined ? undefined : requireNamedFile('storage.caFile', caFile)
-  return { url, ca, schema }
-}
-
-/** A URL has a password, which others see in a command line. */
-function urlOf(to: string): string {
-  return URL.test(to) ? to : requireNamedFile('--to', to).trim()
 }
 
 function nextSteps({ url, schema }: Storage, to: string): string {

@@ -54,7 +54,7 @@ const backup: Command = {
   examples: ['gatehouse-certs backup /backups/certs.db'],
   async run({ config, progress, words: [file = ''] }) {
     const { storage } = (await config()).value
-    const { backup } = await import('./backup.ts')
+    const { backup } = await import('@gatehouse/cert-store')
     await backup({ folder: folderOf(storage), file, say: progress.say })
     return `${file} holds a copy of the store; keep ${storage.masterKeyFile} in another place\n`
   },
@@ -85,7 +85,7 @@ const restore: Command = {
   examples: ['gatehouse-certs restore /backups/certs.db'],
   async run({ config, progress, words: [file = ''] }) {
     const { storage } = (await config()).value
-    const { restore } = await import('./backup.ts')
+    const { restore } = await import('@gatehouse/cert-store')
     await restore({ folder: folderOf(storage), file, say: progress.say })
     return `${storage.path} now holds the store of ${file}\n`
   },
@@ -116,7 +116,7 @@ const rekey: Command = {
     const { storage } = (await config()).value
     progress.say('wrapping the keys of the store again')
     const { rekey } = await import('./keys.ts')
-    await rekey({ folder: storage.path, ...storage })
+    await rekey(storage)
     const copies =
       storage.url === undefined ? '' : '; copy it to each replica before its next start'
     return `${storage.masterKeyFile} is a new key${copies}; older backups still need the old one\n`
@@ -132,7 +132,7 @@ const detachRoot: Command = {
     const { storage } = (await config()).value
     progress.say('opening the store')
     const { detachRoot } = await import('./keys.ts')
-    await detachRoot({ folder: storage.path, ...storage, file })
+    await detachRoot({ ...storage, file })
     return `${file} now holds the private key of the root; the store no longer does\n`
   },
 }
@@ -146,7 +146,7 @@ const rollover: Command = {
     const { storage, issuers } = (await config()).value
     progress.say(`waiting for the CA of ${name}`)
     const { rollover } = await import('./keys.ts')
-    await rollover({ folder: storage.path, ...storage, issuers, name })
+    await rollover({ ...storage, issuers, name })
     return `the account of ${name} has a new key; the CA no longer accepts the old one\n`
   },
 }

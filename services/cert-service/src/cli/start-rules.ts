@@ -1,12 +1,13 @@
-import { closeSync, existsSync, openSync, readFileSync, readSync, statSync } from 'node:fs'
-import { dirname, isAbsolute, join } from 'node:path'
+import { existsSync, readFileSync, statSync } from 'node:fs'
+import { isAbsolute, join } from 'node:path'
 import type { DnsProviderConfig } from '@gatehouse/acme'
+import { isFirstStart, STORAGE_RULES } from '@gatehouse/cert-store'
+import { loadOwnAuthority } from '@gatehouse/issuance/issuers'
 import { fromPem, keyPairFromPem, readConstraints } from '@gatehouse/pki'
 import {
   applyRules,
   applyToEach,
   checkCertificateFile,
-  checkFolder,
   checkText,
   checkTlsFiles,
   checkTokenFile,
@@ -18,9 +19,6 @@ import {
 } from '@gatehouse/service-kit'
 import { checkEventFiles } from '../config/events.ts'
 import type { CertServiceConfig } from '../config/schema.ts'
-import { loadOwnAuthority } from '../issuers/authorities.ts'
-import { assertMasterKey, nextFile, refuseBeside } from '../sealing/master-key.ts'
-import { APPLICATION_ID, hasMasterKey, storeFile } from '../store/sqlite.ts'
 
 /**
  * The rules for the files and folders that a start needs. They are only read, so that they can be
@@ -28,10 +26,7 @@ import { APPLICATION_ID, hasMasterKey, storeFile } from '../store/sqlite.ts'
  */
 export const START_RULES: readonly Rule<CertServiceConfig>[] = [
   ({ server }) => (typeof server.tls === 'object' ? checkTlsFiles('/server/tls', server.tls) : []),
-  ({ storage: { url, path } }) =>
-    url === undefined ? [...checkFolder('/storage/path', path), ...checkStore(path)] : [],
-  ({ storage }) => checkCertificateFile('/storage/caFile', storage.caFile),
-  checkMasterKey,
+  ({ storage }) => applyRules(storage, STORAGE_RULES, '/storage'),
   checkRoot,
   checkIntermediate,
   ({ issuers }) =>
@@ -60,74 +55,17 @@ function checkCaFile({ caFile }: { readonly caFile?: string }): Fault[] {
   return checkCertificateFile('/caFile', caFile)
 }
 
-/** By its first page, which SQLite writes when the store is created. */
-function checkStore(folder: string): Fault[] {
-  const file = storeFile(folder)
-  if (!existsSync(file)) return []
-  return faultOf('/storage/path', () => {
-    if (!statSync(file).isFile()) throw new Error(`holds something that is not a store: ${file}`)
-    const header = readStart(file)
-    if (
-      header.toString('latin1', 0, 15) !== 'SQLite format 3' ||
-      header.readUInt32BE(68) !== APPLICATION_ID
-    )
-      throw new Error(`holds a file that is not a store of this service: ${file}`)
-  })
-}
-
-function readStart(file: string): Buffer {
-  const handle = openSync(file, 'r')
-  try {
-    const header = Buffer.alloc(100)
-    readSync(handle, header)
-    return header
-  } finally {
-    closeSync(handle)
-  }
-}
-
-function checkMasterKey({ storage }: CertServiceConfig): Fault[] {
-  const path = '/storage/masterKeyFile'
-  const { path: folder, masterKeyFile: file, masterKey, url } = storage
-  if (masterKey !== undefined) return []
-  const beside = url === undefined ? faultOf(path, () => refuseBeside(file, folder)) : []
-  if (beside.length > 0) return beside
-  if (existsSync(file))
-    return checkText(path, file, (text) =>
-      assertMasterKey(file, { mode: statSync(file).mode, text }),
-    )
-  if (existsSync(nextFile(file))) return []
-  if (url === undefined && !needsKey(folder)) return checkFolder(path, dirname(file))
-  const message = `names no file, and the store needs its key: ${file}`
-  return [{ path, message, absent: true }]
-}
-
-/** An unreadable store is reported by another rule. */
-function needsKey(folder: string): boolean {
-  if (!existsSync(storeFile(folder))) return false
-  try {
-    return hasMasterKey(folder)
-  } catch {
-    return false
-  }
-}
-
-/** Whether nothing was ever stored here. What is in a database is not known before the start. */
-function isFirst({ path, url }: CertServiceConfig['storage']): boolean {
-  return url === undefined && !existsSync(storeFile(path))
-}
-
 /** The key of a root is only read to sign an intermediate: with a store it may be offline. */
 function checkRoot({ ca: { root, intermediate }, storage }: CertServiceConfig): Fault[] {
   if (!root) return []
   const { certFile, keyFile } = root
-  const isFirstStart = isFirst(storage)
-  if (keyFile === undefined && isFirstStart && !intermediate)
+  const isFirst = isFirstStart(storage)
+  if (keyFile === undefined && isFirst && !intermediate)
     return [
       { path: '/ca/root', message: 'needs a keyFile at the first start, to sign an intermediate' },
     ]
-  const isOffline = keyFile !== undefined && !isFirstStart && !existsSync(keyFile)
-  return checkAuthority('/ca/root', isOffline ? { certFile } : root, !isFirstStart)
+  const isOffline = keyFile !== undefined && !isFirst && !existsSync(keyFile)
+  return checkAuthority('/ca/root', isOffline ? { certFile } : root, !isFirst)
 }
 
 /** With a store, an expired CA does not prevent a start: what is stored is answered. */
@@ -152,7 +90,7 @@ function checkAuthority(
 /** Says which names it may sign, too. */
 function checkIntermediate({ ca: { intermediate }, storage }: CertServiceConfig): Fault[] {
   if (!intermediate) return []
-  const faults = checkAuthority('/ca/intermediate', intermediate, !isFirst(storage))
+  const faults = checkAuthority('/ca/intermediate', intermediate, !isFirstStart(storage))
   if (faults.length > 0) return faults
   const path = '/ca/intermediate/certFile'
   return faultOf(path, () => {

@@ -1,4 +1,13 @@
 import { relative } from 'node:path'
+import {
+  type ClaimOf,
+  checkIssuer,
+  checkKeyType,
+  issuerFor,
+  loadClaims,
+  nameRulesOf,
+  provableName,
+} from '@gatehouse/issuance/options'
 import { isLoopback, parseHost } from '@gatehouse/net'
 import { compileRules, parseName, parseNameRule } from '@gatehouse/pki'
 import { compileMembership } from '@gatehouse/profile/allow'
@@ -17,8 +26,6 @@ import {
 } from '@gatehouse/service-kit'
 import { parsePostgresUrl } from '@gatehouse/store'
 import { AUTH_RULES, type PolicyRule } from './auth.ts'
-import { checkIssuer, checkKeyType, issuerFor, nameRulesOf, provableName } from './check-issuers.ts'
-import { type ClaimOf, loadClaims } from './claims.ts'
 import { checkEvents } from './events.ts'
 import { type CertServiceConfig, CertServiceSchema } from './schema.ts'
 

@@ -45,14 +45,18 @@ export async function sendEmail(
 function transportOf(socket: Socket, { host, port, user, password, ca, ...config }: EmailConfig) {
   const tls = smtpTlsOf({ ...config, port })
   return {
-    ...{ connection: socket, host, port },
+    connection: socket,
+    host,
+    port,
     secure: tls === 'implicit',
     ...(tls === 'starttls' && { requireTLS: true }),
     ...(tls === 'off' && { ignoreTLS: true }),
     tls: { ...(isIP(host) === 0 && { servername: host }), ...(ca !== undefined && { ca }) },
     ...(user !== undefined && password !== undefined && { auth: { user, pass: password } }),
-    ...{ greetingTimeout: TIMEOUT, socketTimeout: TIMEOUT },
-    ...{ disableFileAccess: true, disableUrlAccess: true },
+    greetingTimeout: TIMEOUT,
+    socketTimeout: TIMEOUT,
+    disableFileAccess: true,
+    disableUrlAccess: true,
   }
 }
 

@@ -1,6 +1,6 @@
-import type { CertEvent } from '../issuance/issue.ts'
-import type { CertificateRecord, NewEvent } from '../store/store.ts'
-import { describeTimes, planRenewal, toTime } from '../times.ts'
+import type { CertificateRecord, NewEvent } from '@gatehouse/cert-store/port'
+import type { CertEvent } from '@gatehouse/issuance'
+import { describeTimes, planRenewal, toTime } from '@gatehouse/issuance/times'
 
 const DAY = 86_400_000
 const YEAR = 366 * DAY
@@ -38,7 +38,10 @@ export function describeEvent(event: CertEvent, id: string, at: number): EventBo
     const { names, issuer, failures, lastError, nextTryAt } = event.order
     return {
       ...head,
-      ...{ type: event.type, names, issuer, failures },
+      type: event.type,
+      names,
+      issuer,
+      failures,
       ...(lastError && { error: lastError }),
       ...(nextTryAt !== null && { nextTryAt: toTime(nextTryAt) }),
     }

@@ -30,7 +30,8 @@ export function createReceiver(config: ReceiverConfig): Receiver {
     caFile === undefined ? undefined : requireNamedFile(`events receiver ${name}: caFile`, caFile)
   if (config.type !== 'email') return new HttpReceiver(config, ca)
   return {
-    ...{ name, events },
+    name,
+    events,
     async send(body, { signal }) {
       // Few have one, and it takes a while to load.
       const { sendEmail } = await import('./email.ts')

@@ -1,6 +1,6 @@
+import type { CertificateState, Tally } from '@gatehouse/cert-store/port'
 import { html, type SafeHtml } from '@remix-run/html-template'
 import { dayOf } from '../pages/time.ts'
-import type { CertificateState, Tally } from '../store/store.ts'
 
 const DAY = 86_400_000
 const BARS = 14

@@ -1,7 +1,7 @@
+import type { CertificateState, Position } from '@gatehouse/cert-store/port'
 import { html, type SafeHtml } from '@remix-run/html-template'
 import { issuerText, STATE_NAMES } from '../pages/state.ts'
 import { clock } from '../pages/time.ts'
-import type { CertificateState, Position } from '../store/store.ts'
 import { countOf, type Summary } from './chart.ts'
 import { hrefOf, isRefreshed, MAX_SEARCH, ORDERS, type View } from './view.ts'
 

@@ -1,9 +1,9 @@
+import { listAll, positionOf } from '@gatehouse/cert-store/listing'
+import type { CertificateRecord, Listed, Position } from '@gatehouse/cert-store/port'
 import type { FastifyInstance } from 'fastify'
 import { findValid, readPermitted } from '../lookup/certificates.ts'
 import type { Visitor } from '../pages/visitors.ts'
 import { mayAll } from '../policy.ts'
-import { listAll, positionOf } from '../store/listing.ts'
-import type { CertificateRecord, Listed, Position } from '../store/store.ts'
 import type { SearchQuery } from './search.ts'
 import type { View } from './view.ts'
 

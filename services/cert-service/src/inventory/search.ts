@@ -1,5 +1,5 @@
+import type { Search } from '@gatehouse/cert-store/port'
 import { type Name, PkiError, parseName } from '@gatehouse/pki'
-import type { Search } from '../store/store.ts'
 
 /** `SHA256 Fingerprint=…` and `serial=…`, as OpenSSL prints them. */
 const LABEL = /^(?:sha-?256 fingerprint|fingerprint|serial(?: number)?) *[=:] */i

@@ -1,9 +1,9 @@
+import { isOrder, listAll, positionOf } from '@gatehouse/cert-store/listing'
+import type { CertificateState, Listed, Position } from '@gatehouse/cert-store/port'
 import type { FastifyInstance } from 'fastify'
 import { STATE_NAMES } from '../pages/state.ts'
 import type { Visitor } from '../pages/visitors.ts'
 import { mayAll } from '../policy.ts'
-import { isOrder, listAll, positionOf } from '../store/listing.ts'
-import type { CertificateState, Listed, Position } from '../store/store.ts'
 import { type Spans, type Summary, spansUntil } from './chart.ts'
 
 const STATES = Object.keys(STATE_NAMES) as readonly CertificateState[]

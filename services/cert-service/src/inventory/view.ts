@@ -1,7 +1,7 @@
+import type { CertificateState, ListOrder, Position } from '@gatehouse/cert-store/port'
 import { type Static, Type } from 'typebox'
 import { PositionText, readPosition, textOf } from '../lookup/positions.ts'
 import { STATE_NAMES } from '../pages/state.ts'
-import type { CertificateState, ListOrder, Position } from '../store/store.ts'
 
 /** The orders of certificates, the first one unless another is asked for. */
 export const ORDERS: Readonly<Record<ListOrder, string>> = {

@@ -1,12 +1,17 @@
+import {
+  type CertificateRecord,
+  type Listed,
+  NAME_PAGE,
+  type OrderRecord,
+} from '@gatehouse/cert-store/port'
+import type { Held } from '@gatehouse/issuance'
+import { pointingTo, readName } from '@gatehouse/issuance/request'
+import { preferBegun } from '@gatehouse/issuance/times'
 import type { Name } from '@gatehouse/pki'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Right } from '../config/auth.ts'
 import { CertError } from '../errors.ts'
-import type { Held } from '../issuance/held.ts'
-import { pointingTo, readName } from '../issuance/request.ts'
-import { mayAll, type Requestor, requestorOf } from '../policy.ts'
-import { type CertificateRecord, type Listed, NAME_PAGE, type OrderRecord } from '../store/store.ts'
-import { preferBegun } from '../times.ts'
+import { mayAll, type Principal, principalOf } from '../policy.ts'
 
 /** The most pages that a request reads, however little its caller may see. */
 const MAX_PAGES = 20
@@ -30,7 +35,7 @@ export async function findPermitted(
   domain: Name,
 ): Promise<CertificateRecord> {
   const { server } = request
-  const caller = requestorOf(request)
+  const caller = principalOf(request)
   const [newest] = await firstFit(
     (skip) => server.store.findByDomain(domain.text, skip),
     (record) => mayAll(server, caller, right, record),
@@ -47,7 +52,7 @@ export async function findReadable(request: FastifyRequest, domain: Name): Promi
   const { server } = request
   const { holdings, store } = server
   const { text } = domain
-  const caller = requestorOf(request)
+  const caller = principalOf(request)
   const held = await findHeld(
     request,
     [text],
@@ -76,7 +81,7 @@ export async function findHeld(
     return found && (await holdings.of(found, changes))
   } catch (error) {
     const fitting = holdings.remembered(names, error).filter(isFit)
-    const remembered = pickValid(server, requestorOf(request), fitting)
+    const remembered = pickValid(server, principalOf(request), fitting)
     if (!remembered) throw error
     log.warn({ err: error }, 'answered from memory: the store cannot be read')
     return holdings.of(remembered)
@@ -86,7 +91,7 @@ export async function findHeld(
 /** Finds the first certificate of a listing that fits, is valid now and may be read by the caller. */
 export async function findValid(
   app: FastifyInstance,
-  caller: Requestor,
+  caller: Principal,
   read: ReadPage,
   isFit: IsFit = () => true,
 ): Promise<CertificateRecord | undefined> {
@@ -94,12 +99,12 @@ export async function findValid(
   return preferBegun(await firstFit(read, isFound), app.clock.now())[0]
 }
 
-function pickValid(app: FastifyInstance, caller: Requestor, records: readonly CertificateRecord[]) {
+function pickValid(app: FastifyInstance, caller: Principal, records: readonly CertificateRecord[]) {
   const readable = records.filter((one) => isReadable(app, caller, one))
   return preferBegun(readable, app.clock.now())[0]
 }
 
-function isReadable(app: FastifyInstance, caller: Requestor, record: CertificateRecord): boolean {
+function isReadable(app: FastifyInstance, caller: Principal, record: CertificateRecord): boolean {
   return record.notAfter > app.clock.now() && mayAll(app, caller, 'read', record)
 }
 
@@ -109,7 +114,7 @@ function isReadable(app: FastifyInstance, caller: Requestor, record: Certificate
  */
 export async function findReadableByName(
   app: FastifyInstance,
-  visitor: Requestor,
+  visitor: Principal,
   { text }: Name,
 ): Promise<CertificateRecord | undefined> {
   const isReadable = (record: CertificateRecord) => mayAll(app, visitor, 'read', record)
@@ -138,7 +143,7 @@ interface Listing<Cursor, Item> {
  */
 export async function readPermitted<Cursor, Item extends Pick<Listed, 'names'>>(
   app: FastifyInstance,
-  caller: Requestor,
+  caller: Principal,
   limit: number,
   { start, list, cursorOf }: Listing<Cursor, Item>,
 ): Promise<{ records: Item[]; next?: Cursor }> {
@@ -162,7 +167,7 @@ export async function readPermitted<Cursor, Item extends Pick<Listed, 'names'>>(
  */
 export async function findOrder(
   app: FastifyInstance,
-  requestor: Requestor,
+  requestor: Principal,
   id: string,
 ): Promise<OrderRecord> {
   const order = await app.store.findOrder(id)
@@ -173,5 +178,6 @@ export async function findOrder(
 /** Gives an order that this replica works on its newer step. */
 export function withStep({ issuance }: FastifyInstance, order: OrderRecord): OrderRecord {
   const flight = issuance.flights.get(order.lineage)
-  return flight?.id === order.id ? { ...order, step: flight.step } : order
+  const underWay = flight?.order
+  return underWay?.id === order.id ? { ...order, step: underWay.step } : order
 }

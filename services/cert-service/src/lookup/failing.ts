@@ -1,13 +1,13 @@
+import { isOrder, listAll, positionOf } from '@gatehouse/cert-store/listing'
+import type { Listed, Listing, Position } from '@gatehouse/cert-store/port'
 import type { FastifyInstance } from 'fastify'
-import type { Requestor } from '../policy.ts'
-import { isOrder, listAll, positionOf } from '../store/listing.ts'
-import type { Listed, Listing, Position } from '../store/store.ts'
+import type { Principal } from '../policy.ts'
 import { readPermitted } from './certificates.ts'
 
 /** Reads what fails, the most urgent first: what ends soonest, then without a certificate what is tried soonest. */
 export async function readFailing(
   app: FastifyInstance,
-  caller: Requestor,
+  caller: Principal,
   limit: number,
   about: Pick<Listing, 'issuer' | 'search'>,
   start?: Position,

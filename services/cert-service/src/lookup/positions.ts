@@ -1,5 +1,5 @@
+import type { ListOrder, Position } from '@gatehouse/cert-store/port'
 import { Type } from 'typebox'
-import type { ListOrder, Position } from '../store/store.ts'
 
 /** A place in a listing: the ID of a certificate or order, and the time or name that it is sorted by. */
 export const PositionText = Type.String({ pattern: '^[A-Za-z0-9-]{1,64}_[a-z0-9.*:-]{1,254}$' })

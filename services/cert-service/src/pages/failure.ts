@@ -1,7 +1,7 @@
+import type { OrderRecord } from '@gatehouse/cert-store/port'
 import { prose } from '@gatehouse/service-kit'
 import { html, type SafeHtml } from '@remix-run/html-template'
 import { actionFor } from '../errors.ts'
-import type { OrderRecord } from '../store/store.ts'
 import { errorHref } from './links.ts'
 import { whenFromNow } from './time.ts'
 

@@ -1,4 +1,4 @@
-import type { CertificateRecord, OrderRecord } from '../store/store.ts'
+import type { CertificateRecord, OrderRecord } from '@gatehouse/cert-store/port'
 
 /** Links to the page of the newest certificate of a name. It stays the same through renewals. */
 export function nameHref(domain: string): string {

@@ -1,4 +1,4 @@
-import type { CertificateState, OrderRecord } from '../store/store.ts'
+import type { CertificateState, OrderRecord } from '@gatehouse/cert-store/port'
 import type { Moments } from './time.ts'
 
 /** The states of certificates as a filter names them, the worst last. */

@@ -1,6 +1,6 @@
+import type { CertificateRecord } from '@gatehouse/cert-store/port'
+import { toTime } from '@gatehouse/issuance/times'
 import { html, type SafeHtml } from '@remix-run/html-template'
-import type { CertificateRecord } from '../store/store.ts'
-import { toTime } from '../times.ts'
 
 const DAY = 86_400_000
 /** The longest future on the time line. On a longer one, short certificates would be dots. */

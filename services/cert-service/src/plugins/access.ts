@@ -7,7 +7,7 @@ import { createPolicy, isOpenToTokens, type Policy } from '../policy.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** That of the configuration in effect. */
+    /** The policy of the configuration in effect. */
     readonly policy: Policy
   }
   interface FastifyRequest {

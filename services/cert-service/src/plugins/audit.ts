@@ -1,9 +1,9 @@
+import type { AuditEntry, CertificateRecord, Store } from '@gatehouse/cert-store/port'
+import type { Actor } from '@gatehouse/issuance/request'
 import type { Clock } from '@gatehouse/service-kit'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { LRUCache } from 'lru-cache'
-import type { Requester } from '../issuance/request.ts'
-import type { AuditEntry, CertificateRecord, Store } from '../store/store.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -28,7 +28,7 @@ const MAX_ADDRESSES = 50
 
 interface Counted {
   readonly entry: AuditEntry & { readonly key: string }
-  /** How often it happened since the last row was written. */
+  /** Number of times since the last row was written. */
   count: number
   /** The write of the first row, until it ends. */
   written: Promise<void> | undefined
@@ -62,7 +62,7 @@ export class Audit {
    */
   recordDelivery(
     { id, names, serialNumber }: Pick<CertificateRecord, 'id' | 'names' | 'serialNumber'>,
-    by: Requester,
+    by: Actor,
     detail?: string,
   ): Promise<void> | undefined {
     const at = this.#deps.clock.now()
@@ -81,7 +81,7 @@ export class Audit {
   }
 
   /** @param detail - code of the error */
-  recordRefusal(by: Requester, names: readonly string[], detail: string): void {
+  recordRefusal(by: Actor, names: readonly string[], detail: string): void {
     const at = this.#deps.clock.now()
     const hour = hourOf(at)
     if (this.#refusals.hour !== hour) this.#refusals = { hour, keys: new Set() }
@@ -104,7 +104,7 @@ export class Audit {
   }
 
   /** The address of a caller, or `*` if it has too many in this hour. */
-  #addressOf({ actor, remoteAddress = '' }: Requester, hour: number): string {
+  #addressOf({ actor, remoteAddress = '' }: Actor, hour: number): string {
     let known = this.#addresses.get(actor)
     if (known?.hour !== hour) {
       known = { hour, addresses: new Set() }

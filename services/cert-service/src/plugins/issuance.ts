@@ -1,9 +1,7 @@
+import { Callers, Holdings, Issuance } from '@gatehouse/issuance'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import type { CertServiceConfig } from '../config/schema.ts'
-import { Holdings } from '../issuance/held.ts'
-import { Issuance } from '../issuance/issuance.ts'
-import { Callers } from '../limits/callers.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -14,7 +12,7 @@ declare module 'fastify' {
 
 export interface IssuanceOptions {
   readonly limits: CertServiceConfig['limits']
-  /** How long a caller waits at most, in milliseconds. */
+  /** Milliseconds that a caller waits at most. */
   readonly wait: number
   readonly random: () => number
 }
@@ -22,15 +20,15 @@ export interface IssuanceOptions {
 /** Issues certificates within the limits of callers, and answers those that are held. */
 export const issuance = fp<IssuanceOptions>(
   async (app: FastifyInstance, { limits, wait, random }) => {
-    const { store, keyring, issuers, audit, events, clock, log, certMetrics } = app
+    const { store, keyring, issuers, audit, events, clock, log, certMetrics: metrics } = app
     const holdings = new Holdings({ store, keyring, clock })
-    const callers = new Callers(limits, app)
-    const parts = { store, keyring, issuers, audit, events, clock, log, certMetrics }
+    const callers = new Callers(limits, { store, clock, log })
+    const deps = { store, keyring, issuers, audit, events, clock, log, metrics }
     // Revocations by other replicas are among the changes.
     store.onChange(({ isUrgent }) => {
       if (isUrgent) app.ca.crls.outdate()
     })
-    const issuance = new Issuance({ ...parts, holdings, callers, wait, random })
+    const issuance = new Issuance({ ...deps, holdings, callers, wait, random })
     app.addHook('preClose', async () => issuance.stopWaiting())
     app.addHook('onClose', async () => issuance.close())
     app.onReload<CertServiceConfig>((config) => () => {

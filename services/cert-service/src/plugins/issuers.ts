@@ -1,58 +1,33 @@
 import { X509Certificate } from 'node:crypto'
-import type { ChallengeStore } from '@gatehouse/acme'
-import { parseNameRule } from '@gatehouse/pki'
+import { type IssuersOptions, type OpenedIssuers, openIssuers } from '@gatehouse/issuance/issuers'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
-import { loadClaims } from '../config/claims.ts'
-import type { CertServiceConfig } from '../config/schema.ts'
-import { createIssuers, type Issuers } from '../issuance/request.ts'
-import { createChallengeStore } from '../issuers/acme/challenges.ts'
-import { type AcmeDeps, openAcmeIssuers } from '../issuers/acme/issuer.ts'
-import { type Ca, openCa } from '../issuers/ca.ts'
-import type { Issuer } from '../issuers/issuer.ts'
-import { Ledger } from '../limits/ledger.ts'
+import { VERSION } from '../version.ts'
+
+export type { IssuersOptions }
 
 declare module 'fastify' {
   interface FastifyInstance {
-    readonly ca: Ca
-    /** The configured issuers and the embedded CA. */
-    readonly issuers: Issuers
-    /** Responses to the challenges of CAs. */
-    readonly challenges: ChallengeStore
-    /** The limits of CAs. */
-    readonly ledger: Ledger
+    readonly ca: OpenedIssuers['ca']
+    readonly challenges: OpenedIssuers['challenges']
+    readonly issuers: OpenedIssuers['issuers']
+    readonly ledger: OpenedIssuers['ledger']
   }
 }
 
-export interface IssuersOptions {
-  readonly ca: CertServiceConfig['ca']
-  readonly issuers: CertServiceConfig['issuers']
-  /** The issuer of all that no configured issuer signs; default: the embedded CA. */
-  readonly fallback?: ((ca: Ca) => Issuer) | undefined
-  /** Default: by the type of the challenge. */
-  readonly createSolver?: AcmeDeps['createSolver']
-}
-
-/** Opens the embedded CA and the ACME issuers. @throws CertError CERT_ROOT_KEY_ABSENT; PkiError PKI_CA_… */
+/** Opens the embedded CA and the ACME issuers. @throws IssuanceError CERT_ROOT_KEY_ABSENT; PkiError PKI_CA_… */
 export const issuers = fp<IssuersOptions>(
-  async (app: FastifyInstance, { ca: caConfig, issuers: configs, fallback, createSolver }) => {
+  async (app: FastifyInstance, options) => {
     const { store, keyring, clock, log } = app
-    const permitted = caConfig.permitted.map(parseNameRule)
-    const ca = await openCa({ ...caConfig, permitted }, app)
-    logRoot(app, ca)
-    const challenges = createChallengeStore(store, clock)
+    const userAgent = `gatehouse-cert-service/${VERSION}`
     const orders = app.certMetrics?.orders
-    const ledger = await Ledger.open({ issuers: configs, store, now: clock.now, log, orders })
-    const deps = { store, keyring, challenges, limits: ledger, clock, log, createSolver }
-    const acme = await openAcmeIssuers(configs, deps)
-    app.addHook('onClose', async () => acme.close())
-    app.decorate('ca', ca)
-    app.decorate('challenges', challenges)
-    app.decorate('ledger', ledger)
-    // The names in `ca.permitted` are explicitly for the embedded CA.
-    const hasClaims = configs.length > 0 && permitted.length === 0
-    const claimOf = hasClaims ? await loadClaims(configs) : undefined
-    app.decorate('issuers', createIssuers(acme.issuers, fallback?.(ca) ?? ca, claimOf))
+    const opened = await openIssuers(options, { store, keyring, clock, log, userAgent, orders })
+    logRoot(app, opened)
+    app.addHook('onClose', async () => opened.close())
+    app.decorate('ca', opened.ca)
+    app.decorate('challenges', opened.challenges)
+    app.decorate('ledger', opened.ledger)
+    app.decorate('issuers', opened.issuers)
   },
   {
     fastify: '5.x',
@@ -61,7 +36,7 @@ export const issuers = fp<IssuersOptions>(
   },
 )
 
-function logRoot({ log }: FastifyInstance, ca: Ca): void {
+function logRoot({ log }: FastifyInstance, { ca }: OpenedIssuers): void {
   const root = ca.root()
   if (!root) return
   const { subject, fingerprint256 } = new X509Certificate(root)

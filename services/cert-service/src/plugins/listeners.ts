@@ -1,8 +1,8 @@
+import { listenForChallenges } from '@gatehouse/issuance/issuers'
 import { listenError } from '@gatehouse/service-kit'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import type { CertServiceConfig } from '../config/schema.ts'
-import { listenForChallenges } from '../issuers/acme/challenges.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {

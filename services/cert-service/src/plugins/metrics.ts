@@ -1,10 +1,11 @@
 import { AcmeError } from '@gatehouse/acme'
+import { TitledError } from '@gatehouse/cert-store'
+import type { Expiry, Store } from '@gatehouse/cert-store/port'
+import type { IssuanceMetrics } from '@gatehouse/issuance'
 import { PkiError } from '@gatehouse/pki'
 import type { Metrics } from '@gatehouse/service-kit'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
-import { CertError } from '../errors.ts'
-import type { Expiry, Store } from '../store/store.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -16,11 +17,8 @@ declare module 'fastify' {
 /** Certificates with a gauge of their own: those that expire first. */
 const MAX_LISTED = 1_000
 
-interface CertMetrics {
-  readonly issued: { inc(labels: { readonly action: 'issue' | 'renew' }): void }
-  readonly delivered: { inc(): void }
+interface CertMetrics extends IssuanceMetrics {
   readonly orders: { inc(labels: { readonly issuer: string }): void }
-  failed(error: unknown): void
 }
 
 function createCertMetrics(metrics: Metrics, issuers: readonly string[]): CertMetrics {
@@ -83,7 +81,10 @@ function measureCounts(
     count: Store['countEvents'],
   ) =>
     metrics.gauges({
-      ...{ name, help, labels: [label], max: values.length },
+      name,
+      help,
+      labels: [label],
+      max: values.length,
       // Each worker reads the same store.
       aggregator: 'max',
       async collect() {
@@ -175,7 +176,7 @@ const CLASS_OF: Readonly<Record<string, FailureClass>> = {
 
 /** The class of an error, which says where to look. */
 export function failureClass(error: unknown): FailureClass {
-  if (!(error instanceof AcmeError || error instanceof CertError || error instanceof PkiError))
+  if (!(error instanceof AcmeError || error instanceof TitledError || error instanceof PkiError))
     return 'internal'
   const { code } = error
   return CLASS_OF[code] ?? (code.startsWith('ACME_DNS_') ? 'dns' : 'refused')

@@ -1,4 +1,7 @@
 import { hostname } from 'node:os'
+import type { Ca, Issued } from '@gatehouse/issuance/issuers'
+import { nameOrNone } from '@gatehouse/issuance/request'
+import { planRenewal } from '@gatehouse/issuance/times'
 import { buildChainPem, generateP256, type Name, PkiError, toPem } from '@gatehouse/pki'
 import {
   applyTls,
@@ -12,10 +15,6 @@ import {
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { type CertServiceConfig, isPlain } from '../config/schema.ts'
-import { nameOrNone } from '../issuance/request.ts'
-import type { Ca } from '../issuers/ca.ts'
-import type { Issued } from '../issuers/issuer.ts'
-import { planRenewal } from '../times.ts'
 
 type Server = CertServiceConfig['server']
 

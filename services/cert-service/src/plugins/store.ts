@@ -1,15 +1,12 @@
 import { existsSync } from 'node:fs'
 import { hostname } from 'node:os'
+import { isFirstStart, type Keyring, openKeyring, openStore } from '@gatehouse/cert-store'
+import type { Store } from '@gatehouse/cert-store/port'
 import { type Clock, systemClock } from '@gatehouse/service-kit'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import type { CertServiceConfig } from '../config/schema.ts'
 import { CertError } from '../errors.ts'
-import type { Keyring } from '../sealing/keyring.ts'
-import { openKeyring } from '../sealing/master-key.ts'
-import { openStore } from '../store/open.ts'
-import { storeFile } from '../store/sqlite.ts'
-import type { Store } from '../store/store.ts'
 
 /** A database that starts, or whose standby takes over, is waited for. Less than the timeout of plugins. */
 const PATIENCE = 30_000
@@ -37,7 +34,7 @@ export const store = fp<StoreOptions>(
   async (app: FastifyInstance, options) => {
     const { storage, server, isNew, elapsed, open = openStore } = options
     const { url, path, masterKeyFile, masterKey } = storage
-    if (!isNew && url === undefined) refuseLostStore(storage)
+    if (!isNew && isFirstStart(storage)) refuseLostStore(storage)
     const { slot } = app.workers
     // A worker that takes the place of another one is the same replica.
     const name = `${hostname()}:${server.port}${slot > 0 ? `/${slot}` : ''}`
@@ -61,7 +58,7 @@ export function clockOf({ now = systemClock.now }: Pick<Store, 'now'>): Clock {
 
 /** A master key without a store means that the store is lost; a new CA would only hide that. */
 function refuseLostStore({ path, masterKeyFile }: CertServiceConfig['storage']): void {
-  if (existsSync(storeFile(path)) || !existsSync(masterKeyFile)) return
+  if (!existsSync(masterKeyFile)) return
   const cure = 'restore a backup, or start once with `serve --new` to make a new CA'
   throw new CertError(
     'CERT_STORE_LOST',

@@ -1,8 +1,8 @@
+import { Renewals } from '@gatehouse/issuance'
+import { type IssuanceRequest, parseRequest } from '@gatehouse/issuance/request'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import type { CertServiceConfig } from '../config/schema.ts'
-import { checkRenewalWindows, renewDue } from '../issuance/renewals.ts'
-import { type IssuanceRequest, parseRequest } from '../issuance/request.ts'
 
 const SECOND = 1_000
 export const CHECK_STORE_EVERY = 5 * SECOND
@@ -40,22 +40,19 @@ export const upkeep = fp<UpkeepOptions>(
     })
 
     const { loops, store, holdings, issuance, issuers, clock, log } = app
-    const deps = { store, holdings, issuance, issuers, clock, log, random: options.random }
+    const { random } = options
+    const renewals = new Renewals({ store, holdings, issuance, issuers, clock, log, random })
     const renew = async (signal: AbortSignal) => {
       await followClock(app, state).catch((err: unknown) =>
         log.error({ err }, 'the clock could not be followed'),
       )
       if (store.isShared) await app.keyring.refresh()
       await issuance.resume()
-      await renewDue(configured, deps, signal)
+      await renewals.renewDue(configured, signal)
     }
     loops.add(CHECK_STORE_EVERY, () => checkStore(app, state), 'store check failed')
     loops.add(RENEW_EVERY, renew, 'renewing failed')
-    loops.add(
-      RENEW_EVERY,
-      (signal) => checkRenewalWindows(deps, signal),
-      'asking when to renew failed',
-    )
+    loops.add(RENEW_EVERY, (signal) => renewals.checkWindows(signal), 'asking when to renew failed')
     loops.add(HOUR, () => prune(app, options), 'upkeep failed')
     loops.add(DAY, (signal) => store.inspect(signal), 'the store was not found sound')
     loops.add(DAY, async () => warnOfCa(app), 'the CA could not be looked at')
@@ -114,9 +111,8 @@ async function followClock(app: FastifyInstance, state: State): Promise<void> {
 
 function warnOfCa({ store, ca, log }: FastifyInstance): void {
   if (!store.isLeader()) return
-  const [rootEnds, intermediateEnds] = [ca.rootEnds(), ca.intermediate().ends]
-  for (const degraded of ca.degraded())
-    log.warn({ degraded, rootEnds, intermediateEnds }, NEEDS_OPERATOR)
+  const ends = { rootEnds: ca.rootEnds(), intermediateEnds: ca.intermediate().ends }
+  for (const degraded of ca.degraded()) log.warn({ degraded, ...ends }, NEEDS_OPERATOR)
 }
 
 async function prune(

@@ -1,12 +1,12 @@
 import { setImmediate } from 'node:timers/promises'
 import type { Caller } from '@gatehouse/auth-core'
+import type { Held } from '@gatehouse/issuance'
+import type { Actor } from '@gatehouse/issuance/request'
+import { hasBegun } from '@gatehouse/issuance/times'
 import type { FastifyInstance } from 'fastify'
 import { LRUCache } from 'lru-cache'
 import { CertError } from '../errors.ts'
-import type { Held } from '../issuance/held.ts'
-import type { Requester } from '../issuance/request.ts'
 import { mayAll } from '../policy.ts'
-import { hasBegun } from '../times.ts'
 
 const HOUR = 3_600_000
 /** Certificates that are read before other work gets a turn. */
@@ -32,7 +32,7 @@ export function createDocuments(deps: DocumentDeps, maxDocumentBytes = MAX_DOCUM
     maxSize: MAX_BYTES,
   })
 
-  return async (caller: Caller, by: Requester): Promise<Buffer> => {
+  return async (caller: Caller, by: Actor): Promise<Buffer> => {
     const { policy, holdings, clock } = deps
     const basis = [policy, holdings.changes(), Math.floor(clock.now() / HOUR)]
     const known = cached.get(caller)
@@ -51,7 +51,7 @@ export function createDocuments(deps: DocumentDeps, maxDocumentBytes = MAX_DOCUM
 async function deliverAll(
   deps: DocumentDeps,
   caller: Caller,
-  by: Requester,
+  by: Actor,
   maxBytes: number,
 ): Promise<Buffer> {
   const { held, isWithheld } = await readAll(deps, caller, maxBytes)

@@ -1,16 +1,17 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { TitledError } from '@gatehouse/cert-store'
+import { type IssuanceRequest, MAX_NAMES, parseRequest } from '@gatehouse/issuance/request'
 import { KEY_TYPES, PkiError } from '@gatehouse/pki'
 import { sendPage } from '@gatehouse/service-kit'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { keepDone } from '../actions/done.ts'
 import { dryRunPage } from '../actions/dry-run-page.ts'
-import { CertError, STATUS_OF } from '../errors.ts'
-import { type IssuanceRequest, MAX_NAMES, parseRequest } from '../issuance/request.ts'
+import { type CertError, STATUS_OF } from '../errors.ts'
 import { certificateHref, orderHref, REQUEST_PATH } from '../pages/links.ts'
 import { adviceFor } from '../pages/problem.ts'
 import { assertOwnOrigin, requirePersonOnly, toFailedOrder } from '../pages/visitors.ts'
-import { authorize, requesterOf } from '../policy.ts'
+import { actorOf, authorize } from '../policy.ts'
 import { confirmRequest, type RequestForm, requestPage } from './page.ts'
 
 const KeyTypeSchema = Type.Enum([...KEY_TYPES, ''])
@@ -60,7 +61,7 @@ function readRequest(
       (parsed) => authorize(request, 'issue', parsed),
     )
   } catch (error) {
-    if (error instanceof PkiError || error instanceof CertError) return { error }
+    if (error instanceof PkiError || error instanceof TitledError) return { error }
     throw error
   }
 }
@@ -89,7 +90,7 @@ async function issue(
   const known = await issuance.find(wanted)
   if (known) return reply.redirect(certificateHref(known.record), 303)
   try {
-    const obtained = await issuance.obtain(wanted, requesterOf(request))
+    const obtained = await issuance.obtain(wanted, actorOf(request))
     if (!obtained.held) return reply.redirect(orderHref(obtained.order), 303)
     const { record } = obtained.held
     keepDone(reply, { action: 'request', domain: record.names[0] ?? '' })

@@ -1,16 +1,16 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import type { CertificateRecord } from '@gatehouse/cert-store/port'
+import { type Held, type IssuanceResult, orderPath } from '@gatehouse/issuance'
+import { type IssuanceRequest, parseRequest } from '@gatehouse/issuance/request'
+import { isMisdated, planRenewal, toTime } from '@gatehouse/issuance/times'
 import { type Csr, type Name, notGranted } from '@gatehouse/pki'
 import { hasTag } from '@gatehouse/service-kit'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import Negotiator from 'negotiator'
 import { Type } from 'typebox'
 import { CertError } from '../errors.ts'
-import { orderPath } from '../issuance/flight.ts'
-import type { Held } from '../issuance/held.ts'
-import type { Outcome } from '../issuance/issuance.ts'
-import { type IssuanceRequest, parseRequest } from '../issuance/request.ts'
 import { findPermitted, findReadable, readDomain } from '../lookup/certificates.ts'
-import { authorize, heldFor, recordDelivery, requesterOf } from '../policy.ts'
+import { actorOf, authorize, heldFor, recordDelivery } from '../policy.ts'
 import {
   CertificateRequestSchema,
   certificateAnswer,
@@ -21,9 +21,6 @@ import {
   OrderSchema,
   PEM,
 } from '../schemas.ts'
-import type { CertificateRecord } from '../store/store.ts'
-import { isMisdated, planRenewal, toTime } from '../times.ts'
-import type {} from './dry-run.ts'
 import { describeOrder } from './status.ts'
 
 /** Seconds after which to ask for an order again. */
@@ -72,8 +69,8 @@ function issue(
   wanted: IssuanceRequest,
 ): Promise<FastifyReply> | undefined {
   const domain = wanted.names[0]?.text ?? ''
-  const send = (outcome: Outcome) => sendOutcome(request, reply, domain, outcome, wanted.csr)
-  const outcome = request.server.issuance.obtain(wanted, requesterOf(request))
+  const send = (outcome: IssuanceResult) => sendResult(request, reply, domain, outcome, wanted.csr)
+  const outcome = request.server.issuance.obtain(wanted, actorOf(request))
   if (outcome instanceof Promise) return outcome.then(send)
   request.isRepeated = true
   send(outcome)
@@ -96,11 +93,11 @@ async function renew(
   const domain = readDomain(text)
   const outcome = await renewNewest(request, domain)
   const own = outcome.held ? { ...outcome, held: heldFor(request, outcome.held) } : outcome
-  return sendOutcome(request, reply, domain.text, own)
+  return sendResult(request, reply, domain.text, own)
 }
 
 /** Renews the newest certificate of a name that is due. */
-export async function renewNewest(request: FastifyRequest, domain: Name): Promise<Outcome> {
+export async function renewNewest(request: FastifyRequest, domain: Name): Promise<IssuanceResult> {
   const { clock, issuance } = request.server
   authorize(request, 'renew', [domain])
   const newest = await findPermitted(request, 'renew', domain)
@@ -110,7 +107,7 @@ export async function renewNewest(request: FastifyRequest, domain: Name): Promis
     const retryAfter = Math.ceil((dueAt - now) / 1000)
     throw new CertError('CERT_RENEW_TOO_SOON', `it is due at ${toTime(dueAt)}`, { retryAfter })
   }
-  return issuance.renew(newest, requesterOf(request))
+  return issuance.renew(newest, actorOf(request))
 }
 
 /** When a certificate may be renewed. One that a wrong clock dated may be at once. */
@@ -149,11 +146,11 @@ async function read(
   return sendCertificate(request, reply, domain.text, held, true)
 }
 
-function sendOutcome(
+function sendResult(
   request: FastifyRequest,
   reply: FastifyReply,
   domain: string,
-  outcome: Outcome,
+  outcome: IssuanceResult,
   csr: Csr | null = null,
 ): FastifyReply {
   if (outcome.held) {

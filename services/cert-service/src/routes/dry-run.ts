@@ -1,16 +1,15 @@
 import { AcmeError, type Solver } from '@gatehouse/acme'
+import type { OrderRecord } from '@gatehouse/cert-store/port'
+import { describeCertificate } from '@gatehouse/issuance'
+import type { Budget } from '@gatehouse/issuance/issuers'
+import type { IssuanceRequest } from '@gatehouse/issuance/request'
+import { spanOf, toTime } from '@gatehouse/issuance/times'
 import type { Name } from '@gatehouse/pki'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Static } from 'typebox'
 import { CertError } from '../errors.ts'
-import { orderOf } from '../issuance/flight.ts'
-import { describeCertificate } from '../issuance/held.ts'
-import type { IssuanceRequest } from '../issuance/request.ts'
-import type { Budget } from '../limits/ledger.ts'
 import type { DryRunSchema } from '../schemas.ts'
-import type { OrderRecord } from '../store/store.ts'
-import { spanOf, toTime } from '../times.ts'
 import { describeOrder } from './status.ts'
 
 const MAX_RUNS = 8
@@ -65,7 +64,7 @@ async function describe(
   const [domain = ''] = names
   const held = await issuance.find(request)
   const flight = issuance.flights.get(lineage)
-  const latest = flight ? orderOf(flight) : await store.findOrderByLineage(lineage)
+  const latest = flight ? flight.order : await store.findOrderByLineage(lineage)
   const order = latest?.status === 'done' ? undefined : latest
   const accountUrl = await issuer.accountUrl?.()
   const proofs = await proofsOf(request)

@@ -1,15 +1,15 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import type { CertificateRecord } from '@gatehouse/cert-store/port'
+import type { Held } from '@gatehouse/issuance'
+import { nameOrNone } from '@gatehouse/issuance/request'
 import { parseName } from '@gatehouse/pki'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { CertError } from '../errors.ts'
-import type { Held } from '../issuance/held.ts'
-import { nameOrNone } from '../issuance/request.ts'
 import { findHeld, findValid } from '../lookup/certificates.ts'
-import { mayAll, recordDelivery, requesterOf } from '../policy.ts'
+import { actorOf, mayAll, recordDelivery } from '../policy.ts'
 import { createDocuments, keysWithheld } from '../proxy/traefik.ts'
 import { emptyAnswer, guarded, PEM, PemBundleSchema } from '../schemas.ts'
-import type { CertificateRecord } from '../store/store.ts'
 
 /** `GET /api/proxy/traefik` and `GET /api/proxy/caddy`, from which proxies fetch certificates. */
 export const proxyRoutes: FastifyPluginAsyncTypebox = async (app) => {
@@ -17,7 +17,7 @@ export const proxyRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const guard = [app.requireCaller(), async (request: FastifyRequest) => assertLimited(request)]
 
   app.get('/api/proxy/traefik', { onRequest: guard, schema: TRAEFIK }, async (request, reply) => {
-    const document = await documents(request.caller, requesterOf(request))
+    const document = await documents(request.caller, actorOf(request))
     return send(reply, 'application/json; charset=utf-8', document)
   })
 
@@ -140,6 +140,6 @@ function assertLimited(request: FastifyRequest): void {
   const isKeyOfAll = caller.method === 'psk' && !caller.domains
   const mayRead = server.policy
   if (!isKeyOfAll && !NOBODYS.some((name) => mayRead(caller, 'read', [name]).allowed)) return
-  server.audit.recordRefusal(requesterOf(request), [], 'CERT_KEY_UNRESTRICTED')
+  server.audit.recordRefusal(actorOf(request), [], 'CERT_KEY_UNRESTRICTED')
   throw new CertError('CERT_KEY_UNRESTRICTED', `${caller.subject} is not limited to names`)
 }

@@ -1,9 +1,11 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import type { CertificateRecord, OrderRecord } from '@gatehouse/cert-store/port'
+import { describeCertificate } from '@gatehouse/issuance'
+import { pointingTo, readName } from '@gatehouse/issuance/request'
+import { toTime } from '@gatehouse/issuance/times'
 import { KEY_TYPES } from '@gatehouse/pki'
 import { type Static, Type } from 'typebox'
 import { actionFor } from '../errors.ts'
-import { describeCertificate } from '../issuance/held.ts'
-import { pointingTo, readName } from '../issuance/request.ts'
 import { findOrder, readPermitted } from '../lookup/certificates.ts'
 import { readFailing } from '../lookup/failing.ts'
 import { PositionText, readPosition, textOf } from '../lookup/positions.ts'
@@ -16,8 +18,6 @@ import {
   OrderIdSchema,
   OrderSchema,
 } from '../schemas.ts'
-import type { CertificateRecord, OrderRecord } from '../store/store.ts'
-import { toTime } from '../times.ts'
 
 const Limit = Type.Optional(
   Type.String({ pattern: '^([1-9]|[1-9][0-9]|100)$', description: '1 to 100; default 100.' }),

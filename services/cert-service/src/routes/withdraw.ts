@@ -1,13 +1,14 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { AcmeError } from '@gatehouse/acme'
+import type { AuditEntry, IssuedCertificate } from '@gatehouse/cert-store/port'
+import { IssueError } from '@gatehouse/issuance'
 import { type Name, REVOCATION_REASONS, type RevocationReason } from '@gatehouse/pki'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
-import { CertError, IssueError } from '../errors.ts'
+import { CertError } from '../errors.ts'
 import { readDomain } from '../lookup/certificates.ts'
-import { authorize, mayAll, requesterOf, requestorOf } from '../policy.ts'
+import { actorOf, authorize, mayAll, principalOf } from '../policy.ts'
 import { DomainSchema, emptyAnswer, guarded } from '../schemas.ts'
-import type { AuditEntry, IssuedCertificate } from '../store/store.ts'
 
 const MAX_AUDITED_NAMES = 1_000
 
@@ -119,7 +120,7 @@ async function findIssued(request: FastifyRequest, action: 'revoke' | 'delete', 
   const [first, ...others] = issued
   const names = [...new Set(issued.flatMap((one) => one.names))].slice(0, MAX_AUDITED_NAMES)
   const only = first && others.length === 0 ? { serialNumber: first.serialNumber } : {}
-  const entry: AuditEntry = { at, action, ...requesterOf(request), names, ...only }
+  const entry: AuditEntry = { at, action, ...actorOf(request), names, ...only }
   return { issued, entry }
 }
 
@@ -133,7 +134,7 @@ export async function listAffected(
   domain: Name,
 ): Promise<readonly IssuedCertificate[]> {
   const { server } = request
-  const caller = requestorOf(request)
+  const caller = principalOf(request)
   authorize(request, action, [domain])
   // Deleted certificates may have been copied, so they can still be revoked.
   const of = { now: server.clock.now(), isOut: action === 'revoke' }

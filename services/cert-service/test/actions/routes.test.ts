@@ -1,8 +1,12 @@
 import { REVOCATION_REASONS } from '@gatehouse/pki'
 import t, { type Test } from 'tap'
+import {
+  newAudit,
+  newCertificate,
+  newOrder,
+} from '../../../../packages/cert-store/test/helpers/store.ts'
 import { DAY, NOW } from '../helpers/app.ts'
 import { behindPortal, browse, type Sent } from '../helpers/browse.ts'
-import { newAudit, newCertificate, newOrder } from '../helpers/store.ts'
 
 const RULES = [
   { people: 'anyone', names: ['*.a.test'], rights: ['read'] },

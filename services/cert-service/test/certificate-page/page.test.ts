@@ -1,8 +1,15 @@
 import { createHash } from 'node:crypto'
+import type { AuditRecord, PastCertificate } from '@gatehouse/cert-store/port'
 import { createIntermediate, createRoot } from '@gatehouse/pki'
 import type { Page } from '@gatehouse/service-kit'
 import fc from 'fast-check'
 import t from 'tap'
+import {
+  NOW,
+  newAudit,
+  newCertificate,
+  newOrder,
+} from '../../../../packages/cert-store/test/helpers/store.ts'
 import { donePage } from '../../src/actions/done.ts'
 import { dryRunPage } from '../../src/actions/dry-run-page.ts'
 import { ACTIONS, confirmPage } from '../../src/actions/page.ts'
@@ -14,9 +21,7 @@ import {
 } from '../../src/certificate-page/page.ts'
 import { problemPage } from '../../src/pages/problem.ts'
 import { confirmRequest, requestPage } from '../../src/request-page/page.ts'
-import type { AuditRecord, PastCertificate } from '../../src/store/store.ts'
 import { shapeOf } from '../helpers/html.ts'
-import { NOW, newAudit, newCertificate, newOrder } from '../helpers/store.ts'
 
 const HOUR = 3_600_000
 const IN_SERVICE = { isCurrent: true, revokedAt: null, revocationReason: null }

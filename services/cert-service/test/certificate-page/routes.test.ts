@@ -1,8 +1,12 @@
 import { X509Certificate } from 'node:crypto'
 import t, { type Test } from 'tap'
+import {
+  newAudit,
+  newCertificate,
+  newOrder,
+} from '../../../../packages/cert-store/test/helpers/store.ts'
 import { KEY, NOW } from '../helpers/app.ts'
 import { behindPortal, browse } from '../helpers/browse.ts'
-import { newAudit, newCertificate, newOrder } from '../helpers/store.ts'
 
 const RULES = [
   { people: 'anyone', names: ['*.a.test'], rights: ['read'] },

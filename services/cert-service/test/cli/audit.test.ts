@@ -1,10 +1,10 @@
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t from 'tap'
+import { openStore } from '../../../../packages/cert-store/src/open.ts'
+import { newSchema, testServer } from '../../../../packages/cert-store/test/helpers/engines.ts'
+import { newAudit } from '../../../../packages/cert-store/test/helpers/store.ts'
 import { listAudit } from '../../src/cli/audit.ts'
 import type { CertServiceConfig } from '../../src/config/schema.ts'
-import { openStore } from '../../src/store/open.ts'
-import { newSchema, testServer } from '../helpers/engines.ts'
-import { newAudit } from '../helpers/store.ts'
 
 const MINUTE = 60_000
 

@@ -10,15 +10,15 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
+import type { AuditEntry } from '@gatehouse/cert-store/port'
+import type { IssuerConfig } from '@gatehouse/issuance/options'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
-import { backup, restore } from '../../src/cli/backup.ts'
+import { backup, restore } from '../../../../packages/cert-store/src/backup.ts'
+import { openKeyring } from '../../../../packages/cert-store/src/sealing/master-key.ts'
+import { openSqliteStore } from '../../../../packages/cert-store/src/sqlite.ts'
+import { newAudit, newCertificate } from '../../../../packages/cert-store/test/helpers/store.ts'
 import { detachRoot, rekey, rollover } from '../../src/cli/keys.ts'
-import type { IssuerConfig } from '../../src/config/issuers.ts'
-import { openKeyring } from '../../src/sealing/master-key.ts'
-import { openSqliteStore } from '../../src/store/sqlite.ts'
-import type { AuditEntry } from '../../src/store/store.ts'
-import { newAudit, newCertificate } from '../helpers/store.ts'
 
 const ISSUER = { name: 'acme' } as IssuerConfig
 
@@ -126,9 +126,13 @@ for (const [what, make] of foreign)
     const masterKeyFile = join(base, 'master.key')
     await t.rejects(backup({ folder, file }), { code, message })
     t.notOk(existsSync(file))
-    await t.rejects(rekey({ folder, masterKeyFile }), { code, message }, 'rekey')
-    await t.rejects(detachRoot({ folder, masterKeyFile, file }), { code, message }, 'detach-root')
-    const account = { folder, masterKeyFile, issuers: [ISSUER], name: ISSUER.name }
+    await t.rejects(rekey({ path: folder, masterKeyFile }), { code, message }, 'rekey')
+    await t.rejects(
+      detachRoot({ path: folder, masterKeyFile, file }),
+      { code, message },
+      'detach-root',
+    )
+    const account = { path: folder, masterKeyFile, issuers: [ISSUER], name: ISSUER.name }
     await t.rejects(rollover(account), { code, message }, 'rollover')
     t.same(readFileSync(join(folder, 'store.db')), before, 'and the file is as it was')
     t.notOk(existsSync(masterKeyFile))

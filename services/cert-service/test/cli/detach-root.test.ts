@@ -4,16 +4,17 @@ import { join } from 'node:path'
 import { createRoot } from '@gatehouse/pki'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
+import { openKeyring } from '../../../../packages/cert-store/src/sealing/master-key.ts'
+import { openSqliteStore } from '../../../../packages/cert-store/src/sqlite.ts'
+import { NOW } from '../../../../packages/cert-store/test/helpers/store.ts'
 import { detachRoot } from '../../src/cli/keys.ts'
-import { openKeyring } from '../../src/sealing/master-key.ts'
-import { openSqliteStore } from '../../src/store/sqlite.ts'
-import { NOW } from '../helpers/store.ts'
 
 async function storeWithRoot(t: Test, { otherKey = false } = {}) {
   const base = testFolder(t)
-  const options = { folder: join(base, 'data'), masterKeyFile: join(base, 'master.key') }
-  const store = await openSqliteStore(options)
-  const keyring = await openKeyring({ ...options, store })
+  const folder = join(base, 'data')
+  const masterKeyFile = join(base, 'master.key')
+  const store = await openSqliteStore({ folder })
+  const keyring = await openKeyring({ folder, masterKeyFile, store })
   const [root, other] = await Promise.all([
     createRoot({ commonName: 'Test Root', now: NOW }),
     createRoot({ commonName: 'Other Root', now: NOW }),
@@ -25,12 +26,19 @@ async function storeWithRoot(t: Test, { otherKey = false } = {}) {
   await store.addAuthority(record, null)
   await store.close()
   const holdsKey = async () => {
-    const store = await openSqliteStore(options)
+    const store = await openSqliteStore({ folder })
     const [record] = await store.listAuthorities()
     await store.close()
     return record!.sealedKey !== null
   }
-  return { ...options, base, file: join(base, 'root.key.pem'), certificate, holdsKey }
+  return {
+    path: folder,
+    masterKeyFile,
+    base,
+    file: join(base, 'root.key.pem'),
+    certificate,
+    holdsKey,
+  }
 }
 
 t.test('the key of the root moves into a file, and the store keeps none', async (t) => {
@@ -53,7 +61,7 @@ t.test('the store keeps the key where the file cannot be had', async (t) => {
   t.equal(readFileSync(file, 'utf8'), 'mine')
   const nowhere = join(base, 'nowhere', 'root.pem')
   await t.rejects(detachRoot({ ...options, file: nowhere }), { code: 'CERT_FILE_FAILED' })
-  const store = await openSqliteStore(options)
+  const store = await openSqliteStore({ folder: options.path })
   const running = detachRoot({ ...options, file: join(base, 'other.pem') })
   await t.rejects(running, { code: 'CERT_STORE_LOCKED' })
   await store.close()

@@ -3,20 +3,35 @@ import { existsSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { isDeepStrictEqual } from 'node:util'
+import type { Store } from '@gatehouse/cert-store/port'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
+import {
+  copyStore,
+  type Source,
+  type Target,
+} from '../../../../packages/cert-store/src/move/copy.ts'
+import {
+  openPostgresSource,
+  openPostgresTarget,
+} from '../../../../packages/cert-store/src/move/postgres.ts'
+import {
+  openSqliteSource,
+  openSqliteTarget,
+} from '../../../../packages/cert-store/src/move/sqlite.ts'
+import { openPostgresStore } from '../../../../packages/cert-store/src/postgres.ts'
+import { openSqliteStore, requireStore } from '../../../../packages/cert-store/src/sqlite.ts'
+import {
+  newSchema,
+  openReplica,
+  testServer,
+  until,
+} from '../../../../packages/cert-store/test/helpers/engines.ts'
+import { fill } from '../../../../packages/cert-store/test/helpers/filled-store.ts'
+import { newAudit, newCertificate } from '../../../../packages/cert-store/test/helpers/store.ts'
 import { move } from '../../src/cli/move.ts'
-import { copyStore, type Source, type Target } from '../../src/store/move/copy.ts'
-import { openPostgresSource, openPostgresTarget } from '../../src/store/move/postgres.ts'
-import { openSqliteSource, openSqliteTarget } from '../../src/store/move/sqlite.ts'
-import { openPostgresStore } from '../../src/store/postgres.ts'
-import { openSqliteStore, requireStore } from '../../src/store/sqlite.ts'
-import type { Store } from '../../src/store/store.ts'
 import { configure, DAY, leapClock, NOW, type Running, start } from '../helpers/app.ts'
-import { newSchema, openReplica, testServer, until } from '../helpers/engines.ts'
-import { fill } from '../helpers/filled-store.ts'
 import { createHome, spawnMain } from '../helpers/service.ts'
-import { newAudit, newCertificate } from '../helpers/store.ts'
 
 /** Less than there is of most tables. */
 const BATCH = 3

@@ -9,12 +9,15 @@ import {
 import { join } from 'node:path'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
-import { backup, restore } from '../../src/cli/backup.ts'
+import { backup, restore } from '../../../../packages/cert-store/src/backup.ts'
+import { PURPOSES } from '../../../../packages/cert-store/src/sealing/keyring.ts'
+import {
+  createMasterKey,
+  openKeyring,
+} from '../../../../packages/cert-store/src/sealing/master-key.ts'
+import { openSqliteStore } from '../../../../packages/cert-store/src/sqlite.ts'
 import { rekey } from '../../src/cli/keys.ts'
 import { PROGRAM } from '../../src/cli/program.ts'
-import { PURPOSES } from '../../src/sealing/keyring.ts'
-import { createMasterKey, openKeyring } from '../../src/sealing/master-key.ts'
-import { openSqliteStore } from '../../src/store/sqlite.ts'
 
 const secret = Buffer.from('a private key')
 const context = Buffer.from('its certificate')
@@ -47,7 +50,7 @@ t.test(
     const { base, folder, masterKeyFile, start } = await sealedStore(t)
     const old = join(base, 'old.key')
     copyFileSync(masterKeyFile, old)
-    await rekey({ folder, masterKeyFile })
+    await rekey({ path: folder, masterKeyFile })
     t.same(readdirSync(join(base, 'keys')), ['master.key'])
     t.equal(statSync(masterKeyFile).mode & 0o777, 0o600)
     t.notSame(readFileSync(masterKeyFile), readFileSync(old))
@@ -63,7 +66,7 @@ t.test('a backup from before opens with the old key only', async (t) => {
   copyFileSync(masterKeyFile, old)
   const file = join(base, 'copy.db')
   await backup({ folder, file })
-  await rekey({ folder, masterKeyFile })
+  await rekey({ path: folder, masterKeyFile })
 
   const elsewhere = join(base, 'elsewhere')
   await restore({ folder: elsewhere, file })
@@ -89,7 +92,7 @@ t.test('cut short at any point, the next start has a key that opens', async (t) 
     const { folder, masterKeyFile, next, start } = await sealedStore(t)
     writeFileSync(`${next}.draft`, 'AAA', { mode: 0o600 })
     t.same(await start(), secret)
-    await rekey({ folder, masterKeyFile })
+    await rekey({ path: folder, masterKeyFile })
     t.same(await start(), secret, 'and the next rotation is not in its way')
     t.notOk(existsSync(`${next}.draft`))
   })
@@ -98,7 +101,7 @@ t.test('cut short at any point, the next start has a key that opens', async (t) 
     const { folder, masterKeyFile, next, start, base } = await sealedStore(t)
     const old = join(base, 'old.key')
     copyFileSync(masterKeyFile, old)
-    await rekey({ folder, masterKeyFile })
+    await rekey({ path: folder, masterKeyFile })
     // As if the last step, the renaming, had not happened.
     copyFileSync(masterKeyFile, next)
     copyFileSync(old, masterKeyFile)
@@ -113,12 +116,12 @@ t.test('cut short at any point, the next start has a key that opens', async (t) 
 t.test('refusals leave everything as it was', async (t) => {
   const { base, folder, masterKeyFile, start } = await sealedStore(t)
   const nowhere = join(base, 'nowhere')
-  await t.rejects(rekey({ folder: nowhere, masterKeyFile }), { code: 'CERT_STORE_MISSING' })
+  await t.rejects(rekey({ path: nowhere, masterKeyFile }), { code: 'CERT_STORE_MISSING' })
   t.notOk(existsSync(nowhere))
   const store = await openSqliteStore({ folder })
-  await t.rejects(rekey({ folder, masterKeyFile }), { code: 'CERT_STORE_LOCKED' }, 'it runs')
+  await t.rejects(rekey({ path: folder, masterKeyFile }), { code: 'CERT_STORE_LOCKED' }, 'it runs')
   await store.close()
-  const absent = rekey({ folder, masterKeyFile: join(base, 'other.key') })
+  const absent = rekey({ path: folder, masterKeyFile: join(base, 'other.key') })
   await t.rejects(absent, { code: 'CERT_MASTER_KEY_MISSING' })
   t.same(readdirSync(join(base, 'keys')), ['master.key'])
   t.same(await start(), secret)

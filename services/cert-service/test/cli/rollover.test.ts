@@ -1,9 +1,9 @@
+import type { Store } from '@gatehouse/cert-store/port'
 import { systemClock } from '@gatehouse/service-kit'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
+import { openSqliteStore } from '../../../../packages/cert-store/src/sqlite.ts'
 import { rollover } from '../../src/cli/keys.ts'
-import { openSqliteStore } from '../../src/store/sqlite.ts'
-import type { Store } from '../../src/store/store.ts'
 import { briskClock, post, startAcme } from '../helpers/acme.ts'
 
 async function withAccount(t: Test) {
@@ -17,7 +17,7 @@ async function withAccount(t: Test) {
   const { issuers } = config
   return {
     ca,
-    roll: (name = 'acme') => rollover({ folder: path, masterKeyFile, issuers, name }),
+    roll: (name = 'acme') => rollover({ path, masterKeyFile, issuers, name }),
     async onStore<T>(work: (store: Store) => Promise<T>) {
       const store = await openSqliteStore({ folder: path })
       return work(store).finally(store.close)

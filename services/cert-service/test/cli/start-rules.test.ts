@@ -5,10 +5,10 @@ import type { ConfigError } from '@gatehouse/service-kit'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import { stringify } from 'yaml'
+import { openKeyring } from '../../../../packages/cert-store/src/sealing/master-key.ts'
+import { openSqliteStore } from '../../../../packages/cert-store/src/sqlite.ts'
 import { START_RULES } from '../../src/cli/start-rules.ts'
 import { loadCertConfig } from '../../src/config/load.ts'
-import { openKeyring } from '../../src/sealing/master-key.ts'
-import { openSqliteStore } from '../../src/store/sqlite.ts'
 
 const KEY = `${'A'.repeat(43)}=\n`
 const DAY = 86_400_000

@@ -1,11 +1,11 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { loadClaims } from '@gatehouse/issuance/options'
 import { parseName } from '@gatehouse/pki'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import { stringify } from 'yaml'
 import { START_RULES } from '../../src/cli/start-rules.ts'
-import { loadClaims } from '../../src/config/claims.ts'
 import { loadCertConfig } from '../../src/config/load.ts'
 import { start, written } from '../helpers/app.ts'
 

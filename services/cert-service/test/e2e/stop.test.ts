@@ -6,12 +6,12 @@ import { DatabaseSync } from 'node:sqlite'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import { startScriptedCa } from '../../../../packages/acme/test/scripted-ca/index.ts'
+import { storeFile } from '../../../../packages/cert-store/src/sqlite.ts'
 import { startPostgres } from '../../../../scripts/test/postgres.ts'
 import { programOf } from '../../../../scripts/test/program.ts'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { ask, startRunning } from '../../../../scripts/test/running.ts'
 import { until } from '../../../../scripts/test/until.ts'
-import { storeFile } from '../../src/store/sqlite.ts'
 
 const KEY = 'a-key-of-sixteen-or-more'
 const HEADERS = { authorization: `APIKey ${KEY}`, 'content-type': 'application/json' }

@@ -3,8 +3,8 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
+import { checkIntegrity, connect, storeFile } from '../../../../packages/cert-store/src/sqlite.ts'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
-import { checkIntegrity, connect, storeFile } from '../../src/store/sqlite.ts'
 import { createHome, runMain, startService } from '../helpers/service.ts'
 
 const home = (t: Test) => createHome(join(testFolder(t), 'service'))

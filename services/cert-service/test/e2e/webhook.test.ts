@@ -1,12 +1,11 @@
 import { createHmac } from 'node:crypto'
 import { createServer, type IncomingHttpHeaders } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import type { Ca, Issuer } from '@gatehouse/issuance/issuers'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { until } from '../../../../scripts/test/until.ts'
-import type { Ca } from '../../src/issuers/ca.ts'
-import type { Issuer } from '../../src/issuers/issuer.ts'
 import { DAY, leapClock, NOW, settle, start } from '../helpers/app.ts'
 
 // What is wrong in these tests, and said.

@@ -1,11 +1,16 @@
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import type { CertificateRecord, Store } from '@gatehouse/cert-store/port'
 import t, { type Test } from 'tap'
+import {
+  NOW,
+  newCertificate,
+  newOrder,
+  testStore,
+} from '../../../../packages/cert-store/test/helpers/store.ts'
 import { Outbox } from '../../src/events/outbox.ts'
-import type { CertificateRecord, Store } from '../../src/store/store.ts'
 import { DAY, leapClock, settle } from '../helpers/app.ts'
-import { NOW, newCertificate, newOrder, testStore } from '../helpers/store.ts'
 
 const MINUTE = 60_000
 const HOUR = 60 * MINUTE

@@ -1,10 +1,15 @@
 import { createHmac } from 'node:crypto'
 import t from 'tap'
+import {
+  NOW,
+  newCertificate,
+  newOrder,
+  testStore,
+} from '../../../../packages/cert-store/test/helpers/store.ts'
 import { checkEvents } from '../../src/config/events.ts'
 import type { CertServiceConfig } from '../../src/config/schema.ts'
 import { describeEvent, lateness } from '../../src/events/event.ts'
 import { signatureHeaders } from '../../src/events/receiver.ts'
-import { NOW, newCertificate, newOrder, testStore } from '../helpers/store.ts'
 
 const HOUR = 3_600_000
 const DAY = 24 * HOUR

@@ -3,11 +3,11 @@ import { writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
-import type { Clock } from '@gatehouse/service-kit'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import type { FastifyInstance } from 'fastify'
 import type { Test } from 'tap'
 import { stringify } from 'yaml'
+import { type LeapClock, leapClock } from '../../../../packages/issuance/test/leap-clock.ts'
 import { quietLog } from '../../../../scripts/test/quiet.ts'
 import { type AppDeps, buildApp } from '../../src/app.ts'
 import { loadCertConfig } from '../../src/config/load.ts'
@@ -16,6 +16,8 @@ import type {} from '../../src/events/outbox.ts'
 import type {} from '../../src/plugins/issuance.ts'
 import type {} from '../../src/plugins/loops.ts'
 import { isDocumented } from './documented.ts'
+
+export { type LeapClock, leapClock, settle } from '../../../../packages/issuance/test/leap-clock.ts'
 
 export const KEY = 'a-key-that-may-do-everything'
 export const NOW = Date.UTC(2030, 0, 1)
@@ -75,46 +77,6 @@ export interface Answer {
   readonly text: string
   // biome-ignore lint/suspicious/noExplicitAny: tests look at whatever came.
   readonly body: any
-}
-
-/** A clock that leaps: whatever is due by then fires once, at the end. */
-export interface LeapClock extends Clock {
-  advance(ms: number): Promise<void>
-  /** Sets the clock to another time; none of it passes. */
-  shift(ms: number): void
-  /** Milliseconds that have really passed. */
-  elapsed(): number
-}
-
-export function leapClock(start: number): LeapClock {
-  let passed = 0
-  let shown = start
-  const timers = new Set<{ at: number; fn: () => void }>()
-  return {
-    now: () => shown + passed,
-    elapsed: () => passed,
-    setTimer(fn, ms) {
-      const timer = { at: passed + ms, fn }
-      timers.add(timer)
-      return { cancel: () => void timers.delete(timer) }
-    },
-    shift(ms) {
-      shown += ms
-    },
-    async advance(ms) {
-      passed += ms
-      for (const timer of [...timers].filter(({ at }) => at <= passed)) {
-        timers.delete(timer)
-        timer.fn()
-      }
-      await settle()
-    },
-  }
-}
-
-/** Lets everything that needs no clock go on, until the condition holds if there is one. */
-export async function settle(until?: () => boolean): Promise<void> {
-  for (let n = 0; until ? !until() && n < 100_000 : n < 30; n += 1) await new Promise(setImmediate)
 }
 
 /** A service on a folder of its own, with a clock that stands still, over HTTP unless `tls` is set. */

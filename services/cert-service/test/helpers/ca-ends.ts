@@ -2,9 +2,9 @@ import { X509Certificate } from 'node:crypto'
 import { createIntermediate, createRoot } from '@gatehouse/pki'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import type { Test } from 'tap'
+import { memoryStore } from '../../../../packages/cert-store/test/helpers/memory-store.ts'
 import { DAY, NOW, type Running, start } from './app.ts'
 import { type Change, type Seen, walk, writeAuthority } from './ca-walk.ts'
-import { memoryStore } from './memory-store.ts'
 
 /** Two years: until the end of a root. */
 const DAYS = 730

@@ -2,12 +2,17 @@ import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { AuditRecord, CertificateRecord, Store } from '@gatehouse/cert-store/port'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import type { Test } from 'tap'
+import { openKeyring } from '../../../../packages/cert-store/src/sealing/master-key.ts'
+import {
+  checkIntegrity,
+  connect,
+  openSqliteStore,
+  storeFile,
+} from '../../../../packages/cert-store/src/sqlite.ts'
 import type { Running } from '../../../../scripts/test/running.ts'
-import { openKeyring } from '../../src/sealing/master-key.ts'
-import { checkIntegrity, connect, openSqliteStore, storeFile } from '../../src/store/sqlite.ts'
-import type { AuditRecord, CertificateRecord, Store } from '../../src/store/store.ts'
 import { withClock } from './clock.ts'
 import {
   type Answer,

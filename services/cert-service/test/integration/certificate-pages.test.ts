@@ -1,6 +1,10 @@
 import t, { type Test } from 'tap'
+import {
+  newAudit,
+  newCertificate,
+  newOrder,
+} from '../../../../packages/cert-store/test/helpers/store.ts'
 import { createIdp, DAY, KEY, NOW, type Running, start } from '../helpers/app.ts'
-import { newAudit, newCertificate, newOrder } from '../helpers/store.ts'
 import { inEveryLook, openTab } from './tabs.ts'
 
 const LONG = 'donaudampfschifffahrtselektrizitaetenhauptbetriebswerkbau'

@@ -3,9 +3,9 @@ import { mkdtempSync, rmdirSync, rmSync, statfsSync, writeFileSync } from 'node:
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
+import { checkIntegrity, connect, storeFile } from '../../../../packages/cert-store/src/sqlite.ts'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { until } from '../../../../scripts/test/until.ts'
-import { checkIntegrity, connect, storeFile } from '../../src/store/sqlite.ts'
 import { createHome, startService } from '../helpers/service.ts'
 
 expectWarnings(t, 'CERT_STORE_UNAVAILABLE')

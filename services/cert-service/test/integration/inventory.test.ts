@@ -2,8 +2,12 @@ import { join } from 'node:path'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import type { Page as Tab } from 'playwright-core'
 import t, { type Test } from 'tap'
+import {
+  newAudit,
+  newCertificate,
+  newOrder,
+} from '../../../../packages/cert-store/test/helpers/store.ts'
 import { DAY, KEY, NOW, type Running, start } from '../helpers/app.ts'
-import { newAudit, newCertificate, newOrder } from '../helpers/store.ts'
 import { inEveryLook, openTab } from './tabs.ts'
 
 const LABEL = 'Name, address, serial number or fingerprint'

@@ -5,6 +5,7 @@ import { chmodSync, mkdirSync, writeFileSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { connect, createServer } from 'node:tls'
+import { Renewals } from '@gatehouse/issuance'
 import t, { type Test } from 'tap'
 import {
   CURRENT_PEBBLE,
@@ -12,7 +13,6 @@ import {
   startPebbleServer,
 } from '../../../../packages/acme/test/integration/pebble.ts'
 import { freePorts, makeFolder } from '../../../../packages/acme/test/integration/processes.ts'
-import { checkRenewalWindows, renewDue } from '../../src/issuance/renewals.ts'
 import { type AcmeExample, startExample } from '../helpers/acme-example.ts'
 import { startDnsBridge, startPublicDns } from '../helpers/public-dns.ts'
 
@@ -265,9 +265,9 @@ t.test('profile and renewal information', { skip: NO_CURRENT_PEBBLE }, async (t)
   const fail = (_fields: object, message: string) => void t.fail(message)
   const log = { info: fail, warn: fail }
   const { signal } = new AbortController()
-  await checkRenewalWindows({ ...service, log, random: Math.random }, signal)
+  await new Renewals({ ...service, log, random: Math.random }).checkWindows(signal)
   const clock = { ...service.clock, now: () => Date.now() + DAY }
-  await renewDue([], { ...service, log, clock }, signal)
+  await new Renewals({ ...service, log, clock, random: Math.random }).renewDue([], signal)
   const renewed = await obtain(t, example, { domain: 'app.example.com' })
   t.ok(renewed.cached)
   t.not(renewed.serialNumber, serialNumber, 'as the CA wished')

@@ -1,15 +1,19 @@
 import { createHash } from 'node:crypto'
+import type { CertificateRecord, OrderRecord } from '@gatehouse/cert-store/port'
 import fc from 'fast-check'
 import t from 'tap'
+import {
+  NOW,
+  newCertificate,
+  newOrder,
+} from '../../../../packages/cert-store/test/helpers/store.ts'
 import { spansUntil } from '../../src/inventory/chart.ts'
 import { type Inventory, inventoryPage } from '../../src/inventory/page.ts'
 import { problemPage } from '../../src/pages/problem.ts'
 import { signInPage, tokensOnlyPage } from '../../src/pages/sign-in.ts'
 import { stateOf } from '../../src/pages/state.ts'
 import { bar, fromNow, timeLineOf } from '../../src/pages/time.ts'
-import type { CertificateRecord, OrderRecord } from '../../src/store/store.ts'
 import { shapeOf as shape } from '../helpers/html.ts'
-import { NOW, newCertificate, newOrder } from '../helpers/store.ts'
 
 const HOUR = 3_600_000
 const DAY = 24 * HOUR

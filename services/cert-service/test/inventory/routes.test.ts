@@ -1,10 +1,14 @@
 import { hash } from 'node:crypto'
 import fc from 'fast-check'
 import t from 'tap'
+import {
+  newAudit,
+  newCertificate,
+  newOrder,
+} from '../../../../packages/cert-store/test/helpers/store.ts'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { CertError } from '../../src/errors.ts'
 import { createIdp, DAY, KEY, NOW, type Running, start } from '../helpers/app.ts'
-import { newAudit, newCertificate, newOrder } from '../helpers/store.ts'
 
 const HOST = 'certs.example.com'
 const LIMITED = 'a-key-of-team-a-only'

@@ -1,7 +1,7 @@
+import type { Search } from '@gatehouse/cert-store/port'
 import fc from 'fast-check'
 import t from 'tap'
 import { parseSearch } from '../../src/inventory/search.ts'
-import type { Search } from '../../src/store/store.ts'
 
 const SHA256 = 'ab'.repeat(32)
 

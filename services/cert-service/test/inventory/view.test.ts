@@ -1,3 +1,4 @@
+import type { CertificateState, ListOrder } from '@gatehouse/cert-store/port'
 import fc from 'fast-check'
 import t from 'tap'
 import { Check } from 'typebox/schema'
@@ -11,7 +12,6 @@ import {
   ViewSchema,
 } from '../../src/inventory/view.ts'
 import { STATE_NAMES } from '../../src/pages/state.ts'
-import type { CertificateState, ListOrder } from '../../src/store/store.ts'
 
 const ORDER = '6b1f5c1e-7a52-4d0c-9f0e-0c6a2f0f8d11'
 const queryOf = (href: string) => Object.fromEntries(new URL(href, 'https://x').searchParams)

@@ -1,12 +1,16 @@
+import type { Change, Lease } from '@gatehouse/cert-store/port'
+import type { Ca, Issuer } from '@gatehouse/issuance/issuers'
 import { generateP256, PkiError, parseName } from '@gatehouse/pki'
 import t, { type Test } from 'tap'
+import { openStore } from '../../../../packages/cert-store/src/open.ts'
+import {
+  failedOrders,
+  newAudit,
+  newOrder,
+} from '../../../../packages/cert-store/test/helpers/store.ts'
+import type { IssuerRequest } from '../../../../packages/issuance/src/issuers/issuer.ts'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
-import type { Ca } from '../../src/issuers/ca.ts'
-import type { Issuer, IssuerRequest } from '../../src/issuers/issuer.ts'
-import { openStore } from '../../src/store/open.ts'
-import type { Change, Lease } from '../../src/store/store.ts'
 import { DAY, NOW, type Running, settle, start } from '../helpers/app.ts'
-import { failedOrders, newAudit, newOrder } from '../helpers/store.ts'
 
 const domain = 'a.test'
 

@@ -1,7 +1,7 @@
+import type { Ca } from '@gatehouse/issuance/issuers'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t from 'tap'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
-import type { Ca } from '../../src/issuers/ca.ts'
 import { DAY, type Running, start } from '../helpers/app.ts'
 
 // What is wrong in these tests, and said.

@@ -4,8 +4,8 @@ import { join } from 'node:path'
 import { createIntermediate, createRoot, parseNameRule, toPem } from '@gatehouse/pki'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t from 'tap'
+import { backup, restore } from '../../../../packages/cert-store/src/backup.ts'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
-import { backup, restore } from '../../src/cli/backup.ts'
 import { detachRoot } from '../../src/cli/keys.ts'
 import { START_RULES } from '../../src/cli/start-rules.ts'
 import { loadCertConfig } from '../../src/config/load.ts'
@@ -339,7 +339,7 @@ t.test('without the root’s key nothing breaks until an intermediate is due', a
   await first.close()
   const file = join(folder, 'root.key')
   const { path, masterKeyFile } = first.config.storage
-  await detachRoot({ folder: path, masterKeyFile, file })
+  await detachRoot({ path, masterKeyFile, file })
   t.ok(
     rootSkid.checkPrivateKey((await import('node:crypto')).createPrivateKey(await readFile(file))),
   )

@@ -1,22 +1,26 @@
 import { generateKeyPairSync } from 'node:crypto'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
+import { Callers } from '@gatehouse/issuance'
+import type { IssuanceRequest } from '@gatehouse/issuance/request'
 import { parseName } from '@gatehouse/pki'
 import { systemClock } from '@gatehouse/service-kit'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import fc from 'fast-check'
 import t from 'tap'
+import { openStore } from '../../../../packages/cert-store/src/open.ts'
+import { until } from '../../../../packages/cert-store/test/helpers/engines.ts'
+import {
+  newAudit,
+  newCertificate,
+  testStore,
+} from '../../../../packages/cert-store/test/helpers/store.ts'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import type { AppDeps } from '../../src/app.ts'
-import { CertError } from '../../src/errors.ts'
-import type { IssuanceRequest } from '../../src/issuance/request.ts'
-import { Callers } from '../../src/limits/callers.ts'
-import { openStore } from '../../src/store/open.ts'
+import { hasCode } from '../../src/errors.ts'
 import { startAcme, WAIT } from '../helpers/acme.ts'
 import { createIdp, DAY, KEY, NOW, type Running, reload, settle, start } from '../helpers/app.ts'
 import { makeCsr } from '../helpers/csr.ts'
-import { until } from '../helpers/engines.ts'
-import { newAudit, newCertificate, testStore } from '../helpers/store.ts'
 
 // What is wrong in these tests, and said.
 expectWarnings(t, 'nearly `limits.perName.certificates`')
@@ -340,7 +344,7 @@ t.test(
             await gate.admit(request, { actor }, false)
             return true
           } catch (error) {
-            if (error instanceof CertError && error.code === 'CERT_CALLER_LIMITED') return false
+            if (hasCode(error, 'CERT_CALLER_LIMITED')) return false
             throw error
           }
         }

@@ -1,12 +1,16 @@
 import { generateKeyPairSync, randomBytes } from 'node:crypto'
 import t, { type Test } from 'tap'
+import { openStore } from '../../../../packages/cert-store/src/open.ts'
+import {
+  newSchema,
+  testServer,
+  until,
+} from '../../../../packages/cert-store/test/helpers/engines.ts'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import type { AppDeps } from '../../src/app.ts'
-import { openStore } from '../../src/store/open.ts'
 import { startAcme } from '../helpers/acme.ts'
 import { type Answer, DAY, type Running, start } from '../helpers/app.ts'
 import { makeCsr } from '../helpers/csr.ts'
-import { newSchema, testServer, until } from '../helpers/engines.ts'
 
 // What is wrong in these tests, and said.
 expectWarnings(t, 'nearly `limits.perName.certificates`')

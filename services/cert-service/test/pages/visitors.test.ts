@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap'
+import { newAudit, newCertificate } from '../../../../packages/cert-store/test/helpers/store.ts'
 import { DAY, KEY, NOW, type Running } from '../helpers/app.ts'
 import { behindPortal, HOST, ORIGIN, browse as open, type Sent } from '../helpers/browse.ts'
-import { newAudit, newCertificate } from '../helpers/store.ts'
 
 const RULES = [
   { people: 'anyone', names: ['*.a.test'], rights: ['read'] },

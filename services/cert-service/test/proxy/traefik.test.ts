@@ -1,7 +1,7 @@
 import type { KeyCaller } from '@gatehouse/auth-core'
 import t from 'tap'
+import { newCertificate } from '../../../../packages/cert-store/test/helpers/store.ts'
 import { createDocuments, type DocumentDeps } from '../../src/proxy/traefik.ts'
-import { newCertificate } from '../helpers/store.ts'
 
 const BY = { actor: 'psk:proxy', remoteAddress: '192.0.2.1', requestId: 'r' }
 const CHAIN = 'x'.repeat(50_000_000)

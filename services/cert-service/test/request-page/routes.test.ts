@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap'
+import { newOrder } from '../../../../packages/cert-store/test/helpers/store.ts'
 import { DAY, NOW } from '../helpers/app.ts'
 import { behindPortal, browse, type Sent } from '../helpers/browse.ts'
-import { newOrder } from '../helpers/store.ts'
 
 const RULES = [
   { people: 'anyone', names: ['*.a.test'], rights: ['read'] },

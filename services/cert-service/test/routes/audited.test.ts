@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap'
+import { openStore } from '../../../../packages/cert-store/src/open.ts'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
-import { openStore } from '../../src/store/open.ts'
 import { settle, start } from '../helpers/app.ts'
 
 // What is wrong in these tests, and said.

@@ -9,12 +9,12 @@ import { join } from 'node:path'
 import { fromPem, parseCsr } from '@gatehouse/pki'
 import t from 'tap'
 import { weakPair } from '../../../../packages/auth-core/test/jwt/roca-keys.ts'
+import { backup, restore } from '../../../../packages/cert-store/src/backup.ts'
+import { openSqliteStore } from '../../../../packages/cert-store/src/sqlite.ts'
+import { newAudit, newCertificate } from '../../../../packages/cert-store/test/helpers/store.ts'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
-import { backup, restore } from '../../src/cli/backup.ts'
-import { openSqliteStore } from '../../src/store/sqlite.ts'
 import { DAY, NOW, start } from '../helpers/app.ts'
 import { makeCsr } from '../helpers/csr.ts'
-import { newAudit, newCertificate } from '../helpers/store.ts'
 
 t.test('POST /api/certificate answers with a certificate and its key', async (t) => {
   const { call, service } = await start(t)

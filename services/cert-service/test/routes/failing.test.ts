@@ -1,9 +1,13 @@
 import { createMetrics } from '@gatehouse/service-kit'
 import t, { type Test } from 'tap'
+import {
+  newAudit,
+  newCertificate,
+  newOrder,
+} from '../../../../packages/cert-store/test/helpers/store.ts'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { DAY, KEY, NOW, type Running, start } from '../helpers/app.ts'
 import { browse } from '../helpers/browse.ts'
-import { newAudit, newCertificate, newOrder } from '../helpers/store.ts'
 
 const LIMITED = 'a-key-of-team-a-only'
 const auth = {

@@ -5,10 +5,10 @@ import type {
   Reply,
   ScriptedCa,
 } from '../../../../../packages/acme/test/scripted-ca/index.ts'
+import { failedOrders } from '../../../../../packages/cert-store/test/helpers/store.ts'
 import { expectWarnings } from '../../../../../scripts/test/quiet.ts'
 import { briskClock, issuerAt, post, problem, startAcme, startCa } from '../../helpers/acme.ts'
 import { DAY, type Running, settle } from '../../helpers/app.ts'
-import { failedOrders } from '../../helpers/store.ts'
 
 // What is wrong in these tests, and said.
 expectWarnings(t, 'ACME_')

@@ -1,13 +1,14 @@
 import { generateKeyPairSync, X509Certificate } from 'node:crypto'
 import { request } from 'node:http'
+import { listenForChallenges } from '@gatehouse/issuance/issuers'
 import { buildCsr, generateKeyPair, parseName, toPem } from '@gatehouse/pki'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t from 'tap'
 import type { Exchange, Kind, Reply } from '../../../../../packages/acme/test/scripted-ca/index.ts'
+import { failedOrders } from '../../../../../packages/cert-store/test/helpers/store.ts'
 import { freePort } from '../../../../../scripts/free-ports.ts'
 import { expectWarnings } from '../../../../../scripts/test/quiet.ts'
 import { buildPlainApp } from '../../../src/app.ts'
-import { listenForChallenges } from '../../../src/issuers/acme/challenges.ts'
 import {
   briskClock,
   issuerAt,
@@ -19,7 +20,6 @@ import {
 } from '../../helpers/acme.ts'
 import { settle } from '../../helpers/app.ts'
 import { makeCsr } from '../../helpers/csr.ts'
-import { failedOrders } from '../../helpers/store.ts'
 
 const payloads = (ca: { exchanges: readonly Exchange[] }, kind: Kind) =>
   ca.exchanges.filter((exchange) => exchange.kind === kind).map(({ payload }) => payload)

@@ -1,0 +1,374 @@
+import { hash } from 'node:crypto'
+import type { KeyType } from '@gatehouse/pki'
+import {
+  type Engine,
+  groupCommit,
+  indexable,
+  MAX_INDEXED,
+  type Parameter,
+  type Queries,
+  type Row,
+  type Transaction,
+} from '@gatehouse/store'
+import { LRUCache } from 'lru-cache'
+import type { AuditLog } from './audit.ts'
+import { CertStoreError, leaseLost } from './errors.ts'
+import { type Leases, NOW } from './leases.ts'
+import { END_ORDERS } from './orders.ts'
+import type { SharedChanges } from './replicas/changes.ts'
+import { type Age, MAX_ROWS, TEXTS } from './sql.ts'
+import {
+  type AuditEntry,
+  type CertificateRecord,
+  type Counted,
+  type Expiry,
+  type InService,
+  type IssuedCertificate,
+  type Lease,
+  NAME_PAGE,
+  type NewCertificate,
+  type PastCertificate,
+  type Store,
+} from './store.ts'
+import { CERTIFICATES, CHAINS } from './tables.ts'
+
+/** Certificates of a name that one request can take out of service at most. */
+const MAX_ISSUED = 10_000
+/** Chains that are kept in memory: there is one for each issuing certificate. */
+const MAX_CHAINS = 1_000
+
+/** The longer of the lifetimes by the certificate and by the clock: one of the two clocks was right. */
+const LIFETIME = '(not_after - least(not_before, made_at))'
+
+/** Not expired by the clock, or not by the run time since it was stored. The arguments are parameters. */
+export function isLive(now: string, ran: string): string {
+  return `(not_after >= ${now} OR made_ran + ${LIFETIME} > ${ran})`
+}
+
+const PAGE_OF_NAME = `ORDER BY sealed_key IS NULL, id DESC LIMIT ${NAME_PAGE} OFFSET $2`
+const BY_DOMAIN = `WHERE is_current AND domain = $1 ${PAGE_OF_NAME}`
+const BY_NAME = `
+  WHERE id IN (
+    SELECT id FROM certificates WHERE is_current AND domain = $1
+    UNION ALL SELECT certificate FROM certificate_names WHERE name = $1)
+  ${PAGE_OF_NAME}`
+// The sum keeps planners from reading all certificates backwards until they find those of the name.
+const NEWEST = 'ORDER BY id + 0 DESC LIMIT'
+const ISSUED_FOR = `
+  WHERE domain = $1 AND (is_current OR $2 AND asked_by IS NOT NULL AND ${isLive('$3', '$4')})
+    AND revoked_at IS NULL
+  ${NEWEST} ${MAX_ISSUED}`
+const HISTORY = `WHERE domain = $1 ${NEWEST} ${NAME_PAGE}`
+const BY_SERIAL = `WHERE domain = $1 AND serial_number = $2 ${NEWEST} 1`
+// Few are late, and an index finds those. That of the next expiry would lead through all the others.
+const LATE = `
+  WHERE is_current AND renew_at IS NOT NULL AND late_at < $1 ORDER BY not_after + 0 LIMIT $2`
+const UNEXPIRED = `
+  WHERE domain = $1 AND lineage = $2 AND revoked_at IS NULL AND ${isLive('$3', '$4')}`
+const RENEWED = 'WHERE is_current AND renew_at IS NOT NULL'
+
+const REPLACED = `
+  SELECT id, lineage, fetched_at AS "fetchedAt", fetched_ran AS "fetchedRan", asked_by AS "askedBy"
+  FROM certificates WHERE is_current AND lineage IN (${TEXTS}) ORDER BY id FOR UPDATE`
+const REPLACE = `
+  UPDATE certificates SET is_current = false, sealed_key = NULL, asked_by = NULL WHERE id = $1`
+const ADD_NAMES = `
+  INSERT INTO certificate_names (name, certificate)
+  SELECT DISTINCT value, $2::bigint FROM json_array_elements_text($1::json) WHERE value <> $3::text`
+const FORGET_NAMES = 'DELETE FROM certificate_names WHERE certificate = $1'
+// In one statement: a lease becomes a certificate in one commit, and counts once.
+const countNamesBy = (now: string) => `
+  SELECT held.count + (
+    SELECT coalesce(sum(names), 0)::bigint FROM leases
+    WHERE asked_by = $1 AND until > ${now} AND ($3::bigint IS NULL OR token <= $3)
+  ) AS count, held.until
+  FROM (
+    SELECT coalesce(sum(name_count), 0)::bigint AS count, min(not_after) AS until
+    FROM certificates WHERE asked_by = $1 AND not_after > $2) AS held`
+const countInUseBy = (now: string) => `
+  SELECT held.count + (
+    SELECT count(*) FROM leases
+    WHERE domain = $1 AND asked_by IS NOT NULL AND until > ${now}
+      AND ($3::bigint IS NULL OR token <= $3)
+  ) AS count, held.until
+  FROM (
+    SELECT count(*) AS count, min(not_after) AS until FROM certificates
+    WHERE is_current AND domain = $1 AND not_after > $2::bigint
+      AND (sealed_key IS NOT NULL OR fetched_at + not_after - not_before > $2)) AS held`
+// The newest row stays.
+const DELETE_EXPIRED = `
+  DELETE FROM certificates WHERE id IN (
+    SELECT id FROM certificates
+    WHERE not_after < $1 AND made_ran + ${LIFETIME} <= $2 AND id < (SELECT max(id) FROM certificates)
+    ORDER BY not_after LIMIT ${MAX_ROWS})`
+
+type CertificateRow = Awaited<ReturnType<typeof CERTIFICATES.list>>[number]
+
+interface Replaced {
+  readonly id: number
+  readonly lineage: string
+  readonly fetchedAt: number
+  readonly fetchedRan: number
+  readonly askedBy: string | null
+}
+
+interface Addition {
+  readonly certificate: NewCertificate
+  /** The id of its chain. */
+  readonly chain: string
+  readonly entry: AuditEntry
+  readonly lease: Lease | undefined
+}
+
+interface Parts {
+  readonly audit: AuditLog
+  readonly leases: Leases
+  readonly changes: SharedChanges | undefined
+}
+
+/** Finds certificates, puts them into service, and counts what callers hold. */
+export class Certificates {
+  readonly #db: Engine
+  readonly #parts: Parts
+  readonly #chains: Chains
+  readonly #sql: Readonly<Record<'countNames' | 'countInUse', string>>
+  readonly #addOne: (addition: Addition) => Promise<CertificateRecord>
+
+  constructor(db: Engine, parts: Parts) {
+    this.#db = db
+    this.#parts = parts
+    this.#chains = new Chains(db)
+    const now = NOW[db.dialect]
+    this.#sql = { countNames: countNamesBy(now), countInUse: countInUseBy(now) }
+    this.#addOne = groupCommit(db, (tx, additions: readonly Addition[]) =>
+      this.#addAll(tx, additions),
+    )
+  }
+
+  findCurrent = async (lineage: string) =>
+    (await this.select('WHERE is_current AND lineage = $1', lineage))[0]
+
+  findByDomain = (domain: string, skip = 0) => this.select(BY_DOMAIN, domain, skip)
+
+  findByName = (name: string, skip = 0) => this.select(BY_NAME, name, skip)
+
+  listIssued: Store['listIssued'] = (domain, { now, isOut }) =>
+    this.#some<IssuedCertificate>(
+      'id, lineage, issuer, names, serialNumber',
+      ISSUED_FOR,
+      ...[domain, isOut, now, this.#db.runTime()],
+    )
+
+  listHistory = (domain: string): Promise<readonly PastCertificate[]> =>
+    this.#some<PastCertificate>(
+      'id, lineage, isCurrent, issuer, names, keyType, serialNumber, notBefore, notAfter, madeAt, revokedAt, revocationReason',
+      HISTORY,
+      domain,
+    )
+
+  findBySerial = async (domain: string, serialNumber: string) => {
+    const row = await CERTIFICATES.find(this.#db, BY_SERIAL, domain, serialNumber)
+    if (!row) return undefined
+    const { isCurrent, revokedAt, revocationReason } = row
+    const [record] = await this.#records([row])
+    return (
+      record &&
+      ({ ...record, isCurrent, revokedAt, revocationReason } as CertificateRecord & InService)
+    )
+  }
+
+  list: Store['list'] = ({ after, limit }) =>
+    this.select('WHERE is_current AND id > $1 ORDER BY id LIMIT $2', after, limit)
+
+  listLate = (now: number, limit: number) => this.select(LATE, now, limit)
+
+  listEnding = async (limit: number) => {
+    const [soonest, counted] = await Promise.all([
+      this.#some<Expiry>(
+        'domain, issuer, notBefore, notAfter',
+        `${RENEWED} ORDER BY not_after LIMIT $1`,
+        limit,
+      ),
+      this.#db.get<{ total: number }>(`SELECT count(*) AS total FROM certificates ${RENEWED}`),
+    ])
+    return { soonest, total: counted?.total ?? 0 }
+  }
+
+  listUnexpired: Store['listUnexpired'] = ({ names: [domain = ''], lineage }, now) =>
+    this.select(UNEXPIRED, domain, lineage, now, this.#db.runTime())
+
+  addCertificate: Store['addCertificate'] = async (certificate, entry, { lease } = {}) => {
+    const { leases, changes } = this.#parts
+    const addition = { certificate, chain: chainId(certificate.chain), entry, lease }
+    const added = await leases.ending(lease, () => this.#addOne(addition))
+    changes?.notify()
+    return added
+  }
+
+  countNames = async (askedBy: string, now: number, upTo?: Lease): Promise<Counted> =>
+    this.#count(this.#sql.countNames, indexable(askedBy), now, upTo)
+
+  countInUse = (domain: string, now: number, upTo?: Lease) =>
+    this.#count(this.#sql.countInUse, domain, now, upTo)
+
+  /** Part of a write. */
+  prune(tx: Transaction, { before, ranBefore }: Age): Promise<number> {
+    return tx.run(DELETE_EXPIRED, before, ranBefore)
+  }
+
+  /** @param rest - SQL after `SELECT … FROM certificates` */
+  async select(
+    rest: string,
+    ...params: readonly Parameter[]
+  ): Promise<readonly CertificateRecord[]> {
+    return this.#records(await CERTIFICATES.list(this.#db, rest, ...params))
+  }
+
+  async #count(sql: string, of: string, now: number, upTo?: Lease): Promise<Counted> {
+    return (await this.#db.get<Counted>(sql, of, now, upTo?.token ?? null)) as Counted
+  }
+
+  async #addAll(tx: Transaction, additions: readonly Addition[]) {
+    const { leases, changes } = this.#parts
+    const lineages = additions.map(({ certificate }) => certificate.lineage)
+    const chains = additions.map(({ chain, certificate }) => [chain, certificate.chain] as const)
+    const held = additions.flatMap(({ lease }) => lease ?? [])
+    const list = JSON.stringify(lineages)
+    const [, rows] = await Promise.all([leases.end(tx, held), tx.all<Replaced>(REPLACED, list)])
+    const replaced = new Map(rows.map((row) => [row.lineage, row]))
+    const [, , , added] = await Promise.all([
+      this.#chains.save(tx, new Map(chains)),
+      tx.run(END_ORDERS, list),
+      changes?.note(tx, lineages),
+      Promise.all(additions.map((one, i) => this.#add(tx, one, replaced.get(lineages[i] ?? '')))),
+    ])
+    return added
+  }
+
+  async #add(
+    tx: Transaction,
+    { certificate: { askedBy, ...certificate }, chain, entry, lease }: Addition,
+    replaced: Replaced | undefined,
+  ): Promise<CertificateRecord> {
+    const { lineage, names, fetchedAt, checkAt = null } = certificate
+    if (lease && replaced && replaced.id !== lease.currentId) throw leaseLost(lineage)
+    const ran = this.#db.runTime()
+    const isUnfetched = replaced?.fetchedAt === fetchedAt
+    const made = { madeAt: entry.at, fetchedRan: isUnfetched ? replaced.fetchedRan : ran }
+    const [domain = ''] = names
+    const row = {
+      ...certificate,
+      ...made,
+      isCurrent: true,
+      domain,
+      nameCount: names.length,
+      searched: searchable(names),
+      fingerprint: hash('sha256', certificate.certificate),
+      chain,
+      checkAt,
+      madeRan: ran,
+      askedBy: askedBy ?? replaced?.askedBy,
+    }
+    const [, , id] = await Promise.all([
+      replaced && tx.run(REPLACE, replaced.id),
+      replaced && tx.run(FORGET_NAMES, replaced.id),
+      CERTIFICATES.addNumbered(tx, row),
+      this.#parts.audit.add(tx, entry),
+    ])
+    if (names.length > 1) await tx.run(ADD_NAMES, JSON.stringify(names), id, domain)
+    return { ...certificate, id: id as number, ...made }
+  }
+
+  async #some<T>(members: string, rest: string, ...params: readonly Parameter[]) {
+    const rows = await this.#db.all<Row>(CERTIFICATES.select(rest, members), ...params)
+    return rows.map((row) => CERTIFICATES.recordOf(row)) as readonly T[]
+  }
+
+  async #records(rows: readonly CertificateRow[]): Promise<readonly CertificateRecord[]> {
+    const chains = await this.#chains.load(rows.map(({ chain }) => chain))
+    return rows.map((row, i) => toRecord(row, chains[i] as readonly Uint8Array[]))
+  }
+}
+
+function toRecord(row: CertificateRow, chain: readonly Uint8Array[]): CertificateRecord {
+  const { checkAt, windowStart, windowEnd, explanationUrl } = row
+  const { id, lineage, issuer, names, serialNumber, certificate, sealedKey, csr } = row
+  const { notBefore, notAfter, renewAt, fetchedAt, fetchedRan, madeAt } = row
+  return {
+    id,
+    lineage,
+    issuer,
+    names,
+    serialNumber,
+    certificate,
+    chain,
+    sealedKey,
+    csr,
+    notBefore,
+    notAfter,
+    renewAt,
+    fetchedAt,
+    fetchedRan,
+    madeAt,
+    keyType: row.keyType as KeyType,
+    ...(checkAt !== null && { checkAt, windowStart, windowEnd, explanationUrl }),
+  }
+}
+
+/** The chains of certificates, which are shared and never change. */
+class Chains {
+  readonly #db: Queries
+  readonly #known = new LRUCache<string, Promise<readonly Uint8Array[]>>({ max: MAX_CHAINS })
+
+  constructor(db: Queries) {
+    this.#db = db
+  }
+
+  /** @throws CertStoreError CERT_STORE_CORRUPT */
+  async load(ids: readonly string[]): Promise<readonly (readonly Uint8Array[])[]> {
+    return Promise.all(ids.map((id) => this.#known.get(id) ?? this.#load(id)))
+  }
+
+  /** Also of one that is known: a database that failed over may have lost it. */
+  save(tx: Transaction, chains: ReadonlyMap<string, readonly Uint8Array[]>) {
+    // Sorted, so that two transactions never wait for each other.
+    const added = [...chains]
+      .sort(([a], [b]) => (a < b ? -1 : 1))
+      .map(([id, chain]) => {
+        const certificates = chain.map((der) => Buffer.from(der).toString('base64'))
+        const row = { id, issuer: issuerDigest(chain[0] ?? ''), certificates }
+        return CHAINS.add(tx, row, ' ON CONFLICT DO NOTHING')
+      })
+    return Promise.all(added)
+  }
+
+  #load(id: string): Promise<readonly Uint8Array[]> {
+    const chain = this.#read(id)
+    this.#known.set(id, chain)
+    chain.catch(() => this.#known.delete(id))
+    return chain
+  }
+
+  async #read(id: string): Promise<readonly Uint8Array[]> {
+    const row = await CHAINS.find(this.#db, 'WHERE id = $1', id)
+    if (!row)
+      throw new CertStoreError('CERT_STORE_CORRUPT', 'The chain of a certificate is missing.')
+    return row.certificates.map((text) => Buffer.from(text, 'base64'))
+  }
+}
+
+/** The id by which certificates refer to their chain. */
+function chainId(chain: readonly Uint8Array[]): string {
+  return hash('sha256', Buffer.concat(chain))
+}
+
+/** The digest by which chains refer to their direct issuer. */
+export function issuerDigest(der: Uint8Array | string): string {
+  return hash('sha256', der)
+}
+
+/** Names as they are searched by an index, unless they are too long for one. */
+function searchable(names: readonly string[]): string | null {
+  const text = JSON.stringify(names)
+  return Buffer.byteLength(text) > MAX_INDEXED ? null : text
+}

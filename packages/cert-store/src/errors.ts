@@ -1,0 +1,142 @@
+import { CodedError } from '@gatehouse/net'
+
+/** The errors of this package, each with a title and what to do about it. */
+export const CERT_STORE_ERRORS = {
+  CERT_BACKUP_INVALID: {
+    title: 'Backup is not valid',
+    action: 'Use a complete file written by `backup`, of this version or an older one.',
+  },
+  CERT_FILE_EXISTS: {
+    title: 'File already exists',
+    action: 'Name a file that does not exist yet. No file is overwritten.',
+  },
+  CERT_FILE_FAILED: {
+    title: 'File could not be written',
+    action: 'Check the folder, its permissions and the free space, then try again.',
+  },
+  CERT_LEASE_LOST: {
+    title: 'Another replica took over',
+    action: 'Try again: the other replica issues the certificate.',
+  },
+  CERT_MASTER_KEY_EXPOSED: {
+    title: 'Master key is readable by others',
+    action: 'Restrict the file to its owner (`chmod 600`) and consider `rekey`.',
+  },
+  CERT_MASTER_KEY_INVALID: {
+    title: 'Master key is not valid',
+    action: 'Restore the file: 32 random bytes in base64, readable by the service.',
+  },
+  CERT_MASTER_KEY_MISPLACED: {
+    title: 'Master key is in the data folder',
+    action: 'Move the file out of the data folder and set `storage.masterKeyFile` to its new path.',
+  },
+  CERT_MASTER_KEY_MISSING: {
+    title: 'Master key is missing',
+    action: 'Restore the file at `storage.masterKeyFile`. Without it, no stored key can be read.',
+  },
+  CERT_MASTER_KEY_WRONG: {
+    title: 'Master key belongs to another store',
+    action: 'Restore the master key that this data folder was created with.',
+  },
+  CERT_SEAL_BROKEN: {
+    title: 'Sealed key cannot be opened',
+    action: 'The store was modified by something else. Restore a backup.',
+  },
+  CERT_STORE_CORRUPT: {
+    title: 'Store is damaged',
+    action: 'Stop the service, move the data folder away and restore a backup into an empty one.',
+  },
+  CERT_STORE_LOCKED: {
+    title: 'Store is in use',
+    action:
+      'Stop the other service first, or all replicas of a database. Each service needs its own data folder.',
+  },
+  CERT_STORE_MISSING: {
+    title: 'Store does not exist',
+    action: 'Check `storage.path`. The service creates the store at its first start.',
+  },
+  CERT_STORE_NEWER: {
+    title: 'Store was written by a newer version',
+    action: 'Run the version that wrote this store, or a newer one.',
+  },
+  CERT_STORE_NOT_EMPTY: {
+    title: 'Target is not empty',
+    action: 'Name a folder that is empty or does not exist, or a database whose schema is empty.',
+  },
+  CERT_STORE_OLDER: {
+    title: 'Store is absent or was written by an older version',
+    action: 'Start this version of the service on the store once, then stop it and try again.',
+  },
+  CERT_STORE_UNAVAILABLE: {
+    title: 'Store is unavailable',
+    action:
+      'No data was lost. Check the disk and the permissions of the data folder, then try again.',
+  },
+  CERT_STORE_UNFINISHED: {
+    title: 'Store was not moved completely',
+    action:
+      'Run the same `move` again: it continues where it stopped. Or drop the schema, and continue with the old store.',
+  },
+  CERT_STORE_UNRELEASED: {
+    title: 'Store was written by a version that was never released',
+    action:
+      'Start with an empty folder, or with a schema that does not exist yet. Nothing converts such a store.',
+  },
+} as const satisfies Record<`CERT_${string}`, { title: string; action: string }>
+
+export type CertStoreErrorCode = keyof typeof CERT_STORE_ERRORS
+
+/** Seconds. */
+const RETRY_AFTER = 5
+
+/** An error with the title of its code, and what its answer may tell (RFC 9457). */
+export class TitledError<Code extends string = string> extends CodedError<Code> {
+  override readonly name: string = 'CertError'
+  readonly title: string
+  /** Seconds after which another try makes sense. */
+  readonly retryAfter?: number
+  /** Additional members of the problem (RFC 9457 section 3.2). */
+  readonly members?: Readonly<Record<string, unknown>>
+
+  /** @param table - the titles of the codes */
+  constructor(
+    table: Readonly<Record<Code, { readonly title: string }>>,
+    code: Code,
+    message: string,
+    options: ErrorOptions & Pick<TitledError, 'retryAfter' | 'members'> = {},
+  ) {
+    super(code, message, options)
+    this.title = table[code].title
+    if (options.retryAfter !== undefined) this.retryAfter = options.retryAfter
+    if (options.members !== undefined) this.members = options.members
+  }
+}
+
+/** Tells whether an error has this code. */
+export function hasCode<Code extends string>(
+  error: unknown,
+  code: Code,
+): error is TitledError<Code> {
+  return error instanceof TitledError && error.code === code
+}
+
+/** An error of this package. `message` names the value that is at fault. */
+export class CertStoreError extends TitledError<CertStoreErrorCode> {
+  constructor(
+    code: CertStoreErrorCode,
+    message: string,
+    options?: ErrorOptions & Pick<TitledError, 'retryAfter'>,
+  ) {
+    super(CERT_STORE_ERRORS, code, message, options)
+  }
+}
+
+/** The store cannot be used for a while; a client may try again in a few seconds. */
+export function storeUnavailable(reason: string, cause?: unknown): CertStoreError {
+  const message = `The store cannot be used: ${reason}.`
+  return new CertStoreError('CERT_STORE_UNAVAILABLE', message, { cause, retryAfter: RETRY_AFTER })
+}
+
+export function leaseLost(lineage: string): CertStoreError {
+  return new CertStoreError('CERT_LEASE_LOST', `The work on ${lineage} was taken over.`)
+}

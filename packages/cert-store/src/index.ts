@@ -1,0 +1,8 @@
+export { backup, restore } from './backup.ts'
+export { CERT_STORE_ERRORS, hasCode, TitledError } from './errors.ts'
+export { createPrivateFile } from './files.ts'
+export { moveStore } from './move/move.ts'
+export { openAuditLog, openStore } from './open.ts'
+export type { Keyring } from './sealing/keyring.ts'
+export { openKeyring, replaceMasterKey } from './sealing/master-key.ts'
+export { isFirstStart, STORAGE_RULES, StorageSchema } from './storage.ts'

@@ -1,0 +1,46 @@
+import type { Listed, Listing, ListOrder, ListPage, OrderRecord, Position } from './records.ts'
+import type { Store } from './store.ts'
+
+/** What has no certificate comes after all that ends, by its next try: this is added to that. */
+export const NO_END = 1e14
+
+export function isOrder(listed: Listed): listed is OrderRecord {
+  return 'status' in listed
+}
+
+/** Where a certificate or an order stands in a listing. */
+export function positionOf(listed: Listed, by: ListOrder): Position {
+  const { id } = listed
+  const [name = ''] = listed.names
+  if (!isOrder(listed)) {
+    const { renewAt, notAfter } = listed
+    return { key: { next: renewAt ?? notAfter, expiry: notAfter, name, newest: id }[by], id }
+  }
+  const next = listed.nextTryAt ?? listed.since
+  return { key: { next, expiry: next + NO_END, name, newest: listed.since }[by], id }
+}
+
+/** A page of a listing, of certificates and of failed orders that have none. */
+export async function listAll(
+  store: Pick<Store, 'listCertificates' | 'listFailedOrders'>,
+  listing: Listing,
+  page: ListPage,
+): Promise<readonly Listed[]> {
+  const { order, state = 'failing' } = listing
+  const [certificates, orders] = await Promise.all([
+    store.listCertificates(listing, page),
+    state === 'failing' ? store.listFailedOrders(listing, page) : [],
+  ])
+  const sign = isDescending(order, page) ? -1 : 1
+  const compare = (a: Listed, b: Listed) => {
+    const one = positionOf(a, order).key
+    const other = positionOf(b, order).key
+    if (one !== other) return one < other ? -sign : sign
+    return sign * (Number(isOrder(a)) - Number(isOrder(b)))
+  }
+  return [...certificates, ...orders].toSorted(compare).slice(0, page.limit)
+}
+
+export function isDescending(order: ListOrder, { isBackwards = false }: ListPage): boolean {
+  return (order === 'newest') !== isBackwards
+}

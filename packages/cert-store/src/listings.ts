@@ -1,0 +1,254 @@
+import type { Engine } from '@gatehouse/store'
+import { isDescending, NO_END } from './listing.ts'
+import { orderOf } from './order-record.ts'
+import type {
+  CertificateRecord,
+  CertificateState,
+  Listing,
+  ListOrder,
+  ListPage,
+  OrderRecord,
+  Position,
+  Search,
+  Tally,
+} from './records.ts'
+import { ORDERS } from './tables.ts'
+
+/** Failing certificates that a tally looks at; if there are more, it takes the others for renewed ones. */
+const MAX_FAILING = 10_000
+const NEVER = Number.MAX_SAFE_INTEGER
+/** More than there is. */
+const ALL = 1_000_000_000
+/** What JSON has between names, and no name has. */
+const PUNCTUATION = /[[\],"\\]/
+
+const CURRENT = `
+  SELECT id, not_after, renew_at, issuer, domain FROM certificates WHERE is_current`
+/** As the index has it. */
+const NEXT = 'coalesce(renew_at, not_after)'
+const NEXT_TRY = 'coalesce(next_try_at, since)'
+/** The current certificates whose order has failed. */
+const FAILING = `
+  SELECT held.id FROM orders JOIN certificates AS held
+    ON held.lineage = orders.lineage AND held.is_current WHERE orders.status = 'failed'`
+/** The failed orders of lineages that have no current certificate. */
+const IS_WITHOUT = `
+  status = 'failed' AND NOT EXISTS (
+    SELECT 1 FROM certificates AS held WHERE held.lineage = orders.lineage AND held.is_current)`
+
+/** A span of time, without its start and with its end. */
+type Span = readonly [from: number, to: number]
+type Value = number | string
+/** Gives the parameter that stands for a value. */
+type Add = (value: Value) => string
+
+interface Failing {
+  readonly renewAt: number | null
+  readonly notAfter: number
+}
+
+/** Reads records of certificates. */
+interface Certificates {
+  /** @param rest - SQL after `SELECT … FROM certificates` */
+  select(rest: string, ...params: readonly Value[]): Promise<readonly CertificateRecord[]>
+}
+
+/** Lists certificates, and orders that have none, for people. */
+export class Listings {
+  readonly #db: Engine
+  readonly #certificates: Certificates
+
+  constructor(db: Engine, certificates: Certificates) {
+    this.#db = db
+    this.#certificates = certificates
+  }
+
+  findByFingerprint = async (sha256: string): Promise<CertificateRecord | undefined> =>
+    (await this.#certificates.select('WHERE fingerprint = $1 AND is_current LIMIT 1', sha256))[0]
+
+  listCertificates = (listing: Listing, page: ListPage): Promise<readonly CertificateRecord[]> => {
+    const { rest, params } = pageQuery(listing, page)
+    return this.#certificates.select(rest, ...params)
+  }
+
+  listFailedOrders = async (listing: Listing, page: ListPage): Promise<readonly OrderRecord[]> => {
+    const { rest, params } = orderQuery(listing, page)
+    return (await ORDERS.list(this.#db, rest, ...params)).map(orderOf)
+  }
+
+  countFailedOrders = async (): Promise<Readonly<Record<string, number>>> => {
+    const rows = await this.#db.all<{ issuer: string; total: number }>(
+      `SELECT issuer, count(*) AS total FROM orders WHERE status = 'failed' GROUP BY issuer`,
+    )
+    return Object.fromEntries(rows.map(({ issuer, total }) => [issuer, total]))
+  }
+
+  /** Counts by ranges of indexes. The few that fail are counted as what they are afterwards. */
+  tally = async (now: number, starts: readonly number[]): Promise<Tally> => {
+    const of = 'FROM certificates WHERE is_current AND'
+    const renewed = ([from, to]: Span) =>
+      this.#count(
+        `${of} ${NEXT} > $1 AND ${NEXT} <= $2 AND renew_at IS NOT NULL AND not_after > $3`,
+        ...[from, to, now],
+      )
+    const ending = ([from, to]: Span) =>
+      this.#count(`${of} not_after > $1 AND not_after <= $2 AND renew_at IS NULL`, from, to)
+    const spans = starts.map((start, i) => [start, starts[i + 1] ?? NEVER] as const)
+    const [ended, due, renewals, ends, failing, without] = await Promise.all([
+      this.#count(`${of} not_after <= $1`, now),
+      renewed([0, now]),
+      Promise.all(spans.map(renewed)),
+      Promise.all(spans.map(ending)),
+      this.#db.all<Failing>(
+        `SELECT renew_at AS "renewAt", not_after AS "notAfter" FROM certificates
+        WHERE id IN (${FAILING}) LIMIT ${MAX_FAILING}`,
+      ),
+      this.#count(`FROM orders WHERE ${IS_WITHOUT}`),
+    ])
+    const { counts, ...ahead } = withFailing({ ended, due, renewals, ends }, failing, spans, now)
+    return { counts: { ...counts, failing: counts.failing + without }, ...ahead }
+  }
+
+  async #count(from: string, ...params: readonly number[]): Promise<number> {
+    const row = await this.#db.get<{ total: number }>(`SELECT count(*) AS total ${from}`, ...params)
+    return row?.total ?? 0
+  }
+}
+
+/** SQL after `SELECT … FROM`, and its parameters. */
+interface Query {
+  readonly rest: string
+  readonly params: readonly Value[]
+}
+
+/**
+ * A page of certificates. Their ids are found first, by an index alone as far as there is one, because a row is
+ * large. Backwards, it begins with the certificate that is nearest to the position.
+ */
+function pageQuery(listing: Listing, page: ListPage): Query {
+  const { order, state, search, now } = listing
+  const key = { next: NEXT, expiry: 'not_after', name: 'domain COLLATE "C"', newest: 'id' }
+  const { params, add, about, end } = pageOf(listing, page, { key: key[order], isOrder: false })
+  const where = [...(state ? conditionsOf(state, () => add(now)) : []), ...about].join(' AND ')
+  const sources = search ? sourcesOf(search, order, add) : [CURRENT]
+  const pages = sources.map(
+    (source) => `SELECT id FROM (
+      SELECT id FROM (${source}) AS found ${where && `WHERE ${where}`} ${end}) AS page`,
+  )
+  return { rest: `WHERE id IN (${pages.join(' UNION ') || 'NULL'}) ${end}`, params }
+}
+
+/** A page of failed orders without a certificate. */
+function orderQuery(listing: Listing, page: ListPage): Query {
+  const { order, search } = listing
+  const name = '(names::json->>0) COLLATE "C"'
+  const key = { next: NEXT_TRY, expiry: `${NEXT_TRY} + ${NO_END}`, name, newest: 'since' }[order]
+  const { params, add, about, end } = pageOf(listing, page, { key, isOrder: true })
+  const found = search
+    ? [partOf(search), search.wildcard && JSON.stringify(search.wildcard)]
+        .filter((text) => text !== undefined)
+        .map((text) => `strpos(names, ${add(text)}) > 0`)
+    : ['true']
+  const match = `(${['false', ...found].join(' OR ')})`
+  return { rest: `WHERE ${[IS_WITHOUT, ...about, match].join(' AND ')} ${end}`, params }
+}
+
+/** By what certificates or orders are sorted. */
+interface Sorted {
+  readonly key: string
+  readonly isOrder: boolean
+}
+
+/** What pages of certificates and of orders have in common. */
+function pageOf({ order, issuer }: Listing, page: ListPage, of: Sorted) {
+  const params: Value[] = []
+  const add = (value: Value) => `$${params.push(value)}`
+  const down = isDescending(order, page)
+  const about = [
+    ...(issuer === undefined ? [] : [`issuer = ${add(issuer)}`]),
+    ...(page.from ? [beyond(of, page.from, down ? '<' : '>', add)] : []),
+  ]
+  const direction = down ? ' DESC' : ''
+  const end = `ORDER BY ${of.key}${direction}, id${direction} LIMIT ${add(page.limit)}`
+  return { params, add, about, end }
+}
+
+/** What comes after a position. With the same key, certificates come before orders. */
+function beyond({ key, isOrder }: Sorted, from: Position, than: '<' | '>', add: Add): string {
+  const at = add(from.key)
+  if ((typeof from.id === 'string') === isOrder)
+    return `${key} ${than}= ${at} AND (${key} ${than} ${at} OR id ${than} ${add(from.id)})`
+  return isOrder === (than === '>') ? `${key} ${than}= ${at}` : `${key} ${than} ${at}`
+}
+
+/** Conditions for a state, which `stateOf` of the page finds for a record and its order. */
+function conditionsOf(state: CertificateState, addNow: () => string): readonly string[] {
+  if (state === 'failing') return [`id IN (${FAILING})`]
+  const now = addNow()
+  const lives = `not_after > ${now}`
+  const isFine = `id NOT IN (${FAILING})`
+  // These are few, so that they are read first and then sorted.
+  const few = (condition: string) =>
+    `id IN (SELECT id FROM certificates WHERE is_current AND ${condition})`
+  return {
+    renews: [lives, `renew_at > ${now}`, isFine],
+    due: [lives, few(`renew_at <= ${now}`), isFine],
+    unrenewed: [lives, few('renew_at IS NULL'), isFine],
+    ended: [few(`not_after <= ${now}`), isFine],
+  }[state]
+}
+
+/**
+ * Where the certificates are that are searched. Parts of names are in one index alone: that of another order would
+ * lead to every row, and the limit keeps the engines from it.
+ */
+function sourcesOf(search: Search, order: ListOrder, add: Add): readonly string[] {
+  const { wildcard, serialNumber } = search
+  const part = partOf(search)
+  const text = part === undefined ? undefined : add(part)
+  const within = order === 'next' ? '' : `ORDER BY ${NEXT}, id LIMIT ${ALL}`
+  const name = wildcard === undefined ? undefined : add(wildcard)
+  const texts = [`strpos(searched, ${text}) > 0`, `searched IS NULL AND strpos(names, ${text}) > 0`]
+  const others = `id IN (SELECT certificate FROM certificate_names WHERE name = ${name})`
+  return [
+    ...(text ? texts.map((match) => `${CURRENT} AND ${match} ${within}`) : []),
+    ...(name ? [`${CURRENT} AND domain = ${name}`, `${CURRENT} AND ${others}`] : []),
+    ...(serialNumber === undefined ? [] : [`${CURRENT} AND serial_number = ${add(serialNumber)}`]),
+  ]
+}
+
+/** Undefined also if no name can have it. */
+function partOf({ part }: Search): string | undefined {
+  return part !== undefined && PUNCTUATION.test(part) ? undefined : part
+}
+
+function withFailing(
+  { ended, due, renewals, ends }: Pick<Tally, 'renewals' | 'ends'> & { ended: number; due: number },
+  all: readonly Failing[],
+  spans: readonly Span[],
+  now: number,
+): Tally {
+  const failing = all.filter(({ notAfter }) => notAfter > now)
+  const within = (of: (one: Failing) => number | null, [from, to]: Span) =>
+    failing.filter((one) => {
+      const at = of(one)
+      return at !== null && at > from && at <= to
+    }).length
+  const sum = (counts: readonly number[]) => counts.reduce((all, each) => all + each, 0)
+  const unrenewed = sum(ends) - failing.filter(({ renewAt }) => renewAt === null).length
+  const renewing = renewals.map(
+    (all, i) => all - within(({ renewAt }) => renewAt, spans[i] ?? [0, 0]),
+  )
+  const isToEnd = ({ renewAt, notAfter }: Failing) => (renewAt === null ? null : notAfter)
+  return {
+    counts: {
+      renews: sum(renewing),
+      due: due - within(({ renewAt }) => renewAt, [0, now]),
+      unrenewed,
+      failing: all.length,
+      ended: ended - (all.length - failing.length),
+    },
+    renewals: renewing,
+    ends: ends.map((all, i) => all + within(isToEnd, spans[i] ?? [0, 0])),
+  }
+}

@@ -1,0 +1,170 @@
+import { type Engine, type Row, StoreError, type Table } from '@gatehouse/store'
+import { CertStoreError } from '../errors.ts'
+import { mapped } from '../failures.ts'
+import { TABLES } from '../tables.ts'
+import { UNFINISHED } from './unfinished.ts'
+
+/** A store that is to be moved. It is only read. */
+export interface Source extends AsyncDisposable {
+  readonly db: Engine
+  /** Identifies its keyring. */
+  readonly check: Uint8Array
+  /** @throws CertStoreError CERT_STORE_LOCKED if somebody has used it since it was opened */
+  assertUnused(): Promise<void>
+}
+
+/** What is in a target: a store that was moved there, completely or in part. */
+export interface Found {
+  readonly db: Engine
+  /** Identifies the keyring of that store. */
+  readonly check: Uint8Array
+  readonly isFinished: boolean
+}
+
+/** Where a store is moved to. No service uses it before it is finished. */
+export interface Target extends AsyncDisposable {
+  /** `undefined` for an empty one. */
+  readonly found: Found | undefined
+  /** Empties it, and notes in {@link UNFINISHED} what is to be there. */
+  begin(check: Uint8Array): Promise<Found>
+  /** Gives what is finished its place. */
+  publish(): Promise<void>
+}
+
+/** After each batch: how many rows of a table are in the target. */
+export interface Progress {
+  readonly table: string
+  readonly rows: number
+  readonly isComplete: boolean
+}
+
+/** What is in the target is not, or no longer, what is in the source. */
+class Contradiction extends CertStoreError {
+  constructor(message: string) {
+    super('CERT_STORE_CORRUPT', message)
+  }
+}
+
+/** Keys that are counted at once. */
+const MANY = 10_000
+/** The last id that was given in a table, also if its row is gone. */
+const LAST_ID: Record<Engine['dialect'], (table: string) => string> = {
+  postgres: (table) => `SELECT last_value AS last FROM ${table}_id_seq WHERE is_called`,
+  sqlite: (table) => `SELECT seq AS last FROM sqlite_sequence WHERE name = '${table}'`,
+}
+const SET_LAST_ID: Record<Engine['dialect'], (table: string, last: number) => readonly string[]> = {
+  postgres: (table, last) => [`SELECT setval('${table}_id_seq', ${last})`],
+  sqlite: (table, last) => [
+    `DELETE FROM sqlite_sequence WHERE name = '${table}'`,
+    `INSERT INTO sqlite_sequence (name, seq) VALUES ('${table}', ${last})`,
+  ],
+}
+
+/**
+ * Copies a store, in batches of which each is read back and compared. What an earlier move of the same
+ * store left behind is compared and completed; if the store was used since then, it is copied anew.
+ * @throws CertStoreError CERT_STORE_NOT_EMPTY, CERT_STORE_LOCKED, CERT_STORE_UNAVAILABLE
+ */
+export async function* copyStore(
+  source: Source,
+  target: Target,
+  batch: number,
+): AsyncGenerator<Progress> {
+  let into = target.found
+  if (into && !isSame(into.check, source.check)) throw notEmpty()
+  if (into)
+    try {
+      yield* copyTables(source, into, batch)
+    } catch (error) {
+      if (!(error instanceof Contradiction)) throw error
+      if (into.isFinished) throw notEmpty()
+      into = undefined
+    }
+  if (!into) {
+    into = await mapped(target.begin(source.check))
+    yield* copyTables(source, into, batch)
+  }
+  await source.assertUnused()
+  if (into.isFinished) return
+  await finish(source.db, into.db)
+  await mapped(target.publish())
+}
+
+function notEmpty(): CertStoreError {
+  return new CertStoreError('CERT_STORE_NOT_EMPTY', 'The target holds another store.')
+}
+
+async function* copyTables({ db }: Source, into: Found, batch: number): AsyncGenerator<Progress> {
+  for (const table of TABLES) {
+    let rows = 0
+    let page: readonly Row[] = []
+    do {
+      page = await table.page(db, page.at(-1), batch)
+      await copyRows(table, page, into)
+      rows += page.length
+      const isComplete = page.length < batch
+      if (isComplete && (await count(into.db, table)) !== rows)
+        throw new Contradiction(`The target has other ${table.name} than the store.`)
+      yield { table: table.name, rows, isComplete }
+    } while (page.length === batch)
+  }
+}
+
+async function copyRows(table: Table, rows: readonly Row[], into: Found): Promise<void> {
+  const { db, isFinished } = into
+  const missing = await missingOf(db, table, rows)
+  if (missing.length === 0) return
+  if (isFinished) throw new Contradiction(`The target lacks ${table.name}.`)
+  try {
+    await db.transaction((tx) => Promise.all(missing.map((row) => table.addRow(tx, row))))
+  } catch (error) {
+    if (!(error instanceof StoreError) || error.constraint === undefined) throw error
+    throw new Contradiction(`The ${table.name} of the target cannot be completed.`)
+  }
+  if ((await missingOf(db, table, missing)).length > 0)
+    throw new Contradiction(`The target does not have ${table.name} that were stored.`)
+}
+
+/** The rows that are not in the target. @throws Contradiction if one of them is there with other values */
+async function missingOf(db: Engine, table: Table, rows: readonly Row[]): Promise<readonly Row[]> {
+  if (rows.length === 0) return []
+  const idOf = (row: Row) => JSON.stringify(table.keyOf(row))
+  const there = new Map((await table.alike(db, rows)).map((row) => [idOf(row), row]))
+  return rows.filter((row) => {
+    const other = there.get(idOf(row))
+    if (other && !table.members.every((member) => isSame(row[member], other[member])))
+      throw new Contradiction(`A row of ${table.name} differs in the target.`)
+    return !other
+  })
+}
+
+/** SQLite has numbers for what is true or false. */
+function isSame(one: unknown, other: unknown): boolean {
+  if (one instanceof Uint8Array && other instanceof Uint8Array)
+    return Buffer.compare(one, other) === 0
+  const isTruth = typeof one === 'boolean' || typeof other === 'boolean'
+  return isTruth ? Number(one) === Number(other) : one === other
+}
+
+async function count(db: Engine, table: Table): Promise<number> {
+  let total = 0
+  let keys: readonly Row[] = []
+  do {
+    keys = await table.page(db, keys.at(-1), MANY, table.key.join())
+    total += keys.length
+  } while (keys.length === MANY)
+  return total
+}
+
+/** Makes the target a store of its own. */
+async function finish(from: Engine, to: Engine): Promise<void> {
+  const ran = await from.get<{ ms: number }>('SELECT ms FROM run_time')
+  const statements = [`UPDATE run_time SET ms = ${ran?.ms}`, `DROP TABLE ${UNFINISHED.name}`]
+  for (const { name } of TABLES.filter(({ isNumbered }) => isNumbered)) {
+    const given = await from.get<{ last: number }>(LAST_ID[from.dialect](name))
+    if (given) statements.push(...SET_LAST_ID[to.dialect](name, given.last))
+  }
+  await to.transaction(async (tx) => {
+    for (const sql of statements) await tx.run(sql)
+  })
+}

@@ -1,0 +1,113 @@
+import { type Engine, openPostgres, parsePostgresUrl } from '@gatehouse/store'
+import { CertStoreError } from '../errors.ts'
+import { mapped, reported } from '../failures.ts'
+import { MASTER_KEY, MIGRATIONS, TABLES } from '../tables.ts'
+import type { Found, Source, Target } from './copy.ts'
+import { findUnfinished, noteUnfinished, refuseUnfinished } from './unfinished.ts'
+
+export interface Place {
+  readonly url: string
+  /** PEM certificates of a private CA of the database. */
+  readonly ca?: string | undefined
+  readonly schema: string
+}
+
+/** Longer than a replica that lives is silent. */
+const LIVE = `interval '15 seconds'`
+const REPLICAS = `SELECT name FROM replicas WHERE seen_at > clock_timestamp() - ${LIVE} ORDER BY name`
+const WRITTEN = 'SELECT 1 FROM writes WHERE at > $1::timestamptz LIMIT 1'
+
+/**
+ * @throws CertStoreError CERT_STORE_OLDER, CERT_STORE_NEWER, CERT_STORE_UNRELEASED, CERT_STORE_LOCKED,
+ *   CERT_STORE_MISSING, CERT_STORE_UNFINISHED, CERT_STORE_UNAVAILABLE
+ */
+export function openPostgresSource(place: Place): Promise<Source> {
+  return open({ ...place, existing: true }, async (db) => {
+    await refuseUnfinished(db)
+    const { schema } = place
+    const keyring = await MASTER_KEY.find(db, '')
+    if (!keyring)
+      throw new CertStoreError('CERT_STORE_MISSING', `The schema ${schema} holds no keys yet.`)
+    const opened = await db.get<{ at: string }>('SELECT clock_timestamp()::text AS at')
+    return {
+      db,
+      check: keyring.checkValue,
+      async assertUnused() {
+        await refuseReplicas(db, schema)
+        if (await db.get(WRITTEN, opened?.at))
+          throw new CertStoreError('CERT_STORE_LOCKED', `The schema ${schema} was used meanwhile.`)
+      },
+      [Symbol.asyncDispose]: () => db.close(),
+    }
+  })
+}
+
+/** @throws CertStoreError CERT_STORE_NEWER, CERT_STORE_UNRELEASED, CERT_STORE_LOCKED, CERT_STORE_NOT_EMPTY, CERT_STORE_UNAVAILABLE */
+export function openPostgresTarget(place: Place): Promise<Target> {
+  return open({ ...place, existing: false }, async (db) => {
+    const found = await findStore(db, place.schema)
+    return {
+      found,
+      async begin(check) {
+        // What was begun is of the same store.
+        if (found) await db.run(`TRUNCATE ${TABLES.map(({ name }) => name)}`)
+        else await noteUnfinished(db, check)
+        return { db, check, isFinished: false }
+      },
+      async publish() {},
+      [Symbol.asyncDispose]: () => db.close(),
+    }
+  })
+}
+
+async function open<Side>(
+  { url, ca, schema, existing }: Place & { readonly existing: boolean },
+  use: (db: Engine) => Promise<Side>,
+): Promise<Side> {
+  const postgres = await mapped(
+    openPostgres({
+      url: parsePostgresUrl(url),
+      ca,
+      schema,
+      existing,
+      name: 'gatehouse-certs move',
+      migrations: MIGRATIONS,
+      log: { info() {}, warn() {} },
+      reported,
+      // The service does not run meanwhile.
+      elapsed: () => 0,
+    }),
+  )
+  try {
+    await refuseReplicas(postgres, schema)
+    if (await mapped(postgres.tryLead('move'))) return await use(postgres)
+    throw new CertStoreError('CERT_STORE_LOCKED', `Another move uses the schema ${schema}.`)
+  } catch (error) {
+    await postgres.close()
+    throw error
+  }
+}
+
+async function refuseReplicas(db: Engine, schema: string): Promise<void> {
+  const replicas = await db.all<{ name: string }>(REPLICAS)
+  if (replicas.length === 0) return
+  const names = replicas.map(({ name }) => name).join(', ')
+  throw new CertStoreError(
+    'CERT_STORE_LOCKED',
+    `The schema ${schema} is used by ${names}; a replica that was killed counts for 15 seconds.`,
+  )
+}
+
+async function findStore(db: Engine, schema: string): Promise<Found | undefined> {
+  const begun = await findUnfinished(db)
+  if (begun) return { db, check: begun, isFinished: false }
+  const keyring = await MASTER_KEY.find(db, '')
+  if (keyring) return { db, check: keyring.checkValue, isFinished: true }
+  for (const { name } of TABLES)
+    if (await db.get(`SELECT 1 FROM ${name} LIMIT 1`))
+      throw new CertStoreError(
+        'CERT_STORE_NOT_EMPTY',
+        `The schema ${schema} holds ${name} already.`,
+      )
+  return undefined
+}

@@ -1,0 +1,14 @@
+import type { OrderRecord } from './records.ts'
+import type { ORDERS } from './tables.ts'
+
+export type OrderRow = Awaited<ReturnType<typeof ORDERS.list>>[number]
+
+/** Makes an order of a row: without what is NULL, and what a record does not tell. */
+export function orderOf(row: OrderRow): OrderRecord {
+  const { state, sealedKey, askedBy, url: _, ran: __, ...order } = row
+  return {
+    ...order,
+    ...(state !== null && { checkpoint: { state, sealedKey } }),
+    ...(askedBy !== null && { askedBy }),
+  } as OrderRecord
+}

@@ -1,0 +1,156 @@
+import { type Engine, indexable, type Parameter, type Transaction } from '@gatehouse/store'
+import type { Leases } from './leases.ts'
+import { type OrderRow, orderOf } from './order-record.ts'
+import { type Age, isOld, MAX_ROWS, TEXTS } from './sql.ts'
+import type { AccountRecord, Lease, OrderRecord } from './store.ts'
+import { ACCOUNTS, CHALLENGES, ORDERS } from './tables.ts'
+
+const DAY = 86_400_000
+
+const BY_LINEAGE = 'WHERE lineage = $1'
+const OF_LINEAGES = `WHERE lineage IN (${TEXTS})`
+const RESUMABLE = `
+  WHERE status = 'failed' AND state IS NOT NULL
+    AND (next_try_at <= $2 OR next_try_at > $2::bigint + ${DAY})`
+const IF_DONE = ` WHERE orders.status = 'done'`
+/** SQL: these lineages, a JSON array, have their certificates. */
+export const END_ORDERS = `
+  UPDATE orders SET status = 'done', failures = 0, last_error = NULL, next_try_at = NULL,
+    state = NULL, url = NULL, sealed_key = NULL
+  ${OF_LINEAGES}`
+// A join could be planned to read all certificates.
+const FORGET = `
+  UPDATE orders SET state = NULL, url = NULL, sealed_key = NULL
+  WHERE status = 'failed' AND lineage IN (
+    SELECT (SELECT lineage FROM certificates WHERE id = value::bigint)
+    FROM json_array_elements_text($1::json))`
+// What is being saved is not done with.
+const DELETE_OLD = `
+  DELETE FROM orders WHERE id IN (
+    SELECT id FROM orders
+    WHERE status <> 'pending' AND ${isOld('coalesce(next_try_at, since)', 'ran')}
+    LIMIT ${MAX_ROWS} FOR UPDATE SKIP LOCKED)`
+const DELETE_OLD_CHALLENGES = `
+  DELETE FROM challenges WHERE key IN (
+    SELECT key FROM challenges WHERE ${isOld('at', 'ran')} LIMIT ${MAX_ROWS})`
+
+/** Orders, and what ACME needs beside them: accounts at CAs and responses to their challenges. */
+export class Orders {
+  readonly #db: Engine
+  readonly #leases: Leases
+  /** The last write of each lineage: of states that are saved at once, the last one stays. */
+  readonly #saving = new Map<string, Promise<unknown>>()
+
+  constructor(db: Engine, leases: Leases) {
+    this.#db = db
+    this.#leases = leases
+  }
+
+  saveOrder = async (order: OrderRecord, lease?: Lease): Promise<string> =>
+    (await this.#save(order, '', lease)).id
+
+  fileOrder = (order: OrderRecord): Promise<OrderRecord> => this.#save(order, IF_DONE)
+
+  findOrder = (id: string) => this.#find('WHERE id = $1', id)
+
+  findOrderByLineage = (lineage: string) => this.#find(BY_LINEAGE, lineage)
+
+  findOrders = async (lineages: readonly string[]) => {
+    const rows = await ORDERS.list(this.#db, OF_LINEAGES, JSON.stringify(lineages))
+    return new Map(rows.map((row) => [row.lineage, orderOf(row)]))
+  }
+
+  findOrderByUrl = (url: string) => this.#find('WHERE url = $1', indexable(url))
+
+  listPendingOrders = () => this.#listFree(`WHERE status = 'pending'`, 'since')
+
+  listResumableOrders = (now: number) => this.#listFree(RESUMABLE, 'next_try_at', now)
+
+  findAccount = (directory: string): Promise<AccountRecord | undefined> =>
+    ACCOUNTS.find(this.#db, 'WHERE directory = $1', directory)
+
+  addAccount = (account: AccountRecord): Promise<AccountRecord> =>
+    this.#db.transaction(async (tx) => {
+      const [, stored] = await Promise.all([
+        ACCOUNTS.add(tx, { ...account }, ' ON CONFLICT (directory) DO NOTHING'),
+        ACCOUNTS.find(tx, 'WHERE directory = $1', account.directory),
+      ])
+      return stored as AccountRecord
+    })
+
+  saveAccount = (account: AccountRecord): Promise<void> => ACCOUNTS.put(this.#db, { ...account })
+
+  putChallenge = (key: string, value: string, at: number): Promise<void> =>
+    CHALLENGES.put(this.#db, { key, value, at, ran: this.#db.runTime() })
+
+  findChallenge = async (key: string): Promise<string | undefined> =>
+    (await CHALLENGES.find(this.#db, 'WHERE key = $1', key))?.value
+
+  deleteChallenge = async (key: string): Promise<void> => {
+    await this.#db.run('DELETE FROM challenges WHERE key = $1', key)
+  }
+
+  /** Part of a write: failed orders of the lineages of these certificates are not resumed. */
+  async forget(tx: Transaction, certificates: readonly number[]): Promise<void> {
+    await tx.run(FORGET, JSON.stringify(certificates))
+  }
+
+  /** Part of a write. */
+  prune(tx: Transaction, { now, before, ranBefore }: Age): Promise<number> {
+    return tx.run(DELETE_OLD, now, before, ranBefore)
+  }
+
+  /** Part of a write. */
+  pruneChallenges(tx: Transaction, { now, before, ranBefore }: Age): Promise<number> {
+    return tx.run(DELETE_OLD_CHALLENGES, now, before, ranBefore)
+  }
+
+  /** After what is being saved of the lineage, whose order keeps its id. @param where - which orders make room */
+  async #save(order: OrderRecord, where: string, lease?: Lease): Promise<OrderRecord> {
+    const { lineage } = order
+    const before = Promise.resolve(this.#saving.get(lineage)).catch(() => {})
+    const saving = before.then(() =>
+      this.#db.transaction(async (tx) => {
+        const inForce = lease && this.#leases.assertInForce(tx, lease)
+        const [, row] = await Promise.all([inForce, this.#put(tx, order, where)])
+        return orderOf(row)
+      }),
+    )
+    this.#saving.set(lineage, saving)
+    try {
+      return await saving
+    } finally {
+      if (this.#saving.get(lineage) === saving) this.#saving.delete(lineage)
+    }
+  }
+
+  async #put(tx: Transaction, order: OrderRecord, where: string): Promise<OrderRow> {
+    const { id, checkpoint, askedBy, ...rest } = order
+    const { state, sealedKey } = checkpoint ?? {}
+    const issuing = { state, url: urlOf(state), sealedKey, askedBy }
+    const row = { ...rest, ...issuing, ran: this.#db.runTime() }
+    const conflict = `${ORDERS.replacing(['lineage'], row)}${where}`
+    const [, stored] = await Promise.all([
+      ORDERS.add(tx, { id, ...row }, conflict),
+      ORDERS.find(tx, BY_LINEAGE, order.lineage),
+    ])
+    return stored as OrderRow
+  }
+
+  async #find(where: string, value: string): Promise<OrderRecord | undefined> {
+    const row = await ORDERS.find(this.#db, where, value)
+    return row && orderOf(row)
+  }
+
+  /** Lists orders that no other replica works on. */
+  async #listFree(where: string, order: string, ...params: readonly Parameter[]) {
+    const sql = `${where} AND ${this.#leases.isFree('orders')} ORDER BY ${order}, id`
+    return (await ORDERS.list(this.#db, sql, this.#leases.replica, ...params)).map(orderOf)
+  }
+}
+
+/** Reads the URL of the order at the CA from the state that its issuer keeps. */
+function urlOf(state: unknown): string | undefined {
+  const { orderUrl } = (state ?? {}) as { orderUrl?: unknown }
+  return typeof orderUrl === 'string' ? orderUrl : undefined
+}

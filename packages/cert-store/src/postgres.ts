@@ -1,0 +1,88 @@
+import { randomUUID } from 'node:crypto'
+import {
+  openPostgres,
+  type Postgres,
+  type PostgresOptions,
+  type PostgresUrl,
+  parsePostgresUrl,
+} from '@gatehouse/store'
+import { mapped, reported, storeFailure } from './failures.ts'
+import { Leases } from './leases.ts'
+import { refuseUnfinished } from './move/unfinished.ts'
+import { SharedChanges, sessionsOf } from './replicas/changes.ts'
+import { Membership } from './replicas/membership.ts'
+import type { Store } from './store.ts'
+import { MIGRATIONS, OF_PROCESSES, TABLES } from './tables.ts'
+import { storeOn } from './whole.ts'
+
+export interface PostgresStoreOptions
+  extends Pick<PostgresOptions, 'ca' | 'schema' | 'log' | 'elapsed' | 'patience'> {
+  /** `postgres://user:password@host1:5432,host2:5432/database`. */
+  readonly url: string
+  /** The name of this replica, which tells it from the others. */
+  readonly name: string
+  /** The id of this replica. Default: a new one, for as long as this process runs. */
+  readonly replica?: string | undefined
+}
+
+/**
+ * Opens the store in a schema of a PostgreSQL database, which is created if it is absent.
+ * @throws CertStoreError CERT_STORE_NEWER, CERT_STORE_UNRELEASED, CERT_STORE_UNFINISHED, CERT_STORE_UNAVAILABLE;
+ *   StoreError STORE_URL_INVALID, STORE_FOREIGN
+ */
+export function openPostgresStore({ url, ...options }: PostgresStoreOptions): Promise<Store> {
+  return mapped(open(parsePostgresUrl(url), options))
+}
+
+async function open(url: PostgresUrl, options: Omit<PostgresStoreOptions, 'url'>): Promise<Store> {
+  const { replica = randomUUID(), name, ...rest } = options
+  const postgres = await openPostgres({
+    ...rest,
+    url,
+    name: `${sessionsOf(replica)} ${name}`,
+    migrations: MIGRATIONS,
+    reported,
+    feeds: ['changes'],
+    writable: [...TABLES, ...OF_PROCESSES].map((table) => table.name),
+  })
+  try {
+    await refuseUnfinished(postgres)
+    return await postgresStore(postgres, { ...options, replica })
+  } catch (error) {
+    await postgres.close()
+    throw error
+  }
+}
+
+/** The store of any number of replicas. */
+async function postgresStore(
+  postgres: Postgres,
+  { replica, schema, name }: Record<'replica' | 'schema' | 'name', string>,
+): Promise<Store> {
+  const leases = new Leases(postgres, replica)
+  const changes = new SharedChanges(postgres, { replica, schema })
+  const membership = new Membership(postgres, { name, changes, leases })
+  const { prune, ...store } = storeOn(postgres, { leases, changes })
+  await Promise.all([membership.join(), changes.read()])
+  const close = async (): Promise<void> => {
+    await membership.leave().catch(() => {})
+    await postgres.close()
+  }
+  return {
+    ...store,
+    isShared: true,
+    now: () => postgres.clock.now(),
+    isLeader: membership.isLeader,
+    async prune(now, retention) {
+      const pruned = await prune(now, retention)
+      await membership.tidy()
+      return pruned
+    },
+    check: () => postgres.check(),
+    // Whether it is sound is up to its operator.
+    inspect: async () => {},
+    failure: () => storeFailure(postgres.failure()),
+    close,
+    [Symbol.asyncDispose]: close,
+  }
+}

@@ -1,0 +1,269 @@
+import type { KeyType, RevocationReason } from '@gatehouse/pki'
+import type { RowOf } from '@gatehouse/store'
+import type {
+  ACCOUNTS,
+  AUTHORITIES,
+  CERTIFICATES,
+  CRLS,
+  DATA_KEYS,
+  EVENTS,
+  SIGN_INS,
+} from './tables.ts'
+
+export interface NewCertificate {
+  /** What makes two requests the same certificate: see issuance/request.ts. At most 1,000 bytes. */
+  readonly lineage: string
+  readonly issuer: string
+  /** Canonical names, the one it was asked for first. */
+  readonly names: readonly string[]
+  readonly keyType: KeyType
+  /** Lower-case hexadecimal; unique per direct issuer. */
+  readonly serialNumber: string
+  readonly certificate: Uint8Array
+  /** The direct issuer first, without the root. */
+  readonly chain: readonly Uint8Array[]
+  /** PKCS#8, sealed; `null` where the caller keeps the key. */
+  readonly sealedKey: Uint8Array | null
+  /** DER of the request it was made for; `null` where the key is ours. */
+  readonly csr: Uint8Array | null
+  readonly notBefore: number
+  readonly notAfter: number
+  readonly renewAt: number | null
+  readonly fetchedAt: number
+  /** When to ask the CA about its renewal; `null` or absent: never. */
+  readonly checkAt?: number | null
+  /** Whom it counts for; absent: whom the one that it replaces counted for, if anybody. */
+  readonly askedBy?: string
+}
+
+/** What has to be known of a certificate to take it out of service. */
+export type IssuedCertificate = Pick<
+  CertificateRecord,
+  'id' | 'lineage' | 'issuer' | 'names' | 'serialNumber'
+>
+
+export interface CertificateRecord extends Omit<NewCertificate, 'askedBy'>, Partial<RenewalWindow> {
+  readonly id: number
+  /** When it was stored, by the clock of then. */
+  readonly madeAt?: number
+  /** The run time of the store when it was last handed out. */
+  readonly fetchedRan?: number
+}
+
+/** Whether a certificate is in service, or was revoked. */
+export interface InService {
+  readonly isCurrent: boolean
+  readonly revokedAt: number | null
+  readonly revocationReason: RevocationReason | null
+}
+
+/** A certificate in the history of its first name. */
+export interface PastCertificate
+  extends InService,
+    Pick<
+      CertificateRecord,
+      | 'id'
+      | 'lineage'
+      | 'issuer'
+      | 'names'
+      | 'keyType'
+      | 'serialNumber'
+      | 'notBefore'
+      | 'notAfter'
+      | 'madeAt'
+    > {}
+
+/** When a CA would have a certificate renewed; `null` while it has not said. */
+export type RenewalWindow = Pick<
+  RowOf<typeof CERTIFICATES>,
+  'checkAt' | 'windowStart' | 'windowEnd' | 'explanationUrl'
+>
+
+export interface RevokedCertificate {
+  readonly serialNumber: string
+  readonly revokedAt: number
+  readonly reason: RevocationReason
+}
+
+/** Work on a lineage, and what it takes of quotas while it lasts. */
+export interface Work {
+  readonly lineage: string
+  /** The first name. */
+  readonly domain: string
+  readonly names: number
+  /** Whom it counts for; absent for a renewal. */
+  readonly askedBy?: string | undefined
+}
+
+/** The right of one replica to work on a lineage. */
+export interface Lease {
+  readonly lineage: string
+  /** Grows from lease to lease, so that the store refuses what an earlier holder writes late. */
+  readonly token: number
+  /** The current certificate of the lineage when the lease was taken. */
+  readonly currentId: number | null
+  /** The order of the lineage when the lease was taken. */
+  readonly order?: OrderRecord | undefined
+  /** Aborted if another replica has taken the lease over. */
+  readonly lost: AbortSignal
+}
+
+/** The use of a quota, and when the first of it expires. */
+export interface Counted {
+  readonly count: number
+  readonly until: number | null
+}
+
+/** What changed in the store: what is remembered of these lineages, or of all, is out of date. */
+export interface Change {
+  readonly lineages: readonly string[] | 'all'
+  /** Whether certificates were revoked or deleted. */
+  readonly isUrgent: boolean
+}
+
+/** Milliseconds for which to keep what has ended. */
+export interface Retention {
+  readonly audit: number
+  readonly certificates: number
+  readonly orders: number
+  readonly challenges: number
+}
+
+/** The session of a person at the inventory. */
+export type SignInRecord = RowOf<typeof SIGN_INS>
+
+/** Work on a lineage that outlives a request: under way, or failed and waiting for its next try. */
+export interface OrderRecord {
+  readonly id: string
+  readonly lineage: string
+  readonly issuer: string
+  readonly names: readonly string[]
+  readonly keyType: KeyType
+  readonly csr: Uint8Array | null
+  readonly status: 'pending' | 'failed' | 'done'
+  /** What it is doing, or was doing when it failed. */
+  readonly step: string
+  readonly since: number
+  readonly failures: number
+  readonly lastError: { readonly code: string; readonly detail: string } | null
+  readonly nextTryAt: number | null
+  readonly checkpoint?: Checkpoint
+  /** Whom its certificate is to count for; absent for a renewal. */
+  readonly askedBy?: string
+}
+
+/** The state that an issuer has reached with an order, and the key that it may have certified. */
+export interface Checkpoint {
+  /** Plain JSON. */
+  readonly state: unknown
+  /** PKCS#8, sealed; `null` where the caller keeps the key. */
+  readonly sealedKey: Uint8Array | null
+}
+
+/** An account at a CA; `url` is `null` until the CA has said. */
+export type AccountRecord = RowOf<typeof ACCOUNTS>
+
+export type Expiry = Pick<
+  RowOf<typeof CERTIFICATES>,
+  'domain' | 'issuer' | 'notBefore' | 'notAfter'
+>
+
+export interface NewEvent {
+  /** JSON. */
+  readonly body: string
+  readonly at: number
+  /** Whom it is sent to, by name: each is sent it by itself. */
+  readonly receivers: readonly string[]
+  /** Not sent again with this key before `until`, unless `always`. */
+  readonly once?: { readonly key: string; readonly until: number; readonly always?: boolean }
+}
+
+export type EventRecord = Pick<RowOf<typeof EVENTS>, 'id' | 'body' | 'at' | 'tries'>
+
+export interface AuthorityRecord extends Omit<RowOf<typeof AUTHORITIES>, 'role' | 'previous'> {
+  readonly role: 'root' | 'intermediate'
+}
+
+export type CrlRecord = RowOf<typeof CRLS>
+
+export interface AuditEntry {
+  readonly at: number
+  readonly action: 'issue' | 'hand-out' | 'renew' | 'revoke' | 'delete' | 'refuse' | 'fail'
+  /** The one who did it: `psk:<key name>`, `jwt:<issuer>#<subject>` or `system`. */
+  readonly actor: string
+  readonly names: readonly string[]
+  readonly serialNumber?: string
+  readonly remoteAddress?: string
+  readonly requestId?: string
+  /** One plain sentence, or an error code. */
+  readonly detail?: string
+  /** Number of times, for rows that are written once an hour. */
+  readonly count?: number
+  /** Entries of one key are one row: the first one's, whose count grows. */
+  readonly key?: string
+}
+
+export interface AuditRecord extends Omit<AuditEntry, 'key'> {
+  readonly id: number
+  readonly count: number
+}
+
+/** Data keys, wrapped by the master key, and a value that tells whether a master key is the right one. */
+export interface KeyringRecord {
+  readonly check: Uint8Array
+  readonly dataKeys: readonly DataKeyRecord[]
+}
+
+export type DataKeyRecord = RowOf<typeof DATA_KEYS>
+
+/** What is to become of a certificate: see `stateOf` of the page. */
+export type CertificateState = 'renews' | 'due' | 'unrenewed' | 'failing' | 'ended'
+
+/** By the next event, renewal, try or else end; by the end; by the first name; the newest first. */
+export type ListOrder = 'next' | 'expiry' | 'name' | 'newest'
+
+/** What a listing has: a current certificate, or a failed order of a lineage that has none. */
+export type Listed = CertificateRecord | OrderRecord
+
+/** What is listed, and in which order. */
+export interface Listing {
+  readonly order: ListOrder
+  readonly state?: CertificateState | undefined
+  /** The name of an issuer. */
+  readonly issuer?: string | undefined
+  readonly search?: Search | undefined
+  readonly now: number
+}
+
+/** Counts of each state, and of what is ahead in each of some spans of time. */
+export interface Tally {
+  readonly counts: Readonly<Record<CertificateState, number>>
+  /** Certificates to be renewed. */
+  readonly renewals: readonly number[]
+  /** Certificates that end without a renewal: not renewed, or failing. */
+  readonly ends: readonly number[]
+}
+
+/** What is searched: a certificate is found by any of these. */
+export interface Search {
+  /** A part of one of the names. */
+  readonly part?: string
+  /** One of the names. */
+  readonly wildcard?: string
+  /** Lower-case hexadecimal. */
+  readonly serialNumber?: string
+}
+
+/** Where a certificate or an order stands in a listing: by what it is sorted, and its id. */
+export interface Position {
+  readonly key: number | string
+  /** A number for a certificate, a text for an order. */
+  readonly id: number | string
+}
+
+/** At most `limit` after a position or, backwards, before it. */
+export interface ListPage {
+  readonly from?: Position | undefined
+  readonly isBackwards?: boolean | undefined
+  readonly limit: number
+}

@@ -1,0 +1,333 @@
+import type { RevocationReason } from '@gatehouse/pki'
+import type {
+  AccountRecord,
+  AuditEntry,
+  AuditRecord,
+  AuthorityRecord,
+  CertificateRecord,
+  Change,
+  Counted,
+  CrlRecord,
+  DataKeyRecord,
+  EventRecord,
+  Expiry,
+  InService,
+  IssuedCertificate,
+  KeyringRecord,
+  Lease,
+  Listing,
+  ListPage,
+  NewCertificate,
+  NewEvent,
+  OrderRecord,
+  PastCertificate,
+  RenewalWindow,
+  Retention,
+  RevokedCertificate,
+  SignInRecord,
+  Tally,
+  Work,
+} from './records.ts'
+import type { Usage } from './usage.ts'
+
+export type * from './records.ts'
+export type { Usage } from './usage.ts'
+
+/** Certificates of a name per page. */
+export const NAME_PAGE = 100
+/** Entries of the audit trail that are searched for a name: it has no index for that. */
+export const AUDIT_LOOKED_AT = 5_000
+
+/**
+ * What cert-service stores, in SQLite for one process or in PostgreSQL for any number of equal replicas.
+ * Every method that writes is atomic and resolves after its commit. Times are epoch milliseconds,
+ * certificates are DER, private keys are sealed before they get here.
+ *
+ * @throws CertStoreError CERT_STORE_UNAVAILABLE, CERT_STORE_CORRUPT
+ */
+export interface Store
+  extends Certificates,
+    Lifecycle,
+    Leases,
+    Orders,
+    Events,
+    Limits,
+    Authorities,
+    Keys,
+    AuditLog,
+    Replicas,
+    AsyncDisposable {
+  addSignIn(session: SignInRecord): Promise<void>
+  /** Moves when a session was last used. One that was deleted stays deleted. */
+  touchSignIn(id: string, usedAt: number): Promise<void>
+  findSignIn(id: string): Promise<SignInRecord | undefined>
+  deleteSignIn(id: string): Promise<void>
+
+  /**
+   * Deletes what ended longer ago than its retention, by the clock and by the run time: a wrong clock
+   * deletes nothing. Deletes a bounded number of rows at a time and gives how many.
+   */
+  prune(now: number, retention: Retention): Promise<number>
+  /** Milliseconds that the service has run on this store, over all starts. The system clock has no influence on it. */
+  runTime(): number
+  /** Resolves if the store can be written, and each failed read works again. */
+  check(): Promise<void>
+  /** Reads the whole store. If it is damaged, nothing more is written. */
+  inspect(signal: AbortSignal): Promise<void>
+  /** The last failure of a write, or of a read that has not succeeded since. */
+  failure(): Error | undefined
+  close(): Promise<void>
+}
+
+/** Finds certificates, and keeps when they are to be renewed. */
+interface Certificates {
+  /** The current certificate of a lineage: the newest one, neither revoked nor deleted. */
+  findCurrent(lineage: string): Promise<CertificateRecord | undefined>
+  /**
+   * A page of at most {@link NAME_PAGE} current certificates whose first name is `domain`: those with a
+   * stored key first, then by age, newest first.
+   */
+  findByDomain(domain: string, skip?: number): Promise<readonly CertificateRecord[]>
+  /** A page of the current certificates with this name in any position. */
+  findByName(name: string, skip?: number): Promise<readonly CertificateRecord[]>
+  /**
+   * The current certificates whose first name is `domain`, newest first; with `isOut` also unexpired
+   * ones that were taken out of service without being revoked or replaced.
+   */
+  listIssued(
+    domain: string,
+    of: { readonly now: number; readonly isOut: boolean },
+  ): Promise<readonly IssuedCertificate[]>
+  /**
+   * The newest {@link NAME_PAGE} certificates whose first name is `domain`, in service or not, newest
+   * first.
+   */
+  listHistory(domain: string): Promise<readonly PastCertificate[]>
+  /** One of all the certificates whose first name is `domain`, in service or not. */
+  findBySerial(
+    domain: string,
+    serialNumber: string,
+  ): Promise<(CertificateRecord & InService) | undefined>
+  /** Counts all that is listed. Of the spans ahead, which begin at `starts` with `now`, the last has no end. */
+  tally(now: number, starts: readonly number[]): Promise<Tally>
+  /** The current certificate with this SHA-256, in hexadecimal. */
+  findByFingerprint(sha256: string): Promise<CertificateRecord | undefined>
+  /** All current certificates by id. */
+  list(page: { after: number; limit: number }): Promise<readonly CertificateRecord[]>
+  /** A page of the certificates of a listing. Backwards, what is nearest to the position comes first. */
+  listCertificates(listing: Listing, page: ListPage): Promise<readonly CertificateRecord[]>
+  /** Claims certificates whose renewal is due: no other replica gets them while this one works on them. */
+  claimDue(now: number, limit: number): Promise<readonly CertificateRecord[]>
+  /** Claims certificates whose CA is to be asked about their renewal: for other replicas they are due again at `until`. */
+  claimUnchecked(now: number, limit: number, until: number): Promise<readonly CertificateRecord[]>
+  /** Certificates with less than a third of their lifetime left, the first to expire first. */
+  listLate(now: number, limit: number): Promise<readonly CertificateRecord[]>
+  /** The renewed certificates that expire first, and how many there are. */
+  listEnding(
+    limit: number,
+  ): Promise<{ readonly soonest: readonly Expiry[]; readonly total: number }>
+  /** The unexpired, unrevoked certificates of a lineage, current or replaced. */
+  listUnexpired(
+    of: Pick<CertificateRecord, 'names' | 'lineage'>,
+    now: number,
+  ): Promise<readonly CertificateRecord[]>
+  /** Moves the renewal of a certificate; `null` stops renewing it. */
+  setRenewAt(id: number, renewAt: number | null): Promise<void>
+  setRenewalWindow(id: number, window: RenewalWindow & { readonly renewAt: number }): Promise<void>
+  /** Makes due what a clock that was ahead put off. */
+  bringForward(now: number): Promise<void>
+  /** Makes due what a clock that was ahead dated more than a minute from now. Gives the lineages. */
+  makeFutureDue(now: number): Promise<readonly string[]>
+  /** Whether a renewed certificate becomes valid more than a minute from now. */
+  hasFuture(now: number): Promise<boolean>
+  /** When certificates were last handed out, by their ids. */
+  setFetchedAt(fetched: ReadonlyMap<number, number>): Promise<void>
+}
+
+/** Puts certificates into service and takes them out of it, and counts what callers hold. */
+interface Lifecycle {
+  /**
+   * Stores an issued certificate as the current one of its lineage, ends the order of the lineage and
+   * its lease, and audits it.
+   * @throws CertStoreError CERT_LEASE_LOST if `lease` is not in force, or another certificate than the one
+   * that it names is current
+   */
+  addCertificate(
+    certificate: NewCertificate,
+    entry: AuditEntry,
+    options?: { readonly lease?: Lease | undefined },
+  ): Promise<CertificateRecord>
+  /**
+   * Revokes certificates and, as clients may still have them, the unexpired ones that they replaced:
+   * they are no longer current and stay in the CRL until they expire. With the reason `keyCompromise`
+   * their keys are refused for good. Gives the serial numbers.
+   */
+  revoke(
+    ids: readonly number[],
+    at: number,
+    reason: RevocationReason,
+    entry: AuditEntry,
+  ): Promise<readonly string[]>
+  /** Takes certificates out of service: they are neither answered nor renewed. */
+  remove(ids: readonly number[], entry: AuditEntry): Promise<void>
+  /** The unexpired revoked certificates that `issuer`, the DER of their direct issuer, signed. */
+  listRevoked(issuer: Uint8Array, now: number): Promise<readonly RevokedCertificate[]>
+  /** Whether a key was revoked as compromised, by the SHA-256 of its SubjectPublicKeyInfo in hex. */
+  isCompromised(spkiSha256: string): Promise<boolean>
+  /**
+   * The number of names that count against the quota of a caller: those of all certificates that it asked for,
+   * until they expire or are renewed, and of those that are being issued for it. A name in two of them
+   * counts twice. `until` is the first expiry. With `upTo`, what is being issued under later leases does
+   * not count.
+   */
+  countNames(askedBy: string, now: number, upTo?: Lease): Promise<Counted>
+  /**
+   * The number of certificates in use under a first name or being issued, and the first expiry. One
+   * for a CSR is in use while it was last fetched within its lifetime: it is renewed for longer, but
+   * its machine may be gone. With `upTo`, what is being issued under later leases does not count.
+   */
+  countInUse(domain: string, now: number, upTo?: Lease): Promise<Counted>
+}
+
+/** Work on a lineage: one piece at a time, whichever replica does it. */
+interface Leases {
+  /**
+   * Takes the lease of a lineage; `undefined` while another replica has it. It is renewed until it is
+   * released, or a certificate is stored with it.
+   */
+  takeLease(work: Work): Promise<Lease | undefined>
+  releaseLease(lease: Lease): Promise<void>
+  /** Whether another replica works on a certificate with this first name. */
+  isBusyElsewhere(domain: string): Promise<boolean>
+}
+
+/** Orders, and what ACME needs beside them: accounts at CAs and responses to their challenges. */
+interface Orders {
+  /**
+   * Saves the order of a lineage, which keeps the id that it has. Gives that id.
+   * @throws CertStoreError CERT_LEASE_LOST if `lease` is not in force
+   */
+  saveOrder(order: OrderRecord, lease?: Lease): Promise<string>
+  /** Saves an order unless the lineage has one that is not done. Gives the one that it has. */
+  fileOrder(order: OrderRecord): Promise<OrderRecord>
+  findOrder(id: string): Promise<OrderRecord | undefined>
+  findOrderByLineage(lineage: string): Promise<OrderRecord | undefined>
+  /** By their lineages. */
+  findOrders(lineages: readonly string[]): Promise<ReadonlyMap<string, OrderRecord>>
+  /** By the URL of the order at the CA. */
+  findOrderByUrl(url: string): Promise<OrderRecord | undefined>
+  /** A page of the failed orders of a listing whose lineage has no current certificate: see `listAll`. */
+  listFailedOrders(listing: Listing, page: ListPage): Promise<readonly OrderRecord[]>
+  /** The number of orders that have failed, by their issuer. */
+  countFailedOrders(): Promise<Readonly<Record<string, number>>>
+  /** Orders that were in progress when their process ended: no other replica works on them. */
+  listPendingOrders(): Promise<readonly OrderRecord[]>
+  /** Failed orders that an issuer can take up again, whose next try is due. */
+  listResumableOrders(now: number): Promise<readonly OrderRecord[]>
+  findAccount(directory: string): Promise<AccountRecord | undefined>
+  /** Adds the account at a CA unless there is one. Gives the one that there is. */
+  addAccount(account: AccountRecord): Promise<AccountRecord>
+  saveAccount(account: AccountRecord): Promise<void>
+  putChallenge(key: string, value: string, at: number): Promise<void>
+  findChallenge(key: string): Promise<string | undefined>
+  deleteChallenge(key: string): Promise<void>
+}
+
+/** The outbox: what receivers have not accepted yet. */
+interface Events {
+  addEvent(event: NewEvent): Promise<void>
+  /** The number of events that wait, by the name of the receiver. */
+  countEvents(): Promise<Readonly<Record<string, number>>>
+  /**
+   * Claims events of a receiver whose next try is due, the one that waits longest first: for other replicas they are
+   * due again at `until`.
+   */
+  claimDueEvents(
+    receiver: string,
+    now: number,
+    limit: number,
+    until: number,
+  ): Promise<readonly EventRecord[]>
+  delayEvent(id: number, nextAt: number): Promise<void>
+  deleteEvent(id: number): Promise<void>
+  /** Forgets which events were sent where they may be sent again, and old ones for nobody of `receivers`. */
+  pruneEvents(
+    now: number,
+    orphans: { readonly receivers: readonly string[]; readonly before: number },
+  ): Promise<void>
+}
+
+/** The used share of limits. */
+interface Limits {
+  /**
+   * Reads the use of these keys, and changes what `change` changes of it, in one transaction. `change`
+   * may run more than once.
+   */
+  changeUsage<T>(keys: readonly string[], change: (usage: Usage) => T): Promise<T>
+  /** Deletes rows that expired 7 days of run time ago, and reservations that are older than a day. */
+  pruneUsage(now: number): Promise<void>
+}
+
+/** The embedded CA with its revocation lists. */
+interface Authorities {
+  /**
+   * Adds the authority that follows `previous`, the id of the newest one of its role; `undefined` if
+   * another one follows that already.
+   */
+  addAuthority(
+    authority: Omit<AuthorityRecord, 'id'>,
+    previous: number | null,
+  ): Promise<AuthorityRecord | undefined>
+  /** Newest first. */
+  listAuthorities(): Promise<readonly AuthorityRecord[]>
+  /** Removes the sealed key of an authority for good: it is kept offline from now on. */
+  dropAuthorityKey(id: number): Promise<void>
+  findCrl(authorityId: number): Promise<CrlRecord | undefined>
+  /**
+   * Replaces the CRL of an authority by what `next` makes of it and of what is revoked; none is made
+   * meanwhile. `next` may run more than once, and gives the stored one to keep it.
+   */
+  replaceCrl(
+    authority: Pick<AuthorityRecord, 'id' | 'certificate'>,
+    now: number,
+    next: (stored: CrlRecord | undefined, revoked: readonly RevokedCertificate[]) => CrlRecord,
+  ): Promise<CrlRecord>
+}
+
+/** The keyring: data keys are added, and never replaced but by a rotation of the master key. */
+interface Keys {
+  loadKeyring(): Promise<KeyringRecord | undefined>
+  /** Begins a keyring; `false` if there is one. */
+  createKeyring(check: Uint8Array): Promise<boolean>
+  /** Adds a data key wrapped by the master key of `check`; `false` if its id is taken or the master key is another. */
+  addDataKey(key: DataKeyRecord, check: Uint8Array): Promise<boolean>
+  /** Counts seals of a data key before they are made; gives the count with them. */
+  countSeals(id: number, seals: number): Promise<number>
+  /** Puts all data keys, wrapped anew, in the place of those under the master key of `check`; `false` if it is another. */
+  replaceKeyring(keyring: KeyringRecord, check: Uint8Array): Promise<boolean>
+}
+
+interface AuditLog {
+  addAudit(entries: readonly AuditEntry[]): Promise<void>
+  /** Newest first. */
+  listAudit(page: { before?: number; limit: number }): Promise<readonly AuditRecord[]>
+  /** Entries about a name among the newest ones of all, which are {@link AUDIT_LOOKED_AT}; newest first. */
+  listAuditOf(name: string, limit: number): Promise<readonly AuditRecord[]>
+}
+
+/** What replicas on one store know of each other. A store of one process has none of it. */
+interface Replicas {
+  /** Whether other replicas may use this store: it may be away for a while then, and comes back. */
+  readonly isShared: boolean
+  /** The clock of a shared store, which decides for all replicas. */
+  readonly now?: () => number
+  /** Whether upkeep that one replica does for all is up to this one. */
+  isLeader(): boolean
+  /** Calls `listener` with each change that another replica made, and waits for it before confirming that. */
+  onChange(listener: (change: Change) => void | Promise<void>): void
+  /**
+   * Waits until each live replica has taken note of what this one wrote, for two seconds at most. Gives
+   * the names of those that have not, or `*` if that cannot be found out.
+   */
+  awaitReplicas(): Promise<readonly string[]>
+}

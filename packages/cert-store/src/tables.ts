@@ -1,0 +1,337 @@
+import { type Migration, Table } from '@gatehouse/store'
+
+/**
+ * What a store consists of: each column is listed here and nowhere else.
+ *
+ * Times are epoch milliseconds. `ran` is the run time of the store when a row was written, for what a wrong
+ * clock must not delete.
+ */
+export const CHAINS = new Table(
+  'chains',
+  {
+    id: 'text', // SHA-256 of its certificates
+    issuer: 'text', // SHA-256 of the direct issuer
+    certificates: 'texts', // DER in base64
+  },
+  { key: ['id'], indexes: ['CREATE INDEX chains_issuer ON chains (issuer)'] },
+)
+
+const CURRENT = 'WHERE is_current'
+const RENEWED = 'WHERE is_current AND renew_at IS NOT NULL'
+
+export const CERTIFICATES = new Table(
+  'certificates',
+  {
+    id: 'id',
+    lineage: 'text',
+    isCurrent: 'boolean',
+    issuer: 'text',
+    domain: 'text', // the first of the names
+    names: 'texts',
+    nameCount: 'integer',
+    searched: 'text?', // the names, unless they are too long for an index
+    keyType: 'text',
+    serialNumber: 'text',
+    fingerprint: 'text', // SHA-256 of the certificate
+    certificate: 'bytes',
+    chain: 'text',
+    sealedKey: 'bytes?',
+    csr: 'bytes?',
+    notBefore: 'integer',
+    notAfter: 'integer',
+    renewAt: 'integer?',
+    fetchedAt: 'integer',
+    fetchedRan: 'integer',
+    checkAt: 'integer?',
+    windowStart: 'integer?',
+    windowEnd: 'integer?',
+    explanationUrl: 'text?', // of the CA, for its window
+    madeAt: 'integer',
+    madeRan: 'integer',
+    askedBy: 'indexed?', // whom it counts for, until it is replaced
+    revokedAt: 'integer?',
+    revocationReason: 'text?',
+  },
+  {
+    also: [
+      'late_at bigint GENERATED ALWAYS AS (not_after - (not_after - not_before) / 3) STORED',
+      'FOREIGN KEY (chain) REFERENCES chains (id)',
+    ],
+    indexes: [
+      `CREATE UNIQUE INDEX certificates_current ON certificates (lineage) ${CURRENT}`,
+      'CREATE UNIQUE INDEX certificates_serial ON certificates (serial_number, chain)',
+      'CREATE INDEX certificates_fingerprint ON certificates (fingerprint)',
+      'CREATE INDEX certificates_domain ON certificates (domain, not_after)',
+      `CREATE INDEX certificates_due ON certificates (renew_at, id) INCLUDE (is_current) ${RENEWED}`,
+      `CREATE INDEX certificates_check ON certificates (check_at, id) ${CURRENT} AND check_at IS NOT NULL`,
+      `CREATE INDEX certificates_late ON certificates (late_at) ${RENEWED}`,
+      `CREATE INDEX certificates_begin ON certificates (not_before, id) ${RENEWED}`,
+      'CREATE INDEX certificates_expiry ON certificates (not_after)',
+      'CREATE INDEX certificates_revoked ON certificates (chain) WHERE revoked_at IS NOT NULL',
+      `CREATE INDEX certificates_asked ON certificates (asked_by, not_after) INCLUDE (name_count)
+        WHERE asked_by IS NOT NULL`,
+      // Each order of the inventory, with all that is filtered by: rows are large. SQLite needs `is_current` again.
+      `CREATE INDEX certificates_upcoming
+        ON certificates (coalesce(renew_at, not_after), id)
+        INCLUDE (not_after, renew_at, issuer, domain, searched, is_current) ${CURRENT}`,
+      `CREATE INDEX certificates_unsearched ON certificates (coalesce(renew_at, not_after), id)
+        ${CURRENT} AND searched IS NULL`,
+      `CREATE INDEX certificates_by_expiry ON certificates (not_after, id) INCLUDE (renew_at, issuer, is_current)
+        ${CURRENT}`,
+      `CREATE INDEX certificates_by_name ON certificates (domain COLLATE "C", id)
+        INCLUDE (not_after, renew_at, issuer, is_current) ${CURRENT}`,
+      `CREATE INDEX certificates_unrenewed ON certificates (not_after, id)
+        INCLUDE (renew_at, is_current) ${CURRENT} AND renew_at IS NULL`,
+    ],
+  },
+)
+
+/** The names of what is current, but for the first ones. */
+const CERTIFICATE_NAMES = new Table(
+  'certificate_names',
+  { name: 'text', certificate: 'integer' },
+  {
+    key: ['name', 'certificate'],
+    also: ['FOREIGN KEY (certificate) REFERENCES certificates (id) ON DELETE CASCADE'],
+    indexes: ['CREATE INDEX certificate_names_certificate ON certificate_names (certificate)'],
+  },
+)
+
+/** Never certified again. */
+export const COMPROMISED_KEYS = new Table(
+  'compromised_keys',
+  { spkiSha256: 'text', at: 'integer' },
+  { key: ['spkiSha256'] },
+)
+
+export const ORDERS = new Table(
+  'orders',
+  {
+    id: 'text',
+    lineage: 'text',
+    issuer: 'text',
+    names: 'texts',
+    keyType: 'text',
+    csr: 'bytes?',
+    status: 'text',
+    step: 'text',
+    since: 'integer',
+    failures: 'integer',
+    lastError: 'json?',
+    nextTryAt: 'integer?',
+    state: 'json?', // the issuer's own
+    url: 'indexed?', // of the order at the CA
+    sealedKey: 'bytes?',
+    askedBy: 'text?', // whom its certificate is to count for
+    ran: 'integer',
+  },
+  {
+    key: ['id'],
+    also: ['UNIQUE (lineage)'],
+    indexes: [
+      `CREATE INDEX orders_pending ON orders (lineage) WHERE status = 'pending'`,
+      `CREATE INDEX orders_failed ON orders (next_try_at, lineage) WHERE status = 'failed'`,
+      'CREATE INDEX orders_url ON orders (url)',
+    ],
+  },
+)
+
+export const ACCOUNTS = new Table(
+  'acme_accounts',
+  {
+    directory: 'text', // URL, and after `#` the name of the account if it has one
+    sealedKey: 'bytes', // PKCS#8
+    nextKey: 'bytes?', // while the CA is asked to take it in place of the other
+    url: 'text?',
+    contact: 'text?', // the e-mail address that the CA has
+  },
+  { key: ['directory'] },
+)
+
+export const CHALLENGES = new Table(
+  'challenges',
+  { key: 'text', value: 'text', at: 'integer', ran: 'integer' },
+  { key: ['key'] },
+)
+
+export const AUTHORITIES = new Table(
+  'authorities',
+  {
+    id: 'id',
+    role: 'text',
+    previous: 'integer', // 0 for the first of its role
+    certificate: 'bytes',
+    sealedKey: 'bytes?',
+    notAfter: 'integer',
+  },
+  { also: ['UNIQUE (role, previous)'] },
+)
+
+export const CRLS = new Table(
+  'crls',
+  {
+    authorityId: 'integer',
+    number: 'decimal', // RFC 5280 allows 20 octets
+    crl: 'bytes',
+    thisUpdate: 'integer?',
+    nextUpdate: 'integer',
+    entries: 'text?', // SHA-256 of what is revoked in it
+  },
+  { key: ['authorityId'], also: ['FOREIGN KEY (authority_id) REFERENCES authorities (id)'] },
+)
+
+export const AUDIT = new Table(
+  'audit',
+  {
+    id: 'id',
+    at: 'integer',
+    action: 'text',
+    actor: 'text',
+    names: 'texts',
+    serialNumber: 'text?',
+    remoteAddress: 'text?',
+    requestId: 'text?',
+    detail: 'text?',
+    count: 'integer',
+    key: 'indexed?',
+    ran: 'integer',
+  },
+  { indexes: ['CREATE UNIQUE INDEX audit_key ON audit (key) WHERE key IS NOT NULL'] },
+)
+
+export const MASTER_KEY = new Table(
+  'master_key',
+  { id: 'integer', checkValue: 'bytes' },
+  { key: ['id'], also: ['CHECK (id = 1)'] },
+)
+
+export const DATA_KEYS = new Table(
+  'data_keys',
+  {
+    id: 'integer',
+    purpose: 'text',
+    wrapped: 'bytes', // by the master key
+    seals: 'integer', // how often it may have sealed: counted before use, so never too low
+  },
+  { key: ['id'] },
+)
+
+/** The used share of limits. */
+export const USAGE = new Table(
+  'usage',
+  { key: 'indexed', until: 'integer', endedRan: 'integer?' },
+  { key: ['key'], indexes: ['CREATE INDEX usage_until ON usage (until)'] },
+)
+
+/** To be told. */
+export const EVENTS = new Table(
+  'events',
+  {
+    id: 'id',
+    receiver: 'text', // by name
+    body: 'text', // JSON
+    at: 'integer',
+    tries: 'integer',
+    nextAt: 'integer',
+  },
+  {
+    indexes: [
+      'CREATE INDEX events_due ON events (receiver, next_at)',
+      'CREATE INDEX events_order ON events (receiver, id)',
+    ],
+  },
+)
+
+export const TOLD = new Table(
+  'told',
+  { key: 'indexed', until: 'integer', at: 'integer' },
+  { key: ['key'] },
+)
+
+/** At the inventory. */
+export const SIGN_INS = new Table(
+  'sign_ins',
+  {
+    id: 'text', // SHA-256 of the id that the browser has
+    keySha256: 'bytes',
+    openedAt: 'integer',
+    usedAt: 'integer',
+  },
+  { key: ['id'] },
+)
+
+/** All tables. A table that others refer to comes first. */
+export const TABLES: readonly Table[] = [
+  ...[CHAINS, CERTIFICATES, CERTIFICATE_NAMES, COMPROMISED_KEYS, ORDERS, ACCOUNTS, CHALLENGES],
+  ...[AUTHORITIES, CRLS, AUDIT, MASTER_KEY, DATA_KEYS, USAGE, EVENTS, TOLD, SIGN_INS],
+]
+
+/**
+ * What ends with a process. In SQLite these tables are temporary, as no other process works on the store. Times
+ * are those of the database's clock.
+ */
+const LEASES = new Table(
+  'leases',
+  {
+    token: 'id',
+    lineage: 'text',
+    holder: 'text', // the replica
+    until: 'integer',
+    isClaim: 'boolean', // until a renewal begins: it stores nothing
+    askedBy: 'indexed?',
+    domain: 'text',
+    names: 'integer',
+  },
+  {
+    also: ['UNIQUE (lineage)'],
+    indexes: [
+      'CREATE INDEX leases_domain ON leases (domain)',
+      'CREATE INDEX leases_asked ON leases (asked_by) WHERE asked_by IS NOT NULL',
+    ],
+  },
+)
+
+export const RESERVATIONS = new Table(
+  'reservations',
+  { orderId: 'indexed', key: 'indexed', since: 'integer' },
+  {
+    key: ['orderId', 'key'],
+    indexes: ['CREATE INDEX reservations_key ON reservations (key)'],
+  },
+)
+
+export const OF_PROCESSES: readonly Table[] = [LEASES, RESERVATIONS]
+
+/** What replicas tell each other. */
+const OF_REPLICAS = `
+CREATE TABLE replicas (
+  id text PRIMARY KEY,
+  name text NOT NULL,
+  joined_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+  seen_at timestamptz NOT NULL
+);
+CREATE TABLE changes (
+  id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  xid xid8 NOT NULL DEFAULT pg_current_xact_id(),
+  origin text NOT NULL, -- the replica
+  lineages text, -- JSON; NULL for all
+  is_urgent boolean NOT NULL, -- to be confirmed
+  at timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+CREATE INDEX changes_xid ON changes (xid);
+CREATE TABLE confirmations (
+  change bigint,
+  replica text,
+  PRIMARY KEY (change, replica)
+)`
+
+/** The steps from an empty store to today's. One that was released is never changed: add another one. */
+export const MIGRATIONS: readonly Migration[] = [
+  (dialect) =>
+    [
+      ...TABLES.map((table) => table.createdBy(dialect)),
+      ...(dialect === 'postgres'
+        ? [...OF_PROCESSES.map((table) => table.createdBy(dialect)), OF_REPLICAS]
+        : []),
+    ].join(';\n'),
+]

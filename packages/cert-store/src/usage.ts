@@ -1,0 +1,90 @@
+import { indexable } from '@gatehouse/store'
+
+/** What an order under way is going to use of a limit. */
+export interface Reservation {
+  readonly key: string
+  /** What it is for: there is one order at a time for it. */
+  readonly order: string
+  readonly since: number
+}
+
+/**
+ * The used share of limits by key, in epoch milliseconds: when a bucket is full again, or until when a
+ * fact holds. Notes what is changed, so that a store can save it. Keys and orders are as an index has them.
+ */
+export class Usage {
+  readonly changed = new Map<string, number>()
+  readonly ended = new Set<string>()
+  readonly #until: ReadonlyMap<string, number | null>
+  readonly #stored: ReadonlySet<Reservation>
+  #reservations: readonly Reservation[]
+
+  constructor(
+    rows: readonly { readonly key: string; readonly until: number | null }[],
+    reservations: readonly Reservation[],
+  ) {
+    this.#until = new Map(rows.map(({ key, until }) => [key, until]))
+    this.#stored = new Set(reservations)
+    this.#reservations = reservations
+  }
+
+  /** What is reserved anew, also by orders that have `ended` before. */
+  get begun(): readonly Reservation[] {
+    return this.#reservations.filter((one) => !this.#stored.has(one))
+  }
+
+  /** 0 for a key that has no row. */
+  until(key: string): number {
+    const of = indexable(key)
+    return this.changed.get(of) ?? this.#until.get(of) ?? 0
+  }
+
+  /** Gives {@link until}, put right if it is later than `latest`: then a clock was ahead when it was written. */
+  untilAtMost(key: string, latest: number): number {
+    const until = this.until(key)
+    if (until <= latest) return until
+    this.set(key, latest)
+    return latest
+  }
+
+  set(key: string, until: number): void {
+    this.changed.set(indexable(key), until)
+  }
+
+  /**
+   * The reservations of a key. One that is older than `lifetime` ends; one from after `now` begins now, as a clock
+   * was ahead.
+   */
+  reservations(key: string, now: number, lifetime: number): readonly Reservation[] {
+    const of = indexable(key)
+    for (const one of this.#of(of)) {
+      if (one.since > now) this.#begin({ ...one, since: now })
+      else if (one.since + lifetime <= now) this.end(one.order)
+    }
+    return this.#of(of)
+  }
+
+  /** Reserves keys for an order, in place of what it had reserved. */
+  reserve(order: string, keys: readonly string[], since: number): void {
+    this.end(order)
+    for (const key of keys) this.#begin({ key: indexable(key), order: indexable(order), since })
+  }
+
+  /** Ends all reservations of an order. */
+  end(order: string): void {
+    const ended = indexable(order)
+    this.ended.add(ended)
+    this.#reservations = this.#reservations.filter((one) => one.order !== ended)
+  }
+
+  #of(key: string): readonly Reservation[] {
+    return this.#reservations.filter((one) => one.key === key)
+  }
+
+  #begin(begun: Reservation): void {
+    const others = this.#reservations.filter(
+      ({ key, order }) => key !== begun.key || order !== begun.order,
+    )
+    this.#reservations = [...others, begun]
+  }
+}

@@ -1,0 +1,62 @@
+import type { Engine } from '@gatehouse/store'
+import { AuditLog } from './audit.ts'
+import { Authorities } from './authorities.ts'
+import { Certificates } from './certificates.ts'
+import { Events } from './events.ts'
+import { Keys } from './keys.ts'
+import type { Leases } from './leases.ts'
+import { Limits } from './limits.ts'
+import { Listings } from './listings.ts'
+import { Orders } from './orders.ts'
+import { Renewals } from './renewals.ts'
+import type { SharedChanges } from './replicas/changes.ts'
+import { SignIns } from './sign-ins.ts'
+import { agesAt } from './sql.ts'
+import type { Store } from './store.ts'
+import { Withdrawals } from './withdrawals.ts'
+
+interface Parts {
+  readonly leases: Leases
+  /** One process has nobody to tell. */
+  readonly changes?: SharedChanges
+}
+
+/** What the stores of both engines have in common: all that is in tables. */
+export function storeOn(db: Engine, { leases, changes }: Parts) {
+  const orders = new Orders(db, leases)
+  const audit = new AuditLog(db)
+  const signIns = new SignIns(db)
+  const certificates = new Certificates(db, { audit, leases, changes })
+  const withdrawals = new Withdrawals(db, { orders, audit, changes })
+  const prune: Store['prune'] = (now, retention) => {
+    const ageOf = agesAt(now, db.runTime())
+    return db.transaction(async (tx) => {
+      const pruned = await Promise.all([
+        audit.prune(tx, ageOf(retention.audit)),
+        certificates.prune(tx, ageOf(retention.certificates)),
+        orders.prune(tx, ageOf(retention.orders)),
+        orders.pruneChallenges(tx, ageOf(retention.challenges)),
+        signIns.prune(tx, now),
+      ])
+      return pruned.reduce((sum, rows) => sum + rows, 0)
+    })
+  }
+  return {
+    ...certificates,
+    ...new Listings(db, certificates),
+    ...new Renewals(db, { certificates, leases, changes }),
+    ...withdrawals,
+    ...leases,
+    ...orders,
+    ...audit,
+    ...new Events(db),
+    ...new Limits(db),
+    ...new Authorities(db, (on, issuer, now) => withdrawals.revokedOf(on, issuer, now)),
+    ...new Keys(db),
+    ...signIns,
+    onChange: changes?.onChange ?? (() => {}),
+    awaitReplicas: changes?.awaitReplicas ?? (async () => []),
+    prune,
+    runTime: () => db.runTime(),
+  }
+}

@@ -1,0 +1,117 @@
+import { hash, X509Certificate } from 'node:crypto'
+import type { Engine, Queries, Transaction } from '@gatehouse/store'
+import type { AuditLog } from './audit.ts'
+import { isLive, issuerDigest } from './certificates.ts'
+import type { Orders } from './orders.ts'
+import type { SharedChanges } from './replicas/changes.ts'
+import { IDS } from './sql.ts'
+import type { AuditEntry, RevokedCertificate, Store } from './store.ts'
+import { COMPROMISED_KEYS } from './tables.ts'
+
+/** The certificates of the lineages of ids; by first name, which has an index. */
+const OF_LINEAGES = `
+  domain IN (SELECT domain FROM certificates WHERE id IN (${IDS}))
+  AND lineage IN (SELECT lineage FROM certificates WHERE id IN (${IDS}))`
+const LOCK = `SELECT id, lineage FROM certificates WHERE ${OF_LINEAGES} ORDER BY id FOR UPDATE`
+const KEYS = `SELECT certificate FROM certificates WHERE ${OF_LINEAGES}`
+const RETIRE = `
+  UPDATE certificates SET is_current = false, sealed_key = NULL WHERE id IN (${IDS})`
+/** Names of what is out of service by now: a certificate that was renewed meanwhile is revoked as well. */
+const FORGET_NAMES_OF = `
+  DELETE FROM certificate_names
+  WHERE certificate IN (SELECT id FROM certificates WHERE ${OF_LINEAGES} AND NOT is_current)`
+const MARK_REVOKED = `
+  UPDATE certificates
+  SET revoked_at = $2, revocation_reason = $3, is_current = false, sealed_key = NULL
+  WHERE ${OF_LINEAGES} AND revoked_at IS NULL AND ${isLive('$2', '$4')}
+  RETURNING serial_number AS "serialNumber"`
+const REVOKED = `
+  SELECT serial_number AS "serialNumber", revoked_at AS "revokedAt", revocation_reason AS reason
+  FROM certificates
+  WHERE revoked_at IS NOT NULL AND ${isLive('$2', '$3')}
+    AND chain IN (SELECT id FROM chains WHERE issuer = $1)
+  ORDER BY revoked_at, id`
+interface Parts {
+  readonly orders: Orders
+  readonly audit: AuditLog
+  readonly changes: SharedChanges | undefined
+}
+
+/** Takes certificates out of service. */
+export class Withdrawals {
+  readonly #db: Engine
+  readonly #parts: Parts
+
+  constructor(db: Engine, parts: Parts) {
+    this.#db = db
+    this.#parts = parts
+  }
+
+  revoke: Store['revoke'] = (ids, at, reason, entry) =>
+    this.#withdraw(ids, entry, async (tx, list) => {
+      if (reason === 'keyCompromise') await addCompromisedKeys(tx, list, at)
+      const params = [list, at, reason, this.#db.runTime()]
+      const rows = await tx.all<{ serialNumber: string }>(MARK_REVOKED, ...params)
+      return rows.map(({ serialNumber }) => serialNumber)
+    })
+
+  remove = (ids: readonly number[], entry: AuditEntry): Promise<void> =>
+    this.#withdraw(ids, entry, async () => {})
+
+  listRevoked = (issuer: Uint8Array, now: number) => this.revokedOf(this.#db, issuer, now)
+
+  isCompromised = async (spkiSha256: string) =>
+    (await COMPROMISED_KEYS.find(this.#db, 'WHERE spki_sha256 = $1', spkiSha256)) !== undefined
+
+  /** The unexpired revoked certificates that `issuer`, the DER of their direct issuer, signed. */
+  revokedOf(on: Queries, issuer: Uint8Array, now: number): Promise<readonly RevokedCertificate[]> {
+    return on.all<RevokedCertificate>(REVOKED, issuerDigest(issuer), now, this.#db.runTime())
+  }
+
+  /** Takes certificates out of service, and has the others confirm it. */
+  async #withdraw<T>(
+    ids: readonly number[],
+    entry: AuditEntry,
+    change: (tx: Transaction, list: string) => Promise<T>,
+  ): Promise<T> {
+    const { orders, audit, changes } = this.#parts
+    const list = JSON.stringify(ids)
+    const { result, urgent } = await this.#db.transaction(async (tx) => {
+      const locked = await tx.all<{ lineage: string }>(LOCK, list)
+      await audit.add(tx, entry)
+      await orders.forget(tx, ids)
+      await tx.run(RETIRE, list)
+      const result = await change(tx, list)
+      await tx.run(FORGET_NAMES_OF, list)
+      const lineages = new Set(locked.map(({ lineage }) => lineage))
+      return { result, urgent: await changes?.noteUrgent(tx, [...lineages]) }
+    })
+    if (urgent !== undefined) changes?.expect(urgent)
+    return result
+  }
+}
+
+/** The keys of these certificates and of those that they replaced. */
+async function addCompromisedKeys(tx: Transaction, list: string, at: number): Promise<void> {
+  const rows = await tx.all<{ certificate: Uint8Array }>(KEYS, list)
+  const keys = [...spkiSha256sOf(rows.map(({ certificate }) => certificate))].sort()
+  for (const spkiSha256 of keys)
+    await COMPROMISED_KEYS.add(tx, { spkiSha256, at }, ' ON CONFLICT DO NOTHING')
+}
+
+/**
+ * The SHA-256 of the SubjectPublicKeyInfo of each certificate, in hex, as OpenSSL writes it. One that cannot
+ * be read is revoked all the same, and has none.
+ */
+function spkiSha256sOf(certificates: readonly Uint8Array[]): ReadonlySet<string> {
+  return new Set(certificates.flatMap((certificate) => spkiSha256Of(certificate) ?? []))
+}
+
+function spkiSha256Of(certificate: Uint8Array): string | undefined {
+  try {
+    const { publicKey } = new X509Certificate(certificate)
+    return hash('sha256', publicKey.export({ type: 'spki', format: 'der' }))
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,144 @@
+import type { Lease, NewCertificate, Store, Work } from '../src/store.ts'
+import { onBothEngines } from './helpers/engines.ts'
+import { NOW, newAudit, newCertificate, newOrder } from './helpers/store.ts'
+
+const LOST = { code: 'CERT_LEASE_LOST' }
+const domain = 'app.example.com'
+const { lineage } = newCertificate()
+
+/** Work on the lineage of a certificate. */
+function workOn(store: Store) {
+  return {
+    async take(changes: Partial<Work> = {}): Promise<Lease> {
+      return (await store.takeLease({ lineage, domain, names: 2, ...changes }))!
+    },
+    add: (changes: Partial<NewCertificate>, lease?: Lease) =>
+      store.addCertificate(newCertificate({ lineage, ...changes }), newAudit(), { lease }),
+    async counted(): Promise<readonly number[]> {
+      const names = await store.countNames('psk:a', NOW)
+      return [names.count, (await store.countInUse(domain, NOW)).count]
+    },
+  }
+}
+
+onBothEngines('a certificate is stored by the lease in force, and ends it', async (t, opened) => {
+  const { store } = opened
+  const { take, add } = workOn(store)
+  const lease = await take()
+  t.match(lease, { lineage, currentId: null, lost: { aborted: false } })
+  const added = await add({}, lease)
+  t.equal((await store.findCurrent(lineage))?.id, added.id)
+  await t.rejects(add({}, lease), LOST, 'it stores once')
+  await t.rejects(store.saveOrder(newOrder({ lineage }), lease), LOST)
+  t.equal((await store.findCurrent(lineage))?.id, added.id)
+  t.equal((await store.listAudit({ limit: 9 })).length, 1, 'no trace of what was refused')
+
+  const next = await take()
+  t.ok(next.token > lease.token)
+  t.equal(next.currentId, added.id)
+  t.not((await add({}, next)).id, added.id, 'it replaces what was current when it was taken')
+  await t.resolves(add({}, await take()), 'whatever was replaced before')
+  t.equal(await store.isBusyElsewhere(domain), false)
+})
+
+for (const [what, lose] of [
+  ['taken over', async (store) => void (await workOn(store).take())],
+  ['given back', (store, lease) => store.releaseLease(lease)],
+  [
+    'given back twice',
+    async (store, lease) => {
+      await store.releaseLease(lease)
+      await store.releaseLease(lease)
+    },
+  ],
+  ['behind a certificate that came otherwise', async (store) => void (await workOn(store).add({}))],
+] as readonly [string, (store: Store, lease: Lease) => Promise<void>][])
+  for (const isFirst of [true, false])
+    onBothEngines(
+      `a lease that was ${what} stores nothing, ${isFirst ? 'nor the first' : 'nor another'}`,
+      async (t, { store }) => {
+        const { take, add } = workOn(store)
+        if (!isFirst) await add({})
+        await store.saveOrder(newOrder({ lineage }))
+        const lease = await take()
+        await lose(store, lease)
+        const stored = async () => [
+          await store.findCurrent(lineage),
+          await store.listAudit({ limit: 9 }),
+          await store.findOrderByLineage(lineage),
+        ]
+        const before = await stored()
+        await t.rejects(add({}, lease), LOST)
+        await t.rejects(store.saveOrder(newOrder({ lineage, status: 'failed' }), lease), LOST)
+        t.strictSame(await stored(), before)
+      },
+    )
+
+onBothEngines('of two leases at once, the one in force stores', async (t, { store }) => {
+  const { take, add } = workOn(store)
+  const leases = [await take(), await take()]
+  const saved = await Promise.allSettled(
+    leases.map((lease, n) => store.saveOrder(newOrder({ lineage, step: `${n}` }), lease)),
+  )
+  const added = await Promise.allSettled(leases.map((lease) => add({}, lease)))
+  for (const [late, inForce] of [saved, added]) {
+    t.match(late, { status: 'rejected', reason: LOST })
+    t.match(inForce, { status: 'fulfilled' })
+  }
+  t.equal(store.failure(), undefined)
+  t.match(await store.findOrderByLineage(lineage), { step: '1' })
+  t.equal((await store.listAudit({ limit: 9 })).length, 1)
+})
+
+onBothEngines('the end of an old lease does not end the next one', async (t, { store }) => {
+  const { take, add } = workOn(store)
+  const old = await take()
+  const lease = await take()
+  await store.releaseLease(old)
+  await t.resolves(add({}, lease))
+})
+
+for (const [what, withdraw] of [
+  ['revoked', (store, id) => store.revoke([id], NOW, 'superseded', newAudit())],
+  ['deleted', (store, id) => store.remove([id], newAudit())],
+] as readonly [string, (store: Store, id: number) => Promise<unknown>][])
+  onBothEngines(`a certificate that was ${what} meanwhile is no obstacle`, async (t, { store }) => {
+    const { take, add } = workOn(store)
+    const { id } = await add({}, await take())
+    const lease = await take()
+    t.equal(lease.currentId, id)
+    await withdraw(store, id)
+    const added = await add({}, lease)
+    t.equal((await store.findCurrent(lineage))?.id, added.id)
+  })
+
+onBothEngines('the work of leases counts against quotas until it ends', async (t, { store }) => {
+  const { take, add, counted } = workOn(store)
+  const lease = await take({ askedBy: 'psk:a' })
+  t.strictSame(await counted(), [2, 1])
+  const others = [
+    await take({ lineage: 'csr', askedBy: 'psk:a' }),
+    await take({ lineage: 'renewal' }),
+    await take({ lineage: 'elsewhere', domain: 'other.example.com', askedBy: 'psk:b' }),
+  ]
+  t.strictSame(await counted(), [4, 2], 'a renewal takes nothing')
+  for (const other of others) await store.releaseLease(other)
+  t.strictSame(await counted(), [2, 1])
+  await add({ askedBy: 'psk:a' }, lease)
+  t.strictSame(await counted(), [1, 1], 'then the certificate counts')
+})
+
+onBothEngines('a write that fails leaves its lease as it was', async (t, { store }) => {
+  const { take, add, counted } = workOn(store)
+  await add({ lineage: 'other', names: ['other.example.com'], serialNumber: 'aa' })
+  const [lease, given] = [
+    await take({ askedBy: 'psk:a' }),
+    await take({ lineage: 'given', askedBy: 'psk:a' }),
+  ]
+  for (const one of [lease, given])
+    await t.rejects(add({ lineage: one.lineage, serialNumber: 'aa' }, one), /unique/i)
+  t.strictSame(await counted(), [4, 2])
+  await t.resolves(add({ askedBy: 'psk:a' }, lease), 'it stores')
+  await store.releaseLease(given)
+  t.strictSame(await counted(), [1, 1], 'or is given back')
+})

@@ -1,0 +1,195 @@
+import type { Counted, Lease, Store, Usage } from '@gatehouse/cert-store/port'
+import type { Clock } from '@gatehouse/net'
+import { LRUCache } from 'lru-cache'
+import { IssuanceError } from './errors.ts'
+import type { CallerGate } from './flight.ts'
+import { emptyAt, freeAt, left, take } from './limits/bucket.ts'
+import type { CallerLimits } from './options/callers.ts'
+import type { Actor, IssuanceRequest } from './request.ts'
+
+/** Counts that are made at most, and the milliseconds between two of them. */
+const MAX_COUNTS = 20
+const COUNT_AGAIN = 50
+/** The share of what may have one first name from which on the log warns. */
+const NEARLY = 0.8
+const MINUTE = 60_000
+const DAY = 86_400_000
+
+interface GateDeps {
+  readonly store: Pick<Store, 'countNames' | 'countInUse' | 'changeUsage'>
+  readonly clock: Clock
+  readonly log: { warn(fields: object, message: string): void }
+}
+
+interface OwnLimits extends Readonly<CallerLimits['perCaller']> {
+  readonly path: 'perCaller' | 'perOperator'
+}
+
+/** Limits how many certificates callers have and how fast they get new ones, whichever replica they ask. */
+export class Callers implements CallerGate {
+  readonly #deps: GateDeps
+  /** Names that the log warned of in this hour. */
+  readonly #warned = new LRUCache<string, true>({ max: 1_000, ttl: 60 * MINUTE })
+
+  /** Replaced when the configuration changes. */
+  limits: CallerLimits
+
+  constructor(limits: CallerLimits, deps: GateDeps) {
+    this.limits = limits
+    this.#deps = deps
+  }
+
+  async admit(
+    { names }: Pick<IssuanceRequest, 'names'>,
+    { actor, isOperator = false }: Actor,
+    isRenewal: boolean,
+    lease?: Lease,
+  ): Promise<void> {
+    const own = ownLimits(this.limits, isOperator)
+    if (!isRenewal) await this.#checkName(names[0]?.text ?? '', lease)
+    if (own) await this.#admitOwn(actor, isRenewal ? 0 : names.length, own, lease)
+  }
+
+  async resumed(askedBy: string): Promise<void> {
+    const keys = keysOf(askedBy)
+    await this.#deps.store.changeUsage([keys.names], (usage) => usage.set(keys.names, UNKNOWN))
+  }
+
+  /** Demands room for one more certificate. None that is in use makes room for it. */
+  async #checkName(domain: string, lease?: Lease): Promise<void> {
+    const { certificates } = this.limits.perName
+    const { store, clock } = this.#deps
+    const { count, until } = await this.#count(certificates, lease, (upTo) =>
+      store.countInUse(domain, clock.now(), upTo),
+    )
+    if (count >= certificates * NEARLY) this.#warn(domain, count)
+    if (count <= certificates) return
+    const why = `${certificates} certificates are in use whose first name is ${domain}`
+    throw limited('perName.certificates', why, this.#waitUntil(until))
+  }
+
+  #warn(domain: string, count: number): void {
+    if (this.#warned.has(domain)) return
+    this.#warned.set(domain, true)
+    const { certificates: limit } = this.limits.perName
+    const message = 'nearly `limits.perName.certificates` certificates have this first name'
+    this.#deps.log.warn({ domain, count, limit }, message)
+  }
+
+  async #admitOwn(actor: string, wanted: number, own: OwnLimits, lease?: Lease): Promise<void> {
+    const at = this.#deps.clock.now()
+    const keys = keysOf(actor)
+    const admit = (count: (usage: Usage) => boolean) =>
+      this.#deps.store.changeUsage(Object.values(keys), (usage) =>
+        count(usage) ? takeOne(usage, keys.bucket, own, at) : usage,
+      )
+    let wait = await admit((usage) => addNames(usage, keys, { at, wanted, own }))
+    // A count reads all rows of the caller, so it is made only near the limit.
+    while (typeof wait !== 'number') {
+      const kept = wait.until(keys.names)
+      const names = await this.#recount(actor, wanted, own, lease)
+      wait = await admit((usage) => replaceNames(usage, keys, { kept, names, at }))
+    }
+    if (wait === 0) return
+    throw limited(`${own.path}.issuancesPerMinute`, 'too many certificates at once', wait)
+  }
+
+  async #recount(
+    actor: string,
+    wanted: number,
+    { path, names: allowed }: OwnLimits,
+    lease?: Lease,
+  ): Promise<number> {
+    const { store, clock } = this.#deps
+    const { count, until } = await this.#count(allowed, lease, (upTo) =>
+      store.countNames(actor, clock.now(), upTo),
+    )
+    if (count <= allowed) return count
+    const why = `${count - wanted} of ${allowed} names are in use, and this takes ${wanted}`
+    throw limited(`${path}.names`, why, this.#waitUntil(until))
+  }
+
+  /**
+   * Counts until it is clear who is admitted: of requests at the same time that are too many together,
+   * those with the later leases are refused, and then the others are not too many.
+   */
+  async #count(
+    most: number,
+    lease: Lease | undefined,
+    count: (upTo?: Lease) => Promise<Counted>,
+  ): Promise<Counted> {
+    for (let tries = 1; ; tries += 1) {
+      const all = await count()
+      if (all.count <= most || !lease || tries === MAX_COUNTS) return all
+      const withoutLater = await count(lease)
+      if (withoutLater.count > most) return withoutLater
+      await new Promise<void>((resolve) => this.#deps.clock.setTimer(resolve, COUNT_AGAIN))
+    }
+  }
+
+  #waitUntil(until: number | null): number {
+    return Math.min(DAY, Math.max(MINUTE, (until ?? 0) - this.#deps.clock.now()))
+  }
+}
+
+/** A count of names is kept as one more than it is. */
+const UNKNOWN = 0
+
+/** The rows of a caller: its bucket, an upper bound of the names in use, and when those were counted. */
+function keysOf(actor: string) {
+  return {
+    bucket: `caller ${actor}`,
+    names: `caller names ${actor}`,
+    at: `caller counted ${actor}`,
+  }
+}
+
+type Keys = ReturnType<typeof keysOf>
+
+/** Adds names to the last count and all that was admitted since; false if that may be too many. */
+function addNames(
+  usage: Usage,
+  keys: Keys,
+  { at, wanted, own }: { readonly at: number; readonly wanted: number; readonly own: OwnLimits },
+): boolean {
+  if (wanted === 0) return true
+  const kept = usage.until(keys.names)
+  const names = kept - 1 + wanted
+  // After the clock was set back, expired certificates count again.
+  if (kept === UNKNOWN || usage.until(keys.at) > at || names > own.names) return false
+  usage.set(keys.names, names + 1)
+  return true
+}
+
+/** Takes up a count, unless others were admitted since it was begun. */
+function replaceNames(
+  usage: Usage,
+  keys: Keys,
+  { kept, names, at }: { readonly kept: number; readonly names: number; readonly at: number },
+): boolean {
+  if (usage.until(keys.names) !== kept) return false
+  usage.set(keys.names, names + 1)
+  usage.set(keys.at, at)
+  return true
+}
+
+/** Takes one from the bucket of a caller; otherwise gives how long to wait for the next, in milliseconds. */
+function takeOne(usage: Usage, key: string, { issuancesPerMinute, burst }: OwnLimits, at: number) {
+  const limit = { count: burst, per: (burst / issuancesPerMinute) * MINUTE }
+  // After the clock was set back, the bucket is empty at worst.
+  const fullAt = usage.untilAtMost(key, emptyAt(limit, at))
+  if (left(fullAt, limit, at) < 1) return freeAt(fullAt, limit, 1) - at
+  usage.set(key, take(fullAt, limit, at))
+  return 0
+}
+
+function ownLimits(limits: CallerLimits, isOperator: boolean): OwnLimits | undefined {
+  if (!isOperator) return { ...limits.perCaller, path: 'perCaller' }
+  return limits.perOperator && { ...limits.perOperator, path: 'perOperator' }
+}
+
+function limited(limit: string, why: string, waitMs: number): IssuanceError {
+  const retryAfter = Math.max(1, Math.ceil(waitMs / 1_000))
+  const detail = `${why}; an operator can raise \`limits.${limit}\``
+  return new IssuanceError('CERT_CALLER_LIMITED', detail, { retryAfter, members: { limit } })
+}

@@ -1,0 +1,401 @@
+import { randomUUID } from 'node:crypto'
+import { hasCode, type Keyring } from '@gatehouse/cert-store'
+import type {
+  CertificateRecord,
+  Checkpoint,
+  Lease,
+  NewCertificate,
+  OrderRecord,
+  Store,
+} from '@gatehouse/cert-store/port'
+import type { Clock } from '@gatehouse/net'
+import {
+  buildCsr,
+  generateKeyPair,
+  generateP256,
+  type KeyPair,
+  keyPairFromPem,
+  PkiError,
+  toPem,
+} from '@gatehouse/pki'
+import { IssuanceError } from './errors.ts'
+import { assertRetryDue, failedOrder, issueFailed } from './failure.ts'
+import type { Held, Holdings } from './held.ts'
+import type { Issued, IssuerIo } from './issuers/issuer.ts'
+import { type Actor, type IssuanceRequest, type Issuers, refuseCompromised } from './request.ts'
+import { isMisdated, planRenewal, soonestRenewal } from './times.ts'
+
+export type CertEvent =
+  | { readonly type: 'issued' | 'renewed' | 'expiring'; readonly certificate: CertificateRecord }
+  | { readonly type: 'failing'; readonly order: OrderRecord }
+
+/** Delivers events. Never throws, and is not waited for. */
+export interface Events {
+  emit(event: CertEvent): void
+}
+
+/** The limits of callers. */
+export interface CallerGate {
+  /**
+   * Admits a request for a new certificate whose lease is taken: what is counted includes the lease, so
+   * that requests at the same time see each other.
+   * @throws IssuanceError `CERT_CALLER_LIMITED`
+   */
+  admit(
+    request: Pick<IssuanceRequest, 'names'>,
+    by: Actor,
+    isRenewal: boolean,
+    lease: Lease,
+  ): Promise<void>
+  /** Notes that a request goes on that was admitted before a restart: it may not be counted. */
+  resumed(askedBy: string): Promise<void>
+}
+
+/** The audit trail of deliveries. */
+interface DeliveryLog {
+  /** Records a delivery. Gives a promise to await before the answer, if a row is written. */
+  recordDelivery(
+    certificate: CertificateRecord,
+    by: Actor,
+    detail?: string,
+  ): Promise<void> | undefined
+  /** Records that a certificate is in use although it was not delivered. */
+  recordUse(id: number): void
+}
+
+/** Counters. */
+export interface IssuanceMetrics {
+  readonly issued: { inc(labels: { readonly action: 'issue' | 'renew' }): void }
+  readonly delivered: { inc(): void }
+  failed(error: unknown): void
+}
+
+/** What issuing needs of the service. */
+export interface IssuanceDeps {
+  readonly store: Store
+  readonly keyring: Pick<Keyring, 'seal' | 'openAny'>
+  readonly issuers: Issuers
+  readonly holdings: Holdings
+  readonly callers: CallerGate
+  readonly audit: DeliveryLog
+  readonly events: Events | undefined
+  readonly metrics: IssuanceMetrics | undefined
+  readonly clock: Clock
+  readonly log: { warn(fields: object, message: string): void }
+  /** Milliseconds that a caller waits at most. */
+  readonly wait: number
+  random(): number
+}
+
+/** The service itself, as opposed to its callers. */
+export const SYSTEM: Actor = { actor: 'system' }
+
+/** When to look again whether the certificate of a fallback is still needed. */
+const FALLBACK_CHECK_MS = 60_000
+
+/** Milliseconds after which to look whether another replica has come to an end: it usually tells. */
+const LOOK_EVERY = 1_000
+
+/** What a flight is for. */
+export interface FlightPlan {
+  readonly request: IssuanceRequest
+  readonly by: Actor
+  readonly replaces: CertificateRecord | undefined
+  readonly since: number
+  /** The caller that the certificate counts for; undefined for renewals. */
+  readonly askedBy: string | undefined
+}
+
+/** Where a flight is. With a lease, this replica is the one that does the work. */
+type FlightState =
+  /** It asks for the lease. */
+  | { readonly name: 'starting' }
+  /** Another replica has the lease, and may store the certificate. */
+  | { readonly name: 'following' }
+  /** The issuer works. */
+  | { readonly name: 'leading'; readonly lease: Lease; readonly step: string }
+  /** The issuer has signed: what is left is one commit. */
+  | { readonly name: 'storing'; readonly lease: Lease }
+  /** The certificate was issued here, so that the audit row of that covers who asked first. */
+  | { readonly name: 'landed' }
+
+const NEXT: Readonly<Record<FlightState['name'], readonly FlightState['name'][]>> = {
+  starting: ['following', 'leading'],
+  following: ['starting'],
+  leading: ['leading', 'storing', 'starting'],
+  storing: ['landed', 'starting'],
+  landed: [],
+}
+
+/** The steps as orders show them, of states without an issuer that reports its own. */
+const STEPS = {
+  starting: 'starting',
+  following: 'another replica is issuing it',
+  storing: 'storing',
+  landed: 'storing',
+}
+
+/** Work on one lineage, shared by all callers that ask for it and bound to none of them. */
+export class Flight {
+  readonly plan: FlightPlan
+  readonly result: Promise<Held>
+  readonly #deps: IssuanceDeps
+  /** Once it is aborted, the order stays as it is for the next start. */
+  readonly #closing: AbortSignal
+  #state: FlightState = { name: 'starting' }
+  #id: string = randomUUID()
+  #failures = 0
+  /** What its issuer keeps in the order. */
+  #checkpoint: Checkpoint | undefined
+  /** The write of its order, which gives the id of the order. */
+  #filed: Promise<string> | undefined
+
+  constructor(plan: FlightPlan, deps: IssuanceDeps, closing: AbortSignal) {
+    this.plan = plan
+    this.#deps = deps
+    this.#closing = closing
+    this.result = this.#fly()
+    // Callers that wait get the error; it is fine if none does.
+    this.result.catch(() => {})
+  }
+
+  get state(): FlightState['name'] {
+    return this.#state.name
+  }
+
+  /** The order of this work, as it stands. */
+  get order(): OrderRecord {
+    const { request, since, askedBy } = this.plan
+    const { lineage, issuer, names, keyType, csr } = request
+    return {
+      id: this.#id,
+      lineage,
+      issuer: issuer.name,
+      names: names.map((name) => name.text),
+      keyType,
+      csr: csr?.der ?? null,
+      status: 'pending',
+      step: this.#state.name === 'leading' ? this.#state.step : STEPS[this.#state.name],
+      since,
+      failures: this.#failures,
+      lastError: null,
+      nextTryAt: null,
+      ...(this.#checkpoint && { checkpoint: this.#checkpoint }),
+      ...(askedBy !== undefined && { askedBy }),
+    }
+  }
+
+  /** Stores the order of this work. Gives it, or that of the replica that does the work. */
+  async file(): Promise<OrderRecord> {
+    const lease = 'lease' in this.#state ? this.#state.lease : undefined
+    if (!lease) return this.#deps.store.fileOrder(this.order)
+    this.#filed ??= this.#saveOrder(lease)
+    await this.#filed
+    return this.order
+  }
+
+  #become(next: FlightState): void {
+    const { name } = this.#state
+    if (!NEXT[name].includes(next.name))
+      throw new Error(`A flight goes from ${name} to ${next.name}.`)
+    this.#state = next
+  }
+
+  /**
+   * Has the certificate signed and stores it, or stores the failure. While another replica works on the
+   * lineage, waits for what comes of it.
+   */
+  async #fly(): Promise<Held> {
+    const { request, askedBy } = this.plan
+    const { lineage, names } = request
+    const { store } = this.#deps
+    const work = { lineage, domain: names[0]?.text ?? '', names: names.length, askedBy }
+    for (;;) {
+      const lease = await store.takeLease(work)
+      try {
+        const held = lease ? await this.#lead(lease) : await this.#follow()
+        if (held) return held
+      } finally {
+        if (this.#state.name !== 'landed') this.#become({ name: 'starting' })
+        // Until it ends by itself, other replicas wait.
+        if (lease) store.releaseLease(lease).catch(() => {})
+      }
+    }
+  }
+
+  /** The certificate that another replica has issued since this one looked. */
+  async #follow(): Promise<Held | undefined> {
+    const { request, replaces } = this.plan
+    this.#become({ name: 'following' })
+    await this.#deps.holdings.nextChange(request.lineage, LOOK_EVERY)
+    this.#closing.throwIfAborted()
+    const held = await this.#findUsable()
+    return held?.record.id === replaces?.id ? undefined : held
+  }
+
+  /** Undefined if another replica has taken the lineage over. */
+  async #lead(lease: Lease): Promise<Held | undefined> {
+    const { request, by, replaces } = this.plan
+    const { clock, callers } = this.#deps
+    const { currentId, order } = lease
+    this.#become({ name: 'leading', lease, step: STEPS.starting })
+    if (currentId !== null && currentId !== replaces?.id) {
+      const held = await this.#findUsable()
+      if (held) return held
+    }
+    if (order) {
+      assertRetryDue(order, clock.now())
+      this.#id = order.id
+      this.#failures = order.failures
+      this.#checkpoint = order.checkpoint
+    }
+    if (by !== SYSTEM) await callers.admit(request, by, replaces !== undefined, lease)
+    try {
+      return await this.#issue(lease)
+    } catch (error) {
+      if (this.#closing.aborted) throw error
+      if (lease.lost.aborted) return undefined
+      const failure = await this.#saveFailure(lease, error)
+      if (hasCode(failure, 'CERT_LEASE_LOST')) return undefined
+      throw failure
+    }
+  }
+
+  async #findUsable(): Promise<Held | undefined> {
+    const { holdings, clock } = this.#deps
+    const held = await holdings.find(this.plan.request.lineage)
+    return held && !isMisdated(held.record, clock.now()) ? held : undefined
+  }
+
+  async #issue(lease: Lease): Promise<Held> {
+    const { request, by, replaces } = this.plan
+    const { issuer, names, keyType, csr } = request
+    // The key may have been revoked since this was first asked for.
+    if (replaces || by === SYSTEM) await refuseCompromised(request, this.#deps.store)
+    const key = csr ? null : await this.#openKey()
+    const { spki } = (csr ?? key) as { spki: Uint8Array }
+    const der = () => csr?.der ?? buildCsr(key as KeyPair, names)
+    const wanted = { names, keyType, spki, csr: der, replaces: replaces?.certificate }
+    const issued = await issuer.issue(wanted, this.#ioFor(lease, key))
+    this.#become({ name: 'storing', lease })
+    return this.#save(lease, key, issued)
+  }
+
+  async #openKey(): Promise<KeyPair> {
+    const { keyType, lineage } = this.plan.request
+    const sealed = this.#checkpoint?.sealedKey
+    if (!sealed) return keyType === 'p256' ? generateP256() : generateKeyPair(keyType)
+    const key = await this.#deps.keyring.openAny(sealed, Buffer.from(lineage))
+    return keyPairFromPem(toPem('PRIVATE KEY', key))
+  }
+
+  #ioFor(lease: Lease, key: KeyPair | null): IssuerIo {
+    const { keyring, wait } = this.#deps
+    const { request, since } = this.plan
+    const { issuer, lineage } = request
+    // A key without a certificate is sealed for its lineage.
+    const seal = () => key && keyring.seal('leaf', key.pkcs8, Buffer.from(lineage))
+    return {
+      report: (step) => {
+        // What ends late has nothing to report any more.
+        if (this.#state.name === 'leading') this.#become({ ...this.#state, step })
+      },
+      checkpoint: this.#checkpoint?.state,
+      save: async (state) => {
+        const sealedKey = this.#checkpoint?.sealedKey
+        this.#checkpoint =
+          state === undefined ? undefined : { state, sealedKey: sealedKey ?? seal() }
+        this.#filed = this.#saveOrder(lease)
+        await this.#filed
+      },
+      signal: AbortSignal.any([this.#closing, lease.lost]),
+      since,
+      // With a fallback, callers do not wait for the end of an outage.
+      patience: issuer.fallback === undefined ? wait : wait / 4,
+    }
+  }
+
+  /** A replica that waits for this one may have filed the order under an id of its own. */
+  async #saveOrder(lease: Lease): Promise<string> {
+    this.#id = await this.#deps.store.saveOrder(this.order, lease)
+    return this.#id
+  }
+
+  async #save(lease: Lease, key: KeyPair | null, issued: Issued): Promise<Held> {
+    const { request, by, replaces, askedBy } = this.plan
+    const { store, keyring, holdings, clock, metrics, events } = this.#deps
+    const at = clock.now()
+    const names = request.names.map((name) => name.text)
+    const action = replaces ? 'renew' : 'issue'
+    const { certificate, serialNumber } = issued
+    await this.#settleFiling()
+    const record = await store.addCertificate(
+      {
+        ...issued,
+        lineage: request.lineage,
+        issuer: request.issuer.name,
+        names,
+        keyType: request.keyType,
+        sealedKey: key && keyring.seal('leaf', key.pkcs8, certificate),
+        csr: request.csr?.der ?? null,
+        fetchedAt: replaces && by === SYSTEM ? replaces.fetchedAt : at,
+        ...(!replaces && { askedBy: askedBy ?? by.actor }),
+        ...(await this.#planOf(issued)),
+      },
+      { at, action, ...by, names, serialNumber },
+      { lease },
+    )
+    this.#become({ name: 'landed' })
+    metrics?.issued.inc({ action })
+    events?.emit({ type: replaces ? 'renewed' : 'issued', certificate: record })
+    return holdings.put(record, key?.pkcs8)
+  }
+
+  /** When to renew it and to ask its CA; never if what it replaces went out of service meanwhile. */
+  async #planOf(issued: Issued): Promise<Pick<NewCertificate, 'renewAt' | 'checkAt'>> {
+    const { request, replaces } = this.plan
+    const { issuer, names, lineage } = request
+    const { clock, store, issuers, random } = this.#deps
+    const now = clock.now()
+    const checkAt = issuer.renewalInfo ? now : null
+    if (replaces && !(await store.findCurrent(lineage))) return { renewAt: null, checkAt }
+    const isFallback = issuers.choose(names) !== issuer
+    if (isFallback) return { renewAt: now + FALLBACK_CHECK_MS }
+    return { renewAt: Math.max(planRenewal(issued, random), soonestRenewal(issued, now)), checkAt }
+  }
+
+  /** Stores a failure, so that neither callers nor renewals repeat it at once; gives the error to throw. */
+  async #saveFailure(lease: Lease, error: unknown): Promise<unknown> {
+    const { store, metrics, events, clock, log } = this.#deps
+    if (hasCode(error, 'CERT_LEASE_LOST')) return error
+    metrics?.failed(error)
+    if (hasCode(error, 'CERT_STORE_UNAVAILABLE')) return error
+    if (error instanceof PkiError && error.code === 'PKI_KEY_QUEUE_FULL')
+      return new IssuanceError('CERT_BUSY', error.message, { cause: error, retryAfter: 10 })
+    const at = clock.now()
+    const order = failedOrder(this.order, error, at)
+    const { names, lastError, nextTryAt } = order
+    log.warn({ err: error, names, nextTryAt }, 'a certificate could not be issued')
+    events?.emit({ type: 'failing', order })
+    await this.#settleFiling()
+    const entry = {
+      at,
+      action: 'fail',
+      ...this.plan.by,
+      names,
+      detail: lastError?.code ?? '',
+    } as const
+    try {
+      await Promise.all([store.saveOrder(order, lease), store.addAudit([entry])])
+    } catch (failed) {
+      if (hasCode(failed, 'CERT_LEASE_LOST')) return failed
+      throw failed
+    }
+    return issueFailed(order, at, error)
+  }
+
+  /** Waits until the order is written or cannot be, as it is about to be replaced. */
+  async #settleFiling(): Promise<void> {
+    await this.#filed?.catch(() => {})
+  }
+}

@@ -1,0 +1,274 @@
+import { hash } from 'node:crypto'
+import { EventEmitter } from 'node:events'
+import { isDeepStrictEqual } from 'node:util'
+import { hasCode, type Keyring } from '@gatehouse/cert-store'
+import type { CertificateRecord, Change, Store } from '@gatehouse/cert-store/port'
+import type { Clock } from '@gatehouse/net'
+import { toPem } from '@gatehouse/pki'
+import { LRUCache } from 'lru-cache'
+import { beginOf, describeRenewal } from './times.ts'
+
+/** About 7 kB each, so 70 MB. */
+const MAX_CACHED = 10_000
+/** Certificates that are compared with the store before other work gets a turn. */
+const PAGE = 100
+
+export class Held {
+  readonly record: CertificateRecord
+  /** Lower-case hexadecimal SHA-256 of the certificate. */
+  readonly fingerprint256: string
+  readonly chain: string
+  /** PKCS#8 in PEM; empty if the caller holds the key. */
+  readonly privateKey: string
+  readonly pem: string
+  readonly #usual: string
+  readonly #begins: number
+  #bare: Held | undefined
+
+  constructor(record: CertificateRecord, key: Uint8Array | undefined) {
+    this.record = record
+    this.#begins = beginOf(record)
+    this.privateKey = key ? toPem('PRIVATE KEY', key) : ''
+    const described = describeCertificate(record)
+    this.fingerprint256 = described.fingerprint256
+    const issuers = record.chain.map(issuerPem)
+    this.chain = [toPem('CERTIFICATE', record.certificate), ...issuers].join('')
+    this.pem = this.chain + this.privateKey
+    const members = JSON.stringify({
+      ...described,
+      certificate: this.chain,
+      ...(key && { privateKey: this.privateKey }),
+      issuerCert: issuers[0],
+    }).slice(1, -1)
+    this.#usual = headOf(record.names[0]) + members + CACHED
+  }
+
+  /** Tells whether it is valid at a time, give or take what clocks may differ by. */
+  isValid(now: number): boolean {
+    return this.#begins <= now && now < this.record.notAfter
+  }
+
+  /** The same certificate for a caller who does not get its private key. */
+  withoutKey(): Held {
+    if (this.privateKey === '') return this
+    this.#bare ??= new Held(this.record, undefined)
+    return this.#bare
+  }
+
+  json(domain: string, cached: boolean, ignored: readonly string[] = []): string {
+    const [first] = this.record.names
+    if (cached && domain === first && ignored.length === 0) return this.#usual
+    // Kept once: it is most of what a certificate takes of memory.
+    const members = this.#usual.slice(headOf(first).length, -CACHED.length)
+    const more = ignored.length > 0 ? `,"ignored":${JSON.stringify(ignored)}` : ''
+    return `${headOf(domain)}${members}${more},"cached":${cached}}`
+  }
+}
+
+const CACHED = ',"cached":true}'
+const headOf = (domain = ''): string => `{"domain":"${domain}",`
+
+export function describeCertificate(record: CertificateRecord) {
+  const { names, issuer, serialNumber, certificate } = record
+  return {
+    names: [...names],
+    issuer,
+    serialNumber,
+    fingerprint256: hash('sha256', certificate),
+    ...describeRenewal(record),
+  }
+}
+
+const pemOf = new WeakMap<Uint8Array, string>()
+
+/** Issuers are shared by many certificates. */
+function issuerPem(der: Uint8Array): string {
+  let pem = pemOf.get(der)
+  if (pem !== undefined) return pem
+  pem = toPem('CERTIFICATE', der)
+  pemOf.set(der, pem)
+  return pem
+}
+
+export interface HoldingsDeps {
+  readonly clock: Clock
+  readonly keyring: Pick<Keyring, 'openAny'>
+  readonly store: Pick<Store, 'findByDomain' | 'findCurrent' | 'isShared' | 'onChange'>
+}
+
+/** The certificates that are held; those answered lately are cached with their answers. */
+export class Holdings {
+  readonly #deps: HoldingsDeps
+  readonly #cached = new LRUCache<string, Held>({ max: MAX_CACHED })
+  /** Cached certificates that may be out of date: answered only while the store is away. */
+  readonly #doubted = new WeakSet<Held>()
+  /** By first name, what the store held at that count of changes. */
+  readonly #listed = new LRUCache<
+    string,
+    { readonly changes: number; readonly records: readonly CertificateRecord[] }
+  >({ maxSize: MAX_CACHED, sizeCalculation: ({ records }) => 1 + records.length })
+  /** Keeps a slow read from bringing back what was changed meanwhile. */
+  #changes = 0
+  /** Emits the lineage of each change. */
+  readonly #emitter = new EventEmitter().setMaxListeners(0)
+
+  constructor(deps: HoldingsDeps) {
+    this.#deps = deps
+    deps.store.onChange(({ lineages, isUrgent }) =>
+      isUrgent && lineages !== 'all' ? this.forget(lineages) : this.#compareAll(lineages),
+    )
+  }
+
+  /** The certificate of a lineage if it is cached and valid now. */
+  peek(lineage: string): Held | undefined {
+    const held = this.#cached.get(lineage)
+    if (!held || this.#doubted.has(held)) return undefined
+    return held.isValid(this.#deps.clock.now()) ? held : undefined
+  }
+
+  /** The certificate of a lineage unless it has expired; its validity may begin in the future. */
+  async find(lineage: string): Promise<Held | undefined> {
+    const changes = this.#changes
+    const held = await this.#deps.store.findCurrent(lineage).then(
+      (record) => record && this.of(record, changes),
+      (error) => {
+        const remembered = this.#isAway(error) ? this.#cached.get(lineage) : undefined
+        if (!remembered) throw error
+        return remembered
+      },
+    )
+    return held && held.record.notAfter > this.#deps.clock.now() ? held : undefined
+  }
+
+  /** The certificates whose first name is `domain`, if they are cached. */
+  peekByDomain(domain: string): readonly CertificateRecord[] | undefined {
+    const listed = this.#listed.get(domain)
+    return listed?.changes === this.#changes ? listed.records : undefined
+  }
+
+  /** A page of the certificates whose first name is `domain`; the first page is cached until a change. */
+  async findByDomain(domain: string, skip: number): Promise<readonly CertificateRecord[]> {
+    const listed = skip === 0 ? this.peekByDomain(domain) : undefined
+    if (listed) return listed
+    const changes = this.#changes
+    const records = await this.#deps.store.findByDomain(domain, skip)
+    if (skip === 0) this.#listed.set(domain, { changes, records })
+    return records
+  }
+
+  /** Cached certificates with one of these names, the best first, if the error is that a shared store is away. */
+  remembered(names: readonly string[], error: unknown): readonly CertificateRecord[] {
+    if (!this.#isAway(error)) return []
+    return [...this.#cached.values()]
+      .map(({ record }) => record)
+      .filter((record) => names.some((name) => record.names.includes(name)))
+      .sort((a, b) => rankFor(names, a) - rankFor(names, b) || b.id - a.id)
+  }
+
+  /** Resolves at the next change of a lineage, or after so many milliseconds. */
+  async nextChange(lineage: string, ms: number): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const timer = this.#deps.clock.setTimer(resolve, ms)
+    this.#emitter.once(lineage, resolve)
+    await promise
+    timer.cancel()
+    this.#emitter.off(lineage, resolve)
+  }
+
+  /** The answers of a certificate. They are cached if it was read from the store at this count of changes. */
+  async of(record: CertificateRecord, changes?: number): Promise<Held> {
+    const held = await this.#open(record)
+    if (changes === this.#changes) this.#keep(held)
+    else if (changes !== undefined) void this.#keepLater(record.lineage)
+    return held
+  }
+
+  /** Caches what the store now holds for a lineage; `key` is its PKCS#8. */
+  put(record: CertificateRecord, key?: Uint8Array): Held {
+    const held = new Held(record, key)
+    this.#changes += 1
+    this.#keep(held)
+    return held
+  }
+
+  /** To be called after each change that takes the certificates of these lineages out of service. */
+  forget(lineages: readonly string[]): void {
+    if (lineages.length > 0) this.#changes += 1
+    for (const lineage of lineages) {
+      this.#cached.delete(lineage)
+      this.#emitter.emit(lineage)
+    }
+  }
+
+  /** Grows with each change: what was read at an equal count is still up to date. */
+  changes(): number {
+    return this.#changes
+  }
+
+  /** Compares with the store what is cached of these lineages, as it may have changed. */
+  async #compareAll(lineages: Change['lineages']): Promise<void> {
+    this.#changes += 1
+    const changed = lineages === 'all' ? [...this.#cached.keys()].reverse() : lineages
+    const doubted = changed.flatMap((lineage) => this.#cached.peek(lineage) ?? [])
+    for (const held of doubted) this.#doubted.add(held)
+    for (const lineage of lineages === 'all' ? this.#emitter.eventNames() : lineages)
+      this.#emitter.emit(lineage)
+    for (let at = 0; at < doubted.length; at += PAGE)
+      await Promise.all(doubted.slice(at, at + PAGE).map((held) => this.#compare(held)))
+  }
+
+  async #compare(held: Held): Promise<void> {
+    const { lineage } = held.record
+    const current = await this.#readAgain(lineage)
+    // It was changed here meanwhile.
+    if (this.#cached.peek(lineage) !== held) return
+    if (current) this.#keep(current)
+    else this.forget([lineage])
+  }
+
+  /** Reads once more what may have changed while it was read. */
+  async #keepLater(lineage: string): Promise<void> {
+    const changes = this.#changes
+    const held = await this.#readAgain(lineage).catch(() => undefined)
+    if (held && changes === this.#changes) this.#keep(held)
+  }
+
+  /** What cannot be read although the store can is forgotten: others are not to wait for it. */
+  async #readAgain(lineage: string): Promise<Held | undefined> {
+    try {
+      const record = await this.#deps.store.findCurrent(lineage)
+      return record && (await this.#open(record))
+    } catch (error) {
+      if (this.#isAway(error)) throw error
+      return undefined
+    }
+  }
+
+  /** Whether an error says that a shared store cannot be reached. */
+  #isAway(error: unknown): boolean {
+    return hasCode(error, 'CERT_STORE_UNAVAILABLE') && this.#deps.store.isShared
+  }
+
+  #keep(held: Held): void {
+    this.#doubted.delete(held)
+    this.#cached.set(held.record.lineage, held)
+  }
+
+  async #open(record: CertificateRecord): Promise<Held> {
+    const { sealedKey, certificate, lineage } = record
+    const cached = this.#cached.peek(lineage)
+    if (cached && hasSameAnswer(cached.record, record)) return cached
+    const key = sealedKey ? await this.#deps.keyring.openAny(sealedKey, certificate) : undefined
+    return new Held(record, key)
+  }
+}
+
+function hasSameAnswer(a: CertificateRecord, b: CertificateRecord): boolean {
+  return a.id === b.id && isDeepStrictEqual(describeRenewal(a), describeRenewal(b))
+}
+
+/** By the name, then those whose first one it is, then those with a stored key. */
+function rankFor(wanted: readonly string[], { names, sealedKey }: CertificateRecord): number {
+  const at = wanted.findIndex((name) => names.includes(name))
+  return 4 * at + (names[0] === wanted[at] ? 0 : 2) + (sealedKey ? 0 : 1)
+}

@@ -1,0 +1,317 @@
+import { hasCode } from '@gatehouse/cert-store'
+import type { CertificateRecord, OrderRecord } from '@gatehouse/cert-store/port'
+import type { Name } from '@gatehouse/pki'
+import { IssuanceError, IssueError } from './errors.ts'
+import { Flight, type FlightPlan, type IssuanceDeps, SYSTEM } from './flight.ts'
+import type { Held } from './held.ts'
+import {
+  type Actor,
+  type IssuanceRequest,
+  refuseCompromised,
+  requestTo,
+  rerouteRequest,
+  restoreRequest,
+} from './request.ts'
+import { hasBegun, isMisdated, planRenewal } from './times.ts'
+
+/** A certificate, or the order of one that takes longer than its caller waits. */
+export type IssuanceResult =
+  | { readonly held: Held; readonly cached: boolean }
+  | { readonly held?: undefined; readonly order: OrderRecord }
+
+const MAX_FLIGHTS = 10_000
+/** Time for flights to end when the service closes. */
+const CLOSING_MS = 3_000
+/** Milliseconds that callers wait once the service is stopping: for a CA of its own, and not for an order. */
+const LAST_WAIT_MS = 500
+const LOOK_EVERY = 100
+const noop = () => {}
+
+/** Answers certificates that are held and issues all others, at most once at a time per lineage. */
+export class Issuance {
+  readonly #deps: IssuanceDeps
+  readonly #flights = new Map<string, Flight>()
+  /** The certificates whose renewal is being planned again. */
+  readonly #planning = new Set<number>()
+  readonly #closing = new AbortController()
+  /** Ends the waiting of each caller. */
+  readonly #waiting = new Set<() => void>()
+  /** Milliseconds that a caller waits at most. */
+  #patience: number
+
+  constructor(deps: IssuanceDeps) {
+    this.#deps = deps
+    this.#patience = deps.wait
+  }
+
+  get flights(): ReadonlyMap<string, Flight> {
+    return this.#flights
+  }
+
+  /**
+   * The certificate that is held, or else a new one. Returns no promise if the answer is ready.
+   * @throws IssuanceError, IssueError, CertStoreError; see also {@link refuseCompromised}
+   */
+  obtain(request: IssuanceRequest, by: Actor): IssuanceResult | Promise<IssuanceResult> {
+    const held = request.csr ? undefined : this.#deps.holdings.peek(request.lineage)
+    return held ? this.#answer(held, by) : this.#obtain(request, by)
+  }
+
+  async #obtain(request: IssuanceRequest, by: Actor): Promise<IssuanceResult> {
+    const held = await this.find(request)
+    if (!held) return this.#joinOrFallBack(request, by)
+    return isMisdated(held.record, this.#deps.clock.now())
+      ? this.#replace(held, by)
+      : this.#answer(held, by)
+  }
+
+  /**
+   * The certificate that `obtain` would answer at once, possibly that of a fallback. One whose
+   * validity begins in the future is the last resort.
+   * @throws as {@link refuseCompromised}
+   */
+  async find(request: IssuanceRequest): Promise<Held | undefined> {
+    // At once, so that a database answers both together.
+    const refusal = refuseCompromised(request, this.#deps.store)
+    const [held] = await Promise.all([this.#findBest(request), refusal])
+    return held
+  }
+
+  async #findBest(request: IssuanceRequest): Promise<Held | undefined> {
+    const { holdings, clock } = this.#deps
+    let best: Held | undefined
+    let failure: unknown
+    for (let next: IssuanceRequest | undefined = request; next; next = this.#fallbackOf(next)) {
+      const found = await holdings.find(next.lineage).catch((error) => {
+        if (!hasCode(error, 'CERT_STORE_UNAVAILABLE')) throw error
+        failure = error
+        return undefined
+      })
+      // It may have been issued while the store was read.
+      const held = holdings.peek(next.lineage) ?? found
+      if (held && hasBegun(held.record, clock.now())) return held
+      best ??= held
+    }
+    if (!best && failure) throw failure
+    return best
+  }
+
+  async renew(record: CertificateRecord, by: Actor): Promise<IssuanceResult> {
+    const today = rerouteRequest(record, this.#deps.issuers)
+    if (today && today.lineage !== record.lineage) return this.#move(record, today, by)
+    return this.#join(today ?? this.#restore(record), by, record)
+  }
+
+  /**
+   * Records that a certificate is delivered, and plans its renewal again if that had stopped. Await the
+   * promise before the answer: then the audit trail has the row.
+   */
+  recordDelivery(held: Held, by: Actor): Promise<void> | undefined {
+    if (by === SYSTEM) return undefined
+    const isWithheld = held.record.sealedKey !== null && held.privateKey === ''
+    const detail = isWithheld ? 'without the private key' : undefined
+    const written = this.#deps.audit.recordDelivery(held.record, by, detail)
+    this.#deps.metrics?.delivered.inc()
+    this.#ensureRenewal(held.record)
+    return written
+  }
+
+  /** Records that a certificate is in use although it was not delivered again. */
+  recordUse({ record }: Held): void {
+    this.#deps.audit.recordUse(record.id)
+    this.#ensureRenewal(record)
+  }
+
+  /** Waits, no longer than callers do, for all work on certificates with this first name. */
+  async settle(domain: Name): Promise<void> {
+    const underway = [...this.#flights.values()].filter(
+      ({ plan }) => plan.request.names[0]?.text === domain.text,
+    )
+    const settled = Promise.allSettled(underway.map(({ result }) => result))
+    await this.#within(
+      settled.then(() => this.#settledElsewhere(domain)),
+      this.#patience,
+    )
+  }
+
+  async #settledElsewhere(domain: Name): Promise<void> {
+    const { store, clock } = this.#deps
+    const deadline = clock.now() + this.#patience
+    while (clock.now() < deadline && (await store.isBusyElsewhere(domain.text)))
+      await this.#within(new Promise(noop), LOOK_EVERY)
+  }
+
+  /** Resumes the orders that nobody works on, as after a restart. */
+  async resume(): Promise<void> {
+    const { store, clock, log } = this.#deps
+    const unfinished = await store.listPendingOrders()
+    const failed = await store.listResumableOrders(clock.now())
+    for (const order of [...unfinished, ...failed])
+      await this.#resumeOne(order).catch((error) =>
+        log.warn({ err: error, names: order.names }, 'an unfinished order could not be resumed'),
+      )
+  }
+
+  /** Ends the waiting of callers, and not what they wait for: they are told where to ask for it. */
+  stopWaiting(): void {
+    this.#patience = Math.min(this.#patience, LAST_WAIT_MS)
+    for (const stop of this.#waiting) stop()
+  }
+
+  /** Stores the orders of work under way and gives it a moment to end. */
+  async close(): Promise<void> {
+    const underway = [...this.#flights.values()]
+    const waiting = underway.filter(({ state }) => state === 'leading')
+    await Promise.allSettled(waiting.map((flight) => flight.file()))
+    this.#closing.abort()
+    await Promise.allSettled(underway.map(({ result }) => this.#within(result, CLOSING_MS)))
+  }
+
+  #answer(held: Held, by: Actor): IssuanceResult | Promise<IssuanceResult> {
+    const outcome = { held, cached: true }
+    return this.recordDelivery(held, by)?.then(() => outcome) ?? outcome
+  }
+
+  /** Replaces a misdated certificate, or answers it if there is no other at once. */
+  async #replace(held: Held, by: Actor): Promise<IssuanceResult> {
+    try {
+      const outcome = await this.renew(held.record, by)
+      return outcome.held ? outcome : this.#answer(held, by)
+    } catch (error) {
+      const { names } = held.record
+      this.#deps.log.warn({ err: error, names }, 'a misdated certificate is still answered')
+      return this.#answer(held, by)
+    }
+  }
+
+  async #joinOrFallBack(request: IssuanceRequest, by: Actor): Promise<IssuanceResult> {
+    try {
+      return await this.#join(request, by)
+    } catch (error) {
+      const fallback = this.#fallbackOf(request)
+      // Only the failure of an issuer itself is a reason to ask another one.
+      if (!fallback || !(error instanceof IssueError)) throw error
+      return this.#joinOrFallBack(fallback, by)
+    }
+  }
+
+  #fallbackOf(request: IssuanceRequest): IssuanceRequest | undefined {
+    const { fallback } = request.issuer
+    const issuer = fallback === undefined ? undefined : this.#deps.issuers.find(fallback)
+    return issuer && requestTo(issuer, request)
+  }
+
+  /** Renews by the issuer of today what a fallback or an earlier configuration issued. */
+  async #move(
+    record: CertificateRecord,
+    today: IssuanceRequest,
+    by: Actor,
+  ): Promise<IssuanceResult> {
+    const { holdings, store, clock } = this.#deps
+    try {
+      const held = await holdings.find(today.lineage)
+      const outcome = held ? { held, cached: true } : await this.#join(today, by)
+      if (outcome.held) await store.setRenewAt(record.id, null)
+      holdings.forget([record.lineage])
+      return outcome
+    } catch (error) {
+      if (planRenewal(record, () => 0) > clock.now()) throw error
+      return this.#join(this.#restore(record), by, record)
+    }
+  }
+
+  #restore(record: CertificateRecord): IssuanceRequest {
+    const request = restoreRequest(record, this.#deps.issuers)
+    if (request?.lineage === record.lineage) return request
+    const why = `the issuer ${record.issuer} no longer signs for ${record.names[0]}`
+    throw new IssuanceError('CERT_NOT_PERMITTED', why)
+  }
+
+  #ensureRenewal(record: CertificateRecord): void {
+    const { id, lineage, names } = record
+    if (record.renewAt !== null || this.#planning.has(id)) return
+    const { clock, holdings, log, random, store } = this.#deps
+    const now = clock.now()
+    const renewAt = isMisdated(record, now) ? now : Math.max(now, planRenewal(record, random))
+    this.#planning.add(id)
+    store
+      .setRenewAt(id, renewAt)
+      .then(() => holdings.forget([lineage]))
+      .catch((error) => log.warn({ err: error, names }, 'renewal could not be planned again'))
+      .finally(() => this.#planning.delete(id))
+  }
+
+  /** Waits for the work on a lineage, which it starts if there is none. */
+  async #join(
+    request: IssuanceRequest,
+    by: Actor,
+    replaces?: CertificateRecord,
+  ): Promise<IssuanceResult> {
+    const { lineage } = request
+    const joined = this.#flights.get(lineage)
+    const askedBy = replaces ? undefined : by.actor
+    const since = this.#deps.clock.now()
+    const flight = joined ?? this.#start({ request, by, replaces, since, askedBy })
+    try {
+      return await this.#outcomeOf(flight, by, joined !== undefined)
+    } catch (error) {
+      // The limits of the caller that it waited for are not its own.
+      if (joined && hasCode(error, 'CERT_CALLER_LIMITED')) return this.#join(request, by, replaces)
+      throw error
+    }
+  }
+
+  async #outcomeOf(flight: Flight, by: Actor, hasJoined: boolean): Promise<IssuanceResult> {
+    const early = await this.#within(flight.result, this.#patience).catch((error) => {
+      // The next start resumes it.
+      if (!this.#closing.signal.aborted) throw error
+    })
+    if (!early && flight.state !== 'storing') return { order: await flight.file() }
+    const held = early ?? (await flight.result)
+    // The audit row of the issuance covers the caller that started it.
+    if (hasJoined || flight.state !== 'landed') await this.recordDelivery(held, by)
+    return { held, cached: false }
+  }
+
+  #start(plan: FlightPlan): Flight {
+    if (this.#flights.size >= MAX_FLIGHTS)
+      throw new IssuanceError('CERT_BUSY', 'too many certificates are being issued', {
+        retryAfter: 5,
+      })
+    const { lineage } = plan.request
+    const flight = new Flight(plan, this.#deps, this.#closing.signal)
+    this.#flights.set(lineage, flight)
+    flight.result.finally(() => this.#flights.delete(lineage)).catch(noop)
+    return flight
+  }
+
+  async #resumeOne(order: OrderRecord): Promise<void> {
+    const { store, issuers, callers, clock } = this.#deps
+    if (this.#flights.has(order.lineage)) return
+    const request = restoreRequest(order, issuers)
+    const { checkpoint: _, ...ended } = order
+    if (request?.lineage !== order.lineage) {
+      const lastError = { code: 'CERT_NOT_PERMITTED', detail: 'its issuer no longer signs it' }
+      const failed = { status: 'failed', lastError, nextTryAt: clock.now() } as const
+      return void (await store.saveOrder({ ...ended, ...failed }))
+    }
+    const replaces = await store.findCurrent(order.lineage)
+    const { since, askedBy } = order
+    // Another replica had it, and ended it just before this order was filed.
+    if (store.isShared && (replaces?.madeAt ?? 0) >= since)
+      return void (await store.saveOrder({ ...ended, status: 'done' }))
+    if (askedBy !== undefined) await callers.resumed(askedBy)
+    this.#start({ request, by: SYSTEM, replaces, since, askedBy })
+  }
+
+  async #within<T>(promise: Promise<T>, ms: number): Promise<T | undefined> {
+    const { promise: late, resolve } = Promise.withResolvers<undefined>()
+    const stop = () => resolve(undefined)
+    const timer = this.#deps.clock.setTimer(stop, ms)
+    this.#waiting.add(stop)
+    return Promise.race([promise, late]).finally(() => {
+      timer.cancel()
+      this.#waiting.delete(stop)
+    })
+  }
+}

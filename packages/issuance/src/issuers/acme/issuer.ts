@@ -1,0 +1,142 @@
+import {
+  AcmeError,
+  type ChallengeStore,
+  createRetryBudget,
+  fetchRenewalInfo,
+  renewalId,
+  revokeCertificate,
+  type Solver,
+} from '@gatehouse/acme'
+import { createFetch } from '@gatehouse/net'
+import {
+  type Csr,
+  compileRules,
+  fromPem,
+  type Name,
+  parseCertificate,
+  parseNameRule,
+  type RevocationReason,
+} from '@gatehouse/pki'
+import {
+  ACME_KEY_TYPES,
+  accountOf,
+  type ChallengeConfig,
+  canProve,
+  type IssuerConfig,
+} from '../../options/issuers.ts'
+import type { Issued, Issuer } from '../issuer.ts'
+import { createSolver } from './challenges.ts'
+import { type AcmeIssuerDeps, obtainChain } from './order.ts'
+import { type AcmeServer, type AcmeServerDeps, openAcmeServer } from './server.ts'
+
+export interface AcmeDeps extends AcmeServerDeps {
+  readonly challenges: ChallengeStore
+  readonly log: AcmeServerDeps['log'] & AcmeIssuerDeps['log']
+  /** Replaces the solver of a challenge in tests. */
+  readonly createSolver?: ((challenge: ChallengeConfig) => Solver) | undefined
+}
+
+/** The configured ACME issuers. No CA is contacted before there is an order for it. */
+export async function openAcmeIssuers(
+  configs: readonly IssuerConfig[],
+  deps: AcmeDeps,
+): Promise<{ readonly issuers: readonly Issuer[]; close(): Promise<void> }> {
+  const { clock, challenges } = deps
+  const fetch = createFetch()
+  const servers = new Map<string, AcmeServer>()
+  const solverOf =
+    deps.createSolver ?? ((challenge) => createSolver(challenge, challenges, { fetch, clock }))
+  const issuers: Issuer[] = []
+  for (const config of configs) {
+    const account = accountOf(config)
+    const server = servers.get(account) ?? (await openAcmeServer(config, deps))
+    servers.set(account, server)
+    const solvers = config.challenges.map(solverOf)
+    issuers.push(createAcmeIssuer(config, { ...deps, server, solvers }))
+  }
+  return {
+    issuers,
+    async close() {
+      await Promise.all([fetch, ...servers.values()].map((one) => one.close()))
+    },
+  }
+}
+
+export function createAcmeIssuer(config: IssuerConfig, deps: AcmeIssuerDeps): Issuer {
+  const { name, profile, keyType, fallback } = config
+  const { server } = deps
+  return {
+    name,
+    profile: profile === undefined ? server.directory : `${server.directory} ${profile}`,
+    keyType,
+    keyTypes: ACME_KEY_TYPES,
+    fallback,
+    permits: compileRules(config.names.map(parseNameRule)),
+    objection: (names, csr) => objectionTo(names, csr, config),
+    accountUrl: () => server.account.url(),
+    solverFor: ({ kind }) =>
+      deps.solvers.find((solver) => canProve({ challenges: [solver] }, kind)),
+    issue: async (request, io) => toIssued(await obtainChain(request, io, config, deps)),
+    revoke: (certificate, reason) => revoke(certificate, reason, deps),
+    async renewalInfo(certificate, signal) {
+      const id = renewalId(certificate)
+      return id === undefined ? undefined : fetchRenewalInfo(server.transport, id, signal)
+    },
+    degraded: () => (server.isReachable() ? [] : [`issuer ${name}`]),
+  }
+}
+
+function objectionTo(
+  names: readonly Name[],
+  csr: Csr | null,
+  config: IssuerConfig,
+): string | undefined {
+  const unproven = names.find(({ kind }) => !canProve(config, kind))
+  if (unproven)
+    return `${unproven.text} cannot be proven by a challenge of the issuer ${config.name}`
+  const requested = csr && new Set(csr.names.map(({ text }) => text))
+  const missing = requested ? names.find(({ text }) => !requested.has(text)) : undefined
+  return missing
+    ? `the CSR lacks ${missing.text}, and the issuer ${config.name} adds no names`
+    : undefined
+}
+
+/** For how long a revocation is retried, as somebody waits for it. */
+const REVOKE_MS = 5_000
+
+async function revoke(
+  certificate: Uint8Array,
+  reason: RevocationReason,
+  { server, clock }: AcmeIssuerDeps,
+): Promise<'revoked' | 'unknown'> {
+  const retries = createRetryBudget(REVOKE_MS, { clock })
+  for (;;) {
+    try {
+      const account = await server.account.get()
+      await server.transport.send(revokeCertificate(certificate, reason), account)
+      return 'revoked'
+    } catch (error) {
+      if (error instanceof AcmeError && error.code === 'ACME_ALREADY_REVOKED') return 'revoked'
+      if (await retries.waitAfter(error)) continue
+      if (isUnknownCertificate(error)) return 'unknown'
+      throw error
+    }
+  }
+}
+
+/** RFC 8555 has no type for it: CAs answer `malformed`, with status 404 or an explanation. */
+function isUnknownCertificate(error: unknown): boolean {
+  if (!(error instanceof AcmeError) || error.problem?.type !== 'malformed') return false
+  const { status, detail } = error.problem
+  return (
+    status === 404 ||
+    (/certificate/i.test(detail) &&
+      /no such|unknown|unable to find|not find|not found/i.test(detail))
+  )
+}
+
+function toIssued(pem: string): Issued {
+  const [certificate = Buffer.alloc(0), ...chain] = fromPem(pem, 'CERTIFICATE')
+  const { serialNumber, notBefore, notAfter } = parseCertificate(certificate)
+  return { certificate, chain, serialNumber, notBefore, notAfter }
+}

@@ -1,0 +1,242 @@
+import {
+  AcmeError,
+  afterError,
+  cleanUpChallenges,
+  createOrder,
+  createRetryBudget,
+  isOver,
+  type OrderIo,
+  type OrderState,
+  outcomeOf,
+  type RetryBudget,
+  renewalId,
+  type Solver,
+  step,
+} from '@gatehouse/acme'
+import { TitledError } from '@gatehouse/cert-store'
+import type { Store } from '@gatehouse/cert-store/port'
+import type { Clock } from '@gatehouse/net'
+import { parseName } from '@gatehouse/pki'
+import { IssuanceError } from '../../errors.ts'
+import type { LimitedOrder } from '../../limits/ca-limits.ts'
+import type { Ledger } from '../../limits/ledger.ts'
+import { canProve, type IssuerConfig } from '../../options/issuers.ts'
+import type { IssuerIo, IssuerRequest } from '../issuer.ts'
+import type { AcmeServer } from './server.ts'
+
+export interface AcmeIssuerDeps {
+  readonly server: AcmeServer
+  /** Solvers in order of preference. */
+  readonly solvers: readonly Solver[]
+  readonly store: Pick<Store, 'findOrderByUrl'>
+  readonly limits: Pick<Ledger, 'admit' | 'resumed' | 'ordered' | 'failed' | 'issued'>
+  readonly clock: Clock
+  readonly log: { warn(fields: object, message: string): void }
+}
+
+type Ended = Extract<OrderState, { step: 'downloaded' | 'failed' }>
+
+/** What the progress of an order calls its steps. */
+const STEPS: Readonly<Record<OrderState['step'], string>> = {
+  created: 'placing the order',
+  ordered: 'looking at the order',
+  authorizing: 'proving the names',
+  finalizing: 'finalizing',
+  valid: 'downloading the certificate',
+  downloaded: 'checking the certificate',
+  failed: 'failed',
+}
+/** For how long an order is retried that the CA has never accepted. */
+const PLACING_MS = 7 * 86_400_000
+
+/**
+ * Orders a certificate, or resumes the order of the checkpoint; gives the chain in PEM. Each state is
+ * saved before the next step, so that a crash at any point loses nothing and finalizes nothing twice.
+ * Transient errors are retried for as long as `io.patience` lasts; an error that is thrown after that
+ * leaves the checkpoint in place, unless the CA has decided.
+ * @throws AcmeError; IssuanceError `CERT_BUSY`, `CERT_RATE_LIMITED`, `CERT_TERMS_NOT_AGREED`
+ */
+export async function obtainChain(
+  request: IssuerRequest,
+  io: IssuerIo,
+  config: IssuerConfig,
+  deps: AcmeIssuerDeps,
+): Promise<string> {
+  const run = new OrderRun(request, io, config, deps)
+  io.report('waiting for its turn')
+  return deps.server.inTurn(run.names.toSorted().join(), () => run.complete())
+}
+
+class OrderRun {
+  readonly names: readonly string[]
+  readonly #request: IssuerRequest
+  readonly #io: IssuerIo
+  readonly #config: IssuerConfig
+  readonly #deps: AcmeIssuerDeps
+  readonly #retries: RetryBudget
+  #mayRegisterAgain = true
+  #state!: OrderState
+
+  constructor(request: IssuerRequest, io: IssuerIo, config: IssuerConfig, deps: AcmeIssuerDeps) {
+    this.names = request.names.map(({ text }) => text)
+    this.#request = request
+    this.#io = io
+    this.#config = config
+    this.#deps = deps
+    this.#retries = createRetryBudget(io.patience, { clock: deps.clock, signal: io.signal })
+  }
+
+  async complete(): Promise<string> {
+    const saved = this.#io.checkpoint as OrderState | undefined
+    if (saved && saved.step !== 'created') await this.#deps.limits.resumed(this.#limited(saved))
+    const end = await this.#run(saved ?? (await this.#create()))
+    // An order that expired while nobody worked on it is no failure: it is placed anew.
+    if (saved && hasExpired(end))
+      return this.#chainOf(await this.#run({ step: 'created', wanted: end.wanted }))
+    return this.#chainOf(end)
+  }
+
+  async #create(): Promise<OrderState> {
+    const { profile, preferredChain } = this.#config
+    const replaces = this.#request.replaces && renewalId(this.#request.replaces)
+    const state = await createOrder({
+      csr: this.#request.csr(),
+      ...(profile !== undefined && { profile }),
+      ...(preferredChain !== undefined && { preferredChain }),
+      ...(replaces !== undefined && { replaces }),
+    })
+    await this.#io.save(state)
+    return state
+  }
+
+  async #run(first: OrderState): Promise<Ended> {
+    this.#state = first
+    this.#mayRegisterAgain = true
+    while (!isOver(this.#state))
+      try {
+        await this.#advance(this.#state)
+      } catch (error) {
+        if (!(await this.#retries.waitAfter(error))) throw error
+      }
+    return this.#state as Ended
+  }
+
+  /** Takes the next step. An account that the CA does not know is registered again once. */
+  async #advance(state: OrderState): Promise<void> {
+    this.#io.report(STEPS[state.step])
+    try {
+      const next = await this.#takeStep(state, await this.#orderIo())
+      if (!isOver(next)) await this.#io.save(next)
+      this.#state = next
+    } catch (error) {
+      this.#io.signal.throwIfAborted()
+      if (outcomeOf(error) === 'account' && this.#mayRegisterAgain) {
+        this.#mayRegisterAgain = false
+        this.#state = await this.#registerAgain(state)
+      } else {
+        await this.#saveAfter(error)
+        throw error
+      }
+    }
+  }
+
+  /** One step, counted against the rate limits of the CA. */
+  async #takeStep(state: OrderState, orderIo: OrderIo): Promise<OrderState> {
+    const { limits, store } = this.#deps
+    const limited = this.#limited(state)
+    if (state.step === 'created') await limits.admit(limited)
+    const next = await step(state, orderIo)
+    if (state.step === 'created' && next.step === 'ordered') {
+      if (await store.findOrderByUrl(next.orderUrl)) throw sharedOrder(this.names)
+      await limits.ordered(limited)
+    }
+    if (state.step === 'authorizing' && next.step === 'failed')
+      await limits.failed(limited, failedNames(next, this.names))
+    if (next.step === 'downloaded') await limits.issued(limited)
+    return next
+  }
+
+  async #saveAfter(error: unknown): Promise<void> {
+    const after = afterError(this.#state, error, this.#deps.clock.now())
+    if (this.#isGivenUp(after, error)) await this.#io.save(undefined)
+    else if (after !== this.#state) await this.#io.save(after)
+    this.#state = after
+  }
+
+  /** An order that the CA has not accepted is not retried after an internal error, nor for ever. */
+  #isGivenUp({ step }: OrderState, error: unknown): boolean {
+    if (step !== 'created') return false
+    const isInternal = !(error instanceof AcmeError || error instanceof TitledError)
+    return isInternal || this.#deps.clock.now() - this.#io.since > PLACING_MS
+  }
+
+  /** With the same key the CA may find the same account, which still has the order. */
+  async #registerAgain(state: OrderState): Promise<OrderState> {
+    const { account } = this.#deps.server
+    const before = await account.url()
+    await account.renounce()
+    const { accountUrl } = await account.get(this.#io.signal)
+    // If an earlier try was interrupted here, the URL is unknown: the order itself shows.
+    if (before === undefined || accountUrl === before) return state
+    if (state.step === 'authorizing') await cleanUpChallenges(state.tasks, await this.#orderIo())
+    const again: OrderState = { step: 'created', wanted: state.wanted }
+    await this.#io.save(again)
+    return again
+  }
+
+  async #chainOf(end: Ended): Promise<string> {
+    if (end.step === 'downloaded') return end.chain
+    await this.#io.save(undefined)
+    const { code, message, problem } = end.error
+    throw new AcmeError(code, message, { ...(problem && { problem }), isDecision: true })
+  }
+
+  #limited({ wanted }: OrderState): LimitedOrder {
+    const { directory } = this.#deps.server
+    const renewal = wanted.replaces !== undefined
+    return { issuer: this.#config.name, directory, names: this.names, renewal }
+  }
+
+  async #orderIo(): Promise<OrderIo> {
+    const { server, solvers, clock, log } = this.#deps
+    const { signal } = this.#io
+    const reporting = solvers.map((solver) => withReports(solver, this.#io))
+    return {
+      transport: server.transport,
+      account: await server.account.get(signal),
+      // The same choice as in a dry run, whatever the CA offers.
+      solversFor: ({ value }) =>
+        reporting.filter((solver) => canProve({ challenges: [solver] }, parseName(value).kind)),
+      clock,
+      signal,
+      warn: (err) => log.warn({ err }, 'the answer to a challenge could not be removed'),
+    }
+  }
+}
+
+function hasExpired(end: Ended): end is Extract<Ended, { step: 'failed' }> {
+  return end.step === 'failed' && end.error.code === 'ACME_ORDER_INVALID' && !end.error.problem
+}
+
+function withReports(solver: Solver, { report }: IssuerIo): Solver {
+  return {
+    ...solver,
+    async present(task, signal) {
+      report(solver.type === 'dns-01' ? 'waiting for DNS' : 'answering the challenge')
+      await solver.present(task, signal)
+      report('validating')
+    },
+  }
+}
+
+/** CAs merge orders for the same names; two keys must not finalize one order. */
+function sharedOrder([name]: readonly string[]): IssuanceError {
+  const why = `another certificate for ${name} is being made of the same order`
+  return new IssuanceError('CERT_BUSY', why, { retryAfter: 60 })
+}
+
+/** The names that the CA reports, or else all. */
+function failedNames({ error }: Extract<OrderState, { step: 'failed' }>, all: readonly string[]) {
+  const reported = (error.problem?.subproblems ?? []).flatMap(({ identifier }) => identifier ?? [])
+  return reported.length > 0 ? reported.map(({ value }) => value) : all
+}

@@ -1,0 +1,113 @@
+import { hash } from 'node:crypto'
+import { parseIp } from '@gatehouse/net'
+import { directoryOf, type IssuerConfig } from '../options/issuers.ts'
+import type { Limit } from './bucket.ts'
+
+const HOUR = 3_600_000
+const DAY = 24 * HOUR
+
+/** The limits of one CA. An absent limit is unknown, or there is none. */
+export type CaLimits = {
+  readonly [Kind in keyof Configured]: Configured[Kind] | undefined
+}
+type Configured = NonNullable<IssuerConfig['limits']>
+
+/** As the CAs published them in November 2026. */
+const PUBLISHED: Readonly<Record<string, CaLimits>> = {
+  [directoryOf('letsencrypt')]: {
+    orders: { count: 300, per: 3 * HOUR },
+    domain: { count: 50, per: 7 * DAY },
+    names: { count: 5, per: 7 * DAY },
+    failures: { count: 5, per: HOUR },
+    // Beyond these, the name is paused until a person opens a page of the CA.
+    failuresInARow: { count: 1_152, per: 1_152 * DAY },
+    accounts: { count: 10, per: 3 * HOUR },
+    renewalsExempt: true,
+  },
+  [directoryOf('letsencrypt-staging')]: {
+    orders: { count: 1_500, per: 3 * HOUR },
+    failures: { count: 200, per: HOUR },
+    renewalsExempt: true,
+  },
+}
+
+export function caLimitsOf({ directory, limits }: IssuerConfig): CaLimits {
+  return { ...PUBLISHED[directoryOf(directory)], ...limits }
+}
+
+export interface LimitedOrder {
+  readonly issuer: string
+  /** URL of the directory of the CA. */
+  readonly directory: string
+  readonly names: readonly string[]
+  /** Whether the order names the certificate that it replaces (ARI), which CAs exempt. */
+  readonly renewal: boolean
+}
+
+export interface Quota {
+  readonly kind: Exclude<keyof CaLimits, 'renewalsExempt'>
+  /** Key of its bucket. */
+  readonly key: string
+  readonly subject: string
+  readonly limit: Limit
+}
+
+type Names = Pick<LimitedOrder, 'directory' | 'names'>
+
+/** The quotas of one kind that an order counts against; none if the CA has no such limit. */
+export function quotasOf(
+  kind: Quota['kind'],
+  { directory, names }: Names,
+  limits: CaLimits,
+  registeredDomain: RegisteredDomain,
+): readonly Quota[] {
+  const limit = limits[kind]
+  if (!limit) return []
+  return subjectsOf(kind, names, registeredDomain).map(({ id, subject }) => ({
+    kind,
+    key: `${kind} ${directory} ${id}`,
+    subject,
+    limit,
+  }))
+}
+
+export function issuedKey({ directory, names }: Names): string {
+  return `issued ${directory} ${setOf(names)}`
+}
+
+export function setOf(names: readonly string[]): string {
+  return hash('sha256', names.toSorted().join())
+}
+
+function subjectsOf(
+  kind: Quota['kind'],
+  names: readonly string[],
+  registeredDomain: RegisteredDomain,
+): readonly { id: string; subject: string }[] {
+  if (kind === 'orders') return [{ id: '', subject: 'the account' }]
+  if (kind === 'accounts') return [{ id: '', subject: 'the address of this host' }]
+  if (kind === 'names') return [{ id: setOf(names), subject: 'exactly these names' }]
+  // A wildcard is authorized by its base name.
+  const of = kind === 'domain' ? registeredDomain : (name: string) => name.replace(/^\*\./, '')
+  return [...new Set(names.map(of))].map((id) => ({ id, subject: id }))
+}
+
+/** The subject of `domain`: the registered domain, an IPv4 address, or the /64 of an IPv6 address. */
+export type RegisteredDomain = (name: string) => string
+
+/** Imports the public suffix list, which takes a tenth of a start, only for services with ACME issuers. */
+export async function loadRegisteredDomain(): Promise<RegisteredDomain> {
+  const { getDomain } = await import('tldts')
+  return (name) => {
+    const host = name.replace(/^\*\./, '')
+    const ip = parseIp(host)
+    if (ip?.version === 6) return `${networkOf(ip.bytes)}/64`
+    if (ip) return ip.text
+    return getDomain(host, { allowPrivateDomains: true }) ?? host
+  }
+}
+
+function networkOf(ip: Uint8Array): string | undefined {
+  const groups = Buffer.from(ip.subarray(0, 8)).toString('hex').match(/.{4}/g) ?? []
+  return parseIp(`${groups.join(':')}::`)?.text
+}

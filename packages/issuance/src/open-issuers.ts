@@ -1,0 +1,81 @@
+import type { ChallengeStore } from '@gatehouse/acme'
+import type { Keyring } from '@gatehouse/cert-store'
+import type { Store } from '@gatehouse/cert-store/port'
+import type { Clock } from '@gatehouse/net'
+import { parseNameRule } from '@gatehouse/pki'
+import { createChallengeStore } from './issuers/acme/challenges.ts'
+import { type AcmeDeps, openAcmeIssuers } from './issuers/acme/issuer.ts'
+import { openAcmeServer } from './issuers/acme/server.ts'
+import { type Ca, openCa } from './issuers/ca.ts'
+import type { Issuer } from './issuers/issuer.ts'
+import { Ledger } from './limits/ledger.ts'
+import type { CaConfig } from './options/ca.ts'
+import { loadClaims } from './options/claims.ts'
+import type { IssuerConfig } from './options/issuers.ts'
+import { createIssuers, type Issuers } from './request.ts'
+
+export { listenForChallenges } from './issuers/acme/challenges.ts'
+export { loadOwnAuthority } from './issuers/authorities.ts'
+export type { Ca } from './issuers/ca.ts'
+export type { Issued, Issuer } from './issuers/issuer.ts'
+export type { Budget, Ledger } from './limits/ledger.ts'
+
+export interface IssuersOptions {
+  readonly ca: CaConfig
+  readonly issuers: readonly IssuerConfig[]
+  /** The issuer of all that no configured issuer signs; default: the embedded CA. */
+  readonly fallback?: ((ca: Ca) => Issuer) | undefined
+  /** Default: by the type of the challenge. */
+  readonly createSolver?: AcmeDeps['createSolver']
+}
+
+export interface IssuersDeps {
+  readonly store: Store
+  readonly keyring: Keyring
+  readonly clock: Clock
+  readonly log: Record<'info' | 'warn', (fields: object, message: string) => void>
+  /** The name of this service for CAs. */
+  readonly userAgent: string
+  /** Counts the orders that are placed at CAs. */
+  readonly orders?: { inc(labels: { readonly issuer: string }): void } | undefined
+}
+
+export interface OpenedIssuers {
+  readonly ca: Ca
+  /** The configured issuers and the embedded CA. */
+  readonly issuers: Issuers
+  /** Responses to the challenges of CAs. */
+  readonly challenges: ChallengeStore
+  /** The limits of CAs. */
+  readonly ledger: Ledger
+  close(): Promise<void>
+}
+
+/** Opens the embedded CA and the ACME issuers. @throws IssuanceError CERT_ROOT_KEY_ABSENT; PkiError PKI_CA_… */
+export async function openIssuers(
+  { ca: caConfig, issuers: configs, fallback, createSolver }: IssuersOptions,
+  { orders, ...deps }: IssuersDeps,
+): Promise<OpenedIssuers> {
+  const { store, clock, log } = deps
+  const permitted = caConfig.permitted.map(parseNameRule)
+  const ca = await openCa({ ...caConfig, permitted }, deps)
+  const challenges = createChallengeStore(store, clock)
+  const ledger = await Ledger.open({ issuers: configs, store, now: clock.now, log, orders })
+  const acme = await openAcmeIssuers(configs, { ...deps, challenges, limits: ledger, createSolver })
+  // The names in `ca.permitted` are explicitly for the embedded CA.
+  const hasClaims = configs.length > 0 && permitted.length === 0
+  const claimOf = hasClaims ? await loadClaims(configs) : undefined
+  const issuers = createIssuers(acme.issuers, fallback?.(ca) ?? ca, claimOf)
+  return { ca, issuers, challenges, ledger, close: acme.close }
+}
+
+/** Gives the account of an issuer another key (RFC 8555 section 7.3.5). @throws AcmeError */
+export async function rolloverAccount(
+  config: IssuerConfig,
+  issuers: readonly IssuerConfig[],
+  { store, clock, log, ...deps }: IssuersDeps,
+): Promise<void> {
+  const limits = await Ledger.open({ issuers, store, now: clock.now, log })
+  const server = await openAcmeServer(config, { ...deps, store, clock, log, limits })
+  await server.account.rollover().finally(server.close)
+}

@@ -1,0 +1,48 @@
+import { Duration, FilePath, Text } from '@gatehouse/service-kit'
+import { type Static, Type } from 'typebox'
+
+/** The options of the embedded CA. */
+export const CaSchema = Type.Object({
+  name: Type.String({
+    minLength: 1,
+    maxLength: 40,
+    default: 'Gatehouse',
+    description: 'Prefix of the common names of generated root and intermediate.',
+  }),
+  root: Type.Optional(
+    Type.Object(
+      {
+        certFile: FilePath({ description: 'Root certificate in PEM.' }),
+        keyFile: Type.Optional(
+          FilePath({ description: 'Its key in PEM, which is read only to sign an intermediate.' }),
+        ),
+      },
+      { description: 'Your own root.' },
+    ),
+  ),
+  intermediate: Type.Optional(
+    Type.Object(
+      {
+        certFile: FilePath({ description: 'Intermediate in PEM, followed by its issuers.' }),
+        keyFile: FilePath({ description: 'Its key in PEM.' }),
+      },
+      { description: 'Your own intermediate.' },
+    ),
+  ),
+  permitted: Type.Array(Type.String({ minLength: 1 }), {
+    default: [],
+    description:
+      'Name rules that the CA is limited to, also by a name constraint. Default: any name.',
+  }),
+  crlUrl: Type.Optional(
+    Text('http URL of `/ca/crl.der` for clients; used as the CRL distribution point.'),
+  ),
+  leafLifetime: Duration({
+    default: '7d',
+    from: '2h',
+    to: '180d',
+    description: 'Lifetime of certificates.',
+  }),
+})
+
+export type CaConfig = Static<typeof CaSchema>

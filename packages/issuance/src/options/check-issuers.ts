@@ -1,0 +1,167 @@
+import { isIP } from 'node:net'
+import { isDeepStrictEqual } from 'node:util'
+import { DNS_PROVIDER_RULES } from '@gatehouse/acme'
+import { parseEndpointUrl } from '@gatehouse/net'
+import { compileRules, type KeyType, type NameRule, parseName, parseNameRule } from '@gatehouse/pki'
+import { applyRules, applyToEach, type Fault, faultOf, type Rule } from '@gatehouse/service-kit'
+import {
+  ACME_KEY_TYPES,
+  accountOf,
+  type ChallengeConfig,
+  canProve,
+  DIRECTORIES,
+  directoryOf,
+  ENDED,
+  type IssuerConfig,
+} from './issuers.ts'
+
+/** The parts of a configuration that an issuer is checked against. */
+interface Surroundings {
+  readonly issuers: readonly IssuerConfig[]
+  readonly server: { readonly plainHttp?: unknown }
+}
+
+/** Checks the issuer at `index` of a configuration. */
+export function checkIssuer(
+  issuer: IssuerConfig,
+  index: number,
+  { issuers, server }: Surroundings,
+): Fault[] {
+  return applyRules(issuer, [
+    ({ directory }) => faultOf('/directory', () => checkDirectory(directory)),
+    ({ name }) => checkName(name, issuers.slice(0, index)),
+    checkTerms,
+    (issuer) => checkAccount(issuer, issuers.slice(0, index)),
+    (issuer) => checkFallback(issuer, issuers),
+    (issuer) => checkLimits(issuer, issuers),
+    ({ names, challenges }) =>
+      applyToEach(names, '/names', [(rule) => faultOf('', () => checkRule(rule, challenges))]),
+    ({ challenges }) =>
+      applyToEach(challenges, '/challenges', [
+        ({ type }, index) =>
+          challenges.findIndex((other) => other.type === type) < index
+            ? [{ path: '', message: 'is of the same type as another' }]
+            : [],
+        (challenge) =>
+          challenge.type === 'http-01' && !challenge.listen && !server.plainHttp
+            ? [{ path: '', message: 'needs `listen`, as there is no server.plainHttp' }]
+            : [],
+        (challenge) =>
+          challenge.type === 'dns-01' ? applyRules(challenge, DNS_CHALLENGE_RULES) : [],
+      ]),
+  ])
+}
+
+/** Issuers of one CA share its limits, even with separate accounts. */
+function checkLimits({ directory, limits }: IssuerConfig, issuers: readonly IssuerConfig[]) {
+  const first = issuers.find((other) => directoryOf(other.directory) === directoryOf(directory))
+  if (!first || isDeepStrictEqual(first.limits, limits)) return []
+  const message = `must be those of ${first.name}, which orders from the same CA`
+  return [{ path: '/limits', message }]
+}
+
+function checkName(name: string, earlier: readonly IssuerConfig[]): Fault[] {
+  const isTaken = name === 'ca' || earlier.some((other) => other.name === name)
+  return isTaken ? [{ path: '/name', message: 'is the name of another issuer' }] : []
+}
+
+/** The CAs that are known by name register no account without it. */
+function checkTerms({ directory, agreeToTerms }: IssuerConfig): Fault[] {
+  if (agreeToTerms || !Object.values(DIRECTORIES).includes(directoryOf(directory))) return []
+  const message = 'must be true: read the terms of service of the CA, and agree to them'
+  return [{ path: '/agreeToTerms', message }]
+}
+
+/** Issuers with one directory share an account unless they name another. */
+function checkAccount(issuer: IssuerConfig, earlier: readonly IssuerConfig[]): Fault[] {
+  const same = earlier.find((other) => accountOf(other) === accountOf(issuer))
+  if (!same || isDeepStrictEqual(ownerOf(same), ownerOf(issuer))) return []
+  const message = `needs the email, caFile and externalAccount of ${same.name}, which has the same account, or an \`account\` of its own`
+  return [{ path: '/directory', message }]
+}
+
+function ownerOf({ externalAccount, caFile, email }: IssuerConfig) {
+  return { externalAccount, caFile, email }
+}
+
+function checkDirectory(directory: string): void {
+  const ended = ENDED[directory] ?? ENDED[URL.parse(directory)?.hostname ?? '']
+  if (ended !== undefined)
+    throw new Error(
+      `is a CA that has issued no certificate since ${ended}: use another, such as letsencrypt`,
+    )
+  if (!URL.canParse(directory) && !Object.hasOwn(DIRECTORIES, directory))
+    throw new Error(`must be a URL or one of ${Object.keys(DIRECTORIES).join(', ')}`)
+  parseEndpointUrl(directoryOf(directory))
+}
+
+function checkFallback({ name, fallback }: IssuerConfig, issuers: readonly IssuerConfig[]) {
+  const path = '/fallback'
+  const seen = new Set([name])
+  for (let next = fallback; next !== undefined && next !== 'ca'; ) {
+    const issuer = issuers.find((other) => other.name === next)
+    if (!issuer) return next === fallback ? [{ path, message: 'is not an issuer' }] : []
+    if (seen.has(next)) return [{ path, message: 'goes in a circle' }]
+    seen.add(next)
+    next = issuer.fallback
+  }
+  return []
+}
+
+function checkRule(text: string, challenges: IssuerConfig['challenges']): void {
+  const { kind } = parseNameRule(text)
+  if (kind.startsWith('wildcard') && !canProve({ challenges }, 'wildcard'))
+    throw new Error('is for a wildcard certificate, which takes a dns-01 challenge')
+  if (kind === 'cidr' && !canProve({ challenges }, 'ip'))
+    throw new Error('is for IP addresses, which take an http-01 or tls-alpn-01 challenge')
+}
+
+const DNS_CHALLENGE_RULES: readonly Rule<Extract<ChallengeConfig, { type: 'dns-01' }>>[] = [
+  ({ providers }) => applyToEach(providers, '/providers', DNS_PROVIDER_RULES),
+  ({ propagation: { resolvers = [] } }) =>
+    applyToEach(resolvers, '/propagation/resolvers', [
+      (text) =>
+        isResolver(text) ? [] : [{ path: '', message: 'must be an IP address, and maybe a port' }],
+    ]),
+]
+
+function isResolver(text: string): boolean {
+  const host =
+    /^\[(.+)\](?::\d+)?$/.exec(text)?.[1] ?? (isIP(text) ? text : text.replace(/:\d+$/, ''))
+  return isIP(host) > 0
+}
+
+/** Parses name rules, without those that do not parse: another rule reports them. */
+export function nameRulesOf(texts: readonly string[]): NameRule[] {
+  return texts.flatMap((text) => {
+    try {
+      return [parseNameRule(text)]
+    } catch {
+      return []
+    }
+  })
+}
+
+/** The issuer for these names; `undefined` for the embedded CA. */
+export function issuerFor(
+  names: readonly string[],
+  { issuers }: Pick<Surroundings, 'issuers'>,
+): IssuerConfig | undefined {
+  const parsed = names.map(parseName)
+  return issuers.find(({ names: rules }) => parsed.every(compileRules(nameRulesOf(rules))))
+}
+
+/** @throws Error unless a challenge of the issuer can prove the name */
+export function provableName(text: string, issuer: IssuerConfig): void {
+  if (!canProve(issuer, parseName(text).kind))
+    throw new Error(`cannot be proven by a challenge of the issuer ${issuer.name}`)
+}
+
+export function checkKeyType(
+  keyType: KeyType | undefined,
+  issuer: IssuerConfig | undefined,
+): Fault[] {
+  if (!issuer || keyType === undefined || ACME_KEY_TYPES.includes(keyType)) return []
+  const message = `is not certified by the issuer ${issuer.name}: use ${ACME_KEY_TYPES.join(', ')}`
+  return [{ path: '/keyType', message }]
+}

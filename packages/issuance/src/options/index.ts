@@ -1,0 +1,11 @@
+export { CaSchema } from './ca.ts'
+export { type CallerLimits, CallerLimitsSchema } from './callers.ts'
+export {
+  checkIssuer,
+  checkKeyType,
+  issuerFor,
+  nameRulesOf,
+  provableName,
+} from './check-issuers.ts'
+export { type ClaimOf, loadClaims } from './claims.ts'
+export { type IssuerConfig, IssuerSchema } from './issuers.ts'

@@ -1,0 +1,163 @@
+import { pickMoment, type RenewalInfo } from '@gatehouse/acme'
+import { TitledError } from '@gatehouse/cert-store'
+import type { CertificateRecord, RenewalWindow, Store } from '@gatehouse/cert-store/port'
+import type { Clock } from '@gatehouse/net'
+import { IssueError } from './errors.ts'
+import { SYSTEM } from './flight.ts'
+import type { Holdings } from './held.ts'
+import type { Issuance } from './issuance.ts'
+import type { IssuanceRequest, Issuers } from './request.ts'
+import { soonestRenewal } from './times.ts'
+
+const MINUTE = 60_000
+const HOUR = 60 * MINUTE
+/** Certificates that are renewed, or whose CA is asked, at once. */
+const BATCH = 16
+/** Wait after failures that do not say when to try again. */
+const RETRY = HOUR
+/** Wait while a renewal takes longer than callers would wait. */
+const PENDING = MINUTE
+/** For how long the others leave a certificate to the replica that asks its CA. */
+const CLAIMED = 10 * MINUTE
+/** A CA without renewal information today may have some later. */
+const ASK_AGAIN = 12 * HOUR
+
+export interface RenewalDeps {
+  readonly store: Pick<
+    Store,
+    'claimDue' | 'claimUnchecked' | 'runTime' | 'setRenewAt' | 'setRenewalWindow'
+  >
+  readonly holdings: Pick<Holdings, 'forget'>
+  readonly issuance: Pick<Issuance, 'obtain' | 'renew'>
+  readonly issuers: Pick<Issuers, 'find'>
+  readonly clock: Pick<Clock, 'now'>
+  readonly log: Record<'info' | 'warn', (fields: object, message: string) => void>
+  random(): number
+}
+
+/** When a CA is to be asked about a renewal again, and the window and the moment that are known. */
+type Plan = RenewalWindow & { readonly renewAt: number }
+
+/** Renews certificates in time. */
+export class Renewals {
+  readonly #deps: RenewalDeps
+
+  constructor(deps: RenewalDeps) {
+    this.#deps = deps
+  }
+
+  /** Issues the configured certificates that are absent, and renews all that are due. */
+  async renewDue(configured: readonly IssuanceRequest[], signal: AbortSignal): Promise<void> {
+    const { store, clock } = this.#deps
+    for (let at = 0; at < configured.length && !signal.aborted; at += BATCH)
+      await Promise.all(configured.slice(at, at + BATCH).map((one) => this.#ensure(one)))
+    const lineages = new Set(configured.map(({ lineage }) => lineage))
+    while (!signal.aborted) {
+      const due = await store.claimDue(clock.now(), BATCH)
+      await Promise.all(due.map((one) => this.#renewOne(one, lineages.has(one.lineage))))
+      if (due.length < BATCH) return
+    }
+  }
+
+  /** Asks the CAs of certificates when to renew them (RFC 9773), as far as that is due. */
+  async checkWindows(signal: AbortSignal): Promise<void> {
+    const { store, clock } = this.#deps
+    while (!signal.aborted) {
+      const now = clock.now()
+      const due = await store.claimUnchecked(now, BATCH, now + CLAIMED)
+      await Promise.all(due.map((record) => this.#checkOne(record, signal)))
+      if (due.length < BATCH) return
+    }
+  }
+
+  async #ensure(request: IssuanceRequest): Promise<void> {
+    try {
+      await this.#deps.issuance.obtain(request, SYSTEM)
+    } catch (error) {
+      const names = request.names.map((name) => name.text)
+      this.#deps.log.warn({ err: error, names }, 'a configured certificate could not be issued')
+    }
+  }
+
+  async #renewOne(record: CertificateRecord, isConfigured: boolean): Promise<void> {
+    const { clock, log, issuance, store, holdings } = this.#deps
+    const { id, lineage, names } = record
+    const setRenewAt = async (at: number | null) => {
+      await store.setRenewAt(id, at)
+      holdings.forget([lineage])
+    }
+    const times = { now: clock.now(), ran: store.runTime() }
+    if (!isConfigured && isAbandoned(record, times)) return setRenewAt(null)
+    try {
+      const result = await issuance.renew(record, SYSTEM)
+      if (!result.held) await setRenewAt(clock.now() + PENDING)
+    } catch (error) {
+      const wait = waitOf(error) ?? RETRY
+      log.warn({ err: error, names, retryAfter: wait / 1000 }, 'a certificate could not be renewed')
+      await setRenewAt(clock.now() + wait)
+    }
+  }
+
+  async #checkOne(record: CertificateRecord, signal: AbortSignal): Promise<void> {
+    const { id, lineage, renewAt, explanationUrl = null } = record
+    const next = await this.#ask(record, signal)
+    if (signal.aborted) return
+    await this.#deps.store.setRenewalWindow(id, next)
+    if (next.renewAt !== renewAt || next.explanationUrl !== explanationUrl)
+      this.#deps.holdings.forget([lineage])
+  }
+
+  async #ask(record: CertificateRecord, signal: AbortSignal): Promise<Plan> {
+    const { issuers, clock, log } = this.#deps
+    const { issuer, certificate, names } = record
+    const { windowStart = null, windowEnd = null, explanationUrl = null } = record
+    const renewAt = record.renewAt ?? clock.now()
+    const unchanged = { windowStart, windowEnd, explanationUrl, renewAt }
+    try {
+      const info = await issuers.find(issuer)?.renewalInfo?.(certificate, signal)
+      const checkAt = clock.now() + (info?.retryAfterMs ?? ASK_AGAIN)
+      // A window that ends after the certificate is no advice.
+      if (!info || info.end > record.notAfter) return { ...unchanged, checkAt }
+      return { ...this.#planFrom(info, record, unchanged), checkAt }
+    } catch (err) {
+      log.info({ err, names }, 'the CA could not be asked when to renew')
+      return { ...unchanged, checkAt: clock.now() + RETRY }
+    }
+  }
+
+  /** Draws the moment once for each window, so that asking again does not move it. */
+  #planFrom(
+    info: RenewalInfo,
+    record: CertificateRecord,
+    before: Omit<Plan, 'checkAt'>,
+  ): Omit<Plan, 'checkAt'> {
+    const { clock, log, random } = this.#deps
+    const { start, end, explanationUrl = null } = info
+    const isNew = start !== before.windowStart || end !== before.windowEnd
+    if (explanationUrl !== null && (isNew || explanationUrl !== before.explanationUrl))
+      log.info({ names: record.names, explanationUrl }, 'the CA explains when it wants a renewal')
+    if (!isNew) return { ...before, explanationUrl }
+    // The first window is read when the certificate is new, whatever the clocks say.
+    const since = before.windowStart === null ? clock.now() : record.notBefore
+    const soonest = Math.min(soonestRenewal(record, since), before.renewAt)
+    const renewAt = Math.max(pickMoment(info, random), soonest)
+    return { windowStart: start, windowEnd: end, explanationUrl, renewAt }
+  }
+}
+
+/** Tells whether nobody has fetched a certificate for two of its lifetimes, by the clock and by the run time. */
+export function isAbandoned(
+  record: Pick<CertificateRecord, 'notBefore' | 'notAfter' | 'fetchedAt' | 'fetchedRan'>,
+  { now, ran }: { readonly now: number; readonly ran: number },
+): boolean {
+  const { notBefore, notAfter, fetchedAt, fetchedRan = 0 } = record
+  const patience = 2 * (notAfter - notBefore)
+  return now - fetchedAt >= patience && ran - fetchedRan >= patience
+}
+
+/** Milliseconds that an error asks to wait. */
+function waitOf(error: unknown): number | undefined {
+  const asked = error instanceof TitledError ? error.retryAfter : undefined
+  const seconds = error instanceof IssueError ? error.wait : asked
+  return seconds ? seconds * 1000 : undefined
+}

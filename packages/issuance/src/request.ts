@@ -1,0 +1,259 @@
+import { createPublicKey } from 'node:crypto'
+import { isRocaKey } from '@gatehouse/auth-core'
+import { TitledError } from '@gatehouse/cert-store'
+import type { OrderRecord, Store } from '@gatehouse/cert-store/port'
+import {
+  type Csr,
+  type KeyType,
+  type Name,
+  PkiError,
+  parseCsr,
+  parseName,
+  readKnownCsr,
+} from '@gatehouse/pki'
+import { indexable } from '@gatehouse/store'
+import { LRUCache } from 'lru-cache'
+import { IssuanceError, type IssuanceErrorCode } from './errors.ts'
+import type { Issuer } from './issuers/issuer.ts'
+
+export const MAX_NAMES = 100
+/** The only profile of the embedded CA: certificates for TLS servers. */
+const PROFILE = 'server'
+
+export interface IssuanceRequest {
+  readonly lineage: string
+  readonly issuer: Issuer
+  /** The requested domain first; no name twice. */
+  readonly names: readonly Name[]
+  readonly keyType: KeyType
+  /** The PKCS#10 request of the caller; `null` if the key is ours. */
+  readonly csr: Csr | null
+}
+
+/** The one on whose behalf something is done, as the audit trail names it. */
+export interface Actor {
+  /** `psk:<key name>`, `jwt:<issuer>#<subject>` or `system`. */
+  readonly actor: string
+  readonly remoteAddress?: string
+  readonly requestId?: string
+  /** Whether it has a key that is not limited to names. */
+  readonly isOperator?: boolean
+}
+
+export interface RequestFields {
+  readonly domain: string
+  readonly names?: readonly string[] | undefined
+  readonly csr?: string | undefined
+  readonly keyType?: KeyType | undefined
+}
+
+/**
+ * Reads a request: normalises the names, chooses the issuer, checks the proof of possession and makes
+ * the lineage. The names of a `csr` count like those in `names`. `authorize` throws for names that the
+ * caller may not have, before anything about issuers is revealed. With `obstacles`, a request without an
+ * issuer is described there and not refused.
+ * @throws PkiError or IssuanceError whose `errors` point to the member at fault
+ */
+export function parseRequest(
+  { domain, names: others = [], csr: pem, keyType }: RequestFields,
+  issuers: Issuers,
+  authorize: (names: readonly Name[]) => void,
+  obstacles?: string[],
+): IssuanceRequest {
+  const pointers = new Map<string, { name: Name; pointer: string }>()
+  const add = (text: string, pointer: string) => {
+    const name = pointingTo(pointer, () => readName(text))
+    if (!pointers.has(name.text)) pointers.set(name.text, { name, pointer })
+  }
+  add(domain, '/domain')
+  others.forEach((text, index) => {
+    add(text, `/names/${index}`)
+  })
+  const csr = pem === undefined ? null : pointingTo('/csr', () => parseCsr(pem))
+  if (csr) {
+    if (keyType !== undefined && keyType !== csr.keyType)
+      refuse('/keyType', 'CERT_KEY_TYPE_CONFLICT', `the CSR has a ${csr.keyType} key`)
+    for (const { text } of csr.names) add(text, '/csr')
+    pointingTo('/csr', () => assertCount(pointers.size))
+  }
+  const entries = [...pointers.values()]
+  const names = entries.map(({ name }) => name)
+  authorize(names)
+  const issuer = issuers.choose(names)
+  const claimed = issuers.findClaimed(names)
+  if (claimed && obstacles) obstacles.push(describeClaim(claimed))
+  else if (claimed)
+    refuse(pointers.get(claimed.name.text)?.pointer ?? '', 'CERT_NO_ISSUER', describeClaim(claimed))
+  for (const { name, pointer } of entries)
+    if (!issuer.permits(name)) refuse(pointer, 'CERT_NOT_PERMITTED', notPermitted(name, issuer))
+  const objection = issuer.objection?.(names, csr)
+  if (objection !== undefined) refuse(csr ? '/csr' : '/domain', 'CERT_NOT_PERMITTED', objection)
+  const chosen = csr?.keyType ?? keyType ?? issuer.keyType ?? 'p256'
+  if (!certifies(issuer, chosen))
+    refuse(csr ? '/csr' : '/keyType', 'CERT_KEY_TYPE_REFUSED', notCertified(issuer, chosen))
+  return complete(issuer, { names, keyType: chosen, csr })
+}
+
+export type Issuers = ReturnType<typeof createIssuers>
+
+/** @param claimOf - the issuer that is there for a name although no rule of it may match */
+export function createIssuers(
+  configured: readonly Issuer[],
+  last: Issuer,
+  claimOf: (name: Name) => string | undefined = () => undefined,
+) {
+  const byName = new Map([...configured, last].map((issuer) => [issuer.name, issuer]))
+  const choose = (names: readonly Name[]): Issuer =>
+    configured.find((issuer) => names.every((name) => issuer.permits(name))) ?? last
+  return {
+    /** The first that may sign all of the names; the last one if none may. */
+    choose,
+    /** The first of the names that the last one must not sign, as another issuer is there for it. */
+    findClaimed(names: readonly Name[]): { name: Name; issuer: Issuer } | undefined {
+      if (choose(names) !== last) return undefined
+      for (const name of names) {
+        const issuer = byName.get(claimOf(name) ?? '')
+        if (issuer) return { name, issuer }
+      }
+      return undefined
+    },
+    find: (name: string) => byName.get(name),
+    names: (): readonly string[] => [...byName.keys()],
+    /** Apart from the embedded CA. */
+    degraded: () => configured.flatMap((issuer) => issuer.degraded?.() ?? []),
+  }
+}
+
+/** What a certificate or order was made for. */
+type Stored = Pick<OrderRecord, 'issuer' | 'names' | 'keyType' | 'csr'>
+/** What a certificate is to certify, whichever issuer signs it. */
+type Certified = Pick<IssuanceRequest, 'names' | 'keyType' | 'csr'>
+
+/** The request that a stored certificate or order was made for, to its own issuer. */
+export function restoreRequest(stored: Stored, issuers: Issuers): IssuanceRequest | undefined {
+  const issuer = issuers.find(stored.issuer)
+  return issuer && requestTo(issuer, restore(stored))
+}
+
+/** The request that a stored certificate or order would be made for today. */
+export function rerouteRequest(stored: Stored, issuers: Issuers): IssuanceRequest | undefined {
+  const restored = restore(stored)
+  if (issuers.findClaimed(restored.names)) return undefined
+  return requestTo(issuers.choose(restored.names), restored)
+}
+
+/** The same certificate from another issuer; undefined if that issuer cannot sign it. */
+export function requestTo(issuer: Issuer, certified: Certified): IssuanceRequest | undefined {
+  const { names, keyType, csr } = certified
+  const signs = names.every((name) => issuer.permits(name)) && !issuer.objection?.(names, csr)
+  return signs && certifies(issuer, keyType) ? complete(issuer, certified) : undefined
+}
+
+/**
+ * What two requests for the same certificate have in common: issuer, profile, the type of the key (or
+ * the caller's own key) and the set of names. If that is too long for an index of the store, its digest.
+ */
+export function lineageOf({
+  issuer: { name, profile = PROFILE },
+  names,
+  keyType,
+  csr,
+}: Pick<IssuanceRequest, 'names' | 'keyType'> & {
+  readonly issuer: Pick<Issuer, 'name' | 'profile'>
+  readonly csr: Pick<Csr, 'spkiSha256'> | null
+}): string {
+  const sorted = names.map(({ text }) => text).sort()
+  return indexable([name, profile, csr?.spkiSha256 ?? keyType, sorted.join(',')].join('|'))
+}
+
+/**
+ * Refuses the key of a CSR that others may know.
+ * @throws IssuanceError `CERT_KEY_COMPROMISED` if it was revoked as compromised; PkiError `PKI_KEY_WEAK`
+ * if it can be computed (CVE-2017-15361)
+ */
+export async function refuseCompromised(
+  { csr }: Pick<IssuanceRequest, 'csr'>,
+  store: Pick<Store, 'isCompromised'>,
+): Promise<void> {
+  if (!csr) return
+  const { keyType, spki: key, spkiSha256 } = csr
+  const isRsa = keyType.startsWith('rsa')
+  if (isRsa && isRocaKey(createPublicKey({ key, format: 'der', type: 'spki' })))
+    throw pointTo(
+      '/csr',
+      new PkiError(
+        'PKI_KEY_WEAK',
+        'its RSA key can be computed from the public key (CVE-2017-15361)',
+      ),
+    )
+  if (await store.isCompromised(spkiSha256))
+    refuse('/csr', 'CERT_KEY_COMPROMISED', 'its key was revoked as compromised')
+}
+
+function restore({ names, keyType, csr }: Stored): Certified {
+  return { names: names.map(readName), keyType, csr: csr && readKnownCsr(csr) }
+}
+
+function complete(issuer: Issuer, { names, keyType, csr }: Certified): IssuanceRequest {
+  const certificate = { issuer, names, keyType, csr }
+  return { lineage: lineageOf(certificate), ...certificate }
+}
+
+function certifies({ keyTypes }: Issuer, keyType: KeyType): boolean {
+  return keyTypes?.includes(keyType) ?? true
+}
+
+function assertCount(names: number): void {
+  if (names > MAX_NAMES)
+    throw new PkiError('PKI_CSR_INVALID', `more than ${MAX_NAMES} names in all`)
+}
+
+function notPermitted(name: Name, issuer: Issuer): string {
+  return `${name.text} is outside of ${issuer.scopeFor?.(name)}, and no other issuer signs all of the names`
+}
+
+function describeClaim({ name, issuer }: { name: Name; issuer: Issuer }): string {
+  return issuer.permits(name)
+    ? `${name.text} is for the issuer ${issuer.name}, which does not sign all of the other names`
+    : `${name.text} is in a domain of the issuer ${issuer.name}, but no rule in its \`names\` matches it`
+}
+
+function notCertified({ name, keyTypes = [] }: Issuer, keyType: KeyType): string {
+  return `the issuer ${name} certifies no ${keyType} keys, only ${keyTypes.join(', ')}`
+}
+
+function refuse(pointer: string, code: IssuanceErrorCode, detail: string): never {
+  throw pointTo(pointer, new IssuanceError(code, detail))
+}
+
+/** Names that were parsed lately: callers and the store have the same ones again and again. */
+const parsed = new LRUCache<string, Name>({ max: 10_000, memoMethod: parseName })
+
+/** @throws PkiError `PKI_NAME_INVALID` */
+export function readName(text: string): Name {
+  return parsed.memo(text)
+}
+
+/** Undefined if a text is no name. */
+export function nameOrNone(text: string): Name | undefined {
+  try {
+    return readName(text)
+  } catch (error) {
+    if (error instanceof PkiError) return undefined
+    throw error
+  }
+}
+
+/** Runs a step whose errors are about one member of the body. */
+export function pointingTo<T>(pointer: string, step: () => T): T {
+  try {
+    return step()
+  } catch (error) {
+    throw pointTo(pointer, error)
+  }
+}
+
+function pointTo(pointer: string, error: unknown): unknown {
+  if (!(error instanceof PkiError || error instanceof TitledError)) return error
+  return Object.assign(error, { errors: [{ pointer, detail: error.message }] })
+}

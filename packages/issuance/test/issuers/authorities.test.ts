@@ -1,0 +1,39 @@
+import { randomBytes } from 'node:crypto'
+import type { Store } from '@gatehouse/cert-store/port'
+import t from 'tap'
+import { openKeyring } from '../../../cert-store/src/sealing/master-key.ts'
+import { NOW, testStore } from '../../../cert-store/test/helpers/store.ts'
+import { Authorities } from '../../src/issuers/authorities.ts'
+
+const DAY = 86_400_000
+
+t.test('of two replicas that start at once, one makes the intermediate', async (t) => {
+  const { store } = await testStore(t)
+  const masterKey = randomBytes(32).toString('base64')
+  const keyring = await openKeyring({ masterKeyFile: '', masterKey, store })
+  const replica = (listAuthorities: Store['listAuthorities']) => {
+    const log = { info() {}, warn() {} }
+    const deps = { clock: { now: () => NOW }, keyring, log, store: { ...store, listAuthorities } }
+    const options = { name: 'Test', permitted: [], leafLifetime: 7 * DAY }
+    return new Authorities(options, deps as unknown as ConstructorParameters<typeof Authorities>[1])
+  }
+  const fast = replica(() => store.listAuthorities())
+  await fast.openRoot()
+
+  // Whichever look at the store comes right after the other replica has stored its own.
+  for (const look of [1, 2, 3]) {
+    let looks = 0
+    const slow = replica(async () => {
+      looks += 1
+      if (looks === look) await fast.openIntermediate()
+      return store.listAuthorities()
+    })
+    await slow.openRoot()
+    looks = 0
+    const chosen = await slow.openIntermediate()
+    const stored = await fast.listIntermediates()
+    t.equal(stored.length, 1, `look ${look}`)
+    t.equal(chosen.id, stored[0]?.id)
+    for (const { id } of stored) await store.dropAuthorityKey(id)
+  }
+})
