@@ -64,9 +64,12 @@ export {
 export { type Problem, ProblemSchema, problems, statusOfError } from './http/problem.ts'
 export {
   appOptions,
+  createTrust,
   forwardedAddresses,
   hasTwoHosts,
+  type Peer,
   strictHttp,
+  type Trust,
   trustProxy,
 } from './http/server.ts'
 export { createEmpty, lockFile } from './lock.ts'

@@ -4,4 +4,13 @@ export { type HealthReport, health } from './health.ts'
 export { isNavigation } from './navigation.ts'
 export { openapi } from './openapi.ts'
 export { type Problem, ProblemSchema, problems, statusOfError } from './problem.ts'
-export { appOptions, forwardedAddresses, hasTwoHosts, strictHttp, trustProxy } from './server.ts'
+export {
+  appOptions,
+  createTrust,
+  forwardedAddresses,
+  hasTwoHosts,
+  type Peer,
+  strictHttp,
+  type Trust,
+  trustProxy,
+} from './server.ts'

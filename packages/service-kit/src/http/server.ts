@@ -1,7 +1,7 @@
-import { type ServerResponse, STATUS_CODES } from 'node:http'
+import { type IncomingHttpHeaders, type ServerResponse, STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
 import SerializerSelector, { type SerializerFactory } from '@fastify/fast-json-stringify-compiler'
-import { compileNetworks, isIp, LOOPBACK_NETWORKS } from '@gatehouse/net'
+import { compileNetworks, isIp, LOOPBACK_NETWORKS, parseIp } from '@gatehouse/net'
 import {
   type FastifyBaseLogger,
   type FastifyInstance,
@@ -218,6 +218,53 @@ export function trustProxy(
   // Each request asks for the same few addresses, and Fastify asks several times.
   const peers = new LRUCache<string, boolean>({ max: MAX_PEERS, memoMethod: isTrusted })
   return (address) => address.length <= MAX_ADDRESS_LENGTH && peers.memo(address)
+}
+
+/** More hops than any genuine chain has. */
+const MAX_FORWARDED_FOR = 2_048
+
+/** The other end of a connection, such as a socket of Node. */
+export interface Peer {
+  readonly remoteAddress?: string | undefined
+  /** For TLS sockets: whether the client certificate was verified. */
+  readonly authorized?: boolean
+}
+
+/** A request of Node, or what it has of one. */
+interface ForwardedFor {
+  readonly socket: Peer
+  readonly headers: IncomingHttpHeaders
+}
+
+export type Trust = ReturnType<typeof createTrust>
+
+/**
+ * Decides which peers are trusted: listed proxies, and holders of a verified client certificate.
+ *
+ * @param trustedProxies - networks in CIDR notation; undefined means loopback only, an empty list
+ * that only client certificates count
+ */
+export function createTrust(trustedProxies?: readonly string[]) {
+  const isProxy = trustProxy(trustedProxies)
+
+  function trusts({ authorized, remoteAddress = '' }: Peer): boolean {
+    return authorized === true || isProxy(remoteAddress)
+  }
+
+  /**
+   * The address of the client: that of an untrusted peer itself, else the first untrusted hop from
+   * the right of `X-Forwarded-For`. Undefined if the chain is missing or unreadable.
+   */
+  function clientIp({ socket, headers }: ForwardedFor): string | undefined {
+    if (!trusts(socket)) return parseIp(socket.remoteAddress ?? '')?.text
+    // Node joins the values of several headers.
+    const forwardedFor = headers['x-forwarded-for'] as string | undefined
+    if (forwardedFor === undefined || forwardedFor.length > MAX_FORWARDED_FOR) return undefined
+    const hops = forwardedFor.split(',').map((hop) => parseIp(hop.trim())?.text)
+    const client = hops.findLastIndex((hop = '') => !isProxy(hop))
+    return hops[Math.max(client, 0)]
+  }
+  return { trusts, clientIp }
 }
 
 /**

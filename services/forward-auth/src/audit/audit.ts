@@ -5,7 +5,6 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import type { ForwardAuthConfig } from '../config/schema.ts'
 import type { AuditEvent, AuditRow, StoredAuditRow } from '../store/store.ts'
-import { clientIpOf } from '../trust.ts'
 import { createCounters } from './counters.ts'
 import { RowLimit } from './row-limit.ts'
 
@@ -90,7 +89,7 @@ class AuditTrail {
       person: (happening.caller ?? person)?.slice(0, MAX_TEXT),
       name: name?.full?.slice(0, MAX_TEXT),
       host: host.slice(0, MAX_TEXT),
-      clientAddress: clientIpOf(request),
+      clientAddress: this.#app.trust.clientIp(request.raw),
       requestId: request.id,
       code,
       refusedBy: refusal?.by,

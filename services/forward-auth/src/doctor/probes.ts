@@ -4,7 +4,6 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { LRUCache } from 'lru-cache'
 import type { Key, KeyRing } from '../key-ring.ts'
-import { clientIpOf } from '../trust.ts'
 
 /** Precedes the token of a probe, in User-Agent or in the path that was asked for. */
 export const PROBE_MARK = 'gatehouse-doctor/'
@@ -144,7 +143,7 @@ class Probes {
       code,
       message,
       asked: check && ({ method, scheme, host: authority, target } as ProbedRequest),
-      clientAddress: clientIpOf(request),
+      clientAddress: this.#app.trust.clientIp(raw),
       headers: Object.fromEntries(
         KEPT.filter((name) => raw.headers[name] !== undefined).map((name) => [
           name,

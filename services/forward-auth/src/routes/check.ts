@@ -1,7 +1,7 @@
 import { METHODS } from 'node:http'
 import { AuthError } from '@gatehouse/auth-core'
 import type { Decision, ForwardedRequest, Principal } from '@gatehouse/gate'
-import { isNavigation, type Metrics, statusOfError } from '@gatehouse/service-kit'
+import { isNavigation, type Metrics, type Peer, statusOfError } from '@gatehouse/service-kit'
 import type { FastifyInstance, FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
 import fp from 'fastify-plugin'
 import { PROBE_MARK } from '../doctor/probes.ts'
@@ -9,7 +9,6 @@ import { FwaError, STATUS_OF } from '../errors.ts'
 import { warnRarely } from '../log-limit.ts'
 import { portalOf } from '../portals.ts'
 import { pageUrl, type Site } from '../sites.ts'
-import { clientIpOf, type Peer } from '../trust.ts'
 import { type Check, refuseCaller, sendDecision } from './check-answers.ts'
 import { type Dialect, envoyDialect, forwardDialect, nginxDialect } from './dialects.ts'
 import { bareAnswer, problemAnswers, TO_SIGN_IN } from './documented.ts'
@@ -201,7 +200,7 @@ export async function decideCheck(dialect: Dialect, request: FastifyRequest): Pr
   const { site } = forwarded
   const resource = gate.resourceAt(forwarded)
   const principal = await principalOf(request, { portal, site, resource })
-  const asker = { principal, clientIp: () => clientIpOf(request), now: server.clock.now() }
+  const asker = { principal, clientIp: () => server.trust.clientIp(raw), now: server.clock.now() }
   const decision = gate.check(forwarded, asker, policyQuery(request))
   return { decision, portal, site, forwarded, principal, resource }
 }
@@ -294,7 +293,7 @@ export function describeCheck(request: FastifyRequest) {
   return {
     portal: server.portals.has(portal) ? portal : undefined,
     host: forwarded?.authority,
-    clientAddress: clientIpOf(request),
+    clientAddress: server.trust.clientIp(request.raw),
     caller: principal?.caller,
     refusedBy: refusal?.by,
     clause: refusal?.clause,

@@ -21,7 +21,6 @@ import type { Session } from '../session/session.ts'
 import type { Visitor } from '../session/visitor.ts'
 import { pageUrl } from '../sites.ts'
 import type { AuditEvent } from '../store/store.ts'
-import { clientIpOf } from '../trust.ts'
 import { noSession } from './challenges.ts'
 import type { PortalSite } from './portal-site.ts'
 import { readerOf } from './reader.ts'
@@ -96,7 +95,7 @@ export async function identify(
   provider: SeamlessProvider,
   request: FastifyRequest,
 ): Promise<Profile | undefined> {
-  const clientIp = clientIpOf(request)
+  const clientIp = request.server.trust.clientIp(request.raw)
   return clientIp === undefined ? undefined : provider.identify(clientIp)
 }
 

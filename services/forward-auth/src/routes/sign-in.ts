@@ -12,7 +12,6 @@ import { type Reader, signedInPage, signInPage } from '../pages/pages.ts'
 import type { Portal } from '../portals.ts'
 import type { Visitor } from '../session/visitor.ts'
 import { pageUrl } from '../sites.ts'
-import { clientIpOf } from '../trust.ts'
 import { bareAnswer, pageAnswer, problemAnswers } from './documented.ts'
 import { completeSignIn, identify, isEnough, refuseDuplicate, startLogin } from './login.ts'
 import { isSentTo, type PortalSite, signInSiteOf } from './portal-site.ts'
@@ -219,8 +218,8 @@ function signedIn(
   request: FastifyRequest,
 ): Page {
   const { portal } = portalSite
-  const { sites, clock } = request.server
-  const clientIp = () => clientIpOf(request)
+  const { sites, clock, trust } = request.server
+  const clientIp = () => trust.clientIp(request.raw)
   const asked = { portal, principal: visitor, sites, clientIp, now: clock.now() }
   const apps = openableApps(asked)
   const cameFrom = originOf(portalSite, query, request)

@@ -13,7 +13,6 @@ import { Type } from 'typebox'
 import { FwaError } from '../errors.ts'
 import { type Portal, portalOf } from '../portals.ts'
 import { personOf } from '../session/ended-sessions.ts'
-import { clientIpOf } from '../trust.ts'
 import { problemAnswer, problemAnswers } from './documented.ts'
 
 const SCHEMA = {
@@ -68,8 +67,10 @@ async function readSession(
   request: FastifyRequest,
   portal: Portal,
 ): Promise<VerifiedToken | undefined> {
-  const visitor = await request.server.sessions.verify(portal, token)
-  if (!visitor?.isAllowedAt(() => clientIpOf(request)) || !visitor.isAdmitted) return undefined
+  const { sessions, trust } = request.server
+  const visitor = await sessions.verify(portal, token)
+  if (!visitor?.isAllowedAt(() => trust.clientIp(request.raw)) || !visitor.isAdmitted)
+    return undefined
   const { issuer: iss, site, iat, exp, profile } = visitor.session
   return { iss, aud: site.domain, iat, nbf: iat, exp, profile }
 }

@@ -10,7 +10,6 @@ import { isSigned } from '../key-ring.ts'
 import type { Portal } from '../portals.ts'
 import { portalUrl, type Site } from '../sites.ts'
 import type { Revocation } from '../store/store.ts'
-import { clientIpOf } from '../trust.ts'
 import { MAX_TOKEN_LENGTH, readSessionCookie } from './cookie.ts'
 import { personOf } from './ended-sessions.ts'
 import { Revocations } from './revocations.ts'
@@ -77,7 +76,7 @@ class Sessions {
     { portal, site }: { readonly portal: Portal; readonly site: Site },
   ): Promise<Visitor | undefined> {
     const visitor = await this.read(request, portal, site)
-    return visitor?.isAllowedAt(() => clientIpOf(request)) ? visitor : undefined
+    return visitor?.isAllowedAt(() => this.#app.trust.clientIp(request.raw)) ? visitor : undefined
   }
 
   /**

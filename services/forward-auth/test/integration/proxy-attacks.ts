@@ -291,7 +291,9 @@ export const ATTACKS: Readonly<Record<string, Attack>> = {
         user: 'ada',
       },
     },
-    elsewhere: ['trust.test.ts: the client is the first untrusted hop from the right'],
+    elsewhere: [
+      '../../../packages/service-kit/test/http/trust.test.ts: the client is the first untrusted hop from the right',
+    ],
   },
   'line breaks in the claims of a person': {
     cases: { 'in a name': { who: 'control', status: 200, user: 'ada' } },

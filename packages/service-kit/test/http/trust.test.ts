@@ -1,5 +1,5 @@
 import t from 'tap'
-import { createTrust, type Peer } from '../src/trust.ts'
+import { createTrust, type Peer } from '../../src/http/server.ts'
 
 const at = (remoteAddress?: string): Peer => ({ remoteAddress })
 const withCertificate = (authorized: boolean): Peer => ({
@@ -54,14 +54,21 @@ t.test('the client is the first untrusted hop from the right', async (t) => {
     [`${'1.1.1.1,'.repeat(300)}203.0.113.7`, undefined, 'more hops than any chain has'],
   ]
   for (const [chain, client, why] of table)
-    t.equal(trust.clientIp(at('10.0.0.1'), chain), client, why)
+    t.equal(
+      trust.clientIp({ socket: at('10.0.0.1'), headers: { 'x-forwarded-for': chain } }),
+      client,
+      why,
+    )
   t.equal(
-    trust.clientIp(at('198.51.100.9'), '203.0.113.7'),
+    trust.clientIp({ socket: at('198.51.100.9'), headers: { 'x-forwarded-for': '203.0.113.7' } }),
     '198.51.100.9',
     'somebody untrusted is the client, whatever it says',
   )
   t.equal(
-    createTrust([]).clientIp(withCertificate(true), '1.1.1.1, 203.0.113.7'),
+    createTrust([]).clientIp({
+      socket: withCertificate(true),
+      headers: { 'x-forwarded-for': '1.1.1.1, 203.0.113.7' },
+    }),
     '203.0.113.7',
     'behind a proxy with a certificate',
   )
