@@ -1,4 +1,3 @@
-import type { ChallengeStore } from '@gatehouse/acme'
 import type { Keyring } from '@gatehouse/cert-store'
 import type { Store } from '@gatehouse/cert-store/port'
 import type { Clock } from '@gatehouse/net'
@@ -12,7 +11,7 @@ import { Ledger } from './limits/ledger.ts'
 import type { CaConfig } from './options/ca.ts'
 import { loadClaims } from './options/claims.ts'
 import type { IssuerConfig } from './options/issuers.ts'
-import { createIssuers, type Issuers } from './request.ts'
+import { createIssuers } from './request.ts'
 
 export { listenForChallenges } from './issuers/acme/challenges.ts'
 export { loadOwnAuthority } from './issuers/authorities.ts'
@@ -40,22 +39,14 @@ export interface IssuersDeps {
   readonly orders?: { inc(labels: { readonly issuer: string }): void } | undefined
 }
 
-export interface OpenedIssuers {
-  readonly ca: Ca
-  /** The configured issuers and the embedded CA. */
-  readonly issuers: Issuers
-  /** Responses to the challenges of CAs. */
-  readonly challenges: ChallengeStore
-  /** The limits of CAs. */
-  readonly ledger: Ledger
-  close(): Promise<void>
-}
+/** The embedded CA, the issuers with it, responses to the challenges of CAs, and the limits of CAs. */
+export type OpenedIssuers = Awaited<ReturnType<typeof openIssuers>>
 
 /** Opens the embedded CA and the ACME issuers. @throws IssuanceError CERT_ROOT_KEY_ABSENT; PkiError PKI_CA_… */
 export async function openIssuers(
   { ca: caConfig, issuers: configs, fallback, createSolver }: IssuersOptions,
   { orders, ...deps }: IssuersDeps,
-): Promise<OpenedIssuers> {
+) {
   const { store, clock, log } = deps
   const permitted = caConfig.permitted.map(parseNameRule)
   const ca = await openCa({ ...caConfig, permitted }, deps)

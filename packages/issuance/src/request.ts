@@ -85,7 +85,8 @@ export function parseRequest(
   else if (claimed)
     refuse(pointers.get(claimed.name.text)?.pointer ?? '', 'CERT_NO_ISSUER', describeClaim(claimed))
   for (const { name, pointer } of entries)
-    if (!issuer.permits(name)) refuse(pointer, 'CERT_NOT_PERMITTED', notPermitted(name, issuer))
+    if (issuer.permits?.(name) === false)
+      refuse(pointer, 'CERT_NOT_PERMITTED', notPermitted(name, issuer))
   const objection = issuer.objection?.(names, csr)
   if (objection !== undefined) refuse(csr ? '/csr' : '/domain', 'CERT_NOT_PERMITTED', objection)
   const chosen = csr?.keyType ?? keyType ?? issuer.keyType ?? 'p256'
@@ -104,7 +105,7 @@ export function createIssuers(
 ) {
   const byName = new Map([...configured, last].map((issuer) => [issuer.name, issuer]))
   const choose = (names: readonly Name[]): Issuer =>
-    configured.find((issuer) => names.every((name) => issuer.permits(name))) ?? last
+    configured.find((issuer) => names.every((name) => issuer.permits?.(name) ?? true)) ?? last
   return {
     /** The first that may sign all of the names; the last one if none may. */
     choose,
@@ -145,7 +146,8 @@ export function rerouteRequest(stored: Stored, issuers: Issuers): IssuanceReques
 /** The same certificate from another issuer; undefined if that issuer cannot sign it. */
 export function requestTo(issuer: Issuer, certified: Certified): IssuanceRequest | undefined {
   const { names, keyType, csr } = certified
-  const signs = names.every((name) => issuer.permits(name)) && !issuer.objection?.(names, csr)
+  const signs =
+    names.every((name) => issuer.permits?.(name) ?? true) && !issuer.objection?.(names, csr)
   return signs && certifies(issuer, keyType) ? complete(issuer, certified) : undefined
 }
 
@@ -213,7 +215,7 @@ function notPermitted(name: Name, issuer: Issuer): string {
 }
 
 function describeClaim({ name, issuer }: { name: Name; issuer: Issuer }): string {
-  return issuer.permits(name)
+  return (issuer.permits?.(name) ?? true)
     ? `${name.text} is for the issuer ${issuer.name}, which does not sign all of the other names`
     : `${name.text} is in a domain of the issuer ${issuer.name}, but no rule in its \`names\` matches it`
 }

@@ -47,7 +47,7 @@ export class Ca implements Issuer {
   readonly name = 'ca'
   readonly crls: Crls
   /** Whether `ca.permitted` has a name, and what signs now may sign it. */
-  permits: (name: Name) => boolean
+  permits: ((name: Name) => boolean) | undefined
   readonly #options: AuthorityOptions
   readonly #deps: AuthorityDeps
   readonly #authorities: Authorities
@@ -55,7 +55,7 @@ export class Ca implements Issuer {
   readonly #byKeyId = new Map<string, StoredAuthority>()
   #intermediates: readonly StoredAuthority[] = []
   #current: Signing
-  readonly #isPermitted: (name: Name) => boolean
+  readonly #isPermitted: ((name: Name) => boolean) | undefined
   #trackedAt = 0
 
   constructor(
@@ -68,7 +68,7 @@ export class Ca implements Issuer {
     this.#deps = deps
     this.#authorities = authorities
     const { permitted } = options
-    this.#isPermitted = permitted.length > 0 ? compileRules(permitted) : anyName
+    this.#isPermitted = permitted.length > 0 ? compileRules(permitted) : undefined
     this.#current = signingBy(intermediate, options)
     this.permits = this.#permittedBy(this.#current)
     this.crls = new Crls(deps, (keyId) => this.#authorityOf(keyId))
@@ -76,7 +76,7 @@ export class Ca implements Issuer {
 
   /** What it may sign, for a name that it may not. */
   scopeFor = (name: Name): string =>
-    this.#isPermitted(name)
+    (this.#isPermitted?.(name) ?? true)
       ? `the name constraints of ${this.#current.authority.info.subject} (${this.#current.constraints.text})`
       : '`ca.permitted`'
 
@@ -173,9 +173,10 @@ export class Ca implements Issuer {
   }
 
   /** Most have no constraints, and each request asks. */
-  #permittedBy({ constraints: { permits, text } }: Signing): (name: Name) => boolean {
-    if (text === '') return this.#isPermitted
-    return (name) => this.#isPermitted(name) && permits(name)
+  #permittedBy({ constraints: { permits, text } }: Signing): Issuer['permits'] {
+    const isPermitted = this.#isPermitted
+    if (text === '') return isPermitted
+    return (name) => (isPermitted?.(name) ?? true) && permits(name)
   }
 
   #sign({ names, keyType, spki }: LeafRequest, now: number): Issued {
@@ -190,8 +191,6 @@ export class Ca implements Issuer {
     return { certificate, chain: authority.chain, serialNumber, ...validity }
   }
 }
-
-const anyName = (): boolean => true
 
 type Signing = ReturnType<typeof signingBy>
 

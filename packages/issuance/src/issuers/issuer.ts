@@ -14,8 +14,8 @@ export interface Issuer {
   readonly keyTypes?: readonly KeyType[]
   /** Name of the issuer to use while this one has no certificate. */
   readonly fallback?: string | undefined
-  /** Whether it may sign this name for anyone. */
-  permits(name: Name): boolean
+  /** Whether it may sign this name for anyone. Default: all names. */
+  readonly permits?: ((name: Name) => boolean) | undefined
   /** What bounds it, for a name that it may not sign. */
   scopeFor?(name: Name): string
   /** Why it cannot sign this request although it may sign each of the names. */
