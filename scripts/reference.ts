@@ -4,6 +4,7 @@ import { parseArgs } from 'node:util'
 import { ACME_ERRORS } from '@gatehouse/acme'
 import { AUTH_ERRORS } from '@gatehouse/auth-core'
 import { CLIENT_ERRORS } from '@gatehouse/certs-client'
+import { GATE_ERRORS } from '@gatehouse/gate'
 import { PROVIDER_ERRORS } from '@gatehouse/identity-providers'
 import { PROGRAMS, renderSettings } from '@gatehouse/migrate'
 import { NET_ERRORS } from '@gatehouse/net'
@@ -40,6 +41,7 @@ const ERRORS: readonly [heading: string, table: Readonly<Record<string, ErrorRow
   ['Certificates (cert-service)', CERT_ERRORS],
   ['The client of cert-service', CLIENT_ERRORS],
   ['Logins (forward-auth)', FWA_ERRORS],
+  ['Checks (forward-auth)', withStatus(GATE_ERRORS)],
   ['Identity providers (forward-auth)', withStatus(PROVIDER_ERRORS)],
   ['Authentication (auth-core)', AUTH_ERRORS],
   ['Names, keys and X.509 (pki)', PKI_ERRORS],

@@ -7,6 +7,8 @@ export default class Plain extends Transform {
   #parser = new Parser()
   #counts = { pass: 0, fail: 0, skip: 0, todo: 0 }
   #lines = []
+  #file = ''
+  #skipped = ''
 
   constructor(options) {
     super(options)
@@ -14,8 +16,13 @@ export default class Plain extends Transform {
       this.#parser.on(kind, () => {
         this.#counts[kind] += 1
       })
+    this.#parser.on('skip', ({ skip, name }) => {
+      const why = typeof skip === 'string' ? skip : name
+      this.#skipped += `skipped ${this.#file}: ${why}\n`.replaceAll(/\n(?!$)/g, ' ')
+    })
     this.#parser.on('child', (file) => {
       this.#lines = []
+      this.#file = file.name
       file.on('line', (line) => this.#lines.push(line))
     })
     this.#parser.on('assert', ({ ok, name, time }) => {
@@ -34,9 +41,12 @@ export default class Plain extends Transform {
   _flush(done) {
     this.#parser.end()
     const { pass, fail, skip, todo } = this.#counts
-    // `.ci/run` adds up the runs of both Node lines and of the integration tests from this file.
+    // `.ci/run` adds up its runs from this file, and says at its end what they skipped.
     if (process.env.GATEHOUSE_TALLY)
-      appendFileSync(process.env.GATEHOUSE_TALLY, `${pass} ${fail} ${skip + todo}\n`)
+      appendFileSync(
+        process.env.GATEHOUSE_TALLY,
+        `${pass} ${fail} ${skip + todo}\n${this.#skipped}`,
+      )
     this.push(`${pass} passed, ${fail} failed, ${skip + todo} skipped\n`)
     done()
   }

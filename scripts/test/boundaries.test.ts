@@ -1,107 +1,107 @@
-import { spawnSync } from 'node:child_process'
-import { mkdtempSync, readFileSync } from 'node:fs'
-import { cp, mkdir, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import t from 'tap'
-import { linesOf, readTexts, readUnits, TARGETS, twoWayPairs } from '../sizes.ts'
+import {
+  biggestRoom,
+  exportsOf,
+  importedBy,
+  linesOf,
+  privatePackages,
+  readTexts,
+  readUnits,
+  TARGETS,
+  twoWayPairs,
+} from '../sizes.ts'
 import { ROOT } from './markdown.ts'
+import { nodesOf, type Tree, treesOf } from './trees.ts'
 
-const FORBIDDEN: readonly [file: string, source: string, message: string][] = [
-  [
-    'packages/net/src/a.ts',
-    "import type { X } from '@gatehouse/pki'\nexport type Y = X\n",
-    'which packages this one may import',
-  ],
-  [
-    'packages/acme/src/a.ts',
-    "export const x = await import('@gatehouse/auth-core')\n",
-    'which packages this one may import',
-  ],
-  ['packages/pki/src/a.ts', "export const x = await import('fastify')\n", 'know Fastify'],
-  ['packages/store/src/a.ts', "export const x = await import('fastify')\n", 'know Fastify'],
-  [
-    'packages/store/src/b.ts',
-    "export * from '@gatehouse/service-kit'\n",
-    'which packages this one may import',
-  ],
-  [
-    'packages/service-kit/src/b.ts',
-    "export const x = await import('@gatehouse/store')\n",
-    'which packages this one may import',
-  ],
-  [
-    'packages/migrate/src/a.ts',
-    "export * from '@gatehouse/store'\n",
-    'which packages this one may import',
-  ],
-  ['packages/certs-client/src/a.ts', "export * from 'fastify'\n", 'know Fastify'],
-  [
-    'services/forward-auth/src/b.ts',
-    "export * from '@gatehouse/certs-client'\n",
-    'which packages this one may import',
-  ],
-  ['packages/profile/src/a.ts', "export * from '../../net/src/ip.ts'\n", 'other packages by name'],
-  [
-    'services/cert-service/src/a.ts',
-    "export * from '../../../packages/pki/src/names.ts'\n",
-    'other packages by name',
-  ],
-  [
-    'packages/service-kit/src/a.ts',
-    "export * from '@gatehouse/profile'\n",
-    'which packages this one may import',
-  ],
-  [
-    'services/cert-service/src/b.ts',
-    "export * from '@gatehouse/profile'\n",
-    'which packages this one may import',
-  ],
-  [
-    'services/forward-auth/src/a.ts',
-    "export * from '@gatehouse/acme'\n",
-    'which packages this one may import',
-  ],
-]
+const SOURCES = '{packages,services}/*/src/**/*.ts'
 
-const ALLOWED: readonly [file: string, source: string][] = [
-  ['packages/store/src/ok.ts', "export * from '@gatehouse/net'\nexport * from 'pg'\n"],
-  ['packages/certs-client/src/ok.ts', "export * from '@gatehouse/service-kit'\n"],
-  ['services/forward-auth/src/ok.ts', "export const x = await import('@gatehouse/store')\n"],
-  ['packages/acme/src/ok.ts', "export * from '@gatehouse/pki'\nexport * from './b.ts'\n"],
-  ['packages/auth-core/src/ok.ts', "export * from '@gatehouse/profile/from-claims'\n"],
-  ['services/cert-service/src/also-ok.ts', "export * from '@gatehouse/profile/allow'\n"],
-  ['services/cert-service/src/ok.ts', "export * from 'fastify'\nexport * from '@gatehouse/net'\n"],
-]
-
-t.test('the linter refuses imports against the direction of the packages', async (t) => {
-  const folder = mkdtempSync(join(tmpdir(), 'gatehouse-imports-'))
-  t.teardown(() => rm(folder, { recursive: true }))
-  await cp(join(ROOT, 'biome.json'), join(folder, 'biome.json'))
-  for (const [file, source] of [...FORBIDDEN, ...ALLOWED]) {
-    await mkdir(dirname(join(folder, file)), { recursive: true })
-    await writeFile(join(folder, file), source)
+/** What a package may import of the others is drawn in docs/architecture.md, and is the dependencies of its manifest. */
+t.test('each package depends on what the diagram shows', async (t) => {
+  const drawn = diagramOf(readFileSync(join(ROOT, 'docs/architecture.md'), 'utf8'))
+  for (const [unit] of readUnits()) {
+    const { dependencies = {} } = manifestOf(unit)
+    const own = Object.keys(dependencies).filter((name) => name.startsWith('@gatehouse/'))
+    const expected = drawn.get(unit)?.map((other) => other.replace(/^\w+/, '@gatehouse'))
+    t.strictSame(own.sort(), expected?.sort(), unit)
+    t.notOk(
+      own.some((name) => name.endsWith('-service') || name === '@gatehouse/forward-auth'),
+      `${unit} depends on no service`,
+    )
   }
-  const biome = join(ROOT, 'node_modules/.bin/biome')
-  const args = ['lint', '--only=style/noRestrictedImports', '--vcs-enabled=false']
-  const { stdout, stderr } = spawnSync(biome, [...args, '--reporter=github', '.'], {
-    cwd: folder,
-    encoding: 'utf8',
-  })
-  const lines = `${stdout}${stderr}`.split('\n')
-  const linesOf = (file: string) => lines.filter((line) => line.includes(file))
-  for (const [file, , message] of FORBIDDEN)
-    t.match(linesOf(file).join('\n'), message, `${file} is refused`)
-  for (const [file] of ALLOWED) t.strictSame(linesOf(file), [], `${file} is accepted`)
 })
 
-t.test('every package has its rule', async (t) => {
-  const { overrides } = JSON.parse(readFileSync(join(ROOT, 'biome.json'), 'utf8'))
-  const ruled = overrides.flatMap(({ includes }: { includes: string[] }) => includes)
-  for (const reference of JSON.parse(readFileSync(join(ROOT, 'tsconfig.json'), 'utf8')).references)
-    if (/^(packages|services)\//.test(reference.path))
-      t.ok(ruled.includes(`${reference.path}/src/**`), reference.path)
+t.test('only services and two packages know Fastify', async (t) => {
+  const knowing = [...readUnits().keys()].filter(
+    (unit) => manifestOf(unit).dependencies?.['fastify-plugin'] !== undefined,
+  )
+  t.strictSame(knowing, [
+    'packages/auth-core',
+    'packages/service-kit',
+    'services/cert-service',
+    'services/forward-auth',
+  ])
 })
+
+t.test('what is imported is a dependency, or a file of the same package', async (t) => {
+  for (const [unit, texts] of readUnits()) {
+    const { dependencies, peerDependencies } = manifestOf(unit)
+    const known = new Set(Object.keys({ ...dependencies, ...peerDependencies }))
+    t.strictSame(strangersOf(texts, known), [], unit)
+  }
+  const table: [what: string, text: string, isStranger: boolean][] = [
+    ['a dependency', "import { x } from '@gatehouse/net'\n", false],
+    ['a part of a dependency', "export * from '@gatehouse/net/x'\n", false],
+    ['what Node has', "import { x } from 'node:fs'\n", false],
+    ['a file of the package', "import { x } from '../a.ts'\n", false],
+    ['a package that is not listed', "import { x } from '@gatehouse/pki'\n", true],
+    ['types of it', "import type { X } from '@gatehouse/pki'\n", true],
+    ['what is loaded later', "await import('@gatehouse/pki')\n", true],
+    ['a service', "export * from '@gatehouse/cert-service'\n", true],
+    ['a file of another package', "import { x } from '../../../net/src/ip.ts'\n", true],
+  ]
+  for (const [what, text, isStranger] of table) {
+    const strangers = strangersOf(new Map([['deep/b.ts', text]]), new Set(['@gatehouse/net']))
+    t.equal(strangers.length > 0, isStranger, what)
+  }
+})
+
+interface Manifest {
+  readonly private?: boolean
+  readonly dependencies?: Readonly<Record<string, string>>
+  readonly peerDependencies?: Readonly<Record<string, string>>
+}
+
+function manifestOf(unit: string): Manifest {
+  return JSON.parse(readFileSync(join(ROOT, unit, 'package.json'), 'utf8'))
+}
+
+/** The arrows of the first diagram: from each folder of a package or service to the folders that it may import. */
+function diagramOf(page: string): ReadonlyMap<string, readonly string[]> {
+  const lines = /```mermaid\n([^`]*)```/.exec(page)?.[1]?.split('\n') ?? []
+  const nodes = lines.flatMap((line) => {
+    const [, id, folder, others = ''] = /^ *(\w+)\["([^"]+)"\](?: --> ([\w &]+))?$/.exec(line) ?? []
+    return id && folder ? [{ id, folder, others: others.split(/[ &]+/).filter(Boolean) }] : []
+  })
+  const folderOf = new Map(nodes.map(({ id, folder }) => [id, folder]))
+  return new Map(
+    nodes.map(({ folder, others }) => [folder, others.map((id) => folderOf.get(id) ?? id)]),
+  )
+}
+
+/** What files import that is neither known, nor of Node, nor theirs. */
+function strangersOf(texts: ReadonlyMap<string, string>, known: ReadonlySet<string>): string[] {
+  return [...texts].flatMap(([file, text]) =>
+    importedBy(text).filter((from) => {
+      if (from.startsWith('.')) return join(file, '..', from).startsWith('..')
+      const [scope = '', name] = from.split('/')
+      return (
+        !from.startsWith('node:') && !known.has(scope.startsWith('@') ? `${scope}/${name}` : scope)
+      )
+    }),
+  )
+}
 
 t.test('no two rooms of a package or service import each other', async (t) => {
   const units = readUnits()
@@ -110,6 +110,74 @@ t.test('no two rooms of a package or service import each other', async (t) => {
     t.ok(texts.size > 5, `${unit} has rooms`)
     t.strictSame(twoWayPairs(texts), [], unit)
   }
+})
+
+t.test('no room of a package or service is too big', async (t) => {
+  for (const [unit, texts] of readUnits()) {
+    const { name, lines, most } = biggestRoom(unit, texts)
+    t.ok(lines <= most, `${unit}: ${name} has ${lines} lines of at most ${most}`)
+  }
+})
+
+t.test('a package for Gatehouse alone has a small front, all of it used', async (t) => {
+  const users = [...readTexts('{packages,services,examples,scripts,bench}/**/*.ts')].filter(
+    ([file]) => !/\/(node_modules|dist)\//.test(file),
+  )
+  for (const unit of privatePackages()) {
+    const index = `${unit}/src/index.ts`
+    const text = readTexts(index).get(index) ?? ''
+    const names = exportsOf(text)
+    t.ok(names.length > 0 && names.length <= 15, `${unit} exports ${names.length} names`)
+    t.notMatch(text, /export \*|export (const|function|class|interface|type \w)/, 'each is listed')
+    const imported = new Set(users.flatMap(([file, text]) => importsOf(unit, file, text)))
+    for (const name of names) t.ok(imported.has(name), `somebody imports ${name} of ${unit}`)
+  }
+})
+
+/** The names that a file of another unit imports from a package. */
+function importsOf(unit: string, file: string, text: string): string[] {
+  if (file.startsWith(`${unit}/`)) return []
+  const name = unit.replace('packages', '@gatehouse')
+  const lists = text.matchAll(/\{([^{}]*)\}\s*(?:from|= await import\()\s*'([^']+)'/g)
+  return [...lists].flatMap(([, list = '', from]) =>
+    from === name
+      ? list.split(',').flatMap((item) => /^(?:type\s+)?(\w+)/.exec(item.trim())?.[1] ?? [])
+      : [],
+  )
+}
+
+/** A table, a list of options and a template may be long: a function does too much by its statements. */
+const STATEMENTS = 25
+
+t.test('no function has too many statements', (t) => {
+  for (const [file, nodes] of treesOf(SOURCES))
+    for (const node of nodes) {
+      if (!node.type.includes('Function')) continue
+      const count = statementsOf(node)
+      if (count > STATEMENTS) t.fail(`${file}:${node.loc?.start.line} has ${count} statements`)
+    }
+  t.end()
+})
+
+/** How many statements a function has, without those of the functions in it. */
+function statementsOf({ body }: Tree): number {
+  const inner = new Set<Tree>()
+  let count = 0
+  for (const node of nodesOf(body)) {
+    if (inner.has(node)) continue
+    if (node.type.includes('Function')) for (const below of nodesOf(node)) inner.add(below)
+    else if (/(Statement|VariableDeclaration)$/.test(node.type) && node.type !== 'BlockStatement')
+      count++
+  }
+  return count
+}
+
+t.test('no line is too long to read', async (t) => {
+  const texts = readTexts(SOURCES)
+  t.ok(texts.size > 100)
+  for (const [file, text] of texts)
+    for (const [at, line] of text.split('\n').entries())
+      if (line.length > 140) t.fail(`${file}:${at + 1} has ${line.length} characters`)
 })
 
 t.test('no more lines than the targets allow', async (t) => {

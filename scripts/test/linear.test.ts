@@ -4,10 +4,10 @@ import { createConditions } from '@gatehouse/profile'
 import { parsePostgresUrl } from '@gatehouse/store'
 import t from 'tap'
 import { linksOf } from '../../packages/acme/src/protocol/request.ts'
+import { foldName } from '../../packages/gate/src/header-names.ts'
 import { readAssignments, readFlags } from '../../packages/migrate/src/formats.ts'
 import { readAll } from '../../packages/pki/src/der.ts'
 import { parseSearch } from '../../services/cert-service/src/pages/search.ts'
-import { foldName } from '../../services/forward-auth/src/header-names.ts'
 import {
   findDuplicate,
   readCookie,

@@ -17,7 +17,7 @@ const LIST_OF_PROXIES = `${SCRIPTS}/proxies.test.ts: the one list has the names 
 const NEEDS_LITTLE = `${SCRIPTS}/compose.test.ts: every container has as little as it needs`
 const SEALED = `${CERT}/secrets.test.ts: what is stored of a key is sealed`
 const TOLD_DEFAULTS = `${SCRIPTS}/figures.test.ts: defaults that the guides tell are those of the reference`
-const TRUSTED = `${FWA}/forwarded/trust.test.ts: trusts only listed proxies and verified client certificates`
+const TRUSTED = `${FWA}/trust.test.ts: trusts only listed proxies and verified client certificates`
 const PLANTED = `${FWA}/routes/loops.test.ts: a session that another site has planted counts as the one it is`
 const ADVICE = 'advice'
 const DEFINITION = 'definition'
@@ -149,12 +149,12 @@ export const PROMISES: Readonly<Record<string, readonly Said[]>> = {
     ['Somebody who can write to it', DEFINITION],
     ['The keys stay sealed.', SEALED],
     ['Gatehouse does not defend', DEFINITION],
-    ['forward-auth decides', `${FWA}/check/check.test.ts: decisions`],
+    ['forward-auth decides', 'packages/gate/test/decide.test.ts: decisions'],
     [
       'It promises that no check',
       `${FWA}/routes/no-session.test.ts: invariant: no valid session, no 2xx`,
       `${FWA}/check/programs.test.ts: nothing but a valid credential makes a program`,
-      `${FWA}/check/rules.test.ts: what may fit opens nothing, and demands all that it may demand`,
+      'packages/gate/test/rules.test.ts: what may fit opens nothing, and demands all that it may demand',
       `${FWA}/routes/check.test.ts: preflights`,
       `${FWA}/routes/login.test.ts: 500 interleaved logins do not mix up people`,
       `${FWA}/check/programs.test.ts: no person passes for a program`,
@@ -167,7 +167,7 @@ export const PROMISES: Readonly<Record<string, readonly Said[]>> = {
       'An identity provider',
       `${FWA}/routes/callback.test.ts: a provider that sends a victim on to another one never gets the code`,
       'packages/identity-providers/test/open-id-connect.test.ts: ID tokens that are refused',
-      `${FWA}/check/headers.test.ts: the same subject at two providers is two users`,
+      'packages/gate/test/headers.test.ts: the same subject at two providers is two users',
     ],
     [
       'A browser',
@@ -220,7 +220,7 @@ export const PROMISES: Readonly<Record<string, readonly Said[]>> = {
     ],
     [
       'forward-auth refuses a request',
-      `${FWA}/forwarded/read.test.ts: refuses a URI that is not in origin form`,
+      'packages/gate/test/forwarded.test.ts: refuses a URI that is not in origin form',
       `${FWA}/routes/check.test.ts: a restriction that cannot be evaluated denies`,
       `${FWA}/security/faults.test.ts: nobody passes while a dependency of the check is broken`,
       `${FWA}/check/programs.test.ts: an issuer that cannot be reached denies, for now`,

@@ -1,13 +1,8 @@
 import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { HEADER_NAMES } from '@gatehouse/gate'
 import t from 'tap'
 import { parseAllDocuments } from 'yaml'
-import {
-  BELIEVED_HEADERS,
-  METHOD_OVERRIDES,
-  PATH_OVERRIDES,
-  READ_HEADERS,
-} from '../../services/forward-auth/src/header-names.ts'
 import { portalOf, startApp, yamlOf } from '../../services/forward-auth/test/app.ts'
 import { SHAPES } from '../../services/forward-auth/test/shapes.ts'
 import { codeOf, ROOT, readDocument, tableRows } from './markdown.ts'
@@ -30,18 +25,18 @@ const listed = (what: string) => LIST.get(what) ?? []
 
 const READ = listed('Read by the check')
 const IDENTITY = listed('Identity')
-const OVERRIDES = [...METHOD_OVERRIDES, ...PATH_OVERRIDES]
+const OVERRIDES = [...HEADER_NAMES.methodOverrides, ...HEADER_NAMES.pathOverrides]
 /** What the examples remove, so that neither check nor app get it from a client. */
 const FORGEABLE = without(
-  [...READ_HEADERS, ...BELIEVED_HEADERS],
+  [...HEADER_NAMES.read, ...HEADER_NAMES.believed],
   ...['x-forwarded-for', 'x-forwarded-host', 'x-forwarded-proto', 'x-forward-auth-if'],
 )
 
 t.test('the one list has the names of the code', async (t) => {
-  t.same(listed('Only by a proxy, read by the check'), sorted(READ_HEADERS))
-  t.same(listed('Only by a proxy'), sorted(BELIEVED_HEADERS))
-  t.same(listed('Another method'), sorted(METHOD_OVERRIDES))
-  t.same(listed('Another path'), sorted(PATH_OVERRIDES))
+  t.same(listed('Only by a proxy, read by the check'), sorted(HEADER_NAMES.read))
+  t.same(listed('Only by a proxy'), sorted(HEADER_NAMES.believed))
+  t.same(listed('Another method'), sorted(HEADER_NAMES.methodOverrides))
+  t.same(listed('Another path'), sorted(HEADER_NAMES.pathOverrides))
 })
 
 t.test('a check reads the headers of the list, and no others of its client', async (t) => {
@@ -76,7 +71,7 @@ t.test('a check reads the headers of the list, and no others of its client', asy
   // Fastify looks for bodies and for a request that it knows.
   const ofFastify = ['content-type', 'content-length', 'transfer-encoding', 'request-id']
   const ofLog = ['user-agent']
-  const ofProxy = [...READ_HEADERS, 'host', 'x-request-id', 'traceparent']
+  const ofProxy = [...HEADER_NAMES.read, 'host', 'x-request-id', 'traceparent']
   t.same(sorted(without([...seen], ...ofFastify, ...ofLog, ...ofProxy)), READ)
 })
 
@@ -121,7 +116,7 @@ t.test('HAProxy', async (t) => {
       removed.some((one) => one.test(name)),
       name,
     )
-  for (const name of [...READ, ...METHOD_OVERRIDES, 'x-rewrite-url'])
+  for (const name of [...READ, ...HEADER_NAMES.methodOverrides, 'x-rewrite-url'])
     t.notOk(
       removed.some((one) => one.test(name)),
       name,

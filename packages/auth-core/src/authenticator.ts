@@ -9,7 +9,7 @@ import { createVerifier } from './jwt/verify.ts'
 import { type AuthDeps, IssuerKeys } from './oidc/issuer-keys.ts'
 import type { IssuerConnection } from './oidc/jwks-client.ts'
 import type { AuthOptions, BearerOptions } from './options.ts'
-import { PersonReader } from './person.ts'
+import { createPersonReader, type PersonReader } from './person.ts'
 import { type PskKey, readSettings, type Settings } from './settings.ts'
 
 /** The state of authentication, and ways to change its options: `app.callers`. */
@@ -18,7 +18,7 @@ export type Callers = Pick<
   'status' | 'methods' | 'portal' | 'findKey' | 'prepare' | 'reload'
 >
 
-/** What one set of options accepts. */
+/** The methods, keys and issuers that one set of options accepts. */
 interface Accepted {
   /** The methods in the order in which they are offered. */
   readonly methods: readonly Method[]
@@ -198,7 +198,7 @@ export class Authenticator {
     )
     const { assertion } = settings
     const person =
-      assertion && new PersonReader(keysOf(assertion.connection), assertion, this.#deps.now)
+      assertion && createPersonReader(keysOf(assertion.connection), assertion, this.#deps.now)
     const bearer = this.#bearer
     const methods: Method[] = []
     if (settings.keys.length > 0) methods.push('psk')

@@ -1,6 +1,6 @@
 export const METHODS = ['psk', 'jwt'] as const
 
-/** How a caller authenticates: with an API key (`psk`) or a Bearer token (`jwt`). */
+/** The way a caller authenticates: with an API key (`psk`) or a Bearer token (`jwt`). */
 export type Method = (typeof METHODS)[number]
 
 /** A caller with an API key. */

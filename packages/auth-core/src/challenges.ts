@@ -1,7 +1,7 @@
 import type { Method } from './caller.ts'
 import { AUTH_ERRORS, type AuthError } from './errors.ts'
 
-/** What the challenges of a refusal say. */
+/** The content of the challenges of a refusal. */
 export interface ChallengeOptions {
   /** The methods to offer, in this order. */
   readonly methods: readonly Method[]

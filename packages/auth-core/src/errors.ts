@@ -21,19 +21,22 @@ export const AUTH_ERRORS = {
   AUTH_NOT_GUARDED: {
     title: 'The request has no caller or person',
     action:
-      'Add `onRequest: app.requireCaller()` to the route that reads `request.caller`, and `app.requirePerson()` for `request.person`. If they are optional, read `request.optionalCaller` or `request.optionalPerson`.',
+      'Add `onRequest: app.requireCaller()` to the route that reads `request.caller`, and `app.requirePerson()` ' +
+      'for `request.person`. If they are optional, read `request.optionalCaller` or `request.optionalPerson`.',
     status: 500,
   },
   AUTH_ASSERTION_MISSING: {
     title: 'The request has no assertion',
     action:
-      'Open the app through the proxy. If you did, name the host of the app in `assertion.hosts` of the portal, and have the proxy pass the assertion on.',
+      'Open the app through the proxy. If you did, name the host of the app in `assertion.hosts` of the portal, ' +
+      'and have the proxy pass the assertion on.',
     status: 401,
   },
   AUTH_ASSERTION_INVALID: {
     title: 'The assertion is not valid',
     action:
-      'Compare `issuerUrl` with the URL of the portal, `audience` with the origin in the address bar, and the clocks; the log has the reason.',
+      'Compare `issuerUrl` with the URL of the portal, `audience` with the origin in the address bar, and the ' +
+      'clocks; the log has the reason.',
     status: 401,
   },
   AUTH_CREDENTIALS_MISSING: {

@@ -7,7 +7,7 @@ export const kCaller = Symbol('caller')
 export const kPerson = Symbol('person')
 export const kRefused = Symbol('refused')
 
-/** What a guard uses of a request, whatever kind of server it comes from. */
+/** The parts of a request that a guard uses, whatever kind of server it comes from. */
 export interface GuardedRequest extends Pick<FastifyRequest, 'headers' | 'log'> {
   readonly raw: Pick<FastifyRequest['raw'], 'headers' | 'rawHeaders'>
   [kCaller]: Caller | null
@@ -15,7 +15,7 @@ export interface GuardedRequest extends Pick<FastifyRequest, 'headers' | 'log'> 
   [kRefused]: boolean
 }
 
-/** What a guard uses of a reply. */
+/** The parts of a reply that a guard uses. */
 export interface GuardedReply {
   header(name: 'www-authenticate' | 'retry-after', value: string | string[]): unknown
   removeHeader(name: string): unknown

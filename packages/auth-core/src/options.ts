@@ -1,9 +1,14 @@
 import type { FastifyRequest } from 'fastify'
-import { type Static, Type } from 'typebox'
+import { type Static, type TStringOptions, Type } from 'typebox'
 import type { TokenCaller } from './caller.ts'
 
 const closed = { additionalProperties: false }
-const file = { minLength: 1, filePath: true }
+
+const Text = (description: string, options: TStringOptions = {}) =>
+  Type.String({ minLength: 1, ...options, description })
+
+/** A path; a relative one is resolved against the folder of the configuration file. */
+const FilePath = (description: string) => Type.Optional(Text(description, { filePath: true }))
 
 /** A scope (RFC 6749 section 3.3). Scopes are quoted in a response header. */
 export const SCOPE_PATTERN = '^[!#-\\[\\]-~]+$'
@@ -21,16 +26,11 @@ const KeySchema = Type.Optional(
   }),
 )
 
-const KeyFileSchema = Type.Optional(
-  Type.String({ ...file, description: 'File that holds the key. A trailing newline is dropped.' }),
-)
+const KeyFileSchema = FilePath('File that holds the key. A trailing newline is dropped.')
 
 const NamedKeySchema = Type.Object(
   {
-    name: Type.String({
-      minLength: 1,
-      description: 'Name of the caller: it becomes `request.caller.subject`.',
-    }),
+    name: Text('Name of the caller: it becomes `request.caller.subject`.'),
     key: KeySchema,
     keyFile: KeyFileSchema,
     keySha256: Type.Optional(
@@ -60,10 +60,9 @@ const PskSchema = Type.Object(
   { ...closed, description: 'API keys: `Authorization: APIKey <key>`.' },
 )
 
-const IssuerUrlSchema = Type.String({
-  minLength: 1,
-  description: 'The issuer, exactly as in the claim `iss`, including a trailing slash.',
-})
+const IssuerUrlSchema = Text(
+  'The issuer, exactly as in the claim `iss`, including a trailing slash.',
+)
 
 const AudienceSchema = Type.Union(
   [Type.String({ minLength: 1 }), Type.Array(Type.String({ minLength: 1 }), { minItems: 1 })],
@@ -80,23 +79,11 @@ const MaxLifetimeSchema = (description: string) =>
 
 const connection = {
   jwksUrl: Type.Optional(
-    Type.String({
-      minLength: 1,
-      description: 'URL of the key set. Default: the `jwks_uri` of the discovery document.',
-    }),
+    Text('URL of the key set. Default: the `jwks_uri` of the discovery document.'),
   ),
-  caFile: Type.Optional(
-    Type.String({
-      ...file,
-      description: 'PEM certificates to trust for the issuer instead of the system’s.',
-    }),
-  ),
-  tokenFile: Type.Optional(
-    Type.String({
-      ...file,
-      description:
-        'File with a bearer token for requests to the issuer (Kubernetes). It is read for each request.',
-    }),
+  caFile: FilePath('PEM certificates to trust for the issuer instead of the system’s.'),
+  tokenFile: FilePath(
+    'File with a bearer token for requests to the issuer (Kubernetes). It is read for each request.',
   ),
   allowHttp: Type.Optional(
     Type.Boolean({
@@ -138,11 +125,9 @@ const JwtSchema = Type.Object(
 
 const AssertionSchema = Type.Object(
   {
-    issuerUrl: Type.String({
-      minLength: 1,
-      description:
-        'URL of the portal, exactly as in the claim `iss`: `https://auth.example.com/portals/main`.',
-    }),
+    issuerUrl: Text(
+      'URL of the portal, exactly as in the claim `iss`: `https://auth.example.com/portals/main`.',
+    ),
     audience: Type.Union(AudienceSchema.anyOf, {
       description:
         'Origin of the application as people open it, `https://app.example.com`, or a list of them.',
@@ -175,9 +160,7 @@ export const AuthOptionsSchema = Type.Object(
     psk: Type.Optional(PskSchema),
     jwt: Type.Optional(JwtSchema),
     assertion: Type.Optional(AssertionSchema),
-    issuerUrl: Type.Optional(
-      Type.String({ minLength: 1, description: 'Short for `jwt.issuerUrl`.' }),
-    ),
+    issuerUrl: Type.Optional(Text('Short for `jwt.issuerUrl`.')),
     audience: Type.Optional(
       Type.Union(AudienceSchema.anyOf, { description: 'Short for `jwt.audience`.' }),
     ),

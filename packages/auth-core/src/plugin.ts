@@ -11,7 +11,7 @@ import type { AuthDeps } from './oidc/issuer-keys.ts'
 import { type AuthOptions, type BearerOptions, SCOPE_PATTERN } from './options.ts'
 import { isPublicIssuer } from './public-issuers.ts'
 
-/** What a route demands of its caller. */
+/** The demands of a route on its caller. */
 export interface CallerDemand {
   /** Scopes that the caller must have, all of them. An API key without `scopes` has every scope. */
   readonly scopes?: readonly string[]
@@ -24,7 +24,7 @@ export interface CallerDemand {
   readonly optional?: boolean
 }
 
-/** What a route demands of the person who opens it. */
+/** The demands of a route on the person who opens it. */
 export interface PersonDemand {
   /**
    * Lets a request without an assertion pass without a person: `request.optionalPerson` is null then, as

@@ -181,6 +181,6 @@ async function requestAzureToken(
   url.searchParams.set('api-version', '2018-02-01')
   url.searchParams.set('resource', 'api://AzureADTokenExchange')
   if (clientId !== undefined) url.searchParams.set('client_id', clientId)
-  const answer = await fetch(url, { headers: { metadata: 'true' }, contentTypes: ['json'] })
+  const answer = await fetch(url, { headers: { metadata: 'true' }, json: true })
   return readJson(answer, AzureTokenSchema, AZURE_IDENTITY).access_token
 }

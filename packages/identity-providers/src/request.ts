@@ -16,7 +16,7 @@ const STATUSES = Array.from({ length: 300 }, (_, index) => 200 + index).filter(
 export async function request(
   fetch: BoundedFetch,
   url: URL | string,
-  { status = [200], ...init }: Omit<FetchInit, 'contentTypes'> = {},
+  { status = [200], ...init }: Omit<FetchInit, 'json'> = {},
 ): Promise<FetchAnswer> {
   const endpoint = parseEndpointUrl(String(url))
   const answer = await fetch(endpoint, { ...init, status: STATUSES })

@@ -17,8 +17,8 @@ export interface FetchInit {
   maxBytes?: number
   /** Statuses that are accepted; default `[200]`. */
   status?: readonly number[]
-  /** Media types that are accepted, without parameters; `json` stands for JSON and every `+json`. */
-  contentTypes?: readonly string[]
+  /** Whether only JSON is accepted: `application/json` or a type that ends in `+json`. Default: any type. */
+  json?: boolean
 }
 
 /** A complete, accepted answer. Header names are in lower case. */
@@ -38,7 +38,7 @@ export interface BoundedFetch {
   close(): Promise<void>
 }
 
-/** How a {@link BoundedFetch} connects, and the limits of its requests that have none of their own. */
+/** The connection of a {@link BoundedFetch}, and the limits of its requests that have none of their own. */
 export interface FetchOptions {
   /** PEM certificates to trust instead of the system's. */
   ca?: string | undefined
@@ -142,15 +142,15 @@ const loadUndici = async () => (await import('undici')).default
 async function readAnswer(
   { statusCode, headers, body }: Dispatcher.ResponseData,
   what: string,
-  { status = [200], contentTypes, maxBytes }: FetchInit & { maxBytes: number },
+  { status = [200], json, maxBytes }: FetchInit & { maxBytes: number },
 ): Promise<FetchAnswer> {
   const refuse = (code: NetErrorCode, why: string) => {
     body.on('error', () => {}).destroy()
     return new NetError(code, `${what} ${why}`)
   }
   if (!status.includes(statusCode)) throw refuse('NET_FETCH_STATUS', `was answered ${statusCode}`)
-  if (contentTypes && !acceptsType(contentTypes, headers['content-type']))
-    throw refuse('NET_FETCH_TYPE', `was not answered with ${contentTypes.join(' or ')}`)
+  if (json && !JSON_TYPE.test(String(headers['content-type'])))
+    throw refuse('NET_FETCH_TYPE', 'was not answered with json')
 
   const tooLarge = () => refuse('NET_FETCH_TOO_LARGE', `was answered with over ${maxBytes} bytes`)
   if (Number(headers['content-length']) > maxBytes) throw tooLarge()
@@ -164,11 +164,7 @@ async function readAnswer(
   return { status: statusCode, headers, body: Buffer.concat(chunks, length) }
 }
 
-function acceptsType(accepted: readonly string[], header: string | string[] | undefined): boolean {
-  const essence = String(header).split(';', 1)[0]?.trim().toLowerCase() ?? ''
-  const isJson = essence === 'application/json' || /^[^/]+\/[^/]+\+json$/.test(essence)
-  return accepted.includes(essence) || (isJson && accepted.includes('json'))
-}
+const JSON_TYPE = /^\s*(application\/json|[^/;]+\/[^/;]+\+json)\s*(;|$)/i
 
 /** The URL without its query, which may hold a secret. */
 function describe(url: URL | string): string {

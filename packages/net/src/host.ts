@@ -37,6 +37,11 @@ export function isLoopback({ name, ip }: Host): boolean {
   return name === 'localhost' || name.endsWith('.localhost')
 }
 
+/** Whether a host is the domain or below it. Below an address there is nothing. */
+export function isUnder(domain: string, { name, ip }: Host): boolean {
+  return name === domain || (!ip && name.endsWith(`.${domain}`))
+}
+
 function parseBracketed(text: string): IpAddress | undefined {
   const inner = text.slice(1, -1)
   return text.endsWith(']') && inner.includes(':') ? parseIp(inner) : undefined

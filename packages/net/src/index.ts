@@ -9,7 +9,7 @@ export {
   type FetchInit,
   type FetchOptions,
 } from './fetch.ts'
-export { type Host, isLoopback, parseHost, parseHostPort } from './host.ts'
+export { type Host, isLoopback, isUnder, parseHost, parseHostPort } from './host.ts'
 export {
   type Cidr,
   cidrContains,

@@ -58,13 +58,21 @@ export function parseAdvertisedUrl(
 }
 
 const METADATA_NAMES = [
-  ...['metadata', 'metadata.google.internal', 'metadata.goog'],
-  ...['instance-data', 'instance-data.ec2.internal'],
+  'metadata',
+  'metadata.google.internal',
+  'metadata.goog',
+  'instance-data',
+  'instance-data.ec2.internal',
 ]
 /** Link-local addresses, and others that AWS, Google, Alibaba, Azure and Oracle Cloud use. */
 const isMetadataAddress = compileNetworks([
-  ...['169.254.0.0/16', 'fe80::/10', 'fd00:ec2::254', 'fd20:ce::254'],
-  ...['100.100.100.200', '168.63.129.16', '192.0.0.192'],
+  '169.254.0.0/16',
+  'fe80::/10',
+  'fd00:ec2::254',
+  'fd20:ce::254',
+  '100.100.100.200',
+  '168.63.129.16',
+  '192.0.0.192',
 ])
 /** Connections to an unspecified address reach this machine. */
 const isUnspecified = compileNetworks(['0.0.0.0/8', '::'])

@@ -69,8 +69,8 @@ t.test('a bounded fetch', async (t) => {
 
   const accepted: [path: string, init: FetchInit, body: string][] = [
     ['/json', {}, '{"a":1}'],
-    ['/json', { contentTypes: ['application/json'] }, '{"a":1}'],
-    ['/jwks', { contentTypes: ['json'] }, '{"keys":[]}'],
+    ['/json', { json: true }, '{"a":1}'],
+    ['/jwks', { json: true }, '{"keys":[]}'],
     ['/missing', { status: [200, 404] }, 'nothing'],
     ['/redirect', { status: [302] }, ''],
     ['/echo', { method: 'POST', body: 'hello' }, 'hello'],
@@ -90,9 +90,8 @@ t.test('a bounded fetch', async (t) => {
   const refused: [path: string, init: FetchInit, code: NetErrorCode][] = [
     ['/redirect', {}, 'NET_FETCH_STATUS'],
     ['/missing', {}, 'NET_FETCH_STATUS'],
-    ['/html', { contentTypes: ['json'] }, 'NET_FETCH_TYPE'],
-    ['/untyped', { contentTypes: ['json'] }, 'NET_FETCH_TYPE'],
-    ['/jwks', { contentTypes: ['application/json'] }, 'NET_FETCH_TYPE'],
+    ['/html', { json: true }, 'NET_FETCH_TYPE'],
+    ['/untyped', { json: true }, 'NET_FETCH_TYPE'],
     ['/declared-5mb', {}, 'NET_FETCH_TOO_LARGE'],
     ['/chunked-5mb', {}, 'NET_FETCH_TOO_LARGE'],
     ['/json', { maxBytes: 6 }, 'NET_FETCH_TOO_LARGE'],

@@ -29,7 +29,7 @@ import {
 } from './signer.ts'
 
 const YEAR = 365 * 86_400_000
-/** How long before its making a certificate begins, in ms: for clients whose clocks are behind. */
+/** Time by which a certificate begins before it is made, in ms: for clients whose clocks are behind. */
 export const BACKDATE = 5 * 60_000
 
 /**
@@ -99,7 +99,7 @@ export async function createIntermediate(options: {
   return placeBelow(root, authorityOf([certificate], privateKey))
 }
 
-/** What the configuration decides about an intermediate. */
+/** The options of an intermediate that the configuration sets. */
 type IntermediateOptions = Pick<Parameters<typeof createIntermediate>[0], 'permitted' | 'crlUrl'>
 
 const configuredExtensions = ({ permitted = [], crlUrl }: IntermediateOptions) => ({

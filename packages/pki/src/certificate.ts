@@ -14,7 +14,7 @@ export function parseCertificate(der: Uint8Array) {
   const [, pathLength] = children(extension(OID.basicConstraints))
   const akid = children(extension(OID.authorityKeyIdentifier))
   return {
-    /** In OpenSSL's spelling, one attribute per line; empty if there is none. */
+    /** The subject in OpenSSL's spelling, one attribute per line; empty if there is none. */
     subject: x509.subject ?? '',
     issuer: x509.issuer ?? '',
     /** The encoded subject, which is the issuer of the certificates that this one signs. */

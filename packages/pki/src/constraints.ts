@@ -26,7 +26,7 @@ export function readConstraints(certificates: readonly Uint8Array[]) {
   return {
     /** Whether clients accept the name below these authorities. */
     permits: (name: Name) => groups.every(({ permits }) => permits(name)),
-    /** What they permit and exclude, as name rules; empty without constraints. */
+    /** The names that they permit and exclude, as name rules; empty without constraints. */
     text: groups
       .map(
         ({ isExcluded, rules }) =>
@@ -42,7 +42,8 @@ export function readConstraints(certificates: readonly Uint8Array[]) {
 function compileGroup(rules: readonly NameRule[], isExcluded: boolean): (name: Name) => boolean {
   const [domains, networks] = [false, true].map((isNetwork) => {
     const ofKind = rules.filter(({ kind }) => (kind === 'cidr') === isNetwork)
-    const [covers, holds] = [compileReach(ofKind), compileRules(ofKind)]
+    const covers = compileReach(ofKind)
+    const holds = compileRules(ofKind)
     if (isExcluded) return (name: Name) => covers(name) === undefined
     return (name: Name) => ofKind.length === 0 || holds(name)
   })

@@ -6,7 +6,7 @@ import { PkiError } from './errors.ts'
 import { decodePublicKey, type PublicKey } from './keys.ts'
 
 interface Algorithm {
-  /** How the types of the keys begin. */
+  /** The start of the types of keys that it is for. */
   readonly keys: 'rsa' | 'p' | 'ed25519'
   /** `null` if the algorithm implies it, or if the parameters name it, as those of RSA-PSS do. */
   readonly digest: string | null

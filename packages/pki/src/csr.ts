@@ -41,16 +41,15 @@ export function readKnownCsr(input: Uint8Array): Csr {
 }
 
 function read(input: string | Uint8Array, verify?: typeof verifyCsr): Csr {
-  const { fields, names, requested } = orInvalid(() => {
+  return orInvalid(() => {
     const fields = readCsr(input, { isKnown: !verify })
-    return { fields, names: namesOf(fields), requested: requestedBy(fields) }
-  })
-  const { spki, type: keyType } = orInvalid(() => {
+    const names = namesOf(fields)
+    const requested = requestedBy(fields)
     const key = readPublicKey(fields.spki)
     verify?.(fields, key)
-    return key
+    const { spki, type: keyType } = key
+    return { der: fields.der, spki, spkiSha256: hash('sha256', spki), keyType, names, requested }
   })
-  return { der: fields.der, spki, spkiSha256: hash('sha256', spki), keyType, names, requested }
 }
 
 const OF_THE_KEY = ['PKI_KEY_WEAK', 'PKI_CSR_SIGNATURE']

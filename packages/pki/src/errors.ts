@@ -9,7 +9,8 @@ export const PKI_ERRORS = {
   PKI_RULE_INVALID: {
     title: 'Name rule is not valid',
     action:
-      'Use `x` for exactly x, `*.x` for everything below x, `=*.x` for the wildcard certificate, `=**.x` for those of x and all below it, `*` for everything, or a network such as `10.0.0.0/8`.',
+      'Use `x` for exactly x, `*.x` for everything below x, `=*.x` for the wildcard certificate, `=**.x` for ' +
+      'those of x and all below it, `*` for everything, or a network such as `10.0.0.0/8`.',
   },
   PKI_PEM_INVALID: {
     title: 'PEM is not valid',
@@ -48,7 +49,8 @@ export const PKI_ERRORS = {
   PKI_CA_INVALID: {
     title: 'Not a usable CA certificate',
     action:
-      'Use a CA certificate with basicConstraints CA:TRUE, keyUsage keyCertSign and cRLSign, a subject key identifier, and a signature by SHA-256 or better.',
+      'Use a CA certificate with basicConstraints CA:TRUE, keyUsage keyCertSign and cRLSign, a subject key ' +
+      'identifier, and a signature by SHA-256 or better.',
   },
   PKI_CA_CHAIN: {
     title: 'Certificate chain is broken',

@@ -49,7 +49,7 @@ export function generateP256(): KeyPair {
   }
 }
 
-/** By rejection sampling (FIPS 186-5 section A.2.2): one in 2^32 numbers is not a valid secret. */
+/** Picks a secret by rejection sampling (FIPS 186-5 section A.2.2): one in 2^32 numbers is not a valid secret. */
 function pickSecret(): Buffer {
   for (;;) {
     const secret = randomBytes(32)
@@ -135,7 +135,7 @@ export function keyTypeOf(key: KeyObject): KeyType {
 /** A public key; `spki` is in OpenSSL's encoding. */
 export type PublicKey = Pick<KeyPair, 'type' | 'spki'>
 
-/** For kinds of keys with a single encoding: its length, and the bytes before the key itself. */
+/** The kinds of keys with a single encoding: its length, and the bytes before the key itself. */
 const ENCODINGS: readonly [type: KeyType, length: number, prefix: Buffer][] = [
   ['p256', 91, Buffer.concat([P256_SPKI, Buffer.of(4)])],
   ['p384', 120, Buffer.from('3076301006072a8648ce3d020106052b8104002203620004', 'hex')],

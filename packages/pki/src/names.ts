@@ -80,8 +80,7 @@ function quote(text: string): string {
 /**
  * A set of names: `exact` is x itself, `below` every name below x at any depth (neither x nor a
  * wildcard), `wildcard` the wildcard certificate `*.x`, `wildcards` those for x and every name below x,
- * `any` everything, `cidr` the addresses of a
- * network.
+ * `any` everything, `cidr` the addresses of a network.
  */
 export type NameRule =
   | { readonly kind: 'any'; readonly text: '*' }
@@ -90,7 +89,7 @@ export type NameRule =
       readonly kind: 'exact' | 'below' | 'wildcard' | 'wildcards'
       /** Canonical: `x`, `*.x`, `=*.x` or `=**.x`. */
       readonly text: string
-      /** Of x, left to right. */
+      /** The labels of x, left to right. */
       readonly labels: readonly string[]
     }
 

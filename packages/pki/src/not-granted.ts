@@ -10,8 +10,15 @@ import { children, readAll, readOid } from './der.ts'
 
 /** RFC 5280 section 4.2.1.3, starting with the first bit. */
 const KEY_USAGES = [
-  ...['digitalSignature', 'nonRepudiation', 'keyEncipherment', 'dataEncipherment', 'keyAgreement'],
-  ...['keyCertSign', 'cRLSign', 'encipherOnly', 'decipherOnly'],
+  'digitalSignature',
+  'nonRepudiation',
+  'keyEncipherment',
+  'dataEncipherment',
+  'keyAgreement',
+  'keyCertSign',
+  'cRLSign',
+  'encipherOnly',
+  'decipherOnly',
 ]
 
 /** Names from RFC 5280, RFC 4519 and RFC 2985; others appear as their object identifier. */

@@ -35,7 +35,7 @@ export interface Authority {
   /** DER, its own certificate first. A root is included only as the first one. */
   readonly chain: readonly Buffer[]
   readonly info: CertificateInfo
-  /** When the first of it and those above it ends, as far as they are known; epoch milliseconds. */
+  /** The end of the first of it and those above it, as far as they are known; epoch milliseconds. */
   readonly ends: number
   /** DER of the self-signed root above it, or of itself, if that is known. */
   readonly anchor?: Buffer

@@ -15,7 +15,7 @@ interface Restriction {
 interface Part {
   /** Undefined if it is not known. */
   holds(profile: Profile): boolean | undefined
-  /** How it is told to whom it refuses. */
+  /** The part in words, for somebody whom it refuses. */
   refusingClause(profile: Profile): string | undefined
 }
 

@@ -73,8 +73,15 @@ export function verifyResult(portal: string, token: SessionToken, profile: Profi
 
 /** Claims that are answered as the profile has them; those that it lacks are left out. */
 const IN_PROFILE = new Set([
-  ...['sub', 'name', 'given_name', 'family_name', 'email', 'email_verified', 'picture'],
-  ...['groups', 'roles'],
+  'sub',
+  'name',
+  'given_name',
+  'family_name',
+  'email',
+  'email_verified',
+  'picture',
+  'groups',
+  'roles',
 ])
 /** Claims that are always text (OpenID Connect Core section 5.1). */
 const TEXTS = new Set(['nickname', 'preferred_username', 'locale', 'zoneinfo'])

@@ -5,7 +5,7 @@ type Sent = Readonly<Record<string, unknown>>
 
 const MAX_CLAIMS = 200
 const MAX_NAME_LENGTH = 256
-/** Of one claim as JSON, in characters. */
+/** Characters of one claim as JSON. */
 const MAX_SIZE = 4_096
 const MAX_DEPTH = 4
 const MAX_ENTRIES = 1_000
@@ -17,8 +17,21 @@ const UNSAFE_NAMES = ['__proto__', 'constructor', 'prototype']
 // `_claim_sources` holds secrets.
 const NOT_KEPT = new Set([
   ...UNSAFE_NAMES,
-  ...['id', 'iss', 'aud', 'azp', 'exp', 'nbf', 'iat', 'jti', 'sid', 'nonce'],
-  ...['at_hash', 'c_hash', 's_hash', '_claim_names', '_claim_sources'],
+  'id',
+  'iss',
+  'aud',
+  'azp',
+  'exp',
+  'nbf',
+  'iat',
+  'jti',
+  'sid',
+  'nonce',
+  'at_hash',
+  'c_hash',
+  's_hash',
+  '_claim_names',
+  '_claim_sources',
 ])
 
 /** A claim that the provider has, but elsewhere, or in a form or size that is not kept. */

@@ -3,17 +3,17 @@ import { LRUCache } from 'lru-cache'
 import { ProfileError } from './errors.ts'
 import type { Claims } from './schema.ts'
 
-/** Who a condition decides about: a person by their claims, or a program. A profile is a person. */
+/** The subject of a condition: a person by their claims, or a program. A profile is a person. */
 export interface Subject {
-  /** Those of a person; a program has none. */
+  /** The claims of a person; a program has none. */
   readonly claims: Claims
   /** Default: a person with a session. */
   readonly caller?: ConditionCaller
 }
 
-/** What conditions see as `caller`. */
+/** The variable `caller` of conditions. */
 export interface ConditionCaller {
-  /** How the caller authenticates: a person with a `session`, a program with an API key or token. */
+  /** The way the caller authenticates: a person with a `session`, a program with an API key or token. */
   readonly method: 'session' | 'psk' | 'jwt'
   readonly scopes: readonly string[]
   /** The claims of the token of a program; otherwise empty. */

@@ -90,7 +90,7 @@ export const VerifyResultSchema = Type.Object(
 )
 export type VerifyResult = Static<typeof VerifyResultSchema>
 
-/** Who has access: the literal `anyone`, a condition, or an object of restrictions that must all hold. */
+/** The people who have access: the literal `anyone`, a condition, or an object of restrictions that must all hold. */
 export const AllowSchema = Type.Union(
   [
     Type.String({ description: '`anyone`, or a condition' }),

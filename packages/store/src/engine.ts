@@ -47,6 +47,6 @@ export interface Engine extends Transaction, AsyncDisposable {
   check(): Promise<void>
   /** Why the store cannot be used: it is away, or refuses statements. */
   failure(): Error | undefined
-  /** What is being written is written first. */
+  /** Writes first what is being written. */
   close(): Promise<void>
 }

@@ -5,17 +5,20 @@ export const STORE_ERRORS = {
   STORE_URL_INVALID: {
     title: 'URL of the database is not valid',
     action:
-      'Write `postgres://user:password@host:5432/database`, with several hosts separated by commas. Percent-encode special characters of the user name and password.',
+      'Write `postgres://user:password@host:5432/database`, with several hosts separated by commas. ' +
+      'Percent-encode special characters of the user name and password.',
   },
   STORE_UNAVAILABLE: {
     title: 'Store cannot be used now',
     action:
-      'See the reason in the message. For a folder, check the disk and its permissions; for a database, that PostgreSQL runs, is reachable from here and accepts writes. It is tried again by itself.',
+      'See the reason in the message. For a folder, check the disk and its permissions; for a database, that ' +
+      'PostgreSQL runs, is reachable from here and accepts writes. It is tried again by itself.',
   },
   STORE_REFUSED: {
     title: 'Database refuses this user',
     action:
-      'Check user, password, database and `pg_hba.conf`. The user needs the right to create the schema, or has to own it, and every right on its tables.',
+      'Check user, password, database and `pg_hba.conf`. The user needs the right to create the schema, or has ' +
+      'to own it, and every right on its tables.',
   },
   STORE_CORRUPT: {
     title: 'Store is damaged',

@@ -8,7 +8,7 @@ export type Migration = (dialect: Engine['dialect']) => string
 /** The migrations that a store has had. */
 export interface Applied {
   readonly version: number
-  /** Of its SQL. */
+  /** The digest of its SQL. */
   readonly digest: string
 }
 

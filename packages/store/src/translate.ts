@@ -1,4 +1,4 @@
-/** What PostgreSQL's SQL becomes for SQLite, in this order. */
+/** The replacements that make SQLite's SQL of PostgreSQL's, in this order. */
 const RULES: readonly (readonly [RegExp, string])[] = [
   // Parameters.
   [/\$(\d+)/g, '?$1'],

@@ -29,7 +29,6 @@ import { audit } from './audit/audit.ts'
 import type { ForwardAuthConfig } from './config/schema.ts'
 import { probes } from './doctor/probes.ts'
 import { ERRORS, STATUS_OF } from './errors.ts'
-import { trust } from './forwarded.ts'
 import { logLimit } from './log-limit.ts'
 import { logins } from './login/logins.ts'
 import { httpsOptions, ownTls } from './own-tls.ts'
@@ -51,6 +50,7 @@ import { keys } from './session/keys.ts'
 import { sessions } from './session/sessions.ts'
 import { sites } from './sites.ts'
 import { store } from './store/open.ts'
+import { trust } from './trust.ts'
 import { VERSION } from './version.ts'
 
 const BODY_LIMIT = 16 * 1024
@@ -59,7 +59,7 @@ const HEADER_LIMIT = 48 * 1024
 const REQUEST_TIMEOUT = 30_000
 const ERROR_TABLES = [ERRORS, PROFILE_ERRORS, HTTP_ERRORS, FASTIFY_ERRORS]
 
-/** What the service gets from outside; tests replace it. */
+/** The parts that the service gets from outside; tests replace them. */
 export interface AppDeps {
   readonly log: Logger
   readonly clock?: Clock | undefined
@@ -79,10 +79,17 @@ export interface AppDeps {
  * @throws FwaError FWA_STORE_…, FWA_KEY_UNUSABLE; StoreError; ConfigError CONFIG_TLS_INVALID
  */
 export async function buildApp(config: ForwardAuthConfig, deps: AppDeps): Promise<FastifyInstance> {
-  const { basePath } = config.server
+  const { basePath, tls } = config.server
   // Absolute, because checks are answered for hosts that have no such page, or another one.
   const docsUrl = () => `${app.sites.all[0]?.authOrigin ?? ''}${basePath}/errors`
-  const app = createServer(config, deps, docsUrl)
+  const http = { maxHeaderSize: HEADER_LIMIT }
+  const app = Fastify({
+    ...appOptions(deps.log, { docsUrl, page: problemPage }),
+    ...(tls ? { https: { ...httpsOptions(tls), ...http } } : { http }),
+    bodyLimit: BODY_LIMIT,
+    requestTimeout: REQUEST_TIMEOUT,
+    routerOptions: { ignoreTrailingSlash: true },
+  }) as unknown as FastifyInstance
   try {
     const { storage } = config
     await app.register(store, { storage, clock: deps.clock, monotonic: deps.monotonic })
@@ -118,9 +125,12 @@ async function registerHttp(
   await app.register(problems, { statusOf: STATUS_OF, docsUrl, page: problemPage })
   await app.register(strictHttp, { docsUrl })
   await app.register(errorReference, { path: `${basePath}/errors`, tables: ERROR_TABLES })
-  // Before `openapi`, which describes every route that it may.
+  // Before `openapi`, which describes every route that it may: other spellings are not documented.
   app.addHook('onRoute', (route) => {
-    if (isAlias(route.url, basePath)) route.schema = { ...route.schema, hide: true }
+    const isAlias =
+      route.url.startsWith(`${basePath}/portal/`) ||
+      (basePath !== '' && route.url.startsWith(`${basePath}/api/`))
+    if (isAlias) route.schema = { ...route.schema, hide: true }
   })
   await app.register(openapi, {
     title: 'Gatehouse forward-auth',
@@ -130,13 +140,6 @@ async function registerHttp(
   })
   await app.register(health, { metrics, docsUrl })
   await app.register(auth, { bearer })
-}
-
-/** Whether a route is another spelling of one that is documented. */
-function isAlias(url: string, basePath: string): boolean {
-  return (
-    url.startsWith(`${basePath}/portal/`) || (basePath !== '' && url.startsWith(`${basePath}/api/`))
-  )
 }
 
 async function registerServices(
@@ -194,22 +197,7 @@ const SECURITY_SCHEMES = {
   },
 } as const
 
-function createServer(
-  { server: { tls } }: ForwardAuthConfig,
-  { log }: AppDeps,
-  docsUrl: () => string,
-): FastifyInstance {
-  const http = { maxHeaderSize: HEADER_LIMIT }
-  return Fastify({
-    ...appOptions(log, { docsUrl, page: problemPage }),
-    ...(tls ? { https: { ...httpsOptions(tls), ...http } } : { http }),
-    bodyLimit: BODY_LIMIT,
-    requestTimeout: REQUEST_TIMEOUT,
-    routerOptions: { ignoreTrailingSlash: true },
-  }) as unknown as FastifyInstance
-}
-
-/** With the members that errors of sign-ins have. */
+/** A problem with the members that errors of sign-ins have. */
 type PersonProblem = Problem & { loginUrl?: string; providerSays?: string }
 
 /** People get a page instead of problem+json. */
@@ -217,10 +205,16 @@ function problemPage(problem: Problem, request: FastifyRequest, reply: FastifyRe
   const { portal: name = '' } = (request.params ?? {}) as { portal?: string }
   const portal = request.server.portals.get(name)
   const { status, code, loginUrl: retryHref, providerSays } = problem as PersonProblem
-  const language = languageOf(request)
-  const { id: requestId } = request
-  const said = { code, problem, providerSays }
-  const imagesUrl = portal && imagesUrlFor(request, portal)
-  const page = errorPage({ portal, language, imagesUrl, status, ...said, retryHref, requestId })
+  const page = errorPage({
+    portal,
+    language: languageOf(request),
+    imagesUrl: portal && imagesUrlFor(request, portal),
+    status,
+    code,
+    problem,
+    providerSays,
+    retryHref,
+    requestId: request.id,
+  })
   return sendPage(reply, status, page)
 }

@@ -8,7 +8,7 @@ export interface HostCookie {
   readonly value: string
   /** Milliseconds. */
   readonly maxAge: number
-  /** Where it is sent. Default: everywhere on the host. */
+  /** The path to which it is sent. Default: all of the host. */
   readonly path?: string
 }
 

@@ -1,3 +1,4 @@
+import { GATE_ERRORS } from '@gatehouse/gate'
 import { PROVIDER_ERRORS } from '@gatehouse/identity-providers'
 import { CodedError } from '@gatehouse/net'
 
@@ -38,41 +39,11 @@ export const FWA_ERRORS = {
     title: 'Access denied for this account',
     action: 'Sign in with an account that has access, or ask an administrator for access.',
   },
-  FWA_HEADER_ALIAS: {
-    status: 400,
-    title: 'Ambiguous header name',
-    action:
-      'Have the proxy drop headers with underscores or dots that resemble X-Forwarded- or identity headers.',
-  },
-  FWA_HEADER_INVALID: {
-    status: 400,
-    title: 'Invalid header',
-    action:
-      'Check what the proxy sends in this header: it must set the header exactly once and replace the value that the client sent.',
-  },
-  FWA_HEADER_MISSING: {
-    status: 400,
-    title: 'Header missing',
-    action:
-      'Have the proxy send this header with every check. The guides have a configuration for each proxy.',
-  },
   FWA_HOST_RESERVED: {
     status: 403,
     title: 'Host is reserved for the sign-in pages',
     action:
       'Send checks to the address of forward-auth itself, and serve no app on `authHost`. An app that shares its host with the sign-in pages needs an entry in `domains` whose `domain` is that host.',
-  },
-  FWA_HOST_UNKNOWN: {
-    status: 403,
-    title: 'Host is not on a configured domain',
-    action:
-      'Add the domain to `domains`, or do not send checks for hosts that forward-auth does not protect.',
-  },
-  FWA_IDENTITY_UNSENDABLE: {
-    status: 403,
-    title: 'Identity does not fit into a header',
-    action:
-      'The message names the header. Configure other `headers` for the portal, or have the provider send less.',
   },
   FWA_KEY_UNUSABLE: {
     status: 500,
@@ -95,21 +66,10 @@ export const FWA_ERRORS = {
     title: 'Request came from another origin',
     action: 'Sign out on the logout page of the portal.',
   },
-  FWA_PARAMETER_UNKNOWN: {
-    status: 400,
-    title: 'Unknown query parameter',
-    action:
-      'A check takes either `if` or `policy` in its query, once. In a Caddyfile, end the `uri` with `?`, or Caddy appends the query of the client.',
-  },
   FWA_PEER_UNTRUSTED: {
     status: 403,
     title: 'Request did not come from a trusted proxy',
     action: 'Add the address of the proxy to `server.trustedProxies`. The log has the address.',
-  },
-  FWA_POLICY_UNKNOWN: {
-    status: 403,
-    title: 'No such policy',
-    action: 'Correct the name in the configuration of the proxy, or add the policy to the portal.',
   },
   FWA_PORTAL_UNKNOWN: {
     status: 404,
@@ -180,6 +140,13 @@ export const FWA_ERRORS = {
 /** The HTTP status of each error that clients may see, including those of packages. */
 export const STATUS_OF: Readonly<Record<string, number>> = {
   ...Object.fromEntries(Object.entries(FWA_ERRORS).map(([code, { status }]) => [code, status])),
+  FWA_HEADER_ALIAS: 400,
+  FWA_HEADER_INVALID: 400,
+  FWA_HEADER_MISSING: 400,
+  FWA_HOST_UNKNOWN: 403,
+  FWA_IDENTITY_UNSENDABLE: 403,
+  FWA_PARAMETER_UNKNOWN: 400,
+  FWA_POLICY_UNKNOWN: 403,
   FWA_CLIENT_ASSERTION: 502,
   FWA_CLIENT_REFUSED: 502,
   FWA_LOGIN_REFUSED: 403,
@@ -193,7 +160,7 @@ export const STATUS_OF: Readonly<Record<string, number>> = {
 }
 
 /** The errors of forward-auth and of its packages by code. */
-export const ERRORS = { ...PROVIDER_ERRORS, ...FWA_ERRORS }
+export const ERRORS = { ...GATE_ERRORS, ...PROVIDER_ERRORS, ...FWA_ERRORS }
 
 export type FwaErrorCode = keyof typeof ERRORS
 

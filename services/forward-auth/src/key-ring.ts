@@ -25,7 +25,7 @@ export interface KeyRing {
 /** Characters that a secret has at least. */
 export const MIN_LENGTH = 32
 
-/** What keys are for: a key for one purpose is of no use for the others. */
+/** The purpose of a key: it is of no use for the others. */
 type Purpose = 'session' | 'login' | 'store'
 
 /**

@@ -52,14 +52,10 @@ export const ownTls = fp<{ readonly tls?: TlsConfig | undefined }>(
       servers.push(server)
       secure(server)
     })
-    const clientCa = await openClientCa({
-      file: tls.clientCaFile,
-      onChange() {
-        applyTls()
-        // Open connections were verified with the previous CA.
-        app.server.closeIdleConnections()
-      },
-      log,
+    const clientCa = await openClientCa(tls.clientCaFile, log, () => {
+      applyTls()
+      // Open connections were verified with the previous CA.
+      app.server.closeIdleConnections()
     })
     app.addHook('onClose', async () => clientCa.close())
     const source = await tlsFromFiles({ ...tls, log, onChange: applyTls })
@@ -76,15 +72,7 @@ export const ownTls = fp<{ readonly tls?: TlsConfig | undefined }>(
  *
  * @param onChange - called after a change
  */
-export async function openClientCa({
-  file,
-  onChange,
-  log,
-}: {
-  readonly file: string | undefined
-  readonly onChange: () => void
-  readonly log: Logger
-}) {
+export async function openClientCa(file: string | undefined, log: Logger, onChange: () => void) {
   if (file === undefined)
     return { current: () => undefined, prepare: async () => () => {}, close() {} }
   let current = await readClientCa(file)

@@ -1,20 +1,14 @@
 import type { AuthDeps } from '@gatehouse/auth-core'
+import { Gate, type Policy, type Refusal } from '@gatehouse/gate'
 import { createProvider, type Provider, type ProviderDeps } from '@gatehouse/identity-providers'
 import { type BoundedFetch, createFetch, type FetchOptions } from '@gatehouse/net'
 import { compileAllow, createConditions, type Profile } from '@gatehouse/profile'
 import { ConfigError } from '@gatehouse/service-kit'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
-import { createApps } from './check/apps.ts'
-import type { Refusal } from './check/decide.ts'
-import { headerRows } from './check/header-presets.ts'
-import { type AssertionSettings, bodyFor, createHeaders, createUser } from './check/headers.ts'
-import { createPolicy, type Policy } from './check/policy.ts'
-import { Programs, prefixesOf } from './check/programs.ts'
-import { compileHosts, createRules } from './check/rules.ts'
+import { createApps } from './apps.ts'
 import type { ForwardAuthConfig, PortalConfig } from './config/schema.ts'
 import { FwaError } from './errors.ts'
-import { BELIEVED_HEADERS, createAliasGuard, READ_HEADERS } from './header-names.ts'
 import { DEFAULT_ACCENT } from './pages/colors.ts'
 import { type Image, type ImageKind, readImage } from './pages/images.ts'
 
@@ -61,37 +55,17 @@ async function createPortals(
 }
 
 function createPortal(config: PortalConfig, lifetime: number, make: Make) {
-  const user = createUser(config.userHeader, config.providers.length > 1, prefixesOf(config))
-  const headers = createHeaders(headerRows(config.headers), user, config.headerEncoding)
-  const assertion = readAssertion(config.assertion)
-  const sent = [...headers.map(({ name }) => name), ...(assertion ? [assertion.header] : [])]
+  const gate = make((deps) => new Gate(config, authDeps(deps)))
   const providers = config.providers.map(
     (provider) => [provider.name, make((deps) => createProvider(provider, deps))] as const,
   )
-  const policies = Object.entries(config.policies).map(
-    ([name, policy]) => [name, createPolicy(name, policy)] as const,
-  )
-  const { name, callers, resources, rules } = config
-  const settings = { name, headers, assertion, callers, resources }
-  const byName: ReadonlyMap<string, Policy> = new Map(policies)
   return {
-    name,
-    ...lookOf(config, byName),
+    name: config.name,
+    gate,
+    ...lookOf(config, gate.policies),
     /** By name, in the order of the chooser. */
     providers: new Map(providers) as ReadonlyMap<string, Provider>,
     ...createAdmission(config),
-    policies: byName,
-    /** What requests must meet; the first one that fits decides. */
-    rules: createRules(rules, byName),
-    programs: make((deps) => new Programs(settings, authDeps(deps))),
-    headers,
-    body: bodyFor(config.headerEncoding),
-    assertion,
-    /** Names of all headers for the app, in lower case. */
-    sent,
-    /** Refuses other spellings of the headers that are read or sent. */
-    refuseAliases: createAliasGuard([...READ_HEADERS, ...BELIEVED_HEADERS, ...sent]),
-    preflight: config.preflight,
     /** In ms, as all times. */
     sessionLifetime: config.sessionLifetime ?? lifetime,
     loginLifetime: config.loginLifetime,
@@ -115,7 +89,10 @@ function lookOf(
   const readIcon = (file: string | undefined, app: number) =>
     image('icon', file, `apps.${app}.icon`)
   return {
-    ...{ title, accent, texts, contact },
+    title,
+    accent,
+    texts,
+    contact,
     logo: image('logo', config.logo),
     favicon: image('favicon', config.favicon),
     /** Undefined if the configuration lists none. */
@@ -130,12 +107,6 @@ function requireImage(kind: ImageKind, file: string, key: string): Image {
   const read = readImage(kind, file)
   if ('image' in read) return read.image
   throw new ConfigError('CONFIG_FILE_UNUSABLE', `${key} ${read.fault}: ${file}`)
-}
-
-function readAssertion(config: PortalConfig['assertion']): AssertionSettings | undefined {
-  if (!config) return undefined
-  const { header, claims, hosts } = config
-  return { header: header.toLowerCase(), claims, isFor: compileHosts(hosts) }
 }
 
 function authDeps({ clock, log }: ProviderDeps): AuthDeps {
@@ -247,9 +218,9 @@ function failingProviders(portals: Portals): string[] {
 }
 
 async function closeAll(portals: Portals): Promise<void> {
-  const parts = [...portals.values()].flatMap(({ providers, programs }) => [
+  const parts = [...portals.values()].flatMap(({ providers, gate }) => [
     ...providers.values(),
-    programs,
+    gate,
   ])
   await Promise.all(parts.map((part) => part.close()))
 }

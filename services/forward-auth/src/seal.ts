@@ -16,7 +16,12 @@ const COMPRESSED = 1
 export function seal(text: string, { first }: KeyRing, purpose: string): string {
   const iv = randomBytes(IV_LENGTH)
   const cipher = createCipheriv(ALGORITHM, first.secret, iv).setAAD(Buffer.from(purpose))
-  const sealed = Buffer.concat([cipher.update(pack(text)), cipher.final()])
+  const bytes = Buffer.from(text)
+  const packed =
+    bytes.length < COMPRESS_FROM
+      ? bytes
+      : Buffer.concat([Buffer.of(COMPRESSED), deflateRawSync(bytes)])
+  const sealed = Buffer.concat([cipher.update(packed), cipher.final()])
   return Buffer.concat([iv, sealed, cipher.getAuthTag()]).toString('base64url')
 }
 
@@ -39,20 +44,11 @@ function open(bytes: Buffer, { secret }: Key, purpose: string): string | undefin
       authTagLength: TAG_LENGTH,
     })
     decipher.setAAD(Buffer.from(purpose)).setAuthTag(bytes.subarray(-TAG_LENGTH))
-    const packed = decipher.update(bytes.subarray(IV_LENGTH, -TAG_LENGTH))
-    return unpack(Buffer.concat([packed, decipher.final()]))
+    const opened = decipher.update(bytes.subarray(IV_LENGTH, -TAG_LENGTH))
+    const packed = Buffer.concat([opened, decipher.final()])
+    if (packed[0] !== COMPRESSED) return packed.toString()
+    return inflateRawSync(packed.subarray(1), { maxOutputLength: MAX_LENGTH }).toString()
   } catch {
     return undefined
   }
-}
-
-function pack(text: string): Buffer {
-  const bytes = Buffer.from(text)
-  if (bytes.length < COMPRESS_FROM) return bytes
-  return Buffer.concat([Buffer.of(COMPRESSED), deflateRawSync(bytes)])
-}
-
-function unpack(bytes: Buffer): string {
-  if (bytes[0] !== COMPRESSED) return bytes.toString()
-  return inflateRawSync(bytes.subarray(1), { maxOutputLength: MAX_LENGTH }).toString()
 }

@@ -1,4 +1,11 @@
-import { type Host, isLoopback, parseHost, parseHostPort, parseOrigin } from '@gatehouse/net'
+import {
+  type Host,
+  isLoopback,
+  isUnder,
+  parseHost,
+  parseHostPort,
+  parseOrigin,
+} from '@gatehouse/net'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { LRUCache } from 'lru-cache'
@@ -55,10 +62,6 @@ function findHost(all: readonly Site[], hostHeader: string): SiteHost | undefine
   const name = host.ip?.version === 6 ? `[${host.name}]` : host.name
   const authority = port === undefined ? name : `${name}:${port}`
   return { site, host, authority, isAuthHost: all.some((each) => isOnlyForPages(each, host.name)) }
-}
-
-export function isUnder(domain: string, { name, ip }: Host): boolean {
-  return name === domain || (!ip && name.endsWith(`.${domain}`))
 }
 
 /** Compares names only: browsers send cookies to every port of a host. */

@@ -14,7 +14,7 @@ t.test('a reload reads the client CA, and takes it up only when all else is read
   const [first, second] = ['client-ca', 'stranger'].map((name) => `${FIXTURES}/${name}.cert.pem`)
   await copyFile(first!, file)
   let changes = 0
-  const ca = await openClientCa({ file, onChange: () => (changes += 1), log })
+  const ca = await openClientCa(file, log, () => (changes += 1))
   t.teardown(ca.close)
   t.equal(ca.current(), await readFile(first!, 'utf8'))
 
@@ -35,7 +35,7 @@ t.test('a reload reads the client CA, and takes it up only when all else is read
 })
 
 t.test('without a client CA there is nothing to read', async (t) => {
-  const ca = await openClientCa({ file: undefined, onChange: () => t.fail(), log })
+  const ca = await openClientCa(undefined, log, () => t.fail())
   const commit = await ca.prepare()
   commit()
   t.equal(ca.current(), undefined)

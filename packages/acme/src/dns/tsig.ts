@@ -7,13 +7,11 @@ import { type DnsMessage, decodeMessage } from './message.ts'
 export const TSIG_ALGORITHMS = ['hmac-sha256', 'hmac-sha512'] as const
 
 export interface TsigKey {
-  /** In lower case and without the last dot. */
+  /** The name of the key, in lower case and without the last dot. */
   readonly name: string
   readonly algorithm: (typeof TSIG_ALGORITHMS)[number]
   readonly secret: Buffer
 }
-
-export type SignedMessage = ReturnType<typeof signMessage>
 
 const FUDGE_SECONDS = 300
 const CLASS_ANY = 255
@@ -114,7 +112,8 @@ function readTsig(data: Buffer) {
   const time = take(6).readUIntBE(0, 6)
   const fudge = uint16()
   const mac = take(uint16())
-  const [originalId, error] = [uint16(), uint16()]
+  const originalId = uint16()
+  const error = uint16()
   return { algorithm, time, fudge, mac, originalId, error, other: take(uint16()) }
 }
 

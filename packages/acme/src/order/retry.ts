@@ -11,49 +11,35 @@ type Timing = Pick<OrderIo, 'clock'> & { readonly signal?: AbortSignal | undefin
 type Retry = { readonly retryAfterMs?: number | undefined }
 
 /** Exponential backoff, or Retry-After where the CA gives it, for a limited time in all. */
-class Backoff {
-  readonly #timing: Timing
-  readonly #deadline: number
-  #left: number
-  #delay = FIRST_DELAY_MS
-
-  constructor(limitMs: number, timing: Timing) {
-    this.#timing = timing
-    this.#deadline = timing.clock.now() + limitMs
-    this.#left = limitMs
-  }
-
-  next({ retryAfterMs = this.#delay }: Retry): number {
-    return Math.max(retryAfterMs, FIRST_DELAY_MS)
-  }
-
-  /** Resolves to `false` at once if the limit would be exceeded. */
-  async wait(retry: Retry): Promise<boolean> {
-    const { clock, signal } = this.#timing
-    const ms = this.next(retry)
-    if (ms > this.#left || clock.now() + ms > this.#deadline) return false
-    this.#left -= ms
-    this.#delay = Math.min(2 * this.#delay, MAX_DELAY_MS)
-    await sleep(clock, ms, signal)
-    return true
+function createBackoff(limitMs: number, { clock, signal }: Timing) {
+  const deadline = clock.now() + limitMs
+  let left = limitMs
+  let delay = FIRST_DELAY_MS
+  const next = ({ retryAfterMs = delay }: Retry) => Math.max(retryAfterMs, FIRST_DELAY_MS)
+  return {
+    next,
+    /** Resolves to `false` at once if the limit would be exceeded. */
+    async wait(retry: Retry): Promise<boolean> {
+      const ms = next(retry)
+      if (ms > left || clock.now() + ms > deadline) return false
+      left -= ms
+      delay = Math.min(2 * delay, MAX_DELAY_MS)
+      await sleep(clock, ms, signal)
+      return true
+    },
   }
 }
 
 export type RetryBudget = ReturnType<typeof createRetryBudget>
 
 /**
- * Limits how long temporary errors are retried.
+ * Limits how long temporary errors are retried. Its `waitAfter` waits until the next attempt, and resolves
+ * to `false` at once if no time is left, or if an early retry is useless.
  * @param ms - milliseconds that all waits may take together
  */
 export function createRetryBudget(ms: number, timing: Timing) {
-  const backoff = new Backoff(ms, timing)
-  return {
-    /**
-     * Waits until the next attempt. Resolves to `false` at once if no time is left, or if an early
-     * retry is useless.
-     */
-    waitAfter: async (error: unknown) => isRetryable(error) && (await backoff.wait(error)),
-  }
+  const { wait } = createBackoff(ms, timing)
+  return { waitAfter: async (error: unknown) => isRetryable(error) && (await wait(error)) }
 }
 
 /** Whether the same request may succeed soon, or after `retryAfterMs` if the CA says so. */
@@ -74,7 +60,7 @@ export async function poll<T extends Retry>(
   timing: Timing,
   first?: T,
 ): Promise<T> {
-  const backoff = new Backoff(POLL_LIMIT_MS, timing)
+  const backoff = createBackoff(POLL_LIMIT_MS, timing)
   const attempt = () =>
     read().catch((error: unknown) => {
       if (isRetryable(error)) return error

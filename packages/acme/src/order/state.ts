@@ -99,7 +99,7 @@ export function fail({ wanted }: OrderState, error: AcmeError): At<'failed'> {
   return { step: 'failed', wanted, error: { code, message, ...(problem && { problem }) } }
 }
 
-/** What the steps of an order work with. */
+/** The CA, the account and the solvers that the steps of an order work with. */
 export interface OrderIo {
   readonly transport: Transport
   readonly account: { readonly accountUrl: string; readonly key: KeyObject }

@@ -51,7 +51,7 @@ const SubproblemSchema = Type.Object({
 const URN = 'urn:ietf:params:acme:error:'
 const MAX_DETAIL = 1000
 const MAX_SUBPROBLEMS = 100
-/** In the words of CAs: RFC 8555 has no type for it. */
+/** The words of CAs for a closed account: RFC 8555 has no type for it. */
 const CLOSED = /\baccount\b.{0,120}\b(deactivated|revoked|not valid)\b|\bnot a valid account\b/i
 /** The terms to agree to, in a Link header (RFC 8555 section 7.3.3). */
 const TERMS = /<(https:[^<>]+)>[^<>]*\brel="?terms-of-service\b/i
@@ -123,7 +123,7 @@ const UNSAFE = /[\p{C}\p{Zl}\p{Zp}]+/gu
 const clean = (text: string): string => text.slice(0, MAX_DETAIL).replace(UNSAFE, ' ')
 
 /**
- * What an error means for an order:
+ * The meaning of an error for an order:
  *
  * - `final`: the CA has decided, and the order cannot succeed any more.
  * - `passing`: the same request may succeed soon.

@@ -3,7 +3,7 @@ import { Type } from 'typebox'
 import { type AcmeResponse, readJson, refuse } from './request.ts'
 import type { Transport } from './transport.ts'
 
-/** When the CA suggests to renew a certificate (RFC 9773). Times are epoch milliseconds. */
+/** The window in which the CA suggests to renew a certificate (RFC 9773). Times are epoch milliseconds. */
 export interface RenewalInfo {
   readonly start: number
   readonly end: number

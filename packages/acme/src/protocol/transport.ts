@@ -27,7 +27,6 @@ const DirectorySchema = Type.Object({
       termsOfService: Type.Optional(Type.String({ pattern: '^[!-~]{1,1000}$' })),
       externalAccountRequired: Type.Optional(Type.Boolean()),
       profiles: Type.Optional(Type.Record(Type.String(), Type.String())),
-      caaIdentities: Type.Optional(Type.Array(Type.String())),
     }),
   ),
 })

@@ -11,12 +11,13 @@ import { type ChooseDnsProvider, type DnsRecord, Option } from '../dns/providers
 import { AcmeError } from '../errors.ts'
 import type { ChallengeTask, Solver } from './solver.ts'
 
-/** How to wait until the CA can see a record. */
+/** The wait until the CA can see a record. */
 export const PropagationSchema = Type.Object({
   check: Type.Enum(['authoritative', 'resolvers', 'none'], {
     default: 'authoritative',
     description:
-      'Which servers must have the record: every name server of its zone, every one of `resolvers` (for split-horizon DNS), or none (only `wait`).',
+      'Which servers must have the record: every name server of its zone, every one of `resolvers` ' +
+      '(for split-horizon DNS), or none (only `wait`).',
   }),
   resolvers: Type.Optional(
     Type.Array(Type.String({ minLength: 1 }), {

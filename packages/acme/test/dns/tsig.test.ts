@@ -1,5 +1,5 @@
 import t from 'tap'
-import { type SignedMessage, signMessage, type TsigKey, verifyAnswer } from '../../src/dns/tsig.ts'
+import { signMessage, type TsigKey, verifyAnswer } from '../../src/dns/tsig.ts'
 
 const NOW = Date.UTC(2030, 0, 1)
 const SECRET = Buffer.from(Array.from({ length: 32 }, (_, index) => index))
@@ -38,7 +38,7 @@ const hex = (text: string) => Buffer.from(text, 'hex')
 for (const [algorithm, vector] of Object.entries(VECTORS)) {
   const key = keyFor(algorithm as TsigKey['algorithm'])
   t.test(`${algorithm}: signs and verifies as another implementation does`, async (t) => {
-    const { bytes, mac }: SignedMessage = signMessage(hex(vector.message), key, NOW)
+    const { bytes, mac } = signMessage(hex(vector.message), key, NOW)
     t.equal(mac.toString('hex'), vector.mac)
     t.equal(bytes.subarray(vector.message.length / 2).toString('hex'), vector.signature)
     t.equal(bytes.readUInt16BE(10), 1, 'the signature is counted')

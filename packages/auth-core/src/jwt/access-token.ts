@@ -5,7 +5,7 @@ import { ALGORITHMS } from '../oidc/keys.ts'
 import { type Claims, checkClaims, readTime, wrongClaim } from './token.ts'
 import type { TokenSource } from './verify.ts'
 
-/** What the access tokens of an issuer must be. */
+/** The requirements for the access tokens of an issuer. */
 export interface AccessTokenDemands {
   /** The claim `aud` contains one of these. */
   readonly audience: readonly string[]

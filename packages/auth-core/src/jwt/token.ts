@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache'
 import { AuthError } from '../errors.ts'
 
-/** In characters. */
+/** Characters. */
 const MAX_TOKEN_LENGTH = 16_384
 const MAX_DEPTH = 32
 

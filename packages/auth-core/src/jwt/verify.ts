@@ -20,7 +20,7 @@ export interface TokenSource<T> {
   admit(claims: Claims, now: number): Admitted<T>
 }
 
-/** What a token stands for, and from when to when, in milliseconds since the epoch. */
+/** The value that a token stands for, and its period, in milliseconds since the epoch. */
 interface Admitted<T> {
   readonly value: T
   readonly validFrom: number

@@ -4,10 +4,10 @@ import { AuthError } from '../errors.ts'
 import { type IssuerConnection, JwksClient, type KeyHint, type KeySet } from './jwks-client.ts'
 import type { VerificationKey } from './keys.ts'
 
-/** What this package logs to; pino's shape. */
+/** The log of this package, in pino's shape. */
 export type Log = Readonly<Record<'info' | 'warn', (fields: object, message: string) => void>>
 
-/** What tests replace. */
+/** The parts that tests replace. */
 export interface AuthDeps {
   /** Milliseconds since the epoch: what the times of tokens are compared with. */
   readonly now: () => number
@@ -29,7 +29,7 @@ const MAX_AGE_MS = 600_000
 /** While the issuer is down, known keys are used this long. */
 const OUTAGE_MS = 3_600_000
 
-/** What get-jwks is asked for when there is no token. */
+/** The key that get-jwks is asked for when there is no token. */
 const ANY_KEY: KeyHint = { kid: undefined, alg: 'RS256' }
 
 /** The key that a token must be signed with, and the set that it is from. */

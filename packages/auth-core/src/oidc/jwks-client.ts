@@ -23,7 +23,7 @@ export interface IssuerConnection {
   readonly allowHttp?: boolean | undefined
 }
 
-/** What the header of a token says about its key. */
+/** The key as the header of a token names it. */
 export interface KeyHint {
   readonly kid: string | undefined
   readonly alg: string
@@ -31,7 +31,7 @@ export interface KeyHint {
 
 /** The keys of an issuer at one time. */
 export interface KeySet {
-  /** Those that are safe to use, as get-jwks picks them. */
+  /** The keys that are safe to use, as get-jwks picks them. */
   readonly keys: readonly VerificationKey[]
   /** Why the other keys are not used. */
   readonly refused: readonly string[]
@@ -39,7 +39,7 @@ export interface KeySet {
   readonly published: string
 }
 
-/** What get-jwks gets to see of a set: the keys that are safe to use. */
+/** A set as get-jwks sees it: only keys that are safe to use. */
 interface SafeKeys extends KeySet {
   readonly body: string
 }

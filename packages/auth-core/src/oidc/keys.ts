@@ -11,7 +11,7 @@ export interface VerificationKey {
 
 const RSA_ALGORITHMS = ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512']
 
-/** By the kind of a key, or by its curve. */
+/** The algorithms of each kind of key, or of its curve. */
 const ALGORITHMS_OF = new Map([
   ['rsa', RSA_ALGORITHMS],
   ['prime256v1', ['ES256']],

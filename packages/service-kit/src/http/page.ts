@@ -94,7 +94,8 @@ function withoutBreaks(page: SafeHtml): string {
 }
 
 function gateIcon(accent: string): SafeHtml {
-  return html`data:image/svg+xml,<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 24 24'><path fill='none' stroke='%23${accent.slice(1)}' stroke-width='2.5' d='${GATE}'/></svg>`
+  const path = html`<path fill='none' stroke='%23${accent.slice(1)}' stroke-width='2.5' d='${GATE}'/>`
+  return html`data:image/svg+xml,<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 24 24'>${path}</svg>`
 }
 
 /** Creates a function that renders pages with the common style and `css`. */

@@ -4,11 +4,14 @@ import type { Client, ClientConfig, QueryResult } from 'pg'
 import type { Parameter, Row } from '../engine.ts'
 import type { PostgresHost, PostgresUrl } from './url.ts'
 
-/** Who connects, and how; the same for every server. */
+/** The database, its user and the session, the same for every server. */
 export interface ConnectionOptions {
   readonly url: PostgresUrl
+  /** PEM certificates of a private CA, which replace those of the system. */
   readonly ca?: string | undefined
+  /** The schema, which is created if it is absent. Fits `SCHEMA_PATTERN`. */
   readonly schema: string
+  /** Shown by the database as `application_name`. */
   readonly name: string
 }
 
@@ -18,14 +21,8 @@ export interface Statement {
   readonly params?: readonly Parameter[]
 }
 
-/** What a statement gave. */
-export interface StatementResult {
-  readonly rows: readonly Row[]
-  /** How many rows it gave or changed. */
-  readonly rowCount: number | null
-  /** Such as COMMIT, or ROLLBACK if that is what a COMMIT did. */
-  readonly command: string
-}
+/** The rows of a statement, the number that it gave or changed, and the command: a COMMIT may become a ROLLBACK. */
+export type StatementResult = Pick<QueryResult<Row>, 'rows' | 'rowCount' | 'command'>
 
 export type StatementOutcome = PromiseSettledResult<StatementResult>
 
@@ -39,7 +36,7 @@ const MAX_PARAMS = 1_000
 const MAX_NAMES = 1_000
 
 /**
- * What every session sets. Outside of a transaction nothing can be written, so that a pipeline whose BEGIN
+ * Settings of every session. Outside of a transaction nothing can be written, so that a pipeline whose BEGIN
  * failed does nothing. A server whose client vanished notices after 25 seconds, and frees its locks.
  * Statements find their rows by indexes, one after the other: a plan that was made while a table was small would
  * otherwise read or join all of it when it has grown. JIT would compile what has to read all, since its cost then
@@ -77,18 +74,18 @@ export class Connection {
   }
 
   /** Connects to a server that takes writes. Throws what pg or the system does. */
-  static async open(access: ConnectionOptions, host: PostgresHost): Promise<Connection> {
+  static async open(options: ConnectionOptions, host: PostgresHost): Promise<Connection> {
     const { Client, types } = (await import('pg')).default
     const socket = new Socket()
     const client = new Client({
-      ...configOf(access, host),
+      ...configOf(options, host),
       stream: () => socket,
       types: { getTypeParser: typeParsers(types.getTypeParser) as typeof types.getTypeParser },
     })
     const connection = new Connection(host, client, socket)
     try {
       await client.connect()
-      const answer = client.query(`SET search_path TO ${quoted(access.schema)};\n${SETTINGS}`)
+      const answer = client.query(`SET search_path TO ${quoted(options.schema)};\n${SETTINGS}`)
       const [outcome] = await connection.#answered([answer as unknown as Promise<QueryResult[]>])
       if (outcome?.status !== 'fulfilled') throw outcome?.reason
       if (outcome.value.at(-1)?.rows[0].pg_is_in_recovery) throw new Error('it is a standby')
@@ -166,7 +163,7 @@ export class Connection {
     this.#ended.resolve(this.#lost)
   }
 
-  /** As soon as the server is silent for too long, all that it still owes fails. */
+  /** Fails all that the server still owes as soon as it is silent for too long. */
   async #answered<T>(answers: readonly Promise<T>[]): Promise<readonly PromiseSettledResult<T>[]> {
     this.#owed += answers.length
     this.#silence ??= setTimeout(() => {
@@ -184,7 +181,7 @@ export class Connection {
   }
 }
 
-/** What each statement gave. Throws the first error: the others only follow from it. */
+/** The results of the statements. Throws the first error: the others only follow from it. */
 export function fulfilled(outcomes: readonly StatementOutcome[]): readonly StatementResult[] {
   return outcomes.map((outcome) => {
     if (outcome.status === 'rejected') throw outcome.reason

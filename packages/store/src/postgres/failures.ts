@@ -3,7 +3,7 @@ import type { FailedStatements } from '../failed-statements.ts'
 import type { Connection, Statement } from './connection.ts'
 
 /**
- * What an error of a statement means.
+ * The meaning of an error of a statement.
  *
  * - `conflict`: with another transaction; nothing was written, and it may be tried again
  * - `replan`: the schema changed under a prepared statement; a new connection does not know that one
@@ -37,7 +37,7 @@ const REASONS: Readonly<Record<string, string>> = {
   '57P03': 'it starts up or shuts down',
 }
 
-/** Of a connection: nothing changes until somebody configures something. */
+/** Errors of a connection that last until somebody configures something. */
 const REFUSALS: Readonly<Record<string, string>> = {
   '28000': 'pg_hba.conf does not let this user in, or there is no such user',
   '28P01': 'the password is wrong, or there is no such user',
@@ -48,7 +48,7 @@ const REFUSALS: Readonly<Record<string, string>> = {
 const UNTRUSTED =
   'its certificate is of a CA that is not trusted; `storage.caFile` names that of a private one'
 
-/** Of TLS: as {@link REFUSALS}. */
+/** Errors of TLS that last as {@link REFUSALS} do. */
 const TLS_FAULTS: Readonly<Record<string, string>> = {
   CERT_HAS_EXPIRED: 'its certificate has expired',
   CERT_NOT_YET_VALID: 'its certificate is not valid yet',
@@ -66,7 +66,7 @@ export function isRefusal(error: unknown): boolean {
   return reasons[code] !== undefined
 }
 
-/** Of a connection: the server works, and has no room for one more. */
+/** Whether the server works, and has no room for one more connection. */
 export function isFull(error: unknown): boolean {
   return isServerError(error) && error.code === '53300'
 }
@@ -164,7 +164,7 @@ export function unavailable(reason: string, maybeWritten = false): StoreError {
   })
 }
 
-/** In a few words, without user and password. */
+/** The reason in a few words, without user and password. */
 export function reasonOf(error: unknown): string {
   if (error instanceof StoreError) return error.message.replace(PREFIX, '').replace(/\.$/, '')
   if (isServerError(error))

@@ -118,7 +118,8 @@ export class Follower<T> implements Feed, Resident {
     const began = performance.now()
     const { connection } = this.#session
     if (!connection) throw unavailable('the connection for notifications is lost')
-    const [visit, full] = [this.#visit, this.#isFull]
+    const visit = this.#visit
+    const full = this.#isFull
     const { oldest, rows } = await explained(connection, () => this.#readRows(connection))
     if (this.#isClosed) throw unavailable('the feed is closed')
     await this.#options.apply(rows, full)
@@ -129,7 +130,7 @@ export class Follower<T> implements Feed, Resident {
     this.#lastBegan = began
   }
 
-  /** In one snapshot. */
+  /** Reads the rows, and the oldest transaction that runs, in one snapshot. */
   async #readRows(connection: Connection): Promise<{ oldest: bigint; rows: readonly T[] }> {
     const read = { sql: this.#options.sql, params: [this.#from] }
     const outcomes = await connection.pipeline([BEGIN, OLDEST_RUNNING, read, COMMIT])

@@ -4,6 +4,7 @@ import { StoreError } from '../errors.ts'
 import { FailedStatements } from '../failed-statements.ts'
 import { type Migration, RUN_TIME } from '../migrations.ts'
 import { DatabaseClock } from './clock.ts'
+import type { ConnectionOptions } from './connection.ts'
 import { connected, explained } from './failures.ts'
 import { type Feed, type FeedOptions, Follower } from './feed.ts'
 import { Leadership } from './leader.ts'
@@ -13,7 +14,6 @@ import { Pool } from './pool.ts'
 import { read } from './reads.ts'
 import { PROBE_INTERVAL, Servers } from './servers.ts'
 import { Session } from './session.ts'
-import type { PostgresUrl } from './url.ts'
 import { Writes } from './writes.ts'
 
 /** Which names a schema may have. Channels, whose names have at most 63 characters, can begin with them. */
@@ -34,14 +34,7 @@ const CORRECT = `SET xid = pg_current_xact_id()
   WHERE xid >= pg_snapshot_xmax(pg_current_snapshot())`
 const SAVE_RUN_TIME = `UPDATE ${RUN_TIME} SET ms = greatest(ms, $1) RETURNING ms`
 
-export interface PostgresOptions {
-  readonly url: PostgresUrl
-  /** PEM certificates of a private CA, which replace those of the system. */
-  readonly ca?: string | undefined
-  /** The schema, which is created if it is absent. Fits {@link SCHEMA_PATTERN}. */
-  readonly schema: string
-  /** Shown by the database as `application_name`. */
-  readonly name: string
+export interface PostgresOptions extends ConnectionOptions {
   /** Forward only: each runs once, in its own transaction, in this order. */
   readonly migrations: readonly Migration[]
   /** Only opens a schema that has had all migrations, and changes nothing in it. */
@@ -51,11 +44,11 @@ export interface PostgresOptions {
   /** Tables that {@link Engine.check} demands to be writable. */
   readonly writable?: readonly string[]
   readonly log: PostgresLog
-  /** How long to wait at the start for a server that answers, in ms. Default: not at all. */
+  /** Longest wait at the start for a server that answers, in ms. Default: none. */
   readonly patience?: number | undefined
   /** Milliseconds from a clock that nobody can set. Default: how long this process has been running. */
   readonly elapsed?: (() => number) | undefined
-  /** Of what is open. Default: a StoreError as it is. */
+  /** The error of the service for that of the store. Default: a StoreError as it is. */
   readonly reported?: Reported
 }
 
@@ -121,9 +114,9 @@ class Database implements Postgres {
   readonly #feeds = new Set<Feed>()
   readonly #elapsed: () => number
   readonly #reported: Reported
-  /** Transactions. */
+  /** The transactions that run. */
   readonly #underWay = new Set<Promise<unknown>>()
-  /** Not in a schema that was refused. */
+  /** Whether `close` saves the run time: not in a schema that was refused. */
   #savesRunTime = false
   #earlierRunTime = 0
   #since: number

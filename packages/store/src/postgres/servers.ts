@@ -13,7 +13,7 @@ export const PROBE_INTERVAL = 1_000
  * whoever needs a connection is refused at once, and only this asks the servers again.
  */
 export class Servers {
-  readonly #access: ConnectionOptions
+  readonly #options: ConnectionOptions
   readonly #log: PostgresLog
   readonly #open = new Set<Connection>()
   readonly #closed = new AbortController()
@@ -23,10 +23,10 @@ export class Servers {
   #firstRound: Promise<void> | undefined
   #search: Promise<void> | undefined
 
-  constructor(access: ConnectionOptions, log: PostgresLog) {
-    this.#access = access
+  constructor(options: ConnectionOptions, log: PostgresLog) {
+    this.#options = options
     this.#log = log
-    this.#current = access.url.hosts[0] as PostgresHost
+    this.#current = options.url.hosts[0] as PostgresHost
   }
 
   /** Why there is no server; undefined while one answers, and until the first round of a search failed. */
@@ -46,7 +46,7 @@ export class Servers {
     if (this.#failure) throw this.#failure
     let connection: Connection
     try {
-      connection = await Connection.open(this.#access, this.#current)
+      connection = await Connection.open(this.#options, this.#current)
     } catch (error) {
       // It answers those who are connected.
       if (this.#open.size > 0 && isFull(error)) throw unavailable(reasonOf(error))
@@ -118,10 +118,10 @@ export class Servers {
   /** Takes the first host that accepts writes. Gives what is wrong with each if none does. */
   async #tryAll(): Promise<StoreError | undefined> {
     const failures: [PostgresHost, unknown][] = []
-    for (const host of this.#access.url.hosts) {
+    for (const host of this.#options.url.hosts) {
       if (this.#closed.signal.aborted) break
       try {
-        const connection = await Connection.open(this.#access, host)
+        const connection = await Connection.open(this.#options, host)
         await connection.close()
         this.#use(host)
         return undefined

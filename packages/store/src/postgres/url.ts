@@ -10,7 +10,7 @@ export interface PostgresHost {
   readonly tls: boolean
 }
 
-/** Where the database is and who asks. `password` is not enumerable, so that nothing prints it. */
+/** The servers of the database, and the user who connects. `password` is not enumerable, so that nothing prints it. */
 export interface PostgresUrl {
   readonly hosts: readonly PostgresHost[]
   readonly user: string

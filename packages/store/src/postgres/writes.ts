@@ -8,7 +8,7 @@ import { diagnosed, Failed, noted, reasonOf, toStoreError, unavailable } from '.
 import type { Pool } from './pool.ts'
 import type { Servers } from './servers.ts'
 
-/** What writes need. */
+/** The parts that writes work with. */
 interface WritesOptions {
   readonly pool: Pool
   readonly servers: Servers
@@ -111,7 +111,7 @@ class Attempt {
   readonly ran: Statement[] = []
   /** Whether COMMIT was sent: from then on it may have happened. */
   isSent = false
-  /** What goes with the first statement. */
+  /** The statements that are sent with the first one. */
   #head: readonly Statement[]
   #isOpen = true
   /** The first one: the others only follow from it. */

@@ -10,7 +10,7 @@ import { isBusy } from './failures.ts'
 import { migrateSqlite } from './migrate.ts'
 import { bound, Connection, type Runner, Sqlite, type SqliteOptions } from './sqlite.ts'
 
-/** How long a write waits for those of other processes, on a slow disk, in ms. */
+/** Longest wait of a write for those of other processes, on a slow disk, in ms. */
 const BUSY_TIMEOUT = 2_000
 /** At a start nothing is blocked, and several processes may create the file, in ms. */
 const START_TIMEOUT = 5_000
@@ -53,7 +53,7 @@ interface Call {
   readonly params: readonly SQLInputValue[]
 }
 
-/** What it gave or threw. An error that is posted would lose its codes. */
+/** The result or the error of a call. An error that is posted would lose its codes. */
 interface CallResult {
   readonly result?: unknown
   readonly error?: Pick<Error, 'message'> & { readonly code?: unknown; readonly errcode?: unknown }

@@ -9,13 +9,13 @@ import { sqliteFailure, unavailable } from './failures.ts'
 
 type MaybePromise<T> = T | Promise<T>
 
-/** How the statements of a store are run. Errors are those of `node:sqlite`. */
+/** Runs the statements of a store. Errors are those of `node:sqlite`. */
 export interface Runner {
   /** Milliseconds between two transactions, in which more writes come to share the next one. */
   readonly pause: number
   /** A read that is no part of a transaction. */
   read(sql: string, params: readonly Parameter[]): MaybePromise<readonly Row[]>
-  /** What a transaction consists of, one statement after the other. */
+  /** Begins a transaction. Its statements follow, one after the other. */
   begin(isDurable: boolean): MaybePromise<unknown>
   all(sql: string, params: readonly Parameter[]): MaybePromise<readonly Row[]>
   run(sql: string, params: readonly Parameter[]): MaybePromise<number>
@@ -48,7 +48,7 @@ const SAVE_RUN_TIME = `UPDATE ${RUN_TIME} SET ms = greatest(ms, $1)`
 export class Sqlite implements Engine {
   readonly dialect = 'sqlite'
   readonly #runner: Runner
-  /** Reads. */
+  /** The reads that failed. */
   readonly #failed = new FailedStatements()
   readonly #elapsed: () => number
   readonly #reported: Reported
@@ -57,10 +57,10 @@ export class Sqlite implements Engine {
   #waiting: Job[] = []
   /** The transaction that is under way, which readers wait for. */
   #running: Promise<void> | undefined
-  /** Of the last transaction that was begun or waits. */
+  /** The end of the last transaction that was begun or waits. */
   #turn: Promise<void> = Promise.resolve()
   #refusal: StoreError | undefined
-  /** Of the last transaction: they all fail together. */
+  /** The error of the last transaction: writes all fail together. */
   #failedWrite: StoreError | undefined
 
   constructor(sqlite: DatabaseSync, options: SqliteOptions = {}) {
@@ -174,7 +174,7 @@ export class Sqlite implements Engine {
     for (const job of jobs) await this.#runTogether([job])
   }
 
-  /** As in PostgreSQL, nothing is kept of a job whose statement failed, and a statement that comes late does nothing. */
+  /** Keeps nothing of a job whose statement failed, as PostgreSQL does. A statement that comes late does nothing. */
   async #runJob(job: Job): Promise<unknown> {
     let failure: unknown
     let isOver = false
@@ -269,7 +269,7 @@ export class Connection implements Runner {
   }
 }
 
-/** As SQLite has no booleans, and would take a number for a fraction: 7 / 2 would be 3.5. */
+/** Binds a value: SQLite has no booleans, and would take a number for a fraction, so that 7 / 2 would be 3.5. */
 export function bound(value: Parameter): SQLInputValue {
   if (value === undefined) return null
   if (typeof value === 'boolean' || Number.isSafeInteger(value)) return BigInt(value as number)

@@ -1,11 +1,11 @@
+import type { Refusal } from '@gatehouse/gate'
 import type { Profile } from '@gatehouse/profile'
 import type { Metrics } from '@gatehouse/service-kit'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
-import type { Refusal } from '../check/decide.ts'
 import type { ForwardAuthConfig } from '../config/schema.ts'
-import { clientIpOf } from '../forwarded.ts'
 import type { AuditEvent, AuditRow, StoredAuditRow } from '../store/store.ts'
+import { clientIpOf } from '../trust.ts'
 import { createCounters } from './counters.ts'
 import { RowLimit } from './row-limit.ts'
 
@@ -20,10 +20,10 @@ const MAX_TEXT = 256
 interface Happening {
   readonly event: AuditEvent
   readonly portal: string
-  /** Of the person, if it is known. */
+  /** The profile of the person, if it is known. */
   readonly profile?: Profile | undefined
   readonly provider?: string | undefined
-  /** Default: the person. */
+  /** The caller. Default: the person. */
   readonly caller?: string | undefined
   readonly host: string
   readonly code?: string | undefined
@@ -34,7 +34,7 @@ type Count = ReturnType<typeof createCounters>
 
 interface Kind {
   readonly message: string
-  /** What can be repeated at will has a row in this time, in ms; 0 for a row each. */
+  /** The time in which an event that anybody can repeat has one row, in ms; 0 for a row each. */
   readonly limit: 0 | typeof HOUR | typeof DAY
 }
 
@@ -48,7 +48,10 @@ const KINDS: Readonly<Record<AuditEvent, Kind>> = {
   'program-passed': { message: 'program passed', limit: DAY },
 }
 
-/** Records who signed in and out, which programs passed, and who was refused: a log line, a row and a counter. Never throws. */
+/**
+ * Records who signed in and out, which programs passed, and who was refused: a log line, a row and a
+ * counter. Never throws.
+ */
 class AuditTrail {
   readonly #app: FastifyInstance
   readonly #count: Count | undefined
@@ -81,12 +84,16 @@ class AuditTrail {
     const person = id === undefined ? undefined : `${provider}:${id}`
     return {
       time: new Date(this.#app.clock.now()).toISOString(),
-      ...{ event, portal, provider },
+      event,
+      portal,
+      provider,
       person: (happening.caller ?? person)?.slice(0, MAX_TEXT),
       name: name?.full?.slice(0, MAX_TEXT),
       host: host.slice(0, MAX_TEXT),
       clientAddress: clientIpOf(request),
-      ...{ requestId: request.id, code, refusedBy: refusal?.by },
+      requestId: request.id,
+      code,
+      refusedBy: refusal?.by,
       clause: refusal?.clause?.slice(0, MAX_TEXT),
     }
   }

@@ -103,14 +103,18 @@ async function signInAside(
   const { statusCode, headers } = await app.inject({
     url: `${app.sites.all[0]?.basePath}/portals/${portal}`,
     headers: {
-      ...{ cookie, accept: 'application/json', 'x-forwarded-method': 'GET' },
-      ...{ 'x-forwarded-proto': url.protocol.slice(0, -1), 'x-forwarded-host': url.host },
-      ...{ 'x-forwarded-uri': url.pathname, 'x-forwarded-for': '127.0.0.1' },
+      cookie,
+      accept: 'application/json',
+      'x-forwarded-method': 'GET',
+      'x-forwarded-proto': url.protocol.slice(0, -1),
+      'x-forwarded-host': url.host,
+      'x-forwarded-uri': url.pathname,
+      'x-forwarded-for': '127.0.0.1',
     },
   })
   if (statusCode !== 200)
     throw new UsageError(`the portal ${portal} does not admit the person of --as (${statusCode})`)
-  const names = app.portals.get(portal)?.sent ?? []
+  const names = app.portals.get(portal)?.gate.sent ?? []
   return {
     cookie,
     identity: Object.fromEntries(names.map((name) => [name, String(headers[name] ?? '')])),

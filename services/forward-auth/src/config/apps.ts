@@ -1,9 +1,8 @@
-import { parseEndpointUrl, parseHostPort } from '@gatehouse/net'
+import { isUnder, parseEndpointUrl, parseHostPort } from '@gatehouse/net'
 import { applyToEach, checkUnique, type Fault, FilePath, known, Text } from '@gatehouse/service-kit'
 import { type Static, Type } from 'typebox'
-import { MAX_APPS } from '../check/apps.ts'
-import { ANY_POLICY } from '../check/policy.ts'
-import { isUnder, type Site } from '../sites.ts'
+import { MAX_APPS } from '../apps.ts'
+import type { Site } from '../sites.ts'
 import { checkImage } from './look.ts'
 
 export const AppsSchema = Type.Array(
@@ -41,7 +40,7 @@ export function checkApps({ apps = [], policies }: AppsPortal, sites: readonly S
       ({ url }) => checkUrl(url, sites),
       checkImage('icon'),
       ({ policy }) =>
-        policy === undefined || policy === ANY_POLICY || named.includes(policy)
+        policy === undefined || policy === 'any' || named.includes(policy)
           ? []
           : [{ path: '/policy', message: `is no policy: ${policy}` }],
     ]),

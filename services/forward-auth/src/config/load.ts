@@ -1,10 +1,11 @@
+import { gateRules } from '@gatehouse/gate'
 import {
   isPublic,
   PROVIDER_RULES,
   type ProviderConfig,
   stepsUp,
 } from '@gatehouse/identity-providers'
-import { parseHost } from '@gatehouse/net'
+import { isUnder, parseHost } from '@gatehouse/net'
 import { compileAllow, createConditions } from '@gatehouse/profile'
 import {
   applyRules,
@@ -21,16 +22,9 @@ import {
   type Rule,
 } from '@gatehouse/service-kit'
 import { parsePostgresUrl } from '@gatehouse/store'
-import { headerRows } from '../check/header-presets.ts'
-import { ANY_POLICY, createPolicy } from '../check/policy.ts'
-import { ANYONE } from '../check/rules.ts'
-import { READ_HEADERS } from '../header-names.ts'
-import { isUnder, readSite, type Site } from '../sites.ts'
+import { readSite, type Site } from '../sites.ts'
 import { checkApps } from './apps.ts'
-import { checkHosts, type Domains } from './hosts.ts'
 import { checkContact, checkImage } from './look.ts'
-import { checkCallers, checkResources } from './programs.ts'
-import { checkRules } from './rules.ts'
 import { type ForwardAuthConfig, ForwardAuthSchema, type PortalConfig } from './schema.ts'
 import { loadStartRules } from './start-rules.ts'
 
@@ -62,15 +56,12 @@ const RULES: readonly Rule<ForwardAuthConfig>[] = [
   (config) =>
     applyToEach(config.portals, '/portals', [
       ...PORTAL_RULES,
-      (portal) => checkCallers(portal, domainsOf(config)),
       (portal, index) => {
         const earlier = config.portals
           .slice(0, index)
           .flatMap((one) => known(() => one.resources) ?? [])
-        return checkResources(portal, earlier, domainsOf(config))
+        return applyRules(portal, gateRules(domainsOf(config), earlier), '')
       },
-      (portal) => checkRules(portal, domainsOf(config)),
-      ({ assertion }) => checkHosts(assertion?.hosts, '/assertion/hosts', domainsOf(config)),
       (portal) => checkApps(portal, validSitesOf(config)),
       (portal) =>
         applyToEach(portal.providers, '/providers', [
@@ -84,19 +75,16 @@ const RULES: readonly Rule<ForwardAuthConfig>[] = [
 
 const PORTAL_RULES: readonly Rule<PortalConfig>[] = [
   ({ providers }) => checkUnique('/providers', providers),
-  ({ policies }) => applyRules(policies, Object.keys(policies).map(policyRule), '/policies'),
   checkStepUps,
   checkContact,
   checkImage('logo'),
   checkImage('favicon'),
   ({ allow }) => checkAllow(allow),
   checkCallback,
-  checkHeaders,
-  checkAssertionClaims,
 ]
 
 /** The canonical names of the cookie domains that are valid. */
-function domainsOf({ domains }: ForwardAuthConfig): Domains {
+function domainsOf({ domains }: ForwardAuthConfig): string[] {
   return domains.flatMap((_, i) => known(() => parseHost(domains[i]?.domain ?? '')?.name) ?? [])
 }
 
@@ -161,16 +149,6 @@ function checkWhois({ type }: ProviderConfig, { server }: ForwardAuthConfig): Fa
   return [{ path: '/type', message }]
 }
 
-function policyRule(name: string): Rule<PortalConfig['policies']> {
-  const path = `/${name}`
-  if (name === ANY_POLICY || name === ANYONE)
-    return () => [{ path, message: 'is built in and cannot be redefined' }]
-  return ({ [name]: policy = '' }) => {
-    const at = typeof policy === 'string' ? path : `${path}/condition`
-    return faultOf(at, () => createPolicy(name, policy))
-  }
-}
-
 /** People authenticate anew by OpenID Connect, and programs have tokens of those who did. */
 function checkStepUps({ policies, providers, callers }: PortalConfig): Fault[] {
   const canMeet = providers.some(stepsUp) || (known(() => callers?.issuers.length) ?? 0) > 0
@@ -202,45 +180,4 @@ function checkCallback({ sharedCallback, providers }: PortalConfig): Fault[] {
   if (!sharedCallback || redirecting.length <= 1) return []
   const message = 'requires a single provider: callbacks of several could not be told apart'
   return [{ path: '/sharedCallback', message }]
-}
-
-const HEADER_NAME = /^[A-Za-z][A-Za-z0-9-]{0,126}$/
-/** Headers with a meaning in HTTP, and those that a check reads. */
-const RESERVED: ReadonlySet<string> = new Set([
-  ...READ_HEADERS,
-  ...['connection', 'keep-alive', 'te', 'trailer', 'transfer-encoding', 'upgrade', 'host'],
-  ...['proxy-authenticate', 'proxy-authorization', 'proxy-connection', 'www-authenticate'],
-  ...['cookie', 'set-cookie', 'location', 'cache-control', 'date', 'vary', 'x-auth-redirect'],
-  ...['content-length', 'content-type', 'content-encoding', 'content-security-policy'],
-])
-
-function checkHeaders({ headers, assertion }: PortalConfig): Fault[] {
-  const all = headerRows(headers).map(({ name, entry }) => {
-    const at = Array.isArray(headers) ? `/headers/${entry}` : '/headers'
-    const isOwn = Array.isArray(headers) && typeof headers[entry] === 'object'
-    return { name, path: isOwn ? `${at}/name` : at }
-  })
-  if (assertion) all.push({ name: assertion.header, path: '/assertion/header' })
-  const lower = all.map(({ name }) => name.toLowerCase())
-  return all.flatMap(({ name, path }, index): Fault[] => {
-    const own = name.toLowerCase()
-    if (!HEADER_NAME.test(name))
-      return [{ path, message: 'must be a header name of letters, digits and hyphens' }]
-    if (RESERVED.has(own)) return [{ path, message: `is reserved: ${own}` }]
-    const isTwice = lower.indexOf(own) < index
-    return isTwice ? [{ path, message: `duplicates the header ${own}` }] : []
-  })
-}
-
-/** Claims that say something about the assertion itself, or that it always has. */
-const ASSERTION_CLAIMS: readonly string[] = [
-  ...['iss', 'aud', 'exp', 'nbf', 'iat', 'jti', 'sub', 'sid', 'method', 'provider', 'scope'],
-  ...['email', 'email_verified', 'groups', 'roles', 'name', '_claim_names'],
-]
-
-function checkAssertionClaims({ assertion }: PortalConfig): Fault[] {
-  return applyToEach(assertion?.claims ?? [], '/assertion/claims', [
-    (claim) =>
-      ASSERTION_CLAIMS.includes(claim) ? [{ path: '', message: `is part of it: ${claim}` }] : [],
-  ])
 }

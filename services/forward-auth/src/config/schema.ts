@@ -1,3 +1,4 @@
+import { gateOptions } from '@gatehouse/gate'
 import { ProviderSchema } from '@gatehouse/identity-providers'
 import { AllowSchema } from '@gatehouse/profile'
 import {
@@ -12,13 +13,9 @@ import {
 } from '@gatehouse/service-kit'
 import { SCHEMA_PATTERN } from '@gatehouse/store'
 import { type Static, Type } from 'typebox'
-import { PRESETS } from '../check/header-presets.ts'
-import { ENCODINGS, PROPERTY_NAMES, USER_KINDS } from '../check/headers.ts'
 import { COLOR_PATTERN } from '../pages/colors.ts'
 import { AppsSchema } from './apps.ts'
-import { Hosts } from './hosts.ts'
 import { ContactSchema, FaviconSchema, LogoSchema, PageTextsSchema } from './look.ts'
-import { CallersSchema, ResourceSchema } from './programs.ts'
 
 const NAME_PATTERN = '^[a-z][a-z0-9-]{0,31}$'
 
@@ -152,121 +149,6 @@ const DomainSchema = Type.Object({
   ),
 })
 
-const HeaderName = Text('Name of the header.')
-
-const HeadersSchema = Type.Union(
-  [
-    Type.Enum([...PRESETS]),
-    Type.Array(
-      Type.Union([
-        Type.Enum([...PRESETS]),
-        Type.Object({
-          name: HeaderName,
-          property: Type.Enum(PROPERTY_NAMES, {
-            description: 'Property of the session that the header contains.',
-          }),
-        }),
-        Type.Object({ name: HeaderName, claim: Text('Claim that the header contains.') }),
-      ]),
-    ),
-  ],
-  {
-    default: 'default',
-    description:
-      'Headers for the app with each 200: a preset, or a list of presets and headers. A header of the list replaces the one of that name in a preset.',
-  },
-)
-
-const PolicySchema = Type.Union(
-  [
-    Type.String({ minLength: 1 }),
-    Type.Object(
-      {
-        condition: Type.Optional(Text('Condition. Default: everybody who is signed in.')),
-        acr: Type.Optional(
-          Type.Array(Type.String({ minLength: 1, pattern: '^[!-~]+$' }), {
-            minItems: 1,
-            description:
-              'Authentication context classes (`acr`), of which the person must have one. Who has none is sent to sign in with `acr_values`.',
-          }),
-        ),
-        maxAge: Type.Optional(
-          Duration({
-            from: '0s',
-            to: '90d',
-            description:
-              'Time since the person authenticated at the provider. Who did so earlier is sent to sign in with `max_age`.',
-          }),
-        ),
-      },
-      { minProperties: 1 },
-    ),
-  ],
-  { description: 'A condition, or an object with demands that must all be met.' },
-)
-
-const ASSERTION =
-  '`assertion: { hosts: [app.example.com] }` with the apps that verify it, or nothing'
-const AssertionSchema = Type.Object(
-  {
-    hosts: Type.Array(Type.String({ minLength: 1 }), {
-      minItems: 1,
-      write: ASSERTION,
-      description:
-        'Hosts of the apps that get it: `app.example.com`, or `*.example.com` for all below.',
-    }),
-    header: Type.String({
-      minLength: 1,
-      default: 'X-Gatehouse-Assertion',
-      description: 'Name of the header.',
-    }),
-    claims: Type.Array(Text('Name of a claim.'), {
-      default: [],
-      description: 'Further claims about the person that it has.',
-    }),
-  },
-  {
-    write: ASSERTION,
-    description:
-      'Header for the apps that verify it: a JWT that is signed for one app and says who sends the request. Default: no app gets one.',
-  },
-)
-
-const RuleSchema = Type.Object(
-  {
-    hosts: Hosts(
-      'Hosts: `app.example.com`, or `*.example.com` for all below. Default: every host.',
-    ),
-    paths: Type.Optional(
-      Type.Array(Type.String({ minLength: 1 }), {
-        minItems: 1,
-        description:
-          'Paths: `/x` is that path, `/x/*` also all below it, and `*` between slashes any one segment. Default: every path.',
-      }),
-    ),
-    methods: Type.Optional(
-      Type.Array(Type.String({ pattern: '^[A-Z][A-Z-]{0,31}$' }), {
-        minItems: 1,
-        description: 'HTTP methods; `GET` includes HEAD. Default: every method.',
-      }),
-    ),
-    from: Type.Optional(
-      Type.Array(Type.String({ minLength: 1 }), {
-        minItems: 1,
-        description:
-          'Addresses and networks of clients, as `server.trustedProxies` lets proxies report them. Default: every address.',
-      }),
-    ),
-    require: Type.Union(
-      [Type.String({ minLength: 1 }), Type.Array(Type.String({ minLength: 1 }), { minItems: 1 })],
-      {
-        description: '`anyone`, `signedIn`, a policy, or a list of policies that must all be met.',
-      },
-    ),
-  },
-  { description: 'A rule. All of its members must fit.' },
-)
-
 const PortalSchema = Type.Object(
   {
     name: Type.String({
@@ -295,37 +177,8 @@ const PortalSchema = Type.Object(
       description: 'Identity providers of the portal.',
     }),
     allow: Type.Optional(AllowSchema),
-    policies: Type.Record(Type.String({ pattern: NAME_PATTERN }), PolicySchema, {
-      default: {},
-      description:
-        'What routes demand, by name. A proxy selects one with `?policy=<name>`, and a rule with `require`.',
-    }),
-    headers: HeadersSchema,
-    userHeader: Type.Optional(
-      Type.Enum([...USER_KINDS], {
-        description:
-          'Value of the user headers: the subject, the verified e-mail address, or the claim `preferred_username`. The last two are empty if the provider did not send them. Default: the subject, or `<provider>:<subject>` if the portal has several providers.',
-      }),
-    ),
-    headerEncoding: Type.Enum([...ENCODINGS], {
-      default: 'percent',
-      description:
-        'Encoding of characters in identity headers that are not ASCII: UTF-8 in percent-encoding, the bytes of UTF-8, or extended values of RFC 8187.',
-    }),
-    assertion: Type.Optional(AssertionSchema),
-    callers: Type.Optional(CallersSchema),
-    resources: Type.Array(ResourceSchema, {
-      default: [],
-      description:
-        'OAuth resources, such as MCP servers: parts of apps that programs reach with a token that was issued for them.',
-    }),
-    rules: Type.Array(RuleSchema, {
-      default: [],
-      description:
-        'What requests must meet, by host, path, method and client address: the first rule that fits decides. If none does: `signedIn`.',
-    }),
+    ...gateOptions,
     apps: Type.Optional(AppsSchema),
-    preflight: Flag('Allows CORS preflight requests without credentials.'),
     sessionLifetime: Type.Optional(
       Duration({
         from: '1m',

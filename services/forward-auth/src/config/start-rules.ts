@@ -13,7 +13,6 @@ import {
   known,
   type Rule,
 } from '@gatehouse/service-kit'
-import { ANYONE, SIGNED_IN } from '../check/rules.ts'
 import { assertStoredSecret, SECRET_FILES } from '../store/sqlite/secret-file.ts'
 import { STATE_FILE } from '../store/sqlite/sqlite-store.ts'
 import type { SecretName } from '../store/store.ts'
@@ -58,7 +57,7 @@ function checkRuleHosts({ rules, apps = [] }: PortalConfig): Fault[] {
     'is also demanded at all other hosts, of paths that apps read in several ways: name its `hosts`'
   return applyToEach(rules, '/rules', [
     ({ hosts, paths, require }) =>
-      hosts || !paths || require === ANYONE || require === SIGNED_IN
+      hosts || !paths || require === 'anyone' || require === 'signedIn'
         ? []
         : [{ path: '/paths', message, isWarning: true }],
   ])

@@ -1,5 +1,5 @@
+import { HEADER_NAMES } from '@gatehouse/gate'
 import { ERRORS, type FwaErrorCode } from '../errors.ts'
-import { BELIEVED_HEADERS, METHOD_OVERRIDES, PATH_OVERRIDES } from '../header-names.ts'
 import type { ProbedCheck, ProbedRequest } from './probes.ts'
 import type { Mistake } from './remedies.ts'
 
@@ -284,14 +284,14 @@ function* diagnosePassedOn(app: AppExamination, forged: Exchange): Findings {
   if (upgraded.status === 101 || valuesOf('upgrade', upgraded.body).includes('h2c'))
     yield fault('upgrade', 'A client can leave every check behind: the app receives Upgrade: h2c.')
   const isForged = (name: string, { body }: HttpAnswer) => valuesOf(name, body).includes(FORGED)
-  const unseen = [...METHOD_OVERRIDES, ...PATH_OVERRIDES].filter(
+  const unseen = [...HEADER_NAMES.methodOverrides, ...HEADER_NAMES.pathOverrides].filter(
     (name) =>
       isForged(name, overridden) &&
       forged.checks.some(({ headers }) => !headers[name]?.includes(FORGED)),
   )
   if (unseen.length > 0)
     yield fault('overrides', `The app receives ${unseen.join(', ')}, which the check does not.`)
-  for (const name of BELIEVED_HEADERS.filter((name) => isForged(name, believed)))
+  for (const name of HEADER_NAMES.believed.filter((name) => isForged(name, believed)))
     yield fault('believed', `A client can forge ${name} for the app.`)
   const hosts = valuesOf('host', signedIn.body)
   if (hosts.length > 0 && !hosts.some((one) => `${host}:`.startsWith(`${one}:`)))

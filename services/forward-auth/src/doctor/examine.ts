@@ -1,4 +1,4 @@
-import { BELIEVED_HEADERS, METHOD_OVERRIDES, PATH_OVERRIDES } from '../header-names.ts'
+import { HEADER_NAMES } from '@gatehouse/gate'
 import type { Key } from '../key-ring.ts'
 import { portalUrl, type Site } from '../sites.ts'
 import type { Client } from './client.ts'
@@ -50,7 +50,7 @@ const LONG = `long=${'x'.repeat(6_000)}`
 
 const withForged = (names: readonly string[]) =>
   Object.fromEntries(names.map((name) => [name, FORGED]))
-const OVERRIDES = withForged([...METHOD_OVERRIDES, ...PATH_OVERRIDES])
+const OVERRIDES = withForged([...HEADER_NAMES.methodOverrides, ...HEADER_NAMES.pathOverrides])
 /** RFC 7540 section 3.2. */
 const UPGRADE = {
   connection: 'Upgrade, HTTP2-Settings',
@@ -138,7 +138,7 @@ async function examineApp(
     host: app.host,
     signedIn: await askWith(withForged(names)),
     aliased: [await aliasedBy('_'), await aliasedBy('.'), await aliasedBy('~')],
-    believed: await askWith(withForged(BELIEVED_HEADERS)),
+    believed: await askWith(withForged(HEADER_NAMES.believed)),
     overridden: await askWith(OVERRIDES),
     upgraded: await askWith(UPGRADE),
     taken: await askWith({ connection: ['close', ...names].join(', ') }),

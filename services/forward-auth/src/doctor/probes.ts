@@ -1,11 +1,10 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
-import type { IncomingMessage } from 'node:http'
+import { HEADER_NAMES } from '@gatehouse/gate'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { LRUCache } from 'lru-cache'
-import { clientIpOf } from '../forwarded.ts'
-import { METHOD_OVERRIDES, PATH_OVERRIDES, READ_HEADERS } from '../header-names.ts'
 import type { Key, KeyRing } from '../key-ring.ts'
+import { clientIpOf } from '../trust.ts'
 
 /** Precedes the token of a probe, in User-Agent or in the path that was asked for. */
 export const PROBE_MARK = 'gatehouse-doctor/'
@@ -17,7 +16,11 @@ const MAX_PROBES = 200
 const MAX_CHECKS = 8
 const MAX_TEXT = 16_384
 const KEPT: readonly string[] = [
-  ...new Set([...READ_HEADERS, ...METHOD_OVERRIDES, ...PATH_OVERRIDES]),
+  ...new Set([
+    ...HEADER_NAMES.read,
+    ...HEADER_NAMES.methodOverrides,
+    ...HEADER_NAMES.pathOverrides,
+  ]),
   'x-forwarded-server',
   'host',
   'accept',
@@ -75,12 +78,6 @@ function readProbe(text: string, { all }: KeyRing, now: number): string | undefi
     : undefined
 }
 
-/** The texts in which a proxy may pass the token on. */
-function placesOf({ url, headers }: IncomingMessage) {
-  const { 'user-agent': agent, 'x-forwarded-uri': uri, 'x-original-url': original } = headers
-  return [agent, uri, original, url].map((value) => String(value ?? ''))
-}
-
 /** A check that a worker keeps, and tells the others. */
 interface Kept {
   readonly token: string
@@ -97,10 +94,17 @@ class Probes {
     this.#app = app
   }
 
-  find(request: FastifyRequest): string | undefined {
+  /** The token of a probe, in any of the texts in which a proxy may pass it on. */
+  find({ raw: { url, headers } }: FastifyRequest): string | undefined {
     const { keys, clock } = this.#app
-    for (const text of placesOf(request.raw)) {
-      const token = readProbe(text, keys.session, clock.now())
+    const places = [
+      headers['user-agent'],
+      headers['x-forwarded-uri'],
+      headers['x-original-url'],
+      url,
+    ]
+    for (const text of places) {
+      const token = readProbe(String(text ?? ''), keys.session, clock.now())
       if (token !== undefined) return token
     }
     return undefined

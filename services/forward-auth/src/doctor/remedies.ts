@@ -14,7 +14,9 @@ const OF_PROXY = {
     unprotected: 'auth_request /_gatehouse; in the location of the app',
     target:
       'proxy_set_header X-Original-URL $scheme://$host$request_uri; in the location of the check',
-    host: 'proxy_set_header X-Original-URL $scheme://$host$request_uri; in the location of the check, and X-Forwarded-Host $host; in @refused',
+    host:
+      'proxy_set_header X-Original-URL $scheme://$host$request_uri; in the location of the check, ' +
+      'and X-Forwarded-Host $host; in @refused',
     scheme:
       'proxy_set_header X-Original-URL $scheme://$host$request_uri; in the location of the check',
     method: 'proxy_set_header X-Original-Method $request_method; in the location of the check',
@@ -178,7 +180,7 @@ const OF_PROXY = {
 
 type Remedies = typeof OF_PROXY
 
-/** What can be wrong with a proxy: what a line cures, and what none does. */
+/** The faults of a proxy: those that a line cures, and those that none does. */
 export type Mistake =
   | { [Proxy in ProxyName]: keyof Remedies[Proxy] }[ProxyName]
   | 'untrusted'

@@ -1,6 +1,6 @@
 import type { OutgoingHttpHeaders } from 'node:http'
+import { HEADER_NAMES } from '@gatehouse/gate'
 import type { InjectOptions } from 'light-my-request'
-import { READ_HEADERS } from '../header-names.ts'
 import { withoutSessionCookies } from '../session/cookie.ts'
 import {
   APPEND_IF_EXISTS_OR_ADD,
@@ -16,7 +16,7 @@ import {
  * `X-Original-URL` says there that an app may read another path.
  */
 const NOT_PASSED_ON: ReadonlySet<string> = new Set([
-  ...READ_HEADERS.filter((name) => name !== 'x-original-url'),
+  ...HEADER_NAMES.read.filter((name) => name !== 'x-original-url'),
   'connection',
   'content-encoding',
   'content-length',

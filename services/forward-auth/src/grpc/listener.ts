@@ -45,7 +45,7 @@ export const grpc = fp<Pick<ForwardAuthConfig, 'server'>>(
       const onlyPortal = names.length === 1 ? names[0] : undefined
       const { portal, request } = toCheck(call.request, { basePath, onlyPortal })
       const answer = await ask(call, request)
-      return toResponse(answer, app.portals.get(portal)?.sent, call.request)
+      return toResponse(answer, app.portals.get(portal)?.gate.sent, call.request)
     }
 
     const server = new Server({
@@ -66,7 +66,7 @@ export const grpc = fp<Pick<ForwardAuthConfig, 'server'>>(
         () => ({ status: NOT_SERVING }),
       ),
     })
-    listenWith(app, { server, address, tls })
+    listenWith(app, server, address, tls)
   },
   {
     fastify: '5.x',
@@ -90,14 +90,13 @@ function unary<Request, Response>(
   }
 }
 
-interface Listening {
-  readonly server: Server
-  readonly address: NonNullable<ForwardAuthConfig['server']['grpc']>
-  readonly tls: ForwardAuthConfig['server']['tls'] | undefined
-}
-
 /** Listens with the credentials of HTTPS, and ends with the app once open calls are answered. */
-function listenWith(app: FastifyInstance, { server, address, tls }: Listening): void {
+function listenWith(
+  app: FastifyInstance,
+  server: Server,
+  address: { readonly host: string; readonly port: number },
+  tls: ForwardAuthConfig['server']['tls'],
+): void {
   // A connection over TLS is that of HTTPS already.
   const { injectConnection } = server.createConnectionInjector(ServerCredentials.createInsecure())
   const options = tls && { ...httpsOptions(tls), ALPNProtocols: ['h2'] }

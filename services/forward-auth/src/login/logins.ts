@@ -23,22 +23,22 @@ const MAX_COOKIE = 3_900
 /** Cookies that one answer removes at most, because proxies limit the headers of answers. */
 const MAX_REMOVED = 16
 
-/** Where a login leads whose return URL is too long for its state: a cookie of this path holds it. */
+/** The page to which a login leads whose return URL is too long for its state: a cookie of this path holds it. */
 export const RETURN_PATH = '/return/:login'
 const TARGET_COOKIE = '__Secure-gatehouse-target'
 /** Longer than a login may take, in ms, because a login that expired starts again. */
 const TARGET_LIFETIME = 86_400_000
 
-/** What a login is for. It travels in the parameter `state` (RFC 6749 section 4.1.1), sealed. */
+/** The purpose of a login. It travels in the parameter `state` (RFC 6749 section 4.1.1), sealed. */
 export interface LoginState {
   readonly provider: string
   /** The redirect URI of the authorization request. Absent in logins from before it was stored. */
   readonly redirectUri?: string
   /** Validated. */
   readonly returnTo: string
-  /** How many logins before it were lost or expired, so that this one replaces them. */
+  /** The number of logins that were lost or expired before it, which this one replaces. */
   readonly restarts?: number
-  /** What the person must have done at the provider. */
+  /** The demands on the authentication at the provider. */
   readonly stepUp?: StepUpDemand | undefined
 }
 
@@ -49,7 +49,7 @@ export interface Callback {
 }
 
 export type CallbackLogin =
-  /** In progress in this browser until now. */
+  /** A login that was in progress in this browser until now. */
   | {
       readonly kind: 'valid'
       readonly login: LoginState
@@ -81,12 +81,6 @@ type Purpose = 'state' | 'target'
 /** The logins that have completed, at any instance. */
 type CompletedLogins = Pick<AuthStore, 'hasCompleted' | 'completeLogin'>
 
-interface LoginsOptions {
-  readonly keys: () => Keys
-  readonly clock: Clock
-  readonly store: CompletedLogins
-}
-
 /**
  * The logins in progress. The sealed state of each names the browser that started it. A browser is known
  * by a secret in a cookie, which all its logins share: further answers set the same cookie with the same
@@ -100,7 +94,7 @@ export class Logins {
   /** Logins that were tried here: their codes were sent to the provider, which takes each once. */
   readonly #tried = new LRUCache<string, true>({ max: MAX_TRIED })
 
-  constructor({ keys, clock, store }: LoginsOptions) {
+  constructor(keys: () => Keys, clock: Clock, store: CompletedLogins) {
     this.#keys = keys
     this.#clock = clock
     this.#store = store
@@ -108,7 +102,8 @@ export class Logins {
 
   begin(portal: Portal, site: Site, login: LoginState, cookieHeader: string | undefined) {
     const [secret = randomText(32)] = readSecrets(portal, cookieHeader)
-    const [id, browser] = [randomText(16), browserOf(secret)]
+    const id = randomText(16)
+    const browser = browserOf(secret)
     const expiresAt = this.#clock.now() + portal.loginLifetime
     const begun = { ...login, id, browser, expiresAt }
     const { state, cookies } = this.#sealState(portal, site, begun)
@@ -199,7 +194,7 @@ function contextOf(purpose: Purpose, { name }: Portal, { authOrigin }: Site): st
   return `${purpose} ${name} ${authOrigin}`
 }
 
-/** With the prefix `__Host-` no other host can set or replace them. */
+/** The prefix of its cookies. With `__Host-` no other host can set or replace them. */
 function cookiePrefix({ name }: Portal): string {
   return `__Host-gatehouse-login.${name}.`
 }
@@ -224,7 +219,7 @@ function browserOf(secret: string): string {
   return hash('sha256', secret, 'base64url').slice(0, 22)
 }
 
-/** What a login is bound by; those of other logins of the same browser tell nothing about it. */
+/** The values that bind a login; those of other logins of the same browser tell nothing about it. */
 function secretsOf(state: string, id: string, secret: string): LoginSecrets {
   const derive = (purpose: string) =>
     createHmac('sha256', secret).update(`${purpose} ${id}`).digest('base64url')
@@ -256,7 +251,7 @@ declare module 'fastify' {
 export const logins = fp(
   async (app: FastifyInstance) => {
     const { clock, authStore: store } = app
-    app.decorate('logins', new Logins({ keys: () => app.keys, clock, store }))
+    app.decorate('logins', new Logins(() => app.keys, clock, store))
     app.decorate('signInRate', new SignInRate(() => app.clock.now()))
   },
   {

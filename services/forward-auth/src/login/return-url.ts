@@ -1,6 +1,5 @@
-import { parseEndpointUrl, parseHostPort } from '@gatehouse/net'
+import { isUnder, parseEndpointUrl, parseHostPort } from '@gatehouse/net'
 import type { Site } from '../sites.ts'
-import { isUnder } from '../sites.ts'
 
 /** The longest request line of common proxies. Links of dashboards have thousands of characters. */
 const MAX_RETURN_URL = 8_192
@@ -17,16 +16,11 @@ const UNSAFE_ENCODED = /%(?:[01][0-9a-f]|7f|5c)/i
  */
 export function validateReturnUrl(text: string | undefined, site: Site): URL | undefined {
   if (text === undefined || text.length > MAX_RETURN_URL) return undefined
-  if (UNSAFE.test(text) || UNSAFE_ENCODED.test(withoutQuery(text))) return undefined
+  if (UNSAFE.test(text) || UNSAFE_ENCODED.test(text.split('?', 1)[0] ?? '')) return undefined
   const url = parse(text)
   if (!url || url.href.length > MAX_RETURN_URL) return undefined
   const host = parseHostPort(url.host)?.host
   return host && isUnder(site.domain, host) ? url : undefined
-}
-
-function withoutQuery(text: string): string {
-  const start = text.indexOf('?')
-  return start < 0 ? text : text.slice(0, start)
 }
 
 function parse(text: string): URL | undefined {

@@ -1,19 +1,19 @@
+import { combineStepUps, type Policy } from '@gatehouse/gate'
 import type { Profile } from '@gatehouse/profile'
-import { combineStepUps, type Policy, type StepUp } from '../check/policy.ts'
 
-/** What policies demand of the authentication at the provider. A login keeps it in its state. */
-export interface StepUpDemand extends StepUp {
+/** The demands of policies on the authentication at the provider. A login keeps them in its state. */
+export interface StepUpDemand extends NonNullable<Policy['stepUp']> {
   /** Their names, with commas between them. */
   readonly policy: string
 }
 
-/** What a sign-in for some policies demands; undefined if any sign-in will do. */
+/** The demands of policies on a sign-in; undefined if any sign-in will do. */
 export function demandOf(policies: readonly Policy[]): StepUpDemand | undefined {
   const { name: policy = '', stepUp } = combineStepUps(policies) ?? {}
   return stepUp && { policy, ...stepUp }
 }
 
-/** What is demanded and what the provider said, for the log. */
+/** The demands and what the provider said, for the log. */
 export function describeUnmet({ acr, maxAge }: StepUpDemand, { claims }: Profile, now: number) {
   const read = (name: string) => {
     try {

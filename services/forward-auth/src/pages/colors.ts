@@ -23,7 +23,8 @@ export function textOn(background: string): '#ffffff' | '#000000' {
 
 /** The colour, darkened or lightened until its contrast with the background suffices for graphics. */
 export function standOut(color: string, background: string): string {
-  const [from, to] = [parse(color), parse(textOn(background))]
+  const from = parse(color)
+  const to = parse(textOn(background))
   const shades = Array.from({ length: STEPS + 1 }, (_, step) => format(mix(from, to, step / STEPS)))
   return shades.find((shade) => contrast(shade, background) >= GRAPHICS) ?? format(to)
 }

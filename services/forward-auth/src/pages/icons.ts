@@ -15,12 +15,17 @@ const OUTLINES = {
 
 export type SymbolName = Exclude<keyof typeof OUTLINES, 'gate'>
 
-/** What a page tells: success, a problem, or a refusal. Each has its colour and symbols. */
-export type Tone = 'good' | 'warn' | 'bad'
+/** The symbols of success, of problems and of refusals, each in the colour of this class. */
+export const TONES: Readonly<Partial<Record<SymbolName, 'good' | 'warn' | 'bad'>>> = {
+  check: 'good',
+  alert: 'warn',
+  unplugged: 'warn',
+  lock: 'bad',
+}
 
-/** A symbol above a heading, in the colour of the tone, or else in the accent colour. */
-export function symbol(name: SymbolName, tone: Tone | undefined): SafeHtml {
-  return html`<div class="symbol ${tone}">${outline(name)}</div>`
+/** A symbol above a heading, in the colour of its tone, or else in the accent colour. */
+export function symbol(name: SymbolName): SafeHtml {
+  return html`<div class="symbol ${TONES[name]}">${outline(name)}</div>`
 }
 
 /** An outline in the colour of the surrounding text. */

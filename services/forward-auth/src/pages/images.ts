@@ -11,7 +11,7 @@ export interface Image {
   readonly bytes: Buffer
 }
 
-/** What each kind of image may be. Larger ones make pages slow. */
+/** The formats and sizes of each kind of image. Larger ones make pages slow. */
 const KINDS = {
   logo: { formats: ['png', 'svg', 'webp', 'jpg'], maxBytes: 262_144 },
   favicon: { formats: ['png', 'svg', 'ico'], maxBytes: 65_536 },
@@ -20,7 +20,7 @@ const KINDS = {
 
 export type ImageKind = keyof typeof KINDS
 
-/** By the suffix of names. Names of files say nothing; the content decides. */
+/** Formats by the suffix of their names. Names of files say nothing; the content decides. */
 const FORMATS = {
   png: { name: 'PNG', type: 'image/png', fits: isPng },
   jpg: { name: 'JPEG', type: 'image/jpeg', fits: startsWith([0xff, 0xd8, 0xff]) },
@@ -54,7 +54,7 @@ export function readImage(kind: ImageKind, file: string): ReadImage {
 const SVG = 'http://www.w3.org/2000/svg'
 const MAX_REASON = 100
 
-/** What keeps browsers from showing a file as SVG. Its scripts are no fault: none can run. */
+/** The reason why browsers do not show a file as SVG. Scripts are none: they cannot run. */
 function svgFault(bytes: Buffer): string | undefined {
   let text: string
   try {
@@ -106,7 +106,8 @@ function isIco(bytes: Buffer): boolean {
   const end = 6 + 16 * count
   if (count === 0 || bytes.length < end) return false
   return Array.from({ length: count }, (_, index) => 6 + 16 * index).every((at) => {
-    const [size, offset] = [bytes.readUInt32LE(at + 8), bytes.readUInt32LE(at + 12)]
+    const size = bytes.readUInt32LE(at + 8)
+    const offset = bytes.readUInt32LE(at + 12)
     return size > 0 && offset >= end && offset + size <= bytes.length
   })
 }

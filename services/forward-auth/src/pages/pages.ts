@@ -3,7 +3,7 @@ import { type Profile, toText } from '@gatehouse/profile'
 import type { Page } from '@gatehouse/service-kit'
 import { html, type SafeHtml } from '@remix-run/html-template'
 import { DEFAULT_ACCENT } from './colors.ts'
-import { type SymbolName, symbol, type Tone, tile } from './icons.ts'
+import { type SymbolName, symbol, TONES, tile } from './icons.ts'
 import type { Image } from './images.ts'
 import { fill, type Language, textsIn, writeTime } from './languages/index.ts'
 import { shell } from './shell.ts'
@@ -12,7 +12,7 @@ import { shell } from './shell.ts'
 const MAX_NAME = 80
 const MAX_TEXT = 240
 
-/** What pages show of a portal. */
+/** The members of a portal that pages show. */
 export interface PagePortal {
   readonly title: string
   readonly accent: string
@@ -23,7 +23,7 @@ export interface PagePortal {
   readonly favicon: Image | undefined
 }
 
-/** Whom a page is for, and at which portal. */
+/** The reader of a page, and the portal. */
 export interface Reader {
   readonly portal: PagePortal
   readonly language: Language
@@ -40,7 +40,7 @@ export interface Choice extends Pick<Provider, 'title' | 'icon' | 'color'> {
   readonly failing: boolean
 }
 
-/** The list of providers. It shows the host of `returnTo`, the validated return URL. */
+/** The list of providers, with the host of `returnTo`, the validated return URL. */
 export function signInPage(
   of: Reader & { readonly choices: readonly Choice[]; readonly returnTo?: URL | undefined },
 ): Page {
@@ -65,7 +65,7 @@ interface ShownApp {
 }
 
 /**
- * Who is signed in, their apps, and where they came from. `apps` is undefined where no app is known.
+ * Shows who is signed in, their apps, and where they came from. `apps` is undefined where no app is known.
  */
 export function signedInPage(
   of: Visit &
@@ -80,7 +80,6 @@ export function signedInPage(
   return page(of, {
     title,
     symbol: 'check',
-    tone: 'good',
     hasImages: of.apps?.some(({ icon }) => icon),
     actions: html`
       ${of.apps && appList(of.apps, of)}
@@ -156,13 +155,10 @@ export function signedOutPage(
   return page(of, {
     title,
     text: isDone ? text : fill(notStored, { end: writeTime(of.language, end) }),
-    ...(isDone ? ({ symbol: 'check', tone: 'good' } as const) : WARNING),
+    symbol: isDone ? 'check' : 'alert',
     actions: actions(atProvider, link(of.signInHref, signIn)),
   })
 }
-
-const WARNING = { symbol: 'alert', tone: 'warn' } as const
-const REFUSAL = { symbol: 'lock', tone: 'bad' } as const
 
 /**
  * Signed in without access. Under 4 kB with a short link, since checks respond with it. `appsHref` leads
@@ -176,7 +172,7 @@ export function refusedPage(
   return page(of, {
     title,
     text,
-    ...REFUSAL,
+    symbol: 'lock',
     isShort: true,
     requestId,
     actions: actions(
@@ -186,12 +182,7 @@ export function refusedPage(
   })
 }
 
-interface ErrorProblem {
-  readonly title: string
-  readonly detail?: string | undefined
-}
-
-/** What happened and what to do next. Under 4 kB, too. */
+/** Says what happened and what to do next. Under 4 kB, too. */
 export function errorPage(of: {
   readonly portal?: PagePortal | undefined
   readonly language: Language
@@ -200,8 +191,8 @@ export function errorPage(of: {
   readonly status: number
   readonly code: string
   /** The problem in English, for the administrator: its title, and what exactly was wrong. */
-  readonly problem?: ErrorProblem | undefined
-  /** What the provider says. */
+  readonly problem?: { readonly title: string; readonly detail?: string | undefined } | undefined
+  /** The words of the provider. */
   readonly providerSays?: string | undefined
   readonly retryHref?: string | undefined
   readonly requestId: string
@@ -211,23 +202,20 @@ export function errorPage(of: {
   const { title, happened, next } = texts.errors[kind]
   const { problem, providerSays: said } = of
   // The title of the page says less than that of the problem.
-  const detail = kind === of.code ? problem?.detail : describe(problem)
+  const named = kind === of.code ? [] : [problem?.title]
+  const detail = [...named, problem?.detail].filter(Boolean).join(': ')
   return page(of, {
     title,
     text: happened,
     more: html`
       <p>${next}</p>
       ${said && html`<p>${texts.providerSays} <q><bdi>${clip(said, MAX_TEXT)}</bdi></q></p>`}`,
-    ...(of.status === 403 && kind !== 'SETUP' ? REFUSAL : WARNING),
+    symbol: of.status === 403 && kind !== 'SETUP' ? 'lock' : 'alert',
     actions: of.retryHref && actions(mainLink(of.retryHref, texts.retry)),
     detail,
     isShort: true,
     requestId: `${of.requestId} · ${of.status} ${of.code}`,
   })
-}
-
-function describe(problem: ErrorProblem | undefined) {
-  return problem && [problem.title, problem.detail].filter(Boolean).join(': ')
 }
 
 type ErrorText = keyof ReturnType<typeof textsIn>['errors']
@@ -253,7 +241,6 @@ export function providerDownPage(
     title: fill(title, { provider: of.provider.title }),
     text,
     symbol: 'unplugged',
-    tone: 'warn',
     actions: actions(mainLink(of.retryHref, retry), of.otherHref && link(of.otherHref, other)),
   })
 }
@@ -264,7 +251,6 @@ interface Card {
   /** Below the text. */
   readonly more?: SafeHtml | '' | undefined
   readonly symbol?: SymbolName
-  readonly tone?: Tone
   readonly actions?: SafeHtml | '' | undefined
   /** Whether it answers a check: it is to stay below 4 kB. */
   readonly isShort?: boolean
@@ -282,9 +268,10 @@ function page(
   }: Pick<Reader, 'language'> & {
     readonly [key in 'portal' | 'profile' | 'imagesUrl']?: Visit[key] | undefined
   },
-  { title, text, more, tone, isShort = false, hasImages, detail, requestId, ...card }: Card,
+  { title, text, more, isShort = false, hasImages, detail, requestId, ...card }: Card,
 ): Page {
   const texts = textsIn(language)
+  const tone = card.symbol && TONES[card.symbol]
   const helper = tone === 'warn' || tone === 'bad' ? portal?.contact : undefined
   const ownFooter = portal?.texts.footer
   const { logo, favicon } = portal ?? {}
@@ -295,7 +282,7 @@ function page(
     brand: portal?.title ?? texts.brand,
     accent: portal?.accent ?? DEFAULT_ACCENT,
     body: html`
-      ${card.symbol && symbol(card.symbol, tone)}
+      ${card.symbol && symbol(card.symbol)}
       <h1>${title}</h1>
       ${text && html`<p>${text}</p>`}
       ${more}
@@ -310,7 +297,7 @@ function page(
   })
 }
 
-/** What people tell the administrator. */
+/** The lines that people tell the administrator. */
 function report(
   { details, requestId: label }: ReturnType<typeof textsIn>,
   requestId: string,
@@ -337,7 +324,7 @@ function ownText(texts: OwnText, language: Language): { text: string; tag?: stri
   return { text: texts[tag] ?? '', tag }
 }
 
-/** Whom people may ask. The configuration was checked: it has no other scheme. */
+/** Names the contact of a portal. The configuration was checked: it has no other scheme. */
 function contact(question: string, where: string): SafeHtml {
   const isLink = /^(mailto:|https:\/\/)/.test(where)
   const shown = where.replace(/^mailto:|^https:\/\//, '')

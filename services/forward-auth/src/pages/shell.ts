@@ -20,7 +20,7 @@ interface Content {
   /** URLs of images that take the place of the gate. */
   readonly logo?: string | undefined
   readonly icon?: string | undefined
-  /** Where its images are; undefined if it has none. */
+  /** URL of the folder of its images; undefined if it has none. */
   readonly images?: string | undefined
 }
 
@@ -44,7 +44,7 @@ const DARK = '#16191f'
 
 const SHELL = readFileSync(new URL('./shell.css', import.meta.url), 'utf8')
 
-/** By accent. Only configured accents occur; the limit is for frequent reloads. */
+/** Style sheets by accent. Only configured accents occur; the limit is for frequent reloads. */
 const shortStyles = createStyles('')
 const styles = createStyles(readFileSync(new URL('./pages.css', import.meta.url), 'utf8'))
 

@@ -1,4 +1,5 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { isSteppedUp } from '@gatehouse/gate'
 import {
   PROVIDER_ERRORS,
   ProviderError,
@@ -7,7 +8,6 @@ import {
 import type { Profile } from '@gatehouse/profile'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
-import { isSteppedUp } from '../check/policy.ts'
 import { FwaError } from '../errors.ts'
 import { warnRarely } from '../log-limit.ts'
 import type { CallbackLogin, LoginState } from '../login/logins.ts'
@@ -27,8 +27,6 @@ import {
 import { type PortalSite, signInSiteOf } from './portal-site.ts'
 import { redirect, targetOf, withLoginUrl } from './redirects.ts'
 
-type ValidLogin = Extract<CallbackLogin, { kind: 'valid' }>
-
 const tags = ['sign-in']
 const params = Type.Object({ portal: Type.String(), provider: Type.String() })
 const response = {
@@ -46,8 +44,13 @@ export const callbackRoutes: FastifyPluginAsyncTypebox = async (app) => {
   app.get(SHARED_CALLBACK_PATH, { schema: SHARED_SCHEMA }, async (request, reply) => {
     const portalSite = signInSiteOf(request)
     const provider = soleRedirectProvider(portalSite.portal)
-    if (provider === undefined) throw sharedCallback(portalSite, request)
-    return receiveCallback(portalSite, provider, reply)
+    if (provider !== undefined) return receiveCallback(portalSite, provider, reply)
+    const code = 'FWA_CALLBACK_SHARED'
+    const portal = portalSite.portal.name
+    const message = `${SHARED_CALLBACK_PATH} is refused because the portal ${portal} has several providers`
+    const remedy = 'register at each provider the redirect URI that check-config prints'
+    warnRarely(request, { code, portal }, `${message}: ${remedy}`)
+    throw withLoginUrl(new FwaError(code, message), portalSite, undefined)
   })
 }
 
@@ -72,7 +75,7 @@ async function receiveCallback(
 
 async function finish(
   portalSite: PortalSite,
-  { login, secrets, confirm }: ValidLogin,
+  { login, secrets, confirm }: Extract<CallbackLogin, { kind: 'valid' }>,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
   const provider = providerOf(portalSite, login)
@@ -100,7 +103,7 @@ async function finish(
   return completeSignIn({ portalSite, profile, returnTo, stepUp }, reply)
 }
 
-/** Tells everybody of a login that the provider did not complete. */
+/** Records a login that the provider did not complete, and gives its error. */
 function failed(
   attempt: Attempt & { readonly provider: RedirectProvider },
   { stepUp }: LoginState,
@@ -115,7 +118,7 @@ function failed(
   return withLoginUrl(error, portalSite, returnTo, stepUp?.policy)
 }
 
-/** The answer of the provider is not what a policy demands: no session is made of it. */
+/** The error of a sign-in that does not meet the demands of a policy. */
 function unmet(
   attempt: Attempt & { readonly provider: RedirectProvider; readonly profile: Profile },
   demand: StepUpDemand,
@@ -129,12 +132,14 @@ function unmet(
   const sent = describeUnmet(demand, profile, server.clock.now())
   const message = `${provider.name} did not authenticate a person the way the policy ${policy} requires`
   warnRarely(request, { code, portal, provider: provider.name, policy }, message, sent)
-  const text = `${provider.title} did not confirm that you signed in the way this page requires. Try again, or ask the administrator of this site.`
+  const text =
+    `${provider.title} did not confirm that you signed in the way this page requires. ` +
+    'Try again, or ask the administrator of this site.'
   return withLoginUrl(new FwaError(code, text), portalSite, returnTo, policy)
 }
 
 /**
- * What becomes of a tab whose login is of no use. If another tab has signed in meanwhile, it goes to its
+ * Goes on with a tab whose login is of no use. If another tab has signed in meanwhile, it goes to its
  * page. Otherwise it starts again: a code that another browser may have obtained is not redeemed. A
  * browser that keeps no cookies gets an error page in the end.
  */
@@ -168,7 +173,7 @@ function isOvertaken({ searchParams }: URL, { code }: FwaError): boolean {
   return error === 'temporarily_unavailable' || (error === null && code === 'FWA_LOGIN_REFUSED')
 }
 
-/** What the provider refuses to the person, rather than to this site. */
+/** Errors by which the provider refuses the person, rather than this site. */
 const REFUSALS = new Set<string>(['FWA_LOGIN_REFUSED', 'FWA_STEP_UP_UNMET'])
 
 /** Logs errors that keep everybody from signing in until the configuration is corrected. */
@@ -212,13 +217,4 @@ function foreignCallback(
   warnRarely(request, { code, portal, provider, begunAt }, message)
   const text = 'this sign-in started at another provider than the one that answered'
   return withLoginUrl(new FwaError(code, text), portalSite, returnTo)
-}
-
-function sharedCallback(portalSite: PortalSite, request: FastifyRequest): FwaError {
-  const portal = portalSite.portal.name
-  const code = 'FWA_CALLBACK_SHARED'
-  const message = `${SHARED_CALLBACK_PATH} is refused because the portal ${portal} has several providers`
-  const remedy = 'register at each provider the redirect URI that check-config prints'
-  warnRarely(request, { code, portal }, `${message}: ${remedy}`)
-  return withLoginUrl(new FwaError(code, message), portalSite, undefined)
 }

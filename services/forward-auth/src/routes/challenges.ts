@@ -1,5 +1,5 @@
 import { AuthError } from '@gatehouse/auth-core'
-import type { Resource } from '../check/programs.ts'
+import type { Resource } from '@gatehouse/gate'
 import { FwaError } from '../errors.ts'
 import type { Portal } from '../portals.ts'
 import { pageUrl } from '../sites.ts'
@@ -20,7 +20,10 @@ export function noSession(portalSite: PortalSite, resource?: Resource): FwaError
  */
 export function challenges(portal: Portal, resource?: Resource): string {
   const cookie = `Cookie realm="${portal.name}"`
-  const others = portal.programs.challenges(new AuthError('AUTH_CREDENTIALS_MISSING'), resource)
+  const others = portal.gate.programs.challenges(
+    new AuthError('AUTH_CREDENTIALS_MISSING'),
+    resource,
+  )
   return others === '' ? cookie : `${others}, ${cookie}`
 }
 

@@ -1,16 +1,19 @@
 import { AUTH_ERRORS, AuthError } from '@gatehouse/auth-core'
+import type {
+  Decision,
+  ForwardedRequest,
+  Policy,
+  Principal,
+  Refusal,
+  Resource,
+} from '@gatehouse/gate'
 import { isLoopback } from '@gatehouse/net'
 import { sendPage } from '@gatehouse/service-kit'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { type Decision, kindOf, type Refusal, type Requester } from '../check/decide.ts'
-import { BODY, callerOf, checkHeaders } from '../check/headers.ts'
-import type { Policy } from '../check/policy.ts'
-import { Program, type Resource } from '../check/programs.ts'
 import { FwaError } from '../errors.ts'
-import { type ForwardedRequest, urlOf } from '../forwarded.ts'
 import { refusedPage } from '../pages/pages.ts'
 import { Visitor } from '../session/visitor.ts'
-import { pageUrl } from '../sites.ts'
+import { pageUrl, type Site } from '../sites.ts'
 import { challengeHeaders, challenges, noSession } from './challenges.ts'
 import type { Dialect } from './dialects.ts'
 import type { PortalSite } from './portal-site.ts'
@@ -18,9 +21,9 @@ import { readerOf } from './reader.ts'
 
 export interface Check extends PortalSite {
   readonly decision: Decision
-  readonly forwarded: ForwardedRequest
-  /** Present if a person is signed in, or a program has sent its credentials. */
-  readonly requester: Requester | undefined
+  readonly forwarded: ForwardedRequest<Site>
+  /** The person who is signed in, or the program whose credentials were sent. */
+  readonly principal: Principal | undefined
   /** The resource that the request is for. */
   readonly resource: Resource | undefined
 }
@@ -33,7 +36,7 @@ export function sendDecision(dialect: Dialect, check: Check, reply: FastifyReply
       return sendIdentity(check, reply)
     case 'anonymous':
     case 'preflight':
-      return reply.headers(checkHeaders(portal, undefined)).send(BODY)
+      return reply.headers(portal.gate.anonymousHeaders).send(portal.gate.body)
     case 'sign-in':
       return sendToSignIn(dialect, check, reply)
     case 'step-up':
@@ -46,34 +49,34 @@ export function sendDecision(dialect: Dialect, check: Check, reply: FastifyReply
 }
 
 function sendIdentity(check: Check, reply: FastifyReply): FastifyReply {
-  const { portal, requester, site, forwarded } = check
-  if (!requester) throw new Error('there is nobody to let pass')
-  recordPass(check, reply.request)
-  reply.headers(requester.headers)
-  if (portal.assertion?.isFor(forwarded.host)) {
-    const { assertions } = reply.server
+  const { portal, principal, site, forwarded } = check
+  if (!principal) throw new Error('there is nobody to let pass')
+  recordPass(check, principal, reply.request)
+  reply.headers(principal.headers)
+  const { assertion, body } = portal.gate
+  if (assertion?.isFor(forwarded.host)) {
     const receiver = { portal, site, origin: forwarded.origin }
-    reply.header(portal.assertion.header, assertions.for(requester.identity, receiver))
+    reply.header(assertion.header, reply.server.assertions.for(principal.identity, receiver))
   }
-  return reply.send(portal.body)
+  return reply.send(body)
 }
 
-/** Proxies log what they let pass, but not which program that was. */
-function recordPass({ portal, requester, forwarded }: Check, request: FastifyRequest): void {
+/** Records which program passed, which proxies do not log. */
+function recordPass(
+  { portal, forwarded }: Check,
+  principal: Principal,
+  request: FastifyRequest,
+): void {
   const { auditTrail, clock } = request.server
-  if (!(requester instanceof Program) || !requester.passesAnew(forwarded.authority, clock.now()))
-    return
-  auditTrail.record(request, {
-    event: 'program-passed',
-    portal: portal.name,
-    caller: callerOf(requester.identity),
-    host: forwarded.authority,
-  })
+  const { authority: host } = forwarded
+  if (!principal.passesAnew(host, clock.now())) return
+  const { caller } = principal
+  auditTrail.record(request, { event: 'program-passed', portal: portal.name, caller, host })
 }
 
 /** Characters that proxies accept in a header, and in the request that follows. */
 const MAX_LOCATION = 8_000
-/** Keeps the page of a check under 4 kB. */
+/** Characters of a link, which keep the page of a check under 4 kB. */
 const MAX_LINK = 300
 
 function sendToSignIn(
@@ -83,7 +86,7 @@ function sendToSignIn(
   query: Readonly<Record<string, string | undefined>> = {},
 ): FastifyReply {
   const { portal, forwarded, resource } = check
-  // Browsers send the session over HTTPS only, so that a sign-in would lead back here for ever.
+  // Browsers send the session over HTTPS only, so that a sign-in would lead back here again and again.
   if (forwarded.scheme === 'http' && !isLoopback(forwarded.host))
     throw new FwaError('FWA_APP_INSECURE', `${forwarded.origin} is not https`)
   const location = signInUrl(check, MAX_LOCATION, query)
@@ -105,7 +108,7 @@ function signInUrl(
   max: number,
   query: Readonly<Record<string, string | undefined>> = {},
 ): string {
-  const wanted = new URL(urlOf(check.forwarded))
+  const wanted = new URL(check.forwarded.url)
   const urlWith = (rd: string) => pageUrl(check, '/signin', { ...query, rd })
   const url = urlWith(wanted.href)
   if (url.length <= max) return url
@@ -114,18 +117,17 @@ function signInUrl(
   return short.length <= max ? short : pageUrl(check, '/signin', query)
 }
 
-/** RFC 9470: whoever has not authenticated as a policy demands may do so and try again. */
+/** Has a person, or a program, authenticate as a policy demands and try again (RFC 9470). */
 function sendToStepUp(
   dialect: Dialect,
   check: Check,
   { name, stepUp }: Policy,
   reply: FastifyReply,
 ): FastifyReply {
-  const { portal, forwarded, requester, resource } = check
+  const { portal, forwarded, principal, resource } = check
   const query = { policy: name }
-  const isPerson = requester instanceof Visitor
-  if (isPerson && kindOf(forwarded.method, reply.request.headers) === 'navigation')
-    return sendToSignIn(dialect, check, reply, query)
+  const isPerson = principal instanceof Visitor
+  if (isPerson && forwarded.kind === 'navigation') return sendToSignIn(dialect, check, reply, query)
   const { acr = [], maxAge } = stepUp ?? {}
   const parameters = {
     error: 'insufficient_user_authentication',
@@ -136,7 +138,7 @@ function sendToStepUp(
   const missing = new AuthError('AUTH_CREDENTIALS_MISSING')
   const challenge = isPerson
     ? challenges(portal, resource)
-    : portal.programs.challenges(missing, resource, parameters)
+    : portal.gate.programs.challenges(missing, resource, parameters)
   throw new FwaError('FWA_STEP_UP_REQUIRED', `the policy ${name} demands to authenticate anew`, {
     members: { loginUrl: pageUrl(check, '/signin', query) },
     headers: challengeHeaders(challenge, resource),
@@ -148,27 +150,27 @@ function sendForbidden(
   { refusal }: Extract<Decision, { outcome: 'forbidden' }>,
   reply: FastifyReply,
 ): FastifyReply {
-  const { portal, forwarded, requester } = check
+  const { portal, forwarded, principal } = check
   const { request } = reply
   const scopes = scopesToAskFor(check, refusal)
   request.server.auditTrail.record(request, {
     event: 'access-refused',
     portal: portal.name,
-    profile: requester?.identity.profile,
-    caller: requester && callerOf(requester.identity),
+    profile: principal?.identity.profile,
+    caller: principal?.caller,
     host: forwarded.authority,
     code: scopes.length > 0 ? 'AUTH_SCOPE_MISSING' : 'FWA_FORBIDDEN',
     refusal,
   })
   if (scopes.length > 0)
     throw refuseCaller(new AuthError('AUTH_SCOPE_MISSING', { scopes }), check, request)
-  if (!(requester instanceof Visitor))
+  if (!(principal instanceof Visitor))
     throw new FwaError('FWA_FORBIDDEN', `this program has no access at ${forwarded.authority}`)
-  if (kindOf(forwarded.method, request.headers) !== 'navigation')
+  if (forwarded.kind !== 'navigation')
     throw new FwaError('FWA_FORBIDDEN', `this account has no access to the portal ${portal.name}`)
   const page = refusedPage({
     ...readerOf(request, check),
-    profile: requester.session.profile,
+    profile: principal.session.profile,
     switchHref: signInUrl(check, MAX_LINK, { switch: '1' }),
     appsHref: pageUrl(check, '/signin'),
     requestId: request.id,
@@ -180,9 +182,9 @@ function sendForbidden(
  * The scopes that a program gets another token with. Those that it has of a resource are among them, because
  * clients ask for what a challenge names and nothing else.
  */
-function scopesToAskFor({ requester, resource }: Check, { wantedScopes = [] }: Refusal): string[] {
+function scopesToAskFor({ principal, resource }: Check, { wantedScopes = [] }: Refusal): string[] {
   if (wantedScopes.length === 0) return []
-  const { scopes = [] } = requester?.identity ?? {}
+  const { scopes = [] } = principal?.identity ?? {}
   const kept = resource?.scopes.filter((scope) => scopes.includes(scope)) ?? []
   return [...new Set([...kept, ...wantedScopes])]
 }
@@ -196,6 +198,6 @@ export function refuseCaller(
   const { code, detail, statusCode } = error
   log[statusCode < 500 ? 'info' : 'warn']({ code, detail }, 'caller refused')
   const { title } = AUTH_ERRORS[code]
-  const headers = challengeHeaders(portal.programs.challenges(error, resource), resource)
+  const headers = challengeHeaders(portal.gate.programs.challenges(error, resource), resource)
   return Object.assign(error, { title, headers })
 }

@@ -1,20 +1,15 @@
 import { METHODS } from 'node:http'
 import { AuthError } from '@gatehouse/auth-core'
+import type { Decision, ForwardedRequest, Principal } from '@gatehouse/gate'
 import { isNavigation, type Metrics, statusOfError } from '@gatehouse/service-kit'
 import type { FastifyInstance, FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
 import fp from 'fastify-plugin'
-import { type Decision, decide, kindOf, type Requester } from '../check/decide.ts'
-import { callerOf, checkHeaders } from '../check/headers.ts'
-import { readPath, UNKNOWN_PATH } from '../check/paths.ts'
-import { createPolicyReader, type PolicyReader } from '../check/policy.ts'
-import { admissionFor, type RuledRequest, SESSION_REQUIRED } from '../check/rules.ts'
 import { PROBE_MARK } from '../doctor/probes.ts'
 import { FwaError, STATUS_OF } from '../errors.ts'
-import { clientIpOf, type ForwardedRequest, type Peer, type ProxyRequest } from '../forwarded.ts'
-import { readOverrides } from '../header-names.ts'
 import { warnRarely } from '../log-limit.ts'
 import { portalOf } from '../portals.ts'
-import { pageUrl } from '../sites.ts'
+import { pageUrl, type Site } from '../sites.ts'
+import { clientIpOf, type Peer } from '../trust.ts'
 import { type Check, refuseCaller, sendDecision } from './check-answers.ts'
 import { type Dialect, envoyDialect, forwardDialect, nginxDialect } from './dialects.ts'
 import { bareAnswer, problemAnswers, TO_SIGN_IN } from './documented.ts'
@@ -23,7 +18,6 @@ import { redirect } from './redirects.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
-    readonly readPolicy: PolicyReader
     /**
      * Counts a check by its result; `bad-credentials` if those of a program were not valid, `refused`
      * if its request was not.
@@ -53,7 +47,6 @@ const RESULTS: readonly CheckResult[] = [
 export const check = fp<{ readonly metrics?: Metrics | undefined }>(
   async (app: FastifyInstance, { metrics }) => {
     app.decorateRequest('check', undefined)
-    app.decorate('readPolicy', createPolicyReader())
     app.decorate('countCheck', metrics ? createCounter(app, metrics) : () => {})
   },
   {
@@ -154,7 +147,7 @@ function isProbe({ raw: { url = '', rawHeaders } }: FastifyRequest): boolean {
   return url.includes(PROBE_MARK) || rawHeaders.some((text) => text.includes(PROBE_MARK))
 }
 
-/** For the documentation: problems are sent as text, which no schema serializes. */
+/** The answers for the documentation: problems are sent as text, which no schema serializes. */
 function answersIn({ redirects, denialStatus = (status) => status }: Dialect) {
   return {
     200: bareAnswer('Let the request pass, with the identity headers of this answer.'),
@@ -199,64 +192,33 @@ const DECISIONS: readonly string[] = [
 ]
 
 export async function decideCheck(dialect: Dialect, request: FastifyRequest): Promise<Check> {
-  const { server } = request
-  const raw = request.raw as ProxyRequest & { readonly socket: Peer }
+  const { server, raw } = request
   if (!server.trust.trusts(raw.socket)) throw untrusted(raw.socket)
   const portal = portalOf(request)
-  portal.refuseAliases(raw.rawHeaders)
-  const forwarded = dialect.read(raw, server.sites)
+  const { gate } = portal
+  const forwarded = gate.read(dialect.source, raw, server.sites)
   assertNotOnAuthHost(forwarded, request)
-  const { site, host } = forwarded
-  const { rules, programs } = portal
-  const asked =
-    rules.length + programs.resources.length > 0
-      ? readAsked(dialect, request, forwarded)
-      : undefined
-  const resource = asked && programs.resourceAt(forwarded.origin, asked.path)
-  const requester = await requesterOf(request, { portal, site, resource })
-  const query = policyQuery(request)
-  const decision = decide({
-    portal,
-    host,
-    requester,
-    admission: asked ? admissionFor(rules, asked) : SESSION_REQUIRED,
-    routePolicy: () => server.readPolicy(portal, query),
-    kind: () => kindOf(forwarded.method, raw.headers),
-    now: server.clock.now(),
-  })
-  return { decision, portal, site, forwarded, requester, resource }
+  const { site } = forwarded
+  const resource = gate.resourceAt(forwarded)
+  const principal = await principalOf(request, { portal, site, resource })
+  const asker = { principal, clientIp: () => clientIpOf(request), now: server.clock.now() }
+  const decision = gate.check(forwarded, asker, policyQuery(request))
+  return { decision, portal, site, forwarded, principal, resource }
 }
 
 /** The program whose credentials are sent, else the person of the session. */
-async function requesterOf(
+async function principalOf(
   request: FastifyRequest,
   { portal, site, resource }: Pick<Check, 'portal' | 'site' | 'resource'>,
-): Promise<Requester | undefined> {
+): Promise<Principal | undefined> {
   if (request.headers.authorization !== undefined)
     try {
-      const program = portal.programs.find(request, resource)
+      const program = portal.gate.programs.find(request, resource)
       if (program) return await program
     } catch (error) {
       throw error instanceof AuthError ? refuseCaller(error, { portal, resource }, request) : error
     }
   return request.server.sessions.visitor(request, { portal, site })
-}
-
-/** What is known of a request: nothing of what a header replaces, or of a path that has lost its prefix. */
-function readAsked(
-  { urlHeader }: Dialect,
-  request: FastifyRequest,
-  { method, host, target }: ForwardedRequest,
-): RuledRequest {
-  const { headers } = request.raw
-  const overrides = readOverrides(headers, urlHeader)
-  const isElsewhere = overrides.path || headers['x-forwarded-prefix'] !== undefined
-  return {
-    host,
-    path: isElsewhere ? UNKNOWN_PATH : readPath(target),
-    method: overrides.method ? undefined : method,
-    clientIp: () => clientIpOf(request),
-  }
 }
 
 /** A connection that was cut off has no address any more, and nobody reads the answer. */
@@ -272,7 +234,7 @@ export function untrusted({ remoteAddress }: Peer): FwaError {
  * proxy makes, with conditions of their own choice and forwarded headers beside those of the proxy.
  */
 function assertNotOnAuthHost(
-  { authority, isAuthHost }: ForwardedRequest,
+  { authority, isAuthHost }: ForwardedRequest<Site>,
   { headers, server }: FastifyRequest,
 ): void {
   const host = headers['x-forwarded-host']
@@ -300,7 +262,7 @@ function policyQuery({ headers, params, raw }: FastifyRequest): string {
 function removeIdentity({ check }: FastifyRequest, reply: FastifyReply): void {
   if (check?.decision.outcome !== 'allow') return
   try {
-    for (const name of Object.keys(checkHeaders(check.portal, undefined))) reply.removeHeader(name)
+    for (const name of Object.keys(check.portal.gate.anonymousHeaders)) reply.removeHeader(name)
   } catch {
     // Headers whose names cannot be read were not set either.
   }
@@ -327,13 +289,13 @@ function asDenial(thrown: unknown, { denialStatus = (status) => status }: Dialec
 export function describeCheck(request: FastifyRequest) {
   const { check, params, server } = request
   const { portal = '' } = (params ?? {}) as { portal?: string }
-  const { decision, forwarded, requester } = check ?? {}
+  const { decision, forwarded, principal } = check ?? {}
   const refusal = decision?.outcome === 'forbidden' ? decision.refusal : undefined
   return {
     portal: server.portals.has(portal) ? portal : undefined,
     host: forwarded?.authority,
     clientAddress: clientIpOf(request),
-    caller: requester && callerOf(requester.identity),
+    caller: principal?.caller,
     refusedBy: refusal?.by,
     clause: refusal?.clause,
   }

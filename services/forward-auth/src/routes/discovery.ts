@@ -1,7 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import type { Resource } from '@gatehouse/gate'
 import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
-import type { Resource } from '../check/programs.ts'
 import { FwaError } from '../errors.ts'
 import { portalOf } from '../portals.ts'
 import { portalUrl } from '../sites.ts'
@@ -28,7 +28,7 @@ const JwksSchema = Type.Object(
   { description: 'The present and the next key (RFC 7517).' },
 )
 
-/** What JWT libraries need to verify the assertions of a portal. */
+/** Serves the metadata and keys with which JWT libraries verify the assertions of a portal. */
 export const discoveryRoutes: FastifyPluginAsyncTypebox = async (app) => {
   app.get(
     '/.well-known/openid-configuration',
@@ -127,7 +127,7 @@ export const resourceRoutes: FastifyPluginAsyncTypebox = async (app) => {
 /** The resource whose metadata is asked for. Clients that find none at a path ask for that of the host. */
 function resourceOf(request: FastifyRequest): Resource | undefined {
   const here = [...request.server.portals.values()]
-    .flatMap(({ programs }) => programs.resources)
+    .flatMap(({ gate }) => gate.programs.resources)
     .filter(({ origin }) => isSentTo(origin, request))
   const [path = ''] = request.url.split('?')
   const wanted = path.replace(/\/$/, '')

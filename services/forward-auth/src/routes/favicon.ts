@@ -2,7 +2,9 @@ import { GATE } from '@gatehouse/service-kit'
 import type { FastifyInstance } from 'fastify'
 import { DEFAULT_ACCENT } from '../pages/colors.ts'
 
-const ICON = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 24 24"><path fill="none" stroke="${DEFAULT_ACCENT}" stroke-width="2.5" d="${GATE}"/></svg>`
+const ICON =
+  '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 24 24">' +
+  `<path fill="none" stroke="${DEFAULT_ACCENT}" stroke-width="2.5" d="${GATE}"/></svg>`
 const HEADERS = {
   'content-type': 'image/svg+xml',
   'content-security-policy': "default-src 'none'; sandbox",

@@ -1,3 +1,5 @@
+import type { Refusal } from '@gatehouse/gate'
+import { isSteppedUp } from '@gatehouse/gate'
 import {
   type Provider,
   ProviderError,
@@ -7,11 +9,8 @@ import {
 import type { Profile } from '@gatehouse/profile'
 import { isNavigation, sendPage } from '@gatehouse/service-kit'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { Refusal } from '../check/decide.ts'
-import { isSteppedUp } from '../check/policy.ts'
 import { setHostCookies } from '../cookies.ts'
 import { FwaError } from '../errors.ts'
-import { clientIpOf } from '../forwarded.ts'
 import { warnRarely } from '../log-limit.ts'
 import { redirectUriOf } from '../login/redirect-uri.ts'
 import type { StepUpDemand } from '../login/step-up.ts'
@@ -22,6 +21,7 @@ import type { Session } from '../session/session.ts'
 import type { Visitor } from '../session/visitor.ts'
 import { pageUrl } from '../sites.ts'
 import type { AuditEvent } from '../store/store.ts'
+import { clientIpOf } from '../trust.ts'
 import { noSession } from './challenges.ts'
 import type { PortalSite } from './portal-site.ts'
 import { readerOf } from './reader.ts'
@@ -31,7 +31,7 @@ import { destinationOf, returnToApp } from './return-to-app.ts'
 interface LoginStart {
   readonly portalSite: PortalSite
   readonly provider: Provider
-  /** Validated. */
+  /** The validated return URL. */
   readonly returnTo: string
   readonly chooseAccount?: boolean
   readonly restarts?: number
@@ -46,7 +46,11 @@ export async function startLogin(start: LoginStart, reply: FastifyReply): Promis
   const { request } = reply
   if (!isNavigation(request.method, request.headers)) throw noSession(start.portalSite)
   const { provider } = start
-  if (start.stepUp && !provider.stepsUp) throw unableToStepUp(start, start.stepUp)
+  if (start.stepUp && !provider.stepsUp) {
+    const text = `${provider.title} cannot sign you in the way this page requires. Choose another provider.`
+    const error = new FwaError('FWA_STEP_UP_UNMET', text)
+    throw withLoginUrl(error, start.portalSite, start.returnTo, start.stepUp.policy)
+  }
   try {
     return provider.type === 'redirect'
       ? await sendToProvider(start, provider, reply)
@@ -115,21 +119,21 @@ function sendProviderDown(
   return sendPage(reply, 503, page)
 }
 
-function unableToStepUp({ portalSite, provider, returnTo }: LoginStart, { policy }: StepUpDemand) {
-  const text = `${provider.title} cannot sign you in the way this page requires. Choose another provider.`
-  return withLoginUrl(new FwaError('FWA_STEP_UP_UNMET', text), portalSite, returnTo, policy)
-}
-
+/** A sign-in that goes on, is refused or fails. */
 export interface Attempt {
   readonly portalSite: PortalSite
   readonly returnTo: string
-  /** Of the person, if it is known. */
+  readonly stepUp?: StepUpDemand | undefined
+  /** The profile of the person, if it is known. */
   readonly profile?: Profile
   readonly provider?: Pick<Provider, 'name'>
   readonly code?: string
-  /** What of the portal refused the person. */
+  /** The part of the portal that refused the person. */
   readonly refusal?: Refusal
 }
+
+/** The sign-in of a person whom the provider has named. */
+type SignIn = Attempt & { readonly profile: Profile }
 
 /** Writes an event of a sign-in to the audit trail, with the host where the person wanted to go. */
 export function recordSignIn(
@@ -138,7 +142,10 @@ export function recordSignIn(
   request: FastifyRequest,
 ): void {
   request.server.auditTrail.record(request, {
-    ...{ event, profile, code, refusal },
+    event,
+    profile,
+    code,
+    refusal,
     portal: portalSite.portal.name,
     provider: provider?.name,
     host: destinationOf(portalSite, returnTo).host,
@@ -152,13 +159,6 @@ export function isEnough(
   now: number,
 ): visitor is Visitor {
   return visitor !== undefined && (!stepUp || isSteppedUp(stepUp, visitor.session.profile, now))
-}
-
-interface SignIn {
-  readonly portalSite: PortalSite
-  readonly profile: Profile
-  readonly returnTo: string
-  readonly stepUp?: StepUpDemand | undefined
 }
 
 /**
@@ -180,7 +180,13 @@ export async function completeSignIn(signIn: SignIn, reply: FastifyReply): Promi
     const page = refusedPage({ ...reader, profile, switchHref, requestId: request.id })
     return sendPage(reply, 403, page)
   }
-  limitRate(signIn, reply)
+  const retryAfter = server.signInRate.take(personOf(portal.name, profile))
+  if (retryAfter > 0) {
+    const code = 'FWA_SIGN_IN_RATE'
+    recordSignIn('sign-in-refused', { ...signIn, code }, request)
+    const text = `This account has signed in too often in a short time. Try again in ${retryAfter} seconds.`
+    throw withLoginUrl(new FwaError(code, text, { retryAfter }), portalSite, returnTo)
+  }
   const before = (await server.sessions.read(request, portal, site))?.session
   const session = await replaceSession(before, signIn, reply)
   const maxAge = Math.floor(session.exp - server.clock.now() / 1_000)
@@ -192,16 +198,6 @@ export async function completeSignIn(signIn: SignIn, reply: FastifyReply): Promi
   return returnToApp(portalSite, returnTo, 'login', reply)
 }
 
-function limitRate(signIn: SignIn, { request, server }: FastifyReply): void {
-  const { portalSite, profile, returnTo } = signIn
-  const retryAfter = server.signInRate.take(personOf(portalSite.portal.name, profile))
-  if (retryAfter === 0) return
-  const code = 'FWA_SIGN_IN_RATE'
-  recordSignIn('sign-in-refused', { ...signIn, code }, request)
-  const text = `This account has signed in too often in a short time. Try again in ${retryAfter} seconds.`
-  throw withLoginUrl(new FwaError(code, text, { retryAfter }), portalSite, returnTo)
-}
-
 async function replaceSession(
   before: Session | undefined,
   signIn: SignIn,
@@ -209,7 +205,7 @@ async function replaceSession(
 ): Promise<Session> {
   const { portalSite, profile, returnTo } = signIn
   try {
-    if (before && !isSamePerson(before.profile, profile)) {
+    if (before && before.person !== personOf(portalSite.portal.name, profile)) {
       recordSignIn('session-ended', { ...signIn, profile: before.profile }, request)
       await sessions.revoke(before)
     }
@@ -221,10 +217,6 @@ async function replaceSession(
     const text = 'the account that is signed in here cannot be signed out at the moment'
     throw withLoginUrl(withoutPlace(error, text), portalSite, returnTo)
   }
-}
-
-function isSamePerson(one: Profile, other: Profile): boolean {
-  return one.provider === other.provider && one.id === other.id
 }
 
 /** Errors of the store name its folder or host, which only the log may show. */

@@ -53,8 +53,10 @@ export const logoutRoutes: FastifyPluginAsyncTypebox = async (app) => {
 
   app.post('/logout', { schema: LOGOUT_SCHEMA }, async (request, reply) => {
     const portalSite = signInSiteOf(request)
-    assertOwnOrigin(portalSite, request)
     const { portal, site } = portalSite
+    // Browsers send Origin with every POST. Without it, or with another one, it is not our form.
+    if (request.headers.origin !== site.authOrigin)
+      throw new FwaError('FWA_ORIGIN_FOREIGN', `Origin is not ${site.authOrigin}`)
     const session = (await app.sessions.readToRevoke(request, portal, site))?.session
     // Before anything can fail: the browser loses its session in any case.
     clearSessionCookies(reply, portal, site)
@@ -80,12 +82,6 @@ async function signOut(session: Session, request: FastifyRequest): Promise<void>
     auditTrail.record(request, { event, portal, profile, host })
   record('sign-out')
   await sessions.revoke(session, () => record('session-ended'))
-}
-
-/** Browsers send Origin with every POST. Without it, or with another one, it is not our form. */
-function assertOwnOrigin({ site }: PortalSite, { headers }: FastifyRequest): void {
-  if (headers.origin === site.authOrigin) return
-  throw new FwaError('FWA_ORIGIN_FOREIGN', `Origin is not ${site.authOrigin}`)
 }
 
 /** The session is revoked in memory and in this browser, but the list on disk has not been written. */

@@ -12,7 +12,7 @@ import { bareAnswer, problemAnswers } from './documented.ts'
 import { type PortalSite, signInSiteOf } from './portal-site.ts'
 import { redirect, targetOf, withLoginUrl } from './redirects.ts'
 
-/** Why a person is redirected to an app: after a login, or because they are signed in already. */
+/** The reason why a person is redirected to an app: a login, or a session that they had. */
 type Reason = Parameters<typeof countRedirect>[2]
 
 /**
@@ -38,7 +38,7 @@ export function returnToApp(
   throw signInLoop(portalSite, target, reason, reply)
 }
 
-/** Where a return URL leads in the end: a long one to the page below, which names it without its query. */
+/** The URL to which a return URL leads in the end. A long one leads to the page below, which names it without its query. */
 export function destinationOf(portalSite: PortalSite, returnTo: string): URL {
   const target = new URL(targetOf(portalSite, returnTo))
   const isPage = target.href.startsWith(pageUrl(portalSite, RETURN_PATH.replace(':login', '')))
@@ -76,16 +76,21 @@ function signInLoop(
 ): FwaError {
   const { portal, site } = portalSite
   const { host } = new URL(target)
-  const [text, cause] =
+  const { text, cause } =
     reason === 'bounce'
-      ? [
-          `Delete the cookies of ${site.domain}, or tell the administrator: ${host} does not receive your session cookie.`,
-          `a signed-in person comes back from ${host} without a session: its proxy does not send Cookie with the check (Traefik: authRequestHeaders without Cookie), or another site sets a cookie with the name of the session cookie`,
-        ]
-      : [
-          `Allow cookies for ${site.domain}, or tell the administrator: your browser does not keep the session cookie.`,
-          `a browser comes back without the session that it was just given: it does not keep cookies for ${site.domain}, or they are removed on the way`,
-        ]
+      ? {
+          text: `Delete the cookies of ${site.domain}, or tell the administrator: ${host} does not receive your session cookie.`,
+          cause:
+            `a signed-in person comes back from ${host} without a session: its proxy does not send Cookie with ` +
+            'the check (Traefik: authRequestHeaders without Cookie), or another site sets a cookie with the name ' +
+            'of the session cookie',
+        }
+      : {
+          text: `Allow cookies for ${site.domain}, or tell the administrator: your browser does not keep the session cookie.`,
+          cause:
+            'a browser comes back without the session that it was just given: it does not keep cookies for ' +
+            `${site.domain}, or they are removed on the way`,
+        }
   const code = 'FWA_SIGN_IN_LOOP'
   warnRarely(request, { code, portal: portal.name, host, reason }, `sign-in loop: ${cause}`)
   return withLoginUrl(new FwaError(code, text), portalSite, target)

@@ -4,15 +4,15 @@ import type { Profile } from '@gatehouse/profile'
 import { isNavigation, type Page, sendPage } from '@gatehouse/service-kit'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
-import { mayOpenPage, openableApps } from '../check/openable-apps.ts'
+import { mayOpenPage, openableApps } from '../apps.ts'
 import { FwaError } from '../errors.ts'
-import { clientIpOf } from '../forwarded.ts'
 import { validateReturnUrl } from '../login/return-url.ts'
 import { demandOf, type StepUpDemand } from '../login/step-up.ts'
 import { type Reader, signedInPage, signInPage } from '../pages/pages.ts'
 import type { Portal } from '../portals.ts'
 import type { Visitor } from '../session/visitor.ts'
 import { pageUrl } from '../sites.ts'
+import { clientIpOf } from '../trust.ts'
 import { bareAnswer, pageAnswer, problemAnswers } from './documented.ts'
 import { completeSignIn, identify, isEnough, refuseDuplicate, startLogin } from './login.ts'
 import { isSentTo, type PortalSite, signInSiteOf } from './portal-site.ts'
@@ -115,7 +115,7 @@ function startAt(provider: Provider, { portalSite, query, stepUp }: Arrival, rep
 function stepUpFor(portalSite: PortalSite, { rd, policy }: Query): StepUpDemand | undefined {
   const { portal } = portalSite
   const names = policy?.split(',') ?? []
-  const policies = names.flatMap((name) => portal.policies.get(name) ?? [])
+  const policies = names.flatMap((name) => portal.gate.policies.get(name) ?? [])
   if (policies.length === names.length) return demandOf(policies)
   const quoted = JSON.stringify(policy?.slice(0, 100))
   const text = `the portal ${portal.name} has no policy ${quoted}`
@@ -162,7 +162,7 @@ async function identifyByAddress(
   return undefined
 }
 
-/** Where people may sign in, given what is demanded of them. */
+/** The providers that can sign people in as is demanded. */
 function providersFor(
   { name, providers }: Portal,
   stepUp: StepUpDemand | undefined,
@@ -173,7 +173,7 @@ function providersFor(
   throw new FwaError('FWA_STEP_UP_UNMET', text)
 }
 
-/** The provider that needs no choice. Who has to step up does so where they signed in. */
+/** The provider that needs no choice. A person steps up at the provider where they signed in. */
 function soleProvider(
   { alwaysShowProviders }: Portal,
   providers: readonly Provider[],
@@ -202,7 +202,7 @@ function chooser(
   return signInPage({ ...reader, choices, returnTo: validateReturnUrl(query.rd, site) })
 }
 
-/** Where a person was before, if that is on the domain: the page that led here. */
+/** The page that led a person here, if it is on the domain. */
 function originOf(
   { site }: PortalSite,
   { from }: Query,
@@ -221,7 +221,7 @@ function signedIn(
   const { portal } = portalSite
   const { sites, clock } = request.server
   const clientIp = () => clientIpOf(request)
-  const asked = { portal, requester: visitor, sites, clientIp, now: clock.now() }
+  const asked = { portal, principal: visitor, sites, clientIp, now: clock.now() }
   const apps = openableApps(asked)
   const cameFrom = originOf(portalSite, query, request)
   return signedInPage({

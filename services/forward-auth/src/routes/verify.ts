@@ -11,15 +11,17 @@ import {
 import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { FwaError } from '../errors.ts'
-import { clientIpOf } from '../forwarded.ts'
 import { type Portal, portalOf } from '../portals.ts'
 import { personOf } from '../session/ended-sessions.ts'
+import { clientIpOf } from '../trust.ts'
 import { problemAnswer, problemAnswers } from './documented.ts'
 
 const SCHEMA = {
   summary: 'Verify a session token or an assertion',
   description:
-    'Takes the session token of the portal, or an assertion that it has sent to the app `aud`, as `Authorization: Bearer <token>`. A session token of a Tailscale login is valid only from the address that it was issued for: send that address as `X-Forwarded-For`, from an address in `server.trustedProxies`.',
+    'Takes the session token of the portal, or an assertion that it has sent to the app `aud`, as ' +
+    '`Authorization: Bearer <token>`. A session token of a Tailscale login is valid only from the address ' +
+    'that it was issued for: send that address as `X-Forwarded-For`, from an address in `server.trustedProxies`.',
   tags: ['verify'],
   security: [{ sessionToken: [] }],
   querystring: Type.Object({
@@ -60,7 +62,7 @@ declare module 'fastify' {
   }
 }
 
-/** A session may be bound to an address, here as in a check. */
+/** Reads a session token. The session may be bound to an address, here as in a check. */
 async function readSession(
   token: string,
   request: FastifyRequest,
@@ -72,7 +74,7 @@ async function readSession(
   return { iss, aud: site.domain, iat, nbf: iat, exp, profile }
 }
 
-/** Only for the app that it was made for, and until its session ends. */
+/** Reads an assertion, for the app that it was made for and until its session ends. */
 function readAssertion(
   token: string,
   { server, query }: FastifyRequest,

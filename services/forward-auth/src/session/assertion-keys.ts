@@ -1,9 +1,9 @@
 import { createECDH, createPrivateKey, createPublicKey, hash, hkdfSync } from 'node:crypto'
 import { createSigner, createVerifier } from 'fast-jwt'
 
-/** How long a key signs, in ms. It is published for as long before that. */
+/** The time for which a key signs, in ms. It is published for as long before that. */
 const PERIOD = 30 * 24 * 3_600_000
-/** How long it stays published after that, in ms: longer than an assertion is valid. */
+/** The time for which it stays published after that, in ms: longer than an assertion is valid. */
 const OVERLAP = 3_600_000
 const MAX_KEYS = 10
 /** Order of the curve P-256 (SEC 2, section 2.4.2). */

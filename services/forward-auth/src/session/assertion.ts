@@ -1,26 +1,27 @@
+import { GateError, type Principal } from '@gatehouse/gate'
 import type { Profile } from '@gatehouse/profile'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { LRUCache } from 'lru-cache'
-import type { Identity } from '../check/headers.ts'
-import { FwaError } from '../errors.ts'
 import type { Portal } from '../portals.ts'
 import { portalUrl, type Site } from '../sites.ts'
 import type { AssertionKey } from './assertion-keys.ts'
 import { MAX_SKEW } from './sessions.ts'
 
-/** How long an assertion is valid, in seconds. */
+/** The time for which an assertion is valid, in seconds. */
 const LIFETIME = 60
-/** How long the same assertion is sent, in ms. */
+/** The time for which the same assertion is sent, in ms. */
 const RENEW_AFTER = 30_000
-/** Of memory that they may take: about 60,000 of 900 characters. Others are signed at each check. */
+/** Bytes of memory for them: about 60,000 of 900 characters. Others are signed at each check. */
 const CACHE_BYTES = 67_108_864
-/** What one takes besides its characters. */
+/** Bytes that one takes besides its characters. */
 const MADE_BYTES = 200
-/** Of an assertion, in characters: proxies limit the headers of an answer. */
+/** Characters of an assertion: proxies limit the headers of an answer. */
 const MAX_LENGTH = 4_096
 /** Claims that are left out, in this order, if an assertion would be longer; then the mapped ones. */
 const LONG_CLAIMS = ['groups', 'roles', 'picture']
+
+type Identity = Principal['identity']
 
 interface Made {
   readonly token: string
@@ -35,11 +36,11 @@ interface AssertionClaims extends Readonly<Record<string, unknown>> {
   /** NumericDates, in seconds. */
   readonly iat: number
   readonly exp: number
-  /** Absent for a program with an API key. */
+  /** The provider of a person; absent for a program with an API key. */
   readonly provider?: string
 }
 
-/** What an assertion is made for. */
+/** The app that an assertion is made for. */
 interface Receiver {
   readonly portal: Portal
   readonly site: Site
@@ -107,7 +108,7 @@ class Assertions {
     const { keys } = this.#app
     const iat = Math.floor(now / 1_000)
     const { session } = identity
-    const mapped = portal.assertion?.claims ?? []
+    const mapped = portal.gate.assertion?.claims ?? []
     const claims = {
       ...claimsAbout(identity, mapped),
       iss: portalUrl(site, portal, ''),
@@ -137,7 +138,7 @@ function signBounded(
   }
   if (token.length <= MAX_LENGTH) return token
   const message = `the assertion would have ${token.length} characters, more than ${MAX_LENGTH}`
-  throw new FwaError('FWA_IDENTITY_UNSENDABLE', message)
+  throw new GateError('FWA_IDENTITY_UNSENDABLE', message)
 }
 
 function claimsOf(token: string, { verify }: AssertionKey): AssertionClaims | undefined {
@@ -148,14 +149,22 @@ function claimsOf(token: string, { verify }: AssertionKey): AssertionClaims | un
   }
 }
 
-/** Those of OpenID Connect (Core sections 2 and 5.1) that say who somebody is and how they signed in. */
-const PERSONAL = ['name', 'given_name', 'family_name', 'preferred_username', 'picture']
-const AUTHENTICATION = ['auth_time', 'acr', 'amr']
+/** Claims of OpenID Connect (Core sections 2 and 5.1): who somebody is, and how they signed in. */
+const PERSONAL = [
+  'name',
+  'given_name',
+  'family_name',
+  'preferred_username',
+  'picture',
+  'auth_time',
+  'acr',
+  'amr',
+]
 
 function claimsAbout({ method, profile, scopes }: Identity, mapped: readonly string[]) {
   const { id, provider, name, email, groups, roles } = profile
   return {
-    ...pick(profile, [...PERSONAL, ...AUTHENTICATION, ...mapped]),
+    ...pick(profile, [...PERSONAL, ...mapped]),
     sub: id,
     method,
     ...(provider !== '' && { provider }),
@@ -181,7 +190,7 @@ function pick({ claims }: Profile, names: readonly string[]): Record<string, unk
   }
 }
 
-/** As OpenID Connect Core section 5.6.2 names claims that a token does not hold. */
+/** Names claims that a token does not hold (OpenID Connect Core section 5.6.2). */
 function namesOf(names: readonly string[]): Record<string, string> {
   return Object.fromEntries(names.map((name) => [name, 'unknown']))
 }

@@ -12,7 +12,7 @@ export function personOf(portal: string, { provider, id }: Profile): string {
   return hash('sha256', JSON.stringify([portal, provider, id]), 'base64url').slice(0, 22)
 }
 
-/** In the place of a session's ID, for all sessions of a person in between. */
+/** The ID of a row for all sessions of a person in a range of time. */
 export function rangeId(person: string): string {
   return `~${person}`
 }

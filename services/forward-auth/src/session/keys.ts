@@ -23,9 +23,12 @@ export async function loadKeys(
   store: Pick<AuthStore, 'secret'>,
 ): Promise<Keys> {
   const all = secrets ?? [await store.secret('session')]
-  const [session, login] = [deriveKeys(all, 'session'), deriveKeys(all, 'login')]
   const secret = await store.secret('assertion', deriveKeys(all, 'store'))
-  return { session, login, assertion: new AssertionKeys(secret) }
+  return {
+    session: deriveKeys(all, 'session'),
+    login: deriveKeys(all, 'login'),
+    assertion: new AssertionKeys(secret),
+  }
 }
 
 declare module 'fastify' {

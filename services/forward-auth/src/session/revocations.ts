@@ -58,7 +58,10 @@ export class Revocations implements RevocationFollower {
    * @param onRange - called if the person has ended so many sessions that all in between end too
    */
   async add(session: Session, onRange: () => void = () => {}): Promise<void> {
-    if (this.ended.size >= MAX_ROWS) throw full()
+    if (this.ended.size >= MAX_ROWS) {
+      const why = 'the list of ended sessions is full'
+      throw new FwaError('FWA_STORE_UNAVAILABLE', why, { retryAfter: 5 })
+    }
     const row = rowOf(session, this.#store.runningTime())
     this.ended.learn(row)
     this.#unsaved.set(row.sid, row)
@@ -117,7 +120,8 @@ export class Revocations implements RevocationFollower {
   #pruneLater(): void {
     const { clock } = this.#store
     this.#pruning = clock.setTimer(() => {
-      const [now, running] = [clock.now(), this.#store.runningTime()]
+      const now = clock.now()
+      const running = this.#store.runningTime()
       this.ended.forget(({ until, due }) => until <= now && due <= running)
       this.#store.prune().catch(() => this.#retrySoon())
       this.#pruneLater()
@@ -136,16 +140,16 @@ export class Revocations implements RevocationFollower {
   }
 }
 
-function full(): FwaError {
-  const why = 'the list of ended sessions is full'
-  return new FwaError('FWA_STORE_UNAVAILABLE', why, { retryAfter: 5 })
-}
-
 /** The lifetime is that of the token, so that it does not depend on a clock. */
 function rowOf({ sid, person, iat, exp, generation }: Session, running: number): Revocation {
   const lifetime = (exp - iat) * SECOND
   return {
-    ...{ sid, person, first: iat, last: iat, generation },
-    ...{ until: exp * SECOND + MARGIN, due: running + lifetime + MARGIN },
+    sid,
+    person,
+    first: iat,
+    last: iat,
+    generation,
+    until: exp * SECOND + MARGIN,
+    due: running + lifetime + MARGIN,
   }
 }

@@ -6,27 +6,29 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { LRUCache } from 'lru-cache'
 import { FwaError } from '../errors.ts'
-import { clientIpOf } from '../forwarded.ts'
 import { isSigned } from '../key-ring.ts'
 import type { Portal } from '../portals.ts'
 import { portalUrl, type Site } from '../sites.ts'
 import type { Revocation } from '../store/store.ts'
+import { clientIpOf } from '../trust.ts'
 import { MAX_TOKEN_LENGTH, readSessionCookie } from './cookie.ts'
 import { personOf } from './ended-sessions.ts'
-import type { Keys } from './keys.ts'
 import { Revocations } from './revocations.ts'
 import type { Session } from './session.ts'
 import { Visitor } from './visitor.ts'
 
 /** Header `typ` of session tokens: nothing else that is signed passes for one. */
 export const SESSION_TYPE = 'gatehouse-session+jwt'
-/** How far the clocks of instances may differ, in ms. */
+/** The largest difference between the clocks of instances, in ms. */
 export const MAX_SKEW = 30_000
 /** A compact JWS (RFC 7515 section 7.1) whose signature has the 256 bits of HS256. */
 const TOKEN = /^[\w-]+\.[\w-]+\.[\w-]{43}$/
-/** Of memory that sessions may take: about 60,000 with tokens of 880 characters. Others are verified at each check. */
+/**
+ * Bytes of memory for sessions: about 60,000 with tokens of 880 characters. Others are verified at each
+ * check.
+ */
 const CACHE_BYTES = 134_217_728
-/** What a session takes besides its token and the claims in it. */
+/** Bytes that a session takes besides its token and the claims in it. */
 const SESSION_BYTES = 500
 
 declare module 'fastify' {
@@ -102,12 +104,20 @@ class Sessions {
     return this.#revocations.isStored(visitor.session) ? undefined : visitor
   }
 
-  /** Throws FwaError FWA_STORE_STALE as `read` does. */
+  /**
+   * The person of a session token of a portal.
+   *
+   * @throws FwaError FWA_STORE_STALE as {@link read}
+   */
   async verify(portal: Portal, token: string): Promise<Visitor | undefined> {
     return this.#current(await this.#find(portal, token))
   }
 
-  /** As {@link EndedSessions.hasAny}. Throws FwaError FWA_STORE_STALE as `read` does. */
+  /**
+   * Whether a session of a person has ended, as {@link EndedSessions.hasAny} says.
+   *
+   * @throws FwaError FWA_STORE_STALE as {@link read}
+   */
   hasEnded(person: string, isMeant: (sid: string) => boolean): boolean {
     const hasEnded = this.#revocations.ended.hasAny(person, isMeant)
     if (!hasEnded) this.#assertFresh()
@@ -142,7 +152,11 @@ class Sessions {
       gatehouse_generation: generation === 0 ? undefined : generation,
     }
     const token = this.#jwt.sign(claims, { key, kid })
-    if (token.length > MAX_TOKEN_LENGTH) throw tooLarge(profile.provider, token.length)
+    if (token.length > MAX_TOKEN_LENGTH)
+      throw new FwaError(
+        'FWA_SESSION_TOO_LARGE',
+        `what ${profile.provider} shares of you makes a session of ${token.length} characters; ${MAX_TOKEN_LENGTH} fit`,
+      )
     const { payload } = this.#jwt.decode<{ payload: SessionClaims }>(token) ?? {}
     if (!payload) throw new Error('the new session token cannot be decoded')
     const session = readSession(token, portal, site, payload)
@@ -183,7 +197,7 @@ class Sessions {
     return isSigned(token, this.#app.keys.session) ? this.#verifyToken(portal, token) : undefined
   }
 
-  /** What @fastify/jwt does not know is checked here: whose token it is, and the clock of the service. */
+  /** Checks what @fastify/jwt does not know: whose token it is, and the clock of the service. */
   async #verifyToken(portal: Portal, token: string): Promise<Visitor | undefined> {
     const { sites, log } = this.#app
     try {
@@ -216,7 +230,7 @@ class Sessions {
     return visitor
   }
 
-  /** By the clock as it is now, which may have been set since the token was verified. */
+  /** Compares with the clock as it is now, which may have been set since the token was verified. */
   #isInTime({ iat, exp }: Pick<Session, 'iat' | 'exp'>): boolean {
     const now = this.#app.clock.now()
     return now >= iat * 1_000 - MAX_SKEW && now < exp * 1_000
@@ -250,11 +264,6 @@ function readSession(
   })
 }
 
-function tooLarge(provider: string, length: number): FwaError {
-  const message = `what ${provider} shares of you makes a session of ${length} characters; ${MAX_TOKEN_LENGTH} fit`
-  return new FwaError('FWA_SESSION_TOO_LARGE', message)
-}
-
 export const sessions = fp(
   async (app: FastifyInstance) => {
     await app.register(jwt, {
@@ -263,7 +272,11 @@ export const sessions = fp(
       decode: { complete: true },
       secret: {
         private: async () => app.keys.session.first.secret,
-        public: async ({ header }: DecodedJwt) => keyOf(header, app.keys),
+        public: async ({ header: { kid } }: DecodedJwt) => {
+          const key = app.keys.session.all.find((each) => each.kid === kid)
+          if (!key) throw new Error('the token is signed with an unknown key')
+          return key.secret
+        },
       },
       sign: { algorithm: 'HS256', header: { alg: 'HS256', typ: SESSION_TYPE } },
       verify: {
@@ -302,9 +315,3 @@ export const sessions = fp(
     ],
   },
 )
-
-function keyOf({ kid }: DecodedJwt['header'], { session }: Keys): Buffer {
-  const key = session.all.find((each) => each.kid === kid)
-  if (!key) throw new Error('the token is signed with an unknown key')
-  return key.secret
-}

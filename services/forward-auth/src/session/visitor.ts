@@ -1,10 +1,10 @@
+import { Principal, type Refusal } from '@gatehouse/gate'
 import type { Provider } from '@gatehouse/identity-providers'
-import { type Refusal, Requester } from '../check/decide.ts'
 import type { Portal } from '../portals.ts'
 import type { Session } from './session.ts'
 
 /** A person with a session at a portal. */
-export class Visitor extends Requester {
+export class Visitor extends Principal {
   readonly session: Session
   readonly portal: Portal
   readonly #provider: Provider
@@ -12,7 +12,7 @@ export class Visitor extends Requester {
 
   constructor(session: Session, portal: Portal, provider: Provider) {
     const { profile } = session
-    super({ method: 'session', portal: portal.name, profile, session }, profile, portal)
+    super({ method: 'session', portal: portal.name, profile, session }, profile, portal.gate)
     this.session = session
     this.portal = portal
     this.#provider = provider

@@ -15,10 +15,10 @@ const PRUNE = [REVOKED, COMPLETED].map(
   DELETE FROM ${name} WHERE ${key} IN (
     SELECT ${key} FROM ${name} WHERE until <= $1 AND due <= $2 LIMIT ${MAX_REMOVED})`,
 )
-/** By what other instances see that a row is new to them. */
+/** The column by which other instances see that a row is new to them. */
 const MARK = { postgres: 'xid', sqlite: 'id' }
 
-/** Of two rows of one ID, the wider one remains. It counts as new. */
+/** Keeps the wider one of two rows of one ID. It counts as new. */
 function widening(mark: string): string {
   return ` ON CONFLICT (sid) DO UPDATE SET
     first = least(revoked.first, excluded.first),
@@ -29,7 +29,7 @@ function widening(mark: string): string {
     ${mark} = excluded.${mark}`
 }
 
-/** What the stores do alike, over whatever engine. */
+/** The part of the stores that does not depend on the engine. */
 export abstract class EngineStore {
   readonly clock: Clock
   readonly #engine: Engine
@@ -85,7 +85,8 @@ export abstract class EngineStore {
     await addAll(tx, REVOKED, rows, widening(MARK[this.#engine.dialect]))
   }
 
-  protected age() {
+  /** The time in ms, by the clock and by how long the service has run. */
+  age() {
     return { now: this.clock.now(), running: this.runningTime() }
   }
 

@@ -7,18 +7,6 @@ import type { AuthStore, StoredAuditRow, StoreOptions } from './store.ts'
 
 type StorageConfig = PostgresConfig | { readonly path: string }
 
-/**
- * Opens the store that is configured.
- *
- * @throws FwaError FWA_STORE_UNAVAILABLE; StoreError
- */
-async function openStore(storage: StorageConfig, options: StoreOptions): Promise<AuthStore> {
-  if (!('url' in storage)) return new SqliteStore(storage.path, options)
-  // Loaded only if configured.
-  const { openPostgresStore } = await import('./postgres/postgres-store.ts')
-  return openPostgresStore(storage, options)
-}
-
 /** Reads the audit trail that is configured, of all instances. They may run meanwhile. */
 export async function* readAudit(
   storage: StorageConfig,
@@ -35,12 +23,14 @@ declare module 'fastify' {
   }
 }
 
-type StorePlugin = { readonly storage: StorageConfig } & Omit<StoreOptions, 'log'>
-
-/** What instances have in common. It is closed last, when nothing uses it any more. */
-export const store = fp<StorePlugin>(
+/** The state that instances share. It is closed last, when nothing uses it any more. */
+export const store = fp<{ readonly storage: StorageConfig } & Omit<StoreOptions, 'log'>>(
   async (app: FastifyInstance, { storage, clock, monotonic }) => {
-    const opened = await openStore(storage, { clock, monotonic, log: app.log })
+    const options = { clock, monotonic, log: app.log }
+    const opened = !('url' in storage)
+      ? new SqliteStore(storage.path, options)
+      : // Loaded only if configured.
+        await (await import('./postgres/postgres-store.ts')).openPostgresStore(storage, options)
     app.addHook('onClose', () => opened.close())
     app.decorate('authStore', opened)
   },

@@ -18,13 +18,13 @@ export interface Revocation {
 }
 
 export interface RevocationChange {
-  /** Of two rows of one ID, the wider one remains. */
+  /** Rows to add. The wider one of two rows of one ID remains. */
   readonly add: readonly Revocation[]
   /** IDs of sessions whose row was replaced by another one. */
   readonly remove: readonly string[]
 }
 
-/** What keeps the revocations of all instances in memory. */
+/** A copy of the revocations of all instances, in memory. */
 export interface RevocationFollower {
   /** Called with the rows of all instances. A row may come again. */
   learn(rows: readonly Revocation[]): void
@@ -34,7 +34,7 @@ export interface RevocationFollower {
   write(rows: readonly Revocation[]): void
 }
 
-/** What the audit trail records. */
+/** The events of the audit trail. */
 export type AuditEvent =
   | 'sign-in'
   | 'sign-in-refused'
@@ -60,7 +60,7 @@ export interface AuditRow {
   readonly requestId: string
   /** Code of the error that refused or failed. */
   readonly code?: string | undefined
-  /** What refused a person, such as `allow` or `policy admin`, and the part that did not hold. */
+  /** The rule that refused a person, such as `allow` or `policy admin`, and the part that did not hold. */
   readonly refusedBy?: string | undefined
   readonly clause?: string | undefined
 }
@@ -86,14 +86,14 @@ export interface AuditStore {
 export type SecretName = 'session' | 'assertion'
 
 /**
- * What instances have in common beside their configuration. Every change is durable when its promise
+ * The state that instances share beside their configuration. Every change is durable when its promise
  * resolves. Whatever cannot be done rejects with FWA_STORE_UNAVAILABLE.
  */
 export interface AuthStore {
   /** The clock that all instances go by. */
   readonly clock: Clock
   readonly audit: AuditStore
-  /** How long the service has run on this store in ms, whatever clocks were set to. */
+  /** The time for which the service has run on this store in ms, whatever clocks were set to. */
   runningTime(): number
   /** Learns every revocation there is, before it resolves, and later those that any instance adds. */
   follow(follower: RevocationFollower): Promise<void>
@@ -126,14 +126,14 @@ export interface AuthStore {
   close(): Promise<void>
 }
 
-/** What a store gets from outside. */
+/** The clocks and the log of a store. */
 export interface StoreOptions {
-  /** Default: that of the database, or else that of the system. */
+  /** The clock to go by. Default: that of the database, or else that of the system. */
   readonly clock?: Clock | undefined
   /** Milliseconds on a clock that is never set. Default: that of the process. */
   readonly monotonic?: (() => number) | undefined
   readonly log: Record<'error' | 'warn' | 'info', (fields: object, message: string) => void>
 }
 
-/** How long something outlives its end, in ms, for instances whose clock is behind. */
+/** The time by which rows outlive their end, in ms, for instances whose clock is behind. */
 export const MARGIN = 3_600_000

@@ -1,7 +1,7 @@
 import { type Migration, Table } from '@gatehouse/store'
 
 /**
- * What a store consists of: each column is listed here and nowhere else.
+ * The tables of a store: each column is listed here and nowhere else.
  *
  * `until` is the time when a row has ended by the clock, in ms, and `due` the same by the running time of
  * the store.
@@ -27,10 +27,10 @@ export const COMPLETED = new Table(
   { key: ['login'] },
 )
 
-/** In a folder, secrets are files. */
+/** Secrets; in a folder they are files. */
 export const SECRETS = new Table('secrets', { name: 'text', sealed: 'text' }, { key: ['name'] })
 
-/** In a folder, each day is a file. */
+/** The audit trail; in a folder, each day is a file. */
 export const AUDIT = new Table(
   'audit',
   {
@@ -58,7 +58,7 @@ export const TABLES: Readonly<Record<'sqlite' | 'postgres', readonly Table[]>> =
   postgres: [REVOKED, COMPLETED, SECRETS, AUDIT],
 }
 
-/** By which other instances find rows that are new to them: of a transaction that commits late, too. */
+/** The column by which other instances find new rows, also those of a transaction that commits late. */
 const FOLLOWED = `
   ALTER TABLE revoked ADD COLUMN xid xid8 NOT NULL DEFAULT pg_current_xact_id();
   CREATE INDEX revoked_xid ON revoked (xid)`

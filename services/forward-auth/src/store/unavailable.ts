@@ -3,7 +3,7 @@ import { FwaError } from '../errors.ts'
 
 const RETRY_AFTER = 5
 
-/** What the store could not do, as an error of the service. Logs add the messages of causes. */
+/** Makes an error of the store one of the service. Logs add the messages of causes. */
 export function unavailable(error: unknown): FwaError {
   if (error instanceof FwaError) return error
   if (!(error instanceof StoreError))

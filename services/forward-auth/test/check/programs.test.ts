@@ -367,7 +367,7 @@ t.test('a key or token that is sent again costs no verification', async (t) => {
     headers: { authorization: auth },
     raw: { headers: { authorization: auth }, rawHeaders: [] },
   }
-  const [one, two] = [1, 2].map(() => portal?.programs.find(request as never, undefined))
+  const [one, two] = [1, 2].map(() => portal?.gate.programs.find(request as never, undefined))
   t.equal(one, two, 'the same object, without a promise')
   t.notOk(one instanceof Promise)
   await test.clock.advance(640_000)

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { DAILY_URLS, isAdminToSome, target } from '../check/paths.ts'
+import { DAILY_URLS, isAdminToSome, target } from '../../../../packages/gate/test/paths.ts'
 import { CONFIG, startGate } from '../helpers/gate.ts'
 import { missingProgram, PROXIES, type ProxyName } from '../helpers/proxies.ts'
 

@@ -10,15 +10,9 @@ import type { Duplex } from 'node:stream'
 import { buffer, text } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
 import { parse } from 'yaml'
+import { foldName, HEADER_NAMES } from '../../../../packages/gate/src/header-names.ts'
 import { readDocument } from '../../../../scripts/test/markdown.ts'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
-import {
-  BELIEVED_HEADERS,
-  foldName,
-  METHOD_OVERRIDES,
-  PATH_OVERRIDES,
-  READ_HEADERS,
-} from '../../src/header-names.ts'
 import type { Answered } from '../helpers/client.ts'
 import type { Echo } from '../helpers/echo.ts'
 import { CONFIG, type Gate, startGate } from '../helpers/gate.ts'
@@ -192,7 +186,7 @@ const PROBES: Readonly<Record<NonNullable<Attack['probe']>, Probe>> = {
 
   async overrides(t, _proxy, gate) {
     const cookie = cookiesOf(gate.gatehouse, 'ada')
-    for (const name of [...METHOD_OVERRIDES, ...PATH_OVERRIDES])
+    for (const name of [...HEADER_NAMES.methodOverrides, ...HEADER_NAMES.pathOverrides])
       for (const spelling of spellingsOf(name)) {
         const { heard, asked } = await gate.pass('/', { [spelling]: 'eve', cookie })
         const isPassed = heard !== undefined && asCgi(name) in (gate.echo.last()?.cgi ?? {})
@@ -204,7 +198,7 @@ const PROBES: Readonly<Record<NonNullable<Attack['probe']>, Probe>> = {
   async forwarded(t, _proxy, gate) {
     const cookie = cookiesOf(gate.gatehouse, 'ada')
     const ownByProxy = (name: string) => !['x-forward-auth-if'].includes(name)
-    for (const name of [...READ_HEADERS, ...BELIEVED_HEADERS].filter(ownByProxy))
+    for (const name of [...HEADER_NAMES.read, ...HEADER_NAMES.believed].filter(ownByProxy))
       for (const spelling of spellingsOf(name)) {
         const { heard } = await gate.pass('/', { [spelling]: 'eve', cookie })
         const received = heard === undefined ? [] : gate.echo.last()?.cgi[asCgi(name)]

@@ -291,7 +291,7 @@ export const ATTACKS: Readonly<Record<string, Attack>> = {
         user: 'ada',
       },
     },
-    elsewhere: ['forwarded/trust.test.ts: the client is the first untrusted hop from the right'],
+    elsewhere: ['trust.test.ts: the client is the first untrusted hop from the right'],
   },
   'line breaks in the claims of a person': {
     cases: { 'in a name': { who: 'control', status: 200, user: 'ada' } },
@@ -329,7 +329,7 @@ export const ATTACKS: Readonly<Record<string, Attack>> = {
     elsewhere: ['packages/identity-providers/test/open-id-connect.test.ts: e-mail addresses'],
   },
   'an e-mail address that is not verified': {
-    elsewhere: ['check/headers.test.ts: sends no unverified e-mail address'],
+    elsewhere: ['packages/gate/test/headers.test.ts: sends no unverified e-mail address'],
   },
   'a restriction that cannot be evaluated': {
     cases: { 'no groups': { ...admin, who: 'nameless', headers: program, status: 403 } },

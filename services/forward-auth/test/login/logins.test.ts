@@ -20,7 +20,7 @@ async function start(t: Test, folder = testFolder(t)) {
   const clock = manualClock()
   const store = new SqliteStore(folder, { clock, log: console as never })
   t.teardown(() => store.close())
-  const logins = new Logins({ keys: () => now.keys, clock, store })
+  const logins = new Logins(() => now.keys, clock, store)
   const complete = (
     portal: Portal,
     site: Site,

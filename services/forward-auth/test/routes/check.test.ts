@@ -570,7 +570,11 @@ t.test('any failure inside the check denies', async (t) => {
     ['sessions', ({ sessions }) => Object.assign(sessions, { read: boom })],
     ['log of faults', (app) => Object.assign(app, { limitLog: boom })],
     ['admits', (app) => replacePortal(app, { admits: boom })],
-    ['identity', (app) => replacePortal(app, { headers: [{ name: 'x-it', value: boom }] })],
+    [
+      'identity',
+      ({ portals }) =>
+        Object.assign(portals.get('main')!.gate, { headers: [{ name: 'x-it', value: boom }] }),
+    ],
     ['a session that is none', ({ sessions }) => Object.assign(sessions, { read: () => ({}) })],
     [
       'an answer that is a promise',

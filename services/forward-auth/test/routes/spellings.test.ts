@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap'
+import { DAILY_URLS } from '../../../../packages/gate/test/paths.ts'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { portalOf, startApp, yamlOf } from '../app.ts'
-import { DAILY_URLS } from '../check/paths.ts'
 import { BROWSER, type RequestHeaders, SHAPES, type Shape } from '../shapes.ts'
 
 // What is wrong in these tests, and said.

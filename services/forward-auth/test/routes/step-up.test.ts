@@ -4,9 +4,7 @@ import t, { type Test } from 'tap'
 import { createBrowser } from '../../../../packages/identity-providers/test/stand-ins/browser.ts'
 import { startOpenIdProvider } from '../../../../packages/identity-providers/test/stand-ins/openid-provider.ts'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
-import { createPolicy } from '../../src/check/policy.ts'
 import { ERRORS } from '../../src/errors.ts'
-import type { Portal } from '../../src/portals.ts'
 import { CORP, portalOf, startApp, yamlOf } from '../app.ts'
 import { createFakeProvider } from '../fake-provider.ts'
 import { BROWSER, SHAPES } from '../shapes.ts'
@@ -23,17 +21,12 @@ const SESSION_COOKIE = '__Secure-gatehouse.main'
 const MINUTE = 60_000
 const NOW = Date.UTC(2030, 0, 1) / 1_000
 
-const POLICIES: Portal['policies'] = new Map(
-  [
-    createPolicy('mfa', { acr: ['mfa', 'phr'] }),
-    createPolicy('recent', { maxAge: 15 * MINUTE }),
-    createPolicy('both', { acr: ['mfa'], maxAge: 15 * MINUTE }),
-    createPolicy('staff', 'Group("staff")'),
-  ].map((policy) => [policy.name ?? '', policy]),
-)
+const POLICIES = `policies: { mfa: { acr: [mfa, phr] }, recent: { maxAge: 15m },
+      both: { acr: [mfa], maxAge: 15m }, staff: 'Group("staff")' }`
+const YAML = yamlOf(portalOf('main', POLICIES))
 
 const startHere = (t: Test, settings: Parameters<typeof start>[1] = {}) =>
-  start(t, { policies: POLICIES, ...settings })
+  start(t, { yaml: YAML, ...settings })
 
 const urlFor = (policy: string) => signInUrl({ rd: WANTED, policy })
 

@@ -1,7 +1,8 @@
+import type { Policy } from '@gatehouse/gate'
 import type { FastifyInstance } from 'fastify'
 import t from 'tap'
+import { createPolicy } from '../../../../packages/gate/src/policy.ts'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
-import { createPolicy, type Policy } from '../../src/check/policy.ts'
 import { FwaError } from '../../src/errors.ts'
 import type { Portal } from '../../src/portals.ts'
 import type {} from '../../src/session/assertion.ts'
@@ -71,6 +72,22 @@ function replacePortals({ portals }: FastifyInstance, change: object): () => voi
   }
 }
 
+/** Changes the gates in place, for portals that no session has been seen at. */
+function replaceGates(app: FastifyInstance, change: object): () => void {
+  const restore = replacePortals(app, {})
+  const gates = [...app.portals.values()].map(({ gate }) => gate)
+  const before = gates.map((gate) => Object.getOwnPropertyDescriptors(gate))
+  for (const [name, descriptor] of Object.entries(Object.getOwnPropertyDescriptors(change)))
+    for (const gate of gates)
+      Object.defineProperty(gate, name, { ...descriptor, configurable: true })
+  return () => {
+    gates.forEach((gate, i) => {
+      Object.defineProperties(gate, before[i]!)
+    })
+    restore()
+  }
+}
+
 function failingPolicy(holds: Fail): Policy {
   const policy = createPolicy('admin', 'true')
   return { ...policy, condition: { ...policy.condition!, holds } }
@@ -84,17 +101,22 @@ const POINTS: Readonly<Record<string, Break>> = {
   sessions: ({ sessions }, fail) => replace(sessions, { read: fail }),
   'the rule of the portal': (app, fail) => replacePortals(app, { admits: fail }),
   'the policy of the route': (app, fail) =>
-    replacePortals(app, { policies: new Map([['admin', failingPolicy(fail)]]) }),
+    replaceGates(app, { policies: new Map([['admin', failingPolicy(fail)]]) }),
   rules: (app, fail) =>
-    replacePortals(app, {
+    replaceGates(app, {
       rules: [{ tests: [['paths', fail]], admission: { demanded: [], purpose: 'anyone' } }],
     }),
   programs: (app, fail) =>
-    replacePortals(app, { programs: { resources: [{}], resourceAt: fail, challenges: () => [] } }),
+    replaceGates(app, {
+      programs: {
+        resources: Object.defineProperty([{}], Symbol.iterator, { value: fail }),
+        challenges: () => [],
+      },
+    }),
   assertions: ({ assertions }, fail) => replace(assertions, { for: fail }),
-  headers: (app, fail) => replacePortals(app, { headers: [{ name: 'x-it', value: fail }] }),
+  headers: (app, fail) => replaceGates(app, { headers: [{ name: 'x-it', value: fail }] }),
   'the list of headers': (app, fail) =>
-    replacePortals(app, Object.defineProperty({}, 'headers', { get: fail })),
+    replaceGates(app, Object.defineProperty({}, 'headers', { get: fail })),
   'the address of a session': (app, fail) => {
     const corp = { type: 'seamless', fits: fail, failing: () => false } as never
     return replacePortals(app, { providers: new Map([['corp', corp]]) })

@@ -4,15 +4,15 @@ import { type ManualClock, manualClock, testFolder } from '@gatehouse/service-ki
 import Fastify, { type FastifyBaseLogger, type FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Test } from 'tap'
-import { Programs } from '../../src/check/programs.ts'
-import { trust } from '../../src/forwarded.ts'
 import type { Portal } from '../../src/portals.ts'
 import { cookiesOf } from '../../src/session/cookie.ts'
 import { type Keys, loadKeys } from '../../src/session/keys.ts'
 import { sessions as sessionsPlugin } from '../../src/session/sessions.ts'
 import type { Site } from '../../src/sites.ts'
 import { store as storePlugin } from '../../src/store/open.ts'
+import { trust } from '../../src/trust.ts'
 import { createFakeProvider } from '../fake-provider.ts'
+import { gateOf } from '../gate.ts'
 
 export const SITE: Site = {
   domain: 'example.com',
@@ -49,19 +49,8 @@ export function portalNamed(name: string, providers: readonly string[] = ['corp'
     providers: new Map(providers.map((each) => [each, createFakeProvider(each).provider])),
     admits: () => true,
     refusalOf: () => ({ by: 'allow' }),
-    policies: new Map(),
-    headers: [],
-    body: 'OK\n',
-    sent: [],
-    assertion: undefined,
-    rules: [],
+    gate: gateOf(name),
     apps: undefined,
-    programs: new Programs(
-      { name, headers: [], assertion: undefined, callers: undefined, resources: [] },
-      { now: () => 0, elapsed: () => 0, log: { info() {}, warn() {} } },
-    ),
-    refuseAliases: () => {},
-    preflight: false,
     sessionLifetime: HOUR,
     loginLifetime: HOUR / 6,
     sharedCallback: false,

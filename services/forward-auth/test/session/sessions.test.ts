@@ -193,7 +193,7 @@ t.test('accepts only session tokens as sessions', async (t) => {
   t.ok(await verify(portal(), forgeHeader(`{"kid":"${header.kid}"`)), 'also of the header')
 
   const bare = Buffer.from(hkdfSync('sha256', OLD_SECRET, '', '', 32))
-  const logins = new Logins({ keys: () => now.keys, clock, store: app.authStore })
+  const logins = new Logins(() => now.keys, clock, app.authStore)
   const state = { provider: 'corp', returnTo: 'https://app.example.com/' }
   const begun = logins.begin(portal(), SITE, state, undefined)
   const seconds = clock.now() / SECOND

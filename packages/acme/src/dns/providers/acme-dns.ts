@@ -1,6 +1,6 @@
 import { Type } from 'typebox'
 import { AcmeError } from '../../errors.ts'
-import { Api, json } from './api.ts'
+import { createApi, json } from './api.ts'
 import { type CreateDnsProvider, defineOptions, Option } from './provider.ts'
 
 export const AcmeDnsSchema = defineOptions('acme-dns', {
@@ -23,7 +23,7 @@ export const createAcmeDns: CreateDnsProvider<typeof AcmeDnsSchema> = (
   { endpoint, accounts },
   { fetch },
 ) => {
-  const api = new Api({ name: 'acme-dns', endpoint, fetch })
+  const api = createApi({ name: 'acme-dns', endpoint, fetch })
   return {
     async present({ name, value, domain }, signal) {
       const account = accounts.find(({ subdomain }) => name.split('.')[0] === subdomain)

@@ -21,9 +21,9 @@ export type Outgoing = Required<Pick<FetchInit, 'method' | 'headers' | 'signal'>
 }
 
 interface ApiOptions {
-  /** In error messages. */
+  /** The name of the API in error messages. */
   readonly name: string
-  /** As text, it must be https. */
+  /** The URL of the API. A text must be https. */
   readonly endpoint: string | URL
   readonly fetch: BoundedFetch
   /** Gives the headers that prove who sends the request. */
@@ -51,16 +51,16 @@ export const form = (fields: Record<string, string>) => ({
   body: new URLSearchParams(fields).toString(),
 })
 
-export class Api {
-  readonly #options: ApiOptions
+export type Api = ReturnType<typeof createApi>
 
-  constructor(options: ApiOptions) {
-    this.#options = options
-  }
+/** Makes a client of an API. */
+export function createApi({ name, endpoint, fetch, authorize, parse, reason }: ApiOptions) {
+  const parsed = async ({ body }: FetchAnswer): Promise<unknown> => (parse ?? parseJson)(body)
+  const parseAs = async <S extends TSchema>(schema: S, answer: FetchAnswer): Promise<Static<S>> =>
+    readAs(name, schema, await parsed(answer))
 
   /** Sends a request. The error has the reason that the API gave, unless it repeats our credentials. */
-  async send(path: string, request: ApiRequest): Promise<FetchAnswer> {
-    const { name, endpoint, authorize, parse, reason } = this.#options
+  async function send(path: string, request: ApiRequest): Promise<FetchAnswer> {
     const { content, signal, accept = [200] } = request
     const url = endpointUrl(endpoint, path)
     const headers = {
@@ -71,28 +71,14 @@ export class Api {
     const method = request.method ?? (content ? 'POST' : 'GET')
     const unsigned = { method, headers, signal, ...(content && { body: content.body }) }
     Object.assign(headers, await authorize?.(url, unsigned))
-    const answer = await this.#fetch(url, unsigned)
+    const answer = await fetched(url, unsigned)
     if (accept.includes(answer.status)) return answer
     const code = [401, 403].includes(answer.status) ? 'ACME_DNS_CREDENTIALS' : 'ACME_DNS_PROVIDER'
-    const said = safeReason(reason?.(await this.#parse(answer)), headers)
+    const said = safeReason(reason?.(await parsed(answer)), headers)
     throw new AcmeError(code, `${name} answered ${answer.status}${said && `: ${said}`}`)
   }
 
-  /** Sends a request, for an answer that matches the schema. */
-  async read<S extends TSchema>(schema: S, path: string, request: ApiRequest): Promise<Static<S>> {
-    return await this.parseAs(schema, await this.send(path, request))
-  }
-
-  async parseAs<S extends TSchema>(schema: S, answer: FetchAnswer): Promise<Static<S>> {
-    return readAs(this.#options.name, schema, await this.#parse(answer))
-  }
-
-  async #parse({ body }: FetchAnswer): Promise<unknown> {
-    return (this.#options.parse ?? parseJson)(body)
-  }
-
-  async #fetch(url: URL, request: Outgoing): Promise<FetchAnswer> {
-    const { name, fetch } = this.#options
+  async function fetched(url: URL, request: Outgoing): Promise<FetchAnswer> {
     try {
       return await fetch(url, { ...request, status: ALL_STATUSES, timeoutMs: TIMEOUT_MS })
     } catch (cause) {
@@ -100,6 +86,14 @@ export class Api {
       const why = cause instanceof NetError ? cause.message : 'the request failed'
       throw new AcmeError('ACME_DNS_PROVIDER', `${name} cannot be asked: ${why}`, { cause })
     }
+  }
+
+  return {
+    send,
+    parseAs,
+    /** Sends a request, for an answer that matches the schema. */
+    read: async <S extends TSchema>(schema: S, path: string, request: ApiRequest) =>
+      parseAs(schema, await send(path, request)),
   }
 }
 

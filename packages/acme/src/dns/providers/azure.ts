@@ -1,7 +1,16 @@
 import { readFile } from 'node:fs/promises'
 import { type Static, Type } from 'typebox'
 import { AcmeError } from '../../errors.ts'
-import { Api, bearer, form, json, oauthError, reasonIn, type Token, TokenSchema } from './api.ts'
+import {
+  bearer,
+  createApi,
+  form,
+  json,
+  oauthError,
+  reasonIn,
+  type Token,
+  TokenSchema,
+} from './api.ts'
 import {
   type CreateDnsProvider,
   type DnsProviderDeps,
@@ -62,7 +71,7 @@ const reason = reasonIn(
 export const createAzure: CreateDnsProvider<typeof AzureSchema> = (config, deps) => {
   const { endpoint, subscriptionId, resourceGroup } = config
   const authorize = bearer((signal) => requestToken(config, deps, signal), deps)
-  const api = new Api({ name: API, endpoint, fetch: deps.fetch, authorize, reason })
+  const api = createApi({ name: API, endpoint, fetch: deps.fetch, authorize, reason })
   const zones = `/subscriptions/${subscriptionId}/resourceGroups/${resourceGroup}/providers/Microsoft.Network/dnsZones`
 
   async function read(name: string, signal: AbortSignal) {
@@ -115,7 +124,7 @@ async function requestToken(
   const { origin } = new URL(config.endpoint)
   if (clientSecret === undefined && tokenPath === undefined) {
     const endpoint = new URL('/metadata/identity', metadataEndpoint)
-    const api = new Api({ name: 'the managed identity of the machine', endpoint, fetch })
+    const api = createApi({ name: 'the managed identity of the machine', endpoint, fetch })
     const query = new URLSearchParams({ 'api-version': '2018-02-01', resource: `${origin}/` })
     if (clientId !== undefined) query.set('client_id', clientId)
     const headers = { metadata: 'true' }
@@ -128,7 +137,7 @@ async function requestToken(
   const scope = `${origin}/.default`
   const fields = { grant_type: 'client_credentials', client_id: clientId ?? '', scope, ...proof }
   const name = 'Microsoft Entra ID'
-  const api = new Api({ name, endpoint: authority, fetch, reason: oauthError })
+  const api = createApi({ name, endpoint: authority, fetch, reason: oauthError })
   return await api.read(TokenSchema, `/${tenantId}/oauth2/v2.0/token`, {
     content: form(fields),
     signal,

@@ -1,5 +1,5 @@
 import { Type } from 'typebox'
-import { Api, json, reasonIn } from './api.ts'
+import { createApi, json, reasonIn } from './api.ts'
 import { type CreateDnsProvider, defineOptions, findZone, Option, TTL_SECONDS } from './provider.ts'
 
 export const CloudflareSchema = defineOptions('cloudflare', {
@@ -27,7 +27,7 @@ export const createCloudflare: CreateDnsProvider<typeof CloudflareSchema> = (
   { fetch },
 ) => {
   const authorize = () => ({ authorization: `Bearer ${apiToken}` })
-  const api = new Api({ name: 'Cloudflare', endpoint, fetch, authorize, reason })
+  const api = createApi({ name: 'Cloudflare', endpoint, fetch, authorize, reason })
 
   /** Gives the path of the zone's records, and the identifiers of those with the value. */
   async function find(name: string, value: string, signal: AbortSignal) {

@@ -1,8 +1,8 @@
 import { type Static, Type } from 'typebox'
 import { AcmeError } from '../../errors.ts'
 import {
-  Api,
   bearer,
+  createApi,
   form,
   json,
   oauthError,
@@ -75,7 +75,7 @@ const reason = reasonIn(
 export const createGoogle: CreateDnsProvider<typeof GoogleSchema> = (config, deps) => {
   const authorize = bearer((signal) => requestToken(config, deps, signal), deps)
   const { endpoint, project } = config
-  const api = new Api({ name: API, endpoint, fetch: deps.fetch, authorize, reason })
+  const api = createApi({ name: API, endpoint, fetch: deps.fetch, authorize, reason })
   const zones = `/dns/v1/projects/${project}/managedZones`
 
   async function read(name: string, signal: AbortSignal) {
@@ -121,14 +121,14 @@ async function requestToken(
 ): Promise<Token> {
   if (serviceAccount === undefined) {
     const endpoint = new URL('/computeMetadata/v1', metadataEndpoint)
-    const api = new Api({ name: 'the metadata service of the machine', endpoint, fetch })
+    const api = createApi({ name: 'the metadata service of the machine', endpoint, fetch })
     const headers = { 'metadata-flavor': 'Google' }
     const path = '/instance/service-accounts/default/token'
     return await api.read(TokenSchema, path, { headers, signal })
   }
   const name = 'the key of the service account'
   const key = readAs(name, ServiceAccountSchema, parseJson(serviceAccount))
-  const api = new Api({ name: 'Google', endpoint: key.token_uri, fetch, reason: oauthError })
+  const api = createApi({ name: 'Google', endpoint: key.token_uri, fetch, reason: oauthError })
   const content = form({
     grant_type: 'urn:ietf:params:oauth:grant-type:jwt-bearer',
     assertion: await signAssertion(key, Math.floor(clock.now() / 1_000)),

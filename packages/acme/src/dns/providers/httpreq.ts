@@ -1,5 +1,5 @@
 import { Type } from 'typebox'
-import { Api, json } from './api.ts'
+import { createApi, json } from './api.ts'
 import { type CreateDnsProvider, type DnsRecord, defineOptions, Option } from './provider.ts'
 
 export const HttpreqSchema = defineOptions('httpreq', {
@@ -22,7 +22,7 @@ export const createHttpreq: CreateDnsProvider<typeof HttpreqSchema> = (
   const basic = Buffer.from(`${username}:${password}`).toString('base64')
   const authorization = password === undefined ? undefined : `Basic ${basic}`
   const authorize = () => (authorization === undefined ? {} : { authorization })
-  const api = new Api({ name: 'the DNS bridge', endpoint, fetch, authorize })
+  const api = createApi({ name: 'the DNS bridge', endpoint, fetch, authorize })
 
   async function post(path: string, record: DnsRecord, signal: AbortSignal): Promise<void> {
     const { name, value, domain, token, keyAuthorization: keyAuth } = record

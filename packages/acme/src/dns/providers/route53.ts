@@ -1,6 +1,6 @@
 import { type Static, type TSchema, Type } from 'typebox'
 import { AcmeError } from '../../errors.ts'
-import { Api, type Outgoing, reasonIn } from './api.ts'
+import { type Api, createApi, type Outgoing, reasonIn } from './api.ts'
 import { type CreateDnsProvider, defineOptions, findZone, Option, TTL_SECONDS } from './provider.ts'
 import { createRecordSetProvider } from './record-set.ts'
 
@@ -74,7 +74,7 @@ export const createRoute53: CreateDnsProvider<typeof Route53Schema> = (config, d
   const authorize = (url: URL, request: Outgoing) =>
     signAws({ ...request, url, service: 'route53' }, config, deps.clock.now())
   const { endpoint } = config
-  const api = new Api({
+  const api = createApi({
     name: API,
     endpoint,
     fetch: deps.fetch,

@@ -1,9 +1,11 @@
 import { randomUUID } from 'node:crypto'
 import type { Postgres, Queries } from '@gatehouse/store'
-import { addAll } from '../engine-store.ts'
+import { addAll, type EngineStore } from '../engine-store.ts'
 import type { AuditStore, StoredAuditRow } from '../store.ts'
 import { AUDIT } from '../tables.ts'
 
+/** The lead of the one instance that removes old rows. */
+export const MAINTENANCE = 'maintenance'
 const DAY = 86_400_000
 const PAGE = 1_000
 /** Rows that one statement removes, so that none takes long. */
@@ -13,41 +15,33 @@ const PRUNE = `
   DELETE FROM audit WHERE seq IN (
     SELECT seq FROM audit WHERE (at < $1 OR at > $2) AND ran <= $3 LIMIT ${MAX_REMOVED})`
 
-interface AuditTableOptions {
-  readonly db: Postgres
-  age(): { readonly now: number; readonly running: number }
-  /** Whether this instance removes old rows: one of all does. */
-  isLeading(): Promise<boolean>
-}
-
 /** The audit trail of all instances, in a table. */
 export class AuditTable implements AuditStore {
-  readonly #options: AuditTableOptions
+  readonly #db: Postgres
+  readonly #age: EngineStore['age']
   /** A row that is tried again has the ID of before, so that it is added once. */
   readonly #ids = new WeakMap<StoredAuditRow, string>()
 
-  constructor(options: AuditTableOptions) {
-    this.#options = options
+  constructor(db: Postgres, age: EngineStore['age']) {
+    this.#db = db
+    this.#age = age
   }
 
   async append(rows: readonly StoredAuditRow[]): Promise<void> {
     const records = rows.map((row) => this.#recordOf(row))
-    await this.#options.db.transaction((tx) =>
-      addAll(tx, AUDIT, records, ' ON CONFLICT (id) DO NOTHING'),
-    )
+    await this.#db.transaction((tx) => addAll(tx, AUDIT, records, ' ON CONFLICT (id) DO NOTHING'))
   }
 
   async prune(retention: number): Promise<void> {
-    const { db, age, isLeading } = this.#options
-    if (!(await isLeading())) return
-    const { now, running } = age()
+    if (!(await this.#db.tryLead(MAINTENANCE))) return
+    const { now, running } = this.#age()
     const bounds = [now - retention, now + DAY, running - retention]
     for (let removed = MAX_REMOVED; removed === MAX_REMOVED; )
-      removed = await db.run(PRUNE, ...bounds)
+      removed = await this.#db.run(PRUNE, ...bounds)
   }
 
   rows(since: number): AsyncIterable<StoredAuditRow> {
-    return readRows(this.#options.db, since)
+    return readRows(this.#db, since)
   }
 
   #recordOf(row: StoredAuditRow) {

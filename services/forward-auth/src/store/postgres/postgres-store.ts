@@ -22,7 +22,7 @@ import type {
 } from '../store.ts'
 import { MIGRATIONS, REVOKED, TABLES } from '../tables.ts'
 import { unavailable } from '../unavailable.ts'
-import { AuditTable, readRows } from './audit-table.ts'
+import { AuditTable, MAINTENANCE, readRows } from './audit-table.ts'
 import { SealedSecrets } from './sealed-secrets.ts'
 
 /** Ms for which a database is waited for at the start. Less than the timeout of plugins. */
@@ -40,7 +40,7 @@ export interface PostgresConfig {
   readonly url: string
   readonly caFile?: string
   readonly schema: string
-  /** In ms. */
+  /** Milliseconds. */
   readonly revocationStaleness: number
   readonly whenStale: 'refuse' | 'allow'
 }
@@ -56,7 +56,10 @@ export async function openPostgresStore(
 ): Promise<AuthStore> {
   const { log, monotonic: elapsed } = options
   const db = await connect(config, {
-    ...{ log, elapsed, reported: unavailable, feeds: [REVOKED.name] },
+    log,
+    elapsed,
+    reported: unavailable,
+    feeds: [REVOKED.name],
     writable: TABLES.postgres.map(({ name }) => name),
   })
   return new PostgresStore(db, config, options)
@@ -105,10 +108,14 @@ class PostgresStore extends EngineStore implements AuthStore {
     this.#log = log
     this.#secrets = new SealedSecrets(db)
     this.#channel = `${config.schema}_revoked`
-    const isLeading = () => this.#isLeading()
-    this.audit = new AuditTable({ db, age: () => this.age(), isLeading })
+    this.audit = new AuditTable(db, () => this.age())
     if (config.whenStale === 'refuse')
-      this.staleness = () => (this.#isStale() ? stale(this.#lag()) : undefined)
+      this.staleness = () => {
+        if (!this.#isStale()) return undefined
+        const seconds = Math.floor(this.#lag() / 1_000)
+        const text = `for ${seconds} seconds it has not been known who signed out elsewhere`
+        return new FwaError('FWA_STORE_STALE', text, { retryAfter: 5, expose: true })
+      }
   }
 
   async follow(follower: RevocationFollower): Promise<void> {
@@ -131,7 +138,7 @@ class PostgresStore extends EngineStore implements AuthStore {
 
   override async prune(): Promise<void> {
     await this.told('writing', this.#db.prune())
-    if (await this.#isLeading()) await super.prune()
+    if (await this.#db.tryLead(MAINTENANCE)) await super.prune()
   }
 
   secret(name: SecretName, sealing?: KeyRing): Promise<string> {
@@ -148,14 +155,10 @@ class PostgresStore extends EngineStore implements AuthStore {
     return this.recheck()
   }
 
-  /** Without new rows, the other instances are not told. */
+  /** Tells the other instances if there are new rows. */
   protected override async change(tx: Transaction, change: RevocationChange): Promise<void> {
     await super.change(tx, change)
     if (change.add.length > 0) await tx.all(TELL, this.#channel)
-  }
-
-  #isLeading(): Promise<boolean> {
-    return this.#db.tryLead('maintenance')
   }
 
   #lag(): number {
@@ -186,10 +189,4 @@ class PostgresStore extends EngineStore implements AuthStore {
 
 function isWithin(row: Revocation, other: Revocation): boolean {
   return other.first <= row.first && row.last <= other.last && row.generation <= other.generation
-}
-
-function stale(lag: number): FwaError {
-  const seconds = Math.floor(lag / 1_000)
-  const text = `for ${seconds} seconds it has not been known who signed out elsewhere`
-  return new FwaError('FWA_STORE_STALE', text, { retryAfter: 5, expose: true })
 }

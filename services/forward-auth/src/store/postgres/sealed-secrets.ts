@@ -8,16 +8,11 @@ import { SECRETS } from '../tables.ts'
 
 const REPLACE = 'UPDATE secrets SET sealed = $3 WHERE name = $1 AND sealed = $2'
 
-interface Known {
-  readonly secret: string
-  /** ID of the key that seals it. */
-  readonly kid: string
-}
-
 /** The secrets of all instances, sealed: whoever reads the database learns none of them. */
 export class SealedSecrets {
   readonly #db: Postgres
-  readonly #known = new Map<SecretName, Known>()
+  /** Secrets, with the ID of the key that seals each. */
+  readonly #known = new Map<SecretName, { readonly secret: string; readonly kid: string }>()
 
   constructor(db: Postgres) {
     this.#db = db
@@ -37,7 +32,12 @@ export class SealedSecrets {
     const purpose = `secret ${name}`
     const current = unseal(sealed, { first, all: [first] }, purpose)
     const secret = current ?? unseal(sealed, sealing, purpose) ?? known?.secret
-    if (secret === undefined) throw sealedOtherwise(name)
+    if (secret === undefined)
+      throw new FwaError(
+        'FWA_KEY_UNUSABLE',
+        `the secret ${name} in the database is sealed with a key that session.keys does not have: append the ` +
+          'key of before to session.keys, or delete the row of the table secrets, and a new one is made',
+      )
     if (current === undefined)
       await this.#db.run(REPLACE, name, sealed, seal(secret, sealing, purpose))
     this.#known.set(name, { secret, kid: first.kid })
@@ -48,16 +48,11 @@ export class SealedSecrets {
     return (await SECRETS.find(this.#db, 'WHERE name = $1', name))?.sealed
   }
 
-  /** Of several instances that start at once, the first one makes it. */
+  /** Makes a secret, unless another instance that starts at the same time was faster. */
   async #make(name: SecretName, sealing: KeyRing): Promise<string> {
     const secret = randomBytes(32).toString('base64url')
     const sealed = seal(secret, sealing, `secret ${name}`)
     await this.#db.transaction((tx) => SECRETS.add(tx, { name, sealed }, ' ON CONFLICT DO NOTHING'))
     return (await this.#read(name)) ?? sealed
   }
-}
-
-function sealedOtherwise(name: SecretName): FwaError {
-  const message = `the secret ${name} in the database is sealed with a key that session.keys does not have: append the key of before to session.keys, or delete the row of the table secrets, and a new one is made`
-  return new FwaError('FWA_KEY_UNUSABLE', message)
 }

@@ -3,6 +3,7 @@ import { appendFile, open, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { makeFolder } from '@gatehouse/service-kit'
+import type { EngineStore } from '../engine-store.ts'
 import type { AuditStore, StoredAuditRow } from '../store.ts'
 
 const DAY = 86_400_000
@@ -15,21 +16,14 @@ export function auditFolder({ path }: { readonly path: string }): string {
   return join(path, 'audit')
 }
 
-interface Age {
-  /** Milliseconds since the epoch. */
-  readonly now: number
-  /** How long the service has run, in ms. */
-  readonly running: number
-}
-
 /** The audit trail in files, one for each day. */
 export class DayFiles implements AuditStore {
   readonly #folder: string
-  readonly #age: () => Age
+  readonly #age: EngineStore['age']
   /** Ends a row that a write which failed has left in part. */
   #start = ''
 
-  constructor(folder: string, age: () => Age) {
+  constructor(folder: string, age: EngineStore['age']) {
     this.#folder = folder
     this.#age = age
   }
@@ -70,7 +64,7 @@ async function dayFiles(folder: string): Promise<readonly string[]> {
   return names.filter((name) => DAY_FILE.test(name)).toSorted()
 }
 
-/** How long the service had run at the first row of a file, or 0 if that cannot be read. */
+/** The time for which the service had run at the first row of a file, or 0 if that cannot be read. */
 async function ranAt(path: string): Promise<number> {
   await using file = await open(path)
   const { buffer, bytesRead } = await file.read(Buffer.alloc(MAX_ROW))

@@ -1,14 +1,8 @@
-import { type Host, parseHost } from '@gatehouse/net'
+import { type Host, isUnder, parseHost } from '@gatehouse/net'
 import { applyToEach, type Fault } from '@gatehouse/service-kit'
-import { Type } from 'typebox'
-import { isUnder } from '../sites.ts'
 
 /** Canonical names of the cookie domains. */
 export type Domains = readonly string[]
-
-/** A list of hosts: `app.example.com`, or `*.example.com` for all hosts below. */
-export const Hosts = (description: string) =>
-  Type.Optional(Type.Array(Type.String({ minLength: 1 }), { minItems: 1, description }))
 
 /** The faults of hosts that no request can have. */
 export function checkHosts(

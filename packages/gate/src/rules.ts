@@ -1,16 +1,14 @@
-import { cidrContains, compileNetworks, type Host, parseCidr, parseHost } from '@gatehouse/net'
-import { isUnder } from '../sites.ts'
+import {
+  cidrContains,
+  compileNetworks,
+  type Host,
+  isUnder,
+  parseCidr,
+  parseHost,
+} from '@gatehouse/net'
+import type { RuleConfig } from './options.ts'
 import { compilePath, coversPath, type Fit, fitPath, type RequestPath } from './paths.ts'
 import type { Policy } from './policy.ts'
-
-/** A rule as configured. A member that is absent fits everything. */
-export interface RuleConfig {
-  readonly hosts?: readonly string[]
-  readonly paths?: readonly string[]
-  readonly methods?: readonly string[]
-  readonly from?: readonly string[]
-  readonly require: string | readonly string[]
-}
 
 /** The requirements that are built in. No policy has one of these names. */
 export const ANYONE = 'anyone'
@@ -50,7 +48,7 @@ export interface Rule {
   readonly tests: readonly (readonly [member: keyof RuleConfig, fits: Test])[]
 }
 
-/** Of a request that no rule fits. */
+/** What a request demands that no rule fits. */
 export const SESSION_REQUIRED: Admission = { demanded: [], purpose: [] }
 const OPEN: Admission = { demanded: [], purpose: ANYONE }
 
@@ -141,7 +139,7 @@ export function compileHosts(patterns: readonly string[]): (host: Host) => boole
 }
 
 /** The hosts that a rule names, without those below a wildcard. */
-export function exactHosts({ hosts = [] }: Pick<RuleConfig, 'hosts'>): string[] {
+export function exactHosts({ hosts = [] }: { readonly hosts?: readonly string[] }): string[] {
   return hosts.map(readHost).flatMap(({ name, isWildcard }) => (isWildcard ? [] : name))
 }
 
@@ -194,8 +192,12 @@ type Patterns = ReturnType<typeof readPatterns>
 type Network = ReturnType<typeof parseCidr>
 
 function readPatterns({ hosts, methods, from, paths }: RuleConfig) {
-  const [networks, compiled] = [from?.map(parseCidr), paths?.map(compilePath)]
-  return { hosts: hosts?.map(readHost), methods, from: networks, paths: compiled }
+  return {
+    hosts: hosts?.map(readHost),
+    methods,
+    from: from?.map((text) => parseCidr(text)),
+    paths: paths?.map(compilePath),
+  }
 }
 
 function coversRule(earlier: Patterns, rule: Patterns): boolean {

@@ -2,12 +2,12 @@ import type { IncomingHttpHeaders } from 'node:http'
 import type { Host } from '@gatehouse/net'
 import type { Subject } from '@gatehouse/profile'
 import { isNavigation } from '@gatehouse/service-kit'
-import { readOverrides } from '../header-names.ts'
+import { readOverrides } from './header-names.ts'
 import { type CheckHeaders, checkHeaders, type HeaderSettings, type Identity } from './headers.ts'
 import { combineStepUps, isSteppedUp, type Policy } from './policy.ts'
 import { type Admission, ANYONE } from './rules.ts'
 
-/** Why a requester may not pass. For the log, never for the answer. */
+/** Why somebody may not pass. For the log, never for the answer. */
 export interface Refusal {
   /** What refuses: `allow`, `hosts`, `policies` or a policy such as `policy admin`. */
   readonly by: string
@@ -21,7 +21,7 @@ export interface Refusal {
  * Who sends a request: a person with a session, or a program. Neither changes, so each result is
  * computed once; an error is not kept.
  */
-export abstract class Requester {
+export abstract class Principal {
   readonly identity: Identity
   readonly subject: Subject
   readonly #settings: HeaderSettings
@@ -36,19 +36,34 @@ export abstract class Requester {
   }
 
   /**
-   * Why the requester is not admitted at all.
+   * Why the principal is not admitted at all.
    *
    * @param purpose - the policies that the route is known to be for; undefined if that is not known
    */
   abstract refusal(host: Host, purpose: readonly Policy[] | undefined): Refusal | undefined
 
-  /** Whether the requester meets the condition of a policy. The result of the last one is kept. */
+  /** Whether the principal meets the condition of a policy. The result of the last one is kept. */
   meets(policy: Policy): boolean {
     if (this.#policy !== policy) {
       this.#isMet = policy.condition?.holds(this.subject) !== false
       this.#policy = policy
     }
     return this.#isMet
+  }
+
+  /** The caller in logs: `corp:ada`, `psk:ci` for an API key, `jwt:<issuer>:<subject>` for a token. */
+  get caller(): string {
+    const { method, profile } = this.identity
+    if (method === 'psk') return profile.id
+    return `${method === 'session' ? profile.provider : method}:${profile.id}`
+  }
+
+  /**
+   * Whether a program passes at a host for the first time in a day, as far as that is remembered. Always
+   * false for people.
+   */
+  passesAnew(_host: string, _now: number): boolean {
+    return false
   }
 
   /** The headers of a 200, without the assertion. */
@@ -60,7 +75,7 @@ export abstract class Requester {
 
 /** The result of a check. */
 export type Decision =
-  /** Passes with the identity of the requester. */
+  /** Passes with the identity of the principal. */
   | { readonly outcome: 'allow' }
   /** Passes without an identity. */
   | { readonly outcome: 'anonymous' | 'preflight' }
@@ -75,11 +90,12 @@ const ANONYMOUS: Decision = { outcome: 'anonymous' }
 const PREFLIGHT: Decision = { outcome: 'preflight' }
 
 /** What a check decides about. */
-interface Question {
-  readonly portal: { readonly preflight: boolean }
+interface CheckInput {
+  /** Whether preflights pass without a session. */
+  readonly preflight: boolean
   readonly host: Host
   /** Undefined if nobody is signed in and no program is known. */
-  readonly requester: Requester | undefined
+  readonly principal: Principal | undefined
   /** What the rules say. */
   readonly admission: Admission
   /** That of the route. Called only if the request may pass otherwise: compiling is costly. */
@@ -94,16 +110,16 @@ interface Question {
  * only a person or program that is admitted and meets every policy that is demanded. A preflight passes
  * without a session where the portal allows it.
  */
-export function decide(question: Question): Decision {
-  const { requester, admission } = question
-  if (!requester && admission.purpose !== ANYONE) return decideNobody(question)
-  const { demanded: policies, purpose } = withRoute(admission, question.routePolicy())
+export function decide(input: CheckInput): Decision {
+  const { principal, admission } = input
+  if (!principal && admission.purpose !== ANYONE) return decideNobody(input)
+  const { demanded: policies, purpose } = withRoute(admission, input.routePolicy())
   const isOpen = purpose === ANYONE
-  if (!requester) return isOpen ? ANONYMOUS : decideNobody(question)
-  const refusal = requester.refusal(question.host, isOpen ? [] : purpose)
+  if (!principal) return isOpen ? ANONYMOUS : decideNobody(input)
+  const refusal = principal.refusal(input.host, isOpen ? [] : purpose)
   if (refusal) return isOpen ? ANONYMOUS : { outcome: 'forbidden', refusal }
   for (const policy of policies) {
-    const refused = judge(requester, policy, policies, question.now)
+    const refused = judge(principal, policy, policies, input.now)
     if (refused) return refused.outcome === 'step-up' ? decideStepUp(policies) : refused
   }
   return ALLOW
@@ -125,26 +141,26 @@ function decideStepUp(policies: readonly Policy[]): Decision {
     : { outcome: 'forbidden', refusal: { by: 'policies that nobody can meet together' } }
 }
 
-function decideNobody({ portal, kind, routePolicy }: Question): Decision {
+function decideNobody({ preflight, kind, routePolicy }: CheckInput): Decision {
   const sent = kind()
   if (sent === 'navigation') return { outcome: 'sign-in' }
-  if (sent !== 'preflight' || !portal.preflight) return { outcome: 'no-session' }
+  if (sent !== 'preflight' || !preflight) return { outcome: 'no-session' }
   // A condition that cannot be read denies everybody, preflights too.
   routePolicy()
   return PREFLIGHT
 }
 
-/** Why the requester does not meet a policy; undefined if they do. */
+/** Why the principal does not meet a policy; undefined if they do. */
 function judge(
-  requester: Requester,
+  principal: Principal,
   policy: Policy,
   policies: readonly Policy[],
   now: number,
 ): Decision | undefined {
-  const { subject } = requester
+  const { subject } = principal
   const { name = '?if=', condition, stepUp } = policy
   const by = `policy ${name}`
-  if (!requester.meets(policy)) {
+  if (!principal.meets(policy)) {
     const clause = condition?.refusingClause(subject)
     const wantedScopes = scopesFor(policy, policies, subject)
     return { outcome: 'forbidden', refusal: { by, clause, wantedScopes } }
@@ -169,6 +185,7 @@ function scopesFor(
   return [...new Set(policies.flatMap(wantedBy))]
 }
 
+/** What sends a request: a person who opens a page, a browser before a request of a script, or a program. */
 export type RequestKind = 'navigation' | 'preflight' | 'api'
 
 export function kindOf(method: string, headers: IncomingHttpHeaders): RequestKind {

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { createTrust, type Peer } from '../../src/forwarded.ts'
+import { createTrust, type Peer } from '../src/trust.ts'
 
 const at = (remoteAddress?: string): Peer => ({ remoteAddress })
 const withCertificate = (authorized: boolean): Peer => ({

@@ -1,54 +1,36 @@
 import { parseHost } from '@gatehouse/net'
-import { createConditions } from '@gatehouse/profile'
+import { createConditions, type Profile } from '@gatehouse/profile'
 import t from 'tap'
-import { type Decision, decide, kindOf, type RequestKind } from '../../src/check/decide.ts'
-import { createPolicy, createPolicyReader, type Policy } from '../../src/check/policy.ts'
-import { Programs } from '../../src/check/programs.ts'
-import { type Admission, createRules } from '../../src/check/rules.ts'
-import { createLogLimit } from '../../src/log-limit.ts'
-import type { Portal } from '../../src/portals.ts'
-import type { Session } from '../../src/session/session.ts'
-import { Visitor } from '../../src/session/visitor.ts'
-import { createFakeProvider } from '../fake-provider.ts'
-import { session } from './session.ts'
+import { type Decision, decide, kindOf, type RequestKind } from '../src/decide.ts'
+import { createPolicyReader } from '../src/gate.ts'
+import type { HeaderSettings } from '../src/headers.ts'
+import { createPolicy, type Policy } from '../src/policy.ts'
+import type { Admission } from '../src/rules.ts'
+import { Person, profileOf } from './person.ts'
 
 type Outcome = Decision['outcome']
 
-const { provider: CORP } = createFakeProvider()
-/** Somebody with a session at a portal. */
-const visit = (at: Portal, who: Session) => new Visitor(who, at, CORP)
-const NO_PROGRAMS = new Programs(
-  { name: 'main', headers: [], assertion: undefined, callers: undefined, resources: [] },
-  { now: () => 0, elapsed: () => 0, log: { info() {}, warn() {} } },
-)
-const portal = (rest: Partial<Portal> = {}): Portal => ({
+/** What of a portal counts here. */
+interface Door {
+  readonly name: string
+  readonly preflight: boolean
+  readonly policies: ReadonlyMap<string, Policy>
+  readonly headers: HeaderSettings['headers']
+  readonly assertion: undefined
+  readonly admits: () => boolean
+}
+
+const portal = (rest: Partial<Door> = {}): Door => ({
   name: 'main',
-  title: 'main',
-  accent: '#123456',
-  texts: {},
-  contact: undefined,
-  logo: undefined,
-  favicon: undefined,
-  images: new Map(),
-  providers: new Map(),
-  admits: () => true,
-  refusalOf: () => ({ by: 'allow' }),
+  preflight: false,
   policies: new Map(),
   headers: [],
-  body: 'OK\n',
-  sent: [],
   assertion: undefined,
-  rules: createRules([], new Map()),
-  apps: undefined,
-  programs: NO_PROGRAMS,
-  refuseAliases: () => {},
-  preflight: false,
-  sessionLifetime: 1,
-  loginLifetime: 1,
-  sharedCallback: false,
-  alwaysShowProviders: false,
+  admits: () => true,
   ...rest,
 })
+/** Somebody with a session at a portal. */
+const visit = (at: Door, who: Profile) => new Person(who, at, at.admits)
 
 /** A policy whose condition is a function. */
 const policyOf = (holds: () => boolean): Policy => ({
@@ -60,16 +42,16 @@ const SESSION: Admission = { demanded: [], purpose: [] }
 const host = parseHost('app.example.com')!
 
 const ask = (
-  at: Portal,
-  requester: Visitor | undefined,
+  at: Door,
+  principal: Person | undefined,
   policy: Policy | undefined | (() => Policy | undefined),
   kind: RequestKind,
   admission = SESSION,
 ): Outcome =>
   decide({
-    portal: at,
+    preflight: at.preflight,
     host,
-    requester,
+    principal,
     admission,
     routePolicy: typeof policy === 'function' ? policy : () => policy,
     kind: () => kind,
@@ -114,13 +96,13 @@ t.test('tells navigations, preflights and API requests apart', async (t) => {
 t.test('decisions', async (t) => {
   const yes = policyOf(() => true)
   const no = policyOf(() => false)
-  const ada = session()
+  const ada = profileOf()
   const open: Admission = { demanded: [], purpose: 'anyone' }
   const ruled = (...demanded: Policy[]): Admission => ({ demanded, purpose: demanded })
   const table: [
     Outcome,
-    Partial<Portal>,
-    Session | undefined,
+    Partial<Door>,
+    Profile | undefined,
     Policy | undefined,
     RequestKind,
     Admission?,
@@ -168,19 +150,19 @@ t.test('decisions', async (t) => {
 
 t.test('a refusal names the policy and the clause', async (t) => {
   const admin = createPolicy('admin', 'Group("staff") && Group("admin")')
-  const ada = visit(portal(), session({ groups: ['staff'] }))
+  const ada = visit(portal(), profileOf({ groups: ['staff'] }))
   const question = {
-    portal: portal(),
+    preflight: false,
     host,
-    requester: ada,
+    principal: ada,
     admission: SESSION,
     routePolicy: () => admin,
     kind: () => 'api' as const,
     now: 0,
   }
   t.match(decide(question), { refusal: { by: 'policy admin', clause: 'Group("admin")' } })
-  const shut = visit(portal({ admits: () => false }), session())
-  t.match(decide({ ...question, requester: shut }), { refusal: { by: 'allow' } })
+  const shut = visit(portal({ admits: () => false }), profileOf())
+  t.match(decide({ ...question, principal: shut }), { refusal: { by: 'allow' } })
 })
 
 t.test('a policy may demand how and how lately a person has authenticated', async (t) => {
@@ -208,9 +190,9 @@ t.test('a policy may demand how and how lately a person has authenticated', asyn
   for (const [outcome, claims, config] of table) {
     const policy = createPolicy('strong', config)
     const decided = decide({
-      portal: portal(),
+      preflight: false,
       host,
-      requester: visit(portal(), session(claims)),
+      principal: visit(portal(), profileOf(claims)),
       admission: { demanded: [policy], purpose: [policy] },
       routePolicy: () => undefined,
       kind: () => 'api',
@@ -242,9 +224,9 @@ t.test('one authentication has to meet all policies of a request', async (t) => 
   ]
   const ask = (names: (keyof typeof policies)[], claims: object) =>
     decide({
-      portal: portal(),
+      preflight: false,
       host,
-      requester: visit(portal(), session(claims)),
+      principal: visit(portal(), profileOf(claims)),
       admission: { demanded: names.map((name) => policies[name]), purpose: [] },
       routePolicy: () => undefined,
       kind: () => 'api',
@@ -270,7 +252,7 @@ t.test(
     t.equal(nobody('navigation'), 'sign-in')
     t.equal(nobody('api'), 'no-session')
     t.throws(() => nobody('preflight'), /cannot be read/)
-    t.throws(() => ask(portal(), visit(portal(), session()), broken, 'api'), /cannot be read/)
+    t.throws(() => ask(portal(), visit(portal(), profileOf()), broken, 'api'), /cannot be read/)
   },
 )
 
@@ -288,8 +270,8 @@ t.test('a condition that cannot be read is compiled once, and refused each time'
 })
 
 t.test('conditions', async (t) => {
-  const admin = session({ groups: ['admin'] }).profile
-  const nobody = session().profile
+  const admin = profileOf({ groups: ['admin'] })
+  const nobody = profileOf()
   const policies = new Map([['admin', createPolicy('admin', 'Group("admin")')]])
   const readPolicy = createPolicyReader()
   const read = (query: string) => readPolicy(portal({ policies }), query)
@@ -339,10 +321,10 @@ t.test('headers are made once per session, and anew for another portal', async (
   let made = 0
   const headers = [{ name: 'x-it', value: () => String(++made) }]
   const [one, two] = [portal({ headers }), portal({ headers })]
-  const ada = visit(one, session())
+  const ada = visit(one, profileOf())
   t.equal(ada.headers, ada.headers)
   t.equal(made, 1)
-  t.equal(visit(two, session()).headers['x-it'], '2', 'as after a reload')
+  t.equal(visit(two, profileOf()).headers['x-it'], '2', 'as after a reload')
 })
 
 t.test('a portal and a condition are asked once of a session, and another one anew', async (t) => {
@@ -353,10 +335,11 @@ t.test('a portal and a condition are asked once of a session, and another one an
   }
   const [open, shut] = [true, false].map((verdict) =>
     portal({ admits: says(`portal ${verdict}`, verdict) }),
-  ) as [Portal, Portal]
+  ) as [Door, Door]
   const [yes, no] = [policyOf(says('yes', true)), policyOf(says('no', false))]
-  let ada = visit(open, session())
-  const steps: [Portal, Policy | undefined, Outcome, asks: string[]][] = [
+  let at = open
+  let ada = visit(at, profileOf())
+  const steps: [Door, Policy | undefined, Outcome, asks: string[]][] = [
     [open, undefined, 'allow', ['portal true']],
     [open, yes, 'allow', ['yes']],
     [open, yes, 'allow', []],
@@ -368,9 +351,10 @@ t.test('a portal and a condition are asked once of a session, and another one an
     [shut, undefined, 'forbidden', []],
     [open, no, 'forbidden', ['portal true', 'no']],
   ]
-  for (const [at, condition, decision, asks] of steps) {
+  for (const [next, condition, decision, asks] of steps) {
     // As after a reload.
-    if (ada.portal !== at) ada = visit(at, session())
+    if (at !== next) ada = visit(next, profileOf())
+    at = next
     t.equal(ask(at, ada, condition, 'api'), decision)
     t.strictSame(asked.splice(0), asks)
   }
@@ -381,23 +365,8 @@ t.test('what a portal or a condition throws is thrown again, never kept', async 
     throw new Error('broken')
   }
   for (const at of [portal({ admits: fail }), portal()]) {
-    const ada = visit(at, session())
+    const ada = visit(at, profileOf())
     for (const time of ['first', 'second'])
       t.throws(() => ask(at, ada, policyOf(fail), 'api'), /broken/, `the ${time} time`)
   }
-})
-
-t.test('a log line with the same key is written once a minute', async (t) => {
-  let now = 0
-  const lines: string[] = []
-  const limitLog = createLogLimit(() => now)
-  const write = (key: string) => limitLog(key, () => lines.push(`${key}${now}`))
-  for (now of [0, 1, 59_999, 60_000]) {
-    write('a')
-    write('b')
-  }
-  t.same(lines, ['a0', 'b0', 'a60000', 'b60000'])
-  now = -100_000
-  write('a')
-  t.equal(lines.length, 5, 'also after the clock was set back')
 })

@@ -1,108 +1,22 @@
-import { AuthOptionsSchema, checkAuthOptions, isPublicIssuer } from '@gatehouse/auth-core'
+import { checkAuthOptions, isPublicIssuer } from '@gatehouse/auth-core'
 import { NetError, parseEndpointUrl } from '@gatehouse/net'
 import { createConditions } from '@gatehouse/profile'
 import {
   applyToEach,
   checkUnique,
-  Duration,
   type Fault,
   faultOf,
   isWhole,
   known,
-  Text,
 } from '@gatehouse/service-kit'
-import { Type } from 'typebox'
-import { isNormalPath } from '../check/paths.ts'
-import {
-  authOptionsOf,
-  type CallersConfig,
-  KEYS,
-  type ReachConfig,
-  type ResourceConfig,
-} from '../check/programs.ts'
-import { checkDomain, checkHosts, type Domains, Hosts } from './hosts.ts'
-
-const { domains: _, ...keyRow } = AuthOptionsSchema.properties.psk.properties.keys.items.properties
-const { items: Scope } = keyRow.scopes
-const issuerRow = AuthOptionsSchema.properties.jwt.properties.issuers.items.properties
-
-const hosts = Hosts('Hosts that it may reach: `app.example.com`, or `*.example.com` for all below.')
-const policies = Type.Optional(
-  Type.Array(Text('Name of a policy.'), {
-    minItems: 1,
-    description:
-      'Policies of the routes that it may reach. It has to meet their conditions as well. Default: those of its `hosts`.',
-  }),
-)
-
-/** The programs that may pass: the rows of auth-core, and what each may reach. */
-export const CallersSchema = Type.Object(
-  {
-    keys: Type.Array(
-      Type.Object({
-        ...keyRow,
-        name: Text('Name of the program. Apps get it as the user.'),
-        scopes: Type.Optional(
-          Type.Array(Scope, {
-            description: 'Scopes that the key has, for `Scope()` in conditions. Default: none.',
-          }),
-        ),
-        hosts,
-        policies,
-      }),
-      { default: [], description: 'API keys: `Authorization: APIKey <key>`.' },
-    ),
-    issuers: Type.Array(
-      Type.Object({
-        name: Type.String({
-          pattern: '^[a-z][a-z0-9-]{0,31}$',
-          description: 'Name of the issuer. Apps get `<name>:<subject>` as the user.',
-        }),
-        ...issuerRow,
-        maxTokenLifetime: Duration({
-          default: '24h',
-          from: '1m',
-          description:
-            'Longest time from `iat` to `exp` of a token; without `iat`, from now to `exp`.',
-        }),
-        allow: Type.Optional(
-          Text(
-            'Condition that a token must meet, such as `caller.claims.repository_owner == "acme"`, or `anyone`. Default: every token for the audience.',
-          ),
-        ),
-        hosts,
-        policies,
-      }),
-      { default: [], description: 'Issuers of access tokens: `Authorization: Bearer <token>`.' },
-    ),
-  },
-  { description: 'Programs that may pass with an API key or an access token.' },
-)
-
-export const ResourceSchema = Type.Object({
-  url: Text(
-    'URL of the resource, such as `https://mcp.example.com/mcp`, as clients use it. Tokens must name it in `aud` (RFC 8707).',
-  ),
-  authorizationServers: Type.Array(Text('Issuer URL of an authorization server.'), {
-    minItems: 1,
-    description:
-      'Who issues its tokens. The row of `callers.issuers` with this `issuerUrl` says how to reach one (`jwksUrl`, `caFile`) and limits its tokens (`allow`, `requiredScopes`, `requireAccessTokenType`).',
-  }),
-  scopes: Type.Array(Scope, {
-    default: [],
-    description: 'Scopes that clients ask for. Policies demand them, with `Scope()`.',
-  }),
-})
-
-interface Programs {
-  readonly callers?: CallersConfig
-  readonly policies: Readonly<Record<string, unknown>>
-  readonly providers: readonly { readonly name: string }[]
-}
+import { checkDomain, checkHosts, type Domains } from './host-faults.ts'
+import type { CallersConfig, GateConfig, ReachConfig, ResourceConfig } from './options.ts'
+import { isNormalPath } from './paths.ts'
+import { authOptionsOf, KEYS } from './programs.ts'
 
 /** The faults of `callers`. */
 export function checkCallers(
-  { callers, policies, providers }: Programs,
+  { callers, policies, providers }: GateConfig,
   domains: Domains,
 ): Fault[] {
   if (!callers) return []
@@ -173,7 +87,7 @@ function checkOptions({ keys, issuers }: CallersConfig): Fault[] {
  * @param earlier - those of the portals before: a URL has one document of metadata
  */
 export function checkResources(
-  { resources, callers }: Pick<Programs, 'callers'> & { resources: readonly ResourceConfig[] },
+  { resources, callers }: GateConfig,
   earlier: readonly ResourceConfig[],
   domains: Domains,
 ): Fault[] {

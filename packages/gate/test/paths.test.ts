@@ -1,11 +1,5 @@
 import t from 'tap'
-import {
-  compilePath,
-  fitPath,
-  isNormalPath,
-  readPath,
-  UNKNOWN_PATH,
-} from '../../src/check/paths.ts'
+import { compilePath, fitPath, isNormalPath, readPath, UNKNOWN_PATH } from '../src/paths.ts'
 import { createRandom, DAILY_URLS, randomTarget, readingOf } from './paths.ts'
 
 const fitOf = (pattern: string, target: string) => fitPath(compilePath(pattern), readPath(target))

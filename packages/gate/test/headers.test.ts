@@ -1,6 +1,7 @@
+import type { Profile } from '@gatehouse/profile'
 import fc from 'fast-check'
 import t from 'tap'
-import { type HeadersConfig, headerRows } from '../../src/check/header-presets.ts'
+import { type HeadersConfig, headerRows } from '../src/header-presets.ts'
 import {
   checkHeaders,
   createHeaders,
@@ -8,15 +9,14 @@ import {
   ENCODINGS,
   encodeJson,
   type Identity,
-} from '../../src/check/headers.ts'
-import type { Session } from '../../src/session/session.ts'
-import { session } from './session.ts'
+} from '../src/headers.ts'
+import { profileOf } from './person.ts'
 
-const identityOf = (who: Session): Identity => ({
+const identityOf = (profile: Profile): Identity => ({
   method: 'session',
   portal: 'main',
-  profile: who.profile,
-  session: who,
+  profile,
+  session: { sid: 'sid', exp: 1 },
 })
 
 type Encoding = (typeof ENCODINGS)[number]
@@ -24,7 +24,7 @@ type Encoding = (typeof ENCODINGS)[number]
 /** The identity headers of a 200. */
 function sent(
   config: HeadersConfig,
-  who: Session | undefined,
+  who: Profile | undefined,
   { user = createUser(undefined, false), encoding = 'percent' as Encoding, assertion = '' } = {},
 ) {
   const headers = createHeaders(headerRows(config), user, encoding)
@@ -45,7 +45,7 @@ function sent(
 
 /** The value of one header with a claim, as it is on the wire. */
 const wireOf = (it: unknown, encoding: Encoding) =>
-  sent([{ name: 'X-It', claim: 'it' }], session({ it }), { encoding })['x-it'] ?? ''
+  sent([{ name: 'X-It', claim: 'it' }], profileOf({ it }), { encoding })['x-it'] ?? ''
 
 const bytes = (text: string) => Buffer.from(text).toString('latin1')
 
@@ -107,7 +107,7 @@ t.test('an app that decodes a list has its entries, whatever they hold', async (
     )
 })
 
-const ADA = session({
+const ADA = profileOf({
   name: 'Ada Lovelace',
   preferred_username: 'ada.l',
   email: 'ada@example.com',
@@ -198,10 +198,10 @@ t.test('writes headers for Tailscale as Tailscale Serve does, in any encoding', 
   ]
   for (const encoding of ENCODINGS)
     for (const [name, wire] of table) {
-      const headers = sent('tailscale-*', session({ name }), { encoding })
+      const headers = sent('tailscale-*', profileOf({ name }), { encoding })
       t.equal(headers['tailscale-user-name'], wire, `${name}, ${encoding}`)
     }
-  const forged = session({ preferred_username: '=?utf-8?q?admin?=' })
+  const forged = profileOf({ preferred_username: '=?utf-8?q?admin?=' })
   t.equal(
     sent('tailscale-*', forged)['tailscale-user-login'],
     '=?utf-8?q?=3D=3Futf-8=3Fq=3Fadmin=3F=3D?=',
@@ -216,7 +216,7 @@ t.test('sends every configured header, empty without a value', async (t) => {
     'tailscale-*',
     { name: 'X-Level', claim: 'level' },
   ]
-  const bare = sent(config, session())
+  const bare = sent(config, profileOf())
   t.same(
     Object.entries(bare).filter(([, value]) => value !== ''),
     [
@@ -230,7 +230,7 @@ t.test('sends every configured header, empty without a value', async (t) => {
 })
 
 t.test('sends no unverified e-mail address', async (t) => {
-  const unverified = session({ email: 'ada@example.com' })
+  const unverified = profileOf({ email: 'ada@example.com' })
   const config: HeadersConfig = ['default', 'remote-*', { name: 'X-Mail', claim: 'email' }]
   t.notMatch(JSON.stringify(sent(config, unverified)), 'example.com')
   const user = createUser('email', false)
@@ -254,12 +254,12 @@ t.test('the same subject at two providers is two users', async (t) => {
   ]
   for (const [kind, several, one, two] of table) {
     const user = createUser(kind, several)
-    const users = ['one', 'two'].map((at) => user(identityOf(session(claims, at))))
+    const users = ['one', 'two'].map((at) => user(identityOf(profileOf(claims, at))))
     t.same(users, [one, two], `${kind}`)
   }
   const username = createUser('username', false)
-  t.equal(username(identityOf(session())), '', 'nobody without the claim')
-  t.equal(username(identityOf(session({ preferred_username: ['root'] }))), '', 'nor with a list')
+  t.equal(username(identityOf(profileOf())), '', 'nobody without the claim')
+  t.equal(username(identityOf(profileOf({ preferred_username: ['root'] }))), '', 'nor with a list')
 })
 
 t.test('a value that does not fit into a header is an error and never left out', async (t) => {
@@ -290,6 +290,6 @@ t.test('a value that does not fit into a header is an error and never left out',
     t.equal(READERS.percent(wireOf(it, 'percent')), it, why)
     t.equal(READERS.rfc8187(wireOf(it, 'rfc8187')), it, why)
   }
-  const unknown = session({ _claim_names: { it: 'elsewhere' } })
+  const unknown = profileOf({ _claim_names: { it: 'elsewhere' } })
   t.throws(() => sent([{ name: 'X-It', claim: 'it' }], unknown), { message: /no known value/ })
 })

@@ -1,16 +1,8 @@
-import {
-  type Claims,
-  type Condition,
-  createConditions,
-  ProfileError,
-  type Subject,
-} from '@gatehouse/profile'
-import { LRUCache } from 'lru-cache'
-import { FwaError } from '../errors.ts'
+import { type Claims, type Condition, createConditions, type Subject } from '@gatehouse/profile'
+import type { PolicyConfig } from './options.ts'
 
 /** The policy that demands nothing but a session. */
 export const ANY_POLICY = 'any'
-const MAX_QUERIES = 200
 
 /** What a route or a rule demands of everybody who may pass. */
 export interface Policy {
@@ -20,22 +12,13 @@ export interface Policy {
   readonly stepUp: StepUp | undefined
 }
 
-/** How, and how lately, a person must have authenticated. */
+/** How a person must have authenticated, and how recently. */
 export interface StepUp {
   /** Authentication context classes, of which one is enough; empty for any. */
   readonly acr: readonly string[]
-  /** Since the person authenticated at the provider, in ms. */
+  /** Longest time since the person authenticated at the provider, in ms. */
   readonly maxAge: number | undefined
 }
-
-/** A policy as configured: a condition, or demands that must all be met. */
-export type PolicyConfig =
-  | string
-  | {
-      readonly condition?: string
-      readonly acr?: readonly string[]
-      readonly maxAge?: number
-    }
 
 /** @throws ProfileError PROFILE_CONDITION_… */
 export function createPolicy(name: string, config: PolicyConfig): Policy {
@@ -45,6 +28,13 @@ export function createPolicy(name: string, config: PolicyConfig): Policy {
     condition: condition === undefined ? undefined : createConditions().compile(condition),
     stepUp: acr || maxAge !== undefined ? { acr: acr ?? [], maxAge } : undefined,
   }
+}
+
+/** @throws ProfileError PROFILE_CONDITION_… */
+export function createPolicies(
+  configs: Readonly<Record<string, PolicyConfig>>,
+): ReadonlyMap<string, Policy> {
+  return new Map(Object.entries(configs).map(([name, one]) => [name, createPolicy(name, one)]))
 }
 
 /**
@@ -88,60 +78,4 @@ function meets({ acr, maxAge }: StepUp, claims: Claims, now: number): boolean {
   if (typeof time !== 'number') return false
   const age = now - time * 1_000
   return age >= -MAX_SKEW && age <= maxAge + MAX_SKEW
-}
-
-interface PolicyPortal {
-  readonly name: string
-  readonly policies: ReadonlyMap<string, Policy>
-}
-
-/**
- * The policy of a route: `?policy=` names one of the portal, and `?if=` is a condition itself.
- * Undefined for an empty query and for `any`.
- */
-export type PolicyReader = (portal: PolicyPortal, query: string) => Policy | undefined
-
-/** Makes a {@link PolicyReader} that keeps what it has read of the last queries, errors too. */
-export function createPolicyReader(): PolicyReader {
-  const conditions = createConditions({ max: MAX_QUERIES })
-  function readQuery(query: string): (portal: PolicyPortal) => Policy | undefined {
-    const [parameter, ...others] = new URLSearchParams(query)
-    if (others.length > 0)
-      throw new ProfileError('PROFILE_CONDITION_TWICE', 'the query holds more than one condition')
-    const [name = '', value = ''] = parameter ?? []
-    if (name === 'policy') return (portal) => policyOf(portal, value)
-    if (name !== 'if')
-      throw new FwaError('FWA_PARAMETER_UNKNOWN', `the parameter ${quote(name)} is not known`)
-    const condition = conditions.compile(value)
-    const policy: Policy = { name: undefined, condition, stepUp: undefined }
-    return () => policy
-  }
-
-  const queries = new LRUCache<string, (portal: PolicyPortal) => Policy | undefined>({
-    max: MAX_QUERIES,
-    memoMethod: (query) => orThrow(() => readQuery(query)),
-  })
-  return (portal, query) => (query === '' ? undefined : queries.memo(query)(portal))
-}
-
-/** The result of a function, or a function that throws its error again. */
-function orThrow<Portal>(action: () => (portal: Portal) => Policy | undefined) {
-  try {
-    return action()
-  } catch (error) {
-    return () => {
-      throw error
-    }
-  }
-}
-
-function policyOf({ name, policies }: PolicyPortal, wanted: string): Policy | undefined {
-  if (wanted === ANY_POLICY) return undefined
-  const policy = policies.get(wanted)
-  if (policy) return policy
-  throw new FwaError('FWA_POLICY_UNKNOWN', `the portal ${name} has no policy ${quote(wanted)}`)
-}
-
-function quote(text: string): string {
-  return JSON.stringify(text.slice(0, 100))
 }

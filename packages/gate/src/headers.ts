@@ -1,6 +1,6 @@
 import type { Host } from '@gatehouse/net'
 import type { ConditionCaller, Profile } from '@gatehouse/profile'
-import { FwaError } from '../errors.ts'
+import { GateError } from './errors.ts'
 
 export const USER_KINDS = ['subject', 'email', 'username'] as const
 export const ENCODINGS = ['percent', 'utf-8', 'rfc8187'] as const
@@ -18,12 +18,6 @@ export interface Identity {
   readonly session?: { readonly sid: string; readonly exp: number }
   /** Those of a program. */
   readonly scopes?: readonly string[]
-}
-
-/** Who it is, for logs: `corp:ada`, `psk:ci` for an API key, `jwt:<issuer>:<subject>` for a token. */
-export function callerOf({ method, profile: { provider, id } }: Identity): string {
-  if (method === 'psk') return id
-  return `${method === 'session' ? provider : method}:${id}`
 }
 
 /** A header to send. Apps may expect another encoding of it than that of the portal. */
@@ -136,7 +130,7 @@ const MAX_LENGTH = 8_192
 /** Printable ASCII, and the bytes of UTF-8 but those of the control characters from U+0080 on. */
 const SENDABLE = /^(?:[ -~]|\xc2[\xa0-\xbf]|[\xc3-\xf4][\x80-\xbf]{1,3})*$/
 
-export const BODY = 'OK\n'
+const BODY = 'OK\n'
 
 /**
  * The body of a 200 with identity headers. Node.js writes headers as UTF-8 together with a body that
@@ -203,8 +197,8 @@ function read(name: string, value: () => string): string {
   }
 }
 
-function unsendable(name: string, problem: string, options?: ErrorOptions): FwaError {
-  return new FwaError('FWA_IDENTITY_UNSENDABLE', `the header ${name} ${problem}`, options)
+function unsendable(name: string, problem: string, options?: ErrorOptions): GateError {
+  return new GateError('FWA_IDENTITY_UNSENDABLE', `the header ${name} ${problem}`, options)
 }
 
 /**

@@ -5,14 +5,12 @@ import {
   type AuthOptions,
   type Caller,
   challengesOf,
-  type IssuerOptions,
-  type NamedKeyOptions,
 } from '@gatehouse/auth-core'
 import type { Host } from '@gatehouse/net'
 import { type Condition, createConditions, withUnknown } from '@gatehouse/profile'
-import type { FastifyRequest } from 'fastify'
-import { type Refusal, Requester } from './decide.ts'
+import { Principal, type Refusal } from './decide.ts'
 import type { HeaderSettings } from './headers.ts'
+import type { CallersConfig, ReachConfig, ResourceConfig } from './options.ts'
 import { compilePath, fitPath, type PathPattern, type RequestPath } from './paths.ts'
 import type { Policy } from './policy.ts'
 import { compileHosts } from './rules.ts'
@@ -23,29 +21,11 @@ const DAY = 24 * 3_600_000
 /** That a program remembers. */
 const MAX_HOSTS = 100
 
+/** A request as auth-core authenticates it. */
+export type AuthenticatedRequest = Parameters<Authenticator['find']>[0]
+
 /** What the names of API keys begin with for apps, as those of tokens with their issuer. */
 export const KEYS = 'psk'
-
-/** What a row of `callers` may reach, as configured. */
-export interface ReachConfig {
-  readonly hosts?: readonly string[]
-  readonly policies?: readonly string[]
-  /** What tokens must meet. */
-  readonly allow?: string
-}
-
-/** The programs that may pass, as configured. */
-export interface CallersConfig {
-  readonly keys: readonly (NamedKeyOptions & ReachConfig)[]
-  readonly issuers: readonly (IssuerOptions & ReachConfig & { readonly name: string })[]
-}
-
-/** A resource as configured. */
-export interface ResourceConfig {
-  readonly url: string
-  readonly authorizationServers: readonly string[]
-  readonly scopes: readonly string[]
-}
 
 /** The options of auth-core for the rows of a portal. */
 export function authOptionsOf({ keys, issuers }: CallersConfig): AuthOptions {
@@ -105,22 +85,13 @@ export class Programs {
   }
 
   /**
-   * The resource that a request is for.
-   *
-   * @param origin - such as `https://app.example.com`
-   */
-  resourceAt(origin: string, path: RequestPath): Resource | undefined {
-    return resourceAt(this.resources, origin, path)
-  }
-
-  /**
    * The program whose credentials the request has; undefined if they are meant for somebody else, such
    * as the app. At a resource every token is meant for Gatehouse.
    *
    * @throws AuthError if they are not valid; asynchronous ones as a rejection
    */
   find(
-    request: FastifyRequest,
+    request: AuthenticatedRequest,
     resource: Resource | undefined,
   ): Program | Promise<Program> | undefined {
     const isOfResource = resource !== undefined && BEARER.test(request.headers.authorization ?? '')
@@ -279,7 +250,7 @@ interface ProgramOptions {
 }
 
 /** A program with valid credentials. */
-export class Program extends Requester {
+export class Program extends Principal {
   readonly #reach: Reach
   /** The day when it passed last, by host. */
   readonly #passed = new Map<string, number>()
@@ -298,8 +269,7 @@ export class Program extends Requester {
     this.#reach = reach
   }
 
-  /** Whether it passes at a host for the first time in a day, as far as that is remembered. */
-  passesAnew(host: string, now: number): boolean {
+  override passesAnew(host: string, now: number): boolean {
     const day = Math.floor(now / DAY)
     if (this.#passed.get(host) === day) return false
     if (this.#passed.size >= MAX_HOSTS) this.#passed.clear()

@@ -1,8 +1,9 @@
 import { parseHost } from '@gatehouse/net'
 import t from 'tap'
-import { readPath } from '../../src/check/paths.ts'
-import { createPolicy } from '../../src/check/policy.ts'
-import { admissionFor, createRules, type RuleConfig, shadowedRules } from '../../src/check/rules.ts'
+import type { RuleConfig } from '../src/options.ts'
+import { readPath } from '../src/paths.ts'
+import { createPolicy } from '../src/policy.ts'
+import { admissionFor, createRules, shadowedRules } from '../src/rules.ts'
 
 const policies = new Map(
   ['staff', 'admin', 'ops'].map((name) => [name, createPolicy(name, `Group("${name}")`)]),

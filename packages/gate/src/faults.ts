@@ -1,0 +1,141 @@
+import { parseCidr } from '@gatehouse/net'
+import {
+  applyRules,
+  applyToEach,
+  type Fault,
+  faultOf,
+  isWhole,
+  known,
+  type Rule,
+} from '@gatehouse/service-kit'
+import { HEADER_NAMES } from './header-names.ts'
+import { headerRows } from './header-presets.ts'
+import { checkHosts, type Domains } from './host-faults.ts'
+import type { GateConfig, ResourceConfig, RuleConfig } from './options.ts'
+import { isNormalPath } from './paths.ts'
+import { ANY_POLICY, createPolicy } from './policy.ts'
+import { checkCallers, checkResources } from './program-faults.ts'
+import { ANYONE, SIGNED_IN, shadowedRules } from './rules.ts'
+
+/**
+ * Rules for the options of a gate that their schema does not express.
+ *
+ * @param domains - canonical names of the cookie domains
+ * @param earlier - the resources of other gates: a URL has one document of metadata
+ */
+export function gateRules(
+  domains: readonly string[],
+  earlier: readonly ResourceConfig[],
+): readonly Rule<GateConfig>[] {
+  return [
+    ({ policies }) => applyRules(policies, Object.keys(policies).map(policyRule), '/policies'),
+    checkHeaders,
+    checkAssertionClaims,
+    (gate) => checkCallers(gate, domains),
+    (gate) => checkResources(gate, earlier, domains),
+    (gate) => checkRules(gate, domains),
+    ({ assertion }) => checkHosts(assertion?.hosts, '/assertion/hosts', domains),
+  ]
+}
+
+function policyRule(name: string): Rule<GateConfig['policies']> {
+  const path = `/${name}`
+  if (name === ANY_POLICY || name === ANYONE)
+    return () => [{ path, message: 'is built in and cannot be redefined' }]
+  return ({ [name]: policy = '' }) => {
+    const at = typeof policy === 'string' ? path : `${path}/condition`
+    return faultOf(at, () => createPolicy(name, policy))
+  }
+}
+
+const HEADER_NAME = /^[A-Za-z][A-Za-z0-9-]{0,126}$/
+/** Headers with a meaning in HTTP, and those that a check reads. */
+const RESERVED: ReadonlySet<string> = new Set([
+  ...HEADER_NAMES.read,
+  ...['connection', 'keep-alive', 'te', 'trailer', 'transfer-encoding', 'upgrade', 'host'],
+  ...['proxy-authenticate', 'proxy-authorization', 'proxy-connection', 'www-authenticate'],
+  ...['cookie', 'set-cookie', 'location', 'cache-control', 'date', 'vary', 'x-auth-redirect'],
+  ...['content-length', 'content-type', 'content-encoding', 'content-security-policy'],
+])
+
+function checkHeaders({ headers, assertion }: GateConfig): Fault[] {
+  const all = headerRows(headers).map(({ name, entry }) => {
+    const at = Array.isArray(headers) ? `/headers/${entry}` : '/headers'
+    const isOwn = Array.isArray(headers) && typeof headers[entry] === 'object'
+    return { name, path: isOwn ? `${at}/name` : at }
+  })
+  if (assertion) all.push({ name: assertion.header, path: '/assertion/header' })
+  const lower = all.map(({ name }) => name.toLowerCase())
+  return all.flatMap(({ name, path }, index): Fault[] => {
+    const own = name.toLowerCase()
+    if (!HEADER_NAME.test(name))
+      return [{ path, message: 'must be a header name of letters, digits and hyphens' }]
+    if (RESERVED.has(own)) return [{ path, message: `is reserved: ${own}` }]
+    const isTwice = lower.indexOf(own) < index
+    return isTwice ? [{ path, message: `duplicates the header ${own}` }] : []
+  })
+}
+
+/** Claims that say something about the assertion itself, or that it always has. */
+const ASSERTION_CLAIMS: readonly string[] = [
+  ...['iss', 'aud', 'exp', 'nbf', 'iat', 'jti', 'sub', 'sid', 'method', 'provider', 'scope'],
+  ...['email', 'email_verified', 'groups', 'roles', 'name', '_claim_names'],
+]
+
+function checkAssertionClaims({ assertion }: GateConfig): Fault[] {
+  return applyToEach(assertion?.claims ?? [], '/assertion/claims', [
+    (claim) =>
+      ASSERTION_CLAIMS.includes(claim) ? [{ path: '', message: `is part of it: ${claim}` }] : [],
+  ])
+}
+
+/** The faults of `rules`. A rule that no request reaches is a warning. */
+function checkRules({ rules, policies }: GateConfig, domains: Domains): Fault[] {
+  const named = known(() => Object.keys(policies)) ?? []
+  const faults = applyToEach(rules, '/rules', [
+    ({ hosts }) => checkHosts(hosts, '/hosts', domains),
+    ({ paths = [] }) => applyToEach(paths, '/paths', [checkPath]),
+    ({ from = [] }) => applyToEach(from, '/from', [checkNetwork]),
+    ({ require }) => checkRequire(require, named),
+  ])
+  return isWhole(rules) ? [...faults, ...checkShadowed(rules)] : faults
+}
+
+/** A pattern that is not normal would fit no path: those of requests are normal, or fit no pattern. */
+function checkPath(pattern: string): Fault[] {
+  if (!pattern.startsWith('/')) return [{ path: '', message: 'must begin with `/`' }]
+  if (pattern.includes('%'))
+    return [{ path: '', message: 'must be written decoded: paths are compared without `%`' }]
+  const isPlain = !/[*]/.test(pattern.replaceAll(/(?<=\/)\*(?=\/|$)/g, ''))
+  if (!isPlain) return [{ path: '', message: 'has a `*` that is not a whole segment' }]
+  if (!pattern.includes('?') && isNormalPath(pattern)) return []
+  const message =
+    'is not a normal path: it has `//`, a dot segment, a dot at an end, `;`, `?` or `#`'
+  return [{ path: '', message }]
+}
+
+function checkNetwork(text: string): Fault[] {
+  if (parseCidr(text)) return []
+  return [{ path: '', message: 'is not an IP address or network, such as 10.0.0.0/8' }]
+}
+
+function checkRequire(require: RuleConfig['require'], named: readonly string[]): Fault[] {
+  const isKnown = (name: string) => named.includes(name)
+  if (typeof require === 'string') {
+    if ([ANYONE, SIGNED_IN].includes(require) || isKnown(require)) return []
+    const message = `is neither \`${ANYONE}\`, \`${SIGNED_IN}\` nor a policy: ${require}`
+    return [{ path: '/require', message }]
+  }
+  return applyToEach(require, '/require', [
+    (name) => (isKnown(name) ? [] : [{ path: '', message: `is no policy: ${name}` }]),
+  ])
+}
+
+function checkShadowed(rules: readonly RuleConfig[]): Fault[] {
+  return shadowedRules(rules).map(({ index, by }) => ({
+    path: `/rules/${index}`,
+    message: 'never decides: every request that it fits, an earlier rule fits first',
+    other: `/rules/${by}`,
+    isWarning: true,
+  }))
+}

@@ -1,0 +1,248 @@
+import type { IncomingHttpHeaders } from 'node:http'
+import type { Host } from '@gatehouse/net'
+import { hasTwoHosts } from '@gatehouse/service-kit'
+import { kindOf, type RequestKind } from './decide.ts'
+import { GateError } from './errors.ts'
+import { foldName, readOverrides } from './header-names.ts'
+import { type RequestPath, readPath, UNKNOWN_PATH } from './paths.ts'
+
+/** The site of the sign-in pages for a cookie domain. */
+interface SignInSite {
+  /** Such as `https://auth.example.com`. */
+  readonly authOrigin: string
+}
+
+/** A host that a request was sent to, on one of the cookie domains. */
+interface SiteHost<Site> {
+  readonly site: Site
+  readonly host: Host
+  /** Canonical host, with the port if one was given. */
+  readonly authority: string
+  /** Whether only the sign-in pages are at this host. */
+  readonly isAuthHost: boolean
+}
+
+/** Finds the site of a Host header; undefined if the host is on none of the domains. */
+export interface Sites<Site extends SignInSite> {
+  find(hostHeader: string): SiteHost<Site> | undefined
+}
+
+/** The request that a proxy asks about. All members have been validated. */
+export class ForwardedRequest<Site> implements SiteHost<Site> {
+  readonly site: Site
+  readonly host: Host
+  readonly authority: string
+  readonly isAuthHost: boolean
+  readonly method: string
+  readonly scheme: 'http' | 'https'
+  /** Such as `https://app.example.com`, without the default port (RFC 6454 section 6.2). */
+  readonly origin: string
+  /**
+   * Path and query as they are sent: printable ASCII and other bytes, a `/` first, a backslash only in the
+   * query, no fragment.
+   */
+  readonly target: string
+  readonly #headers: IncomingHttpHeaders
+  readonly #urlHeader: string | undefined
+  #known: { readonly path: RequestPath; readonly method: string | undefined } | undefined
+
+  constructor(
+    { site, host, authority, isAuthHost }: SiteHost<Site>,
+    { method, scheme, target }: { method: string; scheme: 'http' | 'https'; target: string },
+    headers: IncomingHttpHeaders,
+    urlHeader: string | undefined,
+  ) {
+    const port = scheme === 'https' ? ':443' : ':80'
+    const isDefault = authority.endsWith(port)
+    this.site = site
+    this.host = host
+    this.authority = authority
+    this.isAuthHost = isAuthHost
+    this.method = method
+    this.scheme = scheme
+    this.origin = `${scheme}://${isDefault ? authority.slice(0, -port.length) : authority}`
+    this.target = target
+    this.#headers = headers
+    this.#urlHeader = urlHeader
+  }
+
+  /** The URL in ASCII, without a backslash. */
+  get url(): string {
+    return new URL(`${this.scheme}://${this.authority}${encodeRaw(this.target)}`).href
+  }
+
+  get kind(): RequestKind {
+    return kindOf(this.method, this.#headers)
+  }
+
+  /** Path and method as far as all apps agree: nothing of what a header replaces, or of a path without its prefix. */
+  get known() {
+    if (this.#known) return this.#known
+    const overrides = readOverrides(this.#headers, this.#urlHeader)
+    const isElsewhere = overrides.path || this.#headers['x-forwarded-prefix'] !== undefined
+    this.#known = {
+      path: isElsewhere ? UNKNOWN_PATH : readPath(this.target),
+      method: overrides.method ? undefined : this.method,
+    }
+    return this.#known
+  }
+}
+
+/** Percent-encodes backslashes and bytes that are not ASCII. */
+function encodeRaw(target: string): string {
+  return target.replace(
+    /[\\\x80-\xff]/g,
+    (byte) => `%${byte.charCodeAt(0).toString(16).toUpperCase()}`,
+  )
+}
+
+/** A check of a proxy, such as an `IncomingMessage` of Node. */
+export interface ProxyRequest {
+  readonly method?: string | undefined
+  readonly url?: string | undefined
+  readonly headers: IncomingHttpHeaders
+  /** Names and values in turn, as received. */
+  readonly rawHeaders: readonly string[]
+}
+
+type ForwardedReader = <Site extends SignInSite>(
+  request: ProxyRequest,
+  sites: Sites<Site>,
+) => ForwardedRequest<Site>
+
+const SCHEMES: ReadonlyMap<string, 'http' | 'https'> = new Map([
+  ['http', 'http'],
+  ['https', 'https'],
+  ['ws', 'http'],
+  ['wss', 'https'],
+])
+const METHOD = /^[A-Za-z][A-Za-z-]{0,31}$/
+// RFC 9112 section 3.2.1, and all that clients send; in a path, `\` is `/` to some.
+const ORIGIN_FORM = /^\/[!"$->@-[\]-~\x80-\xff]*(?:\?[!"$-~\x80-\xff]*)?$/
+const ABSOLUTE_URL = /^([a-z]{2,5}):\/\/([^/?#\\]+)([/?#\\].*)?$/
+const ENVOY_ROUTE = /\/authz\/envoy\/policy\/[^/?]+/
+
+/** Traefik, Caddy and HAProxy: `X-Forwarded-*`. `X-Forwarded-Port` is not read, `-Prefix` by the check. */
+export const readForwarded: ForwardedReader = (request, sites) => {
+  const { headers } = request
+  return validate(request, sites, 'X-Forwarded-', {
+    method: required('X-Forwarded-Method', headers['x-forwarded-method']),
+    scheme: required('X-Forwarded-Proto', headers['x-forwarded-proto']),
+    host: required('X-Forwarded-Host', headers['x-forwarded-host']),
+    target: required('X-Forwarded-Uri', headers['x-forwarded-uri']),
+  })
+}
+
+/** nginx: `X-Original-Method`, and the whole URL in `X-Original-URL`. */
+export const readOriginal: ForwardedReader = (request, sites) => {
+  const { headers } = request
+  const method = required('X-Original-Method', headers['x-original-method'])
+  const url = required('X-Original-URL', headers['x-original-url'])
+  const [, scheme = '', host = '', target = ''] = ABSOLUTE_URL.exec(url) ?? []
+  return validate(request, sites, 'X-Original-', { method, scheme, host, target })
+}
+
+/** Envoy: the request line, with the path after the route of the policy, and Host. */
+export const readRequestLine: ForwardedReader = (request, sites) => {
+  const { method = '', url = '', headers, rawHeaders } = request
+  if (hasTwoHosts(rawHeaders))
+    throw new GateError('FWA_HEADER_INVALID', 'Host was sent more than once')
+  const host = required('Host', headers.host)
+  const route = ENVOY_ROUTE.exec(url)
+  const target = route ? url.slice(route.index + route[0].length) : ''
+  const forwarded = headers['x-forwarded-proto']
+  const scheme = forwarded === undefined ? configuredScheme(sites, host) : String(forwarded)
+  return validate(request, sites, '', { method, scheme, host, target })
+}
+
+function required(name: string, value: string | string[] | undefined): string {
+  if (typeof value === 'string' && value !== '') return value
+  throw new GateError('FWA_HEADER_MISSING', `${name} is missing`)
+}
+
+type Unvalidated = Readonly<Record<'method' | 'scheme' | 'host' | 'target', string>>
+
+/** Node joins a repeated header with a comma, which none of these grammars allows. */
+function validate<Site extends SignInSite>(
+  { headers }: ProxyRequest,
+  sites: Sites<Site>,
+  source: string,
+  forwarded: Unvalidated,
+): ForwardedRequest<Site> {
+  const { method, host, target } = forwarded
+  const scheme = SCHEMES.get(forwarded.scheme)
+  if (!scheme) {
+    const header = source === 'X-Original-' ? 'the scheme of X-Original-URL' : 'X-Forwarded-Proto'
+    const sent = JSON.stringify(forwarded.scheme.slice(0, 100))
+    throw new GateError('FWA_HEADER_INVALID', `${header} is http or https, and not ${sent}`)
+  }
+  if (!METHOD.test(method)) throw invalid(source, 'method', forwarded)
+  if (!ORIGIN_FORM.test(target)) throw invalid(source, 'path', forwarded)
+  const found = sites.find(host)
+  const urlHeader = source === 'X-Original-' ? 'x-original-url' : undefined
+  if (found) return new ForwardedRequest(found, { method, scheme, target }, headers, urlHeader)
+  const quoted = JSON.stringify(host.slice(0, 100))
+  const why = host.includes('_') ? ', since no host name holds "_" (RFC 1123)' : ''
+  throw new GateError('FWA_HOST_UNKNOWN', `${quoted} is on none of the configured domains${why}`)
+}
+
+function configuredScheme(sites: Sites<SignInSite>, host: string): string {
+  const origin = sites.find(host)?.site.authOrigin ?? 'https:'
+  return origin.slice(0, origin.indexOf(':'))
+}
+
+/** For the log, which has to say what the proxy sent. */
+const MAX_QUOTED = 200
+
+function invalid(source: string, what: string, { scheme, host, target }: Unvalidated): GateError {
+  const where = source === '' ? 'the request' : `${source}*`
+  const url = JSON.stringify(encodeRaw(`${scheme}://${host}${target}`.slice(0, MAX_QUOTED)))
+  return new GateError('FWA_HEADER_INVALID', `${where} holds no valid ${what}: ${url}`)
+}
+
+/** Names that {@link foldName} leaves as they are, but for upper case. */
+const UNFOLDED = /^[a-z0-9-]*$/i
+
+/**
+ * Makes a guard against other spellings of headers, which proxies let through.
+ *
+ * @param names - in lower case
+ * @returns a function of names and values in turn that throws FWA_HEADER_ALIAS
+ */
+export function createAliasGuard(
+  names: readonly string[],
+): (rawHeaders: readonly string[]) => void {
+  const folded = new Set(names.map(foldName))
+  const lengths = new Set(names.map(({ length }) => length))
+
+  return (rawHeaders) => {
+    for (let i = 0; i < rawHeaders.length; i += 2) {
+      const name = rawHeaders[i] ?? ''
+      // An alias is as long as the name, so that most headers are passed over without a comparison.
+      if (!lengths.has(name.length) || UNFOLDED.test(name)) continue
+      if (folded.has(foldName(name)))
+        throw new GateError(
+          'FWA_HEADER_ALIAS',
+          `${JSON.stringify(name)} resembles a trusted header`,
+        )
+    }
+  }
+}
+
+const READERS = {
+  'x-forwarded': readForwarded,
+  'x-original': readOriginal,
+  'request-line': readRequestLine,
+} as const satisfies Record<string, ForwardedReader>
+
+/** How a proxy names the request that it asks about. */
+export type RequestSource = keyof typeof READERS
+
+/** @throws GateError FWA_HEADER_MISSING, FWA_HEADER_INVALID, FWA_HOST_UNKNOWN */
+export function readRequest<Site extends SignInSite>(
+  source: RequestSource,
+  request: ProxyRequest,
+  sites: Sites<Site>,
+): ForwardedRequest<Site> {
+  return READERS[source](request, sites)
+}

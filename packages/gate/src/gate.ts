@@ -1,0 +1,231 @@
+import type { AuthDeps } from '@gatehouse/auth-core'
+import type { Host } from '@gatehouse/net'
+import { createConditions, ProfileError } from '@gatehouse/profile'
+import { LRUCache } from 'lru-cache'
+import { type Decision, decide, type Principal } from './decide.ts'
+import { GateError } from './errors.ts'
+import {
+  createAliasGuard,
+  type ForwardedRequest,
+  type ProxyRequest,
+  type RequestSource,
+  readRequest,
+  type Sites,
+} from './forwarded.ts'
+import { HEADER_NAMES } from './header-names.ts'
+import { headerRows } from './header-presets.ts'
+import {
+  type AssertionSettings,
+  bodyFor,
+  type CheckHeaders,
+  checkHeaders,
+  createHeaders,
+  createUser,
+  type IdentityHeader,
+} from './headers.ts'
+import type { GateConfig } from './options.ts'
+import { readPath } from './paths.ts'
+import { ANY_POLICY, createPolicies, type Policy } from './policy.ts'
+import { Programs, prefixesOf, type Resource, resourceAt } from './programs.ts'
+import {
+  admissionFor,
+  compileHosts,
+  createRules,
+  exactHosts,
+  type Rule,
+  SESSION_REQUIRED,
+} from './rules.ts'
+
+/** Who asks, from where and when. */
+interface Asker {
+  /** Undefined if nobody is signed in and no program is known. */
+  readonly principal: Principal | undefined
+  /** The address of the client; undefined if it is not known. */
+  readonly clientIp: () => string | undefined
+  /** Milliseconds since the epoch. */
+  readonly now: number
+}
+
+/** Decides which requests may pass to the apps of a portal, and what the apps are told. */
+export class Gate {
+  readonly name: string
+  readonly preflight: boolean
+  /** By name. */
+  readonly policies: ReadonlyMap<string, Policy>
+  /** What requests must meet; the first one that fits decides. */
+  readonly rules: readonly Rule[]
+  readonly programs: Programs
+  readonly headers: readonly IdentityHeader[]
+  readonly assertion: AssertionSettings | undefined
+  /** The names of all headers for the app, in lower case. */
+  readonly sent: readonly string[]
+  /** The body of a 200. */
+  readonly body: string | Buffer
+  readonly #readPolicy = createPolicyReader()
+  readonly #refuseAliases: (rawHeaders: readonly string[]) => void
+
+  /** @param config - without faults */
+  constructor(config: GateConfig, deps: AuthDeps) {
+    const { name, preflight, providers, callers, resources, headerEncoding, assertion } = config
+    const user = createUser(config.userHeader, providers.length > 1, prefixesOf(config))
+    this.name = name
+    this.preflight = preflight
+    this.policies = createPolicies(config.policies)
+    this.rules = createRules(config.rules, this.policies)
+    this.headers = createHeaders(headerRows(config.headers), user, headerEncoding)
+    this.assertion = assertion && {
+      header: assertion.header.toLowerCase(),
+      claims: assertion.claims,
+      isFor: compileHosts(assertion.hosts),
+    }
+    this.body = bodyFor(headerEncoding)
+    this.sent = this.headers.map((header) => header.name)
+    if (this.assertion) this.sent = [...this.sent, this.assertion.header]
+    this.#refuseAliases = createAliasGuard([
+      ...HEADER_NAMES.read,
+      ...HEADER_NAMES.believed,
+      ...this.sent,
+    ])
+    const settings = { name, headers: this.headers, assertion: this.assertion, callers, resources }
+    this.programs = new Programs(settings, deps)
+  }
+
+  /** The headers of a 200 without an identity: all that are configured, empty. */
+  get anonymousHeaders(): CheckHeaders {
+    return checkHeaders(this, undefined)
+  }
+
+  /** The hosts that rules name, without those below a wildcard. */
+  get hosts(): readonly string[] {
+    return [...new Set(this.rules.flatMap(({ config }) => exactHosts(config)))]
+  }
+
+  /**
+   * Reads the request that a proxy asks about.
+   *
+   * @throws GateError FWA_HEADER_ALIAS, FWA_HEADER_MISSING, FWA_HEADER_INVALID, FWA_HOST_UNKNOWN
+   */
+  read<Site extends { readonly authOrigin: string }>(
+    source: RequestSource,
+    request: ProxyRequest,
+    sites: Sites<Site>,
+  ): ForwardedRequest<Site> {
+    this.#refuseAliases(request.rawHeaders)
+    return readRequest(source, request, sites)
+  }
+
+  /** The resource that a request is for. */
+  resourceAt(asked: ForwardedRequest<unknown>): Resource | undefined {
+    const { resources } = this.programs
+    if (resources.length === 0) return undefined
+    return resourceAt(resources, asked.origin, asked.known.path)
+  }
+
+  /**
+   * Decides whether a request may pass.
+   *
+   * @param query - of the check: `policy=<name>`, `if=<condition>`, or empty
+   * @throws GateError FWA_POLICY_UNKNOWN, FWA_PARAMETER_UNKNOWN; ProfileError PROFILE_CONDITION_…
+   */
+  check(
+    asked: ForwardedRequest<unknown>,
+    { principal, clientIp, now }: Asker,
+    query: string,
+  ): Decision {
+    const { rules, preflight } = this
+    const { host } = asked
+    return decide({
+      preflight,
+      host,
+      principal,
+      admission:
+        rules.length > 0
+          ? admissionFor(rules, { host, ...asked.known, clientIp })
+          : SESSION_REQUIRED,
+      routePolicy: () => this.#readPolicy(this, query),
+      kind: () => asked.kind,
+      now,
+    })
+  }
+
+  /** Decides whether a person may open a page of an app by a link. */
+  checkPage(
+    { pathname, search }: URL,
+    host: Host,
+    { principal, clientIp, now }: Asker,
+    policy: Policy | undefined,
+  ): Decision {
+    const path = readPath(`${pathname}${search}`)
+    return decide({
+      preflight: this.preflight,
+      host,
+      principal,
+      admission: admissionFor(this.rules, { method: 'GET', host, path, clientIp }),
+      routePolicy: () => policy,
+      kind: () => 'navigation',
+      now,
+    })
+  }
+
+  close(): Promise<void> {
+    return this.programs.close()
+  }
+}
+
+const MAX_QUERIES = 200
+
+interface PolicyPortal {
+  readonly name: string
+  readonly policies: ReadonlyMap<string, Policy>
+}
+
+/**
+ * The policy of a route: `?policy=` names one of the portal, and `?if=` is a condition itself.
+ * Undefined for an empty query and for `any`.
+ */
+export type PolicyReader = (portal: PolicyPortal, query: string) => Policy | undefined
+
+/** Makes a {@link PolicyReader} that keeps what it has read of the last queries, errors too. */
+export function createPolicyReader(): PolicyReader {
+  const conditions = createConditions({ max: MAX_QUERIES })
+  function readQuery(query: string): (portal: PolicyPortal) => Policy | undefined {
+    const [parameter, ...others] = new URLSearchParams(query)
+    if (others.length > 0)
+      throw new ProfileError('PROFILE_CONDITION_TWICE', 'the query holds more than one condition')
+    const [name = '', value = ''] = parameter ?? []
+    if (name === 'policy') return (portal) => policyOf(portal, value)
+    if (name !== 'if')
+      throw new GateError('FWA_PARAMETER_UNKNOWN', `the parameter ${quote(name)} is not known`)
+    const condition = conditions.compile(value)
+    const policy: Policy = { name: undefined, condition, stepUp: undefined }
+    return () => policy
+  }
+
+  const queries = new LRUCache<string, (portal: PolicyPortal) => Policy | undefined>({
+    max: MAX_QUERIES,
+    memoMethod: (query) => orThrow(() => readQuery(query)),
+  })
+  return (portal, query) => (query === '' ? undefined : queries.memo(query)(portal))
+}
+
+/** The result of a function, or a function that throws its error again. */
+function orThrow<Portal>(action: () => (portal: Portal) => Policy | undefined) {
+  try {
+    return action()
+  } catch (error) {
+    return () => {
+      throw error
+    }
+  }
+}
+
+function policyOf({ name, policies }: PolicyPortal, wanted: string): Policy | undefined {
+  if (wanted === ANY_POLICY) return undefined
+  const policy = policies.get(wanted)
+  if (policy) return policy
+  throw new GateError('FWA_POLICY_UNKNOWN', `the portal ${name} has no policy ${quote(wanted)}`)
+}
+
+function quote(text: string): string {
+  return JSON.stringify(text.slice(0, 100))
+}

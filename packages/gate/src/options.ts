@@ -1,0 +1,254 @@
+import { AuthOptionsSchema } from '@gatehouse/auth-core'
+import { Duration, Text } from '@gatehouse/service-kit'
+import { type Static, type TObject, Type } from 'typebox'
+import { PRESETS } from './header-presets.ts'
+import { ENCODINGS, PROPERTY_NAMES, USER_KINDS } from './headers.ts'
+
+const NAME_PATTERN = '^[a-z][a-z0-9-]{0,31}$'
+
+/** A list of hosts: `app.example.com`, or `*.example.com` for all hosts below. */
+const Hosts = (description: string) =>
+  Type.Optional(Type.Array(Type.String({ minLength: 1 }), { minItems: 1, description }))
+
+const HeaderName = Text('Name of the header.')
+
+const HeadersSchema = Type.Union(
+  [
+    Type.Enum([...PRESETS]),
+    Type.Array(
+      Type.Union([
+        Type.Enum([...PRESETS]),
+        Type.Object({
+          name: HeaderName,
+          property: Type.Enum(PROPERTY_NAMES, {
+            description: 'Property of the session that the header contains.',
+          }),
+        }),
+        Type.Object({ name: HeaderName, claim: Text('Claim that the header contains.') }),
+      ]),
+    ),
+  ],
+  {
+    default: 'default',
+    description:
+      'Headers for the app with each 200: a preset, or a list of presets and headers. A header of the list replaces the one of that name in a preset.',
+  },
+)
+
+const PolicySchema = Type.Union(
+  [
+    Type.String({ minLength: 1 }),
+    Type.Object(
+      {
+        condition: Type.Optional(Text('Condition. Default: everybody who is signed in.')),
+        acr: Type.Optional(
+          Type.Array(Type.String({ minLength: 1, pattern: '^[!-~]+$' }), {
+            minItems: 1,
+            description:
+              'Authentication context classes (`acr`), of which the person must have one. Who has none is sent to sign in with `acr_values`.',
+          }),
+        ),
+        maxAge: Type.Optional(
+          Duration({
+            from: '0s',
+            to: '90d',
+            description:
+              'Time since the person authenticated at the provider. Who did so earlier is sent to sign in with `max_age`.',
+          }),
+        ),
+      },
+      { minProperties: 1 },
+    ),
+  ],
+  { description: 'A condition, or an object with demands that must all be met.' },
+)
+
+const ASSERTION =
+  '`assertion: { hosts: [app.example.com] }` with the apps that verify it, or nothing'
+const AssertionSchema = Type.Object(
+  {
+    hosts: Type.Array(Type.String({ minLength: 1 }), {
+      minItems: 1,
+      write: ASSERTION,
+      description:
+        'Hosts of the apps that get it: `app.example.com`, or `*.example.com` for all below.',
+    }),
+    header: Type.String({
+      minLength: 1,
+      default: 'X-Gatehouse-Assertion',
+      description: 'Name of the header.',
+    }),
+    claims: Type.Array(Text('Name of a claim.'), {
+      default: [],
+      description: 'Further claims about the person that it has.',
+    }),
+  },
+  {
+    write: ASSERTION,
+    description:
+      'Header for the apps that verify it: a JWT that is signed for one app and says who sends the request. Default: no app gets one.',
+  },
+)
+
+const RuleSchema = Type.Object(
+  {
+    hosts: Hosts(
+      'Hosts: `app.example.com`, or `*.example.com` for all below. Default: every host.',
+    ),
+    paths: Type.Optional(
+      Type.Array(Type.String({ minLength: 1 }), {
+        minItems: 1,
+        description:
+          'Paths: `/x` is that path, `/x/*` also all below it, and `*` between slashes any one segment. Default: every path.',
+      }),
+    ),
+    methods: Type.Optional(
+      Type.Array(Type.String({ pattern: '^[A-Z][A-Z-]{0,31}$' }), {
+        minItems: 1,
+        description: 'HTTP methods; `GET` includes HEAD. Default: every method.',
+      }),
+    ),
+    from: Type.Optional(
+      Type.Array(Type.String({ minLength: 1 }), {
+        minItems: 1,
+        description:
+          'Addresses and networks of clients, as `server.trustedProxies` lets proxies report them. Default: every address.',
+      }),
+    ),
+    require: Type.Union(
+      [Type.String({ minLength: 1 }), Type.Array(Type.String({ minLength: 1 }), { minItems: 1 })],
+      {
+        description: '`anyone`, `signedIn`, a policy, or a list of policies that must all be met.',
+      },
+    ),
+  },
+  { description: 'A rule. All of its members must fit.' },
+)
+
+const { domains: _, ...keyRow } = AuthOptionsSchema.properties.psk.properties.keys.items.properties
+const { items: Scope } = keyRow.scopes
+const issuerRow = AuthOptionsSchema.properties.jwt.properties.issuers.items.properties
+
+const reachableHosts = Hosts(
+  'Hosts that it may reach: `app.example.com`, or `*.example.com` for all below.',
+)
+const reachablePolicies = Type.Optional(
+  Type.Array(Text('Name of a policy.'), {
+    minItems: 1,
+    description:
+      'Policies of the routes that it may reach. It has to meet their conditions as well. Default: those of its `hosts`.',
+  }),
+)
+
+/** The programs that may pass: the rows of auth-core, and what each may reach. */
+const CallersSchema = Type.Object(
+  {
+    keys: Type.Array(
+      Type.Object({
+        ...keyRow,
+        name: Text('Name of the program. Apps get it as the user.'),
+        scopes: Type.Optional(
+          Type.Array(Scope, {
+            description: 'Scopes that the key has, for `Scope()` in conditions. Default: none.',
+          }),
+        ),
+        hosts: reachableHosts,
+        policies: reachablePolicies,
+      }),
+      { default: [], description: 'API keys: `Authorization: APIKey <key>`.' },
+    ),
+    issuers: Type.Array(
+      Type.Object({
+        name: Type.String({
+          pattern: '^[a-z][a-z0-9-]{0,31}$',
+          description: 'Name of the issuer. Apps get `<name>:<subject>` as the user.',
+        }),
+        ...issuerRow,
+        maxTokenLifetime: Duration({
+          default: '24h',
+          from: '1m',
+          description:
+            'Longest time from `iat` to `exp` of a token; without `iat`, from now to `exp`.',
+        }),
+        allow: Type.Optional(
+          Text(
+            'Condition that a token must meet, such as `caller.claims.repository_owner == "acme"`, or `anyone`. Default: every token for the audience.',
+          ),
+        ),
+        hosts: reachableHosts,
+        policies: reachablePolicies,
+      }),
+      { default: [], description: 'Issuers of access tokens: `Authorization: Bearer <token>`.' },
+    ),
+  },
+  { description: 'Programs that may pass with an API key or an access token.' },
+)
+
+const ResourceSchema = Type.Object({
+  url: Text(
+    'URL of the resource, such as `https://mcp.example.com/mcp`, as clients use it. Tokens must name it in `aud` (RFC 8707).',
+  ),
+  authorizationServers: Type.Array(Text('Issuer URL of an authorization server.'), {
+    minItems: 1,
+    description:
+      'Who issues its tokens. The row of `callers.issuers` with this `issuerUrl` says how to reach one (`jwksUrl`, `caFile`) and limits its tokens (`allow`, `requiredScopes`, `requireAccessTokenType`).',
+  }),
+  scopes: Type.Array(Scope, {
+    default: [],
+    description: 'Scopes that clients ask for. Policies demand them, with `Scope()`.',
+  }),
+})
+
+/** The options of a gate, for the schema of a portal. */
+export const gateOptions = {
+  policies: Type.Record(Type.String({ pattern: NAME_PATTERN }), PolicySchema, {
+    default: {},
+    description:
+      'What routes demand, by name. A proxy selects one with `?policy=<name>`, and a rule with `require`.',
+  }),
+  headers: HeadersSchema,
+  userHeader: Type.Optional(
+    Type.Enum([...USER_KINDS], {
+      description:
+        'Value of the user headers: the subject, the verified e-mail address, or the claim `preferred_username`. The last two are empty if the provider did not send them. Default: the subject, or `<provider>:<subject>` if the portal has several providers.',
+    }),
+  ),
+  headerEncoding: Type.Enum([...ENCODINGS], {
+    default: 'percent',
+    description:
+      'Encoding of characters in identity headers that are not ASCII: UTF-8 in percent-encoding, the bytes of UTF-8, or extended values of RFC 8187.',
+  }),
+  assertion: Type.Optional(AssertionSchema),
+  callers: Type.Optional(CallersSchema),
+  resources: Type.Array(ResourceSchema, {
+    default: [],
+    description:
+      'OAuth resources, such as MCP servers: parts of apps that programs reach with a token that was issued for them.',
+  }),
+  rules: Type.Array(RuleSchema, {
+    default: [],
+    description:
+      'What requests must meet, by host, path, method and client address: the first rule that fits decides. If none does: `signedIn`.',
+  }),
+  preflight: Type.Boolean({
+    default: false,
+    description: 'Allows CORS preflight requests without credentials.',
+  }),
+}
+
+/** The options of a gate, with the names of what it belongs to. */
+export type GateConfig = Static<TObject<typeof gateOptions>> & {
+  /** Name of the portal. */
+  readonly name: string
+  /** The identity providers of the people who may pass. */
+  readonly providers: readonly { readonly name: string }[]
+}
+/** A condition, or demands that must all be met. */
+export type PolicyConfig = Static<typeof PolicySchema>
+/** A rule. A member that is absent fits everything. */
+export type RuleConfig = Static<typeof RuleSchema>
+export type ResourceConfig = Static<typeof ResourceSchema>
+/** The programs that may pass. */
+export type CallersConfig = Static<typeof CallersSchema>
+/** What a row of `callers` may reach. */
+export type ReachConfig = Pick<CallersConfig['issuers'][number], 'hosts' | 'policies' | 'allow'>

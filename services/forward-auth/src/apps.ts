@@ -1,0 +1,87 @@
+import type { Gate, Policy, Principal } from '@gatehouse/gate'
+import { parseHostPort } from '@gatehouse/net'
+import type { Site, Sites } from './sites.ts'
+
+/** An app that a portal offers to people. */
+export interface App {
+  readonly name: string
+  readonly url: URL
+  /** What the route of the app demands, beside the rules. */
+  readonly policy: Policy | undefined
+  readonly icon?: { readonly name: string } | undefined
+}
+
+interface AppConfig {
+  readonly name: string
+  readonly url: string
+  readonly policy?: string
+  readonly icon?: string
+}
+
+/** More of them are no list that anybody reads. */
+export const MAX_APPS = 100
+
+/** The apps of the configuration; undefined if it lists none. */
+export function createApps(
+  configs: readonly AppConfig[] | undefined,
+  policies: ReadonlyMap<string, Policy>,
+  readIcon: (file: string | undefined, app: number) => App['icon'],
+): readonly App[] | undefined {
+  return configs?.map(({ name, url, policy, icon }, index) => ({
+    name,
+    url: new URL(url),
+    policy: policies.get(policy ?? ''),
+    icon: readIcon(icon, index),
+  }))
+}
+
+/** A person at a portal. */
+interface PersonAtPortal {
+  readonly portal: {
+    readonly apps: readonly App[] | undefined
+    readonly gate: Gate
+    readonly providers: ReadonlyMap<string, { readonly stepsUp: boolean }>
+  }
+  readonly principal: Principal
+  readonly sites: Sites
+  readonly clientIp: () => string | undefined
+  readonly now: number
+}
+
+/**
+ * The apps that a person may open: those that the portal lists, or else the hosts that its rules name.
+ * Each is decided by what decides a check of it.
+ */
+export function openableApps(person: PersonAtPortal): readonly App[] {
+  const apps = person.portal.apps ?? appsOfRules(person)
+  return apps.filter((app) => mayOpen(app, person))
+}
+
+/** Whether a person may open a page of an app, which need not be one of those that the portal lists. */
+export function mayOpenPage(url: URL, person: PersonAtPortal): boolean {
+  const app = person.portal.apps?.find((each) => each.url.origin === url.origin)
+  return mayOpen({ url, policy: app?.policy }, person)
+}
+
+function mayOpen({ url, policy }: Pick<App, 'url' | 'policy'>, person: PersonAtPortal): boolean {
+  const { gate, providers } = person.portal
+  const found = person.sites.find(url.host)
+  if (!found || found.isAuthHost) return false
+  const { outcome } = gate.checkPage(url, found.host, person, policy)
+  if (outcome === 'step-up') return [...providers.values()].some(({ stepsUp }) => stepsUp)
+  return outcome === 'allow' || outcome === 'anonymous'
+}
+
+function appsOfRules({ portal, sites }: PersonAtPortal): App[] {
+  return portal.gate.hosts.slice(0, MAX_APPS).flatMap((host) => {
+    const site = sites.find(host)?.site
+    return site ? [{ name: host, url: urlOn(site, host), policy: undefined }] : []
+  })
+}
+
+/** Apps are behind the proxy of the sign-in pages, and so at its port. */
+function urlOn({ authOrigin }: Site, host: string): URL {
+  const [scheme = '', authority = ''] = authOrigin.split('//')
+  const { port } = parseHostPort(authority) ?? {}
+  return new URL(`${scheme}//${host}${port === undefined ? '' : `:${port}`}/`)
+}
