@@ -7,7 +7,7 @@ import { linksOf } from '../../packages/acme/src/protocol/request.ts'
 import { foldName } from '../../packages/gate/src/header-names.ts'
 import { readAssignments, readFlags } from '../../packages/migrate/src/formats.ts'
 import { readAll } from '../../packages/pki/src/der.ts'
-import { parseSearch } from '../../services/cert-service/src/pages/search.ts'
+import { parseSearch } from '../../services/cert-service/src/inventory/search.ts'
 import {
   findDuplicate,
   readCookie,

@@ -36,8 +36,8 @@ export const PROMISES: Readonly<Record<string, readonly Said[]>> = {
     ],
     [
       'Its pages also accept',
-      `${CERT}/routes/inventory.test.ts: a key opens a session, signing out ends it`,
-      `${CERT}/routes/people.test.ts: without an assertion the page asks for a key, and a wrong one is refused`,
+      `${CERT}/inventory/routes.test.ts: a key opens a session, signing out ends it`,
+      `${CERT}/pages/visitors.test.ts: without an assertion the page asks for a key, and a wrong one is refused`,
     ],
     [
       'A caller gets a certificate only',
@@ -192,7 +192,7 @@ export const PROMISES: Readonly<Record<string, readonly Said[]>> = {
     [
       'It is neither a session',
       `${FWA}/session/assertion.test.ts: no replay of an assertion is a session`,
-      `${CERT}/routes/people.test.ts: an assertion is no access token`,
+      `${CERT}/pages/visitors.test.ts: an assertion is no access token`,
     ],
     [
       'forward-auth remembers a logout',
@@ -313,7 +313,7 @@ export const PROMISES: Readonly<Record<string, readonly Said[]>> = {
     ['Behind a proxy, set', ADVICE],
     [
       'The audit trail and the log then',
-      `${CERT}/routes/inventory.test.ts: the audit trail and the log have the address of the client`,
+      `${CERT}/inventory/routes.test.ts: the audit trail and the log have the address of the client`,
     ],
     [
       'By default, only a proxy',

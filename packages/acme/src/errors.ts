@@ -6,7 +6,7 @@ export const ACME_ERRORS = {
   ACME_ACCOUNT_CLOSED: {
     title: 'Account was deactivated',
     action:
-      'Give the issuer another name as `account`: it registers a new account at the CA. One that was deactivated or revoked stays so.',
+      'Give the issuer another name as `account`: it registers a new account at the CA. A deactivated or revoked account cannot be used again.',
   },
   ACME_ACCOUNT_DOES_NOT_EXIST: {
     title: 'CA does not know the account',
@@ -156,7 +156,7 @@ export const ACME_ERRORS = {
   },
   ACME_REJECTED_IDENTIFIER: {
     title: 'CA does not issue for the name',
-    action: 'Use a public name that the CA permits, or a CA of your own.',
+    action: 'Use a public name that the CA permits, or your own CA.',
   },
   ACME_SERVER_INTERNAL: {
     title: 'CA has an internal error or is overloaded',

@@ -119,7 +119,7 @@ export const AUTH_ERRORS = {
   },
   AUTH_TOKEN_AUDIENCE: {
     title: 'Access token is for another audience',
-    action: 'Ask the issuer for a token whose `aud` holds the configured audience.',
+    action: 'Ask the issuer for a token whose `aud` contains the configured audience.',
     ...INVALID_TOKEN,
   },
   AUTH_TOKEN_EXPIRED: {

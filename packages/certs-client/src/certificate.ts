@@ -29,7 +29,7 @@ export interface Pair
 
 /** A pair that is in place, or about to be. */
 export interface Placed extends Pair {
-  /** When the service renews it, in epoch milliseconds; undefined if it does not say. */
+  /** The time of its renewal by the service, in epoch milliseconds; undefined if that is unknown. */
   readonly renewAt: number | undefined
   /** Whether the private key was made here. */
   readonly isOwnKey: boolean

@@ -1,5 +1,5 @@
 import { readFileSync, statSync } from 'node:fs'
-import { type BoundedFetch, parseEndpointUrl } from '@gatehouse/net'
+import { type BoundedFetch, parseEndpointUrl, parseJson } from '@gatehouse/net'
 import type { ClientCredentials, Token, TokenContext } from './client-credentials.ts'
 import { ClientError } from './errors.ts'
 
@@ -117,7 +117,7 @@ async function askGithub(
       isTransient: true,
     })
   })
-  const text = Object(parseJson(body.toString())).value
+  const text = Object(parseJson(body)).value
   if (typeof text !== 'string') throw refused('GitHub answered without a token')
   return { text, expiresAt: endOf(text) }
 }
@@ -125,17 +125,8 @@ async function askGithub(
 /** `exp` of a JWT, which is not verified here: it only says when to ask for the next one. */
 function endOf(jwt: string): number | undefined {
   const [, payload = ''] = jwt.split('.')
-  const { exp } = Object(parseJson(Buffer.from(payload, 'base64url').toString()))
+  const { exp } = Object(parseJson(Buffer.from(payload, 'base64url')))
   return typeof exp === 'number' ? exp * 1_000 : undefined
-}
-
-/** Parses JSON; undefined for a text that is none. */
-export function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
 }
 
 function refused(why: string, cause?: unknown): ClientError {

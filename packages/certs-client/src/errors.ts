@@ -14,7 +14,8 @@ export const CLIENT_ERRORS = {
   CERT_CLIENT_CREDENTIALS: {
     title: 'No usable credentials',
     action:
-      'Name a key by `--key-file`, a token by `--token-file`, or a client by `--client-id` and `--client-secret-file`. Check that this user may read the file.',
+      'Name a key by `--key-file`, a token by `--token-file`, or a client by `--client-id` and ' +
+      '`--client-secret-file`. Check that this user may read the file.',
   },
   CERT_CLIENT_FILES: {
     title: 'Files could not be written',
@@ -27,7 +28,7 @@ export const CLIENT_ERRORS = {
   },
   CERT_CLIENT_ORDER_PENDING: {
     title: 'Certificate is not issued yet',
-    action: 'Run the same command again later: it goes on waiting for the same order.',
+    action: 'Run the same command again later: it continues to wait for the same order.',
   },
   CERT_CLIENT_REFUSED: {
     title: 'Request was refused',
@@ -61,7 +62,7 @@ interface Hints extends ErrorOptions {
   readonly isTransient?: boolean
   /** Milliseconds after which the service asks to try again. */
   readonly retryAfterMs?: number | undefined
-  /** What to do about it. */
+  /** The advice to the user. */
   readonly action?: string | undefined
 }
 

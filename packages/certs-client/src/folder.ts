@@ -17,10 +17,9 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { basename, join } from 'node:path'
-import type { Clock } from '@gatehouse/net'
+import { type Clock, sleep } from '@gatehouse/net'
 import { lockFile, makeFolder } from '@gatehouse/service-kit'
 import { type Placed, readPair, timeOf, toTime } from './certificate.ts'
-import { pause } from './clock.ts'
 import { ClientError } from './errors.ts'
 
 const KEY = 'privkey.pem'
@@ -252,7 +251,7 @@ export class CertificateFolder {
   /** Keeps other clients off this certificate; gives what lets them in again. */
   async lock(patienceMs: number, clock: Clock, signal?: AbortSignal): Promise<() => void> {
     const file = join(this.#options.dir, `${this.#prefix}lock`)
-    for (const end = clock.now() + patienceMs; ; await pause(LOOK_EVERY, clock, signal)) {
+    for (const end = clock.now() + patienceMs; ; await sleep(clock, LOOK_EVERY, signal)) {
       const unlock = attempt(file, () => lockFile(file))
       if (unlock) return unlock
       if (clock.now() >= end)

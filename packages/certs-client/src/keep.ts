@@ -1,4 +1,4 @@
-import type { Clock } from '@gatehouse/net'
+import { type Clock, sleep } from '@gatehouse/net'
 import { buildCsr, type KeyPair, toPem } from '@gatehouse/pki'
 import { printable } from '@gatehouse/service-kit'
 import {
@@ -9,7 +9,6 @@ import {
   requireUsable,
   timeOf,
 } from './certificate.ts'
-import { pause } from './clock.ts'
 import { ClientError } from './errors.ts'
 import type { Place } from './place.ts'
 import {
@@ -44,7 +43,7 @@ export interface Get {
   readonly place: Place
   readonly service: CertService
   readonly clock: Clock
-  /** From 0 up to 1. */
+  /** Draws a number from 0 up to 1. */
   readonly random: () => number
   readonly log: {
     info(fields: object, message: string): void
@@ -77,7 +76,7 @@ export async function getOnce(get: Get): Promise<void> {
       const wait = waitAfter(error, failures, get.random)
       if (clock.now() + wait > end) throw error
       log.warn({ ...describe(error), ...inSeconds(wait) }, 'no certificate yet')
-      await pause(wait, clock, signal)
+      await sleep(clock, wait, signal)
     }
   }
 }
@@ -99,7 +98,7 @@ export async function keepGetting(get: Get): Promise<void> {
       wait = waitAfter(error, failures, random)
       log.warn({ ...describe(error), ...inSeconds(wait) }, 'the certificate could not be updated')
     }
-    await pause(wait, clock, signal).catch(() => {})
+    await sleep(clock, wait, signal).catch(() => {})
   }
 }
 
@@ -244,7 +243,7 @@ export async function awaitOrder(
     const wait = Math.min(Math.max(retryAfterMs, SECOND), MAX_POLL)
     if (clock.now() + wait > end)
       throw new ClientError('CERT_CLIENT_ORDER_PENDING', `the order ${order.id} is not done yet`)
-    await pause(wait, clock, signal)
+    await sleep(clock, wait, signal)
   }
   if (order.status === 'failed') throw orderFailure(order, clock.now())
   return order

@@ -7,7 +7,7 @@ import { type Reload, runReload } from './reload.ts'
 /** Clients that wait for each other's reload command wait a little longer than that may take, in ms. */
 const LOCK_MS = 10_000
 
-/** Where a certificate is kept. */
+/** The place where a certificate is kept. */
 export interface Place {
   /** The name of the place in messages. */
   readonly path: string

@@ -1,16 +1,16 @@
 import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { BoundedFetch, FetchAnswer, FetchInit } from '@gatehouse/net'
+import { type BoundedFetch, type FetchAnswer, type FetchInit, parseJson } from '@gatehouse/net'
 import { printable } from '@gatehouse/service-kit'
 import { type Static, Type } from 'typebox'
 import { Check } from 'typebox/schema'
 import { type Placed, readPair, timeOf, toTime } from './certificate.ts'
-import { parseJson, readSecret } from './credentials.ts'
+import { readSecret } from './credentials.ts'
 import { ClientError } from './errors.ts'
 import type { Place } from './place.ts'
 
-/** Where a pod finds its service account, and the root of the API server. */
+/** The folder in which a pod finds its service account, and the root of the API server. */
 export const SERVICE_ACCOUNT = '/var/run/secrets/kubernetes.io/serviceaccount'
 const FIELD_MANAGER = 'gatehouse-certs'
 const RENEW_AT = 'gatehouse-certs/renew-at'
@@ -119,7 +119,7 @@ function toBase64(text: string): string {
 
 /** Reads what the Secret holds, if it is whole. */
 function pairIn({ body }: FetchAnswer): Placed | undefined {
-  const secret = parseJson(body.toString())
+  const secret = parseJson(body)
   if (!Check(SecretSchema, secret)) return undefined
   try {
     const { data = {}, metadata } = secret as Static<typeof SecretSchema>
@@ -134,7 +134,7 @@ function pairIn({ body }: FetchAnswer): Placed | undefined {
 /** The Status that the API server answers with. */
 function refusal(path: string, { status, body }: FetchAnswer): ClientError {
   // Something else than the API server may have answered.
-  const { message } = Object(parseJson(body.toString()))
+  const { message } = Object(parseJson(body))
   const why = typeof message === 'string' ? printable(message) : `status ${status}`
   return failed(`the Secret ${path}: ${why}`, { isTransient: TRANSIENT.includes(status) })
 }

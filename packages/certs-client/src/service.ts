@@ -1,9 +1,16 @@
-import { type BoundedFetch, type FetchAnswer, type FetchInit, NetError } from '@gatehouse/net'
+import {
+  type BoundedFetch,
+  type FetchAnswer,
+  type FetchInit,
+  NetError,
+  parseJson,
+  retryAfterOf,
+} from '@gatehouse/net'
 import { printable } from '@gatehouse/service-kit'
 import { type Static, type TSchema, Type } from 'typebox'
 import { Check } from 'typebox/schema'
 import { timeOf, toTime } from './certificate.ts'
-import { type Credentials, parseJson } from './credentials.ts'
+import type { Credentials } from './credentials.ts'
 import { ClientError } from './errors.ts'
 
 /** The service may wait for a CA before it answers: 20 s unless it is configured otherwise, at most 5 minutes. */
@@ -14,73 +21,63 @@ const MAX_PAGES = 10_000
 const STATUSES = [...range(200, 300), 304, ...range(400, 600)]
 const TRANSIENT = [408, 425, 429, 500, 502, 503, 504]
 
-const Failure = Type.Object({
-  code: Type.String(),
-  detail: Type.String(),
-  action: Type.Optional(Type.String()),
-})
+const Text = Type.String()
+const Texts = Type.Array(Text)
+const OptionalText = Type.Optional(Text)
+const OptionalTexts = Type.Optional(Texts)
+const Failure = Type.Object({ code: Text, detail: Text, action: OptionalText })
 const Described = {
-  domain: Type.String(),
-  names: Type.Array(Type.String()),
-  issuer: Type.String(),
-  serialNumber: Type.String(),
-  fingerprint256: Type.String(),
-  notBefore: Type.String(),
-  notAfter: Type.String(),
-  renewAt: Type.Optional(Type.String()),
+  domain: Text,
+  names: Texts,
+  issuer: Text,
+  serialNumber: Text,
+  fingerprint256: Text,
+  notBefore: Text,
+  notAfter: Text,
+  renewAt: OptionalText,
 }
 const Issued = Type.Object({
   certificate: Type.String({ minLength: 1 }),
   privateKey: Type.Optional(Type.String({ minLength: 1 })),
-  renewAt: Type.Optional(Type.String()),
+  renewAt: OptionalText,
 })
-const Shown = Type.Object({
-  ...Described,
-  certificate: Type.String(),
-  privateKey: Type.Optional(Type.String()),
-})
-const Listed = Type.Object({
-  ...Described,
-  keyType: Type.String(),
-  lastFailure: Type.Optional(Failure),
-})
-const Page = Type.Object({ certificates: Type.Array(Listed), next: Type.Optional(Type.String()) })
+const Shown = Type.Object({ ...Described, certificate: Text, privateKey: OptionalText })
+const Listed = Type.Object({ ...Described, keyType: Text, lastFailure: Type.Optional(Failure) })
+const Page = Type.Object({ certificates: Type.Array(Listed), next: OptionalText })
 const Order = Type.Object({
   id: Type.String({ pattern: '^[A-Za-z0-9-]{1,64}$' }),
   status: Type.Enum(['pending', 'failed', 'done']),
-  step: Type.String(),
-  since: Type.String(),
-  names: Type.Array(Type.String()),
+  step: Text,
+  since: Text,
+  names: Texts,
   lastError: Type.Optional(Failure),
-  nextTryAt: Type.Optional(Type.String()),
+  nextTryAt: OptionalText,
 })
 const FailingOrder = Type.Object({
   ...Order.properties,
-  issuer: Type.String(),
-  notAfter: Type.Optional(Type.String()),
+  issuer: Text,
+  notAfter: OptionalText,
 })
 const FailingPage = Type.Object({
   orders: Type.Array(FailingOrder),
-  next: Type.Optional(Type.String()),
+  next: OptionalText,
 })
 const Revoked = Type.Object({
-  serialNumbers: Type.Array(Type.String()),
-  unknownAtCa: Type.Optional(Type.Array(Type.String())),
-  unconfirmed: Type.Optional(Type.Array(Type.String())),
+  serialNumbers: Texts,
+  unknownAtCa: OptionalTexts,
+  unconfirmed: OptionalTexts,
 })
-const Deleted = Type.Object({ unconfirmed: Type.Optional(Type.Array(Type.String())) })
+const Deleted = Type.Object({ unconfirmed: OptionalTexts })
 const Problem = Type.Object({
   code: Type.String({ pattern: '^[A-Z][A-Z0-9_]{1,63}$' }),
-  title: Type.Optional(Type.String()),
-  detail: Type.Optional(Type.String()),
-  action: Type.Optional(Type.String()),
+  title: OptionalText,
+  detail: OptionalText,
+  action: OptionalText,
 })
 
 export type IssuedAnswer = Static<typeof Issued>
-type ShownCertificate = Omit<Static<typeof Shown>, 'privateKey'>
-type ListedCertificate = Static<typeof Listed>
 export type OrderAnswer = Static<typeof Order>
-type FailingAnswer = Static<typeof FailingOrder>
+type Query = Readonly<Record<string, string>>
 
 /** An order that is under way, and after how many milliseconds to ask for it. */
 export interface PendingOrder {
@@ -104,7 +101,7 @@ interface IssueBody {
 export type CertService = ReturnType<typeof connect>
 
 interface ConnectOptions {
-  /** Where the service is; a path is put before those of the API. */
+  /** The URL of the service; its path is put before those of the API. */
   readonly url: URL
   readonly credentials: Credentials
   readonly fetch: BoundedFetch
@@ -113,7 +110,7 @@ interface ConnectOptions {
   readonly actionFor: ActionFor
 }
 
-/** What to do about an error of the service, by its code; undefined if that is not known. */
+/** Finds what to do about an error of the service, by its code; undefined if that is not known. */
 export type ActionFor = (code: string) => string | undefined
 
 interface Call extends Pick<FetchInit, 'method' | 'headers' | 'timeoutMs'> {
@@ -122,73 +119,59 @@ interface Call extends Pick<FetchInit, 'method' | 'headers' | 'timeoutMs'> {
   readonly expect: readonly number[]
 }
 
-/** The API of a cert-service. Every method throws ClientError. */
+/** Opens the API of a cert-service. Every method throws ClientError. */
 export function connect(options: ConnectOptions) {
   const call = caller(options)
+  const ask = async <S extends TSchema>(path: string, schema: S, request: Partial<Call> = {}) =>
+    read(await call(path, { expect: [200], ...request }), schema)
   const post = async (path: string, body: object): Promise<Obtained> => {
     const request = { method: 'POST', body, expect: [200, 202], timeoutMs: ISSUING_MS } as const
     const answer = await call(path, request)
     if (answer.status === 200) return { issued: read(answer, Issued) }
-    return { order: read(answer, Order), retryAfterMs: retryAfterOf(answer, options.now()) }
+    return { order: read(answer, Order), retryAfterMs: retryAfterOf(answer.headers, options.now()) }
+  }
+  /** Reads all pages of a listing. */
+  async function* pages<S extends TSchema>(path: string, schema: S, about: Query = {}) {
+    for (let page = 0, query = about; page < MAX_PAGES; page += 1) {
+      const found = await ask(`${path}?${new URLSearchParams(query)}`, schema)
+      yield found
+      const { next } = found as { readonly next?: string }
+      if (next === undefined || next === query.after) return
+      query = { ...about, after: next }
+    }
   }
   return {
     obtain: (body: IssueBody) => post('api/certificate', body),
     renew: (domain: string) => post('api/certificate/renew', { domain }),
-    /** The newest certificate of a name; undefined if there is none, `unchanged` if the tag fits. */
+    /** Finds the newest certificate of a name; undefined if there is none, `unchanged` if the tag fits. */
     async find(domain: string, tag: string): Promise<IssuedAnswer | 'unchanged' | undefined> {
       const headers = { 'if-none-match': tag }
       const answer = await call(pathOf(domain), { headers, expect: [200, 304, 404] })
       if (answer.status === 304) return 'unchanged'
       return answer.status === 404 ? undefined : read(answer, Issued)
     },
-    /** Without the private key, which the service sends to callers that may have it. */
-    async show(domain: string): Promise<ShownCertificate> {
-      const answer = await call(pathOf(domain), { expect: [200] })
-      const { privateKey: _, ...shown } = read(answer, Shown)
+    /** Shows a certificate without the private key, which the service sends to callers that may have it. */
+    async show(domain: string) {
+      const { privateKey: _, ...shown } = await ask(pathOf(domain), Shown)
       return shown
     },
-    async *list(): AsyncGenerator<ListedCertificate> {
-      for await (const { certificates } of pages(call, 'api/certificates', Page))
-        yield* certificates
+    async *list() {
+      for await (const { certificates } of pages('api/certificates', Page)) yield* certificates
     },
-    /** The orders that fail, the most urgent first. */
-    async *failing(about: { readonly name?: string } = {}): AsyncGenerator<FailingAnswer> {
+    /** Lists the orders that fail, the most urgent first. */
+    async *failing(about: { readonly name?: string } = {}) {
       const query = { state: 'failing', ...about }
-      for await (const { orders } of pages(call, 'api/orders', FailingPage, query)) yield* orders
+      for await (const { orders } of pages('api/orders', FailingPage, query)) yield* orders
     },
-    async order(id: string): Promise<OrderAnswer> {
-      return read(await call(`api/orders/${encodeURIComponent(id)}`, { expect: [200] }), Order)
-    },
-    async revoke(domain: string, reason: string | undefined): Promise<Static<typeof Revoked>> {
+    order: (id: string) => ask(`api/orders/${encodeURIComponent(id)}`, Order),
+    revoke(domain: string, reason: string | undefined) {
       const body = { domain, ...(reason !== undefined && { reason }) }
-      return read(
-        await call('api/certificate/revoke', { method: 'POST', body, expect: [200] }),
-        Revoked,
-      )
+      return ask('api/certificate/revoke', Revoked, { method: 'POST', body })
     },
     async remove(domain: string): Promise<Static<typeof Deleted>> {
       const answer = await call(pathOf(domain), { method: 'DELETE', expect: [200, 204] })
       return answer.status === 204 ? {} : read(answer, Deleted)
     },
-  }
-}
-
-/** All pages of a listing. */
-async function* pages<S extends TSchema>(
-  call: ReturnType<typeof caller>,
-  path: string,
-  schema: S,
-  about: Readonly<Record<string, string>> = {},
-): AsyncGenerator<Static<S>> {
-  for (let page = 0, query = about; page < MAX_PAGES; page += 1) {
-    const found = read(
-      await call(`${path}?${new URLSearchParams(query)}`, { expect: [200] }),
-      schema,
-    )
-    yield found
-    const { next } = found as { readonly next?: string }
-    if (next === undefined || next === query.after) return
-    query = { ...about, after: next }
   }
 }
 
@@ -232,7 +215,7 @@ function caller({ url, credentials, fetch, now, signal, actionFor }: ConnectOpti
 }
 
 function read<S extends TSchema>(answer: FetchAnswer, schema: S): Static<S> {
-  const value = parseJson(answer.body.toString())
+  const value = parseJson(answer.body)
   if (Check(schema, value)) return value as Static<S>
   throw new ClientError(
     'CERT_CLIENT_ANSWER_INVALID',
@@ -245,9 +228,9 @@ function refusal(answer: FetchAnswer, now: number, actionFor: ActionFor): Client
   const { status } = answer
   const hints = {
     isTransient: TRANSIENT.includes(status),
-    retryAfterMs: retryAfterOf(answer, now),
+    retryAfterMs: retryAfterOf(answer.headers, now),
   }
-  const problem = parseJson(answer.body.toString())
+  const problem = parseJson(answer.body)
   if (!Check(Problem, problem))
     return new ClientError(
       'CERT_CLIENT_REFUSED',
@@ -274,14 +257,6 @@ export function orderFailure({ id, lastError, nextTryAt }: OrderAnswer, now: num
   })
 }
 
-/** `Retry-After` in milliseconds: seconds, or a date (RFC 9110 section 10.2.3). */
-function retryAfterOf({ headers }: Pick<FetchAnswer, 'headers'>, now: number): number | undefined {
-  const text = headers['retry-after'] ?? ''
-  if (/^\d{1,9}$/.test(text)) return Number(text) * 1_000
-  const at = /GMT$/.test(text) ? timeOf(text) : undefined
-  return at === undefined ? undefined : Math.max(0, at - now)
-}
-
 const UNTRUSTED =
   /^(CERT_|DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT|UNABLE_TO_|ERR_TLS_CERT|INVALID_CA|HOSTNAME_MISMATCH)/
 
@@ -299,7 +274,8 @@ function unreachable(error: unknown, now: number): unknown {
   const how = Object(OUT_OF_TIME)[reason]
   const action =
     how &&
-    `By the clock of this machine, ${toTime(now)}, the certificate of the service ${how}. Set the clock; if it is right, look at the service.`
+    `By the clock of this machine, ${toTime(now)}, the certificate of the service ${how}. ` +
+      'Set the clock; if it is right, look at the service.'
   if (UNTRUSTED.test(reason))
     return new ClientError('CERT_CLIENT_UNTRUSTED', message, { cause: error, action })
   return new ClientError('CERT_CLIENT_UNREACHABLE', message, { cause: error, isTransient: true })

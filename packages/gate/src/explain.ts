@@ -136,9 +136,11 @@ const OUTCOMES: Readonly<Record<Exclude<Decision['outcome'], 'forbidden' | 'step
 
 function describeDecision(decision: Decision): string[] {
   if (decision.outcome === 'step-up')
-    return [`decision: sent to sign in anew, for ${decision.policy.name}: acr or maxAge is not met`]
+    return [
+      `decision: sent to sign in again, for ${decision.policy.name}: acr or maxAge is not met`,
+    ]
   if (decision.outcome !== 'forbidden') return [OUTCOMES[decision.outcome]]
   const { by, clause } = decision.refusal
-  const why = clause === undefined ? by : `${by}, since this does not hold: ${clause}`
+  const why = clause === undefined ? by : `${by}, because this is not true: ${clause}`
   return [`decision: 403, refused by ${why}`]
 }

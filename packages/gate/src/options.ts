@@ -45,7 +45,7 @@ const PolicySchema = Type.Union(
           Type.Array(Type.String({ minLength: 1, pattern: '^[!-~]+$' }), {
             minItems: 1,
             description:
-              'Authentication context classes (`acr`), of which the person must have one. Who has none is sent to sign in with `acr_values`.',
+              'Authentication context classes (`acr`), of which the person must have one. A person without one is sent to sign in with `acr_values`.',
           }),
         ),
         maxAge: Type.Optional(
@@ -53,14 +53,14 @@ const PolicySchema = Type.Union(
             from: '0s',
             to: '90d',
             description:
-              'Time since the person authenticated at the provider. Who did so earlier is sent to sign in with `max_age`.',
+              'Longest time since the person authenticated at the provider. After that, the person is sent to sign in with `max_age`.',
           }),
         ),
       },
       { minProperties: 1 },
     ),
   ],
-  { description: 'A condition, or an object with demands that must all be met.' },
+  { description: 'A condition, or an object with requirements that must all be met.' },
 )
 
 const ASSERTION =
@@ -71,7 +71,7 @@ const AssertionSchema = Type.Object(
       minItems: 1,
       write: ASSERTION,
       description:
-        'Hosts of the apps that get it: `app.example.com`, or `*.example.com` for all below.',
+        'Hosts of the apps that get the assertion: `app.example.com`, or `*.example.com` for all below.',
     }),
     header: Type.String({
       minLength: 1,
@@ -80,7 +80,7 @@ const AssertionSchema = Type.Object(
     }),
     claims: Type.Array(Text('Name of a claim.'), {
       default: [],
-      description: 'Further claims about the person that it has.',
+      description: 'Further claims about the person to include.',
     }),
   },
   {
@@ -112,7 +112,7 @@ const RuleSchema = Type.Object(
       Type.Array(Type.String({ minLength: 1 }), {
         minItems: 1,
         description:
-          'Addresses and networks of clients, as `server.trustedProxies` lets proxies report them. Default: every address.',
+          'Addresses and networks of clients, as reported by `server.trustedProxies`. Default: every address.',
       }),
     ),
     require: Type.Union(
@@ -195,7 +195,7 @@ const ResourceSchema = Type.Object({
   }),
   scopes: Type.Array(Scope, {
     default: [],
-    description: 'Scopes that clients ask for. Policies demand them, with `Scope()`.',
+    description: 'Scopes that clients request. Policies require them with `Scope()`.',
   }),
 })
 
@@ -204,7 +204,7 @@ export const gateOptions = {
   policies: Type.Record(Type.String({ pattern: NAME_PATTERN }), PolicySchema, {
     default: {},
     description:
-      'What routes demand, by name. A proxy selects one with `?policy=<name>`, and a rule with `require`.',
+      'Requirements of routes, by name. A proxy selects one with `?policy=<name>`, and a rule with `require`.',
   }),
   headers: HeadersSchema,
   userHeader: Type.Optional(

@@ -9,7 +9,7 @@ export type Service = 'cert-service' | 'forward-auth'
 export interface Foreign {
   /** Our service, whose configuration it becomes. */
   readonly service: Service
-  /** Its settings, by the version whose reference they are from. */
+  /** The tables of its settings, by the version whose reference they are from. */
   readonly tables: Readonly<Record<string, SettingTable>>
   /** @throws ConfigError CONFIG_NOT_THEIRS */
   readonly read: (text: string, file: string) => Promise<readonly GivenSetting[]>

@@ -12,7 +12,7 @@ export interface Written {
 
 /** A setting in the configuration file of another program. */
 export interface GivenSetting extends Written {
-  /** Its name in the reference of that program; items of lists by their numbers, as in `portals.0.name`. */
+  /** The name in the reference of that program; items of lists by their numbers, as in `portals.0.name`. */
   readonly name: string
 }
 

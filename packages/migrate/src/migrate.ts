@@ -11,7 +11,7 @@ import { remarkOnRest, rowOf } from './table.ts'
 /** A configuration that was translated. */
 export interface Migrated {
   readonly yaml: string
-  /** How many places are marked, which a person has to decide about. */
+  /** The number of marked places, which a person has to decide about. */
   readonly todos: number
 }
 

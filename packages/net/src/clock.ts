@@ -5,3 +5,30 @@ export interface Clock {
   /** Calls `fn` once after `ms` milliseconds, without a maximum. */
   setTimer(fn: () => void, ms: number): { cancel(): void }
 }
+
+/** Resolves after that many milliseconds; rejects with the signal's reason if it is aborted. */
+export async function sleep(clock: Clock, ms: number, signal?: AbortSignal): Promise<void> {
+  signal?.throwIfAborted()
+  let timer: ReturnType<Clock['setTimer']> | undefined
+  const elapsed = new Promise<void>((resolve) => {
+    timer = clock.setTimer(resolve, ms)
+  })
+  await orAborted(elapsed, signal).finally(() => timer?.cancel())
+}
+
+/** Awaits shared work, but rejects with the signal's reason if it is aborted first. */
+export async function orAborted<T>(work: Promise<T>, signal?: AbortSignal): Promise<T> {
+  if (!signal) return work
+  let stop = () => {}
+  const aborted = new Promise<never>((_, reject) => {
+    stop = () => reject(signal.reason)
+    signal.addEventListener('abort', stop)
+    if (signal.aborted) stop()
+  })
+  try {
+    // Handles a rejection of the work after an abort, too.
+    return await Promise.race([aborted, work])
+  } finally {
+    signal.removeEventListener('abort', stop)
+  }
+}

@@ -1,4 +1,5 @@
-export type { Clock } from './clock.ts'
+export { parseJson, retryAfterOf } from './answers.ts'
+export { type Clock, orAborted, sleep } from './clock.ts'
 export { CodedError, NET_ERRORS, NetError, type NetErrorCode } from './errors.ts'
 export {
   type BoundedFetch,

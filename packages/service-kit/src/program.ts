@@ -132,7 +132,7 @@ async function foreignError<Config extends ServiceConfig>(
 }
 
 const CONFIG_OPTION =
-  'configuration; else $GATEHOUSE_CONFIG, config.yaml, or that in /etc/gatehouse'
+  'configuration file (default: $GATEHOUSE_CONFIG, config.yaml, or the one in /etc/gatehouse)'
 
 /** All commands of a service, with those that every service has. */
 export function programSyntax<Config extends ServiceConfig>(

@@ -83,7 +83,7 @@ export function watchConfig<Config extends object>(
 
   function watchSecrets(files: readonly string[]): { close(): void } {
     return watchFiles(files, () => {
-      reload().catch((error) => log.error({ err: error }, 'changed secrets could not be taken up'))
+      reload().catch((error) => log.error({ err: error }, 'changed secrets could not be applied'))
     })
   }
 

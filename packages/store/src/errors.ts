@@ -12,7 +12,7 @@ export const STORE_ERRORS = {
     title: 'Store cannot be used now',
     action:
       'See the reason in the message. For a folder, check the disk and its permissions; for a database, that ' +
-      'PostgreSQL runs, is reachable from here and accepts writes. It is tried again by itself.',
+      'PostgreSQL runs, is reachable from here and accepts writes. The service tries again automatically.',
   },
   STORE_REFUSED: {
     title: 'Database refuses this user',
@@ -39,7 +39,7 @@ export const STORE_ERRORS = {
   },
   STORE_FOREIGN: {
     title: 'Schema is of another service',
-    action: 'Give each service a schema of its own: `storage.schema`.',
+    action: 'Give each service its own schema: `storage.schema`.',
   },
   STORE_STATEMENT_FAILED: {
     title: 'Store rejects a statement',

@@ -28,13 +28,17 @@ import {
 } from '@gatehouse/service-kit'
 import Fastify, { type FastifyBaseLogger, type FastifyInstance, type FastifyReply } from 'fastify'
 import fp from 'fastify-plugin'
+import { certificateActionRoutes } from './actions/routes.ts'
+import { certificatePageRoutes } from './certificate-page/routes.ts'
 import { receiversOf } from './config/events.ts'
 import { type CertServiceConfig, isPlain } from './config/schema.ts'
 import { CERT_ERRORS, STATUS_OF } from './errors.ts'
 import { events } from './events/outbox.ts'
+import { inventoryRoutes } from './inventory/routes.ts'
 import type { Events } from './issuance/issue.ts'
 import { ERRORS_PATH } from './pages/links.ts'
 import { problemPage } from './pages/problem.ts'
+import { visitors } from './pages/visitors.ts'
 import { type AccessOptions, access } from './plugins/access.ts'
 import { audit } from './plugins/audit.ts'
 import { issuance } from './plugins/issuance.ts'
@@ -46,10 +50,10 @@ import { ownTls } from './plugins/own-tls.ts'
 import { clockOf, type StoreOptions, store } from './plugins/store.ts'
 import { upkeep } from './plugins/upkeep.ts'
 import { isRoutine, logFields } from './policy.ts'
+import { requestPageRoutes } from './request-page/routes.ts'
 import { caRoutes, challengeRoute } from './routes/ca.ts'
 import { certificateRoutes } from './routes/certificate.ts'
 import { dryRuns } from './routes/dry-run.ts'
-import { pageRoutes } from './routes/pages.ts'
 import { proxyRoutes } from './routes/proxy.ts'
 import { statusRoutes } from './routes/status.ts'
 import { withdrawRoutes } from './routes/withdraw.ts'
@@ -216,4 +220,16 @@ async function registerApi(app: FastifyInstance, options: AccessOptions): Promis
   await app.register(proxyRoutes)
   await app.register(caRoutes)
   await app.register(pageRoutes)
+}
+
+/** The pages for people. Cookies and forms are read here only. */
+async function pageRoutes(app: FastifyInstance): Promise<void> {
+  app.addHook('onRoute', (route) => {
+    route.config = { ...route.config, isPage: true }
+  })
+  await app.register(visitors)
+  await app.register(inventoryRoutes)
+  await app.register(certificatePageRoutes)
+  await app.register(certificateActionRoutes)
+  await app.register(requestPageRoutes)
 }

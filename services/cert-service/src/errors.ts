@@ -21,7 +21,7 @@ export const CERT_ERRORS = {
   CERT_BUSY: {
     status: 503,
     title: 'Too many requests at once',
-    action: 'Try again after the given time. Stored certificates are still answered.',
+    action: 'Try again after the given time. Stored certificates are still served.',
   },
   CERT_CALLER_LIMITED: {
     status: 429,
@@ -42,7 +42,7 @@ export const CERT_ERRORS = {
   CERT_DOCUMENT_TOO_LARGE: {
     status: 422,
     title: 'Too many certificates for one proxy',
-    action: 'Give each proxy a key of its own with only the names that it serves in `domains`.',
+    action: 'Give each proxy its own key, with only the names that it serves in `domains`.',
   },
   CERT_FILE_EXISTS: {
     status: 500,
@@ -84,13 +84,12 @@ export const CERT_ERRORS = {
   CERT_KEY_UNRESTRICTED: {
     status: 403,
     title: 'API key is not limited to names',
-    action: 'Give the proxy a key of its own with the names that it serves in `domains`.',
+    action: 'Give the proxy its own key, with the names that it serves in `domains`.',
   },
   CERT_KEY_WITHHELD: {
     status: 403,
     title: 'Private keys are not for this caller',
-    action:
-      'Add `issue` to the rights of the key, or of the rule: only with it are private keys given.',
+    action: 'Add `issue` to the rights of the key or rule: callers without it get no private keys.',
   },
   CERT_LEASE_LOST: {
     status: 503,
@@ -196,7 +195,7 @@ export const CERT_ERRORS = {
     status: 503,
     title: 'Store is in use',
     action:
-      'Stop the other service first, or all replicas of a database. Each service needs a data folder of its own.',
+      'Stop the other service first, or all replicas of a database. Each service needs its own data folder.',
   },
   CERT_STORE_LOST: {
     status: 500,
@@ -217,8 +216,7 @@ export const CERT_ERRORS = {
   CERT_STORE_NOT_EMPTY: {
     status: 500,
     title: 'Target is not empty',
-    action:
-      'Name a folder that is empty or does not exist, or a database whose schema holds nothing.',
+    action: 'Name a folder that is empty or does not exist, or a database whose schema is empty.',
   },
   CERT_STORE_OLDER: {
     status: 500,
@@ -240,7 +238,7 @@ export const CERT_ERRORS = {
     status: 500,
     title: 'Store was not moved completely',
     action:
-      'Run the same `move` again: it goes on where it was. Or drop the schema, and go on with the store that was to be moved.',
+      'Run the same `move` again: it continues where it stopped. Or drop the schema, and continue with the old store.',
   },
   CERT_STORE_UNRELEASED: {
     status: 503,

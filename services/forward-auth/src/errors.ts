@@ -8,7 +8,7 @@ export const FWA_ERRORS = {
     status: 403,
     title: 'App on plain http',
     action:
-      'Serve the app over HTTPS: browsers send the session over nothing else. If another proxy in front does, have it send `X-Forwarded-Proto: https`, and let this proxy trust it.',
+      'Serve the app over HTTPS, because browsers send the session only over HTTPS. If another proxy in front does, let it send `X-Forwarded-Proto: https`, and let this proxy trust it.',
   },
   FWA_CALLBACK_FOREIGN: {
     status: 400,
@@ -32,7 +32,7 @@ export const FWA_ERRORS = {
     status: 400,
     title: 'Session cookie sent twice',
     action:
-      'Delete the cookies of the domain in the browser. If it happens again, a site below the domain sets a cookie of the same name: find that site and move it to a domain of its own.',
+      'Delete the cookies of the domain in the browser. If it happens again, a site below the domain sets a cookie with the same name: find that site and move it to its own domain.',
   },
   FWA_FORBIDDEN: {
     status: 403,
@@ -100,7 +100,7 @@ export const FWA_ERRORS = {
   FWA_SIGN_IN_POLICY: {
     status: 400,
     title: 'Sign-in link names an unknown policy',
-    action: 'Open the app again: a new link leads to the sign-in page.',
+    action: 'Open the app again to get a new link.',
   },
   FWA_SIGN_IN_RATE: {
     status: 429,
@@ -109,7 +109,7 @@ export const FWA_ERRORS = {
   },
   FWA_STEP_UP_REQUIRED: {
     status: 401,
-    title: 'Authenticate anew',
+    title: 'New sign-in required',
     action:
       'Open `loginUrl` in a browser and sign in. A program gets a new token with the `acr_values` and `max_age` of the challenge.',
   },
@@ -117,7 +117,7 @@ export const FWA_ERRORS = {
     status: 503,
     title: 'Sessions cannot be checked',
     action:
-      'Try again. This instance has not reached the database for longer than `storage.revocationStaleness`, so that it does not know who has signed out elsewhere. Check the database of `storage.url`; the instance goes on by itself.',
+      'Try again. This instance has not reached the database for longer than `storage.revocationStaleness`, so it does not know who has signed out elsewhere. Check the database of `storage.url`; the instance then continues automatically.',
   },
   FWA_STORE_UNAVAILABLE: {
     status: 503,

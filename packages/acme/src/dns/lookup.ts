@@ -1,4 +1,4 @@
-import type { Clock } from '../clock.ts'
+import type { Clock } from '@gatehouse/net'
 import { AcmeError } from '../errors.ts'
 import type { Ask, Server } from './exchange.ts'
 import {

@@ -1,4 +1,4 @@
-import { type Clock, sleep } from '../clock.ts'
+import { type Clock, sleep } from '@gatehouse/net'
 import { AcmeError } from '../errors.ts'
 import type { NameServer, Target } from './lookup.ts'
 import { RCODE, rcodeOf } from './message.ts'

@@ -1,4 +1,4 @@
-import { sleep } from '../clock.ts'
+import { sleep } from '@gatehouse/net'
 import { AcmeError } from '../errors.ts'
 import { outcomeOf } from '../protocol/problem.ts'
 import type { OrderIo } from './state.ts'

@@ -1,6 +1,6 @@
 import type { KeyObject } from 'node:crypto'
+import type { Clock } from '@gatehouse/net'
 import { parseCsr } from '@gatehouse/pki'
-import type { Clock } from '../clock.ts'
 import type { AcmeError, Problem } from '../errors.ts'
 import { type Identifier, toIdentifier } from '../identifier.ts'
 import { outcomeOf } from '../protocol/problem.ts'

@@ -1,4 +1,3 @@
-import type { IncomingHttpHeaders } from 'node:http'
 import { type FetchAnswer, parseEndpointUrl } from '@gatehouse/net'
 import type { Static, TSchema } from 'typebox'
 import { Check } from 'typebox/schema'
@@ -80,20 +79,6 @@ export function linksOf(response: AcmeResponse, relation: string): URL[] {
       relationOf(parameters).trim().split(/\s+/).includes(relation),
     )
     .map(([, url = '']) => readUrl(url, response))
-}
-
-const MAX_RETRY_AFTER_MS = 30 * 86_400_000
-
-/**
- * Parses Retry-After (RFC 9110 section 10.2.3) to milliseconds. A date is compared with the Date of the
- * same response, so that a wrong clock on either side does no harm.
- */
-export function retryAfterOf(headers: IncomingHttpHeaders, now: number): number | undefined {
-  const text = headers['retry-after'] ?? ''
-  const ms = /^\d+$/.test(text)
-    ? Number(text) * 1000
-    : Date.parse(/GMT$/.test(text) ? text : '') - (Date.parse(headers.date ?? '') || now)
-  return Number.isNaN(ms) ? undefined : Math.min(Math.max(ms, 0), MAX_RETRY_AFTER_MS)
 }
 
 export function refuse({ url }: AcmeResponse, why: string, cause?: unknown): AcmeError {

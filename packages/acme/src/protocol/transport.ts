@@ -1,6 +1,14 @@
-import { type BoundedFetch, type FetchInit, NetError, type NetErrorCode } from '@gatehouse/net'
+import {
+  type BoundedFetch,
+  type Clock,
+  type FetchInit,
+  NetError,
+  type NetErrorCode,
+  orAborted,
+  retryAfterOf,
+  sleep,
+} from '@gatehouse/net'
 import { Type } from 'typebox'
-import { type Clock, orAborted, sleep } from '../clock.ts'
 import { AcmeError, type AcmeErrorCode } from '../errors.ts'
 import { type RequestSigner, signRequest } from './jws.ts'
 import { toError } from './problem.ts'
@@ -12,7 +20,6 @@ import {
   readJson,
   readUrl,
   refuse,
-  retryAfterOf,
 } from './request.ts'
 
 const DirectorySchema = Type.Object({

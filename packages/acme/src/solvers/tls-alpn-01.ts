@@ -1,8 +1,7 @@
 import { hash } from 'node:crypto'
 import { createSecureContext, createServer, type Server } from 'node:tls'
-import { parseIp } from '@gatehouse/net'
+import { type Clock, parseIp } from '@gatehouse/net'
 import { createAcmeAlpnCertificate, generateP256, parseName, toPem } from '@gatehouse/pki'
-import type { Clock } from '../clock.ts'
 import type { ChallengeStore, ChallengeTask, Solver } from './solver.ts'
 
 /** ALPN protocol of the CA's handshake (RFC 8737 section 6.2). */

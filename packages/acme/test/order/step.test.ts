@@ -1,7 +1,7 @@
 import { X509Certificate } from 'node:crypto'
+import { sleep } from '@gatehouse/net'
 import { fromPem } from '@gatehouse/pki'
 import t from 'tap'
-import { sleep } from '../../src/clock.ts'
 import {
   AcmeError,
   afterError,

@@ -1,4 +1,4 @@
-import type { Clock } from '../../src/clock.ts'
+import type { Clock } from '@gatehouse/net'
 
 /** A clock whose timers fire at once, each having moved it to the time that it was set for. */
 export function hurriedClock(start = Date.UTC(2030, 0, 1)): Clock {

@@ -14,8 +14,13 @@ import {
 import { type ConnectionOptions, readConnection, readName } from '../settings.ts'
 import { labelled, table } from './table.ts'
 
+/** The options of these commands, each of which some of them have. */
 export interface CommandOptions extends ConnectionOptions {
   readonly json?: boolean | undefined
+  readonly failing?: boolean | undefined
+  readonly pem?: boolean | undefined
+  readonly wait?: boolean | undefined
+  readonly reason?: string | undefined
 }
 
 interface Io {
@@ -25,16 +30,18 @@ interface Io {
   readonly actionFor: ActionFor
 }
 
-/** Prints JSON unless a person reads it. */
-function isJson({ json }: CommandOptions, { stdout }: Io): boolean {
-  return json === true || stdout.isTTY !== true
+/** An answer as JSON has it, and as people read it. */
+interface Printable {
+  readonly value: unknown
+  readonly text: string
 }
 
-async function ask<T>(
+/** Asks the service, and gives the answer as JSON unless a person reads it. */
+async function ask(
   options: CommandOptions,
-  { env, stderr, actionFor }: Io,
-  step: (service: CertService) => Promise<T>,
-): Promise<T> {
+  { env, stdout, stderr, actionFor }: Io,
+  step: (service: CertService) => Promise<Printable>,
+): Promise<string> {
   const warn = (fields: object, message: string) =>
     stderr.write(`warning: ${Object.values(fields).join(' ')}: ${message}\n`)
   await using service = openService(readConnection(options, env), {
@@ -42,44 +49,35 @@ async function ask<T>(
     log: { warn },
     actionFor,
   })
-  return await step(service)
+  const { value, text } = await step(service)
+  const isForPeople = options.json !== true && stdout.isTTY === true
+  return isForPeople || options.pem ? text : `${JSON.stringify(value, null, 2)}\n`
 }
-
-const toJson = (value: unknown) => `${JSON.stringify(value, null, 2)}\n`
 
 /** Lists the certificates that the caller may see, or what fails. @throws UsageError, ClientError */
-export function list(
-  _: string,
-  options: CommandOptions & { readonly failing?: boolean | undefined },
-  io: Io,
-): Promise<string> {
-  return ask(options, io, async (service) => {
-    if (options.failing) return listFailing(service, isJson(options, io))
-    const certificates = []
-    for await (const one of service.list()) certificates.push(one)
-    if (isJson(options, io)) return toJson(certificates)
-    if (certificates.length === 0) return 'There is no certificate that you may see.\n'
-    const rows = certificates.map(
-      ({ domain, names, issuer, keyType, notAfter, renewAt, lastFailure }) => [
-        domain,
-        others(names),
-        issuer,
-        keyType,
-        shortTime(notAfter),
-        shortTime(renewAt),
-        lastFailure?.code ?? '',
-      ],
-    )
-    return table(['NAME', 'MORE NAMES', 'ISSUER', 'KEY', 'EXPIRES', 'RENEWS', 'LAST FAILURE'], rows)
-  })
+export function list(_: string, options: CommandOptions, io: Io): Promise<string> {
+  return ask(options, io, options.failing ? listFailing : listCertificates)
 }
 
-async function listFailing(service: CertService, isJson: boolean): Promise<string> {
-  const orders = []
-  for await (const one of service.failing()) orders.push(one)
-  if (isJson) return toJson(orders)
-  if (orders.length === 0) return 'Nothing fails that you may see.\n'
-  const rows = orders.map(
+async function listCertificates(service: CertService): Promise<Printable> {
+  const value = await collect(service.list())
+  const rows = value.map(({ domain, names, issuer, keyType, notAfter, renewAt, lastFailure }) => [
+    domain,
+    others(names),
+    issuer,
+    keyType,
+    shortTime(notAfter),
+    shortTime(renewAt),
+    lastFailure?.code ?? '',
+  ])
+  const head = ['NAME', 'MORE NAMES', 'ISSUER', 'KEY', 'EXPIRES', 'RENEWS', 'LAST FAILURE']
+  if (rows.length === 0) return { value, text: 'There is no certificate that you may see.\n' }
+  return { value, text: table(head, rows) }
+}
+
+async function listFailing(service: CertService): Promise<Printable> {
+  const value = await collect(service.failing())
+  const rows = value.map(
     ({ id, names, issuer, notAfter = 'never issued', nextTryAt, lastError }) => [
       names[0] ?? '',
       others(names),
@@ -90,10 +88,15 @@ async function listFailing(service: CertService, isJson: boolean): Promise<strin
       id,
     ],
   )
-  return table(
-    ['NAME', 'MORE NAMES', 'ISSUER', 'EXPIRES', 'NEXT TRY', 'LAST FAILURE', 'ORDER'],
-    rows,
-  )
+  const head = ['NAME', 'MORE NAMES', 'ISSUER', 'EXPIRES', 'NEXT TRY', 'LAST FAILURE', 'ORDER']
+  if (rows.length === 0) return { value, text: 'Nothing fails that you may see.\n' }
+  return { value, text: table(head, rows) }
+}
+
+async function collect<T>(items: AsyncIterable<T>): Promise<T[]> {
+  const found: T[] = []
+  for await (const item of items) found.push(item)
+  return found
 }
 
 function others(names: readonly string[]): string {
@@ -108,20 +111,14 @@ function shortTime(time = ''): string {
 }
 
 /** Shows one certificate, without its private key. @throws UsageError, ClientError */
-export function show(
-  name: string,
-  options: CommandOptions & { readonly pem?: boolean | undefined },
-  io: Io,
-): Promise<string> {
+export function show(name: string, options: CommandOptions, io: Io): Promise<string> {
   return ask(options, io, async (service) => {
     const domain = readName(name).text
     const { certificate, ...shown } = await service
       .show(domain)
       .catch(async (error) => Promise.reject(await whyNone(service, domain, error)))
-    if (options.pem) return certificate
-    if (isJson(options, io)) return toJson({ ...shown, certificate })
     const { names, issuer, serialNumber, fingerprint256, notBefore, notAfter, renewAt } = shown
-    return labelled({
+    const text = labelled({
       names: names.join(', '),
       issuer,
       'serial number': serialNumber,
@@ -130,6 +127,7 @@ export function show(
       'valid until': notAfter,
       'renews at': renewAt ?? 'never',
     })
+    return { value: { ...shown, certificate }, text: options.pem ? certificate : text }
   })
 }
 
@@ -147,41 +145,37 @@ async function whyNone(service: CertService, domain: string, error: unknown): Pr
   return new ClientError(failure.code, message, failure)
 }
 
-export interface WaitOptions extends CommandOptions {
-  readonly wait?: boolean | undefined
-}
-
 /** Renews a certificate that is due. @throws UsageError, ClientError */
-export function renew(name: string, options: WaitOptions, io: Io): Promise<string> {
+export function renew(name: string, options: CommandOptions, io: Io): Promise<string> {
   const domain = readName(name).text
   return ask(options, io, async (service) => {
     const { order, ...rest } = await service.renew(domain)
     const seen = order && options.wait ? await follow(service, { order, ...rest }, io) : order
-    if (isJson(options, io)) return toJson(seen ?? { domain, status: 'done' })
-    if (seen?.status !== 'pending') return `${domain} has a new certificate\n`
-    return `the order ${seen.id} is under way: gatehouse-certs order ${seen.id} --wait\n`
+    return {
+      value: seen ?? { domain, status: 'done' },
+      text:
+        seen?.status === 'pending'
+          ? `the order ${seen.id} is under way: gatehouse-certs order ${seen.id} --wait\n`
+          : `${domain} has a new certificate\n`,
+    }
   })
 }
 
 /** Revokes the certificates of a name. @throws UsageError, ClientError */
-export function revoke(
-  name: string,
-  options: CommandOptions & { readonly reason?: string | undefined },
-  io: Io,
-): Promise<string> {
+export function revoke(name: string, options: CommandOptions, io: Io): Promise<string> {
   const domain = readName(name).text
   const { reason } = options
   if (reason !== undefined && !Object.hasOwn(REVOCATION_REASONS, reason))
     throw new UsageError(`--reason is one of ${Object.keys(REVOCATION_REASONS).join(', ')}`)
   return ask(options, io, async (service) => {
-    const revoked = await service.revoke(domain, reason)
-    if (isJson(options, io)) return toJson(revoked)
-    const { serialNumbers, unknownAtCa = [], unconfirmed = [] } = revoked
-    return [
+    const value = await service.revoke(domain, reason)
+    const { serialNumbers, unknownAtCa = [], unconfirmed = [] } = value
+    const lines = [
       ...serialNumbers.map((serial) => `${domain} ${serial} is revoked\n`),
       ...unknownAtCa.map((serial) => `the CA does not know ${serial}: it is revoked here only\n`),
       stillAnswering(unconfirmed),
-    ].join('')
+    ]
+    return { value, text: lines.join('') }
   })
 }
 
@@ -190,9 +184,8 @@ export function remove(name: string, options: CommandOptions, io: Io): Promise<s
   const domain = readName(name).text
   return ask(options, io, async (service) => {
     const { unconfirmed = [] } = await service.remove(domain)
-    if (isJson(options, io)) return toJson({ domain, unconfirmed })
     const done = `${domain} is no longer answered or renewed; what was delivered stays valid until it expires\n`
-    return done + stillAnswering(unconfirmed)
+    return { value: { domain, unconfirmed }, text: done + stillAnswering(unconfirmed) }
   })
 }
 
@@ -202,13 +195,12 @@ function stillAnswering(replicas: readonly string[]): string {
 }
 
 /** Shows the progress of an order. @throws ClientError */
-export function order(id: string, options: WaitOptions, io: Io): Promise<string> {
+export function order(id: string, options: CommandOptions, io: Io): Promise<string> {
   return ask(options, io, async (service) => {
     const found = await service.order(id)
-    const seen = options.wait ? await follow(service, { order: found }, io) : found
-    if (isJson(options, io)) return toJson(seen)
-    const { names, status, step, since, lastError, nextTryAt } = seen
-    return labelled({
+    const value = options.wait ? await follow(service, { order: found }, io) : found
+    const { names, status, step, since, lastError, nextTryAt } = value
+    const text = labelled({
       names: names.join(', '),
       status,
       step,
@@ -217,6 +209,7 @@ export function order(id: string, options: WaitOptions, io: Io): Promise<string>
       ...(lastError?.action !== undefined && { 'what to do': lastError.action }),
       ...(nextTryAt !== undefined && { 'next try': nextTryAt }),
     })
+    return { value, text }
   })
 }
 

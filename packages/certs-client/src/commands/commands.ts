@@ -4,7 +4,7 @@ import type { ActionFor } from '../service.ts'
 const GROUP = { group: 'As a client of a service:' } as const
 const CONNECTION = {
   '--url URL': 'where cert-service is ($GATEHOUSE_URL; default https://localhost:7401)',
-  '--ca FILE': 'root that its certificate leads to ($GATEHOUSE_CA; default: those of the system)',
+  '--ca FILE': 'root of its certificate ($GATEHOUSE_CA; default: the roots of the system)',
   '--key-file FILE': 'file with an API key ($GATEHOUSE_KEY_FILE)',
   '--token-file FILE': 'file with an access token, read for each request ($GATEHOUSE_TOKEN_FILE)',
   '--github-actions': 'ask GitHub for a token, in a job; with --audience',
@@ -16,7 +16,7 @@ const CONNECTION = {
   '--audience AUDIENCE': 'audience to ask for ($GATEHOUSE_AUDIENCE)',
   '--resource URI': 'resource to ask for, where RFC 8707 is used ($GATEHOUSE_RESOURCE)',
 }
-const JSON_OPTION = { '--json': 'print JSON, as when the output is no terminal' }
+const JSON_OPTION = { '--json': 'print JSON, as when the output is not a terminal' }
 const WAIT = { '--wait': 'wait until the order is done' }
 
 const GET: Omit<ServiceCommand<unknown>, 'run'> = {
@@ -28,11 +28,11 @@ const GET: Omit<ServiceCommand<unknown>, 'run'> = {
     '--secret NAMESPACE/NAME': 'keep a Secret of Kubernetes instead, from a pod',
     '--reload CMD': 'run this command when there are new files',
     '--reload-timeout TIME': 'how long it may take (default 1m)',
-    '--watch': 'go on for ever instead of once',
+    '--watch': 'keep running instead of ending after one run',
     '--mode MODE': 'permissions of the files (default 600)',
     '--owner USER:GROUP': 'owner of the files',
     '--key-type TYPE': 'p256, p384, rsa2048, rsa3072, rsa4096 or ed25519',
-    '--csr': 'make the private key here, so that it never leaves this machine',
+    '--csr': 'create the private key here; it never leaves this machine',
     '--timeout TIME': 'how long to wait for the service, unless --watch (default 5m)',
     ...CONNECTION,
   },
@@ -54,7 +54,8 @@ const QUESTIONS: readonly QuestionSyntax[] = [
     usage: 'list',
     summary: 'list the certificates that you may see',
     options: {
-      '--failing': 'list what fails instead, with a certificate or without, the most urgent first',
+      '--failing':
+        'list failing names instead, with or without a certificate, the most urgent first',
     },
     examples: ['gatehouse-certs list --url https://certs.example.com:7401 --key-file me.key'],
   },
@@ -82,7 +83,7 @@ const QUESTIONS: readonly QuestionSyntax[] = [
   {
     name: 'remove',
     usage: 'delete NAME',
-    summary: 'stop answering and renewing the certificates of a name',
+    summary: 'stop serving and renewing the certificates of a name',
     examples: ['gatehouse-certs delete app.example.com'],
   },
   {

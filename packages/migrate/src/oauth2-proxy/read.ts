@@ -14,54 +14,16 @@ const BY_FILE_NAME = new Map(
   }),
 )
 
-/** The settings of the structured configuration (`--alpha-config`) that are also flags. */
+/** The settings of the structured configuration (`--alpha-config`) that are flags of another name. */
 const ALPHA: Readonly<Record<string, string>> = {
-  'providers.0.provider': 'provider',
   'providers.0.name': 'provider-display-name',
-  'providers.0.clientID': 'client-id',
-  'providers.0.clientSecret': 'client-secret',
-  'providers.0.clientSecretFile': 'client-secret-file',
   'providers.0.caFiles': 'provider-ca-file',
-  'providers.0.loginURL': 'login-url',
-  'providers.0.redeemURL': 'redeem-url',
-  'providers.0.profileURL': 'profile-url',
-  'providers.0.validateURL': 'validate-url',
-  'providers.0.scope': 'scope',
-  'providers.0.resource': 'resource',
-  'providers.0.allowedGroups': 'allowed-group',
-  'providers.0.code_challenge_method': 'code-challenge-method',
-  'providers.0.backendLogoutURL': 'backend-logout-url',
-  'providers.0.useSystemTrustStore': 'use-system-trust-store',
-  'providers.0.skipClaimsFromProfileURL': 'skip-claims-from-profile-url',
-  'providers.0.oidcConfig.issuerURL': 'oidc-issuer-url',
   'providers.0.oidcConfig.insecureAllowUnverifiedEmail': 'insecure-oidc-allow-unverified-email',
   'providers.0.oidcConfig.insecureSkipIssuerVerification': 'insecure-oidc-skip-issuer-verification',
   'providers.0.oidcConfig.insecureSkipNonce': 'insecure-oidc-skip-nonce',
   'providers.0.oidcConfig.skipDiscovery': 'skip-oidc-discovery',
-  'providers.0.oidcConfig.jwksURL': 'oidc-jwks-url',
-  'providers.0.oidcConfig.publicKeyFiles': 'oidc-public-key-file',
-  'providers.0.oidcConfig.emailClaim': 'oidc-email-claim',
-  'providers.0.oidcConfig.groupsClaim': 'oidc-groups-claim',
   'providers.0.oidcConfig.userIDClaim': 'user-id-claim',
-  'providers.0.oidcConfig.audienceClaims': 'oidc-audience-claim',
-  'providers.0.oidcConfig.extraAudiences': 'oidc-extra-audience',
-  'providers.0.oidcConfig.enabledSigningAlgs': 'oidc-enabled-signing-alg',
-  'providers.0.githubConfig.org': 'github-org',
-  'providers.0.githubConfig.team': 'github-team',
-  'providers.0.githubConfig.repo': 'github-repo',
-  'providers.0.githubConfig.token': 'github-token',
-  'providers.0.githubConfig.users': 'github-user',
-  'providers.0.gitlabConfig.group': 'gitlab-group',
-  'providers.0.gitlabConfig.projects': 'gitlab-project',
-  'providers.0.googleConfig.group': 'google-group',
-  'providers.0.googleConfig.adminEmail': 'google-admin-email',
-  'providers.0.googleConfig.serviceAccountJson': 'google-service-account-json',
-  'providers.0.keycloakConfig.groups': 'keycloak-group',
   'providers.0.keycloakConfig.roles': 'allowed-role',
-  'providers.0.bitbucketConfig.team': 'bitbucket-team',
-  'providers.0.bitbucketConfig.repository': 'bitbucket-repository',
-  'providers.0.azureConfig.tenant': 'azure-tenant',
-  'providers.0.azureConfig.graphGroupField': 'azure-graph-group-field',
   'providers.0.microsoftEntraIDConfig.allowedTenants': 'entra-id-allowed-tenant',
   'providers.0.microsoftEntraIDConfig.federatedTokenAuth': 'entra-id-federated-token-auth',
   'server.bindAddress': 'http-address',
@@ -72,6 +34,8 @@ const ALPHA: Readonly<Record<string, string>> = {
   'server.tls.cipherSuites': 'tls-cipher-suite',
   'metricsServer.bindAddress': 'metrics-address',
 }
+/** The settings of a provider that are flags, such as `github-org` for `githubConfig.org`. */
+const ALPHA_PROVIDER = /^providers\.0\.(?:([a-z]+)Config\.)?(\w+)$/
 /** Parts of the structured configuration without a flag of their own, by their start. */
 const ALPHA_PARTS: readonly [start: string, flag: string][] = [
   ['upstreamConfig.', 'upstream'],
@@ -110,7 +74,16 @@ function named({ values, line, written }: Written, name: string, shown = written
 }
 
 function fromAlpha(setting: GivenSetting): GivenSetting[] {
-  if (setting.name === 'providers.0.id') return []
-  const part = ALPHA_PARTS.find(([start]) => setting.name.startsWith(start))?.[1]
-  return [{ ...setting, name: ALPHA[setting.name] ?? part ?? setting.name }]
+  const { name } = setting
+  if (name === 'providers.0.id') return []
+  const part = ALPHA_PARTS.find(([start]) => name.startsWith(start))?.[1]
+  return [{ ...setting, name: ALPHA[name] ?? part ?? providerFlag(name) ?? name }]
+}
+
+function providerFlag(name: string): string | undefined {
+  const [, kind, key] = ALPHA_PROVIDER.exec(name) ?? []
+  if (key === undefined) return undefined
+  const kebab = key.replaceAll(/(?<=[a-z])(?=[A-Z])|_/g, '-').toLowerCase()
+  const flag = kind === undefined ? kebab : `${kind}-${kebab}`
+  return FLAGS.find((one) => one === flag || (LISTS.has(one) && `${one}s` === flag))
 }

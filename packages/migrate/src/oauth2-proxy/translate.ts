@@ -220,7 +220,7 @@ function setTenant(given: Given, draft: Draft, url?: string, issuer?: GivenSetti
     )
 }
 
-/** What apps get. Their user is the login name for GitHub, and the subject for the others. */
+/** Sets the headers for apps. Their user is the login name for GitHub, and the subject for the others. */
 function setHeaders(given: Given, draft: Draft, theirs: string): void {
   const xauth = given.take('set-xauthrequest')
   if (given.isOn('set-xauthrequest')) draft.set([...PORTAL, 'headers'], 'x-auth-request-*', xauth)

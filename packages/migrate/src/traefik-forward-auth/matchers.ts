@@ -1,4 +1,4 @@
-/** What a rule of Traefik fits, in the members of our rules. */
+/** The requests that a rule of Traefik fits, in the members of our rules. */
 interface Fits {
   readonly hosts?: readonly string[]
   readonly paths?: readonly string[]

@@ -144,7 +144,7 @@ t.test('a file that is gone is not made again by a write', async (t) => {
   renameSync(backup, path)
   t.equal(store.renew(), true)
   await add('d')
-  t.strictSame(await names(), ['z', 'd'], 'the one that took its place')
+  t.strictSame(await names(), ['z', 'd'], 'its replacement')
 })
 
 t.test('a thread is there only while something is written', async (t) => {

@@ -38,7 +38,7 @@ const init: Command = {
 const migrate: Command = {
   usage: 'migrate le-cert-server FILE',
   group: 'Configure:',
-  summary: 'print the configuration for that of le-cert-server',
+  summary: 'translate a configuration of le-cert-server',
   examples: ['gatehouse-certs migrate le-cert-server le-cert-server.yaml > config.yaml'],
   async run({ words: [file = ''], process }) {
     const { migrate, printMigrated } = await import('@gatehouse/migrate')
@@ -64,9 +64,9 @@ const audit: Command = {
   usage: 'audit',
   group: 'Upkeep, also while the service runs:',
   readsConfig: true,
-  summary: 'list who got, renewed, revoked and was refused what',
+  summary: 'list who got, renewed or revoked a certificate, and who was refused',
   options: {
-    '--since SPAN': 'how far to look back; 24h if it is left out',
+    '--since SPAN': 'how far to look back (default 24h)',
     '--json': 'JSON lines, as when the output is not a terminal',
   },
   examples: ['gatehouse-certs audit --since 7d'],
@@ -114,7 +114,7 @@ const rekey: Command = {
   examples: ['gatehouse-certs rekey'],
   async run({ config, progress }) {
     const { storage } = (await config()).value
-    progress.say('wrapping the keys of the store anew')
+    progress.say('wrapping the keys of the store again')
     const { rekey } = await import('./keys.ts')
     await rekey({ folder: storage.path, ...storage })
     const copies =
@@ -140,7 +140,7 @@ const detachRoot: Command = {
 const rollover: Command = {
   ...UPKEEP,
   usage: 'acme rollover ISSUER',
-  summary: 'give the ACME account of an issuer another key',
+  summary: 'replace the key of the ACME account of an issuer',
   examples: ['gatehouse-certs acme rollover letsencrypt'],
   async run({ config, progress, words: [name = ''] }) {
     const { storage, issuers } = (await config()).value

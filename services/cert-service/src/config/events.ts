@@ -53,7 +53,7 @@ const name = Type.String({
 const ReceiverSchema = Type.Union([
   Type.Object({
     name,
-    type: Type.Literal(WEBHOOK, { description: 'A program of your own: signed JSON.' }),
+    type: Type.Literal(WEBHOOK, { description: 'Your own program: signed JSON.' }),
     ...webhook,
   }),
   Type.Object({

@@ -60,13 +60,13 @@ const StorageSchema = Type.Object(
     url: Type.Optional(
       Secret({
         description:
-          'PostgreSQL for any number of equal replicas, in place of a folder: `postgres://user:password@host:5432/database`. Several hosts are separated by commas: the one that takes writes is used. The connection is verified TLS, unless the host is loopback or `?sslmode=disable` stands there.',
+          'PostgreSQL for any number of equal replicas, instead of a folder: `postgres://user:password@host:5432/database`. Separate several hosts with commas: the service uses the one that accepts writes. The connection uses verified TLS, unless the host is loopback or the URL has `?sslmode=disable`.',
       }),
     ),
     caFile: Type.Optional(
       FilePath({
         description:
-          'CA certificates of the database in PEM, if it has a private CA. Without `url`: of the one that `move` copies to.',
+          'CA certificates of the database in PEM, if it has a private CA. Without `url`: for the database that `move` copies to.',
       }),
     ),
     schema: Type.String({
@@ -83,7 +83,7 @@ const StorageSchema = Type.Object(
       Type.String({
         pattern: '^[A-Za-z0-9+/]{43}=$',
         description:
-          'The key itself in place of the file, from the environment: 32 bytes in base64.',
+          'The key itself instead of the file, from the environment: 32 bytes in base64.',
       }),
     ),
     retention: Duration({
@@ -93,7 +93,7 @@ const StorageSchema = Type.Object(
     }),
   },
   {
-    removed: { cachePath: 'was removed: while the database is away, memory answers. Leave it out' },
+    removed: { cachePath: 'was removed: while the database is down, memory answers. Leave it out' },
   },
 )
 
@@ -112,7 +112,7 @@ const CaSchema = Type.Object({
           FilePath({ description: 'Its key in PEM, which is read only to sign an intermediate.' }),
         ),
       },
-      { description: 'A root of your own.' },
+      { description: 'Your own root.' },
     ),
   ),
   intermediate: Type.Optional(
@@ -121,7 +121,7 @@ const CaSchema = Type.Object({
         certFile: FilePath({ description: 'Intermediate in PEM, followed by its issuers.' }),
         keyFile: FilePath({ description: 'Its key in PEM.' }),
       },
-      { description: 'An intermediate of your own.' },
+      { description: 'Your own intermediate.' },
     ),
   ),
   permitted: Names(

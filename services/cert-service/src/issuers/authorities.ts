@@ -240,7 +240,7 @@ export class Authorities {
       if (hasBegun(authority.info, clock.now())) continue
       const fields = { ca: subject, notBefore: new Date(notBefore).toISOString() }
       if (id === chosen.id) log.warn(fields, 'this CA begins in the future: is the clock behind?')
-      else log.warn(fields, 'this CA begins in the future and is passed over')
+      else log.warn(fields, 'this CA begins in the future and is skipped')
     }
   }
 }

@@ -5,7 +5,7 @@ import type { OrderRecord } from '../store/store.ts'
 import { errorHref } from './links.ts'
 import { whenFromNow } from './time.ts'
 
-/** Why the last try of an order failed, what to do, and when the next try is. */
+/** Says why the last try of an order failed, what to do, and when the next try is. */
 export function failure({ lastError, nextTryAt }: OrderRecord, now: number): SafeHtml {
   const { code = 'INTERNAL', detail } = lastError ?? {}
   const action = actionFor(code) ?? 'The log of the service shows the cause.'
@@ -13,5 +13,8 @@ export function failure({ lastError, nextTryAt }: OrderRecord, now: number): Saf
   const next = isLater
     ? html`${whenFromNow(nextTryAt, now)} at the earliest`
     : 'with the next request for it'
-  return html`<p class="cause">Last try failed: ${detail}</p><p>${prose(action)} <a href="${errorHref(code)}"><code>${code}</code></a></p><p>Next try: ${next}.</p>`
+  return html`
+    <p class="cause">Last try failed: ${detail}</p>
+    <p>${prose(action)} <a href="${errorHref(code)}"><code>${code}</code></a></p>
+    <p>Next try: ${next}.</p>`
 }

@@ -1,11 +1,11 @@
 import type { CertificateRecord, OrderRecord } from '../store/store.ts'
 
-/** The page of the newest certificate of a name. It stays the same through renewals. */
+/** Links to the page of the newest certificate of a name. It stays the same through renewals. */
 export function nameHref(domain: string): string {
   return `/certificates/${encodeURIComponent(domain)}`
 }
 
-/** The page of exactly this certificate, in service or not. */
+/** Links to the page of exactly this certificate, in service or not. */
 export function certificateHref(
   of: Pick<CertificateRecord, 'names' | 'serialNumber'>,
   file?: 'leaf.pem' | 'chain.pem',
@@ -14,15 +14,26 @@ export function certificateHref(
   return file ? `${page}/${file}` : page
 }
 
-/** The page of an order, also of one that never led to a certificate. */
+/** Links to the page of an order, also of one that never led to a certificate. */
 export function orderHref({ id }: Pick<OrderRecord, 'id'>): string {
   return `/orders/${encodeURIComponent(id)}`
+}
+
+/** The form that requests a certificate. */
+export const REQUEST_PATH = '/request'
+
+/** Links to the form, filled in for an order; undefined if its caller holds the key. */
+export function requestAgainHref(order: OrderRecord): string | undefined {
+  if (order.csr) return undefined
+  const [domain = '', ...others] = order.names
+  const query = { domain, names: others.join(' '), keyType: order.keyType }
+  return `${REQUEST_PATH}?${new URLSearchParams(query)}`
 }
 
 /** The page that says what the errors mean. */
 export const ERRORS_PATH = '/errors'
 
-/** The row of an error there. */
+/** Links to the row of an error there. */
 export function errorHref(code: string): string {
   return `${ERRORS_PATH}#${encodeURIComponent(code)}`
 }

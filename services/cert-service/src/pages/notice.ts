@@ -13,10 +13,18 @@ const ICONS = {
 export type Tone = keyof typeof ICONS
 
 export function icon(tone: Tone): SafeHtml {
-  return html`<svg class="icon" viewBox="0 0 24 24" aria-hidden="true"><path d="${ICONS[tone]}"/></svg>`
+  return html`
+    <svg class="icon" viewBox="0 0 24 24" aria-hidden="true"><path d="${ICONS[tone]}"/></svg>`
 }
 
-/** Something that a person should not miss, told by its colour, its icon and its words. */
+/** A message that a person should not miss, told by its colour, its icon and its words. */
 export function notice(tone: Tone, title: string | SafeHtml, more?: SafeHtml | ''): SafeHtml {
-  return html`<div class="notice ${tone}">${icon(tone)}<div><p class="said">${title}</p>${more ?? ''}</div></div>`
+  return html`
+    <div class="notice ${tone}">
+      ${icon(tone)}
+      <div>
+        <p class="said">${title}</p>
+        ${more ?? ''}
+      </div>
+    </div>`
 }

@@ -2,10 +2,10 @@ import { AUTH_ERRORS } from '@gatehouse/auth-core'
 import { FASTIFY_ERRORS, HTTP_ERRORS, type Page, type Problem, prose } from '@gatehouse/service-kit'
 import { html } from '@remix-run/html-template'
 import { actionFor } from '../errors.ts'
-import { card, toInventory } from './cards.ts'
+import { card, toInventory } from './card.ts'
 import { errorHref } from './links.ts'
 
-/** What people do, where the tables of errors say what a program does. */
+/** Advice for people, where the tables of errors say what a program does. */
 const FOR_PEOPLE = {
   AUTH_CREDENTIALS_MISSING:
     'This address is for programs, which send a key or a token. Sign in at the list of certificates instead.',
@@ -24,7 +24,7 @@ const ACTIONS: ReadonlyMap<string, string> = new Map([
   ...Object.entries(FOR_PEOPLE),
 ])
 
-/** What went wrong, and what to do about it. A refusal looks different from what passes. */
+/** The page about an error: what went wrong, and what to do. A refusal looks different from what passes. */
 export function problemPage({
   title,
   detail,
@@ -37,21 +37,25 @@ export function problemPage({
     .filter((one) => one.detail !== detail)
     .map((one) => html`<li><code>${one.pointer}</code> ${one.detail}</li>`)
   const action = adviceFor(code)
+  const request = requestId ? html` · request <code>${requestId}</code>` : ''
   return card(
     title,
-    html`${detail ? html`<p>${sentence(detail)}</p>` : ''}${members.length > 0 ? html`<ul class="plain">${members}</ul>` : ''}${action ? html`<p>${prose(action)}</p>` : ''}
-<p class="muted"><a href="${errorHref(code)}"><code>${code}</code></a>${requestId ? html` · request <code>${requestId}</code>` : ''}</p>
-${toInventory}`,
+    html`
+      ${detail ? html`<p>${sentence(detail)}</p>` : ''}
+      ${members.length > 0 ? html`<ul class="plain">${members}</ul>` : ''}
+      ${action ? html`<p>${prose(action)}</p>` : ''}
+      <p class="muted"><a href="${errorHref(code)}"><code>${code}</code></a>${request}</p>
+      ${toInventory}`,
     status >= 500 || status === 429 ? 'warn' : 'bad',
   )
 }
 
-/** What a person does about an error; undefined for codes of other software. */
+/** Finds what a person does about an error; undefined for codes of other software. */
 export function adviceFor(code: string): string | undefined {
   return ACTIONS.get(code) ?? actionFor(code)
 }
 
-/** A detail is the end of a sentence to a program. A name that it begins with stays as it is. */
+/** Makes a sentence of a detail, which is the end of one. A name that it begins with stays as it is. */
 export function sentence(detail: string): string {
   const text = /^[a-z]+ /.test(detail) ? `${detail[0]?.toUpperCase()}${detail.slice(1)}` : detail
   return /[.!?]$/.test(text) ? text : `${text}.`

@@ -36,7 +36,7 @@ export type Moments = Pick<CertificateRecord, 'notBefore' | 'notAfter' | 'renewA
 
 export type TimeLine = ReturnType<typeof timeLineOf>
 
-/** A time line for these certificates; at most half of it is past. */
+/** Spans a time line for these certificates; at most half of it is past. */
 export function timeLineOf(certificates: readonly Moments[], now: number) {
   const ends = certificates.map(({ notAfter }) => notAfter)
   const starts = certificates.map(({ notBefore }) => notBefore)
@@ -46,7 +46,7 @@ export function timeLineOf(certificates: readonly Moments[], now: number) {
   return { start: start - margin, end: end + margin, now }
 }
 
-/** The validity of a certificate as a picture. The text beside it says the same. */
+/** Draws the validity of a certificate. The text beside it says the same. */
 export function bar({ notBefore, notAfter, renewAt }: Moments, line: TimeLine): SafeHtml {
   const from = position(notBefore, line)
   const now = position(line.now, line)
@@ -56,7 +56,15 @@ export function bar({ notBefore, notAfter, renewAt }: Moments, line: TimeLine): 
     renewAt !== null && renewAt > line.start && renewAt < line.end
       ? html`<circle cx="${percent(position(renewAt, line))}" cy="50%" r="5"/>`
       : ''
-  return html`<svg class="line" aria-hidden="true"><rect class="past" x="${percent(from)}" width="${percent(to - from)}" y="35%" height="30%" rx="4"/><rect class="left" x="${percent(lived)}" width="${percent(to - lived)}" y="35%" height="30%" rx="4"/><line x1="${percent(now)}" x2="${percent(now)}" y1="0" y2="100%"/>${renewal}</svg>`
+  const span = (tone: string, start: number, end: number) =>
+    html`<rect class="${tone}" x="${percent(start)}" width="${percent(end - start)}" y="35%" height="30%" rx="4"/>`
+  return html`
+    <svg class="line" aria-hidden="true">
+      ${span('past', from, to)}
+      ${span('left', lived, to)}
+      <line x1="${percent(now)}" x2="${percent(now)}" y1="0" y2="100%"/>
+      ${renewal}
+    </svg>`
 }
 
 export function axis(line: TimeLine): SafeHtml {
@@ -65,10 +73,14 @@ export function axis(line: TimeLine): SafeHtml {
     (at) =>
       html`<text x="${percent(position(at, line))}" y="80%">${format().day.format(at)}</text>`,
   )
-  return html`<svg class="axis" aria-hidden="true">${dates}<text class="now" x="${percent(now)}" y="80%">now</text></svg>`
+  return html`
+    <svg class="axis" aria-hidden="true">
+      ${dates}
+      <text class="now" x="${percent(now)}" y="80%">now</text>
+    </svg>`
 }
 
-/** Evenly spaced midnights whose dates overlap neither `now` nor the edges. */
+/** Finds evenly spaced midnights whose dates overlap neither `now` nor the edges. */
 function ticks(line: TimeLine): number[] {
   const { start, end, now } = line
   const days = (end - start) / DAY
@@ -91,7 +103,7 @@ function percent(share: number): string {
   return `${Math.round(share * 100) / 100}%`
 }
 
-/** A moment relative to now: `in 3 days`, `5 minutes ago`. */
+/** Writes a moment relative to now: `in 3 days`, `5 minutes ago`. */
 export function fromNow(at: number, now: number): string {
   const distance = at - now
   const [unit, size] = UNITS.find(([, ms]) => Math.abs(distance) >= ENOUGH * ms) ?? UNITS[2]
@@ -99,19 +111,20 @@ export function fromNow(at: number, now: number): string {
 }
 
 export function whenFromNow(at: number, now: number): SafeHtml {
-  return html`<time datetime="${toTime(at)}" title="${format().minute.format(at)} UTC">${fromNow(at, now)}</time>`
+  const title = `${format().minute.format(at)} UTC`
+  return html`<time datetime="${toTime(at)}" title="${title}">${fromNow(at, now)}</time>`
 }
 
 export function when(at: number): SafeHtml {
   return html`<time datetime="${toTime(at)}">${format().minute.format(at)}</time>`
 }
 
-/** The time of day: `12:03 UTC`. */
+/** Writes the time of day: `12:03 UTC`. */
 export function clock(at: number): SafeHtml {
   return html`<time datetime="${toTime(at)}">${format().clock.format(at)} UTC</time>`
 }
 
-/** The day in UTC: `3 Feb`. */
+/** Writes the day in UTC: `3 Feb`. */
 export function dayOf(at: number): string {
   return format().day.format(at)
 }

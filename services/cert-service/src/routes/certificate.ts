@@ -9,6 +9,7 @@ import { orderPath } from '../issuance/flight.ts'
 import type { Held } from '../issuance/held.ts'
 import type { Outcome } from '../issuance/issuance.ts'
 import { type IssuanceRequest, parseRequest } from '../issuance/request.ts'
+import { findPermitted, findReadable, readDomain } from '../lookup/certificates.ts'
 import { authorize, heldFor, recordDelivery, requesterOf } from '../policy.ts'
 import {
   CertificateRequestSchema,
@@ -23,7 +24,6 @@ import {
 import type { CertificateRecord } from '../store/store.ts'
 import { isMisdated, planRenewal, toTime } from '../times.ts'
 import type {} from './dry-run.ts'
-import { findPermitted, findReadable, readDomain } from './lookup.ts'
 import { describeOrder } from './status.ts'
 
 /** Seconds after which to ask for an order again. */
@@ -121,7 +121,9 @@ export function renewalOf(record: CertificateRecord, now: number): number {
 const READ = guarded([403, 404], {
   summary: 'The certificate held for a name',
   description:
-    'The newest whose first name it is, one with its key before one for a CSR; otherwise one that has it among others. Only callers with the right `issue` get its private key. Never starts an order. Answers 304 if `If-None-Match` matches.',
+    'The newest whose first name it is, one with its key before one for a CSR; otherwise one that has it among ' +
+    'others. Only callers with the right `issue` get its private key. Never starts an order. Answers 304 if ' +
+    '`If-None-Match` matches.',
   params: DomainSchema,
   response: { 200: certificateAnswer(), 304: emptyAnswer('The caller has it already.') },
 })

@@ -5,11 +5,11 @@ import { Type } from 'typebox'
 import { CertError } from '../errors.ts'
 import type { Held } from '../issuance/held.ts'
 import { nameOrNone } from '../issuance/request.ts'
+import { findHeld, findValid } from '../lookup/certificates.ts'
 import { mayAll, recordDelivery, requesterOf } from '../policy.ts'
 import { createDocuments, keysWithheld } from '../proxy/traefik.ts'
 import { emptyAnswer, guarded, PEM, PemBundleSchema } from '../schemas.ts'
 import type { CertificateRecord } from '../store/store.ts'
-import { findHeld, findValid } from './lookup.ts'
 
 /** `GET /api/proxy/traefik` and `GET /api/proxy/caddy`, from which proxies fetch certificates. */
 export const proxyRoutes: FastifyPluginAsyncTypebox = async (app) => {

@@ -4,7 +4,9 @@ import { type Static, Type } from 'typebox'
 import { actionFor } from '../errors.ts'
 import { describeCertificate } from '../issuance/held.ts'
 import { pointingTo, readName } from '../issuance/request.ts'
-import { Place, readPosition, textOf } from '../pages/view.ts'
+import { findOrder, readPermitted } from '../lookup/certificates.ts'
+import { readFailing } from '../lookup/failing.ts'
+import { PositionText, readPosition, textOf } from '../lookup/positions.ts'
 import {
   FailingOrderSchema,
   FailureSchema,
@@ -16,8 +18,6 @@ import {
 } from '../schemas.ts'
 import type { CertificateRecord, OrderRecord } from '../store/store.ts'
 import { toTime } from '../times.ts'
-import { readFailing } from './listing.ts'
-import { findOrder, readPermitted } from './lookup.ts'
 
 const Limit = Type.Optional(
   Type.String({ pattern: '^([1-9]|[1-9][0-9]|100)$', description: '1 to 100; default 100.' }),
@@ -51,11 +51,12 @@ const LIST = guarded([], {
 const FAILING = guarded([], {
   summary: 'The orders that fail, the most urgent first, page by page',
   description:
-    'Those with a certificate in service come first, by its end; then the others, by their next try. A page may hold fewer than `limit` orders; there are more while it has `next`.',
+    'Those with a certificate in service come first, by its end; then the others, by their next try. A page may ' +
+    'hold fewer than `limit` orders; there are more while it has `next`.',
   querystring: Type.Object({
     state: Type.Optional(Type.Enum(['failing'], { description: 'Default: `failing`.' })),
     name: Type.Optional(Type.String({ ...NAME, description: 'Only those for this name.' })),
-    after: Type.Optional(Place),
+    after: Type.Optional(PositionText),
     limit: Limit,
   }),
   response: { 200: Type.Object({ orders: Type.Array(FailingOrderSchema), next: Next }) },

@@ -4,10 +4,10 @@ import { type Name, REVOCATION_REASONS, type RevocationReason } from '@gatehouse
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { CertError, IssueError } from '../errors.ts'
+import { readDomain } from '../lookup/certificates.ts'
 import { authorize, mayAll, requesterOf, requestorOf } from '../policy.ts'
 import { DomainSchema, emptyAnswer, guarded } from '../schemas.ts'
 import type { AuditEntry, IssuedCertificate } from '../store/store.ts'
-import { readDomain } from './lookup.ts'
 
 const MAX_AUDITED_NAMES = 1_000
 
@@ -26,7 +26,8 @@ export const withdrawRoutes: FastifyPluginAsyncTypebox = async (app) => {
 
 const UnconfirmedSchema = Type.Array(Type.String(), {
   description:
-    'Replicas that did not confirm within two seconds, and may answer the certificates until they reach the database; `*` if the database could not be asked. Absent if there are none.',
+    'Replicas that did not confirm within two seconds, and may answer the certificates until they reach the ' +
+    'database; `*` if the database could not be asked. Absent if there are none.',
 })
 
 const REVOKE = guarded([403, 404, 409, 422], {
@@ -60,7 +61,7 @@ const REVOKE = guarded([403, 404, 409, 422], {
 })
 
 const DELETE = guarded([403, 404], {
-  summary: 'Stop answering and renewing the certificates of a name',
+  summary: 'Stop serving and renewing the certificates of a name',
   params: DomainSchema,
   response: {
     200: Type.Object({ unconfirmed: UnconfirmedSchema }),

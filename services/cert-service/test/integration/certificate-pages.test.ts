@@ -113,7 +113,7 @@ t.test('every page is sound in both schemes at every width', async (t) => {
       await hold('chain as text')
       await tab.goto(`${origin}/certificates/app.example.com/dry-run`)
       await tab.getByRole('button', { name: 'Dry run' }).click()
-      await tab.getByText('Nothing that is known stands in the way.').waitFor()
+      await tab.getByText('No obstacles were found.').waitFor()
       await hold('free dry run')
       await tab.goto(`${origin}/orders/never`)
       await tab.getByRole('link', { name: 'Dry run' }).click()

@@ -1,7 +1,7 @@
 import { hash, randomUUID } from 'node:crypto'
 import fc from 'fast-check'
 import type { Test } from 'tap'
-import { stateOf } from '../../src/pages/inventory.ts'
+import { stateOf } from '../../src/pages/state.ts'
 import { isOrder, listAll, positionOf } from '../../src/store/listing.ts'
 import type {
   CertificateState,

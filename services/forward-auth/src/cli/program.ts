@@ -17,7 +17,7 @@ const init: Command = {
   usage: 'init [FILE]',
   group: 'Configure:',
   summary: 'write a small configuration with comments',
-  options: { '--domain DOMAIN': 'the domain of your apps; example.com if it is left out' },
+  options: { '--domain DOMAIN': 'the domain of your apps (default example.com)' },
   examples: ['gatehouse-auth init --domain example.com'],
   async run({ words: [file], options }) {
     const { init } = await import('./init.ts')
@@ -28,7 +28,7 @@ const init: Command = {
 const migrateFrom = (name: 'oauth2-proxy' | 'traefik-forward-auth', file: string): Command => ({
   usage: `migrate ${name} FILE`,
   group: 'Configure:',
-  summary: `print the configuration for that of ${name}`,
+  summary: `translate a configuration of ${name}`,
   examples: [`gatehouse-auth migrate ${name} ${file} > config.yaml`],
   async run({ words: [file = ''], process }) {
     const { migrate, printMigrated } = await import('@gatehouse/migrate')
@@ -41,7 +41,7 @@ const audit: Command = {
   usage: 'audit',
   summary: 'list who signed in and out, and who was refused',
   options: {
-    '--since SPAN': 'how far to look back; 24h if it is left out',
+    '--since SPAN': 'how far to look back (default 24h)',
     '--portal NAME': 'events of this portal',
     '--person ID': 'events of this person, such as corp:ada or ada',
     '--json': 'JSON lines, as when the output is not a terminal',
@@ -65,14 +65,14 @@ const explain: Command = {
   summary: 'say what a check decides about a request, and why',
   options: {
     '--host HOST': 'the host of the app',
-    '--path PATH': 'path and query; / if it is left out',
-    '--method NAME': 'the method; GET if it is left out',
+    '--path PATH': 'path and query (default /)',
+    '--method NAME': 'the method (default GET)',
     '--from ADDRESS': 'the address of the client',
-    '--portal NAME': 'the portal that is asked',
+    '--portal NAME': 'the portal to ask',
     '--policy NAME': 'the policy that the proxy names',
     '--if CONDITION': 'the condition that the proxy gives',
-    '--as FILE': 'the claims of a person as JSON; nobody if it is left out',
-    '--provider NAME': 'the provider of that person; the first one if it is left out',
+    '--as FILE': 'the claims of a person as JSON (default: nobody)',
+    '--provider NAME': 'the provider of that person (default: the first one)',
   },
   examples: ['gatehouse-auth explain --host app.example.com --policy admins --as ada.json'],
   async run({ config, options }) {
@@ -93,12 +93,12 @@ const doctor: Command = {
   usage: 'doctor URL',
   summary: 'ask an app through its proxy, and name what is wrong with the proxy',
   options: {
-    '--portal NAME': 'the portal that is asked',
-    '--proxy NAME': 'nginx, caddy, traefik, envoy or haproxy, where it is not seen',
+    '--portal NAME': 'the portal to ask',
+    '--proxy NAME': 'nginx, caddy, traefik, envoy or haproxy, if it is not recognized',
     '--resolve ADDR': 'connect to this address, such as 127.0.0.1:8443',
     '--ca FILE': 'CA certificates of the proxy, in PEM',
     '--insecure': 'accept any certificate of the proxy',
-    '--as FILE': 'sign in with these claims, at an app that answers with the headers that it gets',
+    '--as FILE': 'sign in with these claims; the app has to answer with the headers of its request',
   },
   examples: ['gatehouse-auth doctor https://app.example.com'],
   async run({ config, progress, words: [url = ''], options }) {
@@ -114,7 +114,7 @@ export const PROGRAM: ServiceProgram<ForwardAuthConfig> = {
   program: 'gatehouse-auth',
   name: 'forward-auth',
   version: VERSION,
-  summary: 'single sign-on for what a reverse proxy serves',
+  summary: 'single sign-on for the apps behind a reverse proxy',
   commands: [
     init,
     migrateFrom('traefik-forward-auth', 'traefik-forward-auth.yaml'),

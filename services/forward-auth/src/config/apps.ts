@@ -22,7 +22,7 @@ export const AppsSchema = Type.Array(
   {
     maxItems: MAX_APPS,
     description:
-      'Apps on the page of people who are signed in. Each person sees those that they may open. Default: the hosts that `rules` name, without wildcards.',
+      'Apps on the page after signing in. Each person sees the apps that they may open. Default: the hosts that `rules` name, without wildcards.',
   },
 )
 

@@ -33,19 +33,19 @@ export const PageTextsSchema = Type.Object(
   },
   {
     description:
-      'Own texts on the pages: each a text, or texts by language. A language that is missing gets the English one, or else the first.',
+      'Your own texts on the pages: each is one text, or a text for each language. If a language is missing, the English text is used, or else the first one.',
   },
 )
 
 export const ContactSchema = Type.String({
   pattern: '^[^<>"&\\p{C}]{1,80}$',
   description:
-    'Whom people may ask, on the pages of errors and refusals: `mailto:help@example.com`, an `https://` address, or a text.',
+    'Contact on the pages of errors and refusals: `mailto:help@example.com`, an `https://` address, or a text.',
 })
 
 export const LogoSchema = FilePath({
   description:
-    'Image on its pages in place of the gate and the title: PNG, SVG, WebP or JPEG of at most 256 KiB. Read at the start and at each reload.',
+    'Image on its pages instead of the gate and the title: PNG, SVG, WebP or JPEG of at most 256 KiB. Read at the start and at each reload.',
 })
 
 export const FaviconSchema = FilePath({

@@ -39,7 +39,7 @@ const ServerSchema = Type.Object({
         clientCaFile: Type.Optional(
           FilePath({
             description:
-              'CA certificates in PEM. A client with a certificate of this CA is a trusted proxy, whatever its address.',
+              'CA certificates in PEM. A client with a certificate of this CA is a trusted proxy, at any address.',
           }),
         ),
       },
@@ -104,7 +104,7 @@ const PostgresSchema = Type.Object(
   {
     url: Secret({
       description:
-        'PostgreSQL in place of a folder, for instances on several machines: `postgres://user:password@host:5432/database`. Of several hosts, separated by commas, the first that accepts writes is used. TLS with a verified certificate is required; `?sslmode=disable` does without, as for loopback hosts. Needs `session.keys`.',
+        'PostgreSQL instead of a folder, for instances on several machines: `postgres://user:password@host:5432/database`. Separate several hosts with commas: the service uses the first one that accepts writes. The connection uses TLS with a verified certificate, unless the host is loopback or the URL has `?sslmode=disable`. Needs `session.keys`.',
     }),
     caFile: Type.Optional(
       FilePath({
@@ -121,12 +121,12 @@ const PostgresSchema = Type.Object(
       from: '5s',
       to: '24h',
       description:
-        'How long an instance that cannot reach the database goes on with the sign-outs that it knows.',
+        'How long an instance that cannot reach the database continues with the sign-outs that it knows.',
     }),
     whenStale: Type.Enum(['refuse', 'allow'], {
       default: 'refuse',
       description:
-        'What follows then: `refuse` answers 503 to every check of a session, until the database is back; `allow` goes on, so that a session that was signed out at another instance is still accepted.',
+        'What happens after that: `refuse` answers 503 to every check of a session until the database is back; `allow` continues, so a session that was signed out at another instance is still accepted.',
     }),
   },
   { removed: { path: 'is given together with url: keep one of the two' } },
@@ -135,7 +135,7 @@ const PostgresSchema = Type.Object(
 // This order: `url` decides which of the two is meant.
 const StorageSchema = Type.Union([PostgresSchema, FolderSchema], {
   default: {},
-  description: 'Where the service keeps what outlives a restart.',
+  description: 'Where the service keeps its state.',
 })
 
 const DomainSchema = Type.Object({
@@ -200,7 +200,7 @@ const PortalSchema = Type.Object(
   {
     removed: {
       tokenHeader:
-        'was removed: apps get a signed assertion instead of the session, see `assertion`. What can be verified at `/api/portals/<portal>/verify` goes on to work with it',
+        'was removed: apps get a signed assertion instead of the session, see `assertion`. Apps can still verify it at `/api/portals/<portal>/verify`',
     },
   },
 )

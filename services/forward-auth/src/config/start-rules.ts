@@ -30,8 +30,7 @@ export async function loadStartRules(): Promise<readonly Rule<ForwardAuthConfig>
   const checkSuffix: Rule<ForwardAuthConfig['domains'][number]> = ({ domain }) => {
     const { publicSuffix, isIcann, isPrivate } = parse(domain, { allowPrivateDomains: true })
     const isShared = publicSuffix === parseHost(domain)?.name && (isIcann || isPrivate)
-    const message =
-      'is a public suffix, for which browsers refuse cookies: use a domain of your own'
+    const message = 'is a public suffix, for which browsers refuse cookies: use your own domain'
     return isShared ? [{ path: '/domain', message }] : []
   }
   return [...START_RULES, ({ domains }) => applyToEach(domains, '/domains', [checkSuffix])]

@@ -131,7 +131,7 @@ function sendToStepUp(
   const { acr = [], maxAge } = stepUp ?? {}
   const parameters = {
     error: 'insufficient_user_authentication',
-    error_description: 'The user has to authenticate anew',
+    error_description: 'The user has to authenticate again',
     ...(acr.length > 0 && { acr_values: acr.join(' ') }),
     ...(maxAge !== undefined && { max_age: String(Math.floor(maxAge / 1_000)) }),
   }
@@ -139,7 +139,7 @@ function sendToStepUp(
   const challenge = isPerson
     ? challenges(portal, resource)
     : portal.gate.programs.challenges(missing, resource, parameters)
-  throw new FwaError('FWA_STEP_UP_REQUIRED', `the policy ${name} demands to authenticate anew`, {
+  throw new FwaError('FWA_STEP_UP_REQUIRED', `the policy ${name} requires a new sign-in`, {
     members: { loginUrl: pageUrl(check, '/signin', query) },
     headers: challengeHeaders(challenge, resource),
   })

@@ -21,8 +21,7 @@ interface Named {
 }
 
 /** The session token in a Cookie header, its chunks joined; undefined unless it is complete. */
-export function readSessionCookie(header: string | undefined, portal: Named): string | undefined {
-  if (header === undefined) return undefined
+export function readSessionCookie(header: string, portal: Named): string | undefined {
   const name = cookieName(portal)
   const value = readCookie(header, name)
   if (value?.charAt(1) !== '~') return value

@@ -183,7 +183,8 @@ class Sessions {
     portal: Portal,
     site: Site,
   ): Promise<Visitor | undefined> {
-    const token = readSessionCookie(request.headers.cookie, portal)
+    const { cookie } = request.headers
+    const token = cookie === undefined ? undefined : readSessionCookie(cookie, portal)
     if (token === undefined) return undefined
     const visitor = await this.#find(portal, token)
     return visitor?.session.site.domain === site.domain ? visitor : undefined

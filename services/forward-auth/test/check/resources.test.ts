@@ -272,7 +272,7 @@ t.test('a challenge leads to the metadata, and names the scopes to ask for', asy
       'another authentication',
       { auth: tokenWith('read', { acr: 'pwd' }), query: '?policy=strong' },
       401,
-      `Bearer realm="main", scope="read", ${metadataOf('/mcp')}, error="insufficient_user_authentication", error_description="The user has to authenticate anew", acr_values="mfa", APIKey realm="api"`,
+      `Bearer realm="main", scope="read", ${metadataOf('/mcp')}, error="insufficient_user_authentication", error_description="The user has to authenticate again", acr_values="mfa", APIKey realm="api"`,
     ],
   ]
   for (const [why, asked, status, challenge] of rows)

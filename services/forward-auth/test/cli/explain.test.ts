@@ -74,19 +74,19 @@ t.test('which rule, policy and clause decides, and why', async (t) => {
       'rules[1]: fits: admin',
       'demanded: a session or a program, admin',
       'who: corp:bob, groups: staff, roles: none',
-      'decision: 403, refused by policy admin, since this does not hold: Group("admin")',
+      'decision: 403, refused by policy admin, because this is not true: Group("admin")',
     ],
     ['ada', { host: 'admin.example.com' }, 'decision: passes, with the identity of the person'],
     [
       'eve',
       {},
-      'decision: 403, refused by allow, since this does not hold: groups: staff (no groups came)',
+      'decision: 403, refused by allow, because this is not true: groups: staff (no groups came)',
     ],
     [
       'ada',
       { path: '/vault/x' },
       'rules[3]: fits: strong',
-      'decision: sent to sign in anew, for strong: acr or maxAge is not met',
+      'decision: sent to sign in again, for strong: acr or maxAge is not met',
     ],
     [
       undefined,
@@ -132,7 +132,7 @@ t.test('which rule, policy and clause decides, and why', async (t) => {
       'bob',
       { condition: 'Group("ops")' },
       'demanded: a session or a program, ?if=Group("ops")',
-      'decision: 403, refused by policy ?if=, since this does not hold: Group("ops")',
+      'decision: 403, refused by policy ?if=, because this is not true: Group("ops")',
     ],
   ]
   for (const [who, asked, ...lines] of table) {

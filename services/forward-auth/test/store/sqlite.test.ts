@@ -32,7 +32,7 @@ t.test('the running time goes on in a file that took the place of the one before
   rmSync(`${folder}/revocations.db`)
   await clock.advance(SECOND)
   await store.prune()
-  t.strictSame(log, ['the list of ended sessions was replaced: it is written anew'])
+  t.strictSame(log, ['the list of ended sessions was replaced: it is written again'])
   const again = await open({ clock, monotonic: () => 0 })
   t.equal(again.store.runningTime(), 5 * HOUR)
   t.strictSame([...again.learned.keys()], [...learned.keys()])

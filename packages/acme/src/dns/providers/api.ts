@@ -5,6 +5,7 @@ import {
   type FetchInit,
   NetError,
   parseEndpointUrl,
+  parseJson,
 } from '@gatehouse/net'
 import { type Static, type TSchema, Type } from 'typebox'
 import { Check } from 'typebox/schema'
@@ -107,14 +108,6 @@ function safeReason(reason = '', { authorization = '' }: Headers = {}): string {
   const text = reason.replace(/[^ -~]+/g, ' ')
   const secrets = authorization.split(/[\s,]+/).filter(({ length }) => length > 7)
   return secrets.some((secret) => text.includes(secret)) ? '' : text.slice(0, MAX_REASON)
-}
-
-export function parseJson(body: Buffer | string): unknown {
-  try {
-    return JSON.parse(body.toString())
-  } catch {
-    return undefined
-  }
 }
 
 export function readAs<S extends TSchema>(name: string, schema: S, value: unknown): Static<S> {

@@ -1,3 +1,4 @@
+import { parseJson } from '@gatehouse/net'
 import { type Static, Type } from 'typebox'
 import { AcmeError } from '../../errors.ts'
 import {
@@ -6,7 +7,6 @@ import {
   form,
   json,
   oauthError,
-  parseJson,
   readAs,
   reasonIn,
   type Token,

@@ -1,7 +1,6 @@
-import type { BoundedFetch } from '@gatehouse/net'
+import type { BoundedFetch, Clock } from '@gatehouse/net'
 import type { Name } from '@gatehouse/pki'
 import { type Static, type TProperties, type TSchema, type TStringOptions, Type } from 'typebox'
-import type { Clock } from '../../clock.ts'
 import { AcmeError } from '../../errors.ts'
 import { suffixes } from '../lookup.ts'
 
@@ -91,7 +90,7 @@ const commonOptions = {
     Type.Array(Text('A name rule.'), {
       minItems: 1,
       description:
-        'Name rules of the names that this provider is for. A wildcard certificate counts as its name without `*.`. ' +
+        'Name rules for the names that this provider handles. A wildcard certificate counts as its name without `*.`. ' +
         'The first matching provider is used. Default: all names.',
     }),
   ),

@@ -1,4 +1,4 @@
-import { sleep } from '../../clock.ts'
+import { sleep } from '@gatehouse/net'
 import { AcmeError } from '../../errors.ts'
 import type { DnsProvider, DnsProviderDeps } from './provider.ts'
 

@@ -208,7 +208,7 @@ class OrderRun {
         reporting.filter((solver) => canProve({ challenges: [solver] }, parseName(value).kind)),
       clock,
       signal,
-      warn: (err) => log.warn({ err }, 'the answer to a challenge could not be taken away'),
+      warn: (err) => log.warn({ err }, 'the answer to a challenge could not be removed'),
     }
   }
 }

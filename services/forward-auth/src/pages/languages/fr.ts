@@ -36,7 +36,7 @@ export const fr: Texts = {
   },
   refused: {
     title: 'Accès impossible avec ce compte',
-    text: 'Vous êtes connecté, mais ce compte n’a pas accès à cette page. Si vous avez besoin d’y accéder, adressez-vous à l’administrateur de ce site.',
+    text: 'Vous êtes connecté, mais ce compte n’a pas accès à cette page. Pour y accéder, adressez-vous à l’administrateur de ce site.',
     other: 'Utiliser un autre compte',
   },
   providerDown: {

@@ -74,7 +74,7 @@ export class SqliteStore extends EngineStore implements AuthStore {
   /** The file was removed or replaced. */
   #rewrite(): void {
     const folder = this.#folder
-    this.#log.error({ folder }, 'the list of ended sessions was replaced: it is written anew')
+    this.#log.error({ folder }, 'the list of ended sessions was replaced: it is written again')
     this.#lastId = 0
     this.#follower?.write([...this.#follower.rows()])
   }

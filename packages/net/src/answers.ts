@@ -1,0 +1,27 @@
+const MAX_RETRY_AFTER_MS = 30 * 86_400_000
+
+/** Parses JSON; undefined for a text that is none. */
+export function parseJson(text: string | Buffer): unknown {
+  try {
+    return JSON.parse(text.toString())
+  } catch {
+    return undefined
+  }
+}
+
+interface RetryHeaders {
+  readonly 'retry-after'?: string | undefined
+  readonly date?: string | undefined
+}
+
+/**
+ * Parses Retry-After (RFC 9110 section 10.2.3) to milliseconds. A date is compared with the Date of the
+ * same response, so that a wrong clock on either side does no harm.
+ */
+export function retryAfterOf(headers: RetryHeaders, now: number): number | undefined {
+  const text = headers['retry-after'] ?? ''
+  const ms = /^\d+$/.test(text)
+    ? Number(text) * 1000
+    : Date.parse(/GMT$/.test(text) ? text : '') - (Date.parse(headers.date ?? '') || now)
+  return Number.isNaN(ms) ? undefined : Math.min(Math.max(ms, 0), MAX_RETRY_AFTER_MS)
+}

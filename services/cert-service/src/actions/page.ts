@@ -1,0 +1,135 @@
+import type { RevocationReason } from '@gatehouse/pki'
+import type { Page } from '@gatehouse/service-kit'
+import { html, type SafeHtml } from '@remix-run/html-template'
+import { card } from '../pages/card.ts'
+import { nameHref } from '../pages/links.ts'
+import { whenFromNow } from '../pages/time.ts'
+import type { IssuedCertificate } from '../store/store.ts'
+
+/** The actions of people on the certificates of a name, with what each means for those who use them. */
+const ACTION_TEXTS = {
+  renew: {
+    verb: 'Renew',
+    means: 'A new certificate is issued if this one is due. The old one stays valid until it ends.',
+  },
+  revoke: {
+    verb: 'Revoke',
+    means:
+      'These certificates, and the unexpired ones that they replaced, go on the revocation list. Clients that ' +
+      'look there refuse them at once. The next request for the name gets a new certificate and key.',
+  },
+  delete: {
+    verb: 'Delete',
+    means:
+      'These certificates are no longer answered or renewed. Copies stay valid until they end; to stop those ' +
+      'too, revoke instead.',
+  },
+  'dry-run': {
+    verb: 'Dry run',
+    means:
+      'Checks what a request for this certificate would lead to: the issuer, the proofs and the limits of the ' +
+      'CA. Nothing is ordered or changed.',
+  },
+}
+export type Action = keyof typeof ACTION_TEXTS
+export const ACTIONS = Object.keys(ACTION_TEXTS) as readonly Action[]
+
+/** The reasons of RFC 5280 in plain words, the usual ones first. */
+const REASONS: Readonly<Record<RevocationReason, string>> = {
+  unspecified: 'No particular reason',
+  keyCompromise: 'Somebody else may have the private key; it is refused for good',
+  superseded: 'Another certificate has taken its place',
+  cessationOfOperation: 'The name is no longer in use',
+  affiliationChanged: 'The name belongs to somebody else now',
+  privilegeWithdrawn: 'It should not have been issued',
+  cACompromise: 'Somebody else may have the key of the CA',
+}
+
+/** The words for a reason. */
+export function reasonText(reason: RevocationReason): string {
+  return REASONS[reason]
+}
+
+function actionHref(action: Action, domain: string): string {
+  return `${nameHref(domain)}/${action}`
+}
+
+/** The buttons that lead to the actions. */
+export function actionLinks(actions: readonly Action[], domain: string): SafeHtml | '' {
+  if (actions.length === 0) return ''
+  const links = actions.map((action) => {
+    const kind = isFinal(action) ? 'button danger' : 'button'
+    return html`<a class="${kind}" href="${actionHref(action, domain)}">${ACTION_TEXTS[action].verb}</a>`
+  })
+  return html`<div class="pages">${links}</div>`
+}
+
+const isFinal = (action: Action) => action === 'revoke' || action === 'delete'
+
+interface Confirmation {
+  readonly domain: string
+  /** The certificates that are revoked or deleted. */
+  readonly affected?: readonly IssuedCertificate[]
+  /** The time from which it may be renewed, if that is later than now. */
+  readonly dueAt?: number | undefined
+  /** The order that a dry run is about. */
+  readonly order?: string | undefined
+  readonly now: number
+}
+
+/** Asks before something is done to the certificates of a name. */
+export function confirmPage(action: Action, confirmation: Confirmation): Page {
+  const { domain, affected = [], dueAt, order, now } = confirmation
+  const { verb, means } = ACTION_TEXTS[action]
+  const back = html`<p><a href="${nameHref(domain)}">Back to ${domain}</a></p>`
+  if (dueAt !== undefined)
+    return card(
+      `${domain} is not due yet`,
+      html`
+        <p>It can be renewed ${whenFromNow(dueAt, now)}, and the service does this automatically. You do not have to do anything.</p>
+        <p>If it must be replaced now, revoke it: the next request gets a new certificate.</p>
+        ${back}`,
+      'warn',
+    )
+  return card(
+    `${verb} ${domain}?`,
+    html`
+      <p>${means}</p>
+      ${affectedList(affected)}
+      <form method="post" action="${actionHref(action, domain)}">
+        ${order === undefined ? '' : html`<input type="hidden" name="order" value="${order}">`}
+        ${action === 'revoke' ? reasons() : ''}
+        <button class="${isFinal(action) ? 'main final' : 'main'}">${verb}</button>
+      </form>
+      ${back}`,
+    isFinal(action) ? 'warn' : undefined,
+  )
+}
+
+const MAX_AFFECTED = 10
+
+function affectedList(affected: readonly IssuedCertificate[]): SafeHtml | '' {
+  if (affected.length === 0) return ''
+  const shown = affected.slice(0, MAX_AFFECTED)
+  const more = affected.length - shown.length
+  const rows = shown.map(({ names, serialNumber }) => {
+    const others = names.length > 3 ? ` and ${names.length - 3} more names` : ''
+    return html`<li>${names.slice(0, 3).join(', ')}${others}<br><code>${serialNumber}</code></li>`
+  })
+  return html`
+    <ul class="affected">
+      ${rows}
+      ${more > 0 ? html`<li>and ${more} more</li>` : ''}
+    </ul>`
+}
+
+function reasons(): SafeHtml {
+  const choices = Object.entries(REASONS).map(
+    ([reason, text], i) => html`
+        <label class="choice">
+          <input type="radio" name="reason" value="${reason}"${i === 0 ? html` checked` : ''}>
+          <span>${text}<br><code>${reason}</code></span>
+        </label>`,
+  )
+  return html`<fieldset><legend>Why?</legend>${choices}</fieldset>`
+}

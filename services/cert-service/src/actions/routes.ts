@@ -1,0 +1,131 @@
+import { type Name, REVOCATION_REASONS, type RevocationReason } from '@gatehouse/pki'
+import { sendPage } from '@gatehouse/service-kit'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { type Static, Type } from 'typebox'
+import { CertError, hasCode } from '../errors.ts'
+import { type IssuanceRequest, parseRequest, rerouteRequest } from '../issuance/request.ts'
+import { findPermitted, readDomain } from '../lookup/certificates.ts'
+import { nameHref } from '../pages/links.ts'
+import { assertOwnOrigin, requirePersonOnly, toFailedOrder } from '../pages/visitors.ts'
+import { authorize, mayAll, requestorOf } from '../policy.ts'
+import { renewalOf, renewNewest } from '../routes/certificate.ts'
+import type {} from '../routes/dry-run.ts'
+import { listAffected, remove, revoke } from '../routes/withdraw.ts'
+import { OrderIdSchema } from '../schemas.ts'
+import { type Done, keepDone } from './done.ts'
+import { dryRunPage } from './dry-run-page.ts'
+import { ACTIONS, type Action, confirmPage } from './page.ts'
+
+const ParamsSchema = Type.Object({ domain: Type.String({ minLength: 1, maxLength: 254 }) })
+const OrderProperty = { order: Type.Optional(OrderIdSchema) }
+const QuerySchema = Type.Object(OrderProperty)
+const BodySchema = Type.Object({
+  ...OrderProperty,
+  reason: Type.Optional(Type.Enum(Object.keys(REVOCATION_REASONS) as RevocationReason[])),
+})
+interface Route {
+  Params: Static<typeof ParamsSchema>
+  Querystring: Static<typeof QuerySchema>
+  Body: Static<typeof BodySchema>
+}
+
+/**
+ * The actions of people on the certificates of a name: `GET /certificates/:domain/renew`, `/revoke`,
+ * `/delete` and `/dry-run` ask, `POST` does it.
+ */
+export async function certificateActionRoutes(app: FastifyInstance): Promise<void> {
+  const onRequest = requirePersonOnly(app)
+  const schema = { hide: true, params: ParamsSchema }
+  for (const action of ACTIONS) {
+    const url = `/certificates/:domain/${action}`
+    const asked = { ...schema, querystring: QuerySchema }
+    app.get<Route>(url, { onRequest, schema: asked }, async (request, reply) => {
+      const name = readDomain(request.params.domain)
+      return sendPage(reply, 200, await ask(request, action, name))
+    })
+    const confirmed = { ...schema, body: BodySchema }
+    app.post<Route>(url, { onRequest, schema: confirmed }, async (request, reply) => {
+      assertOwnOrigin(request)
+      const name = readDomain(request.params.domain)
+      if (action === 'dry-run') return tryOut(request, reply, name)
+      try {
+        keepDone(reply, await act(request, action, name))
+        return reply.redirect(nameHref(name.text), 303)
+      } catch (error) {
+        return toFailedOrder(error, reply)
+      }
+    })
+  }
+}
+
+async function ask(request: FastifyRequest<Route>, action: Action, name: Name) {
+  const now = request.server.clock.now()
+  const { order } = request.query
+  const about = { domain: name.text, now, ...(order !== undefined && { order }) }
+  if (action === 'revoke' || action === 'delete')
+    return confirmPage(action, { ...about, affected: await listAffected(request, action, name) })
+  if (action === 'dry-run') {
+    authorize(request, 'issue', [name])
+    return confirmPage(action, about)
+  }
+  authorize(request, action, [name])
+  const dueAt = renewalOf(await findPermitted(request, action, name), now)
+  return confirmPage(action, { ...about, ...(dueAt > now && { dueAt }) })
+}
+
+async function act(
+  request: FastifyRequest<Route>,
+  action: Exclude<Action, 'dry-run'>,
+  name: Name,
+): Promise<Done> {
+  const done = { action, domain: name.text }
+  if (action === 'renew') {
+    const { order } = { order: undefined, ...(await renewNewest(request, name)) }
+    return { ...done, ...(order && { order: order.id }) }
+  }
+  if (action === 'delete') return { ...done, unconfirmed: (await remove(request, name)).length }
+  const { reason = 'unspecified' } = request.body
+  const { serialNumbers, unknownAtCa, unconfirmed } = await revoke(request, name, reason)
+  return {
+    ...done,
+    reason,
+    count: serialNumbers.length,
+    unknownAtCa: unknownAtCa?.length ?? 0,
+    unconfirmed: unconfirmed?.length ?? 0,
+  }
+}
+
+async function tryOut(
+  request: FastifyRequest<Route>,
+  reply: FastifyReply,
+  name: Name,
+): Promise<FastifyReply> {
+  authorize(request, 'issue', [name])
+  const wanted = await wantedFor(request, name)
+  authorize(request, 'issue', wanted.names)
+  return sendPage(reply, 200, dryRunPage(await request.server.dryRuns.run(wanted)))
+}
+
+/** Makes the request that the newest certificate of a name, or else an order, would be made for today. */
+async function wantedFor(request: FastifyRequest<Route>, name: Name): Promise<IssuanceRequest> {
+  const { server, body } = request
+  const stored =
+    body.order === undefined
+      ? await findPermitted(request, 'issue', name).catch(noneIfNotFound)
+      : await server.store.findOrder(body.order)
+  if (!stored)
+    return parseRequest({ domain: name.text }, server.issuers, (names) =>
+      authorize(request, 'issue', names),
+    )
+  const isOfName = stored.names[0] === name.text
+  if (!isOfName || !mayAll(server, requestorOf(request), 'issue', stored))
+    throw new CertError('CERT_ORDER_NOT_FOUND', 'there is no order of this name with this id')
+  const wanted = rerouteRequest(stored, server.issuers)
+  if (wanted) return wanted
+  throw new CertError('CERT_NOT_PERMITTED', 'no issuer signs all names of this certificate today')
+}
+
+function noneIfNotFound(error: unknown): undefined {
+  if (hasCode(error, 'CERT_NOT_FOUND')) return undefined
+  throw error
+}

@@ -1,0 +1,231 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { buildChainPem, type Name, parseCertificate } from '@gatehouse/pki'
+import { sendPage } from '@gatehouse/service-kit'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { type Static, Type } from 'typebox'
+import { donePage, takeDone } from '../actions/done.ts'
+import { ACTIONS, type Action } from '../actions/page.ts'
+import { CertError } from '../errors.ts'
+import { nameOrNone } from '../issuance/request.ts'
+import { findOrder, findReadableByName, withStep } from '../lookup/certificates.ts'
+import { readFailing } from '../lookup/failing.ts'
+import { nameHref, orderHref } from '../pages/links.ts'
+import { nameOf, originOf, requireVisitor, type Visitor } from '../pages/visitors.ts'
+import { isPerson, mayAll } from '../policy.ts'
+import { OrderIdSchema } from '../schemas.ts'
+import type { CertificateRecord, InService, OrderRecord } from '../store/store.ts'
+import { certificatePage, nameWithoutCertificatePage, orderPage } from './page.ts'
+
+const MAX_ENTRIES = 20
+const PEM = 'application/x-pem-file'
+const HEX = /^[0-9a-f]+$/i
+
+const NameSchema = Type.Object({ domain: Type.String({ maxLength: 254 }) })
+const SerialSchema = Type.Object({
+  ...NameSchema.properties,
+  serialNumber: Type.String({ maxLength: 128 }),
+})
+
+/**
+ * `GET /certificates/:domain`, `/certificates/:domain/:serialNumber` with its PEM files, and
+ * `/orders/:id`. What a visitor may not see looks as if it did not exist.
+ */
+export const certificatePageRoutes: FastifyPluginAsyncTypebox = async (app) => {
+  const guards = requireVisitor(app)
+  const schema = { hide: true }
+  for (const url of ['/certificates', '/orders'])
+    app.get(url, { schema }, async (_request, reply) => reply.redirect('/'))
+  app.get(
+    '/certificates/:domain',
+    { ...guards, schema: { ...schema, params: NameSchema } },
+    async (request, reply) => showName(request, reply, readNameOf(request.params.domain)),
+  )
+  const ofOne = { ...guards, schema: { ...schema, params: SerialSchema } }
+  app.get('/certificates/:domain/:serialNumber', ofOne, async (request, reply) =>
+    showCertificate(request, reply, await findExactly(request)),
+  )
+  for (const file of ['leaf.pem', 'chain.pem'] as const)
+    app.get(`/certificates/:domain/:serialNumber/${file}`, ofOne, async (request, reply) =>
+      sendPem(reply, await findExactly(request), file),
+    )
+  app.get(
+    '/orders/:id',
+    { ...guards, schema: { ...schema, params: Type.Object({ id: OrderIdSchema }) } },
+    async (request, reply) =>
+      showOrder(request, reply, await findOrder(app, request.visitor, request.params.id)),
+  )
+}
+
+async function showName(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  name: Name,
+): Promise<FastifyReply> {
+  const { server, visitor } = request
+  const record = await findReadableByName(server, visitor, name)
+  const [domain = ''] = record?.names ?? []
+  if (record && domain !== name.text) return reply.redirect(nameHref(domain))
+  if (record)
+    return showCertificate(request, reply, {
+      ...record,
+      isCurrent: true,
+      revokedAt: null,
+      revocationReason: null,
+    })
+  return showNameWithout(request, reply, name)
+}
+
+async function showNameWithout(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  name: Name,
+): Promise<FastifyReply> {
+  const { server, visitor } = request
+  const domain = name.text
+  const history = await readHistory(server, visitor, domain)
+  const done = takeDone(request, reply, domain)
+  const { failing } = await readFailing(server, visitor, 1, { search: { wildcard: domain } })
+  const order = failing[0]?.order
+  if (history.length > 0) {
+    const own = { names: [domain] }
+    const page = nameWithoutCertificatePage({
+      visitor: nameOf(visitor),
+      domain,
+      history,
+      done,
+      order,
+      now: server.clock.now(),
+      activity: await readActivity(server, visitor, own),
+      actions: actionsOf(server, visitor, own, ['revoke', 'dry-run']),
+    })
+    return sendPage(reply, 200, page)
+  }
+  if (order) return reply.redirect(orderHref(order))
+  if (done) return sendPage(reply, 200, donePage(done))
+  throw notFound()
+}
+
+async function showCertificate(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  record: CertificateRecord & InService,
+): Promise<FastifyReply> {
+  const { server, visitor } = request
+  const [domain = ''] = record.names
+  const [history, order, activity] = await Promise.all([
+    readHistory(server, visitor, domain),
+    findOrderOf(server, record.lineage),
+    readActivity(server, visitor, record),
+  ])
+  const page = certificatePage({
+    visitor: nameOf(visitor),
+    record,
+    order,
+    history,
+    activity,
+    actions: actionsOf(server, visitor, record, record.isCurrent ? ACTIONS : []),
+    root: rootOf(server, record),
+    done: takeDone(request, reply, domain),
+    origin: originOf(request),
+    now: server.clock.now(),
+  })
+  return sendPage(reply, 200, page)
+}
+
+function showOrder(request: FastifyRequest, reply: FastifyReply, order: OrderRecord): FastifyReply {
+  const { server, visitor } = request
+  const page = orderPage({
+    visitor: nameOf(visitor),
+    order,
+    actions: actionsOf(server, visitor, order, ['dry-run']),
+    now: server.clock.now(),
+  })
+  return sendPage(reply, 200, page)
+}
+
+function sendPem(
+  reply: FastifyReply,
+  { certificate, chain, names: [domain = ''] }: CertificateRecord,
+  file: 'leaf.pem' | 'chain.pem',
+): FastifyReply {
+  const name = domain.replace(/[^\w.-]/g, '_')
+  return reply
+    .type(PEM)
+    .header('cache-control', 'no-store')
+    .header('x-content-type-options', 'nosniff')
+    .header('content-disposition', `attachment; filename="${name}-${file}"`)
+    .send(buildChainPem(certificate, file === 'leaf.pem' ? [] : chain))
+}
+
+/** Reads a name. Unlike at the API, a text that is none finds nothing. */
+function readNameOf(text: string): Name {
+  const name = nameOrNone(text)
+  if (!name) throw notFound()
+  return name
+}
+
+async function findExactly({
+  server,
+  visitor,
+  params,
+}: FastifyRequest): Promise<CertificateRecord & InService> {
+  const { domain, serialNumber } = params as Static<typeof SerialSchema>
+  const name = readNameOf(domain)
+  if (!HEX.test(serialNumber)) throw notFound()
+  const record = await server.store.findBySerial(name.text, serialNumber.toLowerCase())
+  if (!record || !mayAll(server, visitor, 'read', record)) throw notFound()
+  return record
+}
+
+/** The error for what does not exist, and for what the visitor may not see. */
+function notFound(): CertError {
+  return new CertError('CERT_NOT_FOUND', 'no certificate that you may see is at this address')
+}
+
+async function readHistory(app: FastifyInstance, visitor: Visitor, domain: string) {
+  const all = await app.store.listHistory(domain)
+  return all.filter((one) => mayAll(app, visitor, 'read', one))
+}
+
+/** Reads the audit trail for those who may revoke the certificate: they have to know who uses it. */
+async function readActivity(
+  app: FastifyInstance,
+  visitor: Visitor,
+  of: Pick<CertificateRecord, 'names'>,
+) {
+  if (!mayAll(app, visitor, 'revoke', of)) return undefined
+  const entries = await app.store.listAuditOf(of.names[0] ?? '', MAX_ENTRIES)
+  return entries.filter((entry) => mayAll(app, visitor, 'read', entry))
+}
+
+async function findOrderOf(app: FastifyInstance, lineage: string) {
+  const order = await app.store.findOrderByLineage(lineage)
+  return order && withStep(app, order)
+}
+
+/** Finds the actions that a visitor may take. A dry run is for those who may request the certificate. */
+function actionsOf(
+  app: FastifyInstance,
+  visitor: Visitor,
+  of: Pick<CertificateRecord, 'names'>,
+  offered: readonly Action[],
+): readonly Action[] {
+  if (!isPerson(visitor)) return []
+  const rightOf = (action: Action) => (action === 'dry-run' ? 'issue' : action)
+  return offered.filter((action) => mayAll(app, visitor, rightOf(action), of))
+}
+
+/** Finds the root of the embedded CA, if the chain of a certificate leads to it. */
+function rootOf(
+  { ca }: FastifyInstance,
+  { issuer, chain }: CertificateRecord,
+): Uint8Array | undefined {
+  const root = ca.root()
+  const last = chain.at(-1)
+  if (issuer !== 'ca' || !root || !last) return undefined
+  try {
+    return parseCertificate(last).akid === parseCertificate(root).skid ? root : undefined
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,94 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { sendPage } from '@gatehouse/service-kit'
+import type { FastifyInstance } from 'fastify'
+import { Type } from 'typebox'
+import { readFailing, withOrders } from '../lookup/failing.ts'
+import {
+  askForKey,
+  assertOwnOrigin,
+  COOKIE,
+  COOKIE_SCOPE,
+  findVisitor,
+  nameOf,
+  originOf,
+  PAGE_PATH,
+  type Visitor,
+} from '../pages/visitors.ts'
+import { findCovering, readListed } from './listing.ts'
+import { type Inventory, inventoryPage } from './page.ts'
+import { parseSearch } from './search.ts'
+import { readSummary } from './summary.ts'
+import { isRefreshed, readView, refreshOf, type View, ViewSchema } from './view.ts'
+
+const MAX_FAILED = 10
+
+const KeySchema = Type.Object({
+  key: Type.String({ maxLength: 1_024 }),
+  to: Type.Optional(Type.String({ pattern: PAGE_PATH })),
+})
+
+/** The inventory for people: `GET /`, `POST /` with an API key to sign in, and `POST /sign-out`. */
+export const inventoryRoutes: FastifyPluginAsyncTypebox = async (app) => {
+  const onRequest = app.requirePerson({ optional: true })
+  const schema = { hide: true, querystring: ViewSchema }
+  app.get('/', { onRequest, schema }, async (request, reply) => {
+    const caller = await findVisitor(request, request.query.refresh !== 'auto')
+    if (!caller) return askForKey(request, reply, { isWrong: false })
+    const view = readView(request.query)
+    if (isRefreshed(view)) reply.header('refresh', refreshOf(view))
+    return sendPage(
+      reply,
+      200,
+      inventoryPage(await readInventory(app, caller, view, originOf(request))),
+    )
+  })
+
+  app.post('/', { schema: { hide: true, body: KeySchema } }, async (request, reply) => {
+    assertOwnOrigin(request)
+    const { key, to = '/' } = request.body
+    const session = await app.signIns.open(key.trim(), request.ip)
+    if (!session) {
+      request.log.info({ code: 'AUTH_KEY_INVALID' }, 'caller refused')
+      return askForKey(request, reply, { isWrong: true, to })
+    }
+    const { id, caller } = session
+    request.log.info({ actor: `psk:${caller.subject}` }, 'signed in at the inventory')
+    return reply.setCookie(COOKIE, id, COOKIE_SCOPE).redirect(to, 303)
+  })
+
+  app.post('/sign-out', { schema: { hide: true } }, async (request, reply) => {
+    assertOwnOrigin(request)
+    await app.signIns.close(request.cookies[COOKIE] ?? '')
+    return reply.clearCookie(COOKIE, COOKIE_SCOPE).redirect('/', 303)
+  })
+}
+
+async function readInventory(
+  app: FastifyInstance,
+  caller: Visitor,
+  view: View,
+  origin: string,
+): Promise<Inventory> {
+  const query = parseSearch(view.search ?? '')
+  const { shown, ...neighbours } = await readListed(app, caller, view, query)
+  const isFirst = view.search === undefined && !view.place
+  const isOverview = isFirst && view.issuer === undefined
+  const { failing, next } =
+    isFirst && view.state === undefined
+      ? await readFailing(app, caller, MAX_FAILED, { issuer: view.issuer })
+      : { failing: [] }
+  return {
+    visitor: nameOf(caller),
+    view,
+    summary: isOverview ? await readSummary(app, caller) : undefined,
+    query,
+    covering: query?.name && (await findCovering(app, caller, query)),
+    rows: await withOrders(app, shown),
+    failed: failing.map(({ order }) => order),
+    hasMoreFailed: next !== undefined,
+    neighbours,
+    issuers: app.issuers.names(),
+    origin,
+    now: app.clock.now(),
+  }
+}

@@ -1,0 +1,78 @@
+import { type Static, Type } from 'typebox'
+import { PositionText, readPosition, textOf } from '../lookup/positions.ts'
+import { STATE_NAMES } from '../pages/state.ts'
+import type { CertificateState, ListOrder, Position } from '../store/store.ts'
+
+/** The orders of certificates, the first one unless another is asked for. */
+export const ORDERS: Readonly<Record<ListOrder, string>> = {
+  next: 'Next event',
+  expiry: 'Expiry',
+  name: 'Name',
+  newest: 'Newest',
+}
+
+const keys = <T extends object>(of: T) => Object.keys(of) as (keyof T)[]
+/** `every minute`, as the page says. */
+const REFRESH_SECONDS = 60
+/** The most characters of a search. A pasted URL is longer than a name. */
+export const MAX_SEARCH = 2_048
+
+/** The query of the inventory. */
+export const ViewSchema = Type.Object({
+  q: Type.Optional(Type.String({ maxLength: MAX_SEARCH, pattern: '^[^\\0]*$' })),
+  order: Type.Optional(Type.Enum(keys(ORDERS))),
+  state: Type.Optional(Type.Enum(keys(STATE_NAMES))),
+  issuer: Type.Optional(Type.String({ maxLength: 100, pattern: '^[\\w.-]+$' })),
+  after: Type.Optional(PositionText),
+  before: Type.Optional(PositionText),
+  refresh: Type.Optional(Type.Enum(['off', 'auto'])),
+})
+
+/** The certificates that the inventory shows, and how: what its links keep. */
+export interface View {
+  /** The search as it was entered; undefined while nothing is searched. */
+  readonly search?: string | undefined
+  readonly order: ListOrder
+  readonly state?: CertificateState | undefined
+  readonly issuer?: string | undefined
+  /** The place where the page begins or, backwards, ends; the beginning by default. */
+  readonly place?: Place | undefined
+  /** Whether the page was told not to refresh itself. */
+  readonly isStill?: boolean
+}
+
+interface Place {
+  readonly position: Position
+  readonly isBackwards: boolean
+}
+
+export function readView(query: Static<typeof ViewSchema>): View {
+  const { q, order = 'next', state, issuer, after, before, refresh } = query
+  const position = readPosition(after ?? before, order)
+  const place = position && { position, isBackwards: after === undefined }
+  return { search: q?.trim(), order, state, issuer, place, isStill: refresh === 'off' }
+}
+
+/** Links to a view; what is as usual is left out. */
+export function hrefOf({ search, order, state, issuer, place, isStill }: View): string {
+  const query = new URLSearchParams({
+    ...(search !== undefined && { q: search }),
+    ...(order !== 'next' && { order }),
+    ...(state && { state }),
+    ...(issuer !== undefined && { issuer }),
+    ...(place && { [place.isBackwards ? 'before' : 'after']: textOf(place.position) }),
+    ...(isStill && { refresh: 'off' }),
+  })
+  return query.size > 0 ? `/?${query}` : '/'
+}
+
+/** Whether the page refreshes itself. One on which somebody may be typing would lose that. */
+export function isRefreshed({ search, isStill }: View): boolean {
+  return search === undefined && !isStill
+}
+
+/** The header that makes a browser load the view again. Such a load is no use of a session. */
+export function refreshOf(view: View): string {
+  const href = hrefOf(view)
+  return `${REFRESH_SECONDS}; url=${href}${href.includes('?') ? '&' : '?'}refresh=auto`
+}

@@ -1,0 +1,177 @@
+import type { Name } from '@gatehouse/pki'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { Right } from '../config/auth.ts'
+import { CertError } from '../errors.ts'
+import type { Held } from '../issuance/held.ts'
+import { pointingTo, readName } from '../issuance/request.ts'
+import { mayAll, type Requestor, requestorOf } from '../policy.ts'
+import { type CertificateRecord, type Listed, NAME_PAGE, type OrderRecord } from '../store/store.ts'
+import { preferBegun } from '../times.ts'
+
+/** The most pages that a request reads, however little its caller may see. */
+const MAX_PAGES = 20
+const PAGE = 100
+
+type ReadPage = (skip: number) => Promise<readonly CertificateRecord[]>
+type IsFit = (record: CertificateRecord) => boolean
+
+export function readDomain(text: string): Name {
+  return pointingTo('/domain', () => readName(text))
+}
+
+/**
+ * Finds the certificate whose first name is `domain` and with all of whose names the caller may do
+ * this: one with a key of ours before others, then the newest.
+ * @throws CertError `CERT_NOT_FOUND`
+ */
+export async function findPermitted(
+  request: FastifyRequest,
+  right: Right,
+  domain: Name,
+): Promise<CertificateRecord> {
+  const { server } = request
+  const caller = requestorOf(request)
+  const [newest] = await firstFit(
+    (skip) => server.store.findByDomain(domain.text, skip),
+    (record) => mayAll(server, caller, right, record),
+  )
+  if (newest) return newest
+  throw new CertError('CERT_NOT_FOUND', `no certificate for ${domain.text} is held`)
+}
+
+/**
+ * Finds a valid certificate that the caller may read, by its first name or else by any.
+ * @throws CertError `CERT_NOT_FOUND`
+ */
+export async function findReadable(request: FastifyRequest, domain: Name): Promise<Held> {
+  const { server } = request
+  const { holdings, store } = server
+  const { text } = domain
+  const caller = requestorOf(request)
+  const held = await findHeld(
+    request,
+    [text],
+    async () =>
+      pickValid(server, caller, holdings.peekByDomain(text) ?? []) ??
+      (await findValid(server, caller, (skip) => holdings.findByDomain(text, skip))) ??
+      (await findValid(server, caller, (skip) => store.findByName(text, skip))),
+  )
+  if (held) return held
+  await findPermitted(request, 'read', domain)
+  throw new CertError('CERT_NOT_FOUND', `the certificate for ${text} has expired`)
+}
+
+/** Finds a certificate and caches it. While the store is away, what is cached of one of the names is found. */
+export async function findHeld(
+  request: FastifyRequest,
+  names: readonly string[],
+  find: () => Promise<CertificateRecord | undefined>,
+  isFit: IsFit = () => true,
+): Promise<Held | undefined> {
+  const { server, log } = request
+  const { holdings } = server
+  const changes = holdings.changes()
+  try {
+    const found = await find()
+    return found && (await holdings.of(found, changes))
+  } catch (error) {
+    const fitting = holdings.remembered(names, error).filter(isFit)
+    const remembered = pickValid(server, requestorOf(request), fitting)
+    if (!remembered) throw error
+    log.warn({ err: error }, 'answered from memory: the store cannot be read')
+    return holdings.of(remembered)
+  }
+}
+
+/** Finds the first certificate of a listing that fits, is valid now and may be read by the caller. */
+export async function findValid(
+  app: FastifyInstance,
+  caller: Requestor,
+  read: ReadPage,
+  isFit: IsFit = () => true,
+): Promise<CertificateRecord | undefined> {
+  const isFound = (one: CertificateRecord) => isFit(one) && isReadable(app, caller, one)
+  return preferBegun(await firstFit(read, isFound), app.clock.now())[0]
+}
+
+function pickValid(app: FastifyInstance, caller: Requestor, records: readonly CertificateRecord[]) {
+  const readable = records.filter((one) => isReadable(app, caller, one))
+  return preferBegun(readable, app.clock.now())[0]
+}
+
+function isReadable(app: FastifyInstance, caller: Requestor, record: CertificateRecord): boolean {
+  return record.notAfter > app.clock.now() && mayAll(app, caller, 'read', record)
+}
+
+/**
+ * Finds the newest certificate of a name for a visitor, ended or not: one whose first name it is before
+ * one that has it among others.
+ */
+export async function findReadableByName(
+  app: FastifyInstance,
+  visitor: Requestor,
+  { text }: Name,
+): Promise<CertificateRecord | undefined> {
+  const isReadable = (record: CertificateRecord) => mayAll(app, visitor, 'read', record)
+  const [found] = await firstFit((skip) => app.store.findByDomain(text, skip), isReadable)
+  return found ?? (await firstFit((skip) => app.store.findByName(text, skip), isReadable))[0]
+}
+
+async function firstFit(read: ReadPage, isFit: IsFit): Promise<readonly CertificateRecord[]> {
+  for (let page = 0; page < MAX_PAGES; page += 1) {
+    const records = await read(page * NAME_PAGE)
+    const fitting = records.filter(isFit)
+    if (fitting.length > 0 || records.length < NAME_PAGE) return fitting
+  }
+  return []
+}
+
+interface Listing<Cursor, Item> {
+  readonly start: Cursor
+  list(page: { after: Cursor; limit: number }): Promise<readonly Item[]>
+  cursorOf(record: Item): Cursor
+}
+
+/**
+ * Reads a listing until `limit` certificates are found that the caller may read. If `next` is present,
+ * there may be more after it, even if fewer were found.
+ */
+export async function readPermitted<Cursor, Item extends Pick<Listed, 'names'>>(
+  app: FastifyInstance,
+  caller: Requestor,
+  limit: number,
+  { start, list, cursorOf }: Listing<Cursor, Item>,
+): Promise<{ records: Item[]; next?: Cursor }> {
+  const records: Item[] = []
+  let after = start
+  for (let page = 0; page < MAX_PAGES; page += 1) {
+    const listed = await list({ after, limit: PAGE })
+    for (const record of listed) {
+      if (mayAll(app, caller, 'read', record)) records.push(record)
+      after = cursorOf(record)
+      if (records.length === limit) return { records, next: after }
+    }
+    if (listed.length < PAGE) return { records }
+  }
+  return { records, next: after }
+}
+
+/**
+ * Finds an order that the requestor may read.
+ * @throws CertError `CERT_ORDER_NOT_FOUND`
+ */
+export async function findOrder(
+  app: FastifyInstance,
+  requestor: Requestor,
+  id: string,
+): Promise<OrderRecord> {
+  const order = await app.store.findOrder(id)
+  if (order && mayAll(app, requestor, 'read', order)) return withStep(app, order)
+  throw new CertError('CERT_ORDER_NOT_FOUND', 'there is no order with this id')
+}
+
+/** Gives an order that this replica works on its newer step. */
+export function withStep({ issuance }: FastifyInstance, order: OrderRecord): OrderRecord {
+  const flight = issuance.flights.get(order.lineage)
+  return flight?.id === order.id ? { ...order, step: flight.step } : order
+}

@@ -1,0 +1,35 @@
+import type { FastifyInstance } from 'fastify'
+import type { Requestor } from '../policy.ts'
+import { isOrder, listAll, positionOf } from '../store/listing.ts'
+import type { Listed, Listing, Position } from '../store/store.ts'
+import { readPermitted } from './certificates.ts'
+
+/** Reads what fails, the most urgent first: what ends soonest, then without a certificate what is tried soonest. */
+export async function readFailing(
+  app: FastifyInstance,
+  caller: Requestor,
+  limit: number,
+  about: Pick<Listing, 'issuer' | 'search'>,
+  start?: Position,
+) {
+  const listing = { ...about, order: 'expiry', state: 'failing', now: app.clock.now() } as const
+  const { records, next } = await readPermitted(app, caller, limit, {
+    start,
+    list: ({ after, limit }) => listAll(app.store, listing, { from: after, limit }),
+    cursorOf: (listed) => positionOf(listed, 'expiry'),
+  })
+  const all = await withOrders(app, records)
+  // One may have been issued meanwhile.
+  const failing = all.flatMap(({ record, order }) => (order ? [{ record, order }] : []))
+  return { failing, next }
+}
+
+/** Finds the latest order of each that is listed, beside its certificate if there is one. */
+export async function withOrders({ store }: FastifyInstance, all: readonly Listed[]) {
+  const certificates = all.filter((listed) => !isOrder(listed))
+  const orders = await store.findOrders(certificates.map(({ lineage }) => lineage))
+  return all.map((listed) => {
+    if (isOrder(listed)) return { order: listed }
+    return { record: listed, order: orders.get(listed.lineage) }
+  })
+}

@@ -1,0 +1,28 @@
+import type { CertificateState, OrderRecord } from '../store/store.ts'
+import type { Moments } from './time.ts'
+
+/** The states of certificates as a filter names them, the worst last. */
+export const STATE_NAMES: Readonly<Record<CertificateState, string>> = {
+  renews: 'Renews',
+  due: 'Being renewed',
+  unrenewed: 'Not renewed',
+  failing: 'Failing',
+  ended: 'Ended',
+}
+
+/** Tells in which state a certificate is, by the latest order of its lineage. */
+export function stateOf(
+  { notAfter, renewAt }: Moments,
+  order: Pick<OrderRecord, 'status'> | undefined,
+  now: number,
+): CertificateState {
+  if (order?.status === 'failed') return 'failing'
+  if (notAfter <= now) return 'ended'
+  if (renewAt === null) return 'unrenewed'
+  return renewAt <= now ? 'due' : 'renews'
+}
+
+/** The name of an issuer, as pages have it. */
+export function issuerText(issuer: string): string {
+  return issuer === 'ca' ? 'the embedded CA' : issuer
+}

@@ -1,0 +1,137 @@
+import cookie from '@fastify/cookie'
+import { AuthError, type KeyCaller } from '@gatehouse/auth-core'
+import { isLoopback, parseHost } from '@gatehouse/net'
+import { sendPage } from '@gatehouse/service-kit'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import fp from 'fastify-plugin'
+import { CertError, IssueError } from '../errors.ts'
+import { isPerson, type Person } from '../policy.ts'
+import { SignIns } from '../sign-ins.ts'
+import type { VisitorName } from './card.ts'
+import { orderHref } from './links.ts'
+import { signInPage, tokensOnlyPage } from './sign-in.ts'
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    readonly signIns: SignIns
+  }
+  interface FastifyRequest {
+    /** The visitor of the page, on routes with the guards of `requireVisitor()`. */
+    visitor: Visitor
+  }
+}
+
+export const COOKIE = '__Host-gatehouse-certs'
+export const COOKIE_SCOPE = { path: '/', httpOnly: true, secure: true, sameSite: 'strict' } as const
+/** Pages to go back to after signing in. */
+export const PAGE_PATH = '^/(certificates|orders)/[\\w.*:%/-]{1,700}$'
+const IS_PAGE_PATH = new RegExp(PAGE_PATH)
+const FORM = 'application/x-www-form-urlencoded'
+const FORM_LIMIT = 4_096
+
+/** The visitor of a page: a person known by assertion, or the key that was entered. */
+export type Visitor = KeyCaller | Person
+
+/** The plugin that all pages need: cookies, forms, and the sessions of keys that were entered. */
+export const visitors = fp(
+  async (app: FastifyInstance) => {
+    await app.register(cookie)
+    app.addContentTypeParser(
+      FORM,
+      { parseAs: 'string', bodyLimit: FORM_LIMIT },
+      (_request, body, done) => done(null, Object.fromEntries(new URLSearchParams(body as string))),
+    )
+    const signIns = new SignIns({
+      store: app.store,
+      now: () => app.clock.now(),
+      findKey: (sha256) => app.callers.findKey(sha256),
+    })
+    app.decorate('signIns', signIns)
+    app.decorateRequest('visitor', null as never)
+  },
+  {
+    fastify: '5.x',
+    name: 'cert-service/visitors',
+    dependencies: [
+      'cert-service/access',
+      'cert-service/store',
+      'service-kit/clock',
+      '@gatehouse/auth-core',
+    ],
+  },
+)
+
+/** Finds the visitor; undefined if nobody has signed in. The route needs the guard `app.requirePerson({ optional: true })`. */
+export async function findVisitor(
+  { server, cookies, optionalPerson }: FastifyRequest,
+  isUsed = true,
+): Promise<Visitor | undefined> {
+  return optionalPerson ?? server.signIns.find(cookies[COOKIE] ?? '', isUsed)
+}
+
+/** The guards of a page: somebody has to look at it, and others are asked for a key. */
+export function requireVisitor(app: FastifyInstance) {
+  return {
+    onRequest: app.requirePerson({ optional: true }),
+    async preHandler(request: FastifyRequest, reply: FastifyReply) {
+      const visitor = await findVisitor(request)
+      if (!visitor) return askForKey(request, reply, { isWrong: false })
+      request.visitor = visitor
+    },
+  }
+}
+
+/** The guard of what only people do, who are known by the assertion: a session of an API key looks on. */
+export function requirePersonOnly(app: FastifyInstance) {
+  return [
+    app.requirePerson({ optional: true }),
+    async ({ optionalPerson }: FastifyRequest) => {
+      if (!optionalPerson) throw new AuthError('AUTH_ASSERTION_MISSING')
+    },
+  ]
+}
+
+/**
+ * Sends a person to the page of the order that failed, which says why and what to do; other errors go on.
+ * @throws the error, if it has no order
+ */
+export function toFailedOrder(error: unknown, reply: FastifyReply): FastifyReply {
+  const { location } = error instanceof IssueError ? error : {}
+  if (location === undefined) throw error
+  return reply.redirect(orderHref({ id: location.slice(location.lastIndexOf('/') + 1) }), 303)
+}
+
+export function nameOf(visitor: Visitor): VisitorName {
+  return isPerson(visitor)
+    ? { person: visitor.name?.full ?? visitor.email?.address ?? visitor.id }
+    : { key: visitor.subject }
+}
+
+/** Asks for a key. @param to - the page to show after signing in */
+export function askForKey(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { isWrong, to = request.url.split('?', 1)[0] ?? '/' }: { isWrong: boolean; to?: string },
+): FastifyReply {
+  const { callers } = request.server
+  if (!callers.methods().includes('psk'))
+    return sendPage(reply, 403, tokensOnlyPage(originOf(request)))
+  const portal = callers.portal()
+  // As auth-core asks for an assertion, so that `gatehouse-auth doctor` finds that there is none.
+  const person = portal === undefined ? '' : `, Gatehouse realm="${portal}"`
+  reply.header('www-authenticate', `APIKey realm="api"${person}`)
+  return sendPage(reply, 401, signInPage({ isWrong, to: IS_PAGE_PATH.test(to) ? to : undefined }))
+}
+
+export function originOf({ protocol, host }: FastifyRequest): string {
+  return `${protocol}://${host}`
+}
+
+/** Refuses forms of other sites. Browsers send Origin with every POST, and keep no cookie over plain HTTP. */
+export function assertOwnOrigin({ headers, host }: FastifyRequest): void {
+  const origin = URL.parse(headers.origin ?? '')
+  const name = origin && parseHost(origin.hostname)
+  const isSecure = origin?.protocol === 'https:' || (name && isLoopback(name))
+  if (origin?.host === host && isSecure) return
+  throw new CertError('CERT_ORIGIN_FOREIGN', `Origin is not https://${host}`)
+}

@@ -1,0 +1,100 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { KEY_TYPES, PkiError } from '@gatehouse/pki'
+import { sendPage } from '@gatehouse/service-kit'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { Type } from 'typebox'
+import { keepDone } from '../actions/done.ts'
+import { dryRunPage } from '../actions/dry-run-page.ts'
+import { CertError, STATUS_OF } from '../errors.ts'
+import { type IssuanceRequest, MAX_NAMES, parseRequest } from '../issuance/request.ts'
+import { certificateHref, orderHref, REQUEST_PATH } from '../pages/links.ts'
+import { adviceFor } from '../pages/problem.ts'
+import { assertOwnOrigin, requirePersonOnly, toFailedOrder } from '../pages/visitors.ts'
+import { authorize, requesterOf } from '../policy.ts'
+import { confirmRequest, type RequestForm, requestPage } from './page.ts'
+
+const KeyTypeSchema = Type.Enum([...KEY_TYPES, ''])
+const FormSchema = Type.Object({
+  domain: Type.String({ maxLength: 254 }),
+  names: Type.String({ maxLength: 3_000 }),
+  keyType: KeyTypeSchema,
+})
+const BodySchema = Type.Object({
+  ...FormSchema.properties,
+  confirmed: Type.Optional(Type.Literal('yes')),
+})
+
+/** `GET /request` asks which certificate, `POST` shows what would happen, and makes the request once that is confirmed. */
+export const requestPageRoutes: FastifyPluginAsyncTypebox = async (app) => {
+  const onRequest = requirePersonOnly(app)
+  const asked = { hide: true, querystring: Type.Partial(FormSchema) }
+  app.get(REQUEST_PATH, { onRequest, schema: asked }, async (request, reply) => {
+    const { domain = '', names = '', keyType } = request.query
+    return sendPage(reply, 200, requestPage({ domain, names, keyType: keyType || undefined }))
+  })
+  const sent = { hide: true, body: BodySchema }
+  app.post(REQUEST_PATH, { onRequest, schema: sent }, async (request, reply) => {
+    assertOwnOrigin(request)
+    const { keyType, confirmed, ...named } = request.body
+    const wanted = { ...named, keyType: keyType || undefined }
+    const read = readRequest(request, wanted)
+    if ('error' in read) return refuse(reply, wanted, read.error)
+    if (confirmed) return issue(request, reply, read)
+    const run = await app.dryRuns.run(read)
+    return sendPage(reply, 200, dryRunPage(run, confirmRequest(wanted)))
+  })
+}
+
+/** Reads the request, or why it is none: a person corrects the form. */
+function readRequest(
+  request: FastifyRequest,
+  { domain, names: text, keyType }: RequestForm,
+): IssuanceRequest | { readonly error: PkiError | CertError } {
+  const names = text.split(/[\s,]+/).filter((name) => name !== '')
+  try {
+    if (names.length >= MAX_NAMES)
+      throw new PkiError('PKI_NAME_INVALID', `more than ${MAX_NAMES} names in all`)
+    return parseRequest(
+      { domain: domain.trim(), names, keyType },
+      request.server.issuers,
+      (parsed) => authorize(request, 'issue', parsed),
+    )
+  } catch (error) {
+    if (error instanceof PkiError || error instanceof CertError) return { error }
+    throw error
+  }
+}
+
+function refuse(
+  reply: FastifyReply,
+  wanted: RequestForm,
+  error: PkiError | CertError,
+): FastifyReply {
+  const [{ pointer = '' } = {}] = (error as { errors?: { pointer?: string }[] }).errors ?? []
+  const objection = {
+    detail: error.message,
+    isAboutNames: pointer.startsWith('/names'),
+    action: adviceFor(error.code),
+  }
+  return sendPage(reply, STATUS_OF[error.code] ?? 400, requestPage(wanted, objection))
+}
+
+/** Makes a request. A certificate that is held is shown, but not handed out, so nothing is audited. */
+async function issue(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  wanted: IssuanceRequest,
+): Promise<FastifyReply> {
+  const { issuance } = request.server
+  const known = await issuance.find(wanted)
+  if (known) return reply.redirect(certificateHref(known.record), 303)
+  try {
+    const obtained = await issuance.obtain(wanted, requesterOf(request))
+    if (!obtained.held) return reply.redirect(orderHref(obtained.order), 303)
+    const { record } = obtained.held
+    keepDone(reply, { action: 'request', domain: record.names[0] ?? '' })
+    return reply.redirect(certificateHref(record), 303)
+  } catch (error) {
+    return toFailedOrder(error, reply)
+  }
+}

@@ -1,0 +1,219 @@
+import { X509Certificate } from 'node:crypto'
+import t, { type Test } from 'tap'
+import { KEY, NOW } from '../helpers/app.ts'
+import { behindPortal, browse } from '../helpers/browse.ts'
+import { newAudit, newCertificate, newOrder } from '../helpers/store.ts'
+
+const RULES = [
+  { people: 'anyone', names: ['*.a.test'], rights: ['read'] },
+  {
+    people: { groups: ['ops'] },
+    names: ['*'],
+    rights: ['issue', 'read', 'renew', 'revoke', 'delete'],
+  },
+]
+const ops = { groups: ['ops'], name: 'Ada Lovelace' }
+
+async function setup(t: Test) {
+  const { running, person } = await behindPortal(t, { rules: RULES })
+  const issue = async (domain: string, more: object = {}) =>
+    (await running.call('POST', '/api/certificate', { domain, ...more })).body
+  const add = (changes: Parameters<typeof newCertificate>[0]) =>
+    running.service.store.addCertificate(newCertificate(changes), newAudit())
+  const see = (url: string, claims: object = ops) =>
+    browse(running, url, { assertion: person(claims) })
+  return { running, person, issue, add, see, store: running.service.store }
+}
+
+t.test('the page of a name shows all about its newest certificate', async (t) => {
+  const { running, issue, see } = await setup(t)
+  const issued = await issue('app.a.test', { names: ['www.a.test'] })
+  const { status, text, said } = await see('/certificates/app.a.test')
+  t.equal(status, 200)
+  const { serialNumber, fingerprint256, certificate, privateKey } = issued
+  const x509 = new X509Certificate(certificate)
+  for (const part of [
+    ...['app.a.test', 'www.a.test', serialNumber, fingerprint256, x509.fingerprint256],
+    ...['the embedded CA', 'p256', 'In service.', 'Next renewal', 'Last fetched', 'Ada Lovelace'],
+    ...[x509.issuer.replaceAll('\n', ', '), 'gatehouse-certs get app.a.test www.a.test'],
+  ])
+    t.ok(text.includes(part) || said.includes(part), part)
+  t.match(text, 'href="/ca/root.pem"')
+  const root = new X509Certificate(running.service.ca.root()!)
+  t.match(text, root.fingerprint256, 'the root is the end of the chain')
+  t.notMatch(text, privateKey.split('\n')[1], 'never a private key')
+  t.notMatch(text, /PRIVATE KEY/)
+
+  t.match(await see('/certificates/www.a.test'), {
+    status: 302,
+    location: '/certificates/app.a.test',
+  })
+  const exact = await see(`/certificates/app.a.test/${serialNumber}`)
+  t.match(exact, { status: 200, text: fingerprint256 })
+})
+
+t.test('its files are certificates alone', async (t) => {
+  const { issue, see } = await setup(t)
+  const { serialNumber, certificate } = await issue('*.a.test')
+  const base = `/certificates/%2A.a.test/${serialNumber}`
+  const chain = await see(`${base}/chain.pem`)
+  t.equal(chain.text, certificate)
+  t.match(chain.headers, {
+    'content-type': 'application/x-pem-file',
+    'content-disposition': 'attachment; filename="_.a.test-chain.pem"',
+  })
+  const leaf = await see(`${base}/leaf.pem`)
+  t.equal(
+    leaf.text,
+    `${certificate.split('-----END CERTIFICATE-----\n', 1)[0]}-----END CERTIFICATE-----\n`,
+  )
+  t.equal((await see(`${base}/key.pem`)).status, 404)
+  t.equal((await see(`/certificates/%2A.a.test/${serialNumber.toUpperCase()}`)).status, 200)
+  t.match(await see('/certificates'), { status: 302, location: '/' }, 'the list of all')
+})
+
+t.test('the history has what was replaced, revoked and deleted', async (t) => {
+  const { add, see, store } = await setup(t)
+  const old = await add({ names: ['x.a.test'], serialNumber: 'aa01' })
+  await add({ names: ['x.a.test'], serialNumber: 'aa02' })
+  const revoked = await add({ names: ['x.a.test'], serialNumber: 'bb', lineage: 'b' })
+  const deleted = await add({ names: ['x.a.test'], serialNumber: 'cc', lineage: 'c' })
+  await store.revoke([revoked.id], NOW, 'keyCompromise', newAudit({ action: 'revoke' }))
+  await store.remove([deleted.id], newAudit({ action: 'delete' }))
+
+  const { said } = await see('/certificates/x.a.test')
+  t.match(
+    said,
+    /cc Out of service: it was deleted.*bb Revoked on .*aa02 \(this page\) In service.*aa01 Replaced by a newer one on/,
+  )
+  const cases: [serial: string, said: RegExp][] = [
+    ['aa01', /Replaced by a newer one on 1 Jan 2030, 00:00 .*Its replacement/],
+    ['bb', /Revoked on 1 Jan 2030.*Somebody else may have the private key.*keyCompromise/],
+    ['cc', /Out of service: it was deleted/],
+  ]
+  for (const [serial, expected] of cases) {
+    const page = await see(`/certificates/x.a.test/${serial}`)
+    t.match(page.said, expected, serial)
+    t.notMatch(page.text, '/certificates/x.a.test/revoke"', `${serial}: nothing is left to do`)
+  }
+  const successor = await see(`/certificates/x.a.test/${old.serialNumber}`)
+  t.match(successor.text, '<a href="/certificates/x.a.test/aa02">Its replacement</a>')
+})
+
+t.test('a name without a certificate in service has its history', async (t) => {
+  const { add, see, store } = await setup(t)
+  const { id } = await add({ names: ['gone.a.test'] })
+  await store.remove([id], newAudit({ action: 'delete' }))
+  const { status, said, text } = await see('/certificates/gone.a.test')
+  t.equal(status, 200)
+  t.match(said, 'No certificate of this name is in service')
+  t.match(text, 'href="/certificates/gone.a.test/revoke"', 'copies can still be revoked')
+})
+
+t.test('a failure says why, what to do and when the next try is', async (t) => {
+  const { add, see, store } = await setup(t)
+  const lastError = { code: 'ACME_CAA', detail: 'CAA of a.test forbids it' }
+  const failed = { status: 'failed', lastError, nextTryAt: NOW + 3_600_000, failures: 2 } as const
+  const { lineage } = await add({ names: ['x.a.test'] })
+  await store.saveOrder(newOrder({ id: 'of-x', lineage, names: ['x.a.test'], ...failed }))
+  await store.saveOrder(newOrder({ id: 'never', lineage: 'n', names: ['never.a.test'], ...failed }))
+  for (const url of ['/certificates/x.a.test', '/orders/of-x', '/orders/never']) {
+    const { status, said, text } = await see(url)
+    t.equal(status, 200, url)
+    t.match(
+      said,
+      /The last order failed.*CAA of a\.test forbids it.*CAA record.*ACME_CAA.*Next try: in 60 minutes at the earliest/,
+      url,
+    )
+    t.match(text, 'href="/errors#ACME_CAA"', url)
+  }
+  t.match(await see('/certificates/never.a.test'), { status: 302, location: '/orders/never' })
+  await store.saveOrder(
+    newOrder({ id: 'pending', lineage: 'p', names: ['p.a.test'], step: 'waiting for the CA' }),
+  )
+  t.match((await see('/orders/pending')).said, 'An order is under way. It is waiting for the CA')
+})
+
+t.test('what one may not see looks as if it did not exist', async (t) => {
+  const { add, see, store } = await setup(t)
+  await add({ names: ['x.b.test'], serialNumber: 'ab' })
+  await add({ names: ['y.a.test', 'y.b.test'], serialNumber: 'cd' })
+  const gone = await add({ names: ['gone.b.test'], serialNumber: 'ef' })
+  await store.revoke([gone.id], NOW, 'superseded', newAudit({ action: 'revoke' }))
+  await store.saveOrder(
+    newOrder({ id: 'hidden', lineage: 'h', names: ['f.b.test'], status: 'failed' }),
+  )
+  const pairs: [hidden: string, absent: string][] = [
+    ['/certificates/x.b.test', '/certificates/none.b.test'],
+    ['/certificates/y.a.test', '/certificates/none.a.test'],
+    ['/certificates/gone.b.test', '/certificates/none.b.test'],
+    ['/certificates/f.b.test', '/certificates/none.b.test'],
+    ['/certificates/x.b.test', '/certificates/no%20name'],
+    ['/certificates/x.b.test/ab', '/certificates/none.b.test/ab'],
+    ['/certificates/y.a.test/cd', '/certificates/y.a.test/ce'],
+    ['/certificates/x.b.test/ab/chain.pem', '/certificates/none.b.test/ab/chain.pem'],
+    ['/certificates/x.b.test/ab', '/certificates/x.b.test/%00'],
+    ['/certificates/x.b.test/ab', '/certificates/x.b.test/grant'],
+    ['/orders/hidden', '/orders/none'],
+  ]
+  for (const [hidden, absent] of pairs) {
+    const [one, other] = [await see(hidden, {}), await see(absent, {})]
+    t.equal(one.status, 404, hidden)
+    t.equal(one.text, other.text, `${hidden} and ${absent}`)
+  }
+  t.equal((await see('/certificates/x.b.test')).status, 200, 'for those who may see it')
+})
+
+t.test('who did what is for those who may revoke', async (t) => {
+  const { running, issue, see } = await setup(t)
+  await issue('app.a.test')
+  await running.call('GET', '/api/certificate/app.a.test')
+  const { said } = await see('/certificates/app.a.test')
+  t.match(
+    said,
+    /Recent activity .*Fetched by psk:default from 127\.0\.0\.1 .*Issued by psk:default/,
+  )
+  t.match(said, /Last fetched 1 Jan 2030, 00:00 by psk:default/)
+  t.notMatch((await see('/certificates/app.a.test', {})).text, /psk:default|What happened/)
+})
+
+t.test('nobody is told anything before signing in, and comes back after it', async (t) => {
+  const { running, issue } = await setup(t)
+  const { serialNumber } = await issue('app.a.test')
+  const urls = [
+    '/certificates/app.a.test',
+    `/certificates/app.a.test/${serialNumber}`,
+    `/certificates/app.a.test/${serialNumber}/chain.pem`,
+    '/certificates/none.a.test',
+    '/orders/none',
+  ]
+  for (const url of urls) {
+    const asked = await browse(running, url)
+    t.equal(asked.status, 401, url)
+    t.match(asked.text, `<input type="hidden" name="to" value="${url}">`)
+  }
+  const [to = ''] = urls
+  const entered = await browse(running, '/', { body: { key: KEY, to } })
+  t.match(entered, { status: 303, location: to })
+  const seen = await browse(running, to, { cookie: entered.cookie })
+  t.equal(seen.status, 200)
+  t.notMatch(
+    seen.text,
+    /certificates\/app\.a\.test\/(renew|revoke|delete|dry-run)"/,
+    'a key looks on',
+  )
+  for (const elsewhere of [
+    '//evil.test',
+    'https://evil.test/',
+    '/',
+    '/certificates/\\evil',
+    '/docs',
+  ])
+    t.equal(
+      (await browse(running, '/', { body: { key: KEY, to: elsewhere } })).status,
+      400,
+      elsewhere,
+    )
+  const wrong = await browse(running, '/', { body: { key: 'wrong', to } })
+  t.match(wrong.text, `name="to" value="${to}"`, 'also after a wrong key')
+})

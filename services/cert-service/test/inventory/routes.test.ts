@@ -1,0 +1,522 @@
+import { hash } from 'node:crypto'
+import fc from 'fast-check'
+import t from 'tap'
+import { expectWarnings } from '../../../../scripts/test/quiet.ts'
+import { CertError } from '../../src/errors.ts'
+import { createIdp, DAY, KEY, NOW, type Running, start } from '../helpers/app.ts'
+import { newAudit, newCertificate, newOrder } from '../helpers/store.ts'
+
+const HOST = 'certs.example.com'
+const LIMITED = 'a-key-of-team-a-only'
+const keys = [
+  { name: 'ops', key: KEY },
+  { name: 'team a', key: LIMITED, domains: ['*.a.test'] },
+]
+
+interface Sent {
+  readonly cookie?: string
+  readonly origin?: string | undefined
+  readonly body?: string
+  readonly type?: string
+}
+
+/** A request as a browser sends it. */
+async function browse(
+  { app }: Running,
+  method: 'GET' | 'POST',
+  url: string,
+  { cookie, body, type, ...sent }: Sent = {},
+) {
+  const origin = 'origin' in sent ? sent.origin : `https://${HOST}`
+  const response = await app.inject({
+    method,
+    url,
+    headers: {
+      host: HOST,
+      ...(cookie && { cookie }),
+      ...(method === 'POST' && origin !== undefined && { origin }),
+      ...(method === 'POST' && { 'content-type': type ?? 'application/x-www-form-urlencoded' }),
+    },
+    ...(method === 'POST' && { payload: body ?? '' }),
+  })
+  const [set = ''] = [response.headers['set-cookie'] ?? []].flat()
+  return {
+    status: response.statusCode,
+    headers: response.headers,
+    text: response.payload,
+    set,
+    cookie: set.split(';', 1)[0] ?? '',
+    names: [...response.payload.matchAll(/<b>([^<]+)<\/b>/g)].map(([, name]) => name),
+  }
+}
+
+const enter = (running: Running, key: string, sent: Sent = {}) =>
+  browse(running, 'POST', '/', { body: `${new URLSearchParams({ key })}`, ...sent })
+
+const add = ({ service }: Running, names: string[], days: number) =>
+  service.store.addCertificate(newCertificate({ names, renewAt: NOW + days * DAY }), newAudit())
+
+t.test('a key opens a session, signing out ends it', async (t) => {
+  const running = await start(t)
+  const asked = await browse(running, 'GET', '/')
+  t.equal(asked.status, 401)
+  t.match(asked.text, '<input id="key" name="key" type="password"')
+  t.equal(asked.headers['www-authenticate'], 'APIKey realm="api"')
+
+  const entered = await enter(running, ` ${KEY}\n`)
+  t.match(entered, { status: 303, headers: { location: '/' } })
+  t.match(
+    entered.set,
+    /^__Host-gatehouse-certs=[\w-]{43}; Path=\/; HttpOnly; Secure; SameSite=Strict$/,
+  )
+  const { cookie } = entered
+  const seen = await browse(running, 'GET', '/', { cookie })
+  t.equal(seen.status, 200)
+  t.match(seen.text, 'Key default')
+
+  const left = await browse(running, 'POST', '/sign-out', { cookie })
+  t.match(left, { status: 303, headers: { location: '/' }, cookie: '__Host-gatehouse-certs=' })
+  t.equal((await browse(running, 'GET', '/', { cookie })).status, 401, 'also for a kept cookie')
+})
+
+t.test('no page can be cached, framed or run scripts', async (t) => {
+  const running = await start(t)
+  const { cookie } = await enter(running, KEY)
+  const answers = {
+    asked: await browse(running, 'GET', '/'),
+    seen: await browse(running, 'GET', '/', { cookie }),
+    wrong: await enter(running, 'x'),
+    problem: await browse(running, 'GET', '/?x=1', { cookie }),
+  }
+  for (const [name, { headers }] of Object.entries(answers)) {
+    t.equal(headers['cache-control'], 'no-store', name)
+    t.equal(headers['x-content-type-options'], 'nosniff', name)
+    t.match(headers['content-security-policy'], /^default-src 'none'; style-src 'sha256-/, name)
+    t.match(headers['content-security-policy'], /frame-ancestors 'none'/, name)
+  }
+})
+
+t.test('a key sees here what it sees at GET /api/certificates', async (t) => {
+  const running = await start(t, {
+    auth: { psk: { keys } },
+    rules: [{ effect: 'deny', names: ['secret.a.test'] }],
+  })
+  const { service, app } = running
+  await add(running, ['x.a.test'], 3)
+  await add(running, ['y.a.test', 'y.b.test'], 2)
+  await add(running, ['z.b.test'], 1)
+  await add(running, ['secret.a.test'], 1)
+  for (const name of ['f.a.test', 'f.b.test'])
+    await service.store.saveOrder(
+      newOrder({ id: name, lineage: name, names: [name], status: 'failed', nextTryAt: NOW }),
+    )
+  const cases: [key: string, failed: string[], held: string[]][] = [
+    [KEY, ['f.a.test', 'f.b.test'], ['z.b.test', 'y.a.test', 'x.a.test']],
+    [LIMITED, ['f.a.test'], ['x.a.test']],
+  ]
+  for (const [key, failed, held] of cases) {
+    const { cookie } = await enter(running, key)
+    const { names, text } = await browse(running, 'GET', '/', { cookie })
+    t.same(new Set(names), new Set([...failed, ...held]), key)
+    t.same(names.slice(-held.length), held, `${key}: in order of what comes next`)
+    t.notMatch(text, 'secret.a.test')
+    const listed = await app.inject({
+      url: '/api/certificates',
+      headers: { authorization: `APIKey ${key}` },
+    })
+    const domains = listed.json().certificates.map(({ domain }: { domain: string }) => domain)
+    t.same(domains.toSorted(), held.toSorted(), `${key}: as the API`)
+    const found = await browse(running, 'GET', '/?q=B.TEST', { cookie })
+    t.equal(found.names.includes('z.b.test'), key === KEY, `${key}: a search finds no more`)
+  }
+})
+
+t.test('a session ends with its key, and with time', async (t) => {
+  const running = await start(t, { auth: { psk: { keys } } })
+  const [ops, team] = [await enter(running, KEY), await enter(running, LIMITED)]
+  const status = async ({ cookie }: { cookie: string }) =>
+    (await browse(running, 'GET', '/', { cookie })).status
+  t.same([await status(ops), await status(team)], [200, 200])
+  running.app.callers.reload({ psk: { keys: [keys[0]!] } })
+  t.same([await status(ops), await status(team)], [200, 401])
+  running.app.callers.reload({
+    psk: { keys: [{ ...keys[0]!, key: 'another-key-of-the-same-name' }] },
+  })
+  t.equal(await status(ops), 401, 'a changed key')
+  running.app.callers.reload({ psk: { keys } })
+  const again = await enter(running, KEY)
+  await running.clock.advance(15 * 60_000)
+  t.equal(await status(again), 401)
+})
+
+t.test('forms of other sites do nothing', async (t) => {
+  const running = await start(t)
+  const { cookie } = await enter(running, KEY)
+  const origins = [
+    undefined,
+    'null',
+    'https://evil.test',
+    `https://${HOST}.evil.test`,
+    `https://${HOST}:8443`,
+    `http://${HOST}`,
+    HOST,
+  ]
+  for (const origin of origins) {
+    const entered = await enter(running, KEY, { origin })
+    t.match(entered, { status: 403, set: '' }, `enter: ${origin}`)
+    t.match(entered.text, 'Form was sent from another site')
+    t.equal((await browse(running, 'POST', '/sign-out', { cookie, origin })).status, 403)
+  }
+  t.equal((await browse(running, 'GET', '/', { cookie })).status, 200, 'still signed in')
+})
+
+t.test('a request that is not a form with one key is refused with a page', async (t) => {
+  const running = await start(t)
+  const cases: [why: string, sent: Sent, status: number][] = [
+    ['nothing', { body: '' }, 400],
+    ['another member', { body: `key=${KEY}&x=1` }, 400],
+    ['long', { body: `key=${'x'.repeat(1_025)}` }, 400],
+    ['very long', { body: `key=${'x'.repeat(5_000)}` }, 413],
+    ['JSON', { body: JSON.stringify({ key: [] }), type: 'application/json' }, 400],
+    ['text', { body: KEY, type: 'text/plain' }, 415],
+    ['__proto__', { body: `__proto__=x&key=${KEY}` }, 400],
+  ]
+  for (const [why, sent, status] of cases) {
+    const answer = await browse(running, 'POST', '/', sent)
+    t.equal(answer.status, status, why)
+    t.match(answer.headers['content-type'], 'text/html', why)
+    t.equal(answer.set, '', why)
+  }
+})
+
+t.test('wrong keys are counted and appear nowhere', async (t) => {
+  const running = await start(t)
+  for (let n = 0; n < 10; n += 1) {
+    const answer = await enter(running, `canary-of-a-wrong-key-${n}`)
+    t.match(answer, { status: 401, set: '' })
+    t.match(answer.text, 'aria-invalid="true"')
+    t.notMatch(answer.text, 'canary')
+  }
+  t.equal((await enter(running, KEY)).status, 303, 'a valid key is not refused')
+  const limited = await enter(running, 'canary-of-one-too-many')
+  t.match(limited, { status: 429, headers: { 'retry-after': '60' }, set: '' })
+  t.match(limited.text, 'Too many invalid keys')
+  await running.clock.advance(60_000)
+  t.equal((await enter(running, 'canary-after-a-minute')).status, 401)
+  const log = running.logged.join('\n')
+  t.match(log, '"code":"AUTH_KEY_INVALID"')
+  t.match(log, '"actor":"psk:default"')
+  t.notMatch(log, /canary|a-key-that-may|__Host-gatehouse-certs=/)
+})
+
+t.test('pages, searched or not, show each certificate once', async (t) => {
+  const running = await start(t)
+  for (let n = 0; n < 120; n += 1)
+    await add(running, [`app${n}.${n % 2 ? 'odd' : 'even'}.test`], (n * 7) % 11)
+  const { cookie } = await enter(running, KEY)
+  const cases: [search: string, sizes: number[]][] = [
+    ['', [50, 50, 20]],
+    ['?q=odd', [50, 10]],
+    ['?q=app11', [11]],
+    ['?q=none', [0]],
+  ]
+  for (const [search, sizes] of cases) {
+    const read: unknown[][] = []
+    for (let url: string | undefined = `/${search}`; url; ) {
+      const { names, text } = await browse(running, 'GET', url, { cookie })
+      read.push(names)
+      url = /href="([^"]+)" rel="next"/.exec(text)?.[1]?.replaceAll('&amp;', '&')
+    }
+    t.same(
+      read.map(({ length }) => length),
+      sizes,
+      search,
+    )
+    t.equal(new Set(read.flat()).size, read.flat().length, search)
+  }
+})
+
+t.test('forth and back, in every order, state and issuer', async (t) => {
+  const running = await start(t)
+  for (let n = 0; n < 120; n += 1) await add(running, [`app${n}.test`], (n * 7) % 11)
+  const { cookie } = await enter(running, KEY)
+  const follow = async (url: string, rel: 'prev' | 'next') => {
+    const { names, text } = await browse(running, 'GET', url, { cookie })
+    const href = new RegExp(`href="([^"]+)" rel="${rel}"`).exec(text)?.[1]
+    return { names: names.join(), href: href?.replaceAll('&amp;', '&'), url }
+  }
+  for (const query of ['?', '?order=name', '?order=expiry', '?order=newest&state=renews&q=test']) {
+    const forth = [await follow(`/${query}`, 'next')]
+    for (let at = forth[0]?.href; at; at = forth.at(-1)?.href) forth.push(await follow(at, 'next'))
+    t.equal(forth.length, 3, query)
+    const back = [await follow(forth[2]!.url, 'prev')]
+    for (let at = back[0]?.href; at; at = back.at(-1)?.href) back.push(await follow(at, 'prev'))
+    const names = (pages: typeof back) => pages.map((page) => page.names)
+    t.same(names(back.toReversed()), names(forth), `${query}: the same pages`)
+    for (const { url } of [...forth, ...back].slice(1))
+      for (const [key, value] of new URLSearchParams(query)) t.match(url, `${key}=${value}`)
+  }
+  const first = await follow('/', 'next')
+  await add(running, ['new.test'], 0)
+  const second = await follow(first.href!, 'prev')
+  const full = await browse(running, 'GET', second.href!, { cookie })
+  t.equal(full.names.length, 50, 'the first page is full, also if it begins anew')
+  t.equal((await browse(running, 'GET', '/?state=ended', { cookie })).names.length, 0)
+  t.equal((await browse(running, 'GET', '/?issuer=other', { cookie })).names.length, 0)
+})
+
+t.test('a search answers what was asked', async (t) => {
+  const running = await start(t, { auth: { psk: { keys } } })
+  await add(running, ['*.a.test'], 1)
+  await add(running, ['x.a.test.example.com'], 2)
+  const certificate = newCertificate({ names: ['b.test', '10.0.0.5'], serialNumber: '0abc' })
+  await running.service.store.addCertificate(certificate, newAudit())
+  await add(running, ['xn--bcher-kva.test'], 4)
+  const sha256 = hash('sha256', certificate.certificate)
+    .toUpperCase()
+    .replace(/..(?=.)/g, '$&:')
+  const wildcard = [/valid for <strong>x.a.test<\/strong> by a wildcard/, /covers x.a.test/]
+  const cases: [q: string, found: string[], said: RegExp[]][] = [
+    ['https://X.a.test/y', ['*.a.test', 'x.a.test.example.com'], wildcard],
+    [
+      'y.x.a.test',
+      [],
+      [/no certificate that is valid for <strong>y.x.a.test/, /&quot;y.x.a.test&quot;/],
+    ],
+    ['bücher.test', ['xn--bcher-kva.test'], [/valid for <strong>xn--bcher-kva.test<\/strong>\./]],
+    ['10.0.0.5', ['b.test'], [/valid for <strong>10.0.0.5<\/strong>\./]],
+    ['00:0A:BC', ['b.test'], []],
+    [`SHA256 Fingerprint=${sha256}`, ['b.test'], []],
+    ['ab'.repeat(32), [], [/No certificate in use has the SHA-256 fingerprint abab/]],
+    ['ab'.repeat(20), [], [/has the serial number abab.*enter that of SHA-256/]],
+    ['none', [], [/No name contains “none”/]],
+  ]
+  const { cookie } = await enter(running, KEY)
+  const listed = (text: string) =>
+    [...text.matchAll(/class="name"><b>([^<]+)/g)].map(([, name]) => name)
+  for (const [q, found, said] of cases) {
+    const { text } = await browse(running, 'GET', `/?${new URLSearchParams({ q })}`, { cookie })
+    t.same(listed(text), found, q)
+    for (const what of said) t.match(text, what, q)
+  }
+  const team = await enter(running, LIMITED)
+  for (const q of ['b.test', sha256, '0abc', '10.0.0.5']) {
+    const url = `/?${new URLSearchParams({ q })}`
+    const { text } = await browse(running, 'GET', url, { cookie: team.cookie })
+    t.same(listed(text), [], `${q}: not for those who may not read it`)
+    t.notMatch(text, /class="notice good"/, q)
+  }
+})
+
+t.test('the inventory refreshes itself, and that is no use of a session', async (t) => {
+  const running = await start(t)
+  const { cookie } = await enter(running, KEY)
+  const seen = await browse(running, 'GET', '/?order=name', { cookie })
+  t.equal(seen.headers.refresh, '60; url=/?order=name&refresh=auto')
+  t.match(seen.text, 'href="/?order=name&amp;refresh=off">Stop refreshing</a>')
+  for (const url of ['/?refresh=off', '/?q=', '/?q=app']) {
+    const { status, headers } = await browse(running, 'GET', url, { cookie })
+    t.match([status, headers.refresh], [200, undefined], url)
+  }
+  for (let minute = 0; minute < 14; minute += 1) {
+    await running.clock.advance(60_000)
+    const { status, headers } = await browse(running, 'GET', '/?refresh=auto', { cookie })
+    t.match([status, headers.refresh], [200, '60; url=/?refresh=auto'], `minute ${minute}`)
+  }
+  await running.clock.advance(60_000)
+  const ended = await browse(running, 'GET', '/?refresh=auto', { cookie })
+  t.match([ended.status, ended.headers.refresh], [401, undefined])
+})
+
+t.test('no query does harm', async (t) => {
+  const running = await start(t)
+  await add(running, ['app.test'], 1)
+  const { cookie } = await enter(running, KEY)
+  const texts = fc.oneof(
+    fc.string({ unit: 'binary', maxLength: 60 }),
+    fc.constantFrom('<script>', '"><img src=x>', '\0', '1-1', '1-a', '9'.repeat(400), "'; DROP"),
+    fc.constantFrom('next', 'name', 'due', 'ca', 'auto', '__proto__'),
+  )
+  const members = fc.constantFrom('q', 'order', 'state', 'issuer', 'after', 'before', 'refresh')
+  await fc.assert(
+    fc.asyncProperty(fc.array(fc.tuple(members, texts), { maxLength: 4 }), async (pairs) => {
+      const url = `/?${new URLSearchParams(pairs)}`
+      const { status, text, headers } = await browse(running, 'GET', url, { cookie })
+      return (
+        [200, 400].includes(status) &&
+        !/<script|<img/.test(text) &&
+        /^[\x20-\x7e]*$/.test(String(headers.refresh ?? ''))
+      )
+    }),
+    { numRuns: 300 },
+  )
+})
+
+t.test('counts are of what a visitor may read', async (t) => {
+  const running = await start(t, { auth: { psk: { keys } } })
+  const { store } = running.service
+  for (let n = 0; n < 3; n += 1) await add(running, [`app${n}.a.test`], n + 1)
+  const cases: [name: string, changes: object][] = [
+    ['due.a.test', { renewAt: NOW }],
+    ['ends.b.test', { renewAt: null }],
+    ['ended.b.test', { renewAt: null, notAfter: NOW }],
+  ]
+  for (const [name, changes] of cases)
+    await store.addCertificate(newCertificate({ names: [name], ...changes }), newAudit())
+  const expected: [key: string, counts: string[], table: string[]][] = [
+    [
+      KEY,
+      ['All 6', 'Renews 3', 'Being renewed 1', 'Not renewed 1', 'Failing 0', 'Ended 1'],
+      ['1', '0', '1', '0', '1', '0'],
+    ],
+    [
+      LIMITED,
+      ['All 4', 'Renews 3', 'Being renewed 1', 'Not renewed 0', 'Failing 0', 'Ended 0'],
+      ['1', '0', '1', '0', '1', '0'],
+    ],
+  ]
+  for (const [key, counts, table] of expected) {
+    const { cookie } = await enter(running, key)
+    const { text } = await browse(running, 'GET', '/', { cookie })
+    const links = [...text.matchAll(/<li><a href="[^"]*"[^>]*>([^<]+)<\/a>/g)].map(
+      ([, said]) => said,
+    )
+    t.same(links.slice(0, 6), counts, key)
+    t.match(text, 'Upcoming, by day', key)
+    const cells = [...text.matchAll(/<td>(\d+)<\/td>/g)].map(([, count]) => count)
+    t.same(cells.slice(0, 6), table, key)
+    const searched = await browse(running, 'GET', '/?q=app', { cookie })
+    t.notMatch(searched.text, 'Upcoming, by', 'not on a page of a search')
+  }
+})
+
+t.test('counts of a visitor who may not read all are bounded, and say so', async (t) => {
+  const running = await start(t, { auth: { psk: { keys } } })
+  for (let n = 0; n < 501; n += 1) await add(running, [`app${n}.a.test`], 1)
+  const { cookie } = await enter(running, LIMITED)
+  const { text } = await browse(running, 'GET', '/', { cookie })
+  t.match(text, 'All at least 500')
+  t.match(text, 'Not all certificates were counted.')
+  const all = await enter(running, KEY)
+  t.match((await browse(running, 'GET', '/', { cookie: all.cookie })).text, 'All 501')
+})
+
+t.test('if only tokens are accepted, the page explains the alternative', async (t) => {
+  expectWarnings(t, 'every token may have every name')
+  const { issuerUrl } = await createIdp(t, () => NOW)
+  const running = await start(t, { auth: { jwt: { issuerUrl, audience: 'certs' } } })
+  const answer = await browse(running, 'GET', '/')
+  t.equal(answer.status, 403)
+  t.match(answer.text, `://${HOST}/api/certificates`)
+  t.notMatch(answer.text, '<form')
+  t.equal((await enter(running, KEY)).status, 403)
+})
+
+t.test('errors are pages here and problems elsewhere', async (t) => {
+  expectWarnings(t, 'CERT_STORE_UNAVAILABLE')
+  const running = await start(t)
+  const { cookie } = await enter(running, KEY)
+  Object.assign(running.service.store, {
+    listCertificates: async () => {
+      throw new CertError('CERT_STORE_UNAVAILABLE', 'the disk, in detail')
+    },
+  })
+  const answer = await browse(running, 'GET', '/', { cookie })
+  t.match(answer, { status: 503, headers: { 'content-type': /^text\/html/ } })
+  t.match(answer.text, 'Check the disk and the permissions')
+  t.notMatch(answer.text, 'in detail')
+  const other = await browse(running, 'GET', '/sign-out', { cookie })
+  t.match(other, { status: 405, headers: { 'content-type': 'application/problem+json' } })
+})
+
+t.test('behind a proxy, forms and pages go by the name that people see', async (t) => {
+  const running = await start(t, { server: { trustedProxies: ['10.0.0.2'] } })
+  const send = (remoteAddress: string, origin: string, forwarded: object) =>
+    running.app.inject({
+      method: 'POST',
+      url: '/',
+      remoteAddress,
+      headers: {
+        host: 'inside:7401',
+        origin,
+        'content-type': 'application/x-www-form-urlencoded',
+        ...forwarded,
+      },
+      payload: `${new URLSearchParams({ key: KEY })}`,
+    })
+  const forwarded = { 'x-forwarded-host': HOST, 'x-forwarded-proto': 'https' }
+  const cases: [why: string, peer: string, origin: string, forwarded: object, status: number][] = [
+    ['the name outside', '10.0.0.2', `https://${HOST}`, forwarded, 303],
+    ['the name inside', '10.0.0.2', 'https://inside:7401', forwarded, 403],
+    ['another site', '10.0.0.2', 'https://evil.example', forwarded, 403],
+    ['without TLS', '10.0.0.2', `http://${HOST}`, forwarded, 403],
+    ['a proxy that passes Host on', '10.0.0.2', 'https://inside:7401', {}, 303],
+    ['headers of a stranger', '198.51.100.7', `https://${HOST}`, forwarded, 403],
+  ]
+  for (const [why, peer, origin, headers, status] of cases)
+    t.equal((await send(peer, origin, headers)).statusCode, status, why)
+
+  const { headers } = await send('10.0.0.2', `https://${HOST}`, forwarded)
+  const cookie = String(headers['set-cookie']).split(';', 1)[0] ?? ''
+  const page = await running.app.inject({
+    url: '/',
+    remoteAddress: '10.0.0.2',
+    headers: { host: 'inside:7401', cookie, ...forwarded },
+  })
+  t.match(page.payload, `https://${HOST}/`)
+  t.notMatch(page.payload, 'inside:7401')
+})
+
+t.test('wrong keys of one client lock out no other, also behind the same proxy', async (t) => {
+  const running = await start(t, { server: { trustedProxies: ['10.0.0.2'] } })
+  const from = async (client: string, key: string) => {
+    const { statusCode } = await running.app.inject({
+      method: 'POST',
+      url: '/',
+      remoteAddress: '10.0.0.2',
+      headers: {
+        host: HOST,
+        origin: `https://${HOST}`,
+        'x-forwarded-for': client,
+        'content-type': 'application/x-www-form-urlencoded',
+      },
+      payload: `${new URLSearchParams({ key })}`,
+    })
+    return statusCode
+  }
+  for (let n = 0; n < 10; n += 1) t.equal(await from('198.51.100.7', 'guess'), 401)
+  t.equal(await from('198.51.100.7', 'guess'), 429)
+  t.equal(await from('198.51.100.8', 'guess'), 401, 'another client')
+  t.equal(await from('198.51.100.7', KEY), 303, 'a valid key')
+})
+
+t.test('the audit trail and the log have the address of the client', async (t) => {
+  const running = await start(t, { server: { trustedProxies: ['10.0.0.2'] } })
+  const headers = (client: string) => ({
+    authorization: `APIKey ${KEY}`,
+    'x-forwarded-for': client,
+  })
+  for (const [remoteAddress, client] of [
+    ['10.0.0.2', '198.51.100.7'],
+    ['198.51.100.9', '203.0.113.1'],
+  ] as const)
+    await running.app.inject({
+      method: 'POST',
+      url: '/api/certificate',
+      remoteAddress,
+      headers: headers(client),
+      payload: { domain: `of-${remoteAddress.length}.test` },
+    })
+  const rows = await running.service.store.listAudit({ limit: 10 })
+  t.strictSame(rows.map(({ remoteAddress }) => remoteAddress).sort(), [
+    '198.51.100.7',
+    '198.51.100.9',
+  ])
+  await running.close()
+  const ips = running.logged
+    .flatMap((lines) => lines.trim().split('\n'))
+    .map((line) => JSON.parse(line))
+    .filter(({ msg }) => msg === 'request')
+    .map(({ ip }) => ip)
+  t.strictSame(ips, ['198.51.100.7', '198.51.100.9'])
+})

@@ -1,0 +1,108 @@
+import fc from 'fast-check'
+import t from 'tap'
+import { Check } from 'typebox/schema'
+import {
+  hrefOf,
+  isRefreshed,
+  ORDERS,
+  readView,
+  refreshOf,
+  type View,
+  ViewSchema,
+} from '../../src/inventory/view.ts'
+import { STATE_NAMES } from '../../src/pages/state.ts'
+import type { CertificateState, ListOrder } from '../../src/store/store.ts'
+
+const ORDER = '6b1f5c1e-7a52-4d0c-9f0e-0c6a2f0f8d11'
+const queryOf = (href: string) => Object.fromEntries(new URL(href, 'https://x').searchParams)
+
+t.test('a link says no more than it has to', async (t) => {
+  const cases: [view: View, href: string][] = [
+    [{ order: 'next' }, '/'],
+    [{ search: '', order: 'next' }, '/?q='],
+    [{ order: 'next', isStill: true }, '/?refresh=off'],
+    [{ search: 'a b', order: 'name' }, '/?q=a+b&order=name'],
+    [{ order: 'next', state: 'due', issuer: 'ca' }, '/?state=due&issuer=ca'],
+    [
+      {
+        order: 'name',
+        place: { position: { key: '*.a-b.c', id: 7 }, isBackwards: true },
+      },
+      '/?order=name&before=7_*.a-b.c',
+    ],
+  ]
+  for (const [view, href] of cases) t.equal(hrefOf(view), href)
+})
+
+t.test('a place in another order is the beginning', async (t) => {
+  const cases: [query: object, place: View['place']][] = [
+    [{ after: '7_12' }, { position: { key: 12, id: 7 }, isBackwards: false }],
+    [
+      { after: '7_12', before: '8_13' },
+      { position: { key: 12, id: 7 }, isBackwards: false },
+    ],
+    [
+      { order: 'name', before: '7_12' },
+      { position: { key: '12', id: 7 }, isBackwards: true },
+    ],
+    [
+      { order: 'expiry', after: `${ORDER}_12` },
+      { position: { key: 12, id: ORDER }, isBackwards: false },
+    ],
+    [{ order: 'next', before: '7_a.b' }, undefined],
+    [{ order: 'expiry', after: '7_9999999999999999' }, undefined],
+  ]
+  for (const [query, place] of cases) t.same(readView(query).place, place, JSON.stringify(query))
+})
+
+t.test('a link leads to the view that it was made for', async () => {
+  const key = fc.nat().map(Number)
+  const name = fc.stringMatching(/^[a-z0-9.*:-]{1,60}$/)
+  const views = fc
+    .record({
+      search: fc.option(
+        fc.string({ maxLength: 40 }).map((text) => text.trim()),
+        { nil: undefined },
+      ),
+      isStill: fc.boolean(),
+      order: fc.constantFrom(...(Object.keys(ORDERS) as ListOrder[])),
+      state: fc.option(fc.constantFrom(...(Object.keys(STATE_NAMES) as CertificateState[])), {
+        nil: undefined,
+      }),
+      issuer: fc.option(fc.stringMatching(/^[\w.-]{1,20}$/), { nil: undefined }),
+      place: fc.option(
+        fc.record({ id: fc.oneof(fc.nat(), fc.uuid()), isBackwards: fc.boolean() }),
+        { nil: undefined },
+      ),
+    })
+    .chain(({ place, ...view }) =>
+      (view.order === 'name' ? name : key).map((key: number | string): View => {
+        const { id = 0, isBackwards = false } = place ?? {}
+        return { ...view, place: place && { position: { key, id }, isBackwards } }
+      }),
+    )
+  fc.assert(
+    fc.property(views, (view) => {
+      const query = queryOf(hrefOf(view))
+      if (!Check(ViewSchema, query)) return false
+      t.same(readView(query), view)
+      return true
+    }),
+  )
+})
+
+t.test(
+  'a page refreshes itself with all that it shows, unless somebody may be typing',
+  async (t) => {
+    const cases: [view: View, header: string | undefined][] = [
+      [{ order: 'next' }, '60; url=/?refresh=auto'],
+      [{ order: 'name', state: 'due' }, '60; url=/?order=name&state=due&refresh=auto'],
+      [{ order: 'next', isStill: true }, undefined],
+      [{ order: 'next', search: '' }, undefined],
+      [{ order: 'next', search: 'app' }, undefined],
+    ]
+    for (const [view, header] of cases)
+      t.equal(isRefreshed(view) ? refreshOf(view) : undefined, header, JSON.stringify(view))
+    t.equal(hrefOf(readView({ refresh: 'auto' })), '/', 'its links are those of before')
+  },
+)
