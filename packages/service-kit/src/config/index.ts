@@ -1,4 +1,4 @@
-export { CONFIG_ERRORS, ConfigError } from '../errors.ts'
+export { CONFIG_ERRORS, ConfigError, type ConfigFault } from '../errors.ts'
 export { readNamedBytes, readNamedFile, requireNamedFile } from './files.ts'
 export { type Loaded, type LoadSettings, loadConfig } from './load.ts'
 export { renderReference } from './reference.ts'

@@ -168,16 +168,33 @@ export class ConfigReader {
     const shape = isMap(node) ? 'object' : isSeq(node) ? 'array' : 'scalar'
     const alike = variants.filter((variant) => shapeOf(variant) === shape)
     const tag = tagOf(alike)
-    if (isMap<unknown, Node>(node) && tag) {
-      const variant = alike.find(({ properties }) => properties?.[tag]?.const === node.get(tag))
-      if (variant) return this.#readObject(variant, node, at)
-      const given = node.items.find(({ key }) => isScalar(key) && key.value === tag)
-      const tags = alike.flatMap(({ properties }) => properties?.[tag] ?? [])
-      return this.#fault(below(at, tag, given), `must be ${eitherOf(tags)}`)
-    }
+    if (isMap<unknown, Node>(node) && tag) return this.#readTagged(alike, tag, node, at)
+    const nearest = this.#nearestOf(alike, node, at)
+    const isAmbiguous = shape === 'scalar' && alike.length > 1
+    if (!nearest || (isAmbiguous && nearest.faults.length > 0))
+      return this.#fault(at, `must be ${eitherOf(variants)}`)
+    this.faults.push(...nearest.faults)
+    return nearest.value
+  }
+
+  #readTagged(
+    variants: readonly ConfigSchema[],
+    tag: string,
+    node: YAMLMap<unknown, Node>,
+    at: Location,
+  ): unknown {
+    const variant = variants.find(({ properties }) => properties?.[tag]?.const === node.get(tag))
+    if (variant) return this.#readObject(variant, node, at)
+    const given = node.items.find(({ key }) => isScalar(key) && key.value === tag)
+    const tags = variants.flatMap(({ properties }) => properties?.[tag] ?? [])
+    return this.#fault(below(at, tag, given), `must be ${eitherOf(tags)}`)
+  }
+
+  /** The value by the variant with the fewest faults, with these faults, which are not reported yet. */
+  #nearestOf(variants: readonly ConfigSchema[], node: Node, at: Location) {
     const outer = this.faults
     let nearest: { value: unknown; faults: RawFault[] } | undefined
-    for (const variant of alike) {
+    for (const variant of variants) {
       this.faults = []
       const value = this.#read(variant, node, at)
       if (!nearest || this.faults.length < nearest.faults.length)
@@ -185,11 +202,7 @@ export class ConfigReader {
       if (nearest.faults.length === 0) break
     }
     this.faults = outer
-    const isAmbiguous = shape === 'scalar' && alike.length > 1
-    if (!nearest || (isAmbiguous && nearest.faults.length > 0))
-      return this.#fault(at, `must be ${eitherOf(variants)}`)
-    this.faults.push(...nearest.faults)
-    return nearest.value
+    return nearest
   }
 
   /** Expands, checks and converts a scalar. */
