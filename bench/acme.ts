@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process'
-import { createLogger } from '@gatehouse/service-kit'
+import { createLogger } from '@gatehouse/service-kit/telemetry'
 import { startPebbleServer } from '../packages/acme/test/integration/pebble.ts'
 import { openStore } from '../packages/cert-store/src/index.ts'
 import type { Store } from '../packages/cert-store/src/store.ts'

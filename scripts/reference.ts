@@ -10,14 +10,9 @@ import { PROGRAMS, renderSettings } from '@gatehouse/migrate'
 import { NET_ERRORS } from '@gatehouse/net'
 import { PKI_ERRORS } from '@gatehouse/pki'
 import { PROFILE_ERRORS } from '@gatehouse/profile'
-import {
-  CONFIG_ERRORS,
-  FASTIFY_ERRORS,
-  HTTP_ERRORS,
-  programSyntax,
-  renderCommands,
-  renderReference,
-} from '@gatehouse/service-kit'
+import { CONFIG_ERRORS, renderReference } from '@gatehouse/service-kit/config'
+import { FASTIFY_ERRORS, HTTP_ERRORS } from '@gatehouse/service-kit/http'
+import { programSyntax, renderCommands } from '@gatehouse/service-kit/program'
 import { STORE_ERRORS } from '@gatehouse/store'
 import { PROGRAM as CERTS } from '../services/cert-service/src/cli/program.ts'
 import { CertServiceSchema } from '../services/cert-service/src/config/schema.ts'

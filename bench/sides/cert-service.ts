@@ -1,5 +1,5 @@
 import { toPem } from '@gatehouse/pki'
-import { createLogger, createMetrics } from '@gatehouse/service-kit'
+import { createLogger, createMetrics } from '@gatehouse/service-kit/telemetry'
 import { buildApp } from '../../services/cert-service/src/app.ts'
 import { loadCertConfig } from '../../services/cert-service/src/config/load.ts'
 import { serve } from '../harness/serve.ts'

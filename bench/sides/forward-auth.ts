@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import { createLogger, createMetrics } from '@gatehouse/service-kit'
+import { createLogger, createMetrics } from '@gatehouse/service-kit/telemetry'
 import { buildApp } from '../../services/forward-auth/src/app.ts'
 import { loadForwardAuthConfig } from '../../services/forward-auth/src/config/load.ts'
 import { AUDIENCE } from '../harness/issuer.ts'

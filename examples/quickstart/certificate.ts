@@ -1,6 +1,6 @@
 import { rename, writeFile } from 'node:fs/promises'
 import type { BoundedFetch } from '@gatehouse/net'
-import type { Clock } from '@gatehouse/service-kit'
+import type { Clock } from '@gatehouse/service-kit/clock'
 
 const HOUR_MS = 3_600_000
 

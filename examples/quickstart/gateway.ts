@@ -1,5 +1,7 @@
 import { buildGateway, type Route } from '@gatehouse/gateway'
-import { applyTls, createLogger, runApp, tlsFromFiles } from '@gatehouse/service-kit'
+import { runApp } from '@gatehouse/service-kit/lifecycle'
+import { createLogger } from '@gatehouse/service-kit/telemetry'
+import { applyTls, tlsFromFiles } from '@gatehouse/service-kit/tls'
 import type { Running } from './service.ts'
 import type { Settings } from './settings.ts'
 

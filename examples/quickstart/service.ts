@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { createLogger, type LogOptions } from '@gatehouse/service-kit'
+import { createLogger, type LogOptions } from '@gatehouse/service-kit/telemetry'
 import type { Environment, Settings } from './settings.ts'
 
 /** A server that listens on an origin until it is closed. */

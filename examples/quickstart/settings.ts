@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
-import { makeFolder } from '@gatehouse/service-kit'
+import { makeFolder } from '@gatehouse/service-kit/files'
 
 // Browsers resolve every name below localhost to this machine.
 export const DOMAIN = 'gatehouse.localhost'

@@ -1,4 +1,4 @@
-import { createLogger } from '@gatehouse/service-kit'
+import { createLogger } from '@gatehouse/service-kit/telemetry'
 
 /** A line of a log: its level as a number, and what tells it from others. */
 interface LogLine {

@@ -3,12 +3,9 @@
 import { type IncomingHttpHeaders, STATUS_CODES } from 'node:http'
 import httpProxy, { type FastifyHttpProxyOptions } from '@fastify/http-proxy'
 import { createFetch, type FetchAnswer, parseHostPort } from '@gatehouse/net'
-import {
-  appOptions,
-  type createLogger,
-  serverTlsOptions,
-  type TlsCredentials,
-} from '@gatehouse/service-kit'
+import { appOptions } from '@gatehouse/service-kit/http'
+import type { createLogger } from '@gatehouse/service-kit/telemetry'
+import { serverTlsOptions, type TlsCredentials } from '@gatehouse/service-kit/tls'
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import { ask, forwardedHeaders } from './check.ts'
 import { clientHeaders, endToEnd, withoutSession } from './headers.ts'

@@ -1,5 +1,5 @@
 import { DatabaseSync } from 'node:sqlite'
-import { requireNamedFile } from '@gatehouse/service-kit'
+import { requireNamedFile } from '@gatehouse/service-kit/config'
 import { openPostgres, parsePostgresUrl, requireMigratedSqlite, Sqlite } from '@gatehouse/store'
 import { AuditLog } from './audit.ts'
 import { reported } from './failures.ts'

@@ -1,16 +1,14 @@
 import { closeSync, existsSync, openSync, readSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
+import { Duration, FilePath, Secret } from '@gatehouse/service-kit/config'
 import {
   checkCertificateFile,
   checkFolder,
   checkText,
-  Duration,
   type Fault,
-  FilePath,
   faultOf,
   type Rule,
-  Secret,
-} from '@gatehouse/service-kit'
+} from '@gatehouse/service-kit/rules'
 import { SCHEMA_PATTERN } from '@gatehouse/store'
 import { type Static, Type } from 'typebox'
 import { assertMasterKey, nextFile, refuseBeside } from './sealing/master-key.ts'

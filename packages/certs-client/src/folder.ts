@@ -18,7 +18,8 @@ import {
 } from 'node:fs'
 import { basename, join } from 'node:path'
 import { type Clock, sleep } from '@gatehouse/net'
-import { lockFile, makeFolder } from '@gatehouse/service-kit'
+import { makeFolder } from '@gatehouse/service-kit/files'
+import { lockFile } from '@gatehouse/service-kit/lock'
 import { type Placed, readPair, timeOf, toTime } from './certificate.ts'
 import { ClientError } from './errors.ts'
 

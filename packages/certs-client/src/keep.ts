@@ -1,6 +1,6 @@
 import { type Clock, sleep } from '@gatehouse/net'
 import { buildCsr, type KeyPair, toPem } from '@gatehouse/pki'
-import { printable } from '@gatehouse/service-kit'
+import { printable } from '@gatehouse/service-kit/program'
 import {
   type CertificateRequest,
   fits,

@@ -6,7 +6,7 @@ import {
   parseJson,
   retryAfterOf,
 } from '@gatehouse/net'
-import { printable } from '@gatehouse/service-kit'
+import { printable } from '@gatehouse/service-kit/program'
 import { type Static, type TSchema, Type } from 'typebox'
 import { Check } from 'typebox/schema'
 import { timeOf, toTime } from './certificate.ts'

@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { NetError, parseEndpointUrl } from '@gatehouse/net'
 import { KEY_TYPES, type KeyType, type Name, PkiError, parseName } from '@gatehouse/pki'
-import { UsageError } from '@gatehouse/service-kit'
+import { UsageError } from '@gatehouse/service-kit/program'
 import type { Secret, Source } from './credentials.ts'
 import type { Owner } from './folder.ts'
 

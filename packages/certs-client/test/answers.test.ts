@@ -1,5 +1,5 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto'
-import { printable } from '@gatehouse/service-kit'
+import { printable } from '@gatehouse/service-kit/program'
 import fc from 'fast-check'
 import t from 'tap'
 import { NOW, start } from '../../../services/cert-service/test/helpers/app.ts'

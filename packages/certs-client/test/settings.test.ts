@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { UsageError } from '@gatehouse/service-kit'
+import { UsageError } from '@gatehouse/service-kit/program'
 import t from 'tap'
 import {
   type ConnectionOptions,

@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Host } from '@gatehouse/net'
 import type { Subject } from '@gatehouse/profile'
-import { isNavigation } from '@gatehouse/service-kit'
+import { isNavigation } from '@gatehouse/service-kit/http'
 import { readOverrides } from './header-names.ts'
 import { type CheckHeaders, checkHeaders, type HeaderSettings, type Identity } from './headers.ts'
 import { combineStepUps, isSteppedUp, type Policy } from './policy.ts'

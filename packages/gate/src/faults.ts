@@ -7,7 +7,7 @@ import {
   isWhole,
   known,
   type Rule,
-} from '@gatehouse/service-kit'
+} from '@gatehouse/service-kit/rules'
 import { HEADER_NAMES } from './header-names.ts'
 import { headerRows } from './header-presets.ts'
 import { checkHosts, type Domains } from './host-faults.ts'

@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Host } from '@gatehouse/net'
-import { hasTwoHosts } from '@gatehouse/service-kit'
+import { hasTwoHosts } from '@gatehouse/service-kit/http'
 import { kindOf, type RequestKind } from './decide.ts'
 import { GateError } from './errors.ts'
 import { foldName, readOverrides } from './header-names.ts'

@@ -1,5 +1,5 @@
 import { type Host, isUnder, parseHost } from '@gatehouse/net'
-import { applyToEach, type Fault } from '@gatehouse/service-kit'
+import { applyToEach, type Fault } from '@gatehouse/service-kit/rules'
 
 /** Canonical names of the cookie domains. */
 export type Domains = readonly string[]

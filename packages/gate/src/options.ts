@@ -1,5 +1,5 @@
 import { AuthOptionsSchema } from '@gatehouse/auth-core'
-import { Duration, Text } from '@gatehouse/service-kit'
+import { Duration, Text } from '@gatehouse/service-kit/config'
 import { type Static, type TObject, Type } from 'typebox'
 import { PRESETS } from './header-presets.ts'
 import { ENCODINGS, PROPERTY_NAMES, USER_KINDS } from './headers.ts'

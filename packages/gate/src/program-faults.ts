@@ -8,7 +8,7 @@ import {
   faultOf,
   isWhole,
   known,
-} from '@gatehouse/service-kit'
+} from '@gatehouse/service-kit/rules'
 import { checkDomain, checkHosts, type Domains } from './host-faults.ts'
 import type { CallersConfig, GateConfig, ReachConfig, ResourceConfig } from './options.ts'
 import { isNormalPath } from './paths.ts'

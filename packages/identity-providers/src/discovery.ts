@@ -1,5 +1,5 @@
 import { backoffMs } from '@gatehouse/net'
-import type { Clock } from '@gatehouse/service-kit'
+import type { Clock } from '@gatehouse/service-kit/clock'
 import { ProviderError } from './errors.ts'
 import type { ProviderDeps } from './provider.ts'
 

@@ -1,6 +1,6 @@
 import { type BoundedFetch, parseAdvertisedUrl, parseEndpointUrl } from '@gatehouse/net'
 import { type Claims, fromClaims } from '@gatehouse/profile'
-import type { Clock } from '@gatehouse/service-kit'
+import type { Clock } from '@gatehouse/service-kit/clock'
 import {
   allowInsecureRequests,
   buildEndSessionUrl,

@@ -1,5 +1,5 @@
 import { AllowSchema } from '@gatehouse/profile'
-import { Duration, FilePath, Secret } from '@gatehouse/service-kit'
+import { Duration, FilePath, Secret } from '@gatehouse/service-kit/config'
 import { type Static, Type } from 'typebox'
 
 export const PROVIDER_ICONS = [

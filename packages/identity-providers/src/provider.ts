@@ -1,7 +1,7 @@
 import type { Log } from '@gatehouse/auth-core'
 import type { BoundedFetch, FetchOptions } from '@gatehouse/net'
 import type { Profile } from '@gatehouse/profile'
-import type { Clock } from '@gatehouse/service-kit'
+import type { Clock } from '@gatehouse/service-kit/clock'
 import type { ProviderIcon } from './options.ts'
 
 /** An identity provider: people sign in at its site, or it knows the address of a request. */

@@ -1,6 +1,6 @@
 import { X509Certificate } from 'node:crypto'
 import { parseEndpointUrl } from '@gatehouse/net'
-import { type Fault, faultOf, type Rule } from '@gatehouse/service-kit'
+import { type Fault, faultOf, type Rule } from '@gatehouse/service-kit/rules'
 import type { ProviderConfig } from './kinds.ts'
 import { CONSUMERS } from './open-id-connect.ts'
 

@@ -1,6 +1,6 @@
 import { type BoundedFetch, type Cidr, cidrContains, parseCidr, parseIp } from '@gatehouse/net'
 import { type Claims, fromClaims } from '@gatehouse/profile'
-import { FilePath } from '@gatehouse/service-kit'
+import { FilePath } from '@gatehouse/service-kit/config'
 import { type Static, Type } from 'typebox'
 import { isOutage, toProviderError } from './failure.ts'
 import { commonOptions } from './options.ts'

@@ -1,5 +1,6 @@
 import { join } from 'node:path'
-import { applyRules, ConfigError, loadConfig } from '@gatehouse/service-kit'
+import { ConfigError, loadConfig } from '@gatehouse/service-kit/config'
+import { applyRules } from '@gatehouse/service-kit/rules'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import { Type } from 'typebox'

@@ -1,4 +1,4 @@
-import { ConfigError } from '@gatehouse/service-kit'
+import { ConfigError } from '@gatehouse/service-kit/config'
 import { isMap, isScalar, isSeq, LineCounter, type Node, parseDocument, type Scalar } from 'yaml'
 
 /** A setting as a file has it. */

@@ -1,7 +1,7 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
-import { ConfigError, type ConfigFault, readNamedFile } from '@gatehouse/service-kit'
+import { ConfigError, type ConfigFault, readNamedFile } from '@gatehouse/service-kit/config'
 import { Draft, type Path } from './draft.ts'
 import type { ReadFile, Service } from './foreign.ts'
 import { Given, type GivenSetting, notTheirs } from './given.ts'

@@ -1,4 +1,4 @@
-import { suggest } from '@gatehouse/service-kit'
+import { suggest } from '@gatehouse/service-kit/config'
 import type { Draft } from './draft.ts'
 import type { Given, GivenSetting } from './given.ts'
 

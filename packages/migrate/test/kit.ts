@@ -1,6 +1,6 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { ConfigError } from '@gatehouse/service-kit'
+import { ConfigError } from '@gatehouse/service-kit/config'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import type { Test } from 'tap'
 import { parse } from 'yaml'

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { ConfigError } from '@gatehouse/service-kit'
+import { ConfigError } from '@gatehouse/service-kit/config'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import fc from 'fast-check'
 import t, { type Test } from 'tap'

@@ -23,6 +23,7 @@ import { isWorker, reportFailure, WorkerProcess } from './workers/worker.ts'
 export { describeFailure, renderCommands, UsageError } from './command-line.ts'
 export { healthcheck, localHost } from './healthcheck.ts'
 export { isOfSystem, statePrefix, writeNewFiles } from './new-files.ts'
+export { printable } from './terminal.ts'
 
 /** The arguments of a command, and what it works with. */
 export interface CommandCall<Config> {

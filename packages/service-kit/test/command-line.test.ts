@@ -1,6 +1,6 @@
 import t from 'tap'
 import { describeFailure, describeValid, readCommandLine, UsageError } from '../src/command-line.ts'
-import { ConfigError } from '../src/index.ts'
+import { ConfigError } from '../src/config/index.ts'
 
 const SYNTAX = {
   program: 'p',

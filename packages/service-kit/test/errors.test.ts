@@ -1,7 +1,8 @@
 import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { CONFIG_ERRORS, HTTP_ERRORS } from '../src/index.ts'
+import { CONFIG_ERRORS } from '../src/config/index.ts'
+import { HTTP_ERRORS } from '../src/http/index.ts'
 
 const folder = join(import.meta.dirname, '../..')
 // What reads the configurations of other programs throws one of the codes.

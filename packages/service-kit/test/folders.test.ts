@@ -1,7 +1,7 @@
 import { chmodSync, existsSync, mkdirSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { makeFolder } from '../src/index.ts'
+import { makeFolder } from '../src/files.ts'
 
 const modeOf = (path: string) => statSync(path).mode & 0o777
 

@@ -2,8 +2,8 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import Fastify from 'fastify'
 import t, { type Test } from 'tap'
-import { createMetrics } from '../src/index.ts'
 import { measureReloads, reload, watchConfig } from '../src/reload.ts'
+import { createMetrics } from '../src/telemetry/index.ts'
 
 interface Config {
   readonly keys: string

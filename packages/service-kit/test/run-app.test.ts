@@ -6,7 +6,8 @@ import Fastify from 'fastify'
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
 import { ask as answer, connections } from '../../../scripts/test/running.ts'
-import { runApp, systemClock } from '../src/index.ts'
+import { systemClock } from '../src/clock.ts'
+import { runApp } from '../src/lifecycle.ts'
 import { GRACE_MS } from '../src/run-app.ts'
 
 const log = pino({ level: 'silent' })

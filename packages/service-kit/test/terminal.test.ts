@@ -1,7 +1,6 @@
 import { Writable } from 'node:stream'
 import t from 'tap'
-import { type ServiceProgram, UsageError } from '../src/index.ts'
-import { runService } from '../src/program.ts'
+import { runService, type ServiceProgram, UsageError } from '../src/program.ts'
 import type { ServiceConfig } from '../src/start.ts'
 
 const HOSTILE = 'a\u001b]0;x\u0007\u001b[2J\r\u009b1m\u202eb\u2028c\td\n'

@@ -7,15 +7,15 @@ import { createFetch } from '@gatehouse/net'
 import Fastify from 'fastify'
 import { pino } from 'pino'
 import t from 'tap'
+import { watchFiles } from '../src/files.ts'
+import { manualClock } from '../src/testing.ts'
 import {
   applyTls,
   serverTlsOptions,
   type TlsCredentials,
   tlsFromFiles,
   tlsSelfRenewed,
-  watchFiles,
-} from '../src/index.ts'
-import { manualClock } from '../src/testing.ts'
+} from '../src/tls.ts'
 
 const fixture = (name: string) =>
   readFileSync(new URL(`fixtures/${name}.pem`, import.meta.url), 'utf8')

@@ -2,31 +2,28 @@ import { ACME_ERRORS } from '@gatehouse/acme'
 import { AUTH_ERRORS } from '@gatehouse/auth-core'
 import type { Events } from '@gatehouse/issuance'
 import { PKI_ERRORS } from '@gatehouse/pki'
+import { type Clock, clock } from '@gatehouse/service-kit/clock'
 import {
   appOptions,
-  type Clock,
-  clock,
-  draining,
-  errorReference,
   FASTIFY_ERRORS,
   forwardedAddresses,
   HTTP_ERRORS,
   health,
-  type Logger,
-  type Metrics,
-  type OpenTelemetry,
   openapi,
   type Problem,
   problems,
-  reload,
-  requestTelemetry,
-  sendPage,
-  serverTlsOptions,
   strictHttp,
   trustProxy,
-  type Workers,
-  workers,
-} from '@gatehouse/service-kit'
+} from '@gatehouse/service-kit/http'
+import { draining, reload, type Workers, workers } from '@gatehouse/service-kit/lifecycle'
+import { errorReference, sendPage } from '@gatehouse/service-kit/pages'
+import {
+  type Logger,
+  type Metrics,
+  type OpenTelemetry,
+  requestTelemetry,
+} from '@gatehouse/service-kit/telemetry'
+import { serverTlsOptions } from '@gatehouse/service-kit/tls'
 import Fastify, { type FastifyBaseLogger, type FastifyInstance, type FastifyReply } from 'fastify'
 import fp from 'fastify-plugin'
 import { certificateActionRoutes } from './actions/routes.ts'

@@ -1,4 +1,4 @@
-import { createLogger } from '@gatehouse/service-kit'
+import { createLogger } from '@gatehouse/service-kit/telemetry'
 import { buildApi } from './app.ts'
 
 export async function describeApi(): Promise<object> {

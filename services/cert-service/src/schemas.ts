@@ -1,6 +1,6 @@
 import { MAX_NAMES } from '@gatehouse/issuance/request'
 import { KEY_TYPES } from '@gatehouse/pki'
-import { ProblemSchema } from '@gatehouse/service-kit'
+import { ProblemSchema } from '@gatehouse/service-kit/http'
 import type { FastifySchema } from 'fastify'
 import { type TSchema, Type } from 'typebox'
 

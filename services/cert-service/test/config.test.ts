@@ -1,7 +1,7 @@
 import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { AuthOptions } from '@gatehouse/auth-core'
-import { ConfigError } from '@gatehouse/service-kit'
+import { ConfigError } from '@gatehouse/service-kit/config'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import { stringify } from 'yaml'

@@ -2,7 +2,7 @@ import { globSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { AUTH_ERRORS } from '@gatehouse/auth-core'
-import { FASTIFY_ERRORS, HTTP_ERRORS } from '@gatehouse/service-kit'
+import { FASTIFY_ERRORS, HTTP_ERRORS } from '@gatehouse/service-kit/http'
 import t from 'tap'
 import pkg from '../package.json' with { type: 'json' }
 import { CertServiceSchema } from '../src/config/schema.ts'

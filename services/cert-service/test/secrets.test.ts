@@ -1,5 +1,5 @@
 import { fromPem, toPem } from '@gatehouse/pki'
-import { createMetrics } from '@gatehouse/service-kit'
+import { createMetrics } from '@gatehouse/service-kit/telemetry'
 import t from 'tap'
 import { expectWarnings } from '../../../scripts/test/quiet.ts'
 import { CertError } from '../src/errors.ts'

@@ -2,28 +2,25 @@ import cookie from '@fastify/cookie'
 import auth from '@gatehouse/auth-core'
 import type { BoundedFetch, FetchOptions } from '@gatehouse/net'
 import { PROFILE_ERRORS } from '@gatehouse/profile'
+import { type Clock, clock } from '@gatehouse/service-kit/clock'
 import {
   appOptions,
-  type Clock,
-  clock,
-  draining,
-  errorReference,
   FASTIFY_ERRORS,
   HTTP_ERRORS,
   health,
-  type Logger,
-  type Metrics,
-  type OpenTelemetry,
   openapi,
   type Problem,
   problems,
-  reload,
-  requestTelemetry,
-  sendPage,
   strictHttp,
-  type Workers,
-  workers,
-} from '@gatehouse/service-kit'
+} from '@gatehouse/service-kit/http'
+import { draining, reload, type Workers, workers } from '@gatehouse/service-kit/lifecycle'
+import { errorReference, sendPage } from '@gatehouse/service-kit/pages'
+import {
+  type Logger,
+  type Metrics,
+  type OpenTelemetry,
+  requestTelemetry,
+} from '@gatehouse/service-kit/telemetry'
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import { audit } from './audit/audit.ts'
 import type { ForwardAuthConfig } from './config/schema.ts'

@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { createLogger } from '@gatehouse/service-kit'
+import { createLogger } from '@gatehouse/service-kit/telemetry'
 import { buildApp } from './app.ts'
 
 /** The OpenAPI 3.1 document of the service, of an instance without portals. */

@@ -2,13 +2,10 @@ import { X509Certificate } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import type { ServerOptions } from 'node:https'
 import { createSecureContext, type Server } from 'node:tls'
-import {
-  ConfigError,
-  type Logger,
-  serverTlsOptions,
-  tlsFromFiles,
-  watchFiles,
-} from '@gatehouse/service-kit'
+import { ConfigError } from '@gatehouse/service-kit/config'
+import { watchFiles } from '@gatehouse/service-kit/files'
+import type { Logger } from '@gatehouse/service-kit/telemetry'
+import { serverTlsOptions, tlsFromFiles } from '@gatehouse/service-kit/tls'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import type { ForwardAuthConfig } from './config/schema.ts'

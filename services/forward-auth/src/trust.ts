@@ -1,4 +1,4 @@
-import { createTrust, type Trust } from '@gatehouse/service-kit'
+import { createTrust, type Trust } from '@gatehouse/service-kit/http'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 

@@ -1,6 +1,6 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { FASTIFY_ERRORS, HTTP_ERRORS } from '@gatehouse/service-kit'
+import { FASTIFY_ERRORS, HTTP_ERRORS } from '@gatehouse/service-kit/http'
 import t from 'tap'
 import pkg from '../package.json' with { type: 'json' }
 import { ForwardAuthSchema } from '../src/config/schema.ts'

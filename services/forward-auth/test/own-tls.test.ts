@@ -1,7 +1,7 @@
 import { copyFile, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { createLogger } from '@gatehouse/service-kit'
+import { createLogger } from '@gatehouse/service-kit/telemetry'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t from 'tap'
 import { openClientCa } from '../src/own-tls.ts'

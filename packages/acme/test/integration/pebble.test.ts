@@ -1,6 +1,6 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { buildCsr, fromPem, generateP256, type KeyPair, parseName } from '@gatehouse/pki'
-import { systemClock } from '@gatehouse/service-kit'
+import { systemClock } from '@gatehouse/service-kit/clock'
 import t from 'tap'
 import {
   changeKey,

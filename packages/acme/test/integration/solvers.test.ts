@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import type { AddressInfo, Server } from 'node:net'
 import { buildCsr, generateP256, parseName } from '@gatehouse/pki'
-import { systemClock } from '@gatehouse/service-kit'
+import { systemClock } from '@gatehouse/service-kit/clock'
 import t, { type Test } from 'tap'
 import {
   createHttp01,

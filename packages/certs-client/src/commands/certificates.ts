@@ -1,5 +1,5 @@
 import { REVOCATION_REASONS } from '@gatehouse/pki'
-import { printable, UsageError } from '@gatehouse/service-kit'
+import { printable, UsageError } from '@gatehouse/service-kit/program'
 import { clientClock } from '../clock.ts'
 import { ClientError } from '../errors.ts'
 import { awaitOrder } from '../keep.ts'

@@ -1,4 +1,4 @@
-import type { ServiceCommand } from '@gatehouse/service-kit'
+import type { ServiceCommand } from '@gatehouse/service-kit/program'
 import type { ActionFor } from '../service.ts'
 
 const GROUP = { group: 'As a client of a service:' } as const

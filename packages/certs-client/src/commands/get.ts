@@ -1,5 +1,7 @@
 import { createFetch, parseEndpointUrl } from '@gatehouse/net'
-import { createLogger, durationOf, UsageError } from '@gatehouse/service-kit'
+import { durationOf } from '@gatehouse/service-kit/config'
+import { UsageError } from '@gatehouse/service-kit/program'
+import { createLogger } from '@gatehouse/service-kit/telemetry'
 import { clientClock } from '../clock.ts'
 import { type Get, getOnce, keepGetting } from '../keep.ts'
 import { openService, readRoots } from '../open.ts'

@@ -1,4 +1,4 @@
-import { printable } from '@gatehouse/service-kit'
+import { printable } from '@gatehouse/service-kit/program'
 
 /** Columns as wide as their widest cell; columns without any cell are left out. */
 export function table(head: readonly string[], rows: readonly (readonly string[])[]): string {

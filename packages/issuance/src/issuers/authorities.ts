@@ -15,7 +15,7 @@ import {
   parseCertificate,
   placeBelow,
 } from '@gatehouse/pki'
-import { requireNamedFile } from '@gatehouse/service-kit'
+import { requireNamedFile } from '@gatehouse/service-kit/config'
 import { IssuanceError } from '../errors.ts'
 import type { CaConfig } from '../options/ca.ts'
 import { hasBegun } from '../times.ts'

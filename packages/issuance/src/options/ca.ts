@@ -1,4 +1,4 @@
-import { Duration, FilePath, Text } from '@gatehouse/service-kit'
+import { Duration, FilePath, Text } from '@gatehouse/service-kit/config'
 import { type Static, Type } from 'typebox'
 
 /** The options of the embedded CA. */

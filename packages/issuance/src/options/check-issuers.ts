@@ -3,7 +3,13 @@ import { isDeepStrictEqual } from 'node:util'
 import { DNS_PROVIDER_RULES } from '@gatehouse/acme'
 import { parseEndpointUrl } from '@gatehouse/net'
 import { compileRules, type KeyType, type NameRule, parseName, parseNameRule } from '@gatehouse/pki'
-import { applyRules, applyToEach, type Fault, faultOf, type Rule } from '@gatehouse/service-kit'
+import {
+  applyRules,
+  applyToEach,
+  type Fault,
+  faultOf,
+  type Rule,
+} from '@gatehouse/service-kit/rules'
 import {
   ACME_KEY_TYPES,
   accountOf,

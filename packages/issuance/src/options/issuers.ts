@@ -1,6 +1,6 @@
 import { DnsProviderSchema, PropagationSchema } from '@gatehouse/acme'
 import { KEY_TYPES, type KeyType } from '@gatehouse/pki'
-import { Duration, FilePath, listener, Secret, Text } from '@gatehouse/service-kit'
+import { Duration, FilePath, listener, Secret, Text } from '@gatehouse/service-kit/config'
 import { type Static, Type } from 'typebox'
 
 /** The ACME directories that have a name in the configuration. */

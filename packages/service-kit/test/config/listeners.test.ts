@@ -1,5 +1,5 @@
 import t from 'tap'
-import { checkListeners, type Listener } from '../../src/index.ts'
+import { checkListeners, type Listener } from '../../src/rules.ts'
 
 const listener = (path: string, host: string, port: number, kind?: string): Listener => ({
   path,

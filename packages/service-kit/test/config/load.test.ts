@@ -4,16 +4,16 @@ import { join } from 'node:path'
 import fc from 'fast-check'
 import t, { type Test } from 'tap'
 import { Type } from 'typebox'
-import { locateConfig } from '../../src/config/load.ts'
 import {
-  applyToEach,
   ConfigError,
   type ConfigFault,
   Duration,
   FilePath,
   loadConfig,
   Secret,
-} from '../../src/index.ts'
+} from '../../src/config/index.ts'
+import { locateConfig } from '../../src/config/load.ts'
+import { applyToEach } from '../../src/rules.ts'
 
 const CANARY = 'canary-3f9a1c7e5b2d4806'
 

@@ -1,6 +1,6 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { ConfigError } from '@gatehouse/service-kit'
+import type { ConfigError } from '@gatehouse/service-kit/config'
 import type { Test } from 'tap'
 import { stringify } from 'yaml'
 

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { Type } from 'typebox'
-import { Duration, FilePath, renderReference, Secret } from '../../src/index.ts'
+import { Duration, FilePath, renderReference, Secret } from '../../src/config/index.ts'
 
 t.test('renderReference writes a row for each key', async (t) => {
   const schema = Type.Object({

@@ -3,19 +3,17 @@ import { type AddressInfo, connect } from 'node:net'
 import Fastify from 'fastify'
 import t from 'tap'
 import { Type } from 'typebox'
+import { clock, systemClock } from '../../src/clock.ts'
+import type { Readiness } from '../../src/http/health.ts'
 import {
   appOptions,
-  clock,
-  createLogger,
-  createMetrics,
   type HealthReport,
   health,
   openapi,
   ProblemSchema,
   problems,
-  type Readiness,
-  systemClock,
-} from '../../src/index.ts'
+} from '../../src/http/index.ts'
+import { createLogger, createMetrics } from '../../src/telemetry/index.ts'
 import { manualClock } from '../../src/testing.ts'
 
 t.test('health', async (t) => {

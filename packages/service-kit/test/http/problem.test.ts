@@ -2,8 +2,9 @@ import type { IncomingHttpHeaders } from 'node:http'
 import Fastify, { type FastifyInstance, type InjectOptions } from 'fastify'
 import t from 'tap'
 import { Type } from 'typebox'
+import { appOptions, FASTIFY_ERRORS, problems } from '../../src/http/index.ts'
 import { prefersPage } from '../../src/http/navigation.ts'
-import { appOptions, createLogger, FASTIFY_ERRORS, problems } from '../../src/index.ts'
+import { createLogger } from '../../src/telemetry/index.ts'
 
 class CodedError extends Error {
   constructor(code: string, message: string, extra: object = {}) {

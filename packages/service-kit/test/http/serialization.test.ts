@@ -2,7 +2,8 @@ import fc from 'fast-check'
 import Fastify from 'fastify'
 import t from 'tap'
 import { Type } from 'typebox'
-import { appOptions, createLogger } from '../../src/index.ts'
+import { appOptions } from '../../src/http/index.ts'
+import { createLogger } from '../../src/telemetry/index.ts'
 
 const Name = Type.Object({ first: Type.String(), last: Type.Optional(Type.String()) })
 

@@ -3,7 +3,8 @@ import { type AddressInfo, connect } from 'node:net'
 import Fastify, { type FastifyInstance } from 'fastify'
 import t, { type Test } from 'tap'
 import { Type } from 'typebox'
-import { appOptions, createLogger, problems, strictHttp } from '../../src/index.ts'
+import { appOptions, problems, strictHttp } from '../../src/http/index.ts'
+import { createLogger } from '../../src/telemetry/index.ts'
 
 const docsUrl = '/errors'
 

@@ -1,6 +1,7 @@
 import Fastify from 'fastify'
 import t from 'tap'
-import { checkTrustedProxies, forwardedAddresses, trustProxy } from '../../src/index.ts'
+import { forwardedAddresses, trustProxy } from '../../src/http/index.ts'
+import { checkTrustedProxies } from '../../src/rules.ts'
 
 const CLIENT = '198.51.100.7'
 

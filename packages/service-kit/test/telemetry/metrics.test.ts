@@ -1,6 +1,6 @@
 import t from 'tap'
 import { request } from 'undici'
-import { createMetrics } from '../../src/index.ts'
+import { createMetrics } from '../../src/telemetry/index.ts'
 import { createDurations, methodOf } from '../../src/telemetry/log.ts'
 import { listenMetrics } from '../../src/telemetry/metrics.ts'
 

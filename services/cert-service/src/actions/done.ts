@@ -1,5 +1,5 @@
 import { REVOCATION_REASONS, type RevocationReason } from '@gatehouse/pki'
-import type { Page } from '@gatehouse/service-kit'
+import type { Page } from '@gatehouse/service-kit/pages'
 import { html, type SafeHtml } from '@remix-run/html-template'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'

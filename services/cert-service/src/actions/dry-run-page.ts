@@ -1,4 +1,4 @@
-import type { Page } from '@gatehouse/service-kit'
+import type { Page } from '@gatehouse/service-kit/pages'
 import { html, type SafeHtml } from '@remix-run/html-template'
 import type { Static } from 'typebox'
 import { card, fact, toInventory } from '../pages/card.ts'

@@ -1,6 +1,6 @@
 import type { IssuedCertificate } from '@gatehouse/cert-store/port'
 import type { RevocationReason } from '@gatehouse/pki'
-import type { Page } from '@gatehouse/service-kit'
+import type { Page } from '@gatehouse/service-kit/pages'
 import { html, type SafeHtml } from '@remix-run/html-template'
 import { card } from '../pages/card.ts'
 import { nameHref } from '../pages/links.ts'

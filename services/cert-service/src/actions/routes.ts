@@ -1,6 +1,6 @@
 import { type IssuanceRequest, parseRequest, rerouteRequest } from '@gatehouse/issuance/request'
 import { type Name, REVOCATION_REASONS, type RevocationReason } from '@gatehouse/pki'
-import { sendPage } from '@gatehouse/service-kit'
+import { sendPage } from '@gatehouse/service-kit/pages'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { CertError, hasCode } from '../errors.ts'

@@ -7,7 +7,7 @@ import type {
   PastCertificate,
 } from '@gatehouse/cert-store/port'
 import { buildChainPem, parseCertificate } from '@gatehouse/pki'
-import type { Page } from '@gatehouse/service-kit'
+import type { Page } from '@gatehouse/service-kit/pages'
 import { html, type SafeHtml } from '@remix-run/html-template'
 import { type Done, doneNotice } from '../actions/done.ts'
 import { type Action, actionLinks } from '../actions/page.ts'

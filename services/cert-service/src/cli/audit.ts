@@ -1,6 +1,8 @@
 import { openAuditLog } from '@gatehouse/cert-store'
 import type { AuditRecord } from '@gatehouse/cert-store/port'
-import { durationOf, printable, systemClock, UsageError } from '@gatehouse/service-kit'
+import { systemClock } from '@gatehouse/service-kit/clock'
+import { durationOf } from '@gatehouse/service-kit/config'
+import { printable, UsageError } from '@gatehouse/service-kit/program'
 import type { CertServiceConfig } from '../config/schema.ts'
 
 const PAGE = 500

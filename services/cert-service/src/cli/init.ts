@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { isOfSystem, statePrefix, writeNewFiles } from '@gatehouse/service-kit'
+import { isOfSystem, statePrefix, writeNewFiles } from '@gatehouse/service-kit/program'
 
 const START_UNIT = `systemd-tmpfiles --create gatehouse-cert-service.conf
   systemctl enable --now gatehouse-cert-service`

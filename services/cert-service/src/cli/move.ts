@@ -1,5 +1,6 @@
 import { moveStore } from '@gatehouse/cert-store'
-import { requireNamedFile, UsageError } from '@gatehouse/service-kit'
+import { requireNamedFile } from '@gatehouse/service-kit/config'
+import { UsageError } from '@gatehouse/service-kit/program'
 import type { CertServiceConfig } from '../config/schema.ts'
 
 type Storage = Pick<CertServiceConfig['storage'], 'path' | 'url' | 'caFile' | 'schema'>

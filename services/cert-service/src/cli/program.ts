@@ -1,6 +1,6 @@
 import { AUTH_ERRORS, type AuthErrorCode } from '@gatehouse/auth-core'
 import { clientCommands } from '@gatehouse/certs-client'
-import type { ServiceCommand, ServiceProgram } from '@gatehouse/service-kit'
+import type { ServiceCommand, ServiceProgram } from '@gatehouse/service-kit/program'
 import { loadCertConfig } from '../config/load.ts'
 import { type CertServiceConfig, isPlain } from '../config/schema.ts'
 import { actionFor, CertError } from '../errors.ts'

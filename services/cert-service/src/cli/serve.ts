@@ -1,4 +1,4 @@
-import { type BuildDeps, type ServeOptions, startService } from '@gatehouse/service-kit'
+import { type BuildDeps, type ServeOptions, startService } from '@gatehouse/service-kit/lifecycle'
 import { buildApp } from '../app.ts'
 import type { CertServiceConfig } from '../config/schema.ts'
 import { VERSION } from '../version.ts'

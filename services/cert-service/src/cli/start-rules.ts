@@ -4,6 +4,8 @@ import type { DnsProviderConfig } from '@gatehouse/acme'
 import { isFirstStart, STORAGE_RULES } from '@gatehouse/cert-store'
 import { loadOwnAuthority } from '@gatehouse/issuance/issuers'
 import { fromPem, keyPairFromPem, readConstraints } from '@gatehouse/pki'
+import { systemClock } from '@gatehouse/service-kit/clock'
+import { readNamedFile } from '@gatehouse/service-kit/config'
 import {
   applyRules,
   applyToEach,
@@ -14,9 +16,7 @@ import {
   type Fault,
   faultOf,
   type Rule,
-  readNamedFile,
-  systemClock,
-} from '@gatehouse/service-kit'
+} from '@gatehouse/service-kit/rules'
 import { checkEventFiles } from '../config/events.ts'
 import type { CertServiceConfig } from '../config/schema.ts'
 

@@ -5,15 +5,8 @@ import {
   isPublicIssuer,
 } from '@gatehouse/auth-core'
 import { parseNameRule } from '@gatehouse/pki'
-import {
-  applyRules,
-  applyToEach,
-  Duration,
-  type Fault,
-  faultOf,
-  isWhole,
-  Text,
-} from '@gatehouse/service-kit'
+import { Duration, Text } from '@gatehouse/service-kit/config'
+import { applyRules, applyToEach, type Fault, faultOf, isWhole } from '@gatehouse/service-kit/rules'
 import { type Static, Type } from 'typebox'
 
 export const RIGHTS = ['issue', 'read', 'renew', 'revoke', 'delete'] as const

@@ -1,17 +1,15 @@
 import { isIP } from 'node:net'
 import { isLoopback, parseEndpointUrl, parseHost } from '@gatehouse/net'
+import { FilePath, Secret, Text } from '@gatehouse/service-kit/config'
 import {
   applyRules,
   applyToEach,
   checkCertificateFile,
   checkUnique,
   type Fault,
-  FilePath,
   faultOf,
   type Rule,
-  Secret,
-  Text,
-} from '@gatehouse/service-kit'
+} from '@gatehouse/service-kit/rules'
 import { type Static, Type } from 'typebox'
 
 const EVENT_TYPES = ['issued', 'renewed', 'failing', 'expiring'] as const

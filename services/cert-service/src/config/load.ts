@@ -11,6 +11,7 @@ import {
 import { isLoopback, parseHost } from '@gatehouse/net'
 import { compileRules, parseName, parseNameRule } from '@gatehouse/pki'
 import { compileMembership } from '@gatehouse/profile/allow'
+import { type Loaded, type LoadSettings, loadConfig } from '@gatehouse/service-kit/config'
 import {
   applyToEach,
   checkListeners,
@@ -19,11 +20,8 @@ import {
   faultOf,
   known,
   type Listener,
-  type Loaded,
-  type LoadSettings,
-  loadConfig,
   type Rule,
-} from '@gatehouse/service-kit'
+} from '@gatehouse/service-kit/rules'
 import { parsePostgresUrl } from '@gatehouse/store'
 import { AUTH_RULES, type PolicyRule } from './auth.ts'
 import { checkEvents } from './events.ts'

@@ -8,7 +8,7 @@ import {
   listener,
   MetricsSchema,
   WorkersSchema,
-} from '@gatehouse/service-kit'
+} from '@gatehouse/service-kit/config'
 import { type Static, Type } from 'typebox'
 import { AuthSchema, RuleSchema } from './auth.ts'
 import { EventsSchema } from './events.ts'

@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto'
 import { type BoundedFetch, createFetch } from '@gatehouse/net'
-import { requireNamedFile } from '@gatehouse/service-kit'
+import { requireNamedFile } from '@gatehouse/service-kit/config'
 import { ntfyTopic, type ReceiverConfig, type ReceiverOf } from '../config/events.ts'
 import { VERSION } from '../version.ts'
 import type { EventBody } from './event.ts'

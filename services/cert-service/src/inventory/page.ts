@@ -1,5 +1,5 @@
 import type { CertificateRecord, CertificateState, OrderRecord } from '@gatehouse/cert-store/port'
-import type { Page } from '@gatehouse/service-kit'
+import type { Page } from '@gatehouse/service-kit/pages'
 import { html, type SafeHtml } from '@remix-run/html-template'
 import { tabTitle, type VisitorName, who } from '../pages/card.ts'
 import { failure } from '../pages/failure.ts'

@@ -1,5 +1,5 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import { sendPage } from '@gatehouse/service-kit'
+import { sendPage } from '@gatehouse/service-kit/pages'
 import type { FastifyInstance } from 'fastify'
 import { Type } from 'typebox'
 import { readFailing, withOrders } from '../lookup/failing.ts'

@@ -1,4 +1,4 @@
-import type { Page } from '@gatehouse/service-kit'
+import type { Page } from '@gatehouse/service-kit/pages'
 import { html, type SafeHtml } from '@remix-run/html-template'
 import { icon, type Tone } from './notice.ts'
 import { page } from './style.ts'

@@ -1,5 +1,5 @@
 import type { OrderRecord } from '@gatehouse/cert-store/port'
-import { prose } from '@gatehouse/service-kit'
+import { prose } from '@gatehouse/service-kit/pages'
 import { html, type SafeHtml } from '@remix-run/html-template'
 import { actionFor } from '../errors.ts'
 import { errorHref } from './links.ts'

@@ -1,5 +1,6 @@
 import { AUTH_ERRORS } from '@gatehouse/auth-core'
-import { FASTIFY_ERRORS, HTTP_ERRORS, type Page, type Problem, prose } from '@gatehouse/service-kit'
+import { FASTIFY_ERRORS, HTTP_ERRORS, type Problem } from '@gatehouse/service-kit/http'
+import { type Page, prose } from '@gatehouse/service-kit/pages'
 import { html } from '@remix-run/html-template'
 import { actionFor } from '../errors.ts'
 import { card, toInventory } from './card.ts'

@@ -1,4 +1,4 @@
-import type { Page } from '@gatehouse/service-kit'
+import type { Page } from '@gatehouse/service-kit/pages'
 import { html } from '@remix-run/html-template'
 import { card } from './card.ts'
 

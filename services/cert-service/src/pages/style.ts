@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import { pagesIn } from '@gatehouse/service-kit'
+import { pagesIn } from '@gatehouse/service-kit/pages'
 
 const SHEETS = ['./pages.css', './details.css']
 

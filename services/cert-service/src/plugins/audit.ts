@@ -1,6 +1,6 @@
 import type { AuditEntry, CertificateRecord, Store } from '@gatehouse/cert-store/port'
 import type { Actor } from '@gatehouse/issuance/request'
-import type { Clock } from '@gatehouse/service-kit'
+import type { Clock } from '@gatehouse/service-kit/clock'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { LRUCache } from 'lru-cache'

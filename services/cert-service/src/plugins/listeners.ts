@@ -1,5 +1,5 @@
 import { listenForChallenges } from '@gatehouse/issuance/issuers'
-import { listenError } from '@gatehouse/service-kit'
+import { listenError } from '@gatehouse/service-kit/lifecycle'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import type { CertServiceConfig } from '../config/schema.ts'

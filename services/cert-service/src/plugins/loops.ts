@@ -1,4 +1,4 @@
-import type { Clock } from '@gatehouse/service-kit'
+import type { Clock } from '@gatehouse/service-kit/clock'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 

@@ -3,7 +3,7 @@ import { TitledError } from '@gatehouse/cert-store'
 import type { Expiry, Store } from '@gatehouse/cert-store/port'
 import type { IssuanceMetrics } from '@gatehouse/issuance'
 import { PkiError } from '@gatehouse/pki'
-import type { Metrics } from '@gatehouse/service-kit'
+import type { Metrics } from '@gatehouse/service-kit/telemetry'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 

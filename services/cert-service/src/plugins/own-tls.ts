@@ -3,15 +3,15 @@ import type { Ca, Issued } from '@gatehouse/issuance/issuers'
 import { nameOrNone } from '@gatehouse/issuance/request'
 import { planRenewal } from '@gatehouse/issuance/times'
 import { buildChainPem, generateP256, type Name, PkiError, toPem } from '@gatehouse/pki'
+import type { Logger } from '@gatehouse/service-kit/telemetry'
 import {
   applyTls,
-  type Logger,
   type SelfIssued,
   type TlsCredentials,
   type TlsSource,
   tlsFromFiles,
   tlsSelfRenewed,
-} from '@gatehouse/service-kit'
+} from '@gatehouse/service-kit/tls'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { type CertServiceConfig, isPlain } from '../config/schema.ts'

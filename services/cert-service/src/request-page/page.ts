@@ -1,5 +1,5 @@
 import { KEY_TYPES, type KeyType } from '@gatehouse/pki'
-import { type Page, prose } from '@gatehouse/service-kit'
+import { type Page, prose } from '@gatehouse/service-kit/pages'
 import { html, type SafeHtml } from '@remix-run/html-template'
 import { card, toInventory } from '../pages/card.ts'
 import { REQUEST_PATH } from '../pages/links.ts'

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { AuditRecord, PastCertificate } from '@gatehouse/cert-store/port'
 import { createIntermediate, createRoot } from '@gatehouse/pki'
-import type { Page } from '@gatehouse/service-kit'
+import type { Page } from '@gatehouse/service-kit/pages'
 import fc from 'fast-check'
 import t from 'tap'
 import {

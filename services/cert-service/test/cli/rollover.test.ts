@@ -1,5 +1,5 @@
 import type { Store } from '@gatehouse/cert-store/port'
-import { systemClock } from '@gatehouse/service-kit'
+import { systemClock } from '@gatehouse/service-kit/clock'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import { openSqliteStore } from '../../../../packages/cert-store/src/sqlite.ts'

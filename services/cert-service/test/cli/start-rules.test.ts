@@ -1,7 +1,7 @@
 import { chmodSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createIntermediate, createRoot, toPem } from '@gatehouse/pki'
-import type { ConfigError } from '@gatehouse/service-kit'
+import type { ConfigError } from '@gatehouse/service-kit/config'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import { stringify } from 'yaml'

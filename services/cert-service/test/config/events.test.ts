@@ -1,6 +1,6 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { ConfigError } from '@gatehouse/service-kit'
+import type { ConfigError } from '@gatehouse/service-kit/config'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t from 'tap'
 import { stringify } from 'yaml'

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { json } from 'node:stream/consumers'
 import { createDnsProvider, type DnsProvider } from '@gatehouse/acme'
 import { createFetch } from '@gatehouse/net'
-import { systemClock } from '@gatehouse/service-kit'
+import { systemClock } from '@gatehouse/service-kit/clock'
 import { startNamed } from '../../../../packages/acme/test/integration/named.ts'
 import {
   type Context,

@@ -1,4 +1,4 @@
-import { createMetrics } from '@gatehouse/service-kit'
+import { createMetrics } from '@gatehouse/service-kit/telemetry'
 import t from 'tap'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { post, problem, startAcme } from '../helpers/acme.ts'

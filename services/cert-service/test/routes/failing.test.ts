@@ -1,4 +1,4 @@
-import { createMetrics } from '@gatehouse/service-kit'
+import { createMetrics } from '@gatehouse/service-kit/telemetry'
 import t, { type Test } from 'tap'
 import {
   newAudit,

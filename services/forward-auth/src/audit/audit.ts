@@ -1,6 +1,6 @@
 import type { Refusal } from '@gatehouse/gate'
 import type { Profile } from '@gatehouse/profile'
-import type { Metrics } from '@gatehouse/service-kit'
+import type { Metrics } from '@gatehouse/service-kit/telemetry'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import type { ForwardAuthConfig } from '../config/schema.ts'

@@ -1,4 +1,4 @@
-import type { Metrics } from '@gatehouse/service-kit'
+import type { Metrics } from '@gatehouse/service-kit/telemetry'
 import type { FastifyInstance } from 'fastify'
 import type { AuditEvent } from '../store/store.ts'
 

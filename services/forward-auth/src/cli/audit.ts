@@ -1,4 +1,5 @@
-import { durationOf, UsageError } from '@gatehouse/service-kit'
+import { durationOf } from '@gatehouse/service-kit/config'
+import { UsageError } from '@gatehouse/service-kit/program'
 import type { AuditRow } from '../store/store.ts'
 
 interface AuditQuery {

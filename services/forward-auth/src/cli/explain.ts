@@ -1,7 +1,7 @@
 import { explain as explainCheck, Principal, type Refusal } from '@gatehouse/gate'
 import { isIp, parseHost } from '@gatehouse/net'
 import type { Profile } from '@gatehouse/profile'
-import { UsageError } from '@gatehouse/service-kit'
+import { UsageError } from '@gatehouse/service-kit/program'
 import type { ForwardAuthConfig, PortalConfig } from '../config/schema.ts'
 import { createAdmission } from '../portals.ts'
 import { readPerson } from './person.ts'

@@ -1,4 +1,4 @@
-import { isOfSystem, statePrefix, writeNewFiles } from '@gatehouse/service-kit'
+import { isOfSystem, statePrefix, writeNewFiles } from '@gatehouse/service-kit/program'
 
 const START_UNIT = `systemd-tmpfiles --create gatehouse-forward-auth.conf
    systemctl enable --now gatehouse-forward-auth`

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { type Claims, fromClaims, type Profile } from '@gatehouse/profile'
-import { UsageError } from '@gatehouse/service-kit'
+import { UsageError } from '@gatehouse/service-kit/program'
 
 /**
  * The person whose claims a file of `--as` holds.

@@ -1,9 +1,9 @@
+import { systemClock } from '@gatehouse/service-kit/clock'
 import {
   type ServiceCommand,
   type ServiceProgram,
-  systemClock,
   UsageError,
-} from '@gatehouse/service-kit'
+} from '@gatehouse/service-kit/program'
 import { loadForwardAuthConfig } from '../config/load.ts'
 import type { ForwardAuthConfig } from '../config/schema.ts'
 import { VERSION } from '../version.ts'

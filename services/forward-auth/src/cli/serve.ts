@@ -1,4 +1,4 @@
-import { type ServeOptions, startService } from '@gatehouse/service-kit'
+import { type ServeOptions, startService } from '@gatehouse/service-kit/lifecycle'
 import { buildApp } from '../app.ts'
 import type { ForwardAuthConfig } from '../config/schema.ts'
 import { VERSION } from '../version.ts'

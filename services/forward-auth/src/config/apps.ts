@@ -1,5 +1,6 @@
 import { isUnder, parseEndpointUrl, parseHostPort } from '@gatehouse/net'
-import { applyToEach, checkUnique, type Fault, FilePath, known, Text } from '@gatehouse/service-kit'
+import { FilePath, Text } from '@gatehouse/service-kit/config'
+import { applyToEach, checkUnique, type Fault, known } from '@gatehouse/service-kit/rules'
 import { type Static, Type } from 'typebox'
 import { MAX_APPS } from '../apps.ts'
 import type { Site } from '../sites.ts'

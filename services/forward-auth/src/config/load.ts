@@ -7,6 +7,7 @@ import {
 } from '@gatehouse/identity-providers'
 import { isUnder, parseHost } from '@gatehouse/net'
 import { compileAllow, createConditions } from '@gatehouse/profile'
+import { type Loaded, type LoadSettings, loadConfig } from '@gatehouse/service-kit/config'
 import {
   applyRules,
   applyToEach,
@@ -16,11 +17,8 @@ import {
   type Fault,
   faultOf,
   known,
-  type Loaded,
-  type LoadSettings,
-  loadConfig,
   type Rule,
-} from '@gatehouse/service-kit'
+} from '@gatehouse/service-kit/rules'
 import { parsePostgresUrl } from '@gatehouse/store'
 import { readSite, type Site } from '../sites.ts'
 import { checkApps } from './apps.ts'

@@ -1,5 +1,6 @@
 import { parseEndpointUrl } from '@gatehouse/net'
-import { type Fault, FilePath, faultOf } from '@gatehouse/service-kit'
+import { FilePath } from '@gatehouse/service-kit/config'
+import { type Fault, faultOf } from '@gatehouse/service-kit/rules'
 import { Type } from 'typebox'
 import { type ImageKind, readImage } from '../pages/images.ts'
 import { LANGUAGES } from '../pages/languages/index.ts'

@@ -10,7 +10,7 @@ import {
   Secret,
   Text,
   WorkersSchema,
-} from '@gatehouse/service-kit'
+} from '@gatehouse/service-kit/config'
 import { SCHEMA_PATTERN } from '@gatehouse/store'
 import { type Static, Type } from 'typebox'
 import { COLOR_PATTERN } from '../pages/colors.ts'

@@ -12,7 +12,7 @@ import {
   type Fault,
   known,
   type Rule,
-} from '@gatehouse/service-kit'
+} from '@gatehouse/service-kit/rules'
 import { assertStoredSecret, SECRET_FILES } from '../store/sqlite/secret-file.ts'
 import { STATE_FILE } from '../store/sqlite/sqlite-store.ts'
 import type { SecretName } from '../store/store.ts'

@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { createServer } from 'node:net'
 import { createServer as createTlsServer, type Server as TlsServer } from 'node:tls'
-import { limitConnections, listenError } from '@gatehouse/service-kit'
+import { limitConnections, listenError } from '@gatehouse/service-kit/lifecycle'
 import { Server, ServerCredentials, type ServerUnaryCall } from '@grpc/grpc-js'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'

@@ -1,6 +1,6 @@
 import { createHmac, hash, randomBytes } from 'node:crypto'
 import type { LoginSecrets } from '@gatehouse/identity-providers'
-import type { Clock } from '@gatehouse/service-kit'
+import type { Clock } from '@gatehouse/service-kit/clock'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { LRUCache } from 'lru-cache'

@@ -1,5 +1,5 @@
 import type { ProviderIcon } from '@gatehouse/identity-providers'
-import { GATE } from '@gatehouse/service-kit'
+import { GATE } from '@gatehouse/service-kit/pages'
 import { html, type SafeHtml } from '@remix-run/html-template'
 import { textOn } from './colors.ts'
 

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { readNamedBytes } from '@gatehouse/service-kit'
+import { readNamedBytes } from '@gatehouse/service-kit/config'
 import { SaxesParser } from 'saxes'
 
 /** An image of a portal, as it is served. */

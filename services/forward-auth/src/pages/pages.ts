@@ -1,6 +1,6 @@
 import type { Provider } from '@gatehouse/identity-providers'
 import { type Profile, toText } from '@gatehouse/profile'
-import type { Page } from '@gatehouse/service-kit'
+import type { Page } from '@gatehouse/service-kit/pages'
 import { html, type SafeHtml } from '@remix-run/html-template'
 import { DEFAULT_ACCENT } from './colors.ts'
 import { type SymbolName, symbol, TONES, tile } from './icons.ts'

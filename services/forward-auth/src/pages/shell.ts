@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import { type Page, type PageStyle, pageOf, styleOf } from '@gatehouse/service-kit'
+import { type Page, type PageStyle, pageOf, styleOf } from '@gatehouse/service-kit/pages'
 import { html, type SafeHtml } from '@remix-run/html-template'
 import { LRUCache } from 'lru-cache'
 import { standOut, textOn } from './colors.ts'

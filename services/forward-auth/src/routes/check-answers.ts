@@ -8,7 +8,7 @@ import type {
   Resource,
 } from '@gatehouse/gate'
 import { isLoopback } from '@gatehouse/net'
-import { sendPage } from '@gatehouse/service-kit'
+import { sendPage } from '@gatehouse/service-kit/pages'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { FwaError } from '../errors.ts'
 import { refusedPage } from '../pages/pages.ts'

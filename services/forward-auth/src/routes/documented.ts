@@ -1,4 +1,4 @@
-import { ProblemSchema } from '@gatehouse/service-kit'
+import { ProblemSchema } from '@gatehouse/service-kit/http'
 import { Type } from 'typebox'
 
 const PROBLEMS = {

@@ -1,4 +1,4 @@
-import { GATE } from '@gatehouse/service-kit'
+import { GATE } from '@gatehouse/service-kit/pages'
 import type { FastifyInstance } from 'fastify'
 import { DEFAULT_ACCENT } from '../pages/colors.ts'
 

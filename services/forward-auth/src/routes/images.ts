@@ -1,4 +1,4 @@
-import { hasTag } from '@gatehouse/service-kit'
+import { hasTag } from '@gatehouse/service-kit/http'
 import type { FastifyInstance } from 'fastify'
 import { portalOf } from '../portals.ts'
 

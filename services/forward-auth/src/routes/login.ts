@@ -7,7 +7,8 @@ import {
   type SeamlessProvider,
 } from '@gatehouse/identity-providers'
 import type { Profile } from '@gatehouse/profile'
-import { isNavigation, sendPage } from '@gatehouse/service-kit'
+import { isNavigation } from '@gatehouse/service-kit/http'
+import { sendPage } from '@gatehouse/service-kit/pages'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { setHostCookies } from '../cookies.ts'
 import { FwaError } from '../errors.ts'

@@ -1,6 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { Provider } from '@gatehouse/identity-providers'
-import { isNavigation, sendPage } from '@gatehouse/service-kit'
+import { isNavigation } from '@gatehouse/service-kit/http'
+import { sendPage } from '@gatehouse/service-kit/pages'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { setHostCookies } from '../cookies.ts'

@@ -1,6 +1,6 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { type Profile, ProfileJsonSchema, toJson, toText } from '@gatehouse/profile'
-import { isNavigation } from '@gatehouse/service-kit'
+import { isNavigation } from '@gatehouse/service-kit/http'
 import type { FastifyReply } from 'fastify'
 import { Type } from 'typebox'
 import { pageUrl } from '../sites.ts'

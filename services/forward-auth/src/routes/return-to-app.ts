@@ -1,5 +1,5 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import { isNavigation } from '@gatehouse/service-kit'
+import { isNavigation } from '@gatehouse/service-kit/http'
 import type { FastifyReply } from 'fastify'
 import { Type } from 'typebox'
 import { setHostCookies } from '../cookies.ts'

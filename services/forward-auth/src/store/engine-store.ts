@@ -1,4 +1,4 @@
-import type { Clock } from '@gatehouse/service-kit'
+import type { Clock } from '@gatehouse/service-kit/clock'
 import type { Engine, Transaction } from '@gatehouse/store'
 import { MARGIN, type RevocationChange, type StoreOptions } from './store.ts'
 import { COMPLETED, REVOKED } from './tables.ts'

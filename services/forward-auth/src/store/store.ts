@@ -1,4 +1,5 @@
-import type { Clock, HealthReport } from '@gatehouse/service-kit'
+import type { Clock } from '@gatehouse/service-kit/clock'
+import type { HealthReport } from '@gatehouse/service-kit/http'
 import type { KeyRing } from '../key-ring.ts'
 
 /** A session that ended early, or all sessions of a person in a range of time. */

@@ -1,4 +1,4 @@
-import { createMetrics } from '@gatehouse/service-kit'
+import { createMetrics } from '@gatehouse/service-kit/telemetry'
 import t from 'tap'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { portalOf, yamlOf } from '../app.ts'

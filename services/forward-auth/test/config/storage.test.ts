@@ -1,6 +1,6 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { ConfigError } from '@gatehouse/service-kit'
+import { ConfigError } from '@gatehouse/service-kit/config'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t from 'tap'
 import { loadForwardAuthConfig } from '../../src/config/load.ts'

@@ -1,7 +1,7 @@
 import { writeFile } from 'node:fs/promises'
 import type { Agent } from 'node:http'
 import { join } from 'node:path'
-import { systemClock } from '@gatehouse/service-kit'
+import { systemClock } from '@gatehouse/service-kit/clock'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import { Client, credentials } from '@grpc/grpc-js'
 import t, { type Test } from 'tap'

@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { systemClock } from '@gatehouse/service-kit'
+import { systemClock } from '@gatehouse/service-kit/clock'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t from 'tap'
 import { dump, formsOf, restore, useDumpPrograms } from '../../../../scripts/test/dump.ts'

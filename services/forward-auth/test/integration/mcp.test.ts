@@ -1,4 +1,4 @@
-import { systemClock } from '@gatehouse/service-kit'
+import { systemClock } from '@gatehouse/service-kit/clock'
 import {
   LoggingMessageNotificationSchema,
   ToolListChangedNotificationSchema,

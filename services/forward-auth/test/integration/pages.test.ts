@@ -1,4 +1,4 @@
-import { sendPage } from '@gatehouse/service-kit'
+import { sendPage } from '@gatehouse/service-kit/pages'
 import axe from 'axe-core'
 import Fastify from 'fastify'
 import type { Page as Tab } from 'playwright-core'

@@ -1,5 +1,5 @@
 import type { Profile } from '@gatehouse/profile'
-import type { Page } from '@gatehouse/service-kit'
+import type { Page } from '@gatehouse/service-kit/pages'
 import type { Language } from '../../src/pages/languages/index.ts'
 import {
   type Choice,

@@ -1,5 +1,5 @@
 import { fromClaims } from '@gatehouse/profile'
-import { createLogger, createMetrics } from '@gatehouse/service-kit'
+import { createLogger, createMetrics } from '@gatehouse/service-kit/telemetry'
 import { manualClock, testFolder } from '@gatehouse/service-kit/testing'
 import type { FastifyInstance } from 'fastify'
 import t from 'tap'

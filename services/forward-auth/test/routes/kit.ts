@@ -1,5 +1,5 @@
 import type { Provider } from '@gatehouse/identity-providers'
-import type { Metrics } from '@gatehouse/service-kit'
+import type { Metrics } from '@gatehouse/service-kit/telemetry'
 import type { FastifyInstance, LightMyRequestResponse } from 'fastify'
 import type { Test } from 'tap'
 import { buildApp } from '../../src/app.ts'

@@ -1,5 +1,7 @@
 import { fromClaims } from '@gatehouse/profile'
-import { clock as clockPlugin, health, reload, workers } from '@gatehouse/service-kit'
+import { clock as clockPlugin } from '@gatehouse/service-kit/clock'
+import { health } from '@gatehouse/service-kit/http'
+import { reload, workers } from '@gatehouse/service-kit/lifecycle'
 import { type ManualClock, manualClock, testFolder } from '@gatehouse/service-kit/testing'
 import Fastify, { type FastifyBaseLogger, type FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'

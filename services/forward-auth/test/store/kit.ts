@@ -1,4 +1,4 @@
-import { systemClock } from '@gatehouse/service-kit'
+import { systemClock } from '@gatehouse/service-kit/clock'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import type { Test } from 'tap'
 import { type PostgresServer, startPostgres } from '../../../../scripts/test/postgres.ts'

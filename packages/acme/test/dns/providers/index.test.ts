@@ -1,6 +1,6 @@
 import { createFetch } from '@gatehouse/net'
 import { parseName } from '@gatehouse/pki'
-import { loadConfig } from '@gatehouse/service-kit'
+import { loadConfig } from '@gatehouse/service-kit/config'
 import t, { type Test } from 'tap'
 import { Type } from 'typebox'
 import {

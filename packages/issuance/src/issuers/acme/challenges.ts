@@ -13,7 +13,7 @@ import {
 } from '@gatehouse/acme'
 import type { Store } from '@gatehouse/cert-store/port'
 import type { Clock } from '@gatehouse/net'
-import { listenError } from '@gatehouse/service-kit'
+import { listenError } from '@gatehouse/service-kit/lifecycle'
 import type { ChallengeConfig, IssuerConfig } from '../../options/issuers.ts'
 
 /** Keeps responses to challenges in the store, so that they outlive the process. */

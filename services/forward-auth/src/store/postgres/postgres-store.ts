@@ -1,4 +1,6 @@
-import { type HealthReport, requireNamedFile, systemClock } from '@gatehouse/service-kit'
+import { systemClock } from '@gatehouse/service-kit/clock'
+import { requireNamedFile } from '@gatehouse/service-kit/config'
+import type { HealthReport } from '@gatehouse/service-kit/http'
 import {
   type Feed,
   openPostgres,

@@ -2,7 +2,7 @@ import { createReadStream } from 'node:fs'
 import { appendFile, open, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
-import { makeFolder } from '@gatehouse/service-kit'
+import { makeFolder } from '@gatehouse/service-kit/files'
 import type { EngineStore } from '../engine-store.ts'
 import type { AuditStore, StoredAuditRow } from '../store.ts'
 

@@ -1,5 +1,7 @@
 import { join } from 'node:path'
-import { type HealthReport, makeFolder, systemClock } from '@gatehouse/service-kit'
+import { systemClock } from '@gatehouse/service-kit/clock'
+import { makeFolder } from '@gatehouse/service-kit/files'
+import type { HealthReport } from '@gatehouse/service-kit/http'
 import { SharedSqlite, StoreError, sqliteFailure } from '@gatehouse/store'
 import { FwaError } from '../../errors.ts'
 import { EngineStore } from '../engine-store.ts'
