@@ -172,21 +172,8 @@ export async function completeSignIn(signIn: SignIn, reply: FastifyReply): Promi
   // The names alone: what they say is about the person.
   const names = { portal: portal.name, claims: Object.keys(profile.claims) }
   request.log.debug(names, 'claims of a person who signs in')
-  if (portal.admits(profile) !== true) {
-    const refusal = portal.refusalOf(profile)
-    recordSignIn('sign-in-refused', { ...signIn, code: 'FWA_FORBIDDEN', refusal }, request)
-    const switchHref = pageUrl(portalSite, '/signin', { rd: returnTo, switch: '1' })
-    const reader = readerOf(request, portalSite)
-    const page = refusedPage({ ...reader, profile, switchHref, requestId: request.id })
-    return sendPage(reply, 403, page)
-  }
-  const retryAfter = server.signInRate.take(personOf(portal.name, profile))
-  if (retryAfter > 0) {
-    const code = 'FWA_SIGN_IN_RATE'
-    recordSignIn('sign-in-refused', { ...signIn, code }, request)
-    const text = `This account has signed in too often in a short time. Try again in ${retryAfter} seconds.`
-    throw withLoginUrl(new FwaError(code, text, { retryAfter }), portalSite, returnTo)
-  }
+  if (portal.admits(profile) !== true) return refuseSignIn(signIn, reply)
+  assertRate(signIn, request)
   const before = (await server.sessions.read(request, portal, site))?.session
   const session = await replaceSession(before, signIn, reply)
   const maxAge = Math.floor(session.exp - server.clock.now() / 1_000)
@@ -196,6 +183,28 @@ export async function completeSignIn(signIn: SignIn, reply: FastifyReply): Promi
   // A person with a session may sign in again, with another account.
   if (before) return redirect(reply, targetOf(portalSite, returnTo))
   return returnToApp(portalSite, returnTo, 'login', reply)
+}
+
+function refuseSignIn(signIn: SignIn, reply: FastifyReply): FastifyReply {
+  const { portalSite, profile, returnTo } = signIn
+  const { request } = reply
+  const refusal = portalSite.portal.refusalOf(profile)
+  recordSignIn('sign-in-refused', { ...signIn, code: 'FWA_FORBIDDEN', refusal }, request)
+  const switchHref = pageUrl(portalSite, '/signin', { rd: returnTo, switch: '1' })
+  const reader = readerOf(request, portalSite)
+  const page = refusedPage({ ...reader, profile, switchHref, requestId: request.id })
+  return sendPage(reply, 403, page)
+}
+
+/** @throws FwaError FWA_SIGN_IN_RATE */
+function assertRate(signIn: SignIn, request: FastifyRequest): void {
+  const { portalSite, profile, returnTo } = signIn
+  const retryAfter = request.server.signInRate.take(personOf(portalSite.portal.name, profile))
+  if (retryAfter === 0) return
+  const code = 'FWA_SIGN_IN_RATE'
+  recordSignIn('sign-in-refused', { ...signIn, code }, request)
+  const text = `This account has signed in too often in a short time. Try again in ${retryAfter} seconds.`
+  throw withLoginUrl(new FwaError(code, text, { retryAfter }), portalSite, returnTo)
 }
 
 async function replaceSession(
