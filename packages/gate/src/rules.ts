@@ -22,7 +22,7 @@ export interface Admission {
   /** The policies of all rules that fit or may fit, up to the first one that fits. */
   readonly demanded: readonly Policy[]
   /**
-   * That of the first rule that fits. Undefined if it is not known: if a rule before it that may fit is
+   * The admission of the first rule that fits. Undefined if it is not known: if a rule before it that may fit is
    * for something else.
    */
   readonly purpose: Purpose | undefined

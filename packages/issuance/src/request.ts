@@ -132,9 +132,9 @@ export function createIssuers(
   }
 }
 
-/** What a certificate or order was made for. */
+/** The request that a certificate or order was made for. */
 type Stored = Pick<OrderRecord, 'issuer' | 'names' | 'keyType' | 'csr'>
-/** What a certificate is to certify, whichever issuer signs it. */
+/** The content of a certificate, whichever issuer signs it. */
 type Certified = Pick<IssuanceRequest, 'names' | 'keyType' | 'csr'>
 
 /** The request that a stored certificate or order was made for, to its own issuer. */
@@ -159,7 +159,7 @@ export function requestTo(issuer: Issuer, certified: Certified): IssuanceRequest
 }
 
 /**
- * What two requests for the same certificate have in common: issuer, profile, the type of the key (or
+ * The members that two requests for the same certificate share: issuer, profile, the type of the key (or
  * the caller's own key) and the set of names. If that is too long for an index of the store, its digest.
  */
 export function lineageOf({

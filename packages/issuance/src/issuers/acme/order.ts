@@ -36,7 +36,7 @@ export interface AcmeIssuerDeps {
 
 type Ended = Extract<OrderState, { step: 'downloaded' | 'failed' }>
 
-/** What the progress of an order calls its steps. */
+/** The names of the steps in the progress of an order. */
 const STEPS: Readonly<Record<OrderState['step'], string>> = {
   created: 'placing the order',
   ordered: 'looking at the order',
