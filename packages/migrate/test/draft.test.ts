@@ -3,7 +3,7 @@ import { parse } from 'yaml'
 import { Draft } from '../src/draft.ts'
 import { durationText, Given, goDurationMs, readYamlSettings } from '../src/given.ts'
 import { printMigrated } from '../src/migrate.ts'
-import { remarkOnRest, renderSettings, rowOf } from '../src/table.ts'
+import { remarkOnRest, rowOf } from '../src/table.ts'
 
 const TEXTS = { title: 'The configuration, made of x', steps: ['Start it.'] }
 const setting = (name: string, line: number, ...values: string[]) => ({
@@ -133,5 +133,4 @@ t.test('what is not used is explained, and what may keep people out is told', as
     /line 2, list\.3\.x: no need\n.*\n.*\n.*line 5, lmit: is not a known setting, did you mean limit\?/,
   )
   t.equal(rowOf(table, 'list.x.x'), undefined)
-  t.match(renderSettings(table, 'theirs'), '| `off`, `list.$.x` | none | no `need` |')
 })

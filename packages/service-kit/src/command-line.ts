@@ -178,17 +178,3 @@ const REASONS: Readonly<Record<string, string>> = {
   EROFS: 'it is on a read-only file system',
   ENOSPC: 'the disk is full',
 }
-
-/** A page about a program: what it does, and each command with its options and examples. */
-export function renderCommands<C extends CommandSyntax>(syntax: ProgramSyntax<C>): string {
-  const { program, summary, commands } = syntax
-  const sections = commands.map(({ usage, summary, options = {}, examples }) => {
-    const rows = Object.entries(options).map(
-      ([flags, help]) => `| \`${flags}\` | ${help.replaceAll('|', '\\|')} |\n`,
-    )
-    const table = rows.length === 0 ? '' : `\n| Option | Meaning |\n| --- | --- |\n${rows.join('')}`
-    const text = `${summary.charAt(0).toUpperCase()}${summary.slice(1)}.`
-    return `### ${program} ${usage}\n\n${text}\n${table}\n\`\`\`sh\n${examples.join('\n')}\n\`\`\`\n`
-  })
-  return `## ${program}\n\n${summary.charAt(0).toUpperCase()}${summary.slice(1)}.\n\n${sections.join('\n')}`
-}
