@@ -44,13 +44,15 @@ export class Draft {
     else this.comment(path, source)
   }
 
-  /** Sets the first value of a setting, changed or as it is. */
+  /** Sets the first value of a setting, or else the fallback; changed or as it is. */
   copy(
     path: Path,
     from: GivenSetting | undefined,
     change: (text: string) => unknown = (text) => text,
+    fallback?: string,
   ): void {
-    this.set(path, from?.values[0] === undefined ? undefined : change(from.values[0]), from)
+    const text = from?.values[0] ?? fallback
+    this.set(path, text === undefined ? undefined : change(text), from)
   }
 
   /** Names a file for a secret, which a person has to write. */
