@@ -1,7 +1,7 @@
 import { randomInt } from 'node:crypto'
 import { createSocket } from 'node:dgram'
 import { on, once } from 'node:events'
-import { isIPv6, Socket } from 'node:net'
+import { isIP, isIPv6, Socket } from 'node:net'
 import { parseHostPort } from '@gatehouse/net'
 import { AcmeError } from '../errors.ts'
 import { type DnsMessage, type DnsQuestion, decodeMessage, encodeQuery, FLAG } from './message.ts'
@@ -16,6 +16,12 @@ export interface Server {
 export function parseServer(text: string): Server | undefined {
   const { host, port = 53 } = parseHostPort(isIPv6(text) ? `[${text}]` : text) ?? {}
   return host && { host: host.name, port }
+}
+
+/** Parses a recursive resolver: an IP address, with or without a port. */
+export function parseResolver(text: string): Server | undefined {
+  const server = parseServer(text)
+  return server && isIP(server.host) ? server : undefined
 }
 
 const UDP_MS = 2_000
