@@ -52,7 +52,7 @@ export async function openIssuers(
   const ca = await openCa({ ...caConfig, permitted }, deps)
   const challenges = createChallengeStore(store, clock)
   const ledger = await Ledger.open({ issuers: configs, store, now: clock.now, log, orders })
-  const acme = await openAcmeIssuers(configs, { ...deps, challenges, limits: ledger, createSolver })
+  const acme = openAcmeIssuers(configs, { ...deps, challenges, limits: ledger, createSolver })
   // The names in `ca.permitted` are explicitly for the embedded CA.
   const hasClaims = configs.length > 0 && permitted.length === 0
   const claimOf = hasClaims ? await loadClaims(configs) : undefined
@@ -67,6 +67,6 @@ export async function rolloverAccount(
   { store, clock, log, ...deps }: IssuersDeps,
 ): Promise<void> {
   const limits = await Ledger.open({ issuers, store, now: clock.now, log })
-  const server = await openAcmeServer(config, { ...deps, store, clock, log, limits })
+  const server = openAcmeServer(config, { ...deps, store, clock, log, limits })
   await server.account.rollover().finally(server.close)
 }
