@@ -33,7 +33,7 @@ export interface RouteGuard {
   (request: GuardedRequest, reply: GuardedReply): Promise<void>
 }
 
-/** Finds a caller or a person, admits it to the route, and challenges a refused one. */
+/** The parts of a guard: it finds a caller or a person, admits it to the route, or challenges it. */
 interface Admission<T> {
   /** Undefined lets the request pass without it. Throws the reason of a refusal, or rejects. */
   find(request: FastifyRequest): T | undefined | Promise<T>
