@@ -5,7 +5,7 @@ import { backoff } from '@gatehouse/issuance/times'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import type { ReceiverConfig } from '../config/events.ts'
-import { type Loop, repeat } from '../plugins/loops.ts'
+import { type Loop, repeat } from '../lifecycle/loops.ts'
 import { describeEvent, lateness, onceOf } from './event.ts'
 import { createReceiver, type Receiver } from './receiver.ts'
 

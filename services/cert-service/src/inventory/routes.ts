@@ -13,7 +13,7 @@ import {
   originOf,
   PAGE_PATH,
   type Visitor,
-} from '../pages/visitors.ts'
+} from '../visitors/visitors.ts'
 import { findCovering, readListed } from './listing.ts'
 import { type Inventory, inventoryPage } from './page.ts'
 import { parseSearch } from './search.ts'

@@ -11,7 +11,8 @@ import type { Name } from '@gatehouse/pki'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Right } from '../config/auth.ts'
 import { CertError } from '../errors.ts'
-import { mayAll, type Principal, principalOf } from '../policy.ts'
+import { mayAll, principalOf } from '../policy/authorize.ts'
+import type { Principal } from '../policy/rules.ts'
 
 /** The most pages that a request reads, however little its caller may see. */
 const MAX_PAGES = 20

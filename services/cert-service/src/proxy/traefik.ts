@@ -6,7 +6,7 @@ import { hasBegun } from '@gatehouse/issuance/times'
 import type { FastifyInstance } from 'fastify'
 import { LRUCache } from 'lru-cache'
 import { CertError } from '../errors.ts'
-import { mayAll } from '../policy.ts'
+import { mayAll } from '../policy/authorize.ts'
 
 const HOUR = 3_600_000
 /** Certificates that are read before other work gets a turn. */

@@ -10,8 +10,8 @@ import { dryRunPage } from '../actions/dry-run-page.ts'
 import { type CertError, STATUS_OF } from '../errors.ts'
 import { certificateHref, orderHref, REQUEST_PATH } from '../pages/links.ts'
 import { adviceFor } from '../pages/problem.ts'
-import { assertOwnOrigin, requirePersonOnly, toFailedOrder } from '../pages/visitors.ts'
-import { actorOf, authorize } from '../policy.ts'
+import { actorOf, authorize } from '../policy/authorize.ts'
+import { assertOwnOrigin, requirePersonOnly, toFailedOrder } from '../visitors/visitors.ts'
 import { confirmRequest, type RequestForm, requestPage } from './page.ts'
 
 const KeyTypeSchema = Type.Enum([...KEY_TYPES, ''])

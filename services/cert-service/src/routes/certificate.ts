@@ -10,7 +10,7 @@ import Negotiator from 'negotiator'
 import { Type } from 'typebox'
 import { CertError } from '../errors.ts'
 import { findPermitted, findReadable, readDomain } from '../lookup/certificates.ts'
-import { actorOf, authorize, heldFor, recordDelivery } from '../policy.ts'
+import { actorOf, authorize, heldFor, recordDelivery } from '../policy/authorize.ts'
 import {
   CertificateRequestSchema,
   certificateAnswer,

@@ -7,7 +7,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { CertError } from '../errors.ts'
 import { readDomain } from '../lookup/certificates.ts'
-import { actorOf, authorize, mayAll, principalOf } from '../policy.ts'
+import { actorOf, authorize, mayAll, principalOf } from '../policy/authorize.ts'
 import { DomainSchema, emptyAnswer, guarded } from '../schemas.ts'
 
 const MAX_AUDITED_NAMES = 1_000

@@ -9,8 +9,8 @@ import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Static } from 'typebox'
 import { CertError } from '../errors.ts'
+import { describeOrder } from '../routes/status.ts'
 import type { DryRunSchema } from '../schemas.ts'
-import { describeOrder } from './status.ts'
 
 const MAX_RUNS = 8
 const BATCH = 8

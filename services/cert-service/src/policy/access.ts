@@ -3,7 +3,7 @@ import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { domainsClaimOf, keyRightsOf, pluginOptionsOf, takesTokens } from '../config/auth.ts'
 import type { CertServiceConfig } from '../config/schema.ts'
-import { createPolicy, isOpenToTokens, type Policy } from '../policy.ts'
+import { createPolicy, isOpenToTokens, type Policy } from './rules.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {

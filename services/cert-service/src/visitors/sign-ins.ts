@@ -4,7 +4,7 @@ import type { SignInRecord, Store } from '@gatehouse/cert-store/port'
 import { hasBegun } from '@gatehouse/issuance/times'
 import { parseIp } from '@gatehouse/net'
 import { LRUCache } from 'lru-cache'
-import { CertError } from './errors.ts'
+import { CertError } from '../errors.ts'
 
 const MINUTE = 60_000
 const IDLE = 15 * MINUTE

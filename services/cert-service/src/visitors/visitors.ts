@@ -6,11 +6,11 @@ import { sendPage } from '@gatehouse/service-kit/pages'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { CertError } from '../errors.ts'
-import { isPerson, type Person } from '../policy.ts'
-import { SignIns } from '../sign-ins.ts'
-import type { VisitorName } from './card.ts'
-import { orderHref } from './links.ts'
-import { signInPage, tokensOnlyPage } from './sign-in.ts'
+import type { VisitorName } from '../pages/card.ts'
+import { orderHref } from '../pages/links.ts'
+import { isPerson, type Person } from '../policy/rules.ts'
+import { signInPage, tokensOnlyPage } from './sign-in-page.ts'
+import { SignIns } from './sign-ins.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
