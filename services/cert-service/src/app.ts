@@ -55,6 +55,7 @@ import { withdrawRoutes } from './routes/withdraw.ts'
 import { SECURITY_SCHEMES } from './schemas.ts'
 import { clockOf, type StoreOptions, store } from './store.ts'
 import { VERSION } from './version.ts'
+import { signInRoutes } from './visitors/routes.ts'
 import { visitors } from './visitors/visitors.ts'
 
 const BODY_LIMIT = 64 * 1024
@@ -63,7 +64,7 @@ const ERRORS = [CERT_ERRORS, AUTH_ERRORS, PKI_ERRORS, ACME_ERRORS, HTTP_ERRORS, 
 /** People get a page instead of problem+json. */
 const PROBLEMS = { docsUrl: ERRORS_PATH, page: sendProblemPage }
 
-/** What is not configured; tests replace it. */
+/** The parts that are not configured; tests replace them. */
 export interface AppDeps {
   readonly log: Logger
   readonly clock?: Clock
@@ -105,8 +106,8 @@ export async function buildApp(config: CertServiceConfig, deps: AppDeps): Promis
       fallback: deps.issuer,
       createSolver: deps.createSolver,
     })
-    await app.register(events, { receivers, events: deps.events })
     await app.register(loops)
+    await app.register(events, { receivers, events: deps.events })
     await app.register(issuance, { limits, wait: config.issuance.wait, random })
     await app.register(certGauges, {
       metrics,
@@ -131,7 +132,7 @@ export async function buildApp(config: CertServiceConfig, deps: AppDeps): Promis
   }
 }
 
-/** In place of the store, which no route asks before the first request. */
+/** Stands in for the store, which no route uses before the first request. */
 const noStore = fp(async () => {}, { fastify: '5.x', name: 'cert-service/store' })
 
 /** The routes of cert-service without anything behind them, for their documentation. */
@@ -179,7 +180,7 @@ function createServer(
   return app
 }
 
-/** What every service of Gatehouse has. */
+/** Registers what every service of Gatehouse has. */
 async function registerHttp(
   app: FastifyInstance,
   { metrics, traceRequests, workers: others }: AppDeps,
@@ -226,6 +227,7 @@ async function pageRoutes(app: FastifyInstance): Promise<void> {
     route.config = { ...route.config, isPage: true }
   })
   await app.register(visitors)
+  await app.register(signInRoutes)
   await app.register(inventoryRoutes)
   await app.register(certificatePageRoutes)
   await app.register(certificateActionRoutes)

@@ -102,7 +102,7 @@ async function tryOut(
   authorize(request, 'issue', [name])
   const wanted = await wantedFor(request, name)
   authorize(request, 'issue', wanted.names)
-  return sendPage(reply, 200, dryRunPage(await request.server.dryRuns.run(wanted)))
+  return sendPage(reply, 200, dryRunPage(await request.server.dryRun(wanted)))
 }
 
 /** Makes the request that the newest certificate of a name, or else an order, would be made for today. */

@@ -9,7 +9,7 @@ import { type EventText, paragraphsOf, textOf } from './text.ts'
 const TIMEOUT = 10_000
 const DELIVERED = [200, 201, 202, 203, 204, 205, 206]
 
-/** Where events go. */
+/** A receiver of events. */
 export interface Receiver {
   readonly name: string
   readonly events: readonly string[]
@@ -33,7 +33,7 @@ export function createReceiver(config: ReceiverConfig): Receiver {
     name,
     events,
     async send(body, { signal }) {
-      // Few have one, and it takes a while to load.
+      // Most services send no e-mail, and the module takes a while to load.
       const { sendEmail } = await import('./email.ts')
       await sendEmail(JSON.parse(body), { ...config, ca }, signal)
     },
@@ -104,14 +104,14 @@ export function signatureHeaders(
   return { 'x-gatehouse-timestamp': timestamp, 'x-gatehouse-signature': `sha256=${signature}` }
 }
 
-/** Of ntfy: 1 is silent, 3 is usual, 5 does not stop until it is read. Tags become emojis. */
+/** Priorities and tags of ntfy: 1 is silent, 3 is the default, 5 alerts until it is read. Tags become emojis. */
 const NTFY: Readonly<Record<EventText['severity'], readonly [priority: number, tag: string]>> = {
   info: [2, 'white_check_mark'],
   warning: [4, 'warning'],
   critical: [5, 'rotating_light'],
 }
 
-/** As JSON to the root of the server, since headers hold no other characters than those of ASCII. */
+/** Makes a message for ntfy: JSON to the root of the server, as headers can have only ASCII characters. */
 export function ntfyMessage(
   event: EventBody,
   { url, token }: Pick<ReceiverOf<'ntfy'>, 'url' | 'token'>,
@@ -134,7 +134,7 @@ const SLACK_EMOJI: Readonly<Record<EventText['severity'], string>> = {
   critical: ':rotating_light:',
 }
 
-/** `text` is for notifications, `blocks` for the channel. */
+/** Makes a message for Slack: `text` is for notifications, `blocks` for the channel. */
 export function slackMessage(event: EventBody) {
   const text = textOf(event)
   const { title, what, action, severity } = text
@@ -163,7 +163,7 @@ function mrkdwn(text: string) {
   return { type: 'mrkdwn', text, verbatim: true }
 }
 
-/** The three characters that Slack gives a meaning: a CA could mention a whole channel otherwise. */
+/** Escapes the three characters that mean something to Slack: a CA could mention a whole channel otherwise. */
 function escapeSlack(text: string): string {
   return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;')
 }

@@ -67,7 +67,7 @@ export async function findReadable(request: FastifyRequest, domain: Name): Promi
   throw new CertError('CERT_NOT_FOUND', `the certificate for ${text} has expired`)
 }
 
-/** Finds a certificate and caches it. While the store is away, what is cached of one of the names is found. */
+/** Finds a certificate and caches it. If the store cannot be read, finds one of these names in memory. */
 export async function findHeld(
   request: FastifyRequest,
   names: readonly string[],

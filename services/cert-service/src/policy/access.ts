@@ -11,7 +11,7 @@ declare module 'fastify' {
     readonly policy: Policy
   }
   interface FastifyRequest {
-    /** Whether this delivers a certificate again, so that the audit trail has a row of this hour. */
+    /** Whether this delivers a certificate again in the same hour, which the audit trail only counts. */
     isRepeated: boolean
   }
 }

@@ -19,31 +19,6 @@ export function actorOf(request: FastifyRequest): Actor {
   return { actor: identityOf(caller), remoteAddress: ip, requestId: id, isOperator }
 }
 
-/** The certificate as the caller gets it: with its private key only for those who may issue it. */
-export function heldFor(request: FastifyRequest, held: Held): Held {
-  return mayAll(request.server, principalOf(request), 'issue', held.record)
-    ? held
-    : held.withoutKey()
-}
-
-/** Records that a held certificate is delivered. Await it before the answer. */
-export function recordDelivery(request: FastifyRequest, held: Held): Promise<void> | undefined {
-  const written = request.server.issuance.recordDelivery(held, actorOf(request))
-  request.isRepeated = written === undefined
-  return written
-}
-
-/** Whether a request leaves nothing to log that the audit trail does not have. */
-export function isRoutine({ isRepeated }: FastifyRequest, { statusCode }: FastifyReply): boolean {
-  return isRepeated && statusCode === 200
-}
-
-/** For the log line of a request; undefined if its route has no guard or refused the caller. */
-export function logFields(request: FastifyRequest): { caller: string | undefined } {
-  const caller = request.optionalPerson ?? request.optionalCaller
-  return { caller: caller ? identityOf(caller) : undefined }
-}
-
 function identityOf(caller: Principal): string {
   // PostgreSQL has no text with NUL in it. What a provider says about a person may have one.
   return nameOf(caller).replaceAll('\0', '\u{fffd}')
@@ -54,6 +29,17 @@ function nameOf(caller: Principal): string {
   return caller.method === 'psk'
     ? `psk:${caller.subject}`
     : `jwt:${caller.issuer}#${caller.subject}`
+}
+
+/** Gives what the log line of a request says of its caller: undefined if the route has no guard, or refused. */
+export function logFields(request: FastifyRequest): { caller: string | undefined } {
+  const caller = request.optionalPerson ?? request.optionalCaller
+  return { caller: caller ? identityOf(caller) : undefined }
+}
+
+/** Tells whether the audit trail has all that the log line of a request would say. */
+export function isRoutine({ isRepeated }: FastifyRequest, { statusCode }: FastifyReply): boolean {
+  return isRepeated && statusCode === 200
 }
 
 /** Refuses, and audits, what the caller may not do with a name. @throws CertError `CERT_NAME_NOT_ALLOWED` */
@@ -67,6 +53,7 @@ export function authorize(request: FastifyRequest, right: Right, names: readonly
   throw new CertError('CERT_NAME_NOT_ALLOWED', detail)
 }
 
+/** Tells whether a caller may do this with all names of a certificate or order. */
 export function mayAll(
   { policy }: Pick<FastifyInstance, 'policy'>,
   caller: Principal,
@@ -74,4 +61,18 @@ export function mayAll(
   { names }: { readonly names: readonly string[] },
 ): boolean {
   return policy(caller, right, names.map(readName)).allowed
+}
+
+/** Gives a certificate as the caller gets it: with its private key only for those who may issue it. */
+export function heldFor(request: FastifyRequest, held: Held): Held {
+  return mayAll(request.server, principalOf(request), 'issue', held.record)
+    ? held
+    : held.withoutKey()
+}
+
+/** Records that a held certificate is delivered. The answer has to await it. */
+export function recordDelivery(request: FastifyRequest, held: Held): Promise<void> | undefined {
+  const written = request.server.issuance.recordDelivery(held, actorOf(request))
+  request.isRepeated = written === undefined
+  return written
 }

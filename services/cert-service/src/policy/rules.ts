@@ -34,7 +34,7 @@ export type Principal = Caller | Person
 
 export interface Policy {
   (caller: Principal, right: Right, names: readonly Name[]): PolicyDecision
-  /** Whether it allows whatever the names are. */
+  /** Tells whether a caller may do this with every name. */
   grantsAll(caller: Principal, right: Right): boolean
 }
 
@@ -117,7 +117,7 @@ function remembering(grantsOf: GrantsOf<Omit<Grants, 'isAll'>>): GrantsOf<Grants
   }
 }
 
-/** Whether tokens may have all names because nothing limits them. */
+/** Tells whether tokens may have all names because nothing limits them. */
 export function isOpenToTokens({ domainsClaim, rules = [] }: PolicyOptions): boolean {
   return domainsClaim === undefined && rules.every(({ people }) => people !== undefined)
 }
@@ -126,7 +126,7 @@ export function isPerson(caller: Principal): caller is Person {
   return 'provider' in caller
 }
 
-/** Whether a rule is about a person; undefined if that is not known. */
+/** Tells whether a rule is about a person; undefined if that is not known. */
 type PersonTest = (person: Person) => boolean | undefined
 
 function compilePeople(people: PolicyRule['people']): PersonTest | undefined {
@@ -139,7 +139,7 @@ function meetsConditions(
   isMeant: PersonTest | undefined,
 ): boolean {
   const { issuer, subject, claim, scope } = rule
-  // What is not known allows nothing, and a denial stands.
+  // A fact that is not known admits nobody, but denies.
   const isDenial = rule.effect === 'deny'
   if (isMeant) return isPerson(caller) && (isMeant(caller) ?? isDenial)
   if (issuer === undefined && subject === undefined && !claim && scope === undefined)

@@ -41,7 +41,7 @@ export const requestPageRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const read = readRequest(request, wanted)
     if ('error' in read) return refuse(reply, wanted, read.error)
     if (confirmed) return issue(request, reply, read)
-    const run = await app.dryRuns.run(read)
+    const run = await app.dryRun(read)
     return sendPage(reply, 200, dryRunPage(run, confirmRequest(wanted)))
   })
 }

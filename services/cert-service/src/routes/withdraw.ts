@@ -113,7 +113,7 @@ export async function revoke(request: FastifyRequest, domain: Name, reason: Revo
 async function findIssued(request: FastifyRequest, action: 'revoke' | 'delete', domain: Name) {
   const { server } = request
   authorize(request, action, [domain])
-  // What is being issued would otherwise come into service right after.
+  // A certificate that is being issued would otherwise come into service right after.
   await server.issuance.settle(domain)
   const issued = await listAffected(request, action, domain)
   const at = server.clock.now()

@@ -46,10 +46,7 @@ export function serviceOf(app: FastifyInstance): Service {
   const { store, audit, holdings, issuance, issuers, ca, challenges, ledger, clock, policy } = app
   return {
     ...{ store, audit, holdings, issuance, issuers, ca, challenges, ledger, clock, policy },
-    start() {
-      app.loops.start()
-      app.outbox?.start()
-    },
+    start: () => app.loops.start(),
   }
 }
 
