@@ -109,6 +109,7 @@ export async function buildApp(config: CertServiceConfig, deps: AppDeps): Promis
     await app.register(loops)
     await app.register(events, { receivers, events: deps.events })
     await app.register(issuance, { limits, wait: config.issuance.wait, random })
+    await app.register(dryRuns)
     await app.register(certGauges, {
       metrics,
       issuers: names,
@@ -212,7 +213,6 @@ function sendProblemPage(problem: Problem, _request: unknown, reply: FastifyRepl
 
 async function registerApi(app: FastifyInstance, options: AccessOptions): Promise<void> {
   await app.register(access, options)
-  await app.register(dryRuns)
   await app.register(certificateRoutes)
   await app.register(withdrawRoutes)
   await app.register(statusRoutes)

@@ -1,5 +1,5 @@
 import { createHmac } from 'node:crypto'
-import { type BoundedFetch, createFetch } from '@gatehouse/net'
+import { createFetch } from '@gatehouse/net'
 import { requireNamedFile } from '@gatehouse/service-kit/config'
 import { ntfyTopic, type ReceiverConfig, type ReceiverOf } from '../config/events.ts'
 import { VERSION } from '../version.ts'
@@ -28,7 +28,7 @@ export function createReceiver(config: ReceiverConfig): Receiver {
   const { name, events, caFile } = config
   const ca =
     caFile === undefined ? undefined : requireNamedFile(`events receiver ${name}: caFile`, caFile)
-  if (config.type !== 'email') return new HttpReceiver(config, ca)
+  if (config.type !== 'email') return httpReceiver(config, ca)
   return {
     name,
     events,
@@ -49,39 +49,28 @@ interface HttpMessage {
 
 type HttpConfig = Exclude<ReceiverConfig, { readonly type: 'email' }>
 
-class HttpReceiver implements Receiver {
-  readonly name: string
-  readonly events: readonly string[]
-  readonly #config: HttpConfig
-  readonly #fetch: BoundedFetch
-
-  constructor(config: HttpConfig, ca: string | undefined) {
-    this.name = config.name
-    this.events = config.events
-    this.#config = config
-    this.#fetch = createFetch({ ca, timeoutMs: TIMEOUT })
-  }
-
-  async send(body: string, { now, signal }: { now: number; signal: AbortSignal }): Promise<void> {
-    const message = messageOf(this.#config, body, now)
-    const headers = {
-      'content-type': 'application/json',
-      'user-agent': `gatehouse-cert-service/${VERSION}`,
-      ...message.headers,
-    }
-    const { url } = message
-    const request = { headers, body: message.body, status: DELIVERED, signal }
-    try {
-      await this.#fetch(url, { method: 'POST', ...request })
-    } catch (error) {
-      // The path of a webhook often holds a secret.
-      const { origin, pathname } = new URL(url)
-      throw new Error((error as Error).message.replace(origin + pathname, origin))
-    }
-  }
-
-  close(): Promise<void> {
-    return this.#fetch.close()
+function httpReceiver(config: HttpConfig, ca: string | undefined): Receiver {
+  const { name, events } = config
+  const fetch = createFetch({ ca, timeoutMs: TIMEOUT })
+  return {
+    name,
+    events,
+    async send(body, { now, signal }) {
+      const { url, ...message } = messageOf(config, body, now)
+      const headers = {
+        'content-type': 'application/json',
+        'user-agent': `gatehouse-cert-service/${VERSION}`,
+        ...message.headers,
+      }
+      try {
+        await fetch(url, { method: 'POST', ...message, headers, status: DELIVERED, signal })
+      } catch (error) {
+        // The path of a webhook often holds a secret.
+        const { origin, pathname } = new URL(url)
+        throw new Error((error as Error).message.replace(origin + pathname, origin))
+      }
+    },
+    close: () => fetch.close(),
   }
 }
 

@@ -44,7 +44,16 @@ export const dryRuns = fp(
       }
     })
   },
-  { fastify: '5.x', name: 'cert-service/dry-runs' },
+  {
+    fastify: '5.x',
+    name: 'cert-service/dry-runs',
+    dependencies: [
+      'cert-service/issuance',
+      'cert-service/issuers',
+      'cert-service/store',
+      'service-kit/clock',
+    ],
+  },
 )
 
 async function describe(
