@@ -38,12 +38,12 @@ export const PROMISES: Readonly<Record<string, readonly Said[]>> = {
     [
       'Its pages also accept',
       `${CERT}/inventory/routes.test.ts: a key opens a session, signing out ends it`,
-      `${CERT}/pages/visitors.test.ts: without an assertion the page asks for a key, and a wrong one is refused`,
+      `${CERT}/visitors/visitors.test.ts: without an assertion the page asks for a key, and a wrong one is refused`,
     ],
     [
       'A caller gets a certificate only',
-      `${CERT}/routes/access.test.ts: all names must be allowed on every route to a certificate`,
-      `${CERT}/routes/access.test.ts: property: no request gets a name that its caller may not have`,
+      `${CERT}/policy/access.test.ts: all names must be allowed on every route to a certificate`,
+      `${CERT}/policy/access.test.ts: property: no request gets a name that its caller may not have`,
     ],
     [
       'A kill of the process loses',
@@ -93,12 +93,12 @@ export const PROMISES: Readonly<Record<string, readonly Said[]>> = {
     ],
     [
       'The holder of an API key',
-      `${CERT}/routes/access.test.ts: keys revoke and delete only with these rights`,
+      `${CERT}/policy/access.test.ts: keys revoke and delete only with these rights`,
       `${CERT}/reload.test.ts: a valid reload applies completely, and a removed key is refused`,
     ],
     [
       'The holder of a wildcard',
-      `${CERT}/routes/access.test.ts: a wildcard that covers a denied name is refused on every route`,
+      `${CERT}/policy/access.test.ts: a wildcard that covers a denied name is refused on every route`,
     ],
     [
       'The issuer of a token',
@@ -193,7 +193,7 @@ export const PROMISES: Readonly<Record<string, readonly Said[]>> = {
     [
       'It is neither a session',
       `${FWA}/session/assertion.test.ts: no replay of an assertion is a session`,
-      `${CERT}/pages/visitors.test.ts: an assertion is no access token`,
+      `${CERT}/visitors/visitors.test.ts: an assertion is no access token`,
     ],
     [
       'forward-auth remembers a logout',

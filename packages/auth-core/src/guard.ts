@@ -1,18 +1,30 @@
 import type { Profile } from '@gatehouse/profile'
-import type { FastifyRequest } from 'fastify'
-import type { Caller } from './caller.ts'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { Authenticator } from './authenticator.ts'
+import { type Caller, METHODS, type Method } from './caller.ts'
+import { challengesOf, personChallengesOf } from './challenges.ts'
 import { AuthError } from './errors.ts'
+import { demandScopes } from './jwt/access-token.ts'
+import { type BearerOptions, SCOPE_PATTERN } from './options.ts'
 
-export const kCaller = Symbol('caller')
-export const kPerson = Symbol('person')
-export const kRefused = Symbol('refused')
+const kCaller = Symbol('caller')
+const kPerson = Symbol('person')
+const kRefused = Symbol('refused')
 
-/** The parts of a request that a guard uses, whatever kind of server it comes from. */
-export interface GuardedRequest extends Pick<FastifyRequest, 'headers' | 'log'> {
-  readonly raw: Pick<FastifyRequest['raw'], 'headers' | 'rawHeaders'>
+/** The members of a request that guards set. */
+interface GuardState {
   [kCaller]: Caller | null
   [kPerson]: Profile | null
   [kRefused]: boolean
+}
+
+declare module 'fastify' {
+  interface FastifyRequest extends GuardState {}
+}
+
+/** The parts of a request that a guard uses, whatever kind of server it comes from. */
+export interface GuardedRequest extends GuardState, Pick<FastifyRequest, 'headers' | 'log'> {
+  readonly raw: Pick<FastifyRequest['raw'], 'headers' | 'rawHeaders'>
 }
 
 /** The parts of a reply that a guard uses. */
@@ -33,7 +45,110 @@ export interface RouteGuard {
   (request: GuardedRequest, reply: GuardedReply): Promise<void>
 }
 
-/** The parts of a guard: it finds a caller or a person, admits it to the route, or challenges it. */
+/** The demands of a route on its caller. */
+export interface CallerDemand {
+  /** Scopes that the caller must have, all of them. An API key without `scopes` has every scope. */
+  readonly scopes?: readonly string[]
+  /** Methods that this route accepts. Default: every method that is configured. */
+  readonly methods?: readonly Method[]
+  /**
+   * Lets a request without credentials pass without a caller: `request.optionalCaller` is null then.
+   * Wrong credentials are refused all the same. Default: false.
+   */
+  readonly optional?: boolean
+}
+
+/** The demands of a route on the person who opens it. */
+export interface PersonDemand {
+  /**
+   * Lets a request without an assertion pass without a person: `request.optionalPerson` is null then, as
+   * it is if `assertion` is not configured. A wrong assertion is refused all the same. Default: false.
+   */
+  readonly optional?: boolean
+}
+
+/** Makes the guard of a route for callers. @throws AuthError AUTH_OPTIONS_INVALID */
+export function guardOfCaller(
+  authenticator: Authenticator,
+  demand: CallerDemand,
+  realm: BearerOptions['realm'] = 'api',
+): RouteGuard {
+  checkDemand(demand)
+  const { optional, methods, scopes } = demand
+  return createGuard<Caller>({
+    find(request) {
+      if (optional && request.headers.authorization === undefined) return undefined
+      return authenticator.authenticate(request, methods)
+    },
+    admit(caller, request) {
+      if (scopes) demandScopes(caller, scopes)
+      request[kCaller] = caller
+    },
+    challengesOf: (error, request) =>
+      challengesOf(error, {
+        methods: authenticator.offered(methods),
+        realm: typeof realm === 'string' ? realm : realm(request),
+      }),
+  })
+}
+
+/** Makes the guard of a route for people. @throws AuthError AUTH_OPTIONS_INVALID without `assertion` */
+export function guardOfPerson(authenticator: Authenticator, demand: PersonDemand): RouteGuard {
+  if (!demand.optional && authenticator.portal() === undefined)
+    throw new AuthError('AUTH_OPTIONS_INVALID', {
+      message: 'requirePerson needs the option `assertion`',
+    })
+  return createGuard<Profile>({
+    find: (request) => authenticator.identify(request, demand),
+    admit(person, request) {
+      request[kPerson] = person
+    },
+    challengesOf: (error) => personChallengesOf(error, authenticator.portal()),
+  })
+}
+
+function checkDemand({ scopes = [], methods }: CallerDemand): void {
+  const wrong = scopes.find((scope) => !new RegExp(SCOPE_PATTERN).test(scope))
+  if (wrong !== undefined)
+    throw new AuthError('AUTH_OPTIONS_INVALID', {
+      message: `${JSON.stringify(wrong)} is not a scope that a token can grant`,
+    })
+  if (methods && !(methods.length > 0 && methods.every((method) => METHODS.includes(method))))
+    throw new AuthError('AUTH_OPTIONS_INVALID', {
+      message: `methods must name at least one of: ${METHODS.join(', ')}`,
+    })
+}
+
+/** Decorates requests with what guards find. */
+export function decorateRequests(app: FastifyInstance): void {
+  app.decorateRequest(kRefused, false)
+  decorateFound(app, kCaller, 'caller', 'optionalCaller')
+  decorateFound(app, kPerson, 'person', 'optionalPerson')
+}
+
+/** Adds a member that is never null, and one that may be. */
+function decorateFound<K extends typeof kCaller | typeof kPerson>(
+  app: FastifyInstance,
+  key: K,
+  name: 'caller' | 'person',
+  optionalName: 'optionalCaller' | 'optionalPerson',
+): void {
+  app.decorateRequest(key, null as never)
+  app.decorateRequest(name, {
+    getter(this: FastifyRequest) {
+      const found = this[key]
+      if (found === null) throw new AuthError('AUTH_NOT_GUARDED')
+      return found as never
+    },
+  })
+  app.decorateRequest(optionalName, {
+    getter(this: FastifyRequest) {
+      return this[key] as never
+    },
+  })
+}
+
+/** The ways of a guard to find a caller or a person, to admit it to the route, and to challenge who is refused. */
 interface Admission<T> {
   /** Undefined lets the request pass without it. Throws the reason of a refusal, or rejects. */
   find(request: FastifyRequest): T | undefined | Promise<T>
@@ -42,7 +157,7 @@ interface Admission<T> {
   challengesOf(error: AuthError, request: FastifyRequest): readonly string[]
 }
 
-export function createGuard<T>(admission: Admission<T>): RouteGuard {
+function createGuard<T>(admission: Admission<T>): RouteGuard {
   function guard(
     request: GuardedRequest,
     reply: GuardedReply,

@@ -2,7 +2,13 @@ export { Authenticator, type Callers } from './authenticator.ts'
 export type { Caller, KeyCaller, Method, TokenCaller } from './caller.ts'
 export { type ChallengeOptions, challengesOf } from './challenges.ts'
 export { AUTH_ERRORS, AuthError, type AuthErrorCode } from './errors.ts'
-export type { GuardedReply, GuardedRequest, RouteGuard } from './guard.ts'
+export type {
+  CallerDemand,
+  GuardedReply,
+  GuardedRequest,
+  PersonDemand,
+  RouteGuard,
+} from './guard.ts'
 export type { AuthDeps, Log } from './oidc/issuer-keys.ts'
 export { isRocaKey } from './oidc/keys.ts'
 export {
@@ -15,11 +21,6 @@ export {
   type NamedKeyOptions,
   type TokenOptions,
 } from './options.ts'
-export {
-  type AuthPluginOptions,
-  type CallerDemand,
-  default,
-  type PersonDemand,
-} from './plugin.ts'
+export { type AuthPluginOptions, default } from './plugin.ts'
 export { isPublicIssuer } from './public-issuers.ts'
 export { type AuthOptionsFault, checkAuthOptions } from './settings.ts'

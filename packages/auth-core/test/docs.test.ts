@@ -92,9 +92,9 @@ function textsOf(file: string, name: string): Record<string, string | undefined>
 }
 
 t.test('every option of the guard has TSDoc', async (t) => {
-  const texts = textsOf('plugin.ts', 'CallerDemand')
+  const texts = textsOf('guard.ts', 'CallerDemand')
   t.strictSame(Object.keys(texts), ['scopes', 'methods', 'optional'])
-  const ofPerson = textsOf('plugin.ts', 'PersonDemand')
+  const ofPerson = textsOf('guard.ts', 'PersonDemand')
   for (const [option, text] of Object.entries({ ...texts, ...ofPerson }))
     t.match(text, /^[A-Z].*\.$/s, option)
 })

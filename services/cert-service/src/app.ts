@@ -27,35 +27,36 @@ import { serverTlsOptions } from '@gatehouse/service-kit/tls'
 import Fastify, { type FastifyBaseLogger, type FastifyInstance, type FastifyReply } from 'fastify'
 import fp from 'fastify-plugin'
 import { certificateActionRoutes } from './actions/routes.ts'
+import { audit } from './audit.ts'
 import { certificatePageRoutes } from './certificate-page/routes.ts'
 import { receiversOf } from './config/events.ts'
 import { type CertServiceConfig, isPlain } from './config/schema.ts'
 import { CERT_ERRORS, STATUS_OF } from './errors.ts'
 import { events } from './events/outbox.ts'
 import { inventoryRoutes } from './inventory/routes.ts'
+import { dryRuns } from './issuance/dry-run.ts'
+import { issuance } from './issuance/issuance.ts'
+import { type IssuersOptions, issuers } from './issuance/issuers.ts'
+import { upkeep } from './issuance/upkeep.ts'
+import { listeners } from './lifecycle/listeners.ts'
+import { loops } from './lifecycle/loops.ts'
+import { ownTls } from './lifecycle/own-tls.ts'
+import { certGauges, certMetrics } from './metrics.ts'
 import { ERRORS_PATH } from './pages/links.ts'
 import { problemPage } from './pages/problem.ts'
-import { visitors } from './pages/visitors.ts'
-import { type AccessOptions, access } from './plugins/access.ts'
-import { audit } from './plugins/audit.ts'
-import { issuance } from './plugins/issuance.ts'
-import { type IssuersOptions, issuers } from './plugins/issuers.ts'
-import { listeners } from './plugins/listeners.ts'
-import { loops } from './plugins/loops.ts'
-import { certGauges, certMetrics } from './plugins/metrics.ts'
-import { ownTls } from './plugins/own-tls.ts'
-import { clockOf, type StoreOptions, store } from './plugins/store.ts'
-import { upkeep } from './plugins/upkeep.ts'
-import { isRoutine, logFields } from './policy.ts'
+import { type AccessOptions, access } from './policy/access.ts'
+import { isRoutine, logFields } from './policy/authorize.ts'
+import { proxyRoutes } from './proxy/routes.ts'
 import { requestPageRoutes } from './request-page/routes.ts'
 import { caRoutes, challengeRoute } from './routes/ca.ts'
 import { certificateRoutes } from './routes/certificate.ts'
-import { dryRuns } from './routes/dry-run.ts'
-import { proxyRoutes } from './routes/proxy.ts'
 import { statusRoutes } from './routes/status.ts'
 import { withdrawRoutes } from './routes/withdraw.ts'
 import { SECURITY_SCHEMES } from './schemas.ts'
+import { clockOf, type StoreOptions, store } from './store.ts'
 import { VERSION } from './version.ts'
+import { signInRoutes } from './visitors/routes.ts'
+import { visitors } from './visitors/visitors.ts'
 
 const BODY_LIMIT = 64 * 1024
 const REQUEST_TIMEOUT = 30_000
@@ -63,7 +64,7 @@ const ERRORS = [CERT_ERRORS, AUTH_ERRORS, PKI_ERRORS, ACME_ERRORS, HTTP_ERRORS, 
 /** People get a page instead of problem+json. */
 const PROBLEMS = { docsUrl: ERRORS_PATH, page: sendProblemPage }
 
-/** What is not configured; tests replace it. */
+/** The parts that are not configured; tests replace them. */
 export interface AppDeps {
   readonly log: Logger
   readonly clock?: Clock
@@ -105,9 +106,10 @@ export async function buildApp(config: CertServiceConfig, deps: AppDeps): Promis
       fallback: deps.issuer,
       createSolver: deps.createSolver,
     })
-    await app.register(events, { receivers, events: deps.events })
     await app.register(loops)
+    await app.register(events, { receivers, events: deps.events })
     await app.register(issuance, { limits, wait: config.issuance.wait, random })
+    await app.register(dryRuns)
     await app.register(certGauges, {
       metrics,
       issuers: names,
@@ -131,7 +133,7 @@ export async function buildApp(config: CertServiceConfig, deps: AppDeps): Promis
   }
 }
 
-/** In place of the store, which no route asks before the first request. */
+/** Stands in for the store, which no route uses before the first request. */
 const noStore = fp(async () => {}, { fastify: '5.x', name: 'cert-service/store' })
 
 /** The routes of cert-service without anything behind them, for their documentation. */
@@ -179,7 +181,7 @@ function createServer(
   return app
 }
 
-/** What every service of Gatehouse has. */
+/** Registers what every service of Gatehouse has. */
 async function registerHttp(
   app: FastifyInstance,
   { metrics, traceRequests, workers: others }: AppDeps,
@@ -211,7 +213,6 @@ function sendProblemPage(problem: Problem, _request: unknown, reply: FastifyRepl
 
 async function registerApi(app: FastifyInstance, options: AccessOptions): Promise<void> {
   await app.register(access, options)
-  await app.register(dryRuns)
   await app.register(certificateRoutes)
   await app.register(withdrawRoutes)
   await app.register(statusRoutes)
@@ -226,6 +227,7 @@ async function pageRoutes(app: FastifyInstance): Promise<void> {
     route.config = { ...route.config, isPage: true }
   })
   await app.register(visitors)
+  await app.register(signInRoutes)
   await app.register(inventoryRoutes)
   await app.register(certificatePageRoutes)
   await app.register(certificateActionRoutes)

@@ -139,7 +139,7 @@ const ROWS: ReadonlyMap<string, { readonly title: string; readonly action: strin
   Object.entries({ ...CERT_ERRORS, ...PKI_ERRORS, ...ACME_ERRORS }),
 )
 
-/** What to do about an error, by its code; `undefined` for codes of other software. */
+/** Finds what to do about an error, by its code; `undefined` for codes of other software. */
 export function actionFor(code: string): string | undefined {
   return ROWS.get(code)?.action
 }

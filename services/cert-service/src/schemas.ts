@@ -1,8 +1,11 @@
+import type { OrderRecord } from '@gatehouse/cert-store/port'
 import { MAX_NAMES } from '@gatehouse/issuance/request'
+import { toTime } from '@gatehouse/issuance/times'
 import { KEY_TYPES } from '@gatehouse/pki'
 import { ProblemSchema } from '@gatehouse/service-kit/http'
 import type { FastifySchema } from 'fastify'
-import { type TSchema, Type } from 'typebox'
+import { type Static, type TSchema, Type } from 'typebox'
+import { actionFor } from './errors.ts'
 
 /** Media type of a certificate and its key in one file. */
 export const PEM = 'application/x-pem-file'
@@ -48,7 +51,7 @@ const IssueProblemSchema = Type.Object(
 
 /** The error answers of a route; those that every route has come from the OpenAPI plugin. */
 export function problemAnswers(...statuses: readonly ProblemStatus[]) {
-  // From 422 on they may be about an order that failed.
+  // Errors from 422 on may be about an order that failed.
   const schemaOf = (status: number) => (status >= 422 ? IssueProblemSchema : ProblemSchema)
   return Object.fromEntries(
     statuses.map((status) => [
@@ -76,10 +79,10 @@ export function guarded<const Schema extends FastifySchema>(
   }
 }
 
-/** Of an order. PostgreSQL refuses texts with NUL in them. */
+/** The ID of an order. PostgreSQL refuses texts with NUL in them. */
 export const OrderIdSchema = Type.String({ maxLength: 64, pattern: '^[\\w-]+$' })
 
-/** Up to 253 characters and a trailing dot. */
+/** The length of a name: up to 253 characters, and a trailing dot. */
 export const NAME = { minLength: 1, maxLength: 254 }
 
 const TimeSchema = (description: string) => Type.String({ format: 'date-time', description })
@@ -184,6 +187,26 @@ export const OrderSchema = Type.Object(
   },
   { description: 'Once it is `done`, POST /api/certificate answers with the certificate.' },
 )
+
+/** Describes an order as the API answers it. */
+export function describeOrder(order: OrderRecord): Static<typeof OrderSchema> {
+  const { id, status, step, since, names, lastError, nextTryAt } = order
+  return {
+    id,
+    status,
+    step,
+    since: toTime(since),
+    names: [...names],
+    ...(lastError && { lastError: describeFailure(lastError) }),
+    ...(nextTryAt !== null && { nextTryAt: toTime(nextTryAt) }),
+  }
+}
+
+/** Describes why an order failed, and what to do about it. */
+export function describeFailure(failure: NonNullable<OrderRecord['lastError']>) {
+  const action = actionFor(failure.code)
+  return { ...failure, ...(action !== undefined && { action }) }
+}
 
 export const FailingOrderSchema = Type.Object({
   ...OrderSchema.properties,

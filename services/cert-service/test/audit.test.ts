@@ -6,7 +6,7 @@ import {
   newCertificate,
   testStore,
 } from '../../../packages/cert-store/test/helpers/store.ts'
-import { Audit } from '../src/plugins/audit.ts'
+import { Audit } from '../src/audit.ts'
 import { start } from './helpers/app.ts'
 
 const MINUTE = 60_000

@@ -8,7 +8,7 @@ import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import { expectWarnings } from '../../../scripts/test/quiet.ts'
 import type { AppDeps } from '../src/app.ts'
-import { openOwnTls } from '../src/plugins/own-tls.ts'
+import { openOwnTls } from '../src/lifecycle/own-tls.ts'
 import { DAY, leapClock, NOW, type Running, settle, start } from './helpers/app.ts'
 
 // What is wrong in these tests, and said.

@@ -6,7 +6,7 @@ import { createMetrics } from '@gatehouse/service-kit/telemetry'
 import t from 'tap'
 import { parse } from 'yaml'
 import { CertError } from '../src/errors.ts'
-import { failureClass } from '../src/plugins/metrics.ts'
+import { failureClass } from '../src/metrics.ts'
 import { start } from './helpers/app.ts'
 
 const HOUR = 3_600_000

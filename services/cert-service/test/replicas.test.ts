@@ -11,7 +11,7 @@ import { type PostgresServer, startPostgres } from '../../../scripts/test/postgr
 import { expectWarnings, quietLog } from '../../../scripts/test/quiet.ts'
 import { until } from '../../../scripts/test/until.ts'
 import { buildApp } from '../src/app.ts'
-import type {} from '../src/plugins/issuance.ts'
+import type {} from '../src/issuance/issuance.ts'
 import { configure, KEY } from './helpers/app.ts'
 
 const MASTER_KEY = randomBytes(32).toString('base64')

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t from 'tap'
 import { expectWarnings } from '../../../scripts/test/quiet.ts'
-import { openOwnTls } from '../src/plugins/own-tls.ts'
+import { openOwnTls } from '../src/lifecycle/own-tls.ts'
 import { briskClock, issuerAt, post, problem, startAcme, startCa, WAIT } from './helpers/acme.ts'
 import { createIdp, DAY, KEY, NOW, settle, start } from './helpers/app.ts'
 

@@ -7,8 +7,8 @@ import { Check } from 'typebox/schema'
 import { card, toInventory } from '../pages/card.ts'
 import { orderHref } from '../pages/links.ts'
 import { notice } from '../pages/notice.ts'
-import { COOKIE_SCOPE } from '../pages/visitors.ts'
 import { OrderIdSchema } from '../schemas.ts'
+import { COOKIE_SCOPE } from '../visitors/visitors.ts'
 
 const DONE = '__Host-gatehouse-certs-done'
 /** The seconds in which it is shown, on the page that comes next. */

@@ -6,11 +6,11 @@ import { type Static, Type } from 'typebox'
 import { CertError, hasCode } from '../errors.ts'
 import { findPermitted, readDomain } from '../lookup/certificates.ts'
 import { nameHref } from '../pages/links.ts'
-import { assertOwnOrigin, requirePersonOnly, toFailedOrder } from '../pages/visitors.ts'
-import { authorize, mayAll, principalOf } from '../policy.ts'
+import { authorize, mayAll, principalOf } from '../policy/authorize.ts'
 import { renewalOf, renewNewest } from '../routes/certificate.ts'
 import { listAffected, remove, revoke } from '../routes/withdraw.ts'
 import { OrderIdSchema } from '../schemas.ts'
+import { assertOwnOrigin, requirePersonOnly, toFailedOrder } from '../visitors/visitors.ts'
 import { type Done, keepDone } from './done.ts'
 import { dryRunPage } from './dry-run-page.ts'
 import { ACTIONS, type Action, confirmPage } from './page.ts'
@@ -102,7 +102,7 @@ async function tryOut(
   authorize(request, 'issue', [name])
   const wanted = await wantedFor(request, name)
   authorize(request, 'issue', wanted.names)
-  return sendPage(reply, 200, dryRunPage(await request.server.dryRuns.run(wanted)))
+  return sendPage(reply, 200, dryRunPage(await request.server.dryRun(wanted)))
 }
 
 /** Makes the request that the newest certificate of a name, or else an order, would be made for today. */

@@ -53,11 +53,10 @@ export function certificatePage(view: CertificateView): Page {
     'key' in visitor
       ? html`<p>With an API key, you can look but not change anything. To make changes, sign in through the portal, or use the API.</p>`
       : ''
-  return page({
-    title: tabTitle(domain),
-    bar: who(visitor),
-    main: html`
-      ${heading(domain)}
+  return detailsPage(
+    visitor,
+    domain,
+    html`
       ${done ? doneNotice(done) : ''}
       ${statusNotice(record, view)}
       ${orderNotice(view)}
@@ -66,28 +65,25 @@ export function certificatePage(view: CertificateView): Page {
       ${section('Chain', chain(view))}
       ${record.isCurrent ? section('Use it', commands(view)) : ''}
       ${section(`History of ${domain}`, history(past, record))}
-      ${view.activity ? section('Recent activity', activity(view.activity)) : ''}
-      <footer>Times are in UTC.</footer>`,
-  })
+      ${view.activity ? section('Recent activity', activity(view.activity)) : ''}`,
+  )
 }
 
 /** The page of a name whose certificates are all out of service, or which never had one. */
 export function nameWithoutCertificatePage(view: NameView & { readonly domain: string }): Page {
   const { domain, visitor, history: past, actions, done, order, now } = view
   const more = order ? '' : html`<p>The next request for it gets a new one.</p>`
-  return page({
-    title: tabTitle(domain),
-    bar: who(visitor),
-    main: html`
-      ${heading(domain)}
+  return detailsPage(
+    visitor,
+    domain,
+    html`
       ${done ? doneNotice(done) : ''}
       ${notice('past', 'No certificate of this name is in service.', more)}
       ${order ? orderState(order, now, orderLink(order)) : ''}
       ${actionLinks(actions, domain)}
       ${section(`History of ${domain}`, history(past))}
-      ${view.activity ? section('Recent activity', activity(view.activity)) : ''}
-      <footer>Times are in UTC.</footer>`,
-  })
+      ${view.activity ? section('Recent activity', activity(view.activity)) : ''}`,
+  )
 }
 
 /** The page of an order, whether or not it has led to a certificate. */
@@ -99,11 +95,10 @@ export function orderPage(view: {
 }): Page {
   const { visitor, order, actions, now } = view
   const [domain = ''] = order.names
-  return page({
-    title: tabTitle(`Order for ${domain}`),
-    bar: who(visitor),
-    main: html`
-      ${heading(domain, `Order for ${domain}`)}
+  return detailsPage(
+    visitor,
+    `Order for ${domain}`,
+    html`
       ${orderState(order, now)}
       ${section(
         'Order',
@@ -117,9 +112,9 @@ export function orderPage(view: {
             ${wideFact('Id', html`<code>${order.id}</code>`)}
           </dl>
           ${actions.includes('dry-run') ? orderActions(order) : ''}`,
-      )}
-      <footer>Times are in UTC. <a href="${nameHref(domain)}">Certificates of ${domain}</a></footer>`,
-  })
+      )}`,
+    html` <a href="${nameHref(domain)}">Certificates of ${domain}</a>`,
+  )
 }
 
 function orderActions(order: OrderRecord): SafeHtml {
@@ -132,14 +127,25 @@ function orderActions(order: OrderRecord): SafeHtml {
     </div>`
 }
 
-function heading(domain: string, title = domain): SafeHtml {
-  return html`
-    <div class="head">
-      <div>
-        <a href="/">Certificates</a>
-        <h1>${title}</h1>
+function detailsPage(
+  visitor: VisitorName,
+  title: string,
+  body: SafeHtml,
+  more: SafeHtml | '' = '',
+): Page {
+  return page({
+    title: tabTitle(title),
+    bar: who(visitor),
+    main: html`
+      <div class="head">
+        <div>
+          <a href="/">Certificates</a>
+          <h1>${title}</h1>
+        </div>
       </div>
-    </div>`
+      ${body}
+      <footer>Times are in UTC.${more}</footer>`,
+  })
 }
 
 function orderNotice({ order, record, now }: CertificateView): SafeHtml | '' {

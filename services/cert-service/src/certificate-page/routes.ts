@@ -11,9 +11,10 @@ import { CertError } from '../errors.ts'
 import { findOrder, findReadableByName, withStep } from '../lookup/certificates.ts'
 import { readFailing } from '../lookup/failing.ts'
 import { nameHref, orderHref } from '../pages/links.ts'
-import { nameOf, originOf, requireVisitor, type Visitor } from '../pages/visitors.ts'
-import { isPerson, mayAll } from '../policy.ts'
+import { mayAll } from '../policy/authorize.ts'
+import { isPerson } from '../policy/rules.ts'
 import { OrderIdSchema } from '../schemas.ts'
+import { nameOf, originOf, requireVisitor, type Visitor } from '../visitors/visitors.ts'
 import { certificatePage, nameWithoutCertificatePage, orderPage } from './page.ts'
 
 const MAX_ENTRIES = 20

@@ -55,7 +55,7 @@ function checkCaFile({ caFile }: { readonly caFile?: string }): Fault[] {
   return checkCertificateFile('/caFile', caFile)
 }
 
-/** The key of a root is only read to sign an intermediate: with a store it may be offline. */
+/** Checks the root. Its key is only read to sign an intermediate, so it may be offline with a store. */
 function checkRoot({ ca: { root, intermediate }, storage }: CertServiceConfig): Fault[] {
   if (!root) return []
   const { certFile, keyFile } = root
@@ -68,7 +68,7 @@ function checkRoot({ ca: { root, intermediate }, storage }: CertServiceConfig): 
   return checkAuthority('/ca/root', isOffline ? { certFile } : root, !isFirst)
 }
 
-/** With a store, an expired CA does not prevent a start: what is stored is answered. */
+/** Checks a CA. An expired one does not prevent a start with a store: stored certificates are answered. */
 function checkAuthority(
   path: string,
   { certFile, keyFile }: { readonly certFile: string; readonly keyFile?: string },
@@ -87,7 +87,7 @@ function checkAuthority(
   return [...own, ...key]
 }
 
-/** Says which names it may sign, too. */
+/** Checks the intermediate, and warns which names it may sign. */
 function checkIntermediate({ ca: { intermediate }, storage }: CertServiceConfig): Fault[] {
   if (!intermediate) return []
   const faults = checkAuthority('/ca/intermediate', intermediate, !isFirstStart(storage))
@@ -113,7 +113,7 @@ function checkScript({ path, script }: { path: string; script: string }): Fault[
   return checkText('/script', join(path, 'dnsapi', `${script}.sh`), () => {})
 }
 
-/** Only its existence, as it may be run by another user. A name without a path is looked up at each use. */
+/** Checks only that it exists, as another user may run it. A name without a path is looked up at each use. */
 function checkProgram(file: string): Fault[] {
   if (!isAbsolute(file)) return []
   const path = '/command/0'

@@ -180,7 +180,7 @@ function checkWhole({ auth }: Access): Fault[] {
   return below('', options).map((fault) => ({ ...fault, path: `/auth${fault.path}` }))
 }
 
-/** If a part of `auth` is invalid, checks the other options one by one. */
+/** Checks the options of `auth` one by one if a part of it is invalid. */
 function checkParts({ auth }: Access): Fault[] {
   if (isWhole(auth)) return []
   return applyRules(

@@ -131,13 +131,13 @@ export function receiversOf({ webhook, receivers }: EventsConfig): readonly Rece
   return webhook ? [{ name: WEBHOOK, type: WEBHOOK, ...webhook }, ...receivers] : receivers
 }
 
-/** How an SMTP server is spoken to. */
+/** Gives the TLS mode of an SMTP server: as configured, or by its port. */
 export function smtpTlsOf({ tls, port }: Pick<ReceiverOf<'email'>, 'tls' | 'port'>) {
   return tls ?? (port === 465 ? 'implicit' : 'starttls')
 }
 
 /**
- * The topic of ntfy that a URL names, and the URL of its server.
+ * Reads the URL of a topic of ntfy: gives the topic, and the URL of the server.
  *
  * @throws Error that says what is wrong with the URL, without the URL
  */

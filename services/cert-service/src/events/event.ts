@@ -13,7 +13,7 @@ interface EventHead {
   readonly issuer: string
 }
 
-/** What receivers are told. It never contains key material. */
+/** An event as receivers get it. It never contains key material. */
 export type EventBody = EventHead &
   (
     | {
@@ -32,6 +32,7 @@ export type EventBody = EventHead &
       }
   )
 
+/** Describes an event as receivers get it. */
 export function describeEvent(event: CertEvent, id: string, at: number): EventBody {
   const head = { id, at: toTime(at) }
   if (event.type === 'failing') {
@@ -52,8 +53,8 @@ export function describeEvent(event: CertEvent, id: string, at: number): EventBo
 }
 
 /**
- * How many thirds of the time between planned renewal and expiry have passed: 0 is on time, 1 and 2
- * call for a warning, 3 is expired.
+ * Counts the thirds of the time between planned renewal and expiry that have passed: 0 is on time, 1
+ * and 2 call for a warning, 3 is expired.
  */
 export function lateness(certificate: CertificateRecord, now: number): 0 | 1 | 2 | 3 {
   const { notAfter } = certificate
@@ -62,7 +63,7 @@ export function lateness(certificate: CertificateRecord, now: number): 0 | 1 | 2
   return Math.min(3, Math.max(0, thirds)) as 0 | 1 | 2 | 3
 }
 
-/** Failures are reported when they begin and then daily, late renewals once per third. */
+/** Limits repeated events: failures are reported when they begin and then daily, late renewals once per third. */
 export function onceOf(event: CertEvent, at: number): NewEvent['once'] {
   if (event.type === 'failing') {
     const { lineage, failures } = event.order

@@ -5,7 +5,7 @@ import { backoff } from '@gatehouse/issuance/times'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import type { ReceiverConfig } from '../config/events.ts'
-import { type Loop, repeat } from '../plugins/loops.ts'
+import type { Loops } from '../lifecycle/loops.ts'
 import { describeEvent, lateness, onceOf } from './event.ts'
 import { createReceiver, type Receiver } from './receiver.ts'
 
@@ -14,10 +14,10 @@ const DAY = 86_400 * SECOND
 const SEND_EVERY = SECOND
 const LOOK_EVERY = 300 * SECOND
 const GIVE_UP_AFTER = 7 * DAY
-/** What 7 days take: tries after 1, 10 and 100 minutes, then daily. A clock that jumps takes no try away. */
+/** The tries in 7 days: after 1, 10 and 100 minutes, then daily. A clock that jumps takes no try away. */
 const GIVE_UP_TRIES = 10
 const BATCH = 100
-/** For how long an event is left to the replica that sends it. */
+/** Milliseconds that an event is left to the replica that sends it. */
 const CLAIMED = 60 * SECOND
 const MAX_LATE = 1_000
 
@@ -34,16 +34,20 @@ interface EventsOptions {
   readonly events?: Events | undefined
 }
 
-/** Sends events to the configured receivers, once the service listens. */
+/** Sends events to the configured receivers while the service runs. */
 export const events = fp<EventsOptions>(
   async (app: FastifyInstance, { receivers, events }) => {
     const outbox = receivers.length > 0 ? new Outbox(receivers, app) : undefined
     app.decorate('outbox', outbox)
     app.decorate('events', events ?? outbox)
-    app.addHook('onListen', async () => outbox?.start())
+    outbox?.addTo(app.loops)
     app.addHook('onClose', async () => outbox?.close())
   },
-  { fastify: '5.x', name: 'cert-service/events', dependencies: ['cert-service/store'] },
+  {
+    fastify: '5.x',
+    name: 'cert-service/events',
+    dependencies: ['cert-service/store', 'cert-service/loops', 'service-kit/clock'],
+  },
 )
 
 interface OutboxDeps extends Pick<FastifyInstance, 'clock' | 'store'> {
@@ -54,8 +58,6 @@ interface OutboxDeps extends Pick<FastifyInstance, 'clock' | 'store'> {
 export class Outbox implements Events {
   readonly #receivers: readonly Receiver[]
   readonly #deps: OutboxDeps
-  readonly #closing = new AbortController()
-  #loops: readonly Loop[] = []
 
   /** @throws ConfigError CONFIG_FILE_UNUSABLE */
   constructor(receivers: readonly ReceiverConfig[], deps: OutboxDeps) {
@@ -77,30 +79,18 @@ export class Outbox implements Events {
       .catch((error) => log.warn({ err: error, type: event.type }, 'an event was lost'))
   }
 
-  /** Starts to deliver, and to look for certificates whose renewal is late. */
-  start(): void {
-    const { clock, log } = this.#deps
-    const failed = (what: string) => (error: unknown) => log.warn({ err: error }, what)
-    this.#loops = [
-      // Each by itself, so that one that hangs holds up no other.
-      ...this.#receivers.map((receiver) =>
-        repeat(
-          clock,
-          SEND_EVERY,
-          () => this.#deliver(receiver),
-          failed('events could not be delivered'),
-        ),
-      ),
-      repeat(
-        clock,
-        LOOK_EVERY,
-        () => this.#findLate(),
-        failed('late certificates could not be looked for'),
-      ),
-    ]
+  /** Adds the loops that deliver events, and the one that finds certificates whose renewal is late. */
+  addTo(loops: Pick<Loops, 'add'>): void {
+    // One loop for each receiver, so that one that hangs holds up no other.
+    for (const receiver of this.#receivers) {
+      const deliver = (signal: AbortSignal) => this.#deliver(receiver, signal)
+      loops.add(SEND_EVERY, deliver, 'events could not be delivered', 'warn')
+    }
+    const failed = 'late certificates could not be looked for'
+    loops.add(LOOK_EVERY, () => this.#findLate(), failed, 'warn')
   }
 
-  /** Forgets what was told long ago, and the events for receivers that are no longer configured. */
+  /** Deletes notes of what was sent long ago, and events for receivers that are no longer configured. */
   prune(): Promise<void> {
     const now = this.#deps.clock.now()
     const receivers = this.#receivers.map(({ name }) => name)
@@ -108,26 +98,23 @@ export class Outbox implements Events {
   }
 
   async close(): Promise<void> {
-    this.#closing.abort()
-    await Promise.all(this.#loops.map((loop) => loop.stop()))
     await Promise.all(this.#receivers.map((receiver) => receiver.close()))
   }
 
   /** Sends the due events one at a time, up to the first that fails. */
-  async #deliver(receiver: Receiver): Promise<void> {
+  async #deliver(receiver: Receiver, signal: AbortSignal): Promise<void> {
     const { store, clock } = this.#deps
     for (let sent = 0; sent < BATCH; sent += 1) {
       const now = clock.now()
       const [event] = await store.claimDueEvents(receiver.name, now, 1, now + CLAIMED)
-      if (!event || this.#closing.signal.aborted) return
-      if (await this.#send(receiver, event)) await store.deleteEvent(event.id)
-      else return this.#delay(receiver, event)
+      if (!event || signal.aborted) return
+      if (await this.#send(receiver, event, signal)) await store.deleteEvent(event.id)
+      else return signal.aborted ? undefined : this.#delay(receiver, event)
     }
   }
 
-  async #send(receiver: Receiver, { body }: EventRecord): Promise<boolean> {
+  async #send(receiver: Receiver, { body }: EventRecord, signal: AbortSignal): Promise<boolean> {
     const { clock, log } = this.#deps
-    const { signal } = this.#closing
     try {
       await receiver.send(body, { now: clock.now(), signal })
       return true
@@ -141,7 +128,6 @@ export class Outbox implements Events {
 
   async #delay({ name: receiver }: Receiver, { id, at, tries }: EventRecord): Promise<void> {
     const { store, clock, log } = this.#deps
-    if (this.#closing.signal.aborted) return
     const nextAt = clock.now() + backoff(tries + 1)
     const isOver = nextAt - at > GIVE_UP_AFTER && tries + 1 >= GIVE_UP_TRIES
     if (!isOver) return store.delayEvent(id, nextAt)

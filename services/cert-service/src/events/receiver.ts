@@ -1,5 +1,5 @@
 import { createHmac } from 'node:crypto'
-import { type BoundedFetch, createFetch } from '@gatehouse/net'
+import { createFetch } from '@gatehouse/net'
 import { requireNamedFile } from '@gatehouse/service-kit/config'
 import { ntfyTopic, type ReceiverConfig, type ReceiverOf } from '../config/events.ts'
 import { VERSION } from '../version.ts'
@@ -9,7 +9,7 @@ import { type EventText, paragraphsOf, textOf } from './text.ts'
 const TIMEOUT = 10_000
 const DELIVERED = [200, 201, 202, 203, 204, 205, 206]
 
-/** Where events go. */
+/** A receiver of events. */
 export interface Receiver {
   readonly name: string
   readonly events: readonly string[]
@@ -28,12 +28,12 @@ export function createReceiver(config: ReceiverConfig): Receiver {
   const { name, events, caFile } = config
   const ca =
     caFile === undefined ? undefined : requireNamedFile(`events receiver ${name}: caFile`, caFile)
-  if (config.type !== 'email') return new HttpReceiver(config, ca)
+  if (config.type !== 'email') return httpReceiver(config, ca)
   return {
     name,
     events,
     async send(body, { signal }) {
-      // Few have one, and it takes a while to load.
+      // Most services send no e-mail, and the module takes a while to load.
       const { sendEmail } = await import('./email.ts')
       await sendEmail(JSON.parse(body), { ...config, ca }, signal)
     },
@@ -49,39 +49,28 @@ interface HttpMessage {
 
 type HttpConfig = Exclude<ReceiverConfig, { readonly type: 'email' }>
 
-class HttpReceiver implements Receiver {
-  readonly name: string
-  readonly events: readonly string[]
-  readonly #config: HttpConfig
-  readonly #fetch: BoundedFetch
-
-  constructor(config: HttpConfig, ca: string | undefined) {
-    this.name = config.name
-    this.events = config.events
-    this.#config = config
-    this.#fetch = createFetch({ ca, timeoutMs: TIMEOUT })
-  }
-
-  async send(body: string, { now, signal }: { now: number; signal: AbortSignal }): Promise<void> {
-    const message = messageOf(this.#config, body, now)
-    const headers = {
-      'content-type': 'application/json',
-      'user-agent': `gatehouse-cert-service/${VERSION}`,
-      ...message.headers,
-    }
-    const { url } = message
-    const request = { headers, body: message.body, status: DELIVERED, signal }
-    try {
-      await this.#fetch(url, { method: 'POST', ...request })
-    } catch (error) {
-      // The path of a webhook often holds a secret.
-      const { origin, pathname } = new URL(url)
-      throw new Error((error as Error).message.replace(origin + pathname, origin))
-    }
-  }
-
-  close(): Promise<void> {
-    return this.#fetch.close()
+function httpReceiver(config: HttpConfig, ca: string | undefined): Receiver {
+  const { name, events } = config
+  const fetch = createFetch({ ca, timeoutMs: TIMEOUT })
+  return {
+    name,
+    events,
+    async send(body, { now, signal }) {
+      const { url, ...message } = messageOf(config, body, now)
+      const headers = {
+        'content-type': 'application/json',
+        'user-agent': `gatehouse-cert-service/${VERSION}`,
+        ...message.headers,
+      }
+      try {
+        await fetch(url, { method: 'POST', ...message, headers, status: DELIVERED, signal })
+      } catch (error) {
+        // The path of a webhook often holds a secret.
+        const { origin, pathname } = new URL(url)
+        throw new Error((error as Error).message.replace(origin + pathname, origin))
+      }
+    },
+    close: () => fetch.close(),
   }
 }
 
@@ -104,14 +93,14 @@ export function signatureHeaders(
   return { 'x-gatehouse-timestamp': timestamp, 'x-gatehouse-signature': `sha256=${signature}` }
 }
 
-/** Of ntfy: 1 is silent, 3 is usual, 5 does not stop until it is read. Tags become emojis. */
+/** Priorities and tags of ntfy: 1 is silent, 3 is the default, 5 alerts until it is read. Tags become emojis. */
 const NTFY: Readonly<Record<EventText['severity'], readonly [priority: number, tag: string]>> = {
   info: [2, 'white_check_mark'],
   warning: [4, 'warning'],
   critical: [5, 'rotating_light'],
 }
 
-/** As JSON to the root of the server, since headers hold no other characters than those of ASCII. */
+/** Makes a message for ntfy: JSON to the root of the server, as headers can have only ASCII characters. */
 export function ntfyMessage(
   event: EventBody,
   { url, token }: Pick<ReceiverOf<'ntfy'>, 'url' | 'token'>,
@@ -134,7 +123,7 @@ const SLACK_EMOJI: Readonly<Record<EventText['severity'], string>> = {
   critical: ':rotating_light:',
 }
 
-/** `text` is for notifications, `blocks` for the channel. */
+/** Makes a message for Slack: `text` is for notifications, `blocks` for the channel. */
 export function slackMessage(event: EventBody) {
   const text = textOf(event)
   const { title, what, action, severity } = text
@@ -163,7 +152,7 @@ function mrkdwn(text: string) {
   return { type: 'mrkdwn', text, verbatim: true }
 }
 
-/** The three characters that Slack gives a meaning: a CA could mention a whole channel otherwise. */
+/** Escapes the three characters that mean something to Slack: a CA could mention a whole channel otherwise. */
 function escapeSlack(text: string): string {
   return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;')
 }

@@ -1,23 +1,25 @@
 import { actionFor } from '../errors.ts'
 import type { EventBody } from './event.ts'
 
-/** How much a text has of what may be long. */
+/** Limits of the parts of a text that may be long. */
 interface TextLimits {
+  /** Names that are listed. */
   readonly names: number
   /** Characters of a cause. */
   readonly cause: number
 }
 
-/** For messages whose length is limited: the parts of Slack to 2,000 characters, those of ntfy to 4,096 bytes. */
+/** Limits for short messages: Slack takes 2,000 characters in a part, ntfy 4,096 bytes. */
 const BRIEF: TextLimits = { names: 5, cause: 350 }
 
 /** An event for people. */
 export interface EventText {
   readonly title: string
-  /** What happened, and what to do about it, as whole sentences. */
+  /** Whole sentences that say what happened. */
   readonly what: string
+  /** Whole sentences that say what to do about it. */
   readonly action: string
-  /** Which certificate, by the name of each detail. */
+  /** Names and values that identify the certificate. */
   readonly details: readonly (readonly [name: string, value: string])[]
   readonly severity: 'info' | 'warning' | 'critical'
 }

@@ -1,19 +1,8 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { sendPage } from '@gatehouse/service-kit/pages'
 import type { FastifyInstance } from 'fastify'
-import { Type } from 'typebox'
 import { readFailing, withOrders } from '../lookup/failing.ts'
-import {
-  askForKey,
-  assertOwnOrigin,
-  COOKIE,
-  COOKIE_SCOPE,
-  findVisitor,
-  nameOf,
-  originOf,
-  PAGE_PATH,
-  type Visitor,
-} from '../pages/visitors.ts'
+import { askForKey, findVisitor, nameOf, originOf, type Visitor } from '../visitors/visitors.ts'
 import { findCovering, readListed } from './listing.ts'
 import { type Inventory, inventoryPage } from './page.ts'
 import { parseSearch } from './search.ts'
@@ -22,12 +11,7 @@ import { isRefreshed, readView, refreshOf, type View, ViewSchema } from './view.
 
 const MAX_FAILED = 10
 
-const KeySchema = Type.Object({
-  key: Type.String({ maxLength: 1_024 }),
-  to: Type.Optional(Type.String({ pattern: PAGE_PATH })),
-})
-
-/** The inventory for people: `GET /`, `POST /` with an API key to sign in, and `POST /sign-out`. */
+/** The inventory for people: `GET /`. */
 export const inventoryRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const onRequest = app.requirePerson({ optional: true })
   const schema = { hide: true, querystring: ViewSchema }
@@ -41,25 +25,6 @@ export const inventoryRoutes: FastifyPluginAsyncTypebox = async (app) => {
       200,
       inventoryPage(await readInventory(app, caller, view, originOf(request))),
     )
-  })
-
-  app.post('/', { schema: { hide: true, body: KeySchema } }, async (request, reply) => {
-    assertOwnOrigin(request)
-    const { key, to = '/' } = request.body
-    const session = await app.signIns.open(key.trim(), request.ip)
-    if (!session) {
-      request.log.info({ code: 'AUTH_KEY_INVALID' }, 'caller refused')
-      return askForKey(request, reply, { isWrong: true, to })
-    }
-    const { id, caller } = session
-    request.log.info({ actor: `psk:${caller.subject}` }, 'signed in at the inventory')
-    return reply.setCookie(COOKIE, id, COOKIE_SCOPE).redirect(to, 303)
-  })
-
-  app.post('/sign-out', { schema: { hide: true } }, async (request, reply) => {
-    assertOwnOrigin(request)
-    await app.signIns.close(request.cookies[COOKIE] ?? '')
-    return reply.clearCookie(COOKIE, COOKIE_SCOPE).redirect('/', 303)
   })
 }
 

@@ -1,5 +1,6 @@
 import type { Search } from '@gatehouse/cert-store/port'
-import { type Name, PkiError, parseName } from '@gatehouse/pki'
+import { nameOrNone } from '@gatehouse/issuance/request'
+import type { Name } from '@gatehouse/pki'
 
 /** `SHA256 Fingerprint=…` and `serial=…`, as OpenSSL prints them. */
 const LABEL = /^(?:sha-?256 fingerprint|fingerprint|serial(?: number)?) *[=:] */i
@@ -31,7 +32,7 @@ export function parseSearch(text: string): SearchQuery | undefined {
   if (LABEL.test(entered) && digits !== undefined) return { search: serial }
 
   const host = hostOf(entered)
-  const name = nameOf(host)
+  const name = nameOrNone(host)
   const isWhole = name !== undefined && (name.ip !== undefined || name.labels.length > 1)
   const isMapped = isWhole || NON_ASCII.test(host)
   const part = (isMapped && name?.text) || host.toLowerCase()
@@ -64,13 +65,4 @@ function hostOf(text: string): string {
   const host = url || text.replace(/^[a-z][a-z0-9+.-]*:\/\//i, '').replace(/[/?#].*/s, '')
   const bare = /^\[([^\]]*)\](?::\d*)?$/.exec(host)?.[1] ?? host.replace(/^([^:]*):\d*$/, '$1')
   return bare === '' ? text : bare
-}
-
-function nameOf(host: string): Name | undefined {
-  try {
-    return parseName(host)
-  } catch (error) {
-    if (error instanceof PkiError) return undefined
-    throw error
-  }
 }

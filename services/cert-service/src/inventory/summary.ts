@@ -2,8 +2,8 @@ import { isOrder, listAll, positionOf } from '@gatehouse/cert-store/listing'
 import type { CertificateState, Listed, Position } from '@gatehouse/cert-store/port'
 import type { FastifyInstance } from 'fastify'
 import { STATE_NAMES } from '../pages/state.ts'
-import type { Visitor } from '../pages/visitors.ts'
-import { mayAll } from '../policy.ts'
+import { mayAll } from '../policy/authorize.ts'
+import type { Visitor } from '../visitors/visitors.ts'
 import { type Spans, type Summary, spansUntil } from './chart.ts'
 
 const STATES = Object.keys(STATE_NAMES) as readonly CertificateState[]

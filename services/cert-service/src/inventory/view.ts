@@ -53,7 +53,7 @@ export function readView(query: Static<typeof ViewSchema>): View {
   return { search: q?.trim(), order, state, issuer, place, isStill: refresh === 'off' }
 }
 
-/** Links to a view; what is as usual is left out. */
+/** Links to a view; defaults are left out. */
 export function hrefOf({ search, order, state, issuer, place, isStill }: View): string {
   const query = new URLSearchParams({
     ...(search !== undefined && { q: search }),
@@ -66,12 +66,12 @@ export function hrefOf({ search, order, state, issuer, place, isStill }: View): 
   return query.size > 0 ? `/?${query}` : '/'
 }
 
-/** Whether the page refreshes itself. One on which somebody may be typing would lose that. */
+/** Tells whether the page refreshes itself. One with a search does not, as somebody may be typing there. */
 export function isRefreshed({ search, isStill }: View): boolean {
   return search === undefined && !isStill
 }
 
-/** The header that makes a browser load the view again. Such a load is no use of a session. */
+/** Gives the header that makes a browser load the view again. Such a load does not count as use of a session. */
 export function refreshOf(view: View): string {
   const href = hrefOf(view)
   return `${REFRESH_SECONDS}; url=${href}${href.includes('?') ? '&' : '?'}refresh=auto`

@@ -11,7 +11,8 @@ import type { Name } from '@gatehouse/pki'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Right } from '../config/auth.ts'
 import { CertError } from '../errors.ts'
-import { mayAll, type Principal, principalOf } from '../policy.ts'
+import { mayAll, principalOf } from '../policy/authorize.ts'
+import type { Principal } from '../policy/rules.ts'
 
 /** The most pages that a request reads, however little its caller may see. */
 const MAX_PAGES = 20
@@ -66,7 +67,7 @@ export async function findReadable(request: FastifyRequest, domain: Name): Promi
   throw new CertError('CERT_NOT_FOUND', `the certificate for ${text} has expired`)
 }
 
-/** Finds a certificate and caches it. While the store is away, what is cached of one of the names is found. */
+/** Finds a certificate and caches it. If the store cannot be read, finds one of these names in memory. */
 export async function findHeld(
   request: FastifyRequest,
   names: readonly string[],

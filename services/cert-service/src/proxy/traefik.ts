@@ -6,7 +6,7 @@ import { hasBegun } from '@gatehouse/issuance/times'
 import type { FastifyInstance } from 'fastify'
 import { LRUCache } from 'lru-cache'
 import { CertError } from '../errors.ts'
-import { mayAll } from '../policy.ts'
+import { mayAll } from '../policy/authorize.ts'
 
 const HOUR = 3_600_000
 /** Certificates that are read before other work gets a turn. */
@@ -65,7 +65,7 @@ async function deliverAll(
   return Buffer.from(writeDocument(held))
 }
 
-/** For a proxy that may read certificates only, which it has no use for. */
+/** The error for a proxy that may only read certificates, which are of no use to it without their keys. */
 export function keysWithheld({ subject }: Caller): CertError {
   return new CertError('CERT_KEY_WITHHELD', `${subject} does not have the right \`issue\``)
 }
@@ -103,7 +103,7 @@ function withoutFuture(held: readonly Held[], now: number): Held[] {
   return held.filter((one) => hasBegun(one.record, now) || !begun.has(namesOf(one)))
 }
 
-/** The same certificates give the same bytes, which is all that Traefik compares. */
+/** Writes the document. The same certificates give the same bytes, which is what Traefik compares. */
 function writeDocument(held: readonly Held[]): string {
   const sorted = held.toSorted((a, b) => (a.record.lineage < b.record.lineage ? -1 : 1))
   const certificates = sorted.map(({ chain, privateKey }) => ({

@@ -7,11 +7,11 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { keepDone } from '../actions/done.ts'
 import { dryRunPage } from '../actions/dry-run-page.ts'
-import { type CertError, STATUS_OF } from '../errors.ts'
+import { STATUS_OF } from '../errors.ts'
 import { certificateHref, orderHref, REQUEST_PATH } from '../pages/links.ts'
 import { adviceFor } from '../pages/problem.ts'
-import { assertOwnOrigin, requirePersonOnly, toFailedOrder } from '../pages/visitors.ts'
-import { actorOf, authorize } from '../policy.ts'
+import { actorOf, authorize } from '../policy/authorize.ts'
+import { assertOwnOrigin, requirePersonOnly, toFailedOrder } from '../visitors/visitors.ts'
 import { confirmRequest, type RequestForm, requestPage } from './page.ts'
 
 const KeyTypeSchema = Type.Enum([...KEY_TYPES, ''])
@@ -37,47 +37,40 @@ export const requestPageRoutes: FastifyPluginAsyncTypebox = async (app) => {
   app.post(REQUEST_PATH, { onRequest, schema: sent }, async (request, reply) => {
     assertOwnOrigin(request)
     const { keyType, confirmed, ...named } = request.body
-    const wanted = { ...named, keyType: keyType || undefined }
-    const read = readRequest(request, wanted)
-    if ('error' in read) return refuse(reply, wanted, read.error)
-    if (confirmed) return issue(request, reply, read)
-    const run = await app.dryRuns.run(read)
-    return sendPage(reply, 200, dryRunPage(run, confirmRequest(wanted)))
+    const form = { ...named, keyType: keyType || undefined }
+    let wanted: IssuanceRequest
+    try {
+      wanted = readRequest(request, form)
+    } catch (error) {
+      return refuse(reply, form, error)
+    }
+    if (confirmed) return issue(request, reply, wanted)
+    return sendPage(reply, 200, dryRunPage(await app.dryRun(wanted), confirmRequest(form)))
   })
 }
 
-/** Reads the request, or why it is none: a person corrects the form. */
 function readRequest(
   request: FastifyRequest,
   { domain, names: text, keyType }: RequestForm,
-): IssuanceRequest | { readonly error: PkiError | CertError } {
+): IssuanceRequest {
   const names = text.split(/[\s,]+/).filter((name) => name !== '')
-  try {
-    if (names.length >= MAX_NAMES)
-      throw new PkiError('PKI_NAME_INVALID', `more than ${MAX_NAMES} names in all`)
-    return parseRequest(
-      { domain: domain.trim(), names, keyType },
-      request.server.issuers,
-      (parsed) => authorize(request, 'issue', parsed),
-    )
-  } catch (error) {
-    if (error instanceof PkiError || error instanceof TitledError) return { error }
-    throw error
-  }
+  if (names.length >= MAX_NAMES)
+    throw new PkiError('PKI_NAME_INVALID', `more than ${MAX_NAMES} names in all`)
+  return parseRequest({ domain: domain.trim(), names, keyType }, request.server.issuers, (parsed) =>
+    authorize(request, 'issue', parsed),
+  )
 }
 
-function refuse(
-  reply: FastifyReply,
-  wanted: RequestForm,
-  error: PkiError | CertError,
-): FastifyReply {
+/** Shows the form again with what is wrong. @throws the error, if no other input would help */
+function refuse(reply: FastifyReply, form: RequestForm, error: unknown): FastifyReply {
+  if (!(error instanceof PkiError || error instanceof TitledError)) throw error
   const [{ pointer = '' } = {}] = (error as { errors?: { pointer?: string }[] }).errors ?? []
   const objection = {
     detail: error.message,
     isAboutNames: pointer.startsWith('/names'),
     action: adviceFor(error.code),
   }
-  return sendPage(reply, STATUS_OF[error.code] ?? 400, requestPage(wanted, objection))
+  return sendPage(reply, STATUS_OF[error.code] ?? 400, requestPage(form, objection))
 }
 
 /** Makes a request. A certificate that is held is shown, but not handed out, so nothing is audited. */

@@ -10,18 +10,18 @@ import Negotiator from 'negotiator'
 import { Type } from 'typebox'
 import { CertError } from '../errors.ts'
 import { findPermitted, findReadable, readDomain } from '../lookup/certificates.ts'
-import { actorOf, authorize, heldFor, recordDelivery } from '../policy.ts'
+import { actorOf, authorize, heldFor, recordDelivery } from '../policy/authorize.ts'
 import {
   CertificateRequestSchema,
   certificateAnswer,
   DomainSchema,
   DryRunSchema,
+  describeOrder,
   emptyAnswer,
   guarded,
   OrderSchema,
   PEM,
 } from '../schemas.ts'
-import { describeOrder } from './status.ts'
 
 /** Seconds after which to ask for an order again. */
 const POLL_AFTER = 5
@@ -37,7 +37,7 @@ export const certificateRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const wanted = parseRequest(body, app.issuers, authorizeNames, obstacles)
     if (!obstacles) return issue(request, reply, wanted)
     reply.header('cache-control', 'no-store')
-    return app.dryRuns.run(wanted, obstacles)
+    return app.dryRun(wanted, obstacles)
   })
   app.post('/api/certificate/renew', { onRequest, schema: RENEW }, (request, reply) =>
     renew(request, reply, request.body.domain),
@@ -110,7 +110,7 @@ export async function renewNewest(request: FastifyRequest, domain: Name): Promis
   return issuance.renew(newest, actorOf(request))
 }
 
-/** When a certificate may be renewed. One that a wrong clock dated may be at once. */
+/** Gives the time from which a certificate may be renewed: now, if a wrong clock dated it. */
 export function renewalOf(record: CertificateRecord, now: number): number {
   return isMisdated(record, now) ? now : (record.renewAt ?? planRenewal(record, () => 0))
 }

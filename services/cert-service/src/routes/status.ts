@@ -4,12 +4,13 @@ import { describeCertificate } from '@gatehouse/issuance'
 import { pointingTo, readName } from '@gatehouse/issuance/request'
 import { toTime } from '@gatehouse/issuance/times'
 import { KEY_TYPES } from '@gatehouse/pki'
-import { type Static, Type } from 'typebox'
-import { actionFor } from '../errors.ts'
+import { Type } from 'typebox'
 import { findOrder, readPermitted } from '../lookup/certificates.ts'
 import { readFailing } from '../lookup/failing.ts'
 import { PositionText, readPosition, textOf } from '../lookup/positions.ts'
 import {
+  describeFailure,
+  describeOrder,
   FailingOrderSchema,
   FailureSchema,
   guarded,
@@ -117,22 +118,4 @@ function describe(record: CertificateRecord, order: OrderRecord | undefined) {
     keyType,
     ...(order?.lastError && { lastFailure: describeFailure(order.lastError) }),
   }
-}
-
-export function describeOrder(order: OrderRecord): Static<typeof OrderSchema> {
-  const { id, status, step, since, names, lastError, nextTryAt } = order
-  return {
-    id,
-    status,
-    step,
-    since: toTime(since),
-    names: [...names],
-    ...(lastError && { lastError: describeFailure(lastError) }),
-    ...(nextTryAt !== null && { nextTryAt: toTime(nextTryAt) }),
-  }
-}
-
-function describeFailure(failure: NonNullable<OrderRecord['lastError']>) {
-  const action = actionFor(failure.code)
-  return { ...failure, ...(action !== undefined && { action }) }
 }

@@ -7,7 +7,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { CertError } from '../errors.ts'
 import { readDomain } from '../lookup/certificates.ts'
-import { actorOf, authorize, mayAll, principalOf } from '../policy.ts'
+import { actorOf, authorize, mayAll, principalOf } from '../policy/authorize.ts'
 import { DomainSchema, emptyAnswer, guarded } from '../schemas.ts'
 
 const MAX_AUDITED_NAMES = 1_000
@@ -113,7 +113,7 @@ export async function revoke(request: FastifyRequest, domain: Name, reason: Revo
 async function findIssued(request: FastifyRequest, action: 'revoke' | 'delete', domain: Name) {
   const { server } = request
   authorize(request, action, [domain])
-  // What is being issued would otherwise come into service right after.
+  // A certificate that is being issued would otherwise come into service right after.
   await server.issuance.settle(domain)
   const issued = await listAffected(request, action, domain)
   const at = server.clock.now()

@@ -10,6 +10,7 @@ import {
   testStore,
 } from '../../../../packages/cert-store/test/helpers/store.ts'
 import { Outbox } from '../../src/events/outbox.ts'
+import { repeat } from '../../src/lifecycle/loops.ts'
 import { DAY, leapClock, settle } from '../helpers/app.ts'
 
 const MINUTE = 60_000
@@ -50,7 +51,12 @@ async function setup(t: Test) {
   )
   t.teardown(() => webhook.close())
   t.teardown(() => server.close())
-  webhook.start()
+  webhook.addTo({
+    add(pause, run) {
+      const loop = repeat(clock, pause, run, () => {})
+      t.teardown(() => loop.stop())
+    },
+  })
   await settle()
 
   const waiting = async () => (await store.countEvents()).webhook ?? 0

@@ -6,7 +6,7 @@ import {
   startScriptedCa,
 } from '../../../../packages/acme/test/scripted-ca/index.ts'
 import type { AppDeps } from '../../src/app.ts'
-import { CHECK_STORE_EVERY, RENEW_EVERY } from '../../src/plugins/upkeep.ts'
+import { CHECK_STORE_EVERY, RENEW_EVERY } from '../../src/issuance/upkeep.ts'
 import { type LeapClock, leapClock, NOW, type Running, start } from './app.ts'
 
 /** What callers are made to wait, in the tests. */

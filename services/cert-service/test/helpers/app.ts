@@ -13,8 +13,8 @@ import { type AppDeps, buildApp } from '../../src/app.ts'
 import { loadCertConfig } from '../../src/config/load.ts'
 import type { CertServiceConfig } from '../../src/config/schema.ts'
 import type {} from '../../src/events/outbox.ts'
-import type {} from '../../src/plugins/issuance.ts'
-import type {} from '../../src/plugins/loops.ts'
+import type {} from '../../src/issuance/issuance.ts'
+import type {} from '../../src/lifecycle/loops.ts'
 import { isDocumented } from './documented.ts'
 
 export { type LeapClock, leapClock, settle } from '../../../../packages/issuance/test/leap-clock.ts'
@@ -46,10 +46,7 @@ export function serviceOf(app: FastifyInstance): Service {
   const { store, audit, holdings, issuance, issuers, ca, challenges, ledger, clock, policy } = app
   return {
     ...{ store, audit, holdings, issuance, issuers, ca, challenges, ledger, clock, policy },
-    start() {
-      app.loops.start()
-      app.outbox?.start()
-    },
+    start: () => app.loops.start(),
   }
 }
 

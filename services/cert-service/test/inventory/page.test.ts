@@ -10,9 +10,9 @@ import {
 import { spansUntil } from '../../src/inventory/chart.ts'
 import { type Inventory, inventoryPage } from '../../src/inventory/page.ts'
 import { problemPage } from '../../src/pages/problem.ts'
-import { signInPage, tokensOnlyPage } from '../../src/pages/sign-in.ts'
 import { stateOf } from '../../src/pages/state.ts'
 import { bar, fromNow, timeLineOf } from '../../src/pages/time.ts'
+import { signInPage, tokensOnlyPage } from '../../src/visitors/sign-in-page.ts'
 import { shapeOf as shape } from '../helpers/html.ts'
 
 const HOUR = 3_600_000

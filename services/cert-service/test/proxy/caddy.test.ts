@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { namesFor, withoutBasic } from '../../src/routes/proxy.ts'
+import { namesFor, withoutBasic } from '../../src/proxy/routes.ts'
 
 const SERVER_NAMES: readonly [why: string, text: string, names: readonly string[]][] = [
   ['itself and the wildcard above', 'app.example.com', ['app.example.com', '*.example.com']],

@@ -2,8 +2,13 @@ import type { Caller } from '@gatehouse/auth-core'
 import { parseName } from '@gatehouse/pki'
 import fc from 'fast-check'
 import t from 'tap'
-import { type PolicyRule, RIGHTS, type Right } from '../src/config/auth.ts'
-import { createPolicy, type Person, type PolicyOptions, type Principal } from '../src/policy.ts'
+import { type PolicyRule, RIGHTS, type Right } from '../../src/config/auth.ts'
+import {
+  createPolicy,
+  type Person,
+  type PolicyOptions,
+  type Principal,
+} from '../../src/policy/rules.ts'
 
 const A = 'https://a.test'
 const B = 'https://b.test'

@@ -7,9 +7,9 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { CertError } from '../errors.ts'
 import { findHeld, findValid } from '../lookup/certificates.ts'
-import { actorOf, mayAll, recordDelivery } from '../policy.ts'
-import { createDocuments, keysWithheld } from '../proxy/traefik.ts'
+import { actorOf, mayAll, recordDelivery } from '../policy/authorize.ts'
 import { emptyAnswer, guarded, PEM, PemBundleSchema } from '../schemas.ts'
+import { createDocuments, keysWithheld } from './traefik.ts'
 
 /** `GET /api/proxy/traefik` and `GET /api/proxy/caddy`, from which proxies fetch certificates. */
 export const proxyRoutes: FastifyPluginAsyncTypebox = async (app) => {

@@ -1,6 +1,4 @@
 import type { Caller, KeyCaller, TokenCaller } from '@gatehouse/auth-core'
-import type { Held } from '@gatehouse/issuance'
-import { type Actor, readName } from '@gatehouse/issuance/request'
 import {
   compileReach,
   compileRules,
@@ -9,10 +7,9 @@ import {
   PkiError,
   parseNameRule,
 } from '@gatehouse/pki'
+import type { Profile } from '@gatehouse/profile'
 import { compileMembership, isUnknown } from '@gatehouse/profile/allow'
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { type PolicyRule, RIGHTS, type Right } from './config/auth.ts'
-import { CertError } from './errors.ts'
+import { type PolicyRule, RIGHTS, type Right } from '../config/auth.ts'
 
 /** The rights of a rule, claim or limited key by default; `revoke` and `delete` must be named. */
 const DEFAULT_RIGHTS: readonly Right[] = ['issue', 'read', 'renew']
@@ -30,14 +27,14 @@ type PolicyDecision =
   | { readonly allowed: false; readonly name: Name; readonly reason: string }
 
 /** A person at the inventory, from the assertion of forward-auth. */
-export type Person = FastifyRequest['person']
+export type Person = Profile
 
 /** The authenticated one that a request comes from: a program, or a person. */
 export type Principal = Caller | Person
 
 export interface Policy {
   (caller: Principal, right: Right, names: readonly Name[]): PolicyDecision
-  /** Whether it allows whatever the names are. */
+  /** Tells whether a caller may do this with every name. */
   grantsAll(caller: Principal, right: Right): boolean
 }
 
@@ -120,7 +117,7 @@ function remembering(grantsOf: GrantsOf<Omit<Grants, 'isAll'>>): GrantsOf<Grants
   }
 }
 
-/** Whether tokens may have all names because nothing limits them. */
+/** Tells whether tokens may have all names because nothing limits them. */
 export function isOpenToTokens({ domainsClaim, rules = [] }: PolicyOptions): boolean {
   return domainsClaim === undefined && rules.every(({ people }) => people !== undefined)
 }
@@ -129,7 +126,7 @@ export function isPerson(caller: Principal): caller is Person {
   return 'provider' in caller
 }
 
-/** Whether a rule is about a person; undefined if that is not known. */
+/** Tells whether a rule is about a person; undefined if that is not known. */
 type PersonTest = (person: Person) => boolean | undefined
 
 function compilePeople(people: PolicyRule['people']): PersonTest | undefined {
@@ -142,7 +139,7 @@ function meetsConditions(
   isMeant: PersonTest | undefined,
 ): boolean {
   const { issuer, subject, claim, scope } = rule
-  // What is not known allows nothing, and a denial stands.
+  // A fact that is not known admits nobody, but denies.
   const isDenial = rule.effect === 'deny'
   if (isMeant) return isPerson(caller) && (isMeant(caller) ?? isDenial)
   if (issuer === undefined && subject === undefined && !claim && scope === undefined)
@@ -215,73 +212,3 @@ function testOf(rules: readonly string[]): NameTest {
 const everything = (): boolean => true
 const nothing = (): boolean => false
 const undenied = (): undefined => undefined
-
-/** The program or the person that a guard of the route admitted. */
-export function principalOf(request: FastifyRequest): Principal {
-  return request.optionalPerson ?? request.caller
-}
-
-/** The principal of a request as the audit trail names it. */
-export function actorOf(request: FastifyRequest): Actor {
-  const { ip, id } = request
-  const caller = principalOf(request)
-  const isOperator = !isPerson(caller) && caller.method === 'psk' && !caller.domains
-  return { actor: identityOf(caller), remoteAddress: ip, requestId: id, isOperator }
-}
-
-/** The certificate as the caller gets it: with its private key only for those who may issue it. */
-export function heldFor(request: FastifyRequest, held: Held): Held {
-  return mayAll(request.server, principalOf(request), 'issue', held.record)
-    ? held
-    : held.withoutKey()
-}
-
-/** Records that a held certificate is delivered. Await it before the answer. */
-export function recordDelivery(request: FastifyRequest, held: Held): Promise<void> | undefined {
-  const written = request.server.issuance.recordDelivery(held, actorOf(request))
-  request.isRepeated = written === undefined
-  return written
-}
-
-/** Whether a request leaves nothing to log that the audit trail does not have. */
-export function isRoutine({ isRepeated }: FastifyRequest, { statusCode }: FastifyReply): boolean {
-  return isRepeated && statusCode === 200
-}
-
-/** For the log line of a request; undefined if its route has no guard or refused the caller. */
-export function logFields(request: FastifyRequest): { caller: string | undefined } {
-  const caller = request.optionalPerson ?? request.optionalCaller
-  return { caller: caller ? identityOf(caller) : undefined }
-}
-
-function identityOf(caller: Principal): string {
-  // PostgreSQL has no text with NUL in it. What a provider says about a person may have one.
-  return nameOf(caller).replaceAll('\0', '\u{fffd}')
-}
-
-function nameOf(caller: Principal): string {
-  if (isPerson(caller)) return `person:${caller.provider}:${caller.id}`
-  return caller.method === 'psk'
-    ? `psk:${caller.subject}`
-    : `jwt:${caller.issuer}#${caller.subject}`
-}
-
-/** Refuses, and audits, what the caller may not do with a name. @throws CertError `CERT_NAME_NOT_ALLOWED` */
-export function authorize(request: FastifyRequest, right: Right, names: readonly Name[]): void {
-  const { policy, audit } = request.server
-  const decision = policy(principalOf(request), right, names)
-  if (decision.allowed) return
-  const { name, reason } = decision
-  audit.recordRefusal(actorOf(request), [name.text], 'CERT_NAME_NOT_ALLOWED')
-  const detail = `${right} is not granted for ${name.text}: ${reason}`
-  throw new CertError('CERT_NAME_NOT_ALLOWED', detail)
-}
-
-export function mayAll(
-  { policy }: Pick<FastifyInstance, 'policy'>,
-  caller: Principal,
-  right: Right,
-  { names }: { readonly names: readonly string[] },
-): boolean {
-  return policy(caller, right, names.map(readName)).allowed
-}

@@ -3,12 +3,12 @@ import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 
 /** Work that is repeated while the service runs. */
-interface Loops {
+export interface Loops {
   /**
    * Adds a loop that pauses so many milliseconds after each run. An error is logged with the message
-   * `failed`, and the loop goes on.
+   * `failed`, at the level `error` by default, and the loop goes on.
    */
-  add(pauseMs: number, run: Run, failed: string): void
+  add(pauseMs: number, run: Run, failed: string, level?: 'warn' | 'error'): void
   start(): void
 }
 
@@ -32,8 +32,8 @@ export const loops = fp(
     let running: readonly Loop[] = []
     let stopped: Promise<unknown> | undefined
     app.decorate('loops', {
-      add(pauseMs, run, failed) {
-        const onError = (err: unknown) => app.log.error({ err }, failed)
+      add(pauseMs, run, failed, level = 'error') {
+        const onError = (err: unknown) => app.log[level]({ err }, failed)
         starts.push(() => repeat(app.clock, pauseMs, run, onError))
       },
       start() {

@@ -6,7 +6,7 @@ import type { CertServiceConfig } from '../config/schema.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** For `server.plainHttp` and challenges, before `listen`. @throws ConfigError `CONFIG_LISTEN_FAILED` */
+    /** Listens for `server.plainHttp` and challenges, before `listen`. @throws ConfigError `CONFIG_LISTEN_FAILED` */
     listenBeside(): Promise<void>
   }
 }
@@ -18,7 +18,7 @@ export interface ListenersOptions {
   buildPlainApp(): Promise<FastifyInstance>
 }
 
-/** The listeners beside that of the API; they are closed with the app. */
+/** Adds the listeners beside that of the API; they are closed with the app. */
 export const listeners = fp<ListenersOptions>(
   async (app: FastifyInstance, { plainHttp, issuers, buildPlainApp }) => {
     const opened = new AsyncDisposableStack()

@@ -5,8 +5,8 @@ import type { Store } from '@gatehouse/cert-store/port'
 import { type Clock, systemClock } from '@gatehouse/service-kit/clock'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
-import type { CertServiceConfig } from '../config/schema.ts'
-import { CertError } from '../errors.ts'
+import type { CertServiceConfig } from './config/schema.ts'
+import { CertError } from './errors.ts'
 
 /** A database that starts, or whose standby takes over, is waited for. Less than the timeout of plugins. */
 const PATIENCE = 30_000

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import t from 'tap'
-import { memoryStore } from '../../../packages/cert-store/test/helpers/memory-store.ts'
-import { SignIns } from '../src/sign-ins.ts'
+import { memoryStore } from '../../../../packages/cert-store/test/helpers/memory-store.ts'
+import { SignIns } from '../../src/visitors/sign-ins.ts'
 
 const MINUTE = 60_000
 const HERE = '192.0.2.1'

@@ -4,7 +4,7 @@ import type { SignInRecord, Store } from '@gatehouse/cert-store/port'
 import { hasBegun } from '@gatehouse/issuance/times'
 import { parseIp } from '@gatehouse/net'
 import { LRUCache } from 'lru-cache'
-import { CertError } from './errors.ts'
+import { CertError } from '../errors.ts'
 
 const MINUTE = 60_000
 const IDLE = 15 * MINUTE
@@ -18,7 +18,7 @@ const MAX_NETWORKS = 1_000
 interface SignInDeps {
   readonly store: Pick<Store, 'addSignIn' | 'touchSignIn' | 'findSignIn' | 'deleteSignIn'>
   now(): number
-  /** The caller whose key has this SHA-256 now. */
+  /** Finds the caller whose key has this SHA-256 now. */
   findKey(sha256: Uint8Array): KeyCaller | undefined
 }
 
@@ -55,8 +55,8 @@ export class SignIns {
   }
 
   /**
-   * The caller that signed in; undefined if the session has expired or the key is no longer valid. With
-   * `isUsed` false, as for a page that refreshes itself, the session goes on to be idle.
+   * Finds the caller that signed in; undefined if the session has expired or the key is no longer valid. With
+   * `isUsed` false, as for a page that refreshes itself, the session stays idle.
    */
   async find(id: string, isUsed = true): Promise<KeyCaller | undefined> {
     if (id === '') return undefined

@@ -1,6 +1,6 @@
 import type { Page } from '@gatehouse/service-kit/pages'
 import { html } from '@remix-run/html-template'
-import { card } from './card.ts'
+import { card } from '../pages/card.ts'
 
 /** @param of - `to` is the page to show after signing in; default: the inventory */
 export function signInPage(of: { readonly isWrong: boolean; readonly to?: string | undefined }) {

@@ -9,55 +9,56 @@ import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Static } from 'typebox'
 import { CertError } from '../errors.ts'
-import type { DryRunSchema } from '../schemas.ts'
-import { describeOrder } from './status.ts'
+import { type DryRunSchema, describeOrder } from '../schemas.ts'
 
 const MAX_RUNS = 8
 const BATCH = 8
 const TIMEOUT_MS = 10_000
 
-type Service = Pick<FastifyInstance, 'issuance' | 'store' | 'ledger' | 'clock'>
 type DryRun = Static<typeof DryRunSchema>
 type Proof = DryRun['proofs'][number]
 
 declare module 'fastify' {
   interface FastifyInstance {
-    readonly dryRuns: DryRuns
-  }
-}
-
-/** Checks what requests would lead to, without ordering or writing anything. */
-class DryRuns {
-  readonly #service: Service
-  #running = 0
-
-  constructor(service: Service) {
-    this.#service = service
-  }
-
-  /** @throws CertError `CERT_BUSY` if too many run; what `Issuance.find` throws */
-  async run(request: IssuanceRequest, obstacles: readonly string[] = []): Promise<DryRun> {
-    if (this.#running >= MAX_RUNS)
-      throw new CertError('CERT_BUSY', 'too many dry runs at once', { retryAfter: 5 })
-    this.#running += 1
-    try {
-      const run = await describe(request, this.#service)
-      return { ...run, obstacles: [...obstacles, ...run.obstacles] }
-    } finally {
-      this.#running -= 1
-    }
+    /**
+     * Checks what a request would lead to, without ordering or writing anything.
+     * @throws CertError `CERT_BUSY` if too many run; what `Issuance.find` throws
+     */
+    dryRun(request: IssuanceRequest, obstacles?: readonly string[]): Promise<DryRun>
   }
 }
 
 /** One bound on dry runs for programs and people. */
 export const dryRuns = fp(
-  async (app: FastifyInstance) => void app.decorate('dryRuns', new DryRuns(app)),
-  { fastify: '5.x', name: 'cert-service/dry-runs' },
+  async (app: FastifyInstance) => {
+    let running = 0
+    app.decorate('dryRun', async (request, obstacles = []) => {
+      if (running >= MAX_RUNS)
+        throw new CertError('CERT_BUSY', 'too many dry runs at once', { retryAfter: 5 })
+      running += 1
+      try {
+        const run = await describe(request, app)
+        return { ...run, obstacles: [...obstacles, ...run.obstacles] }
+      } finally {
+        running -= 1
+      }
+    })
+  },
+  {
+    fastify: '5.x',
+    name: 'cert-service/dry-runs',
+    dependencies: [
+      'cert-service/issuance',
+      'cert-service/issuers',
+      'cert-service/store',
+      'service-kit/clock',
+    ],
+  },
 )
 
 async function describe(
   request: IssuanceRequest,
-  { issuance, store, ledger, clock }: Service,
+  { issuance, store, ledger, clock }: FastifyInstance,
 ): Promise<DryRun> {
   const { issuer, lineage } = request
   const names = request.names.map(({ text }) => text)

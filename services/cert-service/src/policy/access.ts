@@ -3,7 +3,7 @@ import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { domainsClaimOf, keyRightsOf, pluginOptionsOf, takesTokens } from '../config/auth.ts'
 import type { CertServiceConfig } from '../config/schema.ts'
-import { createPolicy, isOpenToTokens, type Policy } from '../policy.ts'
+import { createPolicy, isOpenToTokens, type Policy } from './rules.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -11,7 +11,7 @@ declare module 'fastify' {
     readonly policy: Policy
   }
   interface FastifyRequest {
-    /** Whether this delivers a certificate again, so that the audit trail has a row of this hour. */
+    /** Whether this delivers a certificate again in the same hour, which the audit trail only counts. */
     isRepeated: boolean
   }
 }

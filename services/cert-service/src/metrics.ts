@@ -111,7 +111,7 @@ function measureEndings(metrics: Metrics, { store, clock }: FastifyInstance): vo
       aggregator: 'min',
       async collect() {
         const { soonest } = await endings(MAX_LISTED)
-        // Of several with the same labels the last value counts: that of the first to expire.
+        // The last of several values with the same labels counts: that of the first to expire.
         return soonest.toReversed().map((ending) => {
           const { domain, issuer } = ending
           return { labels: { domain, issuer }, value: measured(ending) }

@@ -6,11 +6,11 @@ import { sendPage } from '@gatehouse/service-kit/pages'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { CertError } from '../errors.ts'
-import { isPerson, type Person } from '../policy.ts'
-import { SignIns } from '../sign-ins.ts'
-import type { VisitorName } from './card.ts'
-import { orderHref } from './links.ts'
-import { signInPage, tokensOnlyPage } from './sign-in.ts'
+import type { VisitorName } from '../pages/card.ts'
+import { orderHref } from '../pages/links.ts'
+import { isPerson, type Person } from '../policy/rules.ts'
+import { signInPage, tokensOnlyPage } from './sign-in-page.ts'
+import { SignIns } from './sign-ins.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -70,7 +70,7 @@ export async function findVisitor(
   return optionalPerson ?? server.signIns.find(cookies[COOKIE] ?? '', isUsed)
 }
 
-/** The guards of a page: somebody has to look at it, and others are asked for a key. */
+/** The guards of a page for visitors: everybody else is asked for a key. */
 export function requireVisitor(app: FastifyInstance) {
   return {
     onRequest: app.requirePerson({ optional: true }),
@@ -82,7 +82,7 @@ export function requireVisitor(app: FastifyInstance) {
   }
 }
 
-/** The guard of what only people do, who are known by the assertion: a session of an API key looks on. */
+/** The guards of actions of people, who are known by the assertion: with an API key one can only look. */
 export function requirePersonOnly(app: FastifyInstance) {
   return [
     app.requirePerson({ optional: true }),
@@ -118,7 +118,7 @@ export function askForKey(
   if (!callers.methods().includes('psk'))
     return sendPage(reply, 403, tokensOnlyPage(originOf(request)))
   const portal = callers.portal()
-  // As auth-core asks for an assertion, so that `gatehouse-auth doctor` finds that there is none.
+  // The challenge of auth-core for an assertion: `gatehouse-auth doctor` finds by it that there is none.
   const person = portal === undefined ? '' : `, Gatehouse realm="${portal}"`
   reply.header('www-authenticate', `APIKey realm="api"${person}`)
   return sendPage(reply, 401, signInPage({ isWrong, to: IS_PAGE_PATH.test(to) ? to : undefined }))

@@ -1,0 +1,78 @@
+import type { Held } from '@gatehouse/issuance'
+import { type Actor, readName } from '@gatehouse/issuance/request'
+import type { Name } from '@gatehouse/pki'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { Right } from '../config/auth.ts'
+import { CertError } from '../errors.ts'
+import { isPerson, type Principal } from './rules.ts'
+
+/** The program or the person that a guard of the route admitted. */
+export function principalOf(request: FastifyRequest): Principal {
+  return request.optionalPerson ?? request.caller
+}
+
+/** The principal of a request as the audit trail names it. */
+export function actorOf(request: FastifyRequest): Actor {
+  const { ip, id } = request
+  const caller = principalOf(request)
+  const isOperator = !isPerson(caller) && caller.method === 'psk' && !caller.domains
+  return { actor: identityOf(caller), remoteAddress: ip, requestId: id, isOperator }
+}
+
+function identityOf(caller: Principal): string {
+  // PostgreSQL has no text with NUL in it. What a provider says about a person may have one.
+  return nameOf(caller).replaceAll('\0', '\u{fffd}')
+}
+
+function nameOf(caller: Principal): string {
+  if (isPerson(caller)) return `person:${caller.provider}:${caller.id}`
+  return caller.method === 'psk'
+    ? `psk:${caller.subject}`
+    : `jwt:${caller.issuer}#${caller.subject}`
+}
+
+/** Gives what the log line of a request says of its caller: undefined if the route has no guard, or refused. */
+export function logFields(request: FastifyRequest): { caller: string | undefined } {
+  const caller = request.optionalPerson ?? request.optionalCaller
+  return { caller: caller ? identityOf(caller) : undefined }
+}
+
+/** Tells whether the audit trail has all that the log line of a request would say. */
+export function isRoutine({ isRepeated }: FastifyRequest, { statusCode }: FastifyReply): boolean {
+  return isRepeated && statusCode === 200
+}
+
+/** Refuses, and audits, what the caller may not do with a name. @throws CertError `CERT_NAME_NOT_ALLOWED` */
+export function authorize(request: FastifyRequest, right: Right, names: readonly Name[]): void {
+  const { policy, audit } = request.server
+  const decision = policy(principalOf(request), right, names)
+  if (decision.allowed) return
+  const { name, reason } = decision
+  audit.recordRefusal(actorOf(request), [name.text], 'CERT_NAME_NOT_ALLOWED')
+  const detail = `${right} is not granted for ${name.text}: ${reason}`
+  throw new CertError('CERT_NAME_NOT_ALLOWED', detail)
+}
+
+/** Tells whether a caller may do this with all names of a certificate or order. */
+export function mayAll(
+  { policy }: Pick<FastifyInstance, 'policy'>,
+  caller: Principal,
+  right: Right,
+  { names }: { readonly names: readonly string[] },
+): boolean {
+  return policy(caller, right, names.map(readName)).allowed
+}
+
+/** Gives a certificate as the caller gets it: with its private key only for those who may issue it. */
+export function heldFor(request: FastifyRequest, held: Held): Held {
+  return mayAll(request.server, principalOf(request), 'issue', held.record)
+    ? held
+    : held.withoutKey()
+}
+
+/** Records that a held certificate is delivered. The answer has to await it. */
+export function recordDelivery(request: FastifyRequest, held: Held): Promise<void> | undefined {
+  const written = request.server.issuance.recordDelivery(held, actorOf(request))
+  request.isRepeated = written === undefined
+  return written
+}
