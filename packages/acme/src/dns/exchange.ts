@@ -1,3 +1,5 @@
+// node:dns is not enough: it always requests recursion, hides the owners of records and the authority section,
+// and does not ask by TCP if no datagram arrives.
 import { randomInt } from 'node:crypto'
 import { createSocket } from 'node:dgram'
 import { on, once } from 'node:events'

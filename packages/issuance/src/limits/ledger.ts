@@ -26,7 +26,7 @@ export interface Budget extends Quota {
   readonly freeAt: number | null
 }
 
-interface LedgerDeps {
+export interface LedgerDeps {
   readonly issuers: readonly IssuerConfig[]
   readonly store: Pick<Store, 'changeUsage' | 'pruneUsage'>
   now(): number
