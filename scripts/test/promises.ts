@@ -37,7 +37,7 @@ export const PROMISES: Readonly<Record<string, readonly Said[]>> = {
     ],
     [
       'Its pages also accept',
-      `${CERT}/inventory/routes.test.ts: a key opens a session, signing out ends it`,
+      `${CERT}/visitors/routes.test.ts: a key opens a session, signing out ends it`,
       `${CERT}/visitors/visitors.test.ts: without an assertion the page asks for a key, and a wrong one is refused`,
     ],
     [

@@ -1,4 +1,5 @@
 import { ACME_ERRORS } from '@gatehouse/acme'
+import { AUTH_ERRORS } from '@gatehouse/auth-core'
 import { CERT_STORE_ERRORS, TitledError } from '@gatehouse/cert-store'
 import { FINAL_CODES, ISSUANCE_ERRORS } from '@gatehouse/issuance'
 import { PKI_ERRORS } from '@gatehouse/pki'
@@ -136,7 +137,7 @@ export const STATUS_OF: Readonly<Record<string, number>> = {
 }
 
 const ROWS: ReadonlyMap<string, { readonly title: string; readonly action: string }> = new Map(
-  Object.entries({ ...CERT_ERRORS, ...PKI_ERRORS, ...ACME_ERRORS }),
+  Object.entries({ ...CERT_ERRORS, ...PKI_ERRORS, ...ACME_ERRORS, ...AUTH_ERRORS }),
 )
 
 /** Finds what to do about an error, by its code; `undefined` for codes of other software. */

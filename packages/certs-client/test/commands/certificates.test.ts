@@ -2,12 +2,12 @@ import { writeFileSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { actionOf } from '../../../../services/cert-service/src/cli/program.ts'
+import { actionFor } from '../../../../services/cert-service/src/errors.ts'
 import { DAY, KEY, NOW, start } from '../../../../services/cert-service/test/helpers/app.ts'
 import { newAudit, newCertificate, newOrder } from '../../../cert-store/test/helpers/store.ts'
 import { list, remove, renew, show } from '../../src/commands/certificates.ts'
 
-const IO = { env: {}, stderr: { write() {} }, actionFor: actionOf }
+const IO = { env: {}, stderr: { write() {} }, actionFor }
 
 /** The commands against a service; `isTTY` is whether a person reads what they print. */
 async function stage(t: Test) {

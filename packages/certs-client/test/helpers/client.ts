@@ -2,7 +2,7 @@ import { mkdirSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { BoundedFetch, FetchInit } from '@gatehouse/net'
 import { NetError } from '@gatehouse/net'
-import { actionOf } from '../../../../services/cert-service/src/cli/program.ts'
+import { actionFor } from '../../../../services/cert-service/src/errors.ts'
 import { KEY, type Running } from '../../../../services/cert-service/test/helpers/app.ts'
 import { type CertificateRequest, readPair } from '../../src/certificate.ts'
 import { openCredentials } from '../../src/credentials.ts'
@@ -85,7 +85,7 @@ export function clientOf(running: Running, options: ClientOptions = {}) {
       fetch,
       now: clock.now,
       signal,
-      actionFor: actionOf,
+      actionFor,
     }),
   }
   mkdirSync(dir, { recursive: true })

@@ -13,12 +13,11 @@ import { readFailing } from '../lookup/failing.ts'
 import { nameHref, orderHref } from '../pages/links.ts'
 import { mayAll } from '../policy/authorize.ts'
 import { isPerson } from '../policy/rules.ts'
-import { OrderIdSchema } from '../schemas.ts'
+import { OrderIdSchema, PEM } from '../schemas.ts'
 import { nameOf, originOf, requireVisitor, type Visitor } from '../visitors/visitors.ts'
 import { certificatePage, nameWithoutCertificatePage, orderPage } from './page.ts'
 
 const MAX_ENTRIES = 20
-const PEM = 'application/x-pem-file'
 const HEX = /^[0-9a-f]+$/i
 
 const NameSchema = Type.Object({ domain: Type.String({ maxLength: 254 }) })

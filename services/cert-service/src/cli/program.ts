@@ -1,4 +1,3 @@
-import { AUTH_ERRORS, type AuthErrorCode } from '@gatehouse/auth-core'
 import { clientCommands } from '@gatehouse/certs-client'
 import type { ServiceCommand, ServiceProgram } from '@gatehouse/service-kit/program'
 import { loadCertConfig } from '../config/load.ts'
@@ -8,11 +7,6 @@ import { VERSION } from '../version.ts'
 import { START_RULES } from './start-rules.ts'
 
 type Command = ServiceCommand<CertServiceConfig>
-
-/** Finds what to do about an error that the service answered with; undefined for codes of other software. */
-export function actionOf(code: string): string | undefined {
-  return actionFor(code) ?? AUTH_ERRORS[code as AuthErrorCode]?.action
-}
 
 const load: ServiceProgram<CertServiceConfig>['load'] = (file, env, settings = {}) => {
   const { beforeStart, ...others } = settings
@@ -166,7 +160,7 @@ export const PROGRAM: ServiceProgram<CertServiceConfig> = {
   commands: [
     init,
     migrate,
-    ...clientCommands(actionOf),
+    ...clientCommands(actionFor),
     backup,
     audit,
     restore,

@@ -130,7 +130,8 @@ export const RuleSchema = Type.Object({
 export type PolicyRule = Static<typeof RuleSchema>
 type AuthConfig = Static<typeof AuthSchema>
 
-interface Access {
+/** The parts of the configuration that say who may have what. */
+export interface AccessConfig {
   readonly auth: AuthConfig
   readonly rules: readonly PolicyRule[]
 }
@@ -172,7 +173,7 @@ export const AUTH_RULES = [
   checkPublicIssuers,
 ]
 
-function checkWhole({ auth }: Access): Fault[] {
+function checkWhole({ auth }: AccessConfig): Fault[] {
   const options = pluginOptionsOf(auth)
   // Files are checked before a start, see `start-rules.ts`.
   for (const issuer of [options.jwt, ...(options.jwt?.issuers ?? []), options.assertion])
@@ -181,7 +182,7 @@ function checkWhole({ auth }: Access): Fault[] {
 }
 
 /** Checks the options of `auth` one by one if a part of it is invalid. */
-function checkParts({ auth }: Access): Fault[] {
+function checkParts({ auth }: AccessConfig): Fault[] {
   if (isWhole(auth)) return []
   return applyRules(
     auth,
@@ -220,14 +221,14 @@ function below(path: string, options: AuthOptions): Fault[] {
     .map((fault) => ({ path: fault.path.slice(path.length), message: fault.message }))
 }
 
-function checkDomainsClaim({ auth }: Access): Fault[] {
+function checkDomainsClaim({ auth }: AccessConfig): Fault[] {
   const isTwice = auth.domainsClaim !== undefined && auth.jwt?.domainsClaim !== undefined
   return isTwice
     ? [{ path: '/auth/domainsClaim', message: 'is also given as jwt.domainsClaim' }]
     : []
 }
 
-function checkKeyDomains({ auth }: Access): Fault[] {
+function checkKeyDomains({ auth }: AccessConfig): Fault[] {
   return applyToEach(auth.psk?.keys ?? [], '/auth/psk/keys', [
     ({ domains = [] }) =>
       applyToEach(domains, '/domains', [(text) => faultOf('', () => parseNameRule(text))]),
@@ -244,7 +245,7 @@ const SAY_WHO = `gives anyone a token: say with \`rules\` or \`domainsClaim\` wh
  * Refuses public issuers unless something limits whose tokens are accepted, and rules that grant
  * names to everyone with an account at one.
  */
-function checkPublicIssuers({ auth, rules }: Access): Fault[] {
+function checkPublicIssuers({ auth, rules }: AccessConfig): Fault[] {
   if (!takesTokens(auth)) return []
   const issuers = issuersOf(auth)
   const open = issuers.filter(

@@ -4,7 +4,7 @@ import { requireNamedFile } from '@gatehouse/service-kit/config'
 import { ntfyTopic, type ReceiverConfig, type ReceiverOf } from '../config/events.ts'
 import { VERSION } from '../version.ts'
 import type { EventBody } from './event.ts'
-import { type EventText, paragraphsOf, textOf } from './text.ts'
+import { type EventText, paragraphsOf, shorten, textOf } from './text.ts'
 
 const TIMEOUT = 10_000
 const DELIVERED = [200, 201, 202, 203, 204, 205, 206]
@@ -155,8 +155,4 @@ function mrkdwn(text: string) {
 /** Escapes the three characters that mean something to Slack: a CA could mention a whole channel otherwise. */
 function escapeSlack(text: string): string {
   return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;')
-}
-
-function shorten(text: string, max: number): string {
-  return text.length > max ? `${text.slice(0, max - 1)}…` : text
 }

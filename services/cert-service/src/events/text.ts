@@ -135,8 +135,11 @@ function count(n: number, what: string): string {
   return n === 1 ? `1 ${what}` : `${n} ${what}s`
 }
 
-/** A detail may come from a CA. */
+/** Makes one line of a detail, which may come from a CA. */
 function tidy(detail: string, max: number): string {
-  const text = detail.replaceAll(/[\s\p{Cc}]+/gu, ' ').trim()
+  return shorten(detail.replaceAll(/[\s\p{Cc}]+/gu, ' ').trim(), max)
+}
+
+export function shorten(text: string, max: number): string {
   return text.length > max ? `${text.slice(0, max - 1)}…` : text
 }

@@ -73,7 +73,7 @@ async function issueOwn(
   }
 }
 
-/** Issues a certificate even if the CA has expired or has not begun: the service goes on to answer what it holds. */
+/** Issues a certificate even if the CA has expired or has not begun: the service still answers with what it holds. */
 function issueAnyway(ca: Ca, request: Parameters<Ca['issue']>[0]): Issued {
   try {
     return ca.issue(request)

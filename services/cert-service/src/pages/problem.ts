@@ -1,4 +1,3 @@
-import { AUTH_ERRORS } from '@gatehouse/auth-core'
 import { FASTIFY_ERRORS, HTTP_ERRORS, type Problem } from '@gatehouse/service-kit/http'
 import { type Page, prose } from '@gatehouse/service-kit/pages'
 import { html } from '@remix-run/html-template'
@@ -19,8 +18,8 @@ const FOR_PEOPLE = {
   NOT_FOUND: 'Check the address, or look for the name in the list.',
 }
 const ACTIONS: ReadonlyMap<string, string> = new Map([
-  ...[AUTH_ERRORS, FASTIFY_ERRORS, HTTP_ERRORS].flatMap((table) =>
-    Object.entries(table).map(([code, { action }]) => [code, action] as const),
+  ...Object.entries({ ...FASTIFY_ERRORS, ...HTTP_ERRORS }).map(
+    ([code, { action }]) => [code, action] as const,
   ),
   ...Object.entries(FOR_PEOPLE),
 ])

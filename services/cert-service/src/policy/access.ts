@@ -1,7 +1,13 @@
 import auth from '@gatehouse/auth-core'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
-import { domainsClaimOf, keyRightsOf, pluginOptionsOf, takesTokens } from '../config/auth.ts'
+import {
+  type AccessConfig,
+  domainsClaimOf,
+  keyRightsOf,
+  pluginOptionsOf,
+  takesTokens,
+} from '../config/auth.ts'
 import type { CertServiceConfig } from '../config/schema.ts'
 import { createPolicy, isOpenToTokens, type Policy } from './rules.ts'
 
@@ -16,9 +22,7 @@ declare module 'fastify' {
   }
 }
 
-type Configured = Pick<CertServiceConfig, 'auth' | 'rules'>
-
-export interface AccessOptions extends Configured {
+export interface AccessOptions extends AccessConfig {
   /** Measures the age of token keys; default: the run time of the process. */
   readonly elapsed?: (() => number) | undefined
 }
@@ -54,11 +58,11 @@ export const access = fp<AccessOptions>(
   },
 )
 
-function policyOf({ auth, rules }: Configured): Policy {
+function policyOf({ auth, rules }: AccessConfig): Policy {
   return createPolicy({ domainsClaim: domainsClaimOf(auth), keyRights: keyRightsOf(auth), rules })
 }
 
-function warnIfOpen({ log }: FastifyInstance, { auth, rules }: Configured): void {
+function warnIfOpen({ log }: FastifyInstance, { auth, rules }: AccessConfig): void {
   if (takesTokens(auth) && isOpenToTokens({ domainsClaim: domainsClaimOf(auth), rules }))
     log.warn({}, 'every token may have every name: neither a domainsClaim nor rules are configured')
 }

@@ -45,7 +45,16 @@ export interface Service
 export function serviceOf(app: FastifyInstance): Service {
   const { store, audit, holdings, issuance, issuers, ca, challenges, ledger, clock, policy } = app
   return {
-    ...{ store, audit, holdings, issuance, issuers, ca, challenges, ledger, clock, policy },
+    store,
+    audit,
+    holdings,
+    issuance,
+    issuers,
+    ca,
+    challenges,
+    ledger,
+    clock,
+    policy,
     start: () => app.loops.start(),
   }
 }
