@@ -4,31 +4,23 @@ import { dirname, join } from 'node:path'
 const ROOT = join(import.meta.dirname, '..')
 
 /** What is counted beside the packages and services. */
-interface Target {
+interface Limit {
   readonly title: string
   readonly pattern: string
-  /** How many lines it is to have. */
-  readonly target: number
-  /** How many it has, where it does not get there yet: no more. */
-  readonly most?: number
+  /** How many lines it may have. */
+  readonly most: number
 }
 
-export const TARGETS: readonly Target[] = [
+export const LIMITS: readonly Limit[] = [
   {
     title: 'store and audit of forward-auth',
     pattern: 'services/forward-auth/src/{store,audit}/**/*.ts',
-    target: 1_400,
+    most: 1_400,
   },
   {
     title: 'services',
     pattern: 'services/*/src/**/*.ts',
-    target: 21_000,
-  },
-  {
-    title: 'src of all',
-    pattern: '{packages,services}/*/src/**/*.ts',
-    target: 51_500,
-    most: 55_305,
+    most: 21_000,
   },
 ]
 
@@ -129,6 +121,7 @@ if (import.meta.main) {
     const names = exportsOf(readTexts(`${unit}/src/index.ts`).get(`${unit}/src/index.ts`) ?? '')
     print(names.length, `exports of ${unit}: ${names.join(', ')}`)
   }
-  for (const { title, pattern, target, most = target } of TARGETS)
-    print(linesOf(readTexts(pattern)), `${title}: at most ${most}, target ${target}`)
+  for (const { title, pattern, most } of LIMITS)
+    print(linesOf(readTexts(pattern)), `${title}, at most ${most}`)
+  print(linesOf(readTexts('{packages,services}/*/src/**/*.ts')), 'src of all')
 }

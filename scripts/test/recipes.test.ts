@@ -23,7 +23,7 @@ const EXAMPLES: Readonly<Record<string, Example>> = {
   'An identity provider': { name: '`pocketID`', words: [/pocket[- ]?id/i] },
   'A column': {
     name: '`revocationReason`',
-    words: [/\brevocationReason\b/],
+    words: [/\brevocation(Reason|_reason)\b/],
     within: '**/{store,cert-store}/**',
   },
   'A language of the pages': {

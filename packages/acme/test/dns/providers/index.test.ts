@@ -136,6 +136,19 @@ t.test('a service loads the options: secrets from files, durations, defaults', a
   ])
 })
 
+/** All types, in the order of the union. */
+const TYPES = [
+  'cloudflare',
+  'route53',
+  'azure',
+  'google',
+  'rfc2136',
+  'acme-dns',
+  'httpreq',
+  'exec',
+  'acmesh',
+]
+
 const BAD: [title: string, line: string, fault: object][] = [
   [
     'an unknown key',
@@ -145,7 +158,10 @@ const BAD: [title: string, line: string, fault: object][] = [
   [
     'an unknown type',
     '{ type: bind }',
-    { path: '/dns/0/type', message: /"cloudflare" or "route53"/ },
+    {
+      path: '/dns/0/type',
+      message: new RegExp(TYPES.map((type) => `"${type}"`).join(' or ')),
+    },
   ],
   [
     'a script that is a path',
