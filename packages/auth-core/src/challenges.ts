@@ -41,7 +41,7 @@ function bearerError({ code, scopes }: AuthError): Record<string, string> {
   return { ...error, error_description: entry.title, ...scope }
 }
 
-/** Each value as a quoted-string (RFC 9110 section 5.6.4). */
+/** Writes each value as a quoted-string (RFC 9110 section 5.6.4). */
 function format(parameters: Readonly<Record<string, string>>): string {
   return Object.entries(parameters)
     .map(([name, value]) => `${name}="${value.replace(/["\\]/g, '\\$&')}"`)

@@ -39,9 +39,9 @@ export interface GuardedReply {
  * `@fastify/auth`.
  */
 export interface RouteGuard {
-  /** With a callback, as Fastify and `@fastify/auth` call it. */
+  /** The form with a callback, as Fastify and `@fastify/auth` call it. */
   (request: GuardedRequest, reply: GuardedReply, done: (error?: Error) => void): void
-  /** Without a callback; rejects with the reason of the refusal. */
+  /** The form without a callback, which rejects with the reason of the refusal. */
   (request: GuardedRequest, reply: GuardedReply): Promise<void>
 }
 
@@ -171,7 +171,7 @@ function createGuard<T>(admission: Admission<T>): RouteGuard {
   return guard as RouteGuard
 }
 
-/** With a callback, so that a request whose key is known costs no promise. */
+/** Checks with a callback, so that a request whose key is known costs no promise. */
 function check<T>(
   admission: Admission<T>,
   request: GuardedRequest,

@@ -11,7 +11,7 @@ import type { IssuerKeys } from './oidc/issuer-keys.ts'
 export type PersonReader = ReturnType<typeof createPersonReader>
 
 /**
- * @param header - that of the assertion, in lower case
+ * @param header - the header of the assertion, in lower case
  * @param audience - origins of the application
  */
 export function createPersonReader(

@@ -25,23 +25,13 @@ export interface PskKey extends Pick<NamedKeyOptions, 'name' | 'scopes' | 'domai
   readonly sha256: string
 }
 
-interface IssuerSettings {
-  readonly connection: IssuerConnection
-  readonly demands: AccessTokenDemands
-}
-
-interface AssertionSettings {
-  readonly connection: IssuerConnection
-  readonly audience: readonly string[]
-  /** A name in lower case. */
-  readonly header: string
-}
+type IssuerSettings = ReturnType<typeof readIssuer>[number]
 
 /** The options in one layout, with the contents of their files, for the accepted methods only. */
 export interface Settings {
   readonly keys: readonly PskKey[]
   readonly issuers: readonly IssuerSettings[]
-  readonly assertion: AssertionSettings | undefined
+  readonly assertion: ReturnType<typeof readAssertion> | undefined
 }
 
 type AddFault = (path: string, message: string) => undefined
@@ -150,18 +140,14 @@ function readIssuers({ jwt, ...options }: AuthOptions, fault: AddFault): IssuerS
   return read
 }
 
-function readIssuer(
-  options: Omit<TokenOptions, 'issuers'>,
-  path: string,
-  fault: AddFault,
-): IssuerSettings[] {
+function readIssuer(options: Omit<TokenOptions, 'issuers'>, path: string, fault: AddFault) {
   const { issuerUrl, audience, requiredScopes = [], requireAccessTokenType = false } = options
   if (issuerUrl === undefined) fault(`${path}/issuerUrl`, 'is missing')
   const connection = readConnection(options, path, fault)
   if (audience === undefined) fault(`${path}/audience`, 'is missing')
   if (issuerUrl === undefined || audience === undefined) return []
   const { maxTokenLifetime } = options
-  const demands = {
+  const demands: AccessTokenDemands = {
     audience: [audience].flat(),
     requiredScopes,
     requireAccessTokenType,
@@ -170,7 +156,7 @@ function readIssuer(
   return [{ connection: { ...connection, issuerUrl }, demands }]
 }
 
-function readAssertion(options: AssertionOptions, fault: AddFault): AssertionSettings {
+function readAssertion(options: AssertionOptions, fault: AddFault) {
   const { audience, header = 'X-Gatehouse-Assertion' } = options
   const origins = [audience].flat().map((text) => {
     const origin = parseOrigin(text)
@@ -189,6 +175,7 @@ function readAssertion(options: AssertionOptions, fault: AddFault): AssertionSet
   return {
     connection: { ...connection, issuerUrl },
     audience: origins,
+    /** A name in lower case. */
     header: header.toLowerCase(),
   }
 }

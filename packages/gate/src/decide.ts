@@ -7,7 +7,7 @@ import { type CheckHeaders, checkHeaders, type HeaderSettings, type Identity } f
 import { combineStepUps, isSteppedUp, type Policy } from './policy.ts'
 import { type Admission, ANYONE } from './rules.ts'
 
-/** Why somebody may not pass. For the log, never for the answer. */
+/** The reason why somebody may not pass, for the log and never for the answer. */
 export interface Refusal {
   /** The part that refuses: `allow`, `hosts`, `policies` or a policy such as `policy admin`. */
   readonly by: string
@@ -36,7 +36,7 @@ export abstract class Principal {
   }
 
   /**
-   * Why the principal is not admitted at all.
+   * Finds the reason why the principal is not admitted at all; undefined if they are.
    *
    * @param purpose - the policies that the route is known to be for; undefined if that is not known
    */
@@ -150,7 +150,7 @@ function decideNobody({ preflight, kind, routePolicy }: CheckInput): Decision {
   return PREFLIGHT
 }
 
-/** Why the principal does not meet a policy; undefined if they do. */
+/** Finds out why the principal does not meet a policy; undefined if they do. */
 function judge(
   principal: Principal,
   policy: Policy,

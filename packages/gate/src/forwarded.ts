@@ -191,7 +191,7 @@ function configuredScheme(sites: Sites<SignInSite>, host: string): string {
   return origin.slice(0, origin.indexOf(':'))
 }
 
-/** For the log, which has to say what the proxy sent. */
+/** The characters of a URL in an error, which says in the log what the proxy sent. */
 const MAX_QUOTED = 200
 
 function invalid(source: string, what: string, { scheme, host, target }: Unvalidated): GateError {
@@ -229,7 +229,12 @@ export function createAliasGuard(
   }
 }
 
-const READERS = {
+/**
+ * The readers of the request that a proxy asks about.
+ *
+ * @throws GateError FWA_HEADER_MISSING, FWA_HEADER_INVALID, FWA_HOST_UNKNOWN
+ */
+export const READERS = {
   'x-forwarded': readForwarded,
   'x-original': readOriginal,
   'request-line': readRequestLine,
@@ -237,12 +242,3 @@ const READERS = {
 
 /** The headers in which a proxy names the request that it asks about. */
 export type RequestSource = keyof typeof READERS
-
-/** @throws GateError FWA_HEADER_MISSING, FWA_HEADER_INVALID, FWA_HOST_UNKNOWN */
-export function readRequest<Site extends SignInSite>(
-  source: RequestSource,
-  request: ProxyRequest,
-  sites: Sites<Site>,
-): ForwardedRequest<Site> {
-  return READERS[source](request, sites)
-}

@@ -8,8 +8,8 @@ import {
   createAliasGuard,
   type ForwardedRequest,
   type ProxyRequest,
+  READERS,
   type RequestSource,
-  readRequest,
   type Sites,
 } from './forwarded.ts'
 import { HEADER_NAMES } from './header-names.ts'
@@ -111,7 +111,7 @@ export class Gate {
     sites: Sites<Site>,
   ): ForwardedRequest<Site> {
     this.#refuseAliases(request.rawHeaders)
-    return readRequest(source, request, sites)
+    return READERS[source](request, sites)
   }
 
   /** The resource that a request is for. */
@@ -174,36 +174,32 @@ type PolicyFinder = (gate: NamedPolicies) => Policy | undefined
  * condition itself. Undefined for an empty query and for `any`. It keeps the last queries, errors too.
  */
 export function createPolicyReader() {
-  function readQuery(query: string): PolicyFinder {
-    const [parameter, ...others] = new URLSearchParams(query)
-    if (others.length > 0)
-      throw new ProfileError('PROFILE_CONDITION_TWICE', 'the query holds more than one condition')
-    const [name = '', value = ''] = parameter ?? []
-    if (name === 'policy') return (gate) => policyOf(gate, value)
-    if (name !== 'if')
-      throw new GateError('FWA_PARAMETER_UNKNOWN', `the parameter ${quote(name)} is not known`)
-    const condition = compileCondition(value)
-    const policy: Policy = { name: undefined, condition, stepUp: undefined }
-    return () => policy
-  }
-
   const queries = new LRUCache<string, PolicyFinder>({
     max: MAX_QUERIES,
-    memoMethod: (query) => orThrow(() => readQuery(query)),
+    memoMethod(query) {
+      try {
+        return readQuery(query)
+      } catch (error) {
+        return () => {
+          throw error
+        }
+      }
+    },
   })
   return (gate: NamedPolicies, query: string) =>
     query === '' ? undefined : queries.memo(query)(gate)
 }
 
-/** The result of a function, or a function that throws its error again. */
-function orThrow(action: () => PolicyFinder): PolicyFinder {
-  try {
-    return action()
-  } catch (error) {
-    return () => {
-      throw error
-    }
-  }
+function readQuery(query: string): PolicyFinder {
+  const [parameter, ...others] = new URLSearchParams(query)
+  if (others.length > 0)
+    throw new ProfileError('PROFILE_CONDITION_TWICE', 'the query holds more than one condition')
+  const [name = '', value = ''] = parameter ?? []
+  if (name === 'policy') return (gate) => policyOf(gate, value)
+  if (name !== 'if')
+    throw new GateError('FWA_PARAMETER_UNKNOWN', `the parameter ${quote(name)} is not known`)
+  const policy: Policy = { name: undefined, condition: compileCondition(value), stepUp: undefined }
+  return () => policy
 }
 
 function policyOf({ name, policies }: NamedPolicies, wanted: string): Policy | undefined {

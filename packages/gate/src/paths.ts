@@ -58,7 +58,7 @@ export function coversPath(wide: PathPattern, narrow: PathPattern): boolean {
   return fitPath(wide, { known, folded, next: undefined }) === 'yes'
 }
 
-/** More than the pattern of a rule may have. */
+/** The number of segments that are read: more than the pattern of a rule may have. */
 const MAX_SEGMENTS = 64
 /** Segments of these characters, and not of dots and `+` alone, are the same to every app. */
 const PLAIN = /^(?:\/(?:[.+]*[\w~!$&'()*,=:@-])+[.+]*)*\/?$/
@@ -131,7 +131,7 @@ function fold(segment: string): string {
   return text.slice(0, end)
 }
 
-/** More often than anybody encodes a path. */
+/** The number of times that a path is decoded: more often than anybody encodes one. */
 const MAX_DECODINGS = 4
 /** Between separators, dots and what apps drop. A character is in one of the classes, so that this is linear. */
 const DOTS =

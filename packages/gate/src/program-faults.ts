@@ -89,7 +89,7 @@ function checkOptions({ keys, issuers }: CallersConfig): Fault[] {
 /**
  * The faults of `resources`.
  *
- * @param earlier - those of the portals before: a URL has one document of metadata
+ * @param earlier - the resources of the portals before: a URL has one document of metadata
  */
 export function checkResources(
   { resources, callers }: GateConfig,

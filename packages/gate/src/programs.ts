@@ -222,7 +222,7 @@ export function createReach({ hosts, policies, allow }: ReachConfig): Reach {
   }
 }
 
-/** Why a row does not admit a program at a host to a route with that purpose. */
+/** Finds the reason why a row does not admit a program at a host to a route with that purpose. */
 export function refusalOf(
   { hosts, policies }: Reach,
   host: Host,

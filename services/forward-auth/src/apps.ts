@@ -18,7 +18,7 @@ interface PersonAtPortal {
 
 /**
  * The apps that a person may open: those that the portal lists, or else the hosts that its rules name.
- * Each is decided by what decides a check of it.
+ * The gate decides about each as it decides about a check.
  */
 export function openableApps(person: PersonAtPortal): readonly App[] {
   const apps = person.portal.apps ?? appsOfRules(person)

@@ -19,11 +19,8 @@ const LAST_WAIT = 5_000
 export type Portal = Readonly<ReturnType<typeof createPortal>>
 export type Portals = ReadonlyMap<string, Portal>
 
-interface Closable {
-  close(): Promise<unknown>
-}
 /** Has a part closed if another one cannot be made. */
-type Keep = <Part extends Closable>(part: Part) => Part
+type Keep = <Part extends { close(): Promise<unknown> }>(part: Part) => Part
 
 /**
  * Creates the portals of a valid configuration, by name. If one cannot be created, the parts of the
@@ -33,22 +30,20 @@ async function createPortals(
   { portals, session, domains }: PortalsConfig,
   deps: ProviderDeps,
 ): Promise<Portals> {
-  const made: Closable[] = []
-  const keep: Keep = (part) => {
-    made.push(part)
-    return part
-  }
-  try {
-    return new Map(
-      portals.map((config) => {
-        const titled = { title: domains[0]?.domain ?? config.name, ...config }
-        return [config.name, createPortal(titled, session.lifetime, deps, keep)]
-      }),
-    )
-  } catch (error) {
-    await Promise.allSettled(made.map((part) => part.close()))
-    throw error
-  }
+  await using made = new AsyncDisposableStack()
+  const keep: Keep = (part) =>
+    made.adopt(part, async (one) => {
+      // The error that ended the creation counts.
+      await one.close().catch(() => {})
+    })
+  const created = new Map(
+    portals.map((config) => {
+      const titled = { title: domains[0]?.domain ?? config.name, ...config }
+      return [config.name, createPortal(titled, session.lifetime, deps, keep)]
+    }),
+  )
+  made.move()
+  return created
 }
 
 function createPortal(config: PortalConfig, lifetime: number, deps: ProviderDeps, keep: Keep) {
@@ -61,7 +56,7 @@ function createPortal(config: PortalConfig, lifetime: number, deps: ProviderDeps
     name: config.name,
     gate,
     ...lookOf(config, gate.policies),
-    /** By name, in the order of the chooser. */
+    /** The providers by name, in the order of the chooser. */
     providers: new Map(providers) as ReadonlyMap<string, Provider>,
     ...createAdmission(config),
     /** Milliseconds, as all times. */
@@ -99,7 +94,7 @@ function lookOf(
       policy: policies.get(policy),
       icon: image('icon', icon, `apps.${i}.icon`),
     })),
-    /** All of them, by name. */
+    /** The images by name. */
     images: images as ReadonlyMap<string, Image>,
   }
 }
@@ -121,7 +116,7 @@ export function createAdmission({ allow, providers }: PortalConfig) {
   return {
     /** Whether a person has access at all; evaluated at login and at every check. */
     admits: (profile: Profile): boolean => isAtProvider(profile) && byPortal(profile),
-    /** Why a person has none. */
+    /** The reason why a person has no access. */
     refusalOf(profile: Profile): Refusal {
       if (isAtProvider(profile)) return { by: 'allow', clause: byPortal.refusingClause(profile) }
       const clause = byProvider.get(profile.provider)?.refusingClause(profile)

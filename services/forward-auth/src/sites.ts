@@ -73,7 +73,7 @@ export function pageUrl(
   return `${site.authOrigin}${site.basePath}/portals/${portal.name}${path}${search}`
 }
 
-/** From this length on, only what RFC 3986 demands is encoded, because proxies limit URLs. */
+/** The length from which on only what RFC 3986 demands is encoded, because proxies limit URLs. */
 const LONG_QUERY = 2_048
 
 function encodeQuery(given: [name: string, value: string][]): string {
@@ -117,13 +117,12 @@ export function readSite(
   return { domain: parsed.name, authOrigin, basePath }
 }
 
-export function sitesOf({
-  domains,
-  server,
-}: {
+interface SitesConfig {
   readonly domains: readonly DomainConfig[]
   readonly server: { readonly basePath: string }
-}): readonly Site[] {
+}
+
+export function sitesOf({ domains, server }: SitesConfig): readonly Site[] {
   return domains.map((row) => readSite(row, server.basePath)).filter((site) => 'authOrigin' in site)
 }
 
@@ -132,8 +131,6 @@ declare module 'fastify' {
     readonly sites: Sites
   }
 }
-
-type SitesConfig = Parameters<typeof sitesOf>[0]
 
 export const sites = fp<SitesConfig>(
   async (app: FastifyInstance, config) => {

@@ -33,7 +33,7 @@ export interface KeyHint {
 export interface KeySet {
   /** The keys that are safe to use, as get-jwks picks them. */
   readonly keys: readonly VerificationKey[]
-  /** Why the other keys are not used. */
+  /** The reasons why the other keys are not used. */
   readonly refused: readonly string[]
   /** The published keys as JSON, to compare sets with. */
   readonly published: string

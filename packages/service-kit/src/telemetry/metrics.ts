@@ -2,10 +2,12 @@ import Fastify from 'fastify'
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 import { listenError, type Running } from '../run-app.ts'
 
-/** The values that each label may have; any other is counted as `other`. */
-export type LabelLists = Readonly<Record<string, readonly string[]>>
+/** The values that each label may have, or a function that gives them; any other is counted as `other`. */
+export type LabelLists = Readonly<Record<string, readonly string[] | (() => readonly string[])>>
 /** One value for each label. */
-export type LabelsOf<L extends LabelLists> = { readonly [K in keyof L]: L[K][number] }
+export type LabelsOf<L extends LabelLists> = {
+  readonly [K in keyof L]: L[K] extends readonly string[] ? L[K][number] : string
+}
 
 /** The name of a metric, and the values of its labels. */
 export interface MetricOptions<L extends LabelLists> {
@@ -33,9 +35,13 @@ export class Metrics {
   counter<const L extends LabelLists = Record<never, never>>(
     options: MetricOptions<L>,
   ): { inc(labels?: LabelsOf<L>, by?: number): void } {
-    const counter = new Counter(this.configure(options))
-    // A rate needs a series that begins with 0.
-    for (const values of combinations(options.labels)) counter.inc(values, 0)
+    const counter = new Counter({
+      ...this.configure(options),
+      // A rate needs a series that begins with 0, also for values that a reload has added.
+      collect() {
+        for (const values of combinations(options.labels)) this.inc(values, 0)
+      },
+    })
     return { inc: (values, by = 1) => counter.inc(bounded(options, values), by) }
   }
 
@@ -138,9 +144,13 @@ export async function listenMetrics(
 function combinations(lists: LabelLists = {}): Record<string, string>[] {
   return Object.entries(lists).reduce<Record<string, string>[]>(
     (chosen, [label, values]) =>
-      chosen.flatMap((others) => values.map((value) => ({ ...others, [label]: value }))),
+      chosen.flatMap((others) => listOf(values).map((value) => ({ ...others, [label]: value }))),
     [{}],
   )
+}
+
+function listOf(values: LabelLists[string]): readonly string[] {
+  return typeof values === 'function' ? values() : values
 }
 
 function bounded(
@@ -150,7 +160,7 @@ function bounded(
   return Object.fromEntries(
     Object.entries(labels).map(([label, list]) => {
       const value = values[label] ?? ''
-      return [label, list.includes(value) ? value : 'other']
+      return [label, listOf(list).includes(value) ? value : 'other']
     }),
   )
 }

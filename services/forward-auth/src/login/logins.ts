@@ -26,7 +26,7 @@ const MAX_REMOVED = 16
 /** The page to which a login leads whose return URL is too long for its state: a cookie of this path holds it. */
 export const RETURN_PATH = '/return/:login'
 const TARGET_COOKIE = '__Secure-gatehouse-target'
-/** Longer than a login may take, in ms, because a login that expired starts again. */
+/** The lifetime of that cookie, in ms: longer than a login may take, because one that expired starts again. */
 const TARGET_LIFETIME = 86_400_000
 
 /** The purpose of a login. It travels in the parameter `state` (RFC 6749 section 4.1.1), sealed. */

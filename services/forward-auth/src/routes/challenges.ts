@@ -27,7 +27,7 @@ export function challenges(portal: Portal, resource?: Resource): string {
   return others === '' ? cookie : `${others}, ${cookie}`
 }
 
-/** At a resource, scripts of any origin may read the challenge: its clients run in browsers too. */
+/** The headers of a challenge. At a resource, scripts of any origin may read it, since clients run in browsers. */
 export function challengeHeaders(
   challenge: string,
   resource: Resource | undefined,

@@ -67,18 +67,14 @@ export const check = fp<{ readonly metrics?: Metrics | undefined }>(
   },
 )
 
-function createCounter(app: FastifyInstance, metrics: Metrics): FastifyInstance['countCheck'] {
-  const portals = [...app.portals.keys()]
+function createCounter(
+  { portals }: FastifyInstance,
+  metrics: Metrics,
+): FastifyInstance['countCheck'] {
   const checks = metrics.counter({
     name: 'gatehouse_auth_checks_total',
     help: 'Checks by portal and decision; `refused` are those with an invalid request.',
-    labels: { portal: portals, decision: RESULTS },
-  })
-  app.onReload(() => () => {
-    portals.splice(0, portals.length, ...app.portals.keys())
-    // A counter that begins at 1 would show no rate.
-    for (const portal of portals)
-      for (const decision of RESULTS) checks.inc({ portal, decision }, 0)
+    labels: { portal: () => [...portals.keys()], decision: RESULTS },
   })
   return (portal, decision) => checks.inc({ portal, decision })
 }

@@ -4,7 +4,7 @@ import type { Revocation } from '../store/store.ts'
 import type { Session } from './session.ts'
 
 const MAX_EACH = 100
-/** From this number of rows on, each person has one; a row takes about 300 bytes. */
+/** The number of rows from which on each person has one; a row takes about 300 bytes. */
 const CROWDED = 200_000
 
 /** A digest of the person, because the list need not say who signed out. */

@@ -8,12 +8,12 @@ export interface Revocation {
   readonly sid: string
   /** Digest of the person. */
   readonly person: string
-  /** When the first and the last of these sessions were created, in seconds. */
+  /** The times at which the first and the last of these sessions were created, in seconds. */
   readonly first: number
   readonly last: number
   /** The highest generation of these sessions; one of a higher generation is not revoked. */
   readonly generation: number
-  /** When all of them have expired, by the clock and by the running time of the store, in ms. */
+  /** The times at which all of them have expired, by the clock and by the running time of the store, in ms. */
   readonly until: number
   readonly due: number
 }
@@ -119,7 +119,7 @@ export interface AuthStore {
    */
   secret(name: SecretName, sealing?: KeyRing): Promise<string>
   /**
-   * Why sessions must not be accepted now; undefined if they may. Absent in a store whose instances
+   * Gives the reason why sessions must not be accepted now; undefined if they may. Absent in a store whose instances
    * are never cut off from each other.
    */
   readonly staleness?: (() => Error | undefined) | undefined
