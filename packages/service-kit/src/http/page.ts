@@ -8,7 +8,7 @@ import fp from 'fastify-plugin'
 export interface Page {
   readonly html: string
   readonly policy: string
-  /** Its language (RFC 5646), if it was chosen for the reader. */
+  /** The language (RFC 5646), if it was chosen for the reader. */
   readonly language?: string | undefined
 }
 
@@ -56,7 +56,7 @@ interface Document {
   readonly accent: string
   /** URL of an icon in place of the gate. */
   readonly icon?: string | undefined
-  /** Where its images are, as a source of the content security policy. Default: it has none. */
+  /** The place of its images, as a source of the content security policy. Default: it has none. */
   readonly images?: string | undefined
   readonly body: SafeHtml
   /** Default: English, for every reader. */
