@@ -68,7 +68,7 @@ export async function getOnce(get: Get): Promise<void> {
       return
     } catch (error) {
       if (!(error instanceof ClientError && error.isTransient)) throw error
-      const held = await current(get)
+      const held = heldOf(await get.place.read(), get)
       if (held && !isDue(held, clock.now())) {
         log.warn(describe(error), 'the service could not be asked; the certificate is not due')
         return
@@ -109,7 +109,7 @@ async function update(get: Get): Promise<Placed> {
   const failure = await place.settle().catch((error: Error) => error)
   signal.throwIfAborted()
   const seen = await place.read()
-  const held = seen && isGood(seen, get) ? seen : undefined
+  const held = heldOf(seen, get)
   if (failure instanceof ClientError) log.warn(describe(failure), 'something is still to be done')
   const found = await findNewer(get, held)
   if (found) {
@@ -122,14 +122,9 @@ async function update(get: Get): Promise<Placed> {
   return held as Placed
 }
 
-/** Reads what is in place, if it is what is wanted and valid. */
-async function current(get: Get): Promise<Placed | undefined> {
-  const seen = await get.place.read()
-  return seen && isGood(seen, get) ? seen : undefined
-}
-
-function isGood(placed: Placed, get: Get): boolean {
-  return placed.notAfter > get.clock.now() && isWanted(placed, get)
+/** The certificate that is in place, if it is what is wanted and valid. */
+function heldOf(seen: Placed | undefined, get: Get): Placed | undefined {
+  return seen && seen.notAfter > get.clock.now() && isWanted(seen, get) ? seen : undefined
 }
 
 function isWanted(placed: Placed, { wanted, isOwnKey }: Get): boolean {

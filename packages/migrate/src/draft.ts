@@ -1,4 +1,4 @@
-import { Document, isMap, isScalar, type Scalar, visit, type YAMLMap } from 'yaml'
+import { Document, isMap, isScalar, type Scalar, visit } from 'yaml'
 import type { GivenSetting } from './given.ts'
 
 /** Keys and numbers of items, from the top. */
@@ -142,13 +142,10 @@ function attach(doc: Document, path: Path, texts: readonly string[]): void {
   const comment = texts
     .map((text) => commentLines(text, '  ').replaceAll(/^#|\n$/gm, ''))
     .join('\n')
-  const parent = path.length > 1 ? doc.getIn(path.slice(0, -1), true) : doc.contents
-  const pair =
-    path.length > 0 && isMap(parent)
-      ? (parent as YAMLMap<unknown, unknown>).items.find(
-          ({ key }) => (isScalar(key) ? key.value : key) === path.at(-1),
-        )
-      : undefined
+  const parent = doc.getIn(path.slice(0, -1), true)
+  const pair = isMap<unknown>(parent)
+    ? parent.items.find(({ key }) => (isScalar(key) ? key.value : key) === path.at(-1))
+    : undefined
   if (!pair) {
     doc.commentBefore = [doc.commentBefore, comment].filter(Boolean).join('\n')
     return

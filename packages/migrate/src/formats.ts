@@ -9,17 +9,18 @@ const VARIABLE = /^\s*(?:-\s+)?(?:export\s+)?([A-Z][A-Z0-9_]*)\s*(?:=|:(?=\s|$))
 const COMMENT = /^\s*([#;].*)?$/
 
 const linesOf = (text: string) => text.split(/\r?\n/)
+const uncommented = (text: string) => linesOf(text).filter((line) => !COMMENT.test(line))
 
 /** Whether each line is a flag, as on a command line: `--name=value`. */
 export function isFlags(text: string): boolean {
-  const lines = linesOf(text).filter((line) => !COMMENT.test(line))
+  const lines = uncommented(text)
   return lines.length > 0 && lines.every((line) => flagOf(line))
 }
 
 /** Whether the lines are environment variables: `NAME=value`, or `NAME: value` of a mapping. */
 export function isVariables(text: string): boolean {
-  const lines = linesOf(text).filter((line) => !COMMENT.test(line))
-  return lines.length > 0 && lines.filter((line) => VARIABLE.test(line)).length > lines.length / 2
+  const lines = uncommented(text)
+  return lines.filter((line) => VARIABLE.test(line)).length > lines.length / 2
 }
 
 /** Reads flags, one in each line. If a flag is given several times, all its values count. */

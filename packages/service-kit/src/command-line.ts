@@ -14,7 +14,7 @@ export type CommandLine<C> =
   | {
       readonly command: C
       readonly words: readonly string[]
-      /** By their names in camel case. */
+      /** The options by their names in camel case. */
       readonly options: Readonly<Record<string, unknown>>
     }
 

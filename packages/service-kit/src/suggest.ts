@@ -3,38 +3,28 @@
  * the last part of the word, such as `checks` for `allowedChecks`.
  */
 export function suggest(word: string, candidates: readonly string[]): string | undefined {
-  let best = candidates.find((candidate) => word.endsWith(capitalize(candidate)))
-  let bestDistance = Math.min(2, Math.floor(word.length / 3)) + 1
-  for (const candidate of candidates) {
-    const distance = editDistance(word.toLowerCase(), candidate.toLowerCase())
-    if (distance < bestDistance) [best, bestDistance] = [candidate, distance]
+  const most = Math.min(2, Math.floor(word.length / 3))
+  for (let edits = 0; edits <= most; edits++) {
+    const isNear = (one: string) => isWithin(edits, word.toLowerCase(), one.toLowerCase())
+    const nearest = candidates.find(isNear)
+    if (nearest !== undefined) return nearest
   }
-  return best
+  return candidates.find((one) => word.endsWith(one.charAt(0).toUpperCase() + one.slice(1)))
 }
 
-function capitalize(word: string): string {
-  return word.charAt(0).toUpperCase() + word.slice(1)
-}
-
-/** Counts insertions, deletions, substitutions and swaps of neighbours (Damerau–Levenshtein). */
-function editDistance(a: string, b: string): number {
-  if (Math.abs(a.length - b.length) > 2) return Number.POSITIVE_INFINITY
-  let beforeLast: number[] = []
-  let last = Array.from({ length: b.length + 1 }, (_, j) => j)
-  for (let i = 1; i <= a.length; i++) {
-    const row = [i]
-    for (let j = 1; j <= b.length; j++) {
-      const substitution = at(last, j - 1) + (a[i - 1] === b[j - 1] ? 0 : 1)
-      const isSwap = i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1]
-      const swap = isSwap ? at(beforeLast, j - 2) + 1 : substitution
-      row.push(Math.min(at(last, j) + 1, at(row, j - 1) + 1, substitution, swap))
-    }
-    beforeLast = last
-    last = row
-  }
-  return at(last, b.length)
-}
-
-function at(row: readonly number[], index: number): number {
-  return row[index] ?? Number.POSITIVE_INFINITY
+/** Whether so many insertions, deletions, substitutions and swaps of neighbours make one text of the other. */
+function isWithin(edits: number, a: string, b: string): boolean {
+  if (a === b) return true
+  if (Math.abs(a.length - b.length) > edits || edits === 0) return false
+  let same = 0
+  while (a[same] === b[same]) same++
+  const x = a.slice(same)
+  const y = b.slice(same)
+  const isSwap = x[0] === y[1] && x[1] === y[0]
+  return (
+    isWithin(edits - 1, x.slice(1), y) ||
+    isWithin(edits - 1, x, y.slice(1)) ||
+    isWithin(edits - 1, x.slice(1), y.slice(1)) ||
+    (isSwap && isWithin(edits - 1, x.slice(2), y.slice(2)))
+  )
 }

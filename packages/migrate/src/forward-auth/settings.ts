@@ -58,15 +58,14 @@ export function boundedDuration(
   longest = LONGEST,
 ): string | undefined {
   const ms = goDurationMs(text)
-  return ms === undefined || ms <= 0 ? undefined : durationText(clamp(ms, shortest, longest))
+  if (ms === undefined || ms <= 0) return undefined
+  return durationText(Math.min(Math.max(ms, shortest), longest))
 }
 
 /** Reads a number of seconds as a duration. */
 export function secondsText(text: string): string | undefined {
   return /^\d+$/.test(text) ? boundedDuration(`${text}s`) : undefined
 }
-
-const clamp = (value: number, least: number, most: number) => Math.min(Math.max(value, least), most)
 
 /** Reads host and port of an address such as `:4180` or `http://[::1]:4180`; undefined for a socket. */
 export function readAddress(

@@ -84,46 +84,32 @@ function setIssuer(given: Given, draft: Draft): void {
   setDnsProvider(given, draft)
 }
 
-interface DnsKind {
-  readonly type: string
-  /** Our key, and the end of theirs without separators; `File` marks a secret. */
-  readonly keys: Readonly<Record<string, string>>
-}
-
 /** Keys that have the same name in theirs. */
 const same = (...keys: string[]) =>
   Object.fromEntries(keys.map((key) => [key, lower(key.replace(/File$/, ''))]))
 
-const RFC2136: DnsKind = {
-  type: 'rfc2136',
-  keys: {
+/**
+ * Our keys for the DNS providers that Gatehouse has itself, by the names of lego: each key with the end of theirs
+ * without separators; `File` marks a secret.
+ */
+const DNS_KEYS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  cloudflare: { apiTokenFile: 'dnsapitoken', endpoint: 'baseurl' },
+  route53: same('accessKeyId', 'secretAccessKeyFile', 'hostedZoneId', 'region'),
+  azure: same('subscriptionId', 'resourceGroup', 'tenantId', 'clientId', 'clientSecretFile'),
+  'acme-dns': { endpoint: 'apibase' },
+  gcloud: same('project', 'serviceAccountFile'),
+  rfc2136: {
     server: 'nameserver',
     keyName: 'tsigkey',
     keySecretFile: 'tsigsecret',
     algorithm: 'tsigalgorithm',
   },
+  httpreq: same('endpoint', 'username', 'passwordFile', 'mode'),
 }
-const AZURE: DnsKind = {
-  type: 'azure',
-  keys: same('subscriptionId', 'resourceGroup', 'tenantId', 'clientId', 'clientSecretFile'),
-}
-const ACME_DNS: DnsKind = { type: 'acme-dns', keys: { endpoint: 'apibase' } }
-
-/** The DNS providers that Gatehouse has itself, by the names of lego. */
-const DNS_KINDS: Readonly<Record<string, DnsKind>> = {
-  cloudflare: { type: 'cloudflare', keys: { apiTokenFile: 'dnsapitoken', endpoint: 'baseurl' } },
-  route53: {
-    type: 'route53',
-    keys: same('accessKeyId', 'secretAccessKeyFile', 'hostedZoneId', 'region'),
-  },
-  azure: AZURE,
-  azuredns: AZURE,
-  'acme-dns': ACME_DNS,
-  acmedns: ACME_DNS,
-  gcloud: { type: 'google', keys: same('project', 'serviceAccountFile') },
-  rfc2136: RFC2136,
-  dnsupdate: RFC2136,
-  httpreq: { type: 'httpreq', keys: same('endpoint', 'username', 'passwordFile', 'mode') },
+const OTHER_NAMES: Readonly<Record<string, string>> = {
+  azuredns: 'azure',
+  acmedns: 'acme-dns',
+  dnsupdate: 'rfc2136',
 }
 
 const CREDENTIALS = 'letsEncrypt.dnsCredentials.'
@@ -131,25 +117,26 @@ const CREDENTIALS = 'letsEncrypt.dnsCredentials.'
 function setDnsProvider(given: Given, draft: Draft): void {
   const provider = given.take('letsEncrypt.dnsProvider')
   const theirs = provider?.values[0]?.toLowerCase() ?? ''
-  const kind = DNS_KINDS[theirs]
-  draft.set([...DNS, 'type'], kind?.type ?? 'acmesh', provider)
-  const credentials = given.all.filter(({ name }) => name.startsWith(CREDENTIALS))
-  for (const { name } of kind ? credentials : []) setCredential(given, draft, kind as DnsKind, name)
-  for (const setting of credentials)
-    if (!given.isTaken(setting)) {
-      draft.remark(
-        setting,
-        kind ? 'is not needed here' : 'write it as the variable of acme.sh for it',
-      )
-      given.take(setting.name)
-    }
-  if (kind === ACME_DNS)
+  const name = OTHER_NAMES[theirs] ?? theirs
+  const keys = DNS_KEYS[name]
+  const type = name === 'gcloud' ? 'google' : name
+  draft.set([...DNS, 'type'], keys ? type : 'acmesh', provider)
+  for (const setting of given.all.filter(({ name }) => name.startsWith(CREDENTIALS))) {
+    if (keys) setCredential(given, draft, keys, setting.name)
+    if (given.isTaken(setting)) continue
+    draft.remark(
+      setting,
+      keys ? 'is not needed here' : 'write it as the variable of acme.sh for it',
+    )
+    given.take(setting.name)
+  }
+  if (type === 'acme-dns')
     draft.todo(
       [...DNS, 'type'],
       'accounts are missing: list subdomain and username of each account that the storage file of lego has, ' +
         'and write its password to a passwordFile.',
     )
-  if (kind) return
+  if (keys) return
   const script = `dns_${theirs.replaceAll(/[^a-z0-9_]/g, '_')}`
   draft.set([...DNS, 'script'], script)
   draft.todo(
@@ -159,7 +146,12 @@ function setDnsProvider(given: Given, draft: Draft): void {
   )
 }
 
-function setCredential(given: Given, draft: Draft, { keys }: DnsKind, name: string): void {
+function setCredential(
+  given: Given,
+  draft: Draft,
+  keys: Readonly<Record<string, string>>,
+  name: string,
+): void {
   const plain = name
     .slice(CREDENTIALS.length)
     .toLowerCase()

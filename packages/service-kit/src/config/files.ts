@@ -23,25 +23,17 @@ interface FileFault {
   readonly absent: boolean
 }
 
-/** Reads the text of a file that the configuration names. */
+/** Reads a file that the configuration names. */
 export function readNamedFile(
   file: string,
   maxBytes: number = MAX_BYTES,
-): { readonly text: string } | FileFault {
-  const read = readNamedBytes(file, maxBytes)
-  return 'fault' in read ? read : { text: read.bytes.toString('utf8') }
-}
-
-/** Reads a file that the configuration names. */
-export function readNamedBytes(
-  file: string,
-  maxBytes: number,
-): { readonly bytes: Buffer } | FileFault {
+): { readonly bytes: Buffer; readonly text: string } | FileFault {
   try {
     const { size } = statSync(file)
     if (size > maxBytes)
       return { fault: `names a file of ${size} bytes, with a limit of ${maxBytes}`, absent: false }
-    return { bytes: readFileSync(file) }
+    const bytes = readFileSync(file)
+    return { bytes, text: bytes.toString('utf8') }
   } catch (error) {
     const { code = '' } = error as NodeJS.ErrnoException
     const reason = REASONS[code] ?? 'that cannot be read'

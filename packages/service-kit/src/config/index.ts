@@ -1,6 +1,6 @@
 export { CONFIG_ERRORS, ConfigError, type ConfigFault } from '../errors.ts'
 export { suggest } from '../suggest.ts'
-export { readNamedBytes, readNamedFile, requireNamedFile } from './files.ts'
+export { readNamedFile, requireNamedFile } from './files.ts'
 export { type Loaded, type LoadSettings, loadConfig } from './load.ts'
 export {
   Duration,

@@ -56,7 +56,7 @@ interface Document {
   readonly accent: string
   /** URL of an icon in place of the gate. */
   readonly icon?: string | undefined
-  /** Where its images are, as a source of the content security policy. Default: it has none. */
+  /** The place of its images, as a source of the content security policy. Default: it has none. */
   readonly images?: string | undefined
   readonly body: SafeHtml
   /** Default: English, for every reader. */

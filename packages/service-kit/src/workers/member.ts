@@ -10,7 +10,7 @@ const LAST_WORDS_MS = 100
 
 /** A worker, as its supervisor sees it. */
 export class Member {
-  /** Which of the workers it is, from 1. */
+  /** The number of the worker, from 1. */
   readonly slot: number
   /** Resolves with its URL when it answers requests. Rejects with a DescribedError if it ends before that. */
   readonly ready: Promise<string>

@@ -13,7 +13,7 @@ export const SLOT_VARIABLE = 'GATEHOUSE_WORKER'
 
 /** The workers of a service, which tell each other what must not wait. A single process has nobody to tell. */
 export interface Workers {
-  /** Which of the workers this is, from 1; whoever takes its place is the same. 0 in a single process. */
+  /** The number of this worker, from 1; its replacement gets the same one. 0 in a single process. */
   readonly slot: number
   /**
    * Resolves when each other worker has handled the message, or after a second; never rejects.

@@ -16,7 +16,7 @@ import { PROBE_INTERVAL, Servers } from './servers.ts'
 import { Session } from './session.ts'
 import { Writes } from './writes.ts'
 
-/** Which names a schema may have. Channels, whose names have at most 63 characters, can begin with them. */
+/** The names that a schema may have. Channels, whose names have at most 63 characters, can begin with them. */
 export const SCHEMA_PATTERN = '^[a-z_][a-z0-9_]{0,47}$'
 
 const NAME = new RegExp(SCHEMA_PATTERN)

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { readNamedBytes } from '@gatehouse/service-kit/config'
+import { readNamedFile } from '@gatehouse/service-kit/config'
 import { SaxesParser } from 'saxes'
 
 /** An image of a portal, as it is served. */
@@ -37,7 +37,7 @@ type ReadImage = { readonly image: Image } | { readonly fault: string; readonly 
 /** Reads the file of an image. */
 export function readImage(kind: ImageKind, file: string): ReadImage {
   const { formats, maxBytes } = KINDS[kind]
-  const read = readNamedBytes(file, maxBytes)
+  const read = readNamedFile(file, maxBytes)
   if ('fault' in read) return read
   const { bytes } = read
   const format = formats.find((each) => FORMATS[each].fits(bytes))
