@@ -98,8 +98,7 @@ export async function buildApp(config: CertServiceConfig, deps: AppDeps): Promis
     await app.register(store, { storage, server, isNew, elapsed, open: deps.openStore })
     await app.register(clock, { clock: deps.clock ?? clockOf(app.store) })
     await app.register(audit)
-    const names = config.issuers.map(({ name }) => name)
-    await app.register(certMetrics, { metrics, issuers: names })
+    await app.register(certMetrics, { metrics, issuers: config.issuers })
     await app.register(issuers, {
       ca: config.ca,
       issuers: config.issuers,
@@ -110,11 +109,7 @@ export async function buildApp(config: CertServiceConfig, deps: AppDeps): Promis
     await app.register(events, { receivers, events: deps.events })
     await app.register(issuance, { limits, wait: config.issuance.wait, random })
     await app.register(dryRuns)
-    await app.register(certGauges, {
-      metrics,
-      issuers: names,
-      receivers: receivers.map(({ name }) => name),
-    })
+    await app.register(certGauges, { metrics, issuers: config.issuers, receivers })
     await app.register(upkeep, { certificates, storage, audit: config.audit, random })
     await app.register(ownTls, { server })
     await app.register(listeners, {
