@@ -28,6 +28,7 @@ export const TARGETS: readonly Target[] = [
     title: 'src of all',
     pattern: '{packages,services}/*/src/**/*.ts',
     target: 51_500,
+    most: 55_305,
   },
 ]
 

@@ -52,7 +52,7 @@ const PERSON = { groups: ['staff'] }
 const SCRIPTS: readonly Script[] = [
   {
     title: 'A check of a known session',
-    limit: 15,
+    limit: 13,
     async prepare(stage) {
       const { app, signIn } = await startApp(stage, PORTAL)
       const cookie = await signIn('main', PERSON)
@@ -61,7 +61,7 @@ const SCRIPTS: readonly Script[] = [
   },
   {
     title: 'A check of a session seen for the first time',
-    limit: 22,
+    limit: 19,
     async prepare(stage) {
       const { signIn } = await startApp(stage, PORTAL)
       const cookies: string[] = []
@@ -74,7 +74,7 @@ const SCRIPTS: readonly Script[] = [
   },
   {
     title: 'A check when nobody is signed in',
-    limit: 14,
+    limit: 12,
     async prepare(stage) {
       const { app } = await startApp(stage, PORTAL)
       return () => expect(302, app.inject(CHECK))
@@ -82,7 +82,7 @@ const SCRIPTS: readonly Script[] = [
   },
   {
     title: 'A new certificate',
-    limit: 29,
+    limit: 26,
     async prepare(stage) {
       const { call } = await start(stage as Parameters<typeof start>[0])
       return (time) =>
@@ -91,7 +91,7 @@ const SCRIPTS: readonly Script[] = [
   },
   {
     title: 'A certificate that is held',
-    limit: 16,
+    limit: 14,
     async prepare(stage) {
       const { call } = await start(stage as Parameters<typeof start>[0])
       return () => expectStatus(200, call('POST', '/api/certificate', { domain: 'a.example.com' }))
@@ -99,7 +99,7 @@ const SCRIPTS: readonly Script[] = [
   },
   {
     title: 'A token whose keys are known',
-    limit: 8,
+    limit: 7,
     within: 'packages/auth-core/',
     async prepare(stage) {
       const issuer = await startIssuer()

@@ -2,7 +2,7 @@ import { createSigner } from 'fast-jwt'
 import { deriveKeys } from '../../services/forward-auth/src/key-ring.ts'
 import { cookiesOf } from '../../services/forward-auth/src/session/cookie.ts'
 import { SESSION_TYPE } from '../../services/forward-auth/src/session/sessions.ts'
-import { portalUrl, type Site } from '../../services/forward-auth/src/sites.ts'
+import { pageUrl, type Site } from '../../services/forward-auth/src/sites.ts'
 import { SESSION_SECRET } from './service-files.ts'
 
 const SITE: Site = {
@@ -29,7 +29,7 @@ export async function visitorCookies(count: number, tokenLength = 0): Promise<st
       email: `ada.${id}@example.com`,
       email_verified: true,
       groups: ['staff', 'engineering'],
-      iss: portalUrl(SITE, PORTAL, ''),
+      iss: pageUrl({ portal: PORTAL, site: SITE }, ''),
       aud: SITE.domain,
       sid: `session-of-${id}`.padEnd(22, '0'),
       iat,

@@ -160,7 +160,7 @@ function inWords(limit: Limit | undefined): string {
 }
 
 t.test('the steps of an order that the guide lists are those that are reported', (t) => {
-  const source = read('services/cert-service/src/issuers/acme/order.ts')
+  const source = read('packages/issuance/src/issuers/acme/order.ts')
   const [, list = ''] = /\nThe steps are ([^.]+)\./.exec(read('docs/acme.md')) ?? []
   const told = codeOf(list)
   t.ok(told.length > 5)

@@ -1,6 +1,6 @@
 import { parseEndpointUrl, parseHost } from '@gatehouse/net'
 import { fromPem, parseName } from '@gatehouse/pki'
-import { createConditions } from '@gatehouse/profile'
+import { compileCondition } from '@gatehouse/profile'
 import { parsePostgresUrl } from '@gatehouse/store'
 import t from 'tap'
 import { linksOf } from '../../packages/acme/src/protocol/request.ts'
@@ -98,7 +98,7 @@ const READERS: readonly (readonly [string, (text: string) => unknown, ...Input[]
   ['names of headers', foldName, repeated('X_-~'), repeated('.')],
   [
     'conditions',
-    (text) => ignored(createConditions().compile)(text),
+    (text) => ignored(compileCondition)(text),
     repeated('"""\\'),
     repeated('`a` + '),
     repeated("'a"),

@@ -188,6 +188,6 @@ t.test('every guide ends with what to do when it does not work', async (t) => {
   for (const { file, prose } of GUIDES) {
     const heading = prose.findLast((line) => line.startsWith('## '))
     t.equal(heading, '## When it does not work', file)
-    t.match(prose[2], /^At the end, /, file)
+    t.match(prose[2], /^At the end of this guide, /, file)
   }
 })

@@ -1,3 +1,4 @@
+export { parseResolver } from './dns/exchange.ts'
 export {
   createDnsProvider,
   createDnsProviders,
@@ -63,3 +64,4 @@ export {
 export { answerHttp01, createHttp01, createHttp01Server } from './solvers/http-01.ts'
 export type { ChallengeStore, ChallengeTask, Checked, Solver } from './solvers/solver.ts'
 export { ACME_TLS, createTlsAlpn01, createTlsAlpn01Server } from './solvers/tls-alpn-01.ts'
+export { createTurns } from './turns.ts'

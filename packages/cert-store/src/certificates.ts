@@ -156,7 +156,10 @@ export class Certificates {
     this.#some<IssuedCertificate>(
       'id, lineage, issuer, names, serialNumber',
       ISSUED_FOR,
-      ...[domain, isOut, now, this.#db.runTime()],
+      domain,
+      isOut,
+      now,
+      this.#db.runTime(),
     )
 
   listHistory = (domain: string): Promise<readonly PastCertificate[]> =>

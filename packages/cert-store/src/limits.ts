@@ -6,7 +6,7 @@ import { type Reservation, Usage } from './usage.ts'
 const DAY = 86_400_000
 /** Expired usage is kept this long by the run time, as the clock may be wrong. */
 const USAGE_KEPT_MS = 7 * DAY
-/** What callers used is counted for minutes only, so a crash of the database may forget its last second. */
+/** The use of callers is counted for minutes only, so a crash of the database may forget its last second. */
 const OF_CALLERS = 'caller '
 
 // Sorted, so that two transactions never wait for each other. The number tells them from other locks.
@@ -79,7 +79,7 @@ export class Limits {
   }
 }
 
-/** What ended goes first: an order may begin anew. */
+/** Writes first what ended, because an order may begin again. */
 function save(tx: Transaction, { changed, ended, begun }: Usage): Promise<unknown> {
   return Promise.all([
     ...[...changed].map(([key, until]) => USAGE.put(tx, { key, until, endedRan: null })),

@@ -1,7 +1,7 @@
 import type { Listed, Listing, ListOrder, ListPage, OrderRecord, Position } from './records.ts'
 import type { Store } from './store.ts'
 
-/** What has no certificate comes after all that ends, by its next try: this is added to that. */
+/** Added to the next attempt of an order without a certificate, so that it comes after everything that ends. */
 export const NO_END = 1e14
 
 export function isOrder(listed: Listed): listed is OrderRecord {

@@ -19,7 +19,7 @@ const MAX_FAILING = 10_000
 const NEVER = Number.MAX_SAFE_INTEGER
 /** More than there is. */
 const ALL = 1_000_000_000
-/** What JSON has between names, and no name has. */
+/** The separator of names in JSON, which no name contains. */
 const PUNCTUATION = /[[\],"\\]/
 
 const CURRENT = `
@@ -89,7 +89,9 @@ export class Listings {
     const renewed = ([from, to]: Span) =>
       this.#count(
         `${of} ${NEXT} > $1 AND ${NEXT} <= $2 AND renew_at IS NOT NULL AND not_after > $3`,
-        ...[from, to, now],
+        from,
+        to,
+        now,
       )
     const ending = ([from, to]: Span) =>
       this.#count(`${of} not_after > $1 AND not_after <= $2 AND renew_at IS NULL`, from, to)
@@ -159,7 +161,7 @@ interface Sorted {
   readonly isOrder: boolean
 }
 
-/** What pages of certificates and of orders have in common. */
+/** The conditions that pages of certificates and of orders share. */
 function pageOf({ order, issuer }: Listing, page: ListPage, of: Sorted) {
   const params: Value[] = []
   const add = (value: Value) => `$${params.push(value)}`
@@ -173,7 +175,7 @@ function pageOf({ order, issuer }: Listing, page: ListPage, of: Sorted) {
   return { params, add, about, end }
 }
 
-/** What comes after a position. With the same key, certificates come before orders. */
+/** The condition for rows after a position. With the same key, certificates come before orders. */
 function beyond({ key, isOrder }: Sorted, from: Position, than: '<' | '>', add: Add): string {
   const at = add(from.key)
   if ((typeof from.id === 'string') === isOrder)

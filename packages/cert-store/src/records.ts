@@ -11,7 +11,7 @@ import type {
 } from './tables.ts'
 
 export interface NewCertificate {
-  /** What makes two requests the same certificate: see issuance/request.ts. At most 1,000 bytes. */
+  /** The identity of a request: two with the same one share a certificate. See request.ts of packages/issuance. At most 1,000 bytes. */
   readonly lineage: string
   readonly issuer: string
   /** Canonical names, the one it was asked for first. */
@@ -32,11 +32,11 @@ export interface NewCertificate {
   readonly fetchedAt: number
   /** When to ask the CA about its renewal; `null` or absent: never. */
   readonly checkAt?: number | null
-  /** Whom it counts for; absent: whom the one that it replaces counted for, if anybody. */
+  /** The caller that it counts for. Absent: the one of the certificate that it replaces, if any. */
   readonly askedBy?: string
 }
 
-/** What has to be known of a certificate to take it out of service. */
+/** The members of a certificate that are needed to take it out of service. */
 export type IssuedCertificate = Pick<
   CertificateRecord,
   'id' | 'lineage' | 'issuer' | 'names' | 'serialNumber'
@@ -91,7 +91,7 @@ export interface Work {
   /** The first name. */
   readonly domain: string
   readonly names: number
-  /** Whom it counts for; absent for a renewal. */
+  /** The caller that it counts for; absent for a renewal. */
   readonly askedBy?: string | undefined
 }
 
@@ -114,7 +114,7 @@ export interface Counted {
   readonly until: number | null
 }
 
-/** What changed in the store: what is remembered of these lineages, or of all, is out of date. */
+/** A change in the store: everything cached of these lineages, or of all, is out of date. */
 export interface Change {
   readonly lineages: readonly string[] | 'all'
   /** Whether certificates were revoked or deleted. */
@@ -141,14 +141,14 @@ export interface OrderRecord {
   readonly keyType: KeyType
   readonly csr: Uint8Array | null
   readonly status: 'pending' | 'failed' | 'done'
-  /** What it is doing, or was doing when it failed. */
+  /** The step that it is at, or was at when it failed. */
   readonly step: string
   readonly since: number
   readonly failures: number
   readonly lastError: { readonly code: string; readonly detail: string } | null
   readonly nextTryAt: number | null
   readonly checkpoint?: Checkpoint
-  /** Whom its certificate is to count for; absent for a renewal. */
+  /** The caller that its certificate will count for; absent for a renewal. */
   readonly askedBy?: string
 }
 
@@ -172,7 +172,7 @@ export interface NewEvent {
   /** JSON. */
   readonly body: string
   readonly at: number
-  /** Whom it is sent to, by name: each is sent it by itself. */
+  /** The names of its receivers. Each gets its own delivery. */
   readonly receivers: readonly string[]
   /** Not sent again with this key before `until`, unless `always`. */
   readonly once?: { readonly key: string; readonly until: number; readonly always?: boolean }
@@ -216,16 +216,16 @@ export interface KeyringRecord {
 
 export type DataKeyRecord = RowOf<typeof DATA_KEYS>
 
-/** What is to become of a certificate: see `stateOf` of the page. */
+/** The next event of a certificate: see `stateOf` of the page. */
 export type CertificateState = 'renews' | 'due' | 'unrenewed' | 'failing' | 'ended'
 
 /** By the next event, renewal, try or else end; by the end; by the first name; the newest first. */
 export type ListOrder = 'next' | 'expiry' | 'name' | 'newest'
 
-/** What a listing has: a current certificate, or a failed order of a lineage that has none. */
+/** An entry of a listing: a current certificate, or a failed order of a lineage that has none. */
 export type Listed = CertificateRecord | OrderRecord
 
-/** What is listed, and in which order. */
+/** The filter and the order of a listing. */
 export interface Listing {
   readonly order: ListOrder
   readonly state?: CertificateState | undefined
@@ -244,7 +244,7 @@ export interface Tally {
   readonly ends: readonly number[]
 }
 
-/** What is searched: a certificate is found by any of these. */
+/** The terms of a search: any of them finds a certificate. */
 export interface Search {
   /** A part of one of the names. */
   readonly part?: string

@@ -39,7 +39,7 @@ export const NAME_PAGE = 100
 export const AUDIT_LOOKED_AT = 5_000
 
 /**
- * What cert-service stores, in SQLite for one process or in PostgreSQL for any number of equal replicas.
+ * The store of cert-service, in SQLite for one process or in PostgreSQL for any number of equal replicas.
  * Every method that writes is atomic and resolves after its commit. Times are epoch milliseconds,
  * certificates are DER, private keys are sealed before they get here.
  *
@@ -315,7 +315,7 @@ interface AuditLog {
   listAuditOf(name: string, limit: number): Promise<readonly AuditRecord[]>
 }
 
-/** What replicas on one store know of each other. A store of one process has none of it. */
+/** The state of the replicas on one store. A store of one process has none. */
 interface Replicas {
   /** Whether other replicas may use this store: it may be away for a while then, and comes back. */
   readonly isShared: boolean

@@ -1,7 +1,7 @@
 import { type Migration, Table } from '@gatehouse/store'
 
 /**
- * What a store consists of: each column is listed here and nowhere else.
+ * The tables of a store: each column is listed here and nowhere else.
  *
  * Times are epoch milliseconds. `ran` is the run time of the store when a row was written, for what a wrong
  * clock must not delete.
@@ -262,12 +262,26 @@ export const SIGN_INS = new Table(
 
 /** All tables. A table that others refer to comes first. */
 export const TABLES: readonly Table[] = [
-  ...[CHAINS, CERTIFICATES, CERTIFICATE_NAMES, COMPROMISED_KEYS, ORDERS, ACCOUNTS, CHALLENGES],
-  ...[AUTHORITIES, CRLS, AUDIT, MASTER_KEY, DATA_KEYS, USAGE, EVENTS, TOLD, SIGN_INS],
+  CHAINS,
+  CERTIFICATES,
+  CERTIFICATE_NAMES,
+  COMPROMISED_KEYS,
+  ORDERS,
+  ACCOUNTS,
+  CHALLENGES,
+  AUTHORITIES,
+  CRLS,
+  AUDIT,
+  MASTER_KEY,
+  DATA_KEYS,
+  USAGE,
+  EVENTS,
+  TOLD,
+  SIGN_INS,
 ]
 
 /**
- * What ends with a process. In SQLite these tables are temporary, as no other process works on the store. Times
+ * The tables that end with a process. In SQLite they are temporary, as no other process works on the store. Times
  * are those of the database's clock.
  */
 const LEASES = new Table(
@@ -302,7 +316,7 @@ export const RESERVATIONS = new Table(
 
 export const OF_PROCESSES: readonly Table[] = [LEASES, RESERVATIONS]
 
-/** What replicas tell each other. */
+/** The messages of replicas to each other. */
 const OF_REPLICAS = `
 CREATE TABLE replicas (
   id text PRIMARY KEY,

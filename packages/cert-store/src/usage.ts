@@ -1,9 +1,9 @@
 import { indexable } from '@gatehouse/store'
 
-/** What an order under way is going to use of a limit. */
+/** The amount of a limit that an order under way is going to use. */
 export interface Reservation {
   readonly key: string
-  /** What it is for: there is one order at a time for it. */
+  /** The lineage that it is for: there is one order at a time for each. */
   readonly order: string
   readonly since: number
 }
@@ -28,7 +28,7 @@ export class Usage {
     this.#reservations = reservations
   }
 
-  /** What is reserved anew, also by orders that have `ended` before. */
+  /** New reservations, also by orders that have `ended` before. */
   get begun(): readonly Reservation[] {
     return this.#reservations.filter((one) => !this.#stored.has(one))
   }

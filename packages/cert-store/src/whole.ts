@@ -21,7 +21,7 @@ interface Parts {
   readonly changes?: SharedChanges
 }
 
-/** What the stores of both engines have in common: all that is in tables. */
+/** The parts that the stores of both engines share: everything in tables. */
 export function storeOn(db: Engine, { leases, changes }: Parts) {
   const orders = new Orders(db, leases)
   const audit = new AuditLog(db)

@@ -18,7 +18,7 @@ export interface Refusal {
 }
 
 /**
- * Who sends a request: a person with a session, or a program. Neither changes, so each result is
+ * The sender of a request: a person with a session, or a program. Neither changes, so each result is
  * computed once; an error is not kept.
  */
 export abstract class Principal {

@@ -3,6 +3,7 @@ import {
   applyRules,
   applyToEach,
   type Fault,
+  faultIf,
   faultOf,
   isWhole,
   known,
@@ -89,8 +90,7 @@ function checkHeaders({ headers, assertion }: GateConfig): Fault[] {
     if (!HEADER_NAME.test(name))
       return [{ path, message: 'must be a header name of letters, digits and hyphens' }]
     if (RESERVED.has(own)) return [{ path, message: `is reserved: ${own}` }]
-    const isTwice = lower.indexOf(own) < index
-    return isTwice ? [{ path, message: `duplicates the header ${own}` }] : []
+    return faultIf(lower.indexOf(own) < index, path, `duplicates the header ${own}`)
   })
 }
 
@@ -117,8 +117,7 @@ const ASSERTION_CLAIMS: readonly string[] = [
 
 function checkAssertionClaims({ assertion }: GateConfig): Fault[] {
   return applyToEach(assertion?.claims ?? [], '/assertion/claims', [
-    (claim) =>
-      ASSERTION_CLAIMS.includes(claim) ? [{ path: '', message: `is part of it: ${claim}` }] : [],
+    (claim) => faultIf(ASSERTION_CLAIMS.includes(claim), '', `is part of it: ${claim}`),
   ])
 }
 
@@ -141,22 +140,23 @@ function checkPath(pattern: string): Fault[] {
     return [{ path: '', message: 'must be written decoded: paths are compared without `%`' }]
   const isPlain = !/[*]/.test(pattern.replaceAll(/(?<=\/)\*(?=\/|$)/g, ''))
   if (!isPlain) return [{ path: '', message: 'has a `*` that is not a whole segment' }]
-  if (!pattern.includes('?') && isNormalPath(pattern)) return []
-  const message =
-    'is not a normal path: it has `//`, a dot segment, a dot at an end, `;`, `?` or `#`'
-  return [{ path: '', message }]
+  const isNormal = !pattern.includes('?') && isNormalPath(pattern)
+  return faultIf(
+    !isNormal,
+    '',
+    'is not a normal path: it has `//`, a dot segment, a dot at an end, `;`, `?` or `#`',
+  )
 }
 
 function checkNetwork(text: string): Fault[] {
-  if (parseCidr(text)) return []
-  return [{ path: '', message: 'is not an IP address or network, such as 10.0.0.0/8' }]
+  return faultIf(!parseCidr(text), '', 'is not an IP address or network, such as 10.0.0.0/8')
 }
 
 function checkRequire(require: RuleConfig['require'], named: readonly string[]): Fault[] {
   if (typeof require !== 'string') return checkNames(require, '/require', named)
-  if ([ANYONE, SIGNED_IN, ...named].includes(require)) return []
+  const isKnown = [ANYONE, SIGNED_IN, ...named].includes(require)
   const message = `is neither \`${ANYONE}\`, \`${SIGNED_IN}\` nor a policy: ${require}`
-  return [{ path: '/require', message }]
+  return faultIf(!isKnown, '/require', message)
 }
 
 function checkShadowed(rules: readonly RuleConfig[]): Fault[] {

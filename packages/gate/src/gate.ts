@@ -1,6 +1,6 @@
 import type { AuthDeps } from '@gatehouse/auth-core'
 import type { Host } from '@gatehouse/net'
-import { createConditions, ProfileError } from '@gatehouse/profile'
+import { compileCondition, ProfileError } from '@gatehouse/profile'
 import { LRUCache } from 'lru-cache'
 import { type Decision, decide, type Principal } from './decide.ts'
 import { GateError } from './errors.ts'
@@ -66,7 +66,7 @@ export class Gate {
 
   /** @param config - without faults */
   constructor(config: GateConfig, deps: AuthDeps) {
-    const { name, preflight, providers, callers, resources, headerEncoding, assertion } = config
+    const { name, preflight, providers, headerEncoding, assertion } = config
     const user = createUser(config.userHeader, providers.length > 1, prefixesOf(config))
     this.name = name
     this.preflight = preflight
@@ -86,8 +86,8 @@ export class Gate {
       ...HEADER_NAMES.believed,
       ...this.sent,
     ])
-    const settings = { name, headers: this.headers, assertion: this.assertion, callers, resources }
-    this.programs = new Programs(settings, deps)
+    const compiled = { headers: this.headers, assertion: this.assertion }
+    this.programs = new Programs({ ...config, ...compiled }, deps)
   }
 
   /** The headers of a 200 without an identity: all that are configured, empty. */
@@ -165,28 +165,24 @@ export class Gate {
 
 const MAX_QUERIES = 200
 
-interface PolicyPortal {
-  readonly name: string
-  readonly policies: ReadonlyMap<string, Policy>
-}
-
-type PolicyFinder = (portal: PolicyPortal) => Policy | undefined
+/** The parts of a gate by which the policy of a route is found. */
+type NamedPolicies = Pick<Gate, 'name' | 'policies'>
+type PolicyFinder = (gate: NamedPolicies) => Policy | undefined
 
 /**
  * Makes a function that finds the policy of a route: `?policy=` names one of the portal, and `?if=` is a
  * condition itself. Undefined for an empty query and for `any`. It keeps the last queries, errors too.
  */
 export function createPolicyReader() {
-  const conditions = createConditions({ max: MAX_QUERIES })
   function readQuery(query: string): PolicyFinder {
     const [parameter, ...others] = new URLSearchParams(query)
     if (others.length > 0)
       throw new ProfileError('PROFILE_CONDITION_TWICE', 'the query holds more than one condition')
     const [name = '', value = ''] = parameter ?? []
-    if (name === 'policy') return (portal) => policyOf(portal, value)
+    if (name === 'policy') return (gate) => policyOf(gate, value)
     if (name !== 'if')
       throw new GateError('FWA_PARAMETER_UNKNOWN', `the parameter ${quote(name)} is not known`)
-    const condition = conditions.compile(value)
+    const condition = compileCondition(value)
     const policy: Policy = { name: undefined, condition, stepUp: undefined }
     return () => policy
   }
@@ -195,8 +191,8 @@ export function createPolicyReader() {
     max: MAX_QUERIES,
     memoMethod: (query) => orThrow(() => readQuery(query)),
   })
-  return (portal: PolicyPortal, query: string) =>
-    query === '' ? undefined : queries.memo(query)(portal)
+  return (gate: NamedPolicies, query: string) =>
+    query === '' ? undefined : queries.memo(query)(gate)
 }
 
 /** The result of a function, or a function that throws its error again. */
@@ -210,7 +206,7 @@ function orThrow(action: () => PolicyFinder): PolicyFinder {
   }
 }
 
-function policyOf({ name, policies }: PolicyPortal, wanted: string): Policy | undefined {
+function policyOf({ name, policies }: NamedPolicies, wanted: string): Policy | undefined {
   if (wanted === ANY_POLICY) return undefined
   const policy = policies.get(wanted)
   if (policy) return policy

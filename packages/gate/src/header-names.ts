@@ -33,7 +33,7 @@ export function foldName(name: string): string {
 }
 
 /**
- * What the headers of a request may replace before an app reads it, in whatever spelling.
+ * Finds out what the headers of a request may replace before an app reads it, in any spelling.
  *
  * @param own - a header that the proxy sets for the check, in lower case
  */

@@ -202,7 +202,7 @@ function unsendable(name: string, problem: string, options?: ErrorOptions): Gate
 }
 
 /**
- * How a text, and each entry of a list, is written. No two texts are written alike, so that no name
+ * The ways to write a text, and each entry of a list. No two texts are written alike, so that no name
  * passes for another one. ASCII control characters stay, and the header is refused.
  */
 const ENCODERS: Readonly<Record<(typeof ENCODINGS)[number] | 'rfc2047', Encoding>> = {

@@ -1,5 +1,5 @@
 import { type Host, isUnder, parseHost } from '@gatehouse/net'
-import { applyToEach, type Fault } from '@gatehouse/service-kit/rules'
+import { applyToEach, type Fault, faultIf } from '@gatehouse/service-kit/rules'
 
 /** Canonical names of the cookie domains. */
 export type Domains = readonly string[]
@@ -21,6 +21,6 @@ export function checkHosts(
 }
 
 export function checkDomain(host: Pick<Host, 'name'>, path: string, domains: Domains): Fault[] {
-  if (domains.some((domain) => isUnder(domain, host))) return []
-  return [{ path, message: `is on none of the domains: ${domains.join(', ')}` }]
+  const isOutside = !domains.some((domain) => isUnder(domain, host))
+  return faultIf(isOutside, path, `is on none of the domains: ${domains.join(', ')}`)
 }

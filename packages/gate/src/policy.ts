@@ -1,4 +1,4 @@
-import { type Claims, type Condition, createConditions, type Subject } from '@gatehouse/profile'
+import { type Claims, type Condition, compileCondition, type Subject } from '@gatehouse/profile'
 import type { PolicyConfig } from './options.ts'
 
 /** The policy that demands nothing but a session. */
@@ -25,7 +25,7 @@ export function createPolicy(name: string, config: PolicyConfig): Policy {
   const { condition, acr, maxAge } = typeof config === 'string' ? { condition: config } : config
   return {
     name,
-    condition: condition === undefined ? undefined : createConditions().compile(condition),
+    condition: condition === undefined ? undefined : compileCondition(condition),
     stepUp: acr || maxAge !== undefined ? { acr: acr ?? [], maxAge } : undefined,
   }
 }

@@ -1,10 +1,11 @@
 import { checkAuthOptions, isPublicIssuer } from '@gatehouse/auth-core'
 import { NetError, parseEndpointUrl } from '@gatehouse/net'
-import { createConditions } from '@gatehouse/profile'
+import { compileCondition } from '@gatehouse/profile'
 import {
   applyToEach,
   checkUnique,
   type Fault,
+  faultIf,
   faultOf,
   isWhole,
   known,
@@ -28,11 +29,10 @@ export function checkCallers(
     ({ hosts }: ReachConfig) => checkHosts(hosts, '/hosts', domains),
   ]
   const taken = providers.map((_, i) => known(() => providers[i]?.name))
-  const isForKeys = [
-    { path: '/name', message: `is what the names of API keys begin with: ${KEYS}` },
-  ]
+  const checkName = ({ name }: { readonly name: string }) =>
+    faultIf(name === KEYS, '/name', `is what the names of API keys begin with: ${KEYS}`)
   return [
-    ...applyToEach(providers, '/providers', [({ name }) => (name === KEYS ? isForKeys : [])]),
+    ...applyToEach(providers, '/providers', [checkName]),
     ...checkOptions(callers),
     ...applyToEach(keys, '/callers/keys', row),
     ...checkUnique('/callers/issuers', issuers),
@@ -40,9 +40,8 @@ export function checkCallers(
       ...row,
       checkAllow,
       checkPublic,
-      ({ name }) => (name === KEYS ? isForKeys : []),
-      ({ name }) =>
-        taken.includes(name) ? [{ path: '/name', message: `is also a provider: ${name}` }] : [],
+      checkName,
+      ({ name }) => faultIf(taken.includes(name), '/name', `is also a provider: ${name}`),
     ]),
   ]
 }
@@ -54,25 +53,23 @@ export function checkNames(
   named: readonly string[],
 ): Fault[] {
   return applyToEach(names, path, [
-    (name) => (named.includes(name) ? [] : [{ path: '', message: `is no policy: ${name}` }]),
+    (name) => faultIf(!named.includes(name), '', `is no policy: ${name}`),
   ])
 }
 
 function checkReach({ hosts, policies }: ReachConfig): Fault[] {
-  if (hosts || policies) return []
-  return [{ path: '', message: 'may reach nothing: name its `hosts` or `policies`' }]
+  return faultIf(!(hosts || policies), '', 'may reach nothing: name its `hosts` or `policies`')
 }
 
 function checkAllow({ allow }: ReachConfig): Fault[] {
   if (allow === undefined || allow === 'anyone') return []
-  return faultOf('/allow', () => createConditions().compile(allow))
+  return faultOf('/allow', () => compileCondition(allow))
 }
 
 const FOR_ANYONE = 'gives anyone a token: set `allow`, to `anyone` if that is intended'
 
 function checkPublic({ issuerUrl, allow }: CallersConfig['issuers'][number]): Fault[] {
-  if (!isPublicIssuer(issuerUrl) || allow !== undefined) return []
-  return [{ path: '/issuerUrl', message: FOR_ANYONE }]
+  return faultIf(isPublicIssuer(issuerUrl) && allow === undefined, '/issuerUrl', FOR_ANYONE)
 }
 
 /** The faults that auth-core finds, at the rows of this configuration. */
@@ -108,7 +105,7 @@ export function checkResources(
     (_, index) => {
       const at = earlier.length + index
       const isTaken = urls[at] !== undefined && urls.indexOf(urls[at]) < at
-      return isTaken ? [{ path: '/url', message: 'is already a resource' }] : []
+      return faultIf(isTaken, '/url', 'is already a resource')
     },
     ({ authorizationServers }) =>
       applyToEach(authorizationServers, '/authorizationServers', [
@@ -116,10 +113,11 @@ export function checkResources(
           authorizationServers.indexOf(issuer) < index
             ? [{ path: '', message: 'is listed twice' }]
             : checkEndpoint(issuer),
-        (issuer) =>
-          !isPublicIssuer(issuer) || limited.some(({ issuerUrl }) => issuerUrl === issuer)
-            ? []
-            : [{ path: '', message: `${FOR_ANYONE}, in a row of \`callers.issuers\`` }],
+        (issuer) => {
+          const isLimited = limited.some(({ issuerUrl }) => issuerUrl === issuer)
+          const message = `${FOR_ANYONE}, in a row of \`callers.issuers\``
+          return faultIf(isPublicIssuer(issuer) && !isLimited, '', message)
+        },
       ]),
   ])
 }

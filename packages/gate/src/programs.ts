@@ -7,10 +7,10 @@ import {
   challengesOf,
 } from '@gatehouse/auth-core'
 import type { Host } from '@gatehouse/net'
-import { type Condition, createConditions, withUnknown } from '@gatehouse/profile'
+import { type Condition, compileCondition, withUnknown } from '@gatehouse/profile'
 import { Principal, type Refusal } from './decide.ts'
 import type { HeaderSettings } from './headers.ts'
-import type { CallersConfig, ReachConfig, ResourceConfig } from './options.ts'
+import type { CallersConfig, GateConfig, ReachConfig, ResourceConfig } from './options.ts'
 import { compilePath, fitPath, type PathPattern, type RequestPath } from './paths.ts'
 import type { Policy } from './policy.ts'
 import { compileHosts } from './rules.ts'
@@ -52,13 +52,7 @@ export function prefixesOf({ callers, resources }: ProgramsConfig): string[] {
   return [...(callers ? [KEYS] : []), ...issuers, ...servers].map((name) => `${name}:`)
 }
 
-interface ProgramsConfig {
-  /** Name of the portal. */
-  readonly name: string
-  readonly callers?: CallersConfig | undefined
-  readonly resources: readonly ResourceConfig[]
-}
-
+type ProgramsConfig = Pick<GateConfig, 'name' | 'callers' | 'resources'>
 type ProgramSettings = HeaderSettings & ProgramsConfig
 
 /** The programs of a portal, with API keys and access tokens, and the resources that they ask for. */
@@ -224,7 +218,7 @@ export function createReach({ hosts, policies, allow }: ReachConfig): Reach {
   return {
     ...(hosts && { hosts: compileHosts(hosts) }),
     ...(policies && { policies: new Set(policies) }),
-    ...(allow !== undefined && allow !== 'anyone' && { allow: createConditions().compile(allow) }),
+    ...(allow !== undefined && allow !== 'anyone' && { allow: compileCondition(allow) }),
   }
 }
 

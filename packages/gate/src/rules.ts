@@ -22,8 +22,8 @@ export interface Admission {
   /** The policies of all rules that fit or may fit, up to the first one that fits. */
   readonly demanded: readonly Policy[]
   /**
-   * That of the first rule that fits. Undefined if it is not known: if a rule before it that may fit is
-   * for something else.
+   * The purpose of the first rule that fits. Undefined if it is not known, because a rule before it may fit
+   * and is for something else.
    */
   readonly purpose: Purpose | undefined
 }

@@ -1,5 +1,5 @@
 import { parseHost } from '@gatehouse/net'
-import { createConditions, type Profile } from '@gatehouse/profile'
+import { compileCondition, type Profile } from '@gatehouse/profile'
 import t from 'tap'
 import { type Decision, decide, kindOf, type RequestKind } from '../src/decide.ts'
 import { createPolicyReader } from '../src/gate.ts'
@@ -35,7 +35,7 @@ const visit = (at: Door, who: Profile) => new Person(who, at, at.admits)
 /** A policy whose condition is a function. */
 const policyOf = (holds: () => boolean): Policy => ({
   name: 'test',
-  condition: { ...createConditions().compile('true'), holds },
+  condition: { ...compileCondition('true'), holds },
   stepUp: undefined,
 })
 const SESSION: Admission = { demanded: [], purpose: [] }

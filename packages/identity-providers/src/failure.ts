@@ -2,36 +2,32 @@ import { NetError } from '@gatehouse/net'
 import { AuthorizationResponseError, ResponseBodyError } from 'openid-client'
 import { ProviderError, type ProviderErrorCode } from './errors.ts'
 
-/** Error codes of OAuth and OpenID Connect, and those that Keycloak and GitHub add, by our code. */
-const OAUTH_ERRORS: Readonly<Partial<Record<ProviderErrorCode, readonly string[]>>> = {
-  FWA_LOGIN_REFUSED: [
-    'access_denied',
-    'account_selection_required',
-    'consent_required',
-    'interaction_required',
-    'invalid_grant',
-    'login_required',
-    'unverified_user_email',
-  ],
+/** Our codes of the errors of OAuth and OpenID Connect, and of those that Keycloak and GitHub add. */
+const CODES: ReadonlyMap<string, ProviderErrorCode> = new Map([
+  ['access_denied', 'FWA_LOGIN_REFUSED'],
+  ['account_selection_required', 'FWA_LOGIN_REFUSED'],
+  ['consent_required', 'FWA_LOGIN_REFUSED'],
+  ['interaction_required', 'FWA_LOGIN_REFUSED'],
+  ['invalid_grant', 'FWA_LOGIN_REFUSED'],
+  ['login_required', 'FWA_LOGIN_REFUSED'],
+  ['unverified_user_email', 'FWA_LOGIN_REFUSED'],
   // OpenID Connect Core Error Code unmet_authentication_requirements 1.0.
-  FWA_STEP_UP_UNMET: ['unmet_authentication_requirements'],
-  FWA_CLIENT_REFUSED: ['invalid_client', 'unauthorized_client', 'application_suspended'],
-  FWA_REQUEST_REFUSED: [
-    'invalid_redirect_uri',
-    'invalid_request',
-    'invalid_resource',
-    'invalid_scope',
-    'invalid_target',
-    'redirect_uri_mismatch',
-    'request_not_supported',
-    'unsupported_grant_type',
-    'unsupported_response_type',
-  ],
-  FWA_PROVIDER_UNREACHABLE: ['server_error', 'temporarily_unavailable'],
-}
-const CODES: ReadonlyMap<string, string> = new Map(
-  Object.entries(OAUTH_ERRORS).flatMap(([code, errors]) => errors.map((error) => [error, code])),
-)
+  ['unmet_authentication_requirements', 'FWA_STEP_UP_UNMET'],
+  ['application_suspended', 'FWA_CLIENT_REFUSED'],
+  ['invalid_client', 'FWA_CLIENT_REFUSED'],
+  ['unauthorized_client', 'FWA_CLIENT_REFUSED'],
+  ['invalid_redirect_uri', 'FWA_REQUEST_REFUSED'],
+  ['invalid_request', 'FWA_REQUEST_REFUSED'],
+  ['invalid_resource', 'FWA_REQUEST_REFUSED'],
+  ['invalid_scope', 'FWA_REQUEST_REFUSED'],
+  ['invalid_target', 'FWA_REQUEST_REFUSED'],
+  ['redirect_uri_mismatch', 'FWA_REQUEST_REFUSED'],
+  ['request_not_supported', 'FWA_REQUEST_REFUSED'],
+  ['unsupported_grant_type', 'FWA_REQUEST_REFUSED'],
+  ['unsupported_response_type', 'FWA_REQUEST_REFUSED'],
+  ['server_error', 'FWA_PROVIDER_UNREACHABLE'],
+  ['temporarily_unavailable', 'FWA_PROVIDER_UNREACHABLE'],
+])
 const OUTAGES = new Set(['NET_FETCH_TIMEOUT', 'NET_FETCH_STATUS', 'NET_FETCH_FAILED'])
 
 const SENTENCES: Partial<Record<ProviderErrorCode, string>> = {
@@ -82,7 +78,7 @@ export function isOutage(error: unknown): boolean {
 function codeOf(chain: readonly Error[]): ProviderErrorCode {
   if (chain.some(isOutage)) return 'FWA_PROVIDER_UNREACHABLE'
   const codes = chain.filter(isOAuthError).map(({ error }) => CODES.get(error))
-  return (codes.find((code) => code !== undefined) as ProviderErrorCode) ?? 'FWA_PROVIDER_INVALID'
+  return codes.find((code) => code !== undefined) ?? 'FWA_PROVIDER_INVALID'
 }
 
 function isOAuthError(error: Error): error is AuthorizationResponseError | ResponseBodyError {

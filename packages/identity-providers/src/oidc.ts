@@ -75,13 +75,8 @@ export interface OidcKind {
   readonly claimsOf?: (claims: Claims) => Claims
 }
 
-/** Creates providers of OpenID Connect. They keep nothing of a login. */
-export function oidc<Options extends ClientOptions>(kindOf: (options: Options) => OidcKind) {
-  return (options: Options, deps: ProviderDeps): Behaviour<RedirectProvider> =>
-    createProvider(options, kindOf(options), deps)
-}
-
-function createProvider(
+/** Creates a provider of OpenID Connect. It keeps nothing of a login. */
+export function createOidc(
   options: ClientOptions,
   kind: OidcKind,
   deps: ProviderDeps,

@@ -1,7 +1,7 @@
 import { isPublicIssuer } from '@gatehouse/auth-core'
 import type { Claims } from '@gatehouse/profile'
 import { type Static, Type } from 'typebox'
-import { oidc } from './oidc.ts'
+import { createOidc } from './oidc.ts'
 import {
   claimPaths,
   clientOptions,
@@ -35,7 +35,7 @@ export const openIDConnect: ProviderKind<Static<typeof OpenIdConnectSchema>> = {
   icon: 'openid',
   stepsUp: true,
   isPublic: ({ issuerUrl }) => isPublicIssuer(issuerUrl),
-  create: oidc(({ issuerUrl: issuer }) => ({ issuer })),
+  create: (options, deps) => createOidc(options, { issuer: options.issuerUrl }, deps),
 }
 
 export const GoogleSchema = Type.Object({
@@ -51,11 +51,12 @@ export const google: ProviderKind<Static<typeof GoogleSchema>> = {
   icon: 'google',
   stepsUp: true,
   isPublic: () => true,
-  create: oidc(() => ({
-    issuer: 'https://accounts.google.com',
-    hasUserInfo: false,
-    choosesAccount: true,
-  })),
+  create: (options, deps) => createOidc(options, GOOGLE, deps),
+}
+const GOOGLE = {
+  issuer: 'https://accounts.google.com',
+  hasUserInfo: false,
+  choosesAccount: true,
 }
 
 export const PocketIdSchema = Type.Object({
@@ -70,7 +71,7 @@ export const pocketID: ProviderKind<Static<typeof PocketIdSchema>> = {
   title: 'Pocket ID',
   icon: 'pocket-id',
   stepsUp: true,
-  create: oidc(({ url }) => ({ issuer: withoutSlash(url) })),
+  create: (options, deps) => createOidc(options, { issuer: withoutSlash(options.url) }, deps),
 }
 
 export const MicrosoftEntraIdSchema = Type.Object({
@@ -96,12 +97,11 @@ export const microsoftEntraID: ProviderKind<Static<typeof MicrosoftEntraIdSchema
   title: 'Microsoft',
   icon: 'microsoft',
   stepsUp: true,
-  create: oidc(({ authority, tenantId }) => ({
-    issuer: `${withoutSlash(authority)}/${tenantId}/v2.0`,
-    hasUserInfo: false,
-    choosesAccount: true,
-    claimsOf: readMicrosoftClaims,
-  })),
+  create(options, deps) {
+    const issuer = `${withoutSlash(options.authority)}/${options.tenantId}/v2.0`
+    const claimsOf = readMicrosoftClaims
+    return createOidc(options, { issuer, hasUserInfo: false, choosesAccount: true, claimsOf }, deps)
+  },
 }
 
 /** Uses `oid`, the ID of the person in the tenant, as the subject. `sub` differs in each application. */
@@ -129,10 +129,10 @@ export const gitlab: ProviderKind<Static<typeof GitlabSchema>> = {
   icon: 'gitlab',
   stepsUp: true,
   isPublic: ({ url }) => URL.parse(url)?.hostname === 'gitlab.com',
-  create: oidc(({ url, groups }) => ({
-    issuer: withoutSlash(url),
-    claimsOf: (claims) => readGitlabClaims(claims, groups),
-  })),
+  create(options, deps) {
+    const claimsOf = (claims: Claims) => readGitlabClaims(claims, options.groups)
+    return createOidc(options, { issuer: withoutSlash(options.url), claimsOf }, deps)
+  },
 }
 
 /** Leaves out groups that are not configured, since anybody can create a group with an unused name. */

@@ -1,6 +1,6 @@
 import { X509Certificate } from 'node:crypto'
 import { parseEndpointUrl } from '@gatehouse/net'
-import { type Fault, faultOf, type Rule } from '@gatehouse/service-kit/rules'
+import { type Fault, faultIf, faultOf, type Rule } from '@gatehouse/service-kit/rules'
 import type { ProviderConfig } from './kinds.ts'
 import { CONSUMERS } from './open-id-connect.ts'
 
@@ -74,10 +74,6 @@ function checkParameters(parameters: Readonly<Record<string, string>>): Fault[] 
       `has ${length} characters in a URL, more than ${MAX_PARAMETERS}`,
     ),
   ]
-}
-
-function faultIf(isBroken: boolean, path: string, message: string): Fault[] {
-  return isBroken ? [{ path, message }] : []
 }
 
 function checkUrl(path: string, url: string | undefined): Fault[] {

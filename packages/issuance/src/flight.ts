@@ -70,7 +70,7 @@ export interface IssuanceMetrics {
   failed(error: unknown): void
 }
 
-/** What issuing needs of the service. */
+/** The parts of the service that issuing needs. */
 export interface IssuanceDeps {
   readonly store: Store
   readonly keyring: Pick<Keyring, 'seal' | 'openAny'>
@@ -96,7 +96,7 @@ const FALLBACK_CHECK_MS = 60_000
 /** Milliseconds after which to look whether another replica has come to an end: it usually tells. */
 const LOOK_EVERY = 1_000
 
-/** What a flight is for. */
+/** The purpose of a flight. */
 export interface FlightPlan {
   readonly request: IssuanceRequest
   readonly by: Actor
@@ -145,7 +145,7 @@ export class Flight {
   #state: FlightState = { name: 'starting' }
   #id: string = randomUUID()
   #failures = 0
-  /** What its issuer keeps in the order. */
+  /** The state that its issuer keeps in the order. */
   #checkpoint: Checkpoint | undefined
   /** The write of its order, which gives the id of the order. */
   #filed: Promise<string> | undefined

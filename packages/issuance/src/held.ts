@@ -233,7 +233,7 @@ export class Holdings {
     if (held && changes === this.#changes) this.#keep(held)
   }
 
-  /** What cannot be read although the store can is forgotten: others are not to wait for it. */
+  /** Forgets a certificate that cannot be read although the store can: others must not wait for it. */
   async #readAgain(lineage: string): Promise<Held | undefined> {
     try {
       const record = await this.#deps.store.findCurrent(lineage)

@@ -1,13 +1,10 @@
-import type { Keyring } from '@gatehouse/cert-store'
-import type { Store } from '@gatehouse/cert-store/port'
-import type { Clock } from '@gatehouse/net'
 import { parseNameRule } from '@gatehouse/pki'
 import { createChallengeStore } from './issuers/acme/challenges.ts'
 import { type AcmeDeps, openAcmeIssuers } from './issuers/acme/issuer.ts'
-import { openAcmeServer } from './issuers/acme/server.ts'
+import { type AcmeServerDeps, openAcmeServer } from './issuers/acme/server.ts'
 import { type Ca, openCa } from './issuers/ca.ts'
 import type { Issuer } from './issuers/issuer.ts'
-import { Ledger } from './limits/ledger.ts'
+import { Ledger, type LedgerDeps } from './limits/ledger.ts'
 import type { CaConfig } from './options/ca.ts'
 import { loadClaims } from './options/claims.ts'
 import type { IssuerConfig } from './options/issuers.ts'
@@ -28,15 +25,10 @@ export interface IssuersOptions {
   readonly createSolver?: AcmeDeps['createSolver']
 }
 
-export interface IssuersDeps {
-  readonly store: Store
-  readonly keyring: Keyring
-  readonly clock: Clock
+export interface IssuersDeps extends Omit<AcmeServerDeps, 'limits' | 'log'> {
   readonly log: Record<'info' | 'warn', (fields: object, message: string) => void>
-  /** The name of this service for CAs. */
-  readonly userAgent: string
   /** Counts the orders that are placed at CAs. */
-  readonly orders?: { inc(labels: { readonly issuer: string }): void } | undefined
+  readonly orders?: LedgerDeps['orders']
 }
 
 /** The embedded CA, the issuers with it, responses to the challenges of CAs, and the limits of CAs. */
@@ -52,7 +44,7 @@ export async function openIssuers(
   const ca = await openCa({ ...caConfig, permitted }, deps)
   const challenges = createChallengeStore(store, clock)
   const ledger = await Ledger.open({ issuers: configs, store, now: clock.now, log, orders })
-  const acme = await openAcmeIssuers(configs, { ...deps, challenges, limits: ledger, createSolver })
+  const acme = openAcmeIssuers(configs, { ...deps, challenges, limits: ledger, createSolver })
   // The names in `ca.permitted` are explicitly for the embedded CA.
   const hasClaims = configs.length > 0 && permitted.length === 0
   const claimOf = hasClaims ? await loadClaims(configs) : undefined
@@ -67,6 +59,6 @@ export async function rolloverAccount(
   { store, clock, log, ...deps }: IssuersDeps,
 ): Promise<void> {
   const limits = await Ledger.open({ issuers, store, now: clock.now, log })
-  const server = await openAcmeServer(config, { ...deps, store, clock, log, limits })
+  const server = openAcmeServer(config, { ...deps, store, clock, log, limits })
   await server.account.rollover().finally(server.close)
 }

@@ -55,44 +55,51 @@ export interface RequestFields {
  * @throws PkiError or IssuanceError whose `errors` point to the member at fault
  */
 export function parseRequest(
-  { domain, names: others = [], csr: pem, keyType }: RequestFields,
+  fields: RequestFields,
   issuers: Issuers,
   authorize: (names: readonly Name[]) => void,
   obstacles?: string[],
 ): IssuanceRequest {
-  const pointers = new Map<string, { name: Name; pointer: string }>()
-  const add = (text: string, pointer: string) => {
-    const name = pointingTo(pointer, () => readName(text))
-    if (!pointers.has(name.text)) pointers.set(name.text, { name, pointer })
-  }
-  add(domain, '/domain')
-  others.forEach((text, index) => {
-    add(text, `/names/${index}`)
-  })
-  const csr = pem === undefined ? null : pointingTo('/csr', () => parseCsr(pem))
-  if (csr) {
-    if (keyType !== undefined && keyType !== csr.keyType)
-      refuse('/keyType', 'CERT_KEY_TYPE_CONFLICT', `the CSR has a ${csr.keyType} key`)
-    for (const { text } of csr.names) add(text, '/csr')
-    pointingTo('/csr', () => assertCount(pointers.size))
-  }
-  const entries = [...pointers.values()]
+  const { entries, csr } = readFields(fields)
   const names = entries.map(({ name }) => name)
   authorize(names)
   const issuer = issuers.choose(names)
   const claimed = issuers.findClaimed(names)
   if (claimed && obstacles) obstacles.push(describeClaim(claimed))
   else if (claimed)
-    refuse(pointers.get(claimed.name.text)?.pointer ?? '', 'CERT_NO_ISSUER', describeClaim(claimed))
+    refuse(
+      entries.find(({ name }) => name.text === claimed.name.text)?.pointer ?? '',
+      'CERT_NO_ISSUER',
+      describeClaim(claimed),
+    )
   for (const { name, pointer } of entries)
     if (issuer.permits?.(name) === false)
       refuse(pointer, 'CERT_NOT_PERMITTED', notPermitted(name, issuer))
   const objection = issuer.objection?.(names, csr)
   if (objection !== undefined) refuse(csr ? '/csr' : '/domain', 'CERT_NOT_PERMITTED', objection)
-  const chosen = csr?.keyType ?? keyType ?? issuer.keyType ?? 'p256'
+  const chosen = csr?.keyType ?? fields.keyType ?? issuer.keyType ?? 'p256'
   if (!certifies(issuer, chosen))
     refuse(csr ? '/csr' : '/keyType', 'CERT_KEY_TYPE_REFUSED', notCertified(issuer, chosen))
   return complete(issuer, { names, keyType: chosen, csr })
+}
+
+/** Reads the CSR, and each name once with a JSON pointer to the member that has it first. */
+function readFields({ domain, names = [], csr: pem, keyType }: RequestFields) {
+  const found = new Map<string, { name: Name; pointer: string }>()
+  const add = (text: string, pointer: string) => {
+    const name = pointingTo(pointer, () => readName(text))
+    if (!found.has(name.text)) found.set(name.text, { name, pointer })
+  }
+  add(domain, '/domain')
+  for (const [index, text] of names.entries()) add(text, `/names/${index}`)
+  const csr = pem === undefined ? null : pointingTo('/csr', () => parseCsr(pem))
+  if (csr) {
+    if (keyType !== undefined && keyType !== csr.keyType)
+      refuse('/keyType', 'CERT_KEY_TYPE_CONFLICT', `the CSR has a ${csr.keyType} key`)
+    for (const { text } of csr.names) add(text, '/csr')
+    pointingTo('/csr', () => assertCount(found.size))
+  }
+  return { entries: [...found.values()], csr }
 }
 
 export type Issuers = ReturnType<typeof createIssuers>
@@ -125,9 +132,9 @@ export function createIssuers(
   }
 }
 
-/** What a certificate or order was made for. */
+/** The request that a certificate or order was made for. */
 type Stored = Pick<OrderRecord, 'issuer' | 'names' | 'keyType' | 'csr'>
-/** What a certificate is to certify, whichever issuer signs it. */
+/** The content of a certificate, whichever issuer signs it. */
 type Certified = Pick<IssuanceRequest, 'names' | 'keyType' | 'csr'>
 
 /** The request that a stored certificate or order was made for, to its own issuer. */
@@ -152,7 +159,7 @@ export function requestTo(issuer: Issuer, certified: Certified): IssuanceRequest
 }
 
 /**
- * What two requests for the same certificate have in common: issuer, profile, the type of the key (or
+ * The members that two requests for the same certificate share: issuer, profile, the type of the key (or
  * the caller's own key) and the set of names. If that is too long for an index of the store, its digest.
  */
 export function lineageOf({

@@ -159,7 +159,6 @@ export async function runProcess(world: World, since: number): Promise<End> {
   } as unknown as IssuerConfig
   const account = new AcmeAccount({
     ...config,
-    id: DIRECTORY,
     transport,
     store,
     keyring: keyring as unknown as Keyring,
@@ -168,7 +167,6 @@ export async function runProcess(world: World, since: number): Promise<End> {
   })
   const issuer = createAcmeIssuer(config, {
     server: {
-      directory: DIRECTORY,
       transport,
       account,
       isReachable: () => true,

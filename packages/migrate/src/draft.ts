@@ -1,4 +1,4 @@
-import { Document, isMap, isScalar, isSeq, type Scalar, type YAMLMap } from 'yaml'
+import { Document, isMap, isScalar, type Scalar, visit, type YAMLMap } from 'yaml'
 import type { GivenSetting } from './given.ts'
 
 /** Keys and numbers of items, from the top. */
@@ -44,13 +44,15 @@ export class Draft {
     else this.comment(path, source)
   }
 
-  /** Sets the first value of a setting, changed or as it is. */
+  /** Sets the first value of a setting, or else the fallback; changed or as it is. */
   copy(
     path: Path,
     from: GivenSetting | undefined,
     change: (text: string) => unknown = (text) => text,
+    fallback?: string,
   ): void {
-    this.set(path, from?.values[0] === undefined ? undefined : change(from.values[0]), from)
+    const text = from?.values[0] ?? fallback
+    this.set(path, text === undefined ? undefined : change(text), from)
   }
 
   /** Names a file for a secret, which a person has to write. */
@@ -91,7 +93,11 @@ export class Draft {
   print({ title, steps }: DraftTexts): string {
     const doc = this.#doc.clone() as Document
     for (const [key, texts] of this.#comments) attach(doc, JSON.parse(key), texts)
-    for (const list of seqsOf(doc.contents)) if (list.items.every(isScalar)) list.flow = true
+    visit(doc, {
+      Seq(_, list) {
+        if (list.items.every(isScalar)) list.flow = true
+      },
+    })
     const all = [
       ...(this.#secrets.length > 0
         ? [`Write each secret to its file, with mode 0600: ${this.#secrets.join('; ')}.`]
@@ -149,11 +155,6 @@ function attach(doc: Document, path: Path, texts: readonly string[]): void {
   }
   if (!isScalar(pair.key)) pair.key = doc.createNode(pair.key)
   ;(pair.key as Scalar).commentBefore = comment
-}
-
-function seqsOf(node: unknown): { items: unknown[]; flow?: boolean }[] {
-  if (isSeq(node)) return [node, ...node.items.flatMap(seqsOf)]
-  return isMap<unknown, unknown>(node) ? node.items.flatMap(({ value }) => seqsOf(value)) : []
 }
 
 /** Writes a text as comment lines of at most {@link WIDTH} characters; words are never broken. */

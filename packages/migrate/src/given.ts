@@ -41,8 +41,10 @@ export class Given {
     return this.take(name)?.values.filter((value) => value !== '') ?? []
   }
 
-  isOn(name: string): boolean {
-    return /^(1|t|true|yes|on)$/i.test(this.text(name) ?? '')
+  /** Finds a setting that is switched on. */
+  ifOn(name: string): GivenSetting | undefined {
+    const found = this.take(name)
+    return /^(1|t|true|yes|on)$/i.test(found?.values[0] ?? '') ? found : undefined
   }
 
   /** Lists the numbers of the items of a list, such as `portals`. */

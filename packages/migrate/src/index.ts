@@ -1,3 +1,2 @@
 export { migrate, printMigrated, recognise } from './migrate.ts'
 export { PROGRAMS } from './programs.ts'
-export { renderSettings } from './table.ts'

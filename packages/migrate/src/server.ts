@@ -1,5 +1,5 @@
 import type { Draft } from './draft.ts'
-import type { Given, GivenSetting } from './given.ts'
+import type { Given } from './given.ts'
 
 // le-cert-server and traefik-forward-auth 4 are by one author, and share these settings.
 
@@ -8,19 +8,16 @@ export const lower = (text: string) => text.toLowerCase()
 /** Sets the log, from `logs.level` and `logs.json`. */
 export function setLog(given: Given, draft: Draft): void {
   draft.copy(['log', 'level'], given.take('logs.level'), lower)
-  const isJson = given.isOn('logs.json')
-  draft.copy(['log', 'format'], given.take('logs.json'), () => (isJson ? 'json' : 'pretty'))
+  const format = given.ifOn('logs.json') ? 'json' : 'pretty'
+  draft.copy(['log', 'format'], given.take('logs.json'), () => format)
 }
 
-/** The settings for TLS: a folder with files, or their texts. */
-interface TlsSettings {
-  readonly folder: GivenSetting | undefined
-  readonly cert: GivenSetting | undefined
-  readonly key: GivenSetting | undefined
-}
-
-/** Sets certificate and key of the server; false if there are none. */
-export function setTls(draft: Draft, { folder, cert, key }: TlsSettings): boolean {
+/**
+ * Sets certificate and key of the server; false if there are none.
+ * @param names - the settings: a folder with the files, or the texts of both
+ */
+export function setTls(given: Given, draft: Draft, names: readonly string[]): boolean {
+  const [folder, cert, key] = names.map((name) => given.take(name))
   const certFile = ['server', 'tls', 'certFile']
   const keyFile = ['server', 'tls', 'keyFile']
   if (cert && key) {

@@ -40,15 +40,6 @@ function patternOf(name: string): RegExp {
   return new RegExp(`^${parts.join('\\.')}$`)
 }
 
-/** Renders a table as Markdown for a guide. */
-export function renderSettings(table: SettingTable, program: string): string {
-  const rows = table.map(({ names, becomes = 'none', note = '' }) => {
-    const cells = [names.map((name) => `\`${name}\``).join(', '), becomes, note]
-    return `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |\n`
-  })
-  return `| ${program} | Gatehouse | |\n| --- | --- | --- |\n${rows.join('')}`
-}
-
 /**
  * Says in the draft what becomes of the settings that the translation did not use.
  * @returns those that may keep people out

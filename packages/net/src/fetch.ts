@@ -164,7 +164,7 @@ async function readAnswer(
   return { status: statusCode, headers, body: Buffer.concat(chunks, length) }
 }
 
-const JSON_TYPE = /^\s*(application\/json|[^/;]+\/[^/;]+\+json)\s*(;|$)/i
+const JSON_TYPE = /^\s*(application\/json|[^\s/;]+\/[^\s+/;]+\+json)\s*(;|$)/i
 
 /** The URL without its query, which may hold a secret. */
 function describe(url: URL | string): string {

@@ -1,43 +1,15 @@
 import { emailDomain, isEmailDomain, isUnknown } from './claims.ts'
-import type { Conditions } from './conditions.ts'
 import { ProfileError } from './errors.ts'
 import type { Allow, Profile } from './schema.ts'
 
 export { isUnknown } from './claims.ts'
 
-interface Restriction {
-  (profile: Profile): boolean
-  /** The part that does not hold, and what is missing; undefined if all hold. */
-  refusingClause(profile: Profile): string | undefined
-}
-
 /** A part of a rule: a condition, or a list that somebody has to be in. */
-interface Part {
+export interface Part {
   /** Undefined if it is not known. */
   holds(profile: Profile): boolean | undefined
   /** The part in words, for somebody whom it refuses. */
   refusingClause(profile: Profile): string | undefined
-}
-
-/**
- * Compiles an allow rule. All restrictions of an object must hold; only a verified e-mail address
- * counts.
- * @throws ProfileError PROFILE_ALLOW_INVALID, PROFILE_CONDITION_INVALID, PROFILE_CONDITION_TOO_LONG
- */
-export function compileAllow(allow: Allow, conditions: Conditions): Restriction {
-  if (allow === 'anyone') return restriction([])
-  if (typeof allow === 'string') return restriction([conditions.compile(allow)])
-  const { condition, ...membership } = allow
-  const parts = partsOf(membership)
-  if (condition !== undefined) parts.unshift(conditions.compile(condition))
-  return restriction(assertSome(parts))
-}
-
-function restriction(parts: readonly Part[]): Restriction {
-  const refusing = (profile: Profile) => parts.find(({ holds }) => holds(profile) !== true)
-  return Object.assign((profile: Profile) => refusing(profile) === undefined, {
-    refusingClause: (profile: Profile) => refusing(profile)?.refusingClause(profile),
-  })
 }
 
 /** Groups and e-mail domains of an allow rule. */
@@ -59,12 +31,12 @@ export function compileMembership(
   }
 }
 
-function partsOf({ emailDomains, groups }: Membership): Part[] {
+export function partsOf({ emailDomains, groups }: Membership): Part[] {
   return [emailDomains ? hasEmailAt(emailDomains) : [], groups ? isInOneOf(groups) : []].flat()
 }
 
 /** An empty rule is more likely a mistake than meant as `anyone`. */
-function assertSome(parts: readonly Part[]): readonly Part[] {
+export function assertSome(parts: readonly Part[]): readonly Part[] {
   if (parts.length > 0) return parts
   throw new ProfileError('PROFILE_ALLOW_INVALID', 'the rule restricts nothing')
 }

@@ -13,7 +13,7 @@ const MAX_ENTRY_LENGTH = 256
 
 // Names with a meaning in JavaScript, whichever library reads them.
 const UNSAFE_NAMES = ['__proto__', 'constructor', 'prototype']
-// Those, and claims about the provider's token instead of the person. Conditions call `sub` `id`;
+// Unsafe names, and claims about the provider's token instead of the person. Conditions call `sub` `id`;
 // `_claim_sources` holds secrets.
 const NOT_KEPT = new Set([
   ...UNSAFE_NAMES,

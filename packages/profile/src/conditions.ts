@@ -1,5 +1,4 @@
 import { type ASTNode, Environment, type ParseError, type ParseResult } from '@marcbachmann/cel-js'
-import { LRUCache } from 'lru-cache'
 import { ProfileError } from './errors.ts'
 import type { Claims } from './schema.ts'
 
@@ -33,18 +32,12 @@ export interface Condition {
   wantedScopes(subject: Subject): readonly string[]
 }
 
-export type Conditions = ReturnType<typeof createConditions>
-
-/** Compiles conditions, and caches up to `max` of those that were used last. */
-export function createConditions({ max = 200 }: { max?: number } = {}) {
-  const cache = new LRUCache<string, Condition>({ max, memoMethod: compileCondition })
-  return {
-    /** @throws ProfileError PROFILE_CONDITION_INVALID, PROFILE_CONDITION_TOO_LONG */
-    compile: (source: string): Condition => cache.memo(source),
-  }
-}
-
-function compileCondition(source: string): Condition {
+/**
+ * Compiles a condition.
+ *
+ * @throws ProfileError PROFILE_CONDITION_INVALID, PROFILE_CONDITION_TOO_LONG
+ */
+export function compileCondition(source: string): Condition {
   const { expression, text } = parseCondition(source)
   let clauses: readonly Clause[] | undefined
   return {

@@ -1,11 +1,10 @@
-export { compileAllow } from './allow.ts'
 export { type SessionToken, toJson, toText, verifyResult } from './answers.ts'
 export { withUnknown } from './claims.ts'
+export { compileAllow } from './compile-allow.ts'
 export {
   type Condition,
   type ConditionCaller,
-  type Conditions,
-  createConditions,
+  compileCondition,
   type Subject,
 } from './conditions.ts'
 export { PROFILE_ERRORS, ProfileError, type ProfileErrorCode } from './errors.ts'

@@ -1,9 +1,8 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { createConditions, fromClaims, type ProfileError } from '../src/index.ts'
+import { compileCondition, fromClaims, type ProfileError } from '../src/index.ts'
 import { identifiedClaims } from './arbitrary.ts'
 
-const conditions = createConditions()
 const ada = fromClaims('corp', {
   sub: 'user1234',
   nickname: 'Ada Lovelace',
@@ -20,12 +19,12 @@ const ada = fromClaims('corp', {
   address: { country: 'UK', toString: 'x' },
   bio: 'x'.repeat(5_000),
 })
-const decide = (source: string, profile = ada) => conditions.compile(source).holds(profile)
+const decide = (source: string, profile = ada) => compileCondition(source).holds(profile)
 
 /** Compiles, or gives the error. */
 function refusal(source: string): ProfileError | undefined {
   try {
-    conditions.compile(source)
+    compileCondition(source)
     return undefined
   } catch (error) {
     return error as ProfileError
@@ -261,18 +260,9 @@ t.test('back quotes make raw strings outside of strings and comments only', asyn
   for (const [source, holds] of rows) t.equal(decide(source), holds, source)
 })
 
-t.test('the most recently used conditions stay compiled', async (t) => {
-  const { compile } = createConditions({ max: 2 })
-  const [a, b] = [compile('Group("a")'), compile('Group("b")')]
-  t.equal(compile('Group("a")'), a)
-  compile('Group("c")')
-  t.equal(compile('Group("a")'), a)
-  t.not(compile('Group("b")'), b)
-})
-
 t.test('evaluations do not affect each other', async (t) => {
   const bob = fromClaims('corp', { sub: 'bob' })
-  const condition = conditions.compile('Group("g1") && claims.id == "user1234"')
+  const condition = compileCondition('Group("g1") && claims.id == "user1234"')
   t.strictSame(
     [condition.holds(ada), condition.holds(bob), condition.holds(ada)],
     [true, false, true],
@@ -396,7 +386,7 @@ t.test('programs: what conditions see of them', async (t) => {
     ['true', true, true, true],
   ]
   for (const [source, ...expected] of rows) {
-    const condition = conditions.compile(source)
+    const condition = compileCondition(source)
     const held = [programs.key, programs.token, ada].map((who) => condition.holds(who))
     t.strictSame(held, expected, source)
   }
@@ -415,7 +405,7 @@ t.test('the clause that refuses, as it is written', async (t) => {
     ['Group("g1") ? false : true', 'Group("g1") ? false : true'],
   ]
   for (const [source, clause] of rows)
-    t.equal(conditions.compile(source).refusingClause(ada), clause, source)
+    t.equal(compileCondition(source).refusingClause(ada), clause, source)
 })
 
 t.test('the scopes with which a condition would hold', async (t) => {
@@ -430,7 +420,7 @@ t.test('the scopes with which a condition would hold', async (t) => {
     ['caller.method == "psk"', []],
   ]
   for (const [source, scopes] of rows) {
-    const condition = conditions.compile(source)
+    const condition = compileCondition(source)
     t.notOk(condition.holds(programs.token), source)
     t.strictSame(condition.wantedScopes(programs.token), scopes, source)
     t.notOk(condition.holds(programs.token), 'asking grants nothing')
@@ -443,7 +433,7 @@ t.test('a condition refuses exactly if a clause does', async (t) => {
   const who = fc.constantFrom(ada, programs.key, programs.token)
   fc.assert(
     fc.property(source, who, (parts, subject) => {
-      const condition = conditions.compile(parts.join(' && '))
+      const condition = compileCondition(parts.join(' && '))
       const clause = condition.refusingClause(subject)
       t.equal(condition.holds(subject), clause === undefined)
       if (clause !== undefined) t.ok(parts.some((part) => part.includes(clause)))

@@ -50,6 +50,7 @@ export function readCommandLine<C extends CommandSyntax>(
 ): CommandLine<C> {
   const { program, version, summary, commands } = syntax
   let text = ''
+  let fault = ''
   let line: CommandLine<C> | undefined
   const root = new Command(program)
     .description(summary)
@@ -57,7 +58,8 @@ export function readCommandLine<C extends CommandSyntax>(
     .helpOption('-h, --help', 'show help')
     .helpCommand('help [COMMAND]', 'show the help of a command')
     .configureHelp({ showGlobalOptions: false, sortOptions: false })
-    .configureOutput({ writeOut: (part) => (text += part), writeErr() {} })
+    .configureOutput({ writeOut: (part) => (text += part), writeErr: (part) => (fault += part) })
+    .showHelpAfterError(helpOf(program))
     .exitOverride()
   for (const command of commands) {
     const added = addCommand(root, command, program)
@@ -70,7 +72,9 @@ export function readCommandLine<C extends CommandSyntax>(
   } catch (error) {
     if (!(error instanceof CommanderError)) throw error
     if (error.exitCode === 0) return { text }
-    throw usageError(error, { root, args })
+    if (error.code === 'commander.help')
+      throw new UsageError(`no command\n\n${root.helpInformation()}`)
+    throw new UsageError(oneLine(fault))
   }
   return line ?? { text }
 }
@@ -90,10 +94,12 @@ function addCommand(
       parent
         .command(word)
         .helpGroup(group)
+        .showHelpAfterError(helpOf(program, word))
         .summary(`has commands of its own: ${program} ${word} --help`)
   const added = parent
     .command(words.at(-1) ?? '')
     .helpGroup(group)
+    .showHelpAfterError(helpOf(program, ...words))
     .summary(summary)
     .description(`${summary.charAt(0).toUpperCase()}${summary.slice(1)}.`)
   for (const part of parts.slice(words.length))
@@ -115,24 +121,15 @@ function optionOf(flags: string, help: string): Option {
   return option
 }
 
-function usageError(
-  { message, code }: CommanderError,
-  { root, args }: { readonly root: Command; readonly args: readonly string[] },
-): UsageError {
-  if (code === 'commander.help') return new UsageError(`no command\n\n${root.helpInformation()}`)
-  let command = root
-  for (const arg of args) {
-    const next = command.commands.find((each) => each.name() === arg)
-    if (!next) break
-    command = next
-  }
-  const path = [command.name()]
-  for (let parent = command.parent; parent; parent = parent.parent) path.unshift(parent.name())
-  const what = message
+/** The help to read about a mistake, which commander writes after it. */
+const helpOf = (...words: string[]) => `; see ${words.join(' ')} --help`
+
+function oneLine(fault: string): string {
+  return fault
     .replace(/^error: /, '')
-    .replace(/\.$/, '')
+    .replace(/\.?\n; /, '; ')
+    .trim()
     .replaceAll('\n', ' ')
-  return new UsageError(`${what}; see ${path.join(' ')} --help`)
 }
 
 /** The output of `check-config` for a valid file. */
@@ -177,18 +174,4 @@ const REASONS: Readonly<Record<string, string>> = {
   EISDIR: 'it is a folder',
   EROFS: 'it is on a read-only file system',
   ENOSPC: 'the disk is full',
-}
-
-/** A page about a program: what it does, and each command with its options and examples. */
-export function renderCommands<C extends CommandSyntax>(syntax: ProgramSyntax<C>): string {
-  const { program, summary, commands } = syntax
-  const sections = commands.map(({ usage, summary, options = {}, examples }) => {
-    const rows = Object.entries(options).map(
-      ([flags, help]) => `| \`${flags}\` | ${help.replaceAll('|', '\\|')} |\n`,
-    )
-    const table = rows.length === 0 ? '' : `\n| Option | Meaning |\n| --- | --- |\n${rows.join('')}`
-    const text = `${summary.charAt(0).toUpperCase()}${summary.slice(1)}.`
-    return `### ${program} ${usage}\n\n${text}\n${table}\n\`\`\`sh\n${examples.join('\n')}\n\`\`\`\n`
-  })
-  return `## ${program}\n\n${summary.charAt(0).toUpperCase()}${summary.slice(1)}.\n\n${sections.join('\n')}`
 }

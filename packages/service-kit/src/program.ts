@@ -20,7 +20,7 @@ import { readSignals, startOpenTelemetry } from './telemetry/open-telemetry.ts'
 import { printed } from './terminal.ts'
 import { isWorker, reportFailure, WorkerProcess } from './workers/worker.ts'
 
-export { describeFailure, renderCommands, UsageError } from './command-line.ts'
+export { describeFailure, UsageError } from './command-line.ts'
 export { healthcheck, localHost } from './healthcheck.ts'
 export { isOfSystem, statePrefix, writeNewFiles } from './new-files.ts'
 export { printable } from './terminal.ts'

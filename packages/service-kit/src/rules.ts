@@ -12,6 +12,7 @@ export {
   checkTrustedProxies,
   checkUnique,
   type Fault,
+  faultIf,
   faultOf,
   isWhole,
   known,

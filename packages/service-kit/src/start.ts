@@ -50,7 +50,7 @@ export interface ServiceDefinition<Config extends ServiceConfig> {
 export interface ServeOptions<Config> {
   readonly loaded: Loaded<Config>
   readonly log: Logger
-  /** Its `OTEL_*` variables turn OpenTelemetry on. */
+  /** The environment, whose `OTEL_*` variables turn OpenTelemetry on. */
   readonly env?: NodeJS.ProcessEnv
   readonly flags?: ReadonlySet<string>
   /** This process, if it is one of several. */

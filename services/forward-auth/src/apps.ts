@@ -1,47 +1,15 @@
-import type { Gate, Policy, Principal } from '@gatehouse/gate'
+import type { Principal } from '@gatehouse/gate'
 import { parseHostPort } from '@gatehouse/net'
+import { MAX_APPS } from './config/apps.ts'
+import type { Portal } from './portals.ts'
 import type { Site, Sites } from './sites.ts'
 
 /** An app that a portal offers to people. */
-export interface App {
-  readonly name: string
-  readonly url: URL
-  /** The policy of the route of the app, beside the rules. */
-  readonly policy: Policy | undefined
-  readonly icon?: { readonly name: string } | undefined
-}
-
-interface AppConfig {
-  readonly name: string
-  readonly url: string
-  readonly policy?: string
-  readonly icon?: string
-}
-
-/** More of them are no list that anybody reads. */
-export const MAX_APPS = 100
-
-/** The apps of the configuration; undefined if it lists none. */
-export function createApps(
-  configs: readonly AppConfig[] | undefined,
-  policies: ReadonlyMap<string, Policy>,
-  readIcon: (file: string | undefined, app: number) => App['icon'],
-): readonly App[] | undefined {
-  return configs?.map(({ name, url, policy, icon }, index) => ({
-    name,
-    url: new URL(url),
-    policy: policies.get(policy ?? ''),
-    icon: readIcon(icon, index),
-  }))
-}
+type App = NonNullable<Portal['apps']>[number]
 
 /** A person at a portal. */
 interface PersonAtPortal {
-  readonly portal: {
-    readonly apps: readonly App[] | undefined
-    readonly gate: Gate
-    readonly providers: ReadonlyMap<string, { readonly stepsUp: boolean }>
-  }
+  readonly portal: Portal
   readonly principal: Principal
   readonly sites: Sites
   readonly clientIp: () => string | undefined
@@ -75,7 +43,7 @@ function mayOpen({ url, policy }: Pick<App, 'url' | 'policy'>, person: PersonAtP
 function appsOfRules({ portal, sites }: PersonAtPortal): App[] {
   return portal.gate.hosts.slice(0, MAX_APPS).flatMap((host) => {
     const site = sites.find(host)?.site
-    return site ? [{ name: host, url: urlOn(site, host), policy: undefined }] : []
+    return site ? [{ name: host, url: urlOn(site, host), policy: undefined, icon: undefined }] : []
   })
 }
 

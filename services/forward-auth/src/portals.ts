@@ -1,11 +1,10 @@
 import { Gate, type Policy, type Refusal } from '@gatehouse/gate'
 import { createProvider, type Provider, type ProviderDeps } from '@gatehouse/identity-providers'
 import { type BoundedFetch, createFetch, type FetchOptions } from '@gatehouse/net'
-import { compileAllow, createConditions, type Profile } from '@gatehouse/profile'
+import { compileAllow, type Profile } from '@gatehouse/profile'
 import { ConfigError } from '@gatehouse/service-kit/config'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
-import { createApps } from './apps.ts'
 import type { ForwardAuthConfig, PortalConfig } from './config/schema.ts'
 import { FwaError } from './errors.ts'
 import { DEFAULT_ACCENT } from './pages/colors.ts'
@@ -85,8 +84,6 @@ function lookOf(
     images.set(read.name, read)
     return read
   }
-  const readIcon = (file: string | undefined, app: number) =>
-    image('icon', file, `apps.${app}.icon`)
   return {
     title,
     accent,
@@ -94,8 +91,14 @@ function lookOf(
     contact,
     logo: image('logo', config.logo),
     favicon: image('favicon', config.favicon),
-    /** Undefined if the configuration lists none. */
-    apps: createApps(config.apps, policies, readIcon),
+    /** The apps that it offers; undefined if the configuration lists none. */
+    apps: config.apps?.map(({ name, url, policy = '', icon }, i) => ({
+      name,
+      url: new URL(url),
+      /** The policy of its route, beside the rules. */
+      policy: policies.get(policy),
+      icon: image('icon', icon, `apps.${i}.icon`),
+    })),
     /** All of them, by name. */
     images: images as ReadonlyMap<string, Image>,
   }
@@ -110,13 +113,9 @@ function requireImage(kind: ImageKind, file: string, key: string): Image {
 
 /** Both `allow` of the portal and that of the provider must hold; other providers admit nobody. */
 export function createAdmission({ allow, providers }: PortalConfig) {
-  const conditions = createConditions()
-  const byPortal = compileAllow(allow ?? 'anyone', conditions)
+  const byPortal = compileAllow(allow ?? 'anyone')
   const byProvider = new Map(
-    providers.map((provider) => [
-      provider.name,
-      compileAllow(provider.allow ?? 'anyone', conditions),
-    ]),
+    providers.map((provider) => [provider.name, compileAllow(provider.allow ?? 'anyone')]),
   )
   const isAtProvider = (profile: Profile) => byProvider.get(profile.provider)?.(profile) === true
   return {

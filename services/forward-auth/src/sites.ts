@@ -1,11 +1,5 @@
-import {
-  type Host,
-  isLoopback,
-  isUnder,
-  parseHost,
-  parseHostPort,
-  parseOrigin,
-} from '@gatehouse/net'
+import type { ForwardedRequest } from '@gatehouse/gate'
+import { isLoopback, isUnder, parseHost, parseHostPort, parseOrigin } from '@gatehouse/net'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { LRUCache } from 'lru-cache'
@@ -21,17 +15,7 @@ export interface Site {
 }
 
 /** A host that a request was sent to, on one of the cookie domains. */
-export interface SiteHost {
-  readonly site: Site
-  readonly host: Host
-  /** Canonical host, with the port if one was given. */
-  readonly authority: string
-  /**
-   * Whether only the sign-in pages are at this host. It is false for a host that is also the cookie
-   * domain, because pages and apps share that host.
-   */
-  readonly isAuthHost: boolean
-}
+export type SiteHost = Pick<ForwardedRequest<Site>, 'site' | 'host' | 'authority' | 'isAuthHost'>
 
 export type Sites = ReturnType<typeof createSites>
 
@@ -64,22 +48,19 @@ function findHost(all: readonly Site[], hostHeader: string): SiteHost | undefine
   return { site, host, authority, isAuthHost: all.some((each) => isOnlyForPages(each, host.name)) }
 }
 
-/** Compares names only: browsers send cookies to every port of a host. */
+/**
+ * Whether only the sign-in pages are at a host. A host that is also the cookie domain is shared with apps.
+ * Compares names only: browsers send cookies to every port of a host.
+ */
 function isOnlyForPages({ domain, authOrigin }: Site, name: string): boolean {
   const [, authority = ''] = authOrigin.split('//')
   return name !== domain && parseHostPort(authority)?.host.name === name
 }
 
-/** The absolute URL of a page of a portal, such as `/signin`; '' is the portal itself. */
-export function portalUrl(
-  { authOrigin, basePath }: Site,
-  portal: { readonly name: string },
-  path: string,
-): string {
-  return `${authOrigin}${basePath}/portals/${portal.name}${path}`
-}
-
-/** A page of a portal with a query. Members that are undefined are left out. */
+/**
+ * The absolute URL of a page of a portal, such as `/signin`; '' is the portal itself. Members of the query that
+ * are undefined are left out.
+ */
 export function pageUrl(
   { portal, site }: { readonly portal: { readonly name: string }; readonly site: Site },
   path: string,
@@ -89,7 +70,7 @@ export function pageUrl(
     value === undefined ? [] : [[name, value]],
   )
   const search = given.length > 0 ? `?${encodeQuery(given)}` : ''
-  return `${portalUrl(site, portal, path)}${search}`
+  return `${site.authOrigin}${site.basePath}/portals/${portal.name}${path}${search}`
 }
 
 /** From this length on, only what RFC 3986 demands is encoded, because proxies limit URLs. */

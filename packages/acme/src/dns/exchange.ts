@@ -1,6 +1,9 @@
+// node:dns is not enough: it always requests recursion, hides the owners of records and the authority section,
+// and does not ask by TCP if no datagram arrives.
 import { randomInt } from 'node:crypto'
 import { createSocket } from 'node:dgram'
-import { isIPv6, Socket } from 'node:net'
+import { on, once } from 'node:events'
+import { isIP, isIPv6, Socket } from 'node:net'
 import { parseHostPort } from '@gatehouse/net'
 import { AcmeError } from '../errors.ts'
 import { type DnsMessage, type DnsQuestion, decodeMessage, encodeQuery, FLAG } from './message.ts'
@@ -15,6 +18,12 @@ export interface Server {
 export function parseServer(text: string): Server | undefined {
   const { host, port = 53 } = parseHostPort(isIPv6(text) ? `[${text}]` : text) ?? {}
   return host && { host: host.name, port }
+}
+
+/** Parses a recursive resolver: an IP address, with or without a port. */
+export function parseResolver(text: string): Server | undefined {
+  const server = parseServer(text)
+  return server && isIP(server.host) ? server : undefined
 }
 
 const UDP_MS = 2_000
@@ -51,29 +60,26 @@ async function exchangeUdp(
   { host, port }: Server,
   request: Buffer,
   accept: (bytes: Buffer) => DnsMessage | undefined,
-  signal: AbortSignal,
-): Promise<DnsMessage> {
+  caller: AbortSignal,
+): Promise<DnsMessage | undefined> {
+  const signal = AbortSignal.any([caller, AbortSignal.timeout(UDP_MS)])
   const socket = createSocket(isIPv6(host) ? 'udp6' : 'udp4')
-  const { promise, resolve, reject } = Promise.withResolvers<DnsMessage>()
-  const limit = AbortSignal.any([signal, AbortSignal.timeout(UDP_MS)])
-  limit.addEventListener('abort', () => reject(limit.reason), { once: true })
-  socket.on('error', reject)
-  socket.on('message', (bytes) => {
-    try {
-      const message = accept(bytes)
-      if (message) resolve(message)
-    } catch {
-      // Malformed, or not from the server: wait for the answer, or ask by TCP.
-    }
-  })
-  socket.on('connect', () => socket.send(request))
-  // A connected socket receives from this server only, and reports a closed port as an error.
-  socket.connect(port, host)
   try {
-    return await promise
+    // A connected socket receives from this server only, and reports a closed port as an error.
+    socket.connect(port, host)
+    await once(socket, 'connect', { signal })
+    socket.send(request)
+    for await (const [bytes] of on(socket, 'message', { signal }))
+      try {
+        const message = accept(bytes)
+        if (message) return message
+      } catch {
+        // Malformed, or not from the server: wait for the answer, or ask by TCP.
+      }
   } finally {
     socket.close()
   }
+  return undefined
 }
 
 /** Sends one message over TCP and gives the answer (RFC 7766). */

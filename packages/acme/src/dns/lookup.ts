@@ -129,11 +129,9 @@ export class Lookup {
     const { port } = this.#options
     const names = valuesOf(records, 'NS').slice(0, MAX_SERVERS)
     const servers = names.map(async (name) => {
-      const [v4, v6] = await Promise.all([
-        this.#askAddresses({ name, type: 'A' }, signal),
-        this.#askAddresses({ name, type: 'AAAA' }, signal),
-      ])
-      const addresses = [...v4, ...v6].map((host) => ({ host, port }))
+      const types = ['A', 'AAAA'] as const
+      const found = types.map((type) => this.#askAddresses({ name, type }, signal))
+      const addresses = (await Promise.all(found)).flat().map((host) => ({ host, port }))
       return this.#serverAt(name, addresses, false)
     })
     return await Promise.all(servers)

@@ -1,14 +1,14 @@
 import { hash } from 'node:crypto'
 import { getServers } from 'node:dns'
-import { isIP } from 'node:net'
 import { type Clock, orAborted, sleep } from '@gatehouse/net'
 import { parseName } from '@gatehouse/pki'
 import { type Static, Type } from 'typebox'
-import { type Ask, ask, parseServer, type Server } from '../dns/exchange.ts'
+import { type Ask, ask, parseResolver, parseServer, type Server } from '../dns/exchange.ts'
 import { Lookup, type Target } from '../dns/lookup.ts'
 import { awaitPropagation } from '../dns/propagation.ts'
 import { type ChooseDnsProvider, type DnsRecord, Option } from '../dns/providers/provider.ts'
 import { AcmeError } from '../errors.ts'
+import { createTurns } from '../turns.ts'
 import type { ChallengeTask, Solver } from './solver.ts'
 
 /** The wait until the CA can see a record. */
@@ -57,6 +57,7 @@ export function createDns01(options: Dns01Options): Solver {
     authoritative: propagation.check === 'authoritative',
     clock,
   })
+  // Providers read a record set and then write it.
   const inTurn = createTurns()
 
   return {
@@ -113,21 +114,7 @@ const systemResolvers = (): Server[] => getServers().flatMap((text) => parseServ
 
 /** @throws AcmeError `ACME_DNS_LOOKUP` */
 function readResolver(text: string): Server {
-  const server = parseServer(text)
-  if (server && isIP(server.host)) return server
+  const server = parseResolver(text)
+  if (server) return server
   throw new AcmeError('ACME_DNS_LOOKUP', `the resolver ${JSON.stringify(text)} is no IP address`)
-}
-
-/** Runs the tasks for one name one after another, because providers read a record set and then write it. */
-function createTurns() {
-  const last = new Map<string, Promise<unknown>>()
-  return async function inTurn<T>(name: string, run: () => Promise<T>): Promise<T> {
-    const turn = Promise.resolve(last.get(name)).then(run, run)
-    last.set(name, turn)
-    try {
-      return await turn
-    } finally {
-      if (last.get(name) === turn) last.delete(name)
-    }
-  }
 }

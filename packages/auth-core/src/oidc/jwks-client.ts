@@ -77,7 +77,7 @@ export class JwksClient {
     // With the dot, since get-jwks takes the path `/` for none.
     const jwksPath = `.${url.pathname}${url.search}`
     const { getJwk } = buildGetJwks({ jwksPath, fetchOptions: { dispatcher } as object })
-    // Its types do not know that a key may lack an id.
+    // The types of get-jwks do not know that a key may lack an id.
     const pick = ({ kid, alg }: Record<keyof KeyHint, string | undefined>) =>
       getJwk({ domain: url.origin, kid, alg } as JWKSignature)
 

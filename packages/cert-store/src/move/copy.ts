@@ -13,7 +13,7 @@ export interface Source extends AsyncDisposable {
   assertUnused(): Promise<void>
 }
 
-/** What is in a target: a store that was moved there, completely or in part. */
+/** The content of a target: a store that was moved there, completely or in part. */
 export interface Found {
   readonly db: Engine
   /** Identifies the keyring of that store. */
@@ -38,7 +38,7 @@ export interface Progress {
   readonly isComplete: boolean
 }
 
-/** What is in the target is not, or no longer, what is in the source. */
+/** The target contains something that the source does not, or no longer, contain. */
 class Contradiction extends CertStoreError {
   constructor(message: string) {
     super('CERT_STORE_CORRUPT', message)

@@ -112,7 +112,7 @@ function openExisting(folder: string, held: DisposableStack): DatabaseSync {
   return sqlite
 }
 
-/** What an earlier move left behind; `undefined` if it was killed before it began. */
+/** The rest of an earlier move; `undefined` if that was killed before it began. */
 function openDraft(draft: string, held: DisposableStack): DatabaseSync | undefined {
   try {
     return existsSync(draft) ? held.use(connect(draft)) : undefined

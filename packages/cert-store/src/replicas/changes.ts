@@ -67,7 +67,7 @@ interface Of {
   readonly schema: string
 }
 
-/** What replicas change, told to all others. */
+/** Tells all replicas what one of them changes. */
 export class SharedChanges {
   readonly #db: Postgres
   readonly #replica: string
@@ -204,7 +204,7 @@ export class SharedChanges {
     return row?.id as number
   }
 
-  /** What is urgent is confirmed when all have taken note of it. */
+  /** Confirms an urgent change when all have taken note of it. */
   async #tell(change: Change): Promise<void> {
     await Promise.all(this.#listeners.map((listener) => listener(change)))
   }

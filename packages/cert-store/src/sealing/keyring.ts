@@ -125,7 +125,7 @@ interface DataKeyLease {
   readonly id: number
   left: number
   extending: boolean
-  /** What takes its place when none is left. */
+  /** The lease that takes over when no seal is left of this one. */
   readonly next?: DataKeyLease
 }
 
@@ -236,7 +236,7 @@ class DataKeys {
   }
 }
 
-/** What a wrapped data key is bound to, so that it cannot be swapped for another one. */
+/** The context that a wrapped data key is bound to, so that nobody can swap it for another one. */
 export function dataKeyLabel({ id, purpose }: Pick<DataKeyRecord, 'id' | 'purpose'>): string {
   return `${purpose} ${id}`
 }

@@ -59,44 +59,39 @@ export function list(_: string, options: CommandOptions, io: Io): Promise<string
   return ask(options, io, options.failing ? listFailing : listCertificates)
 }
 
-async function listCertificates(service: CertService): Promise<Printable> {
-  const value = await collect(service.list())
-  const rows = value.map(({ domain, names, issuer, keyType, notAfter, renewAt, lastFailure }) => [
-    domain,
-    others(names),
-    issuer,
-    keyType,
-    shortTime(notAfter),
-    shortTime(renewAt),
-    lastFailure?.code ?? '',
-  ])
-  const head = ['NAME', 'MORE NAMES', 'ISSUER', 'KEY', 'EXPIRES', 'RENEWS', 'LAST FAILURE']
-  if (rows.length === 0) return { value, text: 'There is no certificate that you may see.\n' }
-  return { value, text: table(head, rows) }
+function listCertificates(service: CertService): Promise<Printable> {
+  return listing(service.list(), 'There is no certificate that you may see.\n', {
+    NAME: ({ domain }) => domain,
+    'MORE NAMES': ({ names }) => others(names),
+    ISSUER: ({ issuer }) => issuer,
+    KEY: ({ keyType }) => keyType,
+    EXPIRES: ({ notAfter }) => shortTime(notAfter),
+    RENEWS: ({ renewAt }) => shortTime(renewAt),
+    'LAST FAILURE': ({ lastFailure }) => lastFailure?.code ?? '',
+  })
 }
 
-async function listFailing(service: CertService): Promise<Printable> {
-  const value = await collect(service.failing())
-  const rows = value.map(
-    ({ id, names, issuer, notAfter = 'never issued', nextTryAt, lastError }) => [
-      names[0] ?? '',
-      others(names),
-      issuer,
-      shortTime(notAfter),
-      shortTime(nextTryAt),
-      lastError?.code ?? '',
-      id,
-    ],
-  )
-  const head = ['NAME', 'MORE NAMES', 'ISSUER', 'EXPIRES', 'NEXT TRY', 'LAST FAILURE', 'ORDER']
-  if (rows.length === 0) return { value, text: 'Nothing fails that you may see.\n' }
-  return { value, text: table(head, rows) }
+function listFailing(service: CertService): Promise<Printable> {
+  return listing(service.failing(), 'Nothing fails that you may see.\n', {
+    NAME: ({ names }) => names[0] ?? '',
+    'MORE NAMES': ({ names }) => others(names),
+    ISSUER: ({ issuer }) => issuer,
+    EXPIRES: ({ notAfter = 'never issued' }) => shortTime(notAfter),
+    'NEXT TRY': ({ nextTryAt }) => shortTime(nextTryAt),
+    'LAST FAILURE': ({ lastError }) => lastError?.code ?? '',
+    ORDER: ({ id }) => id,
+  })
 }
 
-async function collect<T>(items: AsyncIterable<T>): Promise<T[]> {
-  const found: T[] = []
-  for await (const item of items) found.push(item)
-  return found
+/** A table with a row for each item, or the text for none. */
+async function listing<T>(
+  items: AsyncIterable<T>,
+  none: string,
+  columns: Readonly<Record<string, (item: T) => string>>,
+): Promise<Printable> {
+  const value = await Array.fromAsync(items)
+  const rows = value.map((item) => Object.values(columns).map((cell) => cell(item)))
+  return { value, text: rows.length === 0 ? none : table(Object.keys(columns), rows) }
 }
 
 function others(names: readonly string[]): string {

@@ -74,7 +74,7 @@ export class Ca implements Issuer {
     this.crls = new Crls(deps, (keyId) => this.#authorityOf(keyId))
   }
 
-  /** What it may sign, for a name that it may not. */
+  /** A description of the names that it may sign, for a name that it may not. */
   scopeFor = (name: Name): string =>
     (this.#isPermitted?.(name) ?? true)
       ? `the name constraints of ${this.#current.authority.info.subject} (${this.#current.constraints.text})`
@@ -109,7 +109,7 @@ export class Ca implements Issuer {
   intermediate = (): Authority => this.#current.authority
 
   /**
-   * What an operator has to attend to: `ca-root` ends within a year; `ca-intermediate` is to be
+   * The parts that need an operator: `ca-root` ends within a year; `ca-intermediate` is to be
    * replaced, but not from here; `clock` is behind the CA, or was ahead when the CA was created.
    */
   degraded = (): readonly string[] => {

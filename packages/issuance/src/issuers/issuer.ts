@@ -16,7 +16,7 @@ export interface Issuer {
   readonly fallback?: string | undefined
   /** Whether it may sign this name for anyone. Default: all names. */
   readonly permits?: ((name: Name) => boolean) | undefined
-  /** What bounds it, for a name that it may not sign. */
+  /** A description of its bounds, for a name that it may not sign. */
   scopeFor?(name: Name): string
   /** Why it cannot sign this request although it may sign each of the names. */
   objection?(names: readonly Name[], csr: Csr | null): string | undefined
@@ -33,7 +33,7 @@ export interface Issuer {
   revoke?(certificate: Uint8Array, reason: RevocationReason): Promise<'revoked' | 'unknown'>
   /** When the CA suggests to renew (ARI, RFC 9773); `undefined` without support. @throws AcmeError */
   renewalInfo?(certificate: Uint8Array, signal: AbortSignal): Promise<RenewalInfo | undefined>
-  /** What an operator has to attend to. */
+  /** The parts that need an operator. */
   degraded?(): readonly string[]
 }
 

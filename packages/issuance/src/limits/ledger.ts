@@ -26,7 +26,7 @@ export interface Budget extends Quota {
   readonly freeAt: number | null
 }
 
-interface LedgerDeps {
+export interface LedgerDeps {
   readonly issuers: readonly IssuerConfig[]
   readonly store: Pick<Store, 'changeUsage' | 'pruneUsage'>
   now(): number
@@ -125,7 +125,7 @@ export class Ledger {
       .catch(this.#warn)
   }
 
-  /** What an order would count against that is no renewal by ARI. */
+  /** The limits that an order counts against, unless it renews by ARI. */
   budgets(issuer: string, names: readonly string[]): Promise<readonly Budget[]> {
     const config = this.#deps.issuers.find(({ name }) => name === issuer)
     const directory = config ? directoryOf(config.directory) : ''
@@ -143,7 +143,7 @@ export class Ledger {
     return this.#deps.store.changeUsage([...keysOf(quotas), issuedKey(order)], change)
   }
 
-  /** What has happened at the CA is a fact: an order does not fail because it cannot be counted. */
+  /** Counts what has happened at the CA. That is a fact: an order does not fail because it cannot be counted. */
   async #count(order: LimitedOrder, change: (usage: Usage) => void): Promise<void> {
     await this.#change(order, change).catch(this.#warn)
   }

@@ -1,6 +1,5 @@
-import { isIP } from 'node:net'
 import { isDeepStrictEqual } from 'node:util'
-import { DNS_PROVIDER_RULES } from '@gatehouse/acme'
+import { DNS_PROVIDER_RULES, parseResolver } from '@gatehouse/acme'
 import { parseEndpointUrl } from '@gatehouse/net'
 import { compileRules, type KeyType, type NameRule, parseName, parseNameRule } from '@gatehouse/pki'
 import {
@@ -127,15 +126,11 @@ const DNS_CHALLENGE_RULES: readonly Rule<Extract<ChallengeConfig, { type: 'dns-0
   ({ propagation: { resolvers = [] } }) =>
     applyToEach(resolvers, '/propagation/resolvers', [
       (text) =>
-        isResolver(text) ? [] : [{ path: '', message: 'must be an IP address, and maybe a port' }],
+        parseResolver(text)
+          ? []
+          : [{ path: '', message: 'must be an IP address, and maybe a port' }],
     ]),
 ]
-
-function isResolver(text: string): boolean {
-  const host =
-    /^\[(.+)\](?::\d+)?$/.exec(text)?.[1] ?? (isIP(text) ? text : text.replace(/:\d+$/, ''))
-  return isIP(host) > 0
-}
 
 /** Parses name rules, without those that do not parse: another rule reports them. */
 export function nameRulesOf(texts: readonly string[]): NameRule[] {

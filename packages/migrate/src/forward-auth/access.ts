@@ -1,4 +1,4 @@
-import { createConditions, type ProfileError } from '@gatehouse/profile'
+import { compileCondition, type ProfileError } from '@gatehouse/profile'
 import type { Path } from '../draft.ts'
 
 /** The people who may come in: a condition, or lists that the schema of `allow` has. All of them must hold. */
@@ -11,7 +11,7 @@ export interface Access {
 /** Finds what keeps a text from being a condition; undefined if it is one. */
 export function faultOfCondition(condition: string): string | undefined {
   try {
-    createConditions().compile(condition)
+    compileCondition(condition)
     return undefined
   } catch (error) {
     return (error as ProfileError).message

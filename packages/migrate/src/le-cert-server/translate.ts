@@ -30,17 +30,12 @@ export function refuseCallers(draft: Draft, why: string): void {
 }
 
 function setServer(given: Given, draft: Draft): void {
-  const bind = given.take('server.bind')
-  const port = given.take('server.port')
-  const host = bind?.values[0] ?? '127.0.0.1'
-  draft.set(['server', 'host'], host, bind)
-  draft.set(['server', 'port'], Number(port?.values[0] ?? 7401), port)
+  const host = given.text('server.bind') ?? '127.0.0.1'
+  draft.set(['server', 'host'], host, given.take('server.bind'))
+  draft.copy(['server', 'port'], given.take('server.port'), Number, '7401')
   const name = given.take('server.tls.letsEncryptDomain')
   draft.copy(['server', 'names'], name, (text) => [text])
-  const [folder, cert, key] = ['path', 'certPEM', 'keyPEM'].map((one) =>
-    given.take(`server.tls.${one}`),
-  )
-  if (setTls(draft, { folder, cert, key })) return
+  if (setTls(given, draft, ['server.tls.path', 'server.tls.certPEM', 'server.tls.keyPEM'])) return
   const tls = ['server', 'tls']
   const parsed = parseHost(host)
   const isPlain = !name && parsed !== undefined && isLoopback(parsed)
@@ -78,12 +73,10 @@ function setAuth(given: Given, draft: Draft): void {
 
 function setIssuer(given: Given, draft: Draft): void {
   const at = (key: string) => [...ISSUER, key]
-  const staging = given.take('letsEncrypt.staging')
-  const isStaging = given.isOn('letsEncrypt.staging')
+  const staging = given.ifOn('letsEncrypt.staging')
   draft.set(at('name'), 'letsencrypt')
   draft.set(at('type'), 'acme')
-  if (isStaging) draft.set(at('directory'), 'letsencrypt-staging', staging)
-  else draft.set(at('directory'), 'letsencrypt')
+  draft.set(at('directory'), staging ? 'letsencrypt-staging' : 'letsencrypt', staging)
   draft.copy(at('email'), given.take('letsEncrypt.email'))
   draft.set(at('agreeToTerms'), true)
   draft.comment(at('agreeToTerms'), 'le-cert-server agreed to the terms of the CA without asking.')

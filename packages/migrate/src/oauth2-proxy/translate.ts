@@ -59,8 +59,7 @@ export const translateOauth2Proxy: Translate = (given, draft, readFile) => {
   }
   setHeaders(given, draft, theirs)
   setOpenRules(given, draft)
-  if (given.isOn('skip-auth-preflight'))
-    draft.set([...PORTAL, 'preflight'], true, given.take('skip-auth-preflight'))
+  draft.copy([...PORTAL, 'preflight'], given.ifOn('skip-auth-preflight'), () => true)
   const name = nameOf(theirs)
   return [
     ...(type === undefined ? [`Find an OpenID Connect provider in place of ${theirs}.`] : []),
@@ -110,9 +109,8 @@ function setTrustedProxies(given: Given, draft: Draft): void {
 
 function setSession(given: Given, draft: Draft): void {
   const expire = given.take('cookie-expire')
-  const lifetime = boundedDuration(expire?.values[0] ?? '168h')
-  draft.set(['session', 'lifetime'], lifetime, expire)
-  if (expire && lifetime === undefined)
+  draft.copy(['session', 'lifetime'], expire, boundedDuration, '168h')
+  if (expire && !draft.has(['session', 'lifetime']))
     draft.remark(expire, 'is no duration of a session here; it lasts 8h, or session.lifetime')
 }
 
@@ -153,16 +151,15 @@ function setProvider(given: Given, draft: Draft, theirs: string, from?: GivenSet
   draft.copy(at('title'), given.take('provider-display-name'), shortened)
   setIssuer(given, draft, theirs)
   draft.copy(at('clientId'), given.take('client-id'))
-  const token = given.take('entra-id-federated-token-auth')
-  if (given.isOn('entra-id-federated-token-auth'))
-    draft.set(at('clientAssertion'), { type: 'azureWorkloadIdentity' }, token)
+  const token = given.ifOn('entra-id-federated-token-auth')
+  if (token) draft.set(at('clientAssertion'), { type: 'azureWorkloadIdentity' }, token)
   else setClientSecret(given, draft, PROVIDER, ['client-secret', 'client-secret-file'])
   setParameters(given, draft, type)
   if (type !== 'openIDConnect' && type !== 'microsoftEntraID') return
   const groups = given.take('oidc-groups-claim')
   if (groups?.values[0] !== 'groups') draft.copy(at('groupsClaim'), groups)
-  const trust = given.take('insecure-oidc-allow-unverified-email')
-  if (given.isOn('insecure-oidc-allow-unverified-email')) draft.set(at('trustEmail'), true, trust)
+  const trust = given.ifOn('insecure-oidc-allow-unverified-email')
+  if (trust) draft.set(at('trustEmail'), true, trust)
   // Their older provider for Keycloak does not ask.
   else trustEmail(draft, theirs === 'keycloak' ? true : 'unlessFalse')
 }
@@ -220,9 +217,9 @@ function setTenant(given: Given, draft: Draft, url?: string, issuer?: GivenSetti
 
 /** Sets the headers for apps. Their user is the login name for GitHub, and the subject for the others. */
 function setHeaders(given: Given, draft: Draft, theirs: string): void {
-  const xauth = given.take('set-xauthrequest')
-  if (given.isOn('set-xauthrequest')) draft.set([...PORTAL, 'headers'], 'x-auth-request-*', xauth)
-  const prefer = given.take('prefer-email-to-user')
-  if (given.isOn('prefer-email-to-user')) draft.set([...PORTAL, 'userHeader'], 'email', prefer)
+  const xauth = given.ifOn('set-xauthrequest')
+  draft.copy([...PORTAL, 'headers'], xauth, () => 'x-auth-request-*')
+  const prefer = given.ifOn('prefer-email-to-user')
+  if (prefer) draft.set([...PORTAL, 'userHeader'], 'email', prefer)
   else if (theirs === 'github') draft.set([...PORTAL, 'userHeader'], 'username')
 }

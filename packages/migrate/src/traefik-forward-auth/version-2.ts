@@ -18,12 +18,10 @@ import { readMatchers } from './matchers.ts'
 
 /** Translates the settings of thomseddon/traefik-forward-auth 2. */
 export const translateVersion2: Translate = (given, draft) => {
-  const port = given.take('port')
   draft.set(['server', 'host'], '0.0.0.0')
-  draft.set(['server', 'port'], Number(port?.values[0] ?? 4181), port)
+  draft.copy(['server', 'port'], given.take('port'), Number, '4181')
   draft.comment(['server'], ONLY_HERE)
-  const lifetime = given.take('lifetime')
-  draft.set(['session', 'lifetime'], secondsText(lifetime?.values[0] ?? '43200'), lifetime)
+  draft.copy(['session', 'lifetime'], given.take('lifetime'), secondsText, '43200')
   setLog(given, draft)
   const host = given.text('auth-host')
   const domains = [...given.list('cookie-domain'), ...given.list('cookie-domains')]
@@ -53,9 +51,8 @@ export const translateVersion2: Translate = (given, draft) => {
 }
 
 function setLog(given: Given, draft: Draft): void {
-  const level = given.take('log-level')
-  const own = level?.values[0]?.toLowerCase() ?? 'warn'
-  draft.set(['log', 'level'], own === 'panic' ? 'fatal' : own, level)
+  const levelOf = (text: string) => text.toLowerCase().replace(/^panic$/, 'fatal')
+  draft.copy(['log', 'level'], given.take('log-level'), levelOf, 'warn')
   const format = given.take('log-format')
   draft.copy(['log', 'format'], format, (text) => (text === 'json' ? 'json' : 'pretty'))
 }
@@ -121,7 +118,7 @@ function accessOf({ addresses, domains }: Lists, isEither: boolean): Access | un
 }
 
 function setAccess(given: Given, draft: Draft, rules: readonly TheirRule[]): void {
-  const isEither = given.isOn('match-whitelist-or-domain')
+  const isEither = given.ifOn('match-whitelist-or-domain') !== undefined
   const global = accessOf(
     { addresses: given.list('whitelist'), domains: given.list('domain') },
     isEither,

@@ -14,8 +14,7 @@ import { words } from '../table.ts'
 /** Translates the settings of ItalyPaleAle/traefik-forward-auth 4. */
 export const translateVersion4: Translate = (given, draft) => {
   setServer(given, draft)
-  const lifetime = given.take('tokens.sessionLifetime')
-  draft.set(['session', 'lifetime'], boundedDuration(lifetime?.values[0] ?? '2h'), lifetime)
+  draft.copy(['session', 'lifetime'], given.take('tokens.sessionLifetime'), boundedDuration, '2h')
   setLog(given, draft)
   setDomains(given, draft)
   const portals = given.itemsOf('portals')
@@ -35,24 +34,23 @@ export const translateVersion4: Translate = (given, draft) => {
 
 function setServer(given: Given, draft: Draft): void {
   const from = (key: string) => given.take(`server.${key}`)
-  const bind = from('bind')
-  const port = from('port')
-  draft.set(['server', 'host'], bind?.values[0] ?? '0.0.0.0', bind)
-  draft.set(['server', 'port'], Number(port?.values[0] ?? 4181), port)
+  draft.copy(['server', 'host'], from('bind'), asIs, '0.0.0.0')
+  draft.copy(['server', 'port'], from('port'), Number, '4181')
   draft.copy(
     ['server', 'basePath'],
     from('basePath'),
     (text) => text.replace(/^\/*/, '/').replace(/(?<!\/)\/+$/, '') || undefined,
   )
-  const folder = from('tlsPath')
-  setTls(draft, { folder, cert: from('tlsCertPEM'), key: from('tlsKeyPEM') })
+  setTls(given, draft, ['server.tlsPath', 'server.tlsCertPEM', 'server.tlsKeyPEM'])
   const ca = from('tlsCAPEM')
-  if (!given.isOn('server.tlsClientAuth')) return
+  const folder = from('tlsPath')
+  const clientAuth = given.ifOn('server.tlsClientAuth')
+  if (!clientAuth) return
   const clientCa = ['server', 'tls', 'clientCaFile']
   if (ca) draft.secret(clientCa, 'tls-ca.pem', ca)
   else if (folder) draft.copy(clientCa, folder, fileIn('tls-ca.pem'))
   else draft.set(clientCa, 'tls-ca.pem')
-  draft.set(['server', 'trustedProxies'], [], from('tlsClientAuth'))
+  draft.set(['server', 'trustedProxies'], [], clientAuth)
 }
 
 function setDomains(given: Given, draft: Draft): void {
@@ -85,12 +83,11 @@ function setPortal(given: Given, draft: Draft, number: number, index: number): v
       'The name is part of the addresses that Traefik asks. Change it there too.',
     )
   draft.copy(at('title'), from('displayName'), shortened)
-  const isShown = given.isOn(`${start}.alwaysShowProvidersPage`) || undefined
-  draft.set(at('alwaysShowProviders'), isShown, from('alwaysShowProvidersPage'))
-  const timeout = from('authenticationTimeout')
-  const login = boundedDuration(timeout?.values[0] ?? '5m', 30_000, 3_600_000)
-  draft.set(at('loginLifetime'), login, timeout)
-  draft.copy(at('sessionLifetime'), from('sessionLifetime'), (text) => boundedDuration(text))
+  const isShown = given.ifOn(`${start}.alwaysShowProvidersPage`)
+  draft.copy(at('alwaysShowProviders'), isShown, () => true)
+  const loginLifetime = (text: string) => boundedDuration(text, 30_000, 3_600_000)
+  draft.copy(at('loginLifetime'), from('authenticationTimeout'), loginLifetime, '5m')
+  draft.copy(at('sessionLifetime'), from('sessionLifetime'), boundedDuration)
   const providers = given.itemsOf(`${start}.providers`)
   const kinds = providers.map((item, place) =>
     setProvider(given, draft, `${start}.providers.${item}`, [...at('providers'), place]),

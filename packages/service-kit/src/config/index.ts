@@ -2,7 +2,6 @@ export { CONFIG_ERRORS, ConfigError, type ConfigFault } from '../errors.ts'
 export { suggest } from '../suggest.ts'
 export { readNamedBytes, readNamedFile, requireNamedFile } from './files.ts'
 export { type Loaded, type LoadSettings, loadConfig } from './load.ts'
-export { renderReference } from './reference.ts'
 export {
   Duration,
   durationOf,

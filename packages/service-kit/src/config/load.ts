@@ -11,7 +11,7 @@ import type { ConfigSchema } from './schema.ts'
 const MAX_FILE_BYTES = 1_048_576
 const MAX_FAULTS = 100
 
-/** How strictly the configuration of a service is read. */
+/** Options for reading the configuration of a service. */
 export interface LoadSettings {
   /** Checks also what only a start needs: named files exist, and folders can be written to. */
   readonly beforeStart?: boolean

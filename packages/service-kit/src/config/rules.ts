@@ -58,6 +58,11 @@ export function applyToEach<T>(
   )
 }
 
+/** The fault of a path with this message, if it is broken. */
+export function faultIf(isBroken: boolean, path: string, message: string): Fault[] {
+  return isBroken ? [{ path, message }] : []
+}
+
 /** The faults of rows whose name an earlier one has. */
 export function checkUnique(path: string, rows: readonly { readonly name: string }[]): Fault[] {
   const names = rows.map((_, index) => known(() => rows[index]?.name))

@@ -8,7 +8,7 @@ import fp from 'fastify-plugin'
 export interface Page {
   readonly html: string
   readonly policy: string
-  /** Its language (RFC 5646), if it was chosen for the reader. */
+  /** The language (RFC 5646), if it was chosen for the reader. */
   readonly language?: string | undefined
 }
 

@@ -9,22 +9,21 @@ type Packet =
   | { readonly gatehouse: 'answer'; readonly id: number; readonly body?: unknown }
   | { readonly gatehouse: 'failure'; readonly id: number; readonly body: string }
 
-interface ChannelOptions {
-  /** Sends to the other end. Must not throw if that has ended. */
-  send(packet: object): void
-  /** Answers what the other end asks. */
-  answer(kind: string, body: unknown): unknown
-}
-
 /** One end of a channel between two processes, which ask each other. */
 export class Channel {
-  readonly #options: ChannelOptions
+  readonly #send: (packet: Packet) => void
+  readonly #answer: (kind: string, body: unknown) => unknown
   readonly #waiting = new Map<number, PromiseWithResolvers<unknown>>()
   #lastId = 0
   #isClosed = false
 
-  constructor(options: ChannelOptions) {
-    this.#options = options
+  /**
+   * @param send - sends to the other end; must not throw if that has ended
+   * @param answer - answers what the other end asks
+   */
+  constructor(send: (packet: object) => void, answer: (kind: string, body: unknown) => unknown) {
+    this.#send = send
+    this.#answer = answer
   }
 
   /** Resolves with the answer. Rejects if the other end fails, ends, or takes longer than `ms`. */
@@ -62,14 +61,9 @@ export class Channel {
 
   async #reply(id: number, kind: string, body: unknown): Promise<void> {
     try {
-      const answer = await this.#options.answer(kind, body)
-      this.#send({ gatehouse: 'answer', id, body: answer })
+      this.#send({ gatehouse: 'answer', id, body: await this.#answer(kind, body) })
     } catch (error) {
       this.#send({ gatehouse: 'failure', id, body: (error as Error).message })
     }
-  }
-
-  #send(packet: Packet): void {
-    this.#options.send(packet)
   }
 }

@@ -1,8 +1,9 @@
 import cluster, { type Worker } from 'node:cluster'
 import { setTimeout } from 'node:timers/promises'
+import { DescribedError } from '../command-line.ts'
 import { Channel } from './channel.ts'
 import { noteHandoffs } from './handoff.ts'
-import { SLOT_VARIABLE, SUPERVISOR_VARIABLE } from './worker.ts'
+import { type Broadcast, SLOT_VARIABLE, SUPERVISOR_VARIABLE } from './worker.ts'
 
 /** The time to wait for the last messages of a worker that has ended, in ms. */
 const LAST_WORDS_MS = 100
@@ -11,7 +12,7 @@ const LAST_WORDS_MS = 100
 export class Member {
   /** Which of the workers it is, from 1. */
   readonly slot: number
-  /** Resolves with its URL when it answers requests. Rejects if it ends before that. */
+  /** Resolves with its URL when it answers requests. Rejects with a DescribedError if it ends before that. */
   readonly ready: Promise<string>
   /** Resolves when it has ended, and all that it said is known. */
   readonly ended: Promise<void>
@@ -29,9 +30,14 @@ export class Member {
 
   /**
    * @param slot - from 1
+   * @param program - the name that describes a start that failed
    * @param onBroadcast - called with what it tells the others
    */
-  constructor(slot: number, onBroadcast: (body: unknown, from: Member) => Promise<void>) {
+  constructor(
+    slot: number,
+    program: string,
+    onBroadcast: (body: Broadcast, from: Member) => Promise<void>,
+  ) {
     const worker = cluster.fork({
       [SUPERVISOR_VARIABLE]: String(process.pid),
       [SLOT_VARIABLE]: String(slot),
@@ -39,15 +45,13 @@ export class Member {
     this.slot = slot
     this.#worker = worker
     this.ready = this.#ready.promise
-    // Crew.start alone waits for it.
-    this.ready.catch(() => {})
-    this.#channel = new Channel({
-      send: (packet) => void worker.send(packet, undefined, () => {}),
-      answer: (kind, body) =>
-        kind === 'broadcast' ? onBroadcast(body, this) : this.#note(kind, body),
-    })
+    this.#channel = new Channel(
+      (packet) => void worker.send(packet, undefined, () => {}),
+      (kind, body) =>
+        kind === 'broadcast' ? onBroadcast(body as Broadcast, this) : this.#note(kind, body),
+    )
     worker.on('message', (message) => this.#channel.receive(message))
-    this.ended = this.#waitForEnd()
+    this.ended = this.#waitForEnd(program)
   }
 
   /** 0 if the system could not start it. */
@@ -72,7 +76,7 @@ export class Member {
     }
   }
 
-  async #waitForEnd(): Promise<void> {
+  async #waitForEnd(program: string): Promise<void> {
     const worker = this.#worker
     const closeHandoffs = noteHandoffs(worker.process)
     const failed = new Promise<string>((resolve) => {
@@ -88,6 +92,7 @@ export class Member {
     await Promise.race([disconnected, setTimeout(LAST_WORDS_MS)])
     closeHandoffs()
     this.#channel.close()
-    this.#ready.reject(new Error(this.outcome))
+    const described = `${program}: a worker ended at its start (${this.outcome})\n`
+    this.#ready.reject(new DescribedError(this.failure ?? described))
   }
 }

@@ -49,11 +49,9 @@ export class CrewMetrics {
   }
 
   /** Keeps the counts that a worker which has ended had at the last scrape. */
-  forget(member: Member): void {
-    const last = this.#last.get(member)
-    if (!last) return
+  #forget(member: Member): void {
+    const counted = this.#last.get(member)?.filter(({ type }) => type !== 'gauge') ?? []
     this.#last.delete(member)
-    const counted = last.filter(({ type }) => type !== 'gauge')
     this.#ended = this.#ended.then((ended) => jsonOf(aggregate([ended, counted])))
   }
 
@@ -61,7 +59,9 @@ export class CrewMetrics {
     const metrics = await member
       .ask<MetricsJson>('metrics', undefined, SCRAPE_MS)
       .catch(() => undefined)
-    if (metrics && member.outcome === undefined) this.#last.set(member, metrics)
+    if (!metrics || member.outcome !== undefined) return
+    if (!this.#last.has(member)) void member.ended.then(() => this.#forget(member))
+    this.#last.set(member, metrics)
   }
 }
 

@@ -1,11 +1,10 @@
 import closeWithGrace from 'close-with-grace'
 import type { Logger } from 'pino'
-import { DescribedError } from '../command-line.ts'
 import { announceReady } from '../ready.ts'
 import { GRACE_MS } from '../run-app.ts'
 import { listenMetrics } from '../telemetry/metrics.ts'
 import type { OpenTelemetry } from '../telemetry/otel/sdk.ts'
-import { Crew, StartFailure } from './crew.ts'
+import { Crew } from './crew.ts'
 import { CrewMetrics } from './metrics.ts'
 
 /** Workers end by themselves before that, and Docker kills after 10 s. */
@@ -32,8 +31,8 @@ interface SupervisorOptions {
  * @throws ConfigError CONFIG_LISTEN_FAILED for the metrics; DescribedError if a worker cannot start
  */
 export async function supervise(options: SupervisorOptions): Promise<void> {
-  const { count, program, log } = options
-  const crew = new Crew({ count, log, onEnd: (member) => metrics.forget(member), onLost })
+  const { log } = options
+  const crew = new Crew({ ...options, onLost })
   const metrics = new CrewMetrics(options, crew)
   const listener = options.metrics.enabled
     ? await listenMetrics(metrics, options.metrics)
@@ -51,7 +50,7 @@ export async function supervise(options: SupervisorOptions): Promise<void> {
   }
   const url = await crew.start().catch(async (error: unknown) => {
     await close().catch(() => {})
-    throw error instanceof StartFailure ? described(error, program) : error
+    throw error
   })
   announceReady({ url, workers: crew.ready.map(({ pid }) => pid) }, options)
   process.on('SIGHUP', () => void reload(crew, log))
@@ -61,13 +60,6 @@ export async function supervise(options: SupervisorOptions): Promise<void> {
     await close()
     log.info('all workers stopped')
   })
-}
-
-function described(
-  { member: { failure, outcome } }: StartFailure,
-  program: string,
-): DescribedError {
-  return new DescribedError(failure ?? `${program}: a worker ended at its start (${outcome})\n`)
 }
 
 /** Reloads all workers, also those that are starting: they may have read the file before it changed. */

@@ -51,11 +51,10 @@ export class WorkerProcess implements Workers {
   readonly #channel: Channel
   readonly #handlers = new Map<string, (message: never) => unknown>()
   readonly #started = Promise.withResolvers<StartedWorker>()
-  #hasStarted = false
 
   constructor(env: NodeJS.ProcessEnv) {
     this.slot = Number(env[SLOT_VARIABLE])
-    this.#channel = new Channel({ send, answer: (kind, body) => this.#answer(kind, body) })
+    this.#channel = new Channel(send, (kind, body) => this.#answer(kind, body))
     process.on('message', (message) => this.#channel.receive(message))
     // From now on broadcasts come, so that none is missed by what has not been read from the store yet.
     this.#tell('joined', undefined)
@@ -72,7 +71,6 @@ export class WorkerProcess implements Workers {
 
   /** Tells the supervisor that this worker answers requests. */
   start(started: StartedWorker): void {
-    this.#hasStarted = true
     this.#started.resolve(started)
     this.#tell('ready', started.url)
   }
@@ -87,7 +85,7 @@ export class WorkerProcess implements Workers {
       await this.#handlers.get(topic)?.(message as never)
       return undefined
     }
-    if (kind === 'metrics') return this.#hasStarted ? (await this.#started.promise).metrics() : []
+    if (kind === 'metrics') return (await this.#started.promise).metrics()
     if (kind === 'reload') return (await this.#started.promise).reload()
     if (kind === 'stop') return void this.#started.promise.then(({ stop }) => stop())
     throw new Error(`unknown question: ${kind}`)

@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net'
 import fastifyAuth from '@fastify/auth'
 import auth, { type Caller } from '@gatehouse/auth-core'
 import { createFetch, NetError } from '@gatehouse/net'
-import { createConditions, fromClaims, type Profile } from '@gatehouse/profile'
+import { compileCondition, fromClaims, type Profile } from '@gatehouse/profile'
 import Fastify from 'fastify'
 
 const { ISSUER = '', PORTAL = '', API_KEY = '' } = process.env
@@ -15,7 +15,7 @@ await app.register(auth, {
   assertion: { issuerUrl: PORTAL, audience: 'https://app.example.com' },
 })
 
-const staff = createConditions().compile('"staff" in claims.groups')
+const staff = compileCondition('"staff" in claims.groups')
 app.get('/jobs', { onRequest: app.requireCaller({ scopes: ['reports:read'] }) }, ({ caller }) => {
   const { method, subject }: Caller = caller
   return { method, subject }

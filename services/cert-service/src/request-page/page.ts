@@ -30,8 +30,8 @@ export function requestPage({ domain, names, keyType }: RequestForm, objection?:
   return card(
     'Request a certificate',
     html`
-      <p>You first see what the request would do. The service keeps the certificate and its key up to date
-        for everybody who fetches them.</p>
+      <p>You first see what the request would do. The service keeps the certificate and its key up to date for
+        everybody who fetches them.</p>
       ${objection ? refusal(objection) : ''}
       <form method="post" action="${REQUEST_PATH}">
         <label for="domain">Name</label>

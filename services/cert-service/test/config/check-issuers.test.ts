@@ -121,6 +121,15 @@ t.test('a fault is told where it stands', async (t) => {
       '/issuers/0/challenges/0/propagation/resolvers/0',
     ],
     [
+      'a resolver with a port that cannot be',
+      {
+        issuers: [
+          { ...le, challenges: [{ ...dns, propagation: { resolvers: ['1.1.1.1:99999'] } }] },
+        ],
+      },
+      '/issuers/0/challenges/0/propagation/resolvers/0',
+    ],
+    [
       'a configured wildcard that cannot be proven',
       {
         issuers: [{ ...le, challenges: [http], names: ['*'] }],

@@ -6,7 +6,7 @@ const MAX_ALL = 10_000
 
 /**
  * Limits the rows of what is repeated: one in a time for the same person or program, portal, host and code.
- * Who invents hosts or addresses gets one row for all further ones.
+ * A client that invents hosts or addresses gets one row for all further ones.
  */
 export class RowLimit {
   readonly #time: number

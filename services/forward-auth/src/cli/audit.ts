@@ -27,33 +27,23 @@ function isOf(wanted: string, { person, provider }: AuditRow): boolean {
 
 type Column = Exclude<keyof AuditRow, 'provider' | 'name' | 'requestId' | 'refusedBy' | 'clause'>
 
-const TITLES: Readonly<Record<Column, string>> = {
-  time: 'TIME',
-  event: 'EVENT',
-  portal: 'PORTAL',
-  person: 'PERSON',
-  host: 'HOST',
-  clientAddress: 'CLIENT',
-  code: 'CODE',
-}
-/** Characters of each column; longer values move the rest of their line. */
-const WIDTHS: Readonly<Record<Column, number>> = {
-  time: 20,
-  event: 15,
-  portal: 10,
-  person: 28,
-  host: 28,
-  clientAddress: 15,
-  code: 0,
-}
+/** The columns with their titles and widths, in characters. Longer values move the rest of their line. */
+const COLUMNS: readonly (readonly [column: Column, title: string, width: number])[] = [
+  ['time', 'TIME', 20],
+  ['event', 'EVENT', 15],
+  ['portal', 'PORTAL', 10],
+  ['person', 'PERSON', 28],
+  ['host', 'HOST', 28],
+  ['clientAddress', 'CLIENT', 15],
+  ['code', 'CODE', 0],
+]
+const TITLES = Object.fromEntries(COLUMNS.map(([column, title]) => [column, title]))
 
 function lineOf(row: Readonly<Partial<Record<Column | 'provider', string | undefined>>>): string {
   const { time = '', person = row.provider } = row
   // Without milliseconds.
   const shown = { ...row, person, time: time.replace(/\.\d+/, '') }
-  const cells = Object.entries(WIDTHS).map(([column, width]) =>
-    printable(shown[column as Column] ?? '-').padEnd(width),
-  )
+  const cells = COLUMNS.map(([column, , width]) => printable(shown[column] ?? '-').padEnd(width))
   return `${cells.join('  ').trimEnd()}\n`
 }
 

@@ -10,21 +10,19 @@ import { readPerson } from './person.ts'
 export interface ExplainOptions {
   readonly host: string
   /** Path and query. */
-  readonly path: string
-  readonly method: string
+  readonly path?: string
+  readonly method?: string
   /** Name of the portal. Default: the only one. */
-  readonly portal: string | undefined
-  /** Policy that the proxy names. */
-  readonly policy: string | undefined
-  /** Condition that the proxy gives. */
-  readonly condition: string | undefined
+  readonly portal?: string
+  /** Policy or condition that the proxy gives. */
+  readonly policy?: string
+  readonly if?: string
   /** Address of the client. */
-  readonly from: string | undefined
+  readonly from?: string
   /** File with the claims of a person. Default: nobody is signed in. */
-  readonly claimsFile: string | undefined
+  readonly as?: string
   /** Name of the provider of that person. Default: the first one. */
-  readonly provider: string | undefined
-  readonly now: number
+  readonly provider?: string
 }
 
 /**
@@ -33,8 +31,12 @@ export interface ExplainOptions {
  *
  * @throws UsageError
  */
-export async function explain(config: ForwardAuthConfig, options: ExplainOptions): Promise<string> {
-  const { host: text, path, method, from, now } = options
+export async function explain(
+  config: ForwardAuthConfig,
+  options: ExplainOptions,
+  now: number,
+): Promise<string> {
+  const { host: text, path = '/', method = 'GET', from } = options
   const portal = portalOf(config, options.portal)
   const host = parseHost(text)
   if (!host) throw new UsageError(`--host is no host: ${text}`)
@@ -60,7 +62,7 @@ function portalOf({ portals }: ForwardAuthConfig, name: string | undefined): Por
   throw new UsageError(`there is no portal ${name}, only: ${names}`)
 }
 
-function queryOf({ policy, condition }: ExplainOptions): string {
+function queryOf({ policy, if: condition }: ExplainOptions): string {
   if (policy !== undefined && condition !== undefined)
     throw new UsageError('a check names a policy or a condition: give --policy or --if')
   if (policy !== undefined) return `policy=${encodeURIComponent(policy)}`
@@ -85,7 +87,7 @@ class Described extends Principal {
 
 async function principalOf(
   portal: PortalConfig,
-  { claimsFile, provider = portal.providers[0]?.name ?? '' }: ExplainOptions,
+  { as: claimsFile, provider = portal.providers[0]?.name ?? '' }: ExplainOptions,
 ): Promise<Principal | undefined> {
   if (claimsFile === undefined) return undefined
   if (!portal.providers.some(({ name }) => name === provider))

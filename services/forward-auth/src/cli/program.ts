@@ -76,21 +76,10 @@ const explain: Command = {
   },
   examples: ['gatehouse-auth explain --host app.example.com --policy admins --as ada.json'],
   async run({ config, options }) {
-    const { host, path = '/', method = 'GET', portal, policy, from, provider } = options
-    if (host === undefined) throw new UsageError('explain needs --host, the host of the app')
+    if (options.host === undefined)
+      throw new UsageError('explain needs --host, the host of the app')
     const { explain } = await import('./explain.ts')
-    return explain((await config()).value, {
-      host,
-      path,
-      method,
-      portal,
-      policy,
-      from,
-      provider,
-      condition: options.if,
-      claimsFile: options.as,
-      now: systemClock.now(),
-    })
+    return explain((await config()).value, options, systemClock.now())
   },
 }
 

@@ -1,10 +1,12 @@
 import { isUnder, parseEndpointUrl, parseHostPort } from '@gatehouse/net'
 import { FilePath, Text } from '@gatehouse/service-kit/config'
-import { applyToEach, checkUnique, type Fault, known } from '@gatehouse/service-kit/rules'
+import { applyToEach, checkUnique, type Fault, faultIf, known } from '@gatehouse/service-kit/rules'
 import { type Static, Type } from 'typebox'
-import { MAX_APPS } from '../apps.ts'
 import type { Site } from '../sites.ts'
 import { checkImage } from './look.ts'
+
+/** The number of apps on a page: nobody reads a longer list. */
+export const MAX_APPS = 100
 
 export const AppsSchema = Type.Array(
   Type.Object({
@@ -41,10 +43,8 @@ export function checkApps({ apps = [], policies }: AppsPortal, sites: readonly S
     ...applyToEach(apps, '/apps', [
       ({ url }) => checkUrl(url, sites),
       checkImage('icon'),
-      ({ policy }) =>
-        policy === undefined || policy === 'any' || named.includes(policy)
-          ? []
-          : [{ path: '/policy', message: `is no policy: ${policy}` }],
+      ({ policy = 'any' }) =>
+        faultIf(![...named, 'any'].includes(policy), '/policy', `is no policy: ${policy}`),
     ]),
   ]
 }

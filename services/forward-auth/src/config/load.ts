@@ -6,7 +6,7 @@ import {
   stepsUp,
 } from '@gatehouse/identity-providers'
 import { isUnder, parseHost } from '@gatehouse/net'
-import { compileAllow, createConditions } from '@gatehouse/profile'
+import { compileAllow } from '@gatehouse/profile'
 import { type Loaded, type LoadSettings, loadConfig } from '@gatehouse/service-kit/config'
 import {
   applyRules,
@@ -15,6 +15,7 @@ import {
   checkTrustedProxies,
   checkUnique,
   type Fault,
+  faultIf,
   faultOf,
   known,
   type Rule,
@@ -117,7 +118,7 @@ function checkStorage({ storage, session }: ForwardAuthConfig): Fault[] {
   const isKeyless = known(() => session.keys === undefined) ?? false
   return [
     ...faultOf('/storage/url', () => parsePostgresUrl(url)),
-    ...(isKeyless ? [{ path: '/session/keys', message }] : []),
+    ...faultIf(isKeyless, '/session/keys', message),
   ]
 }
 
@@ -129,22 +130,21 @@ function checkOverlaps({ domains }: ForwardAuthConfig): Fault[] {
       const at = hosts.findIndex(
         (host, at) => host && own && at !== index && isUnder(host.name, own),
       )
-      if (at < 0) return []
-      return [{ path: '/domain', message: `is covered by ${domains[at]?.domain}` }]
+      return faultIf(at >= 0, '/domain', `is covered by ${domains[at]?.domain}`)
     },
   ])
 }
 
 function checkOpenProvider(provider: ProviderConfig, portal: PortalConfig): Fault[] {
-  if (!isPublic(provider) || provider.allow !== undefined || portal.allow !== undefined) return []
+  const isOpen = isPublic(provider) && provider.allow === undefined && portal.allow === undefined
   const message = 'lets anybody create an account: set `allow`, to `anyone` if that is intended'
-  return [{ path: '', message }]
+  return faultIf(isOpen, '', message)
 }
 
 function checkWhois({ type }: ProviderConfig, { server }: ForwardAuthConfig): Fault[] {
-  if (type !== 'tailscaleWhois' || server.trustedProxies !== undefined) return []
+  const isMissing = type === 'tailscaleWhois' && server.trustedProxies === undefined
   const message = 'requires server.trustedProxies, because it identifies people by their address'
-  return [{ path: '/type', message }]
+  return faultIf(isMissing, '/type', message)
 }
 
 /** People authenticate anew by OpenID Connect, and programs have tokens of those who did. */
@@ -165,17 +165,16 @@ function checkStepUps({ policies, providers, callers }: PortalConfig): Fault[] {
 function checkAllow(allow: PortalConfig['allow']): Fault[] {
   if (allow === undefined) return []
   const keys = typeof allow === 'object' ? Object.keys(allow) : []
-  if (keys.length === 0) return faultOf('/allow', () => compileAllow(allow, createConditions()))
+  if (keys.length === 0) return faultOf('/allow', () => compileAllow(allow))
   // Each key on its own, so that all faults are reported.
   return keys.flatMap((key) => {
     const one = known(() => ({ [key]: allow[key as keyof typeof allow] }))
-    return one ? faultOf(`/allow/${key}`, () => compileAllow(one, createConditions())) : []
+    return one ? faultOf(`/allow/${key}`, () => compileAllow(one)) : []
   })
 }
 
 function checkCallback({ sharedCallback, providers }: PortalConfig): Fault[] {
   const redirecting = providers.filter(({ type }) => type !== 'tailscaleWhois')
-  if (!sharedCallback || redirecting.length <= 1) return []
   const message = 'requires a single provider: callbacks of several could not be told apart'
-  return [{ path: '/sharedCallback', message }]
+  return faultIf(sharedCallback && redirecting.length > 1, '/sharedCallback', message)
 }

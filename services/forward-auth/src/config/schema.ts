@@ -11,9 +11,9 @@ import {
   Text,
   WorkersSchema,
 } from '@gatehouse/service-kit/config'
-import { SCHEMA_PATTERN } from '@gatehouse/store'
 import { type Static, Type } from 'typebox'
 import { COLOR_PATTERN } from '../pages/colors.ts'
+import { StorageSchema } from '../store/storage-schema.ts'
 import { AppsSchema } from './apps.ts'
 import { ContactSchema, FaviconSchema, LogoSchema, PageTextsSchema } from './look.ts'
 
@@ -85,69 +85,6 @@ const SessionSchema = Type.Object({
     to: '90d',
     description: 'Lifetime of a session, from the sign-in.',
   }),
-})
-
-const NOT_WITH_PATH = 'is for PostgreSQL, and needs `url` in place of `path`'
-
-const FolderSchema = Type.Object(
-  {
-    path: FilePath({
-      default: 'data',
-      description: 'Folder for generated keys, the list of ended sessions and the audit trail.',
-    }),
-  },
-  {
-    removed: {
-      urlFile: 'is given together with path: keep one of the two',
-      ...Object.fromEntries(
-        ['caFile', 'schema', 'revocationStaleness', 'whenStale'].map((key) => [key, NOT_WITH_PATH]),
-      ),
-    },
-  },
-)
-
-const PostgresSchema = Type.Object(
-  {
-    url: Secret({
-      description:
-        'PostgreSQL instead of a folder, for instances on several machines: ' +
-        '`postgres://user:password@host:5432/database`. Separate several hosts with commas: the ' +
-        'service uses the first one that accepts writes. The connection uses TLS with a ' +
-        'verified certificate, unless the host is loopback or the URL has `?sslmode=disable`. ' +
-        'Needs `session.keys`.',
-    }),
-    caFile: Type.Optional(
-      FilePath({
-        description: 'CA certificates of the database in PEM. Default: those of the system.',
-      }),
-    ),
-    schema: Type.String({
-      pattern: SCHEMA_PATTERN,
-      default: 'gatehouse_auth',
-      description: 'Schema of the tables, which is created if necessary.',
-    }),
-    revocationStaleness: Duration({
-      default: '60s',
-      from: '5s',
-      to: '24h',
-      description:
-        'How long an instance that cannot reach the database continues with the sign-outs that it knows.',
-    }),
-    whenStale: Type.Enum(['refuse', 'allow'], {
-      default: 'refuse',
-      description:
-        'What happens after that: `refuse` answers 503 to every check of a session until the ' +
-        'database is back; `allow` continues, so a session that was signed out at another ' +
-        'instance is still accepted.',
-    }),
-  },
-  { removed: { path: 'is given together with url: keep one of the two' } },
-)
-
-// This order: `url` decides which of the two is meant.
-const StorageSchema = Type.Union([PostgresSchema, FolderSchema], {
-  default: {},
-  description: 'Where the service keeps its state.',
 })
 
 const DomainSchema = Type.Object({

@@ -10,6 +10,7 @@ import {
   checkTlsFiles,
   checkTokenFile,
   type Fault,
+  faultIf,
   known,
   type Rule,
 } from '@gatehouse/service-kit/rules'
@@ -31,7 +32,7 @@ export async function loadStartRules(): Promise<readonly Rule<ForwardAuthConfig>
     const { publicSuffix, isIcann, isPrivate } = parse(domain, { allowPrivateDomains: true })
     const isShared = publicSuffix === parseHost(domain)?.name && (isIcann || isPrivate)
     const message = 'is a public suffix, for which browsers refuse cookies: use your own domain'
-    return isShared ? [{ path: '/domain', message }] : []
+    return faultIf(isShared === true, '/domain', message)
   }
   return [...START_RULES, ({ domains }) => applyToEach(domains, '/domains', [checkSuffix])]
 }
@@ -76,8 +77,8 @@ function checkStorage({ storage, session }: ForwardAuthConfig): readonly Fault[]
 function checkStateFile(folder: string): readonly Fault[] {
   const file = join(folder, STATE_FILE)
   const stats = statSync(file, { throwIfNoEntry: false })
-  if (!stats || stats.isFile()) return []
-  return [{ path: '/storage/path', message: `contains something other than a file: ${file}` }]
+  const isOther = stats !== undefined && !stats.isFile()
+  return faultIf(isOther, '/storage/path', `contains something other than a file: ${file}`)
 }
 
 function checkStoredSecret(folder: string, name: SecretName): readonly Fault[] {

@@ -1,6 +1,6 @@
 import { HEADER_NAMES } from '@gatehouse/gate'
 import type { Key } from '../key-ring.ts'
-import { portalUrl, type Site } from '../sites.ts'
+import { pageUrl, type Site } from '../sites.ts'
 import type { Client } from './client.ts'
 import {
   type AppExamination,
@@ -75,7 +75,7 @@ function forgedRequest(token: string, { protocol }: URL): Record<string, string>
 /** Makes requests through the proxy, and reads from the service which checks it made for them. */
 export async function examine(options: ExamineOptions): Promise<Examination> {
   const { app, site, portal, signedIn } = options
-  const authUrl = new URL(portalUrl(site, portal, '/profile.json'))
+  const authUrl = new URL(pageUrl({ portal, site }, '/profile.json'))
   const page = await exchange(options, app, { headers: BROWSER, query: 'a=b%2Fc&d' })
   return {
     page,

@@ -51,7 +51,7 @@ export function toCheck(
   const passed = Object.entries(http.headers).filter(
     ([name]) => !name.startsWith(':') && !NOT_PASSED_ON.has(name),
   )
-  // What Envoy says of its client, alone: what stands in the header may be from the client.
+  // Only the address that Envoy names: the header may come from the client.
   const source = attributes.source?.address?.socketAddress?.address ?? 'unknown'
   return {
     portal,

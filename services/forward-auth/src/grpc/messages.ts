@@ -42,7 +42,7 @@ export interface CheckResponse {
   }
 }
 
-// Of google/rpc/code.proto.
+// Codes of google/rpc/code.proto.
 export const OK = 0
 export const PERMISSION_DENIED = 7
 

@@ -9,7 +9,7 @@ import type { Portal } from '../portals.ts'
 import { seal, unseal } from '../seal.ts'
 import { readCookie } from '../session/cookie.ts'
 import type { Keys } from '../session/keys.ts'
-import { portalUrl, type Site } from '../sites.ts'
+import { pageUrl, type Site } from '../sites.ts'
 import type { AuthStore } from '../store/store.ts'
 import { resetRedirectCount } from './redirect-loop.ts'
 import { SignInRate } from './sign-in-rate.ts'
@@ -164,7 +164,7 @@ export class Logins {
     const { id, returnTo } = login
     const value = this.#seal('target', portal, site, { id, returnTo })
     const isKept = value.length <= MAX_COOKIE
-    const page = new URL(portalUrl(site, portal, RETURN_PATH.replace(':login', id)))
+    const page = new URL(pageUrl({ portal, site }, RETURN_PATH.replace(':login', id)))
     const { pathname: path } = page
     page.searchParams.set('rd', withoutQuery(returnTo))
     const short = { ...login, returnTo: isKept ? page.href : withoutQuery(returnTo) }

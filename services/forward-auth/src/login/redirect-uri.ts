@@ -1,5 +1,5 @@
 import type { Portal } from '../portals.ts'
-import { portalUrl, type Site } from '../sites.ts'
+import { pageUrl, type Site } from '../sites.ts'
 
 /** Path of the redirect URI, which differs for each provider (RFC 9700 section 4.4.2.1). */
 export const CALLBACK_PATH = '/providers/:provider/callback'
@@ -14,7 +14,7 @@ export function redirectUriOf(
   const path = portal.sharedCallback
     ? SHARED_CALLBACK_PATH
     : CALLBACK_PATH.replace(':provider', provider)
-  return portalUrl(site, portal, path)
+  return pageUrl({ portal, site }, path)
 }
 
 /**

@@ -13,6 +13,7 @@ import { warnRarely } from '../log-limit.ts'
 import type { CallbackLogin, LoginState } from '../login/logins.ts'
 import { CALLBACK_PATH, SHARED_CALLBACK_PATH, soleRedirectProvider } from '../login/redirect-uri.ts'
 import { describeUnmet, type StepUpDemand } from '../login/step-up.ts'
+import { type PortalSite, signInSiteOf } from '../portal-site.ts'
 import { pageUrl } from '../sites.ts'
 import { bareAnswer, problemAnswers } from './documented.ts'
 import {
@@ -24,7 +25,6 @@ import {
   startLogin,
   withoutPlace,
 } from './login.ts'
-import { type PortalSite, signInSiteOf } from './portal-site.ts'
 import { redirect, targetOf, withLoginUrl } from './redirects.ts'
 
 const tags = ['sign-in']

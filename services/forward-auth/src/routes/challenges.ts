@@ -1,9 +1,9 @@
 import { AuthError } from '@gatehouse/auth-core'
 import type { Resource } from '@gatehouse/gate'
 import { FwaError } from '../errors.ts'
+import type { PortalSite } from '../portal-site.ts'
 import type { Portal } from '../portals.ts'
 import { pageUrl } from '../sites.ts'
-import type { PortalSite } from './portal-site.ts'
 
 /** The error for programs when nobody is signed in; people are redirected to sign in instead. */
 export function noSession(portalSite: PortalSite, resource?: Resource): FwaError {

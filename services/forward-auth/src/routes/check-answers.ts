@@ -12,11 +12,11 @@ import { sendPage } from '@gatehouse/service-kit/pages'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { FwaError } from '../errors.ts'
 import { refusedPage } from '../pages/pages.ts'
+import type { PortalSite } from '../portal-site.ts'
 import { Visitor } from '../session/visitor.ts'
 import { pageUrl, type Site } from '../sites.ts'
 import { challengeHeaders, challenges, noSession } from './challenges.ts'
 import type { Dialect } from './dialects.ts'
-import type { PortalSite } from './portal-site.ts'
 import { readerOf } from './reader.ts'
 
 export interface Check extends PortalSite {

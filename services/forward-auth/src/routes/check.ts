@@ -8,12 +8,12 @@ import fp from 'fastify-plugin'
 import { PROBE_MARK } from '../doctor/probes.ts'
 import { FwaError, STATUS_OF } from '../errors.ts'
 import { warnRarely } from '../log-limit.ts'
+import { isSentTo } from '../portal-site.ts'
 import { portalOf } from '../portals.ts'
 import { pageUrl, type Site } from '../sites.ts'
 import { type Check, refuseCaller, sendDecision } from './check-answers.ts'
 import { type Dialect, envoyDialect, forwardDialect, nginxDialect } from './dialects.ts'
 import { bareAnswer, problemAnswers, TO_SIGN_IN } from './documented.ts'
-import { isSentTo } from './portal-site.ts'
 import { redirect } from './redirects.ts'
 
 declare module 'fastify' {

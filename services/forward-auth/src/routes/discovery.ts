@@ -3,10 +3,10 @@ import type { Resource } from '@gatehouse/gate'
 import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { FwaError } from '../errors.ts'
+import { isSentTo, signInSiteOf } from '../portal-site.ts'
 import { portalOf } from '../portals.ts'
-import { portalUrl } from '../sites.ts'
+import { pageUrl } from '../sites.ts'
 import { problemAnswers } from './documented.ts'
-import { isSentTo, signInSiteOf } from './portal-site.ts'
 
 const KEYS = '/.well-known/jwks.json'
 /** Seconds. The next key is published 30 days before it signs. */
@@ -40,11 +40,11 @@ export const discoveryRoutes: FastifyPluginAsyncTypebox = async (app) => {
       },
     },
     async (request, reply) => {
-      const { portal, site } = signInSiteOf(request)
+      const portalSite = signInSiteOf(request)
       reply.header('cache-control', `public, max-age=${MAX_AGE}`)
       return {
-        issuer: portalUrl(site, portal, ''),
-        jwks_uri: portalUrl(site, portal, KEYS),
+        issuer: pageUrl(portalSite, ''),
+        jwks_uri: pageUrl(portalSite, KEYS),
         id_token_signing_alg_values_supported: ['ES256'],
         subject_types_supported: ['public'],
         response_types_supported: [],

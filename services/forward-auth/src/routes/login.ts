@@ -16,6 +16,7 @@ import { warnRarely } from '../log-limit.ts'
 import { redirectUriOf } from '../login/redirect-uri.ts'
 import type { StepUpDemand } from '../login/step-up.ts'
 import { providerDownPage, refusedPage } from '../pages/pages.ts'
+import type { PortalSite } from '../portal-site.ts'
 import { findDuplicate, setSessionCookies } from '../session/cookie.ts'
 import { personOf } from '../session/ended-sessions.ts'
 import type { Session } from '../session/session.ts'
@@ -23,19 +24,14 @@ import type { Visitor } from '../session/visitor.ts'
 import { pageUrl } from '../sites.ts'
 import type { AuditEvent } from '../store/store.ts'
 import { noSession } from './challenges.ts'
-import type { PortalSite } from './portal-site.ts'
 import { readerOf } from './reader.ts'
 import { redirect, targetOf, withLoginUrl } from './redirects.ts'
 import { destinationOf, returnToApp } from './return-to-app.ts'
 
-interface LoginStart {
-  readonly portalSite: PortalSite
+interface LoginStart extends Attempt {
   readonly provider: Provider
-  /** The validated return URL. */
-  readonly returnTo: string
   readonly chooseAccount?: boolean
   readonly restarts?: number
-  readonly stepUp?: StepUpDemand | undefined
 }
 
 /**
@@ -122,6 +118,7 @@ function sendProviderDown(
 /** A sign-in that goes on, is refused or fails. */
 export interface Attempt {
   readonly portalSite: PortalSite
+  /** The validated return URL. */
   readonly returnTo: string
   readonly stepUp?: StepUpDemand | undefined
   /** The profile of the person, if it is known. */
@@ -172,14 +169,7 @@ export async function completeSignIn(signIn: SignIn, reply: FastifyReply): Promi
   // The names alone: what they say is about the person.
   const names = { portal: portal.name, claims: Object.keys(profile.claims) }
   request.log.debug(names, 'claims of a person who signs in')
-  if (portal.admits(profile) !== true) {
-    const refusal = portal.refusalOf(profile)
-    recordSignIn('sign-in-refused', { ...signIn, code: 'FWA_FORBIDDEN', refusal }, request)
-    const switchHref = pageUrl(portalSite, '/signin', { rd: returnTo, switch: '1' })
-    const reader = readerOf(request, portalSite)
-    const page = refusedPage({ ...reader, profile, switchHref, requestId: request.id })
-    return sendPage(reply, 403, page)
-  }
+  if (portal.admits(profile) !== true) return sendRefused(signIn, reply)
   const retryAfter = server.signInRate.take(personOf(portal.name, profile))
   if (retryAfter > 0) {
     const code = 'FWA_SIGN_IN_RATE'
@@ -187,7 +177,7 @@ export async function completeSignIn(signIn: SignIn, reply: FastifyReply): Promi
     const text = `This account has signed in too often in a short time. Try again in ${retryAfter} seconds.`
     throw withLoginUrl(new FwaError(code, text, { retryAfter }), portalSite, returnTo)
   }
-  const before = (await server.sessions.read(request, portal, site))?.session
+  const before = (await server.sessions.read(request, portalSite))?.session
   const session = await replaceSession(before, signIn, reply)
   const maxAge = Math.floor(session.exp - server.clock.now() / 1_000)
   setSessionCookies(reply, portal, site, { token: session.token, maxAge })
@@ -196,6 +186,17 @@ export async function completeSignIn(signIn: SignIn, reply: FastifyReply): Promi
   // A person with a session may sign in again, with another account.
   if (before) return redirect(reply, targetOf(portalSite, returnTo))
   return returnToApp(portalSite, returnTo, 'login', reply)
+}
+
+function sendRefused(signIn: SignIn, reply: FastifyReply): FastifyReply {
+  const { portalSite, profile, returnTo } = signIn
+  const { request } = reply
+  const refusal = portalSite.portal.refusalOf(profile)
+  recordSignIn('sign-in-refused', { ...signIn, code: 'FWA_FORBIDDEN', refusal }, request)
+  const switchHref = pageUrl(portalSite, '/signin', { rd: returnTo, switch: '1' })
+  const reader = readerOf(request, portalSite)
+  const page = refusedPage({ ...reader, profile, switchHref, requestId: request.id })
+  return sendPage(reply, 403, page)
 }
 
 async function replaceSession(

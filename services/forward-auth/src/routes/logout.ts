@@ -8,11 +8,11 @@ import { setHostCookies } from '../cookies.ts'
 import { FwaError } from '../errors.ts'
 import { validateReturnUrl } from '../login/return-url.ts'
 import { logoutPage, signedOutPage } from '../pages/pages.ts'
+import { type PortalSite, signInSiteOf } from '../portal-site.ts'
 import { clearSessionCookies } from '../session/cookie.ts'
 import type { Session } from '../session/session.ts'
 import { pageUrl } from '../sites.ts'
 import { pageAnswer, problemAnswers } from './documented.ts'
-import { type PortalSite, signInSiteOf } from './portal-site.ts'
 import { readerOf } from './reader.ts'
 
 const FORM = 'application/x-www-form-urlencoded'
@@ -40,10 +40,10 @@ export const logoutRoutes: FastifyPluginAsyncTypebox = async (app) => {
 
   app.get('/logout', { schema: CONFIRM_SCHEMA }, async (request, reply) => {
     const portalSite = signInSiteOf(request)
-    const { portal, site } = portalSite
+    const { site } = portalSite
     const rd = validateReturnUrl(request.query.rd, site)?.href
     const reader = readerOf(request, portalSite)
-    const visitor = await app.sessions.readToRevoke(request, portal, site)
+    const visitor = await app.sessions.readToRevoke(request, portalSite)
     const signInHref = pageUrl(portalSite, '/signin', { rd })
     if (!visitor) return sendPage(reply, 200, signedOutPage({ ...reader, signInHref }))
     const { profile } = visitor.session
@@ -58,7 +58,7 @@ export const logoutRoutes: FastifyPluginAsyncTypebox = async (app) => {
     // Browsers send Origin with every POST. Without it, or with another one, it is not our form.
     if (request.headers.origin !== site.authOrigin)
       throw new FwaError('FWA_ORIGIN_FOREIGN', `Origin is not ${site.authOrigin}`)
-    const session = (await app.sessions.readToRevoke(request, portal, site))?.session
+    const session = (await app.sessions.readToRevoke(request, portalSite))?.session
     // Before anything can fail: the browser loses its session in any case.
     clearSessionCookies(reply, portal, site)
     setHostCookies(reply, app.logins.clear(portal, request.headers.cookie))

@@ -3,10 +3,10 @@ import { type Profile, ProfileJsonSchema, toJson, toText } from '@gatehouse/prof
 import { isNavigation } from '@gatehouse/service-kit/http'
 import type { FastifyReply } from 'fastify'
 import { Type } from 'typebox'
+import { portalSiteOf } from '../portal-site.ts'
 import { pageUrl } from '../sites.ts'
 import { noSession } from './challenges.ts'
 import { problemAnswers, TO_SIGN_IN } from './documented.ts'
-import { portalSiteOf } from './portal-site.ts'
 import { redirect } from './redirects.ts'
 
 const schemaOf = (format: string, profile: object) => ({

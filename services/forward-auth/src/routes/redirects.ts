@@ -1,8 +1,8 @@
 import type { FastifyReply } from 'fastify'
 import { FwaError } from '../errors.ts'
 import { validateReturnUrl } from '../login/return-url.ts'
+import type { PortalSite } from '../portal-site.ts'
 import { pageUrl } from '../sites.ts'
-import type { PortalSite } from './portal-site.ts'
 
 /** Redirects without a referrer, which would be the page of the provider after a sign-in. */
 export function redirect(reply: FastifyReply, url: string): FastifyReply {

@@ -7,9 +7,9 @@ import { FwaError } from '../errors.ts'
 import { warnRarely } from '../log-limit.ts'
 import { RETURN_PATH } from '../login/logins.ts'
 import { countRedirect, resetRedirectCount } from '../login/redirect-loop.ts'
+import { type PortalSite, signInSiteOf } from '../portal-site.ts'
 import { pageUrl } from '../sites.ts'
 import { bareAnswer, problemAnswers } from './documented.ts'
-import { type PortalSite, signInSiteOf } from './portal-site.ts'
 import { redirect, targetOf, withLoginUrl } from './redirects.ts'
 
 /** The reason why a person is redirected to an app: a login, or a session that they had. */

@@ -11,23 +11,7 @@ const ORDER = 0xffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551
 /** Header `typ` of assertions: nothing else that is signed passes for one. */
 const ASSERTION_TYPE = 'gatehouse-assertion+jwt'
 
-/** A public key (RFC 7517). */
-interface PublicJwk {
-  readonly kty: 'EC'
-  readonly crv: 'P-256'
-  readonly x: string
-  readonly y: string
-  readonly use: 'sig'
-  readonly alg: 'ES256'
-  readonly kid: string
-}
-
-export interface AssertionKey {
-  readonly jwk: PublicJwk
-  sign(claims: object): string
-  /** The claims of a token with this signature, whatever they are. Throws for any other token. */
-  verify(token: string): Readonly<Record<string, unknown>>
-}
+export type AssertionKey = Readonly<ReturnType<typeof deriveKey>>
 
 /**
  * The keys that sign assertions, a new one every 30 days. They are derived from a secret and the time,
@@ -78,7 +62,7 @@ export class AssertionKeys {
   }
 }
 
-function deriveKey(secret: string, period: number): AssertionKey {
+function deriveKey(secret: string, period: number) {
   const scalar = deriveScalar(secret, `gatehouse forward-auth assertion ${period}`)
   const pair = createECDH('prime256v1')
   pair.setPrivateKey(scalar)
@@ -92,12 +76,14 @@ function deriveKey(secret: string, period: number): AssertionKey {
   const privateKey = createPrivateKey({ key: { ...curve, d }, format: 'jwk' })
   const publicKey = createPublicKey({ key: curve, format: 'jwk' })
   return {
-    jwk: { ...curve, use: 'sig', alg: 'ES256', kid },
+    /** The public key (RFC 7517). */
+    jwk: { ...curve, use: 'sig', alg: 'ES256', kid } as const,
     sign: createSigner({
       key: privateKey.export({ type: 'pkcs8', format: 'pem' }),
       header: { alg: 'ES256', typ: ASSERTION_TYPE },
       kid,
     }),
+    /** Gives the claims of a token with this signature, and throws for any other token. */
     // The times are compared with the clock of the service.
     verify: createVerifier({
       key: publicKey.export({ type: 'spki', format: 'pem' }),

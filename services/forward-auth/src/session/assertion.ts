@@ -4,7 +4,7 @@ import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { LRUCache } from 'lru-cache'
 import type { Portal } from '../portals.ts'
-import { portalUrl, type Site } from '../sites.ts'
+import { pageUrl, type Site } from '../sites.ts'
 import type { AssertionKey } from './assertion-keys.ts'
 import { MAX_SKEW } from './sessions.ts'
 
@@ -85,7 +85,7 @@ class Assertions {
       const claims = claimsOf(token, key)
       if (!claims) continue
       const { iss, iat, exp } = claims
-      const isOurs = sites.all.some((site) => iss === portalUrl(site, portal, ''))
+      const isOurs = sites.all.some((site) => iss === pageUrl({ portal, site }, ''))
       const isCurrent = now >= iat * 1_000 - MAX_SKEW && now < exp * 1_000 + MAX_SKEW
       return isOurs && isCurrent && claims.aud === audience ? claims : undefined
     }
@@ -111,7 +111,7 @@ class Assertions {
     const mapped = portal.gate.assertion?.claims ?? []
     const claims = {
       ...claimsAbout(identity, mapped),
-      iss: portalUrl(site, portal, ''),
+      iss: pageUrl({ portal, site }, ''),
       aud: origin,
       iat,
       exp: Math.min(iat + LIFETIME, session?.exp ?? Number.POSITIVE_INFINITY),

@@ -1,16 +1,9 @@
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import type { ForwardAuthConfig } from '../config/schema.ts'
-import { deriveKeys, type KeyRing } from '../key-ring.ts'
+import { deriveKeys } from '../key-ring.ts'
 import type { AuthStore } from '../store/store.ts'
 import { AssertionKeys } from './assertion-keys.ts'
-
-/** Keys by purpose: a key for one purpose is of no use for the others. */
-export interface Keys {
-  readonly session: KeyRing
-  readonly login: KeyRing
-  readonly assertion: AssertionKeys
-}
 
 /**
  * Derives the keys of sessions from the configured secrets, or from one that the store makes at the
@@ -21,7 +14,7 @@ export interface Keys {
 export async function loadKeys(
   secrets: readonly string[] | undefined,
   store: Pick<AuthStore, 'secret'>,
-): Promise<Keys> {
+) {
   const all = secrets ?? [await store.secret('session')]
   const secret = await store.secret('assertion', deriveKeys(all, 'store'))
   return {
@@ -30,6 +23,9 @@ export async function loadKeys(
     assertion: new AssertionKeys(secret),
   }
 }
+
+/** The keys by purpose: a key for one purpose is of no use for the others. */
+export type Keys = Readonly<Awaited<ReturnType<typeof loadKeys>>>
 
 declare module 'fastify' {
   interface FastifyInstance {

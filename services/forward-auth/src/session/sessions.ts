@@ -7,8 +7,9 @@ import fp from 'fastify-plugin'
 import { LRUCache } from 'lru-cache'
 import { FwaError } from '../errors.ts'
 import { isSigned } from '../key-ring.ts'
+import type { PortalSite } from '../portal-site.ts'
 import type { Portal } from '../portals.ts'
-import { portalUrl, type Site } from '../sites.ts'
+import { pageUrl, type Site } from '../sites.ts'
 import type { Revocation } from '../store/store.ts'
 import { MAX_TOKEN_LENGTH, readSessionCookie } from './cookie.ts'
 import { personOf } from './ended-sessions.ts'
@@ -71,11 +72,8 @@ class Sessions {
    *
    * @throws FwaError FWA_STORE_STALE as {@link read}
    */
-  async visitor(
-    request: FastifyRequest,
-    { portal, site }: { readonly portal: Portal; readonly site: Site },
-  ): Promise<Visitor | undefined> {
-    const visitor = await this.read(request, portal, site)
+  async visitor(request: FastifyRequest, at: PortalSite): Promise<Visitor | undefined> {
+    const visitor = await this.read(request, at)
     return visitor?.isAllowedAt(() => this.#app.trust.clientIp(request.raw)) ? visitor : undefined
   }
 
@@ -85,20 +83,16 @@ class Sessions {
    *
    * @throws FwaError FWA_STORE_STALE if there is one, and nobody knows whether it was revoked
    */
-  async read(request: FastifyRequest, portal: Portal, site: Site): Promise<Visitor | undefined> {
-    return this.#current(await this.#inCookies(request, portal, site))
+  async read(request: FastifyRequest, at: PortalSite): Promise<Visitor | undefined> {
+    return this.#current(await this.#inCookies(request, at))
   }
 
   /**
    * The session to sign out: as `read`, but also one that another instance may have revoked, and one whose
    * revocation here is not stored yet, so that nobody is told that it is.
    */
-  async readToRevoke(
-    request: FastifyRequest,
-    portal: Portal,
-    site: Site,
-  ): Promise<Visitor | undefined> {
-    const visitor = await this.#inCookies(request, portal, site)
+  async readToRevoke(request: FastifyRequest, at: PortalSite): Promise<Visitor | undefined> {
+    const visitor = await this.#inCookies(request, at)
     if (!visitor || !this.#isInTime(visitor.session)) return undefined
     return this.#revocations.isStored(visitor.session) ? undefined : visitor
   }
@@ -139,7 +133,7 @@ class Sessions {
     const generation = this.#revocations.ended.nextGeneration(personOf(portal.name, profile))
     const claims = {
       ...profile.claims,
-      iss: portalUrl(site, portal, ''),
+      iss: pageUrl({ portal, site }, ''),
       aud: site.domain,
       sub: profile.id,
       sid: randomBytes(16).toString('base64url'),
@@ -178,11 +172,9 @@ class Sessions {
   }
 
   async #inCookies(
-    request: FastifyRequest,
-    portal: Portal,
-    site: Site,
+    { headers: { cookie } }: FastifyRequest,
+    { portal, site }: PortalSite,
   ): Promise<Visitor | undefined> {
-    const { cookie } = request.headers
     const token = cookie === undefined ? undefined : readSessionCookie(cookie, portal)
     if (token === undefined) return undefined
     const visitor = await this.#find(portal, token)
@@ -203,7 +195,7 @@ class Sessions {
     try {
       const claims = await this.#jwt.verify<SessionClaims>(token)
       const site = sites.all.find(({ domain }) => domain === claims.aud)
-      if (!site || claims.iss !== portalUrl(site, portal, '')) return undefined
+      if (!site || claims.iss !== pageUrl({ portal, site }, '')) return undefined
       if (!hasTimes(claims) || !this.#isInTime(claims)) return undefined
       // A copy, since the token may be a slice that keeps the whole Cookie header in memory.
       const copy = Buffer.from(token).toString()

@@ -80,7 +80,7 @@ export abstract class EngineStore {
   /** Part of a write: what is revoked. */
   protected async change(tx: Transaction, { add, remove }: RevocationChange): Promise<void> {
     await Promise.all(remove.map((sid) => tx.run(REMOVE, sid)))
-    // In one order, so that no instance waits for another one that waits for it.
+    // Rows are written in one order, so that no two instances wait for each other.
     const rows = add.toSorted((one, other) => (one.sid < other.sid ? -1 : 1))
     await addAll(tx, REVOKED, rows, widening(MARK[this.#engine.dialect]))
   }

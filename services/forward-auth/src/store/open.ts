@@ -1,11 +1,9 @@
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
-import type { PostgresConfig } from './postgres/postgres-store.ts'
 import { auditFolder, readRows } from './sqlite/day-files.ts'
 import { SqliteStore } from './sqlite/sqlite-store.ts'
+import type { StorageConfig } from './storage-schema.ts'
 import type { AuthStore, StoredAuditRow, StoreOptions } from './store.ts'
-
-type StorageConfig = PostgresConfig | { readonly path: string }
 
 /** Reads the audit trail that is configured, of all instances. They may run meanwhile. */
 export async function* readAudit(

@@ -32,13 +32,8 @@ async function ask(t: Test, who: keyof typeof CLAIMS | undefined, asked: Partial
     'claims.json': JSON.stringify(who && CLAIMS[who]) ?? '',
   })
   const { value } = await loadForwardAuthConfig(`${folder}/config.yaml`, {})
-  const text = await explain(value, {
-    ...{ host: 'app.example.com', path: '/', method: 'GET', now: NOW },
-    ...{ portal: undefined, policy: undefined, condition: undefined, from: undefined },
-    claimsFile: who && `${folder}/claims.json`,
-    provider: undefined,
-    ...asked,
-  })
+  const person = who && { as: `${folder}/claims.json` }
+  const text = await explain(value, { host: 'app.example.com', ...person, ...asked }, NOW)
   return text.split('\n')
 }
 
@@ -130,7 +125,7 @@ t.test('which rule, policy and clause decides, and why', async (t) => {
     ],
     [
       'bob',
-      { condition: 'Group("ops")' },
+      { if: 'Group("ops")' },
       'demanded: a session or a program, ?if=Group("ops")',
       'decision: 403, refused by policy ?if=, because this is not true: Group("ops")',
     ],
@@ -147,9 +142,9 @@ t.test('what cannot be asked', async (t) => {
     [{ path: 'x' }, /--path must begin with/],
     [{ from: '10.0.0.0/8' }, /--from is no IP address/],
     [{ portal: 'nope' }, /there is no portal nope, only: main/],
-    [{ policy: 'a', condition: 'true' }, /give --policy or --if/],
-    [{ provider: 'nope', claimsFile: '/dev/null' }, /has no provider nope/],
-    [{ claimsFile: '/dev/null' }, /holds no JSON object of claims/],
+    [{ policy: 'a', if: 'true' }, /give --policy or --if/],
+    [{ provider: 'nope', as: '/dev/null' }, /has no provider nope/],
+    [{ as: '/dev/null' }, /holds no JSON object of claims/],
   ]
   for (const [asked, message] of table)
     await t.rejects(ask(t, undefined, asked), { message }, JSON.stringify(asked))

@@ -122,7 +122,7 @@ export async function startInstance(
   return {
     ...{ app, close, now, log, folder, clock, portal, create, sessionAt },
     read: async (at: Portal, site: Site, cookie: string) =>
-      (await sessions.read(requestWith({ cookie }), at, site))?.session,
+      (await sessions.read(requestWith({ cookie }), { portal: at, site }))?.session,
     verify: async (at: Portal, token: string) => (await sessions.verify(at, token))?.session,
     revoke: sessions.revoke.bind(sessions),
     catchUp: sessions.catchUp.bind(sessions),

@@ -57,8 +57,6 @@ export type Api = ReturnType<typeof createApi>
 /** Makes a client of an API. */
 export function createApi({ name, endpoint, fetch, authorize, parse, reason }: ApiOptions) {
   const parsed = async ({ body }: FetchAnswer): Promise<unknown> => (parse ?? parseJson)(body)
-  const parseAs = async <S extends TSchema>(schema: S, answer: FetchAnswer): Promise<Static<S>> =>
-    readAs(name, schema, await parsed(answer))
 
   /** Sends a request. The error has the reason that the API gave, unless it repeats our credentials. */
   async function send(path: string, request: ApiRequest): Promise<FetchAnswer> {
@@ -89,13 +87,18 @@ export function createApi({ name, endpoint, fetch, authorize, parse, reason }: A
     }
   }
 
-  return {
-    send,
-    parseAs,
-    /** Sends a request, for an answer that matches the schema. */
-    read: async <S extends TSchema>(schema: S, path: string, request: ApiRequest) =>
-      parseAs(schema, await send(path, request)),
+  /** Sends a request, for an answer that matches the schema. */
+  async function read<S extends TSchema>(schema: S, path: string, request: ApiRequest) {
+    return readAs(name, schema, await parsed(await send(path, request)))
   }
+
+  /** Like `read`; `undefined` if the answer has another of the accepted statuses than 200. */
+  async function find<S extends TSchema>(schema: S, path: string, request: ApiRequest) {
+    const answer = await send(path, request)
+    return answer.status === 200 ? readAs(name, schema, await parsed(answer)) : undefined
+  }
+
+  return { send, read, find }
 }
 
 /** The URL of an API with a path appended. */
@@ -121,29 +124,38 @@ export function reasonIn<S extends TSchema>(schema: S, reasonOf: (error: Static<
 }
 
 /** The `error` code alone, because a description may quote the request. */
-export const oauthError = reasonIn(
+const oauthError = reasonIn(
   Type.Object({ error: Type.String({ pattern: '^[a-z_]{1,50}$' }) }),
   ({ error }) => error,
 )
 
 /** The answer of an OAuth 2 token endpoint or a metadata service; the lifetime is in seconds. */
-export const TokenSchema = Type.Object({
+const TokenSchema = Type.Object({
   access_token: Type.String({ minLength: 1 }),
   expires_in: Type.Union([Type.Number(), Type.String({ pattern: '^\\d{1,9}$' })]),
 })
-export type Token = Static<typeof TokenSchema>
+
+/** A request for an access token. */
+export interface TokenRequest
+  extends Pick<ApiOptions, 'name' | 'endpoint'>,
+    Pick<ApiRequest, 'content' | 'headers'> {
+  readonly path: string
+}
 
 const MARGIN_MS = 60_000
 
 /** Authorizes by an access token, which is reused until a minute before it expires. */
 export function bearer(
-  request: (signal: AbortSignal) => Promise<Token>,
-  { clock }: DnsProviderDeps,
+  tokenRequest: () => Promise<TokenRequest>,
+  { clock, fetch }: DnsProviderDeps,
 ): NonNullable<ApiOptions['authorize']> {
   let cached = { authorization: '', until: 0 }
   return async (_url, { signal }) => {
     if (clock.now() >= cached.until) {
-      const { access_token: token, expires_in: seconds } = await request(signal)
+      const { name, endpoint, path, ...request } = await tokenRequest()
+      const api = createApi({ name, endpoint, fetch, reason: oauthError })
+      const answer = await api.read(TokenSchema, path, { ...request, signal })
+      const { access_token: token, expires_in: seconds } = answer
       const until = clock.now() + Number(seconds) * 1_000 - MARGIN_MS
       cached = { authorization: `Bearer ${token}`, until }
     }

@@ -1,24 +1,8 @@
 import { readFile } from 'node:fs/promises'
 import { type Static, Type } from 'typebox'
 import { AcmeError } from '../../errors.ts'
-import {
-  bearer,
-  createApi,
-  form,
-  json,
-  oauthError,
-  reasonIn,
-  type Token,
-  TokenSchema,
-} from './api.ts'
-import {
-  type CreateDnsProvider,
-  type DnsProviderDeps,
-  defineOptions,
-  findZone,
-  Option,
-  TTL_SECONDS,
-} from './provider.ts'
+import { bearer, createApi, form, json, reasonIn, type TokenRequest } from './api.ts'
+import { type CreateDnsProvider, defineOptions, findZone, Option, TTL_SECONDS } from './provider.ts'
 import { createRecordSetProvider } from './record-set.ts'
 
 const Id = (description: string) =>
@@ -70,14 +54,13 @@ const reason = reasonIn(
 /** Azure DNS. The entity tag ensures that a record set is replaced only as it was read. */
 export const createAzure: CreateDnsProvider<typeof AzureSchema> = (config, deps) => {
   const { endpoint, subscriptionId, resourceGroup } = config
-  const authorize = bearer((signal) => requestToken(config, deps, signal), deps)
+  const authorize = bearer(() => tokenRequest(config), deps)
   const api = createApi({ name: API, endpoint, fetch: deps.fetch, authorize, reason })
   const zones = `/subscriptions/${subscriptionId}/resourceGroups/${resourceGroup}/providers/Microsoft.Network/dnsZones`
 
   async function read(name: string, signal: AbortSignal) {
     const path = await findPath(name, signal)
-    const answer = await api.send(path, { signal, accept: [200, 404] })
-    const set = answer.status === 200 ? await api.parseAs(RecordSetSchema, answer) : undefined
+    const set = await api.find(RecordSetSchema, path, { signal, accept: [200, 404] })
     // The TTL and the metadata are written back unchanged.
     const { TXTRecords = [], TTL = TTL_SECONDS, metadata } = set?.properties ?? {}
 
@@ -115,33 +98,35 @@ export const createAzure: CreateDnsProvider<typeof AzureSchema> = (config, deps)
 }
 
 /** Uses the client secret, the workload identity or, without both, the managed identity of the machine. */
-async function requestToken(
-  config: AzureConfig,
-  { fetch }: DnsProviderDeps,
-  signal: AbortSignal,
-): Promise<Token> {
+async function tokenRequest(config: AzureConfig): Promise<TokenRequest> {
   const { tenantId, clientId, clientSecret, tokenPath, authority, metadataEndpoint } = config
   const { origin } = new URL(config.endpoint)
   if (clientSecret === undefined && tokenPath === undefined) {
-    const endpoint = new URL('/metadata/identity', metadataEndpoint)
-    const api = createApi({ name: 'the managed identity of the machine', endpoint, fetch })
     const query = new URLSearchParams({ 'api-version': '2018-02-01', resource: `${origin}/` })
     if (clientId !== undefined) query.set('client_id', clientId)
-    const headers = { metadata: 'true' }
-    return await api.read(TokenSchema, `/oauth2/token?${query}`, { headers, signal })
+    return {
+      name: 'the managed identity of the machine',
+      endpoint: new URL('/metadata/identity', metadataEndpoint),
+      path: `/oauth2/token?${query}`,
+      headers: { metadata: 'true' },
+    }
   }
   const proof: Record<string, string> =
     clientSecret === undefined
       ? { client_assertion_type: JWT_BEARER, client_assertion: await readToken(tokenPath ?? '') }
       : { client_secret: clientSecret }
   const scope = `${origin}/.default`
-  const fields = { grant_type: 'client_credentials', client_id: clientId ?? '', scope, ...proof }
-  const name = 'Microsoft Entra ID'
-  const api = createApi({ name, endpoint: authority, fetch, reason: oauthError })
-  return await api.read(TokenSchema, `/${tenantId}/oauth2/v2.0/token`, {
-    content: form(fields),
-    signal,
-  })
+  return {
+    name: 'Microsoft Entra ID',
+    endpoint: authority,
+    path: `/${tenantId}/oauth2/v2.0/token`,
+    content: form({
+      grant_type: 'client_credentials',
+      client_id: clientId ?? '',
+      scope,
+      ...proof,
+    }),
+  }
 }
 
 async function readToken(path: string): Promise<string> {

@@ -1,25 +1,8 @@
 import { parseJson } from '@gatehouse/net'
 import { type Static, Type } from 'typebox'
 import { AcmeError } from '../../errors.ts'
-import {
-  bearer,
-  createApi,
-  form,
-  json,
-  oauthError,
-  readAs,
-  reasonIn,
-  type Token,
-  TokenSchema,
-} from './api.ts'
-import {
-  type CreateDnsProvider,
-  type DnsProviderDeps,
-  defineOptions,
-  findZone,
-  Option,
-  TTL_SECONDS,
-} from './provider.ts'
+import { bearer, createApi, form, json, readAs, reasonIn, type TokenRequest } from './api.ts'
+import { type CreateDnsProvider, defineOptions, findZone, Option, TTL_SECONDS } from './provider.ts'
 import { createRecordSetProvider } from './record-set.ts'
 
 export const GoogleSchema = defineOptions('google', {
@@ -73,7 +56,7 @@ const reason = reasonIn(
  * fails as a whole if the record set is another by then.
  */
 export const createGoogle: CreateDnsProvider<typeof GoogleSchema> = (config, deps) => {
-  const authorize = bearer((signal) => requestToken(config, deps, signal), deps)
+  const authorize = bearer(() => tokenRequest(config, deps.clock.now()), deps)
   const { endpoint, project } = config
   const api = createApi({ name: API, endpoint, fetch: deps.fetch, authorize, reason })
   const zones = `/dns/v1/projects/${project}/managedZones`
@@ -102,38 +85,40 @@ export const createGoogle: CreateDnsProvider<typeof GoogleSchema> = (config, dep
 
   async function submit(changes: string, change: object, signal: AbortSignal) {
     const accept = [200, 404, 409, 412]
-    const answer = await api.send(changes, { content: json(change), accept, signal })
-    if (answer.status !== 200) return { conflict: 'the record set was changed by another' }
-    const { id, status } = await api.parseAs(ChangeSchema, answer)
-    if (status === 'done') return {}
-    const read = () => api.read(ChangeSchema, `${changes}/${id}`, { signal })
-    return { isDone: async () => (await read()).status === 'done' }
+    const submitted = await api.find(ChangeSchema, changes, {
+      content: json(change),
+      accept,
+      signal,
+    })
+    if (!submitted) return { conflict: 'the record set was changed by another' }
+    const read = () => api.read(ChangeSchema, `${changes}/${submitted.id}`, { signal })
+    return submitted.status === 'done'
+      ? {}
+      : { isDone: async () => (await read()).status === 'done' }
   }
 
   return createRecordSetProvider({ name: API, read }, deps)
 }
 
 /** Uses the key of a service account (RFC 7523) or, without one, the metadata service of the machine. */
-async function requestToken(
+async function tokenRequest(
   { serviceAccount, metadataEndpoint }: GoogleConfig,
-  { fetch, clock }: DnsProviderDeps,
-  signal: AbortSignal,
-): Promise<Token> {
-  if (serviceAccount === undefined) {
-    const endpoint = new URL('/computeMetadata/v1', metadataEndpoint)
-    const api = createApi({ name: 'the metadata service of the machine', endpoint, fetch })
-    const headers = { 'metadata-flavor': 'Google' }
-    const path = '/instance/service-accounts/default/token'
-    return await api.read(TokenSchema, path, { headers, signal })
-  }
+  now: number,
+): Promise<TokenRequest> {
+  if (serviceAccount === undefined)
+    return {
+      name: 'the metadata service of the machine',
+      endpoint: new URL('/computeMetadata/v1', metadataEndpoint),
+      path: '/instance/service-accounts/default/token',
+      headers: { 'metadata-flavor': 'Google' },
+    }
   const name = 'the key of the service account'
   const key = readAs(name, ServiceAccountSchema, parseJson(serviceAccount))
-  const api = createApi({ name: 'Google', endpoint: key.token_uri, fetch, reason: oauthError })
   const content = form({
     grant_type: 'urn:ietf:params:oauth:grant-type:jwt-bearer',
-    assertion: await signAssertion(key, Math.floor(clock.now() / 1_000)),
+    assertion: await signAssertion(key, Math.floor(now / 1_000)),
   })
-  return await api.read(TokenSchema, '', { content, signal })
+  return { name: 'Google', endpoint: key.token_uri, path: '', content }
 }
 
 async function signAssertion(account: ServiceAccount, now: number): Promise<string> {

@@ -5,7 +5,7 @@ import type { AccountRecord, Store } from '@gatehouse/cert-store/port'
 import { generateP256 } from '@gatehouse/pki'
 import { IssuanceError } from '../../errors.ts'
 import type { Ledger } from '../../limits/ledger.ts'
-import type { IssuerConfig } from '../../options/issuers.ts'
+import { accountOf, directoryOf, type IssuerConfig } from '../../options/issuers.ts'
 
 interface Signer {
   readonly accountUrl: string
@@ -13,11 +13,10 @@ interface Signer {
 }
 
 interface AccountOptions
-  extends Pick<IssuerConfig, 'name' | 'email' | 'agreeToTerms' | 'externalAccount'> {
-  /** The key of its row, see `accountOf`. */
-  readonly id: string
-  /** URL. */
-  readonly directory: string
+  extends Pick<
+    IssuerConfig,
+    'name' | 'directory' | 'account' | 'email' | 'agreeToTerms' | 'externalAccount'
+  > {
   readonly transport: Transport
   readonly store: Pick<Store, 'findAccount' | 'addAccount' | 'saveAccount'>
   readonly keyring: Keyring
@@ -28,12 +27,13 @@ interface AccountOptions
 /** The account at one CA. Its key is stored before the CA sees it. */
 export class AcmeAccount {
   readonly #options: AccountOptions
-  readonly #context: Buffer
+  /** The key of its row. */
+  readonly #id: string
   #opened: Promise<Signer> | undefined
 
   constructor(options: AccountOptions) {
     this.#options = options
-    this.#context = Buffer.from(options.id)
+    this.#id = accountOf(options)
   }
 
   /**
@@ -102,14 +102,14 @@ export class AcmeAccount {
     if (termsOfService !== undefined && !agreeToTerms)
       throw new IssuanceError(
         'CERT_TERMS_NOT_AGREED',
-        `the CA at ${new URL(directory).host} requires its terms of service to be agreed to: ${termsOfService}`,
+        `the CA at ${new URL(directoryOf(directory)).host} requires its terms of service to be agreed to: ${termsOfService}`,
       )
     const request = {
       contact: contactUrls(email),
       termsOfServiceAgreed: agreeToTerms,
       ...(externalAccount && { externalAccount }),
     }
-    const limited = { issuer: name, directory }
+    const limited = { issuer: name, directory: directoryOf(directory) }
     await limits.admitAccount(limited)
     const { url } = await transport.send(newAccount(key, request), { key }, signal)
     await limits.registered(limited)
@@ -139,23 +139,24 @@ export class AcmeAccount {
   }
 
   #find(): Promise<AccountRecord | undefined> {
-    return this.#options.store.findAccount(this.#options.id)
+    return this.#options.store.findAccount(this.#id)
   }
 
   async #create(): Promise<AccountRecord> {
-    const { id: directory, email, store } = this.#options
+    const { email, store } = this.#options
     const sealedKey = this.#sealNewKey()
-    const record = { directory, sealedKey, nextKey: null, url: null, contact: email ?? null }
+    const contact = email ?? null
+    const record = { directory: this.#id, sealedKey, nextKey: null, url: null, contact }
     // Of replicas that start at the same time, one makes the account.
     return store.addAccount(record)
   }
 
   #sealNewKey(): Buffer {
-    return this.#options.keyring.seal('account', generateP256().pkcs8, this.#context)
+    return this.#options.keyring.seal('account', generateP256().pkcs8, Buffer.from(this.#id))
   }
 
   async #openKey(sealed: Uint8Array): Promise<KeyObject> {
-    const key = await this.#options.keyring.openAny(sealed, this.#context)
+    const key = await this.#options.keyring.openAny(sealed, Buffer.from(this.#id))
     return createPrivateKey({ key, type: 'pkcs8', format: 'der' })
   }
 }

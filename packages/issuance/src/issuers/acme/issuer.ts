@@ -22,6 +22,7 @@ import {
   accountOf,
   type ChallengeConfig,
   canProve,
+  directoryOf,
   type IssuerConfig,
 } from '../../options/issuers.ts'
 import type { Issued, Issuer } from '../issuer.ts'
@@ -37,10 +38,7 @@ export interface AcmeDeps extends AcmeServerDeps {
 }
 
 /** The configured ACME issuers. No CA is contacted before there is an order for it. */
-export async function openAcmeIssuers(
-  configs: readonly IssuerConfig[],
-  deps: AcmeDeps,
-): Promise<{ readonly issuers: readonly Issuer[]; close(): Promise<void> }> {
+export function openAcmeIssuers(configs: readonly IssuerConfig[], deps: AcmeDeps) {
   const { clock, challenges } = deps
   const fetch = createFetch()
   const servers = new Map<string, AcmeServer>()
@@ -49,7 +47,7 @@ export async function openAcmeIssuers(
   const issuers: Issuer[] = []
   for (const config of configs) {
     const account = accountOf(config)
-    const server = servers.get(account) ?? (await openAcmeServer(config, deps))
+    const server = servers.get(account) ?? openAcmeServer(config, deps)
     servers.set(account, server)
     const solvers = config.challenges.map(solverOf)
     issuers.push(createAcmeIssuer(config, { ...deps, server, solvers }))
@@ -65,9 +63,10 @@ export async function openAcmeIssuers(
 export function createAcmeIssuer(config: IssuerConfig, deps: AcmeIssuerDeps): Issuer {
   const { name, profile, keyType, fallback } = config
   const { server } = deps
+  const directory = directoryOf(config.directory)
   return {
     name,
-    profile: profile === undefined ? server.directory : `${server.directory} ${profile}`,
+    profile: profile === undefined ? directory : `${directory} ${profile}`,
     keyType,
     keyTypes: ACME_KEY_TYPES,
     fallback,

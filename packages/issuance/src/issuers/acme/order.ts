@@ -20,7 +20,7 @@ import { parseName } from '@gatehouse/pki'
 import { IssuanceError } from '../../errors.ts'
 import type { LimitedOrder } from '../../limits/ca-limits.ts'
 import type { Ledger } from '../../limits/ledger.ts'
-import { canProve, type IssuerConfig } from '../../options/issuers.ts'
+import { canProve, directoryOf, type IssuerConfig } from '../../options/issuers.ts'
 import type { IssuerIo, IssuerRequest } from '../issuer.ts'
 import type { AcmeServer } from './server.ts'
 
@@ -36,7 +36,7 @@ export interface AcmeIssuerDeps {
 
 type Ended = Extract<OrderState, { step: 'downloaded' | 'failed' }>
 
-/** What the progress of an order calls its steps. */
+/** The names of the steps in the progress of an order. */
 const STEPS: Readonly<Record<OrderState['step'], string>> = {
   created: 'placing the order',
   ordered: 'looking at the order',
@@ -192,7 +192,7 @@ class OrderRun {
   }
 
   #limited({ wanted }: OrderState): LimitedOrder {
-    const { directory } = this.#deps.server
+    const directory = directoryOf(this.#config.directory)
     const renewal = wanted.replaces !== undefined
     return { issuer: this.#config.name, directory, names: this.names, renewal }
   }

@@ -88,15 +88,19 @@ function describeService(service: string, version: string): Resource {
     .merge(detectResources({ detectors: DETECTORS }))
 }
 
+function batchSizes(processor: 'BSP' | 'BLRP', variables: Variables) {
+  return variables.numbers({
+    maxQueueSize: `OTEL_${processor}_MAX_QUEUE_SIZE`,
+    maxExportBatchSize: `OTEL_${processor}_MAX_EXPORT_BATCH_SIZE`,
+    scheduledDelayMillis: `OTEL_${processor}_SCHEDULE_DELAY`,
+    exportTimeoutMillis: `OTEL_${processor}_EXPORT_TIMEOUT`,
+  })
+}
+
 function createTracerProvider(names: readonly string[], resource: Resource, variables: Variables) {
   const exporters = createExporters('traces', names, SPAN_EXPORTERS, variables)
   if (exporters.length === 0) return undefined
-  const sizes = variables.numbers({
-    maxQueueSize: 'OTEL_BSP_MAX_QUEUE_SIZE',
-    maxExportBatchSize: 'OTEL_BSP_MAX_EXPORT_BATCH_SIZE',
-    scheduledDelayMillis: 'OTEL_BSP_SCHEDULE_DELAY',
-    exportTimeoutMillis: 'OTEL_BSP_EXPORT_TIMEOUT',
-  })
+  const sizes = batchSizes('BSP', variables)
   return new TracerProvider({
     resource,
     sampler: variables.sampler(),
@@ -107,12 +111,7 @@ function createTracerProvider(names: readonly string[], resource: Resource, vari
 function createLoggerProvider(names: readonly string[], resource: Resource, variables: Variables) {
   const exporters = createExporters('logs', names, LOG_EXPORTERS, variables)
   if (exporters.length === 0) return undefined
-  const sizes = variables.numbers({
-    maxQueueSize: 'OTEL_BLRP_MAX_QUEUE_SIZE',
-    maxExportBatchSize: 'OTEL_BLRP_MAX_EXPORT_BATCH_SIZE',
-    scheduledDelayMillis: 'OTEL_BLRP_SCHEDULE_DELAY',
-    exportTimeoutMillis: 'OTEL_BLRP_EXPORT_TIMEOUT',
-  })
+  const sizes = batchSizes('BLRP', variables)
   return new LoggerProvider({
     resource,
     processors: exporters.map((exporter) => new BatchLogRecordProcessor({ ...sizes, exporter })),

@@ -48,7 +48,7 @@ export const en = {
     text: 'You cannot sign in there at the moment. There is nothing wrong with your account.',
     other: 'Sign in another way',
   },
-  /** What the identity provider said about an error, in its own words. */
+  /** Introduces what the identity provider said about an error, in its own words. */
   providerSays: 'The identity provider says:',
   /** By code: what happened, and what to do next. */
   errors: {

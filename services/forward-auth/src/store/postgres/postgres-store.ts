@@ -12,6 +12,7 @@ import {
 import { FwaError } from '../../errors.ts'
 import type { KeyRing } from '../../key-ring.ts'
 import { EngineStore } from '../engine-store.ts'
+import type { PostgresConfig } from '../storage-schema.ts'
 import type {
   AuditStore,
   AuthStore,
@@ -37,15 +38,6 @@ const READ = REVOKED.select(
   'sid, person, first, last, generation, until, due',
 )
 const TELL = `SELECT pg_notify($1, '')`
-
-export interface PostgresConfig {
-  readonly url: string
-  readonly caFile?: string
-  readonly schema: string
-  /** Milliseconds. */
-  readonly revocationStaleness: number
-  readonly whenStale: 'refuse' | 'allow'
-}
 
 /**
  * Opens a schema of PostgreSQL, which any number of instances share.

@@ -1,8 +1,8 @@
 import { parseOrigin } from '@gatehouse/net'
 import type { FastifyRequest } from 'fastify'
-import { FwaError } from '../errors.ts'
-import { type Portal, portalOf } from '../portals.ts'
-import type { Site } from '../sites.ts'
+import { FwaError } from './errors.ts'
+import { type Portal, portalOf } from './portals.ts'
+import type { Site } from './sites.ts'
 
 /** The portal and site that a request is for. */
 export interface PortalSite {

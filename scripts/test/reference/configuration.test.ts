@@ -1,6 +1,7 @@
+import { Duration, FilePath, Secret } from '@gatehouse/service-kit/config'
 import t from 'tap'
 import { Type } from 'typebox'
-import { Duration, FilePath, renderReference, Secret } from '../../src/config/index.ts'
+import { renderReference } from '../../reference/configuration.ts'
 
 t.test('renderReference writes a row for each key', async (t) => {
   const schema = Type.Object({

@@ -1,5 +1,5 @@
 import type { TObject } from 'typebox'
-import { type ConfigSchema, expectation } from './schema.ts'
+import { type ConfigSchema, expectation } from '../../packages/service-kit/src/config/schema.ts'
 
 interface Variant {
   readonly title: string
