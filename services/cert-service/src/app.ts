@@ -88,18 +88,37 @@ export interface AppDeps {
  * @throws CertError, PkiError, ConfigError, AuthError; nothing stays open
  */
 export async function buildApp(config: CertServiceConfig, deps: AppDeps): Promise<FastifyInstance> {
-  const { server, auth, rules, issuers } = config
+  const { server, storage, auth, rules, limits, certificates } = config
+  const { elapsed, isNew, metrics, random = Math.random } = deps
+  const receivers = receiversOf(config.events)
   const app = createServer(deps, server)
   try {
     await registerHttp(app, deps)
-    await registerCertificates(app, config, deps)
+
+    await app.register(store, { storage, server, isNew, elapsed, open: deps.openStore })
+    await app.register(clock, { clock: deps.clock ?? clockOf(app.store) })
+    await app.register(audit)
+    await app.register(certMetrics, { metrics, issuers: config.issuers })
+    await app.register(issuers, {
+      ca: config.ca,
+      issuers: config.issuers,
+      fallback: deps.issuer,
+      createSolver: deps.createSolver,
+    })
+    await app.register(loops)
+    await app.register(events, { receivers, events: deps.events })
+    await app.register(issuance, { limits, wait: config.issuance.wait, random })
+    await app.register(dryRuns)
+    await app.register(certGauges, { metrics, issuers: config.issuers, receivers })
+    await app.register(upkeep, { certificates, storage, audit: config.audit, random })
     await app.register(ownTls, { server })
     await app.register(listeners, {
       plainHttp: server.plainHttp,
-      issuers,
+      issuers: config.issuers,
       buildPlainApp: () => buildPlainApp(app, deps),
     })
-    await registerApi(app, { auth, rules, elapsed: deps.elapsed })
+
+    await registerApi(app, { auth, rules, elapsed })
     await app.register(draining)
     await app.ready()
     return app
@@ -107,49 +126,6 @@ export async function buildApp(config: CertServiceConfig, deps: AppDeps): Promis
     await app.close()
     throw error
   }
-}
-
-/** Everything that certificates need: the store, issuers, and what is repeated while the service runs. */
-async function registerCertificates(
-  app: FastifyInstance,
-  {
-    storage,
-    server,
-    ca,
-    issuers: configs,
-    limits,
-    issuance: { wait },
-    ...config
-  }: CertServiceConfig,
-  { elapsed, isNew, metrics, random = Math.random, ...deps }: AppDeps,
-): Promise<void> {
-  const names = configs.map(({ name }) => name)
-  const receivers = receiversOf(config.events)
-  await app.register(store, { storage, server, isNew, elapsed, open: deps.openStore })
-  await app.register(clock, { clock: deps.clock ?? clockOf(app.store) })
-  await app.register(audit)
-  await app.register(certMetrics, { metrics, issuers: names })
-  await app.register(issuers, {
-    ca,
-    issuers: configs,
-    fallback: deps.issuer,
-    createSolver: deps.createSolver,
-  })
-  await app.register(loops)
-  await app.register(events, { receivers, events: deps.events })
-  await app.register(issuance, { limits, wait, random })
-  await app.register(dryRuns)
-  await app.register(certGauges, {
-    metrics,
-    issuers: names,
-    receivers: receivers.map(({ name }) => name),
-  })
-  await app.register(upkeep, {
-    certificates: config.certificates,
-    storage,
-    audit: config.audit,
-    random,
-  })
 }
 
 /** Stands in for the store, which no route uses before the first request. */

@@ -21,7 +21,7 @@ interface CertMetrics extends IssuanceMetrics {
   readonly orders: { inc(labels: { readonly issuer: string }): void }
 }
 
-function createCertMetrics(metrics: Metrics, issuers: readonly string[]): CertMetrics {
+function createCertMetrics(metrics: Metrics, issuers: readonly Named[]): CertMetrics {
   const failed = metrics.counter({
     name: 'gatehouse_certs_failed_total',
     help: 'Tries to issue a certificate that failed.',
@@ -40,7 +40,7 @@ function createCertMetrics(metrics: Metrics, issuers: readonly string[]): CertMe
     orders: metrics.counter({
       name: 'gatehouse_certs_orders_total',
       help: 'Orders placed at CAs.',
-      labels: { issuer: issuers },
+      labels: { issuer: issuers.map(({ name }) => name) },
     }),
     failed: (error) => failed.inc({ class: failureClass(error) }),
   }
@@ -77,26 +77,26 @@ function measureCounts(
     name: string,
     help: string,
     label: string,
-    values: readonly string[],
+    named: readonly Named[],
     count: Store['countEvents'],
   ) =>
     metrics.gauges({
       name,
       help,
       labels: [label],
-      max: values.length,
+      max: named.length,
       // Each worker reads the same store.
       aggregator: 'max',
       async collect() {
         const counts: Awaited<ReturnType<typeof count>> = await count().catch(() => ({}))
-        return values.map((value) => ({ labels: { [label]: value }, value: counts[value] ?? 0 }))
+        return named.map(({ name }) => ({ labels: { [label]: name }, value: counts[name] ?? 0 }))
       },
     })
   const waits = 'Events that a receiver has not accepted yet.'
   const fails = 'Names whose last order failed, with a certificate or without.'
   const failing = () => store.countFailedOrders()
   measure('gatehouse_certs_events_waiting', waits, 'receiver', receivers, () => store.countEvents())
-  measure('gatehouse_certs_failing', fails, 'issuer', ['ca', ...issuers], failing)
+  measure('gatehouse_certs_failing', fails, 'issuer', [{ name: 'ca' }, ...issuers], failing)
 }
 
 function measureEndings(metrics: Metrics, { store, clock }: FastifyInstance): void {
@@ -182,10 +182,14 @@ export function failureClass(error: unknown): FailureClass {
   return CLASS_OF[code] ?? (code.startsWith('ACME_DNS_') ? 'dns' : 'refused')
 }
 
+interface Named {
+  readonly name: string
+}
+
 interface MetricsOptions {
   readonly metrics: Metrics | undefined
-  /** Names of the issuers that orders are placed with. */
-  readonly issuers: readonly string[]
+  /** The issuers that orders are placed with. */
+  readonly issuers: readonly Named[]
 }
 
 /** Counts certificates. */
@@ -197,8 +201,8 @@ export const certMetrics = fp<MetricsOptions>(
 )
 
 interface GaugesOptions extends MetricsOptions {
-  /** Names of the receivers of events. */
-  readonly receivers: readonly string[]
+  /** The receivers of events. */
+  readonly receivers: readonly Named[]
 }
 
 /** Measures at each scrape what is held and under way then. */

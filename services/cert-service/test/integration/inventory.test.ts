@@ -95,7 +95,7 @@ t.test('every page is sound in both schemes at every width', async (t) => {
     await tab.goto(`${failing}/`)
     await enter(tab, KEY)
     await hold('more fails than is shown first')
-    await tab.getByText('All that fail').click()
+    await tab.getByText('All failing names').click()
     await tab.getByText('never7.example.com').waitFor()
     await hold('what fails')
     await tab.goto(`${full}/?q=nothing-of-that-name`)

@@ -85,7 +85,7 @@ t.test('the inventory counts, lists and searches names without a certificate', a
     for (const count of counts) t.match(first.text, `>${count}</a>`, key)
     const urgent = mostUrgent(only)
     t.strictSame(namesOf(first).slice(0, 10), urgent.slice(0, 10), `${key}: the most urgent first`)
-    const [, all = ''] = /href="([^"]+)">All that fail/.exec(first.text) ?? []
+    const [, all = ''] = /href="([^"]+)">All failing names/.exec(first.text) ?? []
     t.strictSame(namesOf(await see(all.replaceAll('&amp;', '&'))), urgent, `${key}: all of them`)
     t.match(first.text, `href="${all}">Failing`, 'where the filter leads as well')
   }
