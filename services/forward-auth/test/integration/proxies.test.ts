@@ -1,11 +1,9 @@
 import { once } from 'node:events'
-import { readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import { connect } from 'node:http2'
 import { request } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { networkInterfaces } from 'node:os'
-import { join } from 'node:path'
 import type { Duplex } from 'node:stream'
 import { buffer, text } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
@@ -338,10 +336,6 @@ t.test('each attack is tried through every proxy, or where it belongs', async (t
   const rows = Object.entries(ATTACKS).map(([name, { elsewhere = [] }]) => {
     const cells = present.map((proxy) => results.get(name)?.get(proxy))
     t.ok(elsewhere.length > 0 || cells.every((cell) => cell !== undefined), name)
-    for (const test of elsewhere) {
-      const [file = '', title = ''] = test.split(/: (.*)/s)
-      t.match(readFileSync(join(import.meta.dirname, '..', file), 'utf8'), title, test)
-    }
     return `| ${[name, ...cells.map((cell) => cell ?? 'elsewhere')].join(' | ')} |`
   })
   // For reports.

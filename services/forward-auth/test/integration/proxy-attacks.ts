@@ -12,7 +12,7 @@ export interface Attack {
     | 'upgrades'
     | 'overrides'
     | 'forwarded'
-  /** Names of tests with their files, in `test`. */
+  /** Names of tests with their files: in `test`, or from the root for those of packages. */
   readonly elsewhere?: readonly `${string}.test.ts: ${string}`[]
 }
 
@@ -292,7 +292,7 @@ export const ATTACKS: Readonly<Record<string, Attack>> = {
       },
     },
     elsewhere: [
-      '../../../packages/service-kit/test/http/trust.test.ts: the client is the first untrusted hop from the right',
+      'packages/service-kit/test/http/trust.test.ts: the client is the first untrusted hop from the right',
     ],
   },
   'line breaks in the claims of a person': {
