@@ -3,13 +3,15 @@ import { cpSync, globSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import t from 'tap'
 
-/** Packs every package, installs the tarballs in an empty project, and uses them as a stranger would. */
+/** Packs every package that others may use, installs the tarballs in an empty project, and uses them as a stranger would. */
 const root = join(import.meta.dirname, '../../..')
 const bin = join(root, 'node_modules/.bin')
-const manifests = globSync('packages/*/package.json', { cwd: root }).map((file) => ({
-  folder: join(root, file, '..'),
-  ...JSON.parse(readFileSync(join(root, file), 'utf8')),
-}))
+const manifests = globSync('packages/*/package.json', { cwd: root })
+  .map((file) => ({
+    folder: join(root, file, '..'),
+    ...JSON.parse(readFileSync(join(root, file), 'utf8')),
+  }))
+  .filter((manifest) => !manifest.private)
 
 function run(cwd: string, command: string, ...args: string[]): string {
   try {

@@ -1,7 +1,7 @@
 const fastifyAuth = require('@fastify/auth')
 const { default: auth } = require('@gatehouse/auth-core')
 const { createFetch, NetError } = require('@gatehouse/net')
-const { createConditions } = require('@gatehouse/profile')
+const { compileCondition } = require('@gatehouse/profile')
 const { fromClaims } = require('@gatehouse/profile/from-claims')
 const Fastify = require('fastify')
 
@@ -15,7 +15,7 @@ app.register(auth, {
 })
 
 app.after(() => {
-  const staff = createConditions().compile('"staff" in claims.groups')
+  const staff = compileCondition('"staff" in claims.groups')
   app.get(
     '/jobs',
     { onRequest: app.requireCaller({ scopes: ['reports:read'] }) },

@@ -1,7 +1,7 @@
 import fastifyAuth from '@fastify/auth'
 import auth from '@gatehouse/auth-core'
 import { createFetch, NetError } from '@gatehouse/net'
-import { createConditions } from '@gatehouse/profile'
+import { compileCondition } from '@gatehouse/profile'
 import { fromClaims } from '@gatehouse/profile/from-claims'
 import Fastify from 'fastify'
 
@@ -14,7 +14,7 @@ await app.register(auth, {
   assertion: { issuerUrl: PORTAL, audience: 'https://app.example.com' },
 })
 
-const staff = createConditions().compile('"staff" in claims.groups')
+const staff = compileCondition('"staff" in claims.groups')
 app.get('/jobs', { onRequest: app.requireCaller({ scopes: ['reports:read'] }) }, ({ caller }) => ({
   method: caller.method,
   subject: caller.subject,
