@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify'
-import { type Static, type TStringOptions, Type } from 'typebox'
-import type { TokenCaller } from './caller.ts'
+import { type TStringOptions, Type } from 'typebox'
+import type { Method, TokenCaller } from './caller.ts'
 
 const closed = { additionalProperties: false }
 
@@ -171,28 +171,108 @@ export const AuthOptionsSchema = Type.Object(
   closed,
 )
 
-/** Options as code gives them: lists may be read-only, and undefined is as good as absent. */
-type Given<T> = T extends readonly (infer Item)[]
-  ? readonly Given<Item>[]
-  : T extends object
-    ? { readonly [K in keyof T]: Given<T[K]> | (object extends Pick<T, K> ? undefined : never) }
-    : T
+/** The options of the plugin. Those of a single issuer may also stand at the top instead of under `jwt`. */
+export interface AuthOptions {
+  /** Accepts this method alone. Default: every method that is configured. */
+  readonly method?: Method | undefined
+  /** API keys: `Authorization: APIKey <key>`. */
+  readonly psk?: KeyOptions | undefined
+  /** Access tokens: `Authorization: Bearer <token>`. */
+  readonly jwt?: TokenOptions | undefined
+  /** Assertions by which forward-auth tells an application behind it who the person is. */
+  readonly assertion?: AssertionOptions | undefined
+  /** Short for `jwt.issuerUrl`. */
+  readonly issuerUrl?: string | undefined
+  /** Short for `jwt.audience`. */
+  readonly audience?: string | readonly string[] | undefined
+  /** Short for `jwt.requiredScopes`. */
+  readonly requiredScopes?: readonly string[] | undefined
+  /** Short for `jwt.requireAccessTokenType`. */
+  readonly requireAccessTokenType?: boolean | undefined
+  /** Short for `jwt.maxTokenLifetime`. */
+  readonly maxTokenLifetime?: number | undefined
+}
 
-/**
- * The options of the plugin, as {@link AuthOptionsSchema} describes each. Those of a single issuer may
- * also stand at the top instead of under `jwt`.
- */
-export type AuthOptions = Given<Static<typeof AuthOptionsSchema>>
 /** API keys: a single one, or several with names. */
-export type KeyOptions = Given<Static<typeof PskSchema>>
+export interface KeyOptions {
+  /** The key: at least 16 visible ASCII characters without spaces. */
+  readonly key?: string | undefined
+  /** File that holds the key. A trailing newline is dropped. */
+  readonly keyFile?: string | undefined
+  /** Several keys, each with a name. */
+  readonly keys?: readonly NamedKeyOptions[] | undefined
+}
+
 /** An API key with a name. Exactly one of `key`, `keyFile` and `keySha256` is given. */
-export type NamedKeyOptions = Given<Static<typeof NamedKeySchema>>
-/** Access tokens: of a single issuer, or of several. */
-export type TokenOptions = Given<Static<typeof JwtSchema>>
+export interface NamedKeyOptions {
+  /** Name of the caller: it becomes `request.caller.subject`. */
+  readonly name: string
+  /** The key: at least 16 visible ASCII characters without spaces. */
+  readonly key?: string | undefined
+  /** File that holds the key. A trailing newline is dropped. */
+  readonly keyFile?: string | undefined
+  /** SHA-256 of the key in hex, instead of the key itself. */
+  readonly keySha256?: string | undefined
+  /** Scopes that the key is limited to. Default: it has every scope. */
+  readonly scopes?: readonly string[] | undefined
+  /** Names that the key is limited to; their meaning is the application's. */
+  readonly domains?: readonly string[] | undefined
+}
+
+/** Requirements for the tokens of an issuer, and how to reach its keys. */
+interface IssuerConnection {
+  /** Scopes that every token must grant. */
+  readonly requiredScopes?: readonly string[] | undefined
+  /** Requires the header `typ: at+jwt` (RFC 9068). Default: `JWT` or no `typ` is accepted too. */
+  readonly requireAccessTokenType?: boolean | undefined
+  /**
+   * Longest time from `iat` to `exp` of a token, in milliseconds; without `iat`, from now to `exp`.
+   * Default: any.
+   */
+  readonly maxTokenLifetime?: number | undefined
+  /** URL of the key set. Default: the `jwks_uri` of the discovery document. */
+  readonly jwksUrl?: string | undefined
+  /** PEM certificates to trust for the issuer instead of the system’s. */
+  readonly caFile?: string | undefined
+  /** File with a bearer token for requests to the issuer (Kubernetes). It is read for each request. */
+  readonly tokenFile?: string | undefined
+  /** Allows plain http for requests to the issuer. Default: only on this machine. */
+  readonly allowHttp?: boolean | undefined
+}
+
 /** An issuer of access tokens, one of several. */
-export type IssuerOptions = Given<Static<typeof IssuerSchema>>
+export interface IssuerOptions extends IssuerConnection {
+  /** The issuer, exactly as in the claim `iss`, including a trailing slash. */
+  readonly issuerUrl: string
+  /** Audience that the claim `aud` must contain: one name, or a list of which one suffices. */
+  readonly audience: string | readonly string[]
+}
+
+/** Access tokens: of a single issuer, or of several. */
+export interface TokenOptions extends IssuerConnection {
+  /** The issuer, exactly as in the claim `iss`, including a trailing slash. */
+  readonly issuerUrl?: string | undefined
+  /** Audience that the claim `aud` must contain: one name, or a list of which one suffices. */
+  readonly audience?: string | readonly string[] | undefined
+  /** Several issuers instead of one. The claim `iss` of a token chooses. */
+  readonly issuers?: readonly IssuerOptions[] | undefined
+}
+
 /** Assertions of a portal of forward-auth, and how to reach its keys. */
-export type AssertionOptions = Given<Static<typeof AssertionSchema>>
+export interface AssertionOptions {
+  /** URL of the portal, exactly as in the claim `iss`: `https://auth.example.com/portals/main`. */
+  readonly issuerUrl: string
+  /** Origin of the application as people open it, `https://app.example.com`, or a list of them. */
+  readonly audience: string | readonly string[]
+  /** Header that holds the assertion. Default: `X-Gatehouse-Assertion`. */
+  readonly header?: string | undefined
+  /** URL of the key set. Default: the `jwks_uri` of the discovery document. */
+  readonly jwksUrl?: string | undefined
+  /** PEM certificates to trust for the issuer instead of the system’s. */
+  readonly caFile?: string | undefined
+  /** Allows plain http for requests to the issuer. Default: only on this machine. */
+  readonly allowHttp?: boolean | undefined
+}
 
 /**
  * A verifier of the application's own for `Authorization: Bearer <token>`, for tokens that the

@@ -78,9 +78,12 @@ t.test('README lists every option', async (t) => {
 /** The members of an exported interface, each with the text that an editor shows; without: undefined. */
 function textsOf(file: string, name: string): Record<string, string | undefined> {
   const source = readFileSync(new URL(`src/${file}`, root), 'utf8')
-  const found = new RegExp(`^(?:export )?interface ${name} \\{$(.*?)^\\}$`, 'ms').exec(source)
+  const found = new RegExp(
+    `^(?:export )?interface ${name}(?: extends (\\w+))? \\{$(.*?)^\\}$`,
+    'ms',
+  ).exec(source)
   if (!found) throw new Error(`${name} is not in ${file}`)
-  const [, body = ''] = found
+  const [, parent, body = ''] = found
   const members = body.matchAll(
     /(?:^ {2}\/\*\*((?:(?!\*\/).)*)\*\/\n)?^ {2}(?:readonly )?(\w+)\??:/gms,
   )
@@ -88,8 +91,23 @@ function textsOf(file: string, name: string): Record<string, string | undefined>
     member,
     text?.replace(/\s*\n\s*\*?\s*/g, ' ').trim(),
   ])
-  return Object.fromEntries(own)
+  return { ...(parent && textsOf(file, parent)), ...Object.fromEntries(own) }
 }
+
+const { psk, jwt, assertion: ofPeople } = AuthOptionsSchema.properties
+const optionTypes: [name: string, schema: Schema][] = [
+  ['AuthOptions', AuthOptionsSchema as unknown as Schema],
+  ['KeyOptions', psk as unknown as Schema],
+  ['NamedKeyOptions', psk.properties.keys.items as unknown as Schema],
+  ['TokenOptions', jwt as unknown as Schema],
+  ['IssuerOptions', jwt.properties.issuers.items as unknown as Schema],
+  ['AssertionOptions', ofPeople as unknown as Schema],
+]
+for (const [name, { properties = {} }] of optionTypes)
+  t.test(`the TSDoc of ${name} says the same as the reference`, async (t) => {
+    const described = Object.entries(properties).map(([key, { description }]) => [key, description])
+    t.same(textsOf('options.ts', name), Object.fromEntries(described))
+  })
 
 t.test('every option of the guard has TSDoc', async (t) => {
   const texts = textsOf('guard.ts', 'CallerDemand')

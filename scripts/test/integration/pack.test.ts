@@ -177,9 +177,12 @@ for (const authorization of [undefined, 'APIKey wrong', 'apikey sixteen-characte
   })
 
   t.test('a tarball holds what it says and no test', async (t) => {
-    for (const tarball of tarballs.values()) {
+    for (const { name, publishConfig } of manifests) {
+      const tarball = tarballs.get(name) as string
       const list = run(dir, 'tar', '-tzf', tarball)
-      t.match(list, 'package/dist/index.js', basename(tarball))
+      for (const entry of Object.values<string | { default: string }>(publishConfig.exports))
+        if (typeof entry === 'object')
+          t.match(list, entry.default.replace('./', 'package/'), basename(tarball))
       t.match(list, 'package/LICENSE', basename(tarball))
       t.notMatch(list, /\.test\.|tsbuildinfo|node_modules/, basename(tarball))
     }
