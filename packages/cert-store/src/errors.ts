@@ -1,4 +1,4 @@
-import { CodedError } from '@gatehouse/net'
+import { type Shown, TitledError } from '@gatehouse/net'
 
 /** The errors of this package, each with a title and what to do about it. */
 export const CERT_STORE_ERRORS = {
@@ -89,44 +89,11 @@ export type CertStoreErrorCode = keyof typeof CERT_STORE_ERRORS
 /** Seconds. */
 const RETRY_AFTER = 5
 
-/** An error with the title of its code, and what its answer may tell (RFC 9457). */
-export class TitledError<Code extends string = string> extends CodedError<Code> {
-  override readonly name: string = 'CertError'
-  readonly title: string
-  /** Seconds after which another try makes sense. */
-  readonly retryAfter?: number
-  /** Additional members of the problem (RFC 9457 section 3.2). */
-  readonly members?: Readonly<Record<string, unknown>>
-
-  /** @param table - the titles of the codes */
-  constructor(
-    table: Readonly<Record<Code, { readonly title: string }>>,
-    code: Code,
-    message: string,
-    options: ErrorOptions & Pick<TitledError, 'retryAfter' | 'members'> = {},
-  ) {
-    super(code, message, options)
-    this.title = table[code].title
-    if (options.retryAfter !== undefined) this.retryAfter = options.retryAfter
-    if (options.members !== undefined) this.members = options.members
-  }
-}
-
-/** Tells whether an error has this code. */
-export function hasCode<Code extends string>(
-  error: unknown,
-  code: Code,
-): error is TitledError<Code> {
-  return error instanceof TitledError && error.code === code
-}
-
 /** An error of this package. `message` names the value that is at fault. */
 export class CertStoreError extends TitledError<CertStoreErrorCode> {
-  constructor(
-    code: CertStoreErrorCode,
-    message: string,
-    options?: ErrorOptions & Pick<TitledError, 'retryAfter'>,
-  ) {
+  override readonly name = 'CertError'
+
+  constructor(code: CertStoreErrorCode, message: string, options?: ErrorOptions & Shown) {
     super(CERT_STORE_ERRORS, code, message, options)
   }
 }

@@ -1,7 +1,8 @@
 import { existsSync } from 'node:fs'
 import { open, rename, rm } from 'node:fs/promises'
 import { dirname } from 'node:path'
-import { CertStoreError, TitledError } from './errors.ts'
+import { TitledError } from '@gatehouse/net'
+import { CertStoreError } from './errors.ts'
 
 /**
  * Makes a new file for its owner alone, which appears when `fill` has filled its draft and not before.

@@ -1,5 +1,5 @@
 export { backup, restore } from './backup.ts'
-export { CERT_STORE_ERRORS, hasCode, TitledError } from './errors.ts'
+export { CERT_STORE_ERRORS } from './errors.ts'
 export { createPrivateFile } from './files.ts'
 export { moveStore } from './move/move.ts'
 export { openAuditLog, openStore } from './open.ts'

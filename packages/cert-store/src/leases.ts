@@ -1,5 +1,6 @@
+import { hasCode } from '@gatehouse/net'
 import { type Engine, groupCommit, indexable, type Transaction } from '@gatehouse/store'
-import { hasCode, leaseLost } from './errors.ts'
+import { leaseLost } from './errors.ts'
 import { orderOf } from './order-record.ts'
 import { IDS, TEXTS } from './sql.ts'
 import type { Lease, Work } from './store.ts'

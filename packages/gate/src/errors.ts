@@ -1,4 +1,4 @@
-import { CodedError } from '@gatehouse/net'
+import { TitledError } from '@gatehouse/net'
 
 /** The errors of a check by code: title, and what to do about it. */
 export const GATE_ERRORS = {
@@ -42,12 +42,10 @@ export const GATE_ERRORS = {
 type GateErrorCode = keyof typeof GATE_ERRORS
 
 /** An error of a check, which denies the request. */
-export class GateError extends CodedError<GateErrorCode> {
+export class GateError extends TitledError<GateErrorCode> {
   override readonly name = 'GateError'
-  readonly title: string
 
   constructor(code: GateErrorCode, message: string, options?: ErrorOptions) {
-    super(code, message, options)
-    this.title = GATE_ERRORS[code].title
+    super(GATE_ERRORS, code, message, options)
   }
 }

@@ -1,4 +1,4 @@
-import { CodedError } from '@gatehouse/net'
+import { TitledError } from '@gatehouse/net'
 
 /** The errors of a sign-in at a provider by code: title, and what to do about it. */
 export const PROVIDER_ERRORS = {
@@ -44,21 +44,16 @@ export const PROVIDER_ERRORS = {
 export type ProviderErrorCode = keyof typeof PROVIDER_ERRORS
 
 /** An error of a provider. The person may see `message` and `members`; `cause` is for the log. */
-export class ProviderError extends CodedError<ProviderErrorCode> {
+export class ProviderError extends TitledError<ProviderErrorCode> {
   override readonly name = 'ProviderError'
-  readonly title: string
   /** The words of the provider for the person: bounded, without control characters. */
-  readonly members?: { readonly providerSays: string }
-  /** Seconds until the provider is asked again. */
-  readonly retryAfter?: number
+  declare readonly members?: { readonly providerSays: string }
 
   constructor(
     code: ProviderErrorCode,
     message: string,
-    { cause, ...shown }: ErrorOptions & Pick<ProviderError, 'members' | 'retryAfter'> = {},
+    options?: ErrorOptions & Pick<ProviderError, 'members' | 'retryAfter'>,
   ) {
-    super(code, message, { cause })
-    this.title = PROVIDER_ERRORS[code].title
-    Object.assign(this, shown)
+    super(PROVIDER_ERRORS, code, message, options)
   }
 }

@@ -1,6 +1,5 @@
 import { ACME_ERRORS, type AcmeErrorCode } from '@gatehouse/acme'
-import { TitledError } from '@gatehouse/cert-store'
-import { CodedError } from '@gatehouse/net'
+import { CodedError, type Shown, TitledError } from '@gatehouse/net'
 import { PKI_ERRORS } from '@gatehouse/pki'
 
 /** The errors of this package, each with a title and what to do about it. */
@@ -82,11 +81,9 @@ export const FINAL_CODES: readonly (AcmeErrorCode | IssuanceErrorCode)[] = [
 
 /** An error of this package. `message` names the value that is at fault. */
 export class IssuanceError extends TitledError<IssuanceErrorCode> {
-  constructor(
-    code: IssuanceErrorCode,
-    message: string,
-    options?: ErrorOptions & Pick<TitledError, 'retryAfter' | 'members'>,
-  ) {
+  override readonly name = 'CertError'
+
+  constructor(code: IssuanceErrorCode, message: string, options?: ErrorOptions & Shown) {
     super(ISSUANCE_ERRORS, code, message, options)
   }
 }

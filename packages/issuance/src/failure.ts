@@ -1,6 +1,6 @@
 import { ACME_ERRORS, AcmeError, type AcmeErrorCode, outcomeOf } from '@gatehouse/acme'
-import { hasCode, TitledError } from '@gatehouse/cert-store'
 import type { OrderRecord } from '@gatehouse/cert-store/port'
+import { hasCode, TitledError } from '@gatehouse/net'
 import { PkiError } from '@gatehouse/pki'
 import { type IssuanceErrorCode, IssueError } from './errors.ts'
 import { backoff, DAY } from './times.ts'

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { hasCode, type Keyring } from '@gatehouse/cert-store'
+import type { Keyring } from '@gatehouse/cert-store'
 import type {
   CertificateRecord,
   Checkpoint,
@@ -9,6 +9,7 @@ import type {
   Store,
 } from '@gatehouse/cert-store/port'
 import type { Clock } from '@gatehouse/net'
+import { hasCode } from '@gatehouse/net'
 import {
   buildCsr,
   generateKeyPair,

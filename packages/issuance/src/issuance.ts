@@ -1,5 +1,5 @@
-import { hasCode } from '@gatehouse/cert-store'
 import type { CertificateRecord, OrderRecord } from '@gatehouse/cert-store/port'
+import { hasCode } from '@gatehouse/net'
 import type { Name } from '@gatehouse/pki'
 import { IssuanceError, IssueError } from './errors.ts'
 import { Flight, type FlightPlan, type IssuanceDeps, SYSTEM } from './flight.ts'

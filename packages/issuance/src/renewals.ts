@@ -1,7 +1,7 @@
 import { pickMoment, type RenewalInfo } from '@gatehouse/acme'
-import { TitledError } from '@gatehouse/cert-store'
 import type { CertificateRecord, RenewalWindow, Store } from '@gatehouse/cert-store/port'
 import type { Clock } from '@gatehouse/net'
+import { TitledError } from '@gatehouse/net'
 import { IssueError } from './errors.ts'
 import { SYSTEM } from './flight.ts'
 import type { Holdings } from './held.ts'

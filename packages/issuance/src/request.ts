@@ -1,7 +1,7 @@
 import { createPublicKey } from 'node:crypto'
 import { isRocaKey } from '@gatehouse/auth-core'
-import { TitledError } from '@gatehouse/cert-store'
 import type { OrderRecord, Store } from '@gatehouse/cert-store/port'
+import { TitledError } from '@gatehouse/net'
 import {
   type Csr,
   type KeyType,

@@ -50,6 +50,45 @@ export class CodedError<Code extends string> extends Error {
   }
 }
 
+/** The titles of a package's error codes. */
+type Titles<Code extends string> = Readonly<Record<Code, { readonly title: string }>>
+
+/** The members of an error that problem details show (RFC 9457), besides its code and message. */
+export type Shown = Pick<TitledError, 'members' | 'retryAfter' | 'expose' | 'headers'>
+
+/** The base of errors that clients see as problem details (RFC 9457): with the title of its code. */
+export class TitledError<Code extends string = string> extends CodedError<Code> {
+  readonly title: string
+  /** Additional members of the problem (section 3.2). */
+  readonly members?: Readonly<Record<string, unknown>>
+  /** Seconds after which another try makes sense. */
+  readonly retryAfter?: number
+  /** Whether clients see `message` and `members` even with a 5xx status. */
+  readonly expose?: boolean
+  /** Headers of the answer. */
+  readonly headers?: Readonly<Record<string, string | string[]>>
+
+  constructor(
+    table: Titles<Code>,
+    code: Code,
+    message: string,
+    options: ErrorOptions & Shown = {},
+  ) {
+    super(code, message, options)
+    this.title = table[code].title
+    const { cause, ...shown } = options
+    Object.assign(this, shown)
+  }
+}
+
+/** Tells whether an error is such a one with this code. */
+export function hasCode<Code extends string>(
+  error: unknown,
+  code: Code,
+): error is TitledError<Code> {
+  return error instanceof TitledError && error.code === code
+}
+
 /** An error of this package. */
 export class NetError extends CodedError<NetErrorCode> {
   override readonly name = 'NetError'

@@ -1,6 +1,14 @@
 export { parseJson, retryAfterOf } from './answers.ts'
 export { type Clock, orAborted, sleep } from './clock.ts'
-export { CodedError, NET_ERRORS, NetError, type NetErrorCode } from './errors.ts'
+export {
+  CodedError,
+  hasCode,
+  NET_ERRORS,
+  NetError,
+  type NetErrorCode,
+  type Shown,
+  TitledError,
+} from './errors.ts'
 export {
   type BoundedFetch,
   backoffMs,

@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import t from 'tap'
-import { NET_ERRORS, NetError } from '../src/index.ts'
+import { hasCode, NET_ERRORS, NetError, TitledError } from '../src/index.ts'
 
 const folder = new URL('../src/', import.meta.url)
 const source = readdirSync(folder)
@@ -22,3 +22,23 @@ t.test('an error carries its code and cause', async (t) => {
     cause,
   })
 })
+
+t.test(
+  'an error with a title carries what problem details show, and nothing that was not given',
+  async (t) => {
+    const table = { A_B: { title: 'A and B' }, C_D: { title: 'C' } }
+    const cause = new Error('below')
+    const shown = { members: { x: 1 }, retryAfter: 5, expose: true, headers: { 'x-a': 'b' } }
+    const error = new TitledError(table, 'A_B', 'above', { cause, ...shown })
+    t.match(error, { code: 'A_B', title: 'A and B', message: 'above', cause, ...shown })
+    const bare = new TitledError(table, 'A_B', 'above')
+    t.equal('cause' in bare, false)
+    t.strictSame(
+      [bare.members, bare.retryAfter, bare.expose, bare.headers],
+      Array(4).fill(undefined),
+    )
+    t.equal(hasCode(error, 'A_B'), true)
+    t.equal(hasCode(error, 'C_D'), false)
+    t.equal(hasCode(new NetError('NET_FETCH_FAILED', ''), 'NET_FETCH_FAILED'), false)
+  },
+)

@@ -1,10 +1,9 @@
 import { ACME_ERRORS } from '@gatehouse/acme'
 import { AUTH_ERRORS } from '@gatehouse/auth-core'
-import { CERT_STORE_ERRORS, TitledError } from '@gatehouse/cert-store'
+import { CERT_STORE_ERRORS } from '@gatehouse/cert-store'
 import { FINAL_CODES, ISSUANCE_ERRORS } from '@gatehouse/issuance'
+import { type Shown, TitledError } from '@gatehouse/net'
 import { PKI_ERRORS } from '@gatehouse/pki'
-
-export { hasCode } from '@gatehouse/cert-store'
 
 interface ErrorRow {
   readonly status: number
@@ -147,11 +146,9 @@ export function actionFor(code: string): string | undefined {
 
 /** An error of cert-service. `message` names the value that is at fault. */
 export class CertError extends TitledError<CertErrorCode> {
-  constructor(
-    code: CertErrorCode,
-    message: string,
-    options?: ErrorOptions & Pick<TitledError, 'retryAfter' | 'members'>,
-  ) {
+  override readonly name = 'CertError'
+
+  constructor(code: CertErrorCode, message: string, options?: ErrorOptions & Shown) {
     super(CERT_ERRORS, code, message, options)
   }
 }

@@ -1,7 +1,7 @@
 import { AcmeError } from '@gatehouse/acme'
-import { TitledError } from '@gatehouse/cert-store'
 import type { Expiry, Store } from '@gatehouse/cert-store/port'
 import type { IssuanceMetrics } from '@gatehouse/issuance'
+import { TitledError } from '@gatehouse/net'
 import { PkiError } from '@gatehouse/pki'
 import type { Metrics } from '@gatehouse/service-kit/telemetry'
 import type { FastifyInstance } from 'fastify'

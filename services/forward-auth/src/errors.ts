@@ -1,6 +1,6 @@
 import { GATE_ERRORS } from '@gatehouse/gate'
 import { PROVIDER_ERRORS } from '@gatehouse/identity-providers'
-import { CodedError } from '@gatehouse/net'
+import { type Shown, TitledError } from '@gatehouse/net'
 
 /** The errors of forward-auth itself by code: HTTP status, title, and what to do about it. */
 export const FWA_ERRORS = {
@@ -178,24 +178,10 @@ export const ERRORS = { ...GATE_ERRORS, ...PROVIDER_ERRORS, ...FWA_ERRORS }
 export type FwaErrorCode = keyof typeof ERRORS
 
 /** An error of forward-auth. Clients may see `code` and `message`; `cause` is only logged. */
-export class FwaError extends CodedError<FwaErrorCode> {
+export class FwaError extends TitledError<FwaErrorCode> {
   override readonly name: string = 'FwaError'
-  readonly title: string
-  /** Extension members of the problem details (RFC 9457 section 3.2). */
-  readonly members?: Readonly<Record<string, unknown>>
-  readonly retryAfter?: number
-  /** Whether clients see `message` and `members` even with a 5xx status. */
-  readonly expose?: boolean
-  readonly headers?: Readonly<Record<string, string | string[]>>
 
-  constructor(
-    code: FwaErrorCode,
-    message: string,
-    options: ErrorOptions & Pick<FwaError, 'members' | 'retryAfter' | 'expose' | 'headers'> = {},
-  ) {
-    super(code, message, options)
-    this.title = ERRORS[code].title
-    const { cause, ...shown } = options
-    Object.assign(this, shown)
+  constructor(code: FwaErrorCode, message: string, options?: ErrorOptions & Shown) {
+    super(ERRORS, code, message, options)
   }
 }

@@ -1,6 +1,6 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import { TitledError } from '@gatehouse/cert-store'
 import { type IssuanceRequest, MAX_NAMES, parseRequest } from '@gatehouse/issuance/request'
+import { TitledError } from '@gatehouse/net'
 import { KEY_TYPES, PkiError } from '@gatehouse/pki'
 import { sendPage } from '@gatehouse/service-kit/pages'
 import type { FastifyReply, FastifyRequest } from 'fastify'

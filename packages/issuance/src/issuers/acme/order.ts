@@ -13,9 +13,9 @@ import {
   type Solver,
   step,
 } from '@gatehouse/acme'
-import { TitledError } from '@gatehouse/cert-store'
 import type { Store } from '@gatehouse/cert-store/port'
 import type { Clock } from '@gatehouse/net'
+import { TitledError } from '@gatehouse/net'
 import { parseName } from '@gatehouse/pki'
 import { IssuanceError } from '../../errors.ts'
 import type { LimitedOrder } from '../../limits/ca-limits.ts'
