@@ -23,13 +23,15 @@ export interface PageContent {
 /** The outline of the gate, on a grid of 24 by 24. */
 export const GATE = 'M4 21V11a8 8 0 0 1 16 0v10M9 21v-9a3 3 0 0 1 6 0v9M2 21h20'
 
+const BASE = readFileSync(new URL('./base.css', import.meta.url), 'utf8')
 const COMMON = readFileSync(new URL('./common.css', import.meta.url), 'utf8')
 
 /** A style sheet, and its source for the content security policy. */
 export type PageStyle = ReturnType<typeof styleOf>
 
+/** The style sheet of a page: the colors that all pages share, and `css`. */
 export function styleOf(css: string) {
-  const sheet = compact(css)
+  const sheet = compact(`${BASE}${css}`)
   const digest = createHash('sha256').update(sheet).digest('base64')
   return { sheet, source: `'sha256-${digest}'` }
 }

@@ -14,7 +14,7 @@ interface Content {
   /** `#rgb` or `#rrggbb`. */
   readonly accent: string
   readonly body: SafeHtml
-  /** Whether the styles of shell.css are enough. */
+  /** Whether the page needs no styles of pages.css. */
   readonly isShort: boolean
   readonly footer?: SafeHtml | '' | undefined
   /** URLs of images that take the place of the gate. */
@@ -38,7 +38,7 @@ export function shell(content: Content): Page {
   )
 }
 
-/** The cards of shell.css. */
+/** The colors of cards in base.css. */
 const LIGHT = '#ffffff'
 const DARK = '#16191f'
 
