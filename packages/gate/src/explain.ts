@@ -47,7 +47,7 @@ export function explain(
   const { name, preflight } = config
   const policies = createPolicies(config.policies)
   const rules = createRules(config.rules, policies)
-  const route = createPolicyReader()({ name, policies }, query)
+  const route = createPolicyReader({ name, policies })(query)
   const request = { host, path: readPath(target), method, clientIp: () => from }
   const admission = admissionFor(rules, request)
   const decision = decide({

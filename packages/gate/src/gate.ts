@@ -61,7 +61,7 @@ export class Gate {
   readonly sent: readonly string[]
   /** The body of a 200. */
   readonly body: string | Buffer
-  readonly #readPolicy = createPolicyReader()
+  readonly #readPolicy = createPolicyReader(this)
   readonly #refuseAliases: (rawHeaders: readonly string[]) => void
 
   /** @param config - without faults */
@@ -139,7 +139,7 @@ export class Gate {
         rules.length > 0
           ? admissionFor(rules, { host, ...asked.known, clientIp })
           : SESSION_REQUIRED,
-      routePolicy: () => this.#readPolicy(this, query),
+      routePolicy: () => this.#readPolicy(query),
       kind: () => asked.kind,
     })
   }
@@ -167,18 +167,18 @@ const MAX_QUERIES = 200
 
 /** The parts of a gate by which the policy of a route is found. */
 type NamedPolicies = Pick<Gate, 'name' | 'policies'>
-type PolicyFinder = (gate: NamedPolicies) => Policy | undefined
+type PolicyFinder = () => Policy | undefined
 
 /**
  * Makes a function that finds the policy of a route: `?policy=` names one of the portal, and `?if=` is a
  * condition itself. Undefined for an empty query and for `any`. It keeps the last queries, errors too.
  */
-export function createPolicyReader() {
+export function createPolicyReader(gate: NamedPolicies) {
   const queries = new LRUCache<string, PolicyFinder>({
     max: MAX_QUERIES,
     memoMethod(query) {
       try {
-        return readQuery(query)
+        return readQuery(gate, query)
       } catch (error) {
         return () => {
           throw error
@@ -186,16 +186,15 @@ export function createPolicyReader() {
       }
     },
   })
-  return (gate: NamedPolicies, query: string) =>
-    query === '' ? undefined : queries.memo(query)(gate)
+  return (query: string) => (query === '' ? undefined : queries.memo(query)())
 }
 
-function readQuery(query: string): PolicyFinder {
+function readQuery(gate: NamedPolicies, query: string): PolicyFinder {
   const [parameter, ...others] = new URLSearchParams(query)
   if (others.length > 0)
     throw new ProfileError('PROFILE_CONDITION_TWICE', 'the query holds more than one condition')
   const [name = '', value = ''] = parameter ?? []
-  if (name === 'policy') return (gate) => policyOf(gate, value)
+  if (name === 'policy') return () => policyOf(gate, value)
   if (name !== 'if')
     throw new GateError('FWA_PARAMETER_UNKNOWN', `the parameter ${quote(name)} is not known`)
   const policy: Policy = { name: undefined, condition: compileCondition(value), stepUp: undefined }

@@ -257,10 +257,10 @@ t.test(
 )
 
 t.test('a condition that cannot be read is compiled once, and refused each time', async (t) => {
-  const readPolicy = createPolicyReader()
+  const readPolicy = createPolicyReader(portal())
   const [first, again] = [1, 2].map(() => {
     try {
-      return readPolicy(portal(), 'if=Group(')
+      return readPolicy('if=Group(')
     } catch (error) {
       return error
     }
@@ -273,8 +273,7 @@ t.test('conditions', async (t) => {
   const admin = profileOf({ groups: ['admin'] })
   const nobody = profileOf()
   const policies = new Map([['admin', createPolicy('admin', 'Group("admin")')]])
-  const readPolicy = createPolicyReader()
-  const read = (query: string) => readPolicy(portal({ policies }), query)
+  const read = createPolicyReader(portal({ policies }))
   const isAdmin = `if=${encodeURIComponent('Group("admin")')}`
 
   t.equal(read(''), undefined, 'none')
@@ -308,8 +307,7 @@ t.test('conditions', async (t) => {
 })
 
 t.test('caches a bounded number of conditions', async (t) => {
-  const readPolicy = createPolicyReader()
-  const read = (query: string) => readPolicy(portal(), query)
+  const read = createPolicyReader(portal())
   const first = read('if=Group("first")')
   for (let i = 0; i < 150; i++) read(`if=Group("${i}")`)
   t.equal(read('if=Group("first")'), first, 'kept while there is room')
