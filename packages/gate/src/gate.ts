@@ -54,11 +54,15 @@ export class Gate {
   readonly policies: ReadonlyMap<string, Policy>
   /** The rules that requests must meet; the first one that fits decides. */
   readonly rules: readonly Rule[]
+  /** The hosts that rules name, without those below a wildcard. */
+  readonly hosts: readonly string[]
   readonly programs: Programs
   readonly headers: readonly IdentityHeader[]
   readonly assertion: AssertionSettings | undefined
   /** The names of all headers for the app, in lower case. */
   readonly sent: readonly string[]
+  /** The headers of a 200 without an identity: all that are configured, empty. */
+  readonly anonymousHeaders: CheckHeaders
   /** The body of a 200. */
   readonly body: string | Buffer
   readonly #readPolicy = createPolicyReader(this)
@@ -72,12 +76,14 @@ export class Gate {
     this.preflight = preflight
     this.policies = createPolicies(config.policies)
     this.rules = createRules(config.rules, this.policies)
+    this.hosts = [...new Set(this.rules.flatMap(({ config }) => exactHosts(config)))]
     this.headers = createHeaders(headerRows(config.headers), user, headerEncoding)
     this.assertion = assertion && {
       header: assertion.header.toLowerCase(),
       claims: assertion.claims,
       isFor: compileHosts(assertion.hosts),
     }
+    this.anonymousHeaders = checkHeaders(this, undefined)
     this.body = bodyFor(headerEncoding)
     this.sent = this.headers.map((header) => header.name)
     if (this.assertion) this.sent = [...this.sent, this.assertion.header]
@@ -88,16 +94,6 @@ export class Gate {
     ])
     const compiled = { headers: this.headers, assertion: this.assertion }
     this.programs = new Programs({ ...config, ...compiled }, deps)
-  }
-
-  /** The headers of a 200 without an identity: all that are configured, empty. */
-  get anonymousHeaders(): CheckHeaders {
-    return checkHeaders(this, undefined)
-  }
-
-  /** The hosts that rules name, without those below a wildcard. */
-  get hosts(): readonly string[] {
-    return [...new Set(this.rules.flatMap(({ config }) => exactHosts(config)))]
   }
 
   /**
