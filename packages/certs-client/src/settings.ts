@@ -79,16 +79,15 @@ const WAYS = {
 } as const
 type Way = keyof typeof WAYS
 
-/** The way that the options ask for, else the environment. */
+/** The way that the options ask for, else the environment. Neither may ask for two, even where the other counts. */
 function wayOf(options: ConnectionOptions, env: NodeJS.ProcessEnv): Way | undefined {
-  return (
-    chosen(options) ??
-    chosen({
-      keyFile: env.GATEHOUSE_KEY_FILE || env.GATEHOUSE_KEY,
-      tokenFile: env.GATEHOUSE_TOKEN_FILE || env.GATEHOUSE_TOKEN,
-      clientId: env.GATEHOUSE_CLIENT_ID,
-    })
-  )
+  const byOption = chosen(options)
+  const byEnv = chosen({
+    keyFile: env.GATEHOUSE_KEY_FILE || env.GATEHOUSE_KEY,
+    tokenFile: env.GATEHOUSE_TOKEN_FILE || env.GATEHOUSE_TOKEN,
+    clientId: env.GATEHOUSE_CLIENT_ID,
+  })
+  return byOption ?? byEnv
 }
 
 function chosen(given: ConnectionOptions): Way | undefined {

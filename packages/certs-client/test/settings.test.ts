@@ -76,6 +76,7 @@ t.test('wrong arguments are refused with a reason', async (t) => {
     [{}, {}, /no credentials/],
     [{ keyFile: '/k', tokenFile: '/t' }, {}, /only one way.*--key-file.*--token-file/],
     [{}, { GATEHOUSE_KEY: 'x', GATEHOUSE_CLIENT_ID: 'y' }, /only one way.*GATEHOUSE_CLIENT_ID/],
+    [KEY, { GATEHOUSE_TOKEN: 'x', GATEHOUSE_CLIENT_ID: 'y' }, /only one way.*GATEHOUSE_CLIENT_ID/],
     [{ ...KEY, url: 'http://certs.example.com' }, {}, /--url: plain http is refused/],
     [{ ...KEY, url: 'https://user:pass@certs.example.com' }, {}, /--url/],
     [{ ...KEY, url: 'certs.example.com' }, {}, /--url/],
