@@ -58,6 +58,8 @@ interface OutboxDeps extends Pick<FastifyInstance, 'clock' | 'store'> {
 export class Outbox implements Events {
   readonly #receivers: readonly Receiver[]
   readonly #deps: OutboxDeps
+  /** Aborted once the service has answered its requests, to end what is still being sent. */
+  readonly #closing = new AbortController()
 
   /** @throws ConfigError CONFIG_FILE_UNUSABLE */
   constructor(receivers: readonly ReceiverConfig[], deps: OutboxDeps) {
@@ -98,23 +100,25 @@ export class Outbox implements Events {
   }
 
   async close(): Promise<void> {
+    this.#closing.abort()
     await Promise.all(this.#receivers.map((receiver) => receiver.close()))
   }
 
-  /** Sends the due events one at a time, up to the first that fails. */
-  async #deliver(receiver: Receiver, signal: AbortSignal): Promise<void> {
+  /** Sends the due events one at a time, up to the first that fails. A stop lets that one end. */
+  async #deliver(receiver: Receiver, stopping: AbortSignal): Promise<void> {
     const { store, clock } = this.#deps
-    for (let sent = 0; sent < BATCH; sent += 1) {
+    for (let sent = 0; sent < BATCH && !stopping.aborted; sent += 1) {
       const now = clock.now()
       const [event] = await store.claimDueEvents(receiver.name, now, 1, now + CLAIMED)
-      if (!event || signal.aborted) return
-      if (await this.#send(receiver, event, signal)) await store.deleteEvent(event.id)
-      else return signal.aborted ? undefined : this.#delay(receiver, event)
+      if (!event || stopping.aborted) return
+      if (await this.#send(receiver, event)) await store.deleteEvent(event.id)
+      else return this.#delay(receiver, event)
     }
   }
 
-  async #send(receiver: Receiver, { body }: EventRecord, signal: AbortSignal): Promise<boolean> {
+  async #send(receiver: Receiver, { body }: EventRecord): Promise<boolean> {
     const { clock, log } = this.#deps
+    const { signal } = this.#closing
     try {
       await receiver.send(body, { now: clock.now(), signal })
       return true
@@ -128,6 +132,7 @@ export class Outbox implements Events {
 
   async #delay({ name: receiver }: Receiver, { id, at, tries }: EventRecord): Promise<void> {
     const { store, clock, log } = this.#deps
+    if (this.#closing.signal.aborted) return
     const nextAt = clock.now() + backoff(tries + 1)
     const isOver = nextAt - at > GIVE_UP_AFTER && tries + 1 >= GIVE_UP_TRIES
     if (!isOver) return store.delayEvent(id, nextAt)
