@@ -178,7 +178,7 @@ t.test('who did what is for those who may revoke', async (t) => {
     /Recent activity .*Fetched by psk:default from 127\.0\.0\.1 .*Issued by psk:default/,
   )
   t.match(said, /Last fetched 1 Jan 2030, 00:00 by psk:default/)
-  t.notMatch((await see('/certificates/app.a.test', {})).text, /psk:default|What happened/)
+  t.notMatch((await see('/certificates/app.a.test', {})).text, /psk:default|Recent activity/)
 })
 
 t.test('nobody is told anything before signing in, and comes back after it', async (t) => {
