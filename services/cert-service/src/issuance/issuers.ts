@@ -4,6 +4,7 @@ import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { VERSION } from '../version.ts'
 
+// The types of app.ts take it from here, and so know what is declared below.
 export type { IssuersOptions }
 
 declare module 'fastify' {
