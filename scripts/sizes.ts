@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path'
 
 const ROOT = join(import.meta.dirname, '..')
 
-/** What is counted beside the packages and services. */
+/** What is counted beside the packages and services. A feature that needs more lines raises its limits. */
 interface Limit {
   readonly title: string
   readonly pattern: string
@@ -13,6 +13,11 @@ interface Limit {
 
 export const LIMITS: readonly Limit[] = [
   {
+    title: 'store of cert-service, without keys and files',
+    pattern: 'packages/cert-store/src/**/!(backup|errors|files|keyring|master-key|storage).ts',
+    most: 4_100,
+  },
+  {
     title: 'store and audit of forward-auth',
     pattern: 'services/forward-auth/src/{store,audit}/**/*.ts',
     most: 1_400,
@@ -21,6 +26,11 @@ export const LIMITS: readonly Limit[] = [
     title: 'services',
     pattern: 'services/*/src/**/*.ts',
     most: 21_000,
+  },
+  {
+    title: 'src of all',
+    pattern: '{packages,services}/*/src/**/*.ts',
+    most: 56_600,
   },
 ]
 
@@ -123,5 +133,4 @@ if (import.meta.main) {
   }
   for (const { title, pattern, most } of LIMITS)
     print(linesOf(readTexts(pattern)), `${title}, at most ${most}`)
-  print(linesOf(readTexts('{packages,services}/*/src/**/*.ts')), 'src of all')
 }
