@@ -140,11 +140,16 @@ t.test('an answer in pieces, and an abort in between', async (t) => {
     for (const byte of frame(answerTo(request))) socket.write(Buffer.of(byte))
   })
   t.match(await ask(server, question, { recursive: false, signal }), { questions: [question] })
-  const controller = new AbortController()
-  const silent = await serve(t, undefined, () => controller.abort(new Error('enough')))
-  await t.rejects(ask(silent, question, { recursive: false, signal: controller.signal }), {
-    message: 'enough',
-  })
+  for (const by of ['UDP', 'TCP']) {
+    const controller = new AbortController()
+    const abort = () => {
+      controller.abort(new Error('enough'))
+      return []
+    }
+    const silent = await serve(t, by === 'UDP' ? abort : undefined, abort)
+    const answer = ask(silent, question, { recursive: false, signal: controller.signal })
+    await t.rejects(answer, { message: 'enough' }, by)
+  }
 })
 
 t.test('parses servers as host and port', async (t) => {
