@@ -22,6 +22,8 @@ import {
   requestTelemetry,
 } from '@gatehouse/service-kit/telemetry'
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
+import { sessionsApi } from './account/api.ts'
+import { accountRoutes } from './account/routes.ts'
 import { audit } from './audit/audit.ts'
 import type { ForwardAuthConfig } from './config/schema.ts'
 import { probes } from './doctor/probes.ts'
@@ -31,6 +33,7 @@ import { logins } from './login/logins.ts'
 import { httpsOptions, ownTls } from './own-tls.ts'
 import { errorPage } from './pages/pages.ts'
 import { portals } from './portals.ts'
+import { backChannelRoutes } from './routes/back-channel.ts'
 import { callbackRoutes } from './routes/callback.ts'
 import { check, checkRoutes, describeCheck, isAllowedCheck } from './routes/check.ts'
 import { discoveryRoutes, resourceRoutes } from './routes/discovery.ts'
@@ -50,7 +53,7 @@ import { trust } from './trust.ts'
 import { VERSION } from './version.ts'
 
 const BODY_LIMIT = 16 * 1024
-/** Cookies of a session may have 12 kB, and proxies send headers of their own. */
+/** Cookies of apps may have 12 kB, and proxies send headers of their own. */
 const HEADER_LIMIT = 48 * 1024
 const REQUEST_TIMEOUT = 30_000
 const ERROR_TABLES = [ERRORS, PROFILE_ERRORS, HTTP_ERRORS, FASTIFY_ERRORS]
@@ -163,22 +166,36 @@ async function registerRoutes(app: FastifyInstance, basePath: string): Promise<v
     await app.register(discoveryRoutes, { prefix })
     await app.register(imageRoutes, { prefix })
     await app.register(pageRoutes, { prefix })
+    await app.register(backChannelRoutes, { prefix })
   }
   await app.register(homeRoute, { prefix: basePath })
   await app.register(faviconRoute)
   await app.register(resourceRoutes, { prefix: '/.well-known/oauth-protected-resource' })
   for (const prefix of new Set(['', basePath]))
-    await app.register(verifyRoute, { prefix: `${prefix}/api/portals/:portal` })
+    for (const route of [verifyRoute, sessionsApi])
+      await app.register(route, { prefix: `${prefix}/api/portals/:portal` })
 }
 
 /** The pages of a portal. Cookies are parsed and written here only; checks read their own. */
 async function pageRoutes(app: FastifyInstance): Promise<void> {
   await app.register(cookie)
-  for (const routes of [signInRoutes, callbackRoutes, returnRoute, logoutRoutes, profileRoutes])
+  for (const routes of [
+    signInRoutes,
+    callbackRoutes,
+    returnRoute,
+    logoutRoutes,
+    profileRoutes,
+    accountRoutes,
+  ])
     await app.register(routes)
 }
 
 const SECURITY_SCHEMES = {
+  program: {
+    type: 'http',
+    scheme: 'bearer',
+    description: 'A token, or `APIKey <key>`, of `callers` of the portal.',
+  },
   sessionToken: {
     type: 'http',
     scheme: 'bearer',
@@ -188,8 +205,8 @@ const SECURITY_SCHEMES = {
   sessionCookie: {
     type: 'apiKey',
     in: 'cookie',
-    name: '__Secure-gatehouse.<portal>',
-    description: 'The session cookie of the portal.',
+    name: '__Host-gatehouse.<portal>',
+    description: 'The session cookie of the portal, at its sign-in host.',
   },
 } as const
 

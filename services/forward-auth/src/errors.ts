@@ -39,6 +39,14 @@ export const FWA_ERRORS = {
       'Delete the cookies of the domain in the browser. If it happens again, a site below the ' +
       'domain sets a cookie with the same name: find that site and move it to its own domain.',
   },
+  FWA_COOKIES_BLOCKED: {
+    status: 400,
+    title: 'The browser keeps no cookies of this app',
+    action:
+      'Allow cookies for the host of the app, and open it in a window of its own rather than in a ' +
+      'frame. If everybody sees this, the proxy does not pass on the `Set-Cookie` of the check: see ' +
+      'the guide for it.',
+  },
   FWA_FORBIDDEN: {
     status: 403,
     title: 'Access denied for this account',
@@ -163,6 +171,7 @@ export const STATUS_OF: Readonly<Record<string, number>> = {
   FWA_CLIENT_ASSERTION: 502,
   FWA_CLIENT_REFUSED: 502,
   FWA_LOGIN_REFUSED: 403,
+  FWA_LOGOUT_TOKEN: 400,
   FWA_PROVIDER_INVALID: 502,
   FWA_PROVIDER_UNREACHABLE: 503,
   FWA_REQUEST_REFUSED: 502,

@@ -1,4 +1,4 @@
-import { parseOrigin } from '@gatehouse/net'
+import { parseHostPort, parseOrigin } from '@gatehouse/net'
 import type { FastifyRequest } from 'fastify'
 import { FwaError } from './errors.ts'
 import { type Portal, portalOf } from './portals.ts'
@@ -35,7 +35,9 @@ export function portalSiteOf(request: FastifyRequest): PortalSite {
 
 /** The site of the host that a request was sent to; undefined if it is on no domain. */
 export function siteOf(request: FastifyRequest): Site | undefined {
-  return request.server.sites.find(hostOf(request))?.site
+  const { sites } = request.server
+  const isSignInHost = ({ authOrigin }: Site) => isSentTo(authOrigin, request)
+  return sites.find(hostOf(request))?.site ?? sites.all.find(isSignInHost)
 }
 
 /** Whether a request was sent to an origin, whatever it says of the scheme. */
@@ -43,6 +45,11 @@ export function isSentTo(origin: string, request: FastifyRequest): boolean {
   const scheme = origin.slice(0, origin.indexOf('//'))
   const requested = `${scheme}//${hostOf(request)}`
   return requested === origin || parseOrigin(requested) === origin
+}
+
+/** The name of the host that a request was sent to. */
+export function hostNameOf(request: FastifyRequest): string {
+  return parseHostPort(hostOf(request))?.host.name ?? ''
 }
 
 function hostOf({ raw: { headers, socket }, server }: FastifyRequest): string {

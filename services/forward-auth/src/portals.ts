@@ -60,7 +60,15 @@ function createPortal(config: PortalConfig, lifetime: number, deps: ProviderDeps
     providers: new Map(providers) as ReadonlyMap<string, Provider>,
     ...createAdmission(config),
     /** Milliseconds, as all times. */
-    sessionLifetime: config.sessionLifetime ?? lifetime,
+    session: {
+      lifetime: config.session.lifetime ?? lifetime,
+      idle: config.session.idle,
+      /** Undefined: the provider is not asked again. */
+      refresh: config.session.refresh === 'off' ? undefined : config.session.refresh,
+      grace: config.session.grace,
+    },
+    /** Who may see and end the sessions of everybody. */
+    admins: gate.policies.get(config.sessions?.admins ?? ''),
     loginLifetime: config.loginLifetime,
     sharedCallback: config.sharedCallback,
     alwaysShowProviders: config.alwaysShowProviders,

@@ -4,14 +4,18 @@ import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { LRUCache } from 'lru-cache'
 
-/** A cookie domain of the configuration and the address of its sign-in pages. */
+/** A domain of the configuration and the address of its sign-in pages. */
 export interface Site {
-  /** Canonical domain whose hosts share the session, such as `example.com`. */
+  /** Canonical domain of the apps, such as `example.com`. */
   readonly domain: string
-  /** Origin of the sign-in pages, such as `https://auth.example.com`; on the domain or below it. */
+  /** Origin of the sign-in pages, such as `https://auth.example.com`. */
   readonly authOrigin: string
   /** Path prefix of all routes, such as `/gate`; '' for none. */
   readonly basePath: string
+  /** Whether each host of an app has a cookie of its own, or all hosts of the domain share one. */
+  readonly scope: 'host' | 'domain'
+  /** The other domains with the same sign-in pages. */
+  readonly others?: readonly string[]
 }
 
 /** A host that a request was sent to, on one of the cookie domains. */
@@ -95,11 +99,12 @@ function encodeMinimally(value: string): string {
 interface DomainConfig {
   readonly domain: string
   readonly authHost?: string
+  readonly session: { readonly scope: Site['scope'] }
 }
 
 /** The site of an entry of `domains`, or the key that is wrong with what is wrong with it. */
 export function readSite(
-  { domain, authHost }: DomainConfig,
+  { domain, authHost, session: { scope } }: DomainConfig,
   basePath: string,
 ): Site | { readonly key: 'domain' | 'authHost'; readonly message: string } {
   const parsed = parseHost(domain)
@@ -111,10 +116,11 @@ export function readSite(
   const authOrigin = parseOrigin(written.includes('://') ? written : `https://${written}`)
   const host = authOrigin && parseHostPort(authOrigin.slice(authOrigin.indexOf('//') + 2))?.host
   if (!authOrigin || !host) return { key, message: 'is not a host, with a port if need be' }
-  if (!isUnder(parsed.name, host)) return { key, message: `is not on or below ${parsed.name}` }
+  if (scope === 'domain' && !isUnder(parsed.name, host))
+    return { key, message: `is not on or below ${parsed.name}, which session.scope: domain needs` }
   if (authOrigin.startsWith('http:') && !isLoopback(host))
     return { key, message: 'is plain http, which only loopback names may be: cookies need https' }
-  return { domain: parsed.name, authOrigin, basePath }
+  return { domain: parsed.name, authOrigin, basePath, scope }
 }
 
 interface SitesConfig {
@@ -123,7 +129,15 @@ interface SitesConfig {
 }
 
 export function sitesOf({ domains, server }: SitesConfig): readonly Site[] {
-  return domains.map((row) => readSite(row, server.basePath)).filter((site) => 'authOrigin' in site)
+  const sites = domains
+    .map((row) => readSite(row, server.basePath))
+    .filter((site) => 'authOrigin' in site)
+  return sites.map((site) => ({
+    ...site,
+    others: sites
+      .filter(({ authOrigin, domain }) => authOrigin === site.authOrigin && domain !== site.domain)
+      .map(({ domain }) => domain),
+  }))
 }
 
 declare module 'fastify' {

@@ -11,7 +11,8 @@ import { type AppDeps, buildApp as build } from '../src/app.ts'
 import { loadForwardAuthConfig } from '../src/config/load.ts'
 import type { ForwardAuthConfig } from '../src/config/schema.ts'
 import type {} from '../src/login/logins.ts'
-import { cookiesOf } from '../src/session/cookie.ts'
+import { appCookieName, sessionCookieName } from '../src/session/cookie.ts'
+import { signInHost } from '../src/session/sessions.ts'
 import { holdToDocument } from './documented.ts'
 import type { RequestHeaders, Shape } from './shapes.ts'
 
@@ -19,6 +20,9 @@ import type { RequestHeaders, Shape } from './shapes.ts'
 export const CORP = `{ type: openIDConnect, name: corp, issuerUrl: "http://localhost:1", clientId: a, clientSecret: b }`
 export const SESSION_KEY = 'session: { keys: [{ secret: 0123456789abcdef0123456789abcdef }] }'
 export const DOMAINS = 'domains: [{ domain: example.com, authHost: auth.example.com }]'
+/** The same, with one cookie for all hosts of the domain. */
+export const SHARED_DOMAIN =
+  'domains: [{ domain: example.com, authHost: auth.example.com, session: { scope: domain } }]'
 
 /** Domains and portals as YAML. */
 export const yamlOf = (portals: string, rest = '') =>
@@ -35,14 +39,20 @@ export interface TestApp {
   readonly log: readonly Record<string, unknown>[]
   /** Reads another configuration and takes it up. */
   reload(yaml: string): Promise<void>
-  /** The Cookie header of somebody who has just signed in. */
-  signIn(portal: string, claims?: object, options?: { provider?: string; domain?: string }): string
+  /** The Cookie header of somebody who has just signed in, at one host. Default: `app.` and the domain. */
+  signIn(portal: string, claims?: object, options?: SignInOptions): Promise<string>
   /** A check as a proxy sends it, with more headers or other ones. */
   check(
     shape: Shape,
     headers?: RequestHeaders,
     options?: { portal?: string; query?: string; remoteAddress?: string },
   ): Promise<LightMyRequestResponse>
+}
+
+interface SignInOptions {
+  readonly provider?: string
+  readonly domain?: string
+  readonly host?: string
 }
 
 type Teardown = { teardown(close: () => unknown): void; threw(error: Error): unknown }
@@ -90,15 +100,19 @@ export async function startApp(
     clock,
     log: lines,
     reload: async (text) => (await app.prepareReload(await load(text)))(),
-    signIn(name, claims = {}, { provider = 'corp', domain = 'example.com' } = {}) {
+    async signIn(name, claims = {}, options = {}) {
+      const { provider = 'corp', domain = 'example.com', host = `app.${domain}` } = options
       const portal = app.portals.get(name)
       const site = app.sites.all.find((each) => each.domain === domain)
       if (!portal || !site) throw new Error(`no ${name} at ${domain}`)
       const profile = fromClaims(provider, { sub: 'ada', ...claims })
-      const { token } = app.sessions.create(portal, site, profile)
-      return cookiesOf(token, portal)
-        .map((cookie) => cookie.join('='))
-        .join('; ')
+      const browser = { userAgent: 'Mozilla/5.0', address: undefined }
+      const { sessions } = app
+      const session = await sessions.begin({ portal, site, signedIn: { profile, tokens: {} }, browser })
+      if (!session) throw new Error('the session could not begin')
+      return host === signInHost(site)
+        ? `${sessionCookieName(portal)}=${sessions.sessionToken(session, site)}`
+        : `${appCookieName(portal, site)}=${sessions.appToken(session, site, host)}`
     },
     check: ({ method, path, headers: sent }, headers = {}, options = {}) => {
       const { portal = 'main', query = '', ...rest } = options

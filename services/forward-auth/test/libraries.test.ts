@@ -36,7 +36,7 @@ const cookieStub = fp(async (app) => {
 
 t.test('without @fastify/jwt nobody signs in, and no session passes a check', async (t) => {
   const whole = await startApp(t, YAML)
-  const cookie = whole.signIn('main')
+  const cookie = await whole.signIn('main')
   t.equal((await whole.check(SHAPES[0]!, { cookie })).statusCode, 200, 'with the library it passes')
 
   const { buildApp } = await withStub(t, '@fastify/jwt', jwtStub)

@@ -10,7 +10,7 @@ const PORTALS =
   portalOf('other', 'assertion: { hosts: ["*.example.com"], header: X-Token }')
 
 const { app, signIn } = await startApp(t, yamlOf(PORTALS))
-const REAL = ['main', 'header', 'other'].map((portal) => signIn(portal))
+const REAL = ['main', 'header', 'other'].map((portal) => await signIn(portal))
 
 /** A text of a few that matter, whole or in parts, or anything a header can hold. */
 const textOf = (...known: string[]) =>

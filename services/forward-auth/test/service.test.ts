@@ -133,9 +133,9 @@ t.test('sessions of what a reload left in place go on, those of the rest end', a
   const both = `  - { name: main, providers: [${CORP}, ${CORP.replace('corp', 'partner')}] }\n`
   const test = await startApp(t, yamlOf(both + portalOf('other')))
   const cookies = {
-    main: test.signIn('main'),
-    partner: test.signIn('main', {}, { provider: 'partner' }),
-    other: test.signIn('other'),
+    main: await test.signIn('main'),
+    partner: await test.signIn('main', {}, { provider: 'partner' }),
+    other: await test.signIn('other'),
   }
   const statuses = async () => {
     const asked = Object.entries(cookies).map(([name, cookie]) =>
@@ -193,7 +193,7 @@ t.test('what a reload replaced is let go, with what it cached', async (t) => {
     [...app.portals.values(), app.sites, app.trust, app.keys].map((part) => new WeakRef(part))
   const replaced: WeakRef<object>[] = []
   for (let i = 0; i < 3; i++) {
-    const asked = await test.check(SHAPES[0]!, { cookie: test.signIn('main') })
+    const asked = await test.check(SHAPES[0]!, { cookie: await test.signIn('main') })
     t.equal(asked.statusCode, 200)
     replaced.push(...weakly())
     await test.reload(yaml)

@@ -4,7 +4,7 @@ import type { Metrics } from '@gatehouse/service-kit/telemetry'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import type { ForwardAuthConfig } from '../config/schema.ts'
-import type { AuditEvent, AuditRow, StoredAuditRow } from '../store/store.ts'
+import type { AuditEvent, AuditRow, EndedBy, StoredAuditRow } from '../store/store.ts'
 import { createCounters } from './counters.ts'
 import { RowLimit } from './row-limit.ts'
 
@@ -27,6 +27,7 @@ interface Happening {
   readonly host: string
   readonly code?: string | undefined
   readonly refusal?: Refusal | undefined
+  readonly endedBy?: EndedBy | undefined
 }
 
 type Count = ReturnType<typeof createCounters>
@@ -66,19 +67,20 @@ class AuditTrail {
     this.#count = count
   }
 
-  record(request: FastifyRequest, happening: Happening): void {
+  /** @param request - undefined for what no request of the person has caused */
+  record(request: FastifyRequest | undefined, happening: Happening): void {
     const { message, limit } = KINDS[happening.event]
-    this.#count?.(happening.event, happening.portal)
+    this.#count?.(happening.event, happening.portal, happening.endedBy)
     const described = this.#describe(request, happening)
     const row = limit === 0 ? described : this.#limits[limit].take(described)
     if (!row) return
     const { time: _, requestId: __, name: ___, person: caller, ...fields } = row
-    request.log.info({ ...fields, caller }, message)
+    ;(request ?? this.#app).log.info({ ...fields, caller }, message)
     this.#write(row)
   }
 
-  #describe(request: FastifyRequest, happening: Happening): AuditRow {
-    const { event, portal, profile, host, code, refusal } = happening
+  #describe(request: FastifyRequest | undefined, happening: Happening): AuditRow {
+    const { event, portal, profile, host, code, refusal, endedBy } = happening
     const { provider = happening.provider, id, name } = profile ?? {}
     const person = id === undefined ? undefined : `${provider}:${id}`
     return {
@@ -89,11 +91,12 @@ class AuditTrail {
       person: (happening.caller ?? person)?.slice(0, MAX_TEXT),
       name: name?.full?.slice(0, MAX_TEXT),
       host: host.slice(0, MAX_TEXT),
-      clientAddress: this.#app.trust.clientIp(request.raw),
-      requestId: request.id,
+      clientAddress: request && this.#app.trust.clientIp(request.raw),
+      requestId: request?.id ?? '',
       code,
       refusedBy: refusal?.by,
       clause: refusal?.clause?.slice(0, MAX_TEXT),
+      endedBy,
     }
   }
 

@@ -1,6 +1,7 @@
 import { durationOf } from '@gatehouse/service-kit/config'
 import { UsageError } from '@gatehouse/service-kit/program'
 import type { AuditRow } from '../store/store.ts'
+import { printable } from './printable.ts'
 
 interface AuditQuery {
   readonly rows: AsyncIterable<AuditRow>
@@ -45,11 +46,6 @@ function lineOf(row: Readonly<Partial<Record<Column | 'provider', string | undef
   const shown = { ...row, person, time: time.replace(/\.\d+/, '') }
   const cells = COLUMNS.map(([column, , width]) => printable(shown[column] ?? '-').padEnd(width))
   return `${cells.join('  ').trimEnd()}\n`
-}
-
-/** A provider may give a person any identifier, and a terminal obeys control characters. */
-function printable(text: string): string {
-  return text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '\u{fffd}')
 }
 
 /** @throws UsageError */

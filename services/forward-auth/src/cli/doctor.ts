@@ -1,19 +1,21 @@
 import { readFile } from 'node:fs/promises'
 import { isIP } from 'node:net'
 import { parseHostPort } from '@gatehouse/net'
+import type { Profile } from '@gatehouse/profile'
 import { localHost, UsageError } from '@gatehouse/service-kit/program'
-import { createLogger } from '@gatehouse/service-kit/telemetry'
 import type { FastifyInstance } from 'fastify'
-import { type AppDeps, buildApp } from '../app.ts'
+import type { AppDeps } from '../app.ts'
 import type { ForwardAuthConfig } from '../config/schema.ts'
 import { type ClientOptions, createClient } from '../doctor/client.ts'
 import { diagnose, type Examination, type Finding } from '../doctor/diagnose.ts'
 import { examine, type SignedIn } from '../doctor/examine.ts'
 import { PROXIES, type ProxyName, remedyFor } from '../doctor/remedies.ts'
+import type { PortalSite } from '../portal-site.ts'
 import type { Portal } from '../portals.ts'
-import { cookiesOf } from '../session/cookie.ts'
+import { appCookieName } from '../session/cookie.ts'
 import type { Session } from '../session/session.ts'
 import type { SiteHost } from '../sites.ts'
+import { startAside } from './aside.ts'
 import { readPerson } from './person.ts'
 
 export interface DoctorOptions {
@@ -47,15 +49,16 @@ export async function doctor(
   const app = await startAside(config, deps)
   await using opened = new AsyncDisposableStack()
   opened.defer(() => app.close())
-  const { site } = findSite(app, url)
+  const found = findSite(app, url)
+  const { site } = found
   const portal = findPortal(app, options.portal)
   const [provider = ''] = portal.providers.keys()
   const person =
     claimsFile === undefined
       ? undefined
       : await readPerson(claimsFile, provider, { sub: 'gatehouse-doctor' })
-  const session = person && app.sessions.create(portal, site, person)
-  if (session) opened.defer(() => app.sessions.revoke(session))
+  const session = person && (await signInAs(app, { portal, site }, person))
+  if (session) opened.defer(() => app.sessions.records.endOne(session))
   const seen = await examine({
     app: url,
     site,
@@ -66,20 +69,9 @@ export async function doctor(
     // On this machine, as for the health check.
     askService: createClient({ insecure: true }),
     service: serviceUrl(config),
-    signedIn: session && (await signInAside(app, url, session)),
+    signedIn: session && (await signInAside(app, url, found, session)),
   })
   return report(url, seen, proxy ?? proxyOf(seen))
-}
-
-/** The service without a listener, on the same folder and keys as the one that runs. */
-function startAside(
-  config: ForwardAuthConfig,
-  deps: Pick<AppDeps, 'clock'>,
-): Promise<FastifyInstance> {
-  const { host, port, basePath } = config.server
-  const server = { host, port, workers: 1, basePath, trustedProxies: ['127.0.0.1'] }
-  const log = createLogger({ name: 'doctor', level: 'silent', format: 'json' })
-  return buildApp({ ...config, server }, { ...deps, log })
 }
 
 function findSite({ sites }: FastifyInstance, { host }: URL): SiteHost {
@@ -95,14 +87,23 @@ function findPortal({ portals }: FastifyInstance, name: string | undefined): Por
   throw new UsageError(`--portal must be one of ${[...portals.keys()].join(', ')}`)
 }
 
-/** The cookies of a session, and what a check of it answers. */
+async function signInAs(app: FastifyInstance, at: PortalSite, profile: Profile) {
+  const browser = { userAgent: 'gatehouse-auth doctor', address: undefined }
+  const session = await app.sessions.begin({ ...at, signedIn: { profile, tokens: {} }, browser })
+  if (session) return session
+  throw new UsageError('the session of --as could not be stored')
+}
+
+/** The cookie of a session at an app, and what a check of it answers. */
 async function signInAside(
   app: FastifyInstance,
   url: URL,
-  { portal, token }: Session,
+  { site, host }: SiteHost,
+  session: Session,
 ): Promise<SignedIn> {
-  const cookies = cookiesOf(token, { name: portal })
-  const cookie = cookies.map((pair) => pair.join('=')).join('; ')
+  const { portal } = session
+  const token = app.sessions.appToken(session, site, host.name)
+  const cookie = `${appCookieName({ name: portal }, site)}=${token}`
   const { statusCode, headers } = await app.inject({
     url: `${app.sites.all[0]?.basePath}/portals/${portal}`,
     headers: {

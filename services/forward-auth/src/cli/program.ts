@@ -59,6 +59,31 @@ const audit: Command = {
   },
 }
 
+const sessions: Command = {
+  ...LOOK,
+  usage: 'sessions',
+  summary: 'list who is signed in, and end the sessions of a person',
+  options: {
+    '--portal NAME': 'sessions of this portal',
+    '--person WHO': 'sessions of this person: an e-mail address, ada, or corp:ada',
+    '--end': 'end the sessions of that person, after listing them',
+    '--json': 'JSON lines, as when the output is not a terminal',
+  },
+  examples: ['gatehouse-auth sessions --person ada@example.com --end'],
+  async run({ config, options, progress, process: { stdout } }) {
+    const { portal, person, end = false } = options
+    const { value } = await config()
+    progress.say('reading the sessions')
+    const { listSessions } = await import('./sessions.ts')
+    return listSessions(value, {
+      portal,
+      person,
+      end,
+      asJson: options.json === true || !stdout.isTTY,
+    })
+  },
+}
+
 const explain: Command = {
   ...LOOK,
   usage: 'explain',
@@ -115,6 +140,7 @@ export const PROGRAM: ServiceProgram<ForwardAuthConfig> = {
     migrateFrom('traefik-forward-auth', 'traefik-forward-auth.yaml'),
     migrateFrom('oauth2-proxy', 'oauth2-proxy.cfg'),
     audit,
+    sessions,
     explain,
     doctor,
   ],

@@ -1,6 +1,7 @@
 import type { ForwardAuthConfig } from '../config/schema.ts'
 import { redirectUriOf } from '../login/redirect-uri.ts'
-import { sitesOf } from '../sites.ts'
+import { BACK_CHANNEL_PATH } from '../routes/back-channel.ts'
+import { pageUrl, sitesOf } from '../sites.ts'
 
 /** The redirect URIs of a configuration without faults, for each provider that people sign in at. */
 export function redirectUris(config: ForwardAuthConfig) {
@@ -17,10 +18,37 @@ export function redirectUris(config: ForwardAuthConfig) {
   )
 }
 
+/** The URIs of sign-out, for providers that have it: people return to the first, logout tokens go to the second. */
+function signOutUris(config: ForwardAuthConfig) {
+  return config.portals.flatMap((portal) =>
+    portal.providers
+      .filter(({ type }) => type !== 'tailscaleWhois' && type !== 'github')
+      .flatMap(({ name: provider }) =>
+        sitesOf(config).flatMap((site) => {
+          const urlOf = (path: string) => pageUrl({ portal, site }, path)
+          const named = { portal: portal.name, provider }
+          return [
+            { ...named, uri: urlOf('/logout') },
+            { ...named, uri: urlOf(BACK_CHANNEL_PATH.replace(':provider', provider)) },
+          ]
+        }),
+      ),
+  )
+}
+
 /** Lines for the operator who registers them. */
 export function describeRedirectUris(config: ForwardAuthConfig): string {
-  const lines = redirectUris(config).map(
-    ({ portal, provider, uri }) => `  ${portal}/${provider}: ${uri}\n`,
-  )
-  return lines.length === 0 ? '' : `Redirect URI to register at each provider:\n${lines.join('')}`
+  return [
+    ['Redirect URI to register at each provider:', redirectUris(config)] as const,
+    [
+      'If the provider has sign-out, register where people return to, and its back channel:',
+      signOutUris(config),
+    ] as const,
+  ]
+    .filter(([, uris]) => uris.length > 0)
+    .map(([title, uris]) => {
+      const lines = uris.map(({ portal, provider, uri }) => `  ${portal}/${provider}: ${uri}\n`)
+      return `${title}\n${[...new Set(lines)].join('')}`
+    })
+    .join('')
 }

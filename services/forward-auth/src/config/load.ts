@@ -72,9 +72,13 @@ const RULES: readonly Rule<ForwardAuthConfig>[] = [
     ]),
 ]
 
+const DAY = 86_400_000
+
 const PORTAL_RULES: readonly Rule<PortalConfig>[] = [
   ({ providers }) => checkUnique('/providers', providers),
   checkStepUps,
+  checkAdmins,
+  checkLifetime,
   checkContact,
   checkImage('logo'),
   checkImage('favicon'),
@@ -89,7 +93,8 @@ function domainsOf({ domains }: ForwardAuthConfig): string[] {
 
 function validSitesOf({ domains }: ForwardAuthConfig): Site[] {
   return domains.flatMap((_, i) => {
-    const site = known(() => readSite(domains[i] ?? { domain: '' }, ''))
+    const row = domains[i]
+    const site = row && known(() => readSite(row, ''))
     return site && 'authOrigin' in site ? [site] : []
   })
 }
@@ -160,6 +165,20 @@ function checkStepUps({ policies, providers, callers }: PortalConfig): Fault[] {
       .filter((key) => known(() => policy[key]) !== undefined)
       .map((key) => ({ path: `/policies/${name}/${key}`, message }))
   })
+}
+
+function checkAdmins({ policies, sessions }: PortalConfig): Fault[] {
+  const isUnknown = sessions !== undefined && !Object.hasOwn(policies, sessions.admins)
+  return faultIf(isUnknown, '/sessions/admins', 'is no policy of this portal')
+}
+
+/** What somebody may do for days ought to be what the provider says today. */
+function checkLifetime({ providers, session }: PortalConfig): Fault[] {
+  const { lifetime = 0, refresh } = session
+  const isRead = refresh !== 'off' && providers.every(({ type }) => type !== 'tailscaleWhois')
+  const message =
+    'is more than a day, and the provider is not asked again: groups and closed accounts count only at the next sign-in'
+  return lifetime > DAY && !isRead ? [{ path: '/session/lifetime', message, isWarning: true }] : []
 }
 
 function checkAllow(allow: PortalConfig['allow']): Fault[] {

@@ -88,17 +88,66 @@ const SessionSchema = Type.Object({
 })
 
 const DomainSchema = Type.Object({
-  domain: Text(
-    'Cookie domain, such as `example.com`. The domain and all hosts below it share a session.',
-  ),
+  domain: Text('Domain of apps, such as `example.com`: the domain itself and all hosts below it.'),
   authHost: Type.Optional(
     Text(
-      'Host of the sign-in pages, with a port if necessary, such as `auth.example.com`. ' +
-        '`http://` is allowed only for loopback names. Apps on this host cannot be protected, ' +
-        'unless it is the domain itself. Default: the domain.',
+      'Host of the sign-in pages, with a port if necessary, such as `auth.example.com`. Several ' +
+        'domains may name the same host, and share the sign-in then. `http://` is allowed only ' +
+        'for loopback names. Apps on this host cannot be protected, unless it is the domain itself. ' +
+        'Default: the domain.',
     ),
   ),
+  session: Type.Object(
+    {
+      scope: Type.Enum(['host', 'domain'], {
+        default: 'host',
+        description:
+          'Which hosts share a cookie: `host` gives each app one of its own, which is worth nothing ' +
+          'at another app; `domain` gives all of them the same one, for apps that call each other ' +
+          'from the browser, and for proxies that do not pass on cookies of a check. Whoever sees ' +
+          'that cookie can use all apps of the domain.',
+      }),
+    },
+    { default: {}, description: 'Cookies of the apps.' },
+  ),
 })
+
+const PortalSessionSchema = Type.Object(
+  {
+    lifetime: Type.Optional(
+      Duration({
+        from: '1m',
+        to: '90d',
+        description: 'Lifetime of a session, from the sign-in. Default: `session.lifetime`.',
+      }),
+    ),
+    idle: Type.Optional(
+      Duration({
+        from: '5m',
+        to: '90d',
+        description:
+          'How long a session lives without a request. Default: as long as its lifetime.',
+      }),
+    ),
+    refresh: Type.Union([Type.Literal('off'), Duration({ from: '1m', to: '24h' })], {
+      default: '10m',
+      description:
+        'How old may be what the provider says of a person. The provider is asked again when the ' +
+        'person sends a request after that time, if it gives a token for it: groups and claims change ' +
+        'then, and somebody whose account was closed is signed out. `off`: what it said at the ' +
+        'sign-in counts until the end.',
+    }),
+    grace: Duration({
+      default: '1h',
+      from: '0s',
+      to: '24h',
+      description:
+        'How long after `refresh` people stay signed in while the provider cannot be asked, because ' +
+        'it is away or refuses the client.',
+    }),
+  },
+  { default: {}, description: 'Sessions of this portal.' },
+)
 
 const PortalSchema = Type.Object(
   {
@@ -130,11 +179,12 @@ const PortalSchema = Type.Object(
     allow: Type.Optional(AllowSchema),
     ...gateOptions,
     apps: Type.Optional(AppsSchema),
-    sessionLifetime: Type.Optional(
-      Duration({
-        from: '1m',
-        to: '90d',
-        description: 'Lifetime of sessions of this portal. Default: `session.lifetime`.',
+    session: PortalSessionSchema,
+    sessions: Type.Optional(
+      Type.Object({
+        admins: Text(
+          'Name of the policy of those who may see and end the sessions of everybody, at `/portals/<portal>/sessions`.',
+        ),
       }),
     ),
     loginLifetime: Duration({
@@ -151,6 +201,7 @@ const PortalSchema = Type.Object(
   },
   {
     removed: {
+      sessionLifetime: 'is now `session.lifetime` of the portal',
       tokenHeader:
         'was removed: apps get a signed assertion instead of the session, see `assertion`. Apps ' +
         'can still verify it at `/api/portals/<portal>/verify`',

@@ -11,16 +11,21 @@ const UNSAFE_ENCODED = /%(?:[01][0-9a-f]|7f|5c)/i
 
 /**
  * Validates the return URL of a sign-in or sign-out. All redirects to a URL from a request go through
- * it. The URL must be https (http for loopback names) and on the cookie domain, without user name
- * and fragment.
+ * it. The URL must be https (http for loopback names) and on one of the domains of the sign-in pages, without
+ * user name and fragment.
  */
-export function validateReturnUrl(text: string | undefined, site: Site): URL | undefined {
+export function validateReturnUrl(
+  text: string | undefined,
+  { domain, authOrigin, others = [] }: Pick<Site, 'domain' | 'authOrigin' | 'others'>,
+): URL | undefined {
   if (text === undefined || text.length > MAX_RETURN_URL) return undefined
   if (UNSAFE.test(text) || UNSAFE_ENCODED.test(text.split('?', 1)[0] ?? '')) return undefined
   const url = parse(text)
   if (!url || url.href.length > MAX_RETURN_URL) return undefined
   const host = parseHostPort(url.host)?.host
-  return host && isUnder(site.domain, host) ? url : undefined
+  const isOurs =
+    url.origin === authOrigin || [domain, ...others].some((each) => host && isUnder(each, host))
+  return host && isOurs ? url : undefined
 }
 
 function parse(text: string): URL | undefined {

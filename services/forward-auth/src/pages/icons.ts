@@ -1,4 +1,4 @@
-import type { ProviderIcon } from '@gatehouse/identity-providers'
+import type { PROVIDER_ICONS } from '@gatehouse/identity-providers'
 import { GATE } from '@gatehouse/service-kit/pages'
 import { html, type SafeHtml } from '@remix-run/html-template'
 import { textOn } from './colors.ts'
@@ -57,7 +57,7 @@ const TILES: ReadonlyMap<string, Tile> = new Map(
       color: '#3d4451',
       path: 'M4.5 4.5h1v1h-1zm7 0h1v1h-1zm7 0h1v1h-1zM4.5 11.5h1v1h-1zm7 0h1v1h-1zm7 0h1v1h-1zM4.5 18.5h1v1h-1zm7 0h1v1h-1zm7 0h1v1h-1z',
     },
-  } satisfies Record<ProviderIcon, Tile>),
+  } satisfies Record<(typeof PROVIDER_ICONS)[number], Tile>),
 )
 
 const NEUTRAL: Tile = {

@@ -4,6 +4,7 @@ import {
   PROVIDER_ERRORS,
   ProviderError,
   type RedirectProvider,
+  type SignedIn,
 } from '@gatehouse/identity-providers'
 import type { Profile } from '@gatehouse/profile'
 import type { FastifyReply, FastifyRequest } from 'fastify'
@@ -84,9 +85,9 @@ async function finish(
   const callback = new URL(redirectUri)
   callback.search = new URL(reply.request.url, redirectUri).search
 
-  let profile: Profile
+  let signedIn: SignedIn
   try {
-    profile = await provider.finish(callback, { ...secrets, redirectUri })
+    signedIn = await provider.finish(callback, { ...secrets, redirectUri })
     // Another instance was faster with a copy of the login.
     if (!(await confirm())) return redirect(reply, targetOf(portalSite, returnTo))
   } catch (thrown) {
@@ -97,10 +98,11 @@ async function finish(
     return goOn(portalSite, login, 1, reply, giveUp)
   }
   const { stepUp } = login
+  const { profile } = signedIn
   const now = reply.server.clock.now()
   if (stepUp && !isSteppedUp(stepUp, profile, now))
     throw unmet({ portalSite, provider, profile, returnTo }, stepUp, reply)
-  return completeSignIn({ portalSite, profile, returnTo, stepUp }, reply)
+  return completeSignIn({ portalSite, signedIn, returnTo, stepUp }, reply)
 }
 
 /** Records a login that the provider did not complete, and gives its error. */
@@ -153,7 +155,7 @@ async function goOn(
   const { request, server } = reply
   const stepUp = login?.stepUp
   const returnTo = targetOf(portalSite, login?.returnTo)
-  if (isEnough(await server.sessions.visitor(request, portalSite), stepUp, server.clock.now()))
+  if (isEnough(await server.sessions.atSignIn(request, portalSite), stepUp, server.clock.now()))
     return redirect(reply, returnTo)
   const provider = login && providerOf(portalSite, login)
   const restarts = (login?.restarts ?? 0) + 1

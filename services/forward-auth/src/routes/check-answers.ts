@@ -1,27 +1,18 @@
 import { AUTH_ERRORS, AuthError } from '@gatehouse/auth-core'
-import type {
-  Decision,
-  ForwardedRequest,
-  Policy,
-  Principal,
-  Refusal,
-  Resource,
-} from '@gatehouse/gate'
-import { isLoopback } from '@gatehouse/net'
+import type { Decision, Policy, Principal, Refusal, Resource } from '@gatehouse/gate'
 import { sendPage } from '@gatehouse/service-kit/pages'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { FwaError } from '../errors.ts'
 import { refusedPage } from '../pages/pages.ts'
-import type { PortalSite } from '../portal-site.ts'
 import { Visitor } from '../session/visitor.ts'
-import { pageUrl, type Site } from '../sites.ts'
+import { pageUrl } from '../sites.ts'
 import { challengeHeaders, challenges, noSession } from './challenges.ts'
 import type { Dialect } from './dialects.ts'
+import { type Asked, returnUrl, sendToSignIn } from './hops.ts'
 import { readerOf } from './reader.ts'
 
-export interface Check extends PortalSite {
+export interface Check extends Asked {
   readonly decision: Decision
-  readonly forwarded: ForwardedRequest<Site>
   /** The person who is signed in, or the program whose credentials were sent. */
   readonly principal: Principal | undefined
   /** The resource that the request is for. */
@@ -74,48 +65,8 @@ function recordPass(
   auditTrail.record(request, { event: 'program-passed', portal: portal.name, caller, host })
 }
 
-/** Characters that proxies accept in a header, and in the request that follows. */
-const MAX_LOCATION = 8_000
 /** Characters of a link, which keep the page of a check under 4 kB. */
 const MAX_LINK = 300
-
-function sendToSignIn(
-  { redirects }: Dialect,
-  check: Check,
-  reply: FastifyReply,
-  query: Readonly<Record<string, string | undefined>> = {},
-): FastifyReply {
-  const { portal, forwarded, resource } = check
-  // Browsers send the session over HTTPS only, so that a sign-in would lead back here again and again.
-  if (forwarded.scheme === 'http' && !isLoopback(forwarded.host))
-    throw new FwaError('FWA_APP_INSECURE', `${forwarded.origin} is not https`)
-  const location = signInUrl(check, MAX_LOCATION, query)
-  reply
-    .header('location', location)
-    .header('cache-control', 'no-store')
-    .type('text/plain; charset=utf-8')
-  if (redirects) return reply.code(['GET', 'HEAD'].includes(forwarded.method) ? 302 : 303).send('')
-  reply.headers({
-    'x-auth-redirect': location,
-    'www-authenticate': challenges(portal, resource),
-  })
-  return reply.code(401).send('')
-}
-
-/** The sign-in page with a return URL, which loses its query or is left out if it is too long. */
-function signInUrl(
-  check: Check,
-  max: number,
-  query: Readonly<Record<string, string | undefined>> = {},
-): string {
-  const wanted = new URL(check.forwarded.url)
-  const urlWith = (rd: string) => pageUrl(check, '/signin', { ...query, rd })
-  const url = urlWith(wanted.href)
-  if (url.length <= max) return url
-  wanted.search = ''
-  const short = urlWith(wanted.href)
-  return short.length <= max ? short : pageUrl(check, '/signin', query)
-}
 
 /** Has a person, or a program, authenticate as a policy demands and try again (RFC 9470). */
 function sendToStepUp(
@@ -127,7 +78,8 @@ function sendToStepUp(
   const { portal, forwarded, principal, resource } = check
   const query = { policy: name }
   const isPerson = principal instanceof Visitor
-  if (isPerson && forwarded.kind === 'navigation') return sendToSignIn(dialect, check, reply, query)
+  if (isPerson && forwarded.kind === 'navigation')
+    return sendToSignIn(dialect, check, reply, { query })
   const { acr = [], maxAge } = stepUp ?? {}
   const parameters = {
     error: 'insufficient_user_authentication',
@@ -171,11 +123,17 @@ function sendForbidden(
   const page = refusedPage({
     ...readerOf(request, check),
     profile: principal.session.profile,
-    switchHref: signInUrl(check, MAX_LINK, { switch: '1' }),
+    switchHref: switchUrl(check),
     appsHref: pageUrl(check, '/signin'),
     requestId: request.id,
   })
   return sendPage(reply, 403, page)
+}
+
+function switchUrl(check: Check): string {
+  const query = { switch: '1' }
+  const rd = returnUrl(check, check.forwarded.url, MAX_LINK, query)
+  return pageUrl(check, '/signin', { ...query, rd })
 }
 
 /**

@@ -10,10 +10,12 @@ import { FwaError, STATUS_OF } from '../errors.ts'
 import { warnRarely } from '../log-limit.ts'
 import { isSentTo } from '../portal-site.ts'
 import { portalOf } from '../portals.ts'
+import { splitTarget } from '../session/hop.ts'
 import { pageUrl, type Site } from '../sites.ts'
 import { type Check, refuseCaller, sendDecision } from './check-answers.ts'
 import { type Dialect, envoyDialect, forwardDialect, nginxDialect } from './dialects.ts'
 import { bareAnswer, problemAnswers, TO_SIGN_IN } from './documented.ts'
+import { type Asked, answerTicket } from './hops.ts'
 import { redirect } from './redirects.ts'
 
 declare module 'fastify' {
@@ -163,7 +165,10 @@ async function answerCheck(
   const { countCheck } = request.server
   const { portal } = request.params as { portal: string }
   try {
-    request.check = await decideCheck(dialect, request)
+    const asked = readCheck(dialect, request)
+    const split = splitTarget(asked.forwarded.target)
+    if (split) return await answerTicket(dialect, asked, split, reply)
+    request.check = await decideCheck(asked, request)
     const answered = sendDecision(dialect, request.check, reply)
     countCheck(portal, request.check.decision.outcome)
     return answered
@@ -187,25 +192,30 @@ const DECISIONS: readonly string[] = [
   'AUTH_SCOPE_MISSING',
 ]
 
-export async function decideCheck(dialect: Dialect, request: FastifyRequest): Promise<Check> {
+/** Reads the request that a trusted proxy asks about. */
+export function readCheck(dialect: Dialect, request: FastifyRequest): Asked {
   const { server, raw } = request
   if (!server.trust.trusts(raw.socket)) throw untrusted(raw.socket)
   const portal = portalOf(request)
-  const { gate } = portal
-  const forwarded = gate.read(dialect.source, raw, server.sites)
+  const forwarded = portal.gate.read(dialect.source, raw, server.sites)
   assertNotOnAuthHost(forwarded, request)
-  const { site } = forwarded
-  const resource = gate.resourceAt(forwarded)
-  const principal = await principalOf(request, { portal, site, resource })
+  return { portal, site: forwarded.site, forwarded }
+}
+
+export async function decideCheck(asked: Asked, request: FastifyRequest): Promise<Check> {
+  const { server, raw } = request
+  const { gate } = asked.portal
+  const resource = gate.resourceAt(asked.forwarded)
+  const principal = await principalOf(request, { ...asked, resource })
   const asker = { principal, clientIp: () => server.trust.clientIp(raw), now: server.clock.now() }
-  const decision = gate.check(forwarded, asker, policyQuery(request))
-  return { decision, portal, site, forwarded, principal, resource }
+  const decision = gate.check(asked.forwarded, asker, policyQuery(request))
+  return { ...asked, decision, principal, resource }
 }
 
 /** The program whose credentials are sent, else the person of the session. */
 async function principalOf(
   request: FastifyRequest,
-  { portal, site, resource }: Pick<Check, 'portal' | 'site' | 'resource'>,
+  { portal, site, forwarded, resource }: Asked & Pick<Check, 'resource'>,
 ): Promise<Principal | undefined> {
   if (request.headers.authorization !== undefined)
     try {
@@ -214,7 +224,7 @@ async function principalOf(
     } catch (error) {
       throw error instanceof AuthError ? refuseCaller(error, { portal, resource }, request) : error
     }
-  return request.server.sessions.visitor(request, { portal, site })
+  return request.server.sessions.atApp(request, { portal, site, host: forwarded.host })
 }
 
 /** A connection that was cut off has no address any more, and nobody reads the answer. */

@@ -5,6 +5,7 @@ import {
   ProviderError,
   type RedirectProvider,
   type SeamlessProvider,
+  type SignedIn,
 } from '@gatehouse/identity-providers'
 import type { Profile } from '@gatehouse/profile'
 import { isNavigation } from '@gatehouse/service-kit/http'
@@ -17,12 +18,11 @@ import { redirectUriOf } from '../login/redirect-uri.ts'
 import type { StepUpDemand } from '../login/step-up.ts'
 import { providerDownPage, refusedPage } from '../pages/pages.ts'
 import type { PortalSite } from '../portal-site.ts'
-import { findDuplicate, setSessionCookies } from '../session/cookie.ts'
-import { personOf } from '../session/ended-sessions.ts'
-import type { Session } from '../session/session.ts'
+import { appCookie, appCookieName, isDoubled, sessionCookie } from '../session/cookie.ts'
+import { personOf, type Session } from '../session/session.ts'
 import type { Visitor } from '../session/visitor.ts'
 import { pageUrl } from '../sites.ts'
-import type { AuditEvent } from '../store/store.ts'
+import type { AuditEvent, EndedBy } from '../store/store.ts'
 import { noSession } from './challenges.ts'
 import { readerOf } from './reader.ts'
 import { redirect, targetOf, withLoginUrl } from './redirects.ts'
@@ -81,10 +81,15 @@ async function signInByAddress(
 ): Promise<FastifyReply> {
   const { request } = reply
   const profile = await identify(provider, request)
-  if (profile) return completeSignIn({ portalSite, profile, returnTo }, reply)
+  if (profile) return completeSignIn({ portalSite, signedIn: byAddress(profile), returnTo }, reply)
   const code = 'FWA_LOGIN_REFUSED'
   recordSignIn('sign-in-refused', { portalSite, provider, returnTo, code }, request)
   throw new FwaError('FWA_LOGIN_REFUSED', `${provider.title} does not know your device`)
+}
+
+/** There is nothing to keep of a provider that knows people by their address. */
+export function byAddress(profile: Profile): SignedIn {
+  return { profile, tokens: {} }
 }
 
 /** The person that a provider knows by the address of a request. */
@@ -127,15 +132,16 @@ export interface Attempt {
   readonly code?: string
   /** The part of the portal that refused the person. */
   readonly refusal?: Refusal
+  readonly endedBy?: EndedBy
 }
 
 /** The sign-in of a person whom the provider has named. */
-type SignIn = Attempt & { readonly profile: Profile }
+type SignIn = Attempt & { readonly signedIn: SignedIn }
 
 /** Writes an event of a sign-in to the audit trail, with the host where the person wanted to go. */
 export function recordSignIn(
   event: AuditEvent,
-  { portalSite, returnTo, profile, provider, code, refusal }: Attempt,
+  { portalSite, returnTo, profile, provider, code, refusal, endedBy }: Attempt,
   request: FastifyRequest,
 ): void {
   request.server.auditTrail.record(request, {
@@ -143,6 +149,7 @@ export function recordSignIn(
     profile,
     code,
     refusal,
+    endedBy,
     portal: portalSite.portal.name,
     provider: provider?.name,
     host: destinationOf(portalSite, returnTo).host,
@@ -163,9 +170,10 @@ export function isEnough(
  * them. A session of another account in the same browser is revoked.
  */
 export async function completeSignIn(signIn: SignIn, reply: FastifyReply): Promise<FastifyReply> {
-  const { portalSite, profile, returnTo } = signIn
+  const { portalSite, returnTo } = signIn
+  const { profile } = signIn.signedIn
   const { request, server } = reply
-  const { portal, site } = portalSite
+  const { portal } = portalSite
   // The names alone: what they say is about the person.
   const names = { portal: portal.name, claims: Object.keys(profile.claims) }
   request.log.debug(names, 'claims of a person who signs in')
@@ -173,15 +181,16 @@ export async function completeSignIn(signIn: SignIn, reply: FastifyReply): Promi
   const retryAfter = server.signInRate.take(personOf(portal.name, profile))
   if (retryAfter > 0) {
     const code = 'FWA_SIGN_IN_RATE'
-    recordSignIn('sign-in-refused', { ...signIn, code }, request)
+    recordSignIn('sign-in-refused', { ...signIn, profile, code }, request)
     const text = `This account has signed in too often in a short time. Try again in ${retryAfter} seconds.`
     throw withLoginUrl(new FwaError(code, text, { retryAfter }), portalSite, returnTo)
   }
-  const before = (await server.sessions.read(request, portalSite))?.session
-  const session = await replaceSession(before, signIn, reply)
-  const maxAge = Math.floor(session.exp - server.clock.now() / 1_000)
-  setSessionCookies(reply, portal, site, { token: session.token, maxAge })
-  recordSignIn('sign-in', signIn, request)
+  const before = (await server.sessions.atSignIn(request, portalSite))?.session
+  const session = await beginSession(before, signIn, reply)
+  // The provider has ended it already: it is asked once more who is there.
+  if (!session) return redirect(reply, targetOf(portalSite, returnTo))
+  setSessionCookies(reply, portalSite, session)
+  recordSignIn('sign-in', { ...signIn, profile }, request)
   if (signIn.stepUp) return returnToApp(portalSite, returnTo, 'step-up', reply)
   // A person with a session may sign in again, with another account.
   if (before) return redirect(reply, targetOf(portalSite, returnTo))
@@ -189,35 +198,86 @@ export async function completeSignIn(signIn: SignIn, reply: FastifyReply): Promi
 }
 
 function sendRefused(signIn: SignIn, reply: FastifyReply): FastifyReply {
-  const { portalSite, profile, returnTo } = signIn
+  const { portalSite, returnTo } = signIn
+  const { profile } = signIn.signedIn
   const { request } = reply
   const refusal = portalSite.portal.refusalOf(profile)
-  recordSignIn('sign-in-refused', { ...signIn, code: 'FWA_FORBIDDEN', refusal }, request)
+  recordSignIn('sign-in-refused', { ...signIn, profile, code: 'FWA_FORBIDDEN', refusal }, request)
   const switchHref = pageUrl(portalSite, '/signin', { rd: returnTo, switch: '1' })
   const reader = readerOf(request, portalSite)
   const page = refusedPage({ ...reader, profile, switchHref, requestId: request.id })
   return sendPage(reply, 403, page)
 }
 
-async function replaceSession(
+/** Begins a session; that of another account in this browser ends. */
+async function beginSession(
   before: Session | undefined,
   signIn: SignIn,
-  { request, server: { sessions } }: FastifyReply,
-): Promise<Session> {
-  const { portalSite, profile, returnTo } = signIn
+  { request, server }: FastifyReply,
+): Promise<Session | undefined> {
+  const { portalSite, returnTo, signedIn } = signIn
+  const { profile } = signedIn
+  const { sessions, trust } = server
   try {
     if (before && before.person !== personOf(portalSite.portal.name, profile)) {
-      recordSignIn('session-ended', { ...signIn, profile: before.profile }, request)
-      await sessions.revoke(before)
+      recordSignIn(
+        'session-ended',
+        { ...signIn, profile: before.profile, endedBy: 'sign-in' },
+        request,
+      )
+      await sessions.records.endOne(before)
     }
-    await sessions.catchUp()
-    return sessions.create(portalSite.portal, portalSite.site, profile)
+    const userAgent = (request.headers['user-agent'] ?? '').slice(0, MAX_USER_AGENT)
+    const browser = { userAgent, address: trust.clientIp(request.raw) }
+    return await sessions.begin({ ...portalSite, signedIn, browser }, before)
   } catch (error) {
     if (!(error instanceof FwaError)) throw error
-    recordSignIn('sign-in-failed', { ...signIn, code: error.code }, request)
-    const text = 'the account that is signed in here cannot be signed out at the moment'
+    recordSignIn('sign-in-failed', { ...signIn, profile, code: error.code }, request)
+    const text = 'the sign-in cannot be stored at the moment'
     throw withLoginUrl(withoutPlace(error, text), portalSite, returnTo)
   }
+}
+
+const MAX_USER_AGENT = 256
+
+/** Gives a browser the cookies of its session at the sign-in host. */
+export function setSessionCookies(
+  reply: FastifyReply,
+  { portal, site }: PortalSite,
+  session: Session,
+): void {
+  const { sessions, clock } = reply.server
+  const maxAge = session.ends - clock.now()
+  const token = sessions.sessionToken(session, site)
+  setHostCookies(reply, [sessionCookie(portal, token, maxAge)])
+  setDomainCookies(reply, { portal, site }, session)
+}
+
+/** Replaces a session cookie that shows what the provider does not say any more. */
+export async function renewCookie(
+  reply: FastifyReply,
+  portalSite: PortalSite,
+  session: Session,
+): Promise<void> {
+  const token = await reply.server.sessions.tokenOf(reply.request, portalSite)
+  if (token?.rev !== session.rev) setSessionCookies(reply, portalSite, session)
+}
+
+/** Gives a browser the cookies of its session for domains whose hosts share one. */
+export function setDomainCookies(
+  reply: FastifyReply,
+  { portal, site }: PortalSite,
+  session: Session,
+): void {
+  const { sessions, clock, sites } = reply.server
+  const sharing = sites.all.filter(
+    ({ authOrigin, scope }) => authOrigin === site.authOrigin && scope === 'domain',
+  )
+  const maxAge = session.ends - clock.now()
+  const cookies = sharing.map((each) =>
+    appCookie(portal, each, sessions.appToken(session, each, each.domain), maxAge),
+  )
+  setHostCookies(reply, cookies)
 }
 
 /** Errors of the store name its folder or host, which only the log may show. */
@@ -228,8 +288,8 @@ export function withoutPlace(error: FwaError, text: string): FwaError {
 }
 
 /**
- * Refuses a browser with two session cookies of the same name. A login would not help, because the
- * cookie of the other site would remain beside the new one.
+ * Refuses a browser with two cookies of a session that the hosts of a domain share. A login would not help,
+ * because the cookie of the other site would remain beside the new one.
  */
 export function refuseDuplicate(
   request: FastifyRequest,
@@ -237,8 +297,8 @@ export function refuseDuplicate(
   returnTo: string | undefined,
 ): void {
   const { portal, site } = portalSite
-  const name = findDuplicate(request.headers.cookie ?? '', portal)
-  if (name === undefined) return
+  const name = appCookieName(portal, site)
+  if (site.scope !== 'domain' || !isDoubled(request.headers.cookie ?? '', name)) return
   const code = 'FWA_COOKIE_DUPLICATE'
   const message = `a browser sends ${name} twice: a site below ${site.domain} has set one of them`
   warnRarely(request, { code, portal: portal.name }, message)

@@ -1,5 +1,6 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { Provider } from '@gatehouse/identity-providers'
+import { fromClaims } from '@gatehouse/profile'
 import { isNavigation } from '@gatehouse/service-kit/http'
 import { sendPage } from '@gatehouse/service-kit/pages'
 import type { FastifyReply, FastifyRequest } from 'fastify'
@@ -9,9 +10,10 @@ import { FwaError } from '../errors.ts'
 import { validateReturnUrl } from '../login/return-url.ts'
 import { logoutPage, signedOutPage } from '../pages/pages.ts'
 import { type PortalSite, signInSiteOf } from '../portal-site.ts'
-import { clearSessionCookies } from '../session/cookie.ts'
-import type { Session } from '../session/session.ts'
-import { pageUrl } from '../sites.ts'
+import { appCookie, sessionCookie } from '../session/cookie.ts'
+import type { OpenedRow } from '../session/records.ts'
+import type { SessionToken } from '../session/sessions.ts'
+import { pageUrl, type Site } from '../sites.ts'
 import { pageAnswer, problemAnswers } from './documented.ts'
 import { readerOf } from './reader.ts'
 
@@ -43,7 +45,12 @@ export const logoutRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const { site } = portalSite
     const rd = validateReturnUrl(request.query.rd, site)?.href
     const reader = readerOf(request, portalSite)
-    const visitor = await app.sessions.readToRevoke(request, portalSite)
+    const { sid = '' } = (await app.sessions.tokenOf(request, portalSite)) ?? {}
+    if (app.sessions.records.isUnsaved(sid))
+      throw new FwaError('FWA_STORE_UNAVAILABLE', 'signing out is not stored yet', {
+        retryAfter: 1,
+      })
+    const visitor = await app.sessions.atSignIn(request, portalSite)
     const signInHref = pageUrl(portalSite, '/signin', { rd })
     if (!visitor) return sendPage(reply, 200, signedOutPage({ ...reader, signInHref }))
     const { profile } = visitor.session
@@ -55,47 +62,77 @@ export const logoutRoutes: FastifyPluginAsyncTypebox = async (app) => {
   app.post('/logout', { schema: LOGOUT_SCHEMA }, async (request, reply) => {
     const portalSite = signInSiteOf(request)
     const { portal, site } = portalSite
-    // Browsers send Origin with every POST. Without it, or with another one, it is not our form.
-    if (request.headers.origin !== site.authOrigin)
-      throw new FwaError('FWA_ORIGIN_FOREIGN', `Origin is not ${site.authOrigin}`)
-    const session = (await app.sessions.readToRevoke(request, portalSite))?.session
+    requireOwnForm(request, site)
+    const token = await app.sessions.tokenOf(request, portalSite)
     // Before anything can fail: the browser loses its session in any case.
-    clearSessionCookies(reply, portal, site)
+    clearSessionCookies(reply, portalSite)
     setHostCookies(reply, app.logins.clear(portal, request.headers.cookie))
-    if (session) {
-      const error = await signOut(session, request).catch((reason: FwaError) => reason)
-      if (error) return sendNotSaved(portalSite, session, error, reply)
+    const opened = token && (await app.sessions.records.open(token.sid).catch(() => undefined))
+    if (token) {
+      const error = await signOut(token, opened, request).catch((reason: FwaError) => reason)
+      if (error) return sendNotSaved(portalSite, token, error, reply)
     }
-    const rd = validateReturnUrl(request.query.rd, site)?.href
-    const provider = session && portal.providers.get(session.profile.provider)
-    const providerHref = provider && (await logoutUrlAt(provider, portalSite, request))
-    const signInHref = pageUrl(portalSite, '/signin', { rd })
-    const reader = readerOf(request, portalSite)
-    return sendPage(reply, 200, signedOutPage({ ...reader, signInHref, provider, providerHref }))
+    return sendSignedOut(portalSite, opened, reply)
   })
 }
 
-async function signOut(session: Session, request: FastifyRequest): Promise<void> {
-  const { auditTrail, sessions } = request.server
-  const { portal, profile, site } = session
-  const { host } = new URL(site.authOrigin)
-  const record = (event: 'sign-out' | 'session-ended') =>
-    auditTrail.record(request, { event, portal, profile, host })
-  record('sign-out')
-  await sessions.revoke(session, () => record('session-ended'))
+/** The page after signing out, which leads on to the provider. The browser has lost its session. */
+export async function sendSignedOut(
+  portalSite: PortalSite,
+  opened: OpenedRow | undefined,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const { request } = reply
+  const { portal, site } = portalSite
+  clearSessionCookies(reply, portalSite)
+  const rd = validateReturnUrl((request.query as { rd?: string }).rd, site)?.href
+  const provider = opened && portal.providers.get(opened.said.provider)
+  const hint = opened?.said.tokens?.id
+  const providerHref = provider && (await logoutUrlAt(provider, portalSite, hint, request))
+  const signInHref = pageUrl(portalSite, '/signin', { rd })
+  const reader = readerOf(request, portalSite)
+  return sendPage(reply, 200, signedOutPage({ ...reader, signInHref, provider, providerHref }))
 }
 
-/** The session is revoked in memory and in this browser, but the list on disk has not been written. */
+/** Refuses a POST of another site. Browsers send Origin with each; without it, it is not our form. */
+export function requireOwnForm({ headers }: FastifyRequest, { authOrigin }: Site): void {
+  if (headers.origin !== authOrigin)
+    throw new FwaError('FWA_ORIGIN_FOREIGN', `Origin is not ${authOrigin}`)
+}
+
+/** Clears the cookies of a session: of the sign-in host, and of domains whose hosts share one. */
+function clearSessionCookies(reply: FastifyReply, { portal, site }: PortalSite): void {
+  const sharing = reply.server.sites.all.filter(({ authOrigin }) => authOrigin === site.authOrigin)
+  const cookies = sharing.map((each) => appCookie(portal, each, '', 0))
+  setHostCookies(reply, [sessionCookie(portal, '', 0), ...cookies])
+}
+
+async function signOut(
+  { sid, exp }: SessionToken,
+  opened: OpenedRow | undefined,
+  request: FastifyRequest,
+): Promise<void> {
+  const { auditTrail, sessions } = request.server
+  if (opened) {
+    const { row, said } = opened
+    const { host } = new URL(said.issuer)
+    const profile = fromClaims(said.provider, said.claims)
+    auditTrail.record(request, { event: 'sign-out', portal: row.portal, profile, host })
+  }
+  await sessions.records.endOne({ sid, ends: exp * 1_000 })
+}
+
+/** The session has ended here and in this browser, but the store does not know it yet. */
 function sendNotSaved(
   portalSite: PortalSite,
-  { exp }: Session,
+  { exp }: SessionToken,
   error: FwaError,
   reply: FastifyReply,
 ): FastifyReply {
   const { request } = reply
   // The form is a POST that opens a page.
   if (!isNavigation('GET', request.headers)) throw error
-  request.log.warn({ err: error }, 'a logout could not be written to the list of ended sessions')
+  request.log.warn({ err: error }, 'a logout could not be stored')
   reply.header('retry-after', error.retryAfter ?? 0)
   const signInHref = pageUrl(portalSite, '/signin')
   const page = signedOutPage({
@@ -110,11 +147,12 @@ function sendNotSaved(
 async function logoutUrlAt(
   provider: Provider,
   portalSite: PortalSite,
+  idToken: string | undefined,
   { log }: FastifyRequest,
 ): Promise<string | undefined> {
   if (provider.type !== 'redirect') return undefined
   try {
-    return (await provider.logoutUrl(pageUrl(portalSite, '/logout')))?.href
+    return (await provider.logoutUrl(pageUrl(portalSite, '/logout'), idToken))?.href
   } catch (error) {
     log.warn({ err: error, provider: provider.name }, 'the provider offers no logout now')
     return undefined

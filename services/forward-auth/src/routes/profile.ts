@@ -1,9 +1,9 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { type Profile, ProfileJsonSchema, toJson, toText } from '@gatehouse/profile'
 import { isNavigation } from '@gatehouse/service-kit/http'
-import type { FastifyReply } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
-import { portalSiteOf } from '../portal-site.ts'
+import { hostNameOf, isSentTo, type PortalSite, portalSiteOf } from '../portal-site.ts'
 import { pageUrl } from '../sites.ts'
 import { noSession } from './challenges.ts'
 import { problemAnswers, TO_SIGN_IN } from './documented.ts'
@@ -30,6 +30,14 @@ export const profileRoutes: FastifyPluginAsyncTypebox = async (app) => {
   )
 }
 
+/** The person of the session: of the sign-in host, or of the app whose host leads here. */
+function visitorOf(request: FastifyRequest, portalSite: PortalSite) {
+  const { sessions } = request.server
+  const { portal, site } = portalSite
+  if (isSentTo(site.authOrigin, request)) return sessions.atSignIn(request, portalSite)
+  return sessions.atApp(request, { portal, site, host: { name: hostNameOf(request) } })
+}
+
 async function sendProfile(
   path: string,
   reply: FastifyReply,
@@ -38,7 +46,7 @@ async function sendProfile(
   const { request } = reply
   reply.headers({ 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' })
   const portalSite = portalSiteOf(request)
-  const visitor = await request.server.sessions.visitor(request, portalSite)
+  const visitor = await visitorOf(request, portalSite)
   if (visitor) return send(visitor.session.profile)
   if (!isNavigation(request.method, request.headers)) throw noSession(portalSite)
   return redirect(reply, pageUrl(portalSite, '/signin', { rd: pageUrl(portalSite, path) }))

@@ -24,9 +24,10 @@ export function returnToApp(
   returnTo: string,
   reason: Reason,
   reply: FastifyReply,
+  arrive = (target: string) => target,
 ): FastifyReply {
   const { portal } = portalSite
-  const target = targetOf(portalSite, returnTo)
+  const target = arrive(targetOf(portalSite, returnTo))
   const { method, headers } = reply.request
   // Programs may repeat a request without a loop.
   if (!isNavigation(method, headers)) return redirect(reply, target)
@@ -38,11 +39,12 @@ export function returnToApp(
   throw signInLoop(portalSite, target, reason, reply)
 }
 
-/** The URL to which a return URL leads in the end. A long one leads to the page below, which names it without its query. */
+/** The URL to which a return URL leads in the end: our own pages on the way name it, without its query if it is long. */
 export function destinationOf(portalSite: PortalSite, returnTo: string): URL {
   const target = new URL(targetOf(portalSite, returnTo))
-  const isPage = target.href.startsWith(pageUrl(portalSite, RETURN_PATH.replace(':login', '')))
-  return isPage ? new URL(targetOf(portalSite, target.searchParams.get('rd') ?? '')) : target
+  const rd = target.searchParams.get('rd')
+  const isPage = rd !== null && target.href.startsWith(pageUrl(portalSite, '/'))
+  return isPage ? destinationOf(portalSite, rd) : target
 }
 
 const SCHEMA = {

@@ -5,17 +5,27 @@ import { isNavigation } from '@gatehouse/service-kit/http'
 import { type Page, sendPage } from '@gatehouse/service-kit/pages'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
-import { mayOpenPage, openableApps } from '../apps.ts'
 import { FwaError } from '../errors.ts'
 import { validateReturnUrl } from '../login/return-url.ts'
 import { demandOf, type StepUpDemand } from '../login/step-up.ts'
-import { type Reader, signedInPage, signInPage } from '../pages/pages.ts'
+import { type Reader, signInPage } from '../pages/pages.ts'
 import { isSentTo, type PortalSite, signInSiteOf } from '../portal-site.ts'
 import type { Portal } from '../portals.ts'
+import { readHop, withTicket } from '../session/hop.ts'
+import type { Session } from '../session/session.ts'
 import type { Visitor } from '../session/visitor.ts'
 import { pageUrl } from '../sites.ts'
 import { bareAnswer, pageAnswer, problemAnswers } from './documented.ts'
-import { completeSignIn, identify, isEnough, refuseDuplicate, startLogin } from './login.ts'
+import {
+  byAddress,
+  completeSignIn,
+  identify,
+  isEnough,
+  refuseDuplicate,
+  renewCookie,
+  setDomainCookies,
+  startLogin,
+} from './login.ts'
 import { readerOf } from './reader.ts'
 import { redirect, targetOf, withLoginUrl } from './redirects.ts'
 import { returnToApp } from './return-to-app.ts'
@@ -26,6 +36,11 @@ const querystring = Type.Object({
     Type.String({
       description:
         'Where the person comes from; the page of a signed-in person links back to it. Default: the page with the link.',
+    }),
+  ),
+  hop: Type.Optional(
+    Type.String({
+      description: 'Of a redirect by a check: it is answered with a ticket for the app.',
     }),
   ),
   switch: Type.Optional(Type.Literal('1', { description: 'Sign in with another account.' })),
@@ -67,7 +82,7 @@ export const signInRoutes: FastifyPluginAsyncTypebox = async (app) => {
     refuseDuplicate(request, portalSite, query.rd)
     const stepUp = stepUpFor(portalSite, query)
     const arrival = { portalSite, query, stepUp }
-    const visitor = query.switch ? undefined : await app.sessions.visitor(request, portalSite)
+    const visitor = query.switch ? undefined : await app.sessions.atSignIn(request, portalSite)
     if (!query.switch && (await answerKnown(arrival, visitor, reply))) return reply
     const providers = providersFor(portalSite.portal, stepUp)
     const provider = soleProvider(portalSite.portal, providers, stepUp && visitor)
@@ -107,9 +122,15 @@ function startAt(provider: Provider, { portalSite, query, stepUp }: Arrival, rep
   const returnTo =
     query.rd === undefined
       ? pageUrl(portalSite, '/signin', { from: originOf(portalSite, query, reply.request)?.href })
-      : targetOf(portalSite, query.rd)
+      : arrivalOf(portalSite, query)
   const chooseAccount = query.switch === '1'
   return startLogin({ portalSite, provider, returnTo, chooseAccount, stepUp }, reply)
+}
+
+/** The URL to return to after a sign-in: with a hop this page, which makes the ticket. */
+function arrivalOf(portalSite: PortalSite, { rd, hop, policy }: Query): string {
+  const target = targetOf(portalSite, rd)
+  return hop === undefined ? target : pageUrl(portalSite, '/signin', { rd: target, hop, policy })
 }
 
 function stepUpFor(portalSite: PortalSite, { rd, policy }: Query): StepUpDemand | undefined {
@@ -138,15 +159,37 @@ async function answerKnown(
   reply: FastifyReply,
 ): Promise<boolean> {
   const { request, server } = reply
-  const returnTo = targetOf(portalSite, query.rd)
   if (isEnough(visitor, stepUp, server.clock.now())) {
-    if (query.rd !== undefined) returnToApp(portalSite, returnTo, 'bounce', reply)
-    else sendPage(reply, 200, signedIn(portalSite, query, visitor, request))
+    await renewCookie(reply, portalSite, visitor.session)
+    if (query.rd !== undefined) bounce(portalSite, query, visitor.session, reply)
+    else
+      redirect(
+        reply,
+        pageUrl(portalSite, '/account', { from: originOf(portalSite, query, request)?.href }),
+      )
     return true
   }
   const profile = stepUp ? undefined : await identifyByAddress(portalSite, request)
-  if (profile) await completeSignIn({ portalSite, profile, returnTo }, reply)
+  const returnTo = arrivalOf(portalSite, query)
+  if (profile) await completeSignIn({ portalSite, signedIn: byAddress(profile), returnTo }, reply)
   return profile !== undefined
+}
+
+/** Returns somebody who is signed in to an app, with a ticket for its host if a check of it has begun that. */
+function bounce(
+  portalSite: PortalSite,
+  { rd, hop }: Query,
+  session: Session,
+  reply: FastifyReply,
+): FastifyReply {
+  const { keys, clock } = reply.server
+  const returnTo = targetOf(portalSite, rd)
+  const of = { portal: portalSite.portal.name, now: clock.now() }
+  const begun = readHop(hop, { ...of, returnTo }, keys.login)
+  setDomainCookies(reply, portalSite, session)
+  return returnToApp(portalSite, returnTo, 'bounce', reply, (target) =>
+    begun ? withTicket(target, begun, { ...of, sid: session.sid }, keys.login) : target,
+  )
 }
 
 async function identifyByAddress(
@@ -210,25 +253,4 @@ function originOf(
 ): URL | undefined {
   const url = validateReturnUrl(from ?? headers.referer, site)
   return url?.origin === site.authOrigin ? undefined : url
-}
-
-function signedIn(
-  portalSite: PortalSite,
-  query: Query,
-  visitor: Visitor,
-  request: FastifyRequest,
-): Page {
-  const { portal } = portalSite
-  const { sites, clock, trust } = request.server
-  const clientIp = () => trust.clientIp(request.raw)
-  const asked = { portal, principal: visitor, sites, clientIp, now: clock.now() }
-  const apps = openableApps(asked)
-  const cameFrom = originOf(portalSite, query, request)
-  return signedInPage({
-    ...readerOf(request, portalSite),
-    profile: visitor.session.profile,
-    apps: portal.apps || apps.length > 0 ? apps : undefined,
-    cameFrom: cameFrom && mayOpenPage(cameFrom, asked) ? cameFrom : undefined,
-    logoutHref: pageUrl(portalSite, '/logout'),
-  })
 }

@@ -12,7 +12,7 @@ import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { FwaError } from '../errors.ts'
 import { type Portal, portalOf } from '../portals.ts'
-import { personOf } from '../session/ended-sessions.ts'
+import { pageUrl } from '../sites.ts'
 import { problemAnswer, problemAnswers } from './documented.ts'
 
 const SCHEMA = {
@@ -43,7 +43,7 @@ export const bearer: BearerOptions = {
   async verify(token, request) {
     const portal = portalOf(request)
     const verified =
-      (await readSession(token, request, portal)) ?? readAssertion(token, request, portal)
+      (await readSession(token, request, portal)) ?? (await readAssertion(token, request, portal))
     if (!verified) return undefined
     request.verifiedToken = verified
     const { profile, iss: issuer } = verified
@@ -71,23 +71,24 @@ async function readSession(
   const visitor = await sessions.verify(portal, token)
   if (!visitor?.isAllowedAt(() => trust.clientIp(request.raw)) || !visitor.isAdmitted)
     return undefined
-  const { issuer: iss, site, iat, exp, profile } = visitor.session
-  return { iss, aud: site.domain, iat, nbf: iat, exp, profile }
+  const { issuer: iss, iat, exp, profile } = visitor.session
+  return { iss, aud: new URL(iss).hostname, iat, nbf: iat, exp, profile }
 }
 
 /** Reads an assertion, for the app that it was made for and until its session ends. */
-function readAssertion(
+async function readAssertion(
   token: string,
   { server, query }: FastifyRequest,
   portal: Portal,
-): VerifiedToken | undefined {
-  const claims = server.assertions.verify(token, portal, Object(query).aud)
+): Promise<VerifiedToken | undefined> {
+  const { assertions, sessions, sites } = server
+  const claims = assertions.verify(token, portal, Object(query).aud)
   if (!claims) return undefined
   const { provider = '', iss, aud, iat, exp, ...rest } = claims
-  const profile = fromClaims(provider, rest)
-  const isOfSession = (sid: string) => server.assertions.isOf(claims, sid)
-  if (server.sessions.hasEnded(personOf(portal.name, profile), isOfSession)) return undefined
-  return { iss, aud, iat, nbf: iat, exp, profile }
+  const sid = assertions.sessionOf(claims)
+  const site = sites.all.find((each) => iss === pageUrl({ portal, site: each }, ''))
+  if (sid !== undefined && !(site && (await sessions.find(sid, { portal, site })))) return undefined
+  return { iss, aud, iat, nbf: iat, exp, profile: fromClaims(provider, rest) }
 }
 
 /** `GET /api/portals/:portal/verify`: whether a token is valid at the portal, and its claims. */

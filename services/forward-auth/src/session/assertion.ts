@@ -6,6 +6,7 @@ import { LRUCache } from 'lru-cache'
 import type { Portal } from '../portals.ts'
 import { pageUrl, type Site } from '../sites.ts'
 import type { AssertionKey } from './assertion-keys.ts'
+import { namesOf, signBounded } from './bounded.ts'
 import { MAX_SKEW } from './sessions.ts'
 
 /** The time for which an assertion is valid, in seconds. */
@@ -38,6 +39,8 @@ interface AssertionClaims extends Readonly<Record<string, unknown>> {
   readonly exp: number
   /** The provider of a person; absent for a program with an API key. */
   readonly provider?: string
+  /** Names the session of a person to this app alone. */
+  readonly sid?: string
 }
 
 /** The app that an assertion is made for. */
@@ -92,9 +95,9 @@ class Assertions {
     return undefined
   }
 
-  /** Whether an assertion for an app was made of a session with this ID. */
-  isOf({ sid, aud }: AssertionClaims, session: string): boolean {
-    return sid === this.#app.keys.assertion.digest(`${session} ${aud}`)
+  /** The ID of the session that an assertion was made of; undefined for one of a program. */
+  sessionOf({ sid, aud }: AssertionClaims): string | undefined {
+    return sid === undefined ? undefined : this.#app.keys.assertion.reveal(sid, aud)
   }
 
   #numberOf(identity: Identity): number {
@@ -115,30 +118,14 @@ class Assertions {
       aud: origin,
       iat,
       exp: Math.min(iat + LIFETIME, session?.exp ?? Number.POSITIVE_INFINITY),
-      ...(session && { sid: keys.assertion.digest(`${session.sid} ${origin}`) }),
+      ...(session && { sid: keys.assertion.conceal(session.sid, origin) }),
     }
-    return signBounded(claims, [...LONG_CLAIMS, ...mapped], keys.assertion.present(now))
+    const { sign } = keys.assertion.present(now)
+    const token = signBounded(claims, [...LONG_CLAIMS, ...mapped], sign, MAX_LENGTH)
+    if (token !== undefined) return token
+    const message = `the assertion would have more than ${MAX_LENGTH} characters`
+    throw new GateError('FWA_IDENTITY_UNSENDABLE', message)
   }
-}
-
-/** Signs claims, without some of the optional ones if the token would be too long. */
-function signBounded(
-  claims: Readonly<Record<string, unknown>>,
-  optional: readonly string[],
-  { sign }: AssertionKey,
-): string {
-  let token = sign(claims)
-  const kept = { ...claims }
-  const left: string[] = []
-  for (const name of optional.filter((one) => one in claims)) {
-    if (token.length <= MAX_LENGTH) return token
-    delete kept[name]
-    left.push(name)
-    token = sign({ ...kept, _claim_names: { ...Object(claims._claim_names), ...namesOf(left) } })
-  }
-  if (token.length <= MAX_LENGTH) return token
-  const message = `the assertion would have ${token.length} characters, more than ${MAX_LENGTH}`
-  throw new GateError('FWA_IDENTITY_UNSENDABLE', message)
 }
 
 function claimsOf(token: string, { verify }: AssertionKey): AssertionClaims | undefined {
@@ -188,11 +175,6 @@ function pick({ claims }: Profile, names: readonly string[]): Record<string, unk
     ),
     ...(missing.length > 0 && { _claim_names: namesOf(missing) }),
   }
-}
-
-/** Names claims that a token does not hold (OpenID Connect Core section 5.6.2). */
-function namesOf(names: readonly string[]): Record<string, string> {
-  return Object.fromEntries(names.map((name) => [name, 'unknown']))
 }
 
 declare module 'fastify' {

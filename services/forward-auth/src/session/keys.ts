@@ -20,6 +20,7 @@ export async function loadKeys(
   return {
     session: deriveKeys(all, 'session'),
     login: deriveKeys(all, 'login'),
+    record: deriveKeys(all, 'record'),
     assertion: new AssertionKeys(secret),
   }
 }

@@ -1,22 +1,109 @@
-import type { Profile } from '@gatehouse/profile'
-import type { Site } from '../sites.ts'
+import { hash } from 'node:crypto'
+import type { SignedIn } from '@gatehouse/identity-providers'
+import { fromClaims, type Profile } from '@gatehouse/profile'
+import type { KeyRing } from '../key-ring.ts'
+import { seal, unseal } from '../seal.ts'
+import type { SessionRow } from '../store/store.ts'
 
-/** A person who signed in at a portal, as the verified session token says. Immutable and shared. */
-export interface Session {
-  /** Random, one per login; logout revokes it. */
-  readonly sid: string
-  readonly portal: string
-  /** URL of the portal (claim `iss`). */
+/** The members of a row that a session in memory has. */
+type Kept = 'sid' | 'portal' | 'person' | 'begun' | 'lastSeen' | 'idle' | 'reRead' | 'ends' | 'rev'
+
+/** A person who signed in at a portal, as the store has it. Immutable and shared. */
+export interface Session extends Pick<SessionRow, Kept> {
+  /** URL of the portal at its sign-in host (claim `iss`). */
   readonly issuer: string
-  /** The cookie domain of the session (claim `aud`). */
-  readonly site: Site
   readonly profile: Profile
-  /** A digest of the portal and the person, for the list of ended sessions. */
-  readonly person: string
-  readonly token: string
   /** NumericDates (RFC 7519 section 2), in seconds. */
   readonly iat: number
   readonly exp: number
-  /** Number of times that sessions of the person were revoked together before this one. */
-  readonly generation: number
+  /** Whether the provider can be asked about it, or was so once. */
+  readonly isReadable: boolean
+}
+
+/** The browser of a sign-in. */
+export interface Browser {
+  readonly userAgent: string
+  readonly address: string | undefined
+}
+
+/** The sealed part of a row. */
+export interface Sealed {
+  readonly issuer: string
+  readonly provider: string
+  readonly claims: Profile['claims']
+  /** Undefined if they were lost, so that the provider cannot be asked any more. */
+  readonly tokens: SignedIn['tokens'] | undefined
+  readonly browser: Browser
+}
+
+/** Seals what a session says, for the row that it belongs to and no other one. */
+export function sealSession(
+  row: Omit<SessionRow, 'sealed'>,
+  said: Sealed,
+  keys: KeyRing,
+): SessionRow {
+  return { ...row, sealed: seal(JSON.stringify(said), keys, contextOf(row)) }
+}
+
+/** Opens a row; undefined unless somebody who has a key has sealed it for this row. */
+export function openRow(row: SessionRow, keys: KeyRing): Sealed | undefined {
+  const text = unseal(row.sealed, keys, contextOf(row))
+  return text === undefined ? undefined : JSON.parse(text)
+}
+
+export function sessionOf(row: SessionRow, { issuer, provider, claims, tokens }: Sealed): Session {
+  const { sid, portal, person, begun, lastSeen, idle, reRead, ends, rev } = row
+  const profile = fromClaims(provider, claims)
+  Object.freeze(profile.claims)
+  return Object.freeze({
+    ...{ sid, portal, person, begun, lastSeen, idle, reRead, ends, rev, issuer },
+    profile: Object.freeze(profile),
+    iat: Math.floor(begun / 1_000),
+    exp: Math.floor(ends / 1_000),
+    isReadable: !tokens || tokens.refresh !== undefined || tokens.access !== undefined,
+  })
+}
+
+/** Whoever writes into the store must not be able to move, prolong or set back a session. */
+function contextOf({ sid, portal, person, begun, ends, rev }: Omit<SessionRow, 'sealed'>): string {
+  return `session ${sid} ${portal} ${person} ${begun} ${ends} ${rev}`
+}
+
+/** A digest of the person, since the store need not say in the clear who signed in. */
+export function personOf(portal: string, { provider, id }: Pick<Profile, 'provider' | 'id'>) {
+  return digestOf(portal, provider, id)
+}
+
+/** A digest of an e-mail address, by which administrators find sessions. */
+export function mailOf(portal: string, address: string): string {
+  return digestOf(portal, 'mail', address.toLowerCase())
+}
+
+/** The issuer and the client to which a provider names people and their sessions. */
+export type Relation = Readonly<Record<'issuer' | 'clientId', string>>
+
+/** A digest of a person, or of a session of theirs, as a provider names them. */
+export function nameAtProvider({ issuer, clientId }: Relation, kind: 'sub' | 'sid', name: string) {
+  return digestOf(issuer, clientId, kind, name)
+}
+
+/** The digests by which a session is found. */
+export function digestsOf(
+  portal: string,
+  profile: Profile,
+  providerSid: string | undefined,
+  relation: Relation | undefined,
+): Pick<SessionRow, 'person' | 'mail' | 'subject' | 'providerSid'> {
+  const nameOf = (kind: 'sub' | 'sid', name: string | undefined) =>
+    relation && name !== undefined ? nameAtProvider(relation, kind, name) : null
+  return {
+    person: personOf(portal, profile),
+    mail: profile.email ? mailOf(portal, profile.email.address) : null,
+    subject: nameOf('sub', profile.id),
+    providerSid: nameOf('sid', providerSid),
+  }
+}
+
+function digestOf(...parts: string[]): string {
+  return hash('sha256', JSON.stringify(parts), 'base64url').slice(0, 22)
 }

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
-import jwt, { type JWT } from '@fastify/jwt'
-import { fromClaims, type Profile } from '@gatehouse/profile'
+import jwt, { type JWT, type SignOptions } from '@fastify/jwt'
+import type { RedirectProvider, SignedIn } from '@gatehouse/identity-providers'
 import type { DecodedJwt } from 'fast-jwt'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
@@ -10,26 +10,25 @@ import { isSigned } from '../key-ring.ts'
 import type { PortalSite } from '../portal-site.ts'
 import type { Portal } from '../portals.ts'
 import { pageUrl, type Site } from '../sites.ts'
-import type { Revocation } from '../store/store.ts'
-import { MAX_TOKEN_LENGTH, readSessionCookie } from './cookie.ts'
-import { personOf } from './ended-sessions.ts'
-import { Revocations } from './revocations.ts'
-import type { Session } from './session.ts'
+import type { SessionEvent, SessionRow } from '../store/store.ts'
+import { signBounded } from './bounded.ts'
+import { appCookieName, MAX_TOKEN_LENGTH, readCookie, sessionCookieName } from './cookie.ts'
+import { ReReading } from './re-reading.ts'
+import { Records } from './records.ts'
+import { type Browser, digestsOf, type Session, sealSession, sessionOf } from './session.ts'
 import { Visitor } from './visitor.ts'
 
-/** Header `typ` of session tokens: nothing else that is signed passes for one. */
-export const SESSION_TYPE = 'gatehouse-session+jwt'
+/** Header `typ` of tokens: nothing else that is signed passes for one. */
+const TYPES = { session: 'gatehouse-session+jwt', app: 'gatehouse-app+jwt' } as const
+type Kind = keyof typeof TYPES
 /** The largest difference between the clocks of instances, in ms. */
 export const MAX_SKEW = 30_000
 /** A compact JWS (RFC 7515 section 7.1) whose signature has the 256 bits of HS256. */
 const TOKEN = /^[\w-]+\.[\w-]+\.[\w-]{43}$/
-/**
- * Bytes of memory for sessions: about 60,000 with tokens of 880 characters. Others are verified at each
- * check.
- */
-const CACHE_BYTES = 134_217_728
-/** Bytes that a session takes besides its token and the claims in it. */
-const SESSION_BYTES = 500
+/** Bytes of memory for tokens that were verified: about 80,000. Others are verified at each check. */
+const CACHE_BYTES = 67_108_864
+/** Bytes that one takes besides its characters. */
+const CLAIMS_BYTES = 400
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -37,259 +36,310 @@ declare module 'fastify' {
   }
 }
 
-/** Claims of a session token: those of the person, as in an ID token, and our own. */
-interface SessionClaims extends Record<string, unknown> {
+/** The claims of a token that count: all else is in the store. NumericDates in seconds. */
+export interface SessionToken {
   readonly iss: string
+  /** A host name, or the domain if its hosts share a cookie. */
   readonly aud: string
   readonly sid: string
-  /** NumericDates, in seconds. */
-  readonly iat: number
-  readonly nbf: number
   readonly exp: number
-  readonly gatehouse_provider: string
-  readonly gatehouse_generation?: number
+  /** Of a session token: the revision of the session that it shows. */
+  readonly rev?: number | undefined
 }
-const REQUIRED = ['iss', 'aud', 'sub', 'sid', 'iat', 'nbf', 'exp', 'gatehouse_provider']
 
-/** The sessions of all portals: signed tokens, and a list of those that were revoked early. */
+const REQUIRED = {
+  session: ['iss', 'aud', 'sub', 'sid', 'rev', 'iat', 'nbf', 'exp', 'gatehouse_provider'],
+  app: ['iss', 'aud', 'sid', 'exp'],
+}
+
+/** What a sign-in brings. */
+export interface NewSession extends PortalSite {
+  readonly signedIn: SignedIn
+  readonly browser: Browser
+}
+
+/** The sessions of all portals: records in the store, and signed tokens in cookies that name them. */
 class Sessions {
+  readonly records: Records
   readonly #app: FastifyInstance
-  readonly #jwt: JWT
-  readonly #revocations: Revocations
-  readonly #visitors = new LRUCache<string, Visitor>({
+  readonly #jwts: Readonly<Record<Kind, JWT>>
+  readonly #reReading: ReReading
+  readonly #visitors = new WeakMap<Session, Visitor>()
+  readonly #verified = new LRUCache<string, SessionToken & { readonly kind: Kind }>({
     maxSize: CACHE_BYTES,
-    sizeCalculation: (_visitor, token) => 2 * token.length + SESSION_BYTES,
+    sizeCalculation: (_claims, token) => token.length + CLAIMS_BYTES,
   })
 
-  constructor(app: FastifyInstance, jwt: JWT, revocations: Revocations) {
+  constructor(app: FastifyInstance, jwts: Readonly<Record<Kind, JWT>>, records: Records) {
     this.#app = app
-    this.#jwt = jwt
-    this.#revocations = revocations
+    this.#jwts = jwts
+    this.records = records
+    this.#reReading = new ReReading(app, records)
   }
 
   /**
-   * The person of the session in the cookies of a request, if the session may be used from its address.
+   * The person of the cookie that a request has for the host of an app.
    *
-   * @throws FwaError FWA_STORE_STALE as {@link read}
+   * @throws FwaError FWA_STORE_STALE if nobody knows whether the session has ended, FWA_STORE_UNAVAILABLE
    */
-  async visitor(request: FastifyRequest, at: PortalSite): Promise<Visitor | undefined> {
-    const visitor = await this.read(request, at)
-    return visitor?.isAllowedAt(() => this.#app.trust.clientIp(request.raw)) ? visitor : undefined
+  async atApp(
+    { headers: { cookie }, raw }: FastifyRequest,
+    at: PortalSite & { readonly host: { readonly name: string } },
+  ): Promise<Visitor | undefined> {
+    const token = cookie && readCookie(cookie, appCookieName(at.portal, at.site))
+    if (!token) return undefined
+    const claims = this.#known(token, 'app') ?? (await this.#verify(token, 'app'))
+    if (claims?.aud !== audienceAt(at.site, at.host.name)) return undefined
+    return this.#seen(await this.#visitorOf(claims, at), at.host.name, raw)
   }
 
   /**
-   * The session in the cookies of a request: of this portal and site, not expired, not revoked, and
-   * of a provider that the portal has. A token that was seen before costs a lookup.
+   * The person of the session cookie, at the sign-in host.
    *
-   * @throws FwaError FWA_STORE_STALE if there is one, and nobody knows whether it was revoked
+   * @throws FwaError as {@link atApp}
    */
-  async read(request: FastifyRequest, at: PortalSite): Promise<Visitor | undefined> {
-    return this.#current(await this.#inCookies(request, at))
+  async atSignIn(request: FastifyRequest, at: PortalSite): Promise<Visitor | undefined> {
+    const claims = await this.tokenOf(request, at)
+    return claims && this.#seen(await this.#visitorOf(claims, at), undefined, request.raw)
   }
 
-  /**
-   * The session to sign out: as `read`, but also one that another instance may have revoked, and one whose
-   * revocation here is not stored yet, so that nobody is told that it is.
-   */
-  async readToRevoke(request: FastifyRequest, at: PortalSite): Promise<Visitor | undefined> {
-    const visitor = await this.#inCookies(request, at)
-    if (!visitor || !this.#isInTime(visitor.session)) return undefined
-    return this.#revocations.isStored(visitor.session) ? undefined : visitor
+  /** The claims of the session cookie, whether or not its session still lives. */
+  async tokenOf(
+    { headers: { cookie } }: FastifyRequest,
+    { portal, site }: PortalSite,
+  ): Promise<SessionToken | undefined> {
+    const token = cookie && readCookie(cookie, sessionCookieName(portal))
+    const claims = token ? await this.#verify(token, 'session') : undefined
+    return claims?.iss === pageUrl({ portal, site }, '') ? claims : undefined
   }
 
   /**
    * The person of a session token of a portal.
    *
-   * @throws FwaError FWA_STORE_STALE as {@link read}
+   * @throws FwaError as {@link atApp}
    */
   async verify(portal: Portal, token: string): Promise<Visitor | undefined> {
-    return this.#current(await this.#find(portal, token))
+    const claims = await this.#verify(token, 'session')
+    const site = this.#app.sites.all.find(
+      (each) => claims?.iss === pageUrl({ portal, site: each }, ''),
+    )
+    return claims && site && this.#visitorOf(claims, { portal, site })
   }
 
   /**
-   * Whether a session of a person has ended, as {@link EndedSessions.hasAny} says.
+   * The person of a session, if it is of this portal and sign-in host, is not over, and may be believed.
    *
-   * @throws FwaError FWA_STORE_STALE as {@link read}
+   * @throws FwaError as {@link atApp}
    */
-  hasEnded(person: string, isMeant: (sid: string) => boolean): boolean {
-    const hasEnded = this.#revocations.ended.hasAny(person, isMeant)
-    if (!hasEnded) this.#assertFresh()
-    return hasEnded
+  async find(sid: string, { portal, site }: PortalSite): Promise<Visitor | undefined> {
+    this.#assertFresh()
+    const session = await this.records.find(sid)
+    if (session?.portal !== portal.name || session.issuer !== pageUrl({ portal, site }, ''))
+      return undefined
+    const now = this.#app.clock.now()
+    if (now < session.begun - MAX_SKEW || now >= session.ends) return undefined
+    if (session.idle !== null && (await this.#isIdle(session, session.idle, now))) return undefined
+    const current = await this.#reReading.current(session, portal)
+    return current && this.#visitor(current, portal)
+  }
+
+  /**
+   * Gives a person a session: that of this browser renewed, if it is theirs. Undefined if the provider has
+   * ended it meanwhile.
+   */
+  async begin(sent: NewSession, before?: Session): Promise<Session | undefined> {
+    const { portal, site, signedIn, browser } = sent
+    const { profile, tokens, issuedAt } = signedIn
+    const provider = portal.providers.get(profile.provider) as RedirectProvider | undefined
+    const now = this.#app.clock.now()
+    const digests = digestsOf(portal.name, profile, signedIn.sid, provider?.relation)
+    const isSame = before?.person === digests.person
+    const { lifetime, idle = null } = portal.session
+    const row = {
+      ...digests,
+      portal: portal.name,
+      sid: isSame ? before.sid : randomBytes(16).toString('base64url'),
+      rev: isSame ? before.rev + 1 : 1,
+      issuedAt: issuedAt ?? Math.floor(now / 1_000),
+      ...{ begun: now, lastSeen: now, reRead: now, ends: now + lifetime, idle, lease: 0 },
+    }
+    const issuer = pageUrl({ portal, site }, '')
+    const { claims, provider: name } = profile
+    const said = { issuer, provider: name, claims, tokens, browser }
+    const { record } = this.#app.keys
+    const sealed = sealSession(row, said, record)
+    if (isSame && (await this.records.update(sealed))) return sessionOf(sealed, said)
+    // It ended while its person signed in anew.
+    const anew = isSame ? { ...row, sid: randomBytes(16).toString('base64url'), rev: 1 } : row
+    const inserted: SessionRow = isSame ? sealSession(anew, said, record) : sealed
+    return (await this.records.begin(inserted)) ? sessionOf(inserted, said) : undefined
+  }
+
+  /** The session token of a session: its claims, as far as they fit into one cookie, are those of the person. */
+  sessionToken({ profile, issuer, sid, rev, iat, exp }: Session, site: Site): string {
+    const claims = {
+      ...profile.claims,
+      iss: issuer,
+      aud: signInHost(site),
+      sub: profile.id,
+      sid,
+      rev,
+      iat,
+      nbf: iat,
+      exp,
+      gatehouse_provider: profile.provider,
+    }
+    const optional = Object.keys(profile.claims)
+      .filter((name) => name !== 'sub' && name !== '_claim_names')
+      .map((name) => ({ name, length: JSON.stringify(profile.claims[name])?.length ?? 0 }))
+      .sort((one, other) => other.length - one.length)
+      .map(({ name }) => name)
+    const token = signBounded(
+      claims,
+      optional,
+      (all) => this.#sign('session', all),
+      MAX_TOKEN_LENGTH,
+    )
+    if (token !== undefined) return token
+    const text = `what ${profile.provider} says of you is too long for a cookie`
+    throw new FwaError('FWA_SESSION_TOO_LARGE', text)
+  }
+
+  /** The token of a session for the host of an app, or for its domain. */
+  appToken({ issuer, sid, exp }: Session, site: Site, host: string): string {
+    return this.#sign('app', { iss: issuer, sid, aud: audienceAt(site, host), exp })
+  }
+
+  /** Learns what other instances have ended until now. */
+  catchUp(): Promise<void> {
+    return this.#app.authStore.catchUp()
+  }
+
+  clear(): void {
+    this.#verified.clear()
+  }
+
+  #sign(kind: Kind, claims: object): string {
+    const { kid, secret: key } = this.#app.keys.session.first
+    return this.#jwts[kind].sign(claims, { key, kid } as Partial<SignOptions>)
+  }
+
+  #known(token: string, kind: Kind): SessionToken | undefined {
+    const known = this.#verified.get(token)
+    return known?.kind === kind ? known : undefined
+  }
+
+  /** Checks the signature and the type of a token. Its times, and whose it is, are checked by others. */
+  async #verify(token: string, kind: Kind): Promise<SessionToken | undefined> {
+    const known = this.#known(token, kind)
+    if (known) return known
+    if (token.length > MAX_TOKEN_LENGTH || !TOKEN.test(token)) return undefined
+    if (!isSigned(token, this.#app.keys.session)) return undefined
+    try {
+      const { iss, aud, sid, exp, rev } = await this.#jwts[kind].verify<SessionToken>(token)
+      const claims = { kind, iss, aud, sid, exp, rev }
+      // A copy, since the token may be a slice that keeps the whole Cookie header in memory.
+      this.#verified.set(Buffer.from(token).toString(), claims)
+      return claims
+    } catch (error) {
+      // Signed with our key, but for something else.
+      this.#app.log.debug({ err: error }, 'token refused')
+      return undefined
+    }
+  }
+
+  async #visitorOf(claims: SessionToken, at: PortalSite): Promise<Visitor | undefined> {
+    if (claims.iss !== pageUrl(at, '') || this.#app.clock.now() >= claims.exp * 1_000)
+      return undefined
+    const visitor = await this.find(claims.sid, at)
+    // A store that was set back knows less than the token.
+    return visitor && (claims.rev ?? 0) <= visitor.session.rev ? visitor : undefined
+  }
+
+  /** A visitor whose session may be used from the address of a request; it is in use then. */
+  #seen(visitor: Visitor | undefined, host: string | undefined, raw: FastifyRequest['raw']) {
+    if (!visitor?.isAllowedAt(() => this.#app.trust.clientIp(raw))) return undefined
+    this.records.see(visitor.session.sid, host)
+    return visitor
+  }
+
+  #visitor(session: Session, portal: Portal): Visitor | undefined {
+    const known = this.#visitors.get(session)
+    // A reload replaces the portals.
+    if (known?.portal === portal) return known
+    const provider = portal.providers.get(session.profile.provider)
+    if (!provider) return undefined
+    const visitor = new Visitor(session, portal, provider)
+    this.#visitors.set(session, visitor)
+    return visitor
+  }
+
+  /** Ends a session that was not used for too long. Memory alone does not decide it: other instances are used too. */
+  async #isIdle({ sid, lastSeen }: Session, idle: number, now: number): Promise<boolean> {
+    if (now - lastSeen <= idle || this.records.isSeen(sid)) return false
+    const ended = await this.records.end({ sid, idleSince: now - idle })
+    if (ended.length === 0) this.records.forget(sid)
+    return ended.length > 0
   }
 
   #assertFresh(): void {
     const error = this.#app.authStore.staleness?.()
     if (error) throw error
   }
-
-  /** Learns what other instances have ended until now. A range must not include what is created next. */
-  catchUp(): Promise<void> {
-    return this.#app.authStore.catchUp()
-  }
-
-  create(portal: Portal, site: Site, profile: Profile): Session {
-    const { kid, secret: key } = this.#app.keys.session.first
-    const iat = Math.floor(this.#app.clock.now() / 1_000)
-    const generation = this.#revocations.ended.nextGeneration(personOf(portal.name, profile))
-    const claims = {
-      ...profile.claims,
-      iss: pageUrl({ portal, site }, ''),
-      aud: site.domain,
-      sub: profile.id,
-      sid: randomBytes(16).toString('base64url'),
-      iat,
-      nbf: iat,
-      exp: iat + Math.floor(portal.sessionLifetime / 1_000),
-      gatehouse_provider: profile.provider,
-      // Present even without a value, so that a claim of the provider cannot take its place.
-      gatehouse_generation: generation === 0 ? undefined : generation,
-    }
-    const token = this.#jwt.sign(claims, { key, kid })
-    if (token.length > MAX_TOKEN_LENGTH)
-      throw new FwaError(
-        'FWA_SESSION_TOO_LARGE',
-        `what ${profile.provider} shares of you makes a session of ${token.length} characters; ${MAX_TOKEN_LENGTH} fit`,
-      )
-    const { payload } = this.#jwt.decode<{ payload: SessionClaims }>(token) ?? {}
-    if (!payload) throw new Error('the new session token cannot be decoded')
-    const session = readSession(token, portal, site, payload)
-    this.#remember(session, portal)
-    return session
-  }
-
-  /**
-   * Revokes a session, on this instance at once. When the promise resolves, the revocation is
-   * permanent and known to all workers, and reaches every instance on the same store within a second.
-   *
-   * @param onRange - called if the person has ended so many sessions that all in between end too
-   */
-  revoke(session: Session, onRange?: () => void): Promise<void> {
-    return this.#revocations.add(session, onRange)
-  }
-
-  clear(): void {
-    this.#visitors.clear()
-  }
-
-  async #inCookies(
-    { headers: { cookie } }: FastifyRequest,
-    { portal, site }: PortalSite,
-  ): Promise<Visitor | undefined> {
-    const token = cookie === undefined ? undefined : readSessionCookie(cookie, portal)
-    if (token === undefined) return undefined
-    const visitor = await this.#find(portal, token)
-    return visitor?.session.site.domain === site.domain ? visitor : undefined
-  }
-
-  #find(portal: Portal, token: string) {
-    const known = this.#visitors.get(token)
-    // A reload replaces the portals.
-    if (known?.portal === portal) return known
-    if (token.length > MAX_TOKEN_LENGTH || !TOKEN.test(token)) return undefined
-    return isSigned(token, this.#app.keys.session) ? this.#verifyToken(portal, token) : undefined
-  }
-
-  /** Checks what @fastify/jwt does not know: whose token it is, and the clock of the service. */
-  async #verifyToken(portal: Portal, token: string): Promise<Visitor | undefined> {
-    const { sites, log } = this.#app
-    try {
-      const claims = await this.#jwt.verify<SessionClaims>(token)
-      const site = sites.all.find(({ domain }) => domain === claims.aud)
-      if (!site || claims.iss !== pageUrl({ portal, site }, '')) return undefined
-      if (!hasTimes(claims) || !this.#isInTime(claims)) return undefined
-      // A copy, since the token may be a slice that keeps the whole Cookie header in memory.
-      const copy = Buffer.from(token).toString()
-      return this.#remember(readSession(copy, portal, site, claims), portal)
-    } catch (error) {
-      // Signed with our key, but for something else.
-      log.debug({ err: error }, 'session token refused')
-      return undefined
-    }
-  }
-
-  #remember(session: Session, portal: Portal): Visitor | undefined {
-    const provider = portal.providers.get(session.profile.provider)
-    if (!provider) return undefined
-    const visitor = new Visitor(session, portal, provider)
-    this.#visitors.set(session.token, visitor)
-    return visitor
-  }
-
-  #current(visitor: Visitor | undefined): Visitor | undefined {
-    if (!visitor || !this.#isInTime(visitor.session)) return undefined
-    if (this.#revocations.ended.has(visitor.session)) return undefined
-    this.#assertFresh()
-    return visitor
-  }
-
-  /** Compares with the clock as it is now, which may have been set since the token was verified. */
-  #isInTime({ iat, exp }: Pick<Session, 'iat' | 'exp'>): boolean {
-    const now = this.#app.clock.now()
-    return now >= iat * 1_000 - MAX_SKEW && now < exp * 1_000
-  }
 }
 
-/** Whether the times are numbers, and the session begins when it was issued. */
-function hasTimes({ iat, nbf, exp }: SessionClaims): boolean {
-  return Number.isFinite(iat) && Number.isFinite(exp) && nbf === iat
+/** The name of the sign-in host. Cookies know no ports. */
+export function signInHost({ authOrigin }: Site): string {
+  return new URL(authOrigin).hostname
 }
 
-function readSession(
-  token: string,
-  portal: Portal,
-  site: Site,
-  { gatehouse_provider: provider, gatehouse_generation, ...claims }: SessionClaims,
-): Session {
-  const profile = fromClaims(provider, claims)
-  Object.freeze(profile.claims)
-  return Object.freeze({
-    sid: claims.sid,
-    portal: portal.name,
-    issuer: claims.iss,
-    site,
-    profile: Object.freeze(profile),
-    person: personOf(portal.name, profile),
-    token,
-    iat: claims.iat,
-    exp: claims.exp,
-    generation: gatehouse_generation ?? 0,
+/** The claim `aud` of a token for an app. */
+function audienceAt({ scope, domain }: Site, host: string): string {
+  return scope === 'domain' ? domain : host
+}
+
+/** @fastify/jwt for one type of tokens, in a namespace of its own. */
+async function registerJwt(app: FastifyInstance, kind: Kind): Promise<void> {
+  await app.register(jwt, {
+    namespace: kind,
+    decoratorName: `${kind}Claims`,
+    secret: {
+      private: async () => app.keys.session.first.secret,
+      public: async ({ header: { kid } }: DecodedJwt) => {
+        const key = app.keys.session.all.find((each) => each.kid === kid)
+        if (!key) throw new Error('the token is signed with an unknown key')
+        return key.secret
+      },
+    },
+    decode: { complete: true },
+    sign: { algorithm: 'HS256', header: { alg: 'HS256', typ: TYPES[kind] }, noTimestamp: true },
+    verify: {
+      algorithms: ['HS256'],
+      checkTyp: TYPES[kind],
+      requiredClaims: REQUIRED[kind],
+      // The times are compared with the clock of the service.
+      ignoreExpiration: true,
+      ignoreNotBefore: true,
+    },
   })
 }
 
 export const sessions = fp(
   async (app: FastifyInstance) => {
-    await app.register(jwt, {
-      namespace: 'session',
-      decoratorName: 'sessionClaims',
-      decode: { complete: true },
-      secret: {
-        private: async () => app.keys.session.first.secret,
-        public: async ({ header: { kid } }: DecodedJwt) => {
-          const key = app.keys.session.all.find((each) => each.kid === kid)
-          if (!key) throw new Error('the token is signed with an unknown key')
-          return key.secret
-        },
-      },
-      sign: { algorithm: 'HS256', header: { alg: 'HS256', typ: SESSION_TYPE } },
-      verify: {
-        algorithms: ['HS256'],
-        checkTyp: SESSION_TYPE,
-        requiredClaims: REQUIRED,
-        // The times are compared with the clock of the service.
-        ignoreExpiration: true,
-        ignoreNotBefore: true,
-      },
-    })
-    const jwts = app.jwt as unknown as Record<'session', JWT>
+    await registerJwt(app, 'session')
+    await registerJwt(app, 'app')
+    const jwts = app.jwt as unknown as Record<Kind, JWT>
     const { workers } = app
-    const share = (rows: readonly Revocation[]) => workers.broadcast('revoked', rows)
-    const revocations = new Revocations(app.authStore, share)
+    const records = new Records(app.authStore, {
+      keys: () => app.keys.record,
+      share: (events) => workers.broadcast('sessions', events),
+    })
     // Before the store is read, so that none is missed.
-    workers.onBroadcast<readonly Revocation[]>('revoked', (rows) => revocations.learn(rows))
-    await revocations.open()
-    app.addHook('onClose', () => revocations.close())
+    workers.onBroadcast<readonly SessionEvent[]>('sessions', (events) => records.learn(events))
+    await records.start()
+    app.addHook('onClose', () => records.close())
     app.addHealthCheck(() => app.authStore.health())
-    app.decorate('sessions', new Sessions(app, jwts.session, revocations))
+    app.decorate('sessions', new Sessions(app, jwts, records))
     app.onReload(() => () => app.sessions.clear())
   },
   {

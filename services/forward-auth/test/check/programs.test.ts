@@ -215,7 +215,7 @@ t.test('programs reach what their row names, and nothing else', async (t) => {
 t.test('credentials of others are the affair of the app: the session counts', async (t) => {
   const test = await startWithPrograms(t)
   const { issue } = test.issuer
-  const cookie = test.signIn('main')
+  const cookie = await test.signIn('main')
   const foreign = issue({ iss: 'https://other.example' })
   for (const auth of ['Basic dTpw', `Bearer ${foreign}`, 'Bearer opaque', 'Bearer', 'DPoP x', ''])
     for (const who of [cookie, undefined]) {
@@ -226,7 +226,7 @@ t.test('credentials of others are the affair of the app: the session counts', as
         `${auth}, ${who && 'a session'}`,
       )
     }
-  const here = test.signIn('none')
+  const here = await test.signIn('none')
   for (const auth of [`APIKey ${KEY}`, `Bearer ${issue()}`]) {
     t.match(await ask(test, { auth, cookie: here, portal: 'none' }), { status: 200, user: 'ada' })
     t.match(await ask(test, { auth, portal: 'none' }), { status: 401, code: 'FWA_NO_SESSION' })
@@ -346,7 +346,7 @@ t.test('no person passes for a program', async (t) => {
   const test = await startWithPrograms(t)
   await test.reload(test.yaml.replace('name: main, ', 'name: main, userHeader: username, '))
   const userOf = async (name: string) => {
-    const cookie = test.signIn('main', { preferred_username: name })
+    const cookie = await test.signIn('main', { preferred_username: name })
     const { status, user } = await ask(test, { cookie })
     return status === 200 ? user : status
   }

@@ -209,7 +209,7 @@ t.test('a path that an app may see otherwise belongs to no resource', async (t) 
 
 t.test('people with a session may use a resource too', async (t) => {
   const test = await start(t)
-  const cookie = test.signIn('main')
+  const cookie = await test.signIn('main')
   t.match(await ask(test, { headers: { Cookie: cookie } }), { status: 200, user: 'ada' })
   const auth = 'Bearer opaque'
   const both = await ask(test, { auth, headers: { Cookie: cookie } })

@@ -72,7 +72,7 @@ t.test('a check that cannot be read is told with its error', async (t) => {
 
 t.test('a probe changes no answer, and lets nothing pass', async (t) => {
   const { check, probe, signIn } = await start(t)
-  const cookie = signIn('main')
+  const cookie = await signIn('main')
   const bodies = new Set<string>()
   for (const shape of SHAPES)
     for (const headers of [{}, BROWSER, { cookie }, { ...BROWSER, cookie }] as object[])
@@ -94,7 +94,7 @@ t.test('a probe changes no answer, and lets nothing pass', async (t) => {
 t.test('a check that passes is not kept', async (t) => {
   const { check, probe, checksOf, signIn } = await start(t)
   const token = probe()
-  const answer = await check(SHAPES[0]!, { ...agent(token), cookie: signIn('main') })
+  const answer = await check(SHAPES[0]!, { ...agent(token), cookie: await signIn('main') })
   t.equal(answer.statusCode, 200)
   t.strictSame(await checksOf(token), [])
 })

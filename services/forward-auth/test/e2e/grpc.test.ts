@@ -113,8 +113,8 @@ function read({ status, okResponse, deniedResponse }: CheckResponse) {
 
 t.test('a check over gRPC', async (t) => {
   const { check, signIn, call } = await start(t)
-  const cookie = signIn('main', { name: 'Ada' })
-  const boss = signIn('main', { sub: 'grace', groups: ['admins'] })
+  const cookie = await signIn('main', { name: 'Ada' })
+  const boss = await signIn('main', { sub: 'grace', groups: ['admins'] })
   const program = { accept: 'application/json' }
   const admins = { policy: 'admins' }
   const navigation = Object.fromEntries(
@@ -262,13 +262,13 @@ t.test('a check over gRPC', async (t) => {
 
 t.test('a portal that sends UTF-8', async (t) => {
   const { check, signIn } = await start(t, { portals: portalOf('main', 'headerEncoding: utf-8') })
-  const headers = { cookie: signIn('main', { name: 'Zoë' }) }
+  const headers = { cookie: await signIn('main', { name: 'Zoë' }) }
   t.match(await check({ headers }), { passes: true, headers: { 'x-forwarded-displayname': 'Zoë' } })
 })
 
 t.test('with several portals the filter names one', async (t) => {
   const { check, signIn } = await start(t, { portals: MAIN + portalOf('other') })
-  const headers = { cookie: signIn('other'), accept: 'application/json' }
+  const headers = { cookie: await signIn('other'), accept: 'application/json' }
   t.match(await check({ extensions: { portal: 'other' }, headers }), { passes: true })
   t.match(await check({ headers }), { passes: false, status: 404 })
   t.match(await check({ extensions: { portal: 'main' }, headers }), { status: 401 })
@@ -276,7 +276,7 @@ t.test('with several portals the filter names one', async (t) => {
 
 t.test('a reload counts at once', async (t) => {
   const { check, signIn, reload, port } = await start(t)
-  const headers = { cookie: signIn('main'), accept: 'application/json' }
+  const headers = { cookie: await signIn('main'), accept: 'application/json' }
   const extensions = { policy: 'late' }
   t.match(await check({ extensions, headers }), { passes: false })
   const listener = `server: { grpc: { port: ${port} } }`
@@ -286,7 +286,7 @@ t.test('a reload counts at once', async (t) => {
 
 t.test('a peer that is no trusted proxy', async (t) => {
   const { check, signIn } = await start(t, { server: 'trustedProxies: [192.0.2.1]' })
-  const headers = { cookie: signIn('main'), accept: 'application/json' }
+  const headers = { cookie: await signIn('main'), accept: 'application/json' }
   const answer = await check({ headers })
   t.match(answer, { passes: false, status: 403 })
   t.match(JSON.parse(answer.body), { code: 'FWA_PEER_UNTRUSTED', detail: /^127\.0\.0\.1 is not/ })
@@ -295,7 +295,7 @@ t.test('a peer that is no trusted proxy', async (t) => {
 t.test('mutual TLS: a certificate of the CA makes a trusted proxy', async (t) => {
   const tls = `trustedProxies: [], tls: { ${SERVER_TLS}, clientCaFile: ${fixture('client-ca.cert')} }`
   const { signIn, check, port } = await start(t, { server: tls })
-  const asked = { headers: { cookie: signIn('main') } }
+  const asked = { headers: { cookie: await signIn('main') } }
   const as = (name?: string) => {
     const root = pem('server.cert')
     const given = name
@@ -331,7 +331,7 @@ t.test('open calls are answered before the app closes', async (t) => {
         await left.promise
       }),
   })
-  const answer = check({ headers: { cookie: signIn('main') } })
+  const answer = check({ headers: { cookie: await signIn('main') } })
   await entered.promise
   const closed = app.close()
   left.resolve()

@@ -50,7 +50,7 @@ storage: { url: "${server.url}" }`
   const [one, two] = await Promise.all([start(t, config), start(t, config)])
   // An instance with the same keys makes the sessions.
   const { signIn } = await startApp(t, yamlOf(portalOf('main')), undefined, { clock: systemClock })
-  const cookies = Array.from({ length: 20 }, (_, i) => signIn('main', { sub: `person${i}` }))
+  const cookies = Array.from({ length: 20 }, (_, i) => await signIn('main', { sub: `person${i}` }))
   const statuses = (url: string) => Promise.all(cookies.map((cookie) => statusAt(url, cookie)))
   const all = (status: number) => cookies.map(() => status)
   t.strictSame(await statuses(one.url), all(200))

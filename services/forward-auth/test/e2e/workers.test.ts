@@ -68,7 +68,7 @@ t.test('what one worker signs out, all others refuse before it has answered', as
     )
   let missed = 0
   for (let n = 0, refusedByAll = 0; refusedByAll < 100; n++) {
-    const cookie = signIn('main', { sub: `person-${n}` })
+    const cookie = await signIn('main', { sub: `person-${n}` })
     t.strictSame(await statuses(cookie), [200, 200, 200])
     const agent = agents[n % agents.length]!
     const headers = { ...FORM, cookie }

@@ -11,7 +11,7 @@ import {
   startTailscale,
 } from '../../../../packages/identity-providers/test/stand-ins/tailscale.ts'
 import { programOf } from '../../../../scripts/test/program.ts'
-import { DOMAINS, SESSION_KEY } from '../app.ts'
+import { SHARED_DOMAIN, SESSION_KEY } from '../app.ts'
 import { BROWSER, SHAPES } from '../shapes.ts'
 
 /** Of Debian's package `faketime`; undefined where it is not installed. */
@@ -37,7 +37,7 @@ metrics: { enabled: false }
 log: { format: json }
 storage: { path: "${folder}/data" }
 ${SESSION_KEY}
-${DOMAINS}
+${SHARED_DOMAIN}
 portals: [{ name: main, providers: [{ type: tailscaleWhois, name: corp, socket: "${tailscale.socket}" }] }]
 `,
   )
@@ -70,8 +70,9 @@ portals: [{ name: main, providers: [{ type: tailscaleWhois, name: corp, socket: 
       const headers = { ...BROWSER, host: AUTH, 'x-forwarded-for': ip }
       const answer = await ask(`${url}/portals/main/signin`, { headers })
       const cookies = (answer?.headers['set-cookie'] ?? []).map((line) => line.split(';')[0])
-      const cookie = cookies.find((pair) => pair?.startsWith('__Secure-gatehouse.main=ey'))
-      return answer?.statusCode === 303 && cookie ? { ip, cookie } : undefined
+      const own = cookies.filter((pair) => pair?.includes('.main=ey'))
+      const cookie = own.join('; ')
+      return answer?.statusCode === 303 && own.length === 2 ? { ip, cookie } : undefined
     },
     /** The status of a check. */
     async check(url: string, { ip, cookie }: Person): Promise<number | undefined> {

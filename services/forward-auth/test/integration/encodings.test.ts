@@ -9,7 +9,7 @@ const NAME = 'Zoë 😀 à'
 async function displayName(t: Test, proxy: ProxyName, encoding: string): Promise<string> {
   const yaml = CONFIG.replace('providers:', `headerEncoding: ${encoding}\n    providers:`)
   const { gatehouse, ask } = await startGate(t, proxy, { yaml })
-  const cookie = gatehouse.signIn('main', { name: NAME })
+  const cookie = await gatehouse.signIn('main', { name: NAME })
   const { status, body } = await ask({ headers: { cookie } })
   t.equal(status, 200)
   return (JSON.parse(body) as Echo).cgi.HTTP_X_FORWARDED_DISPLAYNAME?.join() ?? ''

@@ -37,7 +37,7 @@ async function open(t: Test, logo: string | Buffer, options: BrowserContextOptio
   const rules = 'rules: [{ hosts: [app.example.com], require: none }], policies: { none: "false" }'
   const look = `title: Example, logo: "${folder}/logo", favicon: "${folder}/icon"`
   const service = await startApp(t, yamlOf(portalOf('main', `${apps}, ${rules}, ${look}`)))
-  const cookie = service.signIn('main')
+  const cookie = await service.signIn('main')
   const context = await browser.newContext(options)
   const [said, ran]: [string[], string[]] = [[], []]
   await context.route(/^https:/, async (route) => {

@@ -42,7 +42,7 @@ const PEOPLE = {
 
 /** The cookies of somebody's browser: some of an app before and after those of the session. */
 export function cookiesOf({ signIn }: TestApp, who: Who): string {
-  return `own=1; ${signIn('main', PEOPLE[who])}; too=a,b`
+  return `own=1; ${await signIn('main', PEOPLE[who])}; too=a,b`
 }
 
 export type Who = keyof typeof PEOPLE

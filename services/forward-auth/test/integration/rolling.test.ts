@@ -152,7 +152,7 @@ storage: { path: data }`
         mkdirSync(proxyFolder)
         const { without } = await startProxy(t, { port, folder: proxyFolder, instances })
         const { signIn } = await startApp(t, yamlOf(PORTALS), undefined, { clock: systemClock })
-        const headers = { cookie: signIn('main') }
+        const headers = { cookie: await signIn('main') }
 
         const answers = new Map<string, number>()
         let asked = 0

@@ -75,7 +75,7 @@ t.test('pages have a way on: to the apps, and to the profile without leaving', a
     t,
     yamlOf(portalOf('main', 'policies: { no: "false" }')),
   )
-  const cookie = signIn('main', { name: 'Ada' })
+  const cookie = await signIn('main', { name: 'Ada' })
   const refused = await check(FORWARDED, { ...BROWSER, cookie }, { query: '?policy=no' })
   t.match(refused, { statusCode: 403, body: `href="${MAIN}/signin"` })
   const page = await app.inject({

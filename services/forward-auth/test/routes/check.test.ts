@@ -38,8 +38,8 @@ const RD = `${SIGN_IN}?rd=https%3A%2F%2Fapp.example.com%2Fa%2Fb%3Fq%3D1`
 
 const main = await startApp(t, yamlOf(PORTALS))
 const { check, signIn } = main
-const ADA = { Cookie: signIn('main', { name: 'Ada', groups: ['admin'] }) }
-const BOB = { Cookie: signIn('main', { sub: 'bob' }) }
+const ADA = { Cookie: await signIn('main', { name: 'Ada', groups: ['admin'] }) }
+const BOB = { Cookie: await signIn('main', { sub: 'bob' }) }
 
 t.test('each proxy: signed in', async (t) => {
   for (const shape of SHAPES) {
@@ -87,7 +87,7 @@ t.test('answers programs without a session with 401 behind each proxy', async (t
 })
 
 t.test('each proxy: somebody who may not pass', async (t) => {
-  const strict = { Cookie: signIn('strict') }
+  const strict = { Cookie: await signIn('strict') }
   for (const shape of SHAPES) {
     const page = await check(shape, { ...BROWSER, ...strict }, { portal: 'strict' })
     t.equal(page.statusCode, 403, `${shape.proxy}: page`)
@@ -125,7 +125,7 @@ t.test(
       ['log: { checks: all }', [200, 401, 403, 303, 400]],
     ] as const) {
       const { app, check, signIn, log } = await startApp(t, yamlOf(PORTALS, option))
-      const ada = { Cookie: signIn('main') }
+      const ada = { Cookie: await signIn('main') }
       await check(TRAEFIK, ada)
       await check(TRAEFIK, {})
       await check(TRAEFIK, { ...PROGRAM, ...ada }, { query: '?policy=admin' })
@@ -249,7 +249,7 @@ t.test('the host of the sign-in pages answers no check', async (t) => {
     }
   const shared = yamlOf(portalOf('main')).replace(', authHost: auth.example.com', '')
   const single = await startApp(t, shared)
-  const ada = { Cookie: single.signIn('main') }
+  const ada = { Cookie: await single.signIn('main') }
   const answer = await single.check(TRAEFIK, { ...ada, 'X-Forwarded-Host': 'example.com' })
   t.equal(answer.statusCode, 200, 'unless it is the domain itself, which pages and apps share')
 })
@@ -333,7 +333,7 @@ t.test(
         return payload
       })
     })
-    const ada = { Cookie: signIn('main') }
+    const ada = { Cookie: await signIn('main') }
     for (const shape of SHAPES) {
       const { statusCode, headers } = await check(shape, ada)
       t.equal(statusCode, 200, shape.proxy)
@@ -402,7 +402,7 @@ t.test('a session counts at its own portal and domain only', async (t) => {
       'domains: [{ domain: example.org }, ',
     ),
   )
-  const cookie = two.signIn('main')
+  const cookie = await two.signIn('main')
   const of = (portal: string) => cookie.replaceAll('gatehouse.main', `gatehouse.${portal}`)
   const ask = async (portal: string, host: string, Cookie: string) =>
     (await two.check(TRAEFIK, { ...PROGRAM, Cookie, 'X-Forwarded-Host': host }, { portal }))
@@ -415,7 +415,7 @@ t.test('a session counts at its own portal and domain only', async (t) => {
 
 t.test('refuses checks from peers that are not trusted proxies', async (t) => {
   const { app, log, check, signIn } = await startApp(t, yamlOf(portalOf('main')))
-  const ada = { Cookie: signIn('main') }
+  const ada = { Cookie: await signIn('main') }
   for (const shape of SHAPES) {
     const remoteAddress = '198.51.100.9'
     const answer = await check(shape, { ...BROWSER, ...ada }, { remoteAddress })
@@ -484,14 +484,14 @@ t.test('refuses requests with aliases of the headers that are read or written', 
     const { statusCode, body } = await check(TRAEFIK, { ...PROGRAM, ...ADA, [alias]: 'admin' })
     t.match([statusCode, JSON.parse(body).code], [400, 'FWA_HEADER_ALIAS'], alias)
   }
-  const open = { ...PROGRAM, Cookie: signIn('open'), REMOTE_USER: 'admin' }
+  const open = { ...PROGRAM, Cookie: await signIn('open'), REMOTE_USER: 'admin' }
   t.equal((await check(TRAEFIK, open, { portal: 'open' })).statusCode, 400, 'of the portal’s own')
   t.equal((await check(TRAEFIK, { ...ADA, REMOTE_USER: 'x' })).statusCode, 200, 'of another’s not')
 })
 
 t.test('replaces identity headers of the client, if need be with empty ones', async (t) => {
   const forged = { 'Remote-Email': 'root@example.com', 'Remote-Groups': 'admin', 'X-Token': 'x' }
-  const Cookie = signIn('open', { sub: 'bob' })
+  const Cookie = await signIn('open', { sub: 'bob' })
   const { headers } = await check(TRAEFIK, { ...forged, Cookie }, { portal: 'open' })
   t.match(headers, { 'remote-user': 'bob', 'remote-email': '', 'remote-groups': '' })
   t.match(headers['x-token'], /^[\w-]+\.[\w-]+\.[\w-]{86}$/, 'an assertion')
@@ -515,7 +515,7 @@ t.test('denies an identity that cannot be sent, and logs why', async (t) => {
     t,
     yamlOf(portalOf('main', 'headers: [{ name: X-Motto, claim: motto }]')),
   )
-  const ask = (motto: string) => check(TRAEFIK, { ...PROGRAM, Cookie: signIn('main', { motto }) })
+  const ask = (motto: string) => check(TRAEFIK, { ...PROGRAM, Cookie: await signIn('main', { motto }) })
   t.equal((await ask('per aspera')).headers['x-motto'], 'per aspera')
   for (const motto of ['a\r\nX-Admin: 1', 'a\0b', 'é'.repeat(2_000)]) {
     const { statusCode, body } = await ask(motto)
@@ -533,7 +533,7 @@ t.test('a restriction that cannot be evaluated denies', async (t) => {
     yamlOf(portalOf('main', `allow: 'claims.level == 3', policies: { broken: '!claims.missing' }`)),
   )
   const ask = (claims: object, query = '') =>
-    check(TRAEFIK, { ...PROGRAM, Cookie: signIn('main', claims) }, { query })
+    check(TRAEFIK, { ...PROGRAM, Cookie: await signIn('main', claims) }, { query })
   t.equal((await ask({ level: 3 })).statusCode, 200)
   t.equal((await ask({})).statusCode, 403, 'allow: no such claim')
   t.equal((await ask({ _claim_names: { level: 'x' } })).statusCode, 403, 'allow: unknown')
@@ -542,7 +542,7 @@ t.test('a restriction that cannot be evaluated denies', async (t) => {
 
 t.test('a reload takes access away at once', async (t) => {
   const { check, signIn, reload } = await startApp(t, yamlOf(portalOf('main')))
-  const Cookie = signIn('main')
+  const Cookie = await signIn('main')
   const ask = async () => (await check(TRAEFIK, { ...PROGRAM, Cookie })).statusCode
   t.equal(await ask(), 200)
   await reload(yamlOf(portalOf('main', 'allow: { groups: [staff] }')))
@@ -636,7 +636,7 @@ t.test('keeps every answer small', async (t) => {
     check(TRAEFIK, { ...BROWSER }, { portal: 'x'.repeat(90) }),
     check(
       TRAEFIK,
-      { ...BROWSER, 'X-Forwarded-Uri': `/${'x'.repeat(3_000)}`, Cookie: signIn('strict') },
+      { ...BROWSER, 'X-Forwarded-Uri': `/${'x'.repeat(3_000)}`, Cookie: await signIn('strict') },
       { portal: 'strict' },
     ),
   ])

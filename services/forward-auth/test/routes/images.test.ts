@@ -38,7 +38,7 @@ async function startWith(
   const page = async () =>
     test.app.inject({
       url: '/portals/main/signin',
-      headers: { ...BROWSER, host: 'auth.example.com', cookie: test.signIn('main') },
+      headers: { ...BROWSER, host: 'auth.example.com', cookie: await test.signIn('main') },
     })
   return { ...test, path, yaml, page }
 }
@@ -117,7 +117,7 @@ t.test('pages that a check answers with name the image at the sign-in host', asy
     { logo: SVG, favicon: PNG },
     ', allow: { groups: [x] }',
   )
-  const sent = { ...BROWSER, 'X-Forwarded-Method': 'GET', cookie: signIn('main') }
+  const sent = { ...BROWSER, 'X-Forwarded-Method': 'GET', cookie: await signIn('main') }
   const refused = await check(TRAEFIK, sent)
   t.equal(refused.statusCode, 403)
   t.match(sourcesIn(refused.body), [new RegExp(`^${AUTH}/portals/main/images/[0-9a-f]{16}\\.svg$`)])

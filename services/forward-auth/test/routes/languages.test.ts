@@ -24,7 +24,7 @@ t.test('people get each page in their language, and programs get English', async
     t.match(error, { statusCode: 400, headers: sent, body: happened })
     t.match(error.body, next)
 
-    const cookie = signIn('main')
+    const cookie = await signIn('main')
     const asked = { ...BROWSER, 'Accept-Language': language, cookie, 'X-Forwarded-Method': 'GET' }
     const refusal = await check(TRAEFIK, asked)
     t.match(refusal, { statusCode: 403, headers: sent, body: refused.title })

@@ -122,7 +122,7 @@ t.test('several instances on one database', async (t) => {
     t.match(documents[0], /"kid"/)
     t.equal(new Set(documents).size, 1)
     const [one, two] = all
-    const checked = await one.check(SHAPES[0]!, { cookie: one.signIn('main') })
+    const checked = await one.check(SHAPES[0]!, { cookie: await one.signIn('main') })
     const assertion = checked.headers['x-gatehouse-assertion']
     const headers = { ...SCRIPT, authorization: `Bearer ${assertion}` }
     const url = `${AUTH}/api/portals/main/verify?aud=https://app.example.com`

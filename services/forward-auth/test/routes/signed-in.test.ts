@@ -34,7 +34,7 @@ async function pageOf(yaml: string, claims: object, remoteAddress = '192.0.2.1')
   const { app, signIn } = await startApp(t, yaml)
   const { body } = await app.inject({
     url: '/portals/main/signin',
-    headers: { ...BROWSER, host: 'auth.example.com', cookie: signIn('main', claims) },
+    headers: { ...BROWSER, host: 'auth.example.com', cookie: await signIn('main', claims) },
     remoteAddress,
   })
   return body
@@ -71,7 +71,7 @@ t.test('without `apps`, those are the hosts that the rules name', async (t) => {
   )
   const page = async (claims: object, address: string) => {
     const { app, signIn } = await startApp(t, yaml)
-    const headers = { ...BROWSER, host: 'auth.example.com:8443', cookie: signIn('main', claims) }
+    const headers = { ...BROWSER, host: 'auth.example.com:8443', cookie: await signIn('main', claims) }
     return (await app.inject({ url: '/portals/main/signin', headers, remoteAddress: address })).body
   }
   const open = ['https://wiki.example.com:8443/', 'https://status.example.com:8443/']

@@ -105,7 +105,7 @@ t.test('a key for a policy opens no other path by an odd spelling', async (t) =>
 
 t.test('nothing of a path is known if a header names another, or a prefix is gone', async (t) => {
   const test = await start(t)
-  const cookie = test.signIn('main')
+  const cookie = await test.signIn('main')
   const others: RequestHeaders[] = [
     { 'X-Rewrite-URL': '/admin/x' },
     { 'X_Rewrite.URL': '/admin/x' },
@@ -133,7 +133,7 @@ t.test('nothing of a path is known if a header names another, or a prefix is gon
 
 t.test('URLs that apps use daily pass', async (t) => {
   const test = await start(t)
-  const headers = { cookie: test.signIn('main') }
+  const headers = { cookie: await test.signIn('main') }
   for (const [app, url] of DAILY_URLS) {
     t.strictSame(await test.statuses({ url, headers }), [200, 200], `${app}: with a session`)
     const open = { url, host: 'open.example.com' }
@@ -154,8 +154,8 @@ t.test(
   async (t) => {
     const test = await start(t)
     const groups = ['admins', 'ops']
-    const headers = { cookie: test.signIn('main', { groups, auth_time: test.clock.now() / 1_000 }) }
-    const old = { cookie: test.signIn('main', { groups }) }
+    const headers = { cookie: await test.signIn('main', { groups, auth_time: test.clock.now() / 1_000 }) }
+    const old = { cookie: await test.signIn('main', { groups }) }
     for (const url of [
       '//public/x',
       '//evil.example/public',

@@ -127,7 +127,7 @@ const POINTS: Readonly<Record<string, Break>> = {
 t.test('nobody passes while a dependency of the check is broken', async (t) => {
   const test = await startApp(t, YAML)
   const { app } = test
-  const cookie = test.signIn('main', { groups: ['admin'] })
+  const cookie = await test.signIn('main', { groups: ['admin'] })
   for (const [point, breakAt] of Object.entries(POINTS)) {
     const passes = await test.check(SHAPES[0]!, { cookie }, POLICY)
     t.equal(passes.statusCode, 200, 'whole, it passes')

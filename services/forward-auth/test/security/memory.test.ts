@@ -26,7 +26,7 @@ t.test('memory stays bounded whatever is requested', async (t) => {
   t.teardown(() => {
     Error.stackTraceLimit = stackTraceLimit
   })
-  const cookie = signIn('main')
+  const cookie = await signIn('main')
   const seen = new Set<string>()
 
   /** One check with something in it that never came before. */

@@ -66,7 +66,7 @@ t.test('invariant: no page makes a session of nothing, or sends anybody astray',
   const state = new URL(begun.headers.location ?? '').searchParams.get('state') ?? ''
   const [login = ''] = String(begun.headers['set-cookie']).split(';')
 
-  const session = signIn('main')
+  const session = await signIn('main')
 
   const request = fc.record({
     isSignedIn: fc.boolean(),

@@ -37,7 +37,7 @@ async function start(t: Test) {
     // What was refused early may be reset before it was read to its end.
     return text(socket).catch(() => '')
   }
-  return { send, cookie: `Cookie: ${signIn('main')}` }
+  return { send, cookie: `Cookie: ${await signIn('main')}` }
 }
 
 const statusOf = (answer: string) => Number(/^HTTP\/1\.1 (\d+)/.exec(answer)?.[1])

@@ -14,7 +14,7 @@ t.test('an app with auth-core knows who passed the check', async (t) => {
     t,
     yamlOf(portalOf('main', 'assertion: { hosts: ["*.example.com"] }')),
   )
-  const cookie = gate.signIn('main', { name: 'Ada Lovelace', groups: ['staff'] })
+  const cookie = await gate.signIn('main', { name: 'Ada Lovelace', groups: ['staff'] })
   const assertionAt = async (host: string) => {
     const headers = { Cookie: cookie, Accept: 'application/json', 'X-Forwarded-Host': host }
     const answer = await gate.check(TRAEFIK, { ...headers, 'X-Forwarded-Method': 'GET' })

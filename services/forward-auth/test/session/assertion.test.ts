@@ -99,7 +99,7 @@ function isSigned(token: string, jwk: JsonWebKey | undefined): boolean {
 
 t.test('an assertion says who sends a request, to one app, for a minute', async (t) => {
   const test = await startApp(t, YAML)
-  const token = await assertionOf(test, test.signIn('main', CLAIMS))
+  const token = await assertionOf(test, await test.signIn('main', CLAIMS))
   const { header, claims } = decode(token)
   const iat = Math.floor(test.clock.now() / 1_000)
   const { sid, ...rest } = claims
@@ -133,7 +133,7 @@ t.test('an assertion says who sends a request, to one app, for a minute', async 
 
 t.test('each proxy gets it, and a preflight or open path an empty one', async (t) => {
   const { check, signIn } = await startApp(t, YAML)
-  const cookie = signIn('renamed', CLAIMS)
+  const cookie = await signIn('renamed', CLAIMS)
   for (const shape of SHAPES) {
     const { headers } = await check(
       shape,
@@ -168,14 +168,14 @@ t.test('each proxy gets it, and a preflight or open path an empty one', async (t
     { portal: 'renamed' },
   )
   t.match(known.headers['x-forwarded-user'], 'ada', 'who is known there is named')
-  const none = await check(TRAEFIK, headersFor(signIn('none', CLAIMS)), { portal: 'none' })
+  const none = await check(TRAEFIK, headersFor(await signIn('none', CLAIMS)), { portal: 'none' })
   t.match([none.statusCode, none.headers[HEADER]], [200, undefined], 'none by default')
 })
 
 t.test('only the apps whose hosts are named get an assertion', async (t) => {
   const hosts = 'assertion: { hosts: [app.example.com, "*.in.example.com"] }'
   const { check, signIn } = await startApp(t, yamlOf(portalOf('main', hosts)))
-  const cookie = signIn('main')
+  const cookie = await signIn('main')
   const rows: [host: string, isFor: boolean][] = [
     ['app.example.com', true],
     ['APP.example.com:8443', true],
@@ -200,7 +200,7 @@ t.test('only the apps whose hosts are named get an assertion', async (t) => {
 
 t.test('the audience is the origin of the app', async (t) => {
   const test = await startApp(t, YAML)
-  const cookie = test.signIn('main')
+  const cookie = await test.signIn('main')
   const rows: [headers: Record<string, string>, aud: string][] = [
     [{ 'X-Forwarded-Host': 'APP.example.com.' }, 'https://app.example.com'],
     [{ 'X-Forwarded-Host': 'app.example.com:443' }, 'https://app.example.com'],
@@ -217,7 +217,7 @@ t.test('the audience is the origin of the app', async (t) => {
 
 t.test('apps cannot join what they know of a session', async (t) => {
   const test = await startApp(t, YAML)
-  const cookie = test.signIn('main')
+  const cookie = await test.signIn('main')
   const sidAt = async (host: string, of = cookie) =>
     decode(await assertionOf(test, of, { host })).claims.sid
   const [a, again, b] = [
@@ -227,14 +227,14 @@ t.test('apps cannot join what they know of a session', async (t) => {
   ]
   t.equal(a, again)
   t.not(a, b)
-  t.not(a, await sidAt('a.example.com', test.signIn('main')), 'another session of the person')
+  t.not(a, await sidAt('a.example.com', await test.signIn('main')), 'another session of the person')
   const { sid } = decode(cookie.split('=')[1]).claims
   t.notOk([a, b].includes(sid as string))
 })
 
 t.test('the same one is sent for half a minute', async (t) => {
   const test = await startApp(t, YAML)
-  const cookie = test.signIn('main')
+  const cookie = await test.signIn('main')
   const first = await assertionOf(test, cookie)
   await test.clock.advance(29_999)
   t.equal(await assertionOf(test, cookie), first)
@@ -248,7 +248,7 @@ t.test('the same one is sent for half a minute', async (t) => {
 t.test('it ends with the session', async (t) => {
   const clock = settableClock()
   const test = await startApp(t, YAML, () => {}, { clock })
-  const cookie = test.signIn('main')
+  const cookie = await test.signIn('main')
   const { exp } = decode(cookie.split('=')[1]).claims
   clock.set(Number(exp) * 1_000 - 10_000)
   t.equal(decode(await assertionOf(test, cookie)).claims.exp, exp)
@@ -258,14 +258,14 @@ t.test('long claims are left out, and named', async (t) => {
   const test = await startApp(t, YAML)
   const groups = Array.from({ length: 150 }, (_, i) => `group-${i}-of-the-firm`)
   const roles = ['oncall']
-  const token = await assertionOf(test, test.signIn('main', { ...CLAIMS, groups, roles }))
+  const token = await assertionOf(test, await test.signIn('main', { ...CLAIMS, groups, roles }))
   const { claims } = decode(token)
   t.ok(token.length <= 4_096)
   t.match(claims, { roles, groups: undefined, _claim_names: { groups: 'unknown' } })
   t.throws(() => fromClaims('corp', claims).claims.groups, { code: 'PROFILE_CLAIM_UNKNOWN' })
-  const both = await assertionOf(test, test.signIn('main', { ...CLAIMS, groups, roles: groups }))
+  const both = await assertionOf(test, await test.signIn('main', { ...CLAIMS, groups, roles: groups }))
   t.match(decode(both).claims._claim_names, { groups: 'unknown', roles: 'unknown' })
-  const unknown = await assertionOf(test, test.signIn('main', { _claim_names: { groups: 'x' } }))
+  const unknown = await assertionOf(test, await test.signIn('main', { _claim_names: { groups: 'x' } }))
   t.match(decode(unknown).claims._claim_names, { groups: 'unknown' }, 'as at the provider')
 })
 
@@ -278,7 +278,7 @@ t.test('keys change by the clock, and are published before and after', async (t)
   t.strictSame(others, [])
   t.strictSame(Object.keys(present!).sort(), ['alg', 'crv', 'kid', 'kty', 'use', 'x', 'y'])
   clock.set(begin + MONTH - 1_000)
-  const last = await assertionOf(test, test.signIn('main'))
+  const last = await assertionOf(test, await test.signIn('main'))
   t.ok(isSigned(last, present))
   clock.set(begin + MONTH)
   const [now, later, former] = await keysOf(test)
@@ -287,7 +287,7 @@ t.test('keys change by the clock, and are published before and after', async (t)
     [next, present],
     'with the last one, whose assertions are valid still',
   )
-  t.ok(isSigned(await assertionOf(test, test.signIn('main')), now))
+  t.ok(isSigned(await assertionOf(test, await test.signIn('main')), now))
   clock.set(begin + MONTH + 3_600_000)
   t.strictSame(await keysOf(test), [now, later])
 })
@@ -315,7 +315,7 @@ t.test('libraries find the keys by the URL of the portal', async (t) => {
 
 t.test('jose verifies an assertion by what the portal publishes', async (t) => {
   const test = await startApp(t, YAML)
-  const token = await assertionOf(test, test.signIn('main', CLAIMS))
+  const token = await assertionOf(test, await test.signIn('main', CLAIMS))
   const jwks = (await test.app.inject('/portals/main/.well-known/jwks.json')).json()
   const expected = {
     issuer: MAIN,
@@ -340,7 +340,7 @@ t.test('verify takes assertions of the portal', async (t) => {
     const answer = await test.app.inject({ url, headers: { authorization: `Bearer ${token}` } })
     return { status: answer.statusCode, ...answer.json() }
   }
-  const token = await assertionOf(test, test.signIn('main', CLAIMS))
+  const token = await assertionOf(test, await test.signIn('main', CLAIMS))
   const valid = await verifyAt(token)
   t.match(valid, {
     status: 200,
@@ -383,14 +383,14 @@ t.test('verify refuses an assertion whose session has ended', async (t) => {
     const answer = await test.app.inject({ url, headers: { authorization: `Bearer ${token}` } })
     return answer.statusCode
   }
-  const [first, second] = [test.signIn('main', CLAIMS), test.signIn('main', CLAIMS)]
+  const [first, second] = [await test.signIn('main', CLAIMS), await test.signIn('main', CLAIMS)]
   const [ended, going] = [await assertionOf(test, first), await assertionOf(test, second)]
   t.equal(await status(ended), 200)
   await test.app.sessions.revoke((await visitor(first))!.session)
   t.equal(await status(ended), 401, 'signed out')
   t.equal(await status(going), 200, 'another session of the person')
   for (let i = 0; i < 101; i++)
-    await test.app.sessions.revoke((await visitor(test.signIn('main', CLAIMS)))!.session)
+    await test.app.sessions.revoke((await visitor(await test.signIn('main', CLAIMS)))!.session)
   t.equal(await status(going), 401, 'so many have ended that nobody can tell')
 })
 
@@ -398,10 +398,10 @@ t.test('no replay of an assertion is a session', async (t) => {
   const test = await startApp(t, YAML)
   const tokens = await Promise.all(
     ['a', 'b', 'app'].map((host) =>
-      assertionOf(test, test.signIn('main', CLAIMS), { host: `${host}.example.com` }),
+      assertionOf(test, await test.signIn('main', CLAIMS), { host: `${host}.example.com` }),
     ),
   )
-  const session = test.signIn('main').split('=')[1] ?? ''
+  const session = await test.await signIn('main').split('=')[1] ?? ''
   const parts = [...tokens, session].flatMap((token) => token.split('.'))
   const replay = fc.oneof(
     fc.constantFrom(...tokens),

@@ -34,7 +34,7 @@ function signIn({ create }: Instance, sub = 'ada') {
 }
 
 /** When this has come about, all that was written before is on disk. */
-const settled = (instance: Instance) => instance.revoke(signIn(instance, 'settler').session)
+const settled = (instance: Instance) => instance.revoke(await signIn(instance, 'settler').session)
 
 /** A clock that can be set, beside the time that really passes. */
 function settableClock() {
@@ -50,7 +50,7 @@ t.test('a session that was signed out stays revoked', async (t) => {
     Instance,
     Instance,
   ]
-  const { session, cookie } = signIn(here)
+  const { session, cookie } = await signIn(here)
   t.ok(await isIn(there, cookie))
 
   await here.revoke(session)
@@ -63,12 +63,12 @@ t.test('a session that was signed out stays revoked', async (t) => {
   await here.close()
   const again = await startInstance(t, { folder })
   t.notOk(await isIn(again, cookie), 'after a restart')
-  t.ok(await isIn(again, signIn(again).cookie))
+  t.ok(await isIn(again, await signIn(again).cookie))
 })
 
 t.test('a logout counts from the call on, whether or not it is written yet', async (t) => {
   const here = await startInstance(t)
-  const { session, cookie } = signIn(here)
+  const { session, cookie } = await signIn(here)
   const written = here.revoke(session)
   t.notOk(await isIn(here, cookie))
   t.strictSame(rowsIn(here.folder), [], 'nothing waits for the disk')
@@ -80,12 +80,12 @@ t.test(
   'logouts that come together share a commit, and each answer waits for its own',
   async (t) => {
     const here = await startInstance(t)
-    const all = Array.from({ length: 50 }, (_, i) => signIn(here, `person${i}`))
+    const all = Array.from({ length: 50 }, (_, i) => await signIn(here, `person${i}`))
     const [first, ...others] = all.map(({ session }) => here.revoke(session))
     await first
     t.equal(rowsIn(here.folder).length, 50, 'those of one turn of the event loop')
     await Promise.all(others)
-    const later = [signIn(here, 'x'), signIn(here, 'y'), signIn(here, 'z')]
+    const later = [await signIn(here, 'x'), await signIn(here, 'y'), await signIn(here, 'z')]
     const one = here.revoke(later[0]!.session)
     await Promise.resolve()
     await Promise.resolve()
@@ -101,7 +101,7 @@ t.test(
 t.test('what was signed out is removed when it has ended by the clock and by time', async (t) => {
   const { time, clock, monotonic } = settableClock()
   const here = await startInstance(t, { clock, monotonic })
-  const { session, cookie } = signIn(here)
+  const { session, cookie } = await signIn(here)
   await here.revoke(session)
 
   time.ahead = 2 * DAY
@@ -128,7 +128,7 @@ t.test('the time that a list has been in use is counted over restarts', async (t
   const folder = testFolder(t)
   const { time, clock, monotonic } = settableClock()
   const first = await startInstance(t, { folder, clock, monotonic })
-  const { session } = signIn(first)
+  const { session } = await signIn(first)
   await first.revoke(session)
   await first.close()
   time.ahead = 30 * DAY
@@ -149,7 +149,7 @@ t.test('the time that a list has been in use is counted over restarts', async (t
 t.test('a logout that cannot be written fails, is told, and is written later', async (t) => {
   const here = await startInstance(t)
   const { folder, log, clock, storeIsUp } = here
-  const { session, cookie } = signIn(here)
+  const { session, cookie } = await signIn(here)
   // It waits for the try that the end of its own lock lets through.
   const blocker = new DatabaseSync(`${folder}/revocations.db`, { timeout: 5_000 })
   blocker.exec('BEGIN EXCLUSIVE')
@@ -163,11 +163,11 @@ t.test('a logout that cannot be written fails, is told, and is written later', a
   blocker.exec('ROLLBACK')
   blocker.exec('BEGIN')
   blocker.prepare('SELECT count(*) FROM revoked').get()
-  await t.rejects(here.revoke(signIn(here, 'bob').session), { code: 'FWA_STORE_UNAVAILABLE' })
+  await t.rejects(here.revoke(await signIn(here, 'bob').session), { code: 'FWA_STORE_UNAVAILABLE' })
   await clock.advance(SECOND)
   t.notOk(storeIsUp(), 'reading succeeds, and writing does not')
   blocker.close()
-  await here.revoke(signIn(here, 'eve').session)
+  await here.revoke(await signIn(here, 'eve').session)
   t.ok(storeIsUp())
   t.equal(rowsIn(folder).length, 3, 'all of them are written now')
   t.ok(rowsIn(folder).includes(session.sid))
@@ -176,7 +176,7 @@ t.test('a logout that cannot be written fails, is told, and is written later', a
 t.test('a commit of another instance is waited for, however long its disk takes', async (t) => {
   const here = await startInstance(t)
   const { folder, log, clock, storeIsUp } = here
-  const { session, cookie } = signIn(here)
+  const { session, cookie } = await signIn(here)
   const other = new DatabaseSync(`${folder}/revocations.db`, { timeout: 5_000 })
   other.exec('BEGIN EXCLUSIVE')
   other
@@ -188,7 +188,7 @@ t.test('a commit of another instance is waited for, however long its disk takes'
   const catchingUp = here.catchUp().then(() => {
     isCaughtUp = true
   })
-  const revoking = here.revoke(signIn(here, 'bob').session)
+  const revoking = here.revoke(await signIn(here, 'bob').session)
   for (let turn = 0; turn < 20; turn++) await new Promise(setImmediate)
   t.notOk(isCaughtUp)
   t.ok(storeIsUp(), 'who waits is ready')
@@ -201,7 +201,7 @@ t.test('a commit of another instance is waited for, however long its disk takes'
 
 t.test('what could not be written is tried again each second', async (t) => {
   const here = await startInstance(t)
-  const { session } = signIn(here)
+  const { session } = await signIn(here)
   const blocker = new DatabaseSync(`${here.folder}/revocations.db`)
   blocker.exec('BEGIN EXCLUSIVE')
   await t.rejects(here.revoke(session))
@@ -216,7 +216,7 @@ t.test(
   { skip: existsSync('/proc/self/fd') ? false : 'needs /proc' },
   async (t) => {
     const here = await startInstance(t)
-    const { session } = signIn(here)
+    const { session } = await signIn(here)
     const open = () =>
       readdirSync('/proc/self/fd').filter((fd) => {
         const path = readlinkOf(`/proc/self/fd/${fd}`)
@@ -244,8 +244,8 @@ function readlinkOf(path: string): string | undefined {
 
 t.test('a list that somebody removed is written anew', async (t) => {
   const here = await startInstance(t)
-  const { session, cookie } = signIn(here)
-  const bob = signIn(here, 'bob')
+  const { session, cookie } = await signIn(here)
+  const bob = await signIn(here, 'bob')
   await here.revoke(session)
   rmSync(`${here.folder}/revocations.db`)
   await t.rejects(here.revoke(bob.session), { code: 'FWA_STORE_UNAVAILABLE' })
@@ -261,10 +261,10 @@ t.test('one person cannot fill the list, and loses only sessions of their own', 
   const folder = testFolder(t)
   const here = await startInstance(t, { folder })
   const there = await startInstance(t, { folder })
-  const bob = signIn(here, 'bob')
+  const bob = await signIn(here, 'bob')
   const sessions: { session: Session; cookie: string }[] = []
   for (let i = 0; i < 130; i++) {
-    sessions.push(signIn(here))
+    sessions.push(await signIn(here))
     await here.clock.advance(SECOND)
   }
   await Promise.all(sessions.slice(0, 120).map(({ session }) => here.revoke(session)))
@@ -276,16 +276,16 @@ t.test('one person cannot fill the list, and loses only sessions of their own', 
     t.ok(await isIn(instance, sessions[129]!.cookie), 'a session that began later goes on')
     t.ok(await isIn(instance, bob.cookie), 'and that of somebody else')
   }
-  const fresh = signIn(here)
+  const fresh = await signIn(here)
   t.ok(await isIn(here, fresh.cookie), 'who signs in again is in')
 })
 
 t.test('who signs in in the second of a logout of all sessions is in', async (t) => {
   const here = await startInstance(t)
-  const sessions = Array.from({ length: 120 }, () => signIn(here))
+  const sessions = Array.from({ length: 120 }, () => await signIn(here))
   await Promise.all(sessions.map(({ session }) => here.revoke(session)))
   t.equal(await countIn(here, sessions), 0)
-  const fresh = signIn(here)
+  const fresh = await signIn(here)
   t.ok(await isIn(here, fresh.cookie))
   await here.revoke(fresh.session)
   t.notOk(await isIn(here, fresh.cookie))
@@ -299,20 +299,20 @@ for (const ahead of [0, 40, (2 * DAY) / SECOND]) {
       const { time, clock, monotonic } = settableClock()
       const here = await startInstance(t, { folder, clock, monotonic })
       const there = await startInstance(t, { folder, clock: settableClock().clock })
-      const bob = signIn(here, 'bob')
-      const early = signIn(here)
+      const bob = await signIn(here, 'bob')
+      const early = await signIn(here)
       time.ahead = ahead * SECOND
-      const ended = Array.from({ length: 150 }, () => signIn(here))
+      const ended = Array.from({ length: 150 }, () => await signIn(here))
       await Promise.all([early, ...ended].map(({ session }) => here.revoke(session)))
       t.ok(rowsIn(folder).length <= 101)
       time.ahead = 0
 
       // As the sign-in does before it makes a session.
       await there.catchUp()
-      const back = [signIn(here), signIn(there)]
+      const back = [await signIn(here), await signIn(there)]
       await there.clock.advance(SECOND)
       const again = await startInstance(t, { folder, clock, monotonic })
-      back.push(signIn(again))
+      back.push(await signIn(again))
       for (const by of [0, 10, ahead - 5, ahead + 5]) {
         time.ahead = by * SECOND
         for (const instance of [here, again]) {
@@ -326,12 +326,12 @@ for (const ahead of [0, 40, (2 * DAY) / SECOND]) {
       for (const { cookie } of [...back, bob]) t.ok(await isIn(there, cookie), 'in both instances')
 
       await Promise.all(back.map(({ session }) => here.revoke(session)))
-      await Promise.all(Array.from({ length: 150 }, () => there.revoke(signIn(there).session)))
+      await Promise.all(Array.from({ length: 150 }, () => there.revoke(await signIn(there).session)))
       await here.clock.advance(SECOND)
       for (const instance of [here, there, again]) {
         const all = [early, ...ended, ...back]
         t.equal(await countIn(instance, all), 0, 'what follows ends as well')
-        t.ok(await isIn(instance, signIn(instance).cookie))
+        t.ok(await isIn(instance, await signIn(instance).cookie))
       }
     },
   )
@@ -364,7 +364,7 @@ t.test('portals and providers of one name are told apart', async (t) => {
   const here = await startInstance(t)
   const others = portalNamed('other')
   here.now.portals.set('other', others)
-  const ada = Array.from({ length: 120 }, () => signIn(here))
+  const ada = Array.from({ length: 120 }, () => await signIn(here))
   await Promise.all(ada.map(({ session }) => here.revoke(session)))
   const elsewhere = here.sessionAt(others)
   t.ok(await here.verify(others, elsewhere.token), 'the same subject at another portal')

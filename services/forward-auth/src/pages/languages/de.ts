@@ -20,6 +20,26 @@ export const de: Texts = {
     profile: 'Mein Profil anzeigen',
     signOut: 'Abmelden',
   },
+  sessions: {
+    title: 'Ihre Sitzungen',
+    here: 'Dieser Browser',
+    device: '{browser} unter {system}',
+    unknown: 'Unbekanntes Gerät',
+    address: 'IP-Adresse',
+    begun: 'Angemeldet',
+    lastSeen: 'Zuletzt aktiv',
+    ends: 'Läuft ab',
+    hosts: 'Verwendet bei',
+    end: 'Sitzung beenden',
+    others: 'Alle anderen Sitzungen beenden',
+    everywhere: 'Überall abmelden',
+    more: 'Es werden nur die {count} neuesten Sitzungen angezeigt.',
+    all: 'Alle Sitzungen',
+    whose: 'Vollständige E-Mail-Adresse oder Kennung einer Person',
+    search: 'Suchen',
+    none: 'Keine Sitzungen gefunden.',
+    endAll: 'Alle Sitzungen dieser Person beenden',
+  },
   signOut: {
     title: 'Abmelden?',
     text: 'Danach müssen Sie sich bei allen Apps, die diese Anmeldung verwenden, neu anmelden.',
@@ -55,6 +75,11 @@ export const de: Texts = {
       happened:
         'Die Antwort kam von einem anderen Anmeldedienst als dem, bei dem Sie begonnen haben.',
       next: 'Beginnen Sie die Anmeldung von vorn. Wenn das wieder passiert, informieren Sie die Administration.',
+    },
+    FWA_COOKIES_BLOCKED: {
+      title: 'Browser speichert keine Cookies',
+      happened: 'Ihr Browser speichert die Cookies dieser App nicht.',
+      next: 'Erlauben Sie Cookies für diese Website, oder öffnen Sie die App in einem eigenen Tab.',
     },
     FWA_COOKIE_DUPLICATE: {
       title: 'Sitzungs-Cookie doppelt gesendet',

@@ -20,6 +20,26 @@ export const es: Texts = {
     profile: 'Ver mi perfil',
     signOut: 'Cerrar sesión',
   },
+  sessions: {
+    title: 'Sus sesiones',
+    here: 'Este navegador',
+    device: '{browser} en {system}',
+    unknown: 'Dispositivo desconocido',
+    address: 'Dirección IP',
+    begun: 'Inicio',
+    lastSeen: 'Última actividad',
+    ends: 'Caducidad',
+    hosts: 'Usada en',
+    end: 'Cerrar esta sesión',
+    others: 'Cerrar todas las demás sesiones',
+    everywhere: 'Cerrar sesión en todas partes',
+    more: 'Solo se muestran las {count} sesiones más recientes.',
+    all: 'Todas las sesiones',
+    whose: 'Dirección de correo completa o identificador de una persona',
+    search: 'Buscar',
+    none: 'No se ha encontrado ninguna sesión.',
+    endAll: 'Cerrar todas las sesiones de esta persona',
+  },
   signOut: {
     title: '¿Cerrar sesión?',
     text: 'Tendrá que volver a iniciar sesión en todas las aplicaciones que usan este acceso.',
@@ -55,6 +75,11 @@ export const es: Texts = {
       happened:
         'La respuesta procede de un proveedor de identidad distinto de aquel con el que empezó.',
       next: 'Vuelva a iniciar sesión desde el principio. Si el problema se repite, avise al administrador.',
+    },
+    FWA_COOKIES_BLOCKED: {
+      title: 'El navegador no guarda cookies',
+      happened: 'Su navegador no guarda las cookies de esta aplicación.',
+      next: 'Permita las cookies de este sitio o abra la aplicación en una pestaña propia.',
     },
     FWA_COOKIE_DUPLICATE: {
       title: 'Cookie de sesión enviada dos veces',

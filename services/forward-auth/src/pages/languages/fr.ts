@@ -20,6 +20,26 @@ export const fr: Texts = {
     profile: 'Afficher mon profil',
     signOut: 'Se déconnecter',
   },
+  sessions: {
+    title: 'Vos sessions',
+    here: 'Ce navigateur',
+    device: '{browser} sous {system}',
+    unknown: 'Appareil inconnu',
+    address: 'Adresse IP',
+    begun: 'Connexion',
+    lastSeen: 'Dernière activité',
+    ends: 'Expiration',
+    hosts: 'Utilisée sur',
+    end: 'Fermer la session',
+    others: 'Fermer toutes les autres sessions',
+    everywhere: 'Se déconnecter partout',
+    more: 'Seules les {count} sessions les plus récentes sont affichées.',
+    all: 'Toutes les sessions',
+    whose: 'Adresse e-mail complète ou identifiant d’une personne',
+    search: 'Rechercher',
+    none: 'Aucune session trouvée.',
+    endAll: 'Fermer toutes les sessions de cette personne',
+  },
   signOut: {
     title: 'Se déconnecter ?',
     text: 'Il faudra vous reconnecter à toutes les applications qui utilisent cette connexion.',
@@ -53,6 +73,11 @@ export const fr: Texts = {
       happened:
         'La réponse vient d’un autre fournisseur d’identité que celui avec lequel vous avez commencé.',
       next: 'Reprenez la connexion depuis le début. Si le problème se reproduit, prévenez l’administrateur.',
+    },
+    FWA_COOKIES_BLOCKED: {
+      title: 'Cookies non conservés',
+      happened: 'Votre navigateur ne conserve pas les cookies de cette application.',
+      next: 'Autorisez les cookies de ce site, ou ouvrez l’application dans un onglet à part.',
     },
     FWA_COOKIE_DUPLICATE: {
       title: 'Cookie de session envoyé deux fois',

@@ -1,0 +1,64 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { AuthError } from '@gatehouse/auth-core'
+import { Type } from 'typebox'
+import { portalOf } from '../portals.ts'
+import { refuseCaller } from '../routes/check-answers.ts'
+import { problemAnswers } from '../routes/documented.ts'
+import { recordEnds } from '../session/ends.ts'
+import { endsAt } from './end.ts'
+
+/** The scope that a program needs. */
+export const END_SCOPE = 'sessions:end'
+
+const SCHEMA = {
+  summary: 'End the sessions of a person, or one session',
+  description: `For scripts, such as those of an offboarding. Needs an API key or a token of \`callers\` with the scope \`${END_SCOPE}\`.`,
+  tags: ['account'],
+  security: [{ program: [] }],
+  body: Type.Union([
+    Type.Object(
+      {
+        person: Type.String({
+          maxLength: 320,
+          description: 'E-mail address, `ada`, or `corp:ada`.',
+        }),
+      },
+      { additionalProperties: false },
+    ),
+    Type.Object(
+      { session: Type.String({ maxLength: 64, description: 'ID of the session.' }) },
+      { additionalProperties: false },
+    ),
+  ]),
+  response: {
+    200: Type.Object({
+      ended: Type.Integer({ description: 'The number of sessions that ended.' }),
+    }),
+    ...problemAnswers(400, 401, 403, 404, 413, 415, 503),
+  },
+}
+
+/** `POST /api/portals/:portal/sessions/end`. */
+export const sessionsApi: FastifyPluginAsyncTypebox = async (app) => {
+  app.post('/sessions/end', { schema: SCHEMA }, async (request, reply) => {
+    const portal = portalOf(request)
+    reply.header('cache-control', 'no-store')
+    const asked = { portal, resource: undefined }
+    const refuse = (error: AuthError) => refuseCaller(error, asked, request)
+    try {
+      const program = await portal.gate.programs.find(request, undefined)
+      if (!program) throw new AuthError('AUTH_CREDENTIALS_MISSING')
+      if (!program.identity.scopes?.includes(END_SCOPE))
+        throw new AuthError('AUTH_SCOPE_MISSING', { scopes: [END_SCOPE] })
+    } catch (error) {
+      throw error instanceof AuthError ? refuse(error) : error
+    }
+    let ended = 0
+    for (const each of await endsAt(app, portal, request.body)) {
+      const rows = await app.sessions.records.end(each)
+      recordEnds(app, rows, 'program', request)
+      ended += rows.length
+    }
+    return { ended }
+  })
+}

@@ -1,0 +1,58 @@
+import { fromClaims } from '@gatehouse/profile'
+import type { FastifyInstance } from 'fastify'
+import type { ShownSession } from '../pages/sessions.ts'
+import type { Portal } from '../portals.ts'
+import { mailOf, openRow, personOf } from '../session/session.ts'
+
+/** A session that was found, with what it says. */
+export interface FoundSession extends ShownSession {
+  /** Only to end it: whoever has it and no token is nobody. */
+  readonly sid: string
+  /** The digest of the person. */
+  readonly person: string
+  readonly profile: NonNullable<ShownSession['profile']>
+}
+
+/** People of a portal: everybody, one person by their digest, or whoever a text may mean. */
+export type Whose = 'everybody' | { readonly digest: string } | { readonly text: string }
+
+/** The sessions of people, the newest first. */
+export async function findSessions(
+  { authStore, keys, clock }: FastifyInstance,
+  portal: Portal,
+  whose: Whose,
+  limit: number,
+): Promise<readonly FoundSession[]> {
+  const found = await Promise.all(
+    selections(portal, whose).map((one) =>
+      authStore.listSessions({ portal: portal.name, ...one }, limit),
+    ),
+  )
+  const rows = new Map(found.flat().map((row) => [row.sid, row]))
+  return [...rows.values()]
+    .filter(({ ends }) => ends > clock.now())
+    .sort((one, other) => other.begun - one.begun)
+    .slice(0, limit)
+    .flatMap((row) => {
+      const said = openRow(row, keys.record)
+      if (!said) return []
+      const { sid, person, begun, lastSeen, ends, hosts } = row
+      const profile = fromClaims(said.provider, said.claims)
+      const times = { begun, lastSeen, ends }
+      return [{ sid, person, id: sid, isCurrent: false, ...times, hosts, ...said.browser, profile }]
+    })
+}
+
+/** The digests that a text may stand for: an address, an identifier, or one of a provider. */
+function selections({ name, providers }: Portal, whose: Whose) {
+  if (whose === 'everybody') return [{}]
+  if ('digest' in whose) return [{ person: whose.digest }]
+  const { text } = whose
+  const people = [...providers.keys()].flatMap((provider) => {
+    const id = text.startsWith(`${provider}:`) ? text.slice(provider.length + 1) : text
+    return [...new Set([id, text])].map((each) => ({
+      person: personOf(name, { provider, id: each }),
+    }))
+  })
+  return [...people, { mail: mailOf(name, text) }]
+}

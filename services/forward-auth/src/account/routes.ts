@@ -1,0 +1,186 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { sendPage } from '@gatehouse/service-kit/pages'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { type Static, Type } from 'typebox'
+import { mayOpenPage, openableApps } from '../apps.ts'
+import { FwaError } from '../errors.ts'
+import { validateReturnUrl } from '../login/return-url.ts'
+import { demandOf } from '../login/step-up.ts'
+import { accountPage } from '../pages/account.ts'
+import { sessionsPage } from '../pages/sessions.ts'
+import { type PortalSite, signInSiteOf } from '../portal-site.ts'
+import { pageAnswer, problemAnswers, TO_SIGN_IN } from '../routes/documented.ts'
+import { isEnough, renewCookie } from '../routes/login.ts'
+import { requireOwnForm, sendSignedOut } from '../routes/logout.ts'
+import { readerOf } from '../routes/reader.ts'
+import { redirect } from '../routes/redirects.ts'
+import { recordEnds } from '../session/ends.ts'
+import type { Visitor } from '../session/visitor.ts'
+import { pageUrl } from '../sites.ts'
+import type { End } from '../store/store.ts'
+import { endsAt } from './end.ts'
+import { findSessions } from './find.ts'
+
+const FORM = 'application/x-www-form-urlencoded'
+/** Sessions of a page, and those among which one of a person is looked for. */
+const MAX_SESSIONS = 100
+const MAX_OWN = 10_000
+
+const tags = ['account']
+const ACCOUNT_SCHEMA = {
+  summary: 'The person, their apps and their sessions',
+  tags,
+  querystring: Type.Object({
+    from: Type.Optional(Type.String({ description: 'Page to go back to.' })),
+  }),
+  response: { 200: pageAnswer('The account.'), 303: TO_SIGN_IN, ...problemAnswers(403, 404, 503) },
+}
+const ALL_SCHEMA = {
+  summary: 'The sessions of everybody, for administrators',
+  tags,
+  querystring: Type.Object({
+    person: Type.Optional(
+      Type.String({ description: 'E-mail address or identifier.', maxLength: 320 }),
+    ),
+  }),
+  response: { 200: pageAnswer('The sessions.'), 303: TO_SIGN_IN, ...problemAnswers(403, 404, 503) },
+}
+const formSchema = Type.Object({
+  session: Type.Optional(Type.String()),
+  person: Type.Optional(Type.String()),
+})
+const END_SCHEMA = {
+  summary: 'End sessions by a form of these pages',
+  tags,
+  body: formSchema,
+  response: {
+    200: pageAnswer('Signed out.'),
+    303: TO_SIGN_IN,
+    ...problemAnswers(403, 404, 413, 415, 503),
+  },
+}
+
+/** `GET /account`, `GET /sessions` for administrators, and the forms of both. */
+export const accountRoutes: FastifyPluginAsyncTypebox = async (app) => {
+  app.addContentTypeParser(FORM, { parseAs: 'string' }, (_request, text, done) =>
+    done(null, Object.fromEntries(new URLSearchParams(String(text)))),
+  )
+
+  app.get('/account', { schema: ACCOUNT_SCHEMA }, async (request, reply) => {
+    const portalSite = signInSiteOf(request)
+    const visitor = await app.sessions.atSignIn(request, portalSite)
+    if (!visitor) return toSignIn('/account', portalSite, reply)
+    await renewCookie(reply, portalSite, visitor.session)
+    return sendAccount(portalSite, visitor, request.query.from, reply)
+  })
+
+  app.get('/sessions', { schema: ALL_SCHEMA }, async (request, reply) => {
+    const { person } = request.query
+    const portalSite = signInSiteOf(request)
+    const { portal } = portalSite
+    const visitor = await app.sessions.atSignIn(request, portalSite)
+    if (!isAdministrator(visitor, request)) {
+      if (visitor)
+        throw new FwaError('FWA_FORBIDDEN', 'this page is for administrators of the portal')
+      return toSignIn('/sessions', portalSite, reply)
+    }
+    const whose = person ? { text: person } : 'everybody'
+    const found = await findSessions(app, portal, whose, MAX_SESSIONS + 1)
+    const url = (path: string) => pageUrl(portalSite, path)
+    return sendPage(
+      reply,
+      200,
+      sessionsPage({
+        ...readerOf(request, portalSite),
+        sessions: found.slice(0, MAX_SESSIONS),
+        hasMore: found.length > MAX_SESSIONS,
+        person,
+        searchAction: url('/sessions'),
+        endAction: url('/sessions/end'),
+        endPersonAction: url('/sessions/end'),
+        accountHref: url('/account'),
+      }),
+    )
+  })
+
+  /** Answers a form: ends what `endsOf` gives; undefined if the person may not. */
+  const form = (path: string, page: '/account' | '/sessions', endsOf: EndsOf) =>
+    app.post(path, { schema: END_SCHEMA }, async (request, reply) => {
+      const portalSite = signInSiteOf(request)
+      requireOwnForm(request, portalSite.site)
+      const visitor = await app.sessions.atSignIn(request, portalSite)
+      const ends = visitor && (await endsOf(visitor, request.body, request))
+      if (!ends) return toSignIn(page, portalSite, reply)
+      const by = page === '/account' ? 'person' : 'administrator'
+      for (const each of ends) recordEnds(app, await app.sessions.records.end(each), by, request)
+      if (await app.sessions.find(visitor.session.sid, portalSite))
+        return redirect(reply, pageUrl(portalSite, page))
+      return sendSignedOut(portalSite, undefined, reply)
+    })
+
+  form('/account/end', '/account', async ({ portal, session: { person } }, { session }) => {
+    const own = await findSessions(app, portal, { digest: person }, MAX_OWN)
+    return own.some(({ sid }) => sid === session) ? [{ sid: session ?? '' }] : []
+  })
+  form('/account/end-others', '/account', async ({ session: { person, sid } }) => [
+    { person, except: sid },
+  ])
+  form('/account/end-all', '/account', async ({ session: { person } }) => [{ person }])
+  form('/sessions/end', '/sessions', async (visitor, { session, person }, request) => {
+    if (!isAdministrator(visitor, request)) return undefined
+    return endsAt(app, visitor.portal, { session, person })
+  })
+}
+
+type EndsOf = (
+  visitor: Visitor,
+  body: Static<typeof formSchema>,
+  request: FastifyRequest,
+) => Promise<readonly End[] | undefined>
+
+/** Whether somebody may see and end the sessions of everybody at their portal. */
+function isAdministrator(visitor: Visitor | undefined, { server }: FastifyRequest): boolean {
+  const admins = visitor?.portal.admins
+  if (!visitor?.isAdmitted || !admins || !visitor.meets(admins)) return false
+  return isEnough(visitor, demandOf([admins]), server.clock.now())
+}
+
+function toSignIn(path: string, portalSite: PortalSite, reply: FastifyReply): FastifyReply {
+  return redirect(reply, pageUrl(portalSite, '/signin', { rd: pageUrl(portalSite, path) }))
+}
+
+async function sendAccount(
+  portalSite: PortalSite,
+  visitor: Visitor,
+  from: string | undefined,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const { portal, site } = portalSite
+  const { request, server } = reply
+  const { sites, clock, trust } = server
+  const { person, sid } = visitor.session
+  const clientIp = () => trust.clientIp(request.raw)
+  const asked = { portal, principal: visitor, sites, clientIp, now: clock.now() }
+  const apps = openableApps(asked)
+  const cameFrom = validateReturnUrl(from ?? request.headers.referer, site)
+  const isApp = cameFrom && cameFrom.origin !== site.authOrigin && mayOpenPage(cameFrom, asked)
+  const found = await findSessions(server, portal, { digest: person }, MAX_SESSIONS + 1)
+  const own = found.map((one) => ({ ...one, isCurrent: one.sid === sid, profile: undefined }))
+  const url = (path: string) => pageUrl(portalSite, path)
+  const page = accountPage({
+    ...readerOf(request, portalSite),
+    profile: visitor.session.profile,
+    apps: portal.apps || apps.length > 0 ? apps : undefined,
+    cameFrom: isApp ? cameFrom : undefined,
+    logoutHref: url('/logout'),
+    own: {
+      sessions: own.slice(0, MAX_SESSIONS),
+      hasMore: own.length > MAX_SESSIONS,
+      endAction: url('/account/end'),
+      othersAction: url('/account/end-others'),
+      everywhereAction: url('/account/end-all'),
+    },
+    allSessionsHref: isAdministrator(visitor, request) ? url('/sessions') : undefined,
+  })
+  return sendPage(reply, 200, page)
+}

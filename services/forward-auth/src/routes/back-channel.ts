@@ -1,0 +1,80 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import type { RedirectProvider } from '@gatehouse/identity-providers'
+import { Type } from 'typebox'
+import { FwaError } from '../errors.ts'
+import { warnRarely } from '../log-limit.ts'
+import { portalOf } from '../portals.ts'
+import { recordEnds } from '../session/ends.ts'
+import { nameAtProvider, type Relation } from '../session/session.ts'
+import type { End } from '../store/store.ts'
+import { problemAnswers } from './documented.ts'
+
+export const BACK_CHANNEL_PATH = '/providers/:provider/backchannel-logout'
+const FORM = 'application/x-www-form-urlencoded'
+/** Bytes of a form: a logout token has about a thousand. */
+const MAX_FORM = 65_536
+
+const SCHEMA = {
+  summary: 'Sign-out at a provider (OpenID Connect Back-Channel Logout 1.0)',
+  description:
+    'A provider posts a form with a `logout_token` here, and the sessions that it names end, in all portals ' +
+    'that share its client. An unknown session is no error.',
+  tags: ['sign-in'],
+  consumes: [FORM],
+  params: Type.Object({ portal: Type.String(), provider: Type.String() }),
+  response: {
+    200: { type: 'null', description: 'The sessions have ended.' },
+    ...problemAnswers(400, 404, 413, 415, 503),
+  },
+}
+
+/** `POST /providers/:provider/backchannel-logout`, for providers. */
+export const backChannelRoutes: FastifyPluginAsyncTypebox = async (app) => {
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser(
+    FORM,
+    { parseAs: 'string', bodyLimit: MAX_FORM },
+    (_request, body, done) => done(null, new URLSearchParams(String(body)).getAll('logout_token')),
+  )
+  app.post(BACK_CHANNEL_PATH, { schema: SCHEMA }, async (request, reply) => {
+    // Keycloak does not repeat a request that it has sent on a connection which ends meanwhile.
+    reply.headers({ 'cache-control': 'no-store', connection: 'close' })
+    const portal = portalOf(request)
+    const { provider: name } = request.params
+    const provider = portal.providers.get(name)
+    if (provider?.type !== 'redirect' || !provider.relation || !provider.readLogoutToken)
+      throw new FwaError('FWA_PROVIDER_UNKNOWN', 'no provider of this name sends logout tokens')
+    const [token = '', ...others] = request.body as string[]
+    try {
+      if (others.length > 0)
+        throw new FwaError('FWA_LOGOUT_TOKEN', 'there are several logout tokens')
+      const named = await provider.readLogoutToken(token)
+      recordEnds(
+        app,
+        await app.sessions.records.end(endOf(named, provider.relation)),
+        'provider',
+        request,
+      )
+    } catch (error) {
+      const { code, message } = error as FwaError
+      if (code !== 'FWA_LOGOUT_TOKEN') throw error
+      warnRarely(
+        request,
+        { code, portal: portal.name, provider: name },
+        `logout token refused: ${message}`,
+      )
+      throw error
+    }
+    return reply.send()
+  })
+}
+
+type LogoutToken = Awaited<ReturnType<NonNullable<RedirectProvider['readLogoutToken']>>>
+
+/** The sessions that a logout token names (section 2.7): with `sid` that one, else all of the person. */
+function endOf(token: LogoutToken, relation: Relation): End {
+  const { sid, sub = '', issuedAt: before } = token
+  return sid === undefined
+    ? { subject: nameAtProvider(relation, 'sub', sub), before }
+    : { providerSid: nameAtProvider(relation, 'sid', sid), before }
+}

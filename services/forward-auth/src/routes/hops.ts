@@ -1,0 +1,121 @@
+import type { ForwardedRequest } from '@gatehouse/gate'
+import { isLoopback } from '@gatehouse/net'
+import type { FastifyReply } from 'fastify'
+import { setHostCookies } from '../cookies.ts'
+import { FwaError } from '../errors.ts'
+import type { PortalSite } from '../portal-site.ts'
+import { appCookie } from '../session/cookie.ts'
+import { beginHop, clearHops, MAX_HOPS, readTicket, type splitTarget } from '../session/hop.ts'
+import { pageUrl, type Site } from '../sites.ts'
+import { challenges, noSession } from './challenges.ts'
+import type { Dialect } from './dialects.ts'
+
+/** The request of a check, whoever sends it. */
+export interface Asked extends PortalSite {
+  readonly forwarded: ForwardedRequest<Site>
+}
+
+type Query = Readonly<Record<string, string | undefined>>
+
+/** Characters that proxies accept in a header, and in the request that follows. */
+const MAX_LOCATION = 8_000
+/** Characters of the parameter `hop`. */
+const HOP_LENGTH = 500
+
+/** Redirects a browser to the sign-in page; it comes back to the same URL with a ticket. */
+export function sendToSignIn(
+  dialect: Dialect,
+  asked: Asked,
+  reply: FastifyReply,
+  {
+    query = {},
+    count = 0,
+    url = asked.forwarded.url,
+  }: { query?: Query; count?: number; url?: string } = {},
+): FastifyReply {
+  const { portal, forwarded, site } = asked
+  const { headers, server } = reply.request
+  // Browsers send the session over HTTPS only, so that a sign-in would lead back here again and again.
+  if (forwarded.scheme === 'http' && !isLoopback(forwarded.host))
+    throw new FwaError('FWA_APP_INSECURE', `${forwarded.origin} is not https`)
+  // What a browser loads before a click must not sign anybody in.
+  if (headers['sec-purpose'] !== undefined) throw noSession(asked)
+  const rd = returnUrl(asked, url, MAX_LOCATION - HOP_LENGTH, query)
+  if (rd === undefined || site.scope === 'domain')
+    return sendRedirect(dialect, asked, pageUrl(asked, '/signin', { ...query, rd }), reply)
+  const { cookie: cookieHeader = '' } = headers
+  const start = { portal: portal.name, target: rd, count, cookieHeader, now: server.clock.now() }
+  const { hop, cookies } = beginHop(start, server.keys.login)
+  setHostCookies(reply, cookies)
+  return sendRedirect(dialect, asked, pageUrl(asked, '/signin', { ...query, rd, hop }), reply)
+}
+
+/** The URL to return to, which loses its query if it is too long; undefined if it is too long even so. */
+export function returnUrl(
+  asked: Asked,
+  url: string,
+  max: number,
+  query: Query,
+): string | undefined {
+  const short = new URL(url)
+  short.search = ''
+  return [url, short.href].find((rd) => pageUrl(asked, '/signin', { ...query, rd }).length <= max)
+}
+
+/**
+ * Answers a request whose URL holds a ticket, which never reaches an app: by a redirect to the URL without it,
+ * and the cookie for this host if the ticket is that of this browser.
+ */
+export async function answerTicket(
+  dialect: Dialect,
+  asked: Asked,
+  { target, ticket }: NonNullable<ReturnType<typeof splitTarget>>,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const { portal, site, forwarded } = asked
+  const { request } = reply
+  const { sessions, keys, clock } = request.server
+  const { cookie: cookieHeader = '' } = request.headers
+  const { host } = forwarded
+  const url = new URL(`${forwarded.origin}${target}`).href
+  if (await sessions.atApp(request, { portal, site, host }))
+    return sendRedirect(dialect, asked, url, reply)
+  const now = clock.now()
+  const of = { portal: portal.name, host: host.name, cookieHeader, now }
+  const { sid, count, burn } = readTicket(ticket ?? '', of, keys.login)
+  const isBurnt = burn !== undefined && sessions.records.isBurnt(burn.key)
+  const visitor = sid === undefined || isBurnt ? undefined : await sessions.find(sid, asked)
+  if (visitor) {
+    const { session } = visitor
+    const token = sessions.appToken(session, site, host.name)
+    const own = appCookie(portal, site, token, session.ends - now)
+    setHostCookies(reply, [own, ...clearHops(portal.name, cookieHeader)])
+    return sendRedirect(dialect, asked, url, reply)
+  }
+  // Somebody else may have seen it. Another instance learns of it, unless the store is away.
+  if (burn && !isBurnt) await sessions.records.burn(burn).catch(() => {})
+  if (forwarded.kind !== 'navigation') throw noSession(asked)
+  if (count >= MAX_HOPS)
+    throw new FwaError('FWA_COOKIES_BLOCKED', `the browser keeps no cookies of ${host.name}`)
+  return sendToSignIn(dialect, asked, reply, { count, url })
+}
+
+/** A redirect in the form that the proxy understands. */
+function sendRedirect(
+  { redirects }: Dialect,
+  { portal, forwarded }: Asked,
+  location: string,
+  reply: FastifyReply,
+): FastifyReply {
+  reply.headers({
+    location,
+    'cache-control': 'no-store',
+    'referrer-policy': 'no-referrer',
+    'content-type': 'text/plain; charset=utf-8',
+  })
+  if (redirects) return reply.code(['GET', 'HEAD'].includes(forwarded.method) ? 302 : 303).send('')
+  return reply
+    .code(401)
+    .headers({ 'x-auth-redirect': location, 'www-authenticate': challenges(portal) })
+    .send('')
+}

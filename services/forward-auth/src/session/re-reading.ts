@@ -1,0 +1,119 @@
+import type { RedirectProvider } from '@gatehouse/identity-providers'
+import type { FastifyInstance } from 'fastify'
+import type { Portal } from '../portals.ts'
+import { recordEnds } from './ends.ts'
+import type { OpenedRow, Records } from './records.ts'
+import { digestsOf, type Session, sealSession } from './session.ts'
+
+/** The longest wait of a request for the provider, in ms. */
+const PATIENCE = 3_000
+/**
+ * The time for which one instance alone may ask about a session, in ms: longer than a provider may take, because
+ * one that rotates refresh tokens takes the second use of one for a theft (RFC 9700 section 4.14.2).
+ */
+const LEASE = 150_000
+/** The part of `refresh` from which on the provider is asked beside a request. Sessions differ, so that they spread. */
+const EARLIEST = 0.8
+
+/** Has providers say again who people are: when a request comes, and what they said is old. */
+export class ReReading {
+  readonly #app: FastifyInstance
+  readonly #records: Records
+  readonly #asking = new Map<string, Promise<void>>()
+  /** Providers that refuse our client, which is logged once. */
+  readonly #refused = new Set<string>()
+
+  constructor(app: FastifyInstance, records: Records) {
+    this.#app = app
+    this.#records = records
+  }
+
+  /**
+   * Asks the provider about a session if that is due, and waits for the answer if it is overdue. Gives the session
+   * as it is then; undefined if it has ended, or if what it says is older than a fault of the provider excuses.
+   */
+  current(session: Session, portal: Portal): Session | undefined | Promise<Session | undefined> {
+    const { refresh } = portal.session
+    if (refresh === undefined || !session.isReadable) return session
+    const age = this.#app.clock.now() - session.reRead
+    if (age < refresh * (EARLIEST + (1 - EARLIEST) * shareOf(session))) return session
+    const provider = portal.providers.get(session.profile.provider)
+    if (provider?.type !== 'redirect' || !provider.reReads) return session
+    const asking = this.#asking.get(session.sid) ?? this.#start(session, portal, provider)
+    return age < refresh ? session : this.#after(asking, session, portal)
+  }
+
+  #start(session: Session, { name }: Portal, provider: RedirectProvider): Promise<void> {
+    const { sid } = session
+    const asking = this.#ask(session, name, provider)
+      .catch((err) =>
+        this.#app.log.warn({ err, provider: provider.name }, 'a session was not read again'),
+      )
+      .finally(() => this.#asking.delete(sid))
+    this.#asking.set(sid, asking)
+    return asking
+  }
+
+  async #after(asking: Promise<void>, { sid }: Session, portal: Portal) {
+    const { clock } = this.#app
+    const late = Promise.withResolvers<void>()
+    const timer = clock.setTimer(() => late.resolve(), PATIENCE)
+    await Promise.race([asking, late.promise])
+    timer.cancel()
+    const session = await this.#records.find(sid)
+    const { refresh = 0, grace } = portal.session
+    return session && clock.now() - session.reRead < refresh + grace ? session : undefined
+  }
+
+  async #ask(session: Session, portal: string, provider: RedirectProvider): Promise<void> {
+    const { sid, rev } = session
+    const opened = await this.#records.open(sid)
+    if (opened?.row.rev !== rev) return this.#records.forget(sid)
+    const { tokens } = opened.said
+    // The token was lost, see below.
+    if (!tokens) return
+    if (!(await this.#records.lease(session, this.#app.clock.now() + LEASE)))
+      return this.#records.changed(sid, PATIENCE)
+    // Whoever held a lease until now has ended without a word, and may have used the token.
+    if (opened.row.lease !== 0) return this.#keep(opened, undefined)
+    const answer = await provider.reRead(tokens, session.profile)
+    if (answer.kind !== 'misconfigured') this.#refused.delete(provider.name)
+    switch (answer.kind) {
+      case 'read': {
+        const { profile, tokens, sid: providerSid } = answer.signedIn
+        const digests = digestsOf(portal, profile, providerSid, provider.relation)
+        const said = { ...opened.said, claims: profile.claims }
+        const row = { ...opened.row, ...digests, reRead: this.#app.clock.now() }
+        return this.#keep({ row, said }, tokens)
+      }
+      case 'ended':
+        this.#app.log.info({ provider: provider.name, reason: answer.why }, 'ended by the provider')
+        recordEnds(this.#app, [opened.row], 'provider')
+        return this.#records.endOne(session)
+      case 'impossible':
+        return this.#keep(opened, {})
+      case 'misconfigured':
+        if (!this.#refused.has(provider.name))
+          this.#app.log.error(
+            { err: answer.error, provider: provider.name },
+            'our client is refused',
+          )
+        this.#refused.add(provider.name)
+        return this.#keep(opened, tokens)
+      case 'fault':
+        // A token that may have been used is never sent again.
+        return this.#keep(opened, answer.tokens ?? (answer.isUsed ? undefined : tokens))
+    }
+  }
+
+  /** Writes what is known now, which gives the lease back. */
+  async #keep({ row, said }: OpenedRow, tokens: OpenedRow['said']['tokens']): Promise<void> {
+    const next = { ...row, rev: row.rev + 1, lease: 0 }
+    await this.#records.update(sealSession(next, { ...said, tokens }, this.#app.keys.record))
+  }
+}
+
+/** A number from 0 to 1, of each revision of a session another one. */
+function shareOf({ sid, rev }: Session): number {
+  return (sid.charCodeAt(rev % sid.length) % 64) / 64
+}

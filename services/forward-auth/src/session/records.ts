@@ -1,0 +1,261 @@
+import { LRUCache } from 'lru-cache'
+import type { KeyRing } from '../key-ring.ts'
+import type { AuthStore, End, SessionEvent, SessionFollower, SessionRow } from '../store/store.ts'
+import { openRow, type Sealed, type Session, sessionOf } from './session.ts'
+
+const SECOND = 1_000
+const MINUTE = 60 * SECOND
+const PRUNE_INTERVAL = 10 * MINUTE
+/** Bytes of memory for sessions: about 60,000 with claims of 800 characters. Others are read at each check. */
+const CACHE_BYTES = 134_217_728
+/** Bytes that a session takes besides its claims. */
+const SESSION_BYTES = 700
+/** The time for which an ID is remembered that the store does not have, in ms. */
+const MISSED = 2 * SECOND
+const MAX_MISSED = 10_000
+const MAX_ENDED = 200_000
+const MAX_BURNT = 10_000
+
+/** A row and what it seals. */
+export interface OpenedRow {
+  readonly row: SessionRow
+  readonly said: Sealed
+}
+
+interface Read {
+  readonly result: Promise<Session | undefined>
+  /** Whether the session has changed since it was read. */
+  isOld: boolean
+}
+
+/** What the records need besides the store. */
+interface RecordDeps {
+  readonly keys: () => KeyRing
+  /** Tells other processes of this instance. */
+  readonly share: (events: readonly SessionEvent[]) => Promise<void>
+}
+
+/**
+ * The sessions of the store, as far as this instance has seen them. One that was ended or changed, at any
+ * instance, leaves the memory and is read again, so that nothing is decided by what was true before.
+ */
+export class Records implements SessionFollower {
+  readonly #store: AuthStore
+  readonly #deps: RecordDeps
+  readonly #sessions = new LRUCache<string, Session>({ maxSize: CACHE_BYTES })
+  readonly #reads = new Map<string, Read>()
+  /** Times until which IDs are known to be missing, ended or burnt, in ms. */
+  readonly #missed = new LRUCache<string, number>({ max: MAX_MISSED })
+  readonly #ended = new LRUCache<string, number>({ max: MAX_ENDED })
+  readonly #burnt = new LRUCache<string, number>({ max: MAX_BURNT })
+  /** Sessions whose end the store has not taken yet. */
+  readonly #unsaved = new Set<string>()
+  /** Where sessions were seen since that was written. */
+  #seen = new Map<string, { at: number; readonly hosts: Set<string> }>()
+  readonly #waiting = new Map<string, PromiseWithResolvers<void>>()
+  #retry: { cancel(): void } | undefined
+  readonly #timers: { cancel(): void }[] = []
+  #isClosed = false
+
+  constructor(store: AuthStore, deps: RecordDeps) {
+    this.#store = store
+    this.#deps = deps
+  }
+
+  /** Follows what other instances change. @throws FwaError FWA_STORE_UNAVAILABLE */
+  async start(): Promise<void> {
+    await this.#store.follow(this)
+    this.#every(MINUTE, () => this.#writeSeen())
+    this.#every(PRUNE_INTERVAL, () => this.#store.prune())
+  }
+
+  learn(events: readonly SessionEvent[], isFull = false): void {
+    if (isFull) this.#forgetAll()
+    for (const { kind, key, until } of events) {
+      if (kind === 'burnt') this.#burnt.set(key, until)
+      if (kind === 'ended') this.#ended.set(key, until)
+      this.#sessions.delete(key)
+      const read = this.#reads.get(key)
+      if (read) read.isOld = true
+      this.#waiting.get(key)?.resolve()
+    }
+  }
+
+  ended(): readonly string[] {
+    const now = this.#store.clock.now()
+    return [...this.#ended].filter(([, until]) => until > now).map(([sid]) => sid)
+  }
+
+  /**
+   * The session with an ID, of any portal. All that ask for one at a time share one read.
+   * @throws FwaError FWA_STORE_UNAVAILABLE
+   */
+  find(sid: string): Session | undefined | Promise<Session | undefined> {
+    const known = this.#sessions.get(sid)
+    if (known || this.#ended.has(sid)) return known
+    if (Number(this.#missed.get(sid)) > this.#store.clock.now()) return undefined
+    return (this.#reads.get(sid) ?? this.#read(sid)).result
+  }
+
+  /** The row of a session as it is now, with what memory does not keep. */
+  async open(sid: string): Promise<OpenedRow | undefined> {
+    const row = this.#ended.has(sid) ? undefined : await this.#store.findSession(sid)
+    const said = row && openRow(row, this.#deps.keys())
+    return said && { row, said }
+  }
+
+  /** Has a session read again that is not the newest one. */
+  forget(sid: string): void {
+    this.learn([{ kind: 'changed', key: sid, until: 0 }])
+  }
+
+  #read(sid: string): Read {
+    const read: Read = { isOld: false, result: Promise.resolve(undefined) }
+    const result = this.#load(sid, read).finally(() => this.#reads.delete(sid))
+    this.#reads.set(sid, Object.assign(read, { result }))
+    return read
+  }
+
+  async #load(sid: string, read: Read): Promise<Session | undefined> {
+    for (;;) {
+      read.isOld = false
+      const row = await this.#store.findSession(sid)
+      if (read.isOld) continue
+      const said = row && openRow(row, this.#deps.keys())
+      if (!said || this.#ended.has(sid)) {
+        this.#missed.set(sid, this.#store.clock.now() + MISSED)
+        return undefined
+      }
+      const session = sessionOf(row, said)
+      const size = 2 * JSON.stringify(said.claims).length + SESSION_BYTES
+      this.#sessions.set(sid, session, { size })
+      return session
+    }
+  }
+
+  /** Adds a session. Resolves with false if the provider has ended it meanwhile. */
+  begin(row: SessionRow): Promise<boolean> {
+    return this.#store.beginSession(row)
+  }
+
+  /** Replaces what a session says. Resolves with false if it has ended or was changed meanwhile. */
+  async update(row: SessionRow): Promise<boolean> {
+    const isDone = await this.#store.updateSession(row)
+    if (isDone) await this.#tell([{ kind: 'changed', key: row.sid, until: row.ends }])
+    return isDone
+  }
+
+  /** Lets one instance alone ask the provider about a session, until a time. */
+  lease({ sid, rev }: Session, until: number): Promise<boolean> {
+    return this.#store.leaseSession(sid, rev, until)
+  }
+
+  /** Resolves when a session has ended or changed, or after so many ms. */
+  async changed(sid: string, ms: number): Promise<void> {
+    const waiting = this.#waiting.get(sid) ?? Promise.withResolvers<void>()
+    this.#waiting.set(sid, waiting)
+    const timer = this.#store.clock.setTimer(() => waiting.resolve(), ms)
+    await waiting.promise
+    timer.cancel()
+    this.#waiting.delete(sid)
+  }
+
+  /**
+   * Ends a session, on this instance at once. The promise resolves when that is stored and every process of
+   * this instance knows it. If it rejects, writing is tried again every second.
+   */
+  async endOne({ sid, ends }: Pick<Session, 'sid' | 'ends'>): Promise<void> {
+    const event = { kind: 'ended', key: sid, until: ends } as const
+    this.learn([event])
+    this.#unsaved.add(sid)
+    await this.#save(sid)
+    await this.#deps.share([event])
+  }
+
+  /** Ends sessions, and gives their rows once every process of this instance knows it. */
+  async end(which: End): Promise<readonly SessionRow[]> {
+    const rows = await this.#store.endSessions(which)
+    await this.#tell(rows.map(({ sid, ends }) => ({ kind: 'ended', key: sid, until: ends })))
+    return rows
+  }
+
+  /** Whether the end of a session waits for the store. */
+  isUnsaved(sid: string): boolean {
+    return this.#unsaved.has(sid)
+  }
+
+  /** Has every instance refuse a ticket. */
+  async burn({ key, until }: Pick<SessionEvent, 'key' | 'until'>): Promise<void> {
+    const event = { kind: 'burnt', key, until } as const
+    await this.#tell([event])
+    await this.#store.tell(event)
+  }
+
+  isBurnt(ticket: string): boolean {
+    return this.#burnt.has(ticket)
+  }
+
+  /** Notes that a session is in use, at an app or at the sign-in pages; that is written once a minute. */
+  see(sid: string, host: string | undefined): void {
+    const seen = this.#seen.get(sid) ?? { at: this.#store.clock.now(), hosts: new Set() }
+    if (seen.hosts.size === 0) this.#seen.set(sid, seen)
+    if (host !== undefined) seen.hosts.add(host)
+  }
+
+  /** Whether a session was in use within the last minute, here. */
+  isSeen(sid: string): boolean {
+    return this.#seen.has(sid)
+  }
+
+  /** Writes what is left. */
+  async close(): Promise<void> {
+    this.#isClosed = true
+    this.#retry?.cancel()
+    for (const timer of this.#timers) timer.cancel()
+    await Promise.allSettled([
+      this.#writeSeen(),
+      ...[...this.#unsaved].map((sid) => this.#save(sid)),
+    ])
+  }
+
+  async #tell(events: readonly SessionEvent[]): Promise<void> {
+    if (events.length === 0) return
+    this.learn(events)
+    await this.#deps.share(events)
+  }
+
+  async #save(sid: string): Promise<void> {
+    try {
+      await this.#store.endSessions({ sid })
+      this.#unsaved.delete(sid)
+    } catch (error) {
+      if (!this.#isClosed)
+        this.#retry ??= this.#store.clock.setTimer(() => {
+          this.#retry = undefined
+          for (const each of this.#unsaved) this.#save(each).catch(() => {})
+        }, SECOND)
+      throw error
+    }
+  }
+
+  async #writeSeen(): Promise<void> {
+    const seen = [...this.#seen].map(([sid, { at, hosts }]) => ({ sid, at, hosts: [...hosts] }))
+    this.#seen = new Map()
+    if (seen.length > 0) await this.#store.touchSessions(seen)
+  }
+
+  /** Repeats a work, which tells of its failures itself. */
+  #every(ms: number, work: () => Promise<unknown>, i = this.#timers.length): void {
+    this.#timers[i] = this.#store.clock.setTimer(() => {
+      work().catch(() => {})
+      this.#every(ms, work, i)
+    }, ms)
+  }
+
+  #forgetAll(): void {
+    this.#sessions.clear()
+    this.#missed.clear()
+    for (const read of this.#reads.values()) read.isOld = true
+    for (const waiting of this.#waiting.values()) waiting.resolve()
+  }
+}
