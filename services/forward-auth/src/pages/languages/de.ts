@@ -56,6 +56,11 @@ export const de: Texts = {
         'Die Antwort kam von einem anderen Anmeldedienst als dem, bei dem Sie begonnen haben.',
       next: 'Beginnen Sie die Anmeldung von vorn. Wenn das wieder passiert, informieren Sie die Administration.',
     },
+    FWA_COOKIES_BLOCKED: {
+      title: 'Browser speichert keine Cookies',
+      happened: 'Ihr Browser speichert die Cookies dieser App nicht.',
+      next: 'Erlauben Sie Cookies für diese Website, oder öffnen Sie die App in einem eigenen Tab.',
+    },
     FWA_COOKIE_DUPLICATE: {
       title: 'Sitzungs-Cookie doppelt gesendet',
       happened:

@@ -57,6 +57,11 @@ export const en = {
       happened: 'You returned from a different identity provider than the one you started with.',
       next: 'Sign in again from the start. If this happens again, tell the administrator of this site.',
     },
+    FWA_COOKIES_BLOCKED: {
+      title: 'Browser does not keep cookies',
+      happened: 'Your browser does not keep the cookies of this app.',
+      next: 'Allow cookies for this site, or open the app in a tab of its own.',
+    },
     FWA_COOKIE_DUPLICATE: {
       title: 'Session cookie sent twice',
       happened:

@@ -56,6 +56,11 @@ export const es: Texts = {
         'La respuesta procede de un proveedor de identidad distinto de aquel con el que empezó.',
       next: 'Vuelva a iniciar sesión desde el principio. Si el problema se repite, avise al administrador.',
     },
+    FWA_COOKIES_BLOCKED: {
+      title: 'El navegador no guarda cookies',
+      happened: 'Su navegador no guarda las cookies de esta aplicación.',
+      next: 'Permita las cookies de este sitio o abra la aplicación en una pestaña propia.',
+    },
     FWA_COOKIE_DUPLICATE: {
       title: 'Cookie de sesión enviada dos veces',
       happened:

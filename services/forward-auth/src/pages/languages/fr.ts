@@ -54,6 +54,11 @@ export const fr: Texts = {
         'La réponse vient d’un autre fournisseur d’identité que celui avec lequel vous avez commencé.',
       next: 'Reprenez la connexion depuis le début. Si le problème se reproduit, prévenez l’administrateur.',
     },
+    FWA_COOKIES_BLOCKED: {
+      title: 'Cookies non conservés',
+      happened: 'Votre navigateur ne conserve pas les cookies de cette application.',
+      next: 'Autorisez les cookies de ce site, ou ouvrez l’application dans un onglet à part.',
+    },
     FWA_COOKIE_DUPLICATE: {
       title: 'Cookie de session envoyé deux fois',
       happened:
