@@ -1,15 +1,15 @@
 import type { Provider } from '@gatehouse/identity-providers'
-import { type Profile, toText } from '@gatehouse/profile'
+import type { Profile } from '@gatehouse/profile'
 import type { Page } from '@gatehouse/service-kit/pages'
 import { html, type SafeHtml } from '@remix-run/html-template'
 import { DEFAULT_ACCENT } from './colors.ts'
 import { type SymbolName, symbol, TONES, tile } from './icons.ts'
 import type { Image } from './images.ts'
 import { fill, type Language, textsIn, writeTime } from './languages/index.ts'
-import { shell } from './shell.ts'
+import { type Styles, shell } from './shell.ts'
 
 /** Names of people, and texts of providers and errors, are cut to these many bytes of HTML. */
-const MAX_NAME = 80
+export const MAX_NAME = 80
 const MAX_TEXT = 240
 
 /** The members of a portal that pages show. */
@@ -31,7 +31,8 @@ export interface Reader {
   readonly imagesUrl: string
 }
 
-interface Visit extends Reader {
+/** A reader who is signed in. */
+export interface Visit extends Reader {
   readonly profile: Profile
 }
 
@@ -57,79 +58,10 @@ export function signInPage(
   })
 }
 
-/** An app that the person may open. */
-interface ShownApp {
-  readonly name: string
-  readonly url: URL
-  readonly icon?: Pick<Image, 'name'> | undefined
-}
-
-/**
- * Shows who is signed in, their apps, and where they came from. `apps` is undefined where no app is known.
- */
-export function signedInPage(
-  of: Visit &
-    Record<'logoutHref', string> & {
-      readonly apps?: readonly ShownApp[] | undefined
-      /** Validated. */
-      readonly cameFrom?: URL | undefined
-    },
-): Page {
-  const { title, back, profile, signOut } = textsIn(of.language).signedIn
-  const { cameFrom } = of
-  return page(of, {
-    title,
-    symbol: 'check',
-    hasImages: of.apps?.some(({ icon }) => icon),
-    actions: html`
-      ${of.apps && appList(of.apps, of)}
-      <div class="actions">
-        ${cameFrom && mainLink(cameFrom.href, fill(back, { host: cameFrom.host }))}
-        <details>
-          <summary>${profile}</summary>
-          <pre>${toText(of.profile)}</pre>
-        </details>
-        ${link(of.logoutHref, signOut)}
-      </div>`,
-  })
-}
-
-function appList(apps: readonly ShownApp[], { language, imagesUrl }: Reader): SafeHtml {
-  const { apps: title, noApps } = textsIn(language).signedIn
-  if (apps.length === 0) return html`<p class="actions">${noApps}</p>`
-  return html`
-    <nav class="actions" aria-labelledby="apps">
-      <h2 id="apps">${title}</h2>
-      ${apps.map((app) => appLink(app, imagesUrl))}
-    </nav>`
-}
-
-function appLink({ name, url, icon }: ShownApp, imagesUrl: string): SafeHtml {
-  const picture = icon ? html`<img src="${imagesUrl}${icon.name}" alt="">` : initial(name)
-  const host = name === url.host ? '' : html`<small>${url.host}</small>`
-  return html`
-    <a class="choice" href="${url.href}">
-      ${picture}
-      <span><bdi>${name}</bdi>${host}</span>
-    </a>`
-}
-
-/** The first letter of a name, in place of a picture. */
-function initial(name: string): SafeHtml {
-  const letter = /[\p{L}\p{N}]/u.exec(name)?.[0].toUpperCase() ?? '?'
-  return html`<span class="initial" aria-hidden="true">${letter}</span>`
-}
-
-/**
- * Asks for confirmation, since a link on another site may have led here. The form is posted to
- * `action`; the policy requires our own origin, for redirects too.
- */
+/** Asks for confirmation, since a link on another site may have led here. */
 export function logoutPage(of: Visit & Record<'action' | 'stayHref', string>): Page {
   const { title, text, confirm, stay } = textsIn(of.language).signOut
-  const form = html`
-    <form method="post" action="${of.action}">
-      <button class="main">${confirm}</button>
-    </form>`
+  const form = post(of.action, html`<button class="main">${confirm}</button>`)
   return page(of, { title, text, symbol: 'leave', actions: actions(form, link(of.stayHref, stay)) })
 }
 
@@ -173,7 +105,7 @@ export function refusedPage(
     title,
     text,
     symbol: 'lock',
-    isShort: true,
+    styles: 'short',
     requestId,
     actions: actions(
       mainLink(of.switchHref, other),
@@ -213,7 +145,7 @@ export function errorPage(of: {
     symbol: of.status === 403 && kind !== 'SETUP' ? 'lock' : 'alert',
     actions: of.retryHref && actions(mainLink(of.retryHref, texts.retry)),
     detail,
-    isShort: true,
+    styles: 'short',
     requestId: `${of.requestId} · ${of.status} ${of.code}`,
   })
 }
@@ -252,14 +184,14 @@ interface Card {
   readonly more?: SafeHtml | '' | undefined
   readonly symbol?: SymbolName
   readonly actions?: SafeHtml | '' | undefined
-  /** Whether it answers a check: it is to stay below 4 kB. */
-  readonly isShort?: boolean
+  /** Default: usual. What is short stays below 4 kB. */
+  readonly styles?: Styles | undefined
   readonly hasImages?: boolean | undefined
   readonly detail?: string | undefined
   readonly requestId?: string
 }
 
-function page(
+export function page(
   {
     portal,
     profile,
@@ -268,7 +200,7 @@ function page(
   }: Pick<Reader, 'language'> & {
     readonly [key in 'portal' | 'profile' | 'imagesUrl']?: Visit[key] | undefined
   },
-  { title, text, more, isShort = false, hasImages, detail, requestId, ...card }: Card,
+  { title, text, more, styles = 'usual', hasImages, detail, requestId, ...card }: Card,
 ): Page {
   const texts = textsIn(language)
   const tone = card.symbol && TONES[card.symbol]
@@ -289,7 +221,7 @@ function page(
       ${profile && person(portal, profile)}
       ${card.actions}
       ${helper && contact(texts.contact, helper)}`,
-    isShort,
+    styles,
     logo: urlOf(logo),
     icon: urlOf(favicon),
     images: logo || favicon || hasImages ? imagesUrl : undefined,
@@ -333,7 +265,10 @@ function contact(question: string, where: string): SafeHtml {
 }
 
 /** The name and address of the person. `<bdi>` isolates names that are written right to left. */
-function person(portal: PagePortal | undefined, { provider, id, name, email }: Profile): SafeHtml {
+export function person(
+  portal: PagePortal | undefined,
+  { provider, id, name, email }: Profile,
+): SafeHtml {
   const who = name?.full ?? email?.address ?? id
   const address =
     email && email.address !== who ? html`<bdi>${clip(email.address, MAX_NAME)}</bdi> · ` : ''
@@ -345,8 +280,14 @@ function person(portal: PagePortal | undefined, { provider, id, name, email }: P
     </div>`
 }
 
+/** The first letter of a name, in place of a picture. */
+export function initial(name: string): SafeHtml {
+  const letter = /[\p{L}\p{N}]/u.exec(name)?.[0].toUpperCase() ?? '?'
+  return html`<span class="initial" aria-hidden="true">${letter}</span>`
+}
+
 /** Cuts a text at so many bytes of HTML. */
-function clip(text: string, max: number): string {
+export function clip(text: string, max: number): string {
   let bytes = 0
   let length = 0
   for (const character of text) {
@@ -373,10 +314,15 @@ function actions(...items: (SafeHtml | '' | undefined)[]): SafeHtml {
   return html`<div class="actions">${items}</div>`
 }
 
-function link(href: string, text: string): SafeHtml {
+export function link(href: string, text: string): SafeHtml {
   return html`<a href="${href}">${text}</a>`
 }
 
-function mainLink(href: string, text: string): SafeHtml {
+export function mainLink(href: string, text: string): SafeHtml {
   return html`<a class="main" href="${href}">${text}</a>`
+}
+
+/** A form to one of our own URLs, which the policy requires for redirects too. */
+export function post(action: string, content: SafeHtml): SafeHtml {
+  return html`<form method="post" action="${action}">${content}</form>`
 }

@@ -14,8 +14,7 @@ interface Content {
   /** `#rgb` or `#rrggbb`. */
   readonly accent: string
   readonly body: SafeHtml
-  /** Whether the page needs no styles of pages.css. */
-  readonly isShort: boolean
+  readonly styles: Styles
   readonly footer?: SafeHtml | '' | undefined
   /** URLs of images that take the place of the gate. */
   readonly logo?: string | undefined
@@ -26,7 +25,7 @@ interface Content {
 
 /** A whole page: the layout that all pages share, around the content. */
 export function shell(content: Content): Page {
-  const { title, language, brand, accent, body, isShort, footer, logo, icon, images } = content
+  const { title, language, brand, accent, body, styles, footer, logo, icon, images } = content
   const header = logo ? html`<img src="${logo}" alt="${brand}">` : html`${outline('gate')}${brand}`
   const whole = html`
     <header>${header}</header>
@@ -34,7 +33,7 @@ export function shell(content: Content): Page {
     ${footer ? html`<footer>${footer}</footer>` : ''}`
   return pageOf(
     { title: `${title} · ${brand}`, language, accent, icon, images, body: whole },
-    (isShort ? shortStyles : styles).memo(accent),
+    SHEETS[styles].memo(accent),
   )
 }
 
@@ -42,16 +41,22 @@ export function shell(content: Content): Page {
 const LIGHT = '#ffffff'
 const DARK = '#16191f'
 
-const SHELL = readFileSync(new URL('./shell.css', import.meta.url), 'utf8')
-
 /** Style sheets by accent. Only configured accents occur; the limit is for frequent reloads. */
-const shortStyles = createStyles('')
-const styles = createStyles(readFileSync(new URL('./pages.css', import.meta.url), 'utf8'))
+const SHEETS = {
+  short: createSheets('shell'),
+  usual: createSheets('shell', 'pages'),
+  lists: createSheets('shell', 'pages', 'sessions'),
+}
 
-function createStyles(more: string) {
+/** Which styles a page needs: what answers a check is short. */
+export type Styles = keyof typeof SHEETS
+
+function createSheets(...names: string[]) {
+  const read = (name: string) => readFileSync(new URL(`./${name}.css`, import.meta.url), 'utf8')
+  const css = names.map(read).join('')
   return new LRUCache<string, PageStyle>({
     max: 100,
-    memoMethod: (accent) => styleOf(`${accents(accent)}${SHELL}${more}`),
+    memoMethod: (accent) => styleOf(`${accents(accent)}${css}`),
   })
 }
 

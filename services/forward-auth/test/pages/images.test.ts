@@ -3,8 +3,9 @@ import { join } from 'node:path'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import fc from 'fast-check'
 import t from 'tap'
+import { accountPage } from '../../src/pages/account.ts'
 import { type ImageKind, readImage } from '../../src/pages/images.ts'
-import { refusedPage, signedInPage } from '../../src/pages/pages.ts'
+import { refusedPage } from '../../src/pages/pages.ts'
 import { ICO, JPEG, PNG, pngOf, SVG, WEBP } from './pictures.ts'
 import { attribute, elements, named, text } from './read.ts'
 import { ada, IMAGES, portal, samples } from './samples.ts'
@@ -166,7 +167,7 @@ t.test('an app has its icon, which is no text', async (t) => {
     { name: 'Wiki', url, icon: logo },
     { name: 'Plain', url },
   ]
-  const page = signedInPage({ ...visit, apps, logoutHref: '/' })
+  const page = accountPage({ ...visit, apps, logoutHref: '/' })
   t.strictSame(imagesIn(page.html), [[`${IMAGES}${logo.name}`, '']])
   const links = named(page.html, 'a').map(text)
   t.strictSame(links.slice(0, 2), ['Wikiwiki.example.com', 'PPlainwiki.example.com'])

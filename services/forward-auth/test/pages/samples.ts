@@ -1,5 +1,6 @@
 import type { Profile } from '@gatehouse/profile'
 import type { Page } from '@gatehouse/service-kit/pages'
+import { accountPage } from '../../src/pages/account.ts'
 import type { Language } from '../../src/pages/languages/index.ts'
 import {
   type Choice,
@@ -8,10 +9,10 @@ import {
   type PagePortal,
   providerDownPage,
   refusedPage,
-  signedInPage,
   signedOutPage,
   signInPage,
 } from '../../src/pages/pages.ts'
+import { type ShownSession, sessionsPage } from '../../src/pages/sessions.ts'
 
 export const IMAGES = 'https://auth.example.com/portals/main/images/'
 
@@ -53,6 +54,20 @@ export const choices: readonly Choice[] = PROVIDERS.map(([title, icon]) => ({
   failing: title === 'GitLab',
 }))
 
+const FIREFOX = 'Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0'
+const PHONE =
+  'Mozilla/5.0 (iPhone; CPU iPhone OS 18_6 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/26.0 Mobile/15E148 Safari/604.1'
+
+/** A session that began in 2030, with what is special of it. */
+export const session = (special: Partial<ShownSession> = {}): ShownSession => ({
+  ...{ id: 'a1', isCurrent: false, userAgent: FIREFOX, address: '192.0.2.7' },
+  begun: Date.UTC(2030, 0, 1, 8),
+  lastSeen: Date.UTC(2030, 0, 1, 9, 30),
+  ends: Date.UTC(2030, 0, 1, 16),
+  hosts: ['app.example.com', 'wiki.example.com'],
+  ...special,
+})
+
 /** Every page, by name; what a person or provider has a say in can be replaced. */
 export function samples({
   portal: door = portal,
@@ -66,6 +81,18 @@ export function samples({
   const reader = { portal: door, language, imagesUrl: IMAGES }
   const provider = { title, icon: undefined, color: undefined }
   const returnTo = new URL('https://app.example.com/reports')
+  const own = {
+    sessions: [
+      session({ isCurrent: true, hosts: [] }),
+      session({ id: requestId, userAgent: PHONE, address: text, hosts: [title] }),
+      session({ id: href, userAgent: text, address: undefined }),
+    ],
+    ...{ endAction: href, othersAction: href, everywhereAction: href },
+  }
+  const everybody = {
+    ...{ endAction: href, searchAction: href, endPersonAction: href, accountHref: href },
+    sessions: own.sessions.map((one) => ({ ...one, profile })),
+  }
   const renamed = choices.map((choice) =>
     choice.icon === 'openid' ? { ...choice, title } : choice,
   )
@@ -75,17 +102,18 @@ export function samples({
       ...reader,
       choices: [{ ...provider, href, failing: false }],
     }),
-    'signed-in': signedInPage({
+    'signed-in': accountPage({
       ...{ ...reader, profile, logoutHref: href, cameFrom: returnTo },
       apps: [
         { name: title, url: new URL('https://wiki.example.com/start') },
         { name: 'grafana.example.com', url: new URL('https://grafana.example.com/') },
       ],
     }),
-    'signed-in-without-apps': signedInPage({
-      ...reader,
-      ...{ profile, logoutHref: href, profileHref: href, apps: [] },
-    }),
+    'signed-in-without-apps': accountPage({ ...reader, profile, logoutHref: href, apps: [] }),
+    account: accountPage({ ...reader, profile, logoutHref: href, own, allSessionsHref: href }),
+    'all-sessions': sessionsPage({ ...reader, ...everybody, hasMore: true }),
+    'sessions-of-one': sessionsPage({ ...reader, ...everybody, person: title }),
+    'sessions-of-none': sessionsPage({ ...reader, ...everybody, person: title, sessions: [] }),
     'sign-out': logoutPage({ ...reader, profile, action: '/logout', stayHref: href }),
     'signed-out': signedOutPage({
       ...reader,
@@ -120,6 +148,9 @@ export function samples({
         problem: { title, detail: text },
         requestId,
       },
+    }),
+    'error-cookies': errorPage({
+      ...{ ...reader, status: 400, code: 'FWA_COOKIES_BLOCKED', retryHref: href, requestId },
     }),
     'error-bare': errorPage({
       language,
