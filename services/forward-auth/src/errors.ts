@@ -41,7 +41,7 @@ export const FWA_ERRORS = {
   },
   FWA_COOKIES_BLOCKED: {
     status: 400,
-    title: 'The browser keeps no cookies of this app',
+    title: 'Browser does not keep cookies',
     action:
       'Allow cookies for the host of the app, and open it in a window of its own rather than in a ' +
       'frame. If everybody sees this, the proxy does not pass on the `Set-Cookie` of the check: see ' +

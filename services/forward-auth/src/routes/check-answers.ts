@@ -8,7 +8,7 @@ import { Visitor } from '../session/visitor.ts'
 import { pageUrl } from '../sites.ts'
 import { challengeHeaders, challenges, noSession } from './challenges.ts'
 import type { Dialect } from './dialects.ts'
-import { type Asked, returnUrl, sendToSignIn } from './hops.ts'
+import { type Asked, MAX_LINK, returnUrl, sendToSignIn } from './hops.ts'
 import { readerOf } from './reader.ts'
 
 export interface Check extends Asked {
@@ -64,9 +64,6 @@ function recordPass(
   const { caller } = principal
   auditTrail.record(request, { event: 'program-passed', portal: portal.name, caller, host })
 }
-
-/** Characters of a link, which keep the page of a check under 4 kB. */
-const MAX_LINK = 300
 
 /** Has a person, or a program, authenticate as a policy demands and try again (RFC 9470). */
 function sendToStepUp(

@@ -19,6 +19,8 @@ type Query = Readonly<Record<string, string | undefined>>
 
 /** Characters that proxies accept in a header, and in the request that follows. */
 const MAX_LOCATION = 8_000
+/** Characters of a link, which keep the page of a check under 4 kB. */
+export const MAX_LINK = 300
 /** Characters of the parameter `hop`. */
 const HOP_LENGTH = 500
 
@@ -96,7 +98,9 @@ export async function answerTicket(
   if (burn && !isBurnt) await sessions.records.burn(burn).catch(() => {})
   if (forwarded.kind !== 'navigation') throw noSession(asked)
   if (count >= MAX_HOPS)
-    throw new FwaError('FWA_COOKIES_BLOCKED', `the browser keeps no cookies of ${host.name}`)
+    throw new FwaError('FWA_COOKIES_BLOCKED', `the browser keeps no cookies of ${host.name}`, {
+      members: { loginUrl: returnUrl(asked, url, MAX_LINK, {}) ?? forwarded.origin },
+    })
   return sendToSignIn(dialect, asked, reply, { count, url })
 }
 
