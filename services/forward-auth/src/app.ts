@@ -150,7 +150,7 @@ async function registerServices(
   await app.register(keys, config)
   await app.register(sites, config)
   await app.register(trust, config)
-  await app.register(sessions)
+  await app.register(sessions, { metrics })
   await app.register(logins)
   // The last one that a reload prepares: it opens connections, which would have to be closed.
   await app.register(portals, { ...config, createFetch })

@@ -1,9 +1,14 @@
 import type { RedirectProvider } from '@gatehouse/identity-providers'
+import type { HealthReport } from '@gatehouse/service-kit/http'
 import type { FastifyInstance } from 'fastify'
 import type { Portal } from '../portals.ts'
 import { recordEnds } from './ends.ts'
 import type { OpenedRow, Records } from './records.ts'
 import { digestsOf, type Session, sealSession } from './session.ts'
+
+/** What a provider can answer. */
+export const RE_READ_RESULTS = ['read', 'ended', 'fault', 'misconfigured', 'impossible'] as const
+export type ReReadResult = (typeof RE_READ_RESULTS)[number]
 
 /** The longest wait of a request for the provider, in ms. */
 const PATIENCE = 3_000
@@ -15,17 +20,26 @@ const LEASE = 150_000
 /** The part of `refresh` from which on the provider is asked beside a request. Sessions differ, so that they spread. */
 const EARLIEST = 0.8
 
+type Count = (portal: string, result: ReReadResult) => void
+
 /** Has providers say again who people are: when a request comes, and what they said is old. */
 export class ReReading {
   readonly #app: FastifyInstance
   readonly #records: Records
+  readonly #count: Count
   readonly #asking = new Map<string, Promise<void>>()
   /** Providers that refuse our client, which is logged once. */
   readonly #refused = new Set<string>()
 
-  constructor(app: FastifyInstance, records: Records) {
+  constructor(app: FastifyInstance, records: Records, count: Count = () => {}) {
     this.#app = app
     this.#records = records
+    this.#count = count
+  }
+
+  /** The providers that refuse our client now, so that nobody's groups are what they are there. */
+  health(): HealthReport {
+    return { degraded: [...this.#refused].map((name) => `provider ${name}`) }
   }
 
   /**
@@ -77,7 +91,9 @@ export class ReReading {
     // Whoever held a lease until now has ended without a word, and may have used the token.
     if (opened.row.lease !== 0) return this.#keep(opened, undefined)
     const answer = await provider.reRead(tokens, session.profile)
-    if (answer.kind !== 'misconfigured') this.#refused.delete(provider.name)
+    this.#count(portal, answer.kind)
+    const name = `${portal}/${provider.name}`
+    if (answer.kind !== 'misconfigured') this.#refused.delete(name)
     switch (answer.kind) {
       case 'read': {
         const { profile, tokens, sid: providerSid } = answer.signedIn
@@ -93,12 +109,12 @@ export class ReReading {
       case 'impossible':
         return this.#keep(opened, {})
       case 'misconfigured':
-        if (!this.#refused.has(provider.name))
+        if (!this.#refused.has(name))
           this.#app.log.error(
             { err: answer.error, provider: provider.name },
             'our client is refused',
           )
-        this.#refused.add(provider.name)
+        this.#refused.add(name)
         return this.#keep(opened, tokens)
       case 'fault':
         // A token that may have been used is never sent again.

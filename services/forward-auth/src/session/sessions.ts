@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import jwt, { type JWT, type SignOptions } from '@fastify/jwt'
 import type { RedirectProvider, SignedIn } from '@gatehouse/identity-providers'
+import type { Metrics } from '@gatehouse/service-kit/telemetry'
 import type { DecodedJwt } from 'fast-jwt'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
@@ -13,7 +14,7 @@ import { pageUrl, type Site } from '../sites.ts'
 import type { SessionEvent, SessionRow } from '../store/store.ts'
 import { signBounded } from './bounded.ts'
 import { appCookieName, MAX_TOKEN_LENGTH, readCookie, sessionCookieName } from './cookie.ts'
-import { ReReading } from './re-reading.ts'
+import { RE_READ_RESULTS, ReReading, type ReReadResult } from './re-reading.ts'
 import { Records } from './records.ts'
 import { type Browser, digestsOf, type Session, sealSession, sessionOf } from './session.ts'
 import { Visitor } from './visitor.ts'
@@ -70,11 +71,16 @@ class Sessions {
     sizeCalculation: (_claims, token) => token.length + CLAIMS_BYTES,
   })
 
-  constructor(app: FastifyInstance, jwts: Readonly<Record<Kind, JWT>>, records: Records) {
+  constructor(
+    app: FastifyInstance,
+    jwts: Readonly<Record<Kind, JWT>>,
+    records: Records,
+    reReading: ReReading,
+  ) {
     this.#app = app
     this.#jwts = jwts
     this.records = records
-    this.#reReading = new ReReading(app, records)
+    this.#reReading = reReading
   }
 
   /**
@@ -324,8 +330,18 @@ async function registerJwt(app: FastifyInstance, kind: Kind): Promise<void> {
   })
 }
 
-export const sessions = fp(
-  async (app: FastifyInstance) => {
+/** Counts what providers answered when they were asked again. */
+function countReReads(app: FastifyInstance, metrics: Metrics) {
+  const counter = metrics.counter({
+    name: 'gatehouse_auth_sessions_read_again_total',
+    help: 'Times that a provider was asked again about a session, by portal and answer.',
+    labels: { portal: () => [...app.portals.keys()], result: RE_READ_RESULTS },
+  })
+  return (portal: string, result: ReReadResult) => counter.inc({ portal, result })
+}
+
+export const sessions = fp<{ readonly metrics?: Metrics | undefined }>(
+  async (app: FastifyInstance, { metrics }) => {
     await registerJwt(app, 'session')
     await registerJwt(app, 'app')
     const jwts = app.jwt as unknown as Record<Kind, JWT>
@@ -339,7 +355,9 @@ export const sessions = fp(
     await records.start()
     app.addHook('onClose', () => records.close())
     app.addHealthCheck(() => app.authStore.health())
-    app.decorate('sessions', new Sessions(app, jwts, records))
+    const reReading = new ReReading(app, records, metrics && countReReads(app, metrics))
+    app.addHealthCheck(() => reReading.health())
+    app.decorate('sessions', new Sessions(app, jwts, records, reReading))
     app.onReload(() => () => app.sessions.clear())
   },
   {
