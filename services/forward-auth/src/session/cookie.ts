@@ -1,126 +1,54 @@
-import type { CookieSerializeOptions } from '@fastify/cookie'
 import { parseHost } from '@gatehouse/net'
-import type { FastifyReply } from 'fastify'
-import type { Site } from '../sites.ts'
+import type { HostCookie } from '../cookies.ts'
 
-// Browsers keep 4,096 characters of a name and its value.
-const CHUNK_LENGTH = 3_800
-const MAX_CHUNKS = 4
-/** The longest token that cookies carry, in characters: servers take 16 kB of headers or more. */
-export const MAX_TOKEN_LENGTH = 12_288
-
-const MARK_LENGTH = 16
-/**
- * The first of several chunks: how many there are, a mark, and the first part of the token. The mark
- * is the end of the signature, so that chunks of two tokens do not make one.
- */
-const FIRST_CHUNK = new RegExp(`^([2-${MAX_CHUNKS}])~([\\w-]{${MARK_LENGTH}})~([\\w.-]+)$`)
+/** The longest token of a cookie: browsers keep 4,096 characters of its name and value. */
+export const MAX_TOKEN_LENGTH = 3_800
 
 interface Named {
   readonly name: string
 }
 
-/** The session token in a Cookie header, its chunks joined; undefined unless it is complete. */
-export function readSessionCookie(header: string, portal: Named): string | undefined {
-  const name = cookieName(portal)
-  const value = readCookie(header, name)
-  if (value?.charAt(1) !== '~') return value
-  const [, count, mark = '', first = ''] = FIRST_CHUNK.exec(value) ?? []
-  let token = first
-  for (let i = 1; i < Number(count); i++) token += readCookie(header, `${name}.${i}`) ?? ''
-  return mark !== '' && token.endsWith(mark) ? token : undefined
+/** A site whose app cookies are of one host, or of all hosts of its domain. */
+interface CookieSite {
+  readonly domain: string
+  readonly scope: 'host' | 'domain'
 }
 
-/**
- * The name of a session cookie that a Cookie header holds twice, if there is one. Another site below
- * the domain has set one of the two, so that neither counts.
- */
-export function findDuplicate(header: string, portal: Named): string | undefined {
-  return chunkNames(portal).find((name) => {
-    const start = valueStart(header, name, 0)
-    return start >= 0 && valueStart(header, name, start) >= 0
-  })
+/** The cookie of the sign-in host. With `__Host-` no other host can set or replace it. */
+export function sessionCookieName({ name }: Named): string {
+  return `__Host-gatehouse.${name}`
 }
 
-export function setSessionCookies(
-  reply: FastifyReply,
-  portal: Named,
-  site: Site,
-  { token, maxAge }: { readonly token: string; readonly maxAge: number },
-): void {
-  const cookies = cookiesOf(token, portal)
-  for (const [name, value] of cookies) reply.setCookie(name, value, { ...optionsFor(site), maxAge })
-  for (const name of chunkNames(portal).slice(cookies.length))
-    if (isSent(reply, name)) clearCookie(reply, name, site)
+/** The session on the sign-in host. Without a token: removes it. */
+export function sessionCookie(portal: Named, token = '', maxAge = 0): HostCookie {
+  return { name: sessionCookieName(portal), value: token, maxAge, priority: 'high' }
 }
 
-/** Clears the cookies of a session, including every chunk that the browser has sent. */
-export function clearSessionCookies(reply: FastifyReply, portal: Named, site: Site): void {
-  chunkNames(portal).forEach((name, i) => {
-    if (i === 0 || isSent(reply, name)) clearCookie(reply, name, site)
-  })
+export function appCookieName({ name }: Named, { scope }: Pick<CookieSite, 'scope'>): string {
+  return `${scope === 'domain' ? '__Secure' : '__Host'}-gatehouse-app.${name}`
 }
 
-function isSent({ request }: FastifyReply, name: string): boolean {
-  return request.headers.cookie?.includes(`${name}=`) === true
+/** The session on the host of an app, or on all of the domain. Without a token: removes it. */
+export function appCookie(portal: Named, site: CookieSite, token = '', maxAge = 0): HostCookie {
+  const { domain, scope } = site
+  // Browsers refuse a Domain that is an address or a single label, so the cookie is for that host.
+  const isShared = scope === 'domain' && domain.includes('.') && !parseHost(domain)?.ip
+  const name = appCookieName(portal, site)
+  return { name, value: token, maxAge, ...(isShared && { domain }) }
 }
 
-function clearCookie(reply: FastifyReply, name: string, site: Site): void {
-  reply.setCookie(name, '', { ...optionsFor(site), maxAge: 0 })
-}
+// Wherever it stands and however it is written: apps differ in what they take for a name.
+const OURS = /__(?:host|secure)-gatehouse/i
 
-function optionsFor({ domain }: Site): CookieSerializeOptions {
-  return {
-    path: '/',
-    httpOnly: true,
-    secure: true,
-    sameSite: 'lax',
-    // Browsers refuse a Domain that is an address or a single label, so the cookie is for that host.
-    ...(domain.includes('.') && !parseHost(domain)?.ip && { domain }),
-  }
-}
-
-const PREFIX = '__Secure-gatehouse.'
-
-function cookieName({ name }: Named): string {
-  return `${PREFIX}${name}`
-}
-
-/** A Cookie header without those that look like a session of any portal; '' if none is left. */
+/** A Cookie header without those that look like cookies of Gatehouse; '' if none is left. */
 export function withoutSessionCookies(header: string): string {
-  const cookies = header.split(';').map((cookie) => cookie.trim())
-  return cookies.filter((cookie) => cookie !== '' && !cookie.includes(PREFIX)).join('; ')
+  const cookies = header.split(';').map(trimBlanks)
+  return cookies.filter((cookie) => cookie !== '' && !OURS.test(cookie)).join('; ')
 }
-
-/** The name of the session cookie and those of its further chunks. No portal's name holds a dot. */
-function chunkNames(portal: Named): readonly string[] {
-  const base = cookieName(portal)
-  return [base, ...Array.from({ length: MAX_CHUNKS - 1 }, (_, i) => `${base}.${i + 1}`)]
-}
-
-export function cookiesOf(token: string, portal: Named): readonly (readonly [string, string])[] {
-  const chunks = splitToken(token)
-  return chunkNames(portal)
-    .slice(0, chunks.length)
-    .map((name, i) => [name, chunks[i] ?? ''])
-}
-
-function splitToken(token: string): readonly string[] {
-  const count = Math.ceil(token.length / CHUNK_LENGTH)
-  if (count === 1) return [token]
-  const chunks = Array.from({ length: count }, (_, i) =>
-    token.slice(i * CHUNK_LENGTH, (i + 1) * CHUNK_LENGTH),
-  )
-  return chunks.with(0, `${count}~${token.slice(-MARK_LENGTH)}~${chunks[0]}`)
-}
-
-const EQUALS = 61
-const SEMICOLON = 59
-const SPACE = 32
 
 /**
  * Reads a cookie from a Cookie header. Undefined also if the name occurs twice, because then one of
- * the two was set by another site on the domain; the parsers of libraries take the first one.
+ * the two was set by somebody else; the parsers of libraries take the first one.
  */
 export function readCookie(header: string, name: string): string | undefined {
   const start = valueStart(header, name, 0)
@@ -129,17 +57,50 @@ export function readCookie(header: string, name: string): string | undefined {
   return end < 0 ? header.slice(start) : header.slice(start, end)
 }
 
+/**
+ * Whether a Cookie header holds a name twice. Another site below the domain can do that to a cookie
+ * of the domain, and a sign-in does not help: its cookie would remain beside the new one.
+ */
+export function isDoubled(header: string, name: string): boolean {
+  const start = valueStart(header, name, 0)
+  return start >= 0 && valueStart(header, name, start) >= 0
+}
+
+/** The cookies whose names begin like this; without a value if the name occurs twice. */
+export function readCookies(header: string, prefix: string) {
+  const found = new Map<string, string | undefined>()
+  for (const pair of header.split(';')) {
+    const equals = pair.indexOf('=')
+    const name = trimBlanks(pair.slice(0, Math.max(equals, 0)))
+    if (name.startsWith(prefix))
+      found.set(name, found.has(name) ? undefined : pair.slice(equals + 1))
+  }
+  return found
+}
+
+const TAB = 9
+const SPACE = 32
+const SEMICOLON = 59
+const EQUALS = 61
+
+/** Where the value of the next cookie with this name starts; -1 if there is none. */
 function valueStart(header: string, name: string, from: number): number {
   for (let at = header.indexOf(name, from); at >= 0; at = header.indexOf(name, at + 1)) {
-    const end = at + name.length
-    if (header.charCodeAt(end) === EQUALS && isPairStart(header, at)) return end + 1
+    const before = skipBlanks(header, at - 1, -1)
+    const after = skipBlanks(header, at + name.length, 1)
+    const isStart = before < 0 || header.charCodeAt(before) === SEMICOLON
+    if (isStart && header.charCodeAt(after) === EQUALS) return after + 1
   }
   return -1
 }
 
-/** Whether only spaces stand between this index and the `;` before it. */
-function isPairStart(header: string, at: number): boolean {
-  let before = at - 1
-  while (before >= 0 && header.charCodeAt(before) === SPACE) before -= 1
-  return before < 0 || header.charCodeAt(before) === SEMICOLON
+/** Only what RFC 6265 takes off: a name behind another space of Unicode is another name. */
+function skipBlanks(text: string, from: number, step: 1 | -1): number {
+  let at = from
+  while (text.charCodeAt(at) === SPACE || text.charCodeAt(at) === TAB) at += step
+  return at
+}
+
+function trimBlanks(text: string): string {
+  return text.slice(skipBlanks(text, 0, 1), skipBlanks(text, text.length - 1, -1) + 1)
 }
