@@ -60,6 +60,7 @@ t.test('readCookie', async (t) => {
     ['', undefined],
     [NAME, undefined],
     [`${NAME};=a`, undefined],
+    [`${NAME}x`, undefined],
     [`${NAME}.1=a`, undefined],
     [`${NAME}-x=a`, undefined],
     [`${NAME}${'x'.repeat(4_000)}=a`, undefined],
@@ -72,7 +73,10 @@ t.test('readCookie', async (t) => {
     [`%5F_Host-gatehouse.main=a`, undefined],
     [`x="; ${NAME}=a"`, 'a"'],
   ]
-  for (const [header, value] of rows) t.equal(readCookie(header, NAME), value, header.slice(0, 60))
+  for (const [header, value] of rows) {
+    t.equal(readCookie(header, NAME), value, header.slice(0, 60))
+    t.equal(readCookies(header, NAME).get(NAME), value, header.slice(0, 60))
+  }
 })
 
 t.test('a doubled cookie is none, wherever the second one stands', async (t) => {

@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto'
 import cookie from '@fastify/cookie'
 import fc from 'fast-check'
 import Fastify from 'fastify'
@@ -160,6 +161,15 @@ t.test('cookie tossing: no cookie that was not set for this browser binds a hop'
     t.not(cookies[0]?.value, value, `${what}: a new hop does not take it`)
     for (const each of [...cookies, ...clearHops(PORTAL, cookieHeader)])
       t.match(serializeCookie(each), /^__Host-gatehouse-hop\.main\.[0-9a-f]{8}=/, what)
+  }
+})
+
+t.test('a script of the app cannot have a value set again that is none', async (t) => {
+  for (const value of ['a b', 'ä', '"', 'a'.repeat(4_000), 'a'.repeat(21)]) {
+    const name = `${PREFIX}${hash('sha256', value, 'hex').slice(0, 8)}`
+    t.match(browserAt().begin({ cookieHeader: `${name}=${value}` }).cookies, [
+      { value: /^[\w-]{22}$/ },
+    ])
   }
 })
 
