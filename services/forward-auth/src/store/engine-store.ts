@@ -1,32 +1,78 @@
 import type { Clock } from '@gatehouse/service-kit/clock'
-import type { Engine, Transaction } from '@gatehouse/store'
-import { MARGIN, type RevocationChange, type StoreOptions } from './store.ts'
-import { COMPLETED, REVOKED } from './tables.ts'
+import {
+  columns,
+  type Engine,
+  type Parameter,
+  type RowOf,
+  type Transaction,
+  type WriteOptions,
+} from '@gatehouse/store'
+import {
+  type AuthStore,
+  type End,
+  MARGIN,
+  type SessionEvent,
+  type SessionFollower,
+  type SessionRow,
+  type StoreOptions,
+} from './store.ts'
+import { COMPLETED, EVENTS, MARKS, SESSIONS } from './tables.ts'
 import { unavailable } from './unavailable.ts'
 
-/** Rows that are added at once. */
+/** Rows that are added, or looked for, at once. */
 const PAGE = 1_000
+/** Sessions that one transaction touches, whose rows it locks, and hosts that a session keeps. */
+const TOUCHED = 300
+const MAX_HOSTS = 50
 /** Rows that one statement removes, so that none takes long. */
 const MAX_REMOVED = 100_000
-const FIND = 'SELECT 1 AS found FROM completed WHERE login = $1'
-const REMOVE = 'DELETE FROM revoked WHERE sid = $1'
-const PRUNE = [REVOKED, COMPLETED].map(
-  ({ name, key }) => `
-  DELETE FROM ${name} WHERE ${key} IN (
-    SELECT ${key} FROM ${name} WHERE until <= $1 AND due <= $2 LIMIT ${MAX_REMOVED})`,
-)
-/** The column by which other instances see that a row is new to them. */
-const MARK = { postgres: 'xid', sqlite: 'id' }
+/** Ms for which no sign-in is under way. */
+const SIGN_IN = 3_600_000
+/** After so many ms without a read, changes may have been missed. */
+const MAX_PAUSE = 600_000
+/** When sessions were last seen is written by the minute. */
+const IDLE_MARGIN = 120_000
+const NEVER = { now: Number.NEGATIVE_INFINITY, running: Number.NEGATIVE_INFINITY }
 
-/** Keeps the wider one of two rows of one ID. It counts as new. */
-function widening(mark: string): string {
-  return ` ON CONFLICT (sid) DO UPDATE SET
-    first = least(revoked.first, excluded.first),
-    last = greatest(revoked.last, excluded.last),
-    generation = greatest(revoked.generation, excluded.generation),
-    until = greatest(revoked.until, excluded.until),
-    due = greatest(revoked.due, excluded.due),
-    ${mark} = excluded.${mark}`
+const FIND = 'SELECT 1 AS found FROM completed WHERE login = $1'
+/** The digests by which providers end sessions. Their marks are locked in this order. */
+const MARKED = { subject: 'subject', providerSid: 'provider_sid' } as const
+const MARK = `
+  INSERT INTO marks (key, before, until, due) VALUES ($1, $2, $3, $4)
+  ON CONFLICT (key) DO UPDATE SET before = greatest(marks.before, excluded.before),
+    until = greatest(marks.until, excluded.until), due = greatest(marks.due, excluded.due)
+  RETURNING before`
+const SET = SESSIONS.members.map((member, i) => {
+  const [column] = columns(member).split(' ')
+  return `${column} = ${member === 'lastSeen' ? `greatest(last_seen, $${i + 1})` : `$${i + 1}`}`
+})
+const UPDATE = `UPDATE sessions SET ${SET.slice(1)} WHERE sid = $1 AND rev = $${SET.length + 1}`
+const LEASE = 'UPDATE sessions SET lease = $3 WHERE sid = $1 AND rev = $2 AND lease < $4'
+const TOUCH = 'UPDATE sessions SET last_seen = greatest(last_seen, $2) WHERE sid = $1'
+const VISIT = `
+  INSERT INTO visits (sid, host, at) SELECT sid, $2::text, $3::bigint FROM sessions WHERE sid = $1
+    AND (SELECT count(*) FROM visits WHERE visits.sid = $1 AND host <> $2::text) < ${MAX_HOSTS}
+  ON CONFLICT (sid, host) DO UPDATE SET at = greatest(visits.at, excluded.at)`
+const MEMBERS = columns(SESSIONS.members.join(', '))
+const LIST = `
+  SELECT ${MEMBERS}, (SELECT string_agg(host, ' ' ORDER BY at DESC, host) FROM visits
+    WHERE visits.sid = sessions.sid) AS hosts FROM sessions`
+const LISTED = 'sid IN (SELECT value FROM json_array_elements_text($1::json))'
+const HAS_LISTED = `SELECT 1 AS found FROM sessions WHERE ${LISTED} LIMIT 1`
+const PRUNE = [MARKS, EVENTS, COMPLETED].map(({ name, key: [key] }) =>
+  removing(name, `${key}`, `until <= $1 AND due <= $2 LIMIT ${MAX_REMOVED}`),
+)
+const PRUNE_SESSIONS = ['ends <= $1', 'last_seen + idle < $1'].map((isOver) =>
+  removing('sessions', 'sid', `${isOver} LIMIT ${MAX_REMOVED}`),
+)
+
+type Lasting = Pick<RowOf<typeof MARKS>, 'until' | 'due'>
+type EventRow = Omit<RowOf<typeof EVENTS>, 'id'>
+
+/** Locks the rows first, and so looks again at those that another transaction has just changed. */
+function removing(table: string, key: string, which: string): string {
+  const locked = `SELECT ${key} FROM ${table} WHERE ${which} FOR UPDATE`
+  return `DELETE FROM ${table} WHERE ${key} IN (${locked})`
 }
 
 /** The part of the stores that does not depend on the engine. */
@@ -38,6 +84,8 @@ export abstract class EngineStore {
   #timer: { cancel(): void } | undefined
   #looking: Promise<void> | undefined
   #isClosed = false
+  /** The age at the last read of events. */
+  #lastRead = NEVER
 
   protected constructor(engine: Engine, clock: Clock, log: StoreOptions['log']) {
     this.#engine = engine
@@ -49,8 +97,82 @@ export abstract class EngineStore {
     return this.#engine.runTime()
   }
 
-  revoke(change: RevocationChange): Promise<void> {
-    return this.#write((tx) => this.change(tx, change))
+  async beginSession(row: SessionRow): Promise<boolean> {
+    return this.#write(
+      async (tx) => !(await this.#isEnded(tx, row)) && (await SESSIONS.add(tx, row)) === 1,
+    )
+  }
+
+  updateSession(row: SessionRow): Promise<boolean> {
+    const { sid, rev, subject, providerSid } = row
+    const { members } = SESSIONS
+    const values = members.map((key) => (key === 'lease' ? 0 : row[key as keyof SessionRow]))
+    return this.#write(async (tx) => {
+      const old = await SESSIONS.find(tx, 'WHERE sid = $1 AND rev = $2', sid, rev - 1)
+      if (!old) return false
+      // By the digests that it has, an end finds the row.
+      const isFound = old.subject === subject && old.providerSid === providerSid
+      if (!isFound && (await this.#isEnded(tx, row))) return false
+      if ((await tx.run(UPDATE, ...values, rev - 1)) === 0) return false
+      const lasting = this.#lasting(this.clock.now(), 2 * MAX_PAUSE)
+      await this.addEvents(tx, [{ kind: 'changed', key: sid, ...lasting }])
+      return true
+    })
+  }
+
+  findSession(sid: string): Promise<SessionRow | undefined> {
+    return this.told('reading', SESSIONS.find(this.#engine, 'WHERE sid = $1', sid))
+  }
+
+  async listSessions(...[which, limit]: Parameters<AuthStore['listSessions']>) {
+    const keys = (['portal', 'person', 'mail'] as const).filter((key) => which[key] !== undefined)
+    const where = keys.map((key, i) => `${key} = $${i + 1}`).join(' AND ')
+    const sql = `${LIST} WHERE ${where} ORDER BY begun DESC, sid LIMIT ${limit}`
+    const listed = this.#engine.all<SessionRow & { readonly hosts: string | null }>(
+      ...[sql, ...keys.map((key) => which[key])],
+    )
+    const rows = await this.told('reading', listed)
+    return rows.map((row) => ({ ...row, hosts: row.hosts?.split(' ') ?? [] }))
+  }
+
+  endSessions(which: End): Promise<readonly SessionRow[]> {
+    return this.#write(async (tx) => {
+      if ('sid' in which) {
+        const { sid, idleSince = Number.MAX_SAFE_INTEGER } = which
+        return this.#end(tx, 'sid = $1 AND last_seen < $2', sid, idleSince)
+      }
+      if ('person' in which)
+        return this.#end(tx, 'person = $1 AND sid <> $2', which.person, which.except ?? '')
+      const of = 'subject' in which ? 'subject' : 'providerSid'
+      const digest = 'subject' in which ? which.subject : which.providerSid
+      // Before its rows are looked for: a sign-in has added its row by then, or will see the mark.
+      const until = this.clock.now() + SIGN_IN
+      await this.#mark(tx, `${of} ${digest}`, which.before, this.#lasting(until))
+      return this.#end(tx, `${MARKED[of]} = $1 AND issued_at <= $2`, digest, which.before)
+    })
+  }
+
+  async leaseSession(sid: string, rev: number, until: number): Promise<boolean> {
+    const now = this.clock.now()
+    return (await this.#write((tx) => tx.run(LEASE, sid, rev, until, now))) === 1
+  }
+
+  async touchSessions(seen: Parameters<AuthStore['touchSessions']>[0]): Promise<void> {
+    const statements = (tx: Transaction, { sid, at, hosts }: (typeof seen)[number]) => [
+      tx.run(TOUCH, sid, at),
+      ...hosts.map((host) => tx.run(VISIT, sid, host, at)),
+    ]
+    for (const page of pagesOf(
+      seen.toSorted((one, other) => (one.sid < other.sid ? -1 : 1)),
+      TOUCHED,
+    ))
+      await this.#write((tx) => Promise.all(page.flatMap((one) => statements(tx, one))), {
+        durable: false,
+      })
+  }
+
+  tell({ kind, key, until }: SessionEvent): Promise<void> {
+    return this.#write((tx) => this.addEvents(tx, [{ kind, key, ...this.#lasting(until, 0) }]))
   }
 
   async hasCompleted(login: string): Promise<boolean> {
@@ -58,16 +180,19 @@ export abstract class EngineStore {
   }
 
   async completeLogin(login: string, expiresAt: number): Promise<boolean> {
-    const { now, running } = this.age()
-    const due = running + Math.max(expiresAt - now, 0) + MARGIN
-    const row = { login, until: expiresAt + MARGIN, due }
+    const row = { login, ...this.#lasting(expiresAt) }
     const added = await this.#write((tx) => COMPLETED.add(tx, row, ' ON CONFLICT DO NOTHING'))
     return added === 1
   }
 
   async prune(): Promise<void> {
     const { now, running } = this.age()
-    await this.#write((tx) => Promise.all(PRUNE.map((sql) => tx.run(sql, now, running))))
+    await this.#write((tx) =>
+      Promise.all([
+        ...PRUNE.map((sql) => tx.run(sql, now, running)),
+        ...PRUNE_SESSIONS.map((sql, i) => tx.run(sql, now - i * IDLE_MARGIN)),
+      ]),
+    )
     await this.recheck()
   }
 
@@ -75,14 +200,6 @@ export abstract class EngineStore {
     this.#isClosed = true
     this.#timer?.cancel()
     await this.#engine.close()
-  }
-
-  /** Part of a write: what is revoked. */
-  protected async change(tx: Transaction, { add, remove }: RevocationChange): Promise<void> {
-    await Promise.all(remove.map((sid) => tx.run(REMOVE, sid)))
-    // Rows are written in one order, so that no two instances wait for each other.
-    const rows = add.toSorted((one, other) => (one.sid < other.sid ? -1 : 1))
-    await addAll(tx, REVOKED, rows, widening(MARK[this.#engine.dialect]))
   }
 
   /** The time in ms, by the clock and by how long the service has run. */
@@ -130,8 +247,78 @@ export abstract class EngineStore {
     }
   }
 
-  #write<T>(job: (tx: Transaction) => Promise<T>): Promise<T> {
-    return this.told('writing', this.#engine.transaction(job))
+  /** Part of a write: what all instances learn. */
+  protected async addEvents(tx: Transaction, events: readonly EventRow[]): Promise<void> {
+    await addAll(tx, EVENTS, events, '')
+  }
+
+  /** Passes on all events since the last read. @param full - also some before may have been missed */
+  protected async pass(
+    follower: SessionFollower,
+    events: readonly SessionEvent[],
+    full: boolean,
+  ): Promise<void> {
+    const { now, running } = this.age()
+    const pause = Math.max(now - this.#lastRead.now, running - this.#lastRead.running)
+    const isFull = full || pause > MAX_PAUSE
+    const ended = isFull ? follower.ended() : []
+    // Should this fail, the next one is full too.
+    if (isFull) this.#lastRead = NEVER
+    follower.learn(events, isFull)
+    await this.#endAgain(ended)
+    this.#lastRead = { now, running }
+  }
+
+  #write<T>(job: (tx: Transaction) => Promise<T>, options?: WriteOptions): Promise<T> {
+    return this.told('writing', this.#engine.transaction(job, options))
+  }
+
+  /** How long a row is kept after a time. */
+  #lasting(time: number, margin = MARGIN) {
+    const { now, running } = this.age()
+    return { until: time + margin, due: running + Math.max(time - now, 0) + margin }
+  }
+
+  /** Part of a write: whether the provider has ended a session. Until the commit, it cannot do so. */
+  async #isEnded(tx: Transaction, row: SessionRow): Promise<boolean> {
+    const lasting = this.#lasting(this.clock.now(), 0)
+    const marks = (['subject', 'providerSid'] as const)
+      .filter((of) => row[of] !== null)
+      .map((of) => this.#mark(tx, `${of} ${row[of]}`, -1, lasting))
+    return (await Promise.all(marks)).some((before) => before >= row.issuedAt)
+  }
+
+  /** Part of a write: locks a mark. Gives the time up to which the provider has ended its sessions, in seconds. */
+  async #mark(tx: Transaction, key: string, before: number, { until, due }: Lasting) {
+    const mark = await tx.get<{ before: number }>(MARK, key, before, until, due)
+    return mark?.before ?? before
+  }
+
+  /** Part of a write. Rows are locked in one order, so that no two instances wait for each other. */
+  async #end(tx: Transaction, where: string, ...params: readonly Parameter[]) {
+    const sql = removing('sessions', 'sid', `${where} ORDER BY sid COLLATE "C"`)
+    const rows = await tx.all<SessionRow>(`${sql} RETURNING ${MEMBERS}`, ...params)
+    const events = rows.map(({ sid, ends }) => ({ key: sid, ...this.#lasting(ends) }))
+    await this.addEvents(
+      tx,
+      events.map((event) => ({ kind: 'ended', ...event })),
+    )
+    return rows
+  }
+
+  /** A store that was restored, or failed over to a copy that was behind, may have sessions again. */
+  async #endAgain(sids: readonly string[]): Promise<void> {
+    let sessions = 0
+    for (const page of pagesOf(sids, PAGE)) {
+      const list = JSON.stringify(page)
+      if (await this.#engine.get(HAS_LISTED, list))
+        sessions += (await this.#write((tx) => this.#end(tx, LISTED, list))).length
+    }
+    if (sessions > 0)
+      this.#log.warn(
+        { sessions },
+        'sessions that had ended were in the store again: they are ended',
+      )
   }
 }
 
@@ -142,6 +329,10 @@ export async function addAll<Row extends object>(
   rows: readonly Row[],
   conflict: string,
 ): Promise<void> {
-  for (let i = 0; i < rows.length; i += PAGE)
-    await Promise.all(rows.slice(i, i + PAGE).map((row) => table.add(tx, row, conflict)))
+  for (const page of pagesOf(rows, PAGE))
+    await Promise.all(page.map((row) => table.add(tx, row, conflict)))
+}
+
+function* pagesOf<T>(items: readonly T[], size: number): Generator<readonly T[]> {
+  for (let i = 0; i < items.length; i += size) yield items.slice(i, i + size)
 }

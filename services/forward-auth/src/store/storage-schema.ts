@@ -8,7 +8,7 @@ const FolderSchema = Type.Object(
   {
     path: FilePath({
       default: 'data',
-      description: 'Folder for generated keys, the list of ended sessions and the audit trail.',
+      description: 'Folder for generated keys, the sessions and the audit trail.',
     }),
   },
   {

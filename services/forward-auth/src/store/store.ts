@@ -1,38 +1,34 @@
 import type { Clock } from '@gatehouse/service-kit/clock'
 import type { HealthReport } from '@gatehouse/service-kit/http'
+import type { RowOf } from '@gatehouse/store'
 import type { KeyRing } from '../key-ring.ts'
+import type { SESSIONS } from './tables.ts'
 
-/** A session that ended early, or all sessions of a person in a range of time. */
-export interface Revocation {
-  /** ID of the session, or `~` and the person for a range. */
-  readonly sid: string
-  /** Digest of the person. */
-  readonly person: string
-  /** The times at which the first and the last of these sessions were created, in seconds. */
-  readonly first: number
-  readonly last: number
-  /** The highest generation of these sessions; one of a higher generation is not revoked. */
-  readonly generation: number
-  /** The times at which all of them have expired, by the clock and by the running time of the store, in ms. */
+/** A session as the store keeps it: digests, times in ms since the epoch, and what is sealed. */
+export type SessionRow = RowOf<typeof SESSIONS>
+
+/** The sessions to end: `before` is the last `iat` of theirs, in seconds; `idleSince` that they were not seen since. */
+export type End =
+  | { readonly sid: string; readonly idleSince?: number }
+  | { readonly person: string; readonly except?: string }
+  | { readonly subject: string; readonly before: number }
+  | { readonly providerSid: string; readonly before: number }
+
+/** What happened to a session or a ticket. */
+export interface SessionEvent {
+  readonly kind: 'ended' | 'changed' | 'burnt'
+  /** ID of the session, or the ticket. */
+  readonly key: string
+  /** For how long it matters, in ms since the epoch. */
   readonly until: number
-  readonly due: number
 }
 
-export interface RevocationChange {
-  /** Rows to add. The wider one of two rows of one ID remains. */
-  readonly add: readonly Revocation[]
-  /** IDs of sessions whose row was replaced by another one. */
-  readonly remove: readonly string[]
-}
-
-/** A copy of the revocations of all instances, in memory. */
-export interface RevocationFollower {
-  /** Called with the rows of all instances. A row may come again. */
-  learn(rows: readonly Revocation[]): void
-  /** Every row in memory. */
-  rows(): Iterable<Revocation>
-  /** Has rows written that the store has lost. */
-  write(rows: readonly Revocation[]): void
+/** What an instance has in memory. */
+export interface SessionFollower {
+  /** Called with the events of all instances. One may come again. @param full - some may have been missed before */
+  learn(events: readonly SessionEvent[], full: boolean): void
+  /** IDs of sessions that ended, which a store that lost writes may have again. */
+  ended(): readonly string[]
 }
 
 /** The events of the audit trail. */
@@ -96,11 +92,37 @@ export interface AuthStore {
   readonly audit: AuditStore
   /** The time for which the service has run on this store in ms, whatever clocks were set to. */
   runningTime(): number
-  /** Learns every revocation there is, before it resolves, and later those that any instance adds. */
-  follow(follower: RevocationFollower): Promise<void>
-  /** Learns what other instances have revoked until now. Resolves in any case. */
+  /** Learns every event there is, before it resolves, and later those of any instance. */
+  follow(follower: SessionFollower): Promise<void>
+  /** Learns what has happened at other instances until now. Resolves in any case. */
   catchUp(): Promise<void>
-  revoke(change: RevocationChange): Promise<void>
+  /** Adds a session. Resolves with false if the provider has ended it meanwhile. */
+  beginSession(row: SessionRow): Promise<boolean>
+  /**
+   * Replaces the row of this session and the revision before, and frees its lease. Resolves with false if it is gone
+   * or newer, or if the provider has ended what it is to become.
+   */
+  updateSession(row: SessionRow): Promise<boolean>
+  findSession(sid: string): Promise<SessionRow | undefined>
+  /** The newest first, with the hosts where they were seen, the last one first. */
+  listSessions(
+    which: Readonly<Record<'portal', string> & Partial<Record<'person' | 'mail', string>>>,
+    limit: number,
+  ): Promise<readonly (SessionRow & { readonly hosts: readonly string[] })[]>
+  /** Ends sessions. Gives their rows. An end by the provider also holds for sign-ins that are under way. */
+  endSessions(which: End): Promise<readonly SessionRow[]>
+  /** Lets one caller ask the provider. @param until - in ms since the epoch */
+  leaseSession(sid: string, rev: number, until: number): Promise<boolean>
+  /** Notes when sessions were last seen, and at which hosts. */
+  touchSessions(
+    seen: readonly {
+      readonly sid: string
+      readonly at: number
+      readonly hosts: readonly string[]
+    }[],
+  ): Promise<void>
+  /** Tells all instances. */
+  tell(event: SessionEvent): Promise<void>
   /** Whether the login has completed, at any instance. */
   hasCompleted(login: string): Promise<boolean>
   /**

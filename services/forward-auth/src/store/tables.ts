@@ -1,31 +1,55 @@
-import { type Migration, Table } from '@gatehouse/store'
+import { type Engine, type Migration, Table } from '@gatehouse/store'
 
-/**
- * The tables of a store: each column is listed here and nowhere else.
- *
- * `until` is the time when a row has ended by the clock, in ms, and `due` the same by the running time of
- * the store.
- */
-export const REVOKED = new Table(
-  'revoked',
+/** The time when a row has ended by the clock, in ms, and the same by the running time of the store. */
+const LASTING = { until: 'integer', due: 'integer' } as const
+
+// The tables of a store: each column is listed here and nowhere else.
+
+/** Sessions: digests, times in ms since the epoch, and what is sealed. */
+export const SESSIONS = new Table(
+  'sessions',
   {
-    id: 'id', // a row that changes gets a new one
     sid: 'text',
-    person: 'text',
-    first: 'integer',
-    last: 'integer',
-    generation: 'integer',
-    until: 'integer',
-    due: 'integer',
+    portal: 'text',
+    person: 'text', // of portal, provider and ID
+    mail: 'text?', // of portal and e-mail address
+    subject: 'text?', // of issuer, client and `sub`
+    providerSid: 'text?', // of issuer, client and `sid` of the ID token
+    issuedAt: 'integer', // `iat` of the ID token, in whole seconds by the clock of the provider
+    begun: 'integer',
+    lastSeen: 'integer',
+    idle: 'integer?', // for how many ms it lasts without a request
+    reRead: 'integer', // when the provider was last asked
+    ends: 'integer',
+    rev: 'integer', // counts changes
+    lease: 'integer', // until when one instance alone may ask the provider; 0: nobody asks
+    sealed: 'text',
   },
-  { also: ['UNIQUE (sid)'] },
+  {
+    key: ['sid'],
+    indexes: ['person', 'mail', 'subject', 'provider_sid', 'ends', 'portal, begun'].map(
+      (columns, i) => `CREATE INDEX sessions_${i} ON sessions (${columns})`,
+    ),
+  },
 )
 
-export const COMPLETED = new Table(
-  'completed',
-  { login: 'text', until: 'integer', due: 'integer' },
-  { key: ['login'] },
+/** The hosts where a session was seen. */
+export const VISITS = new Table(
+  'visits',
+  { sid: 'text', host: 'text', at: 'integer' },
+  { key: ['sid', 'host'], also: ['FOREIGN KEY (sid) REFERENCES sessions (sid) ON DELETE CASCADE'] },
 )
+
+/** Ends by the provider: up to which `iat`. Those of sign-ins have none, and only lock. */
+export const MARKS = new Table(
+  'marks',
+  { key: 'text', before: 'integer', ...LASTING },
+  { key: ['key'] },
+)
+
+export const EVENTS = new Table('events', { id: 'id', kind: 'text', key: 'text', ...LASTING })
+
+export const COMPLETED = new Table('completed', { login: 'text', ...LASTING }, { key: ['login'] })
 
 /** Secrets; in a folder they are files. */
 export const SECRETS = new Table('secrets', { name: 'text', sealed: 'text' }, { key: ['name'] })
@@ -53,21 +77,40 @@ export const AUDIT = new Table(
   { also: ['UNIQUE (id)'], indexes: ['CREATE INDEX audit_at ON audit (at, seq)'] },
 )
 
-export const TABLES: Readonly<Record<'sqlite' | 'postgres', readonly Table[]>> = {
-  sqlite: [REVOKED, COMPLETED],
-  postgres: [REVOKED, COMPLETED, SECRETS, AUDIT],
-}
+/** By this name of the first version a schema is known as one of this service. */
+export const KNOWN_BY = 'revoked'
+/** The sessions that had ended. */
+const REVOKED = new Table(
+  KNOWN_BY,
+  {
+    ...({ id: 'id', sid: 'text', person: 'text', first: 'integer', last: 'integer' } as const),
+    ...{ generation: 'integer', ...LASTING },
+  },
+  { also: ['UNIQUE (sid)'] },
+)
+const OF_SESSIONS = [SESSIONS, VISITS, MARKS, EVENTS]
+const OF_POSTGRES = [COMPLETED, SECRETS, AUDIT]
+/** The tables of PostgreSQL. */
+export const TABLES: readonly Table[] = [...OF_SESSIONS, ...OF_POSTGRES]
 
-/** The column by which other instances find new rows, also those of a transaction that commits late. */
-const FOLLOWED = `
-  ALTER TABLE revoked ADD COLUMN xid xid8 NOT NULL DEFAULT pg_current_xact_id();
-  CREATE INDEX revoked_xid ON revoked (xid)`
+/** Creates tables. On PostgreSQL, other instances find new rows of one by a column, also those that commit late. */
+function created(tables: readonly Table[], dialect: Engine['dialect'], followed: string): string {
+  const column = `
+  ALTER TABLE ${followed} ADD COLUMN xid xid8 NOT NULL DEFAULT pg_current_xact_id();
+  CREATE INDEX ${followed}_xid ON ${followed} (xid)`
+  const sql = tables.map((table) => table.createdBy(dialect))
+  return [...sql, ...(dialect === 'postgres' ? [column] : [])].join(';\n')
+}
 
 /** The steps from an empty store to today's. One that was released is never changed: add another one. */
 export const MIGRATIONS: readonly Migration[] = [
   (dialect) =>
-    [
-      ...TABLES[dialect].map((table) => table.createdBy(dialect)),
-      ...(dialect === 'postgres' ? [FOLLOWED] : []),
-    ].join(';\n'),
+    created(
+      [REVOKED, ...(dialect === 'postgres' ? OF_POSTGRES : [COMPLETED])],
+      dialect,
+      REVOKED.name,
+    ),
+  (dialect) => `DROP TABLE ${KNOWN_BY};
+    ${created(OF_SESSIONS, dialect, EVENTS.name)};
+    CREATE VIEW ${KNOWN_BY} AS SELECT * FROM ${EVENTS.name}`,
 ]

@@ -7,7 +7,6 @@ import {
   type Postgres,
   type PostgresOptions,
   parsePostgresUrl,
-  type Transaction,
 } from '@gatehouse/store'
 import { FwaError } from '../../errors.ts'
 import type { KeyRing } from '../../key-ring.ts'
@@ -16,14 +15,13 @@ import type { PostgresConfig } from '../storage-schema.ts'
 import type {
   AuditStore,
   AuthStore,
-  Revocation,
-  RevocationChange,
-  RevocationFollower,
   SecretName,
+  SessionEvent,
+  SessionFollower,
   StoredAuditRow,
   StoreOptions,
 } from '../store.ts'
-import { MIGRATIONS, REVOKED, TABLES } from '../tables.ts'
+import { EVENTS, KNOWN_BY, MIGRATIONS, TABLES } from '../tables.ts'
 import { unavailable } from '../unavailable.ts'
 import { AuditTable, MAINTENANCE, readRows } from './audit-table.ts'
 import { SealedSecrets } from './sealed-secrets.ts'
@@ -32,11 +30,8 @@ import { SealedSecrets } from './sealed-secrets.ts'
 const PATIENCE = 30_000
 /** Ms between two tests whether the database can be written. */
 const CHECK_INTERVAL = 5_000
-/** The revocations of transactions since one. */
-const READ = REVOKED.select(
-  'WHERE xid >= $1::xid8',
-  'sid, person, first, last, generation, until, due',
-)
+/** The events of transactions since one. */
+const READ = EVENTS.select('WHERE xid >= $1::xid8', 'kind, key, until')
 const TELL = `SELECT pg_notify($1, '')`
 
 /**
@@ -53,8 +48,8 @@ export async function openPostgresStore(
     log,
     elapsed,
     reported: unavailable,
-    feeds: [REVOKED.name],
-    writable: TABLES.postgres.map(({ name }) => name),
+    feeds: [KNOWN_BY],
+    writable: TABLES.map(({ name }) => name),
   })
   return new PostgresStore(db, config, options)
 }
@@ -89,7 +84,6 @@ class PostgresStore extends EngineStore implements AuthStore {
   readonly staleness: AuthStore['staleness']
   readonly #db: Postgres
   readonly #config: PostgresConfig
-  readonly #log: StoreOptions['log']
   readonly #secrets: SealedSecrets
   readonly #channel: string
   #feed: Feed | undefined
@@ -99,9 +93,8 @@ class PostgresStore extends EngineStore implements AuthStore {
     super(db, clock ?? { now, setTimer: systemClock.setTimer }, log)
     this.#db = db
     this.#config = config
-    this.#log = log
     this.#secrets = new SealedSecrets(db)
-    this.#channel = `${config.schema}_revoked`
+    this.#channel = `${config.schema}_events`
     this.audit = new AuditTable(db, () => this.age())
     if (config.whenStale === 'refuse')
       this.staleness = () => {
@@ -112,14 +105,11 @@ class PostgresStore extends EngineStore implements AuthStore {
       }
   }
 
-  async follow(follower: RevocationFollower): Promise<void> {
-    this.#feed = this.#db.follow<Revocation>({
+  async follow(follower: SessionFollower): Promise<void> {
+    this.#feed = this.#db.follow<SessionEvent>({
       channel: this.#channel,
       sql: READ,
-      apply: (rows, isComplete) => {
-        follower.learn(rows)
-        if (isComplete) this.#restore(rows, follower)
-      },
+      apply: (events, full) => this.pass(follower, events, full),
     })
     await this.told('reading', this.#feed.read())
     this.watch(CHECK_INTERVAL)
@@ -149,10 +139,10 @@ class PostgresStore extends EngineStore implements AuthStore {
     return this.recheck()
   }
 
-  /** Tells the other instances if there are new rows. */
-  protected override async change(tx: Transaction, change: RevocationChange): Promise<void> {
-    await super.change(tx, change)
-    if (change.add.length > 0) await tx.all(TELL, this.#channel)
+  /** Tells the other instances that there are new rows. */
+  protected override async addEvents(...[tx, events]: Parameters<EngineStore['addEvents']>) {
+    await super.addEvents(tx, events)
+    if (events.length > 0) await tx.all(TELL, this.#channel)
   }
 
   #lag(): number {
@@ -162,25 +152,4 @@ class PostgresStore extends EngineStore implements AuthStore {
   #isStale(): boolean {
     return this.#lag() > this.#config.revocationStaleness
   }
-
-  /** A database that was restored, or failed over to a copy that was behind, gets back what it lost. */
-  #restore(stored: readonly Revocation[], follower: RevocationFollower): void {
-    const known = new Map(stored.map((row) => [row.sid, row]))
-    const { now, running } = this.age()
-    const lost = [...follower.rows()].filter((row) => {
-      const other = known.get(row.sid)
-      const isOver = row.until <= now && row.due <= running
-      return !isOver && !(other && isWithin(row, other))
-    })
-    if (lost.length === 0) return
-    this.#log.warn(
-      { rows: lost.length },
-      'ended sessions that the database lacks are written again',
-    )
-    follower.write(lost)
-  }
-}
-
-function isWithin(row: Revocation, other: Revocation): boolean {
-  return other.first <= row.first && row.last <= other.last && row.generation <= other.generation
 }

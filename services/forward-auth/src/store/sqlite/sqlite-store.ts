@@ -8,12 +8,12 @@ import { EngineStore } from '../engine-store.ts'
 import type {
   AuditStore,
   AuthStore,
-  Revocation,
-  RevocationFollower,
   SecretName,
+  SessionEvent,
+  SessionFollower,
   StoreOptions,
 } from '../store.ts'
-import { MIGRATIONS, REVOKED } from '../tables.ts'
+import { EVENTS, MIGRATIONS } from '../tables.ts'
 import { unavailable } from '../unavailable.ts'
 import { auditFolder, DayFiles } from './day-files.ts'
 import { storedSecret } from './secret-file.ts'
@@ -22,15 +22,15 @@ import { storedSecret } from './secret-file.ts'
 export const STATE_FILE = 'revocations.db'
 /** Delay until an instance sees what another one on the same folder wrote, in ms. */
 const POLL_INTERVAL = 1_000
-const READ = REVOKED.select('WHERE id > $1 ORDER BY id')
+const READ = EVENTS.select('WHERE id > $1 ORDER BY id', 'id, kind, key, until')
 
-/** A folder that several instances may share: each sees the revocations of the others within a second. */
+/** A folder that several instances may share: each sees what happens at the others within a second. */
 export class SqliteStore extends EngineStore implements AuthStore {
   readonly audit: AuditStore
   readonly #folder: string
   readonly #engine: SharedSqlite
   readonly #log: StoreOptions['log']
-  #follower: RevocationFollower | undefined
+  #follower: SessionFollower | undefined
   #lastId = 0
 
   /** Throws FwaError FWA_STORE_UNAVAILABLE; StoreError of a store of another version. */
@@ -43,7 +43,7 @@ export class SqliteStore extends EngineStore implements AuthStore {
     this.audit = new DayFiles(auditFolder({ path: folder }), () => this.age())
   }
 
-  async follow(follower: RevocationFollower): Promise<void> {
+  async follow(follower: SessionFollower): Promise<void> {
     this.#follower = follower
     await this.told('reading', this.#read())
     this.watch(POLL_INTERVAL)
@@ -67,18 +67,16 @@ export class SqliteStore extends EngineStore implements AuthStore {
   }
 
   async #read(): Promise<void> {
-    if (this.#engine.renew()) this.#rewrite()
-    const rows = await this.#engine.all<Revocation & { readonly id: number }>(READ, this.#lastId)
-    this.#follower?.learn(rows.map(({ id: _, ...row }) => row))
+    const isReplaced = this.#engine.renew()
+    if (isReplaced) {
+      const folder = this.#folder
+      this.#log.error({ folder }, 'the store of sessions was replaced: everybody signs in again')
+      this.#lastId = 0
+    }
+    const rows = await this.#engine.all<SessionEvent & { readonly id: number }>(READ, this.#lastId)
+    const events = rows.map(({ id: _, ...event }) => event)
+    if (this.#follower) await this.pass(this.#follower, events, isReplaced)
     this.#lastId = rows.at(-1)?.id ?? this.#lastId
-  }
-
-  /** The file was removed or replaced. */
-  #rewrite(): void {
-    const folder = this.#folder
-    this.#log.error({ folder }, 'the list of ended sessions was replaced: it is written again')
-    this.#lastId = 0
-    this.#follower?.write([...this.#follower.rows()])
   }
 }
 
@@ -90,7 +88,7 @@ function open(folder: string, monotonic: StoreOptions['monotonic']): SharedSqlit
   } catch (cause) {
     if (cause instanceof StoreError) throw cause
     const { message } = sqliteFailure(cause) ?? (cause as Error)
-    const why = `the list of ended sessions in ${folder} cannot be used: ${message}`
+    const why = `the sessions in ${folder} cannot be used: ${message}`
     throw new FwaError('FWA_STORE_UNAVAILABLE', why, { cause, retryAfter: 5 })
   }
 }
