@@ -5,14 +5,15 @@ import { type PostgresServer, startPostgres } from '../../../../scripts/test/pos
 import { deriveKeys } from '../../src/key-ring.ts'
 import { openPostgresStore } from '../../src/store/postgres/postgres-store.ts'
 import { SqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
-import type { AuthStore, Revocation, StoreOptions } from '../../src/store/store.ts'
+import type { AuthStore, SessionEvent, SessionRow, StoreOptions } from '../../src/store/store.ts'
 import { NEW_SECRET, OLD_SECRET } from '../session/kit.ts'
 
 export const OLD_KEYS = deriveKeys([OLD_SECRET], 'store')
 export const NEW_KEYS = deriveKeys([NEW_SECRET], 'store')
 
 export const SECOND = 1_000
-export const HOUR = 3_600 * SECOND
+export const MINUTE = 60 * SECOND
+export const HOUR = 60 * MINUTE
 
 type Changes = Partial<StoreOptions> & {
   readonly revocationStaleness?: number
@@ -22,10 +23,12 @@ type Changes = Partial<StoreOptions> & {
 /** A store, what it has told and what it follows. */
 export interface Opened {
   readonly store: AuthStore
-  /** The revocations that it has learned, by their IDs. */
-  readonly learned: Map<string, Revocation>
-  /** What it was told to write again. */
-  readonly rewritten: Revocation[]
+  /** The events that it has learned. */
+  readonly events: SessionEvent[]
+  /** The keys of those of a kind, each once. */
+  learned(kind: SessionEvent['kind']): string[]
+  /** For each read after which something may have been missed: how many events there were before. */
+  readonly full: number[]
   readonly log: string[]
   close(): Promise<void>
 }
@@ -47,21 +50,18 @@ async function follow(
   let closing: Promise<void> | undefined
   const close = () => (closing ??= store.close())
   t.teardown(close)
-  const learned = new Map<string, Revocation>()
-  const rewritten: Revocation[] = []
+  const events: SessionEvent[] = []
+  const full: number[] = []
+  const learned = (kind: SessionEvent['kind']) =>
+    [...new Set(events.filter((event) => event.kind === kind).map(({ key }) => key))].toSorted()
   await store.follow({
-    learn: (rows) => {
-      // The wider one, as in memory.
-      for (const row of rows)
-        if (row.last >= (learned.get(row.sid)?.last ?? 0)) learned.set(row.sid, row)
+    learn(more, isFull) {
+      if (isFull) full.push(events.length)
+      events.push(...more)
     },
-    rows: () => learned.values(),
-    write: (rows) => {
-      rewritten.push(...rows)
-      store.revoke({ add: rows, remove: [] }).catch(() => {})
-    },
+    ended: () => learned('ended'),
   })
-  return { store, learned, rewritten, log, close }
+  return { store, events, learned, full, log, close }
 }
 
 let schemas = 0
@@ -96,10 +96,15 @@ export const ENGINES: Readonly<Record<string, (t: Test) => Promise<(t: Test) => 
   },
 }
 
-/** A revocation that ends at a time that is far away. */
-export const revocation = (sid: string, changes: Partial<Revocation> = {}): Revocation => ({
-  ...{ sid, person: `person of ${sid}`, first: 100, last: 100, generation: 0 },
-  ...{ until: systemClock.now() + HOUR, due: HOUR, ...changes },
-})
+/** A session that begins now, of a person of its own. */
+export function session(sid: string, changes: Partial<SessionRow> = {}): SessionRow {
+  const { begun = systemClock.now() } = changes
+  return {
+    ...{ sid, portal: 'main', person: `person of ${sid}`, mail: `mail of ${sid}` },
+    ...{ subject: `subject of ${sid}`, providerSid: `provider's ${sid}`, issuedAt: 100 },
+    ...{ begun, lastSeen: begun, idle: null, reRead: begun, ends: begun + 8 * HOUR },
+    ...{ rev: 0, lease: 0, sealed: `sealed of ${sid}`, ...changes },
+  }
+}
 
 export { until } from '../../../../scripts/test/until.ts'

@@ -5,7 +5,7 @@ import { AssertionKeys } from '../../src/session/assertion-keys.ts'
 import type { StoredAuditRow } from '../../src/store/store.ts'
 import { MIGRATIONS } from '../../src/store/tables.ts'
 import { OLD_SECRET } from '../session/kit.ts'
-import { HOUR, NEW_KEYS, OLD_KEYS, onPostgres, revocation, SECOND, until } from './kit.ts'
+import { HOUR, NEW_KEYS, OLD_KEYS, onPostgres, SECOND, session, until } from './kit.ts'
 
 /** Both keys, the new one first. */
 const ROTATED = { first: NEW_KEYS.first, all: [...NEW_KEYS.all, ...OLD_KEYS.all] }
@@ -57,8 +57,7 @@ t.test('with one server', async (t) => {
       hasWritten = resolve
     })
     const late = db.transaction(async (tx) => {
-      await tx.all(`INSERT INTO revoked (sid, person, first, last, generation, until, due)
-        VALUES ('late', 'ada', 1, 1, 0, 1, 1)`)
+      await tx.all(`INSERT INTO events (kind, key, until, due) VALUES ('ended', 'late', 1, 1)`)
       hasWritten()
       await new Promise<void>((resolve) => {
         commit = resolve
@@ -67,15 +66,15 @@ t.test('with one server', async (t) => {
     await written
     const there = await open()
     for (let i = 0; i < 3; i++) {
-      await there.store.revoke({ add: [revocation(`early${i}`)], remove: [] })
+      await there.store.tell({ kind: 'burnt', key: `early${i}`, until: Date.now() + HOUR })
       await here.store.catchUp()
-      t.ok(here.learned.has(`early${i}`))
+      t.ok(here.learned('burnt').includes(`early${i}`))
     }
-    t.notOk(here.learned.has('late'), 'it has not committed')
+    t.strictSame(here.learned('ended'), [], 'it has not committed')
     commit()
     await late
     await here.store.catchUp()
-    t.ok(here.learned.has('late'))
+    t.strictSame(here.learned('ended'), ['late'])
   })
 
   t.test('nobody who reads the database learns a secret', async (t) => {
@@ -127,24 +126,22 @@ t.test('with one server', async (t) => {
   for (const [way, { refuse, accept, lasts }] of Object.entries(REFUSALS))
     t.test(`a database that refuses writes: ${way}`, { buffered: true }, async (t) => {
       const schema = `refusing_${way.replaceAll(' ', '_')}`
-      const { store, learned, log } = await onPostgres(t, server, schema)()
-      await store.revoke({ add: [revocation('before')], remove: [] })
+      const { store, log } = await onPostgres(t, server, schema)()
+      await store.beginSession(session('before'))
       t.strictSame(store.health(), { degraded: [] })
-      const refusing = server.sql(refuse(`${schema}.revoked`))
+      const refusing = server.sql(refuse(`${schema}.sessions`))
       const refused = lasts ? refusing.catch(() => {}) : refusing
       if (lasts) await until(async () => (await server.sql(HELD)).length > 0)
       else await refused
-      const add = [revocation('later')]
-      await t.rejects(store.revoke({ add, remove: [] }), DOWN)
+      await t.rejects(store.beginSession(session('later')), DOWN)
       t.strictSame(store.health(), { degraded: ['store'] })
       t.match(log, ['the store cannot be used: writing fails'])
       t.equal(await store.completeLogin('login', Date.now() + HOUR), true, 'the rest goes on')
       t.strictSame(store.health(), { degraded: ['store'] }, 'and does not hide it')
-      await server.sql(accept(`${schema}.revoked`))
+      await server.sql(accept(`${schema}.sessions`))
       await refused
       await until(() => store.health().degraded?.length === 0)
-      await store.revoke({ add, remove: [] })
-      await until(() => learned.has('later'))
+      t.equal(await store.beginSession(session('later')), true)
     })
 
   t.test('all instances go by the clock of the database', async (t) => {
@@ -164,7 +161,7 @@ t.test('a database that is away', async (t) => {
   const refusing = await open({ revocationStaleness: 3 * SECOND })
   const allowing = await open({ revocationStaleness: 3 * SECOND, whenStale: 'allow' })
   const { store } = refusing
-  await store.revoke({ add: [revocation('before')], remove: [] })
+  await store.beginSession(session('before'))
   await allowing.store.catchUp()
   t.strictSame(store.health(), { degraded: [] })
   t.equal(store.staleness?.(), undefined)
@@ -173,7 +170,10 @@ t.test('a database that is away', async (t) => {
   await server.kill()
 
   const failed = Promise.all([
-    t.rejects(store.revoke({ add: [revocation('lost')], remove: [] }), DOWN),
+    t.rejects(store.beginSession(session('lost')), DOWN),
+    t.rejects(store.endSessions({ sid: 'before' }), DOWN),
+    t.rejects(store.findSession('before'), DOWN),
+    t.rejects(store.listSessions({ portal: 'main' }, 1), DOWN),
     t.rejects(store.completeLogin('login', Date.now() + HOUR), DOWN),
     t.rejects(store.hasCompleted('login'), DOWN),
     t.rejects(store.audit.append([]), DOWN),
@@ -192,29 +192,77 @@ t.test('a database that is away', async (t) => {
   await server.start()
   await until(() => store.health().degraded?.length === 0)
   t.equal(store.staleness?.(), undefined, 'it comes back by itself')
-  await store.revoke({ add: [revocation('after')], remove: [] })
-  await until(() => allowing.learned.has('after'))
+  await store.endSessions({ sid: 'before' })
+  await until(() => allowing.learned('ended').includes('before'))
+  t.equal(allowing.full.length, 2, 'something may have been missed')
   t.strictSame(store.health(), { degraded: [] })
 })
 
-t.test('a database that went back gets what the instances know', async (t) => {
+t.test('in a database that went back, what had ended ends again', async (t) => {
   const server = await startPostgres(t)
   const open = onPostgres(t, server, 'restored')
   const [one, two] = [await open(), await open()]
-  const rows = [revocation('a'), revocation('b'), revocation('~ada', { first: 1, last: 9 })]
-  await one.store.revoke({ add: rows, remove: [] })
-  await one.store.revoke({ add: [revocation('over', { until: 0, due: 0 })], remove: [] })
-  await until(() => two.learned.size === 4)
-  await server.sql(`DELETE FROM restored.revoked WHERE sid IN ('a', 'over')`)
-  await server.sql(`UPDATE restored.revoked SET last = 5 WHERE sid = '~ada'`)
+  const sids = ['a', 'b', 'c']
+  for (const sid of sids) await one.store.beginSession(session(sid))
+  await server.sql('CREATE TABLE backup AS SELECT * FROM restored.sessions')
+  await one.store.endSessions({ sid: 'a' })
+  await one.store.endSessions({ sid: 'b' })
+  await until(() => two.learned('ended').length === 2)
+  await server.sql(`DELETE FROM restored.events; DELETE FROM restored.sessions;
+    INSERT INTO restored.sessions SELECT * FROM backup`)
+  t.ok(await two.store.findSession('a'), 'it is there again')
   await server.kill()
   await server.start()
-  const read = () => server.sql('SELECT sid, last::int FROM restored.revoked ORDER BY sid')
-  await until(async () => (await read()).length === 3)
-  await until(async () => JSON.stringify(await read()).includes('"last":9'))
-  t.match(await read(), [{ sid: 'a' }, { sid: 'b' }, { sid: '~ada', last: 9 }])
-  const told = [...one.log, ...two.log]
-  t.ok(told.includes('ended sessions that the database lacks are written again'))
+  const left = async () => {
+    const rows = await server.sql<{ sid: string }>('SELECT sid FROM restored.sessions')
+    return rows.map(({ sid }) => sid).join()
+  }
+  await until(async () => (await left()) === 'c')
+  const late = await open()
+  t.strictSame(late.learned('ended'), ['a', 'b'], 'with events')
+  const told = [...one.log, ...two.log].filter((text) => text.includes('had ended'))
+  t.ok(told.length >= 1, 'whoever was faster')
+})
+
+t.test('a schema of the first version', async (t) => {
+  const server = await startPostgres(t)
+  const silent = { info() {}, warn() {} }
+  const db = await openPostgres({
+    ...{ url: parsePostgresUrl(server.url), schema: 'old', name: 'test', log: silent },
+    migrations: MIGRATIONS.slice(0, 1),
+  })
+  await db.run(`INSERT INTO revoked (sid, person, first, last, generation, until, due)
+    VALUES ('a', 'ada', 1, 1, 0, 1, 1)`)
+  await db.run(`INSERT INTO completed (login, until, due) VALUES ('login', 9, 9)`)
+  await db.close()
+  for (let i = 0; i < 2; i++) {
+    const { store, events, close } = await onPostgres(t, server, 'old')()
+    t.equal(await store.hasCompleted('login'), true)
+    t.equal(await store.beginSession(session(`${i}`)), true)
+    t.strictSame(events, [])
+    await close()
+  }
+  const others = { migrations: [() => 'SELECT 1'], feeds: ['others'] }
+  const foreign = {
+    url: parsePostgresUrl(server.url),
+    schema: 'foreign',
+    name: 'test',
+    log: silent,
+  }
+  await (await openPostgres({ ...foreign, migrations: others.migrations })).close()
+  await t.rejects(onPostgres(t, server, 'foreign')(), { code: 'STORE_FOREIGN' })
+})
+
+t.test('events of a dump from a server that was ahead are read once', async (t) => {
+  const server = await startPostgres(t)
+  const open = onPostgres(t, server, 'ahead')
+  const before = await open()
+  await before.store.tell({ kind: 'burnt', key: 'ticket', until: Date.now() + HOUR })
+  await before.close()
+  await server.sql(`UPDATE ahead.events SET xid = '999999999'`)
+  const { store, events } = await open()
+  for (let i = 0; i < 3; i++) await store.catchUp()
+  t.equal(events.length, 1)
 })
 
 /** Every row of a schema, as text. */

@@ -1,8 +1,11 @@
-import { rmSync } from 'node:fs'
+import { hash } from 'node:crypto'
+import { copyFileSync, renameSync, rmSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import { manualClock } from '@gatehouse/service-kit/testing'
+import { SharedSqlite } from '@gatehouse/store'
 import t from 'tap'
-import { HOUR, onFolder, revocation, SECOND, until } from './kit.ts'
+import { MIGRATIONS } from '../../src/store/tables.ts'
+import { HOUR, onFolder, SECOND, session, until } from './kit.ts'
 
 t.test('a folder that refuses writes is unready until it takes them again', async (t) => {
   const { folder, open } = onFolder(t)
@@ -21,19 +24,55 @@ t.test('a folder that refuses writes is unready until it takes them again', asyn
   t.strictSame(log, ['the store cannot be used: writing fails'])
 })
 
-t.test('the running time goes on in a file that took the place of the one before', async (t) => {
+const REPLACED = 'the store of sessions was replaced: everybody signs in again'
+
+t.test('a file that was removed', async (t) => {
   const { folder, open } = onFolder(t)
   const clock = manualClock()
   const time = { passed: 0 }
-  const { store, learned, log } = await open({ clock, monotonic: () => time.passed })
-  await store.revoke({ add: [revocation('a', { due: 9 * HOUR })], remove: [] })
-  await store.catchUp()
+  const { store, full, log } = await open({ clock, monotonic: () => time.passed })
+  await store.beginSession(session('a'))
   time.passed = 5 * HOUR
   rmSync(`${folder}/revocations.db`)
   await clock.advance(SECOND)
   await store.prune()
-  t.strictSame(log, ['the list of ended sessions was replaced: it is written again'])
+  t.strictSame(log, [REPLACED])
+  t.equal(full.length, 2, 'something may have been missed')
+  t.equal(await store.findSession('a'), undefined)
   const again = await open({ clock, monotonic: () => 0 })
-  t.equal(again.store.runningTime(), 5 * HOUR)
-  t.strictSame([...again.learned.keys()], [...learned.keys()])
+  t.equal(again.store.runningTime(), 5 * HOUR, 'the running time goes on')
+})
+
+t.test('in a file that was restored, what had ended ends again', async (t) => {
+  const { folder, open } = onFolder(t)
+  const clock = manualClock(Date.now())
+  const { store, learned, log } = await open({ clock })
+  for (const sid of ['a', 'b']) await store.beginSession(session(sid))
+  copyFileSync(`${folder}/revocations.db`, `${folder}/backup`)
+  await store.endSessions({ sid: 'a' })
+  await store.catchUp()
+  renameSync(`${folder}/backup`, `${folder}/revocations.db`)
+  await store.catchUp()
+  t.equal(await store.findSession('a'), undefined)
+  t.ok(await store.findSession('b'))
+  t.match(log, [REPLACED, /had ended/])
+  t.strictSame(learned('ended'), ['a'])
+  const late = await open({ clock })
+  t.strictSame(late.learned('ended'), ['a'], 'with events')
+})
+
+t.test('a file of the first version', async (t) => {
+  const { folder, open } = onFolder(t)
+  const old = new SharedSqlite(`${folder}/revocations.db`, MIGRATIONS.slice(0, 1))
+  await old.run(`INSERT INTO completed (login, until, due) VALUES ('login', 9, 9)`)
+  await old.close()
+  for (let i = 0; i < 2; i++) {
+    const { store } = await open()
+    t.equal(await store.hasCompleted('login'), true)
+    t.equal(await store.beginSession(session(`${i}`)), true)
+  }
+  const digests = (['sqlite', 'postgres'] as const).map((dialect) =>
+    hash('sha256', MIGRATIONS[0]?.(dialect) ?? '').slice(0, 8),
+  )
+  t.strictSame(digests, ['d434bb58', '120acd88'], 'the first step is what it was')
 })

@@ -1,72 +1,13 @@
 import { manualClock } from '@gatehouse/service-kit/testing'
 import t from 'tap'
-import type { Revocation, StoredAuditRow } from '../../src/store/store.ts'
-import { ENGINES, HOUR, NEW_KEYS, OLD_KEYS, type Opened, revocation, until } from './kit.ts'
+import type { StoredAuditRow } from '../../src/store/store.ts'
+import { ENGINES, HOUR, NEW_KEYS, OLD_KEYS } from './kit.ts'
 
 const DAY = 24 * HOUR
-
-const add = ({ store }: Opened, ...rows: Revocation[]) => store.revoke({ add: rows, remove: [] })
-const idsIn = ({ learned }: Opened) => [...learned.keys()].toSorted()
 
 for (const [engine, prepare] of Object.entries(ENGINES)) {
   t.test(`on ${engine}`, async (t) => {
     const newStore = await prepare(t)
-    t.test('every instance learns what any of them revokes', async (t) => {
-      const open = newStore(t)
-      const all = [await open(), await open(), await open()] as const
-      const [one, two, three] = all
-      await Promise.all([
-        add(one, revocation('a'), revocation('b')),
-        add(two, revocation('c')),
-        add(three, revocation('d')),
-      ])
-      await until(() => all.every((each) => each.learned.size === 4))
-      for (const each of all) t.strictSame(idsIn(each), ['a', 'b', 'c', 'd'])
-      t.match(three.learned.get('a'), {
-        person: 'person of a',
-        first: 100,
-        last: 100,
-        generation: 0,
-      })
-      for (const each of all) await each.close()
-      t.strictSame(idsIn(await open()), ['a', 'b', 'c', 'd'], 'and whoever starts later')
-    })
-
-    t.test('who catches up knows what was revoked until then', async (t) => {
-      const open = newStore(t)
-      const [one, two] = [await open(), await open()]
-      for (let i = 0; i < 20; i++) {
-        await add(one, revocation(`sid${i}`))
-        await two.store.catchUp()
-        t.ok(two.learned.has(`sid${i}`))
-      }
-    })
-
-    t.test('of two rows of one ID, the wider one remains', async (t) => {
-      const open = newStore(t)
-      const [one, two] = [await open(), await open()]
-      const row = (changes: Partial<Revocation>) =>
-        revocation('~ada', { person: 'ada', ...changes })
-      await add(one, row({ first: 50, last: 60, generation: 3, until: 9e12, due: 5 }))
-      await Promise.all([
-        add(one, row({ first: 55, last: 70, generation: 1, until: 8e12, due: 9 })),
-        add(two, row({ first: 40, last: 45, generation: 2, until: 8e12, due: 7 })),
-      ])
-      const widest = row({ first: 40, last: 70, generation: 3, until: 9e12, due: 9 })
-      t.match((await open()).learned.get('~ada'), widest)
-      const isWidest = (row?: Revocation) => row?.first === 40 && row.last === 70
-      await until(() => [one, two].every(({ learned }) => isWidest(learned.get('~ada'))))
-      for (const { learned } of [one, two]) t.match(learned.get('~ada'), widest)
-    })
-
-    t.test('rows that a range replaces are gone', async (t) => {
-      const open = newStore(t)
-      const one = await open()
-      await add(one, revocation('a'), revocation('b'), revocation('c'))
-      await one.store.revoke({ add: [revocation('~x')], remove: ['a', 'b', 'never there'] })
-      t.strictSame(idsIn(await open()), ['c', '~x'])
-    })
-
     t.test('a login completes once, wherever it is tried', async (t) => {
       const open = newStore(t)
       const all = [await open(), await open(), await open()]
@@ -87,34 +28,6 @@ for (const [engine, prepare] of Object.entries(ENGINES)) {
         t.equal(await store.completeLogin('login39', expiresAt), false)
         t.equal(await store.hasCompleted('another'), false)
       }
-    })
-
-    t.test('what has ended is removed by the clock and by the running time', async (t) => {
-      const open = newStore(t)
-      const clock = manualClock(Date.now())
-      const time = { passed: 0 }
-      const monotonic = () => time.passed
-      const one = await open({ clock, monotonic })
-      const until = clock.now() + HOUR
-      await add(
-        one,
-        revocation('a', { until, due: HOUR }),
-        revocation('b', { until, due: 3 * HOUR }),
-      )
-      await one.store.completeLogin('login', clock.now())
-      const remaining = async () => {
-        await one.store.prune()
-        const isKnown = await one.store.hasCompleted('login')
-        return [...idsIn(await open({ clock, monotonic: () => 0 })), ...(isKnown ? ['login'] : [])]
-      }
-      time.passed = 2 * HOUR
-      t.strictSame(await remaining(), ['a', 'b', 'login'], 'kept by the clock')
-      await clock.advance(2 * HOUR)
-      const again = await open({ clock, monotonic: () => 0 })
-      t.equal(again.store.runningTime(), 2 * HOUR, 'which others go on from')
-      t.strictSame(await remaining(), ['b'], 'ended by both')
-      time.passed = 3 * HOUR
-      t.strictSame(await remaining(), [])
     })
 
     t.test('the running time goes on where it was, and never back', async (t) => {

@@ -1,0 +1,406 @@
+import { manualClock } from '@gatehouse/service-kit/testing'
+import fc from 'fast-check'
+import t from 'tap'
+import type { End, SessionRow } from '../../src/store/store.ts'
+import { ENGINES, HOUR, MINUTE, type Open, type Opened, session, until } from './kit.ts'
+
+/** Sessions that each case begins, and where it looks which of them are there. */
+const SESSIONS: readonly SessionRow[] = [
+  session('a1', { person: 'ada', subject: 's-ada', providerSid: 'p1', issuedAt: 100 }),
+  session('a2', { person: 'ada', subject: 's-ada', providerSid: 'p2', issuedAt: 200 }),
+  session('b1', { person: 'bob', subject: 's-bob', providerSid: null, issuedAt: 100 }),
+  session('c1', { person: 'cyd', subject: null, providerSid: 'p3', lastSeen: 5_000 }),
+]
+
+const ENDS: readonly (readonly [what: string, which: End, ended: string])[] = [
+  ['one session', { sid: 'a1' }, 'a1'],
+  ['one that is not there', { sid: 'x' }, ''],
+  ['all of a person', { person: 'ada' }, 'a1 a2'],
+  ['a person, but for a session', { person: 'ada', except: 'a2' }, 'a1'],
+  ['a subject', { subject: 's-ada', before: 200 }, 'a1 a2'],
+  ['a subject, but for what was issued later', { subject: 's-ada', before: 199 }, 'a1'],
+  ['a subject, before all was issued', { subject: 's-ada', before: 99 }, ''],
+  ['a session of the provider', { providerSid: 'p2', before: 200 }, 'a2'],
+  ['that, but for what was issued later', { providerSid: 'p2', before: 199 }, ''],
+  ['a digest of the other kind', { subject: 'p2', before: 999 }, ''],
+  ['one that was not seen since', { sid: 'c1', idleSince: 5_001 }, 'c1'],
+  ['one that was seen then', { sid: 'c1', idleSince: 5_000 }, ''],
+]
+
+/** What an instance does in the property test: to which of four sessions, and in which of five ways it ends them. */
+const COMMAND = fc.record({
+  at: fc.nat(1),
+  what: fc.constantFrom('begin', 'update', 'touch', 'lease', 'find', 'list', 'end', 'prune'),
+  who: fc.nat(3),
+  how: fc.nat(4),
+  rev: fc.integer({ min: 1, max: 3 }),
+})
+type Command = typeof COMMAND extends fc.Arbitrary<infer C> ? C : never
+
+const sidsOf = (rows: readonly SessionRow[]) => rows.map(({ sid }) => sid).toSorted()
+
+async function present({ store }: Opened, sids: readonly string[]): Promise<string[]> {
+  const rows = await Promise.all(sids.map((sid) => store.findSession(sid)))
+  return rows.flatMap((row) => row?.sid ?? [])
+}
+
+const begin = ({ store }: Opened, ...rows: readonly SessionRow[]) =>
+  Promise.all(rows.map((row) => store.beginSession(row)))
+
+for (const [engine, prepare] of Object.entries(ENGINES))
+  t.test(`sessions on ${engine}`, async (t) => {
+    const newStore = await prepare(t)
+    const two = async (open: Open) => [await open(), await open()] as const
+
+    for (const [what, which, ended] of ENDS)
+      t.test(`an end of ${what}`, async (t) => {
+        const [here, there] = await two(newStore(t))
+        await begin(here, ...SESSIONS)
+        const sids = ended.split(' ').filter(Boolean)
+        const rows = await there.store.endSessions(which)
+        const all = rows.toSorted((one, other) => (one.sid < other.sid ? -1 : 1))
+        const expected = SESSIONS.filter(({ sid }) => sids.includes(sid))
+        t.strictSame(all, expected, 'the rows of those that ended')
+        const left = sidsOf(SESSIONS).filter((sid) => !sids.includes(sid))
+        t.strictSame(await present(here, sidsOf(SESSIONS)), left, 'the others stay')
+        await here.store.catchUp()
+        t.strictSame(here.learned('ended'), sids, 'all instances are told')
+        t.strictSame(await there.store.endSessions(which), [], 'nothing is left')
+      })
+
+    t.test('a session begins, changes and is found', async (t) => {
+      const [here, there] = await two(newStore(t))
+      const row = session('a', { mail: null, subject: null, providerSid: null, idle: HOUR })
+      t.equal(await here.store.findSession('a'), undefined)
+      t.equal(await here.store.beginSession(row), true)
+      await t.rejects(there.store.beginSession(row), { code: 'FWA_STORE_UNAVAILABLE' }, 'once')
+      t.strictSame(await there.store.findSession('a'), row)
+
+      const seen = row.lastSeen + MINUTE
+      await there.store.touchSessions([{ sid: 'a', at: seen, hosts: [] }])
+      t.equal(await here.store.leaseSession('a', 0, Date.now() + HOUR), true)
+      t.strictSame((await there.store.findSession('a'))?.lastSeen, seen)
+      const next = session('a', {
+        ...{ rev: 1, lease: 5, person: 'other', mail: 'm', subject: 's', providerSid: 'p' },
+        ...{ issuedAt: 300, begun: 1, lastSeen: 2, reRead: 3, ends: 4, idle: null, sealed: 'new' },
+      })
+      t.equal(await there.store.updateSession(next), true)
+      const expected = { ...next, lease: 0, lastSeen: seen }
+      t.strictSame(await here.store.findSession('a'), expected, 'all but when it was last seen')
+      await until(() => here.learned('changed').length > 0)
+      t.strictSame(here.learned('changed'), ['a'])
+      const before = here.events.length
+      for (const rev of [0, 1, 3])
+        t.equal(await here.store.updateSession({ ...next, rev }), false, `revision ${rev}`)
+      t.equal(await here.store.updateSession(session('x', { rev: 1 })), false, 'never there')
+      t.equal(await here.store.findSession('x'), undefined, 'and not added')
+      await here.store.catchUp()
+      t.equal(new Set(here.events.slice(before).map(({ key }) => key)).has('x'), false)
+    })
+
+    t.test('one caller at a time may ask the provider', async (t) => {
+      const clock = manualClock(Date.now())
+      const open = newStore(t)
+      const all = [await open({ clock }), await open({ clock })]
+      await begin(all[0]!, session('a', { rev: 7 }))
+      const lease = async (rev = 7) => {
+        const tries = [...all, ...all, ...all].map(({ store }) =>
+          store.leaseSession('a', rev, clock.now() + MINUTE),
+        )
+        return (await Promise.all(tries)).filter(Boolean).length
+      }
+      t.equal(await lease(6), 0, 'of another revision')
+      t.equal(await lease(), 1)
+      t.equal(await lease(), 0)
+      await clock.advance(MINUTE + 1)
+      t.equal(await lease(), 1, 'again when it is over')
+      await all[1]!.store.updateSession(session('a', { rev: 8 }))
+      t.equal(await lease(), 0)
+      t.equal(await lease(8), 1, 'after a change')
+      await all[0]!.store.endSessions({ sid: 'a' })
+      await clock.advance(HOUR)
+      t.equal(await lease(8), 0, 'it has ended')
+    })
+
+    t.test('the newest are listed first, with their hosts', async (t) => {
+      const [here, there] = await two(newStore(t))
+      const of = (sid: string, begun: number, changes: Partial<SessionRow>) =>
+        session(sid, { begun, ...changes })
+      const ada = { person: 'ada', mail: 'a@' }
+      await begin(
+        here,
+        of('1', 10, ada),
+        of('2', 30, { ...ada, person: 'her other account' }),
+        of('3', 20, ada),
+        of('4', 40, { ...ada, portal: 'other' }),
+        of('5', 50, {}),
+      )
+      await there.store.touchSessions([
+        { sid: '3', at: 100, hosts: ['b.example', 'a.example'] },
+        { sid: '3', at: 300, hosts: ['c.example'] },
+        { sid: '1', at: 200, hosts: [] },
+        { sid: 'gone', at: 200, hosts: ['a.example'] },
+      ])
+      await here.store.touchSessions([{ sid: '3', at: 400, hosts: ['b.example'] }])
+      const table: [which: Parameters<typeof here.store.listSessions>[0], sids: string][] = [
+        [{ portal: 'main' }, '5 2 3 1'],
+        [{ portal: 'main', person: 'ada' }, '3 1'],
+        [{ portal: 'main', mail: 'a@' }, '2 3 1'],
+        [{ portal: 'main', mail: 'a@', person: 'ada' }, '3 1'],
+        [{ portal: 'other', person: 'ada' }, '4'],
+        [{ portal: 'none' }, ''],
+      ]
+      for (const [which, sids] of table) {
+        const rows = await here.store.listSessions(which, 9)
+        t.equal(rows.map(({ sid }) => sid).join(' '), sids, JSON.stringify(which))
+      }
+      const [newest] = await here.store.listSessions({ portal: 'main', person: 'ada' }, 1)
+      const hosts = ['b.example', 'c.example', 'a.example']
+      t.strictSame(newest, { ...of('3', 20, ada), lastSeen: 400, hosts })
+
+      const many = Array.from({ length: 70 }, (_, i) => `${i}.example`)
+      await here.store.touchSessions([{ sid: '1', at: 500, hosts: many }])
+      await there.store.touchSessions([{ sid: '1', at: 600, hosts: ['7.example', 'x.example'] }])
+      const [full] = (await here.store.listSessions({ portal: 'main', person: 'ada' }, 2)).slice(1)
+      t.equal(full?.hosts.length, 50, 'bounded')
+      t.equal(full?.hosts[0], '7.example')
+    })
+
+    t.test('nothing revives a session that has ended', async (t) => {
+      const [here, there] = await two(newStore(t))
+      await begin(here, session('a'))
+      await there.store.endSessions({ sid: 'a' })
+      t.equal(await here.store.updateSession(session('a', { rev: 1 })), false)
+      t.equal(await here.store.leaseSession('a', 0, Date.now() + HOUR), false)
+      await here.store.touchSessions([{ sid: 'a', at: Date.now(), hosts: ['a.example'] }])
+      for (const { store } of [here, there]) t.equal(await store.findSession('a'), undefined)
+      t.strictSame(await here.store.listSessions({ portal: 'main' }, 9), [])
+    })
+
+    t.test('more sessions than one transaction touches', async (t) => {
+      const { store } = await newStore(t)()
+      const sids = Array.from({ length: 700 }, (_, i) => `sid${i}`)
+      await Promise.all(sids.map((sid) => store.beginSession(session(sid))))
+      const at = Date.now() + HOUR
+      await store.touchSessions(sids.map((sid) => ({ sid, at, hosts: ['a.example'] })))
+      const rows = await store.listSessions({ portal: 'main' }, 1_000)
+      t.equal(rows.length, sids.length)
+      t.ok(rows.every(({ lastSeen, hosts }) => lastSeen === at && hosts.length === 1))
+    })
+
+    t.test('an end by the provider holds for sign-ins that come later', async (t) => {
+      const [here, there] = await two(newStore(t))
+      await here.store.endSessions({ subject: 's', before: 200 })
+      await there.store.endSessions({ subject: 's', before: 150 })
+      await there.store.endSessions({ providerSid: 'p', before: 300 })
+      const table: [changes: Partial<SessionRow>, begins: boolean][] = [
+        [{ subject: 's', issuedAt: 200 }, false],
+        [{ subject: 's', issuedAt: 201 }, true],
+        [{ providerSid: 'p', issuedAt: 300 }, false],
+        [{ subject: 's', providerSid: 'p', issuedAt: 250 }, false],
+        [{ subject: 's', providerSid: 'p', issuedAt: 301 }, true],
+        [{ subject: 'p', providerSid: 's', issuedAt: 1 }, true],
+        [{ subject: null, providerSid: null, issuedAt: 0 }, true],
+        [{ issuedAt: 0 }, true],
+      ]
+      for (const [i, [changes, begins]] of table.entries()) {
+        const what = JSON.stringify(changes)
+        t.equal(await there.store.beginSession(session(`${i}`, changes)), begins, what)
+        t.strictSame(await present(here, [`${i}`]), begins ? [`${i}`] : [], what)
+        await begin(here, session(`old${i}`))
+        const renewed = session(`old${i}`, { rev: 1, ...changes })
+        t.equal(await here.store.updateSession(renewed), begins, `renewed: ${what}`)
+        t.equal((await there.store.findSession(`old${i}`))?.rev, begins ? 1 : 0)
+      }
+    })
+
+    t.test('an end by the provider while a sign-in is written', async (t) => {
+      const [here, there] = await two(newStore(t))
+      const outcomes = new Set<string>()
+      const round = async (i: number) => {
+        const sid = `sid${i}`
+        const isRenewal = i % 4 > 1
+        if (isRenewal) await begin(here, session(sid))
+        const row = session(sid, {
+          ...{ subject: `s${i}`, providerSid: `p${i}`, rev: isRenewal ? 1 : 0 },
+        })
+        const before = row.issuedAt
+        const which = i % 2 === 0 ? { subject: `s${i}`, before } : { providerSid: `p${i}`, before }
+        // On a folder, one instance writes all that waits before another one does.
+        const ending = i % 5 === 0 ? here : there
+        const write = () => here.store[isRenewal ? 'updateSession' : 'beginSession'](row)
+        const early = i % 3 === 0 ? write() : undefined
+        const end = ending.store.endSessions(which)
+        const [isBegun, ended] = await Promise.all([early ?? write(), end])
+        const left = await there.store.findSession(sid)
+        const isThere = left !== undefined && left.rev === row.rev
+        outcomes.add(`${isBegun} ${ended.length}`)
+        return isThere ? [sid] : []
+      }
+      for (let i = 0; i < 2_000; i += 100) {
+        const rounds = Array.from({ length: 100 }, (_, k) => round(i + k))
+        t.strictSame((await Promise.all(rounds)).flat(), [])
+      }
+      t.strictSame([...outcomes].toSorted(), ['false 0', 'true 1'], 'each way')
+    })
+
+    t.test('every instance learns what happens at any of them', async (t) => {
+      const open = newStore(t)
+      const all = [await open(), await open(), await open()] as const
+      const [one, two, three] = all
+      await Promise.all([begin(one, session('a'), session('b')), begin(two, session('c'))])
+      const ticket = { kind: 'burnt', key: 'ticket', until: Date.now() + MINUTE } as const
+      await Promise.all([
+        one.store.updateSession(session('a', { rev: 1 })),
+        two.store.endSessions({ sid: 'b' }),
+        three.store.tell(ticket),
+      ])
+      for (const each of all) {
+        await until(() => each.events.length >= 3)
+        t.strictSame(each.learned('changed'), ['a'])
+        t.strictSame(each.learned('ended'), ['b'])
+        t.strictSame(
+          each.events.find(({ kind }) => kind === 'burnt'),
+          ticket,
+        )
+        t.strictSame(each.full, [0], 'only the first read began anew')
+      }
+      for (let i = 0; i < 20; i++) {
+        await begin(one, session(`s${i}`))
+        await one.store.endSessions({ sid: `s${i}` })
+        await three.store.catchUp()
+        t.ok(three.learned('ended').includes(`s${i}`), 'who catches up knows it')
+      }
+      const late = await open()
+      t.ok(late.learned('ended').includes('b'), 'and whoever starts later')
+    })
+
+    t.test('after a long pause, something may have been missed', async (t) => {
+      const clock = manualClock(Date.now())
+      const time = { passed: 0 }
+      const open = newStore(t)
+      const one = await open({ clock, monotonic: () => time.passed })
+      const fulls = async () => {
+        await one.store.catchUp()
+        return one.full.length
+      }
+      t.equal(await fulls(), 1)
+      time.passed += 10 * MINUTE
+      t.equal(await fulls(), 1)
+      time.passed += 10 * MINUTE + 1
+      t.equal(await fulls(), 2, 'by the running time')
+      t.equal(await fulls(), 2)
+    })
+
+    t.test('what is over is removed', async (t) => {
+      const open = newStore(t)
+      const clock = manualClock(Date.now())
+      const time = { passed: 0 }
+      const monotonic = () => time.passed
+      const one = await open({ clock, monotonic })
+      const begun = clock.now()
+      await begin(
+        one,
+        session('short', { begun, ends: begun + HOUR }),
+        session('idle', { begun, idle: 10 * MINUTE }),
+        session('used', { begun, idle: 10 * MINUTE }),
+        session('long', { begun }),
+        session('out', { begun, ends: begun + HOUR }),
+      )
+      await one.store.touchSessions([{ sid: 'short', at: begun, hosts: ['a.example'] }])
+      await one.store.endSessions({ sid: 'out' })
+      await one.store.endSessions({ subject: 's', before: 100 })
+      await one.store.completeLogin('login', begun)
+      const sids = ['short', 'idle', 'used', 'long', 'out']
+      const remaining = async () => {
+        await one.store.prune()
+        const [isKnown, isEnded] = await Promise.all([
+          one.store.hasCompleted('login'),
+          one.store.beginSession(session(`new${clock.now()}${time.passed}`, { subject: 's' })),
+        ])
+        const { learned, close } = await open({ clock, monotonic })
+        await close()
+        return [
+          ...(await present(one, sids)),
+          ...learned('ended').map((sid) => `${sid} ended`),
+          ...(isKnown ? ['login'] : []),
+          ...(isEnded ? [] : ['mark']),
+        ].join(' ')
+      }
+      const rest = 'out ended login mark'
+      t.equal(await remaining(), `short idle used long ${rest}`)
+      await clock.advance(11 * MINUTE)
+      await one.store.touchSessions([{ sid: 'used', at: clock.now(), hosts: [] }])
+      t.equal(await remaining(), `short idle used long ${rest}`, 'last seen is by the minute')
+      await clock.advance(MINUTE + 1)
+      t.equal(await remaining(), `short used long ${rest}`, 'idle for too long')
+      await clock.advance(48 * MINUTE)
+      t.equal(await remaining(), `long ${rest}`, 'over')
+      time.passed = HOUR
+      t.equal(await remaining(), 'long out ended mark', 'the login, by both times')
+      time.passed = 2 * HOUR
+      t.equal(await remaining(), 'long out ended mark', 'kept by the clock')
+      await clock.advance(HOUR)
+      t.equal(await remaining(), 'long', 'ended by both')
+    })
+
+    t.test('in any order, a session that has ended is never found again', async (t) => {
+      const [here, there] = await two(newStore(t))
+      const stores = [here.store, there.store]
+      const threads = fc.array(fc.array(COMMAND, { maxLength: 8 }), {
+        ...{ minLength: 2, maxLength: 5 },
+      })
+      let runs = 0
+      const property = fc.asyncProperty(threads, async (all) => {
+        const run = `run${++runs}`
+        const ended = new Set<string>()
+        const tried = new Set<string>()
+        const rowOf = (who: number, rev: number) => {
+          const of = { portal: run, person: `${run} person`, rev }
+          return session(`${run} ${who}`, { ...of, subject: `${run} ${who % 2}` })
+        }
+        const endOf = (row: SessionRow, how: number): End =>
+          [
+            { sid: row.sid },
+            { person: row.person },
+            { person: row.person, except: row.sid },
+            { subject: row.subject ?? '', before: row.issuedAt },
+            { providerSid: row.providerSid ?? '', before: row.issuedAt },
+          ][how] as End
+        const steps = async ({ at, what, who, how, rev }: Command) => {
+          const store = stores[at]!
+          const row = rowOf(who, rev)
+          const endedBefore = [...ended]
+          if (what === 'begin') {
+            if (tried.has(row.sid)) return
+            tried.add(row.sid)
+            await store.beginSession({ ...row, rev: 0 })
+          }
+          if (what === 'update') await store.updateSession(row)
+          if (what === 'touch')
+            await store.touchSessions([{ sid: row.sid, at: Date.now(), hosts: ['a.example'] }])
+          if (what === 'lease') await store.leaseSession(row.sid, rev - 1, Date.now() + HOUR)
+          if (what === 'prune') await store.prune()
+          if (what === 'end')
+            for (const { sid } of await store.endSessions(endOf(row, how))) ended.add(sid)
+          const found = await store.findSession(row.sid)
+          const listed = what === 'list' ? await store.listSessions({ portal: run }, 9) : []
+          for (const { sid } of [...listed, ...(found ? [found] : [])])
+            if (endedBefore.includes(sid)) throw new Error(`${sid} is back`)
+        }
+        await Promise.all(
+          all.map(async (commands) => {
+            for (const each of commands) await steps(each)
+          }),
+        )
+        for (const each of [here, there]) {
+          if ((await present(each, [...ended])).length > 0) throw new Error('it is there')
+          await each.store.catchUp()
+          const told = each.learned('ended')
+          for (const sid of ended) if (!told.includes(sid)) throw new Error(`${sid} was not told`)
+        }
+      })
+      await fc.assert(property, { numRuns: 25 })
+      t.ok(runs >= 25)
+    })
+  })
