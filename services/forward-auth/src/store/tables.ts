@@ -28,7 +28,7 @@ export const SESSIONS = new Table(
   {
     key: ['sid'],
     indexes: ['person', 'mail', 'subject', 'provider_sid', 'ends', 'portal, begun'].map(
-      (columns, i) => `CREATE INDEX sessions_${i} ON sessions (${columns})`,
+      (columns) => `CREATE INDEX sessions_${columns.replace(', ', '_')} ON sessions (${columns})`,
     ),
   },
 )
@@ -93,8 +93,8 @@ const OF_POSTGRES = [COMPLETED, SECRETS, AUDIT]
 /** The tables of PostgreSQL. */
 export const TABLES: readonly Table[] = [...OF_SESSIONS, ...OF_POSTGRES]
 
-/** Creates tables. On PostgreSQL, other instances find new rows of one by a column, also those that commit late. */
-function created(tables: readonly Table[], dialect: Engine['dialect'], followed: string): string {
+/** Creates tables. On PostgreSQL, instances find new rows of one by a column, also those that commit late. */
+function created(dialect: Engine['dialect'], tables: readonly Table[], followed: string): string {
   const column = `
   ALTER TABLE ${followed} ADD COLUMN xid xid8 NOT NULL DEFAULT pg_current_xact_id();
   CREATE INDEX ${followed}_xid ON ${followed} (xid)`
@@ -104,13 +104,11 @@ function created(tables: readonly Table[], dialect: Engine['dialect'], followed:
 
 /** The steps from an empty store to today's. One that was released is never changed: add another one. */
 export const MIGRATIONS: readonly Migration[] = [
-  (dialect) =>
-    created(
-      [REVOKED, ...(dialect === 'postgres' ? OF_POSTGRES : [COMPLETED])],
-      dialect,
-      REVOKED.name,
-    ),
+  (dialect) => {
+    const tables = [REVOKED, ...(dialect === 'postgres' ? OF_POSTGRES : [COMPLETED])]
+    return created(dialect, tables, KNOWN_BY)
+  },
   (dialect) => `DROP TABLE ${KNOWN_BY};
-    ${created(OF_SESSIONS, dialect, EVENTS.name)};
+    ${created(dialect, OF_SESSIONS, EVENTS.name)};
     CREATE VIEW ${KNOWN_BY} AS SELECT * FROM ${EVENTS.name}`,
 ]
