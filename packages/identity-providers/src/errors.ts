@@ -1,6 +1,6 @@
 import { TitledError } from '@gatehouse/net'
 
-/** The errors of a sign-in at a provider by code: title, and what to do about it. */
+/** The errors of signing in and out at a provider by code: title, and what to do about it. */
 export const PROVIDER_ERRORS = {
   FWA_CLIENT_ASSERTION: {
     title: 'Client assertion could not be made',
@@ -16,6 +16,12 @@ export const PROVIDER_ERRORS = {
   FWA_LOGIN_REFUSED: {
     title: 'Provider refused the sign-in',
     action: 'Try again, or sign in with another account or provider.',
+  },
+  FWA_LOGOUT_TOKEN: {
+    title: 'Logout token is not valid',
+    action:
+      'Compare issuer and client ID with those of the provider, and the clocks. The message names ' +
+      'what is wrong with the token.',
   },
   FWA_PROVIDER_INVALID: {
     title: 'Invalid response from the provider',

@@ -1,11 +1,12 @@
 export { PROVIDER_ERRORS, ProviderError } from './errors.ts'
 export { createProvider, isPublic, type ProviderConfig, ProviderSchema, stepsUp } from './kinds.ts'
-export { PROVIDER_ICONS, type ProviderIcon } from './options.ts'
+export { PROVIDER_ICONS } from './options.ts'
 export type {
   LoginSecrets,
   Provider,
   ProviderDeps,
   RedirectProvider,
   SeamlessProvider,
+  SignedIn,
 } from './provider.ts'
 export { PROVIDER_RULES } from './rules.ts'

@@ -2,6 +2,7 @@ import type { Log } from '@gatehouse/auth-core'
 import type { BoundedFetch, FetchOptions } from '@gatehouse/net'
 import type { Profile } from '@gatehouse/profile'
 import type { Clock } from '@gatehouse/service-kit/clock'
+import type { ProviderError } from './errors.ts'
 import type { ProviderIcon } from './options.ts'
 
 /** An identity provider: people sign in at its site, or it knows the address of a request. */
@@ -28,9 +29,68 @@ export interface RedirectProvider extends AnyProvider {
   readonly type: 'redirect'
   authorizationUrl(login: Login & AuthorizationOptions): Promise<URL>
   /** Completes a login with the URL of the callback. Rejects with a ProviderError. */
-  finish(callback: URL, login: Login): Promise<Profile>
-  /** The URL of RP-initiated logout with `client_id`, undefined if the provider does not offer it. */
-  logoutUrl(postLogoutRedirectUri: string): Promise<URL | undefined>
+  finish(callback: URL, login: Login): Promise<SignedIn>
+  /** Whose logout tokens it reads; undefined without OpenID Connect (GitHub). */
+  readonly relation: { readonly issuer: string; readonly clientId: string } | undefined
+  /** Whether people can be read again, as far as the configuration tells. */
+  readonly reReads: boolean
+  /** Asks again about a person who signed in. Never rejects. */
+  reRead(tokens: ProviderTokens, before: Profile): Promise<ReRead>
+  /**
+   * Verifies a logout token (OpenID Connect Back-Channel Logout 1.0 section 2.6); there if `relation` is.
+   * Whether its `jti` was seen before is not checked.
+   * @throws ProviderError FWA_LOGOUT_TOKEN; FWA_PROVIDER_UNREACHABLE or FWA_PROVIDER_INVALID without keys
+   */
+  readLogoutToken?(token: string): Promise<LogoutToken>
+  /** The URL of RP-initiated logout, undefined if the provider does not offer it. */
+  logoutUrl(postLogoutRedirectUri: string, idToken?: string): Promise<URL | undefined>
+}
+
+/** Tokens that a session keeps, sealed. */
+export interface ProviderTokens {
+  readonly refresh?: string
+  /** Only if it is needed to read a person again. */
+  readonly access?: string
+  /** In ms since 1970; absent if the provider does not say it. */
+  readonly accessUntil?: number
+  /** The newest ID token that is not too long for the URL of a logout. */
+  readonly id?: string
+}
+
+/** What a provider says of a person: at the sign-in, or when it is asked again. */
+export interface SignedIn {
+  readonly profile: Profile
+  readonly tokens: ProviderTokens
+  /** `iat` of the ID token, in s. Absent if the answer had none, as `sid`. */
+  readonly issuedAt?: number
+  /** The session at the provider. */
+  readonly sid?: string
+}
+
+/** The outcome of asking again. */
+export type ReRead =
+  | { readonly kind: 'read'; readonly signedIn: SignedIn }
+  | { readonly kind: 'ended'; readonly why: string }
+  | {
+      readonly kind: 'fault'
+      readonly error: ProviderError
+      /** Whether the refresh token may have been used up, because the answer to it was lost. */
+      readonly isUsed: boolean
+      /** Came all the same, before the fault, and replace those of before. */
+      readonly tokens?: ProviderTokens
+    }
+  /** Our client is refused: its secret was changed, or it is disabled. */
+  | { readonly kind: 'misconfigured'; readonly error: ProviderError }
+  /** There is no token that can be used. */
+  | { readonly kind: 'impossible' }
+
+/** What ended at the provider: one session, or all of a person. */
+export interface LogoutToken {
+  readonly sid?: string
+  readonly sub?: string
+  /** In s. */
+  readonly issuedAt: number
+  readonly jti: string
 }
 
 /** Identifies people by the address of their request, without a sign-in page (Tailscale). */
