@@ -23,7 +23,7 @@ export interface OpenedRow {
 }
 
 interface Read {
-  readonly result: Promise<Session | undefined>
+  result: Promise<Session | undefined>
   /** Whether the session has changed since it was read. */
   isOld: boolean
 }
@@ -111,18 +111,20 @@ export class Records implements SessionFollower {
 
   #read(sid: string): Read {
     const read: Read = { isOld: false, result: Promise.resolve(undefined) }
-    const result = this.#load(sid, read).finally(() => this.#reads.delete(sid))
-    this.#reads.set(sid, Object.assign(read, { result }))
+    this.#reads.set(sid, read)
+    read.result = this.#load(sid, read)
     return read
   }
 
   async #load(sid: string, read: Read): Promise<Session | undefined> {
-    for (;;) {
-      read.isOld = false
-      const row = await this.#store.findSession(sid)
-      if (read.isOld) continue
+    try {
+      let row: SessionRow | undefined
+      do {
+        read.isOld = false
+        row = await this.#store.findSession(sid)
+      } while (read.isOld)
       const said = row && openRow(row, this.#deps.keys())
-      if (!said || this.#ended.has(sid)) {
+      if (!row || !said || this.#ended.has(sid)) {
         this.#missed.set(sid, this.#store.clock.now() + MISSED)
         return undefined
       }
@@ -130,6 +132,9 @@ export class Records implements SessionFollower {
       const size = 2 * JSON.stringify(said.claims).length + SESSION_BYTES
       this.#sessions.set(sid, session, { size })
       return session
+    } finally {
+      // At once, so that nobody joins it who may know of a change since.
+      this.#reads.delete(sid)
     }
   }
 
