@@ -167,14 +167,13 @@ export class Records implements SessionFollower {
 
   /**
    * Ends a session, on this instance at once. The promise resolves when that is stored and every process of
-   * this instance knows it. If it rejects, writing is tried again every second.
+   * this instance knows it. If it rejects, they know it too, and writing is tried again every second.
    */
   async endOne({ sid, ends }: Pick<Session, 'sid' | 'ends'>): Promise<void> {
     const event = { kind: 'ended', key: sid, until: ends } as const
-    this.learn([event])
     this.#unsaved.add(sid)
-    await this.#save(sid)
-    await this.#deps.share([event])
+    const told = this.#tell([event])
+    await this.#save(sid).finally(() => told)
   }
 
   /** Ends sessions, and gives their rows once every process of this instance knows it. */
