@@ -15,11 +15,19 @@ const MISSED = 2 * SECOND
 const MAX_MISSED = 10_000
 const MAX_ENDED = 200_000
 const MAX_BURNT = 10_000
+/** Hosts where one session is noted to be in use. */
+const MAX_HOSTS = 50
 
 /** A row and what it seals. */
 export interface OpenedRow {
   readonly row: SessionRow
   readonly said: Sealed
+}
+
+/** When a session was last in use, and where. */
+interface Seen {
+  at: number
+  readonly hosts: Set<string>
 }
 
 interface Read {
@@ -50,8 +58,9 @@ export class Records implements SessionFollower {
   readonly #burnt = new LRUCache<string, number>({ max: MAX_BURNT })
   /** Sessions whose end the store has not taken yet. */
   readonly #unsaved = new Set<string>()
-  /** Where sessions were seen since that was written. */
-  #seen = new Map<string, { at: number; readonly hosts: Set<string> }>()
+  /** Sessions that were seen since that was written, and those before. */
+  #seen = new Map<string, Seen>()
+  #written: ReadonlyMap<string, Seen> = new Map()
   readonly #waiting = new Map<string, PromiseWithResolvers<void>>()
   #retry: { cancel(): void } | undefined
   readonly #timers: { cancel(): void }[] = []
@@ -201,14 +210,12 @@ export class Records implements SessionFollower {
 
   /** Notes that a session is in use, at an app or at the sign-in pages; that is written once a minute. */
   see(sid: string, host: string | undefined): void {
-    const seen = this.#seen.get(sid) ?? { at: this.#store.clock.now(), hosts: new Set() }
-    if (seen.hosts.size === 0) this.#seen.set(sid, seen)
-    if (host !== undefined) seen.hosts.add(host)
+    this.#note(sid, this.#store.clock.now(), host)
   }
 
-  /** Whether a session was in use within the last minute, here. */
-  isSeen(sid: string): boolean {
-    return this.#seen.has(sid)
+  /** When a session was last in use, as far as this instance knows. */
+  lastSeen({ sid, lastSeen }: Session): number {
+    return Math.max(lastSeen, (this.#seen.get(sid) ?? this.#written.get(sid))?.at ?? 0)
   }
 
   /** Writes what is left. */
@@ -243,9 +250,26 @@ export class Records implements SessionFollower {
   }
 
   async #writeSeen(): Promise<void> {
-    const seen = [...this.#seen].map(([sid, { at, hosts }]) => ({ sid, at, hosts: [...hosts] }))
+    const seen = this.#seen
+    if (seen.size === 0) return
     this.#seen = new Map()
-    if (seen.length > 0) await this.#store.touchSessions(seen)
+    this.#written = seen
+    try {
+      const rows = [...seen].map(([sid, { at, hosts }]) => ({ sid, at, hosts: [...hosts] }))
+      await this.#store.touchSessions(rows)
+    } catch (error) {
+      // Who uses a session while the store is away does not lose it by that.
+      for (const [sid, { at, hosts }] of seen)
+        for (const host of hosts.size > 0 ? hosts : [undefined]) this.#note(sid, at, host)
+      throw error
+    }
+  }
+
+  #note(sid: string, at: number, host: string | undefined): void {
+    const seen = this.#seen.get(sid) ?? { at, hosts: new Set() }
+    seen.at = Math.max(seen.at, at)
+    if (host !== undefined && seen.hosts.size < MAX_HOSTS) seen.hosts.add(host)
+    this.#seen.set(sid, seen)
   }
 
   /** Repeats a work, which tells of its failures itself. */

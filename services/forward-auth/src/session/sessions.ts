@@ -281,11 +281,12 @@ class Sessions {
   }
 
   /** Ends a session that was not used for too long. Memory alone does not decide it: other instances are used too. */
-  async #isIdle({ sid, lastSeen }: Session, idle: number, now: number): Promise<boolean> {
-    if (now - lastSeen <= idle || this.records.isSeen(sid)) return false
-    const ended = await this.records.end({ sid, idleSince: now - idle })
-    if (ended.length === 0) this.records.forget(sid)
-    return ended.length > 0
+  async #isIdle(session: Session, idle: number, now: number): Promise<boolean> {
+    if (now - this.records.lastSeen(session) <= idle) return false
+    const { sid } = session
+    await this.records.end({ sid, idleSince: now - idle })
+    this.records.forget(sid)
+    return (await this.records.find(sid)) === undefined
   }
 
   #assertFresh(): void {
