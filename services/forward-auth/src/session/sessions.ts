@@ -175,7 +175,8 @@ class Sessions {
     const { record } = this.#app.keys
     const sealed = sealSession(row, said, record)
     if (isSame && (await this.records.update(sealed))) return sessionOf(sealed, said)
-    // It ended while its person signed in anew.
+    // It ended or changed while its person signed in anew. Apps would know it still, and no sign-out would end it.
+    if (isSame) await this.records.endOne(before)
     const anew = isSame ? { ...row, sid: randomBytes(16).toString('base64url'), rev: 1 } : row
     const inserted: SessionRow = isSame ? sealSession(anew, said, record) : sealed
     return (await this.records.begin(inserted)) ? sessionOf(inserted, said) : undefined
