@@ -258,9 +258,13 @@ class Sessions {
   async #visitorOf(claims: SessionToken, at: PortalSite): Promise<Visitor | undefined> {
     if (claims.iss !== pageUrl(at, '') || this.#app.clock.now() >= claims.exp * 1_000)
       return undefined
-    const visitor = await this.find(claims.sid, at)
-    // A store that was set back knows less than the token.
-    return visitor && (claims.rev ?? 0) <= visitor.session.rev ? visitor : undefined
+    const { sid, rev = 0 } = claims
+    const visitor = await this.find(sid, at)
+    if (!visitor || rev <= visitor.session.rev) return visitor
+    // Another instance has just changed it, or the store was set back and knows less than the token.
+    this.records.forget(sid)
+    const newest = await this.find(sid, at)
+    return newest && rev <= newest.session.rev ? newest : undefined
   }
 
   /** A visitor whose session may be used from the address of a request; it is in use then. */
