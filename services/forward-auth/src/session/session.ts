@@ -64,9 +64,14 @@ export function sessionOf(row: SessionRow, { issuer, provider, claims, tokens }:
   })
 }
 
-/** Whoever writes into the store must not be able to move, prolong or set back a session. */
-function contextOf({ sid, portal, person, begun, ends, rev }: Omit<SessionRow, 'sealed'>): string {
-  return `session ${sid} ${portal} ${person} ${begun} ${ends} ${rev}`
+/**
+ * Whoever writes into the store must not be able to move or prolong a session, nor hide it from its ends: all
+ * that changes by a new revision alone.
+ */
+function contextOf(row: Omit<SessionRow, 'sealed'>): string {
+  const { sid, portal, person, mail, subject, providerSid, issuedAt, begun, idle, reRead } = row
+  const names = [sid, portal, person, mail, subject, providerSid]
+  return `session ${JSON.stringify([...names, issuedAt, begun, idle, reRead, row.ends, row.rev])}`
 }
 
 /** A digest of the person, since the store need not say in the clear who signed in. */
