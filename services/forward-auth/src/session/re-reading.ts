@@ -98,8 +98,10 @@ export class ReReading {
       case 'read': {
         const { profile, tokens, sid: providerSid } = answer.signedIn
         const digests = digestsOf(portal, profile, providerSid, provider.relation)
+        // Many providers name their session at the sign-in alone.
+        const named = providerSid === undefined && { providerSid: opened.row.providerSid }
         const said = { ...opened.said, claims: profile.claims }
-        const row = { ...opened.row, ...digests, reRead: this.#app.clock.now() }
+        const row = { ...opened.row, ...digests, ...named, reRead: this.#app.clock.now() }
         return this.#keep({ row, said }, tokens)
       }
       case 'ended':
