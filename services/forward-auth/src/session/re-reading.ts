@@ -105,6 +105,8 @@ export class ReReading {
         return this.#keep({ row, said }, tokens)
       }
       case 'ended':
+        // A sign-in may have renewed it meanwhile, with tokens of its own.
+        if ((await this.#records.open(sid))?.row.rev !== rev) return this.#records.forget(sid)
         this.#app.log.info({ provider: provider.name, reason: answer.why }, 'ended by the provider')
         recordEnds(this.#app, [opened.row], 'provider')
         return this.#records.endOne(session)
