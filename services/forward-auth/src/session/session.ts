@@ -1,8 +1,9 @@
 import { hash } from 'node:crypto'
 import type { SignedIn } from '@gatehouse/identity-providers'
 import { fromClaims, type Profile } from '@gatehouse/profile'
+import { FwaError } from '../errors.ts'
 import type { KeyRing } from '../key-ring.ts'
-import { seal, unseal } from '../seal.ts'
+import { MAX_LENGTH, seal, unseal } from '../seal.ts'
 import type { SessionRow } from '../store/store.ts'
 
 /** The members of a row that a session in memory has. */
@@ -36,13 +37,21 @@ export interface Sealed {
   readonly browser: Browser
 }
 
-/** Seals what a session says, for the row that it belongs to and no other one. */
+/**
+ * Seals what a session says, for the row that it belongs to and no other one.
+ *
+ * @throws FwaError FWA_SESSION_TOO_LARGE
+ */
 export function sealSession(
   row: Omit<SessionRow, 'sealed'>,
   said: Sealed,
   keys: KeyRing,
 ): SessionRow {
-  return { ...row, sealed: seal(JSON.stringify(said), keys, contextOf(row)) }
+  const text = JSON.stringify(said)
+  if (Buffer.byteLength(text) <= MAX_LENGTH)
+    return { ...row, sealed: seal(text, keys, contextOf(row)) }
+  const reason = `what ${said.provider} says of you is longer than ${MAX_LENGTH} bytes`
+  throw new FwaError('FWA_SESSION_TOO_LARGE', reason)
 }
 
 /** Opens a row; undefined unless somebody who has a key has sealed it for this row. */
