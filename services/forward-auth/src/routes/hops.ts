@@ -80,11 +80,13 @@ export async function answerTicket(
   const { cookie: cookieHeader = '' } = request.headers
   const { host } = forwarded
   const url = new URL(`${forwarded.origin}${target}`).href
-  if (await sessions.atApp(request, { portal, site, host }))
-    return sendRedirect(dialect, asked, url, reply)
   const now = clock.now()
   const of = { portal: portal.name, host: host.name, cookieHeader, now }
   const { sid, count, burn } = readTicket(ticket ?? '', of, keys.login)
+  // The sign-in host may have just changed it, at another instance.
+  if (sid !== undefined) sessions.records.forget(sid)
+  if (await sessions.atApp(request, { portal, site, host }))
+    return sendRedirect(dialect, asked, url, reply)
   const isBurnt = burn !== undefined && sessions.records.isBurnt(burn.key)
   const visitor = sid === undefined || isBurnt ? undefined : await sessions.find(sid, asked)
   if (visitor) {
