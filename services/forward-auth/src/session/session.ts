@@ -62,7 +62,8 @@ export function openRow(row: SessionRow, keys: KeyRing): Sealed | undefined {
 
 export function sessionOf(row: SessionRow, { issuer, provider, claims, tokens }: Sealed): Session {
   const { sid, portal, person, begun, lastSeen, idle, reRead, ends, rev } = row
-  const profile = fromClaims(provider, claims)
+  // A copy, since claims of a profile refuse to tell what is not known of them.
+  const profile = fromClaims(provider, { ...claims })
   Object.freeze(profile.claims)
   return Object.freeze({
     ...{ sid, portal, person, begun, lastSeen, idle, reRead, ends, rev, issuer },
