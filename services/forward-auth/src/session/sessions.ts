@@ -65,7 +65,7 @@ class Sessions {
   readonly #app: FastifyInstance
   readonly #jwts: Readonly<Record<Kind, JWT>>
   readonly #reReading: ReReading
-  readonly #visitors = new WeakMap<Session, Visitor>()
+  #visitors = new WeakMap<Session, Visitor>()
   readonly #verified = new LRUCache<string, SessionToken & { readonly kind: Kind }>({
     maxSize: CACHE_BYTES,
     sizeCalculation: (_claims, token) => token.length + CLAIMS_BYTES,
@@ -223,6 +223,7 @@ class Sessions {
 
   clear(): void {
     this.#verified.clear()
+    this.#visitors = new WeakMap()
   }
 
   #sign(kind: Kind, claims: object): string {
