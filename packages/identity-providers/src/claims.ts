@@ -1,4 +1,4 @@
-import type { Claims } from '@gatehouse/profile'
+import { type Claims, fromClaims, type Profile } from '@gatehouse/profile'
 import type { Static, TObject } from 'typebox'
 import type { claimPaths } from './options.ts'
 
@@ -48,6 +48,24 @@ function merge(idToken: Claims, { acr, amr, auth_time, ...userInfo }: Claims): C
 
 function withoutEmail({ email, email_verified, verified_email, ...claims }: Claims): Claims {
   return claims
+}
+
+/**
+ * The profile of a person who is read again. A claim that was there before and is missing now is unknown:
+ * it may be left out for other reasons. How the person signed in stays, unless that was done anew.
+ */
+export function profileAgain(provider: string, sent: Claims, before: Profile): Profile {
+  // A copy without the claims whose reading throws.
+  const { _claim_names: names, ...known }: Claims = { ...before.claims }
+  const { acr, amr, auth_time = null } = known
+  const isAnew = (sent.auth_time ?? auth_time) !== auth_time
+  const claims = isAnew ? sent : { ...sent, acr: sent.acr ?? acr, amr: sent.amr ?? amr, auth_time }
+  const { claims: now } = fromClaims(provider, claims)
+  const missing = Object.keys({ ...known, ...Object(names) })
+    .filter((name) => !Object.hasOwn(now, name))
+    .map((name) => [name, 'unknown'])
+  const _claim_names = { ...Object.fromEntries(missing), ...Object(claims._claim_names) }
+  return fromClaims(provider, { ...claims, _claim_names })
 }
 
 function find(sources: readonly Claims[], path: string): unknown {

@@ -1,6 +1,10 @@
 import { NetError } from '@gatehouse/net'
+import { errors } from 'jose'
 import { AuthorizationResponseError, ResponseBodyError } from 'openid-client'
 import { ProviderError, type ProviderErrorCode } from './errors.ts'
+import { refused } from './logout-token.ts'
+import type { ReRead } from './provider.ts'
+import { StatusError } from './request.ts'
 
 /** Our codes of the errors of OAuth and OpenID Connect, and of those that Keycloak and GitHub add. */
 const CODES: ReadonlyMap<string, ProviderErrorCode> = new Map([
@@ -29,6 +33,13 @@ const CODES: ReadonlyMap<string, ProviderErrorCode> = new Map([
   ['temporarily_unavailable', 'FWA_PROVIDER_UNREACHABLE'],
 ])
 const OUTAGES = new Set(['NET_FETCH_TIMEOUT', 'NET_FETCH_STATUS', 'NET_FETCH_FAILED'])
+
+/** Of requests that may have been carried out, although no answer came. */
+const LOST = /^(NET_FETCH_TIMEOUT|ECONNRESET|EPIPE|UND_ERR_(SOCKET|HEADERS_TIMEOUT|BODY_TIMEOUT))$/
+/** Of openid-client, about `iss` and `aud` of an ID token and `sub` of UserInfo. */
+const OF_OTHERS = /^OAUTH_(JWT_CLAIM|JSON_ATTRIBUTE)_COMPARISON_FAILED$/
+/** Errors of jose about a token, not about the keys. */
+const OF_TOKEN = /^ERR_(JWS_|JOSE_ALG_|JOSE_NOT_|JWKS_NO_|JWKS_MULTIPLE_)/
 
 const SENTENCES: Partial<Record<ProviderErrorCode, string>> = {
   FWA_CLIENT_REFUSED: 'rejected the client ID or secret of this site. Contact its administrator.',
@@ -73,6 +84,47 @@ function wordsOf(chain: readonly Error[]): string | undefined {
 /** Whether a request to the provider failed. Errors in a callback do not count: anybody can send one. */
 export function isOutage(error: unknown): boolean {
   return causesOf(error).some((cause) => cause instanceof NetError && OUTAGES.has(cause.code))
+}
+
+/**
+ * What an error says about a person who was asked about again.
+ *
+ * @param isUsing - whether a refresh token is used up if the answer was lost
+ */
+export function toReRead(
+  title: string,
+  thrown: unknown,
+  isUsing = false,
+): Exclude<ReRead, { kind: 'read' }> {
+  const chain = causesOf(thrown)
+  const error = toProviderError(title, thrown)
+  const has = (codes: RegExp) =>
+    chain.some((cause) => 'code' in cause && codes.test(String(cause.code)))
+  const refusal = chain.find((cause) => cause instanceof ResponseBodyError)
+  if (refusal && isEnd(refusal)) return { kind: 'ended', why: describe(refusal) }
+  if (refusal && CODES.get(refusal.error) === 'FWA_CLIENT_REFUSED')
+    return { kind: 'misconfigured', error }
+  if (isUnauthorized(thrown) || has(OF_OTHERS))
+    return { kind: 'ended', why: chain.map(describe).join(': ') }
+  return { kind: 'fault', error, isUsed: isUsing && has(LOST) }
+}
+
+/** Dex says `invalid_request` of a refresh token that is revoked or too old, and names it in the description. */
+function isEnd({ status, error, error_description = '' }: ResponseBodyError): boolean {
+  if (status !== 400) return false
+  const isOfDex = error === 'invalid_request' && /refresh token/i.test(error_description)
+  return isOfDex || CODES.get(error) === 'FWA_LOGIN_REFUSED'
+}
+
+/** Whether an access token was refused. */
+export function isUnauthorized(error: unknown): boolean {
+  return causesOf(error).some((cause) => cause instanceof StatusError && cause.status === 401)
+}
+
+/** The error of a logout token whose signature could not be verified. */
+export function toLogoutError(title: string, error: unknown): ProviderError {
+  const isOfToken = error instanceof errors.JOSEError && OF_TOKEN.test(error.code)
+  return isOfToken ? refused(error.message) : toProviderError(title, error)
 }
 
 function codeOf(chain: readonly Error[]): ProviderErrorCode {

@@ -1,12 +1,15 @@
 import type { BoundedFetch, FetchAnswer, FetchInit } from '@gatehouse/net'
-import { type Claims, fromClaims } from '@gatehouse/profile'
+import { type Claims, fromClaims, type Profile } from '@gatehouse/profile'
 import { allowInsecureRequests, ClientSecretPost, type Configuration } from 'openid-client'
 import { type Static, type TSchema, Type } from 'typebox'
-import { isOutage, toProviderError } from './failure.ts'
+import { profileAgain } from './claims.ts'
+import { isOutage, toProviderError, toReRead } from './failure.ts'
 import { authorizationRequest, configure, redeemCode } from './oauth.ts'
 import { clientOptions, clientSecret } from './options.ts'
-import type { ProviderKind } from './provider.ts'
+import type { ProviderKind, ProviderTokens, ReRead } from './provider.ts'
 import { parseJson, requestJson } from './request.ts'
+import { createThrottle } from './throttle.ts'
+import { keepAccess } from './tokens.ts'
 
 const PAGE_SIZE = 100
 const MAX_PAGES = 10
@@ -53,9 +56,31 @@ export const github: ProviderKind<Options> = {
     const fetch = deps.createFetch({ timeoutMs: timeout, ...(ca !== undefined && { ca }) })
     const configuration = configureClient(options, fetch)
     const scopes = ['read:user', 'user:email', ...(organizations.length > 0 ? ['read:org'] : [])]
+    const throttle = createThrottle(deps.clock)
+    const read = (token: string) => readClaims(createApi(options, fetch, token), organizations)
     let isFailing = false
+
+    async function reRead(
+      tokens: ProviderTokens,
+      access: string,
+      before: Profile,
+    ): Promise<ReRead> {
+      try {
+        const profile = profileAgain(name, await read(access), before)
+        isFailing = false
+        return profile.id === before.id
+          ? { kind: 'read', signedIn: { profile, tokens } }
+          : { kind: 'ended', why: 'the token is that of somebody else' }
+      } catch (error) {
+        isFailing = isOutage(error)
+        return toReRead(title, error)
+      }
+    }
+
     return {
       type: 'redirect',
+      relation: undefined,
+      reReads: true,
       failing: () => isFailing,
       authorizationUrl: (login) =>
         authorizationRequest(configuration, login, {
@@ -65,14 +90,19 @@ export const github: ProviderKind<Options> = {
         }),
       async finish(callback, login) {
         try {
-          const { access_token: token } = await redeemCode(configuration, callback, login)
-          const claims = await readClaims(createApi(options, fetch, token), organizations)
+          const answer = await redeemCode(configuration, callback, login)
+          const claims = await read(answer.access_token)
           isFailing = false
-          return fromClaims(name, claims)
+          return { profile: fromClaims(name, claims), tokens: keepAccess(answer, deps.clock) }
         } catch (error) {
           isFailing = isOutage(error)
           throw toProviderError(title, error)
         }
+      },
+      async reRead(tokens, before) {
+        const { access, accessUntil = Number.POSITIVE_INFINITY } = tokens
+        if (access === undefined || accessUntil <= deps.clock.now()) return { kind: 'impossible' }
+        return throttle(() => reRead(tokens, access, before))
       },
       logoutUrl: async () => undefined,
       close: () => fetch.close(),

@@ -1,11 +1,11 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { readFile } from 'node:fs/promises'
 import type { BoundedFetch, FetchAnswer } from '@gatehouse/net'
+import { createRemoteJWKSet, customFetch as keysFetch } from 'jose'
 import {
   authorizationCodeGrant,
   buildAuthorizationUrl,
   type ClientAuth,
-  ClientError,
   ClientSecretBasic,
   ClientSecretPost,
   Configuration,
@@ -55,45 +55,52 @@ export async function authorizationRequest(
   })
 }
 
-/** The response of the token endpoint to the login under way. */
-const tokenResponse = new AsyncLocalStorage<{ answer?: FetchAnswer }>()
+/** One request to the token endpoint, and its answer as soon as it is there. */
+export interface Exchange {
+  /** Of the request, if not the one of the provider. */
+  readonly timeoutMs?: number
+  answer?: FetchAnswer
+}
+
+const exchanges = new AsyncLocalStorage<Exchange>()
+
+/** Runs attempts that share one token request, since a code or refresh token may be valid once. */
+export function inExchange<T>(exchange: Exchange, attempts: () => Promise<T>): Promise<T> {
+  return exchanges.run(exchange, attempts)
+}
 
 /**
  * Exchanges the code of a callback for tokens (RFC 6749 section 4.1.3).
  *
  * @param nonce - of the ID token, for OpenID Connect
- * @param renewKeys - called if no known key verifies the ID token. With the configuration that it
- * returns the ID token is verified again, without a second token request: a code is valid once.
  */
 export function redeemCode(
   configuration: Configuration,
   callback: URL,
   { state, codeVerifier, redirectUri }: Login,
   nonce?: string,
-  renewKeys?: () => Configuration | undefined,
 ) {
   const url = new URL(redirectUri)
   url.search = callback.search
-  const redeem = (client: Configuration) =>
-    authorizationCodeGrant(client, url, {
-      expectedState: state,
-      pkceCodeVerifier: codeVerifier,
-      ...(nonce !== undefined && { expectedNonce: nonce }),
-    })
-  return tokenResponse.run({}, () =>
-    redeem(configuration).catch((error) => {
-      const renewed = isKeyMiss(error) ? renewKeys?.() : undefined
-      if (!renewed) throw error
-      return redeem(renewed)
-    }),
-  )
+  return authorizationCodeGrant(configuration, url, {
+    expectedState: state,
+    pkceCodeVerifier: codeVerifier,
+    ...(nonce !== undefined && { expectedNonce: nonce }),
+  })
 }
 
-function isKeyMiss(error: unknown): boolean {
-  if (!(error instanceof ClientError)) return false
-  if (error.code === 'OAUTH_KEY_SELECTION_FAILED') return true
-  return error.cause instanceof Error && /signature verification failed/.test(error.cause.message)
+/** The keys at this URL, for jose. They are cached as long as openid-client caches its own. */
+export function readKeys(url: string, fetch: BoundedFetch): Keys {
+  return createRemoteJWKSet(new URL(url), {
+    [keysFetch]: async () =>
+      toResponse(await request(fetch, url, { headers: { accept: 'application/json' } })),
+    cacheMaxAge: 300_000,
+    // Who verifies decides when an unknown key is worth a request.
+    cooldownDuration: Number.POSITIVE_INFINITY,
+  })
 }
+
+export type Keys = ReturnType<typeof createRemoteJWKSet>
 
 function boundedFetch(fetch: BoundedFetch): CustomFetch {
   const reading = new Map<string, Promise<FetchAnswer>>()
@@ -111,15 +118,19 @@ function boundedFetch(fetch: BoundedFetch): CustomFetch {
 
   async function read(url: string, { method, headers, body }: CustomFetchOptions) {
     if (method !== 'POST')
-      return 'authorization' in headers
-        ? request(fetch, url, { headers, status: STATUSES })
-        : readOnce(url)
-    const login = tokenResponse.getStore() ?? {}
-    const form = body == null ? {} : { body: String(body) }
-    login.answer ??= withError(
-      await request(fetch, url, { method, headers, ...form, status: STATUSES }),
+      return 'authorization' in headers ? request(fetch, url, { headers }) : readOnce(url)
+    const exchange: Exchange = exchanges.getStore() ?? {}
+    const { timeoutMs } = exchange
+    exchange.answer ??= withError(
+      await request(fetch, url, {
+        method,
+        headers,
+        ...(body != null && { body: String(body) }),
+        ...(timeoutMs !== undefined && { timeoutMs }),
+        status: STATUSES,
+      }),
     )
-    return login.answer
+    return exchange.answer
   }
   return async (url, options) => toResponse(await read(url, options))
 }

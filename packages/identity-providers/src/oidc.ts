@@ -1,77 +1,60 @@
-import { type BoundedFetch, parseAdvertisedUrl, parseEndpointUrl } from '@gatehouse/net'
-import { type Claims, fromClaims } from '@gatehouse/profile'
-import type { Clock } from '@gatehouse/service-kit/clock'
+import { type Claims, fromClaims, type Profile } from '@gatehouse/profile'
+import { compactVerify } from 'jose'
 import {
-  allowInsecureRequests,
   buildEndSessionUrl,
   type Configuration,
-  enableNonRepudiationChecks,
   fetchUserInfo,
-  type ServerMetadata,
+  refreshTokenGrant,
+  type TokenEndpointResponse,
+  type TokenEndpointResponseHelpers,
 } from 'openid-client'
-import { type Static, type TObject, Type } from 'typebox'
-import { type ClaimPaths, lacksClaims, mergeClaims } from './claims.ts'
+import type { Static } from 'typebox'
+import { type ClaimPaths, lacksClaims, mergeClaims, profileAgain } from './claims.ts'
+import { createKeyRenewal, discover, type Registration, type Server } from './client.ts'
 import { Discovery } from './discovery.ts'
-import { isOutage, toProviderError } from './failure.ts'
-import {
-  assertionAuthentication,
-  authorizationRequest,
-  configure,
-  redeemCode,
-  secretAuthentication,
-} from './oauth.ts'
-import type { clientOptions, secretOrAssertion, trustEmail } from './options.ts'
+import { isOutage, isUnauthorized, toLogoutError, toProviderError, toReRead } from './failure.ts'
+import { isId, parseLogoutToken } from './logout-token.ts'
+import { authorizationRequest, type Exchange, inExchange, redeemCode } from './oauth.ts'
+import type { trustEmail } from './options.ts'
 import type {
   AuthorizationOptions,
   Behaviour,
-  Login,
   ProviderDeps,
+  ProviderTokens,
   RedirectProvider,
+  ReRead,
+  SignedIn,
 } from './provider.ts'
-import { requestJson } from './request.ts'
+import { createThrottle } from './throttle.ts'
+import { keepRefresh, keepTokens } from './tokens.ts'
 
-const ALGORITHM = /^(RS256|RS384|RS512|PS256|PS384|PS512|ES256|ES384|ES512|EdDSA|Ed25519)$/
 /** The tolerance of openid-client. */
 const CLOCK_SKEW_SECONDS = 30
-/** Minimum time between two key requests that ID tokens with an unknown key cause. */
-const KEYS_COOLDOWN_MS = 10_000
-
-const Url = Type.String({ minLength: 1 })
-const Strings = Type.Array(Type.String())
-const MetadataSchema = Type.Object({
-  issuer: Url,
-  authorization_endpoint: Url,
-  token_endpoint: Url,
-  jwks_uri: Url,
-  userinfo_endpoint: Type.Optional(Url),
-  end_session_endpoint: Type.Optional(Url),
-  id_token_signing_alg_values_supported: Type.Optional(Strings),
-  token_endpoint_auth_methods_supported: Type.Optional(Strings),
-})
-const ENDPOINTS = [
-  'authorization_endpoint',
-  'token_endpoint',
-  'jwks_uri',
-  'userinfo_endpoint',
-  'end_session_endpoint',
-] as const
+/** An answer that nobody waits for costs the session where refresh tokens are valid once. */
+const MIN_REFRESH_TIMEOUT_MS = 10_000
 
 type ClientOptions = ClaimPaths &
-  Static<TObject<typeof clientOptions & typeof secretOrAssertion>> & {
+  Registration & {
     readonly title: string
     /** Default: `openid`, `profile`, `email`, and `groups` if the provider supports it. */
     readonly scopes?: readonly string[]
     readonly trustEmail?: Static<typeof trustEmail>
   }
 
+/** The answer of a token endpoint; without `claims`, an access token alone. */
+type Answer = TokenEndpointResponse & Partial<TokenEndpointResponseHelpers>
+type Before = Pick<SignedIn, 'profile' | 'tokens'>
+
 /** The differences between kinds of OpenID providers. */
 export interface OidcKind {
   /** Exactly as the provider writes it. */
   readonly issuer: string
-  /** Whether UserInfo has claims that the ID token lacks. Default: true. */
-  readonly hasUserInfo?: boolean
+  /** What UserInfo is for. Default: claims that the ID token lacks, and all where no ID token comes. */
+  readonly userInfo?: 'without ID token' | 'nothing'
   /** Whether it supports `prompt=select_account` without saying so. */
   readonly choosesAccount?: boolean
+  /** Parameters of the authorization request, unless the configuration has others. */
+  readonly parameters?: Readonly<Record<string, string>>
   readonly claimsOf?: (claims: Claims) => Claims
 }
 
@@ -81,17 +64,82 @@ export function createOidc(
   kind: OidcKind,
   deps: ProviderDeps,
 ): Behaviour<RedirectProvider> {
-  const { name, title, ca, timeout, trustEmail = false } = options
+  const { name, title, ca, timeout, clientId } = options
+  const { issuer } = kind
+  const { clock } = deps
   const fetch = deps.createFetch({ timeoutMs: timeout, ...(ca !== undefined && { ca }) })
   const fail = (error: unknown) => Promise.reject(toProviderError(title, error))
-  const discovery = new Discovery(name, () => discover(options, kind, fetch).catch(fail), deps)
-  const renewKeys = createKeyRenewal(deps.clock)
+  const discovery = new Discovery(name, () => discover(options, issuer, fetch).catch(fail), deps)
+  const withKeys = createKeyRenewal(clock)
+  const throttle = createThrottle(clock)
+
+  function noteOutage(error: unknown): void {
+    if (isOutage(error)) discovery.reportFailure(toProviderError(title, error))
+  }
+
+  /** Reads the person of an ID token, and of UserInfo if claims that are wanted are not in it. */
+  async function read(configuration: Configuration, answer: Answer, before?: Before) {
+    const idToken = answer.claims?.() as Claims | undefined
+    if (idToken) checkIdToken(idToken, clientId)
+    const url = kind.userInfo !== 'nothing' && configuration.serverMetadata().userinfo_endpoint
+    if (!idToken && !url) throw new Error('the answer has no ID token')
+    const isAsked = idToken
+      ? !kind.userInfo && lacksClaims(idToken, options, scopesOf(configuration, options))
+      : true
+    const subject = String(idToken?.sub ?? before?.profile.id)
+    const userInfo =
+      url && isAsked ? await fetchUserInfo(configuration, answer.access_token, subject) : {}
+    const sent = mergeClaims(idToken ?? {}, userInfo, options)
+    const claims = withTrust(kind.claimsOf?.(sent) ?? sent, options.trustEmail)
+    return {
+      profile: before ? profileAgain(name, claims, before.profile) : fromClaims(name, claims),
+      tokens: keepTokens(answer, before?.tokens ?? {}, Boolean(url), clock),
+      ...(idToken && { issuedAt: Number(idToken.iat) }),
+      ...(isId(idToken?.sid) && { sid: idToken.sid }),
+    }
+  }
+
+  async function askAgain(before: Before, exchange: Exchange): Promise<SignedIn> {
+    const server = await discovery.get()
+    const { refresh, access = '' } = before.tokens
+    if (refresh === undefined) {
+      const answer = { access_token: access, token_type: 'bearer' } as const
+      return { ...(await read(server.client.configuration, answer, before)), tokens: before.tokens }
+    }
+    const answer = await inExchange(exchange, () =>
+      withKeys(server, ({ configuration }) => refreshTokenGrant(configuration, refresh)),
+    )
+    return read(server.client.configuration, answer, before)
+  }
+
+  async function reRead(tokens: ProviderTokens, before: Profile): Promise<ReRead> {
+    const exchange: Exchange = { timeoutMs: Math.max(timeout, MIN_REFRESH_TIMEOUT_MS) }
+    try {
+      const signedIn = await askAgain({ tokens, profile: before }, exchange)
+      return signedIn.profile.id === before.id
+        ? { kind: 'read', signedIn }
+        : { kind: 'ended', why: 'the provider tells of somebody else (claim "sub")' }
+    } catch (error) {
+      noteOutage(error)
+      const { refresh, accessUntil = 0 } = tokens
+      const isOver = clock.now() >= accessUntil - CLOCK_SKEW_SECONDS * 1_000
+      // Of a token that may have expired, a refusal says nothing.
+      if (refresh === undefined && isOver && isUnauthorized(error)) return { kind: 'impossible' }
+      const answer = toReRead(title, error, refresh !== undefined && !exchange.answer)
+      const renewed = keepRefresh(tokens, exchange.answer)
+      return answer.kind === 'fault' && renewed ? { ...answer, tokens: renewed } : answer
+    }
+  }
+
   return {
     type: 'redirect',
+    relation: { issuer, clientId },
+    reReads: kind.userInfo !== 'nothing' || (options.scopes ?? []).includes('offline_access'),
     failing: () => discovery.failing(),
     async authorizationUrl(login) {
-      const { configuration } = await discovery.get()
+      const { configuration } = (await discovery.get()).client
       return authorizationRequest(configuration, login, {
+        ...kind.parameters,
         ...options.authorizationParameters,
         scope: scopesOf(configuration, options).join(' '),
         nonce: login.nonce,
@@ -101,17 +149,37 @@ export function createOidc(
     },
     async finish(callback, login) {
       try {
-        const client = await discovery.get()
-        const sent = await readClaims(client, callback, login, renewKeys, { ...options, ...kind })
-        const claims = kind.claimsOf?.(sent) ?? sent
-        return fromClaims(name, withTrust(claims, trustEmail))
+        const server = await discovery.get()
+        const answer = await inExchange({}, () =>
+          withKeys(server, ({ configuration }) =>
+            redeemCode(configuration, callback, login, login.nonce),
+          ),
+        )
+        return await read(server.client.configuration, answer)
       } catch (error) {
-        const failure = toProviderError(title, error)
-        if (isOutage(error)) discovery.reportFailure(failure)
-        throw failure
+        noteOutage(error)
+        throw toProviderError(title, error)
       }
     },
-    logoutUrl: (postLogoutRedirectUri) => logoutUrl(discovery, postLogoutRedirectUri),
+    async reRead(tokens, before) {
+      const { accessUntil = Number.POSITIVE_INFINITY } = tokens
+      const isUsable = tokens.access !== undefined && accessUntil > clock.now()
+      if (tokens.refresh === undefined && !isUsable) return { kind: 'impossible' }
+      return throttle(() => reRead(tokens, before))
+    },
+    async readLogoutToken(token) {
+      try {
+        const server = await discovery.get()
+        const { algorithms } = server
+        const read = parseLogoutToken(token, { issuer, clientId, algorithms })
+        await withKeys(server, ({ keys }) => compactVerify(token, keys, { algorithms }))
+        return read
+      } catch (error) {
+        noteOutage(error)
+        throw toLogoutError(title, error)
+      }
+    },
+    logoutUrl: (...to) => logoutUrl(discovery, ...to),
     async close() {
       discovery.close()
       await fetch.close()
@@ -126,52 +194,6 @@ export function withTrust(claims: Claims, trustEmail: ClientOptions['trustEmail'
   return isTrusted ? { ...claims, email_verified: true } : claims
 }
 
-/** The configuration of openid-client, which caches the keys, and a function that makes a fresh one. */
-interface Client {
-  configuration: Configuration
-  readonly configure: () => Configuration
-}
-
-type KeyRenewal = ReturnType<typeof createKeyRenewal>
-
-/**
- * Fetches the keys again if none of them verifies an ID token, as after a rotation. Tokens with
- * unknown keys cause at most one request per cooldown.
- */
-function createKeyRenewal({ now }: Clock) {
-  let renewedAt = Number.NEGATIVE_INFINITY
-  return (client: Client, failed: Configuration): Configuration | undefined => {
-    if (client.configuration !== failed) return client.configuration
-    const age = now() - renewedAt
-    // A negative age, after the clock was set back, does not extend the cooldown.
-    if (age >= 0 && age < KEYS_COOLDOWN_MS) return undefined
-    renewedAt = now()
-    client.configuration = client.configure()
-    return client.configuration
-  }
-}
-
-/** The claims of the ID token and, if it lacks some that are wanted, of UserInfo. */
-async function readClaims(
-  client: Client,
-  callback: URL,
-  login: Login,
-  renewKeys: KeyRenewal,
-  { hasUserInfo = true, ...options }: Pick<OidcKind, 'hasUserInfo'> & ClientOptions,
-): Promise<Claims> {
-  const { configuration } = client
-  const renew = () => renewKeys(client, configuration)
-  const tokens = await redeemCode(configuration, callback, login, login.nonce, renew)
-  const idToken = tokens.claims() as Claims
-  checkIdToken(idToken, configuration.clientMetadata().client_id)
-  const isAsked = hasUserInfo && lacksClaims(idToken, options, scopesOf(configuration, options))
-  const userInfo =
-    isAsked && configuration.serverMetadata().userinfo_endpoint
-      ? await fetchUserInfo(configuration, tokens.access_token, String(idToken.sub))
-      : {}
-  return mergeClaims(idToken, userInfo, options)
-}
-
 /** The checks of OpenID Connect Core section 3.1.3.7 that openid-client leaves out. */
 function checkIdToken({ azp, iat }: Claims, clientId: string): void {
   if (azp !== undefined && azp !== clientId)
@@ -182,47 +204,19 @@ function checkIdToken({ azp, iat }: Claims, clientId: string): void {
 }
 
 async function logoutUrl(
-  discovery: Discovery<Client>,
+  discovery: Discovery<Server>,
   postLogoutRedirectUri: string,
+  idToken?: string,
 ): Promise<URL | undefined> {
   // Signing out here does not wait for a provider that is down.
   if (discovery.failing()) return undefined
-  const { configuration } = (await discovery.get().catch(() => undefined)) ?? {}
+  const { configuration } = (await discovery.get().catch(() => undefined))?.client ?? {}
   if (!configuration?.serverMetadata().end_session_endpoint) return undefined
-  return buildEndSessionUrl(configuration, { post_logout_redirect_uri: postLogoutRedirectUri })
-}
-
-/** OpenID Connect Discovery 1.0 section 4. */
-async function discover(
-  { clientId, clientSecret, clientAssertion }: ClientOptions,
-  { issuer }: OidcKind,
-  fetch: BoundedFetch,
-): Promise<Client> {
-  const url = parseEndpointUrl(`${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`)
-  const metadata = await requestJson(fetch, url, MetadataSchema)
-  // Compared as text: openid-client would compare URLs.
-  if (metadata.issuer !== issuer)
-    throw new Error(`${url} names the issuer ${JSON.stringify(metadata.issuer)}, not "${issuer}"`)
-  for (const name of ENDPOINTS)
-    if (metadata[name] !== undefined) parseAdvertisedUrl(metadata[name], { from: url })
-
-  const { id_token_signing_alg_values_supported: algorithms = ['RS256'] } = metadata
-  const server = {
-    ...metadata,
-    id_token_signing_alg_values_supported: algorithms.filter((name) => ALGORITHM.test(name)),
-  }
-  const authentication = clientAssertion
-    ? assertionAuthentication(clientAssertion, fetch)
-    : secretAuthentication(clientSecret, server.token_endpoint_auth_methods_supported)
-  function configureClient(): Configuration {
-    const configuration = configure(server as ServerMetadata, clientId, authentication, fetch)
-    // By default openid-client does not verify the signature of a token from the token endpoint.
-    enableNonRepudiationChecks(configuration)
-    // Only for loopback: `request` refuses http elsewhere.
-    if (url.protocol === 'http:') allowInsecureRequests(configuration)
-    return configuration
-  }
-  return { configuration: configureClient(), configure: configureClient }
+  // With `client_id`, since a hint alone may be too old to name the client.
+  return buildEndSessionUrl(configuration, {
+    post_logout_redirect_uri: postLogoutRedirectUri,
+    ...(idToken !== undefined && { id_token_hint: idToken }),
+  })
 }
 
 function scopesOf(configuration: Configuration, { scopes }: ClientOptions): readonly string[] {

@@ -55,9 +55,11 @@ export const google: ProviderKind<Static<typeof GoogleSchema>> = {
 }
 const GOOGLE = {
   issuer: 'https://accounts.google.com',
-  hasUserInfo: false,
+  userInfo: 'without ID token',
   choosesAccount: true,
-}
+  // Google's own way to ask for a refresh token.
+  parameters: { access_type: 'offline' },
+} as const
 
 export const PocketIdSchema = Type.Object({
   type: Type.Literal('pocketID'),
@@ -88,7 +90,7 @@ export const MicrosoftEntraIdSchema = Type.Object({
     description:
       'URL of the sign-in service of the cloud, such as `https://login.microsoftonline.us`.',
   }),
-  scopes: Scopes(['openid', 'profile', 'email']),
+  scopes: Scopes(['openid', 'profile', 'email', 'offline_access']),
   ...claimPaths,
   trustEmail,
 })
@@ -100,7 +102,9 @@ export const microsoftEntraID: ProviderKind<Static<typeof MicrosoftEntraIdSchema
   create(options, deps) {
     const issuer = `${withoutSlash(options.authority)}/${options.tenantId}/v2.0`
     const claimsOf = readMicrosoftClaims
-    return createOidc(options, { issuer, hasUserInfo: false, choosesAccount: true, claimsOf }, deps)
+    // UserInfo knows no `oid`.
+    const kind = { issuer, userInfo: 'nothing', choosesAccount: true, claimsOf } as const
+    return createOidc(options, kind, deps)
   },
 }
 
@@ -139,12 +143,11 @@ export const gitlab: ProviderKind<Static<typeof GitlabSchema>> = {
 function readGitlabClaims(sent: Claims, configured: readonly string[]): Claims {
   const { groups, groups_direct, ...claims } = sent
   const person = Object.entries(claims).filter(([name]) => !name.startsWith('https://gitlab.org/'))
-  const memberOf = Array.isArray(groups) ? groups : []
+  const isConfigured = (path: unknown) =>
+    configured.some((group) => path === group || String(path).startsWith(`${group}/`))
   return {
     ...Object.fromEntries(person),
-    groups: memberOf.filter((path) =>
-      configured.some((group) => path === group || String(path).startsWith(`${group}/`)),
-    ),
+    groups: Array.isArray(groups) ? groups.filter(isConfigured) : undefined,
   }
 }
 

@@ -21,7 +21,17 @@ export async function request(
   const endpoint = parseEndpointUrl(String(url))
   const answer = await fetch(endpoint, { ...init, status: STATUSES })
   if (status.includes(answer.status)) return answer
-  throw new Error(`${describe(endpoint)} responded with status ${answer.status}`)
+  throw new StatusError(describe(endpoint), answer.status)
+}
+
+/** A status that was not expected, and is no outage. */
+export class StatusError extends Error {
+  readonly status: number
+
+  constructor(source: string, status: number) {
+    super(`${source} responded with status ${status}`)
+    this.status = status
+  }
 }
 
 export async function requestJson<S extends TSchema>(

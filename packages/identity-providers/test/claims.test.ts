@@ -1,19 +1,20 @@
 import { type Claims, fromClaims } from '@gatehouse/profile'
 import fc from 'fast-check'
 import t from 'tap'
-import { type ClaimPaths, lacksClaims, mergeClaims } from '../src/claims.ts'
+import { type ClaimPaths, lacksClaims, mergeClaims, profileAgain } from '../src/claims.ts'
 
 /** Groups and roles that a session has, or why they cannot be read. */
 function readAs(paths: ClaimPaths, idToken: Claims, userInfo: Claims = {}) {
   const { claims } = fromClaims('corp', { sub: 'ada', ...mergeClaims(idToken, userInfo, paths) })
-  const read = (name: string) => {
-    try {
-      return claims[name]
-    } catch (error) {
-      return (error as { code?: string }).code
-    }
+  return { groups: readIn(claims, 'groups'), roles: readIn(claims, 'roles') }
+}
+
+function readIn(claims: Claims, name: string): unknown {
+  try {
+    return claims[name]
+  } catch (error) {
+    return (error as { code?: string }).code
   }
-  return { groups: read('groups'), roles: read('roles') }
 }
 
 const KEYCLOAK = {
@@ -178,4 +179,35 @@ t.test('finds a list at any path of names', async (t) => {
     }),
     { numRuns: 300 },
   )
+})
+
+t.test('what a person has who is read again', (t) => {
+  const before = {
+    sub: 'ada',
+    groups: ['a'],
+    department: 'x',
+    acr: 'mfa',
+    amr: ['otp'],
+    auth_time: 5,
+  }
+  const UNKNOWN = 'PROFILE_CLAIM_UNKNOWN'
+  const table: [what: string, now: Claims, expected: Readonly<Record<string, unknown>>][] = [
+    ['other groups', { groups: ['b'] }, { groups: ['b'], department: UNKNOWN }],
+    ['no groups', { groups: [], department: 'x' }, { groups: [], department: 'x' }],
+    ['groups under another name', { group: 'b' }, { groups: ['b'] }],
+    ['a claim of null', { department: null }, { department: UNKNOWN }],
+    ['a new claim', { office: 'y' }, { office: 'y' }],
+    ['groups elsewhere', { _claim_names: { groups: 's' } }, { groups: UNKNOWN }],
+    ['the same authentication', { auth_time: 5 }, { acr: 'mfa', amr: ['otp'], auth_time: 5 }],
+    ['no word of it', {}, { acr: 'mfa', amr: ['otp'], auth_time: 5 }],
+    ['an older one', { auth_time: 4 }, { acr: UNKNOWN, amr: UNKNOWN, auth_time: 4 }],
+    ['a newer one', { auth_time: 6, acr: 'pwd' }, { acr: 'pwd', amr: UNKNOWN, auth_time: 6 }],
+    ['another class', { acr: 'pwd' }, { acr: 'pwd', amr: ['otp'], auth_time: 5 }],
+  ]
+  for (const [what, now, expected] of table) {
+    const { claims } = profileAgain('corp', { sub: 'ada', ...now }, fromClaims('corp', before))
+    for (const [name, value] of Object.entries(expected))
+      t.strictSame(readIn(claims, name), value, `${what}: ${name}`)
+  }
+  t.end()
 })

@@ -6,7 +6,7 @@ import { testFolder } from '@gatehouse/service-kit/testing'
 import t from 'tap'
 import type { ProviderConfig } from '../src/kinds.ts'
 import type { RedirectProvider, SeamlessProvider } from '../src/provider.ts'
-import { newLogin, open, reachCallback, refusal, signIn, testDeps } from './kit.ts'
+import { newLogin, open, reachCallback, refusal, signIn, signInWhole, testDeps } from './kit.ts'
 import { createBrowser } from './stand-ins/browser.ts'
 import { ASSERTION, startEntra, TENANT } from './stand-ins/entra.ts'
 import { startGithub } from './stand-ins/github.ts'
@@ -29,7 +29,9 @@ t.test('google', async (t) => {
     const login = newLogin()
     const url = await provider.authorizationUrl(login)
     t.equal(url.origin, 'https://accounts.google.com')
-    return provider.finish(await createBrowser().signIn(atStandIn(origins, url), person), login)
+    return (
+      await provider.finish(await createBrowser().signIn(atStandIn(origins, url), person), login)
+    ).profile
   }
   t.match(provider, { title: 'Google', icon: 'google' })
   const { claims, ...profile } = await signInAs('alice')
@@ -45,6 +47,7 @@ t.test('google', async (t) => {
   t.notOk(ofAcme(await signInAs('mallory')), 'an address of the domain is no membership')
   const { searchParams } = await provider.authorizationUrl({ ...newLogin(), chooseAccount: true })
   t.equal(searchParams.get('prompt'), 'select_account')
+  t.equal(searchParams.get('access_type'), 'offline', 'for a refresh token')
   t.equal(await provider.logoutUrl('https://auth.example.com/'), undefined)
 })
 
@@ -57,6 +60,12 @@ t.test('microsoftEntraID', async (t) => {
   const { authority } = await startEntra(t)
   const provider = open(t, configure(authority))
 
+  await t.test('people can be read again with offline_access only', async (t) => {
+    t.notOk(provider.reReads)
+    t.ok(open(t, configure(authority, { scopes: [...scopes, 'offline_access'] })).reReads)
+    const answer = await provider.reRead({ access: 'a' }, await signIn(provider))
+    t.match(answer, { kind: 'fault', error: { code: 'FWA_PROVIDER_INVALID' } }, 'not by UserInfo')
+  })
   await t.test('the person is the object of the directory', async (t) => {
     t.match(provider, { title: 'Microsoft', icon: 'microsoft' })
     const { claims, ...profile } = await signIn(provider)
@@ -332,6 +341,21 @@ t.test('github', async (t) => {
       t.match(await refusal(signIn(provider)), expected, error)
     }
   })
+  await t.test('people are read again with their access token', async (t) => {
+    const deps = testDeps()
+    const provider = open(t, { ...config, organizations: ['ACME', 'o1'] }, deps)
+    t.match(provider, { relation: undefined, readLogoutToken: undefined, reReads: true })
+    const { tokens, profile } = await signInWhole(provider)
+    t.strictSame(tokens, { access: tokens.access }, 'which does not expire')
+    github.state.organizations = [{ login: 'o1' }]
+    const answer = await provider.reRead(tokens, profile)
+    t.match(answer, { kind: 'read', signedIn: { tokens, profile: { groups: ['o1', 'ACME/ops'] } } })
+    t.match(await provider.reRead(tokens, { ...profile, id: '1' }), { kind: 'ended' })
+    t.match(await provider.reRead({ access: 'revoked' }, profile), { kind: 'ended', why: /401/ })
+    t.match(await provider.reRead({}, profile), { kind: 'impossible' })
+    const over = { ...tokens, accessUntil: deps.clock.now() }
+    t.match(await provider.reRead(over, profile), { kind: 'impossible' })
+  })
   await t.test('down, and back', async (t) => {
     const stopped = await startGithub(t)
     const provider = open(t, { ...config, url: stopped.url, timeout: 500 })
@@ -340,8 +364,12 @@ t.test('github', async (t) => {
     t.match(await refusal(provider.finish(callback, login)), /^FWA_PROVIDER_UNREACHABLE/)
     t.ok(provider.failing())
     await stopped.restart()
-    t.ok((await signIn(provider)).id)
+    const { tokens, profile } = await signInWhole(provider)
     t.notOk(provider.failing())
+    await stopped.stop()
+    const answer = await provider.reRead(tokens, profile)
+    t.match(answer, { kind: 'fault', error: { code: 'FWA_PROVIDER_UNREACHABLE' }, isUsed: false })
+    t.ok(provider.failing())
   })
   await t.test('github.com, whose API is on a host of its own', async (t) => {
     const deps = testDeps({ createFetch: createFetchTo(github.origins) })
@@ -351,7 +379,7 @@ t.test('github', async (t) => {
     t.equal(url.href.split('?')[0], 'https://github.com/login/oauth/authorize')
     t.equal(url.searchParams.get('prompt'), 'select_account')
     const callback = await createBrowser().signIn(atStandIn(github.origins, url))
-    t.equal((await provider.finish(callback, login)).id, '583231')
+    t.equal((await provider.finish(callback, login)).profile.id, '583231')
   })
 })
 

@@ -39,12 +39,18 @@ export function newLogin(redirectUri = REDIRECT_URI) {
 export async function reachCallback(provider: RedirectProvider, hint?: string) {
   const login = newLogin()
   const callback = await createBrowser().signIn(await provider.authorizationUrl(login), hint)
-  return { login, callback, finish: () => provider.finish(callback, login) }
+  const signIn = () => provider.finish(callback, login)
+  return { login, callback, signIn, finish: async () => (await signIn()).profile }
 }
 
 /** A whole login: the profile that comes of it. */
 export async function signIn(provider: RedirectProvider, hint?: string) {
-  return (await reachCallback(provider, hint)).finish()
+  return (await signInWhole(provider, hint)).profile
+}
+
+/** A whole login: all that comes of it. */
+export async function signInWhole(provider: RedirectProvider, hint?: string) {
+  return (await reachCallback(provider, hint)).signIn()
 }
 
 /** Code and cause of the ProviderError that a promise is rejected with. */

@@ -135,7 +135,7 @@ t.test('a step-up asks for an authentication, and the claims say which there was
   const claimsOf = async (stepUp?: AuthorizationOptions['stepUp']) => {
     const login = newLogin()
     const callback = await browser.signIn(await provider.authorizationUrl({ ...login, stepUp }))
-    return (await provider.finish(callback, login)).claims
+    return (await provider.finish(callback, login)).profile.claims
   }
   t.match(await claimsOf(), { acr: 'pwd', auth_time: undefined })
   t.match(await claimsOf({ acr: ['mfa'], maxAge: 3_600_000 }), {

@@ -1,7 +1,9 @@
 import { hash, randomBytes } from 'node:crypto'
 import { setImmediate } from 'node:timers/promises'
-import { ProviderError, type RedirectProvider } from '@gatehouse/identity-providers'
-import { fromClaims } from '@gatehouse/profile'
+import { ProviderError, type RedirectProvider, type SignedIn } from '@gatehouse/identity-providers'
+import { fromClaims, type Profile } from '@gatehouse/profile'
+
+type ReRead = Awaited<ReturnType<RedirectProvider['reRead']>>
 
 /** A provider without a network, which keeps to what a login has to be bound by. */
 export function createFakeProvider(name = 'corp') {
@@ -11,6 +13,10 @@ export function createFakeProvider(name = 'corp') {
     logoutUrl: undefined as URL | undefined,
     /** What the provider says about people besides. */
     claims: {} as object,
+    /** What comes with a sign-in besides the profile. */
+    signedIn: { tokens: {} } as Omit<SignedIn, 'profile'>,
+    /** What is answered when it is asked again. Default: the same profile and tokens. */
+    reRead: undefined as ReRead | ((before: Profile) => ReRead | Promise<ReRead>) | undefined,
   }
 
   function failIfAsked(): void {
@@ -24,6 +30,8 @@ export function createFakeProvider(name = 'corp') {
     icon: undefined,
     color: undefined,
     stepsUp: true,
+    reReads: true,
+    relation: { issuer: `https://${name}.test`, clientId: 'gatehouse' },
     failing: () => state.failure !== undefined,
     close: async () => {},
     async authorizationUrl({ redirectUri, chooseAccount, stepUp, ...secrets }) {
@@ -48,11 +56,28 @@ export function createFakeProvider(name = 'corp') {
       const challenge = hash('sha256', codeVerifier, 'base64url')
       if (query.get('state') !== sent || code?.nonce !== nonce || code.challenge !== challenge)
         throw new ProviderError('FWA_PROVIDER_INVALID', 'the code is of another login')
-      return fromClaims(name, { sub: code.sub, name: `Name of ${code.sub}`, ...state.claims })
+      const claims = { sub: code.sub, name: `Name of ${code.sub}`, ...state.claims }
+      return { ...state.signedIn, profile: fromClaims(name, claims) }
     },
-    logoutUrl: async (target) => {
+    async reRead(tokens, profile) {
+      await setImmediate()
+      const { reRead } = state
+      const answer = typeof reRead === 'function' ? await reRead(profile) : reRead
+      return answer ?? { kind: 'read', signedIn: { ...state.signedIn, tokens, profile } }
+    },
+    // Its logout tokens are the JSON of their claims.
+    async readLogoutToken(token) {
+      try {
+        return JSON.parse(token)
+      } catch {
+        throw new ProviderError('FWA_LOGOUT_TOKEN', 'the logout token is refused: it is no JSON')
+      }
+    },
+    logoutUrl: async (target, idToken) => {
       failIfAsked()
-      state.logoutUrl?.searchParams.set('post_logout_redirect_uri', target)
+      const query = state.logoutUrl?.searchParams
+      query?.set('post_logout_redirect_uri', target)
+      if (idToken !== undefined) query?.set('id_token_hint', idToken)
       return state.logoutUrl
     },
   }

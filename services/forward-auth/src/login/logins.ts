@@ -7,7 +7,7 @@ import { LRUCache } from 'lru-cache'
 import type { HostCookie } from '../cookies.ts'
 import type { Portal } from '../portals.ts'
 import { seal, unseal } from '../seal.ts'
-import { readCookie } from '../session/cookie.ts'
+import { readCookie, readCookies } from '../session/cookie.ts'
 import type { Keys } from '../session/keys.ts'
 import { pageUrl, type Site } from '../sites.ts'
 import type { AuthStore } from '../store/store.ts'
@@ -148,8 +148,8 @@ export class Logins {
 
   /** Removes the logins of a browser. */
   clear(portal: Portal, cookieHeader: string | undefined): HostCookie[] {
-    const names = readCookies(portal, cookieHeader).map(([name]) => name)
-    const removed = names.slice(0, MAX_REMOVED).map((name) => ({ name, value: '', maxAge: 0 }))
+    const names = readCookies(cookieHeader ?? '', cookiePrefix(portal)).keys()
+    const removed = [...names].slice(0, MAX_REMOVED).map((name) => ({ name, value: '', maxAge: 0 }))
     return [...removed, resetRedirectCount(portal)]
   }
 
@@ -199,19 +199,9 @@ function cookiePrefix({ name }: Portal): string {
   return `__Host-gatehouse-login.${name}.`
 }
 
-const COOKIE = /^([\w.-]+)=([\w-]*)$/
-
-function readCookies(portal: Portal, cookieHeader = ''): [name: string, value: string][] {
-  const prefix = cookiePrefix(portal)
-  return cookieHeader.split(';').flatMap((text): [string, string][] => {
-    const [, name = '', value = ''] = COOKIE.exec(text.trim()) ?? []
-    return name.startsWith(prefix) ? [[name, value]] : []
-  })
-}
-
-function readSecrets(portal: Portal, cookieHeader: string | undefined): string[] {
-  const values = readCookies(portal, cookieHeader).map(([, value]) => value)
-  return values.filter((value) => value.length === SECRET_LENGTH)
+function readSecrets(portal: Portal, cookieHeader = ''): string[] {
+  const found = readCookies(cookieHeader, cookiePrefix(portal)).values()
+  return [...found].filter((value) => value !== undefined && SECRET.test(value)) as string[]
 }
 
 /** Names a browser in states without telling its secret. */
@@ -234,8 +224,8 @@ function withoutQuery(returnTo: string): string {
   return url.href.length <= MAX_STATE / 2 ? url.href : ''
 }
 
-/** Characters of 32 bytes in base64url. */
-const SECRET_LENGTH = 43
+/** 32 bytes in base64url. */
+const SECRET = /^[\w-]{43}$/
 
 function randomText(bytes: number): string {
   return randomBytes(bytes).toString('base64url')

@@ -28,7 +28,6 @@ export interface Hop {
   readonly count: number
 }
 
-/** What a ticket says. */
 export interface Ticket {
   /** The session; undefined unless the ticket fits this portal, host, browser and time. */
   readonly sid: string | undefined

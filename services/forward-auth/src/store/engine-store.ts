@@ -8,9 +8,11 @@ import {
   type WriteOptions,
 } from '@gatehouse/store'
 import {
-  type AuthStore,
   type End,
+  type Listed,
+  type Listing,
   MARGIN,
+  type Seen,
   type SessionEvent,
   type SessionFollower,
   type SessionRow,
@@ -97,22 +99,21 @@ export abstract class EngineStore {
     return this.#engine.runTime()
   }
 
-  async beginSession(row: SessionRow): Promise<boolean> {
-    return this.#write(
-      async (tx) => !(await this.#isEnded(tx, row)) && (await SESSIONS.add(tx, row)) === 1,
-    )
+  beginSession(row: SessionRow): Promise<boolean> {
+    return this.#write(async (tx) => {
+      return !(await this.#isEnded(tx, row)) && (await SESSIONS.add(tx, row)) === 1
+    })
   }
 
   updateSession(row: SessionRow): Promise<boolean> {
     const { sid, rev, subject, providerSid } = row
-    const { members } = SESSIONS
-    const values = members.map((key) => (key === 'lease' ? 0 : row[key as keyof SessionRow]))
+    const free = { ...row, lease: 0 }
+    const values = SESSIONS.members.map((member) => free[member as keyof SessionRow])
     return this.#write(async (tx) => {
       const old = await SESSIONS.find(tx, 'WHERE sid = $1 AND rev = $2', sid, rev - 1)
-      if (!old) return false
       // By the digests that it has, an end finds the row.
-      const isFound = old.subject === subject && old.providerSid === providerSid
-      if (!isFound && (await this.#isEnded(tx, row))) return false
+      const isFound = old?.subject === subject && old.providerSid === providerSid
+      if (!old || (!isFound && (await this.#isEnded(tx, row)))) return false
       if ((await tx.run(UPDATE, ...values, rev - 1)) === 0) return false
       const lasting = this.#lasting(this.clock.now(), 2 * MAX_PAUSE)
       await this.addEvents(tx, [{ kind: 'changed', key: sid, ...lasting }])
@@ -124,13 +125,12 @@ export abstract class EngineStore {
     return this.told('reading', SESSIONS.find(this.#engine, 'WHERE sid = $1', sid))
   }
 
-  async listSessions(...[which, limit]: Parameters<AuthStore['listSessions']>) {
+  async listSessions(which: Listing, limit: number): Promise<readonly Listed[]> {
     const keys = (['portal', 'person', 'mail'] as const).filter((key) => which[key] !== undefined)
     const where = keys.map((key, i) => `${key} = $${i + 1}`).join(' AND ')
     const sql = `${LIST} WHERE ${where} ORDER BY begun DESC, sid LIMIT ${limit}`
-    const listed = this.#engine.all<SessionRow & { readonly hosts: string | null }>(
-      ...[sql, ...keys.map((key) => which[key])],
-    )
+    type Row = SessionRow & { readonly hosts: string | null }
+    const listed = this.#engine.all<Row>(sql, ...keys.map((key) => which[key]))
     const rows = await this.told('reading', listed)
     return rows.map((row) => ({ ...row, hosts: row.hosts?.split(' ') ?? [] }))
   }
@@ -157,18 +157,18 @@ export abstract class EngineStore {
     return (await this.#write((tx) => tx.run(LEASE, sid, rev, until, now))) === 1
   }
 
-  async touchSessions(seen: Parameters<AuthStore['touchSessions']>[0]): Promise<void> {
-    const statements = (tx: Transaction, { sid, at, hosts }: (typeof seen)[number]) => [
-      tx.run(TOUCH, sid, at),
-      ...hosts.map((host) => tx.run(VISIT, sid, host, at)),
-    ]
-    for (const page of pagesOf(
-      seen.toSorted((one, other) => (one.sid < other.sid ? -1 : 1)),
-      TOUCHED,
-    ))
-      await this.#write((tx) => Promise.all(page.flatMap((one) => statements(tx, one))), {
-        durable: false,
-      })
+  async touchSessions(seen: readonly Seen[]): Promise<void> {
+    const sorted = seen.toSorted((one, other) => (one.sid < other.sid ? -1 : 1))
+    for (const page of pagesOf(sorted, TOUCHED)) {
+      const touch = async (tx: Transaction) => {
+        const touched = page.map(({ sid, at }) => tx.run(TOUCH, sid, at))
+        const visits = page.flatMap(({ sid, at, hosts }) =>
+          hosts.map((host) => tx.run(VISIT, sid, host, at)),
+        )
+        await Promise.all([...touched, ...visits])
+      }
+      await this.#write(touch, { durable: false })
+    }
   }
 
   tell({ kind, key, until }: SessionEvent): Promise<void> {
@@ -248,23 +248,19 @@ export abstract class EngineStore {
   }
 
   /** Part of a write: what all instances learn. */
-  protected async addEvents(tx: Transaction, events: readonly EventRow[]): Promise<void> {
-    await addAll(tx, EVENTS, events, '')
+  protected addEvents(tx: Transaction, events: readonly EventRow[]): Promise<void> {
+    return addAll(tx, EVENTS, events, '')
   }
 
-  /** Passes on all events since the last read. @param full - also some before may have been missed */
-  protected async pass(
-    follower: SessionFollower,
-    events: readonly SessionEvent[],
-    full: boolean,
-  ): Promise<void> {
+  /** Passes on the events since the last read. @param full - some before may have been missed */
+  protected async pass(to: SessionFollower, events: readonly SessionEvent[], full: boolean) {
     const { now, running } = this.age()
     const pause = Math.max(now - this.#lastRead.now, running - this.#lastRead.running)
     const isFull = full || pause > MAX_PAUSE
-    const ended = isFull ? follower.ended() : []
+    const ended = isFull ? to.ended() : []
     // Should this fail, the next one is full too.
     if (isFull) this.#lastRead = NEVER
-    follower.learn(events, isFull)
+    to.learn(events, isFull)
     await this.#endAgain(ended)
     this.#lastRead = { now, running }
   }
@@ -298,11 +294,9 @@ export abstract class EngineStore {
   async #end(tx: Transaction, where: string, ...params: readonly Parameter[]) {
     const sql = removing('sessions', 'sid', `${where} ORDER BY sid COLLATE "C"`)
     const rows = await tx.all<SessionRow>(`${sql} RETURNING ${MEMBERS}`, ...params)
-    const events = rows.map(({ sid, ends }) => ({ key: sid, ...this.#lasting(ends) }))
-    await this.addEvents(
-      tx,
-      events.map((event) => ({ kind: 'ended', ...event })),
-    )
+    const kind = 'ended'
+    const events = rows.map(({ sid, ends }) => ({ kind, key: sid, ...this.#lasting(ends) }))
+    await this.addEvents(tx, events)
     return rows
   }
 
@@ -315,10 +309,7 @@ export abstract class EngineStore {
         sessions += (await this.#write((tx) => this.#end(tx, LISTED, list))).length
     }
     if (sessions > 0)
-      this.#log.warn(
-        { sessions },
-        'sessions that had ended were in the store again: they are ended',
-      )
+      this.#log.warn({ sessions }, 'sessions that had ended were there again: they are ended')
   }
 }
 

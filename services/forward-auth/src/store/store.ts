@@ -7,6 +7,13 @@ import type { SESSIONS } from './tables.ts'
 /** A session as the store keeps it: digests, times in ms since the epoch, and what is sealed. */
 export type SessionRow = RowOf<typeof SESSIONS>
 
+/** Which sessions are listed, and what of each: the hosts where it was seen, the last one first. */
+export type Listing = { readonly portal: string; readonly person?: string; readonly mail?: string }
+export type Listed = SessionRow & { readonly hosts: readonly string[] }
+
+/** When a session was seen, in ms since the epoch. */
+export type Seen = Pick<Listed, 'sid' | 'hosts'> & { readonly at: number }
+
 /** The sessions to end: `before` is the last `iat` of theirs, in seconds; `idleSince` that they were not seen since. */
 export type End =
   | { readonly sid: string; readonly idleSince?: number }
@@ -108,23 +115,14 @@ export interface AuthStore {
    */
   updateSession(row: SessionRow): Promise<boolean>
   findSession(sid: string): Promise<SessionRow | undefined>
-  /** The newest first, with the hosts where they were seen, the last one first. */
-  listSessions(
-    which: Readonly<Record<'portal', string> & Partial<Record<'person' | 'mail', string>>>,
-    limit: number,
-  ): Promise<readonly (SessionRow & { readonly hosts: readonly string[] })[]>
+  /** The newest first. */
+  listSessions(which: Listing, limit: number): Promise<readonly Listed[]>
   /** Ends sessions. Gives their rows. An end by the provider also holds for sign-ins that are under way. */
   endSessions(which: End): Promise<readonly SessionRow[]>
   /** Lets one caller ask the provider. @param until - in ms since the epoch */
   leaseSession(sid: string, rev: number, until: number): Promise<boolean>
   /** Notes when sessions were last seen, and at which hosts. */
-  touchSessions(
-    seen: readonly {
-      readonly sid: string
-      readonly at: number
-      readonly hosts: readonly string[]
-    }[],
-  ): Promise<void>
+  touchSessions(seen: readonly Seen[]): Promise<void>
   /** Tells all instances. */
   tell(event: SessionEvent): Promise<void>
   /** Whether the login has completed, at any instance. */

@@ -28,7 +28,7 @@ export const SESSIONS = new Table(
   {
     key: ['sid'],
     indexes: ['person', 'mail', 'subject', 'provider_sid', 'ends', 'portal, begun'].map(
-      (columns, i) => `CREATE INDEX sessions_${i} ON sessions (${columns})`,
+      (columns) => `CREATE INDEX sessions_${columns.replace(', ', '_')} ON sessions (${columns})`,
     ),
   },
 )
@@ -54,28 +54,29 @@ export const COMPLETED = new Table('completed', { login: 'text', ...LASTING }, {
 /** Secrets; in a folder they are files. */
 export const SECRETS = new Table('secrets', { name: 'text', sealed: 'text' }, { key: ['name'] })
 
+const FIRST_AUDIT = {
+  seq: 'id',
+  id: 'text', // of whoever adds it, so that it is added once
+  at: 'integer',
+  ran: 'integer', // how long the service had run
+  event: 'text',
+  portal: 'text',
+  provider: 'text?',
+  person: 'text?',
+  name: 'text?',
+  host: 'text?',
+  clientAddress: 'text?',
+  requestId: 'text',
+  code: 'text?',
+  refusedBy: 'text?',
+  clause: 'text?',
+} as const
+const AUDIT_OPTIONS = {
+  also: ['UNIQUE (id)'],
+  indexes: ['CREATE INDEX audit_at ON audit (at, seq)'],
+}
 /** The audit trail; in a folder, each day is a file. */
-export const AUDIT = new Table(
-  'audit',
-  {
-    seq: 'id',
-    id: 'text', // of whoever adds it, so that it is added once
-    at: 'integer',
-    ran: 'integer', // how long the service had run
-    event: 'text',
-    portal: 'text',
-    provider: 'text?',
-    person: 'text?',
-    name: 'text?',
-    host: 'text?',
-    clientAddress: 'text?',
-    requestId: 'text',
-    code: 'text?',
-    refusedBy: 'text?',
-    clause: 'text?',
-  },
-  { also: ['UNIQUE (id)'], indexes: ['CREATE INDEX audit_at ON audit (at, seq)'] },
-)
+export const AUDIT = new Table('audit', { ...FIRST_AUDIT, endedBy: 'text?' }, AUDIT_OPTIONS)
 
 /** By this name of the first version a schema is known as one of this service. */
 export const KNOWN_BY = 'revoked'
@@ -89,12 +90,11 @@ const REVOKED = new Table(
   { also: ['UNIQUE (sid)'] },
 )
 const OF_SESSIONS = [SESSIONS, VISITS, MARKS, EVENTS]
-const OF_POSTGRES = [COMPLETED, SECRETS, AUDIT]
 /** The tables of PostgreSQL. */
-export const TABLES: readonly Table[] = [...OF_SESSIONS, ...OF_POSTGRES]
+export const TABLES: readonly Table[] = [...OF_SESSIONS, COMPLETED, SECRETS, AUDIT]
 
-/** Creates tables. On PostgreSQL, other instances find new rows of one by a column, also those that commit late. */
-function created(tables: readonly Table[], dialect: Engine['dialect'], followed: string): string {
+/** Creates tables. On PostgreSQL, instances find new rows of one by a column, also those that commit late. */
+function created(dialect: Engine['dialect'], tables: readonly Table[], followed: string): string {
   const column = `
   ALTER TABLE ${followed} ADD COLUMN xid xid8 NOT NULL DEFAULT pg_current_xact_id();
   CREATE INDEX ${followed}_xid ON ${followed} (xid)`
@@ -104,13 +104,14 @@ function created(tables: readonly Table[], dialect: Engine['dialect'], followed:
 
 /** The steps from an empty store to today's. One that was released is never changed: add another one. */
 export const MIGRATIONS: readonly Migration[] = [
-  (dialect) =>
-    created(
-      [REVOKED, ...(dialect === 'postgres' ? OF_POSTGRES : [COMPLETED])],
-      dialect,
-      REVOKED.name,
-    ),
-  (dialect) => `DROP TABLE ${KNOWN_BY};
-    ${created(OF_SESSIONS, dialect, EVENTS.name)};
+  (dialect) => {
+    const audit = new Table('audit', FIRST_AUDIT, AUDIT_OPTIONS)
+    const others = dialect === 'postgres' ? [COMPLETED, SECRETS, audit] : [COMPLETED]
+    const tables = [REVOKED, ...others]
+    return created(dialect, tables, KNOWN_BY)
+  },
+  (dialect) => `${dialect === 'postgres' ? 'ALTER TABLE audit ADD COLUMN ended_by text;' : ''}
+    DROP TABLE ${KNOWN_BY};
+    ${created(dialect, OF_SESSIONS, EVENTS.name)};
     CREATE VIEW ${KNOWN_BY} AS SELECT * FROM ${EVENTS.name}`,
 ]

@@ -1,0 +1,41 @@
+import type { FetchAnswer } from '@gatehouse/net'
+import type { Clock } from '@gatehouse/service-kit/clock'
+import type { TokenEndpointResponse } from 'openid-client'
+import type { ProviderTokens } from './provider.ts'
+import { parseJson } from './request.ts'
+
+/** A longer one would not fit into the URL of a logout at many proxies. */
+const MAX_ID_TOKEN = 4_096
+
+/** Keeps of an answer what was not there before; the access token only for people who are read with it. */
+export function keepTokens(
+  answer: TokenEndpointResponse,
+  before: ProviderTokens,
+  isReadWithAccess: boolean,
+  clock: Clock,
+): ProviderTokens {
+  const refresh = answer.refresh_token ?? before.refresh
+  const id = [answer.id_token, before.id].find((token) => token && token.length <= MAX_ID_TOKEN)
+  return {
+    ...(refresh !== undefined && { refresh }),
+    ...(refresh === undefined && isReadWithAccess && keepAccess(answer, clock)),
+    ...(id !== undefined && { id }),
+  }
+}
+
+/** The access token, and until when it is valid. */
+export function keepAccess(
+  { access_token: access, expires_in: seconds }: TokenEndpointResponse,
+  { now }: Clock,
+): Pick<ProviderTokens, 'access' | 'accessUntil'> {
+  return { access, ...(seconds !== undefined && { accessUntil: now() + seconds * 1_000 }) }
+}
+
+/** Tokens with the refresh token of an answer that could not be used otherwise, if it has one. */
+export function keepRefresh(
+  before: ProviderTokens,
+  answer: FetchAnswer | undefined,
+): ProviderTokens | undefined {
+  const sent = answer?.status === 200 && Object(parseJson(answer.body)).refresh_token
+  return typeof sent === 'string' && sent !== '' ? { ...before, refresh: sent } : undefined
+}
