@@ -65,7 +65,7 @@ class Sessions {
   readonly #app: FastifyInstance
   readonly #jwts: Readonly<Record<Kind, JWT>>
   readonly #reReading: ReReading
-  readonly #visitors = new WeakMap<Session, Visitor>()
+  #visitors = new WeakMap<Session, Visitor>()
   readonly #verified = new LRUCache<string, SessionToken & { readonly kind: Kind }>({
     maxSize: CACHE_BYTES,
     sizeCalculation: (_claims, token) => token.length + CLAIMS_BYTES,
@@ -224,6 +224,7 @@ class Sessions {
 
   clear(): void {
     this.#verified.clear()
+    this.#visitors = new WeakMap()
   }
 
   #sign(kind: Kind, claims: object): string {
@@ -324,7 +325,12 @@ async function registerJwt(app: FastifyInstance, kind: Kind): Promise<void> {
       },
     },
     decode: { complete: true },
-    sign: { algorithm: 'HS256', header: { alg: 'HS256', typ: TYPES[kind] }, noTimestamp: true },
+    sign: {
+        algorithm: 'HS256',
+        header: { alg: 'HS256', typ: TYPES[kind] },
+        // It would remove the `iat` that we give, too.
+        noTimestamp: kind === 'app',
+      },
     verify: {
       algorithms: ['HS256'],
       checkTyp: TYPES[kind],
