@@ -318,7 +318,12 @@ async function registerJwt(app: FastifyInstance, kind: Kind): Promise<void> {
       },
     },
     decode: { complete: true },
-    sign: { algorithm: 'HS256', header: { alg: 'HS256', typ: TYPES[kind] }, noTimestamp: true },
+    sign: {
+        algorithm: 'HS256',
+        header: { alg: 'HS256', typ: TYPES[kind] },
+        // It would remove the `iat` that we give, too.
+        noTimestamp: kind === 'app',
+      },
     verify: {
       algorithms: ['HS256'],
       checkTyp: TYPES[kind],
