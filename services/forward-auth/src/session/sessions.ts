@@ -116,7 +116,7 @@ class Sessions {
   ): Promise<SessionToken | undefined> {
     const token = cookie && readCookie(cookie, sessionCookieName(portal))
     const claims = token ? await this.#verify(token, 'session') : undefined
-    return claims?.iss === issuerOf({ portal, site }) ? claims : undefined
+    return claims && isOf(claims, { portal, site }) ? claims : undefined
   }
 
   /**
@@ -126,10 +126,8 @@ class Sessions {
    */
   async verify(portal: Portal, token: string): Promise<Visitor | undefined> {
     const claims = await this.#verify(token, 'session')
-    const site = this.#app.sites.all.find(
-      (each) => claims?.iss === issuerOf({ portal, site: each }),
-    )
-    return claims && site && this.#visitorOf(claims, { portal, site })
+    const site = claims && this.#app.sites.all.find((each) => isOf(claims, { portal, site: each }))
+    return site && this.#visitorOf(claims, { portal, site })
   }
 
   /**
@@ -245,6 +243,7 @@ class Sessions {
     if (!isSigned(token, this.#app.keys.session)) return undefined
     try {
       const { iss, aud, sid, exp, rev } = await this.#jwts[kind].verify<SessionToken>(token)
+      if (typeof exp !== 'number') return undefined
       const claims = { kind, iss, aud, sid, exp, rev }
       // A copy, since the token may be a slice that keeps the whole Cookie header in memory.
       this.#verified.set(Buffer.from(token).toString(), claims)
@@ -304,6 +303,11 @@ class Sessions {
 /** The name of the sign-in host. Cookies know no ports. */
 export function signInHost({ authOrigin }: Site): string {
   return new URL(authOrigin).hostname
+}
+
+/** Whether a session token is of a portal, at a sign-in host. */
+function isOf({ iss, aud }: SessionToken, at: PortalSite): boolean {
+  return iss === issuerOf(at) && aud === signInHost(at.site)
 }
 
 /** The claim `aud` of a token for an app. */
