@@ -6,7 +6,7 @@ import { AUTH, signInUrl, start } from '../routes/kit.ts'
 import { BROWSER, SHAPES } from '../shapes.ts'
 
 export const API_KEY = 'key-of-the-offboarding-0123456789'
-const ADMINS = `policies: { admin: 'Group("admin")' }, sessions: { admins: admin }`
+const ADMINS = `'Group("admin")'`
 const keyOf = (name: string, key: string, scope: string) =>
   `{ name: ${name}, key: ${key}, hosts: [app.example.com], scopes: ["${scope}"] }`
 const KEYS = [keyOf('leave', API_KEY, 'sessions:end'), keyOf('other', `${API_KEY}-2`, 'other')]
@@ -27,8 +27,9 @@ export interface Item {
 }
 
 /** A portal with administrators and programs, and another one without. */
-export async function startAccounts(t: Test) {
-  const yaml = yamlOf(portalOf('main', `${ADMINS}, ${CALLERS}`) + portalOf('other'))
+export async function startAccounts(t: Test, admins = ADMINS) {
+  const options = `policies: { admin: ${admins} }, sessions: { admins: admin }, ${CALLERS}`
+  const yaml = yamlOf(portalOf('main', options) + portalOf('other'))
   const test = await start(t, { yaml })
   const { app, corp, visitor, log } = test
 

@@ -286,3 +286,25 @@ t.test('nobody else ends sessions of others', async (t) => {
   t.equal(await bob.isIn(), true)
   t.strictSame(ended(), [])
 })
+
+t.test('administrators sign in anew where their policy demands it', async (t) => {
+  const policy = `{ condition: 'Group("admin")', maxAge: 5m }`
+  const { person, clock, corp } = await startAccounts(t, policy)
+  const claims = () => ({ groups: ['admin'], auth_time: clock.now() / 1_000 })
+  const [ada, grace] = [await person('ada'), await person('grace', { claims: claims() })]
+  t.equal((await grace.open('/sessions')).statusCode, 200)
+  const session = (await grace.sessions('/sessions?person=ada'))[0]?.id ?? ''
+  await clock.advance(6 * MINUTE)
+  const answer = await grace.open('/sessions')
+  const query = new URLSearchParams({ rd: `${MAIN}/sessions`, policy: 'admin' })
+  t.match(answer, { statusCode: 303, headers: { location: `${MAIN}/signin?${query}` } })
+  t.notMatch((await grace.open('/account')).body, `href="${MAIN}/sessions"`)
+  t.equal((await grace.send('/sessions/end', { session })).statusCode, 303)
+  t.equal(await ada.isIn(), true, 'nor ends a form anything')
+
+  corp.state.claims = claims()
+  const back = await signIn(grace.browser, corp, 'grace', answer.headers.location)
+  t.equal(back.headers.location, `${MAIN}/sessions`)
+  t.equal((await grace.open('/sessions')).statusCode, 200)
+  t.equal((await ada.open('/sessions')).statusCode, 403, 'no sign-in makes one of others')
+})
