@@ -310,7 +310,11 @@ ${own.whitelist.length > 0 ? `rule.a.whitelist = ${own.whitelist}\n` : ''}${own.
           const isOf = domain.some((one) => email.endsWith(`@${one}`))
           const isIn =
             whitelist.length > 0 ? isListed || (isEither && isOf) : domain.length === 0 || isOf
-          const cookie = signIn('main', { email, email_verified: true }, { provider: 'oidc' })
+          const cookie = await signIn(
+            'main',
+            { email, email_verified: true },
+            { provider: 'oidc', host },
+          )
           const headers = {
             Host: 'auth.example.com',
             'X-Forwarded-Method': 'GET',
