@@ -152,6 +152,8 @@ class Sessions {
   /**
    * Gives a person a session: that of this browser renewed, if it is theirs. Undefined if the provider has
    * ended it meanwhile.
+   *
+   * @throws FwaError FWA_SESSION_TOO_LARGE, FWA_STORE_UNAVAILABLE
    */
   async begin(sent: NewSession, before?: Session): Promise<Session | undefined> {
     const { portal, site, signedIn, browser } = sent
@@ -174,6 +176,8 @@ class Sessions {
     const said = { issuer, provider: name, claims, tokens, browser }
     const { record } = this.#app.keys
     const sealed = sealSession(row, said, record)
+    // It throws for what no cookie could hold, before anything is written.
+    this.sessionToken(sessionOf(sealed, said), site)
     if (isSame && (await this.records.update(sealed))) return sessionOf(sealed, said)
     // It ended while its person signed in anew.
     const anew = isSame ? { ...row, sid: randomBytes(16).toString('base64url'), rev: 1 } : row
@@ -319,11 +323,11 @@ async function registerJwt(app: FastifyInstance, kind: Kind): Promise<void> {
     },
     decode: { complete: true },
     sign: {
-        algorithm: 'HS256',
-        header: { alg: 'HS256', typ: TYPES[kind] },
-        // It would remove the `iat` that we give, too.
-        noTimestamp: kind === 'app',
-      },
+      algorithm: 'HS256',
+      header: { alg: 'HS256', typ: TYPES[kind] },
+      // It would remove the `iat` that we give, too.
+      noTimestamp: kind === 'app',
+    },
     verify: {
       algorithms: ['HS256'],
       checkTyp: TYPES[kind],
