@@ -12,7 +12,7 @@ local IDENTITY = {
 -- replace method and path for some apps.
 local ASKED = {
   'accept', 'accept-language', 'access-control-request-method', 'authorization', 'cookie', 'origin',
-  'sec-fetch-mode', 'upgrade', 'user-agent', 'x-requested-with',
+  'sec-fetch-mode', 'sec-purpose', 'upgrade', 'user-agent', 'x-requested-with',
   'x-forwarded-for', 'x-forwarded-host', 'x-forwarded-proto',
   'x-http-method', 'x-http-method-override', 'x-method-override',
   'destination', 'x-rewrite-url',

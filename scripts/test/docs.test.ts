@@ -65,6 +65,10 @@ const KINDS: Readonly<Record<string, (block: Block) => unknown>> = {
   'yaml prefix': parseYaml,
   'caddyfile site': () => undefined,
   'yaml server-snippet': parseYaml,
+  // The next three are run by the proxies, in services/forward-auth/test/integration/hidden-session.test.ts.
+  'nginx hidden-session': () => undefined,
+  'caddyfile hidden-session': () => undefined,
+  'haproxy hidden-session': () => undefined,
   // Strips the types, which fails where the syntax is wrong.
   ts: ({ text }) => stripTypeScriptTypes(text),
   text: () => undefined,

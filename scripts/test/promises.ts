@@ -19,7 +19,13 @@ const NEEDS_LITTLE = `${SCRIPTS}/compose.test.ts: every container has as little 
 const SEALED = `${CERT}/secrets.test.ts: what is stored of a key is sealed`
 const TOLD_DEFAULTS = `${SCRIPTS}/figures.test.ts: defaults that the guides tell are those of the reference`
 const TRUSTED = `packages/service-kit/test/http/trust.test.ts: trusts only listed proxies and verified client certificates`
-const PLANTED = `${FWA}/routes/loops.test.ts: a session that another site has planted counts as the one it is`
+const HOP = `${FWA}/session/hop.test.ts`
+const TICKET = `${HOP}: a ticket from an access log is nothing in the browser of who reads it`
+const NOT_REVIVED = `${FWA}/store/sessions.test.ts: nothing revives a session that has ended`
+const READ_AGAIN =
+  'packages/identity-providers/test/oidc.test.ts: people are read again with their refresh token'
+const LOGOUT_TOKENS =
+  'packages/identity-providers/test/logout-token.test.ts: logout tokens that are refused'
 const ADVICE = 'advice'
 const DEFINITION = 'definition'
 
@@ -178,12 +184,30 @@ export const PROMISES: Readonly<Record<string, readonly Said[]>> = {
     ],
     ['An app behind the proxy', THROUGH_PROXIES],
     [
-      'A session is a signed token',
-      `${FWA}/session/sessions.test.ts: the token is a JWT with the claims of the person and a type of its own`,
+      'Another host of the domain',
+      `${HOP}: cookie tossing: no cookie that was not set for this browser binds a hop`,
+      `${HOP}: all lost to a sibling that sets 180 cookies: costs one hop more`,
+      `${FWA}/session/cookie.test.ts: Set-Cookie`,
     ],
-    ['An app that obtains one', DEFINITION],
-    ['Remove the cookie before', THROUGH_PROXIES],
-    ['Behind Traefik, put apps', ADVICE],
+    [
+      'A session is a row of the store',
+      `${FWA}/store/sessions.test.ts: a session begins, changes and is found`,
+      `${FWA}/session/cookie.test.ts: the names of two portals and of the two hosts are never the same`,
+    ],
+    [
+      'The cookie of an app counts',
+      `${FWA}/session/sessions.test.ts: a session is valid only for its own portal and domain`,
+    ],
+    [
+      'A session reaches the host',
+      `${HOP}: no ticket is left in a target, wherever it stood`,
+      `${HOP}: brings the session to the app, and the same ask twice gets the same answer`,
+    ],
+    [
+      'The ticket is valid for 30 seconds',
+      `${HOP}: a ticket is for one host, portal and half a minute`,
+    ],
+    ['Whoever tries it elsewhere', TICKET],
     ['No app gets the session', THROUGH_PROXIES],
     [
       'If `assertion.hosts` names',
@@ -196,18 +220,35 @@ export const PROMISES: Readonly<Record<string, readonly Said[]>> = {
       `${CERT}/visitors/visitors.test.ts: an assertion is no access token`,
     ],
     [
-      'forward-auth remembers a logout',
-      `${FWA}/session/revocations.test.ts: a session that was signed out stays revoked`,
+      'A session that has ended stays ended',
+      NOT_REVIVED,
+      `${FWA}/store/sessions.test.ts: in any order, a session that has ended is never found again`,
       `${FWA}/routes/logout.test.ts: after signing out the old cookie counts nowhere, nor after a restart`,
     ],
     [
-      'It measures that time',
-      `${FWA}/session/revocations.test.ts: what was signed out is removed when it has ended by the clock and by time`,
-      `${FWA}/session/revocations.test.ts: the time that a list has been in use is counted over restarts`,
+      'If a store falls back',
+      `${FWA}/store/postgres.test.ts: in a database that went back, what had ended ends again`,
+      `${FWA}/store/sqlite.test.ts: in a file that was restored, what had ended ends again`,
     ],
     [
+      'What the provider says of a person',
+      READ_AGAIN,
+      'packages/identity-providers/test/oidc.test.ts: a person whose token is revoked, or who is gone, is read no more',
+    ],
+    [
+      'If the provider cannot be asked',
+      'packages/identity-providers/test/oidc.test.ts: what an answer means for the session',
+    ],
+    ['A logout token of a provider ends', LOGOUT_TOKENS],
+    ['One that breaks a rule', LOGOUT_TOKENS],
+    [
+      'Claims and tokens of the provider are sealed',
+      `${FWA}/store/postgres.test.ts: nobody who reads the database learns a secret`,
+    ],
+    ['Somebody who can write to the store', NOT_REVIVED],
+    [
       'A logout at one instance',
-      `${FWA}/store/store.test.ts: every instance learns what any of them revokes`,
+      `${FWA}/store/sessions.test.ts: every instance learns what happens at any of them`,
     ],
     [
       '[Replicas](docs/replicas.md) on one database',
@@ -233,7 +274,7 @@ export const PROMISES: Readonly<Record<string, readonly Said[]>> = {
     ['Gatehouse decides, and the proxy acts.', DEFINITION],
     ['The [examples](examples/proxies) do all of this', THROUGH_PROXIES, LIST_OF_PROXIES],
     ['Your own proxy configuration has to', ADVICE],
-    ['let a request pass', ADVICE],
+    ['let a request pass only if', ADVICE],
     ['pass on `Upgrade` only', ADVICE],
     ['set or remove every identity header', ADVICE],
     ['show the check', ADVICE],
@@ -292,12 +333,10 @@ export const PROMISES: Readonly<Record<string, readonly Said[]>> = {
     ],
     ['Give restricted routes', ADVICE],
     ['Policies belong in', ADVICE],
-    ['Let the proxy remove', ADVICE],
+    ['Give the sign-in pages', ADVICE],
     ['Keep `session.lifetime`', TOLD_DEFAULTS],
-    [
-      'Groups do not change',
-      `${FWA}/session/sessions.test.ts: a session is read from its cookie, again and again, as the same object`,
-    ],
+    ['Leave `refresh` of the portals', READ_AGAIN],
+    ['Register the [back-channel', ADVICE],
     ['Store client secrets', ADVICE],
     ['With `storage.url`', ADVICE],
     ['Check the proxy against', ADVICE],
@@ -324,42 +363,52 @@ export const PROMISES: Readonly<Record<string, readonly Said[]>> = {
     ['Ship the logs', ADVICE],
     ['If callers are hostile', ADVICE],
     [
-      'The session cookie of a portal',
-      `${FWA}/session/cookie.test.ts: a token of any size comes back as it was, in cookies that browsers keep`,
+      'Each host has [a cookie of its own]',
+      `${FWA}/session/cookie.test.ts: the names of two portals and of the two hosts are never the same`,
     ],
+    ['This is what somebody can do', DEFINITION],
     [
-      'nginx, Caddy, HAProxy, Envoy and the gateway',
-      THROUGH_PROXIES,
-      'examples/gateway/test/gateway.test.ts: what an app hears',
-    ],
-    ['Traefik removes all cookies', DEFINITION],
-    ['Behind Traefik, a malicious', DEFINITION],
-    ['Put apps that you do not trust', ADVICE],
-    [
-      'A session of one domain',
+      'the cookie of an app, such as',
       `${FWA}/session/sessions.test.ts: a session is valid only for its own portal and domain`,
-    ],
-    ['Every site below the domain', DEFINITION],
-    [
-      'Such a site cannot create',
       `${FWA}/session/sessions.test.ts: accepts only session tokens as sessions`,
+    ],
+    ['the cookie of the sign-in host', ADVICE],
+    ['a ticket from a log', TICKET],
+    [
+      'the link to a sign-in page',
+      `${HOP}: a ticket from an access log is nothing in the browser of who reads it`,
       `${FWA}/login/logins.test.ts: a login cannot be finished in another browser`,
+    ],
+    ['Every other host of the domain', DEFINITION],
+    [
+      'It can neither read nor set',
+      `${FWA}/session/cookie.test.ts: Set-Cookie`,
+      `${HOP}: cookie tossing: no cookie that was not set for this browser binds a hop`,
       `${FWA}/login/logins.test.ts: a cookie of another host counts for no login`,
     ],
-    ['But it can disturb', DEFINITION],
-    ['It can set its own valid session', PLANTED],
-    ['The visitor then uses', PLANTED],
-    ['It can set a second cookie', DEFINITION],
+    ['It can have a browser clear', DEFINITION],
     [
-      'forward-auth then accepts neither',
-      `${FWA}/session/cookie.test.ts: ignores a session cookie that is sent twice`,
-      `${FWA}/routes/loops.test.ts: a second cookie of the name ends at a page that names it, before the provider`,
+      'This costs a person a redirect',
+      `${HOP}: all lost to a sibling that sets 180 cookies: costs one hop more`,
+      `${HOP}: 180 cookies: few are cleared at once, and the hop ends well`,
     ],
-    ['The only protection', DEFINITION],
+    ['No server can prevent', DEFINITION],
+    ['**Staging below production.**', DEFINITION],
+    ['A portal for `example.com`', `${FWA}/session/cookie.test.ts: Set-Cookie`],
+    ['All of this holds', DEFINITION],
+    ['With `scope: domain`, every host', DEFINITION],
+    ['[Sessions](sessions.md#one-cookie-for-a-domain)', DEFINITION],
+    ['**The store.**', DEFINITION],
+    [
+      'Claims, tokens and the browser',
+      `${FWA}/store/postgres.test.ts: nobody who reads the database learns a secret`,
+    ],
+    ['Somebody who can write to the database can end', NOT_REVIVED],
+    ['They could put back a row', DEFINITION],
+    ['So after you restore', ADVICE],
     [
       'A person may sign in 60 times',
       `${FWA}/login/sign-in-rate.test.ts: a person may sign in 60 times at once, then once every 5 seconds`,
-      `${FWA}/routes/loops.test.ts: one account cannot fill the list of ended sessions`,
     ],
     ['Each replica counts', `${FWA}/login/sign-in-rate.test.ts: each instance counts on its own`],
     ['Use client certificates', ADVICE],

@@ -32,13 +32,6 @@ export const FWA_ERRORS = {
     action:
       'Have the proxy remove the header X-Forward-Auth-If, and name a policy in the URL of the check: `?policy=<name>`.',
   },
-  FWA_COOKIE_DUPLICATE: {
-    status: 400,
-    title: 'Session cookie sent twice',
-    action:
-      'Delete the cookies of the domain in the browser. If it happens again, a site below the ' +
-      'domain sets a cookie with the same name: find that site and move it to its own domain.',
-  },
   FWA_COOKIES_BLOCKED: {
     status: 400,
     title: 'Browser does not keep cookies',
@@ -46,6 +39,13 @@ export const FWA_ERRORS = {
       'Allow cookies for the host of the app, and open it in a window of its own rather than in a ' +
       'frame. If everybody sees this, the proxy does not pass on the `Set-Cookie` of the check: see ' +
       'the guide for it.',
+  },
+  FWA_COOKIE_DUPLICATE: {
+    status: 400,
+    title: 'Session cookie sent twice',
+    action:
+      'Delete the cookies of the domain in the browser. If it happens again, a site below the ' +
+      'domain sets a cookie with the same name: find that site and move it to its own domain.',
   },
   FWA_FORBIDDEN: {
     status: 403,

@@ -8,7 +8,7 @@ const TAG_LENGTH = 16
 
 /** Longer texts are compressed before they are sealed. They are mostly URLs, which compress well. */
 const COMPRESS_FROM = 1_024
-const MAX_LENGTH = 65_536
+export const MAX_LENGTH = 65_536
 /** First byte of compressed data. No text that is sealed starts with it. */
 const COMPRESSED = 1
 

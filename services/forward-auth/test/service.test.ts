@@ -94,7 +94,7 @@ t.test('a reload that fails anywhere changes nothing and leaves no connection', 
   const connections = [...open]
   const changed = {
     ...config,
-    domains: [{ domain: 'example.org' }],
+    domains: [{ domain: 'example.org', session: { scope: 'host' } as const }],
     server: { ...config.server, trustedProxies: ['10.0.0.0/8'] },
   }
   for (const [part, breakIt] of Object.entries(FAULTS)) {

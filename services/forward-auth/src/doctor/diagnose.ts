@@ -245,10 +245,7 @@ function* diagnoseSizes({ page, large, long }: Examination): Findings {
   const arrived = Math.max(0, ...large.checks.map(({ cookieLength }) => cookieLength))
   const hasCookies = page.checks.some(({ cookieLength }) => cookieLength > 0)
   if (!isRedirect(large) || (hasCookies && arrived < large.cookieLength))
-    yield fault(
-      'request-size',
-      `With 12 kB of cookies, which a session may have, the proxy answers ${large.answer.status}.`,
-    )
+    yield fault('request-size', `With 12 kB of cookies, the proxy answers ${large.answer.status}.`)
   if (!isRedirect(long))
     yield fault(
       'answer-size',
@@ -274,8 +271,9 @@ function* diagnoseApp(app: AppExamination, forged: Exchange): Findings {
     return yield fault('signed-in', `A person who is signed in receives ${statusOf(signedIn)}.`)
   yield* diagnosePassedOn(app, forged)
   yield* diagnoseIdentity(app)
-  if (signedIn.body.includes(sessionCookie))
-    yield fault('session-shown', 'The app receives the session cookie.')
+  // A cookie of one host is worth nothing at another app.
+  if (sessionCookie.startsWith('__Secure-') && signedIn.body.includes(sessionCookie))
+    yield fault('session-shown', 'The app receives the session cookie of its domain.')
 }
 
 /** Checks what docs/proxies.md lists besides identity. */

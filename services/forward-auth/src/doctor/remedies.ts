@@ -42,7 +42,8 @@ const OF_PROXY = {
     'not-copied':
       'auth_request_set $variable $upstream_http_<header>; and proxy_set_header <header> $variable;',
     aliases: 'underscores_in_headers off;',
-    'session-shown': 'proxy_set_header Cookie $own_cookies; in the location of the app',
+    'session-shown':
+      'proxy_set_header Cookie $own_cookies; in the location of the app, with its maps: see the guide',
   },
   caddy: {
     stripped:
@@ -77,7 +78,8 @@ const OF_PROXY = {
     'not-stripped': 'copy_headers in forward_auth: list every header of the portal',
     'not-copied': 'copy_headers in forward_auth: list every header of the portal',
     aliases: 'copy_headers in forward_auth: list every header of the portal',
-    'session-shown': 'header_up Cookie "__Secure-gatehouse\\.[^;]*;? ?()" "$1" in reverse_proxy',
+    'session-shown':
+      'header_up Cookie "__(?:Host|Secure)-gatehouse[^;]*;? ?()" "$1" in reverse_proxy',
   },
   traefik: {
     stripped:
@@ -143,7 +145,7 @@ const OF_PROXY = {
     'not-copied':
       'allowed_upstream_headers of authorization_response: list every header of the portal',
     aliases: 'headers_with_underscores_action: REJECT_REQUEST',
-    'session-shown': 'the Lua filter without-session',
+    'session-shown': 'ext_authz over gRPC, which takes it out: see the guide',
   },
   haproxy: {
     stripped: 'http-request set-path and replace-path: after http-request lua.gatehouse',

@@ -83,12 +83,16 @@ export async function answerTicket(
   const { cookie: cookieHeader = '' } = request.headers
   const { host } = forwarded
   const url = new URL(`${forwarded.origin}${target}`).href
-  if (await sessions.atApp(request, { portal, site, host }))
-    return sendRedirect(dialect, asked, url, reply)
   const now = clock.now()
   const of = { portal: portal.name, host: host.name, cookieHeader, now }
   const { sid, count, burn } = readTicket(ticket ?? '', of, keys.login)
+  // The sign-in host may have just changed it, at another instance.
+  if (sid !== undefined) sessions.records.forget(sid)
   const isBurnt = burn !== undefined && sessions.records.isBurnt(burn.key)
+  // Of another browser: whoever began that hop may read it in a log. Other instances learn of it, unless the store is away.
+  if (burn && !isBurnt && sid === undefined) await sessions.records.burn(burn).catch(() => {})
+  if (await sessions.atApp(request, { portal, site, host }))
+    return sendRedirect(dialect, asked, url, reply)
   const visitor = sid === undefined || isBurnt ? undefined : await sessions.find(sid, asked)
   if (visitor) {
     const { session } = visitor
@@ -97,8 +101,6 @@ export async function answerTicket(
     setHostCookies(reply, [own, ...clearHops(portal.name, cookieHeader)])
     return sendRedirect(dialect, asked, url, reply)
   }
-  // Somebody else may have seen it. Another instance learns of it, unless the store is away.
-  if (burn && !isBurnt) await sessions.records.burn(burn).catch(() => {})
   if (forwarded.kind !== 'navigation') throw noSession(asked)
   if (count >= MAX_HOPS)
     throw new FwaError('FWA_COOKIES_BLOCKED', `${host.name} gets no cookies: ${WHY_NONE}`, {

@@ -1,6 +1,7 @@
 import type { RedirectProvider } from '@gatehouse/identity-providers'
 import type { HealthReport } from '@gatehouse/service-kit/http'
 import type { FastifyInstance } from 'fastify'
+import { LRUCache } from 'lru-cache'
 import type { Portal } from '../portals.ts'
 import { recordEnds } from './ends.ts'
 import type { OpenedRow, Records } from './records.ts'
@@ -17,6 +18,9 @@ const PATIENCE = 3_000
  * one that rotates refresh tokens takes the second use of one for a theft (RFC 9700 section 4.14.2).
  */
 const LEASE = 150_000
+/** The time for which a session is left alone after a fault, in ms: each try writes twice into the store. */
+const PAUSE = 30_000
+const MAX_PAUSED = 100_000
 /** The part of `refresh` from which on the provider is asked beside a request. Sessions differ, so that they spread. */
 const EARLIEST = 0.8
 
@@ -28,6 +32,8 @@ export class ReReading {
   readonly #records: Records
   readonly #count: Count
   readonly #asking = new Map<string, Promise<void>>()
+  /** When sessions could not be read again. */
+  readonly #failed = new LRUCache<string, number>({ max: MAX_PAUSED })
   /** Providers that refuse our client, which is logged once. */
   readonly #refused = new Set<string>()
 
@@ -60,9 +66,10 @@ export class ReReading {
   #start(session: Session, { name }: Portal, provider: RedirectProvider): Promise<void> {
     const { sid } = session
     const asking = this.#ask(session, name, provider)
-      .catch((err) =>
-        this.#app.log.warn({ err, provider: provider.name }, 'a session was not read again'),
-      )
+      .catch((err) => {
+        this.#noteFailure(sid)
+        this.#app.log.warn({ err, provider: provider.name }, 'a session was not read again')
+      })
       .finally(() => this.#asking.delete(sid))
     this.#asking.set(sid, asking)
     return asking
@@ -81,11 +88,14 @@ export class ReReading {
 
   async #ask(session: Session, portal: string, provider: RedirectProvider): Promise<void> {
     const { sid, rev } = session
+    // Either way, so that a clock that was set back does not end all asking.
+    const failed = this.#failed.get(sid)
+    if (failed !== undefined && Math.abs(this.#app.clock.now() - failed) < PAUSE) return
     const opened = await this.#records.open(sid)
     if (opened?.row.rev !== rev) return this.#records.forget(sid)
     const { tokens } = opened.said
     // The token was lost, see below.
-    if (!tokens) return
+    if (!tokens) return this.#noteFailure(sid)
     if (!(await this.#records.lease(session, this.#app.clock.now() + LEASE)))
       return this.#records.changed(sid, PATIENCE)
     // Whoever held a lease until now has ended without a word, and may have used the token.
@@ -98,11 +108,15 @@ export class ReReading {
       case 'read': {
         const { profile, tokens, sid: providerSid } = answer.signedIn
         const digests = digestsOf(portal, profile, providerSid, provider.relation)
+        // Many providers name their session at the sign-in alone.
+        const named = providerSid === undefined && { providerSid: opened.row.providerSid }
         const said = { ...opened.said, claims: profile.claims }
-        const row = { ...opened.row, ...digests, reRead: this.#app.clock.now() }
+        const row = { ...opened.row, ...digests, ...named, reRead: this.#app.clock.now() }
         return this.#keep({ row, said }, tokens)
       }
       case 'ended':
+        // A sign-in may have renewed it meanwhile, with tokens of its own.
+        if ((await this.#records.open(sid))?.row.rev !== rev) return this.#records.forget(sid)
         this.#app.log.info({ provider: provider.name, reason: answer.why }, 'ended by the provider')
         recordEnds(this.#app, [opened.row], 'provider')
         return this.#records.endOne(session)
@@ -115,11 +129,17 @@ export class ReReading {
             'our client is refused',
           )
         this.#refused.add(name)
+        this.#noteFailure(sid)
         return this.#keep(opened, tokens)
       case 'fault':
+        this.#noteFailure(sid)
         // A token that may have been used is never sent again.
         return this.#keep(opened, answer.tokens ?? (answer.isUsed ? undefined : tokens))
     }
+  }
+
+  #noteFailure(sid: string): void {
+    this.#failed.set(sid, this.#app.clock.now())
   }
 
   /** Writes what is known now, which gives the lease back. */

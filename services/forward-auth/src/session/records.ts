@@ -15,6 +15,8 @@ const MISSED = 2 * SECOND
 const MAX_MISSED = 10_000
 const MAX_ENDED = 200_000
 const MAX_BURNT = 10_000
+/** Hosts where one session is noted to be in use. */
+const MAX_HOSTS = 50
 
 /** A row and what it seals. */
 export interface OpenedRow {
@@ -22,8 +24,14 @@ export interface OpenedRow {
   readonly said: Sealed
 }
 
+/** When a session was last in use, and where. */
+interface Seen {
+  at: number
+  readonly hosts: Set<string>
+}
+
 interface Read {
-  readonly result: Promise<Session | undefined>
+  result: Promise<Session | undefined>
   /** Whether the session has changed since it was read. */
   isOld: boolean
 }
@@ -50,8 +58,9 @@ export class Records implements SessionFollower {
   readonly #burnt = new LRUCache<string, number>({ max: MAX_BURNT })
   /** Sessions whose end the store has not taken yet. */
   readonly #unsaved = new Set<string>()
-  /** Where sessions were seen since that was written. */
-  #seen = new Map<string, { at: number; readonly hosts: Set<string> }>()
+  /** Sessions that were seen since that was written, and those before. */
+  #seen = new Map<string, Seen>()
+  #written: ReadonlyMap<string, Seen> = new Map()
   readonly #waiting = new Map<string, PromiseWithResolvers<void>>()
   #retry: { cancel(): void } | undefined
   readonly #timers: { cancel(): void }[] = []
@@ -111,18 +120,20 @@ export class Records implements SessionFollower {
 
   #read(sid: string): Read {
     const read: Read = { isOld: false, result: Promise.resolve(undefined) }
-    const result = this.#load(sid, read).finally(() => this.#reads.delete(sid))
-    this.#reads.set(sid, Object.assign(read, { result }))
+    this.#reads.set(sid, read)
+    read.result = this.#load(sid, read)
     return read
   }
 
   async #load(sid: string, read: Read): Promise<Session | undefined> {
-    for (;;) {
-      read.isOld = false
-      const row = await this.#store.findSession(sid)
-      if (read.isOld) continue
+    try {
+      let row: SessionRow | undefined
+      do {
+        read.isOld = false
+        row = await this.#store.findSession(sid)
+      } while (read.isOld)
       const said = row && openRow(row, this.#deps.keys())
-      if (!said || this.#ended.has(sid)) {
+      if (!row || !said || this.#ended.has(sid)) {
         this.#missed.set(sid, this.#store.clock.now() + MISSED)
         return undefined
       }
@@ -130,6 +141,9 @@ export class Records implements SessionFollower {
       const size = 2 * JSON.stringify(said.claims).length + SESSION_BYTES
       this.#sessions.set(sid, session, { size })
       return session
+    } finally {
+      // At once, so that nobody joins it who may know of a change since.
+      this.#reads.delete(sid)
     }
   }
 
@@ -162,14 +176,13 @@ export class Records implements SessionFollower {
 
   /**
    * Ends a session, on this instance at once. The promise resolves when that is stored and every process of
-   * this instance knows it. If it rejects, writing is tried again every second.
+   * this instance knows it. If it rejects, they know it too, and writing is tried again every second.
    */
   async endOne({ sid, ends }: Pick<Session, 'sid' | 'ends'>): Promise<void> {
     const event = { kind: 'ended', key: sid, until: ends } as const
-    this.learn([event])
     this.#unsaved.add(sid)
-    await this.#save(sid)
-    await this.#deps.share([event])
+    const told = this.#tell([event])
+    await this.#save(sid).finally(() => told)
   }
 
   /** Ends sessions, and gives their rows once every process of this instance knows it. */
@@ -197,14 +210,12 @@ export class Records implements SessionFollower {
 
   /** Notes that a session is in use, at an app or at the sign-in pages; that is written once a minute. */
   see(sid: string, host: string | undefined): void {
-    const seen = this.#seen.get(sid) ?? { at: this.#store.clock.now(), hosts: new Set() }
-    if (seen.hosts.size === 0) this.#seen.set(sid, seen)
-    if (host !== undefined) seen.hosts.add(host)
+    this.#note(sid, this.#store.clock.now(), host)
   }
 
-  /** Whether a session was in use within the last minute, here. */
-  isSeen(sid: string): boolean {
-    return this.#seen.has(sid)
+  /** When a session was last in use, as far as this instance knows. */
+  lastSeen({ sid, lastSeen }: Session): number {
+    return Math.max(lastSeen, (this.#seen.get(sid) ?? this.#written.get(sid))?.at ?? 0)
   }
 
   /** Writes what is left. */
@@ -239,9 +250,26 @@ export class Records implements SessionFollower {
   }
 
   async #writeSeen(): Promise<void> {
-    const seen = [...this.#seen].map(([sid, { at, hosts }]) => ({ sid, at, hosts: [...hosts] }))
+    const seen = this.#seen
+    if (seen.size === 0) return
     this.#seen = new Map()
-    if (seen.length > 0) await this.#store.touchSessions(seen)
+    this.#written = seen
+    try {
+      const rows = [...seen].map(([sid, { at, hosts }]) => ({ sid, at, hosts: [...hosts] }))
+      await this.#store.touchSessions(rows)
+    } catch (error) {
+      // Who uses a session while the store is away does not lose it by that.
+      for (const [sid, { at, hosts }] of seen)
+        for (const host of hosts.size > 0 ? hosts : [undefined]) this.#note(sid, at, host)
+      throw error
+    }
+  }
+
+  #note(sid: string, at: number, host: string | undefined): void {
+    const seen = this.#seen.get(sid) ?? { at, hosts: new Set() }
+    seen.at = Math.max(seen.at, at)
+    if (host !== undefined && seen.hosts.size < MAX_HOSTS) seen.hosts.add(host)
+    this.#seen.set(sid, seen)
   }
 
   /** Repeats a work, which tells of its failures itself. */

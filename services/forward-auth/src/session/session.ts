@@ -1,8 +1,9 @@
 import { hash } from 'node:crypto'
 import type { SignedIn } from '@gatehouse/identity-providers'
 import { fromClaims, type Profile } from '@gatehouse/profile'
+import { FwaError } from '../errors.ts'
 import type { KeyRing } from '../key-ring.ts'
-import { seal, unseal } from '../seal.ts'
+import { MAX_LENGTH, seal, unseal } from '../seal.ts'
 import type { SessionRow } from '../store/store.ts'
 
 /** The members of a row that a session in memory has. */
@@ -36,13 +37,21 @@ export interface Sealed {
   readonly browser: Browser
 }
 
-/** Seals what a session says, for the row that it belongs to and no other one. */
+/**
+ * Seals what a session says, for the row that it belongs to and no other one.
+ *
+ * @throws FwaError FWA_SESSION_TOO_LARGE
+ */
 export function sealSession(
   row: Omit<SessionRow, 'sealed'>,
   said: Sealed,
   keys: KeyRing,
 ): SessionRow {
-  return { ...row, sealed: seal(JSON.stringify(said), keys, contextOf(row)) }
+  const text = JSON.stringify(said)
+  if (Buffer.byteLength(text) <= MAX_LENGTH)
+    return { ...row, sealed: seal(text, keys, contextOf(row)) }
+  const reason = `what ${said.provider} says of you is longer than ${MAX_LENGTH} bytes`
+  throw new FwaError('FWA_SESSION_TOO_LARGE', reason)
 }
 
 /** Opens a row; undefined unless somebody who has a key has sealed it for this row. */
@@ -53,7 +62,8 @@ export function openRow(row: SessionRow, keys: KeyRing): Sealed | undefined {
 
 export function sessionOf(row: SessionRow, { issuer, provider, claims, tokens }: Sealed): Session {
   const { sid, portal, person, begun, lastSeen, idle, reRead, ends, rev } = row
-  const profile = fromClaims(provider, claims)
+  // A copy, since claims of a profile refuse to tell what is not known of them.
+  const profile = fromClaims(provider, { ...claims })
   Object.freeze(profile.claims)
   return Object.freeze({
     ...{ sid, portal, person, begun, lastSeen, idle, reRead, ends, rev, issuer },
@@ -64,9 +74,14 @@ export function sessionOf(row: SessionRow, { issuer, provider, claims, tokens }:
   })
 }
 
-/** Whoever writes into the store must not be able to move, prolong or set back a session. */
-function contextOf({ sid, portal, person, begun, ends, rev }: Omit<SessionRow, 'sealed'>): string {
-  return `session ${sid} ${portal} ${person} ${begun} ${ends} ${rev}`
+/**
+ * Whoever writes into the store must not be able to move or prolong a session, nor hide it from its ends: all
+ * that changes by a new revision alone.
+ */
+function contextOf(row: Omit<SessionRow, 'sealed'>): string {
+  const { sid, portal, person, mail, subject, providerSid, issuedAt, begun, idle, reRead } = row
+  const names = [sid, portal, person, mail, subject, providerSid]
+  return `session ${JSON.stringify([...names, issuedAt, begun, idle, reRead, row.ends, row.rev])}`
 }
 
 /** A digest of the person, since the store need not say in the clear who signed in. */

@@ -10,7 +10,7 @@ import { FwaError } from '../errors.ts'
 import { isSigned } from '../key-ring.ts'
 import type { PortalSite } from '../portal-site.ts'
 import type { Portal } from '../portals.ts'
-import { pageUrl, type Site } from '../sites.ts'
+import { issuerOf, type Site } from '../sites.ts'
 import type { SessionEvent, SessionRow } from '../store/store.ts'
 import { signBounded } from './bounded.ts'
 import { appCookieName, MAX_TOKEN_LENGTH, readCookie, sessionCookieName } from './cookie.ts'
@@ -65,7 +65,7 @@ class Sessions {
   readonly #app: FastifyInstance
   readonly #jwts: Readonly<Record<Kind, JWT>>
   readonly #reReading: ReReading
-  readonly #visitors = new WeakMap<Session, Visitor>()
+  #visitors = new WeakMap<Session, Visitor>()
   readonly #verified = new LRUCache<string, SessionToken & { readonly kind: Kind }>({
     maxSize: CACHE_BYTES,
     sizeCalculation: (_claims, token) => token.length + CLAIMS_BYTES,
@@ -116,7 +116,7 @@ class Sessions {
   ): Promise<SessionToken | undefined> {
     const token = cookie && readCookie(cookie, sessionCookieName(portal))
     const claims = token ? await this.#verify(token, 'session') : undefined
-    return claims?.iss === pageUrl({ portal, site }, '') ? claims : undefined
+    return claims?.iss === issuerOf({ portal, site }) ? claims : undefined
   }
 
   /**
@@ -127,7 +127,7 @@ class Sessions {
   async verify(portal: Portal, token: string): Promise<Visitor | undefined> {
     const claims = await this.#verify(token, 'session')
     const site = this.#app.sites.all.find(
-      (each) => claims?.iss === pageUrl({ portal, site: each }, ''),
+      (each) => claims?.iss === issuerOf({ portal, site: each }),
     )
     return claims && site && this.#visitorOf(claims, { portal, site })
   }
@@ -140,7 +140,7 @@ class Sessions {
   async find(sid: string, { portal, site }: PortalSite): Promise<Visitor | undefined> {
     this.#assertFresh()
     const session = await this.records.find(sid)
-    if (session?.portal !== portal.name || session.issuer !== pageUrl({ portal, site }, ''))
+    if (session?.portal !== portal.name || session.issuer !== issuerOf({ portal, site }))
       return undefined
     const now = this.#app.clock.now()
     if (now < session.begun - MAX_SKEW || now >= session.ends) return undefined
@@ -171,7 +171,7 @@ class Sessions {
       issuedAt: issuedAt ?? Math.floor(now / 1_000),
       ...{ begun: now, lastSeen: now, reRead: now, ends: now + lifetime, idle, lease: 0 },
     }
-    const issuer = pageUrl({ portal, site }, '')
+    const issuer = issuerOf({ portal, site })
     const { claims, provider: name } = profile
     const said = { issuer, provider: name, claims, tokens, browser }
     const { record } = this.#app.keys
@@ -179,7 +179,8 @@ class Sessions {
     // It throws for what no cookie could hold, before anything is written.
     this.sessionToken(sessionOf(sealed, said), site)
     if (isSame && (await this.records.update(sealed))) return sessionOf(sealed, said)
-    // It ended while its person signed in anew.
+    // It ended or changed while its person signed in anew. Apps would know it still, and no sign-out would end it.
+    if (isSame) await this.records.endOne(before)
     const anew = isSame ? { ...row, sid: randomBytes(16).toString('base64url'), rev: 1 } : row
     const inserted: SessionRow = isSame ? sealSession(anew, said, record) : sealed
     return (await this.records.begin(inserted)) ? sessionOf(inserted, said) : undefined
@@ -227,6 +228,7 @@ class Sessions {
 
   clear(): void {
     this.#verified.clear()
+    this.#visitors = new WeakMap()
   }
 
   #sign(kind: Kind, claims: object): string {
@@ -259,11 +261,15 @@ class Sessions {
   }
 
   async #visitorOf(claims: SessionToken, at: PortalSite): Promise<Visitor | undefined> {
-    if (claims.iss !== pageUrl(at, '') || this.#app.clock.now() >= claims.exp * 1_000)
-      return undefined
-    const visitor = await this.find(claims.sid, at)
-    // A store that was set back knows less than the token.
-    return visitor && (claims.rev ?? 0) <= visitor.session.rev ? visitor : undefined
+    if (this.#app.clock.now() >= claims.exp * 1_000) return undefined
+    const { sid, rev = 0 } = claims
+    const visitor = await this.find(sid, at)
+    if (visitor?.session.issuer !== claims.iss) return undefined
+    if (rev <= visitor.session.rev) return visitor
+    // Another instance has just changed it, or the store was set back and knows less than the token.
+    this.records.forget(sid)
+    const newest = await this.find(sid, at)
+    return newest && rev <= newest.session.rev ? newest : undefined
   }
 
   /** A visitor whose session may be used from the address of a request; it is in use then. */
@@ -285,11 +291,12 @@ class Sessions {
   }
 
   /** Ends a session that was not used for too long. Memory alone does not decide it: other instances are used too. */
-  async #isIdle({ sid, lastSeen }: Session, idle: number, now: number): Promise<boolean> {
-    if (now - lastSeen <= idle || this.records.isSeen(sid)) return false
-    const ended = await this.records.end({ sid, idleSince: now - idle })
-    if (ended.length === 0) this.records.forget(sid)
-    return ended.length > 0
+  async #isIdle(session: Session, idle: number, now: number): Promise<boolean> {
+    if (now - this.records.lastSeen(session) <= idle) return false
+    const { sid } = session
+    await this.records.end({ sid, idleSince: now - idle })
+    this.records.forget(sid)
+    return (await this.records.find(sid)) === undefined
   }
 
   #assertFresh(): void {

@@ -54,28 +54,29 @@ export const COMPLETED = new Table('completed', { login: 'text', ...LASTING }, {
 /** Secrets; in a folder they are files. */
 export const SECRETS = new Table('secrets', { name: 'text', sealed: 'text' }, { key: ['name'] })
 
+const FIRST_AUDIT = {
+  seq: 'id',
+  id: 'text', // of whoever adds it, so that it is added once
+  at: 'integer',
+  ran: 'integer', // how long the service had run
+  event: 'text',
+  portal: 'text',
+  provider: 'text?',
+  person: 'text?',
+  name: 'text?',
+  host: 'text?',
+  clientAddress: 'text?',
+  requestId: 'text',
+  code: 'text?',
+  refusedBy: 'text?',
+  clause: 'text?',
+} as const
+const AUDIT_OPTIONS = {
+  also: ['UNIQUE (id)'],
+  indexes: ['CREATE INDEX audit_at ON audit (at, seq)'],
+}
 /** The audit trail; in a folder, each day is a file. */
-export const AUDIT = new Table(
-  'audit',
-  {
-    seq: 'id',
-    id: 'text', // of whoever adds it, so that it is added once
-    at: 'integer',
-    ran: 'integer', // how long the service had run
-    event: 'text',
-    portal: 'text',
-    provider: 'text?',
-    person: 'text?',
-    name: 'text?',
-    host: 'text?',
-    clientAddress: 'text?',
-    requestId: 'text',
-    code: 'text?',
-    refusedBy: 'text?',
-    clause: 'text?',
-  },
-  { also: ['UNIQUE (id)'], indexes: ['CREATE INDEX audit_at ON audit (at, seq)'] },
-)
+export const AUDIT = new Table('audit', { ...FIRST_AUDIT, endedBy: 'text?' }, AUDIT_OPTIONS)
 
 /** By this name of the first version a schema is known as one of this service. */
 export const KNOWN_BY = 'revoked'
@@ -89,9 +90,8 @@ const REVOKED = new Table(
   { also: ['UNIQUE (sid)'] },
 )
 const OF_SESSIONS = [SESSIONS, VISITS, MARKS, EVENTS]
-const OF_POSTGRES = [COMPLETED, SECRETS, AUDIT]
 /** The tables of PostgreSQL. */
-export const TABLES: readonly Table[] = [...OF_SESSIONS, ...OF_POSTGRES]
+export const TABLES: readonly Table[] = [...OF_SESSIONS, COMPLETED, SECRETS, AUDIT]
 
 /** Creates tables. On PostgreSQL, instances find new rows of one by a column, also those that commit late. */
 function created(dialect: Engine['dialect'], tables: readonly Table[], followed: string): string {
@@ -105,10 +105,13 @@ function created(dialect: Engine['dialect'], tables: readonly Table[], followed:
 /** The steps from an empty store to today's. One that was released is never changed: add another one. */
 export const MIGRATIONS: readonly Migration[] = [
   (dialect) => {
-    const tables = [REVOKED, ...(dialect === 'postgres' ? OF_POSTGRES : [COMPLETED])]
+    const audit = new Table('audit', FIRST_AUDIT, AUDIT_OPTIONS)
+    const others = dialect === 'postgres' ? [COMPLETED, SECRETS, audit] : [COMPLETED]
+    const tables = [REVOKED, ...others]
     return created(dialect, tables, KNOWN_BY)
   },
-  (dialect) => `DROP TABLE ${KNOWN_BY};
+  (dialect) => `${dialect === 'postgres' ? 'ALTER TABLE audit ADD COLUMN ended_by text;' : ''}
+    DROP TABLE ${KNOWN_BY};
     ${created(dialect, OF_SESSIONS, EVENTS.name)};
     CREATE VIEW ${KNOWN_BY} AS SELECT * FROM ${EVENTS.name}`,
 ]

@@ -7,6 +7,20 @@ import { AUTH, MAIN, signIn, signInUrl, start, WANTED } from '../routes/kit.ts'
 // What is wrong in these tests, and said.
 expectWarnings(t, 'FWA_PROVIDER_INVALID')
 
+const ENDED_BY = ['person', 'provider', 'administrator', 'program', 'sign-in']
+const RESULTS = ['read', 'ended', 'fault', 'misconfigured', 'impossible']
+
+/** The lines of ended sessions, 0 unless a number is given. */
+const endedAt = (portal: string, numbers: Record<string, number> = {}) =>
+  ENDED_BY.map(
+    (by) =>
+      `gatehouse_auth_sessions_ended_total{portal="${portal}",by="${by}"} ${numbers[by] ?? 0}`,
+  )
+const readAgainAt = (portal: string) =>
+  RESULTS.map(
+    (result) => `gatehouse_auth_sessions_read_again_total{portal="${portal}",result="${result}"} 0`,
+  )
+
 t.test('sign-ins, sign-outs and ended sessions are counted by portal', async (t) => {
   const metrics = createMetrics({ service: 'test', version: '0' })
   const { corp, visitor, reload } = await start(t, { metrics, yaml: yamlOf(portalOf('main')) })
@@ -29,14 +43,17 @@ t.test('sign-ins, sign-outs and ended sessions are counted by portal', async (t)
   })
   await signIn(ada, corp, 'ada')
   await signIn(ada, corp, 'bob', signInUrl({ rd: WANTED, switch: '1' }))
-  const counted = async () => (await metrics.text()).match(/^gatehouse_auth_(log|ses).*$/gm)
-  t.strictSame(await counted(), [
+  const counted = async () =>
+    (await metrics.text()).match(/^gatehouse_auth_(log|ses).*$/gm)?.toSorted()
+  const expected = [
     'gatehouse_auth_logins_total{portal="main",result="finished"} 4',
     'gatehouse_auth_logins_total{portal="main",result="refused"} 1',
     'gatehouse_auth_logins_total{portal="main",result="failed"} 1',
     'gatehouse_auth_logouts_total{portal="main"} 1',
-    'gatehouse_auth_sessions_ended_total{portal="main"} 1',
-  ])
+    ...endedAt('main', { 'sign-in': 1 }),
+    ...readAgainAt('main'),
+  ]
+  t.strictSame(await counted(), expected.toSorted())
 
   await reload(yamlOf(portalOf('main') + portalOf('other')))
   const ofOther = (await counted())?.filter((line) => line.includes('other'))
@@ -47,8 +64,9 @@ t.test('sign-ins, sign-outs and ended sessions are counted by portal', async (t)
       'gatehouse_auth_logins_total{portal="other",result="refused"} 0',
       'gatehouse_auth_logins_total{portal="other",result="failed"} 0',
       'gatehouse_auth_logouts_total{portal="other"} 0',
-      'gatehouse_auth_sessions_ended_total{portal="other"} 0',
-    ],
+      ...endedAt('other'),
+      ...readAgainAt('other'),
+    ].toSorted(),
     'a new portal begins at 0',
   )
 })

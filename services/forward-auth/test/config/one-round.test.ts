@@ -11,11 +11,15 @@ const base = () => ({
   metrics: {} as Section,
   session: { keys: [{ secret: 's'.repeat(32) }] } as Section,
   storage: {} as Section,
-  domains: [{ domain: 'example.com', authHost: 'auth.example.com' }] as Section[],
+  domains: [
+    { domain: 'example.com', authHost: 'auth.example.com', session: { scope: 'domain' } },
+  ] as Section[],
   portals: [
     {
       name: 'main',
       policies: { admins: 'Group("admin")' } as Section,
+      session: {} as Section,
+      sessions: { admins: 'admins' } as Section,
       allow: { groups: ['staff'] } as Section,
       headers: ['default'] as unknown,
       providers: [
@@ -28,7 +32,8 @@ const base = () => ({
         } as Section,
         { type: 'google', name: 'goo', clientId: 'gatehouse', clientSecret: 's' } as Section,
       ],
-    } as Section & { policies: Section; allow: Section; providers: Section[] },
+    } as Section &
+      Record<'policies' | 'session' | 'sessions' | 'allow', Section> & { providers: Section[] },
   ],
 })
 
@@ -68,6 +73,18 @@ const BREAKS: Readonly<Record<string, Break>> = {
   },
   '/portals/0/loginLifetime': (_, portal) => {
     portal.loginLifetime = '2h'
+  },
+  '/portals/0/session/lifetime': (_, { session }) => {
+    session.lifetime = '91d'
+  },
+  '/portals/0/session/idle': (_, { session }) => {
+    session.idle = '1m'
+  },
+  '/portals/0/session/refresh': (_, { session }) => {
+    session.refresh = 'never'
+  },
+  '/portals/0/sessions/admins': (_, { sessions }) => {
+    sessions.admins = 'nobody'
   },
   '/portals/0/policies/any': (_, { policies }) => {
     policies.any = 'true'

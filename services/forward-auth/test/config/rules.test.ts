@@ -124,18 +124,28 @@ t.test('reports faults of domains', async (t) => {
     ['[{ domain: localhost, authHost: "http://auth.localhost:8080" }]', undefined],
     ['[{ domain: example.com }, { domain: example.org }]', undefined],
     ['[{ domain: example.com }, { domain: badexample.com }]', undefined],
+    ['[{ domain: example.com, authHost: auth.example.org }]', undefined],
+    ['[{ domain: example.com, session: { scope: domain } }]', undefined],
+    [
+      '[{ domain: example.com, authHost: a.io }, { domain: example.org, authHost: a.io }]',
+      undefined,
+    ],
     ['[{ domain: 10.0.0.1, authHost: "10.0.0.1:8443" }]', '/domains/0/domain is an IP address'],
     ['[{ domain: "::1" }]', '/domains/0/domain is an IP address'],
     ['[]', '/domains '],
     ['[{ domain: "*.example.com" }]', '/domains/0/domain is not a host name'],
     ['[{ domain: "https://example.com" }]', '/domains/0/domain is not a host name'],
     [
-      '[{ domain: example.com, authHost: auth.example.org }]',
+      '[{ domain: example.com, authHost: auth.example.org, session: { scope: domain } }]',
+      '/domains/0/authHost is not on or below example.com, which session.scope: domain needs',
+    ],
+    [
+      '[{ domain: example.com, authHost: badexample.com, session: { scope: domain } }]',
       '/domains/0/authHost is not on or below example.com',
     ],
     [
-      '[{ domain: example.com, authHost: badexample.com }]',
-      '/domains/0/authHost is not on or below example.com',
+      '[{ domain: example.com, session: { scope: all } }]',
+      '/domains/0/session/scope must be "host" or "domain"',
     ],
     [
       '[{ domain: example.com, authHost: "auth.example.com/x" }]',
@@ -308,9 +318,32 @@ t.test('reports faults of portals', async (t) => {
     ],
     [
       'lifetimes',
-      portal('sessionLifetime: 1s, loginLifetime: 2h'),
-      '/portals/0/sessionLifetime must be from 1m to 90d',
+      portal('session: { lifetime: 1s, idle: 1m, refresh: 1s, grace: 25h }, loginLifetime: 2h'),
+      '/portals/0/session/lifetime must be from 1m to 90d',
+      '/portals/0/session/idle must be from 5m to 90d',
+      '/portals/0/session/refresh must be',
+      '/portals/0/session/grace must be from 0s to 24h',
       '/portals/0/loginLifetime must be from 30s to 1h',
+    ],
+    ['sessions', portal('session: { lifetime: 12h, idle: 1h, refresh: off, grace: 0s }')],
+    [
+      'the lifetime where it was',
+      portal('sessionLifetime: 1h'),
+      '/portals/0/sessionLifetime is now `session.lifetime` of the portal',
+    ],
+    [
+      'administrators',
+      portal(`policies: { admin: 'Group("admin")' }, sessions: { admins: admin }`),
+    ],
+    [
+      'administrators by a policy that is not there',
+      portal(`policies: { admin: 'Group("admin")' }, sessions: { admins: staff }`),
+      '/portals/0/sessions/admins is no policy of this portal',
+    ],
+    [
+      'administrators by a name that objects have',
+      portal('sessions: { admins: constructor }'),
+      '/portals/0/sessions/admins is no policy of this portal',
     ],
     ['colour', portal('accent: "red;}"'), '/portals/0/accent must match'],
   ]

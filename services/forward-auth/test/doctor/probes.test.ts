@@ -51,6 +51,9 @@ t.test('the report tells what arrived, by the path or User-Agent, from every pro
     }
 })
 
+/** Where a check sends somebody, without the secret that is another one each time. */
+const withoutHop = (location: string | undefined) => location?.replace(/&hop=[\w.-]+$/, '&hop=')
+
 t.test('a check that cannot be read is told with its error', async (t) => {
   const { check, probe, checksOf } = await start(t)
   const shape = SHAPES[0]!
@@ -82,7 +85,8 @@ t.test('a probe changes no answer, and lets nothing pass', async (t) => {
           await check(shape, { ...headers, ...agent(probe()) }, { query }),
         ]
         t.equal(probed.statusCode, plain.statusCode, `${shape.proxy} ${query}`)
-        t.equal(probed.headers.location, plain.headers.location)
+        const [went, wouldGo] = [probed, plain].map(({ headers }) => withoutHop(headers.location))
+        t.equal(went, wouldGo)
         bodies.add(probed.body)
       }
   t.notOk(
@@ -128,7 +132,7 @@ t.test('no session and no login is read from the token of a probe', async (t) =>
   const { app, probe } = await start(t)
   const token = probe()
   for (const headers of [
-    { cookie: `__Secure-gatehouse.main=${token}` },
+    { cookie: `__Host-gatehouse.main=${token}; __Host-gatehouse-app.main=${token}` },
     { authorization: `Bearer ${token}` },
   ]) {
     const url = '/api/portals/main/verify'

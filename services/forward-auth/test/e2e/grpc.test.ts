@@ -123,9 +123,11 @@ t.test('a check over gRPC', async (t) => {
 
   await t.test('nobody signed in: sent to the sign-in page, and back', async (t) => {
     const { passes, status, headers } = await check({ headers: navigation })
-    const rd = new URLSearchParams({ rd: 'https://app.example.com/a/b?q=1' })
     t.match({ passes, status }, { passes: false, status: 302 })
-    t.equal(headers.location, `https://auth.example.com/portals/main/signin?${rd}`)
+    const { origin, pathname, searchParams } = new URL(headers.location ?? '')
+    t.equal(`${origin}${pathname}`, 'https://auth.example.com/portals/main/signin')
+    t.equal(searchParams.get('rd'), 'https://app.example.com/a/b?q=1')
+    t.match(headers['set-cookie'], /^__Host-gatehouse-hop\.main\./)
   })
 
   await t.test('nobody signed in: a program gets the problem and its challenge', async (t) => {

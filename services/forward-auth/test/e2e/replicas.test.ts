@@ -8,9 +8,10 @@ import t, { type Test } from 'tap'
 import { startPostgres } from '../../../../scripts/test/postgres.ts'
 import { programOf } from '../../../../scripts/test/program.ts'
 import { startRunning } from '../../../../scripts/test/running.ts'
+import { until } from '../../../../scripts/test/until.ts'
 import { portalOf, startApp, yamlOf } from '../app.ts'
+import { bothCookies } from '../helpers/both-cookies.ts'
 import { SHAPES } from '../shapes.ts'
-import { until } from '../store/kit.ts'
 
 const run = promisify(execFile)
 
@@ -48,15 +49,18 @@ t.test('an instance that is killed takes no logout with it', { timeout: 60_000 }
 storage: { url: "${server.url}" }`
   writeFileSync(config, yamlOf(portalOf('main'), rest))
   const [one, two] = await Promise.all([start(t, config), start(t, config)])
-  // An instance with the same keys makes the sessions.
-  const { signIn } = await startApp(t, yamlOf(portalOf('main')), undefined, { clock: systemClock })
-  const cookies = Array.from({ length: 20 }, (_, i) => await signIn('main', { sub: `person${i}` }))
-  const statuses = (url: string) => Promise.all(cookies.map((cookie) => statusAt(url, cookie)))
+  // Another instance of the store makes the sessions.
+  const storage = `storage: { url: "${server.url}" }`
+  const yaml = yamlOf(portalOf('main'), storage)
+  const third = await startApp(t, yaml, undefined, { clock: systemClock })
+  const people = Array.from({ length: 20 }, (_, i) => ({ sub: `person${i}` }))
+  const cookies = await Promise.all(people.map((claims) => bothCookies(third, claims)))
+  const statuses = (url: string) => Promise.all(cookies.map((cookie) => statusAt(url, cookie.app)))
   const all = (status: number) => cookies.map(() => status)
   t.strictSame(await statuses(one.url), all(200))
   t.strictSame(await statuses(two.url), all(200))
 
-  const leaving = cookies.map((cookie) => signOut(one.url, cookie))
+  const leaving = cookies.map((cookie) => signOut(one.url, cookie.auth))
   t.strictSame(await Promise.all(leaving), all(200))
   one.child.kill('SIGKILL')
   await one.ended
@@ -69,12 +73,12 @@ storage: { url: "${server.url}" }`
   // The rows of the audit trail are written behind the answers.
   const [command = '', ...args] = [...programOf('forward-auth'), 'audit', '--config', config]
   const { stdout } = await run(process.execPath, [command, ...args])
-  const people = stdout
+  const rows = stdout
     .trim()
     .split('\n')
     .filter((line) => line !== '')
     .map((line) => JSON.parse(line))
-  t.ok(people.length > 0)
-  for (const { event, portal } of people)
+  t.ok(rows.length > 0)
+  for (const { event, portal } of rows)
     t.match({ event, portal }, { event: 'sign-out', portal: 'main' })
 })

@@ -11,6 +11,7 @@ import { ask, connectEach, startRunning } from '../../../../scripts/test/running
 import { createProbe, PROBE_MARK, REPORT_PATH } from '../../src/doctor/probes.ts'
 import { EXT_AUTHZ } from '../../src/grpc/messages.ts'
 import { portalOf, startApp, yamlOf } from '../app.ts'
+import { bothCookies } from '../helpers/both-cookies.ts'
 import { freePort } from '../helpers/process.ts'
 import { SHAPES } from '../shapes.ts'
 
@@ -27,7 +28,8 @@ const FORM = {
 }
 
 async function start(t: Test, server = '') {
-  const file = join(testFolder(t), 'config.yaml')
+  const folder = testFolder(t)
+  const file = join(folder, 'config.yaml')
   const rest = `server: { port: 0, workers: ${WORKERS}${server} }
 metrics: { enabled: false }
 log: { checks: all }
@@ -35,7 +37,7 @@ storage: { path: data }`
   await writeFile(file, yamlOf(PORTALS, rest))
   const running = startRunning(t, [...programOf('forward-auth'), 'serve', '--config', file])
   const { url, workers } = await running.said('ready')
-  return { ...running, url: String(url), workers: workers as readonly number[] }
+  return { ...running, folder, url: String(url), workers: workers as readonly number[] }
 }
 
 /** A connection to each worker. */
@@ -55,10 +57,12 @@ async function connect(
 t.test('what one worker signs out, all others refuse before it has answered', async (t) => {
   expectWarnings(t, UNTOLD)
   const running = await start(t)
-  const { url } = running
+  const { url, folder } = running
   const agents = await connect(t, running)
 
-  const { signIn } = await startApp(t, yamlOf(PORTALS), undefined, { clock: systemClock })
+  // Another instance on the folder makes the sessions.
+  const yaml = yamlOf(PORTALS, `storage: { path: "${folder}/data" }`)
+  const other = await startApp(t, yaml, undefined, { clock: systemClock })
   const statuses = (cookie: string) =>
     Promise.all(
       agents.map(async (agent) => {
@@ -68,19 +72,19 @@ t.test('what one worker signs out, all others refuse before it has answered', as
     )
   let missed = 0
   for (let n = 0, refusedByAll = 0; refusedByAll < 100; n++) {
-    const cookie = await signIn('main', { sub: `person-${n}` })
-    t.strictSame(await statuses(cookie), [200, 200, 200])
+    const cookies = await bothCookies(other, { sub: `person-${n}` })
+    t.strictSame(await statuses(cookies.app), [200, 200, 200])
     const agent = agents[n % agents.length]!
-    const headers = { ...FORM, cookie }
+    const headers = { ...FORM, cookie: cookies.auth }
     const out = await ask(`${url}/portals/main/logout`, { method: 'POST', agent, headers })
     t.equal(out.status, 200)
-    let after = await statuses(cookie)
+    let after = await statuses(cookies.app)
     const late = after.filter((status) => status !== 401).length
     if (late === 0) refusedByAll += 1
     missed += late
     // Whom a busy machine keeps from answering for a second is named in the log.
     if (missed > 0) await running.said(UNTOLD, missed)
-    while (after.includes(200)) after = await statuses(cookie)
+    while (after.includes(200)) after = await statuses(cookies.app)
     t.strictSame(after, [401, 401, 401])
   }
 })

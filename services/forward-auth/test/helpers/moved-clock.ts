@@ -11,7 +11,7 @@ import {
   startTailscale,
 } from '../../../../packages/identity-providers/test/stand-ins/tailscale.ts'
 import { programOf } from '../../../../scripts/test/program.ts'
-import { SHARED_DOMAIN, SESSION_KEY } from '../app.ts'
+import { SESSION_KEY, SHARED_DOMAIN } from '../app.ts'
 import { BROWSER, SHAPES } from '../shapes.ts'
 
 /** Of Debian's package `faketime`; undefined where it is not installed. */
