@@ -150,6 +150,8 @@ class Sessions {
   /**
    * Gives a person a session: that of this browser renewed, if it is theirs. Undefined if the provider has
    * ended it meanwhile.
+   *
+   * @throws FwaError FWA_SESSION_TOO_LARGE, FWA_STORE_UNAVAILABLE
    */
   async begin(sent: NewSession, before?: Session): Promise<Session | undefined> {
     const { portal, site, signedIn, browser } = sent
@@ -172,6 +174,8 @@ class Sessions {
     const said = { issuer, provider: name, claims, tokens, browser }
     const { record } = this.#app.keys
     const sealed = sealSession(row, said, record)
+    // It throws for what no cookie could hold, before anything is written.
+    this.sessionToken(sessionOf(sealed, said), site)
     if (isSame && (await this.records.update(sealed))) return sessionOf(sealed, said)
     // It ended or changed while its person signed in anew. Apps would know it still, and no sign-out would end it.
     if (isSame) await this.records.endOne(before)
