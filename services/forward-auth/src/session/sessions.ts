@@ -143,7 +143,7 @@ class Sessions {
     const now = this.#app.clock.now()
     if (now < session.begun - MAX_SKEW || now >= session.ends) return undefined
     if (session.idle !== null && (await this.#isIdle(session, session.idle, now))) return undefined
-    const current = await this.#reReading.current(session, portal)
+    const current = session.isReadable ? await this.#reReading.current(session, portal) : session
     return current && this.#visitor(current, portal)
   }
 
