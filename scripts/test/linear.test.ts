@@ -9,11 +9,12 @@ import { readAssignments, readFlags } from '../../packages/migrate/src/formats.t
 import { readAll } from '../../packages/pki/src/der.ts'
 import { parseSearch } from '../../services/cert-service/src/inventory/search.ts'
 import {
-  findDuplicate,
+  isDoubled,
   readCookie,
-  readSessionCookie,
+  readCookies,
   withoutSessionCookies,
 } from '../../services/forward-auth/src/session/cookie.ts'
+import { clearHops, splitTarget } from '../../services/forward-auth/src/session/hop.ts'
 import { expressionsOf, slowness } from './expressions.ts'
 import { workOf } from './work.ts'
 
@@ -69,7 +70,6 @@ const repeated =
   (parts) =>
     begin + part.repeat(parts) + end
 
-const portal = { name: 'main' }
 const ignored = (read: (text: string) => unknown) => (text: string) => {
   try {
     read(text)
@@ -77,24 +77,28 @@ const ignored = (read: (text: string) => unknown) => (text: string) => {
     // Most of what is made up here is refused.
   }
 }
-const CHUNK = '__Secure-gatehouse.main-2=2~abcdefgh~x; '
+const [APP, HOP] = ['__Host-gatehouse-app.main', '__Host-gatehouse-hop.main']
 
 /** What code of ours reads, beside its expressions, and what would take it longest. */
 const READERS: readonly (readonly [string, (text: string) => unknown, ...Input[]])[] = [
   [
     'cookies',
     (text) => {
-      readSessionCookie(text, portal)
-      findDuplicate(text, portal)
-      withoutSessionCookies(text)
       readCookie(text, 'own')
+      readCookie(text, APP)
+      isDoubled(text, APP)
+      readCookies(text, HOP)
+      clearHops('main', text)
+      withoutSessionCookies(text)
     },
     repeated('; '),
     repeated('a=b; '),
-    repeated('__Secure-gatehouse.main=a.b.c; '),
-    repeated(CHUNK),
+    repeated(`${APP}=a.b.c; `),
+    repeated(APP),
+    repeated(`${HOP}.01234567=abcdefghijklmnopqrstuv; `),
     repeated('own="', '', ';'),
   ],
+  ['targets with tickets', splitTarget, repeated('&gatehouse-ticket=a', '/?'), repeated('&', '/?')],
   ['names of headers', foldName, repeated('X_-~'), repeated('.')],
   [
     'conditions',

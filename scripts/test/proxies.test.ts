@@ -56,7 +56,7 @@ t.test('a check reads the headers of the list, and no others of its client', asy
       Object.defineProperty(raw, 'headers', { value: headers })
     })
   })
-  const session = { cookie: signIn('main') }
+  const session = { cookie: await signIn('main') }
   const preflight = {
     ...{ origin: 'https://a.example.com', 'access-control-request-method': 'PUT' },
     ...{ 'x-forwarded-method': 'OPTIONS', 'x-original-method': 'OPTIONS' },
