@@ -168,6 +168,7 @@ export const CASES: Readonly<Record<string, Case>> = {
 
   'a host that the configuration does not name': {
     who: 'ada',
+    sessionOf: 'other.example.com',
     headers: { Host: 'other.example.com' },
     // Caddy answers with nothing where it has no site.
     status: { others: 403, caddy: 200, traefik: 404, envoy: 404, 'envoy-grpc': 404 },
