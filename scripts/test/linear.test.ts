@@ -14,7 +14,7 @@ import {
   readCookies,
   withoutSessionCookies,
 } from '../../services/forward-auth/src/session/cookie.ts'
-import { clearHops, splitTarget } from '../../services/forward-auth/src/session/hop.ts'
+import { splitTarget } from '../../services/forward-auth/src/session/hop.ts'
 import { expressionsOf, slowness } from './expressions.ts'
 import { workOf } from './work.ts'
 
@@ -77,28 +77,31 @@ const ignored = (read: (text: string) => unknown) => (text: string) => {
     // Most of what is made up here is refused.
   }
 }
-const [APP, HOP] = ['__Host-gatehouse-app.main', '__Host-gatehouse-hop.main']
+const COOKIE = '__Secure-gatehouse-app.main'
 
 /** What code of ours reads, beside its expressions, and what would take it longest. */
 const READERS: readonly (readonly [string, (text: string) => unknown, ...Input[]])[] = [
   [
     'cookies',
     (text) => {
-      readCookie(text, 'own')
-      readCookie(text, APP)
-      isDoubled(text, APP)
-      readCookies(text, HOP)
-      clearHops('main', text)
+      readCookies(text, COOKIE)
+      isDoubled(text, COOKIE)
       withoutSessionCookies(text)
+      readCookie(text, 'own')
     },
     repeated('; '),
     repeated('a=b; '),
-    repeated(`${APP}=a.b.c; `),
-    repeated(APP),
-    repeated(`${HOP}.01234567=abcdefghijklmnopqrstuv; `),
+    repeated(`${COOKIE}=a.b.c; `),
+    repeated(COOKIE),
     repeated('own="', '', ';'),
   ],
-  ['targets with tickets', splitTarget, repeated('&gatehouse-ticket=a', '/?'), repeated('&', '/?')],
+  [
+    'targets',
+    splitTarget,
+    repeated('gatehouse-ticket=a&', '/?'),
+    repeated('gatehouse-ticket', '/?'),
+    repeated('&', '/?gatehouse-ticket='),
+  ],
   ['names of headers', foldName, repeated('X_-~'), repeated('.')],
   [
     'conditions',

@@ -11,7 +11,7 @@ import { sessionsPage } from '../pages/sessions.ts'
 import { type PortalSite, signInSiteOf } from '../portal-site.ts'
 import { pageAnswer, problemAnswers, TO_SIGN_IN } from '../routes/documented.ts'
 import { isEnough, renewCookie } from '../routes/login.ts'
-import { requireOwnForm, sendSignedOut } from '../routes/logout.ts'
+import { clearSessionCookies, requireOwnForm, sendSignedOut } from '../routes/logout.ts'
 import { readerOf } from '../routes/reader.ts'
 import { redirect } from '../routes/redirects.ts'
 import { recordEnds } from '../session/ends.ts'
@@ -115,6 +115,7 @@ export const accountRoutes: FastifyPluginAsyncTypebox = async (app) => {
       for (const each of ends) recordEnds(app, await app.sessions.records.end(each), by, request)
       if (await app.sessions.find(visitor.session.sid, portalSite))
         return redirect(reply, pageUrl(portalSite, page))
+      clearSessionCookies(reply, portalSite)
       return sendSignedOut(portalSite, undefined, reply)
     })
 

@@ -21,6 +21,9 @@ type Query = Readonly<Record<string, string | undefined>>
 const MAX_LOCATION = 8_000
 /** Characters of a link, which keep the page of a check under 4 kB. */
 export const MAX_LINK = 300
+const WHY_NONE =
+  'the browser keeps none, or the proxy sends no Cookie with the check (Traefik: authRequestHeaders without it), ' +
+  'or does not pass on the Set-Cookie of its answer'
 /** Characters of the parameter `hop`. */
 const HOP_LENGTH = 500
 
@@ -100,7 +103,7 @@ export async function answerTicket(
   }
   if (forwarded.kind !== 'navigation') throw noSession(asked)
   if (count >= MAX_HOPS)
-    throw new FwaError('FWA_COOKIES_BLOCKED', `the browser keeps no cookies of ${host.name}`, {
+    throw new FwaError('FWA_COOKIES_BLOCKED', `${host.name} gets no cookies: ${WHY_NONE}`, {
       members: { loginUrl: returnUrl(asked, url, MAX_LINK, {}) ?? forwarded.origin },
     })
   return sendToSignIn(dialect, asked, reply, { count, url })

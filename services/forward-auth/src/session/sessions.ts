@@ -116,7 +116,7 @@ class Sessions {
   ): Promise<SessionToken | undefined> {
     const token = cookie && readCookie(cookie, sessionCookieName(portal))
     const claims = token ? await this.#verify(token, 'session') : undefined
-    return claims?.iss === issuerOf({ portal, site }) ? claims : undefined
+    return claims && isOf(claims, { portal, site }) ? claims : undefined
   }
 
   /**
@@ -126,10 +126,8 @@ class Sessions {
    */
   async verify(portal: Portal, token: string): Promise<Visitor | undefined> {
     const claims = await this.#verify(token, 'session')
-    const site = this.#app.sites.all.find(
-      (each) => claims?.iss === issuerOf({ portal, site: each }),
-    )
-    return claims && site && this.#visitorOf(claims, { portal, site })
+    const site = claims && this.#app.sites.all.find((each) => isOf(claims, { portal, site: each }))
+    return site && this.#visitorOf(claims, { portal, site })
   }
 
   /**
@@ -145,13 +143,15 @@ class Sessions {
     const now = this.#app.clock.now()
     if (now < session.begun - MAX_SKEW || now >= session.ends) return undefined
     if (session.idle !== null && (await this.#isIdle(session, session.idle, now))) return undefined
-    const current = await this.#reReading.current(session, portal)
+    const current = session.isReadable ? await this.#reReading.current(session, portal) : session
     return current && this.#visitor(current, portal)
   }
 
   /**
    * Gives a person a session: that of this browser renewed, if it is theirs. Undefined if the provider has
    * ended it meanwhile.
+   *
+   * @throws FwaError FWA_SESSION_TOO_LARGE, FWA_STORE_UNAVAILABLE
    */
   async begin(sent: NewSession, before?: Session): Promise<Session | undefined> {
     const { portal, site, signedIn, browser } = sent
@@ -174,6 +174,8 @@ class Sessions {
     const said = { issuer, provider: name, claims, tokens, browser }
     const { record } = this.#app.keys
     const sealed = sealSession(row, said, record)
+    // It throws for what no cookie could hold, before anything is written.
+    this.sessionToken(sessionOf(sealed, said), site)
     if (isSame && (await this.records.update(sealed))) return sessionOf(sealed, said)
     // It ended or changed while its person signed in anew. Apps would know it still, and no sign-out would end it.
     if (isSame) await this.records.endOne(before)
@@ -245,6 +247,7 @@ class Sessions {
     if (!isSigned(token, this.#app.keys.session)) return undefined
     try {
       const { iss, aud, sid, exp, rev } = await this.#jwts[kind].verify<SessionToken>(token)
+      if (typeof exp !== 'number') return undefined
       const claims = { kind, iss, aud, sid, exp, rev }
       // A copy, since the token may be a slice that keeps the whole Cookie header in memory.
       this.#verified.set(Buffer.from(token).toString(), claims)
@@ -304,6 +307,11 @@ class Sessions {
 /** The name of the sign-in host. Cookies know no ports. */
 export function signInHost({ authOrigin }: Site): string {
   return new URL(authOrigin).hostname
+}
+
+/** Whether a session token is of a portal, at a sign-in host. */
+function isOf({ iss, aud }: SessionToken, at: PortalSite): boolean {
+  return iss === issuerOf(at) && aud === signInHost(at.site)
 }
 
 /** The claim `aud` of a token for an app. */
