@@ -5,44 +5,51 @@ import t from 'tap'
 import { dump, formsOf, restore, useDumpPrograms } from '../../../../scripts/test/dump.ts'
 import { startPostgres } from '../../../../scripts/test/postgres.ts'
 import { OLD_SECRET } from '../session/kit.ts'
-import { HOUR, OLD_KEYS, onPostgres, revocation, until } from '../store/kit.ts'
+import { HOUR, OLD_KEYS, onPostgres, session, until } from '../store/kit.ts'
 
 const SCHEMA = 'gatehouse_auth'
 
 const skip = useDumpPrograms() ? false : 'needs pg_dump'
 
-t.test('a dump restores what ended, and tells no key', { skip, timeout: 120_000 }, async (t) => {
-  const server = await startPostgres(t)
-  const first = await onPostgres(t, server, SCHEMA)()
-  const secret = await first.store.secret('assertion', OLD_KEYS)
-  // The other server will not have come as far.
-  await server.sql(
-    'DO $$ BEGIN FOR n IN 1..3000 LOOP PERFORM pg_current_xact_id(); COMMIT; END LOOP; END $$',
-  )
-  await first.store.revoke({ add: [revocation('before')], remove: [] })
-  t.equal(await first.store.completeLogin('login', systemClock.now() + HOUR), true)
-  const file = join(testFolder(t), 'gatehouse.dump')
-  const text = await dump(server, SCHEMA, file)
-  const holds = (text: string, secret: string) =>
-    [secret, ...formsOf(Buffer.from(secret))].some((form) => text.includes(form))
-  t.ok(text.includes('person of before'))
-  for (const one of [secret, OLD_SECRET]) t.notOk(holds(text, one))
-  t.notOk(formsOf(Buffer.from(secret, 'base64url')).some((form) => text.includes(form)))
-  await first.close()
+t.test(
+  'a dump restores sessions and what ended, and tells no key',
+  { skip, timeout: 120_000 },
+  async (t) => {
+    const server = await startPostgres(t)
+    const first = await onPostgres(t, server, SCHEMA)()
+    const secret = await first.store.secret('assertion', OLD_KEYS)
+    // The other server will not have come as far.
+    await server.sql(
+      'DO $$ BEGIN FOR n IN 1..3000 LOOP PERFORM pg_current_xact_id(); COMMIT; END LOOP; END $$',
+    )
+    for (const sid of ['ended', 'kept']) t.equal(await first.store.beginSession(session(sid)), true)
+    await first.store.endSessions({ sid: 'ended' })
+    t.equal(await first.store.completeLogin('login', systemClock.now() + HOUR), true)
+    const file = join(testFolder(t), 'gatehouse.dump')
+    const text = await dump(server, SCHEMA, file)
+    const holds = (text: string, secret: string) =>
+      [secret, ...formsOf(Buffer.from(secret))].some((form) => text.includes(form))
+    t.ok(text.includes('person of kept'))
+    for (const one of [secret, OLD_SECRET]) t.notOk(holds(text, one))
+    t.notOk(formsOf(Buffer.from(secret, 'base64url')).some((form) => text.includes(form)))
+    await first.close()
 
-  const other = await startPostgres(t)
-  await restore(other, file)
-  const [row] = await other.sql(`
+    const other = await startPostgres(t)
+    await restore(other, file)
+    const [row] = await other.sql(`
     SELECT max(xid::text::bigint) > pg_current_xact_id()::text::bigint AS "isAhead"
-    FROM ${SCHEMA}.revoked`)
-  t.strictSame(row, { isAhead: true }, 'its rows are of transactions that are still to come')
-  const open = onPostgres(t, other, SCHEMA)
-  const [one, two] = [await open(), await open()]
-  for (const { store, learned } of [one, two]) {
-    t.ok(learned.has('before'))
-    t.equal(await store.secret('assertion', OLD_KEYS), secret)
-    t.equal(await store.completeLogin('login', systemClock.now() + HOUR), false, 'not once more')
-  }
-  await one.store.revoke({ add: [revocation('after')], remove: [] })
-  await until(() => two.learned.has('after'))
-})
+    FROM ${SCHEMA}.events`)
+    t.strictSame(row, { isAhead: true }, 'its rows are of transactions that are still to come')
+    const open = onPostgres(t, other, SCHEMA)
+    const [one, two] = [await open(), await open()]
+    for (const { store, learned } of [one, two]) {
+      t.strictSame(learned('ended'), ['ended'])
+      t.equal(await store.findSession('ended'), undefined)
+      t.match(await store.findSession('kept'), { sid: 'kept', sealed: 'sealed of kept' })
+      t.equal(await store.secret('assertion', OLD_KEYS), secret)
+      t.equal(await store.completeLogin('login', systemClock.now() + HOUR), false, 'not once more')
+    }
+    await one.store.endSessions({ sid: 'kept' })
+    await until(() => two.learned('ended').includes('kept'))
+  },
+)

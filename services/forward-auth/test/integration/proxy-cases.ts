@@ -29,20 +29,25 @@ export const FORGED_REQUEST = {
   'X-Original-URL': 'https://evil.example/evil',
 }
 
-const CLAIMS = Array.from({ length: 17 }, (_, i) => [`claim${i}`, 'x'.repeat(500)])
-
-/** Those who sign in: `large` has a session of 12 kB, and `admin` meets the policy. */
+/** Those who sign in: `large` has cookies of 12 kB, and `admin` meets the policy. */
 const PEOPLE = {
   ada: { sub: 'ada', name: 'Ada' },
   admin: { sub: 'grace', name: 'Grace', groups: ['admins'] },
-  large: { sub: 'ada', name: 'Ada', ...Object.fromEntries(CLAIMS) },
+  large: { sub: 'ada', name: 'Ada' },
   nameless: { sub: 'ada' },
   control: { sub: 'ada', name: 'Ada\r\nX-Forwarded-User: mallory' },
 }
 
-/** The cookies of somebody's browser: some of an app before and after those of the session. */
-export function cookiesOf({ signIn }: TestApp, who: Who): string {
-  return `own=1; ${await signIn('main', PEOPLE[who])}; too=a,b`
+const LARGE = Array.from({ length: 3 }, (_, i) => `; large${i}=${'x'.repeat(4_000)}`).join('')
+
+/** The cookies of somebody's browser for a host: some of its app before and after that of the session. */
+export async function cookiesOf(
+  { signIn }: TestApp,
+  who: Who,
+  host = 'app.example.com',
+): Promise<string> {
+  const session = await signIn('main', PEOPLE[who], { host })
+  return `own=1; ${session}; too=a,b${who === 'large' ? LARGE : ''}`
 }
 
 export type Who = keyof typeof PEOPLE
@@ -52,6 +57,8 @@ type StatusByProxy = Partial<Record<ProxyName, number>> & { readonly others: num
 
 export interface Case extends Ask {
   readonly who?: Who | undefined
+  /** Whose session they have. Default: `host`. */
+  readonly sessionOf?: string
   readonly status: number | StatusByProxy
   readonly location?: string
   /** What the body has to hold. */
@@ -161,6 +168,7 @@ export const CASES: Readonly<Record<string, Case>> = {
 
   'a host that the configuration does not name': {
     who: 'ada',
+    sessionOf: 'other.example.com',
     headers: { Host: 'other.example.com' },
     // Caddy answers with nothing where it has no site.
     status: { others: 403, caddy: 200, traefik: 404, envoy: 404, 'envoy-grpc': 404 },
@@ -340,23 +348,23 @@ export const COOKIE_ORDERS: Readonly<
   'the session last': { who: 'ada', order: (session) => ['own=1', ...session], own: 'own=1' },
   'a cookie of another portal before it, and one of the app between them': {
     who: 'ada',
-    order: (session) => ['__Secure-gatehouse.zz=1', 'own=1', ...session],
+    order: (session) => ['__Host-gatehouse-app.zz=1', 'own=1', ...session],
     own: 'own=1',
   },
-  'a cookie of the app between the chunks of a large session': {
-    who: 'large',
-    order: ([first = '', ...rest]) => ['one=1', first, 'two=2', ...rest],
+  'cookies of the app on both sides': {
+    who: 'ada',
+    order: (session) => ['one=1', ...session, 'two=2'],
     own: 'one=1; two=2',
   },
   'a cookie of the app whose name ends like that of the session': {
     who: 'ada',
-    order: (session) => ['x__Secure-gatehouse.main=1', ...session],
+    order: (session) => ['x__Host-gatehouse-app.main=1', ...session],
     own: '',
   },
 }
 
 /** An app that is hostile can have any number of cookies put between those of the session. */
 export const MANY_PLANTED = Array.from({ length: 12 }, (_, i) => [
-  `__Secure-gatehouse.z${i}=1`,
+  `__Host-gatehouse-app.z${i}=1`,
   `x${i}=1`,
 ])
