@@ -36,6 +36,8 @@ export function gateRules(
     (gate) => checkResources(gate, earlier, domains),
     (gate) => checkRules(gate, domains),
     ({ assertion }) => checkHosts(assertion?.hosts, '/assertion/hosts', domains),
+    ({ groups = [] }) =>
+      applyToEach(groups, '/groups', [(row) => checkHosts(Object(row).hosts, '/hosts', domains)]),
   ]
 }
 

@@ -12,6 +12,7 @@ import {
   type RequestSource,
   type Sites,
 } from './forwarded.ts'
+import { createGroups, type Groups } from './groups.ts'
 import { HEADER_NAMES } from './header-names.ts'
 import { headerRows } from './header-presets.ts'
 import {
@@ -59,6 +60,7 @@ export class Gate {
   readonly programs: Programs
   readonly headers: readonly IdentityHeader[]
   readonly assertion: AssertionSettings | undefined
+  readonly toldGroups: Groups
   /** The names of all headers for the app, in lower case. */
   readonly sent: readonly string[]
   /** The headers of a 200 without an identity: all that are configured, empty. */
@@ -83,6 +85,7 @@ export class Gate {
       claims: assertion.claims,
       isFor: compileHosts(assertion.hosts),
     }
+    this.toldGroups = createGroups(config, this.policies, deps)
     this.anonymousHeaders = checkHeaders(this, undefined)
     this.body = bodyFor(headerEncoding)
     this.sent = this.headers.map((header) => header.name)

@@ -14,6 +14,8 @@ export interface Identity {
   /** Name of the portal. */
   readonly portal: string
   readonly profile: Profile
+  /** The groups that the app is told of. Default: all. */
+  readonly groups?: readonly string[] | undefined
   /** The session of a person: its ID and its end, a NumericDate in seconds. */
   readonly session?: { readonly sid: string; readonly exp: number }
   /** The scopes of a program. */
@@ -49,10 +51,10 @@ const PROPERTIES = {
   name: ({ profile }, { text }) => text(profile.name?.full ?? ''),
   email: ({ profile }, { text }) => text(verifiedEmail(profile)),
   picture: ({ profile }, { text }) => text(profile.picture ?? ''),
-  groups: ({ profile }, { list }) => list(profile.groups ?? []),
+  groups: ({ profile, groups = profile.groups ?? [] }, { list }) => list(groups),
   roles: ({ profile }, { list }) => list(profile.roles ?? []),
-  json: ({ profile, portal }) => {
-    const { provider, id, name, email, picture, groups } = profile
+  json: ({ profile, portal, groups = profile.groups }) => {
+    const { provider, id, name, email, picture } = profile
     const user = { id, name, picture, groups, email: email?.verified ? email : undefined }
     return encodeJson({ provider, portal, user })
   },
@@ -104,9 +106,10 @@ export function createUser(
   }
 }
 
-function claimValue({ profile }: Identity, claim: string, { text, list }: Encoding): string {
+function claimValue(identity: Identity, claim: string, { text, list }: Encoding): string {
+  const { profile, groups } = identity
   if (claim === 'email') return text(verifiedEmail(profile))
-  const value = profile.claims[claim]
+  const value = (claim === 'groups' && groups) || profile.claims[claim]
   if (Array.isArray(value) && value.every(isScalar)) return list(value.map(String))
   if (isScalar(value)) return text(String(value))
   return value == null ? '' : encodeJson(value)

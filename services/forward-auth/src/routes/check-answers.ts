@@ -43,11 +43,12 @@ function sendIdentity(check: Check, reply: FastifyReply): FastifyReply {
   const { portal, principal, site, forwarded } = check
   if (!principal) throw new Error('there is nobody to let pass')
   recordPass(check, principal, reply.request)
-  reply.headers(principal.headers)
+  const { identity, headers } = principal.toldAt(forwarded.host)
+  reply.headers(headers)
   const { assertion, body } = portal.gate
   if (assertion?.isFor(forwarded.host)) {
     const receiver = { portal, site, origin: forwarded.origin }
-    reply.header(assertion.header, reply.server.assertions.for(principal.identity, receiver))
+    reply.header(assertion.header, reply.server.assertions.for(identity, receiver))
   }
   return reply.send(body)
 }
