@@ -82,6 +82,8 @@ export async function answerTicket(
   const { sessions, keys, clock } = request.server
   const { cookie: cookieHeader = '' } = request.headers
   const { host } = forwarded
+  // Nor by the links of an error page.
+  reply.header('referrer-policy', 'no-referrer')
   const url = new URL(`${forwarded.origin}${target}`).href
   const now = clock.now()
   const of = { portal: portal.name, host: host.name, cookieHeader, now }
