@@ -147,7 +147,15 @@ export type CheckHeaders = Readonly<Record<string, string>>
 
 export interface HeaderSettings {
   readonly headers: readonly IdentityHeader[]
-  readonly assertion: AssertionSettings | undefined
+  /** Headers for some hosts whose values change: everybody gets them empty first. Names in lower case. */
+  readonly changing: readonly string[]
+}
+
+/** The header of a token of the provider. */
+export interface ProviderTokenSettings {
+  readonly header: string
+  readonly isFor: (host: Host) => boolean
+  readonly kind: 'access' | 'id'
 }
 
 /** The header of the signed assertion, see `session/assertion.ts`. */
@@ -162,12 +170,12 @@ export interface AssertionSettings {
 
 /**
  * The headers of a 200: every configured header, empty if there is no value, so that no header of
- * the client's own reaches the app. That of the assertion is empty: its value changes.
+ * the client's own reaches the app. Those that change are empty.
  *
  * @param identity - undefined for a request without one: all configured headers are empty
  */
 export function checkHeaders(
-  { headers, assertion }: HeaderSettings,
+  { headers, changing }: HeaderSettings,
   identity: Identity | undefined,
 ): CheckHeaders {
   const made: Record<string, string> = {
@@ -176,7 +184,7 @@ export function checkHeaders(
   }
   for (const { name, value } of headers)
     made[name] = identity ? sendable(name, () => value(identity)) : ''
-  if (assertion) made[assertion.header] = ''
+  for (const name of changing) made[name] = ''
   return made
 }
 

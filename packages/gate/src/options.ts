@@ -93,6 +93,33 @@ const AssertionSchema = Type.Object(
   },
 )
 
+const PROVIDER_TOKEN =
+  '`providerToken: { hosts: [app.example.com] }` with the apps that call the provider, or nothing'
+const ProviderTokenSchema = Type.Object(
+  {
+    hosts: Type.Array(Type.String({ minLength: 1 }), {
+      minItems: 1,
+      write: PROVIDER_TOKEN,
+      description: 'Hosts of the apps that get the token, as in `assertion`.',
+    }),
+    header: Type.String({
+      minLength: 1,
+      default: 'X-Forwarded-Access-Token',
+      description: 'Name of the header.',
+    }),
+    token: Type.Enum(['access', 'id'], {
+      default: 'access',
+      description: 'The access token, or the ID token, if it has at most 4,096 characters.',
+    }),
+  },
+  {
+    write: PROVIDER_TOKEN,
+    description:
+      'Header with a token of the person at the provider, for apps that call the provider for them: whoever has it ' +
+      'can do so too. It is one that is valid for half a minute at least; empty if there is none. Default: no app gets one.',
+  },
+)
+
 const GroupPattern = Type.String({ minLength: 1 })
 const GroupsSchema = Type.Array(
   Type.Union([
@@ -246,6 +273,7 @@ export const gateOptions = {
   }),
   groups: Type.Optional(GroupsSchema),
   assertion: Type.Optional(AssertionSchema),
+  providerToken: Type.Optional(ProviderTokenSchema),
   callers: Type.Optional(CallersSchema),
   resources: Type.Array(ResourceSchema, {
     default: [],

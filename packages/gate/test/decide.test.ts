@@ -16,7 +16,7 @@ interface Door {
   readonly preflight: boolean
   readonly policies: ReadonlyMap<string, Policy>
   readonly headers: HeaderSettings['headers']
-  readonly assertion: undefined
+  readonly changing: readonly string[]
   readonly admits: () => boolean
 }
 
@@ -25,7 +25,7 @@ const portal = (rest: Partial<Door> = {}): Door => ({
   preflight: false,
   policies: new Map(),
   headers: [],
-  assertion: undefined,
+  changing: [],
   admits: () => true,
   ...rest,
 })
