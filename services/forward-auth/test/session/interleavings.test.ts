@@ -1,11 +1,13 @@
 import { setImmediate } from 'node:timers/promises'
-import type { ReRead } from '@gatehouse/identity-providers'
+import type { RedirectProvider } from '@gatehouse/identity-providers'
 import { fromClaims } from '@gatehouse/profile'
 import fc from 'fast-check'
 import t from 'tap'
 import type { AuthStore, SessionEvent, SessionRow } from '../../src/store/store.ts'
 import { createFakeProvider } from '../fake-provider.ts'
 import { ADA, type Instance, portalNamed, startInstances } from './kit.ts'
+
+type ReRead = Awaited<ReturnType<RedirectProvider['reRead']>>
 
 const REFRESH = 600_000
 const RUNS = Number(process.env.GATEHOUSE_FUZZ ?? 20_000) / 20
@@ -123,7 +125,7 @@ t.test('property: in any order, a session that has ended passes no check again',
       for (const name of [...Object.keys(sessions), 'catchUp']) Reflect.deleteProperty(store, name)
   })
   const seen = new Map<string, number>()
-  const note = (what: string) => seen.set(what, (seen.get(what) ?? 0) + 1)
+  const note = (what: string) => void seen.set(what, (seen.get(what) ?? 0) + 1)
 
   async function run(
     scheduler: fc.Scheduler,
