@@ -12,7 +12,7 @@ import { fakeApp } from './fake-app.ts'
 const HOST = 'app.example.test'
 const IDENTITY = ['X-Forwarded-User', 'Remote-Email']
 const SESSION =
-  '__Secure-gatehouse.main=s; __Secure-gatehouse.main.1=t; __Host-gatehouse-login.main=u'
+  '__Host-gatehouse-app.main=s; __Secure-gatehouse-app.main=t; __Host-gatehouse-hop.main.01234567=u'
 const LOCATION = 'https://auth.example.test/portals/main/signin?rd=x'
 const FORGED = {
   ...{ 'X-Forwarded-User': 'mallory', X_Forwarded_User: 'mallory', 'X.Forwarded.User': 'mallory' },

@@ -8,7 +8,7 @@ import t from 'tap'
 import { fail, settingsFor, start } from './program.ts'
 import { createVisitor } from './visitor.ts'
 
-const COOKIE = '__Secure-gatehouse.main'
+const COOKIE = '__Host-gatehouse.main'
 
 /** What a printed curl does, without curl: npm test needs no system programs. */
 async function follow(command: string, token = '') {

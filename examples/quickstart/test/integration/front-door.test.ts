@@ -10,7 +10,7 @@ import { readSettings } from '../../settings.ts'
 import { settingsFor } from '../program.ts'
 import { createVisitor } from '../visitor.ts'
 
-const COOKIE = '__Secure-gatehouse.main'
+const COOKIE = '__Host-gatehouse-app.main'
 const FORGED = {
   'x-forwarded-user': 'alice',
   'x-forwarded-host': 'auth.gatehouse.localhost',
@@ -61,8 +61,8 @@ async function visitor() {
   }
 }
 
-async function sessionOf(context: BrowserContext): Promise<string | undefined> {
-  return (await context.cookies(app)).find(({ name }) => name === COOKIE)?.value
+async function sessionOf(context: BrowserContext, url = app): Promise<string | undefined> {
+  return (await context.cookies(url)).find(({ name }) => name === COOKIE)?.value
 }
 
 const alice = await visitor()
@@ -133,14 +133,16 @@ t.test('the page of cert-service is behind the gateway, too', async (t) => {
 
 t.test('what is forged counts for nothing', async (t) => {
   const cookie = `${COOKIE}=${await sessionOf(bob.context)}`
-  t.match(await ask(app, { accept: 'text/html', ...FORGED }), {
-    status: 302,
-    headers: { location: `${auth}/portals/main/signin?rd=${encodeURIComponent(`${app}/`)}` },
-  })
+  const anonymous = await ask(app, { accept: 'text/html', ...FORGED })
+  t.equal(anonymous.status, 302)
+  const location = `${auth}/portals/main/signin?rd=${encodeURIComponent(`${app}/`)}`
+  t.equal(String(anonymous.headers.location).split('&hop=')[0], location)
   const passed = await ask(app, { cookie, ...FORGED })
   t.match(passed.body, 'Hello, <bdi>Bob Birch</bdi>')
   t.notMatch(passed.body, 'alice')
-  t.match(await ask(admin, { cookie, ...FORGED }), { status: 403 })
+  const ofAdmin = `${COOKIE}=${await sessionOf(bob.context, admin)}`
+  t.match(await ask(admin, { cookie: ofAdmin, ...FORGED }), { status: 403 })
+  t.match(await ask(admin, { cookie }), { status: 401 }, 'the session of another host')
   t.match(await ask(`${auth}/portals/main`, FORGED), { status: 400 }, 'asking for a check itself')
 })
 

@@ -105,8 +105,10 @@ async function holdPage(t: Test, tab: Page, url: string, heading: string) {
 }
 
 /** The chooser, on the way to a URL. */
-function holdChooser(t: Test, tab: Page, rd: string) {
-  return holdPage(t, tab, at('main', `/signin?${new URLSearchParams({ rd })}`), 'Sign in')
+async function holdChooser(t: Test, tab: Page, rd: string) {
+  await tab.getByRole('heading', { name: 'Sign in' }).waitFor()
+  const [url] = tab.url().split('&hop=')
+  t.equal(url, at('main', `/signin?${new URLSearchParams({ rd })}`))
 }
 
 /** The app at this very URL, which takes the person for this user. */
@@ -136,8 +138,8 @@ browserTest(
     const ours = (await context.cookies(app)).filter(({ name }) => name.includes('gatehouse'))
     t.match(ours, [
       {
-        name: '__Secure-gatehouse.main',
-        domain: `.${DOMAIN}`,
+        name: '__Host-gatehouse-app.main',
+        domain: `app.${DOMAIN}`,
         path: '/',
         httpOnly: true,
         secure: true,
@@ -145,6 +147,8 @@ browserTest(
       },
     ])
     t.equal(ours.length, 1, 'the login has left no other cookie to the app')
+    const admins = (await context.cookies(admin)).filter(({ name }) => name.includes('gatehouse'))
+    t.strictSame(admins, [], 'nor any to another app')
     await tab.goto(`${auth}/portal/main/profile`)
     t.match(await tab.locator('body').textContent(), 'ID: alice\nProvider: corp')
   },
@@ -198,7 +202,7 @@ browserTest(
     const tab = await context.newPage()
     await signIn(tab, `${app}/`, 'Alice')
     const kept = await context.cookies()
-    const token = kept.find(({ name }) => name === '__Secure-gatehouse.main')?.value
+    const token = kept.find(({ name }) => name === '__Host-gatehouse.main')?.value
     const authorization = `Bearer ${token}`
     const verify = () => statusOf(context, `${auth}/api/portals/main/verify`, { authorization })
     t.equal(await verify(), 200)

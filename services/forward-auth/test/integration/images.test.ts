@@ -6,6 +6,7 @@ import type { BrowserContextOptions, Page as Tab } from 'playwright-core'
 import t, { type Test } from 'tap'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { portalOf, startApp, yamlOf } from '../app.ts'
+import { bothCookies } from '../helpers/both-cookies.ts'
 import { pngOf, SVG } from '../pages/pictures.ts'
 import { AUTH, MAIN } from '../routes/kit.ts'
 import { BROWSER, SHAPES } from '../shapes.ts'
@@ -37,7 +38,7 @@ async function open(t: Test, logo: string | Buffer, options: BrowserContextOptio
   const rules = 'rules: [{ hosts: [app.example.com], require: none }], policies: { none: "false" }'
   const look = `title: Example, logo: "${folder}/logo", favicon: "${folder}/icon"`
   const service = await startApp(t, yamlOf(portalOf('main', `${apps}, ${rules}, ${look}`)))
-  const cookie = await service.signIn('main')
+  const cookies = await bothCookies(service, {})
   const context = await browser.newContext(options)
   const [said, ran]: [string[], string[]] = [[], []]
   await context.route(/^https:/, async (route) => {
@@ -49,6 +50,7 @@ async function open(t: Test, logo: string | Buffer, options: BrowserContextOptio
       return answer(204, {}, '')
     }
     if (url.origin === STRANGER) return answer(200, { 'content-type': 'image/svg+xml' }, logo)
+    const cookie = url.origin === APP ? cookies.app : cookies.auth
     const asked = { ...BROWSER, ...route.request().headers(), cookie, host: url.host }
     const { statusCode, headers, rawPayload } =
       url.origin === APP
@@ -82,7 +84,7 @@ const logoOf = (tab: Tab) =>
 
 const PAGES = {
   'provider down': `${MAIN}/signin?switch=1`,
-  'signed-in': `${MAIN}/signin`,
+  'signed-in': `${MAIN}/account`,
   'sign-out': `${MAIN}/logout`,
   error: `${MAIN}/providers/none`,
   refused: `${APP}/reports`,
