@@ -20,7 +20,7 @@ export const LIMITS: readonly Limit[] = [
   {
     title: 'store and audit of forward-auth',
     pattern: 'services/forward-auth/src/{store,audit}/**/*.ts',
-    most: 1_400,
+    most: 1_560,
   },
   {
     title: 'services',
@@ -30,7 +30,7 @@ export const LIMITS: readonly Limit[] = [
   {
     title: 'src of all',
     pattern: '{packages,services}/*/src/**/*.ts',
-    most: 56_600,
+    most: 57_800,
   },
 ]
 

@@ -7,7 +7,7 @@ import { readCookie } from '../session/cookie.ts'
 const WINDOW = 30_000
 /** URLs counted per browser. The oldest is dropped. */
 const MAX_TARGETS = 4
-/** Browsers follow 20 redirects: a login takes five or six, a bounce two. A step-up follows a login. */
+/** Browsers follow 20 redirects: a login takes six, a bounce three. A step-up follows a login. */
 const MAX_REDIRECTS = { login: 2, 'step-up': 4, bounce: 5 } as const
 
 /**
@@ -15,6 +15,8 @@ const MAX_REDIRECTS = { login: 2, 'step-up': 4, bounce: 5 } as const
  * (`login`, `step-up`), or from the sign-in page because it has a session already (`bounce`).
  *
  * @param now - in ms
+ * @param began - when the browser left the app, in ms. A tab that left before the first redirect that is counted
+ * is in no loop. Default: now
  * @returns whether the browser is in a redirect loop, and the cookie with the new count
  */
 export function countRedirect(
@@ -23,18 +25,24 @@ export function countRedirect(
   reason: keyof typeof MAX_REDIRECTS,
   cookieHeader: string | undefined,
   now: number,
+  began = now,
 ): { readonly isLoop: boolean; readonly cookie: HostCookie } {
   const digest = createHash('sha256').update(target).digest('base64url').slice(0, 12)
   const counts = readCounts(portal, cookieHeader, now)
   const before = counts.find((each) => each.digest === digest)
-  const current = { digest, count: (before?.count ?? 0) + 1, since: before?.since ?? now }
+  const isTab = before !== undefined && began < before.since
+  const current = {
+    digest,
+    count: (before?.count ?? 0) + (isTab ? 0 : 1),
+    since: before?.since ?? now,
+  }
   const others = counts.filter((each) => each !== before)
   const value = [current, ...others]
     .slice(0, MAX_TARGETS)
     .map((each) => `${each.digest}:${each.count}:${each.since}`)
     .join('~')
   return {
-    isLoop: current.count > MAX_REDIRECTS[reason],
+    isLoop: !isTab && current.count > MAX_REDIRECTS[reason],
     cookie: { name: cookieName(portal), value, maxAge: WINDOW },
   }
 }

@@ -24,16 +24,17 @@ export function returnToApp(
   returnTo: string,
   reason: Reason,
   reply: FastifyReply,
-  arrive = (target: string) => target,
+  hop?: { readonly at: number; arrive(target: string): string },
 ): FastifyReply {
   const { portal } = portalSite
-  const target = arrive(targetOf(portalSite, returnTo))
+  const plain = targetOf(portalSite, returnTo)
+  const target = hop?.arrive(plain) ?? plain
   const { method, headers } = reply.request
   // Programs may repeat a request without a loop.
   if (!isNavigation(method, headers)) return redirect(reply, target)
   const now = reply.server.clock.now()
   const { href } = destinationOf(portalSite, returnTo)
-  const { isLoop, cookie } = countRedirect(portal, href, reason, headers.cookie, now)
+  const { isLoop, cookie } = countRedirect(portal, href, reason, headers.cookie, now, hop?.at)
   setHostCookies(reply, [isLoop ? resetRedirectCount(portal) : cookie])
   if (!isLoop) return redirect(reply, target)
   throw signInLoop(portalSite, target, reason, reply)

@@ -58,13 +58,13 @@ const REQUIRED = {
 }
 
 /** What a sign-in brings. */
-interface NewSession extends PortalSite {
+export interface NewSession extends PortalSite {
   readonly signedIn: SignedIn
   readonly browser: Browser
 }
 
 /** The sessions of all portals: records in the store, and signed tokens in cookies that name them. */
-class Sessions {
+export class Sessions {
   readonly records: Records
   readonly #app: FastifyInstance
   readonly #jwts: Readonly<Record<Kind, JWT>>

@@ -1,5 +1,6 @@
 import type { Test } from 'tap'
 import { createBrowser } from '../../../../packages/identity-providers/test/stand-ins/browser.ts'
+import type { Hostility } from '../../../../packages/identity-providers/test/stand-ins/hostility.ts'
 import { startSessionProvider } from '../../../../packages/identity-providers/test/stand-ins/session-provider.ts'
 import {
   readToken,
@@ -100,6 +101,7 @@ export async function startPeople(t: Test) {
 
   return {
     ...provider,
+    hostility: provider.hostility as Record<string, Hostility | undefined>,
     issued,
     configOf,
     beginSignIn,

@@ -12,7 +12,7 @@ import type { Portal } from '../../src/portals.ts'
 import { appCookieName, sessionCookieName } from '../../src/session/cookie.ts'
 import { type Keys, loadKeys } from '../../src/session/keys.ts'
 import type { Session } from '../../src/session/session.ts'
-import { sessions as sessionsPlugin } from '../../src/session/sessions.ts'
+import { type Sessions, sessions as sessionsPlugin } from '../../src/session/sessions.ts'
 import type { Site } from '../../src/sites.ts'
 import { store as storePlugin } from '../../src/store/open.ts'
 import { trust } from '../../src/trust.ts'
@@ -143,7 +143,7 @@ export async function startInstance(
   await app.register(sessionsPlugin)
   const requestWith = await captureRequest(app)
 
-  const { sessions } = app
+  const { sessions }: { readonly sessions: Sessions } = app
   const { records } = sessions
   const portal = (name = 'main') => now.portals.get(name)!
   /** The cookies that a session has at the sign-in host and at {@link HOST}. */
