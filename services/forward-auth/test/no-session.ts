@@ -11,6 +11,10 @@ const PORTALS =
 
 const { app, signIn } = await startApp(t, yamlOf(PORTALS))
 const REAL = await Promise.all(['main', 'header', 'other'].map((portal) => signIn(portal)))
+/** What counts elsewhere: the cookie of another app, and the token of the sign-in host by the name of an app's. */
+const OTHER_APP = await signIn('main', {}, { host: 'an-app-that-nobody-asks-for.example.com' })
+const SIGN_IN_HOST = await signIn('main', {}, { host: 'auth.example.com' })
+const ELSEWHERE = [OTHER_APP, SIGN_IN_HOST.replace('gatehouse.', 'gatehouse-app.')]
 
 /** A text of a few that matter, whole or in parts, or anything a header can hold. */
 const textOf = (...known: string[]) =>
@@ -56,6 +60,7 @@ const cookie = fc.oneof(
       fc.constantFrom('A', 'b', '.', '~', '', ';', '=', ' '),
     )
     .map(([text, at, put]) => spoil(text, at, put)),
+  fc.constantFrom(...ELSEWHERE, SIGN_IN_HOST, `${OTHER_APP}; ${REAL[0]}`),
   // Whole, but under the name of another portal.
   fc
     .shuffledSubarray([0, 1, 2], { minLength: 2 })

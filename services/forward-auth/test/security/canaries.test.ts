@@ -1,9 +1,9 @@
-import { writeFile } from 'node:fs/promises'
+import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Writable } from 'node:stream'
 import { createFetch, type FetchAnswer, type FetchOptions } from '@gatehouse/net'
 import { createLogger, createMetrics } from '@gatehouse/service-kit/telemetry'
-import { manualClock, testFolder } from '@gatehouse/service-kit/testing'
+import { type ManualClock, manualClock, testFolder } from '@gatehouse/service-kit/testing'
 import type { LightMyRequestResponse } from 'fastify'
 import t, { type Test } from 'tap'
 import { createBrowser } from '../../../../packages/identity-providers/test/stand-ins/browser.ts'
@@ -15,20 +15,24 @@ import {
 import { buildApp } from '../../src/app.ts'
 import { loadForwardAuthConfig } from '../../src/config/load.ts'
 import { deriveKeys } from '../../src/key-ring.ts'
+import { TICKET } from '../../src/session/hop.ts'
+import { STATE_FILE } from '../../src/store/sqlite/sqlite-store.ts'
 import { DOMAINS } from '../app.ts'
 import { AUTH, MAIN, SCRIPT, signInUrl } from '../routes/kit.ts'
 import { SHAPES } from '../shapes.ts'
 import { createVisitor, type Visitor } from '../visitor.ts'
 
 const SESSION_SECRET = 'canary-of-the-session-key-0123456789'
-const SESSION_COOKIE = '__Secure-gatehouse.main'
+const SESSION_COOKIE = '__Host-gatehouse.main'
+const HOSTS = ['app.example.com', 'b.example.com']
+const APP_COOKIE = '__Host-gatehouse-app.main'
 
 t.test('no log, page, problem or metric contains a secret', async (t) => {
   const provider = await startOpenIdProvider(t)
   const secrets = new Set([SESSION_SECRET, provider.options.clientSecret])
-  const { app, log, metrics, answers } = await startListening(t, provider, secrets)
+  const { app, clock, log, metrics, answers, store } = await startListening(t, provider, secrets)
   const run: Run = {
-    provider,
+    ...{ provider, clock },
     visitor: () => listening(createVisitor(app), secrets, answers),
     check: async (headers) => {
       const { method, path, headers: sent } = SHAPES[0]!
@@ -47,7 +51,10 @@ t.test('no log, page, problem or metric contains a secret', async (t) => {
     log: log.join(''),
     metrics: await metrics.text(),
     answers: answers.map(textOf).join('\n'),
+    store: await readFile(store, 'latin1'),
   }
+  for (const table of ['sessions', 'visits']) t.match(places.store, table)
+  t.match(places.store, HOSTS[0], 'where she was seen is written')
   t.ok(log.length > 30 && answers.length > 50, `${log.length} lines, ${answers.length} answers`)
   t.ok(secrets.size > 50, `${secrets.size} secrets`)
   for (const [place, text] of Object.entries(places)) {
@@ -61,6 +68,7 @@ t.test('no log, page, problem or metric contains a secret', async (t) => {
 
 interface Run {
   readonly provider: OpenIdProvider
+  readonly clock: ManualClock
   readonly visitor: () => Visitor
   readonly check: (headers: Record<string, string>) => Promise<void>
 }
@@ -73,7 +81,7 @@ async function startListening(t: Test, provider: OpenIdProvider, secrets: Set<st
   const yaml = `${DOMAINS}\nportals: ${JSON.stringify([portal])}\nsession: { keys: [{ secret: ${SESSION_SECRET} }] }`
   await writeFile(file, yaml)
   const { value: config } = await loadForwardAuthConfig(file, {})
-  for (const purpose of ['session', 'login', 'store'] as const)
+  for (const purpose of ['session', 'record', 'login', 'store'] as const)
     for (const encoding of ['hex', 'base64', 'base64url'] as const)
       secrets.add(deriveKeys([SESSION_SECRET], purpose).first.secret.toString(encoding))
 
@@ -86,15 +94,17 @@ async function startListening(t: Test, provider: OpenIdProvider, secrets: Set<st
   })
   const logger = createLogger({ name: 'test', level: 'trace', format: 'json', stream })
   const metrics = createMetrics({ service: 'forward-auth', version: '0' })
+  const clock = manualClock()
   const app = await buildApp(config, {
-    clock: manualClock(),
+    clock,
     log: logger,
     metrics,
     createFetch: (options) => overhearing(options, secrets),
   })
   t.teardown(() => app.close())
   const answers: LightMyRequestResponse[] = []
-  return { app, log, metrics, answers }
+  const { path } = config.storage as { path: string }
+  return { app, clock, log, metrics, answers, store: join(path, STATE_FILE) }
 }
 
 /** What goes to the provider and comes from it: codes, verifiers, credentials, tokens. */
@@ -108,7 +118,9 @@ function overhearing(options: FetchOptions, secrets: Set<string>) {
       const form = new URLSearchParams(String(init.body ?? ''))
       for (const name of ['code', 'code_verifier']) if (form.has(name)) secrets.add(form.get(name)!)
       const answer = await fetch(url, init)
-      for (const [, token = ''] of String(answer.body).matchAll(/"(?:access|id)_token":"([^"]+)"/g))
+      for (const [, token = ''] of String(answer.body).matchAll(
+        /"(?:access|id|refresh)_token":"([^"]+)"/g,
+      ))
         secrets.add(token)
       const [, start] = /"access_token":"([^"]{10})/.exec(String(answer.body)) ?? []
       if (start) secrets.add(start)
@@ -130,23 +142,29 @@ function listening(
   secrets: Set<string>,
   answers: LightMyRequestResponse[],
 ): Visitor {
-  const open: Visitor['open'] = async (url, visit) => {
-    const answer = await visitor.open(url, visit)
+  const heard = (answer: LightMyRequestResponse): LightMyRequestResponse => {
     answers.push(answer)
-    for (const value of visitor.jar.values()) for (const part of value.split('.')) secrets.add(part)
+    for (const host of [...HOSTS, 'auth.example.com'])
+      for (const value of visitor.jarOf(host).values())
+        for (const part of value.split('.')) secrets.add(part)
     const { searchParams } = new URL(answer.headers.location ?? AUTH)
-    for (const name of ['state', 'nonce', 'code_challenge'])
+    for (const name of ['state', 'nonce', 'code_challenge', TICKET])
       if (searchParams.has(name)) secrets.add(searchParams.get(name)!)
     return answer
   }
-  return { ...visitor, open }
+  return {
+    ...visitor,
+    open: async (url, visit) => heard(await visitor.open(url, visit)),
+    visit: async (url, visit) => heard(await visitor.visit(url, visit)),
+  }
 }
 
-/** Where secrets belong is left out: cookies, and the way to the provider. */
+/** Where secrets belong is left out: cookies, the way to the provider, and a ticket on its way to the app. */
 function textOf({ body, headers }: LightMyRequestResponse): string {
   const { 'set-cookie': _, location = '', ...rest } = headers
   const isToProvider = location.startsWith('http://127.0.0.1')
-  return `${body}${JSON.stringify(rest)}${isToProvider ? '' : location}`
+  const [shown] = location.split(`${TICKET}=`)
+  return `${body}${JSON.stringify(rest)}${isToProvider ? '' : shown}`
 }
 
 async function arrive({ provider }: Run, visitor: Visitor): Promise<URL> {
@@ -156,20 +174,45 @@ async function arrive({ provider }: Run, visitor: Visitor): Promise<URL> {
   return createBrowser().signIn(begun.headers.location ?? '', 'alice')
 }
 
+/** Goes from an app to the sign-in host and back, and once more with the same ticket. */
+async function hop(visitor: Visitor, url: string): Promise<void> {
+  const sent = await visitor.visit(url)
+  const back = await visitor.open(sent.headers.location ?? '')
+  const arrival = back.headers.location ?? ''
+  if (!arrival.includes(`${TICKET}=`)) throw new Error(`no ticket: ${arrival}`)
+  await visitor.visit(arrival)
+  await visitor.visit(arrival)
+  await visitor.visit(arrival, { headers: { cookie: '' } })
+  await visitor.visit(url)
+}
+
 async function signInAndOut(run: Run): Promise<void> {
   const alice = run.visitor()
   const callback = await arrive(run, alice)
   for (const url of [callback, callback]) await alice.open(url)
   const token = alice.jar.get(SESSION_COOKIE) ?? ''
   if (token === '') throw new Error('nobody is signed in')
-  for (const path of ['/signin', '/profile', '/profile.json', '/logout', '/signin?switch=1'])
+  for (const path of [
+    '/signin',
+    '/profile',
+    '/account',
+    '/profile.json',
+    '/logout',
+    '/signin?switch=1',
+  ])
     for (const headers of [{}, SCRIPT]) await alice.open(`${MAIN}${path}`, { headers })
   for (const bearer of [token, `${token}x`, 'x'])
     await alice.open(`${AUTH}/api/portals/main/verify`, {
       headers: { ...SCRIPT, authorization: `Bearer ${bearer}` },
     })
-  await run.check({ cookie: alice.cookies() })
-  await run.check({ cookie: alice.cookies(), 'x-forwarded-host': 'evil.test' })
+  for (const host of HOSTS) await hop(alice, `https://${host}/at/the/app`)
+  if (!alice.jarOf('app.example.com').has(APP_COOKIE)) throw new Error('no app knows her')
+  const cookie = alice.cookies('app.example.com')
+  // The provider is asked again, and when she was seen is written.
+  await run.clock.advance(20 * 60_000)
+  await run.check({ cookie })
+  await run.check({ cookie, 'x-forwarded-host': 'evil.test' })
+  await run.clock.advance(60_000)
   await alice.open(`${MAIN}/logout`, { method: 'POST', headers: { origin: 'https://evil.test' } })
   await alice.open(`${MAIN}/logout`, { method: 'POST', headers: { origin: AUTH } })
 }
@@ -218,11 +261,12 @@ async function sendNonsense(run: Run, secrets: readonly string[]): Promise<void>
     const headers = {
       ...SCRIPT,
       authorization: `Bearer ${secret}`,
-      cookie: `${SESSION_COOKIE}=${secret}`,
+      cookie: `${SESSION_COOKIE}=${secret}; ${APP_COOKIE}=${secret}`,
     }
     await visitor.open(`${MAIN}/providers/corp/callback?state=${query}&code=${query}`, { headers })
     await visitor.open(`${AUTH}/api/portals/main/verify?token=${query}`, { headers })
     await visitor.open(`${AUTH}/nothing?token=${query}`, { headers })
     await run.check(headers)
+    await visitor.visit(`https://app.example.com/?${TICKET}=${query}`)
   }
 }

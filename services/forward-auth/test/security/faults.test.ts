@@ -98,7 +98,24 @@ const POINTS: Readonly<Record<string, Break>> = {
   portals: ({ portals }, fail) => replace(portals, { get: fail }),
   trust: ({ trust }, fail) => replace(trust, { trusts: fail }),
   sites: ({ sites }, fail) => replace(sites, { find: fail }),
-  sessions: ({ sessions }, fail) => replace(sessions, { read: fail }),
+  sessions: ({ sessions }, fail) => replace(sessions, { atApp: fail }),
+  'records of sessions': ({ sessions }, fail) => replace(sessions.records, { find: fail }),
+  'the note of who is in use': ({ sessions }, fail) => replace(sessions.records, { see: fail }),
+  'the store of sessions': ({ authStore, sessions }, fail) => {
+    const { find } = sessions.records
+    // As one that no instance has read yet.
+    const forgetful = (sid: string) => {
+      sessions.records.forget(sid)
+      return find.call(sessions.records, sid)
+    }
+    const restore = [
+      replace(sessions.records, { find: forgetful }),
+      replace(authStore, { findSession: async () => fail() }),
+    ]
+    return () => {
+      for (const each of restore) each()
+    }
+  },
   'the rule of the portal': (app, fail) => replacePortals(app, { admits: fail }),
   'the policy of the route': (app, fail) =>
     replaceGates(app, { policies: new Map([['admin', failingPolicy(fail)]]) }),

@@ -15,12 +15,12 @@ t.test('memory stays bounded whatever is requested', async (t) => {
   const { app, check, signIn } = await startApp(t, yamlOf(portalOf('main')))
   let captured: FastifyRequest | undefined
   Object.assign(app.sessions, {
-    async read(request: FastifyRequest) {
+    async atApp(request: FastifyRequest) {
       captured = request
     },
   })
   await check(SHAPES[0]!)
-  Reflect.deleteProperty(app.sessions, 'read')
+  Reflect.deleteProperty(app.sessions, 'atApp')
   const { stackTraceLimit } = Error
   Error.stackTraceLimit = 0
   t.teardown(() => {
@@ -38,7 +38,7 @@ t.test('memory stays bounded whatever is requested', async (t) => {
       { 'x-forwarded-host': `${junk}.test`, 'x-original-url': `https://${junk}.test/` },
       { 'x-forwarded-uri': `/${junk}` },
       { 'x-forward-auth-if': `Group("${junk}")` },
-      { cookie: `__Secure-gatehouse.main=${junk}` },
+      { cookie: `__Host-gatehouse-app.main=${junk}` },
       { cookie: `${cookie}${i}` },
       { [`x_forwarded.user${i}`]: junk },
       { 'x-forwarded-for': junk },

@@ -13,6 +13,9 @@ const RUNS = Number(process.env.GATEHOUSE_FUZZ ?? 20_000) / 4
 const OURS = /^https:\/\/(auth\.example\.com|app\.example\.com(:8443)?|example\.com)\//
 const PROVIDER = /^https:\/\/(corp|code)\.test\/authorize\?/
 
+/** A cookie that holds a session. */
+const SESSION = /^__(Host|Secure)-gatehouse(-app)?\.\w+=[^;]/
+
 const PATHS = [
   '/signin',
   '/providers/corp',
@@ -23,6 +26,9 @@ const PATHS = [
   '/logout',
   '/profile',
   '/profile.json',
+  '/account',
+  '/account/end-all',
+  '/sessions',
 ]
 
 const often = (usual: string, ...others: string[]) =>
@@ -66,7 +72,7 @@ t.test('invariant: no page makes a session of nothing, or sends anybody astray',
   const state = new URL(begun.headers.location ?? '').searchParams.get('state') ?? ''
   const [login = ''] = String(begun.headers['set-cookie']).split(';')
 
-  const session = await signIn('main')
+  const session = await signIn('main', {}, { host: 'auth.example.com' })
 
   const request = fc.record({
     isSignedIn: fc.boolean(),
@@ -74,7 +80,10 @@ t.test('invariant: no page makes a session of nothing, or sends anybody astray',
     path: fc.oneof({ weight: 8, arbitrary: fc.constantFrom(...PATHS) }, textOf(...PATHS)),
     portal: often('main', 'other', 'none', 'main%2f..'),
     query: fc.oneof(
-      fc.record({ rd: url, switch: fc.constant('1') }, { requiredKeys: ['rd'] }),
+      fc.record(
+        { rd: url, switch: fc.constant('1'), hop: textOf('x', state) },
+        { requiredKeys: ['rd'] },
+      ),
       fc.record({ state: textOf(state, state.slice(0, -2)), code: textOf('x') }),
       fc.dictionary(
         fc.constantFrom('rd', 'state', 'code', 'switch', 'error', 'iss', 'policy'),
@@ -104,7 +113,7 @@ t.test('invariant: no page makes a session of nothing, or sends anybody astray',
           'http',
           '127.0.0.1',
         ),
-        textOf(login, `${login}; ${login}`, login.slice(0, -3), '__Secure-gatehouse.main=x.y.z'),
+        textOf(login, `${login}; ${login}`, login.slice(0, -3), '__Host-gatehouse.main=x.y.z'),
       ),
       { maxKeys: 2 },
     ),
@@ -130,7 +139,7 @@ t.test('invariant: no page makes a session of nothing, or sends anybody astray',
       const { location } = sent
       if (location !== undefined && !OURS.test(location) && !PROVIDER.test(location)) return false
       const cookies = [sent['set-cookie'] ?? []].flat()
-      const signsIn = cookies.some((cookie) => /^__Secure-[^=]+=[^;]/.test(cookie))
+      const signsIn = cookies.some((cookie) => SESSION.test(cookie))
       const isSafe = !/<script|="\s*javascript:/i.test(answer.body)
       return !signsIn && isSafe && statusCode < 600 && statusCode !== 500
     }),

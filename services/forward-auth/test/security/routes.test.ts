@@ -6,6 +6,7 @@ const PORTAL = [
   'GET /',
   'GET /.well-known/jwks.json',
   'GET /.well-known/openid-configuration',
+  'GET /account',
   'GET /authz/envoy/policy/{policy}',
   'GET /authz/envoy/policy/{policy}/{*}',
   'GET /authz/haproxy',
@@ -17,14 +18,21 @@ const PORTAL = [
   'GET /providers/{provider}',
   'GET /providers/{provider}/callback',
   'GET /return/{login}',
+  'GET /sessions',
   'GET /signin',
+  'POST /account/end',
+  'POST /account/end-all',
+  'POST /account/end-others',
   'POST /logout',
+  'POST /providers/{provider}/backchannel-logout',
+  'POST /sessions/end',
 ]
 const OWN = [
   'GET /.well-known/oauth-protected-resource',
   'GET /api/portals/{portal}/verify',
   'GET /healthz',
   'GET /readyz',
+  'POST /api/portals/{portal}/sessions/end',
 ]
 
 t.test('no route issues codes or tokens to clients', async (t) => {

@@ -8,6 +8,7 @@ import { createFakeProvider } from '../fake-provider.ts'
 import { ADA, type Instance, portalNamed, startInstances } from './kit.ts'
 
 type ReRead = Awaited<ReturnType<RedirectProvider['reRead']>>
+
 const REFRESH = 600_000
 const RUNS = Number(process.env.GATEHOUSE_FUZZ ?? 20_000) / 20
 
@@ -124,7 +125,7 @@ t.test('property: in any order, a session that has ended passes no check again',
       for (const name of [...Object.keys(sessions), 'catchUp']) Reflect.deleteProperty(store, name)
   })
   const seen = new Map<string, number>()
-  const note = (what: string) => seen.set(what, (seen.get(what) ?? 0) + 1)
+  const note = (what: string) => void seen.set(what, (seen.get(what) ?? 0) + 1)
 
   async function run(
     scheduler: fc.Scheduler,
@@ -162,8 +163,7 @@ t.test('property: in any order, a session that has ended passes no check again',
         case 'renew': {
           const before = await instance.arrive(own)
           const next = await instance.begin({ tokens, ...(before && { before }) })
-          note(next.sid === sid ? 'renewed' : 'begun anew')
-          return
+          return note(next.sid === sid ? 'renewed' : 'begun anew')
         }
         case 'end':
           await records.endOne(first.session)
