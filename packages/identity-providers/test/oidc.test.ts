@@ -46,6 +46,9 @@ t.test('what a sign-in gives', async (t) => {
     sid: /./,
   })
   t.notOk('access' in first.tokens, 'which nobody needs')
+  const giving = open(t, idp.options, { ...deps, keepsAccess: true })
+  const kept = { refresh: /./, access: /./, accessUntil: deps.clock.now() + 300_000 }
+  t.match((await signInWhole(giving)).tokens, kept, 'unless an app gets it')
   t.equal(provider.reReads, true)
 
   idp.state.refreshes = false
