@@ -37,7 +37,10 @@ async function open(t: Test, logo: string | Buffer, options: BrowserContextOptio
   const rules = 'rules: [{ hosts: [app.example.com], require: none }], policies: { none: "false" }'
   const look = `title: Example, logo: "${folder}/logo", favicon: "${folder}/icon"`
   const service = await startApp(t, yamlOf(portalOf('main', `${apps}, ${rules}, ${look}`)))
-  const cookie = await service.signIn('main')
+  const cookies: Readonly<Record<string, string>> = {
+    [APP]: await service.signIn('main'),
+    [AUTH]: await service.signIn('main', {}, { host: new URL(AUTH).host }),
+  }
   const context = await browser.newContext(options)
   const [said, ran]: [string[], string[]] = [[], []]
   await context.route(/^https:/, async (route) => {
@@ -49,6 +52,7 @@ async function open(t: Test, logo: string | Buffer, options: BrowserContextOptio
       return answer(204, {}, '')
     }
     if (url.origin === STRANGER) return answer(200, { 'content-type': 'image/svg+xml' }, logo)
+    const cookie = cookies[url.origin] ?? ''
     const asked = { ...BROWSER, ...route.request().headers(), cookie, host: url.host }
     const { statusCode, headers, rawPayload } =
       url.origin === APP
@@ -82,10 +86,18 @@ const logoOf = (tab: Tab) =>
 
 const PAGES = {
   'provider down': `${MAIN}/signin?switch=1`,
-  'signed-in': `${MAIN}/signin`,
+  'signed-in': `${MAIN}/account`,
   'sign-out': `${MAIN}/logout`,
   error: `${MAIN}/providers/none`,
   refused: `${APP}/reports`,
+}
+
+const HEADINGS: Readonly<Record<keyof typeof PAGES, string>> = {
+  'provider down': 'cannot be reached',
+  'signed-in': 'signed in',
+  'sign-out': 'Sign out',
+  error: 'provider',
+  refused: 'No access',
 }
 
 async function violations(tab: Tab): Promise<string[]> {
@@ -108,6 +120,7 @@ for (const colorScheme of ['light', 'dark'] as const)
       const { tab, said } = await open(t, logo, { colorScheme, viewport })
       for (const [page, url] of Object.entries(PAGES)) {
         await tab.goto(url)
+        await tab.getByRole('heading', { name: HEADINGS[page as keyof typeof PAGES] }).waitFor()
         const shown = await logoOf(tab)
         t.match(
           shown,

@@ -118,7 +118,7 @@ async function holdStreams(t: Test, { client }: McpConnection): Promise<void> {
 
 async function holdMetadata(t: Test, proxy: ProxyName): Promise<void> {
   const gate = await startGate(t, proxy, { yaml: configOf('https://id.example.com') })
-  const cookie = cookiesOf(gate.gatehouse, 'ada')
+  const cookie = await cookiesOf(gate.gatehouse, 'ada')
   for (const [path, status] of [
     [`${WELL_KNOWN}/mcp`, 200],
     [`${WELL_KNOWN}/mcp?a=b`, 200],
