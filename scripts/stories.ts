@@ -63,11 +63,12 @@ const SCRIPTS: readonly Script[] = [
     title: 'A check of a session seen for the first time',
     limit: 19,
     async prepare(stage) {
-      const { signIn } = await startApp(stage, PORTAL)
+      const shared = `${PORTAL}\nstorage: { path: ${stage.testdir()} }\n`
+      const { signIn } = await startApp(stage, shared)
       const cookies: string[] = []
       for (const sub of ['ada', 'bob', 'eve'])
         cookies.push(await signIn('main', { ...PERSON, sub }))
-      const { app } = await startApp(stage, PORTAL)
+      const { app } = await startApp(stage, shared)
       return (time) =>
         expect(200, app.inject({ ...CHECK, headers: { ...CHECK.headers, cookie: cookies[time] } }))
     },

@@ -25,7 +25,7 @@ ${bold('Get a certificate')}: paste this into another terminal.
 
 curl -sS --cacert ${quote(rootFile)} -H "Authorization: APIKey $(cat ${quote(keyFile)})" -H 'Content-Type: application/json' -d '{"domain":"app.example.com"}' ${certs}/api/certificate
 
-${bold('Verify a session')}: copy the cookie __Secure-gatehouse.main (developer tools, Application, Cookies).
+${bold('Verify a session')}: copy the cookie __Host-gatehouse.main of the sign-in host (developer tools, Application, Cookies).
 
   TOKEN=${dim('<its value>')}
   curl -sS --cacert ${quote(rootFile)} -H "Authorization: Bearer $TOKEN" ${auth}/api/portals/main/verify

@@ -9,11 +9,12 @@ import { readAssignments, readFlags } from '../../packages/migrate/src/formats.t
 import { readAll } from '../../packages/pki/src/der.ts'
 import { parseSearch } from '../../services/cert-service/src/inventory/search.ts'
 import {
-  findDuplicate,
+  isDoubled,
   readCookie,
-  readSessionCookie,
+  readCookies,
   withoutSessionCookies,
 } from '../../services/forward-auth/src/session/cookie.ts'
+import { splitTarget } from '../../services/forward-auth/src/session/hop.ts'
 import { expressionsOf, slowness } from './expressions.ts'
 import { workOf } from './work.ts'
 
@@ -69,7 +70,6 @@ const repeated =
   (parts) =>
     begin + part.repeat(parts) + end
 
-const portal = { name: 'main' }
 const ignored = (read: (text: string) => unknown) => (text: string) => {
   try {
     read(text)
@@ -77,23 +77,30 @@ const ignored = (read: (text: string) => unknown) => (text: string) => {
     // Most of what is made up here is refused.
   }
 }
-const CHUNK = '__Secure-gatehouse.main-2=2~abcdefgh~x; '
+const COOKIE = '__Secure-gatehouse-app.main'
 
 /** What code of ours reads, beside its expressions, and what would take it longest. */
 const READERS: readonly (readonly [string, (text: string) => unknown, ...Input[]])[] = [
   [
     'cookies',
     (text) => {
-      readSessionCookie(text, portal)
-      findDuplicate(text, portal)
+      readCookies(text, COOKIE)
+      isDoubled(text, COOKIE)
       withoutSessionCookies(text)
       readCookie(text, 'own')
     },
     repeated('; '),
     repeated('a=b; '),
-    repeated('__Secure-gatehouse.main=a.b.c; '),
-    repeated(CHUNK),
+    repeated(`${COOKIE}=a.b.c; `),
+    repeated(COOKIE),
     repeated('own="', '', ';'),
+  ],
+  [
+    'targets',
+    splitTarget,
+    repeated('gatehouse-ticket=a&', '/?'),
+    repeated('gatehouse-ticket', '/?'),
+    repeated('&', '/?gatehouse-ticket='),
   ],
   ['names of headers', foldName, repeated('X_-~'), repeated('.')],
   [

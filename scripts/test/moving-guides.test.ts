@@ -94,7 +94,7 @@ async function follow(t: Test, guide: Document, { theirs, file, migrate }: Move)
   t.equal(statSync(join(cwd, 'client-secret')).mode & 0o777, 0o600)
   const checked = await run(only(guide, 'sh check'), cwd)
   t.match(checked, { code: 0, err: '' })
-  const [redirectUri = ''] = /(?<=: )https:.*(?=\n$)/.exec(checked.out) ?? []
+  const [redirectUri = ''] = /(?<=^Redirect URI .*\n.*: )https:.*/m.exec(checked.out) ?? []
   client.redirectUris.push(redirectUri)
   // The provider reads its clients anew.
   provider.rotate('second')
@@ -110,25 +110,30 @@ async function open(
   query = '',
 ) {
   const visitor = createVisitor(app)
-  const { pathname, host, search } = new URL(page)
-  const headers = {
-    'x-forwarded-proto': 'https',
-    'x-forwarded-host': host,
-    'x-forwarded-uri': `${pathname}${search}`,
-    'x-forwarded-method': 'GET',
-    'x-forwarded-for': '203.0.113.7',
+  const check = (url: string) => {
+    const { pathname, host, search } = new URL(url)
+    const headers = {
+      'x-forwarded-proto': 'https',
+      'x-forwarded-host': host,
+      'x-forwarded-uri': `${pathname}${search}`,
+      'x-forwarded-method': 'GET',
+      'x-forwarded-for': '203.0.113.7',
+    }
+    return visitor.open(`https://auth.example.com/portals/main${query}`, { headers })
   }
-  const check = () => visitor.open(`https://auth.example.com/portals/main${query}`, { headers })
-  const first = await check()
-  let { location } = first.headers
-  while (String(location).startsWith('https://auth.example.com/'))
-    location = (await visitor.open(String(location))).headers.location
-  if (location === undefined) return { before: first.statusCode, after: first.statusCode }
-  const callback = await createBrowser().signIn(String(location), who)
-  if (callback.origin + callback.pathname !== redirectUri) throw new Error(callback.href)
-  await visitor.open(callback)
-  const { statusCode: after, headers: sent } = await check()
-  return { before: first.statusCode, after, sent }
+  const first = await check(page)
+  let answer = first
+  while (answer.headers.location !== undefined) {
+    const { href, origin, host } = new URL(answer.headers.location, page)
+    if (origin === 'https://auth.example.com') answer = await visitor.open(href)
+    else if (host.endsWith('.example.com')) answer = await check(href)
+    else {
+      const callback = await createBrowser().signIn(href, who)
+      if (callback.origin + callback.pathname !== redirectUri) throw new Error(callback.href)
+      answer = await visitor.open(callback)
+    }
+  }
+  return { before: first.statusCode, after: answer.statusCode, sent: answer.headers }
 }
 
 const APP = 'https://app.example.com/a'

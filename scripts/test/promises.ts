@@ -21,7 +21,10 @@ const TOLD_DEFAULTS = `${SCRIPTS}/figures.test.ts: defaults that the guides tell
 const TRUSTED = `packages/service-kit/test/http/trust.test.ts: trusts only listed proxies and verified client certificates`
 const HOP = `${FWA}/session/hop.test.ts`
 const TICKET = `${HOP}: a ticket from an access log is nothing in the browser of who reads it`
-const NOT_REVIVED = `${FWA}/store/sessions.test.ts: nothing revives a session that has ended`
+const ONE_HOST = `${FWA}/session/sessions.test.ts: a cookie is valid only at its own host, portal and domain`
+const ONE_KIND = `${FWA}/session/sessions.test.ts: tokens of one kind do not pass for the other, whichever was seen first`
+const SEALED_ROW = `${FWA}/session/session.test.ts: a row opens as what it was sealed for`
+const BY_HAND = `${FWA}/session/records.test.ts: a row that somebody wrote by hand is no session`
 const READ_AGAIN =
   'packages/identity-providers/test/oidc.test.ts: people are read again with their refresh token'
 const LOGOUT_TOKENS =
@@ -194,10 +197,7 @@ export const PROMISES: Readonly<Record<string, readonly Said[]>> = {
       `${FWA}/store/sessions.test.ts: a session begins, changes and is found`,
       `${FWA}/session/cookie.test.ts: the names of two portals and of the two hosts are never the same`,
     ],
-    [
-      'The cookie of an app counts',
-      `${FWA}/session/sessions.test.ts: a session is valid only for its own portal and domain`,
-    ],
+    ['The cookie of an app counts', ONE_HOST, ONE_KIND],
     [
       'A session reaches the host',
       `${HOP}: no ticket is left in a target, wherever it stood`,
@@ -207,7 +207,11 @@ export const PROMISES: Readonly<Record<string, readonly Said[]>> = {
       'The ticket is valid for 30 seconds',
       `${HOP}: a ticket is for one host, portal and half a minute`,
     ],
-    ['Whoever tries it elsewhere', TICKET],
+    [
+      'Whoever tries it elsewhere',
+      TICKET,
+      `${FWA}/session/records.test.ts: a burnt ticket is refused at every instance`,
+    ],
     ['No app gets the session', THROUGH_PROXIES],
     [
       'If `assertion.hosts` names',
@@ -221,7 +225,8 @@ export const PROMISES: Readonly<Record<string, readonly Said[]>> = {
     ],
     [
       'A session that has ended stays ended',
-      NOT_REVIVED,
+      `${FWA}/store/sessions.test.ts: nothing revives a session that has ended`,
+      `${FWA}/session/records.test.ts: nothing that was under way revives a session that has ended`,
       `${FWA}/store/sessions.test.ts: in any order, a session that has ended is never found again`,
       `${FWA}/routes/logout.test.ts: after signing out the old cookie counts nowhere, nor after a restart`,
     ],
@@ -229,6 +234,7 @@ export const PROMISES: Readonly<Record<string, readonly Said[]>> = {
       'If a store falls back',
       `${FWA}/store/postgres.test.ts: in a database that went back, what had ended ends again`,
       `${FWA}/store/sqlite.test.ts: in a file that was restored, what had ended ends again`,
+      `${FWA}/session/records.test.ts: a store that has ended sessions again ends them again`,
     ],
     [
       'What the provider says of a person',
@@ -239,13 +245,19 @@ export const PROMISES: Readonly<Record<string, readonly Said[]>> = {
       'If the provider cannot be asked',
       'packages/identity-providers/test/oidc.test.ts: what an answer means for the session',
     ],
-    ['A logout token of a provider ends', LOGOUT_TOKENS],
+    [
+      'A logout token of a provider ends',
+      LOGOUT_TOKENS,
+      `${FWA}/routes/back-channel.test.ts: the end of a session at the provider ends it in all portals of the client`,
+      `${FWA}/routes/back-channel.test.ts: what began after the logout token stays`,
+    ],
     ['One that breaks a rule', LOGOUT_TOKENS],
     [
       'Claims and tokens of the provider are sealed',
+      SEALED_ROW,
       `${FWA}/store/postgres.test.ts: nobody who reads the database learns a secret`,
     ],
-    ['Somebody who can write to the store', NOT_REVIVED],
+    ['Somebody who can write to the store', SEALED_ROW, BY_HAND],
     [
       'A logout at one instance',
       `${FWA}/store/sessions.test.ts: every instance learns what happens at any of them`,
@@ -369,7 +381,9 @@ export const PROMISES: Readonly<Record<string, readonly Said[]>> = {
     ['This is what somebody can do', DEFINITION],
     [
       'the cookie of an app, such as',
-      `${FWA}/session/sessions.test.ts: a session is valid only for its own portal and domain`,
+      ONE_HOST,
+      ONE_KIND,
+      `${FWA}/session/sessions.test.ts: the token of an app says who is there to nobody but us`,
       `${FWA}/session/sessions.test.ts: accepts only session tokens as sessions`,
     ],
     ['the cookie of the sign-in host', ADVICE],
@@ -401,14 +415,16 @@ export const PROMISES: Readonly<Record<string, readonly Said[]>> = {
     ['**The store.**', DEFINITION],
     [
       'Claims, tokens and the browser',
+      SEALED_ROW,
       `${FWA}/store/postgres.test.ts: nobody who reads the database learns a secret`,
     ],
-    ['Somebody who can write to the database can end', NOT_REVIVED],
+    ['Somebody who can write to the database can end', SEALED_ROW, BY_HAND],
     ['They could put back a row', DEFINITION],
     ['So after you restore', ADVICE],
     [
       'A person may sign in 60 times',
       `${FWA}/login/sign-in-rate.test.ts: a person may sign in 60 times at once, then once every 5 seconds`,
+      `${FWA}/routes/loops.test.ts: one account cannot fill the store of sessions`,
     ],
     ['Each replica counts', `${FWA}/login/sign-in-rate.test.ts: each instance counts on its own`],
     ['Use client certificates', ADVICE],

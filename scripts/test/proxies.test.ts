@@ -56,7 +56,7 @@ t.test('a check reads the headers of the list, and no others of its client', asy
       Object.defineProperty(raw, 'headers', { value: headers })
     })
   })
-  const session = { cookie: signIn('main') }
+  const session = { cookie: await signIn('main') }
   const preflight = {
     ...{ origin: 'https://a.example.com', 'access-control-request-method': 'PUT' },
     ...{ 'x-forwarded-method': 'OPTIONS', 'x-original-method': 'OPTIONS' },
@@ -78,8 +78,7 @@ t.test('a check reads the headers of the list, and no others of its client', asy
 t.test('nginx sets or removes each of them', async (t) => {
   const [, app = ''] = /location \/ \{(.*?)\n {4}\}/s.exec(example('nginx.conf')) ?? []
   const set = sorted([...app.matchAll(/proxy_set_header (\S+) /g)].map(([, name = '']) => name))
-  for (const name of [...FORGEABLE, ...IDENTITY, 'cookie', 'upgrade'])
-    t.ok(set.includes(name), name)
+  for (const name of [...FORGEABLE, ...IDENTITY, 'upgrade']) t.ok(set.includes(name), name)
 })
 
 t.test('Caddy', async (t) => {

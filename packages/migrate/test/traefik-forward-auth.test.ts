@@ -77,7 +77,7 @@ t.test('what the settings of version 4 become', async (t) => {
     [withServer({ tlsCertPEM: 'CANARY', tlsKeyPEM: 'CANARY' }), { server: { tls: { certFile: 'tls-cert.pem', keyFile: 'tls-key.pem' } } }],
     [{ ...NEW, server: { hostname: 'auth.example.com:8443' }, cookies: { domain: 'example.com' } }, { domains: [{ domain: 'example.com', authHost: 'auth.example.com:8443' }] }],
     [{ ...NEW, tokens: { sessionLifetime: '12h', signingKey: 'CANARY' }, logs: { level: 'warn', json: true } }, { session: { lifetime: '12h' }, log: { level: 'warn', format: 'json' } }],
-    [withPortal({ name: 'My_Portal', displayName: 'Mine', authenticationTimeout: '90s', sessionLifetime: '1h', alwaysShowProvidersPage: true }), portal({ name: 'my-portal', title: 'Mine', loginLifetime: '90s', sessionLifetime: '1h', alwaysShowProviders: true })],
+    [withPortal({ name: 'My_Portal', displayName: 'Mine', authenticationTimeout: '90s', sessionLifetime: '1h', alwaysShowProvidersPage: true }), portal({ name: 'my-portal', title: 'Mine', loginLifetime: '90s', session: { lifetime: '1h' }, alwaysShowProviders: true })],
     [withPortal({ headers: [] }), portal({ headers: [] })],
     [withPortal({ headers: [{ name: 'X-Mail', claim: 'email' }, { name: 'X-P', property: 'provider.name' }] }), portal({ headers: [{ name: 'X-Mail', claim: 'email' }, { name: 'X-P', property: 'provider' }] })],
     [withOidc({ name: 'Corp.1', displayName: 'Corp', scopes: 'openid email', requestTimeout: '5s', icon: 'pocketid', color: '#123456', tlsCACertificatePath: 'ca.pem' }), provider({ name: 'corp-1', title: 'Corp', scopes: ['openid', 'email'], timeout: '5s', icon: 'pocket-id', color: '#123456', caFile: 'ca.pem' })],
@@ -310,7 +310,11 @@ ${own.whitelist.length > 0 ? `rule.a.whitelist = ${own.whitelist}\n` : ''}${own.
           const isOf = domain.some((one) => email.endsWith(`@${one}`))
           const isIn =
             whitelist.length > 0 ? isListed || (isEither && isOf) : domain.length === 0 || isOf
-          const cookie = signIn('main', { email, email_verified: true }, { provider: 'oidc' })
+          const cookie = await signIn(
+            'main',
+            { email, email_verified: true },
+            { provider: 'oidc', host },
+          )
           const headers = {
             Host: 'auth.example.com',
             'X-Forwarded-Method': 'GET',

@@ -8,7 +8,8 @@ const TAG_LENGTH = 16
 
 /** Longer texts are compressed before they are sealed. They are mostly URLs, which compress well. */
 const COMPRESS_FROM = 1_024
-export const MAX_LENGTH = 65_536
+/** Bytes, as an answer of a provider may have them: a session says all that is kept of a person. */
+export const MAX_LENGTH = 1_048_576
 /** First byte of compressed data. No text that is sealed starts with it. */
 const COMPRESSED = 1
 

@@ -61,12 +61,22 @@ function isOnlyForPages({ domain, authOrigin }: Site, name: string): boolean {
   return name !== domain && parseHostPort(authority)?.host.name === name
 }
 
+/** The URL of a portal, which is the claim `iss` of its tokens. */
+export function issuerOf({ portal, site }: PortalAt): string {
+  return `${site.authOrigin}${site.basePath}/portals/${portal.name}`
+}
+
+interface PortalAt {
+  readonly portal: { readonly name: string }
+  readonly site: Site
+}
+
 /**
- * The absolute URL of a page of a portal, such as `/signin`; '' is the portal itself. Members of the query that
+ * The absolute URL of a page of a portal, such as `/signin`. Members of the query that
  * are undefined are left out.
  */
 export function pageUrl(
-  { portal, site }: { readonly portal: { readonly name: string }; readonly site: Site },
+  at: PortalAt,
   path: string,
   query: Readonly<Record<string, string | undefined>> = {},
 ): string {
@@ -74,7 +84,7 @@ export function pageUrl(
     value === undefined ? [] : [[name, value]],
   )
   const search = given.length > 0 ? `?${encodeQuery(given)}` : ''
-  return `${site.authOrigin}${site.basePath}/portals/${portal.name}${path}${search}`
+  return `${issuerOf(at)}${path}${search}`
 }
 
 /** The length from which on only what RFC 3986 demands is encoded, because proxies limit URLs. */

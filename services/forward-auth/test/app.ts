@@ -108,11 +108,21 @@ export async function startApp(
       const profile = fromClaims(provider, { sub: 'ada', ...claims })
       const browser = { userAgent: 'Mozilla/5.0', address: undefined }
       const { sessions } = app
-      const session = await sessions.begin({ portal, site, signedIn: { profile, tokens: {} }, browser })
+      const session = await sessions.begin({
+        portal,
+        site,
+        signedIn: { profile, tokens: {} },
+        browser,
+      })
       if (!session) throw new Error('the session could not begin')
-      return host === signInHost(site)
-        ? `${sessionCookieName(portal)}=${sessions.sessionToken(session, site)}`
-        : `${appCookieName(portal, site)}=${sessions.appToken(session, site, host)}`
+      // The domain itself may be the host of both.
+      const isOfApps = site.scope === 'domain' || app.sites.find(host)?.isAuthHost === false
+      const cookies = [
+        host === signInHost(site) &&
+          `${sessionCookieName(portal)}=${sessions.sessionToken(session, site)}`,
+        isOfApps && `${appCookieName(portal, site)}=${sessions.appToken(session, site, host)}`,
+      ]
+      return cookies.filter(Boolean).join('; ')
     },
     check: ({ method, path, headers: sent }, headers = {}, options = {}) => {
       const { portal = 'main', query = '', ...rest } = options

@@ -1,39 +1,92 @@
 import type { FastifyInstance, LightMyRequestResponse } from 'fastify'
-import { BROWSER } from './shapes.ts'
+import { BROWSER, type RequestHeaders } from './shapes.ts'
 
 export interface Visit {
   readonly method?: 'GET' | 'POST' | 'HEAD'
-  readonly headers?: Record<string, string>
+  readonly headers?: RequestHeaders
   readonly remoteAddress?: string
+  /** What arrives of the cookies that a host gets. */
+  readonly arriving?: ((cookies: string, host: string) => string) | undefined
 }
 
-/** A browser whose requests are injected: one jar of cookies, redirects followed by hand. */
-export function createVisitor(app: FastifyInstance) {
-  const jar = new Map<string, string>()
+/** A request to the host of an app. */
+export interface AppVisit extends Visit {
+  readonly portal?: string
+  /** Of the URL of the check. */
+  readonly query?: string
+}
 
+/** The host whose cookies are meant if none is named. */
+const SIGN_IN_HOST = 'auth.example.com'
+
+/** A browser whose requests are injected: a jar of cookies per host, redirects followed by hand. */
+export function createVisitor(app: FastifyInstance) {
+  const jars = new Map<string, Map<string, string>>()
+
+  /** The cookies of one host, or with a dot before it those of all hosts of a domain. */
+  function jarOf(host: string): Map<string, string> {
+    const jar = jars.get(host) ?? new Map<string, string>()
+    jars.set(host, jar)
+    return jar
+  }
+
+  /** The Cookie header that a host gets. */
+  function cookies(host = SIGN_IN_HOST): string {
+    const isSent = (of: string) => of === host || (of.startsWith('.') && `.${host}`.endsWith(of))
+    const sent = [...jars].filter(([of]) => isSent(of))
+    return sent.flatMap(([, jar]) => [...jar].map((pair) => pair.join('='))).join('; ')
+  }
+
+  /** Opens a page of the service itself. */
   async function open(url: string | URL, visit: Visit = {}): Promise<LightMyRequestResponse> {
-    const { host, pathname, search } = new URL(url)
-    const answer = await app.inject({
-      method: visit.method ?? 'GET',
-      url: `${pathname}${search}`,
-      headers: { ...BROWSER, host, ...(jar.size > 0 && { cookie: cookies() }), ...visit.headers },
-      ...(visit.remoteAddress && { remoteAddress: visit.remoteAddress }),
+    const { host, hostname, pathname, search } = new URL(url)
+    return send(hostname, `${pathname}${search}`, visit, { host })
+  }
+
+  /** Opens any URL. That of an app is asked about as Traefik does, whose answer the browser gets unless it is a 200. */
+  async function visit(url: string | URL, sent: AppVisit = {}): Promise<LightMyRequestResponse> {
+    const { protocol, host, hostname, pathname, search } = new URL(url)
+    if (app.sites.find(host)?.isAuthHost !== false) return open(url, sent)
+    const { portal = 'main', query = '', method = 'GET', ...rest } = sent
+    return send(hostname, `/portals/${portal}${query}`, rest, {
+      host: SIGN_IN_HOST,
+      'x-forwarded-method': method,
+      'x-forwarded-proto': protocol.slice(0, -1),
+      'x-forwarded-host': host,
+      'x-forwarded-uri': `${pathname}${search}`,
     })
-    for (const line of [answer.headers['set-cookie'] ?? []].flat()) keep(line)
+  }
+
+  async function send(at: string, url: string, visit: Visit, headers: RequestHeaders) {
+    const { method = 'GET', remoteAddress, arriving = (all) => all } = visit
+    const cookie = arriving(cookies(at), at)
+    const answer = await app.inject({
+      ...{ method, url },
+      headers: { ...BROWSER, ...headers, ...(cookie && { cookie }), ...visit.headers },
+      ...(remoteAddress && { remoteAddress }),
+    })
+    for (const line of [answer.headers['set-cookie'] ?? []].flat()) keep(at, line)
     return answer
   }
 
-  function keep(line: string): void {
+  /** Keeps a cookie, or throws if browsers would refuse it. */
+  function keep(host: string, line: string): void {
     const [, name = '', value = '', attributes = ''] = /^([^=]+)=([^;]*)(.*)$/.exec(line) ?? []
+    const [, domain] = /; Domain=([^;]+)/.exec(attributes) ?? []
+    const isOfHost = name.startsWith('__Host-') && /; Path=\/;/.test(attributes) && !domain
+    const isKept = isOfHost || name.startsWith('__Secure-')
+    if (
+      !isKept ||
+      !attributes.includes('; Secure') ||
+      (domain && !`.${host}`.endsWith(`.${domain}`))
+    )
+      throw new Error(`${host} cannot set ${line}`)
+    const jar = jarOf(domain ? `.${domain}` : host)
     if (attributes.includes('Max-Age=0;')) jar.delete(name)
     else jar.set(name, value)
   }
 
-  function cookies(): string {
-    return [...jar].map(([name, value]) => `${name}=${value}`).join('; ')
-  }
-
-  return { open, jar, cookies }
+  return { open, visit, jarOf, jar: jarOf(SIGN_IN_HOST), cookies }
 }
 
 export type Visitor = ReturnType<typeof createVisitor>

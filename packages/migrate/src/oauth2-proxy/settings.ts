@@ -110,17 +110,17 @@ export const OAUTH2_PROXY: SettingTable = settings({
     note: 'a key is made at the first start; several instances share `session.keys`, and everybody signs in once more',
   },
   'cookie-refresh': {
-    note: 'sessions are not extended; people sign in again, mostly without noticing',
+    note: 'the provider is asked again by itself, see `refresh` in `portals[].session`; the lifetime stays',
   },
   'cookie-name cookie-path cookie-secure cookie-httponly cookie-samesite': {
-    note: 'the cookie is `__Secure-gatehouse.<portal>`, Secure, HttpOnly, SameSite=Lax',
+    note: 'each host has a cookie of its own, which begins with `__Host-gatehouse`; Secure, HttpOnly, SameSite=Lax',
   },
   [`cookie-csrf-expire cookie-csrf-per-request cookie-csrf-per-request-limit
     cookie-csrf-samesite encode-state`]: {
     note: 'sign-ins in any number of tabs work; `loginLifetime` limits their time',
   },
   'session-store-type session-cookie-minimal': {
-    note: 'sessions are in the cookie; `storage` keeps those that were ended, in a folder or in PostgreSQL',
+    note: 'sessions are in `storage`, in a folder or in PostgreSQL',
   },
   [`redis-connection-url redis-password redis-ca-path redis-insecure-skip-tls-verify
     redis-connection-idle-timeout redis-use-cluster redis-cluster-connection-urls
@@ -168,7 +168,7 @@ export const OAUTH2_PROXY: SettingTable = settings({
     note: 'there are no local passwords: give these people accounts at the provider',
   },
   'pass-access-token pass-authorization-header set-authorization-header signature-key': {
-    note: 'tokens of the provider are not kept; apps get identity headers, and a signed assertion where `assertion.hosts` names them',
+    note: 'no app gets a token of the provider; apps get identity headers, and a signed assertion where `assertion.hosts` names them',
   },
   'pass-basic-auth set-basic-auth basic-auth-password': {
     note: 'apps get identity headers in place of Basic authentication',

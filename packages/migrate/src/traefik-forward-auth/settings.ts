@@ -25,13 +25,15 @@ export const VERSION_4: SettingTable = settings({
   'server.trustedRequestIdHeader': { note: 'requests are known by `traceparent`' },
   'server.favicon': { note: 'pages have the icon of Gatehouse' },
   'cookies.namePrefix cookies.insecure': {
-    note: 'the cookie is `__Secure-gatehouse.<portal>`, always Secure',
+    note: 'each host has a cookie of its own, which begins with `__Host-gatehouse` and is always Secure',
   },
   'tokens.sessionLifetime': { becomes: '`session.lifetime`', note: '2h there; default 8h here' },
   'tokens.signingKey tokens.signingKeyFile': {
     note: 'a key is made at the first start; several instances share `session.keys`, of at least 32 characters',
   },
-  'tokens.sessionTokenAudience': { note: 'the audience is the cookie domain' },
+  'tokens.sessionTokenAudience': {
+    note: 'the audience is the host, or the domain with `scope: domain`',
+  },
   'logs.level logs.json': { becomes: '`log.level`, `log.format`' },
   'logs.omitHealthChecks': { note: 'health checks are never logged' },
   defaultPortal: { note: 'a portal has one address: use `/portals/<portal>`' },
@@ -41,7 +43,7 @@ export const VERSION_4: SettingTable = settings({
     becomes: '`portals[].loginLifetime`',
     note: '5m there; default 10m here',
   },
-  'portals.$.sessionLifetime': { becomes: '`portals[].sessionLifetime`' },
+  'portals.$.sessionLifetime': { becomes: '`portals[].session.lifetime`' },
   'portals.$.alwaysShowProvidersPage': { becomes: '`portals[].alwaysShowProviders`' },
   'portals.$.backgroundMedium portals.$.backgroundLarge': {
     note: 'pages have an `accent`, a colour',
@@ -125,7 +127,7 @@ export const VERSION_2: SettingTable = settings({
     note: 'a key is made at the first start; several instances share `session.keys`, of at least 32 characters',
   },
   'cookie-name csrf-cookie-name insecure-cookie cookie-secure': {
-    note: 'the cookie is `__Secure-gatehouse.<portal>`, always Secure',
+    note: 'each host has a cookie of its own, which begins with `__Host-gatehouse` and is always Secure',
   },
   'url-path': { note: 'the redirect URI is a path of `domains[].authHost`' },
   'logout-redirect': { note: 'signing out ends with a page' },

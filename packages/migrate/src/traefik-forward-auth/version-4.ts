@@ -87,7 +87,7 @@ function setPortal(given: Given, draft: Draft, number: number, index: number): v
   draft.copy(at('alwaysShowProviders'), isShown, () => true)
   const loginLifetime = (text: string) => boundedDuration(text, 30_000, 3_600_000)
   draft.copy(at('loginLifetime'), from('authenticationTimeout'), loginLifetime, '5m')
-  draft.copy(at('sessionLifetime'), from('sessionLifetime'), boundedDuration)
+  draft.copy([...at('session'), 'lifetime'], from('sessionLifetime'), boundedDuration)
   const providers = given.itemsOf(`${start}.providers`)
   const kinds = providers.map((item, place) =>
     setProvider(given, draft, `${start}.providers.${item}`, [...at('providers'), place]),

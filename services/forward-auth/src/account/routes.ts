@@ -11,7 +11,7 @@ import { sessionsPage } from '../pages/sessions.ts'
 import { type PortalSite, signInSiteOf } from '../portal-site.ts'
 import { pageAnswer, problemAnswers, TO_SIGN_IN } from '../routes/documented.ts'
 import { isEnough, renewCookie } from '../routes/login.ts'
-import { requireOwnForm, sendSignedOut } from '../routes/logout.ts'
+import { clearSessionCookies, requireOwnForm, sendSignedOut } from '../routes/logout.ts'
 import { readerOf } from '../routes/reader.ts'
 import { redirect } from '../routes/redirects.ts'
 import { recordEnds } from '../session/ends.ts'
@@ -80,9 +80,9 @@ export const accountRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const { portal } = portalSite
     const visitor = await app.sessions.atSignIn(request, portalSite)
     if (!isAdministrator(visitor, request)) {
-      if (visitor)
+      if (visitor && !mayAdminister(visitor))
         throw new FwaError('FWA_FORBIDDEN', 'this page is for administrators of the portal')
-      return toSignIn('/sessions', portalSite, reply)
+      return toSignIn('/sessions', portalSite, reply, visitor && portal.admins?.name)
     }
     const whose = person ? { text: person } : 'everybody'
     const found = await findSessions(app, portal, whose, MAX_SESSIONS + 1)
@@ -115,6 +115,7 @@ export const accountRoutes: FastifyPluginAsyncTypebox = async (app) => {
       for (const each of ends) recordEnds(app, await app.sessions.records.end(each), by, request)
       if (await app.sessions.find(visitor.session.sid, portalSite))
         return redirect(reply, pageUrl(portalSite, page))
+      clearSessionCookies(reply, portalSite)
       return sendSignedOut(portalSite, undefined, reply)
     })
 
@@ -141,12 +142,24 @@ type EndsOf = (
 /** Whether somebody may see and end the sessions of everybody at their portal. */
 function isAdministrator(visitor: Visitor | undefined, { server }: FastifyRequest): boolean {
   const admins = visitor?.portal.admins
-  if (!visitor?.isAdmitted || !admins || !visitor.meets(admins)) return false
+  if (!visitor || !admins || !mayAdminister(visitor)) return false
   return isEnough(visitor, demandOf([admins]), server.clock.now())
 }
 
-function toSignIn(path: string, portalSite: PortalSite, reply: FastifyReply): FastifyReply {
-  return redirect(reply, pageUrl(portalSite, '/signin', { rd: pageUrl(portalSite, path) }))
+/** Whether somebody is an administrator, however they signed in. */
+function mayAdminister(visitor: Visitor): boolean {
+  const { admins } = visitor.portal
+  return visitor.isAdmitted && admins !== undefined && visitor.meets(admins)
+}
+
+function toSignIn(
+  path: string,
+  portalSite: PortalSite,
+  reply: FastifyReply,
+  policy?: string,
+): FastifyReply {
+  const query = { rd: pageUrl(portalSite, path), policy }
+  return redirect(reply, pageUrl(portalSite, '/signin', query))
 }
 
 async function sendAccount(

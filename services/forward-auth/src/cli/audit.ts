@@ -1,7 +1,7 @@
 import { durationOf } from '@gatehouse/service-kit/config'
 import { UsageError } from '@gatehouse/service-kit/program'
 import type { AuditRow } from '../store/store.ts'
-import { printable } from './printable.ts'
+import { jsonLine, printable } from './printable.ts'
 
 interface AuditQuery {
   readonly rows: AsyncIterable<AuditRow>
@@ -18,7 +18,7 @@ export async function* listAudit(query: AuditQuery): AsyncGenerator<string> {
   for await (const row of rows) {
     if (portal !== undefined && row.portal !== portal) continue
     if (person !== undefined && !isOf(person, row)) continue
-    yield asJson ? `${JSON.stringify(row)}\n` : lineOf(row)
+    yield asJson ? jsonLine(row) : lineOf(row)
   }
 }
 

@@ -5,7 +5,7 @@ import type { ForwardAuthConfig } from '../config/schema.ts'
 import type { Portal } from '../portals.ts'
 import { recordEnds } from '../session/ends.ts'
 import { startAside } from './aside.ts'
-import { printable } from './printable.ts'
+import { jsonLine, printable } from './printable.ts'
 
 export interface SessionsQuery {
   readonly portal?: string | undefined
@@ -75,7 +75,7 @@ function timeOf(ms: number): string {
 function jsonOf({ name: portal }: Portal, { profile, sid, ...session }: FoundSession): string {
   const { begun, lastSeen, ends, address, userAgent, hosts } = session
   const { provider, id, name, email } = profile
-  return `${JSON.stringify({
+  return jsonLine({
     portal,
     session: sid,
     person: `${provider}:${id}`,
@@ -87,5 +87,5 @@ function jsonOf({ name: portal }: Portal, { profile, sid, ...session }: FoundSes
     clientAddress: address,
     userAgent,
     hosts,
-  })}\n`
+  })
 }

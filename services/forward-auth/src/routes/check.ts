@@ -10,7 +10,7 @@ import { FwaError, STATUS_OF } from '../errors.ts'
 import { warnRarely } from '../log-limit.ts'
 import { isSentTo } from '../portal-site.ts'
 import { portalOf } from '../portals.ts'
-import { splitTarget } from '../session/hop.ts'
+import { splitTarget, TICKET } from '../session/hop.ts'
 import { pageUrl, type Site } from '../sites.ts'
 import { type Check, refuseCaller, sendDecision } from './check-answers.ts'
 import { type Dialect, envoyDialect, forwardDialect, nginxDialect } from './dialects.ts'
@@ -166,7 +166,8 @@ async function answerCheck(
   const { portal } = request.params as { portal: string }
   try {
     const asked = readCheck(dialect, request)
-    const split = splitTarget(asked.forwarded.target)
+    const { target } = asked.forwarded
+    const split = target.includes(TICKET) ? splitTarget(target) : undefined
     if (split) return await answerTicket(dialect, asked, split, reply)
     request.check = await decideCheck(asked, request)
     const answered = sendDecision(dialect, request.check, reply)

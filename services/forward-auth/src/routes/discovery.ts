@@ -5,7 +5,7 @@ import { Type } from 'typebox'
 import { FwaError } from '../errors.ts'
 import { isSentTo, signInSiteOf } from '../portal-site.ts'
 import { portalOf } from '../portals.ts'
-import { pageUrl } from '../sites.ts'
+import { issuerOf, pageUrl } from '../sites.ts'
 import { problemAnswers } from './documented.ts'
 
 const KEYS = '/.well-known/jwks.json'
@@ -43,7 +43,7 @@ export const discoveryRoutes: FastifyPluginAsyncTypebox = async (app) => {
       const portalSite = signInSiteOf(request)
       reply.header('cache-control', `public, max-age=${MAX_AGE}`)
       return {
-        issuer: pageUrl(portalSite, ''),
+        issuer: issuerOf(portalSite),
         jwks_uri: pageUrl(portalSite, KEYS),
         id_token_signing_alg_values_supported: ['ES256'],
         subject_types_supported: ['public'],

@@ -21,6 +21,9 @@ type Query = Readonly<Record<string, string | undefined>>
 const MAX_LOCATION = 8_000
 /** Characters of a link, which keep the page of a check under 4 kB. */
 export const MAX_LINK = 300
+const WHY_NONE =
+  'the browser keeps none, or the proxy sends no Cookie with the check (Traefik: authRequestHeaders without it), ' +
+  'or does not pass on the Set-Cookie of its answer'
 /** Characters of the parameter `hop`. */
 const HOP_LENGTH = 500
 
@@ -85,9 +88,11 @@ export async function answerTicket(
   const { sid, count, burn } = readTicket(ticket ?? '', of, keys.login)
   // The sign-in host may have just changed it, at another instance.
   if (sid !== undefined) sessions.records.forget(sid)
+  const isBurnt = burn !== undefined && sessions.records.isBurnt(burn.key)
+  // Of another browser: whoever began that hop may read it in a log. Other instances learn of it, unless the store is away.
+  if (burn && !isBurnt && sid === undefined) await sessions.records.burn(burn).catch(() => {})
   if (await sessions.atApp(request, { portal, site, host }))
     return sendRedirect(dialect, asked, url, reply)
-  const isBurnt = burn !== undefined && sessions.records.isBurnt(burn.key)
   const visitor = sid === undefined || isBurnt ? undefined : await sessions.find(sid, asked)
   if (visitor) {
     const { session } = visitor
@@ -96,11 +101,9 @@ export async function answerTicket(
     setHostCookies(reply, [own, ...clearHops(portal.name, cookieHeader)])
     return sendRedirect(dialect, asked, url, reply)
   }
-  // Somebody else may have seen it. Another instance learns of it, unless the store is away.
-  if (burn && !isBurnt) await sessions.records.burn(burn).catch(() => {})
   if (forwarded.kind !== 'navigation') throw noSession(asked)
   if (count >= MAX_HOPS)
-    throw new FwaError('FWA_COOKIES_BLOCKED', `the browser keeps no cookies of ${host.name}`, {
+    throw new FwaError('FWA_COOKIES_BLOCKED', `${host.name} gets no cookies: ${WHY_NONE}`, {
       members: { loginUrl: returnUrl(asked, url, MAX_LINK, {}) ?? forwarded.origin },
     })
   return sendToSignIn(dialect, asked, reply, { count, url })

@@ -76,7 +76,7 @@ export const logoutRoutes: FastifyPluginAsyncTypebox = async (app) => {
   })
 }
 
-/** The page after signing out, which leads on to the provider. The browser has lost its session. */
+/** The page after signing out, which leads on to the provider. */
 export async function sendSignedOut(
   portalSite: PortalSite,
   opened: OpenedRow | undefined,
@@ -84,7 +84,6 @@ export async function sendSignedOut(
 ): Promise<FastifyReply> {
   const { request } = reply
   const { portal, site } = portalSite
-  clearSessionCookies(reply, portalSite)
   const rd = validateReturnUrl((request.query as { rd?: string }).rd, site)?.href
   const provider = opened && portal.providers.get(opened.said.provider)
   const hint = opened?.said.tokens?.id
@@ -101,7 +100,7 @@ export function requireOwnForm({ headers }: FastifyRequest, { authOrigin }: Site
 }
 
 /** Clears the cookies of a session: of the sign-in host, and of domains whose hosts share one. */
-function clearSessionCookies(reply: FastifyReply, { portal, site }: PortalSite): void {
+export function clearSessionCookies(reply: FastifyReply, { portal, site }: PortalSite): void {
   const sharing = reply.server.sites.all.filter(({ authOrigin }) => authOrigin === site.authOrigin)
   const cookies = sharing.map((each) => appCookie(portal, each, '', 0))
   setHostCookies(reply, [sessionCookie(portal, '', 0), ...cookies])

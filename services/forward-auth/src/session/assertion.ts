@@ -4,7 +4,7 @@ import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { LRUCache } from 'lru-cache'
 import type { Portal } from '../portals.ts'
-import { pageUrl, type Site } from '../sites.ts'
+import { issuerOf, type Site } from '../sites.ts'
 import type { AssertionKey } from './assertion-keys.ts'
 import { namesOf, signBounded } from './bounded.ts'
 import { MAX_SKEW } from './sessions.ts'
@@ -88,7 +88,7 @@ class Assertions {
       const claims = claimsOf(token, key)
       if (!claims) continue
       const { iss, iat, exp } = claims
-      const isOurs = sites.all.some((site) => iss === pageUrl({ portal, site }, ''))
+      const isOurs = sites.all.some((site) => iss === issuerOf({ portal, site }))
       const isCurrent = now >= iat * 1_000 - MAX_SKEW && now < exp * 1_000 + MAX_SKEW
       return isOurs && isCurrent && claims.aud === audience ? claims : undefined
     }
@@ -114,7 +114,7 @@ class Assertions {
     const mapped = portal.gate.assertion?.claims ?? []
     const claims = {
       ...claimsAbout(identity, mapped),
-      iss: pageUrl({ portal, site }, ''),
+      iss: issuerOf({ portal, site }),
       aud: origin,
       iat,
       exp: Math.min(iat + LIFETIME, session?.exp ?? Number.POSITIVE_INFINITY),

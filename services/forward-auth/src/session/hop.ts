@@ -94,7 +94,7 @@ export function withTicket(returnTo: string, hop: Hop, of: At & { sid: string },
  */
 export function splitTarget(target: string) {
   const start = target.indexOf('?')
-  if (start < 0 || !target.includes(TICKET, start)) return undefined
+  if (start < 0) return undefined
   const all = target.slice(start + 1).split('&')
   const rest = all.filter((each) => each !== TICKET && !each.startsWith(GIVEN))
   if (rest.length === all.length) return undefined

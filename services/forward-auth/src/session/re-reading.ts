@@ -54,7 +54,7 @@ export class ReReading {
    */
   current(session: Session, portal: Portal): Session | undefined | Promise<Session | undefined> {
     const { refresh } = portal.session
-    if (refresh === undefined || !session.isReadable) return session
+    if (refresh === undefined) return session
     const age = this.#app.clock.now() - session.reRead
     if (age < refresh * (EARLIEST + (1 - EARLIEST) * shareOf(session))) return session
     const provider = portal.providers.get(session.profile.provider)

@@ -75,7 +75,11 @@ export class Records implements SessionFollower {
   async start(): Promise<void> {
     await this.#store.follow(this)
     this.#every(MINUTE, () => this.#writeSeen())
-    this.#every(PRUNE_INTERVAL, () => this.#store.prune())
+    this.#every(PRUNE_INTERVAL, async () => {
+      // Or it takes those for idle that were in use while the store was away.
+      await this.#writeSeen()
+      await this.#store.prune()
+    })
   }
 
   learn(events: readonly SessionEvent[], isFull = false): void {

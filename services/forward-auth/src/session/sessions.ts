@@ -10,7 +10,7 @@ import { FwaError } from '../errors.ts'
 import { isSigned } from '../key-ring.ts'
 import type { PortalSite } from '../portal-site.ts'
 import type { Portal } from '../portals.ts'
-import { pageUrl, type Site } from '../sites.ts'
+import { issuerOf, type Site } from '../sites.ts'
 import type { SessionEvent, SessionRow } from '../store/store.ts'
 import { signBounded } from './bounded.ts'
 import { appCookieName, MAX_TOKEN_LENGTH, readCookie, sessionCookieName } from './cookie.ts'
@@ -116,7 +116,7 @@ class Sessions {
   ): Promise<SessionToken | undefined> {
     const token = cookie && readCookie(cookie, sessionCookieName(portal))
     const claims = token ? await this.#verify(token, 'session') : undefined
-    return claims?.iss === pageUrl({ portal, site }, '') ? claims : undefined
+    return claims && isOf(claims, { portal, site }) ? claims : undefined
   }
 
   /**
@@ -126,10 +126,8 @@ class Sessions {
    */
   async verify(portal: Portal, token: string): Promise<Visitor | undefined> {
     const claims = await this.#verify(token, 'session')
-    const site = this.#app.sites.all.find(
-      (each) => claims?.iss === pageUrl({ portal, site: each }, ''),
-    )
-    return claims && site && this.#visitorOf(claims, { portal, site })
+    const site = claims && this.#app.sites.all.find((each) => isOf(claims, { portal, site: each }))
+    return site && this.#visitorOf(claims, { portal, site })
   }
 
   /**
@@ -140,18 +138,20 @@ class Sessions {
   async find(sid: string, { portal, site }: PortalSite): Promise<Visitor | undefined> {
     this.#assertFresh()
     const session = await this.records.find(sid)
-    if (session?.portal !== portal.name || session.issuer !== pageUrl({ portal, site }, ''))
+    if (session?.portal !== portal.name || session.issuer !== issuerOf({ portal, site }))
       return undefined
     const now = this.#app.clock.now()
     if (now < session.begun - MAX_SKEW || now >= session.ends) return undefined
     if (session.idle !== null && (await this.#isIdle(session, session.idle, now))) return undefined
-    const current = await this.#reReading.current(session, portal)
+    const current = session.isReadable ? await this.#reReading.current(session, portal) : session
     return current && this.#visitor(current, portal)
   }
 
   /**
    * Gives a person a session: that of this browser renewed, if it is theirs. Undefined if the provider has
    * ended it meanwhile.
+   *
+   * @throws FwaError FWA_SESSION_TOO_LARGE, FWA_STORE_UNAVAILABLE
    */
   async begin(sent: NewSession, before?: Session): Promise<Session | undefined> {
     const { portal, site, signedIn, browser } = sent
@@ -169,11 +169,13 @@ class Sessions {
       issuedAt: issuedAt ?? Math.floor(now / 1_000),
       ...{ begun: now, lastSeen: now, reRead: now, ends: now + lifetime, idle, lease: 0 },
     }
-    const issuer = pageUrl({ portal, site }, '')
+    const issuer = issuerOf({ portal, site })
     const { claims, provider: name } = profile
     const said = { issuer, provider: name, claims, tokens, browser }
     const { record } = this.#app.keys
     const sealed = sealSession(row, said, record)
+    // It throws for what no cookie could hold, before anything is written.
+    this.sessionToken(sessionOf(sealed, said), site)
     if (isSame && (await this.records.update(sealed))) return sessionOf(sealed, said)
     // It ended or changed while its person signed in anew. Apps would know it still, and no sign-out would end it.
     if (isSame) await this.records.endOne(before)
@@ -245,6 +247,7 @@ class Sessions {
     if (!isSigned(token, this.#app.keys.session)) return undefined
     try {
       const { iss, aud, sid, exp, rev } = await this.#jwts[kind].verify<SessionToken>(token)
+      if (typeof exp !== 'number') return undefined
       const claims = { kind, iss, aud, sid, exp, rev }
       // A copy, since the token may be a slice that keeps the whole Cookie header in memory.
       this.#verified.set(Buffer.from(token).toString(), claims)
@@ -257,11 +260,11 @@ class Sessions {
   }
 
   async #visitorOf(claims: SessionToken, at: PortalSite): Promise<Visitor | undefined> {
-    if (claims.iss !== pageUrl(at, '') || this.#app.clock.now() >= claims.exp * 1_000)
-      return undefined
+    if (this.#app.clock.now() >= claims.exp * 1_000) return undefined
     const { sid, rev = 0 } = claims
     const visitor = await this.find(sid, at)
-    if (!visitor || rev <= visitor.session.rev) return visitor
+    if (visitor?.session.issuer !== claims.iss) return undefined
+    if (rev <= visitor.session.rev) return visitor
     // Another instance has just changed it, or the store was set back and knows less than the token.
     this.records.forget(sid)
     const newest = await this.find(sid, at)
@@ -306,6 +309,11 @@ export function signInHost({ authOrigin }: Site): string {
   return new URL(authOrigin).hostname
 }
 
+/** Whether a session token is of a portal, at a sign-in host. */
+function isOf({ iss, aud }: SessionToken, at: PortalSite): boolean {
+  return iss === issuerOf(at) && aud === signInHost(at.site)
+}
+
 /** The claim `aud` of a token for an app. */
 function audienceAt({ scope, domain }: Site, host: string): string {
   return scope === 'domain' ? domain : host
@@ -326,11 +334,11 @@ async function registerJwt(app: FastifyInstance, kind: Kind): Promise<void> {
     },
     decode: { complete: true },
     sign: {
-        algorithm: 'HS256',
-        header: { alg: 'HS256', typ: TYPES[kind] },
-        // It would remove the `iat` that we give, too.
-        noTimestamp: kind === 'app',
-      },
+      algorithm: 'HS256',
+      header: { alg: 'HS256', typ: TYPES[kind] },
+      // It would remove the `iat` that we give, too.
+      noTimestamp: kind === 'app',
+    },
     verify: {
       algorithms: ['HS256'],
       checkTyp: TYPES[kind],

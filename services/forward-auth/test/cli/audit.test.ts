@@ -63,6 +63,16 @@ TIME                  EVENT            PORTAL      PERSON                       
   )
 })
 
+t.test('JSON that no terminal obeys', async (t) => {
+  const folder = testFolder(t)
+  const name = 'a\u001b[2J\u009b2J\u202e\u{e0001}\nx'
+  await filesIn(folder).append([rowAt(0, { name })])
+  for await (const line of listAudit({ rows: readRows(folder, 0), asJson: true })) {
+    t.match(line, /^\P{C}+\n$/u)
+    t.equal(JSON.parse(line).name, name)
+  }
+})
+
 t.test('how far to look back', async (t) => {
   t.equal(readSince('24h', NOON), NOON - 24 * HOUR)
   t.equal(readSince('7d', NOON), NOON - 168 * HOUR)

@@ -75,12 +75,13 @@ t.test('pages have a way on: to the apps, and to the profile without leaving', a
     t,
     yamlOf(portalOf('main', 'policies: { no: "false" }')),
   )
-  const cookie = await signIn('main', { name: 'Ada' })
+  const claims = { name: 'Ada' }
+  const cookie = await signIn('main', claims)
   const refused = await check(FORWARDED, { ...BROWSER, cookie }, { query: '?policy=no' })
   t.match(refused, { statusCode: 403, body: `href="${MAIN}/signin"` })
   const page = await app.inject({
-    url: '/portals/main/signin',
-    headers: { ...BROWSER, host: AUTH, cookie },
+    url: '/portals/main/account',
+    headers: { ...BROWSER, host: AUTH, cookie: await signIn('main', claims, { host: AUTH }) },
   })
   t.match(page.body, /<details><summary>[^<]+<\/summary><pre>.*ID: ada\nProvider: corp/s)
   t.match(page.body, '<title>You are signed in · example.com</title>', 'a portal without title')

@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto'
 import { ProviderError } from '@gatehouse/identity-providers'
-import { fromClaims } from '@gatehouse/profile'
 import t, { type Test } from 'tap'
 import { createBrowser } from '../../../../packages/identity-providers/test/stand-ins/browser.ts'
 import {
@@ -27,7 +26,8 @@ expectWarnings(
 
 const SHARED = `${MAIN}/oauth2/callback`
 const callbackOf = (provider: string) => `${MAIN}/providers/${provider}/callback`
-const [SESSION_COOKIE, MINUTE] = ['__Secure-gatehouse.main', 60_000]
+const [SESSION_COOKIE, MINUTE] = ['__Host-gatehouse.main', 60_000]
+const AT_SIGN_IN = { host: 'auth.example.com' }
 
 /** A portal with an honest and a hostile provider, both real, each with the redirect URIs it needs. */
 async function startTwo(t: Test) {
@@ -242,8 +242,9 @@ t.test(
       if (!hasCookies) tab.jar.clear()
       const now = Math.floor(clock.now() / 1_000)
       corp.state.claims = { auth_time: now }
-      const session = isSignedIn ? cookieOf('main', { auth_time: now - age }).split('=') : []
-      const [cookieName, value = ''] = session
+      const claims = { auth_time: now - age }
+      const session = isSignedIn ? await cookieOf('main', claims, AT_SIGN_IN) : ''
+      const [cookieName, value = ''] = session.split('=')
       if (cookieName) tab.jar.set(cookieName, value)
       const callback = corp.authorize(begun.headers.location, 'ada')
       if (row.error) callback.searchParams.set('error', row.error)
@@ -303,7 +304,9 @@ t.test('what an old login was for is read again before anybody goes there', asyn
   const { secrets } = app.logins.begin(portal, site, state, undefined)
   await clock.advance(11 * MINUTE)
   const url = `${callbackOf('corp')}?state=${secrets.state}&code=x`
-  const signedIn = await visitor().open(url, { headers: { cookie: cookieOf('main') } })
+  const signedIn = await visitor().open(url, {
+    headers: { cookie: await cookieOf('main', {}, AT_SIGN_IN) },
+  })
   t.equal(signedIn.headers.location, `${MAIN}/signin`)
   t.notMatch((await visitor().open(url)).body, 'href="https://removed.test')
 })
@@ -357,20 +360,26 @@ t.test(
 
 t.test('a session that cannot be made keeps where the person wanted to go', async (t) => {
   const corp = createFakeProvider()
-  const groups = Array.from({ length: 1_000 }, (_, i) => `a group with the number ${i}`)
-  const finish = async () => fromClaims('corp', { sub: 'ada', groups })
-  const { visitor } = await start(t, { corp: { ...corp, provider: { ...corp.provider, finish } } })
-  const done = await signIn(visitor(), corp, 'ada')
+  const { visitor, app } = await start(t, { corp })
+  const ada = visitor()
+  const named = Array.from({ length: 150 }, (_, i) => [`https://example.com/claims/${i}`, 'x'])
+  corp.state.claims = Object.fromEntries(named)
+  const done = await signIn(ada, corp, 'ada')
   t.match(done, { statusCode: 403, body: ERRORS.FWA_SESSION_TOO_LARGE.title })
   t.match(done.body, signInUrl().replaceAll('&', '&amp;'))
+  t.strictSame(await app.authStore.listSessions({ portal: 'main' }, 9), [], 'nothing is stored')
+
+  corp.state.claims = { groups: Array.from({ length: 1_000 }, (_, i) => `the group ${i}`) }
+  t.equal((await signIn(ada, corp, 'ada')).headers.location, WANTED)
+  t.equal(await whoIs(ada), 'ada', 'whose groups are too many for a cookie is in')
 })
 
-t.test('a session that cannot be replaced is told without the folder of the list', async (t) => {
+t.test('a session that cannot be replaced is told without the folder of the store', async (t) => {
   const { corp, visitor, app, log } = await start(t)
   const ada = visitor()
   await signIn(ada, corp, 'ada')
-  const failure = new FwaError('FWA_STORE_UNAVAILABLE', 'the list in /var/lib/secret: ENOSPC')
-  Object.assign(app.sessions, { revoke: async () => Promise.reject(failure) })
+  const failure = new FwaError('FWA_STORE_UNAVAILABLE', 'the store in /var/lib/secret: ENOSPC')
+  Object.assign(app.sessions.records, { endOne: async () => Promise.reject(failure) })
   const page = await signIn(ada, corp, 'bob', signInUrl({ rd: WANTED, switch: '1' }))
   t.match(page, { statusCode: 503, body: ERRORS.FWA_STORE_UNAVAILABLE.title })
   t.match(page.body, signInUrl().replaceAll('&', '&amp;'), 'with a way to try again')

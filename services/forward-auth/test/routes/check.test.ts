@@ -1,11 +1,7 @@
-import { fromClaims } from '@gatehouse/profile'
-import { createLogger, createMetrics } from '@gatehouse/service-kit/telemetry'
-import { manualClock, testFolder } from '@gatehouse/service-kit/testing'
+import { createMetrics } from '@gatehouse/service-kit/telemetry'
 import type { FastifyInstance } from 'fastify'
 import t from 'tap'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
-import { buildApp } from '../../src/app.ts'
-import { loadForwardAuthConfig } from '../../src/config/load.ts'
 import { ERRORS, FwaError, type FwaErrorCode } from '../../src/errors.ts'
 import type { Portal } from '../../src/portals.ts'
 import { CORP, portalOf, startApp, yamlOf } from '../app.ts'
@@ -34,7 +30,11 @@ const HAPROXY = shapeOf('haproxy')
 const AS_GET = { 'X-Forwarded-Method': 'GET' }
 const PROGRAM = { Accept: 'application/json' }
 const SIGN_IN = 'https://auth.example.com/portals/main/signin'
-const RD = `${SIGN_IN}?rd=https%3A%2F%2Fapp.example.com%2Fa%2Fb%3Fq%3D1`
+/** The sign-in page, what to return to, and a hop that brings the session back. */
+const SENT =
+  /^https:\/\/auth\.example\.com\/portals\/main\/signin\?rd=https%3A%2F%2Fapp\.example\.com%2Fa%2Fb%3Fq%3D1&hop=[\w-]{100,500}$/
+const HOP_COOKIE =
+  /^__Host-gatehouse-hop\.main\.[0-9a-f]{8}=[\w-]{22}; Max-Age=600; Path=\/; HttpOnly; Secure; SameSite=Lax$/
 
 const main = await startApp(t, yamlOf(PORTALS))
 const { check, signIn } = main
@@ -65,9 +65,10 @@ t.test('each proxy: nobody, opening a page', async (t) => {
     const { statusCode, headers, body } = await check(shape, BROWSER)
     const isNginx = shape.path.includes('nginx')
     t.equal(statusCode, isNginx ? 401 : 303, `${shape.proxy}: POST`)
-    const scheme = { location: RD, 'cache-control': 'no-store', 'set-cookie': undefined }
-    t.match(headers, scheme, `${shape.proxy}: an absolute URL, no cookie`)
-    if (isNginx) t.equal(headers['x-auth-redirect'], RD, `${shape.proxy}: a second name of it`)
+    const scheme = { location: SENT, 'cache-control': 'no-store', 'set-cookie': HOP_COOKIE }
+    t.match(headers, scheme, `${shape.proxy}: an absolute URL, and no cookie but that of the hop`)
+    const { location } = headers
+    if (isNginx) t.equal(headers['x-auth-redirect'], location, `${shape.proxy}: a second name`)
     t.equal(body, '')
   }
   t.equal((await check(TRAEFIK, { ...BROWSER, ...AS_GET })).statusCode, 302, 'GET')
@@ -107,13 +108,20 @@ t.test('each proxy: somebody who may not pass', async (t) => {
   }
 })
 
+/** What is the same in two answers to one request. A hop is never the same. */
+function sameIn({ headers }: Awaited<ReturnType<typeof check>>) {
+  const { date: _, connection: __, 'content-length': ___, 'set-cookie': cookie, ...same } = headers
+  const { location } = same
+  return { ...same, location: location?.split('&hop=')[0], setsCookie: cookie !== undefined }
+}
+
 t.test('HEAD answers as GET does', async (t) => {
   for (const headers of [{}, BROWSER, PROGRAM, { ...BROWSER, ...ADA }, { Host: 'x' }]) {
     const get = await check({ ...HAPROXY, method: 'GET' }, headers)
     const head = await check(HAPROXY, headers)
     t.equal(head.statusCode, get.statusCode)
-    const { date: _, connection: __, 'content-length': ___, ...same } = get.headers
-    t.match(head.headers, same)
+    const [one, other] = [get, head].map(sameIn)
+    t.match(other, one)
   }
 })
 
@@ -148,20 +156,10 @@ t.test(
 
 t.test('checks are counted by portal and decision', async (t) => {
   const metrics = createMetrics({ service: 'test', version: '0' })
-  const folder = testFolder(t, {
-    'config.yaml': yamlOf(PORTALS),
-    'changed.yaml': yamlOf(PORTALS + portalOf('added')),
-  })
-  const { value: config } = await loadForwardAuthConfig(`${folder}/config.yaml`, {})
-  const log = createLogger({ name: 'test', level: 'silent', format: 'json' })
-  const app = await buildApp(config, { clock: manualClock(), log, metrics })
-  t.teardown(() => app.close())
-  const profile = fromClaims('corp', { sub: 'ada' })
-  const portal = app.portals.get('main')!
-  const { token } = app.sessions.create(portal, app.sites.all[0]!, profile)
-  const cookie = `__Secure-gatehouse.main=${token}`
-  const ask = (name: string, headers: RequestHeaders, query = '') =>
-    app.inject({ url: `/portals/${name}${query}`, headers: { ...TRAEFIK.headers, ...headers } })
+  const { check, signIn, reload } = await startApp(t, yamlOf(PORTALS), undefined, { metrics })
+  const cookie = await signIn('main')
+  const ask = (portal: string, headers: RequestHeaders, query = '') =>
+    check(TRAEFIK, headers, { portal, query })
   await ask('main', { cookie })
   await ask('main', { cookie }, '?policy=admin')
   await ask('main', BROWSER)
@@ -181,9 +179,7 @@ t.test('checks are counted by portal and decision', async (t) => {
   ])
     t.match(text, `gatehouse_auth_checks_total{portal="${name}",decision="${decision}"} 1`)
 
-  const { value: changed } = await loadForwardAuthConfig(`${folder}/changed.yaml`, {})
-  const commit = await app.prepareReload(changed)
-  commit()
+  await reload(yamlOf(PORTALS + portalOf('added')))
   t.match(
     await metrics.text(),
     'gatehouse_auth_checks_total{portal="added",decision="sign-in"} 0',
@@ -249,7 +245,7 @@ t.test('the host of the sign-in pages answers no check', async (t) => {
     }
   const shared = yamlOf(portalOf('main')).replace(', authHost: auth.example.com', '')
   const single = await startApp(t, shared)
-  const ada = { Cookie: await single.signIn('main') }
+  const ada = { Cookie: await single.signIn('main', {}, { host: 'example.com' }) }
   const answer = await single.check(TRAEFIK, { ...ada, 'X-Forwarded-Host': 'example.com' })
   t.equal(answer.statusCode, 200, 'unless it is the domain itself, which pages and apps share')
 })
@@ -394,7 +390,7 @@ t.test('portals that do not exist', async (t) => {
   t.equal((await check(NGINX, ADA, { portal: 'nope' })).statusCode, 403, 'nginx knows 403 alone')
 })
 
-t.test('a session counts at its own portal and domain only', async (t) => {
+t.test('a session counts at its own portal and host only', async (t) => {
   const two = await startApp(
     t,
     yamlOf(portalOf('main') + portalOf('other')).replace(
@@ -403,14 +399,19 @@ t.test('a session counts at its own portal and domain only', async (t) => {
     ),
   )
   const cookie = await two.signIn('main')
-  const of = (portal: string) => cookie.replaceAll('gatehouse.main', `gatehouse.${portal}`)
+  const of = (portal: string) => cookie.replaceAll('gatehouse-app.main', `gatehouse-app.${portal}`)
   const ask = async (portal: string, host: string, Cookie: string) =>
     (await two.check(TRAEFIK, { ...PROGRAM, Cookie, 'X-Forwarded-Host': host }, { portal }))
       .statusCode
   t.equal(await ask('main', 'app.example.com', cookie), 200)
   t.equal(await ask('other', 'app.example.com', cookie), 401, 'another portal')
   t.equal(await ask('other', 'app.example.com', of('other')), 401, 'under its name')
+  t.equal(await ask('main', 'wiki.example.com', cookie), 401, 'another host')
   t.equal(await ask('main', 'app.example.org', cookie), 401, 'another domain')
+  const own = await two.signIn('main', {}, { host: 'auth.example.com' })
+  t.equal(await ask('main', 'app.example.com', own), 401, 'that of the sign-in host')
+  const renamed = own.replace('gatehouse.main', 'gatehouse-app.main')
+  t.equal(await ask('main', 'app.example.com', renamed), 401, 'under the name of the other')
 })
 
 t.test('refuses checks from peers that are not trusted proxies', async (t) => {
@@ -500,14 +501,14 @@ t.test('replaces identity headers of the client, if need be with empty ones', as
 
 t.test('neither needs nor trusts X-Forwarded-Port and X-Forwarded-Prefix', async (t) => {
   const lies = { 'X-Forwarded-Port': '1', 'X-Forwarded-Prefix': '/evil', 'X-Forwarded-Server': 'x' }
-  t.equal((await check(TRAEFIK, { ...BROWSER, ...lies })).headers.location, RD)
-  t.equal((await check(TRAEFIK, { ...BROWSER, 'X-Forwarded-Port': 'x' })).headers.location, RD)
+  t.match((await check(TRAEFIK, { ...BROWSER, ...lies })).headers.location, SENT)
+  t.match((await check(TRAEFIK, { ...BROWSER, 'X-Forwarded-Port': 'x' })).headers.location, SENT)
 })
 
 t.test('keeps the port in the redirect to the sign-in page', async (t) => {
   const where = { 'X-Forwarded-Host': 'app.example.com:8443', 'X-Forwarded-Uri': '/' }
   const { headers } = await check(TRAEFIK, { ...BROWSER, ...where })
-  t.equal(headers.location, `${SIGN_IN}?rd=https%3A%2F%2Fapp.example.com%3A8443%2F`)
+  t.match(headers.location, `${SIGN_IN}?rd=https%3A%2F%2Fapp.example.com%3A8443%2F&hop=`)
 })
 
 t.test('denies an identity that cannot be sent, and logs why', async (t) => {
@@ -515,7 +516,8 @@ t.test('denies an identity that cannot be sent, and logs why', async (t) => {
     t,
     yamlOf(portalOf('main', 'headers: [{ name: X-Motto, claim: motto }]')),
   )
-  const ask = (motto: string) => check(TRAEFIK, { ...PROGRAM, Cookie: await signIn('main', { motto }) })
+  const ask = async (motto: string) =>
+    check(TRAEFIK, { ...PROGRAM, Cookie: await signIn('main', { motto }) })
   t.equal((await ask('per aspera')).headers['x-motto'], 'per aspera')
   for (const motto of ['a\r\nX-Admin: 1', 'a\0b', 'é'.repeat(2_000)]) {
     const { statusCode, body } = await ask(motto)
@@ -532,7 +534,7 @@ t.test('a restriction that cannot be evaluated denies', async (t) => {
     t,
     yamlOf(portalOf('main', `allow: 'claims.level == 3', policies: { broken: '!claims.missing' }`)),
   )
-  const ask = (claims: object, query = '') =>
+  const ask = async (claims: object, query = '') =>
     check(TRAEFIK, { ...PROGRAM, Cookie: await signIn('main', claims) }, { query })
   t.equal((await ask({ level: 3 })).statusCode, 200)
   t.equal((await ask({})).statusCode, 403, 'allow: no such claim')
@@ -563,11 +565,12 @@ t.test('any failure inside the check denies', async (t) => {
   }
   const replacePortal = ({ portals }: FastifyInstance, change: Partial<Portal>) =>
     (portals as Map<string, Portal>).set('main', { ...portals.get('main')!, ...change })
+  t.equal((await check(TRAEFIK, ADA)).statusCode, 200, 'without one they pass')
   const broken: [what: string, change: (app: FastifyInstance) => unknown][] = [
     ['portals', ({ portals }) => Object.assign(portals, { get: boom })],
     ['trust', ({ trust }) => Object.assign(trust, { trusts: boom })],
     ['sites', ({ sites }) => Object.assign(sites, { find: boom })],
-    ['sessions', ({ sessions }) => Object.assign(sessions, { read: boom })],
+    ['sessions', ({ sessions }) => Object.assign(sessions, { atApp: boom })],
     ['log of faults', (app) => Object.assign(app, { limitLog: boom })],
     ['admits', (app) => replacePortal(app, { admits: boom })],
     [
@@ -575,15 +578,14 @@ t.test('any failure inside the check denies', async (t) => {
       ({ portals }) =>
         Object.assign(portals.get('main')!.gate, { headers: [{ name: 'x-it', value: boom }] }),
     ],
-    ['a session that is none', ({ sessions }) => Object.assign(sessions, { read: () => ({}) })],
-    [
-      'an answer that is a promise',
-      ({ sessions }) => Object.assign(sessions, { read: async () => undefined }),
-    ],
+    ['a session that is none', ({ sessions }) => Object.assign(sessions, { atApp: () => ({}) })],
+    ['a read that fails', ({ sessions }) => Object.assign(sessions, { find: async () => boom() })],
+    ['a record that fails', ({ sessions }) => Object.assign(sessions.records, { find: boom })],
   ]
-  const Cookie = (await startApp(t, yamlOf(portalOf('main')))).signIn('main')
   for (const [what, change] of broken) {
-    const { check, log } = await startApp(t, yamlOf(portalOf('main')), change)
+    const { app, check, signIn, log } = await startApp(t, yamlOf(portalOf('main')))
+    const Cookie = await signIn('main')
+    change(app)
     for (const shape of SHAPES) {
       const kind = shape.path.includes('nginx')
         ? 'nginx'
@@ -618,7 +620,7 @@ t.test('every spelling of a host is the same host', async (t) => {
 
 t.test('many refused requests do not lock out others', async (t) => {
   const junk = Array.from({ length: 500 }, (_, i) =>
-    check(TRAEFIK, { ...PROGRAM, Cookie: `__Secure-gatehouse.main=${i}.x.y` }),
+    check(TRAEFIK, { ...PROGRAM, Cookie: `__Host-gatehouse-app.main=${i}.x.y` }),
   )
   const statuses = new Set((await Promise.all(junk)).map(({ statusCode }) => statusCode))
   t.same([...statuses], [401])

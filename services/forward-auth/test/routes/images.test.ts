@@ -37,8 +37,12 @@ async function startWith(
   const test = await startApp(t, yaml)
   const page = async () =>
     test.app.inject({
-      url: '/portals/main/signin',
-      headers: { ...BROWSER, host: 'auth.example.com', cookie: await test.signIn('main') },
+      url: '/portals/main/account',
+      headers: {
+        ...BROWSER,
+        host: 'auth.example.com',
+        cookie: await test.signIn('main', {}, { host: 'auth.example.com' }),
+      },
     })
   return { ...test, path, yaml, page }
 }

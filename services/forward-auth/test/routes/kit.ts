@@ -4,9 +4,10 @@ import type { FastifyInstance, LightMyRequestResponse } from 'fastify'
 import type { Test } from 'tap'
 import { buildApp } from '../../src/app.ts'
 import type { Portal } from '../../src/portals.ts'
-import { portalOf, startApp, type TestApp, yamlOf } from '../app.ts'
+import { splitTarget } from '../../src/session/hop.ts'
+import { DOMAINS, portalOf, SHARED_DOMAIN, startApp, type TestApp, yamlOf } from '../app.ts'
 import { createFakeProvider, type FakeProvider } from '../fake-provider.ts'
-import { createVisitor, type Visitor } from '../visitor.ts'
+import { type AppVisit, createVisitor, type Visitor } from '../visitor.ts'
 
 export const AUTH = 'https://auth.example.com'
 export const MAIN = `${AUTH}/portals/main`
@@ -14,6 +15,9 @@ export const WANTED = 'https://app.example.com/reports?year=2030'
 
 /** What a script in a page, or a program, sends. */
 export const SCRIPT = { accept: '*/*', 'sec-fetch-mode': 'cors' }
+
+/** A portal whose domain has one cookie for all its hosts. */
+export const SHARED = yamlOf(portalOf('main')).replace(DOMAINS, SHARED_DOMAIN)
 
 export function signInUrl(query: Record<string, string> = { rd: WANTED }): string {
   return `${MAIN}/signin?${new URLSearchParams(query)}`
@@ -62,3 +66,58 @@ export async function whoIs(visitor: Visitor, portal = 'main'): Promise<unknown>
   const answer = await visitor.open(`${AUTH}/portals/${portal}/profile.json`, { headers: SCRIPT })
   return answer.statusCode === 200 ? answer.json().id : answer.statusCode
 }
+
+/** A way through redirects. */
+export interface Way extends AppVisit {
+  /** Who is at the provider. */
+  readonly sub?: string
+  readonly maxRedirects?: number
+}
+
+/**
+ * Opens a page of an app and follows every redirect: by the sign-in host, the provider and back. Gives the last
+ * answer, the URLs on the way, and the places where they are.
+ */
+export async function arrive(
+  visitor: Visitor,
+  corp: FakeProvider,
+  url: string,
+  { sub = 'ada', maxRedirects = 12, method = 'GET', ...visit }: Way = {},
+) {
+  const urls: string[] = []
+  let at = url
+  for (let redirects = 0; redirects <= maxRedirects; redirects++) {
+    urls.push(at)
+    if (at.startsWith('https://corp.test/')) {
+      at = corp.authorize(at, sub).href
+      continue
+    }
+    // Browsers go on with GET.
+    const answer = await visitor.visit(at, { ...visit, method: redirects === 0 ? method : 'GET' })
+    const { location } = answer.headers
+    if (location === undefined) return { answer, urls, places: urls.map(placeOf) }
+    at = location
+  }
+  throw new Error(`ERR_TOO_MANY_REDIRECTS: ${urls.map(placeOf).join(', ')}`)
+}
+
+/** The host of an app, with a ticket or without, or the last part of the path of a page. */
+function placeOf(url: string): string {
+  const { hostname, pathname } = new URL(url)
+  if (pathname.startsWith('/portals/')) return pathname.slice(pathname.lastIndexOf('/') + 1)
+  return ticketIn(url) === undefined ? hostname : `${hostname} with a ticket`
+}
+
+/** The ticket of a target, if it has one. */
+export const ticketIn = (url: string | undefined) => splitTarget(url ?? '')?.ticket
+
+/** The places of somebody who is not signed in, opening a page of an app. */
+export const WHOLE_WAY = [
+  'app.example.com',
+  'signin',
+  'corp.test',
+  'callback',
+  'signin',
+  'app.example.com with a ticket',
+  'app.example.com',
+]

@@ -2,12 +2,13 @@ import fc from 'fast-check'
 import t from 'tap'
 import { en as texts } from '../../src/pages/languages/en.ts'
 import { fill } from '../../src/pages/languages/index.ts'
-import { CORP, portalOf, startApp, yamlOf } from '../app.ts'
+import { CORP, DOMAINS, portalOf, SHARED_DOMAIN, startApp, yamlOf } from '../app.ts'
 import { hrefsIn } from '../pages/read.ts'
 import { BROWSER, SHAPES } from '../shapes.ts'
 import { AUTH, MAIN, signIn, start, whoIs } from './kit.ts'
 
 const TRAEFIK = SHAPES[0]!
+const AT_SIGN_IN = { host: 'auth.example.com' }
 const RUNS = Number(process.env.GATEHOUSE_FUZZ ?? 20_000) / 200
 
 const POLICIES = `policies: { admins: 'Group("admin")', strong: { acr: [gold] }, broken: 'claims.x == "y"' }`
@@ -32,9 +33,10 @@ const appsIn = (html: string) => hrefsIn(html).filter((href) => !OURS.test(href)
 
 async function pageOf(yaml: string, claims: object, remoteAddress = '192.0.2.1') {
   const { app, signIn } = await startApp(t, yaml)
+  const cookie = await signIn('main', claims, AT_SIGN_IN)
   const { body } = await app.inject({
-    url: '/portals/main/signin',
-    headers: { ...BROWSER, host: 'auth.example.com', cookie: await signIn('main', claims) },
+    url: '/portals/main/account',
+    headers: { ...BROWSER, host: 'auth.example.com', cookie },
     remoteAddress,
   })
   return body
@@ -71,8 +73,10 @@ t.test('without `apps`, those are the hosts that the rules name', async (t) => {
   )
   const page = async (claims: object, address: string) => {
     const { app, signIn } = await startApp(t, yaml)
-    const headers = { ...BROWSER, host: 'auth.example.com:8443', cookie: await signIn('main', claims) }
-    return (await app.inject({ url: '/portals/main/signin', headers, remoteAddress: address })).body
+    const cookie = await signIn('main', claims, AT_SIGN_IN)
+    const headers = { ...BROWSER, host: 'auth.example.com:8443', cookie }
+    const sent = { url: '/portals/main/account', headers, remoteAddress: address }
+    return (await app.inject(sent)).body
   }
   const open = ['https://wiki.example.com:8443/', 'https://status.example.com:8443/']
   const ops = 'https://ops.example.com:8443/'
@@ -149,11 +153,13 @@ t.test('invariant: an app is listed if and only if its check lets the person pas
           throw error
         },
       }
-      const test = await startApp(each, yamlOf(portalOf('main', options)))
-      const cookie = test.signIn('main', claims)
+      // One cookie for all hosts, so that one sign-in will do.
+      const yaml = yamlOf(portalOf('main', options)).replace(DOMAINS, SHARED_DOMAIN)
+      const test = await startApp(each, yaml)
+      const cookie = await test.signIn('main', claims, AT_SIGN_IN)
       const { body } = await test.app.inject({
-        url: '/portals/main/signin',
-        headers: { ...BROWSER, host: 'auth.example.com', cookie, 'x-forwarded-for': '192.0.2.1' },
+        url: '/portals/main/account',
+        headers: { ...BROWSER, ...AT_SIGN_IN, cookie, 'x-forwarded-for': '192.0.2.1' },
       })
       for (const { name, url, policy } of named) {
         const { host, pathname, search } = new URL(url)
@@ -179,6 +185,36 @@ t.test('invariant: an app is listed if and only if its check lets the person pas
   t.ok(seen.listed > RUNS / 4 && seen.left > RUNS / 4, JSON.stringify(seen))
 })
 
+t.test(
+  'the sign-in page leads a signed-in person to their account, with where they came from',
+  async (t) => {
+    const { corp, visitor } = await start(t)
+    const ada = visitor()
+    await signIn(ada, corp, 'ada')
+    const places: [headers: Record<string, string>, query: string, location: string][] = [
+      [{}, '', `${MAIN}/account`],
+      [
+        { referer: 'https://app.example.com/a' },
+        '',
+        `${MAIN}/account?from=https%3A%2F%2Fapp.example.com%2Fa`,
+      ],
+      [
+        {},
+        '?from=https://app.example.com/a',
+        `${MAIN}/account?from=https%3A%2F%2Fapp.example.com%2Fa`,
+      ],
+      [{ referer: `${MAIN}/logout` }, '', `${MAIN}/account`],
+      [{ referer: 'https://evil.test/' }, '', `${MAIN}/account`],
+      [{}, '?from=https://evil.test/', `${MAIN}/account`],
+    ]
+    for (const [headers, query, location] of places)
+      t.match(await ada.open(`${MAIN}/signin${query}`, { headers }), {
+        statusCode: 303,
+        headers: { location },
+      })
+  },
+)
+
 t.test('the page leads back to where the person came from', async (t) => {
   const yaml = yamlOf(portalOf('main', `${POLICIES}, ${APPS}, ${RULES}`)).replace(
     /^domains: .*$/m,
@@ -189,7 +225,7 @@ t.test('the page leads back to where the person came from', async (t) => {
   await signIn(ada, corp, 'ada')
   const back = (host: string) => fill(texts.signedIn.back, { host })
   const arrive = async (headers: Record<string, string>, query = '') =>
-    (await ada.open(`${MAIN}/signin${query}`, { headers })).body
+    (await ada.open(`${MAIN}/account${query}`, { headers })).body
 
   const app = await arrive({ referer: 'https://app.example.com/a?b=c' })
   t.match(app, back('app.example.com'))
@@ -223,7 +259,8 @@ t.test(
     t.match(done, { statusCode: 303, headers: { 'referrer-policy': 'no-referrer' } })
     const { searchParams } = new URL(done.headers.location ?? '')
     t.equal(searchParams.get('from'), 'https://app.example.com/')
-    const page = await ada.open(done.headers.location ?? '')
+    const { location } = (await ada.open(done.headers.location ?? '')).headers
+    const page = await ada.open(location ?? '')
     t.match(page, { statusCode: 200, body: fill(texts.signedIn.back, { host: 'app.example.com' }) })
     t.equal(await whoIs(ada), 'ada')
     t.ok(hrefsIn(page.body).includes(`${AUTH}/portals/main/logout`))

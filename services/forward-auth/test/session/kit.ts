@@ -1,14 +1,17 @@
+import type { Provider, SignedIn } from '@gatehouse/identity-providers'
 import { fromClaims } from '@gatehouse/profile'
 import { clock as clockPlugin } from '@gatehouse/service-kit/clock'
 import { health } from '@gatehouse/service-kit/http'
-import { reload, workers } from '@gatehouse/service-kit/lifecycle'
+import { reload, type Workers, workers } from '@gatehouse/service-kit/lifecycle'
 import { type ManualClock, manualClock, testFolder } from '@gatehouse/service-kit/testing'
 import Fastify, { type FastifyBaseLogger, type FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Test } from 'tap'
+import { FwaError } from '../../src/errors.ts'
 import type { Portal } from '../../src/portals.ts'
-import { cookiesOf } from '../../src/session/cookie.ts'
+import { appCookieName, sessionCookieName } from '../../src/session/cookie.ts'
 import { type Keys, loadKeys } from '../../src/session/keys.ts'
+import type { Session } from '../../src/session/session.ts'
 import { sessions as sessionsPlugin } from '../../src/session/sessions.ts'
 import type { Site } from '../../src/sites.ts'
 import { store as storePlugin } from '../../src/store/open.ts'
@@ -16,16 +19,13 @@ import { trust } from '../../src/trust.ts'
 import { createFakeProvider } from '../fake-provider.ts'
 import { gateOf } from '../gate.ts'
 
-export const SITE: Site = {
-  domain: 'example.com',
-  authOrigin: 'https://auth.example.com',
-  basePath: '',
-}
-export const OTHER_SITE: Site = {
-  domain: 'example.org',
-  authOrigin: 'https://auth.example.org',
-  basePath: '',
-}
+const siteOf = (domain: string): Site => ({
+  ...{ domain, authOrigin: `https://auth.${domain}`, basePath: '', scope: 'host', others: [] },
+})
+export const SITE = siteOf('example.com')
+export const OTHER_SITE = siteOf('example.org')
+/** The host of the app that the tests open. */
+export const HOST = 'app.example.com'
 export const OLD_SECRET = 'the old secret of 32 characters !'
 export const NEW_SECRET = 'the new secret of 32 characters !'
 export const ADA = fromClaims('corp', {
@@ -38,7 +38,14 @@ export const ADA = fromClaims('corp', {
 
 const HOUR = 3_600_000
 
-export function portalNamed(name: string, providers: readonly string[] = ['corp']): Portal {
+export function portalNamed(
+  name: string,
+  providers: readonly (string | Provider)[] = ['corp'],
+  session: Partial<Portal['session']> = {},
+): Portal {
+  const all = providers.map((each) =>
+    typeof each === 'string' ? createFakeProvider(each).provider : each,
+  )
   return {
     name,
     title: name,
@@ -48,12 +55,13 @@ export function portalNamed(name: string, providers: readonly string[] = ['corp'
     logo: undefined,
     favicon: undefined,
     images: new Map(),
-    providers: new Map(providers.map((each) => [each, createFakeProvider(each).provider])),
+    providers: new Map(all.map((each) => [each.name, each])),
     admits: () => true,
     refusalOf: () => ({ by: 'allow' }),
     gate: gateOf(name),
     apps: undefined,
-    sessionLifetime: HOUR,
+    session: { lifetime: HOUR, idle: undefined, refresh: undefined, grace: HOUR, ...session },
+    admins: undefined,
     loginLifetime: HOUR / 6,
     sharedCallback: false,
     alwaysShowProviders: false,
@@ -64,17 +72,34 @@ export async function keysOf(...secrets: string[]): Promise<Keys> {
   return loadKeys(secrets, { secret: async (name) => `the secret called ${name}` })
 }
 
-/** A log that keeps the messages of errors. */
+/** A log that keeps what is told at warn and above. */
 function logTo(messages: string[]): FastifyBaseLogger {
   const ignore = () => {}
-  const log = { level: 'error', fatal: ignore, warn: ignore, info: ignore, debug: ignore }
-  const error = (_fields: object, message: string) => messages.push(message)
-  return Object.assign(log, { trace: ignore, silent: ignore, error, child: () => log }) as never
+  const log = { level: 'warn', fatal: ignore, info: ignore, debug: ignore, trace: ignore }
+  const keep = (_fields: object, message: string) => messages.push(message)
+  return Object.assign(log, { silent: ignore, warn: keep, error: keep, child: () => log }) as never
 }
 
 /** Plugins that sessions depend on, by the name of each. */
 const standIn = (name: string, key: string, value: () => unknown) =>
   fp(async (app) => void app.decorate(key, { getter: value }), { name })
+
+interface Settings {
+  readonly folder?: string
+  readonly clock?: ManualClock
+  readonly monotonic?: () => number
+  readonly portals?: readonly Portal[]
+  /** What other processes of the instance are told. */
+  readonly share?: (events: unknown) => Promise<void>
+}
+
+/** Who signs in: by default, Ada at the portal `main`. */
+interface Arrival extends Partial<SignedIn> {
+  readonly at?: Portal
+  readonly site?: Site
+  /** The session that the browser has. */
+  readonly before?: Session
+}
 
 /** One instance; `now` holds what a reload changes. */
 export async function startInstance(
@@ -83,15 +108,19 @@ export async function startInstance(
     folder = testFolder(t),
     clock = manualClock(),
     monotonic = clock.now,
-  }: { folder?: string; clock?: ManualClock; monotonic?: () => number } = {},
+    portals = [portalNamed('main'), portalNamed('other')],
+    share = async () => {},
+  }: Settings = {},
 ) {
   const log: string[] = []
+  const audit: { readonly event: string; readonly endedBy?: string }[] = []
   const app = Fastify({ loggerInstance: logTo(log) })
   const close = () => app.close()
   t.teardown(close)
   let keys = await keysOf(OLD_SECRET)
   const now = {
-    portals: new Map([portalNamed('main'), portalNamed('other')].map((each) => [each.name, each])),
+    portals: new Map(portals.map((each) => [each.name, each])),
+    sites: [SITE, OTHER_SITE] as readonly Site[],
     get keys() {
       return keys
     },
@@ -100,33 +129,118 @@ export async function startInstance(
       app.sessions.clear()
     },
   }
+  const told: Workers = { slot: 0, broadcast: (_topic, events) => share(events), onBroadcast() {} }
   await app.register(clockPlugin, { clock })
   await app.register(reload)
-  await app.register(workers)
+  await app.register(workers, { workers: told })
   await app.register(health)
   await app.register(standIn('forward-auth/keys', 'keys', () => now.keys))
-  await app.register(standIn('forward-auth/sites', 'sites', () => ({ all: [SITE, OTHER_SITE] })))
+  await app.register(standIn('forward-auth/sites', 'sites', () => ({ all: now.sites })))
   await app.register(storePlugin, { storage: { path: folder }, clock, monotonic })
   await app.register(trust, { server: {} })
+  const record = (_request: unknown, row: (typeof audit)[number]) => void audit.push(row)
+  await app.register(standIn('forward-auth/audit', 'auditTrail', () => ({ record })))
   await app.register(sessionsPlugin)
   const requestWith = await captureRequest(app)
 
   const { sessions } = app
+  const { records } = sessions
   const portal = (name = 'main') => now.portals.get(name)!
-  const sessionAt = (at: Portal) => sessions.create(at, SITE, ADA)
-  function create(profile = ADA) {
-    const session = sessions.create(portal(), SITE, profile)
-    const cookies = cookiesOf(session.token, portal()).map((cookie) => cookie.join('='))
-    return { session, cookies }
+  /** The cookies that a session has at the sign-in host and at {@link HOST}. */
+  function cookiesOf(session: Session, at = portal(), site = SITE) {
+    const token = sessions.sessionToken(session, site)
+    const appToken = sessions.appToken(session, site, HOST)
+    const own = `${sessionCookieName(at)}=${token}`
+    const cookie = `${appCookieName(at, site)}=${appToken}`
+    return { session, sid: session.sid, token, appToken, own, cookie }
+  }
+  async function begin({ at = portal(), site = SITE, before, ...came }: Arrival = {}) {
+    const browser = { userAgent: 'Mozilla/5.0', address: '203.0.113.7' }
+    const signedIn = { profile: ADA, tokens: {}, ...came }
+    const session = await sessions.begin({ portal: at, site, signedIn, browser }, before)
+    if (!session) throw new Error('the provider has ended it already')
+    return cookiesOf(session, at, site)
   }
   return {
-    ...{ app, close, now, log, folder, clock, portal, create, sessionAt },
-    read: async (at: Portal, site: Site, cookie: string) =>
-      (await sessions.read(requestWith({ cookie }), { portal: at, site }))?.session,
-    verify: async (at: Portal, token: string) => (await sessions.verify(at, token))?.session,
-    revoke: sessions.revoke.bind(sessions),
-    catchUp: sessions.catchUp.bind(sessions),
+    ...{ app, close, now, log, audit, folder, clock, portal, sessions, records, begin, cookiesOf },
+    store: app.authStore,
+    /** The session that a check finds. */
+    async check(cookie: string, at: { at?: Portal; site?: Site; host?: string } = {}) {
+      const { at: portalAt = portal(), site = SITE, host = HOST } = at
+      const where = { portal: portalAt, site, host: { name: host } }
+      return (await sessions.atApp(requestWith({ cookie }), where))?.session
+    },
+    /** The session that the sign-in pages find. */
+    arrive: async (cookie: string, at = portal(), site = SITE) =>
+      (await sessions.atSignIn(requestWith({ cookie }), { portal: at, site }))?.session,
+    verify: async (token: string, at = portal()) => (await sessions.verify(at, token))?.session,
+    catchUp: () => sessions.catchUp(),
     storeIsUp: () => app.readiness().ready,
+  }
+}
+
+export type Instance = Awaited<ReturnType<typeof startInstance>>
+
+/** Some instances on one folder, with one clock. */
+export async function startInstances(t: Test, count: number, settings: Settings = {}) {
+  const shared = { folder: testFolder(t), clock: manualClock(), ...settings }
+  const all: Instance[] = []
+  for (let i = 0; i < count; i++) all.push(await startInstance(t, shared))
+  return all
+}
+
+type Method = 'findSession' | 'endSessions' | 'updateSession' | 'touchSessions' | 'leaseSession'
+
+/**
+ * Has the calls of a method of the store wait, before they do anything or when they have done it. Gives how to let
+ * them go on, and a promise that resolves when one waits.
+ */
+export function hold({ store }: Instance, method: Method, when: 'before' | 'after') {
+  const entered = Promise.withResolvers<void>()
+  const released = Promise.withResolvers<void>()
+  const restore = replace(store, method, async (real) => {
+    const early = when === 'after' ? await real() : undefined
+    entered.resolve()
+    await released.promise
+    return when === 'after' ? early : real()
+  })
+  return {
+    entered: entered.promise,
+    release() {
+      restore()
+      released.resolve()
+    },
+  }
+}
+
+/** Has a method of the store fail, until the returned function is called. */
+export function breakStore({ store }: Instance, method: Method): () => void {
+  return replace(store, method, async () => {
+    throw new FwaError('FWA_STORE_UNAVAILABLE', 'the store plays away', { retryAfter: 5 })
+  })
+}
+
+/** Counts the calls of a method of the store. */
+export function countCalls({ store }: Instance, method: Method): { readonly count: number } {
+  const calls = { count: 0 }
+  replace(store, method, (real) => {
+    calls.count += 1
+    return real()
+  })
+  return calls
+}
+
+/** Replaces a method, which gets a function that calls the real one. Gives a function that restores it. */
+function replace(
+  store: Instance['store'],
+  method: Method,
+  call: (real: () => Promise<unknown>) => Promise<unknown>,
+): () => void {
+  const all = store as unknown as Record<Method, (...args: unknown[]) => Promise<unknown>>
+  const whole = all[method]
+  all[method] = (...args) => call(() => whole.apply(store, args))
+  return () => {
+    all[method] = whole
   }
 }
 
@@ -140,9 +254,4 @@ async function captureRequest(app: ReturnType<typeof Fastify>) {
   await app.inject('/captured')
   return (headers: object): FastifyRequest =>
     Object.create(captured!, { headers: { value: headers } })
-}
-
-/** The Cookie header of a browser with these cookies. */
-export function cookieHeader(cookies: readonly string[]): string {
-  return cookies.join('; ')
 }
