@@ -22,7 +22,7 @@ t.test('signing in, looking around, verifying and signing out in a browser', asy
     `https://idp.gatehouse.localhost:${settings.GATEHOUSE_HTTPS_PORT}/interaction/`,
   )
   await page.click('text=Alice Arden')
-  await page.waitForURL(signInUrl.replace('/portal/', '/portals/'))
+  await page.waitForURL('**/portals/main/account')
   t.match(await textOf('main'), /Signed in[\s\S]*Alice Arden/i)
 
   await page.goto(`${portal}/profile`)
@@ -31,8 +31,9 @@ t.test('signing in, looking around, verifying and signing out in a browser', asy
   t.match(JSON.parse(await textOf('pre')), { id: 'alice', groups: ['admin', 'staff'] })
 
   const cookies = await context.cookies(portal)
-  const cookie = cookies.find(({ name }) => name === '__Secure-gatehouse.main')
-  t.match(cookie, { domain: '.gatehouse.localhost', httpOnly: true, secure: true, sameSite: 'Lax' })
+  const cookie = cookies.find(({ name }) => name === '__Host-gatehouse.main')
+  const { hostname: domain } = new URL(portal)
+  t.match(cookie, { domain, httpOnly: true, secure: true, sameSite: 'Lax' })
   const fetch = createFetch({
     ca: await readFile(join(t.testdirName, 'gatehouse/root.pem'), 'utf8'),
   })
@@ -56,7 +57,7 @@ t.test('signing in, looking around, verifying and signing out in a browser', asy
   await page.waitForURL('**/portals/main/logout')
   await page.click('text=Sign in again')
   await page.click('text=Bob Birch')
-  await page.waitForURL('**/portals/main/signin')
+  await page.waitForURL('**/portals/main/account')
   t.match(await textOf('main'), 'Bob Birch')
   t.equal(await stop(), 0)
 })

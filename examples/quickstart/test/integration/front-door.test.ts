@@ -10,7 +10,7 @@ import { readSettings } from '../../settings.ts'
 import { settingsFor } from '../program.ts'
 import { createVisitor } from '../visitor.ts'
 
-const COOKIE = '__Secure-gatehouse.main'
+const COOKIE = '__Host-gatehouse-app.main'
 const FORGED = {
   'x-forwarded-user': 'alice',
   'x-forwarded-host': 'auth.gatehouse.localhost',
@@ -61,8 +61,9 @@ async function visitor() {
   }
 }
 
-async function sessionOf(context: BrowserContext): Promise<string | undefined> {
-  return (await context.cookies(app)).find(({ name }) => name === COOKIE)?.value
+/** The session of a browser at the host of an app. */
+async function sessionOf(context: BrowserContext, url = app): Promise<string | undefined> {
+  return (await context.cookies(url)).find(({ name }) => name === COOKIE)?.value
 }
 
 const alice = await visitor()
@@ -93,7 +94,7 @@ t.test('the pages of the apps are for everybody', async (t) => {
     }
 })
 
-t.test('an app sees who somebody is, and not their session', async (t) => {
+t.test('an app sees who somebody is, and no session that counts elsewhere', async (t) => {
   await alice.open(app)
   const rows = await alice.page.$$eval('dl div', (divs) =>
     divs.map((div) =>
@@ -111,8 +112,13 @@ t.test('an app sees who somebody is, and not their session', async (t) => {
     'x-gatehouse-assertion': 'hidden',
     'x-forwarded-host': new URL(app).host,
     'x-forwarded-for': '127.0.0.1',
-    cookie: undefined,
+    cookie: 'hidden',
   })
+  const names = (await alice.context.cookies(app)).map(({ name }) => name)
+  t.strictSame(names, [COOKIE], 'it receives a session for itself alone')
+  const cookie = `${COOKIE}=${await sessionOf(alice.context)}`
+  t.match(await ask(app, { cookie }), { status: 200 })
+  t.match(await ask(admin, { cookie }), { status: 401 }, 'which is nothing at another app')
 })
 
 t.test('the page of cert-service is behind the gateway, too', async (t) => {
@@ -132,15 +138,15 @@ t.test('the page of cert-service is behind the gateway, too', async (t) => {
 })
 
 t.test('what is forged counts for nothing', async (t) => {
-  const cookie = `${COOKIE}=${await sessionOf(bob.context)}`
-  t.match(await ask(app, { accept: 'text/html', ...FORGED }), {
-    status: 302,
-    headers: { location: `${auth}/portals/main/signin?rd=${encodeURIComponent(`${app}/`)}` },
-  })
+  const cookieAt = async (url: string) => `${COOKIE}=${await sessionOf(bob.context, url)}`
+  const cookie = await cookieAt(app)
+  const { status, headers } = await ask(app, { accept: 'text/html', ...FORGED })
+  const signIn = `${auth}/portals/main/signin?rd=${encodeURIComponent(`${app}/`)}`
+  t.match([status, headers.location?.split('&hop=')[0]], [302, signIn])
   const passed = await ask(app, { cookie, ...FORGED })
   t.match(passed.body, 'Hello, <bdi>Bob Birch</bdi>')
   t.notMatch(passed.body, 'alice')
-  t.match(await ask(admin, { cookie, ...FORGED }), { status: 403 })
+  t.match(await ask(admin, { cookie: await cookieAt(admin), ...FORGED }), { status: 403 })
   t.match(await ask(`${auth}/portals/main`, FORGED), { status: 400 }, 'asking for a check itself')
 })
 
