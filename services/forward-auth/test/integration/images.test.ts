@@ -93,11 +93,11 @@ const PAGES = {
 }
 
 const HEADINGS: Readonly<Record<keyof typeof PAGES, string>> = {
-  'provider down': 'cannot be reached',
-  'signed-in': 'signed in',
-  'sign-out': 'Sign out',
-  error: 'provider',
-  refused: 'No access',
+  'provider down': 'Provider cannot be reached',
+  'signed-in': 'You are signed in',
+  'sign-out': 'Sign out?',
+  error: 'No such provider',
+  refused: 'No access with this account',
 }
 
 async function violations(tab: Tab): Promise<string[]> {

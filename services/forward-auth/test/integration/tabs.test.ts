@@ -74,7 +74,7 @@ for (const proxy of ['nginx', 'traefik'] as const)
 
     for (const [latency, counts] of [
       ['uneven', TABS],
-      ['quick', [5, 12]],
+      ['quick', [5, 12, 24]],
     ] as const)
       for (const count of counts)
         t.test(`${count} at once, a provider that is ${latency}`, async (t) => {
@@ -87,6 +87,16 @@ for (const proxy of ['nginx', 'traefik'] as const)
             await context.close()
           }
         })
+
+    t.test('24 at once of somebody who is signed in, at an app not seen before', async (t) => {
+      const [context, tabs] = await openKnownTabs(t, 24)
+      await go(tabs[0]!, appOf(0))
+      await holdApps(t, tabs.slice(0, 1), appOf)
+      await context.clearCookies({ domain: HOSTS[0] })
+      await Promise.all(tabs.map((tab, i) => go(tab, appOf(i))))
+      await holdApps(t, tabs, appOf)
+      await context.close()
+    })
 
     for (const count of [5, 12])
       t.test(`${count} at once, of which the provider asks each who it is`, async (t) => {
