@@ -15,11 +15,12 @@ import { pageRequest, visitorCookies } from './harness/visitors.ts'
 const NAME = 'auth-request: what the check adds to a request through nginx, keep-alive, p50'
 const PATIENCE_MS = 5_000
 const US_PER_MS = 1_000
+const VISITORS = 1_000
 
 /** A static file of 1 kB behind nginx with `auth_request`, against the same file without. */
 export async function* authRequest(effort: Effort): AsyncGenerator<Row> {
   if (spawnSync('nginx', ['-v']).error) return yield notMeasured(NAME, 'there is no nginx')
-  const cookies = await visitorCookies(1_000)
+  const cookies = visitorCookies(VISITORS)
   const { value, difference } = await compare(() => startRound(cookies), effort)
   yield stated('auth-request: nginx without it, p50', value('open') * US_PER_MS, 'µs')
   yield stated(NAME, difference('guarded', 'open') * US_PER_MS, 'µs')
@@ -30,7 +31,7 @@ async function startRound(cookies: readonly string[]): Promise<Round<'open' | 'g
   const generator = await startChild('./load-generator.ts', { core: 1 })
   const gatehouse = await startChild<ServerReady>('../sides/forward-auth.ts', {
     core: 0,
-    args: ['production'],
+    args: ['production', String(VISITORS)],
   })
   const nginx = await startNginx(gatehouse.ready.port)
   async function delayOf(path: string): Promise<(ms: number) => Promise<number>> {

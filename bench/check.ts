@@ -7,6 +7,7 @@ import {
   anonymousRequest,
   checkRequest,
   programRequest,
+  sessionTokens,
   verifyRequest,
   visitorCookies,
 } from './harness/visitors.ts'
@@ -24,43 +25,58 @@ const SIGNING = {
 const REDIRECTING = { ...BARE, args: ['redirecting'] }
 const REFUSING = { ...BARE, args: ['refusing'] }
 const LEAST = { server: 'least-check', name: 'the least that any check does' }
-const PLAIN = { server: 'forward-auth', args: [] }
+/** The arguments of a service of a kind that knows the visitors. */
+const argsOf = (kind: string, sessions = VISITORS) => [kind, String(sessions)]
+const PLAIN = { server: 'forward-auth', args: argsOf('plain') }
 const FIRST = 'of a session seen for the first time'
 const POLICY = '?policy=staff'
 
 /** The check that proxies make, and verify, against routes that give the same answers to the same requests. */
 export async function* check(effort: Effort): AsyncGenerator<Row> {
-  const cookies = await visitorCookies(VISITORS)
-  const plain = { requests: cookies.map((cookie) => checkRequest(cookie)) }
+  const cookies = visitorCookies(VISITORS)
+  const tokens = sessionTokens(VISITORS)
+  const plain = {
+    args: argsOf('plain'),
+    requests: cookies.map((cookie) => checkRequest(cookie)),
+  }
   const withPolicy = cookies.map((cookie) => checkRequest(cookie, POLICY))
-  const strange = (await visitorCookies(STRANGERS)).map((cookie) => checkRequest(cookie))
+  const strange = {
+    args: argsOf('plain', STRANGERS),
+    requests: visitorCookies(STRANGERS).map((cookie) => checkRequest(cookie)),
+  }
   const forged = cookies.map((cookie) => checkRequest(forge(cookie)))
-  const production = { args: ['production'], requests: withPolicy }
-  const asserting = { args: ['with assertion'] }
+  const production = { args: argsOf('production'), requests: withPolicy }
   const signedOut = { requests: [anonymousRequest()], status: 302 }
   const rates: readonly Rate[] = [
     ['of a session seen before', plain, 0.72],
     ['with metrics, ended sessions and a policy', production, 0.65],
-    [FIRST, { requests: strange }, 0.35],
-    [FIRST, { ...asserting, requests: strange }, 0.35, SIGNING],
+    [FIRST, strange, 0.35],
+    [FIRST, { ...strange, args: argsOf('with assertion', STRANGERS) }, 0.35, SIGNING],
     ['of a forged session', { requests: forged, status: 302 }, 0.2, REDIRECTING],
     ['when nobody is signed in', signedOut, 0.5, REDIRECTING],
-    ['verify of a session token', { requests: cookies.map(verifyRequest) }, 0.55],
+    [
+      'verify of a session token',
+      { args: argsOf('plain'), requests: tokens.map(verifyRequest) },
+      0.55,
+    ],
   ]
   yield* compareRates(rates, effort)
   yield* comparePrograms(plain.requests, effort)
   if (effort.comparisons === 'with target') return
   const others: readonly Rate[] = [
-    ['with the assertion', { ...plain, ...asserting }, undefined, { ...PLAIN, name: 'without' }],
+    [
+      'with the assertion',
+      { ...plain, args: argsOf('with assertion') },
+      undefined,
+      { ...PLAIN, name: 'without' },
+    ],
     [
       'with ten rules, of which the last fits',
-      { ...plain, args: ['with ten rules'] },
+      { ...plain, args: argsOf('with ten rules') },
       undefined,
       { ...PLAIN, name: 'without rules' },
     ],
     ['of a session seen before', plain, undefined, LEAST],
-    ['with a session of 2 kB', await withTokens(2_000), undefined],
-    ['with a session of 12 kB', await withTokens(12_000), undefined],
   ]
   yield* compareRates(others, effort)
   if (effort.wants(DELAY)) yield await compareDelay(production, effort)
@@ -87,7 +103,7 @@ type Rate = readonly [what: string, checks: Checks, floor: number | undefined, b
 /** Programs whose credentials were seen before, against people with a session, and forged ones. */
 async function* comparePrograms(people: readonly string[], effort: Effort): AsyncGenerator<Row> {
   const issuer = await startIssuer()
-  const args = ['with programs', issuer.url]
+  const args = [...argsOf('with programs'), issuer.url]
   const session = { server: 'forward-auth', args, requests: people, name: 'of a session' }
   const tokens = issuer.tokens('ES256', VISITORS)
   const seen = tokens.map((token) => programRequest(`Bearer ${token}`))
@@ -108,11 +124,6 @@ async function* comparePrograms(people: readonly string[], effort: Effort): Asyn
 /** A token, or the cookie with one, whose signature is of another. */
 function forge(text: string): string {
   return text.replace(/(?<=[\w-]\.)[\w-]{8}(?=[\w-]{35,}(?:;|$))/, 'AAAAAAAA')
-}
-
-async function withTokens(length: number): Promise<Checks> {
-  const cookies = await visitorCookies(VISITORS, length)
-  return { requests: cookies.map((cookie) => checkRequest(cookie)) }
 }
 
 async function* compareRates(rates: readonly Rate[], effort: Effort): AsyncGenerator<Row> {

@@ -3,7 +3,7 @@ import { compare, type Effort } from './harness/compare.ts'
 import type { Load, LoadResult, RequestsId } from './harness/load-generator.ts'
 import { atLeast, type Row } from './harness/rows.ts'
 import type { ServerReady } from './harness/serve.ts'
-import { checkRequest, logoutRequest, visitorCookies } from './harness/visitors.ts'
+import { checkRequest, logoutRequest, sessionTokens, visitorCookies } from './harness/visitors.ts'
 
 const VISITORS = 1_000
 const LOGOUTS_PER_SECOND = 1_000
@@ -12,12 +12,13 @@ const LEAVING = 20_000
 
 /** The rate of checks while people sign out beside them, against the rate without. */
 export async function* logouts(effort: Effort): AsyncGenerator<Row> {
-  const cookies = await visitorCookies(VISITORS + LEAVING)
+  const cookies = visitorCookies(VISITORS + LEAVING)
+  const tokens = sessionTokens(VISITORS + LEAVING)
   const checks = cookies.map((cookie) => checkRequest(cookie))
   const { value, ratio } = await compare(async () => {
     const server = await startChild<ServerReady>('../sides/forward-auth.ts', {
       core: 0,
-      args: ['production'],
+      args: ['production', String(VISITORS + LEAVING)],
     })
     // One process drives both, as two would take the second core from each other.
     const generator = await startChild('./load-generator.ts', { core: 1 })
@@ -28,7 +29,7 @@ export async function* logouts(effort: Effort): AsyncGenerator<Row> {
     const drive = (load: Load) => generator.call<LoadResult>(load)
     const checking = await loadOf(checks.slice(0, VISITORS))
     const opening = await loadOf(checks.slice(VISITORS))
-    const leaving = await loadOf(cookies.slice(VISITORS).map(logoutRequest))
+    const leaving = await loadOf(tokens.slice(VISITORS).map(logoutRequest))
     // Who signs out has opened a page before.
     for (let opened = 0; opened < LEAVING; )
       opened += (await drive({ ...opening, ms: 500 })).answers

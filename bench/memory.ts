@@ -1,7 +1,10 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { createLogger } from '@gatehouse/service-kit/telemetry'
 import { bundle } from '../scripts/bundle.ts'
+import { SqliteStore } from '../services/forward-auth/src/store/sqlite/sqlite-store.ts'
 import { nodeCommand, startChild } from './harness/child.ts'
 import { type Effort, median } from './harness/compare.ts'
 import { certificateRequest } from './harness/http.ts'
@@ -9,7 +12,7 @@ import type { Load, LoadResult, RequestsId } from './harness/load-generator.ts'
 import { atMost, type Row, stated } from './harness/rows.ts'
 import type { Memory, ServerReady } from './harness/serve.ts'
 import { forwardAuthFiles } from './harness/service-files.ts'
-import { checkRequest, visitorCookies } from './harness/visitors.ts'
+import { checkRequest, storeVisitors, visitorCookies } from './harness/visitors.ts'
 
 const MIB = 2 ** 20
 const SESSIONS = 10_000
@@ -25,7 +28,7 @@ export async function* memory(effort: Effort): AsyncGenerator<Row> {
 /** What the bundle holds, as it ships, after each of the sessions was checked six times. */
 async function ofSessions({ rounds, noise }: Effort): Promise<Row> {
   const program = await bundle('forward-auth')
-  const checks = (await visitorCookies(SESSIONS)).map((cookie) => checkRequest(cookie))
+  const checks = visitorCookies(SESSIONS).map((cookie) => checkRequest(cookie))
   const figures: number[] = []
   for (let n = 0; n < rounds; n++) figures.push(await residentOf(program, checks))
   const resident = median(figures)
@@ -40,9 +43,18 @@ async function ofSessions({ rounds, noise }: Effort): Promise<Row> {
   })
 }
 
+/** Signs people in, in the folder of a configuration. */
+async function storeSessions(config: string): Promise<void> {
+  const log = createLogger({ name: 'bench', level: 'error', format: 'json' })
+  const store = new SqliteStore(join(dirname(config), 'data'), { log })
+  await storeVisitors(store, SESSIONS)
+  await store.close()
+}
+
 /** Mebibytes, as Linux tells them. */
 async function residentOf(program: string, checks: readonly string[]): Promise<number> {
   const files = forwardAuthFiles()
+  await storeSessions(files.config)
   const [command, ...pinned] = nodeCommand(0)
   // As the images and the units for systemd start it.
   const args = [...pinned, '--max-semi-space-size=8', program, 'serve', '--config', files.config]

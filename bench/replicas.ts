@@ -53,7 +53,7 @@ function storageIn({ url }: PostgresServer): StorageOf {
 
 /** A certificate that is held, and a check, are answered from memory on both. */
 async function fromMemory(effort: Effort, storage: StorageOf): Promise<Row[]> {
-  const checks = (await visitorCookies(VISITORS)).map((cookie) => checkRequest(cookie))
+  const checks = visitorCookies(VISITORS).map((cookie) => checkRequest(cookie))
   const posts = NAMES.map((name) => certificateRequest(name))
   return [
     await compareEngines('POST of a held certificate', effort, {
@@ -74,11 +74,12 @@ async function compareEngines(
   effort: Effort,
   { server, storage, requests }: Pick<Target, 'server' | 'requests'> & { storage: string },
 ): Promise<Row> {
+  const sessions = server === 'forward-auth' ? [String(VISITORS)] : []
   const { value, ratio } = await compare(
     () =>
       startServers({
-        SQLite: { server, requests },
-        PostgreSQL: { server, args: [storage], requests },
+        SQLite: { server, args: ['', ...sessions], requests },
+        PostgreSQL: { server, args: [storage, ...sessions], requests },
       }),
     effort,
   )

@@ -1,55 +1,93 @@
+import { fromClaims } from '@gatehouse/profile'
 import { createSigner } from 'fast-jwt'
 import { deriveKeys } from '../../services/forward-auth/src/key-ring.ts'
-import { cookiesOf } from '../../services/forward-auth/src/session/cookie.ts'
-import { SESSION_TYPE } from '../../services/forward-auth/src/session/sessions.ts'
+import { appCookieName, sessionCookieName } from '../../services/forward-auth/src/session/cookie.ts'
+import { digestsOf, sealSession } from '../../services/forward-auth/src/session/session.ts'
 import { pageUrl, type Site } from '../../services/forward-auth/src/sites.ts'
+import type { AuthStore } from '../../services/forward-auth/src/store/store.ts'
 import { SESSION_SECRET } from './service-files.ts'
 
 const SITE: Site = {
   domain: 'example.com',
   authOrigin: 'https://auth.example.com',
   basePath: '',
+  scope: 'host',
+}
+const PORTAL = { name: 'main' }
+const ISSUER = pageUrl({ portal: PORTAL, site: SITE }, '')
+const HOUR = 3_600_000
+const LIFETIME = 8 * HOUR
+/** Sessions that are written at a time. */
+const AT_ONCE = 1_000
+
+const idOf = (n: number) => `${n}`.padStart(6, '0')
+const sidOf = (n: number) => `session-of-${idOf(n)}`.padEnd(22, '0')
+
+/** What the provider says of a visitor. */
+export function visitorClaims(n: number) {
+  const id = idOf(n)
+  return {
+    sub: `5f0c2c1e-93a4-4f57-b0d8-${id}a1b2c3`,
+    name: `Ada Lovelace ${id}`,
+    email: `ada.${id}@example.com`,
+    email_verified: true,
+    groups: ['staff', 'engineering'],
+  }
 }
 
-const LIFETIME = 8 * 3_600
-const PORTAL = { name: 'main' }
-const CLAIM_LENGTH = 3_000
+/** Has a store hold the sessions of as many visitors, as their sign-ins would. */
+export async function storeVisitors(store: AuthStore, count: number): Promise<void> {
+  const keys = deriveKeys([SESSION_SECRET], 'record')
+  const now = Date.now()
+  for (let from = 0; from < count; from += AT_ONCE) {
+    const some = Array.from({ length: Math.min(AT_ONCE, count - from) }, (_, i) => from + i)
+    await Promise.all(
+      some.map((n) => {
+        const claims = visitorClaims(n)
+        const profile = fromClaims('corp', claims)
+        const row = {
+          ...digestsOf('main', profile, undefined, undefined),
+          ...{ sid: sidOf(n), portal: 'main', issuedAt: Math.floor(now / 1_000) },
+          ...{ begun: now, lastSeen: now, idle: null, reRead: now, ends: now + LIFETIME },
+          ...{ rev: 1, lease: 0 },
+        }
+        const browser = { userAgent: 'Mozilla/5.0', address: '198.51.100.7' }
+        const said = { issuer: ISSUER, provider: 'corp', claims, tokens: {}, browser }
+        return store.beginSession(sealSession(row, said, keys))
+      }),
+    )
+  }
+}
 
-/** Cookie headers of as many visitors, each with two cookies of the app and a session of their own. */
-export async function visitorCookies(count: number, tokenLength = 0): Promise<string[]> {
+/** Signs a token of a session, as the service does. */
+function createTokens(typ: string): (claims: object) => string {
   const { kid, secret: key } = deriveKeys([SESSION_SECRET], 'session').first
-  const header = { alg: 'HS256', typ: SESSION_TYPE } as const
-  const sign = createSigner({ algorithm: 'HS256', key, kid, header })
-  const iat = Math.floor(Date.now() / 1_000)
+  const header = { alg: 'HS256', typ } as const
+  return createSigner({ algorithm: 'HS256', key, kid, header, noTimestamp: typ.includes('app') })
+}
+
+/** Cookie headers of as many visitors of an app, each with two cookies of the app and a session of their own. */
+export function visitorCookies(count: number): string[] {
+  const sign = createTokens('gatehouse-app+jwt')
+  const exp = Math.floor((Date.now() + LIFETIME - HOUR) / 1_000)
   return Array.from({ length: count }, (_, n) => {
-    const id = `${n}`.padStart(6, '0')
-    const claims = {
-      sub: `5f0c2c1e-93a4-4f57-b0d8-${id}a1b2c3`,
-      name: `Ada Lovelace ${id}`,
-      email: `ada.${id}@example.com`,
-      email_verified: true,
-      groups: ['staff', 'engineering'],
-      iss: pageUrl({ portal: PORTAL, site: SITE }, ''),
-      aud: SITE.domain,
-      sid: `session-of-${id}`.padEnd(22, '0'),
-      iat,
-      nbf: iat,
-      exp: iat + LIFETIME,
-      gatehouse_provider: 'corp',
-    }
-    const missing = Math.max(0, Math.floor(((tokenLength - sign(claims).length) * 3) / 4))
-    const cookies = cookiesOf(sign({ ...claims, ...filler(missing) }), PORTAL)
-    const pairs = cookies.map((cookie) => cookie.join('='))
-    return ['theme=dark', ...pairs, `app_session=${id.repeat(6)}`].join('; ')
+    const token = sign({ iss: ISSUER, sid: sidOf(n), aud: 'app.example.com', exp })
+    const session = `${appCookieName(PORTAL, SITE)}=${token}`
+    return ['theme=dark', session, `app_session=${idOf(n).repeat(6)}`].join('; ')
   })
 }
 
-/** Claims of about that many characters. */
-function filler(length: number): object {
-  const claims: Record<string, string> = {}
-  for (let rest = length; rest > 0; rest -= CLAIM_LENGTH)
-    claims[`more_${rest}`] = 'x'.repeat(Math.min(rest, CLAIM_LENGTH))
-  return claims
+/** The session tokens of as many visitors, which the sign-in host has. */
+export function sessionTokens(count: number): string[] {
+  const sign = createTokens('gatehouse-session+jwt')
+  const iat = Math.floor(Date.now() / 1_000)
+  return Array.from({ length: count }, (_, n) =>
+    sign({
+      ...visitorClaims(n),
+      ...{ iss: ISSUER, aud: 'auth.example.com', sid: sidOf(n), rev: 1 },
+      ...{ iat, nbf: iat, exp: iat + (LIFETIME - HOUR) / 1_000, gatehouse_provider: 'corp' },
+    }),
+  )
 }
 
 const BROWSER = [
@@ -83,14 +121,13 @@ export function anonymousRequest(): string {
 }
 
 /** What an app sends to verify the session token of a visitor. */
-export function verifyRequest(cookies: string): string {
-  const [, token = ''] = /__Secure-gatehouse\.main=([^;]+)/.exec(cookies) ?? []
+export function verifyRequest(token: string): string {
   const headers = [`Authorization: Bearer ${token}`]
   return get('/api/portals/main/verify', 'auth.example.com', headers)
 }
 
 /** What a browser sends when somebody signs out. */
-export function logoutRequest(cookie: string): string {
+export function logoutRequest(token: string): string {
   const lines = [
     'POST /portals/main/logout HTTP/1.1',
     'Host: auth.example.com',
@@ -98,7 +135,7 @@ export function logoutRequest(cookie: string): string {
     'Origin: https://auth.example.com',
     'Content-Type: application/x-www-form-urlencoded',
     'Content-Length: 0',
-    `Cookie: ${cookie}`,
+    `Cookie: ${sessionCookieName(PORTAL)}=${token}`,
     'X-Forwarded-For: 198.51.100.7',
   ]
   return `${lines.join('\r\n')}\r\n\r\n`

@@ -6,8 +6,9 @@ import { loadForwardAuthConfig } from '../../services/forward-auth/src/config/lo
 import { AUDIENCE } from '../harness/issuer.ts'
 import { serve } from '../harness/serve.ts'
 import { API_KEY, forwardAuthFiles } from '../harness/service-files.ts'
+import { storeVisitors } from '../harness/visitors.ts'
 
-const [, , kind, issuerUrl] = process.argv
+const [, , kind, sessions = '0', issuerUrl] = process.argv
 /** With metrics and ended sessions, as it runs for people. */
 const isProduction = kind === 'production'
 
@@ -36,14 +37,15 @@ const log = createLogger({ ...config.log, name: 'forward-auth' })
 const metrics = isProduction && createMetrics({ service: 'forward-auth', version: 'bench' })
 const app = await buildApp(config, { log, ...(metrics && { metrics }) })
 if (isProduction) endSessions(10_000)
+await storeVisitors(app.authStore, Number(sessions))
 await serve(app)
 
 /** As another instance on the same folder would, all at once. */
 function endSessions(count: number): void {
   if ('url' in config.storage) throw new Error('the bench runs on a folder')
   const db = new DatabaseSync(join(config.storage.path, 'revocations.db'))
-  db.exec(`INSERT INTO revoked (sid, person, first, last, generation, until, due)
+  db.exec(`INSERT INTO events (kind, key, until, due)
     WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < ${count})
-    SELECT 'ended-session-' || n, 'person-' || n, 0, 0, 0, ${Date.now() + 3_600_000}, 9e12 FROM numbers`)
+    SELECT 'ended', 'ended-session-' || n, ${Date.now() + 3_600_000}, 9e12 FROM numbers`)
   db.close()
 }

@@ -1,9 +1,10 @@
 import Fastify from 'fastify'
 import { readCookie } from '../../services/forward-auth/src/session/cookie.ts'
 import { serve } from '../harness/serve.ts'
+import { visitorClaims } from '../harness/visitors.ts'
 
 /**
- * The least that any check does: it finds what it made of the cookie before, and answers it. No
+ * The least that any check does: it finds what it made of the session before, and answers it. No
  * forwarded request is read, no proxy is known, nothing is refused.
  */
 interface Known {
@@ -14,7 +15,7 @@ const known = new Map<string, Known>()
 
 const app = Fastify()
 app.get('/portals/main', ({ headers }, reply) => {
-  const token = readCookie(headers.cookie ?? '', '__Secure-gatehouse.main') ?? ''
+  const token = readCookie(headers.cookie ?? '', '__Host-gatehouse-app.main') ?? ''
   let session = known.get(token)
   if (!session) {
     session = read(token)
@@ -27,8 +28,9 @@ await serve(app)
 
 function read(token: string): Known {
   const [, payload = ''] = token.split('.')
-  const claims = JSON.parse(Buffer.from(payload, 'base64url').toString())
-  const { exp, sub: id, name: full, groups, email: address, email_verified: verified } = claims
+  const { exp, sid } = JSON.parse(Buffer.from(payload, 'base64url').toString())
+  const claims = visitorClaims(Number(/\d{6}/.exec(sid)?.[0]))
+  const { sub: id, name: full, groups, email: address, email_verified: verified } = claims
   return {
     expiresAt: exp * 1_000,
     headers: {

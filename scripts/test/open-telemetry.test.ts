@@ -52,7 +52,7 @@ portals: [{ name: main, providers: [{ type: openIDConnect, name: corp,
     init: {
       headers: {
         accept: 'application/json',
-        cookie: '__Secure-gatehouse.main=canary',
+        cookie: '__Host-gatehouse-app.main=canary',
         'x-forwarded-method': 'GET',
         'x-forwarded-proto': 'https',
         'x-forwarded-host': 'app.example.com',

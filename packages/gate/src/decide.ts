@@ -2,8 +2,9 @@ import type { IncomingHttpHeaders } from 'node:http'
 import type { Host } from '@gatehouse/net'
 import type { Subject } from '@gatehouse/profile'
 import { isNavigation } from '@gatehouse/service-kit/http'
+import type { Groups } from './groups.ts'
 import { readOverrides } from './header-names.ts'
-import { type CheckHeaders, checkHeaders, type HeaderSettings, type Identity } from './headers.ts'
+import { checkHeaders, type HeaderSettings, type Identity } from './headers.ts'
 import { combineStepUps, isSteppedUp, type Policy } from './policy.ts'
 import { type Admission, ANYONE } from './rules.ts'
 
@@ -17,6 +18,8 @@ export interface Refusal {
   readonly wantedScopes?: readonly string[]
 }
 
+type Settings = HeaderSettings & { readonly toldGroups?: Groups }
+
 /**
  * The sender of a request: a person with a session, or a program. Neither changes, so each result is
  * computed once; an error is not kept.
@@ -24,12 +27,13 @@ export interface Refusal {
 export abstract class Principal {
   readonly identity: Identity
   readonly subject: Subject
-  readonly #settings: HeaderSettings
+  readonly #settings: Settings
   #policy: Policy | undefined
   #isMet = false
-  #headers: CheckHeaders | undefined
+  /** By row of `groups`. */
+  readonly #told: ReturnType<typeof tell>[] = []
 
-  constructor(identity: Identity, subject: Subject, settings: HeaderSettings) {
+  constructor(identity: Identity, subject: Subject, settings: Settings) {
     this.identity = identity
     this.subject = subject
     this.#settings = settings
@@ -66,11 +70,20 @@ export abstract class Principal {
     return false
   }
 
-  /** The headers of a 200, without the assertion. */
-  get headers(): CheckHeaders {
-    this.#headers ??= checkHeaders(this.#settings, this.identity)
-    return this.#headers
+  /** What the app at a host is told: the identity, and the headers of a 200 without the assertion. */
+  toldAt(host: Host): ReturnType<typeof tell> {
+    const { toldGroups } = this.#settings
+    const row = toldGroups ? toldGroups.hosts.findIndex((isAt) => isAt(host)) + 1 : 0
+    this.#told[row] ??= tell(this.#settings, this.identity, row)
+    return this.#told[row]
   }
+}
+
+function tell(settings: Settings, identity: Identity, row: number) {
+  const { groups } = identity.profile
+  const told = groups && settings.toldGroups?.narrow(row, groups)
+  const headers = checkHeaders(settings, { ...identity, groups: told?.fitting })
+  return { identity: { ...identity, groups: told?.known }, headers }
 }
 
 /** The result of a check. */

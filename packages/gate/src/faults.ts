@@ -36,6 +36,9 @@ export function gateRules(
     (gate) => checkResources(gate, earlier, domains),
     (gate) => checkRules(gate, domains),
     ({ assertion }) => checkHosts(assertion?.hosts, '/assertion/hosts', domains),
+    ({ providerToken }) => checkHosts(providerToken?.hosts, '/providerToken/hosts', domains),
+    ({ groups = [] }) =>
+      applyToEach(groups, '/groups', [(row) => checkHosts(Object(row).hosts, '/hosts', domains)]),
   ]
 }
 
@@ -77,13 +80,14 @@ const RESERVED: ReadonlySet<string> = new Set([
   'content-security-policy',
 ])
 
-function checkHeaders({ headers, assertion }: GateConfig): Fault[] {
+function checkHeaders({ headers, assertion, providerToken }: GateConfig): Fault[] {
   const all = headerRows(headers).map(({ name, entry }) => {
     const at = Array.isArray(headers) ? `/headers/${entry}` : '/headers'
     const isOwn = Array.isArray(headers) && typeof headers[entry] === 'object'
     return { name, path: isOwn ? `${at}/name` : at }
   })
   if (assertion) all.push({ name: assertion.header, path: '/assertion/header' })
+  if (providerToken) all.push({ name: providerToken.header, path: '/providerToken/header' })
   const lower = all.map(({ name }) => name.toLowerCase())
   return all.flatMap(({ name, path }, index): Fault[] => {
     const own = name.toLowerCase()

@@ -12,6 +12,7 @@ import {
   type RequestSource,
   type Sites,
 } from './forwarded.ts'
+import { createGroups, type Groups } from './groups.ts'
 import { HEADER_NAMES } from './header-names.ts'
 import { headerRows } from './header-presets.ts'
 import {
@@ -22,6 +23,7 @@ import {
   createHeaders,
   createUser,
   type IdentityHeader,
+  type ProviderTokenSettings,
 } from './headers.ts'
 import type { GateConfig } from './options.ts'
 import { readPath } from './paths.ts'
@@ -59,6 +61,9 @@ export class Gate {
   readonly programs: Programs
   readonly headers: readonly IdentityHeader[]
   readonly assertion: AssertionSettings | undefined
+  readonly providerToken: ProviderTokenSettings | undefined
+  readonly changing: readonly string[]
+  readonly toldGroups: Groups
   /** The names of all headers for the app, in lower case. */
   readonly sent: readonly string[]
   /** The headers of a 200 without an identity: all that are configured, empty. */
@@ -70,7 +75,7 @@ export class Gate {
 
   /** @param config - without faults */
   constructor(config: GateConfig, deps: AuthDeps) {
-    const { name, preflight, providers, headerEncoding, assertion } = config
+    const { name, preflight, providers, headerEncoding, assertion, providerToken } = config
     const user = createUser(config.userHeader, providers.length > 1, prefixesOf(config))
     this.name = name
     this.preflight = preflight
@@ -83,16 +88,22 @@ export class Gate {
       claims: assertion.claims,
       isFor: compileHosts(assertion.hosts),
     }
+    this.providerToken = providerToken && {
+      header: providerToken.header.toLowerCase(),
+      isFor: compileHosts(providerToken.hosts),
+      kind: providerToken.token,
+    }
+    this.changing = [this.assertion, this.providerToken].flatMap((one) => one?.header ?? [])
+    this.toldGroups = createGroups(config, this.policies, deps)
     this.anonymousHeaders = checkHeaders(this, undefined)
     this.body = bodyFor(headerEncoding)
-    this.sent = this.headers.map((header) => header.name)
-    if (this.assertion) this.sent = [...this.sent, this.assertion.header]
+    this.sent = [...this.headers.map((header) => header.name), ...this.changing]
     this.#refuseAliases = createAliasGuard([
       ...HEADER_NAMES.read,
       ...HEADER_NAMES.believed,
       ...this.sent,
     ])
-    const compiled = { headers: this.headers, assertion: this.assertion }
+    const compiled = { headers: this.headers, changing: this.changing }
     this.programs = new Programs({ ...config, ...compiled }, deps)
   }
 

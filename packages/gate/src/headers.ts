@@ -14,6 +14,8 @@ export interface Identity {
   /** Name of the portal. */
   readonly portal: string
   readonly profile: Profile
+  /** The groups that the app is told of. Default: all. */
+  readonly groups?: readonly string[] | undefined
   /** The session of a person: its ID and its end, a NumericDate in seconds. */
   readonly session?: { readonly sid: string; readonly exp: number }
   /** The scopes of a program. */
@@ -49,10 +51,10 @@ const PROPERTIES = {
   name: ({ profile }, { text }) => text(profile.name?.full ?? ''),
   email: ({ profile }, { text }) => text(verifiedEmail(profile)),
   picture: ({ profile }, { text }) => text(profile.picture ?? ''),
-  groups: ({ profile }, { list }) => list(profile.groups ?? []),
+  groups: ({ profile, groups = profile.groups ?? [] }, { list }) => list(groups),
   roles: ({ profile }, { list }) => list(profile.roles ?? []),
-  json: ({ profile, portal }) => {
-    const { provider, id, name, email, picture, groups } = profile
+  json: ({ profile, portal, groups = profile.groups }) => {
+    const { provider, id, name, email, picture } = profile
     const user = { id, name, picture, groups, email: email?.verified ? email : undefined }
     return encodeJson({ provider, portal, user })
   },
@@ -104,9 +106,10 @@ export function createUser(
   }
 }
 
-function claimValue({ profile }: Identity, claim: string, { text, list }: Encoding): string {
+function claimValue(identity: Identity, claim: string, { text, list }: Encoding): string {
+  const { profile, groups } = identity
   if (claim === 'email') return text(verifiedEmail(profile))
-  const value = profile.claims[claim]
+  const value = (claim === 'groups' && groups) || profile.claims[claim]
   if (Array.isArray(value) && value.every(isScalar)) return list(value.map(String))
   if (isScalar(value)) return text(String(value))
   return value == null ? '' : encodeJson(value)
@@ -144,7 +147,15 @@ export type CheckHeaders = Readonly<Record<string, string>>
 
 export interface HeaderSettings {
   readonly headers: readonly IdentityHeader[]
-  readonly assertion: AssertionSettings | undefined
+  /** Headers for some hosts whose values change: everybody gets them empty first. Names in lower case. */
+  readonly changing: readonly string[]
+}
+
+/** The header of a token of the provider. */
+export interface ProviderTokenSettings {
+  readonly header: string
+  readonly isFor: (host: Host) => boolean
+  readonly kind: 'access' | 'id'
 }
 
 /** The header of the signed assertion, see `session/assertion.ts`. */
@@ -159,12 +170,12 @@ export interface AssertionSettings {
 
 /**
  * The headers of a 200: every configured header, empty if there is no value, so that no header of
- * the client's own reaches the app. That of the assertion is empty: its value changes.
+ * the client's own reaches the app. Those that change are empty.
  *
  * @param identity - undefined for a request without one: all configured headers are empty
  */
 export function checkHeaders(
-  { headers, assertion }: HeaderSettings,
+  { headers, changing }: HeaderSettings,
   identity: Identity | undefined,
 ): CheckHeaders {
   const made: Record<string, string> = {
@@ -173,7 +184,7 @@ export function checkHeaders(
   }
   for (const { name, value } of headers)
     made[name] = identity ? sendable(name, () => value(identity)) : ''
-  if (assertion) made[assertion.header] = ''
+  for (const name of changing) made[name] = ''
   return made
 }
 

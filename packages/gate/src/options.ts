@@ -1,4 +1,5 @@
 import { AuthOptionsSchema } from '@gatehouse/auth-core'
+import type { Allow } from '@gatehouse/profile'
 import { Duration, Text } from '@gatehouse/service-kit/config'
 import { type Static, type TObject, Type } from 'typebox'
 import { PRESETS } from './header-presets.ts'
@@ -89,6 +90,50 @@ const AssertionSchema = Type.Object(
     write: ASSERTION,
     description:
       'Header for the apps that verify it: a JWT that is signed for one app and says who sends the request. Default: no app gets one.',
+  },
+)
+
+const PROVIDER_TOKEN =
+  '`providerToken: { hosts: [app.example.com] }` with the apps that call the provider, or nothing'
+const ProviderTokenSchema = Type.Object(
+  {
+    hosts: Type.Array(Type.String({ minLength: 1 }), {
+      minItems: 1,
+      write: PROVIDER_TOKEN,
+      description: 'Hosts of the apps that get the token, as in `assertion`.',
+    }),
+    header: Type.String({
+      minLength: 1,
+      default: 'X-Forwarded-Access-Token',
+      description: 'Name of the header.',
+    }),
+    token: Type.Enum(['access', 'id'], {
+      default: 'access',
+      description: 'The access token, or the ID token, if it has at most 4,096 characters.',
+    }),
+  },
+  {
+    write: PROVIDER_TOKEN,
+    description:
+      'Header with a token of the person at the provider, for apps that call the provider for them: whoever has it ' +
+      'can do so too. It is one that is valid for half a minute at least; empty if there is none. Default: no app gets one.',
+  },
+)
+
+const GroupPattern = Type.String({ minLength: 1 })
+const GroupsSchema = Type.Array(
+  Type.Union([
+    GroupPattern,
+    Type.Object({
+      hosts: Type.Array(Type.String(), { minItems: 1, description: 'Hosts, as in `rules`.' }),
+      groups: Type.Array(GroupPattern, { description: 'What the apps there are told of instead.' }),
+    }),
+  ]),
+  {
+    description:
+      'Groups that apps are told of: names, with `*` for any text. At the `hosts` of an entry, the first that fits ' +
+      'counts instead. Policies and `allow` see all groups. Default: all, or those that policies and `allow` name if ' +
+      'headers have no room for all.',
   },
 )
 
@@ -226,7 +271,9 @@ export const gateOptions = {
       'Encoding of characters in identity headers that are not ASCII: UTF-8 in ' +
       'percent-encoding, the bytes of UTF-8, or extended values of RFC 8187.',
   }),
+  groups: Type.Optional(GroupsSchema),
   assertion: Type.Optional(AssertionSchema),
+  providerToken: Type.Optional(ProviderTokenSchema),
   callers: Type.Optional(CallersSchema),
   resources: Type.Array(ResourceSchema, {
     default: [],
@@ -249,7 +296,8 @@ export type GateConfig = Static<TObject<typeof gateOptions>> & {
   /** Name of the portal. */
   readonly name: string
   /** The identity providers of the people who may pass. */
-  readonly providers: readonly { readonly name: string }[]
+  readonly providers: readonly { readonly name: string; readonly allow?: Allow }[]
+  readonly allow?: Allow
 }
 /** A condition, or demands that must all be met. */
 export type PolicyConfig = Static<typeof PolicySchema>

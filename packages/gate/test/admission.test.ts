@@ -19,7 +19,7 @@ const policies = new Map(
   Object.entries(CONDITIONS).map(([name, source]) => [name, createPolicy(name, source)]),
 )
 const NAMES = Object.keys(CONDITIONS)
-const settings = { name: 'main', headers: [], assertion: undefined }
+const settings = { name: 'main', headers: [], changing: [] }
 
 const program = (scopes: string[], reach: { hosts?: string[]; policies?: string[] }) =>
   new Program({

@@ -35,8 +35,7 @@ function sent(
   } = checkHeaders(
     {
       headers,
-      assertion:
-        assertion === '' ? undefined : { header: assertion, claims: [], isFor: () => true },
+      changing: assertion === '' ? [] : [assertion],
     },
     who && identityOf(who),
   )

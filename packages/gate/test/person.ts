@@ -13,7 +13,7 @@ export class Person extends Principal {
 
   constructor(
     profile: Profile,
-    settings: HeaderSettings = { headers: [], assertion: undefined },
+    settings: HeaderSettings = { headers: [], changing: [] },
     admits: () => boolean = () => true,
   ) {
     super({ method: 'session', portal: 'main', profile }, profile, settings)

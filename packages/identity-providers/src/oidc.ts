@@ -86,6 +86,8 @@ export function createOidc(
     const isAsked = idToken
       ? !kind.userInfo && lacksClaims(idToken, options, scopesOf(configuration, options))
       : true
+    const isAccessNeeded = (refresh: unknown) =>
+      deps.keepsAccess || (refresh === undefined && Boolean(url))
     const subject = String(idToken?.sub ?? before?.profile.id)
     const userInfo =
       url && isAsked ? await fetchUserInfo(configuration, answer.access_token, subject) : {}
@@ -93,7 +95,7 @@ export function createOidc(
     const claims = withTrust(kind.claimsOf?.(sent) ?? sent, options.trustEmail)
     return {
       profile: before ? profileAgain(name, claims, before.profile) : fromClaims(name, claims),
-      tokens: keepTokens(answer, before?.tokens ?? {}, Boolean(url), clock),
+      tokens: keepTokens(answer, before?.tokens ?? {}, isAccessNeeded, clock),
       ...(idToken && { issuedAt: Number(idToken.iat) }),
       ...(isId(idToken?.sid) && { sid: idToken.sid }),
     }

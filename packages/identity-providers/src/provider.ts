@@ -134,6 +134,8 @@ export interface ProviderDeps {
   readonly createFetch: (options: FetchOptions) => BoundedFetch
   readonly clock: Clock
   readonly log: Log
+  /** Whether sessions keep the access token in any case, because an app gets it. Default: no. */
+  readonly keepsAccess?: boolean
 }
 
 /** One kind of provider, which `type` in the configuration selects. */

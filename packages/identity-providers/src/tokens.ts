@@ -7,18 +7,18 @@ import { parseJson } from './request.ts'
 /** A longer one would not fit into the URL of a logout at many proxies. */
 const MAX_ID_TOKEN = 4_096
 
-/** Keeps of an answer what was not there before; the access token only for people who are read with it. */
+/** Keeps of an answer what was not there before; the access token only where it is needed. */
 export function keepTokens(
   answer: TokenEndpointResponse,
   before: ProviderTokens,
-  isReadWithAccess: boolean,
+  isAccessNeeded: (refresh: string | undefined) => boolean,
   clock: Clock,
 ): ProviderTokens {
   const refresh = answer.refresh_token ?? before.refresh
   const id = [answer.id_token, before.id].find((token) => token && token.length <= MAX_ID_TOKEN)
   return {
     ...(refresh !== undefined && { refresh }),
-    ...(refresh === undefined && isReadWithAccess && keepAccess(answer, clock)),
+    ...(isAccessNeeded(refresh) && keepAccess(answer, clock)),
     ...(id !== undefined && { id }),
   }
 }

@@ -6,6 +6,8 @@ export { isUnknown } from './claims.ts'
 
 /** A part of a rule: a condition, or a list that somebody has to be in. */
 export interface Part {
+  /** The texts that it names, such as groups. */
+  readonly texts: readonly string[]
   /** Undefined if it is not known. */
   holds(profile: Profile): boolean | undefined
   /** The part in words, for somebody whom it refuses. */
@@ -51,6 +53,7 @@ function hasEmailAt(emailDomains: readonly string[]): Part {
   const allowed = new Set(emailDomains.map((domain) => domain.toLowerCase()))
   const list = `emailDomains: ${emailDomains.join(', ')}`
   return {
+    texts: emailDomains,
     holds: ({ email }) => (email?.verified ? allowed.has(emailDomain(email.address)) : undefined),
     refusingClause: ({ email }) => {
       if (!email) return `${list} (no e-mail address came)`
@@ -63,6 +66,7 @@ function isInOneOf(wanted: readonly string[]): Part {
   const allowed = new Set(wanted)
   const list = `groups: ${wanted.join(', ')}`
   return {
+    texts: wanted,
     holds: ({ groups = [], claims }) =>
       isUnknown(claims, 'groups') ? undefined : groups.some((group) => allowed.has(group)),
     refusingClause: ({ groups, claims }) => {

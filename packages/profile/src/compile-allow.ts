@@ -2,7 +2,7 @@ import { assertSome, type Part, partsOf } from './allow.ts'
 import { compileCondition } from './conditions.ts'
 import type { Allow, Profile } from './schema.ts'
 
-interface Restriction {
+interface Restriction extends Pick<Part, 'texts'> {
   (profile: Profile): boolean
   /** The part that does not hold, and what is missing; undefined if all hold. */
   refusingClause(profile: Profile): string | undefined
@@ -25,6 +25,7 @@ export function compileAllow(allow: Allow): Restriction {
 function restriction(parts: readonly Part[]): Restriction {
   const refusing = (profile: Profile) => parts.find(({ holds }) => holds(profile) !== true)
   return Object.assign((profile: Profile) => refusing(profile) === undefined, {
+    texts: parts.flatMap(({ texts }) => texts),
     refusingClause: (profile: Profile) => refusing(profile)?.refusingClause(profile),
   })
 }

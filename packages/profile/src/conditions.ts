@@ -22,6 +22,8 @@ export interface ConditionCaller {
 /** A compiled condition. Its methods never throw: what fails, or is not a boolean, does not hold. */
 export interface Condition {
   readonly source: string
+  /** The texts that it names, such as groups. */
+  readonly texts: readonly string[]
   holds(subject: Subject): boolean
   /** The first part, as parts are joined by `&&`, that does not hold; undefined if all do. */
   refusingClause(subject: Subject): string | undefined
@@ -38,10 +40,11 @@ export interface Condition {
  * @throws ProfileError PROFILE_CONDITION_INVALID, PROFILE_CONDITION_TOO_LONG
  */
 export function compileCondition(source: string): Condition {
-  const { expression, text } = parseCondition(source)
+  const { expression, text, texts } = parseCondition(source)
   let clauses: readonly Clause[] | undefined
   return {
     source,
+    texts,
     holds: (subject) => evaluate(expression, subject),
     refusingClause(subject) {
       clauses ??= readClauses({ source, expression }, text)
@@ -164,7 +167,7 @@ const OPERATORS = ['[]', '==', '!=', '<', '<=', '>', '>=', 'in', '&&', '||', '?:
  * Parses a condition: CEL limited to comparison, logic, lists and the functions and methods above.
  * The cost of loops, arithmetic and patterns is not bounded by the length of the condition.
  */
-function parseCondition(source: string): { expression: ParseResult; text: CelText } {
+function parseCondition(source: string) {
   if (source.length > MAX_LENGTH)
     throw new ProfileError(
       'PROFILE_CONDITION_TOO_LONG',
@@ -176,11 +179,11 @@ function parseCondition(source: string): { expression: ParseResult; text: CelTex
 
   const text = toCel(source)
   const expression = parse(text)
-  assertOffered(expression.ast, text)
+  const texts = assertOffered(expression.ast, text)
   const { type, error } = expression.check()
   if (error) throw invalid(error.summary, columnOf(error, text), error)
   if (type !== 'bool' && type !== 'dyn') throw invalid(`the result is a ${type}, not a bool`, 1)
-  return { expression, text }
+  return { expression, text, texts }
 }
 
 function parse(text: CelText): ParseResult {
@@ -196,9 +199,10 @@ function parse(text: CelText): ParseResult {
   }
 }
 
-/** Refuses every part of CEL that is not listed, so that a later version of CEL adds nothing. */
-function assertOffered(node: ASTNode, text: CelText): void {
-  for (const part of partsOf(node, text)) assertOffered(part, text)
+/** Refuses every part of CEL that is not listed, so that a later version of CEL adds nothing. Gives the texts. */
+function assertOffered(node: ASTNode, text: CelText): string[] {
+  const texts = partsOf(node, text).flatMap((part) => assertOffered(part, text))
+  return node.op === 'value' && typeof node.args === 'string' ? [node.args] : texts
 }
 
 function partsOf(node: ASTNode, text: CelText): readonly ASTNode[] {

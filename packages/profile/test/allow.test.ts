@@ -145,6 +145,17 @@ t.test('names the part of a rule that refuses, and what is missing', async (t) =
     t.equal(compileAllow(rule).refusingClause(person(claims)), clause)
 })
 
+t.test('the texts that a rule names', async (t) => {
+  const rows: [rule: Parameters<typeof compileAllow>[0], texts: string[]][] = [
+    ['anyone', []],
+    ['Group("a")', ['a']],
+    [{ groups: ['a', 'b'] }, ['a', 'b']],
+    [{ condition: 'Group("c")', groups: ['a'], emailDomains: ['x.org'] }, ['c', 'x.org', 'a']],
+  ]
+  for (const [rule, texts] of rows)
+    t.strictSame(compileAllow(rule).texts, texts, JSON.stringify(rule))
+})
+
 t.test('invalid allow rules are refused', async (t) => {
   const rows: [rule: Parameters<typeof compileAllow>[0], code: string][] = [
     [{}, 'PROFILE_ALLOW_INVALID'],

@@ -427,6 +427,16 @@ t.test('the scopes with which a condition would hold', async (t) => {
   }
 })
 
+t.test('the texts that a condition names', async (t) => {
+  const rows: [source: string, texts: string[]][] = [
+    ['Group("a") || !Group(`b "c"`) && Role("d")', ['a', 'b "c"', 'd']],
+    ['ClaimContains("groups", "e") ? true : claims.hd == \'f\'', ['groups', 'e', 'f']],
+    ['claims["g"] in ["h", "i"] || claims.name.startsWith("j")', ['g', 'h', 'i', 'j']],
+    ['claims.groups.size() > 2 || has(claims.level) && EmailVerified()', []],
+  ]
+  for (const [source, texts] of rows) t.strictSame(compileCondition(source).texts, texts, source)
+})
+
 t.test('a condition refuses exactly if a clause does', async (t) => {
   const atoms = ['Group("g1")', 'Group("g9")', 'Scope("a")', 'claims.x', 'true', '(Role("r1"))']
   const source = fc.array(fc.constantFrom(...atoms), { minLength: 1, maxLength: 8 })

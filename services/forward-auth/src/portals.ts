@@ -49,8 +49,10 @@ async function createPortals(
 function createPortal(config: PortalConfig, lifetime: number, deps: ProviderDeps, keep: Keep) {
   const { clock, log } = deps
   const gate = keep(new Gate(config, { now: clock.now, elapsed: () => performance.now(), log }))
+  const keepsAccess = config.providerToken?.token === 'access'
   const providers = config.providers.map(
-    (provider) => [provider.name, keep(createProvider(provider, deps))] as const,
+    (provider) =>
+      [provider.name, keep(createProvider(provider, { ...deps, keepsAccess }))] as const,
   )
   return {
     name: config.name,

@@ -10,7 +10,7 @@ const PORTALS =
   portalOf('other', 'assertion: { hosts: ["*.example.com"], header: X-Token }')
 
 const { app, signIn } = await startApp(t, yamlOf(PORTALS))
-const REAL = ['main', 'header', 'other'].map((portal) => await signIn(portal))
+const REAL = await Promise.all(['main', 'header', 'other'].map((portal) => signIn(portal)))
 
 /** A text of a few that matter, whole or in parts, or anything a header can hold. */
 const textOf = (...known: string[]) =>
@@ -36,6 +36,7 @@ const uri = textOf(
   '',
   '*',
   '/policy/any/',
+  '/?gatehouse-ticket=x',
 )
 const host = textOf('app.example.com', 'example.com', 'EXAMPLE.com.', 'evil.test', '', '127.0.0.1')
 const method = textOf('GET', 'POST', 'OPTIONS', 'HEAD', 'get', 'CONNECT', '', 'GET, GET')
@@ -44,7 +45,10 @@ const condition = textOf('true', 'Group("admin")', '!claims.x', '"x"', 'true ||'
 
 /** Real tokens that were changed in one place, and what was never one. */
 const cookie = fc.oneof(
-  textOf('', '__Secure-gatehouse.main=', '__Secure-gatehouse.main=x.y.z', 'a=b; c=d', ';;='),
+  textOf(
+    ...['', '__Host-gatehouse-app.main=', '__Host-gatehouse-app.main=x.y.z', 'a=b; c=d', ';;='],
+    ...['__Host-gatehouse.main=x.y.z', '__Host-gatehouse-hop.main.01234567=0123456789012345678901'],
+  ),
   fc
     .tuple(
       fc.constantFrom(...REAL),

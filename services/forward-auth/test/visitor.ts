@@ -39,13 +39,13 @@ export function createVisitor(app: FastifyInstance) {
 
   /** Opens a page of the service itself. */
   async function open(url: string | URL, visit: Visit = {}): Promise<LightMyRequestResponse> {
-    const { host, hostname, pathname, search } = new URL(url)
-    return send(hostname, `${pathname}${search}`, visit, { host })
+    const { host, hostname } = new URL(url)
+    return send(hostname, targetOf(url), visit, { host })
   }
 
   /** Opens any URL. That of an app is asked about as Traefik does, whose answer the browser gets unless it is a 200. */
   async function visit(url: string | URL, sent: AppVisit = {}): Promise<LightMyRequestResponse> {
-    const { protocol, host, hostname, pathname, search } = new URL(url)
+    const { protocol, host, hostname } = new URL(url)
     if (app.sites.find(host)?.isAuthHost !== false) return open(url, sent)
     const { portal = 'main', query = '', method = 'GET', ...rest } = sent
     return send(hostname, `/portals/${portal}${query}`, rest, {
@@ -53,7 +53,7 @@ export function createVisitor(app: FastifyInstance) {
       'x-forwarded-method': method,
       'x-forwarded-proto': protocol.slice(0, -1),
       'x-forwarded-host': host,
-      'x-forwarded-uri': `${pathname}${search}`,
+      'x-forwarded-uri': targetOf(url),
     })
   }
 
@@ -87,6 +87,12 @@ export function createVisitor(app: FastifyInstance) {
   }
 
   return { open, visit, jarOf, jar: jarOf(SIGN_IN_HOST), cookies }
+}
+
+/** What a browser asks for, with an empty query too. */
+function targetOf(url: string | URL): string {
+  const { href, origin, hash } = new URL(url)
+  return href.slice(origin.length, href.length - hash.length)
 }
 
 export type Visitor = ReturnType<typeof createVisitor>

@@ -120,7 +120,7 @@ export function prose(text: string): SafeHtml {
   return html`${text.split('`').map((part, i) => (i % 2 ? html`<code>${part}</code>` : part))}`
 }
 
-/** Sends a page that must not be cached or framed. */
+/** Sends a page that must not be cached or framed. A `referrer-policy` that is set stays. */
 export function sendPage(
   reply: FastifyReply,
   status: number,
@@ -136,7 +136,7 @@ export function sendPage(
       'cache-control': 'no-store',
       'x-robots-tag': 'noindex',
       // With `no-referrer`, browsers send forms with `Origin: null`.
-      'referrer-policy': 'same-origin',
+      'referrer-policy': reply.getHeader('referrer-policy') ?? 'same-origin',
     })
     .send(html)
 }

@@ -74,7 +74,7 @@ class Described extends Principal {
   readonly #refusal: Refusal | undefined
 
   constructor(portal: PortalConfig, profile: Profile) {
-    const nothing = { headers: [], assertion: undefined }
+    const nothing = { headers: [], changing: [] }
     super({ method: 'session', portal: portal.name, profile }, profile, nothing)
     const { admits, refusalOf } = createAdmission(portal)
     this.#refusal = admits(profile) ? undefined : refusalOf(profile)

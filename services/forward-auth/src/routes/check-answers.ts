@@ -17,6 +17,8 @@ export interface Check extends Asked {
   readonly principal: Principal | undefined
   /** The resource that the request is for. */
   readonly resource: Resource | undefined
+  /** The token of the provider that the app gets. */
+  readonly providerToken: string | undefined
 }
 
 /** Answers a check. Throws for what programs get as a problem. */
@@ -40,14 +42,16 @@ export function sendDecision(dialect: Dialect, check: Check, reply: FastifyReply
 }
 
 function sendIdentity(check: Check, reply: FastifyReply): FastifyReply {
-  const { portal, principal, site, forwarded } = check
+  const { portal, principal, site, forwarded, providerToken } = check
   if (!principal) throw new Error('there is nobody to let pass')
   recordPass(check, principal, reply.request)
-  reply.headers(principal.headers)
-  const { assertion, body } = portal.gate
+  const { identity, headers } = principal.toldAt(forwarded.host)
+  reply.headers(headers)
+  const { assertion, body, providerToken: settings } = portal.gate
+  if (settings && providerToken) reply.header(settings.header, providerToken)
   if (assertion?.isFor(forwarded.host)) {
     const receiver = { portal, site, origin: forwarded.origin }
-    reply.header(assertion.header, reply.server.assertions.for(principal.identity, receiver))
+    reply.header(assertion.header, reply.server.assertions.for(identity, receiver))
   }
   return reply.send(body)
 }

@@ -11,6 +11,7 @@ import { warnRarely } from '../log-limit.ts'
 import { isSentTo } from '../portal-site.ts'
 import { portalOf } from '../portals.ts'
 import { splitTarget, TICKET } from '../session/hop.ts'
+import { Visitor } from '../session/visitor.ts'
 import { pageUrl, type Site } from '../sites.ts'
 import { type Check, refuseCaller, sendDecision } from './check-answers.ts'
 import { type Dialect, envoyDialect, forwardDialect, nginxDialect } from './dialects.ts'
@@ -210,7 +211,11 @@ export async function decideCheck(asked: Asked, request: FastifyRequest): Promis
   const principal = await principalOf(request, { ...asked, resource })
   const asker = { principal, clientIp: () => server.trust.clientIp(raw), now: server.clock.now() }
   const decision = gate.check(asked.forwarded, asker, policyQuery(request))
-  return { ...asked, decision, principal, resource }
+  const passes = decision.outcome === 'allow' && principal instanceof Visitor
+  const wanted = gate.providerToken?.isFor(asked.forwarded.host) ? gate.providerToken : undefined
+  const providerToken =
+    wanted && passes ? await server.sessions.providerToken(principal, wanted.kind) : undefined
+  return { ...asked, decision, principal, resource, providerToken }
 }
 
 /** The program whose credentials are sent, else the person of the session. */

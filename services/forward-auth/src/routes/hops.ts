@@ -82,6 +82,8 @@ export async function answerTicket(
   const { sessions, keys, clock } = request.server
   const { cookie: cookieHeader = '' } = request.headers
   const { host } = forwarded
+  // Nor by the links of an error page.
+  reply.header('referrer-policy', 'no-referrer')
   const url = new URL(`${forwarded.origin}${target}`).href
   const now = clock.now()
   const of = { portal: portal.name, host: host.name, cookieHeader, now }
@@ -91,8 +93,6 @@ export async function answerTicket(
   const isBurnt = burn !== undefined && sessions.records.isBurnt(burn.key)
   // Of another browser: whoever began that hop may read it in a log. Other instances learn of it, unless the store is away.
   if (burn && !isBurnt && sid === undefined) await sessions.records.burn(burn).catch(() => {})
-  if (await sessions.atApp(request, { portal, site, host }))
-    return sendRedirect(dialect, asked, url, reply)
   const visitor = sid === undefined || isBurnt ? undefined : await sessions.find(sid, asked)
   if (visitor) {
     const { session } = visitor
@@ -101,6 +101,8 @@ export async function answerTicket(
     setHostCookies(reply, [own, ...clearHops(portal.name, cookieHeader)])
     return sendRedirect(dialect, asked, url, reply)
   }
+  if (await sessions.atApp(request, { portal, site, host }))
+    return sendRedirect(dialect, asked, url, reply)
   if (forwarded.kind !== 'navigation') throw noSession(asked)
   if (count >= MAX_HOPS)
     throw new FwaError('FWA_COOKIES_BLOCKED', `${host.name} gets no cookies: ${WHY_NONE}`, {

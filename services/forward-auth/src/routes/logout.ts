@@ -1,6 +1,5 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { Provider } from '@gatehouse/identity-providers'
-import { fromClaims } from '@gatehouse/profile'
 import { isNavigation } from '@gatehouse/service-kit/http'
 import { sendPage } from '@gatehouse/service-kit/pages'
 import type { FastifyReply, FastifyRequest } from 'fastify'
@@ -69,7 +68,7 @@ export const logoutRoutes: FastifyPluginAsyncTypebox = async (app) => {
     setHostCookies(reply, app.logins.clear(portal, request.headers.cookie))
     const opened = token && (await app.sessions.records.open(token.sid).catch(() => undefined))
     if (token) {
-      const error = await signOut(token, opened, request).catch((reason: FwaError) => reason)
+      const error = await signOut(token, request).catch((reason: FwaError) => reason)
       if (error) return sendNotSaved(portalSite, token, error, reply)
     }
     return sendSignedOut(portalSite, opened, reply)
@@ -106,17 +105,14 @@ export function clearSessionCookies(reply: FastifyReply, { portal, site }: Porta
   setHostCookies(reply, [sessionCookie(portal, '', 0), ...cookies])
 }
 
-async function signOut(
-  { sid, exp }: SessionToken,
-  opened: OpenedRow | undefined,
-  request: FastifyRequest,
-): Promise<void> {
+async function signOut({ sid, exp }: SessionToken, request: FastifyRequest): Promise<void> {
   const { auditTrail, sessions } = request.server
-  if (opened) {
-    const { row, said } = opened
-    const { host } = new URL(said.issuer)
-    const profile = fromClaims(said.provider, said.claims)
-    auditTrail.record(request, { event: 'sign-out', portal: row.portal, profile, host })
+  // Memory may know it while the store is away.
+  const session = await Promise.resolve(sessions.records.find(sid)).catch(() => undefined)
+  if (session) {
+    const { portal, profile, issuer } = session
+    const { host } = new URL(issuer)
+    auditTrail.record(request, { event: 'sign-out', portal, profile, host })
   }
   await sessions.records.endOne({ sid, ends: exp * 1_000 })
 }

@@ -148,8 +148,9 @@ const PERSONAL = [
   'amr',
 ]
 
-function claimsAbout({ method, profile, scopes }: Identity, mapped: readonly string[]) {
-  const { id, provider, name, email, groups, roles } = profile
+function claimsAbout(identity: Identity, mapped: readonly string[]) {
+  const { method, profile, scopes, groups = profile.groups } = identity
+  const { id, provider, name, email, roles } = profile
   return {
     ...pick(profile, [...PERSONAL, ...mapped]),
     sub: id,

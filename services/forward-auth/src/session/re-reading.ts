@@ -63,6 +63,13 @@ export class ReReading {
     return age < refresh ? session : this.#after(asking, session, portal)
   }
 
+  /** Asks the provider about a session although that is not due, and waits for the answer. */
+  async renew(session: Session, portal: Portal): Promise<void> {
+    const provider = portal.providers.get(session.profile.provider)
+    if (provider?.type !== 'redirect' || !session.isReadable) return
+    await this.#orLate(this.#asking.get(session.sid) ?? this.#start(session, portal, provider))
+  }
+
   #start(session: Session, { name }: Portal, provider: RedirectProvider): Promise<void> {
     const { sid } = session
     const asking = this.#ask(session, name, provider)
@@ -77,13 +84,17 @@ export class ReReading {
 
   async #after(asking: Promise<void>, { sid }: Session, portal: Portal) {
     const { clock } = this.#app
-    const late = Promise.withResolvers<void>()
-    const timer = clock.setTimer(() => late.resolve(), PATIENCE)
-    await Promise.race([asking, late.promise])
-    timer.cancel()
+    await this.#orLate(asking)
     const session = await this.#records.find(sid)
     const { refresh = 0, grace } = portal.session
     return session && clock.now() - session.reRead < refresh + grace ? session : undefined
+  }
+
+  async #orLate(asking: Promise<void>): Promise<void> {
+    const late = Promise.withResolvers<void>()
+    const timer = this.#app.clock.setTimer(() => late.resolve(), PATIENCE)
+    await Promise.race([asking, late.promise])
+    timer.cancel()
   }
 
   async #ask(session: Session, portal: string, provider: RedirectProvider): Promise<void> {
@@ -91,13 +102,14 @@ export class ReReading {
     // Either way, so that a clock that was set back does not end all asking.
     const failed = this.#failed.get(sid)
     if (failed !== undefined && Math.abs(this.#app.clock.now() - failed) < PAUSE) return
+    // From now on, so that what another instance says before the lease is refused is not missed.
+    const changed = this.#records.changed(sid, PATIENCE)
     const opened = await this.#records.open(sid)
     if (opened?.row.rev !== rev) return this.#records.forget(sid)
     const { tokens } = opened.said
     // The token was lost, see below.
     if (!tokens) return this.#noteFailure(sid)
-    if (!(await this.#records.lease(session, this.#app.clock.now() + LEASE)))
-      return this.#records.changed(sid, PATIENCE)
+    if (!(await this.#records.lease(session, this.#app.clock.now() + LEASE))) return changed
     // Whoever held a lease until now has ended without a word, and may have used the token.
     if (opened.row.lease !== 0) return this.#keep(opened, undefined)
     const answer = await provider.reRead(tokens, session.profile)

@@ -26,6 +26,10 @@ type Kind = keyof typeof TYPES
 export const MAX_SKEW = 30_000
 /** A compact JWS (RFC 7515 section 7.1) whose signature has the 256 bits of HS256. */
 const TOKEN = /^[\w-]+\.[\w-]+\.[\w-]{43}$/
+/** A token as a header may hold it. */
+const SENDABLE = /^[!-~]{1,8192}$/
+/** The time for which a token of the provider is valid at least when an app gets it, in ms. */
+const FRESH = 30_000
 /** Bytes of memory for tokens that were verified: about 80,000. Others are verified at each check. */
 const CACHE_BYTES = 67_108_864
 /** Bytes that one takes besides its characters. */
@@ -184,6 +188,22 @@ class Sessions {
     return (await this.records.begin(inserted)) ? sessionOf(inserted, said) : undefined
   }
 
+  /** A token of the provider that is valid for a while, for an app; undefined if there is none. */
+  async providerToken({ session, portal }: Visitor, kind: 'access' | 'id') {
+    const token = await this.#keptToken(session.sid, kind)
+    if (token !== undefined) return token
+    await this.#reReading.renew(session, portal)
+    return this.#keptToken(session.sid, kind)
+  }
+
+  async #keptToken(sid: string, kind: 'access' | 'id'): Promise<string | undefined> {
+    const { access, accessUntil, id } = (await this.records.open(sid))?.said.tokens ?? {}
+    const token = kind === 'access' ? access : id
+    const until = kind === 'access' ? accessUntil : id === undefined ? undefined : endOf(id)
+    const isFresh = (until ?? Number.POSITIVE_INFINITY) > this.#app.clock.now() + FRESH
+    return isFresh && SENDABLE.test(token ?? '') ? token : undefined
+  }
+
   /** The session token of a session: its claims, as far as they fit into one cookie, are those of the person. */
   sessionToken({ profile, issuer, sid, rev, iat, exp }: Session, site: Site): string {
     const claims = {
@@ -302,6 +322,12 @@ class Sessions {
     const error = this.#app.authStore.staleness?.()
     if (error) throw error
   }
+}
+
+/** When an ID token that was verified ends, in ms. */
+function endOf(token: string): number {
+  const claims = JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString())
+  return Number(claims.exp) * 1_000
 }
 
 /** The name of the sign-in host. Cookies know no ports. */

@@ -63,7 +63,7 @@ export async function startAccounts(t: Test, admins = ADMINS) {
   /** By whom sessions have ended so far, and whose they were. */
   const ended = () =>
     log.filter(({ event }) => event === 'session-ended').map((line) => [line.caller, line.endedBy])
-  return { ...test, person, ended }
+  return Object.assign(test, { person, ended })
 }
 
 function itemsIn({ body }: LightMyRequestResponse): Item[] {

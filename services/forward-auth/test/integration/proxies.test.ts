@@ -25,6 +25,7 @@ import {
   type Case,
   cookiesOf,
   LOOK_ALIKES,
+  MANY_PLANTED,
   navigation,
   OPEN_CASES,
   PLAIN_CASES,
@@ -207,6 +208,8 @@ const PROBES: Readonly<Record<NonNullable<Attack['probe']>, Probe>> = {
           t.equal(user, 'ada', `beside ${name.slice(-40)}`)
       }
     }
+    for (const planted of [[ada], ['a=1', ada], [ada, 'a=1'], [...MANY_PLANTED, ada, ...MANY_PLANTED]])
+      t.equal(await userOf(planted.join('; ')), 'ada', `among ${planted.length}`)
     for (const doubled of [`${ada}; ${eve}`, `${eve}; ${ada}`, `${ada}; a=b; ${ada}`])
       t.equal(await userOf(doubled), undefined, 'two of the name are none')
   },

@@ -473,3 +473,9 @@ export const LOOK_ALIKES: readonly string[] = [
   // A cookie without a name is sent as its value alone.
   `=${APP_COOKIE}`,
 ]
+
+/** Cookies of other portals, and others, that may stand on both sides of that of the session. */
+export const MANY_PLANTED: readonly string[] = Array.from({ length: 12 }, (_, i) => [
+  `__Host-gatehouse-app.z${i}=1`,
+  `x${i}=1`,
+]).flat()

@@ -24,6 +24,15 @@ t.test('accepts URLs on the cookie domain', async (t) => {
     t.equal(validateReturnUrl(text, LOOPBACK)?.href, text)
 })
 
+t.test('accepts URLs on every domain with the same sign-in host', async (t) => {
+  const site = { ...SITE, others: ['example.org', 'apps.example.net'] }
+  for (const host of ['app.example.com', 'example.org', 'a.b.example.org', 'x.apps.example.net'])
+    t.ok(validateReturnUrl(`https://${host}/`, site), host)
+  for (const host of ['example.net', 'badexample.org', 'example.org.evil.test', 'evil.test'])
+    t.notOk(validateReturnUrl(`https://${host}/`, site), host)
+  t.notOk(validateReturnUrl('https://example.org/', SITE), 'of another sign-in host')
+})
+
 t.test('accepts deep links of real apps unchanged', async (t) => {
   for (const link of [
     // Prometheus: a regular expression.

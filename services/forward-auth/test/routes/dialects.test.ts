@@ -5,7 +5,7 @@ import { gateOf } from '../gate.ts'
 import { type RequestHeaders, SHAPES } from '../shapes.ts'
 
 const SITES = createSites([
-  { domain: 'example.com', authOrigin: 'https://auth.example.com', basePath: '' },
+  { domain: 'example.com', authOrigin: 'https://auth.example.com', basePath: '', scope: 'host' },
 ])
 const gate = gateOf('main')
 

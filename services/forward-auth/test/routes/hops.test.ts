@@ -1,12 +1,646 @@
 import t from 'tap'
-import { arrive, start, WANTED, WHOLE_WAY } from './kit.ts'
+import { expectWarnings } from '../../../../scripts/test/quiet.ts'
+import { ERRORS } from '../../src/errors.ts'
+import { TICKET } from '../../src/session/hop.ts'
+import { DOMAINS, portalOf, yamlOf } from '../app.ts'
+import { BROWSER, type RequestHeaders, SHAPES } from '../shapes.ts'
+import type { Visitor } from '../visitor.ts'
+import {
+  AUTH,
+  arrive,
+  MAIN,
+  SCRIPT,
+  SHARED,
+  signInUrl,
+  start,
+  ticketIn,
+  WANTED,
+  WHOLE_WAY,
+  whoIs,
+} from './kit.ts'
 
-t.test('first visit', async (t) => {
+// What is wrong in these tests, and said.
+expectWarnings(t, 'FWA_APP_INSECURE', 'FWA_COOKIES_BLOCKED', 'FWA_HEADER_INVALID')
+
+const [APP, WIKI] = ['app.example.com', 'wiki.example.com']
+const APP_COOKIE = '__Host-gatehouse-app.main'
+const TRAEFIK = SHAPES[0]!
+const NGINX = SHAPES.find(({ proxy }) => proxy === 'nginx')!
+/** Of somebody who is signed in, but not at this host yet. */
+const silent = (host: string) => [host, 'signin', `${host} with a ticket`, host]
+
+type Started = Awaited<ReturnType<typeof start>>
+
+/** Follows redirects to the URL with a ticket, which nobody has opened then. */
+async function ticketUrl(visitor: Visitor, { corp }: Started, url = WANTED, sub = 'ada') {
+  let at = url
+  while (ticketIn(at) === undefined) {
+    if (at.startsWith('https://corp.test/')) at = corp.authorize(at, sub).href
+    else at = (await visitor.visit(at)).headers.location ?? 'none'
+  }
+  return at
+}
+
+t.test('each host of an app gets a cookie of its own', async (t) => {
   const { corp, visitor } = await start(t)
   const ada = visitor()
-  const { answer, places } = await arrive(ada, corp, WANTED)
-  t.match(answer, { statusCode: 200, headers: { 'x-forwarded-user': 'ada' } })
-  t.strictSame(places, WHOLE_WAY)
-  t.strictSame(ada.cookies('app.example.com'), '')
-  t.strictSame(ada.cookies(), '')
+  const visits: [what: string, url: string, places: readonly string[]][] = [
+    ['the first visit', WANTED, WHOLE_WAY],
+    ['the same page again', WANTED, [APP]],
+    ['another page', `https://${APP}/?a=b&c`, [APP]],
+    ['another port of the host', `https://${APP}:8443/`, [APP]],
+    ['a second app of the domain', `https://${WIKI}/a?b=%C3%A4+c&`, silent(WIKI)],
+    ['a third one, with an empty query', 'https://x.y.example.com/a?', silent('x.y.example.com')],
+    ['the domain itself', 'https://example.com/', silent('example.com')],
+  ]
+  for (const [what, url, places] of visits) {
+    const way = await arrive(ada, corp, url)
+    t.match(way.answer, { statusCode: 200, headers: { 'x-forwarded-user': 'ada' } }, what)
+    t.strictSame(way.places, places, what)
+    t.equal(way.urls.at(-1), url, 'byte by byte')
+    t.equal(way.answer.headers['set-cookie'], undefined)
+    t.match(
+      ada.cookies(new URL(url).hostname),
+      /^__Host-gatehouse-app\.main=[\w.-]+$/,
+      'no hop left',
+    )
+  }
+  t.match([...ada.jar.keys()].sort(), [
+    '__Host-gatehouse-login.main.',
+    '__Host-gatehouse-rounds.main',
+    '__Host-gatehouse.main',
+  ])
+})
+
+t.test('the answers on the way are of one use and tell nobody', async (t) => {
+  const test = await start(t)
+  const ada = test.visitor()
+  const asked = await ada.visit(WANTED)
+  const url = await ticketUrl(ada, test)
+  const told = await ada.visit(url)
+  const signIn = await ada.visit(signInUrl())
+  for (const { headers } of [asked, told, signIn])
+    t.match(headers, { 'cache-control': 'no-store', 'referrer-policy': 'no-referrer' })
+  t.match(told, { statusCode: 302, headers: { location: WANTED }, body: '' })
+  t.match(told.headers['set-cookie'], [
+    /^__Host-gatehouse-app\.main=[\w.-]+; Max-Age=28800; Path=\/; HttpOnly; Secure; SameSite=Lax$/,
+    /^__Host-gatehouse-hop\.main\.[0-9a-f]{8}=; Max-Age=0; Path=\/; HttpOnly; Secure; SameSite=Lax$/,
+  ])
+  t.equal(ticketIn(signIn.headers.location), undefined, 'without a hop there is no ticket')
+})
+
+t.test('an app cookie has at most 400 characters', async (t) => {
+  const { corp, visitor } = await start(t)
+  const ada = visitor()
+  corp.state.claims = { groups: Array.from({ length: 500 }, (_, i) => `the group ${i}`) }
+  for (const host of [APP, `${'a-host-name'.repeat(4)}.department.example.com`]) {
+    await arrive(ada, corp, `https://${host}/`)
+    const token = ada.jarOf(host).get(APP_COOKIE) ?? ''
+    const [, claims = ''] = token.split('.')
+    t.ok(token.length <= 400, `${host}: ${token.length} characters`)
+    t.match(JSON.parse(Buffer.from(claims, 'base64url').toString()), { iss: MAIN, aud: host })
+  }
+})
+
+t.test('several domains may have one sign-in host', async (t) => {
+  const rows = ['com', 'org', 'net'].map(
+    (suffix) => `{ domain: example.${suffix}, authHost: auth.example.com }`,
+  )
+  const yaml = yamlOf(portalOf('main')).replace(DOMAINS, `domains: [${rows}]`)
+  const { corp, visitor } = await start(t, { yaml })
+  const ada = visitor()
+  const places = []
+  for (const suffix of ['org', 'com', 'net']) {
+    const way = await arrive(ada, corp, `https://app.example.${suffix}/`)
+    t.equal(way.answer.headers['x-forwarded-user'], 'ada', suffix)
+    places.push(way.places)
+  }
+  const whole = WHOLE_WAY.map((place) => place.replace('app.example.com', 'app.example.org'))
+  t.strictSame(places, [whole, silent(APP), silent('app.example.net')])
+  const elsewhere = await ada.open(signInUrl({ rd: 'https://app.example.test/' }))
+  t.equal(elsewhere.headers.location, `${MAIN}/signin`, 'a domain that is none of them')
+})
+
+t.test('a step-up is a hop, too', async (t) => {
+  const yaml = yamlOf(portalOf('main', 'policies: { mfa: { acr: [mfa] } }'))
+  const test = await start(t, { yaml })
+  const { corp } = test
+  const ada = test.visitor()
+  corp.state.claims = { acr: 'pwd' }
+  await arrive(ada, corp, WANTED)
+  corp.state.claims = { acr: 'mfa' }
+  const before = ada.cookies(APP)
+  const strong = await arrive(ada, corp, WANTED, { query: '?policy=mfa' })
+  t.match([strong.answer.statusCode, strong.places], [200, WHOLE_WAY])
+  t.equal(ada.cookies(APP), before, 'the session and its cookie are the same')
+
+  const wiki = await arrive(ada, corp, `https://${WIKI}/`, { query: '?policy=mfa' })
+  t.match([wiki.answer.statusCode, wiki.places], [200, silent(WIKI)], 'enough for the next app')
+
+  corp.state.claims = { acr: 'pwd' }
+  const bob = test.visitor()
+  const twice = await arrive(bob, test.corp, WANTED, { sub: 'bob' }).then(() => {
+    corp.state.claims = { acr: 'mfa' }
+    return arrive(bob, corp, `https://${WIKI}/`, { query: '?policy=mfa', sub: 'bob' })
+  })
+  t.match([twice.answer.statusCode, twice.answer.headers['x-forwarded-user']], [200, 'bob'])
+})
+
+/** Where each of some tabs is; each of the given numbers has one take its next step, all of a round at once. */
+async function openTabs(ada: Visitor, { corp }: Started, urls: string[], rounds: number[][]) {
+  const tabs = urls.map((url) => ({ url, steps: 0, status: 0 }))
+  for (const round of rounds)
+    await Promise.all(
+      round.map(async (number) => {
+        const tab = tabs[number]!
+        if (tab.status > 0 || ++tab.steps > 20) return
+        if (tab.url.startsWith('https://corp.test/')) {
+          tab.url = corp.authorize(tab.url, 'ada').href
+          return
+        }
+        const { statusCode, headers } = await ada.visit(tab.url)
+        if (headers.location === undefined) tab.status = statusCode
+        else tab.url = headers.location
+      }),
+    )
+  return tabs
+}
+
+t.test('any number of tabs at once all end well', async (t) => {
+  const STEPS = 20
+  const ways: Record<string, (count: number) => number[][]> = {
+    'all at once': (count) => Array(STEPS).fill([...Array(count).keys()]),
+    'one after another': (count) =>
+      [...Array(count).keys()].flatMap((tab) => Array(STEPS).fill([tab])),
+    'in turns': (count) =>
+      Array(STEPS)
+        .fill([...Array(count).keys()].map((tab) => [tab]))
+        .flat(),
+    'each a step later': (count) =>
+      [...Array(STEPS + count).keys()].map((round) =>
+        [...Array(count).keys()].filter((tab) => tab <= round),
+      ),
+  }
+  for (const [count, pages] of [
+    [1, 1],
+    [2, 2],
+    [4, 1],
+    [24, 24],
+  ] as const)
+    for (const [way, roundsOf] of Object.entries(ways)) {
+      const test = await start(t)
+      const ada = test.visitor()
+      const urls = [...Array(count).keys()].map((tab) => `https://${APP}/tab/${tab % pages}`)
+      const tabs = await openTabs(ada, test, urls, roundsOf(count))
+      t.strictSame(
+        tabs.map(({ url, status }) => [url, status]),
+        urls.map((url) => [url, 200]),
+        `${count} tabs of ${pages} pages, ${way}`,
+      )
+      const hops = [...ada.jarOf(APP).keys()].filter((name) => name.includes('-hop.'))
+      t.ok(hops.length <= 16, `${hops.length} cookies of hops are left`)
+    }
+})
+
+t.test('nginx asks twice about one request, and the second answer is the first', async (t) => {
+  const test = await start(t)
+  const ada = test.visitor()
+  const ask = (url: string, cookie = ada.cookies(APP)) =>
+    test.check(NGINX, {
+      ...BROWSER,
+      'X-Original-Method': 'GET',
+      'X-Original-URL': url,
+      ...(cookie && { cookie }),
+    })
+  const url = await ticketUrl(ada, test)
+  const answers = [await ask(url), await ask(url)].map(({ statusCode, headers }) => {
+    const { 'set-cookie': cookies, location, 'x-auth-redirect': same } = headers
+    return { statusCode, cookies, location, same }
+  })
+  t.match(answers[0], { statusCode: 401, location: WANTED, same: WANTED })
+  t.match(answers[0]?.cookies, [/^__Host-gatehouse-app\.main=ey/, /-hop\./])
+  t.strictSame(answers[1], answers[0])
+
+  const bob = test.visitor()
+  const wrong = [await ask(url, 'x=y'), await ask(url, 'x=y')]
+  for (const { statusCode, headers } of wrong) {
+    t.equal(statusCode, 401)
+    t.match(headers.location, signInUrl())
+    t.notMatch(String(headers['set-cookie']), APP_COOKIE)
+  }
+  const [, second] = wrong
+  const [name = '', value = ''] = String(second?.headers['set-cookie']).split(/[=;]/)
+  bob.jarOf(APP).set(name, value)
+  const way = await arrive(bob, test.corp, String(second?.headers.location), { sub: 'bob' })
+  t.equal(way.answer.headers['x-forwarded-user'], 'bob', 'the browser gets the second answer')
+})
+
+interface Tried {
+  readonly who: Visitor
+  readonly url: string
+  readonly portal?: string
+}
+
+/** What may become of a ticket, by whom it is opened then, and whether it is burnt after that. */
+const MISFITS: Readonly<
+  Record<
+    string,
+    { isBurnt: boolean; by(test: Started, ada: Visitor, url: string): Tried | Promise<Tried> }
+  >
+> = {
+  'a character changed': {
+    isBurnt: false,
+    by: (_, who, url) => ({
+      who,
+      url: url.slice(0, -9) + (url.at(-9) === 'A' ? 'B' : 'A') + url.slice(-8),
+    }),
+  },
+  'made up': { isBurnt: false, by: (_, who) => ({ who, url: `${WANTED}&${TICKET}=made-up` }) },
+  empty: { isBurnt: false, by: (_, who) => ({ who, url: `${WANTED}&${TICKET}=` }) },
+  'a name alone': { isBurnt: false, by: (_, who) => ({ who, url: `${WANTED}&${TICKET}` }) },
+  'not the last parameter': { isBurnt: false, by: (_, who, url) => ({ who, url: `${url}&x=1` }) },
+  twice: {
+    isBurnt: false,
+    by: (_, who, url) => ({ who, url: `${url}&${TICKET}=${ticketIn(url)}` }),
+  },
+  'half a minute old': {
+    isBurnt: true,
+    by: async ({ clock }, who, url) => {
+      await clock.advance(30_000)
+      return { who, url }
+    },
+  },
+  'leaked to another browser': {
+    isBurnt: true,
+    by: ({ visitor }, _, url) => ({ who: visitor(), url }),
+  },
+  'leaked to one with a hop of its own': {
+    isBurnt: true,
+    by: async ({ visitor }, _, url) => {
+      const who = visitor()
+      await who.visit(WANTED)
+      return { who, url }
+    },
+  },
+  'at another host': {
+    isBurnt: true,
+    by: async (_, who, url) => {
+      await who.visit(`https://${WIKI}/`)
+      return { who, url: url.replace(APP, WIKI) }
+    },
+  },
+  'at another portal': { isBurnt: false, by: (_, who, url) => ({ who, url, portal: 'other' }) },
+  'in a browser that has lost its hop': {
+    isBurnt: true,
+    by: (_, who, url) => {
+      who.jarOf(APP).clear()
+      return { who, url }
+    },
+  },
+  'of a session that has ended': {
+    isBurnt: true,
+    by: async (_, who, url) => {
+      await who.open(`${MAIN}/logout`, { method: 'POST', headers: { origin: AUTH } })
+      return { who, url }
+    },
+  },
+}
+
+t.test('a ticket that does not fit is refused, and is none any more', async (t) => {
+  for (const [what, { isBurnt, by }] of Object.entries(MISFITS)) {
+    const test = await start(t)
+    const ada = test.visitor()
+    const url = await ticketUrl(ada, test)
+    const kept = new Map(ada.jarOf(APP))
+    const { who, portal = 'main', ...tried } = await by(test, ada, url)
+    const { host } = new URL(tried.url)
+    const refused = await who.visit(tried.url, { portal })
+    t.match(refused, { statusCode: 302, headers: { 'cache-control': 'no-store' } }, what)
+    t.match(refused.headers.location, `${AUTH}/portals/${portal}/signin?rd=`, what)
+    t.equal(ticketIn(decodeURIComponent(refused.headers.location ?? '')), undefined, what)
+    t.notMatch(who.cookies(host), APP_COOKIE, `${what}: no session`)
+
+    const way = await arrive(who, test.corp, tried.url, { portal, sub: 'somebody' })
+    t.equal(way.answer.statusCode, 200, `${what}: a new hop ends well`)
+
+    for (const [name, value] of kept) ada.jarOf(APP).set(name, value)
+    ada.jarOf(APP).delete(APP_COOKIE)
+    const late = await ada.visit(url)
+    const isTaken = ada.cookies(APP).includes(APP_COOKIE)
+    t.equal(
+      isTaken,
+      !isBurnt,
+      `${what}: ${isBurnt ? 'worth nothing' : 'the right one is still good'}`,
+    )
+    if (isBurnt) t.match(late.headers.location, `${MAIN}/signin?rd=`, what)
+  }
+})
+
+t.test('who begins a hop and has another person finish it becomes nobody', async (t) => {
+  for (const isAtApp of [false, true]) {
+    const test = await start(t)
+    const [ada, mallory] = [test.visitor(), test.visitor()]
+    await arrive(ada, test.corp, isAtApp ? WANTED : `https://${WIKI}/`)
+    const { location: lure = '' } = (await mallory.visit(WANTED)).headers
+    const url = (await ada.open(lure)).headers.location ?? ''
+    t.ok(ticketIn(url), 'the sign-in host cannot know')
+    const { headers } = await ada.visit(url)
+    if (isAtApp) t.equal(headers.location, WANTED)
+    else t.match(headers.location, `${MAIN}/signin?rd=`)
+
+    const read = await mallory.visit(url)
+    t.match(read.headers.location, `${MAIN}/signin?rd=`, 'which is burnt when the log has it')
+    t.notMatch(mallory.cookies(APP), APP_COOKIE)
+  }
+})
+
+t.test('login CSRF: whoever opens the ticket of somebody else does not become them', async (t) => {
+  const test = await start(t)
+  const [ada, mallory] = [test.visitor(), test.visitor()]
+  const url = await ticketUrl(mallory, test, WANTED, 'mallory')
+  const way = await arrive(ada, test.corp, url)
+  t.equal(way.answer.headers['x-forwarded-user'], 'ada')
+})
+
+t.test('the account of the sign-in host is the one that a step-up brings to an app', async (t) => {
+  const test = await start(t, {
+    yaml: yamlOf(portalOf('main', 'policies: { mfa: { acr: [mfa] } }')),
+  })
+  const browser = test.visitor()
+  await arrive(browser, test.corp, WANTED)
+  browser.jar.clear()
+  test.corp.state.claims = { acr: 'mfa' }
+  await arrive(browser, test.corp, `https://${WIKI}/`, { sub: 'bob' })
+  const { answer } = await arrive(browser, test.corp, WANTED, { query: '?policy=mfa' })
+  t.match([answer.statusCode, answer.headers['x-forwarded-user']], [200, 'bob'])
+  t.match(browser.cookies(APP), /^__Host-gatehouse-app\.main=[\w.-]+$/, 'no hop is left')
+})
+
+t.test('a hop for another target, or that is too old, gives no ticket', async (t) => {
+  const test = await start(t)
+  const ada = test.visitor()
+  await arrive(ada, test.corp, `https://${WIKI}/`)
+  const { location = '' } = (await ada.visit(WANTED)).headers
+  const changed = (name: string, value: string) => {
+    const url = new URL(location)
+    url.searchParams.set(name, value)
+    return url.href
+  }
+  const ticketAt = async (url: string) => ticketIn((await ada.open(url)).headers.location)
+  t.ok(await ticketAt(location))
+  for (const url of [
+    changed('rd', `${WANTED}&x=1`),
+    changed('rd', `https://${WIKI}/reports?year=2030`),
+    changed('rd', 'https://evil.test/'),
+    changed('hop', 'x'),
+    location.replace('/main/', '/other/'),
+  ])
+    t.equal(await ticketAt(url), undefined, url)
+  await test.clock.advance(3_600_000)
+  t.equal(await ticketAt(location), undefined, 'an hour later')
+})
+
+t.test('a browser that keeps no cookies of an app ends at a page, at the third try', async (t) => {
+  const test = await start(t)
+  const ada = test.visitor()
+  const arriving = (cookies: string, host: string) => (host === APP ? '' : cookies)
+  const { answer, places } = await arrive(ada, test.corp, WANTED, { arriving })
+  t.match(answer, { statusCode: 400, body: ERRORS.FWA_COOKIES_BLOCKED.title })
+  t.match(answer.headers, { 'cache-control': 'no-store', 'referrer-policy': 'no-referrer' })
+  t.notMatch(answer.body, TICKET)
+  t.match(answer.body, `href="${WANTED}"`, 'with a way to try again')
+  t.equal(places.filter((place) => place.endsWith('with a ticket')).length, 3)
+  t.equal(places.filter((place) => place === 'corp.test').length, 1)
+  t.equal(await whoIs(ada), 'ada')
+
+  await test.clock.advance(30_000)
+  const wiki = await arrive(ada, test.corp, `https://${WIKI}/`, { arriving })
+  t.strictSame(wiki.places, silent(WIKI), 'another host is no part of it')
+  const url = await ticketUrl(ada, test)
+  await test.clock.advance(600_000)
+  const kept = await ada.visit(url, { arriving })
+  t.match(kept.headers.location, `${MAIN}/signin?rd=`, 'nor is a ticket in a bookmark')
+})
+
+t.test('a target with a ticket never gets through', async (t) => {
+  const key = 'correct-horse-battery-staple'
+  const options = `preflight: true, rules: [{ paths: [/open/*], require: anyone }],
+    callers: { keys: [{ name: ci, key: ${key}, hosts: ["*.example.com"] }] }`
+  const test = await start(t, { yaml: yamlOf(portalOf('main', options.replace(/\s+/g, ' '))) })
+  const ada = test.visitor()
+  const [closed, open] = [`https://${APP}/closed?x=1`, `https://${APP}/open/x`]
+  await arrive(ada, test.corp, `https://${WIKI}/`)
+  const preflight = { Origin: `https://${WIKI}`, 'Access-Control-Request-Method': 'PUT' }
+  const kinds: [what: string, method: string, headers: RequestHeaders, isLet: readonly string[]][] =
+    [
+      ['a page', 'GET', BROWSER, [open]],
+      ['a page, only its head', 'HEAD', BROWSER, [open]],
+      ['a form', 'POST', BROWSER, [open]],
+      ['a script', 'GET', SCRIPT, [open]],
+      ['a script that posts', 'POST', SCRIPT, [open]],
+      ['a program', 'GET', { ...SCRIPT, Authorization: `APIKey ${key}` }, [open, closed]],
+      [
+        'a program that looks like a page',
+        'GET',
+        { ...BROWSER, Authorization: `APIKey ${key}` },
+        [open, closed],
+      ],
+      ['a preflight', 'OPTIONS', preflight, [open, closed]],
+      ['a WebSocket', 'GET', { Upgrade: 'websocket', 'Sec-Fetch-Mode': 'websocket' }, [open]],
+    ]
+  const cookieOf: Record<string, () => string> = {
+    'of its browser': () => ada.cookies(APP),
+    'with a session': () => signedIn,
+    'without a cookie': () => '',
+  }
+  const signedIn = await test.signIn('main')
+  for (const [i, [what, method, headers, isLet]] of kinds.entries())
+    for (const target of [closed, open]) {
+      const url = await ticketUrl(ada, test, `${closed}&${i}${target === open ? 'a' : 'b'}`)
+      const fitting = `${TICKET}=${ticketIn(url)}`
+      const ask = (asked: string, cookie = '') => {
+        const { pathname, search } = new URL(asked)
+        const told = { 'X-Forwarded-Method': method, 'X-Forwarded-Uri': `${pathname}${search}` }
+        return test.check(TRAEFIK, { ...headers, ...told, ...(cookie && { cookie }) })
+      }
+      const { statusCode } = await ask(target)
+      t.equal(statusCode === 200, isLet.includes(target), `${what} at ${target}, without a ticket`)
+      const query = target.includes('?') ? '&' : '?'
+      const taken = await ask(`${target}${query}${fitting}`, ada.cookies(APP))
+      t.match(String(taken.headers['set-cookie']), APP_COOKIE, `${what} at ${target}, with its own`)
+      for (const each of [fitting, `${TICKET}=x`, `${TICKET}=`, TICKET])
+        for (const [whose, cookie] of Object.entries(cookieOf))
+          for (const added of [each, `${each}&${each}`, `a=b&${each}&c`]) {
+            const asked = `${target}${query}${added}`
+            const answer = await ask(asked, cookie())
+            const { location = '' } = answer.headers
+            const isPassedOn = decodeURIComponent(location).includes(TICKET)
+            if (answer.statusCode < 300 || isPassedOn)
+              t.fail(`${what} ${whose} at ${asked}: ${answer.statusCode} ${location}`)
+          }
+    }
+})
+
+t.test('only what a person opens begins a hop', async (t) => {
+  const { corp, visitor } = await start(t)
+  const cases: [what: string, headers: RequestHeaders][] = [
+    ['a prefetch', { 'sec-purpose': 'prefetch' }],
+    ['a page that is rendered before the click', { 'sec-purpose': 'prefetch;prerender' }],
+    ['a script', SCRIPT],
+    ['a WebSocket', { upgrade: 'websocket', connection: 'Upgrade' }],
+    ['a WebSocket as browsers say', { 'sec-fetch-mode': 'websocket' }],
+    ['an image', { 'sec-fetch-mode': 'no-cors', accept: 'image/*' }],
+  ]
+  for (const [what, headers] of cases) {
+    const ada = visitor()
+    const answer = await ada.visit(WANTED, { headers })
+    t.match(answer, { statusCode: 401, headers: { 'cache-control': 'no-store' } }, what)
+    t.match(answer.headers, { location: undefined, 'set-cookie': undefined }, what)
+    t.equal((await arrive(ada, corp, WANTED)).answer.statusCode, 200)
+    t.equal((await ada.visit(WANTED, { headers })).statusCode, 200, `${what}, signed in`)
+  }
+})
+
+t.test('a form that was sent too late comes back as a page', async (t) => {
+  const { corp, visitor } = await start(t)
+  const ada = visitor()
+  t.equal((await ada.visit(WANTED, { method: 'POST' })).statusCode, 303)
+  const way = await arrive(ada, corp, WANTED, { method: 'POST' })
+  t.match([way.answer.statusCode, way.places], [200, WHOLE_WAY])
+})
+
+t.test('an app on plain http is refused, as its cookie would never be sent', async (t) => {
+  const ada = (await start(t)).visitor()
+  const answer = await ada.visit(WANTED.replace('https:', 'http:'))
+  t.match(answer, { statusCode: 403, body: /FWA_APP_INSECURE/ })
+  t.match(answer.headers, { location: undefined, 'set-cookie': undefined })
+})
+
+t.test('long URLs come back whole, or without their query', async (t) => {
+  const { corp, visitor } = await start(t)
+  const ada = visitor()
+  for (const length of [1_000, 2_000, 4_000, 6_000, 7_000, 7_500, 7_900, 8_100]) {
+    ada.jarOf(APP).clear()
+    const url = `https://${APP}/explore?panes=`.padEnd(length, 'a(b)')
+    const { answer, urls } = await arrive(ada, corp, url)
+    t.match(
+      [answer.statusCode, urls.at(-1)],
+      [200, length <= 7_000 ? url : `https://${APP}/explore`],
+    )
+    // The first one is not ours.
+    for (const each of urls.slice(1)) t.ok(each.length <= 8_000, `${length}: ${each.length}`)
+  }
+})
+
+t.test('what an app has read of a cookie is worth nothing elsewhere', async (t) => {
+  const options = `callers: { keys: [{ name: ci, key: ${'k'.repeat(32)}, hosts: ["*.example.com"] }] }`
+  const yaml = yamlOf(portalOf('main', options) + portalOf('other'))
+  const test = await start(t, { yaml })
+  const { corp, visitor } = test
+  const ada = visitor()
+  await arrive(ada, corp, WANTED)
+  const token = ada.jarOf(APP).get(APP_COOKIE) ?? ''
+  const session = '__Host-gatehouse.main'
+  const mallory = visitor()
+  const asScript = (headers: RequestHeaders) => ({ headers: { ...SCRIPT, ...headers } })
+  const cookie = (name: string) => asScript({ cookie: `${name}=${token}` })
+  const both = asScript({ cookie: `${APP_COOKIE}=${token}; ${session}=${token}` })
+  const bearer = asScript({ authorization: `Bearer ${token}` })
+  const places: Record<string, (number: number) => ReturnType<Visitor['visit']>> = {
+    'another app': (i) => mallory.visit(`https://b${i}.example.com/`, cookie(APP_COOKIE)),
+    'below the app': (i) => mallory.visit(`https://b${i}.${APP}/`, cookie(APP_COOKIE)),
+    'the domain': () => mallory.visit('https://example.com/', cookie(APP_COOKIE)),
+    'another portal': () => mallory.visit(WANTED, { ...cookie(APP_COOKIE), portal: 'other' }),
+    'another portal, by its name': () =>
+      mallory.visit(WANTED, { ...cookie('__Host-gatehouse-app.other'), portal: 'other' }),
+    'the app, by the name of the session': () => mallory.visit(WANTED, cookie(session)),
+    'the app, by the name for a domain': () =>
+      mallory.visit(WANTED, cookie('__Secure-gatehouse-app.main')),
+    'the app, in Authorization': () => mallory.visit(WANTED, bearer),
+    'the app, as a key': () =>
+      mallory.visit(WANTED, asScript({ authorization: `APIKey ${token}` })),
+    'the app, twice': () =>
+      mallory.visit(WANTED, asScript({ cookie: `${APP_COOKIE}=${token}; ${APP_COOKIE}=${token}` })),
+    'the sign-in host': () => mallory.open(`${MAIN}/profile.json`, both),
+    'the sign-in page': () => mallory.open(`${MAIN}/signin?rd=${WANTED}`, both),
+    'the account': async () => {
+      const answer = await mallory.open(`${MAIN}/account`, both)
+      t.match(answer.headers.location, /\/signin/)
+      return answer
+    },
+    verify: () => mallory.open(`${AUTH}/api/portals/main/verify`, bearer),
+    'verify, for its host': () =>
+      mallory.open(`${AUTH}/api/portals/main/verify?aud=https://${APP}`, bearer),
+  }
+  const all = Object.entries(places)
+  const wrong: string[] = []
+  for (let i = 0; i < 1_000; i++) {
+    const [what, ask] = all[i % all.length]!
+    const { statusCode, headers } = await ask(i)
+    if (statusCode < 300 || String(headers['set-cookie']).includes('=ey')) wrong.push(what)
+  }
+  t.strictSame(wrong, [])
+  t.equal(
+    (await mallory.visit(WANTED, cookie(APP_COOKIE))).statusCode,
+    200,
+    'but at the app itself',
+  )
+  await ada.open(`${MAIN}/logout`, { method: 'POST', headers: { origin: AUTH } })
+  t.equal(
+    (await mallory.visit(WANTED, cookie(APP_COOKIE))).statusCode,
+    401,
+    'while the session lives',
+  )
+})
+
+t.test('the cookie of the sign-in host is worth nothing at an app', async (t) => {
+  const { corp, visitor } = await start(t)
+  const ada = visitor()
+  await arrive(ada, corp, WANTED)
+  const token = ada.jar.get('__Host-gatehouse.main') ?? ''
+  for (const name of ['__Host-gatehouse.main', APP_COOKIE, '__Secure-gatehouse-app.main'])
+    for (const host of [APP, WIKI, 'example.com']) {
+      const headers = { ...SCRIPT, cookie: `${name}=${token}` }
+      t.equal((await visitor().visit(`https://${host}/`, { headers })).statusCode, 401, name)
+    }
+})
+
+t.test('with scope: domain, one cookie is for all hosts', async (t) => {
+  const { corp, visitor } = await start(t, { yaml: SHARED })
+  const ada = visitor()
+  const first = await arrive(ada, corp, WANTED)
+  t.strictSame(first.places, [APP, 'signin', 'corp.test', 'callback', APP])
+  t.match([...ada.jarOf('.example.com').keys()], ['__Secure-gatehouse-app.main'])
+  t.equal(ada.jarOf(APP).size, 0, 'without a hop')
+  const wiki = await arrive(ada, corp, `https://${WIKI}/`)
+  t.match([wiki.answer.statusCode, wiki.places], [200, [WIKI]])
+
+  ada.jarOf('.example.com').clear()
+  const again = await arrive(ada, corp, WANTED)
+  t.match([again.answer.statusCode, again.places], [200, [APP, 'signin', APP]], 'set at /signin')
+  t.equal(ada.jarOf('.example.com').size, 1)
+  const [line] = [(await ada.open(signInUrl())).headers['set-cookie']].flat()
+  t.match(
+    line,
+    /^__Secure-gatehouse-app\.main=[\w.-]+; Max-Age=28800; Domain=example\.com; Path=\/; HttpOnly; Secure; SameSite=Lax$/,
+  )
+  const token = ada.jarOf('.example.com').get('__Secure-gatehouse-app.main') ?? ''
+  const renamed = { ...SCRIPT, cookie: `${APP_COOKIE}=${token}` }
+  t.equal((await visitor().visit(WANTED, { headers: renamed })).statusCode, 401)
+  t.equal(await whoIs(ada), 'ada')
+})
+
+t.test('one sign-in host for a domain of one cookie and one of many', async (t) => {
+  const rows = `{ domain: example.com, authHost: auth.example.com, session: { scope: domain } }, { domain: example.org, authHost: auth.example.com }`
+  const yaml = yamlOf(portalOf('main')).replace(DOMAINS, `domains: [${rows}]`)
+  const { corp, visitor } = await start(t, { yaml })
+  const ada = visitor()
+  t.match((await arrive(ada, corp, 'https://app.example.org/')).answer, { statusCode: 200 })
+  const com = await arrive(ada, corp, WANTED)
+  t.match([com.answer.statusCode, com.places], [200, [APP]], 'set when she signed in')
+  const token = ada.jarOf('.example.com').get('__Secure-gatehouse-app.main') ?? ''
+  for (const name of [APP_COOKIE, '__Secure-gatehouse-app.main']) {
+    const headers = { ...SCRIPT, cookie: `${name}=${token}` }
+    t.equal((await visitor().visit('https://app.example.org/', { headers })).statusCode, 401)
+  }
 })

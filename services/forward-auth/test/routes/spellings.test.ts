@@ -154,7 +154,9 @@ t.test(
   async (t) => {
     const test = await start(t)
     const groups = ['admins', 'ops']
-    const headers = { cookie: await test.signIn('main', { groups, auth_time: test.clock.now() / 1_000 }) }
+    const headers = {
+      cookie: await test.signIn('main', { groups, auth_time: test.clock.now() / 1_000 }),
+    }
     const old = { cookie: await test.signIn('main', { groups }) }
     for (const url of [
       '//public/x',

@@ -7,6 +7,7 @@ import {
   signingKey,
   signToken,
 } from '../../../../packages/identity-providers/test/stand-ins/tokens.ts'
+import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { DOMAINS, portalOf, SHARED_DOMAIN, startApp, type TestApp, yamlOf } from '../app.ts'
 import { BROWSER, SHAPES, type Shape } from '../shapes.ts'
 
@@ -260,6 +261,7 @@ t.test('it ends with the session', async (t) => {
 })
 
 t.test('long claims are left out, and named', async (t) => {
+  expectWarnings(t, 'more groups than fit into headers')
   const test = await startApp(t, YAML)
   const groups = Array.from({ length: 150 }, (_, i) => `group-${i}-of-the-firm`)
   const roles = ['oncall']

@@ -220,14 +220,16 @@ export function breakStore({ store }: Instance, method: Method): () => void {
   })
 }
 
-/** Counts the calls of a method of the store. */
-export function countCalls({ store }: Instance, method: Method): { readonly count: number } {
-  const calls = { count: 0 }
-  replace(store, method, (real) => {
+/** Counts the calls of a method of the store, and those that have given a result. */
+export function countCalls({ store }: Instance, method: Method) {
+  const calls = { count: 0, done: 0 }
+  replace(store, method, async (real) => {
     calls.count += 1
-    return real()
+    const result = await real()
+    calls.done += 1
+    return result
   })
-  return calls
+  return calls as { readonly [Which in keyof typeof calls]: number }
 }
 
 /** Replaces a method, which gets a function that calls the real one. Gives a function that restores it. */

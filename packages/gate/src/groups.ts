@@ -1,0 +1,66 @@
+import type { AuthDeps } from '@gatehouse/auth-core'
+import { compileAllow } from '@gatehouse/profile'
+import { headerRows } from './header-presets.ts'
+import type { GateConfig } from './options.ts'
+import type { Policy } from './policy.ts'
+import { compileHosts } from './rules.ts'
+
+/** Characters of groups in all headers: with what else is sent they fit into the 4 kB that nginx takes by default. */
+const MAX_LENGTH = 3_072
+/** Between two warnings, in ms. */
+const HOUR = 3_600_000
+const TOO_MANY = 'somebody has more groups than fit into headers: set `groups` of the portal'
+
+export type Groups = ReturnType<typeof createGroups>
+
+/** Compiles which groups the apps of a portal are told of. */
+export function createGroups(
+  { name: portal, groups = ['*'], headers, allow, providers }: GateConfig,
+  policies: ReadonlyMap<string, Policy>,
+  { now, log }: AuthDeps,
+) {
+  const rows = groups.filter((row) => typeof row !== 'string')
+  const others = { groups: groups.filter((row) => typeof row === 'string') }
+  const lists = [others, ...rows].map((row) => row.groups.map(compilePattern))
+  const allows = [{ allow }, ...providers].map((one) => compileAllow(one.allow ?? 'anyone'))
+  const conditions = [...policies.values()].flatMap(({ condition }) => condition ?? [])
+  const named = new Set([...conditions, ...allows].flatMap(({ texts }) => texts))
+  const times = headerRows(headers).filter((row) =>
+    'claim' in row ? row.claim === 'groups' : ['groups', 'json'].includes(row.property),
+  ).length
+  // About what each takes, in any encoding.
+  const lengthOf = (some: readonly string[]) => encodeURIComponent(some.join()).length
+  const fits = (some: readonly string[]) => times * lengthOf(some) <= MAX_LENGTH
+  let warned = Number.NEGATIVE_INFINITY
+  return {
+    hosts: rows.map((row) => compileHosts(row.hosts)),
+    /** What apps of a row (0: of none) may know, and what fits into headers: all that, what the portal names, or nothing. */
+    narrow(row: number, all: readonly string[]) {
+      const known = all.filter((group) => lists[row]?.some((isOf) => isOf(group)))
+      const few = known.filter((group) => named.has(group))
+      const fitting = [known, few].find(fits) ?? []
+      if (fitting !== known && Math.abs(now() - warned) >= HOUR) {
+        log.warn({ portal, groups: known.length, told: fitting.length }, TOO_MANY)
+        warned = now()
+      }
+      return { known, fitting }
+    },
+  }
+}
+
+/** Compiles a pattern in which `*` stands for any text. Its parts are looked for from left to right, each once. */
+export function compilePattern(pattern: string): (text: string) => boolean {
+  const [first = '', ...parts] = pattern.split('*')
+  const last = parts.pop()
+  if (last === undefined) return (text) => text === pattern
+  return (text) => {
+    if (!text.startsWith(first) || !text.endsWith(last)) return false
+    let at = first.length
+    for (const part of parts) {
+      const found = text.indexOf(part, at)
+      if (found < 0) return false
+      at = found + part.length
+    }
+    return at <= text.length - last.length
+  }
+}

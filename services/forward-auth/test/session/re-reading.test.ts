@@ -1,0 +1,546 @@
+import { setImmediate } from 'node:timers/promises'
+import { ProviderError, type ProviderTokens, type ReRead } from '@gatehouse/identity-providers'
+import { fromClaims, type Profile } from '@gatehouse/profile'
+import type { FastifyInstance } from 'fastify'
+import t, { type Test } from 'tap'
+import { expectWarnings } from '../../../../scripts/test/quiet.ts'
+import { until } from '../../../../scripts/test/until.ts'
+import type { Portal } from '../../src/portals.ts'
+import { mailOf, type Session } from '../../src/session/session.ts'
+import { portalOf, startApp, yamlOf } from '../app.ts'
+import { createFakeProvider } from '../fake-provider.ts'
+import { SHAPES } from '../shapes.ts'
+import { createVisitor } from '../visitor.ts'
+import {
+  ADA,
+  breakStore,
+  countCalls,
+  HOST,
+  hold,
+  type Instance,
+  portalNamed,
+  startInstances,
+} from './kit.ts'
+
+const SECOND = 1_000
+const MINUTE = 60 * SECOND
+const HOUR = 60 * MINUTE
+const REFRESH = 10 * MINUTE
+const SESSION = { lifetime: 12 * HOUR, refresh: REFRESH, grace: HOUR }
+const PATIENCE = 3 * SECOND
+const LEASE = 150 * SECOND
+
+const OUTAGE = new ProviderError('FWA_PROVIDER_UNREACHABLE', 'the provider plays away')
+const fault = (isUsed = false, tokens?: ProviderTokens): ReRead => ({
+  ...{ kind: 'fault', error: OUTAGE, isUsed },
+  ...(tokens && { tokens }),
+})
+const withGroups = (...groups: string[]) => fromClaims('corp', { ...ADA.claims, groups })
+const read = (tokens: ProviderTokens, profile = withGroups('anew')): ReRead => ({
+  ...{ kind: 'read', signedIn: { profile, tokens } },
+})
+
+/** A provider that is asked again, with what it was asked with. By default it rotates refresh tokens. */
+function createProvider() {
+  const { provider } = createFakeProvider()
+  const asked: (string | undefined)[] = []
+  const state = {
+    reReads: true,
+    answer: (tokens: ProviderTokens, _before: Profile): ReRead | Promise<ReRead> =>
+      read({ ...tokens, refresh: `${tokens.refresh}+` }),
+  }
+  const reRead = async (tokens: ProviderTokens, before: Profile) => {
+    asked.push(tokens.refresh ?? tokens.access)
+    return state.answer(tokens, before)
+  }
+  const whole = Object.defineProperties(
+    { ...provider, reRead },
+    {
+      reReads: { get: () => state.reReads },
+    },
+  )
+  return { provider: whole, asked, state }
+}
+
+/** Instances, and somebody who has signed in at the first one. */
+async function start(
+  t: Test,
+  { count = 1, tokens = { refresh: 'r' }, session = {} as Partial<Portal['session']> } = {},
+) {
+  const corp = createProvider()
+  const portals = [portalNamed('main', [corp.provider], { ...SESSION, ...session })]
+  const all = await startInstances(t, count, { portals })
+  const [here, there] = all as [Instance, Instance]
+  const ada = await here.begin({ tokens, sid: 'at the provider', issuedAt: 1_000 })
+  const { cookie } = ada
+  const groupsAt = async (instance: Instance) => (await instance.check(cookie))?.profile.groups
+  for (const each of all) await groupsAt(each)
+  return { ...corp, all, here, there, clock: here.clock, ada, cookie, groupsAt }
+}
+
+/** What is under way in memory has come to rest. */
+const settle = () => setImmediate()
+
+t.test('what the provider said is asked for again by its age', async (t) => {
+  const rows: [what: string, age: number, isAsked: boolean, groups: string[]][] = [
+    ['young', 0.8 * REFRESH - 1, false, ['admin', 'ops']],
+    ['due: beside the check', REFRESH - 1, true, ['admin', 'ops']],
+    ['overdue: before it', REFRESH, true, ['anew']],
+    ['long overdue, past all grace', 5 * HOUR, true, ['anew']],
+  ]
+  for (const [what, age, isAsked, groups] of rows) {
+    const { here, asked, groupsAt, clock } = await start(t)
+    await clock.advance(age)
+    t.strictSame(await groupsAt(here), groups, what)
+    await until(() => asked.length === Number(isAsked))
+    if (!isAsked) continue
+    await until(async () => (await groupsAt(here))?.[0] === 'anew')
+    t.strictSame(asked, ['r'], `${what}: once`)
+    await clock.advance(REFRESH)
+    t.strictSame(await groupsAt(here), ['anew'])
+    t.strictSame(asked, ['r', 'r+'], 'the next time with the newest token')
+  }
+})
+
+t.test('sessions that began together are not asked about together', async (t) => {
+  const { here, asked, clock } = await start(t)
+  const all = await Promise.all(
+    Array.from({ length: 60 }, (_, i) => here.begin({ tokens: { refresh: `${i}` } })),
+  )
+  await clock.advance(0.9 * REFRESH)
+  for (const { cookie } of all) t.ok(await here.check(cookie))
+  await until(() => asked.length > 15)
+  for (let turn = 0; turn < 50; turn++) await settle()
+  t.ok(asked.length < 45, `${asked.length} of 60 in half of the time`)
+})
+
+t.test('nobody is asked who cannot or need not be', async (t) => {
+  const rows: [what: string, options: Parameters<typeof start>[1], reReads: boolean][] = [
+    ['switched off', { session: { refresh: undefined } }, true],
+    ['no token', { tokens: {} as { refresh: string } }, true],
+    ['the provider cannot', {}, false],
+  ]
+  for (const [what, options, reReads] of rows) {
+    const { here, asked, state, groupsAt, clock } = await start(t, options)
+    state.reReads = reReads
+    await clock.advance(11 * HOUR)
+    t.strictSame(await groupsAt(here), ['admin', 'ops'], what)
+    t.strictSame(asked, [], what)
+  }
+})
+
+t.test('a request waits for the provider for three seconds, and then grace counts', async (t) => {
+  const rows: [what: string, age: number, passes: boolean][] = [
+    ['within grace', REFRESH + HOUR - PATIENCE - 1, true],
+    ['after it', REFRESH + HOUR, false],
+  ]
+  for (const [what, age, passes] of rows) {
+    const { here, state, groupsAt, clock, asked } = await start(t)
+    const answer = Promise.withResolvers<ReRead>()
+    state.answer = () => answer.promise
+    await clock.advance(age)
+    let isAnswered = false
+    const waiting = groupsAt(here).then((groups) => {
+      isAnswered = true
+      return groups
+    })
+    await until(() => asked.length === 1)
+    await clock.advance(PATIENCE - 1)
+    t.notOk(isAnswered, what)
+    await clock.advance(1)
+    t.strictSame(await waiting, passes ? ['admin', 'ops'] : undefined, what)
+    answer.resolve(read({}))
+    await until(async () => (await groupsAt(here))?.[0] === 'anew')
+    t.pass('and whoever comes when it has answered is in')
+  }
+})
+
+t.test('a provider that is away: nobody is out before grace, nobody in after it', async (t) => {
+  const grace = 10 * MINUTE
+  const { here, asked, state, groupsAt, clock, ada } = await start(t, { session: { grace } })
+  state.answer = () => fault()
+  const { begun } = ada.session
+  const last = begun + REFRESH + grace
+  await clock.advance(REFRESH)
+  for (; clock.now() < last; await clock.advance(MINUTE)) t.ok(await groupsAt(here))
+  for (let i = 0; i < 3; i++) {
+    t.equal(await groupsAt(here), undefined)
+    await clock.advance(MINUTE)
+  }
+  t.ok(await here.records.open(ada.sid), 'which is no end')
+  t.strictSame(new Set(asked), new Set(['r']), 'with the token that may not have been used')
+  state.answer = (tokens) => read(tokens)
+  t.strictSame(await groupsAt(here), ['anew'], 'it is back')
+})
+
+t.test('after a fault a session is left alone for half a minute', async (t) => {
+  const { here, asked, state, groupsAt, clock } = await start(t)
+  state.answer = () => fault()
+  await clock.advance(REFRESH)
+  const leases = countCalls(here, 'leaseSession')
+  for (let i = 0; i < 100; i++) t.ok(await groupsAt(here))
+  t.match([asked.length, leases.count], [1, 1])
+  await clock.advance(30 * SECOND)
+  await groupsAt(here)
+  t.equal(asked.length, 2)
+  state.answer = (tokens) => read(tokens)
+  await clock.advance(30 * SECOND)
+  t.strictSame(await groupsAt(here), ['anew'])
+})
+
+t.test('a person whom the provider does not know any more is out, everywhere', async (t) => {
+  const { here, there, state, groupsAt, clock, ada, asked } = await start(t, { count: 2 })
+  state.answer = () => ({ kind: 'ended', why: 'invalid_grant' })
+  await clock.advance(REFRESH)
+  t.equal(await groupsAt(here), undefined)
+  await there.catchUp()
+  t.equal(await groupsAt(there), undefined)
+  t.equal(await here.arrive(ada.own), undefined)
+  t.equal(await here.records.open(ada.sid), undefined)
+  t.strictSame(asked, ['r'])
+  t.match(here.audit, [{ event: 'session-ended', endedBy: 'provider' }])
+})
+
+t.test('an end by the provider that the store does not take', async (t) => {
+  const { here, state, groupsAt, clock, ada } = await start(t)
+  state.answer = () => ({ kind: 'ended', why: 'invalid_grant' })
+  const repair = breakStore(here, 'endSessions')
+  await clock.advance(REFRESH)
+  t.equal(await groupsAt(here), undefined)
+  t.ok(here.records.isUnsaved(ada.sid))
+  repair()
+  await clock.advance(SECOND)
+  await until(() => !here.records.isUnsaved(ada.sid))
+  t.equal(await here.store.findSession(ada.sid), undefined)
+})
+
+t.test(
+  'a client that the provider refuses keeps people in for grace, and is told once',
+  async (t) => {
+    const { here, state, groupsAt, clock, ada, asked } = await start(t)
+    const bob = await here.begin({
+      tokens: { refresh: 'b' },
+      profile: fromClaims('corp', { sub: 'b' }),
+    })
+    const error = new ProviderError('FWA_CLIENT_REFUSED', 'invalid_client')
+    state.answer = () => ({ kind: 'misconfigured', error })
+    await clock.advance(REFRESH)
+    for (let i = 0; i < 5; i++) {
+      t.ok(await groupsAt(here))
+      t.ok(await here.check(bob.cookie))
+      await clock.advance(MINUTE)
+    }
+    t.equal(asked.length, 10)
+    const told = () => here.log.filter((line) => line === 'our client is refused').length
+    t.equal(told(), 1)
+    t.match(here.app.readiness(), { degraded: ['provider main/corp'] })
+
+    state.answer = (tokens) => read(tokens)
+    t.strictSame(await groupsAt(here), ['anew'], 'corrected')
+    t.strictSame(here.app.readiness().degraded, [])
+    state.answer = () => ({ kind: 'misconfigured', error })
+    await clock.advance(REFRESH)
+    t.ok(await groupsAt(here))
+    t.equal(told(), 2)
+    await clock.advance(HOUR)
+    t.equal(await groupsAt(here), undefined, 'after grace')
+    t.ok(await here.records.open(ada.sid))
+  },
+)
+
+t.test('a session whose provider has no token for it is not asked about again', async (t) => {
+  const { here, state, groupsAt, clock, asked } = await start(t)
+  state.answer = () => ({ kind: 'impossible' })
+  for (let i = 0; i < 11; i++) {
+    await clock.advance(HOUR)
+    t.strictSame(await groupsAt(here), ['admin', 'ops'])
+  }
+  t.strictSame(asked, ['r'])
+})
+
+t.test('a token that may have been used is never sent again', async (t) => {
+  const { here, there, state, groupsAt, clock, asked } = await start(t, { count: 2 })
+  state.answer = () => fault(true)
+  await clock.advance(REFRESH)
+  t.ok(await groupsAt(here))
+  await there.catchUp()
+  state.answer = (tokens) => read(tokens)
+  for (; clock.now() < Date.UTC(2030, 0, 1) + REFRESH + HOUR; await clock.advance(5 * MINUTE))
+    for (const instance of [here, there]) t.ok(await groupsAt(instance), 'grace')
+  for (const instance of [here, there]) t.equal(await groupsAt(instance), undefined)
+  t.strictSame(asked, ['r'])
+})
+
+t.test('tokens that came before a fault replace those of before', async (t) => {
+  const { here, state, groupsAt, clock, asked } = await start(t)
+  state.answer = () => fault(true, { refresh: 'r2' })
+  await clock.advance(REFRESH)
+  t.ok(await groupsAt(here))
+  state.answer = (tokens) => read(tokens)
+  await clock.advance(MINUTE)
+  t.strictSame(await groupsAt(here), ['anew'])
+  t.strictSame(asked, ['r', 'r2'])
+})
+
+t.test('64 requests at each of three instances use one token once', async (t) => {
+  for (const age of [REFRESH - 1, REFRESH, 5 * HOUR])
+    for (let round = 0; round < 2; round++) {
+      const { all, state, groupsAt, clock, asked } = await start(t, {
+        count: 3,
+        session: { grace: 0 },
+      })
+      const used = new Set<string | undefined>()
+      // As a provider does that takes the second use of a token for a theft.
+      state.answer = async (tokens) => {
+        if (used.has(tokens.refresh)) return { kind: 'ended', why: 'invalid_grant' }
+        used.add(tokens.refresh)
+        await settle()
+        return read({ refresh: `${tokens.refresh}+` })
+      }
+      await clock.advance(age)
+      let isOver = false
+      const asking = all.flatMap((each) => Array.from({ length: 64 }, () => groupsAt(each)))
+      const answers = Promise.all(asking).finally(() => {
+        isOver = true
+      })
+      await until(async () => {
+        for (const each of all) await each.catchUp()
+        return isOver
+      })
+      t.equal((await answers).filter((groups) => groups === undefined).length, 0, `at ${age}`)
+      await until(async () => {
+        for (const each of all) await each.catchUp()
+        const groups = await Promise.all(all.map(groupsAt))
+        return groups.every((each) => each?.[0] === 'anew')
+      })
+      t.strictSame(asked, ['r'])
+    }
+})
+
+t.test(
+  'an instance that ended while it asked: its token is not used, and grace counts',
+  async (t) => {
+    const { here, there, groupsAt, clock, asked, ada } = await start(t, { count: 2 })
+    await clock.advance(REFRESH)
+    t.ok(await there.store.leaseSession(ada.sid, 1, clock.now() + LEASE))
+    await there.close()
+    const leases = countCalls(here, 'leaseSession')
+    for (let tries = 1; tries <= 4; tries++) {
+      const waiting = groupsAt(here)
+      await until(() => leases.done === tries)
+      await clock.advance(PATIENCE)
+      t.strictSame(await waiting, ['admin', 'ops'], 'while the lease lasts')
+      await clock.advance(30 * SECOND)
+    }
+    await clock.advance(LEASE)
+    t.strictSame(await groupsAt(here), ['admin', 'ops'])
+    t.match(await here.records.open(ada.sid), { row: { lease: 0 }, said: { tokens: undefined } })
+    await clock.advance(HOUR)
+    t.equal(await groupsAt(here), undefined, 'until the end of grace')
+    t.strictSame(asked, [])
+    const again = await here.begin({ before: ada.session, tokens: { refresh: 'new' } })
+    t.ok(await here.check(again.cookie), 'a sign-in brings a new one')
+  },
+)
+
+t.test('an end that meets a re-reading', async (t) => {
+  const answers: [what: string, answer: ReRead][] = [
+    ['read', read({ refresh: 'r+' })],
+    ['a fault', fault()],
+    ['a used token', fault(true)],
+    ['impossible', { kind: 'impossible' }],
+    ['ended', { kind: 'ended', why: 'invalid_grant' }],
+  ]
+  for (const [what, given] of answers)
+    for (const where of ['here', 'there'] as const) {
+      const started = await start(t, { count: 2 })
+      const { here, there, state, groupsAt, clock, ada } = started
+      const [entered, answer] = [Promise.withResolvers<void>(), Promise.withResolvers<ReRead>()]
+      state.answer = () => {
+        entered.resolve()
+        return answer.promise
+      }
+      await clock.advance(REFRESH)
+      const waiting = groupsAt(here)
+      await entered.promise
+      await started[where].records.endOne(ada.session)
+      answer.resolve(given)
+      await here.catchUp()
+      t.equal(await waiting, undefined, `${what}, ended ${where}`)
+      await there.catchUp()
+      for (const instance of [here, there]) {
+        instance.records.forget(ada.sid)
+        t.equal(await groupsAt(instance), undefined, what)
+      }
+      t.equal(await here.store.findSession(ada.sid), undefined, what)
+      t.strictSame(here.audit, [], 'it has not ended twice')
+    }
+})
+
+t.test('a sign-in that meets a re-reading wins', async (t) => {
+  const answers: [what: string, answer: ReRead][] = [
+    ['read', read({ refresh: 'r+' }, withGroups('old'))],
+    ['ended', { kind: 'ended', why: 'its old token is void' }],
+    ['a used token', fault(true)],
+  ]
+  for (const [what, given] of answers) {
+    const { here, there, state, groupsAt, clock, ada } = await start(t, { count: 2 })
+    const [entered, answer] = [Promise.withResolvers<void>(), Promise.withResolvers<ReRead>()]
+    state.answer = () => {
+      entered.resolve()
+      return answer.promise
+    }
+    await clock.advance(REFRESH)
+    const waiting = groupsAt(here)
+    await entered.promise
+    const tokens = { refresh: 'n' }
+    const next = await there.begin({ before: ada.session, profile: withGroups('new'), tokens })
+    t.equal(next.sid, ada.sid)
+    await here.catchUp()
+    answer.resolve(given)
+    t.strictSame(await waiting, ['new'], what)
+    t.match(await here.records.open(ada.sid), { row: { rev: 2 }, said: { tokens } })
+    for (const instance of [here, there]) t.strictSame(await groupsAt(instance), ['new'], what)
+  }
+})
+
+t.test('a re-reading elsewhere that meets one here is waited for', async (t) => {
+  const { here, there, state, groupsAt, clock, asked } = await start(t, { count: 2 })
+  const answer = Promise.withResolvers<ReRead>()
+  state.answer = () => answer.promise
+  await clock.advance(REFRESH)
+  const first = groupsAt(there)
+  await until(() => asked.length === 1)
+  const leasing = hold(here, 'leaseSession', 'after')
+  const second = groupsAt(here)
+  await leasing.entered
+  leasing.release()
+  answer.resolve(read({ refresh: 'r+' }))
+  t.strictSame(await first, ['anew'])
+  await settle()
+  await here.catchUp()
+  t.strictSame(await second, ['anew'])
+  t.strictSame(asked, ['r'])
+})
+
+t.test('a store that is away while the provider is to be asked', async (t) => {
+  const { here, groupsAt, clock, asked } = await start(t)
+  await clock.advance(REFRESH)
+  const repair = breakStore(here, 'leaseSession')
+  for (let i = 0; i < 20; i++) t.ok(await groupsAt(here), 'grace')
+  t.strictSame(asked, [], 'nobody uses a token without the lease')
+  t.strictSame(here.log, ['a session was not read again'], 'and it is told once')
+  await clock.advance(HOUR)
+  t.equal(await groupsAt(here), undefined)
+  repair()
+  await clock.advance(MINUTE)
+  t.ok(await groupsAt(here))
+})
+
+t.test('what was read cannot be stored: the token is not used again', async (t) => {
+  const { here, groupsAt, clock, asked, ada } = await start(t)
+  await clock.advance(REFRESH)
+  const repair = breakStore(here, 'updateSession')
+  t.strictSame(await groupsAt(here), ['admin', 'ops'])
+  repair()
+  await clock.advance(LEASE + 1)
+  t.ok(await groupsAt(here))
+  t.match(await here.records.open(ada.sid), { said: { tokens: undefined } })
+  t.strictSame(asked, ['r'])
+})
+
+t.test('a session keeps the names by which it is found, and follows them', async (t) => {
+  const { here, state, groupsAt, clock, ada } = await start(t)
+  const before = (await here.store.findSession(ada.sid))!
+  state.answer = (tokens) =>
+    read(tokens, fromClaims('corp', { sub: 'ada', email: 'countess@example.com' }))
+  await clock.advance(REFRESH)
+  await groupsAt(here)
+  const after = (await here.store.findSession(ada.sid))!
+  const { person, subject, providerSid, issuedAt, begun, ends } = before
+  t.match(after, { person, subject, providerSid, issuedAt, begun, ends, rev: 2, lease: 0 })
+  t.equal(after.mail, mailOf('main', 'countess@example.com'))
+  t.equal(after.reRead, clock.now())
+  const ended = await here.records.end({ providerSid: providerSid!, before: 1_000 })
+  t.equal(ended.length, 1, 'the provider still ends it')
+})
+
+t.test('a clock that was set back asks nobody', async (t) => {
+  const { here, asked, ada, clock } = await start(t)
+  const { reRead } = ada.session
+  const later = { ...ada.session, reRead: reRead + 20 * SECOND } satisfies Session
+  t.equal(clock.now() < later.reRead, true)
+  t.ok(await here.check(ada.cookie))
+  t.strictSame(asked, [])
+})
+
+const RULES = `allow: { groups: [staff, admin] }, policies: { admin: 'Group("admin")' },
+  headers: [remote-*], assertion: { hosts: ["*.example.com"] }, session: { refresh: 10m }`
+const claimsOf = (token: unknown) =>
+  JSON.parse(String(Buffer.from(String(token).split('.')[1] ?? '', 'base64url')) || '{}')
+
+/** The service with a provider that can be asked again. */
+async function startService(t: Test) {
+  const corp = createProvider()
+  const yaml = yamlOf(portalOf('main', RULES.replace(/\s+/g, ' ')))
+  const test = await startApp(t, yaml, ({ portals }: FastifyInstance) => {
+    for (const [name, portal] of portals) {
+      const providers = new Map([['corp', corp.provider]])
+      ;(portals as Map<string, Portal>).set(name, { ...portal, providers })
+    }
+  })
+  const { sessions, portals, sites } = test.app
+  const at = { portal: portals.get('main')!, site: sites.all[0]! }
+  const signedIn = { profile: withGroups('admin'), tokens: { refresh: 'r' } }
+  const browser = { userAgent: '', address: undefined }
+  const session = (await sessions.begin({ ...at, signedIn, browser }))!
+  const cookie = `__Host-gatehouse-app.main=${sessions.appToken(session, at.site, HOST)}`
+  const own = `__Host-gatehouse.main=${sessions.sessionToken(session, at.site)}`
+  return { ...test, ...corp, cookie, own, at }
+}
+
+t.test('claims count anew at once: allow, policies, headers and assertions', async (t) => {
+  expectWarnings(t, 'access refused')
+  const { check, state, clock, cookie } = await startService(t)
+  const ask = async (query = '') => {
+    const { statusCode, headers } = await check(SHAPES[0]!, { cookie }, { query })
+    const { groups } = claimsOf(headers['x-gatehouse-assertion'])
+    return { status: statusCode, remote: headers['remote-groups'], groups }
+  }
+  const ADMIN = '?policy=admin'
+  t.match(await ask(ADMIN), { status: 200, remote: 'admin', groups: ['admin'] })
+  t.match(await ask(), { status: 200 })
+
+  state.answer = (tokens) => read(tokens, withGroups('staff'))
+  await clock.advance(REFRESH)
+  t.match(await ask(), { status: 200, remote: 'staff', groups: ['staff'] })
+  t.match(await ask(ADMIN), { status: 403 }, 'no admin any more')
+
+  state.answer = (tokens) => read(tokens, withGroups('staff', 'admin'))
+  await clock.advance(REFRESH)
+  t.match(await ask(ADMIN), { status: 200, groups: ['staff', 'admin'] }, 'and again')
+
+  state.answer = (tokens) => read(tokens, withGroups('guests'))
+  await clock.advance(REFRESH)
+  t.match(await ask(), { status: 403, remote: undefined, groups: undefined }, 'not even allowed')
+})
+
+t.test('a session token of before is replaced at the sign-in host', async (t) => {
+  const { app, clock, own, at } = await startService(t)
+  const visitor = createVisitor(app)
+  const open = async (cookie: string) => {
+    const url = 'https://auth.example.com/portals/main/account'
+    const answer = await visitor.open(url, { headers: { cookie } })
+    const [line = ''] = [answer.headers['set-cookie'] ?? []].flat()
+    return { status: answer.statusCode, cookie: line.split(';')[0] ?? '' }
+  }
+  t.match(await open(own), { status: 200, cookie: '' }, 'it is the newest')
+  await clock.advance(REFRESH)
+  const renewed = await open(own)
+  t.match(renewed, { status: 200, cookie: /^__Host-gatehouse\.main=/ })
+  t.match(claimsOf(renewed.cookie.split('=')[1]), { rev: 2, groups: ['anew'] })
+  t.match(await open(renewed.cookie), { status: 200, cookie: '' })
+  const [, token = ''] = own.split('=')
+  const { session } = (await app.sessions.verify(at.portal, token))!
+  t.strictSame(session.profile.groups, ['anew'], '`verify` takes it, and answers from the record')
+})
