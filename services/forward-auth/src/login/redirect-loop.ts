@@ -15,6 +15,8 @@ const MAX_REDIRECTS = { login: 2, 'step-up': 4, bounce: 5 } as const
  * (`login`, `step-up`), or from the sign-in page because it has a session already (`bounce`).
  *
  * @param now - in ms
+ * @param begun - when the browser set out from the app, if that is known: ways that began before the last
+ *   redirect are those of other tabs, and no round of a loop
  * @returns whether the browser is in a redirect loop, and the cookie with the new count
  */
 export function countRedirect(
@@ -23,15 +25,17 @@ export function countRedirect(
   reason: keyof typeof MAX_REDIRECTS,
   cookieHeader: string | undefined,
   now: number,
+  begun = now,
 ): { readonly isLoop: boolean; readonly cookie: HostCookie } {
   const digest = createHash('sha256').update(target).digest('base64url').slice(0, 12)
   const counts = readCounts(portal, cookieHeader, now)
   const before = counts.find((each) => each.digest === digest)
-  const current = { digest, count: (before?.count ?? 0) + 1, since: before?.since ?? now }
+  const { count = 0, since = now, last = begun } = before ?? {}
+  const current = { digest, count: begun < last ? count : count + 1, since, last: now }
   const others = counts.filter((each) => each !== before)
   const value = [current, ...others]
     .slice(0, MAX_TARGETS)
-    .map((each) => `${each.digest}:${each.count}:${each.since}`)
+    .map((each) => `${each.digest}:${each.count}:${each.since}:${each.last - each.since}`)
     .join('~')
   return {
     isLoop: current.count > MAX_REDIRECTS[reason],
@@ -43,16 +47,17 @@ export function resetRedirectCount(portal: Pick<Portal, 'name'>): HostCookie {
   return { name: cookieName(portal), value: '', maxAge: 0 }
 }
 
-const COUNT = /^([\w-]{12}):(\d{1,2}):(\d{1,15})$/
+const COUNT = /^([\w-]{12}):(\d{1,2}):(\d{1,15}):(\d{1,5})$/
 
 function readCounts(portal: Pick<Portal, 'name'>, cookieHeader = '', now: number) {
   return (readCookie(cookieHeader, cookieName(portal)) ?? '')
     .split('~', MAX_TARGETS)
     .map((text) => COUNT.exec(text) ?? [])
-    .map(([, digest = '', count, since]) => ({
+    .map(([, digest = '', count, since, after]) => ({
       digest,
       count: Number(count),
       since: Number(since),
+      last: Number(since) + Number(after),
     }))
     .filter(({ digest, since }) => digest !== '' && since <= now && now - since < WINDOW)
 }

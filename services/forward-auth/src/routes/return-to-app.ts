@@ -16,27 +16,29 @@ import { redirect, targetOf, withLoginUrl } from './redirects.ts'
 type Reason = Parameters<typeof countRedirect>[2]
 
 /**
- * Redirects a person to the return URL. If their browser keeps coming back from there, the app does
- * not receive the session, and an error page ends the loop.
+ * Redirects a person to the return URL, which may have got a ticket: `target`. If their browser keeps coming
+ * back from there, the app does not receive the session, and an error page ends the loop.
  */
 export function returnToApp(
   portalSite: PortalSite,
   returnTo: string,
   reason: Reason,
   reply: FastifyReply,
-  arrive = (target: string) => target,
+  {
+    target = targetOf(portalSite, returnTo),
+    begun,
+  }: { readonly target?: string | undefined; readonly begun?: number | undefined } = {},
 ): FastifyReply {
   const { portal } = portalSite
-  const target = arrive(targetOf(portalSite, returnTo))
   const { method, headers } = reply.request
   // Programs may repeat a request without a loop.
   if (!isNavigation(method, headers)) return redirect(reply, target)
   const now = reply.server.clock.now()
   const { href } = destinationOf(portalSite, returnTo)
-  const { isLoop, cookie } = countRedirect(portal, href, reason, headers.cookie, now)
+  const { isLoop, cookie } = countRedirect(portal, href, reason, headers.cookie, now, begun)
   setHostCookies(reply, [isLoop ? resetRedirectCount(portal) : cookie])
   if (!isLoop) return redirect(reply, target)
-  throw signInLoop(portalSite, target, reason, reply)
+  throw signInLoop(portalSite, href, reason, reply)
 }
 
 /** The URL to which a return URL leads in the end: our own pages on the way name it, without its query if it is long. */

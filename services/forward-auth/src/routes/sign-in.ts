@@ -187,9 +187,8 @@ function bounce(
   const of = { portal: portalSite.portal.name, now: clock.now() }
   const begun = readHop(hop, { ...of, returnTo }, keys.login)
   setDomainCookies(reply, portalSite, session)
-  return returnToApp(portalSite, returnTo, 'bounce', reply, (target) =>
-    begun ? withTicket(target, begun, { ...of, sid: session.sid }, keys.login) : target,
-  )
+  const target = begun && withTicket(returnTo, begun, { ...of, sid: session.sid }, keys.login)
+  return returnToApp(portalSite, returnTo, 'bounce', reply, { target, begun: begun?.at })
 }
 
 async function identifyByAddress(

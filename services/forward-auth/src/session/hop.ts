@@ -26,6 +26,8 @@ export interface Hop {
   readonly browser: string
   /** How many hops failed before it. */
   readonly count: number
+  /** When it began, in ms. */
+  readonly at: number
 }
 
 export interface Ticket {
@@ -43,8 +45,8 @@ interface At {
 }
 
 /** The return URL is sealed as its digest: it travels beside the hop. */
-type SealedHop = Pick<Hop, 'browser' | 'count'> & { readonly target: string; readonly at: number }
-type SealedTicket = Hop & { readonly sid: string; readonly at: number }
+type SealedHop = Omit<Hop, 'host'> & { readonly target: string }
+type SealedTicket = Hop & { readonly sid: string }
 
 /**
  * Begins a hop to the absolute URL `target`. A cookie of a hop that the browser already has serves for
@@ -78,7 +80,7 @@ export function readHop(
   const host = parseHostPort(URL.parse(of.returnTo)?.host ?? '')?.host.name
   if (!hop || host === undefined || hop.target !== digestOf(of.returnTo)) return undefined
   const { browser, count, at } = hop
-  return isWithin(HOP_LIFETIME, at, of.now) ? { host, browser, count } : undefined
+  return isWithin(HOP_LIFETIME, at, of.now) ? { host, browser, count, at } : undefined
 }
 
 /** The return URL as it is written, with a ticket as its last parameter. */

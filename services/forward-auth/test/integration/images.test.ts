@@ -93,7 +93,7 @@ const PAGES = {
 }
 
 const HEADINGS: Readonly<Record<keyof typeof PAGES, string>> = {
-  'provider down': 'Provider cannot be reached',
+  'provider down': 'corp is not responding',
   'signed-in': 'You are signed in',
   'sign-out': 'Sign out?',
   error: 'No such provider',

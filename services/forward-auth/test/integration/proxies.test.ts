@@ -208,7 +208,12 @@ const PROBES: Readonly<Record<NonNullable<Attack['probe']>, Probe>> = {
           t.equal(user, 'ada', `beside ${name.slice(-40)}`)
       }
     }
-    for (const planted of [[ada], ['a=1', ada], [ada, 'a=1'], [...MANY_PLANTED, ada, ...MANY_PLANTED]])
+    for (const planted of [
+      [ada],
+      ['a=1', ada],
+      [ada, 'a=1'],
+      [...MANY_PLANTED, ada, ...MANY_PLANTED],
+    ])
       t.equal(await userOf(planted.join('; ')), 'ada', `among ${planted.length}`)
     for (const doubled of [`${ada}; ${eve}`, `${eve}; ${ada}`, `${ada}; a=b; ${ada}`])
       t.equal(await userOf(doubled), undefined, 'two of the name are none')

@@ -31,6 +31,31 @@ t.test(
   },
 )
 
+t.test('tabs that set out before the last one came back are no loop', async (t) => {
+  const { browser } = start()
+  const bounce = (begun: number) => {
+    const { isLoop, cookie } = countRedirect(
+      MAIN,
+      ONE,
+      'bounce',
+      browser.cookie,
+      browser.now,
+      begun,
+    )
+    browser.cookie = sent(cookie)
+    return isLoop
+  }
+  for (let tab = 0; tab < 24; tab++) {
+    browser.now += 100
+    t.notOk(bounce(NOW), `tab ${tab}`)
+  }
+  const rounds = Array.from({ length: 6 }, () => {
+    browser.now += 100
+    return bounce(browser.now - 50)
+  })
+  t.equal(rounds.indexOf(true), 4, 'while one that sets out again and again is')
+})
+
 t.test('counts four return URLs at a time, each on its own', async (t) => {
   const { go, browser } = start()
   for (let i = 0; i < 2; i++) for (const page of [ONE, TWO]) t.notOk(go(page, 'login'))
@@ -63,7 +88,11 @@ t.test('takes any cookie without an error or a loop', async () => {
   const text = fc.string({ unit: 'binary-ascii' }).map((it) => it.replaceAll(';', ''))
   const forged = fc.oneof(
     text,
-    fc.constantFrom(`${'a'.repeat(12)}:99:${NOW}`, `${'a'.repeat(12)}:1:0~~~~`, '~'.repeat(9_000)),
+    fc.constantFrom(
+      `${'a'.repeat(12)}:99:${NOW}:0`,
+      `${'a'.repeat(12)}:1:0:0~~~~`,
+      '~'.repeat(9_000),
+    ),
   )
   fc.assert(
     fc.property(forged, (value) => {

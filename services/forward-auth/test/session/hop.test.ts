@@ -301,7 +301,7 @@ const targets = fc.array(pieces, { maxLength: 12 }).map((all) => `/${all.join(''
 const isClean = (target: string) => splitTarget(target) === undefined
 
 t.test('what a ticket is added to comes back byte by byte', async (t) => {
-  const hop = { host: HOST, browser: 'b', count: 0 }
+  const hop = { host: HOST, browser: 'b', count: 0, at: NOW }
   const add = (target: string) =>
     withTicket(target, hop, { portal: PORTAL, sid: 's', now: NOW }, KEYS)
   for (const target of [
