@@ -48,8 +48,10 @@ const claims = {
 const signIn = {
   'cache-control': 'no-store',
   'content-type': 'text/plain; charset=utf-8',
-  location:
-    'https://auth.example.com/portals/main/signin?rd=https%3A%2F%2Fapp.example.com%2Freports%2F2026%3Fpage%3D2',
+  'referrer-policy': 'no-referrer',
+  'set-cookie':
+    '__Host-gatehouse-hop.main.01234567=abcdefghijklmnopqrstuv; Max-Age=600; Path=/; HttpOnly; Secure; SameSite=Lax',
+  location: `https://auth.example.com/portals/main/signin?rd=https%3A%2F%2Fapp.example.com%2Freports%2F2026%3Fpage%3D2&hop=${'x'.repeat(250)}`,
 }
 /** And when the token of a program is refused. */
 const refused = JSON.stringify({
@@ -68,7 +70,7 @@ const verified = {
   provider: 'corp',
   claims: {
     iss: 'https://auth.example.com/portals/main',
-    aud: ['example.com'],
+    aud: ['auth.example.com'],
     sub: '5f0c2c1e-93a4-4f57-b0d8-000000a1b2c3',
     iat: '2026-11-20T10:00:00Z',
     nbf: '2026-11-20T10:00:00Z',

@@ -39,7 +39,7 @@ export async function startQuickstart(given: Settings) {
     open('idp', idp)
     // forward-auth reaches the provider through the gateway, like browsers.
     const auth = await start(startService('forward-auth', settings, loadForwardAuthConfig, serve))
-    open('auth', auth)
+    open('auth', auth, { isGatehouse: true })
     const check = `${auth.url}/portals/main?policy=`
     open('certs', certs, { check: `${check}any` })
     open('app', await start(startApp('app', settings)), { check: `${check}any` })

@@ -132,7 +132,8 @@ function authSettings(folder: string, files: SharedFiles, options: ReplicaOption
     server: { host: '0.0.0.0', port: AUTH_PORT, trustedProxies: [network.range] },
     session: { keys: [{ secret: 'session-key-of-the-endurance-run-0123456789' }] },
     storage: url === undefined ? { path: join(folder, 'data') } : shared,
-    domains: [{ domain: 'example.com', authHost: AUTH_HOST }],
+    // One of the replicas has a wrong clock, by which a ticket for a single host would be old.
+    domains: [{ domain: 'example.com', authHost: AUTH_HOST, session: { scope: 'domain' } }],
     portals: [{ name: 'main', providers: [{ ...provider, ...CLIENT }] }],
   }
 }

@@ -7,7 +7,8 @@ import type { Random } from './random.ts'
 
 const TRIES = 4
 const MAX_HOPS = 5
-const COOKIE = '__Secure-gatehouse.main'
+/** The session at the sign-in host, and that which the apps of the domain share. */
+const COOKIES = ['__Host-gatehouse.main', '__Secure-gatehouse-app.main']
 const FORM = 'application/x-www-form-urlencoded'
 const NAVIGATION = {
   accept: 'text/html,application/xhtml+xml,*/*;q=0.8',
@@ -100,8 +101,8 @@ export class SessionClient {
     const headers = { ...NAVIGATION, cookie: cookiesOf(jar) }
     const finished = await this.#ask(pathname + search, headers)
     collect(finished, jar)
-    for (const name of jar.keys()) if (!name.startsWith(COOKIE)) jar.delete(name)
-    return [finished, finished.status === 303 ? cookiesOf(jar) : '']
+    for (const name of jar.keys()) if (!COOKIES.includes(name)) jar.delete(name)
+    return [finished, jar.size === COOKIES.length ? cookiesOf(jar) : '']
   }
 
   /** Goes through the pages of the provider; gives the answer that leads back. */

@@ -8,10 +8,10 @@ import type { createLogger } from '@gatehouse/service-kit/telemetry'
 import { serverTlsOptions, type TlsCredentials } from '@gatehouse/service-kit/tls'
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import { ask, forwardedHeaders } from './check.ts'
-import { clientHeaders, endToEnd } from './headers.ts'
+import { clientHeaders, endToEnd, withoutSession } from './headers.ts'
 
 const HTTPS_PORT = 443
-/** The cookies of an app may have 12 kB. */
+/** The cookies of a session may have 12 kB. */
 const HEADER_LIMIT = 32 * 1024
 const TIMEOUT_MS = 30_000
 const MAX_CONNECTIONS = 1_000
@@ -24,6 +24,8 @@ export interface Route {
   readonly upstream: string
   /** URL of the check to make first. Without it, everybody may pass. */
   readonly check?: string
+  /** Whether the upstream is Gatehouse itself, which gets its cookies. */
+  readonly isGatehouse?: boolean
 }
 
 export interface GatewayOptions {
@@ -72,7 +74,7 @@ export async function buildGateway(options: GatewayOptions): Promise<FastifyInst
     const place = parseHostPort(request.headers.host ?? '')
     const route = place && routes.get(place.host.name)
     if (!route) return sendStatus(reply, 404)
-    const { upstream, check } = route
+    const { upstream, check, isGatehouse = false } = route
     const headers: IncomingHttpHeaders = {
       ...clientHeaders(request.headers, identity),
       ...forwardedHeaders(request.raw, place.port ?? HTTPS_PORT),
@@ -82,7 +84,8 @@ export async function buildGateway(options: GatewayOptions): Promise<FastifyInst
       if (verdict.status >= 300) return passOn(reply, verdict)
       Object.assign(headers, pick(verdict.headers, identity))
     }
-    request.setDecorator<Onward>('onward', { upstream, headers })
+    const onward = { upstream, headers: isGatehouse ? headers : withoutSession(headers) }
+    request.setDecorator<Onward>('onward', onward)
   })
   await app.register(httpProxy, proxyOptions(ca))
   return app

@@ -7,6 +7,7 @@ const HOP_BY_HOP =
 const OF_PROXIES = /^(forwarded|x-forward(ed)?-.*|x-original-.*|x-real-ip)$/
 /** CGI apps read `X_Forwarded_User` and `X.Forwarded.User` as `X-Forwarded-User`. */
 const PLAIN = /^[a-z0-9-]+$/
+const GATEHOUSE_COOKIE = /^\s*__(Host|Secure)-gatehouse/
 
 /** The headers of a message without hop-by-hop headers, including those that Connection lists. */
 export function endToEnd(headers: IncomingHttpHeaders): IncomingHttpHeaders {
@@ -33,6 +34,12 @@ export function clientHeaders(
     endToEnd(headers),
     (name) => PLAIN.test(name) && !OF_PROXIES.test(name) && !identity.includes(name),
   )
+}
+
+/** Removes the cookies of Gatehouse: where hosts share one, an app could act as its visitor at other apps. */
+export function withoutSession({ cookie, ...headers }: IncomingHttpHeaders): IncomingHttpHeaders {
+  const others = cookie?.split(';').filter((pair) => !GATEHOUSE_COOKIE.test(pair)) ?? []
+  return others.length === 0 ? headers : { ...headers, cookie: others.join(';').trim() }
 }
 
 function filter(

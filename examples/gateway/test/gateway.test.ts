@@ -11,8 +11,8 @@ import { fakeApp } from './fake-app.ts'
 
 const HOST = 'app.example.test'
 const IDENTITY = ['X-Forwarded-User', 'Remote-Email']
-/** It is for this host alone, so that the app may see it. */
-const SESSION = '__Host-gatehouse-app.main=s'
+const SESSION =
+  '__Host-gatehouse-app.main=s; __Secure-gatehouse-app.main=t; __Host-gatehouse-hop.main.01234567=u'
 const LOCATION = 'https://auth.example.test/portals/main/signin?rd=x'
 const FORGED = {
   ...{ 'X-Forwarded-User': 'mallory', X_Forwarded_User: 'mallory', 'X.Forwarded.User': 'mallory' },
@@ -60,7 +60,7 @@ async function start(t: Test, timing: { checkTimeoutMs?: number } = {}) {
   const gateway = await buildGateway({
     routes: new Map<string, Route>([
       [HOST, { upstream: app, check: `${check}/portals/main?policy=any` }],
-      ['auth.example.test', { upstream: app }],
+      ['auth.example.test', { upstream: app, isGatehouse: true }],
       ['open.example.test', { upstream: app }],
       ['gone.example.test', { upstream: 'http://127.0.0.1:1' }],
       ['unchecked.example.test', { upstream: app, check: 'http://127.0.0.1:1' }],
@@ -128,7 +128,7 @@ t.test('what an app hears', async (t) => {
     url: '/x/y?z',
     cgi: {
       HTTP_HOST: [HOST],
-      HTTP_COOKIE: [cookie],
+      HTTP_COOKIE: ['a=1; b=2'],
       HTTP_X_FORWARDED_FOR: ['127.0.0.1'],
       HTTP_X_FORWARDED_HOST: [HOST],
       HTTP_X_FORWARDED_PORT: ['443'],
@@ -151,13 +151,17 @@ t.test('what an app hears', async (t) => {
         ask: { headers: { connection: 'close, X-Forwarded-User, Remote-Email, X-Forwarded-For' } },
         cgi: { HTTP_X_FORWARDED_USER: ['alice'], HTTP_X_FORWARDED_FOR: ['127.0.0.1'] },
       },
-      'the sign-in pages get their cookies': {
+      'a cookie header of Gatehouse alone goes away': {
+        ask: { headers: { cookie: SESSION } },
+        cgi: { HTTP_COOKIE: undefined },
+      },
+      'Gatehouse gets its own cookies': {
         ask: { host: 'auth.example.test', headers: { cookie: SESSION } },
         cgi: { HTTP_COOKIE: [SESSION], HTTP_X_FORWARDED_USER: undefined },
       },
       'without a check nobody is somebody': {
         ask: { host: 'open.example.test', headers: { ...FORGED, cookie: SESSION } },
-        cgi: { HTTP_COOKIE: [SESSION], HTTP_X_FORWARDED_USER: undefined },
+        cgi: { HTTP_COOKIE: undefined, HTTP_X_FORWARDED_USER: undefined },
       },
       'another spelling of the host': {
         ask: { host: `${HOST.toUpperCase()}.:8443` },
@@ -282,7 +286,7 @@ t.test('an upgrade', async (t) => {
     url: '/live?a',
     cgi: {
       HTTP_HOST: [HOST],
-      HTTP_COOKIE: [SESSION],
+      HTTP_COOKIE: undefined,
       HTTP_X_FORWARDED_USER: ['alice'],
       HTTP_X_FORWARDED_PROTO: ['wss'],
       HTTP_REMOTE_EMAIL: [''],

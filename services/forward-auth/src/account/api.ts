@@ -8,7 +8,7 @@ import { recordEnds } from '../session/ends.ts'
 import { endsAt } from './end.ts'
 
 /** The scope that a program needs. */
-export const END_SCOPE = 'sessions:end'
+const END_SCOPE = 'sessions:end'
 
 const SCHEMA = {
   summary: 'End the sessions of a person, or one session',

@@ -7,7 +7,7 @@ import { readCookie } from '../session/cookie.ts'
 const WINDOW = 30_000
 /** URLs counted per browser. The oldest is dropped. */
 const MAX_TARGETS = 4
-/** Browsers follow 20 redirects: a login takes five or six, a bounce two. A step-up follows a login. */
+/** Browsers follow 20 redirects: a login takes six, a bounce three. A step-up follows a login. */
 const MAX_REDIRECTS = { login: 2, 'step-up': 4, bounce: 5 } as const
 
 /**
@@ -15,8 +15,8 @@ const MAX_REDIRECTS = { login: 2, 'step-up': 4, bounce: 5 } as const
  * (`login`, `step-up`), or from the sign-in page because it has a session already (`bounce`).
  *
  * @param now - in ms
- * @param begun - when the browser set out from the app, if that is known: ways that began before the last
- *   redirect are those of other tabs, and no round of a loop
+ * @param began - when the browser left the app, in ms. A tab that left before the first redirect that is counted
+ * is in no loop. Default: now
  * @returns whether the browser is in a redirect loop, and the cookie with the new count
  */
 export function countRedirect(
@@ -25,20 +25,24 @@ export function countRedirect(
   reason: keyof typeof MAX_REDIRECTS,
   cookieHeader: string | undefined,
   now: number,
-  begun = now,
+  began = now,
 ): { readonly isLoop: boolean; readonly cookie: HostCookie } {
   const digest = createHash('sha256').update(target).digest('base64url').slice(0, 12)
   const counts = readCounts(portal, cookieHeader, now)
   const before = counts.find((each) => each.digest === digest)
-  const { count = 0, since = now, last = begun } = before ?? {}
-  const current = { digest, count: begun < last ? count : count + 1, since, last: now }
+  const isTab = before !== undefined && began < before.since
+  const current = {
+    digest,
+    count: (before?.count ?? 0) + (isTab ? 0 : 1),
+    since: before?.since ?? now,
+  }
   const others = counts.filter((each) => each !== before)
   const value = [current, ...others]
     .slice(0, MAX_TARGETS)
-    .map((each) => `${each.digest}:${each.count}:${each.since}:${each.last - each.since}`)
+    .map((each) => `${each.digest}:${each.count}:${each.since}`)
     .join('~')
   return {
-    isLoop: current.count > MAX_REDIRECTS[reason],
+    isLoop: !isTab && current.count > MAX_REDIRECTS[reason],
     cookie: { name: cookieName(portal), value, maxAge: WINDOW },
   }
 }
@@ -47,17 +51,16 @@ export function resetRedirectCount(portal: Pick<Portal, 'name'>): HostCookie {
   return { name: cookieName(portal), value: '', maxAge: 0 }
 }
 
-const COUNT = /^([\w-]{12}):(\d{1,2}):(\d{1,15}):(\d{1,5})$/
+const COUNT = /^([\w-]{12}):(\d{1,2}):(\d{1,15})$/
 
 function readCounts(portal: Pick<Portal, 'name'>, cookieHeader = '', now: number) {
   return (readCookie(cookieHeader, cookieName(portal)) ?? '')
     .split('~', MAX_TARGETS)
     .map((text) => COUNT.exec(text) ?? [])
-    .map(([, digest = '', count, since, after]) => ({
+    .map(([, digest = '', count, since]) => ({
       digest,
       count: Number(count),
       since: Number(since),
-      last: Number(since) + Number(after),
     }))
     .filter(({ digest, since }) => digest !== '' && since <= now && now - since < WINDOW)
 }

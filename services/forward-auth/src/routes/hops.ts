@@ -6,6 +6,7 @@ import { FwaError } from '../errors.ts'
 import type { PortalSite } from '../portal-site.ts'
 import { appCookie } from '../session/cookie.ts'
 import { beginHop, clearHops, MAX_HOPS, readTicket, type splitTarget } from '../session/hop.ts'
+import type { Session } from '../session/session.ts'
 import { pageUrl, type Site } from '../sites.ts'
 import { challenges, noSession } from './challenges.ts'
 import type { Dialect } from './dialects.ts'
@@ -94,14 +95,8 @@ export async function answerTicket(
   // Of another browser: whoever began that hop may read it in a log. Other instances learn of it, unless the store is away.
   if (burn && !isBurnt && sid === undefined) await sessions.records.burn(burn).catch(() => {})
   const visitor = sid === undefined || isBurnt ? undefined : await sessions.find(sid, asked)
-  if (visitor) {
-    const { session } = visitor
-    const token = sessions.appToken(session, site, host.name)
-    const own = appCookie(portal, site, token, session.ends - now)
-    setHostCookies(reply, [own, ...clearHops(portal.name, cookieHeader)])
-    return sendRedirect(dialect, asked, url, reply)
-  }
-  if (await sessions.atApp(request, { portal, site, host }))
+  if (visitor) setAppCookie(visitor.session, asked, reply)
+  if (visitor || (await sessions.atApp(request, { portal, site, host })))
     return sendRedirect(dialect, asked, url, reply)
   if (forwarded.kind !== 'navigation') throw noSession(asked)
   if (count >= MAX_HOPS)
@@ -109,6 +104,19 @@ export async function answerTicket(
       members: { loginUrl: returnUrl(asked, url, MAX_LINK, {}) ?? forwarded.origin },
     })
   return sendToSignIn(dialect, asked, reply, { count, url })
+}
+
+/** Gives the browser the cookie of its session for the host of the app; its way there has ended. */
+function setAppCookie(
+  session: Session,
+  { portal, site, forwarded }: Asked,
+  reply: FastifyReply,
+): void {
+  const { sessions, clock } = reply.server
+  const token = sessions.appToken(session, site, forwarded.host.name)
+  const own = appCookie(portal, site, token, session.ends - clock.now())
+  const { cookie = '' } = reply.request.headers
+  setHostCookies(reply, [own, ...clearHops(portal.name, cookie)])
 }
 
 /** A redirect in the form that the proxy understands. */

@@ -241,7 +241,7 @@ async function beginSession(
 const MAX_USER_AGENT = 256
 
 /** Gives a browser the cookies of its session at the sign-in host. */
-export function setSessionCookies(
+function setSessionCookies(
   reply: FastifyReply,
   { portal, site }: PortalSite,
   session: Session,

@@ -16,26 +16,25 @@ import { redirect, targetOf, withLoginUrl } from './redirects.ts'
 type Reason = Parameters<typeof countRedirect>[2]
 
 /**
- * Redirects a person to the return URL, which may have got a ticket: `target`. If their browser keeps coming
- * back from there, the app does not receive the session, and an error page ends the loop.
+ * Redirects a person to the return URL. If their browser keeps coming back from there, the app does
+ * not receive the session, and an error page ends the loop.
  */
 export function returnToApp(
   portalSite: PortalSite,
   returnTo: string,
   reason: Reason,
   reply: FastifyReply,
-  {
-    target = targetOf(portalSite, returnTo),
-    begun,
-  }: { readonly target?: string | undefined; readonly begun?: number | undefined } = {},
+  hop?: { readonly at: number; arrive(target: string): string },
 ): FastifyReply {
   const { portal } = portalSite
+  const plain = targetOf(portalSite, returnTo)
+  const target = hop?.arrive(plain) ?? plain
   const { method, headers } = reply.request
   // Programs may repeat a request without a loop.
   if (!isNavigation(method, headers)) return redirect(reply, target)
   const now = reply.server.clock.now()
   const { href } = destinationOf(portalSite, returnTo)
-  const { isLoop, cookie } = countRedirect(portal, href, reason, headers.cookie, now, begun)
+  const { isLoop, cookie } = countRedirect(portal, href, reason, headers.cookie, now, hop?.at)
   setHostCookies(reply, [isLoop ? resetRedirectCount(portal) : cookie])
   if (!isLoop) return redirect(reply, target)
   throw signInLoop(portalSite, href, reason, reply)

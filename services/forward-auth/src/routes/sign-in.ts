@@ -187,8 +187,11 @@ function bounce(
   const of = { portal: portalSite.portal.name, now: clock.now() }
   const begun = readHop(hop, { ...of, returnTo }, keys.login)
   setDomainCookies(reply, portalSite, session)
-  const target = begun && withTicket(returnTo, begun, { ...of, sid: session.sid }, keys.login)
-  return returnToApp(portalSite, returnTo, 'bounce', reply, { target, begun: begun?.at })
+  const way = begun && {
+    at: begun.at,
+    arrive: (target: string) => withTicket(target, begun, { ...of, sid: session.sid }, keys.login),
+  }
+  return returnToApp(portalSite, returnTo, 'bounce', reply, way)
 }
 
 async function identifyByAddress(

@@ -114,39 +114,64 @@ export class ReReading {
     if (opened.row.lease !== 0) return this.#keep(opened, undefined)
     const answer = await provider.reRead(tokens, session.profile)
     this.#count(portal, answer.kind)
-    const name = `${portal}/${provider.name}`
-    if (answer.kind !== 'misconfigured') this.#refused.delete(name)
+    this.#noteRefusal(answer, `${portal}/${provider.name}`)
+    return this.#take(answer, { ...opened, session, provider })
+  }
+
+  /** Writes what the provider answered. */
+  async #take(answer: ReRead, asked: Asked): Promise<void> {
+    const { row, said, session, provider } = asked
     switch (answer.kind) {
       case 'read': {
         const { profile, tokens, sid: providerSid } = answer.signedIn
-        const digests = digestsOf(portal, profile, providerSid, provider.relation)
+        const digests = digestsOf(row.portal, profile, providerSid, provider.relation)
         // Many providers name their session at the sign-in alone.
-        const named = providerSid === undefined && { providerSid: opened.row.providerSid }
-        const said = { ...opened.said, claims: profile.claims }
-        const row = { ...opened.row, ...digests, ...named, reRead: this.#app.clock.now() }
-        return this.#keep({ row, said }, tokens)
+        const named = providerSid === undefined && { providerSid: row.providerSid }
+        const read = { ...row, ...digests, ...named, reRead: this.#app.clock.now() }
+        return this.#keep({ row: read, said: { ...said, claims: profile.claims } }, tokens)
       }
-      case 'ended':
-        // A sign-in may have renewed it meanwhile, with tokens of its own.
-        if ((await this.#records.open(sid))?.row.rev !== rev) return this.#records.forget(sid)
-        this.#app.log.info({ provider: provider.name, reason: answer.why }, 'ended by the provider')
-        recordEnds(this.#app, [opened.row], 'provider')
-        return this.#records.endOne(session)
+      case 'ended': {
+        const newer = await this.#newerTokens(asked)
+        return newer ? this.#keep(asked, newer) : this.#end(asked, answer.why)
+      }
       case 'impossible':
-        return this.#keep(opened, {})
+        return this.#keep(asked, {})
       case 'misconfigured':
-        if (!this.#refused.has(name))
-          this.#app.log.error(
-            { err: answer.error, provider: provider.name },
-            'our client is refused',
-          )
-        this.#refused.add(name)
-        this.#noteFailure(sid)
-        return this.#keep(opened, tokens)
+        this.#noteFailure(session.sid)
+        return this.#keep(asked, said.tokens)
       case 'fault':
-        this.#noteFailure(sid)
+        this.#noteFailure(session.sid)
         // A token that may have been used is never sent again.
-        return this.#keep(opened, answer.tokens ?? (answer.isUsed ? undefined : tokens))
+        return this.#keep(asked, answer.tokens ?? (answer.isUsed ? undefined : said.tokens))
+    }
+  }
+
+  async #end({ row, session, provider }: Asked, reason: string): Promise<void> {
+    const { sid, rev } = session
+    // A sign-in may have renewed it meanwhile, with tokens of its own.
+    if ((await this.#records.open(sid))?.row.rev !== rev) return this.#records.forget(sid)
+    this.#app.log.info({ provider: provider.name, reason }, 'ended by the provider')
+    recordEnds(this.#app, [row], 'provider')
+    return this.#records.endOne(session)
+  }
+
+  /**
+   * The tokens of the newest session of the person, where a provider has no sessions: GitHub keeps ten tokens of
+   * a person, and the eleventh sign-in makes the oldest void. Undefined if those are refused already.
+   */
+  async #newerTokens({ row: { portal, person }, said, provider }: Asked) {
+    if (provider.relation) return undefined
+    const [newest] = await this.#app.authStore.listSessions({ portal, person }, 1)
+    const tokens = newest && (await this.#records.open(newest.sid))?.said.tokens
+    return tokens?.access === said.tokens?.access ? undefined : tokens
+  }
+
+  /** Logs once that a provider refuses our client, until it does not any more. */
+  #noteRefusal(answer: ReRead, provider: string): void {
+    if (answer.kind !== 'misconfigured') this.#refused.delete(provider)
+    else if (!this.#refused.has(provider)) {
+      this.#refused.add(provider)
+      this.#app.log.error({ err: answer.error, provider }, 'our client is refused')
     }
   }
 
@@ -159,6 +184,14 @@ export class ReReading {
     const next = { ...row, rev: row.rev + 1, lease: 0 }
     await this.#records.update(sealSession(next, { ...said, tokens }, this.#app.keys.record))
   }
+}
+
+type ReRead = Awaited<ReturnType<RedirectProvider['reRead']>>
+
+/** A session that its provider was asked about. */
+interface Asked extends OpenedRow {
+  readonly session: Session
+  readonly provider: RedirectProvider
 }
 
 /** A number from 0 to 1, of each revision of a session another one. */

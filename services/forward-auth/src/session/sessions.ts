@@ -58,7 +58,7 @@ const REQUIRED = {
 }
 
 /** What a sign-in brings. */
-export interface NewSession extends PortalSite {
+interface NewSession extends PortalSite {
   readonly signedIn: SignedIn
   readonly browser: Browser
 }

@@ -34,7 +34,7 @@ export const SESSIONS = new Table(
 )
 
 /** The hosts where a session was seen. */
-export const VISITS = new Table(
+const VISITS = new Table(
   'visits',
   { sid: 'text', host: 'text', at: 'integer' },
   { key: ['sid', 'host'], also: ['FOREIGN KEY (sid) REFERENCES sessions (sid) ON DELETE CASCADE'] },

@@ -16,7 +16,7 @@ const FIREFOX = 'Mozilla/5.0 (X11; Linux x86_64; rv:145.0) Gecko/20100101 Firefo
 const FORM = { origin: AUTH, 'content-type': 'application/x-www-form-urlencoded' }
 
 /** A browser of somebody who has signed in at the portals `main` and, if they open it, `other`. */
-export type Person = Awaited<ReturnType<Awaited<ReturnType<typeof startAccounts>>['person']>>
+type Person = Awaited<ReturnType<Awaited<ReturnType<typeof startAccounts>>['person']>>
 
 /** What a page says of a session. */
 export interface Item {

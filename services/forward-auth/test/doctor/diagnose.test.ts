@@ -57,7 +57,7 @@ const APP = {
   ...{ signedIn: told, believed: told, overridden: told, upgraded: told, taken: told },
   aliased: [told, told, told],
   identity: { 'x-forwarded-user': 'ada', 'remote-name': 'Ada', 'remote-groups': '' },
-  sessionCookie: '__Secure-gatehouse.main=eyJ',
+  sessionCookie: '__Host-gatehouse-app.main=eyJ',
 }
 
 const page = (checks: Partial<ProbedCheck>, answer = redirected): Partial<Examination> => ({
@@ -227,9 +227,15 @@ const TABLE: readonly [seen: Partial<Examination>, mistakes: readonly string[], 
   [app({ taken: { ...ok, status: 400 } }), []],
   [receiving(`Host: upstream:80\n${told.body}`), ['app-host'], /told the host upstream/],
   [receiving(`Host: app.example.com\nX-Forwarded-Host: other\n${told.body}`), []],
+  // It is worth nothing at another app.
+  [receiving(`${told.body}Cookie: __Host-gatehouse-app.main=eyJhbGc`), []],
   [
-    receiving('Remote-Name: Ada\nX-Forwarded-User: ada\nCookie: __Secure-gatehouse.main=eyJhbGc'),
+    app({
+      sessionCookie: '__Secure-gatehouse-app.main=eyJ',
+      signedIn: { ...told, body: `${told.body}Cookie: __Secure-gatehouse-app.main=eyJhbGc` },
+    }),
     ['session-shown'],
+    /receives the session cookie of its domain/,
   ],
 ]
 

@@ -6,6 +6,7 @@ import type { BrowserContextOptions, Page as Tab } from 'playwright-core'
 import t, { type Test } from 'tap'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { portalOf, startApp, yamlOf } from '../app.ts'
+import { bothCookies } from '../helpers/both-cookies.ts'
 import { pngOf, SVG } from '../pages/pictures.ts'
 import { AUTH, MAIN } from '../routes/kit.ts'
 import { BROWSER, SHAPES } from '../shapes.ts'
@@ -37,10 +38,7 @@ async function open(t: Test, logo: string | Buffer, options: BrowserContextOptio
   const rules = 'rules: [{ hosts: [app.example.com], require: none }], policies: { none: "false" }'
   const look = `title: Example, logo: "${folder}/logo", favicon: "${folder}/icon"`
   const service = await startApp(t, yamlOf(portalOf('main', `${apps}, ${rules}, ${look}`)))
-  const cookies: Readonly<Record<string, string>> = {
-    [APP]: await service.signIn('main'),
-    [AUTH]: await service.signIn('main', {}, { host: new URL(AUTH).host }),
-  }
+  const cookies = await bothCookies(service, {})
   const context = await browser.newContext(options)
   const [said, ran]: [string[], string[]] = [[], []]
   await context.route(/^https:/, async (route) => {
@@ -52,7 +50,7 @@ async function open(t: Test, logo: string | Buffer, options: BrowserContextOptio
       return answer(204, {}, '')
     }
     if (url.origin === STRANGER) return answer(200, { 'content-type': 'image/svg+xml' }, logo)
-    const cookie = cookies[url.origin] ?? ''
+    const cookie = url.origin === APP ? cookies.app : cookies.auth
     const asked = { ...BROWSER, ...route.request().headers(), cookie, host: url.host }
     const { statusCode, headers, rawPayload } =
       url.origin === APP

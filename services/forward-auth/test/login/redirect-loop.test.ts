@@ -88,11 +88,7 @@ t.test('takes any cookie without an error or a loop', async () => {
   const text = fc.string({ unit: 'binary-ascii' }).map((it) => it.replaceAll(';', ''))
   const forged = fc.oneof(
     text,
-    fc.constantFrom(
-      `${'a'.repeat(12)}:99:${NOW}:0`,
-      `${'a'.repeat(12)}:1:0:0~~~~`,
-      '~'.repeat(9_000),
-    ),
+    fc.constantFrom(`${'a'.repeat(12)}:99:${NOW}`, `${'a'.repeat(12)}:1:0~~~~`, '~'.repeat(9_000)),
   )
   fc.assert(
     fc.property(forged, (value) => {

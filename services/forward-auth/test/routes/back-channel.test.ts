@@ -46,7 +46,7 @@ async function start(t: Test) {
   const formOf = (...tokens: (object | string)[]) =>
     String(
       new URLSearchParams(
-        tokens.map((token) => [
+        tokens.map((token): [string, string] => [
           'logout_token',
           typeof token === 'string' ? token : JSON.stringify({ issuedAt: AT, jti: 'a', ...token }),
         ]),

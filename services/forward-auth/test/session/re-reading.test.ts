@@ -1,5 +1,5 @@
 import { setImmediate } from 'node:timers/promises'
-import { ProviderError, type ProviderTokens, type ReRead } from '@gatehouse/identity-providers'
+import { ProviderError, type RedirectProvider } from '@gatehouse/identity-providers'
 import { fromClaims, type Profile } from '@gatehouse/profile'
 import type { FastifyInstance } from 'fastify'
 import t, { type Test } from 'tap'
@@ -21,6 +21,9 @@ import {
   portalNamed,
   startInstances,
 } from './kit.ts'
+
+type ReRead = Awaited<ReturnType<RedirectProvider['reRead']>>
+type ProviderTokens = Parameters<RedirectProvider['reRead']>[0]
 
 const SECOND = 1_000
 const MINUTE = 60 * SECOND

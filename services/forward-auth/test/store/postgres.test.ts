@@ -87,7 +87,7 @@ t.test('with one server', async (t) => {
     const secrets = [secret, OLD_SECRET, OLD_KEYS.first.secret, Buffer.from(secret, 'base64url')]
     for (const one of secrets)
       for (const text of textsOf(one)) t.notOk(dump.includes(text), 'nothing of a secret')
-    t.notOk(dump.includes(made.digest('')), 'nor what is made of it')
+    t.notOk(dump.includes(made.conceal('A'.repeat(22), '')), 'nor what is made of it')
   })
 
   t.test('a secret is sealed anew when the first key is another one', async (t) => {
