@@ -8,7 +8,7 @@ import t from 'tap'
 import { fail, settingsFor, start } from './program.ts'
 import { createVisitor } from './visitor.ts'
 
-const COOKIE = '__Host-gatehouse.main'
+const [SESSION, APP_COOKIE] = ['__Host-gatehouse.main', '__Host-gatehouse-app.main']
 
 /** What a printed curl does, without curl: npm test needs no system programs. */
 async function follow(command: string, token = '') {
@@ -78,7 +78,7 @@ t.test('npm start', async (t) => {
     t.match(form.href, /^https:\/\/idp\.gatehouse\.localhost:\d+\/interaction\//)
     const { status, url, body } = await visitor.open(form, { account })
     t.match({ status, path: url.pathname }, { status: 200, path: '/portals/main/profile' })
-    return { body, token: visitor.cookie(auth, COOKIE) }
+    return { body, token: visitor.cookie(auth, SESSION) }
   }
   const profile = async () => {
     const { status, body } = await visitor.open(`${portal}/profile.json`)
@@ -108,7 +108,10 @@ Groups:
   for (const origin of [app, admin]) {
     const { status, body } = await visitor.open(origin)
     t.match({ status, body }, { status: 200, body: 'Hello, <bdi>Alice Arden</bdi>' }, origin)
-    t.notMatch(body, alice.token, 'tokens are not shown')
+    const token = visitor.cookie(origin, APP_COOKIE) ?? ''
+    t.match(token, /^ey/, 'the app has a session of its own')
+    t.notMatch(body, token, 'which it does not show')
+    t.match(await follow(verifyCommand, token), { status: 401 }, 'and which counts nowhere else')
   }
   const verified = { valid: true, portal: 'main', provider: 'demo', claims: { sub: 'alice' } }
   t.match(await follow(verifyCommand, alice.token), { status: 200, ...verified })

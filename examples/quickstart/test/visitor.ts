@@ -4,7 +4,7 @@ const STATUSES = [200, 302, 303, 400, 401, 403, 500, 503]
 const MAX_REDIRECTS = 10
 
 /**
- * As much of a browser as it takes to sign in and out: cookies by domain, redirects, forms. `before`
+ * As much of a browser as it takes to sign in and out: cookies by host, redirects, forms. `before`
  * is called ahead of each request.
  */
 export function createVisitor(ca: string, before: (url: URL) => unknown = () => {}) {
@@ -12,15 +12,14 @@ export function createVisitor(ca: string, before: (url: URL) => unknown = () => 
   const jars = new Map<string, Map<string, string>>()
 
   function cookiesOf({ hostname }: URL): Map<string, string> {
-    const fitting = [...jars].filter(([domain]) => `.${hostname}`.endsWith(`.${domain}`))
-    return new Map(fitting.flatMap(([, jar]) => [...jar]))
+    return jars.get(hostname) ?? new Map()
   }
 
   function keep(line: string, { hostname }: URL): void {
-    const [, name = '', value = ''] = /^([^=]+)=([^;]*)/.exec(line) ?? []
-    const domain = /; *domain=([^;]+)/i.exec(line)?.[1] ?? hostname
-    const jar = jars.get(domain) ?? new Map<string, string>()
-    jars.set(domain, jar)
+    const [, name = '', value = '', rest = ''] = /^([^=]+)=([^;]*)(.*)$/.exec(line) ?? []
+    if (/; *domain=/i.test(rest)) throw new Error(`${hostname} shares its cookie ${name}`)
+    const jar = jars.get(hostname) ?? new Map<string, string>()
+    jars.set(hostname, jar)
     if (value === '') jar.delete(name)
     else jar.set(name, value)
   }

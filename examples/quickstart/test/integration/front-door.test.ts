@@ -61,6 +61,7 @@ async function visitor() {
   }
 }
 
+/** The session of a browser at the host of an app. */
 async function sessionOf(context: BrowserContext, url = app): Promise<string | undefined> {
   return (await context.cookies(url)).find(({ name }) => name === COOKIE)?.value
 }
@@ -113,6 +114,11 @@ t.test('an app sees who somebody is, and not their session', async (t) => {
     'x-forwarded-for': '127.0.0.1',
     cookie: undefined,
   })
+  const names = (await alice.context.cookies(app)).map(({ name }) => name)
+  t.strictSame(names, [COOKIE], 'its host has a session for itself alone')
+  const cookie = `${COOKIE}=${await sessionOf(alice.context)}`
+  t.match(await ask(app, { cookie }), { status: 200 })
+  t.match(await ask(admin, { cookie }), { status: 401 }, 'which is nothing at another app')
 })
 
 t.test('the page of cert-service is behind the gateway, too', async (t) => {
@@ -132,17 +138,15 @@ t.test('the page of cert-service is behind the gateway, too', async (t) => {
 })
 
 t.test('what is forged counts for nothing', async (t) => {
-  const cookie = `${COOKIE}=${await sessionOf(bob.context)}`
-  const anonymous = await ask(app, { accept: 'text/html', ...FORGED })
-  t.equal(anonymous.status, 302)
-  const location = `${auth}/portals/main/signin?rd=${encodeURIComponent(`${app}/`)}`
-  t.equal(String(anonymous.headers.location).split('&hop=')[0], location)
+  const cookieAt = async (url: string) => `${COOKIE}=${await sessionOf(bob.context, url)}`
+  const cookie = await cookieAt(app)
+  const { status, headers } = await ask(app, { accept: 'text/html', ...FORGED })
+  const signIn = `${auth}/portals/main/signin?rd=${encodeURIComponent(`${app}/`)}`
+  t.match([status, headers.location?.split('&hop=')[0]], [302, signIn])
   const passed = await ask(app, { cookie, ...FORGED })
   t.match(passed.body, 'Hello, <bdi>Bob Birch</bdi>')
   t.notMatch(passed.body, 'alice')
-  const ofAdmin = `${COOKIE}=${await sessionOf(bob.context, admin)}`
-  t.match(await ask(admin, { cookie: ofAdmin, ...FORGED }), { status: 403 })
-  t.match(await ask(admin, { cookie }), { status: 401 }, 'the session of another host')
+  t.match(await ask(admin, { cookie: await cookieAt(admin), ...FORGED }), { status: 403 })
   t.match(await ask(`${auth}/portals/main`, FORGED), { status: 400 }, 'asking for a check itself')
 })
 

@@ -166,8 +166,11 @@ export class Logins {
     const isKept = value.length <= MAX_COOKIE
     const page = new URL(pageUrl({ portal, site }, RETURN_PATH.replace(':login', id)))
     const { pathname: path } = page
-    page.searchParams.set('rd', withoutQuery(returnTo))
-    const short = { ...login, returnTo: isKept ? page.href : withoutQuery(returnTo) }
+    // With a hop the login leads to our own page, whose query says where to go.
+    const isOurs = returnTo.startsWith(pageUrl({ portal, site }, '/signin?'))
+    const target = (isOurs && URL.parse(returnTo)?.searchParams.get('rd')) || returnTo
+    page.searchParams.set('rd', withoutQuery(target))
+    const short = { ...login, returnTo: isKept ? page.href : withoutQuery(target) }
     const cookie: HostCookie = { name: TARGET_COOKIE, value, maxAge: TARGET_LIFETIME, path }
     return { state: this.#seal('state', portal, site, short), cookies: isKept ? [cookie] : [] }
   }

@@ -37,7 +37,7 @@ export function returnToApp(
   const { isLoop, cookie } = countRedirect(portal, href, reason, headers.cookie, now, hop?.at)
   setHostCookies(reply, [isLoop ? resetRedirectCount(portal) : cookie])
   if (!isLoop) return redirect(reply, target)
-  throw signInLoop(portalSite, target, reason, reply)
+  throw signInLoop(portalSite, href, reason, reply)
 }
 
 /** The URL to which a return URL leads in the end: our own pages on the way name it, without its query if it is long. */

@@ -11,7 +11,7 @@ import { isSigned } from '../key-ring.ts'
 import type { PortalSite } from '../portal-site.ts'
 import type { Portal } from '../portals.ts'
 import { issuerOf, type Site } from '../sites.ts'
-import type { SessionEvent, SessionRow } from '../store/store.ts'
+import type { SessionEvent } from '../store/store.ts'
 import { signBounded } from './bounded.ts'
 import { appCookieName, MAX_TOKEN_LENGTH, readCookie, sessionCookieName } from './cookie.ts'
 import { RE_READ_RESULTS, ReReading, type ReReadResult } from './re-reading.ts'
@@ -163,29 +163,34 @@ export class Sessions {
     const provider = portal.providers.get(profile.provider) as RedirectProvider | undefined
     const now = this.#app.clock.now()
     const digests = digestsOf(portal.name, profile, signedIn.sid, provider?.relation)
-    const isSame = before?.person === digests.person
     const { lifetime, idle = null } = portal.session
     const row = {
       ...digests,
       portal: portal.name,
-      sid: isSame ? before.sid : randomBytes(16).toString('base64url'),
-      rev: isSame ? before.rev + 1 : 1,
       issuedAt: issuedAt ?? Math.floor(now / 1_000),
       ...{ begun: now, lastSeen: now, reRead: now, ends: now + lifetime, idle, lease: 0 },
     }
     const issuer = issuerOf({ portal, site })
     const { claims, provider: name } = profile
     const said = { issuer, provider: name, claims, tokens, browser }
-    const { record } = this.#app.keys
-    const sealed = sealSession(row, said, record)
+    const seal = (sid: string, rev: number) =>
+      sealSession({ ...row, sid, rev }, said, this.#app.keys.record)
+    const anew = seal(randomBytes(16).toString('base64url'), 1)
     // It throws for what no cookie could hold, before anything is written.
-    this.sessionToken(sessionOf(sealed, said), site)
-    if (isSame && (await this.records.update(sealed))) return sessionOf(sealed, said)
-    // It ended or changed while its person signed in anew. Apps would know it still, and no sign-out would end it.
-    if (isSame) await this.records.endOne(before)
-    const anew = isSame ? { ...row, sid: randomBytes(16).toString('base64url'), rev: 1 } : row
-    const inserted: SessionRow = isSame ? sealSession(anew, said, record) : sealed
-    return (await this.records.begin(inserted)) ? sessionOf(inserted, said) : undefined
+    this.sessionToken(sessionOf(anew, said), site)
+    let held = before?.person === digests.person ? before : undefined
+    while (held) {
+      const renewed = seal(held.sid, held.rev + 1)
+      if (await this.records.update(renewed)) return sessionOf(renewed, said)
+      this.records.forget(held.sid)
+      const newest = await this.records.find(held.sid)
+      // Another tab of the browser was quicker.
+      const isNewer: boolean = newest !== undefined && newest.rev > held.rev
+      // It ended while its person signed in anew. Apps would know it still, and no sign-out would end it.
+      if (!isNewer) await this.records.endOne(held)
+      held = isNewer ? newest : undefined
+    }
+    return (await this.records.begin(anew)) ? sessionOf(anew, said) : undefined
   }
 
   /** A token of the provider that is valid for a while, for an app; undefined if there is none. */

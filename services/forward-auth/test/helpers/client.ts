@@ -1,5 +1,9 @@
-import type { IncomingHttpHeaders, OutgoingHttpHeaders } from 'node:http'
-import { request } from 'node:https'
+import {
+  type IncomingHttpHeaders,
+  type OutgoingHttpHeaders,
+  request as requestPlain,
+} from 'node:http'
+import { request as requestTls } from 'node:https'
 import type { Duplex } from 'node:stream'
 import { text } from 'node:stream/consumers'
 
@@ -20,8 +24,9 @@ export interface Answered {
   readonly socket?: Duplex
 }
 
-/** A client that speaks HTTPS to a port of loopback, a new connection each time. */
-export function createClient(port: number, ca: string) {
+/** A client of a port of loopback, with a new connection each time. Without a CA it speaks plain HTTP. */
+export function createClient(port: number, ca: string | undefined) {
+  const request = ca === undefined ? requestPlain : requestTls
   return ({ method = 'GET', host = 'app.example.com', path = '/', headers = {}, body }: Ask) =>
     new Promise<Answered>((resolve, reject) => {
       const given = Object.entries(headers).filter(([, value]) => value !== undefined)

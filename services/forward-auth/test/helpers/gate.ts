@@ -40,6 +40,8 @@ export interface GateOptions {
   readonly changes?: Surroundings['changes']
   /** Where the app listens. Default: it is one that tells what reached it. */
   readonly appPort?: number
+  /** Whether the proxy listens without TLS. */
+  readonly isPlain?: boolean
   /** The clock of Gatehouse. Default: one that stands still. */
   readonly clock?: Clock
 }
@@ -48,7 +50,7 @@ export interface GateOptions {
 export async function startGate(
   t: Test,
   proxy: ProxyName,
-  { yaml = CONFIG, server = {}, changes, appPort, ...deps }: GateOptions = {},
+  { yaml = CONFIG, server = {}, changes, appPort, isPlain = false, ...deps }: GateOptions = {},
 ) {
   const folder = testFolder(t)
   const grpcPort = proxy === 'envoy-grpc' ? await freePort() : undefined
@@ -72,7 +74,7 @@ export async function startGate(
   const certificate = await issueCertificate(folder, HOSTS)
   const port = await freePort()
   const ports = { port, gatehousePort: gatehouse.port, grpcPort, appPort: appPort ?? echo.port }
-  await PROXIES[proxy](t, { folder, certificate, ...(changes && { changes }), ...ports })
+  await PROXIES[proxy](t, { folder, certificate, isPlain, ...(changes && { changes }), ...ports })
 
   /** Sends a target as it is, which HTTP clients would refuse or rewrite. */
   async function pass(
@@ -96,7 +98,8 @@ export async function startGate(
     const heard = echo.count() > before ? echo.last()?.url : undefined
     return { status, told, asked, heard } satisfies Passage
   }
-  return { gatehouse, echo, port, certificate, ask: createClient(port, certificate.rootPem), pass }
+  const ask = createClient(port, isPlain ? undefined : certificate.rootPem)
+  return { gatehouse, echo, port, certificate, ask, pass }
 }
 
 /** A whole answer, without waiting for the proxy to close: Envoy does that a second after it has refused. */

@@ -24,6 +24,8 @@ export interface Surroundings {
   readonly appPort: number
   /** Instead of example.com. */
   readonly domain?: string
+  /** Whether it serves plain HTTP instead. */
+  readonly isPlain?: boolean
   /** What else becomes of the files of an example, by name. */
   readonly changes?: Readonly<Record<string, Changes>>
 }
@@ -39,11 +41,42 @@ export function readExample(name: string, changes: Changes): string {
   )
 }
 
-function write({ folder, changes, domain }: Surroundings, name: string, own: Changes): string {
+function write(
+  { folder, changes, domain, isPlain }: Surroundings,
+  name: string,
+  own: Changes,
+): string {
   const file = join(folder, name)
-  const text = readExample(name, [...(changes?.[name] ?? []), ...own])
+  const plain = isPlain ? (WITHOUT_TLS[name] ?? []) : []
+  const text = readExample(name, [...(changes?.[name] ?? []), ...plain, ...own])
   writeFileSync(file, domain ? text.replaceAll('example.com', domain) : text)
   return file
+}
+
+/** The part of an Envoy configuration that says how TLS is spoken, and what follows it. */
+const ENVOY_TLS =
+  / {8}- transport_socket:\n[\s\S]*?\n {10}filters:/.exec(readExample('envoy.yaml', []))?.[0] ?? ''
+const ENVOY_PLAIN: Changes = [
+  [ENVOY_TLS, ENVOY_TLS.replaceAll(/^/gm, '# ').replace(/# +filters:$/, '        - filters:')],
+]
+
+/** An example for plain HTTP. The certificates are named in comments then. */
+const WITHOUT_TLS: Readonly<Record<string, Changes>> = {
+  'nginx.conf': [['listen 443 ssl http2', 'listen 443']],
+  Caddyfile: [
+    [
+      'app.example.com, admin.example.com {\n\timport certificate',
+      'http://app.example.com, http://admin.example.com {',
+    ],
+    ['auth.example.com {\n\timport certificate', 'http://auth.example.com {'],
+  ],
+  'haproxy.cfg': [
+    ['bind :443 ssl crt /etc/ssl/example.com.pem', 'bind :443 # /etc/ssl/example.com.pem'],
+    ['X-Forwarded-Proto https', 'X-Forwarded-Proto http'],
+  ],
+  'traefik.yaml': [['      tls: {}\n', '']],
+  'envoy.yaml': ENVOY_PLAIN,
+  'envoy-grpc.yaml': ENVOY_PLAIN,
 }
 
 function addresses({ gatehousePort, appPort }: Surroundings): Changes {
@@ -76,11 +109,11 @@ async function startNginx(t: Test, around: Surroundings): Promise<void> {
 }
 
 async function startCaddy(t: Test, around: Surroundings): Promise<void> {
-  const { folder, port } = around
+  const { folder, port, isPlain } = around
   const globals = `{
     admin off
     auto_https disable_redirects
-    https_port ${port}
+    ${isPlain ? 'http_port' : 'https_port'} ${port}
     default_bind 127.0.0.1
   }`
   const changes = [...addresses(around), ...certificateFiles(around)]
@@ -146,8 +179,9 @@ async function startTraefik(t: Test, around: Surroundings): Promise<void> {
 }
 
 /** Traefik listens before it has read its routes. */
-async function waitForRoutes({ port, certificate, domain = 'example.com' }: Surroundings) {
-  const ask = createClient(port, certificate.rootPem)
+async function waitForRoutes(around: Surroundings) {
+  const { port, certificate, isPlain, domain = 'example.com' } = around
+  const ask = createClient(port, isPlain ? undefined : certificate.rootPem)
   for (const start = Date.now(); Date.now() - start < PATIENCE; await setTimeout(PAUSE)) {
     const answer = await ask({ host: `app.${domain}` }).catch(() => undefined)
     if (answer && answer.status !== 404) return

@@ -90,6 +90,14 @@ const PAGES = {
   refused: `${APP}/reports`,
 }
 
+const HEADINGS: Readonly<Record<keyof typeof PAGES, string>> = {
+  'provider down': 'corp is not responding',
+  'signed-in': 'You are signed in',
+  'sign-out': 'Sign out?',
+  error: 'No such provider',
+  refused: 'No access with this account',
+}
+
 async function violations(tab: Tab): Promise<string[]> {
   await tab.evaluate(axe.source)
   return tab.evaluate(async () => {
@@ -110,6 +118,7 @@ for (const colorScheme of ['light', 'dark'] as const)
       const { tab, said } = await open(t, logo, { colorScheme, viewport })
       for (const [page, url] of Object.entries(PAGES)) {
         await tab.goto(url)
+        await tab.getByRole('heading', { name: HEADINGS[page as keyof typeof PAGES] }).waitFor()
         const shown = await logoOf(tab)
         t.match(
           shown,

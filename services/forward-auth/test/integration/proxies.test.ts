@@ -11,7 +11,7 @@ import { parse } from 'yaml'
 import { foldName, HEADER_NAMES } from '../../../../packages/gate/src/header-names.ts'
 import { readDocument } from '../../../../scripts/test/markdown.ts'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
-import type { Answered } from '../helpers/client.ts'
+import type { Answered, Ask } from '../helpers/client.ts'
 import type { Echo } from '../helpers/echo.ts'
 import { CONFIG, type Gate, startGate } from '../helpers/gate.ts'
 import { startGatehouse } from '../helpers/gatehouse.ts'
@@ -23,14 +23,17 @@ import {
   API_KEY,
   CASES,
   type Case,
-  COOKIE_ORDERS,
   cookiesOf,
+  LOOK_ALIKES,
   MANY_PLANTED,
   navigation,
+  OPEN_CASES,
+  PLAIN_CASES,
   PREFLIGHT_CASES,
   PROGRAM_CASES,
   preflight,
   program,
+  SIGN_IN,
   signInFor,
   TARGETS,
   UPGRADES,
@@ -44,18 +47,23 @@ const WITH_PROGRAMS = CONFIG.replace(
   'providers:',
   `callers: { keys: [{ name: ci, key: ${API_KEY}, hosts: [app.example.com] }] }\n    providers:`,
 )
+const WITH_OPEN_PATH = CONFIG.replace(
+  'providers:',
+  'rules: [{ paths: [/public/*], require: anyone }]\n    providers:',
+)
 const PROXY_NAMES = Object.keys(PROXIES) as ProxyName[]
 /** The longest body that Traefik takes of a check, as the example configures it. */
 const MAX_BODY = 65_536
-/** Over gRPC, Gatehouse itself takes the session out. Elsewhere an app sees that of its host, which counts nowhere else. */
-const passesSessionOn = (proxy: ProxyName) => proxy !== 'envoy-grpc'
-
-const HOP_COOKIE = /^__Host-gatehouse-hop\.main\.[0-9a-f]{8}=[\w-]{22};/
+/** Where Gatehouse itself says what the app receives. */
+const hidesSession = (proxy: ProxyName) => proxy === 'envoy-grpc'
+/** A value of Set-Cookie for the browser at an app: of a way to the sign-in pages, and of the session. */
+const OWN_COOKIE =
+  /^__Host-gatehouse-(hop\.main\.[0-9a-f]{8}|app\.main)=[^;]*; Max-Age=\d+; Path=\/; HttpOnly; Secure; SameSite=Lax$/
 
 async function hold(t: Test, proxy: ProxyName, { gatehouse, echo, ask }: Gate, expected: Case) {
-  const { who, status, location, holds, lacks, refusedBy } = expected
-  const { host, sessionOf = host } = expected
-  const cookie = who ? await cookiesOf(gatehouse, who, sessionOf) : expected.headers?.cookie
+  const { who, host, at = host, cookies, status, location, has, holds, lacks, refusedBy } = expected
+  const own = who ? await cookiesOf(gatehouse, who, at) : expected.headers?.cookie
+  const cookie = cookies === undefined ? own : `${own}; ${cookies}`
   const before = echo.count()
   const answer = await ask({ ...expected, headers: { ...expected.headers, cookie } })
 
@@ -70,19 +78,24 @@ async function hold(t: Test, proxy: ProxyName, { gatehouse, echo, ask }: Gate, e
       expected.challenges ?? /^Cookie realm="main"$/,
       'the challenges, each once',
     )
-  if (location !== undefined) {
-    const [sent, hop] = answer.headers.location?.split('&hop=') ?? []
-    t.equal(sent, location, 'location')
-    if (hop !== undefined)
-      t.match(String(answer.headers['set-cookie']), HOP_COOKIE, 'the cookie of the way back')
-  }
+  if (location !== undefined) holdLocation(t, answer, location)
+  if (has) t.match(textOf(answer), has)
   if (holds !== undefined && !refusedBy?.includes(proxy)) t.match(answer.body, holds)
   if (lacks) t.notMatch(textOf(answer), lacks)
   const user = refusedBy?.includes(proxy) ? undefined : expected.user
   const isReached = user !== undefined || (expected.method === 'HEAD' && status === 200)
   t.equal(echo.count() - before, isReached ? 1 : 0, 'whether the app hears of it')
-  if (user !== undefined) await holdIdentity(t, proxy, answer, expected)
+  if (user !== undefined) await holdIdentity(t, proxy, answer, { ...expected, sent: cookie })
   else holdRefusal(t, answer, expected)
+}
+
+/** Where the browser is sent. To sign in, with a hop and a cookie of the host that names this browser. */
+function holdLocation(t: Test, { headers }: Answered, expected: string): void {
+  const [location = '', hop] = headers.location?.split('&hop=') ?? []
+  t.equal(location, expected, 'location')
+  if (!expected.startsWith(`${SIGN_IN}?rd=`)) return
+  t.match(hop, /^[\w-]{100,400}$/, 'the hop')
+  t.match(headers['set-cookie'], [OWN_COOKIE], 'the cookie of the hop')
 }
 
 function textOf({ headers, body }: Answered): string {
@@ -90,9 +103,14 @@ function textOf({ headers, body }: Answered): string {
   return `${lines.join('\n')}\n\n${body}`
 }
 
-/** Whatever is refused leads nowhere but to the sign-in pages and back. */
-function holdRefusal(t: Test, { headers: { location }, body }: Answered, expected: Case): void {
+/** Whatever is refused leads nowhere but to the sign-in pages and back, and programs get no cookie. */
+function holdRefusal(
+  t: Test,
+  { status, headers: { location, ...headers }, body }: Answered,
+  expected: Case,
+): void {
   t.ok(body.length < MAX_BODY, 'a small answer')
+  if (status === 401) t.equal(headers['set-cookie'], undefined, 'no cookie')
   if (location === undefined || expected.location !== undefined) return
   const { origin, searchParams } = new URL(location)
   t.equal(origin, 'https://auth.example.com')
@@ -103,7 +121,7 @@ async function holdIdentity(
   t: Test,
   proxy: ProxyName,
   { socket, headers, body }: Answered,
-  { user, who, host = 'app.example.com' }: Case,
+  { user, who, host = 'app.example.com', sent }: Case & { readonly sent: unknown },
 ) {
   const { cgi } = JSON.parse(socket ? String(headers['x-echo']) : body) as Echo
   if (socket) {
@@ -119,15 +137,13 @@ async function holdIdentity(
   t.same(cgi.HTTP_X_FORWARDED_HOST, [host], 'the host')
   t.match(cgi.HTTP_X_FORWARDED_PROTO, [socket ? /^(https|wss)$/ : 'https'], 'the scheme')
   if (!who) return
-  const cookies = cgi.HTTP_COOKIE?.join('; ').replace(/(; large\d=x+)+$/, '') ?? ''
-  const isShown = /; __Host-gatehouse-app\.main=[\w.-]+/.test(cookies)
-  t.equal(isShown, passesSessionOn(proxy), 'the session of the host')
-  t.match(
-    cookies,
-    /^own=1; (__Host-gatehouse-app\.main=[\w.-]+; | *)too=a,b$/,
-    'the cookies of the app',
-  )
+  const received = cgi.HTTP_COOKIE?.join('; ').replaceAll(/; +/g, '; ')
+  const passed = hidesSession(proxy) ? withoutSession(String(sent)) : sent
+  t.equal(received, passed, 'the cookies of the app')
 }
+
+const withoutSession = (cookies: string) =>
+  cookies.replace(/__Host-gatehouse-app\.main=[^;]+; /, '')
 
 /** One assertion for this app, or an empty header if nobody has asked; its signature has tests of its own. */
 function holdAssertion(
@@ -148,33 +164,132 @@ type Probe = (t: Test, proxy: ProxyName, gate: Gate) => Promise<void>
 
 /** What one request does not show of an attack. */
 const PROBES: Readonly<Record<NonNullable<Attack['probe']>, Probe>> = {
-  async cookies(t, proxy, { gatehouse, ask }) {
-    const cookiesOfApp = async (cookies: readonly string[]) => {
-      const { status, body } = await ask({ path: '/', headers: { cookie: cookies.join('; ') } })
-      t.equal(status, 200)
-      if (!passesSessionOn(proxy)) t.notMatch(body, '__Host-gatehouse-app.main=')
-      return (JSON.parse(body) as Echo).cgi.HTTP_COOKIE?.join('; ') ?? ''
+  async replay(t, _proxy, { gatehouse, echo, ask }) {
+    const tokenOf = async (who: Who, host?: string) =>
+      (await cookiesOf(gatehouse, who, host)).split('; ')[1]?.split('=')[1] ?? ''
+    const before = echo.count()
+    let tried = 0
+    for (const who of ['ada', 'admin', 'large', 'ada', 'admin', 'ada'] as const) {
+      const token = await tokenOf(who)
+      for (const replay of replaysOf(token)) {
+        const { status } = await ask({ ...replay, headers: { ...program, ...replay.headers } })
+        if (![401, 404].includes(status)) t.equal(status, 401, JSON.stringify(replay))
+        tried += 1
+      }
+      const cookie = `${APP_COOKIE}=${await tokenOf(who, 'auth.example.com')}`
+      const { status } = await ask({ headers: { ...program, cookie } })
+      t.equal(status, 401, 'nor does the token of the sign-in host count at an app')
     }
-    const sessionOf = async (who: Who) =>
-      (await cookiesOf(gatehouse, who))
-        .split('; ')
-        .filter((cookie) => cookie.startsWith('__Host-gatehouse'))
-    for (const [name, { who, order, own }] of Object.entries(COOKIE_ORDERS)) {
-      const arrived = await cookiesOfApp(order(await sessionOf(who)))
-      const readable = arrived.split(/; */).filter((cookie) => /^\w+=\d$/.test(cookie))
-      t.equal(readable.join('; '), own, name)
+    t.equal(echo.count(), before, `of ${tried} replays no app hears`)
+    t.ok(tried > 166)
+  },
+
+  async tossed(t, _proxy, { gatehouse, echo, ask }) {
+    const [ada = '', eve = ''] = [
+      await cookiesOf(gatehouse, 'ada'),
+      await cookiesOf(gatehouse, 'admin'),
+    ].map((cookies) => cookies.split('; ')[1])
+    const token = eve.slice(eve.indexOf('=') + 1)
+    const userOf = async (cookie: string) => {
+      const before = echo.count()
+      const { status } = await ask({ headers: { ...program, cookie } })
+      const isPassed = echo.count() > before
+      // HAProxy refuses some characters.
+      if (!isPassed) t.match(String(status), /^40[01]$/, 'refused')
+      return isPassed ? echo.last()?.cgi.HTTP_X_FORWARDED_USER?.join() : undefined
     }
-    await cookiesOfApp([...MANY_PLANTED.flat(), ...(await sessionOf('ada'))])
-    await cookiesOfApp([...(await sessionOf('ada')), ...MANY_PLANTED.flat()])
-    const seen = await cookiesOfApp(await sessionOf('admin'))
-    const replayed = { cookie: seen || 'none=1', ...program }
-    for (const [host, path] of [
-      ['admin.example.com', '/'],
-      ['auth.example.com', '/portals/main/profile.json'],
-    ] as const) {
-      const { status } = await ask({ host, path, headers: replayed })
-      t.equal(status, 401, `what the app sees is worth nothing at ${host}`)
+    t.equal(await userOf(eve), 'grace', 'for comparison, the cookie itself')
+    for (const name of LOOK_ALIKES) {
+      t.equal(await userOf(`${name}=${token}`), undefined, name.slice(-40))
+      for (const both of [`${name}=${token}; ${ada}`, `${ada}; ${name}=${token}`]) {
+        const user = await userOf(both)
+        // A proxy may refuse the whole request.
+        if (user !== undefined || /^[ -~]*$/.test(name))
+          t.equal(user, 'ada', `beside ${name.slice(-40)}`)
+      }
     }
+    for (const planted of [
+      [ada],
+      ['a=1', ada],
+      [ada, 'a=1'],
+      [...MANY_PLANTED, ada, ...MANY_PLANTED],
+    ])
+      t.equal(await userOf(planted.join('; ')), 'ada', `among ${planted.length}`)
+    for (const doubled of [`${ada}; ${eve}`, `${eve}; ${ada}`, `${ada}; a=b; ${ada}`])
+      t.equal(await userOf(doubled), undefined, 'two of the name are none')
+  },
+
+  async tickets(t, _proxy, gate) {
+    const cookie = await cookiesOf(gate.gatehouse, 'ada')
+    for (const [target, without] of Object.entries(TARGETS_WITH_TICKETS))
+      for (const headers of [{ cookie }, {}] as const) {
+        const before = gate.echo.count()
+        const page = await gate.ask({ path: target, headers: { ...navigation, ...headers } })
+        const own = `https://app.example.com${without}`
+        if ('cookie' in headers) t.equal(page.headers.location, own, target)
+        else holdLocation(t, page, signInFor(own))
+        t.equal(page.status, 302)
+        t.equal(page.headers['cache-control'], 'no-store')
+        const more = [{ headers: { ...program } }, { method: 'POST', body: 'a=b', headers: {} }]
+        for (const other of more) {
+          const all = { ...other.headers, ...headers }
+          const { status } = await gate.ask({ ...other, path: target, headers: all })
+          t.match(String(status), 'cookie' in headers ? /^30[23]$/ : /^401$/)
+        }
+        t.equal(gate.echo.count(), before, 'the app hears nothing')
+      }
+  },
+
+  async leaked(t, _proxy, gate) {
+    const target = '/a%2Fb?c=d&e'
+    const session = await gate.gatehouse.signIn('main', {}, { host: 'auth.example.com' })
+    const begin = async (headers: object = {}) => {
+      const { headers: answered } = await gate.ask({
+        path: target,
+        headers: { ...navigation, ...headers },
+      })
+      const [cookie = ''] = answered['set-cookie']?.[0]?.split(';') ?? []
+      return { cookie, signIn: pathOf(answered.location) }
+    }
+    /** Where somebody who is signed in at the sign-in pages is sent back to. */
+    const ticketFor = async (path: string) => {
+      const to = { host: 'auth.example.com', path, headers: { ...navigation, cookie: session } }
+      return pathOf((await gate.ask(to)).headers.location)
+    }
+    const use = async (path: string, cookie?: string, ask: object = {}) => {
+      const { status, headers } = await gate.ask({
+        path,
+        headers: { ...navigation, cookie },
+        ...ask,
+      })
+      const got = headers['set-cookie']?.some((line) => line.startsWith(`${APP_COOKIE}=ey`))
+      return { status, location: headers.location, got: got ?? false }
+    }
+    const before = gate.echo.count()
+    const [ada, mallory] = [await begin(), await begin()]
+    const own = { status: 302, location: `https://app.example.com${target}`, got: true }
+    const refused = { status: 302, location: /^https:\/\/auth\..*&hop=/, got: false }
+    const first = await ticketFor(ada.signIn)
+    t.match(first, /&gatehouse-ticket=[\w-]+$/)
+    for (const _ of [1, 2]) t.match(await use(first, ada.cookie), own, 'her browser, again too')
+    const others: Readonly<Record<string, readonly [cookie?: string, ask?: object]>> = {
+      'a browser without a hop': [],
+      'a browser with another one': [mallory.cookie],
+      'a browser that has doubled its cookie': [`${ada.cookie}; ${ada.cookie}`],
+      'another host': [ada.cookie, { host: 'admin.example.com' }],
+    }
+    for (const [name, [cookie, ask]] of Object.entries(others)) {
+      const ticket = await ticketFor(ada.signIn)
+      t.match(await use(ticket, cookie, ask), refused, name)
+      t.match(await use(ticket, ada.cookie), refused, `${name}: burnt, for her too`)
+      const anew = await begin({ cookie: ada.cookie })
+      t.equal(anew.cookie, ada.cookie)
+      t.match(await use(await ticketFor(anew.signIn), ada.cookie), own, 'and she goes on')
+    }
+    const late = await ticketFor(ada.signIn)
+    await gate.gatehouse.clock.advance(31_000)
+    t.match(await use(late, ada.cookie), refused, 'after half a minute')
+    t.equal(gate.echo.count(), before, 'no app hears of any')
   },
 
   ambiguous: holdTargets(TARGETS.ambiguous),
@@ -236,6 +351,50 @@ const PROBES: Readonly<Record<NonNullable<Attack['probe']>, Probe>> = {
       await hold(t, proxy, gate, { headers, status })
   },
 }
+
+const APP_COOKIE = '__Host-gatehouse-app.main'
+const OLD_NAMES = ['__Secure-gatehouse.main', '__Secure-gatehouse.other']
+const pathOf = (url = '') => url.replace(/^https:\/\/[^/]+/, '')
+
+/** Wherever a cookie of app.example.com might be taken for something. */
+function replaysOf(token: string): readonly Pick<Ask, 'host' | 'path' | 'headers'>[] {
+  const [auth, other] = [{ host: 'auth.example.com' }, { host: 'admin.example.com' }]
+  const portals = ['main', 'other']
+  const names = portals.flatMap((portal) =>
+    ['__Host-gatehouse-app', '__Host-gatehouse', '__Secure-gatehouse-app'].map(
+      (name) => `${name}.${portal}`,
+    ),
+  )
+  const cookies = [...names, ...OLD_NAMES].map((name) => `${name}=${token}`)
+  const all = cookies.filter((cookie) => !cookie.startsWith(APP_COOKIE)).join('; ')
+  const authorizations = ['Bearer', 'APIKey', 'Cookie', 'Basic', 'DPoP'].map((scheme) => ({
+    authorization: `${scheme} ${token}`,
+  }))
+  const verify = portals.map((portal) => `/api/portals/${portal}/verify`)
+  const pages = portals.map((portal) => `/portals/${portal}/profile.json`)
+  return [
+    ...[...cookies, all].flatMap((cookie) => [
+      { ...other, headers: { cookie } },
+      ...[...pages, ...verify].map((path) => ({ ...auth, path, headers: { cookie } })),
+    ]),
+    ...[...cookies.slice(1), all].map((cookie) => ({ headers: { cookie } })),
+    ...authorizations.flatMap((headers) => [
+      { headers },
+      { ...other, headers },
+      ...[...pages, ...verify].map((path) => ({ ...auth, path, headers })),
+    ]),
+  ]
+}
+
+/** Targets with tickets that nobody has made, and what is left of them. */
+const TARGETS_WITH_TICKETS = {
+  '/?gatehouse-ticket=x': '/',
+  '/a?gatehouse-ticket': '/a',
+  '/a?b=c&gatehouse-ticket=x': '/a?b=c',
+  '/a?gatehouse-ticket=x&b=c': '/a?b=c',
+  '/a?gatehouse-ticket=x&b=c&gatehouse-ticket=y': '/a?b=c',
+  '/a%2Fb?c=%20d&gatehouse-ticket=': '/a%2Fb?c=%20d',
+} as const
 
 /** A name as servers behind CGI read it too, from lighttpd on. */
 const spellingsOf = (name: string) => ['-', '_', '.', '~'].map((mark) => name.replaceAll('-', mark))
@@ -317,10 +476,8 @@ for (const proxy of PROXY_NAMES)
         const [answer] = await once(stream, 'response')
         return { ...answer, body: await text(stream) }
       }
-      const location = signInFor('https://app.example.com/a?b')
-      const anonymous = await open({})
-      t.equal(anonymous[':status'], 302)
-      t.equal(String(anonymous.location).split('&hop=')[0], location)
+      const location = `${signInFor('https://app.example.com/a?b')}&hop=`
+      t.match(await open({}), { ':status': 302, location, 'set-cookie': [OWN_COOKIE] })
       const cookie = (await cookiesOf(gatehouse, 'ada')).split('; ')
       t.match(await open({ cookie }), { ':status': 200, body: '"HTTP_X_FORWARDED_USER":["ada"]' })
     })
@@ -344,6 +501,12 @@ for (const proxy of PROXY_NAMES)
     await t.test('with programs', async (t) => {
       await gatehouse.reload(WITH_PROGRAMS)
       for (const [name, expected] of Object.entries(PROGRAM_CASES))
+        await t.test(name, (t) => hold(t, proxy, gate, expected))
+    })
+
+    await t.test('with an open path', async (t) => {
+      await gatehouse.reload(WITH_OPEN_PATH)
+      for (const [name, expected] of Object.entries(OPEN_CASES))
         await t.test(name, (t) => hold(t, proxy, gate, expected))
     })
 
@@ -373,6 +536,13 @@ t.test('each attack is tried through every proxy, or where it belongs', async (t
     ].join('\n'),
   )
 })
+
+for (const proxy of PROXY_NAMES)
+  t.test(`${proxy}: without TLS`, { skip: missingProgram(proxy) }, async (t) => {
+    const gate = await startGate(t, proxy, { isPlain: true })
+    for (const [name, expected] of Object.entries(PLAIN_CASES))
+      await t.test(name, (t) => hold(t, proxy, gate, expected))
+  })
 
 t.test('haproxy: nobody passes when Lua fails', async (t) => {
   const changes = { 'haproxy.lua': [['= ask(txn, address)', '= nil']] } as const

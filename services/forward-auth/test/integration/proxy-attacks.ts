@@ -5,7 +5,10 @@ export interface Attack {
   readonly cases?: Readonly<Record<string, Case>>
   /** A test of its own, for what one request does not show. */
   readonly probe?:
-    | 'cookies'
+    | 'replay'
+    | 'tossed'
+    | 'tickets'
+    | 'leaked'
     | 'down'
     | 'malformed'
     | 'ambiguous'
@@ -200,7 +203,7 @@ export const ATTACKS: Readonly<Record<string, Attack>> = {
       },
       'in the target': {
         who: 'ada',
-        sessionOf: 'admin.example.com',
+        at: 'admin.example.com',
         path: 'https://admin.example.com/',
         status: { others: 403, haproxy: 400 },
       },
@@ -315,21 +318,29 @@ export const ATTACKS: Readonly<Record<string, Attack>> = {
       'both of nobody': session('a; __Host-gatehouse-app.main=b'),
     },
     elsewhere: [
-      'routes/loops.test.ts: a second cookie of the name ends at a page that names it, before the provider',
+      'session/cookie.test.ts: a doubled cookie is none, wherever the second one stands',
+      'routes/loops.test.ts: a second cookie that only the app gets ends at a page',
+    ],
+  },
+  'a cookie that another host of the domain has set': {
+    probe: 'tossed',
+    elsewhere: [
+      'session/cookie.test.ts: a look-alike name, behind another space of Unicode, is another cookie',
+      'integration/browser.test.ts: whatever a sibling sets or clears costs a redirect, and signs nobody in',
     ],
   },
   'a cookie for each request of nobody': {
     cases: {
       'of a program': { headers: program, status: 401, lacks: /^set-cookie:/m },
-      'of a page, whose cookie is there': {
-        headers: { ...navigation, cookie: '__Host-gatehouse-hop.main.00000000=x' },
+      'of a page: one, which names the browser': {
+        headers: navigation,
         status: 302,
-        lacks: /^set-cookie:.*,/m,
+        location: signIn,
       },
     },
     elsewhere: [
-      'login/logins.test.ts: a browser has one login cookie however many logins begin',
       'session/hop.test.ts: takes the cookie that a browser has, and keeps at most 16',
+      'login/logins.test.ts: a browser has one login cookie however many logins begin',
     ],
   },
   'logins in several tabs': {
@@ -363,11 +374,20 @@ export const ATTACKS: Readonly<Record<string, Attack>> = {
     },
     elsewhere: ['security/faults.test.ts: nobody passes while a dependency of the check is broken'],
   },
-  'the session cookie in the hands of an app': { probe: 'cookies' },
+  'the session cookie in the hands of an app': { probe: 'replay' },
+  'a ticket that reaches an app': { probe: 'tickets' },
+  'a ticket from an access log': {
+    probe: 'leaked',
+    elsewhere: [
+      'session/hop.test.ts: a ticket from an access log is nothing in the browser of who reads it',
+      'session/hop.test.ts: a ticket is for one host, portal and half a minute',
+      'integration/browser.test.ts: login CSRF: the ticket of an attacker signs a victim in as nobody',
+    ],
+  },
   'a token of another kind, key or algorithm': {
     cases: {
       'no algorithm': session(jwt({ alg: 'none' }, CLAIMS)),
-      'no algorithm, with the type of an app': session(
+      'no algorithm, with the type of that of an app': session(
         jwt({ alg: 'none', typ: 'gatehouse-app+jwt' }, CLAIMS),
       ),
       'a key of the client': session(

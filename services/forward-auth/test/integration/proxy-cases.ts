@@ -2,7 +2,8 @@ import type { TestApp } from '../app.ts'
 import type { Ask } from '../helpers/client.ts'
 import type { ProxyName } from '../helpers/proxies.ts'
 
-const SIGN_IN = 'https://auth.example.com/portals/main/signin'
+export const SIGN_IN = 'https://auth.example.com/portals/main/signin'
+/** Where a check sends people to sign in, without the parameter `hop`, which only Gatehouse can write. */
 export const signInFor = (url: string) => `${SIGN_IN}?${new URLSearchParams({ rd: url })}`
 const signIn = signInFor('https://app.example.com/')
 
@@ -29,25 +30,24 @@ export const FORGED_REQUEST = {
   'X-Original-URL': 'https://evil.example/evil',
 }
 
-/** Those who sign in: `large` has cookies of 12 kB, and `admin` meets the policy. */
+const CLAIMS = Array.from({ length: 17 }, (_, i) => [`claim${i}`, 'x'.repeat(500)])
+
+/** Those who sign in: the provider says 8 kB of `large`, and `admin` meets the policy. */
 const PEOPLE = {
   ada: { sub: 'ada', name: 'Ada' },
   admin: { sub: 'grace', name: 'Grace', groups: ['admins'] },
-  large: { sub: 'ada', name: 'Ada' },
+  large: { sub: 'ada', name: 'Ada', ...Object.fromEntries(CLAIMS) },
   nameless: { sub: 'ada' },
   control: { sub: 'ada', name: 'Ada\r\nX-Forwarded-User: mallory' },
 }
 
-const LARGE = Array.from({ length: 3 }, (_, i) => `; large${i}=${'x'.repeat(4_000)}`).join('')
-
-/** The cookies of somebody's browser for a host: some of its app before and after that of the session. */
+/** The cookies of somebody's browser at one host: some of an app before and after that of the session. */
 export async function cookiesOf(
   { signIn }: TestApp,
   who: Who,
   host = 'app.example.com',
 ): Promise<string> {
-  const session = await signIn('main', PEOPLE[who], { host })
-  return `own=1; ${session}; too=a,b${who === 'large' ? LARGE : ''}`
+  return `own=1; ${await signIn('main', PEOPLE[who], { host })}; too=a,b`
 }
 
 export type Who = keyof typeof PEOPLE
@@ -57,8 +57,10 @@ type StatusByProxy = Partial<Record<ProxyName, number>> & { readonly others: num
 
 export interface Case extends Ask {
   readonly who?: Who | undefined
-  /** Whose session they have. Default: `host`. */
-  readonly sessionOf?: string
+  /** The host whose cookies are sent. Default: that of the request. */
+  readonly at?: string
+  /** Cookies of the app besides. */
+  readonly cookies?: string
   readonly status: number | StatusByProxy
   readonly location?: string
   /** What the body has to hold. */
@@ -69,11 +71,26 @@ export interface Case extends Ask {
   readonly refusedBy?: readonly ProxyName[]
   /** Of a 401; default: that of the session cookie alone. */
   readonly challenges?: RegExp
+  /** What the headers have to hold. */
+  readonly has?: RegExp
   /** What neither the headers nor the body of the answer may hold. */
   readonly lacks?: RegExp
 }
 
 export const admin = { host: 'admin.example.com' }
+
+const manyCookies = (count: number, length: number) =>
+  Array.from({ length: count }, (_, i) => `many${i}=${'x'.repeat(length)}`).join('; ')
+
+/** What a browser sends for the script of a service worker, and before somebody has clicked. */
+const serviceWorker = {
+  accept: '*/*',
+  'sec-fetch-mode': 'same-origin',
+  'sec-fetch-dest': 'serviceworker',
+  'service-worker': 'script',
+}
+const prefetch = { ...navigation, 'sec-purpose': 'prefetch' }
+const prerender = { ...navigation, 'sec-purpose': 'prefetch;prerender' }
 
 export const CASES: Readonly<Record<string, Case>> = {
   'anonymous navigation: to the sign-in page, and back': {
@@ -113,6 +130,24 @@ export const CASES: Readonly<Record<string, Case>> = {
     holds: 'FWA_NO_SESSION',
   },
   'anonymous WebSocket': { headers: webSocket, status: 401, holds: 'FWA_NO_SESSION' },
+  'anonymous script of a service worker': {
+    path: '/sw.js',
+    headers: serviceWorker,
+    status: 401,
+    holds: 'FWA_NO_SESSION',
+  },
+  'anonymous prefetch: nobody is sent to sign in before a click': {
+    headers: prefetch,
+    status: 401,
+    holds: 'FWA_NO_SESSION',
+    has: /^cache-control: no-store$/m,
+  },
+  'anonymous prerender': {
+    headers: prerender,
+    status: 401,
+    holds: 'FWA_NO_SESSION',
+    has: /^cache-control: no-store$/m,
+  },
   'anonymous client that asks for a check itself': {
     host: 'auth.example.com',
     path: '/portals/main',
@@ -140,8 +175,35 @@ export const CASES: Readonly<Record<string, Case>> = {
     holds: '"body":"hello"',
     user: 'ada',
   },
+  'signed in, script of a service worker': {
+    who: 'ada',
+    path: '/sw.js',
+    headers: serviceWorker,
+    status: 200,
+    user: 'ada',
+  },
+  'signed in, prefetch': { who: 'ada', headers: prefetch, status: 200, user: 'ada' },
   'signed in, WebSocket': { who: 'ada', headers: webSocket, status: 101, user: 'ada' },
-  'signed in, with cookies of 12 kB': { who: 'large', status: 200, user: 'ada' },
+  'signed in, with claims of 8 kB': { who: 'large', status: 200, user: 'ada' },
+  'signed in, with cookies of 12 kB': {
+    who: 'ada',
+    cookies: manyCookies(3, 4_000),
+    status: 200,
+    user: 'ada',
+  },
+  'signed in, with 180 cookies': {
+    who: 'ada',
+    cookies: manyCookies(180, 20),
+    status: 200,
+    user: 'ada',
+  },
+  'signed in at the sign-in pages alone: to them, and back': {
+    who: 'ada',
+    at: 'auth.example.com',
+    headers: navigation,
+    status: 302,
+    location: signIn,
+  },
   'signed in, and meets the condition': { ...admin, who: 'admin', status: 200, user: 'grace' },
   'forbidden by the condition: a page that offers another account': {
     ...admin,
@@ -168,7 +230,7 @@ export const CASES: Readonly<Record<string, Case>> = {
 
   'a host that the configuration does not name': {
     who: 'ada',
-    sessionOf: 'other.example.com',
+    at: 'other.example.com',
     headers: { Host: 'other.example.com' },
     // Caddy answers with nothing where it has no site.
     status: { others: 403, caddy: 200, traefik: 404, envoy: 404, 'envoy-grpc': 404 },
@@ -180,6 +242,52 @@ export const CASES: Readonly<Record<string, Case>> = {
     holds: '"url":"/?if=true&policy=any"',
     user: 'ada',
   },
+}
+
+/** Where a rule opens `/public`. */
+export const OPEN_CASES: Readonly<Record<string, Case>> = {
+  ...Object.fromEntries(
+    Object.entries({ navigation, program, webSocket, serviceWorker, prefetch }).map(
+      ([name, headers]): [string, Case] => [
+        `an open path, anonymous: ${name}`,
+        { path: '/public/a', headers, status: 'upgrade' in headers ? 101 : 200, user: '' },
+      ],
+    ),
+  ),
+  'an open path, anonymous: POST': {
+    method: 'POST',
+    path: '/public/a',
+    headers: navigation,
+    body: 'a=b',
+    status: 200,
+    holds: '"body":"a=b"',
+    user: '',
+  },
+  'an open path, anonymous: HEAD': { method: 'HEAD', path: '/public/a', status: 200 },
+  'an open path, signed in': { who: 'ada', path: '/public/a', status: 200, user: 'ada' },
+  'beside an open path, anonymous': {
+    path: '/publicity',
+    headers: navigation,
+    status: 302,
+    location: signInFor('https://app.example.com/publicity'),
+  },
+  'an open path, as part of a query': {
+    path: '/?/public/a',
+    headers: navigation,
+    status: 302,
+    location: signInFor('https://app.example.com/?/public/a'),
+  },
+}
+
+/** Where a proxy listens without TLS. */
+export const PLAIN_CASES: Readonly<Record<string, Case>> = {
+  'anonymous, a page: it says why, and sends nobody in circles': {
+    headers: navigation,
+    status: 403,
+    holds: 'FWA_APP_INSECURE',
+    lacks: /^(location|set-cookie):/m,
+  },
+  'anonymous, a program': { headers: program, status: 401, holds: 'FWA_NO_SESSION' },
 }
 
 /** Where preflights may pass. */
@@ -339,32 +447,35 @@ export const TARGETS = {
   ],
 } as const
 
-/** Orders of cookies that a browser sends: `session` are those of Gatehouse, and `own` what of the app's must arrive. */
-export const COOKIE_ORDERS: Readonly<
-  Record<string, { who: Who; order(session: readonly string[]): readonly string[]; own: string }>
-> = {
-  'the session alone': { who: 'ada', order: (session) => session, own: '' },
-  'the session first': { who: 'ada', order: (session) => [...session, 'own=1'], own: 'own=1' },
-  'the session last': { who: 'ada', order: (session) => ['own=1', ...session], own: 'own=1' },
-  'a cookie of another portal before it, and one of the app between them': {
-    who: 'ada',
-    order: (session) => ['__Host-gatehouse-app.zz=1', 'own=1', ...session],
-    own: 'own=1',
-  },
-  'cookies of the app on both sides': {
-    who: 'ada',
-    order: (session) => ['one=1', ...session, 'two=2'],
-    own: 'one=1; two=2',
-  },
-  'a cookie of the app whose name ends like that of the session': {
-    who: 'ada',
-    order: (session) => ['x__Host-gatehouse-app.main=1', ...session],
-    own: '',
-  },
-}
+const APP_COOKIE = '__Host-gatehouse-app.main'
+/** U+00A0 and U+FEFF, in UTF-8 as browsers send them. */
+const [NO_BREAK_SPACE, BYTE_ORDER_MARK] = ['\u00a0', '\ufeff'].map((space) =>
+  Buffer.from(space).toString('latin1'),
+)
 
-/** An app that is hostile can have any number of cookies put between those of the session. */
-export const MANY_PLANTED = Array.from({ length: 12 }, (_, i) => [
+/** Names of cookies that another host of the domain can set, and that look like that of an app. */
+export const LOOK_ALIKES: readonly string[] = [
+  `${NO_BREAK_SPACE}${APP_COOKIE}`,
+  `${APP_COOKIE}${NO_BREAK_SPACE}`,
+  `${BYTE_ORDER_MARK}${APP_COOKIE}`,
+  `${APP_COOKIE}${BYTE_ORDER_MARK}`,
+  APP_COOKIE.toLowerCase(),
+  APP_COOKIE.toUpperCase(),
+  APP_COOKIE.replace('__Host', '__Secure'),
+  APP_COOKIE.replace('.', '%2E'),
+  `"${APP_COOKIE}"`,
+  `x${APP_COOKIE}`,
+  `${APP_COOKIE}x`,
+  `${APP_COOKIE}.main`,
+  `${'_'.repeat(4_000)}${APP_COOKIE}`,
+  '__Host-gatehouse.main',
+  '__Secure-gatehouse.main',
+  // A cookie without a name is sent as its value alone.
+  `=${APP_COOKIE}`,
+]
+
+/** Cookies of other portals, and others, that may stand on both sides of that of the session. */
+export const MANY_PLANTED: readonly string[] = Array.from({ length: 12 }, (_, i) => [
   `__Host-gatehouse-app.z${i}=1`,
   `x${i}=1`,
-])
+]).flat()

@@ -151,7 +151,9 @@ storage: { path: data }`
         const proxyFolder = join(folder, name)
         mkdirSync(proxyFolder)
         const { without } = await startProxy(t, { port, folder: proxyFolder, instances })
-        const { signIn } = await startApp(t, yamlOf(PORTALS), undefined, { clock: systemClock })
+        // Another instance on their folder makes the session.
+        const shared = yamlOf(PORTALS, `storage: { path: "${folder}/data" }`)
+        const { signIn } = await startApp(t, shared, undefined, { clock: systemClock })
         const headers = { cookie: await signIn('main') }
 
         const answers = new Map<string, number>()

@@ -299,6 +299,20 @@ t.test('drops the query of a return URL that fits nowhere', async (t) => {
     kind: 'valid',
     login: { returnTo: 'https://app.example.com/saml' },
   })
+  // With a hop, our own page says in its query where to go.
+  const page = 'https://auth.example.com/portals/main/signin'
+  for (const [length, kept] of [
+    [3_000, true],
+    [8_192, false],
+  ] as const) {
+    const returnTo = `${page}?${new URLSearchParams({ rd: randomLink(length), hop: 'x' })}`
+    const begun = begin(MAIN, SITE, { ...LOGIN, returnTo }, undefined)
+    t.equal(begun.further.length, kept ? 1 : 0)
+    const found = await complete(MAIN, SITE, begun.secrets.state, sent(begun.setCookie))
+    const reached = found.kind === 'valid' ? found.login.returnTo : ''
+    const without = kept ? new URL(reached).searchParams.get('rd') : reached
+    t.equal(without, 'https://app.example.com/saml', `${length} characters`)
+  }
   const path = `https://app.example.com/${randomBytes(6_000).toString('base64url')}`
   const two = begin(MAIN, SITE, { ...LOGIN, returnTo: path }, undefined)
   t.match(await complete(MAIN, SITE, two.secrets.state, sent(two.setCookie)), {

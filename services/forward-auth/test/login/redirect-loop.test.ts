@@ -31,6 +31,31 @@ t.test(
   },
 )
 
+t.test('tabs that set out before the last one came back are no loop', async (t) => {
+  const { browser } = start()
+  const bounce = (begun: number) => {
+    const { isLoop, cookie } = countRedirect(
+      MAIN,
+      ONE,
+      'bounce',
+      browser.cookie,
+      browser.now,
+      begun,
+    )
+    browser.cookie = sent(cookie)
+    return isLoop
+  }
+  for (let tab = 0; tab < 24; tab++) {
+    browser.now += 100
+    t.notOk(bounce(NOW), `tab ${tab}`)
+  }
+  const rounds = Array.from({ length: 6 }, () => {
+    browser.now += 100
+    return bounce(browser.now - 50)
+  })
+  t.equal(rounds.indexOf(true), 4, 'while one that sets out again and again is')
+})
+
 t.test('counts four return URLs at a time, each on its own', async (t) => {
   const { go, browser } = start()
   for (let i = 0; i < 2; i++) for (const page of [ONE, TWO]) t.notOk(go(page, 'login'))

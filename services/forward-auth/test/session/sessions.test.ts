@@ -297,6 +297,23 @@ t.test('who signs in again in the browser of a session renews it', async (t) => 
   t.equal(await here.check(first.cookie), undefined, 'by new tokens')
 })
 
+t.test('tabs that sign in at once renew their session, one after the other', async (t) => {
+  const instances = (await startInstances(t, 2)) as [Instance, Instance]
+  const first = await instances[0].begin()
+  const tabs = await Promise.all(
+    Array.from({ length: 12 }, (_, i) => instances[i % 2]!.begin({ before: first.session })),
+  )
+  t.strictSame(new Set(tabs.map(({ sid }) => sid)), new Set([first.sid]))
+  t.strictSame(
+    tabs.map(({ session }) => session.rev).toSorted((one, other) => one - other),
+    Array.from({ length: 12 }, (_, i) => i + 2),
+  )
+  for (const { catchUp, check } of instances) {
+    await catchUp()
+    t.match(await check(first.cookie), { rev: 13 })
+  }
+})
+
 t.test('a sign-in of somebody else does not renew a session', async (t) => {
   const here = await startInstance(t)
   const first = await here.begin()
@@ -311,31 +328,32 @@ t.test('a sign-in of somebody else does not renew a session', async (t) => {
   }
 })
 
-t.test(
-  'a session that ended or changed while its person signed in goes, and a new one begins',
-  async (t) => {
-    const rows: [what: string, happen: (there: Instance, first: Began) => Promise<unknown>][] = [
-      ['it was ended', ({ records }, { session }) => records.endOne(session)],
-      ['another tab signed in', ({ begin }, { session }) => begin({ before: session })],
-    ]
-    for (const [what, happen] of rows) {
-      const [here, there] = (await startInstances(t, 2)) as [Instance, Instance]
-      const first = await here.begin()
-      t.ok(await there.check(first.cookie))
-      const renewing = hold(here, 'updateSession', 'before')
-      const renewed = here.begin({ before: first.session })
-      await renewing.entered
-      await happen(there, first)
-      renewing.release()
-      const second = await renewed
-      t.not(second.sid, first.sid, what)
-      t.ok(await here.check(second.cookie), what)
-      await there.catchUp()
-      for (const instance of [here, there])
-        t.equal(await instance.check(first.cookie), undefined, `${what}: no sign-out would end it`)
-    }
-  },
-)
+t.test('a session that ended while its person signed in goes, and a new one begins', async (t) => {
+  const rows: [what: string, happen: (there: Instance, first: Began) => Promise<unknown>][] = [
+    ['it was ended', ({ records }, { session }) => records.endOne(session)],
+    [
+      'another tab signed in, and out',
+      async ({ begin, records }, { session }) =>
+        records.endOne((await begin({ before: session })).session),
+    ],
+  ]
+  for (const [what, happen] of rows) {
+    const [here, there] = (await startInstances(t, 2)) as [Instance, Instance]
+    const first = await here.begin()
+    t.ok(await there.check(first.cookie))
+    const renewing = hold(here, 'updateSession', 'before')
+    const renewed = here.begin({ before: first.session })
+    await renewing.entered
+    await happen(there, first)
+    renewing.release()
+    const second = await renewed
+    t.not(second.sid, first.sid, what)
+    t.ok(await here.check(second.cookie), what)
+    await there.catchUp()
+    for (const instance of [here, there])
+      t.equal(await instance.check(first.cookie), undefined, `${what}: no sign-out would end it`)
+  }
+})
 type Began = Awaited<ReturnType<Instance['begin']>>
 
 t.test('a sign-in that the provider has ended meanwhile makes no session', async (t) => {
