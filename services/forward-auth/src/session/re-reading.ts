@@ -163,7 +163,7 @@ export class ReReading {
     if (provider.relation) return undefined
     const [newest] = await this.#app.authStore.listSessions({ portal, person }, 1)
     const tokens = newest && (await this.#records.open(newest.sid))?.said.tokens
-    return tokens?.access === said.tokens?.access ? undefined : tokens
+    return tokens?.access === said.tokens?.access || !tokens?.access ? undefined : tokens
   }
 
   /** Logs once that a provider refuses our client, until it does not any more. */

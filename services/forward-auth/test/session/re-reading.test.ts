@@ -274,6 +274,29 @@ t.test('a token that may have been used is never sent again', async (t) => {
   t.strictSame(asked, ['r'])
 })
 
+t.test('where a provider has no sessions, the token of the newest sign-in counts', async (t) => {
+  const rows: [what: string, newest: ProviderTokens, asked: string[], passes: boolean][] = [
+    ['another one', { access: 'new' }, ['old', 'new'], true],
+    ['the same one', { access: 'old' }, ['old'], false],
+    ['none', {}, ['old'], false],
+    ['one that is refused, too', { access: 'void' }, ['old', 'void'], false],
+  ]
+  for (const [what, newest, expected, passes] of rows) {
+    const tokens = { access: 'old' } as object as { refresh: string }
+    const { here, provider, state, groupsAt, clock, asked } = await start(t, { tokens })
+    Object.assign(provider, { relation: undefined })
+    state.answer = ({ access }) =>
+      access === 'new' ? read({ access }) : { kind: 'ended', why: 'its token is void' }
+    await clock.advance(1)
+    await here.begin({ tokens: newest })
+    await clock.advance(REFRESH)
+    await groupsAt(here)
+    const groups = await groupsAt(here)
+    t.strictSame(groups, passes ? ['anew'] : undefined, what)
+    t.strictSame(asked, expected, what)
+  }
+})
+
 t.test('tokens that came before a fault replace those of before', async (t) => {
   const { here, state, groupsAt, clock, asked } = await start(t)
   state.answer = () => fault(true, { refresh: 'r2' })
