@@ -66,7 +66,9 @@ export class ReReading {
   /** Asks the provider about a session although that is not due, and waits for the answer. */
   async renew(session: Session, portal: Portal): Promise<void> {
     const provider = portal.providers.get(session.profile.provider)
-    if (provider?.type !== 'redirect' || !session.isReadable) return
+    // What the provider has just said is all that it says.
+    const isNew = this.#app.clock.now() - session.reRead < PAUSE
+    if (provider?.type !== 'redirect' || !session.isReadable || isNew) return
     await this.#orLate(this.#asking.get(session.sid) ?? this.#start(session, portal, provider))
   }
 
