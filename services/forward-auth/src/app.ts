@@ -150,12 +150,12 @@ async function registerServices(
   await app.register(keys, config)
   await app.register(sites, config)
   await app.register(trust, config)
-  await app.register(sessions, { metrics })
   await app.register(logins)
   // The last one that a reload prepares: it opens connections, which would have to be closed.
   await app.register(portals, { ...config, createFetch })
   await app.register(assertions)
   await app.register(audit, { ...config, metrics })
+  await app.register(sessions, { metrics })
   await app.register(probes)
   await app.register(check, { metrics })
 }

@@ -81,7 +81,7 @@ export const FWA_ERRORS = {
   FWA_ORIGIN_FOREIGN: {
     status: 403,
     title: 'Request came from another origin',
-    action: 'Sign out on the logout page of the portal.',
+    action: 'Open the page of the portal that has this form, and use it there.',
   },
   FWA_PEER_UNTRUSTED: {
     status: 403,

@@ -58,6 +58,7 @@ export const check = fp<{ readonly metrics?: Metrics | undefined }>(
     dependencies: [
       'forward-auth/portals',
       'forward-auth/sites',
+      'forward-auth/keys',
       'forward-auth/sessions',
       'forward-auth/assertions',
       'forward-auth/trust',

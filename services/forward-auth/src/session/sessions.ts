@@ -419,6 +419,8 @@ export const sessions = fp<{ readonly metrics?: Metrics | undefined }>(
       'forward-auth/keys',
       'forward-auth/sites',
       'forward-auth/store',
+      'forward-auth/portals',
+      'forward-auth/audit',
       'service-kit/clock',
       'service-kit/health',
       'service-kit/workers',

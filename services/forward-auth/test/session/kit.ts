@@ -134,6 +134,7 @@ export async function startInstance(
   await app.register(reload)
   await app.register(workers, { workers: told })
   await app.register(health)
+  await app.register(standIn('forward-auth/portals', 'portals', () => now.portals))
   await app.register(standIn('forward-auth/keys', 'keys', () => now.keys))
   await app.register(standIn('forward-auth/sites', 'sites', () => ({ all: now.sites })))
   await app.register(storePlugin, { storage: { path: folder }, clock, monotonic })
