@@ -293,6 +293,27 @@ t.test('a rule that is never reached is a warning with both lines', async (t) =>
   )
 })
 
+t.test(
+  'a session of more than a day is a warning where the provider is not asked again',
+  async (t) => {
+    const rows: [options: string, rest: string, isWarned: boolean][] = [
+      ['session: { lifetime: 24h, refresh: off }', '', false],
+      ['session: { lifetime: 25h, refresh: off }', '', true],
+      ['session: { lifetime: 25h }', '', false],
+      ['session: { refresh: off }', 'session: { lifetime: 30d }', true],
+      ['session: { lifetime: 8h, refresh: off }', 'session: { lifetime: 30d }', false],
+    ]
+    for (const [options, rest, isWarned] of rows) {
+      const common = yamlOf(portalOf('main', options))
+      await writeFile(FILE, rest ? common.replace(/^session: .*$/m, rest) : common)
+      const { warnings } = await loadForwardAuthConfig(FILE, {})
+      const expected = /config\.yaml:\d+:\d+ \/portals\/0\/session\S* is more than a day/
+      t.match(warnings, isWarned ? [expected] : [], options)
+      t.equal(warnings.length, isWarned ? 1 : 0)
+    }
+  },
+)
+
 t.test('a policy that nobody can meet is a fault', async (t) => {
   await writeFile(
     FILE,
