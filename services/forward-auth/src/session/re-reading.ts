@@ -106,14 +106,16 @@ export class ReReading {
     if (failed !== undefined && Math.abs(this.#app.clock.now() - failed) < PAUSE) return
     // From now on, so that what another instance says before the lease is refused is not missed.
     const changed = this.#records.changed(sid, PATIENCE)
+    const since = this.#app.clock.now()
     const opened = await this.#records.open(sid)
     if (opened?.row.rev !== rev) return this.#records.forget(sid)
     const { tokens } = opened.said
     // The token was lost, see below.
     if (!tokens) return this.#noteFailure(sid)
     if (!(await this.#records.lease(session, this.#app.clock.now() + LEASE))) return changed
-    // Whoever held a lease until now has ended without a word, and may have used the token.
-    if (opened.row.lease !== 0) return this.#keep(opened, undefined)
+    // Whoever held a lease until now, or one since, has ended without a word, and may have used the token.
+    if (opened.row.lease !== 0 || this.#app.clock.now() - since > LEASE)
+      return this.#keep(opened, undefined)
     const answer = await provider.reRead(tokens, session.profile)
     this.#count(portal, answer.kind)
     this.#noteRefusal(answer, `${portal}/${provider.name}`)

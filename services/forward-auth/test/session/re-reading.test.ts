@@ -369,6 +369,21 @@ t.test(
   },
 )
 
+t.test('an instance that stood still: what another one did meanwhile counts', async (t) => {
+  const { here, there, groupsAt, clock, asked, ada } = await start(t, { count: 2 })
+  await clock.advance(REFRESH)
+  const leasing = hold(here, 'leaseSession', 'before')
+  const waiting = groupsAt(here)
+  await leasing.entered
+  t.ok(await there.store.leaseSession(ada.sid, 1, clock.now() + LEASE))
+  await there.close()
+  await clock.advance(LEASE + SECOND)
+  leasing.release()
+  t.strictSame(await waiting, ['admin', 'ops'])
+  await until(async () => (await here.records.open(ada.sid))?.said.tokens === undefined)
+  t.strictSame(asked, [], 'a token that may have been used is not used again')
+})
+
 t.test('an end that meets a re-reading', async (t) => {
   const answers: [what: string, answer: ReRead][] = [
     ['read', read({ refresh: 'r+' })],
