@@ -62,7 +62,7 @@ const RULES: readonly Rule<ForwardAuthConfig>[] = [
         return applyRules(portal, gateRules(domainsOf(config), earlier), '')
       },
       (portal) => checkApps(portal, validSitesOf(config)),
-      (portal) => checkLifetime(portal, known(() => config.session.lifetime)),
+      (portal) => checkLifetime(portal, config),
       (portal) =>
         applyToEach(portal.providers, '/providers', [
           ...PROVIDER_RULES,
@@ -173,8 +173,8 @@ function checkAdmins({ policies, sessions }: PortalConfig): Fault[] {
 }
 
 /** What somebody may do for days ought to be what the provider says today. */
-function checkLifetime({ providers, session }: PortalConfig, common = 0): Fault[] {
-  const { lifetime = common, refresh } = session
+function checkLifetime({ providers, session }: PortalConfig, config: ForwardAuthConfig): Fault[] {
+  const { lifetime = known(() => config.session.lifetime) ?? 0, refresh } = session
   const isRead = refresh !== 'off' && providers.every(({ type }) => type !== 'tailscaleWhois')
   const message =
     'is more than a day, and the provider is not asked again: groups and closed accounts count only at the next sign-in'
