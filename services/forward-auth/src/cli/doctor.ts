@@ -10,6 +10,7 @@ import { type ClientOptions, createClient } from '../doctor/client.ts'
 import { diagnose, type Examination, type Finding } from '../doctor/diagnose.ts'
 import { examine, type SignedIn } from '../doctor/examine.ts'
 import { PROXIES, type ProxyName, remedyFor } from '../doctor/remedies.ts'
+import { examineSignOut } from '../doctor/sign-out.ts'
 import type { PortalSite } from '../portal-site.ts'
 import type { Portal } from '../portals.ts'
 import { appCookieName } from '../session/cookie.ts'
@@ -71,7 +72,7 @@ export async function doctor(
     service: serviceUrl(config),
     signedIn: session && (await signInAside(app, url, found, session)),
   })
-  return report(url, seen, proxy ?? proxyOf(seen))
+  return report(url, seen, proxy ?? proxyOf(seen), await examineSignOut({ portal, site }))
 }
 
 function findSite({ sites }: FastifyInstance, { host }: URL): SiteHost {
@@ -164,11 +165,17 @@ Not checked: what the app receives. Let an app answer that tells its headers, su
 and name a file with the claims of a person: --as claims.json
 `
 
-function report(url: URL, seen: Examination, proxy: ProxyName | undefined): string {
+function report(
+  url: URL,
+  seen: Examination,
+  proxy: ProxyName | undefined,
+  ofProviders: readonly Finding[],
+): string {
   // Traefik cannot remove one cookie; its guide says so.
-  const findings = diagnose(seen).filter(
+  const ofProxy = diagnose(seen).filter(
     ({ mistake }) => !(mistake === 'session-shown' && proxy === 'traefik'),
   )
+  const findings = [...ofProxy, ...ofProviders]
   const rest = seen.app ? '' : APP_UNSEEN
   const behind = proxy ? ` behind ${proxy}` : ''
   if (findings.length === 0) return `${url.origin}${behind}: no mistake found\n${rest}`

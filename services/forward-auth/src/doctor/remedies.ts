@@ -187,12 +187,15 @@ export type Mistake =
   | { [Proxy in ProxyName]: keyof Remedies[Proxy] }[ProxyName]
   | 'untrusted'
   | 'assertion'
+  | 'sign-out'
   | 'signed-in'
   | 'other'
 
 /** The line to look at; undefined if the finding says all there is. */
 export function remedyFor(mistake: Mistake, proxy: ProxyName | undefined): string | undefined {
   if (mistake === 'untrusted') return 'server.trustedProxies in the configuration of forward-auth'
+  if (mistake === 'sign-out')
+    return 'the guide of the provider: where people return to after signing out'
   if (mistake === 'assertion')
     return 'assertion.hosts of the portal: add the host of the app; and audience in the app'
   const remedies: Partial<Record<Mistake, string>> = proxy ? OF_PROXY[proxy] : {}
