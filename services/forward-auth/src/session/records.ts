@@ -87,9 +87,7 @@ export class Records implements SessionFollower {
     for (const { kind, key, until } of events) {
       if (kind === 'burnt') this.#burnt.set(key, until)
       if (kind === 'ended') this.#ended.set(key, until)
-      this.#sessions.delete(key)
-      const read = this.#reads.get(key)
-      if (read) read.isOld = true
+      this.forget(key)
       this.#waiting.get(key)?.resolve()
     }
   }
@@ -117,9 +115,11 @@ export class Records implements SessionFollower {
     return said && { row, said }
   }
 
-  /** Has a session read again that is not the newest one. */
+  /** Has a session read again that may not be the newest one. Who waits for a change of it still does. */
   forget(sid: string): void {
-    this.learn([{ kind: 'changed', key: sid, until: 0 }])
+    this.#sessions.delete(sid)
+    const read = this.#reads.get(sid)
+    if (read) read.isOld = true
   }
 
   #read(sid: string): Read {
@@ -288,6 +288,5 @@ export class Records implements SessionFollower {
     this.#sessions.clear()
     this.#missed.clear()
     for (const read of this.#reads.values()) read.isOld = true
-    for (const waiting of this.#waiting.values()) waiting.resolve()
   }
 }

@@ -369,6 +369,31 @@ t.test(
   },
 )
 
+t.test('whoever waits for another instance does so whatever else is read again', async (t) => {
+  const { all, here, there, state, groupsAt, clock, ada } = await start(t, {
+    count: 2,
+    session: { grace: 0 },
+  })
+  const answer = Promise.withResolvers<void>()
+  state.answer = async (tokens) => {
+    await answer.promise
+    return read(tokens)
+  }
+  await clock.advance(5 * HOUR)
+  const asking = [groupsAt(there)]
+  await until(async () => (await here.records.open(ada.sid))?.row.lease !== 0)
+  const leases = countCalls(here, 'leaseSession')
+  asking.push(groupsAt(here))
+  await until(() => leases.done === 1)
+  here.records.learn([], true)
+  here.records.forget(ada.sid)
+  await settle()
+  answer.resolve()
+  await until(async () => (await there.records.open(ada.sid))?.row.lease === 0)
+  for (const each of all) await each.catchUp()
+  t.strictSame(await Promise.all(asking), [['anew'], ['anew']])
+})
+
 t.test('an instance that stood still: what another one did meanwhile counts', async (t) => {
   const { here, there, groupsAt, clock, asked, ada } = await start(t, { count: 2 })
   await clock.advance(REFRESH)

@@ -389,7 +389,6 @@ t.test('who waits for a change goes on when it came, or after a time', async (t)
   const rows: [what: string, happen: (session: Session) => unknown][] = [
     ['a change', (before) => here.begin({ before })],
     ['an end', ({ sid }) => records.end({ sid })],
-    ['a full read', () => records.learn([], true)],
     ['the time', () => clock.advance(1)],
   ]
   for (const [what, happen] of rows) {
