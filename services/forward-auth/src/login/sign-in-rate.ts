@@ -6,7 +6,7 @@ const INTERVAL = 5_000
 const MAX_PEOPLE = 10_000
 
 /**
- * A token bucket per person, so that no account can fill the list of ended sessions. Each instance
+ * A token bucket per person, so that no account can fill the store with sessions. Each instance
  * counts on its own.
  */
 export class SignInRate {

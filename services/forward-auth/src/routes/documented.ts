@@ -10,7 +10,7 @@ const PROBLEMS = {
   415: 'The body is neither a form nor JSON, or is encoded.',
   429: 'This account has signed in too often; try again after `Retry-After`.',
   502: 'The provider rejects this site, or its answer is not valid; the log says why.',
-  503: 'The provider or the list of ended sessions is unavailable, or the service is stopping.',
+  503: 'The provider or the store of sessions is unavailable, or the service is stopping.',
 } as const
 
 const LoginProblemSchema = Type.Object(

@@ -1,6 +1,13 @@
 import { LRUCache } from 'lru-cache'
 import type { KeyRing } from '../key-ring.ts'
-import type { AuthStore, End, SessionEvent, SessionFollower, SessionRow } from '../store/store.ts'
+import {
+  type AuthStore,
+  type End,
+  MAX_HOSTS,
+  type SessionEvent,
+  type SessionFollower,
+  type SessionRow,
+} from '../store/store.ts'
 import { openRow, type Sealed, type Session, sessionOf } from './session.ts'
 
 const SECOND = 1_000
@@ -15,8 +22,6 @@ const MISSED = 2 * SECOND
 const MAX_MISSED = 10_000
 const MAX_ENDED = 200_000
 const MAX_BURNT = 10_000
-/** Hosts where one session is noted to be in use. */
-const MAX_HOSTS = 50
 
 /** A row and what it seals. */
 export interface OpenedRow {
@@ -89,6 +94,8 @@ export class Records implements SessionFollower {
       if (kind === 'ended') this.#ended.set(key, until)
       this.forget(key)
       this.#waiting.get(key)?.resolve()
+      // Whoever waits from now on waits for the next one.
+      this.#waiting.delete(key)
     }
   }
 
@@ -175,7 +182,7 @@ export class Records implements SessionFollower {
     const timer = this.#store.clock.setTimer(() => waiting.resolve(), ms)
     await waiting.promise
     timer.cancel()
-    this.#waiting.delete(sid)
+    if (this.#waiting.get(sid) === waiting) this.#waiting.delete(sid)
   }
 
   /**
@@ -270,10 +277,13 @@ export class Records implements SessionFollower {
   }
 
   #note(sid: string, at: number, host: string | undefined): void {
-    const seen = this.#seen.get(sid) ?? { at, hosts: new Set() }
-    seen.at = Math.max(seen.at, at)
+    let seen = this.#seen.get(sid)
+    if (!seen) {
+      seen = { at, hosts: new Set() }
+      this.#seen.set(sid, seen)
+    }
+    if (at > seen.at) seen.at = at
     if (host !== undefined && seen.hosts.size < MAX_HOSTS) seen.hosts.add(host)
-    this.#seen.set(sid, seen)
   }
 
   /** Repeats a work, which tells of its failures itself. */

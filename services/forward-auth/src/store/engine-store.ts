@@ -12,6 +12,7 @@ import {
   type Listed,
   type Listing,
   MARGIN,
+  MAX_HOSTS,
   type Seen,
   type SessionEvent,
   type SessionFollower,
@@ -23,9 +24,8 @@ import { unavailable } from './unavailable.ts'
 
 /** Rows that are added, or looked for, at once. */
 const PAGE = 1_000
-/** Sessions that one transaction touches, whose rows it locks, and hosts that a session keeps. */
+/** Sessions that one transaction touches, whose rows it locks. */
 const TOUCHED = 300
-const MAX_HOSTS = 50
 /** Rows that one statement removes, so that none takes long. */
 const MAX_REMOVED = 100_000
 /** Ms for which no sign-in is under way. */

@@ -162,3 +162,5 @@ export interface StoreOptions {
 
 /** The time by which rows outlive their end, in ms, for instances whose clock is behind. */
 export const MARGIN = 3_600_000
+/** Hosts where one session is noted to be in use. */
+export const MAX_HOSTS = 50
