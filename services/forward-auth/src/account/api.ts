@@ -4,7 +4,7 @@ import { Type } from 'typebox'
 import { portalOf } from '../portals.ts'
 import { refuseCaller } from '../routes/check-answers.ts'
 import { problemAnswers } from '../routes/documented.ts'
-import { recordEnds } from '../session/ends.ts'
+import { endSessions } from '../session/ends.ts'
 import { endsAt } from './end.ts'
 
 /** The scope that a program needs. */
@@ -43,22 +43,16 @@ export const sessionsApi: FastifyPluginAsyncTypebox = async (app) => {
   app.post('/sessions/end', { schema: SCHEMA }, async (request, reply) => {
     const portal = portalOf(request)
     reply.header('cache-control', 'no-store')
-    const asked = { portal, resource: undefined }
-    const refuse = (error: AuthError) => refuseCaller(error, asked, request)
     try {
       const program = await portal.gate.programs.find(request, undefined)
       if (!program) throw new AuthError('AUTH_CREDENTIALS_MISSING')
       if (!program.identity.scopes?.includes(END_SCOPE))
         throw new AuthError('AUTH_SCOPE_MISSING', { scopes: [END_SCOPE] })
     } catch (error) {
-      throw error instanceof AuthError ? refuse(error) : error
+      if (!(error instanceof AuthError)) throw error
+      throw refuseCaller(error, { portal, resource: undefined }, request)
     }
-    let ended = 0
-    for (const each of await endsAt(app, portal, request.body)) {
-      const rows = await app.sessions.records.end(each)
-      recordEnds(app, rows, 'program', request)
-      ended += rows.length
-    }
-    return { ended }
+    const ends = await endsAt(app, portal, request.body)
+    return { ended: await endSessions(app, ends, 'program', request) }
   })
 }

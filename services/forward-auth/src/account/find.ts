@@ -1,13 +1,10 @@
-import { fromClaims } from '@gatehouse/profile'
 import type { FastifyInstance } from 'fastify'
 import type { ShownSession } from '../pages/sessions.ts'
 import type { Portal } from '../portals.ts'
-import { mailOf, openRow, personOf } from '../session/session.ts'
+import { mailOf, openRow, personOf, profileOf } from '../session/session.ts'
 
 /** A session that was found, with what it says. */
 export interface FoundSession extends ShownSession {
-  /** Only to end it: whoever has it and no token is nobody. */
-  readonly sid: string
   /** The digest of the person. */
   readonly person: string
   readonly profile: NonNullable<ShownSession['profile']>
@@ -36,10 +33,10 @@ export async function findSessions(
     .flatMap((row) => {
       const said = openRow(row, keys.record)
       if (!said) return []
-      const { sid, person, begun, lastSeen, ends, hosts } = row
-      const profile = fromClaims(said.provider, said.claims)
+      const { sid: id, person, begun, lastSeen, ends, hosts } = row
       const times = { begun, lastSeen, ends }
-      return [{ sid, person, id: sid, isCurrent: false, ...times, hosts, ...said.browser, profile }]
+      const of = { ...said.browser, profile: profileOf(said) }
+      return [{ id, person, isCurrent: false, ...times, hosts, ...of }]
     })
 }
 

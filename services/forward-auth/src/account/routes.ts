@@ -4,17 +4,17 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { mayOpenPage, openableApps } from '../apps.ts'
 import { FwaError } from '../errors.ts'
-import { validateReturnUrl } from '../login/return-url.ts'
 import { demandOf } from '../login/step-up.ts'
 import { accountPage } from '../pages/account.ts'
 import { sessionsPage } from '../pages/sessions.ts'
 import { type PortalSite, signInSiteOf } from '../portal-site.ts'
 import { pageAnswer, problemAnswers, TO_SIGN_IN } from '../routes/documented.ts'
-import { isEnough, renewCookie } from '../routes/login.ts'
-import { clearSessionCookies, requireOwnForm, sendSignedOut } from '../routes/logout.ts'
+import { isEnough } from '../routes/login.ts'
+import { requireOwnForm, sendSignedOut } from '../routes/logout.ts'
 import { readerOf } from '../routes/reader.ts'
-import { redirect } from '../routes/redirects.ts'
-import { recordEnds } from '../session/ends.ts'
+import { cameFrom, redirect } from '../routes/redirects.ts'
+import { clearSessionCookies, renewCookie } from '../routes/session-cookies.ts'
+import { endSessions } from '../session/ends.ts'
 import type { Visitor } from '../session/visitor.ts'
 import { pageUrl } from '../sites.ts'
 import type { End } from '../store/store.ts'
@@ -22,9 +22,8 @@ import { endsAt } from './end.ts'
 import { findSessions } from './find.ts'
 
 const FORM = 'application/x-www-form-urlencoded'
-/** Sessions of a page, and those among which one of a person is looked for. */
+/** Sessions of a page. */
 const MAX_SESSIONS = 100
-const MAX_OWN = 10_000
 
 const tags = ['account']
 const ACCOUNT_SCHEMA = {
@@ -112,16 +111,16 @@ export const accountRoutes: FastifyPluginAsyncTypebox = async (app) => {
       const ends = visitor && (await endsOf(visitor, request.body, request))
       if (!ends) return toSignIn(page, portalSite, reply)
       const by = page === '/account' ? 'person' : 'administrator'
-      for (const each of ends) recordEnds(app, await app.sessions.records.end(each), by, request)
+      await endSessions(app, ends, by, request)
       if (await app.sessions.find(visitor.session.sid, portalSite))
         return redirect(reply, pageUrl(portalSite, page))
       clearSessionCookies(reply, portalSite)
       return sendSignedOut(portalSite, undefined, reply)
     })
 
-  form('/account/end', '/account', async ({ portal, session: { person } }, { session }) => {
-    const own = await findSessions(app, portal, { digest: person }, MAX_OWN)
-    return own.some(({ sid }) => sid === session) ? [{ sid: session ?? '' }] : []
+  form('/account/end', '/account', async ({ session: { person } }, { session = '' }) => {
+    const row = (await app.sessions.records.open(session))?.row
+    return row?.person === person ? [{ sid: session }] : []
   })
   form('/account/end-others', '/account', async ({ session: { person, sid } }) => [
     { person, except: sid },
@@ -168,23 +167,22 @@ async function sendAccount(
   from: string | undefined,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
-  const { portal, site } = portalSite
+  const { portal } = portalSite
   const { request, server } = reply
   const { sites, clock, trust } = server
   const { person, sid } = visitor.session
   const clientIp = () => trust.clientIp(request.raw)
   const asked = { portal, principal: visitor, sites, clientIp, now: clock.now() }
   const apps = openableApps(asked)
-  const cameFrom = validateReturnUrl(from ?? request.headers.referer, site)
-  const isApp = cameFrom && cameFrom.origin !== site.authOrigin && mayOpenPage(cameFrom, asked)
+  const origin = cameFrom(request, portalSite, from)
   const found = await findSessions(server, portal, { digest: person }, MAX_SESSIONS + 1)
-  const own = found.map((one) => ({ ...one, isCurrent: one.sid === sid, profile: undefined }))
+  const own = found.map((one) => ({ ...one, isCurrent: one.id === sid, profile: undefined }))
   const url = (path: string) => pageUrl(portalSite, path)
   const page = accountPage({
     ...readerOf(request, portalSite),
     profile: visitor.session.profile,
     apps: portal.apps || apps.length > 0 ? apps : undefined,
-    cameFrom: isApp ? cameFrom : undefined,
+    cameFrom: origin && mayOpenPage(origin, asked) ? origin : undefined,
     logoutHref: url('/logout'),
     own: {
       sessions: own.slice(0, MAX_SESSIONS),

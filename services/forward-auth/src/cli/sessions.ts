@@ -3,7 +3,7 @@ import { endsAt } from '../account/end.ts'
 import { type FoundSession, findSessions } from '../account/find.ts'
 import type { ForwardAuthConfig } from '../config/schema.ts'
 import type { Portal } from '../portals.ts'
-import { recordEnds } from '../session/ends.ts'
+import { endSessions } from '../session/ends.ts'
 import { startAside } from './aside.ts'
 import { jsonLine, printable } from './printable.ts'
 
@@ -36,9 +36,7 @@ export async function* listSessions(
     const whose = person === undefined ? 'everybody' : { text: person }
     for (const session of await findSessions(app, portal, whose, MAX_SESSIONS))
       yield asJson ? jsonOf(portal, session) : lineOf(portal, session)
-    if (!end) continue
-    for (const each of await endsAt(app, portal, { person }))
-      recordEnds(app, await app.sessions.records.end(each), 'administrator')
+    if (end) await endSessions(app, await endsAt(app, portal, { person }), 'administrator')
   }
 }
 
@@ -72,12 +70,12 @@ function timeOf(ms: number): string {
   return new Date(ms).toISOString().replace(/\.\d+/, '')
 }
 
-function jsonOf({ name: portal }: Portal, { profile, sid, ...session }: FoundSession): string {
-  const { begun, lastSeen, ends, address, userAgent, hosts } = session
+function jsonOf({ name: portal }: Portal, { profile, id: session, ...of }: FoundSession): string {
+  const { begun, lastSeen, ends, address, userAgent, hosts } = of
   const { provider, id, name, email } = profile
   return jsonLine({
     portal,
-    session: sid,
+    session,
     person: `${provider}:${id}`,
     name: name?.full,
     email: email?.address,

@@ -4,7 +4,7 @@ import { Type } from 'typebox'
 import { FwaError } from '../errors.ts'
 import { warnRarely } from '../log-limit.ts'
 import { portalOf } from '../portals.ts'
-import { recordEnds } from '../session/ends.ts'
+import { endSessions } from '../session/ends.ts'
 import { nameAtProvider, type Relation } from '../session/session.ts'
 import type { End } from '../store/store.ts'
 import { problemAnswers } from './documented.ts'
@@ -49,20 +49,12 @@ export const backChannelRoutes: FastifyPluginAsyncTypebox = async (app) => {
       if (others.length > 0)
         throw new FwaError('FWA_LOGOUT_TOKEN', 'there are several logout tokens')
       const named = await provider.readLogoutToken(token)
-      recordEnds(
-        app,
-        await app.sessions.records.end(endOf(named, provider.relation)),
-        'provider',
-        request,
-      )
+      await endSessions(app, [endOf(named, provider.relation)], 'provider', request)
     } catch (error) {
       const { code, message } = error as FwaError
       if (code !== 'FWA_LOGOUT_TOKEN') throw error
-      warnRarely(
-        request,
-        { code, portal: portal.name, provider: name },
-        `logout token refused: ${message}`,
-      )
+      const fields = { code, portal: portal.name, provider: name }
+      warnRarely(request, fields, `logout token refused: ${message}`)
       throw error
     }
     return reply.send()

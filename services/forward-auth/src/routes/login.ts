@@ -18,7 +18,7 @@ import { redirectUriOf } from '../login/redirect-uri.ts'
 import type { StepUpDemand } from '../login/step-up.ts'
 import { providerDownPage, refusedPage } from '../pages/pages.ts'
 import type { PortalSite } from '../portal-site.ts'
-import { appCookie, appCookieName, isDoubled, sessionCookie } from '../session/cookie.ts'
+import { appCookieName, isDoubled } from '../session/cookie.ts'
 import { personOf, type Session } from '../session/session.ts'
 import type { Visitor } from '../session/visitor.ts'
 import { pageUrl } from '../sites.ts'
@@ -27,6 +27,7 @@ import { noSession } from './challenges.ts'
 import { readerOf } from './reader.ts'
 import { redirect, targetOf, withLoginUrl } from './redirects.ts'
 import { destinationOf, returnToApp } from './return-to-app.ts'
+import { setSessionCookies } from './session-cookies.ts'
 
 interface LoginStart extends Attempt {
   readonly provider: Provider
@@ -239,46 +240,6 @@ async function beginSession(
 }
 
 const MAX_USER_AGENT = 256
-
-/** Gives a browser the cookies of its session at the sign-in host. */
-function setSessionCookies(
-  reply: FastifyReply,
-  { portal, site }: PortalSite,
-  session: Session,
-): void {
-  const { sessions, clock } = reply.server
-  const maxAge = session.ends - clock.now()
-  const token = sessions.sessionToken(session, site)
-  setHostCookies(reply, [sessionCookie(portal, token, maxAge)])
-  setDomainCookies(reply, { portal, site }, session)
-}
-
-/** Replaces a session cookie that shows what the provider does not say any more. */
-export async function renewCookie(
-  reply: FastifyReply,
-  portalSite: PortalSite,
-  session: Session,
-): Promise<void> {
-  const token = await reply.server.sessions.tokenOf(reply.request, portalSite)
-  if (token?.rev !== session.rev) setSessionCookies(reply, portalSite, session)
-}
-
-/** Gives a browser the cookies of its session for domains whose hosts share one. */
-export function setDomainCookies(
-  reply: FastifyReply,
-  { portal, site }: PortalSite,
-  session: Session,
-): void {
-  const { sessions, clock, sites } = reply.server
-  const sharing = sites.all.filter(
-    ({ authOrigin, scope }) => authOrigin === site.authOrigin && scope === 'domain',
-  )
-  const maxAge = session.ends - clock.now()
-  const cookies = sharing.map((each) =>
-    appCookie(portal, each, sessions.appToken(session, each, each.domain), maxAge),
-  )
-  setHostCookies(reply, cookies)
-}
 
 /** Errors of the store name its folder or host, which only the log may show. */
 export function withoutPlace(error: FwaError, text: string): FwaError {

@@ -9,12 +9,12 @@ import { FwaError } from '../errors.ts'
 import { validateReturnUrl } from '../login/return-url.ts'
 import { logoutPage, signedOutPage } from '../pages/pages.ts'
 import { type PortalSite, signInSiteOf } from '../portal-site.ts'
-import { appCookie, sessionCookie } from '../session/cookie.ts'
 import type { OpenedRow } from '../session/records.ts'
 import type { SessionToken } from '../session/sessions.ts'
 import { pageUrl, type Site } from '../sites.ts'
 import { pageAnswer, problemAnswers } from './documented.ts'
 import { readerOf } from './reader.ts'
+import { clearSessionCookies } from './session-cookies.ts'
 
 const FORM = 'application/x-www-form-urlencoded'
 const querystring = Type.Object({
@@ -96,13 +96,6 @@ export async function sendSignedOut(
 export function requireOwnForm({ headers }: FastifyRequest, { authOrigin }: Site): void {
   if (headers.origin !== authOrigin)
     throw new FwaError('FWA_ORIGIN_FOREIGN', `Origin is not ${authOrigin}`)
-}
-
-/** Clears the cookies of a session: of the sign-in host, and of domains whose hosts share one. */
-export function clearSessionCookies(reply: FastifyReply, { portal, site }: PortalSite): void {
-  const sharing = reply.server.sites.all.filter(({ authOrigin }) => authOrigin === site.authOrigin)
-  const cookies = sharing.map((each) => appCookie(portal, each, '', 0))
-  setHostCookies(reply, [sessionCookie(portal, '', 0), ...cookies])
 }
 
 async function signOut({ sid, exp }: SessionToken, request: FastifyRequest): Promise<void> {

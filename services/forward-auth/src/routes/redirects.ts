@@ -1,4 +1,4 @@
-import type { FastifyReply } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import { FwaError } from '../errors.ts'
 import { validateReturnUrl } from '../login/return-url.ts'
 import type { PortalSite } from '../portal-site.ts'
@@ -13,6 +13,16 @@ export function redirect(reply: FastifyReply, url: string): FastifyReply {
 /** The validated return URL, or else the page of the portal. */
 export function targetOf(portalSite: PortalSite, returnTo: string | undefined): string {
   return validateReturnUrl(returnTo, portalSite.site)?.href ?? pageUrl(portalSite, '/signin')
+}
+
+/** The page that led a person here, if it is one of an app. @param from - its URL. Default: the page with the link */
+export function cameFrom(
+  { headers }: FastifyRequest,
+  { site }: PortalSite,
+  from: string | undefined,
+): URL | undefined {
+  const url = validateReturnUrl(from ?? headers.referer, site)
+  return url?.origin === site.authOrigin ? undefined : url
 }
 
 /** The error with the URL where a person starts again, which people see even with a 5xx. */

@@ -22,13 +22,12 @@ import {
   identify,
   isEnough,
   refuseDuplicate,
-  renewCookie,
-  setDomainCookies,
   startLogin,
 } from './login.ts'
 import { readerOf } from './reader.ts'
-import { redirect, targetOf, withLoginUrl } from './redirects.ts'
+import { cameFrom, redirect, targetOf, withLoginUrl } from './redirects.ts'
 import { returnToApp } from './return-to-app.ts'
+import { renewCookie, setDomainCookies } from './session-cookies.ts'
 
 const querystring = Type.Object({
   rd: Type.Optional(Type.String({ description: 'Return URL.' })),
@@ -121,7 +120,9 @@ type Query = Static<typeof querystring>
 function startAt(provider: Provider, { portalSite, query, stepUp }: Arrival, reply: FastifyReply) {
   const returnTo =
     query.rd === undefined
-      ? pageUrl(portalSite, '/signin', { from: originOf(portalSite, query, reply.request)?.href })
+      ? pageUrl(portalSite, '/signin', {
+          from: cameFrom(reply.request, portalSite, query.from)?.href,
+        })
       : arrivalOf(portalSite, query)
   const chooseAccount = query.switch === '1'
   return startLogin({ portalSite, provider, returnTo, chooseAccount, stepUp }, reply)
@@ -165,7 +166,7 @@ async function answerKnown(
     else
       redirect(
         reply,
-        pageUrl(portalSite, '/account', { from: originOf(portalSite, query, request)?.href }),
+        pageUrl(portalSite, '/account', { from: cameFrom(request, portalSite, query.from)?.href }),
       )
     return true
   }
@@ -245,14 +246,4 @@ function chooser(
     failing: failing(),
   }))
   return signInPage({ ...reader, choices, returnTo: validateReturnUrl(query.rd, site) })
-}
-
-/** The page that led a person here, if it is on the domain. */
-function originOf(
-  { site }: PortalSite,
-  { from }: Query,
-  { headers }: FastifyRequest,
-): URL | undefined {
-  const url = validateReturnUrl(from ?? headers.referer, site)
-  return url?.origin === site.authOrigin ? undefined : url
 }

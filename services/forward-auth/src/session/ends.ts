@@ -1,26 +1,33 @@
-import { fromClaims } from '@gatehouse/profile'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import type { EndedBy, SessionRow } from '../store/store.ts'
-import { openRow } from './session.ts'
+import type { End, EndedBy, SessionRow } from '../store/store.ts'
+import { openRow, profileOf } from './session.ts'
 
-/** Records sessions that ended early in the audit trail, and by whom. */
-export function recordEnds(
+/** Ends sessions, and records it. Gives how many there were. */
+export async function endSessions(
   app: FastifyInstance,
-  rows: readonly SessionRow[],
+  ends: readonly End[],
+  endedBy: EndedBy,
+  request?: FastifyRequest,
+): Promise<number> {
+  let count = 0
+  for (const which of ends) {
+    const rows = await app.sessions.records.end(which)
+    for (const row of rows) recordEnd(app, row, endedBy, request)
+    count += rows.length
+  }
+  return count
+}
+
+/** Records a session that ended early in the audit trail, and by whom. */
+export function recordEnd(
+  app: FastifyInstance,
+  row: SessionRow,
   endedBy: EndedBy,
   request?: FastifyRequest,
 ): void {
-  for (const row of rows) {
-    const said = openRow(row, app.keys.record)
-    if (!said) continue
-    const { host } = new URL(said.issuer)
-    const profile = fromClaims(said.provider, said.claims)
-    app.auditTrail.record(request, {
-      event: 'session-ended',
-      portal: row.portal,
-      profile,
-      host,
-      endedBy,
-    })
-  }
+  const said = openRow(row, app.keys.record)
+  if (!said) return
+  const { host } = new URL(said.issuer)
+  const of = { portal: row.portal, profile: profileOf(said), host, endedBy }
+  app.auditTrail.record(request, { event: 'session-ended', ...of })
 }

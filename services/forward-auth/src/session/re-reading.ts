@@ -3,7 +3,7 @@ import type { HealthReport } from '@gatehouse/service-kit/http'
 import type { FastifyInstance } from 'fastify'
 import { LRUCache } from 'lru-cache'
 import type { Portal } from '../portals.ts'
-import { recordEnds } from './ends.ts'
+import { recordEnd } from './ends.ts'
 import type { OpenedRow, Records } from './records.ts'
 import { digestsOf, type Session, sealSession } from './session.ts'
 
@@ -57,23 +57,25 @@ export class ReReading {
     if (refresh === undefined) return session
     const age = this.#app.clock.now() - session.reRead
     if (age < refresh * (EARLIEST + (1 - EARLIEST) * shareOf(session))) return session
-    const provider = portal.providers.get(session.profile.provider)
-    if (provider?.type !== 'redirect' || !provider.reReads) return session
-    const asking = this.#asking.get(session.sid) ?? this.#start(session, portal, provider)
-    return age < refresh ? session : this.#after(asking, session, portal)
+    const asking = this.#asked(session, portal)
+    return !asking || age < refresh ? session : this.#after(asking, session, portal)
   }
 
   /** Asks the provider about a session although that is not due, and waits for the answer. */
   async renew(session: Session, portal: Portal): Promise<void> {
-    const provider = portal.providers.get(session.profile.provider)
     // What the provider has just said is all that it says.
     const isNew = this.#app.clock.now() - session.reRead < PAUSE
-    if (provider?.type !== 'redirect' || !session.isReadable || isNew) return
-    await this.#orLate(this.#asking.get(session.sid) ?? this.#start(session, portal, provider))
+    const asking = session.isReadable && !isNew && this.#asked(session, portal)
+    if (asking) await this.#orLate(asking)
   }
 
-  #start(session: Session, { name }: Portal, provider: RedirectProvider): Promise<void> {
-    const { sid } = session
+  /** The question about a session that is under way, or that begins; undefined if its provider cannot be asked. */
+  #asked(session: Session, { name, providers }: Portal): Promise<void> | undefined {
+    const { sid, profile } = session
+    const provider = providers.get(profile.provider)
+    if (provider?.type !== 'redirect' || !provider.reReads) return undefined
+    const known = this.#asking.get(sid)
+    if (known) return known
     const asking = this.#ask(session, name, provider)
       .catch((err) => {
         this.#noteFailure(sid)
@@ -155,7 +157,7 @@ export class ReReading {
     // A sign-in may have renewed it meanwhile, with tokens of its own.
     if ((await this.#records.open(sid))?.row.rev !== rev) return this.#records.forget(sid)
     this.#app.log.info({ provider: provider.name, reason }, 'ended by the provider')
-    recordEnds(this.#app, [row], 'provider')
+    recordEnd(this.#app, row, 'provider')
     return this.#records.endOne(session)
   }
 

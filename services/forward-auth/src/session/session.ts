@@ -60,10 +60,16 @@ export function openRow(row: SessionRow, keys: KeyRing): Sealed | undefined {
   return text === undefined ? undefined : JSON.parse(text)
 }
 
-export function sessionOf(row: SessionRow, { issuer, provider, claims, tokens }: Sealed): Session {
-  const { sid, portal, person, begun, lastSeen, idle, reRead, ends, rev } = row
+/** The person of a session. */
+export function profileOf({ provider, claims }: Pick<Sealed, 'provider' | 'claims'>): Profile {
   // A copy, since claims of a profile refuse to tell what is not known of them.
-  const profile = fromClaims(provider, { ...claims })
+  return fromClaims(provider, { ...claims })
+}
+
+export function sessionOf(row: SessionRow, said: Sealed): Session {
+  const { issuer, tokens } = said
+  const { sid, portal, person, begun, lastSeen, idle, reRead, ends, rev } = row
+  const profile = profileOf(said)
   Object.freeze(profile.claims)
   return Object.freeze({
     ...{ sid, portal, person, begun, lastSeen, idle, reRead, ends, rev, issuer },

@@ -244,11 +244,6 @@ export class Sessions {
     return this.#sign('app', { iss: issuer, sid, aud: audienceAt(site, host), exp })
   }
 
-  /** Learns what other instances have ended until now. */
-  catchUp(): Promise<void> {
-    return this.#app.authStore.catchUp()
-  }
-
   clear(): void {
     this.#verified.clear()
     this.#visitors = new WeakMap()

@@ -109,7 +109,7 @@ t.test('the sessions of a person end, after they were listed', async (t) => {
   const listed = await list({ person: 'ada', portal: 'main', end: true })
   t.match(listed, [/^PORTAL/, /corp:ada/])
   t.strictSame(await people({ person: 'ada' }), ['other/corp:ada'])
-  await app.sessions.catchUp()
+  await app.authStore.catchUp()
   t.equal(await passes(test, cookies.ada), false, 'the service knows it')
   t.equal(await passes(test, cookies.bob), true)
 

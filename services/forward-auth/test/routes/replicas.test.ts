@@ -85,7 +85,7 @@ t.test('several instances on one database', async (t) => {
     )
     t.ok(answers.every(({ statusCode }) => statusCode === 200))
     for (const each of all) {
-      await each.app.sessions.catchUp()
+      await each.app.authStore.catchUp()
       const statuses = await Promise.all(people.map(({ app }) => statusAt(each, app)))
       t.strictSame([...new Set(statuses)], [401])
       t.equal(await statusAt(each, kept), 200)

@@ -175,7 +175,7 @@ export async function startInstance(
     arrive: async (cookie: string, at = portal(), site = SITE) =>
       (await sessions.atSignIn(requestWith({ cookie }), { portal: at, site }))?.session,
     verify: async (token: string, at = portal()) => (await sessions.verify(at, token))?.session,
-    catchUp: () => sessions.catchUp(),
+    catchUp: () => app.authStore.catchUp(),
     storeIsUp: () => app.readiness().ready,
   }
 }

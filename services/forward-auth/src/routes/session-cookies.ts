@@ -1,0 +1,55 @@
+import type { FastifyInstance, FastifyReply } from 'fastify'
+import { setHostCookies } from '../cookies.ts'
+import type { PortalSite } from '../portal-site.ts'
+import { appCookie, sessionCookie } from '../session/cookie.ts'
+import type { Session } from '../session/session.ts'
+import type { Site } from '../sites.ts'
+
+/** Gives a browser the cookies of its session at the sign-in host. */
+export function setSessionCookies(
+  reply: FastifyReply,
+  portalSite: PortalSite,
+  session: Session,
+): void {
+  const { sessions, clock } = reply.server
+  const { portal, site } = portalSite
+  const token = sessions.sessionToken(session, site)
+  setHostCookies(reply, [sessionCookie(portal, token, session.ends - clock.now())])
+  setDomainCookies(reply, portalSite, session)
+}
+
+/** Replaces a session cookie that shows what the provider does not say any more. */
+export async function renewCookie(
+  reply: FastifyReply,
+  portalSite: PortalSite,
+  session: Session,
+): Promise<void> {
+  const token = await reply.server.sessions.tokenOf(reply.request, portalSite)
+  if (token?.rev !== session.rev) setSessionCookies(reply, portalSite, session)
+}
+
+/** Gives a browser the cookies of its session for domains whose hosts share one. */
+export function setDomainCookies(
+  reply: FastifyReply,
+  { portal, site }: PortalSite,
+  session: Session,
+): void {
+  const { sessions, clock } = reply.server
+  const maxAge = session.ends - clock.now()
+  const sharing = sitesOf(reply.server, site).filter(({ scope }) => scope === 'domain')
+  const cookies = sharing.map((each) =>
+    appCookie(portal, each, sessions.appToken(session, each, each.domain), maxAge),
+  )
+  setHostCookies(reply, cookies)
+}
+
+/** Clears the cookies of a session: of the sign-in host, and of domains whose hosts share one. */
+export function clearSessionCookies(reply: FastifyReply, { portal, site }: PortalSite): void {
+  const cookies = sitesOf(reply.server, site).map((each) => appCookie(portal, each))
+  setHostCookies(reply, [sessionCookie(portal), ...cookies])
+}
+
+/** The sites with the sign-in pages of one. */
+function sitesOf({ sites }: FastifyInstance, { authOrigin }: Site): readonly Site[] {
+  return sites.all.filter((each) => each.authOrigin === authOrigin)
+}
