@@ -10,10 +10,7 @@ const MAX_FOUND = 10_000
 export async function endsAt(
   app: FastifyInstance,
   portal: Portal,
-  {
-    session,
-    person,
-  }: { readonly session?: string | undefined; readonly person?: string | undefined },
+  { session, person }: Readonly<Partial<Record<'session' | 'person', string | undefined>>>,
 ): Promise<readonly End[]> {
   if (person !== undefined) {
     const found = await findSessions(app, portal, { text: person }, MAX_FOUND)

@@ -209,7 +209,7 @@ export async function decideCheck(asked: Asked, request: FastifyRequest): Promis
   const { server, raw } = request
   const { gate } = asked.portal
   const resource = gate.resourceAt(asked.forwarded)
-  const principal = await principalOf(request, { ...asked, resource })
+  const principal = await principalOf(request, asked, resource)
   const asker = { principal, clientIp: () => server.trust.clientIp(raw), now: server.clock.now() }
   const decision = gate.check(asked.forwarded, asker, policyQuery(request))
   const passes = decision.outcome === 'allow' && principal instanceof Visitor
@@ -222,7 +222,8 @@ export async function decideCheck(asked: Asked, request: FastifyRequest): Promis
 /** The program whose credentials are sent, else the person of the session. */
 async function principalOf(
   request: FastifyRequest,
-  { portal, site, forwarded, resource }: Asked & Pick<Check, 'resource'>,
+  { portal, site, forwarded }: Asked,
+  resource: Check['resource'],
 ): Promise<Principal | undefined> {
   if (request.headers.authorization !== undefined)
     try {

@@ -135,20 +135,36 @@ export class Sessions {
   }
 
   /**
-   * The person of a session, if it is of this portal and sign-in host, is not over, and may be believed.
+   * The person of a session, if it is of this portal and sign-in host, is not over, and may be believed: at once,
+   * if neither the store nor the provider has to be asked.
    *
    * @throws FwaError as {@link atApp}
    */
-  async find(sid: string, { portal, site }: PortalSite): Promise<Visitor | undefined> {
+  find(sid: string, at: PortalSite): Visitor | undefined | Promise<Visitor | undefined> {
     this.#assertFresh()
-    const session = await this.records.find(sid)
-    if (session?.portal !== portal.name || session.issuer !== issuerOf({ portal, site }))
-      return undefined
+    const session = this.records.find(sid)
+    return session instanceof Promise
+      ? session.then((read) => this.#believe(read, at))
+      : this.#believe(session, at)
+  }
+
+  #believe(session: Session | undefined, at: PortalSite) {
+    const visitor = session && this.#visitor(session, at)
     const now = this.#app.clock.now()
-    if (now < session.begun - MAX_SKEW || now >= session.ends) return undefined
-    if (session.idle !== null && (await this.#isIdle(session, session.idle, now))) return undefined
-    const current = session.isReadable ? await this.#reReading.current(session, portal) : session
-    return current && this.#visitor(current, portal)
+    if (!visitor || now < session.begun - MAX_SKEW || now >= session.ends) return undefined
+    const { idle } = session
+    return idle !== null && now - this.records.lastSeen(session) > idle
+      ? this.#unlessIdle(session, now - idle, at)
+      : this.#asToday(visitor, at)
+  }
+
+  /** The person as the provider says that they are, if it has to be asked. */
+  #asToday(visitor: Visitor, at: PortalSite) {
+    const { session } = visitor
+    const current = session.isReadable && this.#reReading.current(session, at.portal)
+    return current instanceof Promise
+      ? current.then((read) => read && this.#visitor(read, at))
+      : visitor
   }
 
   /**
@@ -282,7 +298,8 @@ export class Sessions {
   async #visitorOf(claims: SessionToken, at: PortalSite): Promise<Visitor | undefined> {
     if (this.#app.clock.now() >= claims.exp * 1_000) return undefined
     const { sid, rev = 0 } = claims
-    const visitor = await this.find(sid, at)
+    const found = this.find(sid, at)
+    const visitor = found instanceof Promise ? await found : found
     if (visitor?.session.issuer !== claims.iss) return undefined
     if (rev <= visitor.session.rev) return visitor
     // Another instance has just changed it, or the store was set back and knows less than the token.
@@ -298,24 +315,26 @@ export class Sessions {
     return visitor
   }
 
-  #visitor(session: Session, portal: Portal): Visitor | undefined {
+  /** The person of a session, if it is of this portal and sign-in host. */
+  #visitor(session: Session, { portal, site }: PortalSite): Visitor | undefined {
     const known = this.#visitors.get(session)
     // A reload replaces the portals.
-    if (known?.portal === portal) return known
+    if (known?.portal === portal && known.authOrigin === site.authOrigin) return known
     const provider = portal.providers.get(session.profile.provider)
-    if (!provider) return undefined
-    const visitor = new Visitor(session, portal, provider)
+    const isOurs = session.portal === portal.name && session.issuer === issuerOf({ portal, site })
+    if (!provider || !isOurs) return undefined
+    const visitor = new Visitor(session, portal, provider, site.authOrigin)
     this.#visitors.set(session, visitor)
     return visitor
   }
 
   /** Ends a session that was not used for too long. Memory alone does not decide it: other instances are used too. */
-  async #isIdle(session: Session, idle: number, now: number): Promise<boolean> {
-    if (now - this.records.lastSeen(session) <= idle) return false
-    const { sid } = session
-    await this.records.end({ sid, idleSince: now - idle })
+  async #unlessIdle({ sid }: Session, idleSince: number, at: PortalSite) {
+    await this.records.end({ sid, idleSince })
     this.records.forget(sid)
-    return (await this.records.find(sid)) === undefined
+    const kept = await this.records.find(sid)
+    const visitor = kept && this.#visitor(kept, at)
+    return visitor && this.#asToday(visitor, at)
   }
 
   #assertFresh(): void {

@@ -7,14 +7,17 @@ import type { Session } from './session.ts'
 export class Visitor extends Principal {
   readonly session: Session
   readonly portal: Portal
+  /** The origin of the sign-in pages. */
+  readonly authOrigin: string
   readonly #provider: Provider
   #isAdmitted: boolean | undefined
 
-  constructor(session: Session, portal: Portal, provider: Provider) {
+  constructor(session: Session, portal: Portal, provider: Provider, authOrigin: string) {
     const { profile } = session
     super({ method: 'session', portal: portal.name, profile, session }, profile, portal.gate)
     this.session = session
     this.portal = portal
+    this.authOrigin = authOrigin
     this.#provider = provider
   }
 
