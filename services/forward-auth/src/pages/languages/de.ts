@@ -104,8 +104,8 @@ export const de: Texts = {
     },
     FWA_ORIGIN_FOREIGN: {
       title: 'Anfrage von einer anderen Website',
-      happened: 'Eine andere Website wollte Sie abmelden. Sie sind noch angemeldet.',
-      next: 'Wenn Sie sich abmelden möchten, öffnen Sie die Abmeldeseite dieser Website.',
+      happened: 'Eine andere Website wollte eine Sitzung beenden. Es wurde nichts geändert.',
+      next: 'Wenn Sie eine Sitzung beenden möchten, verwenden Sie die Seiten dieser Website.',
     },
     FWA_PORTAL_UNKNOWN: {
       title: 'Dieses Portal gibt es nicht',

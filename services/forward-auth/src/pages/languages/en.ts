@@ -105,8 +105,8 @@ export const en = {
     },
     FWA_ORIGIN_FOREIGN: {
       title: 'Request came from another origin',
-      happened: 'Another site tried to sign you out. You are still signed in.',
-      next: 'To sign out, open the sign-out page of this site.',
+      happened: 'Another site tried to end a session. Nothing was changed.',
+      next: 'To end a session, use the pages of this site.',
     },
     FWA_PORTAL_UNKNOWN: {
       title: 'No such portal',

@@ -104,8 +104,8 @@ export const es: Texts = {
     },
     FWA_ORIGIN_FOREIGN: {
       title: 'Solicitud de otro sitio',
-      happened: 'Otro sitio ha intentado cerrar su sesión. Su sesión sigue abierta.',
-      next: 'Si quiere cerrarla, abra la página de cierre de sesión de este sitio.',
+      happened: 'Otro sitio ha intentado cerrar una sesión. No se ha cambiado nada.',
+      next: 'Si quiere cerrar una sesión, use las páginas de este sitio.',
     },
     FWA_PORTAL_UNKNOWN: {
       title: 'Portal desconocido',

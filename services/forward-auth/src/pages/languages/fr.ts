@@ -102,8 +102,8 @@ export const fr: Texts = {
     },
     FWA_ORIGIN_FOREIGN: {
       title: 'Requête provenant d’un autre site',
-      happened: 'Un autre site a tenté de vous déconnecter. Vous êtes toujours connecté.',
-      next: 'Pour vous déconnecter, ouvrez la page de déconnexion de ce site.',
+      happened: 'Un autre site a tenté de fermer une session. Rien n’a été modifié.',
+      next: 'Pour fermer une session, utilisez les pages de ce site.',
     },
     FWA_PORTAL_UNKNOWN: {
       title: 'Portail inconnu',
