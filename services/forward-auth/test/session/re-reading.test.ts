@@ -420,15 +420,12 @@ t.test('an end that meets a re-reading', async (t) => {
   for (const [what, given] of answers)
     for (const where of ['here', 'there'] as const) {
       const started = await start(t, { count: 2 })
-      const { here, there, state, groupsAt, clock, ada } = started
-      const [entered, answer] = [Promise.withResolvers<void>(), Promise.withResolvers<ReRead>()]
-      state.answer = () => {
-        entered.resolve()
-        return answer.promise
-      }
+      const { here, there, state, groupsAt, clock, ada, asked } = started
+      const answer = Promise.withResolvers<ReRead>()
+      state.answer = () => answer.promise
       await clock.advance(REFRESH)
       const waiting = groupsAt(here)
-      await entered.promise
+      await until(() => asked.length === 1)
       await started[where].records.endOne(ada.session)
       answer.resolve(given)
       await here.catchUp()
@@ -450,15 +447,12 @@ t.test('a sign-in that meets a re-reading wins', async (t) => {
     ['a used token', fault(true)],
   ]
   for (const [what, given] of answers) {
-    const { here, there, state, groupsAt, clock, ada } = await start(t, { count: 2 })
-    const [entered, answer] = [Promise.withResolvers<void>(), Promise.withResolvers<ReRead>()]
-    state.answer = () => {
-      entered.resolve()
-      return answer.promise
-    }
+    const { here, there, state, groupsAt, clock, ada, asked } = await start(t, { count: 2 })
+    const answer = Promise.withResolvers<ReRead>()
+    state.answer = () => answer.promise
     await clock.advance(REFRESH)
     const waiting = groupsAt(here)
-    await entered.promise
+    await until(() => asked.length === 1)
     const tokens = { refresh: 'n' }
     const next = await there.begin({ before: ada.session, profile: withGroups('new'), tokens })
     t.equal(next.sid, ada.sid)
