@@ -10,6 +10,7 @@ import { validateReturnUrl } from '../login/return-url.ts'
 import { logoutPage, signedOutPage } from '../pages/pages.ts'
 import { type PortalSite, signInSiteOf } from '../portal-site.ts'
 import type { OpenedRow } from '../session/records.ts'
+import { profileOf } from '../session/session.ts'
 import type { SessionToken } from '../session/sessions.ts'
 import { pageUrl, type Site } from '../sites.ts'
 import { pageAnswer, problemAnswers } from './documented.ts'
@@ -68,7 +69,9 @@ export const logoutRoutes: FastifyPluginAsyncTypebox = async (app) => {
     setHostCookies(reply, app.logins.clear(portal, request.headers.cookie))
     const opened = token && (await app.sessions.records.open(token.sid).catch(() => undefined))
     if (token) {
-      const error = await signOut(token, request).catch((reason: FwaError) => reason)
+      const error = await signOut(token, portal.name, opened, request).catch(
+        (reason: FwaError) => reason,
+      )
       if (error) return sendNotSaved(portalSite, token, error, reply)
     }
     return sendSignedOut(portalSite, opened, reply)
@@ -98,15 +101,17 @@ export function requireOwnForm({ headers }: FastifyRequest, { authOrigin }: Site
     throw new FwaError('FWA_ORIGIN_FOREIGN', `Origin is not ${authOrigin}`)
 }
 
-async function signOut({ sid, exp }: SessionToken, request: FastifyRequest): Promise<void> {
+/** Records it even where the store no longer knows the session: it may have taken an end whose answer got lost. */
+async function signOut(
+  { iss, sid, exp, sub, gatehouse_provider: provider }: SessionToken,
+  portal: string,
+  opened: OpenedRow | undefined,
+  request: FastifyRequest,
+): Promise<void> {
   const { auditTrail, sessions } = request.server
-  // Memory may know it while the store is away.
-  const session = await Promise.resolve(sessions.records.find(sid)).catch(() => undefined)
-  if (session) {
-    const { portal, profile, issuer } = session
-    const { host } = new URL(issuer)
-    auditTrail.record(request, { event: 'sign-out', portal, profile, host })
-  }
+  const profile = opened && profileOf(opened.said)
+  const who = { portal, profile, provider, caller: `${provider}:${sub}`, host: new URL(iss).host }
+  if (!sessions.records.isUnsaved(sid)) auditTrail.record(request, { event: 'sign-out', ...who })
   await sessions.records.endOne({ sid, ends: exp * 1_000 })
 }
 

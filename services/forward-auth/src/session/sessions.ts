@@ -48,7 +48,9 @@ export interface SessionToken {
   readonly aud: string
   readonly sid: string
   readonly exp: number
-  /** Of a session token: the revision of the session that it shows. */
+  /** Of a session token: the person, and the revision of the session that it shows. */
+  readonly sub?: string | undefined
+  readonly gatehouse_provider?: string | undefined
   readonly rev?: number | undefined
 }
 
@@ -282,9 +284,10 @@ export class Sessions {
     if (token.length > MAX_TOKEN_LENGTH || !TOKEN.test(token)) return undefined
     if (!isSigned(token, this.#app.keys.session)) return undefined
     try {
-      const { iss, aud, sid, exp, rev } = await this.#jwts[kind].verify<SessionToken>(token)
+      const { iss, aud, sid, exp, sub, gatehouse_provider, rev } =
+        await this.#jwts[kind].verify<SessionToken>(token)
       if (typeof exp !== 'number') return undefined
-      const claims = { kind, iss, aud, sid, exp, rev }
+      const claims = { kind, iss, aud, sid, exp, sub, gatehouse_provider, rev }
       // A copy, since the token may be a slice that keeps the whole Cookie header in memory.
       this.#verified.set(Buffer.from(token).toString(), claims)
       return claims

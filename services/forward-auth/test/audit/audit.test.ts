@@ -60,6 +60,24 @@ t.test('a sign-in and a sign-out are a row and a log line each', async (t) => {
   t.equal(statSync(`${folder}/audit/2030-01-01.jsonl`).mode & 0o777, 0o600)
 })
 
+t.test('a sign-out has its row though the session was gone, or cannot be read', async (t) => {
+  const { visitor, corp, app, rows } = await startOn(t)
+  const [ada, bob] = [visitor(), visitor()]
+  for (const [one, name] of [[ada, 'ada'] as const, [bob, 'bob'] as const])
+    await signIn(one, corp, name, signInUrl())
+  const listed = await app.authStore.listSessions({ portal: 'main' }, 9)
+  const opened = await Promise.all(listed.map(({ sid }) => app.sessions.records.open(sid)))
+  const ofAda = opened.find((each) => each?.said.claims.sub === 'ada')!
+  await app.authStore.endSessions({ sid: ofAda.row.sid })
+  await ada.open(`${MAIN}/logout`, FORM)
+  const { findSession } = app.authStore
+  app.authStore.findSession = () => Promise.reject(new Error('away'))
+  await bob.open(`${MAIN}/logout`, FORM)
+  app.authStore.findSession = findSession
+  const signOuts = (await rows()).filter(({ event }) => event === 'sign-out')
+  t.match(signOuts, [{ person: 'corp:ada', provider: 'corp' }, { person: 'corp:bob' }])
+})
+
 t.test('the address of the client is the one that trusted proxies name', async (t) => {
   const { app, log } = await startOn(t)
   const lineOf = async (remoteAddress: string, headers: Record<string, string>) => {
