@@ -4,7 +4,6 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import {
   admin,
-  app,
   COMPOSE,
   cookiesOf,
   FORGED,
@@ -52,10 +51,10 @@ async function holdCompose(t: Test, found: Docker, files: readonly string[]): Pr
   const [alice, bob] = [await openContext(), await openContext()]
 
   await holdSignIns(t, ask, alice, bob)
-  const cookies = { alice: await cookiesOf(alice) }
+  const cookie = await cookiesOf(alice, admin)
 
   await t.test('checks that are not asked by the proxy', async (t) => {
-    const headers = { ...FORGED, 'x-forwarded-host': app, cookie: cookies.alice }
+    const headers = { ...FORGED, 'x-forwarded-host': admin, cookie }
     const id = (await compose('ps', '-q', 'forward-auth')).trim()
     const format = `{{(index .NetworkSettings.Networks "${PROJECT}_front").IPAddress}}`
     const address = (await docker('inspect', '--format', format, id)).trim()
@@ -84,7 +83,7 @@ async function holdCompose(t: Test, found: Docker, files: readonly string[]): Pr
   })
 
   const holdSignedIn = async (t: Test) => {
-    const { status, body } = await ask({ host: admin, headers: { cookie: cookies.alice } })
+    const { status, body } = await ask({ host: admin, headers: { cookie } })
     t.match({ status, body }, { status: 200, body: /<dt>x-forwarded-user<\/dt><dd>alice<\/dd>/ })
   }
 

@@ -100,9 +100,9 @@ export async function holdSignIns(
       status: 302,
       headers: { location: `https://${auth}/portals/main/signin?${rd}` },
     })
-    const headers = { ...FORGED, cookie: await cookiesOf(bob) }
-    t.equal((await ask({ host: admin, headers })).status, 403)
-    const { status, body } = await ask({ host: app, headers })
+    const as = async (host: string) => ({ ...FORGED, cookie: await cookiesOf(bob, host) })
+    t.equal((await ask({ host: admin, headers: await as(admin) })).status, 403)
+    const { status, body } = await ask({ host: app, headers: await as(app) })
     t.match({ status, body }, { status: 200, body: /<dt>x-forwarded-user<\/dt><dd>bob<\/dd>/ })
     t.notMatch(body, /<dd>alice<\/dd>/)
   })
@@ -176,7 +176,7 @@ export async function identityIn(tab: Page): Promise<string> {
   return (await tab.locator('dl.identity').textContent()) ?? ''
 }
 
-export async function cookiesOf(context: Context): Promise<string> {
-  const cookies = await context.cookies(`https://${app}`)
+export async function cookiesOf(context: Context, host: string): Promise<string> {
+  const cookies = await context.cookies(`https://${host}`)
   return cookies.map(({ name, value }) => `${name}=${value}`).join('; ')
 }

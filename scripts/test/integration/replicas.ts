@@ -47,7 +47,7 @@ export async function holdReplicas(t: Test, found: Docker): Promise<void> {
   await t.test('they have one CA, and issue once', (t) => holdOneAuthority(t, demo))
   const [alice, bob] = [await demo.openContext(), await demo.openContext()]
   await holdSignIns(t, demo.ask, alice, bob)
-  const cookie = await cookiesOf(alice)
+  const cookie = await cookiesOf(alice, admin)
   await t.test('each of them believes only the proxy', (t) => holdTrust(t, demo, cookie))
   for (const pair of PAIRS)
     await t.test(`without the replicas ${pair.join(' and ')}`, (t) =>
@@ -104,10 +104,10 @@ const PROGRAM = `
 const certUrls = (path: string) => NUMBERS.map((n) => `https://cert-service-${n}:7401${path}`)
 const authUrls = (path: string) => NUMBERS.map((n) => `http://forward-auth-${n}:4181${path}`)
 
-/** A check of Alice's session at the app for everybody, as the proxy sends it. */
-function checks(cookie: string): Question[] {
+/** A check of Alice's session at an app, as the proxy sends it. */
+function checks(cookie: string, host = admin): Question[] {
   const headers = {
-    ...{ 'x-forwarded-host': app, 'x-forwarded-proto': 'https', 'x-forwarded-uri': '/' },
+    ...{ 'x-forwarded-host': host, 'x-forwarded-proto': 'https', 'x-forwarded-uri': '/' },
     ...{ 'x-forwarded-method': 'GET', cookie, accept: 'text/html' },
   }
   return authUrls('/portals/main?policy=any').map((url) => ({ url, headers }))
@@ -136,7 +136,7 @@ async function holdTrust(t: Test, { docker, compose, askInside }: Demo, cookie: 
     const id = (await compose('ps', '-q', `forward-auth-${n}`)).trim()
     const format = `{{(index .NetworkSettings.Networks "${PROJECT}_front").IPAddress}}`
     const address = (await docker('inspect', '--format', format, id)).trim()
-    const headers = { ...FORGED, 'x-forwarded-host': app, cookie }
+    const headers = { ...FORGED, 'x-forwarded-host': admin, cookie }
     const answer = await fetch(`http://${address}:4181/portals/main`, { headers })
     t.match(await answer.json(), { status: 403, code: 'FWA_PEER_UNTRUSTED' }, `replica ${n}`)
   }
@@ -178,8 +178,8 @@ async function holdWithout(
 async function holdSignOut(t: Test, { ask, askInside, openContext }: Demo): Promise<void> {
   const context = await openContext()
   await signIn(await context.newPage(), 'Alice')
-  const cookie = await cookiesOf(context)
-  const before = await askInside(checks(cookie))
+  const atApp = checks(await cookiesOf(context, app), app)
+  const before = await askInside(atApp)
   t.strictSame(
     before.map(({ status }) => status),
     [200, 200, 200],
@@ -187,11 +187,11 @@ async function holdSignOut(t: Test, { ask, askInside, openContext }: Demo): Prom
   const origin = `https://${auth}`
   const answer = await ask({
     ...{ method: 'POST', host: auth, path: '/portals/main/logout' },
-    headers: { cookie, origin, 'sec-fetch-site': 'same-origin' },
+    headers: { cookie: await cookiesOf(context, auth), origin, 'sec-fetch-site': 'same-origin' },
   })
   t.ok(answer.status < 400, `signed out: ${answer.status}`)
   // The others are told after the answer; the container that asks them takes longer to start.
-  const after = await askInside(checks(cookie))
+  const after = await askInside(atApp)
   t.strictSame(
     after.map(({ status }) => status),
     [302, 302, 302],
@@ -230,7 +230,11 @@ async function holdWithoutDatabase(t: Test, demo: Demo, cookie: string): Promise
   await untilReady(t, demo, ['store'])
   // By one container, since sessions are believed for a minute only.
   const meanwhile = await askInside([...checks(cookie), ...held])
-  t.equal((await ask({ host: app, headers: { cookie } })).status, 200, 'who is signed in stays so')
+  t.equal(
+    (await ask({ host: admin, headers: { cookie } })).status,
+    200,
+    'who is signed in stays so',
+  )
   t.strictSame(
     meanwhile.map(({ status, body }) => [status, body]).slice(NUMBERS.length),
     before.map(({ status, body }) => [status, body]),
