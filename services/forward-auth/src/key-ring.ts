@@ -12,8 +12,8 @@ import { FwaError } from './errors.ts'
 export interface Key {
   readonly kid: string
   readonly secret: Buffer
-  /** The same for HMACs, which from bytes cost ten times as much. */
-  readonly hmac: KeyObject
+  /** The same for node:crypto, where bytes cost ten times as much. */
+  readonly object: KeyObject
 }
 
 export interface KeyRing {
@@ -46,7 +46,7 @@ function deriveKey(secret: string, purpose: Purpose): Key {
     throw new FwaError('FWA_KEY_UNUSABLE', `a secret has fewer than ${MIN_LENGTH} characters`)
   const key = Buffer.from(hkdfSync('sha256', secret, '', `gatehouse forward-auth ${purpose}`, 32))
   const kid = hash('sha256', key, 'base64url').slice(0, 16)
-  return { kid, secret: key, hmac: createSecretKey(key) }
+  return { kid, secret: key, object: createSecretKey(key) }
 }
 
 /**
@@ -59,7 +59,7 @@ export function isSigned(token: string, { all }: KeyRing): boolean {
   const key = all.find((each) => each.kid === kid)
   if (!key) return false
   const end = token.lastIndexOf('.')
-  const signature = createHmac('sha256', key.hmac).update(token.slice(0, end)).digest('base64url')
+  const signature = createHmac('sha256', key.object).update(token.slice(0, end)).digest('base64url')
   const given = token.slice(end + 1)
   return (
     given.length === signature.length && timingSafeEqual(Buffer.from(given), Buffer.from(signature))

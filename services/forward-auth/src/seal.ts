@@ -16,7 +16,7 @@ const COMPRESSED = 1
 /** Encrypts a text for one purpose, which is needed again to decrypt it. */
 export function seal(text: string, { first }: KeyRing, purpose: string): string {
   const iv = randomBytes(IV_LENGTH)
-  const cipher = createCipheriv(ALGORITHM, first.secret, iv).setAAD(Buffer.from(purpose))
+  const cipher = createCipheriv(ALGORITHM, first.object, iv).setAAD(Buffer.from(purpose))
   const bytes = Buffer.from(text)
   const packed =
     bytes.length < COMPRESS_FROM
@@ -39,9 +39,9 @@ export function unseal(sealed: string, { all }: KeyRing, purpose: string): strin
   return undefined
 }
 
-function open(bytes: Buffer, { secret }: Key, purpose: string): string | undefined {
+function open(bytes: Buffer, { object }: Key, purpose: string): string | undefined {
   try {
-    const decipher = createDecipheriv(ALGORITHM, secret, bytes.subarray(0, IV_LENGTH), {
+    const decipher = createDecipheriv(ALGORITHM, object, bytes.subarray(0, IV_LENGTH), {
       authTagLength: TAG_LENGTH,
     })
     decipher.setAAD(Buffer.from(purpose)).setAuthTag(bytes.subarray(-TAG_LENGTH))
