@@ -225,6 +225,8 @@ async function holdWithoutDatabase(t: Test, demo: Demo, cookie: string): Promise
   const held = certUrls('/api/certificate/held.example.com').map((url) => ({ url, headers }))
   t.equal((await order('held.example.com')).status, 200)
   const before = await askInside(held)
+  // Each of them knows the sessions that it has seen since its start.
+  await askInside(checks(cookie))
 
   await compose('stop', 'database')
   await untilReady(t, demo, ['store'])
