@@ -1,10 +1,9 @@
 import type { RedirectProvider } from '@gatehouse/identity-providers'
 import type { HealthReport } from '@gatehouse/service-kit/http'
 import type { FastifyInstance } from 'fastify'
-import { LRUCache } from 'lru-cache'
 import type { Portal } from '../portals.ts'
 import { recordEnd } from './ends.ts'
-import type { OpenedRow, Records } from './records.ts'
+import { type OpenedRow, type Records, timesOf } from './records.ts'
 import { digestsOf, type Session, sealSession } from './session.ts'
 
 /** What a provider can answer. */
@@ -33,7 +32,7 @@ export class ReReading {
   readonly #count: Count
   readonly #asking = new Map<string, Promise<void>>()
   /** When sessions could not be read again. */
-  readonly #failed = new LRUCache<string, number>({ max: MAX_PAUSED })
+  readonly #failed = timesOf(MAX_PAUSED)
   /** Providers that refuse our client, which is logged once. */
   readonly #refused = new Set<string>()
 

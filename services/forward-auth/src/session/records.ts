@@ -32,13 +32,18 @@ export interface OpenedRow {
 /** When a session was last in use, and where. */
 interface Seen {
   at: number
-  readonly hosts: Set<string>
+  readonly hosts: string[]
 }
 
 interface Read {
   result: Promise<Session | undefined>
   /** Whether the session has changed since it was read. */
   isOld: boolean
+}
+
+/** The times of so many IDs. By its option `max` a cache would take the memory of all of them at once. */
+export function timesOf(max: number): LRUCache<string, number> {
+  return new LRUCache({ maxSize: max, sizeCalculation: () => 1 })
 }
 
 /** What the records need besides the store. */
@@ -58,9 +63,9 @@ export class Records implements SessionFollower {
   readonly #sessions = new LRUCache<string, Session>({ maxSize: CACHE_BYTES })
   readonly #reads = new Map<string, Read>()
   /** Times until which IDs are known to be missing, ended or burnt, in ms. */
-  readonly #missed = new LRUCache<string, number>({ max: MAX_MISSED })
-  readonly #ended = new LRUCache<string, number>({ max: MAX_ENDED })
-  readonly #burnt = new LRUCache<string, number>({ max: MAX_BURNT })
+  readonly #missed = timesOf(MAX_MISSED)
+  readonly #ended = timesOf(MAX_ENDED)
+  readonly #burnt = timesOf(MAX_BURNT)
   /** Sessions whose end the store has not taken yet. */
   readonly #unsaved = new Set<string>()
   /** Sessions that were seen since that was written, and those before. */
@@ -266,24 +271,23 @@ export class Records implements SessionFollower {
     this.#seen = new Map()
     this.#written = seen
     try {
-      const rows = [...seen].map(([sid, { at, hosts }]) => ({ sid, at, hosts: [...hosts] }))
-      await this.#store.touchSessions(rows)
+      await this.#store.touchSessions([...seen].map(([sid, of]) => ({ sid, ...of })))
     } catch (error) {
       // Who uses a session while the store is away does not lose it by that.
       for (const [sid, { at, hosts }] of seen)
-        for (const host of hosts.size > 0 ? hosts : [undefined]) this.#note(sid, at, host)
+        for (const host of hosts.length > 0 ? hosts : [undefined]) this.#note(sid, at, host)
       throw error
     }
   }
 
   #note(sid: string, at: number, host: string | undefined): void {
-    let seen = this.#seen.get(sid)
-    if (!seen) {
-      seen = { at, hosts: new Set() }
-      this.#seen.set(sid, seen)
+    const seen = this.#seen.get(sid)
+    if (!seen) this.#seen.set(sid, { at, hosts: host === undefined ? [] : [host] })
+    else {
+      seen.at = Math.max(seen.at, at)
+      const { hosts } = seen
+      if (host !== undefined && hosts.length < MAX_HOSTS && !hosts.includes(host)) hosts.push(host)
     }
-    if (at > seen.at) seen.at = at
-    if (host !== undefined && seen.hosts.size < MAX_HOSTS) seen.hosts.add(host)
   }
 
   /** Repeats a work, which tells of its failures itself. */
