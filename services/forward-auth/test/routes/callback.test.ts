@@ -387,3 +387,22 @@ t.test('a session that cannot be replaced is told without the folder of the stor
   t.match(JSON.stringify(log), 'ENOSPC', 'which the operator finds in the log')
   t.equal(await whoIs(ada), 'ada')
 })
+
+t.test('a sign-in writes twice into the store: its login, and its session', async (t) => {
+  const { visitor, corp, app } = await start(t)
+  const { authStore } = app
+  const written: string[] = []
+  const writes = [
+    ...['beginSession', 'updateSession', 'endSessions', 'leaseSession', 'touchSessions'],
+    ...['tell', 'completeLogin', 'prune'],
+  ] as ('completeLogin' | 'beginSession')[]
+  for (const name of writes) {
+    const write = authStore[name].bind(authStore) as (...args: unknown[]) => Promise<boolean>
+    authStore[name] = (...args: unknown[]) => {
+      written.push(name)
+      return write(...args)
+    }
+  }
+  t.equal((await signIn(visitor(), corp, 'ada')).headers.location, WANTED)
+  t.strictSame(written, ['completeLogin', 'beginSession'])
+})
