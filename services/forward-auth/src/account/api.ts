@@ -10,25 +10,17 @@ import { endsAt } from './end.ts'
 /** The scope that a program needs. */
 const END_SCOPE = 'sessions:end'
 
+const PERSON = Type.String({ maxLength: 320, description: 'E-mail address, `ada`, or `corp:ada`.' })
+const SESSION = Type.String({ maxLength: 64, description: 'ID of the session.' })
+const STRICT = { additionalProperties: false }
 const SCHEMA = {
   summary: 'End the sessions of a person, or one session',
   description: `For scripts, such as those of an offboarding. Needs an API key or a token of \`callers\` with the scope \`${END_SCOPE}\`.`,
   tags: ['account'],
   security: [{ program: [] }],
   body: Type.Union([
-    Type.Object(
-      {
-        person: Type.String({
-          maxLength: 320,
-          description: 'E-mail address, `ada`, or `corp:ada`.',
-        }),
-      },
-      { additionalProperties: false },
-    ),
-    Type.Object(
-      { session: Type.String({ maxLength: 64, description: 'ID of the session.' }) },
-      { additionalProperties: false },
-    ),
+    Type.Object({ person: PERSON }, STRICT),
+    Type.Object({ session: SESSION }, STRICT),
   ]),
   response: {
     200: Type.Object({

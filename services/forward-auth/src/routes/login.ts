@@ -221,11 +221,8 @@ async function beginSession(
   const { sessions, trust } = server
   try {
     if (before && before.person !== personOf(portalSite.portal.name, profile)) {
-      recordSignIn(
-        'session-ended',
-        { ...signIn, profile: before.profile, endedBy: 'sign-in' },
-        request,
-      )
+      const ended = { ...signIn, profile: before.profile, endedBy: 'sign-in' } as const
+      recordSignIn('session-ended', ended, request)
       await sessions.records.endOne(before)
     }
     const userAgent = (request.headers['user-agent'] ?? '').slice(0, MAX_USER_AGENT)
