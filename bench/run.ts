@@ -13,6 +13,7 @@ import { leaf } from './leaf.ts'
 import { logouts } from './logouts.ts'
 import { memory } from './memory.ts'
 import { replicas } from './replicas.ts'
+import { sessions } from './sessions.ts'
 import { start } from './start.ts'
 
 const MEASUREMENTS: Record<string, (effort: Effort) => AsyncIterable<Row>> = {
@@ -27,6 +28,7 @@ const MEASUREMENTS: Record<string, (effort: Effort) => AsyncIterable<Row>> = {
   acme,
   start,
   memory,
+  sessions,
   replicas,
 }
 
