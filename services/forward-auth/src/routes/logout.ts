@@ -9,7 +9,7 @@ import { FwaError } from '../errors.ts'
 import { validateReturnUrl } from '../login/return-url.ts'
 import { logoutPage, signedOutPage } from '../pages/pages.ts'
 import { type PortalSite, signInSiteOf } from '../portal-site.ts'
-import type { OpenedRow } from '../session/records.ts'
+import { type OpenedRow, timesOf } from '../session/records.ts'
 import { profileOf } from '../session/session.ts'
 import type { SessionToken } from '../session/sessions.ts'
 import { pageUrl, type Site } from '../sites.ts'
@@ -17,6 +17,7 @@ import { pageAnswer, problemAnswers } from './documented.ts'
 import { readerOf } from './reader.ts'
 import { clearSessionCookies } from './session-cookies.ts'
 
+const MAX_RECORDED = 10_000
 const FORM = 'application/x-www-form-urlencoded'
 const querystring = Type.Object({
   rd: Type.Optional(Type.String({ description: 'Return URL after signing in again.' })),
@@ -37,6 +38,8 @@ const LOGOUT_SCHEMA = {
 
 /** `GET /logout` asks for confirmation, `POST /logout` signs out. */
 export const logoutRoutes: FastifyPluginAsyncTypebox = async (app) => {
+  /** Sessions whose sign-out is recorded. The same cookie may come again and again. */
+  const recorded = timesOf(MAX_RECORDED)
   // Browsers send the form with this type; it has no fields.
   app.addContentTypeParser(FORM, { parseAs: 'string' }, (_request, _body, done) => done(null))
 
@@ -69,9 +72,11 @@ export const logoutRoutes: FastifyPluginAsyncTypebox = async (app) => {
     setHostCookies(reply, app.logins.clear(portal, request.headers.cookie))
     const opened = token && (await app.sessions.records.open(token.sid).catch(() => undefined))
     if (token) {
-      const error = await signOut(token, portal.name, opened, request).catch(
-        (reason: FwaError) => reason,
-      )
+      const { sid, exp } = token
+      if (!recorded.has(sid)) recordSignOut(token, portal.name, opened, request)
+      recorded.set(sid, exp)
+      const end = app.sessions.records.endOne({ sid, ends: exp * 1_000 })
+      const error = await end.catch((reason: FwaError) => reason)
       if (error) return sendNotSaved(portalSite, token, error, reply)
     }
     return sendSignedOut(portalSite, opened, reply)
@@ -101,18 +106,16 @@ export function requireOwnForm({ headers }: FastifyRequest, { authOrigin }: Site
     throw new FwaError('FWA_ORIGIN_FOREIGN', `Origin is not ${authOrigin}`)
 }
 
-/** Records it even where the store no longer knows the session: it may have taken an end whose answer got lost. */
-async function signOut(
-  { iss, sid, exp, sub, gatehouse_provider: provider }: SessionToken,
+/** Also where the store no longer knows the session: it may have taken an end whose answer got lost. */
+function recordSignOut(
+  { iss, sub, gatehouse_provider: provider }: SessionToken,
   portal: string,
   opened: OpenedRow | undefined,
   request: FastifyRequest,
-): Promise<void> {
-  const { auditTrail, sessions } = request.server
+): void {
   const profile = opened && profileOf(opened.said)
   const who = { portal, profile, provider, caller: `${provider}:${sub}`, host: new URL(iss).host }
-  if (!sessions.records.isUnsaved(sid)) auditTrail.record(request, { event: 'sign-out', ...who })
-  await sessions.records.endOne({ sid, ends: exp * 1_000 })
+  request.server.auditTrail.record(request, { event: 'sign-out', ...who })
 }
 
 /** The session has ended here and in this browser, but the store does not know it yet. */

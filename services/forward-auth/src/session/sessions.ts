@@ -115,14 +115,14 @@ export class Sessions {
     return claims && this.#seen(await this.#visitorOf(claims, at), undefined, request.raw)
   }
 
-  /** The claims of the session cookie, whether or not its session still lives. */
+  /** The claims of the session cookie until they expire, whether or not its session still lives. */
   async tokenOf(
     { headers: { cookie } }: FastifyRequest,
     { portal, site }: PortalSite,
   ): Promise<SessionToken | undefined> {
     const token = cookie && readCookie(cookie, sessionCookieName(portal))
     const claims = token ? await this.#verify(token, 'session') : undefined
-    return claims && isOf(claims, { portal, site }) ? claims : undefined
+    return claims && isOf(claims, { portal, site }) && !this.#isOver(claims) ? claims : undefined
   }
 
   /**
@@ -299,7 +299,7 @@ export class Sessions {
   }
 
   async #visitorOf(claims: SessionToken, at: PortalSite): Promise<Visitor | undefined> {
-    if (this.#app.clock.now() >= claims.exp * 1_000) return undefined
+    if (this.#isOver(claims)) return undefined
     const { sid, rev = 0 } = claims
     const found = this.find(sid, at)
     const visitor = found instanceof Promise ? await found : found
@@ -309,6 +309,10 @@ export class Sessions {
     this.records.forget(sid)
     const newest = await this.find(sid, at)
     return newest && rev <= newest.session.rev ? newest : undefined
+  }
+
+  #isOver({ exp }: SessionToken): boolean {
+    return this.#app.clock.now() >= exp * 1_000
   }
 
   /** A visitor whose session may be used from the address of a request; it is in use then. */

@@ -69,13 +69,17 @@ t.test('a sign-out has its row though the session was gone, or cannot be read', 
   const opened = await Promise.all(listed.map(({ sid }) => app.sessions.records.open(sid)))
   const ofAda = opened.find((each) => each?.said.claims.sub === 'ada')!
   await app.authStore.endSessions({ sid: ofAda.row.sid })
+  const cookie = ada.cookies('auth.example.com')
   await ada.open(`${MAIN}/logout`, FORM)
+  const again = { ...FORM, headers: { ...FORM.headers, cookie } }
+  for (let n = 0; n < 3; n++) await visitor().open(`${MAIN}/logout`, again)
   const { findSession } = app.authStore
   app.authStore.findSession = () => Promise.reject(new Error('away'))
   await bob.open(`${MAIN}/logout`, FORM)
   app.authStore.findSession = findSession
   const signOuts = (await rows()).filter(({ event }) => event === 'sign-out')
   t.match(signOuts, [{ person: 'corp:ada', provider: 'corp' }, { person: 'corp:bob' }])
+  t.equal(signOuts.length, 2, 'the same cookie once more is no other sign-out')
 })
 
 t.test('the address of the client is the one that trusted proxies name', async (t) => {
