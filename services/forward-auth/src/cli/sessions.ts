@@ -43,10 +43,8 @@ export async function* listSessions(
 const WIDTHS = [10, 32, 20, 20, 15]
 
 function cells(...texts: readonly string[]): string {
-  return `${texts
-    .map((text, i) => printable(text).padEnd(WIDTHS[i] ?? 0))
-    .join('  ')
-    .trimEnd()}\n`
+  const padded = texts.map((text, i) => printable(text).padEnd(WIDTHS[i] ?? 0))
+  return `${padded.join('  ').trimEnd()}\n`
 }
 
 const TITLES = cells('PORTAL', 'PERSON', 'BEGUN', 'LAST SEEN', 'CLIENT', 'APPS')
@@ -55,15 +53,9 @@ function lineOf(
   { name }: Portal,
   { profile, begun, lastSeen, address, hosts }: FoundSession,
 ): string {
+  const times = [timeOf(begun), timeOf(lastSeen)]
   const person = `${profile.provider}:${profile.id}`
-  return cells(
-    name,
-    person,
-    timeOf(begun),
-    timeOf(lastSeen),
-    address ?? '-',
-    hosts.join(' ') || '-',
-  )
+  return cells(name, person, ...times, address ?? '-', hosts.join(' ') || '-')
 }
 
 function timeOf(ms: number): string {
