@@ -104,6 +104,7 @@ export class Table<const C extends Columns = Columns> {
   readonly members: readonly string[]
   readonly #columns: C
   readonly #options: TableOptions
+  readonly #selectOf = remembered((rest) => this.select(rest))
   readonly #insertOf = remembered((members) => {
     const all = members.split(',')
     const values = all.map((_, i) => `$${i + 1}`)
@@ -145,13 +146,13 @@ export class Table<const C extends Columns = Columns> {
 
   /** The rows that `rest` chooses: SQL after `SELECT … FROM <table>`. */
   async list(on: Queries, rest: string, ...params: readonly Parameter[]) {
-    const rows = await on.all(this.select(rest), ...params)
+    const rows = await on.all(this.#selectOf(rest), ...params)
     return rows.map((row) => this.recordOf(row))
   }
 
   /** The first of them. */
   async find(on: Queries, rest: string, ...params: readonly Parameter[]) {
-    const row = await on.get(this.select(rest), ...params)
+    const row = await on.get(this.#selectOf(rest), ...params)
     return row && this.recordOf(row)
   }
 

@@ -226,7 +226,7 @@ export class Connection implements Runner {
   readonly finish = this.run
   readonly read = this.all
   readonly #sqlite: DatabaseSync
-  readonly #statements = new Map<string, StatementSync>()
+  readonly #statements = new Map<string, { statement: StatementSync; names: string[] }>()
   #isDurable = true
 
   constructor(sqlite: DatabaseSync) {
@@ -247,26 +247,35 @@ export class Connection implements Runner {
   }
 
   all(sql: string, params: readonly Parameter[]): readonly Row[] {
-    const rows = this.#prepare(sql).all(...params.map(bound))
-    // SQLite's rows have no prototype.
-    return rows.map((row) => ({ ...row }))
+    const { statement, names } = this.#prepare(sql)
+    const rows: unknown = statement.all(...params.map(bound))
+    return (rows as readonly unknown[][]).map((values) => rowOf(names, values))
   }
 
   run(sql: string, params: readonly Parameter[]): number {
-    return Number(this.#prepare(sql).run(...params.map(bound)).changes)
+    return Number(this.#prepare(sql).statement.run(...params.map(bound)).changes)
   }
 
   close(): void {
     if (this.#sqlite.isOpen) this.#sqlite.close()
   }
 
-  #prepare(sql: string): StatementSync {
+  #prepare(sql: string) {
     const known = this.#statements.get(sql)
     if (known) return known
     const statement = this.#sqlite.prepare(toSqlite(sql))
-    this.#statements.set(sql, statement)
-    return statement
+    // Rows that are made by their columns' names take three times as long, and have no prototype.
+    statement.setReturnArrays(true)
+    const prepared = { statement, names: statement.columns().map(({ name }) => name) }
+    this.#statements.set(sql, prepared)
+    return prepared
   }
+}
+
+function rowOf(names: readonly string[], values: readonly unknown[]): Row {
+  const row: Record<string, unknown> = {}
+  for (const [i, name] of names.entries()) row[name] = values[i]
+  return row
 }
 
 /** Binds a value: SQLite has no booleans, and would take a number for a fraction, so that 7 / 2 would be 3.5. */
