@@ -6,39 +6,26 @@ import type { Session } from '../session/session.ts'
 import type { Site } from '../sites.ts'
 
 /** Gives a browser the cookies of its session at the sign-in host. */
-export function setSessionCookies(
-  reply: FastifyReply,
-  portalSite: PortalSite,
-  session: Session,
-): void {
+export function setSessionCookies(reply: FastifyReply, at: PortalSite, session: Session): void {
   const { sessions, clock } = reply.server
-  const { portal, site } = portalSite
-  const token = sessions.sessionToken(session, site)
-  setHostCookies(reply, [sessionCookie(portal, token, session.ends - clock.now())])
-  setDomainCookies(reply, portalSite, session)
+  const token = sessions.sessionToken(session, at.site)
+  setHostCookies(reply, [sessionCookie(at.portal, token, session.ends - clock.now())])
+  setDomainCookies(reply, at, session)
 }
 
 /** Replaces a session cookie that shows what the provider does not say any more. */
-export async function renewCookie(
-  reply: FastifyReply,
-  portalSite: PortalSite,
-  session: Session,
-): Promise<void> {
-  const token = await reply.server.sessions.tokenOf(reply.request, portalSite)
-  if (token?.rev !== session.rev) setSessionCookies(reply, portalSite, session)
+export async function renewCookie(reply: FastifyReply, at: PortalSite, session: Session) {
+  const token = await reply.server.sessions.tokenOf(reply.request, at)
+  if (token?.rev !== session.rev) setSessionCookies(reply, at, session)
 }
 
 /** Gives a browser the cookies of its session for domains whose hosts share one. */
-export function setDomainCookies(
-  reply: FastifyReply,
-  { portal, site }: PortalSite,
-  session: Session,
-): void {
+export function setDomainCookies(reply: FastifyReply, at: PortalSite, session: Session): void {
   const { sessions, clock } = reply.server
   const maxAge = session.ends - clock.now()
-  const sharing = sitesOf(reply.server, site).filter(({ scope }) => scope === 'domain')
+  const sharing = sitesOf(reply.server, at.site).filter(({ scope }) => scope === 'domain')
   const cookies = sharing.map((each) =>
-    appCookie(portal, each, sessions.appToken(session, each, each.domain), maxAge),
+    appCookie(at.portal, each, sessions.appToken(session, each, each.domain), maxAge),
   )
   setHostCookies(reply, cookies)
 }
