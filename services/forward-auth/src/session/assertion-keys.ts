@@ -4,16 +4,20 @@ import {
   createECDH,
   createPrivateKey,
   createPublicKey,
+  createSecretKey,
   hash,
   hkdfSync,
+  type KeyObject,
 } from 'node:crypto'
 import { createSigner, createVerifier } from 'fast-jwt'
+import { LRUCache } from 'lru-cache'
 
 /** The time for which a key signs, in ms. It is published for as long before that. */
 const PERIOD = 30 * 24 * 3_600_000
 /** The time for which it stays published after that, in ms: longer than an assertion is valid. */
 const OVERLAP = 3_600_000
 const MAX_KEYS = 10
+const MAX_APPS = 1_000
 /** Order of the curve P-256 (SEC 2, section 2.4.2). */
 const ORDER = 0xffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551n
 /** Header `typ` of assertions: nothing else that is signed passes for one. */
@@ -28,6 +32,14 @@ export type AssertionKey = Readonly<ReturnType<typeof deriveKey>>
 export class AssertionKeys {
   readonly #secret: string
   readonly #keys = new Map<number, AssertionKey>()
+  /** The key of each app for the IDs of sessions. */
+  readonly #concealing = new LRUCache<string, KeyObject>({
+    max: MAX_APPS,
+    memoMethod: (audience) => {
+      const info = `gatehouse forward-auth assertion sid ${audience}`
+      return createSecretKey(Buffer.from(hkdfSync('sha256', this.#secret, '', info, 32)))
+    },
+  })
 
   /** @param secret - random; anybody can test a guess of it, because public keys are derived from it */
   constructor(secret: string) {
@@ -60,8 +72,7 @@ export class AssertionKeys {
   }
 
   #encipher(create: typeof createCipheriv | typeof createDecipheriv, id: string, audience: string) {
-    const info = `gatehouse forward-auth assertion sid ${audience}`
-    const key = Buffer.from(hkdfSync('sha256', this.#secret, '', info, 32))
+    const key = this.#concealing.memo(audience)
     const block = create('aes-256-ecb', key, null).setAutoPadding(false)
     return block.update(Buffer.from(id, 'base64url')).toString('base64url')
   }
