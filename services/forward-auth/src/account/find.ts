@@ -20,12 +20,8 @@ export async function findSessions(
   whose: Whose,
   limit: number,
 ): Promise<readonly FoundSession[]> {
-  const found = await Promise.all(
-    selections(portal, whose).map((one) =>
-      authStore.listSessions({ portal: portal.name, ...one }, limit),
-    ),
-  )
-  const rows = new Map(found.flat().map((row) => [row.sid, row]))
+  const asked = selections(portal, whose).map((one) => authStore.listSessions(one, limit))
+  const rows = new Map((await Promise.all(asked)).flat().map((row) => [row.sid, row]))
   return [...rows.values()]
     .filter(({ ends }) => ends > clock.now())
     .sort((one, other) => other.begun - one.begun)
@@ -40,16 +36,14 @@ export async function findSessions(
     })
 }
 
-/** The digests that a text may stand for: an address, an identifier, or one of a provider. */
-function selections({ name, providers }: Portal, whose: Whose) {
-  if (whose === 'everybody') return [{}]
-  if ('digest' in whose) return [{ person: whose.digest }]
+/** What to list: a text may stand for an address, an identifier, or one of a provider. */
+function selections({ name: portal, providers }: Portal, whose: Whose) {
+  if (whose === 'everybody') return [{ portal }]
+  if ('digest' in whose) return [{ portal, person: whose.digest }]
   const { text } = whose
   const people = [...providers.keys()].flatMap((provider) => {
     const id = text.startsWith(`${provider}:`) ? text.slice(provider.length + 1) : text
-    return [...new Set([id, text])].map((each) => ({
-      person: personOf(name, { provider, id: each }),
-    }))
+    return [...new Set([id, text])].map((each) => personOf(portal, { provider, id: each }))
   })
-  return [...people, { mail: mailOf(name, text) }]
+  return [...people.map((person) => ({ portal, person })), { portal, mail: mailOf(portal, text) }]
 }

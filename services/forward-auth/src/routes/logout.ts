@@ -49,10 +49,9 @@ export const logoutRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const rd = validateReturnUrl(request.query.rd, site)?.href
     const reader = readerOf(request, portalSite)
     const { sid = '' } = (await app.sessions.tokenOf(request, portalSite)) ?? {}
+    const waiting = 'signing out is not stored yet'
     if (app.sessions.records.isUnsaved(sid))
-      throw new FwaError('FWA_STORE_UNAVAILABLE', 'signing out is not stored yet', {
-        retryAfter: 1,
-      })
+      throw new FwaError('FWA_STORE_UNAVAILABLE', waiting, { retryAfter: 1 })
     const visitor = await app.sessions.atSignIn(request, portalSite)
     const signInHref = pageUrl(portalSite, '/signin', { rd })
     if (!visitor) return sendPage(reply, 200, signedOutPage({ ...reader, signInHref }))
