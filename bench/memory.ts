@@ -17,7 +17,7 @@ import { checkRequest, storeVisitors, visitorCookies } from './harness/visitors.
 const MIB = 2 ** 20
 const SESSIONS = 10_000
 /** What forward-auth may take with so many sessions, in MiB. */
-const MAX_RESIDENT = 190
+const MAX_RESIDENT = 150
 const SESSIONS_ROW = `memory: resident of forward-auth with ${SESSIONS.toLocaleString('en-GB')} sessions / allowed`
 
 export async function* memory(effort: Effort): AsyncGenerator<Row> {
