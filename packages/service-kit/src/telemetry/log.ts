@@ -171,24 +171,26 @@ export const requestTelemetry = fp<RequestTelemetryOptions>(
     })
     const durations = metrics && createDurations(metrics.registry)
     const logsRoutine = VERBOSE.has(app.log.level)
-    app.addHook('onResponse', async (request, reply) => {
-      const { method, url, ip, log, routeOptions } = request
-      const { statusCode: status, elapsedTime } = reply
-      const labels = {
-        method: methodOf(method),
-        route: routeOptions.url ?? 'unmatched',
-        status: `${Math.trunc(status / 100)}xx`,
-      }
-      durations?.observe(labels, elapsedTime / 1_000)
+    app.addHook('onResponse', (request, reply, done) => {
+      durations?.observe(labelsOf(request, reply), reply.elapsedTime / 1_000)
       const level = isRoutine?.(request, reply) ? 'debug' : 'info'
-      if (level === 'debug' && !logsRoutine) return
-      const path = url.split('?', 1)[0]?.slice(0, MAX_PATH)
-      const ms = Math.round(elapsedTime * 1_000) / 1_000
-      log[level]({ ip, method, path, status, ms, ...shortened(fieldsOf?.(request)) }, 'request')
+      if (level === 'info' || logsRoutine) {
+        const { method, url, ip, log } = request
+        const { statusCode: status, elapsedTime } = reply
+        const path = url.split('?', 1)[0]?.slice(0, MAX_PATH)
+        const ms = Math.round(elapsedTime * 1_000) / 1_000
+        log[level]({ ip, method, path, status, ms, ...shortened(fieldsOf?.(request)) }, 'request')
+      }
+      done()
     })
   },
   { fastify: '5.x', name: 'service-kit/request-telemetry' },
 )
+
+function labelsOf({ method, routeOptions }: FastifyRequest, { statusCode }: FastifyReply) {
+  const route = routeOptions.url ?? 'unmatched'
+  return { method: methodOf(method), route, status: `${Math.trunc(statusCode / 100)}xx` }
+}
 
 /** The histogram of request durations. All of its labels have few values, whatever clients send. */
 export function createDurations(registry: Registry): Histogram<'method' | 'route' | 'status'> {
