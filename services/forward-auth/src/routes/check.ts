@@ -134,12 +134,13 @@ export async function checkRoutes(app: FastifyInstance): Promise<void> {
 }
 
 /** Leads a person who types the URL of a portal, which no proxy asks at a sign-in host, to its apps. */
-async function leadHome(request: FastifyRequest, reply: FastifyReply) {
+function leadHome(request: FastifyRequest, reply: FastifyReply, done: () => void) {
   const { headers, method, server } = request
   const isAsked = 'x-forwarded-method' in headers || 'x-forwarded-uri' in headers
-  if (isAsked || !isNavigation(method, headers)) return
+  if (isAsked || !isNavigation(method, headers)) return done()
   const site = server.sites.all.find(({ authOrigin }) => isSentTo(authOrigin, request))
-  if (site) return redirect(reply, pageUrl({ portal: portalOf(request), site }, '/signin'))
+  if (site) redirect(reply, pageUrl({ portal: portalOf(request), site }, '/signin'))
+  else done()
 }
 
 /** Whether a request says that it is one of `gatehouse-auth doctor`. */

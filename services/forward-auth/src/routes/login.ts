@@ -106,11 +106,7 @@ function sendProviderDown(
   { portalSite, provider, returnTo, chooseAccount, stepUp }: LoginStart,
   reply: FastifyReply,
 ): FastifyReply {
-  const query = {
-    rd: returnTo,
-    switch: chooseAccount ? '1' : undefined,
-    policy: stepUp?.policy,
-  } as const
+  const query = { rd: returnTo, switch: chooseAccount ? '1' : undefined, policy: stepUp?.policy }
   const { portal } = portalSite
   const page = providerDownPage({
     ...readerOf(reply.request, portalSite),

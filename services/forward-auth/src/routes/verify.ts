@@ -93,9 +93,10 @@ async function readAssertion(
 
 /** `GET /api/portals/:portal/verify`: whether a token is valid at the portal, and its claims. */
 export const verifyRoute: FastifyPluginAsyncTypebox = async (app) => {
-  app.addHook('onRequest', async (request, reply) => {
+  app.addHook('onRequest', (request, reply, done) => {
     reply.header('cache-control', 'no-store')
     portalOf(request)
+    done()
   })
   app.decorateRequest('verifiedToken', undefined)
   app.setErrorHandler((error, request) => {
