@@ -1,10 +1,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
-import { dirname, join } from 'node:path'
-import { createLogger } from '@gatehouse/service-kit/telemetry'
 import { bundle } from '../scripts/bundle.ts'
-import { SqliteStore } from '../services/forward-auth/src/store/sqlite/sqlite-store.ts'
 import { nodeCommand, startChild } from './harness/child.ts'
 import { type Effort, median } from './harness/compare.ts'
 import { certificateRequest } from './harness/http.ts'
@@ -12,7 +9,7 @@ import type { Load, LoadResult, RequestsId } from './harness/load-generator.ts'
 import { atMost, type Row, stated } from './harness/rows.ts'
 import type { Memory, ServerReady } from './harness/serve.ts'
 import { forwardAuthFiles } from './harness/service-files.ts'
-import { checkRequest, storeVisitors, visitorCookies } from './harness/visitors.ts'
+import { checkRequest, storeVisitorsBeside, visitorCookies } from './harness/visitors.ts'
 
 const MIB = 2 ** 20
 const SESSIONS = 10_000
@@ -43,18 +40,10 @@ async function ofSessions({ rounds, noise }: Effort): Promise<Row> {
   })
 }
 
-/** Signs people in, in the folder of a configuration. */
-async function storeSessions(config: string): Promise<void> {
-  const log = createLogger({ name: 'bench', level: 'error', format: 'json' })
-  const store = new SqliteStore(join(dirname(config), 'data'), { log })
-  await storeVisitors(store, SESSIONS)
-  await store.close()
-}
-
 /** Mebibytes, as Linux tells them. */
 async function residentOf(program: string, checks: readonly string[]): Promise<number> {
   const files = forwardAuthFiles()
-  await storeSessions(files.config)
+  await storeVisitorsBeside(files.config, SESSIONS)
   const [command, ...pinned] = nodeCommand(0)
   // As the images and the units for systemd start it.
   const args = [...pinned, '--max-semi-space-size=8', program, 'serve', '--config', files.config]

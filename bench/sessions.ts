@@ -1,14 +1,13 @@
 import { statSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import { createLogger } from '@gatehouse/service-kit/telemetry'
 import { bundle } from '../scripts/bundle.ts'
 import { buildApp } from '../services/forward-auth/src/app.ts'
 import { loadForwardAuthConfig } from '../services/forward-auth/src/config/load.ts'
-import { SqliteStore } from '../services/forward-auth/src/store/sqlite/sqlite-store.ts'
 import { type Effort, median } from './harness/compare.ts'
 import { atMost, type Row, stated } from './harness/rows.ts'
 import { forwardAuthFiles } from './harness/service-files.ts'
-import { storeVisitors, visitorCookies } from './harness/visitors.ts'
+import { storeVisitors, storeVisitorsBeside, visitorCookies } from './harness/visitors.ts'
 import { startMs } from './start.ts'
 
 /** Sessions that one process has to keep in memory. */
@@ -21,8 +20,6 @@ const READS = `sessions: reads of the store for ${number(LIVE)}, each checked tw
 const START = `sessions: start of forward-auth as bundle with ${number(STORED)} in its store / allowed`
 const BYTES = 'sessions: bytes of the store for each'
 
-const log = createLogger({ name: 'bench', level: 'error', format: 'json' })
-
 /** The records of sessions: how often they are read, and what many of them cost a start. */
 export async function* sessions({ rounds, wants }: Effort): AsyncGenerator<Row> {
   if (wants(READS)) yield await countReads()
@@ -32,6 +29,7 @@ export async function* sessions({ rounds, wants }: Effort): AsyncGenerator<Row> 
 async function countReads(): Promise<Row> {
   const files = forwardAuthFiles('error')
   const { value: config } = await loadForwardAuthConfig(files.config, {})
+  const log = createLogger({ ...config.log, name: 'forward-auth' })
   const app = await buildApp(config, { log })
   await storeVisitors(app.authStore, LIVE)
   const { findSession } = app.authStore
@@ -40,11 +38,13 @@ async function countReads(): Promise<Row> {
     reads += 1
     return findSession.call(app.authStore, sid)
   }
-  const asked = { 'x-forwarded-method': 'GET', 'x-forwarded-proto': 'https' }
-  const at = { 'x-forwarded-host': 'app.example.com', 'x-forwarded-uri': '/' }
+  const asked = {
+    ...{ 'x-forwarded-method': 'GET', 'x-forwarded-proto': 'https' },
+    ...{ 'x-forwarded-host': 'app.example.com', 'x-forwarded-uri': '/' },
+  }
   const cookies = visitorCookies(LIVE)
   for (const cookie of [...cookies, ...cookies]) {
-    const headers = { ...asked, ...at, cookie }
+    const headers = { ...asked, cookie }
     const { statusCode } = await app.inject({ url: '/portals/main', headers })
     if (statusCode !== 200) throw new Error(`a check was answered with ${statusCode}`)
   }
@@ -56,10 +56,7 @@ async function countReads(): Promise<Row> {
 
 async function* startWithMany(rounds: number): AsyncGenerator<Row> {
   const files = forwardAuthFiles()
-  const folder = join(dirname(files.config), 'data')
-  const store = new SqliteStore(folder, { log })
-  await storeVisitors(store, STORED)
-  await store.close()
+  const folder = await storeVisitorsBeside(files.config, STORED)
   const program = await bundle('forward-auth')
   const figures: number[] = []
   for (let n = 0; n < rounds; n++)

@@ -1,9 +1,12 @@
+import { dirname, join } from 'node:path'
 import { fromClaims } from '@gatehouse/profile'
+import { createLogger } from '@gatehouse/service-kit/telemetry'
 import { createSigner } from 'fast-jwt'
 import { deriveKeys } from '../../services/forward-auth/src/key-ring.ts'
 import { appCookieName, sessionCookieName } from '../../services/forward-auth/src/session/cookie.ts'
 import { digestsOf, sealSession } from '../../services/forward-auth/src/session/session.ts'
 import { pageUrl, type Site } from '../../services/forward-auth/src/sites.ts'
+import { SqliteStore } from '../../services/forward-auth/src/store/sqlite/sqlite-store.ts'
 import type { AuthStore } from '../../services/forward-auth/src/store/store.ts'
 import { SESSION_SECRET } from './service-files.ts'
 
@@ -59,6 +62,16 @@ export async function storeVisitors(store: AuthStore, count: number): Promise<vo
       }),
     )
   }
+}
+
+/** The same in the folder of a configuration. Gives the folder. */
+export async function storeVisitorsBeside(config: string, count: number): Promise<string> {
+  const log = createLogger({ name: 'bench', level: 'error', format: 'json' })
+  const folder = join(dirname(config), 'data')
+  const store = new SqliteStore(folder, { log })
+  await storeVisitors(store, count)
+  await store.close()
+  return folder
 }
 
 /** Signs a token of a session, as the service does. */
