@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Host } from '@gatehouse/net'
-import type { Subject } from '@gatehouse/profile'
+import type { McpCall, Subject } from '@gatehouse/profile'
 import { isNavigation } from '@gatehouse/service-kit/http'
 import type { Groups } from './groups.ts'
 import { readOverrides } from './header-names.ts'
@@ -46,8 +46,12 @@ export abstract class Principal {
    */
   abstract refusal(host: Host, purpose: readonly Policy[] | undefined): Refusal | undefined
 
-  /** Whether the principal meets the condition of a policy. The result of the last one is kept. */
-  meets(policy: Policy): boolean {
+  /**
+   * Whether the principal meets the condition of a policy. The result of the last one is kept, unless it depends
+   * on what the request calls.
+   */
+  meets(policy: Policy, mcp?: McpCall): boolean {
+    if (policy.condition?.readsMcp) return policy.condition.holds({ ...this.subject, mcp })
     if (this.#policy !== policy) {
       this.#isMet = policy.condition?.holds(this.subject) !== false
       this.#policy = policy
@@ -94,7 +98,8 @@ export type Decision =
   | { readonly outcome: 'anonymous' | 'preflight' }
   /** Nobody is signed in: a person is sent to sign in, a program is answered 401. */
   | { readonly outcome: 'sign-in' | 'no-session' }
-  | { readonly outcome: 'forbidden'; readonly refusal: Refusal }
+  /** `isClosed`: rules name tools here, and none of them fits for certain. */
+  | { readonly outcome: 'forbidden'; readonly refusal: Refusal; readonly isClosed?: true }
   /** Passes only after authenticating anew, or in another way. */
   | { readonly outcome: 'step-up'; readonly policy: Policy }
 
@@ -111,6 +116,8 @@ interface CheckInput {
   readonly principal: Principal | undefined
   /** The result of the rules. */
   readonly admission: Admission
+  /** What the request calls by MCP; undefined if that is not known. */
+  readonly mcp?: McpCall | undefined
   /** Gives the policy of the route. Called only if the request may pass otherwise: compiling is costly. */
   routePolicy(): Policy | undefined
   /** Called only if nobody is signed in. */
@@ -126,16 +133,28 @@ interface CheckInput {
 export function decide(input: CheckInput): Decision {
   const { principal, admission } = input
   if (!principal && admission.purpose !== ANYONE) return decideNobody(input)
+  if (admission.isClosed) return CLOSED
+  if (admission.anyOf) return decideAny(input, admission.anyOf)
   const { demanded: policies, purpose } = withRoute(admission, input.routePolicy())
   const isOpen = purpose === ANYONE
   if (!principal) return isOpen ? ANONYMOUS : decideNobody(input)
   const refusal = principal.refusal(input.host, isOpen ? [] : purpose)
   if (refusal) return isOpen ? ANONYMOUS : { outcome: 'forbidden', refusal }
   for (const policy of policies) {
-    const refused = judge(principal, policy, policies, input.now)
+    const refused = judge(principal, policy, policies, input)
     if (refused) return refused.outcome === 'step-up' ? decideStepUp(policies) : refused
   }
   return ALLOW
+}
+
+const CLOSED: Decision = { outcome: 'forbidden', refusal: { by: 'tools' }, isClosed: true }
+
+/** Passes if one of the admissions lets it pass; otherwise the first one says what is missing. */
+function decideAny(input: CheckInput, admissions: readonly Admission[]): Decision {
+  const [first, ...others] = admissions.map((admission) => decide({ ...input, admission }))
+  if (!first) throw new Error('there is no admission')
+  const passed = [first, ...others].find(({ outcome }) => outcome === 'allow')
+  return passed ?? first
 }
 
 /** Adds the policy that the proxy names to the result of the rules. */
@@ -168,12 +187,12 @@ function judge(
   principal: Principal,
   policy: Policy,
   policies: readonly Policy[],
-  now: number,
+  { now, mcp }: Pick<CheckInput, 'now' | 'mcp'>,
 ): Decision | undefined {
-  const { subject } = principal
+  const subject = policy.condition?.readsMcp ? { ...principal.subject, mcp } : principal.subject
   const { name = '?if=', condition, stepUp } = policy
   const by = `policy ${name}`
-  if (!principal.meets(policy)) {
+  if (!principal.meets(policy, mcp)) {
     const clause = condition?.refusingClause(subject)
     const wantedScopes = scopesFor(policy, policies, subject)
     return { outcome: 'forbidden', refusal: { by, clause, wantedScopes } }

@@ -16,7 +16,7 @@ import type { GateConfig, ResourceConfig, RuleConfig } from './options.ts'
 import { isNormalPath } from './paths.ts'
 import { ANY_POLICY, createPolicy } from './policy.ts'
 import { checkCallers, checkNames, checkResources } from './program-faults.ts'
-import { ANYONE, SIGNED_IN, shadowedRules } from './rules.ts'
+import { ANY_TOOL, ANYONE, SIGNED_IN, shadowedRules } from './rules.ts'
 
 /**
  * Rules for the options of a gate that their schema does not express.
@@ -111,6 +111,8 @@ const ASSERTION_CLAIMS: readonly string[] = [
   'method',
   'provider',
   'scope',
+  'tools',
+  'client_id',
   'email',
   'email_verified',
   'groups',
@@ -133,6 +135,7 @@ function checkRules({ rules, policies }: GateConfig, domains: Domains): Fault[] 
     ({ paths = [] }) => applyToEach(paths, '/paths', [checkPath]),
     ({ from = [] }) => applyToEach(from, '/from', [checkNetwork]),
     ({ require }) => checkRequire(require, named),
+    checkCalls,
   ])
   return isWhole(rules) ? [...faults, ...checkShadowed(rules)] : faults
 }
@@ -163,11 +166,28 @@ function checkRequire(require: RuleConfig['require'], named: readonly string[]):
   return faultIf(!isKnown, '/require', message)
 }
 
+/** The faults of a rule that names tools or methods of MCP, whose requests are POST. */
+function checkCalls({ tools, mcpMethods, methods }: RuleConfig): Fault[] {
+  const member = tools ? '/tools' : '/mcpMethods'
+  if (!(tools ?? mcpMethods)) return []
+  const calls = tools?.includes(ANY_TOOL) ? [] : [tools, mcpMethods].flatMap((list) => list ?? [])
+  const isUnfit = calls.length > 0 && methods !== undefined && !methods.includes('POST')
+  return [
+    ...faultIf(Boolean(tools && mcpMethods), '', 'names `tools` and `mcpMethods`: make two rules'),
+    ...faultIf(isUnfit, member, 'can never fit: MCP calls by POST, which `methods` leaves out').map(
+      (fault) => ({ ...fault, other: '/methods', isWarning: true }),
+    ),
+  ]
+}
+
 function checkShadowed(rules: readonly RuleConfig[]): Fault[] {
-  return shadowedRules(rules).map(({ index, by }) => ({
-    path: `/rules/${index}`,
-    message: 'never decides: every request that it fits, an earlier rule fits first',
-    other: `/rules/${by}`,
+  return shadowedRules(rules).map(({ index, tool, by, byTool }) => ({
+    path: tool === undefined ? `/rules/${index}` : `/rules/${index}/tools/${tool}`,
+    message:
+      tool === undefined
+        ? 'never decides: every request that it fits, an earlier rule fits first, or closes to what its tools do not name'
+        : 'never decides: whatever it fits, another pattern fits first',
+    other: byTool === undefined ? `/rules/${by}` : `/rules/${by}/tools/${byTool}`,
     isWarning: true,
   }))
 }

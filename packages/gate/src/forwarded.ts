@@ -1,9 +1,11 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Host } from '@gatehouse/net'
+import type { McpCall } from '@gatehouse/profile'
 import { hasTwoHosts } from '@gatehouse/service-kit/http'
 import { kindOf, type RequestKind } from './decide.ts'
 import { GateError } from './errors.ts'
 import { foldName, readOverrides } from './header-names.ts'
+import { readMcp } from './mcp.ts'
 import { type RequestPath, readPath, UNKNOWN_PATH } from './paths.ts'
 
 /** The site of the sign-in pages for a cookie domain. */
@@ -44,6 +46,7 @@ export class ForwardedRequest<Site> implements SiteHost<Site> {
   readonly target: string
   readonly #headers: IncomingHttpHeaders
   readonly #urlHeader: string | undefined
+  #mcp: { readonly call: McpCall | undefined } | undefined
   #known: { readonly path: RequestPath; readonly method: string | undefined } | undefined
 
   constructor(
@@ -85,6 +88,12 @@ export class ForwardedRequest<Site> implements SiteHost<Site> {
       method: overrides.method ? undefined : this.method,
     }
     return this.#known
+  }
+
+  /** What the request calls by MCP; undefined if that is not known. */
+  get mcp(): McpCall | undefined {
+    this.#mcp ??= { call: readMcp(this.known.method, this.#headers) }
+    return this.#mcp.call
   }
 }
 

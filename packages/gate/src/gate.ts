@@ -35,7 +35,9 @@ import {
   createRules,
   exactHosts,
   type Rule,
+  type RuledRequest,
   SESSION_REQUIRED,
+  toolRulesFor,
 } from './rules.ts'
 
 /** The sender of a request, their address and the time. */
@@ -48,6 +50,9 @@ interface Asker {
   readonly now: number
 }
 
+/** The header that tells a server which tools the caller may use. */
+export const TOOLS_HEADER = 'x-gatehouse-tools'
+
 /** Decides which requests may pass to the apps of a portal, and what the apps are told. */
 export class Gate {
   readonly name: string
@@ -56,6 +61,8 @@ export class Gate {
   readonly policies: ReadonlyMap<string, Policy>
   /** The rules that requests must meet; the first one that fits decides. */
   readonly rules: readonly Rule[]
+  /** Whether a rule names tools. */
+  readonly namesTools: boolean
   /** The hosts that rules name, without those below a wildcard. */
   readonly hosts: readonly string[]
   readonly programs: Programs
@@ -81,6 +88,7 @@ export class Gate {
     this.preflight = preflight
     this.policies = createPolicies(config.policies)
     this.rules = createRules(config.rules, this.policies)
+    this.namesTools = config.rules.some(({ tools }) => tools)
     this.hosts = [...new Set(this.rules.flatMap(({ config }) => exactHosts(config)))]
     this.headers = createHeaders(headerRows(config.headers), user, headerEncoding)
     this.assertion = assertion && {
@@ -93,13 +101,17 @@ export class Gate {
       isFor: compileHosts(providerToken.hosts),
       kind: providerToken.token,
     }
-    this.changing = [this.assertion, this.providerToken].flatMap((one) => one?.header ?? [])
+    this.changing = [
+      ...[this.assertion, this.providerToken].flatMap((one) => one?.header ?? []),
+      ...(this.namesTools ? [TOOLS_HEADER] : []),
+    ]
     this.toldGroups = createGroups(config, this.policies, deps)
     this.anonymousHeaders = checkHeaders(this, undefined)
     this.body = bodyFor(headerEncoding)
     this.sent = [...this.headers.map((header) => header.name), ...this.changing]
     this.#refuseAliases = createAliasGuard([
       ...HEADER_NAMES.read,
+      ...HEADER_NAMES.calls,
       ...HEADER_NAMES.believed,
       ...this.sent,
     ])
@@ -137,17 +149,42 @@ export class Gate {
   check(asked: ForwardedRequest<unknown>, asker: Asker, query: string): Decision {
     const { rules, preflight } = this
     const { host } = asked
-    const { clientIp } = asker
     return decide({
       ...asker,
       preflight,
       host,
       admission:
-        rules.length > 0
-          ? admissionFor(rules, { host, ...asked.known, clientIp })
-          : SESSION_REQUIRED,
+        rules.length > 0 ? admissionFor(rules, ruledRequest(asked, asker)) : SESSION_REQUIRED,
+      get mcp() {
+        return asked.mcp
+      },
       routePolicy: () => this.#readPolicy(query),
       kind: () => asked.kind,
+    })
+  }
+
+  /**
+   * The tools that somebody may call at the place of a request that passes, for a server that lists them: patterns,
+   * of which the first that fits a name decides. `!` before one says that its tools may not be called, as may
+   * none that no pattern fits. Undefined where no rule names tools, and for a call.
+   */
+  toolsAt(asked: ForwardedRequest<unknown>, asker: Asker, query: string): string[] | undefined {
+    if (!this.namesTools || asked.mcp?.method === 'tools/call') return undefined
+    const found = toolRulesFor(this.rules, ruledRequest(asked, asker))
+    if (found.length === 0) return undefined
+    const { preflight } = this
+    const { host } = asked
+    return found.flatMap(({ tools, admission, isCertain }) => {
+      const { outcome } = decide({
+        ...asker,
+        preflight,
+        host,
+        admission,
+        routePolicy: () => this.#readPolicy(query),
+        kind: () => 'api',
+      })
+      if (outcome !== 'allow') return tools.map((pattern) => `!${pattern}`)
+      return isCertain ? tools : []
     })
   }
 
@@ -167,6 +204,18 @@ export class Gate {
 
   close(): Promise<void> {
     return this.programs.close()
+  }
+}
+
+function ruledRequest(asked: ForwardedRequest<unknown>, { clientIp }: Asker): RuledRequest {
+  const { host, known } = asked
+  return {
+    host,
+    ...known,
+    get mcp() {
+      return asked.mcp
+    },
+    clientIp,
   }
 }
 
@@ -204,7 +253,11 @@ function readQuery(gate: NamedPolicies, query: string): PolicyFinder {
   if (name === 'policy') return () => policyOf(gate, value)
   if (name !== 'if')
     throw new GateError('FWA_PARAMETER_UNKNOWN', `the parameter ${quote(name)} is not known`)
-  const policy: Policy = { name: undefined, condition: compileCondition(value), stepUp: undefined }
+  const policy: Policy = {
+    name: undefined,
+    condition: compileCondition(value, 'request'),
+    stepUp: undefined,
+  }
   return () => policy
 }
 

@@ -1,4 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http'
+import { MCP_HEADERS } from './mcp.ts'
 
 /** Names of headers that only a proxy may set, or that change a request, in lower case. */
 export const HEADER_NAMES = {
@@ -14,6 +15,8 @@ export const HEADER_NAMES = {
     'x-original-url',
     'x-forward-auth-if',
   ],
+  /** Headers of clients that name what is called by MCP: another spelling of one is refused. */
+  calls: MCP_HEADERS,
   /** Headers that apps believe, and that a check does not read. */
   believed: ['forwarded', 'x-forwarded-port', 'x-real-ip'],
   /** Headers with which a client asks an app to take the request for one of another method. */

@@ -137,6 +137,9 @@ const GroupsSchema = Type.Array(
   },
 )
 
+/** The characters of tool names (MCP 2025-11-25, "Tool Names"), and `*`. */
+const TOOL_PATTERN = '^[A-Za-z0-9_./*-]{1,128}$'
+
 const RuleSchema = Type.Object(
   {
     hosts: Hosts(
@@ -153,6 +156,21 @@ const RuleSchema = Type.Object(
       Type.Array(Type.String({ pattern: '^[A-Z][A-Z-]{0,31}$' }), {
         minItems: 1,
         description: 'HTTP methods; `GET` includes HEAD. Default: every method.',
+      }),
+    ),
+    tools: Type.Optional(
+      Type.Array(Type.String({ pattern: TOOL_PATTERN }), {
+        minItems: 1,
+        description:
+          'Tools of an MCP server: names, with `*` for any text. Where a rule names tools, a request that no such rule ' +
+          'fits for certain is refused; `*` alone fits every request.',
+      }),
+    ),
+    mcpMethods: Type.Optional(
+      Type.Array(Type.String({ pattern: '^[a-z*][a-z_/*]*$' }), {
+        minItems: 1,
+        description:
+          'Other methods of an MCP server, such as `resources/read` or `prompts/*`, as in `tools`.',
       }),
     ),
     from: Type.Optional(

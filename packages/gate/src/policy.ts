@@ -25,7 +25,7 @@ export function createPolicy(name: string, config: PolicyConfig): Policy {
   const { condition, acr, maxAge } = typeof config === 'string' ? { condition: config } : config
   return {
     name,
-    condition: condition === undefined ? undefined : compileCondition(condition),
+    condition: condition === undefined ? undefined : compileCondition(condition, 'request'),
     stepUp: acr || maxAge !== undefined ? { acr: acr ?? [], maxAge } : undefined,
   }
 }

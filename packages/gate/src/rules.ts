@@ -6,8 +6,10 @@ import {
   parseCidr,
   parseHost,
 } from '@gatehouse/net'
+import type { McpCall } from '@gatehouse/profile'
 import type { RuleConfig } from './options.ts'
 import { compilePath, coversPath, type Fit, fitPath, type RequestPath } from './paths.ts'
+import { compilePattern } from './patterns.ts'
 import type { Policy } from './policy.ts'
 
 /** The requirements that are built in. No policy has one of these names. */
@@ -26,6 +28,13 @@ export interface Admission {
    * and is for something else.
    */
   readonly purpose: Purpose | undefined
+  /**
+   * Whether a rule names tools here, and no such rule fits for certain: then nobody may pass, whatever other
+   * rules say.
+   */
+  readonly isClosed?: true
+  /** Of a request that lists tools: what each rule for tools requires. Who meets one of them may list. */
+  readonly anyOf?: readonly Admission[]
 }
 
 /** A request as rules see it. The host is always known. */
@@ -34,6 +43,8 @@ export interface RuledRequest {
   readonly path: RequestPath
   /** Undefined if a header asks the app to take the request for one of another method. */
   readonly method: string | undefined
+  /** What it calls by MCP; undefined if that is not known. */
+  readonly mcp?: McpCall | undefined
   /** The address of the client; undefined if it is not known. */
   clientIp(): string | undefined
 }
@@ -42,6 +53,8 @@ type Test = (request: RuledRequest) => Fit
 
 export interface Rule {
   readonly config: RuleConfig
+  /** Whether it names tools or methods of MCP, and so closes its place. */
+  readonly isMcp: boolean
   /** The result for a request that it fits. */
   readonly admission: Admission
   /** The members that the rule has, each with its test. All of them must fit. */
@@ -58,6 +71,7 @@ export function createRules(
 ): readonly Rule[] {
   return configs.map((config) => ({
     config,
+    isMcp: config.tools !== undefined || config.mcpMethods !== undefined,
     admission: admissionOf(config, policies),
     tests: compileTests(config),
   }))
@@ -74,15 +88,65 @@ function admissionOf({ require }: RuleConfig, policies: ReadonlyMap<string, Poli
   return { demanded, purpose: demanded }
 }
 
-/** Reads the rules in order, up to the first one that fits. If none does, a session is required. */
+/**
+ * Reads the rules in order, up to the first one that fits. If none does, a session is required, unless a rule
+ * has closed the place.
+ */
 export function admissionFor(rules: readonly Rule[], request: RuledRequest): Admission {
   let before: Admission[] | undefined
+  let isClosed = false
+  const listing: Admission[] = []
   for (const rule of rules) {
-    const fit = fitOf(rule, request)
-    if (fit === 'yes') return before ? join(before, rule.admission) : rule.admission
+    const isListed = rule.config.tools !== undefined && isListing(request)
+    const fit = isListed ? fitOf(rule, request, NOT_TOOLS) : fitOf(rule, request)
+    if (fit === 'yes' && isListed) listing.push(rule.admission)
+    else if (fit === 'yes' && !(isClosed && !rule.isMcp)) return joinAll(before, rule.admission)
+    else if (fit === 'yes') break
     if (fit === 'maybe') before = [...(before ?? []), rule.admission]
+    if (rule.isMcp) isClosed ||= isListed || fitOf(rule, request, PLACE) !== 'no'
   }
-  return before ? join(before, SESSION_REQUIRED) : SESSION_REQUIRED
+  if (listing.length > 0)
+    return { ...SESSION_REQUIRED, anyOf: listing.map((one) => joinAll(before, one)) }
+  return isClosed
+    ? { ...joinAll(before, SESSION_REQUIRED), ...CLOSED }
+    : joinAll(before, SESSION_REQUIRED)
+}
+
+const CLOSED = { purpose: undefined, isClosed: true } as const
+
+function joinAll(before: readonly Admission[] | undefined, last: Admission): Admission {
+  return before ? join(before, last) : last
+}
+
+/** The requests that a client sends before it calls a tool. */
+function isListing({ mcp }: RuledRequest): boolean {
+  return mcp?.method === 'tools/list' || mcp?.method === 'server/discover'
+}
+
+type Member = keyof RuleConfig
+const PLACE = (member: Member) => member === 'hosts' || member === 'paths'
+const NOT_TOOLS = (member: Member) => member !== 'tools'
+
+/** A rule for tools that may decide about a request, with their patterns. */
+export interface ToolRule {
+  readonly tools: readonly string[]
+  readonly admission: Admission
+  /** Whether it fits for certain, whatever tool is called; otherwise it is a demand only. */
+  readonly isCertain: boolean
+}
+
+/** The rules for tools at the place of a request, in order; empty where no rule names tools. */
+export function toolRulesFor(rules: readonly Rule[], request: RuledRequest): readonly ToolRule[] {
+  const found: ToolRule[] = []
+  for (const rule of rules) {
+    const { tools } = rule.config
+    const fit = fitOf(rule, request, NOT_TOOLS)
+    if (tools && fit !== 'no')
+      found.push({ tools, admission: rule.admission, isCertain: fit === 'yes' })
+    // What an earlier rule decides never gets here.
+    if (!rule.isMcp && fit === 'yes') break
+  }
+  return found
 }
 
 function join(before: readonly Admission[], last: Admission): Admission {
@@ -96,10 +160,15 @@ function isSame(one: Purpose | undefined, other: Purpose | undefined): boolean {
   return one.length === other.length && one.every((policy) => other.includes(policy))
 }
 
-/** Whether a rule fits a request: as its worst member does. */
-export function fitOf({ tests }: Rule, request: RuledRequest): Fit {
+/** Whether a rule fits a request: as its worst member does. @param counts - which members count. Default: all */
+export function fitOf(
+  { tests }: Rule,
+  request: RuledRequest,
+  counts?: (member: Member) => boolean,
+): Fit {
   let result: Fit = 'yes'
-  for (const [, fits] of tests) {
+  for (const [member, fits] of tests) {
+    if (counts && !counts(member)) continue
     const fit = fits(request)
     if (fit === 'no') return 'no'
     if (fit === 'maybe') result = 'maybe'
@@ -107,12 +176,15 @@ export function fitOf({ tests }: Rule, request: RuledRequest): Fit {
   return result
 }
 
-function compileTests({ hosts, paths, methods, from }: RuleConfig): Rule['tests'] {
+function compileTests(config: RuleConfig): Rule['tests'] {
+  const { hosts, paths, methods, from, tools, mcpMethods } = config
   return [
     ...(hosts ? [['hosts', fitHost(hosts)] as const] : []),
     ...(methods ? [['methods', fitMethod(methods)] as const] : []),
     ...(from ? [['from', fitAddress(from)] as const] : []),
     ...(paths ? [['paths', fitPaths(paths)] as const] : []),
+    ...(tools ? [['tools', fitTool(tools)] as const] : []),
+    ...(mcpMethods ? [['mcpMethods', fitMcpMethod(mcpMethods)] as const] : []),
   ]
 }
 
@@ -154,6 +226,28 @@ function fitMethod(methods: readonly string[]): Test {
   }
 }
 
+/** The pattern of the rule that opens what other rules for tools leave. */
+export const ANY_TOOL = '*'
+
+function fitTool(patterns: readonly string[]): Test {
+  if (patterns.includes(ANY_TOOL)) return () => 'yes'
+  const compiled = patterns.map(compilePattern)
+  return ({ mcp }) => {
+    if (!mcp) return 'maybe'
+    const { method, name } = mcp
+    const isListed = name !== undefined && compiled.some((fits) => fits(name))
+    return method === 'tools/call' && isListed ? 'yes' : 'no'
+  }
+}
+
+function fitMcpMethod(patterns: readonly string[]): Test {
+  const compiled = patterns.map(compilePattern)
+  return ({ mcp }) => {
+    if (!mcp) return 'maybe'
+    return compiled.some((fits) => fits(mcp.method)) ? 'yes' : 'no'
+  }
+}
+
 function fitAddress(networks: readonly string[]): Test {
   const contains = compileNetworks(networks)
   return (request) => {
@@ -176,23 +270,46 @@ function fitPaths(patterns: readonly string[]): Test {
   }
 }
 
+/** A rule, or one of its tools, that never decides. */
+export interface Shadowed {
+  readonly index: number
+  /** Of the pattern in `tools`; undefined for the whole rule. */
+  readonly tool?: number
+  /** The index of the earlier rule that fits first, or the same one. */
+  readonly by: number
+  /** Of the pattern of the same rule. */
+  readonly byTool?: number
+}
+
 /**
- * The rules that never decide, because an earlier one fits every request that they fit, each with the
- * index of that earlier rule.
+ * The rules and tools that never decide, because an earlier rule fits every request that they fit, or closes
+ * their place.
  */
-export function shadowedRules(configs: readonly RuleConfig[]): { index: number; by: number }[] {
+export function shadowedRules(configs: readonly RuleConfig[]): Shadowed[] {
   const rules = configs.map(readPatterns)
-  return rules.flatMap((rule, index) => {
-    const by = rules.findIndex((earlier, i) => i === index || coversRule(earlier, rule))
-    return by === index ? [] : [{ index, by }]
+  const coveringOf = (rule: Patterns, index: number) =>
+    rules.findIndex((earlier, i) => i === index || coversRule(earlier, rule))
+  return rules.flatMap((rule, index): Shadowed[] => {
+    const by = coveringOf(rule, index)
+    if (by !== index) return [{ index, by }]
+    const { tools = [] } = rule
+    return tools.flatMap((pattern, tool) => {
+      const byTool = tools.findIndex((other, i) => i !== tool && coversPattern(other, pattern))
+      const isFirst = byTool < 0 || (tools[byTool] === pattern && byTool > tool)
+      if (!isFirst) return [{ index, tool, by: index, byTool }]
+      const first = coveringOf({ ...rule, tools: [pattern] }, index)
+      return first === index ? [] : [{ index, tool, by: first }]
+    })
   })
 }
 
 type Patterns = ReturnType<typeof readPatterns>
 type Network = ReturnType<typeof parseCidr>
 
-function readPatterns({ hosts, methods, from, paths }: RuleConfig) {
+function readPatterns({ hosts, methods, from, paths, tools, mcpMethods }: RuleConfig) {
   return {
+    tools,
+    mcpMethods,
     hosts: hosts?.map(readHost),
     methods,
     from: from?.map((text) => parseCidr(text)),
@@ -201,12 +318,31 @@ function readPatterns({ hosts, methods, from, paths }: RuleConfig) {
 }
 
 function coversRule(earlier: Patterns, rule: Patterns): boolean {
-  return (
+  const isClosed = (earlier.tools ?? earlier.mcpMethods) && !(rule.tools ?? rule.mcpMethods)
+  const isPlaceCovered =
     coversAll(earlier.hosts, rule.hosts, coversHost) &&
+    coversAll(earlier.paths, rule.paths, coversPath)
+  if (isClosed) return isPlaceCovered
+  return (
+    isPlaceCovered &&
     coversAll(earlier.methods, rule.methods, (a, b) => a === b || (a === 'GET' && b === 'HEAD')) &&
     coversAll(earlier.from, rule.from, coversNetwork) &&
-    coversAll(earlier.paths, rule.paths, coversPath)
+    coversCalls(earlier, rule)
   )
+}
+
+/** A rule without calls covers those with them; behind one with calls, a rule without them never decides. */
+function coversCalls(earlier: Patterns, rule: Patterns): boolean {
+  if (earlier.tools?.includes(ANY_TOOL)) return true
+  return (
+    coversAll(earlier.tools, rule.tools, coversPattern) &&
+    coversAll(earlier.mcpMethods, rule.mcpMethods, coversPattern)
+  )
+}
+
+/** Whether a pattern fits whatever another one fits: as a text, that one has `*` where any text may be. */
+function coversPattern(wide: string, narrow: string): boolean {
+  return compilePattern(wide)(narrow)
 }
 
 function coversAll<T>(

@@ -1,4 +1,5 @@
 import { parseHost } from '@gatehouse/net'
+import type { McpCall } from '@gatehouse/profile'
 import t from 'tap'
 import type { RuleConfig } from '../src/options.ts'
 import { readPath } from '../src/paths.ts'
@@ -15,6 +16,7 @@ interface Sent {
   readonly method?: string
   readonly from?: string | undefined
   readonly overrides?: boolean
+  readonly mcp?: McpCall
 }
 
 function admissionOf(rules: readonly RuleConfig[], sent: Sent) {
@@ -24,6 +26,7 @@ function admissionOf(rules: readonly RuleConfig[], sent: Sent) {
     host: parseHost(host)!,
     path: readPath(target),
     method: overrides ? undefined : method,
+    mcp: sent.mcp,
     clientIp: () => from,
   })
 }
@@ -203,4 +206,162 @@ t.test('a rule that is never reached, with the one before it', async (t) => {
   ]
   for (const [later, earlier] of reached)
     t.strictSame(shadowedRules([earlier, later]), [], JSON.stringify([earlier, later]))
+})
+
+t.test('rules for tools close their place', async (t) => {
+  const rules: readonly RuleConfig[] = [
+    { paths: ['/healthz'], require: 'anyone' },
+    { hosts: ['mcp.example.com'], tools: ['read_*'], require: 'staff' },
+    { hosts: ['mcp.example.com'], tools: ['delete', 'notes/*'], require: 'admin' },
+    { hosts: ['mcp.example.com'], mcpMethods: ['resources/*'], require: 'ops' },
+    { hosts: ['mcp.example.com'], require: 'anyone' },
+  ]
+  const open: readonly RuleConfig[] = [
+    { hosts: ['mcp.example.com'], tools: ['delete'], require: 'admin' },
+    { hosts: ['mcp.example.com'], tools: ['*'], require: 'staff' },
+  ]
+  const from: readonly RuleConfig[] = [
+    { hosts: ['mcp.example.com'], from: ['10.0.0.0/8'], tools: ['delete'], require: 'staff' },
+    { hosts: ['mcp.example.com'], tools: ['delete'], require: 'admin' },
+  ]
+  const path: readonly RuleConfig[] = [
+    { hosts: ['mcp.example.com'], paths: ['/mcp/*'], tools: ['read'], require: 'staff' },
+  ]
+  const call = (name: string) => ({ method: 'tools/call', name })
+  const at = { host: 'mcp.example.com', method: 'POST' }
+  type Row = [title: string, rules: readonly RuleConfig[], sent: Sent, answer: string]
+  const table: readonly Row[] = [
+    ['a tool of the first rule', rules, { ...at, mcp: call('read_note') }, 'staff'],
+    ['a tool of the second rule', rules, { ...at, mcp: call('delete') }, 'admin'],
+    ['a tool by a pattern', rules, { ...at, mcp: call('notes/a/b') }, 'admin'],
+    ['another tool', rules, { ...at, mcp: call('write') }, 'closed'],
+    ['another case', rules, { ...at, mcp: call('READ_note') }, 'closed'],
+    ['a method', rules, { ...at, mcp: { method: 'resources/read', name: 'a' } }, 'ops'],
+    ['another method', rules, { ...at, mcp: { method: 'prompts/list' } }, 'closed'],
+    ['not known', rules, at, 'closed: staff+admin+ops'],
+    ['an earlier rule', rules, { ...at, target: '/healthz' }, 'anyone'],
+    [
+      'a path that may be of an earlier rule',
+      rules,
+      { ...at, target: '/healthz%2f', mcp: call('read_a') },
+      'staff',
+    ],
+    [
+      'a place that may be of an earlier rule',
+      rules,
+      { ...at, target: '/healthz%2f' },
+      'closed: staff+admin+ops',
+    ],
+    ['another host', rules, { ...at, host: 'app.example.com' }, 'signedIn'],
+    ['tools are listed', rules, { ...at, mcp: { method: 'tools/list' } }, 'staff or admin'],
+    ['discovery', rules, { ...at, mcp: { method: 'server/discover' } }, 'staff or admin'],
+    ['open: another tool', open, { ...at, mcp: call('write') }, 'staff'],
+    ['open: the named tool', open, { ...at, mcp: call('delete') }, 'admin'],
+    ['open: another method', open, { ...at, mcp: { method: 'prompts/list' } }, 'staff'],
+    ['open: not known', open, at, 'admin+staff'],
+    ['open: tools are listed', open, { ...at, mcp: { method: 'tools/list' } }, 'admin or staff'],
+    ['from elsewhere', from, { ...at, mcp: call('delete') }, 'admin'],
+    ['from there', from, { ...at, mcp: call('delete'), from: '10.1.2.3' }, 'staff'],
+    ['from nobody knows', from, { ...at, mcp: call('delete'), from: undefined }, 'staff+admin'],
+    ['from elsewhere, another tool', from, { ...at, mcp: call('write') }, 'closed'],
+    ['below the path', path, { ...at, target: '/mcp/a', mcp: call('write') }, 'closed'],
+    ['beside the path', path, { ...at, target: '/web', mcp: call('write') }, 'signedIn'],
+    [
+      'at a path that is not known',
+      path,
+      { ...at, target: '/mcp%2fa', mcp: call('read') },
+      'closed: staff',
+    ],
+  ]
+  for (const [title, some, sent, answer] of table) t.equal(toolsOf(some, sent), answer, title)
+})
+
+/** What the rules demand, or whether they are closed, in words. */
+function toolsOf(rules: readonly RuleConfig[], sent: Sent): string {
+  const { demanded, isClosed, anyOf } = admissionOf(rules, sent)
+  const names = demanded.map(({ name }) => name).join('+')
+  if (isClosed) return ['closed', ...(names ? [names] : [])].join(': ')
+  if (anyOf) return anyOf.map((one) => one.demanded.map(({ name }) => name).join('+')).join(' or ')
+  return demandOf(rules, sent)
+}
+
+t.test('rules and tools that never decide', async (t) => {
+  const at = { hosts: ['mcp.example.com'] }
+  const table: readonly [title: string, rules: readonly RuleConfig[], shadowed: unknown][] = [
+    [
+      'different tools',
+      [
+        { ...at, tools: ['a'], require: 'staff' },
+        { ...at, tools: ['b'], require: 'ops' },
+      ],
+      [],
+    ],
+    [
+      'a rule without tools behind one with them',
+      [
+        { ...at, tools: ['a'], require: 'staff' },
+        { ...at, require: 'ops' },
+      ],
+      [{ index: 1, by: 0 }],
+    ],
+    [
+      'the same at a path of the place',
+      [
+        { ...at, tools: ['a'], require: 'staff' },
+        { ...at, paths: ['/x'], require: 'ops' },
+      ],
+      [{ index: 1, by: 0 }],
+    ],
+    [
+      'a rule without tools before one with them',
+      [
+        { ...at, paths: ['/x'], require: 'ops' },
+        { ...at, tools: ['a'], require: 'staff' },
+      ],
+      [],
+    ],
+    [
+      'tools behind a pattern',
+      [
+        { ...at, tools: ['read_*'], require: 'staff' },
+        { ...at, tools: ['read_a', 'write'], require: 'ops' },
+      ],
+      [{ index: 1, tool: 0, by: 0 }],
+    ],
+    [
+      'all tools of a rule',
+      [
+        { ...at, tools: ['read_*'], require: 'staff' },
+        { ...at, tools: ['read_a'], require: 'ops' },
+      ],
+      [{ index: 1, by: 0 }],
+    ],
+    [
+      'everything behind *',
+      [
+        { ...at, tools: ['*'], require: 'staff' },
+        { ...at, mcpMethods: ['prompts/*'], require: 'ops' },
+      ],
+      [{ index: 1, by: 0 }],
+    ],
+    [
+      'a tool twice',
+      [{ ...at, tools: ['a', 'a'], require: 'staff' }],
+      [{ index: 0, tool: 1, by: 0, byTool: 0 }],
+    ],
+    [
+      'a tool beside *',
+      [{ ...at, tools: ['a', '*'], require: 'staff' }],
+      [{ index: 0, tool: 0, by: 0, byTool: 1 }],
+    ],
+    [
+      'a rule for tools behind one for all',
+      [
+        { ...at, require: 'ops' },
+        { ...at, tools: ['a'], require: 'staff' },
+      ],
+      [{ index: 1, by: 0 }],
+    ],
+  ]
+  for (const [title, rules, shadowed] of table) t.same(shadowedRules(rules), shadowed, title)
 })

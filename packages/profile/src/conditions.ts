@@ -8,12 +8,25 @@ export interface Subject {
   readonly claims: Claims
   /** Default: a person with a session. */
   readonly caller?: ConditionCaller
+  /** The variable `mcp` of conditions. Default: it is not known what is called. */
+  readonly mcp?: McpCall | undefined
+}
+
+/** A call of the Model Context Protocol that is known for certain. */
+export interface McpCall {
+  /** Such as `tools/call`. */
+  readonly method: string
+  /** The name of a tool or prompt, the URI of a resource, or the ID of a task; absent if the method has none. */
+  readonly name?: string
 }
 
 /** The variable `caller` of conditions. */
 export interface ConditionCaller {
-  /** The way the caller authenticates: a person with a `session`, a program with an API key or token. */
-  readonly method: 'session' | 'psk' | 'jwt'
+  /**
+   * The way the caller authenticates: a person with a `session`, an `agent` with a token that the person has
+   * given it here, a program with an API key or a token of another issuer.
+   */
+  readonly method: 'session' | 'agent' | 'psk' | 'jwt'
   readonly scopes: readonly string[]
   /** The claims of the token of a program; otherwise empty. */
   readonly claims: Claims
@@ -24,6 +37,8 @@ export interface Condition {
   readonly source: string
   /** The texts that it names, such as groups. */
   readonly texts: readonly string[]
+  /** Whether it asks what a request calls, so that its result differs from request to request. */
+  readonly readsMcp: boolean
   holds(subject: Subject): boolean
   /** The first part, as parts are joined by `&&`, that does not hold; undefined if all do. */
   refusingClause(subject: Subject): string | undefined
@@ -37,14 +52,16 @@ export interface Condition {
 /**
  * Compiles a condition.
  *
+ * @param of - a `person`, or a `request`, which may have the variable `mcp`
  * @throws ProfileError PROFILE_CONDITION_INVALID, PROFILE_CONDITION_TOO_LONG
  */
-export function compileCondition(source: string): Condition {
-  const { expression, text, texts } = parseCondition(source)
+export function compileCondition(source: string, of: 'person' | 'request' = 'person'): Condition {
+  const { expression, text, texts, readsMcp } = parseCondition(source, of)
   let clauses: readonly Clause[] | undefined
   return {
     source,
     texts,
+    readsMcp,
     holds: (subject) => evaluate(expression, subject),
     refusingClause(subject) {
       clauses ??= readClauses({ source, expression }, text)
@@ -59,6 +76,27 @@ const PERSON: ConditionCaller = { method: 'session', scopes: [], claims: {} }
 // Variables, since CEL gives functions only their arguments. Evaluation is synchronous and never nested.
 let claims: Claims
 let caller: ConditionCaller
+/** What is not known throws when it is read, so that neither it nor its opposite holds. */
+const UNKNOWN_MCP = Object.create(null, {
+  method: { enumerable: true, get: refuseMcp },
+  tool: { enumerable: true, get: refuseMcp },
+  resource: { enumerable: true, get: refuseMcp },
+})
+
+function refuseMcp(): never {
+  throw new TypeError('it is not known what the request calls')
+}
+
+function mcpOf({ mcp }: Subject) {
+  if (!mcp) return UNKNOWN_MCP
+  const { method, name } = mcp
+  return {
+    method,
+    ...(method === 'tools/call' && { tool: name }),
+    ...(method === 'resources/read' && { resource: name }),
+  }
+}
+
 /** While scopes are assumed to be granted: those that the condition asks for. */
 let assumedScopes: Set<string> | undefined
 
@@ -66,7 +104,7 @@ function evaluate(expression: ParseResult, subject: Subject): boolean {
   try {
     claims = subject.claims
     caller = subject.caller ?? PERSON
-    return expression({ claims, caller }) === true
+    return expression({ claims, caller, mcp: mcpOf(subject) }) === true
   } catch {
     return false
   }
@@ -108,11 +146,11 @@ function clausesOf(node: ASTNode, text: CelText): readonly Clause[] {
   return [{ source: text.sourceOf(node), expression: language.parse(cel) }]
 }
 
-/** About a person: false for a program. */
+/** About a person, or the one that an agent acts for: false for a program. */
 const ofPerson =
   <Args extends unknown[]>(holds: (...args: Args) => boolean) =>
   (...args: Args): boolean =>
-    caller.method === 'session' && holds(...args)
+    (caller.method === 'session' || caller.method === 'agent') && holds(...args)
 
 const HANDLERS: Readonly<Record<string, (...args: never[]) => boolean>> = {
   'Group(string): bool': ofPerson((group: string) => includes(claims.groups, group)),
@@ -127,7 +165,8 @@ const HANDLERS: Readonly<Record<string, (...args: never[]) => boolean>> = {
   'Scope(string): bool': hasScope,
 }
 
-const VARIABLES = ['claims', 'caller']
+const VARIABLES = ['claims', 'caller', 'mcp']
+const MCP_MEMBERS = Object.keys(UNKNOWN_MCP)
 
 /** CEL with the variables and functions of conditions. */
 const language = new Environment({
@@ -167,7 +206,7 @@ const OPERATORS = ['[]', '==', '!=', '<', '<=', '>', '>=', 'in', '&&', '||', '?:
  * Parses a condition: CEL limited to comparison, logic, lists and the functions and methods above.
  * The cost of loops, arithmetic and patterns is not bounded by the length of the condition.
  */
-function parseCondition(source: string) {
+function parseCondition(source: string, of: 'person' | 'request') {
   if (source.length > MAX_LENGTH)
     throw new ProfileError(
       'PROFILE_CONDITION_TOO_LONG',
@@ -179,11 +218,25 @@ function parseCondition(source: string) {
 
   const text = toCel(source)
   const expression = parse(text)
-  const texts = assertOffered(expression.ast, text)
+  const nodes = assertOffered(expression.ast, text)
+  const mcp = nodes.find(isMcp)
+  if (mcp && of !== 'request')
+    throw invalid(
+      'mcp is known in policies and conditions of a route only',
+      text.columnOf(mcp.start),
+    )
   const { type, error } = expression.check()
   if (error) throw invalid(error.summary, columnOf(error, text), error)
   if (type !== 'bool' && type !== 'dyn') throw invalid(`the result is a ${type}, not a bool`, 1)
-  return { expression, text, texts }
+  const texts = nodes.flatMap(({ op, args }) =>
+    op === 'value' && typeof args === 'string' ? [args] : [],
+  )
+  return { expression, text, texts, readsMcp: mcp !== undefined }
+}
+
+/** `mcp.tool` or its like: there is no other way to read the variable. */
+function isMcp({ op, args }: ASTNode): boolean {
+  return op === '.' && args[0].op === 'id' && args[0].args === 'mcp'
 }
 
 function parse(text: CelText): ParseResult {
@@ -199,10 +252,9 @@ function parse(text: CelText): ParseResult {
   }
 }
 
-/** Refuses every part of CEL that is not listed, so that a later version of CEL adds nothing. Gives the texts. */
-function assertOffered(node: ASTNode, text: CelText): string[] {
-  const texts = partsOf(node, text).flatMap((part) => assertOffered(part, text))
-  return node.op === 'value' && typeof node.args === 'string' ? [node.args] : texts
+/** Refuses every part of CEL that is not listed, so that a later version of CEL adds nothing. Gives all parts. */
+function assertOffered(node: ASTNode, text: CelText): ASTNode[] {
+  return [node, ...partsOf(node, text).flatMap((part) => assertOffered(part, text))]
 }
 
 function partsOf(node: ASTNode, text: CelText): readonly ASTNode[] {
@@ -212,9 +264,12 @@ function partsOf(node: ASTNode, text: CelText): readonly ASTNode[] {
       return []
     case 'id':
       if (!VARIABLES.includes(node.args)) throw refuse(`the name ${node.args}`)
+      if (node.args === 'mcp') throw refuse('mcp without a member')
       return []
     case '.':
-      return [node.args[0]]
+      if (!isMcp(node)) return [node.args[0]]
+      if (!MCP_MEMBERS.includes(node.args[1])) throw refuse(`the member mcp.${node.args[1]}`)
+      return []
     case 'call':
       if (!FUNCTIONS.includes(node.args[0])) throw refuse(`the function ${node.args[0]}`)
       return node.args[1]

@@ -5,6 +5,7 @@ export {
   type Condition,
   type ConditionCaller,
   compileCondition,
+  type McpCall,
   type Subject,
 } from './conditions.ts'
 export { PROFILE_ERRORS, ProfileError, type ProfileErrorCode } from './errors.ts'

@@ -156,6 +156,13 @@ export const FWA_ERRORS = {
     title: 'Session token missing',
     action: 'Send one `Authorization: Bearer <session token>` header.',
   },
+  FWA_TOOL_REFUSED: {
+    status: 403,
+    title: 'No rule allows this call',
+    action:
+      'A rule names MCP tools here, so a request passes only if such a rule fits it for certain. ' +
+      'Name the tool in a rule, or send the headers of MCP 2026-07-28 once each.',
+  },
 } as const satisfies Record<`FWA_${string}`, { status: number; title: string; action: string }>
 
 /** The HTTP status of each error that clients may see, including those of packages. */

@@ -1,5 +1,12 @@
 import { AUTH_ERRORS, AuthError } from '@gatehouse/auth-core'
-import type { Decision, Policy, Principal, Refusal, Resource } from '@gatehouse/gate'
+import {
+  type Decision,
+  type Policy,
+  type Principal,
+  type Refusal,
+  type Resource,
+  TOOLS_HEADER,
+} from '@gatehouse/gate'
 import { sendPage } from '@gatehouse/service-kit/pages'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { FwaError } from '../errors.ts'
@@ -19,6 +26,8 @@ export interface Check extends Asked {
   readonly resource: Resource | undefined
   /** The token of the provider that the app gets. */
   readonly providerToken: string | undefined
+  /** The tools that the app is told of. */
+  readonly tools: readonly string[] | undefined
 }
 
 /** Answers a check. Throws for what programs get as a problem. */
@@ -42,15 +51,16 @@ export function sendDecision(dialect: Dialect, check: Check, reply: FastifyReply
 }
 
 function sendIdentity(check: Check, reply: FastifyReply): FastifyReply {
-  const { portal, principal, site, forwarded, providerToken } = check
+  const { portal, principal, site, forwarded, providerToken, tools } = check
   if (!principal) throw new Error('there is nobody to let pass')
   recordPass(check, principal, reply.request)
   const { identity, headers } = principal.toldAt(forwarded.host)
   reply.headers(headers)
   const { assertion, body, providerToken: settings } = portal.gate
   if (settings && providerToken) reply.header(settings.header, providerToken)
+  if (tools) reply.header(TOOLS_HEADER, tools.join(','))
   if (assertion?.isFor(forwarded.host)) {
-    const receiver = { portal, site, origin: forwarded.origin }
+    const receiver = { portal, site, origin: forwarded.origin, tools }
     reply.header(assertion.header, reply.server.assertions.for(identity, receiver))
   }
   return reply.send(body)
@@ -100,7 +110,7 @@ function sendToStepUp(
 
 function sendForbidden(
   check: Check,
-  { refusal }: Extract<Decision, { outcome: 'forbidden' }>,
+  { refusal, isClosed }: Extract<Decision, { outcome: 'forbidden' }>,
   reply: FastifyReply,
 ): FastifyReply {
   const { portal, forwarded, principal } = check
@@ -112,11 +122,14 @@ function sendForbidden(
     profile: principal?.identity.profile,
     caller: principal?.caller,
     host: forwarded.authority,
-    code: scopes.length > 0 ? 'AUTH_SCOPE_MISSING' : 'FWA_FORBIDDEN',
+    code:
+      scopes.length > 0 ? 'AUTH_SCOPE_MISSING' : isClosed ? 'FWA_TOOL_REFUSED' : 'FWA_FORBIDDEN',
     refusal,
   })
   if (scopes.length > 0)
     throw refuseCaller(new AuthError('AUTH_SCOPE_MISSING', { scopes }), check, request)
+  if (isClosed && !(principal instanceof Visitor && forwarded.kind === 'navigation'))
+    throw new FwaError('FWA_TOOL_REFUSED', whyClosed(forwarded.mcp))
   if (!(principal instanceof Visitor))
     throw new FwaError('FWA_FORBIDDEN', `this program has no access at ${forwarded.authority}`)
   if (forwarded.kind !== 'navigation')
@@ -129,6 +142,13 @@ function sendForbidden(
     requestId: request.id,
   })
   return sendPage(reply, 403, page)
+}
+
+/** Tells a client why no rule for tools fits its request. */
+function whyClosed(call: Check['forwarded']['mcp']): string {
+  if (call)
+    return `no rule allows ${[call.method, call.name].filter(Boolean).join(' ').slice(0, 200)}`
+  return 'the rules here are for MCP tools, and the headers of this request name none for certain: it takes MCP 2026-07-28'
 }
 
 function switchUrl(check: Check): string {

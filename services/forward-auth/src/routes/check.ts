@@ -212,12 +212,15 @@ export async function decideCheck(asked: Asked, request: FastifyRequest): Promis
   const resource = gate.resourceAt(asked.forwarded)
   const principal = await principalOf(request, asked, resource)
   const asker = { principal, clientIp: () => server.trust.clientIp(raw), now: server.clock.now() }
-  const decision = gate.check(asked.forwarded, asker, policyQuery(request))
+  const query = policyQuery(request)
+  const decision = gate.check(asked.forwarded, asker, query)
+  const tools =
+    decision.outcome === 'allow' ? gate.toolsAt(asked.forwarded, asker, query) : undefined
   const passes = decision.outcome === 'allow' && principal instanceof Visitor
   const wanted = gate.providerToken?.isFor(asked.forwarded.host) ? gate.providerToken : undefined
   const providerToken =
     wanted && passes ? await server.sessions.providerToken(principal, wanted.kind) : undefined
-  return { ...asked, decision, principal, resource, providerToken }
+  return { ...asked, decision, principal, resource, providerToken, tools }
 }
 
 /** The program whose credentials are sent, else the person of the session. */

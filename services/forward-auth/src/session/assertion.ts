@@ -49,6 +49,8 @@ interface Receiver {
   readonly site: Site
   /** Origin of the app, such as `https://app.example.com`. */
   readonly origin: string
+  /** The tools that it is told of. */
+  readonly tools?: readonly string[] | undefined
 }
 
 /**
@@ -72,7 +74,8 @@ class Assertions {
   /** The assertion of an identity for an app; the same one for up to 30 seconds. */
   for(identity: Identity, receiver: Receiver): string {
     const now = this.#app.clock.now()
-    const key = `${this.#numberOf(identity)} ${receiver.origin}`
+    const { origin, tools = [] } = receiver
+    const key = [this.#numberOf(identity), origin, ...tools].join(' ')
     const known = this.#made.get(key)
     if (known && now >= known.at && now < known.at + RENEW_AFTER) return known.token
     const token = this.#make(identity, receiver, now)
@@ -107,7 +110,7 @@ class Assertions {
     return this.#last
   }
 
-  #make(identity: Identity, { portal, site, origin }: Receiver, now: number): string {
+  #make(identity: Identity, { portal, site, origin, tools }: Receiver, now: number): string {
     const { keys } = this.#app
     const iat = Math.floor(now / 1_000)
     const { session } = identity
@@ -119,6 +122,7 @@ class Assertions {
       iat,
       exp: Math.min(iat + LIFETIME, session?.exp ?? Number.POSITIVE_INFINITY),
       ...(session && { sid: keys.assertion.conceal(session.sid, origin) }),
+      ...(tools && { tools }),
     }
     const { sign } = keys.assertion.present(now)
     const token = signBounded(claims, [...LONG_CLAIMS, ...mapped], sign, MAX_LENGTH)
