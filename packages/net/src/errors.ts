@@ -15,6 +15,11 @@ export const NET_ERRORS = {
     action:
       'Check what the other server publishes. If the address is right, configure it, for example as `jwksUrl`.',
   },
+  NET_ADDRESS_REFUSED: {
+    title: 'Address is not allowed',
+    action:
+      'Check what the name resolves to here: each of its addresses must be one that may be called.',
+  },
   NET_FETCH_TIMEOUT: {
     title: 'No complete answer in time',
     action: 'Check that the other server is reachable from here and not overloaded.',

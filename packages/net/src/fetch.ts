@@ -4,6 +4,7 @@ import type { LookupFunction } from 'node:net'
 import type { buildConnector, Dispatcher } from 'undici'
 import { NetError, type NetErrorCode } from './errors.ts'
 import { isLoopback, parseHost } from './host.ts'
+import { type IpAddress, parseIp } from './ip.ts'
 
 /** A request, its limits and the answers that it accepts. */
 export interface FetchInit {
@@ -31,7 +32,8 @@ export interface FetchAnswer {
 /** A fetch with limits of time and size that never follows a redirect. */
 export interface BoundedFetch {
   /**
-   * @throws NetError NET_FETCH_TIMEOUT, NET_FETCH_TOO_LARGE, NET_FETCH_STATUS, NET_FETCH_TYPE, NET_FETCH_FAILED
+   * @throws NetError NET_FETCH_TIMEOUT, NET_FETCH_TOO_LARGE, NET_FETCH_STATUS, NET_FETCH_TYPE, NET_FETCH_FAILED;
+   * with `allows` NET_ADDRESS_REFUSED, which does not tell the address
    */
   (url: URL | string, init?: FetchInit): Promise<FetchAnswer>
   /** Ends requests in flight and closes the connections. */
@@ -50,11 +52,19 @@ export interface FetchOptions {
   socketPath?: string
   /** Carries the requests instead of an agent of its own, and is not closed. */
   dispatcher?: Dispatcher | undefined
+  /**
+   * Addresses that it may connect to: every address of the name must be one. The name is resolved once,
+   * and the connection goes to an address that was checked. With `socketPath` or `dispatcher`, which
+   * cannot be checked, a TypeError is thrown.
+   */
+  allows?: (address: IpAddress) => boolean
 }
 
 /** Makes a {@link BoundedFetch} with connections of its own. */
 export function createFetch(options: FetchOptions = {}): BoundedFetch {
-  const { ca, socketPath, dispatcher, timeoutMs = 5_000, maxBytes = 1_048_576 } = options
+  const { ca, socketPath, dispatcher, allows, timeoutMs = 5_000, maxBytes = 1_048_576 } = options
+  if (allows && (dispatcher || socketPath !== undefined))
+    throw new TypeError('allows cannot be enforced with a dispatcher or socketPath')
   let agent: Promise<Dispatcher> | undefined
   const connect = async () =>
     dispatcher
@@ -62,6 +72,7 @@ export function createFetch(options: FetchOptions = {}): BoundedFetch {
       : openAgent({
           ...(ca !== undefined && { ca, timeout: timeoutMs }),
           ...(socketPath !== undefined && { socketPath }),
+          ...(allows && { allows }),
         })
 
   async function boundedFetch(url: URL | string, init: FetchInit = {}): Promise<FetchAnswer> {
@@ -110,8 +121,24 @@ export async function createDispatcher(dispatch: Dispatcher['dispatch']): Promis
   return Object.assign(new Dispatcher(), entry).compose((next) => next)
 }
 
-async function openAgent(connection: buildConnector.BuildOptions): Promise<Dispatcher> {
+async function openAgent({
+  allows,
+  ...connection
+}: buildConnector.BuildOptions & Pick<FetchOptions, 'allows'>): Promise<Dispatcher> {
   const { Agent, buildConnector } = await loadUndici()
+  if (allows) {
+    // Selects among all addresses of a name, so that the lookup gives all of them.
+    const all = { autoSelectFamily: true, lookup: lookupAllowed(allows) }
+    const connect = buildConnector({ ...connection, ...all })
+    return new Agent({
+      connect(target, done) {
+        // Node does not look up a host that is an address.
+        const { ip } = parseHost(target.hostname) ?? {}
+        if (ip && !allows(ip)) done(addressRefused(target.hostname), null)
+        else connect(target, done)
+      },
+    })
+  }
   const connectHere = buildConnector({ ...connection, lookup })
   const connectElsewhere = buildConnector({ ...connection, lookup: lookupHost })
   return new Agent({
@@ -129,6 +156,23 @@ const lookup: LookupFunction = (hostname, options, callback) => {
   const host = parseHost(hostname)
   lookupHost(host && isLoopback(host) ? 'localhost' : hostname, options, callback)
 }
+
+/** Refuses a name unless each of its addresses is allowed. */
+function lookupAllowed(allows: (address: IpAddress) => boolean): LookupFunction {
+  const isRefused = (address: string) => {
+    const ip = parseIp(address)
+    return !ip || !allows(ip)
+  }
+  return (hostname, options, callback) =>
+    lookup(hostname, options, (error, found, family) => {
+      const all = typeof found === 'string' ? [{ address: found }] : (found ?? [])
+      const refusal = all.some(({ address }) => isRefused(address)) && addressRefused(hostname)
+      callback(refusal || error, found, family)
+    })
+}
+
+const addressRefused = (hostname: string) =>
+  new NetError('NET_ADDRESS_REFUSED', `${hostname} is at an address that is not allowed`)
 
 /** A network of containers may have such names too. Only over TLS, where a certificate proves the name. */
 function mayBeElsewhere({ hostname, protocol }: buildConnector.Options): boolean {

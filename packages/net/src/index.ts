@@ -25,6 +25,7 @@ export {
   compileNetworks,
   type IpAddress,
   isIp,
+  isPublicIp,
   LOOPBACK_NETWORKS,
   parseCidr,
   parseIp,

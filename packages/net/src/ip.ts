@@ -93,6 +93,21 @@ export function compileNetworks(
   }
 }
 
+/** What is public of IPv6, beside the ranges in it that ipaddr.js knows (RFC 4291 section 2.4). */
+const isGlobalV6 = compileNetworks(['2000::/3'])
+/** Azure answers there with what concerns the machine that asks. */
+const isOfHoster = compileNetworks(['168.63.129.16'])
+
+/**
+ * Whether an address is one of the internet: in none of the special-purpose ranges of IANA (RFC 6890),
+ * such as private, shared, loopback, link-local, multicast, documentation, and those that embed an IPv4
+ * address (NAT64, 6to4, Teredo).
+ */
+export function isPublicIp(address: IpAddress): boolean {
+  const isUnicast = ipaddr.fromByteArray([...address.bytes]).range() === 'unicast'
+  return isUnicast && (address.version === 4 ? !isOfHoster(address) : isGlobalV6(address))
+}
+
 function parsePrefix(text: string, bits: number, address: string): number | undefined {
   if (!/^(0|[1-9]\d{0,2})$/.test(text)) return undefined
   // `::ffff:10.0.0.0/104` is 10.0.0.0/8.

@@ -1,9 +1,11 @@
 import { once } from 'node:events'
 import { createServer, type RequestListener } from 'node:http'
-import type { AddressInfo, LookupFunction } from 'node:net'
+import { type AddressInfo, isIPv4, type LookupFunction } from 'node:net'
 import t from 'tap'
 import {
   type BoundedFetch,
+  compileNetworks,
+  createDispatcher,
   createFetch,
   type FetchInit,
   NetError,
@@ -136,6 +138,81 @@ t.test('a bounded fetch', async (t) => {
       await t.rejects(fetch(`${protocol}://id.gatehouse.localhost:1/`), refusal)
       t.strictSame(looked, names)
     })
+
+  const addresses: [host: string, allowed: string[], isAnswered: boolean][] = [
+    ['127.0.0.1', ['127.0.0.0/8'], true],
+    ['127.0.0.1', ['10.0.0.0/8'], false],
+    ['0x7f.1', ['10.0.0.0/8'], false],
+    ['2130706433', ['10.0.0.0/8'], false],
+    ['[::ffff:127.0.0.1]', ['10.0.0.0/8'], false],
+    ['[::ffff:7f00:1]', ['::/0'], false],
+    ['[::1]', ['127.0.0.0/8'], false],
+    ['localhost', ['127.0.0.0/8', '::1'], true],
+    ['localhost', ['10.0.0.0/8'], false],
+    ['id.gatehouse.localhost', ['127.0.0.0/8', '::1'], true],
+    ['id.gatehouse.localhost', ['10.0.0.0/8'], false],
+  ]
+  for (const [host, allowed, isAnswered] of addresses)
+    t.test(
+      `${host} is ${isAnswered ? 'reached' : 'refused'} where ${allowed} may be`,
+      async (t) => {
+        const fetch = createFetch({ allows: compileNetworks(allowed) })
+        t.teardown(() => fetch.close())
+        asked.length = 0
+        const answer = fetch(`http://${host}:${port}/json`)
+        if (isAnswered) t.equal((await answer).body.toString(), '{"a":1}')
+        else
+          await t.rejects(answer, {
+            name: 'NetError',
+            code: 'NET_ADDRESS_REFUSED',
+            message: /^\S+ is at an address that is not allowed$/,
+          })
+        t.equal(asked.length, isAnswered ? 1 : 0)
+      },
+    )
+
+  const answers: [name: string, resolved: string[][], isAnswered: boolean][] = [
+    ['one allowed address', [['127.0.0.1']], true],
+    ['another address', [['127.0.0.2']], false],
+    ['an allowed address and another', [['127.0.0.1', '127.0.0.2']], false],
+    ['an allowed address that is another the next time', [['127.0.0.1'], ['127.0.0.2']], true],
+    ['a mapped address', [['::ffff:127.0.0.2']], false],
+    ['an address with a zone', [['fe80::1%lo']], false],
+    ['no address', [[]], false],
+  ]
+  for (const protocol of ['http', 'https'])
+    for (const [name, resolved, isAnswered] of answers)
+      t.test(`${protocol}: a name with ${name} is resolved once`, async (t) => {
+        let lookups = 0
+        const lookup: LookupFunction = (_name, { all }, callback) => {
+          t.equal(all, true)
+          const found = resolved[lookups++] ?? []
+          callback(
+            null,
+            found.map((address) => ({ address, family: isIPv4(address) ? 4 : 6 })),
+          )
+        }
+        const { createFetch } = await t.mockImport('../src/fetch.ts', { 'node:dns': { lookup } })
+        const fetch: BoundedFetch = createFetch({ allows: compileNetworks(['127.0.0.1']) })
+        t.teardown(() => fetch.close())
+        const connections = once(server, 'connection')
+        // The server does not speak TLS: that connection fails after it was made.
+        const outcome = fetch(`${protocol}://id.example:${port}/json`).then(
+          () => 'answered',
+          ({ code }) => code,
+        )
+        const expected = protocol === 'http' ? 'answered' : 'NET_FETCH_FAILED'
+        if (isAnswered) await connections
+        const refusal = resolved[0]?.length ? 'NET_ADDRESS_REFUSED' : 'NET_FETCH_FAILED'
+        t.equal(await outcome, isAnswered ? expected : refusal)
+        t.equal(lookups, 1)
+      })
+
+  t.test('what connects by itself cannot be limited to addresses', async (t) => {
+    const dispatcher = await createDispatcher(() => true)
+    t.throws(() => createFetch({ allows: () => true, dispatcher }), TypeError)
+    t.throws(() => createFetch({ allows: () => true, socketPath: '/nowhere' }), TypeError)
+  })
 
   t.test('an abort ends a request in flight', async (t) => {
     const abort = new AbortController()
