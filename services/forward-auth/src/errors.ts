@@ -26,6 +26,26 @@ export const FWA_ERRORS = {
       'Register at each provider the redirect URI that `check-config` prints for it. The ' +
       'shared one works only in a portal with one provider.',
   },
+  FWA_CLIENT_INVALID: {
+    status: 400,
+    title: 'Client is not acceptable',
+    action:
+      'Correct the client ID metadata document that the message names, or the client ID. The developer ' +
+      'of the client can do so. The document is read again after 10 seconds.',
+  },
+  FWA_CLIENT_RATE: {
+    status: 429,
+    title: 'Too many new clients',
+    action: 'Wait as long as `Retry-After` says, then try again.',
+  },
+  FWA_CLIENT_UNREACHABLE: {
+    status: 502,
+    title: 'Client metadata document cannot be read',
+    action:
+      'Open the client ID in a browser: it must answer with status 200, without a redirect, within 5 ' +
+      'seconds. If it does, see the log for the cause, such as name resolution, TLS, or an address ' +
+      'that is not public.',
+  },
   FWA_CONDITION_HEADER: {
     status: 403,
     title: 'X-Forward-Auth-If is not supported',

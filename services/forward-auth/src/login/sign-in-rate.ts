@@ -1,8 +1,7 @@
 import { LRUCache } from 'lru-cache'
 
 /** Sign-ins in a burst, and the ms in which one is added again. */
-const BURST = 60
-const INTERVAL = 5_000
+const SIGN_INS = { burst: 60, interval: 5_000 }
 const MAX_PEOPLE = 10_000
 
 /**
@@ -11,20 +10,24 @@ const MAX_PEOPLE = 10_000
  */
 export class SignInRate {
   readonly #now: () => number
+  readonly #limit: typeof SIGN_INS
   /** The time at which the bucket of each person is full again. */
   readonly #fullAt = new LRUCache<string, number>({ max: MAX_PEOPLE })
 
-  constructor(now: () => number) {
+  /** @param limit - another one, for what else a person may not do too often */
+  constructor(now: () => number, limit = SIGN_INS) {
     this.#now = now
+    this.#limit = limit
   }
 
   /** Counts a sign-in. Returns 0, or the seconds to wait if there were too many. */
   take(person: string): number {
     const now = this.#now()
-    const latest = now + BURST * INTERVAL
+    const { burst, interval } = this.#limit
+    const latest = now + burst * interval
     // Limited to an empty bucket, in case the clock was set back.
     const before = Math.min(Math.max(this.#fullAt.get(person) ?? now, now), latest)
-    const after = before + INTERVAL
+    const after = before + interval
     const isAllowed = after <= latest
     this.#fullAt.set(person, isAllowed ? after : before)
     return isAllowed ? 0 : Math.ceil((after - latest) / 1_000)

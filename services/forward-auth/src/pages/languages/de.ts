@@ -76,6 +76,22 @@ export const de: Texts = {
         'Die Antwort kam von einem anderen Anmeldedienst als dem, bei dem Sie begonnen haben.',
       next: 'Beginnen Sie die Anmeldung von vorn. Wenn das wieder passiert, informieren Sie die Administration.',
     },
+    FWA_CLIENT_INVALID: {
+      title: 'Client nicht zulässig',
+      happened:
+        'Die App, die Zugriff möchte, beschreibt sich auf eine Weise, die diese Website nicht akzeptiert.',
+      next: 'Informieren Sie die Entwickler der App. Die Einzelheiten stehen unten.',
+    },
+    FWA_CLIENT_RATE: {
+      title: 'Zu viele neue Clients',
+      happened: 'Dieses Konto hat in kurzer Zeit zu viele neue Apps verwendet.',
+      next: 'Warten Sie eine Minute, und versuchen Sie es dann noch einmal.',
+    },
+    FWA_CLIENT_UNREACHABLE: {
+      title: 'Beschreibung des Clients nicht lesbar',
+      happened: 'Diese Website kann die Beschreibung der App, die Zugriff möchte, nicht abrufen.',
+      next: 'Versuchen Sie es gleich noch einmal. Wenn das nicht hilft, informieren Sie die Entwickler der App.',
+    },
     FWA_COOKIES_BLOCKED: {
       title: 'Browser speichert keine Cookies',
       happened: 'Ihr Browser speichert die Cookies dieser App nicht.',

@@ -77,6 +77,22 @@ export const en = {
       happened: 'You returned from a different identity provider than the one you started with.',
       next: 'Sign in again from the start. If this happens again, tell the administrator of this site.',
     },
+    FWA_CLIENT_INVALID: {
+      title: 'Client is not acceptable',
+      happened:
+        'The app that wants access describes itself in a way that this site does not accept.',
+      next: 'Tell the developer of the app. The details are below.',
+    },
+    FWA_CLIENT_RATE: {
+      title: 'Too many new clients',
+      happened: 'This account has used too many new apps in a short time.',
+      next: 'Wait a minute, then try again.',
+    },
+    FWA_CLIENT_UNREACHABLE: {
+      title: 'Client metadata document cannot be read',
+      happened: 'This site cannot read the description of the app that wants access.',
+      next: 'Try again in a moment. If that does not help, tell the developer of the app.',
+    },
     FWA_COOKIES_BLOCKED: {
       title: 'Browser does not keep cookies',
       happened: 'Your browser does not keep the cookies of this app.',

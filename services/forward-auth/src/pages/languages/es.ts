@@ -76,6 +76,22 @@ export const es: Texts = {
         'La respuesta procede de un proveedor de identidad distinto de aquel con el que empezó.',
       next: 'Vuelva a iniciar sesión desde el principio. Si el problema se repite, avise al administrador.',
     },
+    FWA_CLIENT_INVALID: {
+      title: 'Cliente no admitido',
+      happened:
+        'La aplicación que solicita acceso se describe de una forma que este sitio no admite.',
+      next: 'Avise a los desarrolladores de la aplicación. Los detalles figuran abajo.',
+    },
+    FWA_CLIENT_RATE: {
+      title: 'Demasiados clientes nuevos',
+      happened: 'Esta cuenta ha utilizado demasiadas aplicaciones nuevas en poco tiempo.',
+      next: 'Espere un minuto y vuelva a intentarlo.',
+    },
+    FWA_CLIENT_UNREACHABLE: {
+      title: 'No se puede leer la descripción del cliente',
+      happened: 'Este sitio no puede leer la descripción de la aplicación que solicita acceso.',
+      next: 'Vuelva a intentarlo en un momento. Si no funciona, avise a los desarrolladores de la aplicación.',
+    },
     FWA_COOKIES_BLOCKED: {
       title: 'El navegador no guarda cookies',
       happened: 'Su navegador no guarda las cookies de esta aplicación.',

@@ -74,6 +74,23 @@ export const fr: Texts = {
         'La réponse vient d’un autre fournisseur d’identité que celui avec lequel vous avez commencé.',
       next: 'Reprenez la connexion depuis le début. Si le problème se reproduit, prévenez l’administrateur.',
     },
+    FWA_CLIENT_INVALID: {
+      title: 'Client non accepté',
+      happened:
+        'L’application qui demande l’accès se décrit d’une manière que ce site n’accepte pas.',
+      next: 'Prévenez les développeurs de l’application. Les détails figurent ci-dessous.',
+    },
+    FWA_CLIENT_RATE: {
+      title: 'Trop de nouveaux clients',
+      happened: 'Ce compte a utilisé trop de nouvelles applications en peu de temps.',
+      next: 'Attendez une minute, puis réessayez.',
+    },
+    FWA_CLIENT_UNREACHABLE: {
+      title: 'Description du client illisible',
+      happened:
+        'Ce site ne parvient pas à lire la description de l’application qui demande l’accès.',
+      next: 'Réessayez dans un instant. Si cela ne suffit pas, prévenez les développeurs de l’application.',
+    },
     FWA_COOKIES_BLOCKED: {
       title: 'Cookies non conservés',
       happened: 'Votre navigateur ne conserve pas les cookies de cette application.',

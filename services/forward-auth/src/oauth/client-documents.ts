@@ -1,0 +1,163 @@
+import {
+  type BoundedFetch,
+  type Cidr,
+  cidrContains,
+  type FetchOptions,
+  type IpAddress,
+  isPublicIp,
+  NetError,
+  type NetErrorCode,
+  parseCidr,
+  parseHostPort,
+} from '@gatehouse/net'
+import type { Clock } from '@gatehouse/service-kit/clock'
+import { LRUCache } from 'lru-cache'
+import { FwaError } from '../errors.ts'
+import { SignInRate } from '../login/sign-in-rate.ts'
+import { type Client, parseClientId, readDocument } from './client.ts'
+
+const MAX_BYTES = 5_120
+const MAX_DOCUMENTS = 1_000
+/** The reads of a person in a burst, and the ms in which one is added again. */
+const RATE = { burst: 20, interval: 6_000 }
+/** How long a document is used, in ms. */
+const AGE = { min: 60_000, usual: 300_000, max: 86_400_000 }
+/** How long a failure is told again, in ms, so that a client in a loop causes no requests. */
+const FAILURE_AGE = 10_000
+
+/** What a read gave: at which time in ms, and for how many ms it holds. */
+interface Read {
+  readonly outcome: Client | FwaError
+  readonly at: number
+  readonly age: number
+}
+
+/** Reads and keeps client ID metadata documents (draft-ietf-oauth-client-id-metadata-document section 5). */
+export class ClientDocuments {
+  readonly #deps: ClientDocumentsDeps
+  readonly #clients = new LRUCache<string, Read>({ max: MAX_DOCUMENTS })
+  readonly #failures = new LRUCache<string, Read>({ max: MAX_DOCUMENTS })
+  readonly #reading = new Map<string, Promise<Client>>()
+  readonly #rate: SignInRate
+
+  constructor(deps: ClientDocumentsDeps) {
+    this.#deps = deps
+    this.#rate = new SignInRate(() => deps.clock.now(), RATE)
+  }
+
+  /**
+   * Finds the client with this ID for a person, to whom a request is counted. All that ask for one
+   * document at a time share one request.
+   * @throws FwaError FWA_CLIENT_INVALID, FWA_CLIENT_UNREACHABLE, FWA_CLIENT_RATE
+   */
+  async find(clientId: string, person: string): Promise<Client> {
+    const url = parseClientId(clientId)
+    const { host } = (url && parseHostPort(url.host)) ?? {}
+    if (!url || !host) throw new FwaError('FWA_CLIENT_INVALID', `the client ID is not ${AN_ID}`)
+    if (this.#deps.isOwnHost(host.name))
+      throw new FwaError('FWA_CLIENT_INVALID', `${url.host} is a host of this service`)
+
+    const known = [this.#failures.get(clientId), this.#clients.get(clientId)]
+    const outcome = known.find((read) => read && this.#holds(read))?.outcome
+    if (outcome instanceof FwaError) throw outcome
+    return outcome ?? this.#reading.get(clientId) ?? this.#startReading(url, person)
+  }
+
+  /** Ends the requests in flight. */
+  async close(): Promise<void> {
+    await this.#deps.fetch.close()
+  }
+
+  /** Nothing from later than now holds, in case the clock was set back. */
+  #holds({ at, age }: Read): boolean {
+    const now = this.#deps.clock.now()
+    return at <= now && now < at + age
+  }
+
+  #startReading(url: URL, person: string): Promise<Client> {
+    const retryAfter = this.#rate.take(person)
+    if (retryAfter > 0)
+      throw new FwaError('FWA_CLIENT_RATE', 'too many clients were new', { retryAfter })
+    const reading = this.#read(url).finally(() => this.#reading.delete(url.href))
+    this.#reading.set(url.href, reading)
+    return reading
+  }
+
+  async #read(url: URL): Promise<Client> {
+    const at = this.#deps.clock.now()
+    const accept = { headers: { accept: 'application/json' }, json: true, maxBytes: MAX_BYTES }
+    try {
+      const { headers, body } = await this.#deps.fetch(url, accept)
+      const client = readDocument(url.href, body)
+      const age = ageOf(String(headers['cache-control']))
+      this.#clients.set(url.href, { outcome: client, at, age })
+      return client
+    } catch (cause) {
+      const outcome = cause instanceof FwaError ? cause : failureOf(url, cause)
+      this.#failures.set(url.href, { outcome, at: this.#deps.clock.now(), age: FAILURE_AGE })
+      throw outcome
+    }
+  }
+}
+
+interface ClientDocumentsDeps {
+  /** Of {@link publicFetch}. */
+  readonly fetch: BoundedFetch
+  readonly clock: Clock
+  /** Whether a canonical host belongs to this service or its apps, so that no client can be there. */
+  readonly isOwnHost: (host: string) => boolean
+}
+
+const AN_ID =
+  'an https URL in canonical spelling, with a path, without user name, password, fragment or dot segments'
+
+const REFUSALS: Partial<Record<NetErrorCode, string>> = {
+  NET_FETCH_TYPE: 'must have the content type `application/json`',
+  NET_FETCH_TOO_LARGE: `must have at most ${MAX_BYTES} bytes`,
+}
+
+/** All that prevents a connection has one sentence, so that nobody learns what is in our network. */
+function failureOf(url: URL, cause: unknown): FwaError {
+  const code = cause instanceof NetError ? cause.code : 'NET_FETCH_FAILED'
+  const what = `the document of ${url.host}`
+  const refusal = REFUSALS[code]
+  if (refusal) return new FwaError('FWA_CLIENT_INVALID', `${what} ${refusal}`, { cause })
+  const isStatus = code === 'NET_FETCH_STATUS'
+  const why = isStatus ? 'must be answered with status 200, not a redirect' : 'cannot be read'
+  const shown = { cause, retryAfter: FAILURE_AGE / 1_000, expose: true }
+  return new FwaError('FWA_CLIENT_UNREACHABLE', `${what} ${why}`, shown)
+}
+
+function ageOf(cacheControl: string): number {
+  if (/\bno-(?:store|cache)\b/i.test(cacheControl)) return AGE.min
+  const [, seconds] = /(?:^|[\s,])max-age="?(\d+)/i.exec(cacheControl) ?? []
+  const age = seconds === undefined ? AGE.usual : Number(seconds) * 1_000
+  return Math.min(Math.max(age, AGE.min), AGE.max)
+}
+
+type Network = Pick<Cidr, 'network' | 'prefix'>
+
+const toCidrs = (texts: readonly string[]) =>
+  texts.map(parseCidr).filter((cidr) => cidr !== undefined)
+/** This machine and its link, where clouds have their metadata service. */
+const LOCAL = toCidrs(['127.0.0.0/8', '::1', '0.0.0.0/8', '::', '169.254.0.0/16', 'fe80::/10'])
+const isLocal = ({ network, prefix }: Network) =>
+  LOCAL.some((local) => cidrContains(local, network) && prefix >= local.prefix)
+
+/**
+ * A fetch for URLs that strangers name. It connects to public addresses, and to those in
+ * `privateNetworks`; to loopback and link-local ones only by a network that has nothing else,
+ * such as `127.0.0.0/8`.
+ */
+export function publicFetch(
+  createFetch: (options: FetchOptions) => BoundedFetch,
+  privateNetworks: readonly string[],
+): BoundedFetch {
+  const networks = toCidrs(privateNetworks)
+  const mayBeLocal = networks.filter(isLocal)
+  const allows = (ip: IpAddress) => {
+    const among = isLocal({ network: ip, prefix: 128 }) ? mayBeLocal : networks
+    return isPublicIp(ip) || among.some((cidr) => cidrContains(cidr, ip))
+  }
+  return createFetch({ timeoutMs: 5_000, allows })
+}

@@ -1,0 +1,146 @@
+import { hash } from 'node:crypto'
+import { parseHostPort, parseJson } from '@gatehouse/net'
+import { FwaError } from '../errors.ts'
+
+/** A client of the authorization server, as its client ID metadata document describes it. */
+export interface Client {
+  /** The URL of its document. */
+  readonly id: string
+  readonly name: string | undefined
+  readonly redirectUris: readonly string[]
+  /** Digest of what was read, so that a changed document is another one. */
+  readonly digest: string
+}
+
+const MAX_ID = 1_024
+const MAX_NAME = 100
+const MAX_URIS = 20
+const MAX_URI = 2_048
+
+/** What RFC 3986 allows in URLs, so nothing that the URL parser would rewrite or a header cannot hold. */
+const CLIENT_ID = /^https:\/\/[a-z0-9.:[\]-]+\/(?:[\w.~!$&'()*+,;=:@/?-]|%[\dA-Fa-f]{2})+$/
+const URI = /^([a-z][a-z0-9+.-]*):\/(?:[\w.~!$&'()*+,;=:@/?[\]-]|%[\dA-Fa-f]{2})*$/
+const USER = /^[^:]+:\/\/[^/?]*@/
+const LOOPBACK = /^http:\/\/(localhost|127\.0\.0\.1|\[::1\])(?::[1-9]\d{0,4})?(?=[/?]|$)/
+
+/** Schemes that belong to the web, to browsers or to the system, and so to no client alone. */
+const FOREIGN_SCHEMES = new Set(
+  (
+    'ftp ftps sftp file data javascript livescript vbscript blob about ws wss view-source filesystem content ' +
+    'jar resource res mhtml mk urn cid mid news nntp gopher ldap ldaps telnet ssh smb nfs dav rtsp mailto ' +
+    'tel sms callto sip sips facetime intent android-app market shell search edge opera brave vivaldi'
+  ).split(' '),
+)
+const FOREIGN_SCHEME = /^(?:chrome|moz|safari|ms|search-ms|x-apple|itms)(?:-|$)/
+
+/** Characters that hide or reorder others, or begin an element. */
+const NOT_IN_NAME = /[\p{C}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}<>]/u
+
+/**
+ * Parses the URL that is a client ID (draft-ietf-oauth-client-id-metadata-document section 3): https, a
+ * host with a dot or an address, a path, maybe a port and a query. It must be spelled as the URL parser
+ * writes it, which has no dot segments, and has at most 1,024 characters.
+ */
+export function parseClientId(text: string): URL | undefined {
+  if (text.length > MAX_ID || !CLIENT_ID.test(text)) return undefined
+  const url = URL.parse(text)
+  if (!url || url.href !== text || url.pathname === '/') return undefined
+  const { name, ip } = parseHostPort(url.host)?.host ?? {}
+  return ip || (name === url.hostname && name.includes('.')) ? url : undefined
+}
+
+/**
+ * Reads a client ID metadata document (section 4, RFC 7591 section 2) of a public client.
+ * @throws FwaError FWA_CLIENT_INVALID, which says what its developer must change, without its content
+ */
+export function readDocument(clientId: string, body: Buffer): Client {
+  const refuse = (why: string) =>
+    new FwaError('FWA_CLIENT_INVALID', `the document of ${new URL(clientId).host} ${why}`)
+  const document = parseObject(body)
+  if (!document) throw refuse('must be a JSON object in UTF-8')
+  if (document.client_id !== clientId)
+    throw refuse('must have exactly the URL that it was requested at as `client_id`')
+  for (const [member, { isValid, must }] of Object.entries(MEMBERS))
+    if (!isValid(document[member])) throw refuse(`has a \`${member}\` that is not valid: ${must}`)
+
+  const redirectUris = document.redirect_uris
+  if (!isUriList(redirectUris)) throw refuse(`needs \`redirect_uris\`, 1 to ${MAX_URIS} texts`)
+  const refused = redirectUris.findIndex((uri) => !isAllowedRedirect(uri))
+  if (refused >= 0) throw refuse(`has a redirect URI, number ${refused + 1}, that is not ${A_URI}`)
+
+  const given = document.client_name
+  const name = typeof given === 'string' ? [...given].slice(0, MAX_NAME).join('') : undefined
+  const digest = hash('sha256', JSON.stringify([clientId, name, redirectUris]), 'base64url')
+  return { id: clientId, name, redirectUris, digest }
+}
+
+const A_URI =
+  'https, http on localhost, 127.0.0.1 or [::1], or of a scheme of its own that goes on with a `/`; ' +
+  `without user name, password or fragment, at most ${MAX_URI} characters of RFC 3986`
+
+const isAbsent = (value: unknown) => value === undefined
+const isAbsentOrHas = (text: string) => (value: unknown) =>
+  isAbsent(value) || (Array.isArray(value) && value.includes(text))
+
+const MEMBERS: Readonly<Record<string, { isValid(value: unknown): boolean; must: string }>> = {
+  client_name: {
+    isValid: (value) =>
+      isAbsent(value) ||
+      (typeof value === 'string' && value.trim() !== '' && !NOT_IN_NAME.test(value)),
+    must: 'use text without control, invisible or bidirectional characters, `<` and `>`, or omit it',
+  },
+  token_endpoint_auth_method: {
+    isValid: (value) => isAbsent(value) || value === 'none',
+    must: 'use `none`, because clients are public here',
+  },
+  client_secret: { isValid: isAbsent, must: 'remove it, because anybody can read it there' },
+  client_secret_expires_at: { isValid: isAbsent, must: 'remove it, because there is no secret' },
+  grant_types: { isValid: isAbsentOrHas('authorization_code'), must: 'add `authorization_code`' },
+  response_types: { isValid: isAbsentOrHas('code'), must: 'add `code`' },
+}
+
+function parseObject(body: Buffer): Readonly<Record<string, unknown>> | undefined {
+  try {
+    // A byte order mark stays, and is no JSON.
+    const text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(body)
+    const value = parseJson(text)
+    return isObject(value) ? value : undefined
+  } catch {
+    return undefined
+  }
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+function isUriList(value: unknown): value is readonly string[] {
+  const isSized = Array.isArray(value) && value.length > 0 && value.length <= MAX_URIS
+  return isSized && value.every((uri) => typeof uri === 'string')
+}
+
+/**
+ * Whether a client may register this redirect URI: https, http on loopback, or a private-use scheme
+ * (RFC 8252 section 7), in characters of RFC 3986, without fragment, user name and password.
+ */
+export function isAllowedRedirect(uri: string): boolean {
+  const [, scheme = ''] = (uri.length <= MAX_URI && URI.exec(uri)) || []
+  // The URL parser would not tell of an empty user name.
+  if (!scheme || USER.test(uri) || !URL.canParse(uri)) return false
+  if (scheme === 'http') return LOOPBACK.test(uri)
+  const [, authority] = /^https:\/\/([^/?]+)/.exec(uri) ?? []
+  if (scheme === 'https') return authority !== undefined && parseHostPort(authority) !== undefined
+  return !FOREIGN_SCHEMES.has(scheme) && !FOREIGN_SCHEME.test(scheme)
+}
+
+/** Whether a program on the person's own machine receives the code, over http (RFC 8252 section 7.3). */
+export function isLoopbackRedirect(uri: string): boolean {
+  return LOOPBACK.test(uri) && isAllowedRedirect(uri)
+}
+
+/** Whether the client registered this redirect URI, to the letter but for the port of a loopback one. */
+export function fitsRedirect({ redirectUris }: Client, uri: string): boolean {
+  const withoutPort = (text: string) => text.replace(LOOPBACK, 'http://$1')
+  if (!isLoopbackRedirect(uri)) return redirectUris.includes(uri)
+  return redirectUris.some((each) => withoutPort(each) === withoutPort(uri))
+}
