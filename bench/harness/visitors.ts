@@ -54,7 +54,7 @@ export async function storeVisitors(store: AuthStore, count: number): Promise<vo
           ...digestsOf('main', profile, undefined, undefined),
           ...{ sid: sidOf(n), portal: 'main', issuedAt: Math.floor(now / 1_000) },
           ...{ begun: now, lastSeen: now, idle: null, reRead: now, ends: now + LIFETIME },
-          ...{ rev: 1, lease: 0 },
+          ...{ rev: 1, lease: 0, parent: null },
         }
         const browser = { userAgent: 'Mozilla/5.0', address: '198.51.100.7' }
         const said = { issuer: ISSUER, provider: 'corp', claims, tokens: {}, browser }

@@ -26,7 +26,7 @@ function isOf(wanted: string, { person, provider }: AuditRow): boolean {
   return person === wanted || person === `${provider}:${wanted}`
 }
 
-type Column = Exclude<keyof AuditRow, 'provider' | 'name' | 'requestId' | 'refusedBy' | 'clause'>
+type Column = 'time' | 'event' | 'portal' | 'person' | 'host' | 'clientAddress' | 'code'
 
 /** The columns with their titles and widths, in characters. Longer values move the rest of their line. */
 const COLUMNS: readonly (readonly [column: Column, title: string, width: number])[] = [

@@ -253,7 +253,8 @@ export class Records implements SessionFollower {
 
   async #save(sid: string): Promise<void> {
     try {
-      await this.#store.endSessions({ sid })
+      // Its agents too.
+      await this.end({ sid })
       this.#unsaved.delete(sid)
     } catch (error) {
       if (!this.#isClosed)

@@ -87,7 +87,10 @@ export function sessionOf(row: SessionRow, said: Sealed): Session {
 function contextOf(row: Omit<SessionRow, 'sealed'>): string {
   const { sid, portal, person, mail, subject, providerSid, issuedAt, begun, idle, reRead } = row
   const names = [sid, portal, person, mail, subject, providerSid]
-  return `session ${JSON.stringify([...names, issuedAt, begun, idle, reRead, row.ends, row.rev])}`
+  const times = [issuedAt, begun, idle, reRead, row.ends, row.rev]
+  // Rows that are no agent's are sealed as they were before there were agents.
+  const parents = row.parent === null ? [] : [row.parent]
+  return `session ${JSON.stringify([...names, ...times, ...parents])}`
 }
 
 /** A digest of the person, since the store need not say in the clear who signed in. */

@@ -184,6 +184,7 @@ export class Sessions {
     const { lifetime, idle = null } = portal.session
     const row = {
       ...digests,
+      parent: null,
       portal: portal.name,
       issuedAt: issuedAt ?? Math.floor(now / 1_000),
       ...{ begun: now, lastSeen: now, reRead: now, ends: now + lifetime, idle, lease: 0 },

@@ -8,6 +8,8 @@ import {
   type WriteOptions,
 } from '@gatehouse/store'
 import {
+  type AuthStore,
+  type Code,
   type End,
   type Listed,
   type Listing,
@@ -19,7 +21,7 @@ import {
   type SessionRow,
   type StoreOptions,
 } from './store.ts'
-import { COMPLETED, EVENTS, MARKS, SESSIONS } from './tables.ts'
+import { COMPLETED, CONSENTS, EVENTS, MARKS, SESSIONS } from './tables.ts'
 import { unavailable } from './unavailable.ts'
 
 /** Rows that are added, or looked for, at once. */
@@ -49,6 +51,8 @@ const SET = SESSIONS.members.map((member, i) => {
   return `${column} = ${member === 'lastSeen' ? `greatest(last_seen, $${i + 1})` : `$${i + 1}`}`
 })
 const UPDATE = `UPDATE sessions SET ${SET.slice(1)} WHERE sid = $1 AND rev = $${SET.length + 1}`
+/** The sessions of a person but for one, and its agents. */
+const OTHERS = 'person = $1 AND coalesce(parent, sid) <> $2'
 const LEASE = 'UPDATE sessions SET lease = $3 WHERE sid = $1 AND rev = $2 AND lease < $4'
 const TOUCH = 'UPDATE sessions SET last_seen = greatest(last_seen, $2) WHERE sid = $1'
 const VISIT = `
@@ -59,14 +63,18 @@ const MEMBERS = columns(SESSIONS.members.join(', '))
 const LIST = `
   SELECT ${MEMBERS}, (SELECT string_agg(host, ' ' ORDER BY at DESC, host) FROM visits
     WHERE visits.sid = sessions.sid) AS hosts FROM sessions`
-const LISTED = 'sid IN (SELECT value FROM json_array_elements_text($1::json))'
+const VALUES = '(SELECT value FROM json_array_elements_text($1::json))'
+const LISTED = `sid IN ${VALUES}`
 const HAS_LISTED = `SELECT 1 AS found FROM sessions WHERE ${LISTED} LIMIT 1`
-const PRUNE = [MARKS, EVENTS, COMPLETED].map(({ name, key: [key] }) =>
+/** Until the commit, no end takes this session, and one that is under way is waited for. */
+const HOLD = 'SELECT 1 AS found FROM sessions WHERE sid = $1 AND parent IS NULL FOR SHARE'
+const HAS_CONSENT = 'SELECT 1 AS found FROM consents WHERE key = $1 AND until > $2'
+const PRUNE = [MARKS, EVENTS, COMPLETED, CONSENTS].map(({ name, key: [key] }) =>
   removing(name, `${key}`, `until <= $1 AND due <= $2 LIMIT ${MAX_REMOVED}`),
 )
-const PRUNE_SESSIONS = ['ends <= $1', 'last_seen + idle < $1'].map((isOver) =>
-  removing('sessions', 'sid', `${isOver} LIMIT ${MAX_REMOVED}`),
-)
+const OVER = ['ends <= $1', 'last_seen + idle < $1']
+/** Rows are locked in one order, so that no two instances wait for each other. */
+const IN_ORDER = 'ORDER BY sid COLLATE "C"'
 
 type Lasting = Pick<RowOf<typeof MARKS>, 'until' | 'due'>
 type EventRow = Omit<RowOf<typeof EVENTS>, 'id'>
@@ -105,6 +113,17 @@ export abstract class EngineStore {
     })
   }
 
+  beginAgent(row: SessionRow, { id, until }: Code): Promise<boolean> {
+    const code = { login: `code ${id}`, ...this.#lasting(until) }
+    return this.#write(async (tx) => {
+      if ((await COMPLETED.add(tx, code, ' ON CONFLICT DO NOTHING')) === 1)
+        return (await tx.get(HOLD, row.parent)) !== undefined && (await SESSIONS.add(tx, row)) === 1
+      const ended = await this.#end(tx, 'sid = $1', row.sid)
+      if (ended.length === 0) await this.#addEnds(tx, [row])
+      return false
+    })
+  }
+
   updateSession(row: SessionRow): Promise<boolean> {
     const { sid, rev, subject, providerSid } = row
     const free = { ...row, lease: 0 }
@@ -128,7 +147,8 @@ export abstract class EngineStore {
   async listSessions(which: Listing, limit: number): Promise<readonly Listed[]> {
     const keys = (['portal', 'person', 'mail'] as const).filter((key) => which[key] !== undefined)
     const where = keys.map((key, i) => `${key} = $${i + 1}`).join(' AND ')
-    const sql = `${LIST} WHERE ${where} ORDER BY begun DESC, sid LIMIT ${limit}`
+    const kind = `parent IS ${which.agents ? 'NOT ' : ''}NULL`
+    const sql = `${LIST} WHERE ${where} AND ${kind} ORDER BY begun DESC, sid LIMIT ${limit}`
     type Row = SessionRow & { readonly hosts: string | null }
     const listed = this.#engine.all<Row>(sql, ...keys.map((key) => which[key]))
     const rows = await this.told('reading', listed)
@@ -141,8 +161,7 @@ export abstract class EngineStore {
         const { sid, idleSince = Number.MAX_SAFE_INTEGER } = which
         return this.#end(tx, 'sid = $1 AND last_seen < $2', sid, idleSince)
       }
-      if ('person' in which)
-        return this.#end(tx, 'person = $1 AND sid <> $2', which.person, which.except ?? '')
+      if ('person' in which) return this.#end(tx, OTHERS, which.person, which.except ?? '')
       const of = 'subject' in which ? 'subject' : 'providerSid'
       const digest = 'subject' in which ? which.subject : which.providerSid
       // Before its rows are looked for: a sign-in has added its row by then, or will see the mark.
@@ -185,14 +204,32 @@ export abstract class EngineStore {
     return added === 1
   }
 
+  async hasConsent(key: string): Promise<boolean> {
+    const found = this.#engine.get(HAS_CONSENT, key, this.clock.now())
+    return (await this.told('reading', found)) !== undefined
+  }
+
+  giveConsent(key: string, person: string, until: number): Promise<void> {
+    const row = { key, person, ...this.#lasting(until, 0) }
+    return this.#write((tx) => CONSENTS.put(tx, row))
+  }
+
+  async withdrawConsents(which: Parameters<AuthStore['withdrawConsents']>[0]): Promise<void> {
+    const [column, value] = 'key' in which ? ['key', which.key] : ['person', which.person]
+    await this.#write((tx) => tx.run(removing('consents', 'key', `${column} = $1`), value))
+  }
+
   async prune(): Promise<void> {
     const { now, running } = this.age()
-    await this.#write((tx) =>
-      Promise.all([
-        ...PRUNE.map((sql) => tx.run(sql, now, running)),
-        ...PRUNE_SESSIONS.map((sql, i) => tx.run(sql, now - i * IDLE_MARGIN)),
-      ]),
-    )
+    await this.#write(async (tx) => {
+      for (const [i, isOver] of OVER.entries()) {
+        const time = now - i * IDLE_MARGIN
+        // What ends with its session is told: an agent that is in use may be in memory.
+        await this.#end(tx, `parent IN (SELECT sid FROM sessions WHERE ${isOver})`, time)
+        await tx.run(removing('sessions', 'sid', `${isOver} LIMIT ${MAX_REMOVED}`), time)
+      }
+      await Promise.all(PRUNE.map((sql) => tx.run(sql, now, running)))
+    })
     await this.recheck()
   }
 
@@ -290,14 +327,29 @@ export abstract class EngineStore {
     return mark?.before ?? before
   }
 
-  /** Part of a write. Rows are locked in one order, so that no two instances wait for each other. */
+  /**
+   * Part of a write: ends sessions, and their agents with them. Once the sessions are locked, which is a statement of
+   * its own, no other agent of theirs can begin.
+   */
   async #end(tx: Transaction, where: string, ...params: readonly Parameter[]) {
-    const sql = removing('sessions', 'sid', `${where} ORDER BY sid COLLATE "C"`)
-    const rows = await tx.all<SessionRow>(`${sql} RETURNING ${MEMBERS}`, ...params)
+    const lock = `SELECT sid FROM sessions WHERE ${where} ${IN_ORDER} FOR UPDATE`
+    const locked = await tx.all<Pick<SessionRow, 'sid'>>(lock, ...params)
+    if (locked.length === 0) return []
+    const sids = JSON.stringify(locked.map(({ sid }) => sid))
+    const removed = [`parent IN ${VALUES} ${IN_ORDER}`, LISTED].map((which) => {
+      const sql = removing('sessions', 'sid', which)
+      return tx.all<SessionRow>(`${sql} RETURNING ${MEMBERS}`, sids)
+    })
+    const rows = (await Promise.all(removed)).flat()
+    await this.#addEnds(tx, rows)
+    return rows
+  }
+
+  /** Part of a write. */
+  #addEnds(tx: Transaction, rows: readonly Pick<SessionRow, 'sid' | 'ends'>[]): Promise<void> {
     const kind = 'ended'
     const events = rows.map(({ sid, ends }) => ({ kind, key: sid, ...this.#lasting(ends) }))
-    await this.addEvents(tx, events)
-    return rows
+    return this.addEvents(tx, events)
   }
 
   /** A store that was restored, or failed over to a copy that was behind, may have sessions again. */

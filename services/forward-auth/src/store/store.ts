@@ -7,14 +7,27 @@ import type { SESSIONS } from './tables.ts'
 /** A session as the store keeps it: digests, times in ms since the epoch, and what is sealed. */
 export type SessionRow = RowOf<typeof SESSIONS>
 
-/** Which sessions are listed, and what of each: the hosts where it was seen, the last one first. */
-export type Listing = { readonly portal: string; readonly person?: string; readonly mail?: string }
+/** Which sessions are listed, or which agents, and what of each: the hosts where it was seen, the last one first. */
+export interface Listing {
+  readonly portal: string
+  readonly person?: string
+  readonly mail?: string
+  /** Agents only. Default: sessions of people only. */
+  readonly agents?: boolean
+}
 export type Listed = SessionRow & { readonly hosts: readonly string[] }
+
+/** A code for which an agent begins once. */
+export interface Code {
+  readonly id: string
+  /** Until when it could be redeemed, in ms since the epoch. */
+  readonly until: number
+}
 
 /** When a session was seen, in ms since the epoch. */
 export type Seen = Pick<Listed, 'sid' | 'hosts'> & { readonly at: number }
 
-/** The sessions to end: `before` is the last `iat` of theirs, in seconds; `idleSince` that they were not seen since. */
+/** The sessions to end, each with its agents: `before` is the last `iat` of theirs, in seconds; `idleSince` that they were not seen since. */
 export type End =
   | { readonly sid: string; readonly idleSince?: number }
   | { readonly person: string; readonly except?: string }
@@ -51,7 +64,7 @@ export type AuditEvent =
 /** Who ended a session early. */
 export type EndedBy = 'person' | 'provider' | 'administrator' | 'program' | 'sign-in'
 
-/** A row of the audit trail. `*` stands for several persons, hosts or addresses. */
+/** A row of the audit trail. `*` stands for several persons, hosts, addresses, clients or tools. */
 export interface AuditRow {
   /** ISO 8601, in UTC. */
   readonly time: string
@@ -71,6 +84,12 @@ export interface AuditRow {
   readonly refusedBy?: string | undefined
   readonly clause?: string | undefined
   readonly endedBy?: EndedBy | undefined
+  /** Client ID of an agent, or of a token. */
+  readonly client?: string | undefined
+  /** What a program called by MCP: the tool, the URI of the resource or the name of the prompt, else the method. */
+  readonly tool?: string | undefined
+  /** How many calls like this one there were. Default: 1. */
+  readonly count?: number | undefined
 }
 
 /** A row of the audit trail: `ran` is how long the service had run when it was written, in ms. */
@@ -110,6 +129,11 @@ export interface AuthStore {
   /** Adds a session. Resolves with false if the provider has ended it meanwhile. */
   beginSession(row: SessionRow): Promise<boolean>
   /**
+   * Adds an agent for a code. Resolves with false if the session of its person has ended, or if the code was redeemed
+   * before, at any instance: then the agent with this `sid` ends.
+   */
+  beginAgent(row: SessionRow, code: Code): Promise<boolean>
+  /**
    * Replaces the row of this session and the revision before, and frees its lease. Resolves with false if it is gone
    * or newer, or if the provider has ended what it is to become.
    */
@@ -133,6 +157,11 @@ export interface AuthStore {
    * @param expiresAt - until when the login could be completed, in ms since the epoch
    */
   completeLogin(login: string, expiresAt: number): Promise<boolean>
+  /** Whether a person has allowed this, and that is not over. */
+  hasConsent(key: string): Promise<boolean>
+  /** Remembers what a person has allowed. @param until - in ms since the epoch */
+  giveConsent(key: string, person: string, until: number): Promise<void>
+  withdrawConsents(which: { readonly key: string } | { readonly person: string }): Promise<void>
   /** Removes what has expired by the clock and by the running time. */
   prune(): Promise<void>
   /**

@@ -5,32 +5,34 @@ const LASTING = { until: 'integer', due: 'integer' } as const
 
 // The tables of a store: each column is listed here and nowhere else.
 
-/** Sessions: digests, times in ms since the epoch, and what is sealed. */
+const FIRST_SESSIONS = {
+  sid: 'text',
+  portal: 'text',
+  person: 'text', // of portal, provider and ID
+  mail: 'text?', // of portal and e-mail address
+  subject: 'text?', // of issuer, client and `sub`
+  providerSid: 'text?', // of issuer, client and `sid` of the ID token
+  issuedAt: 'integer', // `iat` of the ID token, in whole seconds by the clock of the provider
+  begun: 'integer',
+  lastSeen: 'integer',
+  idle: 'integer?', // for how many ms it lasts without a request
+  reRead: 'integer', // when the provider was last asked
+  ends: 'integer',
+  rev: 'integer', // counts changes
+  lease: 'integer', // until when one instance alone may ask the provider; 0: nobody asks
+  sealed: 'text',
+} as const
+const SESSION_OPTIONS = {
+  key: ['sid'],
+  indexes: ['person', 'mail', 'subject', 'provider_sid', 'ends', 'portal, begun'].map(
+    (columns) => `CREATE INDEX sessions_${columns.replace(', ', '_')} ON sessions (${columns})`,
+  ),
+}
+/** Sessions of people, and their agents: digests, times in ms since the epoch, and what is sealed. */
 export const SESSIONS = new Table(
   'sessions',
-  {
-    sid: 'text',
-    portal: 'text',
-    person: 'text', // of portal, provider and ID
-    mail: 'text?', // of portal and e-mail address
-    subject: 'text?', // of issuer, client and `sub`
-    providerSid: 'text?', // of issuer, client and `sid` of the ID token
-    issuedAt: 'integer', // `iat` of the ID token, in whole seconds by the clock of the provider
-    begun: 'integer',
-    lastSeen: 'integer',
-    idle: 'integer?', // for how many ms it lasts without a request
-    reRead: 'integer', // when the provider was last asked
-    ends: 'integer',
-    rev: 'integer', // counts changes
-    lease: 'integer', // until when one instance alone may ask the provider; 0: nobody asks
-    sealed: 'text',
-  },
-  {
-    key: ['sid'],
-    indexes: ['person', 'mail', 'subject', 'provider_sid', 'ends', 'portal, begun'].map(
-      (columns) => `CREATE INDEX sessions_${columns.replace(', ', '_')} ON sessions (${columns})`,
-    ),
-  },
+  { ...FIRST_SESSIONS, parent: 'text?' }, // of an agent: the session of its person
+  SESSION_OPTIONS,
 )
 
 /** The hosts where a session was seen. */
@@ -50,6 +52,13 @@ export const MARKS = new Table(
 export const EVENTS = new Table('events', { id: 'id', kind: 'text', key: 'text', ...LASTING })
 
 export const COMPLETED = new Table('completed', { login: 'text', ...LASTING }, { key: ['login'] })
+
+/** What people have allowed agents, so that they are not asked again. */
+export const CONSENTS = new Table(
+  'consents',
+  { key: 'text', person: 'text', ...LASTING },
+  { key: ['key'], indexes: ['CREATE INDEX consents_person ON consents (person)'] },
+)
 
 /** Secrets; in a folder they are files. */
 export const SECRETS = new Table('secrets', { name: 'text', sealed: 'text' }, { key: ['name'] })
@@ -76,7 +85,11 @@ const AUDIT_OPTIONS = {
   indexes: ['CREATE INDEX audit_at ON audit (at, seq)'],
 }
 /** The audit trail; in a folder, each day is a file. */
-export const AUDIT = new Table('audit', { ...FIRST_AUDIT, endedBy: 'text?' }, AUDIT_OPTIONS)
+export const AUDIT = new Table(
+  'audit',
+  { ...FIRST_AUDIT, endedBy: 'text?', client: 'text?', tool: 'text?', count: 'integer?' },
+  AUDIT_OPTIONS,
+)
 
 /** By this name of the first version a schema is known as one of this service. */
 export const KNOWN_BY = 'revoked'
@@ -89,9 +102,16 @@ const REVOKED = new Table(
   },
   { also: ['UNIQUE (sid)'] },
 )
-const OF_SESSIONS = [SESSIONS, VISITS, MARKS, EVENTS]
+const OF_SESSIONS = [VISITS, MARKS, EVENTS]
 /** The tables of PostgreSQL. */
-export const TABLES: readonly Table[] = [...OF_SESSIONS, COMPLETED, SECRETS, AUDIT]
+export const TABLES: readonly Table[] = [
+  SESSIONS,
+  ...OF_SESSIONS,
+  COMPLETED,
+  CONSENTS,
+  SECRETS,
+  AUDIT,
+]
 
 /** Creates tables. On PostgreSQL, instances find new rows of one by a column, also those that commit late. */
 function created(dialect: Engine['dialect'], tables: readonly Table[], followed: string): string {
@@ -110,8 +130,20 @@ export const MIGRATIONS: readonly Migration[] = [
     const tables = [REVOKED, ...others]
     return created(dialect, tables, KNOWN_BY)
   },
-  (dialect) => `${dialect === 'postgres' ? 'ALTER TABLE audit ADD COLUMN ended_by text;' : ''}
+  (dialect) => {
+    const sessions = new Table('sessions', FIRST_SESSIONS, SESSION_OPTIONS)
+    return `${dialect === 'postgres' ? 'ALTER TABLE audit ADD COLUMN ended_by text;' : ''}
     DROP TABLE ${KNOWN_BY};
-    ${created(dialect, OF_SESSIONS, EVENTS.name)};
-    CREATE VIEW ${KNOWN_BY} AS SELECT * FROM ${EVENTS.name}`,
+    ${created(dialect, [sessions, ...OF_SESSIONS], EVENTS.name)};
+    CREATE VIEW ${KNOWN_BY} AS SELECT * FROM ${EVENTS.name}`
+  },
+  (dialect) => {
+    const added = ['client text', 'tool text', 'count bigint'].map(
+      (column) => `ADD COLUMN ${column}`,
+    )
+    return `${dialect === 'postgres' ? `ALTER TABLE audit ${added};` : ''}
+    ALTER TABLE sessions ADD COLUMN parent text REFERENCES sessions (sid) ON DELETE CASCADE;
+    CREATE INDEX sessions_parent ON sessions (parent);
+    ${CONSENTS.createdBy(dialect)}`
+  },
 ]

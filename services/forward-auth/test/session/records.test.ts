@@ -12,6 +12,7 @@ import {
   type Instance,
   keysOf,
   NEW_SECRET,
+  OLD_SECRET,
   portalNamed,
   startInstance,
   startInstances,
@@ -146,6 +147,26 @@ t.test('an end counts at once here, there when it is known, and after a restart'
   const again = await startInstance(t, { folder: here!.folder })
   t.equal(await again.check(cookie), undefined)
   t.ok(await again.check(other.cookie), 'nobody else is out')
+})
+
+t.test('the agents of a session end with it, here at once', async (t) => {
+  const told: string[] = []
+  const here = await startInstance(t, {
+    share: async (events) => void told.push(...(events as { key: string }[]).map(({ key }) => key)),
+  })
+  for (const how of ['endOne', 'end'] as const) {
+    const { session, sid } = await here.begin()
+    const { row, said } = (await here.records.open(sid))!
+    const keys = await keysOf(OLD_SECRET)
+    const of = { sid: `agent of ${sid}`, parent: sid, subject: null, providerSid: null }
+    const agent = sealSession({ ...row, ...of }, said, keys.record)
+    t.equal(await here.store.beginAgent(agent, { id: sid, until: session.ends }), true)
+    t.match(await here.records.find(agent.sid), { sid: agent.sid, profile: session.profile })
+    if (how === 'end') await here.records.end({ sid })
+    else await here.records.endOne(session)
+    t.equal(await here.records.find(agent.sid), undefined, how)
+    t.strictSame(new Set(told.splice(0)), new Set([sid, agent.sid]), 'other processes know both')
+  }
 })
 
 t.test('an end whose write fails is known here, told, and repeated each second', async (t) => {

@@ -1,6 +1,7 @@
 import { fromClaims } from '@gatehouse/profile'
 import fc from 'fast-check'
 import t from 'tap'
+import { seal } from '../../src/seal.ts'
 import { namesOf, signBounded } from '../../src/session/bounded.ts'
 import {
   digestsOf,
@@ -29,7 +30,7 @@ const said: Sealed = {
 const row: Omit<SessionRow, 'sealed'> = {
   ...digestsOf('main', ADA, 'at the provider', RELATION),
   ...{ sid: 'a', portal: 'main', issuedAt: BEGUN / 1_000, begun: BEGUN, lastSeen: BEGUN, rev: 7 },
-  ...{ idle: 600_000, reRead: BEGUN, ends: BEGUN + 3_600_500, lease: 0 },
+  ...{ idle: 600_000, reRead: BEGUN, ends: BEGUN + 3_600_500, lease: 0, parent: null },
 }
 
 t.test('a row opens as what it was sealed for', async (t) => {
@@ -48,6 +49,7 @@ t.test('a row opens as what it was sealed for', async (t) => {
       reRead: BEGUN + 9e9,
       ends: BEGUN + 9e9,
       rev: 6,
+      parent: 'x',
     },
     sealed: `${sealed.sealed.slice(0, -4)}AAAA`,
   }
@@ -55,6 +57,16 @@ t.test('a row opens as what it was sealed for', async (t) => {
   t.strictSame(named, new Set(Object.keys(sealed)), 'each column is tried')
   for (const [column, value] of Object.entries(others))
     t.equal(openRow({ ...sealed, [column]: value }, KEYS), undefined, column)
+})
+
+t.test('rows from before there were agents open', (t) => {
+  const { sid, portal, person, mail, subject, providerSid, issuedAt, begun, idle, ends, rev } = row
+  const names = [sid, portal, person, mail, subject, providerSid]
+  const context = JSON.stringify([...names, issuedAt, begun, idle, row.reRead, ends, rev])
+  const sealed = seal(JSON.stringify(said), KEYS, `session ${context}`)
+  t.match(openRow({ ...row, sealed }, KEYS), said)
+  t.equal(openRow({ ...row, parent: 'x', sealed }, KEYS), undefined, 'not as one of an agent')
+  t.end()
 })
 
 t.test('a row opens with the keys that are there', async (t) => {

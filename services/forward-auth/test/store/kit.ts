@@ -103,8 +103,21 @@ export function session(sid: string, changes: Partial<SessionRow> = {}): Session
     ...{ sid, portal: 'main', person: `person of ${sid}`, mail: `mail of ${sid}` },
     ...{ subject: `subject of ${sid}`, providerSid: `provider's ${sid}`, issuedAt: 100 },
     ...{ begun, lastSeen: begun, idle: null, reRead: begun, ends: begun + 8 * HOUR },
-    ...{ rev: 0, lease: 0, sealed: `sealed of ${sid}`, ...changes },
+    ...{ rev: 0, lease: 0, sealed: `sealed of ${sid}`, parent: null, ...changes },
   }
 }
+
+/** An agent of a session. */
+export function agent(sid: string, parent: string, changes: Partial<SessionRow> = {}): SessionRow {
+  return session(sid, { parent, mail: null, subject: null, providerSid: null, ...changes })
+}
+
+/** A session of a store of the second version. */
+export const OLD_SESSION = `
+  INSERT INTO sessions (sid, portal, person, issued_at, begun, last_seen, re_read, ends, rev, lease, sealed)
+  VALUES ('old', 'main', 'ada', 1, 1, 1, 1, 9, 0, 0, '')`
+
+/** A code that is used for the first time, and could be for an hour. */
+export const codeOf = (id: string) => ({ id, until: Date.now() + HOUR })
 
 export { until } from '../../../../scripts/test/until.ts'

@@ -2,7 +2,17 @@ import { manualClock } from '@gatehouse/service-kit/testing'
 import fc from 'fast-check'
 import t from 'tap'
 import type { End, SessionRow } from '../../src/store/store.ts'
-import { ENGINES, HOUR, MINUTE, type Open, type Opened, session, until } from './kit.ts'
+import {
+  agent,
+  codeOf,
+  ENGINES,
+  HOUR,
+  MINUTE,
+  type Open,
+  type Opened,
+  session,
+  until,
+} from './kit.ts'
 
 /** Sessions that each case begins, and where it looks which of them are there. */
 const SESSIONS: readonly SessionRow[] = [
@@ -12,31 +22,45 @@ const SESSIONS: readonly SessionRow[] = [
   session('c1', { person: 'cyd', subject: null, providerSid: 'p3', lastSeen: 5_000 }),
 ]
 
+/** Their agents. The last one is of `c1`, and comes before it in every order of names. */
+const AGENTS: readonly SessionRow[] = [
+  agent('x1', 'a1', { person: 'ada' }),
+  agent('x2', 'a2', { person: 'ada' }),
+  agent('x3', 'a2', { person: 'ada', issuedAt: 999 }),
+  agent('0', 'c1', { person: 'cyd', lastSeen: 9_000 }),
+]
+
 const ENDS: readonly (readonly [what: string, which: End, ended: string])[] = [
-  ['one session', { sid: 'a1' }, 'a1'],
+  ['one session', { sid: 'a1' }, 'a1 x1'],
+  ['one without agents', { sid: 'b1' }, 'b1'],
+  ['one agent', { sid: 'x2' }, 'x2'],
   ['one that is not there', { sid: 'x' }, ''],
-  ['all of a person', { person: 'ada' }, 'a1 a2'],
-  ['a person, but for a session', { person: 'ada', except: 'a2' }, 'a1'],
-  ['a subject', { subject: 's-ada', before: 200 }, 'a1 a2'],
-  ['a subject, but for what was issued later', { subject: 's-ada', before: 199 }, 'a1'],
+  ['all of a person', { person: 'ada' }, 'a1 a2 x1 x2 x3'],
+  ['a person, but for a session', { person: 'ada', except: 'a2' }, 'a1 x1'],
+  ['a person, but for an agent', { person: 'ada', except: 'x1' }, 'a1 a2 x1 x2 x3'],
+  ['a subject', { subject: 's-ada', before: 200 }, 'a1 a2 x1 x2 x3'],
+  ['a subject, but for what was issued later', { subject: 's-ada', before: 199 }, 'a1 x1'],
   ['a subject, before all was issued', { subject: 's-ada', before: 99 }, ''],
-  ['a session of the provider', { providerSid: 'p2', before: 200 }, 'a2'],
+  ['a session of the provider', { providerSid: 'p2', before: 200 }, 'a2 x2 x3'],
   ['that, but for what was issued later', { providerSid: 'p2', before: 199 }, ''],
   ['a digest of the other kind', { subject: 'p2', before: 999 }, ''],
-  ['one that was not seen since', { sid: 'c1', idleSince: 5_001 }, 'c1'],
+  ['one that was not seen since', { sid: 'c1', idleSince: 5_001 }, '0 c1'],
   ['one that was seen then', { sid: 'c1', idleSince: 5_000 }, ''],
 ]
 
 /** What an instance does in the property test: to which of four sessions, and in which of five ways it ends them. */
 const COMMAND = fc.record({
   at: fc.nat(1),
-  what: fc.constantFrom('begin', 'update', 'touch', 'lease', 'find', 'list', 'end', 'prune'),
+  what: fc.constantFrom(
+    ...(['begin', 'agent', 'update', 'touch', 'lease', 'find', 'list', 'end', 'prune'] as const),
+  ),
   who: fc.nat(3),
   how: fc.nat(4),
   rev: fc.integer({ min: 1, max: 3 }),
 })
 type Command = typeof COMMAND extends fc.Arbitrary<infer C> ? C : never
 
+const bySid = (one: SessionRow, other: SessionRow) => (one.sid < other.sid ? -1 : 1)
 const sidsOf = (rows: readonly SessionRow[]) => rows.map(({ sid }) => sid).toSorted()
 
 async function present({ store }: Opened, sids: readonly string[]): Promise<string[]> {
@@ -47,6 +71,9 @@ async function present({ store }: Opened, sids: readonly string[]): Promise<stri
 const begin = ({ store }: Opened, ...rows: readonly SessionRow[]) =>
   Promise.all(rows.map((row) => store.beginSession(row)))
 
+const beginAgents = ({ store }: Opened, ...rows: readonly SessionRow[]) =>
+  Promise.all(rows.map((row) => store.beginAgent(row, codeOf(`for ${row.sid}`))))
+
 for (const [engine, prepare] of Object.entries(ENGINES))
   t.test(`sessions on ${engine}`, async (t) => {
     const newStore = await prepare(t)
@@ -56,13 +83,14 @@ for (const [engine, prepare] of Object.entries(ENGINES))
       t.test(`an end of ${what}`, async (t) => {
         const [here, there] = await two(newStore(t))
         await begin(here, ...SESSIONS)
+        await beginAgents(here, ...AGENTS)
+        const all = [...SESSIONS, ...AGENTS]
         const sids = ended.split(' ').filter(Boolean)
         const rows = await there.store.endSessions(which)
-        const all = rows.toSorted((one, other) => (one.sid < other.sid ? -1 : 1))
-        const expected = SESSIONS.filter(({ sid }) => sids.includes(sid))
-        t.strictSame(all, expected, 'the rows of those that ended')
-        const left = sidsOf(SESSIONS).filter((sid) => !sids.includes(sid))
-        t.strictSame(await present(here, sidsOf(SESSIONS)), left, 'the others stay')
+        const expected = all.filter(({ sid }) => sids.includes(sid))
+        t.strictSame(rows.toSorted(bySid), expected.toSorted(bySid), 'the rows of those that ended')
+        const left = sidsOf(all).filter((sid) => !sids.includes(sid))
+        t.strictSame(await present(here, sidsOf(all)), left, 'the others stay')
         await here.store.catchUp()
         t.strictSame(here.learned('ended'), sids, 'all instances are told')
         t.strictSame(await there.store.endSessions(which), [], 'nothing is left')
@@ -177,6 +205,153 @@ for (const [engine, prepare] of Object.entries(ENGINES))
       const [full] = (await here.store.listSessions({ portal: 'main', person: 'ada' }, 2)).slice(1)
       t.equal(full?.hosts.length, 50, 'bounded')
       t.equal(full?.hosts[0], '7.example')
+    })
+
+    t.test('agents begin, change and are listed', async (t) => {
+      const [here, there] = await two(newStore(t))
+      await begin(here, session('a', { person: 'ada' }), session('b', { person: 'ada' }))
+      const [one, other] = [agent('x', 'a', { person: 'ada' }), agent('y', 'b', { begun: 1 })]
+      t.strictSame(await beginAgents(there, one, other), [true, true])
+      t.strictSame(await here.store.findSession('x'), one)
+      const changed = { ...one, rev: 1, sealed: 'new' }
+      t.equal(await here.store.updateSession(changed), true)
+      t.equal(await there.store.updateSession(changed), false, 'of one revision, one')
+      await until(() => there.learned('changed').length > 0)
+      await there.store.touchSessions([{ sid: 'x', at: changed.lastSeen, hosts: ['a.example'] }])
+      const table: [which: Parameters<typeof here.store.listSessions>[0], sids: string][] = [
+        [{ portal: 'main' }, 'a b'],
+        [{ portal: 'main', agents: false }, 'a b'],
+        [{ portal: 'main', agents: true }, 'x y'],
+        [{ portal: 'main', person: 'ada', agents: true }, 'x'],
+        [{ portal: 'other', agents: true }, ''],
+      ]
+      for (const [which, sids] of table) {
+        const rows = await here.store.listSessions(which, 9)
+        t.equal(sidsOf(rows).join(' '), sids, JSON.stringify(which))
+      }
+      const [listed] = await here.store.listSessions({ portal: 'main', agents: true }, 1)
+      t.strictSame(listed, { ...changed, hosts: ['a.example'] })
+    })
+
+    t.test('a code is redeemed once, for a session that is there', async (t) => {
+      const [here, there] = await two(newStore(t))
+      await begin(here, session('a'))
+      const code = codeOf('one')
+      t.equal(await here.store.beginAgent(agent('x', 'a'), code), true)
+      t.equal(await there.store.beginAgent(agent('x', 'a'), code), false, 'the second time')
+      t.equal(await here.store.findSession('x'), undefined, 'ends what the first one began')
+      t.equal(await here.store.beginAgent(agent('x', 'a'), code), false, 'whoever tries it')
+      t.ok(await here.store.findSession('a'), 'the person stays')
+      const parents: [what: string, parent: string | null][] = [
+        ['one that never was', 'gone'],
+        ['none', null],
+        ['an agent', 'y'],
+      ]
+      await beginAgents(here, agent('y', 'a'))
+      for (const [what, parent] of parents) {
+        const row = agent(`of ${what}`, '', { parent })
+        t.equal(await here.store.beginAgent(row, codeOf(what)), false, what)
+        t.equal(await there.store.findSession(row.sid), undefined, what)
+        t.equal(await there.store.beginAgent({ ...row, parent: 'a' }, codeOf(what)), false, 'used')
+      }
+      const told = ['x', ...parents.map(([what]) => `of ${what}`)].toSorted()
+      for (const each of [here, there]) {
+        await each.store.catchUp()
+        t.strictSame(each.learned('ended'), told, 'also of agents that are not there')
+      }
+      await t.rejects(here.store.beginAgent(agent('y', 'a'), codeOf('two')), {
+        code: 'FWA_STORE_UNAVAILABLE',
+      })
+      t.equal(await here.store.beginAgent(agent('z', 'a'), codeOf('two')), true, 'not used by that')
+      t.equal(await here.store.hasCompleted('two'), false, 'no login is a code')
+    })
+
+    t.test('of two redemptions at once, no agent lives', async (t) => {
+      const [here, there] = await two(newStore(t))
+      await begin(here, session('a'))
+      const round = async (i: number) => {
+        const row = agent(`agent${i}`, 'a')
+        const both = i % 2 === 0 ? [here, there] : [there, here]
+        const tries = both.map(({ store }) => store.beginAgent(row, codeOf(`code${i}`)))
+        const begun = (await Promise.all(tries)).filter(Boolean).length
+        return {
+          sid: row.sid,
+          begun,
+          lives: (await there.store.findSession(row.sid)) !== undefined,
+        }
+      }
+      for (let i = 0; i < 1_000; i += 100) {
+        const rounds = await Promise.all(Array.from({ length: 100 }, (_, k) => round(i + k)))
+        t.ok(rounds.every(({ begun }) => begun === 1))
+        t.strictSame(
+          rounds.filter(({ lives }) => lives),
+          [],
+        )
+      }
+      await here.store.catchUp()
+      t.equal(here.learned('ended').length, 1_000, 'all instances are told')
+      t.strictSame(await here.store.listSessions({ portal: 'main', agents: true }, 9), [])
+    })
+
+    t.test('no agent outlives the session of its person', async (t) => {
+      const [here, there] = await two(newStore(t))
+      const outcomes = new Set<string>()
+      const round = async (i: number) => {
+        const of = { person: `person${i}`, subject: `s${i}`, providerSid: `p${i}` }
+        const parent = session(`sid${i}`, of)
+        await begin(here, parent)
+        await here.store.beginAgent(agent(`first${i}`, parent.sid), codeOf(`first${i}`))
+        const before = parent.issuedAt
+        const which = [
+          { sid: parent.sid },
+          { person: of.person },
+          { subject: of.subject, before },
+          { providerSid: of.providerSid, before },
+        ][i % 4] as End
+        const ending = i % 5 === 0 ? here : there
+        const beginIt = () => here.store.beginAgent(agent(`late${i}`, parent.sid), codeOf(`${i}`))
+        const early = i % 3 === 0 ? beginIt() : undefined
+        const end = ending.store.endSessions(which)
+        const [isBegun, ended] = await Promise.all([early ?? beginIt(), end])
+        outcomes.add(`${isBegun} ${ended.length}`)
+        return present(there, [parent.sid, `first${i}`, `late${i}`])
+      }
+      for (let i = 0; i < 2_000; i += 100) {
+        const rounds = Array.from({ length: 100 }, (_, k) => round(i + k))
+        t.strictSame((await Promise.all(rounds)).flat(), [])
+      }
+      t.strictSame([...outcomes].toSorted(), ['false 2', 'true 3'], 'each way')
+      await here.store.catchUp()
+      const late = here.learned('ended').filter((sid) => sid.startsWith('first'))
+      t.equal(late.length, 2_000, 'every instance is told')
+    })
+
+    t.test('consents are remembered until they are over or withdrawn', async (t) => {
+      const clock = manualClock(Date.now())
+      const open = newStore(t)
+      const [here, there] = [await open({ clock }), await open({ clock })]
+      const held = async () => {
+        const keys = ['a', 'b', 'c']
+        const all = await Promise.all(keys.map((key) => there.store.hasConsent(key)))
+        return keys.filter((_, i) => all[i]).join(' ')
+      }
+      t.equal(await held(), '')
+      const now = clock.now()
+      await here.store.giveConsent('a', 'ada', now + HOUR)
+      await here.store.giveConsent('b', 'ada', now + 2 * HOUR)
+      await there.store.giveConsent('c', 'bob', now + HOUR)
+      t.equal(await held(), 'a b c')
+      await clock.advance(HOUR - 1)
+      t.equal(await held(), 'a b c')
+      await there.store.giveConsent('c', 'bob', now + 2 * HOUR)
+      await clock.advance(1)
+      t.equal(await held(), 'b c', 'over, unless it is renewed')
+      await here.store.withdrawConsents({ key: 'c' })
+      t.equal(await held(), 'b')
+      await here.store.giveConsent('c', 'bob', now + 9 * HOUR)
+      await here.store.withdrawConsents({ person: 'bob' })
+      await here.store.withdrawConsents({ person: 'b' })
+      t.equal(await held(), 'b')
     })
 
     t.test('nothing revives a session that has ended', async (t) => {
@@ -357,6 +532,47 @@ for (const [engine, prepare] of Object.entries(ENGINES))
       t.equal(await remaining(), 'long', 'ended by both')
     })
 
+    t.test('agents and consents that are over are removed', async (t) => {
+      const open = newStore(t)
+      const clock = manualClock(Date.now())
+      const time = { passed: 0 }
+      const monotonic = () => time.passed
+      const one = await open({ clock, monotonic })
+      const behind = await open({ clock: manualClock(clock.now()), monotonic })
+      const begun = clock.now()
+      await begin(
+        one,
+        session('short', { begun, ends: begun + HOUR }),
+        session('idle', { begun, idle: 10 * MINUTE }),
+        session('long', { begun, ends: begun + 9 * HOUR }),
+      )
+      await beginAgents(
+        one,
+        ...['short', 'idle', 'long'].map((sid) => agent(`of ${sid}`, sid, { begun })),
+        agent('short itself', 'long', { begun, ends: begun + HOUR }),
+      )
+      await one.store.giveConsent('consent', 'ada', begun + HOUR)
+      const remaining = async () => {
+        await one.store.prune()
+        await one.store.catchUp()
+        const sids = ['of short', 'of idle', 'of long', 'short itself']
+        const hasConsent = await behind.store.hasConsent('consent')
+        const ended = one.learned('ended').map((sid) => `${sid} ended`)
+        return [...(await present(one, sids)), ...(hasConsent ? ['consent'] : []), ...ended].join()
+      }
+      t.equal(await remaining(), 'of short,of idle,of long,short itself,consent')
+      await clock.advance(13 * MINUTE)
+      t.equal(
+        await remaining(),
+        'of short,of long,short itself,consent,of idle ended',
+        'it is told',
+      )
+      await clock.advance(47 * MINUTE)
+      t.equal(await remaining(), 'of long,consent,of idle ended,of short ended')
+      time.passed = HOUR
+      t.equal(await remaining(), 'of long,of idle ended,of short ended', 'by both times')
+    })
+
     t.test('in any order, a session that has ended is never found again', async (t) => {
       const [here, there] = await two(newStore(t))
       const stores = [here.store, there.store]
@@ -389,6 +605,11 @@ for (const [engine, prepare] of Object.entries(ENGINES))
             tried.add(row.sid)
             await store.beginSession({ ...row, rev: 0 })
           }
+          if (what === 'agent') {
+            const { person } = row
+            const of = agent(`${row.sid} agent ${how}`, row.sid, { portal: run, person })
+            await store.beginAgent(of, codeOf(`${of.sid} ${rev}`)).catch(() => {})
+          }
           if (what === 'update') await store.updateSession(row)
           if (what === 'touch')
             await store.touchSessions([{ sid: row.sid, at: Date.now(), hosts: ['a.example'] }])
@@ -398,6 +619,9 @@ for (const [engine, prepare] of Object.entries(ENGINES))
             for (const { sid } of await store.endSessions(endOf(row, how))) ended.add(sid)
           const found = await store.findSession(row.sid)
           const listed = what === 'list' ? await store.listSessions({ portal: run }, 9) : []
+          const agents = await store.listSessions({ portal: run, agents: true }, 99)
+          for (const { parent } of agents)
+            if (endedBefore.includes(parent ?? '')) throw new Error(`an agent of ${parent} lives`)
           for (const { sid } of [...listed, ...(found ? [found] : [])])
             if (endedBefore.includes(sid)) throw new Error(`${sid} is back`)
         }

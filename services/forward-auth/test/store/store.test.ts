@@ -71,7 +71,7 @@ for (const [engine, prepare] of Object.entries(ENGINES)) {
       const rows = [
         rowAt(now - 3 * DAY),
         rowAt(now, details),
-        rowAt(now, { event: 'sign-out' }),
+        rowAt(now, { event: 'program-passed', client: 'c', tool: 'delete_repo', count: 12 }),
         rowAt(now + 1, { ran: DAY }),
       ]
       await two.store.audit.append(rows.slice(0, 3))
