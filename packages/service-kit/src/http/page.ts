@@ -47,10 +47,14 @@ function compact(css: string): string {
     .trim()
 }
 
-/** The policy that allows one style sheet and these sources of images, and nothing else. */
-function policyOf(style: string, images: readonly string[]): string {
-  return `default-src 'none'; style-src ${style}; img-src ${images.join(' ')}; form-action 'self'; frame-ancestors 'none'; base-uri 'none'`
+/** The policy that allows one style sheet, these sources of images and targets of forms, and nothing else. */
+function policyOf(style: string, images: readonly string[], forms: readonly string[]): string {
+  const own = `style-src ${style}; img-src ${images.join(' ')}; form-action ${forms.join(' ')}`
+  return `default-src 'none'; ${own}; frame-ancestors 'none'; base-uri 'none'`
 }
+
+/** A scheme alone, since a host of a URL may have a semicolon or a star. What is none is left out. */
+const SCHEME = /^[a-z][a-z\d+.-]*:$/
 
 interface Document {
   readonly title: string
@@ -60,6 +64,8 @@ interface Document {
   readonly icon?: string | undefined
   /** The place of its images, as a source of the content security policy. Default: it has none. */
   readonly images?: string | undefined
+  /** The scheme, as `https:`, of where the answers to its forms redirect to. Default: only here. */
+  readonly formsTo?: string | undefined
   readonly body: SafeHtml
   /** Default: English, for every reader. */
   readonly language?: string | undefined
@@ -67,7 +73,7 @@ interface Document {
 
 /** A whole page. */
 export function pageOf(
-  { title, accent, icon, images, body, language }: Document,
+  { title, accent, icon, images, formsTo = '', body, language }: Document,
   { sheet, source }: PageStyle,
 ): Page {
   const page = html`<!doctype html>
@@ -85,7 +91,8 @@ export function pageOf(
     </html>
     `
   const sources = [icon === undefined ? 'data:' : [], images ?? []].flat()
-  return { html: withoutBreaks(page), policy: policyOf(source, sources), language }
+  const forms = ["'self'", SCHEME.test(formsTo) ? formsTo : []].flat()
+  return { html: withoutBreaks(page), policy: policyOf(source, sources, forms), language }
 }
 
 /** Leaves out the line breaks between tags of templates. A text has no `>` of its own, which is escaped. */
