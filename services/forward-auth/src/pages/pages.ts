@@ -10,7 +10,7 @@ import { type Styles, shell } from './shell.ts'
 
 /** Names of people, and texts of providers and errors, are cut to these many bytes of HTML. */
 export const MAX_NAME = 80
-const MAX_TEXT = 240
+export const MAX_TEXT = 240
 
 /** The members of a portal that pages show. */
 export interface PagePortal {
@@ -187,6 +187,8 @@ interface Card {
   /** Default: usual. What is short stays below 4 kB. */
   readonly styles?: Styles | undefined
   readonly hasImages?: boolean | undefined
+  /** The scheme of where its form may redirect to, other than here. */
+  readonly formsTo?: string | undefined
   readonly detail?: string | undefined
   readonly requestId?: string
 }
@@ -200,7 +202,7 @@ export function page(
   }: Pick<Reader, 'language'> & {
     readonly [key in 'portal' | 'profile' | 'imagesUrl']?: Visit[key] | undefined
   },
-  { title, text, more, styles = 'usual', hasImages, detail, requestId, ...card }: Card,
+  { title, text, more, styles = 'usual', hasImages, formsTo, detail, requestId, ...card }: Card,
 ): Page {
   const texts = textsIn(language)
   const tone = card.symbol && TONES[card.symbol]
@@ -225,6 +227,7 @@ export function page(
     logo: urlOf(logo),
     icon: urlOf(favicon),
     images: logo || favicon || hasImages ? imagesUrl : undefined,
+    formsTo,
     footer: requestId ? report(texts, requestId, detail) : ownFooter && own(ownFooter, language),
   })
 }
@@ -241,14 +244,15 @@ function report(
 }
 
 /** An own text of a portal. Where it lacks the language of the page, it says which one it has. */
-function own(texts: OwnText, language: Language): SafeHtml {
+export function own(texts: OwnText, language: Language): SafeHtml {
   const { text, tag } = ownText(texts, language)
   return tag === undefined || tag === language
     ? html`<p>${text}</p>`
     : html`<p lang="${tag}">${text}</p>`
 }
 
-type OwnText = string | Readonly<Record<string, string | undefined>>
+/** A text of the configuration: one for all languages, or by their tags. */
+export type OwnText = string | Readonly<Record<string, string | undefined>>
 
 function ownText(texts: OwnText, language: Language): { text: string; tag?: string } {
   if (typeof texts === 'string') return { text: texts }
@@ -310,7 +314,7 @@ function choice({ title, icon, color, href, failing }: Choice, failingNote: stri
     </a>`
 }
 
-function actions(...items: (SafeHtml | '' | undefined)[]): SafeHtml {
+export function actions(...items: (SafeHtml | '' | undefined)[]): SafeHtml {
   return html`<div class="actions">${items}</div>`
 }
 
@@ -322,7 +326,7 @@ export function mainLink(href: string, text: string): SafeHtml {
   return html`<a class="main" href="${href}">${text}</a>`
 }
 
-/** A form to one of our own URLs, which the policy requires for redirects too. */
+/** A form to one of our own URLs. The policy of its page says where the answer may redirect to. */
 export function post(action: string, content: SafeHtml): SafeHtml {
   return html`<form method="post" action="${action}">${content}</form>`
 }

@@ -21,18 +21,21 @@ interface Content {
   readonly icon?: string | undefined
   /** URL of the folder of its images; undefined if it has none. */
   readonly images?: string | undefined
+  /** The scheme of where its form may redirect to, other than here. */
+  readonly formsTo?: string | undefined
 }
 
 /** A whole page: the layout that all pages share, around the content. */
 export function shell(content: Content): Page {
-  const { title, language, brand, accent, body, styles, footer, logo, icon, images } = content
+  const { title, language, brand, accent, body, styles, footer, logo, icon, images, formsTo } =
+    content
   const header = logo ? html`<img src="${logo}" alt="${brand}">` : html`${outline('gate')}${brand}`
   const whole = html`
     <header>${header}</header>
     <main>${body}</main>
     ${footer ? html`<footer>${footer}</footer>` : ''}`
   return pageOf(
-    { title: `${title} · ${brand}`, language, accent, icon, images, body: whole },
+    { title: `${title} · ${brand}`, language, accent, icon, images, formsTo, body: whole },
     SHEETS[styles].memo(accent),
   )
 }
@@ -46,6 +49,7 @@ const SHEETS = {
   short: createSheets('shell'),
   usual: createSheets('shell', 'pages'),
   lists: createSheets('shell', 'pages', 'sessions'),
+  consent: createSheets('shell', 'pages', 'consent'),
 }
 
 /** Which styles a page needs: what answers a check is short. */

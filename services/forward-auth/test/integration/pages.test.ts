@@ -43,6 +43,18 @@ app.post('/logout', async (request, reply) => {
   origins.push(request.headers.origin)
   return sendPage(reply, 200, pages['signed-out']!)
 })
+/** What consent was answered with, and where the answer led. */
+const decisions: string[] = []
+let callback = ''
+app.addContentTypeParser(
+  'application/x-www-form-urlencoded',
+  { parseAs: 'string' },
+  (_, text, done) => done(null, text),
+)
+app.post('/consent', (request, reply) => {
+  decisions.push(String(request.body))
+  return reply.redirect(callback, 303)
+})
 const origin = await app.listen({ host: '127.0.0.1', port: 0 })
 t.teardown(() => app.close())
 const browser = await launchChromium(t)
@@ -174,5 +186,35 @@ t.test('a script that got in all the same would not run', async (t) => {
   await tab.goto(`${origin}/injected`)
   t.equal(await tab.title(), 'You are signed in · Example')
   t.match(said, [/script/i], 'and the console says so')
+  await close()
+})
+
+t.test('the answer to consent reaches the client, and where its own page leads', async (t) => {
+  const client = Fastify()
+  t.teardown(() => client.close())
+  client.get('/callback', (_request, reply) => reply.redirect(`${elsewhere}/done`))
+  client.get('/done', (_request, reply) => reply.type('text/html').send('<title>Done</title>'))
+  const address = await client.listen({ host: '127.0.0.1', port: 0 })
+  const elsewhere = address.replace('127.0.0.1', 'localhost')
+  callback = `${address}/callback`
+  const { tab, said, close } = await open({ javaScriptEnabled: false })
+  for (const decision of ['Allow', 'Deny']) {
+    await tab.goto(`${origin}/consent-loopback`)
+    await tab.getByRole('button', { name: decision }).click()
+    await tab.waitForURL(`${elsewhere}/done`)
+    t.equal(decisions.splice(0).join(), `form=sealed&decision=${decision.toLowerCase()}`)
+  }
+  t.strictSame(said, [])
+  await close()
+})
+
+t.test('clickjacking: consent is not shown in a frame', async (t) => {
+  const { tab, said, close } = await open({})
+  await tab.route(`${origin}/framing`, (route) =>
+    route.fulfill({ contentType: 'text/html', body: '<iframe src="/consent"></iframe>' }),
+  )
+  await tab.goto(`${origin}/framing`)
+  t.equal(await tab.frameLocator('iframe').getByRole('button').count(), 0)
+  t.match(said, [/frame-ancestors 'none'/])
   await close()
 })

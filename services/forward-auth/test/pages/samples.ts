@@ -1,6 +1,7 @@
 import type { Profile } from '@gatehouse/profile'
 import type { Page } from '@gatehouse/service-kit/pages'
 import { accountPage } from '../../src/pages/account.ts'
+import { consentPage } from '../../src/pages/consent.ts'
 import type { Language } from '../../src/pages/languages/index.ts'
 import {
   type Choice,
@@ -68,6 +69,21 @@ export const session = (special: Partial<ShownSession> = {}): ShownSession => ({
   ...special,
 })
 
+/** What a consent page asks, with what is special of it. */
+export const asked = (special: Partial<Asked> = {}): Asked => ({
+  ...{ portal, profile: ada, language: 'en', imagesUrl: IMAGES },
+  ...{ clientHost: 'claude.ai', name: 'Claude', redirectHost: 'claude.ai', isLoopback: false },
+  resource: 'https://notes.example.com/mcp',
+  scopes: [
+    { name: 'notes:read', text: { en: 'Read your notes', de: 'Ihre Notizen lesen' } },
+    { name: 'notes:write', text: 'Write and delete notes' },
+  ],
+  ...{ action: '/portals/main/oauth/consent', form: 'sealed', switchHref: '/portals/main/signin' },
+  ...special,
+})
+
+type Asked = Parameters<typeof consentPage>[0]
+
 /** Every page, by name; what a person or provider has a say in can be replaced. */
 export function samples({
   portal: door = portal,
@@ -89,6 +105,7 @@ export function samples({
     ],
     ...{ endAction: href, othersAction: href, everywhereAction: href },
   }
+  const ask = { ...reader, profile, action: '/consent', switchHref: href, name: title }
   const everybody = {
     ...{ endAction: href, searchAction: href, endPersonAction: href, accountHref: href },
     sessions: own.sessions.map((one) => ({ ...one, profile })),
@@ -114,6 +131,13 @@ export function samples({
     'all-sessions': sessionsPage({ ...reader, ...everybody, hasMore: true }),
     'sessions-of-one': sessionsPage({ ...reader, ...everybody, person: title }),
     'sessions-of-none': sessionsPage({ ...reader, ...everybody, person: title, sessions: [] }),
+    consent: consentPage(asked(ask)),
+    'consent-app': consentPage(asked({ ...ask, redirectHost: 'cursor:', scopes: [] })),
+    'consent-loopback': consentPage(
+      asked({
+        ...{ ...ask, clientHost: undefined, redirectHost: '127.0.0.1:33418', isLoopback: true },
+      }),
+    ),
     'sign-out': logoutPage({ ...reader, profile, action: '/logout', stayHref: href }),
     'signed-out': signedOutPage({
       ...reader,

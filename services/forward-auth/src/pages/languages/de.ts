@@ -40,6 +40,22 @@ export const de: Texts = {
     none: 'Keine Sitzungen gefunden.',
     endAll: 'Alle Sitzungen dieser Person beenden',
   },
+  consent: {
+    title: 'Darf diese App für Sie handeln?',
+    app: 'Angefragt von',
+    selfRegistered:
+      'Eine App, die sich selbst registriert hat. Niemand hat bestätigt, von wem sie stammt.',
+    callsItself: 'Nennt sich',
+    answer: 'Zugriff erhält',
+    opens: 'Die App auf diesem Gerät, die Links mit {scheme} öffnet',
+    resource: 'Möchte verwenden',
+    scopes: 'Was sie tun darf',
+    loopback:
+      'Den Zugriff erhält ein Programm auf diesem Gerät, und jedes Programm darauf könnte die Anfrage ' +
+      'gestellt haben. Erlauben Sie ihn nur, wenn Sie die App gerade selbst gestartet haben.',
+    allow: 'Erlauben',
+    deny: 'Ablehnen',
+  },
   signOut: {
     title: 'Abmelden?',
     text: 'Danach müssen Sie sich bei allen Apps, die diese Anmeldung verwenden, neu anmelden.',

@@ -42,6 +42,21 @@ export const en = {
     none: 'No sessions found.',
     endAll: 'End all sessions of this person',
   },
+  consent: {
+    title: 'Let this app act for you?',
+    app: 'Requested by',
+    selfRegistered: 'An app that registered itself. Nobody has confirmed who made it.',
+    callsItself: 'Calls itself',
+    answer: 'Access goes to',
+    opens: 'The app on this device that opens {scheme} links',
+    resource: 'Wants to use',
+    scopes: 'What it may do',
+    loopback:
+      'Access goes to a program on this device, and any program on it could be asking. Allow this only ' +
+      'if you have just started the app yourself.',
+    allow: 'Allow',
+    deny: 'Deny',
+  },
   signOut: {
     title: 'Sign out?',
     text: 'All apps that use this sign-in will ask you to sign in again.',

@@ -40,6 +40,22 @@ export const es: Texts = {
     none: 'No se ha encontrado ninguna sesión.',
     endAll: 'Cerrar todas las sesiones de esta persona',
   },
+  consent: {
+    title: '¿Permitir que esta aplicación actúe en su nombre?',
+    app: 'Lo solicita',
+    selfRegistered:
+      'Una aplicación que se ha registrado a sí misma. Nadie ha confirmado quién la ha creado.',
+    callsItself: 'Dice llamarse',
+    answer: 'El acceso se da a',
+    opens: 'La aplicación de este dispositivo que abre los enlaces {scheme}',
+    resource: 'Quiere usar',
+    scopes: 'Qué podrá hacer',
+    loopback:
+      'El acceso se da a un programa de este dispositivo, y podría solicitarlo cualquier programa que ' +
+      'haya en él. Permítalo solo si usted acaba de abrir la aplicación.',
+    allow: 'Permitir',
+    deny: 'Denegar',
+  },
   signOut: {
     title: '¿Cerrar sesión?',
     text: 'Tendrá que volver a iniciar sesión en todas las aplicaciones que usan este acceso.',

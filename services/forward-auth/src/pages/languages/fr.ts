@@ -40,6 +40,22 @@ export const fr: Texts = {
     none: 'Aucune session trouvée.',
     endAll: 'Fermer toutes les sessions de cette personne',
   },
+  consent: {
+    title: 'Autoriser cette application à agir en votre nom ?',
+    app: 'Demandé par',
+    selfRegistered:
+      'Une application qui s’est enregistrée elle-même. Personne n’a confirmé qui l’a créée.',
+    callsItself: 'Dit s’appeler',
+    answer: 'Accès donné à',
+    opens: 'L’application de cet appareil qui ouvre les liens {scheme}',
+    resource: 'Souhaite utiliser',
+    scopes: 'Ce qu’elle pourra faire',
+    loopback:
+      'L’accès est donné à un programme de cet appareil, et n’importe quel programme qui s’y trouve peut ' +
+      'être à l’origine de la demande. N’autorisez que si vous venez de lancer vous-même l’application.',
+    allow: 'Autoriser',
+    deny: 'Refuser',
+  },
   signOut: {
     title: 'Se déconnecter ?',
     text: 'Il faudra vous reconnecter à toutes les applications qui utilisent cette connexion.',
