@@ -4,7 +4,7 @@ import { html, type SafeHtml } from '@remix-run/html-template'
 import type { Image } from './images.ts'
 import { fill, textsIn } from './languages/index.ts'
 import { initial, link, mainLink, page, post, type Reader, type Visit } from './pages.ts'
-import { type SessionList, sessionList } from './sessions.ts'
+import { agentList, type SessionList, sessionList } from './sessions.ts'
 
 /** An app that the person may open. */
 interface ShownApp {
@@ -13,7 +13,7 @@ interface ShownApp {
   readonly icon?: Pick<Image, 'name'> | undefined
 }
 
-/** The sessions of the person, and how they end them. */
+/** The sessions and agents of the person, and how they end them. */
 interface OwnSessions extends SessionList {
   /** Takes a POST that ends all sessions but the current one. */
   readonly othersAction: string
@@ -22,7 +22,7 @@ interface OwnSessions extends SessionList {
 }
 
 /**
- * Shows who is signed in, their apps, where they came from, and their sessions. `apps` is undefined where
+ * Shows who is signed in, their apps, where they came from, their sessions and agents. `apps` is undefined where
  * no app is known, `own` where sessions cannot be listed.
  */
 export function accountPage(
@@ -59,7 +59,8 @@ export function accountPage(
           <section class="actions" aria-labelledby="sessions">
             <h2 id="sessions">${sessions.title}</h2>
             ${sessionList({ ...of, ...own })}
-          </section>`
+          </section>
+          ${agentList({ ...of, ...own })}`
       }
       <div class="actions">
         ${others && post(others.othersAction, html`<button>${sessions.others}</button>`)}

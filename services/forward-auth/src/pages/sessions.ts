@@ -1,12 +1,14 @@
 import type { Profile } from '@gatehouse/profile'
 import type { Page } from '@gatehouse/service-kit/pages'
 import { html, type SafeHtml } from '@remix-run/html-template'
+import { calledItself, host, resourceText } from './consent.ts'
 import { deviceOf } from './device.ts'
 import { fill, type Language, textsIn, writeTime } from './languages/index.ts'
 import { clip, link, MAX_NAME, page, person, post, type Reader } from './pages.ts'
 
 const MAX_SESSIONS = 100
-const MAX_HOSTS = 20
+/** Hosts of a session, or scopes of an agent. */
+const MAX_SHOWN = 20
 
 /** A session as people see it, with times in ms. */
 export interface ShownSession {
@@ -25,49 +27,121 @@ export interface ShownSession {
   readonly profile?: Profile | undefined
 }
 
-/** Sessions, at most 100 of which are shown. */
+/** A client that may act for a person, as people see it, with times in ms. */
+export interface ShownAgent {
+  /** What the form that ends it sends as `session`. */
+  readonly id: string
+  /** The host of its ID; undefined if it registered itself. */
+  readonly clientHost: string | undefined
+  /** What it calls itself. */
+  readonly name: string | undefined
+  /** URL of what it may use. */
+  readonly resource: string
+  readonly scopes: readonly string[]
+  readonly begun: number
+  readonly lastCall: number
+  readonly ends: number
+  /** For whom it acts, where those of everybody are shown. */
+  readonly profile?: Profile | undefined
+}
+
+/** Sessions and agents, at most 100 of each are shown. */
 export interface SessionList {
   readonly sessions: readonly ShownSession[]
   /** Whether there are more than these. */
   readonly hasMore?: boolean | undefined
+  readonly agents?: readonly ShownAgent[] | undefined
+  /** Whether there are more than these. */
+  readonly hasMoreAgents?: boolean | undefined
   /** Takes a POST with `session`. */
   readonly endAction: string
 }
 
 /** Sessions in the order they are given. */
 export function sessionList(of: Reader & SessionList): SafeHtml {
-  const shown = of.sessions.slice(0, MAX_SESSIONS)
-  const more = fill(textsIn(of.language).sessions.more, { count: String(shown.length) })
-  return html`
-    <ul class="sessions" role="list">
-      ${shown.map((session, index) => item(session, `session-${index}`, of))}
-    </ul>
-    ${of.hasMore ? html`<p>${more}</p>` : ''}`
+  return list(of.sessions, of.hasMore && textsIn(of.language).sessions.more, (session, index) =>
+    sessionItem(session, `session-${index}`, of),
+  )
 }
 
-function item(session: ShownSession, id: string, of: Reader & SessionList): SafeHtml {
-  const { address, hosts, profile } = session
+/** Agents in the order they are given, with a heading; nothing if there are none. */
+export function agentList(of: Reader & SessionList): SafeHtml | '' {
+  const { agents = [], hasMoreAgents, language } = of
+  if (agents.length === 0) return ''
+  const { title, more } = textsIn(language).agents
+  return html`
+    <section class="actions" aria-labelledby="agents">
+      <h2 id="agents">${title}</h2>
+      ${list(agents, hasMoreAgents && more, (one, index) => agentItem(one, `agent-${index}`, of))}
+    </section>`
+}
+
+function list<T>(
+  all: readonly T[],
+  more: string | false | undefined,
+  show: (one: T, index: number) => SafeHtml,
+): SafeHtml {
+  const items = all.slice(0, MAX_SESSIONS).map(show)
+  return html`
+    <ul class="sessions" role="list">${items}</ul>
+    ${more && html`<p>${fill(more, { count: String(items.length) })}</p>`}`
+}
+
+function sessionItem(session: ShownSession, id: string, of: Reader & SessionList): SafeHtml {
+  const { address, isCurrent } = session
   const texts = textsIn(of.language).sessions
-  const shown = hosts.slice(0, MAX_HOSTS)
-  const facts = [
+  const facts: Facts = [
     [texts.address, address && isolate(address)],
     [texts.begun, writeTime(of.language, session.begun)],
     [texts.lastSeen, writeTime(of.language, session.lastSeen)],
     [texts.ends, writeTime(of.language, session.ends)],
-    [texts.hosts, html`${shown.map(isolate)}${shown.length < hosts.length ? '…' : ''}`],
-  ] as const
+    [texts.hosts, isolateAll(session.hosts)],
+  ]
+  const head = html`
+    <b>${device(session.userAgent, of.language)}</b>
+    ${isCurrent ? html`<mark>${texts.here}</mark>` : ''}`
+  return item({ id, of, one: session, head, facts, end: isCurrent ? undefined : texts.end })
+}
+
+function agentItem(agent: ShownAgent, id: string, of: Reader & SessionList): SafeHtml {
+  const { clientHost } = agent
+  const { agents: texts, sessions } = textsIn(of.language)
+  const facts: Facts = [
+    [texts.resource, resourceText(agent.resource)],
+    [texts.scopes, isolateAll(agent.scopes)],
+    [texts.begun, writeTime(of.language, agent.begun)],
+    [texts.lastCall, writeTime(of.language, agent.lastCall)],
+    [sessions.ends, writeTime(of.language, agent.ends)],
+  ]
+  const head = html`
+    <b>${clientHost ? host(clientHost) : texts.selfRegistered}</b>
+    ${calledItself(agent.name, of.language)}`
+  return item({ id, of, one: agent, head, facts, end: texts.end })
+}
+
+type Facts = readonly (readonly [name: string, fact: SafeHtml | string | undefined])[]
+
+/** What there is of one session or agent, with a button that ends it. */
+function item(shown: {
+  readonly id: string
+  readonly of: Reader & SessionList
+  readonly one: Pick<ShownSession, 'id' | 'profile'>
+  readonly head: SafeHtml
+  readonly facts: Facts
+  readonly end: string | undefined
+}): SafeHtml {
+  const { id, of, one, head, facts, end } = shown
   const form = html`
-    <input type="hidden" name="session" value="${session.id}">
-    <button aria-describedby="${id}">${texts.end}</button>`
+    <input type="hidden" name="session" value="${one.id}">
+    <button aria-describedby="${id}">${end}</button>`
   return html`
     <li>
       <div id="${id}">
-        ${profile && person(of.portal, profile)}
-        <b>${device(session.userAgent, of.language)}</b>
-        ${session.isCurrent ? html`<mark>${texts.here}</mark>` : ''}
+        ${one.profile && person(of.portal, one.profile)}
+        ${head}
       </div>
       <dl>${facts.map(([name, fact]) => html`<dt>${name}</dt><dd>${fact}</dd>`)}</dl>
-      ${session.isCurrent ? '' : post(of.endAction, form)}
+      ${end && post(of.endAction, form)}
     </li>`
 }
 
@@ -83,8 +157,13 @@ function isolate(text: string): SafeHtml {
   return html`<bdi>${clip(text, MAX_NAME)}</bdi>`
 }
 
+function isolateAll(texts: readonly string[]): SafeHtml {
+  const shown = texts.slice(0, MAX_SHOWN)
+  return html`${shown.map(isolate)}${shown.length < texts.length ? '…' : ''}`
+}
+
 /**
- * The sessions of everybody at the portal, or of the person who was searched for, for administrators.
+ * The sessions and agents of everybody at the portal, or of one person, for administrators.
  * `searchAction` takes a GET with `person`, `endPersonAction` a POST.
  */
 export function sessionsPage(
@@ -96,7 +175,8 @@ export function sessionsPage(
 ): Page {
   const texts = textsIn(of.language).sessions
   const endAll = html`<input type="hidden" name="person" value="${of.person}"><button>${texts.endAll}</button>`
-  const isFound = of.sessions.length > 0
+  const hasSessions = of.sessions.length > 0
+  const isFound = hasSessions || of.agents?.length
   return page(of, {
     title: texts.all,
     styles: 'lists',
@@ -108,8 +188,9 @@ export function sessionsPage(
       </form>
       <div class="actions">
         ${of.person && isFound ? post(of.endPersonAction, endAll) : ''}
-        ${isFound ? sessionList(of) : html`<p>${texts.none}</p>`}
+        ${hasSessions ? sessionList(of) : html`<p>${texts.none}</p>`}
       </div>
+      ${agentList(of)}
       <div class="actions">
         ${of.person && link(of.searchAction, texts.all)}
         ${link(of.accountHref, texts.title)}

@@ -13,7 +13,7 @@ import {
   signedOutPage,
   signInPage,
 } from '../../src/pages/pages.ts'
-import { type ShownSession, sessionsPage } from '../../src/pages/sessions.ts'
+import { type ShownAgent, type ShownSession, sessionsPage } from '../../src/pages/sessions.ts'
 
 export const IMAGES = 'https://auth.example.com/portals/main/images/'
 
@@ -69,6 +69,16 @@ export const session = (special: Partial<ShownSession> = {}): ShownSession => ({
   ...special,
 })
 
+/** An agent that was connected in 2030, with what is special of it. */
+export const agent = (special: Partial<ShownAgent> = {}): ShownAgent => ({
+  ...{ id: 'g1', clientHost: 'claude.ai', name: 'Claude' },
+  ...{ resource: 'https://notes.example.com/mcp', scopes: ['notes:read', 'notes:write'] },
+  begun: Date.UTC(2030, 0, 1, 8),
+  lastCall: Date.UTC(2030, 0, 1, 9, 30),
+  ends: Date.UTC(2030, 0, 1, 16),
+  ...special,
+})
+
 /** What a consent page asks, with what is special of it. */
 export const asked = (special: Partial<Asked> = {}): Asked => ({
   ...{ portal, profile: ada, language: 'en', imagesUrl: IMAGES },
@@ -105,6 +115,7 @@ export function samples({
     ],
     ...{ endAction: href, othersAction: href, everywhereAction: href },
   }
+  const agents = [agent({ name: title }), agent({ id: href, clientHost: undefined, scopes: [] })]
   const ask = { ...reader, profile, action: '/consent', switchHref: href, name: title }
   const everybody = {
     ...{ endAction: href, searchAction: href, endPersonAction: href, accountHref: href },
@@ -128,7 +139,15 @@ export function samples({
     }),
     'signed-in-without-apps': accountPage({ ...reader, profile, logoutHref: href, apps: [] }),
     account: accountPage({ ...reader, profile, logoutHref: href, own, allSessionsHref: href }),
+    'account-with-agents': accountPage({
+      ...{ ...reader, profile, logoutHref: href },
+      own: { ...own, agents, hasMoreAgents: true },
+    }),
     'all-sessions': sessionsPage({ ...reader, ...everybody, hasMore: true }),
+    'all-agents': sessionsPage({
+      ...{ ...reader, ...everybody },
+      agents: agents.map((one) => ({ ...one, profile })),
+    }),
     'sessions-of-one': sessionsPage({ ...reader, ...everybody, person: title }),
     'sessions-of-none': sessionsPage({ ...reader, ...everybody, person: title, sessions: [] }),
     consent: consentPage(asked(ask)),

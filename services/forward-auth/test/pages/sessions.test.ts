@@ -1,12 +1,13 @@
 import t from 'tap'
 import { accountPage } from '../../src/pages/account.ts'
 import { en } from '../../src/pages/languages/en.ts'
-import { fill } from '../../src/pages/languages/index.ts'
-import { type ShownSession, sessionsPage } from '../../src/pages/sessions.ts'
+import { fill, LANGUAGES, type Language, textsIn } from '../../src/pages/languages/index.ts'
+import { type ShownAgent, type ShownSession, sessionsPage } from '../../src/pages/sessions.ts'
 import { attribute, below, type Element, elements, hrefsIn, named, text } from './read.ts'
-import { ada, IMAGES, portal, session } from './samples.ts'
+import { ada, agent, IMAGES, portal, session } from './samples.ts'
 
 const texts = en.sessions
+const agentTexts = en.agents
 const reader = { portal, language: 'en', imagesUrl: IMAGES } as const
 
 const account = (sessions: readonly ShownSession[], hasMore = false) =>
@@ -157,3 +158,126 @@ t.test('what clients send is isolated from the direction of the text around it',
   const html = account([session({ userAgent: agent, address, hosts: [host] })])
   t.strictSame(named(html, 'bdi').map(text).slice(2), [agent, address, host])
 })
+
+/** The page of a person, and that of administrators, with agents. */
+const withAgents = (agents: readonly ShownAgent[], language: Language = 'en', isMore = false) => {
+  const lists = { sessions: [session({ isCurrent: true })], agents, hasMoreAgents: isMore }
+  const all = { ...reader, ...lists, language, endAction: '/end', searchAction: '/sessions' }
+  const own = { ...lists, endAction: '/end', othersAction: '/o', everywhereAction: '/e' }
+  return [
+    accountPage({ ...reader, language, profile: ada, logoutHref: '/logout', own }).html,
+    sessionsPage({ ...all, endPersonAction: '/end-person', accountHref: '/account' }).html,
+  ]
+}
+
+const agentsIn = (html: string) =>
+  named(html, 'section')
+    .filter((each) => attribute(each, 'aria-labelledby') === 'agents')
+    .flatMap((each) => below(each).filter(({ tagName }) => tagName === 'li'))
+
+t.test('connected agents are listed below the sessions, in each language', async (t) => {
+  for (const language of Object.keys(LANGUAGES) as Language[]) {
+    const { agents: words, consent, sessions } = textsIn(language)
+    const table: [why: string, special: Partial<ShownAgent>, head: string, facts: string[]][] = [
+      [
+        'usual',
+        {},
+        `claude.ai${consent.callsItself} Claude`,
+        ['notes.example.com/mcp', 'notes:readnotes:write'],
+      ],
+      [
+        'registered itself',
+        { clientHost: undefined, name: 'claude.ai' },
+        `${words.selfRegistered}${consent.callsItself} claude.ai`,
+        ['notes.example.com/mcp', 'notes:readnotes:write'],
+      ],
+      [
+        'no name, no scopes',
+        { name: undefined, scopes: [], resource: 'https://notes.example.com/' },
+        'claude.ai',
+        ['notes.example.com', ''],
+      ],
+    ]
+    for (const html of withAgents(
+      table.map(([, special]) => agent(special)),
+      language,
+    )) {
+      t.match(named(html, 'h2').map(text).at(-1), words.title)
+      const names = [words.resource, words.scopes, words.begun, words.lastCall, sessions.ends]
+      for (const [index, [why, , head, facts]] of table.entries()) {
+        const item = agentsIn(html)[index]!
+        t.equal(text(below(item)[0]!), head, `${language}: ${why}`)
+        t.strictSame(factsOf(item).slice(0, 2), facts, `${language}: ${why}`)
+        t.strictSame(
+          below(item)
+            .filter(({ tagName }) => tagName === 'dt')
+            .map(text),
+          names,
+        )
+      }
+    }
+  }
+  const [first] = agentsIn(withAgents([agent()])[0]!)
+  t.strictSame(factsOf(first!).slice(2), TIMES)
+  for (const html of [...withAgents([]), account([session()]), everybody([session()])])
+    t.notMatch(html, agentTexts.title, 'no agent, no heading')
+})
+
+t.test('a button ends an agent, and tells which one', async (t) => {
+  for (const html of withAgents([
+    agent({ id: '"g1' }),
+    agent({ id: 'g2', clientHost: 'b.test' }),
+  ])) {
+    const ends = formsIn(html).filter(([, action]) => action === '/end')
+    t.strictSame(ends, [
+      ['post', '/end', 'session="g1', agentTexts.end],
+      ['post', '/end', 'session=g2', agentTexts.end],
+    ])
+    const ids = elements(html).flatMap((each) => attribute(each, 'id') ?? [])
+    t.equal(new Set(ids).size, ids.length, 'no identifier comes twice')
+    const buttons = agentsIn(html).flatMap((item) =>
+      below(item).filter((each) => each.tagName === 'button'),
+    )
+    const told = buttons.map((button) =>
+      text(
+        elements(html).find(
+          (each) => attribute(each, 'id') === attribute(button, 'aria-describedby'),
+        )!,
+      ),
+    )
+    t.match(told, [/^claude\.ai/, /^b\.test/])
+  }
+})
+
+t.test('administrators see whose agents they are, and end them with the person', async (t) => {
+  const found = { ...reader, sessions: [], agents: [agent({ profile: ada })], endAction: '/end' }
+  const hrefs = {
+    searchAction: '/sessions',
+    endPersonAction: '/end-person',
+    accountHref: '/account',
+  }
+  const { html } = sessionsPage({ ...found, ...hrefs, person: 'ada' })
+  t.match(text(agentsIn(html)[0]!), 'Ada Lovelace')
+  t.match(html, texts.none, 'no session')
+  t.strictSame(
+    formsIn(html).map(([, action]) => action),
+    ['/sessions', '/end-person', '/end'],
+  )
+})
+
+t.test(
+  'however many agents and scopes there are, and whatever they say, a page is bounded',
+  async (t) => {
+    const long = `&"\u202e${'&'.repeat(10_000)}`
+    const scopes = Array.from({ length: 1_000 }, () => long)
+    const one = agent({ clientHost: `${long}.evil.test`, name: long, resource: long, scopes })
+    const many = Array.from({ length: 1_000 }, () => one)
+    for (const html of withAgents(many, 'en', true)) {
+      t.equal(agentsIn(html).length, 100)
+      t.ok(Buffer.byteLength(html) < 500_000, `${Buffer.byteLength(html)} bytes`)
+      t.match(html, fill(agentTexts.more, { count: '100' }))
+      t.match(text(agentsIn(html)[0]!), '.evil.test')
+      t.equal(text(named(html, 'q')[0]!).startsWith("&'&&"), true, 'without quotes or turns')
+    }
+  },
+)

@@ -56,6 +56,16 @@ export const de: Texts = {
     allow: 'Erlauben',
     deny: 'Ablehnen',
   },
+  agents: {
+    title: 'Verbundene Agenten',
+    selfRegistered: 'Hat sich selbst registriert',
+    resource: 'Darf verwenden',
+    scopes: 'Berechtigungen',
+    begun: 'Verbunden',
+    lastCall: 'Letzter Aufruf',
+    end: 'Verbindung trennen',
+    more: 'Es werden nur die {count} neuesten Agenten angezeigt.',
+  },
   signOut: {
     title: 'Abmelden?',
     text: 'Danach müssen Sie sich bei allen Apps, die diese Anmeldung verwenden, neu anmelden.',

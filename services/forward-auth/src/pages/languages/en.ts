@@ -57,6 +57,16 @@ export const en = {
     allow: 'Allow',
     deny: 'Deny',
   },
+  agents: {
+    title: 'Connected agents',
+    selfRegistered: 'Registered itself',
+    resource: 'May use',
+    scopes: 'Permissions',
+    begun: 'Connected',
+    lastCall: 'Last call',
+    end: 'Disconnect',
+    more: 'Only the newest {count} agents are shown.',
+  },
   signOut: {
     title: 'Sign out?',
     text: 'All apps that use this sign-in will ask you to sign in again.',

@@ -56,6 +56,16 @@ export const es: Texts = {
     allow: 'Permitir',
     deny: 'Denegar',
   },
+  agents: {
+    title: 'Agentes conectados',
+    selfRegistered: 'Se ha registrado por sí mismo',
+    resource: 'Puede usar',
+    scopes: 'Permisos',
+    begun: 'Conexión',
+    lastCall: 'Última llamada',
+    end: 'Desconectar',
+    more: 'Solo se muestran los {count} agentes más recientes.',
+  },
   signOut: {
     title: '¿Cerrar sesión?',
     text: 'Tendrá que volver a iniciar sesión en todas las aplicaciones que usan este acceso.',

@@ -56,6 +56,16 @@ export const fr: Texts = {
     allow: 'Autoriser',
     deny: 'Refuser',
   },
+  agents: {
+    title: 'Agents connectés',
+    selfRegistered: 'S’est enregistré lui-même',
+    resource: 'Peut utiliser',
+    scopes: 'Autorisations',
+    begun: 'Connexion',
+    lastCall: 'Dernier appel',
+    end: 'Déconnecter',
+    more: 'Seuls les {count} agents les plus récents sont affichés.',
+  },
   signOut: {
     title: 'Se déconnecter ?',
     text: 'Il faudra vous reconnecter à toutes les applications qui utilisent cette connexion.',
