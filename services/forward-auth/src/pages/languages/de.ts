@@ -144,6 +144,14 @@ export const de: Texts = {
       happened: 'Die Anmeldung hat zu lange gedauert oder wurde in einem anderen Browser begonnen.',
       next: 'Versuchen Sie es noch einmal, und erlauben Sie Cookies für diese Website.',
     },
+    FWA_OAUTH_INVALID: {
+      title: 'Anfrage dieser App ungültig',
+      happened:
+        'Die App, von der Sie kommen, hat einen Fehler gemacht. Sie hat keine Daten erhalten.',
+      next:
+        'Gehen Sie zurück zur App, und versuchen Sie es noch einmal. Wenn das wieder passiert, leiten Sie ' +
+        'die Angaben unten an den Hersteller der App weiter.',
+    },
     FWA_ORIGIN_FOREIGN: {
       title: 'Anfrage von einer anderen Website',
       happened: 'Eine andere Website wollte eine Sitzung beenden. Es wurde nichts geändert.',

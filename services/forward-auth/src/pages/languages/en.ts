@@ -144,6 +144,11 @@ export const en = {
       happened: 'The sign-in took too long, or began in another browser.',
       next: 'Try again, and allow cookies for this site.',
     },
+    FWA_OAUTH_INVALID: {
+      title: "This app's request is not valid",
+      happened: 'The app that sent you here made a mistake. Nothing was shared with it.',
+      next: 'Go back to the app and try again. If this happens again, send the details below to its developer.',
+    },
     FWA_ORIGIN_FOREIGN: {
       title: 'Request came from another origin',
       happened: 'Another site tried to end a session. Nothing was changed.',

@@ -144,6 +144,12 @@ export const es: Texts = {
       happened: 'El inicio de sesión ha tardado demasiado o comenzó en otro navegador.',
       next: 'Vuelva a intentarlo y permita las cookies de este sitio.',
     },
+    FWA_OAUTH_INVALID: {
+      title: 'La solicitud de esta aplicación no es válida',
+      happened:
+        'La aplicación que le ha enviado aquí ha cometido un error. No ha recibido ningún dato.',
+      next: 'Vuelva a la aplicación e inténtelo de nuevo. Si se repite, envíe la información de abajo a su desarrollador.',
+    },
     FWA_ORIGIN_FOREIGN: {
       title: 'Solicitud de otro sitio',
       happened: 'Otro sitio ha intentado cerrar una sesión. No se ha cambiado nada.',

@@ -143,6 +143,12 @@ export const fr: Texts = {
       happened: 'La connexion a pris trop de temps, ou a commencé dans un autre navigateur.',
       next: 'Réessayez, et autorisez les cookies pour ce site.',
     },
+    FWA_OAUTH_INVALID: {
+      title: 'La demande de cette application n’est pas valide',
+      happened:
+        'L’application qui vous a envoyé ici a commis une erreur. Rien ne lui a été transmis.',
+      next: 'Revenez à l’application et réessayez. Si le problème se reproduit, transmettez les informations ci-dessous à son développeur.',
+    },
     FWA_ORIGIN_FOREIGN: {
       title: 'Requête provenant d’un autre site',
       happened: 'Un autre site a tenté de fermer une session. Rien n’a été modifié.',
