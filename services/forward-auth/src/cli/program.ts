@@ -39,23 +39,28 @@ const migrateFrom = (name: 'oauth2-proxy' | 'traefik-forward-auth', file: string
 const audit: Command = {
   ...LOOK,
   usage: 'audit',
-  summary: 'list who signed in and out, and who was refused',
+  summary: 'list who signed in and out, who was refused, and what programs called',
   options: {
     '--since SPAN': 'how far to look back (default 24h)',
     '--portal NAME': 'events of this portal',
     '--person ID': 'events of this person, such as corp:ada or ada',
+    '--tool PATTERN': 'calls of these MCP tools, resources, prompts or methods: * is any text',
+    '--client TEXT': 'calls of this client: its ID, or the host of that',
     '--json': 'JSON lines, as when the output is not a terminal',
   },
-  examples: ['gatehouse-auth audit --since 7d --person corp:ada'],
+  examples: [
+    'gatehouse-auth audit --since 7d --person corp:ada',
+    "gatehouse-auth audit --since 7d --person ada --tool 'delete*'",
+  ],
   async run({ config, options, progress, process: { stdout } }) {
-    const { since = '24h', portal, person } = options
+    const { since = '24h', json, ...selected } = options
     const { storage } = (await config()).value
     const { listAudit, readSince } = await import('./audit.ts')
     const { readAudit } = await import('../store/open.ts')
     progress.say('reading the audit trail')
-    const asJson = options.json === true || !stdout.isTTY
+    const asJson = json === true || !stdout.isTTY
     const start = readSince(since, systemClock.now())
-    return listAudit({ rows: readAudit(storage, start), portal, person, asJson })
+    return listAudit({ rows: readAudit(storage, start), ...selected, asJson })
   },
 }
 

@@ -13,6 +13,18 @@ const rowAt = (hours: number, row: Partial<StoredAuditRow>): StoredAuditRow => (
   ...{ host: 'app.example.com', clientAddress: '192.0.2.7' },
   ...row,
 })
+const CLIENT = 'https://agent.example:8443/id.json'
+const callAt = (hours: number, row: Partial<StoredAuditRow>) =>
+  rowAt(hours, { event: 'program-passed', person: 'corp:ada', client: CLIENT, ...row })
+const CALLS = [
+  callAt(0, { tool: 'delete_repo' }),
+  callAt(0, { tool: 'read_file', count: 12 }),
+  callAt(0, { tool: 'delete_file', event: 'access-refused', code: 'FWA_TOOL_REFUSED', count: 3 }),
+  callAt(0, { tool: '*', host: '*', clientAddress: '*' }),
+  callAt(0, { tool: 'delete_file', person: 'corp:bob', client: 'spa' }),
+  callAt(0, { person: 'psk:ci', client: undefined }),
+  callAt(0, { tool: '*', host: '*', person: '*', client: '*' }),
+]
 const ROWS = [
   rowAt(-30, { person: 'corp:ada' }),
   rowAt(-2, { person: 'corp:ada', name: 'Ada' }),
@@ -45,20 +57,51 @@ t.test('the rows that a query selects', async (t) => {
   for (const [query, rows] of table) t.strictSame(await list(query), rows, JSON.stringify(query))
 })
 
+t.test('the calls that a query selects', async (t) => {
+  const folder = testFolder(t)
+  await filesIn(folder).append([...ROWS, ...CALLS])
+  const [deleted, read, refused, several, ofBob, ofKey, ofAll] = CALLS
+  const table: [query: Query, rows: unknown[]][] = [
+    [{ tool: 'delete*' }, [deleted, refused, several, ofBob, ofAll]],
+    [{ tool: 'delete*', person: 'ada' }, [deleted, refused, several]],
+    [{ tool: 'delete_repo' }, [deleted, several, ofAll]],
+    [{ tool: '*' }, [deleted, read, refused, several, ofBob, ofAll]],
+    [{ tool: '*file' }, [read, refused, several, ofBob, ofAll]],
+    [{ client: CLIENT }, [deleted, read, refused, several, ofAll]],
+    [{ client: 'agent.example:8443' }, [deleted, read, refused, several, ofAll]],
+    [{ client: 'agent.example' }, [ofAll]],
+    [{ client: 'spa', tool: 'delete*' }, [ofBob, ofAll]],
+    [{ person: 'psk:ci' }, [ofKey]],
+  ]
+  for (const [query, rows] of table) {
+    const lines: unknown[] = []
+    for await (const line of listAudit({ rows: readRows(folder, 0), asJson: true, ...query }))
+      lines.push(JSON.parse(line))
+    t.strictSame(lines, JSON.parse(JSON.stringify(rows)), JSON.stringify(query))
+  }
+})
+
 t.test('a table for people', async (t) => {
   const folder = testFolder(t)
   const odd = rowAt(1, { person: 'corp:\u001b[2J\u202e\nx', host: 'h'.repeat(40) })
-  await filesIn(folder).append([...ROWS.slice(1), odd])
+  await filesIn(folder).append([...ROWS.slice(1), ...CALLS, odd])
   let text = ''
   for await (const line of listAudit({ rows: readRows(folder, 0), asJson: false })) text += line
   t.equal(
     text,
     `\
-TIME                  EVENT            PORTAL      PERSON                        HOST                          CLIENT           CODE
-2030-01-10T10:00:00Z  sign-in          main        corp:ada                      app.example.com               192.0.2.7        -
-2030-01-10T11:00:00Z  sign-in-failed   main        corp                          app.example.com               192.0.2.7        FWA_PROVIDER_UNREACHABLE
-2030-01-10T12:00:00Z  sign-out         other       google:ada                    app.example.com               192.0.2.7        -
-2030-01-10T13:00:00Z  sign-in          main        corp:\ufffd[2J\ufffd\ufffdx                  ${'h'.repeat(40)}  192.0.2.7        -
+TIME                  EVENT            PORTAL  PERSON              HOST                CLIENT           TOOL, CODE
+2030-01-10T10:00:00Z  sign-in          main    corp:ada            app.example.com     192.0.2.7        -
+2030-01-10T11:00:00Z  sign-in-failed   main    corp                app.example.com     192.0.2.7        FWA_PROVIDER_UNREACHABLE
+2030-01-10T12:00:00Z  sign-out         other   google:ada          app.example.com     192.0.2.7        -
+2030-01-10T12:00:00Z  program-passed   main    corp:ada            app.example.com     agent.example:8443  delete_repo
+2030-01-10T12:00:00Z  program-passed   main    corp:ada            app.example.com     agent.example:8443  read_file x12
+2030-01-10T12:00:00Z  access-refused   main    corp:ada            app.example.com     agent.example:8443  delete_file FWA_TOOL_REFUSED x3
+2030-01-10T12:00:00Z  program-passed   main    corp:ada            *                   agent.example:8443  *
+2030-01-10T12:00:00Z  program-passed   main    corp:bob            app.example.com     spa              delete_file
+2030-01-10T12:00:00Z  program-passed   main    psk:ci              app.example.com     192.0.2.7        -
+2030-01-10T12:00:00Z  program-passed   main    *                   *                   *                *
+2030-01-10T13:00:00Z  sign-in          main    corp:\ufffd[2J\ufffd\ufffdx        ${'h'.repeat(40)}  192.0.2.7        -
 `,
   )
 })

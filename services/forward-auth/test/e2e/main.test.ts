@@ -118,6 +118,13 @@ t.test('audit: lists the rows, and ends early for a reader that has enough', asy
   )
   const one = await run(t, 'audit', '--config', file, '--person', 'corp:7', '--portal', 'main')
   t.same(JSON.parse(one.stdout), rows[7])
+  const call = { ...row, event: 'program-passed', time: new Date().toISOString() } as const
+  const calls = ['delete_repo', 'read_repo'].map((tool) => {
+    return { ...call, person: 'corp:alice', provider: 'corp', client: 'spa', tool }
+  })
+  await new DayFiles(auditFolder({ path: folder }), age).append(calls)
+  const query = ['--person', 'alice', '--tool', 'delete*', '--client', 'spa', '--since', '7d']
+  t.same(JSON.parse((await run(t, 'audit', '--config', file, ...query)).stdout), calls[0])
 
   const reader = start(t, ['audit', '--config', file])
   const exited = once(reader, 'exit')

@@ -9,6 +9,7 @@ import { startPostgres } from '../../../../scripts/test/postgres.ts'
 import { programOf } from '../../../../scripts/test/program.ts'
 import { startRunning } from '../../../../scripts/test/running.ts'
 import { until } from '../../../../scripts/test/until.ts'
+import type { StoredAuditRow } from '../../src/store/store.ts'
 import { portalOf, startApp, yamlOf } from '../app.ts'
 import { bothCookies } from '../helpers/both-cookies.ts'
 import { SHAPES } from '../shapes.ts'
@@ -81,4 +82,15 @@ storage: { url: "${server.url}" }`
   t.ok(rows.length > 0)
   for (const { event, portal } of rows)
     t.match({ event, portal }, { event: 'sign-out', portal: 'main' })
+
+  const call: StoredAuditRow = {
+    ...{ time: new Date().toISOString(), portal: 'main', requestId: 'a', ran: 0 },
+    ...{ provider: 'corp', person: 'corp:alice', client: 'spa', tool: 'delete_repo', count: 12 },
+    event: 'program-passed',
+  }
+  const others = [{ tool: 'read_repo' }, { person: 'corp:bob' }, { client: 'other' }]
+  await third.app.authStore.audit.append([call, ...others.map((other) => ({ ...call, ...other }))])
+  const query = ['--person', 'alice', '--tool', 'delete*', '--client', 'spa', '--since', '7d']
+  const found = await run(process.execPath, [command, ...args, ...query])
+  t.strictSame(JSON.parse(found.stdout), call)
 })
