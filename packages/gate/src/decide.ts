@@ -66,12 +66,10 @@ export abstract class Principal {
     return `${method === 'session' ? profile.provider : method}:${profile.id}`
   }
 
-  /**
-   * Whether a program passes at a host for the first time in a day, as far as that is remembered. Always
-   * false for people.
-   */
-  passesAnew(_host: string, _now: number): boolean {
-    return false
+  /** Whether this is a program, be it one that acts for a person. */
+  get isProgram(): boolean {
+    const { method, client } = this.identity
+    return method !== 'session' || client !== undefined
   }
 
   /** What the app at a host is told: the identity, and the headers of a 200 without the assertion. */

@@ -20,6 +20,8 @@ export interface Identity {
   readonly session?: { readonly sid: string; readonly exp: number }
   /** The scopes of a program. */
   readonly scopes?: readonly string[]
+  /** The client ID of a program that has a token. */
+  readonly client?: string | undefined
 }
 
 /** A header to send. Apps may expect another encoding of it than that of the portal. */

@@ -18,8 +18,7 @@ import { compileHosts } from './rules.ts'
 const WELL_KNOWN = '/.well-known/oauth-protected-resource'
 const BEARER = /^bearer(?: |$)/i
 const DAY = 24 * 3_600_000
-/** The number of hosts that a program remembers. */
-const MAX_HOSTS = 100
+const CLIENT_ID = /^[ -~]{1,256}$/
 
 /** A request as auth-core authenticates it. */
 type AuthenticatedRequest = Parameters<Authenticator['find']>[0]
@@ -234,6 +233,14 @@ export function refusalOf(
   return isNamed ? undefined : { by: 'policies' }
 }
 
+/** The client that a token was issued to: RFC 9068 section 2.2, or as OpenID Connect names it. */
+function clientOf(caller: Caller): string | undefined {
+  const { client_id, azp } = caller.method === 'jwt' ? caller.claims : {}
+  const isId = (claim: unknown): claim is string =>
+    typeof claim === 'string' && CLIENT_ID.test(claim)
+  return [client_id, azp].find(isId)
+}
+
 interface ProgramOptions {
   readonly caller: Caller
   /** Name of the issuer of a token; '' for a key. */
@@ -245,8 +252,6 @@ interface ProgramOptions {
 /** A program with valid credentials. */
 export class Program extends Principal {
   readonly #reach: Reach
-  /** The day when it passed last, by host. */
-  readonly #passed = new Map<string, number>()
   #isAllowed: boolean | undefined
 
   constructor({ caller, name, reach, settings }: ProgramOptions) {
@@ -255,19 +260,11 @@ export class Program extends Principal {
     const id = `${name || KEYS}:${subject}`
     const profile = { provider: name, id, claims: { sub: id } }
     super(
-      { method, portal: settings.name, profile, scopes },
+      { method, portal: settings.name, profile, scopes, client: clientOf(caller) },
       { claims: {}, caller: { method, scopes, claims } },
       settings,
     )
     this.#reach = reach
-  }
-
-  override passesAnew(host: string, now: number): boolean {
-    const day = Math.floor(now / DAY)
-    if (this.#passed.get(host) === day) return false
-    if (this.#passed.size >= MAX_HOSTS) this.#passed.clear()
-    this.#passed.set(host, day)
-    return true
   }
 
   refusal(host: Host, purpose: readonly Policy[] | undefined): Refusal | undefined {

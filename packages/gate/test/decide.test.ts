@@ -1,9 +1,9 @@
 import { parseHost } from '@gatehouse/net'
 import { compileCondition, type Profile } from '@gatehouse/profile'
 import t from 'tap'
-import { type Decision, decide, kindOf, type RequestKind } from '../src/decide.ts'
+import { type Decision, decide, kindOf, Principal, type RequestKind } from '../src/decide.ts'
 import { createPolicyReader } from '../src/gate.ts'
-import type { HeaderSettings } from '../src/headers.ts'
+import type { HeaderSettings, Identity } from '../src/headers.ts'
 import { createPolicy, type Policy } from '../src/policy.ts'
 import type { Admission } from '../src/rules.ts'
 import { Person, profileOf } from './person.ts'
@@ -366,5 +366,23 @@ t.test('what a portal or a condition throws is thrown again, never kept', async 
     const ada = visit(at, profileOf())
     for (const time of ['first', 'second'])
       t.throws(() => ask(at, ada, policyOf(fail), 'api'), /broken/, `the ${time} time`)
+  }
+})
+
+t.test('a program is known by its method, or by the client that acts for a person', async (t) => {
+  const settings = { headers: [], changing: [] }
+  const table: [method: Identity['method'], client: string | undefined, isProgram: boolean][] = [
+    ['session', undefined, false],
+    ['session', 'https://agent.example/id.json', true],
+    ['jwt', undefined, true],
+    ['psk', undefined, true],
+  ]
+  class Anybody extends Principal {
+    refusal = () => undefined
+  }
+  for (const [method, client, isProgram] of table) {
+    const profile = profileOf()
+    const identity = { method, client, profile, portal: 'main' }
+    t.equal(new Anybody(identity, profile, settings).isProgram, isProgram, `${method} ${client}`)
   }
 })

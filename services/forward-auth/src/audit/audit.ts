@@ -8,6 +8,7 @@ import type { AuditEvent, AuditRow, EndedBy, StoredAuditRow } from '../store/sto
 import { createCounters } from './counters.ts'
 import { RowLimit } from './row-limit.ts'
 
+const MINUTE = 60_000
 const HOUR = 3_600_000
 const DAY = 86_400_000
 /** Rows that wait for the store; further ones are lost. */
@@ -28,34 +29,39 @@ interface Happening {
   readonly code?: string | undefined
   readonly refusal?: Refusal | undefined
   readonly endedBy?: EndedBy | undefined
+  /** Of a program or an agent: its client ID, and what it calls. The calls of a minute are counted. */
+  readonly call?: Pick<AuditRow, 'client' | 'tool'> | undefined
 }
 
 type Count = ReturnType<typeof createCounters>
 
 interface Kind {
-  readonly message: string
-  /** The time in which an event that anybody can repeat has one row, in ms; 0 for a row each. */
-  readonly limit: 0 | typeof HOUR | typeof DAY
+  /** The message of its log line; undefined for none. */
+  readonly message?: string
+  /** Whether anybody can repeat it, and it has a row per hour. */
+  readonly isHourly?: true
 }
 
 const KINDS: Readonly<Record<AuditEvent, Kind>> = {
-  'sign-in': { message: 'signed in', limit: 0 },
-  'sign-in-refused': { message: 'sign-in refused', limit: HOUR },
-  'sign-in-failed': { message: 'sign-in failed', limit: HOUR },
-  'sign-out': { message: 'signed out', limit: 0 },
-  'session-ended': { message: 'session ended', limit: 0 },
-  'access-refused': { message: 'access refused', limit: HOUR },
-  'program-passed': { message: 'program passed', limit: DAY },
+  'sign-in': { message: 'signed in' },
+  'sign-in-refused': { message: 'sign-in refused', isHourly: true },
+  'sign-in-failed': { message: 'sign-in failed', isHourly: true },
+  'sign-out': { message: 'signed out' },
+  'session-ended': { message: 'session ended' },
+  'access-refused': { message: 'access refused', isHourly: true },
+  // Programs do it all the time; the lines of requests are there for who wants them.
+  'program-passed': {},
 }
 
 /**
- * Records who signed in and out, which programs passed, and who was refused: a log line, a row and a
+ * Records who signed in and out, what programs called, and who was refused: a log line, a row and a
  * counter. Never throws.
  */
 class AuditTrail {
   readonly #app: FastifyInstance
   readonly #count: Count | undefined
-  readonly #limits = { [HOUR]: new RowLimit(HOUR), [DAY]: new RowLimit(DAY) }
+  readonly #hour: RowLimit
+  readonly #minute: RowLimit
   #waiting: StoredAuditRow[] = []
   #writing: Promise<void> | undefined
   #retry: { cancel(): void } | undefined
@@ -63,31 +69,36 @@ class AuditTrail {
   #isClosing = false
 
   constructor(app: FastifyInstance, count: Count | undefined) {
+    const { clock } = app
     this.#app = app
     this.#count = count
+    this.#hour = new RowLimit({ clock, time: HOUR, most: 100 })
+    const repeated = (row: AuditRow) => this.#write(row)
+    this.#minute = new RowLimit({ clock, time: MINUTE, most: 1_000, repeated })
   }
 
   /** @param request - undefined for what no request of the person has caused */
   record(request: FastifyRequest | undefined, happening: Happening): void {
-    const { message, limit } = KINDS[happening.event]
+    const { message, isHourly } = KINDS[happening.event]
     this.#count?.(happening.event, happening.portal, happening.endedBy)
     const described = this.#describe(request, happening)
-    const row = limit === 0 ? described : this.#limits[limit].take(described)
+    const limit = happening.call ? this.#minute : isHourly && this.#hour
+    const row = limit ? limit.take(described) : described
     if (!row) return
     const { time: _, requestId: __, name: ___, person: caller, ...fields } = row
-    ;(request ?? this.#app).log.info({ ...fields, caller }, message)
+    if (message) (request ?? this.#app).log.info({ ...fields, caller }, message)
     this.#write(row)
   }
 
   #describe(request: FastifyRequest | undefined, happening: Happening): AuditRow {
-    const { event, portal, profile, host, code, refusal, endedBy } = happening
+    const { event, portal, profile, host, code, refusal, endedBy, call } = happening
     const { provider = happening.provider, id, name } = profile ?? {}
     const person = id === undefined ? undefined : `${provider}:${id}`
     return {
       time: new Date(this.#app.clock.now()).toISOString(),
       event,
       portal,
-      provider,
+      provider: provider || undefined,
       person: (happening.caller ?? person)?.slice(0, MAX_TEXT),
       name: name?.full?.slice(0, MAX_TEXT),
       host: host.slice(0, MAX_TEXT),
@@ -97,6 +108,8 @@ class AuditTrail {
       refusedBy: refusal?.by,
       clause: refusal?.clause?.slice(0, MAX_TEXT),
       endedBy,
+      client: call?.client?.slice(0, MAX_TEXT),
+      tool: call?.tool?.slice(0, MAX_TEXT),
     }
   }
 
@@ -147,11 +160,12 @@ class AuditTrail {
     await this.#writing
   }
 
-  /** Tries once more to write what waits. */
+  /** Tries once more to write what waits, with the calls of this minute. */
   async close(): Promise<void> {
     this.#isClosing = true
     this.#retry?.cancel()
     this.#retry = undefined
+    for (const limit of [this.#minute, this.#hour]) limit.end()
     await this.#writing
     await this.#writeAll()
   }

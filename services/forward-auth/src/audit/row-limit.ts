@@ -1,55 +1,73 @@
+import type { Clock } from '@gatehouse/service-kit/clock'
 import type { AuditRow } from '../store/store.ts'
 
-/** Kinds of events with rows of their own in a time, of one person or of all who are not known. */
-const MAX_EACH = 100
+/** Kinds of events with rows of their own in a time, of everybody. */
 const MAX_ALL = 10_000
 
+interface RowLimitOptions {
+  readonly clock: Clock
+  /** In ms. It begins with the first event. */
+  readonly time: number
+  /** Kinds with rows of their own in that time, of one person or program, or of all who are not known. */
+  readonly most: number
+  /** Called at its end with a row for each kind that was repeated, which counts the repeats. */
+  readonly repeated?: (row: AuditRow) => void
+}
+
 /**
- * Limits the rows of what is repeated: one in a time for the same person or program, portal, host and code.
- * A client that invents hosts or addresses gets one row for all further ones.
+ * Limits the rows of what is repeated: one in a time for the same person or program, portal, host, code, client and
+ * tool. A client that invents hosts, tools or addresses gets one row for all further ones.
  */
 export class RowLimit {
-  readonly #time: number
-  #now = Number.NaN
-  readonly #seen = new Set<string>()
-  readonly #countOf = new Map<string, number>()
+  readonly #options: RowLimitOptions
+  #timer: { cancel(): void } | undefined
+  /** For each kind, its last row and how often it was repeated. */
+  #seen = new Map<string, { row: AuditRow; count: number }>()
+  readonly #kindsOf = new Map<string, number>()
 
-  /** @param time - in ms */
-  constructor(time: number) {
-    this.#time = time
+  constructor(options: RowLimitOptions) {
+    this.#options = options
   }
 
   /** The row to write: this one, or one that stands for several. Undefined if it was written before. */
   take(row: AuditRow): AuditRow | undefined {
-    this.#start(Math.floor(Date.parse(row.time) / this.#time))
-    const { person = '' } = row
-    const count = this.#countOf.get(person) ?? 0
+    const { clock, time, most } = this.#options
+    this.#timer ??= clock.setTimer(() => this.end(), time)
+    const key = keyOf(row)
+    if (this.#seen.has(key)) return this.#add(row, key)
+    const { person = '', tool, client } = row
+    const kinds = this.#kindsOf.get(person) ?? 0
     const hasRoom = this.#seen.size < MAX_ALL
-    if (this.#seen.has(keyOf(row))) return undefined
-    if (hasRoom && count < MAX_EACH) {
-      this.#countOf.set(person, count + 1)
-      return this.#add(row)
+    if (hasRoom && kinds < most) {
+      this.#kindsOf.set(person, kinds + 1)
+      return this.#add(row, key)
     }
-    const ofPerson = { ...row, host: '*', clientAddress: '*' }
+    const several = { host: '*', clientAddress: '*', client: client && '*', tool: tool && '*' }
+    const ofPerson = { ...row, ...several }
     if (hasRoom) return this.#add(ofPerson)
     return this.#add({ ...ofPerson, provider: undefined, person: '*', name: undefined })
   }
 
-  #start(now: number): void {
-    if (now === this.#now) return
-    this.#now = now
-    this.#seen.clear()
-    this.#countOf.clear()
+  /** Ends the time before it is over. */
+  end(): void {
+    const { clock, repeated } = this.#options
+    const seen = this.#seen
+    this.#timer?.cancel()
+    this.#timer = undefined
+    this.#seen = new Map()
+    this.#kindsOf.clear()
+    const time = new Date(clock.now()).toISOString()
+    for (const { row, count } of seen.values()) if (count > 0) repeated?.({ ...row, time, count })
   }
 
-  #add(row: AuditRow): AuditRow | undefined {
-    const key = keyOf(row)
-    if (this.#seen.has(key)) return undefined
-    this.#seen.add(key)
-    return row
+  #add(row: AuditRow, key = keyOf(row)): AuditRow | undefined {
+    const seen = this.#seen.get(key)
+    this.#seen.set(key, { row, count: seen ? seen.count + 1 : 0 })
+    return seen ? undefined : row
   }
 }
 
-function keyOf({ event, portal, person, clientAddress, host, code }: AuditRow): string {
-  return JSON.stringify([event, portal, person ?? `at ${clientAddress}`, host, code])
+function keyOf(row: AuditRow): string {
+  const { event, portal, person, clientAddress, host, code, client, tool } = row
+  return JSON.stringify([event, portal, person ?? `at ${clientAddress}`, host, code, client, tool])
 }

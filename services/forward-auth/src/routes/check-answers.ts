@@ -66,17 +66,26 @@ function sendIdentity(check: Check, reply: FastifyReply): FastifyReply {
   return reply.send(body)
 }
 
-/** Records which program passed, which proxies do not log. */
-function recordPass(
-  { portal, forwarded }: Check,
-  principal: Principal,
-  request: FastifyRequest,
-): void {
-  const { auditTrail, clock } = request.server
-  const { authority: host } = forwarded
-  if (!principal.passesAnew(host, clock.now())) return
-  const { caller } = principal
-  auditTrail.record(request, { event: 'program-passed', portal: portal.name, caller, host })
+/** Records what a program was let do, which proxies do not log. */
+function recordPass(check: Check, principal: Principal, request: FastifyRequest): void {
+  const call = callOf(check)
+  if (!call) return
+  const { portal, forwarded } = check
+  request.server.auditTrail.record(request, {
+    event: 'program-passed',
+    portal: portal.name,
+    profile: principal.identity.profile,
+    caller: principal.caller,
+    host: forwarded.authority,
+    call,
+  })
+}
+
+/** What a program calls, and as which client; undefined for people. */
+function callOf({ principal, forwarded }: Check) {
+  if (!principal?.isProgram) return undefined
+  const { mcp } = forwarded
+  return { client: principal.identity.client, tool: mcp?.name ?? mcp?.method }
 }
 
 /** Has a person, or a program, authenticate as a policy demands and try again (RFC 9470). */
@@ -125,6 +134,7 @@ function sendForbidden(
     code:
       scopes.length > 0 ? 'AUTH_SCOPE_MISSING' : isClosed ? 'FWA_TOOL_REFUSED' : 'FWA_FORBIDDEN',
     refusal,
+    call: callOf(check),
   })
   if (scopes.length > 0)
     throw refuseCaller(new AuthError('AUTH_SCOPE_MISSING', { scopes }), check, request)

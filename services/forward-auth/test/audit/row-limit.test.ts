@@ -1,8 +1,10 @@
+import { manualClock } from '@gatehouse/service-kit/testing'
 import fc from 'fast-check'
 import t from 'tap'
 import { RowLimit } from '../../src/audit/row-limit.ts'
 import type { AuditEvent, AuditRow } from '../../src/store/store.ts'
 
+const MINUTE = 60_000
 const HOUR = 3_600_000
 const EVENTS: readonly AuditEvent[] = [
   ...(['sign-in', 'sign-in-refused', 'sign-in-failed', 'sign-out'] as const),
@@ -21,11 +23,23 @@ const ROW: AuditRow = {
   code: 'FWA_FORBIDDEN',
 }
 const unknown = { ...ROW, provider: undefined, person: undefined, name: undefined }
-const at = (ms: number) => new Date(Date.parse(ROW.time) + ms).toISOString()
+const CALL: AuditRow = {
+  ...ROW,
+  ...{ event: 'program-passed', code: undefined, client: 'https://agent.example/id.json' },
+  tool: 'delete_repo',
+}
+
+/** A limit, its clock and what it has told of repeats. */
+function limitOf(time: number, most: number) {
+  const clock = manualClock(Date.parse(ROW.time))
+  const repeats: AuditRow[] = []
+  const limit = new RowLimit({ clock, time, most, repeated: (row) => repeats.push(row) })
+  return { limit, clock, repeats }
+}
 
 t.test('the same person, portal, host and code have one row per hour', async (t) => {
-  const limit = new RowLimit(3_600_000)
-  const table: [what: string, row: AuditRow, isWritten: boolean][] = [
+  const { limit, clock } = limitOf(HOUR, 100)
+  const table: [what: string, row: AuditRow, isWritten: boolean, after?: number][] = [
     ['the first', ROW, true],
     ['the same', { ...ROW, requestId: 'a-1' }, false],
     ['from another address', { ...ROW, clientAddress: '192.0.2.8' }, false],
@@ -34,19 +48,74 @@ t.test('the same person, portal, host and code have one row per hour', async (t)
     ['at another portal', { ...ROW, portal: 'other' }, true],
     ['of another event', { ...ROW, event: 'sign-in-refused' }, true],
     ['of another person', { ...ROW, person: 'corp:bob' }, true],
+    ['as a client', { ...ROW, client: 'c' }, true],
+    ['as another one', { ...ROW, client: 'd' }, true],
+    ['of a tool', { ...ROW, tool: 'read' }, true],
+    ['of another one', { ...ROW, tool: 'write' }, true],
     ['of nobody who is known', unknown, true],
     ['of such a one again', unknown, false],
     ['of such a one at another address', { ...unknown, clientAddress: '192.0.2.8' }, true],
-    ['late in the hour', { ...ROW, time: at(HOUR - 1) }, false],
-    ['in the next hour', { ...ROW, time: at(HOUR) }, true],
-    ['after the clock was set back', ROW, true],
+    ['late in the hour', ROW, false, HOUR - 1],
+    ['in the next hour', ROW, true, 1],
+    ['in that one again', ROW, false],
   ]
-  for (const [what, row, isWritten] of table)
+  for (const [what, row, isWritten, after = 0] of table) {
+    await clock.advance(after)
     t.strictSame(limit.take(row), isWritten ? row : undefined, what)
+  }
+})
+
+t.test('repeats are counted, and told when the time is over', async (t) => {
+  const { limit, clock, repeats } = limitOf(MINUTE, 100)
+  const [read, other] = [
+    { ...CALL, tool: 'read' },
+    { ...CALL, client: 'other' },
+  ]
+  const rows = [CALL, read, CALL, other, { ...CALL, requestId: 'a-9' }, read]
+  t.strictSame(
+    rows.map((row) => limit.take(row)),
+    [CALL, read, undefined, other, undefined, undefined],
+    'the first of each kind at once',
+  )
+  await clock.advance(MINUTE - 1)
+  t.strictSame(repeats, [])
+  await clock.advance(1)
+  const time = new Date(Date.parse(ROW.time) + MINUTE).toISOString()
+  const counted = [
+    { ...CALL, time, requestId: 'a-9', count: 2 },
+    { ...read, time, count: 1 },
+  ]
+  t.strictSame(repeats, counted)
+  await clock.advance(10 * MINUTE)
+  t.equal(repeats.length, 2, 'nothing more')
+
+  t.strictSame(limit.take(CALL), CALL, 'a minute begins with its first call')
+  limit.take(CALL)
+  await clock.advance(MINUTE / 2)
+  limit.end()
+  t.match(repeats.slice(2), [{ tool: 'delete_repo', count: 1 }], 'also when it is ended early')
+  limit.take(CALL)
+  await clock.advance(MINUTE - 1)
+  t.equal(limit.take(CALL), undefined, 'the timer of before ends no other minute')
+  await clock.advance(1)
+  t.equal(repeats.length, 4)
+})
+
+t.test('who invents tools gets one row for all further ones, which counts them', async (t) => {
+  const { limit, clock, repeats } = limitOf(MINUTE, 1_000)
+  const tools = Array.from({ length: 1_500 }, (_, i) =>
+    limit.take({ ...CALL, tool: `tool${i}`, client: `client${i}` }),
+  )
+  t.equal(tools.filter((row) => row !== undefined).length, 1_001)
+  t.match(tools[1_000], { tool: '*', host: '*', person: 'corp:ada', client: '*' })
+  t.match(limit.take({ ...CALL, person: 'corp:bob' }), { tool: CALL.tool }, 'others have rows')
+  await clock.advance(MINUTE)
+  t.match(repeats, [{ tool: '*', host: '*', person: 'corp:ada', count: 499 }])
+  t.equal(repeats.length, 1)
 })
 
 t.test('who invents hosts or addresses gets one row for all further ones', async (t) => {
-  const limit = new RowLimit(3_600_000)
+  const { limit } = limitOf(HOUR, 100)
   const hosts = Array.from({ length: 150 }, (_, i) => limit.take({ ...ROW, host: `h${i}.test` }))
   t.equal(hosts.filter((row) => row !== undefined).length, 101)
   t.match(hosts[100], { host: '*', clientAddress: '*', person: 'corp:ada', name: 'Ada' })
@@ -60,37 +129,54 @@ t.test('who invents hosts or addresses gets one row for all further ones', async
 })
 
 t.test('however many persons there are, the rows of an hour are limited', async (t) => {
-  const limit = new RowLimit(3_600_000)
-  const rows = Array.from({ length: 12_000 }, (_, i) => limit.take({ ...ROW, person: `corp:${i}` }))
+  const { limit, clock, repeats } = limitOf(HOUR, 100)
+  const rows = Array.from({ length: 12_000 }, (_, i) =>
+    limit.take({ ...CALL, person: `corp:${i}` }),
+  )
   t.equal(rows.filter((row) => row !== undefined).length, 10_001)
-  const expected = { ...ROW, provider: undefined, person: '*', name: undefined, host: '*' }
-  t.strictSame(rows[10_000], { ...expected, clientAddress: '*' })
+  const nobody = { provider: undefined, person: '*', name: undefined, client: '*' }
+  const expected = { ...CALL, ...nobody, host: '*', clientAddress: '*', tool: '*' }
+  t.strictSame(rows[10_000], expected)
+  await clock.advance(HOUR)
+  t.strictSame(repeats, [{ ...expected, time: repeats[0]?.time, count: 1_999 }])
 })
 
-t.test('no refusal is without a row that stands for it', async () => {
+t.test('no event is without a row that stands for it, and each is counted once', async () => {
   const few = (name: string) => fc.constantFrom(...Array.from({ length: 200 }, (_, i) => name + i))
-  const refusal = fc.record({
+  const event = fc.record({
     event: fc.constantFrom(...EVENTS),
     person: fc.option(few('corp:'), { nil: undefined }),
     host: few('host'),
     clientAddress: few('address'),
+    tool: fc.option(few('tool'), { nil: undefined }),
+    client: fc.constantFrom(undefined, 'c1', 'c2'),
+    passes: fc.constantFrom(0, 0, 0, 0, MINUTE / 10),
   })
-  const isFor = (row: AuditRow, { event, person, host, clientAddress }: AuditRow) =>
+  const isFor = (row: AuditRow, { event, person, host, clientAddress, tool, client }: AuditRow) =>
     row.event === event &&
+    [tool, '*'].includes(row.tool) &&
+    [client, '*'].includes(row.client) &&
     [person, '*'].includes(row.person) &&
     [host, '*'].includes(row.host) &&
     (person !== undefined || [clientAddress, '*'].includes(row.clientAddress))
-  fc.assert(
-    fc.property(fc.array(refusal, { maxLength: 400, size: 'max' }), (refusals) => {
-      const limit = new RowLimit(3_600_000)
-      const written: AuditRow[] = []
-      for (const each of refusals) {
-        const row = limit.take({ ...ROW, ...each })
-        if (row) written.push(row)
-        if (!written.some((one) => isFor(one, { ...ROW, ...each }))) return false
-      }
-      return true
-    }),
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(event, { maxLength: 400, size: 'max' }),
+      fc.nat(100),
+      async (events, most) => {
+        const { limit, clock, repeats } = limitOf(MINUTE, most)
+        const written: AuditRow[] = []
+        for (const { passes, ...each } of events) {
+          if (passes > 0) await clock.advance(passes)
+          const row = limit.take({ ...ROW, ...each })
+          if (row) written.push(row)
+          if (!written.some((one) => isFor(one, { ...ROW, ...each }))) return false
+        }
+        limit.end()
+        const counted = [...written, ...repeats].reduce((sum, { count = 1 }) => sum + count, 0)
+        return counted === events.length
+      },
+    ),
     { numRuns: 30 },
   )
 })

@@ -9,7 +9,7 @@ import type { AuditStore, StoredAuditRow } from '../store.ts'
 const DAY = 86_400_000
 const DAY_FILE = /^\d{4}-\d{2}-\d{2}\.jsonl$/
 /** A number of bytes that no row exceeds. */
-const MAX_ROW = 8_192
+const MAX_ROW = 16_384
 
 /** The folder of the audit trail, below `storage.path`. */
 export function auditFolder({ path }: { readonly path: string }): string {
