@@ -1,5 +1,6 @@
 import type { Metrics } from '@gatehouse/service-kit/telemetry'
 import type { FastifyInstance } from 'fastify'
+import type { Portal } from '../portals.ts'
 import type { AuditEvent, EndedBy } from '../store/store.ts'
 
 const LOGIN_RESULTS: Readonly<Partial<Record<AuditEvent, string>>> = {
@@ -10,11 +11,15 @@ const LOGIN_RESULTS: Readonly<Partial<Record<AuditEvent, string>>> = {
 
 const ENDED_BY: readonly EndedBy[] = ['person', 'provider', 'administrator', 'program', 'sign-in']
 
-/** Counts what the audit trail records of sign-ins and sessions, by portal. */
+/** What is decided about a program. */
+const OUTCOMES: readonly string[] = ['allow', 'forbidden', 'step-up']
+
+/** Counts what the audit trail records of sign-ins and sessions, by portal; and the calls of programs. */
 export function createCounters(
-  { portals }: FastifyInstance,
+  app: FastifyInstance,
   metrics: Metrics,
 ): (event: AuditEvent, portal: string, endedBy?: EndedBy) => void {
+  const { portals } = app
   const logins = metrics.counter({
     name: 'gatehouse_auth_logins_total',
     help: 'Sign-ins by portal and result.',
@@ -30,10 +35,36 @@ export function createCounters(
     help: 'Sessions that ended early although nobody signed out of them, by portal and by whom they were ended.',
     labels: { portal: () => [...portals.keys()], by: ENDED_BY },
   })
+  const calls = metrics.counter({
+    name: 'gatehouse_auth_program_calls_total',
+    help: 'Checks of programs by portal, resource and outcome.',
+    labels: {
+      portal: () => [...portals.keys()],
+      resource: () => ['none', ...new Set([...portals.values()].flatMap(resourcesOf))],
+      outcome: OUTCOMES,
+    },
+  })
+  app.addHook('onResponse', ({ check }, { statusCode }, done) => {
+    if (check?.principal?.isProgram) {
+      const {
+        portal,
+        resource,
+        decision: { outcome },
+      } = check
+      // What was allowed may have failed since.
+      const isAnswered = OUTCOMES.includes(outcome) && (outcome !== 'allow' || statusCode === 200)
+      if (isAnswered) calls.inc({ portal: portal.name, resource: resource?.url ?? 'none', outcome })
+    }
+    done()
+  })
   return (event, portal, by = 'sign-in') => {
     const result = LOGIN_RESULTS[event]
     if (result !== undefined) logins.inc({ portal, result })
     if (event === 'sign-out') logouts.inc({ portal })
     if (event === 'session-ended') ended.inc({ portal, by })
   }
+}
+
+function resourcesOf({ gate }: Portal): string[] {
+  return gate.programs.resources.map(({ url }) => url)
 }

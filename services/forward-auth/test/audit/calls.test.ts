@@ -145,3 +145,26 @@ t.test('people have no rows for what they are let do, and one per hour for the r
   t.match(all, [{ event: 'access-refused', person: 'corp:ada' }])
   t.equal(all.length, 1)
 })
+
+t.test('calls of programs are counted by resource and outcome', async (t) => {
+  const { issuer, call, counted, reload, signIn } = await start(t)
+  const token = { Authorization: `Bearer ${issuer.issue({ aud: NOTES })}` }
+  const path = new URL(NOTES).pathname
+  for (let i = 0; i < 2; i++) t.equal(await call(token, { ...read, path }), 200)
+  t.equal(await call(token, { path, query: '?policy=staff' }), 403)
+  t.equal(await call(token, { path, query: '?policy=strong' }), 401)
+  t.equal(await call(key), 200)
+  t.equal(await call({ Authorization: 'APIKey wrong-wrong-wrong-wrong' }), 401, 'is nobody')
+  t.equal(await call({ Cookie: await signIn('main') }), 200, 'is a person')
+  const line = (resource: string, outcome: string, count: number) =>
+    `{portal="main",resource="${resource}",outcome="${outcome}"} ${count}`
+  const expected = [
+    ...[line(NOTES, 'allow', 2), line(NOTES, 'forbidden', 1), line(NOTES, 'step-up', 1)],
+    ...[line('none', 'allow', 1), line('none', 'forbidden', 0), line('none', 'step-up', 0)],
+  ]
+  t.strictSame((await counted())?.toSorted(), expected.toSorted())
+  const added = `resources: [{ url: "https://new.example.com/mcp", authorizationServers: ["${issuer.origin}"] }]`
+  await reload(yamlOf(portalOf('main', added)))
+  const lines = (await counted())?.filter((text) => text.includes('new.example.com'))
+  t.equal(lines?.length, 3, 'a new resource begins at 0')
+})
