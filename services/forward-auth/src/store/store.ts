@@ -27,7 +27,10 @@ export interface Code {
 /** When a session was seen, in ms since the epoch. */
 export type Seen = Pick<Listed, 'sid' | 'hosts'> & { readonly at: number }
 
-/** The sessions to end, each with its agents: `before` is the last `iat` of theirs, in seconds; `idleSince` that they were not seen since. */
+/**
+ * The sessions to end, each with its agents: `before` is the last `iat` of theirs, in seconds; `idleSince` that they
+ * were not seen since.
+ */
 export type End =
   | { readonly sid: string; readonly idleSince?: number }
   | { readonly person: string; readonly except?: string }
