@@ -20,17 +20,17 @@ export const LIMITS: readonly Limit[] = [
   {
     title: 'store and audit of forward-auth',
     pattern: 'services/forward-auth/src/{store,audit}/**/*.ts',
-    most: 1_560,
+    most: 1_850,
   },
   {
     title: 'services',
     pattern: 'services/*/src/**/*.ts',
-    most: 21_000,
+    most: 22_800,
   },
   {
     title: 'src of all',
     pattern: '{packages,services}/*/src/**/*.ts',
-    most: 57_800,
+    most: 61_100,
   },
 ]
 

@@ -50,8 +50,8 @@ export abstract class Principal {
    * Whether the principal meets the condition of a policy. The result of the last one is kept, unless it depends
    * on what the request calls.
    */
-  meets(policy: Policy, mcp?: McpCall): boolean {
-    if (policy.condition?.readsMcp) return policy.condition.holds({ ...this.subject, mcp })
+  meets(policy: Policy, mcp?: () => McpCall | undefined): boolean {
+    if (policy.condition?.readsMcp) return policy.condition.holds({ ...this.subject, mcp: mcp?.() })
     if (this.#policy !== policy) {
       this.#isMet = policy.condition?.holds(this.subject) !== false
       this.#policy = policy
@@ -59,11 +59,14 @@ export abstract class Principal {
     return this.#isMet
   }
 
-  /** The caller in logs: `corp:ada`, `psk:ci` for an API key, `jwt:<issuer>:<subject>` for a token. */
+  /**
+   * The caller in logs: `corp:ada` for a person and for whatever acts for her, `psk:ci` for an API key,
+   * `jwt:<issuer>:<subject>` for a token.
+   */
   get caller(): string {
     const { method, profile } = this.identity
     if (method === 'psk') return profile.id
-    return `${method === 'session' ? profile.provider : method}:${profile.id}`
+    return `${method === 'jwt' ? method : profile.provider}:${profile.id}`
   }
 
   /** Whether this is a program, be it one that acts for a person. */
@@ -114,8 +117,8 @@ interface CheckInput {
   readonly principal: Principal | undefined
   /** The result of the rules. */
   readonly admission: Admission
-  /** What the request calls by MCP; undefined if that is not known. */
-  readonly mcp?: McpCall | undefined
+  /** What the request calls by MCP; undefined if that is not known. Called only for a condition that asks for it. */
+  mcp?(): McpCall | undefined
   /** Gives the policy of the route. Called only if the request may pass otherwise: compiling is costly. */
   routePolicy(): Policy | undefined
   /** Called only if nobody is signed in. */
@@ -187,7 +190,8 @@ function judge(
   policies: readonly Policy[],
   { now, mcp }: Pick<CheckInput, 'now' | 'mcp'>,
 ): Decision | undefined {
-  const subject = policy.condition?.readsMcp ? { ...principal.subject, mcp } : principal.subject
+  const { readsMcp } = policy.condition ?? {}
+  const subject = readsMcp ? { ...principal.subject, mcp: mcp?.() } : principal.subject
   const { name = '?if=', condition, stepUp } = policy
   const by = `policy ${name}`
   if (!principal.meets(policy, mcp)) {
@@ -196,8 +200,9 @@ function judge(
     return { outcome: 'forbidden', refusal: { by, clause, wantedScopes } }
   }
   if (!stepUp || isSteppedUp(stepUp, subject, now)) return undefined
-  // A key never authenticates anew.
-  if (subject.caller?.method === 'psk') return { outcome: 'forbidden', refusal: { by } }
+  // A key never authenticates anew; an agent does when its person does.
+  const { method } = subject.caller ?? {}
+  if (method === 'psk' || method === 'agent') return { outcome: 'forbidden', refusal: { by } }
   return { outcome: 'step-up', policy }
 }
 

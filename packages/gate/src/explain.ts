@@ -24,6 +24,8 @@ interface ExplainedRequest {
   /** Path and query in ASCII. */
   readonly target: string
   readonly method: string
+  /** The tool that it calls by MCP. Default: what it calls is not known. */
+  readonly tool?: string | undefined
   /** Address of the client. */
   readonly from: string | undefined
   /** Query of the check: `policy=<name>`, `if=<condition>`, or empty. */
@@ -41,20 +43,22 @@ interface ExplainedRequest {
  */
 export function explain(
   config: GateConfig,
-  { host, target, method, from, query, now }: ExplainedRequest,
+  { host, target, method, tool, from, query, now }: ExplainedRequest,
   principal: Principal | undefined,
 ): string[] {
   const { name, preflight } = config
   const policies = createPolicies(config.policies)
   const rules = createRules(config.rules, policies)
   const route = createPolicyReader({ name, policies })(query)
-  const request = { host, path: readPath(target), method, clientIp: () => from }
+  const mcp = () => (tool === undefined ? undefined : { method: 'tools/call', name: tool })
+  const request = { host, path: readPath(target), method, mcp, clientIp: () => from }
   const admission = admissionFor(rules, request)
   const decision = decide({
     preflight,
     host,
     principal,
     admission,
+    mcp,
     routePolicy: () => route,
     kind: () => 'navigation',
     now,
@@ -92,7 +96,8 @@ function describeRules(rules: readonly Rule[], request: RuledRequest): string[] 
   return first < 0 ? [...lines, 'rules: none fits'] : lines
 }
 
-function describeAdmission({ demanded, purpose }: Admission): string[] {
+function describeAdmission({ demanded, purpose, isClosed }: Admission): string[] {
+  if (isClosed) return ['demanded: a rule for this call, since rules name tools here']
   const listOf = (policies: readonly Policy[]) =>
     policies.map(({ name, condition }) => name ?? `?if=${condition?.source}`)
   const isOpen = purpose === ANYONE
@@ -107,9 +112,10 @@ function describeAdmission({ demanded, purpose }: Admission): string[] {
 function describeAdmitted(
   { callers, resources }: GateConfig,
   { host, path }: RuledRequest,
-  { purpose }: Admission,
+  { purpose, isClosed }: Admission,
 ): string {
   if (purpose === ANYONE) return ANYONE
+  if (isClosed) return 'nobody'
   const programs = [...(callers?.keys ?? []), ...(callers?.issuers ?? [])]
     .filter((row) => refusalOf(createReach(row), host, purpose) === undefined)
     .map(({ name }) => name)

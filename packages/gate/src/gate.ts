@@ -1,4 +1,3 @@
-import type { AuthDeps } from '@gatehouse/auth-core'
 import type { Host } from '@gatehouse/net'
 import { compileCondition, ProfileError } from '@gatehouse/profile'
 import { LRUCache } from 'lru-cache'
@@ -25,15 +24,14 @@ import {
   type IdentityHeader,
   type ProviderTokenSettings,
 } from './headers.ts'
+import { compileHosts, exactHosts } from './hosts.ts'
 import type { GateConfig } from './options.ts'
 import { readPath } from './paths.ts'
 import { ANY_POLICY, createPolicies, type Policy } from './policy.ts'
-import { Programs, prefixesOf, type Resource, resourceAt } from './programs.ts'
+import { type ProgramDeps, Programs, prefixesOf, type Resource, resourceAt } from './programs.ts'
 import {
   admissionFor,
-  compileHosts,
   createRules,
-  exactHosts,
   type Rule,
   type RuledRequest,
   SESSION_REQUIRED,
@@ -50,8 +48,7 @@ interface Asker {
   readonly now: number
 }
 
-/** The header that tells a server which tools the caller may use. */
-export const TOOLS_HEADER = 'x-gatehouse-tools'
+const TOOLS_HEADER = 'x-gatehouse-tools'
 
 /** Decides which requests may pass to the apps of a portal, and what the apps are told. */
 export class Gate {
@@ -61,8 +58,8 @@ export class Gate {
   readonly policies: ReadonlyMap<string, Policy>
   /** The rules that requests must meet; the first one that fits decides. */
   readonly rules: readonly Rule[]
-  /** Whether a rule names tools. */
-  readonly namesTools: boolean
+  /** The header that tells a server which tools the caller may use; undefined if no rule names tools. */
+  readonly toolsHeader: typeof TOOLS_HEADER | undefined
   /** The hosts that rules name, without those below a wildcard. */
   readonly hosts: readonly string[]
   readonly programs: Programs
@@ -81,14 +78,14 @@ export class Gate {
   readonly #refuseAliases: (rawHeaders: readonly string[]) => void
 
   /** @param config - without faults */
-  constructor(config: GateConfig, deps: AuthDeps) {
+  constructor(config: GateConfig, deps: ProgramDeps) {
     const { name, preflight, providers, headerEncoding, assertion, providerToken } = config
     const user = createUser(config.userHeader, providers.length > 1, prefixesOf(config))
     this.name = name
     this.preflight = preflight
     this.policies = createPolicies(config.policies)
     this.rules = createRules(config.rules, this.policies)
-    this.namesTools = config.rules.some(({ tools }) => tools)
+    this.toolsHeader = config.rules.some(({ tools }) => tools) ? TOOLS_HEADER : undefined
     this.hosts = [...new Set(this.rules.flatMap(({ config }) => exactHosts(config)))]
     this.headers = createHeaders(headerRows(config.headers), user, headerEncoding)
     this.assertion = assertion && {
@@ -103,7 +100,7 @@ export class Gate {
     }
     this.changing = [
       ...[this.assertion, this.providerToken].flatMap((one) => one?.header ?? []),
-      ...(this.namesTools ? [TOOLS_HEADER] : []),
+      ...(this.toolsHeader ? [this.toolsHeader] : []),
     ]
     this.toldGroups = createGroups(config, this.policies, deps)
     this.anonymousHeaders = checkHeaders(this, undefined)
@@ -155,9 +152,7 @@ export class Gate {
       host,
       admission:
         rules.length > 0 ? admissionFor(rules, ruledRequest(asked, asker)) : SESSION_REQUIRED,
-      get mcp() {
-        return asked.mcp
-      },
+      mcp: () => asked.mcp,
       routePolicy: () => this.#readPolicy(query),
       kind: () => asked.kind,
     })
@@ -169,7 +164,7 @@ export class Gate {
    * none that no pattern fits. Undefined where no rule names tools, and for a call.
    */
   toolsAt(asked: ForwardedRequest<unknown>, asker: Asker, query: string): string[] | undefined {
-    if (!this.namesTools || asked.mcp?.method === 'tools/call') return undefined
+    if (!this.toolsHeader || asked.mcp?.method === 'tools/call') return undefined
     const found = toolRulesFor(this.rules, ruledRequest(asked, asker))
     if (found.length === 0) return undefined
     const { preflight } = this
@@ -212,9 +207,7 @@ function ruledRequest(asked: ForwardedRequest<unknown>, { clientIp }: Asker): Ru
   return {
     host,
     ...known,
-    get mcp() {
-      return asked.mcp
-    },
+    mcp: () => asked.mcp,
     clientIp,
   }
 }

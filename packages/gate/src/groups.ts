@@ -1,10 +1,9 @@
 import type { AuthDeps } from '@gatehouse/auth-core'
 import { compileAllow } from '@gatehouse/profile'
 import { headerRows } from './header-presets.ts'
+import { compileHosts } from './hosts.ts'
 import type { GateConfig } from './options.ts'
-import { compilePattern } from './patterns.ts'
 import type { Policy } from './policy.ts'
-import { compileHosts } from './rules.ts'
 
 /** Characters of groups in all headers: with what else is sent they fit into the 4 kB that nginx takes by default. */
 const MAX_LENGTH = 3_072
@@ -46,5 +45,22 @@ export function createGroups(
       }
       return { known, fitting }
     },
+  }
+}
+
+/** Compiles a pattern in which `*` stands for any text. Its parts are looked for from left to right, each once. */
+export function compilePattern(pattern: string): (text: string) => boolean {
+  const [first = '', ...parts] = pattern.split('*')
+  const last = parts.pop()
+  if (last === undefined) return (text) => text === pattern
+  return (text) => {
+    if (!text.startsWith(first) || !text.endsWith(last)) return false
+    let at = first.length
+    for (const part of parts) {
+      const found = text.indexOf(part, at)
+      if (found < 0) return false
+      at = found + part.length
+    }
+    return at <= text.length - last.length
   }
 }

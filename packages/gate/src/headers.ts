@@ -100,7 +100,7 @@ export function createUser(
     return isPrefixed ? `${provider}:${id}` : id
   }
   return ({ method, profile }) => {
-    if (method !== 'session') return profile.id
+    if (method !== 'session' && method !== 'agent') return profile.id
     const name = nameOf(profile)
     if (ofPrograms.some((prefix) => name.startsWith(prefix)))
       throw new TypeError('this is the name of a program')

@@ -250,20 +250,36 @@ const CallersSchema = Type.Object(
   { description: 'Programs that may pass with an API key or an access token.' },
 )
 
+const Words = Type.String({ minLength: 1, maxLength: 300 })
+const ScopeSchema = Type.Object({
+  name: Type.String({ ...Scope, description: 'Name of the scope.' }),
+  text: Type.Union([Words, Type.Record(Type.String({ pattern: '^[a-z]{2}$' }), Words)], {
+    description:
+      'What it allows, in words for the person who is asked for it, such as `Read your notes`: one text, or a text for each language.',
+  }),
+  onDemand: Type.Boolean({
+    default: false,
+    description: 'Whether clients request it only once a rule demands it.',
+  }),
+})
+
 const ResourceSchema = Type.Object({
   url: Text(
     'URL of the resource, such as `https://mcp.example.com/mcp`, as clients use it. Tokens must name it in `aud` (RFC 8707).',
   ),
-  authorizationServers: Type.Array(Text('Issuer URL of an authorization server.'), {
-    minItems: 1,
-    description:
-      'Who issues its tokens. The row of `callers.issuers` with this `issuerUrl` says how to ' +
-      'reach one (`jwksUrl`, `caFile`) and limits its tokens (`allow`, `requiredScopes`, ' +
-      '`requireAccessTokenType`).',
-  }),
-  scopes: Type.Array(Scope, {
+  authorizationServers: Type.Optional(
+    Type.Array(Text('Issuer URL of an authorization server.'), {
+      minItems: 1,
+      description:
+        'Who issues its tokens. The row of `callers.issuers` with this `issuerUrl` says how to ' +
+        'reach one (`jwksUrl`, `caFile`) and limits its tokens (`allow`, `requiredScopes`, ' +
+        '`requireAccessTokenType`). Default: this portal issues them, to programs that people allow to act for them.',
+    }),
+  ),
+  scopes: Type.Array(Type.Union([Scope, ScopeSchema]), {
     default: [],
-    description: 'Scopes that clients request. Policies require them with `Scope()`.',
+    description:
+      'Scopes that clients request. Policies require them with `Scope()`. Where this portal issues the tokens, each has a `text`.',
   }),
 })
 
@@ -314,7 +330,11 @@ export type GateConfig = Static<TObject<typeof gateOptions>> & {
   /** Name of the portal. */
   readonly name: string
   /** The identity providers of the people who may pass. */
-  readonly providers: readonly { readonly name: string; readonly allow?: Allow }[]
+  readonly providers: readonly {
+    readonly name: string
+    readonly type?: string
+    readonly allow?: Allow
+  }[]
   readonly allow?: Allow
 }
 /** A condition, or demands that must all be met. */
@@ -322,6 +342,8 @@ export type PolicyConfig = Static<typeof PolicySchema>
 /** A rule. A member that is absent fits everything. */
 export type RuleConfig = Static<typeof RuleSchema>
 export type ResourceConfig = Static<typeof ResourceSchema>
+/** A scope with words for the person who is asked for it. */
+export type ScopeConfig = Static<typeof ScopeSchema>
 /** The programs that may pass. */
 export type CallersConfig = Static<typeof CallersSchema>
 /** The limits of a row of `callers`. */

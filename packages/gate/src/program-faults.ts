@@ -13,7 +13,7 @@ import {
 import { checkDomain, checkHosts, type Domains } from './host-faults.ts'
 import type { CallersConfig, GateConfig, ReachConfig, ResourceConfig } from './options.ts'
 import { isNormalPath } from './paths.ts'
-import { authOptionsOf, KEYS } from './programs.ts'
+import { authOptionsOf, KEYS, scopeName } from './programs.ts'
 
 /** The faults of `callers`. */
 export function checkCallers(
@@ -92,7 +92,7 @@ function checkOptions({ keys, issuers }: CallersConfig): Fault[] {
  * @param earlier - the resources of the portals before: a URL has one document of metadata
  */
 export function checkResources(
-  { resources, callers }: GateConfig,
+  { resources, callers, providers }: GateConfig,
   earlier: readonly ResourceConfig[],
   domains: Domains,
 ): Fault[] {
@@ -107,7 +107,15 @@ export function checkResources(
       const isTaken = urls[at] !== undefined && urls.indexOf(urls[at]) < at
       return faultIf(isTaken, '/url', 'is already a resource')
     },
-    ({ authorizationServers }) =>
+    (resource) => checkOwnTokens(resource, providers),
+    ({ scopes }) =>
+      applyToEach(scopes, '/scopes', [
+        (scope, index) => {
+          const isTaken = scopes.findIndex((one) => scopeName(one) === scopeName(scope)) < index
+          return faultIf(isTaken, '', 'is listed twice')
+        },
+      ]),
+    ({ authorizationServers = [] }) =>
       applyToEach(authorizationServers, '/authorizationServers', [
         (issuer, index) =>
           authorizationServers.indexOf(issuer) < index
@@ -120,6 +128,31 @@ export function checkResources(
         },
       ]),
   ])
+}
+
+/** The faults of a resource whose tokens the portal issues. */
+function checkOwnTokens(
+  { authorizationServers, scopes }: ResourceConfig,
+  providers: GateConfig['providers'],
+): Fault[] {
+  if (authorizationServers) return []
+  const isBound = providers.every(({ type }) => type === 'tailscaleWhois')
+  return [
+    ...applyToEach(scopes, '/scopes', [
+      (scope) =>
+        faultIf(
+          typeof scope === 'string',
+          '',
+          'has no words for the person who is asked for it: write `name` and `text`, or name `authorizationServers`',
+        ),
+    ]),
+    ...faultIf(
+      isBound,
+      '',
+      'nobody could let a program act for them: sessions of `tailscaleWhois` are good at one address ' +
+        'only. Add another provider, or name `authorizationServers`',
+    ),
+  ]
 }
 
 function checkEndpoint(url: string): Fault[] {

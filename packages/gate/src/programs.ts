@@ -5,15 +5,22 @@ import {
   type AuthOptions,
   type Caller,
   challengesOf,
+  type TokenCaller,
 } from '@gatehouse/auth-core'
 import type { Host } from '@gatehouse/net'
 import { type Condition, compileCondition, withUnknown } from '@gatehouse/profile'
 import { Principal, type Refusal } from './decide.ts'
 import type { HeaderSettings } from './headers.ts'
-import type { CallersConfig, GateConfig, ReachConfig, ResourceConfig } from './options.ts'
+import { compileHosts } from './hosts.ts'
+import type {
+  CallersConfig,
+  GateConfig,
+  ReachConfig,
+  ResourceConfig,
+  ScopeConfig,
+} from './options.ts'
 import { compilePath, fitPath, type PathPattern, type RequestPath } from './paths.ts'
 import type { Policy } from './policy.ts'
-import { compileHosts } from './rules.ts'
 
 const WELL_KNOWN = '/.well-known/oauth-protected-resource'
 const BEARER = /^bearer(?: |$)/i
@@ -46,9 +53,24 @@ export function authOptionsOf({ keys, issuers }: CallersConfig): AuthOptions {
 
 /** The beginnings of the IDs of the programs of a portal. */
 export function prefixesOf({ callers, resources }: ProgramsConfig): string[] {
-  const servers = resources.flatMap(({ authorizationServers }) => authorizationServers)
+  const servers = resources.flatMap(({ authorizationServers = [] }) => authorizationServers)
   const issuers = callers?.issuers.map(({ name }) => name) ?? []
   return [...(callers ? [KEYS] : []), ...issuers, ...servers].map((name) => `${name}:`)
+}
+
+/** A program that a person allows to act for them, and the token that says so. */
+type Agent = Principal & { readonly token: TokenCaller }
+
+/** Finds the agent that has a token of a resource's own portal; undefined if it is not valid there now. */
+export type FindAgent = (
+  token: string,
+  resource: Resource,
+  request: AuthenticatedRequest,
+) => Agent | undefined | Promise<Agent | undefined>
+
+/** What programs need from outside. Without `findAgent`, no token of a portal's own is valid. */
+export interface ProgramDeps extends AuthDeps {
+  readonly findAgent?: FindAgent | undefined
 }
 
 type ProgramsConfig = Pick<GateConfig, 'name' | 'callers' | 'resources'>
@@ -61,13 +83,21 @@ export class Programs {
   readonly #callers: Authenticator | undefined
   readonly #reaches: ReadonlyMap<string, Reach>
   /** auth-core has one object for each key, and for each token that it has verified lately. */
-  readonly #programs = new WeakMap<Caller, Program>()
+  readonly #programs = new WeakMap<Caller, Principal>()
 
-  constructor(settings: ProgramSettings, deps: AuthDeps) {
+  constructor(settings: ProgramSettings, deps: ProgramDeps) {
     const { callers, resources } = settings
     this.#settings = settings
     this.#callers = callers && new Authenticator(authOptionsOf(callers), deps)
-    this.resources = resources.map((resource) => new Resource(resource, callers, deps))
+    const { findAgent = () => undefined } = deps
+    const noted: FindAgent = async (...sent) => {
+      const agent = await findAgent(...sent)
+      if (agent) this.#programs.set(agent.token, agent)
+      return agent
+    }
+    this.resources = resources.map(
+      (resource) => new Resource(resource, callers, { ...deps, findAgent: noted }),
+    )
     const { keys = [], issuers = [] } = callers ?? {}
     this.#reaches = new Map([
       ...keys.map((row) => [`psk ${row.name}`, createReach(row)] as const),
@@ -84,7 +114,7 @@ export class Programs {
   find(
     request: AuthenticatedRequest,
     resource: Resource | undefined,
-  ): Program | Promise<Program> | undefined {
+  ): Principal | Promise<Principal> | undefined {
     const isOfResource = resource !== undefined && BEARER.test(request.headers.authorization ?? '')
     const caller = isOfResource
       ? resource.authenticator.authenticate(request)
@@ -125,7 +155,7 @@ export class Programs {
     await Promise.all(this.resources.map(({ authenticator }) => authenticator.close()))
   }
 
-  #programOf(caller: Caller, isOfResource: boolean): Program {
+  #programOf(caller: Caller, isOfResource: boolean): Principal {
     const known = this.#programs.get(caller)
     if (known) return known
     const issuer = caller.method === 'jwt' ? caller.issuer : undefined
@@ -182,26 +212,52 @@ export function resourceAt<R extends Place>(
 /** A protected resource (RFC 9728): a part of an app that takes tokens which were issued for it. */
 export class Resource extends Place {
   readonly metadataUrl: string
-  readonly authorizationServers: readonly string[]
+  /** Undefined if the portal issues its tokens. */
+  readonly authorizationServers: readonly string[] | undefined
+  /** The scopes that clients request at first. */
   readonly scopes: readonly string[]
+  /** The scopes that people can allow. */
+  readonly allowed: readonly ScopeConfig[]
   readonly authenticator: Authenticator
 
-  constructor(config: ResourceConfig, callers: CallersConfig | undefined, deps: AuthDeps) {
+  constructor(
+    config: ResourceConfig,
+    callers: CallersConfig | undefined,
+    deps: AuthDeps & { readonly findAgent: FindAgent },
+  ) {
     super(config)
     const { origin, pathname } = this
     const { url, authorizationServers, scopes } = config
     this.metadataUrl = `${origin}${WELL_KNOWN}${pathname}`
     this.authorizationServers = authorizationServers
-    this.scopes = scopes
+    this.allowed = scopes.filter((scope) => typeof scope !== 'string')
+    const late = new Set(this.allowed.filter(({ onDemand }) => onDemand).map(({ name }) => name))
+    this.scopes = scopes.map(scopeName).filter((name) => !late.has(name))
     // The two spellings of a URL without a path.
     const audience = pathname === '' ? [origin, `${origin}/`] : [url]
-    const issuers = authorizationServers.map((issuerUrl) => {
+    const issuers = authorizationServers?.map((issuerUrl) => {
       const row = callers?.issuers.filter((one) => one.issuerUrl === issuerUrl) ?? []
       const [limits] = authOptionsOf({ keys: [], issuers: row }).jwt?.issuers ?? []
       return { maxTokenLifetime: DAY, ...limits, issuerUrl, audience }
     })
-    this.authenticator = new Authenticator({ jwt: { issuers } }, deps)
+    this.authenticator = issuers
+      ? new Authenticator({ jwt: { issuers } }, deps)
+      : new Authenticator({}, deps, {
+          verify: (token, request) => this.#find(deps, token, request),
+        })
   }
+
+  async #find(
+    { findAgent }: { readonly findAgent: FindAgent },
+    token: string,
+    request: AuthenticatedRequest,
+  ): Promise<TokenCaller | undefined> {
+    return (await findAgent(token, this, request))?.token
+  }
+}
+
+export function scopeName(scope: ResourceConfig['scopes'][number]): string {
+  return typeof scope === 'string' ? scope : scope.name
 }
 
 /** The compiled limits of a row of `callers`. */

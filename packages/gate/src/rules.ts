@@ -1,15 +1,9 @@
-import {
-  cidrContains,
-  compileNetworks,
-  type Host,
-  isUnder,
-  parseCidr,
-  parseHost,
-} from '@gatehouse/net'
+import { cidrContains, compileNetworks, type Host, parseCidr } from '@gatehouse/net'
 import type { McpCall } from '@gatehouse/profile'
+import { compilePattern } from './groups.ts'
+import { compileHosts, coversHost, readHost } from './hosts.ts'
 import type { RuleConfig } from './options.ts'
 import { compilePath, coversPath, type Fit, fitPath, type RequestPath } from './paths.ts'
-import { compilePattern } from './patterns.ts'
 import type { Policy } from './policy.ts'
 
 /** The requirements that are built in. No policy has one of these names. */
@@ -44,7 +38,7 @@ export interface RuledRequest {
   /** Undefined if a header asks the app to take the request for one of another method. */
   readonly method: string | undefined
   /** What it calls by MCP; undefined if that is not known. */
-  readonly mcp?: McpCall | undefined
+  mcp?(): McpCall | undefined
   /** The address of the client; undefined if it is not known. */
   clientIp(): string | undefined
 }
@@ -103,7 +97,7 @@ export function admissionFor(rules: readonly Rule[], request: RuledRequest): Adm
     else if (fit === 'yes' && !(isClosed && !rule.isMcp)) return joinAll(before, rule.admission)
     else if (fit === 'yes') break
     if (fit === 'maybe') before = [...(before ?? []), rule.admission]
-    if (rule.isMcp) isClosed ||= isListed || fitOf(rule, request, PLACE) !== 'no'
+    if (rule.isMcp) isClosed ||= fitOf(rule, request, PLACE) !== 'no'
   }
   if (listing.length > 0)
     return { ...SESSION_REQUIRED, anyOf: listing.map((one) => joinAll(before, one)) }
@@ -119,8 +113,9 @@ function joinAll(before: readonly Admission[] | undefined, last: Admission): Adm
 }
 
 /** The requests that a client sends before it calls a tool. */
-function isListing({ mcp }: RuledRequest): boolean {
-  return mcp?.method === 'tools/list' || mcp?.method === 'server/discover'
+function isListing(request: RuledRequest): boolean {
+  const { method } = request.mcp?.() ?? {}
+  return method === 'tools/list' || method === 'server/discover'
 }
 
 type Member = keyof RuleConfig
@@ -193,28 +188,6 @@ function fitHost(patterns: readonly string[]): Test {
   return ({ host }) => (contains(host) ? 'yes' : 'no')
 }
 
-type HostPattern = ReturnType<typeof readHost>
-
-/** `x` is that host, `*.x` every host below it. */
-function readHost(pattern: string) {
-  const isWildcard = pattern.startsWith('*.')
-  const text = isWildcard ? pattern.slice(2) : pattern
-  return { name: parseHost(text)?.name ?? text, isWildcard }
-}
-
-/** Whether one of the patterns is of a host. */
-export function compileHosts(patterns: readonly string[]): (host: Host) => boolean {
-  const exact = new Set(exactHosts({ hosts: patterns }))
-  const parents = patterns.map(readHost).filter(({ isWildcard }) => isWildcard)
-  return (host) =>
-    exact.has(host.name) || parents.some(({ name }) => name !== host.name && isUnder(name, host))
-}
-
-/** The hosts that a rule names, without those below a wildcard. */
-export function exactHosts({ hosts = [] }: { readonly hosts?: readonly string[] }): string[] {
-  return hosts.map(readHost).flatMap(({ name, isWildcard }) => (isWildcard ? [] : name))
-}
-
 /** Servers answer HEAD as they answer GET. */
 function fitMethod(methods: readonly string[]): Test {
   const listed = new Set(methods)
@@ -232,9 +205,10 @@ export const ANY_TOOL = '*'
 function fitTool(patterns: readonly string[]): Test {
   if (patterns.includes(ANY_TOOL)) return () => 'yes'
   const compiled = patterns.map(compilePattern)
-  return ({ mcp }) => {
-    if (!mcp) return 'maybe'
-    const { method, name } = mcp
+  return (request) => {
+    const call = request.mcp?.()
+    if (!call) return 'maybe'
+    const { method, name } = call
     const isListed = name !== undefined && compiled.some((fits) => fits(name))
     return method === 'tools/call' && isListed ? 'yes' : 'no'
   }
@@ -242,9 +216,10 @@ function fitTool(patterns: readonly string[]): Test {
 
 function fitMcpMethod(patterns: readonly string[]): Test {
   const compiled = patterns.map(compilePattern)
-  return ({ mcp }) => {
-    if (!mcp) return 'maybe'
-    return compiled.some((fits) => fits(mcp.method)) ? 'yes' : 'no'
+  return (request) => {
+    const call = request.mcp?.()
+    if (!call) return 'maybe'
+    return compiled.some((fits) => fits(call.method)) ? 'yes' : 'no'
   }
 }
 
@@ -352,11 +327,6 @@ function coversAll<T>(
 ): boolean {
   if (!earlier) return true
   return later?.every((b) => earlier.some((a) => covers(a, b))) === true
-}
-
-function coversHost(a: HostPattern, b: HostPattern): boolean {
-  if (!a.isWildcard) return !b.isWildcard && a.name === b.name
-  return isUnder(a.name, b) && (b.isWildcard || b.name !== a.name)
 }
 
 function coversNetwork(wide: Network, narrow: Network): boolean {

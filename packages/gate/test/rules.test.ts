@@ -26,7 +26,7 @@ function admissionOf(rules: readonly RuleConfig[], sent: Sent) {
     host: parseHost(host)!,
     path: readPath(target),
     method: overrides ? undefined : method,
-    mcp: sent.mcp,
+    mcp: () => sent.mcp,
     clientIp: () => from,
   })
 }
@@ -265,6 +265,18 @@ t.test('rules for tools close their place', async (t) => {
     ['from nobody knows', from, { ...at, mcp: call('delete'), from: undefined }, 'staff+admin'],
     ['from elsewhere, another tool', from, { ...at, mcp: call('write') }, 'closed'],
     ['below the path', path, { ...at, target: '/mcp/a', mcp: call('write') }, 'closed'],
+    [
+      'tools are listed beside the path',
+      path,
+      { ...at, target: '/web', mcp: { method: 'tools/list' } },
+      'signedIn',
+    ],
+    [
+      'tools are listed at a path that is not known',
+      path,
+      { ...at, target: '/mcp%2fa', mcp: { method: 'tools/list' } },
+      'closed: staff',
+    ],
     ['beside the path', path, { ...at, target: '/web', mcp: call('write') }, 'signedIn'],
     [
       'at a path that is not known',

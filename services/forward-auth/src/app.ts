@@ -30,9 +30,14 @@ import { probes } from './doctor/probes.ts'
 import { ERRORS, STATUS_OF } from './errors.ts'
 import { logLimit } from './log-limit.ts'
 import { logins } from './login/logins.ts'
+import { agents } from './oauth/agents.ts'
+import { authorizeRoutes } from './oauth/authorize.ts'
+import { clients } from './oauth/clients.ts'
+import { metadataRoute } from './oauth/metadata.ts'
+import { tokenRoutes } from './oauth/token.ts'
 import { httpsOptions, ownTls } from './own-tls.ts'
 import { errorPage } from './pages/pages.ts'
-import { portals } from './portals.ts'
+import { type PortalsOptions, portals } from './portals.ts'
 import { backChannelRoutes } from './routes/back-channel.ts'
 import { callbackRoutes } from './routes/callback.ts'
 import { check, checkRoutes, describeCheck, isAllowedCheck } from './routes/check.ts'
@@ -52,6 +57,7 @@ import { store } from './store/open.ts'
 import { trust } from './trust.ts'
 import { VERSION } from './version.ts'
 
+const METADATA = 'oauth-authorization-server'
 const BODY_LIMIT = 16 * 1024
 /** Cookies of apps may have 12 kB, and proxies send headers of their own. */
 const HEADER_LIMIT = 48 * 1024
@@ -152,12 +158,20 @@ async function registerServices(
   await app.register(trust, config)
   await app.register(logins)
   // The last one that a reload prepares: it opens connections, which would have to be closed.
-  await app.register(portals, { ...config, createFetch })
+  await app.register(portals, { ...config, createFetch, findAgent })
   await app.register(assertions)
   await app.register(audit, { ...config, metrics })
   await app.register(sessions, { metrics })
+  await app.register(clients, { createFetch })
+  await app.register(agents)
   await app.register(probes)
   await app.register(check, { metrics })
+}
+
+/** The agents know the portals, whose checks find agents by this. */
+const findAgent: PortalsOptions['findAgent'] = (token, resource, request) => {
+  const check = request as FastifyRequest
+  return check.server.agents.find(token, resource, check)
 }
 
 async function registerRoutes(app: FastifyInstance, basePath: string): Promise<void> {
@@ -168,6 +182,12 @@ async function registerRoutes(app: FastifyInstance, basePath: string): Promise<v
     await app.register(pageRoutes, { prefix })
     await app.register(backChannelRoutes, { prefix })
   }
+  const portal = `${basePath}/portals/:portal`
+  for (const routes of [authorizeRoutes, tokenRoutes])
+    await app.register(routes, { prefix: portal })
+  // RFC 8414 section 3.1, and where some clients look besides.
+  for (const prefix of [`/.well-known/${METADATA}${portal}`, `${portal}/.well-known/${METADATA}`])
+    await app.register(metadataRoute, { prefix })
   await app.register(homeRoute, { prefix: basePath })
   await app.register(faviconRoute)
   await app.register(resourceRoutes, { prefix: '/.well-known/oauth-protected-resource' })

@@ -98,6 +98,13 @@ export const FWA_ERRORS = {
     title: 'Not signed in',
     action: 'Open `loginUrl` in a browser and sign in.',
   },
+  FWA_OAUTH_INVALID: {
+    status: 400,
+    title: "This app's request is not valid",
+    action:
+      'Tell the developer of the app that sent the person here. Nothing was sent back to it, because ' +
+      'its client ID or redirect URI is not certain.',
+  },
   FWA_ORIGIN_FOREIGN: {
     status: 403,
     title: 'Request came from another origin',

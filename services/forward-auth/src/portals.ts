@@ -28,7 +28,7 @@ type Keep = <Part extends { close(): Promise<unknown> }>(part: Part) => Part
  */
 async function createPortals(
   { portals, session, domains }: PortalsConfig,
-  deps: ProviderDeps,
+  deps: PortalDeps,
 ): Promise<Portals> {
   await using made = new AsyncDisposableStack()
   const keep: Keep = (part) =>
@@ -46,9 +46,16 @@ async function createPortals(
   return created
 }
 
-function createPortal(config: PortalConfig, lifetime: number, deps: ProviderDeps, keep: Keep) {
-  const { clock, log } = deps
-  const gate = keep(new Gate(config, { now: clock.now, elapsed: () => performance.now(), log }))
+/** What portals need from outside. */
+interface PortalDeps extends ProviderDeps {
+  readonly findAgent: FindAgent | undefined
+}
+
+function createPortal(config: PortalConfig, lifetime: number, deps: PortalDeps, keep: Keep) {
+  const { clock, log, findAgent } = deps
+  const gate = keep(
+    new Gate(config, { now: clock.now, elapsed: () => performance.now(), log, findAgent }),
+  )
   const keepsAccess = config.providerToken?.token === 'access'
   const providers = config.providers.map(
     (provider) =>
@@ -71,6 +78,7 @@ function createPortal(config: PortalConfig, lifetime: number, deps: ProviderDeps
     },
     /** Who may see and end the sessions of everybody. */
     admins: gate.policies.get(config.sessions?.admins ?? ''),
+    authorizationServer: config.authorizationServer,
     loginLifetime: config.loginLifetime,
     sharedCallback: config.sharedCallback,
     alwaysShowProviders: config.alwaysShowProviders,
@@ -158,16 +166,20 @@ type PortalsConfig = Pick<ForwardAuthConfig, 'portals' | 'session' | 'domains'>
 export interface PortalsOptions extends PortalsConfig {
   /** Default: that of the net package. */
   readonly createFetch?: ((options: FetchOptions) => BoundedFetch) | undefined
+  /** Finds who has a token that a portal has issued. */
+  readonly findAgent?: FindAgent | undefined
 }
+
+type FindAgent = ConstructorParameters<typeof Gate>[1]['findAgent']
 
 /**
  * Decorates the app with its portals and their providers, which are contacted when they are needed.
  * After a reload, replaced providers have some time to finish their logins.
  */
 export const portals = fp<PortalsOptions>(
-  async (app: FastifyInstance, { createFetch: customFetch, ...config }) => {
+  async (app: FastifyInstance, { createFetch: customFetch, findAgent, ...config }) => {
     const { clock, log } = app
-    const deps = { clock, log, createFetch: customFetch ?? createFetch }
+    const deps = { clock, log, createFetch: customFetch ?? createFetch, findAgent }
     const current = new Map(await createPortals(config, deps))
     const replaced = new Set<Portals>()
 

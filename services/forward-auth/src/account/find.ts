@@ -1,5 +1,5 @@
 import type { FastifyInstance } from 'fastify'
-import type { ShownSession } from '../pages/sessions.ts'
+import type { ShownAgent, ShownSession } from '../pages/sessions.ts'
 import type { Portal } from '../portals.ts'
 import { mailOf, openRow, personOf, profileOf } from '../session/session.ts'
 
@@ -20,12 +20,9 @@ export async function findSessions(
   whose: Whose,
   limit: number,
 ): Promise<readonly FoundSession[]> {
-  const asked = selections(portal, whose).map((one) => authStore.listSessions(one, limit))
-  const rows = new Map((await Promise.all(asked)).flat().map((row) => [row.sid, row]))
-  return [...rows.values()]
+  const rows = await listAll(authStore, portal, whose, limit, false)
+  return rows
     .filter(({ ends }) => ends > clock.now())
-    .sort((one, other) => other.begun - one.begun)
-    .slice(0, limit)
     .flatMap((row) => {
       const said = openRow(row, keys.record)
       if (!said) return []
@@ -34,6 +31,41 @@ export async function findSessions(
       const of = { ...said.browser, profile: profileOf(said) }
       return [{ id, person, isCurrent: false, ...times, hosts, ...of }]
     })
+}
+
+/** The agents of people, the newest first. */
+export async function findAgents(
+  { authStore, keys, clock }: FastifyInstance,
+  portal: Portal,
+  whose: Whose,
+  limit: number,
+): Promise<readonly ShownAgent[]> {
+  const rows = await listAll(authStore, portal, whose, limit, true)
+  return rows
+    .filter(({ ends }) => ends > clock.now())
+    .flatMap((row) => {
+      const said = openRow(row, keys.record)
+      if (!said?.agent) return []
+      const { clientId, clientName: name, resource, scopes } = said.agent
+      const { sid: id, begun, lastSeen: lastCall, ends } = row
+      const of = { clientHost: URL.parse(clientId)?.host, name, resource, scopes }
+      return [{ id, begun, lastCall, ends, ...of, profile: profileOf(said) }]
+    })
+}
+
+/** The rows of people, each once. */
+async function listAll(
+  store: FastifyInstance['authStore'],
+  portal: Portal,
+  whose: Whose,
+  limit: number,
+  agents: boolean,
+) {
+  const asked = selections(portal, whose).map((one) =>
+    store.listSessions({ ...one, agents }, limit),
+  )
+  const rows = new Map((await Promise.all(asked)).flat().map((row) => [row.sid, row]))
+  return [...rows.values()].sort((one, other) => other.begun - one.begun).slice(0, limit)
 }
 
 /** What to list: a text may stand for an address, an identifier, or one of a provider. */

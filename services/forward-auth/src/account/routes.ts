@@ -19,7 +19,7 @@ import type { Visitor } from '../session/visitor.ts'
 import { pageUrl } from '../sites.ts'
 import type { End } from '../store/store.ts'
 import { endsAt } from './end.ts'
-import { findSessions } from './find.ts'
+import { findAgents, findSessions } from './find.ts'
 
 const FORM = 'application/x-www-form-urlencoded'
 /** Sessions of a page. */
@@ -85,6 +85,7 @@ export const accountRoutes: FastifyPluginAsyncTypebox = async (app) => {
     }
     const whose = person ? { text: person } : 'everybody'
     const found = await findSessions(app, portal, whose, MAX_SESSIONS + 1)
+    const agents = await findAgents(app, portal, whose, MAX_SESSIONS + 1)
     const url = (path: string) => pageUrl(portalSite, path)
     return sendPage(
       reply,
@@ -93,6 +94,8 @@ export const accountRoutes: FastifyPluginAsyncTypebox = async (app) => {
         ...readerOf(request, portalSite),
         sessions: found.slice(0, MAX_SESSIONS),
         hasMore: found.length > MAX_SESSIONS,
+        agents: agents.slice(0, MAX_SESSIONS),
+        hasMoreAgents: agents.length > MAX_SESSIONS,
         person,
         searchAction: url('/sessions'),
         endAction: url('/sessions/end'),
@@ -176,6 +179,7 @@ async function sendAccount(
   const apps = openableApps(asked)
   const origin = cameFrom(request, portalSite, from)
   const found = await findSessions(server, portal, { digest: person }, MAX_SESSIONS + 1)
+  const agents = await findAgents(server, portal, { digest: person }, MAX_SESSIONS + 1)
   const own = found.map((one) => ({ ...one, isCurrent: one.id === sid, profile: undefined }))
   const url = (path: string) => pageUrl(portalSite, path)
   const page = accountPage({
@@ -187,6 +191,8 @@ async function sendAccount(
     own: {
       sessions: own.slice(0, MAX_SESSIONS),
       hasMore: own.length > MAX_SESSIONS,
+      agents: agents.slice(0, MAX_SESSIONS).map((one) => ({ ...one, profile: undefined })),
+      hasMoreAgents: agents.length > MAX_SESSIONS,
       endAction: url('/account/end'),
       othersAction: url('/account/end-others'),
       everywhereAction: url('/account/end-all'),

@@ -29,6 +29,8 @@ interface Happening {
   readonly code?: string | undefined
   readonly refusal?: Refusal | undefined
   readonly endedBy?: EndedBy | undefined
+  /** The client ID of an agent that begins or ends. */
+  readonly client?: string | undefined
   /** Of a program or an agent: its client ID, and what it calls. The calls of a minute are counted. */
   readonly call?: Pick<AuditRow, 'client' | 'tool'> | undefined
 }
@@ -48,6 +50,7 @@ const KINDS: Readonly<Record<AuditEvent, Kind>> = {
   'sign-in-failed': { message: 'sign-in failed', isHourly: true },
   'sign-out': { message: 'signed out' },
   'session-ended': { message: 'session ended' },
+  'agent-allowed': { message: 'agent allowed' },
   'access-refused': { message: 'access refused', isHourly: true },
   // Programs do it all the time; the lines of requests are there for who wants them.
   'program-passed': {},
@@ -92,6 +95,7 @@ class AuditTrail {
 
   #describe(request: FastifyRequest | undefined, happening: Happening): AuditRow {
     const { event, portal, profile, host, code, refusal, endedBy, call } = happening
+    const { client = happening.client, tool } = call ?? {}
     const { provider = happening.provider, id, name } = profile ?? {}
     const person = id === undefined ? undefined : `${provider}:${id}`
     return {
@@ -108,8 +112,8 @@ class AuditTrail {
       refusedBy: refusal?.by,
       clause: refusal?.clause?.slice(0, MAX_TEXT),
       endedBy,
-      client: call?.client?.slice(0, MAX_TEXT),
-      tool: call?.tool?.slice(0, MAX_TEXT),
+      client: client?.slice(0, MAX_TEXT),
+      tool: tool?.slice(0, MAX_TEXT),
     }
   }
 

@@ -9,7 +9,14 @@ const LOGIN_RESULTS: Readonly<Partial<Record<AuditEvent, string>>> = {
   'sign-in-failed': 'failed',
 }
 
-const ENDED_BY: readonly EndedBy[] = ['person', 'provider', 'administrator', 'program', 'sign-in']
+const ENDED_BY: readonly EndedBy[] = [
+  'person',
+  'provider',
+  'administrator',
+  'program',
+  'sign-in',
+  'reuse',
+]
 
 /** What is decided about a program. */
 const OUTCOMES: readonly string[] = ['allow', 'forbidden', 'step-up']

@@ -12,6 +12,8 @@ export interface ExplainOptions {
   /** Path and query. */
   readonly path?: string
   readonly method?: string
+  /** Name of the tool that it calls by MCP. */
+  readonly tool?: string
   /** Name of the portal. Default: the only one. */
   readonly portal?: string
   /** Policy or condition that the proxy gives. */
@@ -36,7 +38,8 @@ export async function explain(
   options: ExplainOptions,
   now: number,
 ): Promise<string> {
-  const { host: text, path = '/', method = 'GET', from } = options
+  const { host: text, path = '/', tool, from } = options
+  const { method = tool === undefined ? 'GET' : 'POST' } = options
   const portal = portalOf(config, options.portal)
   const host = parseHost(text)
   if (!host) throw new UsageError(`--host is no host: ${text}`)
@@ -47,10 +50,12 @@ export async function explain(
   const principal = await principalOf(portal, options)
   const lines = explainCheck(
     portal,
-    { host, target, method, from, query: queryOf(options), now },
+    { host, target, method, tool, from, query: queryOf(options), now },
     principal,
   )
-  return `${[`${method} https://${text}${path} at the portal ${portal.name}`, ...lines].join('\n')}\n`
+  const call = tool === undefined ? '' : `, tools/call ${tool},`
+  const title = `${method} https://${text}${path}${call} at the portal ${portal.name}`
+  return `${[title, ...lines].join('\n')}\n`
 }
 
 function portalOf({ portals }: ForwardAuthConfig, name: string | undefined): PortalConfig {

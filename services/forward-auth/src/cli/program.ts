@@ -7,7 +7,7 @@ import {
 import { loadForwardAuthConfig } from '../config/load.ts'
 import type { ForwardAuthConfig } from '../config/schema.ts'
 import { VERSION } from '../version.ts'
-import { describeRedirectUris } from './redirect-uris.ts'
+import { describeConfig } from './describe.ts'
 
 type Command = ServiceCommand<ForwardAuthConfig>
 
@@ -97,6 +97,7 @@ const explain: Command = {
     '--host HOST': 'the host of the app',
     '--path PATH': 'path and query (default /)',
     '--method NAME': 'the method (default GET)',
+    '--tool NAME': 'the tool that is called by MCP',
     '--from ADDRESS': 'the address of the client',
     '--portal NAME': 'the portal to ask',
     '--policy NAME': 'the policy that the proxy names',
@@ -151,7 +152,7 @@ export const PROGRAM: ServiceProgram<ForwardAuthConfig> = {
   ],
   load: loadForwardAuthConfig,
   usesTls: ({ server }) => server.tls !== undefined,
-  describe: describeRedirectUris,
+  describe: describeConfig,
   async recognise(text, file) {
     const { recognise } = await import('@gatehouse/migrate')
     return recognise('forward-auth', text, file)

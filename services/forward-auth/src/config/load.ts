@@ -5,7 +5,7 @@ import {
   type ProviderConfig,
   stepsUp,
 } from '@gatehouse/identity-providers'
-import { isUnder, parseHost } from '@gatehouse/net'
+import { isUnder, parseCidr, parseHost } from '@gatehouse/net'
 import { compileAllow } from '@gatehouse/profile'
 import { type Loaded, type LoadSettings, loadConfig } from '@gatehouse/service-kit/config'
 import {
@@ -76,6 +76,10 @@ const RULES: readonly Rule<ForwardAuthConfig>[] = [
 const DAY = 86_400_000
 
 const PORTAL_RULES: readonly Rule<PortalConfig>[] = [
+  ({ authorizationServer: { privateNetworks } }) =>
+    applyToEach(privateNetworks, '/authorizationServer/privateNetworks', [
+      (text) => faultIf(!parseCidr(text), '', 'is not a network such as 10.0.0.0/8'),
+    ]),
   ({ providers }) => checkUnique('/providers', providers),
   checkStepUps,
   checkAdmins,

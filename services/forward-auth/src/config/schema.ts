@@ -178,6 +178,24 @@ const PortalSchema = Type.Object(
     }),
     allow: Type.Optional(AllowSchema),
     ...gateOptions,
+    authorizationServer: Type.Object(
+      {
+        registration: Flag(
+          'Lets clients register themselves (RFC 7591). Nobody has proven who such a client is, so every consent page ' +
+            'says so. Default: clients have a client ID metadata document.',
+        ),
+        privateNetworks: Type.Array(Type.String({ minLength: 1 }), {
+          default: [],
+          description:
+            'Networks from which documents of clients may come, besides public addresses, such as `10.0.0.0/8`.',
+        }),
+      },
+      {
+        default: {},
+        description:
+          'How this portal issues tokens for its `resources` that name no `authorizationServers`.',
+      },
+    ),
     apps: Type.Optional(AppsSchema),
     session: PortalSessionSchema,
     sessions: Type.Optional(

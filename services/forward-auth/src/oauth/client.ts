@@ -68,8 +68,7 @@ export function readDocument(clientId: string, body: Buffer): Client {
   const refused = redirectUris.findIndex((uri) => !isAllowedRedirect(uri))
   if (refused >= 0) throw refuse(`has a redirect URI, number ${refused + 1}, that is not ${A_URI}`)
 
-  const given = document.client_name
-  const name = typeof given === 'string' ? [...given].slice(0, MAX_NAME).join('') : undefined
+  const name = readName(document.client_name)
   const digest = hash('sha256', JSON.stringify([clientId, name, redirectUris]), 'base64url')
   return { id: clientId, name, redirectUris, digest }
 }
@@ -82,11 +81,22 @@ const isAbsent = (value: unknown) => value === undefined
 const isAbsentOrHas = (text: string) => (value: unknown) =>
   isAbsent(value) || (Array.isArray(value) && value.includes(text))
 
+/** Whether a client may call itself that, or gives no name. */
+export function isAllowedName(value: unknown): boolean {
+  return (
+    isAbsent(value) ||
+    (typeof value === 'string' && value.trim() !== '' && !NOT_IN_NAME.test(value))
+  )
+}
+
+/** The name of a client, cut to the length that people read. */
+export function readName(value: unknown): string | undefined {
+  return typeof value === 'string' ? [...value].slice(0, MAX_NAME).join('') : undefined
+}
+
 const MEMBERS: Readonly<Record<string, { isValid(value: unknown): boolean; must: string }>> = {
   client_name: {
-    isValid: (value) =>
-      isAbsent(value) ||
-      (typeof value === 'string' && value.trim() !== '' && !NOT_IN_NAME.test(value)),
+    isValid: isAllowedName,
     must: 'use text without control, invisible or bidirectional characters, `<` and `>`, or omit it',
   },
   token_endpoint_auth_method: {

@@ -1,12 +1,5 @@
 import { AUTH_ERRORS, AuthError } from '@gatehouse/auth-core'
-import {
-  type Decision,
-  type Policy,
-  type Principal,
-  type Refusal,
-  type Resource,
-  TOOLS_HEADER,
-} from '@gatehouse/gate'
+import type { Decision, Policy, Principal, Refusal, Resource } from '@gatehouse/gate'
 import { sendPage } from '@gatehouse/service-kit/pages'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { FwaError } from '../errors.ts'
@@ -56,9 +49,9 @@ function sendIdentity(check: Check, reply: FastifyReply): FastifyReply {
   recordPass(check, principal, reply.request)
   const { identity, headers } = principal.toldAt(forwarded.host)
   reply.headers(headers)
-  const { assertion, body, providerToken: settings } = portal.gate
+  const { assertion, body, providerToken: settings, toolsHeader } = portal.gate
   if (settings && providerToken) reply.header(settings.header, providerToken)
-  if (tools) reply.header(TOOLS_HEADER, tools.join(','))
+  if (toolsHeader && tools) reply.header(toolsHeader, tools.join(','))
   if (assertion?.isFor(forwarded.host)) {
     const receiver = { portal, site, origin: forwarded.origin, tools }
     reply.header(assertion.header, reply.server.assertions.for(identity, receiver))
@@ -81,6 +74,26 @@ function recordPass(check: Check, principal: Principal, request: FastifyRequest)
   })
 }
 
+/** Records who was refused: a person, or the call of a program. */
+function recordRefusal(
+  check: Check,
+  code: string,
+  refusal: Refusal | undefined,
+  request: FastifyRequest,
+): void {
+  const { portal, principal, forwarded } = check
+  request.server.auditTrail.record(request, {
+    event: 'access-refused',
+    portal: portal.name,
+    profile: principal?.identity.profile,
+    caller: principal?.caller,
+    host: forwarded.authority,
+    code,
+    refusal,
+    call: callOf(check),
+  })
+}
+
 /** What a program calls, and as which client; undefined for people. */
 function callOf({ principal, forwarded }: Check) {
   if (!principal?.isProgram) return undefined
@@ -96,6 +109,7 @@ function sendToStepUp(
   reply: FastifyReply,
 ): FastifyReply {
   const { portal, forwarded, principal, resource } = check
+  const { request } = reply
   const query = { policy: name }
   const isPerson = principal instanceof Visitor
   if (isPerson && forwarded.kind === 'navigation')
@@ -111,6 +125,7 @@ function sendToStepUp(
   const challenge = isPerson
     ? challenges(portal, resource)
     : portal.gate.programs.challenges(missing, resource, parameters)
+  if (!isPerson) recordRefusal(check, 'FWA_STEP_UP_REQUIRED', { by: `policy ${name}` }, request)
   throw new FwaError('FWA_STEP_UP_REQUIRED', `the policy ${name} requires a new sign-in`, {
     members: { loginUrl: pageUrl(check, '/signin', query) },
     headers: challengeHeaders(challenge, resource),
@@ -125,17 +140,8 @@ function sendForbidden(
   const { portal, forwarded, principal } = check
   const { request } = reply
   const scopes = scopesToAskFor(check, refusal)
-  request.server.auditTrail.record(request, {
-    event: 'access-refused',
-    portal: portal.name,
-    profile: principal?.identity.profile,
-    caller: principal?.caller,
-    host: forwarded.authority,
-    code:
-      scopes.length > 0 ? 'AUTH_SCOPE_MISSING' : isClosed ? 'FWA_TOOL_REFUSED' : 'FWA_FORBIDDEN',
-    refusal,
-    call: callOf(check),
-  })
+  const reason = isClosed ? 'FWA_TOOL_REFUSED' : 'FWA_FORBIDDEN'
+  recordRefusal(check, scopes.length > 0 ? 'AUTH_SCOPE_MISSING' : reason, refusal, request)
   if (scopes.length > 0)
     throw refuseCaller(new AuthError('AUTH_SCOPE_MISSING', { scopes }), check, request)
   if (isClosed && !(principal instanceof Visitor && forwarded.kind === 'navigation'))

@@ -192,6 +192,7 @@ async function answerCheck(
 const DECISIONS: readonly string[] = [
   'FWA_NO_SESSION',
   'FWA_FORBIDDEN',
+  'FWA_TOOL_REFUSED',
   'FWA_STEP_UP_REQUIRED',
   'AUTH_SCOPE_MISSING',
 ]

@@ -3,8 +3,8 @@ import type { Resource } from '@gatehouse/gate'
 import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { FwaError } from '../errors.ts'
-import { isSentTo, signInSiteOf } from '../portal-site.ts'
-import { portalOf } from '../portals.ts'
+import { isSentTo, signInSiteOf, siteOf } from '../portal-site.ts'
+import { type Portal, portalOf } from '../portals.ts'
 import { issuerOf, pageUrl } from '../sites.ts'
 import { problemAnswers } from './documented.ts'
 
@@ -105,10 +105,12 @@ export const resourceRoutes: FastifyPluginAsyncTypebox = async (app) => {
       url,
       { schema: url === '/' ? schema : { ...schema, hide: true } },
       async (request, reply) => {
-        const resource = resourceOf(request)
-        if (!resource)
+        const found = resourceOf(request)
+        const site = siteOf(request)
+        if (!found || !site)
           throw new FwaError('FWA_RESOURCE_UNKNOWN', 'there is no resource of this URL')
-        const { scopes, authorizationServers } = resource
+        const { portal, resource } = found
+        const { scopes, authorizationServers = [issuerOf({ portal, site })] } = resource
         reply.headers({
           'cache-control': `public, max-age=${MAX_AGE}`,
           'access-control-allow-origin': '*',
@@ -125,13 +127,19 @@ export const resourceRoutes: FastifyPluginAsyncTypebox = async (app) => {
 }
 
 /** The resource whose metadata is asked for. Clients that find none at a path ask for that of the host. */
-function resourceOf(request: FastifyRequest): Resource | undefined {
+function resourceOf(
+  request: FastifyRequest,
+): { readonly portal: Portal; readonly resource: Resource } | undefined {
   const here = [...request.server.portals.values()]
-    .flatMap(({ gate }) => gate.programs.resources)
-    .filter(({ origin }) => isSentTo(origin, request))
+    .flatMap((portal) =>
+      portal.gate.programs.resources.map((resource) => ({ portal, resource }) as const),
+    )
+    .filter(({ resource }) => isSentTo(resource.origin, request))
   const [path = ''] = request.url.split('?')
   const wanted = path.replace(/\/$/, '')
-  const found = here.find(({ metadataUrl, origin }) => metadataUrl === origin + wanted)
+  const found = here.find(
+    ({ resource: { metadataUrl, origin } }) => metadataUrl === origin + wanted,
+  )
   const isOfHost = Object(request.params)['*'] === undefined
   return found ?? (isOfHost && here.length === 1 ? here[0] : undefined)
 }

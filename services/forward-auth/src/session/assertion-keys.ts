@@ -20,13 +20,14 @@ const MAX_KEYS = 10
 const MAX_APPS = 1_000
 /** Order of the curve P-256 (SEC 2, section 2.4.2). */
 const ORDER = 0xffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551n
-/** Header `typ` of assertions: nothing else that is signed passes for one. */
+/** Header `typ` of assertions and access tokens (RFC 9068): nothing else that is signed passes for one. */
 const ASSERTION_TYPE = 'gatehouse-assertion+jwt'
+const ACCESS_TYPE = 'at+jwt'
 
 export type AssertionKey = Readonly<ReturnType<typeof deriveKey>>
 
 /**
- * The keys that sign assertions, a new one every 30 days. They are derived from a secret and the time,
+ * The keys that sign assertions and access tokens, a new one every 30 days. They are derived from a secret and the time,
  * so that instances with the same secret have the same keys and change them together.
  */
 export class AssertionKeys {
@@ -101,23 +102,27 @@ function deriveKey(secret: string, period: number) {
   const d = scalar.toString('base64url')
   const privateKey = createPrivateKey({ key: { ...curve, d }, format: 'jwk' })
   const publicKey = createPublicKey({ key: curve, format: 'jwk' })
-  return {
-    /** The public key (RFC 7517). */
-    jwk: { ...curve, use: 'sig', alg: 'ES256', kid } as const,
+  const jwtOf = (typ: string) => ({
     sign: createSigner({
       key: privateKey.export({ type: 'pkcs8', format: 'pem' }),
-      header: { alg: 'ES256', typ: ASSERTION_TYPE },
+      header: { alg: 'ES256', typ },
       kid,
     }),
-    /** Gives the claims of a token with this signature, and throws for any other token. */
+    /** Gives the claims of a token of this type with this signature, and throws for any other token. */
     // The times are compared with the clock of the service.
     verify: createVerifier({
       key: publicKey.export({ type: 'spki', format: 'pem' }),
       algorithms: ['ES256'],
-      checkTyp: ASSERTION_TYPE,
+      checkTyp: typ,
       ignoreExpiration: true,
       ignoreNotBefore: true,
     }),
+  })
+  return {
+    /** The public key (RFC 7517). */
+    jwk: { ...curve, use: 'sig', alg: 'ES256', kid } as const,
+    assertion: jwtOf(ASSERTION_TYPE),
+    access: jwtOf(ACCESS_TYPE),
   }
 }
 

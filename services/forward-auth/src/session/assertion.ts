@@ -124,7 +124,7 @@ class Assertions {
       ...(session && { sid: keys.assertion.conceal(session.sid, origin) }),
       ...(tools && { tools }),
     }
-    const { sign } = keys.assertion.present(now)
+    const { sign } = keys.assertion.present(now).assertion
     const token = signBounded(claims, [...LONG_CLAIMS, ...mapped], sign, MAX_LENGTH)
     if (token !== undefined) return token
     const message = `the assertion would have more than ${MAX_LENGTH} characters`
@@ -132,9 +132,9 @@ class Assertions {
   }
 }
 
-function claimsOf(token: string, { verify }: AssertionKey): AssertionClaims | undefined {
+function claimsOf(token: string, { assertion }: AssertionKey): AssertionClaims | undefined {
   try {
-    return verify(token) as AssertionClaims
+    return assertion.verify(token) as AssertionClaims
   } catch {
     return undefined
   }
@@ -153,7 +153,7 @@ const PERSONAL = [
 ]
 
 function claimsAbout(identity: Identity, mapped: readonly string[]) {
-  const { method, profile, scopes, groups = profile.groups } = identity
+  const { method, profile, scopes, client, groups = profile.groups } = identity
   const { id, provider, name, email, roles } = profile
   return {
     ...pick(profile, [...PERSONAL, ...mapped]),
@@ -165,6 +165,7 @@ function claimsAbout(identity: Identity, mapped: readonly string[]) {
     ...(groups && { groups }),
     ...(roles && { roles }),
     ...(scopes && { scope: scopes.join(' ') }),
+    ...(client !== undefined && { client_id: client }),
   }
 }
 

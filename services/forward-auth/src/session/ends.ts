@@ -1,8 +1,8 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { End, EndedBy, SessionRow } from '../store/store.ts'
-import { openRow, profileOf } from './session.ts'
+import { type Consent, openRow, profileOf, type Sealed } from './session.ts'
 
-/** Ends sessions, and records it. Gives how many there were. */
+/** Ends sessions or agents, and records it. Gives how many there were, without the agents that end with their session. */
 export async function endSessions(
   app: FastifyInstance,
   ends: readonly End[],
@@ -12,22 +12,39 @@ export async function endSessions(
   let count = 0
   for (const which of ends) {
     const rows = await app.sessions.records.end(which)
-    for (const row of rows) recordEnd(app, row, endedBy, request)
-    count += rows.length
+    const named = rows.filter(
+      ({ sid, parent }) => parent === null || ('sid' in which && which.sid === sid),
+    )
+    const said = named.map((row) => recordEnd(app, row, endedBy, request))
+    count += named.length
+    await forgetConsents(app, which, said[0]?.agent)
   }
   return count
 }
 
-/** Records a session that ended early in the audit trail, and by whom. */
+/** Whoever ends an agent, or all that a person has, is asked again before an agent comes back. */
+async function forgetConsents(
+  { authStore }: FastifyInstance,
+  which: End,
+  agent: Consent | undefined,
+): Promise<void> {
+  if ('sid' in which && agent) await authStore.withdrawConsents({ key: agent.consent })
+  if ('person' in which && which.except === undefined)
+    await authStore.withdrawConsents({ person: which.person })
+}
+
+/** Records a session that ended early in the audit trail, and by whom. Gives what it said. */
 export function recordEnd(
   app: FastifyInstance,
   row: SessionRow,
   endedBy: EndedBy,
   request?: FastifyRequest,
-): void {
+): Sealed | undefined {
   const said = openRow(row, app.keys.record)
-  if (!said) return
+  if (!said) return undefined
   const { host } = new URL(said.issuer)
-  const of = { portal: row.portal, profile: profileOf(said), host, endedBy }
+  const client = said.agent?.clientId
+  const of = { portal: row.portal, profile: profileOf(said), host, endedBy, client }
   app.auditTrail.record(request, { event: 'session-ended', ...of })
+  return said
 }

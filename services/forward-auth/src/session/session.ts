@@ -19,6 +19,20 @@ export interface Session extends Pick<SessionRow, Kept> {
   readonly exp: number
   /** Whether the provider can be asked about it, or was so once. */
   readonly isReadable: boolean
+  /** Of an agent; a person has none. */
+  readonly agent?: (Consent & { readonly parent: string }) | undefined
+}
+
+/** What a person has allowed a program. */
+export interface Consent {
+  readonly clientId: string
+  /** What the client calls itself. */
+  readonly clientName: string | undefined
+  /** URL of the resource. */
+  readonly resource: string
+  readonly scopes: readonly string[]
+  /** Digest by which the consent is remembered. */
+  readonly consent: string
 }
 
 /** The browser of a sign-in. */
@@ -35,6 +49,8 @@ export interface Sealed {
   /** Undefined if they were lost, so that the provider cannot be asked any more. */
   readonly tokens: SignedIn['tokens'] | undefined
   readonly browser: Browser
+  /** Of an agent. */
+  readonly agent?: Consent | undefined
 }
 
 /**
@@ -67,8 +83,8 @@ export function profileOf({ provider, claims }: Pick<Sealed, 'provider' | 'claim
 }
 
 export function sessionOf(row: SessionRow, said: Sealed): Session {
-  const { issuer, tokens } = said
-  const { sid, portal, person, begun, lastSeen, idle, reRead, ends, rev } = row
+  const { issuer, tokens, agent } = said
+  const { sid, portal, person, begun, lastSeen, idle, reRead, ends, rev, parent } = row
   const profile = profileOf(said)
   Object.freeze(profile.claims)
   return Object.freeze({
@@ -77,6 +93,7 @@ export function sessionOf(row: SessionRow, said: Sealed): Session {
     iat: Math.floor(begun / 1_000),
     exp: Math.floor(ends / 1_000),
     isReadable: !tokens || tokens.refresh !== undefined || tokens.access !== undefined,
+    ...(agent && parent !== null && { agent: { ...agent, parent } }),
   })
 }
 

@@ -330,7 +330,8 @@ export class Sessions {
     if (known?.portal === portal && known.authOrigin === site.authOrigin) return known
     const provider = portal.providers.get(session.profile.provider)
     const isOurs = session.portal === portal.name && session.issuer === issuerOf({ portal, site })
-    if (!provider || !isOurs) return undefined
+    // An agent is nobody's session.
+    if (!provider || !isOurs || session.agent) return undefined
     const visitor = new Visitor(session, portal, provider, site.authOrigin)
     this.#visitors.set(session, visitor)
     return visitor

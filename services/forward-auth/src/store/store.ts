@@ -61,11 +61,19 @@ export type AuditEvent =
   | 'sign-in-failed'
   | 'sign-out'
   | 'session-ended'
+  | 'agent-allowed'
   | 'access-refused'
   | 'program-passed'
 
 /** Who ended a session early. */
-export type EndedBy = 'person' | 'provider' | 'administrator' | 'program' | 'sign-in'
+export type EndedBy =
+  | 'person'
+  | 'provider'
+  | 'administrator'
+  | 'program'
+  | 'sign-in'
+  /** A refresh token that came again. */
+  | 'reuse'
 
 /** A row of the audit trail. `*` stands for several persons, hosts, addresses, clients or tools. */
 export interface AuditRow {

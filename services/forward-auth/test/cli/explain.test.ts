@@ -12,7 +12,9 @@ const PORTAL = portalOf(
     { paths: [/healthz], require: anyone },
     { hosts: [admin.example.com], require: admin },
     { from: [10.0.0.0/8], paths: [/lan/*], require: anyone },
-    { paths: [/vault/*], require: strong }],
+    { paths: [/vault/*], require: strong },
+    { hosts: [mcp.example.com], paths: [/tools], tools: ["read_*"], require: signedIn },
+    { hosts: [mcp.example.com], paths: [/tools], tools: [delete], require: admin }],
     callers: { keys: [{ name: ci, key: correct-horse-battery-staple, hosts: [app.example.com] },
       { name: admins, key: correct-horse-battery-stapler, policies: [admin] }] },
     resources: [{ url: "https://app.example.com/mcp", authorizationServers: ["https://id.example.com"] }]`.replace(
@@ -128,6 +130,34 @@ t.test('which rule, policy and clause decides, and why', async (t) => {
       { if: 'Group("ops")' },
       'demanded: a session or a program, ?if=Group("ops")',
       'decision: 403, refused by policy ?if=, because this is not true: Group("ops")',
+    ],
+    [
+      'bob',
+      { host: 'mcp.example.com', path: '/tools', tool: 'read_note' },
+      'POST https://mcp.example.com/tools, tools/call read_note, at the portal main',
+      'rules[4]: fits: signedIn',
+      'decision: passes, with the identity of the person',
+    ],
+    [
+      'bob',
+      { host: 'mcp.example.com', path: '/tools', tool: 'delete' },
+      'rules[4]: does not fit (tools)',
+      'rules[5]: fits: admin',
+      'decision: 403, refused by policy admin, because this is not true: Group("admin")',
+    ],
+    [
+      'ada',
+      { host: 'mcp.example.com', path: '/tools', tool: 'write' },
+      'rules: none fits',
+      'demanded: a rule for this call, since rules name tools here',
+      'admitted: nobody',
+      'decision: 403, refused by tools',
+    ],
+    [
+      'ada',
+      { host: 'mcp.example.com', path: '/tools' },
+      'rules[4]: may fit (tools): signedIn',
+      'decision: 403, refused by tools',
     ],
   ]
   for (const [who, asked, ...lines] of table) {

@@ -230,6 +230,61 @@ t.test('faults of rules, programs and resources', async (t) => {
       'resources: [{ url: "https://mcp.example.com/mcp", authorizationServers: ["https://id.example.com"] }, { url: "https://MCP.example.com/mcp", authorizationServers: ["https://id.example.com"] }]',
       '/resources/1/url is already a resource',
     ],
+    [
+      'tokens of its own',
+      resource(
+        'https://mcp.example.com/mcp',
+        `scopes: [{ name: "a:read", text: Read }, { name: "a:write", text: { en: Write, de: Schreiben }, onDemand: true }]`,
+      ),
+    ],
+    ['tokens of its own without scopes', resource('https://mcp.example.com/mcp', 'scopes: []')],
+    [
+      'a scope without words',
+      resource('https://mcp.example.com/mcp', 'scopes: ["a:read"]'),
+      '/resources/0/scopes/0 has no words for the person who is asked for it',
+    ],
+    [
+      'a scope with no words',
+      resource('https://mcp.example.com/mcp', 'scopes: [{ name: "a:read", text: "" }]'),
+      '/resources/0/scopes/0',
+    ],
+    [
+      'a scope twice',
+      resource(
+        'https://mcp.example.com/mcp',
+        'scopes: [{ name: a, text: A }, { name: a, text: B }]',
+      ),
+      '/resources/0/scopes/1 is listed twice',
+    ],
+    [
+      'a network that is none',
+      'authorizationServer: { privateNetworks: [10.0.0.0/8, home] }',
+      '/authorizationServer/privateNetworks/1 is not a network',
+    ],
+    [
+      'tools',
+      rule('hosts: [mcp.example.com], tools: ["read_*", "notes/*", delete.all], require: signedIn'),
+    ],
+    [
+      'a tool that is none',
+      rule('tools: ["read note", "a,b", "ä"], require: signedIn'),
+      '/rules/0/tools/0 ',
+      '/rules/0/tools/1 ',
+      '/rules/0/tools/2 ',
+    ],
+    ['no tool', rule('tools: [], require: signedIn'), '/rules/0/tools '],
+    [
+      'tools and methods',
+      rule('tools: [a], mcpMethods: [prompts/get], require: signedIn'),
+      '/rules/0 names `tools` and `mcpMethods`: make two rules',
+    ],
+    ['a method of HTTP', rule('mcpMethods: [GET], require: signedIn'), '/rules/0/mcpMethods/0 '],
+    ['a condition of a call', `policies: { small: 'mcp.tool == "a"' }`],
+    [
+      'a condition of a call about a person',
+      `allow: 'mcp.tool == "a"'`,
+      '/allow mcp is known in policies and conditions of a route only',
+    ],
 
     ['step-up', 'policies: { strong: { acr: [mfa], maxAge: 15m } }'],
     ['a policy that demands nothing', 'policies: { strong: {} }', '/policies/strong '],
@@ -292,6 +347,54 @@ t.test('a rule that is never reached is a warning with both lines', async (t) =>
     /config\.yaml:7:\d+ \/portals\/0\/rules\/1 never decides: .* \(line 6, column \d+\)$/,
   )
 })
+
+t.test('tools that never decide are a warning with both lines', async (t) => {
+  const at = 'hosts: [mcp.example.com]'
+  const table: [why: string, rows: string[], ...warnings: RegExp[]][] = [
+    [
+      'others',
+      [`{ ${at}, tools: [a], require: signedIn }`, `{ ${at}, tools: [b], require: signedIn }`],
+    ],
+    [
+      'a tool behind a pattern',
+      [
+        `{ ${at}, tools: ["a*"], require: signedIn }`,
+        `{ ${at}, tools: [b, ab], require: signedIn }`,
+      ],
+      /rules\/1\/tools\/1 never decides: whatever it fits, another pattern fits first \(line 6, /,
+    ],
+    [
+      'a rule in a place that is closed',
+      [`{ ${at}, tools: [a], require: signedIn }`, `{ ${at}, require: anyone }`],
+      /rules\/1 never decides: .* closes to what its tools do not name \(line 6, /,
+    ],
+    [
+      'a tool by GET',
+      [`{ ${at}, tools: [a], methods: [GET], require: signedIn }`],
+      /rules\/0\/tools can never fit: MCP calls by POST, which `methods` leaves out \(line 6, /,
+    ],
+  ]
+  for (const [why, rows, ...expected] of table) {
+    const { warnings } = await load(`rules: [\n    ${rows.join(',\n    ')} ]`)
+    t.equal(warnings.length, expected.length, `${why}: ${warnings.join('; ')}`)
+    for (const [i, warning] of expected.entries()) t.match(warnings[i], warning, why)
+  }
+})
+
+t.test(
+  'nobody could let a program act for people whose sessions are good at one address',
+  async (t) => {
+    const yaml = `server: { trustedProxies: [10.0.0.1] }\ndomains: [{ domain: example.com }]\nportals: [{ name: main, providers: [{ type: tailscaleWhois, name: tailnet }], resources: [{ url: "https://example.com/mcp" }] }]`
+    await writeFile(FILE, yaml)
+    const { faults } = await loadForwardAuthConfig(FILE, {}).catch((error) => error)
+    t.match(faults, [
+      {
+        path: '/portals/0/resources/0',
+        message: /sessions of `tailscaleWhois` are good at one address/,
+      },
+    ])
+  },
+)
 
 t.test(
   'a session of more than a day is a warning where the provider is not asked again',

@@ -357,7 +357,9 @@ export const ATTACKS: Readonly<Record<string, Attack>> = {
     elsewhere: ['routes/check.test.ts: a restriction that cannot be evaluated denies'],
   },
   'a code or token for another client': {
-    elsewhere: ['security/routes.test.ts: no route issues codes or tokens to clients'],
+    elsewhere: [
+      'security/routes.test.ts: codes and tokens are for the resources of a portal alone, and nobody gets ID tokens',
+    ],
   },
 
   'a session that outlives its logout': {

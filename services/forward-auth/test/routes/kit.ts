@@ -2,7 +2,7 @@ import type { Provider } from '@gatehouse/identity-providers'
 import type { Metrics } from '@gatehouse/service-kit/telemetry'
 import type { FastifyInstance, LightMyRequestResponse } from 'fastify'
 import type { Test } from 'tap'
-import { buildApp } from '../../src/app.ts'
+import { type AppDeps, buildApp } from '../../src/app.ts'
 import type { Portal } from '../../src/portals.ts'
 import { splitTarget } from '../../src/session/hop.ts'
 import { DOMAINS, portalOf, SHARED_DOMAIN, startApp, type TestApp, yamlOf } from '../app.ts'
@@ -31,6 +31,7 @@ export async function start(
     corp = createFakeProvider(),
     others = [],
     metrics,
+    createFetch,
     buildApp: build = buildApp,
     ...settings
   }: {
@@ -38,6 +39,7 @@ export async function start(
     readonly corp?: FakeProvider
     readonly others?: readonly Provider[]
     readonly metrics?: Metrics
+    readonly createFetch?: AppDeps['createFetch']
     readonly buildApp?: typeof buildApp
   } & Partial<Portal> = {},
 ): Promise<TestApp & { readonly corp: FakeProvider; visitor(): Visitor }> {
@@ -46,7 +48,7 @@ export async function start(
   const change = ({ portals }: FastifyInstance) => {
     for (const [name, each] of portals) (portals as Map<string, Portal>).set(name, changed(each))
   }
-  const test = await startApp(t, yaml, change, { metrics, buildApp: build })
+  const test = await startApp(t, yaml, change, { metrics, createFetch, buildApp: build })
   return { ...test, corp, visitor: () => createVisitor(test.app) }
 }
 

@@ -121,7 +121,9 @@ const POINTS: Readonly<Record<string, Break>> = {
     replaceGates(app, { policies: new Map([['admin', failingPolicy(fail)]]) }),
   rules: (app, fail) =>
     replaceGates(app, {
-      rules: [{ tests: [['paths', fail]], admission: { demanded: [], purpose: 'anyone' } }],
+      rules: [
+        { config: {}, tests: [['paths', fail]], admission: { demanded: [], purpose: 'anyone' } },
+      ],
     }),
   programs: (app, fail) =>
     replaceGates(app, {

@@ -65,6 +65,7 @@ export function portalNamed(
     loginLifetime: HOUR / 6,
     sharedCallback: false,
     alwaysShowProviders: false,
+    authorizationServer: { registration: false, privateNetworks: [] },
   }
 }
 

@@ -36,8 +36,26 @@ function signOutUris(config: ForwardAuthConfig) {
   )
 }
 
-/** Lines for the operator who registers them. */
-export function describeRedirectUris(config: ForwardAuthConfig): string {
+/** The places where rules name tools, so that every other request is refused. */
+function closedPlaces({ portals }: ForwardAuthConfig) {
+  return portals.flatMap(({ name, rules }) =>
+    rules
+      .filter(({ tools, mcpMethods }) => tools ?? mcpMethods)
+      .flatMap(({ hosts = ['*'], paths = ['/*'] }) =>
+        hosts.flatMap((host) => paths.map((path) => ({ portal: name, place: `${host}${path}` }))),
+      ),
+  )
+}
+
+/** Lines for the operator: what to register, and what is closed. */
+export function describeConfig(config: ForwardAuthConfig): string {
+  const closed = closedPlaces(config).map(({ portal, place }) => `  ${portal}: ${place}\n`)
+  return `${describeRedirectUris(config)}${closed.length > 0 ? CLOSED : ''}${[...new Set(closed)].join('')}`
+}
+
+const CLOSED = 'Only calls that a rule with `tools` or `mcpMethods` fits for certain pass here:\n'
+
+function describeRedirectUris(config: ForwardAuthConfig): string {
   return [
     ['Redirect URI to register at each provider:', redirectUris(config)] as const,
     [

@@ -2,7 +2,7 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t from 'tap'
-import { describeRedirectUris, redirectUris } from '../../src/cli/redirect-uris.ts'
+import { describeConfig, redirectUris } from '../../src/cli/describe.ts'
 import { loadForwardAuthConfig } from '../../src/config/load.ts'
 
 const CORP =
@@ -46,7 +46,7 @@ portals:
     ],
   )
   t.match(
-    describeRedirectUris(config),
+    describeConfig(config),
     '\n  main/github: https://example.org/gate/portals/main/providers/github/callback\n',
   )
 })
@@ -57,7 +57,7 @@ server: { trustedProxies: [10.0.0.2] }
 domains: [{ domain: example.com }]
 portals: [{ name: main, providers: [${TAILNET}] }]
 `)
-  t.equal(describeRedirectUris(config), '')
+  t.equal(describeConfig(config), '')
 })
 
 t.test('refuses a shared redirect URI for several providers', async (t) => {
@@ -66,4 +66,24 @@ t.test('refuses a shared redirect URI for several providers', async (t) => {
   t.match(await loading.catch((error) => error.faults), [
     { path: '/portals/0/sharedCallback', message: /^requires a single provider/ },
   ])
+})
+
+t.test('names the places where only what rules name is allowed', async (t) => {
+  const config = await load(`
+server: { trustedProxies: [10.0.0.2] }
+domains: [{ domain: example.com }]
+portals:
+  - name: main
+    providers: [${TAILNET}]
+    rules:
+      - { hosts: [mcp.example.com], paths: [/mcp/*], tools: [read], require: signedIn }
+      - { hosts: [mcp.example.com], paths: [/mcp/*], tools: [write], require: signedIn }
+      - { mcpMethods: [prompts/get], require: signedIn }
+      - { paths: [/healthz], require: anyone }
+`)
+  t.equal(
+    describeConfig(config),
+    'Only calls that a rule with `tools` or `mcpMethods` fits for certain pass here:\n' +
+      '  main: mcp.example.com/mcp/*\n  main: */*\n',
+  )
 })

@@ -1,0 +1,27 @@
+import type { TokenCaller } from '@gatehouse/auth-core'
+import { Principal, type Refusal } from '@gatehouse/gate'
+import type { Visitor } from '../session/visitor.ts'
+import type { AccessClaims } from './tokens.ts'
+
+/** A program that a person allows to act for them: it has what the person has, limited to its scopes. */
+export class Agent extends Principal {
+  readonly token: TokenCaller
+  readonly #visitor: Visitor
+
+  constructor(visitor: Visitor, { iss, sub, client_id: client, scope }: AccessClaims) {
+    const { identity, portal, session } = visitor
+    const scopes = Object.freeze(scope.split(' ').filter(Boolean))
+    const claims = Object.freeze({ client_id: client })
+    super(
+      { ...identity, method: 'agent', scopes, client },
+      { claims: session.profile.claims, caller: { method: 'agent', scopes, claims } },
+      portal.gate,
+    )
+    this.#visitor = visitor
+    this.token = Object.freeze({ method: 'jwt', issuer: iss, subject: sub, scopes, claims })
+  }
+
+  refusal(): Refusal | undefined {
+    return this.#visitor.refusal()
+  }
+}

@@ -1,0 +1,341 @@
+import { randomBytes } from 'node:crypto'
+import type { Resource } from '@gatehouse/gate'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import fp from 'fastify-plugin'
+import type { PortalSite } from '../portal-site.ts'
+import { portalOf } from '../portals.ts'
+import { seal, unseal } from '../seal.ts'
+import { endSessions } from '../session/ends.ts'
+import type { OpenedRow } from '../session/records.ts'
+import { type Consent, sealSession } from '../session/session.ts'
+import type { Visitor } from '../session/visitor.ts'
+import { issuerOf } from '../sites.ts'
+import type { SessionRow } from '../store/store.ts'
+import { Agent } from './agent.ts'
+import { OAuthError } from './oauth-error.ts'
+import {
+  ACCESS_LIFETIME,
+  type AccessClaims,
+  AccessTokens,
+  isVerifierOf,
+  type RefreshToken,
+  readRefreshToken,
+  writeRefreshToken,
+} from './tokens.ts'
+
+/** The time to redeem a code, in ms. */
+const CODE_LIFETIME = 60_000
+/** The time in which a client that has not got an answer may send the refresh token before again, in ms. */
+const REPEAT = 10_000
+
+/** What a code stands for. */
+interface Code {
+  /** ID of the agent to be. */
+  readonly sid: string
+  /** ID of the session of the person. */
+  readonly parent: string
+  readonly redirectUri: string
+  readonly challenge: string
+  readonly consent: Consent
+  /** Milliseconds since the epoch. */
+  readonly until: number
+}
+
+/** What a client sends to redeem a code. */
+interface Redemption {
+  readonly code: string
+  readonly clientId: string
+  readonly redirectUri: string
+  readonly verifier: string
+  readonly resource: string | undefined
+}
+
+/** What a client sends to get new tokens. */
+interface Renewal {
+  readonly refreshToken: string
+  readonly clientId: string
+  readonly resource: string | undefined
+  /** Default: all that the person has allowed. */
+  readonly scope: string | undefined
+}
+
+/** The answer of a token endpoint (RFC 6749 section 5.1). */
+interface TokenAnswer {
+  readonly access_token: string
+  readonly token_type: 'Bearer'
+  readonly expires_in: number
+  readonly refresh_token: string
+  readonly scope: string
+}
+
+/**
+ * The agents of all portals: programs that act for a person, until the session in which the person has allowed it
+ * ends. Each is a row of the store below that session.
+ */
+class Agents {
+  readonly #app: FastifyInstance
+  readonly #tokens: AccessTokens
+  /** By the claims of a token; another visitor is another agent. */
+  readonly #agents = new WeakMap<
+    AccessClaims,
+    { readonly visitor: Visitor; readonly agent: Agent }
+  >()
+
+  constructor(app: FastifyInstance) {
+    this.#app = app
+    this.#tokens = new AccessTokens(app)
+  }
+
+  /**
+   * The agent that has a token for a resource; undefined if the token, the agent or the session of its person is
+   * not valid any more.
+   *
+   * @throws FwaError FWA_STORE_STALE, FWA_STORE_UNAVAILABLE
+   */
+  async find(
+    token: string,
+    resource: Resource,
+    request: FastifyRequest,
+  ): Promise<Agent | undefined> {
+    const claims = this.#tokens.verify(token)
+    if (claims?.aud !== resource.url) return undefined
+    const { sessions, sites, trust } = this.#app
+    const portal = portalOf(request)
+    const site = sites.all.find((each) => claims.iss === issuerOf({ portal, site: each }))
+    if (!site) return undefined
+    const { agent } = (await sessions.records.find(claims.sid)) ?? {}
+    if (agent?.clientId !== claims.client_id || agent.resource !== claims.aud) return undefined
+    const visitor = await sessions.find(agent.parent, { portal, site })
+    if (!visitor?.isAllowedAt(() => trust.clientIp(request.raw))) return undefined
+    // Whoever uses an agent uses the session that it belongs to.
+    for (const sid of [claims.sid, agent.parent]) sessions.records.see(sid, undefined)
+    return this.#agentOf(claims, visitor)
+  }
+
+  #agentOf(claims: AccessClaims, visitor: Visitor): Agent {
+    const known = this.#agents.get(claims)
+    if (known?.visitor === visitor) return known.agent
+    const agent = new Agent(visitor, claims)
+    this.#agents.set(claims, { visitor, agent })
+    return agent
+  }
+
+  /** A code for what a person has allowed a client. It is good once, for a minute, together with the verifier. */
+  codeFor(
+    at: PortalSite,
+    visitor: Visitor,
+    allowed: Pick<Code, 'redirectUri' | 'challenge' | 'consent'>,
+  ): string {
+    const { keys, clock } = this.#app
+    const code: Code = {
+      ...allowed,
+      sid: randomBytes(16).toString('base64url'),
+      parent: visitor.session.sid,
+      until: clock.now() + CODE_LIFETIME,
+    }
+    return seal(JSON.stringify(code), keys.login, contextOf(at))
+  }
+
+  /**
+   * Redeems a code (RFC 6749 section 4.1.3). A code that comes twice ends what it has brought.
+   *
+   * @throws OAuthError invalid_grant, invalid_target; FwaError FWA_STORE_UNAVAILABLE
+   */
+  async begin(at: PortalSite, sent: Redemption, request: FastifyRequest): Promise<TokenAnswer> {
+    const { sessions, authStore } = this.#app
+    const { sid, parent, consent, until } = this.#openCode(at, sent)
+    const person = await sessions.records.open(parent)
+    const visitor = person && (await sessions.find(parent, at))
+    if (!person || !visitor?.isAdmitted) throw invalidGrant('the person has signed out')
+    const row = this.#sealed(
+      { ...person.row, sid, parent, subject: null, providerSid: null, idle: null, rev: 1 },
+      person,
+      consent,
+    )
+    if (!(await authStore.beginAgent(row, { id: sid, until }))) {
+      // At once at this instance, too.
+      await sessions.records.endOne({ sid, ends: row.ends })
+      request.log.warn({ client: consent.clientId }, 'a code came twice, or its session has ended')
+      throw invalidGrant('the code was used before, or the person has signed out')
+    }
+    this.#app.auditTrail.record(request, {
+      event: 'agent-allowed',
+      portal: at.portal.name,
+      profile: visitor.session.profile,
+      host: new URL(consent.resource).host,
+      client: consent.clientId,
+    })
+    return this.#answer(at, visitor, { sid, rev: 1 }, consent, consent.scopes)
+  }
+
+  /** What a code stands for, if it is for whoever sends it. */
+  #openCode(at: PortalSite, sent: Redemption): Code {
+    const { keys, clock } = this.#app
+    const text = unseal(sent.code, keys.login, contextOf(at))
+    const code: Code | undefined = text === undefined ? undefined : JSON.parse(text)
+    if (!code || clock.now() >= code.until) throw invalidGrant('the code is unknown or has expired')
+    const { consent } = code
+    // In one sentence: whoever has stolen a code learns nothing of whom it is for.
+    const isOf =
+      sent.clientId === consent.clientId &&
+      sent.redirectUri === code.redirectUri &&
+      isVerifierOf(sent.verifier, code.challenge)
+    if (!isOf) throw invalidGrant('the code is for another client, redirect_uri or code_verifier')
+    assertTarget(sent.resource, consent.resource)
+    return code
+  }
+
+  /**
+   * Gives an agent new tokens, and takes back the old refresh token (RFC 9700 section 4.14.2). The one before ends
+   * the agent, unless its answer may have been lost just now.
+   *
+   * @throws OAuthError invalid_grant, invalid_scope, invalid_target; FwaError FWA_STORE_UNAVAILABLE
+   */
+  async renew(at: PortalSite, sent: Renewal, request: FastifyRequest): Promise<TokenAnswer> {
+    const { sessions } = this.#app
+    const token = this.#readRefresh(sent.refreshToken)
+    const { opened, consent } = await this.#open(at, token, sent.clientId)
+    assertTarget(sent.resource, consent.resource)
+    const scopes = sent.scope?.split(' ').filter(Boolean) ?? consent.scopes
+    if (!scopes.every((scope) => consent.scopes.includes(scope)))
+      throw new OAuthError('invalid_scope', 'the person has not allowed this scope')
+    const visitor = await sessions.find(opened.row.parent ?? '', at)
+    if (!visitor?.isAdmitted) throw invalidGrant('the session of the person has ended')
+    const current = await this.#next(at, token, sent.clientId, opened, visitor.session.ends)
+    if (current) return this.#answer(at, visitor, current, consent, scopes)
+    await endSessions(this.#app, [{ sid: token.sid }], 'reuse', request)
+    request.log.warn(
+      { client: consent.clientId },
+      'a refresh token came again: its agent has ended',
+    )
+    throw invalidGrant('the refresh token was used before, so that all tokens of it have ended')
+  }
+
+  /** The refresh token that follows one: undefined if it was used before. */
+  async #next(
+    at: PortalSite,
+    token: RefreshToken,
+    clientId: string,
+    opened: OpenedRow,
+    ends: number,
+  ): Promise<RefreshToken | undefined> {
+    const { sessions, clock } = this.#app
+    const { row, said } = opened
+    if (token.rev === row.rev - 1 && clock.now() - row.reRead < REPEAT) return row
+    if (token.rev !== row.rev || !said.agent) return undefined
+    const next = { ...row, rev: row.rev + 1, ends, reRead: clock.now() }
+    if (await sessions.records.update(this.#sealed(next, opened, said.agent))) return next
+    // Another request with the same token was quicker.
+    const { row: newest } = (await this.#open(at, token, clientId)).opened
+    return newest.rev === next.rev ? newest : undefined
+  }
+
+  /** Ends the agent of a refresh or access token, if it is of this client (RFC 7009 section 2.1). */
+  async revoke(at: PortalSite, token: string, clientId: string, request: FastifyRequest) {
+    const { keys } = this.#app
+    const sid = readRefreshToken(token, keys.agent)?.sid ?? this.#tokens.verify(token)?.sid
+    const found = sid && (await this.#app.sessions.records.open(sid))
+    const isOf =
+      found && found.said.agent?.clientId === clientId && found.row.portal === at.portal.name
+    if (isOf) await endSessions(this.#app, [{ sid: found.row.sid }], 'program', request)
+  }
+
+  #readRefresh(text: string): RefreshToken {
+    const token = readRefreshToken(text, this.#app.keys.agent)
+    if (!token) throw invalidGrant('the refresh token is unknown')
+    return token
+  }
+
+  async #open({ portal, site }: PortalSite, { sid }: RefreshToken, clientId: string) {
+    const opened = await this.#app.sessions.records.open(sid)
+    const consent = opened?.said.agent
+    const isOurs =
+      opened?.row.portal === portal.name && opened.said.issuer === issuerOf({ portal, site })
+    if (!opened || !consent || !isOurs || consent.clientId !== clientId)
+      throw invalidGrant('the refresh token has ended, or is of another client')
+    return { opened, consent }
+  }
+
+  /** The row of an agent: it is of the person, and knows nothing of what the provider says. */
+  #sealed({ sealed: _, ...row }: SessionRow, { said }: OpenedRow, consent: Consent): SessionRow {
+    const { issuer, provider, claims } = said
+    const now = this.#app.clock.now()
+    const isNew = row.rev === 1
+    return sealSession(
+      { ...row, lastSeen: now, lease: 0, ...(isNew && { begun: now, reRead: now }) },
+      {
+        issuer,
+        provider,
+        claims: { sub: String(claims.sub) },
+        tokens: {},
+        browser: { userAgent: '', address: undefined },
+        agent: consent,
+      },
+      this.#app.keys.record,
+    )
+  }
+
+  #answer(
+    at: PortalSite,
+    { session: { profile } }: Visitor,
+    { sid, rev }: RefreshToken,
+    { clientId, resource }: Consent,
+    scopes: readonly string[],
+  ): TokenAnswer {
+    const scope = scopes.join(' ')
+    const access = this.#tokens.sign({
+      iss: issuerOf(at),
+      aud: resource,
+      sub: `${profile.provider}:${profile.id}`,
+      client_id: clientId,
+      scope,
+      sid,
+    })
+    return {
+      access_token: access,
+      token_type: 'Bearer',
+      expires_in: ACCESS_LIFETIME,
+      refresh_token: writeRefreshToken({ sid, rev }, this.#app.keys.agent),
+      scope,
+    }
+  }
+}
+
+function contextOf(at: PortalSite): string {
+  return `code ${issuerOf(at)}`
+}
+
+function assertTarget(wanted: string | undefined, url: string): void {
+  if (wanted !== undefined && wanted.replace(/\/$/, '') !== url.replace(/\/$/, ''))
+    throw new OAuthError('invalid_target', 'resource is not the one that the person has allowed')
+}
+
+function invalidGrant(why: string): OAuthError {
+  return new OAuthError('invalid_grant', why)
+}
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    readonly agents: Agents
+  }
+}
+
+export const agents = fp(
+  async (app: FastifyInstance) => {
+    app.decorate('agents', new Agents(app))
+  },
+  {
+    fastify: '5.x',
+    name: 'forward-auth/agents',
+    dependencies: [
+      'forward-auth/keys',
+      'forward-auth/sites',
+      'forward-auth/store',
+      'forward-auth/trust',
+      'forward-auth/portals',
+      'forward-auth/audit',
+      'forward-auth/sessions',
+      'service-kit/clock',
+    ],
+  },
+)

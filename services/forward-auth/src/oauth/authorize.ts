@@ -1,0 +1,230 @@
+import { hash } from 'node:crypto'
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { sendPage } from '@gatehouse/service-kit/pages'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { Type } from 'typebox'
+import { FwaError } from '../errors.ts'
+import { consentPage } from '../pages/consent.ts'
+import { type PortalSite, signInSiteOf } from '../portal-site.ts'
+import { pageAnswer, problemAnswers, TO_SIGN_IN } from '../routes/documented.ts'
+import { requireOwnForm } from '../routes/logout.ts'
+import { readerOf } from '../routes/reader.ts'
+import { redirect, withLoginUrl } from '../routes/redirects.ts'
+import { renewCookie } from '../routes/session-cookies.ts'
+import { seal, unseal } from '../seal.ts'
+import type { Consent } from '../session/session.ts'
+import type { Visitor } from '../session/visitor.ts'
+import { issuerOf, pageUrl } from '../sites.ts'
+import {
+  type Asked,
+  answerUrl,
+  PARAMETERS,
+  type Parameters,
+  readRequest,
+} from './authorization-request.ts'
+import { type Client, fitsRedirect, isLoopbackRedirect } from './client.ts'
+import { clientHost } from './clients.ts'
+import { OAuthError } from './oauth-error.ts'
+import { ownResources } from './own-resources.ts'
+
+const FORM = 'application/x-www-form-urlencoded'
+const PATH = '/authorize'
+const MINUTE = 60_000
+/** The time to answer the page, in ms. */
+const FORM_LIFETIME = 10 * MINUTE
+/** The time for which a consent is remembered, in ms. */
+const CONSENT_LIFETIME = 90 * 24 * 60 * MINUTE
+
+const tags = ['authorization server']
+const ASK_SCHEMA = {
+  summary: 'Ask the person whether a client may act for them',
+  description:
+    'The authorization endpoint (RFC 6749 section 3.1), with PKCE (RFC 7636), `resource` (RFC 8707) and `iss` (RFC 9207).',
+  tags,
+  querystring: Type.Object(
+    Object.fromEntries(PARAMETERS.map((name) => [name, Type.Optional(Type.String())])),
+    // What is not known is ignored (RFC 6749 section 3.1).
+    { additionalProperties: true },
+  ),
+  response: {
+    200: pageAnswer('The question.'),
+    303: TO_SIGN_IN,
+    ...problemAnswers(400, 403, 404, 429, 502, 503),
+  },
+}
+const ANSWER_SCHEMA = {
+  summary: 'Answer the question by the form of its page',
+  tags,
+  body: Type.Object({
+    form: Type.String(),
+    decision: Type.Union([Type.Literal('allow'), Type.Literal('deny')]),
+  }),
+  response: { 303: TO_SIGN_IN, ...problemAnswers(400, 403, 404, 413, 415, 503) },
+}
+
+/** What the form of a page remembers. */
+interface Question {
+  /** ID of the session of the person who was asked. */
+  readonly session: string
+  readonly redirectUri: string
+  readonly state: string | undefined
+  readonly challenge: string
+  readonly consent: Consent
+  /** Milliseconds since the epoch. */
+  readonly until: number
+}
+
+/** `GET /authorize` asks the person, `POST /authorize` takes the answer of the page. */
+export const authorizeRoutes: FastifyPluginAsyncTypebox = async (app) => {
+  app.addContentTypeParser(FORM, { parseAs: 'string' }, (_request, text, done) =>
+    done(null, Object.fromEntries(new URLSearchParams(String(text)))),
+  )
+
+  app.get(PATH, { schema: ASK_SCHEMA }, async (request, reply) => {
+    const at = signInSiteOf(request)
+    const parameters = knownOf(request.query)
+    const resources = ownResources(app, at)
+    const { client_id: id, redirect_uri: redirectUri } = parameters
+    if (resources.length === 0) throw invalid('this portal issues no tokens')
+    if (id === undefined || redirectUri === undefined)
+      throw invalid('client_id or redirect_uri is missing')
+    const visitor = await app.sessions.atSignIn(request, at)
+    if (!visitor)
+      return redirect(reply, pageUrl(at, '/signin', { rd: pageUrl(at, PATH, parameters) }))
+    if (!visitor.isAdmitted) {
+      const why = `this account has no access to the portal ${at.portal.name}`
+      throw withLoginUrl(new FwaError('FWA_FORBIDDEN', why), at, undefined)
+    }
+    await renewCookie(reply, at, visitor.session)
+    const client = await app.clients.find(at, id, visitor.session.person)
+    if (!fitsRedirect(client, redirectUri))
+      throw invalid(`redirect_uri is none that the client has registered`)
+    // From here on the client is told, as its redirect URI is its own.
+    const { state } = parameters
+    try {
+      return await ask(
+        at,
+        visitor,
+        { client, redirectUri, state },
+        readRequest(parameters, resources),
+        reply,
+      )
+    } catch (error) {
+      if (!(error instanceof OAuthError)) throw error
+      return answer(at, { redirectUri, state }, errorOf(error), reply)
+    }
+  })
+
+  app.post(PATH, { schema: ANSWER_SCHEMA }, async (request, reply) => {
+    const at = signInSiteOf(request)
+    requireOwnForm(request, at.site)
+    const { form, decision } = request.body
+    const visitor = await app.sessions.atSignIn(request, at)
+    const text = unseal(form, app.keys.login, contextOf(at))
+    const question: Question | undefined = text === undefined ? undefined : JSON.parse(text)
+    const isTheirs = question && question.session === visitor?.session.sid
+    if (!visitor?.isAdmitted || !isTheirs || app.clock.now() >= question.until)
+      throw invalid('this page is no longer good: the app has to ask again')
+    if (decision === 'deny') {
+      const denied = new OAuthError('access_denied', 'the person has not allowed it')
+      return answer(at, question, errorOf(denied), reply)
+    }
+    const { consent, redirectUri } = question
+    const until = app.clock.now() + CONSENT_LIFETIME
+    if (!isLoopbackRedirect(redirectUri))
+      await app.authStore.giveConsent(consent.consent, visitor.session.person, until)
+    return sendCode(at, visitor, question, reply)
+  })
+}
+
+/** Who asks, and where the answer goes. */
+interface Sender extends Pick<Question, 'redirectUri' | 'state'> {
+  readonly client: Client
+}
+
+/** Asks the person, or sends the code if they have allowed the same before. */
+async function ask(
+  at: PortalSite,
+  visitor: Visitor,
+  { client, redirectUri, state }: Sender,
+  { resource, scopes, challenge }: Asked,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const { authStore, keys, clock } = reply.server
+  const names = scopes.map(({ name }) => name)
+  const { session } = visitor
+  const parts = [session.person, client.id, client.digest, redirectUri, resource.url, ...names]
+  const consent: Consent = {
+    clientId: client.id,
+    clientName: client.name,
+    resource: resource.url,
+    scopes: names,
+    consent: hash('sha256', JSON.stringify(parts), 'base64url'),
+  }
+  const until = clock.now() + FORM_LIFETIME
+  const question: Question = { session: session.sid, redirectUri, state, challenge, consent, until }
+  // Any program of this device can listen there, and say that it is this client.
+  const isLoopback = isLoopbackRedirect(redirectUri)
+  if (!isLoopback && (await authStore.hasConsent(consent.consent)))
+    return sendCode(at, visitor, question, reply)
+  const { protocol, host } = new URL(redirectUri)
+  const isApp = protocol !== 'http:' && protocol !== 'https:'
+  const page = consentPage({
+    ...readerOf(reply.request, at),
+    profile: session.profile,
+    clientHost: clientHost(client.id),
+    name: client.name,
+    redirectHost: isApp ? protocol : host,
+    isLoopback,
+    resource: resource.url,
+    scopes,
+    action: pageUrl(at, PATH),
+    form: seal(JSON.stringify(question), keys.login, contextOf(at)),
+    switchHref: pageUrl(at, '/signin', { switch: '1', rd: urlOf(reply.request, at) }),
+  })
+  return sendPage(reply, 200, page)
+}
+
+function sendCode(
+  at: PortalSite,
+  visitor: Visitor,
+  question: Question,
+  reply: FastifyReply,
+): FastifyReply {
+  const { agents, signInRate } = reply.server
+  const retryAfter = signInRate.take(`agents of ${visitor.session.person}`)
+  if (retryAfter > 0)
+    throw new FwaError('FWA_CLIENT_RATE', 'too many programs were connected', { retryAfter })
+  return answer(at, question, { code: agents.codeFor(at, visitor, question) }, reply)
+}
+
+/** Sends the person back to the client. */
+function answer(
+  at: PortalSite,
+  { redirectUri, state }: Pick<Question, 'redirectUri' | 'state'>,
+  given: Readonly<Record<string, string>>,
+  reply: FastifyReply,
+): FastifyReply {
+  return redirect(reply, answerUrl(redirectUri, { ...given, state, iss: issuerOf(at) }))
+}
+
+function errorOf({ error, message }: OAuthError) {
+  return { error, error_description: message }
+}
+
+/** The URL of the request, of the parameters that count. */
+function urlOf({ query }: FastifyRequest, at: PortalSite): string {
+  return pageUrl(at, PATH, knownOf(query))
+}
+
+function knownOf(query: unknown): Parameters {
+  return Object.fromEntries(PARAMETERS.map((name) => [name, (query as Parameters)[name]]))
+}
+
+function invalid(why: string): FwaError {
+  return new FwaError('FWA_OAUTH_INVALID', why)
+}
+
+function contextOf(at: PortalSite): string {
+  return `consent ${issuerOf(at)}`
+}

@@ -1,0 +1,31 @@
+import type { FastifyInstance } from 'fastify'
+
+/** Seconds. */
+const MAX_AGE = 3_600
+
+/**
+ * Lets pages of any origin call routes: clients run in browsers, and these routes know no cookies. Answers of tokens
+ * are not kept by anybody.
+ */
+export function allowOrigins(
+  app: FastifyInstance,
+  urls: readonly string[],
+  method: 'GET' | 'POST',
+): void {
+  for (const url of urls)
+    app.options(url, { schema: { hide: true } }, (_request, reply) =>
+      reply
+        .headers({
+          'access-control-allow-methods': method,
+          'access-control-allow-headers': '*',
+          'access-control-max-age': MAX_AGE,
+        })
+        .code(204)
+        .send(),
+    )
+  app.addHook('onRequest', (_request, reply, done) => {
+    reply.header('access-control-allow-origin', '*')
+    if (method === 'POST') reply.header('cache-control', 'no-store')
+    done()
+  })
+}

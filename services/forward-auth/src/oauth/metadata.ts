@@ -1,0 +1,73 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { Type } from 'typebox'
+import { FwaError } from '../errors.ts'
+import { signInSiteOf } from '../portal-site.ts'
+import { problemAnswers } from '../routes/documented.ts'
+import { issuerOf, pageUrl } from '../sites.ts'
+import { allowOrigins } from './cross-origin.ts'
+import { ownResources } from './own-resources.ts'
+
+/** Seconds. */
+const MAX_AGE = 300
+const Url = Type.String({ format: 'uri' })
+const Texts = Type.Array(Type.String())
+const MetadataSchema = Type.Object(
+  {
+    issuer: Url,
+    authorization_endpoint: Url,
+    token_endpoint: Url,
+    revocation_endpoint: Url,
+    registration_endpoint: Type.Optional(Url),
+    jwks_uri: Url,
+    scopes_supported: Texts,
+    response_types_supported: Texts,
+    response_modes_supported: Texts,
+    grant_types_supported: Texts,
+    code_challenge_methods_supported: Texts,
+    token_endpoint_auth_methods_supported: Texts,
+    revocation_endpoint_auth_methods_supported: Texts,
+    authorization_response_iss_parameter_supported: Type.Boolean(),
+    client_id_metadata_document_supported: Type.Boolean(),
+    protected_resources: Texts,
+  },
+  {
+    description: 'Authorization server metadata (RFC 8414 section 2). There is no OpenID provider.',
+  },
+)
+
+/** The metadata of a portal that issues tokens, below any prefix that names the portal. */
+export const metadataRoute: FastifyPluginAsyncTypebox = async (app) => {
+  allowOrigins(app, ['/'], 'GET')
+  const schema = {
+    summary: 'Metadata of the authorization server',
+    tags: ['authorization server'],
+    response: { 200: MetadataSchema, ...problemAnswers(403, 404) },
+  }
+  app.get('/', { schema }, async (request, reply) => {
+    const at = signInSiteOf(request)
+    const resources = ownResources(app, at)
+    if (resources.length === 0)
+      throw new FwaError('FWA_RESOURCE_UNKNOWN', 'this portal issues no tokens')
+    const { registration } = at.portal.authorizationServer
+    const scopes = resources.flatMap(({ allowed }) => allowed.map(({ name }) => name))
+    reply.header('cache-control', `public, max-age=${MAX_AGE}`)
+    return {
+      issuer: issuerOf(at),
+      authorization_endpoint: pageUrl(at, '/authorize'),
+      token_endpoint: pageUrl(at, '/token'),
+      revocation_endpoint: pageUrl(at, '/revoke'),
+      ...(registration && { registration_endpoint: pageUrl(at, '/register') }),
+      jwks_uri: pageUrl(at, '/.well-known/jwks.json'),
+      scopes_supported: [...new Set(scopes)],
+      response_types_supported: ['code'],
+      response_modes_supported: ['query'],
+      grant_types_supported: ['authorization_code', 'refresh_token'],
+      code_challenge_methods_supported: ['S256'],
+      token_endpoint_auth_methods_supported: ['none'],
+      revocation_endpoint_auth_methods_supported: ['none'],
+      authorization_response_iss_parameter_supported: true,
+      client_id_metadata_document_supported: true,
+      protected_resources: resources.map(({ url }) => url),
+    }
+  })
+}

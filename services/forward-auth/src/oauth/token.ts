@@ -1,0 +1,194 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { Type } from 'typebox'
+import { FwaError } from '../errors.ts'
+import { signInSiteOf } from '../portal-site.ts'
+import { problemAnswers } from '../routes/documented.ts'
+import { isAllowedName, isAllowedRedirect, readName } from './client.ts'
+import { allowOrigins } from './cross-origin.ts'
+import { OAuthError } from './oauth-error.ts'
+
+const FORM = 'application/x-www-form-urlencoded'
+/** Redirect URIs of a client that registers itself, and the characters of its ID. */
+const MAX_URIS = 5
+const MAX_CLIENT_ID = 2_048
+
+/** Parameters that are not known are ignored (RFC 6749 section 3.2). */
+const OPEN = { additionalProperties: true }
+const OptionalText = Type.Optional(Type.String())
+const ErrorSchema = Type.Object(
+  { error: Type.String(), error_description: Type.String() },
+  { description: 'An OAuth error (RFC 6749 section 5.2).' },
+)
+const ERRORS = { 400: ErrorSchema, ...problemAnswers(403, 404, 413, 415), 503: ErrorSchema }
+const tags = ['authorization server']
+const TOKEN_SCHEMA = {
+  summary: 'Redeem a code or a refresh token',
+  description: 'The token endpoint (RFC 6749 section 3.2), for public clients.',
+  tags,
+  body: Type.Object(
+    {
+      grant_type: OptionalText,
+      client_id: OptionalText,
+      code: OptionalText,
+      redirect_uri: OptionalText,
+      code_verifier: OptionalText,
+      refresh_token: OptionalText,
+      scope: OptionalText,
+      resource: OptionalText,
+    },
+    OPEN,
+  ),
+  response: {
+    200: Type.Object({
+      access_token: Type.String({ description: 'A JWT (RFC 9068) for one resource.' }),
+      token_type: Type.Literal('Bearer'),
+      expires_in: Type.Integer({ description: 'Seconds.' }),
+      refresh_token: Type.String({ description: 'Good once.' }),
+      scope: Type.String(),
+    }),
+    ...ERRORS,
+  },
+}
+const REVOKE_SCHEMA = {
+  summary: 'End what a token stands for',
+  description: 'The revocation endpoint (RFC 7009).',
+  tags,
+  body: Type.Object({ token: OptionalText, client_id: OptionalText }, OPEN),
+  response: { 200: Type.Object({}), ...ERRORS },
+}
+const REGISTER_SCHEMA = {
+  summary: 'Register a client',
+  description:
+    'The registration endpoint (RFC 7591), if `authorizationServer.registration` is set.',
+  tags,
+  body: Type.Object(
+    {
+      redirect_uris: Type.Optional(Type.Array(Type.String())),
+      client_name: OptionalText,
+      token_endpoint_auth_method: OptionalText,
+    },
+    OPEN,
+  ),
+  response: {
+    201: Type.Object({
+      client_id: Type.String(),
+      client_id_issued_at: Type.Integer(),
+      client_name: OptionalText,
+      redirect_uris: Type.Array(Type.String()),
+      token_endpoint_auth_method: Type.Literal('none'),
+      grant_types: Type.Array(Type.String()),
+      response_types: Type.Array(Type.String()),
+    }),
+    ...ERRORS,
+  },
+}
+
+/** `POST /token`, `POST /revoke` and `POST /register`, which clients call without a browser, or from one. */
+export const tokenRoutes: FastifyPluginAsyncTypebox = async (app) => {
+  allowOrigins(app, ['/token', '/revoke', '/register'], 'POST')
+  app.addContentTypeParser(FORM, { parseAs: 'string' }, (_request, text, done) => {
+    const parameters = new URLSearchParams(String(text))
+    const body = Object.fromEntries(parameters)
+    const isTwice = Object.keys(body).length < parameters.size
+    done(isTwice ? new OAuthError('invalid_request', 'a parameter comes twice') : null, body)
+  })
+  app.setErrorHandler(sendError)
+
+  app.post('/token', { schema: TOKEN_SCHEMA }, async (request) => {
+    const at = signInSiteOf(request)
+    const { body } = request
+    const clientId = required(body, 'client_id')
+    const { resource, scope } = body
+    if (body.grant_type === 'authorization_code') {
+      const code = required(body, 'code')
+      const redirectUri = required(body, 'redirect_uri')
+      const verifier = required(body, 'code_verifier')
+      return app.agents.begin(at, { code, clientId, redirectUri, verifier, resource }, request)
+    }
+    if (body.grant_type !== 'refresh_token')
+      throw new OAuthError(
+        'unsupported_grant_type',
+        'grant_type has to be authorization_code or refresh_token',
+      )
+    const refreshToken = required(body, 'refresh_token')
+    return app.agents.renew(at, { refreshToken, clientId, resource, scope }, request)
+  })
+
+  app.post('/revoke', { schema: REVOKE_SCHEMA }, async (request) => {
+    const { body } = request
+    const at = signInSiteOf(request)
+    await app.agents.revoke(at, required(body, 'token'), required(body, 'client_id'), request)
+    return {}
+  })
+
+  app.post('/register', { schema: REGISTER_SCHEMA }, async (request, reply) => {
+    const at = signInSiteOf(request)
+    if (!at.portal.authorizationServer.registration) return reply.callNotFound()
+    const { redirect_uris: redirectUris = [], ...sent } = request.body
+    if (sent.token_endpoint_auth_method !== undefined && sent.token_endpoint_auth_method !== 'none')
+      throw new OAuthError('invalid_client_metadata', 'token_endpoint_auth_method has to be none')
+    if (!isAllowedName(sent.client_name))
+      throw new OAuthError(
+        'invalid_client_metadata',
+        'client_name has characters that hide or reorder others',
+      )
+    const isUsable = redirectUris.every(isAllowedRedirect)
+    if (!isUsable || redirectUris.length === 0 || redirectUris.length > MAX_URIS)
+      throw new OAuthError(
+        'invalid_redirect_uri',
+        `redirect_uris has to be 1 to ${MAX_URIS} usable URIs`,
+      )
+    const name = readName(sent.client_name)
+    const id = app.clients.register(at, { name, redirectUris })
+    if (id.length > MAX_CLIENT_ID)
+      throw new OAuthError('invalid_client_metadata', 'the redirect URIs are too long')
+    reply.code(201)
+    return {
+      client_id: id,
+      client_id_issued_at: Math.floor(app.clock.now() / 1_000),
+      ...(name !== undefined && { client_name: name }),
+      redirect_uris: redirectUris,
+      token_endpoint_auth_method: 'none' as const,
+      grant_types: ['authorization_code', 'refresh_token'],
+      response_types: ['code'],
+    }
+  })
+}
+
+function required<Name extends string>(
+  body: Readonly<Partial<Record<Name, string | undefined>>>,
+  name: Name,
+): string {
+  const value = body[name]
+  if (value !== undefined && value !== '') return value
+  throw new OAuthError('invalid_request', `${name} is missing`)
+}
+
+/** Tells a client of an error in the words of OAuth. */
+function sendError(
+  this: FastifyInstance,
+  error: Error & { readonly statusCode?: number },
+  request: FastifyRequest,
+  reply: FastifyReply,
+): FastifyReply {
+  if (error instanceof OAuthError) {
+    request.log.info({ code: error.error, detail: error.message }, 'client refused')
+    return sendOAuth(reply, 400, error)
+  }
+  if (
+    error instanceof FwaError &&
+    ['FWA_STORE_UNAVAILABLE', 'FWA_STORE_STALE'].includes(error.code)
+  ) {
+    request.log.warn({ err: error }, 'tokens could not be issued')
+    const later = new OAuthError('temporarily_unavailable', 'try again')
+    return sendOAuth(reply.header('retry-after', error.retryAfter ?? 1), 503, later)
+  }
+  if (error.statusCode === 400)
+    return sendOAuth(reply, 400, new OAuthError('invalid_request', 'the body is not valid'))
+  throw error
+}
+
+function sendOAuth(reply: FastifyReply, status: number, { error, message }: OAuthError) {
+  return reply.code(status).send({ error, error_description: message })
+}

@@ -1,0 +1,110 @@
+import { createHmac, hash, randomBytes, timingSafeEqual } from 'node:crypto'
+import type { FastifyInstance } from 'fastify'
+import { LRUCache } from 'lru-cache'
+import type { KeyRing } from '../key-ring.ts'
+import { MAX_SKEW } from '../session/sessions.ts'
+
+/** The time for which an access token is valid, in seconds. */
+export const ACCESS_LIFETIME = 600
+/** Characters. */
+const MAX_TOKEN = 4_096
+/** Bytes of memory for access tokens that were verified: about 20,000. */
+const CACHE_BYTES = 33_554_432
+/** Bytes that one takes besides its characters. */
+const CLAIMS_BYTES = 600
+
+/** The claims of an access token (RFC 9068 section 2.2). Times are in seconds. */
+export interface AccessClaims {
+  readonly iss: string
+  /** URL of the resource. */
+  readonly aud: string
+  /** `<provider>:<identifier at the provider>`. */
+  readonly sub: string
+  readonly client_id: string
+  readonly scope: string
+  /** ID of the agent. */
+  readonly sid: string
+  readonly iat: number
+  readonly exp: number
+}
+
+/** Signs and verifies access tokens, by the keys of assertions. */
+export class AccessTokens {
+  readonly #app: Pick<FastifyInstance, 'keys' | 'clock'>
+  readonly #verified = new LRUCache<string, AccessClaims>({
+    maxSize: CACHE_BYTES,
+    sizeCalculation: (_claims, token) => token.length + CLAIMS_BYTES,
+  })
+
+  constructor(app: Pick<FastifyInstance, 'keys' | 'clock'>) {
+    this.#app = app
+  }
+
+  sign(claims: Omit<AccessClaims, 'iat' | 'exp'>): string {
+    const { keys, clock } = this.#app
+    const now = clock.now()
+    const iat = Math.floor(now / 1_000)
+    const jti = randomBytes(16).toString('base64url')
+    return keys.assertion
+      .present(now)
+      .access.sign({ ...claims, jti, iat, exp: iat + ACCESS_LIFETIME })
+  }
+
+  /** The claims of a token that is valid now; else undefined. The same object for the same token, as far as kept. */
+  verify(token: string): AccessClaims | undefined {
+    const claims = this.#verified.get(token) ?? this.#read(token)
+    const now = this.#app.clock.now()
+    const isCurrent =
+      claims && now >= claims.iat * 1_000 - MAX_SKEW && now < claims.exp * 1_000 + MAX_SKEW
+    return isCurrent ? claims : undefined
+  }
+
+  #read(token: string): AccessClaims | undefined {
+    if (token.length > MAX_TOKEN) return undefined
+    const { keys, clock } = this.#app
+    for (const { access } of keys.assertion.published(clock.now()))
+      try {
+        const claims = access.verify(token) as AccessClaims
+        // A copy, since the token may be a slice that keeps the whole header in memory.
+        this.#verified.set(Buffer.from(token).toString(), claims)
+        return claims
+      } catch {
+        // Of another key, or no token of ours.
+      }
+    return undefined
+  }
+}
+
+/** A refresh token: the agent, the number of tokens that it has had, and that both are ours. */
+export interface RefreshToken {
+  readonly sid: string
+  readonly rev: number
+}
+
+const REFRESH_TOKEN = /^gr\.([\w-]{22})\.(\d{1,10})\.([\w-]{43})$/
+
+/** Writes the refresh token of an agent. The same one again for the same number, so that the store need not keep it. */
+export function writeRefreshToken({ sid, rev }: RefreshToken, { first }: KeyRing): string {
+  return `gr.${sid}.${rev}.${macOf(sid, String(rev), first)}`
+}
+
+/** Reads a refresh token that one of the keys has made; otherwise undefined. */
+export function readRefreshToken(text: string, { all }: KeyRing): RefreshToken | undefined {
+  const [, sid = '', rev = '', mac = ''] = REFRESH_TOKEN.exec(text) ?? []
+  const isOurs = all.some((key) => {
+    const expected = macOf(sid, rev, key)
+    return (
+      mac.length === expected.length && timingSafeEqual(Buffer.from(mac), Buffer.from(expected))
+    )
+  })
+  return isOurs ? { sid, rev: Number(rev) } : undefined
+}
+
+function macOf(sid: string, rev: string, { object }: KeyRing['first']): string {
+  return createHmac('sha256', object).update(`refresh ${sid} ${rev}`).digest('base64url')
+}
+
+/** Whether a verifier is that of a challenge by S256 (RFC 7636 section 4.6). */
+export function isVerifierOf(verifier: string, challenge: string): boolean {
+  return /^[\w.~-]{43,128}$/.test(verifier) && hash('sha256', verifier, 'base64url') === challenge
+}

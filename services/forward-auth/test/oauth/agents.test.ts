@@ -1,0 +1,253 @@
+import t from 'tap'
+import { expectWarnings } from '../../../../scripts/test/quiet.ts'
+import { personOf } from '../../src/session/session.ts'
+import { attribute, named, text } from '../pages/read.ts'
+import { AUTH, MAIN } from '../routes/kit.ts'
+import { BROWSER } from '../shapes.ts'
+import type { Visitor } from '../visitor.ts'
+import { CLIENT, NOTES, OTHER, startIssuer } from './kit.ts'
+
+expectWarnings(t, 'FWA_', 'AUTH_')
+
+type Issuer = Awaited<ReturnType<typeof startIssuer>>
+
+/** Sends a form of a page. */
+const sendForm = (
+  { app }: Issuer,
+  browser: Visitor,
+  path: string,
+  fields: Record<string, string> = {},
+) =>
+  app.inject({
+    ...{ method: 'POST', url: `/portals/main${path}` },
+    headers: {
+      ...BROWSER,
+      host: 'auth.example.com',
+      origin: AUTH,
+      'content-type': 'application/x-www-form-urlencoded',
+      cookie: browser.cookies(),
+    },
+    payload: String(new URLSearchParams(fields)),
+  })
+
+/** The agents on a page: their texts, and what their forms send. */
+const agentsOn = (body: string) =>
+  named(body, 'li')
+    .map((item) => ({ text: text(item).replace(/\s+/g, ' '), item }))
+    .filter((one) => one.text.includes('assistant.test'))
+
+t.test('what ends the session ends its agents', async (t) => {
+  const issuer = await startIssuer(t)
+  const { person, connect, call, refresh, app, clock } = issuer
+  const table: readonly [string, (browser: Visitor) => Promise<unknown>][] = [
+    ['the person signs out', (browser) => sendForm(issuer, browser, '/logout')],
+    ['the person signs out everywhere', (browser) => sendForm(issuer, browser, '/account/end-all')],
+    [
+      'an administrator',
+      async () =>
+        sendForm(issuer, await person('root', { groups: ['admin'] }), '/sessions/end', {
+          person: 'ada',
+        }),
+    ],
+    [
+      'a script',
+      async () =>
+        app.sessions.records.end({
+          person: personOf('main', { provider: 'corp', id: 'ada' }),
+        }),
+    ],
+    ['another person signs in there', (browser) => signInAs(issuer, browser, 'eve')],
+    ['its time', () => clock.advance(8 * 3_600_000)],
+  ]
+  for (const [title, end] of table) {
+    const browser = await person()
+    const tokens = await connect(browser)
+    t.equal((await call(tokens.access_token)).statusCode, 200, title)
+    await end(browser)
+    t.equal((await call(tokens.access_token)).statusCode, 401, title)
+    t.match((await refresh(tokens.refresh_token)).json(), { error: 'invalid_grant' }, title)
+  }
+})
+
+async function signInAs({ corp }: Issuer, browser: Visitor, sub: string) {
+  const begun = await browser.open(`${MAIN}/providers/corp?switch=1`)
+  return browser.open(corp.authorize(begun.headers.location, sub))
+}
+
+t.test('a session that goes on keeps its agents', async (t) => {
+  const issuer = await startIssuer(t)
+  const { person, connect, call } = issuer
+  const browser = await person()
+  const { access_token: token } = await connect(browser)
+  await signInAs(issuer, browser, 'ada')
+  t.equal((await call(token)).statusCode, 200, 'the same person signs in once more')
+  await person('ada')
+  t.equal((await call(token)).statusCode, 200, 'and in another browser')
+  await sendForm(issuer, browser, '/account/end-others')
+  t.equal((await call(token)).statusCode, 200, 'and ends all others')
+})
+
+t.test('an agent has what its person has now', async (t) => {
+  const { person, connect, call, corp, clock } = await startIssuer(t)
+  corp.state.signedIn = { tokens: { refresh: 'r' } } as never
+  const browser = await person('ada', { groups: ['staff'] })
+  const tokens = await connect(browser)
+  const at = { path: '/mcp/staff' }
+  t.equal((await call(tokens.access_token, at)).statusCode, 200)
+  corp.state.reRead = (before) => ({
+    kind: 'read',
+    signedIn: {
+      tokens: { refresh: 'r' },
+      profile: { ...before, groups: [], claims: { sub: 'ada' } },
+    } as never,
+  })
+  await clock.advance(599_000)
+  await call(tokens.access_token, at)
+  await clock.advance(15_000)
+  t.equal(
+    (await call(tokens.access_token, at)).statusCode,
+    403,
+    'the provider has changed its mind',
+  )
+})
+
+t.test('an agent passes a demand on the sign-in for as long as its person does', async (t) => {
+  const issuer = await startIssuer(t)
+  const { person, connect, call, refresh, clock, corp } = issuer
+  const signedIn = () => ({ auth_time: Math.floor(clock.now() / 1_000) })
+  const browser = await person('ada', signedIn())
+  const tokens = await connect(browser)
+  const at = { path: '/mcp/lately' }
+  t.equal((await call(tokens.access_token, at)).statusCode, 200)
+  await clock.advance(3_600_000)
+  const { access_token: token } = (await refresh(tokens.refresh_token)).json()
+  const refused = await call(token, at)
+  t.equal(refused.statusCode, 403, 'no challenge, which would have it ask again and again')
+  corp.state.claims = signedIn()
+  await signInAs(issuer, browser, 'ada')
+  t.equal((await call(token, at)).statusCode, 200, 'the person has signed in anew')
+})
+
+t.test('a call that needs another scope says which', async (t) => {
+  const { person, connect, call } = await startIssuer(t)
+  const { access_token: token } = await connect(await person())
+  const answer = await call(token, { tool: 'delete_note' })
+  t.equal(answer.statusCode, 403)
+  t.match(
+    answer.headers['www-authenticate'],
+    /error="insufficient_scope", .*scope="notes:read notes:write", resource_metadata=/,
+  )
+})
+
+t.test('the app is told who calls, and by what', async (t) => {
+  const { person, connect, check, call } = await startIssuer(t, {
+    options: 'assertion: { hosts: [app.example.com] }, userHeader: email',
+  })
+  const claims = { email: 'ada@example.com', email_verified: true }
+  const { access_token: token } = await connect(await person('ada', claims))
+  const { headers } = await call(token, { headers: { 'mcp-method': 'tools/list' } })
+  t.equal(headers['x-forwarded-user'], 'ada@example.com')
+  t.equal(headers['x-gatehouse-tools'], 'read_note,!delete_note,*')
+  const [, body = ''] = String(headers['x-gatehouse-assertion']).split('.')
+  t.match(JSON.parse(Buffer.from(body, 'base64url').toString()), {
+    sub: 'ada',
+    method: 'agent',
+    client_id: CLIENT,
+    scope: 'notes:read',
+    email: 'ada@example.com',
+    tools: ['read_note', '!delete_note', '*'],
+  })
+  t.ok(check)
+})
+
+t.test('people see their agents, and end them', async (t) => {
+  const issuer = await startIssuer(t)
+  const { person, connect, call, authorizeUrl } = issuer
+  const browser = await person()
+  const tokens = await connect(browser)
+  await connect(browser, { resource: OTHER, scope: 'other' })
+  const bob = await person('bob')
+  await connect(bob)
+  const { body } = await browser.open(`${MAIN}/account`)
+  const shown = agentsOn(body)
+  t.equal(shown.length, 2)
+  t.match(shown.map((one) => one.text).join(), /Assistant.*app\.example\.com\/mcp/)
+  const idOf = (item: (typeof shown)[number]['item']) => {
+    const input = named(body, 'input').find(
+      (each) => attribute(each, 'name') === 'session' && text(item) !== undefined,
+    )
+    return input && attribute(input, 'value')
+  }
+  t.ok(idOf(shown[0]!.item))
+  const rows = await issuer.app.authStore.listSessions({ portal: 'main', agents: true }, 10)
+  t.equal(rows.length, 3)
+  const notes = rows.filter(({ sid }) => body.includes(sid))
+  t.equal(notes.length, 2, 'only their own')
+  for (const { sid } of rows) await sendForm(issuer, bob, '/account/end', { session: sid })
+  t.equal((await call(tokens.access_token)).statusCode, 200, 'nobody ends those of others')
+  for (const { sid } of notes) await sendForm(issuer, browser, '/account/end', { session: sid })
+  t.equal((await call(tokens.access_token)).statusCode, 401)
+  t.strictSame(agentsOn((await browser.open(`${MAIN}/account`)).body), [])
+  t.equal((await browser.open(authorizeUrl())).statusCode, 200, 'and are asked again')
+})
+
+t.test('administrators see all agents', async (t) => {
+  const issuer = await startIssuer(t)
+  const { person, connect, call } = issuer
+  const { access_token: token } = await connect(await person())
+  const root = await person('root', { groups: ['admin'] })
+  const { body } = await root.open(`${MAIN}/sessions`)
+  t.equal(agentsOn(body).length, 1)
+  const [row] = await issuer.app.authStore.listSessions({ portal: 'main', agents: true }, 10)
+  await sendForm(issuer, root, '/sessions/end', { session: row?.sid ?? '' })
+  t.equal((await call(token)).statusCode, 401)
+})
+
+t.test('an agent is nobody’s session', async (t) => {
+  const { person, connect, app } = await startIssuer(t)
+  await connect(await person())
+  const [row] = await app.authStore.listSessions({ portal: 'main', agents: true }, 10)
+  const portal = app.portals.get('main')!
+  const site = app.sites.all[0]!
+  t.equal(await app.sessions.find(row!.sid, { portal, site }), undefined)
+})
+
+t.test('the metadata names the portal as the authorization server', async (t) => {
+  const { app } = await startIssuer(t)
+  const read = async (url: string, host: string) =>
+    (await app.inject({ url, headers: { host } })).json()
+  t.match(await read('/.well-known/oauth-protected-resource/mcp', 'app.example.com'), {
+    resource: NOTES,
+    authorization_servers: [MAIN],
+    scopes_supported: ['notes:read'],
+  })
+  const metadata = {
+    issuer: MAIN,
+    authorization_endpoint: `${MAIN}/authorize`,
+    token_endpoint: `${MAIN}/token`,
+    revocation_endpoint: `${MAIN}/revoke`,
+    registration_endpoint: undefined,
+    jwks_uri: `${MAIN}/.well-known/jwks.json`,
+    scopes_supported: ['notes:read', 'notes:write', 'other'],
+    code_challenge_methods_supported: ['S256'],
+    token_endpoint_auth_methods_supported: ['none'],
+    client_id_metadata_document_supported: true,
+    protected_resources: [NOTES, OTHER],
+    userinfo_endpoint: undefined,
+    id_token_signing_alg_values_supported: undefined,
+  }
+  for (const url of [
+    '/.well-known/oauth-authorization-server/portals/main',
+    '/portals/main/.well-known/oauth-authorization-server',
+  ])
+    t.match(await read(url, 'auth.example.com'), metadata, url)
+  t.equal(
+    (
+      await app.inject({
+        url: '/.well-known/oauth-authorization-server/portals/main',
+        headers: { host: 'app.example.com' },
+      })
+    ).statusCode,
+    403,
+  )
+})

@@ -1,0 +1,204 @@
+import { randomBytes } from 'node:crypto'
+import t from 'tap'
+import { expectWarnings } from '../../../../scripts/test/quiet.ts'
+import { AUTH } from '../routes/kit.ts'
+import { CLIENT, claimsOf, startIssuer } from './kit.ts'
+
+expectWarnings(t, 'FWA_', 'tokens could not be issued')
+
+/** A path that does not compress. */
+const noise = (length: number) => randomBytes(length).toString('base64url').slice(0, length)
+
+t.test('tokens are renewed for as long as the session lasts', async (t) => {
+  const { person, connect, refresh, call, clock } = await startIssuer(t)
+  let tokens = await connect(await person())
+  for (let hour = 0; hour < 7; hour++) {
+    await clock.advance(3_600_000)
+    t.equal((await call(tokens.access_token)).statusCode, 401, 'the old one has expired')
+    tokens = (await refresh(tokens.refresh_token)).json()
+    t.equal((await call(tokens.access_token)).statusCode, 200)
+  }
+  await clock.advance(3_600_000)
+  t.match((await refresh(tokens.refresh_token)).json(), { error: 'invalid_grant' })
+})
+
+t.test('a renewed token may have fewer scopes, and never more', async (t) => {
+  const { person, connect, refresh, call } = await startIssuer(t)
+  const all = await connect(await person(), { scope: 'notes:read notes:write' })
+  t.equal((await call(all.access_token, { tool: 'delete_note' })).statusCode, 200)
+  const less = (await refresh(all.refresh_token, { scope: 'notes:read' })).json()
+  t.equal(claimsOf(less.access_token).scope, 'notes:read')
+  t.equal((await call(less.access_token, { tool: 'delete_note' })).statusCode, 403)
+  const back = (await refresh(less.refresh_token)).json()
+  t.equal(back.scope, 'notes:read notes:write', 'what the person has allowed stays')
+  t.match((await refresh(back.refresh_token, { scope: 'other' })).json(), {
+    error: 'invalid_scope',
+  })
+})
+
+t.test('what a client must not send', async (t) => {
+  const { post, person, allow, app } = await startIssuer(t)
+  const { code = '' } = await allow(await person())
+  const table: readonly [string, Record<string, string>, string][] = [
+    ['nothing', {}, 'invalid_request'],
+    ['no grant', { client_id: CLIENT }, 'unsupported_grant_type'],
+    [
+      'a password',
+      { grant_type: 'password', client_id: CLIENT, username: 'a', password: 'b' },
+      'unsupported_grant_type',
+    ],
+    [
+      'client credentials',
+      { grant_type: 'client_credentials', client_id: CLIENT },
+      'unsupported_grant_type',
+    ],
+    ['no client', { grant_type: 'authorization_code', code }, 'invalid_request'],
+    ['no code', { grant_type: 'authorization_code', client_id: CLIENT }, 'invalid_request'],
+    ['no refresh token', { grant_type: 'refresh_token', client_id: CLIENT }, 'invalid_request'],
+    [
+      'a refresh token that is none',
+      { grant_type: 'refresh_token', client_id: CLIENT, refresh_token: 'x' },
+      'invalid_grant',
+    ],
+  ]
+  for (const [title, fields, error] of table) {
+    const answer = await post('/token', fields)
+    t.match([answer.statusCode, answer.json().error], [400, error], title)
+    t.equal(answer.headers['cache-control'], 'no-store', title)
+  }
+  const send = (payload: string, type: string) =>
+    app.inject({
+      method: 'POST',
+      url: '/portals/main/token',
+      headers: { host: 'auth.example.com', 'content-type': type },
+      payload,
+    })
+  const form = 'application/x-www-form-urlencoded'
+  t.match((await send('client_id=a&client_id=b', form)).json(), { error: 'invalid_request' })
+  t.equal((await send('{}', 'text/plain')).statusCode, 400)
+  t.equal((await send('a'.repeat(20_000), form)).statusCode, 413)
+  t.match((await send('{"client_id":1}', 'application/json')).json(), { error: 'invalid_request' })
+})
+
+t.test('pages of any origin may call the token endpoint, without cookies', async (t) => {
+  const { app } = await startIssuer(t)
+  for (const path of ['/token', '/revoke', '/register']) {
+    const answer = await app.inject({
+      method: 'OPTIONS',
+      url: `/portals/main${path}`,
+      headers: {
+        host: 'auth.example.com',
+        origin: 'https://a.test',
+        'access-control-request-method': 'POST',
+      },
+    })
+    t.match(answer, {
+      statusCode: 204,
+      headers: { 'access-control-allow-origin': '*', 'access-control-allow-methods': 'POST' },
+    })
+    t.notOk('access-control-allow-credentials' in answer.headers)
+  }
+})
+
+t.test('a client ends what it has', async (t) => {
+  const { person, connect, post, call, refresh, log } = await startIssuer(t)
+  const browser = await person()
+  for (const which of ['access_token', 'refresh_token'] as const) {
+    const tokens = await connect(browser)
+    const token = tokens[which]
+    t.equal((await post('/revoke', { token, client_id: `${CLIENT}2` })).statusCode, 200)
+    t.equal((await call(tokens.access_token)).statusCode, 200, 'of another client')
+    t.equal((await post('/revoke', { token, client_id: CLIENT })).statusCode, 200)
+    t.equal((await call(tokens.access_token)).statusCode, 401)
+    t.match((await refresh(tokens.refresh_token)).json(), { error: 'invalid_grant' })
+    t.equal((await post('/revoke', { token, client_id: CLIENT })).statusCode, 200, 'once more')
+  }
+  t.equal((await post('/revoke', { token: 'x', client_id: CLIENT })).statusCode, 200)
+  t.equal((await post('/revoke', { client_id: CLIENT })).statusCode, 400)
+  t.equal(log.filter(({ event }) => event === 'session-ended').length, 2)
+})
+
+t.test('the store is away', async (t) => {
+  const { person, allow, redeem, app } = await startIssuer(t)
+  const { code } = await allow(await person())
+  const { authStore } = app
+  const { beginAgent } = authStore
+  const { FwaError } = await import('../../src/errors.ts')
+  authStore.beginAgent = async () => {
+    throw new FwaError('FWA_STORE_UNAVAILABLE', 'away', { retryAfter: 5 })
+  }
+  const answer = await redeem(code)
+  t.match(answer, { statusCode: 503, headers: { 'retry-after': '5' } })
+  t.match(answer.json(), { error: 'temporarily_unavailable' })
+  authStore.beginAgent = beginAgent
+  t.equal((await redeem(code)).statusCode, 200, 'nothing is lost')
+})
+
+t.test('a client registers itself where that is configured', async (t) => {
+  const { app, person, authorizeUrl, decide, redeem, call } = await startIssuer(t, {
+    options: 'authorizationServer: { registration: true }',
+  })
+  const register = (body: object, portal = 'main') =>
+    app.inject({
+      ...{ method: 'POST', url: `/portals/${portal}/register` },
+      headers: { host: 'auth.example.com', 'content-type': 'application/json' },
+      payload: JSON.stringify(body),
+    })
+  const redirect = 'http://localhost:3334/callback'
+  const answer = await register({ client_name: 'Inspector', redirect_uris: [redirect] })
+  t.equal(answer.statusCode, 201)
+  const { client_id: id } = answer.json()
+  t.match(answer.json(), {
+    client_name: 'Inspector',
+    redirect_uris: [redirect],
+    token_endpoint_auth_method: 'none',
+  })
+  const browser = await person()
+  const changes = { client_id: id, redirect_uri: redirect }
+  const page = await browser.open(authorizeUrl(changes))
+  t.equal(page.statusCode, 200)
+  const { code } = (await import('./kit.ts')).answerIn(await decide(browser, page))
+  const tokens = (await redeem(code, changes)).json()
+  t.equal((await call(tokens.access_token)).statusCode, 200)
+
+  const table: readonly [string, object, string][] = [
+    ['no redirect URI', {}, 'invalid_redirect_uri'],
+    ['none of them', { redirect_uris: [] }, 'invalid_redirect_uri'],
+    ['plain http', { redirect_uris: ['http://a.test/'] }, 'invalid_redirect_uri'],
+    ['a script', { redirect_uris: ['javascript:alert(1)'] }, 'invalid_redirect_uri'],
+    ['too many', { redirect_uris: Array(6).fill(redirect) }, 'invalid_redirect_uri'],
+    [
+      'too long',
+      {
+        redirect_uris: ['a', 'b', 'c', 'd', 'e'].map(
+          (host) => `https://${host}.test/${noise(1_500)}`,
+        ),
+      },
+      'invalid_client_metadata',
+    ],
+    [
+      'a secret',
+      { redirect_uris: [redirect], token_endpoint_auth_method: 'client_secret_basic' },
+      'invalid_client_metadata',
+    ],
+    [
+      'a hidden name',
+      { redirect_uris: [redirect], client_name: 'a\u202eb' },
+      'invalid_client_metadata',
+    ],
+    ['a list as a name', { redirect_uris: [redirect], client_name: [] }, 'invalid_request'],
+  ]
+  for (const [title, body, error] of table) {
+    const refused = await register(body)
+    t.match([refused.statusCode, refused.json().error], [400, error], title)
+  }
+  t.equal(
+    (await register({ redirect_uris: [redirect] }, 'elsewhere')).statusCode,
+    404,
+    'not configured',
+  )
+  const other = await browser.open(
+    `${AUTH}/portals/elsewhere/authorize?client_id=${id}&redirect_uri=${redirect}`,
+  )
+  t.equal(other.statusCode, 400, 'at another portal')
+})
