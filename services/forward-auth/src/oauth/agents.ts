@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import type { Resource } from '@gatehouse/gate'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
+import { FwaError } from '../errors.ts'
 import type { PortalSite } from '../portal-site.ts'
 import { portalOf } from '../portals.ts'
 import { seal, unseal } from '../seal.ts'
@@ -13,6 +14,7 @@ import { issuerOf } from '../sites.ts'
 import type { SessionRow } from '../store/store.ts'
 import { Agent } from './agent.ts'
 import { OAuthError } from './oauth-error.ts'
+import { ownResources } from './own-resources.ts'
 import {
   ACCESS_LIFETIME,
   type AccessClaims,
@@ -192,13 +194,13 @@ class Agents {
    * @throws OAuthError invalid_grant, invalid_scope, invalid_target; FwaError FWA_STORE_UNAVAILABLE
    */
   async renew(at: PortalSite, sent: Renewal, request: FastifyRequest): Promise<TokenAnswer> {
-    const { sessions } = this.#app
+    const { sessions, signInRate } = this.#app
     const token = this.#readRefresh(sent.refreshToken)
+    const retryAfter = signInRate.take(`tokens of ${token.sid}`)
+    if (retryAfter > 0) throw new FwaError('FWA_CLIENT_RATE', 'too many tokens', { retryAfter })
     const { opened, consent } = await this.#open(at, token, sent.clientId)
     assertTarget(sent.resource, consent.resource)
-    const scopes = sent.scope?.split(' ').filter(Boolean) ?? consent.scopes
-    if (!scopes.every((scope) => consent.scopes.includes(scope)))
-      throw new OAuthError('invalid_scope', 'the person has not allowed this scope')
+    const scopes = this.#scopesOf(at, consent, sent.scope)
     const visitor = await sessions.find(opened.row.parent ?? '', at)
     if (!visitor?.isAdmitted) throw invalidGrant('the session of the person has ended')
     const current = await this.#next(at, token, sent.clientId, opened, visitor.session.ends)
@@ -209,6 +211,16 @@ class Agents {
       'a refresh token came again: its agent has ended',
     )
     throw invalidGrant('the refresh token was used before, so that all tokens of it have ended')
+  }
+
+  /** The scopes of new tokens: of those that the person has allowed, what is asked for and still configured. */
+  #scopesOf(at: PortalSite, { resource, scopes }: Consent, wanted: string | undefined): string[] {
+    const configured = ownResources(this.#app, at).find(({ url }) => url === resource)
+    if (!configured) throw invalidGrant('the resource is not one of this portal any more')
+    const asked = wanted?.split(' ').filter(Boolean) ?? scopes
+    if (!asked.every((scope) => scopes.includes(scope)))
+      throw new OAuthError('invalid_scope', 'the person has not allowed this scope')
+    return asked.filter((scope) => configured.allowed.some(({ name }) => name === scope))
   }
 
   /** The refresh token that follows one: undefined if it was used before. */
@@ -335,6 +347,7 @@ export const agents = fp(
       'forward-auth/portals',
       'forward-auth/audit',
       'forward-auth/sessions',
+      'forward-auth/logins',
       'service-kit/clock',
     ],
   },

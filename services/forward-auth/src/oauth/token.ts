@@ -20,7 +20,12 @@ const ErrorSchema = Type.Object(
   { error: Type.String(), error_description: Type.String() },
   { description: 'An OAuth error (RFC 6749 section 5.2).' },
 )
-const ERRORS = { 400: ErrorSchema, ...problemAnswers(403, 404, 413, 415), 503: ErrorSchema }
+const ERRORS = {
+  400: ErrorSchema,
+  ...problemAnswers(403, 404, 413, 415),
+  429: ErrorSchema,
+  503: ErrorSchema,
+}
 const tags = ['authorization server']
 const TOKEN_SCHEMA = {
   summary: 'Redeem a code or a refresh token',
@@ -176,18 +181,19 @@ function sendError(
     request.log.info({ code: error.error, detail: error.message }, 'client refused')
     return sendOAuth(reply, 400, error)
   }
-  if (
-    error instanceof FwaError &&
-    ['FWA_STORE_UNAVAILABLE', 'FWA_STORE_STALE'].includes(error.code)
-  ) {
-    request.log.warn({ err: error }, 'tokens could not be issued')
+  if (error instanceof FwaError && LATER.includes(error.code)) {
+    const status = error.code === 'FWA_CLIENT_RATE' ? 429 : 503
+    if (status === 503) request.log.warn({ err: error }, 'tokens could not be issued')
     const later = new OAuthError('temporarily_unavailable', 'try again')
-    return sendOAuth(reply.header('retry-after', error.retryAfter ?? 1), 503, later)
+    return sendOAuth(reply.header('retry-after', error.retryAfter ?? 1), status, later)
   }
   if (error.statusCode === 400)
     return sendOAuth(reply, 400, new OAuthError('invalid_request', 'the body is not valid'))
   throw error
 }
+
+/** Errors after which a client tries again, and has lost nothing. */
+const LATER: readonly string[] = ['FWA_CLIENT_RATE', 'FWA_STORE_UNAVAILABLE', 'FWA_STORE_STALE']
 
 function sendOAuth(reply: FastifyReply, status: number, { error, message }: OAuthError) {
   return reply.code(status).send({ error, error_description: message })

@@ -1,8 +1,9 @@
 import { randomBytes } from 'node:crypto'
 import t from 'tap'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
+import { portalOf, yamlOf } from '../app.ts'
 import { AUTH } from '../routes/kit.ts'
-import { CLIENT, claimsOf, startIssuer } from './kit.ts'
+import { CLIENT, claimsOf, portalWith, startIssuer } from './kit.ts'
 
 expectWarnings(t, 'FWA_', 'tokens could not be issued')
 
@@ -116,6 +117,33 @@ t.test('a client ends what it has', async (t) => {
   t.equal((await post('/revoke', { token: 'x', client_id: CLIENT })).statusCode, 200)
   t.equal((await post('/revoke', { client_id: CLIENT })).statusCode, 400)
   t.equal(log.filter(({ event }) => event === 'session-ended').length, 2)
+})
+
+t.test('a client that renews again and again has to wait', async (t) => {
+  const { person, connect, refresh, clock } = await startIssuer(t)
+  let { refresh_token: token } = await connect(await person())
+  for (let i = 0; i < 60; i++) token = (await refresh(token)).json().refresh_token
+  const answer = await refresh(token)
+  t.match([answer.statusCode, answer.json().error], [429, 'temporarily_unavailable'])
+  await clock.advance(Number(answer.headers['retry-after']) * 1_000)
+  t.equal((await refresh(token)).statusCode, 200, 'and has lost nothing')
+})
+
+t.test('what is not configured any more is in no new token', async (t) => {
+  const yaml = yamlOf(portalWith() + portalOf('elsewhere'))
+  const { person, connect, refresh, reload } = await startIssuer(t, { yaml })
+  const first = await connect(await person(), { scope: 'notes:read notes:write' })
+  await reload(
+    yaml
+      .replace('notes:write", text', 'notes:change", text')
+      .replace(/writes: '[^']+'/, "writes: 'true'"),
+  )
+  const second = (await refresh(first.refresh_token)).json()
+  t.equal(second.scope, 'notes:read')
+  await reload(
+    yaml.replace('url: "https://app.example.com/mcp"', 'url: "https://app.example.com/mcp2"'),
+  )
+  t.match((await refresh(second.refresh_token)).json(), { error: 'invalid_grant' })
 })
 
 t.test('the store is away', async (t) => {
