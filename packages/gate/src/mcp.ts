@@ -50,7 +50,9 @@ function decodeName(text: string): string | undefined {
   // Several texts decode to the same bytes; only the canonical one is accepted.
   if (bytes.toString('base64') !== encoded) return undefined
   try {
-    return utf8.decode(bytes)
+    const name = utf8.decode(bytes)
+    // SDKs for TypeScript drop a byte order mark, and run the tool whose name is the rest.
+    return name.startsWith('\uFEFF') ? undefined : name
   } catch {
     return undefined
   }

@@ -41,6 +41,7 @@ t.test('a call is known only if its headers are certain', async (t) => {
     ['base64 without padding', V, 'tools/call', '=?base64?YQ?=', undefined],
     ['base64 with other bits', V, 'tools/call', '=?base64?YR==?=', undefined],
     ['base64url', V, 'tools/call', '=?base64?_-8=?=', undefined],
+    ['base64 with a byte order mark', V, 'tools/call', base64('\uFEFFa'), undefined],
     ['no UTF-8', V, 'tools/call', '=?base64?/w==?=', undefined],
     ['two of base64', V, 'tools/call', `${base64('read')}, ${base64('delete')}`, undefined],
   ]

@@ -1,0 +1,90 @@
+import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { createServer, type RequestListener } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { toNodeHandler } from '@modelcontextprotocol/node'
+import { McpServer as McpServer1 } from '@modelcontextprotocol/sdk/server/mcp.js'
+import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js'
+import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
+import { createMcpHandler, McpServer as McpServer2 } from '@modelcontextprotocol/server'
+import type { Test } from 'tap'
+
+/** Versions of the SDK: 1 knows nothing of headers that name a call, 2 compares them with the body. */
+export type Sdk = 1 | 2
+
+const INFO = { name: 'notes', version: '1.0.0' }
+const NAMES = ['read_note', 'delete_note', 'whoami'] as const
+
+/** The names of the tools that have run, in order. */
+type Ran = string[]
+
+function run(ran: Ran, name: string, headers: object = {}) {
+  ran.push(name)
+  const text = name === 'whoami' ? JSON.stringify(headers) : name
+  return { content: [{ type: 'text' as const, text }] }
+}
+
+/** A handler of SDK 2, in its most open form: it serves clients of older versions as well. */
+function createToolHandler(ran: Ran) {
+  return createMcpHandler(({ requestInfo }) => {
+    const server = new McpServer2(INFO)
+    const headers = Object.fromEntries(requestInfo?.headers ?? [])
+    for (const name of NAMES) server.registerTool(name, {}, () => run(ran, name, headers))
+    return server
+  })
+}
+
+/** The same by SDK 1, for clients with a session and without one. */
+function createOldListener(ran: Ran): RequestListener {
+  const sessions = new Map<string, StreamableHTTPServerTransport>()
+  return async (request, response) => {
+    const known = sessions.get(String(request.headers['mcp-session-id']))
+    if (known) return known.handleRequest(request, response)
+    const isOpening = request.headers['x-test-session'] !== undefined
+    const transport: StreamableHTTPServerTransport = new StreamableHTTPServerTransport({
+      ...(isOpening && {
+        sessionIdGenerator: randomUUID,
+        onsessioninitialized: (id) => void sessions.set(id, transport),
+      }),
+    })
+    const server = new McpServer1(INFO)
+    for (const name of NAMES)
+      server.registerTool(name, {}, ({ requestInfo }) => run(ran, name, requestInfo?.headers))
+    await server.connect(transport as Transport)
+    await transport.handleRequest(request, response)
+  }
+}
+
+/** An MCP server with the tools `read_note`, `delete_note` and `whoami`, at every path and for everybody. */
+export async function startToolServer(t: Test, sdk: Sdk) {
+  const ran: Ran = []
+  const handler = createToolHandler(ran)
+  const listener = sdk === 1 ? createOldListener(ran) : toNodeHandler(handler)
+  const server = createServer({ maxHeaderSize: 65_536 }, listener).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(async () => {
+    server.close()
+    server.closeAllConnections()
+    await handler.close()
+  })
+  const { port } = server.address() as AddressInfo
+  return { port, ran, openSession: () => (sdk === 1 ? openSession(port) : undefined) }
+}
+
+/** Opens a session of SDK 1 without a gate. */
+async function openSession(port: number): Promise<string> {
+  const params = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: INFO }
+  const { headers, body } = await fetch(`http://127.0.0.1:${port}/mcp`, {
+    method: 'POST',
+    headers: {
+      'content-type': 'application/json',
+      accept: 'application/json, text/event-stream',
+      'x-test-session': 'new',
+    },
+    body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'initialize', params }),
+  })
+  await body?.cancel()
+  const id = headers.get('mcp-session-id')
+  if (id === null) throw new Error('SDK 1 has opened no session')
+  return id
+}
