@@ -6,6 +6,7 @@
 -- The identity headers of the portal (its `headers`).
 local IDENTITY = {
   'x-forwarded-user', 'x-forwarded-displayname', 'x-authenticated-user', 'x-gatehouse-assertion',
+  'x-gatehouse-tools',
 }
 
 -- The headers of the request that Gatehouse needs, besides those for host and path. The last two lines
@@ -13,6 +14,7 @@ local IDENTITY = {
 local ASKED = {
   'accept', 'accept-language', 'access-control-request-method', 'authorization', 'cookie', 'origin',
   'sec-fetch-mode', 'sec-purpose', 'upgrade', 'user-agent', 'x-requested-with',
+  'mcp-method', 'mcp-name', 'mcp-protocol-version',
   'x-forwarded-for', 'x-forwarded-host', 'x-forwarded-proto',
   'x-http-method', 'x-http-method-override', 'x-method-override',
   'destination', 'x-rewrite-url',

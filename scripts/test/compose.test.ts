@@ -129,6 +129,7 @@ for (const [path, { folder, check, sealed, hops = [] }] of Object.entries<FileFa
         const sent = [
           ...['X-Forwarded-User', 'X-Forwarded-Displayname', 'X-Authenticated-User'],
           'X-Gatehouse-Assertion',
+          'X-Gatehouse-Tools',
           ...(portals[0].headers?.includes('remote-*')
             ? ['Remote-User', 'Remote-Name', 'Remote-Email', 'Remote-Groups']
             : []),

@@ -23,7 +23,8 @@ const LIST = new Map(
 )
 const listed = (what: string) => LIST.get(what) ?? []
 
-const READ = listed('Read by the check')
+const CALLS = listed('A call of MCP, read by the check')
+const READ = sorted([...listed('Read by the check'), ...CALLS])
 const IDENTITY = listed('Identity')
 const OVERRIDES = [...HEADER_NAMES.methodOverrides, ...HEADER_NAMES.pathOverrides]
 /** What the examples remove, so that neither check nor app get it from a client. */
@@ -34,6 +35,7 @@ const FORGEABLE = without(
 
 t.test('the one list has the names of the code', async (t) => {
   t.same(listed('Only by a proxy, read by the check'), sorted(HEADER_NAMES.read))
+  t.same(CALLS, sorted(HEADER_NAMES.calls))
   t.same(listed('Only by a proxy'), sorted(HEADER_NAMES.believed))
   t.same(listed('Another method'), sorted(HEADER_NAMES.methodOverrides))
   t.same(listed('Another path'), sorted(HEADER_NAMES.pathOverrides))
@@ -42,7 +44,7 @@ t.test('the one list has the names of the code', async (t) => {
 t.test('a check reads the headers of the list, and no others of its client', async (t) => {
   const portals = portalOf(
     'main',
-    `preflight: true, policies: { admins: 'Group("a")' }, rules: [{ from: [10.0.0.0/8], require: anyone }]`,
+    `preflight: true, policies: { admins: 'Group("a")' }, rules: [{ from: [10.0.0.0/8], require: anyone }, { tools: ['*'], require: signedIn }]`,
   )
   const seen = new Set<string>()
   const { check, signIn } = await startApp(t, yamlOf(portals), (app) => {
@@ -86,7 +88,8 @@ t.test('Caddy', async (t) => {
     const text = read(file)
     const removed = [...text.matchAll(/request_header -(\S+)/g)].map(([, name = '']) => name)
     const ofOriginal = FORGEABLE.filter((name) => name.startsWith('x-original-'))
-    t.same(sorted(removed), sorted([...without(FORGEABLE, ...ofOriginal), 'x-original-*']), file)
+    const others = ['x-original-*', 'x-gatehouse-tools']
+    t.same(sorted(removed), sorted([...without(FORGEABLE, ...ofOriginal), ...others]), file)
     for (const [, names = ''] of text.matchAll(/copy_headers (.*)/g))
       for (const name of IDENTITY) t.ok(sorted(names.split(' ')).includes(name), `${file}: ${name}`)
     const sites = text.split(/\n(?=\S)/).filter((site) => site.includes('forward_auth'))
@@ -118,6 +121,21 @@ t.test('HAProxy', async (t) => {
   for (const name of [...READ, ...HEADER_NAMES.methodOverrides, 'x-rewrite-url'])
     t.notOk(
       removed.some((one) => one.test(name)),
+      name,
+    )
+})
+
+t.test('no client takes a header away that the check has seen', async (t) => {
+  const names = [...CALLS, ...IDENTITY]
+  for (const file of ['examples/proxies/Caddyfile', 'docker/Caddyfile']) {
+    const [, regex = ''] = /@takes header_regexp Connection \(\?i\)(\S+)/.exec(read(file)) ?? []
+    for (const name of names) t.match(`close, ${name}`, new RegExp(regex), `${file}: ${name}`)
+  }
+  const [, beginnings = ''] =
+    /deny .*req\.hdr\(connection\) -i -m beg (.*) \}/.exec(example('haproxy.cfg')) ?? []
+  for (const name of names)
+    t.ok(
+      beginnings.split(' ').some((beginning) => name.startsWith(beginning)),
       name,
     )
 })
@@ -157,6 +175,10 @@ t.test('Envoy', async (t) => {
     t.notMatch(name, new RegExp(`^${regex}$`))
   const answered = findAll(all, 'allowed_upstream_headers') as { patterns: { exact: string }[] }[]
   for (const { patterns } of answered) t.same(sorted(patterns.map(({ exact }) => exact)), IDENTITY)
+  for (const file of ['envoy.yaml', 'envoy-grpc.yaml']) {
+    const mutations = findAll(documentsOf(example(file)), 'mutations')
+    t.same(mutations, [[{ remove: 'x-gatehouse-tools' }]], `${file}: before the check`)
+  }
 })
 
 const OF_TRAEFIK = globSync(

@@ -152,7 +152,7 @@ const OF_PROXY = {
     upgrade: 'http-request deny deny_status 400 if … !for-websocket',
     overrides: 'ASKED in haproxy.lua: list them',
     believed: 'http-request del-header ^(forwarded|x-real-ip|x-forward.*|x-original-.*)$ -m reg',
-    taken: 'http-request deny deny_status 400 if { req.hdr(connection) -i -m beg x- }',
+    taken: 'http-request deny deny_status 400 if { req.hdr(connection) -i -m beg x- mcp- }',
     'app-host': 'http-request set-header Host in the backend of the app: remove it',
     unreachable: 'the address after http-request lua.gatehouse',
     unprotected: 'http-request lua.gatehouse in the backend of the app',

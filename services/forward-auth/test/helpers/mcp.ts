@@ -148,7 +148,7 @@ export interface McpConnection {
 }
 
 /** Whatever is asked of example.com goes to the proxy. */
-function createFetch(port: number, ca: string): FetchLike {
+export function createFetch(port: number, ca: string): FetchLike {
   const connectTls = buildConnector({ ca })
   const dispatcher = new Agent({
     connect: (options, callback) => {

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
-import { createServer, type RequestListener } from 'node:http'
+import { createServer, type IncomingHttpHeaders, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { toNodeHandler } from '@modelcontextprotocol/node'
 import { McpServer as McpServer1 } from '@modelcontextprotocol/sdk/server/mcp.js'
@@ -60,7 +60,11 @@ export async function startToolServer(t: Test, sdk: Sdk) {
   const ran: Ran = []
   const handler = createToolHandler(ran)
   const listener = sdk === 1 ? createOldListener(ran) : toNodeHandler(handler)
-  const server = createServer({ maxHeaderSize: 65_536 }, listener).listen(0, '127.0.0.1')
+  let last: IncomingHttpHeaders | undefined
+  const server = createServer({ maxHeaderSize: 65_536 }, (request, response) => {
+    last = request.headers
+    return listener(request, response)
+  }).listen(0, '127.0.0.1')
   await once(server, 'listening')
   t.teardown(async () => {
     server.close()
@@ -68,10 +72,17 @@ export async function startToolServer(t: Test, sdk: Sdk) {
     await handler.close()
   })
   const { port } = server.address() as AddressInfo
-  return { port, ran, openSession: () => (sdk === 1 ? openSession(port) : undefined) }
+  return {
+    port,
+    /** The tools that have run so far. */
+    ran: ran as readonly string[],
+    /** The headers of the last request that has arrived. */
+    last: () => last,
+    /** The ID of a session that is opened without a gate. */
+    openSession: () => openSession(port),
+  }
 }
 
-/** Opens a session of SDK 1 without a gate. */
 async function openSession(port: number): Promise<string> {
   const params = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: INFO }
   const { headers, body } = await fetch(`http://127.0.0.1:${port}/mcp`, {
