@@ -18,6 +18,8 @@ export interface Exchange {
   /** Path and query. */
   readonly target: string
   readonly cookieLength: number
+  /** The headers of a call by MCP that were sent, with {@link FORGED} as value. */
+  readonly calls?: readonly string[]
   readonly answer: HttpAnswer
   readonly checks: readonly ProbedCheck[]
 }
@@ -115,6 +117,12 @@ function* diagnoseCheck(exchange: Exchange): Findings {
     else yield explainCode(check, exchange)
     if (exchange.cookieLength > 0 && check.cookieLength === 0)
       yield fault('cookie', 'The check receives no Cookie.')
+    const lacking = exchange.calls?.filter((name) => headers[name] !== FORGED) ?? []
+    if (lacking.length > 0)
+      yield fault(
+        'calls',
+        `The check receives no ${lacking.join(', ')}: it refuses every call where a rule names tools.`,
+      )
     const [, query = ''] = exchange.target.split('?')
     if (query !== '' && check.dialect !== 'envoy' && check.query.includes(query))
       yield fault('query', 'The check receives the query of the client.')

@@ -24,7 +24,7 @@ export interface ExamineOptions {
   /** URL of the app. */
   readonly app: URL
   readonly site: Site
-  readonly portal: { readonly name: string }
+  readonly portal: { readonly name: string; readonly gate: { readonly namesTools: boolean } }
   readonly key: Key
   readonly now: () => number
   /** Asks the proxy. */
@@ -79,7 +79,10 @@ export async function examine(options: ExamineOptions): Promise<Examination> {
   const page = await exchange(options, app, { headers: BROWSER, query: 'a=b%2Fc&d' })
   return {
     page,
-    program: await exchange(options, app, { headers: PROGRAM, method: 'POST' }),
+    program: await exchange(options, app, {
+      ...{ headers: PROGRAM, method: 'POST' },
+      calls: portal.gate.namesTools ? HEADER_NAMES.calls : [],
+    }),
     forged: await exchange(options, app, { headers: BROWSER, forge: forgedRequest }),
     large: await exchange(options, app, { headers: { ...BROWSER, cookie: LARGE } }),
     long: await exchange(options, app, { headers: BROWSER, query: LONG }),
@@ -93,6 +96,8 @@ interface Sent {
   readonly headers: Readonly<Record<string, string>>
   readonly query?: string
   readonly forge?: (token: string, url: URL) => Record<string, string>
+  /** Headers that name a call by MCP. */
+  readonly calls?: readonly string[]
   /** Whether the URL is that of a page, which has its own path. */
   readonly isPage?: boolean
 }
@@ -100,14 +105,14 @@ interface Sent {
 async function exchange(
   { key, now, ask, askService, service }: ExamineOptions,
   base: URL,
-  { method = 'GET', headers, query = '', forge, isPage = false }: Sent,
+  { method = 'GET', headers, query = '', forge, calls = [], isPage = false }: Sent,
 ): Promise<Exchange> {
   const token = createProbe(key, now())
   const url = new URL(base)
   if (!isPage) url.pathname = `${base.pathname.replace(/\/$/, '')}/${PROBE_MARK}${token}`
   if (query !== '') url.search = query
   const agent = { 'user-agent': `${PROBE_MARK}${token}` }
-  const all = { ...headers, ...agent, ...forge?.(token, url) }
+  const all = { ...headers, ...agent, ...withForged(calls), ...forge?.(token, url) }
   const answer = await ask(url, { method, headers: all })
   const report = await askService(new URL(REPORT_PATH, service), { headers: agent })
   if (report.status !== 200)
@@ -120,6 +125,7 @@ async function exchange(
     scheme: url.protocol.slice(0, -1),
     target: `${url.pathname}${url.search}`,
     cookieLength: headers.cookie?.length ?? 0,
+    calls,
     answer,
     checks: JSON.parse(report.body) as ProbedCheck[],
   }

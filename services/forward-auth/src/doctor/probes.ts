@@ -19,6 +19,7 @@ const KEPT: readonly string[] = [
     ...HEADER_NAMES.read,
     ...HEADER_NAMES.methodOverrides,
     ...HEADER_NAMES.pathOverrides,
+    ...HEADER_NAMES.calls,
   ]),
   'x-forwarded-server',
   'host',

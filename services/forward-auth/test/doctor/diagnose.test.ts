@@ -63,6 +63,17 @@ const APP = {
 const page = (checks: Partial<ProbedCheck>, answer = redirected): Partial<Examination> => ({
   page: { ...PAGE, answer, checks: [{ ...CHECK, ...checks }] },
 })
+const CALL = { 'mcp-method': FORGED, 'mcp-name': FORGED }
+const calling = (headers: Record<string, string>): Partial<Examination> => ({
+  program: {
+    ...GOOD.program,
+    calls: Object.keys(CALL),
+    checks: GOOD.program.checks.map((check) => ({
+      ...check,
+      headers: { ...check.headers, ...headers },
+    })),
+  },
+})
 const unread = (code: string, message = '', rest: Partial<ProbedCheck> = {}) =>
   page({ asked: undefined, status: 400, code, message, ...rest }, { ...redirected })
 const forged = (check: Partial<ProbedCheck>): Partial<Examination> => ({
@@ -97,6 +108,9 @@ const TABLE: readonly [seen: Partial<Examination>, mistakes: readonly string[], 
   [page({ asked: { ...CHECK.asked!, target: '?b' } }), ['stripped'], /strips \/a before it asks/],
   [page({ query: 'b' }), ['query'], /query of the client/],
   [page({ cookieLength: 0 }), ['cookie']],
+  [calling({ ...CALL }), []],
+  [calling({}), ['calls'], /no mcp-method, mcp-name: it refuses every call/],
+  [calling({ ...CALL, 'mcp-name': 'a' }), ['calls'], /no mcp-name:/],
   [page({ clientAddress: undefined, headers: { accept: 'text/html' } }), ['client']],
   [page({ headers: { 'x-forwarded-for': 'x' } }), ['navigation']],
   [unread('FWA_HEADER_MISSING', 'X-Forwarded-Method is missing'), ['method']],

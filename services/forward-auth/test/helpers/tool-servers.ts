@@ -59,7 +59,7 @@ function createOldListener(ran: Ran): RequestListener {
 export async function startToolServer(t: Test, sdk: Sdk) {
   const ran: Ran = []
   const handler = createToolHandler(ran)
-  const listener = sdk === 1 ? createOldListener(ran) : toNodeHandler(handler)
+  const listener = sdk === 1 ? createOldListener(ran) : (toNodeHandler(handler) as RequestListener)
   let last: IncomingHttpHeaders | undefined
   const server = createServer({ maxHeaderSize: 65_536 }, (request, response) => {
     last = request.headers

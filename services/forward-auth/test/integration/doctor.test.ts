@@ -285,7 +285,7 @@ const SEEDS: Readonly<Record<string, readonly Seed[]>> = {
       [
         'Connection',
         'cfg',
-        [['http-request deny deny_status 400 if { req.hdr(connection) -i -m beg x- }', '']],
+        [['http-request deny deny_status 400 if { req.hdr(connection) -i -m beg x- mcp- }', '']],
         /take x-forwarded-user away/,
       ],
       [
@@ -444,7 +444,7 @@ const SEEDS: Readonly<Record<string, readonly Seed[]>> = {
       ],
       [
         'an identity header that is not copied',
-        [['[X-Forwarded-User, ', '[']],
+        [['            X-Forwarded-User,\n', '']],
         /forge x-forwarded-user for the app/,
       ],
       [
@@ -599,6 +599,62 @@ t.test('the session of a domain at the app', async (t) => {
       // Traefik can do nothing about it.
       const said = proxy === 'traefik' ? /no mistake found/ : /app receives the session cookie/
       t.match(await examine(t, proxy), said)
+    })
+})
+
+/** A rule that names tools, at a path of its own. */
+const WITH_TOOLS = CONFIG.replace(
+  '    policies:\n',
+  '    rules: [{ paths: [/mcp], tools: [read], require: signedIn }]\n    policies:\n',
+)
+
+t.test('a call by MCP that the check does not see', async (t) => {
+  const { examine } = await startWorld(t, WITH_TOOLS)
+  const lines = (file: string, ...changes: readonly (readonly [string, string])[]) => ({
+    [file]: changes,
+  })
+  const rows: readonly [ProxyName, Surroundings['changes'], RegExp][] = [
+    [
+      'nginx',
+      lines('nginx.conf', [
+        'proxy_set_header X-Original-Method $',
+        'proxy_set_header Mcp-Name ""; proxy_set_header X-Original-Method $',
+      ]),
+      /no mcp-name:/,
+    ],
+    [
+      'caddy',
+      lines('Caddyfile', [
+        'request_header -Forwarded',
+        'request_header -Mcp-*\n\trequest_header -Forwarded',
+      ]),
+      /no mcp-protocol-version, mcp-method, mcp-name:/,
+    ],
+    [
+      'traefik',
+      lines('traefik.yaml', [
+        'trustForwardHeader: true',
+        'trustForwardHeader: true\n        authRequestHeaders: [Accept, Cookie, User-Agent, Sec-Fetch-Mode, Mcp-Name]',
+      ]),
+      /no mcp-protocol-version, mcp-method:/,
+    ],
+    [
+      'haproxy',
+      lines('haproxy.lua', ["  'mcp-method', 'mcp-name', 'mcp-protocol-version',\n", '']),
+      /no mcp-protocol-version, mcp-method, mcp-name:/,
+    ],
+    [
+      'envoy',
+      lines('envoy.yaml', ['- { exact: mcp-name, ignore_case: true }\n', '\n']),
+      /no mcp-name:/,
+    ],
+  ]
+  for (const [proxy, changes, said] of rows)
+    await t.test(proxy, { skip: missingProgram(proxy) }, async (t) => {
+      t.match(await examine(t, proxy), /no mistake found/)
+      const told = await examine(t, proxy, { changes })
+      t.match(told, said)
+      t.match(told, /Look at: .*mcp|--proxy/i)
     })
 })
 
