@@ -8,6 +8,7 @@ import {
   checkRequest,
   programRequest,
   sessionTokens,
+  toolRequest,
   verifyRequest,
   visitorCookies,
 } from './harness/visitors.ts'
@@ -75,6 +76,12 @@ export async function* check(effort: Effort): AsyncGenerator<Row> {
       { ...plain, args: argsOf('with ten rules') },
       undefined,
       { ...PLAIN, name: 'without rules' },
+    ],
+    [
+      'of a call by rules for tools',
+      { args: argsOf('with rules for tools'), requests: cookies.map(toolRequest) },
+      undefined,
+      { ...PLAIN, args: argsOf('with a rule'), name: 'by a rule without tools' },
     ],
     ['of a session seen before', plain, undefined, LEAST],
   ]

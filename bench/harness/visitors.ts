@@ -125,6 +125,14 @@ export function checkRequest(cookie: string, query = ''): string {
   return get(`/portals/main${query}`, 'auth.example.com', [`Cookie: ${cookie}`, ...TRAEFIK])
 }
 
+const CALL = ['MCP-Protocol-Version: 2026-07-28', 'Mcp-Method: tools/call', 'Mcp-Name: read_note']
+
+/** The check that Traefik makes before somebody calls a tool of an MCP server. */
+export function toolRequest(cookie: string): string {
+  const asked = TRAEFIK.map((line) => line.replace('Method: GET', 'Method: POST'))
+  return get('/portals/main', 'auth.example.com', [`Cookie: ${cookie}`, ...asked, ...CALL])
+}
+
 /** The check that Traefik makes before a program's request. */
 export function programRequest(authorization: string): string {
   return get('/portals/main', 'auth.example.com', [`Authorization: ${authorization}`, ...TRAEFIK])

@@ -21,6 +21,12 @@ const PORTALS: Readonly<Record<string, readonly string[]>> = {
     `  keys: [{ name: bench, key: ${API_KEY}, ${HOSTS} }]`,
     `  issuers: [{ name: ci, issuerUrl: "${issuerUrl}", audience: "${AUDIENCE}", ${HOSTS} }]`,
   ],
+  'with a rule': ['rules:', '  - { hosts: [app.example.com], require: staff }'],
+  'with rules for tools': [
+    'rules:',
+    '  - { hosts: [app.example.com], tools: ["delete_*"], require: staff }',
+    '  - { hosts: [app.example.com], tools: ["read_*", notes.list], require: staff }',
+  ],
   'with ten rules': [
     'rules:',
     ...Array.from({ length: 9 }, (_, i) => `  - { paths: [/api/v${i}/*], require: staff }`),

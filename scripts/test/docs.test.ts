@@ -69,6 +69,10 @@ const KINDS: Readonly<Record<string, (block: Block) => unknown>> = {
   'nginx hidden-session': () => undefined,
   'caddyfile hidden-session': () => undefined,
   'haproxy hidden-session': () => undefined,
+  // The next three are run by services/forward-auth/test/check/mcp-guide.test.ts.
+  'sh mcp': parseShell,
+  'js mcp': ({ text }) => stripTypeScriptTypes(text),
+  'python mcp': () => undefined,
   // Strips the types, which fails where the syntax is wrong.
   ts: ({ text }) => stripTypeScriptTypes(text),
   text: () => undefined,
