@@ -53,6 +53,11 @@ const WITH_OPEN_PATH = CONFIG.replace(
   'providers:',
   'rules: [{ paths: [/public/*], require: anyone }]\n    providers:',
 )
+/** Where a rule names tools, apps get one header more. */
+const WITH_TOOLS = CONFIG.replace(
+  'providers:',
+  'rules: [{ hosts: [mcp.example.com], tools: [read], require: signedIn }]\n    providers:',
+)
 const PROXY_NAMES = Object.keys(PROXIES) as ProxyName[]
 /** The longest body that Traefik takes of a check, as the example configures it. */
 const MAX_BODY = 65_536
@@ -730,7 +735,7 @@ t.test('envoy behind another balancer', { skip: missingProgram('envoy') }, async
 type ByBalancer = 'line' | 'header'
 
 t.test('traefik: every check that is asked for is answered, with the headers listed', async (t) => {
-  const { app, ...gatehouse } = await startGatehouse(t, CONFIG)
+  const { app, ...gatehouse } = await startGatehouse(t, WITH_TOOLS)
   const { http } = parse(readExample('traefik.yaml', []))
   const cookie = await cookiesOf({ app, ...gatehouse }, 'admin')
   const middlewares: Readonly<Record<string, Middleware>> = http.middlewares
@@ -744,7 +749,7 @@ t.test('traefik: every check that is asked for is answered, with the headers lis
       const passed = await ask({ cookie })
       t.equal(passed.statusCode, 200, `${name}, ${proxy}, signed in`)
       const sent = Object.keys(passed.headers).filter((header) =>
-        /user|displayname|assertion/.test(header),
+        /user|displayname|assertion|tools/.test(header),
       )
       t.same(forwardAuth.authResponseHeaders.map(toLowerCase).sort(), sent.sort())
     }
