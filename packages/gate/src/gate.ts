@@ -30,6 +30,7 @@ import { readPath } from './paths.ts'
 import { ANY_POLICY, createPolicies, type Policy } from './policy.ts'
 import { type ProgramDeps, Programs, prefixesOf, type Resource, resourceAt } from './programs.ts'
 import {
+  ANY_TOOL,
   admissionFor,
   createRules,
   type Rule,
@@ -169,7 +170,7 @@ export class Gate {
     if (found.length === 0) return undefined
     const { preflight } = this
     const { host } = asked
-    return found.flatMap(({ tools, admission, isCertain }) => {
+    const told = found.flatMap(({ tools, admission, isCertain }) => {
       const { outcome } = decide({
         ...asker,
         preflight,
@@ -181,6 +182,8 @@ export class Gate {
       if (outcome !== 'allow') return tools.map((pattern) => `!${pattern}`)
       return isCertain ? tools : []
     })
+    // An empty list would look like none.
+    return told.length > 0 ? told : [`!${ANY_TOOL}`]
   }
 
   /** Decides whether a person may open a page of an app by a link. */

@@ -13,9 +13,6 @@ const TOO_MANY = 'somebody has more groups than fit into headers: set `groups` o
 
 export type Groups = ReturnType<typeof createGroups>
 
-/** Most portals name no patterns, and need none to be read with a check. */
-const compileGroup = (row: string) => (row === '*' ? () => true : compilePattern(row))
-
 /** Compiles which groups the apps of a portal are told of. */
 export function createGroups(
   { name: portal, groups = ['*'], headers, allow, providers }: GateConfig,
@@ -24,7 +21,7 @@ export function createGroups(
 ) {
   const rows = groups.filter((row) => typeof row !== 'string')
   const others = { groups: groups.filter((row) => typeof row === 'string') }
-  const lists = [others, ...rows].map((row) => row.groups.map(compileGroup))
+  const lists = [others, ...rows].map((row) => row.groups.map(compilePattern))
   const allows = [{ allow }, ...providers].map((one) => compileAllow(one.allow ?? 'anyone'))
   const conditions = [...policies.values()].flatMap(({ condition }) => condition ?? [])
   const named = new Set([...conditions, ...allows].flatMap(({ texts }) => texts))

@@ -24,7 +24,10 @@ export interface ExamineOptions {
   /** URL of the app. */
   readonly app: URL
   readonly site: Site
-  readonly portal: { readonly name: string; readonly gate: { readonly namesTools: boolean } }
+  readonly portal: {
+    readonly name: string
+    readonly gate: { readonly toolsHeader: string | undefined }
+  }
   readonly key: Key
   readonly now: () => number
   /** Asks the proxy. */
@@ -81,7 +84,7 @@ export async function examine(options: ExamineOptions): Promise<Examination> {
     page,
     program: await exchange(options, app, {
       ...{ headers: PROGRAM, method: 'POST' },
-      calls: portal.gate.namesTools ? HEADER_NAMES.calls : [],
+      calls: portal.gate.toolsHeader ? HEADER_NAMES.calls : [],
     }),
     forged: await exchange(options, app, { headers: BROWSER, forge: forgedRequest }),
     large: await exchange(options, app, { headers: { ...BROWSER, cookie: LARGE } }),

@@ -271,7 +271,12 @@ t.test('what the gate allows under a name is what the server runs under it', asy
       if (mcp.method !== 'tools/call' || mcp.name !== tool)
         throw new Error(`ran ${JSON.stringify(tool)} as ${JSON.stringify(mcp)}`)
       for (const { rules, mayRun } of RULES) {
-        const asked: RuledRequest = { ...request, method: one.http, mcp, clientIp: () => undefined }
+        const asked: RuledRequest = {
+          ...request,
+          method: one.http,
+          mcp: () => mcp,
+          clientIp: () => undefined,
+        }
         const { isClosed, demanded } = admissionFor(rules, asked)
         const onlyReads = !isClosed && demanded.every(({ name }) => name === 'reads')
         if (onlyReads && !mayRun(tool)) throw new Error(`${tool} ran for somebody who only reads`)
