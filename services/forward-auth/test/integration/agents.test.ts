@@ -1,0 +1,280 @@
+import { createFetch, type FetchOptions } from '@gatehouse/net'
+import { manualClock, testFolder } from '@gatehouse/service-kit/testing'
+import t, { type Test } from 'tap'
+import { parse, stringify } from 'yaml'
+import { startGithub } from '../../../../packages/identity-providers/test/stand-ins/github.ts'
+import { startGoogle } from '../../../../packages/identity-providers/test/stand-ins/google.ts'
+import { CLIENT } from '../../../../packages/identity-providers/test/stand-ins/openid-provider.ts'
+import { startSessionProvider } from '../../../../packages/identity-providers/test/stand-ins/session-provider.ts'
+import { readDocument } from '../../../../scripts/test/markdown.ts'
+import { until } from '../../../../scripts/test/until.ts'
+import { SESSION_KEY } from '../app.ts'
+import { CONFIG, startGate } from '../helpers/gate.ts'
+import { startGatehouse } from '../helpers/gatehouse.ts'
+import { ALLOW, createAgent2, startClientDocument, startMcpServer2 } from '../helpers/mcp-2.ts'
+import { missingProgram, PROXIES, type ProxyName, readExample } from '../helpers/proxies.ts'
+import { createWebBrowser, type Page, type WebBrowser } from '../helpers/web-browser.ts'
+import { named, text } from '../pages/read.ts'
+import { SHAPES } from '../shapes.ts'
+
+const SECOND = 1_000
+const MINUTE = 60 * SECOND
+const NOTES = 'https://app.example.com/mcp'
+const ISSUER = 'https://auth.example.com/portals/main'
+const ACCOUNT = `${ISSUER}/account`
+const RESOURCE_METADATA = 'https://app.example.com/.well-known/oauth-protected-resource/mcp'
+const SERVER_METADATA =
+  'https://auth.example.com/.well-known/oauth-authorization-server/portals/main'
+const ELSEWHERE = 'https://assistant.example'
+const CALLBACK = `${ELSEWHERE}/callback`
+
+/** The configuration of the guide, for the host of the examples. */
+const GUIDE = readDocument('docs/mcp.md')
+  .blocks.find(({ info }) => info === 'yaml forward-auth')
+  ?.text.replaceAll('mcp.example.com', 'app.example.com')
+
+interface Provider {
+  readonly options: object
+  readonly origins?: Record<string, string>
+  /** Who may delete, where the provider has no groups. */
+  readonly editors?: string
+}
+
+const { clientId, clientSecret } = CLIENT
+const client = { name: 'corp', clientId, clientSecret }
+
+const PROVIDERS: Readonly<Record<string, (t: Test) => Promise<Provider>>> = {
+  async GitHub(t) {
+    const { origins, state } = await startGithub(t)
+    state.organizations.push({ login: 'Editors' })
+    const options = { type: 'github', organizations: ['editors'], ...client }
+    return { options: { ...options, allow: { groups: ['editors'] } }, origins }
+  },
+  async Google(t) {
+    const { origins } = await startGoogle(t)
+    const allow = 'ClaimEqual("hd", "acme.example")'
+    return { options: { type: 'google', ...client, allow }, origins, editors: allow }
+  },
+  async 'oidc-provider'(t) {
+    const { issuer, people } = await startSessionProvider(t)
+    people.set('alice', { ...people.get('alice'), groups: ['editors'] })
+    return { options: { type: 'openIDConnect', issuerUrl: issuer, ...client } }
+  },
+}
+
+/** The configuration of the guide with a provider, and with what tests need. */
+function configOf({ options, editors }: Provider, path: string, more: object = {}): string {
+  const { portals, ...rest } = parse(CONFIG)
+  const [guide] = parse(GUIDE ?? '').portals
+  const portal = {
+    ...portals[0],
+    ...guide,
+    providers: [options],
+    policies: { ...portals[0].policies, ...guide.policies, ...(editors && { editors }) },
+    authorizationServer: { privateNetworks: ['127.0.0.0/8'], ...more },
+  }
+  return stringify({ ...rest, ...parse(SESSION_KEY), storage: { path }, portals: [portal] })
+}
+
+/** As {@link createFetch}, but it trusts one more CA and finds the stand-ins. */
+const createFetchOf =
+  (ca: string, origins: Readonly<Record<string, string>> = {}) =>
+  (options: FetchOptions) => {
+    const fetch = createFetch({ ...options, ca })
+    const there = (url: URL | string, init?: Parameters<typeof fetch>[1]) => {
+      const { origin, pathname, search } = new URL(url)
+      return fetch(`${origins[origin] ?? origin}${pathname}${search}`, init)
+    }
+    return Object.assign(there, { close: fetch.close })
+  }
+
+/** What a page asks for, in its words. */
+const factsOn = (page: Page) => named(page.body, 'dd').map((one) => wordsIn(one).join(' '))
+
+function wordsIn(node: Parameters<typeof text>[0]): string[] {
+  if ('childNodes' in node) return node.childNodes.flatMap(wordsIn)
+  return [text(node).trim()].filter(Boolean)
+}
+
+interface Changes {
+  readonly authorizationServer?: object
+  /** Whether the client has no document, and registers itself. */
+  readonly isUnknown?: boolean
+}
+
+async function startAgents(
+  t: Test,
+  proxy: ProxyName,
+  provider: Provider,
+  { authorizationServer, isUnknown = false }: Changes = {},
+) {
+  const clock = manualClock(Date.now())
+  const mcp = await startMcpServer2(t)
+  const document = await startClientDocument(t, CALLBACK)
+  const yaml = configOf(provider, testFolder(t), authorizationServer)
+  const deps = { clock, createFetch: createFetchOf(document.ca, provider.origins) }
+  const gate = await startGate(t, proxy, { yaml, appPort: mcp.port, ...deps })
+  const network = {
+    port: gate.port,
+    ca: gate.certificate.rootPem,
+    ...(provider.origins && { origins: provider.origins }),
+  }
+  const browser = createWebBrowser({ ...network, elsewhere: ELSEWHERE })
+  const asked: Page[] = []
+  const agent = createAgent2(t, {
+    network,
+    browser,
+    redirectUri: CALLBACK,
+    ...(!isUnknown && { clientMetadataUrl: document.id }),
+    async answer(browser: WebBrowser, page: Page) {
+      asked.push(page)
+      return browser.press(page, ALLOW)
+    },
+  })
+  return { ...gate, agent, browser, asked, document, clock, yaml, deps }
+}
+
+/** The examples that ask with the headers of a list. */
+const LISTS: Partial<Record<ProxyName, string>> = { haproxy: 'haproxy.cfg', envoy: 'envoy.yaml' }
+
+/** Why a proxy cannot tell Gatehouse which tool is called; false if it can. */
+function missing(proxy: ProxyName): string | false {
+  const file = LISTS[proxy]
+  const isAsked = !file || /mcp-name/i.test(readExample(file, []))
+  return missingProgram(proxy) || (!isAsked && `${file} does not list the headers of MCP`)
+}
+
+const [first, ...others] = Object.keys(PROXIES) as ProxyName[]
+const PAIRS = [
+  ...Object.keys(PROVIDERS).map((name) => [name, first as ProxyName] as const),
+  ...others.map((proxy) => ['oidc-provider', proxy] as const),
+]
+
+for (const [name, proxy] of PAIRS)
+  t.test(`somebody of ${name}, through ${proxy}`, { skip: missing(proxy) }, async (t) => {
+    const provider = (await PROVIDERS[name]?.(t)) as Provider
+    const started = await startAgents(t, proxy, provider)
+    const { agent, asked, browser, document, clock, gatehouse, yaml, deps } = started
+    const lines = () => agent.transcript.splice(0).map((line) => line.split('?')[0])
+    const { client, call } = await agent.connect(NOTES)
+
+    await t.test('an agent that knows only the URL signs in', async (t) => {
+      t.match(lines(), [
+        /^POST .*\/mcp 401 Bearer realm="main", scope="notes:read", resource_metadata="[^"]+\/mcp"/,
+        `GET ${RESOURCE_METADATA} 200`,
+        `GET ${SERVER_METADATA} 200`,
+        `browser ${ISSUER}/authorize`,
+        `POST ${ISSUER}/token 200`,
+        `POST ${NOTES} 200`,
+      ])
+      t.equal(document.asked(), 1, 'its document is read once')
+      t.equal(client.getNegotiatedProtocolVersion(), '2026-07-28')
+      const who = `${document.host} Calls itself Assistant`
+      const wanted = ['app.example.com/mcp', 'Read your notes notes:read']
+      t.same(asked.map(factsOn), [[who, new URL(CALLBACK).host, ...wanted]], 'the person is asked')
+      t.match(agent.tokens(), { scope: 'notes:read', expires_in: 600 })
+    })
+
+    await t.test('a tool runs, and its server knows for whom', async (t) => {
+      t.equal(await call('read_note'), 'a note')
+      const seen = JSON.parse(await call('whoami'))
+      t.match(seen['x-forwarded-user'], /\S/)
+      const [, claims = ''] = String(seen['x-gatehouse-assertion']).split('.')
+      t.match(JSON.parse(Buffer.from(claims, 'base64url').toString()), {
+        method: 'agent',
+        client_id: document.id,
+        scope: 'notes:read',
+      })
+      lines()
+    })
+
+    await t.test('a tool that needs another scope: the person is asked for it', async (t) => {
+      t.equal(await call('delete_note'), 'deleted')
+      t.match(lines(), [
+        /^POST .*\/mcp 403 Bearer .*error="insufficient_scope", .*scope="notes:read notes:write", resource_metadata=/,
+        `browser ${ISSUER}/authorize`,
+        `POST ${ISSUER}/token 200`,
+        `POST ${NOTES} 200`,
+      ])
+      t.equal(asked.length, 2)
+      t.same(factsOn(asked[1]!).slice(3), [
+        'Read your notes notes:read Change and delete your notes notes:write',
+      ])
+      t.match(agent.tokens(), { scope: 'notes:read notes:write' })
+    })
+
+    await t.test('tokens are renewed without the person', async (t) => {
+      const before = agent.tokens()
+      await clock.advance(11 * MINUTE)
+      t.equal(await call('delete_note'), 'deleted')
+      t.match(lines(), [
+        /^POST .*\/mcp 401 Bearer .*error="invalid_token"/,
+        `POST ${ISSUER}/token 200`,
+        `POST ${NOTES} 200`,
+      ])
+      t.not(agent.tokens()?.refresh_token, before?.refresh_token)
+      t.equal(asked.length, 2)
+    })
+
+    await t.test('what the person ends is refused at once, at all instances', async (t) => {
+      const other = await startGatehouse(t, yaml, undefined, deps)
+      const { access_token: token = '' } = agent.tokens() ?? {}
+      const statusAt = async ({ check }: typeof other) => {
+        const call = {
+          'X-Forwarded-Uri': '/mcp',
+          'mcp-protocol-version': '2026-07-28',
+          'mcp-method': 'tools/call',
+          'mcp-name': 'read_note',
+        }
+        const headers = { ...call, authorization: `Bearer ${token}` }
+        return (await check(SHAPES[0]!, headers)).statusCode
+      }
+      for (const each of [gatehouse, other]) t.equal(await statusAt(each), 200)
+
+      const account = await browser.open(ACCOUNT)
+      const agents = named(account.body, 'li').filter((one) => text(one).includes(document.host))
+      t.equal(agents.length, 2, 'before and after the step up')
+      let page = account
+      while (text(named(page.body, 'main')[0]!).includes(document.host))
+        page = await browser.press(page, 'Disconnect', document.host)
+      t.equal(await statusAt(gatehouse), 401)
+      // It asks the store every second, by its clock.
+      await clock.advance(SECOND)
+      await until(async () => (await statusAt(other)) === 401)
+
+      t.equal(await call('read_note'), 'a note')
+      t.match(lines(), [
+        /^POST .*\/mcp 401 Bearer .*error="invalid_token"/,
+        `POST ${ISSUER}/token 400`,
+        `browser ${ISSUER}/authorize`,
+        `POST ${ISSUER}/token 200`,
+        `POST ${NOTES} 200`,
+      ])
+      t.equal(asked.length, 3, 'it comes back only if they are asked, and allow it')
+    })
+  })
+
+t.test('a person who may not call a tool is not asked to allow it again and again', async (t) => {
+  const { issuer, people } = await startSessionProvider(t)
+  people.set('alice', { ...people.get('alice'), groups: ['staff'] })
+  const options = { type: 'openIDConnect', issuerUrl: issuer, ...client }
+  const { agent, asked } = await startAgents(t, 'nginx', { options })
+  const { call } = await agent.connect(NOTES)
+  t.equal(await call('read_note'), 'a note')
+  await t.rejects(call('delete_note'), /403/)
+  t.ok(asked.length <= 2, 'they are asked for the scope at most once')
+  t.equal(await call('read_note'), 'a note', 'the rest stays')
+})
+
+t.test('a client without a document registers itself, where that is configured', async (t) => {
+  const provider = (await PROVIDERS['oidc-provider']?.(t)) as Provider
+  const changes = { authorizationServer: { registration: true }, isUnknown: true }
+  const { agent, asked, document } = await startAgents(t, 'nginx', provider, changes)
+  const { call } = await agent.connect(NOTES)
+  t.equal(await call('read_note'), 'a note')
+  t.match(agent.transcript, [/401/, /GET/, /GET/, `POST ${ISSUER}/register 201`])
+  const [answerGoesTo, who] = factsOn(asked[0]!)
+  t.equal(answerGoesTo, new URL(CALLBACK).host, 'what is proven comes first')
+  t.match(who, /registered itself.* Calls itself Assistant$/)
+  t.equal(document.asked(), 0)
+})
