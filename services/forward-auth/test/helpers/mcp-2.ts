@@ -50,8 +50,8 @@ function createNotes(): McpServer {
   return server
 }
 
-/** Serves client ID metadata documents by https on loopback: the URL of one of a client with this redirect URI. */
-export async function startClientDocument(t: Test, redirectUri: string) {
+/** Serves client ID metadata documents by https on loopback: the URL of one of a client with these redirect URIs. */
+export async function startClientDocument(t: Test, redirectUris: readonly string[]) {
   const ca = await createTestCa()
   let id = ''
   let asked = 0
@@ -62,7 +62,7 @@ export async function startClientDocument(t: Test, redirectUri: string) {
       JSON.stringify({
         client_id: id,
         client_name: 'Assistant',
-        redirect_uris: [redirectUri],
+        redirect_uris: redirectUris,
         grant_types: ['authorization_code', 'refresh_token'],
         response_types: ['code'],
         token_endpoint_auth_method: 'none',

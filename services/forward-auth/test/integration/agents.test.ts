@@ -1,19 +1,10 @@
-import { createFetch, type FetchOptions } from '@gatehouse/net'
-import { manualClock, testFolder } from '@gatehouse/service-kit/testing'
-import t, { type Test } from 'tap'
-import { parse, stringify } from 'yaml'
-import { startGithub } from '../../../../packages/identity-providers/test/stand-ins/github.ts'
-import { startGoogle } from '../../../../packages/identity-providers/test/stand-ins/google.ts'
-import { CLIENT } from '../../../../packages/identity-providers/test/stand-ins/openid-provider.ts'
+import t from 'tap'
 import { startSessionProvider } from '../../../../packages/identity-providers/test/stand-ins/session-provider.ts'
-import { readDocument } from '../../../../scripts/test/markdown.ts'
 import { until } from '../../../../scripts/test/until.ts'
-import { SESSION_KEY } from '../app.ts'
-import { CONFIG, startGate } from '../helpers/gate.ts'
+import { CALLBACK, client, PROVIDERS, type Provider, startAgents } from '../helpers/agents.ts'
 import { startGatehouse } from '../helpers/gatehouse.ts'
-import { ALLOW, createAgent2, startClientDocument, startMcpServer2 } from '../helpers/mcp-2.ts'
 import { missingProgram, PROXIES, type ProxyName, readExample } from '../helpers/proxies.ts'
-import { createWebBrowser, type Page, type WebBrowser } from '../helpers/web-browser.ts'
+import type { Page } from '../helpers/web-browser.ts'
 import { named, text } from '../pages/read.ts'
 import { SHAPES } from '../shapes.ts'
 
@@ -25,68 +16,6 @@ const ACCOUNT = `${ISSUER}/account`
 const RESOURCE_METADATA = 'https://app.example.com/.well-known/oauth-protected-resource/mcp'
 const SERVER_METADATA =
   'https://auth.example.com/.well-known/oauth-authorization-server/portals/main'
-const ELSEWHERE = 'https://assistant.example'
-const CALLBACK = `${ELSEWHERE}/callback`
-
-/** The configuration of the guide, for the host of the examples. */
-const GUIDE = readDocument('docs/mcp.md')
-  .blocks.find(({ info }) => info === 'yaml forward-auth')
-  ?.text.replaceAll('mcp.example.com', 'app.example.com')
-
-interface Provider {
-  readonly options: object
-  readonly origins?: Record<string, string>
-  /** Who may delete, where the provider has no groups. */
-  readonly editors?: string
-}
-
-const { clientId, clientSecret } = CLIENT
-const client = { name: 'corp', clientId, clientSecret }
-
-const PROVIDERS: Readonly<Record<string, (t: Test) => Promise<Provider>>> = {
-  async GitHub(t) {
-    const { origins, state } = await startGithub(t)
-    state.organizations.push({ login: 'Editors' })
-    const options = { type: 'github', organizations: ['editors'], ...client }
-    return { options: { ...options, allow: { groups: ['editors'] } }, origins }
-  },
-  async Google(t) {
-    const { origins } = await startGoogle(t)
-    const allow = 'ClaimEqual("hd", "acme.example")'
-    return { options: { type: 'google', ...client, allow }, origins, editors: allow }
-  },
-  async 'oidc-provider'(t) {
-    const { issuer, people } = await startSessionProvider(t)
-    people.set('alice', { ...people.get('alice'), groups: ['editors'] })
-    return { options: { type: 'openIDConnect', issuerUrl: issuer, ...client } }
-  },
-}
-
-/** The configuration of the guide with a provider, and with what tests need. */
-function configOf({ options, editors }: Provider, path: string, more: object = {}): string {
-  const { portals, ...rest } = parse(CONFIG)
-  const [guide] = parse(GUIDE ?? '').portals
-  const portal = {
-    ...portals[0],
-    ...guide,
-    providers: [options],
-    policies: { ...portals[0].policies, ...guide.policies, ...(editors && { editors }) },
-    authorizationServer: { privateNetworks: ['127.0.0.0/8'], ...more },
-  }
-  return stringify({ ...rest, ...parse(SESSION_KEY), storage: { path }, portals: [portal] })
-}
-
-/** As {@link createFetch}, but it trusts one more CA and finds the stand-ins. */
-const createFetchOf =
-  (ca: string, origins: Readonly<Record<string, string>> = {}) =>
-  (options: FetchOptions) => {
-    const fetch = createFetch({ ...options, ca })
-    const there = (url: URL | string, init?: Parameters<typeof fetch>[1]) => {
-      const { origin, pathname, search } = new URL(url)
-      return fetch(`${origins[origin] ?? origin}${pathname}${search}`, init)
-    }
-    return Object.assign(there, { close: fetch.close })
-  }
 
 /** What a page asks for, in its words. */
 const factsOn = (page: Page) => named(page.body, 'dd').map((one) => wordsIn(one).join(' '))
@@ -94,44 +23,6 @@ const factsOn = (page: Page) => named(page.body, 'dd').map((one) => wordsIn(one)
 function wordsIn(node: Parameters<typeof text>[0]): string[] {
   if ('childNodes' in node) return node.childNodes.flatMap(wordsIn)
   return [text(node).trim()].filter(Boolean)
-}
-
-interface Changes {
-  readonly authorizationServer?: object
-  /** Whether the client has no document, and registers itself. */
-  readonly isUnknown?: boolean
-}
-
-async function startAgents(
-  t: Test,
-  proxy: ProxyName,
-  provider: Provider,
-  { authorizationServer, isUnknown = false }: Changes = {},
-) {
-  const clock = manualClock(Date.now())
-  const mcp = await startMcpServer2(t)
-  const document = await startClientDocument(t, CALLBACK)
-  const yaml = configOf(provider, testFolder(t), authorizationServer)
-  const deps = { clock, createFetch: createFetchOf(document.ca, provider.origins) }
-  const gate = await startGate(t, proxy, { yaml, appPort: mcp.port, ...deps })
-  const network = {
-    port: gate.port,
-    ca: gate.certificate.rootPem,
-    ...(provider.origins && { origins: provider.origins }),
-  }
-  const browser = createWebBrowser({ ...network, elsewhere: ELSEWHERE })
-  const asked: Page[] = []
-  const agent = createAgent2(t, {
-    network,
-    browser,
-    redirectUri: CALLBACK,
-    ...(!isUnknown && { clientMetadataUrl: document.id }),
-    async answer(browser: WebBrowser, page: Page) {
-      asked.push(page)
-      return browser.press(page, ALLOW)
-    },
-  })
-  return { ...gate, agent, browser, asked, document, clock, yaml, deps }
 }
 
 /** The examples that ask with the headers of a list. */
@@ -268,7 +159,7 @@ t.test('a person who may not call a tool is not asked to allow it again and agai
 
 t.test('a client without a document registers itself, where that is configured', async (t) => {
   const provider = (await PROVIDERS['oidc-provider']?.(t)) as Provider
-  const changes = { authorizationServer: { registration: true }, isUnknown: true }
+  const changes = { portal: { authorizationServer: { registration: true } }, isUnknown: true }
   const { agent, asked, document } = await startAgents(t, 'nginx', provider, changes)
   const { call } = await agent.connect(NOTES)
   t.equal(await call('read_note'), 'a note')
