@@ -85,6 +85,8 @@ interface Changes {
   readonly portal?: object
   /** Where the server listens. Default: it is one with notes. */
   readonly appPort?: number
+  /** Where servers are that are not behind the proxy. */
+  readonly origins?: Readonly<Record<string, string>>
   /** Whether the client has no document, and registers itself. */
   readonly isUnknown?: boolean
 }
@@ -94,7 +96,7 @@ export async function startAgents(
   t: Test,
   proxy: ProxyName,
   provider: Provider,
-  { portal = {}, appPort, isUnknown = false }: Changes = {},
+  { portal = {}, appPort, origins, isUnknown = false }: Changes = {},
 ) {
   const clock = manualClock(Date.now())
   const port = appPort ?? (await startMcpServer2(t)).port
@@ -106,7 +108,7 @@ export async function startAgents(
   const network = {
     port: gate.port,
     ca: gate.certificate.rootPem,
-    ...(provider.origins && { origins: provider.origins }),
+    origins: { ...provider.origins, ...origins },
   }
   const browser = createWebBrowser({ ...network, elsewhere: ELSEWHERE })
   const asked: Page[] = []

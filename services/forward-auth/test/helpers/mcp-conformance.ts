@@ -12,17 +12,12 @@ import {
   ResourceTemplate,
 } from '@modelcontextprotocol/server'
 import type { Test } from 'tap'
+import { AT_PROXY, atProxy, type ProxyAddress } from './at-proxy.ts'
 import { startMcpServer2 } from './mcp-2.ts'
 
 const PROGRAM = createRequire(import.meta.url).resolve(
   '@modelcontextprotocol/conformance/dist/index.js',
 )
-
-/** Everything that goes to port 443 goes to the proxy. */
-const AT_PROXY = `import tls from 'node:tls'
-const { connect } = tls
-const at = { host: '127.0.0.1', port: process.env.PROXY_PORT }
-tls.connect = (options, ...rest) => connect(Number(options.port) === 443 ? { ...options, ...at } : options, ...rest)`
 
 /** What the conformance suite says of scenarios. */
 export interface Verdict {
@@ -32,8 +27,8 @@ export interface Verdict {
 }
 
 export interface RunOptions {
-  /** The proxy that has all hosts, and the file of its CA. */
-  readonly proxy?: { readonly port: number; readonly caFile: string }
+  /** The proxy that has all hosts. */
+  readonly proxy?: ProxyAddress
   /** Called with each line that it prints; it is ended if that fails. */
   readonly onLine?: (line: string) => unknown
   readonly folder: string
@@ -44,14 +39,13 @@ export async function runConformance(
   args: readonly string[],
   { proxy, onLine = () => {}, folder }: RunOptions,
 ) {
-  const preload = `data:text/javascript,${encodeURIComponent(AT_PROXY)}`
   const child = spawn(
     process.execPath,
-    [...(proxy ? ['--import', preload] : []), PROGRAM, ...args, '--output-dir', folder],
+    [...(proxy ? AT_PROXY : []), PROGRAM, ...args, '--output-dir', folder],
     {
       env: {
         PATH: process.env.PATH,
-        ...(proxy && { PROXY_PORT: String(proxy.port), NODE_EXTRA_CA_CERTS: proxy.caFile }),
+        ...(proxy && atProxy(proxy)),
       },
       stdio: ['ignore', 'pipe', 'pipe'],
     },

@@ -11,31 +11,28 @@ export interface Network {
   readonly origins?: Readonly<Record<string, string>>
 }
 
-/** Sends whatever is asked of example.com to the proxy, and the rest to where it is. */
-function createRoutes({ port, ca, origins = {} }: Network) {
+/** Connects to where things are: stand-ins speak plain HTTP, whatever they stand in for. */
+function createDispatcher({ port, ca, origins = {} }: Network): Agent {
   const connectTls = buildConnector({ ca })
-  const dispatcher = new Agent({
+  return new Agent({
     connect: (options, callback) => {
-      const { hostname } = options
+      const { protocol, hostname } = options
+      const standIn = URL.parse(origins[`${protocol}//${hostname}`] ?? '')
+      const plain = standIn && { protocol: 'http:', hostname: standIn.hostname, port: standIn.port }
       const isOurs = hostname.endsWith('.example.com')
       const toProxy = { hostname: '127.0.0.1', port: String(port), servername: hostname }
-      connectTls(isOurs ? { ...options, ...toProxy } : options, callback)
+      connectTls({ ...options, ...(plain ?? (isOurs ? toProxy : {})) }, callback)
     },
   })
-  const locate = (url: URL | string) => {
-    const { origin, pathname, search } = new URL(url)
-    return `${origins[origin] ?? origin}${pathname}${search}`
-  }
-  return { dispatcher, locate }
 }
 
 export type NetworkFetch = (url: URL | string, init?: RequestInit) => Promise<Response>
 
 /** The fetch of a program somewhere. */
 export function createNetworkFetch(network: Network): NetworkFetch {
-  const { dispatcher, locate } = createRoutes(network)
+  const dispatcher = createDispatcher(network)
   return async (url, init) => {
-    const { status, headers, body } = await fetch(locate(url), { ...init, dispatcher })
+    const { status, headers, body } = await fetch(url, { ...init, dispatcher })
     // SDKs take no answer of another class for one.
     return new Response(body as ReadableStream | null, { status, headers: [...headers] })
   }
@@ -60,7 +57,7 @@ export interface Page {
  * until one leads to an origin that is none of the `network`.
  */
 export function createWebBrowser(network: Network & { readonly elsewhere: string }) {
-  const { dispatcher, locate } = createRoutes(network)
+  const dispatcher = createDispatcher(network)
   const jars = new Map<string, Map<string, string>>()
 
   /** Opens a URL: a page, or the URL elsewhere that it leads to. */
@@ -73,7 +70,7 @@ export function createWebBrowser(network: Network & { readonly elsewhere: string
       jars.set(next.host, jar)
       const cookie = [...jar].map((pair) => pair.join('=')).join('; ')
       const headers = { ...BROWSER, 'Accept-Encoding': 'identity', cookie, ...form?.headers }
-      const answer = await request(locate(next), { method: 'GET', ...form, headers, dispatcher })
+      const answer = await request(next, { method: 'GET', ...form, headers, dispatcher })
       const body = await answer.body.text()
       for (const line of [answer.headers['set-cookie'] ?? []].flat()) {
         const [, name = '', value = ''] = /^([^=]+)=([^;]*)/.exec(line) ?? []
