@@ -169,3 +169,20 @@ t.test('a client without a document registers itself, where that is configured',
   t.match(who, /registered itself.* Calls itself Assistant$/)
   t.equal(document.asked(), 0)
 })
+
+t.test('policies see the agent, and its person', async (t) => {
+  const provider = (await PROVIDERS['oidc-provider']?.(t)) as Provider
+  const policies = {
+    agents: 'caller.method == "agent" && Group("editors")',
+    stranger: 'caller.claims.client_id == "https://other.example/client.json"',
+  }
+  const hosts = ['app.example.com']
+  const rules = [
+    { hosts, tools: ['delete_note'], require: 'stranger' },
+    { hosts, tools: ['*'], require: 'agents' },
+  ]
+  const { agent } = await startAgents(t, 'nginx', provider, { portal: { policies, rules } })
+  const { call } = await agent.connect(NOTES)
+  t.equal(await call('read_note'), 'a note')
+  await t.rejects(call('delete_note'), /403/)
+})
