@@ -6,6 +6,7 @@ export type Said = readonly [begins: string, ...(readonly [NoPromise] | readonly
 
 const CERT = 'services/cert-service/test'
 const FWA = 'services/forward-auth/test'
+const OAUTH = 'services/forward-auth/test/oauth'
 const CORE = 'packages/auth-core/test'
 const KIT = 'packages/service-kit/test'
 const PKI = 'packages/pki/test'
@@ -187,6 +188,13 @@ export const PROMISES: Readonly<Record<string, readonly Said[]>> = {
     ],
     ['An app behind the proxy', THROUGH_PROXIES],
     [
+      'A client that acts for a person',
+      `${OAUTH}/agents.test.ts: what ends the session ends its agents`,
+      `${OAUTH}/attacks.test.ts: access token leakage at a resource server (4.9): a token is for one resource`,
+      `${OAUTH}/attacks.test.ts: authorization code replay: the second use ends what the first has brought`,
+      `${OAUTH}/attacks.test.ts: refresh token replay (4.14)`,
+    ],
+    [
       'Another host of the domain',
       `${HOP}: cookie tossing: no cookie that was not set for this browser binds a hop`,
       `${HOP}: all lost to a sibling that sets 180 cookies: costs one hop more`,
@@ -273,6 +281,18 @@ export const PROMISES: Readonly<Record<string, readonly Said[]>> = {
       `${FWA}/config/storage.test.ts: a database in place of a folder, and its defaults`,
     ],
     [
+      'A token of an agent counts',
+      `${OAUTH}/attacks.test.ts: access token leakage at a resource server (4.9): a token is for one resource`,
+      `${OAUTH}/agents.test.ts: a call that needs another scope says which`,
+      `${OAUTH}/agents.test.ts: what ends the session ends its agents`,
+    ],
+    [
+      'What a client says of itself',
+      `${FWA}/integration/agents.test.ts: an agent that knows only the URL signs in`,
+      `${OAUTH}/client-documents.test.ts: a hostile document or host is refused, and nothing reaches loopback`,
+      `${OAUTH}/client-documents.test.ts: a public fetch goes to public addresses and to the private networks`,
+    ],
+    [
       'forward-auth refuses a request',
       'packages/gate/test/forwarded.test.ts: refuses a URI that is not in origin form',
       `${FWA}/routes/check.test.ts: a restriction that cannot be evaluated denies`,
@@ -349,6 +369,7 @@ export const PROMISES: Readonly<Record<string, readonly Said[]>> = {
     ['Keep `session.lifetime`', TOLD_DEFAULTS],
     ['Leave `refresh` of the portals', READ_AGAIN],
     ['Register the [back-channel', ADVICE],
+    ['Where the portal [issues tokens', ADVICE],
     ['Store client secrets', ADVICE],
     ['With `storage.url`', ADVICE],
     ['Check the proxy against', ADVICE],
@@ -388,6 +409,13 @@ export const PROMISES: Readonly<Record<string, readonly Said[]>> = {
     ],
     ['the cookie of the sign-in host', ADVICE],
     ['a ticket from a log', TICKET],
+    [
+      'an access token of an agent',
+      `${OAUTH}/attacks.test.ts: access token leakage at a resource server (4.9): a token is for one resource`,
+      `${OAUTH}/agents.test.ts: an agent is nobody’s session`,
+      `${FWA}/integration/agents.test.ts: tokens are renewed without the person`,
+    ],
+    ['a refresh token of an agent', `${OAUTH}/attacks.test.ts: refresh token replay (4.14)`],
     [
       'the link to a sign-in page',
       `${HOP}: a ticket from an access log is nothing in the browser of who reads it`,
@@ -465,6 +493,11 @@ export const PROMISES: Readonly<Record<string, readonly Said[]>> = {
     [
       'you have to lock a person out',
       `${FWA}/routes/check.test.ts: a reload takes access away at once`,
+    ],
+    [
+      'an agent misbehaves',
+      `${FWA}/integration/agents.test.ts: what the person ends is refused at once, at all instances`,
+      `${OAUTH}/agents.test.ts: administrators see all agents`,
     ],
     [
       'a provider is down',
