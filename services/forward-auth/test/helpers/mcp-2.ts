@@ -194,5 +194,3 @@ export function createAgent2(t: Test, options: AgentOptions) {
 
   return { connect, transcript, fetch: recorded, tokens: () => tokens, client: () => client }
 }
-
-export type Agent2 = ReturnType<typeof createAgent2>
