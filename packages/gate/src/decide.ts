@@ -196,7 +196,7 @@ function judge(
   const by = `policy ${name}`
   if (!principal.meets(policy, mcp)) {
     const clause = condition?.refusingClause(subject)
-    const wantedScopes = scopesFor(policy, policies, subject)
+    const wantedScopes = scopesFor(policy, policies, principal, mcp)
     return { outcome: 'forbidden', refusal: { by, clause, wantedScopes } }
   }
   if (!stepUp || isSteppedUp(stepUp, subject, now)) return undefined
@@ -209,14 +209,19 @@ function judge(
 /**
  * The scopes with which a program would meet the policy that refuses it, and with them those that the
  * other policies demand: whoever gets another token would lose a scope that it does not ask for again.
+ * None if a policy refuses it whatever its scopes are, so that nobody is asked to allow what is of no use.
  */
 function scopesFor(
   refusing: Policy,
   policies: readonly Policy[],
-  subject: Subject,
+  principal: Principal,
+  mcp: CheckInput['mcp'],
 ): readonly string[] {
+  const subject = { ...principal.subject, mcp: mcp?.() }
   const wantedBy = ({ condition }: Policy) => condition?.wantedScopes(subject) ?? []
-  if (!subject.caller || wantedBy(refusing).length === 0) return []
+  const isOfNoUse = (policy: Policy) =>
+    wantedBy(policy).length === 0 && !principal.meets(policy, mcp)
+  if (!subject.caller || wantedBy(refusing).length === 0 || policies.some(isOfNoUse)) return []
   return [...new Set(policies.flatMap(wantedBy))]
 }
 

@@ -18,7 +18,7 @@ const textOf = (info: string, has = '') =>
 
 const READER = 'key-of-one-who-reads-0123456789abcdef'
 const WRITER = 'key-of-one-who-writes-0123456789abcdef'
-const [{ policies, rules }] = parse(textOf('yaml forward-auth', 'tools:')).portals
+const [{ policies, rules }] = parse(textOf('yaml forward-auth', 'mcpMethods:')).portals
 const YAML = yamlOf(
   portalOf(
     'main',

@@ -39,7 +39,7 @@ export function createNetworkFetch(network: Network): NetworkFetch {
 }
 
 /** What a button sends. */
-interface Form {
+export interface Form {
   readonly method: 'POST'
   readonly headers: Readonly<Record<string, string>>
   readonly body: string

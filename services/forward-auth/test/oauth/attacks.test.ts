@@ -163,7 +163,11 @@ t.test('a refresh token is bound to its client', async (t) => {
   documents.set(EVIL, { ...DOCUMENT, client_id: EVIL })
   const { refresh_token: token } = await connect(await person())
   t.match((await refresh(token, { client_id: EVIL })).json(), { error: 'invalid_grant' })
-  t.match((await refresh(`${token.slice(0, -1)}A`)).json(), { error: 'invalid_grant' }, 'made up')
+  t.match(
+    (await refresh(token.replace(/.{4}$/, '----'))).json(),
+    { error: 'invalid_grant' },
+    'made up',
+  )
   t.match(
     (await refresh(token.replace(/\.1\./, '.2.'))).json(),
     { error: 'invalid_grant' },
