@@ -230,14 +230,14 @@ const SECURITY_SCHEMES = {
   },
 } as const
 
-/** A problem with the members that errors of sign-ins have. */
-type PersonProblem = Problem & { loginUrl?: string; providerSays?: string }
+/** A problem with the members that errors of sign-ins, and of the requests of clients, have. */
+type PersonProblem = Problem & { loginUrl?: string; clientUrl?: string; providerSays?: string }
 
 /** People get a page instead of problem+json. */
 function problemPage(problem: Problem, request: FastifyRequest, reply: FastifyReply): FastifyReply {
   const { portal: name = '' } = (request.params ?? {}) as { portal?: string }
   const portal = request.server.portals.get(name)
-  const { status, code, loginUrl: retryHref, providerSays } = problem as PersonProblem
+  const { status, code, loginUrl, clientUrl, providerSays } = problem as PersonProblem
   const page = errorPage({
     portal,
     language: languageOf(request),
@@ -246,7 +246,7 @@ function problemPage(problem: Problem, request: FastifyRequest, reply: FastifyRe
     code,
     problem,
     providerSays,
-    retryHref,
+    retryHref: loginUrl ?? clientUrl,
     requestId: request.id,
   })
   return sendPage(reply, status, page)

@@ -102,8 +102,8 @@ export const FWA_ERRORS = {
     status: 400,
     title: "This app's request is not valid",
     action:
-      'Tell the developer of the app that sent the person here. Nothing was sent back to it, because ' +
-      'its client ID or redirect URI is not certain.',
+      'Tell the developer of the app that sent the person here. Nothing was sent back to it; if its ' +
+      'redirect URI is registered, the page has a link that tells it of the error.',
   },
   FWA_ORIGIN_FOREIGN: {
     status: 403,

@@ -16,6 +16,8 @@ const MAX_WAITING = 10_000
 /** Pause before rows are tried again, in ms. */
 const RETRY = 1_000
 const MAX_TEXT = 256
+/** Kinds of events with rows of their own in a time, of one person or program. */
+const MAX_KINDS = 100
 
 interface Happening {
   readonly event: AuditEvent
@@ -75,9 +77,9 @@ class AuditTrail {
     const { clock } = app
     this.#app = app
     this.#count = count
-    this.#hour = new RowLimit({ clock, time: HOUR, most: 100 })
+    this.#hour = new RowLimit({ clock, time: HOUR, most: MAX_KINDS })
     const repeated = (row: AuditRow) => this.#write(row)
-    this.#minute = new RowLimit({ clock, time: MINUTE, most: 1_000, repeated })
+    this.#minute = new RowLimit({ clock, time: MINUTE, most: MAX_KINDS, repeated })
   }
 
   /** @param request - undefined for what no request of the person has caused */

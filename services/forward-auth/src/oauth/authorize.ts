@@ -98,21 +98,10 @@ export const authorizeRoutes: FastifyPluginAsyncTypebox = async (app) => {
     await renewCookie(reply, at, visitor.session)
     const client = await app.clients.find(at, id, visitor.session.person)
     if (!fitsRedirect(client, redirectUri))
-      throw invalid(`redirect_uri is none that the client has registered`)
-    // From here on the client is told, as its redirect URI is its own.
-    const { state } = parameters
-    try {
-      return await ask(
-        at,
-        visitor,
-        { client, redirectUri, state },
-        readRequest(parameters, resources),
-        reply,
-      )
-    } catch (error) {
-      if (!(error instanceof OAuthError)) throw error
-      return answer(at, { redirectUri, state }, errorOf(error), reply)
-    }
+      throw invalid('redirect_uri is none that the client has registered')
+    const sender = { client, redirectUri, state: parameters.state }
+    const asked = readOrTell(at, sender, () => readRequest(parameters, resources))
+    return ask(at, visitor, sender, asked, reply)
   })
 
   app.post(PATH, { schema: ANSWER_SCHEMA }, async (request, reply) => {
@@ -131,7 +120,7 @@ export const authorizeRoutes: FastifyPluginAsyncTypebox = async (app) => {
     }
     const { consent, redirectUri } = question
     const until = app.clock.now() + CONSENT_LIFETIME
-    if (!isLoopbackRedirect(redirectUri))
+    if (isProven(redirectUri))
       await app.authStore.giveConsent(consent.consent, visitor.session.person, until)
     return sendCode(at, visitor, question, reply)
   })
@@ -140,6 +129,20 @@ export const authorizeRoutes: FastifyPluginAsyncTypebox = async (app) => {
 /** Who asks, and where the answer goes. */
 interface Sender extends Pick<Question, 'redirectUri' | 'state'> {
   readonly client: Client
+}
+
+/**
+ * What a client asks for. If that is not valid, the page says so, with a link that tells the client: anybody can be one,
+ * and the person decides whether to go there (RFC 9700 section 4.11.2).
+ */
+function readOrTell(at: PortalSite, sender: Sender, read: () => Asked): Asked {
+  try {
+    return read()
+  } catch (error) {
+    if (!(error instanceof OAuthError)) throw error
+    const clientUrl = urlOfAnswer(at, sender, errorOf(error))
+    throw new FwaError('FWA_OAUTH_INVALID', error.message, { members: { clientUrl } })
+  }
 }
 
 /** Asks the person, or sends the code if they have allowed the same before. */
@@ -163,9 +166,7 @@ async function ask(
   }
   const until = clock.now() + FORM_LIFETIME
   const question: Question = { session: session.sid, redirectUri, state, challenge, consent, until }
-  // Any program of this device can listen there, and say that it is this client.
-  const isLoopback = isLoopbackRedirect(redirectUri)
-  if (!isLoopback && (await authStore.hasConsent(consent.consent)))
+  if (isProven(redirectUri) && (await authStore.hasConsent(consent.consent)))
     return sendCode(at, visitor, question, reply)
   const { protocol, host } = new URL(redirectUri)
   const isApp = protocol !== 'http:' && protocol !== 'https:'
@@ -175,7 +176,7 @@ async function ask(
     clientHost: clientHost(client.id),
     name: client.name,
     redirectHost: isApp ? protocol : host,
-    isLoopback,
+    isLoopback: isLoopbackRedirect(redirectUri),
     resource: resource.url,
     scopes,
     action: pageUrl(at, PATH),
@@ -198,14 +199,28 @@ function sendCode(
   return answer(at, question, { code: agents.codeFor(at, visitor, question) }, reply)
 }
 
+/**
+ * Whether the client alone gets the answer. Any program of a device can listen on loopback or take a scheme, and say
+ * that it is this client (RFC 8252 section 8.6): its people are asked each time.
+ */
+function isProven(redirectUri: string): boolean {
+  return redirectUri.startsWith('https:')
+}
+
+type Sent = Pick<Question, 'redirectUri' | 'state'>
+
 /** Sends the person back to the client. */
 function answer(
   at: PortalSite,
-  { redirectUri, state }: Pick<Question, 'redirectUri' | 'state'>,
+  sent: Sent,
   given: Readonly<Record<string, string>>,
   reply: FastifyReply,
 ): FastifyReply {
-  return redirect(reply, answerUrl(redirectUri, { ...given, state, iss: issuerOf(at) }))
+  return redirect(reply, urlOfAnswer(at, sent, given))
+}
+
+function urlOfAnswer(at: PortalSite, { redirectUri, state }: Sent, given: object): string {
+  return answerUrl(redirectUri, { ...given, state, iss: issuerOf(at) })
 }
 
 function errorOf({ error, message }: OAuthError) {

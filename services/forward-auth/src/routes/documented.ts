@@ -19,6 +19,9 @@ const LoginProblemSchema = Type.Object(
     loginUrl: Type.Optional(
       Type.String({ format: 'uri', description: 'Where to sign in, with a browser.' }),
     ),
+    clientUrl: Type.Optional(
+      Type.String({ description: 'Where the client that asked is told of the error.' }),
+    ),
     providerSays: Type.Optional(
       Type.String({ description: 'What the identity provider says about it, in its own words.' }),
     ),

@@ -8,6 +8,7 @@ import {
   CLIENT,
   claimsOf,
   DOCUMENT,
+  linkIn,
   NOTES,
   OTHER,
   REDIRECT,
@@ -102,12 +103,15 @@ t.test('a changed document, another redirect URI and loopback ask again', async 
     true,
     'any program of the device may listen there',
   )
-  documents.set(CLIENT, { ...DOCUMENT, client_name: 'Other' })
+  const app = 'cursor://anysphere/callback'
+  documents.set(CLIENT, { ...DOCUMENT, client_name: 'Other', redirect_uris: [REDIRECT, app] })
   await clock.advance(600_000)
   t.equal(await isAsked(), true, 'another document')
+  t.match(await allow(browser, { redirect_uri: app }), { code: /./ })
+  t.equal(await isAsked({ redirect_uri: app }), true, 'any app of the device may take the scheme')
 })
 
-t.test('a client is told what is wrong', async (t) => {
+t.test('a client is told what is wrong by a person who goes back to it', async (t) => {
   const { person, authorizeUrl } = await startIssuer(t)
   const browser = await person()
   const table: readonly [string, Record<string, string | undefined>, string][] = [
@@ -128,7 +132,9 @@ t.test('a client is told what is wrong', async (t) => {
     ['a request URI', { request_uri: 'https://assistant.test/r' }, 'request_not_supported'],
   ]
   for (const [title, changes, error] of table) {
-    const answer = answerIn(await browser.open(authorizeUrl(changes)))
+    const page = await browser.open(authorizeUrl(changes))
+    t.match(page, { statusCode: 400, headers: { location: undefined } }, title)
+    const answer = linkIn(page)
     t.match(answer, { to: REDIRECT, error, iss: MAIN, state: 'state-of-the-client' }, title)
     t.notOk('code' in answer, title)
   }

@@ -196,5 +196,12 @@ export function answerIn({
   return { ...Object.fromEntries(url?.searchParams ?? []), to: `${url?.origin}${url?.pathname}` }
 }
 
+/** What the link of an error page tells a client. */
+export function linkIn(page: LightMyRequestResponse): ReturnType<typeof answerIn> {
+  const links = named(page.body, 'a').map((each) => attribute(each, 'href') ?? '')
+  const location = links.find((href) => href.includes('error=')) ?? ''
+  return answerIn({ headers: { location } } as LightMyRequestResponse)
+}
+
 export const claimsOf = (token: string) =>
   JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString())
