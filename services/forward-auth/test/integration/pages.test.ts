@@ -193,6 +193,8 @@ t.test('the answer to consent reaches the client, and where its own page leads',
   const client = Fastify()
   t.teardown(() => client.close())
   client.get('/callback', (_request, reply) => reply.redirect(`${elsewhere}/done`))
+  // Browsers ask for an icon now and then.
+  client.get('/favicon.ico', (_request, reply) => reply.code(204).send())
   client.get('/done', (_request, reply) => reply.type('text/html').send('<title>Done</title>'))
   const address = await client.listen({ host: '127.0.0.1', port: 0 })
   const elsewhere = address.replace('127.0.0.1', 'localhost')
