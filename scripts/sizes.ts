@@ -20,17 +20,17 @@ export const LIMITS: readonly Limit[] = [
   {
     title: 'store and audit of forward-auth',
     pattern: 'services/forward-auth/src/{store,audit}/**/*.ts',
-    most: 1_850,
+    most: 1_760,
   },
   {
     title: 'services',
     pattern: 'services/*/src/**/*.ts',
-    most: 22_800,
+    most: 22_630,
   },
   {
     title: 'src of all',
     pattern: '{packages,services}/*/src/**/*.ts',
-    most: 61_100,
+    most: 60_900,
   },
 ]
 
