@@ -66,6 +66,15 @@ export function issuerOf({ portal, site }: PortalAt): string {
   return `${site.authOrigin}${site.basePath}/portals/${portal.name}`
 }
 
+/** The site at whose sign-in host a portal has this issuer. */
+export function siteOfIssuer(
+  { all }: Pick<Sites, 'all'>,
+  portal: PortalAt['portal'],
+  issuer: string,
+): Site | undefined {
+  return all.find((site) => issuer === issuerOf({ portal, site }))
+}
+
 interface PortalAt {
   readonly portal: { readonly name: string }
   readonly site: Site

@@ -9,6 +9,7 @@ import { accountPage } from '../pages/account.ts'
 import { sessionsPage } from '../pages/sessions.ts'
 import { type PortalSite, signInSiteOf } from '../portal-site.ts'
 import { pageAnswer, problemAnswers, TO_SIGN_IN } from '../routes/documented.ts'
+import { acceptForms } from '../routes/forms.ts'
 import { isEnough } from '../routes/login.ts'
 import { requireOwnForm, sendSignedOut } from '../routes/logout.ts'
 import { readerOf } from '../routes/reader.ts'
@@ -21,7 +22,6 @@ import type { End } from '../store/store.ts'
 import { endsAt } from './end.ts'
 import { findAgents, findSessions } from './find.ts'
 
-const FORM = 'application/x-www-form-urlencoded'
 /** Sessions of a page. */
 const MAX_SESSIONS = 100
 
@@ -61,9 +61,7 @@ const END_SCHEMA = {
 
 /** `GET /account`, `GET /sessions` for administrators, and the forms of both. */
 export const accountRoutes: FastifyPluginAsyncTypebox = async (app) => {
-  app.addContentTypeParser(FORM, { parseAs: 'string' }, (_request, text, done) =>
-    done(null, Object.fromEntries(new URLSearchParams(String(text)))),
-  )
+  acceptForms(app)
 
   app.get('/account', { schema: ACCOUNT_SCHEMA }, async (request, reply) => {
     const portalSite = signInSiteOf(request)

@@ -1,6 +1,7 @@
 import type { TokenCaller } from '@gatehouse/auth-core'
 import { Principal, type Refusal } from '@gatehouse/gate'
 import type { Visitor } from '../session/visitor.ts'
+import { scopesIn } from './authorization-request.ts'
 import type { AccessClaims } from './tokens.ts'
 
 /** A program that a person allows to act for them: it has what the person has, limited to its scopes. */
@@ -10,7 +11,7 @@ export class Agent extends Principal {
 
   constructor(visitor: Visitor, { iss, sub, client_id: client, scope }: AccessClaims) {
     const { identity, portal, session } = visitor
-    const scopes = Object.freeze(scope.split(' ').filter(Boolean))
+    const scopes = Object.freeze(scopesIn(scope))
     const claims = Object.freeze({ client_id: client })
     super(
       { ...identity, method: 'agent', scopes, client },

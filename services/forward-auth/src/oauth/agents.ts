@@ -10,9 +10,10 @@ import { endSessions } from '../session/ends.ts'
 import type { OpenedRow } from '../session/records.ts'
 import { type Consent, sealSession } from '../session/session.ts'
 import type { Visitor } from '../session/visitor.ts'
-import { issuerOf } from '../sites.ts'
+import { issuerOf, siteOfIssuer } from '../sites.ts'
 import type { SessionRow } from '../store/store.ts'
 import { Agent } from './agent.ts'
+import { scopesIn } from './authorization-request.ts'
 import { OAuthError } from './oauth-error.ts'
 import { ownResources } from './own-resources.ts'
 import {
@@ -103,7 +104,7 @@ class Agents {
     if (claims?.aud !== resource.url) return undefined
     const { sessions, sites, trust } = this.#app
     const portal = portalOf(request)
-    const site = sites.all.find((each) => claims.iss === issuerOf({ portal, site: each }))
+    const site = siteOfIssuer(sites, portal, claims.iss)
     if (!site) return undefined
     const { agent } = (await sessions.records.find(claims.sid)) ?? {}
     if (agent?.clientId !== claims.client_id || agent.resource !== claims.aud) return undefined
@@ -217,7 +218,7 @@ class Agents {
   #scopesOf(at: PortalSite, { resource, scopes }: Consent, wanted: string | undefined): string[] {
     const configured = ownResources(this.#app, at).find(({ url }) => url === resource)
     if (!configured) throw invalidGrant('the resource is not one of this portal any more')
-    const asked = wanted?.split(' ').filter(Boolean) ?? scopes
+    const asked = wanted === undefined ? scopes : scopesIn(wanted)
     if (!asked.every((scope) => scopes.includes(scope)))
       throw new OAuthError('invalid_scope', 'the person has not allowed this scope')
     return asked.filter((scope) => configured.allowed.some(({ name }) => name === scope))

@@ -65,11 +65,16 @@ function isFor({ url, origin, pathname }: Resource, wanted: string | undefined):
 
 /** The scopes that a client asks for, in the order of the configuration. Default: those of the metadata. */
 function readScopes(scope: string | undefined, { scopes, allowed }: Resource): ScopeConfig[] {
-  const wanted = new Set(scope === undefined ? scopes : scope.split(' ').filter(Boolean))
+  const wanted = new Set(scope === undefined ? scopes : scopesIn(scope))
   const found = allowed.filter(({ name }) => wanted.has(name))
   if (found.length < wanted.size)
     throw new OAuthError('invalid_scope', 'a scope is not one of this resource')
   return found
+}
+
+/** The scopes in a parameter or claim (RFC 6749 section 3.3). */
+export function scopesIn(text: string): string[] {
+  return text.split(' ').filter(Boolean)
 }
 
 /** The URL that takes an answer to a client (RFC 6749 section 4.1.2, RFC 9207). The URI stays as it is registered. */

@@ -7,6 +7,7 @@ import { FwaError } from '../errors.ts'
 import { consentPage } from '../pages/consent.ts'
 import { type PortalSite, signInSiteOf } from '../portal-site.ts'
 import { pageAnswer, problemAnswers, TO_SIGN_IN } from '../routes/documented.ts'
+import { acceptForms } from '../routes/forms.ts'
 import { requireOwnForm } from '../routes/logout.ts'
 import { readerOf } from '../routes/reader.ts'
 import { redirect, withLoginUrl } from '../routes/redirects.ts'
@@ -27,7 +28,6 @@ import { clientHost } from './clients.ts'
 import { OAuthError } from './oauth-error.ts'
 import { ownResources } from './own-resources.ts'
 
-const FORM = 'application/x-www-form-urlencoded'
 const PATH = '/authorize'
 const MINUTE = 60_000
 /** The time to answer the page, in ms. */
@@ -76,9 +76,7 @@ interface Question {
 
 /** `GET /authorize` asks the person, `POST /authorize` takes the answer of the page. */
 export const authorizeRoutes: FastifyPluginAsyncTypebox = async (app) => {
-  app.addContentTypeParser(FORM, { parseAs: 'string' }, (_request, text, done) =>
-    done(null, Object.fromEntries(new URLSearchParams(String(text)))),
-  )
+  acceptForms(app)
 
   app.get(PATH, { schema: ASK_SCHEMA }, async (request, reply) => {
     const at = signInSiteOf(request)

@@ -2,9 +2,9 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { FwaError } from '../errors.ts'
 import { signInSiteOf } from '../portal-site.ts'
+import { allowOrigins } from '../routes/cross-origin.ts'
 import { problemAnswers } from '../routes/documented.ts'
 import { issuerOf, pageUrl } from '../sites.ts'
-import { allowOrigins } from './cross-origin.ts'
 import { ownResources } from './own-resources.ts'
 
 /** Seconds. */

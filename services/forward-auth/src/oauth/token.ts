@@ -3,12 +3,12 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { FwaError } from '../errors.ts'
 import { signInSiteOf } from '../portal-site.ts'
+import { allowOrigins } from '../routes/cross-origin.ts'
 import { problemAnswers } from '../routes/documented.ts'
+import { FORM } from '../routes/forms.ts'
 import { isAllowedName, isAllowedRedirect, readName } from './client.ts'
-import { allowOrigins } from './cross-origin.ts'
 import { OAuthError } from './oauth-error.ts'
 
-const FORM = 'application/x-www-form-urlencoded'
 /** Redirect URIs of a client that registers itself, and the characters of its ID. */
 const MAX_URIS = 5
 const MAX_CLIENT_ID = 2_048

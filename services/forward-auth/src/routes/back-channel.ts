@@ -8,9 +8,9 @@ import { endSessions } from '../session/ends.ts'
 import { nameAtProvider, type Relation } from '../session/session.ts'
 import type { End } from '../store/store.ts'
 import { problemAnswers } from './documented.ts'
+import { FORM } from './forms.ts'
 
 export const BACK_CHANNEL_PATH = '/providers/:provider/backchannel-logout'
-const FORM = 'application/x-www-form-urlencoded'
 /** Bytes of a form: a logout token has about a thousand. */
 const MAX_FORM = 65_536
 

@@ -46,7 +46,7 @@ export function sendDecision(dialect: Dialect, check: Check, reply: FastifyReply
 function sendIdentity(check: Check, reply: FastifyReply): FastifyReply {
   const { portal, principal, site, forwarded, providerToken, tools } = check
   if (!principal) throw new Error('there is nobody to let pass')
-  recordPass(check, principal, reply.request)
+  if (principal.isProgram) record(check, { event: 'program-passed' }, reply.request)
   const { identity, headers } = principal.toldAt(forwarded.host)
   reply.headers(headers)
   const { assertion, body, providerToken: settings, toolsHeader } = portal.gate
@@ -59,37 +59,22 @@ function sendIdentity(check: Check, reply: FastifyReply): FastifyReply {
   return reply.send(body)
 }
 
-/** Records what a program was let do, which proxies do not log. */
-function recordPass(check: Check, principal: Principal, request: FastifyRequest): void {
-  const call = callOf(check)
-  if (!call) return
-  const { portal, forwarded } = check
-  request.server.auditTrail.record(request, {
-    event: 'program-passed',
-    portal: portal.name,
-    profile: principal.identity.profile,
-    caller: principal.caller,
-    host: forwarded.authority,
-    call,
-  })
+/** What is recorded of a check. */
+interface Happened {
+  readonly event: 'program-passed' | 'access-refused'
+  readonly code?: string
+  readonly refusal?: Refusal
 }
 
-/** Records who was refused: a person, or the call of a program. */
-function recordRefusal(
-  check: Check,
-  code: string,
-  refusal: Refusal | undefined,
-  request: FastifyRequest,
-): void {
+/** Records who was refused, and what a program was let do, which proxies do not log. */
+function record(check: Check, happened: Happened, request: FastifyRequest): void {
   const { portal, principal, forwarded } = check
   request.server.auditTrail.record(request, {
-    event: 'access-refused',
+    ...happened,
     portal: portal.name,
     profile: principal?.identity.profile,
     caller: principal?.caller,
     host: forwarded.authority,
-    code,
-    refusal,
     call: callOf(check),
   })
 }
@@ -125,8 +110,10 @@ function sendToStepUp(
   const challenge = isPerson
     ? challenges(portal, resource)
     : portal.gate.programs.challenges(missing, resource, parameters)
-  if (!isPerson) recordRefusal(check, 'FWA_STEP_UP_REQUIRED', { by: `policy ${name}` }, request)
-  throw new FwaError('FWA_STEP_UP_REQUIRED', `the policy ${name} requires a new sign-in`, {
+  const code = 'FWA_STEP_UP_REQUIRED'
+  const refusal = { by: `policy ${name}` }
+  if (!isPerson) record(check, { event: 'access-refused', code, refusal }, request)
+  throw new FwaError(code, `the policy ${name} requires a new sign-in`, {
     members: { loginUrl: pageUrl(check, '/signin', query) },
     headers: challengeHeaders(challenge, resource),
   })
@@ -141,7 +128,8 @@ function sendForbidden(
   const { request } = reply
   const scopes = scopesToAskFor(check, refusal)
   const reason = isClosed ? 'FWA_TOOL_REFUSED' : 'FWA_FORBIDDEN'
-  recordRefusal(check, scopes.length > 0 ? 'AUTH_SCOPE_MISSING' : reason, refusal, request)
+  const code = scopes.length > 0 ? 'AUTH_SCOPE_MISSING' : reason
+  record(check, { event: 'access-refused', code, refusal }, request)
   if (scopes.length > 0)
     throw refuseCaller(new AuthError('AUTH_SCOPE_MISSING', { scopes }), check, request)
   if (isClosed && !(principal instanceof Visitor && forwarded.kind === 'navigation'))

@@ -6,6 +6,7 @@ import { FwaError } from '../errors.ts'
 import { isSentTo, signInSiteOf, siteOf } from '../portal-site.ts'
 import { type Portal, portalOf } from '../portals.ts'
 import { issuerOf, pageUrl } from '../sites.ts'
+import { answerPreflights } from './cross-origin.ts'
 import { problemAnswers } from './documented.ts'
 
 const KEYS = '/.well-known/jwks.json'
@@ -88,19 +89,9 @@ export const resourceRoutes: FastifyPluginAsyncTypebox = async (app) => {
     tags: ['resources'],
     response: { 200: ResourceSchema, ...problemAnswers(404) },
   }
-  for (const url of ['/', '/*']) {
-    // Clients in browsers send a header `MCP-Protocol-Version`.
-    app.options(url, { schema: { hide: true } }, (_request, reply) =>
-      reply
-        .headers({
-          'access-control-allow-origin': '*',
-          'access-control-allow-methods': 'GET',
-          'access-control-allow-headers': '*',
-          'access-control-max-age': MAX_AGE,
-        })
-        .code(204)
-        .send(),
-    )
+  const urls = ['/', '/*']
+  answerPreflights(app, urls, 'GET')
+  for (const url of urls) {
     app.get(
       url,
       { schema: url === '/' ? schema : { ...schema, hide: true } },

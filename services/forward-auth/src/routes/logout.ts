@@ -14,11 +14,11 @@ import { profileOf } from '../session/session.ts'
 import type { SessionToken } from '../session/sessions.ts'
 import { pageUrl, type Site } from '../sites.ts'
 import { pageAnswer, problemAnswers } from './documented.ts'
+import { FORM } from './forms.ts'
 import { readerOf } from './reader.ts'
 import { clearSessionCookies } from './session-cookies.ts'
 
 const MAX_RECORDED = 10_000
-const FORM = 'application/x-www-form-urlencoded'
 const querystring = Type.Object({
   rd: Type.Optional(Type.String({ description: 'Return URL after signing in again.' })),
 })

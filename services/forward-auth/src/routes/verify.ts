@@ -12,7 +12,7 @@ import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { FwaError } from '../errors.ts'
 import { type Portal, portalOf } from '../portals.ts'
-import { issuerOf } from '../sites.ts'
+import { siteOfIssuer } from '../sites.ts'
 import { problemAnswer, problemAnswers } from './documented.ts'
 
 const SCHEMA = {
@@ -86,7 +86,7 @@ async function readAssertion(
   if (!claims) return undefined
   const { provider = '', iss, aud, iat, exp, ...rest } = claims
   const sid = assertions.sessionOf(claims)
-  const site = sites.all.find((each) => iss === issuerOf({ portal, site: each }))
+  const site = siteOfIssuer(sites, portal, iss)
   if (sid !== undefined && !(site && (await sessions.find(sid, { portal, site })))) return undefined
   return { iss, aud, iat, nbf: iat, exp, profile: fromClaims(provider, rest) }
 }

@@ -4,7 +4,7 @@ import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { LRUCache } from 'lru-cache'
 import type { Portal } from '../portals.ts'
-import { issuerOf, type Site } from '../sites.ts'
+import { issuerOf, type Site, siteOfIssuer } from '../sites.ts'
 import type { AssertionKey } from './assertion-keys.ts'
 import { namesOf, signBounded } from './bounded.ts'
 import { MAX_SKEW } from './sessions.ts'
@@ -91,7 +91,7 @@ class Assertions {
       const claims = claimsOf(token, key)
       if (!claims) continue
       const { iss, iat, exp } = claims
-      const isOurs = sites.all.some((site) => iss === issuerOf({ portal, site }))
+      const isOurs = siteOfIssuer(sites, portal, iss) !== undefined
       const isCurrent = now >= iat * 1_000 - MAX_SKEW && now < exp * 1_000 + MAX_SKEW
       return isOurs && isCurrent && claims.aud === audience ? claims : undefined
     }
