@@ -38,13 +38,16 @@ function outcome(answer: ReRead): string {
 }
 
 t.test('what a sign-in gives', async (t) => {
+  const began = Math.floor(Date.now() / 1_000)
   const { idp, deps, provider, first } = await start(t)
   t.match(first, {
     profile: { id: 'alice', groups: ['admin', 'staff'] },
     tokens: { refresh: /^[\w-]{20,}$/, id: /^[\w-]+\.[\w-]+\.[\w-]+$/ },
-    issuedAt: Math.floor(Date.now() / 1_000),
+    issuedAt: Number,
     sid: /./,
   })
+  const { issuedAt = 0 } = first
+  t.ok(began <= issuedAt && issuedAt <= Math.floor(Date.now() / 1_000), 'the time of the provider')
   t.notOk('access' in first.tokens, 'which nobody needs')
   const giving = open(t, idp.options, { ...deps, keepsAccess: true })
   const kept = { refresh: /./, access: /./, accessUntil: deps.clock.now() + 300_000 }

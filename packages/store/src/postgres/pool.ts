@@ -14,7 +14,8 @@ interface PoolOptions {
 
 /** A connection, and how many jobs use it. */
 interface Place {
-  readonly connection: Promise<Connection>
+  readonly connecting: Promise<Connection>
+  connection?: Connection
   jobs: number
 }
 
@@ -39,7 +40,7 @@ export class Pool {
     const place = this.#place()
     place.jobs++
     try {
-      return await job(await place.connection)
+      return await job(await place.connecting)
     } finally {
       place.jobs--
       const [next] = this.#waiting
@@ -50,12 +51,17 @@ export class Pool {
 
   /** One that nobody uses, or else a new one, or else the one that the fewest use. */
   #place(): Place {
-    const [least] = [...this.#places].sort((a, b) => a.jobs - b.jobs)
-    if (least && (least.jobs === 0 || this.#places.size >= this.#size)) return least
-    const place = { connection: this.#connect(), jobs: 0 }
+    // One that was just lost is still among them when the caller that lost it asks for another.
+    const usable = [...this.#places].filter(({ connection }) => !connection?.lost)
+    const [least] = usable.sort((a, b) => a.jobs - b.jobs)
+    if (least && (least.jobs === 0 || usable.length >= this.#size)) return least
+    const place: Place = { connecting: this.#connect(), jobs: 0 }
     this.#places.add(place)
-    place.connection
-      .then((connection) => connection.ended)
+    place.connecting
+      .then((connection) => {
+        place.connection = connection
+        return connection.ended
+      })
       .catch(() => {})
       .finally(() => this.#places.delete(place))
     return place

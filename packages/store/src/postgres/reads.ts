@@ -7,7 +7,8 @@ import type { Pool } from './pool.ts'
 
 /** Milliseconds after which a read is not tried again. */
 const DEADLINE = 4_000
-const MAX_ATTEMPTS = 3
+/** Connections that end together fail a read one after the other: two of them, twice. */
+const MAX_ATTEMPTS = 5
 const AGAIN = new Set(['lost', 'replan', 'conflict'])
 
 /** The rows of a read. If the connection breaks while the database answers, it runs again. */
