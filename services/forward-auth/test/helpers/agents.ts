@@ -9,6 +9,7 @@ import { startSessionProvider } from '../../../../packages/identity-providers/te
 import { readDocument } from '../../../../scripts/test/markdown.ts'
 import { SESSION_KEY } from '../app.ts'
 import { CONFIG, startGate } from './gate.ts'
+import { signInAtKeycloak, startKeycloak } from './keycloak.ts'
 import { ALLOW, createAgent2, startClientDocument, startMcpServer2 } from './mcp-2.ts'
 import type { ProxyName } from './proxies.ts'
 import { createWebBrowser, type Page, type WebBrowser } from './web-browser.ts'
@@ -28,6 +29,8 @@ export interface Provider {
   readonly origins?: Record<string, string>
   /** Who may delete, where the provider has no groups. */
   readonly editors?: string
+  /** What people do on its page, if it has one. */
+  readonly signIn?: (browser: WebBrowser, page: Page) => Promise<Page>
 }
 
 const { clientId, clientSecret } = CLIENT
@@ -50,6 +53,11 @@ export const PROVIDERS: Readonly<Record<string, (t: Test) => Promise<Provider>>>
     const { issuer, people } = await startSessionProvider(t)
     people.set('alice', { ...people.get('alice'), groups: ['editors'] })
     return { options: { type: 'openIDConnect', issuerUrl: issuer, ...client } }
+  },
+  async Keycloak(t) {
+    const issuerUrl = await startKeycloak(t)
+    const options = { type: 'openIDConnect', issuerUrl, ...client }
+    return { options, signIn: signInAtKeycloak }
   },
 }
 
@@ -118,8 +126,11 @@ export async function startAgents(
     redirectUri: CALLBACK,
     ...(!isUnknown && { clientMetadataUrl: document.id }),
     async answer(browser: WebBrowser, page: Page) {
-      asked.push(page)
-      return browser.press(page, ALLOW)
+      const isOurs = page.url.hostname.endsWith('.example.com')
+      const question = isOurs ? page : await provider.signIn?.(browser, page)
+      if (!question) throw new Error(`${page.url} asks who it is`)
+      asked.push(question)
+      return browser.press(question, ALLOW)
     },
   })
   return { ...gate, agent, browser, asked, document, clock, folder, yaml, deps }

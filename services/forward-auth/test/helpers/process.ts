@@ -6,7 +6,8 @@ import type { Test } from 'tap'
 
 export { freePort } from '../../../../scripts/free-ports.ts'
 
-const PATIENCE = 20_000
+/** Milliseconds. Long, since programs of a busy machine take their time. */
+const PATIENCE = 120_000
 const PAUSE = 25
 
 export interface ProcessOptions {

@@ -52,6 +52,12 @@ export interface Page {
   readonly body: string
 }
 
+export interface Pressed {
+  readonly words?: string
+  /** What is typed before, by the names of the fields. */
+  readonly fields?: Readonly<Record<string, string>>
+}
+
 /**
  * As much of a browser as people need who sign in and answer forms: cookies by host, and redirects, which it follows
  * until one leads to an origin that is none of the `network`.
@@ -85,8 +91,12 @@ export function createWebBrowser(network: Network & { readonly elsewhere: string
     throw new Error(`too many redirects, at last to ${next}`)
   }
 
-  /** Presses the button of a page that has this text, or these words in its form or its item of a list. */
-  function press(page: Page, button: string, words = ''): Promise<Page> {
+  /** Presses the button of a page that has this text; with `words`, the one in an item of a list that has them. */
+  function press(
+    page: Page,
+    button: string,
+    { words = '', fields = {} }: Pressed = {},
+  ): Promise<Page> {
     if (page.status !== 200)
       throw new Error(`${page.url}: ${page.status} ${page.body.slice(0, 500)}`)
     const items = words ? named(page.body, 'li').filter((one) => text(one).includes(words)) : []
@@ -97,10 +107,10 @@ export function createWebBrowser(network: Network & { readonly elsewhere: string
       const all = below(form)
       const pressed = all.find((one) => one.tagName === 'button' && text(one).trim() === button)
       if (!pressed) continue
-      const fields = [...all.filter(({ tagName }) => tagName === 'input'), pressed]
-      const sent = fields.flatMap((one): [string, string][] => {
+      const named = [...all.filter(({ tagName }) => tagName === 'input'), pressed]
+      const sent = named.flatMap((one): [string, string][] => {
         const name = attribute(one, 'name')
-        return name ? [[name, attribute(one, 'value') ?? '']] : []
+        return name ? [[name, fields[name] ?? attribute(one, 'value') ?? '']] : []
       })
       return open(new URL(attribute(form, 'action') ?? '', page.url), {
         method: 'POST',

@@ -3,6 +3,7 @@ import { startSessionProvider } from '../../../../packages/identity-providers/te
 import { until } from '../../../../scripts/test/until.ts'
 import { CALLBACK, client, PROVIDERS, type Provider, startAgents } from '../helpers/agents.ts'
 import { startGatehouse } from '../helpers/gatehouse.ts'
+import { missingKeycloak } from '../helpers/keycloak.ts'
 import { missingProgram, PROXIES, type ProxyName } from '../helpers/proxies.ts'
 import type { Page } from '../helpers/web-browser.ts'
 import { named, text } from '../pages/read.ts'
@@ -25,6 +26,9 @@ function wordsIn(node: Parameters<typeof text>[0]): string[] {
   return [text(node).trim()].filter(Boolean)
 }
 
+const missing = (name: string, proxy: ProxyName) =>
+  (name === 'Keycloak' && missingKeycloak) || missingProgram(proxy)
+
 const [first, ...others] = Object.keys(PROXIES) as ProxyName[]
 const PAIRS = [
   ...Object.keys(PROVIDERS).map((name) => [name, first as ProxyName] as const),
@@ -32,7 +36,7 @@ const PAIRS = [
 ]
 
 for (const [name, proxy] of PAIRS)
-  t.test(`somebody of ${name}, through ${proxy}`, { skip: missingProgram(proxy) }, async (t) => {
+  t.test(`somebody of ${name}, through ${proxy}`, { skip: missing(name, proxy) }, async (t) => {
     const provider = (await PROVIDERS[name]?.(t)) as Provider
     const started = await startAgents(t, proxy, provider)
     const { agent, asked, browser, document, clock, gatehouse, yaml, deps } = started
@@ -117,7 +121,7 @@ for (const [name, proxy] of PAIRS)
       t.equal(agents.length, 2, 'before and after the step up')
       let page = account
       while (text(named(page.body, 'main')[0]!).includes(document.host))
-        page = await browser.press(page, 'Disconnect', document.host)
+        page = await browser.press(page, 'Disconnect', { words: document.host })
       t.equal(await statusAt(gatehouse), 401)
       // It asks the store every second, by its clock.
       await clock.advance(SECOND)
