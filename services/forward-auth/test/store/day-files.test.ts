@@ -48,6 +48,14 @@ t.test('several writers share a folder', async (t) => {
   t.strictSame(read.toSorted(), ids.toSorted())
 })
 
+t.test('a text with what ends lines elsewhere hides no row', async (t) => {
+  const folder = testFolder(t)
+  const tool = 'a\u2028b\u2029c\u0085d\re\nf\0'
+  const row: StoredAuditRow = { ...rowAt(NOON), tool, name: 'x'.repeat(100_000) }
+  await filesIn(folder).append([row, rowAt(NOON)])
+  t.strictSame(await all(folder), [row, rowAt(NOON)])
+})
+
 t.test('lines that are no rows are left out', async (t) => {
   const folder = testFolder(t, { 'notes.txt': 'x', '2030-01-10.jsonl.bak': 'x' })
   const files = filesIn(folder)

@@ -1,7 +1,6 @@
 import { createReadStream } from 'node:fs'
 import { appendFile, open, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { createInterface } from 'node:readline'
 import { makeFolder } from '@gatehouse/service-kit/files'
 import type { EngineStore } from '../engine-store.ts'
 import type { AuditStore, StoredAuditRow } from '../store.ts'
@@ -76,10 +75,12 @@ async function ranAt(path: string): Promise<number> {
 export async function* readRows(folder: string, since: number): AsyncGenerator<StoredAuditRow> {
   for (const file of await dayFiles(folder)) {
     if (Date.parse(file.slice(0, 10)) + DAY <= since) continue
-    const lines = createInterface({ input: createReadStream(join(folder, file), 'utf8') })
-    for await (const line of lines) {
-      const row = parseRow(line)
-      if (row && Date.parse(row.time) >= since) yield row
+    let rest = ''
+    // Not by `readline`: it ends a line at U+2028 too, which clients may put into the name of what they call.
+    for await (const chunk of createReadStream(join(folder, file), 'utf8')) {
+      const lines = `${rest}${chunk}`.split('\n')
+      rest = lines.pop() ?? ''
+      for (const row of lines.map(parseRow)) if (row && Date.parse(row.time) >= since) yield row
     }
   }
 }
