@@ -27,7 +27,7 @@ export interface Admission {
    * rules say.
    */
   readonly isClosed?: true
-  /** Of a request that lists tools: what each rule for tools requires. Who meets one of them may list. */
+  /** Of a request that lists tools: what each rule that it fits requires. Who meets one of them may list. */
   readonly anyOf?: readonly Admission[]
 }
 
@@ -89,18 +89,19 @@ function admissionOf({ require }: RuleConfig, policies: ReadonlyMap<string, Poli
 export function admissionFor(rules: readonly Rule[], request: RuledRequest): Admission {
   let before: Admission[] | undefined
   let isClosed = false
-  const listing: Admission[] = []
+  const fitting: Admission[] = []
   for (const rule of rules) {
-    const isListed = rule.config.tools !== undefined && isListing(request)
+    const { tools } = rule.config
+    const isListed = tools !== undefined && !tools.includes(ANY_TOOL) && isListing(request)
     const fit = isListed ? fitOf(rule, request, NOT_TOOLS) : fitOf(rule, request)
-    if (fit === 'yes' && isListed) listing.push(rule.admission)
-    else if (fit === 'yes' && !(isClosed && !rule.isMcp)) return joinAll(before, rule.admission)
-    else if (fit === 'yes') break
+    if (fit === 'yes' && isClosed && !rule.isMcp) break
+    if (fit === 'yes') fitting.push(joinAll(before, rule.admission))
+    if (fit === 'yes' && !isListed) break
     if (fit === 'maybe') before = [...(before ?? []), rule.admission]
     if (rule.isMcp) isClosed ||= fitOf(rule, request, PLACE) !== 'no'
   }
-  if (listing.length > 0)
-    return { ...SESSION_REQUIRED, anyOf: listing.map((one) => joinAll(before, one)) }
+  const [first, ...others] = fitting
+  if (first) return others.length > 0 ? { ...SESSION_REQUIRED, anyOf: fitting } : first
   return isClosed
     ? { ...joinAll(before, SESSION_REQUIRED), ...CLOSED }
     : joinAll(before, SESSION_REQUIRED)
@@ -282,11 +283,13 @@ type Patterns = ReturnType<typeof readPatterns>
 type Network = ReturnType<typeof parseCidr>
 
 function readPatterns({ hosts, methods, from, paths, tools, mcpMethods }: RuleConfig) {
+  const ofTools = tools && !tools.includes(ANY_TOOL) ? ['tools/call'] : undefined
+  const isOfCalls = ofTools !== undefined || mcpMethods !== undefined
   return {
     tools,
-    mcpMethods,
+    mcpMethods: mcpMethods ?? ofTools,
     hosts: hosts?.map(readHost),
-    methods,
+    methods: isOfCalls ? (methods ?? ['POST']).filter((one) => one === 'POST') : methods,
     from: from?.map((text) => parseCidr(text)),
     paths: paths?.map(compilePath),
   }

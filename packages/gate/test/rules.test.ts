@@ -227,6 +227,16 @@ t.test('rules for tools close their place', async (t) => {
   const path: readonly RuleConfig[] = [
     { hosts: ['mcp.example.com'], paths: ['/mcp/*'], tools: ['read'], require: 'staff' },
   ]
+  const methods: readonly RuleConfig[] = [
+    { hosts: ['mcp.example.com'], tools: ['delete'], require: 'admin' },
+    { hosts: ['mcp.example.com'], mcpMethods: ['*'], require: 'staff' },
+    { hosts: ['mcp.example.com'], tools: ['*'], require: 'ops' },
+  ]
+  const late: readonly RuleConfig[] = [
+    { hosts: ['mcp.example.com'], tools: ['read'], require: 'staff' },
+    { from: ['10.0.0.0/8'], require: 'ops' },
+    { hosts: ['mcp.example.com'], tools: ['delete'], require: 'admin' },
+  ]
   const call = (name: string) => ({ method: 'tools/call', name })
   const at = { host: 'mcp.example.com', method: 'POST' }
   type Row = [title: string, rules: readonly RuleConfig[], sent: Sent, answer: string]
@@ -276,6 +286,18 @@ t.test('rules for tools close their place', async (t) => {
       path,
       { ...at, target: '/mcp%2fa', mcp: { method: 'tools/list' } },
       'closed: staff',
+    ],
+    [
+      'tools are listed, and a later rule names that method',
+      methods,
+      { ...at, mcp: { method: 'tools/list' } },
+      'admin or staff',
+    ],
+    [
+      'tools are listed, and a rule between may fit',
+      late,
+      { ...at, mcp: { method: 'tools/list' }, from: undefined },
+      'staff or ops+admin',
     ],
     ['beside the path', path, { ...at, target: '/web', mcp: call('write') }, 'signedIn'],
     [
@@ -365,6 +387,53 @@ t.test('rules and tools that never decide', async (t) => {
       'a tool beside *',
       [{ ...at, tools: ['a', '*'], require: 'staff' }],
       [{ index: 0, tool: 0, by: 0, byTool: 1 }],
+    ],
+    [
+      'tools behind all methods',
+      [
+        { ...at, mcpMethods: ['*'], require: 'staff' },
+        { ...at, tools: ['a'], require: 'ops' },
+        { ...at, tools: ['*'], require: 'ops' },
+      ],
+      [{ index: 1, by: 0 }],
+    ],
+    [
+      'tools behind those methods of which they are one',
+      [
+        { ...at, mcpMethods: ['tools/*'], require: 'staff' },
+        { ...at, tools: ['a'], require: 'ops' },
+        { ...at, mcpMethods: ['tools/call', 'prompts/*'], require: 'ops' },
+      ],
+      [{ index: 1, by: 0 }],
+    ],
+    [
+      'methods behind tools',
+      [
+        { ...at, tools: ['a*'], require: 'ops' },
+        { ...at, mcpMethods: ['tools/call'], require: 'staff' },
+      ],
+      [],
+    ],
+    [
+      'tools and methods behind POST',
+      [
+        { ...at, methods: ['GET', 'POST'], require: 'ops' },
+        { ...at, tools: ['a'], require: 'staff' },
+        { ...at, mcpMethods: ['prompts/*'], require: 'staff' },
+        { ...at, tools: ['*'], require: 'staff' },
+      ],
+      [
+        { index: 1, by: 0 },
+        { index: 2, by: 0 },
+      ],
+    ],
+    [
+      'tools behind some that are never called',
+      [
+        { ...at, methods: ['GET'], tools: ['a'], require: 'ops' },
+        { ...at, tools: ['a'], require: 'staff' },
+      ],
+      [],
     ],
     [
       'a rule for tools behind one for all',
