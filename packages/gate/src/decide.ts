@@ -133,9 +133,9 @@ interface CheckInput {
  */
 export function decide(input: CheckInput): Decision {
   const { principal, admission } = input
+  if (admission.anyOf) return decideAny(input, admission.anyOf)
   if (!principal && admission.purpose !== ANYONE) return decideNobody(input)
   if (admission.isClosed) return CLOSED
-  if (admission.anyOf) return decideAny(input, admission.anyOf)
   const { demanded: policies, purpose } = withRoute(admission, input.routePolicy())
   const isOpen = purpose === ANYONE
   if (!principal) return isOpen ? ANONYMOUS : decideNobody(input)
@@ -150,12 +150,23 @@ export function decide(input: CheckInput): Decision {
 
 const CLOSED: Decision = { outcome: 'forbidden', refusal: { by: 'tools' }, isClosed: true }
 
-/** Passes if one of the admissions lets it pass; otherwise the first one says what is missing. */
+/** Passes if one of the admissions lets it pass; otherwise the one that asks for the fewest scopes says what is missing. */
 function decideAny(input: CheckInput, admissions: readonly Admission[]): Decision {
-  const [first, ...others] = admissions.map((admission) => decide({ ...input, admission }))
-  if (!first) throw new Error('there is no admission')
-  const passed = [first, ...others].find(({ outcome }) => outcome === 'allow')
-  return passed ?? first
+  const decisions = admissions.map((admission) => decide({ ...input, admission }))
+  const [best] = decisions.toSorted((one, other) => lackOf(one) - lackOf(other))
+  if (!best) throw new Error('there is no admission')
+  return best
+}
+
+/** More than a request has scopes. */
+const MUCH = 1_000
+
+/** How much somebody lacks; most is what no scope helps against. */
+function lackOf(decision: Decision): number {
+  if (decision.outcome === 'allow') return 0
+  if (decision.outcome === 'anonymous') return 1
+  if (decision.outcome !== 'forbidden') return MUCH
+  return 1 + (decision.refusal.wantedScopes?.length || MUCH)
 }
 
 /** Adds the policy that the proxy names to the result of the rules. */

@@ -99,6 +99,7 @@ t.test('decisions', async (t) => {
   const ada = profileOf()
   const open: Admission = { demanded: [], purpose: 'anyone' }
   const ruled = (...demanded: Policy[]): Admission => ({ demanded, purpose: demanded })
+  const either = (...anyOf: Admission[]): Admission => ({ ...SESSION, anyOf })
   const table: [
     Outcome,
     Partial<Door>,
@@ -133,6 +134,14 @@ t.test('decisions', async (t) => {
     ['forbidden', {}, ada, yes, 'api', ruled(no)],
     ['forbidden', {}, ada, no, 'api', ruled(yes)],
     ['no-session', {}, undefined, undefined, 'api', ruled(yes)],
+    ['allow', {}, ada, undefined, 'api', either(ruled(no), ruled(yes))],
+    ['allow', {}, ada, yes, 'api', either(ruled(no), ruled(yes))],
+    ['forbidden', {}, ada, no, 'api', either(ruled(no), ruled(yes))],
+    ['allow', {}, ada, undefined, 'api', either(ruled(no), open)],
+    ['anonymous', { admits: () => false }, ada, undefined, 'api', either(ruled(yes), open)],
+    ['anonymous', {}, undefined, undefined, 'api', either(ruled(yes), open)],
+    ['no-session', {}, undefined, yes, 'api', either(ruled(yes), open)],
+    ['no-session', {}, undefined, undefined, 'api', either(ruled(yes), ruled(no))],
   ]
   for (const [outcome, rest, who, policy, kind, admission] of table)
     t.equal(
@@ -384,5 +393,39 @@ t.test('a program is known by its method, or by the client that acts for a perso
     const profile = profileOf()
     const identity = { method, client, profile, portal: 'main' }
     t.equal(new Anybody(identity, profile, settings).isProgram, isProgram, `${method} ${client}`)
+  }
+})
+
+t.test('whoever may meet one of several rules is asked for the fewest scopes', async (t) => {
+  const compiled = (name: string, condition: string) => createPolicy(name, condition)
+  const reads = compiled('reads', 'Scope("read")')
+  const writes = compiled('writes', 'Scope("write")')
+  const editors = compiled('editors', 'Group("editors")')
+  const lately = createPolicy('lately', { maxAge: 1 })
+  const by = (...demanded: Policy[]): Admission => ({ demanded, purpose: demanded })
+  class Token extends Principal {
+    constructor() {
+      const profile = profileOf()
+      super({ method: 'jwt', portal: 'main', profile }, subject, { headers: [], changing: [] })
+    }
+    refusal = () => undefined
+  }
+  const subject = { claims: {}, caller: { method: 'jwt', scopes: [], claims: {} } } as const
+  const table: [anyOf: Admission[], decision: object][] = [
+    [[by(reads, writes), by(reads)], { refusal: { wantedScopes: ['read'] } }],
+    [[by(reads, editors), by(reads)], { refusal: { by: 'policy reads', wantedScopes: ['read'] } }],
+    [[by(editors), by(lately), by(writes)], { refusal: { wantedScopes: ['write'] } }],
+    [[by(editors), by(lately)], { outcome: 'step-up' }],
+    [
+      [by(editors), by(editors, reads)],
+      { outcome: 'forbidden', refusal: { by: 'policy editors' } },
+    ],
+    [[by(editors), by()], { outcome: 'allow' }],
+  ]
+  for (const [anyOf, decision] of table) {
+    const asked = { preflight: false, host, principal: new Token(), now: 0 }
+    const admission: Admission = { ...SESSION, anyOf }
+    const made = decide({ ...asked, admission, routePolicy: () => undefined, kind: () => 'api' })
+    t.match(made, decision, JSON.stringify(decision))
   }
 })
