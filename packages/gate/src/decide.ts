@@ -153,9 +153,7 @@ const CLOSED: Decision = { outcome: 'forbidden', refusal: { by: 'tools' }, isClo
 /** Passes if one of the admissions lets it pass; otherwise the one that asks for the fewest scopes says what is missing. */
 function decideAny(input: CheckInput, admissions: readonly Admission[]): Decision {
   const decisions = admissions.map((admission) => decide({ ...input, admission }))
-  const [best] = decisions.toSorted((one, other) => lackOf(one) - lackOf(other))
-  if (!best) throw new Error('there is no admission')
-  return best
+  return decisions.toSorted((one, other) => lackOf(one) - lackOf(other))[0] ?? CLOSED
 }
 
 /** More than a request has scopes. */

@@ -46,7 +46,6 @@ export function sendDecision(dialect: Dialect, check: Check, reply: FastifyReply
 function sendIdentity(check: Check, reply: FastifyReply): FastifyReply {
   const { portal, principal, site, forwarded, providerToken, tools } = check
   if (!principal) throw new Error('there is nobody to let pass')
-  if (principal.isProgram) record(check, { event: 'program-passed' }, reply.request)
   const { identity, headers } = principal.toldAt(forwarded.host)
   reply.headers(headers)
   const { assertion, body, providerToken: settings, toolsHeader } = portal.gate
@@ -56,6 +55,7 @@ function sendIdentity(check: Check, reply: FastifyReply): FastifyReply {
     const receiver = { portal, site, origin: forwarded.origin, tools }
     reply.header(assertion.header, reply.server.assertions.for(identity, receiver))
   }
+  if (principal.isProgram) record(check, { event: 'program-passed' }, reply.request)
   return reply.send(body)
 }
 

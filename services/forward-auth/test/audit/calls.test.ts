@@ -7,7 +7,7 @@ import { portalOf, startApp, yamlOf } from '../app.ts'
 import { SHAPES } from '../shapes.ts'
 
 // What is refused in these tests, and said.
-expectWarnings(t, 'FWA_TOOL_REFUSED')
+expectWarnings(t, 'FWA_TOOL_REFUSED', 'FWA_IDENTITY_UNSENDABLE')
 
 const MINUTE = 60_000
 const KEY = 'correct-horse-battery-staple'
@@ -131,6 +131,14 @@ t.test('a row names the client that a token was issued to', async (t) => {
     (await rows()).map(({ client }) => client),
     table.map(([, client]) => client),
   )
+})
+
+t.test('what the app cannot be told has not passed', async (t) => {
+  const { issuer, call, rows } = await start(t)
+  const token = issuer.issue({ aud: NOTES, sub: 'evil\nrobot' })
+  const path = new URL(NOTES).pathname
+  t.equal(await call({ Authorization: `Bearer ${token}` }, { ...read, path }), 403)
+  t.strictSame(await rows(), [])
 })
 
 t.test('people have no rows for what they are let do, and one per hour for the rest', async (t) => {
