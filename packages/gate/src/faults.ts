@@ -9,7 +9,7 @@ import {
   known,
   type Rule,
 } from '@gatehouse/service-kit/rules'
-import { HEADER_NAMES } from './header-names.ts'
+import { HEADER_NAMES, TOOLS_HEADER } from './header-names.ts'
 import { headerRows } from './header-presets.ts'
 import { checkHosts, type Domains } from './host-faults.ts'
 import type { GateConfig, ResourceConfig, RuleConfig } from './options.ts'
@@ -53,9 +53,11 @@ function policyRule(name: string): Rule<GateConfig['policies']> {
 }
 
 const HEADER_NAME = /^[A-Za-z][A-Za-z0-9-]{0,126}$/
-/** Headers with a meaning in HTTP, and those that a check reads. */
+/** Headers with a meaning in HTTP, those that a check reads, and the one about tools. */
 const RESERVED: ReadonlySet<string> = new Set([
   ...HEADER_NAMES.read,
+  ...HEADER_NAMES.calls,
+  TOOLS_HEADER,
   'connection',
   'keep-alive',
   'te',

@@ -12,7 +12,7 @@ import {
   type Sites,
 } from './forwarded.ts'
 import { createGroups, type Groups } from './groups.ts'
-import { HEADER_NAMES } from './header-names.ts'
+import { HEADER_NAMES, TOOLS_HEADER } from './header-names.ts'
 import { headerRows } from './header-presets.ts'
 import {
   type AssertionSettings,
@@ -48,8 +48,6 @@ interface Asker {
   /** Milliseconds since the epoch. */
   readonly now: number
 }
-
-const TOOLS_HEADER = 'x-gatehouse-tools'
 
 /** Decides which requests may pass to the apps of a portal, and what the apps are told. */
 export class Gate {

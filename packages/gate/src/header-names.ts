@@ -25,6 +25,9 @@ export const HEADER_NAMES = {
   pathOverrides: ['x-original-url', 'x-rewrite-url', 'destination'],
 } as const satisfies Record<string, readonly string[]>
 
+/** The header that tells a server which tools the caller may use, in lower case. */
+export const TOOLS_HEADER = 'x-gatehouse-tools'
+
 /**
  * A header name as apps behind CGI, FastCGI and WSGI see it: they keep letters and digits, and fold
  * every other character into one. So `X_Forwarded.User` is read as `X-Forwarded-User`.

@@ -317,6 +317,14 @@ t.test('reports faults of portals', async (t) => {
       '/portals/0/assertion/header is reserved: x-forwarded-host',
     ],
     [
+      'headers of calls by MCP',
+      portal(
+        'headers: [{ name: Mcp-Name, property: id }], providerToken: { hosts: [app.example.com], header: X-Gatehouse-Tools }',
+      ),
+      '/portals/0/headers/0/name is reserved: mcp-name',
+      '/portals/0/providerToken/header is reserved: x-gatehouse-tools',
+    ],
+    [
       'lifetimes',
       portal('session: { lifetime: 1s, idle: 1m, refresh: 1s, grace: 25h }, loginLifetime: 2h'),
       '/portals/0/session/lifetime must be from 1m to 90d',
