@@ -30,6 +30,7 @@ import { readPath } from './paths.ts'
 import { ANY_POLICY, createPolicies, type Policy } from './policy.ts'
 import { type ProgramDeps, Programs, prefixesOf, type Resource, resourceAt } from './programs.ts'
 import {
+  type Admission,
   ANY_TOOL,
   admissionFor,
   createRules,
@@ -166,20 +167,25 @@ export class Gate {
     if (!this.toolsHeader || asked.mcp?.method === 'tools/call') return undefined
     const found = toolRulesFor(this.rules, ruledRequest(asked, asker))
     if (found.length === 0) return undefined
-    const { preflight } = this
-    const { host } = asked
-    const told = found.flatMap(({ tools, admission, isCertain }) => {
+    const mayCall = (pattern: string, admission: Admission) => {
       const { outcome } = decide({
         ...asker,
-        preflight,
-        host,
+        preflight: this.preflight,
+        host: asked.host,
         admission,
+        // What a condition says about all names of a pattern is not known.
+        mcp: () => (pattern.includes('*') ? undefined : { method: 'tools/call', name: pattern }),
         routePolicy: () => this.#readPolicy(query),
         kind: () => 'api',
       })
-      if (outcome !== 'allow') return tools.map((pattern) => `!${pattern}`)
-      return isCertain ? tools : []
-    })
+      return outcome === 'allow' || outcome === 'anonymous'
+    }
+    const told = found.flatMap(({ tools, admission, isCertain }) =>
+      tools.flatMap((pattern) => {
+        if (!mayCall(pattern, admission)) return `!${pattern}`
+        return isCertain ? pattern : []
+      }),
+    )
     // An empty list would look like none.
     return told.length > 0 ? told : [`!${ANY_TOOL}`]
   }

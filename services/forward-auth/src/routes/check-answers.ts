@@ -31,7 +31,7 @@ export function sendDecision(dialect: Dialect, check: Check, reply: FastifyReply
       return sendIdentity(check, reply)
     case 'anonymous':
     case 'preflight':
-      return reply.headers(portal.gate.anonymousHeaders).send(portal.gate.body)
+      return tellTools(check, reply.headers(portal.gate.anonymousHeaders)).send(portal.gate.body)
     case 'sign-in':
       return sendToSignIn(dialect, check, reply)
     case 'step-up':
@@ -43,14 +43,18 @@ export function sendDecision(dialect: Dialect, check: Check, reply: FastifyReply
   }
 }
 
+function tellTools({ portal, tools }: Check, reply: FastifyReply): FastifyReply {
+  const { toolsHeader } = portal.gate
+  return toolsHeader && tools ? reply.header(toolsHeader, tools.join(',')) : reply
+}
+
 function sendIdentity(check: Check, reply: FastifyReply): FastifyReply {
   const { portal, principal, site, forwarded, providerToken, tools } = check
   if (!principal) throw new Error('there is nobody to let pass')
   const { identity, headers } = principal.toldAt(forwarded.host)
-  reply.headers(headers)
-  const { assertion, body, providerToken: settings, toolsHeader } = portal.gate
+  tellTools(check, reply.headers(headers))
+  const { assertion, body, providerToken: settings } = portal.gate
   if (settings && providerToken) reply.header(settings.header, providerToken)
-  if (toolsHeader && tools) reply.header(toolsHeader, tools.join(','))
   if (assertion?.isFor(forwarded.host)) {
     const receiver = { portal, site, origin: forwarded.origin, tools }
     reply.header(assertion.header, reply.server.assertions.for(identity, receiver))

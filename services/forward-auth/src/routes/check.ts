@@ -215,8 +215,8 @@ export async function decideCheck(asked: Asked, request: FastifyRequest): Promis
   const asker = { principal, clientIp: () => server.trust.clientIp(raw), now: server.clock.now() }
   const query = policyQuery(request)
   const decision = gate.check(asked.forwarded, asker, query)
-  const tools =
-    decision.outcome === 'allow' ? gate.toolsAt(asked.forwarded, asker, query) : undefined
+  const isTold = decision.outcome === 'allow' || decision.outcome === 'anonymous'
+  const tools = isTold ? gate.toolsAt(asked.forwarded, asker, query) : undefined
   const passes = decision.outcome === 'allow' && principal instanceof Visitor
   const wanted = gate.providerToken?.isFor(asked.forwarded.host) ? gate.providerToken : undefined
   const providerToken =

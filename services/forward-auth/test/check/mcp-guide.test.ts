@@ -82,6 +82,36 @@ t.test('the rules of the guide', async (t) => {
   t.match((await ask(READER, 'tools/call', 'other')).body, 'FWA_TOOL_REFUSED')
 })
 
+t.test('what a server is told of nobody, and by a policy that reads the tool', async (t) => {
+  const options = {
+    callers: {
+      keys: [{ name: 'reader', key: READER, hosts: ['*.example.com'], scopes: ['notes:read'] }],
+    },
+    policies: { careful: 'mcp.tool != "keep"', reads: 'Scope("notes:read")' },
+    rules: [
+      { hosts: ['mcp.example.com'], tools: ['keep', 'drop', 'x_*'], require: 'careful' },
+      { hosts: ['mcp.example.com'], tools: ['find'], require: 'anyone' },
+      { hosts: ['mcp.example.com'], tools: ['read_*'], require: 'reads' },
+    ],
+  }
+  const texts = Object.entries(options).map(([name, value]) => `${name}: ${JSON.stringify(value)}`)
+  const { check } = await startApp(t, yamlOf(portalOf('main', texts.join(', '))))
+  const table: readonly [who: object, method: string, status: number, told: string][] = [
+    [{}, 'tools/list', 200, '!keep,!drop,!x_*,find,!read_*'],
+    [{}, 'tools/call', 200, ''],
+    [{ authorization: `APIKey ${READER}` }, 'tools/list', 200, '!keep,drop,!x_*,find,read_*'],
+  ]
+  for (const [who, method, status, told] of table) {
+    const answer = await check(SHAPE!, {
+      ...who,
+      'x-forwarded-host': 'mcp.example.com',
+      'x-forwarded-method': 'POST',
+      ...{ 'mcp-protocol-version': VERSION, 'mcp-method': method, 'mcp-name': 'find' },
+    })
+    t.match([answer.statusCode, answer.headers['x-gatehouse-tools']], [status, told])
+  }
+})
+
 t.test('the header of the guide, and lines that read it', async (t) => {
   const ask = await startGuide(t)
   const { tools } = await ask(READER, 'tools/list')
