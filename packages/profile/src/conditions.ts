@@ -90,11 +90,20 @@ function refuseMcp(): never {
 function mcpOf({ mcp }: Subject) {
   if (!mcp) return UNKNOWN_MCP
   const { method, name } = mcp
+  if (method === 'tools/call') return { method, tool: name }
+  if (method !== 'resources/read') return { method }
   return {
     method,
-    ...(method === 'tools/call' && { tool: name }),
-    ...(method === 'resources/read' && { resource: name }),
+    get resource() {
+      return isPlainUri(name) ? name : refuseMcp()
+    },
   }
+}
+
+/** Whether every server reads a URI alike: those of SDKs normalize it (`new URL`), and some decode it then. */
+function isPlainUri(uri = ''): boolean {
+  const href = URL.parse(uri)?.href
+  return (href === uri || href === `${uri}/`) && !/%(?:2[5ef]|5c)|#/i.test(uri)
 }
 
 /** While scopes are assumed to be granted: those that the condition asks for. */

@@ -392,6 +392,49 @@ t.test('programs: what conditions see of them', async (t) => {
   }
 })
 
+t.test('a resource is known if every server reads its URI alike', async (t) => {
+  const isPublic = 'mcp.resource.startsWith("note://team/public/")'
+  const isNotSecret = 'mcp.resource != "note://team/secret"'
+  const table: [uri: string, isPublic: boolean, isNotSecret: boolean][] = [
+    ['note://team/public/1', true, true],
+    ['note://team/public/a%20b?c=%C3%A4', true, true],
+    ['https://example.com', false, true],
+    ['note:other', false, true],
+    ['note://team/secret', false, false],
+    ['NOTE://team/secret', false, false],
+    ['note://team/public/../secret', false, false],
+    ['note://team/public/%2E%2e/secret', false, false],
+    ['note://team/public/..%2fsecret', false, false],
+    ['note://team/public/%252e%252e/secret', false, false],
+    ['note://team/public/..%5Csecret', false, false],
+    ['note://team/sec\tret', false, false],
+    [' note://team/secret', false, false],
+    ['https://EXAMPLE.com/secret', false, false],
+    ['note://team/secret#1', false, false],
+    ['note://team/public/ä', false, false],
+    ['secret', false, false],
+  ]
+  for (const [name, ...held] of table) {
+    const subject = { claims: {}, mcp: { method: 'resources/read', name } }
+    const compiled = [isPublic, isNotSecret].map((source) => compileCondition(source, 'request'))
+    t.strictSame(
+      compiled.map((one) => one.holds(subject)),
+      held,
+      name,
+    )
+    const others = [
+      '!(mcp.resource == "x")',
+      '!has(mcp.resource)',
+      'mcp.method == "resources/read"',
+    ]
+    t.strictSame(
+      others.map((source) => compileCondition(source, 'request').holds(subject)),
+      [held[1] || name === 'note://team/secret', false, true],
+      name,
+    )
+  }
+})
+
 t.test('the clause that refuses, as it is written', async (t) => {
   const rows: [source: string, clause: string | undefined][] = [
     ['Group("g1")', undefined],
