@@ -50,7 +50,8 @@ export function explain(
   const policies = createPolicies(config.policies)
   const rules = createRules(config.rules, policies)
   const route = createPolicyReader({ name, policies })(query)
-  const mcp = () => (tool === undefined ? undefined : { method: 'tools/call', name: tool })
+  const isCall = tool !== undefined && method === 'POST'
+  const mcp = () => (isCall ? { method: 'tools/call', name: tool } : undefined)
   const request = { host, path: readPath(target), method, mcp, clientIp: () => from }
   const admission = admissionFor(rules, request)
   const decision = decide({

@@ -183,13 +183,14 @@ function checkCalls({ tools, mcpMethods, methods }: RuleConfig): Fault[] {
 }
 
 function checkShadowed(rules: readonly RuleConfig[]): Fault[] {
-  return shadowedRules(rules).map(({ index, tool, by, byTool }) => ({
-    path: tool === undefined ? `/rules/${index}` : `/rules/${index}/tools/${tool}`,
-    message:
-      tool === undefined
-        ? 'never decides: every request that it fits, an earlier rule fits first, or closes to what its tools do not name'
-        : 'never decides: whatever it fits, another pattern fits first',
-    other: byTool === undefined ? `/rules/${by}` : `/rules/${by}/tools/${byTool}`,
+  const pathOf = (index: number, entry?: string) =>
+    ['/rules', index, entry].filter((part) => part !== undefined).join('/')
+  return shadowedRules(rules).map(({ index, entry, by, byEntry }) => ({
+    path: pathOf(index, entry),
+    message: entry?.startsWith('tools')
+      ? 'never decides: whatever it fits, another pattern fits first'
+      : 'never decides: every request that it fits, an earlier rule fits first, or closes to what its tools do not name',
+    other: pathOf(by, byEntry),
     isWarning: true,
   }))
 }

@@ -246,15 +246,15 @@ function fitPaths(patterns: readonly string[]): Test {
   }
 }
 
-/** A rule, or one of its tools, that never decides. */
+/** A rule, or one of its tools or the hosts and paths that it closes, that never decides. */
 export interface Shadowed {
   readonly index: number
-  /** Of the pattern in `tools`; undefined for the whole rule. */
-  readonly tool?: number
+  /** Such as `tools/0`; undefined for the whole rule. */
+  readonly entry?: string
   /** The index of the earlier rule that fits first, or the same one. */
   readonly by: number
   /** Of the pattern of the same rule. */
-  readonly byTool?: number
+  readonly byEntry?: string
 }
 
 /**
@@ -268,14 +268,23 @@ export function shadowedRules(configs: readonly RuleConfig[]): Shadowed[] {
   return rules.flatMap((rule, index): Shadowed[] => {
     const by = coveringOf(rule, index)
     if (by !== index) return [{ index, by }]
-    const { tools = [] } = rule
-    return tools.flatMap((pattern, tool) => {
+    const { tools = [], mcpMethods, hosts = [], paths = [] } = rule
+    const places = mcpMethods || rule.tools ? Object.entries({ hosts, paths }) : []
+    const never = places.flatMap(([member, entries]) =>
+      entries.flatMap((entry, i) => {
+        const first = coveringOf({ ...rule, [member]: [entry] }, index)
+        return first === index ? [] : [{ index, entry: `${member}/${i}`, by: first }]
+      }),
+    )
+    const ofTools = tools.flatMap((pattern, tool): Shadowed[] => {
+      const entry = `tools/${tool}`
       const byTool = tools.findIndex((other, i) => i !== tool && coversPattern(other, pattern))
       const isFirst = byTool < 0 || (tools[byTool] === pattern && byTool > tool)
-      if (!isFirst) return [{ index, tool, by: index, byTool }]
+      if (!isFirst) return [{ index, entry, by: index, byEntry: `tools/${byTool}` }]
       const first = coveringOf({ ...rule, tools: [pattern] }, index)
-      return first === index ? [] : [{ index, tool, by: first }]
+      return first === index ? [] : [{ index, entry, by: first }]
     })
+    return [...never, ...ofTools]
   })
 }
 

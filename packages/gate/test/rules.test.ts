@@ -360,7 +360,7 @@ t.test('rules and tools that never decide', async (t) => {
         { ...at, tools: ['read_*'], require: 'staff' },
         { ...at, tools: ['read_a', 'write'], require: 'ops' },
       ],
-      [{ index: 1, tool: 0, by: 0 }],
+      [{ index: 1, entry: 'tools/0', by: 0 }],
     ],
     [
       'all tools of a rule',
@@ -381,12 +381,12 @@ t.test('rules and tools that never decide', async (t) => {
     [
       'a tool twice',
       [{ ...at, tools: ['a', 'a'], require: 'staff' }],
-      [{ index: 0, tool: 1, by: 0, byTool: 0 }],
+      [{ index: 0, entry: 'tools/1', by: 0, byEntry: 'tools/0' }],
     ],
     [
       'a tool beside *',
       [{ ...at, tools: ['a', '*'], require: 'staff' }],
-      [{ index: 0, tool: 0, by: 0, byTool: 1 }],
+      [{ index: 0, entry: 'tools/0', by: 0, byEntry: 'tools/1' }],
     ],
     [
       'tools behind all methods',
@@ -434,6 +434,20 @@ t.test('rules and tools that never decide', async (t) => {
         { ...at, tools: ['a'], require: 'staff' },
       ],
       [],
+    ],
+    [
+      'tools at some hosts and paths',
+      [
+        { ...at, require: 'ops' },
+        { paths: ['/open/*'], require: 'ops' },
+        { ...at, hosts: ['a.example.com', ...at.hosts], tools: ['a'], require: 'staff' },
+        { paths: ['/mcp', '/open/mcp'], mcpMethods: ['prompts/*'], require: 'staff' },
+        { hosts: ['b.example.com', ...at.hosts], require: 'staff' },
+      ],
+      [
+        { index: 2, entry: 'hosts/1', by: 0 },
+        { index: 3, entry: 'paths/1', by: 1 },
+      ],
     ],
     [
       'a rule for tools behind one for all',

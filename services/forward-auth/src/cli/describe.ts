@@ -53,7 +53,8 @@ export function describeConfig(config: ForwardAuthConfig): string {
   return `${describeRedirectUris(config)}${closed.length > 0 ? CLOSED : ''}${[...new Set(closed)].join('')}`
 }
 
-const CLOSED = 'Only calls that a rule with `tools` or `mcpMethods` fits for certain pass here:\n'
+const CLOSED =
+  'Only calls that a rule with `tools` or `mcpMethods` fits for certain pass here, and what an earlier rule fits:\n'
 
 function describeRedirectUris(config: ForwardAuthConfig): string {
   return [

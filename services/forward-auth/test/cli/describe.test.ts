@@ -83,7 +83,7 @@ portals:
 `)
   t.equal(
     describeConfig(config),
-    'Only calls that a rule with `tools` or `mcpMethods` fits for certain pass here:\n' +
+    'Only calls that a rule with `tools` or `mcpMethods` fits for certain pass here, and what an earlier rule fits:\n' +
       '  main: mcp.example.com/mcp/*\n  main: */*\n',
   )
 })

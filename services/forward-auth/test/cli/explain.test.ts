@@ -154,6 +154,12 @@ t.test('which rule, policy and clause decides, and why', async (t) => {
       'decision: 403, refused by tools',
     ],
     [
+      'bob',
+      { host: 'mcp.example.com', path: '/tools', tool: 'read_note', method: 'GET' },
+      'rules[4]: may fit (tools): signedIn',
+      'decision: 403, refused by tools',
+    ],
+    [
       'ada',
       { host: 'mcp.example.com', path: '/tools' },
       'rules[4]: may fit (tools): signedIn',
