@@ -8,7 +8,7 @@ interface RowLimitOptions {
   readonly clock: Clock
   /** In ms. It begins with the first event. */
   readonly time: number
-  /** Kinds with rows of their own in that time, of one person or program, or of all who are not known. */
+  /** Kinds of an event with rows of their own in that time, of one person or program, or of all who are not known. */
   readonly most: number
   /** Called at its end with a row for each kind that was repeated, which counts the repeats. */
   readonly repeated?: (row: AuditRow) => void
@@ -35,11 +35,13 @@ export class RowLimit {
     this.#timer ??= clock.setTimer(() => this.end(), time)
     const key = keyOf(row)
     if (this.#seen.has(key)) return this.#add(row, key)
-    const { person = '', tool, client } = row
-    const kinds = this.#kindsOf.get(person) ?? 0
+    const { event, person, tool, client } = row
+    // What is refused takes no room of what passes.
+    const budget = `${event} ${person}`
+    const kinds = this.#kindsOf.get(budget) ?? 0
     const hasRoom = this.#seen.size < MAX_ALL
     if (hasRoom && kinds < most) {
-      this.#kindsOf.set(person, kinds + 1)
+      this.#kindsOf.set(budget, kinds + 1)
       return this.#add(row, key)
     }
     const several = { host: '*', clientAddress: '*', client: client && '*', tool: tool && '*' }

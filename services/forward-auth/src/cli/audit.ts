@@ -23,8 +23,8 @@ export async function* listAudit(query: AuditQuery): AsyncGenerator<string> {
   if (!asJson) yield cellsOf(TITLES)
   for await (const row of rows) {
     if (portal !== undefined && row.portal !== portal) continue
-    if (person !== undefined && !isOf(person, row)) continue
     // A row that stands for several may stand for what is looked for.
+    if (person !== undefined && row.person !== '*' && !isOf(person, row)) continue
     if (fitsTool && row.tool !== '*' && !(row.tool !== undefined && fitsTool(row.tool))) continue
     if (client !== undefined && row.client !== '*' && !isFrom(client, row)) continue
     yield asJson ? jsonLine(row) : lineOf(row)

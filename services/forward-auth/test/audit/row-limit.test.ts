@@ -114,6 +114,13 @@ t.test('who invents tools gets one row for all further ones, which counts them',
   t.equal(repeats.length, 1)
 })
 
+t.test('who is refused invented tools hides none that is called', async (t) => {
+  const { limit } = limitOf(MINUTE, 100)
+  for (let i = 0; i < 150; i++)
+    limit.take({ ...CALL, event: 'access-refused', code: 'FWA_TOOL_REFUSED', tool: `tool${i}` })
+  t.strictSame(limit.take(CALL), CALL)
+})
+
 t.test('who invents hosts or addresses gets one row for all further ones', async (t) => {
   const { limit } = limitOf(HOUR, 100)
   const hosts = Array.from({ length: 150 }, (_, i) => limit.take({ ...ROW, host: `h${i}.test` }))

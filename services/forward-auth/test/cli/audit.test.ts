@@ -63,7 +63,7 @@ t.test('the calls that a query selects', async (t) => {
   const [deleted, read, refused, several, ofBob, ofKey, ofAll] = CALLS
   const table: [query: Query, rows: unknown[]][] = [
     [{ tool: 'delete*' }, [deleted, refused, several, ofBob, ofAll]],
-    [{ tool: 'delete*', person: 'ada' }, [deleted, refused, several]],
+    [{ tool: 'delete*', person: 'ada' }, [deleted, refused, several, ofAll]],
     [{ tool: 'delete_repo' }, [deleted, several, ofAll]],
     [{ tool: '*' }, [deleted, read, refused, several, ofBob, ofAll]],
     [{ tool: '*file' }, [read, refused, several, ofBob, ofAll]],
@@ -71,7 +71,7 @@ t.test('the calls that a query selects', async (t) => {
     [{ client: 'agent.example:8443' }, [deleted, read, refused, several, ofAll]],
     [{ client: 'agent.example' }, [ofAll]],
     [{ client: 'spa', tool: 'delete*' }, [ofBob, ofAll]],
-    [{ person: 'psk:ci' }, [ofKey]],
+    [{ person: 'psk:ci' }, [ofKey, ofAll]],
   ]
   for (const [query, rows] of table) {
     const lines: unknown[] = []
