@@ -9,7 +9,7 @@ import {
   known,
   type Rule,
 } from '@gatehouse/service-kit/rules'
-import { HEADER_NAMES, TOOLS_HEADER } from './header-names.ts'
+import { HEADER_NAMES, MAX_TOLD, TOOLS_HEADER } from './header-names.ts'
 import { headerRows } from './header-presets.ts'
 import { checkHosts, type Domains } from './host-faults.ts'
 import type { GateConfig, ResourceConfig, RuleConfig } from './options.ts'
@@ -139,7 +139,7 @@ function checkRules({ rules, policies }: GateConfig, domains: Domains): Fault[] 
     ({ require }) => checkRequire(require, named),
     checkCalls,
   ])
-  return isWhole(rules) ? [...faults, ...checkShadowed(rules)] : faults
+  return isWhole(rules) ? [...faults, ...checkShadowed(rules), ...checkTold(rules)] : faults
 }
 
 /** A pattern that is not normal would fit no path: those of requests are normal, or fit no pattern. */
@@ -180,6 +180,20 @@ function checkCalls({ tools, mcpMethods, methods }: RuleConfig): Fault[] {
       (fault) => ({ ...fault, other: '/methods', isWarning: true }),
     ),
   ]
+}
+
+/** A server is told of the tools of all rules of a place in one header. */
+function checkTold(rules: readonly RuleConfig[]): Fault[] {
+  const lengths = new Map<string, number>()
+  return rules.flatMap(({ hosts, tools = [] }, index): Fault[] => {
+    const place = JSON.stringify(hosts)
+    const before = lengths.get(place) ?? 0
+    const all = before + tools.join(',!').length
+    lengths.set(place, all)
+    const message = `have more than ${MAX_TOLD} characters with those before, so that the server is told of no tools: use patterns`
+    const isFirst = before <= MAX_TOLD && all > MAX_TOLD
+    return isFirst ? [{ path: `/rules/${index}/tools`, message, isWarning: true }] : []
+  })
 }
 
 function checkShadowed(rules: readonly RuleConfig[]): Fault[] {

@@ -12,7 +12,7 @@ import {
   type Sites,
 } from './forwarded.ts'
 import { createGroups, type Groups } from './groups.ts'
-import { HEADER_NAMES, TOOLS_HEADER } from './header-names.ts'
+import { HEADER_NAMES, MAX_TOLD, TOOLS_HEADER } from './header-names.ts'
 import { headerRows } from './header-presets.ts'
 import {
   type AssertionSettings,
@@ -161,7 +161,7 @@ export class Gate {
   /**
    * The tools that somebody may call at the place of a request that passes, for a server that lists them: patterns,
    * of which the first that fits a name decides. `!` before one says that its tools may not be called, as may
-   * none that no pattern fits. Undefined where no rule names tools, and for a call.
+   * none that no pattern fits. Undefined where no rule names tools, for a call, and if they are too many.
    */
   toolsAt(asked: ForwardedRequest<unknown>, asker: Asker, query: string): string[] | undefined {
     if (!this.toolsHeader || asked.mcp?.method === 'tools/call') return undefined
@@ -186,6 +186,7 @@ export class Gate {
         return isCertain ? pattern : []
       }),
     )
+    if (told.join().length > MAX_TOLD) return undefined
     // An empty list would look like none.
     return told.length > 0 ? told : [`!${ANY_TOOL}`]
   }

@@ -27,6 +27,8 @@ export const HEADER_NAMES = {
 
 /** The header that tells a server which tools the caller may use, in lower case. */
 export const TOOLS_HEADER = 'x-gatehouse-tools'
+/** Characters of it: proxies limit the headers of an answer, some to 4 kB. */
+export const MAX_TOLD = 2_048
 
 /**
  * A header name as apps behind CGI, FastCGI and WSGI see it: they keep letters and digits, and fold

@@ -112,6 +112,25 @@ t.test('what a server is told of nobody, and by a policy that reads the tool', a
   }
 })
 
+t.test('a list of tools that is too long for a header is left out', async (t) => {
+  const at = { hosts: ['mcp.example.com'], require: 'anyone' }
+  const answerTo = async (length: number) => {
+    const rules = JSON.stringify([
+      { ...at, tools: ['a'.repeat(100)] },
+      { ...at, tools: ['b', ...Array.from({ length }, (_, i) => `${'c'.repeat(100)}${i}`)] },
+    ])
+    const { check } = await startApp(t, yamlOf(portalOf('main', `rules: ${rules}`)))
+    const { statusCode, headers } = await check(SHAPE!, {
+      'x-forwarded-host': 'mcp.example.com',
+      'x-forwarded-method': 'POST',
+      ...{ 'mcp-protocol-version': VERSION, 'mcp-method': 'tools/list' },
+    })
+    return [statusCode, String(headers['x-gatehouse-tools']).length]
+  }
+  t.strictSame(await answerTo(10), [200, 1_122])
+  t.strictSame(await answerTo(30), [200, 0])
+})
+
 t.test('the header of the guide, and lines that read it', async (t) => {
   const ask = await startGuide(t)
   const { tools } = await ask(READER, 'tools/list')

@@ -369,6 +369,15 @@ t.test('tools that never decide are a warning with both lines', async (t) => {
       /rules\/1 never decides: .* closes to what its tools do not name \(line 6, /,
     ],
     [
+      'more than a server is told of',
+      [
+        `{ ${at}, tools: [${Array.from({ length: 150 }, (_, i) => `tool_${i}`)}], require: signedIn }`,
+        `{ ${at}, tools: [${Array.from({ length: 150 }, (_, i) => `other_${i}`)}], require: signedIn }`,
+        `{ hosts: [b.example.com], tools: [c], require: signedIn }`,
+      ],
+      /rules\/1\/tools have more than 2048 characters with those before, so that the server is told of no tools: use patterns/,
+    ],
+    [
       'a tool by GET',
       [`{ ${at}, tools: [a], methods: [GET], require: signedIn }`],
       /rules\/0\/tools can never fit: MCP calls by POST, which `methods` leaves out \(line 6, /,
