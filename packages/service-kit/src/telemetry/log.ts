@@ -119,6 +119,9 @@ function isBytes(value: unknown): boolean {
   return '0' in value || ('data' in value && 'type' in value && value.type === 'Buffer')
 }
 
+/** What a terminal obeys and JSON has as it is; a stranger may have chosen it. */
+const OBEYED = /[\x7f-\x9f\p{Cf}\p{Zl}\p{Zp}]/gu
+
 /** Loads pino-pretty only for a terminal. Lines wait for it; at an early exit they are written as JSON. */
 function prettyStream(): DestinationStream {
   const waiting: string[] = []
@@ -131,7 +134,7 @@ function prettyStream(): DestinationStream {
     const translateTime = 'SYS:HH:MM:ss.l'
     const stream = pretty({ sync: true, singleLine: true, ignore, translateTime })
     process.off('exit', flushRaw)
-    write = (line) => stream.write(withoutStack(line))
+    write = (line) => stream.write(withoutStack(line).replace(OBEYED, '\u{fffd}'))
     for (const line of waiting.splice(0)) write(line)
   }
   void start()

@@ -264,6 +264,12 @@ t.test('on a terminal each line is one, but for the stacks of faults', async (t)
       /"ms":1.2/,
     ],
     ['an expected failure', expected, /corp.*NET_FETCH_TIMEOUT.*down: refused/],
+    [
+      'what a terminal obeys',
+      "log.info({ tool: 'a\\x9b2J\\u2028b\\u202ec\\x1b[2Jd\\n' }, 'e\\x9b\\x1bf')",
+      /^[^\p{Cc}\p{Cf}\p{Zl}]*$/u,
+      /e\ufffdf.*"a\ufffd2J\ufffdb\ufffdc.u001b.2Jd.n"/,
+    ],
   ]
   for (const [what, statement, ...expressions] of cases) {
     const lines = await run('pretty', statement)
