@@ -49,6 +49,8 @@ export interface Rule {
   readonly config: RuleConfig
   /** Whether it names tools or methods of MCP, and so closes its place. */
   readonly isMcp: boolean
+  /** The tools that it fits, as patterns; undefined for none, and if it names neither tools nor methods. */
+  readonly tools: readonly string[] | undefined
   /** The result for a request that it fits. */
   readonly admission: Admission
   /** The members that the rule has, each with its test. All of them must fit. */
@@ -66,6 +68,7 @@ export function createRules(
   return configs.map((config) => ({
     config,
     isMcp: config.tools !== undefined || config.mcpMethods !== undefined,
+    tools: config.tools ?? (config.mcpMethods?.some(fitsEveryTool) ? [ANY_TOOL] : undefined),
     admission: admissionOf(config, policies),
     tests: compileTests(config),
   }))
@@ -93,7 +96,7 @@ export function admissionFor(rules: readonly Rule[], request: RuledRequest): Adm
   for (const rule of rules) {
     const { tools } = rule.config
     const isListed = tools !== undefined && !tools.includes(ANY_TOOL) && isListing(request)
-    const fit = isListed ? fitOf(rule, request, NOT_TOOLS) : fitOf(rule, request)
+    const fit = isListed ? fitOf(rule, request, NOT_CALLS) : fitOf(rule, request)
     if (fit === 'yes' && isClosed && !rule.isMcp) break
     if (fit === 'yes') fitting.push(joinAll(before, rule.admission))
     if (fit === 'yes' && !isListed) break
@@ -121,7 +124,7 @@ function isListing(request: RuledRequest): boolean {
 
 type Member = keyof RuleConfig
 const PLACE = (member: Member) => member === 'hosts' || member === 'paths'
-const NOT_TOOLS = (member: Member) => member !== 'tools'
+const NOT_CALLS = (member: Member) => member !== 'tools' && member !== 'mcpMethods'
 
 /** A rule for tools that may decide about a request, with their patterns. */
 export interface ToolRule {
@@ -135,8 +138,8 @@ export interface ToolRule {
 export function toolRulesFor(rules: readonly Rule[], request: RuledRequest): readonly ToolRule[] {
   const found: ToolRule[] = []
   for (const rule of rules) {
-    const { tools } = rule.config
-    const fit = fitOf(rule, request, NOT_TOOLS)
+    const { tools } = rule
+    const fit = fitOf(rule, request, NOT_CALLS)
     if (tools && fit !== 'no')
       found.push({ tools, admission: rule.admission, isCertain: fit === 'yes' })
     // What an earlier rule decides never gets here.
@@ -202,6 +205,11 @@ function fitMethod(methods: readonly string[]): Test {
 
 /** The pattern of the rule that opens what other rules for tools leave. */
 export const ANY_TOOL = '*'
+
+/** Whether a pattern of methods fits the one by which tools are called. */
+function fitsEveryTool(pattern: string): boolean {
+  return compilePattern(pattern)('tools/call')
+}
 
 function fitTool(patterns: readonly string[]): Test {
   if (patterns.includes(ANY_TOOL)) return () => 'yes'

@@ -92,14 +92,16 @@ t.test('what a server is told of nobody, and by a policy that reads the tool', a
       { hosts: ['mcp.example.com'], tools: ['keep', 'drop', 'x_*'], require: 'careful' },
       { hosts: ['mcp.example.com'], tools: ['find'], require: 'anyone' },
       { hosts: ['mcp.example.com'], tools: ['read_*'], require: 'reads' },
+      { hosts: ['mcp.example.com'], mcpMethods: ['prompts/*'], require: 'reads' },
+      { hosts: ['mcp.example.com'], mcpMethods: ['prompts/*', 'tools/*'], require: 'reads' },
     ],
   }
   const texts = Object.entries(options).map(([name, value]) => `${name}: ${JSON.stringify(value)}`)
   const { check } = await startApp(t, yamlOf(portalOf('main', texts.join(', '))))
   const table: readonly [who: object, method: string, status: number, told: string][] = [
-    [{}, 'tools/list', 200, '!keep,!drop,!x_*,find,!read_*'],
+    [{}, 'tools/list', 200, '!keep,!drop,!x_*,find,!read_*,!*'],
     [{}, 'tools/call', 200, ''],
-    [{ authorization: `APIKey ${READER}` }, 'tools/list', 200, '!keep,drop,!x_*,find,read_*'],
+    [{ authorization: `APIKey ${READER}` }, 'tools/list', 200, '!keep,drop,!x_*,find,read_*,*'],
   ]
   for (const [who, method, status, told] of table) {
     const answer = await check(SHAPE!, {
