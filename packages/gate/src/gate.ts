@@ -58,6 +58,8 @@ export class Gate {
   readonly policies: ReadonlyMap<string, Policy>
   /** The rules that requests must meet; the first one that fits decides. */
   readonly rules: readonly Rule[]
+  /** Whether a rule or policy asks what a request calls by MCP. */
+  readonly readsCalls: boolean
   /** The header that tells a server which tools the caller may use; undefined if no rule names tools. */
   readonly toolsHeader: typeof TOOLS_HEADER | undefined
   /** The hosts that rules name, without those below a wildcard. */
@@ -85,6 +87,9 @@ export class Gate {
     this.preflight = preflight
     this.policies = createPolicies(config.policies)
     this.rules = createRules(config.rules, this.policies)
+    this.readsCalls =
+      this.rules.some(({ isMcp }) => isMcp) ||
+      [...this.policies.values()].some(({ condition }) => condition?.readsMcp)
     this.toolsHeader = config.rules.some(({ tools }) => tools) ? TOOLS_HEADER : undefined
     this.hosts = [...new Set(this.rules.flatMap(({ config }) => exactHosts(config)))]
     this.headers = createHeaders(headerRows(config.headers), user, headerEncoding)

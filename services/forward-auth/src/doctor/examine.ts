@@ -26,7 +26,7 @@ export interface ExamineOptions {
   readonly site: Site
   readonly portal: {
     readonly name: string
-    readonly gate: { readonly toolsHeader: string | undefined }
+    readonly gate: { readonly readsCalls: boolean }
   }
   readonly key: Key
   readonly now: () => number
@@ -84,7 +84,7 @@ export async function examine(options: ExamineOptions): Promise<Examination> {
     page,
     program: await exchange(options, app, {
       ...{ headers: PROGRAM, method: 'POST' },
-      calls: portal.gate.toolsHeader ? HEADER_NAMES.calls : [],
+      calls: portal.gate.readsCalls ? HEADER_NAMES.calls : [],
     }),
     forged: await exchange(options, app, { headers: BROWSER, forge: forgedRequest }),
     large: await exchange(options, app, { headers: { ...BROWSER, cookie: LARGE } }),

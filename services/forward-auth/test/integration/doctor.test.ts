@@ -602,6 +602,7 @@ t.test('the session of a domain at the app', async (t) => {
     })
 })
 
+const NO_CALLS = ["  'mcp-method', 'mcp-name', 'mcp-protocol-version',\n", ''] as const
 /** A rule that names tools, at a path of its own. */
 const WITH_TOOLS = CONFIG.replace(
   '    policies:\n',
@@ -638,11 +639,7 @@ t.test('a call by MCP that the check does not see', async (t) => {
       ]),
       /no mcp-protocol-version, mcp-method:/,
     ],
-    [
-      'haproxy',
-      lines('haproxy.lua', ["  'mcp-method', 'mcp-name', 'mcp-protocol-version',\n", '']),
-      /no mcp-protocol-version, mcp-method, mcp-name:/,
-    ],
+    ['haproxy', lines('haproxy.lua', NO_CALLS), /no mcp-protocol-version, mcp-method, mcp-name:/],
     [
       'envoy',
       lines('envoy.yaml', ['- { exact: mcp-name, ignore_case: true }\n', '\n']),
@@ -657,6 +654,21 @@ t.test('a call by MCP that the check does not see', async (t) => {
       t.match(told, /Look at: .*mcp|--proxy/i)
     })
 })
+
+for (const [what, options] of [
+  [
+    'a rule for methods',
+    'rules: [{ paths: [/x], mcpMethods: [ping], require: signedIn }]\n    policies:',
+  ],
+  ['a policy', `policies:\n      pings: 'mcp.method == "ping"'`],
+] as const)
+  t.test(`a call by MCP that the check does not see, for ${what}`, async (t) => {
+    const { examine } = await startWorld(t, CONFIG.replace('policies:', options))
+    await t.test('haproxy', { skip: missingProgram('haproxy') }, async (t) => {
+      const told = await examine(t, 'haproxy', { changes: { 'haproxy.lua': [NO_CALLS] } })
+      t.match(told, /no mcp-protocol-version, mcp-method, mcp-name:/)
+    })
+  })
 
 t.test('a prefix that the proxy strips', async (t) => {
   const { examine } = await startWorld(t)
