@@ -1,5 +1,5 @@
 import { parseHost } from '@gatehouse/net'
-import { createMcpHandler, Server } from '@modelcontextprotocol/server'
+import { createMcpHandler, McpServer, Server } from '@modelcontextprotocol/server'
 import fc from 'fast-check'
 import t from 'tap'
 import { MCP_HEADERS, readMcp } from '../../../../packages/gate/src/mcp.ts'
@@ -11,7 +11,8 @@ import {
   createRules,
   type RuledRequest,
 } from '../../../../packages/gate/src/rules.ts'
-import { envelope } from '../helpers/mcp-requests.ts'
+import { compileCondition } from '../../../../packages/profile/src/conditions.ts'
+import { envelope, VERSION } from '../helpers/mcp-requests.ts'
 
 /** `GATEHOUSE_FAULT_RUNS` draws more, `GATEHOUSE_FAULT_SEED` others. */
 const RUNS = Number(process.env.GATEHOUSE_FAULT_RUNS ?? 100_000)
@@ -288,4 +289,36 @@ t.test('what the gate allows under a name is what the server runs under it', asy
   t.comment(`${RUNS} requests: ${known} of a known call, ${calls} tools ran`)
   t.ok(known > RUNS / 5, 'many are known')
   t.ok(calls > RUNS / 20, 'many run')
+})
+
+t.test('no spelling of a URI reads a resource that a condition leaves out', async (t) => {
+  const SECRET = 'note://team/secret'
+  let reads = 0
+  const { fetch } = createMcpHandler(() => {
+    const one = new McpServer({ name: 'notes', version: '1.0.0' })
+    one.registerResource('secret', SECRET, {}, () => {
+      reads++
+      return { contents: [] }
+    })
+    return one
+  })
+  const others = compileCondition(`mcp.resource != "${SECRET}"`, 'request')
+  const uris = [
+    ...[SECRET, 'NOTE://team/secret', 'note://team/public/../secret', 'note://team/./secret'],
+    ...[`${SECRET} `, 'note://team/sec\tret', 'note://team/x/%2e%2E/secret', ` ${SECRET}\n`],
+  ]
+  for (const [i, uri] of uris.entries()) {
+    const params = { uri, _meta: envelope() }
+    const headers = {
+      ...{ 'content-type': 'application/json', accept: 'application/json, text/event-stream' },
+      ...{ 'mcp-protocol-version': VERSION, 'mcp-method': 'resources/read' },
+      'mcp-name': encoded(uri),
+    }
+    const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'resources/read', params })
+    await fetch(new Request('http://notes.test/mcp', { method: 'POST', headers, body }))
+    t.equal(reads, i + 1, `the server reads ${JSON.stringify(uri)}`)
+    const mcp = readMcp('POST', headers)
+    t.match(mcp, { method: 'resources/read', name: uri })
+    t.notOk(others.holds({ claims: {}, mcp }), 'and the condition does not hold')
+  }
 })
