@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { existsSync } from 'node:fs'
 import { Agent, type IncomingMessage, type RequestOptions, request } from 'node:http'
 import { createInterface } from 'node:readline'
 import { text } from 'node:stream/consumers'
@@ -37,6 +38,7 @@ export function startRunning(
   })
   const lines: LogLine[] = []
   assertQuiet(t, () => lines)
+  const files = args.filter((arg) => existsSync(arg))
   const waiting = new Set<() => void>()
   const notify = () => {
     for (const check of waiting) check()
@@ -59,6 +61,9 @@ export function startRunning(
   t.teardown(async () => {
     child.kill('SIGKILL')
     await ended
+    // It would warn of what it lacks, if it is slow to end.
+    const gone = files.filter((file) => !existsSync(file))
+    if (gone.length > 0) t.threw(new Error(`${gone} went before its program: use testFolder`))
   })
   const said = (msg: string, nth = 1, path?: string) =>
     new Promise<LogLine>((resolve, reject) => {

@@ -3,6 +3,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { globSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import { parse, stringify } from 'yaml'
 import { freePorts } from '../../free-ports.ts'
@@ -178,7 +179,7 @@ portals: [{ name: main, providers: [{ type: openIDConnect, name: corp,
   issuerUrl: "http://localhost:1", clientId: a, clientSecret: b }] }]
 `,
   }
-  const folder = t.testdir({ prometheus: {} })
+  const folder = testFolder(t, { prometheus: {} })
   const running = SERVICES.map((service): [Service, Running] => {
     const file = join(folder, `${service}.yaml`)
     writeFileSync(file, `${configs[service]}metrics: { port: ${metrics[service]} }\n`)

@@ -4,6 +4,7 @@ import type { Agent } from 'node:http'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import { bundleScript } from '../../../../scripts/test/bundle-script.ts'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
@@ -27,7 +28,7 @@ interface Settings {
 type Started = Awaited<ReturnType<typeof start>>
 
 async function start(t: Test, settings: Settings = {}) {
-  const file = join(t.testdir({}), 'config.yaml')
+  const file = join(testFolder(t), 'config.yaml')
   const configure = ({
     workers = 2,
     port = 0,
