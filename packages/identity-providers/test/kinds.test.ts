@@ -358,7 +358,7 @@ t.test('github', async (t) => {
   })
   await t.test('down, and back', async (t) => {
     const stopped = await startGithub(t)
-    const provider = open(t, { ...config, url: stopped.url, timeout: 500 })
+    const provider = open(t, { ...config, url: stopped.url })
     const { callback, login } = await reachCallback(provider)
     await stopped.stop()
     t.match(await refusal(provider.finish(callback, login)), /^FWA_PROVIDER_UNREACHABLE/)

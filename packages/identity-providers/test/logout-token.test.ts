@@ -1,7 +1,12 @@
+import { mock } from 'node:test'
 import t, { type Test } from 'tap'
 import { open, refusal, signInWhole, testDeps } from './kit.ts'
 import { startSessionProvider } from './stand-ins/session-provider.ts'
 import { readToken, signingKey, signToken } from './stand-ins/tokens.ts'
+
+// The provider and the library that reads its tokens go by the system's clock.
+mock.timers.enable({ apis: ['Date'], now: Date.now() })
+t.teardown(() => mock.timers.reset())
 
 const EVENT = 'http://schemas.openid.net/event/backchannel-logout'
 

@@ -234,7 +234,7 @@ t.test('requests without an answer', async (t) => {
       )
     },
   })
-  const provider = open(t, { ...idp.options, timeout: 1_000 }, deps)
+  const provider = open(t, { ...idp.options, timeout: 9_000 }, deps)
   const { tokens, profile } = await signInWhole(provider)
   for (const [error, expected] of table) {
     failure = error

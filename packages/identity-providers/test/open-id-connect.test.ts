@@ -736,10 +736,9 @@ t.test('no secret is in what is logged or told', async (t) => {
   const texts: string[] = []
   for (const hostility of ['error', 'html', 'silent', 'torn'] as const) {
     idp.hostility.token = hostility
-    const { login, callback, finish } = await reachCallback(
-      open(t, { ...idp.options, timeout: timeoutFor(hostility) }),
-    )
-    const error = await finish().catch((reason) => reason)
+    const { login, callback } = await reachCallback(open(t, idp.options))
+    const impatient = open(t, { ...idp.options, timeout: timeoutFor(hostility) })
+    const error = await impatient.finish(callback, login).catch((reason) => reason)
     const secrets = [
       login.state,
       login.nonce,

@@ -1,15 +1,16 @@
 import { once } from 'node:events'
 import { createServer, type RequestListener } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import type { Test } from 'tap'
+import { freePort } from '../../../../scripts/free-ports.ts'
 
 /** A server on loopback that goes with the test; it can go away before, and come back. */
 export async function startServer(t: Test, listener: (origin: string) => RequestListener) {
   const server = createServer()
-  async function start(port = 0) {
+  // One that no connection of others takes while it is away.
+  const port = await freePort()
+  async function start() {
     server.listen(port, '127.0.0.1')
     await once(server, 'listening')
-    return (server.address() as AddressInfo).port
   }
   async function stop() {
     if (!server.listening) return
@@ -17,9 +18,9 @@ export async function startServer(t: Test, listener: (origin: string) => Request
     server.closeAllConnections()
     await once(server, 'close')
   }
-  const port = await start()
+  await start()
   t.teardown(stop)
   const origin = `http://127.0.0.1:${port}`
   server.on('request', listener(origin))
-  return { origin, stop, restart: () => start(port) }
+  return { origin, stop, restart: start }
 }
