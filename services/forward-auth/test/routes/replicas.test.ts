@@ -163,11 +163,16 @@ t.test('several instances on one database', async (t) => {
   })
 })
 
-t.test('while the database is away', { timeout: 60_000 }, async (t) => {
+t.test('while the database is away', async (t) => {
   const server = await startPostgres(t)
+  // What holds before it is stale is looked at where it never is, however long a step takes.
+  const { all: fresh, corp } = await startReplicas(t, server, {
+    ...{ schema: 'away', rest: ', revocationStaleness: 24h', count: 1 },
+  })
   const rest = ', revocationStaleness: 5s'
-  const { all, corp } = await startReplicas(t, server, { schema: 'away', rest, count: 2 })
-  const [one, two] = all
+  const stale = await startReplicas(t, server, { schema: 'away', rest, corp, count: 1 })
+  const all = [...fresh, ...stale.all]
+  const [[one], [two]] = [fresh, stale.all]
   const allow = `${rest}, whenStale: allow`
   const [allowing] = (await startReplicas(t, server, { schema: 'away', rest: allow, count: 1 })).all
   const { app: ada, auth: adaAtSignIn } = await bothCookies(one, { sub: 'ada' })
@@ -177,6 +182,8 @@ t.test('while the database is away', { timeout: 60_000 }, async (t) => {
     return [statusCode, JSON.parse(body).degraded]
   }
   for (const each of [...all, allowing]) {
+    // A busy machine may have made it stale.
+    await each.app.authStore.catchUp()
     t.equal(await statusAt(each, ada), 200)
     t.strictSame(await readiness(each), [200, []])
   }
@@ -198,7 +205,7 @@ t.test('while the database is away', { timeout: 60_000 }, async (t) => {
   t.notMatch(`${back.body}${JSON.stringify(back.headers)}`, /127\.0\.0\.1|postgres/i)
 
   await until(async () => (await readiness(two))[0] === 503)
-  await until(async () => (await statusAt(one, ada)) === 503)
+  t.strictSame(await readiness(one), [200, ['store']])
   for (const shape of SHAPES) {
     for (const headers of [SCRIPT, BROWSER]) {
       const answer = await two.check(shape, { ...headers, cookie: ada })
