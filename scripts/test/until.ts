@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 
-/** Milliseconds. Long, so that a busy machine fails no test. */
-const PATIENCE = 30_000
+/** Milliseconds until it is in vain. Long, so that a busy machine fails no test. */
+const PATIENCE = 120_000
 
 /** Resolves as soon as `check` gives something true, with that. */
 export async function until<T>(check: () => T | Promise<T>): Promise<T> {

@@ -283,7 +283,7 @@ async function hold(table: string, mode: string): Promise<() => Promise<void>> {
   }
 }
 
-t.test('a move that is killed is completed by the next one', { timeout: 120_000 }, async (t) => {
+t.test('a move that is killed is completed by the next one', async (t) => {
   const home = createHome(join(testFolder(t), 'service'))
   const schema = newSchema()
   {

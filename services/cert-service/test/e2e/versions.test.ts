@@ -74,7 +74,7 @@ async function renew({ url }: Replica, domain: string): Promise<number> {
   return response.status
 }
 
-t.test('a version and the next one serve from one schema', { timeout: 120_000 }, async (t) => {
+t.test('a version and the next one serve from one schema', async (t) => {
   const bundling = bundleInto(testFolder(t), 'cert-service', [NEXT])
   const server = await startPostgres(t)
   const startOld = await replicaOf(t, 'old', server.url)

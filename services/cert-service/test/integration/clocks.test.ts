@@ -107,32 +107,28 @@ async function prepare(t: Test, home: Home) {
 }
 
 for (const offset of ['+5d', '+45d', '+340d', '-2h'])
-  t.test(
-    `a start at ${offset} loses, withholds and revives nothing`,
-    { skip, timeout: 300_000 },
-    async (t) => {
-      const home = createHome(join(testFolder(t), 'service'))
-      const { revoked, intermediate, root } = await prepare(t, home)
+  t.test(`a start at ${offset} loses, withholds and revives nothing`, { skip }, async (t) => {
+    const home = createHome(join(testFolder(t), 'service'))
+    const { revoked, intermediate, root } = await prepare(t, home)
 
-      const wrong = await startService(t, home, [], withClock(offset))
-      t.equal((await post(wrong, 'held.test')).status, 200)
-      t.equal((await post(wrong, 'new.test')).status, 200)
-      t.equal((await get(wrong, 'revoked.test')).status, 404)
-      const crl = (await ask(wrong, '/ca/crl.der')).status
-      t.equal(crl, 200)
-      await wrong.stop()
+    const wrong = await startService(t, home, [], withClock(offset))
+    t.equal((await post(wrong, 'held.test')).status, 200)
+    t.equal((await post(wrong, 'new.test')).status, 200)
+    t.equal((await get(wrong, 'revoked.test')).status, 404)
+    const crl = (await ask(wrong, '/ca/crl.der')).status
+    t.equal(crl, 200)
+    await wrong.stop()
 
-      const right = await startService(t, home)
-      t.equal((await ask(right, '/ca/root.pem')).text, root)
-      t.equal((await ask(right, '/ca/intermediate.pem')).text, intermediate)
-      for (const domain of ['held.test', 'new.test'])
-        t.ok(await holds(right, await post(right, domain)), domain)
-      t.equal((await get(right, 'revoked.test')).status, 404)
-      const list = (await ask(right, '/ca/crl.der')).bytes
-      t.ok(list.includes(Buffer.from(revoked, 'hex')), 'it is still on the list')
-      await until('readyz is quiet', async () => {
-        return (await ask(right, '/readyz')).text === '{"status":"ready","degraded":[]}'
-      })
-      await right.stop()
-    },
-  )
+    const right = await startService(t, home)
+    t.equal((await ask(right, '/ca/root.pem')).text, root)
+    t.equal((await ask(right, '/ca/intermediate.pem')).text, intermediate)
+    for (const domain of ['held.test', 'new.test'])
+      t.ok(await holds(right, await post(right, domain)), domain)
+    t.equal((await get(right, 'revoked.test')).status, 404)
+    const list = (await ask(right, '/ca/crl.der')).bytes
+    t.ok(list.includes(Buffer.from(revoked, 'hex')), 'it is still on the list')
+    await until('readyz is quiet', async () => {
+      return (await ask(right, '/readyz')).text === '{"status":"ready","degraded":[]}'
+    })
+    await right.stop()
+  })

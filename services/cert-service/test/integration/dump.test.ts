@@ -64,7 +64,7 @@ async function contentsOf({ app: { store, keyring } }: Running) {
 }
 
 const TITLE = 'a dump of a schema in use restores all of it on another server, and tells no key'
-t.test(TITLE, { skip, timeout: 120_000 }, async (t) => {
+t.test(TITLE, { skip }, async (t) => {
   const server = await startPostgres(t)
   testFolder(t)
   const first = await startReplica(t, server, 'replica-1')

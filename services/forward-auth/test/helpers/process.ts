@@ -6,7 +6,7 @@ import type { Test } from 'tap'
 
 export { freePort } from '../../../../scripts/free-ports.ts'
 
-/** Milliseconds. Long, since programs of a busy machine take their time. */
+/** Milliseconds until a program hangs. Long, as one of Node takes 20 s to start on a busy machine. */
 const PATIENCE = 120_000
 const PAUSE = 25
 

@@ -130,7 +130,7 @@ for (const [name, startProxy] of Object.entries(PROXIES))
   for (const workers of [1, 2])
     t.test(
       `${name}: two instances of ${workers} are restarted in turn, and no request is lost`,
-      { skip: !isThere(name) && `${name} is not installed`, timeout: 600_000 },
+      { skip: !isThere(name) && `${name} is not installed` },
       async (t) => {
         const folder = testFolder(t)
         const instances = [await freePort(), await freePort()]
