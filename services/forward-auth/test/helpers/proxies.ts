@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { setTimeout } from 'node:timers/promises'
 import type { Test } from 'tap'
+import { until } from '../../../../scripts/test/until.ts'
 import type { Certificate } from './certificates.ts'
 import { createClient } from './client.ts'
 import { startProcess } from './process.ts'
@@ -182,15 +182,11 @@ async function startTraefik(t: Test, around: Surroundings): Promise<void> {
 async function waitForRoutes(around: Surroundings) {
   const { port, certificate, isPlain, domain = 'example.com' } = around
   const ask = createClient(port, isPlain ? undefined : certificate.rootPem)
-  for (const start = Date.now(); Date.now() - start < PATIENCE; await setTimeout(PAUSE)) {
+  await until(async () => {
     const answer = await ask({ host: `app.${domain}` }).catch(() => undefined)
-    if (answer && answer.status !== 404) return
-  }
-  throw new Error('Traefik has no routes')
+    return answer && answer.status !== 404
+  })
 }
-
-const PATIENCE = 20_000
-const PAUSE = 50
 
 /** Starts each proxy with its example; see {@link missingProgram}. */
 export const PROXIES = {
