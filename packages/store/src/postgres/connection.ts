@@ -166,18 +166,25 @@ export class Connection {
   /** Fails all that the server still owes as soon as it is silent for too long. */
   async #answered<T>(answers: readonly Promise<T>[]): Promise<readonly PromiseSettledResult<T>[]> {
     this.#owed += answers.length
-    this.#silence ??= setTimeout(() => {
-      this.#silent = true
-      this.destroy(new Error(`no answer in ${ANSWER_TIMEOUT / 1000} seconds`))
-    }, ANSWER_TIMEOUT)
+    this.#silence ??= this.#beginSilence()
     const progress = () => {
       this.#owed--
-      if (this.#owed > 0) return void this.#silence?.refresh()
       clearTimeout(this.#silence)
-      this.#silence = undefined
+      this.#silence = this.#owed > 0 ? this.#beginSilence() : undefined
     }
     for (const answer of answers) answer.then(progress, progress)
     return Promise.allSettled(answers)
+  }
+
+  #beginSilence(): NodeJS.Timeout {
+    const giveUp = () => {
+      if (this.#silence !== silence) return
+      this.#silent = true
+      this.destroy(new Error(`no answer in ${ANSWER_TIMEOUT / 1000} seconds`))
+    }
+    // What has arrived while this process stood still is read first.
+    const silence = setTimeout(() => setImmediate(giveUp), ANSWER_TIMEOUT)
+    return silence
   }
 }
 

@@ -134,6 +134,24 @@ t.test('a server that does not answer is given up after five seconds', async (t)
   t.strictSame(await numbers(db), [1, 2])
 })
 
+t.test('what a server has answered counts, though this process stood still', async (t) => {
+  const db = await open(t, server)
+  await insert(db, 1)
+  await db.all('SELECT 1')
+  const writing = db.transaction(async (tx) => {
+    await tx.all('SELECT pg_sleep(0.2)')
+    await insert(tx, 2)
+  })
+  const reading = db.all('SELECT 1 AS n, pg_sleep(0.2)')
+  // They are sent.
+  await new Promise(setImmediate)
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5_500)
+  t.match(await reading, [{ n: 1 }])
+  await writing
+  t.strictSame(await numbers(db), [1, 2])
+  t.equal(db.failure(), undefined)
+})
+
 t.test('a host that accepts connections and says nothing is passed over', async (t) => {
   const silent = createServer(() => {}).listen(0, '127.0.0.1')
   t.teardown(() => silent.close())
