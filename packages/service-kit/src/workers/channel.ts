@@ -32,7 +32,9 @@ export class Channel {
     const id = ++this.#lastId
     const waiting = Promise.withResolvers<unknown>()
     this.#waiting.set(id, waiting)
-    const timer = setTimeout(() => waiting.reject(new Error(`no answer within ${ms} ms`)), ms)
+    const giveUp = () => waiting.reject(new Error(`no answer within ${ms} ms`))
+    // What has arrived while this process stood still is taken first.
+    const timer = setTimeout(() => setImmediate(giveUp), ms)
     try {
       this.#send({ gatehouse: 'ask', id, kind, body })
       return (await waiting.promise) as T
