@@ -202,7 +202,7 @@ function sendCode(
  * that it is this client (RFC 8252 section 8.6): its people are asked each time.
  */
 function isProven(redirectUri: string): boolean {
-  return redirectUri.startsWith('https:')
+  return redirectUri.startsWith('https:') && !isLoopbackRedirect(redirectUri)
 }
 
 type Sent = Pick<Question, 'redirectUri' | 'state'>
@@ -230,8 +230,9 @@ function urlOf({ query }: FastifyRequest, at: PortalSite): string {
   return pageUrl(at, PATH, knownOf(query))
 }
 
+/** Those without a value are as if they were not there (RFC 6749 section 3.1). */
 function knownOf(query: unknown): Parameters {
-  return Object.fromEntries(PARAMETERS.map((name) => [name, (query as Parameters)[name]]))
+  return Object.fromEntries(PARAMETERS.map((key) => [key, (query as Parameters)[key] || undefined]))
 }
 
 function invalid(why: string): FwaError {

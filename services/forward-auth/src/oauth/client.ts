@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import { parseHostPort, parseJson } from '@gatehouse/net'
+import { isLoopback, parseHostPort, parseJson } from '@gatehouse/net'
 import { FwaError } from '../errors.ts'
 
 /** A client of the authorization server, as its client ID metadata document describes it. */
@@ -143,12 +143,14 @@ export function isAllowedRedirect(uri: string): boolean {
   return !FOREIGN_SCHEMES.has(scheme) && !FOREIGN_SCHEME.test(scheme)
 }
 
-/** Whether a program on the person's own machine receives the code, over http (RFC 8252 section 7.3). */
+/** Whether a program on the person's own machine receives the code, over http (RFC 8252 section 7.3) or https. */
 export function isLoopbackRedirect(uri: string): boolean {
-  return LOOPBACK.test(uri) && isAllowedRedirect(uri)
+  if (!/^https?:/.test(uri) || !isAllowedRedirect(uri)) return false
+  const { host } = parseHostPort(new URL(uri).host) ?? {}
+  return host !== undefined && isLoopback(host)
 }
 
-/** Whether the client registered this redirect URI, to the letter but for the port of a loopback one. */
+/** Whether the client registered this redirect URI, to the letter but for the port of http on loopback. */
 export function fitsRedirect({ redirectUris }: Client, uri: string): boolean {
   const withoutPort = (text: string) => text.replace(LOOPBACK, 'http://$1')
   if (!isLoopbackRedirect(uri)) return redirectUris.includes(uri)

@@ -93,9 +93,10 @@ const REGISTER_SCHEMA = {
 export const tokenRoutes: FastifyPluginAsyncTypebox = async (app) => {
   allowOrigins(app, ['/token', '/revoke', '/register'], 'POST')
   app.addContentTypeParser(FORM, { parseAs: 'string' }, (_request, text, done) => {
-    const parameters = new URLSearchParams(String(text))
-    const body = Object.fromEntries(parameters)
-    const isTwice = Object.keys(body).length < parameters.size
+    const parameters = [...new URLSearchParams(String(text))]
+    const isTwice = new Set(parameters.map(([name]) => name)).size < parameters.length
+    // Those without a value are as if they were not there (RFC 6749 section 3.2).
+    const body = Object.fromEntries(parameters.filter(([, value]) => value !== ''))
     done(isTwice ? new OAuthError('invalid_request', 'a parameter comes twice') : null, body)
   })
   app.setErrorHandler(sendError)

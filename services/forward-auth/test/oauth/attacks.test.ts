@@ -160,6 +160,27 @@ t.test('refresh token replay (4.14)', async (t) => {
   })
 })
 
+t.test('a clock that was set back gives a refresh token that was used no more time', async (t) => {
+  const { person, connect, refresh, clock } = await startIssuer(t)
+  const first = await connect(await person())
+  await clock.advance(60_000)
+  await refresh(first.refresh_token)
+  await clock.advance(-30_000)
+  t.match((await refresh(first.refresh_token)).json(), { error: 'invalid_grant' })
+})
+
+t.test('two that renew at once get the same tokens, and a third one later ends them', async (t) => {
+  const { person, connect, refresh, clock } = await startIssuer(t)
+  const { refresh_token: token } = await connect(await person())
+  const answers = await Promise.all(Array.from({ length: 8 }, () => refresh(token)))
+  const next = new Set(answers.map((answer) => answer.json().refresh_token))
+  t.equal(next.size, 1)
+  t.notOk(next.has(token))
+  await clock.advance(10_000)
+  await refresh(token)
+  t.match((await refresh([...next][0])).json(), { error: 'invalid_grant' })
+})
+
 t.test('a refresh token is bound to its client', async (t) => {
   const { person, connect, refresh, documents } = await startIssuer(t)
   documents.set(EVIL, { ...DOCUMENT, client_id: EVIL })

@@ -111,6 +111,46 @@ t.test('a changed document, another redirect URI and loopback ask again', async 
   t.equal(await isAsked({ redirect_uri: app }), true, 'any app of the device may take the scheme')
 })
 
+t.test('a client that is on this device over https is one of this device, too', async (t) => {
+  const { person, authorizeUrl, allow, documents } = await startIssuer(t)
+  const uris = ['localhost:8443', '127.0.0.1', '[::1]:1', 'app.localhost', '127.1.2.3']
+  const redirect_uris = uris.map((host) => `https://${host}/callback`)
+  documents.set(CLIENT, { ...DOCUMENT, redirect_uris })
+  const browser = await person()
+  for (const redirect_uri of redirect_uris) {
+    t.match(await allow(browser, { redirect_uri }), { code: /./ }, redirect_uri)
+    const again = await browser.open(authorizeUrl({ redirect_uri }))
+    t.equal(again.statusCode, 200, 'any program of the device may listen there')
+    t.match(again.body, 'class="notice"', 'which the page says')
+    t.match(again.headers['content-security-policy'], /form-action 'self' http:/)
+  }
+  const other = { redirect_uri: redirect_uris[1]?.replace('/callback', ':99/callback') }
+  t.equal((await browser.open(authorizeUrl(other))).statusCode, 400, 'but its port counts')
+})
+
+t.test(
+  'a parameter without a value is as if it were not there (RFC 6749 section 3.1)',
+  async (t) => {
+    const { person, authorizeUrl, allow } = await startIssuer(t)
+    const browser = await person()
+    const empty = { scope: '', response_mode: '', request: '', request_uri: '', state: '' }
+    const answer = await allow(browser, empty)
+    t.match(answer, { to: REDIRECT, code: /./ })
+    t.notOk('state' in answer)
+    for (const name of ['client_id', 'redirect_uri', 'resource', 'code_challenge'])
+      t.equal((await browser.open(authorizeUrl({ [name]: '' }))).statusCode, 400, name)
+  },
+)
+
+t.test('a parameter that comes twice is refused, and nobody is sent on', async (t) => {
+  const { person, authorizeUrl } = await startIssuer(t)
+  const browser = await person()
+  for (const [name, value] of new URL(authorizeUrl()).searchParams) {
+    const answer = await browser.open(`${authorizeUrl()}&${new URLSearchParams({ [name]: value })}`)
+    t.match(answer, { statusCode: 400, headers: { location: undefined } }, name)
+  }
+})
+
 t.test('a client is told what is wrong by a person who goes back to it', async (t) => {
   const { person, authorizeUrl } = await startIssuer(t)
   const browser = await person()

@@ -209,7 +209,7 @@ const uris: [uri: string, kind: 'remote' | 'loopback' | 'refused'][] = [
   ['https://app.example.com/callback?state=a%20b', 'remote'],
   ['https://app.example.com', 'remote'],
   ['https://app.example.com:8443/', 'remote'],
-  ['https://localhost:8443/', 'remote'],
+  ['https://localhost:8443/', 'loopback'],
   ['http://localhost/callback', 'loopback'],
   ['http://localhost:8080/callback', 'loopback'],
   ['http://127.0.0.1:33418/', 'loopback'],

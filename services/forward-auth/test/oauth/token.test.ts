@@ -35,7 +35,23 @@ t.test('a renewed token may have fewer scopes, and never more', async (t) => {
   t.match((await refresh(back.refresh_token, { scope: 'other' })).json(), {
     error: 'invalid_scope',
   })
+  const twice = (await refresh(back.refresh_token, { scope: 'notes:write notes:write' })).json()
+  t.equal(twice.scope, 'notes:write', 'each once')
 })
+
+t.test(
+  'a parameter without a value is as if it were not there (RFC 6749 section 3.2)',
+  async (t) => {
+    const { person, connect, refresh, redeem, allow, post } = await startIssuer(t)
+    const browser = await person()
+    const first = await connect(browser)
+    const second = (await refresh(first.refresh_token, { scope: '', resource: '' })).json()
+    t.equal(second.scope, 'notes:read')
+    const { code } = await allow(browser)
+    t.equal((await redeem(code, { resource: '' })).statusCode, 200)
+    t.equal((await post('/revoke', { token: '', client_id: CLIENT })).statusCode, 400)
+  },
+)
 
 t.test('what a client must not send', async (t) => {
   const { post, person, allow, app } = await startIssuer(t)
@@ -131,8 +147,11 @@ t.test('a client that renews again and again has to wait', async (t) => {
 
 t.test('what is not configured any more is in no new token', async (t) => {
   const yaml = yamlOf(portalWith() + portalOf('elsewhere'))
-  const { person, connect, refresh, reload } = await startIssuer(t, { yaml })
-  const first = await connect(await person(), { scope: 'notes:read notes:write' })
+  const { person, connect, allow, redeem, refresh, reload } = await startIssuer(t, { yaml })
+  const browser = await person()
+  const first = await connect(browser, { scope: 'notes:read notes:write' })
+  const { code } = await allow(browser, { scope: 'notes:read notes:write' })
+  const { code: late } = await allow(browser)
   await reload(
     yaml
       .replace('notes:write", text', 'notes:change", text')
@@ -140,10 +159,12 @@ t.test('what is not configured any more is in no new token', async (t) => {
   )
   const second = (await refresh(first.refresh_token)).json()
   t.equal(second.scope, 'notes:read')
+  t.equal((await redeem(code)).json().scope, 'notes:read', 'nor for a code from before')
   await reload(
     yaml.replace('url: "https://app.example.com/mcp"', 'url: "https://app.example.com/mcp2"'),
   )
   t.match((await refresh(second.refresh_token)).json(), { error: 'invalid_grant' })
+  t.match((await redeem(late)).json(), { error: 'invalid_grant' })
 })
 
 t.test('the store is away', async (t) => {
