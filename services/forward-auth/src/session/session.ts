@@ -104,10 +104,10 @@ export function sessionOf(row: SessionRow, said: Sealed): Session {
 function contextOf(row: Omit<SessionRow, 'sealed'>): string {
   const { sid, portal, person, mail, subject, providerSid, issuedAt, begun, idle, reRead } = row
   const names = [sid, portal, person, mail, subject, providerSid]
-  const times = [issuedAt, begun, idle, reRead, row.ends, row.rev]
-  // Rows that are no agent's are sealed as they were before there were agents.
-  const parents = row.parent === null ? [] : [row.parent]
-  return `session ${JSON.stringify([...names, ...times, ...parents])}`
+  const times = [issuedAt, begun, idle, reRead]
+  // An agent ends with its session. Other rows are sealed as they were before there were agents.
+  const of = row.parent === null ? [row.ends, row.rev] : [row.rev, row.parent]
+  return `session ${JSON.stringify([...names, ...times, ...of])}`
 }
 
 /** A digest of the person, since the store need not say in the clear who signed in. */

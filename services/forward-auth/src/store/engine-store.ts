@@ -53,6 +53,8 @@ const SET = SESSIONS.members.map((member, i) => {
 const UPDATE = `UPDATE sessions SET ${SET.slice(1)} WHERE sid = $1 AND rev = $${SET.length + 1}`
 /** The sessions of a person but for one, and its agents. */
 const OTHERS = 'person = $1 AND coalesce(parent, sid) <> $2'
+/** Agents that end with their session still do. */
+const PROLONG = 'UPDATE sessions SET ends = $2 WHERE parent = $1 AND ends = $3'
 const LEASE = 'UPDATE sessions SET lease = $3 WHERE sid = $1 AND rev = $2 AND lease < $4'
 const TOUCH = 'UPDATE sessions SET last_seen = greatest(last_seen, $2) WHERE sid = $1'
 const VISIT = `
@@ -75,6 +77,7 @@ const PRUNE = [MARKS, EVENTS, COMPLETED, CONSENTS].map(({ name, key: [key] }) =>
 const OVER = ['ends <= $1', 'last_seen + idle < $1']
 /** Rows are locked in one order, so that no two instances wait for each other. */
 const IN_ORDER = 'ORDER BY sid COLLATE "C"'
+const LOCK_FAMILY = `SELECT sid FROM sessions WHERE sid = $1 OR parent = $1 ${IN_ORDER} FOR UPDATE`
 
 type Lasting = Pick<RowOf<typeof MARKS>, 'until' | 'due'>
 type EventRow = Omit<RowOf<typeof EVENTS>, 'id'>
@@ -125,7 +128,7 @@ export abstract class EngineStore {
   }
 
   updateSession(row: SessionRow): Promise<boolean> {
-    const { sid, rev, subject, providerSid } = row
+    const { sid, rev, subject, providerSid, ends } = row
     const free = { ...row, lease: 0 }
     const values = SESSIONS.members.map((member) => free[member as keyof SessionRow])
     return this.#write(async (tx) => {
@@ -133,7 +136,9 @@ export abstract class EngineStore {
       // By the digests that it has, an end finds the row.
       const isFound = old?.subject === subject && old.providerSid === providerSid
       if (!old || (!isFound && (await this.#isEnded(tx, row)))) return false
+      if (old.ends !== ends) await tx.all(LOCK_FAMILY, sid)
       if ((await tx.run(UPDATE, ...values, rev - 1)) === 0) return false
+      if (old.ends !== ends) await tx.run(PROLONG, sid, ends, old.ends)
       const lasting = this.#lasting(this.clock.now(), 2 * MAX_PAUSE)
       await this.addEvents(tx, [{ kind: 'changed', key: sid, ...lasting }])
       return true

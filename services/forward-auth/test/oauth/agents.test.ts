@@ -191,6 +191,21 @@ t.test('people see their agents, and end them', async (t) => {
   t.equal((await browser.open(authorizeUrl())).statusCode, 200, 'and are asked again')
 })
 
+t.test('an agent lasts as long as a session that its person has prolonged', async (t) => {
+  const issuer = await startIssuer(t)
+  const { person, connect, call, refresh, clock, app } = issuer
+  const browser = await person()
+  const { refresh_token: token } = await connect(browser)
+  await clock.advance(7 * 3_600_000)
+  await signInAs(issuer, browser, 'ada')
+  await clock.advance(2 * 3_600_000)
+  await app.authStore.prune()
+  t.equal(agentsOn((await browser.open(`${MAIN}/account`)).body).length, 1, 'people see it')
+  const answer = await refresh(token)
+  t.equal(answer.statusCode, 200)
+  t.equal((await call(answer.json().access_token)).statusCode, 200)
+})
+
 t.test('administrators see all agents', async (t) => {
   const issuer = await startIssuer(t)
   const { person, connect, call } = issuer

@@ -293,6 +293,27 @@ for (const [engine, prepare] of Object.entries(ENGINES))
       t.strictSame(await here.store.listSessions({ portal: 'main', agents: true }, 9), [])
     })
 
+    t.test('an agent ends when its session does, also if that is prolonged', async (t) => {
+      const [here, there] = await two(newStore(t))
+      const [ends, later] = [Date.now() + HOUR, Date.now() + 2 * HOUR]
+      await begin(here, session('a', { ends }), session('b', { ends }))
+      const agents = [
+        agent('0', 'a', { ends }),
+        agent('x', 'a', { ends: 7 }),
+        agent('y', 'b', { ends }),
+      ]
+      await beginAgents(here, ...agents)
+      const longer = session('a', { rev: 1, ends: later })
+      const tries = [here, there].map(({ store }) => store.updateSession(longer))
+      t.strictSame((await Promise.all(tries)).toSorted(), [false, true])
+      const rows = await Promise.all(agents.map(({ sid }) => there.store.findSession(sid)))
+      t.strictSame(
+        rows.map((row) => row?.ends),
+        [later, 7, ends],
+        'but for one that ends before',
+      )
+    })
+
     t.test('no agent outlives the session of its person', async (t) => {
       const [here, there] = await two(newStore(t))
       const outcomes = new Set<string>()
