@@ -127,13 +127,12 @@ class Agents {
   codeFor(
     at: PortalSite,
     visitor: Visitor,
-    allowed: Pick<Code, 'redirectUri' | 'challenge' | 'consent'>,
+    { redirectUri, challenge, consent }: Pick<Code, 'redirectUri' | 'challenge' | 'consent'>,
   ): string {
     const { keys, clock } = this.#app
     const code: Code = {
-      ...allowed,
+      ...{ redirectUri, challenge, consent, parent: visitor.session.sid },
       sid: randomBytes(16).toString('base64url'),
-      parent: visitor.session.sid,
       until: clock.now() + CODE_LIFETIME,
     }
     return seal(JSON.stringify(code), keys.login, contextOf(at))
@@ -157,8 +156,7 @@ class Agents {
       consent,
     )
     if (!(await authStore.beginAgent(row, { id: sid, until }))) {
-      // At once at this instance, too.
-      await sessions.records.endOne({ sid, ends: row.ends })
+      await endSessions(this.#app, [{ sid }], 'reuse', request)
       request.log.warn({ client: consent.clientId }, 'a code came twice, or its session has ended')
       throw invalidGrant('the code was used before, or the person has signed out')
     }

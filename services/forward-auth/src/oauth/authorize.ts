@@ -13,7 +13,7 @@ import { readerOf } from '../routes/reader.ts'
 import { redirect, withLoginUrl } from '../routes/redirects.ts'
 import { renewCookie } from '../routes/session-cookies.ts'
 import { seal, unseal } from '../seal.ts'
-import type { Consent } from '../session/session.ts'
+import { type Consent, consentsTo } from '../session/session.ts'
 import type { Visitor } from '../session/visitor.ts'
 import { issuerOf, pageUrl } from '../sites.ts'
 import {
@@ -59,7 +59,7 @@ const ANSWER_SCHEMA = {
     form: Type.String(),
     decision: Type.Union([Type.Literal('allow'), Type.Literal('deny')]),
   }),
-  response: { 303: TO_SIGN_IN, ...problemAnswers(400, 403, 404, 413, 415, 503) },
+  response: { 303: TO_SIGN_IN, ...problemAnswers(400, 403, 404, 413, 415, 429, 503) },
 }
 
 /** What the form of a page remembers. */
@@ -70,6 +70,8 @@ interface Question {
   readonly state: string | undefined
   readonly challenge: string
   readonly consent: Consent
+  /** The digests by which the answer is remembered. */
+  readonly key: string
   /** Milliseconds since the epoch. */
   readonly until: number
 }
@@ -116,11 +118,11 @@ export const authorizeRoutes: FastifyPluginAsyncTypebox = async (app) => {
       const denied = new OAuthError('access_denied', 'the person has not allowed it')
       return answer(at, question, errorOf(denied), reply)
     }
-    const { consent, redirectUri } = question
+    const given = codeFor(at, visitor, question, reply)
     const until = app.clock.now() + CONSENT_LIFETIME
-    if (isProven(redirectUri))
-      await app.authStore.giveConsent(consent.consent, visitor.session.person, until)
-    return sendCode(at, visitor, question, reply)
+    if (isProven(question.redirectUri))
+      await app.authStore.giveConsent(question.key, visitor.session.person, until)
+    return answer(at, question, given, reply)
   })
 }
 
@@ -160,12 +162,12 @@ async function ask(
     clientName: client.name,
     resource: resource.url,
     scopes: names,
-    consent: hash('sha256', JSON.stringify(parts), 'base64url'),
   }
+  const key = consentsTo(client.id) + hash('sha256', JSON.stringify(parts), 'base64url')
   const until = clock.now() + FORM_LIFETIME
-  const question: Question = { session: session.sid, redirectUri, state, challenge, consent, until }
-  if (isProven(redirectUri) && (await authStore.hasConsent(consent.consent)))
-    return sendCode(at, visitor, question, reply)
+  const question = { session: session.sid, redirectUri, state, challenge, consent, key, until }
+  if (isProven(redirectUri) && (await authStore.hasConsent(key)))
+    return answer(at, question, codeFor(at, visitor, question, reply), reply)
   const { protocol, host } = new URL(redirectUri)
   const isApp = protocol !== 'http:' && protocol !== 'https:'
   const page = consentPage({
@@ -184,17 +186,13 @@ async function ask(
   return sendPage(reply, 200, page)
 }
 
-function sendCode(
-  at: PortalSite,
-  visitor: Visitor,
-  question: Question,
-  reply: FastifyReply,
-): FastifyReply {
+/** The code of an answer. @throws FwaError FWA_CLIENT_RATE, before anything is stored */
+function codeFor(at: PortalSite, visitor: Visitor, question: Question, reply: FastifyReply) {
   const { agents, signInRate } = reply.server
   const retryAfter = signInRate.take(`agents of ${visitor.session.person}`)
   if (retryAfter > 0)
     throw new FwaError('FWA_CLIENT_RATE', 'too many programs were connected', { retryAfter })
-  return answer(at, question, { code: agents.codeFor(at, visitor, question) }, reply)
+  return { code: agents.codeFor(at, visitor, question) }
 }
 
 /**

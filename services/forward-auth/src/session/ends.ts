@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { End, EndedBy, SessionRow } from '../store/store.ts'
-import { type Consent, openRow, profileOf, type Sealed } from './session.ts'
+import { type Consent, consentsTo, openRow, profileOf, type Sealed } from './session.ts'
 
 /** Ends sessions or agents, and records it. Gives how many there were, without the agents that end with their session. */
 export async function endSessions(
@@ -17,20 +17,22 @@ export async function endSessions(
     )
     const said = named.map((row) => recordEnd(app, row, endedBy, request))
     count += named.length
-    await forgetConsents(app, which, said[0]?.agent)
+    await forgetConsents(app, which, rows[0]?.person, said[0]?.agent)
   }
   return count
 }
 
-/** Whoever ends an agent, or all that a person has, is asked again before an agent comes back. */
+/** Whoever ends an agent, or all that a person has, is asked again before an agent of that client comes back. */
 async function forgetConsents(
   { authStore }: FastifyInstance,
   which: End,
+  person: string | undefined,
   agent: Consent | undefined,
 ): Promise<void> {
-  if ('sid' in which && agent) await authStore.withdrawConsents({ key: agent.consent })
+  if (person !== undefined && agent)
+    await authStore.withdrawConsents(person, consentsTo(agent.clientId))
   if ('person' in which && which.except === undefined)
-    await authStore.withdrawConsents({ person: which.person })
+    await authStore.withdrawConsents(which.person)
 }
 
 /** Records a session that ended early in the audit trail, and by whom. Gives what it said. */

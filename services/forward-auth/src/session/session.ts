@@ -31,8 +31,6 @@ export interface Consent {
   /** URL of the resource. */
   readonly resource: string
   readonly scopes: readonly string[]
-  /** Digest by which the consent is remembered. */
-  readonly consent: string
 }
 
 /** The browser of a sign-in. */
@@ -118,6 +116,11 @@ export function personOf(portal: string, { provider, id }: Pick<Profile, 'provid
 /** A digest of an e-mail address, by which administrators find sessions. */
 export function mailOf(portal: string, address: string): string {
   return digestOf(portal, 'mail', address.toLowerCase())
+}
+
+/** The beginning of the keys of consents to a client. */
+export function consentsTo(clientId: string): string {
+  return digestOf(clientId)
 }
 
 /** The issuer and the client to which a provider names people and their sessions. */

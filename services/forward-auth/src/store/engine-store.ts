@@ -8,7 +8,6 @@ import {
   type WriteOptions,
 } from '@gatehouse/store'
 import {
-  type AuthStore,
   type Code,
   type End,
   type Listed,
@@ -71,6 +70,7 @@ const HAS_LISTED = `SELECT 1 AS found FROM sessions WHERE ${LISTED} LIMIT 1`
 /** Until the commit, no end takes this session, and one that is under way is waited for. */
 const HOLD = 'SELECT 1 AS found FROM sessions WHERE sid = $1 AND parent IS NULL FOR SHARE'
 const HAS_CONSENT = 'SELECT 1 AS found FROM consents WHERE key = $1 AND until > $2'
+const WITHDRAW = removing('consents', 'key', 'person = $1 AND substr(key, 1, length($2)) = $2')
 const PRUNE = [MARKS, EVENTS, COMPLETED, CONSENTS].map(({ name, key: [key] }) =>
   removing(name, `${key}`, `until <= $1 AND due <= $2 LIMIT ${MAX_REMOVED}`),
 )
@@ -119,11 +119,8 @@ export abstract class EngineStore {
   beginAgent(row: SessionRow, { id, until }: Code): Promise<boolean> {
     const code = { login: `code ${id}`, ...this.#lasting(until) }
     return this.#write(async (tx) => {
-      if ((await COMPLETED.add(tx, code, ' ON CONFLICT DO NOTHING')) === 1)
-        return (await tx.get(HOLD, row.parent)) !== undefined && (await SESSIONS.add(tx, row)) === 1
-      const ended = await this.#end(tx, 'sid = $1', row.sid)
-      if (ended.length === 0) await this.#addEnds(tx, [row])
-      return false
+      if ((await COMPLETED.add(tx, code, ' ON CONFLICT DO NOTHING')) === 0) return false
+      return (await tx.get(HOLD, row.parent)) !== undefined && (await SESSIONS.add(tx, row)) === 1
     })
   }
 
@@ -219,9 +216,8 @@ export abstract class EngineStore {
     return this.#write((tx) => CONSENTS.put(tx, row))
   }
 
-  async withdrawConsents(which: Parameters<AuthStore['withdrawConsents']>[0]): Promise<void> {
-    const [column, value] = 'key' in which ? ['key', which.key] : ['person', which.person]
-    await this.#write((tx) => tx.run(removing('consents', 'key', `${column} = $1`), value))
+  async withdrawConsents(person: string, client = ''): Promise<void> {
+    await this.#write((tx) => tx.run(WITHDRAW, person, client))
   }
 
   async prune(): Promise<void> {

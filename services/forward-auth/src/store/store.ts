@@ -17,12 +17,8 @@ export interface Listing {
 }
 export type Listed = SessionRow & { readonly hosts: readonly string[] }
 
-/** A code for which an agent begins once. */
-export interface Code {
-  readonly id: string
-  /** Until when it could be redeemed, in ms since the epoch. */
-  readonly until: number
-}
+/** A code for which an agent begins once, and until when it could be redeemed, in ms since the epoch. */
+export type Code = Readonly<{ id: string; until: number }>
 
 /** When a session was seen, in ms since the epoch. */
 export type Seen = Pick<Listed, 'sid' | 'hosts'> & { readonly at: number }
@@ -141,7 +137,7 @@ export interface AuthStore {
   beginSession(row: SessionRow): Promise<boolean>
   /**
    * Adds an agent for a code. Resolves with false if the session of its person has ended, or if the code was redeemed
-   * before, at any instance: then the agent with this `sid` ends.
+   * before, at any instance: then whoever asks ends the agent with this `sid`.
    */
   beginAgent(row: SessionRow, code: Code): Promise<boolean>
   /**
@@ -172,7 +168,8 @@ export interface AuthStore {
   hasConsent(key: string): Promise<boolean>
   /** Remembers what a person has allowed. @param until - in ms since the epoch */
   giveConsent(key: string, person: string, until: number): Promise<void>
-  withdrawConsents(which: { readonly key: string } | { readonly person: string }): Promise<void>
+  /** Forgets what a person has allowed. @param client - the beginning of the keys. Default: of all of them */
+  withdrawConsents(person: string, client?: string): Promise<void>
   /** Removes what has expired by the clock and by the running time. */
   prune(): Promise<void>
   /**

@@ -191,6 +191,23 @@ t.test('people see their agents, and end them', async (t) => {
   t.equal((await browser.open(authorizeUrl())).statusCode, 200, 'and are asked again')
 })
 
+t.test('who has disconnected an agent is asked again, whatever it asks for', async (t) => {
+  const issuer = await startIssuer(t)
+  const { person, connect, allow, authorizeUrl, app } = issuer
+  const browser = await person()
+  const isAsked = async (changes: Record<string, string> = {}) =>
+    (await browser.open(authorizeUrl(changes))).statusCode === 200
+  await allow(browser)
+  await allow(browser, { resource: OTHER, scope: 'other' })
+  await connect(browser, { scope: 'notes:read notes:write' })
+  t.equal(await isAsked(), false)
+  const [row] = await app.authStore.listSessions({ portal: 'main', agents: true }, 10)
+  await sendForm(issuer, browser, '/account/end', { session: row?.sid ?? '' })
+  t.equal(await isAsked({ scope: 'notes:read notes:write' }), true)
+  t.equal(await isAsked(), true, 'what it was allowed before that')
+  t.equal(await isAsked({ resource: OTHER, scope: 'other' }), true, 'and elsewhere')
+})
+
 t.test('an agent lasts as long as a session that its person has prolonged', async (t) => {
   const issuer = await startIssuer(t)
   const { person, connect, call, refresh, clock, app } = issuer

@@ -77,14 +77,21 @@ t.test('authorization code injection (4.5)', async (t) => {
 })
 
 t.test('authorization code replay: the second use ends what the first has brought', async (t) => {
-  const { person, allow, redeem, refresh, call } = await startIssuer(t)
-  const { code } = await allow(await person())
+  const { person, allow, redeem, refresh, call, log, authorizeUrl } = await startIssuer(t)
+  const browser = await person()
+  const { code } = await allow(browser)
   const tokens = (await redeem(code)).json()
   t.equal((await call(tokens.access_token)).statusCode, 200)
   t.match((await redeem(code)).json(), { error: 'invalid_grant' })
   t.equal((await call(tokens.access_token)).statusCode, 401)
   t.match((await refresh(tokens.refresh_token)).json(), { error: 'invalid_grant' })
   t.match((await redeem(code)).json(), { error: 'invalid_grant' }, 'and a third time')
+  t.match(
+    log.filter(({ event }) => event === 'session-ended'),
+    [{ endedBy: 'reuse', caller: 'corp:ada', client: CLIENT }],
+    'the audit trail tells of it, once',
+  )
+  t.equal((await browser.open(authorizeUrl())).statusCode, 200, 'and the person is asked again')
 })
 
 t.test('a code is good for a minute', async (t) => {

@@ -151,6 +151,23 @@ t.test('a parameter that comes twice is refused, and nobody is sent on', async (
   }
 })
 
+t.test('what a person allows is stored at a bounded rate', async (t) => {
+  const { person, authorizeUrl, decide, app } = await startIssuer(t)
+  const { authStore } = app
+  const given: string[] = []
+  const { giveConsent } = authStore
+  authStore.giveConsent = (key, ...rest) => {
+    given.push(key)
+    return giveConsent.call(authStore, key, ...rest)
+  }
+  const browser = await person()
+  const page = await browser.open(authorizeUrl())
+  const statuses: number[] = []
+  for (let i = 0; i < 70; i++) statuses.push((await decide(browser, page)).statusCode)
+  t.equal(statuses.filter((status) => status === 429).length, 10)
+  t.equal(given.length, 60)
+})
+
 t.test('a client is told what is wrong by a person who goes back to it', async (t) => {
   const { person, authorizeUrl } = await startIssuer(t)
   const browser = await person()
