@@ -13,7 +13,7 @@ import type { Visitor } from '../session/visitor.ts'
 import { issuerOf, siteOfIssuer } from '../sites.ts'
 import type { SessionRow } from '../store/store.ts'
 import { Agent } from './agent.ts'
-import { scopesIn } from './authorization-request.ts'
+import { isSameUrl, scopesIn } from './authorization-request.ts'
 import { OAuthError } from './oauth-error.ts'
 import { ownResources } from './own-resources.ts'
 import {
@@ -319,7 +319,7 @@ function contextOf(at: PortalSite): string {
 }
 
 function assertTarget(wanted: string | undefined, url: string): void {
-  if (wanted !== undefined && wanted.replace(/\/$/, '') !== url.replace(/\/$/, ''))
+  if (wanted !== undefined && !isSameUrl(url, wanted))
     throw new OAuthError('invalid_target', 'resource is not the one that the person has allowed')
 }
 

@@ -49,7 +49,7 @@ export function readRequest(parameters: Parameters, resources: readonly Resource
   if (mode !== 'query') throw new OAuthError('invalid_request', 'response_mode has to be query')
   if (method !== 'S256' || !CHALLENGE.test(challenge))
     throw new OAuthError('invalid_request', 'PKCE with code_challenge_method=S256 is required')
-  const resource = resources.find((one) => isFor(one, url))
+  const resource = resources.find((one) => isSameUrl(one.url, url))
   if (!resource)
     throw new OAuthError(
       'invalid_target',
@@ -58,9 +58,9 @@ export function readRequest(parameters: Parameters, resources: readonly Resource
   return { resource, scopes: readScopes(parameters.scope, resource), challenge }
 }
 
-/** A URL without a path has two spellings. */
-function isFor({ url, origin, pathname }: Resource, wanted: string | undefined): boolean {
-  return wanted === url || (pathname === '' && [origin, `${origin}/`].includes(wanted ?? ''))
+/** Whether a parameter names this URL: clients may write scheme and host in capitals, and no path as `/`. */
+export function isSameUrl(url: string, wanted = ''): boolean {
+  return URL.parse(wanted)?.href === URL.parse(url)?.href
 }
 
 /** The scopes that a client asks for, in the order of the configuration. Default: those of the metadata. */

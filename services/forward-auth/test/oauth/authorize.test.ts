@@ -142,6 +142,28 @@ t.test(
   },
 )
 
+t.test('scheme and host of a resource may be in capitals', async (t) => {
+  const { person, allow, redeem } = await startIssuer(t)
+  const browser = await person()
+  const table: readonly [string, string | undefined][] = [
+    ['HTTPS://APP.Example.com/mcp', undefined],
+    ['https://app.example.com:443/mcp', undefined],
+    [`${NOTES}/`, 'invalid_target'],
+    ['https://app.example.com/MCP', 'invalid_target'],
+    [`${NOTES}#x`, 'invalid_target'],
+    [`${NOTES}?x`, 'invalid_target'],
+    ['https://ada@app.example.com/mcp', 'invalid_target'],
+    ['http://app.example.com/mcp', 'invalid_target'],
+    ['app.example.com/mcp', 'invalid_target'],
+  ]
+  for (const [resource, error] of table) {
+    const { code } = await allow(browser, error ? {} : { resource })
+    const answer = (await redeem(code, { resource })).json()
+    t.equal(answer.error, error, resource)
+    if (!error) t.equal(claimsOf(answer.access_token).aud, NOTES)
+  }
+})
+
 t.test('a parameter that comes twice is refused, and nobody is sent on', async (t) => {
   const { person, authorizeUrl } = await startIssuer(t)
   const browser = await person()
