@@ -93,7 +93,7 @@ export class Records implements SessionFollower {
   }
 
   learn(events: readonly SessionEvent[], isFull = false): void {
-    if (isFull) this.#forgetAll()
+    if (isFull) this.forgetAll()
     for (const { kind, key, until } of events) {
       if (kind === 'burnt') this.#burnt.set(key, until)
       if (kind === 'ended') this.#ended.set(key, until)
@@ -132,6 +132,12 @@ export class Records implements SessionFollower {
     this.#sessions.delete(sid)
     const read = this.#reads.get(sid)
     if (read) read.isOld = true
+  }
+
+  forgetAll(): void {
+    this.#sessions.clear()
+    this.#missed.clear()
+    for (const read of this.#reads.values()) read.isOld = true
   }
 
   #read(sid: string): Read {
@@ -297,11 +303,5 @@ export class Records implements SessionFollower {
       work().catch(() => {})
       this.#every(ms, work, i)
     }, ms)
-  }
-
-  #forgetAll(): void {
-    this.#sessions.clear()
-    this.#missed.clear()
-    for (const read of this.#reads.values()) read.isOld = true
   }
 }

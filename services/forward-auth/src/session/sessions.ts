@@ -264,6 +264,7 @@ export class Sessions {
   }
 
   clear(): void {
+    this.records.forgetAll()
     this.#verified.clear()
     this.#visitors = new WeakMap()
   }

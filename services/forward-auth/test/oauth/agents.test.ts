@@ -1,11 +1,12 @@
 import t from 'tap'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { personOf } from '../../src/session/session.ts'
+import { portalOf, yamlOf } from '../app.ts'
 import { attribute, named, text } from '../pages/read.ts'
 import { AUTH, MAIN } from '../routes/kit.ts'
 import { BROWSER } from '../shapes.ts'
 import type { Visitor } from '../visitor.ts'
-import { CLIENT, NOTES, OTHER, startIssuer } from './kit.ts'
+import { CLIENT, NOTES, OTHER, portalWith, startIssuer } from './kit.ts'
 
 expectWarnings(t, 'FWA_', 'AUTH_')
 
@@ -221,6 +222,19 @@ t.test('an agent lasts as long as a session that its person has prolonged', asyn
   const answer = await refresh(token)
   t.equal(answer.statusCode, 200)
   t.equal((await call(answer.json().access_token)).statusCode, 200)
+})
+
+t.test('an agent does not outlive the keys of the session of its person', async (t) => {
+  const yaml = yamlOf(portalWith() + portalOf('elsewhere'))
+  const { person, connect, call, refresh, reload } = await startIssuer(t, { yaml })
+  const first = await connect(await person())
+  const added = '{ secret: fedcba9876543210fedcba9876543210 }'
+  await reload(yaml.replace('keys: [', `keys: [${added}, `))
+  const second = (await refresh(first.refresh_token)).json()
+  t.equal((await call(second.access_token)).statusCode, 200, 'both keys count')
+  await reload(yaml.replace(/keys: \[[^\]]*/, `keys: [${added}`))
+  t.equal((await call(second.access_token)).statusCode, 401, 'the old one counts no more')
+  t.match((await refresh(second.refresh_token)).json(), { error: 'invalid_grant' })
 })
 
 t.test('administrators see all agents', async (t) => {
