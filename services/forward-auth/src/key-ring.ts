@@ -26,7 +26,7 @@ export interface KeyRing {
 export const MIN_LENGTH = 32
 
 /** The purpose of a key: it is of no use for the others. */
-type Purpose = 'session' | 'record' | 'login' | 'agent' | 'store'
+type Purpose = 'session' | 'record' | 'login' | 'store'
 
 /**
  * Derives a key of each secret for one purpose.

@@ -39,6 +39,17 @@ export function unseal(sealed: string, { all }: KeyRing, purpose: string): strin
   return undefined
 }
 
+/** Seals a value, as JSON. */
+export function sealValue<T>(value: T, keys: KeyRing, purpose: string): string {
+  return seal(JSON.stringify(value), keys, purpose)
+}
+
+/** The value that was sealed for this purpose with one of the keys. Otherwise undefined. */
+export function unsealValue<T>(sealed: unknown, keys: KeyRing, purpose: string): T | undefined {
+  const text = typeof sealed === 'string' ? unseal(sealed, keys, purpose) : undefined
+  return text === undefined ? undefined : JSON.parse(text)
+}
+
 function open(bytes: Buffer, { object }: Key, purpose: string): string | undefined {
   try {
     const decipher = createDecipheriv(ALGORITHM, object, bytes.subarray(0, IV_LENGTH), {

@@ -6,7 +6,7 @@ import fp from 'fastify-plugin'
 import { LRUCache } from 'lru-cache'
 import type { HostCookie } from '../cookies.ts'
 import type { Portal } from '../portals.ts'
-import { seal, unseal } from '../seal.ts'
+import { sealValue, unsealValue } from '../seal.ts'
 import { readCookie, readCookies } from '../session/cookie.ts'
 import type { Keys } from '../session/keys.ts'
 import { pageUrl, type Site } from '../sites.ts'
@@ -120,7 +120,7 @@ export class Logins {
    */
   async complete(portal: Portal, site: Site, callback: Callback): Promise<CallbackLogin> {
     const { provider, state, cookieHeader } = callback
-    const sealed = this.#unseal('state', portal, site, state) as SealedState | undefined
+    const sealed = this.#unseal('state', portal, site, state)
     if (!sealed) return { kind: 'unknown' }
     const { id, expiresAt, browser, ...login } = sealed
     if (login.provider !== provider) return { kind: 'foreign', login }
@@ -178,18 +178,17 @@ export class Logins {
   /** The return URL of a login that was too long for its state, if this browser still has it. */
   longReturnUrl(portal: Portal, site: Site, id: string, cookieHeader = ''): string | undefined {
     const sealed = readCookie(cookieHeader, TARGET_COOKIE)
-    const target = this.#unseal('target', portal, site, sealed) as SealedState | undefined
+    const target = this.#unseal('target', portal, site, sealed)
     return target?.id === id ? target.returnTo : undefined
   }
 
   #seal(purpose: Purpose, portal: Portal, site: Site, value: object): string {
-    return seal(JSON.stringify(value), this.#keys().login, contextOf(purpose, portal, site))
+    return sealValue(value, this.#keys().login, contextOf(purpose, portal, site))
   }
 
-  #unseal(purpose: Purpose, portal: Portal, site: Site, sealed: unknown): unknown {
-    if (typeof sealed !== 'string') return undefined
-    const text = unseal(sealed, this.#keys().login, contextOf(purpose, portal, site))
-    return text === undefined ? undefined : JSON.parse(text)
+  #unseal(purpose: Purpose, portal: Portal, site: Site, sealed: unknown) {
+    const context = contextOf(purpose, portal, site)
+    return unsealValue<SealedState>(sealed, this.#keys().login, context)
   }
 }
 

@@ -5,7 +5,7 @@ import fp from 'fastify-plugin'
 import { FwaError } from '../errors.ts'
 import type { PortalSite } from '../portal-site.ts'
 import { portalOf } from '../portals.ts'
-import { seal, unseal } from '../seal.ts'
+import { sealValue, unsealValue } from '../seal.ts'
 import { endSessions } from '../session/ends.ts'
 import type { OpenedRow } from '../session/records.ts'
 import { type Consent, sealSession } from '../session/session.ts'
@@ -16,15 +16,7 @@ import { Agent } from './agent.ts'
 import { isSameUrl, scopesIn } from './authorization-request.ts'
 import { OAuthError } from './oauth-error.ts'
 import { ownResources } from './own-resources.ts'
-import {
-  ACCESS_LIFETIME,
-  type AccessClaims,
-  AccessTokens,
-  isVerifierOf,
-  type RefreshToken,
-  readRefreshToken,
-  writeRefreshToken,
-} from './tokens.ts'
+import { ACCESS_LIFETIME, type AccessClaims, AccessTokens, isVerifierOf } from './tokens.ts'
 
 /** The time to redeem a code, in ms. */
 const CODE_LIFETIME = 60_000
@@ -43,6 +35,9 @@ interface Code {
   /** Milliseconds since the epoch. */
   readonly until: number
 }
+
+/** What a refresh token stands for: an agent, and the number of tokens that it has had. */
+type RefreshToken = Pick<SessionRow, 'sid' | 'rev'>
 
 /** What a client sends to redeem a code. */
 interface Redemption {
@@ -131,11 +126,14 @@ class Agents {
   ): string {
     const { keys, clock } = this.#app
     const code: Code = {
-      ...{ redirectUri, challenge, consent, parent: visitor.session.sid },
+      redirectUri,
+      challenge,
+      consent,
+      parent: visitor.session.sid,
       sid: randomBytes(16).toString('base64url'),
       until: clock.now() + CODE_LIFETIME,
     }
-    return seal(JSON.stringify(code), keys.login, contextOf(at))
+    return sealValue(code, keys.login, contextOf('code', at))
   }
 
   /**
@@ -173,8 +171,7 @@ class Agents {
   /** What a code stands for, if it is for whoever sends it. */
   #openCode(at: PortalSite, sent: Redemption): Code {
     const { keys, clock } = this.#app
-    const text = unseal(sent.code, keys.login, contextOf(at))
-    const code: Code | undefined = text === undefined ? undefined : JSON.parse(text)
+    const code = unsealValue<Code>(sent.code, keys.login, contextOf('code', at))
     if (!code || clock.now() >= code.until) throw invalidGrant('the code is unknown or has expired')
     const { consent } = code
     // In one sentence: whoever has stolen a code learns nothing of whom it is for.
@@ -195,15 +192,16 @@ class Agents {
    */
   async renew(at: PortalSite, sent: Renewal, request: FastifyRequest): Promise<TokenAnswer> {
     const { sessions, signInRate } = this.#app
-    const token = this.#readRefresh(sent.refreshToken)
+    const token = this.#openRefresh(at, sent.refreshToken)
+    if (!token) throw invalidGrant('the refresh token is unknown')
     const retryAfter = signInRate.take(`tokens of ${token.sid}`)
     if (retryAfter > 0) throw new FwaError('FWA_CLIENT_RATE', 'too many tokens', { retryAfter })
-    const { opened, consent } = await this.#open(at, token, sent.clientId)
+    const { opened, consent } = await this.#open(token, sent.clientId)
     assertTarget(sent.resource, consent.resource)
     const scopes = this.#scopesOf(at, consent, sent.scope)
     const visitor = await sessions.find(opened.row.parent ?? '', at)
     if (!visitor?.isAdmitted) throw invalidGrant('the session of the person has ended')
-    const current = await this.#next(at, token, sent.clientId, opened, visitor.session.ends)
+    const current = await this.#next(token, opened, consent, visitor.session.ends)
     if (current) return this.#answer(at, visitor, current, consent, scopes)
     await endSessions(this.#app, [{ sid: token.sid }], 'reuse', request)
     request.log.warn(
@@ -225,46 +223,40 @@ class Agents {
 
   /** The refresh token that follows one: undefined if it was used before. */
   async #next(
-    at: PortalSite,
     token: RefreshToken,
-    clientId: string,
     opened: OpenedRow,
+    consent: Consent,
     ends: number,
   ): Promise<RefreshToken | undefined> {
     const { sessions, clock } = this.#app
-    const { row, said } = opened
+    const { row } = opened
     // Either way, so that a clock that was set back gives nobody more time.
     if (token.rev === row.rev - 1 && Math.abs(clock.now() - row.reRead) < REPEAT) return row
-    if (token.rev !== row.rev || !said.agent) return undefined
+    if (token.rev !== row.rev) return undefined
     const next = { ...row, rev: row.rev + 1, ends, reRead: clock.now() }
-    if (await sessions.records.update(this.#sealed(next, opened, said.agent))) return next
+    if (await sessions.records.update(this.#sealed(next, opened, consent))) return next
     // Another request with the same token was quicker.
-    const { row: newest } = (await this.#open(at, token, clientId)).opened
+    const { row: newest } = (await this.#open(token, consent.clientId)).opened
     return newest.rev === next.rev ? newest : undefined
   }
 
   /** Ends the agent of a refresh or access token, if it is of this client (RFC 7009 section 2.1). */
   async revoke(at: PortalSite, token: string, clientId: string, request: FastifyRequest) {
-    const { keys } = this.#app
-    const sid = readRefreshToken(token, keys.agent)?.sid ?? this.#tokens.verify(token)?.sid
+    const sid = (this.#openRefresh(at, token) ?? this.#tokens.verify(token))?.sid
     const found = sid && (await this.#app.sessions.records.open(sid))
     const isOf =
       found && found.said.agent?.clientId === clientId && found.row.portal === at.portal.name
     if (isOf) await endSessions(this.#app, [{ sid: found.row.sid }], 'program', request)
   }
 
-  #readRefresh(text: string): RefreshToken {
-    const token = readRefreshToken(text, this.#app.keys.agent)
-    if (!token) throw invalidGrant('the refresh token is unknown')
-    return token
+  #openRefresh(at: PortalSite, text: string): RefreshToken | undefined {
+    return unsealValue(text, this.#app.keys.login, contextOf('refresh', at))
   }
 
-  async #open({ portal, site }: PortalSite, { sid }: RefreshToken, clientId: string) {
+  async #open({ sid }: RefreshToken, clientId: string) {
     const opened = await this.#app.sessions.records.open(sid)
     const consent = opened?.said.agent
-    const isOurs =
-      opened?.row.portal === portal.name && opened.said.issuer === issuerOf({ portal, site })
-    if (!opened || !consent || !isOurs || consent.clientId !== clientId)
+    if (!opened || consent?.clientId !== clientId)
       throw invalidGrant('the refresh token has ended, or is of another client')
     return { opened, consent }
   }
@@ -308,14 +300,14 @@ class Agents {
       access_token: access,
       token_type: 'Bearer',
       expires_in: ACCESS_LIFETIME,
-      refresh_token: writeRefreshToken({ sid, rev }, this.#app.keys.agent),
+      refresh_token: sealValue({ sid, rev }, this.#app.keys.login, contextOf('refresh', at)),
       scope,
     }
   }
 }
 
-function contextOf(at: PortalSite): string {
-  return `code ${issuerOf(at)}`
+function contextOf(purpose: 'code' | 'refresh', at: PortalSite): string {
+  return `${purpose} ${issuerOf(at)}`
 }
 
 function assertTarget(wanted: string | undefined, url: string): void {

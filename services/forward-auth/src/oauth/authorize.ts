@@ -12,7 +12,7 @@ import { requireOwnForm } from '../routes/logout.ts'
 import { readerOf } from '../routes/reader.ts'
 import { redirect, withLoginUrl } from '../routes/redirects.ts'
 import { renewCookie } from '../routes/session-cookies.ts'
-import { seal, unseal } from '../seal.ts'
+import { sealValue, unsealValue } from '../seal.ts'
 import { type Consent, consentsTo } from '../session/session.ts'
 import type { Visitor } from '../session/visitor.ts'
 import { issuerOf, pageUrl } from '../sites.ts'
@@ -109,8 +109,7 @@ export const authorizeRoutes: FastifyPluginAsyncTypebox = async (app) => {
     requireOwnForm(request, at.site)
     const { form, decision } = request.body
     const visitor = await app.sessions.atSignIn(request, at)
-    const text = unseal(form, app.keys.login, contextOf(at))
-    const question: Question | undefined = text === undefined ? undefined : JSON.parse(text)
+    const question = unsealValue<Question>(form, app.keys.login, contextOf(at))
     const isTheirs = question && question.session === visitor?.session.sid
     if (!visitor?.isAdmitted || !isTheirs || app.clock.now() >= question.until)
       throw invalid('this page is no longer good: the app has to ask again')
@@ -180,7 +179,7 @@ async function ask(
     resource: resource.url,
     scopes,
     action: pageUrl(at, PATH),
-    form: seal(JSON.stringify(question), keys.login, contextOf(at)),
+    form: sealValue(question, keys.login, contextOf(at)),
     switchHref: pageUrl(at, '/signin', { switch: '1', rd: urlOf(reply.request, at) }),
   })
   return sendPage(reply, 200, page)

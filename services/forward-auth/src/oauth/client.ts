@@ -2,12 +2,16 @@ import { hash } from 'node:crypto'
 import { isLoopback, parseHostPort, parseJson } from '@gatehouse/net'
 import { FwaError } from '../errors.ts'
 
-/** A client of the authorization server, as its client ID metadata document describes it. */
-export interface Client {
-  /** The URL of its document. */
-  readonly id: string
+/** What a client says of itself. */
+export interface Registration {
   readonly name: string | undefined
   readonly redirectUris: readonly string[]
+}
+
+/** A client of the authorization server. */
+export interface Client extends Registration {
+  /** The URL of its client ID metadata document, or what it was given when it registered. */
+  readonly id: string
   /** Digest of what was read, so that a changed document is another one. */
   readonly digest: string
 }
@@ -68,9 +72,12 @@ export function readDocument(clientId: string, body: Buffer): Client {
   const refused = redirectUris.findIndex((uri) => !isAllowedRedirect(uri))
   if (refused >= 0) throw refuse(`has a redirect URI, number ${refused + 1}, that is not ${A_URI}`)
 
-  const name = readName(document.client_name)
-  const digest = hash('sha256', JSON.stringify([clientId, name, redirectUris]), 'base64url')
-  return { id: clientId, name, redirectUris, digest }
+  return describeClient(clientId, { name: readName(document.client_name), redirectUris })
+}
+
+export function describeClient(id: string, { name, redirectUris }: Registration): Client {
+  const digest = hash('sha256', JSON.stringify([id, name, redirectUris]), 'base64url')
+  return { id, name, redirectUris, digest }
 }
 
 const A_URI =

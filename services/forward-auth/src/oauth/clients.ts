@@ -1,4 +1,3 @@
-import { hash } from 'node:crypto'
 import {
   type BoundedFetch,
   createFetch,
@@ -11,16 +10,13 @@ import fp from 'fastify-plugin'
 import { FwaError } from '../errors.ts'
 import type { PortalSite } from '../portal-site.ts'
 import type { Portal } from '../portals.ts'
-import { seal, unseal } from '../seal.ts'
+import { sealValue, unsealValue } from '../seal.ts'
 import { issuerOf } from '../sites.ts'
-import { type Client, parseClientId } from './client.ts'
+import { type Client, describeClient, parseClientId, type Registration } from './client.ts'
 import { ClientDocuments, publicFetch } from './client-documents.ts'
 
 /** The beginning of the IDs of clients that have registered themselves. */
 const REGISTERED = 'registered.'
-
-/** What a client says of itself when it registers. */
-type Registration = Pick<Client, 'name' | 'redirectUris'>
 
 /**
  * The clients of all portals. One that registers itself is kept in its ID, so that strangers fill no store; the others
@@ -45,21 +41,17 @@ class Clients {
    */
   async find(at: PortalSite, clientId: string, person: string): Promise<Client> {
     if (!clientId.startsWith(REGISTERED)) return this.#documentsOf(at.portal).find(clientId, person)
-    const { keys } = this.#app
-    const sealed = clientId.slice(REGISTERED.length)
-    const text = at.portal.authorizationServer.registration
-      ? unseal(sealed, keys.login, contextOf(at))
-      : undefined
-    if (text === undefined)
+    const { registration } = at.portal.authorizationServer
+    const sealed = registration ? clientId.slice(REGISTERED.length) : undefined
+    const client = unsealValue<Registration>(sealed, this.#app.keys.login, contextOf(at))
+    if (!client)
       throw new FwaError('FWA_CLIENT_INVALID', 'no client with this ID is registered here any more')
-    const client: Registration = JSON.parse(text)
-    return { ...client, id: clientId, digest: hash('sha256', text, 'base64url') }
+    return describeClient(clientId, client)
   }
 
   /** Registers a client: gives its ID. */
-  register(at: PortalSite, { name, redirectUris }: Registration): string {
-    const text = JSON.stringify({ name, redirectUris })
-    return `${REGISTERED}${seal(text, this.#app.keys.login, contextOf(at))}`
+  register(at: PortalSite, client: Registration): string {
+    return `${REGISTERED}${sealValue(client, this.#app.keys.login, contextOf(at))}`
   }
 
   /** Ends the requests in flight. */

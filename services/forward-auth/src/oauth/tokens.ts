@@ -1,7 +1,6 @@
-import { createHmac, hash, randomBytes, timingSafeEqual } from 'node:crypto'
+import { hash, randomBytes } from 'node:crypto'
 import type { FastifyInstance } from 'fastify'
 import { LRUCache } from 'lru-cache'
-import type { KeyRing } from '../key-ring.ts'
 import { MAX_SKEW } from '../session/sessions.ts'
 
 /** The time for which an access token is valid, in seconds. */
@@ -73,35 +72,6 @@ export class AccessTokens {
       }
     return undefined
   }
-}
-
-/** A refresh token: the agent, the number of tokens that it has had, and that both are ours. */
-export interface RefreshToken {
-  readonly sid: string
-  readonly rev: number
-}
-
-const REFRESH_TOKEN = /^gr\.([\w-]{22})\.(\d{1,10})\.([\w-]{43})$/
-
-/** Writes the refresh token of an agent. The same one again for the same number, so that the store need not keep it. */
-export function writeRefreshToken({ sid, rev }: RefreshToken, { first }: KeyRing): string {
-  return `gr.${sid}.${rev}.${macOf(sid, String(rev), first)}`
-}
-
-/** Reads a refresh token that one of the keys has made; otherwise undefined. */
-export function readRefreshToken(text: string, { all }: KeyRing): RefreshToken | undefined {
-  const [, sid = '', rev = '', mac = ''] = REFRESH_TOKEN.exec(text) ?? []
-  const isOurs = all.some((key) => {
-    const expected = macOf(sid, rev, key)
-    return (
-      mac.length === expected.length && timingSafeEqual(Buffer.from(mac), Buffer.from(expected))
-    )
-  })
-  return isOurs ? { sid, rev: Number(rev) } : undefined
-}
-
-function macOf(sid: string, rev: string, { object }: KeyRing['first']): string {
-  return createHmac('sha256', object).update(`refresh ${sid} ${rev}`).digest('base64url')
 }
 
 /** Whether a verifier is that of a challenge by S256 (RFC 7636 section 4.6). */

@@ -2,7 +2,7 @@ import { hash, randomBytes } from 'node:crypto'
 import { parseHostPort } from '@gatehouse/net'
 import type { HostCookie } from '../cookies.ts'
 import type { KeyRing } from '../key-ring.ts'
-import { seal, unseal } from '../seal.ts'
+import { sealValue, unsealValue } from '../seal.ts'
 import { readCookies } from './cookie.ts'
 
 /** The parameter of a target that brings a session from the sign-in host to the host of an app. */
@@ -64,7 +64,7 @@ export function beginHop(
   const browser = digest(value)
   const own = { name: cookieName(at.portal, browser), value, maxAge: COOKIE_LIFETIME }
   const hop: SealedHop = { browser, count: at.count, target: digestOf(at.target), at: at.now }
-  const sealed = seal(JSON.stringify(hop), keys, `hop ${at.portal}`)
+  const sealed = sealValue(hop, keys, `hop ${at.portal}`)
   if (held.length < MAX_COOKIES) return { hop: sealed, cookies: [own] }
   const others = clearHops(at.portal, at.cookieHeader).filter(({ name }) => name !== own.name)
   return { hop: sealed, cookies: [own, ...others] }
@@ -76,7 +76,7 @@ export function readHop(
   of: At & { readonly returnTo: string },
   keys: KeyRing,
 ): Hop | undefined {
-  const hop = open<SealedHop>(sealed, keys, `hop ${of.portal}`)
+  const hop = unsealValue<SealedHop>(sealed, keys, `hop ${of.portal}`)
   const host = parseHostPort(URL.parse(of.returnTo)?.host ?? '')?.host.name
   if (!hop || host === undefined || hop.target !== digestOf(of.returnTo)) return undefined
   const { browser, count, at } = hop
@@ -86,7 +86,7 @@ export function readHop(
 /** The return URL as it is written, with a ticket as its last parameter. */
 export function withTicket(returnTo: string, hop: Hop, of: At & { sid: string }, keys: KeyRing) {
   const ticket: SealedTicket = { ...hop, sid: of.sid, at: of.now }
-  const sealed = seal(JSON.stringify(ticket), keys, `ticket ${of.portal}`)
+  const sealed = sealValue(ticket, keys, `ticket ${of.portal}`)
   return `${returnTo}${returnTo.includes('?') ? '&' : '?'}${GIVEN}${sealed}`
 }
 
@@ -116,7 +116,7 @@ export function readTicket(
   of: At & { readonly host: string; readonly cookieHeader: string },
   keys: KeyRing,
 ): Ticket {
-  const given = open<SealedTicket>(ticket, keys, `ticket ${of.portal}`)
+  const given = unsealValue<SealedTicket>(ticket, keys, `ticket ${of.portal}`)
   if (!given) return { sid: undefined, count: 1, burn: undefined }
   const { sid, host, browser, count, at } = given
   const isLive = isWithin(TICKET_LIFETIME, at, of.now)
@@ -151,11 +151,6 @@ function cookiesOf(portal: string, header: string) {
     const browser = VALUE.test(value) ? digest(value) : ''
     return { name, value, browser: name === cookieName(portal, browser) ? browser : undefined }
   })
-}
-
-function open<T>(sealed: string | undefined, keys: KeyRing, purpose: string): T | undefined {
-  const text = sealed === undefined ? undefined : unseal(sealed, keys, purpose)
-  return text === undefined ? undefined : (JSON.parse(text) as T)
 }
 
 /** As browsers write a URL: the sign-in page has it back from one. */

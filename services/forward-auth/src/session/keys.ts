@@ -21,7 +21,6 @@ export async function loadKeys(
     session: deriveKeys(all, 'session'),
     login: deriveKeys(all, 'login'),
     record: deriveKeys(all, 'record'),
-    agent: deriveKeys(all, 'agent'),
     assertion: new AssertionKeys(secret),
   }
 }

@@ -3,7 +3,7 @@ import type { SignedIn } from '@gatehouse/identity-providers'
 import { fromClaims, type Profile } from '@gatehouse/profile'
 import { FwaError } from '../errors.ts'
 import type { KeyRing } from '../key-ring.ts'
-import { MAX_LENGTH, seal, unseal } from '../seal.ts'
+import { MAX_LENGTH, seal, unsealValue } from '../seal.ts'
 import type { SessionRow } from '../store/store.ts'
 
 /** The members of a row that a session in memory has. */
@@ -70,8 +70,7 @@ export function sealSession(
 
 /** Opens a row; undefined unless somebody who has a key has sealed it for this row. */
 export function openRow(row: SessionRow, keys: KeyRing): Sealed | undefined {
-  const text = unseal(row.sealed, keys, contextOf(row))
-  return text === undefined ? undefined : JSON.parse(text)
+  return unsealValue(row.sealed, keys, contextOf(row))
 }
 
 /** The person of a session. */
