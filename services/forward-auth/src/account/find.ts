@@ -15,57 +15,56 @@ export type Whose = 'everybody' | { readonly digest: string } | { readonly text:
 
 /** The sessions of people, the newest first. */
 export async function findSessions(
-  { authStore, keys, clock }: FastifyInstance,
+  app: FastifyInstance,
   portal: Portal,
   whose: Whose,
   limit: number,
 ): Promise<readonly FoundSession[]> {
-  const rows = await listAll(authStore, portal, whose, limit, false)
-  return rows
-    .filter(({ ends }) => ends > clock.now())
-    .flatMap((row) => {
-      const said = openRow(row, keys.record)
-      if (!said) return []
-      const { sid: id, person, begun, lastSeen, ends, hosts } = row
-      const times = { begun, lastSeen, ends }
-      const of = { ...said.browser, profile: profileOf(said) }
-      return [{ id, person, isCurrent: false, ...times, hosts, ...of }]
-    })
+  const rows = await findRows(app, portal, whose, limit, false)
+  return rows.map(({ row, said }) => {
+    const { sid: id, person, begun, lastSeen, ends, hosts } = row
+    const of = { ...said.browser, profile: profileOf(said) }
+    return { id, person, isCurrent: false, begun, lastSeen, ends, hosts, ...of }
+  })
 }
 
 /** The agents of people, the newest first. */
 export async function findAgents(
-  { authStore, keys, clock }: FastifyInstance,
+  app: FastifyInstance,
   portal: Portal,
   whose: Whose,
   limit: number,
 ): Promise<readonly ShownAgent[]> {
-  const rows = await listAll(authStore, portal, whose, limit, true)
-  return rows
-    .filter(({ ends }) => ends > clock.now())
-    .flatMap((row) => {
-      const said = openRow(row, keys.record)
-      if (!said?.agent) return []
-      const { clientId, clientName: name, resource, scopes } = said.agent
-      const { sid: id, begun, lastSeen: lastCall, ends } = row
-      const of = { clientHost: URL.parse(clientId)?.host, name, resource, scopes }
-      return [{ id, begun, lastCall, ends, ...of, profile: profileOf(said) }]
-    })
+  const rows = await findRows(app, portal, whose, limit, true)
+  return rows.flatMap(({ row, said }) => {
+    if (!said.agent) return []
+    const { clientId, clientName: name, resource, scopes } = said.agent
+    const { sid: id, begun, lastSeen: lastCall, ends } = row
+    const of = { clientHost: URL.parse(clientId)?.host, name, resource, scopes }
+    return [{ id, begun, lastCall, ends, ...of, profile: profileOf(said) }]
+  })
 }
 
-/** The rows of people, each once. */
-async function listAll(
-  store: FastifyInstance['authStore'],
+/** The rows of people that have not ended, each once, with what they say. */
+async function findRows(
+  { authStore, keys, clock }: FastifyInstance,
   portal: Portal,
   whose: Whose,
   limit: number,
   agents: boolean,
 ) {
   const asked = selections(portal, whose).map((one) =>
-    store.listSessions({ ...one, agents }, limit),
+    authStore.listSessions({ ...one, agents }, limit),
   )
   const rows = new Map((await Promise.all(asked)).flat().map((row) => [row.sid, row]))
-  return [...rows.values()].sort((one, other) => other.begun - one.begun).slice(0, limit)
+  return [...rows.values()]
+    .sort((one, other) => other.begun - one.begun)
+    .slice(0, limit)
+    .filter(({ ends }) => ends > clock.now())
+    .flatMap((row) => {
+      const said = openRow(row, keys.record)
+      return said ? [{ row, said }] : []
+    })
 }
 
 /** What to list: a text may stand for an address, an identifier, or one of a provider. */

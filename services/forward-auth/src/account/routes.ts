@@ -6,7 +6,7 @@ import { mayOpenPage, openableApps } from '../apps.ts'
 import { FwaError } from '../errors.ts'
 import { demandOf } from '../login/step-up.ts'
 import { accountPage } from '../pages/account.ts'
-import { sessionsPage } from '../pages/sessions.ts'
+import { MAX_SHOWN, sessionsPage } from '../pages/sessions.ts'
 import { type PortalSite, signInSiteOf } from '../portal-site.ts'
 import { pageAnswer, problemAnswers, TO_SIGN_IN } from '../routes/documented.ts'
 import { acceptForms } from '../routes/forms.ts'
@@ -21,9 +21,6 @@ import { pageUrl } from '../sites.ts'
 import type { End } from '../store/store.ts'
 import { endsAt } from './end.ts'
 import { findAgents, findSessions } from './find.ts'
-
-/** Sessions of a page. */
-const MAX_SESSIONS = 100
 
 const tags = ['account']
 const ACCOUNT_SCHEMA = {
@@ -82,18 +79,14 @@ export const accountRoutes: FastifyPluginAsyncTypebox = async (app) => {
       return toSignIn('/sessions', portalSite, reply, visitor && portal.admins?.name)
     }
     const whose = person ? { text: person } : 'everybody'
-    const found = await findSessions(app, portal, whose, MAX_SESSIONS + 1)
-    const agents = await findAgents(app, portal, whose, MAX_SESSIONS + 1)
     const url = (path: string) => pageUrl(portalSite, path)
     return sendPage(
       reply,
       200,
       sessionsPage({
         ...readerOf(request, portalSite),
-        sessions: found.slice(0, MAX_SESSIONS),
-        hasMore: found.length > MAX_SESSIONS,
-        agents: agents.slice(0, MAX_SESSIONS),
-        hasMoreAgents: agents.length > MAX_SESSIONS,
+        sessions: await findSessions(app, portal, whose, MAX_SHOWN + 1),
+        agents: await findAgents(app, portal, whose, MAX_SHOWN + 1),
         person,
         searchAction: url('/sessions'),
         endAction: url('/sessions/end'),
@@ -176,9 +169,8 @@ async function sendAccount(
   const asked = { portal, principal: visitor, sites, clientIp, now: clock.now() }
   const apps = openableApps(asked)
   const origin = cameFrom(request, portalSite, from)
-  const found = await findSessions(server, portal, { digest: person }, MAX_SESSIONS + 1)
-  const agents = await findAgents(server, portal, { digest: person }, MAX_SESSIONS + 1)
-  const own = found.map((one) => ({ ...one, isCurrent: one.id === sid, profile: undefined }))
+  const sessions = await findSessions(server, portal, { digest: person }, MAX_SHOWN + 1)
+  const agents = await findAgents(server, portal, { digest: person }, MAX_SHOWN + 1)
   const url = (path: string) => pageUrl(portalSite, path)
   const page = accountPage({
     ...readerOf(request, portalSite),
@@ -187,10 +179,8 @@ async function sendAccount(
     cameFrom: origin && mayOpenPage(origin, asked) ? origin : undefined,
     logoutHref: url('/logout'),
     own: {
-      sessions: own.slice(0, MAX_SESSIONS),
-      hasMore: own.length > MAX_SESSIONS,
-      agents: agents.slice(0, MAX_SESSIONS).map((one) => ({ ...one, profile: undefined })),
-      hasMoreAgents: agents.length > MAX_SESSIONS,
+      sessions: sessions.map((one) => ({ ...one, isCurrent: one.id === sid, profile: undefined })),
+      agents: agents.map((one) => ({ ...one, profile: undefined })),
       endAction: url('/account/end'),
       othersAction: url('/account/end-others'),
       everywhereAction: url('/account/end-all'),

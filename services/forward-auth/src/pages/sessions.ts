@@ -6,9 +6,10 @@ import { deviceOf } from './device.ts'
 import { fill, type Language, textsIn, writeTime } from './languages/index.ts'
 import { clip, link, MAX_NAME, page, person, post, type Reader } from './pages.ts'
 
-const MAX_SESSIONS = 100
+/** Sessions, or agents, of a page. */
+export const MAX_SHOWN = 100
 /** Hosts of a session, or scopes of an agent. */
-const MAX_SHOWN = 20
+const MAX_NAMES = 20
 
 /** A session as people see it, with times in ms. */
 export interface ShownSession {
@@ -45,46 +46,41 @@ export interface ShownAgent {
   readonly profile?: Profile | undefined
 }
 
-/** Sessions and agents, at most 100 of each are shown. */
+/** Sessions and agents. Of each, {@link MAX_SHOWN} are shown, and whether there are more. */
 export interface SessionList {
   readonly sessions: readonly ShownSession[]
-  /** Whether there are more than these. */
-  readonly hasMore?: boolean | undefined
   readonly agents?: readonly ShownAgent[] | undefined
-  /** Whether there are more than these. */
-  readonly hasMoreAgents?: boolean | undefined
   /** Takes a POST with `session`. */
   readonly endAction: string
 }
 
 /** Sessions in the order they are given. */
 export function sessionList(of: Reader & SessionList): SafeHtml {
-  return list(of.sessions, of.hasMore && textsIn(of.language).sessions.more, (session, index) =>
-    sessionItem(session, `session-${index}`, of),
-  )
+  const { more } = textsIn(of.language).sessions
+  return list(of.sessions, more, (one, index) => sessionItem(one, `session-${index}`, of))
 }
 
 /** Agents in the order they are given, with a heading; nothing if there are none. */
 export function agentList(of: Reader & SessionList): SafeHtml | '' {
-  const { agents = [], hasMoreAgents, language } = of
+  const { agents = [], language } = of
   if (agents.length === 0) return ''
   const { title, more } = textsIn(language).agents
   return html`
     <section class="actions" aria-labelledby="agents">
       <h2 id="agents">${title}</h2>
-      ${list(agents, hasMoreAgents && more, (one, index) => agentItem(one, `agent-${index}`, of))}
+      ${list(agents, more, (one, index) => agentItem(one, `agent-${index}`, of))}
     </section>`
 }
 
 function list<T>(
   all: readonly T[],
-  more: string | false | undefined,
+  more: string,
   show: (one: T, index: number) => SafeHtml,
 ): SafeHtml {
-  const items = all.slice(0, MAX_SESSIONS).map(show)
+  const items = all.slice(0, MAX_SHOWN).map(show)
   return html`
     <ul class="sessions" role="list">${items}</ul>
-    ${more && html`<p>${fill(more, { count: String(items.length) })}</p>`}`
+    ${all.length > MAX_SHOWN ? html`<p>${fill(more, { count: String(MAX_SHOWN) })}</p>` : ''}`
 }
 
 function sessionItem(session: ShownSession, id: string, of: Reader & SessionList): SafeHtml {
@@ -158,7 +154,7 @@ function isolate(text: string): SafeHtml {
 }
 
 function isolateAll(texts: readonly string[]): SafeHtml {
-  const shown = texts.slice(0, MAX_SHOWN)
+  const shown = texts.slice(0, MAX_NAMES)
   return html`${shown.map(isolate)}${shown.length < texts.length ? '…' : ''}`
 }
 

@@ -9,8 +9,9 @@ import { textOn } from '../../src/pages/colors.ts'
 import { en as texts } from '../../src/pages/languages/en.ts'
 import { LANGUAGES, type Language, textsIn } from '../../src/pages/languages/index.ts'
 import { errorPage, refusedPage, signInPage } from '../../src/pages/pages.ts'
+import { sessionsPage } from '../../src/pages/sessions.ts'
 import { attribute, below, elements, named, text } from './read.ts'
-import { ada, choices, IMAGES, portal, samples } from './samples.ts'
+import { ada, agent, choices, IMAGES, portal, samples, session } from './samples.ts'
 
 const TAGS = Object.keys(LANGUAGES) as Language[]
 const shape = (html: string) =>
@@ -229,7 +230,13 @@ t.test('uses every text on a page', async (t) => {
   const { name: _name, ...unnamed } = ada
   for (const language of TAGS) {
     const { errors, ...others } = textsIn(language)
-    const shown = Object.values(samples({ profile: unnamed, language }))
+    const crowded = sessionsPage({
+      ...{ portal, language, imagesUrl: IMAGES, endAction: '/end', searchAction: '/sessions' },
+      ...{ endPersonAction: '/end-person', accountHref: '/account' },
+      sessions: Array(101).fill(session()),
+      agents: Array(101).fill(agent()),
+    })
+    const shown = [...Object.values(samples({ profile: unnamed, language })), crowded]
       .flatMap(({ html }) => elements(html))
       .flatMap((element) => [text(element), attribute(element, 'aria-label') ?? ''])
       .join('\n')

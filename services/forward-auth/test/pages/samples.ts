@@ -141,9 +141,9 @@ export function samples({
     account: accountPage({ ...reader, profile, logoutHref: href, own, allSessionsHref: href }),
     'account-with-agents': accountPage({
       ...{ ...reader, profile, logoutHref: href },
-      own: { ...own, agents, hasMoreAgents: true },
+      own: { ...own, agents },
     }),
-    'all-sessions': sessionsPage({ ...reader, ...everybody, hasMore: true }),
+    'all-sessions': sessionsPage({ ...reader, ...everybody }),
     'all-agents': sessionsPage({
       ...{ ...reader, ...everybody },
       agents: agents.map((one) => ({ ...one, profile })),

@@ -10,11 +10,11 @@ const texts = en.sessions
 const agentTexts = en.agents
 const reader = { portal, language: 'en', imagesUrl: IMAGES } as const
 
-const account = (sessions: readonly ShownSession[], hasMore = false) =>
+const account = (sessions: readonly ShownSession[]) =>
   accountPage({
     ...{ ...reader, profile: ada, logoutHref: '/logout' },
     own: {
-      ...{ sessions, hasMore, endAction: '/end' },
+      ...{ sessions, endAction: '/end' },
       ...{ othersAction: '/others', everywhereAction: '/everywhere' },
     },
   }).html
@@ -142,14 +142,14 @@ t.test('however much there is, a page is bounded', async (t) => {
   const email = { address: long, verified: true }
   const one = session({ userAgent: long, address: long, hosts, profile: { ...ada, name, email } })
   const many = Array.from({ length: 1_000 }, () => one)
-  for (const html of [everybody(many), account(many, true)]) {
+  for (const html of [everybody(many), account(many)]) {
     t.equal(named(html, 'li').length, 100)
     t.equal(below(named(html, 'dd')[4]!).length, 20, 'hosts of each')
     t.match(text(named(html, 'dd')[4]!), /…$/, 'and says that there are more')
     t.ok(Buffer.byteLength(html) < 350_000, `${Buffer.byteLength(html)} bytes`)
   }
   const more = fill(texts.more, { count: '100' })
-  t.match(account(many, true), more)
+  t.match(account(many), more)
   t.notMatch(account([one]), 'sessions are shown')
 })
 
@@ -160,8 +160,8 @@ t.test('what clients send is isolated from the direction of the text around it',
 })
 
 /** The page of a person, and that of administrators, with agents. */
-const withAgents = (agents: readonly ShownAgent[], language: Language = 'en', isMore = false) => {
-  const lists = { sessions: [session({ isCurrent: true })], agents, hasMoreAgents: isMore }
+const withAgents = (agents: readonly ShownAgent[], language: Language = 'en') => {
+  const lists = { sessions: [session({ isCurrent: true })], agents }
   const all = { ...reader, ...lists, language, endAction: '/end', searchAction: '/sessions' }
   const own = { ...lists, endAction: '/end', othersAction: '/o', everywhereAction: '/e' }
   return [
@@ -272,7 +272,7 @@ t.test(
     const scopes = Array.from({ length: 1_000 }, () => long)
     const one = agent({ clientHost: `${long}.evil.test`, name: long, resource: long, scopes })
     const many = Array.from({ length: 1_000 }, () => one)
-    for (const html of withAgents(many, 'en', true)) {
+    for (const html of withAgents(many)) {
       t.equal(agentsIn(html).length, 100)
       t.ok(Buffer.byteLength(html) < 500_000, `${Buffer.byteLength(html)} bytes`)
       t.match(html, fill(agentTexts.more, { count: '100' }))
