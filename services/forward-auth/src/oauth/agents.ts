@@ -16,6 +16,7 @@ import { Agent } from './agent.ts'
 import { isSameUrl, scopesIn } from './authorization-request.ts'
 import { OAuthError } from './oauth-error.ts'
 import { ownResources } from './own-resources.ts'
+import type { Redemption, Renewal, Revocation, TokenAnswer } from './token.ts'
 import { ACCESS_LIFETIME, type AccessClaims, AccessTokens, isVerifierOf } from './tokens.ts'
 
 /** The time to redeem a code, in ms. */
@@ -38,33 +39,6 @@ interface Code {
 
 /** What a refresh token stands for: an agent, and the number of tokens that it has had. */
 type RefreshToken = Pick<SessionRow, 'sid' | 'rev'>
-
-/** What a client sends to redeem a code. */
-interface Redemption {
-  readonly code: string
-  readonly clientId: string
-  readonly redirectUri: string
-  readonly verifier: string
-  readonly resource: string | undefined
-}
-
-/** What a client sends to get new tokens. */
-interface Renewal {
-  readonly refreshToken: string
-  readonly clientId: string
-  readonly resource: string | undefined
-  /** Default: all that the person has allowed. */
-  readonly scope: string | undefined
-}
-
-/** The answer of a token endpoint (RFC 6749 section 5.1). */
-interface TokenAnswer {
-  readonly access_token: string
-  readonly token_type: 'Bearer'
-  readonly expires_in: number
-  readonly refresh_token: string
-  readonly scope: string
-}
 
 /**
  * The agents of all portals: programs that act for a person, until the session in which the person has allowed it
@@ -176,9 +150,9 @@ class Agents {
     const { consent } = code
     // In one sentence: whoever has stolen a code learns nothing of whom it is for.
     const isOf =
-      sent.clientId === consent.clientId &&
-      sent.redirectUri === code.redirectUri &&
-      isVerifierOf(sent.verifier, code.challenge)
+      sent.client_id === consent.clientId &&
+      sent.redirect_uri === code.redirectUri &&
+      isVerifierOf(sent.code_verifier, code.challenge)
     if (!isOf) throw invalidGrant('the code is for another client, redirect_uri or code_verifier')
     assertTarget(sent.resource, consent.resource)
     return code
@@ -192,11 +166,11 @@ class Agents {
    */
   async renew(at: PortalSite, sent: Renewal, request: FastifyRequest): Promise<TokenAnswer> {
     const { sessions, signInRate } = this.#app
-    const token = this.#openRefresh(at, sent.refreshToken)
+    const token = this.#openRefresh(at, sent.refresh_token)
     if (!token) throw invalidGrant('the refresh token is unknown')
     const retryAfter = signInRate.take(`tokens of ${token.sid}`)
     if (retryAfter > 0) throw new FwaError('FWA_CLIENT_RATE', 'too many tokens', { retryAfter })
-    const { opened, consent } = await this.#open(token, sent.clientId)
+    const { opened, consent } = await this.#open(token, sent.client_id)
     assertTarget(sent.resource, consent.resource)
     const scopes = this.#scopesOf(at, consent, sent.scope)
     const visitor = await sessions.find(opened.row.parent ?? '', at)
@@ -241,7 +215,11 @@ class Agents {
   }
 
   /** Ends the agent of a refresh or access token, if it is of this client (RFC 7009 section 2.1). */
-  async revoke(at: PortalSite, token: string, clientId: string, request: FastifyRequest) {
+  async revoke(
+    at: PortalSite,
+    { token, client_id: clientId }: Revocation,
+    request: FastifyRequest,
+  ) {
     const sid = (this.#openRefresh(at, token) ?? this.#tokens.verify(token))?.sid
     const found = sid && (await this.#app.sessions.records.open(sid))
     const isOf =

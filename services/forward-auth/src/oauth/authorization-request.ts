@@ -76,15 +76,3 @@ function readScopes(scope: string | undefined, { scopes, allowed }: Resource): S
 export function scopesIn(text: string): string[] {
   return text.split(' ').filter(Boolean)
 }
-
-/** The URL that takes an answer to a client (RFC 6749 section 4.1.2, RFC 9207). The URI stays as it is registered. */
-export function answerUrl(
-  redirectUri: string,
-  answer: Readonly<Record<string, string | undefined>>,
-): string {
-  const given = Object.entries(answer).flatMap(([name, value]): [string, string][] =>
-    value === undefined ? [] : [[name, value]],
-  )
-  const joint = redirectUri.includes('?') ? '&' : '?'
-  return `${redirectUri}${joint}${new URLSearchParams(given)}`
-}

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { sendPage } from '@gatehouse/service-kit/pages'
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyReply } from 'fastify'
 import { Type } from 'typebox'
 import { FwaError } from '../errors.ts'
 import { consentPage } from '../pages/consent.ts'
@@ -16,13 +16,7 @@ import { sealValue, unsealValue } from '../seal.ts'
 import { type Consent, consentsTo } from '../session/session.ts'
 import type { Visitor } from '../session/visitor.ts'
 import { issuerOf, pageUrl } from '../sites.ts'
-import {
-  type Asked,
-  answerUrl,
-  PARAMETERS,
-  type Parameters,
-  readRequest,
-} from './authorization-request.ts'
+import { type Asked, PARAMETERS, type Parameters, readRequest } from './authorization-request.ts'
 import { type Client, fitsRedirect, isLoopbackRedirect } from './client.ts'
 import { clientHost } from './clients.ts'
 import { OAuthError } from './oauth-error.ts'
@@ -125,10 +119,10 @@ export const authorizeRoutes: FastifyPluginAsyncTypebox = async (app) => {
   })
 }
 
-/** Who asks, and where the answer goes. */
-interface Sender extends Pick<Question, 'redirectUri' | 'state'> {
-  readonly client: Client
-}
+/** Where the answer goes. */
+type Sent = Pick<Question, 'redirectUri' | 'state'>
+/** Who asks. */
+type Sender = Sent & { readonly client: Client }
 
 /**
  * What a client asks for. If that is not valid, the page says so, with a link that tells the client: anybody can be one,
@@ -139,7 +133,7 @@ function readOrTell(at: PortalSite, sender: Sender, read: () => Asked): Asked {
     return read()
   } catch (error) {
     if (!(error instanceof OAuthError)) throw error
-    const clientUrl = urlOfAnswer(at, sender, errorOf(error))
+    const clientUrl = answerUrl(at, sender, errorOf(error))
     throw new FwaError('FWA_OAUTH_INVALID', error.message, { members: { clientUrl } })
   }
 }
@@ -152,7 +146,8 @@ async function ask(
   { resource, scopes, challenge }: Asked,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
-  const { authStore, keys, clock } = reply.server
+  const { server, request } = reply
+  const { authStore, keys, clock } = server
   const names = scopes.map(({ name }) => name)
   const { session } = visitor
   const parts = [session.person, client.id, client.digest, redirectUri, resource.url, ...names]
@@ -170,7 +165,7 @@ async function ask(
   const { protocol, host } = new URL(redirectUri)
   const isApp = protocol !== 'http:' && protocol !== 'https:'
   const page = consentPage({
-    ...readerOf(reply.request, at),
+    ...readerOf(request, at),
     profile: session.profile,
     clientHost: clientHost(client.id),
     name: client.name,
@@ -180,7 +175,10 @@ async function ask(
     scopes,
     action: pageUrl(at, PATH),
     form: sealValue(question, keys.login, contextOf(at)),
-    switchHref: pageUrl(at, '/signin', { switch: '1', rd: urlOf(reply.request, at) }),
+    switchHref: pageUrl(at, '/signin', {
+      switch: '1',
+      rd: pageUrl(at, PATH, knownOf(request.query)),
+    }),
   })
   return sendPage(reply, 200, page)
 }
@@ -202,29 +200,22 @@ function isProven(redirectUri: string): boolean {
   return redirectUri.startsWith('https:') && !isLoopbackRedirect(redirectUri)
 }
 
-type Sent = Pick<Question, 'redirectUri' | 'state'>
-
 /** Sends the person back to the client. */
-function answer(
-  at: PortalSite,
-  sent: Sent,
-  given: Readonly<Record<string, string>>,
-  reply: FastifyReply,
-): FastifyReply {
-  return redirect(reply, urlOfAnswer(at, sent, given))
+function answer(at: PortalSite, sent: Sent, given: Given, reply: FastifyReply): FastifyReply {
+  return redirect(reply, answerUrl(at, sent, given))
 }
 
-function urlOfAnswer(at: PortalSite, { redirectUri, state }: Sent, given: object): string {
-  return answerUrl(redirectUri, { ...given, state, iss: issuerOf(at) })
+type Given = Readonly<Record<string, string>>
+
+/** The URL that takes an answer to a client (RFC 6749 section 4.1.2, RFC 9207). The URI stays as it is registered. */
+function answerUrl(at: PortalSite, { redirectUri, state }: Sent, given: Given): string {
+  const answer = { ...given, ...(state !== undefined && { state }), iss: issuerOf(at) }
+  const joint = redirectUri.includes('?') ? '&' : '?'
+  return `${redirectUri}${joint}${new URLSearchParams(answer)}`
 }
 
 function errorOf({ error, message }: OAuthError) {
   return { error, error_description: message }
-}
-
-/** The URL of the request, of the parameters that count. */
-function urlOf({ query }: FastifyRequest, at: PortalSite): string {
-  return pageUrl(at, PATH, knownOf(query))
 }
 
 /** Those without a value are as if they were not there (RFC 6749 section 3.1). */

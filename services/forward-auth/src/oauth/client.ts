@@ -64,15 +64,33 @@ export function readDocument(clientId: string, body: Buffer): Client {
   if (!document) throw refuse('must be a JSON object in UTF-8')
   if (document.client_id !== clientId)
     throw refuse('must have exactly the URL that it was requested at as `client_id`')
+  const registration = readRegistration(document, MAX_URIS, (_member, why) => refuse(why))
+  return describeClient(clientId, registration)
+}
+
+/**
+ * Reads what a public client says of itself (RFC 7591 section 2).
+ *
+ * @param most - how many redirect URIs it may have
+ * @param refuse - makes the error that is thrown, which says what is wrong with a member
+ */
+export function readRegistration(
+  said: Readonly<Record<string, unknown>>,
+  most: number,
+  refuse: (member: string, why: string) => Error,
+): Registration {
   for (const [member, { isValid, must }] of Object.entries(MEMBERS))
-    if (!isValid(document[member])) throw refuse(`has a \`${member}\` that is not valid: ${must}`)
+    if (!isValid(said[member]))
+      throw refuse(member, `has a \`${member}\` that is not valid: ${must}`)
 
-  const redirectUris = document.redirect_uris
-  if (!isUriList(redirectUris)) throw refuse(`needs \`redirect_uris\`, 1 to ${MAX_URIS} texts`)
+  const { client_name: name, redirect_uris: redirectUris } = said
+  const refuseUris = (why: string) => refuse('redirect_uris', why)
+  if (!isUriList(redirectUris, most))
+    throw refuseUris(`needs \`redirect_uris\`, 1 to ${most} texts`)
   const refused = redirectUris.findIndex((uri) => !isAllowedRedirect(uri))
-  if (refused >= 0) throw refuse(`has a redirect URI, number ${refused + 1}, that is not ${A_URI}`)
-
-  return describeClient(clientId, { name: readName(document.client_name), redirectUris })
+  if (refused >= 0)
+    throw refuseUris(`has a redirect URI, number ${refused + 1}, that is not ${A_URI}`)
+  return { name: typeof name === 'string' ? clip(name) : undefined, redirectUris }
 }
 
 export function describeClient(id: string, { name, redirectUris }: Registration): Client {
@@ -88,22 +106,17 @@ const isAbsent = (value: unknown) => value === undefined
 const isAbsentOrHas = (text: string) => (value: unknown) =>
   isAbsent(value) || (Array.isArray(value) && value.includes(text))
 
-/** Whether a client may call itself that, or gives no name. */
-export function isAllowedName(value: unknown): boolean {
-  return (
-    isAbsent(value) ||
-    (typeof value === 'string' && value.trim() !== '' && !NOT_IN_NAME.test(value))
-  )
-}
+const isName = (value: unknown) =>
+  typeof value === 'string' && value.trim() !== '' && !NOT_IN_NAME.test(value)
 
-/** The name of a client, cut to the length that people read. */
-export function readName(value: unknown): string | undefined {
-  return typeof value === 'string' ? [...value].slice(0, MAX_NAME).join('') : undefined
+/** A name, cut to the length that people read. */
+function clip(name: string): string {
+  return [...name].slice(0, MAX_NAME).join('')
 }
 
 const MEMBERS: Readonly<Record<string, { isValid(value: unknown): boolean; must: string }>> = {
   client_name: {
-    isValid: isAllowedName,
+    isValid: (value) => isAbsent(value) || isName(value),
     must: 'use text without control, invisible or bidirectional characters, `<` and `>`, or omit it',
   },
   token_endpoint_auth_method: {
@@ -131,8 +144,8 @@ function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-function isUriList(value: unknown): value is readonly string[] {
-  const isSized = Array.isArray(value) && value.length > 0 && value.length <= MAX_URIS
+function isUriList(value: unknown, most: number): value is readonly string[] {
+  const isSized = Array.isArray(value) && value.length > 0 && value.length <= most
   return isSized && value.every((uri) => typeof uri === 'string')
 }
 

@@ -1,12 +1,12 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { Type } from 'typebox'
+import { type Static, Type } from 'typebox'
 import { FwaError } from '../errors.ts'
 import { signInSiteOf } from '../portal-site.ts'
 import { allowOrigins } from '../routes/cross-origin.ts'
 import { problemAnswers } from '../routes/documented.ts'
 import { FORM } from '../routes/forms.ts'
-import { isAllowedName, isAllowedRedirect, readName } from './client.ts'
+import { readRegistration } from './client.ts'
 import { OAuthError } from './oauth-error.ts'
 
 /** Redirect URIs of a client that registers itself, and the characters of its ID. */
@@ -27,33 +27,32 @@ const ERRORS = {
   503: ErrorSchema,
 }
 const tags = ['authorization server']
+const TokenRequest = Type.Object(
+  {
+    grant_type: OptionalText,
+    client_id: OptionalText,
+    code: OptionalText,
+    redirect_uri: OptionalText,
+    code_verifier: OptionalText,
+    refresh_token: OptionalText,
+    scope: OptionalText,
+    resource: OptionalText,
+  },
+  OPEN,
+)
+const TokenAnswer = Type.Object({
+  access_token: Type.String({ description: 'A JWT (RFC 9068) for one resource.' }),
+  token_type: Type.Literal('Bearer'),
+  expires_in: Type.Integer({ description: 'Seconds.' }),
+  refresh_token: Type.String({ description: 'Good once.' }),
+  scope: Type.String(),
+})
 const TOKEN_SCHEMA = {
   summary: 'Redeem a code or a refresh token',
   description: 'The token endpoint (RFC 6749 section 3.2), for public clients.',
   tags,
-  body: Type.Object(
-    {
-      grant_type: OptionalText,
-      client_id: OptionalText,
-      code: OptionalText,
-      redirect_uri: OptionalText,
-      code_verifier: OptionalText,
-      refresh_token: OptionalText,
-      scope: OptionalText,
-      resource: OptionalText,
-    },
-    OPEN,
-  ),
-  response: {
-    200: Type.Object({
-      access_token: Type.String({ description: 'A JWT (RFC 9068) for one resource.' }),
-      token_type: Type.Literal('Bearer'),
-      expires_in: Type.Integer({ description: 'Seconds.' }),
-      refresh_token: Type.String({ description: 'Good once.' }),
-      scope: Type.String(),
-    }),
-    ...ERRORS,
-  },
+  body: TokenRequest,
+  response: { 200: TokenAnswer, ...ERRORS },
 }
 const REVOKE_SCHEMA = {
   summary: 'End what a token stands for',
@@ -103,58 +102,36 @@ export const tokenRoutes: FastifyPluginAsyncTypebox = async (app) => {
 
   app.post('/token', { schema: TOKEN_SCHEMA }, async (request) => {
     const at = signInSiteOf(request)
-    const { body } = request
-    const clientId = required(body, 'client_id')
-    const { resource, scope } = body
-    if (body.grant_type === 'authorization_code') {
-      const code = required(body, 'code')
-      const redirectUri = required(body, 'redirect_uri')
-      const verifier = required(body, 'code_verifier')
-      return app.agents.begin(at, { code, clientId, redirectUri, verifier, resource }, request)
-    }
-    if (body.grant_type !== 'refresh_token')
+    const sent = withAll(request.body, 'client_id')
+    if (sent.grant_type === 'authorization_code')
+      return app.agents.begin(at, withAll(sent, 'code', 'redirect_uri', 'code_verifier'), request)
+    if (sent.grant_type !== 'refresh_token')
       throw new OAuthError(
         'unsupported_grant_type',
         'grant_type has to be authorization_code or refresh_token',
       )
-    const refreshToken = required(body, 'refresh_token')
-    return app.agents.renew(at, { refreshToken, clientId, resource, scope }, request)
+    return app.agents.renew(at, withAll(sent, 'refresh_token'), request)
   })
 
   app.post('/revoke', { schema: REVOKE_SCHEMA }, async (request) => {
-    const { body } = request
     const at = signInSiteOf(request)
-    await app.agents.revoke(at, required(body, 'token'), required(body, 'client_id'), request)
+    await app.agents.revoke(at, withAll(request.body, 'token', 'client_id'), request)
     return {}
   })
 
   app.post('/register', { schema: REGISTER_SCHEMA }, async (request, reply) => {
     const at = signInSiteOf(request)
     if (!at.portal.authorizationServer.registration) return reply.callNotFound()
-    const { redirect_uris: redirectUris = [], ...sent } = request.body
-    if (sent.token_endpoint_auth_method !== undefined && sent.token_endpoint_auth_method !== 'none')
-      throw new OAuthError('invalid_client_metadata', 'token_endpoint_auth_method has to be none')
-    if (!isAllowedName(sent.client_name))
-      throw new OAuthError(
-        'invalid_client_metadata',
-        'client_name has characters that hide or reorder others',
-      )
-    const isUsable = redirectUris.every(isAllowedRedirect)
-    if (!isUsable || redirectUris.length === 0 || redirectUris.length > MAX_URIS)
-      throw new OAuthError(
-        'invalid_redirect_uri',
-        `redirect_uris has to be 1 to ${MAX_URIS} usable URIs`,
-      )
-    const name = readName(sent.client_name)
-    const id = app.clients.register(at, { name, redirectUris })
+    const client = readRegistration(request.body, MAX_URIS, refuseMember)
+    const id = app.clients.register(at, client)
     if (id.length > MAX_CLIENT_ID)
       throw new OAuthError('invalid_client_metadata', 'the redirect URIs are too long')
     reply.code(201)
     return {
       client_id: id,
       client_id_issued_at: Math.floor(app.clock.now() / 1_000),
-      ...(name !== undefined && { client_name: name }),
-      redirect_uris: redirectUris,
+      ...(client.name !== undefined && { client_name: client.name }),
+      redirect_uris: [...client.redirectUris],
       token_endpoint_auth_method: 'none' as const,
       grant_types: ['authorization_code', 'refresh_token'],
       response_types: ['code'],
@@ -162,13 +139,30 @@ export const tokenRoutes: FastifyPluginAsyncTypebox = async (app) => {
   })
 }
 
-function required<Name extends string>(
-  body: Readonly<Partial<Record<Name, string | undefined>>>,
-  name: Name,
-): string {
-  const value = body[name]
-  if (value !== undefined && value !== '') return value
-  throw new OAuthError('invalid_request', `${name} is missing`)
+type With<Body, Name extends keyof Body> = Body & Readonly<Record<Name, string>>
+type ClientRequest = With<Static<typeof TokenRequest>, 'client_id'>
+/** What a client sends to redeem a code. */
+export type Redemption = With<ClientRequest, 'code' | 'redirect_uri' | 'code_verifier'>
+/** What a client sends to get new tokens. Default of `scope`: all that the person has allowed. */
+export type Renewal = With<ClientRequest, 'refresh_token'>
+/** What a client sends to end what a token stands for. */
+export type Revocation = Readonly<Record<'token' | 'client_id', string>>
+export type TokenAnswer = Static<typeof TokenAnswer>
+
+/** A body that has all these parameters. */
+function withAll<Body extends object, Name extends keyof Body & string>(
+  body: Body,
+  ...names: Name[]
+): With<Body, Name> {
+  const missing = names.find((name) => !body[name])
+  if (missing === undefined) return body as With<Body, Name>
+  throw new OAuthError('invalid_request', `${missing} is missing`)
+}
+
+function refuseMember(member: string, why: string): OAuthError {
+  const isUri = member === 'redirect_uris'
+  const error = isUri ? 'invalid_redirect_uri' : 'invalid_client_metadata'
+  return new OAuthError(error, `the client ${why}`)
 }
 
 /** Tells a client of an error in the words of OAuth. */
