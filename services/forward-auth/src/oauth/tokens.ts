@@ -1,7 +1,7 @@
 import { hash, randomBytes } from 'node:crypto'
 import type { FastifyInstance } from 'fastify'
 import { LRUCache } from 'lru-cache'
-import { MAX_SKEW } from '../session/sessions.ts'
+import { isCurrent } from '../session/assertion-keys.ts'
 
 /** The time for which an access token is valid, in seconds. */
 export const ACCESS_LIFETIME = 600
@@ -51,26 +51,17 @@ export class AccessTokens {
 
   /** The claims of a token that is valid now; else undefined. The same object for the same token, as far as kept. */
   verify(token: string): AccessClaims | undefined {
-    const claims = this.#verified.get(token) ?? this.#read(token)
     const now = this.#app.clock.now()
-    const isCurrent =
-      claims && now >= claims.iat * 1_000 - MAX_SKEW && now < claims.exp * 1_000 + MAX_SKEW
-    return isCurrent ? claims : undefined
+    const claims = this.#verified.get(token) ?? this.#read(token, now)
+    return claims && isCurrent(claims, now) ? claims : undefined
   }
 
-  #read(token: string): AccessClaims | undefined {
+  #read(token: string, now: number): AccessClaims | undefined {
     if (token.length > MAX_TOKEN) return undefined
-    const { keys, clock } = this.#app
-    for (const { access } of keys.assertion.published(clock.now()))
-      try {
-        const claims = access.verify(token) as AccessClaims
-        // A copy, since the token may be a slice that keeps the whole header in memory.
-        this.#verified.set(Buffer.from(token).toString(), claims)
-        return claims
-      } catch {
-        // Of another key, or no token of ours.
-      }
-    return undefined
+    const claims = this.#app.keys.assertion.read<AccessClaims>('access', token, now)
+    // A copy, since the token may be a slice that keeps the whole header in memory.
+    if (claims) this.#verified.set(Buffer.from(token).toString(), claims)
+    return claims
   }
 }
 

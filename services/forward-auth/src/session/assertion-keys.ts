@@ -20,11 +20,21 @@ const MAX_KEYS = 10
 const MAX_APPS = 1_000
 /** Order of the curve P-256 (SEC 2, section 2.4.2). */
 const ORDER = 0xffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551n
+/** The largest difference between the clocks of instances, in ms. */
+export const MAX_SKEW = 30_000
 /** Header `typ` of assertions and access tokens (RFC 9068): nothing else that is signed passes for one. */
 const ASSERTION_TYPE = 'gatehouse-assertion+jwt'
 const ACCESS_TYPE = 'at+jwt'
 
-export type AssertionKey = Readonly<ReturnType<typeof deriveKey>>
+type AssertionKey = Readonly<ReturnType<typeof deriveKey>>
+
+/** NumericDates (RFC 7519 section 2), in seconds. */
+type Times = Readonly<Record<'iat' | 'exp', number>>
+
+/** Whether a token is valid at a time, in ms since the epoch. */
+export function isCurrent({ iat, exp }: Times, now: number): boolean {
+  return now >= iat * 1_000 - MAX_SKEW && now < exp * 1_000 + MAX_SKEW
+}
 
 /**
  * The keys that sign assertions and access tokens, a new one every 30 days. They are derived from a secret and the time,
@@ -58,6 +68,17 @@ export class AssertionKeys {
     const last = Math.floor((now - OVERLAP) / PERIOD)
     const periods = [period, period + 1, ...(last < period ? [last] : [])]
     return periods.map((one) => this.#key(one))
+  }
+
+  /** The claims of a token of a kind that one of the published keys has signed, whenever; otherwise undefined. */
+  read<Claims>(kind: 'assertion' | 'access', token: string, now: number): Claims | undefined {
+    for (const key of this.published(now))
+      try {
+        return key[kind].verify(token) as Claims
+      } catch {
+        // Of another key, or no token of ours.
+      }
+    return undefined
   }
 
   /**

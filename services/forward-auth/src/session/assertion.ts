@@ -5,9 +5,8 @@ import fp from 'fastify-plugin'
 import { LRUCache } from 'lru-cache'
 import type { Portal } from '../portals.ts'
 import { issuerOf, type Site, siteOfIssuer } from '../sites.ts'
-import type { AssertionKey } from './assertion-keys.ts'
+import { isCurrent } from './assertion-keys.ts'
 import { namesOf, signBounded } from './bounded.ts'
-import { MAX_SKEW } from './sessions.ts'
 
 /** The time for which an assertion is valid, in seconds. */
 const LIFETIME = 60
@@ -87,15 +86,9 @@ class Assertions {
   verify(token: string, portal: Portal, audience: unknown): AssertionClaims | undefined {
     const { keys, sites, clock } = this.#app
     const now = clock.now()
-    for (const key of keys.assertion.published(now)) {
-      const claims = claimsOf(token, key)
-      if (!claims) continue
-      const { iss, iat, exp } = claims
-      const isOurs = siteOfIssuer(sites, portal, iss) !== undefined
-      const isCurrent = now >= iat * 1_000 - MAX_SKEW && now < exp * 1_000 + MAX_SKEW
-      return isOurs && isCurrent && claims.aud === audience ? claims : undefined
-    }
-    return undefined
+    const claims = keys.assertion.read<AssertionClaims>('assertion', token, now)
+    if (!claims || !isCurrent(claims, now) || claims.aud !== audience) return undefined
+    return siteOfIssuer(sites, portal, claims.iss) && claims
   }
 
   /** The ID of the session that an assertion was made of; undefined for one of a program. */
@@ -129,14 +122,6 @@ class Assertions {
     if (token !== undefined) return token
     const message = `the assertion would have more than ${MAX_LENGTH} characters`
     throw new GateError('FWA_IDENTITY_UNSENDABLE', message)
-  }
-}
-
-function claimsOf(token: string, { assertion }: AssertionKey): AssertionClaims | undefined {
-  try {
-    return assertion.verify(token) as AssertionClaims
-  } catch {
-    return undefined
   }
 }
 

@@ -12,6 +12,7 @@ import type { PortalSite } from '../portal-site.ts'
 import type { Portal } from '../portals.ts'
 import { issuerOf, type Site } from '../sites.ts'
 import type { SessionEvent } from '../store/store.ts'
+import { MAX_SKEW } from './assertion-keys.ts'
 import { signBounded } from './bounded.ts'
 import { appCookieName, MAX_TOKEN_LENGTH, readCookie, sessionCookieName } from './cookie.ts'
 import { RE_READ_RESULTS, ReReading, type ReReadResult } from './re-reading.ts'
@@ -22,8 +23,6 @@ import { Visitor } from './visitor.ts'
 /** Header `typ` of tokens: nothing else that is signed passes for one. */
 const TYPES = { session: 'gatehouse-session+jwt', app: 'gatehouse-app+jwt' } as const
 type Kind = keyof typeof TYPES
-/** The largest difference between the clocks of instances, in ms. */
-export const MAX_SKEW = 30_000
 /** A compact JWS (RFC 7515 section 7.1) whose signature has the 256 bits of HS256. */
 const TOKEN = /^[\w-]+\.[\w-]+\.[\w-]{43}$/
 /** A token as a header may hold it. */
