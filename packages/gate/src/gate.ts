@@ -149,18 +149,10 @@ export class Gate {
    * @throws GateError FWA_POLICY_UNKNOWN, FWA_PARAMETER_UNKNOWN; ProfileError PROFILE_CONDITION_…
    */
   check(asked: ForwardedRequest<unknown>, asker: Asker, query: string): Decision {
-    const { rules, preflight } = this
-    const { host } = asked
-    return decide({
-      ...asker,
-      preflight,
-      host,
-      admission:
-        rules.length > 0 ? admissionFor(rules, ruledRequest(asked, asker)) : SESSION_REQUIRED,
-      mcp: () => asked.mcp,
-      routePolicy: () => this.#readPolicy(query),
-      kind: () => asked.kind,
-    })
+    const { rules } = this
+    const admission =
+      rules.length > 0 ? admissionFor(rules, ruledRequest(asked, asker)) : SESSION_REQUIRED
+    return this.#decide(asked, asker, query, { admission, mcp: () => asked.mcp })
   }
 
   /**
@@ -173,16 +165,10 @@ export class Gate {
     const found = toolRulesFor(this.rules, ruledRequest(asked, asker))
     if (found.length === 0) return undefined
     const mayCall = (pattern: string, admission: Admission) => {
-      const { outcome } = decide({
-        ...asker,
-        preflight: this.preflight,
-        host: asked.host,
-        admission,
-        // What a condition says about all names of a pattern is not known.
-        mcp: () => (pattern.includes('*') ? undefined : { method: 'tools/call', name: pattern }),
-        routePolicy: () => this.#readPolicy(query),
-        kind: () => 'api',
-      })
+      // What a condition says about all names of a pattern is not known.
+      const mcp = () =>
+        pattern.includes('*') ? undefined : { method: 'tools/call', name: pattern }
+      const { outcome } = this.#decide(asked, asker, query, { admission, mcp })
       return outcome === 'allow' || outcome === 'anonymous'
     }
     const told = found.flatMap(({ tools, admission, isCertain }) =>
@@ -194,6 +180,22 @@ export class Gate {
     if (told.join().length > MAX_TOLD) return undefined
     // An empty list would look like none.
     return told.length > 0 ? told : [`!${ANY_TOOL}`]
+  }
+
+  #decide(
+    asked: ForwardedRequest<unknown>,
+    asker: Asker,
+    query: string,
+    of: Pick<Parameters<typeof decide>[0], 'admission' | 'mcp'>,
+  ): Decision {
+    return decide({
+      ...asker,
+      ...of,
+      preflight: this.preflight,
+      host: asked.host,
+      routePolicy: () => this.#readPolicy(query),
+      kind: () => asked.kind,
+    })
   }
 
   /** Decides whether a person may open a page of an app by a link. */
@@ -217,12 +219,7 @@ export class Gate {
 
 function ruledRequest(asked: ForwardedRequest<unknown>, { clientIp }: Asker): RuledRequest {
   const { host, known } = asked
-  return {
-    host,
-    ...known,
-    mcp: () => asked.mcp,
-    clientIp,
-  }
+  return { host, ...known, mcp: () => asked.mcp, clientIp }
 }
 
 const MAX_QUERIES = 200

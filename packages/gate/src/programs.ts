@@ -73,6 +73,9 @@ export interface ProgramDeps extends AuthDeps {
   readonly findAgent?: FindAgent | undefined
 }
 
+/** The same, for its token: that of auth-core for {@link Programs.find}. */
+type FindCaller = (...sent: Parameters<FindAgent>) => Promise<TokenCaller | undefined>
+
 type ProgramsConfig = Pick<GateConfig, 'name' | 'callers' | 'resources'>
 type ProgramSettings = HeaderSettings & ProgramsConfig
 
@@ -89,15 +92,12 @@ export class Programs {
     const { callers, resources } = settings
     this.#settings = settings
     this.#callers = callers && new Authenticator(authOptionsOf(callers), deps)
-    const { findAgent = () => undefined } = deps
-    const noted: FindAgent = async (...sent) => {
-      const agent = await findAgent(...sent)
+    const findCaller: FindCaller = async (...sent) => {
+      const agent = await deps.findAgent?.(...sent)
       if (agent) this.#programs.set(agent.token, agent)
-      return agent
+      return agent?.token
     }
-    this.resources = resources.map(
-      (resource) => new Resource(resource, callers, { ...deps, findAgent: noted }),
-    )
+    this.resources = resources.map((resource) => new Resource(resource, callers, deps, findCaller))
     const { keys = [], issuers = [] } = callers ?? {}
     this.#reaches = new Map([
       ...keys.map((row) => [`psk ${row.name}`, createReach(row)] as const),
@@ -223,7 +223,8 @@ export class Resource extends Place {
   constructor(
     config: ResourceConfig,
     callers: CallersConfig | undefined,
-    deps: AuthDeps & { readonly findAgent: FindAgent },
+    deps: AuthDeps,
+    findCaller: FindCaller,
   ) {
     super(config)
     const { origin, pathname } = this
@@ -243,16 +244,8 @@ export class Resource extends Place {
     this.authenticator = issuers
       ? new Authenticator({ jwt: { issuers } }, deps)
       : new Authenticator({}, deps, {
-          verify: (token, request) => this.#find(deps, token, request),
+          verify: (token, request) => findCaller(token, this, request),
         })
-  }
-
-  async #find(
-    { findAgent }: { readonly findAgent: FindAgent },
-    token: string,
-    request: AuthenticatedRequest,
-  ): Promise<TokenCaller | undefined> {
-    return (await findAgent(token, this, request))?.token
   }
 }
 

@@ -183,7 +183,7 @@ function compileTests(config: RuleConfig): Rule['tests'] {
     ...(from ? [['from', fitAddress(from)] as const] : []),
     ...(paths ? [['paths', fitPaths(paths)] as const] : []),
     ...(tools ? [['tools', fitTool(tools)] as const] : []),
-    ...(mcpMethods ? [['mcpMethods', fitMcpMethod(mcpMethods)] as const] : []),
+    ...(mcpMethods ? [['mcpMethods', fitCall(mcpMethods, ({ method }) => method)] as const] : []),
   ]
 }
 
@@ -213,22 +213,17 @@ function fitsEveryTool(pattern: string): boolean {
 
 function fitTool(patterns: readonly string[]): Test {
   if (patterns.includes(ANY_TOOL)) return () => 'yes'
-  const compiled = patterns.map(compilePattern)
-  return (request) => {
-    const call = request.mcp?.()
-    if (!call) return 'maybe'
-    const { method, name } = call
-    const isListed = name !== undefined && compiled.some((fits) => fits(name))
-    return method === 'tools/call' && isListed ? 'yes' : 'no'
-  }
+  return fitCall(patterns, ({ method, name }) => (method === 'tools/call' ? name : undefined))
 }
 
-function fitMcpMethod(patterns: readonly string[]): Test {
+/** @param textOf - what the patterns are for; undefined if a call has none */
+function fitCall(patterns: readonly string[], textOf: (call: McpCall) => string | undefined): Test {
   const compiled = patterns.map(compilePattern)
   return (request) => {
     const call = request.mcp?.()
     if (!call) return 'maybe'
-    return compiled.some((fits) => fits(call.method)) ? 'yes' : 'no'
+    const text = textOf(call)
+    return text !== undefined && compiled.some((fits) => fits(text)) ? 'yes' : 'no'
   }
 }
 

@@ -46,10 +46,9 @@ async function createPortals(
   return created
 }
 
+type GateDeps = ConstructorParameters<typeof Gate>[1]
 /** What portals need from outside. */
-interface PortalDeps extends ProviderDeps {
-  readonly findAgent: FindAgent | undefined
-}
+type PortalDeps = ProviderDeps & Pick<GateDeps, 'findAgent'>
 
 function createPortal(config: PortalConfig, lifetime: number, deps: PortalDeps, keep: Keep) {
   const { clock, log, findAgent } = deps
@@ -163,14 +162,10 @@ export function portalOf({ params, server }: FastifyRequest): Portal {
 
 type PortalsConfig = Pick<ForwardAuthConfig, 'portals' | 'session' | 'domains'>
 
-export interface PortalsOptions extends PortalsConfig {
+export interface PortalsOptions extends PortalsConfig, Pick<GateDeps, 'findAgent'> {
   /** Default: that of the net package. */
   readonly createFetch?: ((options: FetchOptions) => BoundedFetch) | undefined
-  /** Finds who has a token that a portal has issued. */
-  readonly findAgent?: FindAgent | undefined
 }
-
-type FindAgent = ConstructorParameters<typeof Gate>[1]['findAgent']
 
 /**
  * Decorates the app with its portals and their providers, which are contacted when they are needed.

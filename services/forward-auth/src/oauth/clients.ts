@@ -25,9 +25,7 @@ const REGISTERED = 'registered.'
 class Clients {
   readonly #app: FastifyInstance
   readonly #createFetch: (options: FetchOptions) => BoundedFetch
-  /** A reload replaces the portals. */
-  readonly #documents = new WeakMap<Portal, ClientDocuments>()
-  readonly #open = new Set<ClientDocuments>()
+  readonly #documents = new Map<Portal, ClientDocuments>()
 
   constructor(app: FastifyInstance, fetch: (options: FetchOptions) => BoundedFetch) {
     this.#app = app
@@ -54,10 +52,10 @@ class Clients {
     return `${REGISTERED}${sealValue(client, this.#app.keys.login, contextOf(at))}`
   }
 
-  /** Ends the requests in flight. */
+  /** Ends the requests in flight, and forgets the portals, which a reload replaces. */
   async close(): Promise<void> {
-    const open = [...this.#open]
-    this.#open.clear()
+    const open = [...this.#documents.values()]
+    this.#documents.clear()
     await Promise.all(open.map((documents) => documents.close()))
   }
 
@@ -71,7 +69,6 @@ class Clients {
       isOwnHost: (host) => this.#isOwnHost(host),
     })
     this.#documents.set(portal, documents)
-    this.#open.add(documents)
     return documents
   }
 
