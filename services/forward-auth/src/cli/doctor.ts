@@ -64,7 +64,7 @@ export async function doctor(
     app: url,
     site,
     portal,
-    key: app.keys.session.first,
+    keys: app.keys.login,
     now: app.clock.now,
     ask: createClient({ address: readAddress(options.resolve), insecure: options.insecure, ca }),
     // On this machine, as for the health check.

@@ -1,5 +1,5 @@
 import { HEADER_NAMES } from '@gatehouse/gate'
-import type { Key } from '../key-ring.ts'
+import type { KeyRing } from '../key-ring.ts'
 import { pageUrl, type Site } from '../sites.ts'
 import type { Client } from './client.ts'
 import {
@@ -28,7 +28,7 @@ export interface ExamineOptions {
     readonly name: string
     readonly gate: { readonly readsCalls: boolean }
   }
-  readonly key: Key
+  readonly keys: KeyRing
   readonly now: () => number
   /** Asks the proxy. */
   readonly ask: Client
@@ -106,11 +106,11 @@ interface Sent {
 }
 
 async function exchange(
-  { key, now, ask, askService, service }: ExamineOptions,
+  { keys, now, ask, askService, service }: ExamineOptions,
   base: URL,
   { method = 'GET', headers, query = '', forge, calls = [], isPage = false }: Sent,
 ): Promise<Exchange> {
-  const token = createProbe(key, now())
+  const token = createProbe(keys, now())
   const url = new URL(base)
   if (!isPage) url.pathname = `${base.pathname.replace(/\/$/, '')}/${PROBE_MARK}${token}`
   if (query !== '') url.search = query

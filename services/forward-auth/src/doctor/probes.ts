@@ -1,14 +1,15 @@
-import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import { HEADER_NAMES } from '@gatehouse/gate'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { LRUCache } from 'lru-cache'
-import type { Key, KeyRing } from '../key-ring.ts'
+import type { KeyRing } from '../key-ring.ts'
+import { sealValue, unsealValue } from '../seal.ts'
 
 /** Precedes the token of a probe, in User-Agent or in the path that was asked for. */
 export const PROBE_MARK = 'gatehouse-doctor/'
 export const REPORT_PATH = '/api/doctor'
-const TOKEN = /^[\w-]{22}\.\d{13,15}\.[\w-]{43}/
+const TOKEN = /^[\w-]{1,100}/
+const PURPOSE = 'probe of gatehouse-auth doctor'
 const LIFETIME = 60_000
 const MAX_PROBES = 200
 /** A proxy may ask twice, and each of several proxies once more. */
@@ -53,29 +54,17 @@ export interface ProbedCheck {
 }
 
 /** Makes the token of a probe: it can only be recorded, and lets nothing pass. */
-export function createProbe({ secret }: Key, now: number): string {
-  const text = `${randomBytes(16).toString('base64url')}.${now + LIFETIME}`
-  return `${text}.${sign(text, secret).toString('base64url')}`
-}
-
-/** A session token is signed by the same key, but never begins with this text. */
-function sign(text: string, secret: Buffer): Buffer {
-  return createHmac('sha256', secret).update(`probe of gatehouse-auth doctor ${text}`).digest()
+export function createProbe(keys: KeyRing, now: number): string {
+  return sealValue(now + LIFETIME, keys, PURPOSE)
 }
 
 /** The token of a probe, if it is valid now. */
-function readProbe(text: string, { all }: KeyRing, now: number): string | undefined {
+function readProbe(text: string, keys: KeyRing, now: number): string | undefined {
   const at = text.indexOf(PROBE_MARK)
   const [token] = (at >= 0 && TOKEN.exec(text.slice(at + PROBE_MARK.length))) || []
-  if (token === undefined) return undefined
-  const end = token.lastIndexOf('.')
-  const signed = token.slice(0, end)
-  const expiresAt = Number(signed.slice(signed.indexOf('.') + 1))
-  if (now >= expiresAt || expiresAt > now + LIFETIME) return undefined
-  const signature = Buffer.from(token.slice(end + 1), 'base64url')
-  return all.some(({ secret }) => timingSafeEqual(signature, sign(signed, secret)))
-    ? token
-    : undefined
+  const expiresAt = unsealValue<number>(token, keys, PURPOSE)
+  const isCurrent = expiresAt !== undefined && now < expiresAt && expiresAt <= now + LIFETIME
+  return isCurrent ? token : undefined
 }
 
 /** A check that a worker keeps, and tells the others. */
@@ -104,7 +93,7 @@ class Probes {
       url,
     ]
     for (const text of places) {
-      const token = readProbe(String(text ?? ''), keys.session, clock.now())
+      const token = readProbe(String(text ?? ''), keys.login, clock.now())
       if (token !== undefined) return token
     }
     return undefined

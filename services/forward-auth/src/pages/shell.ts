@@ -6,8 +6,7 @@ import { standOut, textOn } from './colors.ts'
 import { outline } from './icons.ts'
 import type { Language } from './languages/index.ts'
 
-interface Content {
-  readonly title: string
+interface Content extends Pick<Parameters<typeof pageOf>[0], 'title' | 'images' | 'formsTo'> {
   readonly language: Language
   /** Title of the portal, above the card. */
   readonly brand: string
@@ -19,10 +18,6 @@ interface Content {
   /** URLs of images that take the place of the gate. */
   readonly logo?: string | undefined
   readonly icon?: string | undefined
-  /** URL of the folder of its images; undefined if it has none. */
-  readonly images?: string | undefined
-  /** The scheme of where its form may redirect to, other than here. */
-  readonly formsTo?: string | undefined
 }
 
 /** A whole page: the layout that all pages share, around the content. */

@@ -2,6 +2,7 @@ import t, { type Test } from 'tap'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { createProbe, PROBE_MARK, REPORT_PATH } from '../../src/doctor/probes.ts'
 import { deriveKeys } from '../../src/key-ring.ts'
+import { sealValue } from '../../src/seal.ts'
 import { portalOf, startApp, yamlOf } from '../app.ts'
 import { BROWSER, SHAPES, type Shape } from '../shapes.ts'
 
@@ -14,7 +15,7 @@ const POLICIES = `policies: { admin: 'Group("admin")' }, preflight: true`
 async function start(t: Test) {
   const test = await startApp(t, yamlOf(portalOf('main', POLICIES)))
   const { app, clock } = test
-  const probe = (now = clock.now()) => createProbe(app.keys.session.first, now)
+  const probe = (now = clock.now()) => createProbe(app.keys.login, now)
   const report = (token: string) =>
     app.inject({ url: REPORT_PATH, headers: { 'user-agent': PROBE_MARK + token } })
   const checksOf = async (token: string) => (await report(token)).json()
@@ -107,14 +108,13 @@ t.test('only who holds a valid token reads a report', async (t) => {
   const { app, check, probe, report, clock } = await start(t)
   const token = probe()
   await check(SHAPES[0]!, agent(token))
-  const foreign = deriveKeys(['f'.repeat(32)], 'session')
-  const [nonce, expiry, signature = ''] = token.split('.')
+  const foreign = deriveKeys(['f'.repeat(32)], 'login')
   const table: [what: string, token: string][] = [
     ['nothing', ''],
-    ['of another key', createProbe(foreign.first, clock.now())],
-    ['with a later end', [nonce, Number(expiry) + 1, signature].join('.')],
-    ['of a longer life', createProbe(app.keys.session.first, clock.now() + 1)],
-    ['with another signature', [nonce, expiry, `A${signature.slice(1)}`].join('.')],
+    ['of another key', createProbe(foreign, clock.now())],
+    ['of another purpose', sealValue(clock.now() + MINUTE, app.keys.login, 'probe')],
+    ['of a longer life', createProbe(app.keys.login, clock.now() + 1)],
+    ['with other bits', `${token.slice(0, -2)}AA`],
     ['cut off', token.slice(0, -1)],
   ]
   for (const [what, wrong] of table) {

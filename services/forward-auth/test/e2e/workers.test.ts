@@ -94,7 +94,7 @@ t.test('the doctor learns at any worker what arrived at another one', async (t) 
   const running = await start(t)
   const agents = await connect(t, running)
   const { app } = await startApp(t, yamlOf(PORTALS))
-  const token = createProbe(app.keys.session.first, Date.now())
+  const token = createProbe(app.keys.login, Date.now())
   const headers = { ...CHECK, 'user-agent': `${PROBE_MARK}${token}` }
   const arrivedAt = async (agent: Agent) =>
     JSON.parse((await ask(`${running.url}${REPORT_PATH}`, { agent, headers })).body).length
