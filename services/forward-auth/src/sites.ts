@@ -66,6 +66,14 @@ export function issuerOf({ portal, site }: PortalAt): string {
   return `${site.authOrigin}${site.basePath}/portals/${portal.name}`
 }
 
+/** A purpose for which values are sealed at a portal and a sign-in host, and are good at no other. */
+export function purposeAt(
+  at: PortalAt,
+  purpose: 'client' | 'code' | 'consent' | 'refresh',
+): string {
+  return `${purpose} ${issuerOf(at)}`
+}
+
 /** The site at whose sign-in host a portal has this issuer. */
 export function siteOfIssuer(
   { all }: Pick<Sites, 'all'>,

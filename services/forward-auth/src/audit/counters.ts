@@ -1,22 +1,13 @@
 import type { Metrics } from '@gatehouse/service-kit/telemetry'
 import type { FastifyInstance } from 'fastify'
 import type { Portal } from '../portals.ts'
-import type { AuditEvent, EndedBy } from '../store/store.ts'
+import { type AuditEvent, ENDED_BY, type EndedBy } from '../store/store.ts'
 
 const LOGIN_RESULTS: Readonly<Partial<Record<AuditEvent, string>>> = {
   'sign-in': 'finished',
   'sign-in-refused': 'refused',
   'sign-in-failed': 'failed',
 }
-
-const ENDED_BY: readonly EndedBy[] = [
-  'person',
-  'provider',
-  'administrator',
-  'program',
-  'sign-in',
-  'reuse',
-]
 
 /** What is decided about a program. */
 const OUTCOMES: readonly string[] = ['allow', 'forbidden', 'step-up']
@@ -53,11 +44,8 @@ export function createCounters(
   })
   app.addHook('onResponse', ({ check }, { statusCode }, done) => {
     if (check?.principal?.isProgram) {
-      const {
-        portal,
-        resource,
-        decision: { outcome },
-      } = check
+      const { portal, resource, decision } = check
+      const { outcome } = decision
       // What was allowed may have failed since.
       const isAnswered = OUTCOMES.includes(outcome) && (outcome !== 'allow' || statusCode === 200)
       if (isAnswered) calls.inc({ portal: portal.name, resource: resource?.url ?? 'none', outcome })

@@ -1,4 +1,5 @@
 import { LRUCache } from 'lru-cache'
+import { FwaError } from '../errors.ts'
 
 /** Sign-ins in a burst, and the ms in which one is added again. */
 const SIGN_INS = { burst: 60, interval: 5_000 }
@@ -31,5 +32,11 @@ export class SignInRate {
     const isAllowed = after <= latest
     this.#fullAt.set(person, isAllowed ? after : before)
     return isAllowed ? 0 : Math.ceil((after - latest) / 1_000)
+  }
+
+  /** Counts what a client does for a person. @throws FwaError FWA_CLIENT_RATE if there was too much of it */
+  require(person: string, why: string): void {
+    const retryAfter = this.take(person)
+    if (retryAfter > 0) throw new FwaError('FWA_CLIENT_RATE', why, { retryAfter })
   }
 }

@@ -2,7 +2,6 @@ import { randomBytes } from 'node:crypto'
 import type { Resource } from '@gatehouse/gate'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
-import { FwaError } from '../errors.ts'
 import type { PortalSite } from '../portal-site.ts'
 import { portalOf } from '../portals.ts'
 import { sealValue, unsealValue } from '../seal.ts'
@@ -10,7 +9,7 @@ import { endSessions } from '../session/ends.ts'
 import type { OpenedRow } from '../session/records.ts'
 import { type Consent, sealSession } from '../session/session.ts'
 import type { Visitor } from '../session/visitor.ts'
-import { issuerOf, siteOfIssuer } from '../sites.ts'
+import { issuerOf, purposeAt, siteOfIssuer } from '../sites.ts'
 import type { SessionRow } from '../store/store.ts'
 import { Agent } from './agent.ts'
 import { isSameUrl, scopesIn } from './authorization-request.ts'
@@ -24,17 +23,21 @@ const CODE_LIFETIME = 60_000
 /** The time in which a client that has not got an answer may send the refresh token before again, in ms. */
 const REPEAT = 10_000
 
+/** What a person is asked to allow. */
+export interface Demand {
+  readonly redirectUri: string
+  readonly challenge: string
+  readonly consent: Consent
+  /** Until when it is good, in ms since the epoch. */
+  readonly until: number
+}
+
 /** What a code stands for. */
-interface Code {
+interface Code extends Demand {
   /** ID of the agent to be. */
   readonly sid: string
   /** ID of the session of the person. */
   readonly parent: string
-  readonly redirectUri: string
-  readonly challenge: string
-  readonly consent: Consent
-  /** Milliseconds since the epoch. */
-  readonly until: number
 }
 
 /** What a refresh token stands for: an agent, and the number of tokens that it has had. */
@@ -96,7 +99,7 @@ class Agents {
   codeFor(
     at: PortalSite,
     visitor: Visitor,
-    { redirectUri, challenge, consent }: Pick<Code, 'redirectUri' | 'challenge' | 'consent'>,
+    { redirectUri, challenge, consent }: Omit<Demand, 'until'>,
   ): string {
     const { keys, clock } = this.#app
     const code: Code = {
@@ -107,7 +110,7 @@ class Agents {
       sid: randomBytes(16).toString('base64url'),
       until: clock.now() + CODE_LIFETIME,
     }
-    return sealValue(code, keys.login, contextOf('code', at))
+    return sealValue(code, keys.login, purposeAt(at, 'code'))
   }
 
   /**
@@ -145,7 +148,7 @@ class Agents {
   /** What a code stands for, if it is for whoever sends it. */
   #openCode(at: PortalSite, sent: Redemption): Code {
     const { keys, clock } = this.#app
-    const code = unsealValue<Code>(sent.code, keys.login, contextOf('code', at))
+    const code = unsealValue<Code>(sent.code, keys.login, purposeAt(at, 'code'))
     if (!code || clock.now() >= code.until) throw invalidGrant('the code is unknown or has expired')
     const { consent } = code
     // In one sentence: whoever has stolen a code learns nothing of whom it is for.
@@ -168,8 +171,7 @@ class Agents {
     const { sessions, signInRate } = this.#app
     const token = this.#openRefresh(at, sent.refresh_token)
     if (!token) throw invalidGrant('the refresh token is unknown')
-    const retryAfter = signInRate.take(`tokens of ${token.sid}`)
-    if (retryAfter > 0) throw new FwaError('FWA_CLIENT_RATE', 'too many tokens', { retryAfter })
+    signInRate.require(`tokens of ${token.sid}`, 'too many tokens')
     const { opened, consent } = await this.#open(token, sent.client_id)
     assertTarget(sent.resource, consent.resource)
     const scopes = this.#scopesOf(at, consent, sent.scope)
@@ -228,7 +230,7 @@ class Agents {
   }
 
   #openRefresh(at: PortalSite, text: string): RefreshToken | undefined {
-    return unsealValue(text, this.#app.keys.login, contextOf('refresh', at))
+    return unsealValue(text, this.#app.keys.login, purposeAt(at, 'refresh'))
   }
 
   async #open({ sid }: RefreshToken, clientId: string) {
@@ -278,14 +280,10 @@ class Agents {
       access_token: access,
       token_type: 'Bearer',
       expires_in: ACCESS_LIFETIME,
-      refresh_token: sealValue({ sid, rev }, this.#app.keys.login, contextOf('refresh', at)),
+      refresh_token: sealValue({ sid, rev }, this.#app.keys.login, purposeAt(at, 'refresh')),
       scope,
     }
   }
-}
-
-function contextOf(purpose: 'code' | 'refresh', at: PortalSite): string {
-  return `${purpose} ${issuerOf(at)}`
 }
 
 function assertTarget(wanted: string | undefined, url: string): void {

@@ -15,7 +15,8 @@ import { renewCookie } from '../routes/session-cookies.ts'
 import { sealValue, unsealValue } from '../seal.ts'
 import { type Consent, consentsTo } from '../session/session.ts'
 import type { Visitor } from '../session/visitor.ts'
-import { issuerOf, pageUrl } from '../sites.ts'
+import { issuerOf, pageUrl, purposeAt } from '../sites.ts'
+import type { Demand } from './agents.ts'
 import { type Asked, PARAMETERS, type Parameters, readRequest } from './authorization-request.ts'
 import { type Client, fitsRedirect, isLoopbackRedirect } from './client.ts'
 import { clientHost } from './clients.ts'
@@ -57,17 +58,12 @@ const ANSWER_SCHEMA = {
 }
 
 /** What the form of a page remembers. */
-interface Question {
+interface Question extends Demand {
   /** ID of the session of the person who was asked. */
   readonly session: string
-  readonly redirectUri: string
   readonly state: string | undefined
-  readonly challenge: string
-  readonly consent: Consent
   /** The digests by which the answer is remembered. */
   readonly key: string
-  /** Milliseconds since the epoch. */
-  readonly until: number
 }
 
 /** `GET /authorize` asks the person, `POST /authorize` takes the answer of the page. */
@@ -103,7 +99,7 @@ export const authorizeRoutes: FastifyPluginAsyncTypebox = async (app) => {
     requireOwnForm(request, at.site)
     const { form, decision } = request.body
     const visitor = await app.sessions.atSignIn(request, at)
-    const question = unsealValue<Question>(form, app.keys.login, contextOf(at))
+    const question = unsealValue<Question>(form, app.keys.login, purposeAt(at, 'consent'))
     const isTheirs = question && question.session === visitor?.session.sid
     if (!visitor?.isAdmitted || !isTheirs || app.clock.now() >= question.until)
       throw invalid('this page is no longer good: the app has to ask again')
@@ -174,7 +170,7 @@ async function ask(
     resource: resource.url,
     scopes,
     action: pageUrl(at, PATH),
-    form: sealValue(question, keys.login, contextOf(at)),
+    form: sealValue(question, keys.login, purposeAt(at, 'consent')),
     switchHref: pageUrl(at, '/signin', {
       switch: '1',
       rd: pageUrl(at, PATH, knownOf(request.query)),
@@ -186,9 +182,7 @@ async function ask(
 /** The code of an answer. @throws FwaError FWA_CLIENT_RATE, before anything is stored */
 function codeFor(at: PortalSite, visitor: Visitor, question: Question, reply: FastifyReply) {
   const { agents, signInRate } = reply.server
-  const retryAfter = signInRate.take(`agents of ${visitor.session.person}`)
-  if (retryAfter > 0)
-    throw new FwaError('FWA_CLIENT_RATE', 'too many programs were connected', { retryAfter })
+  signInRate.require(`agents of ${visitor.session.person}`, 'too many programs were connected')
   return { code: agents.codeFor(at, visitor, question) }
 }
 
@@ -225,8 +219,4 @@ function knownOf(query: unknown): Parameters {
 
 function invalid(why: string): FwaError {
   return new FwaError('FWA_OAUTH_INVALID', why)
-}
-
-function contextOf(at: PortalSite): string {
-  return `consent ${issuerOf(at)}`
 }

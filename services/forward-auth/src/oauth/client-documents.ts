@@ -75,9 +75,7 @@ export class ClientDocuments {
   }
 
   #startReading(url: URL, person: string): Promise<Client> {
-    const retryAfter = this.#rate.take(person)
-    if (retryAfter > 0)
-      throw new FwaError('FWA_CLIENT_RATE', 'too many clients were new', { retryAfter })
+    this.#rate.require(person, 'too many clients were new')
     const reading = this.#read(url).finally(() => this.#reading.delete(url.href))
     this.#reading.set(url.href, reading)
     return reading

@@ -11,7 +11,7 @@ import { FwaError } from '../errors.ts'
 import type { PortalSite } from '../portal-site.ts'
 import type { Portal } from '../portals.ts'
 import { sealValue, unsealValue } from '../seal.ts'
-import { issuerOf } from '../sites.ts'
+import { purposeAt } from '../sites.ts'
 import { type Client, describeClient, parseClientId, type Registration } from './client.ts'
 import { ClientDocuments, publicFetch } from './client-documents.ts'
 
@@ -41,7 +41,7 @@ class Clients {
     if (!clientId.startsWith(REGISTERED)) return this.#documentsOf(at.portal).find(clientId, person)
     const { registration } = at.portal.authorizationServer
     const sealed = registration ? clientId.slice(REGISTERED.length) : undefined
-    const client = unsealValue<Registration>(sealed, this.#app.keys.login, contextOf(at))
+    const client = unsealValue<Registration>(sealed, this.#app.keys.login, purposeAt(at, 'client'))
     if (!client)
       throw new FwaError('FWA_CLIENT_INVALID', 'no client with this ID is registered here any more')
     return describeClient(clientId, client)
@@ -49,7 +49,7 @@ class Clients {
 
   /** Registers a client: gives its ID. */
   register(at: PortalSite, client: Registration): string {
-    return `${REGISTERED}${sealValue(client, this.#app.keys.login, contextOf(at))}`
+    return `${REGISTERED}${sealValue(client, this.#app.keys.login, purposeAt(at, 'client'))}`
   }
 
   /** Ends the requests in flight, and forgets the portals, which a reload replaces. */
@@ -79,10 +79,6 @@ class Clients {
         (host && isUnder(domain, host)) || new URL(authOrigin).hostname === name,
     )
   }
-}
-
-function contextOf(at: PortalSite): string {
-  return `client ${issuerOf(at)}`
 }
 
 /** The host that a client ID proves, which nobody else can use; undefined for a client that has registered itself. */

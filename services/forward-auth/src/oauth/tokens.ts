@@ -1,7 +1,7 @@
 import { hash, randomBytes } from 'node:crypto'
 import type { FastifyInstance } from 'fastify'
 import { LRUCache } from 'lru-cache'
-import { isCurrent } from '../session/assertion-keys.ts'
+import { isCurrent, type Times } from '../session/assertion-keys.ts'
 
 /** The time for which an access token is valid, in seconds. */
 export const ACCESS_LIFETIME = 600
@@ -12,8 +12,8 @@ const CACHE_BYTES = 33_554_432
 /** Bytes that one takes besides its characters. */
 const CLAIMS_BYTES = 600
 
-/** The claims of an access token (RFC 9068 section 2.2). Times are in seconds. */
-export interface AccessClaims {
+/** The claims of an access token (RFC 9068 section 2.2). */
+export interface AccessClaims extends Times {
   readonly iss: string
   /** URL of the resource. */
   readonly aud: string
@@ -23,8 +23,6 @@ export interface AccessClaims {
   readonly scope: string
   /** ID of the agent. */
   readonly sid: string
-  readonly iat: number
-  readonly exp: number
 }
 
 /** Signs and verifies access tokens, by the keys of assertions. */
@@ -39,7 +37,7 @@ export class AccessTokens {
     this.#app = app
   }
 
-  sign(claims: Omit<AccessClaims, 'iat' | 'exp'>): string {
+  sign(claims: Omit<AccessClaims, keyof Times>): string {
     const { keys, clock } = this.#app
     const now = clock.now()
     const iat = Math.floor(now / 1_000)

@@ -11,27 +11,28 @@ export const MAX_SHOWN = 100
 /** Hosts of a session, or scopes of an agent. */
 const MAX_NAMES = 20
 
-/** A session as people see it, with times in ms. */
-export interface ShownSession {
+/** What people see of a session or an agent, with times in ms. */
+interface Shown {
   /** What the form that ends it sends as `session`. */
   readonly id: string
-  /** Whether the page is read in it: it has no form then, since signing out ends it. */
-  readonly isCurrent: boolean
-  readonly userAgent: string
-  readonly address: string | undefined
   readonly begun: number
-  readonly lastSeen: number
   readonly ends: number
-  /** Of the apps it was used at. */
-  readonly hosts: readonly string[]
   /** Whose it is, where those of everybody are shown. */
   readonly profile?: Profile | undefined
 }
 
-/** A client that may act for a person, as people see it, with times in ms. */
-export interface ShownAgent {
-  /** What the form that ends it sends as `session`. */
-  readonly id: string
+export interface ShownSession extends Shown {
+  /** Whether the page is read in it: it has no form then, since signing out ends it. */
+  readonly isCurrent: boolean
+  readonly userAgent: string
+  readonly address: string | undefined
+  readonly lastSeen: number
+  /** Of the apps it was used at. */
+  readonly hosts: readonly string[]
+}
+
+/** A client that may act for a person. */
+export interface ShownAgent extends Shown {
   /** The host of its ID; undefined if it registered itself. */
   readonly clientHost: string | undefined
   /** What it calls itself. */
@@ -39,11 +40,7 @@ export interface ShownAgent {
   /** URL of what it may use. */
   readonly resource: string
   readonly scopes: readonly string[]
-  readonly begun: number
   readonly lastCall: number
-  readonly ends: number
-  /** For whom it acts, where those of everybody are shown. */
-  readonly profile?: Profile | undefined
 }
 
 /** Sessions and agents. Of each, {@link MAX_SHOWN} are shown, and whether there are more. */
@@ -121,7 +118,7 @@ type Facts = readonly (readonly [name: string, fact: SafeHtml | string | undefin
 function item(shown: {
   readonly id: string
   readonly of: Reader & SessionList
-  readonly one: Pick<ShownSession, 'id' | 'profile'>
+  readonly one: Shown
   readonly head: SafeHtml
   readonly facts: Facts
   readonly end: string | undefined

@@ -29,7 +29,7 @@ const ACCESS_TYPE = 'at+jwt'
 type AssertionKey = Readonly<ReturnType<typeof deriveKey>>
 
 /** NumericDates (RFC 7519 section 2), in seconds. */
-type Times = Readonly<Record<'iat' | 'exp', number>>
+export type Times = Readonly<Record<'iat' | 'exp', number>>
 
 /** Whether a token is valid at a time, in ms since the epoch. */
 export function isCurrent({ iat, exp }: Times, now: number): boolean {

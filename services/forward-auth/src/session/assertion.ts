@@ -5,7 +5,7 @@ import fp from 'fastify-plugin'
 import { LRUCache } from 'lru-cache'
 import type { Portal } from '../portals.ts'
 import { issuerOf, type Site, siteOfIssuer } from '../sites.ts'
-import { isCurrent } from './assertion-keys.ts'
+import { isCurrent, type Times } from './assertion-keys.ts'
 import { namesOf, signBounded } from './bounded.ts'
 
 /** The time for which an assertion is valid, in seconds. */
@@ -30,12 +30,9 @@ interface Made {
 }
 
 /** The claims of an assertion that `verify` reads; there are those about the person besides. */
-interface AssertionClaims extends Readonly<Record<string, unknown>> {
+interface AssertionClaims extends Readonly<Record<string, unknown>>, Times {
   readonly iss: string
   readonly aud: string
-  /** NumericDates, in seconds. */
-  readonly iat: number
-  readonly exp: number
   /** The provider of a person; absent for a program with an API key. */
   readonly provider?: string
   /** Names the session of a person to this app alone. */

@@ -61,15 +61,16 @@ export type AuditEvent =
   | 'access-refused'
   | 'program-passed'
 
-/** Who ended a session early. */
-export type EndedBy =
-  | 'person'
-  | 'provider'
-  | 'administrator'
-  | 'program'
-  | 'sign-in'
-  /** A refresh token that came again. */
-  | 'reuse'
+/** Who ended a session early: `reuse` is a refresh token that came again. */
+export const ENDED_BY = [
+  'person',
+  'provider',
+  'administrator',
+  'program',
+  'sign-in',
+  'reuse',
+] as const
+export type EndedBy = (typeof ENDED_BY)[number]
 
 /** A row of the audit trail. `*` stands for several persons, hosts, addresses, clients or tools. */
 export interface AuditRow {
