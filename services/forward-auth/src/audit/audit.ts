@@ -4,7 +4,7 @@ import type { Metrics } from '@gatehouse/service-kit/telemetry'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import type { ForwardAuthConfig } from '../config/schema.ts'
-import type { AuditEvent, AuditRow, EndedBy, StoredAuditRow } from '../store/store.ts'
+import type { AuditEvent, AuditRow, StoredAuditRow } from '../store/store.ts'
 import { createCounters } from './counters.ts'
 import { RowLimit } from './row-limit.ts'
 
@@ -19,20 +19,14 @@ const MAX_TEXT = 256
 /** Kinds of events with rows of their own in a time, of one person or program. */
 const MAX_KINDS = 100
 
-interface Happening {
-  readonly event: AuditEvent
-  readonly portal: string
+interface Happening
+  extends Pick<AuditRow, 'event' | 'portal' | 'provider' | 'code' | 'endedBy' | 'client'> {
+  readonly host: string
   /** The profile of the person, if it is known. */
   readonly profile?: Profile | undefined
-  readonly provider?: string | undefined
   /** The caller. Default: the person. */
   readonly caller?: string | undefined
-  readonly host: string
-  readonly code?: string | undefined
   readonly refusal?: Refusal | undefined
-  readonly endedBy?: EndedBy | undefined
-  /** The client ID of an agent that begins or ends. */
-  readonly client?: string | undefined
   /** Of a program or an agent: its client ID, and what it calls. The calls of a minute are counted. */
   readonly call?: Pick<AuditRow, 'client' | 'tool'> | undefined
 }

@@ -105,7 +105,7 @@ export const authorizeRoutes: FastifyPluginAsyncTypebox = async (app) => {
       throw invalid('this page is no longer good: the app has to ask again')
     if (decision === 'deny') {
       const denied = new OAuthError('access_denied', 'the person has not allowed it')
-      return answer(at, question, errorOf(denied), reply)
+      return answer(at, question, denied.parameters, reply)
     }
     const given = codeFor(at, visitor, question, reply)
     const until = app.clock.now() + CONSENT_LIFETIME
@@ -129,7 +129,7 @@ function readOrTell(at: PortalSite, sender: Sender, read: () => Asked): Asked {
     return read()
   } catch (error) {
     if (!(error instanceof OAuthError)) throw error
-    const clientUrl = answerUrl(at, sender, errorOf(error))
+    const clientUrl = answerUrl(at, sender, error.parameters)
     throw new FwaError('FWA_OAUTH_INVALID', error.message, { members: { clientUrl } })
   }
 }
@@ -206,10 +206,6 @@ function answerUrl(at: PortalSite, { redirectUri, state }: Sent, given: Given): 
   const answer = { ...given, ...(state !== undefined && { state }), iss: issuerOf(at) }
   const joint = redirectUri.includes('?') ? '&' : '?'
   return `${redirectUri}${joint}${new URLSearchParams(answer)}`
-}
-
-function errorOf({ error, message }: OAuthError) {
-  return { error, error_description: message }
 }
 
 /** Those without a value are as if they were not there (RFC 6749 section 3.1). */

@@ -23,4 +23,8 @@ export class OAuthError extends Error {
     super(message)
     this.error = error
   }
+
+  get parameters() {
+    return { error: this.error, error_description: this.message }
+  }
 }

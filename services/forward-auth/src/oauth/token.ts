@@ -174,22 +174,21 @@ function sendError(
 ): FastifyReply {
   if (error instanceof OAuthError) {
     request.log.info({ code: error.error, detail: error.message }, 'client refused')
-    return sendOAuth(reply, 400, error)
+    return reply.code(400).send(error.parameters)
   }
   if (error instanceof FwaError && LATER.includes(error.code)) {
     const status = error.code === 'FWA_CLIENT_RATE' ? 429 : 503
     if (status === 503) request.log.warn({ err: error }, 'tokens could not be issued')
     const later = new OAuthError('temporarily_unavailable', 'try again')
-    return sendOAuth(reply.header('retry-after', error.retryAfter ?? 1), status, later)
+    reply.header('retry-after', error.retryAfter ?? 1)
+    return reply.code(status).send(later.parameters)
   }
-  if (error.statusCode === 400)
-    return sendOAuth(reply, 400, new OAuthError('invalid_request', 'the body is not valid'))
+  if (error.statusCode === 400) {
+    const invalid = new OAuthError('invalid_request', 'the body is not valid')
+    return reply.code(400).send(invalid.parameters)
+  }
   throw error
 }
 
 /** Errors after which a client tries again, and has lost nothing. */
 const LATER: readonly string[] = ['FWA_CLIENT_RATE', 'FWA_STORE_UNAVAILABLE', 'FWA_STORE_STALE']
-
-function sendOAuth(reply: FastifyReply, status: number, { error, message }: OAuthError) {
-  return reply.code(status).send({ error, error_description: message })
-}
