@@ -6,7 +6,7 @@ import { FwaError } from '../errors.ts'
 import { isSentTo, signInSiteOf, siteOf } from '../portal-site.ts'
 import { type Portal, portalOf } from '../portals.ts'
 import { issuerOf, pageUrl } from '../sites.ts'
-import { answerPreflights } from './cross-origin.ts'
+import { allowOrigins } from './cross-origin.ts'
 import { problemAnswers } from './documented.ts'
 
 const KEYS = '/.well-known/jwks.json'
@@ -90,7 +90,7 @@ export const resourceRoutes: FastifyPluginAsyncTypebox = async (app) => {
     response: { 200: ResourceSchema, ...problemAnswers(404) },
   }
   const urls = ['/', '/*']
-  answerPreflights(app, urls, 'GET')
+  allowOrigins(app, urls, 'GET')
   for (const url of urls) {
     app.get(
       url,
@@ -102,10 +102,7 @@ export const resourceRoutes: FastifyPluginAsyncTypebox = async (app) => {
           throw new FwaError('FWA_RESOURCE_UNKNOWN', 'there is no resource of this URL')
         const { portal, resource } = found
         const { scopes, authorizationServers = [issuerOf({ portal, site })] } = resource
-        reply.headers({
-          'cache-control': `public, max-age=${MAX_AGE}`,
-          'access-control-allow-origin': '*',
-        })
+        reply.header('cache-control', `public, max-age=${MAX_AGE}`)
         return {
           resource: resource.url,
           authorization_servers: [...authorizationServers],
