@@ -98,7 +98,7 @@ export function admissionFor(rules: readonly Rule[], request: RuledRequest): Adm
     const isListed = tools !== undefined && !tools.includes(ANY_TOOL) && isListing(request)
     const fit = isListed ? fitOf(rule, request, NOT_CALLS) : fitOf(rule, request)
     if (fit === 'yes' && isClosed && !rule.isMcp) break
-    if (fit === 'yes') fitting.push(joinAll(before, rule.admission))
+    if (fit === 'yes') fitting.push(join(before, rule.admission))
     if (fit === 'yes' && !isListed) break
     if (fit === 'maybe') before = [...(before ?? []), rule.admission]
     if (rule.isMcp) isClosed ||= fitOf(rule, request, PLACE) !== 'no'
@@ -106,15 +106,11 @@ export function admissionFor(rules: readonly Rule[], request: RuledRequest): Adm
   const [first, ...others] = fitting
   if (first) return others.length > 0 ? { ...SESSION_REQUIRED, anyOf: fitting } : first
   return isClosed
-    ? { ...joinAll(before, SESSION_REQUIRED), ...CLOSED }
-    : joinAll(before, SESSION_REQUIRED)
+    ? { ...join(before, SESSION_REQUIRED), ...CLOSED }
+    : join(before, SESSION_REQUIRED)
 }
 
 const CLOSED = { purpose: undefined, isClosed: true } as const
-
-function joinAll(before: readonly Admission[] | undefined, last: Admission): Admission {
-  return before ? join(before, last) : last
-}
 
 /** The requests that a client sends before it calls a tool. */
 function isListing(request: RuledRequest): boolean {
@@ -127,7 +123,7 @@ const PLACE = (member: Member) => member === 'hosts' || member === 'paths'
 const NOT_CALLS = (member: Member) => member !== 'tools' && member !== 'mcpMethods'
 
 /** A rule for tools that may decide about a request, with their patterns. */
-export interface ToolRule {
+interface ToolRule {
   readonly tools: readonly string[]
   readonly admission: Admission
   /** Whether it fits for certain, whatever tool is called; otherwise it is a demand only. */
@@ -148,7 +144,8 @@ export function toolRulesFor(rules: readonly Rule[], request: RuledRequest): rea
   return found
 }
 
-function join(before: readonly Admission[], last: Admission): Admission {
+function join(before: readonly Admission[] | undefined, last: Admission): Admission {
+  if (!before) return last
   const all = [...before, last].flatMap(({ demanded }) => demanded)
   const isKnown = before.every(({ purpose }) => isSame(purpose, last.purpose))
   return { demanded: [...new Set(all)], purpose: isKnown ? last.purpose : undefined }
