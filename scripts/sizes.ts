@@ -20,12 +20,12 @@ export const LIMITS: readonly Limit[] = [
   {
     title: 'store and audit of forward-auth',
     pattern: 'services/forward-auth/src/{store,audit}/**/*.ts',
-    most: 1_760,
+    most: 1_750,
   },
   {
     title: 'services',
     pattern: 'services/*/src/**/*.ts',
-    most: 22_630,
+    most: 22_480,
   },
   {
     title: 'src of all',

@@ -62,7 +62,7 @@ export function prefixesOf({ callers, resources }: ProgramsConfig): string[] {
 type Agent = Principal & { readonly token: TokenCaller }
 
 /** Finds the agent that has a token of a resource's own portal; undefined if it is not valid there now. */
-export type FindAgent = (
+type FindAgent = (
   token: string,
   resource: Resource,
   request: AuthenticatedRequest,

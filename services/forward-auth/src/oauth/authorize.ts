@@ -18,8 +18,7 @@ import type { Visitor } from '../session/visitor.ts'
 import { issuerOf, pageUrl, purposeAt } from '../sites.ts'
 import type { Demand } from './agents.ts'
 import { type Asked, PARAMETERS, type Parameters, readRequest } from './authorization-request.ts'
-import { type Client, fitsRedirect, isLoopbackRedirect } from './client.ts'
-import { clientHost } from './clients.ts'
+import { type Client, fitsRedirect, isLoopbackRedirect, parseClientId } from './client.ts'
 import { OAuthError } from './oauth-error.ts'
 import { ownResources } from './own-resources.ts'
 
@@ -163,7 +162,8 @@ async function ask(
   const page = consentPage({
     ...readerOf(request, at),
     profile: session.profile,
-    clientHost: clientHost(client.id),
+    // Nobody else can use it. A client that has registered itself has none.
+    clientHost: parseClientId(client.id)?.host,
     name: client.name,
     redirectHost: isApp ? protocol : host,
     isLoopback: isLoopbackRedirect(redirectUri),

@@ -12,7 +12,7 @@ import type { PortalSite } from '../portal-site.ts'
 import type { Portal } from '../portals.ts'
 import { sealValue, unsealValue } from '../seal.ts'
 import { purposeAt } from '../sites.ts'
-import { type Client, describeClient, parseClientId, type Registration } from './client.ts'
+import { type Client, describeClient, type Registration } from './client.ts'
 import { ClientDocuments, publicFetch } from './client-documents.ts'
 
 /** The beginning of the IDs of clients that have registered themselves. */
@@ -79,11 +79,6 @@ class Clients {
         (host && isUnder(domain, host)) || new URL(authOrigin).hostname === name,
     )
   }
-}
-
-/** The host that a client ID proves, which nobody else can use; undefined for a client that has registered itself. */
-export function clientHost(clientId: string): string | undefined {
-  return parseClientId(clientId)?.host
 }
 
 declare module 'fastify' {

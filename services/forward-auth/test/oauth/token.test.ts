@@ -236,6 +236,11 @@ t.test('a client registers itself where that is configured', async (t) => {
       'invalid_client_metadata',
     ],
     ['a list as a name', { redirect_uris: [redirect], client_name: [] }, 'invalid_request'],
+    [
+      'another grant',
+      { redirect_uris: [redirect], grant_types: ['client_credentials'] },
+      'invalid_client_metadata',
+    ],
   ]
   for (const [title, body, error] of table) {
     const refused = await register(body)
