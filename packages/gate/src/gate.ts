@@ -186,11 +186,12 @@ export class Gate {
     asked: ForwardedRequest<unknown>,
     asker: Asker,
     query: string,
-    of: Pick<Parameters<typeof decide>[0], 'admission' | 'mcp'>,
+    { admission, mcp }: Required<Pick<Parameters<typeof decide>[0], 'admission' | 'mcp'>>,
   ): Decision {
     return decide({
       ...asker,
-      ...of,
+      admission,
+      mcp,
       preflight: this.preflight,
       host: asked.host,
       routePolicy: () => this.#readPolicy(query),
