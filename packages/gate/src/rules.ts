@@ -51,6 +51,8 @@ export interface Rule {
   readonly isMcp: boolean
   /** The tools that it fits, as patterns; undefined for none, and if it names neither tools nor methods. */
   readonly tools: readonly string[] | undefined
+  /** Whether it is one of those that decide together who may list tools, since it is for some of them. */
+  readonly isListed: boolean
   /** The result for a request that it fits. */
   readonly admission: Admission
   /** The members that the rule has, each with its test. All of them must fit. */
@@ -69,6 +71,7 @@ export function createRules(
     config,
     isMcp: config.tools !== undefined || config.mcpMethods !== undefined,
     tools: config.tools ?? (config.mcpMethods?.some(fitsEveryTool) ? [ANY_TOOL] : undefined),
+    isListed: config.tools !== undefined && !config.tools.includes(ANY_TOOL),
     admission: admissionOf(config, policies),
     tests: compileTests(config),
   }))
@@ -94,8 +97,7 @@ export function admissionFor(rules: readonly Rule[], request: RuledRequest): Adm
   let isClosed = false
   const fitting: Admission[] = []
   for (const rule of rules) {
-    const { tools } = rule.config
-    const isListed = tools !== undefined && !tools.includes(ANY_TOOL) && isListing(request)
+    const isListed = rule.isListed && isListing(request)
     const fit = isListed ? fitOf(rule, request, NOT_CALLS) : fitOf(rule, request)
     if (fit === 'yes' && isClosed && !rule.isMcp) break
     if (fit === 'yes') fitting.push(join(before, rule.admission))
@@ -103,8 +105,8 @@ export function admissionFor(rules: readonly Rule[], request: RuledRequest): Adm
     if (fit === 'maybe') before = [...(before ?? []), rule.admission]
     if (rule.isMcp) isClosed ||= fitOf(rule, request, PLACE) !== 'no'
   }
-  const [first, ...others] = fitting
-  if (first) return others.length > 0 ? { ...SESSION_REQUIRED, anyOf: fitting } : first
+  if (fitting.length > 1) return { ...SESSION_REQUIRED, anyOf: fitting }
+  if (fitting[0]) return fitting[0]
   return isClosed
     ? { ...join(before, SESSION_REQUIRED), ...CLOSED }
     : join(before, SESSION_REQUIRED)
