@@ -25,7 +25,7 @@ export const LIMITS: readonly Limit[] = [
   {
     title: 'services',
     pattern: 'services/*/src/**/*.ts',
-    most: 22_480,
+    most: 22_490,
   },
   {
     title: 'src of all',

@@ -56,6 +56,11 @@ t.test('a text with what ends lines elsewhere hides no row', async (t) => {
   t.strictSame(await all(folder), [row, rowAt(NOON)])
 })
 
+t.test('the last row counts without the end of its line, too', async (t) => {
+  const folder = testFolder(t, { '2030-01-10.jsonl': JSON.stringify(rowAt(NOON)) })
+  t.strictSame(await all(folder), [rowAt(NOON)])
+})
+
 t.test('lines that are no rows are left out', async (t) => {
   const folder = testFolder(t, { 'notes.txt': 'x', '2030-01-10.jsonl.bak': 'x' })
   const files = filesIn(folder)

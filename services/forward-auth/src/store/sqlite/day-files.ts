@@ -75,14 +75,22 @@ async function ranAt(path: string): Promise<number> {
 export async function* readRows(folder: string, since: number): AsyncGenerator<StoredAuditRow> {
   for (const file of await dayFiles(folder)) {
     if (Date.parse(file.slice(0, 10)) + DAY <= since) continue
-    let rest = ''
-    // Not by `readline`: it ends a line at U+2028 too, which clients may put into the name of what they call.
-    for await (const chunk of createReadStream(join(folder, file), 'utf8')) {
-      const lines = `${rest}${chunk}`.split('\n')
-      rest = lines.pop() ?? ''
-      for (const row of lines.map(parseRow)) if (row && Date.parse(row.time) >= since) yield row
+    for await (const line of readLines(join(folder, file))) {
+      const row = parseRow(line)
+      if (row && Date.parse(row.time) >= since) yield row
     }
   }
+}
+
+/** Not by `readline`: it ends a line at U+2028 too, which clients may put into the name of what they call. */
+async function* readLines(path: string): AsyncGenerator<string> {
+  let rest = ''
+  for await (const chunk of createReadStream(path, 'utf8')) {
+    const lines = `${rest}${chunk}`.split('\n')
+    rest = lines.pop() ?? ''
+    yield* lines
+  }
+  yield rest
 }
 
 function parseRow(line: string): StoredAuditRow | undefined {
