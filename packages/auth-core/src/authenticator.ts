@@ -15,7 +15,7 @@ import { type PskKey, readSettings, type Settings } from './settings.ts'
 /** The state of authentication, and ways to change its options: `app.callers`. */
 export type Callers = Pick<
   Authenticator,
-  'status' | 'methods' | 'portal' | 'findKey' | 'prepare' | 'reload'
+  'status' | 'methods' | 'portal' | 'findKey' | 'findNamed' | 'prepare' | 'reload'
 >
 
 /** The methods, keys and issuers that one set of options accepts. */
@@ -23,6 +23,7 @@ interface Accepted {
   /** The methods in the order in which they are offered. */
   readonly methods: readonly Method[]
   readonly findKey: (sha256: string) => KeyCaller | undefined
+  readonly findNamed: (name: string) => KeyCaller | undefined
   readonly verify: (token: string, request: FastifyRequest) => TokenCaller | Promise<TokenCaller>
   /** The same, or undefined if the claim `iss` names no issuer that is accepted. */
   readonly find: (
@@ -145,6 +146,15 @@ export class Authenticator {
   }
 
   /**
+   * The caller whose API key has this name now, or undefined. For what acts for a caller without its key:
+   * it may do what the caller may, and ends with it.
+   */
+  findNamed(name: string): KeyCaller | undefined {
+    const { methods, findNamed } = this.#accepted
+    return methods.includes('psk') ? findNamed(name) : undefined
+  }
+
+  /**
    * Checks new options and reads the files that they name, and changes nothing. The function that it
    * returns puts the new options into effect: it is synchronous and does not throw, so that an
    * application can prepare all of its parts first and then change them together.
@@ -204,16 +214,16 @@ export class Authenticator {
     if (settings.keys.length > 0) methods.push('psk')
     if (sources.length > 0 || bearer) methods.push('jwt')
     const tokens = bearer ? ownVerifier(bearer) : createVerifier(sources, this.#deps.now)
-    return { methods, findKey: createComparator(settings.keys), ...tokens, person, issuers }
+    return { methods, ...findersOf(settings.keys), ...tokens, person, issuers }
   }
 }
 
 /**
- * Finds the caller of an API key by its SHA-256, one character for each byte. Nobody can choose the
+ * Finds the caller of an API key by its name, or by its SHA-256, one character for each byte. Nobody can choose the
  * digest of a guess, so the time of a comparison reveals nothing about the keys, their number or their
  * length.
  */
-function createComparator(keys: readonly PskKey[]): Accepted['findKey'] {
+function findersOf(keys: readonly PskKey[]): Pick<Accepted, 'findKey' | 'findNamed'> {
   const entries = new Map(
     keys.map(({ sha256, name, scopes, domains }) => {
       const digest = Buffer.from(sha256, 'hex')
@@ -228,10 +238,14 @@ function createComparator(keys: readonly PskKey[]): Accepted['findKey'] {
   )
   const nothing = { digest: Buffer.alloc(32), caller: undefined }
   const offered = Buffer.alloc(32)
-  return (sha256) => {
-    const { digest, caller } = entries.get(sha256) ?? nothing
-    offered.write(sha256, 'latin1')
-    return timingSafeEqual(digest, offered) ? caller : undefined
+  const byName = new Map([...entries.values()].map(({ caller }) => [caller.subject, caller]))
+  return {
+    findNamed: (name) => byName.get(name),
+    findKey(sha256) {
+      const { digest, caller } = entries.get(sha256) ?? nothing
+      offered.write(sha256, 'latin1')
+      return timingSafeEqual(digest, offered) ? caller : undefined
+    },
   }
 }
 

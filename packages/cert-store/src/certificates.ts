@@ -29,6 +29,7 @@ import {
   type NewCertificate,
   type PastCertificate,
   type Store,
+  type Way,
 } from './store.ts'
 import { CERTIFICATES, CHAINS } from './tables.ts'
 
@@ -58,6 +59,9 @@ const ISSUED_FOR = `
   WHERE domain = $1 AND (is_current OR $2 AND asked_by IS NOT NULL AND ${isLive('$3', '$4')})
     AND revoked_at IS NULL
   ${NEWEST} ${MAX_ISSUED}`
+// In an index, as the first names of an account are few.
+const OF_ACCOUNT = `
+  WHERE is_current AND account = $1 AND domain = $2 ORDER BY id DESC LIMIT ${NAME_PAGE}`
 const HISTORY = `WHERE domain = $1 ${NEWEST} ${NAME_PAGE}`
 const BY_SERIAL = `WHERE domain = $1 AND serial_number = $2 ${NEWEST} 1`
 // Few are late, and an index finds those. That of the next expiry would lead through all the others.
@@ -170,15 +174,19 @@ export class Certificates {
     )
 
   findBySerial = async (domain: string, serialNumber: string) => {
-    const row = await CERTIFICATES.find(this.#db, BY_SERIAL, domain, serialNumber)
-    if (!row) return undefined
-    const { isCurrent, revokedAt, revocationReason } = row
-    const [record] = await this.#records([row])
-    return (
-      record &&
-      ({ ...record, isCurrent, revokedAt, revocationReason } as CertificateRecord & InService)
-    )
+    const [found] = await this.#inService(BY_SERIAL, domain, serialNumber)
+    return found
   }
+
+  findIssued = async (sha256: string) => {
+    const [found] = await this.#inService('WHERE fingerprint = $1', sha256)
+    return found
+  }
+
+  listBySerial = (serialNumber: string) =>
+    this.#inService('WHERE serial_number = $1 LIMIT 10', serialNumber)
+
+  listOfAccount = (account: string, domain: string) => this.select(OF_ACCOUNT, account, domain)
 
   list: Store['list'] = ({ after, limit }) =>
     this.select('WHERE is_current AND id > $1 ORDER BY id LIMIT $2', after, limit)
@@ -282,6 +290,15 @@ export class Certificates {
     return { ...certificate, id: id as number, ...made }
   }
 
+  async #inService(rest: string, ...params: readonly Parameter[]) {
+    const rows = await CERTIFICATES.list(this.#db, rest, ...params)
+    const records = await this.#records(rows)
+    return records.map((record, i) => {
+      const { isCurrent, revokedAt, revocationReason } = rows[i] as CertificateRow
+      return { ...record, isCurrent, revokedAt, revocationReason } as CertificateRecord & InService
+    })
+  }
+
   async #some<T>(members: string, rest: string, ...params: readonly Parameter[]) {
     const rows = await this.#db.all<Row>(CERTIFICATES.select(rest, members), ...params)
     return rows.map((row) => CERTIFICATES.recordOf(row)) as readonly T[]
@@ -296,7 +313,7 @@ export class Certificates {
 function toRecord(row: CertificateRow, chain: readonly Uint8Array[]): CertificateRecord {
   const { checkAt, windowStart, windowEnd, explanationUrl } = row
   const { id, lineage, issuer, names, serialNumber, certificate, sealedKey, csr } = row
-  const { notBefore, notAfter, renewAt, fetchedAt, fetchedRan, madeAt } = row
+  const { notBefore, notAfter, renewAt, fetchedAt, fetchedRan, madeAt, client, account } = row
   return {
     id,
     lineage,
@@ -314,6 +331,7 @@ function toRecord(row: CertificateRow, chain: readonly Uint8Array[]): Certificat
     fetchedRan,
     madeAt,
     keyType: row.keyType as KeyType,
+    ...(row.way !== null && { way: row.way as Way, client, account }),
     ...(checkAt !== null && { checkAt, windowStart, windowEnd, explanationUrl }),
   }
 }

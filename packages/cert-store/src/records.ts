@@ -7,8 +7,13 @@ import type {
   CRLS,
   DATA_KEYS,
   EVENTS,
+  SERVED_ACCOUNTS,
+  SERVED_ORDERS,
   SIGN_INS,
 } from './tables.ts'
+
+/** By which way a certificate came: asked for by a program, by ACME, by a person, or by the service itself. */
+export type Way = 'api' | 'acme' | 'page' | 'service'
 
 export interface NewCertificate {
   /** The identity of a request: two with the same one share a certificate. See request.ts of packages/issuance. At most 1,000 bytes. */
@@ -34,6 +39,11 @@ export interface NewCertificate {
   readonly checkAt?: number | null
   /** The caller that it counts for. Absent: the one of the certificate that it replaces, if any. */
   readonly askedBy?: string
+  readonly way?: Way | null
+  /** The program that asked for it, such as `certbot/5.8.0`. */
+  readonly client?: string | null
+  /** The account of the ACME client that asked for it, and renews it. */
+  readonly account?: string | null
 }
 
 /** The members of a certificate that are needed to take it out of service. */
@@ -127,6 +137,16 @@ export interface Retention {
   readonly certificates: number
   readonly orders: number
   readonly challenges: number
+}
+
+/** An account of an ACME client (RFC 8555 section 7.1.2). */
+export interface ServedAccount extends Omit<RowOf<typeof SERVED_ACCOUNTS>, 'status' | 'usedRan'> {
+  readonly status: 'valid' | 'deactivated' | 'revoked'
+}
+
+/** An order of an ACME client (RFC 8555 section 7.1.3). */
+export interface ServedOrder extends Omit<RowOf<typeof SERVED_ORDERS>, 'status' | 'ran'> {
+  readonly status: 'pending' | 'ready' | 'processing' | 'valid' | 'invalid'
 }
 
 /** The session of a person at the inventory. */

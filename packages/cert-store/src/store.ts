@@ -24,6 +24,8 @@ import type {
   RenewalWindow,
   Retention,
   RevokedCertificate,
+  ServedAccount,
+  ServedOrder,
   SignInRecord,
   Tally,
   Work,
@@ -57,6 +59,8 @@ export interface Store
     AuditLog,
     Replicas,
     AsyncDisposable {
+  /** The accounts and orders of ACME clients. */
+  readonly acme: AcmeServerStore
   addSignIn(session: SignInRecord): Promise<void>
   /** Moves when a session was last used. One that was deleted stays deleted. */
   touchSignIn(id: string, usedAt: number): Promise<void>
@@ -112,6 +116,12 @@ interface Certificates {
   tally(now: number, starts: readonly number[]): Promise<Tally>
   /** The current certificate with this SHA-256, in hexadecimal. */
   findByFingerprint(sha256: string): Promise<CertificateRecord | undefined>
+  /** The certificate with this SHA-256, in service or not. */
+  findIssued(sha256: string): Promise<(CertificateRecord & InService) | undefined>
+  /** The certificates with this serial number, in service or not: one of each direct issuer. */
+  listBySerial(serialNumber: string): Promise<readonly (CertificateRecord & InService)[]>
+  /** The current certificates of an ACME account with this first name. */
+  listOfAccount(account: string, domain: string): Promise<readonly CertificateRecord[]>
   /** All current certificates by id. */
   list(page: { after: number; limit: number }): Promise<readonly CertificateRecord[]>
   /** A page of the certificates of a listing. Backwards, what is nearest to the position comes first. */
@@ -133,7 +143,10 @@ interface Certificates {
   ): Promise<readonly CertificateRecord[]>
   /** Moves the renewal of a certificate; `null` stops renewing it. */
   setRenewAt(id: number, renewAt: number | null): Promise<void>
-  setRenewalWindow(id: number, window: RenewalWindow & { readonly renewAt: number }): Promise<void>
+  setRenewalWindow(
+    id: number,
+    window: RenewalWindow & { readonly renewAt: number | null },
+  ): Promise<void>
   /** Makes due what a clock that was ahead put off. */
   bringForward(now: number): Promise<void>
   /** Makes due what a clock that was ahead dated more than a minute from now. Gives the lineages. */
@@ -231,6 +244,49 @@ interface Orders {
   putChallenge(key: string, value: string, at: number): Promise<void>
   findChallenge(key: string): Promise<string | undefined>
   deleteChallenge(key: string): Promise<void>
+}
+
+/** The accounts and orders of ACME clients, for which this service is the CA (RFC 8555). */
+export interface AcmeServerStore {
+  /** The number of the key that binds accounts to a caller; 1 until it is renewed. */
+  counterOf(caller: string): Promise<number>
+  /** Ends the accounts of a caller but for the kept ones. Gives the number of its next key. */
+  renewExternalAccount(caller: string, kept: readonly string[]): Promise<number>
+  /**
+   * Adds an account, or puts it in the place of one with this key that has ended. Gives the valid one
+   * of this key; undefined if the caller has too many.
+   */
+  addAccount(account: ServedAccount): Promise<ServedAccount | undefined>
+  findAccount(id: string): Promise<ServedAccount | undefined>
+  /** By the thumbprint of its key. */
+  findAccountByKey(thumbprint: string): Promise<ServedAccount | undefined>
+  /** Those used last come first; without a caller, of all. */
+  listAccounts(caller: string | undefined, limit: number): Promise<readonly ServedAccount[]>
+  endAccount(id: string, status: 'deactivated' | 'revoked'): Promise<void>
+  /** Replaces the key with the thumbprint `from`. Gives the id of another account that has the key. */
+  changeKey(
+    id: string,
+    from: string,
+    to: Pick<ServedAccount, 'thumbprint' | 'jwk'>,
+  ): Promise<string | undefined>
+  /** Moves when accounts were last used, and from where, by their ids. */
+  touchAccounts(
+    used: ReadonlyMap<string, Pick<ServedAccount, 'usedAt' | 'client' | 'remoteAddress'>>,
+  ): Promise<void>
+  /** Adds an order. Gives it, or the open one of the account for the same; undefined if too many are open. */
+  addOrder(order: ServedOrder): Promise<ServedOrder | undefined>
+  findOrder(id: string): Promise<ServedOrder | undefined>
+  /** The ids of the orders of an account, in their order. */
+  listOrders(account: string, after: string, limit: number): Promise<readonly string[]>
+  /** Gives an order that is ready its CSR; false if it is not ready. */
+  claimOrder(id: string, csr: Uint8Array): Promise<boolean>
+  /** Ends an order that has not ended: with its certificate, or a problem. */
+  endOrder(
+    id: string,
+    outcome: { readonly fingerprint: string } | { readonly error: object },
+  ): Promise<void>
+  /** Keeps how far the proofs of a pending order are. */
+  proveOrder(id: string, status: ServedOrder['status'], proofs: unknown): Promise<void>
 }
 
 /** The outbox: what receivers have not accepted yet. */

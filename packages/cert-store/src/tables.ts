@@ -1,4 +1,4 @@
-import { type Migration, Table } from '@gatehouse/store'
+import { type Migration, Table, type TableOptions } from '@gatehouse/store'
 
 /**
  * The tables of a store: each column is listed here and nowhere else.
@@ -19,71 +19,79 @@ export const CHAINS = new Table(
 const CURRENT = 'WHERE is_current'
 const RENEWED = 'WHERE is_current AND renew_at IS NOT NULL'
 
+const FIRST_CERTIFICATES = {
+  id: 'id',
+  lineage: 'text',
+  isCurrent: 'boolean',
+  issuer: 'text',
+  domain: 'text', // the first of the names
+  names: 'texts',
+  nameCount: 'integer',
+  searched: 'text?', // the names, unless they are too long for an index
+  keyType: 'text',
+  serialNumber: 'text',
+  fingerprint: 'text', // SHA-256 of the certificate
+  certificate: 'bytes',
+  chain: 'text',
+  sealedKey: 'bytes?',
+  csr: 'bytes?',
+  notBefore: 'integer',
+  notAfter: 'integer',
+  renewAt: 'integer?',
+  fetchedAt: 'integer',
+  fetchedRan: 'integer',
+  checkAt: 'integer?',
+  windowStart: 'integer?',
+  windowEnd: 'integer?',
+  explanationUrl: 'text?', // of the CA, for its window
+  madeAt: 'integer',
+  madeRan: 'integer',
+  askedBy: 'indexed?', // whom it counts for, until it is replaced
+  revokedAt: 'integer?',
+  revocationReason: 'text?',
+} as const
+const CERTIFICATE_OPTIONS: TableOptions = {
+  also: [
+    'late_at bigint GENERATED ALWAYS AS (not_after - (not_after - not_before) / 3) STORED',
+    'FOREIGN KEY (chain) REFERENCES chains (id)',
+  ],
+  indexes: [
+    `CREATE UNIQUE INDEX certificates_current ON certificates (lineage) ${CURRENT}`,
+    'CREATE UNIQUE INDEX certificates_serial ON certificates (serial_number, chain)',
+    'CREATE INDEX certificates_fingerprint ON certificates (fingerprint)',
+    'CREATE INDEX certificates_domain ON certificates (domain, not_after)',
+    `CREATE INDEX certificates_due ON certificates (renew_at, id) INCLUDE (is_current) ${RENEWED}`,
+    `CREATE INDEX certificates_check ON certificates (check_at, id) ${CURRENT} AND check_at IS NOT NULL`,
+    `CREATE INDEX certificates_late ON certificates (late_at) ${RENEWED}`,
+    `CREATE INDEX certificates_begin ON certificates (not_before, id) ${RENEWED}`,
+    'CREATE INDEX certificates_expiry ON certificates (not_after)',
+    'CREATE INDEX certificates_revoked ON certificates (chain) WHERE revoked_at IS NOT NULL',
+    `CREATE INDEX certificates_asked ON certificates (asked_by, not_after) INCLUDE (name_count)
+        WHERE asked_by IS NOT NULL`,
+    // Each order of the inventory, with all that is filtered by: rows are large. SQLite needs `is_current` again.
+    `CREATE INDEX certificates_upcoming
+        ON certificates (coalesce(renew_at, not_after), id)
+        INCLUDE (not_after, renew_at, issuer, domain, searched, is_current) ${CURRENT}`,
+    `CREATE INDEX certificates_unsearched ON certificates (coalesce(renew_at, not_after), id)
+        ${CURRENT} AND searched IS NULL`,
+    `CREATE INDEX certificates_by_expiry ON certificates (not_after, id) INCLUDE (renew_at, issuer, is_current)
+        ${CURRENT}`,
+    `CREATE INDEX certificates_by_name ON certificates (domain COLLATE "C", id)
+        INCLUDE (not_after, renew_at, issuer, is_current) ${CURRENT}`,
+    `CREATE INDEX certificates_unrenewed ON certificates (not_after, id)
+        INCLUDE (renew_at, is_current) ${CURRENT} AND renew_at IS NULL`,
+  ],
+}
+
 export const CERTIFICATES = new Table(
   'certificates',
   {
-    id: 'id',
-    lineage: 'text',
-    isCurrent: 'boolean',
-    issuer: 'text',
-    domain: 'text', // the first of the names
-    names: 'texts',
-    nameCount: 'integer',
-    searched: 'text?', // the names, unless they are too long for an index
-    keyType: 'text',
-    serialNumber: 'text',
-    fingerprint: 'text', // SHA-256 of the certificate
-    certificate: 'bytes',
-    chain: 'text',
-    sealedKey: 'bytes?',
-    csr: 'bytes?',
-    notBefore: 'integer',
-    notAfter: 'integer',
-    renewAt: 'integer?',
-    fetchedAt: 'integer',
-    fetchedRan: 'integer',
-    checkAt: 'integer?',
-    windowStart: 'integer?',
-    windowEnd: 'integer?',
-    explanationUrl: 'text?', // of the CA, for its window
-    madeAt: 'integer',
-    madeRan: 'integer',
-    askedBy: 'indexed?', // whom it counts for, until it is replaced
-    revokedAt: 'integer?',
-    revocationReason: 'text?',
+    ...FIRST_CERTIFICATES,
+    way: 'text?', // by which it came: see `Way`
+    client: 'text?', // the program that asked for it
+    account: 'text?', // of the ACME client, which renews it
   },
-  {
-    also: [
-      'late_at bigint GENERATED ALWAYS AS (not_after - (not_after - not_before) / 3) STORED',
-      'FOREIGN KEY (chain) REFERENCES chains (id)',
-    ],
-    indexes: [
-      `CREATE UNIQUE INDEX certificates_current ON certificates (lineage) ${CURRENT}`,
-      'CREATE UNIQUE INDEX certificates_serial ON certificates (serial_number, chain)',
-      'CREATE INDEX certificates_fingerprint ON certificates (fingerprint)',
-      'CREATE INDEX certificates_domain ON certificates (domain, not_after)',
-      `CREATE INDEX certificates_due ON certificates (renew_at, id) INCLUDE (is_current) ${RENEWED}`,
-      `CREATE INDEX certificates_check ON certificates (check_at, id) ${CURRENT} AND check_at IS NOT NULL`,
-      `CREATE INDEX certificates_late ON certificates (late_at) ${RENEWED}`,
-      `CREATE INDEX certificates_begin ON certificates (not_before, id) ${RENEWED}`,
-      'CREATE INDEX certificates_expiry ON certificates (not_after)',
-      'CREATE INDEX certificates_revoked ON certificates (chain) WHERE revoked_at IS NOT NULL',
-      `CREATE INDEX certificates_asked ON certificates (asked_by, not_after) INCLUDE (name_count)
-        WHERE asked_by IS NOT NULL`,
-      // Each order of the inventory, with all that is filtered by: rows are large. SQLite needs `is_current` again.
-      `CREATE INDEX certificates_upcoming
-        ON certificates (coalesce(renew_at, not_after), id)
-        INCLUDE (not_after, renew_at, issuer, domain, searched, is_current) ${CURRENT}`,
-      `CREATE INDEX certificates_unsearched ON certificates (coalesce(renew_at, not_after), id)
-        ${CURRENT} AND searched IS NULL`,
-      `CREATE INDEX certificates_by_expiry ON certificates (not_after, id) INCLUDE (renew_at, issuer, is_current)
-        ${CURRENT}`,
-      `CREATE INDEX certificates_by_name ON certificates (domain COLLATE "C", id)
-        INCLUDE (not_after, renew_at, issuer, is_current) ${CURRENT}`,
-      `CREATE INDEX certificates_unrenewed ON certificates (not_after, id)
-        INCLUDE (renew_at, is_current) ${CURRENT} AND renew_at IS NULL`,
-    ],
-  },
+  CERTIFICATE_OPTIONS,
 )
 
 /** The names of what is current, but for the first ones. */
@@ -146,6 +154,66 @@ export const ACCOUNTS = new Table(
     contact: 'text?', // the e-mail address that the CA has
   },
   { key: ['directory'] },
+)
+
+/** How often the key by which ACME clients bind accounts to a caller was replaced. */
+export const EXTERNAL_ACCOUNTS = new Table(
+  'external_accounts',
+  { caller: 'indexed', counter: 'integer' },
+  { key: ['caller'] },
+)
+
+/** The accounts of ACME clients, for which this service is the CA. */
+export const SERVED_ACCOUNTS = new Table(
+  'served_accounts',
+  {
+    id: 'text',
+    caller: 'text?', // the name of its API key; without one it is of an open network
+    thumbprint: 'text', // of its key (RFC 7638)
+    jwk: 'text', // its key
+    status: 'text',
+    client: 'text?', // the program, from User-Agent
+    remoteAddress: 'text?',
+    createdAt: 'integer',
+    usedAt: 'integer',
+    usedRan: 'integer',
+  },
+  {
+    key: ['id'],
+    also: ['UNIQUE (thumbprint)'],
+    indexes: ['CREATE INDEX served_accounts_caller ON served_accounts (caller, id)'],
+  },
+)
+
+const IS_OPEN = `WHERE status IN ('pending', 'ready')`
+
+/** The orders of ACME clients. */
+export const SERVED_ORDERS = new Table(
+  'served_orders',
+  {
+    id: 'text',
+    account: 'text',
+    wanted: 'text', // SHA-256 of names and profile
+    names: 'texts',
+    profile: 'text?',
+    replaces: 'text?', // the renewal ID of a certificate
+    status: 'text',
+    proofs: 'json?', // of an account without a caller
+    csr: 'bytes?',
+    fingerprint: 'text?', // SHA-256 of its certificate
+    error: 'json?',
+    at: 'integer',
+    expiresAt: 'integer',
+    ran: 'integer',
+  },
+  {
+    key: ['id'],
+    indexes: [
+      `CREATE UNIQUE INDEX served_orders_open ON served_orders (account, wanted) ${IS_OPEN}`,
+      'CREATE INDEX served_orders_account ON served_orders (account, id)',
+      'CREATE INDEX served_orders_at ON served_orders (at)',
+    ],
+  },
 )
 
 export const CHALLENGES = new Table(
@@ -260,10 +328,11 @@ export const SIGN_INS = new Table(
   { key: ['id'] },
 )
 
-/** All tables. A table that others refer to comes first. */
-export const TABLES: readonly Table[] = [
+const OF_SERVER: readonly Table[] = [EXTERNAL_ACCOUNTS, SERVED_ACCOUNTS, SERVED_ORDERS]
+
+const FIRST_TABLES: readonly Table[] = [
   CHAINS,
-  CERTIFICATES,
+  new Table('certificates', FIRST_CERTIFICATES, CERTIFICATE_OPTIONS),
   CERTIFICATE_NAMES,
   COMPROMISED_KEYS,
   ORDERS,
@@ -278,6 +347,12 @@ export const TABLES: readonly Table[] = [
   EVENTS,
   TOLD,
   SIGN_INS,
+]
+
+/** All tables. A table that others refer to comes first. */
+export const TABLES: readonly Table[] = [
+  ...FIRST_TABLES.map((table) => (table.name === CERTIFICATES.name ? CERTIFICATES : table)),
+  ...OF_SERVER,
 ]
 
 /**
@@ -343,9 +418,18 @@ CREATE TABLE confirmations (
 export const MIGRATIONS: readonly Migration[] = [
   (dialect) =>
     [
-      ...TABLES.map((table) => table.createdBy(dialect)),
+      ...FIRST_TABLES.map((table) => table.createdBy(dialect)),
       ...(dialect === 'postgres'
         ? [...OF_PROCESSES.map((table) => table.createdBy(dialect)), OF_REPLICAS]
         : []),
+    ].join(';\n'),
+  (dialect) =>
+    [
+      ...['way', 'client', 'account'].map(
+        (column) => `ALTER TABLE certificates ADD COLUMN ${column} text`,
+      ),
+      `CREATE INDEX certificates_account ON certificates (account, domain) ${CURRENT}
+        AND account IS NOT NULL`,
+      ...OF_SERVER.map((table) => table.createdBy(dialect)),
     ].join(';\n'),
 ]

@@ -1,4 +1,5 @@
 import type { Engine } from '@gatehouse/store'
+import { AcmeServer } from './acme-server.ts'
 import { AuditLog } from './audit.ts'
 import { Authorities } from './authorities.ts'
 import { Certificates } from './certificates.ts'
@@ -26,6 +27,7 @@ export function storeOn(db: Engine, { leases, changes }: Parts) {
   const orders = new Orders(db, leases)
   const audit = new AuditLog(db)
   const signIns = new SignIns(db)
+  const acme = new AcmeServer(db)
   const certificates = new Certificates(db, { audit, leases, changes })
   const withdrawals = new Withdrawals(db, { orders, audit, changes })
   const prune: Store['prune'] = (now, retention) => {
@@ -36,6 +38,7 @@ export function storeOn(db: Engine, { leases, changes }: Parts) {
         certificates.prune(tx, ageOf(retention.certificates)),
         orders.prune(tx, ageOf(retention.orders)),
         orders.pruneChallenges(tx, ageOf(retention.challenges)),
+        acme.prune(tx, ageOf(retention.orders), ageOf),
         signIns.prune(tx, now),
       ])
       return pruned.reduce((sum, rows) => sum + rows, 0)
@@ -54,6 +57,7 @@ export function storeOn(db: Engine, { leases, changes }: Parts) {
     ...new Authorities(db, (on, issuer, now) => withdrawals.revokedOf(on, issuer, now)),
     ...new Keys(db),
     ...signIns,
+    acme,
     onChange: changes?.onChange ?? (() => {}),
     awaitReplicas: changes?.awaitReplicas ?? (async () => []),
     prune,

@@ -89,7 +89,7 @@ export interface IssuanceDeps {
 }
 
 /** The service itself, as opposed to its callers. */
-export const SYSTEM: Actor = { actor: 'system' }
+export const SYSTEM: Actor = { actor: 'system', way: 'service' }
 
 /** When to look again whether the certificate of a fallback is still needed. */
 const FALLBACK_CHECK_MS = 60_000
@@ -105,6 +105,11 @@ export interface FlightPlan {
   readonly since: number
   /** The caller that the certificate counts for; undefined for renewals. */
   readonly askedBy: string | undefined
+}
+
+/** By whom a certificate was asked for. One that the service renews keeps it. */
+function originOf({ way, client, account }: Actor | CertificateRecord) {
+  return way ? { way, client: client ?? null, account: account ?? null } : {}
 }
 
 /** Where a flight is. With a lease, this replica is the one that does the work. */
@@ -341,6 +346,7 @@ export class Flight {
         csr: request.csr?.der ?? null,
         fetchedAt: replaces && by === SYSTEM ? replaces.fetchedAt : at,
         ...(!replaces && { askedBy: askedBy ?? by.actor }),
+        ...originOf(by.account === undefined ? (replaces ?? by) : by),
         ...(await this.#planOf(issued)),
       },
       { at, action, ...by, names, serialNumber },
@@ -360,6 +366,7 @@ export class Flight {
     const now = clock.now()
     const checkAt = issuer.renewalInfo ? now : null
     if (replaces && !(await store.findCurrent(lineage))) return { renewAt: null, checkAt }
+    if (this.plan.by.account ?? replaces?.account) return { renewAt: null, checkAt }
     const isFallback = issuers.choose(names) !== issuer
     if (isFallback) return { renewAt: now + FALLBACK_CHECK_MS }
     return { renewAt: Math.max(planRenewal(issued, random), soonestRenewal(issued, now)), checkAt }

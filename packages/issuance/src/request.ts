@@ -1,6 +1,6 @@
 import { createPublicKey } from 'node:crypto'
 import { isRocaKey } from '@gatehouse/auth-core'
-import type { OrderRecord, Store } from '@gatehouse/cert-store/port'
+import type { OrderRecord, Store, Way } from '@gatehouse/cert-store/port'
 import { TitledError } from '@gatehouse/net'
 import {
   type Csr,
@@ -38,6 +38,12 @@ export interface Actor {
   readonly requestId?: string
   /** Whether it has a key that is not limited to names. */
   readonly isOperator?: boolean
+  /** By which way it asks. */
+  readonly way?: Way
+  /** The program that asks. */
+  readonly client?: string | undefined
+  /** The account of an ACME client. It renews what it gets by itself. */
+  readonly account?: string
 }
 
 export interface RequestFields {

@@ -11,7 +11,7 @@ import { CertStoreError, storeUnavailable } from '../errors.ts'
 import type { DataKeyRecord, KeyringRecord, Store } from '../store.ts'
 
 /** Each has data keys of its own. */
-export const PURPOSES = ['leaf', 'account', 'intermediate', 'root'] as const
+export const PURPOSES = ['leaf', 'account', 'intermediate', 'root', 'acme'] as const
 export type Purpose = (typeof PURPOSES)[number]
 
 export interface DataKeysOptions {
@@ -102,6 +102,12 @@ export class Keyring {
     return this.open(sealed, context)
   }
 
+  /** Derives a secret that is the same at all replicas, over all starts: of the first data key of the purpose. */
+  derive(purpose: Purpose, info: string): Buffer {
+    const key = this.#dataKeys.key(this.#dataKeys.first(purpose))
+    return Buffer.from(hkdfSync('sha256', key, '', info, KEY_BYTES))
+  }
+
   /** Learns the data keys that other replicas have added, to open what they have sealed. */
   refresh(): Promise<void> {
     return this.#dataKeys.refresh()
@@ -171,6 +177,12 @@ class DataKeys {
     for (const record of stored.dataKeys)
       if (!this.#records.has(record.id)) this.#records.set(record.id, record)
     await Promise.all(lost.map((record) => store.addDataKey(record, master.check)))
+  }
+
+  /** The id of the oldest data key of a purpose. */
+  first(purpose: Purpose): number {
+    const ids = [...this.#records.values()].filter((one) => one.purpose === purpose)
+    return Math.min(...ids.map(({ id }) => id))
   }
 
   knows(id: number): boolean {

@@ -3,6 +3,7 @@ import t from 'tap'
 import { startPostgres } from '../../../../scripts/test/postgres.ts'
 import { Relay } from '../../../store/test/postgres/relay.ts'
 import type { Store } from '../../src/store.ts'
+import { MIGRATIONS } from '../../src/tables.ts'
 import { newSchema, openReplica, testServer, until } from '../helpers/engines.ts'
 import { NOW, newAudit, newCertificate, newOrder } from '../helpers/store.ts'
 
@@ -315,7 +316,9 @@ t.test('a store of a newer version, or of nobody, is refused', async (t) => {
   const schema = newSchema()
   await openReplica(t, { schema })
   const server = await testServer()
-  await server.sql(`INSERT INTO ${schema}.schema_versions (version, digest) VALUES (2, '')`)
+  await server.sql(
+    `INSERT INTO ${schema}.schema_versions (version, digest) VALUES (${MIGRATIONS.length + 1}, '')`,
+  )
   await t.rejects(openReplica(t, { schema }), { code: 'CERT_STORE_NEWER' })
   const url = server.url.replace('test-only', 'wrong')
   const refused = await openReplica(t, { schema, url }).catch((error) => error)
