@@ -30,7 +30,7 @@ export function createNoStore(): Store {
       listOrders: async () => [],
       claimOrder: async () => true,
       endOrder: async () => {},
-      proveOrder: async () => {},
+      changeOrder: async () => {},
     },
     findBySerial: async () => undefined,
     listAuditOf: async () => [],

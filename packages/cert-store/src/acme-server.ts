@@ -21,7 +21,7 @@ const CLAIM = `
 const END = `
   UPDATE served_orders SET status = $2, fingerprint = $3, error = $4
   WHERE id = $1 AND status NOT IN ('valid', 'invalid')`
-const PROVE = `UPDATE served_orders SET status = $2, proofs = $3 WHERE id = $1 AND status = 'pending'`
+const CHANGE = 'UPDATE served_orders SET status = $2, proofs = $3, error = $4 WHERE id = $1'
 const RENEW = `
   INSERT INTO external_accounts (caller, counter) VALUES ($1, 2)
   ON CONFLICT (caller) DO UPDATE SET counter = external_accounts.counter + 1`
@@ -172,9 +172,14 @@ export class AcmeServer implements AcmeServerStore {
     await this.#end({ id, outcome })
   }
 
-  async proveOrder(id: string, status: ServedOrder['status'], proofs: unknown): Promise<void> {
-    await this.#db.transaction((tx) => tx.run(PROVE, id, status, JSON.stringify(proofs)))
-  }
+  changeOrder: AcmeServerStore['changeOrder'] = (id, change) =>
+    this.#db.transaction(async (tx) => {
+      const order = await SERVED_ORDERS.find(tx, 'WHERE id = $1 FOR UPDATE', id)
+      if (order?.status !== 'pending') return
+      const { status, proofs, error } = change(order as ServedOrder)
+      const values = [proofs, error].map((value) => (value === null ? null : JSON.stringify(value)))
+      await tx.run(CHANGE, id, status, ...values)
+    })
 
   /** Part of a write. */
   async prune(tx: Transaction, orders: Age, ageOf: (ms: number) => Age): Promise<number> {

@@ -122,6 +122,7 @@ interface Addition {
   readonly chain: string
   readonly entry: AuditEntry
   readonly lease: Lease | undefined
+  readonly supersedes: readonly Pick<CertificateRecord, 'id' | 'lineage'>[]
 }
 
 interface Parts {
@@ -208,9 +209,11 @@ export class Certificates {
   listUnexpired: Store['listUnexpired'] = ({ names: [domain = ''], lineage }, now) =>
     this.select(UNEXPIRED, domain, lineage, now, this.#db.runTime())
 
-  addCertificate: Store['addCertificate'] = async (certificate, entry, { lease } = {}) => {
+  addCertificate: Store['addCertificate'] = async (certificate, entry, options = {}) => {
     const { leases, changes } = this.#parts
-    const addition = { certificate, chain: chainId(certificate.chain), entry, lease }
+    const { lease, supersedes = [] } = options
+    const chain = chainId(certificate.chain)
+    const addition = { certificate, chain, entry, lease, supersedes }
     const added = await leases.ending(lease, () => this.#addOne(addition))
     changes?.notify()
     return added
@@ -244,14 +247,19 @@ export class Certificates {
     const lineages = additions.map(({ certificate }) => certificate.lineage)
     const chains = additions.map(({ chain, certificate }) => [chain, certificate.chain] as const)
     const held = additions.flatMap(({ lease }) => lease ?? [])
+    const superseded = additions
+      .flatMap(({ supersedes }) => supersedes)
+      .toSorted((a, b) => a.id - b.id)
     const list = JSON.stringify(lineages)
     const [, rows] = await Promise.all([leases.end(tx, held), tx.all<Replaced>(REPLACED, list)])
     const replaced = new Map(rows.map((row) => [row.lineage, row]))
     const [, , , added] = await Promise.all([
       this.#chains.save(tx, new Map(chains)),
       tx.run(END_ORDERS, list),
-      changes?.note(tx, lineages),
+      changes?.note(tx, [...lineages, ...superseded.map(({ lineage }) => lineage)]),
       Promise.all(additions.map((one, i) => this.#add(tx, one, replaced.get(lineages[i] ?? '')))),
+      // In the order of their ids, so that two transactions never wait for each other.
+      Promise.all(superseded.map(({ id }) => this.#replace(tx, id))),
     ])
     return added
   }
@@ -280,14 +288,17 @@ export class Certificates {
       madeRan: ran,
       askedBy: askedBy ?? replaced?.askedBy,
     }
-    const [, , id] = await Promise.all([
-      replaced && tx.run(REPLACE, replaced.id),
-      replaced && tx.run(FORGET_NAMES, replaced.id),
+    const [, id] = await Promise.all([
+      replaced && this.#replace(tx, replaced.id),
       CERTIFICATES.addNumbered(tx, row),
       this.#parts.audit.add(tx, entry),
     ])
     if (names.length > 1) await tx.run(ADD_NAMES, JSON.stringify(names), id, domain)
     return { ...certificate, id: id as number, ...made }
+  }
+
+  #replace(tx: Transaction, id: number) {
+    return Promise.all([tx.run(REPLACE, id), tx.run(FORGET_NAMES, id)])
   }
 
   async #inService(rest: string, ...params: readonly Parameter[]) {
@@ -313,7 +324,17 @@ export class Certificates {
 function toRecord(row: CertificateRow, chain: readonly Uint8Array[]): CertificateRecord {
   const { checkAt, windowStart, windowEnd, explanationUrl } = row
   const { id, lineage, issuer, names, serialNumber, certificate, sealedKey, csr } = row
-  const { notBefore, notAfter, renewAt, fetchedAt, fetchedRan, madeAt, client, account } = row
+  const {
+    notBefore,
+    notAfter,
+    renewAt,
+    fetchedAt,
+    fetchedRan,
+    madeAt,
+    client,
+    account,
+    servedOrder,
+  } = row
   return {
     id,
     lineage,
@@ -331,7 +352,7 @@ function toRecord(row: CertificateRow, chain: readonly Uint8Array[]): Certificat
     fetchedRan,
     madeAt,
     keyType: row.keyType as KeyType,
-    ...(row.way !== null && { way: row.way as Way, client, account }),
+    ...(row.way !== null && { way: row.way as Way, client, account, servedOrder }),
     ...(checkAt !== null && { checkAt, windowStart, windowEnd, explanationUrl }),
   }
 }

@@ -39,11 +39,13 @@ export interface NewCertificate {
   readonly checkAt?: number | null
   /** The caller that it counts for. Absent: the one of the certificate that it replaces, if any. */
   readonly askedBy?: string
-  readonly way?: Way | null
+  readonly way?: Way | null | undefined
   /** The program that asked for it, such as `certbot/5.8.0`. */
-  readonly client?: string | null
+  readonly client?: string | null | undefined
   /** The account of the ACME client that asked for it, and renews it. */
-  readonly account?: string | null
+  readonly account?: string | null | undefined
+  /** The order of that client. */
+  readonly servedOrder?: string | null | undefined
 }
 
 /** The members of a certificate that are needed to take it out of service. */
@@ -145,8 +147,22 @@ export interface ServedAccount extends Omit<RowOf<typeof SERVED_ACCOUNTS>, 'stat
 }
 
 /** An order of an ACME client (RFC 8555 section 7.1.3). */
-export interface ServedOrder extends Omit<RowOf<typeof SERVED_ORDERS>, 'status' | 'ran'> {
+export interface ServedOrder
+  extends Omit<RowOf<typeof SERVED_ORDERS>, 'status' | 'proofs' | 'ran'> {
   readonly status: 'pending' | 'ready' | 'processing' | 'valid' | 'invalid'
+  /** The proof of each name; `null` for an account whose caller has the names. */
+  readonly proofs: readonly Proof[] | null
+}
+
+/** Whether a client has proven a name, by the challenge with this token. */
+export interface Proof {
+  readonly token: string
+  readonly status: 'pending' | 'valid' | 'invalid'
+  readonly at?: number
+  /** The challenge that was tried. */
+  readonly type?: string
+  /** The problem that it met. */
+  readonly error?: object
 }
 
 /** The session of a person at the inventory. */

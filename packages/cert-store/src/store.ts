@@ -168,7 +168,11 @@ interface Lifecycle {
   addCertificate(
     certificate: NewCertificate,
     entry: AuditEntry,
-    options?: { readonly lease?: Lease | undefined },
+    options?: {
+      readonly lease?: Lease | undefined
+      /** Certificates of other lineages that go out of service, without being revoked. */
+      readonly supersedes?: readonly Pick<CertificateRecord, 'id' | 'lineage'>[] | undefined
+    },
   ): Promise<CertificateRecord>
   /**
    * Revokes certificates and, as clients may still have them, the unexpired ones that they replaced:
@@ -285,8 +289,11 @@ export interface AcmeServerStore {
     id: string,
     outcome: { readonly fingerprint: string } | { readonly error: object },
   ): Promise<void>
-  /** Keeps how far the proofs of a pending order are. */
-  proveOrder(id: string, status: ServedOrder['status'], proofs: unknown): Promise<void>
+  /** Changes a pending order, one change after the other. `change` may run more than once. */
+  changeOrder(
+    id: string,
+    change: (order: ServedOrder) => Pick<ServedOrder, 'status' | 'proofs' | 'error'>,
+  ): Promise<void>
 }
 
 /** The outbox: what receivers have not accepted yet. */

@@ -90,6 +90,7 @@ export const CERTIFICATES = new Table(
     way: 'text?', // by which it came: see `Way`
     client: 'text?', // the program that asked for it
     account: 'text?', // of the ACME client, which renews it
+    servedOrder: 'text?', // the order of that client
   },
   CERTIFICATE_OPTIONS,
 )
@@ -425,7 +426,7 @@ export const MIGRATIONS: readonly Migration[] = [
     ].join(';\n'),
   (dialect) =>
     [
-      ...['way', 'client', 'account'].map(
+      ...['way', 'client', 'account', 'served_order'].map(
         (column) => `ALTER TABLE certificates ADD COLUMN ${column} text`,
       ),
       `CREATE INDEX certificates_account ON certificates (account, domain) ${CURRENT}

@@ -108,8 +108,9 @@ export interface FlightPlan {
 }
 
 /** By whom a certificate was asked for. One that the service renews keeps it. */
-function originOf({ way, client, account }: Actor | CertificateRecord) {
-  return way ? { way, client: client ?? null, account: account ?? null } : {}
+function originOf({ way, client, account, servedOrder }: Actor | CertificateRecord) {
+  return way ? { way, client, account, servedOrder } : {}
+}
 }
 
 /** Where a flight is. With a lease, this replica is the one that does the work. */
@@ -350,7 +351,7 @@ export class Flight {
         ...(await this.#planOf(issued)),
       },
       { at, action, ...by, names, serialNumber },
-      { lease },
+      { lease, supersedes: request.supersedes },
     )
     this.#become({ name: 'landed' })
     metrics?.issued.inc({ action })

@@ -1,6 +1,6 @@
 import { createPublicKey } from 'node:crypto'
 import { isRocaKey } from '@gatehouse/auth-core'
-import type { OrderRecord, Store, Way } from '@gatehouse/cert-store/port'
+import type { CertificateRecord, OrderRecord, Store, Way } from '@gatehouse/cert-store/port'
 import { TitledError } from '@gatehouse/net'
 import {
   type Csr,
@@ -28,6 +28,8 @@ export interface IssuanceRequest {
   readonly keyType: KeyType
   /** The PKCS#10 request of the caller; `null` if the key is ours. */
   readonly csr: Csr | null
+  /** Certificates for other keys that the new one takes out of service: their client renews by it. */
+  readonly supersedes?: readonly Pick<CertificateRecord, 'id' | 'lineage'>[]
 }
 
 /** The one on whose behalf something is done, as the audit trail names it. */
@@ -44,12 +46,15 @@ export interface Actor {
   readonly client?: string | undefined
   /** The account of an ACME client. It renews what it gets by itself. */
   readonly account?: string
+  /** The order of that client. */
+  readonly servedOrder?: string
 }
 
 export interface RequestFields {
   readonly domain: string
   readonly names?: readonly string[] | undefined
-  readonly csr?: string | undefined
+  /** In PEM, or parsed. */
+  readonly csr?: string | Csr | undefined
   readonly keyType?: KeyType | undefined
 }
 
@@ -90,7 +95,7 @@ export function parseRequest(
 }
 
 /** Reads the CSR, and each name once with a JSON pointer to the member that has it first. */
-function readFields({ domain, names = [], csr: pem, keyType }: RequestFields) {
+function readFields({ domain, names = [], csr: given, keyType }: RequestFields) {
   const found = new Map<string, { name: Name; pointer: string }>()
   const add = (text: string, pointer: string) => {
     const name = pointingTo(pointer, () => readName(text))
@@ -98,7 +103,8 @@ function readFields({ domain, names = [], csr: pem, keyType }: RequestFields) {
   }
   add(domain, '/domain')
   for (const [index, text] of names.entries()) add(text, `/names/${index}`)
-  const csr = pem === undefined ? null : pointingTo('/csr', () => parseCsr(pem))
+  const csr =
+    typeof given === 'string' ? pointingTo('/csr', () => parseCsr(given)) : (given ?? null)
   if (csr) {
     if (keyType !== undefined && keyType !== csr.keyType)
       refuse('/keyType', 'CERT_KEY_TYPE_CONFLICT', `the CSR has a ${csr.keyType} key`)

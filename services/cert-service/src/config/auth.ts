@@ -117,6 +117,12 @@ export const RuleSchema = Type.Object({
     }),
   ),
   scope: Type.Optional(Text('Scope of the token.')),
+  acme: Type.Optional(
+    Type.Literal('open', {
+      description:
+        'ACME clients in the networks of `acme.open`, which prove by a challenge that a name leads to them.',
+    }),
+  ),
   people: Type.Optional(
     Type.Union([Type.Literal('anyone'), PeopleSchema], {
       description:

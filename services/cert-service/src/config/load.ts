@@ -8,7 +8,7 @@ import {
   nameRulesOf,
   provableName,
 } from '@gatehouse/issuance/options'
-import { isLoopback, parseHost } from '@gatehouse/net'
+import { isLoopback, parseCidr, parseHost } from '@gatehouse/net'
 import { compileRules, parseName, parseNameRule } from '@gatehouse/pki'
 import { compileMembership } from '@gatehouse/profile/allow'
 import { type Loaded, type LoadSettings, loadConfig } from '@gatehouse/service-kit/config'
@@ -70,6 +70,7 @@ function checkClaims(config: CertServiceConfig, claimOf: ClaimOf): Fault[] {
  */
 const RULES: readonly Rule<CertServiceConfig>[] = [
   ({ server }) => checkTrustedProxies(server.trustedProxies, '/server/trustedProxies'),
+  checkAcme,
   ...AUTH_RULES,
   checkAccessRules,
   ({ server }) => faultsOf(server.names, '/server/names', parseName),
@@ -91,13 +92,17 @@ const RULES: readonly Rule<CertServiceConfig>[] = [
 function checkAccessRules({ auth, rules }: CertServiceConfig): Fault[] {
   return applyToEach(rules, '/rules', [
     ({ names }) => faultsOf(names, '/names', parseNameRule),
-    ({ effect, issuer, subject, claim, scope, people }) => {
+    ({ effect, issuer, subject, claim, scope, people, acme }) => {
       const conditional = subject !== undefined || claim !== undefined || scope !== undefined
       if (people !== undefined) {
         const message = 'is about people, who have no `issuer`, `subject`, `claim` or `scope`'
         if (issuer !== undefined || conditional) return [{ path: '/people', message }]
         if (auth.assertion) return checkPeople(people, effect)
         return [{ path: '/people', message: 'needs `auth.assertion`, which says who they are' }]
+      }
+      if (acme !== undefined) {
+        const message = 'is about devices, who have no `issuer`, `subject`, `claim` or `scope`'
+        return issuer !== undefined || conditional ? [{ path: '/acme', message }] : []
       }
       const several = (auth.jwt?.issuers?.length ?? 0) > 1
       if (issuer !== undefined) return []
@@ -109,6 +114,17 @@ function checkAccessRules({ auth, rules }: CertServiceConfig): Fault[] {
       ]
     },
   ])
+}
+
+function checkAcme({ acme: { open = [], terms } }: CertServiceConfig): Fault[] {
+  const isUrl = terms === undefined || URL.parse(terms)?.protocol === 'https:'
+  return [
+    ...applyToEach(open, '/acme/open', [
+      (text) =>
+        parseCidr(text) ? [] : [{ path: '', message: 'must be a network, such as 10.1.0.0/16' }],
+    ]),
+    ...(isUrl ? [] : [{ path: '/acme/terms', message: 'must be an https URL' }]),
+  ]
 }
 
 function checkPeople(

@@ -1,4 +1,5 @@
 import auth from '@gatehouse/auth-core'
+import type { ServedAccount } from '@gatehouse/cert-store/port'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import {
@@ -9,7 +10,7 @@ import {
   takesTokens,
 } from '../config/auth.ts'
 import type { CertServiceConfig } from '../config/schema.ts'
-import { createPolicy, isOpenToTokens, type Policy } from './rules.ts'
+import { createPolicy, isOpenToTokens, type Policy, type Principal } from './rules.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -19,6 +20,10 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** Whether this delivers a certificate again in the same hour, which the audit trail only counts. */
     isRepeated: boolean
+    /** The principal that another guard than those of auth-core has found. */
+    proven: Principal | null
+    /** The ACME account that has signed the request. */
+    acmeAccount: ServedAccount | null
   }
 }
 
@@ -38,6 +43,8 @@ export const access = fp<AccessOptions>(
       log: app.log,
     })
     app.decorateRequest('isRepeated', false)
+    app.decorateRequest('proven', null)
+    app.decorateRequest('acmeAccount', null)
     await app.decorateReloaded('policy', configured, policyOf)
     warnIfOpen(app, configured)
     app.addHealthCheck(() => ({

@@ -8,15 +8,26 @@ import { isPerson, type Principal } from './rules.ts'
 
 /** The program or the person that a guard of the route admitted. */
 export function principalOf(request: FastifyRequest): Principal {
-  return request.optionalPerson ?? request.caller
+  return request.proven ?? request.optionalPerson ?? request.caller
+}
+
+/** A product of `User-Agent` (RFC 9110 section 10.1.5) of ordinary length. */
+const PRODUCT = /^[\w.+-]{1,40}(?:\/[\w.+-]{1,40})?/
+
+/** The program that sends a request, as it says itself. */
+export function clientOf({ headers }: Pick<FastifyRequest, 'headers'>): string | undefined {
+  return PRODUCT.exec(headers['user-agent'] ?? '')?.[0]
 }
 
 /** The principal of a request as the audit trail names it. */
 export function actorOf(request: FastifyRequest): Actor {
-  const { ip, id } = request
+  const { ip, id, acmeAccount, routeOptions } = request
   const caller = principalOf(request)
   const isOperator = !isPerson(caller) && caller.method === 'psk' && !caller.domains
-  return { actor: identityOf(caller), remoteAddress: ip, requestId: id, isOperator }
+  const by = { actor: identityOf(caller), remoteAddress: ip, requestId: id, isOperator }
+  const client = clientOf(request)
+  if (acmeAccount) return { ...by, way: 'acme', client, account: acmeAccount.id }
+  return routeOptions.config.isPage ? { ...by, way: 'page' } : { ...by, way: 'api', client }
 }
 
 function identityOf(caller: Principal): string {
@@ -26,14 +37,13 @@ function identityOf(caller: Principal): string {
 
 function nameOf(caller: Principal): string {
   if (isPerson(caller)) return `person:${caller.provider}:${caller.id}`
-  return caller.method === 'psk'
-    ? `psk:${caller.subject}`
-    : `jwt:${caller.issuer}#${caller.subject}`
+  if (caller.method === 'jwt') return `jwt:${caller.issuer}#${caller.subject}`
+  return `${caller.method === 'acme' ? 'device' : 'psk'}:${caller.subject}`
 }
 
 /** Gives what the log line of a request says of its caller: undefined if the route has no guard, or refused. */
 export function logFields(request: FastifyRequest): { caller: string | undefined } {
-  const caller = request.optionalPerson ?? request.optionalCaller
+  const caller = request.proven ?? request.optionalPerson ?? request.optionalCaller
   return { caller: caller ? identityOf(caller) : undefined }
 }
 

@@ -29,8 +29,15 @@ type PolicyDecision =
 /** A person at the inventory, from the assertion of forward-auth. */
 export type Person = Profile
 
-/** The authenticated one that a request comes from: a program, or a person. */
-export type Principal = Caller | Person
+/** A device with an ACME account of an open network: it has what its address answers for. */
+export interface Device {
+  readonly method: 'acme'
+  /** Its address. */
+  readonly subject: string
+}
+
+/** The authenticated one that a request comes from: a program, a person, or a device. */
+export type Principal = Caller | Person | Device
 
 export interface Policy {
   (caller: Principal, right: Right, names: readonly Name[]): PolicyDecision
@@ -84,9 +91,10 @@ export function createPolicy(options: PolicyOptions): Policy {
         .flatMap(({ names }) => names)
     const deniedNames = namesOf('deny', RIGHTS)
     const denied = deniedNames.length > 0 ? compileReach(deniedNames) : undenied
-    if (isPerson(caller)) {
+    if (isPerson(caller) || caller.method === 'acme') {
       const granted = testOfRules(namesOf('allow', DEFAULT_RIGHTS))
-      return { granted, denied, reason: 'no rule with `people` grants it' }
+      const whose = isPerson(caller) ? 'people' : 'acme'
+      return { granted, denied, reason: `no rule with \`${whose}\` grants it` }
     }
     if (caller.method === 'psk') return { ...grantOfKey(caller, right, keyRights), denied }
     if (isOpenToTokens(options)) return { granted: everything, denied, reason: '' }
@@ -119,7 +127,7 @@ function remembering(grantsOf: GrantsOf<Omit<Grants, 'isAll'>>): GrantsOf<Grants
 
 /** Tells whether tokens may have all names because nothing limits them. */
 export function isOpenToTokens({ domainsClaim, rules = [] }: PolicyOptions): boolean {
-  return domainsClaim === undefined && rules.every(({ people }) => people !== undefined)
+  return domainsClaim === undefined && rules.every(({ people, acme }) => people ?? acme)
 }
 
 export function isPerson(caller: Principal): caller is Person {
@@ -138,10 +146,11 @@ function meetsConditions(
   rule: PolicyRule,
   isMeant: PersonTest | undefined,
 ): boolean {
-  const { issuer, subject, claim, scope } = rule
+  const { issuer, subject, claim, scope, acme } = rule
   // A fact that is not known admits nobody, but denies.
   const isDenial = rule.effect === 'deny'
   if (isMeant) return isPerson(caller) && (isMeant(caller) ?? isDenial)
+  if (acme) return !isPerson(caller) && caller.method === 'acme'
   if (issuer === undefined && subject === undefined && !claim && scope === undefined)
     return isDenial
   return (

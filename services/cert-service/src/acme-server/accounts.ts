@@ -1,0 +1,167 @@
+import { randomBytes } from 'node:crypto'
+import {
+  AcmeProblem,
+  type PublicKey,
+  readBinding,
+  readKeyChange,
+  readPayload,
+} from '@gatehouse/acme/server'
+import type { ServedAccount } from '@gatehouse/cert-store/port'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { Type } from 'typebox'
+import { clientOf } from '../policy/authorize.ts'
+import { admit, isOpenTo, requireNoPayload, verifyAccount, verifySigned } from './requests.ts'
+import type { Urls } from './urls.ts'
+
+const ORDERS_PER_PAGE = 100
+
+const NewAccountSchema = Type.Object({
+  contact: Type.Optional(Type.Array(Type.String())),
+  termsOfServiceAgreed: Type.Optional(Type.Boolean()),
+  onlyReturnExisting: Type.Optional(Type.Boolean()),
+  externalAccountBinding: Type.Optional(Type.Unknown()),
+})
+
+const AccountSchema = Type.Object({
+  contact: Type.Optional(Type.Array(Type.String())),
+  status: Type.Optional(Type.String()),
+})
+
+/** Accounts (RFC 8555 section 7.3). */
+export async function accountRoutes(app: FastifyInstance): Promise<void> {
+  app.post('/acme/new-account', async (request, reply) => {
+    const { key, signed, urls } = await verifySigned(request, 'key')
+    const wanted = readPayload(signed, NewAccountSchema)
+    const known = await app.store.acme.findAccountByKey(key.thumbprint)
+    const isKnown = known?.status === 'valid'
+    const isEnded = known !== undefined && wanted.externalAccountBinding === undefined
+    if (!isKnown && (wanted.onlyReturnExisting || isEnded)) throw absent(known)
+    const account = isKnown ? known : await register(request, key, wanted, urls)
+    await admit(request, account)
+    reply.code(account === known ? 200 : 201).header('location', urls.account(account.id))
+    return describe(account, urls)
+  })
+
+  app.post<{ Params: { id: string } }>('/acme/account/:id', async (request, reply) => {
+    const { account, signed, urls } = await verifyAccount(request)
+    requireOwn(request.params.id, account)
+    reply.header('location', urls.account(account.id))
+    // Contacts are of no use here: the caller is known.
+    if (signed.payload.length === 0) return describe(account, urls)
+    const { status } = readPayload(signed, AccountSchema)
+    if (status === undefined || status === account.status) return describe(account, urls)
+    if (status !== 'deactivated')
+      throw new AcmeProblem('malformed', 'an account can only be changed to `deactivated`')
+    await app.store.acme.endAccount(account.id, status)
+    return describe({ ...account, status }, urls)
+  })
+
+  app.post<{ Params: { id: string }; Querystring: { after?: string } }>(
+    '/acme/account/:id/orders',
+    async (request, reply) => {
+      const signer = await verifyAccount(request)
+      const { account, urls } = signer
+      requireOwn(request.params.id, account)
+      requireNoPayload(signer)
+      const { after = '' } = request.query
+      const ids = await app.store.acme.listOrders(account.id, after, ORDERS_PER_PAGE)
+      const [last] = ids.slice(ORDERS_PER_PAGE - 1)
+      if (last !== undefined)
+        reply.header(
+          'link',
+          [reply.getHeader('link'), `<${urls.orders(account.id, last)}>;rel="next"`].flat(),
+        )
+      return { orders: ids.map((id) => urls.order(id)) }
+    },
+  )
+
+  app.post('/acme/key-change', async (request, reply) => {
+    const { account, signed, urls } = await verifyAccount(request)
+    const kid = urls.account(account.id)
+    const { newKey, oldKey } = readKeyChange(signed.payload, { url: signed.url, kid })
+    if (oldKey.thumbprint !== account.thumbprint)
+      throw new AcmeProblem('malformed', 'the old key is not that of the account')
+    const { thumbprint, jwk } = newKey
+    const taken = await app.store.acme.changeKey(account.id, account.thumbprint, {
+      thumbprint,
+      jwk,
+    })
+    if (taken === undefined) return describe(account, urls)
+    reply.header('location', urls.account(taken))
+    throw new AcmeProblem('malformed', 'another account has this key', { status: 409 })
+  })
+}
+
+type NewAccount = ReturnType<typeof readPayload<typeof NewAccountSchema>>
+
+async function register(
+  request: FastifyRequest,
+  key: PublicKey,
+  { termsOfServiceAgreed, externalAccountBinding: binding }: NewAccount,
+  urls: Urls,
+): Promise<ServedAccount> {
+  const { server, ip } = request
+  const { terms } = server.acmeOptions
+  const caller =
+    binding === undefined ? openCaller(request) : await boundCaller(request, key, binding, urls)
+  if (terms !== undefined && !termsOfServiceAgreed)
+    throw new AcmeProblem('userActionRequired', `the terms at ${terms} have to be agreed to`)
+  const at = server.clock.now()
+  const account = await server.store.acme.addAccount({
+    id: randomBytes(16).toString('base64url'),
+    caller,
+    thumbprint: key.thumbprint,
+    jwk: key.jwk,
+    status: 'valid',
+    client: clientOf(request) ?? null,
+    remoteAddress: ip,
+    createdAt: at,
+    usedAt: at,
+  })
+  if (account) return account
+  const detail =
+    'the caller has too many accounts: reuse one, or have `gatehouse-certs acme-account --renew` end them'
+  throw new AcmeProblem('rateLimited', detail, { retryAfter: 86_400 })
+}
+
+/** The caller whose key has made the binding. @throws AcmeProblem `unauthorized`, `malformed` */
+async function boundCaller(
+  { server }: FastifyRequest,
+  accountKey: PublicKey,
+  given: unknown,
+  urls: Urls,
+): Promise<string> {
+  const binding = readBinding(given, { url: urls.newAccount, accountKey })
+  const found = await server.acme.externalAccounts.find(binding.kid)
+  const isCaller = found && server.callers.findNamed(found.caller) && binding.isMadeWith(found.key)
+  if (found && isCaller) return found.caller
+  const why = 'the external account binding is not made with a key that is in force'
+  throw new AcmeProblem('unauthorized', `${why}: get one by \`gatehouse-certs acme-account\``)
+}
+
+/** None, for an address in a network that needs none. @throws AcmeProblem `externalAccountRequired` */
+function openCaller(request: FastifyRequest): null {
+  if (isOpenTo(request)) return null
+  throw new AcmeProblem(
+    'externalAccountRequired',
+    'an account needs an external account binding: get its key by `gatehouse-certs acme-account`',
+  )
+}
+
+function absent(known: ServedAccount | undefined): AcmeProblem {
+  if (!known) return new AcmeProblem('accountDoesNotExist', 'no account has this key')
+  return new AcmeProblem(
+    'unauthorized',
+    'the account of this key has ended: bind it to a caller again',
+  )
+}
+
+/** Reveals nothing about the accounts of others. */
+function requireOwn(id: string, account: ServedAccount): void {
+  if (id !== account.id)
+    throw new AcmeProblem('unauthorized', 'this is not the account that has signed the request')
+}
+
+function describe({ id, status }: Pick<ServedAccount, 'id' | 'status'>, urls: Urls) {
+  return { status, orders: urls.orders(id) }
+}

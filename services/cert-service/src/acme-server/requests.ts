@@ -1,0 +1,115 @@
+import {
+  AcmeProblem,
+  type PublicKey,
+  readPayload,
+  readPublicKey,
+  readRequest,
+  type SignedRequest,
+} from '@gatehouse/acme/server'
+import type { ServedAccount } from '@gatehouse/cert-store/port'
+import { compileNetworks } from '@gatehouse/net'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { Static, TObject } from 'typebox'
+import type { Device, Principal } from '../policy/rules.ts'
+import { accountIdOf, type Urls, urlsOf } from './urls.ts'
+
+/** The key that has signed a request, with its account if the request names one. */
+export interface Signer {
+  readonly key: PublicKey
+  readonly account?: ServedAccount
+  readonly signed: SignedRequest
+  readonly urls: Urls
+}
+
+/** By which means a request may say who has signed it: the URL of its account, or its own key. */
+type Identification = 'account' | 'key' | 'either'
+
+/**
+ * Verifies a request (RFC 8555 section 6), and sets who sends it.
+ * @throws AcmeProblem
+ */
+export async function verifySigned(
+  request: FastifyRequest,
+  by: Identification = 'account',
+): Promise<Signer> {
+  const { acme } = request.server
+  const urls = urlsOf(request)
+  const signed = readRequest(request.body instanceof Uint8Array ? request.body : Buffer.alloc(0))
+  if (signed.url !== urls.at(request.url))
+    throw new AcmeProblem(
+      'unauthorized',
+      `the request is signed for ${signed.url}, and was sent to ${urls.at(request.url)}: a proxy in front must pass the Host header on`,
+    )
+  if (!acme.nonces.use(signed.nonce))
+    throw new AcmeProblem('badNonce', 'the nonce is too old, or was used before')
+  const { kid, key } = signed
+  if (by === (kid === undefined ? 'account' : 'key'))
+    throw new AcmeProblem(
+      'malformed',
+      by === 'key' ? 'the request must have `jwk`' : 'the request must have `kid`',
+    )
+  const account = kid === undefined ? undefined : await findAccount(request, kid, urls)
+  const signer = key ?? readPublicKey(account?.jwk)
+  if (!signed.isSignedBy(signer))
+    throw new AcmeProblem('malformed', 'the signature is not that of the key')
+  if (account) await admit(request, account)
+  return { key: signer, signed, urls, ...(account && { account }) }
+}
+
+/** The account of a request whose signer must have one. */
+export async function verifyAccount(request: FastifyRequest) {
+  const { account, ...signer } = await verifySigned(request)
+  return { ...signer, account: account as ServedAccount }
+}
+
+/** Reads a payload by its schema; members that are not in it are ignored. @throws AcmeProblem `malformed` */
+export function payloadOf<T extends TObject>(
+  { signed }: Pick<Signer, 'signed'>,
+  schema: T,
+): Static<T> {
+  return readPayload(signed.payload, schema)
+}
+
+/** Refuses a payload: the request only reads (RFC 8555 section 6.3). */
+export function requireNoPayload({ signed }: Pick<Signer, 'signed'>): void {
+  if (signed.payload.length > 0)
+    throw new AcmeProblem('malformed', 'this resource is read by a POST with an empty payload')
+}
+
+async function findAccount({ server }: FastifyRequest, kid: string, urls: Urls) {
+  const id = accountIdOf(kid, urls)
+  const account = id === undefined ? undefined : await server.store.acme.findAccount(id)
+  if (account) return account
+  const why = id === undefined ? `is not at ${urls.directory}` : 'is not known'
+  throw new AcmeProblem('accountDoesNotExist', `the account ${kid} ${why}: register it again`)
+}
+
+/** Sets the principal of a request by its account: it is as good as the caller is now. */
+export async function admit(request: FastifyRequest, account: ServedAccount): Promise<void> {
+  const { acme } = request.server
+  if (account.status !== 'valid')
+    throw new AcmeProblem(
+      'unauthorized',
+      'the account has ended: register its key again, with a new external account key',
+    )
+  request.acmeAccount = account
+  request.proven = principalOf(request, account)
+  acme.use(account, request)
+}
+
+/** @throws AcmeProblem `unauthorized` */
+function principalOf(request: FastifyRequest, { caller, thumbprint }: ServedAccount): Principal {
+  const { server } = request
+  if (caller === null) {
+    if (isOpenTo(request)) return deviceOf(thumbprint)
+    throw new AcmeProblem('unauthorized', `${request.ip} is in no network of \`acme.open\``)
+  }
+  const principal = server.callers.findNamed(caller)
+  if (principal) return principal
+  throw new AcmeProblem('unauthorized', `the caller ${caller} is not configured any more`)
+}
+
+/** Tells whether clients may register from the address of a request without an external account. */
+export function isOpenTo({ server, ip }: FastifyRequest): boolean {
+  return server.acme.options.isOpen(ip)
+}

@@ -1,0 +1,82 @@
+import { Nonces } from '@gatehouse/acme/server'
+import type { ServedAccount, Store } from '@gatehouse/cert-store/port'
+import { compileNetworks } from '@gatehouse/net'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import fp from 'fastify-plugin'
+import type { CertServiceConfig } from '../config/schema.ts'
+import { clientOf } from '../policy/authorize.ts'
+import { ExternalAccounts } from './external-accounts.ts'
+import type { Prover } from './proofs.ts'
+
+type AcmeConfig = CertServiceConfig['acme']
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    readonly acme: AcmeServer
+    /** What the configuration in effect says about ACME clients. */
+    readonly acmeOptions: ReturnType<typeof optionsOf>
+  }
+}
+
+const MINUTE = 60_000
+/** Accounts whose use is noted at a time. */
+const MAX_USED = 10_000
+
+/** What the routes for ACME clients share. */
+export class AcmeServer {
+  readonly nonces: Nonces
+  readonly externalAccounts: ExternalAccounts
+  readonly prover: Prover
+  readonly #store: Store['acme']
+  #used = new Map<string, Pick<ServedAccount, 'usedAt' | 'client' | 'remoteAddress'>>()
+
+  constructor({ keyring, store, clock, acmeOptions }: FastifyInstance, prover: Prover) {
+    this.nonces = new Nonces({ key: keyring.derive('acme', 'nonces'), clock })
+    const secret = keyring.derive('acme', 'external accounts')
+    this.externalAccounts = new ExternalAccounts(secret, store.acme)
+    this.prover = prover
+    this.#store = store.acme
+  }
+
+  /** Notes that an account is used; written later. */
+  noteUse({ id }: ServedAccount, request: FastifyRequest): void {
+    if (this.#used.size >= MAX_USED && !this.#used.has(id)) return
+    const usedAt = request.server.clock.now()
+    this.#used.set(id, { usedAt, client: clientOf(request) ?? null, remoteAddress: request.ip })
+  }
+
+  async flush(): Promise<void> {
+    const used = this.#used
+    this.#used = new Map()
+    if (used.size > 0) await this.#store.touchAccounts(used)
+  }
+}
+
+function optionsOf({ open, terms }: AcmeConfig) {
+  return { isOpen: compileNetworks(open ?? []), terms }
+}
+
+/** The state of the ACME server: nonces, keys of external accounts, and who used which account when. */
+export const acmeServer = fp<{ readonly acme: AcmeConfig }>(
+  async (app: FastifyInstance, options) => {
+    await app.decorateReloaded('acmeOptions', options, ({ acme }) => optionsOf(acme))
+    const server = new AcmeServer(app)
+    app.decorate('acme', server)
+    app.loops.add(MINUTE, () => server.flush(), 'the use of ACME accounts was not noted', 'warn')
+    app.addHook('onClose', async () => {
+      await server
+        .flush()
+        .catch((err: unknown) => app.log.warn({ err }, 'the use of ACME accounts was not noted'))
+    })
+  },
+  {
+    fastify: '5.x',
+    name: 'cert-service/acme-server',
+    dependencies: [
+      'cert-service/store',
+      'cert-service/loops',
+      'service-kit/clock',
+      'service-kit/reload',
+    ],
+  },
+)

@@ -1,0 +1,35 @@
+import type { FastifyRequest } from 'fastify'
+
+const DIRECTORY = '/acme/directory'
+
+/** The URLs of the resources, at the origin by which the client of a request knows this service. */
+export function urlsOf({ protocol, host }: Pick<FastifyRequest, 'protocol' | 'host'>) {
+  const at = (path: string) => `${protocol}://${host}${path}`
+  return {
+    directory: at(DIRECTORY),
+    newNonce: at('/acme/new-nonce'),
+    newAccount: at('/acme/new-account'),
+    newOrder: at('/acme/new-order'),
+    revokeCert: at('/acme/revoke-cert'),
+    keyChange: at('/acme/key-change'),
+    renewalInfo: at('/acme/renewal-info'),
+    account: (id: string) => at(`/acme/account/${id}`),
+    orders: (id: string, after?: string) =>
+      at(`/acme/account/${id}/orders${after === undefined ? '' : `?after=${after}`}`),
+    order: (id: string) => at(`/acme/order/${id}`),
+    finalize: (id: string) => at(`/acme/order/${id}/finalize`),
+    authorization: (order: string, n: number) => at(`/acme/authorization/${order}/${n}`),
+    challenge: (order: string, n: number, type: string) =>
+      at(`/acme/challenge/${order}/${n}/${type}`),
+    certificate: (fingerprint: string) => at(`/acme/certificate/${fingerprint}`),
+    alternate: (fingerprint: string) => at(`/acme/certificate/${fingerprint}/1`),
+  }
+}
+
+export type Urls = ReturnType<typeof urlsOf>
+
+/** Gives the ID of an account by its URL at this origin; undefined for any other URL. */
+export function accountIdOf(kid: string, urls: Urls): string | undefined {
+  const prefix = urls.account('')
+  return kid.startsWith(prefix) ? kid.slice(prefix.length) : undefined
+}
