@@ -18,22 +18,45 @@ export interface ExternalAccount {
 }
 
 // Account keys are P-256. A certificate key of another type can sign its own revocation.
-const ALGORITHMS = new Map<string | undefined, readonly [alg: string, digest: string | null]>([
-  ['P-256', ['ES256', 'sha256']],
-  ['P-384', ['ES384', 'sha384']],
-  ['RSA', ['RS256', 'sha256']],
-  ['Ed25519', ['EdDSA', null]],
+const ALGORITHMS: ReadonlyMap<string | undefined, string> = new Map([
+  ['P-256', 'ES256'],
+  ['P-384', 'ES384'],
+  ['RSA', 'RS256'],
+  ['Ed25519', 'EdDSA'],
+])
+
+/** The algorithms of requests, each with its digest (RFC 7518 section 3.1, RFC 8037 section 3.1). */
+export const REQUEST_DIGESTS: ReadonlyMap<string, string | null> = new Map([
+  ['ES256', 'sha256'],
+  ['ES384', 'sha384'],
+  ['RS256', 'sha256'],
+  ['EdDSA', null],
+])
+
+/** The algorithms of external account bindings, each with its digest (RFC 7518 section 3.2). */
+export const BINDING_DIGESTS: ReadonlyMap<string, string> = new Map([
+  ['HS256', 'sha256'],
+  ['HS384', 'sha384'],
+  ['HS512', 'sha512'],
 ])
 
 /** The public JWK with only its required members, in the order of RFC 7638 section 3.2. */
 export function publicJwk(key: KeyObject) {
-  const { crv, e, kty, n, x, y } = createPublicKey(key).export({ format: 'jwk' })
+  const publicKey = key.type === 'public' ? key : createPublicKey(key)
+  const { crv, e, kty, n, x, y } = publicKey.export({ format: 'jwk' })
   return { crv, e, kty, n, x, y }
 }
 
+/** The only algorithm of a key; undefined for a type of key that is not accepted. */
+export const algorithmOf = ({ crv, kty }: ReturnType<typeof publicJwk>): string | undefined =>
+  ALGORITHMS.get(crv ?? kty)
+
+/** The thumbprint of a key by its public JWK (RFC 7638). */
+export const thumbprintOf = (jwk: string): string => hash('sha256', jwk, 'base64url')
+
 /** The key authorization of a challenge (RFC 8555 section 8.1). */
 export const keyAuthorization = (token: string, key: KeyObject): string =>
-  `${token}.${hash('sha256', JSON.stringify(publicJwk(key)), 'base64url')}`
+  `${token}.${thumbprintOf(JSON.stringify(publicJwk(key)))}`
 
 /** Signs a request; without a payload, it is a POST-as-GET (RFC 8555 sections 6.2, 6.3). */
 export function signRequest(
@@ -42,7 +65,8 @@ export function signRequest(
   payload?: object,
 ): Jws {
   const jwk = publicJwk(key)
-  const [alg, digest] = ALGORITHMS.get(jwk.crv ?? jwk.kty) ?? []
+  const alg = algorithmOf(jwk)
+  const digest = REQUEST_DIGESTS.get(alg ?? '')
   if (alg === undefined || digest === undefined)
     throw new TypeError(`a key of type ${jwk.crv ?? jwk.kty} cannot sign for ACME`)
   const identity = accountUrl === undefined ? { jwk } : { kid: accountUrl }

@@ -9,7 +9,7 @@ import {
 } from '../errors.ts'
 import { IdentifierSchema } from '../identifier.ts'
 
-const CODES: ReadonlyMap<string, AcmeErrorCode> = new Map([
+const TYPES = [
   ['accountDoesNotExist', 'ACME_ACCOUNT_DOES_NOT_EXIST'],
   ['alreadyReplaced', 'ACME_ALREADY_REPLACED'],
   ['alreadyRevoked', 'ACME_ALREADY_REVOKED'],
@@ -35,7 +35,11 @@ const CODES: ReadonlyMap<string, AcmeErrorCode> = new Map([
   ['unsupportedContact', 'ACME_INVALID_CONTACT'],
   ['unsupportedIdentifier', 'ACME_UNSUPPORTED_IDENTIFIER'],
   ['userActionRequired', 'ACME_USER_ACTION_REQUIRED'],
-] as const)
+] as const satisfies (readonly [string, AcmeErrorCode])[]
+const CODES: ReadonlyMap<string, AcmeErrorCode> = new Map(TYPES)
+
+/** The type of a problem, without its URN (RFC 8555 section 6.7, RFC 9773 section 7.4). */
+export type ProblemType = (typeof TYPES)[number][0]
 
 const problemMembers = { type: Type.Optional(Type.String()), detail: Type.Optional(Type.String()) }
 const ProblemSchema = Type.Object({
@@ -48,7 +52,7 @@ const SubproblemSchema = Type.Object({
   identifier: Type.Optional(IdentifierSchema),
 })
 
-const URN = 'urn:ietf:params:acme:error:'
+export const PROBLEM_URN = 'urn:ietf:params:acme:error:'
 const MAX_DETAIL = 1000
 const MAX_SUBPROBLEMS = 100
 /** The words of CAs for a closed account: RFC 8555 has no type for it. */
@@ -89,7 +93,7 @@ function readSubproblem(value: unknown): Subproblem | [] {
 }
 
 function readTexts({ type = '', detail = '' }: { type?: string; detail?: string }) {
-  const name = type.startsWith(URN) ? type.slice(URN.length) : type
+  const name = type.startsWith(PROBLEM_URN) ? type.slice(PROBLEM_URN.length) : type
   return { type: clean(name), detail: clean(detail) }
 }
 

@@ -26,6 +26,25 @@ export function renewalId(certificate: Uint8Array): string | undefined {
   return `${toBase64url(akid)}.${toBase64url(sign + serialNumber)}`
 }
 
+const RENEWAL_ID = /^([\w-]{2,128})\.([\w-]{2,40})$/
+
+/** Parses an ARI identifier to what it was made of, both in hex; undefined for a text that is none. */
+export function parseRenewalId(
+  text: string,
+): { readonly akid: string; readonly serialNumber: string } | undefined {
+  const parts =
+    RENEWAL_ID.exec(text)
+      ?.slice(1)
+      .map((part) => Buffer.from(part, 'base64url')) ?? []
+  const [akid, serial] = parts
+  if (!akid || !serial || parts.map((part) => part.toString('base64url')).join('.') !== text)
+    return undefined
+  // DER: positive, in as few bytes as possible.
+  const [first = 0, second = 0] = serial
+  if (first >= 0x80 || (first === 0 && second < 0x80)) return undefined
+  return { akid: akid.toString('hex'), serialNumber: serial.toString('hex', first === 0 ? 1 : 0) }
+}
+
 /** Gets the renewal information of a certificate; undefined if the CA does not offer it. */
 export async function fetchRenewalInfo(
   transport: Transport,

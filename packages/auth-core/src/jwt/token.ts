@@ -1,16 +1,14 @@
+import { decodeBase64url, parseStrictJson } from '@gatehouse/net'
 import { LRUCache } from 'lru-cache'
 import { AuthError } from '../errors.ts'
 
 /** Characters. */
 const MAX_TOKEN_LENGTH = 16_384
-const MAX_DEPTH = 32
 
 export type Claims = Readonly<Record<string, unknown>>
 
 /** A decoded JWT. Nothing in it is verified. */
 export type DecodedToken = ReturnType<typeof decodeToken>
-
-const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
 /**
  * Decodes a JWT in compact form (RFC 7515 section 7.1). It is strict where parsers differ, so that
@@ -35,63 +33,12 @@ export function decodeToken(token: string) {
 /** Cached, since all tokens of a key have the same header. */
 const headers = new LRUCache<string, Claims>({ max: 100, memoMethod: parseObject })
 
-function decodeBase64url(text: string): Buffer {
-  const bytes = Buffer.from(text, 'base64url')
-  if (bytes.toString('base64url') !== text) throw new SyntaxError('not canonical base64url')
-  return bytes
-}
-
 function parseObject(part: string): Claims {
-  const value = parseJson(utf8.decode(decodeBase64url(part)))
+  const value = parseStrictJson(decodeBase64url(part))
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     throw new SyntaxError('not a JSON object')
   return value as Claims
 }
-
-/** Parses and freezes JSON. Unlike JSON.parse, which takes the last one, it refuses duplicate members. */
-function parseJson(text: string): unknown {
-  const value = JSON.parse(text)
-  if (freezeAll(value) !== countColons(text)) throw new SyntaxError('duplicate members')
-  return value
-}
-
-/** Freezes a value deeply, and counts the members of its objects. */
-export function freezeAll(value: unknown, depth = 0): number {
-  if (typeof value !== 'object' || value === null) return 0
-  if (depth > MAX_DEPTH) throw new SyntaxError('nested too deeply')
-  Object.freeze(value)
-  let members = 0
-  if (Array.isArray(value)) for (const item of value) members += freezeAll(item, depth + 1)
-  else for (const name in value) members += 1 + freezeAll(value[name as never], depth + 1)
-  return members
-}
-
-/** Counts the colons outside of strings: there is one for each member. */
-function countColons(text: string): number {
-  let count = 0
-  for (let i = 0; i < text.length; i++) {
-    const char = text.charCodeAt(i)
-    if (char === COLON) count++
-    else if (char === QUOTE) i = endOfString(text, i)
-  }
-  return count
-}
-
-function endOfString(text: string, start: number): number {
-  let end = text.indexOf('"', start + 1)
-  while (isEscaped(text, end)) end = text.indexOf('"', end + 1)
-  return end
-}
-
-function isEscaped(text: string, at: number): boolean {
-  let backslashes = 0
-  while (text.charCodeAt(at - 1 - backslashes) === BACKSLASH) backslashes++
-  return backslashes % 2 === 1
-}
-
-const COLON = 0x3a
-const QUOTE = 0x22
-const BACKSLASH = 0x5c
 
 /** Accepted difference of clocks, in milliseconds. */
 const CLOCK_SKEW_MS = 30_000

@@ -1,0 +1,59 @@
+import { type Name, PkiError, parseName } from '@gatehouse/pki'
+import { Check } from 'typebox/schema'
+import { IdentifierSchema, toIdentifier } from '../identifier.ts'
+import { isMembers } from './parts.ts'
+import { AcmeProblem, malformed } from './problems.ts'
+
+const MAX_IDENTIFIERS = 100
+
+/**
+ * Reads the identifiers of newOrder: DNS names, wildcards, and canonical IP addresses (RFC 8555 section
+ * 7.1.3, RFC 8738 section 3).
+ *
+ * @throws AcmeProblem `malformed`; `unsupportedIdentifier` or `rejectedIdentifier` with a subproblem for
+ * each identifier that is refused
+ */
+export function readIdentifiers(list: unknown): readonly Name[] {
+  if (!Array.isArray(list) || list.length === 0 || list.length > MAX_IDENTIFIERS)
+    throw malformed(`an order has 1 to ${MAX_IDENTIFIERS} identifiers`)
+  const names: Name[] = []
+  const subproblems: AcmeProblem[] = []
+  for (const value of list) {
+    const read = readIdentifier(value)
+    if (read instanceof AcmeProblem) subproblems.push(read)
+    else names.push(read)
+  }
+  const [first] = subproblems
+  if (first) {
+    const isSame = subproblems.every(({ type }) => type === first.type)
+    const type = isSame ? first.type : 'rejectedIdentifier'
+    throw new AcmeProblem(type, first.detail, { subproblems })
+  }
+  if (new Set(names.map(({ text }) => text)).size < names.length)
+    throw malformed('an identifier is given twice')
+  return names
+}
+
+function readIdentifier(value: unknown): Name | AcmeProblem {
+  if (!isMembers(value) || typeof value.type !== 'string' || typeof value.value !== 'string')
+    throw malformed('an identifier must have `type` and `value`')
+  if (value.type !== 'dns' && value.type !== 'ip')
+    return new AcmeProblem('unsupportedIdentifier', 'the type of an identifier must be dns or ip')
+  const identifier = Check(IdentifierSchema, value)
+    ? { type: value.type, value: value.value }
+    : undefined
+  const rejected = (why: string) =>
+    new AcmeProblem('rejectedIdentifier', why, identifier && { identifier })
+  if (!identifier) return rejected('the value of an identifier is not printable ASCII, or too long')
+  try {
+    const name = parseName(identifier.value)
+    const { type, value: canonical } = toIdentifier(name)
+    if (type !== identifier.type) return rejected(`${canonical} is not of type ${identifier.type}`)
+    if (type === 'ip' && canonical !== identifier.value)
+      return rejected(`the canonical form of the address is ${canonical}`)
+    return name
+  } catch (cause) {
+    if (cause instanceof PkiError) return rejected(cause.message)
+    throw cause
+  }
+}

@@ -1,0 +1,75 @@
+import { createPublicKey, type JsonWebKey, type KeyObject } from 'node:crypto'
+import { LRUCache } from 'lru-cache'
+import { algorithmOf, publicJwk, thumbprintOf } from '../protocol/jws.ts'
+import { isMembers, type Members } from './parts.ts'
+import { AcmeProblem } from './problems.ts'
+
+/** A public key of an accepted type. */
+export interface PublicKey {
+  readonly key: KeyObject
+  /** The only algorithm of its signatures. */
+  readonly alg: string
+  /** base64url of SHA-256 (RFC 7638). */
+  readonly thumbprint: string
+  /** The public JWK in canonical JSON, which {@link readPublicKey} reads again. */
+  readonly jwk: string
+}
+
+/** Of stored keys alone, so that strangers cannot displace them. */
+const stored = new LRUCache<string, PublicKey>({
+  max: 1_000,
+  memoMethod: (text) => readJwk(JSON.parse(text)),
+})
+
+/**
+ * Reads a public JWK: P-256, P-384, Ed25519, or RSA of 2048 to 4096 bits with the exponent 65537. A key
+ * that is stored as its `jwk` is read faster from that text.
+ *
+ * @throws AcmeProblem `badPublicKey`
+ */
+export function readPublicKey(jwk: unknown): PublicKey {
+  return typeof jwk === 'string' ? stored.memo(jwk) : readJwk(jwk)
+}
+
+const PRIVATE_MEMBERS = ['d', 'p', 'q', 'dp', 'dq', 'qi', 'oth', 'k']
+/** Characters: the modulus of an RSA key of 4096 bits. */
+const MAX_MEMBER = 683
+
+function readJwk(jwk: unknown): PublicKey {
+  if (!isMembers(jwk)) throw badKey('is not an object')
+  if (PRIVATE_MEMBERS.some((name) => name in jwk)) throw badKey('is not public: make another one')
+  const { crv, e, kty, n, x, y } = jwk
+  const given = { crv, e, kty, n, x, y }
+  const values = Object.values(given).filter((value) => value !== undefined)
+  if (!values.every((value) => typeof value === 'string' && value.length <= MAX_MEMBER))
+    throw badKey('has a member that is too long, or no string')
+  const key = importJwk(given)
+  const exported = publicJwk(key)
+  const alg = algorithmOf(exported)
+  if (alg === undefined || (alg === 'RS256' && !isSafeRsa(key, exported)))
+    throw badKey('must be P-256, P-384, Ed25519, or RSA of 2048 to 4096 bits with exponent 65537')
+  const text = JSON.stringify(exported)
+  // The client would compute another thumbprint of another spelling.
+  if (text !== JSON.stringify(given)) throw badKey('is not in its canonical form')
+  return { key, alg, thumbprint: thumbprintOf(text), jwk: text }
+}
+
+function importJwk(key: Members): KeyObject {
+  try {
+    return createPublicKey({ key: key as JsonWebKey, format: 'jwk' })
+  } catch (cause) {
+    throw badKey('cannot be read', { cause })
+  }
+}
+
+function isSafeRsa(
+  { asymmetricKeyDetails }: KeyObject,
+  { n = '' }: { n?: string | undefined },
+): boolean {
+  const { modulusLength = 0, publicExponent } = asymmetricKeyDetails ?? {}
+  const isOdd = ((Buffer.from(n, 'base64url').at(-1) ?? 0) & 1) === 1
+  return modulusLength >= 2_048 && modulusLength <= 4_096 && publicExponent === 65_537n && isOdd
+}
+
+const badKey = (why: string, options?: ErrorOptions): AcmeProblem =>
+  new AcmeProblem('badPublicKey', `the key ${why}`, options)

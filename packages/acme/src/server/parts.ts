@@ -1,0 +1,31 @@
+import { decodeBase64url, parseStrictJson } from '@gatehouse/net'
+import { malformed } from './problems.ts'
+
+export type Members = Readonly<Record<string, unknown>>
+
+export const isMembers = (value: unknown): value is Members =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+export const isText = (value: unknown, pattern: RegExp): value is string =>
+  typeof value === 'string' && pattern.test(value)
+
+/** Decodes a member in canonical base64url, such as the `csr` of an order. @throws AcmeProblem `malformed` */
+export function readBase64url(value: unknown, what: string): Buffer {
+  try {
+    if (typeof value === 'string') return decodeBase64url(value)
+  } catch {
+    // Refused below.
+  }
+  throw malformed(`${what} is not base64url without padding`)
+}
+
+/** Parses a JSON object. @throws AcmeProblem `malformed` */
+export function readObject(bytes: Uint8Array, what: string): Members {
+  try {
+    const value = parseStrictJson(bytes)
+    if (isMembers(value)) return value
+  } catch {
+    // Refused below; the message of the error quotes what was sent.
+  }
+  throw malformed(`${what} is no JSON object, has a member twice, or is nested too deeply`)
+}

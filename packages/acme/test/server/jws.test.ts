@@ -1,0 +1,87 @@
+import { createPublicKey, type KeyObject } from 'node:crypto'
+import { generateKeyPair, KEY_TYPES, type KeyType } from '@gatehouse/pki'
+import t from 'tap'
+import { changeKey } from '../../src/index.ts'
+import { bindExternalAccount, type Jws, publicJwk, signRequest } from '../../src/protocol/jws.ts'
+import {
+  ACCOUNT_ALGORITHMS,
+  readBinding,
+  readKeyChange,
+  readPayload,
+  readPublicKey,
+  readRequest,
+} from '../../src/server/index.ts'
+
+const header = { url: 'https://acme.example/acme/order/1', nonce: 'b25jZQ' }
+const accountUrl = 'https://acme.example/acme/account/1'
+const keyOf = async (type: KeyType) => (await generateKeyPair(type)).privateKey
+const toBytes = (value: unknown) => Buffer.from(JSON.stringify(value))
+const publicKeyOf = (key: KeyObject) => readPublicKey(publicJwk(key))
+const read = (jws: Jws) => readRequest(toBytes(jws))
+
+t.test('reads what a client signs with each type of key', async (t) => {
+  const seen = new Set<string>()
+  const other = publicKeyOf(await keyOf('p256'))
+  for (const type of KEY_TYPES) {
+    const key = await keyOf(type)
+    const publicKey = publicKeyOf(key)
+    const byKey = read(signRequest({ key }, header, { a: 1 }))
+    t.match(byKey, { ...header, alg: publicKey.alg, kid: undefined }, type)
+    t.equal(byKey.key?.thumbprint, publicKey.thumbprint)
+    t.strictSame(readPayload(byKey), { a: 1 })
+    const byAccount = read(signRequest({ key, accountUrl }, header))
+    t.match(byAccount, { ...header, kid: accountUrl, key: undefined }, `${type}, by its account`)
+    t.equal(byAccount.payload.length, 0, 'a POST-as-GET')
+    for (const request of [byKey, byAccount]) {
+      t.ok(request.isSignedBy(publicKey))
+      t.notOk(request.isSignedBy(other))
+    }
+    seen.add(byKey.alg)
+  }
+  t.strictSame([...seen].sort(), [...ACCOUNT_ALGORITHMS].sort())
+})
+
+t.test('a stored key is read again from its text', async (t) => {
+  for (const type of KEY_TYPES) {
+    const key = publicKeyOf(await keyOf(type))
+    const again = readPublicKey(key.jwk)
+    t.match(again, { alg: key.alg, thumbprint: key.thumbprint, jwk: key.jwk }, type)
+    t.ok(again.key.equals(key.key))
+    t.equal(readPublicKey(key.jwk), again, 'once')
+  }
+  const jwk = {
+    kty: 'EC',
+    crv: 'P-256',
+    x: 'f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU',
+    y: 'x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0',
+  }
+  const { thumbprint } = readPublicKey({ ...jwk, use: 'sig', kid: 'mine' })
+  t.equal(thumbprint, 'oKIywvGUpTVTyxMQ3bwIIeQUudfr_CkLMjCE19ECD-U', 'of the required members')
+})
+
+t.test('reads the change of a key to each type', async (t) => {
+  const oldKey = await keyOf('p256')
+  const { url } = header
+  for (const type of KEY_TYPES) {
+    const newKey = await keyOf(type)
+    const payload = toBytes(changeKey(accountUrl, oldKey, newKey).payload?.(url))
+    const change = readKeyChange(payload, { url, kid: accountUrl })
+    t.equal(change.newKey.thumbprint, publicKeyOf(newKey).thumbprint, type)
+    t.equal(change.oldKey.thumbprint, publicKeyOf(oldKey).thumbprint)
+    t.equal(change.account, accountUrl)
+  }
+})
+
+t.test('reads the binding of each type of key', async (t) => {
+  const { url } = header
+  const hmacKey = Buffer.alloc(32, 7)
+  for (const type of KEY_TYPES) {
+    const key = await keyOf(type)
+    const account = { kid: 'web.1', hmacKey: hmacKey.toString('base64url') }
+    const outer = { url, accountKey: publicKeyOf(createPublicKey(key)) }
+    const binding = readBinding(bindExternalAccount(account, key, url), outer)
+    t.equal(binding.kid, 'web.1', type)
+    t.ok(binding.isMadeWith(hmacKey))
+    t.notOk(binding.isMadeWith(Buffer.alloc(32, 8)))
+  }
+})

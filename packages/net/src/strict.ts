@@ -1,0 +1,61 @@
+const MAX_DEPTH = 32
+
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
+
+/** Decodes base64url in its only canonical spelling, without padding. @throws SyntaxError */
+export function decodeBase64url(text: string): Buffer {
+  const bytes = Buffer.from(text, 'base64url')
+  if (bytes.toString('base64url') !== text) throw new SyntaxError('not canonical base64url')
+  return bytes
+}
+
+/**
+ * Parses and freezes JSON. It is strict where parsers differ, so that every reader sees the same: valid
+ * UTF-8 without a byte order mark, no duplicate members, of which JSON.parse takes the last one.
+ *
+ * @throws SyntaxError, TypeError if it is not UTF-8
+ */
+export function parseStrictJson(bytes: Uint8Array): unknown {
+  const text = utf8.decode(bytes)
+  const value = JSON.parse(text)
+  if (freezeAll(value) !== countColons(text)) throw new SyntaxError('duplicate members')
+  return value
+}
+
+/** Freezes a value deeply, and counts the members of its objects. @throws SyntaxError */
+export function freezeAll(value: unknown, depth = 0): number {
+  if (typeof value !== 'object' || value === null) return 0
+  if (depth > MAX_DEPTH) throw new SyntaxError('nested too deeply')
+  Object.freeze(value)
+  let members = 0
+  if (Array.isArray(value)) for (const item of value) members += freezeAll(item, depth + 1)
+  else for (const name in value) members += 1 + freezeAll(value[name as never], depth + 1)
+  return members
+}
+
+/** Counts the colons outside of strings: there is one for each member. */
+function countColons(text: string): number {
+  let count = 0
+  for (let i = 0; i < text.length; i++) {
+    const char = text.charCodeAt(i)
+    if (char === COLON) count++
+    else if (char === QUOTE) i = endOfString(text, i)
+  }
+  return count
+}
+
+function endOfString(text: string, start: number): number {
+  let end = text.indexOf('"', start + 1)
+  while (isEscaped(text, end)) end = text.indexOf('"', end + 1)
+  return end
+}
+
+function isEscaped(text: string, at: number): boolean {
+  let backslashes = 0
+  while (text.charCodeAt(at - 1 - backslashes) === BACKSLASH) backslashes++
+  return backslashes % 2 === 1
+}
+
+const COLON = 0x3a
+const QUOTE = 0x22
+const BACKSLASH = 0x5c
