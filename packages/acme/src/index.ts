@@ -63,5 +63,10 @@ export {
 } from './solvers/dns-01.ts'
 export { answerHttp01, createHttp01, createHttp01Server } from './solvers/http-01.ts'
 export type { ChallengeStore, ChallengeTask, Checked, Solver } from './solvers/solver.ts'
-export { ACME_TLS, createTlsAlpn01, createTlsAlpn01Server } from './solvers/tls-alpn-01.ts'
+export {
+  ACME_TLS,
+  createTlsAlpn01,
+  createTlsAlpn01Server,
+  serverNameOf,
+} from './solvers/tls-alpn-01.ts'
 export { createTurns } from './turns.ts'

@@ -184,6 +184,7 @@ interface Lifecycle {
     at: number,
     reason: RevocationReason,
     entry: AuditEntry,
+    options?: { /** Others of the lineage, for the same key, stay. */ readonly isAlone?: boolean },
   ): Promise<readonly string[]>
   /** Takes certificates out of service: they are neither answered nor renewed. */
   remove(ids: readonly number[], entry: AuditEntry): Promise<void>

@@ -20,10 +20,10 @@ const RETIRE = `
 const FORGET_NAMES_OF = `
   DELETE FROM certificate_names
   WHERE certificate IN (SELECT id FROM certificates WHERE ${OF_LINEAGES} AND NOT is_current)`
-const MARK_REVOKED = `
+const markRevoked = (which: string) => `
   UPDATE certificates
   SET revoked_at = $2, revocation_reason = $3, is_current = false, sealed_key = NULL
-  WHERE ${OF_LINEAGES} AND revoked_at IS NULL AND ${isLive('$2', '$4')}
+  WHERE ${which} AND revoked_at IS NULL AND ${isLive('$2', '$4')}
   RETURNING serial_number AS "serialNumber"`
 const REVOKED = `
   SELECT serial_number AS "serialNumber", revoked_at AS "revokedAt", revocation_reason AS reason
@@ -47,11 +47,12 @@ export class Withdrawals {
     this.#parts = parts
   }
 
-  revoke: Store['revoke'] = (ids, at, reason, entry) =>
+  revoke: Store['revoke'] = (ids, at, reason, entry, { isAlone = false } = {}) =>
     this.#withdraw(ids, entry, async (tx, list) => {
       if (reason === 'keyCompromise') await addCompromisedKeys(tx, list, at)
       const params = [list, at, reason, this.#db.runTime()]
-      const rows = await tx.all<{ serialNumber: string }>(MARK_REVOKED, ...params)
+      const sql = markRevoked(isAlone ? `id IN (${IDS})` : OF_LINEAGES)
+      const rows = await tx.all<{ serialNumber: string }>(sql, ...params)
       return rows.map(({ serialNumber }) => serialNumber)
     })
 

@@ -111,7 +111,6 @@ export interface FlightPlan {
 function originOf({ way, client, account, servedOrder }: Actor | CertificateRecord) {
   return way ? { way, client, account, servedOrder } : {}
 }
-}
 
 /** Where a flight is. With a lease, this replica is the one that does the work. */
 type FlightState =

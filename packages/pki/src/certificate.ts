@@ -41,6 +41,11 @@ export function parseCertificate(der: Uint8Array) {
   }
 }
 
+/** The digest in a certificate that answers a tls-alpn-01 challenge (RFC 8737 section 3). */
+export function readAcmeIdentifier(der: Uint8Array): Buffer | undefined {
+  return readFields(readX509(der)).extension(OID.acmeIdentifier)?.content
+}
+
 /** OpenSSL parses a certificate first, so that our own reader gets well-formed DER only. */
 export function readX509(der: Uint8Array): X509Certificate {
   try {

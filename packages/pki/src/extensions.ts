@@ -29,6 +29,7 @@ export const OID = {
   crlDistributionPoints: oid('2.5.29.31'),
   authorityKeyIdentifier: oid('2.5.29.35'),
   extendedKeyUsage: oid('2.5.29.37'),
+  acmeIdentifier: oid('1.3.6.1.5.5.7.1.31'),
 } as const
 
 const SERVER_AUTH = oid('1.3.6.1.5.5.7.3.1')

@@ -6,7 +6,7 @@ export {
   loadAuthority,
   placeBelow,
 } from './authority.ts'
-export { type CertificateInfo, parseCertificate } from './certificate.ts'
+export { type CertificateInfo, parseCertificate, readAcmeIdentifier } from './certificate.ts'
 export { readConstraints } from './constraints.ts'
 export { createCrl, REVOCATION_REASONS, type Revocation, type RevocationReason } from './crl.ts'
 export { buildCsr, type Csr, parseCsr, readKnownCsr } from './csr.ts'

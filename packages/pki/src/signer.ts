@@ -21,6 +21,7 @@ import {
   crlDistributionPoint,
   keyIdentifier,
   leafKeyUsage,
+  OID,
   serverAuth,
   subjectAltName,
   subjectKeyId,
@@ -233,8 +234,6 @@ export function createLeafSigner(
   }
 }
 
-const ACME_IDENTIFIER = oid('1.3.6.1.5.5.7.1.31')
-
 /**
  * Creates the self-signed certificate that answers a tls-alpn-01 challenge (RFC 8737 section 3), DER.
  * @throws PkiError `PKI_KEY_WEAK` for an Ed25519 key
@@ -256,6 +255,9 @@ export function createAcmeAlpnCertificate(certificate: {
     spki: key.spki,
     notBefore: now - HOUR,
     notAfter: now + HOUR,
-    extensions: [subjectAltName([name], false), criticalExtension(ACME_IDENTIFIER, octets(digest))],
+    extensions: [
+      subjectAltName([name], false),
+      criticalExtension(OID.acmeIdentifier, octets(digest)),
+    ],
   })
 }

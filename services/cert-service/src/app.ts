@@ -26,6 +26,9 @@ import {
 import { serverTlsOptions } from '@gatehouse/service-kit/tls'
 import Fastify, { type FastifyBaseLogger, type FastifyInstance, type FastifyReply } from 'fastify'
 import fp from 'fastify-plugin'
+import { acmeApiRoutes } from './acme-server/api.ts'
+import { acmeRoutes } from './acme-server/routes.ts'
+import { type AcmeServerOptions, acmeServer } from './acme-server/server.ts'
 import { certificateActionRoutes } from './actions/routes.ts'
 import { audit } from './audit.ts'
 import { certificatePageRoutes } from './certificate-page/routes.ts'
@@ -81,6 +84,8 @@ export interface AppDeps {
   readonly issuer?: IssuersOptions['fallback']
   readonly createSolver?: IssuersOptions['createSolver']
   readonly events?: Events
+  /** Where devices are asked for answers to challenges. */
+  readonly proofPorts?: AcmeServerOptions['ports']
 }
 
 /**
@@ -111,6 +116,7 @@ export async function buildApp(config: CertServiceConfig, deps: AppDeps): Promis
     await app.register(dryRuns)
     await app.register(certGauges, { metrics, issuers: config.issuers, receivers })
     await app.register(upkeep, { certificates, storage, audit: config.audit, random })
+    await app.register(acmeServer, { acme: config.acme, server, ports: deps.proofPorts })
     await app.register(ownTls, { server })
     await app.register(listeners, {
       plainHttp: server.plainHttp,
@@ -213,6 +219,8 @@ async function registerApi(app: FastifyInstance, options: AccessOptions): Promis
   await app.register(statusRoutes)
   await app.register(proxyRoutes)
   await app.register(caRoutes)
+  await app.register(acmeRoutes)
+  await app.register(acmeApiRoutes)
   await app.register(pageRoutes)
 }
 

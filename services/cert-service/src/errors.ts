@@ -33,6 +33,17 @@ const PACKAGE_STATUS: Partial<Record<keyof typeof PACKAGE_ERRORS, number>> = {
 
 /** The errors that only the service itself throws. */
 const OWN_ERRORS = {
+  CERT_ACME_ACCOUNT_UNKNOWN: {
+    status: 404,
+    title: 'ACME account not found',
+    action: 'Use an ID of `gatehouse-certs acme-accounts`. Accounts that nobody uses are deleted.',
+  },
+  CERT_CALLER_UNKNOWN: {
+    status: 404,
+    title: 'API key not found',
+    action:
+      'Use the name of a key in `auth.psk.keys`; a key that is limited to names may name only itself.',
+  },
   CERT_CHALLENGE_UNKNOWN: {
     status: 404,
     title: 'Challenge not found',

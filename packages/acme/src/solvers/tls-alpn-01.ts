@@ -11,10 +11,10 @@ export const ACME_TLS = 'acme-tls/1'
 export function createTlsAlpn01(store: ChallengeStore): Solver {
   return {
     type: 'tls-alpn-01',
-    present: (task) => store.put(keyOf(serverNameOf(task)), answerTo(task)),
+    present: (task) => store.put(keyOf(serverNameOf(task.identifier.value)), answerTo(task)),
     async cleanUp(task) {
       // Another order for the name may have replaced the answer by its own.
-      const key = keyOf(serverNameOf(task))
+      const key = keyOf(serverNameOf(task.identifier.value))
       if ((await store.get(key)) === answerTo(task)) await store.delete(key)
     },
   }
@@ -61,7 +61,7 @@ export function createTlsAlpn01Server(store: ChallengeStore, clock: Pick<Clock, 
 }
 
 /** The server name: the name, or for an address its reverse mapping (RFC 8738 section 6). */
-function serverNameOf({ identifier: { value } }: ChallengeTask): string {
+export function serverNameOf(value: string): string {
   const ip = parseIp(value)
   if (!ip) return value
   const parts =

@@ -7,7 +7,7 @@ import {
   readPayload,
 } from '@gatehouse/acme/server'
 import type { ServedAccount } from '@gatehouse/cert-store/port'
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { clientOf } from '../policy/authorize.ts'
 import { admit, isOpenTo, requireNoPayload, verifyAccount, verifySigned } from './requests.ts'

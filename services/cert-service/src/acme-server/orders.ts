@@ -1,38 +1,36 @@
 import { hash, randomBytes } from 'node:crypto'
 import {
   AcmeProblem,
-  type Identifier,
   parseRenewalId,
+  readBase64url,
   readIdentifiers,
   readPayload,
   toIdentifier,
 } from '@gatehouse/acme/server'
-import type { CertificateRecord, ServedAccount, ServedOrder } from '@gatehouse/cert-store/port'
-import { parseRequest } from '@gatehouse/issuance/request'
-import type { Name } from '@gatehouse/pki'
+import type { Proof, ServedAccount, ServedOrder } from '@gatehouse/cert-store/port'
+import { readName } from '@gatehouse/issuance/request'
+import { toTime } from '@gatehouse/issuance/times'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
-import { authorize } from '../policy/authorize.ts'
-import { advance, finalize } from './finalize.ts'
-import { problemOf } from './problems.ts'
+import { advance, finalize, requireIssuable } from './finalize.ts'
 import { requireNoPayload, verifyAccount } from './requests.ts'
 import type { Urls } from './urls.ts'
 
-const DAY = 86_400_000
 /** Milliseconds in which an order can be finalized. */
-const OPEN_FOR = DAY
+const OPEN_FOR = 86_400_000
 /** Seconds after which to ask for an order again. Some clients read no date. */
 const POLL_AFTER = 2
+const HOUR_S = 3_600
 
 const NewOrderSchema = Type.Object({
   identifiers: Type.Unknown(),
-  profile: Type.Optional(Type.String({ maxLength: 100 })),
-  replaces: Type.Optional(Type.String({ maxLength: 200 })),
+  profile: Type.Optional(Type.String()),
+  replaces: Type.Optional(Type.String()),
 })
 
 const FinalizeSchema = Type.Object({ csr: Type.String() })
 
-interface OfOrder {
+export interface OfOrder {
   readonly Params: { readonly id: string }
 }
 
@@ -40,20 +38,16 @@ interface OfOrder {
 export async function orderRoutes(app: FastifyInstance): Promise<void> {
   app.post('/acme/new-order', async (request, reply) => {
     const { account, signed, urls } = await verifyAccount(request)
-    const { identifiers, profile, replaces } = readPayload(signed, NewOrderSchema)
-    const wanted = { names: readIdentifiers(identifiers), profile: readProfile(profile) }
-    requireIssuable(request, wanted)
+    const { identifiers, profile = 'server', replaces = null } = readPayload(signed, NewOrderSchema)
+    requireProfile(profile)
+    const names = readIdentifiers(identifiers)
     await requireReplaceable(app, replaces)
-    const order = await app.store.acme.addOrder(
-      newOrder(account, { ...wanted, replaces }, app.clock.now()),
-    )
-    if (!order)
-      throw new AcmeProblem(
-        'rateLimited',
-        'the account has too many open orders: finalize them, or wait until they expire',
-        { retryAfter: 3_600 },
-      )
-    return sendOrder(reply.code(201), order, urls)
+    requireIssuable(request, { names, profile })
+    const wanted = { names: names.map(({ text }) => text), profile, replaces }
+    const order = await app.store.acme.addOrder(newOrder(account, wanted, app.clock.now()))
+    if (order) return sendOrder(reply.code(201), order, urls)
+    const detail = 'the account has too many open orders: finalize them, or wait until they expire'
+    throw new AcmeProblem('rateLimited', detail, { retryAfter: HOUR_S })
   })
 
   app.post<OfOrder>('/acme/order/:id', async (request, reply) => {
@@ -67,6 +61,84 @@ export async function orderRoutes(app: FastifyInstance): Promise<void> {
     const { account, signed, urls } = await verifyAccount(request)
     const { csr } = readPayload(signed, FinalizeSchema)
     const order = await requireOrder(request, account)
-    return sendOrder(reply, await finalize(request, order, readCsr(csr)), urls)
+    const finalized = await finalize(request, order, readBase64url(csr, '`csr`'))
+    return sendOrder(reply, finalized, urls)
+  })
+}
+
+/** @throws AcmeProblem `invalidProfile` */
+function requireProfile(profile: string): void {
+  if (profile === 'server' || profile === 'client') return
+  throw new AcmeProblem('invalidProfile', 'the profile must be `server` or `client`')
+}
+
+/** @throws AcmeProblem `malformed`, `alreadyReplaced` */
+async function requireReplaceable({ store }: FastifyInstance, replaces: string | null) {
+  const id = replaces === null ? undefined : parseRenewalId(replaces)
+  if (replaces === null) return
+  if (!id) throw new AcmeProblem('malformed', '`replaces` does not name a certificate (RFC 9773)')
+  const known = await store.listBySerial(id.serialNumber)
+  // A client that came from another CA may still name a certificate of that one.
+  const isReplaced = known.some(({ isCurrent, revokedAt }) => !isCurrent && revokedAt === null)
+  if (isReplaced)
+    throw new AcmeProblem('alreadyReplaced', 'the certificate in `replaces` was replaced before')
+}
+
+function newOrder(
+  { id: account, caller }: ServedAccount,
+  wanted: Pick<ServedOrder, 'names' | 'profile' | 'replaces'>,
+  at: number,
+): ServedOrder {
+  const proofs = caller === null ? wanted.names.map(newProof) : null
+  const { names, profile } = wanted
+  return {
+    id: randomBytes(16).toString('base64url'),
+    account,
+    wanted: hash('sha256', [profile, ...names.toSorted()].join()),
+    ...wanted,
+    status: proofs ? 'pending' : 'ready',
+    proofs,
+    csr: null,
+    fingerprint: null,
+    error: null,
+    at,
+    expiresAt: at + OPEN_FOR,
+  }
+}
+
+function newProof(): Proof {
+  return { token: randomBytes(24).toString('base64url'), status: 'pending' }
+}
+
+/** The order of the path. Reveals nothing about the orders of others. @throws AcmeProblem */
+export async function requireOrder(
+  { server, params }: FastifyRequest<OfOrder>,
+  account: ServedAccount,
+): Promise<ServedOrder> {
+  const order = await server.store.acme.findOrder(params.id)
+  if (order?.account === account.id) return current(order, server.clock.now())
+  const detail = 'the account has no such order; finished ones are kept for a limited time'
+  throw new AcmeProblem('malformed', detail, { status: 404 })
+}
+
+/** An order that nobody has finalized in time is over. */
+function current(order: ServedOrder, now: number): ServedOrder {
+  const isOpen = order.status === 'pending' || order.status === 'ready'
+  return isOpen && order.expiresAt <= now ? { ...order, status: 'invalid' } : order
+}
+
+function sendOrder(reply: FastifyReply, order: ServedOrder, urls: Urls): FastifyReply {
+  const { id, status, names, profile, replaces, error, fingerprint, expiresAt } = order
+  if (status === 'processing') reply.header('retry-after', POLL_AFTER)
+  return reply.header('location', urls.order(id)).send({
+    status,
+    expires: toTime(expiresAt),
+    identifiers: names.map((name) => toIdentifier(readName(name))),
+    profile,
+    ...(replaces !== null && { replaces }),
+    authorizations: names.map((_, n) => urls.authorization(id, n)),
+    finalize: urls.finalize(id),
+    ...(error !== null && { error }),
+    ...(fingerprint !== null && { certificate: urls.certificate(fingerprint) }),
   })
 }

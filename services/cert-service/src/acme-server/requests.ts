@@ -1,16 +1,13 @@
 import {
   AcmeProblem,
   type PublicKey,
-  readPayload,
   readPublicKey,
   readRequest,
   type SignedRequest,
 } from '@gatehouse/acme/server'
 import type { ServedAccount } from '@gatehouse/cert-store/port'
-import { compileNetworks } from '@gatehouse/net'
-import type { FastifyInstance, FastifyRequest } from 'fastify'
-import type { Static, TObject } from 'typebox'
-import type { Device, Principal } from '../policy/rules.ts'
+import type { FastifyRequest } from 'fastify'
+import type { Principal } from '../policy/rules.ts'
 import { accountIdOf, type Urls, urlsOf } from './urls.ts'
 
 /** The key that has signed a request, with its account if the request names one. */
@@ -62,14 +59,6 @@ export async function verifyAccount(request: FastifyRequest) {
   return { ...signer, account: account as ServedAccount }
 }
 
-/** Reads a payload by its schema; members that are not in it are ignored. @throws AcmeProblem `malformed` */
-export function payloadOf<T extends TObject>(
-  { signed }: Pick<Signer, 'signed'>,
-  schema: T,
-): Static<T> {
-  return readPayload(signed.payload, schema)
-}
-
 /** Refuses a payload: the request only reads (RFC 8555 section 6.3). */
 export function requireNoPayload({ signed }: Pick<Signer, 'signed'>): void {
   if (signed.payload.length > 0)
@@ -94,14 +83,14 @@ export async function admit(request: FastifyRequest, account: ServedAccount): Pr
     )
   request.acmeAccount = account
   request.proven = principalOf(request, account)
-  acme.use(account, request)
+  acme.noteUse(account, request)
 }
 
 /** @throws AcmeProblem `unauthorized` */
-function principalOf(request: FastifyRequest, { caller, thumbprint }: ServedAccount): Principal {
+function principalOf(request: FastifyRequest, { caller }: ServedAccount): Principal {
   const { server } = request
   if (caller === null) {
-    if (isOpenTo(request)) return deviceOf(thumbprint)
+    if (isOpenTo(request)) return { method: 'acme', subject: request.ip }
     throw new AcmeProblem('unauthorized', `${request.ip} is in no network of \`acme.open\``)
   }
   const principal = server.callers.findNamed(caller)
@@ -111,5 +100,5 @@ function principalOf(request: FastifyRequest, { caller, thumbprint }: ServedAcco
 
 /** Tells whether clients may register from the address of a request without an external account. */
 export function isOpenTo({ server, ip }: FastifyRequest): boolean {
-  return server.acme.options.isOpen(ip)
+  return server.acmeOptions.isOpen(ip)
 }

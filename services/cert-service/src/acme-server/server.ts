@@ -6,7 +6,7 @@ import fp from 'fastify-plugin'
 import type { CertServiceConfig } from '../config/schema.ts'
 import { clientOf } from '../policy/authorize.ts'
 import { ExternalAccounts } from './external-accounts.ts'
-import type { Prover } from './proofs.ts'
+import { Prover, type ProverOptions } from './proofs.ts'
 
 type AcmeConfig = CertServiceConfig['acme']
 
@@ -30,7 +30,7 @@ export class AcmeServer {
   readonly #store: Store['acme']
   #used = new Map<string, Pick<ServedAccount, 'usedAt' | 'client' | 'remoteAddress'>>()
 
-  constructor({ keyring, store, clock, acmeOptions }: FastifyInstance, prover: Prover) {
+  constructor({ keyring, store, clock }: FastifyInstance, prover: Prover) {
     this.nonces = new Nonces({ key: keyring.derive('acme', 'nonces'), clock })
     const secret = keyring.derive('acme', 'external accounts')
     this.externalAccounts = new ExternalAccounts(secret, store.acme)
@@ -52,16 +52,28 @@ export class AcmeServer {
   }
 }
 
+export interface AcmeServerOptions extends Pick<ProverOptions, 'ports'> {
+  readonly acme: AcmeConfig
+  readonly server: Pick<CertServiceConfig['server'], 'names'>
+}
+
 function optionsOf({ open, terms }: AcmeConfig) {
   return { isOpen: compileNetworks(open ?? []), terms }
 }
 
 /** The state of the ACME server: nonces, keys of external accounts, and who used which account when. */
-export const acmeServer = fp<{ readonly acme: AcmeConfig }>(
-  async (app: FastifyInstance, options) => {
-    await app.decorateReloaded('acmeOptions', options, ({ acme }) => optionsOf(acme))
-    const server = new AcmeServer(app)
+export const acmeServer = fp<AcmeServerOptions>(
+  async (app: FastifyInstance, { acme, server: { names }, ports }) => {
+    await app.decorateReloaded('acmeOptions', { acme }, ({ acme }) => optionsOf(acme))
+    const own = new Set(names)
+    const prover = new Prover({
+      isOpen: (address) => app.acmeOptions.isOpen(address),
+      isOwn: (name) => own.has(name),
+      ports,
+    })
+    const server = new AcmeServer(app, prover)
     app.decorate('acme', server)
+    app.addHook('onClose', () => prover.close())
     app.loops.add(MINUTE, () => server.flush(), 'the use of ACME accounts was not noted', 'warn')
     app.addHook('onClose', async () => {
       await server

@@ -6,6 +6,7 @@ const DIRECTORY = '/acme/directory'
 export function urlsOf({ protocol, host }: Pick<FastifyRequest, 'protocol' | 'host'>) {
   const at = (path: string) => `${protocol}://${host}${path}`
   return {
+    at,
     directory: at(DIRECTORY),
     newNonce: at('/acme/new-nonce'),
     newAccount: at('/acme/new-account'),

@@ -1,7 +1,8 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { AcmeError } from '@gatehouse/acme'
-import type { AuditEntry, IssuedCertificate } from '@gatehouse/cert-store/port'
+import type { AuditEntry, CertificateRecord, IssuedCertificate } from '@gatehouse/cert-store/port'
 import { IssueError } from '@gatehouse/issuance'
+import type { Actor } from '@gatehouse/issuance/request'
 import { type Name, REVOCATION_REASONS, type RevocationReason } from '@gatehouse/pki'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
@@ -91,11 +92,31 @@ async function answerNoMore(
   return unconfirmed
 }
 
+/** Revokes one certificate, at its CA and then here. Others for its key stay. */
+export async function revokeAlone(
+  request: FastifyRequest,
+  record: CertificateRecord,
+  reason: RevocationReason,
+  by: Actor,
+): Promise<void> {
+  const { server } = request
+  const { id, names, serialNumber } = record
+  await revokeAtCa(server, record, [record], reason)
+  const at = server.clock.now()
+  const entry = { at, action: 'revoke', ...by, names, serialNumber, detail: reason } as const
+  await server.store.revoke([id], at, reason, entry, { isAlone: true })
+  server.ca.crls.outdate()
+  await answerNoMore(request, [record])
+}
+
 export async function revoke(request: FastifyRequest, domain: Name, reason: RevocationReason) {
   const { server } = request
   const { issued, entry } = await findIssued(request, 'revoke', domain)
   const unknownAtCa: string[] = []
-  for (const one of issued) unknownAtCa.push(...(await revokeAtCa(server, one, reason)))
+  for (const one of issued) {
+    const all = await server.store.listUnexpired(one, entry.at)
+    unknownAtCa.push(...(await revokeAtCa(server, one, all, reason)))
+  }
   const audited = { ...entry, detail: reason }
   const serialNumbers = await server.store.revoke(idsOf(issued), entry.at, reason, audited)
   server.ca.crls.outdate()
@@ -149,13 +170,14 @@ function idsOf(issued: readonly IssuedCertificate[]): number[] {
 }
 
 /**
- * Revokes a certificate and those that it replaced at their CA. This comes first, so that what is
+ * Revokes certificates of a lineage at their CA. This comes first, so that what is
  * revoked here is revoked for everyone. Returns the serial numbers that the CA does not know, which
  * are revoked here only.
  */
 async function revokeAtCa(
-  { issuers, store, clock }: FastifyInstance,
+  { issuers }: FastifyInstance,
   issued: IssuedCertificate,
+  certificates: readonly CertificateRecord[],
   reason: RevocationReason,
 ): Promise<string[]> {
   const { issuer: name, names } = issued
@@ -164,7 +186,7 @@ async function revokeAtCa(
     throw new CertError('CERT_ISSUER_ABSENT', `the issuer ${name} is not configured any more`)
   if (!issuer.revoke) return []
   const unknown: string[] = []
-  for (const { certificate, serialNumber } of await store.listUnexpired(issued, clock.now())) {
+  for (const { certificate, serialNumber } of certificates) {
     const result = await issuer.revoke(certificate, reason).catch((error) => {
       throw revocationError(names[0], error)
     })

@@ -1,0 +1,132 @@
+import { AcmeProblem, type PublicKey, toIdentifier } from '@gatehouse/acme/server'
+import type { Proof, ServedOrder } from '@gatehouse/cert-store/port'
+import { readName } from '@gatehouse/issuance/request'
+import { toTime } from '@gatehouse/issuance/times'
+import type { Name } from '@gatehouse/pki'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { requireOrder } from './orders.ts'
+import { CHALLENGES, type ChallengeType } from './proofs.ts'
+import { requireNoPayload, verifyAccount } from './requests.ts'
+import type { Urls } from './urls.ts'
+
+interface OfName {
+  readonly Params: { readonly id: string; readonly n: string }
+}
+
+interface OfChallenge {
+  readonly Params: OfName['Params'] & { readonly type: string }
+}
+
+/** An authorization is of one name of one order. */
+interface Authorization {
+  readonly order: ServedOrder
+  readonly n: number
+  readonly name: Name
+}
+
+/** Authorizations and challenges (RFC 8555 section 7.5). */
+export async function authorizationRoutes(app: FastifyInstance): Promise<void> {
+  app.post<OfName>('/acme/authorization/:id/:n', async (request) => {
+    const signer = await verifyAccount(request)
+    requireNoPayload(signer)
+    const order = await requireOrder(request, signer.account)
+    return describe(requireName(order, request.params.n), signer.urls)
+  })
+
+  app.post<OfChallenge>('/acme/challenge/:id/:n/:type', async (request, reply) => {
+    const { account, key, signed, urls } = await verifyAccount(request)
+    const order = await requireOrder(request, account)
+    const authorization = requireName(order, request.params.n)
+    const { n, name } = authorization
+    const type = CHALLENGES.find((one) => one === request.params.type)
+    if (!type) throw absent()
+    reply.header(
+      'link',
+      [reply.getHeader('link'), `<${urls.authorization(order.id, n)}>;rel="up"`].flat(),
+    )
+    // A POST-as-GET only reads it.
+    const isTry = signed.payload.length > 0 && order.status === 'pending'
+    const proven = isTry ? await prove(request, authorization, type, key) : order
+    return describeChallenge({ order: proven, n, name }, type, urls)
+  })
+}
+
+function requireName(order: ServedOrder, text: string): Authorization {
+  const n = Number(text)
+  const name = order.names[n]
+  if (name === undefined || String(n) !== text) throw absent()
+  return { order, n, name: readName(name) }
+}
+
+/** Tries a challenge, once: the name is proven then, or the order is over. */
+async function prove(
+  { server }: FastifyRequest,
+  { order, n, name }: Authorization,
+  type: ChallengeType,
+  { thumbprint }: PublicKey,
+): Promise<ServedOrder> {
+  const { acme, store, clock } = server
+  const { token } = order.proofs?.[n] ?? { token: '' }
+  const problem = await acme.prover.check(name, type, `${token}.${thumbprint}`)
+  const status = problem ? 'invalid' : 'valid'
+  const proof: Proof = {
+    token,
+    status,
+    at: clock.now(),
+    type,
+    ...(problem && { error: problem.toJSON() }),
+  }
+  await store.acme.changeOrder(order.id, (before) => {
+    const proofs = (before.proofs ?? []).map((one, i) =>
+      i === n && one.status === 'pending' ? proof : one,
+    )
+    return { proofs, status: statusBy(proofs), error: before.error }
+  })
+  return (await store.acme.findOrder(order.id)) ?? order
+}
+
+function statusBy(proofs: readonly Proof[]): ServedOrder['status'] {
+  if (proofs.some(({ status }) => status === 'invalid')) return 'invalid'
+  return proofs.every(({ status }) => status === 'valid') ? 'ready' : 'pending'
+}
+
+/** A caller has its names by the rules, so that its authorizations are valid from the beginning. */
+function describe({ order, n, name }: Authorization, urls: Urls) {
+  const { type, value } = toIdentifier(name)
+  const proof = order.proofs?.[n]
+  const types = proof ? CHALLENGES : [name.kind === 'wildcard' ? 'dns-01' : 'http-01']
+  return {
+    status: statusOf(order, proof),
+    expires: toTime(order.expiresAt),
+    identifier: { type, value: value.replace(/^\*\./, '') },
+    ...(name.kind === 'wildcard' && { wildcard: true }),
+    challenges: types.map((type) => describeChallenge({ order, n, name }, type, urls)),
+  }
+}
+
+function statusOf(order: ServedOrder, proof: Proof | undefined): string {
+  if (order.status === 'invalid' && proof?.status === 'pending') return 'expired'
+  return proof?.status ?? 'valid'
+}
+
+function describeChallenge({ order, n }: Authorization, type: string, urls: Urls) {
+  const { status, token, at, error, type: tried } = order.proofs?.[n] ?? provenBy(order)
+  const isTried = tried === undefined || tried === type
+  return {
+    type,
+    url: urls.challenge(order.id, n, type),
+    token,
+    status: isTried ? status : 'pending',
+    ...(status === 'valid' && isTried && { validated: toTime(at ?? order.at) }),
+    ...(isTried && error && { error }),
+  }
+}
+
+/** What clients see of a name that the rules give: the token is never asked for. */
+function provenBy({ id, at }: ServedOrder): Proof {
+  return { status: 'valid', token: id, at }
+}
+
+function absent(): AcmeProblem {
+  return new AcmeProblem('malformed', 'the order has no such authorization', { status: 404 })
+}

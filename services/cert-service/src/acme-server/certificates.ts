@@ -1,0 +1,130 @@
+import { hash } from 'node:crypto'
+import { AcmeProblem, type PublicKey, parseRenewalId, readRevocation } from '@gatehouse/acme/server'
+import type { CertificateRecord, InService, ServedAccount } from '@gatehouse/cert-store/port'
+import type { Actor } from '@gatehouse/issuance/request'
+import { planRenewal, toTime } from '@gatehouse/issuance/times'
+import { buildChainPem, parseCertificate, type RevocationReason } from '@gatehouse/pki'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { actorOf, mayAll, principalOf } from '../policy/authorize.ts'
+import { revokeAlone } from '../routes/withdraw.ts'
+import { requireNoPayload, verifyAccount, verifySigned } from './requests.ts'
+
+const PEM = 'application/pem-certificate-chain'
+/** Seconds between questions about the renewal of a certificate. */
+const ASK_AGAIN = { least: 60, most: 21_600 }
+const HOUR = 3_600_000
+
+type Issued = CertificateRecord & InService
+
+interface OfCertificate {
+  readonly Params: { readonly fingerprint: string }
+}
+
+/** Certificates (RFC 8555 sections 7.4.2, 7.6) and when to renew them (RFC 9773). */
+export async function certificateRoutes(app: FastifyInstance): Promise<void> {
+  app.post<OfCertificate>('/acme/certificate/:fingerprint', async (request, reply) => {
+    const { record, urls } = await download(request)
+    const root = rootAbove(app, record)
+    const { fingerprint } = request.params
+    if (root) addLink(reply, urls.alternate(fingerprint), 'alternate')
+    return reply.type(PEM).send(buildChainPem(record.certificate, record.chain))
+  })
+
+  app.post<OfCertificate>('/acme/certificate/:fingerprint/1', async (request, reply) => {
+    const { record, urls } = await download(request)
+    const root = rootAbove(app, record)
+    if (!root) throw absent()
+    addLink(reply, urls.certificate(request.params.fingerprint), 'alternate')
+    return reply.type(PEM).send(buildChainPem(record.certificate, [...record.chain, root]))
+  })
+
+  app.post('/acme/revoke-cert', async (request, reply) => {
+    const { account, key, signed } = await verifySigned(request, 'either')
+    const { certificate, reason } = readRevocation(signed)
+    const record = await app.store.findIssued(hash('sha256', certificate))
+    if (!record) throw absent()
+    const by = account ? byAccount(request, record, account, reason) : byKey(request, record, key)
+    if (record.revokedAt !== null)
+      throw new AcmeProblem('alreadyRevoked', 'the certificate was revoked before')
+    await revokeAlone(request, record, reason, by)
+    return reply.code(200).send()
+  })
+
+  app.get<{ Params: { id: string } }>('/acme/renewal-info/:id', async (request, reply) => {
+    const id = parseRenewalId(request.params.id)
+    if (!id) throw new AcmeProblem('malformed', 'this is not the identifier of a certificate')
+    const all = await app.store.listBySerial(id.serialNumber)
+    const record = all.find((one) => parseCertificate(one.certificate).akid === id.akid)
+    if (!record) throw absent()
+    return reply.header('retry-after', askAgainAfter(record)).send(describeRenewal(record))
+  })
+}
+
+/** The certificate of the path, for an account that may read certificates for all of its names. */
+async function download(request: FastifyRequest<OfCertificate>) {
+  const signer = await verifyAccount(request)
+  requireNoPayload(signer)
+  const { server, params } = request
+  const record = await server.store.findIssued(params.fingerprint)
+  const isOwn = record?.account === signer.account.id
+  if (!record || !(isOwn || mayAll(server, principalOf(request), 'read', record))) throw absent()
+  return { record, urls: signer.urls }
+}
+
+/** The root above a certificate of the embedded CA, for devices that want the whole chain. */
+function rootAbove({ ca }: FastifyInstance, { issuer }: CertificateRecord): Uint8Array | undefined {
+  return issuer.startsWith('ca') ? ca.root() : undefined
+}
+
+/** The one who revokes by an account. @throws AcmeProblem `unauthorized`, `badRevocationReason` */
+function byAccount(
+  request: FastifyRequest,
+  record: Issued,
+  account: ServedAccount,
+  reason: RevocationReason,
+): Actor {
+  const mayRevoke = mayAll(request.server, principalOf(request), 'revoke', record)
+  if (!mayRevoke && record.account !== account.id)
+    throw new AcmeProblem('unauthorized', 'the account has not ordered this certificate')
+  // The key would be refused to everybody from then on.
+  if (!mayRevoke && reason === 'keyCompromise')
+    throw new AcmeProblem(
+      'badRevocationReason',
+      'to revoke a key as compromised, sign the request by the key of the certificate',
+    )
+  return actorOf(request)
+}
+
+/** The one who revokes by the key of the certificate. @throws AcmeProblem `unauthorized` */
+function byKey({ ip, id }: FastifyRequest, record: Issued, { key }: PublicKey): Actor {
+  const own = parseCertificate(record.certificate).spki
+  if (!own.equals(key.export({ type: 'spki', format: 'der' })))
+    throw new AcmeProblem('unauthorized', 'the request is not signed by the key of the certificate')
+  const actor = `key:${hash('sha256', own).slice(0, 16)}`
+  return { actor, remoteAddress: ip, requestId: id, way: 'acme' }
+}
+
+function absent(): AcmeProblem {
+  return new AcmeProblem('malformed', 'there is no such certificate', { status: 404 })
+}
+
+/** The time in which a client is to renew: past if the certificate was revoked, as its CA says, or ours. */
+function describeRenewal(record: Issued) {
+  const { revokedAt, windowStart, windowEnd, explanationUrl } = record
+  const end = revokedAt ?? windowEnd ?? planRenewal(record, () => 0)
+  const start = revokedAt === null ? (windowStart ?? planRenewal(record, () => 1)) : end - HOUR
+  return {
+    suggestedWindow: { start: toTime(start), end: toTime(end) },
+    ...(explanationUrl && { explanationURL: explanationUrl }),
+  }
+}
+
+/** A twentieth of the lifetime, so that a short-lived certificate is asked about in time. */
+function askAgainAfter({ notBefore, notAfter }: CertificateRecord): number {
+  const seconds = Math.floor((notAfter - notBefore) / 20_000)
+  return Math.min(ASK_AGAIN.most, Math.max(ASK_AGAIN.least, seconds))
+}
+
+function addLink(reply: FastifyReply, url: string, rel: string): void {
+  reply.header('link', [reply.getHeader('link'), `<${url}>;rel="${rel}"`].flat())
+}

@@ -1,0 +1,138 @@
+import { AcmeProblem, renewalId } from '@gatehouse/acme/server'
+import type { CertificateRecord, ServedOrder } from '@gatehouse/cert-store/port'
+import type { Held } from '@gatehouse/issuance'
+import {
+  type Actor,
+  type IssuanceRequest,
+  parseRequest,
+  readName,
+} from '@gatehouse/issuance/request'
+import { hasBegun, planRenewal } from '@gatehouse/issuance/times'
+import { type Csr, type Name, parseCsr } from '@gatehouse/pki'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { actorOf, authorize } from '../policy/authorize.ts'
+import { problemOf } from './problems.ts'
+
+/**
+ * Checks that the caller may have a certificate and an issuer signs it, now.
+ * @throws CertError CERT_NAME_NOT_ALLOWED; PkiError and IssuanceError as `parseRequest`
+ */
+export function requireIssuable(
+  request: FastifyRequest,
+  { names, csr }: { names: readonly Name[]; profile: string | null; csr?: Csr },
+): IssuanceRequest {
+  const [domain = '', ...others] = names.map(({ text }) => text)
+  const fields = { domain, names: others, csr }
+  return parseRequest(fields, request.server.issuers, (all) => authorize(request, 'issue', all))
+}
+
+/**
+ * Finalizes an order (RFC 8555 section 7.4). The same request again, such as after an answer that was
+ * lost, goes on with it or gives the certificate that it led to.
+ * @throws AcmeProblem `orderNotReady`, `badCSR`, and what the certificate could not be issued for
+ */
+export async function finalize(
+  request: FastifyRequest,
+  order: ServedOrder,
+  csr: Buffer,
+): Promise<ServedOrder> {
+  const { acme } = request.server.store
+  const isAgain = order.csr !== null && csr.equals(order.csr)
+  if (order.status === 'valid' && isAgain) return order
+  if (order.status !== 'ready' && !(order.status === 'processing' && isAgain)) throw notReady(order)
+  const wanted = readWanted(request, order, csr)
+  if (order.status === 'processing' || (await acme.claimOrder(order.id, csr)))
+    return complete(request, { ...order, status: 'processing', csr }, wanted)
+  // Another request was faster.
+  const claimed = await acme.findOrder(order.id)
+  if (!claimed || claimed.status === 'ready') throw notReady(order)
+  return finalize(request, claimed, csr)
+}
+
+/** Goes on with an order that is being processed. What cannot be done now is left for later. */
+export async function advance(request: FastifyRequest, order: ServedOrder): Promise<ServedOrder> {
+  const { status, csr, id } = order
+  if (status !== 'processing' || csr === null) return order
+  try {
+    return await complete(request, order, readWanted(request, order, Buffer.from(csr)))
+  } catch (error) {
+    if (!lastingOf(error)) return order
+    return (await request.server.store.acme.findOrder(id)) ?? order
+  }
+}
+
+/** Issues the certificate of an order, once, and ends the order. */
+async function complete(
+  request: FastifyRequest,
+  order: ServedOrder,
+  wanted: IssuanceRequest,
+): Promise<ServedOrder> {
+  const { server } = request
+  try {
+    const held = await obtain(server, order, wanted, { ...actorOf(request), servedOrder: order.id })
+    if (!held) return order
+    const fingerprint = held.fingerprint256
+    await server.store.acme.endOrder(order.id, { fingerprint })
+    return { ...order, status: 'valid', fingerprint }
+  } catch (error) {
+    const lasting = lastingOf(error)
+    if (lasting) await server.store.acme.endOrder(order.id, { error: lasting.toJSON() })
+    throw error
+  }
+}
+
+/** Undefined while it takes longer than a caller waits. */
+async function obtain(
+  { issuance, clock, store }: FastifyInstance,
+  order: ServedOrder,
+  wanted: IssuanceRequest,
+  by: Actor,
+): Promise<Held | undefined> {
+  const isReplaced = (record: CertificateRecord) =>
+    renewalId(record.certificate) === order.replaces || isDue(record, clock.now())
+  const held = await issuance.find(wanted)
+  if (held && (held.record.servedOrder === order.id || !isReplaced(held.record))) {
+    await issuance.recordDelivery(held, by)
+    return held
+  }
+  if (held) return (await issuance.renew(held.record, by)).held
+  const before = await store.listOfAccount(order.account, order.names[0] ?? '')
+  const supersedes = before.filter((one) => isSame(one, wanted) && isReplaced(one))
+  return (await issuance.obtain({ ...wanted, supersedes }, by)).held
+}
+
+/** Whether a certificate is for the same, though for another key. */
+function isSame({ issuer, names }: CertificateRecord, wanted: IssuanceRequest): boolean {
+  const texts = new Set(wanted.names.map(({ text }) => text))
+  const isEqual = names.length === texts.size && names.every((name) => texts.has(name))
+  return isEqual && issuer === wanted.issuer.name
+}
+
+/** Whether its client may renew a certificate by now. */
+function isDue(record: CertificateRecord, now: number): boolean {
+  const start = record.windowStart ?? planRenewal(record, () => 1)
+  return start <= now || !hasBegun(record, now)
+}
+
+/** Reads the CSR of an order, whose names it must have: no more, and no less. @throws AcmeProblem `badCSR` */
+function readWanted(request: FastifyRequest, order: ServedOrder, der: Buffer): IssuanceRequest {
+  const csr = parseCsr(der)
+  const texts = new Set(csr.names.map(({ text }) => text))
+  if (texts.size !== order.names.length || order.names.some((name) => !texts.has(name)))
+    throw new AcmeProblem(
+      'badCSR',
+      `the CSR is for ${[...texts].join(', ') || 'no name'}, and the order for ${order.names.join(', ')}`,
+    )
+  const { profile } = order
+  return requireIssuable(request, { names: order.names.map(readName), profile, csr })
+}
+
+function notReady({ status }: ServedOrder): AcmeProblem {
+  return new AcmeProblem('orderNotReady', `the order is ${status}, not ready: place another one`)
+}
+
+/** The problem of a request that would fail again: one that is neither a limit nor an outage. */
+function lastingOf(error: unknown): AcmeProblem | undefined {
+  const problem = problemOf(error)
+  return problem && problem.status < 429 ? problem : undefined
+}

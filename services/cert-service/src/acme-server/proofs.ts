@@ -1,0 +1,116 @@
+import { hash } from 'node:crypto'
+import { lookup } from 'node:dns/promises'
+import { once } from 'node:events'
+import { connect, type TLSSocket } from 'node:tls'
+import { ACME_TLS, serverNameOf } from '@gatehouse/acme'
+import { AcmeProblem } from '@gatehouse/acme/server'
+import { type BoundedFetch, createFetch, type IpAddress, NetError, parseIp } from '@gatehouse/net'
+import { type Name, parseCertificate, readAcmeIdentifier } from '@gatehouse/pki'
+
+/** The challenges by which a device proves that a name leads to it. */
+export const CHALLENGES = ['http-01', 'tls-alpn-01'] as const
+export type ChallengeType = (typeof CHALLENGES)[number]
+
+const TIMEOUT = 5_000
+const MAX_BYTES = 1_024
+
+export interface ProverOptions {
+  /** Whether an address may be connected to. */
+  isOpen(address: IpAddress): boolean
+  /** Whether a name is one of this service, which no device can have. */
+  isOwn(name: string): boolean
+  /** Default: those of RFC 8555 section 8.3 and RFC 8737. */
+  readonly ports?: Readonly<Record<ChallengeType, number>> | undefined
+}
+
+/** Asks devices for the answers to challenges, in the networks of devices and nowhere else. */
+export class Prover {
+  readonly #options: ProverOptions
+  readonly #ports: Readonly<Record<ChallengeType, number>>
+  readonly #fetch: BoundedFetch
+
+  constructor(options: ProverOptions) {
+    this.#options = options
+    this.#ports = options.ports ?? { 'http-01': 80, 'tls-alpn-01': 443 }
+    const allows = (address: IpAddress) => options.isOpen(address)
+    this.#fetch = createFetch({ allows, timeoutMs: TIMEOUT, maxBytes: MAX_BYTES })
+  }
+
+  /** Why a name is not proven; undefined if it is. */
+  async check(name: Name, type: ChallengeType, keyAuthorization: string) {
+    if (this.#options.isOwn(name.text))
+      return new AcmeProblem('rejectedIdentifier', `${name.text} is a name of this service`)
+    try {
+      const isProven =
+        type === 'http-01'
+          ? await this.#checkHttp(name, keyAuthorization)
+          : await this.#checkTls(name, hash('sha256', keyAuthorization, 'buffer'))
+      if (isProven) return undefined
+      return new AcmeProblem(
+        'incorrectResponse',
+        `${name.text} gave another answer than that of this account`,
+      )
+    } catch (cause) {
+      // All that prevents a connection has one sentence, so that nobody learns what is in the network.
+      if (!(cause instanceof NetError)) throw cause
+      const why = 'did not answer, or is not in the networks of `acme.open`'
+      return new AcmeProblem('connection', `${name.text} ${why}`, { cause })
+    }
+  }
+
+  close(): Promise<void> {
+    return this.#fetch.close()
+  }
+
+  async #checkHttp({ text, ip }: Name, keyAuthorization: string): Promise<boolean> {
+    const [token] = keyAuthorization.split('.')
+    const host = ip?.version === 6 ? `[${text}]` : text
+    const url = `http://${host}:${this.#ports['http-01']}/.well-known/acme-challenge/${token}`
+    const { body } = await this.#fetch(url)
+    // RFC 8555 section 8.3: white space at the end is ignored.
+    return body.toString('latin1').trimEnd() === keyAuthorization
+  }
+
+  async #checkTls(name: Name, digest: Buffer): Promise<boolean> {
+    const host = await this.#addressOf(name)
+    const servername = serverNameOf(name.text)
+    const signal = AbortSignal.timeout(TIMEOUT)
+    const socket = connect({
+      host,
+      port: this.#ports['tls-alpn-01'],
+      servername,
+      ALPNProtocols: [ACME_TLS],
+      // The certificate proves nothing but the digest in it.
+      rejectUnauthorized: false,
+    })
+    try {
+      await once(socket, 'secureConnect', { signal })
+      return isAnswer(socket, name, digest)
+    } catch (cause) {
+      throw new NetError('NET_FETCH_FAILED', `${name.text} cannot be connected to`, { cause })
+    } finally {
+      socket.destroy()
+    }
+  }
+
+  /** An address of the name. Each of them must be allowed. @throws NetError */
+  async #addressOf({ text, ip }: Name): Promise<string> {
+    const found = ip ? [{ address: ip.text }] : await lookup(text, { all: true }).catch(() => [])
+    const addresses = found.flatMap(({ address }) => parseIp(address) ?? [])
+    const [first] = addresses
+    if (first && addresses.length === found.length && addresses.every(this.#options.isOpen))
+      return first.text
+    throw new NetError('NET_ADDRESS_REFUSED', `${text} is at an address that is not allowed`)
+  }
+}
+
+/** RFC 8737 section 3: a certificate of this name alone, with the digest. */
+function isAnswer(socket: TLSSocket, { text }: Name, digest: Buffer): boolean {
+  const { raw } = socket.getPeerCertificate()
+  if (socket.alpnProtocol !== ACME_TLS || !raw) return false
+  const { names } = parseCertificate(raw)
+  const [only, ...others] = names
+  return (
+    only?.text === text && others.length === 0 && readAcmeIdentifier(raw)?.equals(digest) === true
+  )
+}

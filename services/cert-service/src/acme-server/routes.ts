@@ -1,0 +1,82 @@
+import { AcmeProblem } from '@gatehouse/acme/server'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { accountRoutes } from './accounts.ts'
+import { authorizationRoutes } from './authorizations.ts'
+import { certificateRoutes } from './certificates.ts'
+import { orderRoutes } from './orders.ts'
+import { problemOf } from './problems.ts'
+import { isOpenTo } from './requests.ts'
+import { urlsOf } from './urls.ts'
+
+const JOSE = 'application/jose+json'
+
+/** The ACME server (RFC 8555): its routes take signed requests, and answer problems of ACME. */
+export async function acmeRoutes(app: FastifyInstance): Promise<void> {
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser(JOSE, { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
+  app.addHook('onRoute', (route) => {
+    route.schema = { ...route.schema, hide: true }
+  })
+  app.addHook('onRequest', async (request, reply) => {
+    reply.header('cache-control', 'no-store')
+    reply.header('link', `<${urlsOf(request).directory}>;rel="index"`)
+  })
+  app.addHook('onSend', async (request, reply) => {
+    if (request.method === 'POST') reply.header('replay-nonce', app.acme.nonces.issue())
+  })
+  app.setErrorHandler(answerProblem)
+
+  app.get('/acme/directory', async (request) => describeDirectory(request))
+  app.route({
+    method: ['GET', 'HEAD'],
+    url: '/acme/new-nonce',
+    exposeHeadRoute: false,
+    handler: async (request, reply) =>
+      reply
+        .code(request.method === 'HEAD' ? 200 : 204)
+        .header('replay-nonce', app.acme.nonces.issue())
+        .send(),
+  })
+  await app.register(accountRoutes)
+  await app.register(orderRoutes)
+  await app.register(authorizationRoutes)
+  await app.register(certificateRoutes)
+}
+
+function describeDirectory(request: FastifyRequest) {
+  const { server } = request
+  const { newNonce, newAccount, newOrder, revokeCert, keyChange, renewalInfo } = urlsOf(request)
+  const { terms } = server.acmeOptions
+  const others = server.issuers.names().filter((name) => !name.startsWith('ca'))
+  const by = ['the private CA', ...others].join(', or by ')
+  return {
+    newNonce,
+    newAccount,
+    newOrder,
+    revokeCert,
+    keyChange,
+    renewalInfo,
+    meta: {
+      externalAccountRequired: !isOpenTo(request),
+      ...(terms !== undefined && { termsOfService: terms }),
+      profiles: {
+        server: `TLS server certificates, by the issuer that is configured for the names: by ${by}`,
+        client: 'TLS client certificates, by the private CA',
+      },
+    },
+  }
+}
+
+function answerProblem(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
+  const problem = problemOf(error)
+  const isFault = !problem || problem.status >= 500
+  request.log[problem ? (isFault ? 'warn' : 'debug') : 'error']({ err: error }, 'request refused')
+  const sent =
+    problem ??
+    new AcmeProblem(
+      'serverInternal',
+      `a fault of this service: its log has the cause (${request.id})`,
+    )
+  if (sent.retryAfter !== undefined) reply.header('retry-after', sent.retryAfter)
+  return reply.code(sent.status).type('application/problem+json').send(JSON.stringify(sent))
+}
