@@ -219,7 +219,7 @@ async function registerApi(app: FastifyInstance, options: AccessOptions): Promis
   await app.register(statusRoutes)
   await app.register(proxyRoutes)
   await app.register(caRoutes)
-  await app.register(acmeRoutes)
+  await app.register(acmeRoutes, { prefix: '/acme' })
   await app.register(acmeApiRoutes)
   await app.register(pageRoutes)
 }

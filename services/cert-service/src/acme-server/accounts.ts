@@ -29,7 +29,7 @@ const AccountSchema = Type.Object({
 
 /** Accounts (RFC 8555 section 7.3). */
 export async function accountRoutes(app: FastifyInstance): Promise<void> {
-  app.post('/acme/new-account', async (request, reply) => {
+  app.post('/new-account', async (request, reply) => {
     const { key, signed, urls } = await verifySigned(request, 'key')
     const wanted = readPayload(signed, NewAccountSchema)
     const known = await app.store.acme.findAccountByKey(key.thumbprint)
@@ -42,7 +42,7 @@ export async function accountRoutes(app: FastifyInstance): Promise<void> {
     return describe(account, urls)
   })
 
-  app.post<{ Params: { id: string } }>('/acme/account/:id', async (request, reply) => {
+  app.post<{ Params: { id: string } }>('/account/:id', async (request, reply) => {
     const { account, signed, urls } = await verifyAccount(request)
     requireOwn(request.params.id, account)
     reply.header('location', urls.account(account.id))
@@ -57,7 +57,7 @@ export async function accountRoutes(app: FastifyInstance): Promise<void> {
   })
 
   app.post<{ Params: { id: string }; Querystring: { after?: string } }>(
-    '/acme/account/:id/orders',
+    '/account/:id/orders',
     async (request, reply) => {
       const signer = await verifyAccount(request)
       const { account, urls } = signer
@@ -75,7 +75,7 @@ export async function accountRoutes(app: FastifyInstance): Promise<void> {
     },
   )
 
-  app.post('/acme/key-change', async (request, reply) => {
+  app.post('/key-change', async (request, reply) => {
     const { account, signed, urls } = await verifyAccount(request)
     const kid = urls.account(account.id)
     const { newKey, oldKey } = readKeyChange(signed.payload, { url: signed.url, kid })

@@ -26,14 +26,14 @@ interface Authorization {
 
 /** Authorizations and challenges (RFC 8555 section 7.5). */
 export async function authorizationRoutes(app: FastifyInstance): Promise<void> {
-  app.post<OfName>('/acme/authorization/:id/:n', async (request) => {
+  app.post<OfName>('/authorization/:id/:n', async (request) => {
     const signer = await verifyAccount(request)
     requireNoPayload(signer)
     const order = await requireOrder(request, signer.account)
     return describe(requireName(order, request.params.n), signer.urls)
   })
 
-  app.post<OfChallenge>('/acme/challenge/:id/:n/:type', async (request, reply) => {
+  app.post<OfChallenge>('/challenge/:id/:n/:type', async (request, reply) => {
     const { account, key, signed, urls } = await verifyAccount(request)
     const order = await requireOrder(request, account)
     const authorization = requireName(order, request.params.n)

@@ -22,7 +22,7 @@ interface OfCertificate {
 
 /** Certificates (RFC 8555 sections 7.4.2, 7.6) and when to renew them (RFC 9773). */
 export async function certificateRoutes(app: FastifyInstance): Promise<void> {
-  app.post<OfCertificate>('/acme/certificate/:fingerprint', async (request, reply) => {
+  app.post<OfCertificate>('/certificate/:fingerprint', async (request, reply) => {
     const { record, urls } = await download(request)
     const root = rootAbove(app, record)
     const { fingerprint } = request.params
@@ -30,7 +30,7 @@ export async function certificateRoutes(app: FastifyInstance): Promise<void> {
     return reply.type(PEM).send(buildChainPem(record.certificate, record.chain))
   })
 
-  app.post<OfCertificate>('/acme/certificate/:fingerprint/1', async (request, reply) => {
+  app.post<OfCertificate>('/certificate/:fingerprint/1', async (request, reply) => {
     const { record, urls } = await download(request)
     const root = rootAbove(app, record)
     if (!root) throw absent()
@@ -38,7 +38,7 @@ export async function certificateRoutes(app: FastifyInstance): Promise<void> {
     return reply.type(PEM).send(buildChainPem(record.certificate, [...record.chain, root]))
   })
 
-  app.post('/acme/revoke-cert', async (request, reply) => {
+  app.post('/revoke-cert', async (request, reply) => {
     const { account, key, signed } = await verifySigned(request, 'either')
     const { certificate, reason } = readRevocation(signed)
     const record = await app.store.findIssued(hash('sha256', certificate))
@@ -50,7 +50,7 @@ export async function certificateRoutes(app: FastifyInstance): Promise<void> {
     return reply.code(200).send()
   })
 
-  app.get<{ Params: { id: string } }>('/acme/renewal-info/:id', async (request, reply) => {
+  app.get<{ Params: { id: string } }>('/renewal-info/:id', async (request, reply) => {
     const id = parseRenewalId(request.params.id)
     if (!id) throw new AcmeProblem('malformed', 'this is not the identifier of a certificate')
     const all = await app.store.listBySerial(id.serialNumber)

@@ -36,7 +36,7 @@ export interface OfOrder {
 
 /** Orders (RFC 8555 section 7.4). */
 export async function orderRoutes(app: FastifyInstance): Promise<void> {
-  app.post('/acme/new-order', async (request, reply) => {
+  app.post('/new-order', async (request, reply) => {
     const { account, signed, urls } = await verifyAccount(request)
     const { identifiers, profile = 'server', replaces = null } = readPayload(signed, NewOrderSchema)
     requireProfile(profile)
@@ -50,14 +50,14 @@ export async function orderRoutes(app: FastifyInstance): Promise<void> {
     throw new AcmeProblem('rateLimited', detail, { retryAfter: HOUR_S })
   })
 
-  app.post<OfOrder>('/acme/order/:id', async (request, reply) => {
+  app.post<OfOrder>('/order/:id', async (request, reply) => {
     const signer = await verifyAccount(request)
     requireNoPayload(signer)
     const order = await requireOrder(request, signer.account)
     return sendOrder(reply, await advance(request, order), signer.urls)
   })
 
-  app.post<OfOrder>('/acme/order/:id/finalize', async (request, reply) => {
+  app.post<OfOrder>('/order/:id/finalize', async (request, reply) => {
     const { account, signed, urls } = await verifyAccount(request)
     const { csr } = readPayload(signed, FinalizeSchema)
     const order = await requireOrder(request, account)

@@ -10,7 +10,7 @@ import { urlsOf } from './urls.ts'
 
 const JOSE = 'application/jose+json'
 
-/** The ACME server (RFC 8555): its routes take signed requests, and answer problems of ACME. */
+/** The ACME server (RFC 8555), below `/acme`: its routes take signed requests, and answer problems of ACME. */
 export async function acmeRoutes(app: FastifyInstance): Promise<void> {
   app.removeAllContentTypeParsers()
   app.addContentTypeParser(JOSE, { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
@@ -25,11 +25,17 @@ export async function acmeRoutes(app: FastifyInstance): Promise<void> {
     if (request.method === 'POST') reply.header('replay-nonce', app.acme.nonces.issue())
   })
   app.setErrorHandler(answerProblem)
+  app.setNotFoundHandler((request, reply) => {
+    const status = request.method === 'POST' ? 404 : 405
+    const detail =
+      status === 404 ? 'there is nothing at this path' : 'this is read by a signed POST'
+    return answerProblem(new AcmeProblem('malformed', detail, { status }), request, reply)
+  })
 
-  app.get('/acme/directory', async (request) => describeDirectory(request))
+  app.get('/directory', async (request) => describeDirectory(request))
   app.route({
     method: ['GET', 'HEAD'],
-    url: '/acme/new-nonce',
+    url: '/new-nonce',
     exposeHeadRoute: false,
     handler: async (request, reply) =>
       reply

@@ -1,26 +1,14 @@
 import { fromPem, generateP256, parseCertificate } from '@gatehouse/pki'
-import t, { type Test } from 'tap'
-import { AcmeClient, type ExternalKey } from '../helpers/acme-client.ts'
-import { DAY, start } from '../helpers/app.ts'
+import t from 'tap'
+import { renewalId } from '../../../../packages/acme/src/protocol/renewal-info.ts'
+import type { AcmeAnswer } from '../helpers/acme-client.ts'
+import { startAcme } from '../helpers/acme-service.ts'
+import { DAY, reload } from '../helpers/app.ts'
 
-const KEYS = {
-  keys: [
-    { name: 'operator', key: 'a-key-that-may-do-everything' },
-    { name: 'web', key: 'a-key-of-the-web-servers', domains: ['*.example.com', '10.0.0.0/8'] },
-  ],
-}
-
-async function setup(t: Test, changes: object = {}) {
-  const running = await start(t, { auth: { psk: KEYS }, ...changes })
-  const keyOf = async (caller: string): Promise<ExternalKey> =>
-    (await running.call('POST', '/api/acme/key', { caller })).body
-  const client = new AcmeClient(running.app)
-  await client.register(await keyOf('web'))
-  return { ...running, client, keyOf }
-}
+const PROBLEM = 'urn:ietf:params:acme:error:'
 
 t.test('a client gets a certificate in five requests', async (t) => {
-  const { client, service, clock } = await setup(t)
+  const { client, service } = await startAcme(t)
   const names = ['a.example.com', 'b.example.com']
   const order = await client.order(names)
   t.equal(order.status, 201, order.text)
@@ -56,7 +44,233 @@ t.test('a client gets a certificate in five requests', async (t) => {
   t.match(polled.body, { status: 'valid', certificate: finalized.body.certificate })
   const [record] = await service.store.list({ after: 0, limit: 10 })
   t.match(record, { way: 'acme', client: 'test-client/1.0', renewAt: null })
-  const audit = await service.store.listAudit({ limit: 10 })
-  t.match(audit[0], { action: 'issue', actor: 'psk:web' })
+  const [row] = await service.store.listAudit({ limit: 10 })
+  t.match(row, { action: 'issue', actor: 'psk:web' })
+})
+
+t.test('an order is refused', async (t) => {
+  const { client } = await startAcme(t)
+  const dns = (...values: string[]) => ({
+    identifiers: values.map((value) => ({ type: 'dns', value })),
+  })
+  for (const [why, payload, status, type] of [
+    ['for a name that no rule gives', dns('a.example.org'), 403, 'rejectedIdentifier'],
+    ['for one of them', dns('a.example.com', 'example.net'), 403, 'rejectedIdentifier'],
+    ['for what is no name', dns('a..example.com'), 403, 'rejectedIdentifier'],
+    ['without names', dns(), 400, 'malformed'],
+    ['with a name twice', dns('a.example.com', 'A.example.com'), 400, 'malformed'],
+    [
+      'with more names than a certificate has',
+      dns(...Array.from({ length: 101 }, (_, n) => `a${n}.example.com`)),
+      400,
+      'malformed',
+    ],
+    [
+      'of another type',
+      { identifiers: [{ type: 'permanent', value: 'x' }] },
+      400,
+      'unsupportedIdentifier',
+    ],
+    [
+      'of another profile',
+      { ...dns('a.example.com'), profile: 'shortlived' },
+      400,
+      'invalidProfile',
+    ],
+    ['without identifiers', {}, 400, 'malformed'],
+    ['to replace nothing', { ...dns('a.example.com'), replaces: 'x' }, 400, 'malformed'],
+  ] as const) {
+    const answer = await client.post(client.at('/acme/new-order'), payload)
+    t.match(answer, { status, body: { type: PROBLEM + type, detail: String } }, why)
+    t.match(answer.headers, { 'replay-nonce': String }, `${why}: with a nonce`)
+  }
+})
+
+t.test('members that a client sends with zero values are ignored', async (t) => {
+  const { client } = await startAcme(t)
+  const members = {
+    status: '',
+    expires: '0001-01-01T00:00:00Z',
+    authorizations: null,
+    finalize: '',
+  }
+  t.equal((await client.order(['a.example.com'], members)).status, 201)
+})
+
+t.test('an address and a wildcard are identifiers too', async (t) => {
+  const { client } = await startAcme(t, {
+    auth: {
+      psk: {
+        keys: [
+          { name: 'operator', key: 'a-key-that-may-do-everything' },
+          { name: 'web', key: 'a-key-of-the-web-servers' },
+        ],
+      },
+    },
+  })
+  const names = ['*.example.com', '10.0.0.7']
+  const order = await client.order(names)
+  const [wildcard] = order.body.authorizations
+  t.match((await client.post(wildcard)).body, {
+    identifier: { type: 'dns', value: 'example.com' },
+    wildcard: true,
+    challenges: [{ type: 'dns-01', status: 'valid' }],
+  })
+  t.match((await client.finalize(order, names)).body, { status: 'valid' })
+})
+
+t.test('an order that is open is given again for the same names', async (t) => {
+  const { client, clientOf, clock } = await startAcme(t)
+  const first = await client.order(['a.example.com', 'b.example.com'])
+  const location = (answer: AcmeAnswer) => answer.headers.location
+  t.equal(location(await client.order(['b.example.com', 'a.example.com'])), location(first))
+  t.not(location(await client.order(['a.example.com'])), location(first))
+  const another = await clientOf('web')
+  t.not(location(await another.order(['a.example.com', 'b.example.com'])), location(first))
   clock.advance(DAY)
+  t.not(location(await client.order(['a.example.com', 'b.example.com'])), location(first))
+  t.match(
+    (await client.post(String(location(first)))).status,
+    404,
+    'one that has expired gives way',
+  )
+})
+
+t.test('a CSR is refused that is not for exactly the names of the order', async (t) => {
+  const { client } = await startAcme(t)
+  const names = ['a.example.com', 'b.example.com']
+  const order = await client.order(names)
+  for (const others of [
+    ['a.example.com'],
+    [...names, 'c.example.com'],
+    ['a.example.com', 'x.example.org'],
+  ])
+    t.match(
+      await client.finalize(order, others),
+      { status: 400, body: { type: `${PROBLEM}badCSR` } },
+      others.join(),
+    )
+  for (const csr of ['', 'AAAA', '*', 'x'.repeat(5_000)])
+    t.match((await client.post(order.body.finalize, { csr })).status, 400)
+  t.match((await client.finalize(order, names)).body, { status: 'valid' }, 'it is ready still')
+})
+
+t.test('an order is finalized once', async (t) => {
+  const { client, service } = await startAcme(t)
+  const names = ['a.example.com']
+  const order = await client.order(names)
+  const key = generateP256()
+  const { buildCsr, parseName } = await import('@gatehouse/pki')
+  const csr = buildCsr(key, names.map(parseName)).toString('base64url')
+  const all = await Promise.all([1, 2, 3].map(() => client.post(order.body.finalize, { csr })))
+  t.strictSame(
+    new Set(all.map(({ body }) => body.certificate)).size,
+    1,
+    'whoever asks again gets it',
+  )
+  t.match(await client.finalize(order, names), {
+    status: 403,
+    body: { type: `${PROBLEM}orderNotReady` },
+  })
+  t.equal((await service.store.list({ after: 0, limit: 10 })).length, 1)
+})
+
+t.test('a certificate that is held is given again, until it is due or replaced', async (t) => {
+  const { client, service, clock } = await startAcme(t)
+  const names = ['a.example.com']
+  const key = generateP256()
+  const [first] = await client.obtain(names, {}, key)
+  const again = await client.obtain(names, {}, key)
+  t.strictSame(again[0], first)
+  const replaces = renewalId(first as Buffer)
+  const [second] = await client.obtain(names, { replaces }, key)
+  t.notSame(second, first)
+  t.match(await client.order(names, { replaces }), {
+    status: 409,
+    body: { type: `${PROBLEM}alreadyReplaced` },
+  })
+  clock.advance(4 * DAY)
+  const [third] = await client.obtain(names, {}, key)
+  t.notSame(third, second, 'due')
+  t.equal((await service.store.list({ after: 0, limit: 10 })).length, 1)
+})
+
+t.test('a renewal for another key takes the certificate before it out of service', async (t) => {
+  const { client, clientOf, service, clock } = await startAcme(t)
+  const names = ['a.example.com', 'b.example.com']
+  const held = () => service.store.list({ after: 0, limit: 10 })
+  const [first] = await client.obtain(names)
+  await client.obtain(names)
+  t.equal((await held()).length, 2, 'not while it is not due: somebody else may have it')
+  await client.obtain(names, { replaces: renewalId(first as Buffer) })
+  t.equal((await held()).length, 2)
+  await (await clientOf('web')).obtain(names)
+  clock.advance(4 * DAY)
+  await client.obtain(names)
+  t.equal((await held()).length, 2, 'the one of another account stays')
+  const fingerprint = parseCertificate(first as Buffer).fingerprint256
+  t.equal((await client.post(client.at(`/acme/certificate/${fingerprint}`))).status, 200)
+})
+
+t.test('rules are asked at newOrder and again at finalize', async (t) => {
+  const running = await startAcme(t)
+  const { client, config } = running
+  const names = ['a.example.com']
+  const order = await client.order(names)
+  const keys = (config.auth.psk?.keys ?? []).map((key) => ({
+    ...key,
+    ...(key.name === 'web' && { domains: ['x.example'] }),
+  }))
+  await reload(running, { ...config, auth: { psk: { keys } } })
+  t.match(await client.finalize(order, names), {
+    status: 403,
+    body: { type: `${PROBLEM}rejectedIdentifier` },
+  })
+  await reload(running, {
+    ...config,
+    auth: { psk: { keys: keys.filter(({ name }) => name !== 'web') } },
+  })
+  t.match(
+    await client.order(names),
+    { status: 403, body: { type: `${PROBLEM}unauthorized` } },
+    'a caller that is gone',
+  )
+  await reload(running, config)
+  t.match((await client.finalize(order, names)).body, { status: 'valid' })
+})
+
+t.test('the orders of others are not there', async (t) => {
+  const { client, clientOf } = await startAcme(t)
+  const order = await client.order(['a.example.com'])
+  const { status, body } = await client.finalize(order, ['a.example.com'])
+  t.equal(status, 200)
+  const other = await clientOf('other')
+  const urls = [order.headers.location, order.body.authorizations[0], body.certificate] as string[]
+  for (const url of urls)
+    t.match(await other.post(url), { status: 404, body: { type: `${PROBLEM}malformed` } }, url)
+  t.equal((await other.finalize(order, ['a.example.com'])).status, 404)
+  t.match(await other.post(`${client.url}/orders`), { status: 403 })
+  const listed = await client.post(`${client.url}/orders`)
+  t.strictSame(listed.body, { orders: [order.headers.location] })
+})
+
+t.test('a limit is told with the time to wait, and the order stays', async (t) => {
+  const limits = { perCaller: { issuancesPerMinute: 1, burst: 1 } }
+  const { client, clock } = await startAcme(t, { limits })
+  await client.obtain(['a.example.com'])
+  const names = ['b.example.com']
+  const order = await client.order(names)
+  const key = generateP256()
+  const { buildCsr, parseName } = await import('@gatehouse/pki')
+  const csr = buildCsr(key, names.map(parseName)).toString('base64url')
+  const limited = await client.post(order.body.finalize, { csr })
+  t.match(limited, { status: 429, body: { type: `${PROBLEM}rateLimited` } }, limited.text)
+  t.equal(limited.headers['retry-after'], '60')
+  t.match(await client.post(String(order.headers.location)), {
+    status: 200,
+    body: { status: 'processing' },
+    headers: { 'retry-after': '2' },
+  })
+  clock.advance(60_000)
+  t.match((await client.post(order.body.finalize, { csr })).body, { status: 'valid' })
 })

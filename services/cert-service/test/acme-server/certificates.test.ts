@@ -1,0 +1,100 @@
+import { createPrivateKey } from 'node:crypto'
+import { generateP256, parseCertificate } from '@gatehouse/pki'
+import t from 'tap'
+import { renewalId } from '../../../../packages/acme/src/protocol/renewal-info.ts'
+import { startAcme } from '../helpers/acme-service.ts'
+import { DAY, NOW } from '../helpers/app.ts'
+
+const PROBLEM = 'urn:ietf:params:acme:error:'
+const problem = (status: number, type: string) => ({ status, body: { type: PROBLEM + type } })
+const HOUR = 3_600_000
+
+t.test('a certificate is revoked', async (t) => {
+  const { client, clientOf, service } = await startAcme(t)
+  const url = client.at('/acme/revoke-cert')
+  const operator = await clientOf('operator')
+  const other = await clientOf('web')
+  const keys = generateP256()
+  const own = createPrivateKey({ key: keys.pkcs8, format: 'der', type: 'pkcs8' })
+  const obtain = async () => (await client.obtain(['a.example.com'], {}, keys))[0] as Buffer
+  const body = (leaf: Buffer, reason?: number) => ({
+    certificate: leaf.toString('base64url'),
+    reason,
+  })
+  const leaf = await obtain()
+  t.match(await other.post(url, body(leaf)), problem(403, 'unauthorized'), 'not by another account')
+  t.match(
+    await client.post(url, body(leaf, 1)),
+    problem(400, 'badRevocationReason'),
+    'as compromised',
+  )
+  t.match(await client.post(url, body(leaf, 7)), problem(400, 'badRevocationReason'))
+  t.match(await client.post(url, body(Buffer.from('x'))), problem(404, 'malformed'))
+  t.match(
+    await client.post(url, body(leaf), { by: 'key' }),
+    problem(403, 'unauthorized'),
+    'by another key',
+  )
+  t.match(
+    await client.post(url, body(leaf, 4)),
+    { status: 200 },
+    'by the account that has ordered it',
+  )
+  t.match(await client.post(url, body(leaf)), problem(400, 'alreadyRevoked'))
+  const second = await obtain()
+  t.match(await operator.post(url, body(second)), { status: 200 }, 'by who has the right')
+  const third = await obtain()
+  t.match(
+    await client.post(url, body(third, 1), { by: 'key', key: own }),
+    { status: 200 },
+    'by its key',
+  )
+  const refused = await client.finalize(
+    await client.order(['a.example.com']),
+    ['a.example.com'],
+    keys,
+  )
+  t.match(refused, problem(400, 'badPublicKey'), 'whose key is compromised from then on')
+  const revoked = await service.store.listRevoked(service.ca.intermediate().certificate, NOW)
+  t.strictSame(revoked.map(({ reason }) => reason).sort(), [
+    'keyCompromise',
+    'superseded',
+    'unspecified',
+  ])
+})
+
+t.test('a revocation leaves a newer certificate for the same key', async (t) => {
+  const { client, service } = await startAcme(t)
+  const keys = generateP256()
+  const [first] = (await client.obtain(['a.example.com'], {}, keys)) as [Buffer]
+  const [second] = await client.obtain(['a.example.com'], { replaces: renewalId(first) }, keys)
+  const certificate = first.toString('base64url')
+  t.equal((await client.post(client.at('/acme/revoke-cert'), { certificate })).status, 200)
+  const [held] = await service.store.list({ after: 0, limit: 10 })
+  t.strictSame(held?.certificate, new Uint8Array(second as Buffer))
+})
+
+t.test(
+  'renewal information tells a window ahead, and one that has passed after a revocation',
+  async (t) => {
+    const { client } = await startAcme(t)
+    const [leaf] = (await client.obtain(['a.example.com'])) as [Buffer]
+    const at = (id: string) => client.get(client.at(`/acme/renewal-info/${id}`))
+    const id = renewalId(leaf) ?? ''
+    const { notBefore, notAfter } = parseCertificate(leaf)
+    const { headers, body } = await at(id)
+    const [start, end] = [body.suggestedWindow.start, body.suggestedWindow.end].map(Date.parse) as [
+      number,
+      number,
+    ]
+    t.ok(start > NOW + DAY && end - start > HOUR && end < notAfter)
+    t.equal(end, notBefore + (notAfter - notBefore) / 2)
+    t.equal(headers['retry-after'], '21600')
+    await client.post(client.at('/acme/revoke-cert'), { certificate: leaf.toString('base64url') })
+    const revoked = (await at(id)).body.suggestedWindow
+    t.strictSame([revoked.start, revoked.end].map(Date.parse), [NOW - HOUR, NOW])
+    t.match(await at('AAAA.AQ'), problem(404, 'malformed'))
+    for (const wrong of ['x', 'AAAA', `${id}=`, `${id}.x`, 'AAAA.AA'])
+      t.match(await at(wrong), problem(400, 'malformed'), wrong)
+  },
+)
