@@ -157,8 +157,8 @@ const lookup: LookupFunction = (hostname, options, callback) => {
   lookupHost(host && isLoopback(host) ? 'localhost' : hostname, options, callback)
 }
 
-/** Refuses a name unless each of its addresses is allowed. */
-function lookupAllowed(allows: (address: IpAddress) => boolean): LookupFunction {
+/** A lookup of Node that refuses a name unless each of its addresses is allowed. */
+export function lookupAllowed(allows: (address: IpAddress) => boolean): LookupFunction {
   const isRefused = (address: string) => {
     const ip = parseIp(address)
     return !ip || !allows(ip)

@@ -17,6 +17,7 @@ export {
   type FetchAnswer,
   type FetchInit,
   type FetchOptions,
+  lookupAllowed,
 } from './fetch.ts'
 export { type Host, isLoopback, isUnder, parseHost, parseHostPort } from './host.ts'
 export {

@@ -1,10 +1,15 @@
 import { hash } from 'node:crypto'
-import { lookup } from 'node:dns/promises'
 import { once } from 'node:events'
 import { connect, type TLSSocket } from 'node:tls'
 import { ACME_TLS, serverNameOf } from '@gatehouse/acme'
 import { AcmeProblem } from '@gatehouse/acme/server'
-import { type BoundedFetch, createFetch, type IpAddress, NetError, parseIp } from '@gatehouse/net'
+import {
+  type BoundedFetch,
+  createFetch,
+  type IpAddress,
+  lookupAllowed,
+  NetError,
+} from '@gatehouse/net'
 import { type Name, parseCertificate, readAcmeIdentifier } from '@gatehouse/pki'
 
 /** The challenges by which a device proves that a name leads to it. */
@@ -72,12 +77,16 @@ export class Prover {
   }
 
   async #checkTls(name: Name, digest: Buffer): Promise<boolean> {
-    const host = await this.#addressOf(name)
+    const { isOpen } = this.#options
     const servername = serverNameOf(name.text)
     const signal = AbortSignal.timeout(TIMEOUT)
+    // Node does not look up what is an address.
+    if (name.ip && !isOpen(name.ip))
+      throw new NetError('NET_ADDRESS_REFUSED', `${name.text} is not open`)
     const socket = connect({
-      host,
+      host: name.text,
       port: this.#ports['tls-alpn-01'],
+      lookup: lookupAllowed(isOpen),
       servername,
       ALPNProtocols: [ACME_TLS],
       // The certificate proves nothing but the digest in it.
@@ -91,16 +100,6 @@ export class Prover {
     } finally {
       socket.destroy()
     }
-  }
-
-  /** An address of the name. Each of them must be allowed. @throws NetError */
-  async #addressOf({ text, ip }: Name): Promise<string> {
-    const found = ip ? [{ address: ip.text }] : await lookup(text, { all: true }).catch(() => [])
-    const addresses = found.flatMap(({ address }) => parseIp(address) ?? [])
-    const [first] = addresses
-    if (first && addresses.length === found.length && addresses.every(this.#options.isOpen))
-      return first.text
-    throw new NetError('NET_ADDRESS_REFUSED', `${text} is at an address that is not allowed`)
   }
 }
 
