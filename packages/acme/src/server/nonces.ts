@@ -1,4 +1,10 @@
-import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
+import {
+  createHmac,
+  createSecretKey,
+  type KeyObject,
+  randomBytes,
+  timingSafeEqual,
+} from 'node:crypto'
 import type { Clock } from '@gatehouse/net'
 
 interface NonceDeps {
@@ -27,14 +33,17 @@ const MAX_SKEW = 60
  * forgotten; nothing that was issued up to then is accepted any more.
  */
 export class Nonces {
-  readonly #deps: Required<NonceDeps>
+  readonly #key: KeyObject
+  readonly #deps: Required<Omit<NonceDeps, 'key'>>
+  /** The random parts of used nonces, by their second. */
   readonly #used = new Map<number, Set<string>>()
   #size = 0
   /** The second after the last that was forgotten. */
   #floor = 0
 
-  constructor({ lifetime = 600_000, most = 100_000, random = randomBytes, ...deps }: NonceDeps) {
-    this.#deps = { ...deps, lifetime, most, random }
+  constructor({ key, lifetime = 600_000, most = 100_000, random = randomBytes, clock }: NonceDeps) {
+    this.#key = createSecretKey(key)
+    this.#deps = { lifetime, most, random, clock }
   }
 
   issue(): string {
@@ -62,7 +71,7 @@ export class Nonces {
   }
 
   #seal(bytes: Uint8Array): Buffer {
-    return createHmac('sha256', this.#deps.key).update(bytes).digest().subarray(0, MAC_BYTES)
+    return createHmac('sha256', this.#key).update(bytes).digest().subarray(0, MAC_BYTES)
   }
 
   #remember(second: number, random: string): boolean {

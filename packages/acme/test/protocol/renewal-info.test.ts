@@ -4,12 +4,13 @@ import {
   createRoot,
   fromPem,
   generateP256,
+  parseCertificate,
   parseName,
 } from '@gatehouse/pki'
 import fc from 'fast-check'
 import t from 'tap'
 import { fetchRenewalInfo, pickMoment, renewalId } from '../../src/index.ts'
-import { readRenewalInfo } from '../../src/protocol/renewal-info.ts'
+import { parseRenewalId, readRenewalInfo } from '../../src/protocol/renewal-info.ts'
 import { connect } from '../helpers.ts'
 
 // RFC 9773 appendix A.
@@ -40,8 +41,51 @@ t.test('the identifier of a certificate', async (t) => {
     const names = [parseName('a.example')]
     const serial = Buffer.from(hex, 'hex')
     const leaf = signer.sign({ spki, keyType, names, serial, notBefore: 0, notAfter: 1e12 })
-    t.equal(renewalId(leaf)?.split('.')[1], written, `serial number ${hex}`)
+    const id = renewalId(leaf) ?? ''
+    t.equal(id.split('.')[1], written, `serial number ${hex}`)
+    const { akid, serialNumber } = parseCertificate(leaf)
+    t.strictSame(parseRenewalId(id), { akid, serialNumber }, 'parsed again')
   }
+})
+
+t.test('an identifier has one spelling', async (t) => {
+  t.strictSame(parseRenewalId('aYhba4dGQEHhs3uEe6CuLN4ByNQ.AIdlQyE'), {
+    akid: '69885b6b87464041e1b37b847ba0ae2cde01c8d4',
+    serialNumber: '87654321',
+  })
+  const akid = 'aYhba4dGQEHhs3uEe6CuLN4ByNQ'
+  const rows: [what: string, text: string][] = [
+    ['nothing', ''],
+    ['no dot', akid],
+    ['two dots', `${akid}.AQ.AQ`],
+    ['a dot before', `.${akid}.AQ`],
+    ['no serial number', `${akid}.`],
+    ['no key identifier', '.AQ'],
+    ['padding', `${akid}=.AQ==`],
+    ['another alphabet', '+/8.AQ'],
+    ['bits after the end', `${akid}.AR`],
+    ['bits after the end of the key identifier', `${akid.slice(0, -1)}R.AQ`],
+    ['a single character', `${akid}.AQEBA`],
+    ['a line', `${akid}.AQ\n`],
+    ['a negative number', `${akid}.gA`],
+    ['zero', `${akid}.AA`],
+    ['a zero too many', `${akid}.AH8`],
+    ['a long number', `${akid}.${'AQEB'.repeat(11)}`],
+    ['a long key identifier', `${'AQEB'.repeat(33)}.AQ`],
+  ]
+  for (const [what, text] of rows) t.equal(parseRenewalId(text), undefined, what)
+  const serials = fc.uint8Array({ minLength: 1, maxLength: 20 })
+  fc.assert(
+    fc.property(fc.uint8Array({ minLength: 2, maxLength: 32 }), serials, (akid, serial) => {
+      const encode = (bytes: Uint8Array) => Buffer.from(bytes).toString('base64url')
+      const text = `${encode(akid)}.${encode(serial)}`
+      const parsed = parseRenewalId(text)
+      if (!parsed) return true
+      const sign = Number.parseInt(parsed.serialNumber.slice(0, 2), 16) < 0x80 ? '' : '00'
+      const again = [parsed.akid, sign + parsed.serialNumber].map((hex) => Buffer.from(hex, 'hex'))
+      return again.map(encode).join('.') === text
+    }),
+  )
 })
 
 t.test('reads responses of the CA', async (t) => {
