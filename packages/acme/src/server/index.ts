@@ -5,8 +5,6 @@ export { parseRenewalId, renewalId } from '../protocol/renewal-info.ts'
 export { readIdentifiers } from './identifiers.ts'
 export {
   ACCOUNT_ALGORITHMS,
-  type Binding,
-  type KeyChange,
   readBinding,
   readKeyChange,
   readRequest,

@@ -1,6 +1,6 @@
 import { createHmac, timingSafeEqual, verify } from 'node:crypto'
 import { BINDING_DIGESTS, REQUEST_DIGESTS } from '../protocol/jws.ts'
-import { type PublicKey, readPublicKey } from './keys.ts'
+import { type PublicKey, readJwk } from './keys.ts'
 import { isMembers, isText, type Members, readBase64url, readObject } from './parts.ts'
 import { AcmeProblem, malformed } from './problems.ts'
 
@@ -10,7 +10,7 @@ const BINDING_ALGORITHMS = [...BINDING_DIGESTS.keys()]
 
 /** Bytes: a CSR of 100 long names, encoded twice. */
 const MAX_BODY = 65_536
-const TEXT = /^[!-~]{1,2000}$/
+const URL_OR_ID = /^[!-~]{1,2000}$/
 const NONCE = /^[\w-]{1,200}$/
 
 /** A request that is parsed; its signature is not yet verified. */
@@ -36,24 +36,24 @@ export interface SignedRequest {
  */
 export function readRequest(body: Uint8Array): SignedRequest {
   if (body.length > MAX_BODY) throw malformed('the request is too large', { status: 413 })
-  const { header, ...jws } = openJws(readObject(body, 'the request'), ACCOUNT_ALGORITHMS)
+  const jws = openJws(readObject(body, 'the request'), ACCOUNT_ALGORITHMS)
+  const { alg, url, payload, header } = jws
   const { nonce, kid, jwk } = header
   if (nonce === undefined) throw new AcmeProblem('badNonce', 'the request has no nonce')
   if (!isText(nonce, NONCE)) throw malformed('the nonce is not base64url')
   if ((kid === undefined) === (jwk === undefined))
     throw malformed('the protected header must have either `jwk` or `kid`')
-  if (jwk !== undefined) return { ...jws, nonce, key: readSigner(jws.alg, jwk) }
-  if (!isText(kid, TEXT)) throw malformed('the `kid` is not a URL')
-  return { ...jws, nonce, kid }
+  const isSignedBy = (key: PublicKey) => isSigned(jws, key)
+  const request = { alg, url, nonce, payload, isSignedBy }
+  if (jwk !== undefined) return { ...request, key: readSigner(jws) }
+  if (!isText(kid, URL_OR_ID)) throw malformed('the `kid` is not a URL')
+  return { ...request, kid }
 }
 
 /** A JWS with its parts decoded. */
-interface OpenJws extends Pick<SignedRequest, 'alg' | 'url' | 'payload' | 'isSignedBy'> {
-  readonly header: Members
-  isMadeWith(hmacKey: Uint8Array): boolean
-}
+type OpenJws = ReturnType<typeof openJws>
 
-function openJws(jws: Members, algorithms: readonly string[]): OpenJws {
+function openJws(jws: Members, algorithms: readonly string[]) {
   const { protected: encoded, payload, signature, ...others } = jws
   if (Object.keys(others).length > 0)
     throw malformed('the JWS must have nothing but `protected`, `payload` and `signature`')
@@ -62,92 +62,46 @@ function openJws(jws: Members, algorithms: readonly string[]): OpenJws {
   if (typeof alg !== 'string' || !algorithms.includes(alg)) throw wrongAlgorithm(algorithms)
   // An extension that has to be understood (RFC 7515 section 4.1.11, RFC 7797).
   if ('crit' in header || 'b64' in header) throw malformed('the JWS has an extension')
-  if (!isText(url, TEXT)) throw malformed('the protected header has no `url`')
-  const signed = {
-    alg,
-    input: `${encoded}.${payload}`,
-    signature: readBase64url(signature, '`signature`'),
-  }
+  if (!isText(url, URL_OR_ID)) throw malformed('the protected header has no `url`')
   return {
     header,
     alg,
     url,
     payload: readBase64url(payload, '`payload`'),
-    isSignedBy: (key) => isSignedBy(key, signed),
-    isMadeWith: (hmacKey) => isMadeWith(hmacKey, signed),
+    signature: readBase64url(signature, '`signature`'),
+    /** What is signed. */
+    input: Buffer.from(`${encoded}.${payload}`),
   }
 }
 
-const wrongAlgorithm = (algorithms: readonly string[]): AcmeProblem =>
-  new AcmeProblem(
-    'badSignatureAlgorithm',
-    `the algorithm must be that of the key, and one of ${algorithms.join(', ')}`,
-    { algorithms },
-  )
+function wrongAlgorithm(algorithms: readonly string[]): AcmeProblem {
+  const detail = `the algorithm must be that of the key, and one of ${algorithms.join(', ')}`
+  return new AcmeProblem('badSignatureAlgorithm', detail, { algorithms })
+}
 
 /** The key that a JWS carries. */
-function readSigner(alg: string, jwk: unknown): PublicKey {
-  const key = readPublicKey(isMembers(jwk) ? jwk : undefined)
+function readSigner({ alg, header }: OpenJws): PublicKey {
+  const key = readJwk(header.jwk)
   if (key.alg !== alg) throw wrongAlgorithm(ACCOUNT_ALGORITHMS)
   return key
 }
 
-interface Signed {
-  readonly alg: string
-  readonly input: string
-  readonly signature: Buffer
-}
-
-function isSignedBy({ key, alg }: PublicKey, { input, signature, ...given }: Signed): boolean {
+function isSigned({ alg, input, signature }: OpenJws, { key, ...of }: PublicKey): boolean {
   const digest = REQUEST_DIGESTS.get(alg)
-  if (alg !== given.alg || digest === undefined) return false
+  if (alg !== of.alg || digest === undefined) return false
   try {
-    return verify(digest, Buffer.from(input), { key, dsaEncoding: 'ieee-p1363' }, signature)
+    return verify(digest, input, { key, dsaEncoding: 'ieee-p1363' }, signature)
   } catch {
     // OpenSSL cannot read the signature.
     return false
   }
 }
 
-function isMadeWith(hmacKey: Uint8Array, { alg, input, signature }: Signed): boolean {
-  const mac = createHmac(BINDING_DIGESTS.get(alg) ?? '', hmacKey)
+function isMac({ alg, input, signature }: OpenJws, key: Uint8Array): boolean {
+  const mac = createHmac(BINDING_DIGESTS.get(alg) ?? '', key)
     .update(input)
     .digest()
   return mac.length === signature.length && timingSafeEqual(mac, signature)
-}
-
-/** A change of the key of an account, signed by the new key. */
-export interface KeyChange {
-  readonly newKey: PublicKey
-  /** Must be the key of the account. */
-  readonly oldKey: PublicKey
-  readonly account: string
-}
-
-/**
- * Reads the payload of keyChange, which is a JWS of the new key for the same URL and account, without a
- * nonce (RFC 8555 section 7.3.5).
- *
- * @throws AcmeProblem `malformed`, `badSignatureAlgorithm`, `badPublicKey`, `unauthorized`
- */
-export function readKeyChange(
-  payload: Uint8Array,
-  outer: { readonly url: string; readonly kid: string },
-): KeyChange {
-  const inner = openJws(readObject(payload, 'the payload'), ACCOUNT_ALGORITHMS)
-  const { kid, jwk } = inner.header
-  if (kid !== undefined) throw malformed('the inner JWS must have `jwk` and no `kid`')
-  const newKey = readSigner(inner.alg, jwk)
-  checkInner(inner, outer.url)
-  if (!inner.isSignedBy(newKey))
-    throw new AcmeProblem('unauthorized', 'the new key did not sign the inner JWS')
-  const { account, oldKey } = readObject(inner.payload, 'the inner payload')
-  if (account !== outer.kid) throw malformed('the inner payload names another account')
-  return {
-    newKey,
-    oldKey: readPublicKey(isMembers(oldKey) ? oldKey : undefined),
-    account: outer.kid,
-  }
 }
 
 function checkInner({ header, url }: OpenJws, expected: string): void {
@@ -155,30 +109,45 @@ function checkInner({ header, url }: OpenJws, expected: string): void {
   if ('nonce' in header) throw malformed('the inner JWS must have no nonce')
 }
 
-/** The binding of an account key to a caller; its MAC is not yet verified. */
-export interface Binding {
-  readonly kid: string
-  isMadeWith(hmacKey: Uint8Array): boolean
+/**
+ * Reads the payload of keyChange: a JWS of the new key for the same URL and account, without a nonce
+ * (RFC 8555 section 7.3.5). It is verified; `oldKey` must be the key of the account.
+ *
+ * @throws AcmeProblem `malformed`, `badSignatureAlgorithm`, `badPublicKey`, `unauthorized`
+ */
+export function readKeyChange(
+  payload: Uint8Array,
+  outer: { readonly url: string; readonly kid: string },
+): { readonly newKey: PublicKey; readonly oldKey: PublicKey; readonly account: string } {
+  const inner = openJws(readObject(payload, 'the payload'), ACCOUNT_ALGORITHMS)
+  if (inner.header.kid !== undefined) throw malformed('the inner JWS must have `jwk` and no `kid`')
+  const newKey = readSigner(inner)
+  checkInner(inner, outer.url)
+  if (!isSigned(inner, newKey))
+    throw new AcmeProblem('unauthorized', 'the new key did not sign the inner JWS')
+  const { account, oldKey } = readObject(inner.payload, 'the inner payload')
+  if (account !== outer.kid) throw malformed('the inner payload names another account')
+  return { newKey, oldKey: readJwk(oldKey), account: outer.kid }
 }
 
 /**
  * Reads the external account binding of newAccount: a MAC over the account key for the same URL, without
- * a nonce (RFC 8555 section 7.3.4).
+ * a nonce (RFC 8555 section 7.3.4). The MAC is not yet verified.
  *
  * @throws AcmeProblem `malformed`, `badSignatureAlgorithm`, `badPublicKey`
  */
 export function readBinding(
   binding: unknown,
   outer: { readonly url: string; readonly accountKey: PublicKey },
-): Binding {
+): { readonly kid: string; isMadeWith(hmacKey: Uint8Array): boolean } {
   if (!isMembers(binding)) throw malformed('the external account binding is not an object')
   const inner = openJws(binding, BINDING_ALGORITHMS)
   const { kid, jwk } = inner.header
-  if (jwk !== undefined || !isText(kid, TEXT))
+  if (jwk !== undefined || !isText(kid, URL_OR_ID))
     throw malformed('the external account binding must have `kid` and no `jwk`')
   checkInner(inner, outer.url)
-  const bound = readPublicKey(readObject(inner.payload, 'the bound key'))
-  if (bound.thumbprint !== outer.accountKey.thumbprint)
+  const { thumbprint } = readJwk(readObject(inner.payload, 'the bound key'))
+  if (thumbprint !== outer.accountKey.thumbprint)
     throw malformed('the external account binding is of another key')
-  return { kid, isMadeWith: inner.isMadeWith }
+  return { kid, isMadeWith: (hmacKey) => isMac(inner, hmacKey) }
 }

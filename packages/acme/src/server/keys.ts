@@ -1,7 +1,7 @@
 import { createPublicKey, type JsonWebKey, type KeyObject } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { algorithmOf, publicJwk, thumbprintOf } from '../protocol/jws.ts'
-import { isMembers, type Members } from './parts.ts'
+import { isMembers } from './parts.ts'
 import { AcmeProblem } from './problems.ts'
 
 /** A public key of an accepted type. */
@@ -11,42 +11,41 @@ export interface PublicKey {
   readonly alg: string
   /** base64url of SHA-256 (RFC 7638). */
   readonly thumbprint: string
-  /** The public JWK in canonical JSON, which {@link readPublicKey} reads again. */
+  /** The public JWK in canonical JSON, to store. */
   readonly jwk: string
 }
 
 /** Of stored keys alone, so that strangers cannot displace them. */
 const stored = new LRUCache<string, PublicKey>({
   max: 1_000,
-  memoMethod: (text) => readJwk(JSON.parse(text)),
+  memoMethod: (jwk) => readJwk(JSON.parse(jwk)),
 })
 
 /**
- * Reads a public JWK: P-256, P-384, Ed25519, or RSA of 2048 to 4096 bits with the exponent 65537. A key
- * that is stored as its `jwk` is read faster from that text.
+ * Reads a public JWK: P-256, P-384, Ed25519, or RSA of 2048 to 4096 bits with the exponent 65537. The
+ * stored text of a key is cached.
  *
  * @throws AcmeProblem `badPublicKey`
  */
-export function readPublicKey(jwk: unknown): PublicKey {
-  return typeof jwk === 'string' ? stored.memo(jwk) : readJwk(jwk)
-}
+export const readPublicKey = (jwk: unknown): PublicKey =>
+  typeof jwk === 'string' ? stored.memo(jwk) : readJwk(jwk)
 
 const PRIVATE_MEMBERS = ['d', 'p', 'q', 'dp', 'dq', 'qi', 'oth', 'k']
 /** Characters: the modulus of an RSA key of 4096 bits. */
 const MAX_MEMBER = 683
 
-function readJwk(jwk: unknown): PublicKey {
+/** Reads the JWK of a stranger, which must be an object. @throws AcmeProblem `badPublicKey` */
+export function readJwk(jwk: unknown): PublicKey {
   if (!isMembers(jwk)) throw badKey('is not an object')
   if (PRIVATE_MEMBERS.some((name) => name in jwk)) throw badKey('is not public: make another one')
   const { crv, e, kty, n, x, y } = jwk
   const given = { crv, e, kty, n, x, y }
-  const values = Object.values(given).filter((value) => value !== undefined)
-  if (!values.every((value) => typeof value === 'string' && value.length <= MAX_MEMBER))
-    throw badKey('has a member that is too long, or no string')
-  const key = importJwk(given)
+  if (Object.values(given).some((value) => typeof value === 'string' && value.length > MAX_MEMBER))
+    throw badKey('is too long')
+  const key = importKey(given)
   const exported = publicJwk(key)
   const alg = algorithmOf(exported)
-  if (alg === undefined || (alg === 'RS256' && !isSafeRsa(key, exported)))
+  if (alg === undefined || (alg === 'RS256' && !isSafeRsa(key, exported.n)))
     throw badKey('must be P-256, P-384, Ed25519, or RSA of 2048 to 4096 bits with exponent 65537')
   const text = JSON.stringify(exported)
   // The client would compute another thumbprint of another spelling.
@@ -54,20 +53,17 @@ function readJwk(jwk: unknown): PublicKey {
   return { key, alg, thumbprint: thumbprintOf(text), jwk: text }
 }
 
-function importJwk(key: Members): KeyObject {
+function importKey(jwk: object): KeyObject {
   try {
-    return createPublicKey({ key: key as JsonWebKey, format: 'jwk' })
+    return createPublicKey({ key: jwk as JsonWebKey, format: 'jwk' })
   } catch (cause) {
     throw badKey('cannot be read', { cause })
   }
 }
 
-function isSafeRsa(
-  { asymmetricKeyDetails }: KeyObject,
-  { n = '' }: { n?: string | undefined },
-): boolean {
+function isSafeRsa({ asymmetricKeyDetails }: KeyObject, modulus = ''): boolean {
   const { modulusLength = 0, publicExponent } = asymmetricKeyDetails ?? {}
-  const isOdd = ((Buffer.from(n, 'base64url').at(-1) ?? 0) & 1) === 1
+  const isOdd = ((Buffer.from(modulus, 'base64url').at(-1) ?? 0) & 1) === 1
   return modulusLength >= 2_048 && modulusLength <= 4_096 && publicExponent === 65_537n && isOdd
 }
 

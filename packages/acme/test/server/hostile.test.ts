@@ -132,6 +132,7 @@ function headersOf(key: KeyObject): [what: string, type: ProblemType, header: st
     ['jwk is private', 'badPublicKey', byJwk({ d: 'AAAA' })],
     ['jwk is symmetric', 'badPublicKey', byJwk({ kty: 'oct', k: 'AAAA' })],
     ['jwk of oct', 'badPublicKey', byJwk({ kty: 'oct' })],
+    ['jwk that is no text', 'badPublicKey', byJwk({ kty: { toString: 1, valueOf: 1 } })],
     ['jwk of no kind', 'badPublicKey', byJwk({ kty: undefined })],
     ['jwk of another curve', 'badPublicKey', byJwk({ crv: 'P-521' })],
     ['jwk of secp256k1', 'badPublicKey', byJwk({ kty: 'EC', crv: 'secp256k1' })],
