@@ -1,9 +1,10 @@
-import { parseEndpointUrl, parseHost } from '@gatehouse/net'
+import { parseEndpointUrl, parseHost, parseStrictJson } from '@gatehouse/net'
 import { fromPem, parseName } from '@gatehouse/pki'
 import { compileCondition } from '@gatehouse/profile'
 import { parsePostgresUrl } from '@gatehouse/store'
 import t from 'tap'
 import { linksOf } from '../../packages/acme/src/protocol/request.ts'
+import { readRequest } from '../../packages/acme/src/server/index.ts'
 import { foldName } from '../../packages/gate/src/header-names.ts'
 import { readAssignments, readFlags } from '../../packages/migrate/src/formats.ts'
 import { readAll } from '../../packages/pki/src/der.ts'
@@ -101,6 +102,21 @@ const READERS: readonly (readonly [string, (text: string) => unknown, ...Input[]
     repeated('gatehouse-ticket=a&', '/?'),
     repeated('gatehouse-ticket', '/?'),
     repeated('&', '/?gatehouse-ticket='),
+  ],
+  [
+    'JSON of strangers',
+    (text) => ignored((one) => parseStrictJson(Buffer.from(one)))(text),
+    repeated('\\\\', '"', '"'),
+    repeated('\\"', '"', '"'),
+    repeated('{"a":', '', '1'),
+    repeated('"a":1,', '{', '"b":1}'),
+    repeated('["a":"'),
+  ],
+  [
+    'requests of ACME clients',
+    (text) => ignored((one) => readRequest(Buffer.from(one)))(text),
+    repeated('A', '{"protected":"', '"}'),
+    repeated('"protected":"e30",', '{', '"payload":""}'),
   ],
   ['names of headers', foldName, repeated('X_-~'), repeated('.')],
   [

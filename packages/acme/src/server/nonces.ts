@@ -22,34 +22,41 @@ const TIME_BYTES = 6
 const RANDOM_BYTES = 10
 const MAC_BYTES = 16
 const MAC_AT = TIME_BYTES + RANDOM_BYTES
-/** Clocks of replicas differ. */
+/** Seconds by which the clock of another replica may be ahead. */
 const MAX_SKEW = 60
 
 /**
  * The anti-replay nonces of an ACME server (RFC 8555 section 6.5). They are sealed and not stored: each
- * replica accepts those of all, and each process at most once.
+ * replica accepts those of all, and each process accepts a nonce once.
  *
  * Used ones are remembered by the second of their issue. When the memory is full, the oldest second is
  * forgotten; nothing that was issued up to then is accepted any more.
  */
 export class Nonces {
   readonly #key: KeyObject
-  readonly #deps: Required<Omit<NonceDeps, 'key'>>
+  readonly #clock: Pick<Clock, 'now'>
+  readonly #random: (size: number) => Uint8Array
+  /** Seconds. */
+  readonly #lifetime: number
+  readonly #most: number
   /** The random parts of used nonces, by their second. */
   readonly #used = new Map<number, Set<string>>()
   #size = 0
   /** The second after the last that was forgotten. */
   #floor = 0
 
-  constructor({ key, lifetime = 600_000, most = 100_000, random = randomBytes, clock }: NonceDeps) {
+  constructor({ key, clock, random = randomBytes, lifetime, most = 100_000 }: NonceDeps) {
     this.#key = createSecretKey(key)
-    this.#deps = { lifetime, most, random, clock }
+    this.#clock = clock
+    this.#random = random
+    this.#lifetime = (lifetime ?? 600_000) / 1_000
+    this.#most = most
   }
 
   issue(): string {
     const bytes = Buffer.alloc(MAC_AT)
-    bytes.writeUIntBE(this.#second(), 0, TIME_BYTES)
-    bytes.set(this.#deps.random(RANDOM_BYTES), TIME_BYTES)
+    bytes.writeUIntBE(this.#now(), 0, TIME_BYTES)
+    bytes.set(this.#random(RANDOM_BYTES), TIME_BYTES)
     return Buffer.concat([bytes, this.#seal(bytes)]).toString('base64url')
   }
 
@@ -57,17 +64,17 @@ export class Nonces {
   use(nonce: string): boolean {
     const bytes = Buffer.from(nonce, 'base64url')
     if (bytes.length !== MAC_AT + MAC_BYTES) return false
-    if (!timingSafeEqual(this.#seal(bytes.subarray(0, MAC_AT)), bytes.subarray(MAC_AT)))
-      return false
+    const [sealed, mac] = [bytes.subarray(0, MAC_AT), bytes.subarray(MAC_AT)]
+    if (!timingSafeEqual(this.#seal(sealed), mac)) return false
     const second = bytes.readUIntBE(0, TIME_BYTES)
-    const now = this.#second()
-    if (second < now - this.#deps.lifetime / 1_000 || second > now + MAX_SKEW) return false
+    const age = this.#now() - second
+    if (age > this.#lifetime || age < -MAX_SKEW) return false
     return this.#remember(second, bytes.toString('latin1', TIME_BYTES, MAC_AT))
   }
 
-  /** Now, in seconds. A clock that was set back must not issue what would be refused. */
-  #second(): number {
-    return Math.max(Math.floor(this.#deps.clock.now() / 1_000), this.#floor)
+  /** Seconds. When the clock was set back, what is issued must still be accepted. */
+  #now(): number {
+    return Math.max(Math.floor(this.#clock.now() / 1_000), this.#floor)
   }
 
   #seal(bytes: Uint8Array): Buffer {
@@ -76,8 +83,8 @@ export class Nonces {
 
   #remember(second: number, random: string): boolean {
     if (this.#used.get(second)?.has(random)) return false
-    if (!this.#used.has(second)) this.#forgetBefore(this.#second() - this.#deps.lifetime / 1_000)
-    if (this.#size >= this.#deps.most) this.#forget(Math.min(...this.#used.keys()))
+    if (!this.#used.has(second)) this.#forgetBefore(this.#now() - this.#lifetime)
+    if (this.#size >= this.#most) this.#forget(Math.min(...this.#used.keys()))
     if (second < this.#floor) return false
     const used = this.#used.get(second) ?? new Set()
     this.#used.set(second, used.add(random))

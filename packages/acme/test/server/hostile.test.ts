@@ -284,18 +284,16 @@ function mutantsOf(key: KeyObject, count: number): Buffer[] {
     fc.constantFrom('flip', 'drop', 'double', 'swap'),
     fc.nat(6),
   )
-  return fc.sample(change, { numRuns: count, seed: 32 }).map(([at, how, bit]) => {
-    const [before, char, after] = [
-      good.subarray(0, at),
-      good.subarray(at, at + 1),
-      good.subarray(at + 1),
-    ]
-    if (how === 'flip')
-      return Buffer.concat([before, Buffer.of((char[0] ?? 0) ^ (1 << bit)), after])
-    if (how === 'drop') return Buffer.concat([before, after])
-    if (how === 'double') return Buffer.concat([before, char, char, after])
-    return Buffer.concat([before, after.subarray(0, 1), char, after.subarray(1)])
+  const mutants = fc.sample(change, { numRuns: count, seed: 32 }).map(([at, how, bit]) => {
+    const [before, [char = 0, ...after]] = [good.subarray(0, at), good.subarray(at)]
+    const [next = 0, ...rest] = after
+    if (how === 'flip') return Buffer.of(...before, char ^ (1 << bit), ...after)
+    if (how === 'drop') return Buffer.of(...before, ...after)
+    if (how === 'double') return Buffer.of(...before, char, char, ...after)
+    return Buffer.of(...before, next, char, ...rest)
   })
+  // Two characters that are exchanged may be the same.
+  return mutants.filter((body) => !body.equals(good))
 }
 
 /** Milliseconds, on a busy machine. */
@@ -336,9 +334,8 @@ t.test('1,000 hostile requests are refused, each for its reason', async (t) => {
     ]
     for (const [what, expected, body] of rows)
       t.equal(refused(`${type}, ${what}`, body, key)?.type, expected, `${type}, ${what}`)
-    const good = build(key, {})
     for (const [n, body] of mutantsOf(key, 140).entries())
-      if (!body.equals(good)) refused(`${type}, mutant ${n}`, body, key)
+      refused(`${type}, mutant ${n}`, body, key)
   }
   t.ok(count >= 1_000, `${count} requests`)
 })

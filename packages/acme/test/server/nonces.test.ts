@@ -140,6 +140,24 @@ t.test('what was issued before the forgotten ones is refused', async (t) => {
   t.notOk(nonces.use(early), 'it may have been used and forgotten')
 })
 
+t.test(
+  'what was forgotten in another order stays refused when the clock is set back',
+  async (t) => {
+    const { clock, nonces } = setup()
+    const first = nonces.issue()
+    clock.time += SECOND
+    const second = nonces.issue()
+    t.ok(nonces.use(second))
+    t.ok(nonces.use(first))
+    clock.time += 60 * MINUTE
+    t.ok(nonces.use(nonces.issue()), 'which forgets both')
+    clock.time -= 60 * MINUTE
+    t.notOk(nonces.use(first))
+    t.notOk(nonces.use(second))
+    t.ok(nonces.use(nonces.issue()), 'others are accepted')
+  },
+)
+
 t.test('100,000 nonces take a bounded memory and time', async (t) => {
   const { clock, nonces } = setup()
   const start = performance.now()
