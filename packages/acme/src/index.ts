@@ -19,7 +19,7 @@ export {
   type Problem,
   type Subproblem,
 } from './errors.ts'
-export type { Identifier } from './identifier.ts'
+export { type Identifier, toIdentifier } from './identifier.ts'
 export { cleanUpChallenges } from './order/authorize.ts'
 export { createRetryBudget, type RetryBudget } from './order/retry.ts'
 export {
@@ -40,7 +40,13 @@ export {
   updateAccount,
 } from './protocol/account.ts'
 export { revokeCertificate } from './protocol/certificate.ts'
-export type { ExternalAccount, RequestSigner } from './protocol/jws.ts'
+export { type ExternalAccount, type RequestSigner, signRequest } from './protocol/jws.ts'
+export {
+  type AcmeAuthorization,
+  type AcmeOrder,
+  newOrder,
+  readAuthorization,
+} from './protocol/order.ts'
 export { type ErrorOutcome, outcomeOf } from './protocol/problem.ts'
 export {
   fetchRenewalInfo,

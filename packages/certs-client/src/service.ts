@@ -24,6 +24,7 @@ const TRANSIENT = [408, 425, 429, 500, 502, 503, 504]
 const Text = Type.String()
 const Texts = Type.Array(Text)
 const OptionalText = Type.Optional(Text)
+const MaybeText = Type.Optional(Type.Union([Text, Type.Null()]))
 const OptionalTexts = Type.Optional(Texts)
 const Failure = Type.Object({ code: Text, detail: Text, action: OptionalText })
 const Described = {
@@ -68,6 +69,22 @@ const Revoked = Type.Object({
   unconfirmed: OptionalTexts,
 })
 const Deleted = Type.Object({ unconfirmed: OptionalTexts })
+const AcmeAccounts = Type.Object({
+  accounts: Type.Array(
+    Type.Object({
+      ...{ id: Text, caller: Text, thumbprint: Text, status: Text, createdAt: Text },
+      ...{ client: MaybeText, usedAt: MaybeText, remoteAddress: MaybeText },
+    }),
+  ),
+  next: OptionalText,
+})
+// People paste these into shells and configurations.
+const AcmeKey = Type.Object({
+  kid: Type.String({ pattern: '^[\\w.@+~][\\w.@+~:/=,-]{0,255}$' }),
+  hmacKey: Type.String({ pattern: '^\\w[\\w-]{20,199}$' }),
+  directory: Type.String({ pattern: '^https?://[\\w.:/\\[\\]-]{1,500}$' }),
+  algorithm: Text,
+})
 const Problem = Type.Object({
   code: Type.String({ pattern: '^[A-Z][A-Z0-9_]{1,63}$' }),
   title: OptionalText,
@@ -96,6 +113,13 @@ interface IssueBody {
   readonly names?: readonly string[]
   readonly keyType?: string | undefined
   readonly csr?: string
+}
+
+interface AcmeKeyBody {
+  readonly caller?: string
+  /** Ends the accounts of the old key, but those to keep. */
+  readonly renew?: boolean
+  readonly keep?: readonly string[]
 }
 
 export type CertService = ReturnType<typeof connect>
@@ -171,6 +195,15 @@ export function connect(options: ConnectOptions) {
     async remove(domain: string): Promise<Static<typeof Deleted>> {
       const answer = await call(pathOf(domain), { method: 'DELETE', expect: [200, 204] })
       return answer.status === 204 ? {} : read(answer, Deleted)
+    },
+    /** Asks for the key that binds accounts of ACME to a caller; without one, to who asks. */
+    acmeKey: (body: AcmeKeyBody) => ask('api/acme/key', AcmeKey, { method: 'POST', body }),
+    async *acmeAccounts() {
+      for await (const { accounts } of pages('api/acme/accounts', AcmeAccounts)) yield* accounts
+    },
+    async endAcmeAccount(id: string): Promise<void> {
+      const path = `api/acme/accounts/${encodeURIComponent(id)}`
+      await call(path, { method: 'DELETE', expect: [204] })
     },
   }
 }

@@ -61,7 +61,8 @@ export function kebab(name: string): string {
   return name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)
 }
 
-function readUrl(option: string, text: string): URL {
+/** Reads the URL of a server. @throws UsageError */
+export function readUrl(option: string, text: string): URL {
   try {
     return parseEndpointUrl(text)
   } catch (error) {

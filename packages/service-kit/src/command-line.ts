@@ -26,7 +26,7 @@ export interface CommandSyntax {
   readonly group: string
   /** One line, without a full stop. */
   readonly summary: string
-  /** `--flag` or `--option VALUE`, with what it means. */
+  /** `--flag`, `--option VALUE`, or `--option VALUE...` that may be repeated, with what it means. */
   readonly options?: Readonly<Record<string, string>>
   readonly examples: readonly string[]
 }
@@ -113,7 +113,13 @@ function addCommand(
 
 function optionOf(flags: string, help: string): Option {
   const [flag = '', value] = flags.split(' ')
-  const option = new Option(value === undefined ? flag : `${flag} <${value}>`, help)
+  const isList = value?.endsWith('...')
+  // Not as commander writes a list, which would take the words after it too.
+  const option = new Option(
+    value === undefined ? flag : `${flag} <${value.replace('...', '')}>`,
+    isList ? `${help}; may be repeated` : help,
+  )
+  if (isList) option.argParser((text, before: readonly string[] = []) => [...before, text])
   // `--no-secrets` is a flag of its own, not the opposite of `--secrets`.
   option.negate = false
   option.attributeName = () =>

@@ -21,9 +21,12 @@ export interface CommandOptions extends ConnectionOptions {
   readonly pem?: boolean | undefined
   readonly wait?: boolean | undefined
   readonly reason?: string | undefined
+  readonly renew?: boolean | undefined
+  readonly keep?: readonly string[] | undefined
+  readonly end?: string | undefined
 }
 
-interface Io {
+export interface Io {
   readonly env: NodeJS.ProcessEnv
   readonly stdout: { readonly isTTY?: boolean }
   readonly stderr: { write(text: string): unknown }
@@ -37,7 +40,7 @@ interface Printable {
 }
 
 /** Asks the service, and gives the answer as JSON unless a person reads it. */
-async function ask(
+export async function ask(
   options: CommandOptions,
   { env, stdout, stderr, actionFor }: Io,
   step: (service: CertService) => Promise<Printable>,
@@ -84,7 +87,7 @@ function listFailing(service: CertService): Promise<Printable> {
 }
 
 /** A table with a row for each item, or the text for none. */
-async function listing<T>(
+export async function listing<T>(
   items: AsyncIterable<T>,
   none: string,
   columns: Readonly<Record<string, (item: T) => string>>,
@@ -101,7 +104,7 @@ function others(names: readonly string[]): string {
 }
 
 /** Writes a time to the minute, in UTC. */
-function shortTime(time = ''): string {
+export function shortTime(time = ''): string {
   return time.replace(/^(\d{4}-\d\d-\d\d)T(\d\d:\d\d).*$/, '$1 $2')
 }
 

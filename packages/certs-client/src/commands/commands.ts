@@ -44,7 +44,9 @@ const GET: Omit<ServiceCommand<unknown>, 'run'> = {
 }
 
 interface QuestionSyntax extends Omit<ServiceCommand<unknown>, 'group' | 'run'> {
-  readonly name: 'list' | 'show' | 'renew' | 'revoke' | 'remove' | 'order'
+  readonly name:
+    | ('list' | 'show' | 'renew' | 'revoke' | 'remove' | 'order')
+    | ('acmeAccount' | 'acmeAccounts')
 }
 
 /** The commands that ask the service about what their argument names, and print the answer. */
@@ -93,7 +95,41 @@ const QUESTIONS: readonly QuestionSyntax[] = [
     options: WAIT,
     examples: ['gatehouse-certs order 6b1f5c1e-7a52-4d0c-9f0e-0c6a2f0f8d11 --wait'],
   },
+  {
+    name: 'acmeAccount',
+    usage: 'acme-account [NAME]',
+    summary: 'print the key that a caller gives to certbot, Caddy or another client of ACME',
+    options: {
+      '--renew': 'make a new key, and end the accounts of the old one',
+      '--keep ID...': 'account that --renew does not end',
+    },
+    examples: ['gatehouse-certs acme-account web', 'gatehouse-certs acme-account web --renew'],
+  },
+  {
+    name: 'acmeAccounts',
+    usage: 'acme-accounts',
+    summary: 'list the accounts of clients of ACME',
+    options: { '--end ID': 'end this account instead' },
+    examples: ['gatehouse-certs acme-accounts', 'gatehouse-certs acme-accounts --end 7'],
+  },
 ]
+
+const ACME_CHECK: Omit<ServiceCommand<unknown>, 'run'> = {
+  ...GROUP,
+  usage: 'acme-check URL',
+  summary: 'say what a client of ACME would meet at a directory, of any CA',
+  options: {
+    '--ca FILE': 'roots to trust instead of those of the system',
+    '--kid KID': 'ID of a key for an account; with --hmac-file',
+    '--hmac-file FILE': 'file with that key; an account is made, agrees to the terms, and is ended',
+    '--name NAME...': 'name to place an order for, which is not finalized',
+    ...JSON_OPTION,
+  },
+  examples: [
+    'gatehouse-certs acme-check https://certs.example.com:7401/acme/directory --ca root.pem',
+    'gatehouse-certs acme-check URL --kid web.1 --hmac-file web.hmac --name app.example.com',
+  ],
+}
 
 /** The commands of the client, which need no configuration of the service. */
 export const clientCommands = (actionFor: ActionFor): readonly ServiceCommand<unknown>[] => [
@@ -112,9 +148,20 @@ export const clientCommands = (actionFor: ActionFor): readonly ServiceCommand<un
       options: { ...options, ...JSON_OPTION, ...CONNECTION },
       async run({ words: [about = ''], options, process: { env, stdout, stderr }, progress }) {
         progress.say('waiting for cert-service')
-        const certificates = await import('./certificates.ts')
-        return certificates[name](about, options, { env, stdout, stderr, actionFor })
+        const questions = {
+          ...(await import('./certificates.ts')),
+          ...(await import('./acme-accounts.ts')),
+        }
+        return questions[name](about, options, { env, stdout, stderr, actionFor })
       },
     }),
   ),
+  {
+    ...ACME_CHECK,
+    async run({ words: [url = ''], options, process, progress }) {
+      progress.say('waiting for the CA')
+      const { acmeCheck } = await import('./acme-check.ts')
+      return acmeCheck(url, options, process)
+    },
+  },
 ]
