@@ -80,7 +80,7 @@ const KINDS: Readonly<Record<string, (block: Block) => unknown>> = {
 
 /** `<language> <path>`: the block is part of that file, which has tests of its own. */
 const PART =
-  /^(yaml|nginx|caddyfile|haproxy|apache|ini|ts|json) ((?:examples|packages|docker|deploy)\/\S+)$/
+  /^(sh|yaml|nginx|caddyfile|haproxy|apache|ini|ts|json) ((?:examples|packages|docker|deploy)\/\S+)$/
 
 async function checkBlock(block: Block): Promise<void> {
   const [, , path] = PART.exec(block.info) ?? []
