@@ -81,7 +81,7 @@ const AcmeAccounts = Type.Object({
 // People paste these into shells and configurations.
 const AcmeKey = Type.Object({
   kid: Type.String({ pattern: '^[\\w.@+~][\\w.@+~:/=,-]{0,255}$' }),
-  hmacKey: Type.String({ pattern: '^\\w[\\w-]{20,199}$' }),
+  hmacKey: Type.String({ pattern: '^[\\w-]{21,200}$' }),
   directory: Type.String({ pattern: '^https?://[\\w.:/\\[\\]-]{1,500}$' }),
   algorithm: Text,
 })
@@ -113,13 +113,6 @@ interface IssueBody {
   readonly names?: readonly string[]
   readonly keyType?: string | undefined
   readonly csr?: string
-}
-
-interface AcmeKeyBody {
-  readonly caller?: string
-  /** Ends the accounts of the old key, but those to keep. */
-  readonly renew?: boolean
-  readonly keep?: readonly string[]
 }
 
 export type CertService = ReturnType<typeof connect>
@@ -197,7 +190,7 @@ export function connect(options: ConnectOptions) {
       return answer.status === 204 ? {} : read(answer, Deleted)
     },
     /** Asks for the key that binds accounts of ACME to a caller; without one, to who asks. */
-    acmeKey: (body: AcmeKeyBody) => ask('api/acme/key', AcmeKey, { method: 'POST', body }),
+    acmeKey: (body: object) => ask('api/acme/key', AcmeKey, { method: 'POST', body }),
     async *acmeAccounts() {
       for await (const { accounts } of pages('api/acme/accounts', AcmeAccounts)) yield* accounts
     },

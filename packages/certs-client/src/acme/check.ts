@@ -111,7 +111,8 @@ export async function shakeHands(
     return { protocol: socket.getProtocol() ?? '', root, refused }
   } catch (cause) {
     const { code, name } = cause as NodeJS.ErrnoException
-    const message = `no TLS connection to ${hostname}: ${code ?? name}`
+    const why = name === 'AbortError' ? 'it takes too long' : (code ?? name)
+    const message = `no TLS connection to ${hostname}: ${why}`
     throw new NetError('NET_FETCH_FAILED', message, { cause })
   } finally {
     socket.destroy()

@@ -4,14 +4,14 @@ import { ask, type CommandOptions, type Io, listing, shortTime } from './certifi
 import { labelled } from './table.ts'
 
 const ROOT = '/etc/gatehouse/root.pem'
-// certbot needs the form with `=`, and YAML would read some key IDs as numbers.
+// A key may begin with a hyphen, so options have `=`. YAML would read some key IDs as numbers.
 const SETUP = `
 certbot:
   REQUESTS_CA_BUNDLE=ROOT certbot certonly --standalone -d app.example.com --server DIRECTORY \\
     --eab-kid=KID --eab-hmac-key=KEY --agree-tos --register-unsafely-without-email
 
 lego, in every command:
-  LEGO_CA_CERTIFICATES=ROOT lego --server DIRECTORY --eab --kid KID --hmac KEY \\
+  LEGO_CA_CERTIFICATES=ROOT lego --server DIRECTORY --eab --kid=KID --hmac=KEY \\
     --accept-tos --email ops@example.com --http --domains app.example.com run
 
 Caddy, in the global options:

@@ -120,9 +120,9 @@ const ACME_CHECK: Omit<ServiceCommand<unknown>, 'run'> = {
   summary: 'say what a client of ACME would meet at a directory, of any CA',
   options: {
     '--ca FILE': 'roots to trust instead of those of the system',
-    '--kid KID': 'ID of a key for an account; with --hmac-file',
-    '--hmac-file FILE': 'file with that key; an account is made, agrees to the terms, and is ended',
-    '--name NAME...': 'name to place an order for, which is not finalized',
+    '--kid KID': 'ID of a key: make an account, agree to the terms, and end the account',
+    '--hmac-file FILE': 'file with that key',
+    '--name NAME...': 'place an order for this name by such an account; it is not finalized',
     ...JSON_OPTION,
   },
   examples: [

@@ -9,7 +9,8 @@ import { acmeAccount, acmeAccounts } from '../../src/commands/acme-accounts.ts'
 
 const KEY = {
   kid: 'web.1',
-  hmacKey: 'c2VjcmV0LW9mLXRoZS10ZXN0cy0wMTIzNDU2Nzg5MDE',
+  // A hyphen at the begin is what programs take for an option.
+  hmacKey: '-2VjcmV0LW9mLXRoZS10ZXN0cy0wMTIzNDU2Nzg5MDE',
   directory: 'https://certs.test:7401/acme/directory',
   algorithm: 'HS256',
 }
@@ -78,12 +79,11 @@ t.test('a person gets lines to paste for each client', async (t) => {
   writeFileSync(root, '-----BEGIN CERTIFICATE-----\n')
   const text = await acmeAccount('web', options, io(true, { GATEHOUSE_CA: root }))
   t.match(text, `kid        web.1\nkey        ${KEY.hmacKey}\ndirectory  ${KEY.directory}\n`)
-  // A key may begin with a hyphen, which certbot takes for an option.
   t.match(text, `--eab-kid=web.1 --eab-hmac-key=${KEY.hmacKey}`)
   t.match(text, `REQUESTS_CA_BUNDLE=${root} certbot`)
   t.match(
     text,
-    `LEGO_CA_CERTIFICATES=${root} lego --server ${KEY.directory} --eab --kid web.1 --hmac ${KEY.hmacKey}`,
+    `LEGO_CA_CERTIFICATES=${root} lego --server ${KEY.directory} --eab --kid=web.1 --hmac=${KEY.hmacKey}`,
   )
   t.match(text, `acme_eab {\n    key_id web.1\n    mac_key ${KEY.hmacKey}\n  }`)
   const [, traefik = ''] = text.split(/^Traefik.*\n/m)
@@ -104,7 +104,7 @@ t.test('nothing is printed that a shell or a configuration would obey', async (t
     { kid: 'web.1; rm -rf /' },
     { kid: '-web.1' },
     { hmacKey: '$(id)01234567890123456789' },
-    { hmacKey: '-c2VjcmV0LW9mLXRoZS10ZXN0cw' },
+    { hmacKey: 'too-short' },
     { directory: 'https://certs.test/`id`' },
     { directory: 'file:///etc/passwd' },
   ]) {
