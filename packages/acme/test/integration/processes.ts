@@ -37,8 +37,9 @@ export function run(
   return child
 }
 
-export async function untilAnswered(ask: () => Promise<unknown>): Promise<void> {
-  for (let left = 100; ; left--) {
+/** Asks ten times a second until there is an answer, by default for ten seconds. */
+export async function untilAnswered(ask: () => Promise<unknown>, tries = 100): Promise<void> {
+  for (let left = tries; ; left--) {
     try {
       await ask()
       return

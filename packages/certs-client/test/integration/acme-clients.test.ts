@@ -1,5 +1,6 @@
 import { execFile } from 'node:child_process'
 import { randomBytes, X509Certificate } from 'node:crypto'
+import { once } from 'node:events'
 import { chmodSync, globSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { connect } from 'node:tls'
@@ -18,6 +19,9 @@ const DIRECTORY = 'https://certs.example.com:7401/acme/directory'
 const ROOT = '/etc/gatehouse/root.pem'
 const KEY = randomBytes(32).toString('base64url')
 const NAMES = 'DNS:app.example.com, DNS:www.example.com'
+
+/** A minute: some clients make keys of RSA 4096. */
+const TRIES = 600
 
 type Changes = readonly (readonly [from: string, to: string])[]
 
@@ -102,7 +106,26 @@ t.test('Caddy', async (t) => {
   writeFileSync(file, text)
   const env = { EAB_KEY: KEY, HOME: folder, XDG_DATA_HOME: join(folder, 'data') }
   run(t, 'caddy', ['run', '--config', file, '--adapter', 'caddyfile'], env)
-  t.equal(await servedNames(Number(https)), 'DNS:app.example.com')
+  await untilServed(Number(https), 'DNS:app.example.com')
+})
+
+const { TRAEFIK } = process.env
+
+t.test('Traefik', { skip: !TRAEFIK && '$TRAEFIK names no Traefik' }, async (t) => {
+  const { folder, keyed, ports } = await stage(t)
+  const routes = join(folder, 'routes.yaml')
+  const file = join(folder, 'traefik.yaml')
+  const own: Changes = [
+    ['":443"', `127.0.0.1:${ports[0]}`],
+    ['/var/lib/traefik', folder],
+    ['/etc/traefik/routes.yaml', routes],
+  ]
+  writeFileSync(file, changed('traefik.yaml', [...keyed, ...own]))
+  const rule = 'Host(`app.example.com`) || Host(`www.example.com`)'
+  const app = { rule, service: 'ping@internal' }
+  writeFileSync(routes, JSON.stringify({ http: { routers: { app } } }))
+  run(t, `${TRAEFIK}`, [`--configFile=${file}`])
+  await untilServed(Number(ports[0]), NAMES)
 })
 
 t.test('Apache', async (t) => {
@@ -124,7 +147,7 @@ t.test('Apache', async (t) => {
   writeFileSync(file, around.join('\n'))
   run(t, 'apache2', ['-f', file, '-D', 'FOREGROUND'])
   const pem = join(folder, 'md/staging/app.example.com/pubcert.pem')
-  await untilAnswered(async () => readFileSync(pem))
+  await untilAnswered(async () => readFileSync(pem), TRIES)
   t.equal(namesIn(readFileSync(pem, 'utf8')), NAMES)
 })
 
@@ -176,24 +199,17 @@ t.test('each example names the same server, key and root', async (t) => {
   }
 })
 
-/** The names of the certificate that a server has for the first name, once it has one. */
-async function servedNames(port: number): Promise<string | undefined> {
-  let names: string | undefined
-  const options = {
-    host: '127.0.0.1',
-    port,
-    servername: 'app.example.com',
-    rejectUnauthorized: false,
-  }
-  await untilAnswered(
-    () =>
-      new Promise<void>((resolve, reject) => {
-        const socket = connect(options, () => {
-          names = socket.getPeerX509Certificate()?.subjectAltName
-          socket.destroy()
-          resolve()
-        }).on('error', reject)
-      }),
-  )
-  return names
+/** Waits until the certificate that a server has for the first name has these names. */
+async function untilServed(port: number, names: string): Promise<void> {
+  const options = { host: '127.0.0.1', port, servername: 'app.example.com' }
+  await untilAnswered(async () => {
+    const socket = connect({ ...options, rejectUnauthorized: false })
+    try {
+      await once(socket, 'secureConnect')
+      const served = socket.getPeerX509Certificate()?.subjectAltName
+      if (served !== names) throw new Error(`serves ${served}`)
+    } finally {
+      socket.destroy()
+    }
+  }, TRIES)
 }
