@@ -13,7 +13,7 @@ const MAX_TRIES = 3
 const BY_IDS = `WHERE id IN (${IDS})`
 const UNCHECKED = `
   SELECT id, check_at AS "checkAt" FROM certificates
-  WHERE is_current AND check_at <= $1 AND (renew_at IS NOT NULL OR account IS NOT NULL)
+  WHERE is_current AND check_at <= $1 AND renew_at IS NOT NULL
   ORDER BY check_at LIMIT $2 FOR UPDATE SKIP LOCKED`
 const CHECK_LATER = `UPDATE certificates SET check_at = $2 ${BY_IDS}`
 const SET_RENEW_AT = 'UPDATE certificates SET renew_at = $2 WHERE id = $1 RETURNING lineage'
@@ -22,10 +22,10 @@ const END_CLAIM = 'DELETE FROM leases WHERE lineage = $1 AND holder = $2 AND is_
 const SET_WINDOW = `
   UPDATE certificates
   SET check_at = $2, window_start = $3, window_end = $4, explanation_url = $5, renew_at = $6
-  WHERE id = $1 AND (renew_at IS NOT NULL OR account IS NOT NULL) RETURNING lineage`
+  WHERE id = $1 AND renew_at IS NOT NULL RETURNING lineage`
 // Renewals are planned within the window or at two thirds of the lifetime, plus a day at most.
 const TOO_LATE = `
-  renew_at IS NOT NULL AND renew_at > $1::bigint + ${DAY}
+  renew_at IS NOT NULL AND account IS NULL AND renew_at > $1::bigint + ${DAY}
   AND renew_at > coalesce(window_end, not_before + (not_after - not_before) * 2 / 3)`
 const CHECKED_TOO_LATE = `check_at > $1::bigint + ${DAY}`
 // Excludes what a CA keeps dating in the future, and retries after a failure, which keep their time.
@@ -134,7 +134,7 @@ export class Renewals {
     const { leases } = this.#parts
     const sql = `
       SELECT id, lineage, domain FROM certificates
-      WHERE is_current AND renew_at <= $2 AND ${leases.isFree('certificates')}
+      WHERE is_current AND renew_at <= $2 AND account IS NULL AND ${leases.isFree('certificates')}
       ORDER BY renew_at LIMIT $3 FOR UPDATE OF certificates SKIP LOCKED`
     const due = await tx.all<Due>(sql, leases.replica, now, limit)
     const works = due.map(({ lineage, domain }) => ({ lineage, domain, names: 0 }))

@@ -126,7 +126,10 @@ interface Certificates {
   list(page: { after: number; limit: number }): Promise<readonly CertificateRecord[]>
   /** A page of the certificates of a listing. Backwards, what is nearest to the position comes first. */
   listCertificates(listing: Listing, page: ListPage): Promise<readonly CertificateRecord[]>
-  /** Claims certificates whose renewal is due: no other replica gets them while this one works on them. */
+  /**
+   * Claims certificates whose renewal is due: no other replica gets them while this one works on them. Those of ACME
+   * clients are not among them.
+   */
   claimDue(now: number, limit: number): Promise<readonly CertificateRecord[]>
   /** Claims certificates whose CA is to be asked about their renewal: for other replicas they are due again at `until`. */
   claimUnchecked(now: number, limit: number, until: number): Promise<readonly CertificateRecord[]>
@@ -143,10 +146,7 @@ interface Certificates {
   ): Promise<readonly CertificateRecord[]>
   /** Moves the renewal of a certificate; `null` stops renewing it. */
   setRenewAt(id: number, renewAt: number | null): Promise<void>
-  setRenewalWindow(
-    id: number,
-    window: RenewalWindow & { readonly renewAt: number | null },
-  ): Promise<void>
+  setRenewalWindow(id: number, window: RenewalWindow & { readonly renewAt: number }): Promise<void>
   /** Makes due what a clock that was ahead put off. */
   bringForward(now: number): Promise<void>
   /** Makes due what a clock that was ahead dated more than a minute from now. Gives the lineages. */

@@ -80,7 +80,7 @@ const AcmeAccounts = Type.Object({
 })
 // People paste these into shells and configurations.
 const AcmeKey = Type.Object({
-  kid: Type.String({ pattern: '^[\\w.@+~][\\w.@+~:/=,-]{0,255}$' }),
+  kid: Type.String({ pattern: '^[\\w%][\\w.%-]{0,1000}$' }),
   hmacKey: Type.String({ pattern: '^[\\w-]{21,200}$' }),
   directory: Type.String({ pattern: '^https?://[\\w.:/\\[\\]-]{1,500}$' }),
   algorithm: Text,

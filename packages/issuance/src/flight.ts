@@ -366,8 +366,9 @@ export class Flight {
     const now = clock.now()
     const checkAt = issuer.renewalInfo ? now : null
     if (replaces && !(await store.findCurrent(lineage))) return { renewAt: null, checkAt }
-    if (this.plan.by.account ?? replaces?.account) return { renewAt: null, checkAt }
-    const isFallback = issuers.choose(names) !== issuer
+    // An ACME client renews by itself.
+    const isOurs = (this.plan.by.account ?? replaces?.account) === undefined
+    const isFallback = isOurs && issuers.choose(names) !== issuer
     if (isFallback) return { renewAt: now + FALLBACK_CHECK_MS }
     return { renewAt: Math.max(planRenewal(issued, random), soonestRenewal(issued, now)), checkAt }
   }

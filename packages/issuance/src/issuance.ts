@@ -229,8 +229,6 @@ export class Issuance {
 
   #ensureRenewal(record: CertificateRecord): void {
     const { id, lineage, names } = record
-    // Its ACME client renews it.
-    if (record.account) return
     if (record.renewAt !== null || this.#planning.has(id)) return
     const { clock, holdings, log, random, store } = this.#deps
     const now = clock.now()

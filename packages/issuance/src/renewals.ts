@@ -100,9 +100,7 @@ export class Renewals {
 
   async #checkOne(record: CertificateRecord, signal: AbortSignal): Promise<void> {
     const { id, lineage, renewAt, explanationUrl = null } = record
-    const asked = await this.#ask(record, signal)
-    // An ACME client is told the window, and renews by itself.
-    const next = record.account ? { ...asked, renewAt: null } : asked
+    const next = await this.#ask(record, signal)
     if (signal.aborted) return
     await this.#deps.store.setRenewalWindow(id, next)
     if (next.renewAt !== renewAt || next.explanationUrl !== explanationUrl)

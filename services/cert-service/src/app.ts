@@ -93,7 +93,7 @@ export interface AppDeps {
  * @throws CertError, PkiError, ConfigError, AuthError; nothing stays open
  */
 export async function buildApp(config: CertServiceConfig, deps: AppDeps): Promise<FastifyInstance> {
-  const { server, storage, auth, rules, limits, certificates } = config
+  const { server, storage, limits, certificates } = config
   const { elapsed, isNew, metrics, random = Math.random } = deps
   const receivers = receiversOf(config.events)
   const app = createServer(deps, server)
@@ -116,15 +116,10 @@ export async function buildApp(config: CertServiceConfig, deps: AppDeps): Promis
     await app.register(dryRuns)
     await app.register(certGauges, { metrics, issuers: config.issuers, receivers })
     await app.register(upkeep, { certificates, storage, audit: config.audit, random })
-    await app.register(acmeServer, { acme: config.acme, server, ports: deps.proofPorts })
-    await app.register(ownTls, { server })
-    await app.register(listeners, {
-      plainHttp: server.plainHttp,
-      issuers: config.issuers,
-      buildPlainApp: () => buildPlainApp(app, deps),
-    })
+    await registerListeners(app, config, deps)
 
-    await registerApi(app, { auth, rules, elapsed })
+    await app.register(acmeServer, { acme: config.acme, server, ports: deps.proofPorts })
+    await registerApi(app, { ...config, elapsed })
     await app.register(draining)
     await app.ready()
     return app
@@ -132,6 +127,20 @@ export async function buildApp(config: CertServiceConfig, deps: AppDeps): Promis
     await app.close()
     throw error
   }
+}
+
+async function registerListeners(
+  app: FastifyInstance,
+  { server, issuers }: CertServiceConfig,
+  deps: AppDeps,
+): Promise<void> {
+  const { plainHttp } = server
+  await app.register(ownTls, { server })
+  await app.register(listeners, {
+    plainHttp,
+    issuers,
+    buildPlainApp: () => buildPlainApp(app, deps),
+  })
 }
 
 /** Stands in for the store, which no route uses before the first request. */

@@ -15,6 +15,7 @@ export async function fill(store: Store): Promise<void> {
   await addAuthorities(store)
   await addCertificates(store)
   await addOrders(store)
+  await addServed(store)
   await addKeys(store)
   const long = 'a caller '.repeat(150)
   await store.changeUsage(['limit of a', long], (usage) => {
@@ -68,6 +69,13 @@ async function addCertificates(store: Store): Promise<void> {
   const add = (changes: Partial<NewCertificate>) =>
     store.addCertificate(newCertificate(changes), newAudit())
   await add({ names: ['replaced.example'], askedBy: 'psk:one' })
+  const origin = {
+    way: 'acme',
+    client: 'certbot/5.8.0',
+    account: 'a-1',
+    servedOrder: 'o-1',
+  } as const
+  await add({ names: ['acme.example'], ...origin })
   const replaced = await add({ names: ['replaced.example'] })
   const several = await add({
     names: ['a.example', '*.a.example', 'b.example'],
@@ -111,6 +119,34 @@ async function addOrders(store: Store): Promise<void> {
   const known = { directory: 'https://other.example/d', url: 'https://other.example/a/1' }
   await store.saveAccount({ ...account, ...known, sealedKey: randomBytes(90), nextKey: null })
   await store.putChallenge('http-01 token', 'a response', NOW)
+}
+
+async function addServed({ acme }: Store): Promise<void> {
+  await acme.renewExternalAccount('one', [])
+  const used = { client: 'certbot/5.8.0', remoteAddress: '::1', createdAt: NOW, usedAt: NOW }
+  const account = { caller: 'one', jwk: '{}', status: 'valid', ...used } as const
+  await acme.addAccount({ ...account, id: 'a-1', thumbprint: 'x' })
+  await acme.addAccount({ ...account, id: 'a-2', thumbprint: 'y', caller: null, client: null })
+  const order = {
+    id: 'o-1',
+    account: 'a-1',
+    wanted: 'digest',
+    names: MANY,
+    profile: 'server',
+    replaces: 'aa.bb',
+    status: 'ready',
+    proofs: [{ token: 't', status: 'valid' }],
+    csr: null,
+    fingerprint: null,
+    error: null,
+    at: NOW,
+    expiresAt: NOW + HOUR,
+  } as const
+  await acme.addOrder(order)
+  await acme.claimOrder('o-1', randomBytes(200))
+  await acme.endOrder('o-1', { fingerprint: 'f'.repeat(64) })
+  await acme.addOrder({ ...order, id: 'o-2', profile: null, replaces: null, proofs: null })
+  await acme.endOrder('o-2', { error: { type: 'über', detail: '"\\u0000' } })
 }
 
 async function addKeys(store: Store): Promise<void> {

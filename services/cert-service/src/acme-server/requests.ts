@@ -37,8 +37,6 @@ export async function verifySigned(
       'unauthorized',
       `the request is signed for ${signed.url}, and was sent to ${urls.at(request.url)}: a proxy in front must pass the Host header on`,
     )
-  if (!acme.nonces.use(signed.nonce))
-    throw new AcmeProblem('badNonce', 'the nonce is too old, or was used before')
   const { kid, key } = signed
   if (by === (kid === undefined ? 'account' : 'key'))
     throw new AcmeProblem(
@@ -49,6 +47,9 @@ export async function verifySigned(
   const signer = key ?? readPublicKey(account?.jwk)
   if (!signed.isSignedBy(signer))
     throw new AcmeProblem('malformed', 'the signature is not that of the key')
+  // Now, so that only holders of keys fill the memory of nonces.
+  if (!acme.nonces.use(signed.nonce))
+    throw new AcmeProblem('badNonce', 'the nonce is too old, or was used before')
   if (account) await admit(request, account)
   return { key: signer, signed, urls, ...(account && { account }) }
 }

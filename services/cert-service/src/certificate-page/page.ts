@@ -15,7 +15,7 @@ import { fact, section, tabTitle, type VisitorName, who, wideFact } from '../pag
 import { failure } from '../pages/failure.ts'
 import { certificateHref, nameHref, orderHref, requestAgainHref } from '../pages/links.ts'
 import { notice } from '../pages/notice.ts'
-import { issuerText } from '../pages/state.ts'
+import { issuerText, wayText } from '../pages/state.ts'
 import { page } from '../pages/style.ts'
 import { axis, bar, timeLineOf, when, whenFromNow } from '../pages/time.ts'
 import { activity, history } from './history.ts'
@@ -180,20 +180,22 @@ function validity(record: CertificateRecord, now: number): SafeHtml {
 
 function facts({ record, activity = [] }: CertificateView): SafeHtml {
   const { names, issuer, keyType, csr, notBefore, notAfter, renewAt, explanationUrl } = record
+  const by = record.account ? ', by its ACME client' : ''
   const why = explanationUrl ? html` · the CA explains it at <code>${explanationUrl}</code>` : ''
   const renewal =
-    renewAt === null || !record.isCurrent ? 'none planned' : html`${when(renewAt)}${why}`
+    renewAt === null || !record.isCurrent ? 'none planned' : html`${when(renewAt)}${by}${why}`
   const fetched = activity.find(
     (entry) => entry.action === 'hand-out' && entry.serialNumber === record.serialNumber,
   )
-  const by = fetched ? html` by <code>${fetched.actor}</code>` : ''
+  const fetcher = fetched ? html` by <code>${fetched.actor}</code>` : ''
   return html`
     <dl>
       ${namesFact(names)}
       ${fact('Valid from', when(notBefore))}
       ${fact('Valid until', when(notAfter))}
       ${fact('Next renewal', renewal)}
-      ${fact('Last fetched', html`${when(record.fetchedAt)}${by}`)}
+      ${fact('Last fetched', html`${when(record.fetchedAt)}${fetcher}`)}
+      ${fact('Asked for by', wayText(record))}
       ${fact('Issuer', issuerText(issuer))}
       ${fact('Key', csr ? `${keyType}, held by the caller` : keyType)}
     </dl>`

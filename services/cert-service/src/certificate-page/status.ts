@@ -58,7 +58,12 @@ function currentStatus(record: CertificateRecord, { order, now }: Around): Statu
         more: html`<p>It has not been fetched for two of its lifetimes. The next ${POST} resumes the renewal.</p>`,
       }
     case 'due':
-      return { tone: 'busy', said: 'In service, and being renewed.' }
+      return record.account
+        ? {
+            tone: 'warn',
+            said: html`In service. Its ACME client was to renew it by now. It ends ${end}.`,
+          }
+        : { tone: 'busy', said: 'In service, and being renewed.' }
     default:
       return {
         tone: 'good',

@@ -7,7 +7,7 @@ import { certificateHref, orderHref, REQUEST_PATH } from '../pages/links.ts'
 import { notice } from '../pages/notice.ts'
 import { STATE_NAMES, stateOf } from '../pages/state.ts'
 import { page } from '../pages/style.ts'
-import { axis, bar, type Moments, type TimeLine, timeLineOf, whenFromNow } from '../pages/time.ts'
+import { axis, bar, type TimeLine, timeLineOf, whenFromNow } from '../pages/time.ts'
 import { chart, type Summary } from './chart.ts'
 import { filters, freshness, type Neighbours, pager, searchForm } from './controls.ts'
 import type { SearchQuery } from './search.ts'
@@ -174,6 +174,7 @@ function listed({ record, order }: ListedLineage, line: TimeLine, query?: Search
     others.length > 0 && `+ ${others.length} ${others.length === 1 ? 'name' : 'names'}`,
     record && query?.name && isByWildcard(record, query) && `covers ${query.name.text}`,
     record && state === 'failing' && cause,
+    record?.way === 'acme' && `ACME${record.client ? `: ${record.client}` : ''}`,
   ].filter(Boolean)
   const href = record ? certificateHref(record) : order ? orderHref(order) : ''
   return html`
@@ -197,9 +198,13 @@ function isByWildcard({ names }: CertificateRecord, { name, search }: SearchQuer
   return wildcard !== undefined && names.includes(wildcard) && !names.includes(name?.text ?? '')
 }
 
-function outlook(state: CertificateState, { renewAt, notAfter }: Moments, now: number): SafeHtml {
+function outlook(
+  state: CertificateState,
+  { renewAt, notAfter, account }: CertificateRecord,
+  now: number,
+): SafeHtml {
   const text = STATE_NAMES[state]
-  if (state === 'due') return html`${text}`
+  if (state === 'due') return account ? html`Its client is late` : html`${text}`
   if (state === 'failing' || state === 'unrenewed')
     return html`${text}, ${notAfter <= now ? 'ended' : 'ends'} ${whenFromNow(notAfter, now)}`
   const at = state === 'renews' && renewAt !== null ? renewAt : notAfter

@@ -1,4 +1,9 @@
-import type { CertificateState, OrderRecord } from '@gatehouse/cert-store/port'
+import type {
+  CertificateRecord,
+  CertificateState,
+  OrderRecord,
+  Way,
+} from '@gatehouse/cert-store/port'
 import type { Moments } from './time.ts'
 
 /** The states of certificates as a filter names them, the worst last. */
@@ -20,6 +25,19 @@ export function stateOf(
   if (notAfter <= now) return 'ended'
   if (renewAt === null) return 'unrenewed'
   return renewAt <= now ? 'due' : 'renews'
+}
+
+/** By whom a certificate was asked for, as pages have it. */
+export function wayText({ way, client }: Pick<CertificateRecord, 'way' | 'client'>): string {
+  const by = client ? ` by ${client}` : ''
+  return way ? `${WAYS[way]}${by}` : 'not known'
+}
+
+const WAYS: Readonly<Record<Way, string>> = {
+  acme: 'ACME',
+  api: 'the API',
+  page: 'the inventory',
+  service: 'the configuration',
 }
 
 /** The name of an issuer, as pages have it. */
