@@ -6,6 +6,7 @@ import {
   readKeyChange,
   readPayload,
 } from '@gatehouse/acme/server'
+import { isRocaKey } from '@gatehouse/auth-core'
 import type { ServedAccount } from '@gatehouse/cert-store/port'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
@@ -81,6 +82,7 @@ export async function accountRoutes(app: FastifyInstance): Promise<void> {
     const { newKey, oldKey } = readKeyChange(signed.payload, { url: signed.url, kid })
     if (oldKey.thumbprint !== account.thumbprint)
       throw new AcmeProblem('malformed', 'the old key is not that of the account')
+    requireStrong(newKey)
     const { thumbprint, jwk } = newKey
     const taken = await app.store.acme.changeKey(account.id, account.thumbprint, {
       thumbprint,
@@ -94,6 +96,15 @@ export async function accountRoutes(app: FastifyInstance): Promise<void> {
 
 type NewAccount = ReturnType<typeof readPayload<typeof NewAccountSchema>>
 
+/** @throws AcmeProblem `badPublicKey` */
+function requireStrong({ key }: PublicKey): void {
+  if (key.asymmetricKeyType === 'rsa' && isRocaKey(key))
+    throw new AcmeProblem(
+      'badPublicKey',
+      'the key can be computed from its public key (CVE-2017-15361)',
+    )
+}
+
 async function register(
   request: FastifyRequest,
   key: PublicKey,
@@ -106,6 +117,7 @@ async function register(
     binding === undefined ? openCaller(request) : await boundCaller(request, key, binding, urls)
   if (terms !== undefined && !termsOfServiceAgreed)
     throw new AcmeProblem('userActionRequired', `the terms at ${terms} have to be agreed to`)
+  requireStrong(key)
   const at = server.clock.now()
   const account = await server.store.acme.addAccount({
     id: randomBytes(16).toString('base64url'),

@@ -1,6 +1,7 @@
 import t from 'tap'
 import { changeKey } from '../../../../packages/acme/src/protocol/account.ts'
 import { bindExternalAccount, signRequest } from '../../../../packages/acme/src/protocol/jws.ts'
+import { weakPair } from '../../../../packages/auth-core/test/jwt/roca-keys.ts'
 import { AcmeClient, newKey } from '../helpers/acme-client.ts'
 import { startAcme } from '../helpers/acme-service.ts'
 import { DAY, reload } from '../helpers/app.ts'
@@ -276,4 +277,14 @@ t.test('a request is refused', async (t) => {
     ],
   ] as const)
     t.match(await answer, expected, why)
+})
+
+t.test('a key of the ROCA attack (CVE-2017-15361) has no account', async (t) => {
+  const { app, client, keyOf } = await startAcme(t)
+  const key = weakPair().privateKey
+  const refused = problem(400, 'badPublicKey')
+  t.match(await new AcmeClient(app, { key }).register(await keyOf('web')), refused)
+  const url = client.at('/acme/key-change')
+  const change = changeKey(client.url, client.key, key).payload?.(url) as object
+  t.match(await client.post(url, change), refused, 'nor takes an account it over')
 })
