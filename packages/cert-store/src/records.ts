@@ -217,7 +217,7 @@ export interface NewEvent {
 export type EventRecord = Pick<RowOf<typeof EVENTS>, 'id' | 'body' | 'at' | 'tries'>
 
 export interface AuthorityRecord extends Omit<RowOf<typeof AUTHORITIES>, 'role' | 'previous'> {
-  readonly role: 'root' | 'intermediate'
+  readonly role: 'root' | 'intermediate' | 'client-intermediate'
 }
 
 export type CrlRecord = RowOf<typeof CRLS>

@@ -8,11 +8,12 @@ import {
   caKeyUsage,
   criticalExtension,
   distributionPoints,
+  extendedKeyUsage,
   extension,
   keyIdentifier,
   nameConstraint,
   OID,
-  serverAuth,
+  type Purpose,
   subjectKeyId,
 } from './extensions.ts'
 import { generateKeyPair, type KeyPair, keyPairFromPem } from './keys.ts'
@@ -59,12 +60,12 @@ export async function createRoot(options: {
 }
 
 /**
- * Creates an intermediate that signs leaves only: a P-256 key, and 1 year by default or what is left
+ * Creates an intermediate that signs leaves for one purpose only, by default TLS servers: a P-256 key, and 1 year by default or what is left
  * of the root. `permitted` becomes a critical name constraint unless it is empty or contains `*`. In
  * it `x`, `*.x` and `=*.x` all mean "x and everything below"; DNS names or addresses without any rule
  * are excluded.
  * @throws PkiError `PKI_SUBJECT_INVALID`, `PKI_CA_KEY_MISSING`, `PKI_CA_PATH_LENGTH`,
- *   `PKI_CA_EXPIRING`
+ *   `PKI_CA_EXPIRING`; `PKI_CA_INVALID` if the root is not for this purpose
  */
 export async function createIntermediate(options: {
   readonly root: Authority
@@ -74,8 +75,10 @@ export async function createIntermediate(options: {
   readonly permitted?: readonly NameRule[]
   /** URL of the CRL of the root. */
   readonly crlUrl?: string
+  readonly purpose?: Purpose
 }): Promise<Authority> {
-  const { root, commonName, now, lifetimeMs = YEAR } = options
+  const { root, commonName, now, lifetimeMs = YEAR, purpose = 'serverAuth' } = options
+  assertPurpose(readX509(root.certificate), purpose)
   if (root.info.pathLength === 0)
     throw new PkiError('PKI_CA_PATH_LENGTH', `${root.info.subject} may sign leaves only`)
   const signer = signerOf(root)
@@ -89,7 +92,7 @@ export async function createIntermediate(options: {
     extensions: [
       caConstraint(0),
       caKeyUsage(),
-      serverAuth(),
+      extendedKeyUsage(purpose),
       subjectKeyId(keyIdentifier(spki)),
       authorityKeyId(signer.keyId),
       ...(constraint ? [criticalExtension(OID.nameConstraints, constraint)] : []),
@@ -155,8 +158,10 @@ export function loadAuthority(options: {
   readonly key?: string | KeyPair | KeyObject
   /** Epoch milliseconds. */
   readonly now: number
+  /** What it signs for; default: TLS servers. */
+  readonly purpose?: Purpose
 }): Authority {
-  const { certificate } = options
+  const { certificate, purpose = 'serverAuth' } = options
   const ders =
     typeof certificate === 'string' ? fromPem(certificate, 'CERTIFICATE') : [certificate].flat()
   const chain = ders.map(readX509)
@@ -164,6 +169,7 @@ export function loadAuthority(options: {
   if (!own) throw new PkiError('PKI_CA_CHAIN', 'there is no certificate')
   for (const [below, x509] of chain.entries()) {
     checkAuthority(x509, below, options.now)
+    assertPurpose(x509, purpose)
     checkSignature(x509, chain[below + 1])
   }
   algorithmFor(own.publicKey)
@@ -179,7 +185,6 @@ function privateKeyOf(key: string | KeyPair | KeyObject): KeyObject {
   return (typeof key === 'string' ? keyPairFromPem(key) : key).privateKey
 }
 
-const SERVER_AUTH_OR_ANY = ['1.3.6.1.5.5.7.3.1', '2.5.29.37.0']
 const KEY_CERT_SIGN_AND_CRL_SIGN = 0x06
 
 /** Checks that a certificate may sign at this time, with that many authorities below it. */
@@ -192,13 +197,24 @@ function checkAuthority(x509: X509Certificate, below: number, now: number): void
   const keyUsage = readFields(x509).extension(OID.keyUsage)?.content.at(1) ?? 0
   if ((keyUsage & KEY_CERT_SIGN_AND_CRL_SIGN) !== KEY_CERT_SIGN_AND_CRL_SIGN)
     refuse('keyUsage does not name keyCertSign and cRLSign')
-  if (x509.keyUsage && !x509.keyUsage.some((purpose) => SERVER_AUTH_OR_ANY.includes(purpose)))
-    refuse('extendedKeyUsage does not allow serverAuth')
   if (!skid) refuse('there is no subject key identifier')
   if (pathLength !== undefined && pathLength < below)
     throw new PkiError('PKI_CA_PATH_LENGTH', `${subject}: ${below} authorities are below it`)
   if (now < notBefore || now > notAfter)
     throw new PkiError('PKI_CA_EXPIRED', `${subject}: valid ${x509.validFrom} to ${x509.validTo}`)
+}
+
+const ANY_PURPOSE = '2.5.29.37.0'
+const PURPOSE_IDS = { serverAuth: '1.3.6.1.5.5.7.3.1', clientAuth: '1.3.6.1.5.5.7.3.2' }
+
+function assertPurpose(x509: X509Certificate, purpose: Purpose): void {
+  // Node calls the extended key usage so.
+  const usage = x509.keyUsage
+  if (usage && !usage.includes(PURPOSE_IDS[purpose]) && !usage.includes(ANY_PURPOSE))
+    throw new PkiError(
+      'PKI_CA_INVALID',
+      `${x509.subject}: extendedKeyUsage does not allow ${purpose}`,
+    )
 }
 
 const STRONG_SIGNATURE =

@@ -1,7 +1,7 @@
 import { X509Certificate } from 'node:crypto'
 import { children, type Element, readAll } from './der.ts'
 import { PkiError } from './errors.ts'
-import { OID, readGeneralName } from './extensions.ts'
+import { CLIENT_NAMES, OID, readClientName, readGeneralName } from './extensions.ts'
 import type { Name } from './names.ts'
 
 /** The fields of a certificate. */
@@ -19,7 +19,7 @@ export function parseCertificate(der: Uint8Array) {
     issuer: x509.issuer ?? '',
     /** The encoded subject, which is the issuer of the certificates that this one signs. */
     subjectDer,
-    /** The DNS names and IP addresses of the subject alternative name. */
+    /** The DNS names, IP and e-mail addresses and SPIFFE IDs of the subject alternative name. */
     names: children(extension(OID.subjectAltName)).flatMap(nameOrNone),
     /** Hex, lower case, like the identifiers of keys and the fingerprint. */
     serialNumber: x509.serialNumber.toLowerCase(),
@@ -82,9 +82,11 @@ export function readFields({ raw }: X509Certificate) {
   }
 }
 
+const isOfClients = ({ tag }: Element) => tag === CLIENT_NAMES.email || tag === CLIENT_NAMES.uri
+
 function nameOrNone(element: Element): Name | [] {
   try {
-    return readGeneralName(element)
+    return isOfClients(element) ? readClientName(element) : readGeneralName(element)
   } catch {
     return []
   }

@@ -1,7 +1,7 @@
 import { readFields, readX509 } from './certificate.ts'
 import { children, type Element } from './der.ts'
 import { PkiError } from './errors.ts'
-import { DNS_NAME, IP_ADDRESS, OID, readGeneralName } from './extensions.ts'
+import { CLIENT_NAMES, DNS_NAME, IP_ADDRESS, OID, readGeneralName } from './extensions.ts'
 import { compileReach, compileRules, type Name, type NameRule, parseNameRule } from './names.ts'
 
 const EXCLUDED = 0xa1
@@ -21,7 +21,14 @@ export function readConstraints(certificates: readonly Uint8Array[]) {
     const isExcluded = group.tag === EXCLUDED
     const bases = children(group).map(baseOf)
     const rules = bases.flatMap((base) => rulesOf(base, isExcluded))
-    return { isExcluded, bases, rules, permits: compileGroup(rules, isExcluded) }
+    const holds = compileGroup(rules, isExcluded)
+    // What constraints say about addresses of mail and URIs is not read, so none is within.
+    const limited = new Set(bases.map(({ tag }) => tag))
+    const permits = (name: Name) =>
+      name.kind === 'email' || name.kind === 'uri'
+        ? !limited.has(CLIENT_NAMES[name.kind])
+        : holds(name)
+    return { isExcluded, bases, rules, permits }
   })
   return {
     /** Whether clients accept the name below these authorities. */
@@ -33,6 +40,8 @@ export function readConstraints(certificates: readonly Uint8Array[]) {
           `${isExcluded ? 'all but' : 'only'} ${rules.map(({ text }) => text).join(', ')}`,
       )
       .join('; '),
+    /** Whether there are any. */
+    isLimited: groups.length > 0,
     /** Whether they are about subjects as well. An empty subject is always within. */
     isSubjectLimited: groups.some(({ bases }) => bases.some(({ tag }) => tag === DIRECTORY_NAME)),
   }

@@ -3,9 +3,9 @@ import { type CsrFields, commonNameOrNone, fail, readCsr } from './csr-fields.ts
 import { verifyCsr } from './csr-signature.ts'
 import { bits, children, context, encode, integer, oid, readAll, sequence, set } from './der.ts'
 import { PkiError } from './errors.ts'
-import { readGeneralName, subjectAltName } from './extensions.ts'
+import { readClientName, readGeneralName, subjectAltName } from './extensions.ts'
 import { type KeyPair, type KeyType, readPublicKey } from './keys.ts'
-import type { Name } from './names.ts'
+import { type Name, parseClientName } from './names.ts'
 import { requestedBy } from './not-granted.ts'
 import { algorithmFor } from './signer.ts'
 
@@ -24,11 +24,12 @@ export interface Csr {
 }
 
 /**
- * Parses a request in PEM or DER and verifies that it is signed by its own key.
+ * Parses a request in PEM or DER and verifies that it is signed by its own key. One for a `client` may
+ * have e-mail addresses and SPIFFE IDs, but neither IP addresses nor wildcards.
  * @throws PkiError `PKI_CSR_INVALID`, `PKI_CSR_SIGNATURE`, `PKI_KEY_WEAK`
  */
-export function parseCsr(input: string | Uint8Array): Csr {
-  return read(input, verifyCsr)
+export function parseCsr(input: string | Uint8Array, profile?: Profile): Csr {
+  return read(input, profile, verifyCsr)
 }
 
 /**
@@ -36,14 +37,21 @@ export function parseCsr(input: string | Uint8Array): Csr {
  * algorithms and an explicit `critical: FALSE`. It checks the key again, but not the signature.
  * @throws PkiError `PKI_CSR_INVALID`, `PKI_KEY_WEAK`
  */
-export function readKnownCsr(input: Uint8Array): Csr {
-  return read(input)
+export function readKnownCsr(input: Uint8Array, profile?: Profile): Csr {
+  return read(input, profile)
 }
 
-function read(input: string | Uint8Array, verify?: typeof verifyCsr): Csr {
+/** What a certificate is for. */
+export type Profile = 'server' | 'client'
+
+function read(
+  input: string | Uint8Array,
+  profile: Profile = 'server',
+  verify?: typeof verifyCsr,
+): Csr {
   return orInvalid(() => {
     const fields = readCsr(input, { isKnown: !verify })
-    const names = namesOf(fields)
+    const names = namesOf(fields, profile)
     const requested = requestedBy(fields)
     const key = readPublicKey(fields.spki)
     verify?.(fields, key)
@@ -67,13 +75,16 @@ function orInvalid<T>(read: () => T): T {
 const MAX_NAMES = 100
 const SUBJECT_ALT_NAME = '2.5.29.17'
 
-function namesOf({ extensions, subject }: CsrFields): Name[] {
+function namesOf({ extensions, subject }: CsrFields, profile: Profile): Name[] {
   const altName = extensions.find(({ id }) => id === SUBJECT_ALT_NAME)
   const [list, ...more] = altName ? readAll(altName.value) : []
   if (more.length > 0 || (list && list.tag !== 0x30)) fail('its names are not one list')
   const altNames = children(list)
   if (altNames.length > MAX_NAMES) fail(`it asks for more than ${MAX_NAMES} names`)
-  const names = [...altNames.map(readGeneralName), ...subject.flatMap(commonNameOrNone)]
+  const isOfClient = profile === 'client'
+  const commonNames = subject.flatMap(commonNameOrNone)
+  if (isOfClient) for (const { text } of commonNames) parseClientName(text)
+  const names = [...altNames.map(isOfClient ? readClientName : readGeneralName), ...commonNames]
   return [...new Map(names.map((name) => [name.text, name])).values()]
 }
 

@@ -4,13 +4,16 @@ import { CodedError } from '@gatehouse/net'
 export const PKI_ERRORS = {
   PKI_NAME_INVALID: {
     title: 'Name is not valid',
-    action: 'Use a DNS name (`app.example.com`), a wildcard (`*.example.com`) or an IP address.',
+    action:
+      'Use a DNS name (`app.example.com`), a wildcard (`*.example.com`) or an IP address; for a client ' +
+      'certificate a DNS name, an e-mail address in lower case or a SPIFFE ID (`spiffe://example.com/app`).',
   },
   PKI_RULE_INVALID: {
     title: 'Name rule is not valid',
     action:
       'Use `x` for exactly x, `*.x` for everything below x, `=*.x` for the wildcard certificate, `=**.x` for ' +
-      'those of x and all below it, `*` for everything, or a network such as `10.0.0.0/8`.',
+      'those of x and all below it, `*` for everything, or a network such as `10.0.0.0/8`; for client ' +
+      'certificates `a@x`, `*@x`, `spiffe://x/a` or `spiffe://x/*`.',
   },
   PKI_PEM_INVALID: {
     title: 'PEM is not valid',
@@ -31,7 +34,9 @@ export const PKI_ERRORS = {
   },
   PKI_CSR_INVALID: {
     title: 'Certificate request is not valid',
-    action: 'Provide a PKCS#10 request for DNS names and IP addresses only.',
+    action:
+      'Provide a PKCS#10 request for DNS names and IP addresses only; for a client certificate one for ' +
+      'DNS names, e-mail addresses and SPIFFE IDs.',
   },
   PKI_CSR_SIGNATURE: {
     title: 'Signature of the certificate request is not valid',

@@ -16,7 +16,7 @@ import {
   TRUE,
 } from './der.ts'
 import { PkiError } from './errors.ts'
-import { type Name, type NameRule, parseName, parseNameRule } from './names.ts'
+import { type Name, type NameRule, parseClientName, parseName, parseNameRule } from './names.ts'
 
 export const OID = {
   subjectKeyIdentifier: oid('2.5.29.14'),
@@ -32,7 +32,10 @@ export const OID = {
   acmeIdentifier: oid('1.3.6.1.5.5.7.1.31'),
 } as const
 
-const SERVER_AUTH = oid('1.3.6.1.5.5.7.3.1')
+/** What a certificate is for; never both. */
+export type Purpose = 'serverAuth' | 'clientAuth'
+
+const PURPOSES = { serverAuth: oid('1.3.6.1.5.5.7.3.1'), clientAuth: oid('1.3.6.1.5.5.7.3.2') }
 
 export const extension = (id: Uint8Array, value: Der) => sequence(id, octets(value))
 export const criticalExtension = (id: Uint8Array, value: Der) => sequence(id, TRUE, octets(value))
@@ -44,7 +47,8 @@ export const leafKeyUsage = (rsa: boolean) =>
 /** The key usage of an authority: keyCertSign and cRLSign. */
 export const caKeyUsage = () => criticalExtension(OID.keyUsage, bits(Buffer.of(0x06), 1))
 
-export const serverAuth = () => extension(OID.extendedKeyUsage, sequence(SERVER_AUTH))
+export const extendedKeyUsage = (purpose: Purpose) =>
+  extension(OID.extendedKeyUsage, sequence(PURPOSES[purpose]))
 
 export const caConstraint = (pathLength?: number) =>
   criticalExtension(
@@ -79,11 +83,25 @@ export const subjectAltName = (names: readonly Name[], critical: boolean) =>
 
 export const DNS_NAME = 0x82
 export const IP_ADDRESS = 0x87
+/** The tags of the names that clients alone have. */
+export const CLIENT_NAMES = { email: 0x81, uri: 0x86 } as const
 
-const generalName = ({ text, ip }: Name) =>
-  ip ? element(IP_ADDRESS, ip.bytes) : element(DNS_NAME, text)
+const generalName = ({ text, kind, ip }: Name) => {
+  if (kind === 'email' || kind === 'uri') return element(CLIENT_NAMES[kind], text)
+  return ip ? element(IP_ADDRESS, ip.bytes) : element(DNS_NAME, text)
+}
 
-/** Reads an entry of a subject alternative name. */
+/** Reads an entry of a subject alternative name of a TLS client. */
+export function readClientName(entry: Element): Name {
+  const { tag, content } = entry
+  if (tag === DNS_NAME) return parseClientName(readGeneralName(entry).text)
+  if (!isAscii(content)) fail('a name that is not ASCII')
+  const name = parseClientName(content.toString('latin1'))
+  const isOfKind = (name.kind === 'email' || name.kind === 'uri') && CLIENT_NAMES[name.kind] === tag
+  return isOfKind ? name : fail('neither a DNS name nor an e-mail address nor a URI')
+}
+
+/** Reads an entry of a subject alternative name of a TLS server. */
 export function readGeneralName({ tag, content }: Element): Name {
   if (tag === IP_ADDRESS && content.length === 4) return parseName(content.join('.'))
   if (tag === IP_ADDRESS && content.length === 16)
@@ -100,16 +118,17 @@ function fail(what: string): never {
 /**
  * The name constraint (RFC 5280 section 4.2.1.10) that is closest to the rules; none for an empty
  * list or one with `*`. A constraint can only express "x and everything below", so `x`, `*.x` and
- * `=*.x` all become that. It limits the damage of a stolen key; the rules themselves are enforced
+ * `=*.x` all become that. Rules for e-mail addresses and URIs are not part of it. It limits the damage of a stolen key; the rules themselves are enforced
  * before signing.
  */
 export function nameConstraint(permitted: readonly NameRule[]): Der | undefined {
   if (permitted.length === 0 || permitted.some(({ kind }) => kind === 'any')) return undefined
   // A constraint applies only to the kinds of names in it, so each absent kind has to be in it as well.
-  const kinds = new Set(permitted.map(kindOf))
+  const known = permitted.filter((rule) => 'labels' in rule || rule.kind === 'cidr')
+  const kinds = new Set(known.map(kindOf))
   const isOfDomains = kinds.size === 1 && kinds.has('dns')
   const nobody = isOfDomains ? [] : NOBODY.filter((rule) => !kinds.has(kindOf(rule)))
-  const rules = [...permitted, ...nobody]
+  const rules = [...known, ...nobody]
   const domains = rules.flatMap((rule) => ('labels' in rule ? rule.labels.join('.') : []))
   const cidrs = rules
     .flatMap((rule) => (rule.kind === 'cidr' ? rule.cidr : []))

@@ -9,9 +9,10 @@ export {
 export { type CertificateInfo, parseCertificate, readAcmeIdentifier } from './certificate.ts'
 export { readConstraints } from './constraints.ts'
 export { createCrl, REVOCATION_REASONS, type Revocation, type RevocationReason } from './crl.ts'
-export { buildCsr, type Csr, parseCsr, readKnownCsr } from './csr.ts'
+export { buildCsr, type Csr, type Profile, parseCsr, readKnownCsr } from './csr.ts'
 export { buildChainPem, fromPem, type PemLabel, toPem } from './der.ts'
 export { PKI_ERRORS, PkiError, type PkiErrorCode } from './errors.ts'
+export type { Purpose } from './extensions.ts'
 export {
   generateKeyPair,
   generateP256,
@@ -25,6 +26,7 @@ export {
   compileRules,
   type Name,
   type NameRule,
+  parseClientName,
   parseName,
   parseNameRule,
 } from './names.ts'

@@ -4,10 +4,13 @@ import { PkiError } from './errors.ts'
 
 /** A name that a certificate can hold, in its canonical form. */
 export interface Name {
-  /** A-labels in lower case without trailing dot, `*.x`, or a canonical IP address. */
+  /** A-labels in lower case without trailing dot, `*.x`, or a canonical IP address, e-mail address or URI. */
   readonly text: string
-  readonly kind: 'dns' | 'wildcard' | 'ip'
-  /** Left to right, without the `*`; empty for an IP address. */
+  readonly kind: 'dns' | 'wildcard' | 'ip' | 'email' | 'uri'
+  /**
+   * Left to right, without the `*`; of an e-mail address those of its domain, of a URI those of its trust
+   * domain; empty for an IP address.
+   */
   readonly labels: readonly string[]
   /** Present if `kind` is `ip`. */
   readonly ip?: IpAddress
@@ -41,6 +44,50 @@ export function parseName(text: string): Name {
   const canonical = wildcard ? `*.${host}` : host
   if (canonical.length > MAX_LENGTH) fail(text, `is longer than ${MAX_LENGTH} characters`)
   return { text: canonical, kind: wildcard ? 'wildcard' : 'dns', labels }
+}
+
+const URI = /^[a-z][a-z0-9+.-]*:\/\//i
+const SPIFFE = /^spiffe:\/\/([a-z0-9_-]+(?:\.[a-z0-9_-]+)*)((?:\/[\w.-]+)+)$/
+const MAX_URI = 2048
+const MAX_TRUST_DOMAIN = 255
+/** What mail servers and TLS servers read in one way only: no quotes, no routes, no upper case. */
+const MAILBOX = /^[a-z0-9&'+=_~-]+(\.[a-z0-9&'+=_~-]+)*$/
+const MAX_MAILBOX = 64
+
+/**
+ * Parses a name of a TLS client: a DNS name, an e-mail address (RFC 5321; its local part in lower case,
+ * as software disagrees about case), or a SPIFFE ID with a path. Texts of different kinds never are equal.
+ * @throws PkiError `PKI_NAME_INVALID`
+ */
+export function parseClientName(text: string): Name {
+  if (text.length > MAX_URI) fail(text, `is longer than ${MAX_URI} characters`)
+  if (URI.test(text)) return parseSpiffeId(text)
+  const at = text.indexOf('@')
+  const name = parseName(text.slice(at + 1))
+  if (name.kind !== 'dns')
+    fail(text, 'is a wildcard or an IP address, which is no name of a client')
+  if (at === -1) return name
+  const local = text.slice(0, at)
+  if (local.length > MAX_MAILBOX || !MAILBOX.test(local) || text.endsWith('.'))
+    fail(
+      text,
+      "is not an e-mail address of lower-case letters, digits and `.&'+=_~-` before the `@`",
+    )
+  const address = `${local}@${name.text}`
+  if (address.length > MAX_LENGTH + 1) fail(text, `is longer than ${MAX_LENGTH + 1} characters`)
+  return { text: address, kind: 'email', labels: name.labels }
+}
+
+/** The SPIFFE ID of a workload (SPIFFE-ID section 2): its path is not empty (X509-SVID section 3). */
+function parseSpiffeId(text: string): Name {
+  const [, domain = '', path = ''] = SPIFFE.exec(text) ?? []
+  const isRelative = path.split('/').some((segment) => segment === '.' || segment === '..')
+  if (domain === '' || domain.length > MAX_TRUST_DOMAIN || isRelative)
+    fail(
+      text,
+      'is not `spiffe://`, a trust domain in lower case and a path of letters, digits and `._-`',
+    )
+  return { text, kind: 'uri', labels: domain.split('.') }
 }
 
 function toAscii(host: string, text: string): string {
@@ -83,11 +130,14 @@ function quote(text: string): string {
 /**
  * A set of names: `exact` is x itself, `below` every name below x at any depth (neither x nor a
  * wildcard), `wildcard` the wildcard certificate `*.x`, `wildcards` those for x and every name below x,
- * `any` everything, `cidr` the addresses of a network.
+ * `any` everything, `cidr` the addresses of a network, `email` and `uri` one name, `emails` all of a
+ * domain, `uris` all below a path. No rule but `any` matches names of two kinds.
  */
 export type NameRule =
   | { readonly kind: 'any'; readonly text: '*' }
   | { readonly kind: 'cidr'; readonly text: string; readonly cidr: Cidr }
+  /** Canonical: `a@x`, `*@x`, `spiffe://x/a`, `spiffe://x/*` or `spiffe://x/a/*`. */
+  | { readonly kind: 'email' | 'emails' | 'uri' | 'uris'; readonly text: string }
   | {
       readonly kind: 'exact' | 'below' | 'wildcard' | 'wildcards'
       /** Canonical: `x`, `*.x`, `=*.x` or `=**.x`. */
@@ -97,13 +147,15 @@ export type NameRule =
     }
 
 /**
- * Parses `x`, `*.x`, `=*.x`, `=**.x`, `*`, an IP address or a network.
+ * Parses `x`, `*.x`, `=*.x`, `=**.x`, `*`, an IP address or a network; for names of clients `a@x`, `*@x`,
+ * `spiffe://x/a`, and `spiffe://x/*` or `spiffe://x/a/*` for all below it, at any depth.
  * @throws PkiError `PKI_RULE_INVALID`
  */
 export function parseNameRule(text: string): NameRule {
   if (text === '*') return { kind: 'any', text }
   const cidr = parseCidr(text)
   if (cidr) return { kind: 'cidr', text: cidr.text, cidr }
+  if (text.includes('@') || URI.test(text)) return parseClientRule(text)
 
   const wildcardOnly = text.startsWith('=')
   const atAnyDepth = text.startsWith('=**.')
@@ -116,9 +168,20 @@ export function parseNameRule(text: string): NameRule {
   return { kind, text: name.text, labels: name.labels }
 }
 
-function parseRuleName(text: string): Name {
+function parseClientRule(text: string): NameRule {
+  // What `*` stands for is put in its place, so that one parser checks both.
+  const isOfAll = text.startsWith('*@') || text.endsWith('/*')
+  const sample = text.replace(/^\*@/, 'all@').replace(/\/\*$/, '/all')
+  const { kind, text: canonical } = parseRuleName(sample, parseClientName)
+  if (!isOfAll) return { kind: kind as 'email' | 'uri', text: canonical }
+  return kind === 'email'
+    ? { kind: 'emails', text: `*${canonical.slice('all'.length)}` }
+    : { kind: 'uris', text: `${canonical.slice(0, -'all'.length)}*` }
+}
+
+function parseRuleName(text: string, parse = parseName): Name {
   try {
-    return parseName(text)
+    return parse(text)
   } catch (cause) {
     throw new PkiError('PKI_RULE_INVALID', (cause as Error).message, { cause })
   }
@@ -149,6 +212,20 @@ function ruleAbove(
   return undefined
 }
 
+/** The rule for all of the domain of an e-mail address, or for all below a part of the path of a URI. */
+function ruleOfAll(byText: ReadonlyMap<string, NameRule>, { kind, text }: Name) {
+  if (kind === 'email') return byText.get(`*${text.slice(text.indexOf('@'))}`)
+  for (
+    let at = text.lastIndexOf('/');
+    at > 'spiffe://'.length;
+    at = text.lastIndexOf('/', at - 1)
+  ) {
+    const rule = byText.get(`${text.slice(0, at)}/*`)
+    if (rule) return rule
+  }
+  return undefined
+}
+
 /**
  * Compiles rules that deny into a search for one that affects a name: the rule matches the name, or
  * the name is a wildcard whose certificate is also valid for a name that the rule matches. It takes
@@ -171,8 +248,10 @@ function compileSearch(
   )
   const any = byText.get('*')
 
-  return ({ kind, text, labels, ip }) => {
+  return (name) => {
+    const { kind, text, labels, ip } = name
     if (any) return any
+    if (kind === 'email' || kind === 'uri') return byText.get(text) ?? ruleOfAll(byText, name)
     if (ip) return networks.find(({ cidr }) => cidrContains(cidr, ip))
     // A wildcard matches exactly one label (RFC 9525 section 6.3).
     const covered =

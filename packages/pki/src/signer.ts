@@ -19,10 +19,11 @@ import {
   authorityKeyId,
   criticalExtension,
   crlDistributionPoint,
+  extendedKeyUsage,
   keyIdentifier,
   leafKeyUsage,
   OID,
-  serverAuth,
+  type Purpose,
   subjectAltName,
   subjectKeyId,
 } from './extensions.ts'
@@ -182,7 +183,7 @@ export interface Leaf {
 export type LeafSigner = ReturnType<typeof createLeafSigner>
 
 /**
- * Creates a signer of TLS server certificates, which encodes their common extensions only once.
+ * Creates a signer of TLS certificates, by default of servers, which encodes their common extensions only once.
  *
  * The common name is the first DNS name of at most 64 characters, for people to read; without one
  * the subject is empty. Software uses the subject alternative name, which is always present.
@@ -193,8 +194,10 @@ export function createLeafSigner(
   {
     crlUrl,
     withoutSubject,
+    purpose = 'serverAuth',
   }: {
     readonly crlUrl?: string
+    readonly purpose?: Purpose
     /** Whether each subject is empty: what is above may limit subjects. */
     readonly withoutSubject?: boolean
   } = {},
@@ -204,7 +207,7 @@ export function createLeafSigner(
     Buffer.concat(
       [
         leafKeyUsage(rsa),
-        serverAuth(),
+        extendedKeyUsage(purpose),
         authorityKeyId(signer.keyId),
         ...(crlUrl ? [crlDistributionPoint(crlUrl)] : []),
       ].map(encode),
@@ -216,7 +219,9 @@ export function createLeafSigner(
     /** Gives DER. */
     sign({ spki, keyType, names, notBefore, notAfter, serial }: Leaf): Buffer {
       if (names.length === 0) throw new PkiError('PKI_NAME_INVALID', 'a certificate needs a name')
-      const named = names.find(({ ip, text }) => !ip && text.length <= 64)
+      const stray = names.find(({ kind }) => !KINDS[purpose].includes(kind))
+      if (stray) throw new PkiError('PKI_NAME_INVALID', `${stray.text} is no name for ${purpose}`)
+      const named = names.find(({ kind, text }) => isOfDns(kind) && text.length <= 64)
       const commonName = withoutSubject ? undefined : named?.text
       return signCertificate(signer, {
         serial,
@@ -233,6 +238,13 @@ export function createLeafSigner(
     },
   }
 }
+
+const KINDS: Readonly<Record<Purpose, readonly Name['kind'][]>> = {
+  serverAuth: ['dns', 'wildcard', 'ip'],
+  clientAuth: ['dns', 'email', 'uri'],
+}
+
+const isOfDns = (kind: Name['kind']) => kind === 'dns' || kind === 'wildcard'
 
 /**
  * Creates the self-signed certificate that answers a tls-alpn-01 challenge (RFC 8737 section 3), DER.

@@ -116,6 +116,7 @@ t.test('matching', async (t) => {
 function model(rule: NameRule, name: Name): boolean {
   if (rule.kind === 'any') return true
   if (rule.kind === 'cidr') return name.ip !== undefined && cidrContains(rule.cidr, name.ip)
+  if (!('labels' in rule)) return false
   const wanted = [...rule.labels].reverse()
   const given = [...name.labels].reverse()
   const below = wanted.every((label, i) => given[i] === label)

@@ -11,7 +11,7 @@ import {
   TRUE,
   utf8,
 } from '../src/der.ts'
-import { leafKeyUsage, serverAuth } from '../src/extensions.ts'
+import { extendedKeyUsage, leafKeyUsage } from '../src/extensions.ts'
 import { generateKeyPair, type KeyPair, notGranted, parseCsr } from '../src/index.ts'
 import { commonName, dns, pair, request, requested, san } from './csr-helpers.ts'
 import { issue, makeAuthorities } from './helpers.ts'
@@ -27,7 +27,7 @@ t.test('lists what a request asks for and the certificate lacks', async (t) => {
   type Row = [what: string, attributes: Der[], ignored: string[], key?: KeyPair]
   const table: Row[] = [
     ['nothing but names', [requested(san(dns('a.example')))], []],
-    ['what every leaf has', [requested(serverAuth(), leafKeyUsage(false))], []],
+    ['what every leaf has', [requested(extendedKeyUsage('serverAuth'), leafKeyUsage(false))], []],
     [
       'client authentication',
       [requested(usages('1.3.6.1.5.5.7.3.1', '1.3.6.1.5.5.7.3.2'))],

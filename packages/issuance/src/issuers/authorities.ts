@@ -12,6 +12,7 @@ import {
   isAsConfigured,
   loadAuthority,
   type NameRule,
+  type Profile,
   parseCertificate,
   placeBelow,
 } from '@gatehouse/pki'
@@ -45,18 +46,33 @@ export interface StoredAuthority {
   readonly authority: Authority
 }
 
+/** The intermediates for certificates of one profile: how they are stored and named. */
+export const LINES = {
+  server: { role: 'intermediate', purpose: 'serverAuth', title: 'Intermediate CA' },
+  client: { role: 'client-intermediate', purpose: 'clientAuth', title: 'Client Intermediate CA' },
+} as const
+export type Line = (typeof LINES)[Profile]
+
 /**
- * Opens and creates the root and the intermediates of the embedded CA. No authority is refused for its
+ * Opens and creates the root and the intermediates of one line of the embedded CA. No authority is refused for its
  * dates alone, as the clock may be the one that is wrong.
  */
 export class Authorities {
   readonly #options: AuthorityOptions
   readonly #deps: AuthorityDeps
+  readonly #line: Line
   #root: StoredAuthority | undefined
 
-  constructor(options: AuthorityOptions, deps: AuthorityDeps) {
+  constructor(
+    options: AuthorityOptions,
+    deps: AuthorityDeps,
+    line: Line = LINES.server,
+    root?: StoredAuthority,
+  ) {
     this.#options = options
     this.#deps = deps
+    this.#line = line
+    this.#root = root
   }
 
   /** `undefined` for an intermediate of the operator without its root. */
@@ -94,7 +110,8 @@ export class Authorities {
   async openIntermediate(): Promise<StoredAuthority> {
     const { root: ownRoot, intermediate: own } = this.#options
     const now = this.#deps.clock.now()
-    if (own) return this.#adopt('intermediate', readAuthority('ca.intermediate', own, now))
+    if (own && this.#line === LINES.server)
+      return this.#adopt('intermediate', readAuthority('ca.intermediate', own, now))
     const stored = await this.listIntermediates()
     const chosen =
       this.choose(stored) ??
@@ -103,7 +120,7 @@ export class Authorities {
     if (!chosen)
       throw new IssuanceError(
         'CERT_ROOT_KEY_ABSENT',
-        `An intermediate has to be created, but the key of the root is not available${ownRoot?.keyFile ? `: ${ownRoot.keyFile}` : '.'}`,
+        `An intermediate (${this.#line.purpose}) has to be created, but the key of the root is not available${ownRoot?.keyFile ? `: ${ownRoot.keyFile}` : '.'}`,
       )
     this.#warnOfFuture(stored, chosen)
     return chosen
@@ -174,20 +191,21 @@ export class Authorities {
     if (other) return other
     const authority = await createIntermediate({
       root: signer.authority,
-      commonName: `${name} Intermediate CA`,
+      commonName: `${name} ${this.#line.title}`,
+      purpose: this.#line.purpose,
       now,
       lifetimeMs: YEAR,
       ...this.#configuredBelow(signer.authority),
     })
     // The CRL of the root is created while its key is open, and lasts as long as the intermediate.
     await replaceRootCrl(signer, now, authority.ends, this.#deps.store)
-    const id = await this.#save('intermediate', authority, before)
+    const id = await this.#save(this.#line.role, authority, before)
     // Another replica was faster: its intermediate is the one.
     return id === undefined ? this.choose(await this.listIntermediates()) : { id, authority }
   }
 
   async #intermediatesOf(rows: readonly AuthorityRecord[]): Promise<readonly StoredAuthority[]> {
-    const kept = rows.filter(({ role, sealedKey }) => role === 'intermediate' && sealedKey)
+    const kept = rows.filter(({ role, sealedKey }) => role === this.#line.role && sealedKey)
     return Promise.all(
       kept.map(async (row) => {
         const { id, authority } = restore(row, await this.#openKey(row))
@@ -237,7 +255,7 @@ export class Authorities {
   ): Promise<number | undefined> {
     const { store, keyring } = this.#deps
     const pkcs8 = (key as KeyObject).export({ format: 'der', type: 'pkcs8' })
-    const sealedKey = keyring.seal(role, pkcs8, certificate)
+    const sealedKey = keyring.seal(role === 'root' ? role : 'intermediate', pkcs8, certificate)
     const record = { role, certificate, sealedKey, notAfter: info.notAfter }
     return (await store.addAuthority(record, newestOf(role, before)))?.id
   }
@@ -332,9 +350,10 @@ function isValid({ info, ends }: Authority, now: number): boolean {
 }
 
 /** Loads the authority of a row, valid or not. */
-function restore({ id, certificate }: AuthorityRecord, key?: KeyObject): StoredAuthority {
+function restore({ id, role, certificate }: AuthorityRecord, key?: KeyObject): StoredAuthority {
   const now = parseCertificate(certificate).notBefore
-  return { id, authority: loadAuthority({ certificate, now, ...(key && { key }) }) }
+  const purpose = role === LINES.client.role ? 'clientAuth' : 'serverAuth'
+  return { id, authority: loadAuthority({ certificate, now, purpose, ...(key && { key }) }) }
 }
 
 /** @throws ConfigError CONFIG_FILE_UNUSABLE; PkiError */

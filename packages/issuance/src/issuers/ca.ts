@@ -1,29 +1,19 @@
 import type { CrlRecord } from '@gatehouse/cert-store/port'
-import {
-  type Authority,
-  BACKDATE,
-  clampValidity,
-  compileRules,
-  createLeafSigner,
-  createSerial,
-  type Name,
-  parseCertificate,
-  readConstraints,
-} from '@gatehouse/pki'
+import { type Authority, type Name, parseCertificate } from '@gatehouse/pki'
 import { IssuanceError } from '../errors.ts'
+import { CLIENT_ISSUER } from '../profile.ts'
 import { hasBegun } from '../times.ts'
 import {
-  Authorities,
   type AuthorityDeps,
   type AuthorityOptions,
-  crlUrlOf,
   digestOf,
   isEnding,
   nextCrl,
   type StoredAuthority,
   YEAR,
 } from './authorities.ts'
-import type { Issued, Issuer, IssuerRequest } from './issuer.ts'
+import type { Issued, Issuer } from './issuer.ts'
+import { type LeafRequest, SigningLine } from './line.ts'
 
 const WIDE = 'browsers refuse the wildcard of a whole top-level domain: use one below it'
 const SECOND = 1_000
@@ -31,181 +21,186 @@ const DAY = 86_400_000
 const CRL_LIFETIME = 7 * DAY
 const CRL_REBUILD_AFTER = DAY
 
-type LeafRequest = Pick<IssuerRequest, 'names' | 'keyType' | 'spki'>
-
 /** Opens the embedded CA; creates root and intermediate at the first start. */
 export async function openCa(options: AuthorityOptions, deps: AuthorityDeps): Promise<Ca> {
-  const authorities = new Authorities(options, deps)
-  await authorities.openRoot()
-  const ca = new Ca(options, deps, authorities, await authorities.openIntermediate())
+  const servers = new SigningLine(options, deps, 'server')
+  await servers.authorities.openRoot()
+  await servers.open()
+  const clients = new SigningLine(options, deps, 'client', servers.authorities.root)
+  const ca = new Ca(options, deps, servers, clients)
   await ca.track()
   return ca
 }
 
-/** The embedded CA: a root, the intermediate that signs, and their revocation lists. */
+/** The embedded CA: a root, the intermediates that sign, and their revocation lists. */
 export class Ca implements Issuer {
   readonly name = 'ca'
+  /** Signs certificates of TLS clients. */
+  readonly clients: Issuer
   readonly crls: Crls
-  /** Whether `ca.permitted` has a name, and what signs now may sign it. */
-  permits: ((name: Name) => boolean) | undefined
   readonly #options: AuthorityOptions
   readonly #deps: AuthorityDeps
-  readonly #authorities: Authorities
+  readonly #servers: SigningLine
+  readonly #clients: SigningLine
   /** Root and intermediates by key identifier. */
   readonly #byKeyId = new Map<string, StoredAuthority>()
-  #intermediates: readonly StoredAuthority[] = []
-  #current: Signing
-  readonly #isPermitted: ((name: Name) => boolean) | undefined
   #trackedAt = 0
 
   constructor(
     options: AuthorityOptions,
     deps: AuthorityDeps,
-    authorities: Authorities,
-    intermediate: StoredAuthority,
+    servers: SigningLine,
+    clients: SigningLine,
   ) {
     this.#options = options
     this.#deps = deps
-    this.#authorities = authorities
-    const { permitted } = options
-    this.#isPermitted = permitted.length > 0 ? compileRules(permitted) : undefined
-    this.#current = signingBy(intermediate, options)
-    this.permits = this.#permittedBy(this.#current)
+    this.#servers = servers
+    this.#clients = clients
+    this.clients = clientIssuer(clients, deps)
     this.crls = new Crls(deps, (keyId) => this.#authorityOf(keyId))
   }
 
-  /** A description of the names that it may sign, for a name that it may not. */
-  scopeFor = (name: Name): string =>
-    (this.#isPermitted?.(name) ?? true)
-      ? `the name constraints of ${this.#current.authority.info.subject} (${this.#current.constraints.text})`
-      : '`ca.permitted`'
+  get permits(): Issuer['permits'] {
+    return this.#servers.permits
+  }
+
+  scopeFor = (name: Name): string => this.#servers.scopeFor(name)
 
   issue = (request: LeafRequest): Issued => {
-    this.#skipFuture()
+    this.#servers.skipFuture()
     const wide = request.names.find(
       ({ kind, labels }) => kind === 'wildcard' && labels.length === 1,
     )
     if (wide) this.#deps.log.warn({ name: wide.text }, WIDE)
-    return this.#sign(request, this.#deps.clock.now())
+    return this.#servers.sign(this.#current, request, this.#deps.clock.now())
   }
 
   /** Issues within the validity of the CA, as near to now as possible: for a CA that has expired. */
   issueNearest = (request: LeafRequest): Issued => {
     const { info, ends } = this.#current.authority
     const latest = ends - this.#options.leafLifetime
-    return this.#sign(request, Math.max(info.notBefore, Math.min(latest, this.#deps.clock.now())))
+    const at = Math.max(info.notBefore, Math.min(latest, this.#deps.clock.now()))
+    return this.#servers.sign(this.#current, request, at)
   }
 
   /** The trust anchor, DER; `undefined` if the operator brought an intermediate without its root. */
   root = (): Uint8Array | undefined =>
-    this.#current.authority.anchor ?? this.#authorities.root?.authority.certificate
+    this.#current.authority.anchor ?? this.#root?.authority.certificate
 
   /** When that ends. */
   rootEnds = (): number | undefined => {
     const root = this.root()
-    return this.#authorities.root?.authority.ends ?? (root && parseCertificate(root).notAfter)
+    return this.#root?.authority.ends ?? (root && parseCertificate(root).notAfter)
   }
 
   intermediate = (): Authority => this.#current.authority
 
+  /** What verifies certificates of clients, DER: the root if it is known, then the intermediates that are valid. */
+  clientAuthorities = async (): Promise<readonly Buffer[]> => {
+    await this.#refresh()
+    const now = this.#deps.clock.now()
+    const root = this.#root?.authority.certificate
+    const valid = this.#clients.all
+      .map(({ authority }) => authority)
+      .filter(({ info, ends }) => hasBegun(info, now) && ends > now)
+      .map(({ certificate }) => [certificate.toString('base64'), certificate] as const)
+    return [...(root ? [root] : []), ...new Map(valid).values()]
+  }
+
   /**
-   * The parts that need an operator: `ca-root` ends within a year; `ca-intermediate` is to be
-   * replaced, but not from here; `clock` is behind the CA, or was ahead when the CA was created.
+   * The parts that need an operator: `ca-root` ends within a year; `ca-intermediate` or
+   * `ca-client-intermediate` is to be replaced, but not from here; `clock` is behind the CA, or was
+   * ahead when the CA was created.
    */
   degraded = (): readonly string[] => {
     const now = this.#deps.clock.now()
-    const root = this.#authorities.root?.authority
+    const root = this.#root?.authority
     const current = this.#current.authority
-    const isBehind = [current, root].some((one) => one && !hasBegun(one.info, now))
+    const client = this.#clients.current?.authority
+    const isBehind = [current, client, root].some((one) => one && !hasBegun(one.info, now))
     const isRootEnding = (this.rootEnds() ?? Infinity) - now < YEAR
     const isDue = this.#options.intermediate
       ? isEnding(current, this.#options.leafLifetime, now)
-      : this.#authorities.isReplaceable(current)
+      : this.#servers.authorities.isReplaceable(current)
+    const isClientDue = client && this.#clients.authorities.isReplaceable(client)
     return [
       ...(isRootEnding ? ['ca-root'] : []),
       ...(isDue ? ['ca-intermediate'] : []),
+      ...(isClientDue ? ['ca-client-intermediate'] : []),
       ...(isBehind ? ['clock'] : []),
     ]
   }
 
-  /** Replaces the intermediate when it is time, and keeps the CRLs current. */
+  /** Replaces the intermediates when it is time, and keeps the CRLs current. */
   upkeep = async (): Promise<void> => {
-    this.#skipFuture()
-    const { authority } = this.#current
-    const hasCome = hasBegun(authority.info, this.#deps.clock.now())
-    if (!hasCome || this.#authorities.isReplaceable(authority)) {
-      this.#signBy(await this.#authorities.openIntermediate())
-      await this.track()
-    }
+    await this.#servers.upkeep()
+    await this.#clients.upkeep()
+    this.#index()
     for (const [keyId, { authority }] of this.#byKeyId)
       if (authority.key) await this.crls.get(keyId)
-    await this.#authorities.repairRootCrl(this.#current.authority)
+    await this.#servers.authorities.repairRootCrl(this.#current.authority)
   }
 
   /** Takes up the stored intermediates, whose CRLs go on. */
   async track(): Promise<void> {
-    this.#intermediates = await this.#authorities.listIntermediates()
-    for (const one of [...this.#intermediates, this.#authorities.root, this.#current])
+    await this.#servers.track()
+    await this.#clients.track()
+    // One that was created before is kept current from the start.
+    if (!this.#clients.current && this.#clients.all.length > 0) await this.#clients.open()
+    this.#index()
+  }
+
+  get #current() {
+    // The CA is not open without it.
+    return this.#servers.current as NonNullable<SigningLine['current']>
+  }
+
+  get #root(): StoredAuthority | undefined {
+    return this.#servers.authorities.root
+  }
+
+  #index(): void {
+    for (const one of [...this.#servers.all, ...this.#clients.all, this.#root])
       if (one) this.#byKeyId.set(one.authority.info.skid ?? '', one)
   }
 
-  /** Another replica may have created the one that is not known here. */
+  /** Another replica may have created one that is not known here, and so may a request. */
   async #authorityOf(keyId: string): Promise<StoredAuthority | undefined> {
     const known = this.#byKeyId.get(keyId)
-    const { store, clock } = this.#deps
-    if (known || !store.isShared || clock.now() < this.#trackedAt + SECOND) return known
-    this.#trackedAt = clock.now()
-    await this.track()
+    if (known) return known
+    await this.#refresh()
     return this.#byKeyId.get(keyId)
   }
 
-  /** Passes over an intermediate that was created by a clock that was ahead, once that is known. */
-  #skipFuture(): void {
-    if (this.#options.intermediate) return
-    if (hasBegun(this.#current.authority.info, this.#deps.clock.now())) return
-    const other = this.#authorities.choose(this.#intermediates)
-    if (other) this.#signBy(other)
-  }
-
-  #signBy(intermediate: StoredAuthority): void {
-    this.#current = signingBy(intermediate, this.#options)
-    this.permits = this.#permittedBy(this.#current)
-  }
-
-  /** Most have no constraints, and each request asks. */
-  #permittedBy({ constraints: { permits, text } }: Signing): Issuer['permits'] {
-    const isPermitted = this.#isPermitted
-    if (text === '') return isPermitted
-    return (name) => (isPermitted?.(name) ?? true) && permits(name)
-  }
-
-  #sign({ names, keyType, spki }: LeafRequest, now: number): Issued {
-    const { authority, signer } = this.#current
-    const validity = clampValidity(authority, {
-      notBefore: now - BACKDATE,
-      notAfter: now + this.#options.leafLifetime,
-    })
-    const serial = createSerial(this.#deps.clock.now())
-    const certificate = signer.sign({ spki, keyType, names, serial, ...validity })
-    const serialNumber = Buffer.from(serial).toString('hex')
-    return { certificate, chain: authority.chain, serialNumber, ...validity }
+  /** Reads at most once a second what other replicas have created. */
+  async #refresh(): Promise<void> {
+    const { store, clock } = this.#deps
+    if (!store.isShared || clock.now() < this.#trackedAt + SECOND) return this.#index()
+    this.#trackedAt = clock.now()
+    await this.track()
   }
 }
 
-type Signing = ReturnType<typeof signingBy>
-
-/** An intermediate with what it takes to sign by it. */
-function signingBy(
-  { id, authority }: StoredAuthority,
-  { crlUrl }: Pick<AuthorityOptions, 'crlUrl'>,
-) {
-  const { chain, anchor } = authority
-  const constraints = readConstraints([...chain, ...(anchor ? [anchor] : [])])
-  const signer = createLeafSigner(authority, {
-    ...(crlUrl && { crlUrl: crlUrlOf(crlUrl, authority) }),
-    withoutSubject: constraints.isSubjectLimited,
-  })
-  return { id, authority, constraints, signer }
+/** Signs for clients, by an intermediate that is created when it is first needed. */
+function clientIssuer(line: SigningLine, { clock }: Pick<AuthorityDeps, 'clock'>): Issuer {
+  return {
+    name: CLIENT_ISSUER,
+    profile: 'client',
+    get permits() {
+      return line.permits
+    },
+    scopeFor: (name) => line.scopeFor(name),
+    // X509-SVID section 2.
+    objection: (names) =>
+      names.filter(({ kind }) => kind === 'uri').length > 1
+        ? 'a client certificate has one SPIFFE ID at most'
+        : undefined,
+    issue: async (request) => {
+      line.skipFuture()
+      const signing = line.current ?? (await line.open())
+      return line.sign(signing, request, clock.now())
+    },
+  }
 }
 
 class Crls {

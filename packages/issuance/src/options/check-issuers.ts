@@ -9,6 +9,7 @@ import {
   faultOf,
   type Rule,
 } from '@gatehouse/service-kit/rules'
+import { CLIENT_ISSUER } from '../profile.ts'
 import {
   ACME_KEY_TYPES,
   accountOf,
@@ -66,7 +67,8 @@ function checkLimits({ directory, limits }: IssuerConfig, issuers: readonly Issu
 }
 
 function checkName(name: string, earlier: readonly IssuerConfig[]): Fault[] {
-  const isTaken = name === 'ca' || earlier.some((other) => other.name === name)
+  const isTaken =
+    ['ca', CLIENT_ISSUER].includes(name) || earlier.some((other) => other.name === name)
   return isTaken ? [{ path: '/name', message: 'is the name of another issuer' }] : []
 }
 
@@ -114,7 +116,10 @@ function checkFallback({ name, fallback }: IssuerConfig, issuers: readonly Issue
 }
 
 function checkRule(text: string, challenges: IssuerConfig['challenges']): void {
-  const { kind } = parseNameRule(text)
+  const rule = parseNameRule(text)
+  const { kind } = rule
+  if (kind !== 'any' && kind !== 'cidr' && !('labels' in rule))
+    throw new Error('is for client certificates, which only the embedded CA signs')
   if (kind.startsWith('wildcard') && !canProve({ challenges }, 'wildcard'))
     throw new Error('is for a wildcard certificate, which takes a dns-01 challenge')
   if (kind === 'cidr' && !canProve({ challenges }, 'ip'))

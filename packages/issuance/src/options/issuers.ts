@@ -1,5 +1,5 @@
 import { DnsProviderSchema, PropagationSchema } from '@gatehouse/acme'
-import { KEY_TYPES, type KeyType } from '@gatehouse/pki'
+import { KEY_TYPES, type KeyType, type Name } from '@gatehouse/pki'
 import { Duration, FilePath, listener, Secret, Text } from '@gatehouse/service-kit/config'
 import { type Static, Type } from 'typebox'
 
@@ -157,8 +157,9 @@ export type ChallengeConfig = IssuerConfig['challenges'][number]
 
 export function canProve(
   { challenges }: { readonly challenges: readonly Pick<ChallengeConfig, 'type'>[] },
-  kind: 'dns' | 'wildcard' | 'ip',
+  kind: Name['kind'],
 ): boolean {
+  if (kind === 'email' || kind === 'uri') return false
   return challenges.some(({ type }) =>
     kind === 'wildcard' ? type === 'dns-01' : kind === 'dns' || type !== 'dns-01',
   )

@@ -1,0 +1,157 @@
+import {
+  BACKDATE,
+  clampValidity,
+  compileRules,
+  createLeafSigner,
+  createSerial,
+  type Name,
+  type Profile,
+  readConstraints,
+} from '@gatehouse/pki'
+import { hasBegun } from '../times.ts'
+import {
+  Authorities,
+  type AuthorityDeps,
+  type AuthorityOptions,
+  crlUrlOf,
+  LINES,
+  type StoredAuthority,
+} from './authorities.ts'
+import type { Issued, Issuer, IssuerRequest } from './issuer.ts'
+
+export type LeafRequest = Pick<IssuerRequest, 'names' | 'keyType' | 'spki'>
+
+/** The intermediates for certificates of one profile, and the one of them that signs now. */
+export class SigningLine {
+  readonly authorities: Authorities
+  /** Whether `ca.permitted` has a name, and what signs now may sign it. */
+  permits: Issuer['permits']
+  readonly #options: AuthorityOptions
+  readonly #deps: AuthorityDeps
+  readonly #profile: Profile
+  readonly #isPermitted: ((name: Name) => boolean) | undefined
+  #intermediates: readonly StoredAuthority[] = []
+  #current: Signing | undefined
+  #opening: Promise<Signing> | undefined
+
+  constructor(
+    options: AuthorityOptions,
+    deps: AuthorityDeps,
+    profile: Profile,
+    root?: StoredAuthority,
+  ) {
+    this.#options = options
+    this.#deps = deps
+    this.#profile = profile
+    this.authorities = new Authorities(options, deps, LINES[profile], root)
+    const { permitted } = options
+    this.#isPermitted = permitted.length > 0 ? compilePermitted(permitted) : undefined
+    this.permits = this.#isPermitted
+  }
+
+  /** What signs now; `undefined` before the first is opened. */
+  get current(): Signing | undefined {
+    return this.#current
+  }
+
+  /** All that are stored, and the one of the operator. */
+  get all(): readonly StoredAuthority[] {
+    return [...this.#intermediates, ...(this.#current ? [this.#current] : [])]
+  }
+
+  /** Opens the one that signs, which is made at need. @throws IssuanceError `CERT_ROOT_KEY_ABSENT` */
+  open(): Promise<Signing> {
+    this.#opening ??= this.#open().finally(() => {
+      this.#opening = undefined
+    })
+    return this.#opening
+  }
+
+  async #open(): Promise<Signing> {
+    const signing = this.#signBy(await this.authorities.openIntermediate())
+    await this.track()
+    return signing
+  }
+
+  /** Takes up the stored intermediates, whose CRLs go on. */
+  async track(): Promise<void> {
+    this.#intermediates = await this.authorities.listIntermediates()
+  }
+
+  /** Replaces the one that signs when it is time. */
+  async upkeep(): Promise<void> {
+    this.skipFuture()
+    const authority = this.#current?.authority
+    if (!authority) return
+    const hasCome = hasBegun(authority.info, this.#deps.clock.now())
+    if (!hasCome || this.authorities.isReplaceable(authority)) await this.open()
+  }
+
+  /** Passes over an intermediate that was created by a clock that was ahead, once that is known. */
+  skipFuture(): void {
+    if (!this.#current || (this.#profile === 'server' && this.#options.intermediate)) return
+    if (hasBegun(this.#current.authority.info, this.#deps.clock.now())) return
+    const other = this.authorities.choose(this.#intermediates)
+    if (other) this.#signBy(other)
+  }
+
+  /** A description of the names that it may sign, for a name that it may not. */
+  scopeFor(name: Name): string {
+    return this.#current && (this.#isPermitted?.(name) ?? true)
+      ? `the name constraints of ${this.#current.authority.info.subject} (${this.#current.constraints.text})`
+      : '`ca.permitted`'
+  }
+
+  sign({ authority, signer }: Signing, { names, keyType, spki }: LeafRequest, now: number): Issued {
+    const validity = clampValidity(authority, {
+      notBefore: now - BACKDATE,
+      notAfter: now + this.#options.leafLifetime,
+    })
+    const serial = createSerial(this.#deps.clock.now())
+    const certificate = signer.sign({ spki, keyType, names, serial, ...validity })
+    const serialNumber = Buffer.from(serial).toString('hex')
+    return { certificate, chain: authority.chain, serialNumber, ...validity }
+  }
+
+  #signBy(intermediate: StoredAuthority): Signing {
+    this.#current = signingBy(intermediate, this.#options, this.#profile)
+    this.permits = this.#permittedBy(this.#current)
+    return this.#current
+  }
+
+  /** Most have no constraints, and each request asks. */
+  #permittedBy({ constraints: { permits, isLimited } }: Signing): Issuer['permits'] {
+    const isPermitted = this.#isPermitted
+    if (!isLimited) return isPermitted
+    return (name) => (isPermitted?.(name) ?? true) && permits(name)
+  }
+}
+
+type Signing = ReturnType<typeof signingBy>
+
+/** An intermediate with what it takes to sign by it. */
+function signingBy(
+  { id, authority }: StoredAuthority,
+  { crlUrl }: Pick<AuthorityOptions, 'crlUrl'>,
+  profile: Profile,
+) {
+  const { chain, anchor } = authority
+  const constraints = readConstraints([...chain, ...(anchor ? [anchor] : [])])
+  const signer = createLeafSigner(authority, {
+    ...(crlUrl && { crlUrl: crlUrlOf(crlUrl, authority) }),
+    withoutSubject: constraints.isSubjectLimited,
+    purpose: LINES[profile].purpose,
+  })
+  return { id, authority, constraints, signer }
+}
+
+/** Compiles `ca.permitted`: a rule for a domain is about its e-mail addresses and its SPIFFE IDs too. */
+function compilePermitted(permitted: AuthorityOptions['permitted']): (name: Name) => boolean {
+  const holds = compileRules(permitted)
+  return (name) => {
+    if (holds(name)) return true
+    const { kind, labels } = name
+    if (kind !== 'email' && kind !== 'uri') return false
+    return holds({ kind: 'dns', text: labels.join('.'), labels })
+  }
+}
