@@ -3,15 +3,18 @@ import type { Name } from '@gatehouse/pki'
 import { type Static, Type } from 'typebox'
 
 export const IdentifierSchema = Type.Object({
-  type: Type.Enum(['dns', 'ip']),
-  value: Type.String({ pattern: '^[!-~]{1,255}$' }),
+  type: Type.Enum(['dns', 'ip', 'email', 'uri']),
+  value: Type.String({ pattern: '^[!-~]{1,2048}$' }),
 })
 
-/** An identifier of an order: a DNS name, a wildcard with its `*.`, or an IP address (RFC 8738). */
+/**
+ * An identifier of an order: a DNS name, a wildcard with its `*.`, an IP address (RFC 8738), or for clients an e-mail
+ * address (RFC 8823) or a URI, for which there is no standard.
+ */
 export type Identifier = Readonly<Static<typeof IdentifierSchema>>
 
 export const toIdentifier = ({ kind, text }: Name): Identifier => ({
-  type: kind === 'ip' ? 'ip' : 'dns',
+  type: kind === 'wildcard' ? 'dns' : kind,
   value: text,
 })
 

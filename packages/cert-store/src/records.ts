@@ -1,4 +1,4 @@
-import type { KeyType, RevocationReason } from '@gatehouse/pki'
+import type { KeyType, Profile, RevocationReason } from '@gatehouse/pki'
 import type { RowOf } from '@gatehouse/store'
 import type {
   ACCOUNTS,
@@ -150,6 +150,7 @@ export interface ServedAccount extends Omit<RowOf<typeof SERVED_ACCOUNTS>, 'stat
 export interface ServedOrder
   extends Omit<RowOf<typeof SERVED_ORDERS>, 'status' | 'proofs' | 'ran'> {
   readonly status: 'pending' | 'ready' | 'processing' | 'valid' | 'invalid'
+  readonly profile: Profile
   /** The proof of each name; `null` for an account whose caller has the names. */
   readonly proofs: readonly Proof[] | null
 }

@@ -196,7 +196,7 @@ export const SERVED_ORDERS = new Table(
     account: 'text',
     wanted: 'text', // SHA-256 of names and profile
     names: 'texts',
-    profile: 'text?',
+    profile: 'text',
     replaces: 'text?', // the renewal ID of a certificate
     status: 'text',
     proofs: 'json?', // of an account without a caller

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { type Clock, createFetch } from '@gatehouse/net'
+import type { Profile } from '@gatehouse/pki'
 import { isExposed, openCredentials, type Source } from './credentials.ts'
 import { ClientError } from './errors.ts'
 import { type ActionFor, type CertService, connect } from './service.ts'
@@ -10,12 +11,13 @@ interface ServiceContext {
   readonly actionFor: ActionFor
   readonly log: { warn(fields: object, message: string): void }
   readonly signal?: AbortSignal
+  readonly profile?: Profile | undefined
 }
 
 /** Opens the API of a service, with connections that are closed at the end. */
 export function openService(
   { url, caFile, source }: Connection,
-  { clock, log, signal, actionFor }: ServiceContext,
+  { clock, log, signal, actionFor, profile }: ServiceContext,
 ): CertService & AsyncDisposable {
   for (const file of filesOf(source))
     if (isExposed(file))
@@ -24,7 +26,7 @@ export function openService(
   // Issuers of tokens have certificates of their own, which the roots of this service say nothing about.
   const others = createFetch()
   const credentials = openCredentials(source, { fetch: others, now: clock.now })
-  const service = connect({ url, credentials, fetch, now: clock.now, signal, actionFor })
+  const service = connect({ url, credentials, fetch, now: clock.now, signal, actionFor, profile })
   const close = async () => void (await Promise.all([fetch.close(), others.close()]))
   return Object.assign(service, { [Symbol.asyncDispose]: close })
 }

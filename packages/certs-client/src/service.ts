@@ -6,6 +6,7 @@ import {
   parseJson,
   retryAfterOf,
 } from '@gatehouse/net'
+import type { Profile } from '@gatehouse/pki'
 import { printable } from '@gatehouse/service-kit/program'
 import { type Static, type TSchema, Type } from 'typebox'
 import { Check } from 'typebox/schema'
@@ -125,6 +126,8 @@ interface ConnectOptions {
   readonly now: () => number
   readonly signal?: AbortSignal | undefined
   readonly actionFor: ActionFor
+  /** The kind of certificates that it is about; default: of servers. */
+  readonly profile?: Profile | undefined
 }
 
 /** Finds what to do about an error of the service, by its code; undefined if that is not known. */
@@ -138,6 +141,10 @@ interface Call extends Pick<FetchInit, 'method' | 'headers' | 'timeoutMs'> {
 
 /** Opens the API of a cert-service. Every method throws ClientError. */
 export function connect(options: ConnectOptions) {
+  // Older services know no other profile than that of servers.
+  const ofProfile = options.profile === 'client' ? { profile: options.profile } : {}
+  const query = options.profile === 'client' ? '?profile=client' : ''
+  const pathOf = (domain: string) => `api/certificate/${encodeURIComponent(domain)}${query}`
   const call = caller(options)
   const ask = async <S extends TSchema>(path: string, schema: S, request: Partial<Call> = {}) =>
     read(await call(path, { expect: [200], ...request }), schema)
@@ -158,8 +165,8 @@ export function connect(options: ConnectOptions) {
     }
   }
   return {
-    obtain: (body: IssueBody) => post('api/certificate', body),
-    renew: (domain: string) => post('api/certificate/renew', { domain }),
+    obtain: (body: IssueBody) => post('api/certificate', { ...body, ...ofProfile }),
+    renew: (domain: string) => post('api/certificate/renew', { domain, ...ofProfile }),
     /** Finds the newest certificate of a name; undefined if there is none, `unchanged` if the tag fits. */
     async find(domain: string, tag: string): Promise<IssuedAnswer | 'unchanged' | undefined> {
       const headers = { 'if-none-match': tag }
@@ -182,7 +189,7 @@ export function connect(options: ConnectOptions) {
     },
     order: (id: string) => ask(`api/orders/${encodeURIComponent(id)}`, Order),
     revoke(domain: string, reason: string | undefined) {
-      const body = { domain, ...(reason !== undefined && { reason }) }
+      const body = { domain, ...ofProfile, ...(reason !== undefined && { reason }) }
       return ask('api/certificate/revoke', Revoked, { method: 'POST', body })
     },
     async remove(domain: string): Promise<Static<typeof Deleted>> {
@@ -199,10 +206,6 @@ export function connect(options: ConnectOptions) {
       await call(path, { method: 'DELETE', expect: [204] })
     },
   }
-}
-
-function pathOf(domain: string): string {
-  return `api/certificate/${encodeURIComponent(domain)}`
 }
 
 function caller({ url, credentials, fetch, now, signal, actionFor }: ConnectOptions) {

@@ -1,7 +1,15 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { NetError, parseEndpointUrl } from '@gatehouse/net'
-import { KEY_TYPES, type KeyType, type Name, PkiError, parseName } from '@gatehouse/pki'
+import {
+  KEY_TYPES,
+  type KeyType,
+  type Name,
+  PkiError,
+  type Profile,
+  parseClientName,
+  parseName,
+} from '@gatehouse/pki'
 import { UsageError } from '@gatehouse/service-kit/program'
 import type { Secret, Source } from './credentials.ts'
 import type { Owner } from './folder.ts'
@@ -153,20 +161,27 @@ function readClient(given: ConnectionOptions, env: NodeJS.ProcessEnv): Source {
 }
 
 /** Reads the names of one certificate, without doubles. @throws UsageError */
-export function readNames(texts: readonly string[]): readonly Name[] {
-  const names = new Map(texts.map(readName).map((name) => [name.text, name]))
+export function readNames(texts: readonly string[], profile?: Profile): readonly Name[] {
+  const parsed = texts.map((text) => readName(text, profile))
+  const names = new Map(parsed.map((name) => [name.text, name]))
   if (names.size > MAX_NAMES) throw new UsageError(`a certificate has at most ${MAX_NAMES} names`)
   return [...names.values()]
 }
 
 /** Reads one name. @throws UsageError */
-export function readName(text: string): Name {
+export function readName(text: string, profile?: Profile): Name {
   try {
-    return parseName(text)
+    return (profile === 'client' ? parseClientName : parseName)(text)
   } catch (error) {
     if (error instanceof PkiError) throw new UsageError(error.message)
     throw error
   }
+}
+
+/** Reads the kind of certificates. @throws UsageError */
+export function readProfile(text: string | undefined): Profile | undefined {
+  if (text === undefined || text === 'server' || text === 'client') return text
+  throw new UsageError('--profile is server or client')
 }
 
 /** Reads a type of keys. @throws UsageError */

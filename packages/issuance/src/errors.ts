@@ -55,7 +55,8 @@ export const ISSUANCE_ERRORS = {
   CERT_ROOT_KEY_ABSENT: {
     title: 'Root key is not in the store',
     action:
-      'The key is offline or was brought by the operator. To sign an intermediate, set `ca.root.keyFile`.',
+      'The key is offline or was brought by the operator. To sign an intermediate, such as the first one for ' +
+      'client certificates, set `ca.root.keyFile`. All else works without it.',
   },
   CERT_TERMS_NOT_AGREED: {
     title: 'Terms of service have not been agreed to',

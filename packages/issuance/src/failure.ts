@@ -47,6 +47,7 @@ const PUBLIC: readonly IssuanceErrorCode[] = [
   'CERT_KEY_COMPROMISED',
   'CERT_NOT_PERMITTED',
   'CERT_RATE_LIMITED',
+  'CERT_ROOT_KEY_ABSENT',
   'CERT_TERMS_NOT_AGREED',
 ]
 
@@ -60,6 +61,7 @@ function publicCode(code = ''): IssueError['code'] {
 const TRANSIENT: readonly IssuanceErrorCode[] = [
   'CERT_BUSY',
   'CERT_RATE_LIMITED',
+  'CERT_ROOT_KEY_ABSENT',
   'CERT_TERMS_NOT_AGREED',
 ]
 

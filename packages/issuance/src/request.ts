@@ -7,6 +7,8 @@ import {
   type KeyType,
   type Name,
   PkiError,
+  type Profile,
+  parseClientName,
   parseCsr,
   parseName,
   readKnownCsr,
@@ -15,14 +17,19 @@ import { indexable } from '@gatehouse/store'
 import { LRUCache } from 'lru-cache'
 import { IssuanceError, type IssuanceErrorCode } from './errors.ts'
 import type { Issuer } from './issuers/issuer.ts'
+import { profileOf } from './profile.ts'
+
+export { CLIENT_ISSUER, profileOf } from './profile.ts'
 
 export const MAX_NAMES = 100
-/** The only profile of the embedded CA: certificates for TLS servers. */
+/** In lineages; the issuer of certificates of clients has another. */
 const PROFILE = 'server'
 
 export interface IssuanceRequest {
   readonly lineage: string
   readonly issuer: Issuer
+  /** By the issuer: no request changes from one to the other. */
+  readonly profile: Profile
   /** The requested domain first; no name twice. */
   readonly names: readonly Name[]
   readonly keyType: KeyType
@@ -56,6 +63,8 @@ export interface RequestFields {
   /** In PEM, or parsed. */
   readonly csr?: string | Csr | undefined
   readonly keyType?: KeyType | undefined
+  /** Default: `server`. */
+  readonly profile?: Profile | undefined
 }
 
 /**
@@ -74,8 +83,8 @@ export function parseRequest(
   const { entries, csr } = readFields(fields)
   const names = entries.map(({ name }) => name)
   authorize(names)
-  const issuer = issuers.choose(names)
-  const claimed = issuers.findClaimed(names)
+  const issuer = issuers.choose(names, fields.profile)
+  const claimed = issuers.findClaimed(names, fields.profile)
   if (claimed && obstacles) obstacles.push(describeClaim(claimed))
   else if (claimed)
     refuse(
@@ -95,16 +104,16 @@ export function parseRequest(
 }
 
 /** Reads the CSR, and each name once with a JSON pointer to the member that has it first. */
-function readFields({ domain, names = [], csr: given, keyType }: RequestFields) {
+function readFields({ domain, names = [], csr: given, keyType, profile }: RequestFields) {
   const found = new Map<string, { name: Name; pointer: string }>()
   const add = (text: string, pointer: string) => {
-    const name = pointingTo(pointer, () => readName(text))
+    const name = pointingTo(pointer, () => readName(text, profile))
     if (!found.has(name.text)) found.set(name.text, { name, pointer })
   }
   add(domain, '/domain')
   for (const [index, text] of names.entries()) add(text, `/names/${index}`)
   const csr =
-    typeof given === 'string' ? pointingTo('/csr', () => parseCsr(given)) : (given ?? null)
+    typeof given === 'string' ? pointingTo('/csr', () => parseCsr(given, profile)) : (given ?? null)
   if (csr) {
     if (keyType !== undefined && keyType !== csr.keyType)
       refuse('/keyType', 'CERT_KEY_TYPE_CONFLICT', `the CSR has a ${csr.keyType} key`)
@@ -116,21 +125,33 @@ function readFields({ domain, names = [], csr: given, keyType }: RequestFields) 
 
 export type Issuers = ReturnType<typeof createIssuers>
 
-/** @param claimOf - the issuer that is there for a name although no rule of it may match */
+/**
+ * @param claimOf - the issuer that is there for a name although no rule of it may match
+ * @param clients - the issuer of all certificates of clients
+ */
 export function createIssuers(
   configured: readonly Issuer[],
   last: Issuer,
   claimOf: (name: Name) => string | undefined = () => undefined,
+  clients?: Issuer,
 ) {
-  const byName = new Map([...configured, last].map((issuer) => [issuer.name, issuer]))
-  const choose = (names: readonly Name[]): Issuer =>
-    configured.find((issuer) => names.every((name) => issuer.permits?.(name) ?? true)) ?? last
+  const all = [...configured, last, ...(clients ? [clients] : [])]
+  const byName = new Map(all.map((issuer) => [issuer.name, issuer]))
+  const choose = (names: readonly Name[], profile?: Profile): Issuer => {
+    if (profile === 'client') return clients ?? refuse('/profile', 'CERT_NO_ISSUER', NO_CLIENTS)
+    return (
+      configured.find((issuer) => names.every((name) => issuer.permits?.(name) ?? true)) ?? last
+    )
+  }
   return {
     /** The first that may sign all of the names; the last one if none may. */
     choose,
     /** The first of the names that the last one must not sign, as another issuer is there for it. */
-    findClaimed(names: readonly Name[]): { name: Name; issuer: Issuer } | undefined {
-      if (choose(names) !== last) return undefined
+    findClaimed(
+      names: readonly Name[],
+      profile?: Profile,
+    ): { name: Name; issuer: Issuer } | undefined {
+      if (choose(names, profile) !== last) return undefined
       for (const name of names) {
         const issuer = byName.get(claimOf(name) ?? '')
         if (issuer) return { name, issuer }
@@ -143,6 +164,8 @@ export function createIssuers(
     degraded: () => configured.flatMap((issuer) => issuer.degraded?.() ?? []),
   }
 }
+
+const NO_CLIENTS = 'no issuer signs certificates of clients'
 
 /** The request that a certificate or order was made for. */
 type Stored = Pick<OrderRecord, 'issuer' | 'names' | 'keyType' | 'csr'>
@@ -158,8 +181,9 @@ export function restoreRequest(stored: Stored, issuers: Issuers): IssuanceReques
 /** The request that a stored certificate or order would be made for today. */
 export function rerouteRequest(stored: Stored, issuers: Issuers): IssuanceRequest | undefined {
   const restored = restore(stored)
-  if (issuers.findClaimed(restored.names)) return undefined
-  return requestTo(issuers.choose(restored.names), restored)
+  const profile = profileOf(stored)
+  if (issuers.findClaimed(restored.names, profile)) return undefined
+  return requestTo(issuers.choose(restored.names, profile), restored)
 }
 
 /** The same certificate from another issuer; undefined if that issuer cannot sign it. */
@@ -211,12 +235,19 @@ export async function refuseCompromised(
     refuse('/csr', 'CERT_KEY_COMPROMISED', 'its key was revoked as compromised')
 }
 
-function restore({ names, keyType, csr }: Stored): Certified {
-  return { names: names.map(readName), keyType, csr: csr && readKnownCsr(csr) }
+function restore(stored: Stored): Certified {
+  const { names, keyType, csr } = stored
+  const profile = profileOf(stored)
+  return {
+    names: names.map((text) => readName(text, profile)),
+    keyType,
+    csr: csr && readKnownCsr(csr, profile),
+  }
 }
 
 function complete(issuer: Issuer, { names, keyType, csr }: Certified): IssuanceRequest {
-  const certificate = { issuer, names, keyType, csr }
+  const profile = profileOf({ issuer: issuer.name })
+  const certificate = { issuer, profile, names, keyType, csr }
   return { lineage: lineageOf(certificate), ...certificate }
 }
 
@@ -248,17 +279,20 @@ function refuse(pointer: string, code: IssuanceErrorCode, detail: string): never
 }
 
 /** Names that were parsed lately: callers and the store have the same ones again and again. */
-const parsed = new LRUCache<string, Name>({ max: 10_000, memoMethod: parseName })
+const parsed = {
+  server: new LRUCache<string, Name>({ max: 10_000, memoMethod: parseName }),
+  client: new LRUCache<string, Name>({ max: 10_000, memoMethod: parseClientName }),
+}
 
-/** @throws PkiError `PKI_NAME_INVALID` */
-export function readName(text: string): Name {
-  return parsed.memo(text)
+/** Reads a name of a certificate of that profile. @throws PkiError `PKI_NAME_INVALID` */
+export function readName(text: string, profile: Profile = 'server'): Name {
+  return parsed[profile].memo(text)
 }
 
 /** Undefined if a text is no name. */
-export function nameOrNone(text: string): Name | undefined {
+export function nameOrNone(text: string, profile?: Profile): Name | undefined {
   try {
-    return readName(text)
+    return readName(text, profile)
   } catch (error) {
     if (error instanceof PkiError) return undefined
     throw error

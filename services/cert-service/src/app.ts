@@ -185,7 +185,8 @@ function createServer(
     trustProxy: trustProxy(trustedProxies),
     bodyLimit: BODY_LIMIT,
     requestTimeout: REQUEST_TIMEOUT,
-    routerOptions: { maxParamLength: 1024 },
+    // The longest SPIFFE ID, of which `/` and `:` may be escaped.
+    routerOptions: { maxParamLength: 3 * 2048 },
   })
   app.removeContentTypeParser('text/plain')
   return app

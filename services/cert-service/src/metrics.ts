@@ -1,6 +1,7 @@
 import { AcmeError } from '@gatehouse/acme'
 import type { Expiry, Store } from '@gatehouse/cert-store/port'
 import type { IssuanceMetrics } from '@gatehouse/issuance'
+import { CLIENT_ISSUER } from '@gatehouse/issuance/request'
 import { TitledError } from '@gatehouse/net'
 import { PkiError } from '@gatehouse/pki'
 import type { Metrics } from '@gatehouse/service-kit/telemetry'
@@ -96,7 +97,13 @@ function measureCounts(
   const fails = 'Names whose last order failed, with a certificate or without.'
   const failing = () => store.countFailedOrders()
   measure('gatehouse_certs_events_waiting', waits, 'receiver', receivers, () => store.countEvents())
-  measure('gatehouse_certs_failing', fails, 'issuer', [{ name: 'ca' }, ...issuers], failing)
+  measure(
+    'gatehouse_certs_failing',
+    fails,
+    'issuer',
+    [{ name: 'ca' }, { name: CLIENT_ISSUER }, ...issuers],
+    failing,
+  )
 }
 
 function measureEndings(metrics: Metrics, { store, clock }: FastifyInstance): void {

@@ -5,6 +5,7 @@ import { KEY_TYPES } from '@gatehouse/pki'
 import { ProblemSchema } from '@gatehouse/service-kit/http'
 import type { FastifySchema } from 'fastify'
 import { type Static, type TSchema, Type } from 'typebox'
+import { PROFILES } from './config/auth.ts'
 import { actionFor } from './errors.ts'
 
 /** Media type of a certificate and its key in one file. */
@@ -82,8 +83,8 @@ export function guarded<const Schema extends FastifySchema>(
 /** The ID of an order. PostgreSQL refuses texts with NUL in them. */
 export const OrderIdSchema = Type.String({ maxLength: 64, pattern: '^[\\w-]+$' })
 
-/** The length of a name: up to 253 characters, and a trailing dot. */
-export const NAME = { minLength: 1, maxLength: 254 }
+/** The length of a name: that of the longest SPIFFE ID. */
+export const NAME = { minLength: 1, maxLength: 2_048 }
 
 const TimeSchema = (description: string) => Type.String({ format: 'date-time', description })
 
@@ -91,13 +92,29 @@ const TimeSchema = (description: string) => Type.String({ format: 'date-time', d
 export const DomainSchema = Type.Object({
   domain: Type.String({
     ...NAME,
-    description: 'DNS name, wildcard (`*.example.com`) or IP address.',
+    description:
+      'DNS name, wildcard (`*.example.com`) or IP address; of a client DNS name, e-mail address or SPIFFE ID.',
     examples: ['app.example.com'],
   }),
 })
 
-export const CertificateRequestSchema = Type.Object({
+/** Which certificates are asked for. */
+export const ProfileQuerySchema = Type.Object({
+  profile: Type.Optional(
+    Type.Enum([...PROFILES], {
+      description: 'Certificates of TLS servers, or of TLS clients. Default: `server`.',
+    }),
+  ),
+})
+
+/** A body that names a certificate. */
+export const OfProfileSchema = Type.Object({
   ...DomainSchema.properties,
+  ...ProfileQuerySchema.properties,
+})
+
+export const CertificateRequestSchema = Type.Object({
+  ...OfProfileSchema.properties,
   names: Type.Optional(
     Type.Array(Type.String(NAME), {
       maxItems: MAX_NAMES - 1,

@@ -1,4 +1,4 @@
-import { type Name, PkiError, parseName } from '@gatehouse/pki'
+import { type Name, PkiError, type Profile, parseClientName, parseName } from '@gatehouse/pki'
 import { Check } from 'typebox/schema'
 import { IdentifierSchema, toIdentifier } from '../identifier.ts'
 import { isMembers } from './parts.ts'
@@ -13,13 +13,13 @@ const MAX_IDENTIFIERS = 100
  * @throws AcmeProblem `malformed`; `unsupportedIdentifier` or `rejectedIdentifier` with a subproblem for
  * each identifier that is refused
  */
-export function readIdentifiers(list: unknown): readonly Name[] {
+export function readIdentifiers(list: unknown, profile: Profile = 'server'): readonly Name[] {
   if (!Array.isArray(list) || list.length === 0 || list.length > MAX_IDENTIFIERS)
     throw malformed(`an order has 1 to ${MAX_IDENTIFIERS} identifiers`)
   const names: Name[] = []
   const subproblems: AcmeProblem[] = []
   for (const value of list) {
-    const read = readIdentifier(value)
+    const read = readIdentifier(value, profile)
     if (read instanceof AcmeProblem) subproblems.push(read)
     else names.push(read)
   }
@@ -34,11 +34,19 @@ export function readIdentifiers(list: unknown): readonly Name[] {
   return names
 }
 
-function readIdentifier(value: unknown): Name | AcmeProblem {
+const TYPES: Readonly<Record<Profile, readonly string[]>> = {
+  server: ['dns', 'ip'],
+  client: ['dns', 'email', 'uri'],
+}
+
+function readIdentifier(value: unknown, profile: Profile): Name | AcmeProblem {
   if (!isMembers(value) || typeof value.type !== 'string' || typeof value.value !== 'string')
     throw malformed('an identifier must have `type` and `value`')
-  if (value.type !== 'dns' && value.type !== 'ip')
-    return new AcmeProblem('unsupportedIdentifier', 'the type of an identifier must be dns or ip')
+  const types = TYPES[profile]
+  if (!types.includes(value.type)) {
+    const detail = `the type of an identifier must be ${types.join(' or ')}`
+    return new AcmeProblem('unsupportedIdentifier', detail)
+  }
   const identifier = Check(IdentifierSchema, value)
     ? { type: value.type, value: value.value }
     : undefined
@@ -46,7 +54,7 @@ function readIdentifier(value: unknown): Name | AcmeProblem {
     new AcmeProblem('rejectedIdentifier', why, identifier && { identifier })
   if (!identifier) return rejected('the value of an identifier is not printable ASCII, or too long')
   try {
-    const name = parseName(identifier.value)
+    const name = (profile === 'client' ? parseClientName : parseName)(identifier.value)
     const { type, value: canonical } = toIdentifier(name)
     if (type !== identifier.type) return rejected(`${canonical} is not of type ${identifier.type}`)
     if (type === 'ip' && canonical !== identifier.value)

@@ -145,7 +145,7 @@ async function addServed({ acme }: Store): Promise<void> {
   await acme.addOrder(order)
   await acme.claimOrder('o-1', randomBytes(200))
   await acme.endOrder('o-1', { fingerprint: 'f'.repeat(64) })
-  await acme.addOrder({ ...order, id: 'o-2', profile: null, replaces: null, proofs: null })
+  await acme.addOrder({ ...order, id: 'o-2', profile: 'client', replaces: null, proofs: null })
   await acme.endOrder('o-2', { error: { type: 'über', detail: '"\\u0000' } })
 }
 

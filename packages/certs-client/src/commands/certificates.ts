@@ -11,7 +11,7 @@ import {
   orderFailure,
   type PendingOrder,
 } from '../service.ts'
-import { type ConnectionOptions, readConnection, readName } from '../settings.ts'
+import { type ConnectionOptions, readConnection, readName, readProfile } from '../settings.ts'
 import { labelled, table } from './table.ts'
 
 /** The options of these commands, each of which some of them have. */
@@ -24,6 +24,7 @@ export interface CommandOptions extends ConnectionOptions {
   readonly renew?: boolean | undefined
   readonly keep?: readonly string[] | undefined
   readonly end?: string | undefined
+  readonly profile?: string | undefined
 }
 
 export interface Io {
@@ -51,10 +52,16 @@ export async function ask(
     clock: clientClock,
     log: { warn },
     actionFor,
+    profile: readProfile(options.profile),
   })
   const { value, text } = await step(service)
   const isForPeople = options.json !== true && stdout.isTTY === true
   return isForPeople || options.pem ? text : `${JSON.stringify(value, null, 2)}\n`
+}
+
+/** Reads a name of the kind of certificates that is asked for. @throws UsageError */
+function nameOf(name: string, { profile }: CommandOptions): string {
+  return readName(name, readProfile(profile)).text
 }
 
 /** Lists the certificates that the caller may see, or what fails. @throws UsageError, ClientError */
@@ -111,7 +118,7 @@ export function shortTime(time = ''): string {
 /** Shows one certificate, without its private key. @throws UsageError, ClientError */
 export function show(name: string, options: CommandOptions, io: Io): Promise<string> {
   return ask(options, io, async (service) => {
-    const domain = readName(name).text
+    const domain = nameOf(name, options)
     const { certificate, ...shown } = await service
       .show(domain)
       .catch(async (error) => Promise.reject(await whyNone(service, domain, error)))
@@ -145,7 +152,7 @@ async function whyNone(service: CertService, domain: string, error: unknown): Pr
 
 /** Renews a certificate that is due. @throws UsageError, ClientError */
 export function renew(name: string, options: CommandOptions, io: Io): Promise<string> {
-  const domain = readName(name).text
+  const domain = nameOf(name, options)
   return ask(options, io, async (service) => {
     const { order, ...rest } = await service.renew(domain)
     const seen = order && options.wait ? await follow(service, { order, ...rest }, io) : order
@@ -161,7 +168,7 @@ export function renew(name: string, options: CommandOptions, io: Io): Promise<st
 
 /** Revokes the certificates of a name. @throws UsageError, ClientError */
 export function revoke(name: string, options: CommandOptions, io: Io): Promise<string> {
-  const domain = readName(name).text
+  const domain = nameOf(name, options)
   const { reason } = options
   if (reason !== undefined && !Object.hasOwn(REVOCATION_REASONS, reason))
     throw new UsageError(`--reason is one of ${Object.keys(REVOCATION_REASONS).join(', ')}`)
@@ -179,7 +186,7 @@ export function revoke(name: string, options: CommandOptions, io: Io): Promise<s
 
 /** Stops answering and renewing the certificates of a name. @throws UsageError, ClientError */
 export function remove(name: string, options: CommandOptions, io: Io): Promise<string> {
-  const domain = readName(name).text
+  const domain = nameOf(name, options)
   return ask(options, io, async (service) => {
     const { unconfirmed = [] } = await service.remove(domain)
     const done = `${domain} is no longer answered or renewed; what was delivered stays valid until it expires\n`

@@ -17,6 +17,9 @@ const CONNECTION = {
   '--resource URI': 'resource to ask for, where RFC 8707 is used ($GATEHOUSE_RESOURCE)',
 }
 const JSON_OPTION = { '--json': 'print JSON, as when the output is not a terminal' }
+const PROFILE = {
+  '--profile PROFILE': 'server, or client for certificates of TLS clients (default server)',
+}
 const WAIT = { '--wait': 'wait until the order is done' }
 
 const GET: Omit<ServiceCommand<unknown>, 'run'> = {
@@ -24,7 +27,8 @@ const GET: Omit<ServiceCommand<unknown>, 'run'> = {
   usage: 'get NAME...',
   summary: 'fetch a certificate into files, or into a Secret, and keep it up to date',
   options: {
-    '--out DIR': 'write DIR/NAME/privkey.pem, fullchain.pem and combined.pem',
+    '--out DIR':
+      'write DIR/NAME/privkey.pem, fullchain.pem and combined.pem (DIR/_client.NAME for a client)',
     '--secret NAMESPACE/NAME': 'keep a Secret of Kubernetes instead, from a pod',
     '--reload CMD': 'run this command when there are new files',
     '--reload-timeout TIME': 'how long it may take (default 1m)',
@@ -32,6 +36,7 @@ const GET: Omit<ServiceCommand<unknown>, 'run'> = {
     '--mode MODE': 'permissions of the files (default 600)',
     '--owner USER:GROUP': 'owner of the files',
     '--key-type TYPE': 'p256, p384, rsa2048, rsa3072, rsa4096 or ed25519',
+    ...PROFILE,
     '--csr': 'create the private key here; it never leaves this machine',
     '--timeout TIME': 'how long to wait for the service, unless --watch (default 5m)',
     ...CONNECTION,
@@ -40,6 +45,7 @@ const GET: Omit<ServiceCommand<unknown>, 'run'> = {
     "gatehouse-certs get app.example.com --out /etc/nginx/tls --reload 'systemctl reload nginx'",
     'gatehouse-certs get app.example.com www.example.com --out /etc/tls --csr --watch',
     'gatehouse-certs get shop.example.com --secret shop/web-tls',
+    'gatehouse-certs get spiffe://example.com/app --profile client --out /etc/tls --watch',
   ],
 }
 
@@ -65,27 +71,31 @@ const QUESTIONS: readonly QuestionSyntax[] = [
     name: 'show',
     usage: 'show NAME',
     summary: 'show the newest certificate of a name',
-    options: { '--pem': 'print its chain' },
+    options: { '--pem': 'print its chain', ...PROFILE },
     examples: ['gatehouse-certs show app.example.com --pem'],
   },
   {
     name: 'renew',
     usage: 'renew NAME',
     summary: 'renew a certificate that is due',
-    options: WAIT,
+    options: { ...WAIT, ...PROFILE },
     examples: ['gatehouse-certs renew app.example.com --wait'],
   },
   {
     name: 'revoke',
     usage: 'revoke NAME',
     summary: 'revoke the certificates of a name',
-    options: { '--reason REASON': 'such as keyCompromise or superseded (default unspecified)' },
+    options: {
+      '--reason REASON': 'such as keyCompromise or superseded (default unspecified)',
+      ...PROFILE,
+    },
     examples: ['gatehouse-certs revoke app.example.com --reason keyCompromise'],
   },
   {
     name: 'remove',
     usage: 'delete NAME',
     summary: 'stop serving and renewing the certificates of a name',
+    options: PROFILE,
     examples: ['gatehouse-certs delete app.example.com'],
   },
   {

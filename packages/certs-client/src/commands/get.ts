@@ -16,6 +16,7 @@ import {
   readMode,
   readNames,
   readOwner,
+  readProfile,
   readSecretName,
   type Texts,
 } from '../settings.ts'
@@ -24,7 +25,15 @@ import {
 interface GetOptions
   extends ConnectionOptions,
     Texts<
-      'out' | 'secret' | 'keyType' | 'mode' | 'owner' | 'reload' | 'reloadTimeout' | 'timeout'
+      | 'out'
+      | 'secret'
+      | 'keyType'
+      | 'profile'
+      | 'mode'
+      | 'owner'
+      | 'reload'
+      | 'reloadTimeout'
+      | 'timeout'
     > {
   readonly csr?: boolean | undefined
   readonly watch?: boolean | undefined
@@ -48,7 +57,8 @@ export async function get(
   actionFor: ActionFor,
 ): Promise<void> {
   const connection = readConnection(options, process.env)
-  const wanted = { names: readNames(names), keyType: readKeyType(options.keyType) }
+  const profile = readProfile(options.profile)
+  const wanted = { names: readNames(names, profile), keyType: readKeyType(options.keyType) }
   const log = createLogger({ level: 'info', format: 'auto', name: 'gatehouse-certs' })
   using stop = stopSignal(process)
   const deps = { clock: clientClock, log, signal: stop.signal }
@@ -56,8 +66,11 @@ export async function get(
   if (!domain) throw new UsageError('get needs a name')
   await using opened = new AsyncDisposableStack()
   const { caFile } = connection
-  const place = await openPlace(domain.text, options, { ...deps, env: process.env, opened, caFile })
-  const service = opened.use(openService(connection, { ...deps, actionFor }))
+  // No name of a server begins like this, and none has an `@`.
+  const isOfClient = profile === 'client'
+  const name = isOfClient ? `_client.${encodeURIComponent(domain.text)}` : domain.text
+  const place = await openPlace(name, options, { ...deps, env: process.env, opened, caFile })
+  const service = opened.use(openService(connection, { ...deps, actionFor, profile }))
   const run: Get = {
     ...deps,
     wanted,

@@ -55,7 +55,7 @@ function requireName(order: ServedOrder, text: string): Authorization {
   const n = Number(text)
   const name = order.names[n]
   if (name === undefined || String(n) !== text) throw absent()
-  return { order, n, name: readName(name) }
+  return { order, n, name: readName(name, order.profile) }
 }
 
 /** Tries a challenge, once: the name is proven then, or the order is over. */

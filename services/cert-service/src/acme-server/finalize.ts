@@ -8,7 +8,7 @@ import {
   readName,
 } from '@gatehouse/issuance/request'
 import { hasBegun, planRenewal } from '@gatehouse/issuance/times'
-import { type Csr, type Name, parseCsr } from '@gatehouse/pki'
+import { type Csr, type Name, type Profile, parseCsr } from '@gatehouse/pki'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { actorOf, authorize } from '../policy/authorize.ts'
 import { problemOf } from './problems.ts'
@@ -19,11 +19,13 @@ import { problemOf } from './problems.ts'
  */
 export function requireIssuable(
   request: FastifyRequest,
-  { names, csr }: { names: readonly Name[]; profile: string | null; csr?: Csr },
+  { names, profile, csr }: { names: readonly Name[]; profile: Profile; csr?: Csr },
 ): IssuanceRequest {
   const [domain = '', ...others] = names.map(({ text }) => text)
-  const fields = { domain, names: others, csr }
-  return parseRequest(fields, request.server.issuers, (all) => authorize(request, 'issue', all))
+  const fields = { domain, names: others, csr, profile }
+  return parseRequest(fields, request.server.issuers, (all) =>
+    authorize(request, 'issue', all, profile),
+  )
 }
 
 /**
@@ -116,15 +118,16 @@ function isDue(record: CertificateRecord, now: number): boolean {
 
 /** Reads the CSR of an order, whose names it must have: no more, and no less. @throws AcmeProblem `badCSR` */
 function readWanted(request: FastifyRequest, order: ServedOrder, der: Buffer): IssuanceRequest {
-  const csr = parseCsr(der)
+  const { profile } = order
+  const csr = parseCsr(der, profile)
   const texts = new Set(csr.names.map(({ text }) => text))
   if (texts.size !== order.names.length || order.names.some((name) => !texts.has(name)))
     throw new AcmeProblem(
       'badCSR',
       `the CSR is for ${[...texts].join(', ') || 'no name'}, and the order for ${order.names.join(', ')}`,
     )
-  const { profile } = order
-  return requireIssuable(request, { names: order.names.map(readName), profile, csr })
+  const names = order.names.map((name) => readName(name, profile))
+  return requireIssuable(request, { names, profile, csr })
 }
 
 function notReady({ status }: ServedOrder): AcmeProblem {

@@ -10,6 +10,7 @@ import {
 import type { Proof, ServedAccount, ServedOrder } from '@gatehouse/cert-store/port'
 import { readName } from '@gatehouse/issuance/request'
 import { toTime } from '@gatehouse/issuance/times'
+import type { Profile } from '@gatehouse/pki'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { advance, finalize, requireIssuable } from './finalize.ts'
@@ -39,8 +40,9 @@ export async function orderRoutes(app: FastifyInstance): Promise<void> {
   app.post('/new-order', async (request, reply) => {
     const { account, signed, urls } = await verifyAccount(request)
     const { identifiers, profile = 'server', replaces = null } = readPayload(signed, NewOrderSchema)
-    requireProfile(profile)
-    const names = readIdentifiers(identifiers)
+    if (!isProfile(profile))
+      throw new AcmeProblem('invalidProfile', 'the profile must be `server` or `client`')
+    const names = readIdentifiers(identifiers, profile)
     await requireReplaceable(app, replaces)
     requireIssuable(request, { names, profile })
     const wanted = { names: names.map(({ text }) => text), profile, replaces }
@@ -66,10 +68,8 @@ export async function orderRoutes(app: FastifyInstance): Promise<void> {
   })
 }
 
-/** @throws AcmeProblem `invalidProfile` */
-function requireProfile(profile: string): void {
-  if (profile === 'server' || profile === 'client') return
-  throw new AcmeProblem('invalidProfile', 'the profile must be `server` or `client`')
+function isProfile(profile: string): profile is Profile {
+  return profile === 'server' || profile === 'client'
 }
 
 /** @throws AcmeProblem `malformed`, `alreadyReplaced` */
@@ -133,7 +133,7 @@ function sendOrder(reply: FastifyReply, order: ServedOrder, urls: Urls): Fastify
   return reply.header('location', urls.order(id)).send({
     status,
     expires: toTime(expiresAt),
-    identifiers: names.map((name) => toIdentifier(readName(name))),
+    identifiers: names.map((name) => toIdentifier(readName(name, profile))),
     profile,
     ...(replaces !== null && { replaces }),
     authorizations: names.map((_, n) => urls.authorization(id, n)),

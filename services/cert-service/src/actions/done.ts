@@ -7,7 +7,7 @@ import { Check } from 'typebox/schema'
 import { card, toInventory } from '../pages/card.ts'
 import { orderHref } from '../pages/links.ts'
 import { notice } from '../pages/notice.ts'
-import { OrderIdSchema } from '../schemas.ts'
+import { NAME, OrderIdSchema } from '../schemas.ts'
 import { COOKIE_SCOPE } from '../visitors/visitors.ts'
 
 const DONE = '__Host-gatehouse-certs-done'
@@ -18,7 +18,7 @@ const Count = Type.Optional(Type.Integer({ minimum: 0 }))
 /** An action that was taken on the certificates of a name. */
 const DoneSchema = Type.Object({
   action: Type.Enum(['request', 'renew', 'revoke', 'delete']),
-  domain: Type.String({ maxLength: 254 }),
+  domain: Type.String(NAME),
   /** The number of revoked ones. */
   count: Count,
   reason: Type.Optional(Type.Enum(Object.keys(REVOCATION_REASONS) as RevocationReason[])),

@@ -1,3 +1,4 @@
+import { profileOf } from '@gatehouse/issuance/request'
 import type { Page } from '@gatehouse/service-kit/pages'
 import { html, type SafeHtml } from '@remix-run/html-template'
 import type { Static } from 'typebox'
@@ -22,7 +23,7 @@ export function dryRunPage(
   const answer = held
     ? html`A request would return the stored certificate, <code>${held.serialNumber}</code>, valid until ${held.notAfter}.`
     : 'A request would order a new certificate.'
-  const back = html`<p><a href="${nameHref(domain)}">Back to ${domain}</a></p>`
+  const back = html`<p><a href="${nameHref(domain, profileOf({ issuer }))}">Back to ${domain}</a></p>`
   return card(
     `Dry run for ${domain}`,
     html`

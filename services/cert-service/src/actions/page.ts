@@ -1,5 +1,5 @@
 import type { IssuedCertificate } from '@gatehouse/cert-store/port'
-import type { RevocationReason } from '@gatehouse/pki'
+import type { Profile, RevocationReason } from '@gatehouse/pki'
 import type { Page } from '@gatehouse/service-kit/pages'
 import { html, type SafeHtml } from '@remix-run/html-template'
 import { card } from '../pages/card.ts'
@@ -50,16 +50,18 @@ export function reasonText(reason: RevocationReason): string {
   return REASONS[reason]
 }
 
-function actionHref(action: Action, domain: string): string {
-  return `${nameHref(domain)}/${action}`
+type OfName = Pick<Confirmation, 'domain' | 'profile'>
+
+function actionHref(action: Action, { domain, profile }: OfName): string {
+  return nameHref(domain, profile, `/${action}`)
 }
 
 /** The buttons that lead to the actions. */
-export function actionLinks(actions: readonly Action[], domain: string): SafeHtml | '' {
+export function actionLinks(actions: readonly Action[], of: OfName): SafeHtml | '' {
   if (actions.length === 0) return ''
   const links = actions.map((action) => {
     const kind = isFinal(action) ? 'button danger' : 'button'
-    return html`<a class="${kind}" href="${actionHref(action, domain)}">${ACTION_TEXTS[action].verb}</a>`
+    return html`<a class="${kind}" href="${actionHref(action, of)}">${ACTION_TEXTS[action].verb}</a>`
   })
   return html`<div class="pages">${links}</div>`
 }
@@ -68,6 +70,7 @@ const isFinal = (action: Action) => action === 'revoke' || action === 'delete'
 
 interface Confirmation {
   readonly domain: string
+  readonly profile: Profile
   /** The certificates that are revoked or deleted. */
   readonly affected?: readonly IssuedCertificate[]
   /** The time from which it may be renewed, if that is later than now. */
@@ -79,9 +82,9 @@ interface Confirmation {
 
 /** Asks before something is done to the certificates of a name. */
 export function confirmPage(action: Action, confirmation: Confirmation): Page {
-  const { domain, affected = [], dueAt, order, now } = confirmation
+  const { domain, profile, affected = [], dueAt, order, now } = confirmation
   const { verb, means } = ACTION_TEXTS[action]
-  const back = html`<p><a href="${nameHref(domain)}">Back to ${domain}</a></p>`
+  const back = html`<p><a href="${nameHref(domain, profile)}">Back to ${domain}</a></p>`
   if (dueAt !== undefined)
     return card(
       `${domain} is not due yet`,
@@ -96,7 +99,7 @@ export function confirmPage(action: Action, confirmation: Confirmation): Page {
     html`
       <p>${means}</p>
       ${affectedList(affected)}
-      <form method="post" action="${actionHref(action, domain)}">
+      <form method="post" action="${actionHref(action, confirmation)}">
         ${order === undefined ? '' : html`<input type="hidden" name="order" value="${order}">`}
         ${action === 'revoke' ? reasons() : ''}
         <button class="${isFinal(action) ? 'main final' : 'main'}">${verb}</button>

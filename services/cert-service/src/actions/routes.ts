@@ -1,24 +1,24 @@
 import { type IssuanceRequest, parseRequest, rerouteRequest } from '@gatehouse/issuance/request'
 import { hasCode } from '@gatehouse/net'
-import { type Name, REVOCATION_REASONS, type RevocationReason } from '@gatehouse/pki'
+import { REVOCATION_REASONS, type RevocationReason } from '@gatehouse/pki'
 import { sendPage } from '@gatehouse/service-kit/pages'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { CertError } from '../errors.ts'
-import { findPermitted, readDomain } from '../lookup/certificates.ts'
+import { findPermitted, isOf, readDomain, type Subject } from '../lookup/certificates.ts'
 import { nameHref } from '../pages/links.ts'
 import { authorize, mayAll, principalOf } from '../policy/authorize.ts'
 import { renewalOf, renewNewest } from '../routes/certificate.ts'
 import { listAffected, remove, revoke } from '../routes/withdraw.ts'
-import { OrderIdSchema } from '../schemas.ts'
+import { NAME, OrderIdSchema, ProfileQuerySchema } from '../schemas.ts'
 import { assertOwnOrigin, requirePersonOnly, toFailedOrder } from '../visitors/visitors.ts'
 import { type Done, keepDone } from './done.ts'
 import { dryRunPage } from './dry-run-page.ts'
 import { ACTIONS, type Action, confirmPage } from './page.ts'
 
-const ParamsSchema = Type.Object({ domain: Type.String({ minLength: 1, maxLength: 254 }) })
+const ParamsSchema = Type.Object({ domain: Type.String(NAME) })
 const OrderProperty = { order: Type.Optional(OrderIdSchema) }
-const QuerySchema = Type.Object(OrderProperty)
+const QuerySchema = Type.Object({ ...OrderProperty, ...ProfileQuerySchema.properties })
 const BodySchema = Type.Object({
   ...OrderProperty,
   reason: Type.Optional(Type.Enum(Object.keys(REVOCATION_REASONS) as RevocationReason[])),
@@ -40,17 +40,17 @@ export async function certificateActionRoutes(app: FastifyInstance): Promise<voi
     const url = `/certificates/:domain/${action}`
     const asked = { ...schema, querystring: QuerySchema }
     app.get<Route>(url, { onRequest, schema: asked }, async (request, reply) => {
-      const name = readDomain(request.params.domain)
+      const name = readDomain(request.params.domain, request.query.profile)
       return sendPage(reply, 200, await ask(request, action, name))
     })
-    const confirmed = { ...schema, body: BodySchema }
+    const confirmed = { ...asked, body: BodySchema }
     app.post<Route>(url, { onRequest, schema: confirmed }, async (request, reply) => {
       assertOwnOrigin(request)
-      const name = readDomain(request.params.domain)
+      const name = readDomain(request.params.domain, request.query.profile)
       if (action === 'dry-run') return tryOut(request, reply, name)
       try {
         keepDone(reply, await act(request, action, name))
-        return reply.redirect(nameHref(name.text), 303)
+        return reply.redirect(nameHref(name.text, name.profile), 303)
       } catch (error) {
         return toFailedOrder(error, reply)
       }
@@ -58,17 +58,18 @@ export async function certificateActionRoutes(app: FastifyInstance): Promise<voi
   }
 }
 
-async function ask(request: FastifyRequest<Route>, action: Action, name: Name) {
+async function ask(request: FastifyRequest<Route>, action: Action, name: Subject) {
   const now = request.server.clock.now()
   const { order } = request.query
-  const about = { domain: name.text, now, ...(order !== undefined && { order }) }
+  const { text: domain, profile } = name
+  const about = { domain, profile, now, ...(order !== undefined && { order }) }
   if (action === 'revoke' || action === 'delete')
     return confirmPage(action, { ...about, affected: await listAffected(request, action, name) })
   if (action === 'dry-run') {
-    authorize(request, 'issue', [name])
+    authorize(request, 'issue', [name], profile)
     return confirmPage(action, about)
   }
-  authorize(request, action, [name])
+  authorize(request, action, [name], profile)
   const dueAt = renewalOf(await findPermitted(request, action, name), now)
   return confirmPage(action, { ...about, ...(dueAt > now && { dueAt }) })
 }
@@ -76,7 +77,7 @@ async function ask(request: FastifyRequest<Route>, action: Action, name: Name) {
 async function act(
   request: FastifyRequest<Route>,
   action: Exclude<Action, 'dry-run'>,
-  name: Name,
+  name: Subject,
 ): Promise<Done> {
   const done = { action, domain: name.text }
   if (action === 'renew') {
@@ -98,26 +99,27 @@ async function act(
 async function tryOut(
   request: FastifyRequest<Route>,
   reply: FastifyReply,
-  name: Name,
+  name: Subject,
 ): Promise<FastifyReply> {
-  authorize(request, 'issue', [name])
+  authorize(request, 'issue', [name], name.profile)
   const wanted = await wantedFor(request, name)
-  authorize(request, 'issue', wanted.names)
+  authorize(request, 'issue', wanted.names, wanted.profile)
   return sendPage(reply, 200, dryRunPage(await request.server.dryRun(wanted)))
 }
 
 /** Makes the request that the newest certificate of a name, or else an order, would be made for today. */
-async function wantedFor(request: FastifyRequest<Route>, name: Name): Promise<IssuanceRequest> {
+async function wantedFor(request: FastifyRequest<Route>, name: Subject): Promise<IssuanceRequest> {
   const { server, body } = request
+  const { profile } = name
   const stored =
     body.order === undefined
       ? await findPermitted(request, 'issue', name).catch(noneIfNotFound)
       : await server.store.findOrder(body.order)
   if (!stored)
-    return parseRequest({ domain: name.text }, server.issuers, (names) =>
-      authorize(request, 'issue', names),
+    return parseRequest({ domain: name.text, profile }, server.issuers, (names) =>
+      authorize(request, 'issue', names, profile),
     )
-  const isOfName = stored.names[0] === name.text
+  const isOfName = stored.names[0] === name.text && isOf(profile)(stored)
   if (!isOfName || !mayAll(server, principalOf(request), 'issue', stored))
     throw new CertError('CERT_ORDER_NOT_FOUND', 'there is no order of this name with this id')
   const wanted = rerouteRequest(stored, server.issuers)

@@ -6,7 +6,8 @@ import type {
   OrderRecord,
   PastCertificate,
 } from '@gatehouse/cert-store/port'
-import { buildChainPem, parseCertificate } from '@gatehouse/pki'
+import { profileOf } from '@gatehouse/issuance/request'
+import { buildChainPem, type Profile, parseCertificate } from '@gatehouse/pki'
 import type { Page } from '@gatehouse/service-kit/pages'
 import { html, type SafeHtml } from '@remix-run/html-template'
 import { type Done, doneNotice } from '../actions/done.ts'
@@ -60,7 +61,7 @@ export function certificatePage(view: CertificateView): Page {
       ${done ? doneNotice(done) : ''}
       ${statusNotice(record, view)}
       ${orderNotice(view)}
-      ${section('Certificate', html`${validity(record, now)}${facts(view)}${actionLinks(actions, domain)}${hint}`)}
+      ${section('Certificate', html`${validity(record, now)}${facts(view)}${actionLinks(actions, { domain, profile: profileOf(record) })}${hint}`)}
       ${section('Fingerprint', fingerprints(record))}
       ${section('Chain', chain(view))}
       ${record.isCurrent ? section('Use it', commands(view)) : ''}
@@ -70,7 +71,9 @@ export function certificatePage(view: CertificateView): Page {
 }
 
 /** The page of a name whose certificates are all out of service, or which never had one. */
-export function nameWithoutCertificatePage(view: NameView & { readonly domain: string }): Page {
+export function nameWithoutCertificatePage(
+  view: NameView & { readonly domain: string; readonly profile: Profile },
+): Page {
   const { domain, visitor, history: past, actions, done, order, now } = view
   const more = order ? '' : html`<p>The next request for it gets a new one.</p>`
   return detailsPage(
@@ -80,7 +83,7 @@ export function nameWithoutCertificatePage(view: NameView & { readonly domain: s
       ${done ? doneNotice(done) : ''}
       ${notice('past', 'No certificate of this name is in service.', more)}
       ${order ? orderState(order, now, orderLink(order)) : ''}
-      ${actionLinks(actions, domain)}
+      ${actionLinks(actions, view)}
       ${section(`History of ${domain}`, history(past))}
       ${view.activity ? section('Recent activity', activity(view.activity)) : ''}`,
   )
@@ -113,12 +116,13 @@ export function orderPage(view: {
           </dl>
           ${actions.includes('dry-run') ? orderActions(order) : ''}`,
       )}`,
-    html` <a href="${nameHref(domain)}">Certificates of ${domain}</a>`,
+    html` <a href="${nameHref(domain, profileOf(order))}">Certificates of ${domain}</a>`,
   )
 }
 
 function orderActions(order: OrderRecord): SafeHtml {
-  const dryRun = `${nameHref(order.names[0] ?? '')}/dry-run?order=${encodeURIComponent(order.id)}`
+  const [domain = ''] = order.names
+  const dryRun = nameHref(domain, profileOf(order), '/dry-run', { order: order.id })
   const again = order.status === 'failed' ? requestAgainHref(order) : undefined
   return html`
     <div class="pages">
@@ -169,7 +173,7 @@ function orderState(order: OrderRecord, now: number, link: SafeHtml | '' = ''): 
   return notice(
     'good',
     'The order is done.',
-    html`<p><a href="${nameHref(order.names[0] ?? '')}">The certificate</a></p>`,
+    html`<p><a href="${nameHref(order.names[0] ?? '', profileOf(order))}">The certificate</a></p>`,
   )
 }
 
@@ -291,17 +295,23 @@ function oneLine(name: string): string {
 
 function commands({ record, origin, root }: CertificateView): SafeHtml {
   const [domain = ''] = record.names
+  const isOfClient = profileOf(record) === 'client'
   const names = record.names.map(quoted).join(' ')
   const key = record.csr ? ' --csr' : ` --key-type ${record.keyType}`
   const host = domain.includes(':') ? `[${domain}]` : domain
   const serverName = isIp(domain) ? '' : ` -servername '${domain}'`
   const connect = `openssl s_client -connect '${host}:443'${serverName} </dev/null`
   const cacert = root ? ' --cacert root.pem' : ''
-  const url = `${origin}/api/certificate/${encodeURIComponent(domain)}`
+  const profile = isOfClient ? ' --profile client' : ''
+  const query = isOfClient ? '?profile=client' : ''
+  const url = `${origin}/api/certificate/${encodeURIComponent(domain)}${query}`.replaceAll(
+    "'",
+    '%27',
+  )
   const texts: readonly [label: string, command: string][] = [
     [
       'Fetch it into files, and keep it up to date',
-      `gatehouse-certs get ${names}${key} --out /etc/tls --url ${origin} --watch`,
+      `gatehouse-certs get ${names}${key}${profile} --out /etc/tls --url ${origin} --watch`,
     ],
     ['Read it by the API', `curl${cacert} -H "Authorization: APIKey $KEY" '${url}'`],
     [
@@ -309,14 +319,14 @@ function commands({ record, origin, root }: CertificateView): SafeHtml {
       `${connect} | openssl x509 -noout -serial -fingerprint -sha256`,
     ],
   ]
-  // No server is called by a wildcard.
-  const shown = domain.startsWith('*.') ? texts.slice(0, 2) : texts
+  // No server is called by a wildcard, or by a name of a client.
+  const shown = isOfClient || domain.startsWith('*.') ? texts.slice(0, 2) : texts
   return html`${shown.map(([label, command]) => copyText(label, command))}`
 }
 
-/** Quotes a name for a shell: only wildcards have a character that it would read. */
+/** Quotes a name for a shell: those of wildcards and of clients have characters that it would read. */
 function quoted(name: string): string {
-  return /^[\w.:-]+$/.test(name) ? name : `'${name}'`
+  return /^[\w.:@/-]+$/.test(name) ? name : `'${name.replaceAll("'", "'\\''")}'`
 }
 
 function isIp(name: string): boolean {

@@ -1,26 +1,34 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { CertificateRecord, InService } from '@gatehouse/cert-store/port'
-import { nameOrNone } from '@gatehouse/issuance/request'
-import { buildChainPem, type Name, parseCertificate } from '@gatehouse/pki'
+import { CLIENT_ISSUER, nameOrNone, profileOf } from '@gatehouse/issuance/request'
+import { buildChainPem, type Profile, parseCertificate } from '@gatehouse/pki'
 import { sendPage } from '@gatehouse/service-kit/pages'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { donePage, takeDone } from '../actions/done.ts'
 import { ACTIONS, type Action } from '../actions/page.ts'
 import { CertError } from '../errors.ts'
-import { findOrder, findReadableByName, withStep } from '../lookup/certificates.ts'
+import {
+  findOrder,
+  findReadableByName,
+  isOf,
+  type Subject,
+  withStep,
+} from '../lookup/certificates.ts'
 import { readFailing } from '../lookup/failing.ts'
 import { nameHref, orderHref } from '../pages/links.ts'
-import { mayAll } from '../policy/authorize.ts'
+import { type Issuable, mayAll } from '../policy/authorize.ts'
 import { isPerson } from '../policy/rules.ts'
-import { OrderIdSchema, PEM } from '../schemas.ts'
+import { NAME, OrderIdSchema, PEM, ProfileQuerySchema } from '../schemas.ts'
 import { nameOf, originOf, requireVisitor, type Visitor } from '../visitors/visitors.ts'
 import { certificatePage, nameWithoutCertificatePage, orderPage } from './page.ts'
 
 const MAX_ENTRIES = 20
+/** The issuers of the embedded CA. */
+const EMBEDDED = ['ca', CLIENT_ISSUER]
 const HEX = /^[0-9a-f]+$/i
 
-const NameSchema = Type.Object({ domain: Type.String({ maxLength: 254 }) })
+const NameSchema = Type.Object({ domain: Type.String({ maxLength: NAME.maxLength }) })
 const SerialSchema = Type.Object({
   ...NameSchema.properties,
   serialNumber: Type.String({ maxLength: 128 }),
@@ -37,8 +45,9 @@ export const certificatePageRoutes: FastifyPluginAsyncTypebox = async (app) => {
     app.get(url, { schema }, async (_request, reply) => reply.redirect('/'))
   app.get(
     '/certificates/:domain',
-    { ...guards, schema: { ...schema, params: NameSchema } },
-    async (request, reply) => showName(request, reply, readNameOf(request.params.domain)),
+    { ...guards, schema: { ...schema, params: NameSchema, querystring: ProfileQuerySchema } },
+    async (request, reply) =>
+      showName(request, reply, readNameOf(request.params.domain, request.query.profile)),
   )
   const ofOne = { ...guards, schema: { ...schema, params: SerialSchema } }
   app.get('/certificates/:domain/:serialNumber', ofOne, async (request, reply) =>
@@ -63,12 +72,12 @@ export const certificatePageRoutes: FastifyPluginAsyncTypebox = async (app) => {
 async function showName(
   request: FastifyRequest,
   reply: FastifyReply,
-  name: Name,
+  name: Subject,
 ): Promise<FastifyReply> {
   const { server, visitor } = request
   const record = await findReadableByName(server, visitor, name)
   const [domain = ''] = record?.names ?? []
-  if (record && domain !== name.text) return reply.redirect(nameHref(domain))
+  if (record && domain !== name.text) return reply.redirect(nameHref(domain, name.profile))
   if (record)
     return showCertificate(request, reply, {
       ...record,
@@ -82,19 +91,21 @@ async function showName(
 async function showNameWithout(
   request: FastifyRequest,
   reply: FastifyReply,
-  name: Name,
+  name: Subject,
 ): Promise<FastifyReply> {
   const { server, visitor } = request
   const domain = name.text
-  const history = await readHistory(server, visitor, domain)
+  const history = await readHistory(server, visitor, name)
   const done = takeDone(request, reply, domain)
-  const { failing } = await readFailing(server, visitor, 1, { search: { wildcard: domain } })
+  const search = { search: { wildcard: domain } }
+  const { failing } = await readFailing(server, visitor, 1, search, undefined, isOf(name.profile))
   const order = failing[0]?.order
   if (history.length > 0) {
-    const own = { names: [domain] }
+    const own = { names: [domain], issuer: history[0]?.issuer ?? '' }
     const page = nameWithoutCertificatePage({
       visitor: nameOf(visitor),
       domain,
+      profile: name.profile,
       history,
       done,
       order,
@@ -117,7 +128,7 @@ async function showCertificate(
   const { server, visitor } = request
   const [domain = ''] = record.names
   const [history, order, activity] = await Promise.all([
-    readHistory(server, visitor, domain),
+    readHistory(server, visitor, { text: domain, profile: profileOf(record) }),
     server.store.findOrderByLineage(record.lineage),
     readActivity(server, visitor, record),
   ])
@@ -151,10 +162,10 @@ function sendPem(
 }
 
 /** Reads a name. Unlike at the API, a text that is none finds nothing. */
-function readNameOf(text: string): Name {
-  const name = nameOrNone(text)
+function readNameOf(text: string, profile: Profile = 'server'): Subject {
+  const name = nameOrNone(text, profile)
   if (!name) throw notFound()
-  return name
+  return { ...name, profile }
 }
 
 async function findExactly({
@@ -163,7 +174,7 @@ async function findExactly({
   params,
 }: FastifyRequest): Promise<CertificateRecord & InService> {
   const { domain, serialNumber } = params as Static<typeof SerialSchema>
-  const name = readNameOf(domain)
+  const name = nameOrNone(domain) ?? readNameOf(domain, 'client')
   if (!HEX.test(serialNumber)) throw notFound()
   const record = await server.store.findBySerial(name.text, serialNumber.toLowerCase())
   if (!record || !mayAll(server, visitor, 'read', record)) throw notFound()
@@ -175,27 +186,28 @@ function notFound(): CertError {
   return new CertError('CERT_NOT_FOUND', 'no certificate that you may see is at this address')
 }
 
-async function readHistory(app: FastifyInstance, visitor: Visitor, domain: string) {
-  const all = await app.store.listHistory(domain)
+async function readHistory(
+  app: FastifyInstance,
+  visitor: Visitor,
+  { text, profile }: Pick<Subject, 'text' | 'profile'>,
+) {
+  const all = (await app.store.listHistory(text)).filter(isOf(profile))
   return all.filter((one) => mayAll(app, visitor, 'read', one))
 }
 
 /** Reads the audit trail for those who may revoke the certificate: they have to know who uses it. */
-async function readActivity(
-  app: FastifyInstance,
-  visitor: Visitor,
-  of: Pick<CertificateRecord, 'names'>,
-) {
+async function readActivity(app: FastifyInstance, visitor: Visitor, of: Issuable) {
   if (!mayAll(app, visitor, 'revoke', of)) return undefined
   const entries = await app.store.listAuditOf(of.names[0] ?? '', MAX_ENTRIES)
-  return entries.filter((entry) => mayAll(app, visitor, 'read', entry))
+  const { issuer } = of
+  return entries.filter(({ names }) => mayAll(app, visitor, 'read', { names, issuer }))
 }
 
 /** Finds the actions that a visitor may take. A dry run is for those who may request the certificate. */
 function actionsOf(
   app: FastifyInstance,
   visitor: Visitor,
-  of: Pick<CertificateRecord, 'names'>,
+  of: Issuable,
   offered: readonly Action[],
 ): readonly Action[] {
   if (!isPerson(visitor)) return []
@@ -210,7 +222,7 @@ function rootOf(
 ): Uint8Array | undefined {
   const root = ca.root()
   const last = chain.at(-1)
-  if (issuer !== 'ca' || !root || !last) return undefined
+  if (!EMBEDDED.includes(issuer) || !root || !last) return undefined
   try {
     return parseCertificate(last).akid === parseCertificate(root).skid ? root : undefined
   } catch {

@@ -16,6 +16,10 @@ export type Right = (typeof RIGHTS)[number]
 const Rights = (description: string) =>
   Type.Optional(Type.Array(Type.Enum([...RIGHTS]), { minItems: 1, description }))
 
+export const PROFILES = ['server', 'client'] as const
+
+const ProfileOf = (description: string) => Type.Optional(Type.Enum([...PROFILES], { description }))
+
 const Anyone = (description: string) => Type.Optional(Type.Literal('anyone', { description }))
 
 const allow = Anyone('For a public issuer: confirms that anyone with an account there may call.')
@@ -42,6 +46,9 @@ export const AuthSchema = Type.Object(
                 ...Psk.properties.keys.items.properties,
                 rights: Rights(
                   'What the key may do. Default: issue, read and renew for a key with `domains`, otherwise everything.',
+                ),
+                profile: ProfileOf(
+                  'The certificates that `domains` are about. Default: `server`. A key without `domains` has all names of both.',
                 ),
               }),
               { minItems: 1, description: 'Several named keys.' },
@@ -105,8 +112,12 @@ export const RuleSchema = Type.Object({
   names: Type.Array(Type.String({ minLength: 1 }), {
     minItems: 1,
     description:
-      'Name rules: `x`, `*.x` (all names below x), `=*.x` (the wildcard certificate), `*`, or a network.',
+      'Name rules: `x`, `*.x` (all names below x), `=*.x` (the wildcard certificate), `*`, or a network; ' +
+      'for clients also `a@x`, `*@x`, `spiffe://x/a` and `spiffe://x/*`.',
   }),
+  profile: ProfileOf(
+    'The certificates that it is about. Default: `server` for an allow rule, both for a deny rule.',
+  ),
   rights: Rights('Default: issue, read and renew for an allow rule, all for a deny rule.'),
   issuer: Type.Optional(Text('Issuer of the token. Required with several issuers.')),
   subject: Type.Optional(Text('Subject of the token.')),
@@ -145,7 +156,7 @@ export interface AccessConfig {
 /** The options of auth-core, without those that only this service has. */
 export function pluginOptionsOf({ domainsClaim: _, allow: __, ...auth }: AuthConfig) {
   const { psk, jwt, assertion, ...rest } = auth
-  const keys = psk?.keys?.map(({ rights: _, ...key }) => key)
+  const keys = psk?.keys?.map(({ rights: _, profile: __, ...key }) => key)
   const { domainsClaim: _claim, allow: _allow, ...token } = jwt ?? {}
   const issuers = jwt?.issuers?.map(({ allow: _, ...issuer }) => issuer)
   return {
@@ -159,6 +170,12 @@ export function pluginOptionsOf({ domainsClaim: _, allow: __, ...auth }: AuthCon
 /** The rights of the keys that do not have the default ones, by name of the key. */
 export function keyRightsOf({ psk }: AuthConfig): ReadonlyMap<string, Right[]> {
   return new Map((psk?.keys ?? []).flatMap(({ name, rights }) => (rights ? [[name, rights]] : [])))
+}
+
+/** The names of the keys whose `domains` are about client certificates. */
+export function clientKeysOf({ psk }: AuthConfig): ReadonlySet<string> {
+  const keys = (psk?.keys ?? []).filter(({ profile }) => profile === 'client')
+  return new Set(keys.map(({ name }) => name))
 }
 
 /** The claim that lists the names of a caller, in its long or short form. */
@@ -195,7 +212,7 @@ function checkParts({ auth }: AccessConfig): Fault[] {
     [
       ({ psk }) =>
         applyToEach(psk?.keys ?? [], '/psk/keys', [
-          ({ rights: _, ...key }) => below('/psk/keys/0', { psk: { keys: [key] } }),
+          ({ rights: _, profile: __, ...key }) => below('/psk/keys/0', { psk: { keys: [key] } }),
         ]),
       ({ jwt }) => applyRules(jwt ?? {}, URL_RULES, '/jwt'),
       ({ jwt }) => applyToEach(jwt?.issuers ?? [], '/jwt/issuers', URL_RULES),
@@ -238,7 +255,16 @@ function checkKeyDomains({ auth }: AccessConfig): Fault[] {
   return applyToEach(auth.psk?.keys ?? [], '/auth/psk/keys', [
     ({ domains = [] }) =>
       applyToEach(domains, '/domains', [(text) => faultOf('', () => parseNameRule(text))]),
+    ({ domains, profile }) =>
+      profile && !domains
+        ? [{ path: '/profile', message: 'is about `domains`, which it needs' }]
+        : [],
   ])
+}
+
+/** Tells whether a rule is a reason to refuse tokens the server certificates that no rule grants. */
+export function limitsTokens({ people, profile }: PolicyRule): boolean {
+  return people === undefined && profile !== 'client'
 }
 
 /** Claims that are the same in all tokens of an issuer for one audience. */
@@ -257,7 +283,7 @@ function checkPublicIssuers({ auth, rules }: AccessConfig): Fault[] {
   const open = issuers.filter(
     ({ issuerUrl, allow }) => isPublicIssuer(issuerUrl) && allow !== 'anyone',
   )
-  if (domainsClaimOf(auth) === undefined && !rules.some(({ people }) => people === undefined))
+  if (domainsClaimOf(auth) === undefined && !rules.some(limitsTokens))
     return open.map(({ path }) => ({ path, message: SAY_WHO }))
 
   const implied = issuers.length === 1 ? issuers[0]?.issuerUrl : undefined

@@ -1,7 +1,7 @@
 import { listAll, positionOf } from '@gatehouse/cert-store/listing'
 import type { CertificateRecord, Listed, Position } from '@gatehouse/cert-store/port'
 import type { FastifyInstance } from 'fastify'
-import { findValid, readPermitted } from '../lookup/certificates.ts'
+import { findValid, isOf, readPermitted } from '../lookup/certificates.ts'
 import { mayAll } from '../policy/authorize.ts'
 import type { Visitor } from '../visitors/visitors.ts'
 import type { SearchQuery } from './search.ts'
@@ -63,7 +63,12 @@ export async function findCovering(
 ): Promise<CertificateRecord | undefined> {
   for (const text of [name?.text, wildcard]) {
     if (text === undefined) continue
-    const found = await findValid(app, visitor, (skip) => app.store.findByName(text, skip))
+    const found = await findValid(
+      app,
+      visitor,
+      (skip) => app.store.findByName(text, skip),
+      isOf('server'),
+    )
     if (found) return found
   }
   return undefined

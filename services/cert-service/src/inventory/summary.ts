@@ -1,5 +1,6 @@
 import { isOrder, listAll, positionOf } from '@gatehouse/cert-store/listing'
 import type { CertificateState, Listed, Position } from '@gatehouse/cert-store/port'
+import { CLIENT_ISSUER } from '@gatehouse/issuance/request'
 import type { FastifyInstance } from 'fastify'
 import { STATE_NAMES } from '../pages/state.ts'
 import { mayAll } from '../policy/authorize.ts'
@@ -14,11 +15,20 @@ const MAX_READ = 500
 /** Counts what a visitor may read: in the store for those who may read everything, else one by one. */
 export async function readSummary(app: FastifyInstance, visitor: Visitor): Promise<Summary> {
   const now = app.clock.now()
-  if (!app.policy.grantsAll(visitor, 'read')) return countReadable(app, visitor, now)
+  if (!(await maySeeAll(app, visitor, now))) return countReadable(app, visitor, now)
   const listing = { order: 'next', now } as const
   const [last] = await app.store.listCertificates(listing, { isBackwards: true, limit: 1 })
   const spans = spansUntil(last ? (last.renewAt ?? last.notAfter) : now, now)
   return { ...(await app.store.tally(now, spans.starts)), spans, isPartial: false }
+}
+
+/** Those who may not read certificates of clients see all while there are none. */
+async function maySeeAll(app: FastifyInstance, visitor: Visitor, now: number): Promise<boolean> {
+  const { policy, store } = app
+  if (!policy.grantsAll(visitor, 'read', 'server')) return false
+  if (policy.grantsAll(visitor, 'read', 'client')) return true
+  const ofClients = { order: 'next', issuer: CLIENT_ISSUER, now } as const
+  return (await listAll(store, ofClients, { limit: 1 })).length === 0
 }
 
 async function countReadable(

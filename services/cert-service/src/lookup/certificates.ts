@@ -5,9 +5,9 @@ import {
   type OrderRecord,
 } from '@gatehouse/cert-store/port'
 import type { Held } from '@gatehouse/issuance'
-import { pointingTo, readName } from '@gatehouse/issuance/request'
+import { pointingTo, profileOf, readName } from '@gatehouse/issuance/request'
 import { preferBegun } from '@gatehouse/issuance/times'
-import type { Name } from '@gatehouse/pki'
+import type { Name, Profile } from '@gatehouse/pki'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Right } from '../config/auth.ts'
 import { CertError } from '../errors.ts'
@@ -21,25 +21,36 @@ const PAGE = 100
 type ReadPage = (skip: number) => Promise<readonly CertificateRecord[]>
 type IsFit = (record: CertificateRecord) => boolean
 
-export function readDomain(text: string): Name {
-  return pointingTo('/domain', () => readName(text))
+/** A name, and of which profile the certificates are that are asked for by it. */
+export interface Subject extends Name {
+  readonly profile: Profile
 }
 
+export function readDomain(text: string, profile: Profile = 'server'): Subject {
+  return { ...pointingTo('/domain', () => readName(text, profile)), profile }
+}
+
+/** Tells whether a certificate or order is of that profile. */
+export const isOf =
+  (profile: Profile) =>
+  (one: { readonly issuer: string }): boolean =>
+    profileOf(one) === profile
+
 /**
- * Finds the certificate whose first name is `domain` and with all of whose names the caller may do
- * this: one with a key of ours before others, then the newest.
+ * Finds the certificate of this profile whose first name is `domain` and with all of whose names the
+ * caller may do this: one with a key of ours before others, then the newest.
  * @throws CertError `CERT_NOT_FOUND`
  */
 export async function findPermitted(
   request: FastifyRequest,
   right: Right,
-  domain: Name,
+  domain: Subject,
 ): Promise<CertificateRecord> {
   const { server } = request
   const caller = principalOf(request)
   const [newest] = await firstFit(
     (skip) => server.store.findByDomain(domain.text, skip),
-    (record) => mayAll(server, caller, right, record),
+    (record) => isOf(domain.profile)(record) && mayAll(server, caller, right, record),
   )
   if (newest) return newest
   throw new CertError('CERT_NOT_FOUND', `no certificate for ${domain.text} is held`)
@@ -49,18 +60,20 @@ export async function findPermitted(
  * Finds a valid certificate that the caller may read, by its first name or else by any.
  * @throws CertError `CERT_NOT_FOUND`
  */
-export async function findReadable(request: FastifyRequest, domain: Name): Promise<Held> {
+export async function findReadable(request: FastifyRequest, domain: Subject): Promise<Held> {
   const { server } = request
   const { holdings, store } = server
   const { text } = domain
+  const isFit = isOf(domain.profile)
   const caller = principalOf(request)
   const held = await findHeld(
     request,
     [text],
     async () =>
-      pickValid(server, caller, holdings.peekByDomain(text) ?? []) ??
-      (await findValid(server, caller, (skip) => holdings.findByDomain(text, skip))) ??
-      (await findValid(server, caller, (skip) => store.findByName(text, skip))),
+      pickValid(server, caller, (holdings.peekByDomain(text) ?? []).filter(isFit)) ??
+      (await findValid(server, caller, (skip) => holdings.findByDomain(text, skip), isFit)) ??
+      (await findValid(server, caller, (skip) => store.findByName(text, skip), isFit)),
+    isFit,
   )
   if (held) return held
   await findPermitted(request, 'read', domain)
@@ -72,7 +85,7 @@ export async function findHeld(
   request: FastifyRequest,
   names: readonly string[],
   find: () => Promise<CertificateRecord | undefined>,
-  isFit: IsFit = () => true,
+  isFit: IsFit,
 ): Promise<Held | undefined> {
   const { server, log } = request
   const { holdings } = server
@@ -94,7 +107,7 @@ export async function findValid(
   app: FastifyInstance,
   caller: Principal,
   read: ReadPage,
-  isFit: IsFit = () => true,
+  isFit: IsFit,
 ): Promise<CertificateRecord | undefined> {
   const isFound = (one: CertificateRecord) => isFit(one) && isReadable(app, caller, one)
   return preferBegun(await firstFit(read, isFound), app.clock.now())[0]
@@ -116,9 +129,10 @@ function isReadable(app: FastifyInstance, caller: Principal, record: Certificate
 export async function findReadableByName(
   app: FastifyInstance,
   visitor: Principal,
-  { text }: Name,
+  { text, profile }: Subject,
 ): Promise<CertificateRecord | undefined> {
-  const isReadable = (record: CertificateRecord) => mayAll(app, visitor, 'read', record)
+  const isReadable = (record: CertificateRecord) =>
+    isOf(profile)(record) && mayAll(app, visitor, 'read', record)
   const [found] = await firstFit((skip) => app.store.findByDomain(text, skip), isReadable)
   return found ?? (await firstFit((skip) => app.store.findByName(text, skip), isReadable))[0]
 }
@@ -135,6 +149,8 @@ async function firstFit(read: ReadPage, isFit: IsFit): Promise<readonly Certific
 interface Listing<Cursor, Item> {
   readonly start: Cursor
   list(page: { after: Cursor; limit: number }): Promise<readonly Item[]>
+  /** Default: all. */
+  isFit?(record: Item): boolean
   cursorOf(record: Item): Cursor
 }
 
@@ -142,18 +158,18 @@ interface Listing<Cursor, Item> {
  * Reads a listing until `limit` certificates are found that the caller may read. If `next` is present,
  * there may be more after it, even if fewer were found.
  */
-export async function readPermitted<Cursor, Item extends Pick<Listed, 'names'>>(
+export async function readPermitted<Cursor, Item extends Pick<Listed, 'names' | 'issuer'>>(
   app: FastifyInstance,
   caller: Principal,
   limit: number,
-  { start, list, cursorOf }: Listing<Cursor, Item>,
+  { start, list, isFit = () => true, cursorOf }: Listing<Cursor, Item>,
 ): Promise<{ records: Item[]; next?: Cursor }> {
   const records: Item[] = []
   let after = start
   for (let page = 0; page < MAX_PAGES; page += 1) {
     const listed = await list({ after, limit: PAGE })
     for (const record of listed) {
-      if (mayAll(app, caller, 'read', record)) records.push(record)
+      if (isFit(record) && mayAll(app, caller, 'read', record)) records.push(record)
       after = cursorOf(record)
       if (records.length === limit) return { records, next: after }
     }

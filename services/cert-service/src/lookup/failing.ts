@@ -11,11 +11,13 @@ export async function readFailing(
   limit: number,
   about: Pick<Listing, 'issuer' | 'search'>,
   start?: Position,
+  isFit: (listed: Listed) => boolean = () => true,
 ) {
   const listing = { ...about, order: 'expiry', state: 'failing', now: app.clock.now() } as const
   const { records, next } = await readPermitted(app, caller, limit, {
     start,
     list: ({ after, limit }) => listAll(app.store, listing, { from: after, limit }),
+    isFit,
     cursorOf: (listed) => positionOf(listed, 'expiry'),
   })
   const all = await withOrders(app, records)

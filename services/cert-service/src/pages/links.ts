@@ -1,8 +1,11 @@
 import type { CertificateRecord, OrderRecord } from '@gatehouse/cert-store/port'
+import { profileOf } from '@gatehouse/issuance/request'
+import type { Profile } from '@gatehouse/pki'
 
-/** Links to the page of the newest certificate of a name. It stays the same through renewals. */
-export function nameHref(domain: string): string {
-  return `/certificates/${encodeURIComponent(domain)}`
+/** Links to the page of the newest certificate of a name, or to one below it. It stays the same through renewals. */
+export function nameHref(domain: string, profile: Profile, below = '', query = {}): string {
+  const all = new URLSearchParams({ ...query, ...(profile === 'client' && { profile }) })
+  return `/certificates/${encodeURIComponent(domain)}${below}${all.size > 0 ? `?${all}` : ''}`
 }
 
 /** Links to the page of exactly this certificate, in service or not. */
@@ -10,7 +13,8 @@ export function certificateHref(
   of: Pick<CertificateRecord, 'names' | 'serialNumber'>,
   file?: 'leaf.pem' | 'chain.pem',
 ): string {
-  const page = `${nameHref(of.names[0] ?? '')}/${encodeURIComponent(of.serialNumber)}`
+  // A serial number is of one certificate, whatever its profile.
+  const page = nameHref(of.names[0] ?? '', 'server', `/${encodeURIComponent(of.serialNumber)}`)
   return file ? `${page}/${file}` : page
 }
 
@@ -22,9 +26,9 @@ export function orderHref({ id }: Pick<OrderRecord, 'id'>): string {
 /** The form that requests a certificate. */
 export const REQUEST_PATH = '/request'
 
-/** Links to the form, filled in for an order; undefined if its caller holds the key. */
+/** Links to the form, filled in for an order; undefined if its caller holds the key, or is a client. */
 export function requestAgainHref(order: OrderRecord): string | undefined {
-  if (order.csr) return undefined
+  if (order.csr || profileOf(order) === 'client') return undefined
   const [domain = '', ...others] = order.names
   const query = { domain, names: others.join(' '), keyType: order.keyType }
   return `${REQUEST_PATH}?${new URLSearchParams(query)}`

@@ -4,6 +4,7 @@ import type {
   OrderRecord,
   Way,
 } from '@gatehouse/cert-store/port'
+import { CLIENT_ISSUER } from '@gatehouse/issuance/request'
 import type { Moments } from './time.ts'
 
 /** The states of certificates as a filter names them, the worst last. */
@@ -42,5 +43,6 @@ const WAYS: Readonly<Record<Way, string>> = {
 
 /** The name of an issuer, as pages have it. */
 export function issuerText(issuer: string): string {
+  if (issuer === CLIENT_ISSUER) return 'the embedded CA, for clients'
   return issuer === 'ca' ? 'the embedded CA' : issuer
 }

@@ -4,6 +4,7 @@ import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import {
   type AccessConfig,
+  clientKeysOf,
   domainsClaimOf,
   keyRightsOf,
   pluginOptionsOf,
@@ -66,7 +67,12 @@ export const access = fp<AccessOptions>(
 )
 
 function policyOf({ auth, rules }: AccessConfig): Policy {
-  return createPolicy({ domainsClaim: domainsClaimOf(auth), keyRights: keyRightsOf(auth), rules })
+  return createPolicy({
+    domainsClaim: domainsClaimOf(auth),
+    keyRights: keyRightsOf(auth),
+    clientKeys: clientKeysOf(auth),
+    rules,
+  })
 }
 
 function warnIfOpen({ log }: FastifyInstance, { auth, rules }: AccessConfig): void {

@@ -1,6 +1,6 @@
 import type { Held } from '@gatehouse/issuance'
-import { type Actor, readName } from '@gatehouse/issuance/request'
-import type { Name } from '@gatehouse/pki'
+import { type Actor, nameOrNone, profileOf } from '@gatehouse/issuance/request'
+import type { Name, Profile } from '@gatehouse/pki'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Right } from '../config/auth.ts'
 import { CertError } from '../errors.ts'
@@ -53,14 +53,26 @@ export function isRoutine({ isRepeated }: FastifyRequest, { statusCode }: Fastif
 }
 
 /** Refuses, and audits, what the caller may not do with a name. @throws CertError `CERT_NAME_NOT_ALLOWED` */
-export function authorize(request: FastifyRequest, right: Right, names: readonly Name[]): void {
+export function authorize(
+  request: FastifyRequest,
+  right: Right,
+  names: readonly Name[],
+  profile: Profile,
+): void {
   const { policy, audit } = request.server
-  const decision = policy(principalOf(request), right, names)
+  const decision = policy(principalOf(request), right, names, profile)
   if (decision.allowed) return
   const { name, reason } = decision
   audit.recordRefusal(actorOf(request), [name.text], 'CERT_NAME_NOT_ALLOWED')
-  const detail = `${right} is not granted for ${name.text}: ${reason}`
+  const what = profile === 'client' ? `a client certificate of ${name.text}` : name.text
+  const detail = `${right} is not granted for ${what}: ${reason}`
   throw new CertError('CERT_NAME_NOT_ALLOWED', detail)
+}
+
+/** A certificate or order, or an entry about one. Its issuer says of which profile it is. */
+export interface Issuable {
+  readonly names: readonly string[]
+  readonly issuer: string
 }
 
 /** Tells whether a caller may do this with all names of a certificate or order. */
@@ -68,9 +80,12 @@ export function mayAll(
   { policy }: Pick<FastifyInstance, 'policy'>,
   caller: Principal,
   right: Right,
-  { names }: { readonly names: readonly string[] },
+  of: Issuable,
 ): boolean {
-  return policy(caller, right, names.map(readName)).allowed
+  const profile = profileOf(of)
+  const names = of.names.map((text) => nameOrNone(text, profile))
+  // An entry of the audit trail may be about the other profile.
+  return names.every((name) => name !== undefined) && policy(caller, right, names, profile).allowed
 }
 
 /** Gives a certificate as the caller gets it: with its private key only for those who may issue it. */

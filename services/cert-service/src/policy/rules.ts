@@ -1,5 +1,6 @@
 import type { Caller, KeyCaller, TokenCaller } from '@gatehouse/auth-core'
 import {
+  type Profile as CertificateProfile,
   compileReach,
   compileRules,
   type Name,
@@ -9,7 +10,7 @@ import {
 } from '@gatehouse/pki'
 import type { Profile } from '@gatehouse/profile'
 import { compileMembership, isUnknown } from '@gatehouse/profile/allow'
-import { type PolicyRule, RIGHTS, type Right } from '../config/auth.ts'
+import { limitsTokens, type PolicyRule, RIGHTS, type Right } from '../config/auth.ts'
 
 /** The rights of a rule, claim or limited key by default; `revoke` and `delete` must be named. */
 const DEFAULT_RIGHTS: readonly Right[] = ['issue', 'read', 'renew']
@@ -17,6 +18,9 @@ const DEFAULT_RIGHTS: readonly Right[] = ['issue', 'read', 'renew']
 export interface PolicyOptions {
   /** Rights of API keys, by name; all other keys have the default rights. */
   readonly keyRights?: ReadonlyMap<string, readonly Right[]> | undefined
+  /** Keys whose `domains` are about client certificates. */
+  readonly clientKeys?: ReadonlySet<string> | undefined
+  /** It grants names of servers only. */
   readonly domainsClaim?: string | undefined
   readonly rules?: readonly PolicyRule[] | undefined
 }
@@ -40,9 +44,14 @@ export interface Device {
 export type Principal = Caller | Person | Device
 
 export interface Policy {
-  (caller: Principal, right: Right, names: readonly Name[]): PolicyDecision
+  (
+    caller: Principal,
+    right: Right,
+    names: readonly Name[],
+    profile: CertificateProfile,
+  ): PolicyDecision
   /** Tells whether a caller may do this with every name. */
-  grantsAll(caller: Principal, right: Right): boolean
+  grantsAll(caller: Principal, right: Right, profile: CertificateProfile): boolean
 }
 
 type NameTest = (name: Name) => boolean
@@ -59,18 +68,24 @@ interface Grants {
  * Compiles the policy. API keys may have all names, or those in their `domains`. Tokens may have all
  * names while neither a claim nor rules are configured; with either, only what the claim or an allow
  * rule grants. Deny rules take precedence, also over API keys if they have no condition, and apply to
- * wildcards that cover a denied name. People may have only what a rule with `people` grants.
+ * wildcards that cover a denied name. People may have only what a rule with `people` grants, and for
+ * certificates of clients tokens only what an allow rule of that profile grants.
  */
 export function createPolicy(options: PolicyOptions): Policy {
-  const { domainsClaim, rules = [], keyRights } = options
+  const { rules = [] } = options
   const compiled = rules.map((rule) => ({
     rule,
     names: rule.names.map(parseNameRule),
     isMeant: compilePeople(rule.people),
   }))
   const find = remembering(grantsOf)
-  const decide = (caller: Principal, right: Right, names: readonly Name[]): PolicyDecision => {
-    const { granted, denied, reason } = find(caller, right)
+  const decide: (...asked: Parameters<Policy>) => PolicyDecision = (
+    caller,
+    right,
+    names,
+    profile,
+  ) => {
+    const { granted, denied, reason } = find(caller, right, profile)
     for (const name of names) {
       // Checked first, so that deny rules are revealed only for names that are granted.
       if (!granted(name)) return { allowed: false, name, reason }
@@ -80,13 +95,14 @@ export function createPolicy(options: PolicyOptions): Policy {
     return { allowed: true }
   }
   return Object.assign(decide, {
-    grantsAll: (caller: Principal, right: Right) => find(caller, right).isAll,
+    grantsAll: (...asked: Parameters<Policy['grantsAll']>) => find(...asked).isAll,
   })
 
-  function grantsOf(caller: Principal, right: Right) {
+  function grantsOf(caller: Principal, right: Right, profile: CertificateProfile) {
     const namesOf = (effect: PolicyRule['effect'], byDefault: readonly Right[]) =>
       compiled
         .filter(({ rule }) => rule.effect === effect && (rule.rights ?? byDefault).includes(right))
+        .filter(({ rule }) => isAbout(rule, profile))
         .filter(({ rule, isMeant }) => meetsConditions(caller, rule, isMeant))
         .flatMap(({ names }) => names)
     const deniedNames = namesOf('deny', RIGHTS)
@@ -96,10 +112,11 @@ export function createPolicy(options: PolicyOptions): Policy {
       const whose = isPerson(caller) ? 'people' : 'acme'
       return { granted, denied, reason: `no rule with \`${whose}\` grants it` }
     }
-    if (caller.method === 'psk') return { ...grantOfKey(caller, right, keyRights), denied }
-    if (isOpenToTokens(options)) return { granted: everything, denied, reason: '' }
+    if (caller.method === 'psk') return { ...grantOfKey(caller, right, profile, options), denied }
+    if (profile === 'server' && isOpenToTokens(options))
+      return { granted: everything, denied, reason: '' }
 
-    const claim = readClaim(caller.claims, domainsClaim)
+    const claim = readClaim(caller.claims, profile === 'server' ? options.domainsClaim : undefined)
     const byRule = compileRules(namesOf('allow', DEFAULT_RIGHTS))
     const granted: NameTest = DEFAULT_RIGHTS.includes(right)
       ? (name) => byRule(name) || claim.granted(name)
@@ -108,30 +125,38 @@ export function createPolicy(options: PolicyOptions): Policy {
   }
 }
 
-type GrantsOf<Found> = (caller: Principal, right: Right) => Found
+type GrantsOf<Found> = (caller: Principal, right: Right, profile: CertificateProfile) => Found
 
 function remembering(grantsOf: GrantsOf<Omit<Grants, 'isAll'>>): GrantsOf<Grants> {
   // auth-core has one object per key, per cached token and per cached assertion.
-  const cached = new WeakMap<Principal, Partial<Record<Right, Grants>>>()
-  return (caller, right) => {
-    const known = cached.get(caller) ?? {}
+  const cached = {
+    server: new WeakMap<Principal, Partial<Record<Right, Grants>>>(),
+    client: new WeakMap<Principal, Partial<Record<Right, Grants>>>(),
+  }
+  return (caller, right, profile) => {
+    const known = cached[profile].get(caller) ?? {}
     if (!known[right]) {
-      const grants = grantsOf(caller, right)
+      const grants = grantsOf(caller, right, profile)
       const isAll = grants.denied === undenied && grants.granted === everything
       known[right] = { ...grants, isAll }
-      cached.set(caller, known)
+      cached[profile].set(caller, known)
     }
     return known[right]
   }
 }
 
-/** Tells whether tokens may have all names because nothing limits them. */
+/** Tells whether tokens may have all names of servers because nothing limits them. */
 export function isOpenToTokens({ domainsClaim, rules = [] }: PolicyOptions): boolean {
-  return domainsClaim === undefined && rules.every(({ people, acme }) => people ?? acme)
+  return domainsClaim === undefined && !rules.some(limitsTokens)
 }
 
 export function isPerson(caller: Principal): caller is Person {
   return 'provider' in caller
+}
+
+/** A denial that names no profile is about both. */
+function isAbout({ effect, profile }: PolicyRule, asked: CertificateProfile): boolean {
+  return (profile ?? (effect === 'deny' ? asked : 'server')) === asked
 }
 
 /** Tells whether a rule is about a person; undefined if that is not known. */
@@ -195,12 +220,14 @@ function readClaim(claims: Readonly<Record<string, unknown>>, name: string | und
 function grantOfKey(
   { subject, domains }: KeyCaller,
   right: Right,
-  keyRights: PolicyOptions['keyRights'],
+  profile: CertificateProfile,
+  { keyRights, clientKeys }: PolicyOptions,
 ): Grant {
   const rights = keyRights?.get(subject) ?? (domains ? DEFAULT_RIGHTS : RIGHTS)
   if (!rights.includes(right))
     return { granted: nothing, reason: `the key does not have the right \`${right}\`` }
-  const granted = domains ? testOf(domains) : everything
+  const isOther = (clientKeys?.has(subject) ? 'client' : 'server') !== profile
+  const granted = domains ? (isOther ? nothing : testOf(domains)) : everything
   return { granted, reason: 'it is not in the domains of the key' }
 }
 

@@ -6,7 +6,7 @@ import { parseName } from '@gatehouse/pki'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { CertError } from '../errors.ts'
-import { findHeld, findValid } from '../lookup/certificates.ts'
+import { findHeld, findValid, isOf } from '../lookup/certificates.ts'
 import { actorOf, mayAll, recordDelivery } from '../policy/authorize.ts'
 import { emptyAnswer, guarded, PEM, PemBundleSchema } from '../schemas.ts'
 import { createDocuments, keysWithheld } from './traefik.ts'
@@ -90,16 +90,16 @@ function send(reply: FastifyReply, type: string, body: string | Buffer): Fastify
 function findFor(request: FastifyRequest, serverName: string): Promise<Held | undefined> {
   const { server, caller } = request
   const names = namesFor(serverName)
-  const hasKey = ({ sealedKey }: CertificateRecord) => sealedKey !== null
+  const isFit = (one: CertificateRecord) => one.sealedKey !== null && isOf('server')(one)
   const find = async () => {
     for (const name of names) {
       const read = (skip: number) => server.store.findByName(name, skip)
-      const record = await findValid(server, caller, read, hasKey)
+      const record = await findValid(server, caller, read, isFit)
       if (record) return record
     }
     return undefined
   }
-  return findHeld(request, names, find, hasKey)
+  return findHeld(request, names, find, isFit)
 }
 
 /** The names of certificates for a server: its own, and the wildcard above it (RFC 9525 section 6.3). */
@@ -139,7 +139,8 @@ function assertLimited(request: FastifyRequest): void {
   const { caller, server } = request
   const isKeyOfAll = caller.method === 'psk' && !caller.domains
   const mayRead = server.policy
-  if (!isKeyOfAll && !NOBODYS.some((name) => mayRead(caller, 'read', [name]).allowed)) return
+  if (!isKeyOfAll && !NOBODYS.some((name) => mayRead(caller, 'read', [name], 'server').allowed))
+    return
   server.audit.recordRefusal(actorOf(request), [], 'CERT_KEY_UNRESTRICTED')
   throw new CertError('CERT_KEY_UNRESTRICTED', `${caller.subject} is not limited to names`)
 }

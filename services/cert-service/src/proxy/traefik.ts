@@ -6,6 +6,7 @@ import { hasBegun } from '@gatehouse/issuance/times'
 import type { FastifyInstance } from 'fastify'
 import { LRUCache } from 'lru-cache'
 import { CertError } from '../errors.ts'
+import { isOf } from '../lookup/certificates.ts'
 import { mayAll } from '../policy/authorize.ts'
 
 const HOUR = 3_600_000
@@ -80,7 +81,7 @@ async function readAll(deps: DocumentDeps, caller: Caller, maxBytes: number) {
     for (const record of page) {
       after = record.id
       if (!record.sealedKey || record.notAfter <= clock.now()) continue
-      if (!mayAll(deps, caller, 'read', record)) continue
+      if (!isOf('server')(record) || !mayAll(deps, caller, 'read', record)) continue
       if (!mayAll(deps, caller, 'issue', record)) {
         isWithheld = true
         continue

@@ -57,7 +57,7 @@ function readRequest(
   if (names.length >= MAX_NAMES)
     throw new PkiError('PKI_NAME_INVALID', `more than ${MAX_NAMES} names in all`)
   return parseRequest({ domain: domain.trim(), names, keyType }, request.server.issuers, (parsed) =>
-    authorize(request, 'issue', parsed),
+    authorize(request, 'issue', parsed, 'server'),
   )
 }
 

@@ -12,6 +12,10 @@ const CRL = 'application/pkix-crl'
 const FileSchema = Type.Unsafe<string | Uint8Array>({ type: 'string', format: 'binary' })
 
 const ROOT = documented('The root certificate for clients to trust', PEM)
+const CLIENTS = documented(
+  'The root and the intermediates of client certificates, for servers that verify clients',
+  PEM,
+)
 const INTERMEDIATE = documented('The intermediate that signs now', PEM)
 const LIST = {
   ...documented('The revocation list of the intermediate that signs now', CRL),
@@ -25,7 +29,7 @@ const LIST = {
   }),
 }
 
-/** `GET /ca/root.pem`, `/ca/intermediate.pem` and `/ca/crl.der`, without authentication. */
+/** `GET /ca/root.pem`, `/ca/intermediate.pem`, `/ca/clients.pem` and `/ca/crl.der`, without authentication. */
 export const caRoutes: FastifyPluginAsyncTypebox = async (app) => {
   app.get('/ca/root.pem', { schema: ROOT }, async (_request, reply) => {
     const root = app.ca.root()
@@ -35,6 +39,12 @@ export const caRoutes: FastifyPluginAsyncTypebox = async (app) => {
   app.get('/ca/intermediate.pem', { schema: INTERMEDIATE }, async (_request, reply) =>
     send(reply, PEM, toPem('CERTIFICATE', app.ca.intermediate().certificate)),
   )
+  app.get('/ca/clients.pem', { schema: CLIENTS }, async (_request, reply) => {
+    const authorities = await app.ca.clientAuthorities()
+    if (authorities.length === 0)
+      throw new CertError('CERT_NOT_FOUND', 'this CA signs no certificates of clients')
+    return send(reply, PEM, authorities.map((der) => toPem('CERTIFICATE', der)).join(''))
+  })
   app.get('/ca/crl.der', { schema: LIST }, async (request, reply) => {
     const issuer = request.query.issuer ?? app.ca.intermediate().info.skid ?? ''
     return send(reply, CRL, await app.ca.crls.get(issuer))

@@ -9,7 +9,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import Negotiator from 'negotiator'
 import { Type } from 'typebox'
 import { CertError } from '../errors.ts'
-import { findPermitted, findReadable, readDomain } from '../lookup/certificates.ts'
+import { findPermitted, findReadable, readDomain, type Subject } from '../lookup/certificates.ts'
 import { actorOf, authorize, heldFor, recordDelivery } from '../policy/authorize.ts'
 import {
   CertificateRequestSchema,
@@ -19,8 +19,10 @@ import {
   describeOrder,
   emptyAnswer,
   guarded,
+  OfProfileSchema,
   OrderSchema,
   PEM,
+  ProfileQuerySchema,
 } from '../schemas.ts'
 
 /** Seconds after which to ask for an order again. */
@@ -33,17 +35,18 @@ export const certificateRoutes: FastifyPluginAsyncTypebox = async (app) => {
   app.post('/api/certificate', { onRequest, schema: ISSUE }, (request, reply) => {
     const { body, query } = request
     const obstacles: string[] | undefined = query.dryRun === 'true' ? [] : undefined
-    const authorizeNames = (names: readonly Name[]) => authorize(request, 'issue', names)
+    const authorizeNames = (names: readonly Name[]) =>
+      authorize(request, 'issue', names, body.profile ?? 'server')
     const wanted = parseRequest(body, app.issuers, authorizeNames, obstacles)
     if (!obstacles) return issue(request, reply, wanted)
     reply.header('cache-control', 'no-store')
     return app.dryRun(wanted, obstacles)
   })
   app.post('/api/certificate/renew', { onRequest, schema: RENEW }, (request, reply) =>
-    renew(request, reply, request.body.domain),
+    renew(request, reply, readDomain(request.body.domain, request.body.profile)),
   )
   app.get('/api/certificate/:domain', { onRequest, schema: READ }, (request, reply) =>
-    read(request, reply, request.params.domain),
+    read(request, reply, readDomain(request.params.domain, request.query.profile)),
   )
 }
 
@@ -81,25 +84,27 @@ const RENEW = guarded([403, 404, 422, 429], {
   summary: 'Renew the newest stored certificate for a name',
   description:
     'Once it is due; until then 429 says when that is. Only callers with the right `issue` get the private key.',
-  body: DomainSchema,
+  body: OfProfileSchema,
   response: { 200: certificateAnswer(), 202: OrderSchema },
 })
 
 async function renew(
   request: FastifyRequest,
   reply: FastifyReply,
-  text: string,
+  domain: Subject,
 ): Promise<FastifyReply> {
-  const domain = readDomain(text)
   const outcome = await renewNewest(request, domain)
   const own = outcome.held ? { ...outcome, held: heldFor(request, outcome.held) } : outcome
   return sendResult(request, reply, domain.text, own)
 }
 
 /** Renews the newest certificate of a name that is due. */
-export async function renewNewest(request: FastifyRequest, domain: Name): Promise<IssuanceResult> {
+export async function renewNewest(
+  request: FastifyRequest,
+  domain: Subject,
+): Promise<IssuanceResult> {
   const { clock, issuance } = request.server
-  authorize(request, 'renew', [domain])
+  authorize(request, 'renew', [domain], domain.profile)
   const newest = await findPermitted(request, 'renew', domain)
   const now = clock.now()
   const dueAt = renewalOf(newest, now)
@@ -122,17 +127,17 @@ const READ = guarded([403, 404], {
     'for a CSR; otherwise one that contains the name among others. Only callers with the right ' +
     '`issue` get its private key. Never starts an order. Answers 304 if `If-None-Match` matches.',
   params: DomainSchema,
+  querystring: ProfileQuerySchema,
   response: { 200: certificateAnswer(), 304: emptyAnswer('The caller already has it.') },
 })
 
 async function read(
   request: FastifyRequest,
   reply: FastifyReply,
-  text: string,
+  domain: Subject,
 ): Promise<FastifyReply> {
   const { issuance } = request.server
-  const domain = readDomain(text)
-  authorize(request, 'read', [domain])
+  authorize(request, 'read', [domain], domain.profile)
   const held = heldFor(request, await findReadable(request, domain))
   const kind = `${held.privateKey ? '' : '-chain'}${wantsPem(request) ? '-pem' : ''}`
   const etag = `"${held.fingerprint256}${kind}"`

@@ -1,7 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { CertificateRecord, OrderRecord } from '@gatehouse/cert-store/port'
 import { describeCertificate } from '@gatehouse/issuance'
-import { pointingTo, readName } from '@gatehouse/issuance/request'
+import { nameOrNone, pointingTo, readName } from '@gatehouse/issuance/request'
 import { toTime } from '@gatehouse/issuance/times'
 import { KEY_TYPES } from '@gatehouse/pki'
 import { Type } from 'typebox'
@@ -70,6 +70,9 @@ const ORDER = guarded([404], {
   response: { 200: OrderSchema },
 })
 
+/** A name of either profile; those of both are the same text. */
+const anyName = (text: string) => nameOrNone(text, 'client') ?? readName(text)
+
 /** `GET /api/certificates`, `GET /api/orders` and `GET /api/orders/:id`. */
 export const statusRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const onRequest = app.requireCaller()
@@ -87,7 +90,7 @@ export const statusRoutes: FastifyPluginAsyncTypebox = async (app) => {
   })
   app.get('/api/orders', { onRequest, schema: FAILING }, async (request, reply) => {
     const { name, after, limit = '100' } = request.query
-    const search = name ? { wildcard: pointingTo('/name', () => readName(name)).text } : undefined
+    const search = name ? { wildcard: pointingTo('/name', () => anyName(name)).text } : undefined
     const start = readPosition(after, 'expiry')
     const { failing, next } = await readFailing(
       app,

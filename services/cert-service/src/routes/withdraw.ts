@@ -3,13 +3,19 @@ import { AcmeError } from '@gatehouse/acme'
 import type { AuditEntry, CertificateRecord, IssuedCertificate } from '@gatehouse/cert-store/port'
 import { IssueError } from '@gatehouse/issuance'
 import type { Actor } from '@gatehouse/issuance/request'
-import { type Name, REVOCATION_REASONS, type RevocationReason } from '@gatehouse/pki'
+import { REVOCATION_REASONS, type RevocationReason } from '@gatehouse/pki'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { CertError } from '../errors.ts'
-import { readDomain } from '../lookup/certificates.ts'
+import { isOf, readDomain, type Subject } from '../lookup/certificates.ts'
 import { actorOf, authorize, mayAll, principalOf } from '../policy/authorize.ts'
-import { DomainSchema, emptyAnswer, guarded } from '../schemas.ts'
+import {
+  DomainSchema,
+  emptyAnswer,
+  guarded,
+  OfProfileSchema,
+  ProfileQuerySchema,
+} from '../schemas.ts'
 
 const MAX_AUDITED_NAMES = 1_000
 
@@ -17,11 +23,12 @@ const MAX_AUDITED_NAMES = 1_000
 export const withdrawRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const onRequest = app.requireCaller()
   app.post('/api/certificate/revoke', { onRequest, schema: REVOKE }, (request) => {
-    const { domain, reason = 'unspecified' } = request.body
-    return revoke(request, readDomain(domain), reason)
+    const { domain, profile, reason = 'unspecified' } = request.body
+    return revoke(request, readDomain(domain, profile), reason)
   })
   app.delete('/api/certificate/:domain', { onRequest, schema: DELETE }, async (request, reply) => {
-    const unconfirmed = await remove(request, readDomain(request.params.domain))
+    const domain = readDomain(request.params.domain, request.query.profile)
+    const unconfirmed = await remove(request, domain)
     return unconfirmed.length > 0 ? { unconfirmed: [...unconfirmed] } : reply.code(204).send(null)
   })
 }
@@ -38,7 +45,7 @@ const REVOKE = guarded([403, 404, 409, 422], {
     'Adds the certificates, and unexpired ones that they replaced, to the revocation list and ' +
     'stops serving them; the next POST makes a new key.',
   body: Type.Object({
-    ...DomainSchema.properties,
+    ...OfProfileSchema.properties,
     reason: Type.Optional(
       Type.Enum(Object.keys(REVOCATION_REASONS) as RevocationReason[], {
         description: 'As in RFC 5280 section 5.3.1; default `unspecified`.',
@@ -66,6 +73,7 @@ const REVOKE = guarded([403, 404, 409, 422], {
 const DELETE = guarded([403, 404], {
   summary: 'Stop serving and renewing the certificates of a name',
   params: DomainSchema,
+  querystring: ProfileQuerySchema,
   response: {
     200: Type.Object({ unconfirmed: UnconfirmedSchema }),
     204: emptyAnswer('Done. Delivered certificates stay valid until they expire.'),
@@ -73,7 +81,7 @@ const DELETE = guarded([403, 404], {
 })
 
 /** Stops answering and renewing the certificates of a name. Gives the replicas that have not confirmed it. */
-export async function remove(request: FastifyRequest, domain: Name): Promise<readonly string[]> {
+export async function remove(request: FastifyRequest, domain: Subject): Promise<readonly string[]> {
   const { server } = request
   const { issued, entry } = await findIssued(request, 'delete', domain)
   await server.store.remove(idsOf(issued), entry)
@@ -109,7 +117,7 @@ export async function revokeAlone(
   await answerNoMore(request, [record])
 }
 
-export async function revoke(request: FastifyRequest, domain: Name, reason: RevocationReason) {
+export async function revoke(request: FastifyRequest, domain: Subject, reason: RevocationReason) {
   const { server } = request
   const { issued, entry } = await findIssued(request, 'revoke', domain)
   const unknownAtCa: string[] = []
@@ -131,9 +139,9 @@ export async function revoke(request: FastifyRequest, domain: Name, reason: Revo
 }
 
 /** The certificates of a name, as far as the caller may do this with them, and the audit row of it. */
-async function findIssued(request: FastifyRequest, action: 'revoke' | 'delete', domain: Name) {
+async function findIssued(request: FastifyRequest, action: 'revoke' | 'delete', domain: Subject) {
   const { server } = request
-  authorize(request, action, [domain])
+  authorize(request, action, [domain], domain.profile)
   // A certificate that is being issued would otherwise come into service right after.
   await server.issuance.settle(domain)
   const issued = await listAffected(request, action, domain)
@@ -152,15 +160,17 @@ async function findIssued(request: FastifyRequest, action: 'revoke' | 'delete', 
 export async function listAffected(
   request: FastifyRequest,
   action: 'revoke' | 'delete',
-  domain: Name,
+  domain: Subject,
 ): Promise<readonly IssuedCertificate[]> {
   const { server } = request
   const caller = principalOf(request)
-  authorize(request, action, [domain])
+  authorize(request, action, [domain], domain.profile)
   // Deleted certificates may have been copied, so they can still be revoked.
   const of = { now: server.clock.now(), isOut: action === 'revoke' }
   const all = await server.store.listIssued(domain.text, of)
-  const issued = all.filter((one) => mayAll(server, caller, action, one))
+  const issued = all
+    .filter(isOf(domain.profile))
+    .filter((one) => mayAll(server, caller, action, one))
   if (issued.length > 0) return issued
   throw new CertError('CERT_NOT_FOUND', `no certificate for ${domain.text} is held`)
 }

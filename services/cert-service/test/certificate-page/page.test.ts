@@ -105,7 +105,7 @@ const pages = (said: string): Record<string, Page> => {
     ),
     'by a key': certificatePage(view({ ...common, visitor: { key: said } })),
     nothing: nameWithoutCertificatePage({
-      ...{ ...common, domain: said, order: failed(said), now: NOW },
+      ...{ ...common, domain: said, profile: 'client', order: failed(said), now: NOW },
     }),
     order: orderPage({
       visitor: { person: said },
@@ -139,7 +139,13 @@ const pages = (said: string): Record<string, Page> => {
     ...Object.fromEntries(
       ACTIONS.map((action) => [
         action,
-        confirmPage(action, { domain: said, affected: [issued], order: said, now: NOW }),
+        confirmPage(action, {
+          domain: said,
+          profile: 'client',
+          affected: [issued],
+          order: said,
+          now: NOW,
+        }),
       ]),
     ),
   }

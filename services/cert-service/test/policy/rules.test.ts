@@ -1,5 +1,5 @@
 import type { Caller } from '@gatehouse/auth-core'
-import { parseName } from '@gatehouse/pki'
+import { parseClientName, parseName } from '@gatehouse/pki'
 import fc from 'fast-check'
 import t from 'tap'
 import { type PolicyRule, RIGHTS, type Right } from '../../src/config/auth.ts'
@@ -327,14 +327,92 @@ const DECISIONS: readonly [
 
 t.test('the policy decides who may do what with which names', async (t) => {
   for (const [why, options, caller, right, names, allowed] of DECISIONS) {
-    const decision = createPolicy(options)(caller, right, names.split(' ').map(parseName))
+    const decision = createPolicy(options)(caller, right, names.split(' ').map(parseName), 'server')
     t.equal(decision.allowed, allowed, why)
   }
 })
 
+const CLIENT = { profile: 'client' } as const
+const clientKeys = { clientKeys: new Set(['ops']) }
+
+const CLIENT_DECISIONS: readonly [
+  why: string,
+  options: PolicyOptions,
+  caller: Principal,
+  right: Right,
+  names: string,
+  asServer: boolean,
+  asClient: boolean,
+][] = [
+  ['a key has both', {}, key(), 'issue', 'a.test', true, true],
+  ['a key with domains has one', {}, key(['a.test']), 'issue', 'a.test', true, false],
+  ['the other, if it says so', clientKeys, key(['a.test']), 'issue', 'a.test', false, true],
+  ['also for all names', clientKeys, key(['*']), 'read', 'a.test', false, true],
+  ['open to tokens', {}, token(), 'issue', 'a.test', true, false],
+  ['a claim', claim, token({ domains: ['*'] }), 'issue', 'a.test', true, false],
+  ['a rule', allow({ issuer: A }), token(), 'issue', 'x.a.test', true, false],
+  ['a rule of clients', allow({ issuer: A, ...CLIENT }), token(), 'issue', 'x.a.test', true, true],
+  [
+    'a rule of clients beside a claim',
+    { ...claim, ...allow({ issuer: A, ...CLIENT }) },
+    ...([token({ domains: [] }), 'issue', 'x.a.test', false, true] as const),
+  ],
+  [
+    'it revokes nothing',
+    allow({ issuer: A, ...CLIENT }),
+    token(),
+    'revoke',
+    'x.a.test',
+    true,
+    false,
+  ],
+  ['a rule for others', allow({ issuer: B, ...CLIENT }), token(), 'issue', 'x.a.test', true, false],
+  ['people', people('anyone'), ada, 'read', 'x.a.test', true, false],
+  ['people of clients', people('anyone', CLIENT), ada, 'read', 'x.a.test', false, true],
+  ['a denial is about both', deny('a.test'), key(), 'issue', 'a.test', false, false],
+  [
+    'unless it names one',
+    { rules: [{ effect: 'deny', names: ['a.test'], ...CLIENT }] },
+    ...([key(), 'issue', 'a.test', true, false] as const),
+  ],
+]
+
+t.test('a rule, key or claim is about certificates of one profile', async (t) => {
+  for (const [why, options, caller, right, names, ...expected] of CLIENT_DECISIONS) {
+    const policy = createPolicy(options)
+    const parsed = names.split(' ').map(parseName)
+    const allowed = (['server', 'client'] as const).map(
+      (profile) => policy(caller, right, parsed, profile).allowed,
+    )
+    t.strictSame(allowed, expected, why)
+  }
+})
+
+t.test('names of clients are granted by rules for them', async (t) => {
+  const rules: PolicyRule[] = [
+    { effect: 'allow', names: ['*@a.test', 'spiffe://a.test/web/*'], issuer: A, ...CLIENT },
+    { effect: 'deny', names: ['root@a.test'] },
+  ]
+  const policy = createPolicy({ rules })
+  for (const [name, allowed] of Object.entries({
+    'ada@a.test': true,
+    'root@a.test': false,
+    'ada@b.test': false,
+    'spiffe://a.test/web/1': true,
+    'spiffe://a.test/db': false,
+    'a.test': false,
+  }))
+    t.equal(policy(token(), 'issue', [parseClientName(name)], 'client').allowed, allowed, name)
+})
+
 t.test('a refusal has the name and the reason', async (t) => {
   const reason = (options: PolicyOptions, caller: Caller, name: string) => {
-    const decision = createPolicy(options)(caller, 'issue', [parseName('ok.test'), parseName(name)])
+    const decision = createPolicy(options)(
+      caller,
+      'issue',
+      [parseName('ok.test'), parseName(name)],
+      'server',
+    )
     return decision.allowed ? '' : `${decision.name.text}: ${decision.reason}`
   }
   t.equal(reason({}, key(['ok.test']), 'a.test'), 'a.test: it is not in the domains of the key')
@@ -356,7 +434,7 @@ t.test('a refusal has the name and the reason', async (t) => {
 t.test('a refusal says which denied name a wildcard covers, to whom it is granted', async (t) => {
   const reason = (caller: Caller) => {
     const policy = createPolicy(deny('vault.a.test', '*.b.test'))
-    const decision = policy(caller, 'issue', [parseName('*.a.test')])
+    const decision = policy(caller, 'issue', [parseName('*.a.test')], 'server')
     return decision.allowed ? '' : decision.reason
   }
   t.equal(reason(key()), 'it covers a name that is in the deny rule `vault.a.test`')
@@ -374,7 +452,7 @@ t.test('property: who may have a wildcard is denied none of the names that it co
       fc.constantFrom(...RIGHTS),
       (names, parent, right) => {
         const policy = createPolicy(names.length > 0 ? deny(...names) : {})
-        const may = (text: string) => policy(key(), right, [parseName(text)]).allowed
+        const may = (text: string) => policy(key(), right, [parseName(text)], 'server').allowed
         return !may(`*.${parent}`) || ['a', 'b', 'c', 'd'].every((one) => may(`${one}.${parent}`))
       },
     ),
@@ -414,7 +492,12 @@ t.test(
                   (effect === 'deny' || !['revoke', 'delete'].includes(right))),
             )
           const expected = names.every((text) => holds('allow', text) && !holds('deny', text))
-          const { allowed } = createPolicy({ rules })(token(), right, names.map(parseName))
+          const { allowed } = createPolicy({ rules })(
+            token(),
+            right,
+            names.map(parseName),
+            'server',
+          )
           return allowed === expected
         },
       ),
@@ -442,5 +525,5 @@ t.test('who may have every name is known without a name', async (t) => {
     ['a person without a rule', [], person, false],
   ]
   for (const [why, rules, caller, isAll] of cases)
-    t.equal(createPolicy({ rules }).grantsAll(caller, 'read'), isAll, why)
+    t.equal(createPolicy({ rules }).grantsAll(caller, 'read', 'server'), isAll, why)
 })
