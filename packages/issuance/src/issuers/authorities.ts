@@ -118,10 +118,7 @@ export class Authorities {
       (await this.#createUnlessRootIsInvalid(stored)) ??
       leastUnfit(stored, now)
     if (!chosen)
-      throw new IssuanceError(
-        'CERT_ROOT_KEY_ABSENT',
-        `An intermediate (${this.#line.purpose}) has to be created, but the key of the root is not available${ownRoot?.keyFile ? `: ${ownRoot.keyFile}` : '.'}`,
-      )
+      throw new IssuanceError('CERT_ROOT_KEY_ABSENT', absenceOf(this.#line, ownRoot?.keyFile))
     this.#warnOfFuture(stored, chosen)
     return chosen
   }
@@ -286,6 +283,14 @@ export function nextCrl(
 /** Tells one list of revoked certificates from another. */
 export function digestOf(revoked: NextCrl['revoked']): string {
   return hash('sha256', revoked.map(({ serialNumber }) => serialNumber).join())
+}
+
+/** Callers read it for the line of clients, and they must not know files. */
+function absenceOf(line: Line, keyFile: string | undefined): string {
+  if (line === LINES.client)
+    return 'an intermediate for client certificates has to be created, but the key of the root is not available'
+  const where = keyFile === undefined ? '.' : `: ${keyFile}`
+  return `An intermediate has to be created, but the key of the root is not available${where}`
 }
 
 /** No intermediate is ever revoked by its root: it is replaced. */
