@@ -38,7 +38,6 @@ const KINDS: Readonly<Record<string, (block: Block) => unknown>> = {
   'sh quickstart': parseShell,
   'sh running': parseShell,
   'sh stopped': parseShell,
-  'sh files': parseShell,
   // Run by integration/systemd.test.ts, in this order.
   'sh systemd': parseShell,
   sh: parseShell,

@@ -48,7 +48,7 @@ export async function openIssuers(
   // The names in `ca.permitted` are explicitly for the embedded CA.
   const hasClaims = configs.length > 0 && permitted.length === 0
   const claimOf = hasClaims ? await loadClaims(configs) : undefined
-  const issuers = createIssuers(acme.issuers, fallback?.(ca) ?? ca, claimOf, ca.clients)
+  const issuers = createIssuers(acme.issuers, fallback?.(ca) ?? ca.servers, claimOf, ca.clients)
   return { ca, issuers, challenges, ledger, close: acme.close }
 }
 

@@ -17,9 +17,9 @@ import { indexable } from '@gatehouse/store'
 import { LRUCache } from 'lru-cache'
 import { IssuanceError, type IssuanceErrorCode } from './errors.ts'
 import type { Issuer } from './issuers/issuer.ts'
-import { profileOf } from './profile.ts'
+import { CLIENT_ISSUER } from './profile.ts'
 
-export { CLIENT_ISSUER, profileOf } from './profile.ts'
+export { CLIENT_ISSUER }
 
 export const MAX_NAMES = 100
 /** In lineages; the issuer of certificates of clients has another. */
@@ -171,6 +171,10 @@ const NO_CLIENTS = 'no issuer signs certificates of clients'
 type Stored = Pick<OrderRecord, 'issuer' | 'names' | 'keyType' | 'csr'>
 /** The content of a certificate, whichever issuer signs it. */
 type Certified = Pick<IssuanceRequest, 'names' | 'keyType' | 'csr'>
+
+/** The profile of a certificate or order, by its issuer. */
+export const profileOf = ({ issuer }: { readonly issuer: string }): Profile =>
+  issuer === CLIENT_ISSUER ? 'client' : 'server'
 
 /** The request that a stored certificate or order was made for, to its own issuer. */
 export function restoreRequest(stored: Stored, issuers: Issuers): IssuanceRequest | undefined {

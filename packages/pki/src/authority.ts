@@ -60,10 +60,10 @@ export async function createRoot(options: {
 }
 
 /**
- * Creates an intermediate that signs leaves for one purpose only, by default TLS servers: a P-256 key, and 1 year by default or what is left
- * of the root. `permitted` becomes a critical name constraint unless it is empty or contains `*`. In
- * it `x`, `*.x` and `=*.x` all mean "x and everything below"; DNS names or addresses without any rule
- * are excluded.
+ * Creates an intermediate that signs leaves for one purpose only, by default TLS servers: a P-256 key,
+ * and 1 year by default or what is left of the root. `permitted` becomes a critical name constraint
+ * unless it is empty or contains `*`. In it `x`, `*.x` and `=*.x` all mean "x and everything below"; DNS
+ * names or addresses without any rule are excluded.
  * @throws PkiError `PKI_SUBJECT_INVALID`, `PKI_CA_KEY_MISSING`, `PKI_CA_PATH_LENGTH`,
  *   `PKI_CA_EXPIRING`; `PKI_CA_INVALID` if the root is not for this purpose
  */

@@ -118,8 +118,8 @@ function fail(what: string): never {
 /**
  * The name constraint (RFC 5280 section 4.2.1.10) that is closest to the rules; none for an empty
  * list or one with `*`. A constraint can only express "x and everything below", so `x`, `*.x` and
- * `=*.x` all become that. Rules for e-mail addresses and URIs are not part of it. It limits the damage of a stolen key; the rules themselves are enforced
- * before signing.
+ * `=*.x` all become that. Rules for e-mail addresses and URIs are not part of it. It limits the damage of
+ * a stolen key; the rules themselves are enforced before signing.
  */
 export function nameConstraint(permitted: readonly NameRule[]): Der | undefined {
   if (permitted.length === 0 || permitted.some(({ kind }) => kind === 'any')) return undefined

@@ -88,8 +88,6 @@ https://localhost:7401/api/certificate/kept.example.com`,
   await stopSecond()
 })
 
-t.test('commands that make files', async (t) => runAll(t, 'files', { cwd: t.testdir(), ports: {} }))
-
 t.test('auth-core in an app of its own', async (t) => {
   const { blocks } = readDocument('docs/auth-core.md')
   const files = blocks.filter(({ info }) => /^(js|ts) server\./.test(info))

@@ -80,7 +80,7 @@ t.test('within a minute all of it is renewed, and readyz says so meanwhile', asy
   expectWarnings(t, 'CERT_ISSUE_FAILED', 'a certificate could not be issued')
   let isDown = false
   const issuer = (ca: Ca) => ({
-    ...ca,
+    ...ca.servers,
     issue(request: Parameters<Ca['issue']>[0]) {
       if (isDown) throw new Error('down')
       return ca.issue(request)
@@ -239,7 +239,7 @@ t.test(
     )
     // As a certificate of another CA that outlasts this one.
     const longer = (ca: Ca) => ({
-      ...ca,
+      ...ca.servers,
       issue: (request: Parameters<Ca['issue']>[0]) => ({
         ...ca.issue(request),
         notAfter: NOW + 5_000 * DAY,

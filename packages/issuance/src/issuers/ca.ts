@@ -1,7 +1,6 @@
 import type { CrlRecord } from '@gatehouse/cert-store/port'
-import { type Authority, type Name, parseCertificate } from '@gatehouse/pki'
+import { type Authority, parseCertificate } from '@gatehouse/pki'
 import { IssuanceError } from '../errors.ts'
-import { CLIENT_ISSUER } from '../profile.ts'
 import { hasBegun } from '../times.ts'
 import {
   type AuthorityDeps,
@@ -12,10 +11,9 @@ import {
   type StoredAuthority,
   YEAR,
 } from './authorities.ts'
-import type { Issued, Issuer } from './issuer.ts'
+import type { Issued } from './issuer.ts'
 import { type LeafRequest, SigningLine } from './line.ts'
 
-const WIDE = 'browsers refuse the wildcard of a whole top-level domain: use one below it'
 const SECOND = 1_000
 const DAY = 86_400_000
 const CRL_LIFETIME = 7 * DAY
@@ -33,15 +31,14 @@ export async function openCa(options: AuthorityOptions, deps: AuthorityDeps): Pr
 }
 
 /** The embedded CA: a root, the intermediates that sign, and their revocation lists. */
-export class Ca implements Issuer {
-  readonly name = 'ca'
-  /** Signs certificates of TLS clients. */
-  readonly clients: Issuer
+export class Ca {
+  /** Issues certificates of TLS servers. */
+  readonly servers: SigningLine
+  /** Issues certificates of TLS clients. */
+  readonly clients: SigningLine
   readonly crls: Crls
   readonly #options: AuthorityOptions
   readonly #deps: AuthorityDeps
-  readonly #servers: SigningLine
-  readonly #clients: SigningLine
   /** Root and intermediates by key identifier. */
   readonly #byKeyId = new Map<string, StoredAuthority>()
   #trackedAt = 0
@@ -54,33 +51,20 @@ export class Ca implements Issuer {
   ) {
     this.#options = options
     this.#deps = deps
-    this.#servers = servers
-    this.#clients = clients
-    this.clients = clientIssuer(clients, deps)
+    this.servers = servers
+    this.clients = clients
     this.crls = new Crls(deps, (keyId) => this.#authorityOf(keyId))
   }
 
-  get permits(): Issuer['permits'] {
-    return this.#servers.permits
-  }
-
-  scopeFor = (name: Name): string => this.#servers.scopeFor(name)
-
-  issue = (request: LeafRequest): Issued => {
-    this.#servers.skipFuture()
-    const wide = request.names.find(
-      ({ kind, labels }) => kind === 'wildcard' && labels.length === 1,
-    )
-    if (wide) this.#deps.log.warn({ name: wide.text }, WIDE)
-    return this.#servers.sign(this.#current, request, this.#deps.clock.now())
-  }
+  /** Issues as {@link servers} does. */
+  issue = (request: LeafRequest): Issued => this.servers.issue(request) as Issued
 
   /** Issues within the validity of the CA, as near to now as possible: for a CA that has expired. */
   issueNearest = (request: LeafRequest): Issued => {
     const { info, ends } = this.#current.authority
     const latest = ends - this.#options.leafLifetime
     const at = Math.max(info.notBefore, Math.min(latest, this.#deps.clock.now()))
-    return this.#servers.sign(this.#current, request, at)
+    return this.servers.sign(this.#current, request, at)
   }
 
   /** The trust anchor, DER; `undefined` if the operator brought an intermediate without its root. */
@@ -100,7 +84,7 @@ export class Ca implements Issuer {
     await this.#refresh()
     const now = this.#deps.clock.now()
     const root = this.#root?.authority.certificate
-    const valid = this.#clients.all
+    const valid = this.clients.all
       .map(({ authority }) => authority)
       .filter(({ info, ends }) => hasBegun(info, now) && ends > now)
       .map(({ certificate }) => [certificate.toString('base64'), certificate] as const)
@@ -116,13 +100,13 @@ export class Ca implements Issuer {
     const now = this.#deps.clock.now()
     const root = this.#root?.authority
     const current = this.#current.authority
-    const client = this.#clients.current?.authority
+    const client = this.clients.current?.authority
     const isBehind = [current, client, root].some((one) => one && !hasBegun(one.info, now))
     const isRootEnding = (this.rootEnds() ?? Infinity) - now < YEAR
     const isDue = this.#options.intermediate
       ? isEnding(current, this.#options.leafLifetime, now)
-      : this.#servers.authorities.isReplaceable(current)
-    const isClientDue = client && this.#clients.authorities.isReplaceable(client)
+      : this.servers.authorities.isReplaceable(current)
+    const isClientDue = client && this.clients.authorities.isReplaceable(client)
     return [
       ...(isRootEnding ? ['ca-root'] : []),
       ...(isDue ? ['ca-intermediate'] : []),
@@ -133,34 +117,34 @@ export class Ca implements Issuer {
 
   /** Replaces the intermediates when it is time, and keeps the CRLs current. */
   upkeep = async (): Promise<void> => {
-    await this.#servers.upkeep()
-    await this.#clients.upkeep()
+    await this.servers.upkeep()
+    await this.clients.upkeep()
     this.#index()
     for (const [keyId, { authority }] of this.#byKeyId)
       if (authority.key) await this.crls.get(keyId)
-    await this.#servers.authorities.repairRootCrl(this.#current.authority)
+    await this.servers.authorities.repairRootCrl(this.#current.authority)
   }
 
   /** Takes up the stored intermediates, whose CRLs go on. */
   async track(): Promise<void> {
-    await this.#servers.track()
-    await this.#clients.track()
+    await this.servers.track()
+    await this.clients.track()
     // One that was created before is kept current from the start.
-    if (!this.#clients.current && this.#clients.all.length > 0) await this.#clients.open()
+    if (!this.clients.current && this.clients.all.length > 0) await this.clients.open()
     this.#index()
   }
 
   get #current() {
     // The CA is not open without it.
-    return this.#servers.current as NonNullable<SigningLine['current']>
+    return this.servers.current as NonNullable<SigningLine['current']>
   }
 
   get #root(): StoredAuthority | undefined {
-    return this.#servers.authorities.root
+    return this.servers.authorities.root
   }
 
   #index(): void {
-    for (const one of [...this.#servers.all, ...this.#clients.all, this.#root])
+    for (const one of [...this.servers.all, ...this.clients.all, this.#root])
       if (one) this.#byKeyId.set(one.authority.info.skid ?? '', one)
   }
 
@@ -178,28 +162,6 @@ export class Ca implements Issuer {
     if (!store.isShared || clock.now() < this.#trackedAt + SECOND) return this.#index()
     this.#trackedAt = clock.now()
     await this.track()
-  }
-}
-
-/** Signs for clients, by an intermediate that is created when it is first needed. */
-function clientIssuer(line: SigningLine, { clock }: Pick<AuthorityDeps, 'clock'>): Issuer {
-  return {
-    name: CLIENT_ISSUER,
-    profile: 'client',
-    get permits() {
-      return line.permits
-    },
-    scopeFor: (name) => line.scopeFor(name),
-    // X509-SVID section 2.
-    objection: (names) =>
-      names.filter(({ kind }) => kind === 'uri').length > 1
-        ? 'a client certificate has one SPIFFE ID at most'
-        : undefined,
-    issue: async (request) => {
-      line.skipFuture()
-      const signing = line.current ?? (await line.open())
-      return line.sign(signing, request, clock.now())
-    },
   }
 }
 

@@ -8,6 +8,7 @@ import {
   type Profile,
   readConstraints,
 } from '@gatehouse/pki'
+import { CLIENT_ISSUER } from '../profile.ts'
 import { hasBegun } from '../times.ts'
 import {
   Authorities,
@@ -21,18 +22,21 @@ import type { Issued, Issuer, IssuerRequest } from './issuer.ts'
 
 export type LeafRequest = Pick<IssuerRequest, 'names' | 'keyType' | 'spki'>
 
-/** The intermediates for certificates of one profile, and the one of them that signs now. */
-export class SigningLine {
+const WIDE = 'browsers refuse the wildcard of a whole top-level domain: use one below it'
+
+/** Issues the certificates of one profile, by the intermediates for it, one of which signs now. */
+export class SigningLine implements Issuer {
+  readonly name: string
+  readonly profile: Profile
+  readonly objection?: NonNullable<Issuer['objection']>
   readonly authorities: Authorities
   /** Whether `ca.permitted` has a name, and what signs now may sign it. */
   permits: Issuer['permits']
   readonly #options: AuthorityOptions
   readonly #deps: AuthorityDeps
-  readonly #profile: Profile
   readonly #isPermitted: ((name: Name) => boolean) | undefined
   #intermediates: readonly StoredAuthority[] = []
   #current: Signing | undefined
-  #opening: Promise<Signing> | undefined
 
   constructor(
     options: AuthorityOptions,
@@ -42,7 +46,9 @@ export class SigningLine {
   ) {
     this.#options = options
     this.#deps = deps
-    this.#profile = profile
+    this.name = profile === 'client' ? CLIENT_ISSUER : 'ca'
+    this.profile = profile
+    if (profile === 'client') this.objection = twoIds
     this.authorities = new Authorities(options, deps, LINES[profile], root)
     const { permitted } = options
     this.#isPermitted = permitted.length > 0 ? compilePermitted(permitted) : undefined
@@ -60,14 +66,7 @@ export class SigningLine {
   }
 
   /** Opens the one that signs, which is made at need. @throws IssuanceError `CERT_ROOT_KEY_ABSENT` */
-  open(): Promise<Signing> {
-    this.#opening ??= this.#open().finally(() => {
-      this.#opening = undefined
-    })
-    return this.#opening
-  }
-
-  async #open(): Promise<Signing> {
+  async open(): Promise<Signing> {
     const signing = this.#signBy(await this.authorities.openIntermediate())
     await this.track()
     return signing
@@ -89,17 +88,28 @@ export class SigningLine {
 
   /** Passes over an intermediate that was created by a clock that was ahead, once that is known. */
   skipFuture(): void {
-    if (!this.#current || (this.#profile === 'server' && this.#options.intermediate)) return
+    if (!this.#current || (this.profile === 'server' && this.#options.intermediate)) return
     if (hasBegun(this.#current.authority.info, this.#deps.clock.now())) return
     const other = this.authorities.choose(this.#intermediates)
     if (other) this.#signBy(other)
   }
 
   /** A description of the names that it may sign, for a name that it may not. */
-  scopeFor(name: Name): string {
-    return this.#current && (this.#isPermitted?.(name) ?? true)
+  scopeFor = (name: Name): string =>
+    this.#current && (this.#isPermitted?.(name) ?? true)
       ? `the name constraints of ${this.#current.authority.info.subject} (${this.#current.constraints.text})`
       : '`ca.permitted`'
+
+  issue = (request: LeafRequest): Issued | Promise<Issued> => {
+    this.skipFuture()
+    const now = this.#deps.clock.now()
+    const wide = request.names.find(
+      ({ kind, labels }) => kind === 'wildcard' && labels.length === 1,
+    )
+    if (wide) this.#deps.log.warn({ name: wide.text }, WIDE)
+    return this.#current
+      ? this.sign(this.#current, request, now)
+      : this.open().then((signing) => this.sign(signing, request, now))
   }
 
   sign({ authority, signer }: Signing, { names, keyType, spki }: LeafRequest, now: number): Issued {
@@ -114,7 +124,7 @@ export class SigningLine {
   }
 
   #signBy(intermediate: StoredAuthority): Signing {
-    this.#current = signingBy(intermediate, this.#options, this.#profile)
+    this.#current = signingBy(intermediate, this.#options, this.profile)
     this.permits = this.#permittedBy(this.#current)
     return this.#current
   }
@@ -125,6 +135,12 @@ export class SigningLine {
     if (!isLimited) return isPermitted
     return (name) => (isPermitted?.(name) ?? true) && permits(name)
   }
+}
+
+/** The objection to more SPIFFE IDs than X509-SVID section 2 allows. */
+function twoIds(names: readonly Name[]): string | undefined {
+  const isOfOne = names.filter(({ kind }) => kind === 'uri').length < 2
+  return isOfOne ? undefined : 'a client certificate has one SPIFFE ID at most'
 }
 
 type Signing = ReturnType<typeof signingBy>

@@ -50,6 +50,7 @@ export interface CertificateView extends NameView {
 export function certificatePage(view: CertificateView): Page {
   const { visitor, record, history: past, actions, done, now } = view
   const [domain = ''] = record.names
+  const of = { domain, profile: profileOf(record) }
   const hint =
     'key' in visitor
       ? html`<p>With an API key, you can look but not change anything. To make changes, sign in through the portal, or use the API.</p>`
@@ -61,7 +62,7 @@ export function certificatePage(view: CertificateView): Page {
       ${done ? doneNotice(done) : ''}
       ${statusNotice(record, view)}
       ${orderNotice(view)}
-      ${section('Certificate', html`${validity(record, now)}${facts(view)}${actionLinks(actions, { domain, profile: profileOf(record) })}${hint}`)}
+      ${section('Certificate', html`${validity(record, now)}${facts(view)}${actionLinks(actions, of)}${hint}`)}
       ${section('Fingerprint', fingerprints(record))}
       ${section('Chain', chain(view))}
       ${record.isCurrent ? section('Use it', commands(view)) : ''}

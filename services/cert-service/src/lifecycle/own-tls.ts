@@ -44,7 +44,7 @@ export async function openOwnTls(
 ): Promise<TlsSource> {
   const log = app.log as Logger
   if (typeof server.tls === 'object') return tlsFromFiles({ ...server.tls, onChange, log })
-  const names = ownNames(server).filter((name) => app.ca.permits?.(name) ?? true)
+  const names = ownNames(server).filter((name) => app.ca.servers.permits?.(name) ?? true)
   return tlsSelfRenewed({ issue: () => issueOwn(names, app), clock: app.clock, onChange, log })
 }
 

@@ -1,6 +1,6 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { answerHttp01 } from '@gatehouse/acme'
-import { toPem } from '@gatehouse/pki'
+import { parseCertificate, toPem } from '@gatehouse/pki'
 import type { FastifyReply } from 'fastify'
 import { Type } from 'typebox'
 import { CertError } from '../errors.ts'
@@ -16,6 +16,7 @@ const CLIENTS = documented(
   'The root and the intermediates of client certificates, for servers that verify clients',
   PEM,
 )
+const CLIENT_LISTS = documented('The revocation lists of all that is in `/ca/clients.pem`', PEM)
 const INTERMEDIATE = documented('The intermediate that signs now', PEM)
 const LIST = {
   ...documented('The revocation list of the intermediate that signs now', CRL),
@@ -29,7 +30,7 @@ const LIST = {
   }),
 }
 
-/** `GET /ca/root.pem`, `/ca/intermediate.pem`, `/ca/clients.pem` and `/ca/crl.der`, without authentication. */
+/** The files of the CA, `GET /ca/root.pem` and the others, without authentication. */
 export const caRoutes: FastifyPluginAsyncTypebox = async (app) => {
   app.get('/ca/root.pem', { schema: ROOT }, async (_request, reply) => {
     const root = app.ca.root()
@@ -39,11 +40,19 @@ export const caRoutes: FastifyPluginAsyncTypebox = async (app) => {
   app.get('/ca/intermediate.pem', { schema: INTERMEDIATE }, async (_request, reply) =>
     send(reply, PEM, toPem('CERTIFICATE', app.ca.intermediate().certificate)),
   )
-  app.get('/ca/clients.pem', { schema: CLIENTS }, async (_request, reply) => {
+  const clientAuthorities = async () => {
     const authorities = await app.ca.clientAuthorities()
-    if (authorities.length === 0)
-      throw new CertError('CERT_NOT_FOUND', 'this CA signs no certificates of clients')
+    if (authorities.length > 0) return authorities
+    throw new CertError('CERT_NOT_FOUND', 'this CA signs no certificates of clients')
+  }
+  app.get('/ca/clients.pem', { schema: CLIENTS }, async (_request, reply) => {
+    const authorities = await clientAuthorities()
     return send(reply, PEM, authorities.map((der) => toPem('CERTIFICATE', der)).join(''))
+  })
+  app.get('/ca/clients.crl.pem', { schema: CLIENT_LISTS }, async (_request, reply) => {
+    const keyIds = (await clientAuthorities()).map((der) => parseCertificate(der).skid ?? '')
+    const lists = await Promise.all(keyIds.map((keyId) => app.ca.crls.get(keyId)))
+    return send(reply, PEM, lists.map((der) => toPem('X509 CRL', der)).join(''))
   })
   app.get('/ca/crl.der', { schema: LIST }, async (request, reply) => {
     const issuer = request.query.issuer ?? app.ca.intermediate().info.skid ?? ''

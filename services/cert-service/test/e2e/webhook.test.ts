@@ -214,7 +214,7 @@ function configOf(url: string, events?: readonly string[]) {
 
 function failing(ca: Ca, fail: { readonly now: boolean }): Issuer {
   return {
-    ...ca,
+    ...ca.servers,
     issue(request) {
       if (fail.now) throw new Error('the CA is away')
       return ca.issue(request)

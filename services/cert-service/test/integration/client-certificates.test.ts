@@ -7,7 +7,6 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { parseCertificate, toPem } from '@gatehouse/pki'
 import t, { type Test } from 'tap'
 import { ROOT } from '../../../../scripts/test/markdown.ts'
 import { startPostgres } from '../../../../scripts/test/postgres.ts'
@@ -57,10 +56,6 @@ async function issueAll(t: Test) {
   const client = await obtain('client', NAMES)
   const server = await obtain('server', [SERVER, 'gatehouse'])
 
-  const authorities = await app.ca.clientAuthorities()
-  const lists = await Promise.all(
-    authorities.map((der) => app.ca.crls.get(parseCertificate(der).skid ?? '')),
-  )
   const file = (name: string, text: string) => {
     writeFileSync(join(folder, name), text)
     return join(folder, name)
@@ -79,7 +74,7 @@ async function issueAll(t: Test) {
     files: {
       root: file('root.pem', root),
       clients: file('clients.pem', clients),
-      crl: file('crl.pem', lists.map((der) => toPem('X509 CRL', der)).join('')),
+      crl: file('crl.pem', (await app.inject('/ca/clients.crl.pem')).body),
       cert: file('server.pem', server.cert),
       key: file('server.key', server.key),
     },

@@ -49,6 +49,8 @@ t.test('its list has what was revoked of it, and that of servers has not', async
   const serial = Buffer.from(body.serialNumber, 'hex')
   const [, intermediate] = await clientsOf(running)
   const { crls } = running.service.ca
+  const lists = (await running.app.inject('/ca/clients.crl.pem')).body
+  t.equal(lists.match(/BEGIN X509 CRL/g)?.length, 2, 'that of the root, too')
   const list = async (id: string) => Buffer.from(await crls.get(id))
   t.ok((await list(parseCertificate(intermediate!.raw).skid!)).includes(serial))
   t.notOk((await list(running.service.ca.intermediate().info.skid!)).includes(serial))
@@ -109,7 +111,8 @@ t.test("an operator's own intermediate signs nothing for clients", async (t) => 
   const intermediate = await writeAuthority(folder, 'own', own, root.certificate)
   const alone = await start(t, { ca: { intermediate } }, { folder })
   t.match((await obtain(alone, 'a.test')).body.code, 'CERT_ROOT_KEY_ABSENT')
-  t.equal((await alone.app.inject('/ca/clients.pem')).statusCode, 404)
+  for (const file of ['clients.pem', 'clients.crl.pem'])
+    t.equal((await alone.app.inject(`/ca/${file}`)).statusCode, 404)
   await alone.close()
   const withRoot = { intermediate, root: await writeAuthority(folder, 'root', root) }
   const running = await start(t, { ca: withRoot }, { folder, clock: alone.clock })

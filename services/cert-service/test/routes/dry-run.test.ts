@@ -152,7 +152,7 @@ t.test('a failed order is shown with the time of its next try', async (t) => {
     {},
     {
       issuer: (ca) => ({
-        ...ca,
+        ...ca.servers,
         issue() {
           throw new AcmeError('ACME_CAA', 'CAA forbids it')
         },
