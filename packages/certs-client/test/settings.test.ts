@@ -9,6 +9,7 @@ import {
   readName,
   readNames,
   readOwner,
+  readProfile,
   readSecretName,
 } from '../src/settings.ts'
 
@@ -100,6 +101,9 @@ t.test('wrong arguments are refused with a reason', async (t) => {
     () => readNames(many),
     () => readName('https://a.test'),
     () => readKeyType('dsa'),
+    () => readProfile('both'),
+    () => readNames(['*.a.test'], 'client'),
+    () => readName('ada@a.test'),
     ...['', '0', '8', '999', '644', '004', '040', '1777', '-600', '06000'].map(
       (text) => () => readMode(text),
     ),
@@ -112,6 +116,8 @@ t.test('wrong arguments are refused with a reason', async (t) => {
   t.equal(readMode('0600'), 0o600)
   t.equal(readKeyType('rsa2048'), 'rsa2048')
   t.equal(readKeyType(undefined), undefined)
+  t.same(['client', undefined].map(readProfile), ['client', undefined])
+  t.equal(readName('ada@A.test', 'client').text, 'ada@a.test')
   t.same(readSecretName('shop/tls.web-1'), { namespace: 'shop', name: 'tls.web-1' })
 })
 

@@ -79,6 +79,25 @@ t.test('get writes files, runs the command, and is quiet if nothing is due', asy
   })
 })
 
+t.test('with --profile client it is about client certificates', async (t) => {
+  const { run, dir } = await stage(t)
+  const profile = ['--profile', 'client']
+  for (const [name, folder] of [
+    ['ada@a.test', '_client.ada%40a.test'],
+    ['a.test', '_client.a.test'],
+  ] as const) {
+    const get = ['get', name, ...profile, '--out', dir, '--csr']
+    t.match(await run(get), { code: 0, err: '' })
+    t.same(lookAt(dir, folder).names, [name])
+    t.same(await run(get), { code: 0, out: '', err: '' }, 'nothing is due')
+    t.equal(JSON.parse((await run(['show', name, ...profile])).out).issuer, 'ca-client')
+  }
+  t.match(await run(['show', 'a.test']), { code: 1, err: /CERT_NOT_FOUND/ })
+  t.match(await run(['revoke', 'a.test', ...profile]), { code: 0 })
+  t.match(await run(['delete', 'ada@a.test', ...profile]), { code: 0 })
+  t.match(await run(['get', '*.a.test', ...profile, '--out', dir]), { code: 2 })
+})
+
 t.test('with --watch it waits for the service, and SIGTERM ends it', async (t) => {
   const { start, run, dir, service } = await stage(t)
   const child = start(['get', 'a.test', '--out', dir, '--watch', '--csr'])
