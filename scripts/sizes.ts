@@ -25,12 +25,12 @@ export const LIMITS: readonly Limit[] = [
   {
     title: 'services',
     pattern: 'services/*/src/**/*.ts',
-    most: 24_300,
+    most: 25_600,
   },
   {
     title: 'src of all',
     pattern: '{packages,services}/*/src/**/*.ts',
-    most: 64_600,
+    most: 66_500,
   },
 ]
 
