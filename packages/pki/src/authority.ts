@@ -205,9 +205,9 @@ function checkAuthority(x509: X509Certificate, below: number, now: number): void
 }
 
 const ANY_PURPOSE = '2.5.29.37.0'
-const PURPOSE_IDS = { serverAuth: '1.3.6.1.5.5.7.3.1', clientAuth: '1.3.6.1.5.5.7.3.2' }
+export const PURPOSE_IDS = { serverAuth: '1.3.6.1.5.5.7.3.1', clientAuth: '1.3.6.1.5.5.7.3.2' }
 
-function assertPurpose(x509: X509Certificate, purpose: Purpose): void {
+export function assertPurpose(x509: X509Certificate, purpose: Purpose): void {
   // Node calls the extended key usage so.
   const usage = x509.keyUsage
   if (usage && !usage.includes(PURPOSE_IDS[purpose]) && !usage.includes(ANY_PURPOSE))
@@ -217,7 +217,7 @@ function assertPurpose(x509: X509Certificate, purpose: Purpose): void {
     )
 }
 
-const STRONG_SIGNATURE =
+export const STRONG_SIGNATURE =
   /^(sha(256|384|512)WithRSAEncryption|ecdsa-with-SHA(256|384|512)|ED25519)$/i
 
 function checkSignature(x509: X509Certificate, issuer: X509Certificate | undefined): void {

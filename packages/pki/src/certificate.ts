@@ -63,6 +63,7 @@ export const isSelfSigned = (x509: X509Certificate): boolean =>
 const VERSION = 0xa0
 const EXTENSIONS = 0xa3
 const KEY_IDENTIFIER = 0x80
+const BOOLEAN = 0x01
 
 /** Reads the fields that `X509Certificate` does not expose. */
 export function readFields({ raw }: X509Certificate) {
@@ -75,6 +76,8 @@ export function readFields({ raw }: X509Certificate) {
   return {
     subjectDer: subject?.raw ?? Buffer.alloc(0),
     spki: spki?.raw ?? Buffer.alloc(0),
+    /** The identifiers of the critical extensions. */
+    critical: extensions.flatMap(([id, flag]) => (id && flag?.tag === BOOLEAN ? id.raw : [])),
     extension(id: Buffer): Element | undefined {
       const value = extensions.find(([oid]) => oid?.raw.equals(id))?.at(-1)
       return value && readAll(value.content)[0]

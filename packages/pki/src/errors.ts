@@ -47,6 +47,11 @@ export const PKI_ERRORS = {
     title: 'Certificate cannot be read',
     action: 'Provide an X.509 certificate in DER, or in PEM where PEM is accepted.',
   },
+  PKI_CLIENT_REFUSED: {
+    title: 'Client certificate is refused',
+    action:
+      'Present a certificate for clients alone that a trusted authority signed and that is valid now.',
+  },
   PKI_SUBJECT_INVALID: {
     title: 'Common name is not valid',
     action: 'Use a common name of 1 to 64 characters.',

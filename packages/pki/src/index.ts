@@ -7,6 +7,7 @@ export {
   placeBelow,
 } from './authority.ts'
 export { type CertificateInfo, parseCertificate, readAcmeIdentifier } from './certificate.ts'
+export { type ClientCertificate, readClientCertificate } from './client-certificate.ts'
 export { readConstraints } from './constraints.ts'
 export { createCrl, REVOCATION_REASONS, type Revocation, type RevocationReason } from './crl.ts'
 export { buildCsr, type Csr, type Profile, parseCsr, readKnownCsr } from './csr.ts'

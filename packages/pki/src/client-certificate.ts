@@ -1,0 +1,73 @@
+import { X509Certificate } from 'node:crypto'
+import { assertPurpose, PURPOSE_IDS, STRONG_SIGNATURE } from './authority.ts'
+import { parseCertificate, readFields, readX509 } from './certificate.ts'
+import { readConstraints } from './constraints.ts'
+import { PkiError } from './errors.ts'
+import { OID } from './extensions.ts'
+import type { Name } from './names.ts'
+
+const DIGITAL_SIGNATURE = 0x80
+/** The extensions that are read here. Any other critical one refuses (RFC 5280 section 4.2). */
+const READ = [OID.keyUsage, OID.subjectAltName, OID.basicConstraints, OID.extendedKeyUsage]
+
+/** A certificate of a TLS client that one of the authorities signed. */
+export interface ClientCertificate {
+  /** As `parseCertificate` reads them. */
+  readonly names: readonly Name[]
+  /** Hexadecimal, lower case. */
+  readonly serialNumber: string
+  /** When it and the authority are both valid: epoch milliseconds, inclusive. */
+  readonly notBefore: number
+  readonly notAfter: number
+}
+
+/**
+ * Checks the certificate of a TLS client (RFC 5280 section 6) whose key the connection has proved: one of
+ * the authorities signed it itself, so that no chain is needed, and it is for clients alone and valid now.
+ *
+ * @param authorities - DER; all are trusted as they are, without what signed them
+ * @param now - epoch milliseconds
+ * @throws PkiError `PKI_CLIENT_REFUSED`; `PKI_CERTIFICATE_INVALID` if it is none, `PKI_CA_INVALID` if what signed it
+ *   is not for clients
+ */
+export function readClientCertificate(
+  der: Uint8Array,
+  authorities: readonly Uint8Array[],
+  now: number,
+): ClientCertificate {
+  const x509 = readX509(der)
+  const fields = readFields(x509)
+  const issuer = authorities
+    .map((authority) => new X509Certificate(authority))
+    .find((authority) => x509.checkIssued(authority) && x509.verify(authority.publicKey))
+  if (!issuer?.ca) throw refusal('no certificate authority for callers signed it')
+  if (!STRONG_SIGNATURE.test(x509.signatureAlgorithm ?? '')) throw refusal('its signature is weak')
+  if (x509.ca) throw refusal('it is that of a certificate authority')
+  // Node calls the extended key usage so.
+  const { keyUsage: purposes = [] } = x509
+  if (purposes.length !== 1 || purposes[0] !== PURPOSE_IDS.clientAuth)
+    throw refusal('its extended key usage is not clientAuth alone')
+  assertPurpose(issuer, 'clientAuth')
+  const usage = fields.extension(OID.keyUsage)?.content.at(1) ?? DIGITAL_SIGNATURE
+  if ((usage & DIGITAL_SIGNATURE) === 0) throw refusal('its key is not for signatures')
+  if (fields.critical.some((id) => !READ.some((read) => read.equals(id))))
+    throw refusal('it has a critical extension that is not known here')
+  return within(parseCertificate(der), parseCertificate(issuer.raw), issuer, now)
+}
+
+type Info = ReturnType<typeof parseCertificate>
+
+function within(leaf: Info, above: Info, { raw }: X509Certificate, now: number): ClientCertificate {
+  const notBefore = Math.max(leaf.notBefore, above.notBefore)
+  const notAfter = Math.min(leaf.notAfter, above.notAfter)
+  if (now < notBefore) throw refusal('it is not valid yet')
+  if (now > notAfter) throw refusal('it has expired')
+  const { names, serialNumber } = leaf
+  if (!names.every(readConstraints([raw]).permits))
+    throw refusal('what signed it may not sign its names')
+  return { names, serialNumber, notBefore, notAfter }
+}
+
+function refusal(why: string): PkiError {
+  return new PkiError('PKI_CLIENT_REFUSED', why)
+}
