@@ -226,7 +226,7 @@ export type CrlRecord = RowOf<typeof CRLS>
 export interface AuditEntry {
   readonly at: number
   readonly action: 'issue' | 'hand-out' | 'renew' | 'revoke' | 'delete' | 'refuse' | 'fail'
-  /** The one who did it: `psk:<key name>`, `jwt:<issuer>#<subject>` or `system`. */
+  /** The one who did it: `psk:<key name>`, `mtls:<name>`, `jwt:<issuer>#<subject>` or `system`. */
   readonly actor: string
   readonly names: readonly string[]
   readonly serialNumber?: string

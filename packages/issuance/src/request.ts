@@ -41,7 +41,7 @@ export interface IssuanceRequest {
 
 /** The one on whose behalf something is done, as the audit trail names it. */
 export interface Actor {
-  /** `psk:<key name>`, `jwt:<issuer>#<subject>` or `system`. */
+  /** `psk:<key name>`, `mtls:<name>`, `jwt:<issuer>#<subject>` or `system`. */
   readonly actor: string
   readonly remoteAddress?: string
   readonly requestId?: string

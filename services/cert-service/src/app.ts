@@ -45,6 +45,7 @@ import { listeners } from './lifecycle/listeners.ts'
 import { loops } from './lifecycle/loops.ts'
 import { ownTls } from './lifecycle/own-tls.ts'
 import { certGauges, certMetrics } from './metrics.ts'
+import { mtls } from './mtls/mtls.ts'
 import { ERRORS_PATH } from './pages/links.ts'
 import { problemPage } from './pages/problem.ts'
 import { type AccessOptions, access } from './policy/access.ts'
@@ -119,7 +120,7 @@ export async function buildApp(config: CertServiceConfig, deps: AppDeps): Promis
     await registerListeners(app, config, deps)
 
     await app.register(acmeServer, { acme: config.acme, server, ports: deps.proofPorts })
-    await registerApi(app, { ...config, elapsed })
+    await registerApi(app, { ...config, elapsed }, server)
     await app.register(draining)
     await app.ready()
     return app
@@ -143,15 +144,17 @@ async function registerListeners(
   })
 }
 
-/** Stands in for the store, which no route uses before the first request. */
-const noStore = fp(async () => {}, { fastify: '5.x', name: 'cert-service/store' })
+/** Stand in for what no route uses before the first request. */
+const absent = ['store', 'issuers', 'issuance'].map((name) =>
+  fp(async () => {}, { fastify: '5.x', name: `cert-service/${name}` }),
+)
 
 /** The routes of cert-service without anything behind them, for their documentation. */
 export async function buildApi(options: AccessOptions, deps: AppDeps): Promise<FastifyInstance> {
   const app = createServer(deps, { tls: 'off' })
   await registerHttp(app, deps)
   await app.register(clock, {})
-  await app.register(noStore)
+  for (const plugin of absent) await app.register(plugin)
   await registerApi(app, options)
   return app
 }
@@ -222,8 +225,13 @@ function sendProblemPage(problem: Problem, _request: unknown, reply: FastifyRepl
   return sendPage(reply, problem.status, problemPage(problem))
 }
 
-async function registerApi(app: FastifyInstance, options: AccessOptions): Promise<void> {
+async function registerApi(
+  app: FastifyInstance,
+  options: AccessOptions,
+  { trustedProxies }: Pick<CertServiceConfig['server'], 'trustedProxies'> = {},
+): Promise<void> {
   await app.register(access, options)
+  await app.register(mtls, { auth: options.auth, trustedProxies })
   await app.register(certificateRoutes)
   await app.register(withdrawRoutes)
   await app.register(statusRoutes)

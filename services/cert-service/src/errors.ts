@@ -141,6 +141,7 @@ export const STATUS_OF: Readonly<Record<string, number>> = {
   ACME_BAD_REVOCATION_REASON: 400,
   ...Object.fromEntries(Object.entries(CERT_ERRORS).map(([code, { status }]) => [code, status])),
   PKI_CA_EXPIRING: 503,
+  PKI_CLIENT_REFUSED: 401,
   PKI_NAME_INVALID: 400,
   PKI_CSR_INVALID: 400,
   PKI_CSR_SIGNATURE: 400,

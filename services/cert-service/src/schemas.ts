@@ -19,10 +19,14 @@ export const SECURITY_SCHEMES = {
     bearerFormat: 'JWT',
     description: 'An access token of a configured issuer.',
   },
+  clientCertificate: {
+    type: 'mutualTLS',
+    description: 'A certificate of a caller in `auth.mtls`; no `Authorization`.',
+  },
 } as const
 
 const PROBLEMS = {
-  401: 'No valid API key or token.',
+  401: 'No valid API key, token or client certificate.',
   403: 'The caller may not do this to one of the names.',
   404: 'Not found, or the caller may not know about it.',
   409: 'The issuer is not configured any more.',
@@ -74,7 +78,7 @@ export function guarded<const Schema extends FastifySchema>(
   return {
     tags: ['certificates'],
     // Either scheme will do.
-    security: [{ apiKey: [] }, { accessToken: [] }],
+    security: [{ apiKey: [] }, { accessToken: [] }, { clientCertificate: [] }],
     ...schema,
     response: response as Schema['response'],
   }

@@ -41,6 +41,7 @@ export const START_RULES: readonly Rule<CertServiceConfig>[] = [
         ]),
     ]),
   checkEventFiles,
+  ({ auth }) => applyRules(auth.mtls ?? {}, [checkCaFile], '/auth/mtls'),
   ({ auth }) => applyRules(auth.jwt ?? {}, KEY_SOURCE_RULES, '/auth/jwt'),
   ({ auth }) => applyRules(auth.assertion ?? {}, KEY_SOURCE_RULES, '/auth/assertion'),
   ({ auth }) => applyToEach(auth.jwt?.issuers ?? [], '/auth/jwt/issuers', KEY_SOURCE_RULES),

@@ -6,19 +6,19 @@ import {
 } from '@gatehouse/auth-core'
 import { parseNameRule } from '@gatehouse/pki'
 import { Duration, Text } from '@gatehouse/service-kit/config'
-import { applyRules, applyToEach, type Fault, faultOf, isWhole } from '@gatehouse/service-kit/rules'
+import {
+  applyRules,
+  applyToEach,
+  type Fault,
+  faultIf,
+  faultOf,
+  isWhole,
+} from '@gatehouse/service-kit/rules'
 import { type Static, Type } from 'typebox'
+import { MtlsSchema } from './certificate-callers.ts'
+import { PROFILES, ProfileOf, RIGHTS, type Right, Rights } from './rights.ts'
 
-export const RIGHTS = ['issue', 'read', 'renew', 'revoke', 'delete'] as const
-
-export type Right = (typeof RIGHTS)[number]
-
-const Rights = (description: string) =>
-  Type.Optional(Type.Array(Type.Enum([...RIGHTS]), { minItems: 1, description }))
-
-export const PROFILES = ['server', 'client'] as const
-
-const ProfileOf = (description: string) => Type.Optional(Type.Enum([...PROFILES], { description }))
+export { PROFILES, RIGHTS, type Right }
 
 const Anyone = (description: string) => Type.Optional(Type.Literal('anyone', { description }))
 
@@ -82,6 +82,7 @@ export const AuthSchema = Type.Object(
         { description: 'Access tokens: `Authorization: Bearer <token>`.' },
       ),
     ),
+    mtls: Type.Optional(MtlsSchema),
     maxTokenLifetime: MaxTokenLifetime('Short form of `jwt.maxTokenLifetime`.'),
     domainsClaim: Type.Optional(Text('Short form of `jwt.domainsClaim`.')),
     allow: Anyone('Short form of `jwt.allow`.'),
@@ -154,7 +155,7 @@ export interface AccessConfig {
 }
 
 /** The options of auth-core, without those that only this service has. */
-export function pluginOptionsOf({ domainsClaim: _, allow: __, ...auth }: AuthConfig) {
+export function pluginOptionsOf({ domainsClaim: _, allow: __, mtls: ___, ...auth }: AuthConfig) {
   const { psk, jwt, assertion, ...rest } = auth
   const keys = psk?.keys?.map(({ rights: _, profile: __, ...key }) => key)
   const { domainsClaim: _claim, allow: _allow, ...token } = jwt ?? {}
@@ -192,7 +193,7 @@ export const AUTH_RULES = [
   checkWhole,
   checkParts,
   checkDomainsClaim,
-  checkKeyDomains,
+  checkDomains,
   checkPublicIssuers,
 ]
 
@@ -251,15 +252,22 @@ function checkDomainsClaim({ auth }: AccessConfig): Fault[] {
     : []
 }
 
-function checkKeyDomains({ auth }: AccessConfig): Fault[] {
-  return applyToEach(auth.psk?.keys ?? [], '/auth/psk/keys', [
-    ({ domains = [] }) =>
+interface Limited {
+  readonly domains?: string[]
+  readonly profile?: string
+}
+
+function checkDomains({ auth }: AccessConfig): Fault[] {
+  const rules = [
+    ({ domains = [] }: Limited) =>
       applyToEach(domains, '/domains', [(text) => faultOf('', () => parseNameRule(text))]),
-    ({ domains, profile }) =>
-      profile && !domains
-        ? [{ path: '/profile', message: 'is about `domains`, which it needs' }]
-        : [],
-  ])
+    ({ domains, profile }: Limited) =>
+      faultIf(profile !== undefined && !domains, '/profile', 'is about `domains`, which it needs'),
+  ]
+  return [
+    ...applyToEach<Limited>(auth.psk?.keys ?? [], '/auth/psk/keys', rules),
+    ...applyToEach<Limited>(auth.mtls?.callers ?? [], '/auth/mtls/callers', rules),
+  ]
 }
 
 /** Tells whether a rule is a reason to refuse tokens the server certificates that no rule grants. */

@@ -24,6 +24,7 @@ import {
 } from '@gatehouse/service-kit/rules'
 import { parsePostgresUrl } from '@gatehouse/store'
 import { AUTH_RULES, type PolicyRule } from './auth.ts'
+import { checkMtls } from './certificate-callers.ts'
 import { checkEvents } from './events.ts'
 import { type CertServiceConfig, CertServiceSchema } from './schema.ts'
 
@@ -72,6 +73,7 @@ const RULES: readonly Rule<CertServiceConfig>[] = [
   ({ server }) => checkTrustedProxies(server.trustedProxies, '/server/trustedProxies'),
   checkAcme,
   ...AUTH_RULES,
+  ({ auth, server }) => (auth.mtls ? checkMtls(auth.mtls, auth.method, server) : []),
   checkAccessRules,
   ({ server }) => faultsOf(server.names, '/server/names', parseName),
   checkCertificates,

@@ -10,6 +10,7 @@ import {
   pluginOptionsOf,
   takesTokens,
 } from '../config/auth.ts'
+import { certificateCallersOf } from '../config/certificate-callers.ts'
 import type { CertServiceConfig } from '../config/schema.ts'
 import { createPolicy, isOpenToTokens, type Policy, type Principal } from './rules.ts'
 
@@ -71,6 +72,7 @@ function policyOf({ auth, rules }: AccessConfig): Policy {
     domainsClaim: domainsClaimOf(auth),
     keyRights: keyRightsOf(auth),
     clientKeys: clientKeysOf(auth),
+    certificateCallers: certificateCallersOf(auth.mtls),
     rules,
   })
 }

@@ -4,11 +4,16 @@ import type { Name, Profile } from '@gatehouse/pki'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Right } from '../config/auth.ts'
 import { CertError } from '../errors.ts'
-import { isPerson, type Principal } from './rules.ts'
+import { isOperator, isPerson, type Principal, type Program } from './rules.ts'
 
 /** The program or the person that a guard of the route admitted. */
 export function principalOf(request: FastifyRequest): Principal {
-  return request.proven ?? request.optionalPerson ?? request.caller
+  return request.proven ?? request.optionalPerson ?? programOf(request)
+}
+
+/** The program that the guard of a route for programs admitted. */
+export function programOf(request: FastifyRequest): Program {
+  return request.certificateCaller ?? request.caller
 }
 
 /** A product of `User-Agent` (RFC 9110 section 10.1.5) of ordinary length. */
@@ -23,8 +28,8 @@ export function clientOf({ headers }: Pick<FastifyRequest, 'headers'>): string |
 export function actorOf(request: FastifyRequest): Actor {
   const { ip, id, acmeAccount, routeOptions } = request
   const caller = principalOf(request)
-  const isOperator = !isPerson(caller) && caller.method === 'psk' && !caller.domains
-  const by = { actor: identityOf(caller), remoteAddress: ip, requestId: id, isOperator }
+  const actor = identityOf(caller)
+  const by = { actor, remoteAddress: ip, requestId: id, isOperator: isOperator(caller) }
   const client = clientOf(request)
   if (acmeAccount) return { ...by, way: 'acme', client, account: acmeAccount.id }
   return routeOptions.config.isPage ? { ...by, way: 'page' } : { ...by, way: 'api', client }
@@ -38,12 +43,13 @@ function identityOf(caller: Principal): string {
 function nameOf(caller: Principal): string {
   if (isPerson(caller)) return `person:${caller.provider}:${caller.id}`
   if (caller.method === 'jwt') return `jwt:${caller.issuer}#${caller.subject}`
-  return `${caller.method === 'acme' ? 'device' : 'psk'}:${caller.subject}`
+  return `${caller.method === 'acme' ? 'device' : caller.method}:${caller.subject}`
 }
 
 /** Gives what the log line of a request says of its caller: undefined if the route has no guard, or refused. */
 export function logFields(request: FastifyRequest): { caller: string | undefined } {
-  const caller = request.proven ?? request.optionalPerson ?? request.optionalCaller
+  const { proven, optionalPerson, certificateCaller, optionalCaller } = request
+  const caller = proven ?? optionalPerson ?? certificateCaller ?? optionalCaller
   return { caller: caller ? identityOf(caller) : undefined }
 }
 

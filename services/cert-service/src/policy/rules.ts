@@ -11,9 +11,15 @@ import {
 import type { Profile } from '@gatehouse/profile'
 import { compileMembership, isUnknown } from '@gatehouse/profile/allow'
 import { limitsTokens, type PolicyRule, RIGHTS, type Right } from '../config/auth.ts'
+import type { CertificateCaller } from '../config/certificate-callers.ts'
 
 /** The rights of a rule, claim or limited key by default; `revoke` and `delete` must be named. */
 const DEFAULT_RIGHTS: readonly Right[] = ['issue', 'read', 'renew']
+
+/** The rights by which one gets a new certificate or its key. */
+const MAKING: readonly Right[] = ['issue', 'renew']
+
+const OF_CALLER = 'it makes a caller of `auth.mtls`, so only an operator or that caller gets it'
 
 export interface PolicyOptions {
   /** Rights of API keys, by name; all other keys have the default rights. */
@@ -23,6 +29,8 @@ export interface PolicyOptions {
   /** It grants names of servers only. */
   readonly domainsClaim?: string | undefined
   readonly rules?: readonly PolicyRule[] | undefined
+  /** The callers with a client certificate, by the name in it. */
+  readonly certificateCallers?: ReadonlyMap<string, CertificateCaller> | undefined
 }
 
 /** `reason` is a plain sentence for the caller. */
@@ -40,8 +48,11 @@ export interface Device {
   readonly subject: string
 }
 
+/** A program that is authenticated. */
+export type Program = Caller | CertificateCaller
+
 /** The authenticated one that a request comes from: a program, a person, or a device. */
-export type Principal = Caller | Person | Device
+export type Principal = Program | Person | Device
 
 export interface Policy {
   (
@@ -69,10 +80,11 @@ interface Grants {
  * names while neither a claim nor rules are configured; with either, only what the claim or an allow
  * rule grants. Deny rules take precedence, also over API keys if they have no condition, and apply to
  * wildcards that cover a denied name. People may have only what a rule with `people` grants, and for
- * certificates of clients tokens only what an allow rule of that profile grants.
+ * certificates of clients tokens only what an allow rule of that profile grants. Callers with a certificate
+ * are like keys, and may have that one too; the certificate of a caller is for it and operators alone.
  */
 export function createPolicy(options: PolicyOptions): Policy {
-  const { rules = [] } = options
+  const { rules = [], certificateCallers: owners } = options
   const compiled = rules.map((rule) => ({
     rule,
     names: rule.names.map(parseNameRule),
@@ -89,6 +101,9 @@ export function createPolicy(options: PolicyOptions): Policy {
     for (const name of names) {
       // Checked first, so that deny rules are revealed only for names that are granted.
       if (!granted(name)) return { allowed: false, name, reason }
+      const owner = profile === 'client' ? owners?.get(name.text) : undefined
+      if (owner && MAKING.includes(right) && !isOperator(caller) && !isSame(caller, owner))
+        return { allowed: false, name, reason: OF_CALLER }
       const rule = denied(name)
       if (rule) return { allowed: false, name, reason: denialOf(rule, name) }
     }
@@ -112,7 +127,7 @@ export function createPolicy(options: PolicyOptions): Policy {
       const whose = isPerson(caller) ? 'people' : 'acme'
       return { granted, denied, reason: `no rule with \`${whose}\` grants it` }
     }
-    if (caller.method === 'psk') return { ...grantOfKey(caller, right, profile, options), denied }
+    if (caller.method !== 'jwt') return { ...grantOfKey(caller, right, profile, options), denied }
     if (profile === 'server' && isOpenToTokens(options))
       return { granted: everything, denied, reason: '' }
 
@@ -148,6 +163,16 @@ function remembering(grantsOf: GrantsOf<Omit<Grants, 'isAll'>>): GrantsOf<Grants
 /** Tells whether tokens may have all names of servers because nothing limits them. */
 export function isOpenToTokens({ domainsClaim, rules = [] }: PolicyOptions): boolean {
   return domainsClaim === undefined && !rules.some(limitsTokens)
+}
+
+/** Tells whether a caller is not limited to names: an API key, or row of `auth.mtls`, without `domains`. */
+export function isOperator(caller: Principal): boolean {
+  if (isPerson(caller) || caller.method === 'jwt' || caller.method === 'acme') return false
+  return !caller.domains
+}
+
+function isSame(caller: Principal, owner: CertificateCaller | undefined): boolean {
+  return !isPerson(caller) && caller.method === 'mtls' && caller.subject === owner?.subject
 }
 
 export function isPerson(caller: Principal): caller is Person {
@@ -218,17 +243,26 @@ function readClaim(claims: Readonly<Record<string, unknown>>, name: string | und
 }
 
 function grantOfKey(
-  { subject, domains }: KeyCaller,
+  caller: KeyCaller | CertificateCaller,
   right: Right,
   profile: CertificateProfile,
-  { keyRights, clientKeys }: PolicyOptions,
+  { keyRights, clientKeys, certificateCallers: owners }: PolicyOptions,
 ): Grant {
-  const rights = keyRights?.get(subject) ?? (domains ? DEFAULT_RIGHTS : RIGHTS)
+  const { method, subject, domains } = caller
+  const isKey = method === 'psk'
+  const what = isKey ? 'key' : 'caller'
+  const given = isKey ? keyRights?.get(subject) : caller.rights
+  const rights = given ?? (domains ? DEFAULT_RIGHTS : RIGHTS)
   if (!rights.includes(right))
-    return { granted: nothing, reason: `the key does not have the right \`${right}\`` }
-  const isOther = (clientKeys?.has(subject) ? 'client' : 'server') !== profile
-  const granted = domains ? (isOther ? nothing : testOf(domains)) : everything
-  return { granted, reason: 'it is not in the domains of the key' }
+    return { granted: nothing, reason: `the ${what} does not have the right \`${right}\`` }
+  const isOfClients = isKey ? clientKeys?.has(subject) : caller.profile === 'client'
+  const isOther = (isOfClients ? 'client' : 'server') !== profile
+  const byDomains = domains ? (isOther ? nothing : testOf(domains)) : everything
+  const hasOwn = !isKey && domains && profile === 'client'
+  const granted: NameTest = hasOwn
+    ? (name) => byDomains(name) || isSame(caller, owners?.get(name.text))
+    : byDomains
+  return { granted, reason: `it is not in the domains of the ${what}` }
 }
 
 function denialOf({ text }: NameRule, name: Name): string {

@@ -7,7 +7,8 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { CertError } from '../errors.ts'
 import { findHeld, findValid, isOf } from '../lookup/certificates.ts'
-import { actorOf, mayAll, recordDelivery } from '../policy/authorize.ts'
+import { actorOf, mayAll, programOf, recordDelivery } from '../policy/authorize.ts'
+import { isOperator } from '../policy/rules.ts'
 import { emptyAnswer, guarded, PEM, PemBundleSchema } from '../schemas.ts'
 import { createDocuments, keysWithheld } from './traefik.ts'
 
@@ -17,7 +18,7 @@ export const proxyRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const guard = [app.requireCaller(), async (request: FastifyRequest) => assertLimited(request)]
 
   app.get('/api/proxy/traefik', { onRequest: guard, schema: TRAEFIK }, async (request, reply) => {
-    const document = await documents(request.caller, actorOf(request))
+    const document = await documents(programOf(request), actorOf(request))
     return send(reply, 'application/json; charset=utf-8', document)
   })
 
@@ -27,7 +28,8 @@ export const proxyRoutes: FastifyPluginAsyncTypebox = async (app) => {
     async (request, reply) => {
       const held = await findFor(request, request.query.server_name ?? '')
       if (!held) return reply.code(204).header('cache-control', 'no-store').send(null)
-      if (!mayAll(app, request.caller, 'issue', held.record)) throw keysWithheld(request.caller)
+      const caller = programOf(request)
+      if (!mayAll(app, caller, 'issue', held.record)) throw keysWithheld(caller)
       await recordDelivery(request, held)
       return send(reply, PEM, held.pem)
     },
@@ -88,7 +90,8 @@ function send(reply: FastifyReply, type: string, body: string | Buffer): Fastify
 }
 
 function findFor(request: FastifyRequest, serverName: string): Promise<Held | undefined> {
-  const { server, caller } = request
+  const { server } = request
+  const caller = programOf(request)
   const names = namesFor(serverName)
   const isFit = (one: CertificateRecord) => one.sealedKey !== null && isOf('server')(one)
   const find = async () => {
@@ -136,11 +139,11 @@ const NOBODYS = ['invalid', '0.0.0.0', '::'].map(parseName)
  * @throws CertError `CERT_KEY_UNRESTRICTED`
  */
 function assertLimited(request: FastifyRequest): void {
-  const { caller, server } = request
-  const isKeyOfAll = caller.method === 'psk' && !caller.domains
+  const { server } = request
+  const caller = programOf(request)
   const mayRead = server.policy
-  if (!isKeyOfAll && !NOBODYS.some((name) => mayRead(caller, 'read', [name], 'server').allowed))
-    return
+  const isOfAll = NOBODYS.some((name) => mayRead(caller, 'read', [name], 'server').allowed)
+  if (!isOperator(caller) && !isOfAll) return
   server.audit.recordRefusal(actorOf(request), [], 'CERT_KEY_UNRESTRICTED')
   throw new CertError('CERT_KEY_UNRESTRICTED', `${caller.subject} is not limited to names`)
 }

@@ -1,5 +1,4 @@
 import { setImmediate } from 'node:timers/promises'
-import type { Caller } from '@gatehouse/auth-core'
 import type { Held } from '@gatehouse/issuance'
 import type { Actor } from '@gatehouse/issuance/request'
 import { hasBegun } from '@gatehouse/issuance/times'
@@ -8,6 +7,7 @@ import { LRUCache } from 'lru-cache'
 import { CertError } from '../errors.ts'
 import { isOf } from '../lookup/certificates.ts'
 import { mayAll } from '../policy/authorize.ts'
+import type { Program } from '../policy/rules.ts'
 
 const HOUR = 3_600_000
 /** Certificates that are read before other work gets a turn. */
@@ -29,11 +29,11 @@ export type DocumentDeps = Pick<
  * when something has changed and once an hour.
  */
 export function createDocuments(deps: DocumentDeps, maxDocumentBytes = MAX_DOCUMENT_BYTES) {
-  const cached = new LRUCache<Caller, { basis: unknown[]; document: Promise<Buffer> }>({
+  const cached = new LRUCache<Program, { basis: unknown[]; document: Promise<Buffer> }>({
     maxSize: MAX_BYTES,
   })
 
-  return async (caller: Caller, by: Actor): Promise<Buffer> => {
+  return async (caller: Program, by: Actor): Promise<Buffer> => {
     const { policy, holdings, clock } = deps
     const basis = [policy, holdings.changes(), Math.floor(clock.now() / HOUR)]
     const known = cached.get(caller)
@@ -51,7 +51,7 @@ export function createDocuments(deps: DocumentDeps, maxDocumentBytes = MAX_DOCUM
 
 async function deliverAll(
   deps: DocumentDeps,
-  caller: Caller,
+  caller: Program,
   by: Actor,
   maxBytes: number,
 ): Promise<Buffer> {
@@ -67,11 +67,11 @@ async function deliverAll(
 }
 
 /** The error for a proxy that may only read certificates, which are of no use to it without their keys. */
-export function keysWithheld({ subject }: Caller): CertError {
+export function keysWithheld({ subject }: Program): CertError {
   return new CertError('CERT_KEY_WITHHELD', `${subject} does not have the right \`issue\``)
 }
 
-async function readAll(deps: DocumentDeps, caller: Caller, maxBytes: number) {
+async function readAll(deps: DocumentDeps, caller: Program, maxBytes: number) {
   const { store, holdings, clock } = deps
   const held: Held[] = []
   let bytes = 0

@@ -8,6 +8,7 @@ import { Type } from 'typebox'
 import { findOrder, readPermitted } from '../lookup/certificates.ts'
 import { readFailing } from '../lookup/failing.ts'
 import { PositionText, readPosition, textOf } from '../lookup/positions.ts'
+import { principalOf } from '../policy/authorize.ts'
 import {
   describeFailure,
   describeOrder,
@@ -78,7 +79,7 @@ export const statusRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const onRequest = app.requireCaller()
   app.get('/api/certificates', { onRequest, schema: LIST }, async (request, reply) => {
     const { after = '0', limit = '100' } = request.query
-    const { records, next } = await readPermitted(app, request.caller, Number(limit), {
+    const { records, next } = await readPermitted(app, principalOf(request), Number(limit), {
       start: Number(after),
       list: (page) => app.store.list(page),
       cursorOf: ({ id }) => id,
@@ -94,7 +95,7 @@ export const statusRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const start = readPosition(after, 'expiry')
     const { failing, next } = await readFailing(
       app,
-      request.caller,
+      principalOf(request),
       Number(limit),
       { search },
       start,
@@ -108,7 +109,7 @@ export const statusRoutes: FastifyPluginAsyncTypebox = async (app) => {
     return { orders, ...(next && { next: textOf(next) }) }
   })
   app.get('/api/orders/:id', { onRequest, schema: ORDER }, async (request, reply) => {
-    const order = await findOrder(app, request.caller, request.params.id)
+    const order = await findOrder(app, principalOf(request), request.params.id)
     return reply.header('cache-control', 'no-store').send(describeOrder(order))
   })
 }

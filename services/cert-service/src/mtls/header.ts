@@ -1,0 +1,76 @@
+import type { HeaderFormat } from '../config/certificate-callers.ts'
+
+/** The header in which a proxy tells the whole certificate of its client. Node bounds all headers to 16 kB. */
+interface CertificateHeader {
+  /** In lower case. */
+  readonly name: string
+  /** The certificate, DER; undefined for a value that the proxy does not write. */
+  read(value: string): Buffer | undefined
+}
+
+/** RFC 9440: a byte sequence of RFC 8941. */
+const CLIENT_CERT: CertificateHeader = {
+  name: 'client-cert',
+  read: (value) => fromBase64(/^:([^:]*):$/.exec(value)?.[1]),
+}
+
+export const HEADERS: Readonly<Record<HeaderFormat, CertificateHeader>> = {
+  caddy: CLIENT_CERT,
+  haproxy: CLIENT_CERT,
+  nginx: { name: 'x-ssl-client-cert', read: fromEscapedPem },
+  traefik: { name: 'x-forwarded-tls-client-cert', read: fromChain },
+  envoy: { name: 'x-forwarded-client-cert', read: fromElement },
+}
+
+/**
+ * Finds the value of a header that has to be there once and in one spelling, as software that takes `_`
+ * for `-` would read another one; false if it is there otherwise.
+ *
+ * @param rawHeaders - names and values, in turn
+ */
+export function findOnce(rawHeaders: readonly string[], name: string): string | false | undefined {
+  let found: string | undefined
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const own = rawHeaders[i]?.toLowerCase() ?? ''
+    if (own.length !== name.length || own.replace(/[^a-z0-9]/g, '-') !== name) continue
+    if (own !== name || found !== undefined) return false
+    found = rawHeaders[i + 1]
+  }
+  return found
+}
+
+const PEM = /^-----BEGIN CERTIFICATE-----\n([^-]*)\n-----END CERTIFICATE-----\n?$/
+
+/** PEM in which all is escaped that URLs reserve, as in `$ssl_client_escaped_cert`. */
+function fromEscapedPem(value: string): Buffer | undefined {
+  if (!/^(?:[\w.~-]|%[0-9A-Fa-f]{2})*$/.test(value)) return undefined
+  const pem = value.replace(/%(..)/g, (_, hex) => String.fromCharCode(Number.parseInt(hex, 16)))
+  return fromBase64(PEM.exec(pem)?.[1]?.replaceAll('\n', ''))
+}
+
+/** The bodies of the PEM blocks of a chain, leaf first, as `passTLSClientCert` of Traefik writes them. */
+function fromChain(value: string): Buffer | undefined {
+  const chain = value.split(',').map(fromBase64)
+  return chain.includes(undefined) ? undefined : chain[0]
+}
+
+const PAIR =
+  /(By|Hash|Cert|Chain|Subject|URI|DNS)=(?:"((?:[^"\\]|\\.)*)"|[^",;=\\]*)(?:;(?=.)|(,)|$)/y
+
+/** The pairs about the client of one proxy, with `Cert` once among them. Another proxy's follow a comma. */
+function fromElement(value: string): Buffer | undefined {
+  const certificates: string[] = []
+  PAIR.lastIndex = 0
+  do {
+    const [pair, key, quoted = '', comma] = PAIR.exec(value) ?? []
+    if (pair === undefined || comma !== undefined) return undefined
+    if (key === 'Cert') certificates.push(quoted)
+  } while (PAIR.lastIndex < value.length)
+  return certificates.length === 1 ? fromEscapedPem(certificates[0] ?? '') : undefined
+}
+
+/** One spelling alone, so that no other software reads it differently. */
+function fromBase64(text = ''): Buffer | undefined {
+  const der = Buffer.from(text, 'base64')
+  return der.length > 0 && der.toString('base64') === text ? der : undefined
+}

@@ -1,0 +1,175 @@
+import { hash } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
+import { TLSSocket } from 'node:tls'
+import type { RouteGuard } from '@gatehouse/auth-core'
+import { type ClientCertificate, fromPem, PkiError, readClientCertificate } from '@gatehouse/pki'
+import { trustProxy } from '@gatehouse/service-kit/http'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import fp from 'fastify-plugin'
+import { LRUCache } from 'lru-cache'
+import type { AccessConfig } from '../config/auth.ts'
+import { type CertificateCaller, certificateCallersOf } from '../config/certificate-callers.ts'
+import type { CertServiceConfig } from '../config/schema.ts'
+import { findOnce, HEADERS } from './header.ts'
+
+/** Certificates that are remembered, and for how long at most. */
+const MAX_KNOWN = 1_000
+const KNOWN_MS = 600_000
+
+/** What one configuration accepts. */
+interface Accepted extends Pick<NonNullable<AccessConfig['auth']['mtls']>, 'header'> {
+  readonly callers: ReadonlyMap<string, CertificateCaller>
+  /** The authorities of the operator, DER; undefined: those of the embedded CA. */
+  readonly given: readonly Buffer[] | undefined
+  /** The callers of certificates by SHA-256, each as it was at this count of changes of certificates. */
+  readonly known: LRUCache<
+    string,
+    ClientCertificate & { caller: CertificateCaller; changes: number }
+  >
+}
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    /** The callers with client certificates, if there are any. */
+    readonly mtls: Accepted | undefined
+  }
+  interface FastifyRequest {
+    /** The caller whose certificate a guard of the route admitted. */
+    certificateCaller: CertificateCaller | null
+  }
+}
+
+export interface MtlsOptions extends Pick<AccessConfig, 'auth'> {
+  readonly trustedProxies: CertServiceConfig['server']['trustedProxies']
+}
+
+/**
+ * Lets every guard for callers also admit those with a client certificate, in requests without
+ * `Authorization`. Routes that are added before it have other guards.
+ */
+export const mtls = fp<MtlsOptions>(
+  async (app: FastifyInstance, { auth, trustedProxies }) => {
+    app.decorateRequest('certificateCaller', null)
+    await app.decorateReloaded('mtls', { auth }, async ({ auth }) => acceptedOf(auth))
+    // Node reads both for each connection. What comes is judged here, for each request.
+    Object.defineProperty(app.server, 'requestCert', { get: () => app.mtls !== undefined })
+    Object.assign(app.server, { rejectUnauthorized: false })
+    const isProxy = trustProxy(trustedProxies)
+    const { requireCaller } = app
+
+    app.requireCaller = (demand = {}) => {
+      const other = requireCaller(demand)
+      // Certificates have no scopes.
+      if (demand.scopes ?? demand.methods) return other
+      return ((request: FastifyRequest, reply: FastifyReply, done?: (error?: Error) => void) => {
+        if (!app.mtls || request.headers.authorization !== undefined)
+          return done ? other(request, reply, done) : other(request, reply)
+        const admitted = admit(request, reply, app.mtls)
+        return done ? void admitted.then(() => done(), done) : admitted
+      }) as RouteGuard
+
+      async function admit(request: FastifyRequest, reply: FastifyReply, accepted: Accepted) {
+        try {
+          const der = presentedBy(request, accepted, isProxy)
+          if (!der) return other(request, reply)
+          request.certificateCaller = await callerOf(der, app, accepted)
+        } catch (error) {
+          if (!(error instanceof PkiError)) throw error
+          request.log.info({ code: error.code, detail: error.message }, 'certificate refused')
+          // It sets the challenges.
+          await other(request, reply).catch(() => undefined)
+          refuse(error.message)
+        }
+      }
+    }
+  },
+  {
+    fastify: '5.x',
+    name: 'cert-service/mtls',
+    dependencies: [
+      '@gatehouse/auth-core',
+      'cert-service/issuance',
+      'cert-service/issuers',
+      'cert-service/store',
+      'service-kit/clock',
+      'service-kit/reload',
+    ],
+  },
+)
+
+async function acceptedOf({ mtls }: AccessConfig['auth']): Promise<Accepted | undefined> {
+  if (!mtls) return undefined
+  const { caFile, header } = mtls
+  const pem = caFile === undefined ? undefined : await readFile(caFile, 'utf8')
+  return {
+    ...(header && { header }),
+    callers: certificateCallersOf(mtls),
+    given: pem === undefined ? undefined : fromPem(pem, 'CERTIFICATE'),
+    known: new LRUCache({ max: MAX_KNOWN, ttl: KNOWN_MS }),
+  }
+}
+
+/**
+ * The certificate of the client, DER: that of the connection, or what a trusted proxy tells of its own
+ * client. The certificate of such a proxy itself is nobody's.
+ */
+function presentedBy(
+  { raw: { socket, rawHeaders } }: FastifyRequest,
+  { header }: Accepted,
+  isProxy: (address: string) => boolean,
+): Buffer | undefined {
+  if (header) {
+    const { name, read } = HEADERS[header.format]
+    const { remoteAddress = '' } = socket
+    const value = findOnce(rawHeaders, name)
+    if (value !== undefined && !isProxy(remoteAddress))
+      refuse(`the header ${name} is from ${remoteAddress}, not from server.trustedProxies`)
+    if (value === false) refuse(`the header ${name} is there twice, or spelled otherwise`)
+    if (value !== undefined)
+      return read(value) ?? refuse(`the header ${name} is not as ${header.format} writes it`)
+    if (isProxy(remoteAddress)) return undefined
+  }
+  return socket instanceof TLSSocket ? socket.getPeerX509Certificate()?.raw : undefined
+}
+
+type Deps = Pick<FastifyInstance, 'ca' | 'clock' | 'holdings' | 'store'>
+
+async function callerOf(der: Buffer, deps: Deps, by: Accepted): Promise<CertificateCaller> {
+  const { clock, holdings } = deps
+  const id = hash('sha256', der)
+  const now = clock.now()
+  // A revocation is a change, also that of another replica.
+  const changes = holdings.changes()
+  const known = by.known.get(id)
+  if (known?.changes === changes && known.notBefore <= now && now <= known.notAfter)
+    return known.caller
+  const certificate = readClientCertificate(der, by.given ?? (await intermediatesOf(deps.ca)), now)
+  const found = certificate.names.flatMap(({ text }) => by.callers.get(text) ?? [])
+  const [caller, ...others] = new Set(found)
+  if (!caller) refuse('it has the name of no caller in auth.mtls')
+  if (others.length > 0) refuse('it has the names of several callers')
+  if (!by.given) await assertInForce(der, certificate, deps.store)
+  by.known.set(id, { ...certificate, caller, changes })
+  return caller
+}
+
+/** What signs certificates of clients: the root signs what signs those of servers as well. */
+async function intermediatesOf(ca: Deps['ca']): Promise<readonly Buffer[]> {
+  const root = ca.root()
+  return (await ca.clientAuthorities()).filter((der) => !root || !der.equals(root))
+}
+
+/** Refuses what was revoked, and what the inventory does not know: nobody could revoke that. */
+async function assertInForce(
+  der: Buffer,
+  { names, serialNumber }: ClientCertificate,
+  store: Deps['store'],
+): Promise<void> {
+  const stored = await store.findBySerial(names[0]?.text ?? '', serialNumber)
+  if (!stored || !der.equals(stored.certificate)) refuse('it is not in the inventory')
+  if (stored.revokedAt !== null) refuse('it was revoked')
+}
+
+function refuse(why: string): never {
+  throw new PkiError('PKI_CLIENT_REFUSED', why)
+}
