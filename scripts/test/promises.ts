@@ -41,7 +41,8 @@ export const PROMISES: Readonly<Record<string, readonly Said[]>> = {
     ['cert-service holds the keys', DEFINITION],
     ['It promises:', DEFINITION],
     [
-      'Without a valid key or token',
+      'Without a valid key, token or client certificate',
+      `${CERT}/mtls/mtls.test.ts: a connection with a certificate is a caller`,
       `${CERT}/errors.test.ts: the document says where the service is, and who may call what`,
       `${CORE}/refusals.test.ts: refused credentials`,
     ],
@@ -105,6 +106,19 @@ export const PROMISES: Readonly<Record<string, readonly Said[]>> = {
       'The holder of an API key',
       `${CERT}/policy/access.test.ts: keys revoke and delete only with these rights`,
       `${CERT}/reload.test.ts: a valid reload applies completely, and a removed key is refused`,
+    ],
+    [
+      'The holder of the key of a caller',
+      `${CERT}/mtls/mtls.test.ts: a connection with a certificate is a caller`,
+      `${CERT}/mtls/mtls.test.ts: what a session resumes is judged again`,
+      `${CERT}/mtls/mtls.test.ts: a reload replaces the callers`,
+      `${CERT}/mtls/mtls.test.ts: callers with certificates have their rights, limits and routes`,
+      `${CERT}/policy/certificate-callers.test.ts: a client certificate that makes a caller is for operators and that caller`,
+    ],
+    [
+      'A proxy in `server.trustedProxies`, with `auth.mtls.header`',
+      `${CERT}/mtls/mtls.test.ts: a proxy tells the certificate of its client`,
+      `${CERT}/mtls/mtls.test.ts: of a trusted proxy, the header counts and not its own certificate`,
     ],
     [
       'The holder of a wildcard',
@@ -384,6 +398,7 @@ export const PROMISES: Readonly<Record<string, readonly Said[]>> = {
     ['On [PostgreSQL]', ADVICE],
     ['Listen on loopback', ADVICE],
     ['Behind a proxy, set', ADVICE],
+    ['If the proxy passes [client certificates]', ADVICE],
     [
       'The audit trail and the log then',
       `${CERT}/inventory/routes.test.ts: the audit trail and the log have the address of the client`,
