@@ -50,7 +50,7 @@ export const ISSUANCE_ERRORS = {
     action:
       'Wait: the certificate is ordered automatically at the given time. One certificate for ' +
       'several names, or a wildcard, uses less of the limit. Machines that share a name can share ' +
-      'its certificate: get it without `--csr`.',
+      'its certificate: get it without `--csr`. What is beyond the share of one caller, an operator can request.',
   },
   CERT_ROOT_KEY_ABSENT: {
     title: 'Root key is not in the store',

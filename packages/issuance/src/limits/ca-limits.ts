@@ -42,6 +42,10 @@ export interface LimitedOrder {
   readonly names: readonly string[]
   /** Whether the order names the certificate that it replaces (ARI), which CAs exempt. */
   readonly renewal: boolean
+  /** Whether it replaces a certificate, also if the CA is not told. */
+  readonly isRenewal?: boolean
+  /** The caller whose share it uses; undefined if it uses none. */
+  readonly askedBy?: string | undefined
 }
 
 export interface Quota {
@@ -50,6 +54,8 @@ export interface Quota {
   readonly key: string
   readonly subject: string
   readonly limit: Limit
+  /** How many of them only renewals get. */
+  readonly kept?: number
 }
 
 type Names = Pick<LimitedOrder, 'directory' | 'names'>
@@ -69,6 +75,34 @@ export function quotasOf(
     subject,
     limit,
   }))
+}
+
+/** Of a window for a registered domain: what one caller gets at most, and what only renewals get in the end. */
+const SHARE = 0.3
+
+/** The quotas of a domain for a first certificate, with the shares of the caller. */
+export function sharesOf(
+  quotas: readonly Quota[],
+  { askedBy }: Pick<LimitedOrder, 'askedBy'>,
+  { renewalsExempt = false }: CaLimits,
+): readonly Quota[] {
+  const partOf = ({ limit }: Quota) => Math.floor(limit.count * SHARE)
+  // What a CA does not count needs no room.
+  const all = quotas.map((quota) => {
+    const kept = renewalsExempt ? 0 : partOf(quota)
+    return kept
+      ? { ...quota, kept, subject: `${quota.subject}, without ${kept} for renewals` }
+      : quota
+  })
+  if (askedBy === undefined) return all
+  const shares = quotas.map((quota) => ({
+    ...quota,
+    key: `share ${quota.key} ${askedBy}`,
+    subject: `${quota.subject} by one caller that is no operator`,
+    // The first certificate is always possible.
+    limit: { ...quota.limit, count: Math.max(1, partOf(quota)) },
+  }))
+  return [...all, ...shares]
 }
 
 export function issuedKey({ directory, names }: Names): string {

@@ -13,10 +13,13 @@ import {
   quotasOf,
   type RegisteredDomain,
   setOf,
+  sharesOf,
 } from './ca-limits.ts'
 
 /** Milliseconds for which a CA knows for certain that names had a certificate. */
 const KNOWN_MS = 90 * 86_400_000
+/** Another order for the same names after so long is their renewal: one at once gets no more than a first one. */
+const RENEWED_AFTER_MS = 86_400_000
 /** An order without news for so long will not lead to a certificate. */
 const ABANDONED_MS = 3_600_000
 
@@ -60,14 +63,14 @@ export class Ledger {
     const refusal = await this.#change(order, (usage) => {
       usage.end(idOf(order))
       const refusal = this.#refusalOf(order, this.#budgetsOf(order, usage))
-      if (!refusal) this.#reserve(order, usage, ['orders', 'domain'])
+      if (!refusal) this.#reserve(order, usage, this.#quotas('orders', order))
       return refusal
     })
     if (refusal) throw refusal
   }
 
   resumed(order: LimitedOrder): Promise<void> {
-    return this.#change(order, (usage) => this.#reserve(order, usage, ['domain']))
+    return this.#change(order, (usage) => this.#reserve(order, usage))
   }
 
   ordered(order: LimitedOrder): Promise<void> {
@@ -75,7 +78,7 @@ export class Ledger {
     return this.#count(order, (usage) => {
       if (this.#isExempt(order, usage)) return
       this.#take(usage, this.#quotas('orders', order))
-      this.#reserve(order, usage, ['domain'])
+      this.#reserve(order, usage)
     })
   }
 
@@ -99,10 +102,10 @@ export class Ledger {
       usage.end(idOf(order))
       for (const { key } of this.#quotas('failuresInARow', order))
         if (usage.until(key) > 0) usage.set(key, 0)
-      if (!this.#isExempt(order, usage)) this.#take(usage, this.#quotas('domain', order))
+      this.#take(usage, this.#domainQuotas(order, usage))
       this.#take(usage, this.#quotas('names', order))
-      if (this.#limitsOf(order).renewalsExempt)
-        usage.set(issuedKey(order), this.#deps.now() + KNOWN_MS)
+      const { domain, renewalsExempt } = this.#limitsOf(order)
+      if (domain || renewalsExempt) usage.set(issuedKey(order), this.#deps.now() + KNOWN_MS)
     })
   }
 
@@ -126,10 +129,10 @@ export class Ledger {
   }
 
   /** The limits that an order counts against, unless it renews by ARI. */
-  budgets(issuer: string, names: readonly string[]): Promise<readonly Budget[]> {
+  budgets(issuer: string, names: readonly string[], askedBy?: string): Promise<readonly Budget[]> {
     const config = this.#deps.issuers.find(({ name }) => name === issuer)
     const directory = config ? directoryOf(config.directory) : ''
-    const order = { issuer, directory, names, renewal: false }
+    const order = { issuer, directory, names, renewal: false, askedBy }
     return this.#change(order, (usage) => this.#budgetsOf(order, usage))
   }
 
@@ -139,7 +142,8 @@ export class Ledger {
 
   /** One transaction over all that an order counts against. */
   #change<T>(order: LimitedOrder, change: (usage: Usage) => T): Promise<T> {
-    const quotas = KINDS.flatMap((kind) => this.#quotas(kind, order))
+    const shares = sharesOf(this.#quotas('domain', order), order, {})
+    const quotas = [...KINDS.flatMap((kind) => this.#quotas(kind, order)), ...shares]
     return this.#deps.store.changeUsage([...keysOf(quotas), issuedKey(order)], change)
   }
 
@@ -152,10 +156,17 @@ export class Ledger {
     this.#deps.log.warn({ err: error }, 'the use of a limit could not be stored')
   }
 
-  #reserve(order: LimitedOrder, usage: Usage, kinds: readonly Quota['kind'][]): void {
+  /** Reserves the domain, and more. */
+  #reserve(order: LimitedOrder, usage: Usage, more: readonly Quota[] = []): void {
     const isExempt = this.#isExempt(order, usage)
-    const quotas = isExempt ? [] : kinds.flatMap((kind) => this.#quotas(kind, order))
+    const quotas = isExempt ? [] : [...more, ...this.#domainQuotas(order, usage)]
     usage.reserve(idOf(order), keysOf(quotas), this.#deps.now())
+  }
+
+  #domainQuotas(order: LimitedOrder, usage: Usage): readonly Quota[] {
+    if (this.#isExempt(order, usage)) return []
+    const quotas = this.#quotas('domain', order)
+    return this.#isRenewal(order, usage) ? quotas : sharesOf(quotas, order, this.#limitsOf(order))
   }
 
   /** For the budget that is free last. Returned, not thrown, so that what else was changed is stored. */
@@ -169,20 +180,23 @@ export class Ledger {
   #budgetsOf(order: LimitedOrder, usage: Usage): readonly Budget[] {
     if (order.renewal) return []
     const kinds: Quota['kind'][] = ['names', 'failures', 'failuresInARow']
-    if (!this.#isExempt(order, usage)) kinds.unshift('orders', 'domain')
-    return kinds
-      .flatMap((kind) => this.#quotas(kind, order))
-      .map((quota) => this.#budgetOf(quota, usage))
+    const orders = this.#isExempt(order, usage) ? [] : this.#quotas('orders', order)
+    return [
+      ...orders,
+      ...this.#domainQuotas(order, usage),
+      ...kinds.flatMap((kind) => this.#quotas(kind, order)),
+    ].map((quota) => this.#budgetOf(quota, usage))
   }
 
   #budgetOf(quota: Quota, usage: Usage): Budget {
     const now = this.#deps.now()
     const fullAt = this.#fullAt(quota, usage)
     const reserved = reservedOf(usage, quota.key, now)
-    const unused = left(fullAt, quota.limit, now)
+    const { kept = 0 } = quota
+    const unused = left(fullAt, quota.limit, now) - kept
     const budget = { ...quota, left: Math.max(0, unused - reserved.count) }
     if (budget.left > 0) return { ...budget, freeAt: null }
-    const at = freeAt(Math.max(fullAt, now), quota.limit, reserved.count + 1)
+    const at = freeAt(Math.max(fullAt, now), quota.limit, kept + reserved.count + 1)
     return { ...budget, freeAt: unused > 0 ? Math.min(at, reserved.until) : at }
   }
 
@@ -194,6 +208,14 @@ export class Ledger {
     if (order.renewal) return true
     const knownUntil = usage.until(issuedKey(order))
     return !!this.#limitsOf(order).renewalsExempt && knownUntil > this.#deps.now()
+  }
+
+  /** By another key as well, which a client of ACME makes for each renewal. */
+  #isRenewal(order: LimitedOrder, usage: Usage): boolean {
+    const knownUntil = usage.until(issuedKey(order))
+    const now = this.#deps.now()
+    const isKnown = knownUntil > now && knownUntil - KNOWN_MS + RENEWED_AFTER_MS <= now
+    return order.isRenewal || isKnown
   }
 
   #limitsOf({ issuer }: LimitedAccount): CaLimits {

@@ -230,6 +230,101 @@ t.test('renewals', async (t) => {
   })
 })
 
+const WEEK = 7 * DAY
+const counted = { orders: undefined, names: undefined, renewalsExempt: false }
+
+t.test('one caller gets 30 % of the window for a registered domain', async (t) => {
+  for (const [count, share] of [
+    [1, 1],
+    [3, 1],
+    [5, 1],
+    [10, 3],
+    [50, 15],
+  ] as const) {
+    const limits = { ...counted, renewalsExempt: true, domain: { count, per: WEEK } }
+    const { ledger, clock } = await open(t, limits)
+    const asked = (n: number, askedBy?: string) =>
+      orderOf([`app${n}.example.test`], false, { askedBy })
+    for (let n = 0; n < share; n += 1) await issue(ledger, asked(n, 'psk:a'))
+    if (share === count) continue
+    const next = asked(share, 'psk:a')
+    const refusal = await refusalOf(ledger, next)
+    const parts = `${share} certificates in 7d for example.test by one caller that is no operator;`
+    t.match(refusal.message, parts, `${share} of ${count}`)
+    t.equal(refusal.retryAfter, Math.ceil(WEEK / share / 1000))
+    await t.resolves(ledger.admit(asked(101, 'psk:b')), 'another caller')
+    await t.resolves(ledger.admit(asked(102)), 'an operator, or the service itself')
+    await t.resolves(ledger.admit(orderOf(['app.other.test'], false, { askedBy: 'psk:a' })))
+    await t.resolves(ledger.admit(asked(0, 'psk:a')), 'names that the CA knows')
+    clock.at += Number(refusal.retryAfter) * 1000 - 1
+    await refusalOf(ledger, next)
+    clock.at += 1
+    await t.resolves(ledger.admit(next))
+  }
+})
+
+t.test('what a caller has under way counts for its share, whoever it is', async (t) => {
+  for (const askedBy of ['psk:a', `jwt:https://idp.test#${'x'.repeat(3_000)}`]) {
+    const { ledger, clock } = await open(t, { ...counted, domain: { count: 10, per: WEEK } })
+    const asked = (n: number) => orderOf([`app${n}.example.test`], false, { askedBy })
+    for (let n = 0; n < 3; n += 1) await ledger.admit(asked(n))
+    t.equal((await refusalOf(ledger, asked(3))).retryAfter, HOUR / 1000)
+    await ledger.failed(asked(0), [])
+    await t.resolves(ledger.admit(asked(3)))
+    const leftOf = async () =>
+      (await ledger.budgets('acme', ['b.example.test'], askedBy)).find(({ key }) =>
+        key.startsWith('share'),
+      )?.left
+    t.equal(await leftOf(), 0)
+    clock.at += HOUR
+    t.equal(await leftOf(), 3, 'what was abandoned does not')
+    await ledger.resumed(asked(1))
+    t.equal(await leftOf(), 2, 'unless it is taken up')
+  }
+})
+
+t.test('the last 30 % of a window are for renewals, where the CA counts them', async (t) => {
+  const { ledger, clock } = await open(t, { ...counted, domain: { count: 10, per: WEEK } })
+  const app = (n: number, more: Partial<LimitedOrder> = {}) =>
+    orderOf([`app${n}.example.test`], false, more)
+  await issue(ledger, app(0))
+  clock.at += WEEK
+  for (let n = 1; n <= 7; n += 1) await issue(ledger, app(n))
+  const refusal = await refusalOf(ledger, app(8))
+  t.match(refusal.message, '10 certificates in 7d for example.test, without 3 for renewals;')
+  t.equal(refusal.retryAfter, WEEK / 10 / 1000)
+  t.match(
+    (await ledger.budgets('acme', ['app8.example.test'])).filter(({ kind }) => kind === 'domain'),
+    [{ left: 0, kept: 3, freeAt: clock.at + WEEK / 10 }],
+  )
+  // A second one at once is no renewal.
+  await refusalOf(ledger, app(7))
+  await issue(ledger, app(0, { askedBy: 'psk:a' }))
+  await refusalOf(ledger, app(0, { askedBy: 'psk:a' }))
+  for (const n of [1, 2]) await issue(ledger, app(n, { isRenewal: true, askedBy: 'psk:a' }))
+  const last = await refusalOf(ledger, app(3, { isRenewal: true }))
+  t.match(last.message, '10 certificates in 7d for example.test; none')
+})
+
+t.test('the share of a caller is not used up by its renewals', async (t) => {
+  const { ledger, clock } = await open(t, { ...counted, domain: { count: 10, per: WEEK } })
+  const app = (n: number) => orderOf([`app${n}.example.test`], false, { askedBy: 'psk:a' })
+  for (let n = 0; n < 3; n += 1) await issue(ledger, app(n))
+  clock.at += WEEK
+  for (let n = 0; n < 3; n += 1) await issue(ledger, app(n))
+  for (let n = 3; n < 6; n += 1) await issue(ledger, app(n))
+  await refusalOf(ledger, app(6))
+})
+
+t.test('no room is kept where the CA does not count renewals', async (t) => {
+  const { ledger } = await open(t)
+  for (let n = 0; n < 50; n += 1) await issue(ledger, orderOf([`app${n}.example.test`]))
+  t.match(
+    (await refusalOf(ledger, orderOf(['app50.example.test']))).message,
+    '50 certificates in 7d for example.test; none is left until',
+  )
+})
+
 t.test('the ledger survives a restart and forgets what came back', async (t) => {
   const { folder, store } = await testStore(t)
   const clock = { at: NOW }
@@ -332,7 +427,14 @@ const NAMES = [
 ] as const
 
 const act = fc.oneof(
-  { weight: 6, arbitrary: fc.record({ order: fc.nat(NAMES.length - 1), ari: fc.boolean() }) },
+  {
+    weight: 6,
+    arbitrary: fc.record({
+      order: fc.nat(NAMES.length - 1),
+      ari: fc.boolean(),
+      askedBy: fc.constantFrom('a', 'b', undefined),
+    }),
+  },
   {
     weight: 4,
     arbitrary: fc.record({
@@ -368,7 +470,7 @@ t.test('the CA accepts whatever the ledger admits', async (t) => {
           const id = names.join()
           // The issuer takes the orders of a set of names in turn.
           if (underway.some((other) => other.id === id)) continue
-          const order = orderOf(names, one.ari)
+          const order = orderOf(names, one.ari, { askedBy: one.askedBy })
           if (!(await isAdmitted(ledger, order))) continue
           if (!ca.order(names, one.ari)) return false
           await ledger.ordered(order)
@@ -413,8 +515,12 @@ function issuerConfig(limits: CaLimits): IssuerConfig {
   return { name: 'acme', directory: DIRECTORY, limits: { ...published, ...limits } } as IssuerConfig
 }
 
-function orderOf(names: readonly string[], renewal = false): LimitedOrder {
-  return { issuer: 'acme', directory: DIRECTORY, names, renewal }
+function orderOf(
+  names: readonly string[],
+  renewal = false,
+  more: Partial<LimitedOrder> = {},
+): LimitedOrder {
+  return { issuer: 'acme', directory: DIRECTORY, names, renewal, ...more }
 }
 
 async function issue(ledger: Ledger, order: LimitedOrder): Promise<void> {

@@ -7,7 +7,7 @@ import { type Static, Type } from 'typebox'
 import { CertError } from '../errors.ts'
 import { findPermitted, isOf, readDomain, type Subject } from '../lookup/certificates.ts'
 import { nameHref } from '../pages/links.ts'
-import { authorize, mayAll, principalOf } from '../policy/authorize.ts'
+import { actorOf, authorize, mayAll, principalOf } from '../policy/authorize.ts'
 import { renewalOf, renewNewest } from '../routes/certificate.ts'
 import { listAffected, remove, revoke } from '../routes/withdraw.ts'
 import { NAME, OrderIdSchema, ProfileQuerySchema } from '../schemas.ts'
@@ -104,7 +104,7 @@ async function tryOut(
   authorize(request, 'issue', [name], name.profile)
   const wanted = await wantedFor(request, name)
   authorize(request, 'issue', wanted.names, wanted.profile)
-  return sendPage(reply, 200, dryRunPage(await request.server.dryRun(wanted)))
+  return sendPage(reply, 200, dryRunPage(await request.server.dryRun(wanted, actorOf(request))))
 }
 
 /** Makes the request that the newest certificate of a name, or else an order, would be made for today. */

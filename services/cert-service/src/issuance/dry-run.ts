@@ -2,7 +2,7 @@ import { AcmeError, type Solver } from '@gatehouse/acme'
 import type { OrderRecord } from '@gatehouse/cert-store/port'
 import { describeCertificate } from '@gatehouse/issuance'
 import type { Budget } from '@gatehouse/issuance/issuers'
-import type { IssuanceRequest } from '@gatehouse/issuance/request'
+import type { Actor, IssuanceRequest } from '@gatehouse/issuance/request'
 import { spanOf, toTime } from '@gatehouse/issuance/times'
 import type { Name } from '@gatehouse/pki'
 import type { FastifyInstance } from 'fastify'
@@ -24,7 +24,7 @@ declare module 'fastify' {
      * Checks what a request would lead to, without ordering or writing anything.
      * @throws CertError `CERT_BUSY` if too many run; what `Issuance.find` throws
      */
-    dryRun(request: IssuanceRequest, obstacles?: readonly string[]): Promise<DryRun>
+    dryRun(request: IssuanceRequest, by: Actor, obstacles?: readonly string[]): Promise<DryRun>
   }
 }
 
@@ -32,12 +32,12 @@ declare module 'fastify' {
 export const dryRuns = fp(
   async (app: FastifyInstance) => {
     let running = 0
-    app.decorate('dryRun', async (request, obstacles = []) => {
+    app.decorate('dryRun', async (request, by, obstacles = []) => {
       if (running >= MAX_RUNS)
         throw new CertError('CERT_BUSY', 'too many dry runs at once', { retryAfter: 5 })
       running += 1
       try {
-        const run = await describe(request, app)
+        const run = await describe(request, by, app)
         return { ...run, obstacles: [...obstacles, ...run.obstacles] }
       } finally {
         running -= 1
@@ -58,6 +58,7 @@ export const dryRuns = fp(
 
 async function describe(
   request: IssuanceRequest,
+  { isOperator, actor }: Actor,
   { issuance, store, ledger, clock }: FastifyInstance,
 ): Promise<DryRun> {
   const { issuer, lineage } = request
@@ -69,7 +70,7 @@ async function describe(
   const order = latest?.status === 'done' ? undefined : latest
   const accountUrl = await issuer.accountUrl?.()
   const proofs = await proofsOf(request)
-  const budgets = await ledger.budgets(issuer.name, names)
+  const budgets = await ledger.budgets(issuer.name, names, isOperator ? undefined : actor)
   return {
     domain,
     names,

@@ -45,7 +45,8 @@ export const requestPageRoutes: FastifyPluginAsyncTypebox = async (app) => {
       return refuse(reply, form, error)
     }
     if (confirmed) return issue(request, reply, wanted)
-    return sendPage(reply, 200, dryRunPage(await app.dryRun(wanted), confirmRequest(form)))
+    const run = await app.dryRun(wanted, actorOf(request))
+    return sendPage(reply, 200, dryRunPage(run, confirmRequest(form)))
   })
 }
 

@@ -40,7 +40,7 @@ export const certificateRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const wanted = parseRequest(body, app.issuers, authorizeNames, obstacles)
     if (!obstacles) return issue(request, reply, wanted)
     reply.header('cache-control', 'no-store')
-    return app.dryRun(wanted, obstacles)
+    return app.dryRun(wanted, actorOf(request), obstacles)
   })
   app.post('/api/certificate/renew', { onRequest, schema: RENEW }, (request, reply) =>
     renew(request, reply, readDomain(request.body.domain, request.body.profile)),
