@@ -27,9 +27,11 @@ export {
   createOrder,
   type Failure,
   isOver,
+  isPrepared,
   type OrderIo,
   type OrderOptions,
   type OrderState,
+  prepareOrder,
 } from './order/state.ts'
 export { step } from './order/step.ts'
 export {

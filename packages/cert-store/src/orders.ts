@@ -24,6 +24,7 @@ const FORGET = `
   WHERE status = 'failed' AND lineage IN (
     SELECT (SELECT lineage FROM certificates WHERE id = value::bigint)
     FROM json_array_elements_text($1::json))`
+const DELETE = `DELETE FROM orders ${BY_LINEAGE}`
 // What is being saved is not done with.
 const DELETE_OLD = `
   DELETE FROM orders WHERE id IN (
@@ -46,8 +47,8 @@ export class Orders {
     this.#leases = leases
   }
 
-  saveOrder = async (order: OrderRecord, lease?: Lease): Promise<string> =>
-    (await this.#save(order, '', lease)).id
+  saveOrder = async (order: OrderRecord, lease?: Lease, ended?: Lease): Promise<string> =>
+    (await this.#leases.ending(ended, () => this.#save(order, '', lease, ended))).id
 
   fileOrder = (order: OrderRecord): Promise<OrderRecord> => this.#save(order, IF_DONE)
 
@@ -106,13 +107,22 @@ export class Orders {
   }
 
   /** After what is being saved of the lineage, whose order keeps its id. @param where - which orders make room */
-  async #save(order: OrderRecord, where: string, lease?: Lease): Promise<OrderRecord> {
+  async #save(
+    order: OrderRecord,
+    where: string,
+    lease?: Lease,
+    ended?: Lease,
+  ): Promise<OrderRecord> {
     const { lineage } = order
     const before = Promise.resolve(this.#saving.get(lineage)).catch(() => {})
     const saving = before.then(() =>
       this.#db.transaction(async (tx) => {
         const inForce = lease && this.#leases.assertInForce(tx, lease)
-        const [, row] = await Promise.all([inForce, this.#put(tx, order, where)])
+        const [, , row] = await Promise.all([
+          inForce,
+          ended && this.#end(tx, ended),
+          this.#put(tx, order, where),
+        ])
         return orderOf(row)
       }),
     )
@@ -122,6 +132,11 @@ export class Orders {
     } finally {
       if (this.#saving.get(lineage) === saving) this.#saving.delete(lineage)
     }
+  }
+
+  /** Deletes the order of a lease, and ends that. */
+  async #end(tx: Transaction, lease: Lease): Promise<void> {
+    await Promise.all([this.#leases.end(tx, [lease]), tx.run(DELETE, lease.lineage)])
   }
 
   async #put(tx: Transaction, order: OrderRecord, where: string): Promise<OrderRow> {

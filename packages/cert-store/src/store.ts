@@ -222,10 +222,11 @@ interface Leases {
 /** Orders, and what ACME needs beside them: accounts at CAs and responses to their challenges. */
 interface Orders {
   /**
-   * Saves the order of a lineage, which keeps the id that it has. Gives that id.
-   * @throws CertStoreError CERT_LEASE_LOST if `lease` is not in force
+   * Saves the order of a lineage, which keeps the id that it has. Gives that id. With `ended`, deletes the
+   * order of that lease and ends the lease.
+   * @throws CertStoreError CERT_LEASE_LOST if one of the leases is not in force
    */
-  saveOrder(order: OrderRecord, lease?: Lease): Promise<string>
+  saveOrder(order: OrderRecord, lease?: Lease, ended?: Lease): Promise<string>
   /** Saves an order unless the lineage has one that is not done. Gives the one that it has. */
   fileOrder(order: OrderRecord): Promise<OrderRecord>
   findOrder(id: string): Promise<OrderRecord | undefined>

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import type { OrderRecord } from '../src/store.ts'
+import type { Lease, OrderRecord } from '../src/store.ts'
 import { onBothEngines } from './helpers/engines.ts'
 import { failedOrders, NOW, newAudit, newCertificate, newOrder } from './helpers/store.ts'
 
@@ -65,6 +65,38 @@ onBothEngines('orders: one per lineage, ended by its certificate', async (t, { s
   t.equal((await store.findOrder('order-1'))?.status, 'done')
   t.same(await store.listPendingOrders(), [])
   t.equal(await store.saveOrder({ ...next, lineage: 'other' }), 'order-2', 'which is free')
+})
+
+onBothEngines('an order goes on with what another one has, which ends', async (t, { store }) => {
+  const work = (lineage: string) => ({ lineage, domain: '', names: 0 })
+  const lease = async (lineage: string) => (await store.takeLease(work(lineage)))!
+  const save = (lineage: string, ended?: Lease) =>
+    lease(lineage).then((own) =>
+      store.saveOrder(newOrder({ id: lineage, lineage, checkpoint }), own, ended),
+    )
+  const prepared = () =>
+    store.saveOrder(newOrder({ id: 'p', lineage: 'p', status: 'done', checkpoint }))
+  await prepared()
+  const stale = await lease('p')
+  const held = await lease('p')
+  const lost = { code: 'CERT_LEASE_LOST' }
+  await t.rejects(save('a', stale), lost)
+  t.equal(await store.findOrder('a'), undefined, 'all of it, or nothing')
+  t.match(await store.findOrder('p'), { status: 'done' })
+
+  t.equal(await save('a', held), 'a')
+  t.match(await store.findOrderByUrl(checkpoint.state.orderUrl), { id: 'a', checkpoint })
+  t.equal(await store.findOrder('p'), undefined)
+  await t.rejects(store.saveOrder(newOrder({ lineage: 'p' }), held), lost, 'its lease as well')
+  await t.rejects(save('b', held), lost, 'nobody takes it a second time')
+  t.equal(await store.findOrder('b'), undefined)
+
+  await prepared()
+  const own = await lease('c')
+  await store.releaseLease(own)
+  const order = newOrder({ id: 'c', lineage: 'c', checkpoint })
+  await t.rejects(store.saveOrder(order, own, await lease('p')), lost)
+  t.match(await store.findOrder('p'), { status: 'done' }, 'it stays if the other one has no lease')
 })
 
 /** The orders of which something is left that only an order in progress has. */

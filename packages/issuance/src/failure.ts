@@ -10,10 +10,12 @@ const LONGEST_WAIT = DAY
 
 export const orderPath = ({ id }: Pick<OrderRecord, 'id'>): string => `/api/orders/${id}`
 
-/** Refuses what failed until its next try is due. @throws IssueError */
-export function assertRetryDue(order: OrderRecord, now: number): void {
-  if (order.status !== 'failed' || order.nextTryAt === null) return
-  const wait = order.nextTryAt - now
+/** Refuses what failed until its next try is due, unless its share refused another caller. @throws IssueError */
+export function assertRetryDue(order: OrderRecord, now: number, actor: string): void {
+  const { status, nextTryAt, lastError, askedBy = actor } = order
+  if (status !== 'failed' || nextTryAt === null) return
+  if (lastError?.code === 'CERT_RATE_LIMITED' && askedBy !== actor) return
+  const wait = nextTryAt - now
   // A longer wait was stored while a clock was ahead.
   if (wait > 0 && wait <= LONGEST_WAIT) throw issueFailed(order, now)
 }

@@ -23,7 +23,13 @@ import { IssuanceError } from './errors.ts'
 import { assertRetryDue, failedOrder, issueFailed } from './failure.ts'
 import type { Held, Holdings } from './held.ts'
 import type { Issued, IssuerIo } from './issuers/issuer.ts'
-import { type Actor, type IssuanceRequest, type Issuers, refuseCompromised } from './request.ts'
+import {
+  type Actor,
+  type IssuanceRequest,
+  type Issuers,
+  preparationOf,
+  refuseCompromised,
+} from './request.ts'
 import { isMisdated, planRenewal, soonestRenewal } from './times.ts'
 
 export type CertEvent =
@@ -144,7 +150,8 @@ const STEPS = {
 /** Work on one lineage, shared by all callers that ask for it and bound to none of them. */
 export class Flight {
   readonly plan: FlightPlan
-  readonly result: Promise<Held>
+  /** Of a preparation, that the names are proven. */
+  readonly result: Promise<Held | 'proven'>
   readonly #deps: IssuanceDeps
   /** Once it is aborted, the order stays as it is for the next start. */
   readonly #closing: AbortSignal
@@ -211,7 +218,7 @@ export class Flight {
    * Has the certificate signed and stores it, or stores the failure. While another replica works on the
    * lineage, waits for what comes of it.
    */
-  async #fly(): Promise<Held> {
+  async #fly(): Promise<Held | 'proven'> {
     const { request, askedBy } = this.plan
     const { lineage, names } = request
     const { store } = this.#deps
@@ -240,7 +247,7 @@ export class Flight {
   }
 
   /** Undefined if another replica has taken the lineage over. */
-  async #lead(lease: Lease): Promise<Held | undefined> {
+  async #lead(lease: Lease): Promise<Held | 'proven' | undefined> {
     const { request, by, replaces } = this.plan
     const { clock, callers } = this.#deps
     const { currentId, order } = lease
@@ -250,14 +257,14 @@ export class Flight {
       if (held) return held
     }
     if (order) {
-      assertRetryDue(order, clock.now())
+      assertRetryDue(order, clock.now(), by.actor)
       this.#id = order.id
       this.#failures = order.failures
       this.#checkpoint = order.checkpoint
     }
     if (by !== SYSTEM) await callers.admit(request, by, replaces !== undefined, lease)
     try {
-      return await this.#issue(lease)
+      return request.isPreparation ? await this.#prove(lease) : await this.#issue(lease)
     } catch (error) {
       if (this.#closing.aborted) throw error
       if (lease.lost.aborted) return undefined
@@ -281,10 +288,31 @@ export class Flight {
     const key = csr ? null : await this.#openKey()
     const { spki } = (csr ?? key) as { spki: Uint8Array }
     const der = () => csr?.der ?? buildCsr(key as KeyPair, names)
-    const wanted = { names, keyType, spki, csr: der, replaces: replaces?.certificate }
+    const asked = { askedBy: this.#sharer, replaces: replaces?.certificate }
+    const wanted = { names, keyType, spki, csr: der, ...asked }
     const issued = await issuer.issue(wanted, this.#ioFor(lease, key))
     this.#become({ name: 'storing', lease })
     return this.#save(lease, key, issued)
+  }
+
+  /** The order stays in the store, for the certificate that takes it over or until it is old. */
+  async #prove(lease: Lease): Promise<'proven'> {
+    const { issuer, names } = this.plan.request
+    const { store } = this.#deps
+    await issuer.authorize?.({ names, askedBy: this.#sharer }, this.#ioFor(lease, null))
+    await store.saveOrder({ ...this.order, status: 'done' }, lease).catch((error) => {
+      // Whoever has the lease now goes on with what is proven.
+      if (!hasCode(error, 'CERT_LEASE_LOST')) throw error
+    })
+    await store.releaseLease(lease)
+    return 'proven'
+  }
+
+  /** The caller whose share of the limits of a CA is used: operators and the service itself have none. */
+  get #sharer(): string | null | undefined {
+    const { by, askedBy } = this.plan
+    if (by === SYSTEM && this.#checkpoint) return undefined
+    return by.isOperator || askedBy === SYSTEM.actor ? null : askedBy
   }
 
   async #openKey(): Promise<KeyPair> {
@@ -296,24 +324,17 @@ export class Flight {
   }
 
   #ioFor(lease: Lease, key: KeyPair | null): IssuerIo {
-    const { keyring, wait } = this.#deps
+    const { wait } = this.#deps
     const { request, since } = this.plan
-    const { issuer, lineage } = request
-    // A key without a certificate is sealed for its lineage.
-    const seal = () => key && keyring.seal('leaf', key.pkcs8, Buffer.from(lineage))
+    const { issuer } = request
     return {
       report: (step) => {
         // What ends late has nothing to report any more.
         if (this.#state.name === 'leading') this.#become({ ...this.#state, step })
       },
       checkpoint: this.#checkpoint?.state,
-      save: async (state) => {
-        const sealedKey = this.#checkpoint?.sealedKey
-        this.#checkpoint =
-          state === undefined ? undefined : { state, sealedKey: sealedKey ?? seal() }
-        this.#filed = this.#saveOrder(lease)
-        await this.#filed
-      },
+      save: (state) => this.#saveState(state, key, lease),
+      takeOver: (goOn) => this.#takeOver(goOn, key, lease),
       signal: AbortSignal.any([this.#closing, lease.lost]),
       since,
       // With a fallback, callers do not wait for the end of an outage.
@@ -321,9 +342,38 @@ export class Flight {
     }
   }
 
+  async #takeOver<State>(goOn: (prepared: unknown) => State, key: KeyPair | null, lease: Lease) {
+    const { store } = this.#deps
+    const { lineage } = preparationOf(this.plan.request)
+    if (!(await store.findOrderByLineage(lineage))) return undefined
+    // It counts for nobody.
+    const prepared = await store.takeLease({ lineage, domain: '', names: 0, askedBy: undefined })
+    if (!prepared) return undefined
+    const state = goOn(prepared.order?.checkpoint?.state)
+    const saving = this.#saveState(state, key, lease, prepared)
+    await saving.finally(() => void store.releaseLease(prepared).catch(() => {}))
+    return state
+  }
+
+  /** Saves the state of the issuer, with the key that it may have certified from then on. */
+  async #saveState(
+    state: unknown,
+    key: KeyPair | null,
+    lease: Lease,
+    ended?: Lease,
+  ): Promise<void> {
+    const { lineage } = this.plan.request
+    // A key without a certificate is sealed for its lineage.
+    const seal = () => key && this.#deps.keyring.seal('leaf', key.pkcs8, Buffer.from(lineage))
+    const sealedKey = this.#checkpoint?.sealedKey ?? seal()
+    this.#checkpoint = state === undefined ? undefined : { state, sealedKey }
+    this.#filed = this.#saveOrder(lease, ended)
+    await this.#filed
+  }
+
   /** A replica that waits for this one may have filed the order under an id of its own. */
-  async #saveOrder(lease: Lease): Promise<string> {
-    this.#id = await this.#deps.store.saveOrder(this.order, lease)
+  async #saveOrder(lease: Lease, ended?: Lease): Promise<string> {
+    this.#id = await this.#deps.store.saveOrder(this.order, lease, ended)
     return this.#id
   }
 

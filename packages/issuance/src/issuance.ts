@@ -7,6 +7,7 @@ import type { Held } from './held.ts'
 import {
   type Actor,
   type IssuanceRequest,
+  preparationOf,
   refuseCompromised,
   requestTo,
   rerouteRequest,
@@ -26,6 +27,11 @@ const CLOSING_MS = 3_000
 const LAST_WAIT_MS = 500
 const LOOK_EVERY = 100
 const noop = () => {}
+
+/** Whether another caller may not be refused the same work. */
+const isOfItsCaller = (error: unknown): boolean =>
+  hasCode(error, 'CERT_CALLER_LIMITED') ||
+  (error instanceof IssueError && error.code === 'CERT_RATE_LIMITED')
 
 /** Answers certificates that are held and issues all others, at most once at a time per lineage. */
 export class Issuance {
@@ -94,6 +100,30 @@ export class Issuance {
     }
     if (!best && failure) throw failure
     return best
+  }
+
+  /**
+   * Places the order for these names at the CA of their issuer and proves them, so that a later {@link obtain}
+   * only finalizes it (RFC 8555, section 7.4). An issuer that asks for no proof is `ready` at once; `working`
+   * says that it takes longer than callers wait. What nobody finalizes ends by itself.
+   * @throws IssuanceError, IssueError, CertStoreError as {@link obtain} does
+   */
+  async authorize(
+    { issuer, names }: Pick<IssuanceRequest, 'issuer' | 'names'>,
+    by: Actor,
+  ): Promise<'ready' | 'working'> {
+    if (!issuer.authorize) return 'ready'
+    const request = preparationOf({ issuer, names })
+    const joined = this.#flights.get(request.lineage)
+    try {
+      const flight = joined ?? this.#start(this.#planOf(request, by))
+      return (await this.#earlyOf(flight)) ? 'ready' : 'working'
+    } catch (error) {
+      if (joined && isOfItsCaller(error)) return this.authorize(request, by)
+      const fallback = error instanceof IssueError && this.#fallbackOf(request)
+      if (!fallback) throw error
+      return this.authorize(fallback, by)
+    }
   }
 
   async renew(record: CertificateRecord, by: Actor): Promise<IssuanceResult> {
@@ -247,27 +277,35 @@ export class Issuance {
     by: Actor,
     replaces?: CertificateRecord,
   ): Promise<IssuanceResult> {
-    const { lineage } = request
-    const joined = this.#flights.get(lineage)
-    const askedBy = replaces ? undefined : by.actor
-    const since = this.#deps.clock.now()
-    const flight = joined ?? this.#start({ request, by, replaces, since, askedBy })
+    const joined = this.#flights.get(request.lineage)
+    const flight = joined ?? this.#start(this.#planOf(request, by, replaces))
     try {
       return await this.#outcomeOf(flight, by, joined !== undefined)
     } catch (error) {
       // The limits of the caller that it waited for are not its own.
-      if (joined && hasCode(error, 'CERT_CALLER_LIMITED')) return this.#join(request, by, replaces)
+      if (joined && isOfItsCaller(error)) return this.#join(request, by, replaces)
       throw error
     }
   }
 
-  async #outcomeOf(flight: Flight, by: Actor, hasJoined: boolean): Promise<IssuanceResult> {
-    const early = await this.#within(flight.result, this.#patience).catch((error) => {
+  #planOf(request: IssuanceRequest, by: Actor, replaces?: CertificateRecord): FlightPlan {
+    const askedBy = replaces ? undefined : by.actor
+    return { request, by, replaces, since: this.#deps.clock.now(), askedBy }
+  }
+
+  /** What comes of a flight before callers stop waiting. */
+  async #earlyOf(flight: Flight): Promise<Held | 'proven' | undefined> {
+    return this.#within(flight.result, this.#patience).catch((error) => {
       // The next start resumes it.
-      if (!this.#closing.signal.aborted) throw error
+      if (this.#closing.signal.aborted) return undefined
+      throw error
     })
+  }
+
+  async #outcomeOf(flight: Flight, by: Actor, hasJoined: boolean): Promise<IssuanceResult> {
+    const early = await this.#earlyOf(flight)
     if (!early && flight.state !== 'storing') return { order: await flight.file() }
-    const held = early ?? (await flight.result)
+    const held = (early ?? (await flight.result)) as Held
     // The audit row of the issuance covers the caller that started it.
     if (hasJoined || flight.state !== 'landed') await this.recordDelivery(held, by)
     return { held, cached: false }
@@ -288,9 +326,12 @@ export class Issuance {
   async #resumeOne(order: OrderRecord): Promise<void> {
     const { store, issuers, callers, clock } = this.#deps
     if (this.#flights.has(order.lineage)) return
-    const request = restoreRequest(order, issuers)
+    const restored = restoreRequest(order, issuers)
+    const request =
+      restored &&
+      [restored, preparationOf(restored)].find(({ lineage }) => lineage === order.lineage)
     const { checkpoint: _, ...ended } = order
-    if (request?.lineage !== order.lineage) {
+    if (!request) {
       const lastError = { code: 'CERT_NOT_PERMITTED', detail: 'its issuer no longer signs it' }
       const failed = { status: 'failed', lastError, nextTryAt: clock.now() } as const
       return void (await store.saveOrder({ ...ended, ...failed }))

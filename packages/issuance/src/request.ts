@@ -37,6 +37,8 @@ export interface IssuanceRequest {
   readonly csr: Csr | null
   /** Certificates for other keys that the new one takes out of service: their client renews by it. */
   readonly supersedes?: readonly Pick<CertificateRecord, 'id' | 'lineage'>[]
+  /** Only the names are proven, for a certificate that is asked for later. */
+  readonly isPreparation?: true
 }
 
 /** The one on whose behalf something is done, as the audit trail names it. */
@@ -213,6 +215,17 @@ export function lineageOf({
 }): string {
   const sorted = names.map(({ text }) => text).sort()
   return indexable([name, profile, csr?.spkiSha256 ?? keyType, sorted.join(',')].join('|'))
+}
+
+/** The work of proving names ahead, of which there is one for an issuer and a set of names. */
+export function preparationOf({
+  issuer,
+  names,
+}: Pick<IssuanceRequest, 'issuer' | 'names'>): IssuanceRequest {
+  const { name, profile = PROFILE } = issuer
+  const sorted = names.map(({ text }) => text).sort()
+  const lineage = indexable(['prepare', name, profile, sorted.join(',')].join('|'))
+  return { lineage, issuer, names, keyType: 'p256', csr: null, isPreparation: true }
 }
 
 /**

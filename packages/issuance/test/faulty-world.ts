@@ -188,6 +188,7 @@ export async function runProcess(world: World, since: number): Promise<End> {
         checkpoint: world.checkpoint,
         save: (state) =>
           point(() => void Object.assign(world, { checkpoint: structuredClone(state) })),
+        takeOver: async () => undefined,
         signal: stop.signal,
         since,
         patience: 20_000,

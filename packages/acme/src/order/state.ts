@@ -1,6 +1,6 @@
 import type { KeyObject } from 'node:crypto'
 import type { Clock } from '@gatehouse/net'
-import { parseCsr } from '@gatehouse/pki'
+import { type Name, parseCsr } from '@gatehouse/pki'
 import type { AcmeError, Problem } from '../errors.ts'
 import { type Identifier, toIdentifier } from '../identifier.ts'
 import { outcomeOf } from '../protocol/problem.ts'
@@ -16,6 +16,8 @@ export interface OrderOptions {
   readonly replaces?: string
   /** Common name of the preferred root, if the CA offers several chains. */
   readonly preferredChain?: string
+  /** Kept with the order: whom it is for. */
+  readonly askedBy?: string
 }
 
 /** The certificate to order. The names are those of the CSR, so that both are always equal. */
@@ -25,6 +27,12 @@ export interface CertificateRequest extends Omit<OrderOptions, 'csr'> {
   readonly csr: string
   /** SHA-256 of the SubjectPublicKeyInfo in the CSR, hex. */
   readonly spkiSha256: string
+}
+
+/** The names to order a certificate for, before there is a CSR. */
+export interface NamesRequest extends Omit<OrderOptions, 'csr'> {
+  readonly identifiers: readonly Identifier[]
+  readonly csr?: undefined
 }
 
 /** A chosen challenge, with what cleaning it up requires. */
@@ -39,25 +47,28 @@ export interface Failure extends Pick<AcmeError, 'code' | 'message'> {
   readonly problem?: Problem
 }
 
-interface Placed {
-  readonly wanted: CertificateRequest
+interface Placed<Wanted = CertificateRequest | NamesRequest> {
+  readonly wanted: Wanted
   readonly orderUrl: string
 }
+type Ordered = Placed<CertificateRequest>
 
 /**
  * The state of an order: plain JSON, to be stored before the next step. `downloaded` and `failed` are
- * final. Store the key before the first step, because the CA may certify it from `finalizing` on.
+ * final, and so is `ready` without a CSR: the names are proven. Store the key before the first step, because
+ * the CA may certify it from `finalizing` on.
  * `deniedSince` is the time, in epoch milliseconds, since which the CA has not known the resources of
  * the order.
  */
 export type OrderState = { readonly deniedSince?: number } & (
-  | { readonly step: 'created'; readonly wanted: CertificateRequest }
+  | { readonly step: 'created'; readonly wanted: Placed['wanted'] }
   | ({ readonly step: 'ordered' } & Placed)
   | ({ readonly step: 'authorizing'; readonly tasks: readonly Task[] } & Placed)
-  | ({ readonly step: 'finalizing' } & Placed)
-  | ({ readonly step: 'valid'; readonly certificateUrl: string } & Placed)
-  | ({ readonly step: 'downloaded' /** PEM, leaf first. */; readonly chain: string } & Placed)
-  | { readonly step: 'failed'; readonly wanted: CertificateRequest; readonly error: Failure }
+  | ({ readonly step: 'ready' } & Placed)
+  | ({ readonly step: 'finalizing' } & Ordered)
+  | ({ readonly step: 'valid'; readonly certificateUrl: string } & Ordered)
+  | ({ readonly step: 'downloaded' /** PEM, leaf first. */; readonly chain: string } & Ordered)
+  | { readonly step: 'failed'; readonly wanted: Placed['wanted']; readonly error: Failure }
 )
 
 /** The state at one step. */
@@ -73,8 +84,23 @@ export async function createOrder({ csr, ...options }: OrderOptions): Promise<At
   }
 }
 
+/**
+ * The initial state of an order without a CSR, of which the steps prove the names and end at `ready`. To go
+ * on with a CSR for these names, replace its `wanted` by that of {@link createOrder}.
+ */
+export function prepareOrder(
+  names: readonly Name[],
+  choices: Omit<OrderOptions, 'csr'>,
+): At<'created'> {
+  return { step: 'created', wanted: { identifiers: names.map(toIdentifier), ...choices } }
+}
+
 /** Whether the order is downloaded or failed. */
 export const isOver = ({ step }: OrderState): boolean => step === 'downloaded' || step === 'failed'
+
+/** Whether the names of an order without a CSR are proven. */
+export const isPrepared = ({ step, wanted }: OrderState): boolean =>
+  step === 'ready' && wanted.csr === undefined
 
 const DAY_MS = 86_400_000
 

@@ -2,6 +2,7 @@ import { AcmeError, type AcmeErrorCode } from '../errors.ts'
 import { sameIdentifiers } from '../identifier.ts'
 import { acceptChain, downloadCertificate, leadsTo } from '../protocol/certificate.ts'
 import { type AcmeOrder, finalizeOrder, newOrder, readOrder } from '../protocol/order.ts'
+import { outcomeOf } from '../protocol/problem.ts'
 import { authorize, chooseChallenges, cleanUpChallenges } from './authorize.ts'
 import { poll } from './retry.ts'
 import {
@@ -9,6 +10,7 @@ import {
   type CertificateRequest,
   fail,
   isFinal,
+  type NamesRequest,
   type OrderIo,
   type OrderState,
 } from './state.ts'
@@ -38,6 +40,7 @@ function next(state: OrderState, io: OrderIo): OrderState | Promise<OrderState> 
   if (state.step === 'created') return placeOrder(state, io)
   if (state.step === 'ordered') return inspect(state, io)
   if (state.step === 'authorizing') return answerChallenges(state, io)
+  if (state.step === 'ready') return lookAgain(state, io)
   if (state.step === 'finalizing') return finalize(state, io)
   if (state.step === 'valid') return download(state, io)
   return state
@@ -75,8 +78,32 @@ async function inspect({ wanted, orderUrl }: At<'ordered'>, io: OrderIo): Promis
   const tasks =
     order.status === 'pending' ? await chooseChallenges(order, wanted.identifiers, io) : []
   if (tasks.length > 0) return { step: 'authorizing', wanted, orderUrl, tasks }
+  if (wanted.csr === undefined) return settlePrepared(order, wanted, io)
   if (isSettled(order)) return settle(order, wanted)
   return { step: 'finalizing', wanted, orderUrl }
+}
+
+/** Waits until the CA has taken note that all names are proven. An order that was used is none for these names. */
+async function settlePrepared(
+  order: AcmeOrder,
+  wanted: NamesRequest,
+  io: OrderIo,
+): Promise<At<'ready'>> {
+  const read = () => io.transport.send(readOrder(order.url), io.account, io.signal)
+  const { status, error, url } = await poll(read, ({ status }) => status !== 'pending', io, order)
+  if (status !== 'ready') throw error ?? endedOrder()
+  return { step: 'ready', wanted, orderUrl: url }
+}
+
+/** An order that was prepared a while ago may be gone, expired or used: then another one is placed. */
+async function lookAgain(state: At<'ready'>, io: OrderIo): Promise<OrderState> {
+  const { wanted, orderUrl } = state
+  const call = readOrder(orderUrl)
+  const order = await io.transport.send(call, io.account, io.signal).catch((error) => {
+    if (outcomeOf(error) !== 'denied') throw error
+  })
+  if (order?.status !== 'ready') return { step: 'created', wanted }
+  return wanted.csr === undefined ? state : { step: 'finalizing', wanted, orderUrl }
 }
 
 async function answerChallenges(state: At<'authorizing'>, io: OrderIo): Promise<OrderState> {
@@ -103,8 +130,11 @@ function settle(
 ): At<'valid'> {
   if (status === 'valid' && certificate)
     return { step: 'valid', wanted, orderUrl: url, certificateUrl: certificate.href }
-  throw error ?? new AcmeError('ACME_ORDER_INVALID', 'the order is invalid, or has expired')
+  throw error ?? endedOrder()
 }
+
+const endedOrder = (): AcmeError =>
+  new AcmeError('ACME_ORDER_INVALID', 'the order is invalid, or has expired')
 
 async function download(state: At<'valid'>, io: OrderIo): Promise<OrderState> {
   const { wanted, orderUrl, certificateUrl } = state

@@ -1,17 +1,20 @@
 import { X509Certificate } from 'node:crypto'
 import { sleep } from '@gatehouse/net'
-import { fromPem } from '@gatehouse/pki'
+import { fromPem, parseName } from '@gatehouse/pki'
 import t from 'tap'
 import {
   AcmeError,
   afterError,
   isOver,
+  isPrepared,
   type OrderIo,
   type OrderState,
+  prepareOrder,
   revokeCertificate,
   type Solver,
   step,
 } from '../../src/index.ts'
+import type { At } from '../../src/order/state.ts'
 import { enrol, last, orderFor, problem, recordingSolver, run, stepsOf, WHOLE } from '../helpers.ts'
 import type { Kind, Reply, ScriptedCaOptions } from '../scripted-ca/index.ts'
 
@@ -65,6 +68,51 @@ t.test(
     t.equal(error.code, 'ACME_CERTIFICATE_MISMATCH', 'a certificate for another key is not taken')
   },
 )
+
+t.test('proves names before there is a CSR', async (t) => {
+  const names = ['app.example', '*.app.example']
+  for (const reuseAuthorizations of [false, true]) {
+    const { io, ca } = await enrol(t, { reuseAuthorizations })
+    const prepare = async () => {
+      let state: OrderState = prepareOrder(names.map(parseName), { askedBy: 'psk:web' })
+      const steps = [state.step as string]
+      while (!isPrepared(state)) {
+        state = JSON.parse(JSON.stringify(await step(state, io)))
+        steps.push(state.step)
+      }
+      return { state, steps: steps.join(' ') }
+    }
+    const { state, steps } = await prepare()
+    t.equal(steps, 'created ordered authorizing ordered ready')
+    t.equal(state.wanted.askedBy, 'psk:web')
+    t.strictSame(await step(state, io), state, 'as long as it is')
+
+    const { wanted } = await orderFor(names)
+    const states = await run({ ...(state as At<'ready'>), wanted }, io)
+    t.equal(stepsOf(states), 'ready finalizing valid downloaded')
+    t.equal((await step(state, io)).step, 'created', 'not after it was used')
+    t.equal(ca.count('finalize'), 1)
+    if (reuseAuthorizations) t.equal((await prepare()).steps, 'created ordered ready')
+  }
+})
+
+t.test('an order without a CSR ends before it is ready', async (t) => {
+  const { io, ca } = await enrol(t)
+  const placed = await step(prepareOrder([parseName('app.example')], {}), io)
+  for (const status of ['invalid', 'processing'])
+    for (const first of ['pending', status]) {
+      const looks = [first, status].map((status) => ({
+        body: {
+          status,
+          identifiers: [{ type: 'dns', value: 'app.example' }],
+          authorizations: [],
+          finalize: 'http://127.0.0.1/',
+        },
+      }))
+      ca.answer('order', ...looks.slice(first === status ? 1 : 0))
+      t.match(await step(placed, io), { step: 'failed', error: { code: 'ACME_ORDER_INVALID' } })
+    }
+})
 
 t.test('continues after a crash at any request, and finalizes once', async (t) => {
   const crash = new Error('crash')

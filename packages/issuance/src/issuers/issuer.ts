@@ -20,6 +20,11 @@ export interface Issuer {
   scopeFor?(name: Name): string
   /** Why it cannot sign this request although it may sign each of the names. */
   objection?(names: readonly Name[], csr: Csr | null): string | undefined
+  /**
+   * Proves the names ahead, so that an `issue` for them only finalizes. Absent if the CA requires no proof.
+   * Rejects with a coded error.
+   */
+  authorize?(request: NamesToProve, io: IssuerIo): Promise<void>
   /** Signs, at once or in the background of the requests for it. Rejects with a coded error. */
   issue(request: IssuerRequest, io: IssuerIo): Issued | Promise<Issued>
   /** The URL of the account at the CA once it is registered, for CAA records (RFC 8657). */
@@ -37,8 +42,13 @@ export interface Issuer {
   degraded?(): readonly string[]
 }
 
-export interface IssuerRequest {
+export interface NamesToProve {
   readonly names: readonly Name[]
+  /** The caller whose share of the limits of the CA it uses, `null` for none; default: whose it was before. */
+  readonly askedBy?: string | null | undefined
+}
+
+export interface IssuerRequest extends NamesToProve {
   readonly keyType: KeyType
   /** DER of the public key to certify (SubjectPublicKeyInfo). */
   readonly spki: Uint8Array
@@ -55,6 +65,11 @@ export interface IssuerIo {
   readonly checkpoint: unknown
   /** Saves plain JSON and the key in the order before the next step; `undefined` deletes both. */
   save(state: unknown): Promise<void>
+  /**
+   * Saves what `goOn` makes of the state in which the names were proven ahead, and ends that preparation, in one
+   * commit. Gives the saved state; `undefined` if nothing was prepared, or another replica works on it.
+   */
+  takeOver<State>(goOn: (prepared: unknown) => State): Promise<State | undefined>
   /** Aborted when the service stops: the order is resumed at the next start. */
   readonly signal: AbortSignal
   /** When the order was first requested. */

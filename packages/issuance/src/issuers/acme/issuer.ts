@@ -75,6 +75,7 @@ export function createAcmeIssuer(config: IssuerConfig, deps: AcmeIssuerDeps): Is
     accountUrl: () => server.account.url(),
     solverFor: ({ kind }) =>
       deps.solvers.find((solver) => canProve({ challenges: [solver] }, kind)),
+    authorize: async (request, io) => void (await obtainChain(request, io, config, deps)),
     issue: async (request, io) => toIssued(await obtainChain(request, io, config, deps)),
     revoke: (certificate, reason) => revoke(certificate, reason, deps),
     async renewalInfo(certificate, signal) {
@@ -134,7 +135,7 @@ function isUnknownCertificate(error: unknown): boolean {
   )
 }
 
-function toIssued(pem: string): Issued {
+function toIssued(pem = ''): Issued {
   const [certificate = Buffer.alloc(0), ...chain] = fromPem(pem, 'CERTIFICATE')
   const { serialNumber, notBefore, notAfter } = parseCertificate(certificate)
   return { certificate, chain, serialNumber, notBefore, notAfter }

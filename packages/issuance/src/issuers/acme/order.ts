@@ -5,9 +5,11 @@ import {
   createOrder,
   createRetryBudget,
   isOver,
+  isPrepared,
   type OrderIo,
   type OrderState,
   outcomeOf,
+  prepareOrder,
   type RetryBudget,
   renewalId,
   type Solver,
@@ -21,7 +23,7 @@ import { IssuanceError } from '../../errors.ts'
 import type { LimitedOrder } from '../../limits/ca-limits.ts'
 import type { Ledger } from '../../limits/ledger.ts'
 import { canProve, directoryOf, type IssuerConfig } from '../../options/issuers.ts'
-import type { IssuerIo, IssuerRequest } from '../issuer.ts'
+import type { IssuerIo, IssuerRequest, NamesToProve } from '../issuer.ts'
 import type { AcmeServer } from './server.ts'
 
 export interface AcmeIssuerDeps {
@@ -34,13 +36,14 @@ export interface AcmeIssuerDeps {
   readonly log: { warn(fields: object, message: string): void }
 }
 
-type Ended = Extract<OrderState, { step: 'downloaded' | 'failed' }>
+type Ended = Extract<OrderState, { step: 'downloaded' | 'failed' | 'ready' }>
 
 /** The names of the steps in the progress of an order. */
 const STEPS: Readonly<Record<OrderState['step'], string>> = {
   created: 'placing the order',
   ordered: 'looking at the order',
   authorizing: 'proving the names',
+  ready: 'looking at the order',
   finalizing: 'finalizing',
   valid: 'downloading the certificate',
   downloaded: 'checking the certificate',
@@ -49,19 +52,22 @@ const STEPS: Readonly<Record<OrderState['step'], string>> = {
 /** For how long an order is retried that the CA has never accepted. */
 const PLACING_MS = 7 * 86_400_000
 
+/** What an order is for; without a CSR only its names are proven, for an order with one to take it over. */
+type Wished = NamesToProve & Partial<Pick<IssuerRequest, 'csr' | 'replaces'>>
+
 /**
- * Orders a certificate, or resumes the order of the checkpoint; gives the chain in PEM. Each state is
- * saved before the next step, so that a crash at any point loses nothing and finalizes nothing twice.
+ * Orders a certificate, or resumes the order of the checkpoint; gives the chain in PEM, if there is a CSR. Each
+ * state is saved before the next step, so that a crash at any point loses nothing and finalizes nothing twice.
  * Transient errors are retried for as long as `io.patience` lasts; an error that is thrown after that
  * leaves the checkpoint in place, unless the CA has decided.
  * @throws AcmeError; IssuanceError `CERT_BUSY`, `CERT_RATE_LIMITED`, `CERT_TERMS_NOT_AGREED`
  */
 export async function obtainChain(
-  request: IssuerRequest,
+  request: Wished,
   io: IssuerIo,
   config: IssuerConfig,
   deps: AcmeIssuerDeps,
-): Promise<string> {
+): Promise<string | undefined> {
   const run = new OrderRun(request, io, config, deps)
   io.report('waiting for its turn')
   return deps.server.inTurn(run.names.toSorted().join(), () => run.complete())
@@ -69,15 +75,17 @@ export async function obtainChain(
 
 class OrderRun {
   readonly names: readonly string[]
-  readonly #request: IssuerRequest
+  readonly #request: Wished
   readonly #io: IssuerIo
   readonly #config: IssuerConfig
   readonly #deps: AcmeIssuerDeps
   readonly #retries: RetryBudget
   #mayRegisterAgain = true
   #state!: OrderState
+  /** The state of an order that was prepared, as it was saved for this one. */
+  #takenOver: OrderState | undefined
 
-  constructor(request: IssuerRequest, io: IssuerIo, config: IssuerConfig, deps: AcmeIssuerDeps) {
+  constructor(request: Wished, io: IssuerIo, config: IssuerConfig, deps: AcmeIssuerDeps) {
     this.names = request.names.map(({ text }) => text)
     this.#request = request
     this.#io = io
@@ -86,38 +94,50 @@ class OrderRun {
     this.#retries = createRetryBudget(io.patience, { clock: deps.clock, signal: io.signal })
   }
 
-  async complete(): Promise<string> {
+  async complete(): Promise<string | undefined> {
     const saved = this.#io.checkpoint as OrderState | undefined
     if (saved && saved.step !== 'created') await this.#deps.limits.resumed(this.#limited(saved))
-    const end = await this.#run(saved ?? (await this.#create()))
+    const end = await this.#run(saved ? this.#askedAgain(saved) : await this.#create())
     // An order that expired while nobody worked on it is no failure: it is placed anew.
-    if (saved && hasExpired(end))
+    if ((saved || this.#takenOver) && hasExpired(end))
       return this.#chainOf(await this.#run({ step: 'created', wanted: end.wanted }))
     return this.#chainOf(end)
   }
 
   async #create(): Promise<OrderState> {
+    const { names, csr, askedBy } = this.#request
     const { profile, preferredChain } = this.#config
     const replaces = this.#request.replaces && renewalId(this.#request.replaces)
-    const state = await createOrder({
-      csr: this.#request.csr(),
+    const choices = {
       ...(profile !== undefined && { profile }),
       ...(preferredChain !== undefined && { preferredChain }),
       ...(replaces !== undefined && { replaces }),
-    })
+      ...(typeof askedBy === 'string' && { askedBy }),
+    }
+    const state = csr ? await createOrder({ csr: csr(), ...choices }) : prepareOrder(names, choices)
     await this.#io.save(state)
     return state
+  }
+
+  /** What is still to be placed may be for another caller than before. */
+  #askedAgain(saved: OrderState): OrderState {
+    const { askedBy } = this.#request
+    if (saved.step !== 'created' || askedBy === undefined) return saved
+    const { askedBy: _, ...wanted } = saved.wanted
+    return { step: 'created', wanted: { ...wanted, ...(askedBy !== null && { askedBy }) } }
   }
 
   async #run(first: OrderState): Promise<Ended> {
     this.#state = first
     this.#mayRegisterAgain = true
-    while (!isOver(this.#state))
+    // What was prepared is looked at again.
+    do
       try {
         await this.#advance(this.#state)
       } catch (error) {
         if (!(await this.#retries.waitAfter(error))) throw error
       }
+    while (!isOver(this.#state) && !isPrepared(this.#state))
     return this.#state as Ended
   }
 
@@ -126,7 +146,7 @@ class OrderRun {
     this.#io.report(STEPS[state.step])
     try {
       const next = await this.#takeStep(state, await this.#orderIo())
-      if (!isOver(next)) await this.#io.save(next)
+      if (!isOver(next) && next !== this.#takenOver) await this.#io.save(next)
       this.#state = next
     } catch (error) {
       this.#io.signal.throwIfAborted()
@@ -144,7 +164,11 @@ class OrderRun {
   async #takeStep(state: OrderState, orderIo: OrderIo): Promise<OrderState> {
     const { limits, store } = this.#deps
     const limited = this.#limited(state)
-    if (state.step === 'created') await limits.admit(limited)
+    if (state.step === 'created') {
+      this.#takenOver = await this.#takeOver(state)
+      if (this.#takenOver) return this.#takenOver
+      await limits.admit(limited)
+    }
     const next = await step(state, orderIo)
     if (state.step === 'created' && next.step === 'ordered') {
       if (await store.findOrderByUrl(next.orderUrl)) throw sharedOrder(this.names)
@@ -154,6 +178,18 @@ class OrderRun {
       await limits.failed(limited, failedNames(next, this.names))
     if (next.step === 'downloaded') await limits.issued(limited)
     return next
+  }
+
+  /** Goes on with the order that was prepared for these names. What this one replaces is said only in a new one. */
+  async #takeOver(state: OrderState): Promise<OrderState | undefined> {
+    if (state.wanted.csr === undefined) return undefined
+    const { replaces: _, ...wanted } = state.wanted
+    const taken = await this.#io.takeOver((prepared) =>
+      isPlaced(prepared) ? { ...prepared, wanted } : state,
+    )
+    if (!taken || taken === state) return undefined
+    await this.#deps.limits.resumed(this.#limited(taken))
+    return taken
   }
 
   async #saveAfter(error: unknown): Promise<void> {
@@ -184,7 +220,8 @@ class OrderRun {
     return again
   }
 
-  async #chainOf(end: Ended): Promise<string> {
+  async #chainOf(end: Ended): Promise<string | undefined> {
+    if (end.step === 'ready') return undefined
     if (end.step === 'downloaded') return end.chain
     await this.#io.save(undefined)
     const { code, message, problem } = end.error
@@ -194,7 +231,9 @@ class OrderRun {
   #limited({ wanted }: OrderState): LimitedOrder {
     const directory = directoryOf(this.#config.directory)
     const renewal = wanted.replaces !== undefined
-    return { issuer: this.#config.name, directory, names: this.names, renewal }
+    const isRenewal = this.#request.replaces !== undefined
+    const head = { issuer: this.#config.name, directory, names: this.names }
+    return { ...head, renewal, isRenewal, askedBy: wanted.askedBy }
   }
 
   async #orderIo(): Promise<OrderIo> {
@@ -212,6 +251,11 @@ class OrderRun {
       warn: (err) => log.warn({ err }, 'the answer to a challenge could not be removed'),
     }
   }
+}
+
+/** Whether what was prepared is at the CA. */
+function isPlaced(state: unknown): state is Extract<OrderState, { step: 'ordered' | 'ready' }> {
+  return (state as { orderUrl?: string } | undefined)?.orderUrl !== undefined
 }
 
 function hasExpired(end: Ended): end is Extract<Ended, { step: 'failed' }> {
