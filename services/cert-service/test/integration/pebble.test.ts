@@ -1,4 +1,5 @@
-import { X509Certificate } from 'node:crypto'
+import { generateKeyPairSync, X509Certificate } from 'node:crypto'
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { Resolver } from 'node:dns/promises'
 import { once } from 'node:events'
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs'
@@ -6,6 +7,7 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { connect, createServer } from 'node:tls'
 import { Renewals } from '@gatehouse/issuance'
+import { parseRequest } from '@gatehouse/issuance/request'
 import t, { type Test } from 'tap'
 import {
   CURRENT_PEBBLE,
@@ -14,6 +16,7 @@ import {
 } from '../../../../packages/acme/test/integration/pebble.ts'
 import { freePorts, makeFolder } from '../../../../packages/acme/test/integration/processes.ts'
 import { type AcmeExample, startExample } from '../helpers/acme-example.ts'
+import { makeCsr } from '../helpers/csr.ts'
 import { startDnsBridge, startPublicDns } from '../helpers/public-dns.ts'
 
 const dns = await startPublicDns(t)
@@ -59,6 +62,18 @@ async function shakesHands(
     client.destroy()
     server.close()
   }
+}
+
+/** The first parts of the paths that are asked for from here on. */
+function recordPaths(t: Test): readonly string[] {
+  const paths: string[] = []
+  const note = (message: unknown) => {
+    const { request } = message as { request: { path: string } }
+    paths.push(request.path.split('/')[1] ?? '')
+  }
+  subscribe('undici:request:create', note)
+  t.teardown(() => unsubscribe('undici:request:create', note))
+  return paths
 }
 
 t.test('orders by rfc2136 at a Pebble that refuses nonces and has alternate chains', async (t) => {
@@ -112,6 +127,27 @@ t.test('orders by rfc2136 at a Pebble that refuses nonces and has alternate chai
     t.match(lame.json, { proofs: [{ status: 'failed', code: 'ACME_DNS_NO_ZONE' }] })
     const order = await example.post('/api/certificate', { domain: 'dry.example.edu' })
     t.match(order.json, { code: 'ACME_DNS_NO_ZONE' }, 'as the order that is made of it')
+  })
+
+  t.test('names that were proven ahead', async (t) => {
+    const { issuance, issuers } = example.service
+    const pair = generateKeyPairSync('ec', { namedCurve: 'P-256' })
+    const names = ['ahead.example.com', '*.ahead.example.com']
+    const [domain = ''] = names
+    const csr = makeCsr({ pair, names })
+    const request = parseRequest({ domain, csr }, issuers, () => {})
+    const by = { actor: 'psk:web' }
+    t.equal(await issuance.authorize(request, by), 'ready')
+
+    const asked = recordPaths(t)
+    const { held } = await issuance.obtain(request, by)
+    t.ok(new X509Certificate(held?.chain ?? '').checkPrivateKey(pair.privateKey))
+    const kinds = asked.filter((path) => path !== 'nonce-plz')
+    t.comment(kinds.join(' '))
+    t.equal(kinds.filter((kind) => kind === 'finalize-order').length, 1)
+    t.equal(kinds.filter((kind) => kind === 'certZ').length, 1)
+    const others = kinds.filter((kind) => !['finalize-order', 'certZ'].includes(kind))
+    t.same(new Set(others), new Set(['my-order']), 'nothing else but looks at the order')
   })
 
   t.test('an address, by tls-alpn-01', async (t) => {
