@@ -13,8 +13,8 @@ export interface ScriptedCa {
   readonly roots: readonly string[]
   /** Every request, oldest first. */
   readonly exchanges: readonly Exchange[]
-  /** How many certificates it has issued. */
-  issued(): number
+  /** How many certificates it has issued, or those with this name. */
+  issued(name?: string): number
   /** How many requests of that kind there were. */
   count(kind: Kind): number
   /** Answers the next requests of that kind. */
@@ -63,7 +63,11 @@ export async function startScriptedCa(options: ScriptedCaOptions = {}): Promise<
     directoryUrl: new URL(`${books.origin}/directory`),
     roots: books.issuers.map(({ rootPem }) => rootPem),
     exchanges,
-    issued: () => [...books.orders.values()].filter(({ chains }) => chains.length > 0).length,
+    issued: (name) =>
+      [...books.orders.values()]
+        .filter(({ chains }) => chains.length > 0)
+        .filter(({ identifiers }) => !name || identifiers.some(({ value }) => value === name))
+        .length,
     count: (kind) => exchanges.filter((exchange) => exchange.kind === kind).length,
     answer: (kind, ...replies) =>
       void scripts.set(kind, [...(scripts.get(kind) ?? []), ...replies]),
