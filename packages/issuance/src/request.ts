@@ -225,7 +225,15 @@ export function preparationOf({
   const { name, profile = PROFILE } = issuer
   const sorted = names.map(({ text }) => text).sort()
   const lineage = indexable(['prepare', name, profile, sorted.join(',')].join('|'))
-  return { lineage, issuer, names, keyType: 'p256', csr: null, isPreparation: true }
+  return {
+    lineage,
+    issuer,
+    names,
+    keyType: 'p256',
+    csr: null,
+    profile: 'server',
+    isPreparation: true,
+  }
 }
 
 /**

@@ -29,6 +29,25 @@ export function requireIssuable(
 }
 
 /**
+ * Has a public CA prove the names of an order ahead, so that finalizing it is one round trip. What takes
+ * longer than a caller waits goes on, and so does the order.
+ * @throws IssueError, IssuanceError: what the certificate could not be issued for
+ */
+export async function prepare(
+  request: FastifyRequest,
+  { account, replaces }: Pick<ServedOrder, 'account' | 'replaces'>,
+  wanted: IssuanceRequest,
+): Promise<void> {
+  const { issuance, store, clock } = request.server
+  if (!wanted.issuer.authorize) return
+  const held = await store.listOfAccount(account, wanted.names[0]?.text ?? '')
+  const isInUse = (one: CertificateRecord) => !isReplaced(one, replaces, clock.now())
+  // A client that asks again may be given what it has.
+  if (!held.some((one) => isSame(one, wanted) && isInUse(one)))
+    await issuance.authorize(wanted, actorOf(request))
+}
+
+/**
  * Finalizes an order (RFC 8555 section 7.4). The same request again, such as after an answer that was
  * lost, goes on with it or gives the certificate that it led to.
  * @throws AcmeProblem `orderNotReady`, `badCSR`, and what the certificate could not be issued for
@@ -90,16 +109,15 @@ async function obtain(
   wanted: IssuanceRequest,
   by: Actor,
 ): Promise<Held | undefined> {
-  const isReplaced = (record: CertificateRecord) =>
-    renewalId(record.certificate) === order.replaces || isDue(record, clock.now())
+  const isOver = (record: CertificateRecord) => isReplaced(record, order.replaces, clock.now())
   const held = await issuance.find(wanted)
-  if (held && (held.record.servedOrder === order.id || !isReplaced(held.record))) {
+  if (held && (held.record.servedOrder === order.id || !isOver(held.record))) {
     await issuance.recordDelivery(held, by)
     return held
   }
   if (held) return (await issuance.renew(held.record, by)).held
   const before = await store.listOfAccount(order.account, order.names[0] ?? '')
-  const supersedes = before.filter((one) => isSame(one, wanted) && isReplaced(one))
+  const supersedes = before.filter((one) => isSame(one, wanted) && isOver(one))
   return (await issuance.obtain({ ...wanted, supersedes }, by)).held
 }
 
@@ -110,10 +128,10 @@ function isSame({ issuer, names }: CertificateRecord, wanted: IssuanceRequest): 
   return isEqual && issuer === wanted.issuer.name
 }
 
-/** Whether its client may renew a certificate by now. */
-function isDue(record: CertificateRecord, now: number): boolean {
+/** Whether a certificate gives way to another one: its client says so, or may renew it by now. */
+function isReplaced(record: CertificateRecord, replaces: string | null, now: number): boolean {
   const start = record.windowStart ?? planRenewal(record, () => 1)
-  return start <= now || !hasBegun(record, now)
+  return start <= now || !hasBegun(record, now) || renewalId(record.certificate) === replaces
 }
 
 /** Reads the CSR of an order, whose names it must have: no more, and no less. @throws AcmeProblem `badCSR` */

@@ -13,7 +13,7 @@ import { toTime } from '@gatehouse/issuance/times'
 import type { Profile } from '@gatehouse/pki'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
-import { advance, finalize, requireIssuable } from './finalize.ts'
+import { advance, finalize, prepare, requireIssuable } from './finalize.ts'
 import { requireNoPayload, verifyAccount } from './requests.ts'
 import type { Urls } from './urls.ts'
 
@@ -44,7 +44,8 @@ export async function orderRoutes(app: FastifyInstance): Promise<void> {
       throw new AcmeProblem('invalidProfile', 'the profile must be `server` or `client`')
     const names = readIdentifiers(identifiers, profile)
     await requireReplaceable(app, replaces)
-    requireIssuable(request, { names, profile })
+    const issuable = requireIssuable(request, { names, profile })
+    await prepare(request, { account: account.id, replaces }, issuable)
     const wanted = { names: names.map(({ text }) => text), profile, replaces }
     const order = await app.store.acme.addOrder(newOrder(account, wanted, app.clock.now()))
     if (order) return sendOrder(reply.code(201), order, urls)
