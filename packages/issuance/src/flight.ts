@@ -417,7 +417,7 @@ export class Flight {
     const checkAt = issuer.renewalInfo ? now : null
     if (replaces && !(await store.findCurrent(lineage))) return { renewAt: null, checkAt }
     // An ACME client renews by itself.
-    const isOurs = (this.plan.by.account ?? replaces?.account) === undefined
+    const isOurs = !(this.plan.by.account ?? replaces?.account)
     const isFallback = isOurs && issuers.choose(names) !== issuer
     if (isFallback) return { renewAt: now + FALLBACK_CHECK_MS }
     return { renewAt: Math.max(planRenewal(issued, random), soonestRenewal(issued, now)), checkAt }

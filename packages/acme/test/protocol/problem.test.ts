@@ -90,7 +90,7 @@ t.test('nothing of a hostile problem document reaches a log or a page', async (t
 
 t.test('a subproblem that cannot be read does not hide the rest', async (t) => {
   const identifier = { type: 'dns', value: 'b.example' }
-  const bad = [7, { identifier: { type: 'email', value: 'x' } }, { identifier: { value: 'a\nb' } }]
+  const bad = [7, { identifier: { type: 'person', value: 'x' } }, { identifier: { value: 'a\nb' } }]
   const subproblems = [...bad, { type: urn('dns'), identifier }]
   const error = toError({ type: urn('caa'), detail: 'no', subproblems }, { status: 403 })
   t.equal(error.code, 'ACME_CAA')

@@ -33,7 +33,7 @@ t.test('refuses the whole list for one of them', async (t) => {
       ['2001:DB8::1'],
     ],
     ['a name that is none', [dns('a_b.example')], 'rejectedIdentifier', ['a_b.example']],
-    ['a long one', [dns('a'.repeat(300))], 'rejectedIdentifier', ['']],
+    ['a long one', [dns('a'.repeat(2_049))], 'rejectedIdentifier', ['']],
     ['other characters', [dns('ä.example')], 'rejectedIdentifier', ['']],
     [
       'several',

@@ -53,9 +53,11 @@ export function problemOf(error: unknown): AcmeProblem | undefined {
 /** Says what was wrong and what to do, as clients show nothing else. */
 function described(type: ProblemType, error: CodedError<string>): AcmeProblem {
   const action = actionFor(error.code)
-  return new AcmeProblem(type, `${error.message}${action === undefined ? '' : `. ${action}`}`, {
+  const wait = type === 'rateLimited' ? waitOf(error) : undefined
+  const hint = wait === undefined ? (action ?? '') : `Try again in ${wait} s. ${action}`
+  return new AcmeProblem(type, `${error.message}. ${hint}`.trimEnd(), {
     cause: error,
-    ...(type === 'rateLimited' && { retryAfter: waitOf(error) }),
+    ...(wait !== undefined && { retryAfter: wait }),
   })
 }
 

@@ -264,7 +264,11 @@ t.test('a limit is told with the time to wait, and the order stays', async (t) =
   const { buildCsr, parseName } = await import('@gatehouse/pki')
   const csr = buildCsr(key, names.map(parseName)).toString('base64url')
   const limited = await client.post(order.body.finalize, { csr })
-  t.match(limited, { status: 429, body: { type: `${PROBLEM}rateLimited` } }, limited.text)
+  t.match(
+    limited,
+    { status: 429, body: { type: `${PROBLEM}rateLimited`, detail: /Try again in 60 s/ } },
+    limited.text,
+  )
   t.equal(limited.headers['retry-after'], '60')
   t.match(await client.post(String(order.headers.location)), {
     status: 200,
