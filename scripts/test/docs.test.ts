@@ -257,7 +257,7 @@ t.test('what the guides name exists', async (t) => {
       t.ok(known.includes(command), `${file}: ${command}`)
 
     const { scripts } = JSON.parse(read('package.json'))
-    for (const [file, script] of mentions(/(?<=npm run )[\w:]+|(?<=npm )(start|test)\b/g))
+    for (const [file, script] of mentions(/(?<=npm run )[\w:-]+|(?<=npm )(start|test)\b/g))
       t.ok(Object.hasOwn(scripts, script), `${file}: npm ${script}`)
 
     const { services } = parse(read('docker-compose.yml'), { merge: true })
