@@ -41,6 +41,43 @@ t.test('reads what a client signs with each type of key', async (t) => {
   t.strictSame([...seen].sort(), [...ACCOUNT_ALGORITHMS].sort())
 })
 
+t.test('accepts signatures whose numbers have any form', async (t) => {
+  const forms: Record<string, (first: Buffer, second: Buffer) => boolean> = {
+    'the first begins with zeros': (first) => first[0] === 0,
+    'the second begins with zeros': (_, second) => second[0] === 0,
+    'both begin with a set bit': (...both) => both.every(([byte = 0]) => byte >= 0x80),
+    'neither begins with a set bit': (...both) => both.every(([byte = 0]) => byte < 0x80),
+  }
+  for (const type of ['p256', 'p384'] as const) {
+    const key = await keyOf(type)
+    const publicKey = publicKeyOf(key)
+    for (const [form, isOf] of Object.entries(forms)) {
+      let jws: Jws
+      let numbers: [Buffer, Buffer]
+      do {
+        jws = signRequest({ key, accountUrl }, header)
+        const signature = Buffer.from(jws.signature, 'base64url')
+        const half = signature.length / 2
+        numbers = [signature.subarray(0, half), signature.subarray(half)]
+      } while (!isOf(...numbers))
+      t.ok(read(jws).isSignedBy(publicKey), `${type}, ${form}`)
+      const [first, second] = numbers
+      const others = [
+        Buffer.concat([second, first]),
+        Buffer.concat([first, second, Buffer.of(0)]),
+        Buffer.concat([Buffer.of(0), first, Buffer.of(0), second]),
+        Buffer.concat([first, second]).subarray(0, -1),
+        Buffer.alloc(first.length * 2),
+        Buffer.alloc(0),
+      ]
+      for (const other of others) {
+        const changed = { ...jws, signature: other.toString('base64url') }
+        t.notOk(read(changed).isSignedBy(publicKey))
+      }
+    }
+  }
+})
+
 t.test('a stored key is read again from its text', async (t) => {
   for (const type of KEY_TYPES) {
     const key = publicKeyOf(await keyOf(type))
