@@ -15,7 +15,8 @@ export async function* leaf(effort: Effort): AsyncGenerator<Row> {
       ]),
     effort,
   )
-  const row = (name: string, side: LeafSide, baseline: LeafSide) =>
+  type Side = Parameters<typeof value>[0]
+  const row = (name: string, side: Side, baseline: Side) =>
     compared({
       name,
       value: value(side),

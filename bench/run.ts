@@ -2,6 +2,7 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 import { acme } from './acme.ts'
+import { acmeServer } from './acme-server.ts'
 import { authRequest } from './auth-request.ts'
 import { check } from './check.ts'
 import { gate } from './gate.ts'
@@ -26,6 +27,7 @@ const MEASUREMENTS: Record<string, (effort: Effort) => AsyncIterable<Row>> = {
   issue,
   csr,
   acme,
+  'acme-server': acmeServer,
   start,
   memory,
   sessions,

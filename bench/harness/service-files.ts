@@ -17,17 +17,21 @@ export interface ServiceFiles {
   remove(): void
 }
 
-/** @param storage - YAML; default: SQLite in a folder of its own */
+/**
+ * @param storage - YAML; default: SQLite in a folder of its own
+ * @param more - further lines, in YAML
+ */
 export function certServiceFiles(
   tls: 'own' | 'off' = 'own',
   storage = '{ path: data, masterKeyFile: keys/master.key }',
+  more = '',
 ): ServiceFiles {
   return writeConfig(`server: { port: 0, tls: ${tls} }
 metrics: { port: 0 }
 storage: ${storage}
 auth: { psk: { keys: [{ name: bench, key: ${API_KEY}, domains: ['*.example.com'] }] } }
 limits: { perCaller: { names: 1000000, issuancesPerMinute: 100000, burst: 100000 } }
-`)
+${more}`)
 }
 
 /**
