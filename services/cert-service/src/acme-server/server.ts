@@ -23,7 +23,7 @@ const MINUTE = 60_000
 const MAX_USED = 10_000
 
 /** What the routes for ACME clients share. */
-export class AcmeServer {
+class AcmeServer {
   readonly nonces: Nonces
   readonly externalAccounts: ExternalAccounts
   readonly prover: Prover

@@ -42,7 +42,7 @@ type PolicyDecision =
 export type Person = Profile
 
 /** A device with an ACME account of an open network: it has what its address answers for. */
-export interface Device {
+interface Device {
   readonly method: 'acme'
   /** Its address. */
   readonly subject: string
