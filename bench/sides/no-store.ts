@@ -29,7 +29,7 @@ export function createNoStore(): Store {
       findOrder: async () => undefined,
       listOrders: async () => [],
       claimOrder: async () => true,
-      endOrder: async () => {},
+      endOrder: async () => true,
       changeOrder: async () => {},
     },
     findBySerial: async () => undefined,

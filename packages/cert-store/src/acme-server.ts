@@ -11,16 +11,18 @@ const ACCOUNT_KEPT = 90 * 86_400_000
 
 const OPEN = `status IN ('pending', 'ready')`
 const END_OPEN = `
-  DELETE FROM served_orders WHERE account = $1 AND wanted = $2 AND ${OPEN} AND expires_at <= $3`
+  UPDATE served_orders SET status = 'invalid' WHERE account = $1 AND wanted = $2 AND ${OPEN} AND expires_at <= $3`
 const SAME = `WHERE account = $1 AND wanted = $2 AND ${OPEN}`
 const COUNT_OPEN = `SELECT count(*) AS count FROM served_orders WHERE account = $1 AND ${OPEN}`
 const COUNT_ACCOUNTS = `
   SELECT count(*) AS count FROM served_accounts WHERE coalesce(caller, '') = coalesce($1, '')`
 const CLAIM = `
   UPDATE served_orders SET status = 'processing', csr = $2 WHERE id = $1 AND status = 'ready'`
-const END = `
-  UPDATE served_orders SET status = $2, fingerprint = $3, error = $4
+/** SQL: the order, unless it has ended, has this status and certificate. */
+export const END_SERVED_ORDER = `
+  UPDATE served_orders SET status = $2, fingerprint = $3
   WHERE id = $1 AND status NOT IN ('valid', 'invalid')`
+const END = END_SERVED_ORDER.replace('$3', '$3, error = $4')
 const CHANGE = 'UPDATE served_orders SET status = $2, proofs = $3, error = $4 WHERE id = $1'
 const RENEW = `
   INSERT INTO external_accounts (caller, counter) VALUES ($1, 2)
@@ -48,25 +50,23 @@ export class AcmeServer implements AcmeServerStore {
   readonly #db: Engine
   readonly #addOrder: (order: ServedOrder) => Promise<ServedOrder | undefined>
   readonly #claim: (claimed: Pick<ServedOrder, 'id' | 'csr'>) => Promise<boolean>
-  readonly #end: (ended: Ended) => Promise<unknown>
+  readonly #end: (ended: Ended) => Promise<boolean>
 
   constructor(db: Engine) {
     this.#db = db
     this.#addOrder = groupCommit(db, (tx, orders: readonly ServedOrder[]) =>
       each(orders, (order) => this.#add(tx, order)),
     )
-    // A certificate is committed after both of these, and durably: what it needs is not lost before it.
+    // A certificate is committed after the claim, and durably: what it needs is not lost before it.
     this.#claim = groupCommit(
       db,
       (tx, claims: readonly Pick<ServedOrder, 'id' | 'csr'>[]) =>
         each(claims, async ({ id, csr }) => (await tx.run(CLAIM, id, csr)) === 1),
       { durable: false },
     )
-    this.#end = groupCommit(
-      db,
-      (tx, ended: readonly Ended[]) =>
-        each(ended, ({ id, outcome }) => tx.run(END, id, ...outcomeOf(outcome))),
-      { durable: false },
+    // The client is told of it, and no certificate is committed after it.
+    this.#end = groupCommit(db, (tx, ended: readonly Ended[]) =>
+      each(ended, async ({ id, outcome }) => (await tx.run(END, id, ...outcomeOf(outcome))) === 1),
     )
   }
 
@@ -133,8 +133,7 @@ export class AcmeServer implements AcmeServerStore {
       if (other) return other.id
       const sql = `UPDATE served_accounts SET thumbprint = $3, jwk = $4
         WHERE id = $1 AND thumbprint = $2 AND status = 'valid'`
-      await tx.run(sql, id, from, to.thumbprint, to.jwk)
-      return undefined
+      return (await tx.run(sql, id, from, to.thumbprint, to.jwk)) === 1 ? undefined : id
     })
 
   async touchAccounts(used: Parameters<AcmeServerStore['touchAccounts']>[0]): Promise<void> {
@@ -168,8 +167,8 @@ export class AcmeServer implements AcmeServerStore {
     return this.#claim({ id, csr })
   }
 
-  async endOrder(id: string, outcome: Ended['outcome']): Promise<void> {
-    await this.#end({ id, outcome })
+  endOrder(id: string, outcome: Ended['outcome']): Promise<boolean> {
+    return this.#end({ id, outcome })
   }
 
   changeOrder: AcmeServerStore['changeOrder'] = (id, change) =>

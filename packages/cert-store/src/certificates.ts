@@ -11,6 +11,7 @@ import {
   type Transaction,
 } from '@gatehouse/store'
 import { LRUCache } from 'lru-cache'
+import { END_SERVED_ORDER } from './acme-server.ts'
 import type { AuditLog } from './audit.ts'
 import { CertStoreError, leaseLost } from './errors.ts'
 import { type Leases, NOW } from './leases.ts'
@@ -61,7 +62,8 @@ const ISSUED_FOR = `
   ${NEWEST} ${MAX_ISSUED}`
 // In an index, as the first names of an account are few.
 const OF_ACCOUNT = `
-  WHERE is_current AND account = $1 AND domain = $2 ORDER BY id DESC LIMIT ${NAME_PAGE}`
+  WHERE is_current AND account = $1 AND domain IN (${TEXTS.replace('$1', '$2')})
+  ORDER BY id DESC LIMIT ${NAME_PAGE}`
 const HISTORY = `WHERE domain = $1 ${NEWEST} ${NAME_PAGE}`
 const BY_SERIAL = `WHERE domain = $1 AND serial_number = $2 ${NEWEST} 1`
 // Few are late, and an index finds those. That of the next expiry would lead through all the others.
@@ -187,7 +189,8 @@ export class Certificates {
   listBySerial = (serialNumber: string) =>
     this.#inService('WHERE serial_number = $1 LIMIT 10', serialNumber)
 
-  listOfAccount = (account: string, domain: string) => this.select(OF_ACCOUNT, account, domain)
+  listOfAccount = (account: string, domains: readonly string[]) =>
+    this.select(OF_ACCOUNT, account, JSON.stringify(domains))
 
   list: Store['list'] = ({ after, limit }) =>
     this.select('WHERE is_current AND id > $1 ORDER BY id LIMIT $2', after, limit)
@@ -269,12 +272,13 @@ export class Certificates {
     { certificate: { askedBy, ...certificate }, chain, entry, lease }: Addition,
     replaced: Replaced | undefined,
   ): Promise<CertificateRecord> {
-    const { lineage, names, fetchedAt, checkAt = null } = certificate
+    const { lineage, names, fetchedAt, checkAt = null, servedOrder } = certificate
     if (lease && replaced && replaced.id !== lease.currentId) throw leaseLost(lineage)
     const ran = this.#db.runTime()
     const isUnfetched = replaced?.fetchedAt === fetchedAt
     const made = { madeAt: entry.at, fetchedRan: isUnfetched ? replaced.fetchedRan : ran }
     const [domain = ''] = names
+    const fingerprint = hash('sha256', certificate.certificate)
     const row = {
       ...certificate,
       ...made,
@@ -282,7 +286,7 @@ export class Certificates {
       domain,
       nameCount: names.length,
       searched: searchable(names),
-      fingerprint: hash('sha256', certificate.certificate),
+      fingerprint,
       chain,
       checkAt,
       madeRan: ran,
@@ -294,6 +298,9 @@ export class Certificates {
       this.#parts.audit.add(tx, entry),
     ])
     if (names.length > 1) await tx.run(ADD_NAMES, JSON.stringify(names), id, domain)
+    const isFor = servedOrder && (await tx.run(END_SERVED_ORDER, servedOrder, 'valid', fingerprint))
+    if (isFor === 0)
+      throw new CertStoreError('CERT_ORDER_ENDED', `The order ${servedOrder} has ended before.`)
     return { ...certificate, id: id as number, ...made }
   }
 

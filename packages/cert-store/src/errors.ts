@@ -38,6 +38,11 @@ export const CERT_STORE_ERRORS = {
     title: 'Master key belongs to another store',
     action: 'Restore the master key that this data folder was created with.',
   },
+  CERT_ORDER_ENDED: {
+    title: 'Order has ended',
+    action:
+      'Ask for the order of the ACME client again: it has its certificate, or place another one.',
+  },
   CERT_SEAL_BROKEN: {
     title: 'Sealed key cannot be opened',
     action: 'The store was modified by something else. Restore a backup.',

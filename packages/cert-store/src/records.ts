@@ -187,6 +187,17 @@ export interface OrderRecord {
   readonly checkpoint?: Checkpoint
   /** The caller that its certificate will count for; absent for a renewal. */
   readonly askedBy?: string
+  /** The ACME client that it is for. */
+  readonly origin?: Origin
+}
+
+/** By whom a certificate was asked for, and what it takes out of service for an ACME client. */
+export interface Origin {
+  readonly way?: Way | null | undefined
+  readonly client?: string | null | undefined
+  readonly account?: string | null | undefined
+  readonly servedOrder?: string | null | undefined
+  readonly supersedes?: readonly Pick<CertificateRecord, 'id' | 'lineage'>[] | undefined
 }
 
 /** The state that an issuer has reached with an order, and the key that it may have certified. */

@@ -120,8 +120,8 @@ interface Certificates {
   findIssued(sha256: string): Promise<(CertificateRecord & InService) | undefined>
   /** The certificates with this serial number, in service or not: one of each direct issuer. */
   listBySerial(serialNumber: string): Promise<readonly (CertificateRecord & InService)[]>
-  /** The current certificates of an ACME account with this first name. */
-  listOfAccount(account: string, domain: string): Promise<readonly CertificateRecord[]>
+  /** The current certificates of an ACME account with one of these first names. */
+  listOfAccount(account: string, domains: readonly string[]): Promise<readonly CertificateRecord[]>
   /** All current certificates by id. */
   list(page: { after: number; limit: number }): Promise<readonly CertificateRecord[]>
   /** A page of the certificates of a listing. Backwards, what is nearest to the position comes first. */
@@ -160,10 +160,10 @@ interface Certificates {
 /** Puts certificates into service and takes them out of it, and counts what callers hold. */
 interface Lifecycle {
   /**
-   * Stores an issued certificate as the current one of its lineage, ends the order of the lineage and
-   * its lease, and audits it.
+   * Stores an issued certificate as the current one of its lineage, ends the order of the lineage, that
+   * of an ACME client and its lease, and audits it.
    * @throws CertStoreError CERT_LEASE_LOST if `lease` is not in force, or another certificate than the one
-   * that it names is current
+   * that it names is current; CERT_ORDER_ENDED if the order of the ACME client has ended before
    */
   addCertificate(
     certificate: NewCertificate,
@@ -269,7 +269,10 @@ export interface AcmeServerStore {
   /** Those used last come first; without a caller, of all. */
   listAccounts(caller: string | undefined, limit: number): Promise<readonly ServedAccount[]>
   endAccount(id: string, status: 'deactivated' | 'revoked'): Promise<void>
-  /** Replaces the key with the thumbprint `from`. Gives the id of another account that has the key. */
+  /**
+   * Replaces the key with the thumbprint `from`. Gives the id of the account that prevents it: another one
+   * that has the key, or this one if it does not have the key `from` any more.
+   */
   changeKey(
     id: string,
     from: string,
@@ -286,11 +289,14 @@ export interface AcmeServerStore {
   listOrders(account: string, after: string, limit: number): Promise<readonly string[]>
   /** Gives an order that is ready its CSR; false if it is not ready. */
   claimOrder(id: string, csr: Uint8Array): Promise<boolean>
-  /** Ends an order that has not ended: with its certificate, or a problem. */
+  /**
+   * Ends an order that has not ended, with a problem or a certificate that was issued for another one;
+   * false if it has ended.
+   */
   endOrder(
     id: string,
     outcome: { readonly fingerprint: string } | { readonly error: object },
-  ): Promise<void>
+  ): Promise<boolean>
   /** Changes a pending order, one change after the other. `change` may run more than once. */
   changeOrder(
     id: string,

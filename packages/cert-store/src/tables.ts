@@ -113,36 +113,39 @@ export const COMPROMISED_KEYS = new Table(
   { key: ['spkiSha256'] },
 )
 
+const FIRST_ORDERS = {
+  id: 'text',
+  lineage: 'text',
+  issuer: 'text',
+  names: 'texts',
+  keyType: 'text',
+  csr: 'bytes?',
+  status: 'text',
+  step: 'text',
+  since: 'integer',
+  failures: 'integer',
+  lastError: 'json?',
+  nextTryAt: 'integer?',
+  state: 'json?', // the issuer's own
+  url: 'indexed?', // of the order at the CA
+  sealedKey: 'bytes?',
+  askedBy: 'text?', // whom its certificate is to count for
+  ran: 'integer',
+} as const
+const ORDER_OPTIONS: TableOptions = {
+  key: ['id'],
+  also: ['UNIQUE (lineage)'],
+  indexes: [
+    `CREATE INDEX orders_pending ON orders (lineage) WHERE status = 'pending'`,
+    `CREATE INDEX orders_failed ON orders (next_try_at, lineage) WHERE status = 'failed'`,
+    'CREATE INDEX orders_url ON orders (url)',
+  ],
+}
+
 export const ORDERS = new Table(
   'orders',
-  {
-    id: 'text',
-    lineage: 'text',
-    issuer: 'text',
-    names: 'texts',
-    keyType: 'text',
-    csr: 'bytes?',
-    status: 'text',
-    step: 'text',
-    since: 'integer',
-    failures: 'integer',
-    lastError: 'json?',
-    nextTryAt: 'integer?',
-    state: 'json?', // the issuer's own
-    url: 'indexed?', // of the order at the CA
-    sealedKey: 'bytes?',
-    askedBy: 'text?', // whom its certificate is to count for
-    ran: 'integer',
-  },
-  {
-    key: ['id'],
-    also: ['UNIQUE (lineage)'],
-    indexes: [
-      `CREATE INDEX orders_pending ON orders (lineage) WHERE status = 'pending'`,
-      `CREATE INDEX orders_failed ON orders (next_try_at, lineage) WHERE status = 'failed'`,
-      'CREATE INDEX orders_url ON orders (url)',
-    ],
-  },
+  { ...FIRST_ORDERS, origin: 'json?' }, // of an ACME client: see `Origin`
+  ORDER_OPTIONS,
 )
 
 export const ACCOUNTS = new Table(
@@ -194,7 +197,7 @@ export const SERVED_ORDERS = new Table(
   {
     id: 'text',
     account: 'text',
-    wanted: 'text', // SHA-256 of names and profile
+    wanted: 'text', // SHA-256 of names, profile and what it replaces
     names: 'texts',
     profile: 'text',
     replaces: 'text?', // the renewal ID of a certificate
@@ -336,7 +339,7 @@ const FIRST_TABLES: readonly Table[] = [
   new Table('certificates', FIRST_CERTIFICATES, CERTIFICATE_OPTIONS),
   CERTIFICATE_NAMES,
   COMPROMISED_KEYS,
-  ORDERS,
+  new Table('orders', FIRST_ORDERS, ORDER_OPTIONS),
   ACCOUNTS,
   CHALLENGES,
   AUTHORITIES,
@@ -352,7 +355,9 @@ const FIRST_TABLES: readonly Table[] = [
 
 /** All tables. A table that others refer to comes first. */
 export const TABLES: readonly Table[] = [
-  ...FIRST_TABLES.map((table) => (table.name === CERTIFICATES.name ? CERTIFICATES : table)),
+  ...FIRST_TABLES.map(
+    (table) => [CERTIFICATES, ORDERS].find(({ name }) => name === table.name) ?? table,
+  ),
   ...OF_SERVER,
 ]
 
@@ -433,6 +438,7 @@ export const MIGRATIONS: readonly Migration[] = [
       `CREATE INDEX certificates_due ON certificates (renew_at, id) ${RENEWED} AND account IS NULL`,
       `CREATE INDEX certificates_account ON certificates (account, domain) ${CURRENT}
         AND account IS NOT NULL`,
+      'ALTER TABLE orders ADD COLUMN origin text',
       ...OF_SERVER.map((table) => table.createdBy(dialect)),
     ].join(';\n'),
 ]

@@ -6,6 +6,7 @@ import type {
   Lease,
   NewCertificate,
   OrderRecord,
+  Origin,
   Store,
 } from '@gatehouse/cert-store/port'
 import type { Clock } from '@gatehouse/net'
@@ -111,10 +112,15 @@ export interface FlightPlan {
   readonly since: number
   /** The caller that the certificate counts for; undefined for renewals. */
   readonly askedBy: string | undefined
+  /** Of work that goes on after a restart: for whom it is. Default: for `by`. */
+  readonly origin?: Origin | undefined
 }
 
-/** By whom a certificate was asked for. One that the service renews keeps it. */
-function originOf({ way, client, account, servedOrder }: Actor | CertificateRecord) {
+/** By whom a certificate is asked for. One that the service renews keeps it, but is of no order. */
+function originOf({ by, replaces, origin }: FlightPlan): Omit<Origin, 'supersedes'> {
+  const kept = by.account === undefined ? replaces : undefined
+  const { way, client, account, servedOrder } =
+    origin ?? (kept ? { ...kept, servedOrder: null } : by)
   return way ? { way, client, account, servedOrder } : {}
 }
 
@@ -179,7 +185,8 @@ export class Flight {
   /** The order of this work, as it stands. */
   get order(): OrderRecord {
     const { request, since, askedBy } = this.plan
-    const { lineage, issuer, names, keyType, csr } = request
+    const { lineage, issuer, names, keyType, csr, supersedes } = request
+    const origin = originOf(this.plan)
     return {
       id: this.#id,
       lineage,
@@ -195,6 +202,7 @@ export class Flight {
       nextTryAt: null,
       ...(this.#checkpoint && { checkpoint: this.#checkpoint }),
       ...(askedBy !== undefined && { askedBy }),
+      ...(origin.servedOrder && { origin: { ...origin, supersedes } }),
     }
   }
 
@@ -396,7 +404,7 @@ export class Flight {
         csr: request.csr?.der ?? null,
         fetchedAt: replaces && by === SYSTEM ? replaces.fetchedAt : at,
         ...(!replaces && { askedBy: askedBy ?? by.actor }),
-        ...originOf(by.account === undefined ? (replaces ?? by) : by),
+        ...originOf(this.plan),
         ...(await this.#planOf(issued)),
       },
       { at, action, ...by, names, serialNumber },
@@ -417,7 +425,7 @@ export class Flight {
     const checkAt = issuer.renewalInfo ? now : null
     if (replaces && !(await store.findCurrent(lineage))) return { renewAt: null, checkAt }
     // An ACME client renews by itself.
-    const isOurs = !(this.plan.by.account ?? replaces?.account)
+    const isOurs = !originOf(this.plan).account
     const isFallback = isOurs && issuers.choose(names) !== issuer
     if (isFallback) return { renewAt: now + FALLBACK_CHECK_MS }
     return { renewAt: Math.max(planRenewal(issued, random), soonestRenewal(issued, now)), checkAt }
@@ -426,7 +434,7 @@ export class Flight {
   /** Stores a failure, so that neither callers nor renewals repeat it at once; gives the error to throw. */
   async #saveFailure(lease: Lease, error: unknown): Promise<unknown> {
     const { store, metrics, events, clock, log } = this.#deps
-    if (hasCode(error, 'CERT_LEASE_LOST')) return error
+    if (hasCode(error, 'CERT_LEASE_LOST') || hasCode(error, 'CERT_ORDER_ENDED')) return error
     metrics?.failed(error)
     if (hasCode(error, 'CERT_STORE_UNAVAILABLE')) return error
     if (error instanceof PkiError && error.code === 'PKI_KEY_QUEUE_FULL')

@@ -282,8 +282,9 @@ export class Issuance {
     try {
       return await this.#outcomeOf(flight, by, joined !== undefined)
     } catch (error) {
-      // The limits of the caller that it waited for are not its own.
-      if (joined && isOfItsCaller(error)) return this.#join(request, by, replaces)
+      // The limits and the order of the caller that it waited for are not its own.
+      if (joined && (isOfItsCaller(error) || hasCode(error, 'CERT_ORDER_ENDED')))
+        return this.#join(request, by, replaces)
       throw error
     }
   }
@@ -337,12 +338,13 @@ export class Issuance {
       return void (await store.saveOrder({ ...ended, ...failed }))
     }
     const replaces = await store.findCurrent(order.lineage)
-    const { since, askedBy } = order
+    const { since, askedBy, origin } = order
     // Another replica had it, and ended it just before this order was filed.
     if (store.isShared && (replaces?.madeAt ?? 0) >= since)
       return void (await store.saveOrder({ ...ended, status: 'done' }))
     if (askedBy !== undefined) await callers.resumed(askedBy)
-    this.#start({ request, by: SYSTEM, replaces, since, askedBy })
+    const resumed = { ...request, supersedes: origin?.supersedes }
+    this.#start({ request: resumed, by: SYSTEM, replaces, since, askedBy, origin })
   }
 
   async #within<T>(promise: Promise<T>, ms: number): Promise<T | undefined> {

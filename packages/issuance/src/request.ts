@@ -36,7 +36,7 @@ export interface IssuanceRequest {
   /** The PKCS#10 request of the caller; `null` if the key is ours. */
   readonly csr: Csr | null
   /** Certificates for other keys that the new one takes out of service: their client renews by it. */
-  readonly supersedes?: readonly Pick<CertificateRecord, 'id' | 'lineage'>[]
+  readonly supersedes?: readonly Pick<CertificateRecord, 'id' | 'lineage'>[] | undefined
   /** Only the names are proven, for a certificate that is asked for later. */
   readonly isPreparation?: true
 }

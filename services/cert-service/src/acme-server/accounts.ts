@@ -89,6 +89,8 @@ export async function accountRoutes(app: FastifyInstance): Promise<void> {
       jwk,
     })
     if (taken === undefined) return describe(account, urls)
+    if (taken === account.id)
+      throw new AcmeProblem('malformed', 'the key of the account was changed meanwhile')
     reply.header('location', urls.account(taken))
     throw new AcmeProblem('malformed', 'another account has this key', { status: 409 })
   })

@@ -8,6 +8,7 @@ import {
   readName,
 } from '@gatehouse/issuance/request'
 import { hasBegun, planRenewal } from '@gatehouse/issuance/times'
+import { hasCode } from '@gatehouse/net'
 import { type Csr, type Name, type Profile, parseCsr } from '@gatehouse/pki'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { actorOf, authorize } from '../policy/authorize.ts'
@@ -40,7 +41,8 @@ export async function prepare(
 ): Promise<void> {
   const { issuance, store, clock } = request.server
   if (!wanted.issuer.authorize) return
-  const held = await store.listOfAccount(account, wanted.names[0]?.text ?? '')
+  const names = wanted.names.map(({ text }) => text)
+  const held = await store.listOfAccount(account, names)
   const isInUse = (one: CertificateRecord) => !isReplaced(one, replaces, clock.now())
   // A client that asks again may be given what it has.
   if (!held.some((one) => isSame(one, wanted) && isInUse(one)))
@@ -61,9 +63,11 @@ export async function finalize(
   const isAgain = order.csr !== null && csr.equals(order.csr)
   if (order.status === 'valid' && isAgain) return order
   if (order.status !== 'ready' && !(order.status === 'processing' && isAgain)) throw notReady(order)
-  const wanted = readWanted(request, order, csr)
-  if (order.status === 'processing' || (await acme.claimOrder(order.id, csr)))
-    return complete(request, { ...order, status: 'processing', csr }, wanted)
+  const read = () => readWanted(request, order, csr)
+  if (order.status === 'processing') return complete(request, order, read)
+  const wanted = read()
+  if (await acme.claimOrder(order.id, csr))
+    return complete(request, { ...order, status: 'processing', csr }, () => wanted)
   // Another request was faster.
   const claimed = await acme.findOrder(order.id)
   if (!claimed || claimed.status === 'ready') throw notReady(order)
@@ -72,13 +76,12 @@ export async function finalize(
 
 /** Goes on with an order that is being processed. What cannot be done now is left for later. */
 export async function advance(request: FastifyRequest, order: ServedOrder): Promise<ServedOrder> {
-  const { status, csr, id } = order
+  const { status, csr } = order
   if (status !== 'processing' || csr === null) return order
   try {
-    return await complete(request, order, readWanted(request, order, Buffer.from(csr)))
+    return await complete(request, order, () => readWanted(request, order, Buffer.from(csr)))
   } catch (error) {
-    if (!lastingOf(error)) return order
-    return (await request.server.store.acme.findOrder(id)) ?? order
+    return lastingOf(error) ? ended(request, order) : order
   }
 }
 
@@ -86,20 +89,29 @@ export async function advance(request: FastifyRequest, order: ServedOrder): Prom
 async function complete(
   request: FastifyRequest,
   order: ServedOrder,
-  wanted: IssuanceRequest,
+  read: () => IssuanceRequest,
 ): Promise<ServedOrder> {
   const { server } = request
+  const { acme } = server.store
   try {
-    const held = await obtain(server, order, wanted, { ...actorOf(request), servedOrder: order.id })
+    const held = await obtain(server, order, read(), { ...actorOf(request), servedOrder: order.id })
     if (!held) return order
     const fingerprint = held.fingerprint256
-    await server.store.acme.endOrder(order.id, { fingerprint })
-    return { ...order, status: 'valid', fingerprint }
+    // What is issued for an order ends it.
+    const isOwn = held.record.servedOrder === order.id
+    if (isOwn || (await acme.endOrder(order.id, { fingerprint })))
+      return { ...order, status: 'valid', fingerprint }
   } catch (error) {
     const lasting = lastingOf(error)
-    if (lasting) await server.store.acme.endOrder(order.id, { error: lasting.toJSON() })
-    throw error
+    const isEnded = lasting && !(await acme.endOrder(order.id, { error: lasting.toJSON() }))
+    if (!isEnded && !hasCode(error, 'CERT_ORDER_ENDED')) throw error
   }
+  return ended(request, order)
+}
+
+/** An order that another request has ended. */
+async function ended({ server }: FastifyRequest, order: ServedOrder): Promise<ServedOrder> {
+  return (await server.store.acme.findOrder(order.id)) ?? order
 }
 
 /** Undefined while it takes longer than a caller waits. */
@@ -116,7 +128,7 @@ async function obtain(
     return held
   }
   if (held) return (await issuance.renew(held.record, by)).held
-  const before = await store.listOfAccount(order.account, order.names[0] ?? '')
+  const before = await store.listOfAccount(order.account, order.names)
   const supersedes = before.filter((one) => isSame(one, wanted) && isOver(one))
   return (await issuance.obtain({ ...wanted, supersedes }, by)).held
 }

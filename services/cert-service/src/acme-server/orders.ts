@@ -95,7 +95,7 @@ function newOrder(
   return {
     id: randomBytes(16).toString('base64url'),
     account,
-    wanted: hash('sha256', [profile, ...names.toSorted()].join()),
+    wanted: hash('sha256', [profile, wanted.replaces, ...names.toSorted()].join()),
     ...wanted,
     status: proofs ? 'pending' : 'ready',
     proofs,

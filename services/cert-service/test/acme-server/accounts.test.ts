@@ -1,3 +1,4 @@
+import type { KeyObject } from 'node:crypto'
 import t from 'tap'
 import { changeKey } from '../../../../packages/acme/src/protocol/account.ts'
 import { bindExternalAccount, signRequest } from '../../../../packages/acme/src/protocol/jws.ts'
@@ -202,6 +203,15 @@ t.test('the key of an account is changed', async (t) => {
   t.equal((await client.post(url, inner(next))).status, 200)
   t.match(await client.post(client.url), problem(400, 'malformed'), 'the old key is none any more')
   client.key = next
+  t.equal((await client.post(client.url)).status, 200)
+  const both = [newKey(), newKey()]
+  const changed = await Promise.all(both.map((key) => client.post(url, inner(key))))
+  t.strictSame(
+    changed.map(({ status }) => status).sort(),
+    [200, 400],
+    'of two at once, one is told',
+  )
+  client.key = both[changed.findIndex(({ status }) => status === 200)] as KeyObject
   t.equal((await client.post(client.url)).status, 200)
 })
 

@@ -1,9 +1,10 @@
+import type { Ca, Issuer } from '@gatehouse/issuance/issuers'
 import { fromPem, generateP256, parseCertificate } from '@gatehouse/pki'
 import t from 'tap'
 import { renewalId } from '../../../../packages/acme/src/protocol/renewal-info.ts'
 import type { AcmeAnswer } from '../helpers/acme-client.ts'
-import { startAcme } from '../helpers/acme-service.ts'
-import { DAY, reload } from '../helpers/app.ts'
+import { PSK, startAcme } from '../helpers/acme-service.ts'
+import { DAY, reload, settle, start } from '../helpers/app.ts'
 
 const PROBLEM = 'urn:ietf:params:acme:error:'
 
@@ -130,8 +131,8 @@ t.test('an order that is open is given again for the same names', async (t) => {
   clock.advance(DAY)
   t.not(location(await client.order(['a.example.com', 'b.example.com'])), location(first))
   t.match(
-    (await client.post(String(location(first)))).status,
-    404,
+    (await client.post(String(location(first)))).body,
+    { status: 'invalid' },
     'one that has expired gives way',
   )
 })
@@ -278,3 +279,102 @@ t.test('a limit is told with the time to wait, and the order stays', async (t) =
   clock.advance(60_000)
   t.match((await client.post(order.body.finalize, { csr })).body, { status: 'valid' })
 })
+
+t.test('an order for what is open gives that, but not with another `replaces`', async (t) => {
+  const { client } = await startAcme(t)
+  const names = ['a.example.com']
+  const [first] = await client.obtain(names)
+  const open = await client.order(names)
+  const replaces = renewalId(first as Buffer)
+  const replacing = await client.order(names, { replaces })
+  t.match(replacing.body, { replaces })
+  t.not(replacing.headers.location, open.headers.location)
+  t.equal((await client.order(names, { replaces })).headers.location, replacing.headers.location)
+})
+
+t.test('names in another order are the same', async (t) => {
+  const { client, service } = await startAcme(t)
+  const names = ['b.example.com', 'a.example.com']
+  const [first] = await client.obtain(names)
+  await client.obtain(names.toReversed(), { replaces: renewalId(first as Buffer) })
+  t.equal((await service.store.list({ after: 0, limit: 10 })).length, 1)
+})
+
+t.test('an order has one certificate, also after that was revoked', async (t) => {
+  const { client, call, app } = await startAcme(t)
+  const names = ['a.example.com']
+  const { endOrder } = app.store.acme
+  // The process ends when the certificate is stored.
+  app.store.acme.endOrder = async () => {
+    throw new Error('ended')
+  }
+  const order = await client.order(names)
+  const key = generateP256()
+  await client.finalize(order, names, key)
+  app.store.acme.endOrder = endOrder
+  t.equal((await call('POST', '/api/certificate/revoke', { domain: names[0] })).status, 200)
+  t.match((await client.post(String(order.headers.location))).body, { status: 'valid' })
+  const { length } = await app.store.listHistory('a.example.com')
+  t.equal(length, 1)
+})
+
+t.test('an order that is at work ends when its rule does', async (t) => {
+  const limits = { perCaller: { issuancesPerMinute: 1, burst: 1 } }
+  const running = await startAcme(t, { limits })
+  const { client, config } = running
+  await client.obtain(['a.example.com'])
+  const order = await client.order(['b.example.com'])
+  t.equal((await client.finalize(order, ['b.example.com'])).status, 429)
+  const keys = (config.auth.psk?.keys ?? []).map((key) => ({
+    ...key,
+    ...(key.name === 'web' && { domains: ['a.example.com'] }),
+  }))
+  await reload(running, { ...config, auth: { psk: { keys } } })
+  t.match((await client.post(String(order.headers.location))).body, {
+    status: 'invalid',
+    error: { type: `${PROBLEM}rejectedIdentifier` },
+  })
+})
+
+t.test('what a service that stops leaves of an order goes on as that of its client', async (t) => {
+  const asked: (() => void)[] = []
+  const first = await startAcme(t, {}, slowly(asked))
+  const { client, folder, clock } = first
+  const names = ['a.example.com']
+  const obtaining = client.obtain(names)
+  await settle(() => asked.length === 1)
+  asked.shift()?.()
+  const [predecessor] = await obtaining
+  const order = await client.order(names, { replaces: renewalId(predecessor as Buffer) })
+  const finalized = client.finalize(order, names)
+  await settle(() => asked.length === 1)
+  await clock.advance(60_000)
+  t.match((await finalized).body, { status: 'processing' })
+  const closed = first.close()
+  await settle()
+  await clock.advance(5_000)
+  await closed
+
+  const second = await start(t, { auth: { psk: PSK } }, { folder, clock, ...slowly(asked, true) })
+  await second.app.issuance.resume()
+  await settle(() => second.app.issuance.flights.size === 0)
+  const records = await second.service.store.list({ after: 0, limit: 10 })
+  const id = String(order.headers.location).split('/').at(-1)
+  t.equal(records.length, 1, 'the one before is replaced')
+  t.match(records, [{ way: 'acme', client: 'test-client/1.0', servedOrder: id, renewAt: null }])
+  t.match(await second.service.store.acme.findOrder(id ?? ''), { status: 'valid' })
+})
+
+/** An issuer that signs when it is told to, or at once. */
+function slowly(asked: (() => void)[], isQuick = false) {
+  return {
+    issuer: (ca: Ca): Issuer => ({
+      name: 'slow',
+      permits: () => true,
+      issue: async (request) => {
+        if (!isQuick) await new Promise<void>((resolve) => asked.push(resolve))
+        return ca.issue(request)
+      },
+    }),
+  }
+}

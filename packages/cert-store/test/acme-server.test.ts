@@ -1,0 +1,61 @@
+import type { ServedOrder } from '../src/store.ts'
+import { onBothEngines } from './helpers/engines.ts'
+import { NOW, newAudit, newCertificate } from './helpers/store.ts'
+
+const order: ServedOrder = {
+  id: 'order-1',
+  account: 'account-1',
+  wanted: 'a',
+  names: ['app.example.com'],
+  profile: 'server',
+  replaces: null,
+  status: 'ready',
+  proofs: null,
+  csr: null,
+  fingerprint: null,
+  error: null,
+  at: NOW,
+  expiresAt: NOW + 1_000,
+}
+
+onBothEngines('a certificate ends the order of its ACME client, once', async (t, { store }) => {
+  await store.acme.addOrder(order)
+  t.equal(await store.acme.claimOrder('order-1', Buffer.from('csr')), true)
+  t.equal(await store.acme.claimOrder('order-1', Buffer.from('other')), false)
+  const ours = { way: 'acme', account: 'account-1', servedOrder: 'order-1' } as const
+  await store.addCertificate(newCertificate(ours), newAudit())
+  const ended = await store.acme.findOrder('order-1')
+  t.match(ended, { status: 'valid', fingerprint: /^[0-9a-f]{64}$/ })
+  await t.rejects(store.addCertificate(newCertificate(ours), newAudit()), {
+    code: 'CERT_ORDER_ENDED',
+  })
+  t.equal((await store.listHistory('app.example.com')).length, 1)
+  t.equal(await store.acme.endOrder('order-1', { error: {} }), false)
+  t.strictSame(await store.acme.findOrder('order-1'), ended)
+})
+
+onBothEngines('an order that has expired makes room and is kept', async (t, { store }) => {
+  await store.acme.addOrder(order)
+  const again = { ...order, id: 'order-2', at: NOW + 999 }
+  t.equal((await store.acme.addOrder(again))?.id, 'order-1')
+  t.equal((await store.acme.addOrder({ ...again, at: NOW + 1_000 }))?.id, 'order-2')
+  t.match(await store.acme.findOrder('order-1'), { status: 'invalid' })
+})
+
+onBothEngines('a key is changed from the one that it is', async (t, { store }) => {
+  const account = {
+    id: 'account-1',
+    caller: 'web',
+    thumbprint: 'first',
+    jwk: '{}',
+    status: 'valid',
+    client: null,
+    remoteAddress: null,
+    createdAt: NOW,
+    usedAt: NOW,
+  } as const
+  await store.acme.addAccount(account)
+  const { changeKey } = store.acme
+  t.equal(await changeKey('account-1', 'first', { thumbprint: 'second', jwk: '{}' }), undefined)
+  t.equal(await changeKey('account-1', 'first', { thumbprint: 'third', jwk: '{}' }), 'account-1')
+})
