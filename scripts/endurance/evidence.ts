@@ -16,6 +16,16 @@ export interface StoredCertificate {
   readonly notBefore: number
   readonly notAfter: number
   readonly renewAt: number | null
+  /** The order of an ACME client that it was issued for. */
+  readonly servedOrder: string | null
+}
+
+/** An order of an ACME client. */
+interface ServedOrder {
+  readonly id: string
+  readonly status: string
+  /** Of its certificate. */
+  readonly fingerprint: string | null
 }
 
 interface AuditRow {
@@ -33,6 +43,7 @@ interface SignInRow {
 export interface Evidence {
   readonly atCa: readonly CaCertificate[]
   readonly stored: readonly StoredCertificate[]
+  readonly orders: readonly ServedOrder[]
   readonly audit: readonly AuditRow[]
   readonly signIns: readonly SignInRow[]
   /** What the clock of the machine showed when the monotonic one was 0. */
@@ -54,7 +65,8 @@ interface RawAudit extends Omit<AuditRow, 'names'> {
 
 const certificates = (table: string, hex: string) => `
   SELECT id, issuer, domain AS name, serial_number AS serial, ${hex} AS der,
-    not_before AS "notBefore", not_after AS "notAfter", renew_at AS "renewAt"
+    not_before AS "notBefore", not_after AS "notAfter", renew_at AS "renewAt",
+    served_order AS "servedOrder"
   FROM ${table} ORDER BY id`
 const auditRows = (table: string) =>
   `SELECT action, names, serial_number AS serial FROM ${table} ORDER BY id`
@@ -75,6 +87,9 @@ export async function gather(
   const schema = cluster ? 'gatehouse_certs.' : ''
   const hex = cluster ? `encode(certificate, 'hex')` : 'hex(certificate)'
   const raw = await query<RawCertificate>(certificates(`${schema}certificates`, hex))
+  const orders = await query<ServedOrder>(
+    `SELECT id, status, fingerprint FROM ${schema}served_orders`,
+  )
   const audit = await query<RawAudit>(auditRows(`${schema}audit`))
   sqlite?.close()
   return {
@@ -84,6 +99,7 @@ export async function gather(
       serial: plainSerial(serial),
       fingerprint: hash('sha256', Buffer.from(der, 'hex')),
     })),
+    orders,
     audit: audit.map(({ names, serial, action }) => ({
       action,
       names: JSON.parse(names),

@@ -58,12 +58,27 @@ export interface SessionEntry extends Exchange {
   readonly session: number | undefined
 }
 
+/** What an order of an ACME client came to. */
+interface AcmeOrderEntry extends Exchange {
+  readonly kind: 'acme order'
+  readonly name: string
+  readonly order: string
+  /** Of the certificate that it gave; undefined if it failed. */
+  readonly serial: string | undefined
+}
+
 /** A step on the way to one of the others. */
 interface OtherEntry extends Exchange {
   readonly kind: 'order' | 'login step'
 }
 
-export type Entry = CertificateEntry | WithdrawalEntry | CrlEntry | SessionEntry | OtherEntry
+export type Entry =
+  | CertificateEntry
+  | WithdrawalEntry
+  | CrlEntry
+  | SessionEntry
+  | AcmeOrderEntry
+  | OtherEntry
 export type Kind = Entry['kind']
 /** Those members of the union that may be of that kind. */
 type EntryOf<K extends Kind, E = Entry> = E extends { readonly kind: infer Own }

@@ -112,7 +112,7 @@ function certSettings(folder: string, files: SharedFiles, options: ReplicaOption
     },
     storage:
       url === undefined ? { path: join(folder, 'data'), masterKeyFile } : { url, masterKeyFile },
-    auth: { psk: { key: API_KEY } },
+    auth: { psk: { keys: [{ name: 'operator', key: API_KEY }] } },
     issuers: [
       {
         ...{ name: 'pebble', type: 'acme', directory: acmeDirectory, caFile },

@@ -2,6 +2,7 @@
 import { cpSync, mkdirSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { AcmeClients } from './acme-client.ts'
 import { CertificateClient } from './certificate-client.ts'
 import { Chaos } from './chaos.ts'
 import { until } from './commands.ts'
@@ -23,6 +24,8 @@ const PROGRESS_EVERY = 10_000
 const HELD = 'held.own.example'
 /** For what was interrupted to be finished, once everything runs again. */
 const SETTLE_MS = 10_000
+/** For ACME clients to come to the end of what they began. */
+const CLIENTS_END_MS = 60_000
 
 class Run {
   readonly journal = new Journal()
@@ -50,8 +53,18 @@ class Run {
       const world = await startWorld(folder, this.#options, this.#random.fork('world'), undo)
       const certificates = this.#certificates(world)
       const load = this.#load(world, certificates)
+      const ending = new AbortController()
+      const { signal } = this.#stopping
+      const acmeClients = this.#acmeClients(world).run(ending.signal, signal)
+      // It is waited for below.
+      acmeClients.catch(() => {})
       const counts = await this.#trouble(world, load, certificates)
+      ending.abort()
       await this.#heal(world)
+      const late = sleep(CLIENTS_END_MS).then(() => {
+        throw new Error('an ACME client came to no end')
+      })
+      await Promise.race([acmeClients, late])
       const endAt = performance.now()
       for (const name of load.names)
         await Promise.all(targetsOf(world.cert).map((target) => certificates.read(name, target)))
@@ -73,6 +86,10 @@ class Run {
       this.#random.fork('certificates'),
       world.targets('cert'),
     )
+  }
+
+  #acmeClients({ targets }: World): AcmeClients {
+    return new AcmeClients(this.journal, this.#random.fork('acme clients'), targets('cert'))
   }
 
   #load(world: World, certificates: CertificateClient): Load {

@@ -91,6 +91,7 @@ function made(...ones: readonly [serial: string, at: number][]) {
       name: 'a.example',
       serial,
       fingerprint: `f-${serial}`,
+      servedOrder: null,
       ...validity,
     }
   })
@@ -100,6 +101,7 @@ function made(...ones: readonly [serial: string, at: number][]) {
 const NAMES = [
   'made once',
   'serials',
+  'ACME orders',
   'kept',
   'withdrawn',
   'ended sessions',
@@ -139,7 +141,7 @@ function evidenceFor({ entries, evidence }: Case): Evidence {
   const signIns = entries.flatMap(({ kind }) =>
     kind === 'sign-in' || kind === 'sign-out' ? { event: kind, person: 'demo:p' } : [],
   )
-  return { atCa: [], stored: [], audit, signIns, timeOrigin: ORIGIN, ...evidence }
+  return { atCa: [], stored: [], orders: [], audit, signIns, timeOrigin: ORIGIN, ...evidence }
 }
 
 const partition = (replica: string, from: number, to: number) => (journal: Journal) =>
@@ -147,6 +149,30 @@ const partition = (replica: string, from: number, to: number) => (journal: Journ
 
 const outage = (from: number, to: number) => (journal: Journal) =>
   void journal.faults.push({ what: 'database', replica: undefined, from, to })
+
+const order = (id: string, serial: string | undefined): Entry => ({
+  kind: 'acme order',
+  name: 'client-0.own.example',
+  ...exchange(0),
+  order: id,
+  serial,
+})
+
+/** Certificates that were issued for orders; each order has the first of its own. */
+function ordered(...ones: readonly [serial: string, order: string][]): Partial<Evidence> {
+  const { stored } = made(...ones.map(([serial]): [string, number] => [serial, 0]))
+  const name = 'client-0.own.example'
+  const orders = ones.map(([serial, id]) => ({ id, status: 'valid', fingerprint: `f-${serial}` }))
+  return {
+    stored: stored.map((row, n) => ({
+      ...row,
+      name,
+      issuer: 'ca',
+      servedOrder: ones[n]?.[1] ?? '',
+    })),
+    orders: orders.toReversed(),
+  }
+}
 
 const ofOurs = (serial: string): Partial<Evidence> => {
   const { stored } = made([serial, 0])
@@ -206,6 +232,29 @@ const CASES: readonly Case[] = [
     entries: [issue(0, 'a'), issue(10, 'a', { fingerprint: 'other' })],
     evidence: made(['a', 0]),
     broken: ['serials', 'kept'],
+  },
+  {
+    what: 'an order of an ACME client',
+    entries: [order('o', 'a')],
+    evidence: ordered(['a', 'o']),
+  },
+  {
+    what: 'an order that is lost',
+    entries: [order('other', 'a')],
+    evidence: ordered(['a', 'o']),
+    broken: ['ACME orders'],
+  },
+  {
+    what: 'two certificates of one order',
+    entries: [order('o', 'a')],
+    evidence: ordered(['a', 'o'], ['b', 'o']),
+    broken: ['ACME orders'],
+  },
+  {
+    what: 'an order that failed, and goes on',
+    entries: [order('o', undefined)],
+    evidence: { orders: [{ id: 'o', status: 'processing', fingerprint: null }] },
+    broken: ['ACME orders'],
   },
   {
     what: 'a certificate that is not in the store',

@@ -1,5 +1,6 @@
 import type { Evidence, StoredCertificate } from '../evidence.ts'
 import type { Journal } from '../journal.ts'
+import { CLIENT_PREFIX } from './orders.ts'
 import { count, groupBy, seconds, type Verdict, verdictOf } from './verdict.ts'
 
 /** The embedded CA dates certificates so much back. */
@@ -36,6 +37,8 @@ export function judgeIssuance(journal: Journal, evidence: Evidence): Verdict {
       count(verdict, `${name}: ${serial} of the ACME CA is not in the store`)
 
   for (const [name, issued] of groupBy(allIssued(evidence, bySerial), ({ name }) => name)) {
+    // ACME clients renew when they want to.
+    if (name.startsWith(CLIENT_PREFIX)) continue
     const ends = (withdrawals.get(name) ?? []).flatMap(({ sent, answered, status }) => {
       if (status >= 400 && status < 500) return []
       const to = status === 200 || status === 204 ? answered : answered + AFTERMATH

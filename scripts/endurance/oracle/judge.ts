@@ -3,6 +3,7 @@ import type { Journal } from '../journal.ts'
 import { judgeCertificateAudit, judgeSessionAudit } from './audit.ts'
 import { judgeKept, judgeLists, judgeWithdrawn } from './certificates.ts'
 import { judgeIssuance, judgeSerials } from './issuance.ts'
+import { judgeOrders } from './orders.ts'
 import { judgeSessions, type SessionLimits, type SessionVerdicts } from './sessions.ts'
 
 /** Every promise. `endAt` is when the load had ended and everything ran again. */
@@ -16,6 +17,7 @@ export function judge(
   const verdicts = [
     judgeIssuance(journal, evidence),
     judgeSerials(journal, evidence),
+    judgeOrders(journal, evidence),
     judgeKept(journal, evidence, endAt),
     judgeWithdrawn(journal),
     ...sessions.verdicts,
