@@ -196,9 +196,11 @@ export class AcmeServer implements AcmeServerStore {
     await tx.run(END_OPEN, account, wanted, at)
     const row = { ...order, ran: this.#db.runTime() }
     const { count } = (await tx.get<{ count: number }>(COUNT_OPEN, account)) ?? { count: 0 }
-    const isNew = count < MAX_OPEN && (await SERVED_ORDERS.add(tx, row, ' ON CONFLICT DO NOTHING'))
-    if (isNew) return order
-    return (await SERVED_ORDERS.find(tx, SAME, account, wanted)) as ServedOrder | undefined
+    const mayAdd = count < MAX_OPEN
+    if (mayAdd && (await SERVED_ORDERS.add(tx, row, ' ON CONFLICT DO NOTHING'))) return order
+    const same = await SERVED_ORDERS.find(tx, SAME, account, wanted)
+    // Another replica may have finalized it just now.
+    return same ? (same as ServedOrder) : mayAdd ? this.#add(tx, order) : undefined
   }
 }
 

@@ -1,5 +1,6 @@
+import t from 'tap'
 import type { ServedOrder } from '../src/store.ts'
-import { onBothEngines } from './helpers/engines.ts'
+import { newSchema, onBothEngines, openReplica } from './helpers/engines.ts'
 import { NOW, newAudit, newCertificate } from './helpers/store.ts'
 
 const order: ServedOrder = {
@@ -58,4 +59,19 @@ onBothEngines('a key is changed from the one that it is', async (t, { store }) =
   const { changeKey } = store.acme
   t.equal(await changeKey('account-1', 'first', { thumbprint: 'second', jwk: '{}' }), undefined)
   t.equal(await changeKey('account-1', 'first', { thumbprint: 'third', jwk: '{}' }), 'account-1')
+})
+
+t.test('an order is placed while another replica finalizes the one before', async (t) => {
+  const schema = newSchema()
+  const one = await openReplica(t, { schema })
+  const other = await openReplica(t, { schema, name: 'other' })
+  const orderFor = (id: string, wanted: string) => ({ ...order, id, wanted })
+  for (let n = 0; n < 100; n += 1) {
+    await one.acme.addOrder(orderFor(`first-${n}`, `${n}`))
+    const [placed] = await Promise.all([
+      other.acme.addOrder(orderFor(`second-${n}`, `${n}`)),
+      one.acme.claimOrder(`first-${n}`, Buffer.from('csr')),
+    ])
+    if (!placed) t.fail(`none of ${n}`)
+  }
 })

@@ -3,7 +3,7 @@ import { AcmeClient, type ExternalKey } from './acme-client.ts'
 import { start } from './app.ts'
 
 /** The API keys of a service for ACME clients. */
-const PSK = {
+export const PSK = {
   keys: [
     { name: 'operator', key: 'a-key-that-may-do-everything' },
     { name: 'web', key: 'a-key-of-the-web-servers', domains: ['*.example.com', '10.0.0.0/8'] },
