@@ -471,10 +471,14 @@ async function play(
       const client = new Client(service, scene)
       try {
         service.setClock(0)
+        await service.calm()
         await client.run()
-        await check(service, client)
         const warned = service.warnings()
         demand(client.isLoud || warned.length === 0, `the log warns: ${warned[0]}`)
+        await service.calm()
+        await check(service, client)
+        const isQuiet = service.warnings().length === 0
+        demand(isQuiet, 'the log warns when all is over')
       } catch (error) {
         left = 0
         throw error

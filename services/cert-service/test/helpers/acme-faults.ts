@@ -17,6 +17,7 @@ import {
   storeFile,
 } from '../../../../packages/cert-store/src/sqlite.ts'
 import type { PostgresServer } from '../../../../scripts/test/postgres.ts'
+import { until } from '../../../../scripts/test/until.ts'
 import { buildApp } from '../../src/app.ts'
 import { PSK } from './acme-service.ts'
 import { configure, KEY, type LeapClock, leapClock, NOW } from './app.ts'
@@ -81,6 +82,21 @@ export class FaultyService {
   /** The lines at warn or above since the last time, of processes that nothing was done to. */
   warnings(): readonly string[] {
     return this.#warned.splice(0)
+  }
+
+  /** Ends what was begun for the store, and waits until each process can use it. */
+  async calm(): Promise<void> {
+    for (const n of this.#processes.keys()) {
+      const process = await this.pick(n)
+      process.arm(undefined)
+      await until(() =>
+        process.app.store.check().then(
+          () => true,
+          () => false,
+        ),
+      )
+    }
+    this.#warned.length = 0
   }
 
   /** Sets the clock to so many milliseconds from where it began, and what has passed. */
