@@ -23,7 +23,7 @@ import { PSK } from './acme-service.ts'
 import { configure, KEY, type LeapClock, leapClock, NOW } from './app.ts'
 
 /** What the store does at its nth call from now on. */
-export interface StoreFault {
+interface StoreFault {
   readonly at: number
   /** `kill`: the process ends there. Without `isDone`, before the call has done anything. */
   readonly how: 'refuse' | 'kill'
