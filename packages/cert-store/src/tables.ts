@@ -434,8 +434,6 @@ export const MIGRATIONS: readonly Migration[] = [
       ...['way', 'client', 'account', 'served_order'].map(
         (column) => `ALTER TABLE certificates ADD COLUMN ${column} text`,
       ),
-      'DROP INDEX certificates_due',
-      `CREATE INDEX certificates_due ON certificates (renew_at, id) ${RENEWED} AND account IS NULL`,
       `CREATE INDEX certificates_account ON certificates (account, domain) ${CURRENT}
         AND account IS NOT NULL`,
       'ALTER TABLE orders ADD COLUMN origin text',

@@ -75,3 +75,18 @@ t.test('an order is placed while another replica finalizes the one before', asyn
     if (!placed) t.fail(`none of ${n}`)
   }
 })
+
+onBothEngines('what a client renews is due, and not for the service', async (t, { store }) => {
+  const due = { renewAt: NOW - 1, sealedKey: null }
+  await store.addCertificate(
+    newCertificate({ ...due, names: ['a.example'], account: 'a-1' }),
+    newAudit(),
+  )
+  await store.addCertificate(newCertificate({ ...due, names: ['b.example'] }), newAudit())
+  const claimed = await store.claimDue(NOW, 10)
+  t.strictSame(
+    claimed.map(({ names }) => names),
+    [['b.example']],
+  )
+  t.equal((await store.tally(NOW, [NOW])).counts.due, 2)
+})

@@ -13,9 +13,9 @@ const MANY = Array.from({ length: 12 }, (_, i) => `host-${i}.${LONG}`)
 /** Fills an empty store with all that there can be, and what is hard to convert. */
 export async function fill(store: Store): Promise<void> {
   await addAuthorities(store)
+  await addServed(store)
   await addCertificates(store)
   await addOrders(store)
-  await addServed(store)
   await addKeys(store)
   const long = 'a caller '.repeat(150)
   await store.changeUsage(['limit of a', long], (usage) => {
@@ -101,7 +101,8 @@ async function addCertificates(store: Store): Promise<void> {
 
 async function addOrders(store: Store): Promise<void> {
   const state = { orderUrl: 'https://ca.example/order/1', text: '"\\u0000' }
-  await store.saveOrder(newOrder({ askedBy: 'psk:one' }))
+  const origin = { way: 'acme', account: 'a-1', servedOrder: 'o-2' } as const
+  await store.saveOrder(newOrder({ askedBy: 'psk:one', origin }))
   await store.saveOrder({
     ...newOrder({
       id: 'order-2',
@@ -144,7 +145,6 @@ async function addServed({ acme }: Store): Promise<void> {
   } as const
   await acme.addOrder(order)
   await acme.claimOrder('o-1', randomBytes(200))
-  await acme.endOrder('o-1', { fingerprint: 'f'.repeat(64) })
   await acme.addOrder({ ...order, id: 'o-2', profile: 'client', replaces: null, proofs: null })
   await acme.endOrder('o-2', { error: { type: 'über', detail: '"\\u0000' } })
 }
