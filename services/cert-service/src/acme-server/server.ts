@@ -30,8 +30,10 @@ class AcmeServer {
   readonly #store: Store['acme']
   #used = new Map<string, Pick<ServedAccount, 'usedAt' | 'client' | 'remoteAddress'>>()
 
-  constructor({ keyring, store, clock }: FastifyInstance, prover: Prover) {
-    this.nonces = new Nonces({ key: keyring.derive('acme', 'nonces'), clock })
+  constructor({ keyring, store }: FastifyInstance, prover: Prover) {
+    // By the run time, which the replicas share and no clock that is set back can change.
+    const runTime = { now: () => store.runTime() }
+    this.nonces = new Nonces({ key: keyring.derive('acme', 'nonces'), clock: runTime })
     const secret = keyring.derive('acme', 'external accounts')
     this.externalAccounts = new ExternalAccounts(secret, store.acme)
     this.prover = prover

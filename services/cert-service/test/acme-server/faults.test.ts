@@ -181,7 +181,7 @@ class Client {
     })
     let key = generateP256()
     for (const wish of this.#scene.wishes) {
-      await this.#service.clock.advance(wish.later)
+      await this.#service.advance(wish.later)
       if (!wish.isSameKey) key = generateP256()
       await this.#obtain(wish, key)
     }
@@ -324,7 +324,7 @@ class Client {
   }
 
   async #wait(ms: number): Promise<void> {
-    await this.#service.clock.advance(ms)
+    await this.#service.advance(ms)
   }
 
   #hear(

@@ -49,6 +49,8 @@ interface Process {
   /** Resolves when another one can take its place. */
   readonly ended: Promise<unknown>
   arm(fault: StoreFault | undefined): void
+  /** Looks at its store, which it can write or not. */
+  look(): Promise<void>
   kill(): Promise<void>
   term(): Promise<void>
 }
@@ -103,6 +105,15 @@ export class FaultyService {
   setClock(to: number): void {
     this.clock.shift(to - this.#offset)
     this.#offset = to
+  }
+
+  /** Lets time pass, after which each process has looked at the store, as it does every five seconds. */
+  async advance(ms: number): Promise<void> {
+    await this.clock.advance(ms)
+    for (const starting of this.#processes) {
+      const process = await starting
+      if (process?.state() === 'running') await process.look()
+    }
   }
 
   async pick(n: number): Promise<Process> {
@@ -235,6 +246,7 @@ export class FaultyService {
     return {
       app,
       died,
+      look: async () => opened?.check().catch(() => {}),
       ended: ended.promise,
       state: () => state,
       arm: (next) => {
