@@ -19,6 +19,9 @@ const DEFAULT_RIGHTS: readonly Right[] = ['issue', 'read', 'renew']
 /** The rights by which one gets a new certificate or its key. */
 const MAKING: readonly Right[] = ['issue', 'renew']
 
+/** What leads to the address of a device, which its challenges prove. */
+const PROVABLE: readonly Name['kind'][] = ['dns', 'ip']
+
 const OF_CALLER = 'it makes a caller of `auth.mtls`, so only an operator or that caller gets it'
 
 export interface PolicyOptions {
@@ -122,10 +125,14 @@ export function createPolicy(options: PolicyOptions): Policy {
         .flatMap(({ names }) => names)
     const deniedNames = namesOf('deny', RIGHTS)
     const denied = deniedNames.length > 0 ? compileReach(deniedNames) : undenied
-    if (isPerson(caller) || caller.method === 'acme') {
+    if (isPerson(caller)) {
       const granted = testOfRules(namesOf('allow', DEFAULT_RIGHTS))
-      const whose = isPerson(caller) ? 'people' : 'acme'
-      return { granted, denied, reason: `no rule with \`${whose}\` grants it` }
+      return { granted, denied, reason: 'no rule with `people` grants it' }
+    }
+    if (caller.method === 'acme') {
+      const byRule = compileRules(namesOf('allow', DEFAULT_RIGHTS))
+      const granted: NameTest = (name) => PROVABLE.includes(name.kind) && byRule(name)
+      return { granted, denied, reason: 'no rule with `acme` grants it, or no challenge proves it' }
     }
     if (caller.method !== 'jwt') return { ...grantOfKey(caller, right, profile, options), denied }
     if (profile === 'server' && isOpenToTokens(options))

@@ -111,6 +111,26 @@ t.test('a wrong answer ends the order, and says nothing of what was there', asyn
   }
 })
 
+t.test('what no challenge proves is given to no device', async (t) => {
+  const running = await setup(t)
+  const { client, config } = running
+  const names = ['device.localhost', '=*.lan.localhost', '*@device.localhost', 'spiffe://device/*']
+  const rules = (['server', 'client'] as const).map((profile) => ({
+    ...{ effect: 'allow' as const, names, profile, acme: 'open' as const },
+  }))
+  await reload(running, { ...config, rules })
+  await client.register()
+  const order = (type: string, value: string, profile = 'client') =>
+    client.post(client.at('/acme/new-order'), { identifiers: [{ type, value }], profile })
+  t.match(await order('dns', 'device.localhost'), { status: 201 })
+  for (const [type, value, profile] of [
+    ['email', 'ada@device.localhost'],
+    ['uri', 'spiffe://device/app'],
+    ['dns', '*.lan.localhost', 'server'],
+  ] as const)
+    t.match(await order(type, value, profile), problem(403, 'rejectedIdentifier'), value)
+})
+
 t.test('a device has nothing else', async (t) => {
   const running = await setup(t)
   const { app, client, clientOf, prove, config } = running
