@@ -1,4 +1,4 @@
-import { hash } from 'node:crypto'
+import { hash, X509Certificate } from 'node:crypto'
 import { AcmeProblem, type PublicKey, parseRenewalId, readRevocation } from '@gatehouse/acme/server'
 import type { CertificateRecord, InService, ServedAccount } from '@gatehouse/cert-store/port'
 import type { Actor } from '@gatehouse/issuance/request'
@@ -72,8 +72,11 @@ async function download(request: FastifyRequest<OfCertificate>) {
 }
 
 /** The root above a certificate of the embedded CA, for devices that want the whole chain. */
-function rootAbove({ ca }: FastifyInstance, { issuer }: CertificateRecord): Uint8Array | undefined {
-  return issuer.startsWith('ca') ? ca.root() : undefined
+function rootAbove({ ca }: FastifyInstance, { certificate, chain }: CertificateRecord) {
+  const root = ca.root()
+  const top = new X509Certificate(chain.at(-1) ?? certificate)
+  const isAbove = root && top.verify(new X509Certificate(root).publicKey)
+  return isAbove ? root : undefined
 }
 
 /** The one who revokes by an account. @throws AcmeProblem `unauthorized`, `badRevocationReason` */

@@ -4,6 +4,7 @@ import t from 'tap'
 import { renewalId } from '../../../../packages/acme/src/protocol/renewal-info.ts'
 import { startAcme } from '../helpers/acme-service.ts'
 import { DAY, NOW } from '../helpers/app.ts'
+import { foreignCa, signBy } from '../helpers/client-certificates.ts'
 
 const PROBLEM = 'urn:ietf:params:acme:error:'
 const problem = (status: number, type: string) => ({ status, body: { type: PROBLEM + type } })
@@ -61,6 +62,32 @@ t.test('a certificate is revoked', async (t) => {
     'superseded',
     'unspecified',
   ])
+})
+
+t.test('only what the embedded CA has signed comes with its root', async (t) => {
+  const { client, service } = await startAcme(t)
+  const names = ['a.example.com']
+  const [own] = (await client.obtain(names)) as [Buffer]
+  const theirs = await foreignCa(NOW)
+  const { der } = signBy(theirs, names, NOW)
+  const { serialNumber, notBefore, notAfter } = parseCertificate(der)
+  const issued = { certificate: der, chain: theirs.chain, serialNumber, notBefore, notAfter, names }
+  const rest = { keyType: 'p256', sealedKey: null, csr: null, renewAt: null } as const
+  await service.store.addCertificate(
+    // An issuer may have a name that begins like that of the embedded CA.
+    { ...issued, ...rest, lineage: 'theirs', issuer: 'ca-of-others', fetchedAt: NOW },
+    { at: NOW, action: 'issue', actor: 'system', names },
+  )
+  for (const [certificate, count] of [
+    [own, 2],
+    [der, 1],
+  ] as const) {
+    const url = client.at(`/acme/certificate/${parseCertificate(certificate).fingerprint256}`)
+    const { status, headers } = await client.post(url)
+    t.equal(status, 200)
+    t.equal([headers.link].flat().length, count)
+    t.equal((await client.post(`${url}/1`)).status, count === 2 ? 200 : 404)
+  }
 })
 
 t.test('a revocation leaves a newer certificate for the same key', async (t) => {
