@@ -159,7 +159,9 @@ export class Ca {
   /** Reads at most once a second what other replicas have created. */
   async #refresh(): Promise<void> {
     const { store, clock } = this.#deps
-    if (!store.isShared || clock.now() < this.#trackedAt + SECOND) return this.#index()
+    // A clock that was ahead may have been set back.
+    const isFresh = Math.abs(clock.now() - this.#trackedAt) < SECOND
+    if (!store.isShared || isFresh) return this.#index()
     this.#trackedAt = clock.now()
     await this.track()
   }

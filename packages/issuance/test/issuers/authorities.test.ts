@@ -4,17 +4,32 @@ import t from 'tap'
 import { openKeyring } from '../../../cert-store/src/sealing/master-key.ts'
 import { NOW, testStore } from '../../../cert-store/test/helpers/store.ts'
 import { Authorities } from '../../src/issuers/authorities.ts'
+import { openCa } from '../../src/issuers/ca.ts'
 
 const DAY = 86_400_000
+const options = { name: 'Test', permitted: [], leafLifetime: 7 * DAY }
+const log = { info() {}, warn() {} }
+
+t.test('what another replica makes is taken up by a clock that was set back', async (t) => {
+  const { store } = await testStore(t)
+  const masterKey = randomBytes(32).toString('base64')
+  const keyring = await openKeyring({ masterKeyFile: '', masterKey, store })
+  let now = NOW
+  const deps = { clock: { now: () => now }, keyring, log, store: { ...store, isShared: true } }
+  const [one, other] = [await openCa(options, deps), await openCa(options, deps)]
+  now = NOW + DAY
+  t.equal((await other.clientAuthorities()).length, 1, 'the root alone')
+  now = NOW
+  await one.clients.open()
+  t.equal((await other.clientAuthorities()).length, 2)
+})
 
 t.test('of two replicas that start at once, one makes the intermediate', async (t) => {
   const { store } = await testStore(t)
   const masterKey = randomBytes(32).toString('base64')
   const keyring = await openKeyring({ masterKeyFile: '', masterKey, store })
   const replica = (listAuthorities: Store['listAuthorities']) => {
-    const log = { info() {}, warn() {} }
     const deps = { clock: { now: () => NOW }, keyring, log, store: { ...store, listAuthorities } }
-    const options = { name: 'Test', permitted: [], leafLifetime: 7 * DAY }
     return new Authorities(options, deps as unknown as ConstructorParameters<typeof Authorities>[1])
   }
   const fast = replica(() => store.listAuthorities())
