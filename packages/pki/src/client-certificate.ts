@@ -37,9 +37,11 @@ export function readClientCertificate(
 ): ClientCertificate {
   const x509 = readX509(der)
   const fields = readFields(x509)
-  const issuer = authorities
+  const issuers = authorities
     .map((authority) => new X509Certificate(authority))
-    .find((authority) => x509.checkIssued(authority) && x509.verify(authority.publicKey))
+    .filter((authority) => x509.checkIssued(authority) && x509.verify(authority.publicKey))
+  // Several if an authority was certified again for its key: the one that ends last.
+  const issuer = issuers.toSorted((a, b) => +b.validToDate - +a.validToDate)[0]
   if (!issuer?.ca) throw refusal('no certificate authority for callers signed it')
   if (!STRONG_SIGNATURE.test(x509.signatureAlgorithm ?? '')) throw refusal('its signature is weak')
   if (x509.ca) throw refusal('it is that of a certificate authority')

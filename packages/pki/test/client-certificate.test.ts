@@ -1,3 +1,4 @@
+import type { KeyObject } from 'node:crypto'
 import t from 'tap'
 import { bits, element, encode, oid, sequence, utf8 } from '../src/der.ts'
 import {
@@ -14,6 +15,7 @@ import {
   createRoot,
   createSerial,
   generateP256,
+  keyPairFromPem,
   loadAuthority,
   parseClientName,
   readClientCertificate,
@@ -114,3 +116,28 @@ t.test('certificates of TLS clients', async (t) => {
   t.equal(readClientCertificate(short, authorities, NOW).notAfter, unlimited.info.notAfter)
   t.throws(() => readClientCertificate(sign(leafAsIssuer), [], NOW), /no certificate authority/)
 })
+
+t.test('an authority whose certificate was made anew for its key', async (t) => {
+  const root = await createRoot({ commonName: 'Root', now: NOW - 9 * DAY, lifetimeMs: 8 * DAY })
+  const { key } = root
+  const anew = { commonName: 'Root', now: NOW }
+  const renewed = await createRoot({ ...anew, key: keyPairFromPem(pemOf(key as KeyObject)) })
+  const leaf = sign(renewed)
+  for (const both of [
+    [root, renewed],
+    [renewed, root],
+  ])
+    t.match(
+      readClientCertificate(
+        leaf,
+        both.map(({ certificate }) => certificate),
+        NOW,
+      ),
+      { names: NAMES.map((text) => ({ text })), notAfter: NOW + DAY },
+    )
+  t.throws(() => readClientCertificate(leaf, [root.certificate], NOW), /has expired/)
+})
+
+function pemOf(key: KeyObject): string {
+  return String(key.export({ type: 'pkcs8', format: 'pem' }))
+}
