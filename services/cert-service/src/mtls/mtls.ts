@@ -1,6 +1,6 @@
-import { hash } from 'node:crypto'
+import { hash, randomBytes } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
-import { TLSSocket } from 'node:tls'
+import { TLSSocket, Server as TlsServer } from 'node:tls'
 import type { RouteGuard } from '@gatehouse/auth-core'
 import { type ClientCertificate, fromPem, PkiError, readClientCertificate } from '@gatehouse/pki'
 import { trustProxy } from '@gatehouse/service-kit/http'
@@ -15,6 +15,8 @@ import { findOnce, HEADERS } from './header.ts'
 /** Certificates that are remembered, and for how long at most. */
 const MAX_KNOWN = 1_000
 const KNOWN_MS = 600_000
+/** Bytes of the keys of session tickets, as Node takes them. */
+const TICKET_KEYS = 48
 
 /** What one configuration accepts. */
 interface Accepted extends Pick<NonNullable<AccessConfig['auth']['mtls']>, 'header'> {
@@ -54,6 +56,14 @@ export const mtls = fp<MtlsOptions>(
     // Node reads both for each connection. What comes is judged here, for each request.
     Object.defineProperty(app.server, 'requestCert', { get: () => app.mtls !== undefined })
     Object.assign(app.server, { rejectUnauthorized: false })
+    app.onReload<CertServiceConfig>(({ auth }) => {
+      const { mtls: before, server } = app
+      return () => {
+        // A session from before has no certificate, and its client would resume it again and again.
+        if (auth.mtls && !before && server instanceof TlsServer)
+          server.setTicketKeys(randomBytes(TICKET_KEYS))
+      }
+    })
     const isProxy = trustProxy(trustedProxies)
     const { requireCaller } = app
 

@@ -154,6 +154,24 @@ t.test('a connection is asked for a certificate only if there are callers with o
   t.equal((await askOverTls(port, PATH, own)).status, 200, 'a reload begins to ask')
 })
 
+t.test('no session goes on that began before there were callers', async (t) => {
+  for (const version of [{}, { maxVersion: 'TLSv1.2' as const }])
+    t.test(`${'maxVersion' in version ? version.maxVersion : ''}`, async (t) => {
+      const running = await start(t, { server: { port: 0 } }, { tls: true })
+      const { app, config, service } = running
+      await app.listen({ host: '127.0.0.1', port: 0 })
+      const { port } = app.server.address() as AddressInfo
+      const own = await issueClient(service, ['agent.test'])
+      const agent = new Agent()
+      const ask = () => askOverTls(port, PATH, { ...own, ...version, agent })
+      t.match([await ask(), await ask()], [{ isResumed: false }, { isResumed: true }])
+      const mtls = { callers: [AGENT] }
+      await reload(running, { ...config, auth: { ...config.auth, mtls } as typeof config.auth })
+      t.match(await ask(), { status: 200, isResumed: false })
+      t.match(await ask(), { status: 200, isResumed: true })
+    })
+})
+
 t.test('a CA of the operator', async (t) => {
   const theirs = await foreignCa(NOW)
   const folder = testFolder(t)
