@@ -92,7 +92,7 @@ export class Authorities {
     if (own) return this.#adopt('root', readAuthority('ca.root', { certFile: own.certFile }, now))
     if (intermediate) return undefined
     const rows = (await this.#deps.store.listAuthorities()).filter(({ role }) => role === 'root')
-    const stored = rows.map((row) => restore(row))
+    const stored = rootsOf(rows)
     const chosen = stored.find(({ authority }) => isValid(authority, now)) ?? stored[0]
     if (chosen) {
       this.#warnOfFuture(stored, chosen)
@@ -126,6 +126,11 @@ export class Authorities {
   /** The intermediates whose keys are stored, newest first, valid or not. */
   async listIntermediates(): Promise<readonly StoredAuthority[]> {
     return this.#intermediatesOf(await this.#deps.store.listAuthorities())
+  }
+
+  /** The roots of today and before, without their keys. */
+  async listRoots(): Promise<readonly StoredAuthority[]> {
+    return rootsOf(await this.#deps.store.listAuthorities())
   }
 
   /** The newest intermediate that is valid and than which a new one would be no better. */
@@ -202,13 +207,13 @@ export class Authorities {
   }
 
   async #intermediatesOf(rows: readonly AuthorityRecord[]): Promise<readonly StoredAuthority[]> {
+    const roots = [...(this.#root ? [this.#root] : []), ...rootsOf(rows)]
     const kept = rows.filter(({ role, sealedKey }) => role === this.#line.role && sealedKey)
     return Promise.all(
       kept.map(async (row) => {
         const { id, authority } = restore(row, await this.#openKey(row))
-        const root = this.#root?.authority
-        const isOfRoot = root && isSignedBy(row.certificate, root.certificate)
-        return { id, authority: isOfRoot ? placeBelow(root, authority) : authority }
+        const root = roots.find((one) => isSignedBy(row.certificate, one.authority.certificate))
+        return { id, authority: root ? placeBelow(root.authority, authority) : authority }
       }),
     )
   }
@@ -352,6 +357,10 @@ function leastUnfit(stored: readonly StoredAuthority[], now: number): StoredAuth
 
 function isValid({ info, ends }: Authority, now: number): boolean {
   return hasBegun(info, now) && ends > now
+}
+
+function rootsOf(rows: readonly AuthorityRecord[]): readonly StoredAuthority[] {
+  return rows.filter(({ role }) => role === 'root').map((row) => restore(row))
 }
 
 /** Loads the authority of a row, valid or not. */

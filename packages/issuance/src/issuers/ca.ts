@@ -41,6 +41,8 @@ export class Ca {
   readonly #deps: AuthorityDeps
   /** Root and intermediates by key identifier. */
   readonly #byKeyId = new Map<string, StoredAuthority>()
+  /** All that are stored. */
+  #roots: readonly StoredAuthority[] = []
   #trackedAt = 0
 
   constructor(
@@ -79,16 +81,26 @@ export class Ca {
 
   intermediate = (): Authority => this.#current.authority
 
-  /** What verifies certificates of clients, DER: the root if it is known, then the intermediates that are valid. */
+  /**
+   * What verifies certificates of clients, DER: the root if it is known, with those before it that still count,
+   * then the intermediates.
+   */
   clientAuthorities = async (): Promise<readonly Buffer[]> => {
+    const valid = await this.#clientIntermediates()
+    const roots = [this.#root?.authority.certificate, ...valid.map(({ anchor }) => anchor)]
+    return distinct([...roots, ...valid.map(({ certificate }) => certificate)])
+  }
+
+  /** What signs certificates of clients itself, DER: the intermediates that are valid. */
+  clientIntermediates = async (): Promise<readonly Buffer[]> =>
+    distinct((await this.#clientIntermediates()).map(({ certificate }) => certificate))
+
+  async #clientIntermediates(): Promise<readonly Authority[]> {
     await this.#refresh()
     const now = this.#deps.clock.now()
-    const root = this.#root?.authority.certificate
-    const valid = this.clients.all
+    return this.clients.all
       .map(({ authority }) => authority)
       .filter(({ info, ends }) => hasBegun(info, now) && ends > now)
-      .map(({ certificate }) => [certificate.toString('base64'), certificate] as const)
-    return [...(root ? [root] : []), ...new Map(valid).values()]
   }
 
   /**
@@ -127,6 +139,7 @@ export class Ca {
 
   /** Takes up the stored intermediates, whose CRLs go on. */
   async track(): Promise<void> {
+    this.#roots = await this.servers.authorities.listRoots()
     await this.servers.track()
     await this.clients.track()
     // One that was created before is kept current from the start.
@@ -144,7 +157,7 @@ export class Ca {
   }
 
   #index(): void {
-    for (const one of [...this.servers.all, ...this.clients.all, this.#root])
+    for (const one of [...this.#roots, ...this.servers.all, ...this.clients.all, this.#root])
       if (one) this.#byKeyId.set(one.authority.info.skid ?? '', one)
   }
 
@@ -165,6 +178,11 @@ export class Ca {
     this.#trackedAt = clock.now()
     await this.track()
   }
+}
+
+function distinct(certificates: readonly (Buffer | undefined)[]): readonly Buffer[] {
+  const found = certificates.flatMap((der) => (der ? [[der.toString('base64'), der] as const] : []))
+  return [...new Map(found).values()]
 }
 
 class Crls {

@@ -153,7 +153,7 @@ async function callerOf(der: Buffer, deps: Deps, by: Accepted): Promise<Certific
   const known = by.known.get(id)
   if (known?.changes === changes && known.notBefore <= now && now <= known.notAfter)
     return known.caller
-  const certificate = readClientCertificate(der, by.given ?? (await intermediatesOf(deps.ca)), now)
+  const certificate = readClientCertificate(der, by.given ?? (await deps.ca.clientIntermediates()), now)
   const found = certificate.names.flatMap(({ text }) => by.callers.get(text) ?? [])
   const [caller, ...others] = new Set(found)
   if (!caller) refuse('it has the name of no caller in auth.mtls')
@@ -161,12 +161,6 @@ async function callerOf(der: Buffer, deps: Deps, by: Accepted): Promise<Certific
   if (!by.given) await assertInForce(der, certificate, deps.store)
   by.known.set(id, { ...certificate, caller, changes })
   return caller
-}
-
-/** What signs certificates of clients: the root signs what signs those of servers as well. */
-async function intermediatesOf(ca: Deps['ca']): Promise<readonly Buffer[]> {
-  const root = ca.root()
-  return (await ca.clientAuthorities()).filter((der) => !root || !der.equals(root))
 }
 
 /** Refuses what was revoked, and what the inventory does not know: nobody could revoke that. */

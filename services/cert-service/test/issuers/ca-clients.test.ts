@@ -103,6 +103,31 @@ t.test('while the key of the root is offline', async (t) => {
   t.equal((await obtain(running, 'b.test')).status, 200, 'the old one still signs')
 })
 
+t.test('after a change of the root, certificates below both are verified', async (t) => {
+  const folder = testFolder(t)
+  const first = await start(t, {}, { folder })
+  const before = parse((await obtain(first, 'a.test')).body.certificate)
+  await first.close()
+  const mine = await createRoot({ commonName: 'Mine', now: NOW })
+  const root = await writeAuthority(folder, 'root', mine)
+  const running = await start(t, { ca: { root } }, { folder, clock: first.clock })
+  const after = parse((await obtain(running, 'b.test')).body.certificate)
+  const all = await clientsOf(running)
+  t.same(
+    all.map(({ subject }) => subject?.replace(/^CN=(Gatehouse )?/, '')),
+    ['Mine', 'Root CA', 'Client Intermediate CA', 'Client Intermediate CA'],
+  )
+  for (const [, intermediate] of [before, after]) {
+    t.ok(all.some((one) => one.fingerprint256 === intermediate?.fingerprint256))
+    t.ok(all.some((one) => intermediate?.verify(one.publicKey)))
+  }
+  const lists = (await running.app.inject('/ca/clients.crl.pem')).body
+  t.equal(lists.match(/BEGIN X509 CRL/g)?.length, 4)
+  await running.clock.advance(366 * DAY)
+  await running.service.ca.upkeep()
+  t.equal((await clientsOf(running)).length, 2, 'until they end')
+})
+
 t.test("an operator's own intermediate signs nothing for clients", async (t) => {
   expectWarnings(t, 'certificate could not be issued', 'CERT_ROOT_KEY_ABSENT')
   const folder = testFolder(t)
