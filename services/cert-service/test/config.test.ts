@@ -120,6 +120,21 @@ const FAULTS: readonly [why: string, config: object, path: string][] = [
     },
     '/auth/assertion/audience',
   ],
+  [
+    'what no device proves',
+    { ...psk, rules: [{ names: ['*.a.test', '=*.a.test'], acme: 'open' }] },
+    '/rules/0/names/1',
+  ],
+  [
+    'what no device proves',
+    { ...psk, rules: [{ names: ['*.a.test', '*@a.test'], acme: 'open' }] },
+    '/rules/0/names/1',
+  ],
+  [
+    'what no device proves',
+    { ...psk, rules: [{ names: ['*.a.test', 'spiffe://a.test/*'], acme: 'open' }] },
+    '/rules/0/names/1',
+  ],
   ['allow without condition', { ...psk, rules: [{ names: ['a.test'] }] }, '/rules/0'],
   [
     'no issuer where there are several',

@@ -94,7 +94,7 @@ const RULES: readonly Rule<CertServiceConfig>[] = [
 function checkAccessRules({ auth, rules }: CertServiceConfig): Fault[] {
   return applyToEach(rules, '/rules', [
     ({ names }) => faultsOf(names, '/names', parseNameRule),
-    ({ effect, issuer, subject, claim, scope, people, acme }) => {
+    ({ effect, names, issuer, subject, claim, scope, people, acme }) => {
       const conditional = subject !== undefined || claim !== undefined || scope !== undefined
       if (people !== undefined) {
         const message = 'is about people, who have no `issuer`, `subject`, `claim` or `scope`'
@@ -104,7 +104,8 @@ function checkAccessRules({ auth, rules }: CertServiceConfig): Fault[] {
       }
       if (acme !== undefined) {
         const message = 'is about devices, who have no `issuer`, `subject`, `claim` or `scope`'
-        return issuer !== undefined || conditional ? [{ path: '/acme', message }] : []
+        if (issuer !== undefined || conditional) return [{ path: '/acme', message }]
+        return effect === 'allow' ? faultsOf(names, '/names', deviceRule) : []
       }
       const several = (auth.jwt?.issuers?.length ?? 0) > 1
       if (issuer !== undefined) return []
@@ -116,6 +117,13 @@ function checkAccessRules({ auth, rules }: CertServiceConfig): Fault[] {
       ]
     },
   ])
+}
+
+/** @throws Error for a rule that no name of a device matches */
+function deviceRule(text: string): void {
+  const [rule] = nameRulesOf([text])
+  if (rule && !['any', 'cidr', 'exact', 'below'].includes(rule.kind))
+    throw new Error('is about what http-01 and tls-alpn-01 cannot prove, so no device gets it')
 }
 
 function checkAcme({ acme: { open = [], terms } }: CertServiceConfig): Fault[] {

@@ -153,7 +153,11 @@ async function callerOf(der: Buffer, deps: Deps, by: Accepted): Promise<Certific
   const known = by.known.get(id)
   if (known?.changes === changes && known.notBefore <= now && now <= known.notAfter)
     return known.caller
-  const certificate = readClientCertificate(der, by.given ?? (await deps.ca.clientIntermediates()), now)
+  const certificate = readClientCertificate(
+    der,
+    by.given ?? (await deps.ca.clientIntermediates()),
+    now,
+  )
   const found = certificate.names.flatMap(({ text }) => by.callers.get(text) ?? [])
   const [caller, ...others] = new Set(found)
   if (!caller) refuse('it has the name of no caller in auth.mtls')
