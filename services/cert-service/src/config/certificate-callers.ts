@@ -113,7 +113,8 @@ export function checkMtls(
   method: string | undefined,
   { tls, trustedProxies = LOOPBACK_NETWORKS }: Listening,
 ): Fault[] {
-  const isLocal = trustedProxies.every((network) => /^(127\.|::1(\/|$))/.test(network))
+  const isNobody = trustedProxies.length === 0
+  const isLocal = !isNobody && trustedProxies.every((network) => /^(127\.|::1(\/|$))/.test(network))
   const isPlain = tls === 'off' || tls === 'insecure'
   return applyRules(
     mtls,
@@ -122,6 +123,8 @@ export function checkMtls(
       checkRows,
       () => faultIf(method !== undefined, '', 'does not count with `auth.method`: omit that'),
       ({ header }) => faultIf(isPlain && !header, '', 'needs HTTPS, or the `header` of a proxy'),
+      ({ header }) =>
+        faultIf(!!header && isNobody, '/header', `counts from no address: ${LIST_IT}`),
       ({ header }) => (header && isLocal ? [LOCAL_HEADER] : []),
     ],
     '/auth/mtls',
@@ -146,9 +149,10 @@ function checkRows({ callers }: MtlsConfig): Fault[] {
   ])
 }
 
+const LIST_IT = 'list the proxy in server.trustedProxies'
+
 const LOCAL_HEADER: Fault = {
   path: '/header',
-  message:
-    'counts from every program on this machine, which can claim to be any caller: list the proxy in server.trustedProxies',
+  message: `counts from every program on this machine, which can claim to be any caller: ${LIST_IT}`,
   isWarning: true,
 }

@@ -75,6 +75,12 @@ t.test('faults of callers with certificates', async (t) => {
       [/counts from every program/],
       { server: { trustedProxies: ['127.0.0.1', '::1'] } },
     ],
+    [
+      'a header of nobody',
+      { callers: [row()], header: { format: 'nginx' } },
+      [/mtls\/header counts from no address/],
+      { server: { trustedProxies: [] } },
+    ],
     ['no TLS', { callers: [row()] }, [/mtls needs HTTPS/], { server: { tls: 'off' } }],
     [
       'no TLS behind a proxy',
