@@ -1,4 +1,4 @@
-import { type Migration, Table, type TableOptions } from '@gatehouse/store'
+import { type Migration, Table } from '@gatehouse/store'
 
 /**
  * The tables of a store: each column is listed here and nowhere else.
@@ -19,80 +19,75 @@ export const CHAINS = new Table(
 const CURRENT = 'WHERE is_current'
 const RENEWED = 'WHERE is_current AND renew_at IS NOT NULL'
 
-const FIRST_CERTIFICATES = {
-  id: 'id',
-  lineage: 'text',
-  isCurrent: 'boolean',
-  issuer: 'text',
-  domain: 'text', // the first of the names
-  names: 'texts',
-  nameCount: 'integer',
-  searched: 'text?', // the names, unless they are too long for an index
-  keyType: 'text',
-  serialNumber: 'text',
-  fingerprint: 'text', // SHA-256 of the certificate
-  certificate: 'bytes',
-  chain: 'text',
-  sealedKey: 'bytes?',
-  csr: 'bytes?',
-  notBefore: 'integer',
-  notAfter: 'integer',
-  renewAt: 'integer?',
-  fetchedAt: 'integer',
-  fetchedRan: 'integer',
-  checkAt: 'integer?',
-  windowStart: 'integer?',
-  windowEnd: 'integer?',
-  explanationUrl: 'text?', // of the CA, for its window
-  madeAt: 'integer',
-  madeRan: 'integer',
-  askedBy: 'indexed?', // whom it counts for, until it is replaced
-  revokedAt: 'integer?',
-  revocationReason: 'text?',
-} as const
-const CERTIFICATE_OPTIONS: TableOptions = {
-  also: [
-    'late_at bigint GENERATED ALWAYS AS (not_after - (not_after - not_before) / 3) STORED',
-    'FOREIGN KEY (chain) REFERENCES chains (id)',
-  ],
-  indexes: [
-    `CREATE UNIQUE INDEX certificates_current ON certificates (lineage) ${CURRENT}`,
-    'CREATE UNIQUE INDEX certificates_serial ON certificates (serial_number, chain)',
-    'CREATE INDEX certificates_fingerprint ON certificates (fingerprint)',
-    'CREATE INDEX certificates_domain ON certificates (domain, not_after)',
-    `CREATE INDEX certificates_due ON certificates (renew_at, id) INCLUDE (is_current) ${RENEWED}`,
-    `CREATE INDEX certificates_check ON certificates (check_at, id) ${CURRENT} AND check_at IS NOT NULL`,
-    `CREATE INDEX certificates_late ON certificates (late_at) ${RENEWED}`,
-    `CREATE INDEX certificates_begin ON certificates (not_before, id) ${RENEWED}`,
-    'CREATE INDEX certificates_expiry ON certificates (not_after)',
-    'CREATE INDEX certificates_revoked ON certificates (chain) WHERE revoked_at IS NOT NULL',
-    `CREATE INDEX certificates_asked ON certificates (asked_by, not_after) INCLUDE (name_count)
-        WHERE asked_by IS NOT NULL`,
-    // Each order of the inventory, with all that is filtered by: rows are large. SQLite needs `is_current` again.
-    `CREATE INDEX certificates_upcoming
-        ON certificates (coalesce(renew_at, not_after), id)
-        INCLUDE (not_after, renew_at, issuer, domain, searched, is_current) ${CURRENT}`,
-    `CREATE INDEX certificates_unsearched ON certificates (coalesce(renew_at, not_after), id)
-        ${CURRENT} AND searched IS NULL`,
-    `CREATE INDEX certificates_by_expiry ON certificates (not_after, id) INCLUDE (renew_at, issuer, is_current)
-        ${CURRENT}`,
-    `CREATE INDEX certificates_by_name ON certificates (domain COLLATE "C", id)
-        INCLUDE (not_after, renew_at, issuer, is_current) ${CURRENT}`,
-    `CREATE INDEX certificates_unrenewed ON certificates (not_after, id)
-        INCLUDE (renew_at, is_current) ${CURRENT} AND renew_at IS NULL`,
-  ],
-}
-
 export const CERTIFICATES = new Table(
   'certificates',
   {
-    ...FIRST_CERTIFICATES,
+    id: 'id',
+    lineage: 'text',
+    isCurrent: 'boolean',
+    issuer: 'text',
+    domain: 'text', // the first of the names
+    names: 'texts',
+    nameCount: 'integer',
+    searched: 'text?', // the names, unless they are too long for an index
+    keyType: 'text',
+    serialNumber: 'text',
+    fingerprint: 'text', // SHA-256 of the certificate
+    certificate: 'bytes',
+    chain: 'text',
+    sealedKey: 'bytes?',
+    csr: 'bytes?',
+    notBefore: 'integer',
+    notAfter: 'integer',
+    renewAt: 'integer?',
+    fetchedAt: 'integer',
+    fetchedRan: 'integer',
+    checkAt: 'integer?',
+    windowStart: 'integer?',
+    windowEnd: 'integer?',
+    explanationUrl: 'text?', // of the CA, for its window
+    madeAt: 'integer',
+    madeRan: 'integer',
+    askedBy: 'indexed?', // whom it counts for, until it is replaced
+    revokedAt: 'integer?',
+    revocationReason: 'text?',
     way: 'text?', // by which it came: see `Way`
     client: 'text?', // the program that asked for it
     account: 'text?', // of the ACME client, which renews it
     servedOrder: 'text?', // the order of that client
   },
-  CERTIFICATE_OPTIONS,
+  {
+    also: [
+      'late_at bigint GENERATED ALWAYS AS (not_after - (not_after - not_before) / 3) STORED',
+      'FOREIGN KEY (chain) REFERENCES chains (id)',
+    ],
+    indexes: [
+      `CREATE UNIQUE INDEX certificates_current ON certificates (lineage) ${CURRENT}`,
+      'CREATE UNIQUE INDEX certificates_serial ON certificates (serial_number, chain)',
+      'CREATE INDEX certificates_fingerprint ON certificates (fingerprint)',
+      'CREATE INDEX certificates_domain ON certificates (domain, not_after)',
+      `CREATE INDEX certificates_due ON certificates (renew_at, id) INCLUDE (is_current) ${RENEWED}`,
+      `CREATE INDEX certificates_check ON certificates (check_at, id) ${CURRENT} AND check_at IS NOT NULL`,
+      `CREATE INDEX certificates_late ON certificates (late_at) ${RENEWED}`,
+      `CREATE INDEX certificates_begin ON certificates (not_before, id) ${RENEWED}`,
+      'CREATE INDEX certificates_expiry ON certificates (not_after)',
+      'CREATE INDEX certificates_revoked ON certificates (chain) WHERE revoked_at IS NOT NULL',
+      `CREATE INDEX certificates_asked ON certificates (asked_by, not_after) INCLUDE (name_count)
+        WHERE asked_by IS NOT NULL`,
+      // Each order of the inventory, with all that is filtered by: rows are large. SQLite needs `is_current` again.
+      `CREATE INDEX certificates_upcoming
+        ON certificates (coalesce(renew_at, not_after), id)
+        INCLUDE (not_after, renew_at, issuer, domain, searched, is_current) ${CURRENT}`,
+      `CREATE INDEX certificates_unsearched ON certificates (coalesce(renew_at, not_after), id)
+        ${CURRENT} AND searched IS NULL`,
+      `CREATE INDEX certificates_by_expiry ON certificates (not_after, id) INCLUDE (renew_at, issuer, is_current)
+        ${CURRENT}`,
+      `CREATE INDEX certificates_by_name ON certificates (domain COLLATE "C", id)
+        INCLUDE (not_after, renew_at, issuer, is_current) ${CURRENT}`,
+      `CREATE INDEX certificates_unrenewed ON certificates (not_after, id)
+        INCLUDE (renew_at, is_current) ${CURRENT} AND renew_at IS NULL`,
+    ],
+  },
 )
 
 /** The names of what is current, but for the first ones. */
@@ -113,39 +108,37 @@ export const COMPROMISED_KEYS = new Table(
   { key: ['spkiSha256'] },
 )
 
-const FIRST_ORDERS = {
-  id: 'text',
-  lineage: 'text',
-  issuer: 'text',
-  names: 'texts',
-  keyType: 'text',
-  csr: 'bytes?',
-  status: 'text',
-  step: 'text',
-  since: 'integer',
-  failures: 'integer',
-  lastError: 'json?',
-  nextTryAt: 'integer?',
-  state: 'json?', // the issuer's own
-  url: 'indexed?', // of the order at the CA
-  sealedKey: 'bytes?',
-  askedBy: 'text?', // whom its certificate is to count for
-  ran: 'integer',
-} as const
-const ORDER_OPTIONS: TableOptions = {
-  key: ['id'],
-  also: ['UNIQUE (lineage)'],
-  indexes: [
-    `CREATE INDEX orders_pending ON orders (lineage) WHERE status = 'pending'`,
-    `CREATE INDEX orders_failed ON orders (next_try_at, lineage) WHERE status = 'failed'`,
-    'CREATE INDEX orders_url ON orders (url)',
-  ],
-}
-
 export const ORDERS = new Table(
   'orders',
-  { ...FIRST_ORDERS, origin: 'json?' }, // of an ACME client: see `Origin`
-  ORDER_OPTIONS,
+  {
+    id: 'text',
+    lineage: 'text',
+    issuer: 'text',
+    names: 'texts',
+    keyType: 'text',
+    csr: 'bytes?',
+    status: 'text',
+    step: 'text',
+    since: 'integer',
+    failures: 'integer',
+    lastError: 'json?',
+    nextTryAt: 'integer?',
+    state: 'json?', // the issuer's own
+    url: 'indexed?', // of the order at the CA
+    sealedKey: 'bytes?',
+    askedBy: 'text?', // whom its certificate is to count for
+    ran: 'integer',
+    origin: 'json?', // of an ACME client: see `Origin`
+  },
+  {
+    key: ['id'],
+    also: ['UNIQUE (lineage)'],
+    indexes: [
+      `CREATE INDEX orders_pending ON orders (lineage) WHERE status = 'pending'`,
+      `CREATE INDEX orders_failed ON orders (next_try_at, lineage) WHERE status = 'failed'`,
+      'CREATE INDEX orders_url ON orders (url)',
+    ],
+  },
 )
 
 export const ACCOUNTS = new Table(
@@ -332,14 +325,12 @@ export const SIGN_INS = new Table(
   { key: ['id'] },
 )
 
-const OF_SERVER: readonly Table[] = [EXTERNAL_ACCOUNTS, SERVED_ACCOUNTS, SERVED_ORDERS]
-
 const FIRST_TABLES: readonly Table[] = [
   CHAINS,
-  new Table('certificates', FIRST_CERTIFICATES, CERTIFICATE_OPTIONS),
+  CERTIFICATES,
   CERTIFICATE_NAMES,
   COMPROMISED_KEYS,
-  new Table('orders', FIRST_ORDERS, ORDER_OPTIONS),
+  ORDERS,
   ACCOUNTS,
   CHALLENGES,
   AUTHORITIES,
@@ -353,13 +344,10 @@ const FIRST_TABLES: readonly Table[] = [
   SIGN_INS,
 ]
 
+const OF_SERVER: readonly Table[] = [EXTERNAL_ACCOUNTS, SERVED_ACCOUNTS, SERVED_ORDERS]
+
 /** All tables. A table that others refer to comes first. */
-export const TABLES: readonly Table[] = [
-  ...FIRST_TABLES.map(
-    (table) => [CERTIFICATES, ORDERS].find(({ name }) => name === table.name) ?? table,
-  ),
-  ...OF_SERVER,
-]
+export const TABLES = [...FIRST_TABLES, ...OF_SERVER]
 
 /**
  * The tables that end with a process. In SQLite they are temporary, as no other process works on the store. Times
@@ -420,11 +408,14 @@ CREATE TABLE confirmations (
   PRIMARY KEY (change, replica)
 )`
 
+/** Members that the second step adds. */
+const LATER = ['way', 'client', 'account', 'servedOrder', 'origin']
+
 /** The steps from an empty store to today's. One that was released is never changed: add another one. */
 export const MIGRATIONS: readonly Migration[] = [
   (dialect) =>
     [
-      ...FIRST_TABLES.map((table) => table.createdBy(dialect)),
+      ...FIRST_TABLES.map((table) => table.createdBy(dialect, LATER)),
       ...(dialect === 'postgres'
         ? [...OF_PROCESSES.map((table) => table.createdBy(dialect)), OF_REPLICAS]
         : []),

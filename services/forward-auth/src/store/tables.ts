@@ -5,34 +5,33 @@ const LASTING = { until: 'integer', due: 'integer' } as const
 
 // The tables of a store: each column is listed here and nowhere else.
 
-const FIRST_SESSIONS = {
-  sid: 'text',
-  portal: 'text',
-  person: 'text', // of portal, provider and ID
-  mail: 'text?', // of portal and e-mail address
-  subject: 'text?', // of issuer, client and `sub`
-  providerSid: 'text?', // of issuer, client and `sid` of the ID token
-  issuedAt: 'integer', // `iat` of the ID token, in whole seconds by the clock of the provider
-  begun: 'integer',
-  lastSeen: 'integer',
-  idle: 'integer?', // for how many ms it lasts without a request
-  reRead: 'integer', // when the provider was last asked
-  ends: 'integer',
-  rev: 'integer', // counts changes
-  lease: 'integer', // until when one instance alone may ask the provider; 0: nobody asks
-  sealed: 'text',
-} as const
-const SESSION_OPTIONS = {
-  key: ['sid'],
-  indexes: ['person', 'mail', 'subject', 'provider_sid', 'ends', 'portal, begun'].map(
-    (columns) => `CREATE INDEX sessions_${columns.replace(', ', '_')} ON sessions (${columns})`,
-  ),
-}
 /** Sessions of people, and their agents: digests, times in ms since the epoch, and what is sealed. */
 export const SESSIONS = new Table(
   'sessions',
-  { ...FIRST_SESSIONS, parent: 'text?' }, // of an agent: the session of its person
-  SESSION_OPTIONS,
+  {
+    sid: 'text',
+    portal: 'text',
+    person: 'text', // of portal, provider and ID
+    mail: 'text?', // of portal and e-mail address
+    subject: 'text?', // of issuer, client and `sub`
+    providerSid: 'text?', // of issuer, client and `sid` of the ID token
+    issuedAt: 'integer', // `iat` of the ID token, in whole seconds by the clock of the provider
+    begun: 'integer',
+    lastSeen: 'integer',
+    idle: 'integer?', // for how many ms it lasts without a request
+    reRead: 'integer', // when the provider was last asked
+    ends: 'integer',
+    rev: 'integer', // counts changes
+    lease: 'integer', // until when one instance alone may ask the provider; 0: nobody asks
+    sealed: 'text',
+    parent: 'text?', // of an agent: the session of its person
+  },
+  {
+    key: ['sid'],
+    indexes: ['person', 'mail', 'subject', 'provider_sid', 'ends', 'portal, begun'].map(
+      (columns) => `CREATE INDEX sessions_${columns.replace(', ', '_')} ON sessions (${columns})`,
+    ),
+  },
 )
 
 /** The hosts where a session was seen. */
@@ -63,32 +62,34 @@ export const CONSENTS = new Table(
 /** Secrets; in a folder they are files. */
 export const SECRETS = new Table('secrets', { name: 'text', sealed: 'text' }, { key: ['name'] })
 
-const FIRST_AUDIT = {
-  seq: 'id',
-  id: 'text', // of whoever adds it, so that it is added once
-  at: 'integer',
-  ran: 'integer', // how long the service had run
-  event: 'text',
-  portal: 'text',
-  provider: 'text?',
-  person: 'text?',
-  name: 'text?',
-  host: 'text?',
-  clientAddress: 'text?',
-  requestId: 'text',
-  code: 'text?',
-  refusedBy: 'text?',
-  clause: 'text?',
-} as const
-const AUDIT_OPTIONS = {
-  also: ['UNIQUE (id)'],
-  indexes: ['CREATE INDEX audit_at ON audit (at, seq)'],
-}
 /** The audit trail; in a folder, each day is a file. */
 export const AUDIT = new Table(
   'audit',
-  { ...FIRST_AUDIT, endedBy: 'text?', client: 'text?', tool: 'text?', count: 'integer?' },
-  AUDIT_OPTIONS,
+  {
+    seq: 'id',
+    id: 'text', // of whoever adds it, so that it is added once
+    at: 'integer',
+    ran: 'integer', // how long the service had run
+    event: 'text',
+    portal: 'text',
+    provider: 'text?',
+    person: 'text?',
+    name: 'text?',
+    host: 'text?',
+    clientAddress: 'text?',
+    requestId: 'text',
+    code: 'text?',
+    refusedBy: 'text?',
+    clause: 'text?',
+    endedBy: 'text?',
+    client: 'text?',
+    tool: 'text?',
+    count: 'integer?',
+  },
+  {
+    also: ['UNIQUE (id)'],
+    indexes: ['CREATE INDEX audit_at ON audit (at, seq)'],
+  },
 )
 
 /** By this name of the first version a schema is known as one of this service. */
@@ -118,25 +119,24 @@ function created(dialect: Engine['dialect'], tables: readonly Table[], followed:
   const column = `
   ALTER TABLE ${followed} ADD COLUMN xid xid8 NOT NULL DEFAULT pg_current_xact_id();
   CREATE INDEX ${followed}_xid ON ${followed} (xid)`
-  const sql = tables.map((table) => table.createdBy(dialect))
+  const sql = tables.map((table) => table.createdBy(dialect, LATER))
   return [...sql, ...(dialect === 'postgres' ? [column] : [])].join(';\n')
 }
+
+/** Members that later steps add to the tables of the first ones. */
+const LATER = ['endedBy', 'client', 'tool', 'count', 'parent']
 
 /** The steps from an empty store to today's. One that was released is never changed: add another one. */
 export const MIGRATIONS: readonly Migration[] = [
   (dialect) => {
-    const audit = new Table('audit', FIRST_AUDIT, AUDIT_OPTIONS)
-    const others = dialect === 'postgres' ? [COMPLETED, SECRETS, audit] : [COMPLETED]
-    const tables = [REVOKED, ...others]
-    return created(dialect, tables, KNOWN_BY)
+    const others = dialect === 'postgres' ? [SECRETS, AUDIT] : []
+    return created(dialect, [REVOKED, COMPLETED, ...others], KNOWN_BY)
   },
-  (dialect) => {
-    const sessions = new Table('sessions', FIRST_SESSIONS, SESSION_OPTIONS)
-    return `${dialect === 'postgres' ? 'ALTER TABLE audit ADD COLUMN ended_by text;' : ''}
+  (dialect) =>
+    `${dialect === 'postgres' ? 'ALTER TABLE audit ADD COLUMN ended_by text;' : ''}
     DROP TABLE ${KNOWN_BY};
-    ${created(dialect, [sessions, ...OF_SESSIONS], EVENTS.name)};
-    CREATE VIEW ${KNOWN_BY} AS SELECT * FROM ${EVENTS.name}`
-  },
+    ${created(dialect, [SESSIONS, ...OF_SESSIONS], EVENTS.name)};
+    CREATE VIEW ${KNOWN_BY} AS SELECT * FROM ${EVENTS.name}`,
   (dialect) => {
     const added = ['client text', 'tool text', 'count bigint'].map(
       (column) => `ADD COLUMN ${column}`,
