@@ -1,4 +1,10 @@
-import { type Engine, groupCommit, indexable, type Transaction } from '@gatehouse/store'
+import {
+  type Engine,
+  groupCommit,
+  indexable,
+  type Queries,
+  type Transaction,
+} from '@gatehouse/store'
 import { type Age, isOld, MAX_ROWS, TEXTS } from './sql.ts'
 import type { AcmeServerStore, ServedAccount, ServedOrder } from './store.ts'
 import { EXTERNAL_ACCOUNTS, SERVED_ACCOUNTS, SERVED_ORDERS } from './tables.ts'
@@ -9,6 +15,7 @@ const MAX_ACCOUNTS = 10_000
 /** Milliseconds after which an account that nobody uses is deleted. */
 const ACCOUNT_KEPT = 90 * 86_400_000
 
+const BY_KEY = 'WHERE thumbprint = $1'
 const OPEN = `status IN ('pending', 'ready')`
 const END_OPEN = `
   UPDATE served_orders SET status = 'invalid' WHERE account = $1 AND wanted = $2 AND ${OPEN} AND expires_at <= $3`
@@ -26,7 +33,7 @@ const END = END_SERVED_ORDER.replace('$3', '$3, error = $4')
 const CHANGE = 'UPDATE served_orders SET status = $2, proofs = $3, error = $4 WHERE id = $1'
 const RENEW = `
   INSERT INTO external_accounts (caller, counter) VALUES ($1, 2)
-  ON CONFLICT (caller) DO UPDATE SET counter = external_accounts.counter + 1`
+  ON CONFLICT (caller) DO UPDATE SET counter = external_accounts.counter + 1 RETURNING counter`
 const END_OTHERS = `
   UPDATE served_accounts SET status = 'revoked'
   WHERE caller = $1 AND status = 'valid' AND id NOT IN (${TEXTS.replace('$1', '$2')})`
@@ -40,34 +47,34 @@ const DELETE_OLD_ORDERS = `
   DELETE FROM served_orders WHERE id IN (
     SELECT id FROM served_orders WHERE ${isOld('at', 'ran')} ORDER BY at LIMIT ${MAX_ROWS})`
 
-interface Ended {
-  readonly id: string
-  readonly outcome: Parameters<AcmeServerStore['endOrder']>[1]
-}
+type Claim = Parameters<AcmeServerStore['claimOrder']>
+type End = Parameters<AcmeServerStore['endOrder']>
 
 /** The accounts and orders of ACME clients. */
 export class AcmeServer implements AcmeServerStore {
+  readonly addOrder: AcmeServerStore['addOrder']
+  readonly claimOrder: AcmeServerStore['claimOrder']
+  readonly endOrder: AcmeServerStore['endOrder']
   readonly #db: Engine
-  readonly #addOrder: (order: ServedOrder) => Promise<ServedOrder | undefined>
-  readonly #claim: (claimed: Pick<ServedOrder, 'id' | 'csr'>) => Promise<boolean>
-  readonly #end: (ended: Ended) => Promise<boolean>
 
   constructor(db: Engine) {
     this.#db = db
-    this.#addOrder = groupCommit(db, (tx, orders: readonly ServedOrder[]) =>
+    this.addOrder = groupCommit(db, (tx, orders: readonly ServedOrder[]) =>
       each(orders, (order) => this.#add(tx, order)),
     )
     // A certificate is committed after the claim, and durably: what it needs is not lost before it.
-    this.#claim = groupCommit(
+    const claim = groupCommit(
       db,
-      (tx, claims: readonly Pick<ServedOrder, 'id' | 'csr'>[]) =>
-        each(claims, async ({ id, csr }) => (await tx.run(CLAIM, id, csr)) === 1),
+      (tx, claims: readonly Claim[]) =>
+        each(claims, async (values) => (await tx.run(CLAIM, ...values)) === 1),
       { durable: false },
     )
+    this.claimOrder = (...values) => claim(values)
     // The client is told of it, and no certificate is committed after it.
-    this.#end = groupCommit(db, (tx, ended: readonly Ended[]) =>
-      each(ended, async ({ id, outcome }) => (await tx.run(END, id, ...outcomeOf(outcome))) === 1),
+    const end = groupCommit(db, (tx, ended: readonly End[]) =>
+      each(ended, async ([id, outcome]) => (await tx.run(END, id, ...outcomeOf(outcome))) === 1),
     )
+    this.endOrder = (...values) => end(values)
   }
 
   async counterOf(caller: string): Promise<number> {
@@ -77,18 +84,17 @@ export class AcmeServer implements AcmeServerStore {
 
   async renewExternalAccount(caller: string, kept: readonly string[]): Promise<number> {
     return this.#db.transaction(async (tx) => {
-      await tx.run(RENEW, indexable(caller))
+      const renewed = await tx.get<{ counter: number }>(RENEW, indexable(caller))
       await tx.run(END_OTHERS, caller, JSON.stringify(kept))
-      const row = await EXTERNAL_ACCOUNTS.find(tx, 'WHERE caller = $1', indexable(caller))
-      return row?.counter ?? 1
+      return renewed?.counter ?? 1
     })
   }
 
   addAccount(account: ServedAccount): Promise<ServedAccount | undefined> {
     return this.#db.transaction(async (tx) => {
       const { thumbprint, caller } = account
-      const known = await SERVED_ACCOUNTS.find(tx, 'WHERE thumbprint = $1 FOR UPDATE', thumbprint)
-      if (known?.status === 'valid') return known as ServedAccount
+      const known = await findAccount(tx, `${BY_KEY} FOR UPDATE`, thumbprint)
+      if (known?.status === 'valid') return known
       const { count } = (await tx.get<{ count: number }>(COUNT_ACCOUNTS, caller)) ?? { count: 0 }
       if (!known && count >= MAX_ACCOUNTS) return undefined
       // One that has ended keeps its id, which its certificates have.
@@ -96,30 +102,18 @@ export class AcmeServer implements AcmeServerStore {
       const conflict = known ? SERVED_ACCOUNTS.replacing(['id'], row) : ' ON CONFLICT DO NOTHING'
       if ((await SERVED_ACCOUNTS.add(tx, row, conflict)) === 1) return { ...account, id: row.id }
       // Another replica was faster.
-      return (await SERVED_ACCOUNTS.find(tx, 'WHERE thumbprint = $1', thumbprint)) as ServedAccount
+      return findAccount(tx, BY_KEY, thumbprint)
     })
   }
 
-  findAccount(id: string) {
-    return SERVED_ACCOUNTS.find(this.#db, 'WHERE id = $1', id) as Promise<ServedAccount | undefined>
-  }
+  findAccount = (id: string) => findAccount(this.#db, 'WHERE id = $1', id)
 
-  findAccountByKey(thumbprint: string) {
-    const found = SERVED_ACCOUNTS.find(this.#db, 'WHERE thumbprint = $1', thumbprint)
-    return found as Promise<ServedAccount | undefined>
-  }
+  findAccountByKey = (thumbprint: string) => findAccount(this.#db, BY_KEY, thumbprint)
 
   async listAccounts(caller: string | undefined, limit: number) {
-    const rows =
-      caller === undefined
-        ? await SERVED_ACCOUNTS.list(this.#db, 'ORDER BY used_at DESC, id LIMIT $1', limit)
-        : await SERVED_ACCOUNTS.list(
-            this.#db,
-            'WHERE caller = $1 ORDER BY used_at DESC, id LIMIT $2',
-            caller,
-            limit,
-          )
-    return rows as readonly ServedAccount[]
+    const [where, ...of] = caller === undefined ? [''] : ['WHERE caller = $2', caller]
+    const rest = `${where} ORDER BY used_at DESC, id LIMIT $1`
+    return (await SERVED_ACCOUNTS.list(this.#db, rest, limit, ...of)) as readonly ServedAccount[]
   }
 
   async endAccount(id: string, status: 'deactivated' | 'revoked'): Promise<void> {
@@ -129,7 +123,7 @@ export class AcmeServer implements AcmeServerStore {
 
   changeKey: AcmeServerStore['changeKey'] = (id, from, to) =>
     this.#db.transaction(async (tx) => {
-      const other = await SERVED_ACCOUNTS.find(tx, 'WHERE thumbprint = $1', to.thumbprint)
+      const other = await findAccount(tx, BY_KEY, to.thumbprint)
       if (other) return other.id
       const sql = `UPDATE served_accounts SET thumbprint = $3, jwk = $4
         WHERE id = $1 AND thumbprint = $2 AND status = 'valid'`
@@ -149,10 +143,6 @@ export class AcmeServer implements AcmeServerStore {
     )
   }
 
-  addOrder(order: ServedOrder): Promise<ServedOrder | undefined> {
-    return this.#addOrder(order)
-  }
-
   findOrder(id: string) {
     return SERVED_ORDERS.find(this.#db, 'WHERE id = $1', id) as Promise<ServedOrder | undefined>
   }
@@ -161,14 +151,6 @@ export class AcmeServer implements AcmeServerStore {
     const sql = `SELECT id FROM served_orders WHERE account = $1 AND id > $2 ORDER BY id LIMIT $3`
     const rows = await this.#db.all<{ id: string }>(sql, account, after, limit)
     return rows.map(({ id }) => id)
-  }
-
-  claimOrder(id: string, csr: Uint8Array): Promise<boolean> {
-    return this.#claim({ id, csr })
-  }
-
-  endOrder(id: string, outcome: Ended['outcome']): Promise<boolean> {
-    return this.#end({ id, outcome })
   }
 
   changeOrder: AcmeServerStore['changeOrder'] = (id, change) =>
@@ -204,7 +186,10 @@ export class AcmeServer implements AcmeServerStore {
   }
 }
 
-function outcomeOf(outcome: Ended['outcome']) {
+const findAccount = (on: Queries, where: string, value: string) =>
+  SERVED_ACCOUNTS.find(on, where, value) as Promise<ServedAccount | undefined>
+
+function outcomeOf(outcome: End[1]) {
   if ('fingerprint' in outcome) return ['valid', outcome.fingerprint, null]
   return ['invalid', null, JSON.stringify(outcome.error)]
 }

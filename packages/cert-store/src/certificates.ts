@@ -30,6 +30,7 @@ import {
   type NewCertificate,
   type PastCertificate,
   type Store,
+  type Supersedes,
   type Way,
 } from './store.ts'
 import { CERTIFICATES, CHAINS } from './tables.ts'
@@ -124,7 +125,7 @@ interface Addition {
   readonly chain: string
   readonly entry: AuditEntry
   readonly lease: Lease | undefined
-  readonly supersedes: readonly Pick<CertificateRecord, 'id' | 'lineage'>[]
+  readonly supersedes: NonNullable<Supersedes['supersedes']>
 }
 
 interface Parts {

@@ -15,7 +15,18 @@ import type {
 /** By which way a certificate came: asked for by a program, by ACME, by a person, or by the service itself. */
 export type Way = 'api' | 'acme' | 'page' | 'service'
 
-export interface NewCertificate {
+/** By whom a certificate was asked for. */
+export interface Origin {
+  readonly way?: Way | null | undefined
+  /** The program that asked for it, such as `certbot/5.8.0`. */
+  readonly client?: string | null | undefined
+  /** The account of the ACME client that asked for it, and renews it. */
+  readonly account?: string | null | undefined
+  /** The order of that client. */
+  readonly servedOrder?: string | null | undefined
+}
+
+export interface NewCertificate extends Origin {
   /** The identity of a request: two with the same one share a certificate. See request.ts of packages/issuance. At most 1,000 bytes. */
   readonly lineage: string
   readonly issuer: string
@@ -39,13 +50,6 @@ export interface NewCertificate {
   readonly checkAt?: number | null
   /** The caller that it counts for. Absent: the one of the certificate that it replaces, if any. */
   readonly askedBy?: string
-  readonly way?: Way | null | undefined
-  /** The program that asked for it, such as `certbot/5.8.0`. */
-  readonly client?: string | null | undefined
-  /** The account of the ACME client that asked for it, and renews it. */
-  readonly account?: string | null | undefined
-  /** The order of that client. */
-  readonly servedOrder?: string | null | undefined
 }
 
 /** The members of a certificate that are needed to take it out of service. */
@@ -188,15 +192,11 @@ export interface OrderRecord {
   /** The caller that its certificate will count for; absent for a renewal. */
   readonly askedBy?: string
   /** The ACME client that it is for. */
-  readonly origin?: Origin
+  readonly origin?: Origin & Supersedes
 }
 
-/** By whom a certificate was asked for, and what it takes out of service for an ACME client. */
-export interface Origin {
-  readonly way?: Way | null | undefined
-  readonly client?: string | null | undefined
-  readonly account?: string | null | undefined
-  readonly servedOrder?: string | null | undefined
+/** Certificates of other lineages that a new one takes out of service, without revoking them: its client renews by it. */
+export interface Supersedes {
   readonly supersedes?: readonly Pick<CertificateRecord, 'id' | 'lineage'>[] | undefined
 }
 

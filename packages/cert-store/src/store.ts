@@ -27,6 +27,7 @@ import type {
   ServedAccount,
   ServedOrder,
   SignInRecord,
+  Supersedes,
   Tally,
   Work,
 } from './records.ts'
@@ -168,11 +169,7 @@ interface Lifecycle {
   addCertificate(
     certificate: NewCertificate,
     entry: AuditEntry,
-    options?: {
-      readonly lease?: Lease | undefined
-      /** Certificates of other lineages that go out of service, without being revoked. */
-      readonly supersedes?: readonly Pick<CertificateRecord, 'id' | 'lineage'>[] | undefined
-    },
+    options?: Supersedes & { readonly lease?: Lease | undefined },
   ): Promise<CertificateRecord>
   /**
    * Revokes certificates and, as clients may still have them, the unexpired ones that they replaced:

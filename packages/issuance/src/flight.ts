@@ -113,11 +113,11 @@ export interface FlightPlan {
   /** The caller that the certificate counts for; undefined for renewals. */
   readonly askedBy: string | undefined
   /** Of work that goes on after a restart: for whom it is. Default: for `by`. */
-  readonly origin?: Origin | undefined
+  readonly origin?: OrderRecord['origin']
 }
 
 /** By whom a certificate is asked for. One that the service renews keeps it, but is of no order. */
-function originOf({ by, replaces, origin }: FlightPlan): Omit<Origin, 'supersedes'> {
+function originOf({ by, replaces, origin }: FlightPlan): Origin {
   const kept = by.account === undefined ? replaces : undefined
   const { way, client, account, servedOrder } =
     origin ?? (kept ? { ...kept, servedOrder: null } : by)

@@ -1,6 +1,6 @@
 import { createPublicKey } from 'node:crypto'
 import { isRocaKey } from '@gatehouse/auth-core'
-import type { CertificateRecord, OrderRecord, Store, Way } from '@gatehouse/cert-store/port'
+import type { OrderRecord, Origin, Store, Supersedes } from '@gatehouse/cert-store/port'
 import { TitledError } from '@gatehouse/net'
 import {
   type Csr,
@@ -25,7 +25,7 @@ export const MAX_NAMES = 100
 /** In lineages; the issuer of certificates of clients has another. */
 const PROFILE = 'server'
 
-export interface IssuanceRequest {
+export interface IssuanceRequest extends Supersedes {
   readonly lineage: string
   readonly issuer: Issuer
   /** By the issuer: no request changes from one to the other. */
@@ -35,28 +35,18 @@ export interface IssuanceRequest {
   readonly keyType: KeyType
   /** The PKCS#10 request of the caller; `null` if the key is ours. */
   readonly csr: Csr | null
-  /** Certificates for other keys that the new one takes out of service: their client renews by it. */
-  readonly supersedes?: readonly Pick<CertificateRecord, 'id' | 'lineage'>[] | undefined
   /** Only the names are proven, for a certificate that is asked for later. */
   readonly isPreparation?: true
 }
 
 /** The one on whose behalf something is done, as the audit trail names it. */
-export interface Actor {
+export interface Actor extends Origin {
   /** `psk:<key name>`, `mtls:<name>`, `jwt:<issuer>#<subject>` or `system`. */
   readonly actor: string
   readonly remoteAddress?: string
   readonly requestId?: string
   /** Whether it has a key that is not limited to names. */
   readonly isOperator?: boolean
-  /** By which way it asks. */
-  readonly way?: Way
-  /** The program that asks. */
-  readonly client?: string | undefined
-  /** The account of an ACME client. It renews what it gets by itself. */
-  readonly account?: string
-  /** The order of that client. */
-  readonly servedOrder?: string
 }
 
 export interface RequestFields {
