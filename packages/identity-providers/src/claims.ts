@@ -1,3 +1,4 @@
+import { isObject } from '@gatehouse/net'
 import { type Claims, fromClaims, type Profile } from '@gatehouse/profile'
 import type { Static, TObject } from 'typebox'
 import type { claimPaths } from './options.ts'
@@ -77,15 +78,11 @@ function find(sources: readonly Claims[], path: string): unknown {
  * Other objects stay what they are, since `{"admin": false}` may mean the opposite of a role.
  */
 function asList(value: unknown): unknown {
-  const isRole = (role: unknown) => isMapping(role) && Object.values(role).every(isText)
-  return isMapping(value) && Object.values(value).every(isRole) ? Object.keys(value) : value
+  const isRole = (role: unknown) => isObject(role) && Object.values(role).every(isText)
+  return isObject(value) && Object.values(value).every(isRole) ? Object.keys(value) : value
 }
 
 const isText = (value: unknown) => typeof value === 'string'
-
-function isMapping(value: unknown): value is object {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
 
 /** Leaves out the lists that become groups and roles, so that a session does not hold them twice. */
 function withoutList(claims: Claims, { groupsClaim, rolesClaim }: ClaimPaths): Claims {
@@ -103,7 +100,7 @@ function take(
   claims: unknown,
   path: string,
 ): { readonly value: unknown; readonly rest: Claims } | undefined {
-  if (!isMapping(claims)) return undefined
+  if (!isObject(claims)) return undefined
   for (let end = path.length; end > 0; end = path.lastIndexOf('.', end - 1)) {
     const name = path.slice(0, end)
     const { [name]: member, ...others } = claims as Claims

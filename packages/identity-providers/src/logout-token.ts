@@ -1,3 +1,4 @@
+import { isObject } from '@gatehouse/net'
 import {
   decodeJwt,
   decodeProtectedHeader,
@@ -42,10 +43,6 @@ export const isId = (value: unknown): value is string =>
   typeof value === 'string' && value.length > 0 && value.length <= MAX_ID_LENGTH
 
 const isTime = (value: unknown): value is number => Number.isFinite(value)
-
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
 
 /**
  * The claims of a logout token that keeps all rules but that of its signature, which keys are needed for.

@@ -32,4 +32,4 @@ export {
   parseIp,
 } from './ip.ts'
 export { parseAdvertisedUrl, parseEndpointUrl, parseOrigin } from './origin.ts'
-export { decodeBase64url, freezeAll, parseStrictJson } from './strict.ts'
+export { decodeBase64url, freezeAll, isObject, parseStrictJson } from './strict.ts'

@@ -2,6 +2,10 @@ const MAX_DEPTH = 32
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
+/** Whether a value that was parsed has members. */
+export const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
 /** Decodes base64url in its only canonical spelling, without padding. @throws SyntaxError */
 export function decodeBase64url(text: string): Buffer {
   const bytes = Buffer.from(text, 'base64url')

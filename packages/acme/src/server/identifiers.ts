@@ -1,7 +1,7 @@
+import { isObject } from '@gatehouse/net'
 import { type Name, PkiError, type Profile, parseClientName, parseName } from '@gatehouse/pki'
 import { Check } from 'typebox/schema'
 import { IdentifierSchema, toIdentifier } from '../identifier.ts'
-import { isMembers } from './parts.ts'
 import { AcmeProblem, malformed } from './problems.ts'
 
 const MAX_IDENTIFIERS = 100
@@ -27,7 +27,7 @@ export function readIdentifiers(list: unknown, profile: Profile = 'server'): rea
   if (first) {
     const isSame = subproblems.every(({ type }) => type === first.type)
     const type = isSame ? first.type : 'rejectedIdentifier'
-    throw new AcmeProblem(type, first.detail, { subproblems })
+    throw new AcmeProblem(type, first.message, { subproblems })
   }
   if (new Set(names.map(({ text }) => text)).size < names.length)
     throw malformed('an identifier is given twice')
@@ -40,7 +40,7 @@ const TYPES: Readonly<Record<Profile, readonly string[]>> = {
 }
 
 function readIdentifier(value: unknown, profile: Profile): Name | AcmeProblem {
-  if (!isMembers(value) || typeof value.type !== 'string' || typeof value.value !== 'string')
+  if (!isObject(value) || typeof value.type !== 'string' || typeof value.value !== 'string')
     throw malformed('an identifier must have `type` and `value`')
   const types = TYPES[profile]
   if (!types.includes(value.type)) {

@@ -1,7 +1,8 @@
 import { createHmac, timingSafeEqual, verify } from 'node:crypto'
+import { isObject } from '@gatehouse/net'
 import { BINDING_DIGESTS, REQUEST_DIGESTS } from '../protocol/jws.ts'
 import { type PublicKey, readJwk } from './keys.ts'
-import { isMembers, isText, type Members, readBase64url, readObject } from './parts.ts'
+import { isText, type Members, readBase64url, readObject } from './parts.ts'
 import { AcmeProblem, malformed } from './problems.ts'
 
 /** The algorithms of requests. */
@@ -162,7 +163,7 @@ export function readBinding(
   binding: unknown,
   outer: { readonly url: string; readonly accountKey: PublicKey },
 ): { readonly kid: string; isMadeWith(hmacKey: Uint8Array): boolean } {
-  if (!isMembers(binding)) throw malformed('the external account binding is not an object')
+  if (!isObject(binding)) throw malformed('the external account binding is not an object')
   const inner = openJws(binding, BINDING_ALGORITHMS)
   const { kid, jwk } = inner.header
   if (jwk !== undefined || !isText(kid, URL_OR_ID))

@@ -1,7 +1,7 @@
 import { createPublicKey, type JsonWebKey, type KeyObject } from 'node:crypto'
+import { isObject } from '@gatehouse/net'
 import { LRUCache } from 'lru-cache'
 import { algorithmOf, publicJwk, thumbprintOf } from '../protocol/jws.ts'
-import { isMembers } from './parts.ts'
 import { AcmeProblem } from './problems.ts'
 
 /** A public key of an accepted type. */
@@ -36,7 +36,7 @@ const MAX_MEMBER = 683
 
 /** Reads the JWK of a stranger, which must be an object. @throws AcmeProblem `badPublicKey` */
 export function readJwk(jwk: unknown): PublicKey {
-  if (!isMembers(jwk)) throw badKey('is not an object')
+  if (!isObject(jwk)) throw badKey('is not an object')
   if (PRIVATE_MEMBERS.some((name) => name in jwk)) throw badKey('is not public: make another one')
   const { crv, e, kty, n, x, y } = jwk
   const given = { crv, e, kty, n, x, y }

@@ -1,10 +1,7 @@
-import { decodeBase64url, parseStrictJson } from '@gatehouse/net'
+import { decodeBase64url, isObject, parseStrictJson } from '@gatehouse/net'
 import { malformed } from './problems.ts'
 
 export type Members = Readonly<Record<string, unknown>>
-
-export const isMembers = (value: unknown): value is Members =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 export const isText = (value: unknown, pattern: RegExp): value is string =>
   typeof value === 'string' && pattern.test(value)
@@ -23,7 +20,7 @@ export function readBase64url(value: unknown, what: string): Buffer {
 export function readObject(bytes: Uint8Array, what: string): Members {
   try {
     const value = parseStrictJson(bytes)
-    if (isMembers(value)) return value
+    if (isObject(value)) return value
   } catch {
     // Refused below; the message of the error quotes what was sent.
   }

@@ -2,7 +2,7 @@ import { REVOCATION_REASONS, type RevocationReason } from '@gatehouse/pki'
 import { type Static, type TObject, Type } from 'typebox'
 import { Check, Errors } from 'typebox/schema'
 import type { SignedRequest } from './jws.ts'
-import { type Members, readBase64url, readObject } from './parts.ts'
+import { readBase64url, readObject } from './parts.ts'
 import { AcmeProblem, malformed } from './problems.ts'
 
 type Payload = Pick<SignedRequest, 'payload'>
@@ -13,9 +13,10 @@ type Payload = Pick<SignedRequest, 'payload'>
  *
  * @throws AcmeProblem `malformed`
  */
-export function readPayload(request: Payload): Members
-export function readPayload<S extends TObject>(request: Payload, schema: S): Static<S>
-export function readPayload({ payload }: Payload, schema: TObject = Type.Object({})): Members {
+export function readPayload<S extends TObject>(
+  { payload }: Payload,
+  schema = Type.Object({}) as TObject as S,
+): Static<S> {
   const members = Object.entries(readObject(payload, 'the payload'))
   const value = Object.fromEntries(members.filter(([, member]) => member !== null))
   if (Check(schema, value)) return value

@@ -1,4 +1,4 @@
-import { decodeBase64url, parseStrictJson } from '@gatehouse/net'
+import { decodeBase64url, isObject, parseStrictJson } from '@gatehouse/net'
 import { LRUCache } from 'lru-cache'
 import { AuthError } from '../errors.ts'
 
@@ -35,9 +35,8 @@ const headers = new LRUCache<string, Claims>({ max: 100, memoMethod: parseObject
 
 function parseObject(part: string): Claims {
   const value = parseStrictJson(decodeBase64url(part))
-  if (typeof value !== 'object' || value === null || Array.isArray(value))
-    throw new SyntaxError('not a JSON object')
-  return value as Claims
+  if (!isObject(value)) throw new SyntaxError('not a JSON object')
+  return value
 }
 
 /** Accepted difference of clocks, in milliseconds. */

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import { isLoopback, parseHostPort, parseJson } from '@gatehouse/net'
+import { isLoopback, isObject, parseHostPort, parseJson } from '@gatehouse/net'
 import { FwaError } from '../errors.ts'
 
 /** What a client says of itself. */
@@ -138,10 +138,6 @@ function parseObject(body: Buffer): Readonly<Record<string, unknown>> | undefine
   } catch {
     return undefined
   }
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 function isUriList(value: unknown, most: number): value is readonly string[] {
