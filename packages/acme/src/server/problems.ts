@@ -56,5 +56,6 @@ export class AcmeProblem extends Error {
   }
 }
 
+/** A refusal of the type `malformed`. */
 export const malformed = (detail: string, options?: ProblemOptions): AcmeProblem =>
   new AcmeProblem('malformed', detail, options)

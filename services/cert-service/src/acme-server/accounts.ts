@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import {
   AcmeProblem,
+  malformed,
   type PublicKey,
   readBinding,
   readKeyChange,
@@ -11,8 +12,8 @@ import type { ServedAccount } from '@gatehouse/cert-store/port'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { clientOf } from '../policy/authorize.ts'
-import { admit, isOpenTo, requireNoPayload, verifyAccount, verifySigned } from './requests.ts'
-import type { Urls } from './urls.ts'
+import { admit, isOpenTo, verifyAccount, verifyReader, verifySigned } from './requests.ts'
+import { addLink, type Urls } from './urls.ts'
 
 const ORDERS_PER_PAGE = 100
 
@@ -51,8 +52,7 @@ export async function accountRoutes(app: FastifyInstance): Promise<void> {
     if (signed.payload.length === 0) return describe(account, urls)
     const { status } = readPayload(signed, AccountSchema)
     if (status === undefined || status === account.status) return describe(account, urls)
-    if (status !== 'deactivated')
-      throw new AcmeProblem('malformed', 'an account can only be changed to `deactivated`')
+    if (status !== 'deactivated') throw malformed('an account can only be changed to `deactivated`')
     await app.store.acme.endAccount(account.id, status)
     return describe({ ...account, status }, urls)
   })
@@ -60,18 +60,12 @@ export async function accountRoutes(app: FastifyInstance): Promise<void> {
   app.post<{ Params: { id: string }; Querystring: { after?: string } }>(
     '/account/:id/orders',
     async (request, reply) => {
-      const signer = await verifyAccount(request)
-      const { account, urls } = signer
+      const { account, urls } = await verifyReader(request)
       requireOwn(request.params.id, account)
-      requireNoPayload(signer)
       const { after = '' } = request.query
       const ids = await app.store.acme.listOrders(account.id, after, ORDERS_PER_PAGE)
       const [last] = ids.slice(ORDERS_PER_PAGE - 1)
-      if (last !== undefined)
-        reply.header(
-          'link',
-          [reply.getHeader('link'), `<${urls.orders(account.id, last)}>;rel="next"`].flat(),
-        )
+      if (last !== undefined) addLink(reply, urls.orders(account.id, last), 'next')
       return { orders: ids.map((id) => urls.order(id)) }
     },
   )
@@ -81,18 +75,13 @@ export async function accountRoutes(app: FastifyInstance): Promise<void> {
     const kid = urls.account(account.id)
     const { newKey, oldKey } = readKeyChange(signed.payload, { url: signed.url, kid })
     if (oldKey.thumbprint !== account.thumbprint)
-      throw new AcmeProblem('malformed', 'the old key is not that of the account')
+      throw malformed('the old key is not that of the account')
     requireStrong(newKey)
-    const { thumbprint, jwk } = newKey
-    const taken = await app.store.acme.changeKey(account.id, account.thumbprint, {
-      thumbprint,
-      jwk,
-    })
+    const taken = await app.store.acme.changeKey(account.id, account.thumbprint, newKey)
     if (taken === undefined) return describe(account, urls)
-    if (taken === account.id)
-      throw new AcmeProblem('malformed', 'the key of the account was changed meanwhile')
+    if (taken === account.id) throw malformed('the key of the account was changed meanwhile')
     reply.header('location', urls.account(taken))
-    throw new AcmeProblem('malformed', 'another account has this key', { status: 409 })
+    throw malformed('another account has this key', { status: 409 })
   })
 }
 

@@ -1,4 +1,4 @@
-import { AcmeProblem, type PublicKey, toIdentifier } from '@gatehouse/acme/server'
+import { malformed, type PublicKey, toIdentifier } from '@gatehouse/acme/server'
 import type { Proof, ServedOrder } from '@gatehouse/cert-store/port'
 import { readName } from '@gatehouse/issuance/request'
 import { toTime } from '@gatehouse/issuance/times'
@@ -6,8 +6,8 @@ import type { Name } from '@gatehouse/pki'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { requireOrder } from './orders.ts'
 import { CHALLENGES, type ChallengeType } from './proofs.ts'
-import { requireNoPayload, verifyAccount } from './requests.ts'
-import type { Urls } from './urls.ts'
+import { verifyAccount, verifyReader } from './requests.ts'
+import { addLink, type Urls } from './urls.ts'
 
 interface OfName {
   readonly Params: { readonly id: string; readonly n: string }
@@ -27,10 +27,9 @@ interface Authorization {
 /** Authorizations and challenges (RFC 8555 section 7.5). */
 export async function authorizationRoutes(app: FastifyInstance): Promise<void> {
   app.post<OfName>('/authorization/:id/:n', async (request) => {
-    const signer = await verifyAccount(request)
-    requireNoPayload(signer)
-    const order = await requireOrder(request, signer.account)
-    return describe(requireName(order, request.params.n), signer.urls)
+    const { account, urls } = await verifyReader(request)
+    const order = await requireOrder(request, account)
+    return describe(requireName(order, request.params.n), urls)
   })
 
   app.post<OfChallenge>('/challenge/:id/:n/:type', async (request, reply) => {
@@ -40,10 +39,7 @@ export async function authorizationRoutes(app: FastifyInstance): Promise<void> {
     const { n, name } = authorization
     const type = CHALLENGES.find((one) => one === request.params.type)
     if (!type) throw absent()
-    reply.header(
-      'link',
-      [reply.getHeader('link'), `<${urls.authorization(order.id, n)}>;rel="up"`].flat(),
-    )
+    addLink(reply, urls.authorization(order.id, n), 'up')
     // A POST-as-GET only reads it.
     const isTry = signed.payload.length > 0 && order.status === 'pending'
     const proven = isTry ? await prove(request, authorization, type, key) : order
@@ -69,13 +65,8 @@ async function prove(
   const { token } = order.proofs?.[n] ?? { token: '' }
   const problem = await acme.prover.check(name, type, `${token}.${thumbprint}`)
   const status = problem ? 'invalid' : 'valid'
-  const proof: Proof = {
-    token,
-    status,
-    at: clock.now(),
-    type,
-    ...(problem && { error: problem.toJSON() }),
-  }
+  const tried = { token, status, at: clock.now(), type } as const
+  const proof: Proof = { ...tried, ...(problem && { error: problem.toJSON() }) }
   await store.acme.changeOrder(order.id, (before) => {
     const proofs = (before.proofs ?? []).map((one, i) =>
       i === n && one.status === 'pending' ? proof : one,
@@ -127,6 +118,4 @@ function provenBy({ id, at }: ServedOrder): Proof {
   return { status: 'valid', token: id, at }
 }
 
-function absent(): AcmeProblem {
-  return new AcmeProblem('malformed', 'the order has no such authorization', { status: 404 })
-}
+const absent = () => malformed('the order has no such authorization', { status: 404 })

@@ -1,13 +1,20 @@
 import { hash, X509Certificate } from 'node:crypto'
-import { AcmeProblem, type PublicKey, parseRenewalId, readRevocation } from '@gatehouse/acme/server'
+import {
+  AcmeProblem,
+  malformed,
+  type PublicKey,
+  parseRenewalId,
+  readRevocation,
+} from '@gatehouse/acme/server'
 import type { CertificateRecord, InService, ServedAccount } from '@gatehouse/cert-store/port'
 import type { Actor } from '@gatehouse/issuance/request'
 import { planRenewal, toTime } from '@gatehouse/issuance/times'
 import { buildChainPem, parseCertificate, type RevocationReason } from '@gatehouse/pki'
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { actorOf, mayAll, principalOf } from '../policy/authorize.ts'
 import { revokeAlone } from '../routes/withdraw.ts'
-import { requireNoPayload, verifyAccount, verifySigned } from './requests.ts'
+import { verifyReader, verifySigned } from './requests.ts'
+import { addLink } from './urls.ts'
 
 const PEM = 'application/pem-certificate-chain'
 /** Seconds between questions about the renewal of a certificate. */
@@ -52,7 +59,7 @@ export async function certificateRoutes(app: FastifyInstance): Promise<void> {
 
   app.get<{ Params: { id: string } }>('/renewal-info/:id', async (request, reply) => {
     const id = parseRenewalId(request.params.id)
-    if (!id) throw new AcmeProblem('malformed', 'this is not the identifier of a certificate')
+    if (!id) throw malformed('this is not the identifier of a certificate')
     const all = await app.store.listBySerial(id.serialNumber)
     const record = all.find((one) => parseCertificate(one.certificate).akid === id.akid)
     if (!record) throw absent()
@@ -62,13 +69,12 @@ export async function certificateRoutes(app: FastifyInstance): Promise<void> {
 
 /** The certificate of the path, for an account that may read certificates for all of its names. */
 async function download(request: FastifyRequest<OfCertificate>) {
-  const signer = await verifyAccount(request)
-  requireNoPayload(signer)
+  const { account, urls } = await verifyReader(request)
   const { server, params } = request
   const record = await server.store.findIssued(params.fingerprint)
-  const isOwn = record?.account === signer.account.id
+  const isOwn = record?.account === account.id
   if (!record || !(isOwn || mayAll(server, principalOf(request), 'read', record))) throw absent()
-  return { record, urls: signer.urls }
+  return { record, urls }
 }
 
 /** The root above a certificate of the embedded CA, for devices that want the whole chain. */
@@ -107,9 +113,7 @@ function byKey({ ip, id }: FastifyRequest, record: Issued, { key }: PublicKey): 
   return { actor, remoteAddress: ip, requestId: id, way: 'acme' }
 }
 
-function absent(): AcmeProblem {
-  return new AcmeProblem('malformed', 'there is no such certificate', { status: 404 })
-}
+const absent = () => malformed('there is no such certificate', { status: 404 })
 
 /** The time in which a client is to renew: past if the certificate was revoked, as its CA says, or ours. */
 function describeRenewal(record: Issued) {
@@ -126,8 +130,4 @@ function describeRenewal(record: Issued) {
 function askAgainAfter({ notBefore, notAfter }: CertificateRecord): number {
   const seconds = Math.floor((notAfter - notBefore) / 20_000)
   return Math.min(ASK_AGAIN.most, Math.max(ASK_AGAIN.least, seconds))
-}
-
-function addLink(reply: FastifyReply, url: string, rel: string): void {
-  reply.header('link', [reply.getHeader('link'), `<${url}>;rel="${rel}"`].flat())
 }

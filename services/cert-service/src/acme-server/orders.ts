@@ -1,6 +1,7 @@
 import { hash, randomBytes } from 'node:crypto'
 import {
   AcmeProblem,
+  malformed,
   parseRenewalId,
   readBase64url,
   readIdentifiers,
@@ -14,7 +15,7 @@ import type { Profile } from '@gatehouse/pki'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { advance, finalize, prepare, requireIssuable } from './finalize.ts'
-import { requireNoPayload, verifyAccount } from './requests.ts'
+import { verifyAccount, verifyReader } from './requests.ts'
 import type { Urls } from './urls.ts'
 
 /** Milliseconds in which an order can be finalized. */
@@ -54,10 +55,9 @@ export async function orderRoutes(app: FastifyInstance): Promise<void> {
   })
 
   app.post<OfOrder>('/order/:id', async (request, reply) => {
-    const signer = await verifyAccount(request)
-    requireNoPayload(signer)
-    const order = await requireOrder(request, signer.account)
-    return sendOrder(reply, await advance(request, order), signer.urls)
+    const { account, urls } = await verifyReader(request)
+    const order = await requireOrder(request, account)
+    return sendOrder(reply, await advance(request, order), urls)
   })
 
   app.post<OfOrder>('/order/:id/finalize', async (request, reply) => {
@@ -75,9 +75,9 @@ function isProfile(profile: string): profile is Profile {
 
 /** @throws AcmeProblem `malformed`, `alreadyReplaced` */
 async function requireReplaceable({ store }: FastifyInstance, replaces: string | null) {
-  const id = replaces === null ? undefined : parseRenewalId(replaces)
   if (replaces === null) return
-  if (!id) throw new AcmeProblem('malformed', '`replaces` does not name a certificate (RFC 9773)')
+  const id = parseRenewalId(replaces)
+  if (!id) throw malformed('`replaces` does not name a certificate (RFC 9773)')
   const known = await store.listBySerial(id.serialNumber)
   // A client that came from another CA may still name a certificate of that one.
   const isReplaced = known.some(({ isCurrent, revokedAt }) => !isCurrent && revokedAt === null)
@@ -99,9 +99,7 @@ function newOrder(
     ...wanted,
     status: proofs ? 'pending' : 'ready',
     proofs,
-    csr: null,
-    fingerprint: null,
-    error: null,
+    ...{ csr: null, fingerprint: null, error: null },
     at,
     expiresAt: at + OPEN_FOR,
   }
@@ -119,7 +117,7 @@ export async function requireOrder(
   const order = await server.store.acme.findOrder(params.id)
   if (order?.account === account.id) return current(order, server.clock.now())
   const detail = 'the account has no such order; finished ones are kept for a limited time'
-  throw new AcmeProblem('malformed', detail, { status: 404 })
+  throw malformed(detail, { status: 404 })
 }
 
 /** An order that nobody has finalized in time is over. */

@@ -1,4 +1,4 @@
-import { AcmeProblem, type ProblemType } from '@gatehouse/acme/server'
+import { AcmeProblem, malformed, type ProblemType } from '@gatehouse/acme/server'
 import { IssueError } from '@gatehouse/issuance'
 import { CodedError, TitledError } from '@gatehouse/net'
 import { actionFor, STATUS_OF } from '../errors.ts'
@@ -47,7 +47,7 @@ export function problemOf(error: unknown): AcmeProblem | undefined {
     if (status === 503) return unavailable(error)
   }
   if (!MALFORMED_STATUSES.includes(status)) return undefined
-  return new AcmeProblem('malformed', message, { status })
+  return malformed(message, { status })
 }
 
 /** Says what was wrong and what to do, as clients show nothing else. */

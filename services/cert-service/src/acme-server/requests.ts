@@ -1,5 +1,6 @@
 import {
   AcmeProblem,
+  malformed,
   type PublicKey,
   readPublicKey,
   readRequest,
@@ -39,14 +40,10 @@ export async function verifySigned(
     )
   const { kid, key } = signed
   if (by === (kid === undefined ? 'account' : 'key'))
-    throw new AcmeProblem(
-      'malformed',
-      by === 'key' ? 'the request must have `jwk`' : 'the request must have `kid`',
-    )
+    throw malformed(`the request must have \`${by === 'key' ? 'jwk' : 'kid'}\``)
   const account = kid === undefined ? undefined : await findAccount(request, kid, urls)
   const signer = key ?? readPublicKey(account?.jwk)
-  if (!signed.isSignedBy(signer))
-    throw new AcmeProblem('malformed', 'the signature is not that of the key')
+  if (!signed.isSignedBy(signer)) throw malformed('the signature is not that of the key')
   // Now, so that only holders of keys fill the memory of nonces.
   if (!acme.nonces.use(signed.nonce))
     throw new AcmeProblem('badNonce', 'the nonce is too old, or was used before')
@@ -60,10 +57,11 @@ export async function verifyAccount(request: FastifyRequest) {
   return { ...signer, account: account as ServedAccount }
 }
 
-/** Refuses a payload: the request only reads (RFC 8555 section 6.3). */
-export function requireNoPayload({ signed }: Pick<Signer, 'signed'>): void {
-  if (signed.payload.length > 0)
-    throw new AcmeProblem('malformed', 'this resource is read by a POST with an empty payload')
+/** The same for a request that only reads, without a payload (RFC 8555 section 6.3). */
+export async function verifyReader(request: FastifyRequest) {
+  const signer = await verifyAccount(request)
+  if (signer.signed.payload.length === 0) return signer
+  throw malformed('this resource is read by a POST with an empty payload')
 }
 
 async function findAccount({ server }: FastifyRequest, kid: string, urls: Urls) {

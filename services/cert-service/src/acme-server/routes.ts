@@ -1,4 +1,4 @@
-import { AcmeProblem } from '@gatehouse/acme/server'
+import { AcmeProblem, malformed } from '@gatehouse/acme/server'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { accountRoutes } from './accounts.ts'
 import { authorizationRoutes } from './authorizations.ts'
@@ -29,7 +29,7 @@ export async function acmeRoutes(app: FastifyInstance): Promise<void> {
     const status = request.method === 'POST' ? 404 : 405
     const detail =
       status === 404 ? 'there is nothing at this path' : 'this is read by a signed POST'
-    return answerProblem(new AcmeProblem('malformed', detail, { status }), request, reply)
+    return answerProblem(malformed(detail, { status }), request, reply)
   })
 
   app.get('/directory', async (request) => describeDirectory(request))

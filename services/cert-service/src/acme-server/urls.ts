@@ -1,4 +1,4 @@
-import type { FastifyRequest } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 
 const DIRECTORY = '/acme/directory'
 
@@ -28,6 +28,11 @@ export function urlsOf({ protocol, host }: Pick<FastifyRequest, 'protocol' | 'ho
 }
 
 export type Urls = ReturnType<typeof urlsOf>
+
+/** Adds a link to those that a reply has. */
+export function addLink(reply: FastifyReply, url: string, rel: string): void {
+  reply.header('link', [reply.getHeader('link'), `<${url}>;rel="${rel}"`].flat())
+}
 
 /** Gives the ID of an account by its URL at this origin; undefined for any other URL. */
 export function accountIdOf(kid: string, urls: Urls): string | undefined {
