@@ -177,15 +177,11 @@ export class Certificates {
       domain,
     )
 
-  findBySerial = async (domain: string, serialNumber: string) => {
-    const [found] = await this.#inService(BY_SERIAL, domain, serialNumber)
-    return found
-  }
+  findBySerial = async (domain: string, serialNumber: string) =>
+    (await this.#inService(BY_SERIAL, domain, serialNumber))[0]
 
-  findIssued = async (sha256: string) => {
-    const [found] = await this.#inService('WHERE fingerprint = $1', sha256)
-    return found
-  }
+  findIssued = async (sha256: string) =>
+    (await this.#inService('WHERE fingerprint = $1', sha256))[0]
 
   listBySerial = (serialNumber: string) =>
     this.#inService('WHERE serial_number = $1 LIMIT 10', serialNumber)
@@ -332,17 +328,8 @@ export class Certificates {
 function toRecord(row: CertificateRow, chain: readonly Uint8Array[]): CertificateRecord {
   const { checkAt, windowStart, windowEnd, explanationUrl } = row
   const { id, lineage, issuer, names, serialNumber, certificate, sealedKey, csr } = row
-  const {
-    notBefore,
-    notAfter,
-    renewAt,
-    fetchedAt,
-    fetchedRan,
-    madeAt,
-    client,
-    account,
-    servedOrder,
-  } = row
+  const { notBefore, notAfter, renewAt, fetchedAt, fetchedRan, madeAt } = row
+  const { client, account, servedOrder } = row
   return {
     id,
     lineage,

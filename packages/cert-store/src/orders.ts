@@ -118,10 +118,11 @@ export class Orders {
     const saving = before.then(() =>
       this.#db.transaction(async (tx) => {
         const inForce = lease && this.#leases.assertInForce(tx, lease)
-        const [, , row] = await Promise.all([
-          inForce,
-          ended && this.#end(tx, ended),
+        const [row] = await Promise.all([
           this.#put(tx, order, where),
+          inForce,
+          ended && this.#leases.end(tx, [ended]),
+          ended && tx.run(DELETE, ended.lineage),
         ])
         return orderOf(row)
       }),
@@ -132,11 +133,6 @@ export class Orders {
     } finally {
       if (this.#saving.get(lineage) === saving) this.#saving.delete(lineage)
     }
-  }
-
-  /** Deletes the order of a lease, and ends that. */
-  async #end(tx: Transaction, lease: Lease): Promise<void> {
-    await Promise.all([this.#leases.end(tx, [lease]), tx.run(DELETE, lease.lineage)])
   }
 
   async #put(tx: Transaction, order: OrderRecord, where: string): Promise<OrderRow> {

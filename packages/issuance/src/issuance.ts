@@ -7,6 +7,7 @@ import type { Held } from './held.ts'
 import {
   type Actor,
   type IssuanceRequest,
+  type NamesOfIssuer,
   preparationOf,
   refuseCompromised,
   requestTo,
@@ -108,12 +109,9 @@ export class Issuance {
    * says that it takes longer than callers wait. What nobody finalizes ends by itself.
    * @throws IssuanceError, IssueError, CertStoreError as {@link obtain} does
    */
-  async authorize(
-    { issuer, names }: Pick<IssuanceRequest, 'issuer' | 'names'>,
-    by: Actor,
-  ): Promise<'ready' | 'working'> {
-    if (!issuer.authorize) return 'ready'
-    const request = preparationOf({ issuer, names })
+  async authorize(wanted: NamesOfIssuer, by: Actor): Promise<'ready' | 'working'> {
+    if (!wanted.issuer.authorize) return 'ready'
+    const request = preparationOf(wanted)
     const joined = this.#flights.get(request.lineage)
     try {
       const flight = joined ?? this.#start(this.#planOf(request, by))

@@ -39,6 +39,9 @@ export interface IssuanceRequest extends Supersedes {
   readonly isPreparation?: true
 }
 
+/** Names, and the issuer that is to have them proven. */
+export type NamesOfIssuer = Pick<IssuanceRequest, 'issuer' | 'names'>
+
 /** The one on whose behalf something is done, as the audit trail names it. */
 export interface Actor extends Origin {
   /** `psk:<key name>`, `mtls:<name>`, `jwt:<issuer>#<subject>` or `system`. */
@@ -208,22 +211,12 @@ export function lineageOf({
 }
 
 /** The work of proving names ahead, of which there is one for an issuer and a set of names. */
-export function preparationOf({
-  issuer,
-  names,
-}: Pick<IssuanceRequest, 'issuer' | 'names'>): IssuanceRequest {
+export function preparationOf({ issuer, names }: NamesOfIssuer): IssuanceRequest {
   const { name, profile = PROFILE } = issuer
   const sorted = names.map(({ text }) => text).sort()
   const lineage = indexable(['prepare', name, profile, sorted.join(',')].join('|'))
-  return {
-    lineage,
-    issuer,
-    names,
-    keyType: 'p256',
-    csr: null,
-    profile: 'server',
-    isPreparation: true,
-  }
+  const noKey = { keyType: 'p256', csr: null } as const
+  return { lineage, issuer, names, ...noKey, profile: 'server', isPreparation: true }
 }
 
 /**

@@ -41,8 +41,9 @@ export function readKnownCsr(input: Uint8Array, profile?: Profile): Csr {
   return read(input, profile)
 }
 
-/** What a certificate is for. */
-export type Profile = 'server' | 'client'
+/** What certificates are for. */
+export const PROFILES = ['server', 'client'] as const
+export type Profile = (typeof PROFILES)[number]
 
 function read(
   input: string | Uint8Array,

@@ -10,7 +10,7 @@ export { type CertificateInfo, parseCertificate, readAcmeIdentifier } from './ce
 export { type ClientCertificate, readClientCertificate } from './client-certificate.ts'
 export { readConstraints } from './constraints.ts'
 export { createCrl, REVOCATION_REASONS, type Revocation, type RevocationReason } from './crl.ts'
-export { buildCsr, type Csr, type Profile, parseCsr, readKnownCsr } from './csr.ts'
+export { buildCsr, type Csr, PROFILES, type Profile, parseCsr, readKnownCsr } from './csr.ts'
 export { buildChainPem, fromPem, type PemLabel, toPem } from './der.ts'
 export { PKI_ERRORS, PkiError, type PkiErrorCode } from './errors.ts'
 export type { Purpose } from './extensions.ts'
