@@ -1,11 +1,10 @@
 import type { OrderRecord } from '@gatehouse/cert-store/port'
 import { MAX_NAMES } from '@gatehouse/issuance/request'
 import { toTime } from '@gatehouse/issuance/times'
-import { KEY_TYPES } from '@gatehouse/pki'
+import { KEY_TYPES, PROFILES } from '@gatehouse/pki'
 import { ProblemSchema } from '@gatehouse/service-kit/http'
 import type { FastifySchema } from 'fastify'
 import { type Static, type TSchema, Type } from 'typebox'
-import { PROFILES } from './config/auth.ts'
 import { actionFor } from './errors.ts'
 
 /** Media type of a certificate and its key in one file. */
@@ -84,13 +83,13 @@ export function guarded<const Schema extends FastifySchema>(
   }
 }
 
-/** The ID of an order. PostgreSQL refuses texts with NUL in them. */
-export const OrderIdSchema = Type.String({ maxLength: 64, pattern: '^[\\w-]+$' })
+/** The ID of an order or an account. PostgreSQL refuses texts with NUL in them. */
+export const IdSchema = Type.String({ maxLength: 64, pattern: '^[\\w-]+$' })
 
 /** The length of a name: that of the longest SPIFFE ID. */
 export const NAME = { minLength: 1, maxLength: 2_048 }
 
-const TimeSchema = (description: string) => Type.String({ format: 'date-time', description })
+export const TimeSchema = (description: string) => Type.String({ format: 'date-time', description })
 
 /** A body or path that names a certificate. */
 export const DomainSchema = Type.Object({

@@ -134,7 +134,7 @@ async function boundCaller(
   given: unknown,
   urls: Urls,
 ): Promise<string> {
-  const binding = readBinding(given, { url: urls.newAccount, accountKey })
+  const binding = readBinding(given, { url: urls.members.newAccount, accountKey })
   const found = await server.acme.externalAccounts.find(binding.kid)
   const isCaller = found && server.callers.findNamed(found.caller) && binding.isMadeWith(found.key)
   if (found && isCaller) return found.caller

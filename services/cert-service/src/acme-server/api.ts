@@ -1,16 +1,15 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import type { ServedAccount } from '@gatehouse/cert-store/port'
 import { toTime } from '@gatehouse/issuance/times'
 import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { CertError } from '../errors.ts'
 import { actorOf, principalOf } from '../policy/authorize.ts'
 import { isPerson } from '../policy/rules.ts'
-import { emptyAnswer, guarded } from '../schemas.ts'
+import { emptyAnswer, guarded, IdSchema, TimeSchema } from '../schemas.ts'
 import { urlsOf } from './urls.ts'
 
 const MAX_LISTED = 1_000
-
-const AccountId = Type.String({ maxLength: 64, pattern: '^[\\w-]+$' })
 
 const KEY = guarded([403, 404], {
   summary: 'The key by which ACME clients bind their accounts to a caller',
@@ -30,7 +29,7 @@ const KEY = guarded([403, 404], {
       Type.Boolean({ description: 'Whether to replace the key. Default: false.' }),
     ),
     keep: Type.Optional(
-      Type.Array(AccountId, {
+      Type.Array(IdSchema, {
         maxItems: 1_000,
         description: 'IDs of accounts that go on, with `renew`.',
       }),
@@ -68,11 +67,8 @@ const ACCOUNTS = guarded([], {
           remoteAddress: Type.Optional(
             Type.String({ description: 'Where it was last used from.' }),
           ),
-          createdAt: Type.String({ format: 'date-time' }),
-          usedAt: Type.String({
-            format: 'date-time',
-            description: 'When it was last used, give or take a minute.',
-          }),
+          createdAt: TimeSchema('When it was made.'),
+          usedAt: TimeSchema('When it was last used, give or take a minute.'),
         }),
       ),
     }),
@@ -81,7 +77,7 @@ const ACCOUNTS = guarded([], {
 
 const END = guarded([403, 404], {
   summary: 'End an ACME account',
-  params: Type.Object({ id: AccountId }),
+  params: Type.Object({ id: IdSchema }),
   response: { 204: emptyAnswer('Done. Certificates that it has stay valid.') },
 })
 
@@ -95,11 +91,7 @@ export const acmeApiRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const key = renew
       ? await externalAccounts.renew(caller, keep)
       : await externalAccounts.keyOf(caller)
-    if (!key)
-      throw new CertError(
-        'CERT_CALLER_UNKNOWN',
-        'its name is too long for ACME: 100 characters at most',
-      )
+    if (!key) throw callerUnknown('its name is too long for ACME: 100 characters at most')
     if (renew) request.log.info({ of: caller }, 'the key for ACME accounts was replaced')
     reply.header('cache-control', 'no-store')
     return { ...key, algorithm: 'HS256', directory: urlsOf(request).directory }
@@ -109,20 +101,7 @@ export const acmeApiRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const of = isOperator(request) ? undefined : ownName(request)
     const accounts = await app.store.acme.listAccounts(of, MAX_LISTED)
     reply.header('cache-control', 'no-store')
-    return {
-      accounts: accounts.map(
-        ({ id, caller, thumbprint, status, client, remoteAddress, ...times }) => ({
-          id,
-          ...(caller !== null && { caller }),
-          thumbprint,
-          status,
-          ...(client !== null && { client }),
-          ...(remoteAddress !== null && { remoteAddress }),
-          createdAt: toTime(times.createdAt),
-          usedAt: toTime(times.usedAt),
-        }),
-      ),
-    }
+    return { accounts: accounts.map(describe) }
   })
 
   app.delete('/api/acme/accounts/:id', { onRequest, schema: END }, async (request, reply) => {
@@ -133,6 +112,17 @@ export const acmeApiRoutes: FastifyPluginAsyncTypebox = async (app) => {
     await app.store.acme.endAccount(account.id, 'revoked')
     return reply.code(204).send(null)
   })
+}
+
+function describe({ caller, client, remoteAddress, ...account }: ServedAccount) {
+  return {
+    ...account,
+    ...(caller !== null && { caller }),
+    ...(client !== null && { client }),
+    ...(remoteAddress !== null && { remoteAddress }),
+    createdAt: toTime(account.createdAt),
+    usedAt: toTime(account.usedAt),
+  }
 }
 
 /** The name of the API key that has asked; empty, as no key's, for a token. */
@@ -149,8 +139,7 @@ function isOperator(request: FastifyRequest): boolean {
 function requireCaller(request: FastifyRequest, name: string): string {
   const isAllowed = name !== '' && (name === ownName(request) || isOperator(request))
   if (isAllowed && request.server.callers.findNamed(name)) return name
-  throw new CertError(
-    'CERT_CALLER_UNKNOWN',
-    'only an API key has ACME accounts: its own, or by an operator that of any other',
-  )
+  throw callerUnknown('only an API key has ACME accounts: its own, or by an operator that of any')
 }
+
+const callerUnknown = (why: string) => new CertError('CERT_CALLER_UNKNOWN', why)

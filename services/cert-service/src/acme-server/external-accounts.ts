@@ -17,13 +17,10 @@ export interface ExternalKey {
 /** Derives the keys by which ACME clients bind their accounts to callers. None of them is stored. */
 export class ExternalAccounts {
   readonly #secret: Uint8Array
-  readonly #store: Pick<AcmeServerStore, 'counterOf' | 'renewExternalAccount'>
+  readonly #store: AcmeServerStore
 
   /** @param secret - the same at all replicas, over all starts */
-  constructor(
-    secret: Uint8Array,
-    store: Pick<AcmeServerStore, 'counterOf' | 'renewExternalAccount'>,
-  ) {
+  constructor(secret: Uint8Array, store: AcmeServerStore) {
     this.#secret = secret
     this.#store = store
   }
@@ -43,9 +40,11 @@ export class ExternalAccounts {
   /** The caller and the key that a key ID stands for now; undefined for one that was replaced or is nobody's. */
   async find(kid: string): Promise<{ caller: string; key: Buffer } | undefined> {
     const caller = callerOf(kid)
-    const current = caller === undefined ? undefined : await this.keyOf(caller)
-    if (caller === undefined || current?.kid !== kid) return undefined
-    return { caller, key: Buffer.from(current.hmacKey, 'base64url') }
+    if (caller === undefined) return undefined
+    const current = await this.keyOf(caller)
+    return current?.kid !== kid
+      ? undefined
+      : { caller, key: Buffer.from(current.hmacKey, 'base64url') }
   }
 
   #derive(caller: string, counter: number): ExternalKey {

@@ -11,7 +11,7 @@ import {
 import type { Proof, ServedAccount, ServedOrder } from '@gatehouse/cert-store/port'
 import { readName } from '@gatehouse/issuance/request'
 import { toTime } from '@gatehouse/issuance/times'
-import type { Profile } from '@gatehouse/pki'
+import { PROFILES } from '@gatehouse/pki'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { advance, finalize, prepare, requireIssuable } from './finalize.ts'
@@ -40,8 +40,10 @@ export interface OfOrder {
 export async function orderRoutes(app: FastifyInstance): Promise<void> {
   app.post('/new-order', async (request, reply) => {
     const { account, signed, urls } = await verifyAccount(request)
-    const { identifiers, profile = 'server', replaces = null } = readPayload(signed, NewOrderSchema)
-    if (!isProfile(profile))
+    const payload = readPayload(signed, NewOrderSchema)
+    const { identifiers, profile: asked = 'server', replaces = null } = payload
+    const profile = PROFILES.find((one) => one === asked)
+    if (!profile)
       throw new AcmeProblem('invalidProfile', 'the profile must be `server` or `client`')
     const names = readIdentifiers(identifiers, profile)
     await requireReplaceable(app, replaces)
@@ -67,10 +69,6 @@ export async function orderRoutes(app: FastifyInstance): Promise<void> {
     const finalized = await finalize(request, order, readBase64url(csr, '`csr`'))
     return sendOrder(reply, finalized, urls)
   })
-}
-
-function isProfile(profile: string): profile is Profile {
-  return profile === 'server' || profile === 'client'
 }
 
 /** @throws AcmeProblem `malformed`, `alreadyReplaced` */

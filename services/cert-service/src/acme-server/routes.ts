@@ -51,17 +51,11 @@ export async function acmeRoutes(app: FastifyInstance): Promise<void> {
 
 function describeDirectory(request: FastifyRequest) {
   const { server } = request
-  const { newNonce, newAccount, newOrder, revokeCert, keyChange, renewalInfo } = urlsOf(request)
   const { terms } = server.acmeOptions
   const others = server.issuers.names().filter((name) => !name.startsWith('ca'))
   const by = ['the private CA', ...others].join(', or by ')
   return {
-    newNonce,
-    newAccount,
-    newOrder,
-    revokeCert,
-    keyChange,
-    renewalInfo,
+    ...urlsOf(request).members,
     meta: {
       externalAccountRequired: !isOpenTo(request),
       ...(terms !== undefined && { termsOfService: terms }),

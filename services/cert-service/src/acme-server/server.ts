@@ -75,12 +75,12 @@ export const acmeServer = fp<AcmeServerOptions>(
     })
     const server = new AcmeServer(app, prover)
     app.decorate('acme', server)
-    app.addHook('onClose', () => prover.close())
     app.loops.add(MINUTE, () => server.flush(), 'the use of ACME accounts was not noted', 'warn')
     app.addHook('onClose', async () => {
       await server
         .flush()
         .catch((err: unknown) => app.log.warn({ err }, 'the use of ACME accounts was not noted'))
+      await prover.close()
     })
   },
   {

@@ -8,12 +8,15 @@ export function urlsOf({ protocol, host }: Pick<FastifyRequest, 'protocol' | 'ho
   return {
     at,
     directory: at(DIRECTORY),
-    newNonce: at('/acme/new-nonce'),
-    newAccount: at('/acme/new-account'),
-    newOrder: at('/acme/new-order'),
-    revokeCert: at('/acme/revoke-cert'),
-    keyChange: at('/acme/key-change'),
-    renewalInfo: at('/acme/renewal-info'),
+    /** Of the directory. */
+    members: {
+      newNonce: at('/acme/new-nonce'),
+      newAccount: at('/acme/new-account'),
+      newOrder: at('/acme/new-order'),
+      revokeCert: at('/acme/revoke-cert'),
+      keyChange: at('/acme/key-change'),
+      renewalInfo: at('/acme/renewal-info'),
+    },
     account: (id: string) => at(`/acme/account/${id}`),
     orders: (id: string, after?: string) =>
       at(`/acme/account/${id}/orders${after === undefined ? '' : `?after=${after}`}`),

@@ -7,7 +7,7 @@ import { Check } from 'typebox/schema'
 import { card, toInventory } from '../pages/card.ts'
 import { orderHref } from '../pages/links.ts'
 import { notice } from '../pages/notice.ts'
-import { NAME, OrderIdSchema } from '../schemas.ts'
+import { IdSchema, NAME } from '../schemas.ts'
 import { COOKIE_SCOPE } from '../visitors/visitors.ts'
 
 const DONE = '__Host-gatehouse-certs-done'
@@ -27,7 +27,7 @@ const DoneSchema = Type.Object({
   /** The number of replicas that have not confirmed it. */
   unconfirmed: Count,
   /** The order of a renewal that is still under way. */
-  order: Type.Optional(OrderIdSchema),
+  order: Type.Optional(IdSchema),
 })
 export type Done = Readonly<Static<typeof DoneSchema>>
 

@@ -10,14 +10,14 @@ import { nameHref } from '../pages/links.ts'
 import { actorOf, authorize, mayAll, principalOf } from '../policy/authorize.ts'
 import { renewalOf, renewNewest } from '../routes/certificate.ts'
 import { listAffected, remove, revoke } from '../routes/withdraw.ts'
-import { NAME, OrderIdSchema, ProfileQuerySchema } from '../schemas.ts'
+import { IdSchema, NAME, ProfileQuerySchema } from '../schemas.ts'
 import { assertOwnOrigin, requirePersonOnly, toFailedOrder } from '../visitors/visitors.ts'
 import { type Done, keepDone } from './done.ts'
 import { dryRunPage } from './dry-run-page.ts'
 import { ACTIONS, type Action, confirmPage } from './page.ts'
 
 const ParamsSchema = Type.Object({ domain: Type.String(NAME) })
-const OrderProperty = { order: Type.Optional(OrderIdSchema) }
+const OrderProperty = { order: Type.Optional(IdSchema) }
 const QuerySchema = Type.Object({ ...OrderProperty, ...ProfileQuerySchema.properties })
 const BodySchema = Type.Object({
   ...OrderProperty,

@@ -19,7 +19,7 @@ import { readFailing } from '../lookup/failing.ts'
 import { nameHref, orderHref } from '../pages/links.ts'
 import { type Issuable, mayAll } from '../policy/authorize.ts'
 import { isPerson } from '../policy/rules.ts'
-import { NAME, OrderIdSchema, PEM, ProfileQuerySchema } from '../schemas.ts'
+import { IdSchema, NAME, PEM, ProfileQuerySchema } from '../schemas.ts'
 import { nameOf, originOf, requireVisitor, type Visitor } from '../visitors/visitors.ts'
 import { certificatePage, nameWithoutCertificatePage, orderPage } from './page.ts'
 
@@ -59,7 +59,7 @@ export const certificatePageRoutes: FastifyPluginAsyncTypebox = async (app) => {
     )
   app.get(
     '/orders/:id',
-    { ...guards, schema: { ...schema, params: Type.Object({ id: OrderIdSchema }) } },
+    { ...guards, schema: { ...schema, params: Type.Object({ id: IdSchema }) } },
     async ({ visitor, params: { id } }, reply) => {
       const order = await findOrder(app, visitor, id)
       const actions = actionsOf(app, visitor, order, ['dry-run'])

@@ -16,9 +16,9 @@ import {
 } from '@gatehouse/service-kit/rules'
 import { type Static, Type } from 'typebox'
 import { MtlsSchema } from './certificate-callers.ts'
-import { PROFILES, ProfileOf, RIGHTS, type Right, Rights } from './rights.ts'
+import { ProfileOf, RIGHTS, type Right, Rights } from './rights.ts'
 
-export { PROFILES, RIGHTS, type Right }
+export { RIGHTS, type Right }
 
 const Anyone = (description: string) => Type.Optional(Type.Literal('anyone', { description }))
 

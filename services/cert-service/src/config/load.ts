@@ -17,6 +17,7 @@ import {
   checkListeners,
   checkTrustedProxies,
   type Fault,
+  faultIf,
   faultOf,
   known,
   type Listener,
@@ -130,10 +131,9 @@ function checkAcme({ acme: { open = [], terms } }: CertServiceConfig): Fault[] {
   const isUrl = terms === undefined || URL.parse(terms)?.protocol === 'https:'
   return [
     ...applyToEach(open, '/acme/open', [
-      (text) =>
-        parseCidr(text) ? [] : [{ path: '', message: 'must be a network, such as 10.1.0.0/16' }],
+      (text) => faultIf(!parseCidr(text), '', 'must be a network, such as 10.1.0.0/16'),
     ]),
-    ...(isUrl ? [] : [{ path: '/acme/terms', message: 'must be an https URL' }]),
+    ...faultIf(!isUrl, '/acme/terms', 'must be an https URL'),
   ]
 }
 

@@ -94,12 +94,7 @@ export function createPolicy(options: PolicyOptions): Policy {
     isMeant: compilePeople(rule.people),
   }))
   const find = remembering(grantsOf)
-  const decide: (...asked: Parameters<Policy>) => PolicyDecision = (
-    caller,
-    right,
-    names,
-    profile,
-  ) => {
+  const decide = (...[caller, right, names, profile]: Parameters<Policy>): PolicyDecision => {
     const { granted, denied, reason } = find(caller, right, profile)
     for (const name of names) {
       // Checked first, so that deny rules are revealed only for names that are granted.
@@ -112,9 +107,8 @@ export function createPolicy(options: PolicyOptions): Policy {
     }
     return { allowed: true }
   }
-  return Object.assign(decide, {
-    grantsAll: (...asked: Parameters<Policy['grantsAll']>) => find(...asked).isAll,
-  })
+  const grantsAll: Policy['grantsAll'] = (...asked) => find(...asked).isAll
+  return Object.assign(decide, { grantsAll })
 
   function grantsOf(caller: Principal, right: Right, profile: CertificateProfile) {
     const namesOf = (effect: PolicyRule['effect'], byDefault: readonly Right[]) =>

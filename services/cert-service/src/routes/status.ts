@@ -16,8 +16,8 @@ import {
   FailureSchema,
   guarded,
   HeldSchema,
+  IdSchema,
   NAME,
-  OrderIdSchema,
   OrderSchema,
 } from '../schemas.ts'
 
@@ -67,7 +67,7 @@ const FAILING = guarded([], {
 
 const ORDER = guarded([404], {
   summary: 'The progress of an order',
-  params: Type.Object({ id: OrderIdSchema }),
+  params: Type.Object({ id: IdSchema }),
   response: { 200: OrderSchema },
 })
 
