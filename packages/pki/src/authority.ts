@@ -13,6 +13,7 @@ import {
   keyIdentifier,
   nameConstraint,
   OID,
+  PURPOSE_IDS,
   type Purpose,
   subjectKeyId,
 } from './extensions.ts'
@@ -205,7 +206,6 @@ function checkAuthority(x509: X509Certificate, below: number, now: number): void
 }
 
 const ANY_PURPOSE = '2.5.29.37.0'
-export const PURPOSE_IDS = { serverAuth: '1.3.6.1.5.5.7.3.1', clientAuth: '1.3.6.1.5.5.7.3.2' }
 
 export function assertPurpose(x509: X509Certificate, purpose: Purpose): void {
   // Node calls the extended key usage so.

@@ -1,9 +1,9 @@
 import { X509Certificate } from 'node:crypto'
-import { assertPurpose, PURPOSE_IDS, STRONG_SIGNATURE } from './authority.ts'
+import { assertPurpose, STRONG_SIGNATURE } from './authority.ts'
 import { parseCertificate, readFields, readX509 } from './certificate.ts'
 import { readConstraints } from './constraints.ts'
 import { PkiError } from './errors.ts'
-import { OID } from './extensions.ts'
+import { OID, PURPOSE_IDS } from './extensions.ts'
 import type { Name } from './names.ts'
 
 const DIGITAL_SIGNATURE = 0x80

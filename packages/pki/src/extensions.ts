@@ -32,10 +32,9 @@ export const OID = {
   acmeIdentifier: oid('1.3.6.1.5.5.7.1.31'),
 } as const
 
+export const PURPOSE_IDS = { serverAuth: '1.3.6.1.5.5.7.3.1', clientAuth: '1.3.6.1.5.5.7.3.2' }
 /** What a certificate is for; never both. */
-export type Purpose = 'serverAuth' | 'clientAuth'
-
-const PURPOSES = { serverAuth: oid('1.3.6.1.5.5.7.3.1'), clientAuth: oid('1.3.6.1.5.5.7.3.2') }
+export type Purpose = keyof typeof PURPOSE_IDS
 
 export const extension = (id: Uint8Array, value: Der) => sequence(id, octets(value))
 export const criticalExtension = (id: Uint8Array, value: Der) => sequence(id, TRUE, octets(value))
@@ -48,7 +47,7 @@ export const leafKeyUsage = (rsa: boolean) =>
 export const caKeyUsage = () => criticalExtension(OID.keyUsage, bits(Buffer.of(0x06), 1))
 
 export const extendedKeyUsage = (purpose: Purpose) =>
-  extension(OID.extendedKeyUsage, sequence(PURPOSES[purpose]))
+  extension(OID.extendedKeyUsage, sequence(oid(PURPOSE_IDS[purpose])))
 
 export const caConstraint = (pathLength?: number) =>
   criticalExtension(
