@@ -20,7 +20,10 @@ export interface RenewalInfo {
  */
 export function renewalId(certificate: Uint8Array): string | undefined {
   const { akid, serialNumber } = parseCertificate(certificate)
-  if (akid === undefined) return undefined
+  return akid === undefined ? undefined : encodeId(akid, serialNumber)
+}
+
+function encodeId(akid: string, serialNumber: string): string {
   const sign = Number.parseInt(serialNumber.slice(0, 2), 16) < 0x80 ? '' : '00'
   const toBase64url = (hex: string) => Buffer.from(hex, 'hex').toString('base64url')
   return `${toBase64url(akid)}.${toBase64url(sign + serialNumber)}`
@@ -32,17 +35,14 @@ const RENEWAL_ID = /^([\w-]{2,128})\.([\w-]{2,40})$/
 export function parseRenewalId(
   text: string,
 ): { readonly akid: string; readonly serialNumber: string } | undefined {
-  const parts =
-    RENEWAL_ID.exec(text)
-      ?.slice(1)
-      .map((part) => Buffer.from(part, 'base64url')) ?? []
-  const [akid, serial] = parts
-  if (!akid || !serial || parts.map((part) => part.toString('base64url')).join('.') !== text)
-    return undefined
-  // DER: positive, in as few bytes as possible.
-  const [first = 0, second = 0] = serial
-  if (first >= 0x80 || (first === 0 && second < 0x80)) return undefined
-  return { akid: akid.toString('hex'), serialNumber: serial.toString('hex', first === 0 ? 1 : 0) }
+  const parts = RENEWAL_ID.exec(text)?.slice(1) ?? []
+  const [akid = '', serial = ''] = parts.map((part) =>
+    Buffer.from(part, 'base64url').toString('hex'),
+  )
+  const serialNumber = serial.replace(/^00/, '')
+  // There is one spelling alone, also of the number.
+  const isOne = serialNumber !== '' && encodeId(akid, serialNumber) === text
+  return isOne ? { akid, serialNumber } : undefined
 }
 
 /** Gets the renewal information of a certificate; undefined if the CA does not offer it. */

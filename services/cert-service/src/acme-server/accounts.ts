@@ -12,7 +12,7 @@ import type { ServedAccount } from '@gatehouse/cert-store/port'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { clientOf } from '../policy/authorize.ts'
-import { admit, isOpenTo, verifyAccount, verifyReader, verifySigned } from './requests.ts'
+import { admit, verifyAccount, verifyReader, verifySigned } from './requests.ts'
 import { addLink, type Urls } from './urls.ts'
 
 const ORDERS_PER_PAGE = 100
@@ -143,8 +143,8 @@ async function boundCaller(
 }
 
 /** None, for an address in a network that needs none. @throws AcmeProblem `externalAccountRequired` */
-function openCaller(request: FastifyRequest): null {
-  if (isOpenTo(request)) return null
+function openCaller({ server, ip }: FastifyRequest): null {
+  if (server.acmeOptions.isOpen(ip)) return null
   throw new AcmeProblem(
     'externalAccountRequired',
     'an account needs an external account binding: get its key by `gatehouse-certs acme-account`',

@@ -86,18 +86,12 @@ export async function admit(request: FastifyRequest, account: ServedAccount): Pr
 }
 
 /** @throws AcmeProblem `unauthorized` */
-function principalOf(request: FastifyRequest, { caller }: ServedAccount): Principal {
-  const { server } = request
+function principalOf({ server, ip }: FastifyRequest, { caller }: ServedAccount): Principal {
   if (caller === null) {
-    if (isOpenTo(request)) return { method: 'acme', subject: request.ip }
-    throw new AcmeProblem('unauthorized', `${request.ip} is in no network of \`acme.open\``)
+    if (server.acmeOptions.isOpen(ip)) return { method: 'acme', subject: ip }
+    throw new AcmeProblem('unauthorized', `${ip} is in no network of \`acme.open\``)
   }
   const principal = server.callers.findNamed(caller)
   if (principal) return principal
   throw new AcmeProblem('unauthorized', `the caller ${caller} is not configured any more`)
-}
-
-/** Tells whether clients may register from the address of a request without an external account. */
-export function isOpenTo({ server, ip }: FastifyRequest): boolean {
-  return server.acmeOptions.isOpen(ip)
 }

@@ -5,7 +5,6 @@ import { authorizationRoutes } from './authorizations.ts'
 import { certificateRoutes } from './certificates.ts'
 import { orderRoutes } from './orders.ts'
 import { problemOf } from './problems.ts'
-import { isOpenTo } from './requests.ts'
 import { urlsOf } from './urls.ts'
 
 const JOSE = 'application/jose+json'
@@ -51,13 +50,13 @@ export async function acmeRoutes(app: FastifyInstance): Promise<void> {
 
 function describeDirectory(request: FastifyRequest) {
   const { server } = request
-  const { terms } = server.acmeOptions
+  const { isOpen, terms } = server.acmeOptions
   const others = server.issuers.names().filter((name) => !name.startsWith('ca'))
   const by = ['the private CA', ...others].join(', or by ')
   return {
     ...urlsOf(request).members,
     meta: {
-      externalAccountRequired: !isOpenTo(request),
+      externalAccountRequired: !isOpen(request.ip),
       ...(terms !== undefined && { termsOfService: terms }),
       profiles: {
         server: `TLS server certificates, by the issuer that is configured for the names: by ${by}`,

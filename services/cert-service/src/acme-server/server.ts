@@ -59,6 +59,7 @@ export interface AcmeServerOptions extends Pick<ProverOptions, 'ports'> {
   readonly server: Pick<CertServiceConfig['server'], 'names'>
 }
 
+/** The clients of open networks register without an external account. */
 function optionsOf({ open, terms }: AcmeConfig) {
   return { isOpen: compileNetworks(open ?? []), terms }
 }
