@@ -25,11 +25,10 @@ const COUNT_ACCOUNTS = `
   SELECT count(*) AS count FROM served_accounts WHERE coalesce(caller, '') = coalesce($1, '')`
 const CLAIM = `
   UPDATE served_orders SET status = 'processing', csr = $2 WHERE id = $1 AND status = 'ready'`
-/** SQL: the order, unless it has ended, has this status and certificate. */
+/** SQL: the order, unless it has ended, has this status, certificate and problem. */
 export const END_SERVED_ORDER = `
-  UPDATE served_orders SET status = $2, fingerprint = $3
+  UPDATE served_orders SET status = $2, fingerprint = $3, error = $4
   WHERE id = $1 AND status NOT IN ('valid', 'invalid')`
-const END = END_SERVED_ORDER.replace('$3', '$3, error = $4')
 const CHANGE = 'UPDATE served_orders SET status = $2, proofs = $3, error = $4 WHERE id = $1'
 const RENEW = `
   INSERT INTO external_accounts (caller, counter) VALUES ($1, 2)
@@ -72,7 +71,7 @@ export class AcmeServer implements AcmeServerStore {
     this.claimOrder = (...values) => claim(values)
     // The client is told of it, and no certificate is committed after it.
     const end = groupCommit(db, (tx, ended: readonly End[]) =>
-      each(ended, async ([id, outcome]) => (await tx.run(END, id, ...outcomeOf(outcome))) === 1),
+      each(ended, async ([id, to]) => (await tx.run(END_SERVED_ORDER, id, ...outcomeOf(to))) === 1),
     )
     this.endOrder = (...values) => end(values)
   }

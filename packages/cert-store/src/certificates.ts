@@ -295,8 +295,8 @@ export class Certificates {
       this.#parts.audit.add(tx, entry),
     ])
     if (names.length > 1) await tx.run(ADD_NAMES, JSON.stringify(names), id, domain)
-    const isFor = servedOrder && (await tx.run(END_SERVED_ORDER, servedOrder, 'valid', fingerprint))
-    if (isFor === 0)
+    const outcome = ['valid', fingerprint, null] as const
+    if (servedOrder && (await tx.run(END_SERVED_ORDER, servedOrder, ...outcome)) === 0)
       throw new CertStoreError('CERT_ORDER_ENDED', `The order ${servedOrder} has ended before.`)
     return { ...certificate, id: id as number, ...made }
   }

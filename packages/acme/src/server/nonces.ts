@@ -83,17 +83,15 @@ export class Nonces {
 
   #remember(second: number, random: string): boolean {
     if (this.#used.get(second)?.has(random)) return false
-    if (!this.#used.has(second)) this.#forgetBefore(this.#now() - this.#lifetime)
+    const oldest = this.#now() - this.#lifetime
+    if (!this.#used.has(second))
+      for (const one of this.#used.keys()) if (one < oldest) this.#forget(one)
     if (this.#size >= this.#most) this.#forget(Math.min(...this.#used.keys()))
     if (second < this.#floor) return false
     const used = this.#used.get(second) ?? new Set()
     this.#used.set(second, used.add(random))
     this.#size++
     return true
-  }
-
-  #forgetBefore(oldest: number): void {
-    for (const second of this.#used.keys()) if (second < oldest) this.#forget(second)
   }
 
   #forget(second: number): void {

@@ -107,9 +107,6 @@ export class Prover {
 function isAnswer(socket: TLSSocket, { text }: Name, digest: Buffer): boolean {
   const { raw } = socket.getPeerCertificate()
   if (socket.alpnProtocol !== ACME_TLS || !raw) return false
-  const { names } = parseCertificate(raw)
-  const [only, ...others] = names
-  return (
-    only?.text === text && others.length === 0 && readAcmeIdentifier(raw)?.equals(digest) === true
-  )
+  const names = parseCertificate(raw).names.map((name) => name.text)
+  return names.join() === text && readAcmeIdentifier(raw)?.equals(digest) === true
 }
