@@ -23,6 +23,10 @@ const SAME = `WHERE account = $1 AND wanted = $2 AND ${OPEN}`
 const COUNT_OPEN = `SELECT count(*) AS count FROM served_orders WHERE account = $1 AND ${OPEN}`
 const COUNT_ACCOUNTS = `
   SELECT count(*) AS count FROM served_accounts WHERE coalesce(caller, '') = coalesce($1, '')`
+const MAKE_ROOM = `
+  DELETE FROM served_accounts WHERE id = (
+    SELECT id FROM served_accounts
+    WHERE coalesce(caller, '') = coalesce($1, '') AND status <> 'valid' ORDER BY used_at LIMIT 1)`
 const CLAIM = `
   UPDATE served_orders SET status = 'processing', csr = $2 WHERE id = $1 AND status = 'ready'`
 /** SQL: the order, unless it has ended, has this status, certificate and problem. */
@@ -92,11 +96,12 @@ export class AcmeServer implements AcmeServerStore {
   addAccount(account: ServedAccount): Promise<ServedAccount | undefined> {
     return this.#db.transaction(async (tx) => {
       const { thumbprint, caller } = account
-      const known = await findAccount(tx, `${BY_KEY} FOR UPDATE`, thumbprint)
-      if (known?.status === 'valid') return known
-      const { count } = (await tx.get<{ count: number }>(COUNT_ACCOUNTS, caller)) ?? { count: 0 }
-      if (!known && count >= MAX_ACCOUNTS) return undefined
-      // One that has ended keeps its id, which its certificates have.
+      const found = await findAccount(tx, `${BY_KEY} FOR UPDATE`, thumbprint)
+      if (found?.status === 'valid') return found
+      // One that has ended keeps its id, and with it orders and certificates. They are its caller's.
+      const known = found?.caller === caller ? found : undefined
+      if (!known && !(await hasRoom(tx, caller))) return undefined
+      if (!known) await tx.run('DELETE FROM served_accounts WHERE thumbprint = $1', thumbprint)
       const row = { ...account, id: known?.id ?? account.id, usedRan: this.#db.runTime() }
       const conflict = known ? SERVED_ACCOUNTS.replacing(['id'], row) : ' ON CONFLICT DO NOTHING'
       if ((await SERVED_ACCOUNTS.add(tx, row, conflict)) === 1) return { ...account, id: row.id }
@@ -120,14 +125,21 @@ export class AcmeServer implements AcmeServerStore {
     await this.#db.transaction((tx) => tx.run(sql, id, status))
   }
 
-  changeKey: AcmeServerStore['changeKey'] = (id, from, to) =>
-    this.#db.transaction(async (tx) => {
-      const other = await findAccount(tx, BY_KEY, to.thumbprint)
-      if (other) return other.id
-      const sql = `UPDATE served_accounts SET thumbprint = $3, jwk = $4
-        WHERE id = $1 AND thumbprint = $2 AND status = 'valid'`
-      return (await tx.run(sql, id, from, to.thumbprint, to.jwk)) === 1 ? undefined : id
-    })
+  changeKey: AcmeServerStore['changeKey'] = async (id, from, to) => {
+    const other = await this.findAccountByKey(to.thumbprint)
+    if (other) return other.id
+    const sql = `UPDATE served_accounts SET thumbprint = $3, jwk = $4
+      WHERE id = $1 AND thumbprint = $2 AND status = 'valid'`
+    try {
+      const change = (tx: Transaction) => tx.run(sql, id, from, to.thumbprint, to.jwk)
+      return (await this.#db.transaction(change)) === 1 ? undefined : id
+    } catch (error) {
+      // Another request may have given the key to an account meanwhile.
+      const faster = await this.findAccountByKey(to.thumbprint)
+      if (faster) return faster.id
+      throw error
+    }
+  }
 
   async touchAccounts(used: Parameters<AcmeServerStore['touchAccounts']>[0]): Promise<void> {
     const ran = this.#db.runTime()
@@ -183,6 +195,12 @@ export class AcmeServer implements AcmeServerStore {
     // Another replica may have finalized it just now.
     return same ? (same as ServedOrder) : mayAdd ? this.#add(tx, order) : undefined
   }
+}
+
+/** Whether a caller may have one more account. One of it that has ended makes room. */
+async function hasRoom(tx: Transaction, caller: string | null): Promise<boolean> {
+  const { count } = (await tx.get<{ count: number }>(COUNT_ACCOUNTS, caller)) ?? { count: 0 }
+  return count < MAX_ACCOUNTS || (await tx.run(MAKE_ROOM, caller)) === 1
 }
 
 const findAccount = (on: Queries, where: string, value: string) =>

@@ -256,8 +256,8 @@ export interface AcmeServerStore {
   /** Ends the accounts of a caller but for the kept ones. Gives the number of its next key. */
   renewExternalAccount(caller: string, kept: readonly string[]): Promise<number>
   /**
-   * Adds an account, or puts it in the place of one with this key that has ended. Gives the valid one
-   * of this key; undefined if the caller has too many.
+   * Adds an account, or puts it in the place of one with this key and caller that has ended. Gives the
+   * valid one of this key; undefined if the caller has too many.
    */
   addAccount(account: ServedAccount): Promise<ServedAccount | undefined>
   findAccount(id: string): Promise<ServedAccount | undefined>

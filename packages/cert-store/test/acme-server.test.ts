@@ -43,18 +43,54 @@ onBothEngines('an order that has expired makes room and is kept', async (t, { st
   t.match(await store.acme.findOrder('order-1'), { status: 'invalid' })
 })
 
+const account = {
+  id: 'account-1',
+  caller: 'web',
+  thumbprint: 'first',
+  jwk: '{}',
+  status: 'valid',
+  client: null,
+  remoteAddress: null,
+  createdAt: NOW,
+  usedAt: NOW,
+} as const
+
+onBothEngines('an account that has ended makes room for another one', async (t, opened) => {
+  const { acme } = opened.store
+  for (const caller of ['web', null]) {
+    const name = `${caller}`
+    const of = caller === null ? 'NULL' : `'${caller}'`
+    await opened.sql(`
+      WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10000)
+      INSERT INTO @served_accounts (id, caller, thumbprint, jwk, status, created_at, used_at, used_ran)
+      SELECT '${name}-' || i, ${of}, '${name}-' || i, '{}', 'valid', 0, i, 0 FROM n`)
+    const add = (id: string) => acme.addAccount({ ...account, caller, id, thumbprint: id })
+    t.equal(await add(`a-${name}`), undefined)
+    await acme.endAccount(`${name}-9`, 'deactivated')
+    t.match(await add(`b-${name}`), { id: `b-${name}` })
+    t.equal(await acme.findAccount(`${name}-9`), undefined)
+    t.equal(await add(`c-${name}`), undefined)
+  }
+})
+
+t.test('of requests that give a key to accounts at the same time, one does', async (t) => {
+  const schema = newSchema()
+  const one = await openReplica(t, { schema })
+  const other = await openReplica(t, { schema, name: 'other' })
+  for (let n = 0; n < 30; n += 1) {
+    for (const id of [`a-${n}`, `b-${n}`])
+      await one.acme.addAccount({ ...account, id, thumbprint: id })
+    const key = { thumbprint: `${n}`, jwk: '{}' }
+    const taken = await Promise.all([
+      one.acme.changeKey(`a-${n}`, `a-${n}`, key),
+      other.acme.changeKey(`b-${n}`, `b-${n}`, key),
+    ])
+    const holder = await one.acme.findAccountByKey(key.thumbprint)
+    t.strictSame(taken.toSorted(), [holder?.id, undefined])
+  }
+})
+
 onBothEngines('a key is changed from the one that it is', async (t, { store }) => {
-  const account = {
-    id: 'account-1',
-    caller: 'web',
-    thumbprint: 'first',
-    jwk: '{}',
-    status: 'valid',
-    client: null,
-    remoteAddress: null,
-    createdAt: NOW,
-    usedAt: NOW,
-  } as const
   await store.acme.addAccount(account)
   const { changeKey } = store.acme
   t.equal(await changeKey('account-1', 'first', { thumbprint: 'second', jwk: '{}' }), undefined)
