@@ -11,7 +11,7 @@ import {
 import type { Proof, ServedAccount, ServedOrder } from '@gatehouse/cert-store/port'
 import { readName } from '@gatehouse/issuance/request'
 import { toTime } from '@gatehouse/issuance/times'
-import { PROFILES } from '@gatehouse/pki'
+import { type Name, PROFILES } from '@gatehouse/pki'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { advance, finalize, prepare, requireIssuable } from './finalize.ts'
@@ -48,7 +48,9 @@ export async function orderRoutes(app: FastifyInstance): Promise<void> {
     const names = readIdentifiers(identifiers, profile)
     await requireReplaceable(app, replaces)
     const issuable = requireIssuable(request, { names, profile })
-    await prepare(request, { account: account.id, replaces }, issuable)
+    // What a device has is not proven yet, and a CA counts what it is asked for.
+    if (account.caller === null) requireProvable(names)
+    else await prepare(request, { account: account.id, replaces }, issuable)
     const wanted = { names: names.map(({ text }) => text), profile, replaces }
     const order = await app.store.acme.addOrder(newOrder(account, wanted, app.clock.now()))
     if (order) return sendOrder(reply.code(201), order, urls)
@@ -81,6 +83,16 @@ async function requireReplaceable({ store }: FastifyInstance, replaces: string |
   const isReplaced = known.some(({ isCurrent, revokedAt }) => !isCurrent && revokedAt === null)
   if (isReplaced)
     throw new AcmeProblem('alreadyReplaced', 'the certificate in `replaces` was replaced before')
+}
+
+/** No challenge of a device proves a wildcard (RFC 8555 section 8.3, RFC 8737). @throws AcmeProblem */
+function requireProvable(names: readonly Name[]): void {
+  const wildcard = names.find(({ kind }) => kind === 'wildcard')
+  if (wildcard)
+    throw new AcmeProblem(
+      'rejectedIdentifier',
+      `a device cannot prove the wildcard ${wildcard.text}`,
+    )
 }
 
 function newOrder(

@@ -9,6 +9,7 @@ import {
 } from '@gatehouse/acme'
 import t, { type Test } from 'tap'
 import { keyAuthorization } from '../../../../packages/acme/src/protocol/jws.ts'
+import { briskClock, issuerAt, startCa } from '../helpers/acme.ts'
 import { type AcmeAnswer, AcmeClient } from '../helpers/acme-client.ts'
 import { startAcme } from '../helpers/acme-service.ts'
 import { reload } from '../helpers/app.ts'
@@ -169,6 +170,29 @@ t.test('a device has nothing else', async (t) => {
     problem(403, 'unauthorized'),
     'once it is not open',
   )
+})
+
+t.test('a device has no wildcard, which no challenge proves', async (t) => {
+  const rules = [{ names: ['*'], acme: 'open' }]
+  const { app } = await startAcme(t, { ...OPEN, rules })
+  const client = new AcmeClient(app, { ip: '127.0.0.1' })
+  await client.register()
+  const refused = await client.order(['a.lan.localhost', '*.lan.localhost'])
+  t.match(refused, problem(403, 'rejectedIdentifier'))
+  t.match(refused.text, /cannot prove the wildcard/)
+})
+
+t.test('a public CA is not asked for what a device has not proven', async (t) => {
+  const clock = briskClock()
+  const ca = await startCa(t, clock)
+  const issuers = [issuerAt(ca, { names: ['example.com'] })]
+  const server = { plainHttp: { port: 0 } }
+  const { app } = await startAcme(t, { ...OPEN, issuers, server }, { clock })
+  const client = new AcmeClient(app, { ip: '127.0.0.1' })
+  await client.register()
+  t.match((await client.order(['example.com'])).body, { status: 'pending' })
+  t.equal(app.issuance.flights.size, 0)
+  t.equal(ca.count('newOrder'), 0)
 })
 
 t.test('a name of this service is nobody’s', async (t) => {
