@@ -17,9 +17,9 @@ import { indexable } from '@gatehouse/store'
 import { LRUCache } from 'lru-cache'
 import { IssuanceError, type IssuanceErrorCode } from './errors.ts'
 import type { Issuer } from './issuers/issuer.ts'
-import { CLIENT_ISSUER } from './profile.ts'
+import { CLIENT_ISSUER, isEmbedded } from './profile.ts'
 
-export { CLIENT_ISSUER }
+export { CLIENT_ISSUER, isEmbedded }
 
 export const MAX_NAMES = 100
 /** In lineages; the issuer of certificates of clients has another. */

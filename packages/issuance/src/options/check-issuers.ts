@@ -9,7 +9,7 @@ import {
   faultOf,
   type Rule,
 } from '@gatehouse/service-kit/rules'
-import { CLIENT_ISSUER } from '../profile.ts'
+import { isEmbedded } from '../profile.ts'
 import {
   ACME_KEY_TYPES,
   accountOf,
@@ -67,8 +67,7 @@ function checkLimits({ directory, limits }: IssuerConfig, issuers: readonly Issu
 }
 
 function checkName(name: string, earlier: readonly IssuerConfig[]): Fault[] {
-  const isTaken =
-    ['ca', CLIENT_ISSUER].includes(name) || earlier.some((other) => other.name === name)
+  const isTaken = isEmbedded(name) || earlier.some((other) => other.name === name)
   return isTaken ? [{ path: '/name', message: 'is the name of another issuer' }] : []
 }
 

@@ -1,6 +1,6 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { CertificateRecord, InService } from '@gatehouse/cert-store/port'
-import { CLIENT_ISSUER, nameOrNone, profileOf } from '@gatehouse/issuance/request'
+import { isEmbedded, nameOrNone, profileOf } from '@gatehouse/issuance/request'
 import { buildChainPem, type Profile, parseCertificate } from '@gatehouse/pki'
 import { sendPage } from '@gatehouse/service-kit/pages'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
@@ -24,8 +24,6 @@ import { nameOf, originOf, requireVisitor, type Visitor } from '../visitors/visi
 import { certificatePage, nameWithoutCertificatePage, orderPage } from './page.ts'
 
 const MAX_ENTRIES = 20
-/** The issuers of the embedded CA. */
-const EMBEDDED = ['ca', CLIENT_ISSUER]
 const HEX = /^[0-9a-f]+$/i
 
 const NameSchema = Type.Object({ domain: Type.String({ maxLength: NAME.maxLength }) })
@@ -222,7 +220,7 @@ function rootOf(
 ): Uint8Array | undefined {
   const root = ca.root()
   const last = chain.at(-1)
-  if (!EMBEDDED.includes(issuer) || !root || !last) return undefined
+  if (!isEmbedded(issuer) || !root || !last) return undefined
   try {
     return parseCertificate(last).akid === parseCertificate(root).skid ? root : undefined
   } catch {
