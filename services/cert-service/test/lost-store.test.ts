@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t from 'tap'
 import { expectWarnings } from '../../../scripts/test/quiet.ts'
+import { startAcme } from './helpers/acme-service.ts'
 import { settle, start } from './helpers/app.ts'
 
 // What is wrong in these tests, and said.
@@ -13,7 +14,7 @@ t.test(
   'a store that vanished: 503 at readyz within seconds, and no new CA in its place',
   async (t) => {
     const folder = testFolder(t)
-    const running = await start(t, {}, { folder })
+    const running = await startAcme(t, {}, { folder })
     running.service.start()
     await settle()
     const { body } = await running.call('POST', '/api/certificate', { domain: 'a.test' })
@@ -24,6 +25,11 @@ t.test(
     t.equal((await running.call('GET', '/readyz')).status, 503)
     const refused = await running.call('POST', '/api/certificate', { domain: 'b.test' })
     t.match(refused, { status: 503, body: { code: 'CERT_STORE_UNAVAILABLE' } })
+    t.match(await running.client.order(['a.example.com']), {
+      status: 503,
+      headers: { 'retry-after': /^\d+$/, 'replay-nonce': String },
+      body: { type: 'urn:ietf:params:acme:error:serverInternal' },
+    })
     const held = await running.call('POST', '/api/certificate', { domain: 'a.test' })
     t.equal(held.body.serialNumber, body.serialNumber, 'what is held is answered')
     await running.close()

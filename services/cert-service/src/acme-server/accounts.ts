@@ -29,6 +29,8 @@ const AccountSchema = Type.Object({
   status: Type.Optional(Type.String()),
 })
 
+const PageSchema = Type.Object({ after: Type.Optional(Type.String({ pattern: '^[\\w-]*$' })) })
+
 /** Accounts (RFC 8555 section 7.3). */
 export async function accountRoutes(app: FastifyInstance): Promise<void> {
   app.post('/new-account', async (request, reply) => {
@@ -59,6 +61,7 @@ export async function accountRoutes(app: FastifyInstance): Promise<void> {
 
   app.post<{ Params: { id: string }; Querystring: { after?: string } }>(
     '/account/:id/orders',
+    { schema: { querystring: PageSchema } },
     async (request, reply) => {
       const { account, urls } = await verifyReader(request)
       requireOwn(request.params.id, account)

@@ -1,5 +1,7 @@
 import { AcmeProblem, malformed } from '@gatehouse/acme/server'
+import { isEmbedded } from '@gatehouse/issuance/request'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { Type } from 'typebox'
 import { accountRoutes } from './accounts.ts'
 import { authorizationRoutes } from './authorizations.ts'
 import { certificateRoutes } from './certificates.ts'
@@ -9,12 +11,15 @@ import { urlsOf } from './urls.ts'
 
 const JOSE = 'application/jose+json'
 
+/** What this server puts into its URLs. A database reads no other characters in a text. */
+const ParamsSchema = Type.Record(Type.String(), Type.String({ pattern: '^[\\w.-]*$' }))
+
 /** The ACME server (RFC 8555), below `/acme`: its routes take signed requests, and answer problems of ACME. */
 export async function acmeRoutes(app: FastifyInstance): Promise<void> {
   app.removeAllContentTypeParsers()
   app.addContentTypeParser(JOSE, { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
   app.addHook('onRoute', (route) => {
-    route.schema = { ...route.schema, hide: true }
+    route.schema = { ...route.schema, params: ParamsSchema, hide: true }
   })
   app.addHook('onRequest', async (request, reply) => {
     reply.header('cache-control', 'no-store')
@@ -51,7 +56,7 @@ export async function acmeRoutes(app: FastifyInstance): Promise<void> {
 function describeDirectory(request: FastifyRequest) {
   const { server } = request
   const { isOpen, terms } = server.acmeOptions
-  const others = server.issuers.names().filter((name) => !name.startsWith('ca'))
+  const others = server.issuers.names().filter((name) => !isEmbedded(name))
   const by = ['the private CA', ...others].join(', or by ')
   return {
     ...urlsOf(request).members,

@@ -1,4 +1,5 @@
 import type { KeyObject } from 'node:crypto'
+import { fromPem } from '@gatehouse/pki'
 import t from 'tap'
 import { changeKey } from '../../../../packages/acme/src/protocol/account.ts'
 import { bindExternalAccount, signRequest } from '../../../../packages/acme/src/protocol/jws.ts'
@@ -29,6 +30,14 @@ t.test('the directory says where everything is, at the host that was asked', asy
     t.match(nonce.headers, { 'replay-nonce': /^[\w-]{43}$/, 'cache-control': 'no-store' })
   }
   t.match(await client.get(body.newAccount), { status: 405, body: { type: `${PROBLEM}malformed` } })
+})
+
+t.test('the directory names the public CAs, whatever they are called', async (t) => {
+  const ca = { type: 'acme', directory: 'https://ca.example/directory' }
+  const issuers = [{ name: 'ca-public', ...ca, challenges: [{ type: 'http-01' }] }]
+  const { client } = await startAcme(t, { issuers, server: { plainHttp: { port: 0 } } })
+  const { body } = await client.get(client.at('/acme/directory'))
+  t.match(body.meta.profiles.server, /by the private CA, or by ca-public$/)
 })
 
 t.test('an account is bound to a caller by its key', async (t) => {
@@ -145,6 +154,27 @@ t.test('an account ends by its client, by its caller or by an operator', async (
     ],
   )
   t.equal((await call('GET', '/api/acme/accounts', undefined, web)).body.accounts.length, 2)
+})
+
+t.test('an account that is bound to another caller has nothing of the one before', async (t) => {
+  const { client, keyOf, call } = await startAcme(t)
+  const names = ['a.example.com']
+  const { body } = await client.finalize(await client.order(names), names)
+  const [leaf] = fromPem((await client.post(body.certificate)).text, 'CERTIFICATE')
+  const open = await client.order(['b.example.com'])
+  const { url } = client
+  await call('DELETE', `/api/acme/accounts/${url.split('/').at(-1)}`)
+  t.equal((await client.register(await keyOf('other'))).status, 201)
+  t.not(client.url, url)
+  t.match(await client.post(body.certificate), problem(404, 'malformed'))
+  t.match(await client.post(String(open.headers.location)), problem(404, 'malformed'))
+  const certificate = leaf?.toString('base64url')
+  t.match(
+    await client.post(client.at('/acme/revoke-cert'), { certificate }),
+    problem(403, 'unauthorized'),
+  )
+  client.url = url
+  t.match(await client.order(names), problem(400, 'accountDoesNotExist'))
 })
 
 t.test('keys and accounts are for those whom they concern', async (t) => {
@@ -287,6 +317,20 @@ t.test('a request is refused', async (t) => {
     ],
   ] as const)
     t.match(await answer, expected, why)
+})
+
+t.test('a URL is refused that is not one of this server', async (t) => {
+  const { client } = await startAcme(t)
+  const { pathname } = new URL(client.url)
+  for (const path of [
+    '/acme/order/%00',
+    '/acme/certificate/%00',
+    '/acme/authorization/a/%00',
+    '/acme/challenge/a/0/%00',
+    `${pathname}/orders?after=%00`,
+    `${pathname}/orders?after=a&after=b`,
+  ])
+    t.match(await client.post(client.at(path)), problem(400, 'malformed'), path)
 })
 
 t.test('a key of the ROCA attack (CVE-2017-15361) has no account', async (t) => {
