@@ -85,14 +85,16 @@ async function requireReplaceable({ store }: FastifyInstance, replaces: string |
     throw new AcmeProblem('alreadyReplaced', 'the certificate in `replaces` was replaced before')
 }
 
-/** No challenge of a device proves a wildcard (RFC 8555 section 8.3, RFC 8737). @throws AcmeProblem */
+/**
+ * The challenges of a device prove names and addresses of hosts: no wildcard, and nobody at a host
+ * (RFC 8555 section 8.3, RFC 8737).
+ * @throws AcmeProblem `rejectedIdentifier`
+ */
 function requireProvable(names: readonly Name[]): void {
-  const wildcard = names.find(({ kind }) => kind === 'wildcard')
-  if (wildcard)
-    throw new AcmeProblem(
-      'rejectedIdentifier',
-      `a device cannot prove the wildcard ${wildcard.text}`,
-    )
+  const other = names.find(({ kind }) => kind !== 'dns' && kind !== 'ip')
+  if (!other) return
+  const detail = `a device cannot prove ${other.text}: it is no host`
+  throw new AcmeProblem('rejectedIdentifier', detail)
 }
 
 function newOrder(

@@ -172,14 +172,25 @@ t.test('a device has nothing else', async (t) => {
   )
 })
 
-t.test('a device has no wildcard, which no challenge proves', async (t) => {
-  const rules = [{ names: ['*'], acme: 'open' }]
+t.test('a device has no name that is not of a host, as no challenge proves it', async (t) => {
+  const rules = [
+    { names: ['*'], acme: 'open' },
+    { names: ['*'], acme: 'open', profile: 'client' },
+  ]
   const { app } = await startAcme(t, { ...OPEN, rules })
   const client = new AcmeClient(app, { ip: '127.0.0.1' })
   await client.register()
-  const refused = await client.order(['a.lan.localhost', '*.lan.localhost'])
-  t.match(refused, problem(403, 'rejectedIdentifier'))
-  t.match(refused.text, /cannot prove the wildcard/)
+  for (const [profile, type, value] of [
+    ['server', 'dns', '*.lan.localhost'],
+    ['client', 'email', 'owner@device.localhost'],
+    ['client', 'uri', 'spiffe://device.localhost/owner'],
+  ] as const) {
+    const host = { type: 'dns', value: 'device.localhost' }
+    const identifiers = [host, { type, value }]
+    const refused = await client.post(client.at('/acme/new-order'), { identifiers, profile })
+    t.match(refused, problem(403, 'rejectedIdentifier'), value)
+    t.ok(refused.body.detail.startsWith(`a device cannot prove ${value}`), refused.text)
+  }
 })
 
 t.test('a public CA is not asked for what a device has not proven', async (t) => {
