@@ -40,14 +40,15 @@ export class Callers implements CallerGate {
   }
 
   async admit(
-    { names }: Pick<IssuanceRequest, 'names'>,
+    { names, isPrepared = false }: Pick<IssuanceRequest, 'names'> & { isPrepared?: boolean },
     { actor, isOperator = false }: Actor,
     isRenewal: boolean,
     lease?: Lease,
   ): Promise<void> {
     const own = ownLimits(this.limits, isOperator)
     if (!isRenewal) await this.#checkName(names[0]?.text ?? '', lease)
-    if (own) await this.#admitOwn(actor, isRenewal ? 0 : names.length, own, lease)
+    const wanted = { names: isRenewal ? 0 : names.length, tokens: isPrepared ? 0 : 1 }
+    if (own) await this.#admitOwn(actor, wanted, own, lease)
   }
 
   async resumed(askedBy: string): Promise<void> {
@@ -76,12 +77,17 @@ export class Callers implements CallerGate {
     this.#deps.log.warn({ domain, count, limit }, message)
   }
 
-  async #admitOwn(actor: string, wanted: number, own: OwnLimits, lease?: Lease): Promise<void> {
+  async #admitOwn(
+    actor: string,
+    { names: wanted, tokens }: { readonly names: number; readonly tokens: number },
+    own: OwnLimits,
+    lease?: Lease,
+  ): Promise<void> {
     const at = this.#deps.clock.now()
     const keys = keysOf(actor)
     const admit = (count: (usage: Usage) => boolean) =>
       this.#deps.store.changeUsage(Object.values(keys), (usage) =>
-        count(usage) ? takeOne(usage, keys.bucket, own, at) : usage,
+        count(usage) ? (tokens === 0 ? 0 : takeOne(usage, keys.bucket, own, at)) : usage,
       )
     let wait = await admit((usage) => addNames(usage, keys, { at, wanted, own }))
     // A count reads all rows of the caller, so it is made only near the limit.

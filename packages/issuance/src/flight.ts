@@ -50,7 +50,7 @@ export interface CallerGate {
    * @throws IssuanceError `CERT_CALLER_LIMITED`
    */
   admit(
-    request: Pick<IssuanceRequest, 'names'>,
+    request: Pick<IssuanceRequest, 'names'> & { readonly isPrepared: boolean },
     by: Actor,
     isRenewal: boolean,
     lease: Lease,
@@ -257,7 +257,7 @@ export class Flight {
   /** Undefined if another replica has taken the lineage over. */
   async #lead(lease: Lease): Promise<Held | 'proven' | undefined> {
     const { request, by, replaces } = this.plan
-    const { clock, callers } = this.#deps
+    const { clock } = this.#deps
     const { currentId, order } = lease
     this.#become({ name: 'leading', lease, step: STEPS.starting })
     if (currentId !== null && currentId !== replaces?.id) {
@@ -270,7 +270,7 @@ export class Flight {
       this.#failures = order.failures
       this.#checkpoint = order.checkpoint
     }
-    if (by !== SYSTEM) await callers.admit(request, by, replaces !== undefined, lease)
+    await this.#admit(lease)
     try {
       return request.isPreparation ? await this.#prove(lease) : await this.#issue(lease)
     } catch (error) {
@@ -280,6 +280,22 @@ export class Flight {
       if (hasCode(failure, 'CERT_LEASE_LOST')) return undefined
       throw failure
     }
+  }
+
+  async #admit(lease: Lease): Promise<void> {
+    const { request, by, replaces } = this.plan
+    if (by === SYSTEM) return
+    const wanted = { names: request.names, isPrepared: await this.#isPrepared() }
+    await this.#deps.callers.admit(wanted, by, replaces !== undefined, lease)
+  }
+
+  /** Whether the same caller had the names proven ahead, which took one from its bucket. */
+  async #isPrepared(): Promise<boolean> {
+    const { request, askedBy } = this.plan
+    if (!request.issuer.authorize || request.isPreparation) return false
+    const prepared = await this.#deps.store.findOrderByLineage(preparationOf(request).lineage)
+    const isProven = prepared?.status === 'done' && prepared.checkpoint !== undefined
+    return isProven && prepared.askedBy === askedBy
   }
 
   async #findUsable(): Promise<Held | undefined> {

@@ -2,6 +2,7 @@ import type { Ca, Issuer } from '@gatehouse/issuance/issuers'
 import { fromPem, generateP256, parseCertificate } from '@gatehouse/pki'
 import t from 'tap'
 import { renewalId } from '../../../../packages/acme/src/protocol/renewal-info.ts'
+import { briskClock, issuerAt, startCa } from '../helpers/acme.ts'
 import type { AcmeAnswer } from '../helpers/acme-client.ts'
 import { PSK, startAcme } from '../helpers/acme-service.ts'
 import { DAY, reload, settle, start } from '../helpers/app.ts'
@@ -278,6 +279,23 @@ t.test('a limit is told with the time to wait, and the order stays', async (t) =
   })
   clock.advance(60_000)
   t.match((await client.post(order.body.finalize, { csr })).body, { status: 'valid' })
+})
+
+t.test('an order at a public CA counts once, though it is placed and finalized', async (t) => {
+  const clock = briskClock()
+  const ca = await startCa(t, clock)
+  const changes = {
+    server: { plainHttp: { port: 0 } },
+    issuance: { wait: '60s' },
+    limits: { perCaller: { issuancesPerMinute: 1, burst: 1 } },
+    issuers: [issuerAt(ca, { names: ['*.example.com'] })],
+  }
+  const { client } = await startAcme(t, changes, { clock })
+  const order = await client.order(['a.example.com'])
+  t.match((await client.finalize(order, ['a.example.com'])).body, { status: 'valid' })
+  const limited = { status: 429, body: { type: `${PROBLEM}rateLimited` } }
+  t.match(await client.order(['b.example.com']), limited)
+  t.equal(ca.count('newOrder'), 1)
 })
 
 t.test('an order for what is open gives that, but not with another `replaces`', async (t) => {

@@ -175,7 +175,7 @@ t.test('the fallback of an issuer that is away is ready', async (t) => {
 
 t.test('limits refuse before the CA is asked', async (t) => {
   const limits = { domain: { count: 5, per: '7d' } }
-  const config = { limits: { perCaller: { burst: 3, issuancesPerMinute: 1 } } }
+  const config = { limits: { perCaller: { burst: 2, issuancesPerMinute: 1 } } }
   const { ca, running } = await startAcme(t, {}, { issuerOptions: { limits }, config })
   t.equal(await authorize(running), 'ready')
   const share =
