@@ -29,6 +29,7 @@ import {
   type IssuanceRequest,
   type Issuers,
   preparationOf,
+  profileOf,
   refuseCompromised,
 } from './request.ts'
 import { isMisdated, planRenewal, soonestRenewal } from './times.ts'
@@ -442,7 +443,8 @@ export class Flight {
     if (replaces && !(await store.findCurrent(lineage))) return { renewAt: null, checkAt }
     // An ACME client renews by itself.
     const isOurs = !originOf(this.plan).account
-    const isFallback = isOurs && issuers.choose(names) !== issuer
+    const profile = profileOf({ issuer: issuer.name })
+    const isFallback = isOurs && issuers.choose(names, profile) !== issuer
     if (isFallback) return { renewAt: now + FALLBACK_CHECK_MS }
     return { renewAt: Math.max(planRenewal(issued, random), soonestRenewal(issued, now)), checkAt }
   }

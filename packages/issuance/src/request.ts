@@ -132,7 +132,7 @@ export function createIssuers(
 ) {
   const all = [...configured, last, ...(clients ? [clients] : [])]
   const byName = new Map(all.map((issuer) => [issuer.name, issuer]))
-  const choose = (names: readonly Name[], profile?: Profile): Issuer => {
+  const choose = (names: readonly Name[], profile: Profile | undefined): Issuer => {
     if (profile === 'client') return clients ?? refuse('/profile', 'CERT_NO_ISSUER', NO_CLIENTS)
     return (
       configured.find((issuer) => names.every((name) => issuer.permits?.(name) ?? true)) ?? last

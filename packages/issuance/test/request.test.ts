@@ -19,6 +19,6 @@ t.test('the first issuer that may sign every name is taken, else the embedded CA
     [['a.test', 'c.test'], 'ca'],
     [['c.test'], 'ca'],
   ] as const)
-    t.equal(issuers.choose(names.map(parseName)).name, expected, names.join())
+    t.equal(issuers.choose(names.map(parseName), 'server').name, expected, names.join())
   t.end()
 })
