@@ -1,5 +1,5 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import type { ServedAccount } from '@gatehouse/cert-store/port'
+import type { ServedAccount, Store } from '@gatehouse/cert-store/port'
 import { toTime } from '@gatehouse/issuance/times'
 import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
@@ -87,6 +87,7 @@ export const acmeApiRoutes: FastifyPluginAsyncTypebox = async (app) => {
   app.post('/api/acme/key', { onRequest, schema: KEY }, async (request, reply) => {
     const { caller: name = ownName(request), renew = false, keep = [] } = request.body
     const caller = requireCaller(request, name)
+    if (renew) await requireKept(app.store, caller, keep)
     const { externalAccounts } = app.acme
     const key = renew
       ? await externalAccounts.renew(caller, keep)
@@ -133,6 +134,15 @@ function ownName(request: FastifyRequest): string {
 
 function isOperator(request: FastifyRequest): boolean {
   return actorOf(request).isOperator === true
+}
+
+/** Refuses a mistyped ID, which would end an account. @throws CertError CERT_ACME_ACCOUNT_UNKNOWN */
+async function requireKept(store: Store, caller: string, ids: readonly string[]) {
+  const accounts = await Promise.all(ids.map((id) => store.acme.findAccount(id)))
+  const isKept = (n: number) => accounts[n]?.caller === caller && accounts[n].status === 'valid'
+  const unknown = ids.find((_, n) => !isKept(n))
+  if (unknown !== undefined)
+    throw new CertError('CERT_ACME_ACCOUNT_UNKNOWN', `${caller} has no valid account ${unknown}`)
 }
 
 /** @throws CertError CERT_CALLER_UNKNOWN */

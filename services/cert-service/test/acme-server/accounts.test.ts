@@ -116,7 +116,14 @@ t.test('renewing the key of a caller ends its accounts, but those that are kept'
   const kept = await clientOf('web')
   const other = await clientOf('other')
   const id = kept.url.split('/').at(-1)
-  const renewed = await call('POST', '/api/acme/key', { caller: 'web', renew: true, keep: [id] })
+  const renew = { caller: 'web', renew: true }
+  for (const wrong of ['7', other.url.split('/').at(-1)])
+    t.match(
+      await call('POST', '/api/acme/key', { ...renew, keep: [id, wrong] }),
+      { status: 404, body: { code: 'CERT_ACME_ACCOUNT_UNKNOWN' } },
+      'an ID that is none of its accounts changes nothing',
+    )
+  const renewed = await call('POST', '/api/acme/key', { ...renew, keep: [id] })
   t.match(renewed.body, { kid: 'web.2' })
   t.not(renewed.body.hmacKey, old.hmacKey)
   t.match(await client.order(['a.example.com']), problem(403, 'unauthorized'))
