@@ -120,7 +120,10 @@ const QUESTIONS: readonly QuestionSyntax[] = [
     usage: 'acme-accounts',
     summary: 'list the accounts of clients of ACME',
     options: { '--end ID': 'end this account instead' },
-    examples: ['gatehouse-certs acme-accounts', 'gatehouse-certs acme-accounts --end 7'],
+    examples: [
+      'gatehouse-certs acme-accounts',
+      'gatehouse-certs acme-accounts --end zAejtsqlH08RK2Dr9IZxFQ',
+    ],
   },
 ]
 

@@ -22,7 +22,7 @@ auth:
     keys:
       - name: admin
         keyFile: keys/admin.key    # may have every certificate
-      # A key for each machine, with its own names (openssl rand -hex 32 > keys/web.key):
+      # A key for each machine, with its own names (openssl rand -hex 32 | install -m 600 /dev/stdin keys/web.key):
       # - name: web
       #   keyFile: keys/web.key
       #   domains: [app.example.com, "*.app.example.com"]
@@ -54,6 +54,7 @@ Then, in another terminal, fetch the root of the new CA, and a certificate into 
   gatehouse-certs get app.example.com --out tls --ca root.pem --key-file ${key}
 
 The same command keeps it up to date, from cron or with --watch, and reloads your server: docs/client.md.
+certbot, Caddy and other ACME clients use https://localhost:7401/acme/directory: docs/acme-clients.md.
 Programs can ask by HTTP instead:
 
   curl -sS --cacert root.pem -H "Authorization: APIKey $(cat ${key})" \\
