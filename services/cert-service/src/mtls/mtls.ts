@@ -162,19 +162,15 @@ async function callerOf(der: Buffer, deps: Deps, by: Accepted): Promise<Certific
   const [caller, ...others] = new Set(found)
   if (!caller) refuse('it has the name of no caller in auth.mtls')
   if (others.length > 0) refuse('it has the names of several callers')
-  if (!by.given) await assertInForce(der, certificate, deps.store)
+  if (!by.given) await assertInForce(id, deps.store)
   by.known.set(id, { ...certificate, caller, changes })
   return caller
 }
 
 /** Refuses what was revoked, and what the inventory does not know: nobody could revoke that. */
-async function assertInForce(
-  der: Buffer,
-  { names, serialNumber }: ClientCertificate,
-  store: Deps['store'],
-): Promise<void> {
-  const stored = await store.findBySerial(names[0]?.text ?? '', serialNumber)
-  if (!stored || !der.equals(stored.certificate)) refuse('it is not in the inventory')
+async function assertInForce(sha256: string, store: Deps['store']): Promise<void> {
+  const stored = await store.findIssued(sha256)
+  if (!stored) refuse('it is not in the inventory')
   if (stored.revokedAt !== null) refuse('it was revoked')
 }
 
