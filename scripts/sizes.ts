@@ -15,7 +15,7 @@ export const LIMITS: readonly Limit[] = [
   {
     title: 'store of cert-service, without keys and files',
     pattern: 'packages/cert-store/src/**/!(backup|errors|files|keyring|master-key|storage).ts',
-    most: 4_550,
+    most: 4_570,
   },
   {
     title: 'store and audit of forward-auth',
@@ -25,12 +25,12 @@ export const LIMITS: readonly Limit[] = [
   {
     title: 'services',
     pattern: 'services/*/src/**/*.ts',
-    most: 24_815,
+    most: 24_845,
   },
   {
     title: 'src of all',
     pattern: '{packages,services}/*/src/**/*.ts',
-    most: 65_585,
+    most: 65_660,
   },
 ]
 

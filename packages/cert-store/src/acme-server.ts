@@ -9,11 +9,14 @@ import { type Age, isOld, MAX_ROWS, TEXTS } from './sql.ts'
 import type { AcmeServerStore, ServedAccount, ServedOrder } from './store.ts'
 import { EXTERNAL_ACCOUNTS, SERVED_ACCOUNTS, SERVED_ORDERS } from './tables.ts'
 
-/** Orders that one client may have open at a time, and accounts that one caller may have. */
+/** Orders that one client may have, and those of them that are open; accounts that one caller may have. */
+const MAX_ORDERS = 20_000
 const MAX_OPEN = 1_000
 const MAX_ACCOUNTS = 10_000
-/** Milliseconds after which an account that nobody uses is deleted. */
-const ACCOUNT_KEPT = 90 * 86_400_000
+const DAY = 86_400_000
+/** Milliseconds after which an account that nobody uses is deleted, and an order. */
+const ACCOUNT_KEPT = 90 * DAY
+const ORDER_KEPT = 2 * DAY
 
 const BY_KEY = 'WHERE thumbprint = $1'
 const OPEN = `status IN ('pending', 'ready')`
@@ -21,6 +24,8 @@ const END_OPEN = `
   UPDATE served_orders SET status = 'invalid' WHERE account = $1 AND wanted = $2 AND ${OPEN} AND expires_at <= $3`
 const SAME = `WHERE account = $1 AND wanted = $2 AND ${OPEN}`
 const COUNT_OPEN = `SELECT count(*) AS count FROM served_orders WHERE account = $1 AND ${OPEN}`
+const LAST_ONE = `
+  SELECT id FROM served_orders WHERE account = $1 ORDER BY id LIMIT 1 OFFSET ${MAX_ORDERS - 1}`
 const COUNT_ACCOUNTS = `
   SELECT count(*) AS count FROM served_accounts WHERE coalesce(caller, '') = coalesce($1, '')`
 const MAKE_ROOM = `
@@ -174,10 +179,10 @@ export class AcmeServer implements AcmeServerStore {
     })
 
   /** Part of a write. */
-  async prune(tx: Transaction, orders: Age, ageOf: (ms: number) => Age): Promise<number> {
+  async prune(tx: Transaction, ageOf: (ms: number) => Age): Promise<number> {
     const of = ({ now, before, ranBefore }: Age) => [now, before, ranBefore]
     const pruned = await Promise.all([
-      tx.run(DELETE_OLD_ORDERS, ...of(orders)),
+      tx.run(DELETE_OLD_ORDERS, ...of(ageOf(ORDER_KEPT))),
       tx.run(DELETE_OLD_ACCOUNTS, ...of(ageOf(ACCOUNT_KEPT))),
     ])
     return pruned.reduce((sum, rows) => sum + rows, 0)
@@ -189,7 +194,7 @@ export class AcmeServer implements AcmeServerStore {
     await tx.run(END_OPEN, account, wanted, at)
     const row = { ...order, ran: this.#db.runTime() }
     const { count } = (await tx.get<{ count: number }>(COUNT_OPEN, account)) ?? { count: 0 }
-    const mayAdd = count < MAX_OPEN
+    const mayAdd = count < MAX_OPEN && !(await tx.get(LAST_ONE, account))
     if (mayAdd && (await SERVED_ORDERS.add(tx, row, ' ON CONFLICT DO NOTHING'))) return order
     const same = await SERVED_ORDERS.find(tx, SAME, account, wanted)
     // Another replica may have finalized it just now.

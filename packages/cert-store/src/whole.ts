@@ -38,7 +38,7 @@ export function storeOn(db: Engine, { leases, changes }: Parts) {
         certificates.prune(tx, ageOf(retention.certificates)),
         orders.prune(tx, ageOf(retention.orders)),
         orders.pruneChallenges(tx, ageOf(retention.challenges)),
-        acme.prune(tx, ageOf(retention.orders), ageOf),
+        acme.prune(tx, ageOf),
         signIns.prune(tx, now),
       ])
       return pruned.reduce((sum, rows) => sum + rows, 0)

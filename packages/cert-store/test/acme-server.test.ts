@@ -126,3 +126,12 @@ onBothEngines('what a client renews is due, and not for the service', async (t, 
   )
   t.equal((await store.tally(NOW, [NOW])).counts.due, 2)
 })
+
+onBothEngines('an account has a bounded number of orders', async (t, { store }) => {
+  const at = (n: number) => ({ ...order, id: `order-${n}`, wanted: `${n}` })
+  for (let n = 0; n < 1_000; n += 100)
+    await Promise.all(Array.from({ length: 100 }, (_, i) => store.acme.addOrder(at(n + i))))
+  t.equal(await store.acme.addOrder(at(1_000)), undefined, 'open ones')
+  t.equal((await store.acme.addOrder(at(7)))?.id, 'order-7', 'one that is open is given again')
+  t.ok(await store.acme.addOrder({ ...at(1_000), account: 'account-2' }))
+})

@@ -11,7 +11,7 @@ import {
 import type { Proof, ServedAccount, ServedOrder } from '@gatehouse/cert-store/port'
 import { readName } from '@gatehouse/issuance/request'
 import { toTime } from '@gatehouse/issuance/times'
-import { type Name, PROFILES } from '@gatehouse/pki'
+import { PROFILES } from '@gatehouse/pki'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { advance, finalize, prepare, requireIssuable } from './finalize.ts'
@@ -49,12 +49,11 @@ export async function orderRoutes(app: FastifyInstance): Promise<void> {
     await requireReplaceable(app, replaces)
     const issuable = requireIssuable(request, { names, profile })
     // What a device has is not proven yet, and a CA counts what it is asked for.
-    if (account.caller === null) requireProvable(names)
-    else await prepare(request, { account: account.id, replaces }, issuable)
+    if (account.caller !== null) await prepare(request, { account: account.id, replaces }, issuable)
     const wanted = { names: names.map(({ text }) => text), profile, replaces }
     const order = await app.store.acme.addOrder(newOrder(account, wanted, app.clock.now()))
     if (order) return sendOrder(reply.code(201), order, urls)
-    const detail = 'the account has too many open orders: finalize them, or wait until they expire'
+    const detail = 'the account has too many orders: finalize those that are open, or wait'
     throw new AcmeProblem('rateLimited', detail, { retryAfter: HOUR_S })
   })
 
@@ -83,18 +82,6 @@ async function requireReplaceable({ store }: FastifyInstance, replaces: string |
   const isReplaced = known.some(({ isCurrent, revokedAt }) => !isCurrent && revokedAt === null)
   if (isReplaced)
     throw new AcmeProblem('alreadyReplaced', 'the certificate in `replaces` was replaced before')
-}
-
-/**
- * The challenges of a device prove names and addresses of hosts: no wildcard, and nobody at a host
- * (RFC 8555 section 8.3, RFC 8737).
- * @throws AcmeProblem `rejectedIdentifier`
- */
-function requireProvable(names: readonly Name[]): void {
-  const other = names.find(({ kind }) => kind !== 'dns' && kind !== 'ip')
-  if (!other) return
-  const detail = `a device cannot prove ${other.text}: it is no host`
-  throw new AcmeProblem('rejectedIdentifier', detail)
 }
 
 function newOrder(

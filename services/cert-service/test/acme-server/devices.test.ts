@@ -189,7 +189,6 @@ t.test('a device has no name that is not of a host, as no challenge proves it', 
     const identifiers = [host, { type, value }]
     const refused = await client.post(client.at('/acme/new-order'), { identifiers, profile })
     t.match(refused, problem(403, 'rejectedIdentifier'), value)
-    t.ok(refused.body.detail.startsWith(`a device cannot prove ${value}`), refused.text)
   }
 })
 
