@@ -1,5 +1,6 @@
 import { Nonces } from '@gatehouse/acme/server'
 import type { ServedAccount, Store } from '@gatehouse/cert-store/port'
+import { readName } from '@gatehouse/issuance/request'
 import { compileNetworks } from '@gatehouse/net'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
@@ -68,7 +69,7 @@ function optionsOf({ open, terms }: AcmeConfig) {
 export const acmeServer = fp<AcmeServerOptions>(
   async (app: FastifyInstance, { acme, server: { names }, ports }) => {
     await app.decorateReloaded('acmeOptions', { acme }, ({ acme }) => optionsOf(acme))
-    const own = new Set(names)
+    const own = new Set(names.map((name) => readName(name).text))
     const prover = new Prover({
       isOpen: (address) => app.acmeOptions.isOpen(address),
       isOwn: (name) => own.has(name),

@@ -208,9 +208,10 @@ t.test('a public CA is not asked for what a device has not proven', async (t) =>
 t.test('a name of this service is nobody’s', async (t) => {
   const device = await startDevice(t)
   const names = ['device.localhost']
+  const spelled = { names: ['Device.Localhost.'] }
   const { app } = await startAcme(
     t,
-    { ...OPEN, server: { names } },
+    { ...OPEN, server: spelled },
     { proofPorts: device.proofPorts },
   )
   const client = new AcmeClient(app, { ip: '127.0.0.1' })
