@@ -1,4 +1,5 @@
 import type { CertificateRecord, CertificateState, OrderRecord } from '@gatehouse/cert-store/port'
+import { profileOf } from '@gatehouse/issuance/request'
 import type { Page } from '@gatehouse/service-kit/pages'
 import { html, type SafeHtml } from '@remix-run/html-template'
 import { tabTitle, type VisitorName, who } from '../pages/card.ts'
@@ -174,6 +175,7 @@ function listed({ record, order }: ListedLineage, line: TimeLine, query?: Search
     others.length > 0 && `+ ${others.length} ${others.length === 1 ? 'name' : 'names'}`,
     record && query?.name && isByWildcard(record, query) && `covers ${query.name.text}`,
     record && state === 'failing' && cause,
+    record && profileOf(record) === 'client' && 'for a client',
     record?.way === 'acme' && `ACME${record.client ? `: ${record.client}` : ''}`,
   ].filter(Boolean)
   const href = record ? certificateHref(record) : order ? orderHref(order) : ''

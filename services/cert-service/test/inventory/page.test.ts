@@ -45,6 +45,18 @@ function page(overrides: Partial<Inventory> = {}) {
   })
 }
 
+t.test('by which way a certificate came is shown, and for whom', async (t) => {
+  for (const [certificate, said] of [
+    [{ way: 'acme', client: 'Caddy/2.11.9' }, 'ACME: Caddy/2.11.9'],
+    [{ way: 'acme', client: null }, 'ACME'],
+    [{ way: 'api', client: 'curl/8.0' }, undefined],
+    [{ issuer: 'ca-client' }, 'for a client'],
+  ] as const) {
+    const { html } = page({ rows: [{ record: record(certificate), order: undefined }] })
+    t.equal(/<small>([^<]*)<\/small>/.exec(html)?.[1], said)
+  }
+})
+
 t.test('the state of a certificate is shown', async (t) => {
   const cases: [
     why: string,
@@ -55,6 +67,7 @@ t.test('the state of a certificate is shown', async (t) => {
     ['renewal ahead', {}, undefined, 'Renews in 3 days'],
     ['renewal soon', { renewAt: NOW + 90_000 }, undefined, 'Renews in 1 minute'],
     ['due', { renewAt: NOW }, undefined, 'Being renewed'],
+    ['due, by an ACME client', { renewAt: NOW, account: 'a-1' }, undefined, 'Its client is late'],
     [
       'abandoned',
       { renewAt: null, notAfter: NOW + 5 * HOUR },
