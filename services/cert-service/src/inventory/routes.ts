@@ -1,4 +1,5 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { CLIENT_ISSUER } from '@gatehouse/issuance/request'
 import { sendPage } from '@gatehouse/service-kit/pages'
 import type { FastifyInstance } from 'fastify'
 import { readFailing, withOrders } from '../lookup/failing.ts'
@@ -42,6 +43,7 @@ async function readInventory(
     isFirst && view.state === undefined
       ? await readFailing(app, caller, MAX_FAILED, { issuer: view.issuer })
       : { failing: [] }
+  const hasClients = (await app.ca.clientIntermediates()).length > 0
   return {
     visitor: nameOf(caller),
     view,
@@ -52,7 +54,8 @@ async function readInventory(
     failed: failing.map(({ order }) => order),
     hasMoreFailed: next !== undefined,
     neighbours,
-    issuers: app.issuers.names(),
+    // Nobody filters by an issuer that has never signed.
+    issuers: app.issuers.names().filter((name) => name !== CLIENT_ISSUER || hasClients),
     origin,
     now: app.clock.now(),
   }
