@@ -25,7 +25,7 @@ const HELD = 'held.own.example'
 /** For what was interrupted to be finished, once everything runs again. */
 const SETTLE_MS = 10_000
 /** For ACME clients to come to the end of what they began. */
-const CLIENTS_END_MS = 60_000
+const CLIENTS_END_MS = 120_000
 
 class Run {
   readonly journal = new Journal()
