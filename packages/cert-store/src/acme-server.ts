@@ -26,12 +26,13 @@ const SAME = `WHERE account = $1 AND wanted = $2 AND ${OPEN}`
 const COUNT_OPEN = `SELECT count(*) AS count FROM served_orders WHERE account = $1 AND ${OPEN}`
 const LAST_ONE = `
   SELECT id FROM served_orders WHERE account = $1 ORDER BY id LIMIT 1 OFFSET ${MAX_ORDERS - 1}`
-const COUNT_ACCOUNTS = `
-  SELECT count(*) AS count FROM served_accounts WHERE coalesce(caller, '') = coalesce($1, '')`
+/** SQL: as the index has it, which also finds those of no caller. */
+const OF_CALLER = `WHERE coalesce(caller, '') = coalesce($1, '')`
+const COUNT_ACCOUNTS = `SELECT count(*) AS count FROM served_accounts ${OF_CALLER}`
 const MAKE_ROOM = `
   DELETE FROM served_accounts WHERE id = (
     SELECT id FROM served_accounts
-    WHERE coalesce(caller, '') = coalesce($1, '') AND status <> 'valid' ORDER BY used_at LIMIT 1)`
+    ${OF_CALLER} AND status <> 'valid' ORDER BY used_at LIMIT 1)`
 const CLAIM = `
   UPDATE served_orders SET status = 'processing', csr = $2 WHERE id = $1 AND status = 'ready'`
 /** SQL: the order, unless it has ended, has this status, certificate and problem. */
@@ -44,7 +45,7 @@ const RENEW = `
   ON CONFLICT (caller) DO UPDATE SET counter = external_accounts.counter + 1 RETURNING counter`
 const END_OTHERS = `
   UPDATE served_accounts SET status = 'revoked'
-  WHERE caller = $1 AND status = 'valid' AND id NOT IN (${TEXTS.replace('$1', '$2')})`
+  ${OF_CALLER} AND status = 'valid' AND id NOT IN (${TEXTS.replace('$1', '$2')})`
 const TOUCH = `
   UPDATE served_accounts SET used_at = $2, used_ran = $3, client = $4, remote_address = $5
   WHERE id = $1`
@@ -120,9 +121,9 @@ export class AcmeServer implements AcmeServerStore {
   findAccountByKey = (thumbprint: string) => findAccount(this.#db, BY_KEY, thumbprint)
 
   async listAccounts(caller: string | undefined, limit: number) {
-    const [where, ...of] = caller === undefined ? [''] : ['WHERE caller = $2', caller]
-    const rest = `${where} ORDER BY used_at DESC, id LIMIT $1`
-    return (await SERVED_ACCOUNTS.list(this.#db, rest, limit, ...of)) as readonly ServedAccount[]
+    const [where, ...of] = caller === undefined ? [''] : [OF_CALLER, caller]
+    const rest = `${where} ORDER BY used_at DESC, id LIMIT ${limit}`
+    return (await SERVED_ACCOUNTS.list(this.#db, rest, ...of)) as readonly ServedAccount[]
   }
 
   async endAccount(id: string, status: 'deactivated' | 'revoked'): Promise<void> {

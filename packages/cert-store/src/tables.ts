@@ -178,7 +178,9 @@ export const SERVED_ACCOUNTS = new Table(
   {
     key: ['id'],
     also: ['UNIQUE (thumbprint)'],
-    indexes: ['CREATE INDEX served_accounts_caller ON served_accounts (caller, id)'],
+    indexes: [
+      `CREATE INDEX served_accounts_caller ON served_accounts (coalesce(caller, ''), used_at)`,
+    ],
   },
 )
 

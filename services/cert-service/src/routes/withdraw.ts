@@ -1,6 +1,11 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { AcmeError } from '@gatehouse/acme'
-import type { AuditEntry, CertificateRecord, IssuedCertificate } from '@gatehouse/cert-store/port'
+import type {
+  AuditEntry,
+  CertificateRecord,
+  IssuedCertificate,
+  Store,
+} from '@gatehouse/cert-store/port'
 import { IssueError } from '@gatehouse/issuance'
 import type { Actor } from '@gatehouse/issuance/request'
 import { REVOCATION_REASONS, type RevocationReason } from '@gatehouse/pki'
@@ -108,13 +113,25 @@ export async function revokeAlone(
   by: Actor,
 ): Promise<void> {
   const { server } = request
-  const { id, names, serialNumber } = record
+  const { names, serialNumber } = record
   await revokeAtCa(server, record, [record], reason)
-  const at = server.clock.now()
-  const entry = { at, action: 'revoke', ...by, names, serialNumber, detail: reason } as const
-  await server.store.revoke([id], at, reason, entry, { isAlone: true })
-  server.ca.crls.outdate()
-  await answerNoMore(request, [record])
+  const entry = { at: server.clock.now(), action: 'revoke', ...by, names, serialNumber } as const
+  await revokeHere(request, [record], reason, entry, { isAlone: true })
+}
+
+/** Revokes in the store, and has no replica answer it or keep a list without it. */
+async function revokeHere(
+  request: FastifyRequest,
+  issued: readonly IssuedCertificate[],
+  reason: RevocationReason,
+  entry: AuditEntry,
+  options?: Parameters<Store['revoke']>[4],
+) {
+  const { store, ca } = request.server
+  const audited = { ...entry, detail: reason }
+  const serialNumbers = await store.revoke(idsOf(issued), entry.at, reason, audited, options)
+  ca.crls.outdate()
+  return { serialNumbers, unconfirmed: await answerNoMore(request, issued) }
 }
 
 export async function revoke(request: FastifyRequest, domain: Subject, reason: RevocationReason) {
@@ -125,10 +142,7 @@ export async function revoke(request: FastifyRequest, domain: Subject, reason: R
     const all = await server.store.listUnexpired(one, entry.at)
     unknownAtCa.push(...(await revokeAtCa(server, one, all, reason)))
   }
-  const audited = { ...entry, detail: reason }
-  const serialNumbers = await server.store.revoke(idsOf(issued), entry.at, reason, audited)
-  server.ca.crls.outdate()
-  const unconfirmed = await answerNoMore(request, issued)
+  const { serialNumbers, unconfirmed } = await revokeHere(request, issued, reason, entry)
   return {
     domain: domain.text,
     reason,
