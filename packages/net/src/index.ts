@@ -32,4 +32,12 @@ export {
   parseIp,
 } from './ip.ts'
 export { parseAdvertisedUrl, parseEndpointUrl, parseOrigin } from './origin.ts'
+export {
+  judgeAddresses,
+  type LookupAll,
+  type ProxyAddresses,
+  parseProxyName,
+  proxyAsker,
+  systemLookup,
+} from './proxy-names.ts'
 export { decodeBase64url, freezeAll, isObject, parseStrictJson } from './strict.ts'

@@ -188,7 +188,8 @@ function commonCommands<Config extends ServiceConfig>(
       examples: [`${program} check-config --config config.yaml`],
       async run({ config, options }) {
         const withoutSecrets = options.noSecrets === true
-        const checked = await config({ beforeStart: true, withoutSecrets })
+        const looksUp = !withoutSecrets
+        const checked = await config({ beforeStart: true, withoutSecrets, looksUp })
         return `${describeValid(checked)}${service.describe?.(checked.value) ?? ''}`
       },
     },

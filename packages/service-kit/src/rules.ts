@@ -9,6 +9,7 @@ export {
   applyRules,
   applyToEach,
   checkListeners,
+  checkProxyNames,
   checkTrustedProxies,
   checkUnique,
   type Fault,

@@ -1,6 +1,7 @@
 import { ACME_ERRORS } from '@gatehouse/acme'
 import { AUTH_ERRORS } from '@gatehouse/auth-core'
 import type { Events } from '@gatehouse/issuance'
+import type { LookupAll } from '@gatehouse/net'
 import { PKI_ERRORS } from '@gatehouse/pki'
 import { type Clock, clock } from '@gatehouse/service-kit/clock'
 import {
@@ -13,7 +14,7 @@ import {
   type Problem,
   problems,
   strictHttp,
-  trustProxy,
+  trust,
 } from '@gatehouse/service-kit/http'
 import { draining, reload, type Workers, workers } from '@gatehouse/service-kit/lifecycle'
 import { errorReference, sendPage } from '@gatehouse/service-kit/pages'
@@ -76,6 +77,8 @@ export interface AppDeps {
   readonly traceRequests?: OpenTelemetry['traceRequests'] | undefined
   /** The other processes of the service. Default: there are none. */
   readonly workers?: Workers | undefined
+  /** Finds the addresses of trusted proxies. Default: that of the system. */
+  readonly lookup?: LookupAll | undefined
   readonly random?: () => number
   /** Milliseconds from a clock that cannot be set; default: the run time of the process. */
   readonly elapsed?: () => number
@@ -97,12 +100,13 @@ export async function buildApp(config: CertServiceConfig, deps: AppDeps): Promis
   const { server, storage, limits, certificates } = config
   const { elapsed, isNew, metrics, random = Math.random } = deps
   const receivers = receiversOf(config.events)
-  const app = createServer(deps, server)
+  const app = createServer(deps, server, (address) => app.trust.isProxy(address))
   try {
     await registerHttp(app, deps)
 
     await app.register(store, { storage, server, isNew, elapsed, open: deps.openStore })
     await app.register(clock, { clock: deps.clock ?? clockOf(app.store) })
+    await app.register(trust, { server, lookup: deps.lookup })
     await app.register(audit)
     await app.register(certMetrics, { metrics, issuers: config.issuers })
     await app.register(issuers, {
@@ -120,7 +124,7 @@ export async function buildApp(config: CertServiceConfig, deps: AppDeps): Promis
     await registerListeners(app, config, deps)
 
     await app.register(acmeServer, { acme: config.acme, server, ports: deps.proofPorts })
-    await registerApi(app, { ...config, elapsed }, server)
+    await registerApi(app, { ...config, elapsed })
     await app.register(draining)
     await app.ready()
     return app
@@ -151,9 +155,10 @@ const absent = ['store', 'issuers', 'issuance'].map((name) =>
 
 /** The routes of cert-service without anything behind them, for their documentation. */
 export async function buildApi(options: AccessOptions, deps: AppDeps): Promise<FastifyInstance> {
-  const app = createServer(deps, { tls: 'off' })
+  const app = createServer(deps, { tls: 'off' }, () => false)
   await registerHttp(app, deps)
   await app.register(clock, {})
+  await app.register(trust, { server: {} })
   for (const plugin of absent) await app.register(plugin)
   await registerApi(app, options)
   return app
@@ -164,7 +169,7 @@ export async function buildPlainApp(
   app: FastifyInstance,
   { log }: AppDeps,
 ): Promise<FastifyInstance> {
-  const plain = createServer({ log }, { tls: 'off', trustedProxies: [] }, {})
+  const plain = createServer({ log }, { tls: 'off' }, () => false, {})
   await plain.register(requestTelemetry, {})
   await plain.register(problems, { statusOf: STATUS_OF })
   await plain.register(strictHttp, {})
@@ -177,7 +182,8 @@ export async function buildPlainApp(
 
 function createServer(
   { log }: AppDeps,
-  { tls, trustedProxies }: Pick<CertServiceConfig['server'], 'tls' | 'trustedProxies'>,
+  { tls }: Pick<CertServiceConfig['server'], 'tls'>,
+  isProxy: (address: string) => boolean,
   problems: Partial<typeof PROBLEMS> = PROBLEMS,
 ): FastifyInstance {
   const app = Fastify({
@@ -185,7 +191,7 @@ function createServer(
     loggerInstance: log as FastifyBaseLogger,
     // The plugin of its own TLS provides the credentials.
     ...(!isPlain(tls) && { https: serverTlsOptions() }),
-    trustProxy: trustProxy(trustedProxies),
+    trustProxy: isProxy,
     bodyLimit: BODY_LIMIT,
     requestTimeout: REQUEST_TIMEOUT,
     // The longest SPIFFE ID, of which `/` and `:` may be escaped.
@@ -225,13 +231,9 @@ function sendProblemPage(problem: Problem, _request: unknown, reply: FastifyRepl
   return sendPage(reply, problem.status, problemPage(problem))
 }
 
-async function registerApi(
-  app: FastifyInstance,
-  options: AccessOptions,
-  { trustedProxies }: Pick<CertServiceConfig['server'], 'trustedProxies'> = {},
-): Promise<void> {
+async function registerApi(app: FastifyInstance, options: AccessOptions): Promise<void> {
   await app.register(access, options)
-  await app.register(mtls, { auth: options.auth, trustedProxies })
+  await app.register(mtls, { auth: options.auth })
   await app.register(certificateRoutes)
   await app.register(withdrawRoutes)
   await app.register(statusRoutes)

@@ -1,6 +1,6 @@
 import cookie from '@fastify/cookie'
 import auth from '@gatehouse/auth-core'
-import type { BoundedFetch, FetchOptions } from '@gatehouse/net'
+import type { BoundedFetch, FetchOptions, LookupAll } from '@gatehouse/net'
 import { PROFILE_ERRORS } from '@gatehouse/profile'
 import { type Clock, clock } from '@gatehouse/service-kit/clock'
 import {
@@ -12,6 +12,7 @@ import {
   type Problem,
   problems,
   strictHttp,
+  trust,
 } from '@gatehouse/service-kit/http'
 import { draining, reload, type Workers, workers } from '@gatehouse/service-kit/lifecycle'
 import { errorReference, sendPage } from '@gatehouse/service-kit/pages'
@@ -54,7 +55,6 @@ import { keys } from './session/keys.ts'
 import { sessions } from './session/sessions.ts'
 import { sites } from './sites.ts'
 import { store } from './store/open.ts'
-import { trust } from './trust.ts'
 import { VERSION } from './version.ts'
 
 const METADATA = 'oauth-authorization-server'
@@ -72,6 +72,8 @@ export interface AppDeps {
   readonly monotonic?: (() => number) | undefined
   /** Connects to providers. Default: that of the net package. */
   readonly createFetch?: ((options: FetchOptions) => BoundedFetch) | undefined
+  /** Finds the addresses of trusted proxies. Default: that of the system. */
+  readonly lookup?: LookupAll | undefined
   readonly metrics?: Metrics | undefined
   readonly traceRequests?: OpenTelemetry['traceRequests'] | undefined
   /** The other processes of the service. Default: there are none. */
@@ -150,12 +152,12 @@ async function registerHttp(
 async function registerServices(
   app: FastifyInstance,
   config: ForwardAuthConfig,
-  { metrics, createFetch }: AppDeps,
+  { metrics, createFetch, lookup }: AppDeps,
 ): Promise<void> {
   await app.register(logLimit)
   await app.register(keys, config)
   await app.register(sites, config)
-  await app.register(trust, config)
+  await app.register(trust, { ...config, lookup })
   await app.register(logins)
   // The last one that a reload prepares: it opens connections, which would have to be closed.
   await app.register(portals, { ...config, createFetch, findAgent })

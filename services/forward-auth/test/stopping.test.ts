@@ -9,7 +9,7 @@ import { DOMAINS, SESSION_KEY, startApp } from './app.ts'
 
 t.test('nobody is told to trust a connection without an address', async (t) => {
   const { message } = untrusted({ remoteAddress: '192.0.2.1' })
-  t.match(message, 'add "192.0.2.1" to server.trustedProxies')
+  t.match(message, 'add "192.0.2.1" or its host name to server.trustedProxies')
   t.notMatch(untrusted({}).message, 'trustedProxies')
 })
 

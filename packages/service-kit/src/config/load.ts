@@ -17,6 +17,8 @@ export interface LoadSettings {
   readonly beforeStart?: boolean
   /** Accepts a file whose secrets are absent on this machine. Rules that read them are skipped. */
   readonly withoutSecrets?: boolean
+  /** Looks up the host names of proxies. A service does so by itself. */
+  readonly looksUp?: boolean
 }
 
 interface LoadOptions<S extends TObject> extends Pick<LoadSettings, 'withoutSecrets'> {
@@ -25,6 +27,8 @@ interface LoadOptions<S extends TObject> extends Pick<LoadSettings, 'withoutSecr
   env: NodeJS.ProcessEnv
   /** Further checks. They also run on a value with faults, for the parts that could be read. */
   rules?: readonly Rule<Static<S>>[]
+  /** A check that asks others, of a value without faults. */
+  lateRule?: ((value: Static<S>) => Promise<readonly Fault[]>) | undefined
 }
 
 /** A configuration file that was read. */
@@ -49,6 +53,7 @@ export async function loadConfig<S extends TObject>({
   schema,
   env,
   rules = [],
+  lateRule,
   withoutSecrets,
   ...options
 }: LoadOptions<S>): Promise<Loaded<Static<S>>> {
@@ -63,6 +68,8 @@ export async function loadConfig<S extends TObject>({
   if (value !== undefined)
     for (const fault of applyRules(value, rules))
       reader.faults.push(withPlace(fault, reader, lines))
+  if (value !== undefined && lateRule && reader.faults.every(({ isWarning }) => isWarning))
+    for (const fault of await lateRule(value)) reader.faults.push(withPlace(fault, reader, lines))
 
   const warnings = reader.faults.filter(({ isWarning }) => isWarning)
   const all = reader.faults.filter(({ isWarning }) => !isWarning)

@@ -1,5 +1,6 @@
 import { isIP } from 'node:net'
-import { parseCidr, parseHost } from '@gatehouse/net'
+import { parseCidr, parseHost, parseProxyName, proxyAsker, systemLookup } from '@gatehouse/net'
+import { systemClock } from '../clock.ts'
 
 /** A fault of a value that the schema accepts. */
 export interface Fault {
@@ -152,16 +153,41 @@ function addressOf(host: string): string {
 /** The prefixes of the largest private networks. A larger network includes strangers. */
 const FEWEST_BITS = { 4: 8, 6: 7 } as const
 
-/** The faults of a list of trusted networks. */
-export function checkTrustedProxies(networks: readonly string[] = [], path: string): Fault[] {
-  return applyToEach(networks, path, [(text) => faultOf('', () => requireNarrow(text))])
+/** Each name is looked up again and again. */
+const MAX_NAMES = 16
+
+/** The faults of a list of trusted proxies: addresses, networks and host names. */
+export function checkTrustedProxies(list: readonly string[] = [], path: string): Fault[] {
+  const names = list.filter(parseProxyName)
+  const many = `has more than ${MAX_NAMES} host names: list the network of these proxies`
+  return [
+    ...faultIf(names.length > MAX_NAMES, path, many),
+    ...applyToEach(list, path, [(text) => faultOf('', () => requireNarrow(text))]),
+  ]
 }
 
 function requireNarrow(text: string): void {
+  if (parseProxyName(text)) return
   const cidr = parseCidr(text)
   if (!cidr && isIP(text.split('/')[0] ?? '') === 0)
-    throw new Error('is not an IP address or network, such as 10.0.0.0/8')
+    throw new Error('is not an IP address, a network such as 10.0.0.0/8, or a host name')
   if (!cidr) throw new Error('is not a network: the bits behind the prefix must be zero')
   if (cidr.prefix < FEWEST_BITS[cidr.network.version])
     throw new Error('trusts far more than proxies: list their addresses, such as 10.0.0.5')
+}
+
+/** What the host names of such a list stand for here: an unknown one may be known where it runs. */
+export async function checkProxyNames(
+  list: readonly string[] = [],
+  path: string,
+  lookup = systemLookup,
+): Promise<Fault[]> {
+  const faults = list.map(async (text, index): Promise<Fault[]> => {
+    const name = parseProxyName(text)
+    if (!name) return []
+    const { state, says } = await proxyAsker(name, systemClock, lookup)()
+    const fault = { path: `${path}/${index}`, message: says, isWarning: state !== 'broad' }
+    return state === 'found' ? [] : [fault]
+  })
+  return (await Promise.all(faults)).flat()
 }

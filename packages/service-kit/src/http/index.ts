@@ -14,3 +14,4 @@ export {
   type Trust,
   trustProxy,
 } from './server.ts'
+export { trust } from './trust.ts'

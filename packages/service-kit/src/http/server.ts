@@ -241,8 +241,8 @@ export type Trust = ReturnType<typeof createTrust>
 /**
  * Decides which peers are trusted: listed proxies, and holders of a verified client certificate.
  *
- * @param trustedProxies - networks in CIDR notation; undefined means loopback only, an empty list
- * that only client certificates count
+ * @param trustedProxies - networks in CIDR notation, beside host names, which are nobody's address;
+ * undefined means loopback only, an empty list that only client certificates count
  */
 export function createTrust(trustedProxies?: readonly string[]) {
   const isProxy = trustProxy(trustedProxies)
@@ -264,7 +264,7 @@ export function createTrust(trustedProxies?: readonly string[]) {
     const client = hops.findLastIndex((hop = '') => !isProxy(hop))
     return hops[Math.max(client, 0)]
   }
-  return { trusts, clientIp }
+  return { isProxy, trusts, clientIp }
 }
 
 /**

@@ -1,7 +1,7 @@
 import Fastify from 'fastify'
 import t from 'tap'
 import { forwardedAddresses, trustProxy } from '../../src/http/index.ts'
-import { checkTrustedProxies } from '../../src/rules.ts'
+import { checkProxyNames, checkTrustedProxies } from '../../src/rules.ts'
 
 const CLIENT = '198.51.100.7'
 
@@ -68,7 +68,12 @@ t.test(
       ['2000::/3', /^trusts far more/],
       ['::ffff:0.0.0.0/96', /^trusts far more/],
       ['10.1.2.3/8', /bits behind the prefix/],
-      ['proxy.example.com', /^is not an IP address/],
+      ['proxy.example.com', undefined],
+      ['traefik', undefined],
+      ['traefik:8080', /^is not an IP address, a network such as 10.0.0.0\/8, or a host name$/],
+      ['http://traefik', /^is not an IP address/],
+      ['*.example.com', /^is not an IP address/],
+      ['10.0.0.256', /^is not an IP address/],
       ['', /^is not an IP address/],
     ]
     for (const [network, fault] of cases) {
@@ -80,3 +85,27 @@ t.test(
     t.strictSame(checkTrustedProxies(undefined, '/server/trustedProxies'), [])
   },
 )
+
+t.test('refuses more host names than are looked up', async (t) => {
+  const names = (count: number) => Array.from({ length: count }, (_, i) => `proxy-${i}`)
+  t.strictSame(checkTrustedProxies(['10.0.0.1', ...names(16)], '/at'), [])
+  t.match(checkTrustedProxies(names(17), '/at'), [
+    { path: '/at', message: /more than 16 host names/ },
+  ])
+})
+
+t.test('looks up names: a network is a fault, an unknown name is not', async (t) => {
+  const answers: Record<string, readonly string[] | undefined> = {
+    traefik: ['10.0.0.5'],
+    pods: Array.from({ length: 17 }, (_, i) => `10.0.0.${i}`),
+    any: ['0.0.0.0'],
+  }
+  const lookup = async (name: string) => answers[name] ?? []
+  const list = ['10.0.0.9', 'traefik', 'pods', 'any', 'unknown']
+  t.match(await checkProxyNames(list, '/at', lookup), [
+    { path: '/at/2', message: /more than 16 addresses: list their network/, isWarning: false },
+    { path: '/at/3', message: 'resolves to 0.0.0.0, which is not the address', isWarning: false },
+    { path: '/at/4', message: 'has no address', isWarning: true },
+  ])
+  t.strictSame(await checkProxyNames(undefined, '/at', lookup), [])
+})

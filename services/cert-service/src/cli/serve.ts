@@ -10,7 +10,12 @@ export function serve(options: ServeOptions<CertServiceConfig>) {
       name: 'cert-service',
       version: VERSION,
       readOnce: [
-        'server',
+        'server.host',
+        'server.port',
+        'server.workers',
+        'server.names',
+        'server.tls',
+        'server.plainHttp',
         'metrics',
         'log',
         'storage',

@@ -114,7 +114,8 @@ export function checkMtls(
   { tls, trustedProxies = LOOPBACK_NETWORKS }: Listening,
 ): Fault[] {
   const isNobody = trustedProxies.length === 0
-  const isLocal = !isNobody && trustedProxies.every((network) => /^(127\.|::1(\/|$))/.test(network))
+  const isLocal =
+    !isNobody && trustedProxies.every((one) => /^(127\.|::1(\/|$)|localhost\.?$)/i.test(one))
   const isPlain = tls === 'off' || tls === 'insecure'
   return applyRules(
     mtls,

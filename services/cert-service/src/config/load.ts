@@ -15,6 +15,7 @@ import { type Loaded, type LoadSettings, loadConfig } from '@gatehouse/service-k
 import {
   applyToEach,
   checkListeners,
+  checkProxyNames,
   checkTrustedProxies,
   type Fault,
   faultIf,
@@ -29,7 +30,7 @@ import { checkMtls } from './certificate-callers.ts'
 import { checkEvents } from './events.ts'
 import { type CertServiceConfig, CertServiceSchema } from './schema.ts'
 
-interface CertLoadSettings extends Pick<LoadSettings, 'withoutSecrets'> {
+interface CertLoadSettings extends Pick<LoadSettings, 'withoutSecrets' | 'looksUp'> {
   /** The rules for what only a start needs, which are not checked without them. */
   readonly startRules?: readonly Rule<CertServiceConfig>[] | undefined
 }
@@ -38,11 +39,12 @@ interface CertLoadSettings extends Pick<LoadSettings, 'withoutSecrets'> {
 export async function loadCertConfig(
   file: string,
   env: Readonly<Record<string, string | undefined>>,
-  { startRules, ...options }: CertLoadSettings = {},
+  { startRules, looksUp, ...options }: CertLoadSettings = {},
 ): Promise<Loaded<CertServiceConfig>> {
   const rules = [...RULES, ...(startRules ?? [])]
+  const lateRule = looksUp ? checkNames : undefined
   const load = (rules: readonly Rule<CertServiceConfig>[]) =>
-    loadConfig({ schema: CertServiceSchema, file, env, rules, ...options })
+    loadConfig({ schema: CertServiceSchema, file, env, rules, lateRule, ...options })
   const loaded = await load(rules)
   const { ca, certificates, issuers } = loaded.value
   if (!startRules || issuers.length * certificates.length === 0 || ca.permitted.length > 0)
@@ -50,6 +52,9 @@ export async function loadCertConfig(
   const claimOf = await loadClaims(issuers)
   return load([...rules, (config) => checkClaims(config, claimOf)])
 }
+
+const checkNames = ({ server }: CertServiceConfig) =>
+  checkProxyNames(server.trustedProxies, '/server/trustedProxies')
 
 /** The embedded CA signs no name that an ACME issuer is there for. */
 function checkClaims(config: CertServiceConfig, claimOf: ClaimOf): Fault[] {

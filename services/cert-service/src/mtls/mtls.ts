@@ -3,7 +3,6 @@ import { readFile } from 'node:fs/promises'
 import { TLSSocket, Server as TlsServer } from 'node:tls'
 import type { RouteGuard } from '@gatehouse/auth-core'
 import { type ClientCertificate, fromPem, PkiError, readClientCertificate } from '@gatehouse/pki'
-import { trustProxy } from '@gatehouse/service-kit/http'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { LRUCache } from 'lru-cache'
@@ -41,16 +40,12 @@ declare module 'fastify' {
   }
 }
 
-export interface MtlsOptions extends Pick<AccessConfig, 'auth'> {
-  readonly trustedProxies: CertServiceConfig['server']['trustedProxies']
-}
-
 /**
  * Lets every guard for callers also admit those with a client certificate, in requests without
  * `Authorization`. Routes that are added before it have other guards.
  */
-export const mtls = fp<MtlsOptions>(
-  async (app: FastifyInstance, { auth, trustedProxies }) => {
+export const mtls = fp<Pick<AccessConfig, 'auth'>>(
+  async (app: FastifyInstance, { auth }) => {
     app.decorateRequest('certificateCaller', null)
     await app.decorateReloaded('mtls', { auth }, async ({ auth }) => acceptedOf(auth))
     // Node reads both for each connection. What comes is judged here, for each request.
@@ -64,7 +59,6 @@ export const mtls = fp<MtlsOptions>(
           server.setTicketKeys(randomBytes(TICKET_KEYS))
       }
     })
-    const isProxy = trustProxy(trustedProxies)
     const { requireCaller } = app
 
     app.requireCaller = (demand = {}) => {
@@ -80,7 +74,7 @@ export const mtls = fp<MtlsOptions>(
 
       async function admit(request: FastifyRequest, reply: FastifyReply, accepted: Accepted) {
         try {
-          const der = presentedBy(request, accepted, isProxy)
+          const der = presentedBy(request, accepted)
           if (!der) return other(request, reply)
           request.certificateCaller = await callerOf(der, app, accepted)
         } catch (error) {
@@ -103,6 +97,7 @@ export const mtls = fp<MtlsOptions>(
       'cert-service/store',
       'service-kit/clock',
       'service-kit/reload',
+      'service-kit/trust',
     ],
   },
 )
@@ -124,20 +119,20 @@ async function acceptedOf({ mtls }: AccessConfig['auth']): Promise<Accepted | un
  * client. The certificate of such a proxy itself is nobody's.
  */
 function presentedBy(
-  { raw: { socket, rawHeaders } }: FastifyRequest,
+  { raw: { socket, rawHeaders }, server }: FastifyRequest,
   { header }: Accepted,
-  isProxy: (address: string) => boolean,
 ): Buffer | undefined {
   if (header) {
     const { name, read } = HEADERS[header.format]
     const { remoteAddress = '' } = socket
     const value = findOnce(rawHeaders, name)
-    if (value !== undefined && !isProxy(remoteAddress))
+    const isProxy = server.trust.isProxy(remoteAddress)
+    if (value !== undefined && !isProxy)
       refuse(`the header ${name} is from ${remoteAddress}, not from server.trustedProxies`)
     if (value === false) refuse(`the header ${name} is there twice, or spelled otherwise`)
     if (value !== undefined)
       return read(value) ?? refuse(`the header ${name} is not as ${header.format} writes it`)
-    if (isProxy(remoteAddress)) return undefined
+    if (isProxy) return undefined
   }
   return socket instanceof TLSSocket ? socket.getPeerX509Certificate()?.raw : undefined
 }

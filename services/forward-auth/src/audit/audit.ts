@@ -213,7 +213,7 @@ export const audit = fp<AuditOptions>(
     dependencies: [
       'forward-auth/portals',
       'forward-auth/store',
-      'forward-auth/trust',
+      'service-kit/trust',
       'service-kit/clock',
       'service-kit/reload',
     ],

@@ -12,6 +12,7 @@ import {
   applyRules,
   applyToEach,
   checkListeners,
+  checkProxyNames,
   checkTrustedProxies,
   checkUnique,
   type Fault,
@@ -35,11 +36,15 @@ import { loadStartRules } from './start-rules.ts'
 export async function loadForwardAuthConfig(
   file: string,
   env: Readonly<Record<string, string | undefined>>,
-  { beforeStart = false, ...options }: LoadSettings = {},
+  { beforeStart = false, looksUp, ...options }: LoadSettings = {},
 ): Promise<Loaded<ForwardAuthConfig>> {
   const rules = beforeStart ? [...RULES, ...(await loadStartRules())] : RULES
-  return loadConfig({ schema: ForwardAuthSchema, file, env, rules, ...options })
+  const lateRule = looksUp ? checkNames : undefined
+  return loadConfig({ schema: ForwardAuthSchema, file, env, rules, lateRule, ...options })
 }
+
+const checkNames = ({ server }: ForwardAuthConfig) =>
+  checkProxyNames(server.trustedProxies, '/server/trustedProxies')
 
 /**
  * Rules for a configuration that its schema does not express. Reading a member that has a fault

@@ -56,9 +56,9 @@ const ServerSchema = Type.Object({
   trustedProxies: Type.Optional(
     Type.Array(Type.String({ minLength: 1 }), {
       description:
-        'Addresses and networks of the proxies that may send checks and `X-Forwarded-` ' +
-        'headers. Default: loopback only. An empty list: only proxies with a client ' +
-        'certificate.',
+        'Addresses, networks and host names of the proxies that may send checks and ' +
+        '`X-Forwarded-` headers. Default: loopback only. An empty list: only proxies with a ' +
+        'client certificate.',
     }),
   ),
 })

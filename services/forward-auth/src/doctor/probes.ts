@@ -177,7 +177,7 @@ export const probes = fp(
     name: 'forward-auth/probes',
     dependencies: [
       'forward-auth/keys',
-      'forward-auth/trust',
+      'service-kit/trust',
       'service-kit/clock',
       'service-kit/workers',
     ],

@@ -312,7 +312,7 @@ export const agents = fp(
       'forward-auth/keys',
       'forward-auth/sites',
       'forward-auth/store',
-      'forward-auth/trust',
+      'service-kit/trust',
       'forward-auth/portals',
       'forward-auth/audit',
       'forward-auth/sessions',

@@ -61,7 +61,7 @@ export const check = fp<{ readonly metrics?: Metrics | undefined }>(
       'forward-auth/keys',
       'forward-auth/sessions',
       'forward-auth/assertions',
-      'forward-auth/trust',
+      'service-kit/trust',
       'forward-auth/probes',
       'forward-auth/audit',
       'forward-auth/log-limit',
@@ -244,7 +244,7 @@ async function principalOf(
 export function untrusted({ remoteAddress }: Peer): FwaError {
   if (remoteAddress === undefined)
     return new FwaError('FWA_PEER_UNTRUSTED', 'the connection ended before it was checked')
-  const remedy = `if it is yours, add "${remoteAddress}" to server.trustedProxies`
+  const remedy = `if it is yours, add "${remoteAddress}" or its host name to server.trustedProxies`
   return new FwaError('FWA_PEER_UNTRUSTED', `${remoteAddress} is not a trusted proxy: ${remedy}`)
 }
 

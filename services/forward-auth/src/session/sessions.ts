@@ -438,7 +438,7 @@ export const sessions = fp<{ readonly metrics?: Metrics | undefined }>(
     fastify: '5.x',
     name: 'forward-auth/sessions',
     dependencies: [
-      'forward-auth/trust',
+      'service-kit/trust',
       'forward-auth/keys',
       'forward-auth/sites',
       'forward-auth/store',
