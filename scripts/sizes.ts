@@ -25,12 +25,12 @@ export const LIMITS: readonly Limit[] = [
   {
     title: 'services',
     pattern: 'services/*/src/**/*.ts',
-    most: 24_845,
+    most: 24_880,
   },
   {
     title: 'src of all',
     pattern: '{packages,services}/*/src/**/*.ts',
-    most: 65_660,
+    most: 65_960,
   },
 ]
 

@@ -370,7 +370,11 @@ export const PROMISES: Readonly<Record<string, readonly Said[]>> = {
     ['The configurations in these guides', THROUGH_PROXIES],
     ['The tests try each of its lines', THROUGH_PROXIES, LIST_OF_PROXIES],
     ['**Nobody else is', DEFINITION],
-    ['List addresses in', ADVICE],
+    ['List addresses or', ADVICE],
+    [
+      'Whoever controls the DNS',
+      `packages/service-kit/test/http/trust.test.ts: a name stands for the addresses that it has now`,
+    ],
     ['Set `allow` on each', ADVICE],
     [
       'Those where anybody can get an account',

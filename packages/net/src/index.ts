@@ -33,7 +33,6 @@ export {
 } from './ip.ts'
 export { parseAdvertisedUrl, parseEndpointUrl, parseOrigin } from './origin.ts'
 export {
-  judgeAddresses,
   type LookupAll,
   type ProxyAddresses,
   parseProxyName,

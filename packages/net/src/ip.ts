@@ -108,12 +108,6 @@ export function isPublicIp(address: IpAddress): boolean {
   return isUnicast && (address.version === 4 ? !isOfHoster(address) : isGlobalV6(address))
 }
 
-/** Whether an address can be that of one machine, as no unspecified, broadcast or multicast one is. */
-export function isOneHost({ bytes }: IpAddress): boolean {
-  const range = ipaddr.fromByteArray([...bytes]).range()
-  return !['unspecified', 'broadcast', 'multicast'].includes(range)
-}
-
 function parsePrefix(text: string, bits: number, address: string): number | undefined {
   if (!/^(0|[1-9]\d{0,2})$/.test(text)) return undefined
   // `::ffff:10.0.0.0/104` is 10.0.0.0/8.

@@ -1,13 +1,13 @@
 import { lookup } from 'node:dns/promises'
 import { type Clock, sleep } from './clock.ts'
 import { parseHost } from './host.ts'
-import { isOneHost, parseIp } from './ip.ts'
+import { parseIp } from './ip.ts'
 
-/** More addresses than the replicas of a proxy have: they are those of a network. */
-const MAX_ADDRESSES = 16
 const LOOKUP_MS = 2_000
-/** There is no such name, or it has no address. */
-const MISSING: readonly (string | undefined)[] = ['ENOTFOUND', 'ENODATA']
+/** More than the replicas of a proxy have: the addresses of a network. */
+const MAX_ADDRESSES = 16
+/** Unspecified, multicast and broadcast addresses. */
+const OF_NO_MACHINE = /^(0|22[4-9]|2[34]\d|25[0-5])\.|^::$|^ff..:/
 
 /** Asks for all addresses of a host name. */
 export type LookupAll = (name: string) => Promise<readonly string[]>
@@ -17,22 +17,21 @@ export const systemLookup: LookupAll = async (name) =>
   (await lookup(name, { all: true })).map(({ address }) => address)
 
 /**
- * Parses the host name of a proxy to its canonical form. A dot at the end stays, as it tells the
- * resolver to add no search domain; names of containers may also have underscores.
+ * The canonical form of a host name. It may have underscores, as those of containers; a dot at its end
+ * stays, since it keeps the resolver from adding a search domain.
  */
 export function parseProxyName(text: string): string | undefined {
-  // The rest has to be a host name too, so that `10.0.0.0_8` is none.
-  const host = parseHost(text.replaceAll('_', ''))
-  if (!host || host.ip) return undefined
-  const name = text.includes('_') ? text.toLowerCase().replace(/\.$/, '') : host.name
-  if (name.length > 253 || (text.includes('_') && !/^[!-~]+$/.test(name))) return undefined
-  return text.endsWith('.') ? `${name}.` : name
+  const plain = text.replaceAll('_', '')
+  const host = parseHost(plain)
+  if (!host || host.ip || text.length > 253) return undefined
+  if (plain !== text) return /^[!-~]+$/.test(text) ? text.toLowerCase() : undefined
+  return text.endsWith('.') ? `${host.name}.` : host.name
 }
 
-/** What a name stands for now. Only `found` has addresses: canonical, sorted, each one once. */
+/** What a name stands for. `failing`: that is not known now. `broad`: for more than single machines. */
 export interface ProxyAddresses {
-  /** `failing`: whether there is such a name is not known. `broad`: the answer is not that of a proxy. */
   readonly state: 'found' | 'missing' | 'failing' | 'broad'
+  /** Canonical and sorted; none unless `found`. */
   readonly addresses: readonly string[]
   /** The end of a sentence that begins with the name. */
   readonly says: string
@@ -46,31 +45,28 @@ export function proxyAsker(name: string, clock: Clock, lookup: LookupAll) {
     pending ??= lookup(name).finally(() => {
       pending = undefined
     })
-    const timeout = sleep(clock, LOOKUP_MS, stop.signal).then(() => {
-      throw new Error('timeout')
-    })
+    const timeout = sleep(clock, LOOKUP_MS, stop.signal).catch(() => undefined)
     try {
-      return judgeAddresses(await Promise.race([pending, timeout]))
+      const answer = await Promise.race([pending, timeout])
+      return answer ? judge(answer) : FAILING
     } catch (error) {
-      if (MISSING.includes((error as NodeJS.ErrnoException).code))
-        return { state: 'missing', addresses: [], says: 'is no known host name' }
-      return { state: 'failing', addresses: [], says: 'cannot be looked up now' }
+      const { code } = error as NodeJS.ErrnoException
+      return code === 'ENOTFOUND' || code === 'ENODATA' ? judge([]) : FAILING
     } finally {
-      timeout.catch(() => {})
       stop.abort()
     }
   }
 }
 
-/** The addresses of an answer, unless it names more than single hosts. */
-export function judgeAddresses(answer: readonly string[]): ProxyAddresses {
-  const ips = answer.flatMap((text) => parseIp(text) ?? [])
-  const addresses = [...new Set(ips.map(({ text }) => text))].toSorted()
+const FAILING = { state: 'failing', addresses: [], says: 'cannot be looked up now' } as const
+
+function judge(answer: readonly string[]): ProxyAddresses {
+  const found = new Set(answer.flatMap((text) => parseIp(text)?.text ?? []))
+  const addresses = [...found].toSorted()
   const broad = (says: string) => ({ state: 'broad', addresses: [], says }) as const
-  if (addresses.length > MAX_ADDRESSES)
-    return broad(`resolves to more than ${MAX_ADDRESSES} addresses: list their network`)
-  const other = ips.find((ip) => !isOneHost(ip))
-  if (other) return broad(`resolves to ${other.text}, which is not the address of one machine`)
-  if (addresses.length === 0) return { state: 'missing', addresses, says: 'has no address' }
+  if (found.size > MAX_ADDRESSES) return broad('resolves to a network: list that in its place')
+  const other = addresses.find((text) => OF_NO_MACHINE.test(text))
+  if (other) return broad(`resolves to ${other}, which is not the address of a machine`)
+  if (found.size === 0) return { state: 'missing', addresses, says: 'has no address' }
   return { state: 'found', addresses, says: `resolves to ${addresses.join(', ')}` }
 }

@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises'
 import fc from 'fast-check'
 import t from 'tap'
-import { judgeAddresses, parseProxyName, proxyAsker } from '../src/index.ts'
+import { parseProxyName, proxyAsker } from '../src/index.ts'
 
 const names: [text: string, name: string | undefined][] = [
   ['traefik', 'traefik'],
@@ -35,6 +35,7 @@ const names: [text: string, name: string | undefined][] = [
   ['traefik frontend', undefined],
   ['traefik\n', undefined],
   [`${'a'.repeat(63)}.`.repeat(4), undefined],
+  [`${'_a'.repeat(63)}.`.repeat(3), undefined],
 ]
 
 t.test('tells host names from addresses, networks and everything else', async (t) => {
@@ -70,6 +71,11 @@ t.test('an answer is that of single machines, or counts as none', async (t) => {
     [['::ffff:0.0.0.0'], 'broad', []],
     [['255.255.255.255'], 'broad', []],
     [['224.0.0.1'], 'broad', []],
+    [['239.255.255.255'], 'broad', []],
+    [['0.1.2.3'], 'broad', []],
+    [['223.1.2.3'], 'found', ['223.1.2.3']],
+    [['25.0.0.1'], 'found', ['25.0.0.1']],
+    [['fe80::ff02:1'], 'found', ['fe80::ff02:1']],
     [['ff02::1'], 'broad', []],
     [[], 'missing', []],
     [['fe80::1%eth0'], 'missing', []],
@@ -77,7 +83,7 @@ t.test('an answer is that of single machines, or counts as none', async (t) => {
     [['nonsense'], 'missing', []],
   ]
   for (const [answer, state, addresses] of table) {
-    const found = judgeAddresses(answer)
+    const found = await proxyAsker('traefik', timers().clock, async () => answer)()
     t.strictSame([found.state, found.addresses], [state, addresses], answer.join())
   }
 })

@@ -9,7 +9,6 @@ export {
   applyRules,
   applyToEach,
   checkListeners,
-  checkProxyNames,
   checkTrustedProxies,
   checkUnique,
   type Fault,

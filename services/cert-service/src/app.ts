@@ -106,7 +106,6 @@ export async function buildApp(config: CertServiceConfig, deps: AppDeps): Promis
 
     await app.register(store, { storage, server, isNew, elapsed, open: deps.openStore })
     await app.register(clock, { clock: deps.clock ?? clockOf(app.store) })
-    await app.register(trust, { server, lookup: deps.lookup })
     await app.register(audit)
     await app.register(certMetrics, { metrics, issuers: config.issuers })
     await app.register(issuers, {
@@ -124,7 +123,7 @@ export async function buildApp(config: CertServiceConfig, deps: AppDeps): Promis
     await registerListeners(app, config, deps)
 
     await app.register(acmeServer, { acme: config.acme, server, ports: deps.proofPorts })
-    await registerApi(app, { ...config, elapsed })
+    await registerApi(app, { ...config, elapsed }, { server, lookup: deps.lookup })
     await app.register(draining)
     await app.ready()
     return app
@@ -158,7 +157,6 @@ export async function buildApi(options: AccessOptions, deps: AppDeps): Promise<F
   const app = createServer(deps, { tls: 'off' }, () => false)
   await registerHttp(app, deps)
   await app.register(clock, {})
-  await app.register(trust, { server: {} })
   for (const plugin of absent) await app.register(plugin)
   await registerApi(app, options)
   return app
@@ -231,7 +229,12 @@ function sendProblemPage(problem: Problem, _request: unknown, reply: FastifyRepl
   return sendPage(reply, problem.status, problemPage(problem))
 }
 
-async function registerApi(app: FastifyInstance, options: AccessOptions): Promise<void> {
+async function registerApi(
+  app: FastifyInstance,
+  options: AccessOptions,
+  proxies: Parameters<typeof trust>[1] = { server: {} },
+): Promise<void> {
+  await app.register(trust, proxies)
   await app.register(access, options)
   await app.register(mtls, { auth: options.auth })
   await app.register(certificateRoutes)

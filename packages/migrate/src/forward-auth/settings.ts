@@ -4,7 +4,7 @@ import { durationText, type Given, type GivenSetting, goDurationMs } from '../gi
 import { type Access, allowOf, faultOfCondition, PORTAL, PROVIDER } from './access.ts'
 
 export const ONLY_HERE =
-  'Only a proxy on this machine may ask. Otherwise list its addresses: trustedProxies: [10.0.0.2]'
+  'Only a proxy on this machine may ask. Otherwise list its address or host name: trustedProxies: [10.0.0.2]'
 
 /** Lets nobody in before a person has decided: `allow: {}` is refused, in each portal. */
 export function refuseAll(draft: Draft, why: string): void {

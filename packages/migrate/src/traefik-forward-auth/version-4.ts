@@ -25,7 +25,7 @@ export const translateVersion4: Translate = (given, draft) => {
   }
   const isDefault = given.text('defaultPortal') !== undefined
   return [
-    'List the addresses of Traefik in server.trustedProxies, unless it runs on this machine.',
+    'List the address or host name of Traefik in server.trustedProxies, unless it runs on this machine.',
     'Save this file, and check it: gatehouse-auth check-config --config config.yaml',
     `In Traefik, ${isDefault ? 'have the middleware ask /portals/<portal>, ' : ''}set trustForwardHeader: true, ` +
       'and add X-Gatehouse-Assertion to authResponseHeaders.',

@@ -5,7 +5,7 @@ import type { Static, TObject } from 'typebox'
 import { type Document, LineCounter, parseDocument } from 'yaml'
 import { ConfigError } from '../errors.ts'
 import { ConfigReader, type RawFault } from './reader.ts'
-import { applyRules, type Fault, type Rule } from './rules.ts'
+import { applyRules, checkProxyNames, type Fault, type Rule } from './rules.ts'
 import type { ConfigSchema } from './schema.ts'
 
 const MAX_FILE_BYTES = 1_048_576
@@ -21,14 +21,12 @@ export interface LoadSettings {
   readonly looksUp?: boolean
 }
 
-interface LoadOptions<S extends TObject> extends Pick<LoadSettings, 'withoutSecrets'> {
+interface LoadOptions<S extends TObject> extends Pick<LoadSettings, 'withoutSecrets' | 'looksUp'> {
   schema: S
   file: string
   env: NodeJS.ProcessEnv
   /** Further checks. They also run on a value with faults, for the parts that could be read. */
   rules?: readonly Rule<Static<S>>[]
-  /** A check that asks others, of a value without faults. */
-  lateRule?: ((value: Static<S>) => Promise<readonly Fault[]>) | undefined
 }
 
 /** A configuration file that was read. */
@@ -53,7 +51,7 @@ export async function loadConfig<S extends TObject>({
   schema,
   env,
   rules = [],
-  lateRule,
+  looksUp,
   withoutSecrets,
   ...options
 }: LoadOptions<S>): Promise<Loaded<Static<S>>> {
@@ -68,8 +66,9 @@ export async function loadConfig<S extends TObject>({
   if (value !== undefined)
     for (const fault of applyRules(value, rules))
       reader.faults.push(withPlace(fault, reader, lines))
-  if (value !== undefined && lateRule && reader.faults.every(({ isWarning }) => isWarning))
-    for (const fault of await lateRule(value)) reader.faults.push(withPlace(fault, reader, lines))
+  if (looksUp && reader.faults.every(({ isWarning }) => isWarning))
+    for (const fault of await checkProxyNames(value))
+      reader.faults.push(withPlace(fault, reader, lines))
 
   const warnings = reader.faults.filter(({ isWarning }) => isWarning)
   const all = reader.faults.filter(({ isWarning }) => !isWarning)

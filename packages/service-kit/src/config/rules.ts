@@ -153,15 +153,14 @@ function addressOf(host: string): string {
 /** The prefixes of the largest private networks. A larger network includes strangers. */
 const FEWEST_BITS = { 4: 8, 6: 7 } as const
 
-/** Each name is looked up again and again. */
+/** Host names, each of which is looked up again and again. */
 const MAX_NAMES = 16
 
 /** The faults of a list of trusted proxies: addresses, networks and host names. */
 export function checkTrustedProxies(list: readonly string[] = [], path: string): Fault[] {
-  const names = list.filter(parseProxyName)
-  const many = `has more than ${MAX_NAMES} host names: list the network of these proxies`
+  const names = known(() => list.filter(parseProxyName)) ?? []
   return [
-    ...faultIf(names.length > MAX_NAMES, path, many),
+    ...faultIf(names.length > MAX_NAMES, path, `may have at most ${MAX_NAMES} host names`),
     ...applyToEach(list, path, [(text) => faultOf('', () => requireNarrow(text))]),
   ]
 }
@@ -176,18 +175,15 @@ function requireNarrow(text: string): void {
     throw new Error('trusts far more than proxies: list their addresses, such as 10.0.0.5')
 }
 
-/** What the host names of such a list stand for here: an unknown one may be known where it runs. */
-export async function checkProxyNames(
-  list: readonly string[] = [],
-  path: string,
-  lookup = systemLookup,
-): Promise<Fault[]> {
-  const faults = list.map(async (text, index): Promise<Fault[]> => {
+/** What the host names of a service's proxies stand for here; one that is unknown may be known elsewhere. */
+export async function checkProxyNames(config: object | undefined, lookup = systemLookup) {
+  const { server } = config as { server?: { trustedProxies?: readonly string[] } }
+  const faults = (server?.trustedProxies ?? []).map(async (text, index): Promise<Fault[]> => {
+    const path = `/server/trustedProxies/${index}`
     const name = parseProxyName(text)
-    if (!name) return []
-    const { state, says } = await proxyAsker(name, systemClock, lookup)()
-    const fault = { path: `${path}/${index}`, message: says, isWarning: state !== 'broad' }
-    return state === 'found' ? [] : [fault]
+    const found = name && (await proxyAsker(name, systemClock, lookup)())
+    if (!found || found.state === 'found') return []
+    return [{ path, message: found.says, isWarning: found.state !== 'broad' }]
   })
   return (await Promise.all(faults)).flat()
 }

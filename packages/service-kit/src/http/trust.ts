@@ -1,12 +1,11 @@
 import {
-  type Clock,
   type LookupAll,
   type ProxyAddresses,
   parseProxyName,
   proxyAsker,
   systemLookup,
 } from '@gatehouse/net'
-import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { ConfigError } from '../errors.ts'
 import { createTrust, type Trust } from './server.ts'
@@ -30,31 +29,27 @@ interface TrustOptions {
   readonly lookup?: LookupAll | undefined
 }
 
-/**
- * Decides which peers are trusted. A host name of `server.trustedProxies` stands for the addresses that
- * it has now.
- */
+/** Decides which peers are trusted. A host name stands for the addresses that it has now. */
 export const trust = fp<TrustOptions>(
   async (app: FastifyInstance, { server, lookup = systemLookup }) => {
-    const { clock, log } = app
     let list: TrustOptions['server']['trustedProxies']
     let names: readonly ProxyName[] = []
     const update = () => {
       const addresses = names.flatMap((name) => name.addresses)
       Object.assign(app, { trust: createTrust(list && [...list, ...addresses]) })
     }
-    const add = (text: string) => new ProxyName(text, { clock, log, lookup, update })
-
     async function prepare({ server: { trustedProxies } }: TrustOptions) {
       const texts = new Set(trustedProxies?.flatMap((text) => parseProxyName(text) ?? []))
-      const next = [...texts].map((text) => names.find(({ name }) => name === text) ?? add(text))
-      const fresh = next.filter((name) => !names.includes(name))
-      const begins = await Promise.all(fresh.map((name) => name.prepare()))
+      const next = [...texts].map(
+        (text) =>
+          names.find(({ name }) => name === text) ?? new ProxyName(text, app, lookup, update),
+      )
+      const begins = await Promise.all(next.map((name) => names.includes(name) || name.prepare()))
       return () => {
         for (const name of names) if (!next.includes(name)) name.close()
         list = trustedProxies
         names = next
-        for (const begin of begins) begin()
+        for (const begin of begins) if (begin !== true) begin()
         update()
       }
     }
@@ -63,7 +58,7 @@ export const trust = fp<TrustOptions>(
     begin()
     app.onReload(prepare)
     app.addHealthCheck(() => ({
-      degraded: names.filter(({ isFound }) => !isFound).map(({ name }) => `proxy ${name}`),
+      degraded: names.filter(({ state }) => state !== 'found').map(({ name }) => `proxy ${name}`),
     }))
     app.addHook('onClose', async () => {
       for (const name of names) name.close()
@@ -76,35 +71,23 @@ export const trust = fp<TrustOptions>(
   },
 )
 
-interface NameDeps {
-  readonly clock: Clock
-  readonly log: Pick<FastifyBaseLogger, 'info' | 'warn'>
-  readonly lookup: LookupAll
-  /** Called when the addresses have changed. */
-  readonly update: () => void
-}
-
-type Timer = ReturnType<Clock['setTimer']>
-
 /** The addresses of one name, as they were found last. */
 class ProxyName {
   readonly name: string
+  state: ProxyAddresses['state'] | undefined
   addresses: readonly string[] = []
-  readonly #deps: NameDeps
+  readonly #app: Pick<FastifyInstance, 'clock' | 'log'>
   readonly #ask: () => Promise<ProxyAddresses>
-  #state: ProxyAddresses['state'] | undefined
-  #next: Timer | undefined
-  #end: Timer | undefined
+  readonly #update: () => void
   #isClosed = false
+  #next = { cancel() {} }
+  #end = { cancel() {} }
 
-  constructor(name: string, deps: NameDeps) {
+  constructor(name: string, app: FastifyInstance, lookup: LookupAll, update: () => void) {
     this.name = name
-    this.#deps = deps
-    this.#ask = proxyAsker(name, deps.clock, deps.lookup)
-  }
-
-  get isFound(): boolean {
-    return this.#state === 'found'
+    this.#app = app
+    this.#ask = proxyAsker(name, app.clock, lookup)
+    this.#update = update
   }
 
   /** Asks once; the returned function begins with what was found. @throws ConfigError CONFIG_INVALID */
@@ -117,44 +100,32 @@ class ProxyName {
 
   close(): void {
     this.#isClosed = true
-    this.#next?.cancel()
-    this.#end?.cancel()
+    this.#next.cancel()
+    this.#end.cancel()
   }
 
-  #take(found: ProxyAddresses): void {
+  #take({ state, addresses, says }: ProxyAddresses): void {
     if (this.#isClosed) return
-    const { clock } = this.#deps
-    this.#note(found)
-    // What is not known changes nothing, until the end.
-    if (found.state !== 'failing') {
-      this.#end?.cancel()
-      this.#set(found.addresses)
-      if (found.state === 'found') this.#end = clock.setTimer(() => this.#drop(), HOLD_MS)
+    const { clock } = this.#app
+    const isNew = state !== this.state
+    this.state = state
+    if (state === 'failing') this.#set(this.addresses, says, isNew)
+    else {
+      this.#end.cancel()
+      this.#set(addresses, says, isNew)
+      const drop = () => this.#set([], 'has lost its addresses')
+      if (state === 'found') this.#end = clock.setTimer(drop, HOLD_MS)
     }
     const again = async () => this.#take(await this.#ask())
-    this.#next = clock.setTimer(() => void again(), this.isFound ? ROUND_MS : RETRY_MS)
+    this.#next = clock.setTimer(() => void again(), state === 'found' ? ROUND_MS : RETRY_MS)
   }
 
-  #set(addresses: readonly string[]): void {
+  #set(addresses: readonly string[], says: string, isNew = false): void {
     const isSame = addresses.join() === this.addresses.join()
+    if (isSame && !isNew) return
     this.addresses = addresses
-    if (!isSame) this.#deps.update()
-  }
-
-  #drop(): void {
-    this.#deps.log.warn({ proxy: this.name, addresses: [] }, 'addresses of a proxy dropped')
-    this.#set([])
-  }
-
-  /** Logs what has changed. */
-  #note({ state, addresses, says }: ProxyAddresses): void {
-    const { name, addresses: before } = this
-    const isNew = state !== this.#state
-    this.#state = state
-    const { log } = this.#deps
-    if (state === 'found' && (isNew || addresses.join() !== before.join()))
-      log.info({ proxy: name, addresses }, 'addresses of a proxy')
-    if (state !== 'found' && isNew)
-      log.warn({ proxy: name, addresses: state === 'failing' ? before : [] }, `proxy ${says}`)
+    const level = this.state === 'found' ? 'info' : 'warn'
+    this.#app.log[level]({ proxy: this.name, addresses }, `proxy ${says}`)
+    if (!isSame) this.#update()
   }
 }

@@ -137,8 +137,12 @@ t.test('a name stands for the addresses that it has now', async (t) => {
   t.strictSame(trusts(...peers, '10.1.1.1'), [true, true, true, true, false, true])
   t.strictSame(trusts('172.18.0.5', '127.0.0.1'), [false, false])
   t.strictSame(said(), [
-    [INFO, 'addresses of a proxy', ['172.18.0.3']],
-    [INFO, 'addresses of a proxy', ['172.18.0.3', '172.18.0.4', 'fd00::4']],
+    [INFO, 'proxy resolves to 172.18.0.3', ['172.18.0.3']],
+    [
+      INFO,
+      'proxy resolves to 172.18.0.3, 172.18.0.4, fd00::4',
+      ['172.18.0.3', '172.18.0.4', 'fd00::4'],
+    ],
   ])
   zone.traefik = ['172.18.0.5']
   zone.lb = ['172.18.0.4', 'fd00::4', '172.18.0.3']
@@ -147,7 +151,11 @@ t.test('a name stands for the addresses that it has now', async (t) => {
   t.equal(app.trust, trust, 'nothing is made anew')
   await time.advance(1_000)
   t.strictSame(trusts('172.18.0.5', '172.18.0.3'), [true, true], 'another name has the old one')
-  t.strictSame(said(), [[INFO, 'addresses of a proxy', ['172.18.0.5']]], 'the order is no change')
+  t.strictSame(
+    said(),
+    [[INFO, 'proxy resolves to 172.18.0.5', ['172.18.0.5']]],
+    'the order is no change',
+  )
   zone.lb = ['172.18.0.4']
   await time.advance(30_000)
   t.strictSame(trusts('172.18.0.5', '172.18.0.3'), [true, false])
@@ -162,13 +170,13 @@ t.test('a name that is gone loses its addresses at once', async (t) => {
   await time.advance(30_000)
   t.strictSame(trusts('172.18.0.3', '127.0.0.1'), [false, false])
   t.strictSame(degraded(), ['proxy traefik'])
-  t.strictSame(said(), [[WARN, 'proxy is no known host name', []]])
+  t.strictSame(said(), [[WARN, 'proxy has no address', []]])
   await time.advance(600_000)
   t.strictSame(said(), [], 'said once')
   zone.traefik = ['172.18.0.3']
   await time.advance(5_000)
   t.strictSame([trusts('172.18.0.3'), degraded()], [[true], []], 'back within seconds')
-  t.strictSame(said(), [[INFO, 'addresses of a proxy', ['172.18.0.3']]])
+  t.strictSame(said(), [[INFO, 'proxy resolves to 172.18.0.3', ['172.18.0.3']]])
 })
 
 t.test('while the resolver fails, the last addresses hold for five minutes', async (t) => {
@@ -182,7 +190,7 @@ t.test('while the resolver fails, the last addresses hold for five minutes', asy
     t.strictSame(said(), [[WARN, 'proxy cannot be looked up now', ['172.18.0.3']]])
     await time.advance(1_000)
     t.strictSame(trusts('172.18.0.3'), [false])
-    t.strictSame(said(), [[WARN, 'addresses of a proxy dropped', []]])
+    t.strictSame(said(), [[WARN, 'proxy has lost its addresses', []]])
     await time.advance(600_000)
     t.strictSame(said(), [], 'said once')
   }

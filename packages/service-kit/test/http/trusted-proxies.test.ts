@@ -1,7 +1,7 @@
 import Fastify from 'fastify'
 import t from 'tap'
+import { checkProxyNames, checkTrustedProxies } from '../../src/config/rules.ts'
 import { forwardedAddresses, trustProxy } from '../../src/http/index.ts'
-import { checkProxyNames, checkTrustedProxies } from '../../src/rules.ts'
 
 const CLIENT = '198.51.100.7'
 
@@ -90,7 +90,7 @@ t.test('refuses more host names than are looked up', async (t) => {
   const names = (count: number) => Array.from({ length: count }, (_, i) => `proxy-${i}`)
   t.strictSame(checkTrustedProxies(['10.0.0.1', ...names(16)], '/at'), [])
   t.match(checkTrustedProxies(names(17), '/at'), [
-    { path: '/at', message: /more than 16 host names/ },
+    { path: '/at', message: 'may have at most 16 host names' },
   ])
 })
 
@@ -102,10 +102,18 @@ t.test('looks up names: a network is a fault, an unknown name is not', async (t)
   }
   const lookup = async (name: string) => answers[name] ?? []
   const list = ['10.0.0.9', 'traefik', 'pods', 'any', 'unknown']
-  t.match(await checkProxyNames(list, '/at', lookup), [
-    { path: '/at/2', message: /more than 16 addresses: list their network/, isWarning: false },
-    { path: '/at/3', message: 'resolves to 0.0.0.0, which is not the address', isWarning: false },
-    { path: '/at/4', message: 'has no address', isWarning: true },
+  t.strictSame(await checkProxyNames({ server: {} }, lookup), [])
+  t.match(await checkProxyNames({ server: { trustedProxies: list } }, lookup), [
+    {
+      path: '/server/trustedProxies/2',
+      message: 'resolves to a network: list that in its place',
+      isWarning: false,
+    },
+    {
+      path: '/server/trustedProxies/3',
+      message: 'resolves to 0.0.0.0, which is not the address',
+      isWarning: false,
+    },
+    { path: '/server/trustedProxies/4', message: 'has no address', isWarning: true },
   ])
-  t.strictSame(await checkProxyNames(undefined, '/at', lookup), [])
 })

@@ -15,7 +15,6 @@ import { type Loaded, type LoadSettings, loadConfig } from '@gatehouse/service-k
 import {
   applyToEach,
   checkListeners,
-  checkProxyNames,
   checkTrustedProxies,
   type Fault,
   faultIf,
@@ -39,12 +38,11 @@ interface CertLoadSettings extends Pick<LoadSettings, 'withoutSecrets' | 'looksU
 export async function loadCertConfig(
   file: string,
   env: Readonly<Record<string, string | undefined>>,
-  { startRules, looksUp, ...options }: CertLoadSettings = {},
+  { startRules, ...options }: CertLoadSettings = {},
 ): Promise<Loaded<CertServiceConfig>> {
   const rules = [...RULES, ...(startRules ?? [])]
-  const lateRule = looksUp ? checkNames : undefined
   const load = (rules: readonly Rule<CertServiceConfig>[]) =>
-    loadConfig({ schema: CertServiceSchema, file, env, rules, lateRule, ...options })
+    loadConfig({ schema: CertServiceSchema, file, env, rules, ...options })
   const loaded = await load(rules)
   const { ca, certificates, issuers } = loaded.value
   if (!startRules || issuers.length * certificates.length === 0 || ca.permitted.length > 0)
@@ -52,9 +50,6 @@ export async function loadCertConfig(
   const claimOf = await loadClaims(issuers)
   return load([...rules, (config) => checkClaims(config, claimOf)])
 }
-
-const checkNames = ({ server }: CertServiceConfig) =>
-  checkProxyNames(server.trustedProxies, '/server/trustedProxies')
 
 /** The embedded CA signs no name that an ACME issuer is there for. */
 function checkClaims(config: CertServiceConfig, claimOf: ClaimOf): Fault[] {

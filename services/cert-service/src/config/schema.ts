@@ -42,7 +42,8 @@ const ServerSchema = Type.Object({
   trustedProxies: Type.Optional(
     Type.Array(Type.String({ minLength: 1 }), {
       description:
-        'Addresses, networks and host names of the proxies whose `X-Forwarded-For`, `-Host` and `-Proto` headers are trusted. Default: loopback only.',
+        'Addresses, networks and host names of the proxies whose `X-Forwarded-For`, `-Host` and ' +
+        '`-Proto` headers are trusted. Default: loopback only.',
     }),
   ),
   plainHttp: Type.Optional(

@@ -11,8 +11,8 @@ const configOf = (
 
 server:
   host: 127.0.0.1
-  # The addresses of your proxy. Without this line only a proxy on this machine may ask.
-  # trustedProxies: [10.0.0.2]
+  # The address or host name of your proxy. Without this line only a proxy on this machine may ask.
+  # trustedProxies: [traefik]
 
 storage:
   path: ${state}data               # keys that the first start creates, sign-outs, and the audit trail

@@ -12,7 +12,6 @@ import {
   applyRules,
   applyToEach,
   checkListeners,
-  checkProxyNames,
   checkTrustedProxies,
   checkUnique,
   type Fault,
@@ -36,15 +35,11 @@ import { loadStartRules } from './start-rules.ts'
 export async function loadForwardAuthConfig(
   file: string,
   env: Readonly<Record<string, string | undefined>>,
-  { beforeStart = false, looksUp, ...options }: LoadSettings = {},
+  { beforeStart = false, ...options }: LoadSettings = {},
 ): Promise<Loaded<ForwardAuthConfig>> {
   const rules = beforeStart ? [...RULES, ...(await loadStartRules())] : RULES
-  const lateRule = looksUp ? checkNames : undefined
-  return loadConfig({ schema: ForwardAuthSchema, file, env, rules, lateRule, ...options })
+  return loadConfig({ schema: ForwardAuthSchema, file, env, rules, ...options })
 }
-
-const checkNames = ({ server }: ForwardAuthConfig) =>
-  checkProxyNames(server.trustedProxies, '/server/trustedProxies')
 
 /**
  * Rules for a configuration that its schema does not express. Reading a member that has a fault

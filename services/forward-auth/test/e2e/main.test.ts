@@ -73,6 +73,17 @@ t.test('check-config', async (t) => {
   })
 })
 
+t.test('check-config looks the names of proxies up', async (t) => {
+  const list = (names: string) => createHome(t, `{ trustedProxies: ${names} }`)
+  const known = await run(t, 'check-config', '--config', await list('[localhost]'))
+  t.match(known, { code: 0, stdout: /^\S+ is valid$/m })
+  const file = await list('[localhost, proxy.invalid]')
+  const unknown =
+    /\/server\/trustedProxies\/1 (has no address|cannot be looked up now) \(warning\)\n/
+  t.match(await run(t, 'check-config', '--config', file), { code: 0, stdout: unknown })
+  t.notMatch((await run(t, 'check-config', '--no-secrets', '--config', file)).stdout, unknown)
+})
+
 t.test('migrate: prints what it can, and says what is to be decided', async (t) => {
   const file = join(testFolder(t), 'proxy.cfg')
   await writeFile(file, 'provider = "google"\nclient_id = "a"\nclient_secret = "CANARY"\n')
