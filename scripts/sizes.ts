@@ -30,7 +30,7 @@ export const LIMITS: readonly Limit[] = [
   {
     title: 'src of all',
     pattern: '{packages,services}/*/src/**/*.ts',
-    most: 65_960,
+    most: 66_000,
   },
 ]
 

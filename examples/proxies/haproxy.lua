@@ -54,5 +54,8 @@ core.register_action('gatehouse', { 'http-req' }, function(txn, address)
     local value = answer.headers[name] and answer.headers[name][0]
     txn.http:req_set_header(name, value or '')
   end
+  -- What the client sent, or empty if it was a key for Gatehouse.
+  local own = answer.headers['authorization']
+  if own then txn.http:req_set_header('authorization', own[0]) end
   txn:set_var('txn.gatehouse', 'allow')
 end, 1)

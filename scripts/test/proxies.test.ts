@@ -26,6 +26,7 @@ const listed = (what: string) => LIST.get(what) ?? []
 const CALLS = listed('A call of MCP, read by the check')
 const READ = sorted([...listed('Read by the check'), ...CALLS])
 const IDENTITY = listed('Identity')
+const CREDENTIALS = listed('Credentials')
 const OVERRIDES = [...HEADER_NAMES.methodOverrides, ...HEADER_NAMES.pathOverrides]
 /** What the examples remove, so that neither check nor app get it from a client. */
 const FORGEABLE = without(
@@ -174,7 +175,8 @@ t.test('Envoy', async (t) => {
   for (const name of [':path', ':authority', 'x-forwarded-user'])
     t.notMatch(name, new RegExp(`^${regex}$`))
   const answered = findAll(all, 'allowed_upstream_headers') as { patterns: { exact: string }[] }[]
-  for (const { patterns } of answered) t.same(sorted(patterns.map(({ exact }) => exact)), IDENTITY)
+  const told = sorted([...IDENTITY, ...CREDENTIALS])
+  for (const { patterns } of answered) t.same(sorted(patterns.map(({ exact }) => exact)), told)
   for (const file of ['envoy.yaml', 'envoy-grpc.yaml']) {
     const mutations = findAll(documentsOf(example(file)), 'mutations')
     t.same(mutations, [[{ remove: 'x-gatehouse-tools' }]], `${file}: before the check`)
@@ -219,7 +221,11 @@ t.test('Traefik removes what its entry point leaves', async (t) => {
     t.same([...Object.keys(byMiddleware), ...byRoute], left, file)
     const listed = findAll(all, 'authResponseHeaders') as string[][]
     for (const names of listed)
-      for (const name of IDENTITY) t.ok(sorted(names).includes(name), `${file}: ${name}`)
+      for (const name of [
+        ...IDENTITY,
+        ...(file.startsWith('examples/proxies/') ? CREDENTIALS : []),
+      ])
+        t.ok(sorted(names).includes(name), `${file}: ${name}`)
     const ofRouters = findAll(all, 'middlewares').filter(Array.isArray) as string[][]
     for (const names of ofRouters.filter(([first]) => first !== 'next-replica'))
       t.equal(names[0], 'without-forged', `${file}: ${names}`)

@@ -217,6 +217,11 @@ const CallersSchema = Type.Object(
             description: 'Scopes that the key has, for `Scope()` in conditions. Default: none.',
           }),
         ),
+        basic: Type.Boolean({
+          default: false,
+          description:
+            'Also takes the key as the password of `Authorization: Basic`, with `name` as the user, for clients that can send nothing else.',
+        }),
         hosts: reachableHosts,
         policies: reachablePolicies,
       }),

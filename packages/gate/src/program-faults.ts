@@ -34,7 +34,7 @@ export function checkCallers(
   return [
     ...applyToEach(providers, '/providers', [checkName]),
     ...checkOptions(callers),
-    ...applyToEach(keys, '/callers/keys', row),
+    ...applyToEach(keys, '/callers/keys', [...row, checkBasic]),
     ...checkUnique('/callers/issuers', issuers),
     ...applyToEach(issuers, '/callers/issuers', [
       ...row,
@@ -59,6 +59,12 @@ export function checkNames(
 
 function checkReach({ hosts, policies }: ReachConfig): Fault[] {
   return faultIf(!(hosts || policies), '', 'may reach nothing: name its `hosts` or `policies`')
+}
+
+/** RFC 7617: the user of Basic ends at the first colon. */
+function checkBasic({ basic, name }: CallersConfig['keys'][number]): Fault[] {
+  const message = 'has a colon or a control character, which no user of Basic has'
+  return faultIf(basic && /[:\p{Cc}]/u.test(name), '/name', message)
 }
 
 function checkAllow({ allow }: ReachConfig): Fault[] {

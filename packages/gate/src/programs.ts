@@ -1,6 +1,7 @@
+import { hash } from 'node:crypto'
 import {
   type AuthDeps,
-  type AuthError,
+  AuthError,
   Authenticator,
   type AuthOptions,
   type Caller,
@@ -9,6 +10,7 @@ import {
 } from '@gatehouse/auth-core'
 import type { Host } from '@gatehouse/net'
 import { type Condition, compileCondition, withUnknown } from '@gatehouse/profile'
+import { parseBasic } from './basic.ts'
 import { Principal, type Refusal } from './decide.ts'
 import type { HeaderSettings } from './headers.ts'
 import { compileHosts } from './hosts.ts'
@@ -38,7 +40,10 @@ export function authOptionsOf({ keys, issuers }: CallersConfig): AuthOptions {
   return {
     ...(keys.length > 0 && {
       psk: {
-        keys: keys.map(({ hosts: _, policies: __, scopes = [], ...key }) => ({ ...key, scopes })),
+        keys: keys.map(({ hosts: _, policies: __, basic: ___, scopes = [], ...key }) => ({
+          ...key,
+          scopes,
+        })),
       },
     }),
     ...(issuers.length > 0 && {
@@ -84,6 +89,8 @@ export class Programs {
   readonly resources: readonly Resource[]
   readonly #settings: ProgramSettings
   readonly #callers: Authenticator | undefined
+  /** The names of the keys that are passwords too. */
+  readonly #basic: readonly string[]
   readonly #reaches: ReadonlyMap<string, Reach>
   /** auth-core has one object for each key, and for each token that it has verified lately. */
   readonly #programs = new WeakMap<Caller, Principal>()
@@ -99,6 +106,7 @@ export class Programs {
     }
     this.resources = resources.map((resource) => new Resource(resource, callers, deps, findCaller))
     const { keys = [], issuers = [] } = callers ?? {}
+    this.#basic = keys.filter(({ basic }) => basic).map(({ name }) => name)
     this.#reaches = new Map([
       ...keys.map((row) => [`psk ${row.name}`, createReach(row)] as const),
       ...issuers.map((row) => [`jwt ${row.issuerUrl}`, createReach(row)] as const),
@@ -122,6 +130,33 @@ export class Programs {
     return caller instanceof Promise
       ? caller.then((found) => this.#programOf(found, isOfResource))
       : caller && this.#programOf(caller, isOfResource)
+  }
+
+  /**
+   * The program whose key is the password of `Authorization: Basic`; undefined if neither the user nor
+   * the password is one of a row that takes it, since they are then meant for the app.
+   *
+   * @throws AuthError if they do not belong together
+   */
+  findBasic({ raw }: AuthenticatedRequest): Principal | undefined {
+    const sent = this.#basic.length > 0 && parseBasic(raw.headers.authorization ?? '')
+    if (!sent) return undefined
+    const { user, password } = sent
+    const caller = this.#callers?.findKey(hash('sha256', password, 'buffer'))
+    const isNamed = this.#basic.includes(user)
+    if (!caller && !isNamed) return undefined
+    const count = raw.rawHeaders.filter((text) => /^authorization$/i.test(text)).length
+    if (count > 1) throw new AuthError('AUTH_HEADER_INVALID', { detail: 'more than one header' })
+    if (!isNamed || caller?.subject !== user) throw new AuthError('AUTH_KEY_INVALID')
+    return this.#programOf(caller, false)
+  }
+
+  /** The challenge for clients that know Basic alone, where a row of theirs may reach the host. */
+  basicChallenge(host: Host): string | undefined {
+    const isOpen = this.#basic.some(
+      (name) => this.#reaches.get(`psk ${name}`)?.hosts?.(host) ?? true,
+    )
+    return isOpen ? `Basic realm="${this.#settings.name}", charset="UTF-8"` : undefined
   }
 
   /**

@@ -113,7 +113,8 @@ export const FWA_ERRORS = {
   FWA_PEER_UNTRUSTED: {
     status: 403,
     title: 'Request did not come from a trusted proxy',
-    action: 'Add the address or host name of the proxy to `server.trustedProxies`. The log has the address.',
+    action:
+      'Add the address or host name of the proxy to `server.trustedProxies`. The log has the address.',
   },
   FWA_PORTAL_UNKNOWN: {
     status: 404,

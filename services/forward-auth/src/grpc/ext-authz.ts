@@ -96,6 +96,7 @@ export function toResponse(
   const forApp = Object.fromEntries(identity.map((name) => [name, textOf(name)]))
   const cookie = attributes?.request?.http?.headers.cookie
   if (cookie !== undefined) forApp.cookie = withoutSessionCookies(cookie)
+  if (headers.authorization !== undefined) forApp.authorization = textOf('authorization')
   const entries = Object.entries(forApp)
   return {
     status: { code: OK },

@@ -1,16 +1,22 @@
 import { AuthError } from '@gatehouse/auth-core'
 import type { Resource } from '@gatehouse/gate'
+import type { Host } from '@gatehouse/net'
+import type { FastifyRequest } from 'fastify'
 import { FwaError } from '../errors.ts'
 import type { PortalSite } from '../portal-site.ts'
 import type { Portal } from '../portals.ts'
 import { pageUrl } from '../sites.ts'
 
 /** The error for programs when nobody is signed in; people are redirected to sign in instead. */
-export function noSession(portalSite: PortalSite, resource?: Resource): FwaError {
+export function noSession(
+  portalSite: PortalSite,
+  resource?: Resource,
+  basic?: string | undefined,
+): FwaError {
   const { portal } = portalSite
   return new FwaError('FWA_NO_SESSION', `nobody is signed in at the portal ${portal.name}`, {
     members: { loginUrl: pageUrl(portalSite, '/signin') },
-    headers: challengeHeaders(challenges(portal, resource), resource),
+    headers: challengeHeaders(challenges(portal, resource), resource, basic),
   })
 }
 
@@ -27,11 +33,24 @@ export function challenges(portal: Portal, resource?: Resource): string {
   return others === '' ? cookie : `${others}, ${cookie}`
 }
 
+const BY_BROWSERS = ['sec-fetch-mode', 'origin', 'x-requested-with']
+
+/** The challenge of Basic at an app, but not for browsers, which would ask for a password. */
+export function basicChallenge(
+  { portal, forwarded }: { readonly portal: Portal; readonly forwarded?: { readonly host: Host } },
+  { headers }: Pick<FastifyRequest, 'headers'>,
+): string | undefined {
+  const isBrowser = BY_BROWSERS.some((name) => headers[name] !== undefined)
+  return forwarded && !isBrowser ? portal.gate.programs.basicChallenge(forwarded.host) : undefined
+}
+
 /** The headers of a challenge. At a resource, scripts of any origin may read it, since clients run in browsers. */
 export function challengeHeaders(
-  challenge: string,
+  others: string,
   resource: Resource | undefined,
+  basic?: string | undefined,
 ): Record<string, string> {
+  const challenge = [others, basic].filter(Boolean).join(', ')
   if (challenge === '') return {}
   const open = { 'access-control-allow-origin': '*', 'access-control-expose-headers': CHALLENGE }
   return { [CHALLENGE]: challenge, ...(resource && open) }

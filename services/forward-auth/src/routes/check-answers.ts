@@ -6,7 +6,7 @@ import { FwaError } from '../errors.ts'
 import { refusedPage } from '../pages/pages.ts'
 import { Visitor } from '../session/visitor.ts'
 import { pageUrl } from '../sites.ts'
-import { challengeHeaders, challenges, noSession } from './challenges.ts'
+import { basicChallenge, challengeHeaders, challenges, noSession } from './challenges.ts'
 import type { Dialect } from './dialects.ts'
 import { type Asked, MAX_LINK, returnUrl, sendToSignIn } from './hops.ts'
 import { readerOf } from './reader.ts'
@@ -31,7 +31,7 @@ export function sendDecision(dialect: Dialect, check: Check, reply: FastifyReply
       return sendIdentity(check, reply)
     case 'anonymous':
     case 'preflight':
-      return tellTools(check, reply.headers(portal.gate.anonymousHeaders)).send(portal.gate.body)
+      return tellMore(check, reply.headers(portal.gate.anonymousHeaders)).send(portal.gate.body)
     case 'sign-in':
       return sendToSignIn(dialect, check, reply)
     case 'step-up':
@@ -39,11 +39,18 @@ export function sendDecision(dialect: Dialect, check: Check, reply: FastifyReply
     case 'forbidden':
       return sendForbidden(check, decision, reply)
     default:
-      throw noSession(check, resource)
+      throw noSession(check, resource, basicChallenge(check, reply.request))
   }
 }
 
-function tellTools({ portal, tools }: Check, reply: FastifyReply): FastifyReply {
+/** What every 200 has: the tools, and the credentials that are meant for the app. */
+function tellMore({ portal, tools, principal }: Check, reply: FastifyReply): FastifyReply {
+  const { authorization } = reply.request.headers
+  // A key that came as a password must not reach the app. Proxies put this in place of what they got.
+  if (authorization !== undefined) {
+    const isKey = principal?.isProgram && /^basic /i.test(authorization)
+    reply.header('authorization', isKey || !/^[ -~]*$/.test(authorization) ? '' : authorization)
+  }
   const { toolsHeader } = portal.gate
   return toolsHeader && tools ? reply.header(toolsHeader, tools.join(',')) : reply
 }
@@ -52,7 +59,7 @@ function sendIdentity(check: Check, reply: FastifyReply): FastifyReply {
   const { portal, principal, site, forwarded, providerToken, tools } = check
   if (!principal) throw new Error('there is nobody to let pass')
   const { identity, headers } = principal.toldAt(forwarded.host)
-  tellTools(check, reply.headers(headers))
+  tellMore(check, reply.headers(headers))
   const { assertion, body, providerToken: settings } = portal.gate
   if (settings && providerToken) reply.header(settings.header, providerToken)
   if (assertion?.isFor(forwarded.host)) {
@@ -179,12 +186,15 @@ function scopesToAskFor({ principal, resource }: Check, { wantedScopes = [] }: R
 /** The error of a program that is refused, with its challenges. Writes its line of the log. */
 export function refuseCaller(
   error: AuthError,
-  { portal, resource }: Pick<Check, 'portal' | 'resource'>,
-  { log }: FastifyRequest,
+  check: Pick<Check, 'portal' | 'resource'> & Partial<Pick<Check, 'forwarded'>>,
+  request: FastifyRequest,
 ): AuthError {
   const { code, detail, statusCode } = error
-  log[statusCode < 500 ? 'info' : 'warn']({ code, detail }, 'caller refused')
+  const { portal, resource } = check
+  request.log[statusCode < 500 ? 'info' : 'warn']({ code, detail }, 'caller refused')
   const { title } = AUTH_ERRORS[code]
-  const headers = challengeHeaders(portal.gate.programs.challenges(error, resource), resource)
+  const others = portal.gate.programs.challenges(error, resource)
+  const basic = statusCode === 401 ? basicChallenge(check, request) : undefined
+  const headers = challengeHeaders(others, resource, basic)
   return Object.assign(error, { title, headers })
 }

@@ -232,10 +232,13 @@ async function principalOf(
 ): Promise<Principal | undefined> {
   if (request.headers.authorization !== undefined)
     try {
-      const program = portal.gate.programs.find(request, resource)
+      const { programs } = portal.gate
+      const program = programs.findBasic(request) ?? programs.find(request, resource)
       if (program) return await program
     } catch (error) {
-      throw error instanceof AuthError ? refuseCaller(error, { portal, resource }, request) : error
+      throw error instanceof AuthError
+        ? refuseCaller(error, { portal, resource, forwarded }, request)
+        : error
     }
   return request.server.sessions.atApp(request, { portal, site, host: forwarded.host })
 }
@@ -279,6 +282,7 @@ function policyQuery({ headers, params, raw }: FastifyRequest): string {
 
 /** An error may come up when the headers of a 200 are set already. */
 function removeIdentity({ check }: FastifyRequest, reply: FastifyReply): void {
+  reply.removeHeader('authorization')
   if (check?.decision.outcome !== 'allow') return
   for (const name of Object.keys(check.portal.gate.anonymousHeaders)) reply.removeHeader(name)
 }

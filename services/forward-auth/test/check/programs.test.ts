@@ -88,6 +88,81 @@ async function ask({ check }: TestApp, asked: Asked) {
   }
 }
 
+t.test('a key as the password of Basic, where its row says so', async (t) => {
+  const keys = (basic: string) => `callers: { keys: [
+    { name: reader, key: ${KEY}, hosts: [app.example.com]${basic} },
+    { name: plain, key: ${DEPLOY_KEY}, hosts: [app.example.com] } ] }`
+  const open = 'rules: [{ paths: [/open/*], require: anyone }]'
+  const flat = (text: string) => text.replace(/\s+/g, ' ')
+  const yaml = yamlOf(
+    portalOf('main', flat(`${keys(', basic: true')}, ${open}`)) + portalOf('none', flat(keys(''))),
+  )
+  const test = { ...(await startApp(t, yaml)), yaml }
+  const basic = (text: string) => `Basic ${Buffer.from(text).toString('base64')}`
+  const key = basic(`reader:${KEY}`)
+  const others = 'APIKey realm="api", Cookie realm="main"'
+  const challenge = 'Basic realm="main", charset="UTF-8"'
+  const rows: [why: string, asked: Asked, status: number, code?: string, challenges?: string][] = [
+    ['the key of the name', { auth: key }, 200],
+    ['the same as APIKey', { auth: `APIKey ${KEY}` }, 200],
+    ['a wrong key', { auth: basic(`reader:${KEY}x`) }, 401, 'AUTH_KEY_INVALID'],
+    ['no key', { auth: basic('reader:') }, 401, 'AUTH_KEY_INVALID'],
+    ['the key of another row', { auth: basic(`reader:${DEPLOY_KEY}`) }, 401, 'AUTH_KEY_INVALID'],
+    ['another name', { auth: basic(`other:${KEY}`) }, 401, 'AUTH_KEY_INVALID'],
+    ['another case', { auth: basic(`Reader:${KEY}`) }, 401, 'AUTH_KEY_INVALID'],
+    ['a row without basic', { auth: basic(`plain:${DEPLOY_KEY}`) }, 401, 'AUTH_KEY_INVALID'],
+    ['of the app', { auth: basic('plain:secret') }, 401, 'FWA_NO_SESSION'],
+    ['no Basic', { auth: `Basic reader:${KEY}` }, 401, 'FWA_NO_SESSION'],
+    ['elsewhere', { auth: key, host: 'other.example.com' }, 403, 'FWA_FORBIDDEN', ''],
+    ['nobody', {}, 401, 'FWA_NO_SESSION'],
+    ['nobody elsewhere', { host: 'other.example.com' }, 401, 'FWA_NO_SESSION', others],
+    ['a script', { headers: { 'Sec-Fetch-Mode': 'cors' } }, 401, 'FWA_NO_SESSION', others],
+    ['a page', { headers: { Origin: 'https://a.example' } }, 401, 'FWA_NO_SESSION', others],
+    ['an old page', { headers: { 'X-Requested-With': 'x' } }, 401, 'FWA_NO_SESSION', others],
+  ]
+  for (const [why, asked, status, code, challenges] of rows) {
+    const answer = await ask(test, asked)
+    t.match(answer, { status, code, user: status === 200 ? 'psk:reader' : undefined }, why)
+    const own = code === 'AUTH_KEY_INVALID' ? 'APIKey realm="api"' : others
+    const expected = challenges ?? (status === 401 ? `${own}, ${challenge}` : '')
+    t.equal(answer.headers['www-authenticate'] ?? '', expected, why)
+  }
+  const none = await ask(test, { auth: key, portal: 'none' })
+  t.match(none, { status: 401, code: 'FWA_NO_SESSION' }, 'a portal without such rows')
+  t.notMatch(none.headers['www-authenticate'], 'Basic')
+  const page = await test.check(TRAEFIK, { ...BROWSER, 'X-Forwarded-Method': 'GET' })
+  t.match(page, { statusCode: 302, headers: { 'www-authenticate': undefined } })
+})
+
+t.test('a key that came as a password does not reach the app', async (t) => {
+  const callers = `callers: { keys: [{ name: reader, key: ${KEY}, hosts: [app.example.com], basic: true }] }`
+  const yaml = yamlOf(
+    portalOf('main', `${callers}, rules: [{ paths: [/open/*], require: anyone }]`),
+  )
+  const test = { ...(await startApp(t, yaml)), yaml }
+  const cookie = await test.signIn('main')
+  const basic = (text: string) => `Basic ${Buffer.from(text).toString('base64')}`
+  const anyone = { 'X-Forwarded-Uri': '/open/a' }
+  const key = basic(`reader:${KEY}`)
+  const rows: [why: string, asked: Asked, toApp: string | undefined][] = [
+    ['the key', { auth: key }, ''],
+    ['the key, in another spelling', { auth: key.replace('Basic', 'bASIC') }, ''],
+    ['where anyone may pass', { auth: key, headers: anyone, host: 'other.example.com' }, ''],
+    ['that of the app', { auth: basic('a:b'), cookie }, basic('a:b')],
+    ['that of the app, for anyone', { auth: basic('a:b'), headers: anyone }, basic('a:b')],
+    ['an API key', { auth: `APIKey ${KEY}` }, `APIKey ${KEY}`],
+    ['a token of the app', { auth: 'Bearer abc', cookie }, 'Bearer abc'],
+    ['bytes', { auth: 'Basic \xe9', cookie }, ''],
+    ['nothing', { cookie }, undefined],
+  ]
+  for (const [why, asked, toApp] of rows) {
+    const { status, headers } = await ask(test, asked)
+    t.strictSame([status, headers.authorization], [200, toApp], why)
+  }
+  const refused = await ask(test, { auth: basic(`reader:${KEY}x`) })
+  t.strictSame([refused.status, refused.headers.authorization], [401, undefined])
+})
+
 t.test('programs reach what their row names, and nothing else', async (t) => {
   const test = await startWithPrograms(t)
   const { issue } = test.issuer

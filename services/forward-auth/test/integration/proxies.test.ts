@@ -48,6 +48,10 @@ const WITH_PROGRAMS = CONFIG.replace(
   'providers:',
   `callers: { keys: [{ name: ci, key: ${API_KEY}, hosts: [app.example.com] }] }\n    providers:`,
 )
+const WITH_BASIC = CONFIG.replace(
+  'providers:',
+  `callers: { keys: [{ name: reader, key: ${API_KEY}, hosts: [app.example.com], basic: true }] }\n    providers:`,
+)
 const WITH_OTHER_PORTAL = `${CONFIG}${portalOf('other')}`
 const WITH_OPEN_PATH = CONFIG.replace(
   'providers:',
@@ -511,6 +515,21 @@ for (const proxy of PROXY_NAMES)
       await gatehouse.reload(WITH_PROGRAMS)
       for (const [name, expected] of Object.entries(PROGRAM_CASES))
         await t.test(name, (t) => hold(t, proxy, gate, expected))
+    })
+
+    await t.test('a key as the password of Basic does not reach the app', async (t) => {
+      await gatehouse.reload(WITH_BASIC)
+      const pass = (text: string, more = {}) =>
+        gate.pass('/', { authorization: `Basic ${btoa(text)}`, ...more })
+      t.match(await pass(`reader:${API_KEY}`), { status: 200, heard: '/' })
+      const { cgi } = gate.echo.last() ?? {}
+      t.same(cgi?.HTTP_X_FORWARDED_USER, ['psk:reader'])
+      t.match(cgi?.HTTP_AUTHORIZATION ?? [''], [''], 'nothing, or an empty header')
+      t.match(await pass(`reader:${API_KEY}x`), { status: 401, heard: undefined })
+      t.match(await pass(`other:${API_KEY}`), { status: 401, heard: undefined })
+      const cookie = await cookiesOf(gatehouse, 'ada')
+      t.match(await pass('of:the app', { cookie }), { status: 200, heard: '/' })
+      t.same(gate.echo.last()?.cgi.HTTP_AUTHORIZATION, [`Basic ${btoa('of:the app')}`])
     })
 
     await t.test('with an open path', async (t) => {
