@@ -1,3 +1,30 @@
+{{/* Refuses what a line without a value leaves: no defaults, and templates that fail in words for their authors. */}}
+{{- define "gatehouse.checkEmpty" -}}
+{{- range $key := list "image" "forwardAuth" "certService" "gateway" "networkPolicy" "monitoring" "podSecurityContext" }}
+{{- $given := index $.Values $key }}
+{{- if not (kindIs "map" $given) }}
+{{- fail (printf "%s is empty: remove the line to keep its defaults%s" $key (ternary (printf ", or set %s.enabled to false" $key) "" (has $key (list "forwardAuth" "certService")))) }}
+{{- end }}
+{{- range $part := list "config" "secretFiles" "storage" "serviceAccount" "service" "ingress" "autoscaling" "resources" }}
+{{- if and (has $key (list "forwardAuth" "certService")) (not (kindIs "map" (index $given $part))) }}
+{{- fail (printf "%s.%s is empty: remove the line to keep its defaults" $key $part) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Refuses values of the release. */}}
+{{- define "gatehouse.checkAll" -}}
+{{- $registry := .Values.image.registry }}
+{{- $step := "push the images to a registry of yours and name it here (docs/kubernetes.md, step 1)" }}
+{{- if not $registry }}
+{{- fail (printf "image.registry is empty: %s" $step) }}
+{{- end }}
+{{- if regexMatch "(^|\\.)example\\.(com|net|org)(:[0-9]+)?(/|$)" $registry }}
+{{- fail (printf "image.registry is %s, which is an example that no image can be pulled from: %s" $registry $step) }}
+{{- end }}
+{{- end }}
+
 {{/* Refuses values that make no service that works. What a schema can say is in values.schema.json. */}}
 {{- define "gatehouse.check" -}}
 {{- $root := .root }}
@@ -5,6 +32,23 @@
 {{- $values := $service.values }}
 {{- $given := index $root.Values $service.key "config" }}
 {{- $key := $service.key }}
+{{- if hasKey $values "serviceAccountAnnotations" }}
+{{- fail (printf "%s.serviceAccountAnnotations is now %s.serviceAccount.annotations: move its lines there" $key $key) }}
+{{- end }}
+{{- if and (not $values.serviceAccount.create) (not $values.serviceAccount.name) }}
+{{- fail (printf "%s.serviceAccount.create is false: name the service account that is there in %s.serviceAccount.name" $key $key) }}
+{{- end }}
+{{- range $label := keys (include "gatehouse.podValue" (merge (dict "value" "podLabels") .) | fromYaml) }}
+{{- if hasKey (include "gatehouse.selectorLabels" $ | fromYaml) $label }}
+{{- fail (printf "podLabels has %s, by which the chart selects the pods of %s: remove it" $label $.component) }}
+{{- end }}
+{{- end }}
+{{- range $values.extraVolumes }}
+{{- if has .name (list "config" "secrets" "data") }}
+{{- fail (printf "%s.extraVolumes has a volume %s, as the chart does: give it another name" $key .name) }}
+{{- end }}
+{{- end }}
+{{- include "gatehouse.check.autoscaling" . }}
 {{- if and (gt (int $values.replicas) 1) (not $values.storage.databaseUrl) }}
 {{- fail (printf "%s.replicas is %d, but a folder is for one: name a database in %s.storage.databaseUrl, or set replicas to 1" $key (int $values.replicas) $key) }}
 {{- end }}
@@ -30,6 +74,29 @@
 {{- include (printf "gatehouse.check.%s" $key) $root }}
 {{- end }}
 
+{{- define "gatehouse.check.autoscaling" -}}
+{{- $key := .service.key }}
+{{- $values := .service.values }}
+{{- $scaling := $values.autoscaling }}
+{{- if $scaling.enabled }}
+{{- if not $values.storage.databaseUrl }}
+{{- fail (printf "%s.autoscaling needs PostgreSQL, since a folder is for one pod: name a database in %s.storage.databaseUrl" $key $key) }}
+{{- end }}
+{{- if gt (int $scaling.minReplicas) (int $scaling.maxReplicas) }}
+{{- fail (printf "%s.autoscaling.minReplicas is %d, which is more than maxReplicas, %d" $key (int $scaling.minReplicas) (int $scaling.maxReplicas)) }}
+{{- end }}
+{{- $requests := $values.resources.requests | default dict }}
+{{- range $resource, $target := dict "cpu" $scaling.targetCPUUtilizationPercentage "memory" $scaling.targetMemoryUtilizationPercentage }}
+{{- if and $target (not (index $requests $resource)) }}
+{{- fail (printf "%s.autoscaling compares the use of %s with what is requested: set %s.resources.requests.%s" $key $resource $key $resource) }}
+{{- end }}
+{{- end }}
+{{- if not (or $scaling.targetCPUUtilizationPercentage $scaling.targetMemoryUtilizationPercentage $scaling.metrics) }}
+{{- fail (printf "%s.autoscaling has nothing to go by: set targetCPUUtilizationPercentage, or name metrics" $key) }}
+{{- end }}
+{{- end }}
+{{- end }}
+
 {{- define "gatehouse.check.forwardAuth" -}}
 {{- $values := .Values.forwardAuth }}
 {{- $server := $values.config.server | default dict }}
@@ -51,6 +118,14 @@
 
 {{- define "gatehouse.check.certService" -}}
 {{- $values := .Values.certService }}
+{{- if $values.ingress.enabled }}
+{{- if not (or $values.ingress.hosts $values.ingress.challenges) }}
+{{- fail "certService.ingress.hosts is empty: name the hosts at which cert-service is reached, or set certService.ingress.challenges to true" }}
+{{- end }}
+{{- if and $values.ingress.challenges (not $values.plainHttp) }}
+{{- fail "certService.ingress.challenges needs certService.plainHttp: true, the port that answers challenges" }}
+{{- end }}
+{{- end }}
 {{- $gateway := .Values.gateway }}
 {{- if not $values.masterKey }}
 {{- fail "certService.masterKey is empty: name a key of a Secret with 32 random bytes in base64, as { secretName: …, key: … }, or set certService.enabled to false" }}

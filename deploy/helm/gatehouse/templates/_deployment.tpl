@@ -8,7 +8,9 @@ apiVersion: apps/v1
 kind: Deployment
 metadata: {{- include "gatehouse.metadata" . | nindent 2 }}
 spec:
+  {{- if not $values.autoscaling.enabled }}
   replicas: {{ $values.replicas }}
+  {{- end }}
   {{- if $isShared }}
   strategy: { type: RollingUpdate, rollingUpdate: { maxUnavailable: 0, maxSurge: 1 } }
   {{- else }}
@@ -21,13 +23,13 @@ spec:
     metadata:
       labels:
         {{- include "gatehouse.selectorLabels" . | nindent 8 }}
-        {{- with $root.Values.podLabels }}{{ toYaml . | nindent 8 }}{{ end }}
+        {{- with include "gatehouse.podValue" (merge (dict "value" "podLabels") .) }}{{ . | nindent 8 }}{{ end }}
       annotations:
         # A change of the configuration replaces the pods.
         checksum/config: {{ toYaml .service.config | sha256sum }}
-        {{- with $root.Values.podAnnotations }}{{ toYaml . | nindent 8 }}{{ end }}
+        {{- with include "gatehouse.podValue" (merge (dict "value" "podAnnotations") .) }}{{ . | nindent 8 }}{{ end }}
     spec:
-      serviceAccountName: {{ include "gatehouse.nameOf" . }}
+      serviceAccountName: {{ include "gatehouse.serviceAccount" . }}
       automountServiceAccountToken: {{ .service.token }}
       # Variables with the addresses of all Services of the namespace serve nobody here.
       enableServiceLinks: false
@@ -39,7 +41,7 @@ spec:
       {{- end }}
       containers:
         - name: {{ .component }}
-          image: {{ printf "%s/%s" $root.Values.image.registry .component }}{{ with $values.imageDigest }}@{{ . }}{{ else }}:{{ $root.Values.image.tag | default $root.Chart.AppVersion }}{{ end }}
+          image: {{ include "gatehouse.image" . }}
           imagePullPolicy: {{ $root.Values.image.pullPolicy }}
           args: {{ toJson .service.args }}
           env:
@@ -78,6 +80,7 @@ spec:
             {{- if not $isShared }}
             - { name: data, mountPath: /var/lib/gatehouse }
             {{- end }}
+            {{- with $values.extraVolumeMounts }}{{ toYaml . | nindent 12 }}{{ end }}
       volumes:
         - { name: config, configMap: { name: {{ include "gatehouse.nameOf" . }} } }
         - name: secrets
@@ -92,7 +95,17 @@ spec:
         - name: data
           persistentVolumeClaim: { claimName: {{ $values.storage.existingClaim | default (include "gatehouse.nameOf" .) }} }
         {{- end }}
-      {{- if gt (int $values.replicas) 1 }}
+        {{- with $values.extraVolumes }}{{ toYaml . | nindent 8 }}{{ end }}
+      {{- with include "gatehouse.podValue" (merge (dict "value" "priorityClassName") .) }}
+      priorityClassName: {{ . }}
+      {{- end }}
+      {{- if or $values.topologySpreadConstraints $root.Values.topologySpreadConstraints }}
+      topologySpreadConstraints:
+        {{- range $values.topologySpreadConstraints | default $root.Values.topologySpreadConstraints }}
+        {{- $selector := dict "matchLabels" (include "gatehouse.selectorLabels" $ | fromYaml) }}
+        - {{- merge (deepCopy .) (dict "labelSelector" $selector) | toYaml | nindent 10 }}
+        {{- end }}
+      {{- else if include "gatehouse.isSeveral" $values }}
       topologySpreadConstraints:
         {{- range $key := list "kubernetes.io/hostname" "topology.kubernetes.io/zone" }}
         - maxSkew: 1
@@ -102,10 +115,9 @@ spec:
             matchLabels: {{- include "gatehouse.selectorLabels" $ | nindent 14 }}
         {{- end }}
       {{- end }}
-      {{- with $root.Values.nodeSelector }}
-      nodeSelector: {{- toYaml . | nindent 8 }}
+      {{- range $value := list "nodeSelector" "tolerations" "affinity" }}
+      {{- with include "gatehouse.podValue" (merge (dict "value" $value) $) }}
+      {{ $value }}: {{- . | nindent 8 }}
       {{- end }}
-      {{- with $root.Values.tolerations }}
-      tolerations: {{- toYaml . | nindent 8 }}
       {{- end }}
 {{- end }}

@@ -1,5 +1,13 @@
+{{- define "gatehouse.name" -}}
+{{ .Values.nameOverride | default .Chart.Name }}
+{{- end }}
+
 {{- define "gatehouse.fullname" -}}
-{{- if contains .Chart.Name .Release.Name }}{{ .Release.Name }}{{ else }}{{ .Release.Name }}-{{ .Chart.Name }}{{ end }}
+{{- $name := include "gatehouse.name" . }}
+{{- if .Values.fullnameOverride }}{{ .Values.fullnameOverride }}
+{{- else if contains $name .Release.Name }}{{ .Release.Name }}
+{{- else }}{{ .Release.Name }}-{{ $name }}
+{{- end }}
 {{- end }}
 
 {{- define "gatehouse.nameOf" -}}
@@ -8,7 +16,7 @@
 
 {{/* Labels that select the pods of one service. */}}
 {{- define "gatehouse.selectorLabels" -}}
-app.kubernetes.io/name: {{ .root.Chart.Name }}
+app.kubernetes.io/name: {{ include "gatehouse.name" .root }}
 app.kubernetes.io/instance: {{ .root.Release.Name }}
 app.kubernetes.io/component: {{ .component }}
 {{- end }}
@@ -25,6 +33,29 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 name: {{ .name | default (include "gatehouse.nameOf" .) }}
 namespace: {{ .root.Release.Namespace }}
 labels: {{- include "gatehouse.labels" . | nindent 2 }}
+{{- end }}
+
+{{- define "gatehouse.serviceAccount" -}}
+{{ .service.values.serviceAccount.name | default (include "gatehouse.nameOf" .) }}
+{{- end }}
+
+{{- define "gatehouse.image" -}}
+{{- printf "%s/%s" .root.Values.image.registry .component }}{{ with .service.values.imageDigest }}@{{ . }}{{ else }}:{{ .root.Values.image.tag | default .root.Chart.AppVersion }}{{ end }}
+{{- end }}
+
+{{/* The value of a service by this name, else that of both services; as YAML. Labels and annotations add up. */}}
+{{- define "gatehouse.podValue" -}}
+{{- $own := index .service.values .value }}
+{{- $shared := index .root.Values .value }}
+{{- if has .value (list "podLabels" "podAnnotations") }}
+{{- $own = merge (deepCopy ($own | default dict)) ($shared | default dict) }}
+{{- end }}
+{{- with $own | default $shared }}{{ toYaml . }}{{ end }}
+{{- end }}
+
+{{/* Whether there may be several pods. */}}
+{{- define "gatehouse.isSeveral" -}}
+{{- if or .autoscaling.enabled (gt (int .replicas) 1) }}true{{ end }}
 {{- end }}
 
 {{/* The names by which pods reach a Service, as a list in YAML. */}}
@@ -70,7 +101,7 @@ labels: {{- include "gatehouse.labels" . | nindent 2 }}
 {{- $config := deepCopy $values.config }}
 {{- $names := include "gatehouse.serviceNames" (dict "root" . "component" "cert-service") | fromYamlArray }}
 {{- $given := (($config.server | default dict).names | default list) }}
-{{- $server := dict "host" .Values.listenHost "names" (concat $names (ternary .Values.gateway.certHosts list .Values.gateway.enabled) $given | uniq) }}
+{{- $server := dict "host" .Values.listenHost "names" (concat $names (ternary .Values.gateway.certHosts list .Values.gateway.enabled) (ternary $values.ingress.hosts list $values.ingress.enabled) $given | uniq) }}
 {{- $ports := dict "https" 7401 "metrics" 9464 }}
 {{- if $values.plainHttp }}
 {{- $_ := set $server "plainHttp" (dict "host" .Values.listenHost "port" 7480) }}
@@ -99,6 +130,7 @@ labels: {{- include "gatehouse.labels" . | nindent 2 }}
 
 {{/* The services that are enabled, by name. */}}
 {{- define "gatehouse.services" -}}
+{{- include "gatehouse.checkEmpty" . }}
 {{- $services := dict }}
 {{- if .Values.forwardAuth.enabled }}
 {{- $_ := set $services "forward-auth" (include "gatehouse.forwardAuth" . | fromYaml) }}

@@ -1,6 +1,6 @@
 // The Helm chart: rendered, and checked against the schemas of Kubernetes and of its extensions.
 import { spawnSync } from 'node:child_process'
-import { cpSync, globSync, readFileSync } from 'node:fs'
+import { cpSync, globSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { parse } from 'yaml'
@@ -21,6 +21,19 @@ import {
 import { checkCore, checkCustom } from './schemas.ts'
 
 const REENCRYPT = { 'gateway.certTls': 'reencrypt', 'gateway.certRootConfigMap': 'gatehouse-root' }
+
+const WORKLOAD_IDENTITY = { 'azure.workload.identity/client-id': 'id' }
+const SERVERS_TRANSPORT = {
+  'traefik.ingress.kubernetes.io/service.serverstransport': 'gatehouse-certs@kubernetescrd',
+}
+const SPREAD = { maxSkew: 1, topologyKey: 'zone', whenUnsatisfiable: 'ScheduleAnyway' }
+/** Its namespace is a template. */
+const EXTRA = {
+  apiVersion: 'v1',
+  kind: 'ConfigMap',
+  metadata: { name: 'extra', namespace: '{{ .Release.Namespace }}' },
+  data: { host: '{{ include "gatehouse.fullname" . }}' },
+}
 
 /** What people choose, and how many resources of a kind it makes. */
 const CHOICES: Readonly<
@@ -82,6 +95,49 @@ const CHOICES: Readonly<
     { 'gateway.enabled': false, 'networkPolicy.enabled': false },
     { HTTPRoute: 0, ReferenceGrant: 0, NetworkPolicy: 0, Service: 2 },
   ],
+  'names and accounts of their own': [
+    ['values.yaml'],
+    {
+      fullnameOverride: 'sso',
+      nameOverride: 'login',
+      'forwardAuth.serviceAccount': { create: false, name: 'there' },
+      'certService.serviceAccount': { name: 'certs', annotations: WORKLOAD_IDENTITY },
+    },
+    { ServiceAccount: 1, Deployment: 2 },
+  ],
+  'an Ingress controller': [
+    ['values.yaml'],
+    {
+      'gateway.enabled': false,
+      'forwardAuth.ingress': {
+        enabled: true,
+        className: 'traefik',
+        annotations: { 'cert-manager.io/cluster-issuer': 'gatehouse' },
+        tls: [{ secretName: 'auth-tls', hosts: ['auth.example.com'] }],
+      },
+      'certService.plainHttp': true,
+      'certService.ingress': {
+        ...{ enabled: true, hosts: ['certs.example.com'], challenges: true },
+        challengeAnnotations: { 'traefik.ingress.kubernetes.io/router.entrypoints': 'web' },
+      },
+      'certService.service.annotations': SERVERS_TRANSPORT,
+    },
+    { Ingress: 3, HTTPRoute: 0 },
+  ],
+  'a number of pods by their load': [
+    ['values.yaml', 'replicas.yaml'],
+    {
+      'forwardAuth.autoscaling': { enabled: true, targetMemoryUtilizationPercentage: 70 },
+      'certService.autoscaling': {
+        ...{ enabled: true, minReplicas: 3, maxReplicas: 9, targetCPUUtilizationPercentage: 0 },
+        metrics: [
+          { type: 'Pods', pods: { metric: { name: 'x' }, target: { type: 'Value', value: 1 } } },
+        ],
+        behavior: { scaleDown: { stabilizationWindowSeconds: 600 } },
+      },
+    },
+    { HorizontalPodAutoscaler: 2, PodDisruptionBudget: 2, Deployment: 2 },
+  ],
   'what a cluster may demand': [
     ['values.yaml'],
     {
@@ -89,7 +145,16 @@ const CHOICES: Readonly<
       'certService.imageDigest': `sha256:${'0'.repeat(64)}`,
       'certService.storage.existingClaim': 'certs',
       'certService.env': [{ name: 'HTTPS_PROXY', value: 'http://proxy:3128' }],
-      'certService.serviceAccountAnnotations': { 'azure.workload.identity/client-id': 'id' },
+      'certService.serviceAccount.annotations': WORKLOAD_IDENTITY,
+      'forwardAuth.extraVolumes': [{ name: 'icons', configMap: { name: 'icons' } }],
+      'forwardAuth.extraVolumeMounts': [{ name: 'icons', mountPath: '/srv/icons', readOnly: true }],
+      affinity: { podAntiAffinity: { requiredDuringSchedulingIgnoredDuringExecution: [] } },
+      priorityClassName: 'system-cluster-critical',
+      topologySpreadConstraints: [SPREAD],
+      extraObjects: [
+        EXTRA,
+        'apiVersion: v1\nkind: ConfigMap\nmetadata: { name: text, namespace: gatehouse }',
+      ],
       podLabels: { 'azure.workload.identity/use': 'true' },
       podAnnotations: { 'example.com/note': 'x' },
       nodeSelector: { 'kubernetes.io/os': 'linux' },
@@ -98,7 +163,7 @@ const CHOICES: Readonly<
       'networkPolicy.extraEgress': [{ to: [{ ipBlock: { cidr: '192.0.2.0/24' } }] }],
       'forwardAuth.storage.storageClassName': 'fast',
     },
-    { PersistentVolumeClaim: 1, Deployment: 2 },
+    { PersistentVolumeClaim: 1, Deployment: 2, ConfigMap: 4 },
   ],
 }
 
@@ -131,8 +196,17 @@ t.test('a fault in a manifest is found', { skip: MISSING }, async (t) => {
   t.match(checkCustom('chart', [{ ...route, kind: 'Root' }]), [/Root has no definition/])
 })
 
+const SCALED = {
+  'certService.storage.databaseUrl': { secretName: 'gatehouse-certs', key: 'database-url' },
+  'certService.autoscaling.enabled': true,
+}
+const PARTS = [
+  ...['config', 'secretFiles', 'storage', 'serviceAccount', 'service', 'ingress', 'autoscaling'],
+  'resources',
+]
+
 /** Values that cannot work, and what is said. */
-const REFUSED: readonly [values: object, message: RegExp][] = [
+const REFUSED: readonly (readonly [values: object, message: RegExp])[] = [
   [
     { 'forwardAuth.replicas': 2 },
     /forwardAuth\.replicas is 2, but a folder is for one: name a data/,
@@ -145,6 +219,73 @@ const REFUSED: readonly [values: object, message: RegExp][] = [
   [{ 'forwardAuth.replicas': '2' }, /'\/forwardAuth\/replicas': got string, want integer/],
   [{ 'forwardAuth.replica': 2 }, /'\/forwardAuth': additional properties 'replica' not allowed/],
   [{ ingress: {} }, /additional properties 'ingress' not allowed/],
+  [{ 'forwardAuth.ingress.host': 'x' }, /ingress': additional properties 'host' not allowed/],
+  [{ 'certService.autoscaling.min': 2 }, /autoscaling': additional properties 'min' not allowed/],
+  [{ 'forwardAuth.serviceAccount.annotation': {} }, /properties 'annotation' not allowed/],
+  [{ 'forwardAuth.ingress.challenges': true }, /properties 'challenges' not allowed/],
+  [{ fullnameOverride: 'Not A Name' }, /'\/fullnameOverride'.*does not match pattern/],
+  [{ extraObjects: [{ kind: 'ConfigMap' }] }, /missing property 'apiVersion'/],
+  [{ 'image.registry': '' }, /image\.registry is empty: push the images to a registry of yours/],
+  [
+    { 'image.registry': 'registry.example.com/gatehouse' },
+    /image\.registry is registry\.example\.com\/gatehouse, which is an example .*name it here/,
+  ],
+  [
+    { 'forwardAuth.serviceAccountAnnotations': WORKLOAD_IDENTITY },
+    /forwardAuth\.serviceAccountAnnotations is now forwardAuth\.serviceAccount\.annotations: move/,
+  ],
+  [
+    { 'certService.serviceAccount.create': false },
+    /create is false: name the service account that is there in certService\.serviceAccount\.name/,
+  ],
+  [
+    { 'forwardAuth.podLabels': { 'app.kubernetes.io/name': 'x' } },
+    /podLabels has app\.kubernetes\.io\/name, by which the chart selects the pods of forward-auth/,
+  ],
+  [
+    { 'certService.extraVolumes': [{ name: 'data' }] },
+    /certService\.extraVolumes has a volume data, as the chart does: give it another name/,
+  ],
+  [
+    { 'forwardAuth.autoscaling.enabled': true },
+    /forwardAuth\.autoscaling needs PostgreSQL, since a folder is for one pod: name a database in/,
+  ],
+  [
+    { ...SCALED, 'certService.autoscaling.minReplicas': 6 },
+    /certService\.autoscaling\.minReplicas is 6, which is more than maxReplicas, 5/,
+  ],
+  [
+    { ...SCALED, 'certService.resources.requests.cpu': null },
+    /compares the use of cpu with what is requested: set certService\.resources\.requests\.cpu/,
+  ],
+  [
+    { ...SCALED, 'certService.autoscaling.targetCPUUtilizationPercentage': 0 },
+    /certService\.autoscaling has nothing to go by: set targetCPUUtilizationPercentage/,
+  ],
+  [
+    { 'certService.ingress.enabled': true },
+    /certService\.ingress\.hosts is empty: name the hosts at which cert-service is reached/,
+  ],
+  [
+    { 'certService.ingress': { enabled: true, challenges: true } },
+    /certService\.ingress\.challenges needs certService\.plainHttp: true/,
+  ],
+  [
+    { forwardAuth: null },
+    /forwardAuth is empty: remove the line to keep its defaults, or set forwardAuth\.enabled to fal/,
+  ],
+  [{ certService: null }, /certService is empty: .*or set certService\.enabled to false/],
+  [{ gateway: null }, /: gateway is empty: remove the line to keep its defaults\n/],
+  ...['image', 'networkPolicy', 'monitoring', 'podSecurityContext'].map(
+    (key) => [{ [key]: null }, new RegExp(`: ${key} is empty: remove the line`)] as const,
+  ),
+  ...PARTS.map(
+    (part) =>
+      [
+        { [`certService.${part}`]: null },
+        new RegExp(`: certService\\.${part} is empty: remove the line to keep its defaults\n`),
+      ] as const,
+  ),
   [{ 'certService.masterKey': null }, /certService\.masterKey is empty: name a key of a Secret/],
   [{ 'certService.masterKey.key': null }, /'\/certService\/masterKey\/key': got null, want string/],
   [{ 'certService.masterKey': 'the key' }, /masterKey': got string, want object/],
@@ -239,6 +380,72 @@ t.test(
   },
 )
 
+t.test('a service has values of its own for its pods', { skip: MISSING }, async (t) => {
+  const shared = {
+    ...{ nodeSelector: { os: 'linux' }, tolerations: [{ key: 'a' }], priorityClassName: 'low' },
+    ...{ affinity: { nodeAffinity: {} }, podLabels: { team: 'all', tier: 'x' } },
+    ...{ podAnnotations: { note: 'all' }, topologySpreadConstraints: [SPREAD] },
+  }
+  const own = {
+    ...{ nodeSelector: { disk: 'ssd' }, tolerations: [{ key: 'b' }], priorityClassName: 'high' },
+    ...{ affinity: { podAffinity: {} }, podLabels: { team: 'certs' } },
+    ...{ podAnnotations: { more: 'x' } },
+    topologySpreadConstraints: [{ ...SPREAD, labelSelector: { matchLabels: { mine: 'yes' } } }],
+  }
+  const values = Object.entries(own).map(([key, value]) => [`certService.${key}`, value])
+  const manifests = render(['values.yaml'], { ...shared, ...Object.fromEntries(values) })
+  const podOf = (name: string) => named(manifests, 'Deployment', `gatehouse-${name}`).spec.template
+  const { podLabels, podAnnotations, ...rest } = own
+  t.match(podOf('cert-service'), {
+    metadata: {
+      labels: { team: 'certs', tier: 'x' },
+      annotations: { note: 'all', more: 'x', 'checksum/config': String },
+    },
+    spec: rest,
+  })
+  t.strictSame(podOf('cert-service').spec.nodeSelector, { disk: 'ssd' }, 'in place of that of both')
+  const { spec, metadata } = podOf('forward-auth')
+  const { podLabels: labels, podAnnotations: annotations, ...others } = shared
+  t.match({ spec, metadata }, { spec: others, metadata: { labels, annotations } })
+  const [{ labelSelector }] = spec.topologySpreadConstraints
+  const { selector } = named(manifests, 'Deployment', 'gatehouse-forward-auth').spec
+  t.strictSame(labelSelector, selector, 'of the pods of the service')
+})
+
+t.test('names follow the overrides', { skip: MISSING }, async (t) => {
+  const namesOf = (values: object) =>
+    ofKind(render(['values.yaml'], values), 'Service').map(({ metadata }) => metadata.name)
+  t.strictSame(namesOf({}), ['gatehouse-cert-service', 'gatehouse-forward-auth'])
+  t.strictSame(namesOf({ nameOverride: 'sso' }), [
+    'gatehouse-sso-cert-service',
+    'gatehouse-sso-forward-auth',
+  ])
+  t.strictSame(namesOf({ fullnameOverride: 'sso' }), ['sso-cert-service', 'sso-forward-auth'])
+  t.strictSame(
+    namesOf({ fullnameOverride: 'sso', nameOverride: 'x' }),
+    namesOf({ fullnameOverride: 'sso' }),
+  )
+})
+
+t.test(
+  'an Ingress leads to the sign-in pages and to cert-service',
+  { skip: MISSING },
+  async (t) => {
+    const hostsOf = ({ spec }: Manifest) => spec.rules.map(({ host }: Manifest) => host)
+    const ingresses = (values: object) => ofKind(render(['values.yaml'], values), 'Ingress')
+    t.strictSame(ingresses({}), [])
+    const [auth] = ingresses({ 'forwardAuth.ingress.enabled': true })
+    t.strictSame(hostsOf(auth as Manifest), ['auth.example.com'], 'the hosts of the configuration')
+    const given = { enabled: true, hosts: ['id.example.com'] }
+    t.strictSame(ingresses({ 'forwardAuth.ingress': given }).map(hostsOf), [['id.example.com']])
+    const manifests = render(['values.yaml'], {
+      'certService.ingress': { enabled: true, hosts: ['certs.example.com'] },
+    })
+    const config = named(manifests, 'ConfigMap', 'gatehouse-cert-service').data['config.yaml']
+    t.ok(parse(config).server.names.includes('certs.example.com'), 'the certificate has the name')
+  },
+)
+
 t.test('helm packages the chart, with everything that it needs', { skip: MISSING }, async (t) => {
   const folder = t.testdir()
   const { status, stderr } = spawnSync(
@@ -254,19 +461,19 @@ t.test('helm packages the chart, with everything that it needs', { skip: MISSING
   for (const file of ['values.schema.json', 'README.md', 'rules/cert-service.rules.yaml'])
     t.ok(stdout.includes(`gatehouse/${file}\n`), file)
   const args = ['template', 'gatehouse', archive, '--namespace', 'gatehouse']
-  const unpacked = spawnSync(
-    process.env.HELM as string,
-    [...args, '--values', join(EXAMPLES, 'values.yaml')],
-    {
-      encoding: 'utf8',
-    },
+  const values = ['--values', join(EXAMPLES, 'values.yaml'), '--set', 'image.registry=r.test']
+  const unpacked = spawnSync(process.env.HELM as string, [...args, ...values], { encoding: 'utf8' })
+  t.strictSame(
+    manifestsOf(unpacked.stdout),
+    render(['values.yaml'], { 'image.registry': 'r.test' }),
   )
-  t.strictSame(manifestsOf(unpacked.stdout), render(['values.yaml']))
 })
 
 t.test('the chart of a release names the images of the release', { skip: MISSING }, async (t) => {
   const cwd = t.testdir()
   cpSync(CHART, join(cwd, 'deploy/helm/gatehouse'), { recursive: true })
+  mkdirSync(join(cwd, 'docs/images'), { recursive: true })
+  writeFileSync(join(cwd, 'docs/images/logo.svg'), '<svg xmlns="http://www.w3.org/2000/svg"/>')
   const workflow = parse(readFileSync(join(ROOT, '.github/workflows/chart.yml'), 'utf8'))
   const { run } = workflow.jobs.chart.steps.find(({ name }: Manifest) => name === 'Package')
   const env = { ...process.env, TAG: 'v1.2.3', GITHUB_REPOSITORY: 'Acme/gatehouse' }
@@ -278,6 +485,15 @@ t.test('the chart of a release names the images of the release', { skip: MISSING
   const shown = spawnSync(process.env.HELM as string, args, { encoding: 'utf8' })
   // The values of the example name a registry of their own.
   const values = { 'image.registry': parse(shown.stdout).image.registry }
+  const described = spawnSync(process.env.HELM as string, ['show', 'chart', archive], {
+    encoding: 'utf8',
+  })
+  const source = 'https://github.com/Acme/gatehouse'
+  t.match(parse(described.stdout), {
+    ...{ home: source, sources: [source], version: '1.2.3', appVersion: '1.2.3' },
+    icon: 'https://raw.githubusercontent.com/Acme/gatehouse/v1.2.3/docs/images/logo.svg',
+  })
+  t.equal(helm(['lint', '--strict'], ['values.yaml'], values, archive).status, 0)
   const chart = render(['values.yaml'], values, archive)
   const images = ofKind(chart, 'Deployment').map(
     ({ spec }) => spec.template.spec.containers[0].image,

@@ -46,6 +46,8 @@ export function checkReferences(t: Test, manifests: readonly Manifest[]): void {
     t.equal(type, claims.length === 1 ? 'Recreate' : 'RollingUpdate')
     t.equal(rollingUpdate?.maxUnavailable ?? 0, 0)
     if (claims.length === 1) t.equal(spec.replicas, 1, 'one pod for one folder')
+    const accounts = ofKind(manifests, 'ServiceAccount').map(({ metadata }) => metadata.name)
+    t.ok([...accounts, 'there'].includes(spec.template.spec.serviceAccountName))
   }
   for (const { spec, metadata } of ofKind(manifests, 'Service')) {
     const [pods, ...others] = podsOf(spec.selector)
@@ -53,7 +55,11 @@ export function checkReferences(t: Test, manifests: readonly Manifest[]): void {
     for (const { targetPort } of spec.ports) t.ok(portsOf(pods as Manifest).includes(targetPort))
   }
   for (const { spec } of ofKind(manifests, 'PodDisruptionBudget'))
-    t.match(podsOf(spec.selector.matchLabels), [{ spec: { replicas: 3 } }])
+    for (const pods of podsOf(spec.selector.matchLabels)) t.ok((pods.spec.replicas ?? 3) === 3)
+  for (const { spec } of ofKind(manifests, 'HorizontalPodAutoscaler')) {
+    const { kind, name } = spec.scaleTargetRef
+    t.notOk('replicas' in named(manifests, kind, name).spec, 'the autoscaler alone says how many')
+  }
   for (const { spec, metadata } of ofKind(manifests, 'NetworkPolicy')) {
     const [pods] = podsOf(spec.podSelector.matchLabels)
     const open = spec.ingress.flatMap(({ ports }: Manifest) =>
@@ -83,6 +89,11 @@ export function hasPort(service: Manifest | undefined, port: string | number): b
 
 /** Routes lead to ports of Services that are there. */
 function checkRoutes(t: Test, manifests: readonly Manifest[]): void {
+  for (const { spec } of ofKind(manifests, 'Ingress'))
+    for (const { backend } of spec.rules.flatMap(({ http }: Manifest) => http.paths)) {
+      const { name, port } = backend.service
+      t.ok(hasPort(named(manifests, 'Service', name), port.name), `Ingress to ${name}:${port.name}`)
+    }
   for (const kind of ['HTTPRoute', 'TLSRoute'])
     for (const { spec } of ofKind(manifests, kind))
       for (const { name, port } of spec.rules.flatMap(({ backendRefs }: Manifest) => backendRefs))

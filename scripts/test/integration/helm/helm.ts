@@ -21,6 +21,9 @@ export const VALUES = ['values.yaml', 'replicas.yaml', 'monitoring.yaml', 'cert-
 // biome-ignore lint/suspicious/noExplicitAny: every kind is different, and was checked against its schema
 export type Manifest = Record<string, any>
 
+/** In place of the registry of the examples, which the chart refuses. */
+const REGISTRY = { 'image.registry': 'registry.test/gatehouse' }
+
 /** Runs helm with the chart; `files` are of examples/kubernetes. */
 export function helm(
   command: readonly string[],
@@ -29,7 +32,7 @@ export function helm(
   chart = CHART,
 ): SpawnSyncReturns<string> {
   const given = files.flatMap((file) => ['--values', join(EXAMPLES, file)])
-  const more = Object.entries(values).flatMap(([key, value]) => [
+  const more = Object.entries({ ...REGISTRY, ...values }).flatMap(([key, value]) => [
     '--set-json',
     `${key}=${JSON.stringify(value)}`,
   ])

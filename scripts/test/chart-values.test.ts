@@ -1,0 +1,45 @@
+// The values of the Helm chart and their schema, which know the same.
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { parse } from 'yaml'
+import { ROOT } from './markdown.ts'
+
+type Node = Record<string, unknown>
+type Schema = Readonly<{ $ref?: string; properties?: Record<string, Schema> }>
+
+const CHART = join(ROOT, 'deploy/helm/gatehouse')
+/** What the schema takes so that the chart can say where it went, and what Helm itself gives to charts. */
+const NOT_VALUES = [
+  'global',
+  'forwardAuth.serviceAccountAnnotations',
+  'certService.serviceAccountAnnotations',
+]
+
+const schema = JSON.parse(readFileSync(join(CHART, 'values.schema.json'), 'utf8'))
+const resolve = (node: Schema): Schema =>
+  node.$ref ? schema.$defs[node.$ref.replace('#/$defs/', '')] : node
+
+/** The paths of the members that the schema names. The configurations have schemas of their own. */
+function namedBy(node: Schema, path: string): string[] {
+  const { properties } = resolve(node)
+  if (!properties || /\.config$|\.(databaseUrl|masterKey)$/.test(path)) return [path]
+  return Object.entries(properties).flatMap(([key, child]) =>
+    namedBy(child, path === '' ? key : `${path}.${key}`),
+  )
+}
+
+/** The same paths, as far as the values go. */
+function givenBy(value: unknown, path: string, known: readonly string[]): string[] {
+  if (known.includes(path) || typeof value !== 'object' || value === null) return [path]
+  return Object.entries(value as Node).flatMap(([key, child]) =>
+    givenBy(child, path === '' ? key : `${path}.${key}`, known),
+  )
+}
+
+t.test('values.yaml has each value that values.schema.json knows, and no other', async (t) => {
+  const known = namedBy(schema, '')
+  const given = givenBy(parse(readFileSync(join(CHART, 'values.yaml'), 'utf8')), '', known)
+  t.ok(known.length > 80)
+  t.strictSame(given.toSorted(), known.filter((path) => !NOT_VALUES.includes(path)).toSorted())
+})
