@@ -131,6 +131,28 @@ t.test('the client of the gateway may do what it does', { skip: MISSING }, async
   )
 })
 
+t.test(
+  'cert-manager reaches cert-service, and fills the Secret of the Gateway',
+  {
+    skip: MISSING,
+  },
+  async (t) => {
+    const manifests = manifestsOf(readFileSync(join(EXAMPLES, 'cert-manager.yaml'), 'utf8'))
+    const [{ spec, metadata } = { spec: {}, metadata: {} }] = ofKind(manifests, 'Issuer')
+    const certificate = named(manifests, 'Certificate', 'gateway')
+    t.strictSame(certificate.spec.issuerRef.name, metadata.name)
+    t.equal(certificate.metadata.namespace, metadata.namespace)
+    const chart = render(['values.yaml'])
+    const config = named(chart, 'ConfigMap', 'gatehouse-cert-service').data['config.yaml']
+    const url = new URL(spec.acme.server)
+    t.ok(parse(config).server.names.includes(url.hostname))
+    t.match([url.port, url.pathname], ['7401', '/acme/directory'])
+    const gateway = manifestsOf(readFileSync(join(EXAMPLES, 'gateway.yaml'), 'utf8'))
+    const [, { tls }] = named(gateway, 'Gateway', 'gateway').spec.listeners
+    t.equal(tls.certificateRefs[0].name, certificate.spec.secretName)
+  },
+)
+
 t.test('the sidecar may do what it does', { skip: MISSING }, async (t) => {
   const manifests = manifestsOf(readFileSync(join(EXAMPLES, 'sidecar.yaml'), 'utf8'))
   const { spec, metadata } = named(manifests, 'Deployment', 'web')

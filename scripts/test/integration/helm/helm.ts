@@ -24,19 +24,24 @@ export type Manifest = Record<string, any>
 /** In place of the registry of the examples, which the chart refuses. */
 const REGISTRY = { 'image.registry': 'registry.test/gatehouse' }
 
-/** Runs helm with the chart; `files` are of examples/kubernetes. */
+/** Arguments of helm for values; `files` are of examples/kubernetes. */
+export function valuesOf(files: readonly string[], values: object = {}): string[] {
+  const given = files.flatMap((file) => ['--values', join(EXAMPLES, file)])
+  const more = Object.entries({ ...REGISTRY, ...values }).flatMap(([key, value]) => [
+    '--set-json',
+    `${key}=${JSON.stringify(value)}`,
+  ])
+  return [...given, ...more]
+}
+
+/** Runs helm with the chart. */
 export function helm(
   command: readonly string[],
   files: readonly string[],
   values: object = {},
   chart = CHART,
 ): SpawnSyncReturns<string> {
-  const given = files.flatMap((file) => ['--values', join(EXAMPLES, file)])
-  const more = Object.entries({ ...REGISTRY, ...values }).flatMap(([key, value]) => [
-    '--set-json',
-    `${key}=${JSON.stringify(value)}`,
-  ])
-  const args = [...command, chart, '--namespace', 'gatehouse', ...given, ...more]
+  const args = [...command, chart, '--namespace', 'gatehouse', ...valuesOf(files, values)]
   return spawnSync(HELM, args, { encoding: 'utf8' })
 }
 
