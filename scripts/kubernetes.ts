@@ -12,6 +12,10 @@ function run(command: string, args: readonly string[], env: NodeJS.ProcessEnv = 
   return spawnSync(command, args, options).status === 0
 }
 
+if (spawnSync('etcd', ['--version']).status !== 0) {
+  console.error('There is no etcd: install it first, such as by apt-get install etcd-server.')
+  process.exit(1)
+}
 mkdirSync(folder, { recursive: true })
 console.log(`Building Kubernetes in ${folder}: ten minutes, the first time only.`)
 const isMade = run('bash', [join(import.meta.dirname, 'kubernetes.sh'), folder])

@@ -1,5 +1,6 @@
 // The chart and the examples at a real API server, with etcd and the controllers of Kubernetes: `npm run kubernetes`.
 import { spawnSync } from 'node:child_process'
+import { X509Certificate } from 'node:crypto'
 import { globSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { request } from 'node:https'
 import { join } from 'node:path'
@@ -7,6 +8,7 @@ import { text } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
 import { stringify } from 'yaml'
 import { freePorts } from '../../free-ports.ts'
+import { createTestCa } from '../certificates.ts'
 import {
   CHART,
   EXAMPLES,
@@ -303,15 +305,29 @@ t.test('cert-service knows pods by the tokens of their service accounts', async 
       GATEHOUSE_TOKEN_FILE: join(folder, 'client-token'),
     }
     const inPod = ['--mount', 'sh', '-c', IN_POD, account, process.execPath, ...get]
-    // It creates the Secret, and then has it.
-    for (const time of ['first', 'second']) {
+    const placed = () => {
       const { status, stderr } = spawnSync('unshare', inPod, { env, encoding: 'utf8' })
-      t.equal(status, 0, `${time}: ${stderr}`)
+      t.equal(status, 0, stderr)
+      const secret = ['secret', 'gateway-tls', '--namespace', 'gateway', '-o', 'json']
+      const { type, data, metadata } = JSON.parse(kubectl(t, ['get', ...secret]))
+      t.equal(type, 'kubernetes.io/tls')
+      const { subjectAltName, issuer } = new X509Certificate(Buffer.from(data['tls.crt'], 'base64'))
+      t.equal(subjectAltName, names.map((name) => `DNS:${name}`).join(', '))
+      t.notMatch(issuer, /Test/)
+      return metadata.resourceVersion
     }
-    const secret = ['secret', 'gateway-tls', '--namespace', 'gateway', '-o', 'json']
-    const { type, data } = JSON.parse(kubectl(t, ['get', ...secret]))
-    t.equal(type, 'kubernetes.io/tls')
-    t.match(Buffer.from(data['tls.crt'], 'base64').toString(), /^-----BEGIN CERTIFICATE-----/)
+    const created = placed()
+    t.equal(placed(), created, 'what is there is left alone')
+    // What cert-manager has left is taken over.
+    const other = (await createTestCa()).certificateFor(...names)
+    const secret = {
+      ...{ apiVersion: 'v1', kind: 'Secret', type: 'kubernetes.io/tls' },
+      metadata: { name: 'gateway-tls', namespace: 'gateway' },
+      stringData: { 'tls.crt': other.cert, 'tls.key': other.key },
+    }
+    const as = ['--server-side', '--force-conflicts', '--field-manager=cert-manager']
+    kubectl(t, ['apply', ...as, ...STRICT], JSON.stringify(secret))
+    placed()
   })
 })
 
