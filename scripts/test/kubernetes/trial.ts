@@ -10,6 +10,7 @@ import { stringify } from 'yaml'
 import { freePorts } from '../../free-ports.ts'
 import { createTestCa } from '../certificates.ts'
 import {
+  ALL_VALUES,
   CHART,
   EXAMPLES,
   type Manifest,
@@ -99,13 +100,8 @@ const SHAPES: Readonly<
     ['PodDisruptionBudget', 'BackendTLSPolicy', 'HTTPRoute', 'ReferenceGrant'],
   ],
   ingress: [
-    ['values.yaml', 'replicas.yaml'],
+    ['values.yaml', 'replicas.yaml', 'ingress.yaml'],
     {
-      'gateway.enabled': false,
-      'forwardAuth.ingress': {
-        ...{ enabled: true, className: 'traefik' },
-        tls: [{ secretName: 'auth-tls', hosts: ['auth.example.com'] }],
-      },
       'certService.plainHttp': true,
       'certService.ingress': { enabled: true, hosts: ['certs.example.com'], challenges: true },
       'forwardAuth.autoscaling.enabled': true,
@@ -220,7 +216,7 @@ t.test('who begins with kubectl apply may go on with --server-side', async (t) =
 
 t.test('the examples are accepted, and their pods admitted', async (t) => {
   for (const namespace of ['gateway', 'shop']) createNamespace(t, namespace)
-  const later = [...VALUES, 'external-auth.yaml']
+  const later = [...ALL_VALUES, 'external-auth.yaml']
   const files = globSync('*.yaml', { cwd: EXAMPLES }).filter((file) => !later.includes(file))
   t.ok(files.length >= 6)
   kubectl(t, ['create', 'serviceaccount', 'web', '--namespace', 'shop'])

@@ -106,15 +106,8 @@ const CHOICES: Readonly<
     { ServiceAccount: 1, Deployment: 2 },
   ],
   'an Ingress controller': [
-    ['values.yaml'],
+    ['values.yaml', 'ingress.yaml'],
     {
-      'gateway.enabled': false,
-      'forwardAuth.ingress': {
-        enabled: true,
-        className: 'traefik',
-        annotations: { 'cert-manager.io/cluster-issuer': 'gatehouse' },
-        tls: [{ secretName: 'auth-tls', hosts: ['auth.example.com'] }],
-      },
       'certService.plainHttp': true,
       'certService.ingress': {
         ...{ enabled: true, hosts: ['certs.example.com'], challenges: true },

@@ -17,6 +17,9 @@ export const EXAMPLES = join(ROOT, 'examples/kubernetes')
 /** The examples that are values of the chart. */
 export const VALUES = ['values.yaml', 'replicas.yaml', 'monitoring.yaml', 'cert-hosts.yaml']
 
+/** All of them, with the one for clusters without Gateway API. */
+export const ALL_VALUES = [...VALUES, 'ingress.yaml']
+
 /** A resource of Kubernetes; the schemas have the types. */
 // biome-ignore lint/suspicious/noExplicitAny: every kind is different, and was checked against its schema
 export type Manifest = Record<string, any>
