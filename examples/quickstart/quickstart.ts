@@ -12,16 +12,18 @@ import { startApp, startIdp } from './upstreams.ts'
  * Starts both services, an identity provider, two protected apps and the gateway in front of them, all in
  * this process. Keys and certificates are created at the first start and kept.
  *
+ * @param onReady - is told of each one that is ready, by its name
  * @throws the error of the first one that does not start, after the others are closed
  */
-export async function startQuickstart(given: Settings) {
+export async function startQuickstart(given: Settings, onReady: (name: string) => void = () => {}) {
   const GATEHOUSE_AUTH_PORT = String(await freePort())
   const settings: Settings = { ...given, env: { ...given.env, GATEHOUSE_AUTH_PORT } }
   const running: Running[] = []
   const routes = new Map<string, Route>()
-  async function start<Part extends Running>(starting: Promise<Part>): Promise<Part> {
+  async function start<Part extends Running>(name: string, starting: Promise<Part>): Promise<Part> {
     const part = await starting
     running.push(part)
+    onReady(name)
     return part
   }
   function open(name: string, { url }: Running, route: Omit<Route, 'upstream'> = {}): void {
@@ -33,17 +35,20 @@ export async function startQuickstart(given: Settings) {
 
   try {
     makeFolders(settings)
-    const certs = await start(startCertService(settings))
-    await start(startGateway(settings, routes, certs.ca))
-    const idp = await start(startIdp(settings))
+    const certs = await start('cert-service', startCertService(settings))
+    await start('gateway', startGateway(settings, routes, certs.ca))
+    const idp = await start('provider', startIdp(settings))
     open('idp', idp)
     // forward-auth reaches the provider through the gateway, like browsers.
-    const auth = await start(startService('forward-auth', settings, loadForwardAuthConfig, serve))
+    const auth = await start(
+      'forward-auth',
+      startService('forward-auth', settings, loadForwardAuthConfig, serve),
+    )
     open('auth', auth, { isGatehouse: true })
     const check = `${auth.url}/portals/main?policy=`
     open('certs', certs, { check: `${check}any` })
-    open('app', await start(startApp('app', settings)), { check: `${check}any` })
-    open('admin', await start(startApp('admin', settings)), { check: `${check}admins` })
+    open('app', await start('app', startApp('app', settings)), { check: `${check}any` })
+    open('admin', await start('admin', startApp('admin', settings)), { check: `${check}admins` })
     return { idp, close }
   } catch (error) {
     await close()

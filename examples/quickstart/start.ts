@@ -5,8 +5,9 @@ import { PORT_NAMES, readSettings } from './settings.ts'
 
 try {
   const settings = readSettings(process.env)
-  await startQuickstart(settings)
+  await startQuickstart(settings, (name) => process.stdout.write(`  ${name} is ready\n`))
   process.stdout.write(screen(settings))
+  process.once('exit', (code) => code === 0 && process.stdout.write('Gatehouse has stopped.\n'))
 } catch (error) {
   process.stderr.write(`gatehouse: ${explain(error as Error)}\n`)
   process.exitCode = 1
