@@ -25,12 +25,12 @@ export const LIMITS: readonly Limit[] = [
   {
     title: 'services',
     pattern: 'services/*/src/**/*.ts',
-    most: 24_880,
+    most: 25_700,
   },
   {
     title: 'src of all',
     pattern: '{packages,services}/*/src/**/*.ts',
-    most: 66_000,
+    most: 67_200,
   },
 ]
 

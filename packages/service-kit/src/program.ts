@@ -60,6 +60,8 @@ export interface ServiceProgram<Config extends ServiceConfig> {
   /** Commands besides those that every service has. */
   readonly commands: readonly ServiceCommand<Config>[]
   load(file: string, env: NodeJS.ProcessEnv, settings?: LoadSettings): Promise<Loaded<Config>>
+  /** What to do about an error with this code; logs on a terminal show it. */
+  actionFor?(code: string): string | undefined
   usesTls(config: Config): boolean
   /** Further lines of `check-config` about a valid configuration. */
   describe?(config: Config): string
@@ -217,7 +219,7 @@ async function serve<Config extends ServiceConfig>(
   const count = server.workers === 'auto' ? availableParallelism() : server.workers
   const worker = isWorker(env) ? new WorkerProcess(env) : undefined
   const isSeveral = worker !== undefined || (count > 1 && cluster.isPrimary)
-  const log = createLogger({ ...logged, name, withPid: isSeveral })
+  const log = createLogger({ ...logged, name, withPid: isSeveral, actionFor: service.actionFor })
   if (worker || !isSeveral) {
     await service.serve({ ...options, log, worker })
     return

@@ -12,6 +12,10 @@ declare module 'fastify' {
     /** Whether a route is for people, whatever their browser says: its problems are pages. */
     readonly isPage?: boolean
   }
+  interface FastifyRequest {
+    /** The problem that this request is answered with; the log line of the request names it. */
+    problem?: { readonly code: string; readonly detail?: string | undefined } | undefined
+  }
 }
 
 /** Body of every error answer (RFC 9457), sent as `application/problem+json`. */
@@ -162,6 +166,7 @@ function answer(
   reply: FastifyReply,
   { page }: ProblemOptions,
 ): FastifyReply {
+  request.problem = problem
   try {
     if (page && (request.routeOptions.config.isPage || prefersPage(request)))
       return page(problem, request, reply)
@@ -175,6 +180,7 @@ function answer(
 export const problems = fp<ProblemOptions>(
   async (app: FastifyInstance, options) => {
     const methods = createMethodTable()
+    app.decorateRequest('problem', undefined)
     app.addHook('onRoute', ({ url, method }) => methods.add(url, method))
     app.setErrorHandler((error, request, reply) => answerError(error, request, reply, options))
     app.setNotFoundHandler((request, reply) => {

@@ -4,6 +4,7 @@ import fp from 'fastify-plugin'
 import { type DestinationStream, destination, type Logger, pino, stdSerializers } from 'pino'
 import { Histogram, type Registry } from 'prom-client'
 import type { Metrics } from './metrics.ts'
+import { createTerminalLines } from './terminal.ts'
 
 const MAX_PATH = 1_024
 const MAX_FIELD = 256
@@ -26,6 +27,8 @@ export interface LogOptions {
   name: string
   /** Whether every line has the id of the process, because several write to the same output. */
   withPid?: boolean
+  /** What to do about a failure with this code; a terminal shows it. */
+  actionFor?: ((code: string) => string | undefined) | undefined
 }
 
 type LineSink = (line: string) => void
@@ -34,7 +37,8 @@ type LineSink = (line: string) => void
 const COPIES = new WeakMap<Logger, Set<LineSink>>()
 
 /** Creates the logger of a service. It redacts secrets, see {@link redactLine}. */
-export function createLogger({ level, format, stream, name, withPid = false }: LogOptions): Logger {
+export function createLogger(options: LogOptions): Logger {
+  const { level, format, stream, name, withPid = false, actionFor } = options
   const isPretty = format === 'pretty' || (format === 'auto' && process.stdout.isTTY)
   const copies = new Set<LineSink>()
   const log = pino(
@@ -50,7 +54,7 @@ export function createLogger({ level, format, stream, name, withPid = false }: L
       },
       serializers: { req: serializeRequest, res: serializeReply, err: serializeError },
     },
-    stream ?? (isPretty ? prettyStream() : destination({ fd: 1, sync: true })),
+    stream ?? (isPretty ? prettyStream(actionFor) : destination({ fd: 1, sync: true })),
   )
   COPIES.set(log, copies)
   return log
@@ -119,36 +123,25 @@ function isBytes(value: unknown): boolean {
   return '0' in value || ('data' in value && 'type' in value && value.type === 'Buffer')
 }
 
-/** What a terminal obeys and JSON has as it is; a stranger may have chosen it. */
-const OBEYED = /[\x7f-\x9f\p{Cf}\p{Zl}\p{Zp}]/gu
-
 /** Loads pino-pretty only for a terminal. Lines wait for it; at an early exit they are written as JSON. */
-function prettyStream(): DestinationStream {
+function prettyStream(actionFor: LogOptions['actionFor']): DestinationStream {
   const waiting: string[] = []
   const flushRaw = () => process.stdout.write(waiting.join(''))
-  let write = (line: string): unknown => waiting.push(line)
+  let take = (line: string): unknown => waiting.push(line)
   process.once('exit', flushRaw)
   const start = async () => {
     const { default: pretty } = await import('pino-pretty')
-    const ignore = 'hostname,name'
-    const translateTime = 'SYS:HH:MM:ss.l'
-    const stream = pretty({ sync: true, singleLine: true, ignore, translateTime })
+    const stream = pretty({ sync: true, singleLine: true, translateTime: 'SYS:HH:MM:ss.l' })
+    const write = (line: string) => void stream.write(line)
+    const later = (then: () => void, ms: number) => void setTimeout(then, ms).unref()
+    const lines = createTerminalLines({ write, later, actionFor })
     process.off('exit', flushRaw)
-    write = (line) => stream.write(withoutStack(line).replace(OBEYED, '\u{fffd}'))
-    for (const line of waiting.splice(0)) write(line)
+    process.once('exit', lines.flushAll)
+    take = lines.take
+    for (const line of waiting.splice(0)) take(line)
   }
   void start()
-  return { write: (line) => void write(line) }
-}
-
-/** Codes of failures that are expected, such as that of a provider which is down; not those of Node and Fastify. */
-const EXPECTED = /^(?!ERR_|FST_)[A-Z]+_[A-Z_]+$/
-
-/** A line for a terminal: the reason of an expected failure in place of the error with its stack. */
-function withoutStack(line: string): string {
-  const { err, ...fields } = JSON.parse(line)
-  if (!EXPECTED.test(err?.code)) return line
-  return `${JSON.stringify({ ...fields, code: err.code, reason: err.message })}\n`
+  return { write: (line) => void take(line) }
 }
 
 /** The options of {@link requestTelemetry}. */
@@ -182,7 +175,9 @@ export const requestTelemetry = fp<RequestTelemetryOptions>(
         const { statusCode: status, elapsedTime } = reply
         const path = url.split('?', 1)[0]?.slice(0, MAX_PATH)
         const ms = Math.round(elapsedTime * 1_000) / 1_000
-        log[level]({ ip, method, path, status, ms, ...shortened(fieldsOf?.(request)) }, 'request')
+        const { code, detail } = request.problem ?? {}
+        const fields = shortened({ code, detail, ...fieldsOf?.(request) })
+        log[level]({ ip, method, path, status, ms, ...fields }, 'request')
       }
       done()
     })

@@ -170,6 +170,7 @@ export const PROGRAM: ServiceProgram<CertServiceConfig> = {
     rollover,
   ],
   load,
+  actionFor,
   usesTls: ({ server }) => !isPlain(server.tls),
   async recognise(text, file) {
     const { recognise } = await import('@gatehouse/migrate')

@@ -6,8 +6,11 @@ import {
 } from '@gatehouse/service-kit/program'
 import { loadForwardAuthConfig } from '../config/load.ts'
 import type { ForwardAuthConfig } from '../config/schema.ts'
+import { ERRORS } from '../errors.ts'
 import { VERSION } from '../version.ts'
 import { describeConfig } from './describe.ts'
+
+const ACTIONS: Readonly<Record<string, { readonly action: string }>> = ERRORS
 
 type Command = ServiceCommand<ForwardAuthConfig>
 
@@ -151,6 +154,7 @@ export const PROGRAM: ServiceProgram<ForwardAuthConfig> = {
     doctor,
   ],
   load: loadForwardAuthConfig,
+  actionFor: (code) => ACTIONS[code]?.action,
   usesTls: ({ server }) => server.tls !== undefined,
   describe: describeConfig,
   async recognise(text, file) {
