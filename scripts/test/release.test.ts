@@ -144,7 +144,8 @@ t.test('the workflows', async (t) => {
       for (const [name, job] of Object.entries<Job>(jobs)) {
         t.ok(job.permissions, `${file}: ${name}`)
         for (const { uses } of [job, ...(job.steps ?? [])])
-          if (uses) t.match(uses, /^(\.\/\.github\/workflows\/|[\w-]+\/[\w-]+@[0-9a-f]{40}$)/)
+          if (uses)
+            t.match(uses, /^(\.\/\.github\/workflows\/|[\w-]+\/[\w-]+(\/[\w-]+)?@[0-9a-f]{40}$)/)
       }
     }
     const { jobs } = parse(readFileSync(join(ROOT, '.github/workflows/release.yml'), 'utf8'))

@@ -37,6 +37,19 @@ t.test(
 )
 
 t.test(
+  'registries can find each package, and only the release says where its home is',
+  async (t) => {
+    for (const file of globSync('{packages,services}/*/package.json', { cwd: root })) {
+      const { description, keywords, ...manifest } = JSON.parse(read(file))
+      t.match(description, /^[A-Z].*[^.]$/, file)
+      t.ok(keywords.length >= 3, `${file} has keywords`)
+      t.strictSame(new Set(keywords).size, keywords.length, `${file} has each once`)
+      for (const field of ['repository', 'homepage', 'bugs']) t.notOk(manifest[field], file)
+    }
+  },
+)
+
+t.test(
   'every reference between projects that package.json implies is in tsconfig.json',
   async (t) => {
     for (const file of globSync('{packages,services}/*/package.json', { cwd: root })) {
