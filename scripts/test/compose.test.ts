@@ -15,12 +15,17 @@ interface Service {
   readonly cap_drop?: readonly string[]
   readonly security_opt?: readonly string[]
   readonly environment?: Record<string, string>
+  readonly labels?: readonly string[]
+  readonly depends_on?: object
 }
 
 interface ComposeFile {
   readonly services: Record<string, Service>
   readonly volumes: object
-  readonly networks: { readonly front: { ipam: { config: [Record<string, string>] } } }
+  readonly networks: {
+    readonly front: { ipam: { config: [Record<string, string>] } }
+    readonly docker?: { internal?: boolean }
+  }
 }
 
 const read = (path: string) => parse(readProjectFile(path), { merge: true })
@@ -28,6 +33,9 @@ const ROOT = join(import.meta.dirname, '../..')
 const DEMO = 'docker-compose.yml'
 const REPLICAS = 'compose.replicas.yml'
 const PRODUCTION = 'compose.production.yml'
+const HOMELAB = 'compose.homelab.yml'
+/** Whoever has it has the machine. */
+const SOCKET = `\${DOCKER_SOCKET:-/var/run/docker.sock}:/var/run/docker.sock:ro`
 
 /** How the files differ. */
 const FILES = {
@@ -44,15 +52,27 @@ const FILES = {
     sealed: ['certificates', 'keys'],
     check: 'http://forward-auth:4181',
   },
+  [HOMELAB]: {
+    folder: 'docker/homelab',
+    sealed: ['certificates', 'keys'],
+    check: 'http://forward-auth:4181',
+    proxy: 'traefik',
+  },
 }
 const NETWORK = `\${GATEHOUSE_NETWORK:-172.30.74}`
+
+/** The middlewares of every app of a homelab, in their order. */
+const LOGIN = ['without-forged', 'gatehouse']
 
 /** The replicas of a service: `cert-service-2` is one of `cert-service`. */
 function isOf(service: string, name: string): boolean {
   return name === service || new RegExp(`^${service}-\\d$`).test(name)
 }
 
-for (const [path, { folder, check, sealed, hops = [] }] of Object.entries<FileFacts>(FILES))
+for (const [
+  path,
+  { folder, check, sealed, proxy = 'proxy', hops = [] },
+] of Object.entries<FileFacts>(FILES))
   t.test(path, async (t) => {
     const { services, volumes, networks }: ComposeFile = read(path)
 
@@ -69,28 +89,31 @@ for (const [path, { folder, check, sealed, hops = [] }] of Object.entries<FileFa
       const published = Object.entries(services).filter(([, { ports }]) => ports)
       t.strictSame(
         published.map(([name]) => name),
-        ['proxy'],
+        [proxy],
       )
-      for (const port of services.proxy?.ports ?? [])
-        if (path !== PRODUCTION) t.match(port, /^127\.0\.0\.1:/, 'the demo knows no passwords')
+      for (const port of services[proxy]?.ports ?? [])
+        if (path === DEMO || path === REPLICAS)
+          t.match(port, /^127\.0\.0\.1:/, 'the demo knows no passwords')
     })
 
-    t.test('forward-auth believes one address, that of the proxy', async (t) => {
-      const { server } = read(`${folder}/forward-auth.yaml`)
-      t.strictSame(server.trustedProxies, [`\${GATEHOUSE_PROXY}`, ...hops])
-      const checking = Object.keys(services).filter((name) => isOf('forward-auth', name))
-      t.equal(checking.length, path === REPLICAS ? 3 : 1)
-      for (const name of checking)
-        t.equal(services[name]?.environment?.GATEHOUSE_PROXY, `${NETWORK}.2`)
-      t.match(services.proxy?.networks, { front: { ipv4_address: `${NETWORK}.2` } })
-      const [{ subnet, ip_range: others }] = networks.front.ipam.config
-      t.equal(subnet, `${NETWORK}.0/24`)
-      t.equal(others, `${NETWORK}.128/25`, 'which no other is given')
-    })
+    if (path !== HOMELAB)
+      t.test('forward-auth believes one address, that of the proxy', async (t) => {
+        const { server } = read(`${folder}/forward-auth.yaml`)
+        t.strictSame(server.trustedProxies, [`\${GATEHOUSE_PROXY}`, ...hops])
+        const checking = Object.keys(services).filter((name) => isOf('forward-auth', name))
+        t.equal(checking.length, path === REPLICAS ? 3 : 1)
+        for (const name of checking)
+          t.equal(services[name]?.environment?.GATEHOUSE_PROXY, `${NETWORK}.2`)
+        t.match(services.proxy?.networks, { front: { ipv4_address: `${NETWORK}.2` } })
+        const [{ subnet, ip_range: others }] = networks.front.ipam.config
+        t.equal(subnet, `${NETWORK}.0/24`)
+        t.equal(others, `${NETWORK}.128/25`, 'which no other is given')
+      })
 
     t.test('mounts: files of this repository, read-only, and volumes', async (t) => {
       for (const [name, { volumes: mounts = [] }] of Object.entries(services))
         for (const mount of mounts) {
+          if (mount === SOCKET) continue
           const [source = '', , mode] = mount.split(':')
           const what = `${name}: ${mount}`
           if (!source.startsWith('.')) t.ok(source in volumes, what)
@@ -118,7 +141,7 @@ for (const [path, { folder, check, sealed, hops = [] }] of Object.entries<FileFa
           t.match(dockerfile, new RegExp(`^FROM \\w+ AS ${target}$`, 'm'), name)
           t.equal(image, `gatehouse/${target}`, name)
         } else if (name === 'database') t.match(image, /^postgres:\d+-bookworm$/, 'of one format')
-        else t.match(image, /:v?\d+\.\d+\.\d+$/, name)
+        else t.match(image, /:v?\d+\.\d+\.\d+(-alpine)?(@sha256:[0-9a-f]{64})?$/, name)
     })
 
     t.test(
@@ -148,7 +171,7 @@ for (const [path, { folder, check, sealed, hops = [] }] of Object.entries<FileFa
         for (const [name, { service, middlewares = [] }] of Object.entries<Router>(http.routers)) {
           t.ok(service in http.services || service === 'noop@internal', name)
           if (own.includes(service)) continue
-          const [first, second] = middlewares
+          const [first, second] = path === HOMELAB ? LOGIN : middlewares
           t.equal(first, 'without-forged', name)
           t.ok(
             checks.some((check) => check.name === second),
@@ -158,16 +181,17 @@ for (const [path, { folder, check, sealed, hops = [] }] of Object.entries<FileFa
       },
     )
 
-    t.test('the key of the proxy is for its own names', async (t) => {
-      const { auth, certificates } = read(`${folder}/cert-service.yaml`)
-      const proxy = auth.psk.keys.find(({ name }: { name: string }) => name === 'proxy')
-      t.strictSame(
-        proxy.domains,
-        certificates.flatMap(({ names }: { names: string[] }) =>
-          names.map((name) => name.replace(/^\*/, '=*')),
-        ),
-      )
-    })
+    if (path !== HOMELAB)
+      t.test('the key of the proxy is for its own names', async (t) => {
+        const { auth, certificates } = read(`${folder}/cert-service.yaml`)
+        const proxy = auth.psk.keys.find(({ name }: { name: string }) => name === 'proxy')
+        t.strictSame(
+          proxy.domains,
+          certificates.flatMap(({ names }: { names: string[] }) =>
+            names.map((name) => name.replace(/^\*/, '=*')),
+          ),
+        )
+      })
   })
 
 t.test('the images run without root', async (t) => {
@@ -229,6 +253,51 @@ t.test('replicas: configured as the demo but for what they share', async (t) => 
   }
 })
 
+t.test(
+  'a homelab: an app needs no label for its login, and has none that takes it away',
+  async (t) => {
+    const { services }: ComposeFile = read(HOMELAB)
+    const { entryPoints, providers } = read('docker/homelab/traefik.yaml')
+    const { http, https } = entryPoints
+    t.strictSame(http.http, { redirections: { entryPoint: { to: 'https' } } }, 'no other way')
+    t.equal(https.asDefault, true)
+    t.strictSame(
+      https.http.middlewares,
+      LOGIN.map((name) => `${name}@file`),
+    )
+    t.equal(providers.docker.exposedByDefault, false)
+    t.strictSame(services.whoami?.labels, ['traefik.enable=true'])
+    t.strictSame(services.whoami?.networks, ['apps'], 'where neither service can be asked')
+  },
+)
+
+t.test('a homelab: the proxy is believed by its name, and started first', async (t) => {
+  const { services }: ComposeFile = read(HOMELAB)
+  t.strictSame(read('docker/homelab/forward-auth.yaml').server.trustedProxies, ['traefik'])
+  t.ok('traefik' in services)
+  t.ok(Object.keys(services['forward-auth']?.depends_on ?? {}).includes('traefik'))
+})
+
+t.test('a homelab: one service has the socket of Docker, and only the proxy asks it', async (t) => {
+  const { services, networks }: ComposeFile = read(HOMELAB)
+  const having = (isHad: (service: Service) => boolean) =>
+    Object.keys(services).filter((name) => services[name] && isHad(services[name]))
+  t.strictSame(
+    having(({ volumes = [] }) => volumes.includes(SOCKET)),
+    ['docker-reader'],
+  )
+  const inNetwork = ({ networks = [] }: Service) =>
+    (Array.isArray(networks) ? networks : Object.keys(networks)).includes('docker')
+  t.strictSame(having(inNetwork), ['traefik', 'docker-reader'])
+  t.equal(networks.docker?.internal, true)
+})
+
+t.test('a homelab: Traefik renews certificates by the lifetime that they have', async (t) => {
+  const { acme } = read('docker/homelab/traefik.yaml').certificatesResolvers.gatehouse
+  const { ca } = read('docker/homelab/cert-service.yaml')
+  t.equal(`${acme.certificatesDuration / 24}d`, ca.leafLifetime)
+})
+
 t.test('compose.caddy.yml changes the proxy and what fills in its configuration', async (t) => {
   const { services }: ComposeFile = read('compose.caddy.yml')
   t.strictSame(Object.keys(services), ['proxy', 'hand-over'])
@@ -241,6 +310,8 @@ interface FileFacts {
   readonly sealed: readonly string[]
   /** Where the proxy asks. */
   readonly check: string
+  /** The service that is the proxy. Default: `proxy`. */
+  readonly proxy?: string
   /** Addresses that the proxy adds to the chain. */
   readonly hops?: readonly string[]
 }

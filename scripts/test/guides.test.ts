@@ -26,6 +26,7 @@ const isFrom = (sentence: string, [start = '', ...parts]: readonly string[]): bo
 const guides = [
   ...PROXIES.map((name) => `docs/${name}.md`),
   'docs/systemd.md',
+  'docs/homelab.md',
   'docs/providers/*.md',
   'docs/moving-*.md',
   'docs/auth-core.md',

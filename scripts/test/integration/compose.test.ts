@@ -15,6 +15,7 @@ import {
   waitUntilReady,
 } from './demo.ts'
 import { type ComposeProxy, type Docker, findDocker } from './docker.ts'
+import { HOMELAB, holdBehindTraefik, holdHomelab } from './homelab.ts'
 import { holdImages } from './images.ts'
 import { holdReplicas, REPLICAS } from './replicas.ts'
 
@@ -22,7 +23,7 @@ const DEMO: Readonly<Record<ComposeProxy, readonly string[]>> = {
   traefik: ['docker-compose.yml'],
   caddy: ['docker-compose.yml', 'compose.caddy.yml'],
 }
-const COMBINATIONS = [...Object.values(DEMO), [REPLICAS], ['compose.production.yml']]
+const COMBINATIONS = [...Object.values(DEMO), [REPLICAS], ['compose.production.yml'], [HOMELAB]]
 const SERVICES = ['proxy', 'forward-auth', 'cert-service', 'demo-idp', 'app', 'admin']
 
 t.test('docker compose up', async (t) => {
@@ -40,8 +41,13 @@ t.test('docker compose up', async (t) => {
       const { ask, openContext } = await startDemo(t, found, DEMO[proxy])
       await holdSignIns(t, ask, await openContext(), await openContext())
     })
-  if (!found.proxies.includes('traefik')) t.pass('replicas', { skip: 'there is no Traefik here' })
-  else await t.test('three replicas of each service', (t) => holdReplicas(t, found))
+  if (!found.proxies.includes('traefik')) {
+    t.pass('replicas and a homelab', { skip: 'there is no Traefik here' })
+    return
+  }
+  await t.test('three replicas of each service', (t) => holdReplicas(t, found))
+  await t.test('a homelab', (t) => holdHomelab(t, found))
+  await t.test('a Traefik that is there already', (t) => holdBehindTraefik(t, found))
 })
 
 async function holdCompose(t: Test, found: Docker, files: readonly string[]): Promise<void> {

@@ -1,3 +1,5 @@
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { inspect } from 'node:util'
 import type { Test } from 'tap'
@@ -21,14 +23,31 @@ export const [app, admin, auth, certs] = ['app', 'admin', 'auth', 'certs'].map(
 const imageOf = (file: string, service: string): string =>
   parse(readProjectFile(file), { merge: true }).services[service].image
 
+/** What a person writes to .env; an address of loopback where nothing else listens. */
+export const HOMELAB = {
+  DOMAIN: 'lab.home.arpa',
+  GATEHOUSE_ADDRESS: '127.0.0.77',
+  POCKET_ID_CLIENT_ID: 'gatehouse',
+  POCKET_ID_CLIENT_SECRET: 'the-secret-of-the-client',
+} as const
+
+/** The folder of the configurations behind a Traefik that is there already. */
+export const BEHIND_TRAEFIK: string = join(tmpdir(), `gh-behind-traefik-${process.pid}`)
+
 /** The engine that every test of a compose file shares. */
 export const COMPOSE: ComposeOptions = {
   project: PROJECT,
-  env: { GATEHOUSE_HTTPS_PORT: String(port), GATEHOUSE_NETWORK: NETWORK },
+  env: {
+    GATEHOUSE_HTTPS_PORT: String(port),
+    GATEHOUSE_NETWORK: NETWORK,
+    BEHIND_TRAEFIK,
+    ...HOMELAB,
+  },
   images: {
     traefik: imageOf('docker-compose.yml', 'proxy'),
     caddy: imageOf('compose.caddy.yml', 'proxy'),
     postgres: imageOf('compose.replicas.yml', 'database'),
+    haproxy: imageOf('compose.homelab.yml', 'docker-reader'),
   },
 }
 

@@ -1,0 +1,204 @@
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { request } from 'node:https'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { setTimeout } from 'node:timers/promises'
+import type { TLSSocket } from 'node:tls'
+import type { Test } from 'tap'
+import { launchChromium } from '../../../services/forward-auth/test/integration/chromium.ts'
+import { readProjectFile } from '../compose-files.ts'
+import { readDocument } from '../markdown.ts'
+import { BEHIND_TRAEFIK, HOMELAB as ENV, identityIn, PROJECT, waitUntilReady } from './demo.ts'
+import type { Docker } from './docker.ts'
+
+export const HOMELAB = 'compose.homelab.yml'
+const STAND_INS = 'scripts/test/integration/homelab/stand-ins.yml'
+const MORE = ['examples/homelab/notes.yml', 'scripts/test/integration/homelab/notes.yml']
+const PATIENCE = 60_000
+const { DOMAIN, GATEHOUSE_ADDRESS } = ENV
+const hostOf = (service: string) => `${service}.${DOMAIN}`
+
+/** From nothing to a second app, which needs one label for the login and none for its certificate. */
+export async function holdHomelab(t: Test, { compose: composeWith, docker }: Docker) {
+  const compose = (...args: string[]) => composeWith([HOMELAB, STAND_INS], ...args)
+  t.teardown(() => compose('down', '--volumes', '--timeout', '1'))
+  await compose('up', '--detach')
+  const root = await compose('exec', '-T', 'cert-service', 'cat', ROOT_FILE)
+  const ask = (service: string, headers = {}, path = '/') =>
+    askOnce(root, hostOf(service), headers, path)
+  const browser = await launchChromium(
+    t,
+    `--host-resolver-rules=MAP *.${DOMAIN} ${GATEHOUSE_ADDRESS}`,
+  )
+  const context = await browser.newContext({ ignoreHTTPSErrors: true })
+  const tab = await context.newPage()
+  tab.setDefaultTimeout(20_000)
+
+  await t.test('the first app', async (t) => {
+    const { status, location } = await untilServed(() => ask('whoami'), 302)
+    t.equal(status, 302)
+    t.match(location, `https://${hostOf('auth')}/portals/main/signin?`)
+    // Pocket ID has a certificate too, and forward-auth has read its configuration.
+    await waitUntilReady(({ path }) => ask('auth', {}, path), [])
+    await tab.goto(`https://${hostOf('whoami')}/`)
+    await tab.getByRole('button', { name: 'Alice' }).click()
+    await tab.waitForURL(`https://${hostOf('whoami')}/`)
+    t.match(await identityIn(tab), /x-forwarded-useralice(x-|$)/)
+  })
+
+  await t.test('a second app', async (t) => {
+    t.teardown(() => composeWith(MORE, 'rm', '--stop', '--force', 'notes'))
+    t.equal((await ask('notes').catch(() => ({ status: 0 }))).status, 0, 'no certificate before')
+    await composeWith(MORE, 'up', '--detach', 'notes')
+    const { names, location } = await untilServed(() => ask('notes'), 302)
+    t.equal(names, `DNS:${hostOf('notes')}`, 'a certificate of its own, which leads to our root')
+    t.match(location, `https://${hostOf('auth')}/portals/main/signin?`)
+    await tab.goto(`https://${hostOf('notes')}/`)
+    t.equal(tab.url(), `https://${hostOf('notes')}/`, 'who is signed in at one is at the other')
+    t.match(await identityIn(tab), /x-forwarded-useralice(x-|$)/)
+  })
+
+  await t.test('what a client may not do', async (t) => {
+    const forged = { 'x-forwarded-user': 'alice', 'remote-user': 'alice' }
+    t.equal((await ask('whoami', forged)).status, 302)
+    const cookies = await context.cookies(`https://${hostOf('whoami')}`)
+    const cookie = cookies.map(({ name, value }) => `${name}=${value}`).join('; ')
+    t.equal((await ask('whoami', { cookie })).status, 200)
+    const upgrade = { cookie, connection: 'Upgrade', upgrade: 'h2c' }
+    t.equal((await ask('whoami', upgrade)).status, 418)
+  })
+
+  await t.test('what a container may not do', async (t) => {
+    const runIn = async (network: string, ...urls: string[]) => {
+      const program = `for (const question of ${JSON.stringify(urls)}) {
+        const [method, url] = question.split(' ')
+        const answer = await fetch(url, { method })
+        console.log(answer.status, (await answer.text()).match(/FWA_\\w+/)?.[0] ?? '')
+      }`
+      const args = ['run', '--rm', '--network', `${PROJECT}_${network}`, 'gatehouse/demo']
+      const said = await docker(...args, '--input-type=module', '-e', program)
+      return said
+        .trim()
+        .split('\n')
+        .map((line) => line.trim())
+    }
+    const reader = 'http://docker-reader:2375'
+    const asked = ['GET /containers/json', 'POST /containers/json', 'GET /images/json', 'GET /info']
+    const paths = asked.map((question) => question.replace(' ', ` ${reader}`))
+    t.strictSame(await runIn('docker', ...paths), ['200', '403', '403', '403'])
+    const check = 'GET http://forward-auth:4181/portals/main?policy=any'
+    t.strictSame(await runIn('front', check), ['403 FWA_PEER_UNTRUSTED'])
+  })
+}
+
+/** What docs/traefik.md has to paste, beside a Traefik that knows nothing of Gatehouse. */
+export async function holdBehindTraefik(t: Test, { compose: composeWith, docker }: Docker) {
+  const compose = (...args: string[]) => composeWith(BEHIND, ...args)
+  writeConfigurations(t)
+  await docker('network', 'create', 'traefik')
+  t.teardown(() => docker('network', 'rm', 'traefik'))
+  t.teardown(() => compose('down', '--volumes', '--timeout', '1'))
+  await compose('up', '--detach')
+  const anonymous = await untilServed(() => askOnce(undefined, 'app.example.com', {}), 302)
+  t.match(anonymous.location, 'https://auth.example.com/portals/main/signin?')
+  const { host } = new URL(anonymous.location)
+  t.equal((await askOnce(undefined, host, {}, '/readyz')).status, 200, 'the sign-in pages')
+  const headers = { Authorization: `APIKey ${API_KEY}`, 'X-Forwarded-User': 'alice' }
+  const passed = await askOnce(undefined, 'app.example.com', headers)
+  t.match(passed.body, /<dt>x-forwarded-user<\/dt><dd>ci<\/dd>/, 'who is known gets to the app')
+  const forgery = { ...headers, Connection: 'Upgrade', Upgrade: 'h2c' }
+  t.equal((await askOnce(undefined, 'app.example.com', forgery)).status, 418)
+  const root = await compose('exec', '-T', 'cert-service', 'node', '-e', PRINT_ROOT)
+  const served = await untilServed(() => askOnce(root, CERTS, {}, '/acme/directory'), 200)
+  t.match(served.names, `DNS:${CERTS}`, 'by the certificate of cert-service itself')
+}
+
+const BEHIND = [
+  'examples/homelab/behind-traefik.yml',
+  'scripts/test/integration/homelab/behind-traefik.yml',
+]
+const CERTS = 'certs.example.com'
+const API_KEY = 'a-key-of-a-program-with-enough-characters'
+const PRINT_ROOT = `process.env.NODE_TLS_REJECT_UNAUTHORIZED = 0
+  fetch('https://127.0.0.1:7401/ca/root.pem').then((answer) => answer.text()).then(console.log)`
+
+/** As the guide says: the example, and the fragments for containers. */
+function writeConfigurations(t: Test): void {
+  t.teardown(() => rmSync(BEHIND_TRAEFIK, { recursive: true }))
+  const fragmentOf = (service: string) => {
+    const { blocks } = readDocument('docs/traefik.md')
+    const found = blocks.find(
+      ({ info, text }) => info === `yaml ${service}` && text.includes('0.0.0.0'),
+    )
+    return found?.text ?? ''
+  }
+  const callers = `    callers: { keys: [{ name: ci, key: ${API_KEY}, hosts: [app.example.com] }] }\n`
+  const files = {
+    'forward-auth/config.yaml':
+      fragmentOf('forward-auth') +
+      readProjectFile('examples/proxies/forward-auth.yaml').replace(
+        '    policies:',
+        `${callers}$&`,
+      ),
+    'forward-auth/client-secret': 'the-secret-of-the-client',
+    'cert-service/config.yaml': `${fragmentOf('cert-service')}auth: { psk: { key: ${API_KEY} } }\n`,
+  }
+  for (const [name, content] of Object.entries(files)) {
+    const file = join(BEHIND_TRAEFIK, name)
+    mkdirSync(join(file, '..'), { recursive: true })
+    writeFileSync(file, content)
+  }
+}
+
+const ROOT_FILE = '/var/lib/gatehouse/trust/root.pem'
+
+interface Served {
+  readonly status: number
+  readonly location: string
+  readonly body: string
+  /** The names of the certificate. */
+  readonly names: string
+}
+
+/** Trusts nothing but this root; without one, whatever the proxy has. */
+function askOnce(
+  ca: string | undefined,
+  host: string,
+  headers: object,
+  path = '/',
+): Promise<Served> {
+  return new Promise((resolve, reject) => {
+    const sent = request({
+      ...{ host: GATEHOUSE_ADDRESS, servername: host, ca, agent: false, timeout: 20_000 },
+      ...{ path, rejectUnauthorized: ca !== undefined },
+      headers: { Host: host, Accept: 'text/html', ...headers },
+    })
+    let names = ''
+    sent.on('socket', (socket) =>
+      socket.once('secureConnect', () => {
+        names = (socket as TLSSocket).getPeerCertificate().subjectaltname ?? ''
+      }),
+    )
+    sent.on('timeout', () => sent.destroy(new Error(`${host}: no answer`)))
+    sent.on('error', reject)
+    sent.on('response', (response) => {
+      const { statusCode: status = 0, headers } = response
+      const location = headers.location ?? ''
+      text(response).then((body) => resolve({ status, location, names, body }), reject)
+    })
+    sent.end()
+  })
+}
+
+async function untilServed(ask: () => Promise<Served>, status: number): Promise<Served> {
+  let said = ''
+  for (const start = Date.now(); Date.now() - start < PATIENCE; await setTimeout(250)) {
+    const answer = await ask().catch(({ message }: Error) => {
+      said = message
+      return undefined
+    })
+    if (answer?.status === status) return answer
+    if (answer) said = `status ${answer.status}`
+  }
+  throw new Error(`not served: ${said}`)
+}
