@@ -85,7 +85,8 @@ t.test('nginx sets or removes each of them', async (t) => {
 })
 
 t.test('Caddy', async (t) => {
-  for (const file of ['examples/proxies/Caddyfile', 'docker/Caddyfile']) {
+  const ofLabels = 'examples/homelab/caddy/Caddyfile'
+  for (const file of ['examples/proxies/Caddyfile', 'docker/Caddyfile', ofLabels]) {
     const text = read(file)
     const removed = [...text.matchAll(/request_header -(\S+)/g)].map(([, name = '']) => name)
     const ofOriginal = FORGEABLE.filter((name) => name.startsWith('x-original-'))
@@ -93,9 +94,13 @@ t.test('Caddy', async (t) => {
     t.same(sorted(removed), sorted([...without(FORGEABLE, ...ofOriginal), ...others]), file)
     for (const [, names = ''] of text.matchAll(/copy_headers (.*)/g))
       for (const name of IDENTITY) t.ok(sorted(names.split(' ')).includes(name), `${file}: ${name}`)
-    const sites = text.split(/\n(?=\S)/).filter((site) => site.includes('forward_auth'))
+    const sites = text.split(/\n(?=\S)/).filter((site) => /^\t+forward_auth /m.test(site))
+    t.not(sites.length, 0)
     for (const site of sites)
-      t.match(site, /^\timport guard$/m, `${file}: the guard of each site with a check`)
+      t.match(site, /^\t(import guard|request_header -.+)$/m, `${file}: the guard of each site`)
+    // Caddy would ask first, and then remove them.
+    const isOrdered = /^\torder request_header before forward_auth$/m.test(text)
+    t.equal(isOrdered, /^\tforward_auth /m.test(text), `${file}: removed before the check`)
   }
 })
 
@@ -128,7 +133,8 @@ t.test('HAProxy', async (t) => {
 
 t.test('no client takes a header away that the check has seen', async (t) => {
   const names = [...CALLS, ...IDENTITY]
-  for (const file of ['examples/proxies/Caddyfile', 'docker/Caddyfile']) {
+  const ofLabels = 'examples/homelab/caddy/Caddyfile'
+  for (const file of ['examples/proxies/Caddyfile', 'docker/Caddyfile', ofLabels]) {
     const [, regex = ''] = /@takes header_regexp Connection \(\?i\)(\S+)/.exec(read(file)) ?? []
     for (const name of names) t.match(`close, ${name}`, new RegExp(regex), `${file}: ${name}`)
   }
@@ -213,7 +219,7 @@ t.test('Traefik refuses each upgrade but to WebSockets', async (t) => {
 
 t.test('Traefik removes what its entry point leaves', async (t) => {
   const left = ['Forwarded', 'X-Original-Method', 'X-Original-URL']
-  t.equal(OF_TRAEFIK.length, 5)
+  t.equal(OF_TRAEFIK.length, 6)
   for (const file of OF_TRAEFIK) {
     const all = documentsOf(read(file))
     const [byMiddleware = {}] = findAll(all, 'customRequestHeaders') as Record<string, string>[]

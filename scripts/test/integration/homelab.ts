@@ -5,6 +5,7 @@ import { text } from 'node:stream/consumers'
 import { setTimeout } from 'node:timers/promises'
 import type { TLSSocket } from 'node:tls'
 import type { Test } from 'tap'
+import { parse } from 'yaml'
 import { launchChromium } from '../../../services/forward-auth/test/integration/chromium.ts'
 import { readProjectFile } from '../compose-files.ts'
 import { readDocument } from '../markdown.ts'
@@ -105,7 +106,11 @@ export async function holdBehindTraefik(t: Test, { compose: composeWith, docker 
   t.equal((await askOnce(undefined, host, {}, '/readyz')).status, 200, 'the sign-in pages')
   const headers = { Authorization: `APIKey ${API_KEY}`, 'X-Forwarded-User': 'alice' }
   const passed = await askOnce(undefined, 'app.example.com', headers)
-  t.match(passed.body, /<dt>x-forwarded-user<\/dt><dd>ci<\/dd>/, 'who is known gets to the app')
+  t.match(
+    passed,
+    { status: 200, body: /<dt>x-forwarded-user<\/dt><dd>psk:ci<\/dd>/ },
+    'who is known gets to the app',
+  )
   const forgery = { ...headers, Connection: 'Upgrade', Upgrade: 'h2c' }
   t.equal((await askOnce(undefined, 'app.example.com', forgery)).status, 418)
   const root = await compose('exec', '-T', 'cert-service', 'node', '-e', PRINT_ROOT)
@@ -148,6 +153,56 @@ function writeConfigurations(t: Test): void {
     mkdirSync(join(file, '..'), { recursive: true })
     writeFileSync(file, content)
   }
+}
+
+/**
+ * The labels of docs/caddy.md. caddy-docker-proxy is not here: it appends a site for each container, whose lines
+ * are the labels in order, so that this does the same.
+ */
+export async function holdCaddyLabels(t: Test, { docker }: Docker) {
+  const { services } = parse(readProjectFile(`${CADDY}/compose.yml`))
+  const { caddy: host, ...labels }: Record<string, string> = services.whoami.labels
+  const lines = Object.entries(labels).map(([name, value]) => {
+    const upstream = value.replace(/\{\{upstreams (\d+)\}\}/, 'whoami:$1')
+    return `\t${name.replace(/^caddy\./, '')} ${upstream}\n`
+  })
+  const site = `${host} {\n${lines.join('')}}\n`
+  const folder = t.testdir({ Caddyfile: readProjectFile(`${CADDY}/Caddyfile`) + site })
+  const caddy = parse(readProjectFile('compose.caddy.yml')).services.proxy.image
+  const args = [
+    'run',
+    '--rm',
+    '-v',
+    `${folder}:/config:ro`,
+    '-e',
+    'EAB_KID=caddy.1',
+    '-e',
+    'EAB_KEY=key',
+  ]
+  const adapt = ['caddy', 'adapt', '--config', '/config/Caddyfile', '--adapter', 'caddyfile']
+  const config = JSON.parse(await docker(...args, caddy, ...adapt))
+  const routes: Route[] = config.apps.http.servers.srv0.routes
+  const ofApp = routes.find(({ match }) => match?.[0]?.host?.includes(host ?? ''))
+  const handlers = ofApp?.handle[0]?.routes?.flatMap(({ handle }) => handle) ?? []
+  const steps = handlers.map(({ handler, upstreams }) =>
+    handler === 'headers' ? 'guard' : (upstreams?.map(({ dial }) => dial).join() ?? handler),
+  )
+  t.strictSame([...new Set(steps)], ['guard', 'forward-auth:4181', 'whoami:80'], 'in this order')
+  t.equal(steps.lastIndexOf('guard'), steps.indexOf('forward-auth:4181') - 1)
+  const { policies } = config.apps.tls.automation
+  const directory = 'https://cert-service:7401/acme/directory'
+  t.match(policies, [{ issuers: [{ module: 'acme', ca: directory }] }], 'from cert-service alone')
+}
+
+const CADDY = 'examples/homelab/caddy'
+
+interface Route {
+  readonly match?: readonly { readonly host?: readonly string[] }[]
+  readonly handle: readonly {
+    readonly handler: string
+    readonly routes?: readonly Route[]
+    readonly upstreams?: readonly { readonly dial: string }[]
+  }[]
 }
 
 const ROOT_FILE = '/var/lib/gatehouse/trust/root.pem'
