@@ -144,8 +144,11 @@ export async function bundleInto(
     cwd: ROOT,
   }))
     await copyFile(join(ROOT, file), join(out, 'lib', basename(file)), constants.COPYFILE_EXCL)
+  if (config === undefined) return join(out, 'main.js')
   // @fastify/swagger-ui finds them beside its own folder, which is lib here.
-  if (config !== undefined) await cp(SWAGGER_UI_FILES, join(out, 'static'), { recursive: true })
+  await cp(SWAGGER_UI_FILES, join(out, 'static'), { recursive: true })
+  const schema = `${name}.schema.json`
+  await copyFile(join(ROOT, 'docs/reference', schema), join(out, schema))
   return join(out, 'main.js')
 }
 

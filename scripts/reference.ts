@@ -22,12 +22,21 @@ import { PROGRAM as AUTH } from '../services/forward-auth/src/cli/program.ts'
 import { ForwardAuthSchema } from '../services/forward-auth/src/config/schema.ts'
 import { FWA_ERRORS, STATUS_OF } from '../services/forward-auth/src/errors.ts'
 import { describeApi as describeAuthApi } from '../services/forward-auth/src/openapi.ts'
+import { valuesSchema } from './reference/chart.ts'
 import { renderCommands } from './reference/commands.ts'
 import { renderReference } from './reference/configuration.ts'
+import { jsonSchemaOf } from './reference/json-schema.ts'
 import { renderSettings } from './reference/settings.ts'
 
 /** Writes docs/reference, and tables of guides, from the code that they describe; `--check` only compares. */
 const root = join(import.meta.dirname, '..')
+
+const VALUES_SCHEMA = 'deploy/helm/gatehouse/values.schema.json'
+/** The schemas of the configurations in the values of the chart. */
+const CONFIGS = {
+  forwardAuth: jsonSchemaOf('forward-auth', ForwardAuthSchema),
+  certService: jsonSchemaOf('cert-service', CertServiceSchema),
+}
 
 interface ErrorRow {
   readonly title: string
@@ -64,9 +73,12 @@ export async function referenceFiles(): Promise<ReadonlyMap<string, string>> {
     ['docs/reference/command-line.md', commandLinePage()],
     ['docs/reference/errors.md', errorsPage()],
     ['docs/reference/cert-service.md', configurationPage('cert-service', CertServiceSchema)],
+    ['docs/reference/cert-service.schema.json', jsonSchemaOf('cert-service', CertServiceSchema)],
     ['docs/reference/cert-service.openapi.json', toJson(await describeCertApi())],
     ['docs/reference/forward-auth.md', configurationPage('forward-auth', ForwardAuthSchema)],
+    ['docs/reference/forward-auth.schema.json', jsonSchemaOf('forward-auth', ForwardAuthSchema)],
     ['docs/reference/forward-auth.openapi.json', toJson(await describeAuthApi())],
+    [VALUES_SCHEMA, valuesSchema(readFileSync(join(root, VALUES_SCHEMA), 'utf8'), CONFIGS)],
     ...Object.entries(PROGRAMS).map(([name, { tables }]) =>
       withTables(`docs/moving-from-${name}.md`, tables),
     ),

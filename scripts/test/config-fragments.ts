@@ -40,6 +40,11 @@ const SERVICES = {
   },
 } as const
 
+/** A part of a configuration, as the value of a whole one. */
+export function completed(service: keyof typeof SERVICES, text: string): Mapping {
+  return SERVICES[service].complete(parse(text))
+}
+
 /**
  * Loads a part of a configuration, completed, as the service does, and gives its value.
  *
@@ -63,9 +68,9 @@ export async function loadFragment(
   writeFileSync(files.hook, 'https://hooks.example.com/services/secret')
   writeFileSync(files.image, '<svg xmlns="http://www.w3.org/2000/svg"/>')
   writeFileSync(files.database, 'postgres://gatehouse:secret@db.example.com/gatehouse')
-  const { load, complete } = SERVICES[service]
+  const { load } = SERVICES[service]
   const file = join(folder, 'config.yaml')
-  writeFileSync(file, stringify(withFiles(complete(parse(text)), files)))
+  writeFileSync(file, stringify(withFiles(completed(service, text), files)))
   return (await load(file, {})).value
 }
 

@@ -13,6 +13,7 @@ import { readNamedFile } from './config/files.ts'
 import { type Loaded, type LoadSettings, locateConfig } from './config/load.ts'
 import { ConfigError } from './errors.ts'
 import { healthcheck } from './healthcheck.ts'
+import { readJsonSchema } from './json-schema.ts'
 import { Progress } from './progress.ts'
 import { logWarnings, type ServeOptions, type ServiceConfig } from './start.ts'
 import { createLogger } from './telemetry/log.ts'
@@ -22,6 +23,7 @@ import { isWorker, reportFailure, WorkerProcess } from './workers/worker.ts'
 
 export { describeFailure, UsageError } from './command-line.ts'
 export { healthcheck, localHost } from './healthcheck.ts'
+export { readJsonSchema } from './json-schema.ts'
 export { isOfSystem, statePrefix, writeNewFiles } from './new-files.ts'
 export { printable } from './terminal.ts'
 
@@ -194,6 +196,13 @@ function commonCommands<Config extends ServiceConfig>(
         const checked = await config({ beforeStart: true, withoutSecrets, looksUp })
         return `${describeValid(checked)}${service.describe?.(checked.value) ?? ''}`
       },
+    },
+    {
+      usage: 'schema',
+      group: 'Configure:',
+      summary: 'print the JSON Schema of the configuration, which editors read',
+      examples: [`${program} schema > ${service.name}.schema.json`],
+      run: async () => readJsonSchema(service.name),
     },
     {
       usage: 'completion SHELL',

@@ -28,7 +28,7 @@ portals: [{ name: main, providers: [{ type: github, name: hub, clientId: a, clie
 } as const
 const FILES = {
   service:
-    /^(main\.js|package\.json|README\.md|LICENSE|THIRD-PARTY-LICENSES\.txt|sbom\.cdx\.json|lib\/load\.cjs|lib\/[\w.-]+\.mjs(\.LEGAL\.txt)?|lib\/[\w-]+\.(css|proto)|static\/[\w-]+\.(js|css|html|png|svg|json))$/,
+    /^(main\.js|package\.json|README\.md|LICENSE|THIRD-PARTY-LICENSES\.txt|sbom\.cdx\.json|(cert-service|forward-auth)\.schema\.json|lib\/load\.cjs|lib\/[\w.-]+\.mjs(\.LEGAL\.txt)?|lib\/[\w-]+\.(css|proto)|static\/[\w-]+\.(js|css|html|png|svg|json))$/,
   library:
     /^(package\.json|README\.md|LICENSE|src\/[\w/-]+\.ts|dist\/[\w/-]+\.(js|d\.ts)(\.map)?)$/,
 }

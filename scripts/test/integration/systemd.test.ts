@@ -116,7 +116,8 @@ t.test('the guide, with the archives, on a machine', { skip: cannotBoot() ?? fal
       [],
       'hold files of root that only root may change',
     )
-    for (const path of ['LICENSE', 'node/LICENSE', 'THIRD-PARTY-LICENSES.txt', 'sbom.cdx.json'])
+    const texts = ['LICENSE', 'node/LICENSE', 'THIRD-PARTY-LICENSES.txt', 'sbom.cdx.json']
+    for (const path of [...texts, 'app/cert-service.schema.json'])
       t.ok(stdout.includes(` cert-service-${VERSION}/${path}\n`), path)
   })
   const files = made.map((file) => basename(file))

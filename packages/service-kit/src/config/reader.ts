@@ -15,7 +15,7 @@ import {
 import { suggest } from '../suggest.ts'
 import { readNamedFile } from './files.ts'
 import { type Fault, hideUnknown } from './rules.ts'
-import { type ConfigSchema, durationMs, expectation, explain, spanFault } from './schema.ts'
+import { type ConfigSchema, durationMs, expectation, explain, spanFault, tagOf } from './schema.ts'
 
 const MAX_ALIASES = 100
 const MAX_SECRET_BYTES = 65_536
@@ -287,13 +287,6 @@ function startOf(node: Node | null, { offset }: Location): number {
 function below(at: Location, name: string, entry: Pair<unknown, Node> | undefined): Location {
   const token = name.replaceAll('~', '~0').replaceAll('/', '~1')
   return { path: `${at.path}/${token}`, offset: startOf((entry?.key ?? null) as Node | null, at) }
-}
-
-/** The member that has a different constant in each variant. */
-function tagOf(variants: readonly ConfigSchema[]): string | undefined {
-  return Object.keys(variants[0]?.properties ?? {}).find((key) =>
-    variants.every(({ properties }) => properties?.[key]?.const !== undefined),
-  )
 }
 
 function eitherOf(variants: readonly ConfigSchema[]): string {

@@ -93,6 +93,13 @@ export const LogSchema = Type.Object({
   }),
 })
 
+/** The member that has a different constant in each variant. */
+export function tagOf(variants: readonly ConfigSchema[]): string | undefined {
+  return Object.keys(variants[0]?.properties ?? {}).find((key) =>
+    variants.every(({ properties }) => properties?.[key]?.const !== undefined),
+  )
+}
+
 /** Milliseconds of a duration such as `24h`; undefined if the text is none. */
 export function durationOf(text: string): number | undefined {
   return new RegExp(DURATION).test(text) ? durationMs(text) : undefined

@@ -1,12 +1,16 @@
 import { randomBytes } from 'node:crypto'
-import { isOfSystem, statePrefix, writeNewFiles } from '@gatehouse/service-kit/program'
+import {
+  isOfSystem,
+  readJsonSchema,
+  statePrefix,
+  writeNewFiles,
+} from '@gatehouse/service-kit/program'
 
 const START_UNIT = `systemd-tmpfiles --create gatehouse-cert-service.conf
   systemctl enable --now gatehouse-cert-service`
 
-const configOf = (
-  state: string,
-) => `# The configuration of cert-service. All settings are in docs/reference/cert-service.md.
+const configOf = (state: string) => `# yaml-language-server: $schema=cert-service.schema.json
+# The configuration of cert-service. All settings are in docs/reference/cert-service.md.
 # \`gatehouse-certs check-config\` reports all errors. Most changes take effect on SIGHUP.
 
 server:
@@ -41,6 +45,7 @@ export async function init(file = 'config.yaml'): Promise<string> {
   const [config = '', key] = await writeNewFiles(file, {
     '.': { text: configOf(statePrefix(file, 'cert-service')), mode: 0o644 },
     'keys/admin.key': { text: `${randomBytes(32).toString('hex')}\n`, mode: 0o600 },
+    'cert-service.schema.json': { text: readJsonSchema('cert-service'), mode: 0o644 },
   })
   return `${config} is a configuration with comments, and ${key} a new API key.
 

@@ -1,4 +1,9 @@
-import { isOfSystem, statePrefix, writeNewFiles } from '@gatehouse/service-kit/program'
+import {
+  isOfSystem,
+  readJsonSchema,
+  statePrefix,
+  writeNewFiles,
+} from '@gatehouse/service-kit/program'
 
 const START_UNIT = `systemd-tmpfiles --create gatehouse-forward-auth.conf
    systemctl enable --now gatehouse-forward-auth`
@@ -6,7 +11,8 @@ const START_UNIT = `systemd-tmpfiles --create gatehouse-forward-auth.conf
 const configOf = (
   domain: string,
   state: string,
-) => `# The configuration of forward-auth. All settings are in docs/reference/forward-auth.md.
+) => `# yaml-language-server: $schema=forward-auth.schema.json
+# The configuration of forward-auth. All settings are in docs/reference/forward-auth.md.
 # \`gatehouse-auth check-config\` reports all errors. Most changes take effect on SIGHUP.
 
 server:
@@ -48,6 +54,7 @@ export async function init(file = 'config.yaml', domain = 'example.com'): Promis
   const [config, secret] = await writeNewFiles(file, {
     '.': { text: configOf(domain, statePrefix(file, 'forward-auth')), mode: 0o644 },
     'client-secret': { text: 'replace-this-with-the-client-secret\n', mode: 0o600 },
+    'forward-auth.schema.json': { text: readJsonSchema('forward-auth'), mode: 0o644 },
   })
   return `${config} is a configuration with comments.
 

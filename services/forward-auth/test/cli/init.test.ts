@@ -25,3 +25,13 @@ t.test('init replaces nothing', async (t) => {
   await t.rejects(init(file, 'acme.com'), { message: /exists and is not replaced/ })
   t.equal(readFileSync(file, 'utf8'), 'mine')
 })
+
+t.test('init puts a schema for editors beside the configuration, which names it', async (t) => {
+  const folder = testFolder(t)
+  const file = join(folder, 'config.yaml')
+  await init(file, 'acme.com')
+  const [first = ''] = readFileSync(file, 'utf8').split('\n')
+  const [, schema = ''] = /^# yaml-language-server: \$schema=(.+)$/.exec(first) ?? []
+  const { title } = JSON.parse(readFileSync(join(folder, schema), 'utf8'))
+  t.equal(title, 'Configuration of forward-auth')
+})

@@ -31,7 +31,7 @@ export const Variables = (description: string) =>
   Type.Array(
     Type.Object({
       name: Option.Text('Name of the variable.', { pattern: '^[A-Za-z_][A-Za-z0-9_]{0,99}$' }),
-      value: Option.Secret('Value of the variable.', { pattern: '^[^\\u0000]*$' }),
+      value: Option.Secret('Value of the variable.', { pattern: '^[^\\x00]*$' }),
     }),
     { default: [], description },
   )

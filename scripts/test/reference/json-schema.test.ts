@@ -1,0 +1,101 @@
+import { Duration, FilePath, Secret } from '@gatehouse/service-kit/config'
+import t from 'tap'
+import { Type } from 'typebox'
+import { FORMS } from '../../reference/forms.ts'
+import { jsonSchemaOf } from '../../reference/json-schema.ts'
+
+const VARIABLE = { $ref: '#/definitions/variable' }
+
+t.test('values as they are written', async (t) => {
+  const schema = Type.Object(
+    {
+      word: Type.Enum(['a', 'b'], { default: 'a', description: 'A word.' }),
+      text: Type.Optional(Type.String({ minLength: 1 })),
+      number: Type.Integer({ minimum: 1 }),
+      span: Duration({ default: '1h', from: '1m' }),
+      file: FilePath({ default: 'data' }),
+      secret: Secret({ minLength: 32 }),
+      mixed: Type.Optional(Type.Union([Type.Literal('off'), Type.Integer()])),
+      section: Type.Object({ on: Type.Boolean({ default: true }) }),
+      other: Type.Object({ name: Type.String() }),
+    },
+    { removed: { old: 'is now `word`' } },
+  )
+  const { properties, ...document } = JSON.parse(jsonSchemaOf('test', schema))
+  t.strictSame(properties, {
+    word: { default: 'a', description: 'A word.', anyOf: [{ enum: ['a', 'b'] }, VARIABLE] },
+    text: { type: 'string', minLength: 1 },
+    number: { anyOf: [{ type: 'integer', minimum: 1 }, VARIABLE] },
+    span: {
+      default: '1h',
+      anyOf: [
+        {
+          type: 'string',
+          pattern: '^(0|[1-9][0-9]{0,5})(ms|s|m|h|d)$',
+          patternErrorMessage: 'Must be a duration such as 30s, 5m, 2h or 7d.',
+        },
+        VARIABLE,
+      ],
+    },
+    file: { type: 'string', minLength: 1, default: 'data' },
+    secret: { anyOf: [{ type: 'string', minLength: 32 }, VARIABLE] },
+    secretFile: { type: 'string', minLength: 1, description: 'File that holds `secret`.' },
+    mixed: { anyOf: [{ enum: ['off'] }, { type: 'integer' }, VARIABLE] },
+    section: {
+      type: 'object',
+      properties: { on: { default: true, anyOf: [{ type: 'boolean' }, VARIABLE] } },
+      additionalProperties: false,
+    },
+    other: {
+      type: 'object',
+      properties: { name: { type: 'string' } },
+      required: ['name'],
+      additionalProperties: false,
+    },
+    old: { not: {}, deprecationMessage: 'is now `word`', doNotSuggest: true },
+  })
+  t.match(document, {
+    type: 'object',
+    required: ['number', 'other'],
+    dependencies: { secret: { properties: { secretFile: false } } },
+    allOf: [{ anyOf: [{ required: ['secret'] }, { required: ['secretFile'] }] }],
+    additionalProperties: false,
+  })
+})
+
+t.test('variants', async (t) => {
+  const kind = (type: string) => Type.Object({ type: Type.Literal(type), [type]: Type.String() })
+  const schema = Type.Object({
+    tagged: Type.Array(Type.Union([kind('a'), kind('b')])),
+    untagged: Type.Union([Type.Object({ a: Type.String() }), Type.Object({ b: Type.String() })]),
+  })
+  const { properties } = JSON.parse(jsonSchemaOf('test', schema))
+  t.match(properties.tagged.items, {
+    required: ['type'],
+    properties: { type: { enum: ['a', 'b'] } },
+    allOf: [
+      { if: { properties: { type: { const: 'a' } } }, then: { required: ['type', 'a'] } },
+      { if: { properties: { type: { const: 'b' } } }, then: { required: ['type', 'b'] } },
+    ],
+  })
+  t.match(properties.untagged, {
+    if: { anyOf: [{ required: ['a'] }, { required: ['aFile'] }] },
+    then: { required: ['a'] },
+    else: { required: ['b'] },
+  })
+})
+
+t.test('each form has a place', async (t) => {
+  const { referenceFiles } = await import('../../reference.ts')
+  const files = await referenceFiles()
+  for (const [service, forms] of Object.entries(FORMS)) {
+    const text = files.get(`docs/reference/${service}.schema.json`) ?? ''
+    const written = new Set<string>()
+    JSON.parse(text, (_key, value) => {
+      written.add(JSON.stringify(value))
+      return value
+    })
+    for (const [place, form] of Object.entries(forms))
+      t.ok(written.has(JSON.stringify(form)), `${service}: ${place}`)
+  }
+})
