@@ -36,11 +36,18 @@ export function valuesSchema(text: string, configs: Readonly<Record<string, stri
   return formatted({ ...values, $defs: { ...$defs, ...Object.fromEntries(own), variable } })
 }
 
-/** Whole configurations are checked by templates too, whose sentences say what to do. */
+/** What templates refuse with sentences that say what to do. */
+const OPEN: Readonly<Record<string, Json>> = {
+  domains: { minItems: undefined },
+  portals: { minItems: undefined },
+  auth: { type: ['object', 'null'] },
+  trustedProxies: { type: ['array', 'null'] },
+}
+
 function inChart({ title, type, properties, additionalProperties }: Mapping): Json {
   const sections = Object.entries(properties).map(([name, section]) => {
     const owned = OWNED[name]
-    return [name, owned ? withoutOwned(owned, section) : section]
+    return [name, owned ? withoutOwned(owned, section) : { ...section, ...OPEN[name] }]
   })
   return { title, type, properties: Object.fromEntries(sections), additionalProperties }
 }
@@ -53,7 +60,7 @@ function withoutOwned(owned: readonly string[], section: Mapping): Json {
   const { properties, description, additionalProperties } = (section.then ?? section) as Mapping
   const members = Object.entries(properties).map(([key, member]) => [
     key,
-    owned.includes(key) ? OF_CHART : member,
+    owned.includes(key) ? OF_CHART : { ...member, ...OPEN[key] },
   ])
   return {
     type: 'object',

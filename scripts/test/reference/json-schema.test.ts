@@ -70,6 +70,7 @@ t.test('variants', async (t) => {
     untagged: Type.Union([Type.Object({ a: Type.String() }), Type.Object({ b: Type.String() })]),
   })
   const { properties } = JSON.parse(jsonSchemaOf('test', schema))
+  // biome-ignore-start lint/suspicious/noThenProperty: a keyword of JSON Schema
   t.match(properties.tagged.items, {
     required: ['type'],
     properties: { type: { enum: ['a', 'b'] } },
@@ -83,6 +84,7 @@ t.test('variants', async (t) => {
     then: { required: ['a'] },
     else: { required: ['b'] },
   })
+  // biome-ignore-end lint/suspicious/noThenProperty: a keyword of JSON Schema
 })
 
 t.test('each form has a place', async (t) => {

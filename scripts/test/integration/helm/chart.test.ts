@@ -279,6 +279,15 @@ const REFUSED: readonly (readonly [values: object, message: RegExp])[] = [
         new RegExp(`: certService\\.${part} is empty: remove the line to keep its defaults\n`),
       ] as const,
   ),
+  [
+    { 'forwardAuth.config.portels': [] },
+    /'\/forwardAuth\/config': additional properties 'portels' not allowed/,
+  ],
+  [
+    { 'forwardAuth.config.portals[0].providers[0].type': 'gogle' },
+    /'\/forwardAuth\/config\/portals\/0\/providers\/0\/type': value must be one of 'openIDConnect'/,
+  ],
+  [{ 'certService.config.rules': {} }, /config\/rules': got object, want array/],
   [{ 'certService.masterKey': null }, /certService\.masterKey is empty: name a key of a Secret/],
   [{ 'certService.masterKey.key': null }, /'\/certService\/masterKey\/key': got null, want string/],
   [{ 'certService.masterKey': 'the key' }, /masterKey': got string, want object/],
