@@ -191,3 +191,16 @@ t.test('the configurations of the documentation', async (t) => {
   }
   t.ok(count > 50, `${count} blocks`)
 })
+
+t.test('the entries for SchemaStore name the schemas', async (t) => {
+  const text = readFileSync(join(ROOT, 'scripts/release/schemastore.json'), 'utf8')
+  const entries: { name: string; fileMatch: string[]; url: string }[] = JSON.parse(text)
+  t.strictSame(
+    entries.map(({ url }) => url.replace(/^.*\/OWNER\/gatehouse\/main\//, '')).sort(),
+    NAMES.map((service) => `docs/reference/${service}.schema.json`).sort(),
+  )
+  for (const { name, fileMatch } of entries) {
+    const service = name.replace('Gatehouse ', '')
+    t.ok(fileMatch.includes(`**/gatehouse/${service}/config.yaml`), 'the place that init suggests')
+  }
+})
