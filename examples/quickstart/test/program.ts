@@ -16,14 +16,16 @@ export async function settingsFor(folder: string): Promise<Settings> {
   return { GATEHOUSE_HTTPS_PORT: https, GATEHOUSE_PORT: certs, GATEHOUSE_DIR: folder }
 }
 
-function run(t: Test, settings: Settings): ChildProcess {
+type Owner = Pick<Test, 'teardown'>
+
+function run(t: Owner, settings: Settings): ChildProcess {
   const child = spawn(process.execPath, ARGV, { env: { ...process.env, ...settings } })
   t.teardown(() => child.kill('SIGKILL'))
   return child
 }
 
 /** Starts it and waits for what it prints. */
-export async function start(t: Test, settings: Settings) {
+export async function start(t: Owner, settings: Settings) {
   const child = run(t, settings)
   const exited = once(child, 'exit')
   let printed = ''
@@ -53,7 +55,7 @@ export async function start(t: Test, settings: Settings) {
 const WARNING = /^oidc-provider WARNING: [^\n]*\n/
 
 /** Runs it where it cannot run. */
-export async function fail(t: Test, settings: Settings) {
+export async function fail(t: Owner, settings: Settings) {
   const child = run(t, settings)
   const [err, [code]] = await Promise.all([
     text(child.stderr as NodeJS.ReadableStream),

@@ -12,7 +12,10 @@ const ARGUMENTS = [
 ]
 
 /** Debian's Chromium without a window; it ends with the test. */
-export async function launchChromium(t: Test, ...further: string[]): Promise<Browser> {
+export async function launchChromium(
+  t: Pick<Test, 'teardown'>,
+  ...further: string[]
+): Promise<Browser> {
   const args = [...ARGUMENTS, ...further]
   const browser = await chromium.launch({ executablePath: '/usr/bin/chromium', args })
   t.teardown(() => browser.close())
