@@ -34,13 +34,13 @@ export async function* acmeServer(effort: Effort): AsyncGenerator<Row> {
   if (effort.wants('acme-server: step-ca')) yield* await besideStepCa(effort)
 }
 
-interface Slice extends AcmeResult {
+export interface Slice extends AcmeResult {
   /** Seconds that the server has used. */
   readonly cpu: number
 }
 
 /** How a side is driven: by whom, what they do, and what becomes the figure. */
-interface Drive {
+export interface Drive {
   readonly server: string
   readonly clients: Omit<AcmeClients, 'port' | 'ca'>
   readonly what: AcmeLoad['what']
@@ -50,14 +50,14 @@ interface Drive {
 }
 
 /** Clients that are bound to the caller of the bench, by its rules. */
-const BOUND: Drive['clients'] = {
+export const BOUND: Drive['clients'] = {
   directory: '/acme/directory',
   accounts: CONNECTIONS,
   connections: CONNECTIONS,
   names: 'dns',
   external: { path: '/api/acme/key', authorization: `APIKey ${API_KEY}` },
 }
-const ORDERS: Drive = {
+export const ORDERS: Drive = {
   server: 'cert-service',
   clients: BOUND,
   what: 'order',
@@ -230,7 +230,9 @@ async function besideStepCa(effort: Effort): Promise<Row[]> {
 }
 
 /** Starts a server for each side on the first core, and one process of clients on the second. */
-async function startAcme<Side extends string>(drives: Record<Side, Drive>): Promise<Round<Side>> {
+export async function startAcme<Side extends string>(
+  drives: Record<Side, Drive>,
+): Promise<Round<Side>> {
   const generator = await startChild<GeneratorReady>('./acme-generator.ts', { core: 1 })
   const { proofPort } = generator.ready
   const stops: (() => Promise<void>)[] = [() => generator.stop()]
@@ -272,7 +274,7 @@ async function startServer({ server, args = [] }: Drive, proofPort: number): Pro
 }
 
 /** Seconds that all threads of a process have used, in steps of a hundredth. */
-function cpuOf(pid: number): number {
+export function cpuOf(pid: number): number {
   const [, fields = ''] = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')
   const [user, system] = fields.split(' ').slice(11)
   return (Number(user) + Number(system)) / 100

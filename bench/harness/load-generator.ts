@@ -38,6 +38,8 @@ export interface LoadResult {
 }
 
 const HEAD_END = '\r\n\r\n'
+/** Of a body in chunks, whose length is not known before. */
+const LAST_CHUNK = Buffer.from('0\r\n\r\n')
 const MAX_SAMPLES = 1_000_000
 const sources: (() => string | Buffer)[] = []
 let running = 0
@@ -132,6 +134,11 @@ function drive(
   return new Promise((resolve, reject) => {
     let missing = 0
     let head: Buffer | undefined
+    let tail = Buffer.alloc(0)
+    const receiveChunks = (bytes: Buffer) => {
+      tail = Buffer.concat([tail, bytes]).subarray(-LAST_CHUNK.length)
+      if (tail.equals(LAST_CHUNK)) missing = 0
+    }
     const send = () => {
       const now = performance.now()
       // Timers are exact to a millisecond.
@@ -149,7 +156,8 @@ function drive(
       resolve()
     }
     socket.on('data', (chunk: Buffer) => {
-      if (missing > 0) missing -= chunk.length
+      if (missing === Number.POSITIVE_INFINITY) receiveChunks(chunk)
+      else if (missing > 0) missing -= chunk.length
       else {
         const bytes = head === undefined ? chunk : Buffer.concat([head, chunk])
         const end = bytes.indexOf(HEAD_END)
@@ -160,6 +168,7 @@ function drive(
           HEAD_END.length +
           bodyLength(bytes.toString('latin1', 0, end), status) -
           bytes.length
+        if (missing === Number.POSITIVE_INFINITY) receiveChunks(bytes)
       }
       if (missing === 0) onComplete()
     })
@@ -173,5 +182,7 @@ function bodyLength(head: string, status: number | undefined): number {
   const found = Number(head.slice('HTTP/1.1 '.length).slice(0, 3))
   if (status === undefined ? found < 200 || found > 399 : found !== status)
     throw new Error(`unexpected answer: ${head}`)
-  return Number(/content-length: (\d+)/i.exec(head)?.[1] ?? 0)
+  const [, length] = /content-length: (\d+)/i.exec(head) ?? []
+  if (length !== undefined) return Number(length)
+  return /transfer-encoding: chunked/i.test(head) ? Number.POSITIVE_INFINITY : 0
 }

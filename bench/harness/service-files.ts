@@ -57,7 +57,7 @@ portals:
 ${portal.map((line) => `    ${line}\n`).join('')}`)
 }
 
-function writeConfig(text: string): ServiceFiles {
+export function writeConfig(text: string): ServiceFiles {
   const folder = mkdtempSync(join(tmpdir(), 'gatehouse-bench-'))
   const config = join(folder, 'config.yaml')
   writeFileSync(config, text)

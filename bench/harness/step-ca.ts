@@ -1,11 +1,12 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { type AddressInfo, connect, createServer } from 'node:net'
+import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { createIntermediate, createRoot, toPem } from '@gatehouse/pki'
+import { freePort } from '../../scripts/free-ports.ts'
 import { commandOn } from './child.ts'
 
 export interface StepCa {
@@ -17,11 +18,19 @@ export interface StepCa {
   stop(): Promise<void>
 }
 
-/** Starts step-ca as `step ca init` configures it: Badger, a log, and an ACME provisioner with http-01. */
-export async function startStepCa(program: string, proofPort: number): Promise<StepCa> {
+/**
+ * Starts step-ca as `step ca init` configures it: Badger, a log, and an ACME provisioner with http-01.
+ *
+ * @param provisioners - further ones
+ */
+export async function startStepCa(
+  program: string,
+  proofPort: number,
+  provisioners: readonly object[] = [],
+): Promise<StepCa> {
   const folder = mkdtempSync(join(tmpdir(), 'step-ca-'))
   const port = await freePort()
-  const ca = await writeStepCa(folder, port)
+  const ca = await writeStepCa(folder, port, provisioners)
   const [command, ...pinned] = commandOn(0, program)
   const options = ['--insecure', `--acme-http-port=${proofPort}`, join(folder, 'ca.json')]
   const args = [...pinned, ...options]
@@ -48,7 +57,12 @@ export async function startStepCa(program: string, proofPort: number): Promise<S
   }
 }
 
-async function writeStepCa(folder: string, port: number): Promise<string> {
+async function writeStepCa(
+  folder: string,
+  port: number,
+  provisioners: readonly object[],
+): Promise<string> {
+  const acme = { type: 'ACME', name: 'acme', challenges: ['http-01'] }
   const now = Date.now()
   const root = await createRoot({ commonName: 'Bench root', now })
   const issuer = await createIntermediate({ root, commonName: 'Bench issuer', now })
@@ -65,14 +79,14 @@ async function writeStepCa(folder: string, port: number): Promise<string> {
       dnsNames: ['127.0.0.1'],
       logger: { format: 'text' },
       db: { type: 'badgerv2', dataSource: join(folder, 'db') },
-      authority: { provisioners: [{ type: 'ACME', name: 'acme', challenges: ['http-01'] }] },
+      authority: { provisioners: [acme, ...provisioners] },
     }),
   }
   for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text)
   return ca
 }
 
-async function untilAnswers(port: number): Promise<void> {
+export async function untilAnswers(port: number): Promise<void> {
   const socket = connect({ port, host: '127.0.0.1' })
   try {
     await once(socket, 'connect')
@@ -82,12 +96,4 @@ async function untilAnswers(port: number): Promise<void> {
   } finally {
     socket.destroy()
   }
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  return port
 }
