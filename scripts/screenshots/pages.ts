@@ -45,10 +45,10 @@ export function overviewPage(images: Readonly<Record<string, Buffer>>): string {
   const picture = (name: string) =>
     `<img class="${name}" src="data:image/webp;base64,${images[name]?.toString('base64')}">`
   return `<!doctype html><style>${SCHEMES}
-    body { position: relative; height: 800px; font-family: ${FONT} }
+    body { position: relative; height: 765px; font-family: ${FONT} }
     img { position: absolute; border: 1px solid var(--line); border-radius: 14px; box-shadow: 0 18px 40px -16px #0006 }
     .inventory { top: 8px; left: 8px; width: 1040px }
-    .sign-in-phone { top: 170px; right: 24px; width: 292px }
+    .sign-in-phone { top: 135px; right: 24px; width: 292px }
   </style><body>${picture('inventory')}${picture('sign-in-phone')}`
 }
 
