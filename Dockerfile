@@ -47,7 +47,6 @@ EXPOSE 7401
 # The compile cache differs with each build, so it has its own layer.
 COPY --chown=root:root --from=build /build/dist/cert-service/*.js /build/dist/cert-service/*.json /build/dist/cert-service/*.txt /build/dist/cert-service/LICENSE ./
 COPY --chown=root:root --from=build /build/dist/cert-service/lib lib
-COPY --chown=root:root --from=build /build/dist/cert-service/static static
 COPY --chown=root:root --from=build /build/dist/cert-service/cache cache
 
 FROM service AS forward-auth
@@ -56,7 +55,6 @@ LABEL org.opencontainers.image.title="Gatehouse forward-auth" \
 EXPOSE 4181
 COPY --chown=root:root --from=build /build/dist/forward-auth/*.js /build/dist/forward-auth/*.json /build/dist/forward-auth/*.txt /build/dist/forward-auth/LICENSE ./
 COPY --chown=root:root --from=build /build/dist/forward-auth/lib lib
-COPY --chown=root:root --from=build /build/dist/forward-auth/static static
 COPY --chown=root:root --from=build /build/dist/forward-auth/cache cache
 
 FROM runtime AS demo

@@ -1,27 +1,12 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import {
-  chmod,
-  constants,
-  copyFile,
-  cp,
-  glob,
-  mkdtemp,
-  readdir,
-  readFile,
-  rm,
-  writeFile,
-} from 'node:fs/promises'
-import { createRequire } from 'node:module'
+import { chmod, constants, copyFile, glob, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { basename, dirname, join } from 'node:path'
+import { basename, join } from 'node:path'
 import { type BuildOptions, build, type Plugin } from 'esbuild'
 import { inventory } from './release/inventory.ts'
-import type { Vendored } from './release/sbom.ts'
 
 const ROOT = join(import.meta.dirname, '..')
-const { resolve } = createRequire(join(ROOT, 'packages/service-kit/package.json'))
-const SWAGGER_UI_FILES = join(dirname(resolve('@fastify/swagger-ui')), 'static')
 
 /** The programs in images: the entry point of each, and a configuration to try a service with. */
 const PROGRAMS = {
@@ -104,19 +89,9 @@ export async function bundle(name: Program): Promise<string> {
 
 /** Makes the same in another folder and without the cache, which is of one version of Node. */
 export async function bundleToShip(out: string, name: Program): Promise<string> {
-  const vendored = PROGRAMS[name].config === undefined ? [] : [await swaggerUi()]
-  const main = await bundleInto(out, name, inventory(out, vendored))
+  const main = await bundleInto(out, name, inventory(out))
   await copyFile(join(ROOT, 'LICENSE'), join(out, 'LICENSE'))
   return main
-}
-
-/** What @fastify/swagger-ui has in its folder static. */
-async function swaggerUi(): Promise<Vendored> {
-  const script = await readFile(join(SWAGGER_UI_FILES, 'swagger-ui-bundle.js'), 'utf8')
-  const version = /PACKAGE_VERSION:"([\d.]+)"/.exec(script)?.[1]
-  if (version === undefined) throw new Error('swagger-ui-bundle.js does not say its version')
-  const copyright = 'Copyright 2020-2021 SmartBear Software Inc.'
-  return { name: 'swagger-ui-dist', version, licence: 'Apache-2.0', copyright }
 }
 
 /** Makes the program alone, of sources that plugins may change. */
@@ -145,8 +120,6 @@ export async function bundleInto(
   }))
     await copyFile(join(ROOT, file), join(out, 'lib', basename(file)), constants.COPYFILE_EXCL)
   if (config === undefined) return join(out, 'main.js')
-  // @fastify/swagger-ui finds them beside its own folder, which is lib here.
-  await cp(SWAGGER_UI_FILES, join(out, 'static'), { recursive: true })
   const schema = `${name}.schema.json`
   await copyFile(join(ROOT, 'docs/reference', schema), join(out, schema))
   return join(out, 'main.js')

@@ -5,14 +5,14 @@ import { cyclonedxEsbuildPlugin } from '@cyclonedx/cyclonedx-esbuild'
 import type { Plugin } from 'esbuild'
 import { parse } from 'yaml'
 import { licencesOf, packageFolders } from './licences.ts'
-import { completeSbom, type Sbom, type Vendored } from './sbom.ts'
+import { completeSbom, type Sbom } from './sbom.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 export const SBOM = 'sbom.cdx.json'
 const LICENCES = 'THIRD-PARTY-LICENSES.txt'
 
 /** Has esbuild write into the folder `out` what it bundled, and the licences of that. */
-export function inventory(out: string, vendored: readonly Vendored[] = []): Plugin[] {
+export function inventory(out: string): Plugin[] {
   const list = cyclonedxEsbuildPlugin({
     specVersion: '1.6',
     outputFile: join(out, SBOM),
@@ -29,13 +29,13 @@ export function inventory(out: string, vendored: readonly Vendored[] = []): Plug
         if (errors.length > 0 || !metafile) return
         const sbom: Sbom = JSON.parse(await readFile(join(out, SBOM), 'utf8'))
         const { packages } = parse(await readFile(join(ROOT, 'pnpm-lock.yaml'), 'utf8'))
-        const whole = JSON.stringify(completeSbom(sbom, packages, vendored), null, 2)
+        const whole = JSON.stringify(completeSbom(sbom, packages), null, 2)
         await writeFile(join(out, SBOM), `${whole}\n`)
         const folders = packageFolders(
           Object.keys(metafile.inputs),
           initialOptions.absWorkingDir ?? ROOT,
         )
-        await writeFile(join(out, LICENCES), licencesOf(sbom, folders, vendored))
+        await writeFile(join(out, LICENCES), licencesOf(sbom, folders))
       })
     },
   }

@@ -1,6 +1,6 @@
 import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { type Component, fullName, isOurs, type Sbom, type Vendored } from './sbom.ts'
+import { type Component, fullName, isOurs, type Sbom } from './sbom.ts'
 
 const RULE = '-'.repeat(80)
 /** What licences always say below the line with the copyright, by their SPDX identifiers. */
@@ -40,7 +40,6 @@ export function packageFolders(files: readonly string[], from: string): Map<stri
 export function licencesOf(
   { metadata, components }: Sbom,
   folders: ReadonlyMap<string, string>,
-  vendored: readonly Vendored[],
 ): string {
   const byText = new Map<string, string[]>()
   const add = (text: string, title: string) =>
@@ -51,11 +50,6 @@ export function licencesOf(
     if (isOurs(component) || folder === undefined) continue
     const title = `${name} ${component.version} (${licenceOf(component)})`
     for (const text of textsOf(component, folder)) add(text, title)
-  }
-  for (const { name, version, licence, copyright } of vendored) {
-    const same = components.find((other) => licenceOf(other) === licence && filesOf(other)[0])
-    if (!same) throw new Error(`There is no text of ${licence}, which ${name} has.`)
-    add(filesOf(same)[0] ?? '', `${name} ${version} (${licence}), ${copyright}`)
   }
   const sections = [...byText].map(([text, titles]) => `${RULE}\n${titles.join('\n')}\n\n${text}\n`)
   const { version } = metadata.component

@@ -31,14 +31,6 @@ interface Dependency {
   readonly dependsOn?: readonly string[]
 }
 
-/** A package that comes as files, and not through esbuild. */
-export interface Vendored {
-  readonly name: string
-  readonly version: string
-  readonly licence: string
-  readonly copyright: string
-}
-
 /** Gives the package and the scope, if it has one. */
 export const fullName = ({ group, name }: Component): string => (group ? `${group}/${name}` : name)
 export const isOurs = ({ group }: Component): boolean => group === '@gatehouse'
@@ -46,7 +38,7 @@ export const isOurs = ({ group }: Component): boolean => group === '@gatehouse'
 type Locked = Readonly<Record<string, { readonly resolution: { readonly integrity: string } }>>
 
 /** Adds from where each package comes; leaves out texts of licences, and modules that a plugin makes up. */
-export function completeSbom(sbom: Sbom, locked: Locked, vendored: readonly Vendored[]): Sbom {
+export function completeSbom(sbom: Sbom, locked: Locked): Sbom {
   const isVirtual = (ref: string) => ref.startsWith('VirtualComponent ')
   const epoch = process.env.SOURCE_DATE_EPOCH
   const timestamp = epoch && { timestamp: new Date(Number(epoch) * 1000).toISOString() }
@@ -57,7 +49,6 @@ export function completeSbom(sbom: Sbom, locked: Locked, vendored: readonly Vend
       ...sbom.components
         .filter((component) => !isVirtual(component['bom-ref']))
         .map((component) => (isOurs(component) ? lean(component) : withSource(component, locked))),
-      ...vendored.map(asComponent),
     ],
     dependencies: sbom.dependencies
       .filter(({ ref }) => !isVirtual(ref))
@@ -85,13 +76,3 @@ function withSource(component: Component, locked: Locked): Component {
   }
   return { ...source, externalReferences: [...externalReferences, distribution] }
 }
-
-const asComponent = ({ name, version, licence, copyright }: Vendored) => ({
-  type: 'library',
-  name,
-  version,
-  'bom-ref': `${name}@${version}`,
-  copyright,
-  purl: `pkg:npm/${name}@${version}`,
-  licenses: [{ license: { id: licence, acknowledgement: 'declared' } }],
-})

@@ -1,9 +1,10 @@
 import swagger from '@fastify/swagger'
-import swaggerUi from '@fastify/swagger-ui'
 import type { FastifyInstance, FastifySchema } from 'fastify'
 import fp from 'fastify-plugin'
-import { GATE } from './page.ts'
+import { type ApiDocument, apiPage } from './api-page.ts'
+import { type Page, sendPage } from './page.ts'
 import { ProblemSchema } from './problem.ts'
+import { MEDIA_TYPES } from './validation.ts'
 
 /**
  * Brings `summary`, `tags` and `hide` into the route schemas of whoever imports this.
@@ -20,21 +21,17 @@ export interface OpenApiOptions {
   readonly securitySchemes?: Readonly<Record<string, object>>
 }
 
-const POLICY = [
-  "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'",
-  "form-action 'none'; frame-ancestors 'none'; base-uri 'none'",
-].join('; ')
-
-const LOGO = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 24 24">
-<path fill="none" stroke="#8c9aea" stroke-width="2" d="${GATE}"/>
-</svg>`
-
 /**
  * `GET /openapi.json` answers the OpenAPI 3.1 document of every route that is registered after this
  * plugin and not hidden. `GET /docs` shows it as a page.
  */
 export const openapi = fp<OpenApiOptions>(
   async (app: FastifyInstance, { securitySchemes = {}, ...info }) => {
+    app.addHook('onRoute', function (route) {
+      const { body, consumes = MEDIA_TYPES.filter((type) => this.hasContentTypeParser(type)) } =
+        route.schema ?? {}
+      if (body !== undefined) route.schema = { ...route.schema, consumes }
+    })
     await app.register(swagger, {
       openapi: {
         openapi: '3.1.0',
@@ -44,17 +41,15 @@ export const openapi = fp<OpenApiOptions>(
       },
       transform: ({ schema, url }) => ({ schema: withCommonAnswers(url, schema), url }),
     })
-    await app.register(swaggerUi, {
-      routePrefix: '/docs',
-      logLevel: 'warn',
-      staticCSP: POLICY,
-      logo: { type: 'image/svg+xml', content: LOGO, href: '/docs' },
-      theme: { title: info.title },
-    })
     let document: string | undefined
     app.get('/openapi.json', { logLevel: 'warn', schema: { hide: true } }, async (_, reply) => {
       document ??= JSON.stringify(app.swagger())
       return reply.type('application/json').send(document)
+    })
+    let page: Page | undefined
+    app.get('/docs', { logLevel: 'warn', schema: { hide: true } }, async (_, reply) => {
+      page ??= apiPage(app.swagger() as unknown as ApiDocument)
+      return sendPage(reply, 200, page)
     })
   },
   { fastify: '5.x', name: 'service-kit/openapi' },

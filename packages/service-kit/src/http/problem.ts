@@ -185,7 +185,7 @@ export const problems = fp<ProblemOptions>(
     app.setErrorHandler((error, request, reply) => answerError(error, request, reply, options))
     app.setNotFoundHandler((request, reply) => {
       const known = methods.allowedFor(request.url)
-      // A route that found nothing, such as the files of /docs, allows the method.
+      // A route that found nothing allows the method.
       const allowed = known.includes(request.method) ? [] : known
       if (allowed.length > 0) reply.header('allow', allowed.join(', '))
       const problem = nothingThere(allowed, options.docsUrl)

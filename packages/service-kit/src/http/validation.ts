@@ -97,7 +97,8 @@ function listOf(values: unknown): string {
   return `${texts.slice(0, MAX_VALUES).join(', ')}${more}`
 }
 
-const MEDIA_TYPES = ['application/json', 'application/x-www-form-urlencoded'] as const
+/** The media types of bodies that parsers take. */
+export const MEDIA_TYPES = ['application/json', 'application/x-www-form-urlencoded'] as const
 const MAX_TYPE = 100
 
 /** A sentence about a body whose media type no parser takes: what to send instead. */

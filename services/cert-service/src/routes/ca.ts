@@ -80,7 +80,7 @@ function send(reply: FastifyReply, type: string, body: string | Uint8Array): Fas
 function documented(summary: string, type: string) {
   return {
     summary,
-    tags: ['ca'],
+    tags: ['CA'],
     response: {
       200: { description: summary, content: { [type]: { schema: FileSchema } } },
       ...problemAnswers(404, 503),

@@ -82,11 +82,8 @@ t.test('every page is sound in both schemes at every width', async (t) => {
     await tab.goto(`${empty}/?x=1`)
     await hold('problem')
     await tab.goto(`${empty}/docs`)
-    await tab.locator('.opblock-summary').first().click()
-    await tab.locator('.opblock-body').first().waitFor()
-    // Swagger UI sets one inline style, which has no effect that shows.
-    const isBlockedStyle = (text: string) => text.startsWith('Applying inline style')
-    t.ok(said.splice(0).every(isBlockedStyle), `${scheme}: docs run no inline script`)
+    await tab.evaluate('for (const one of document.querySelectorAll("details")) one.open = true')
+    await hold('docs')
 
     await tab.goto(`${full}/`)
     await enter(tab, KEY)

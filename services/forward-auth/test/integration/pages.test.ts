@@ -1,8 +1,10 @@
-import { sendPage } from '@gatehouse/service-kit/pages'
+import { readFileSync } from 'node:fs'
+import { type Page, sendPage } from '@gatehouse/service-kit/pages'
 import axe from 'axe-core'
 import Fastify from 'fastify'
 import type { Page as Tab } from 'playwright-core'
 import t from 'tap'
+import { apiPage } from '../../../../packages/service-kit/src/http/api-page.ts'
 import { LANGUAGES } from '../../src/pages/languages/index.ts'
 import { choices, portal, samples } from '../pages/samples.ts'
 import { launchChromium } from './chromium.ts'
@@ -10,11 +12,14 @@ import { launchChromium } from './chromium.ts'
 const SCHEMES = ['light', 'dark'] as const
 const WIDTHS = [320, 390, 1280]
 
+const OPENAPI = new URL('../../../../docs/reference/forward-auth.openapi.json', import.meta.url)
+
 const long = 'Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft'
-const pages = {
+const pages: Record<string, Page> = {
   ...samples(),
   ...translated(),
   ...prefixed('long-', samples({ portal: { ...portal, title: long }, title: long })),
+  docs: apiPage(JSON.parse(readFileSync(OPENAPI, 'utf8'))),
 }
 const accents = ['#ffffff', '#000000', '#ffeb3b', '#777777', '#ff00ff']
 
@@ -34,7 +39,7 @@ const app = Fastify()
 app.addContentTypeParser('*', (_request, _body, done) => done(null))
 app.get('/:name', (request, reply) => {
   const { name } = request.params as { name: string }
-  return sendPage(reply, 200, pages[name as keyof typeof pages]!)
+  return sendPage(reply, 200, pages[name]!)
 })
 for (const accent of accents)
   for (const [name, page] of Object.entries(samples({ portal: { ...portal, accent } })))
@@ -91,6 +96,9 @@ for (const colorScheme of SCHEMES)
       const names = Object.keys(pages).filter((name) => width === 320 || !/^\w\w-/.test(name))
       for (const name of names) {
         await tab.goto(`${origin}/${name}`)
+        await tab.evaluate(
+          'for (const one of document.querySelectorAll("details")) one.open = true',
+        )
         t.ok((await evaluateWidth(tab)) <= width, `${name} has nothing to scroll sideways`)
         t.strictSame(await violations(tab), [], `${name} has nothing for axe to find`)
       }

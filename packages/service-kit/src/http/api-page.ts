@@ -1,0 +1,126 @@
+import { readFileSync } from 'node:fs'
+import { html, type SafeHtml } from '@remix-run/html-template'
+import { type Page, pagesIn, prose } from './page.ts'
+
+type Parts = Readonly<Record<string, Part>>
+/** What the page shows of any part of an OpenAPI document. */
+type Part = {
+  readonly [K in 'name' | 'in' | 'summary' | 'description' | 'type' | 'format' | 'scheme']?: string
+} & { readonly [K in 'items' | 'schema' | 'requestBody']?: Part } & {
+  readonly [K in 'anyOf' | 'parameters']?: readonly Part[]
+} & { readonly [K in 'properties' | 'content' | 'responses']?: Parts } & {
+  readonly [K in 'enum' | 'examples' | 'required' | 'tags']?: readonly unknown[]
+} & { readonly security?: readonly object[] }
+
+export interface ApiDocument {
+  readonly info: Readonly<Record<'title' | 'version' | 'description', string>>
+  readonly components: { readonly securitySchemes: Parts }
+  readonly paths: Readonly<Record<string, Parts>>
+}
+
+const render = pagesIn(readFileSync(new URL('./api-page.css', import.meta.url), 'utf8'))
+
+/** Renders each operation with an anchor and a command to try it. */
+export function apiPage({ info, components, paths }: ApiDocument): Page {
+  const schemes = components.securitySchemes
+  const all = Object.entries(paths).flatMap(([path, methods]) =>
+    Object.entries(methods).map(([method, of]) => ({
+      ...of,
+      name: `${method.toUpperCase()} ${path}`,
+    })),
+  )
+  const groups = [...Map.groupBy(all, ({ tags }) => String(tags ?? 'other'))]
+  const main = html`
+    <h1>${info.title} ${info.version}</h1>
+    <p>${info.description} In the commands, <code>$URL</code> is the address of this service.
+      Errors are problems (RFC 9457), each with a <code>code</code>.</p>
+    <nav aria-label="Operations">${groups.map(([tag, list]) => html`<div><b>${tag}</b>${list.map(link)}</div>`)}</nav>
+    <h2 id="authentication">Authentication</h2>
+    <dl>${Object.entries(schemes).map(([name, of]) => html`<dt>${name}</dt><dd>${told(of)}</dd>`)}</dl>
+    ${groups.map(([tag, list]) => html`<h2>${tag}</h2>${list.map((of) => card(of, schemes))}`)}`
+  return render({
+    title: info.title,
+    bar: html`<a href="/openapi.json">OpenAPI document</a>`,
+    main,
+  })
+}
+
+const idOf = (name = '') =>
+  name
+    .replace('*', 'rest')
+    .toLowerCase()
+    .match(/[a-z\d]+/g)
+    ?.join('-')
+const link = ({ name }: Part) => html`<a href="#${idOf(name)}"><code>${name}</code></a>`
+const told = ({ description = '' }: Part) => prose(description)
+
+function card(of: Part, schemes: Parts): SafeHtml {
+  const ways = of.security?.flatMap(Object.keys) ?? []
+  const answers = Object.entries(of.responses ?? {})
+  return html`<article id="${idOf(of.name)}">
+    <h3>${link(of)} ${prose(of.summary ?? '')}</h3>
+    <p>${told(of)}</p>
+    ${ways.length > 0 ? html`<p>Needs <a href="#authentication">${ways.join(' or ')}</a>.</p>` : ''}
+    <pre>${commandOf(of, schemes[ways[0] ?? ''])}</pre>
+    ${of.parameters?.map(
+      (one) => html`<p><code>${one.name}</code> in the ${one.in}:
+      <code>${typeOf(one.schema)}</code>${one.required ? ', required' : ''}. ${told(one)}</p>`,
+    )}
+    ${of.requestBody ? html`<h4>Body</h4>${content(of.requestBody)}` : ''}
+    <details><summary>Answers: ${answers.map(([status]) => status).join(', ')}</summary>${answers.map(
+      ([status, one]) => html`<h4>${status}</h4><p>${told(one)}</p>${content(one)}`,
+    )}</details></article>`
+}
+
+/** Its media types, and the schema of the first one, if it is not that of every problem. */
+function content({ content = {} }: Part): SafeHtml {
+  const [first] = content['application/problem+json'] ? [] : Object.values(content)
+  return html`<p><code>${Object.keys(content).join(', ')}</code></p><pre>${typeOf(first?.schema)}</pre>`
+}
+
+/** A schema in the way of TypeScript, with its descriptions as comments. */
+function typeOf(schema: Part = {}, indent = '\n'): string {
+  const { type, format, items, anyOf, properties, required } = schema
+  if (schema.enum) return schema.enum.map((value) => JSON.stringify(value)).join(' | ')
+  if (anyOf) return anyOf.map((one) => typeOf(one, indent)).join(' | ')
+  if (items) return `Array<${typeOf(items, indent)}>`
+  if (!properties) return format ?? type ?? ''
+  const inner = `${indent}  `
+  const rows = Object.entries(properties).map(([name, of]) => {
+    const comment = of.description ? `${inner}// ${of.description}` : ''
+    return `${comment}${inner}${name}${required?.includes(name) ? '' : '?'}: ${typeOf(of, inner)}`
+  })
+  return `{${rows.join('')}${indent}}`
+}
+
+/** A curl command. What it leaves to the reader is a variable of the shell. */
+function commandOf({ name = '', parameters = [], requestBody }: Part, way?: Part): string {
+  const [method, path = ''] = name.split(' ')
+  const variable = (name = '') => `$${name.toUpperCase().replace('*', 'REST')}`
+  const query = parameters.filter((one) => one.in === 'query' && one.required)
+  const asked = query.map((one, n) => `${n > 0 ? '&' : '?'}${one.name}=${variable(one.name)}`)
+  const target = path.replace(/\{(.+?)\}/g, (_, name) => variable(name)) + asked.join('')
+  const [[type = '', { schema = {} } = {}] = []] = Object.entries(requestBody?.content ?? {})
+  return [
+    `curl -X ${method} "$URL${target}"`,
+    ...(way ? [CREDENTIALS[way.type ?? '']?.(way)] : []),
+    ...(requestBody ? [`-H 'Content-Type: ${type}'`, `-d '${example(schema, type)}'`] : []),
+  ].join(' \\\n  ')
+}
+
+const CREDENTIALS: Readonly<Record<string, (way: Part) => string>> = {
+  http: ({ scheme }) => `-H "Authorization: ${scheme} $KEY"`,
+  apiKey: ({ name }) => `-b "${name}=$SESSION"`,
+  mutualTLS: () => '--cert client.crt --key client.key',
+}
+
+/** The members that must be there. */
+function example({ anyOf, properties = {}, required = [] }: Part, type: string): string {
+  if (anyOf?.[0]) return example(anyOf[0], type)
+  const members = required.map((name): [string, unknown] => {
+    const { examples, enum: values, type, items } = properties[`${name}`] ?? {}
+    return [`${name}`, examples?.[0] ?? values?.[0] ?? (items ? [] : type)]
+  })
+  if (type.endsWith('json')) return JSON.stringify(Object.fromEntries(members))
+  return String(new URLSearchParams(members as [string, string][]))
+}
