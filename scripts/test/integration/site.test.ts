@@ -1,0 +1,190 @@
+import { spawnSync } from 'node:child_process'
+import { existsSync, globSync, readFileSync, statSync } from 'node:fs'
+import { createServer } from 'node:http'
+import { createRequire } from 'node:module'
+import type { AddressInfo } from 'node:net'
+import { extname, join } from 'node:path'
+import type { BrowserContextOptions, Page as Tab } from 'playwright-core'
+import t from 'tap'
+import { launchChromium } from '../../../services/forward-auth/test/integration/chromium.ts'
+import { linksOf, ROOT, readDocument } from '../markdown.ts'
+
+const BASE = '/gatehouse/'
+const SOURCE = 'https://code.example/gatehouse'
+const OUT = join(ROOT, 'dist/site')
+
+const { status, stdout, stderr } = spawnSync('npm', ['run', 'site'], {
+  cwd: ROOT,
+  encoding: 'utf8',
+  env: { ...process.env, CI: '1', BASE, SOURCE, REVISION: 'v1' },
+})
+if (status !== 0) throw new Error(`npm run site: ${stdout}${stderr}`)
+
+const HTML = globSync('**/*.html', { cwd: OUT }).sort()
+const read = (file: string) => readFileSync(join(OUT, file), 'utf8')
+const unescaped = (text: string) => text.replaceAll('&amp;', '&').replaceAll('&quot;', '"')
+
+/** A file of each kind of page. */
+const KINDS = [
+  'index.html',
+  'docs/index.html',
+  'docs/traefik.html',
+  'docs/comparison.html',
+  'docs/reference/errors.html',
+  'nothing.html',
+]
+
+const TYPES: Readonly<Record<string, string>> = {
+  '.html': 'text/html; charset=utf-8',
+  '.js': 'text/javascript',
+  '.css': 'text/css',
+  '.svg': 'image/svg+xml',
+}
+const server = createServer((request, response) => {
+  const path = new URL(request.url ?? '', 'http://localhost').pathname.replace(BASE, '')
+  const file = join(OUT, path === '' || path.endsWith('/') ? `${path}index.html` : path)
+  const found = existsSync(file) && statSync(file).isFile()
+  const type = TYPES[extname(file)] ?? 'application/octet-stream'
+  response.writeHead(found ? 200 : 404, { 'content-type': found ? type : 'text/html' })
+  response.end(readFileSync(found ? file : join(OUT, '404.html')))
+})
+server.listen(0, '127.0.0.1')
+t.teardown(() => server.close())
+const origin = () => `http://127.0.0.1:${(server.address() as AddressInfo).port}${BASE}`
+const browser = await launchChromium(t)
+const axe = createRequire(join(ROOT, 'services/forward-auth/package.json'))('axe-core')
+
+t.test('every document is a page, with its Markdown beside it', async (t) => {
+  const documents = globSync('{README,SECURITY,CHANGELOG,CONTRIBUTING,docs/**/*}.md', { cwd: ROOT })
+  t.ok(documents.length > 50)
+  const places = documents.map((file) => file.replace(/README\.md$/, 'index.md'))
+  t.strictSame(HTML, [...places.map((place) => place.replace(/md$/, 'html')), '404.html'].sort())
+  for (const place of places) t.match(read(place), /^# /, place)
+})
+
+t.test('no link is dead, and nothing is loaded from elsewhere', async (t) => {
+  const ids = new Map(
+    HTML.map((file) => [
+      file,
+      new Set([...read(file).matchAll(/ id="([^"]+)"/g)].map(([, id = '']) => unescaped(id))),
+    ]),
+  )
+  let links = 0
+  for (const file of HTML)
+    for (const [, tag = '', rest = ''] of read(file).matchAll(/<(\w+)( [^>]*)>/g)) {
+      const [, target] = / (?:href|src)="([^"]*)"/.exec(rest) ?? []
+      if (target === undefined) continue
+      links += 1
+      const { origin, pathname, hash } = new URL(
+        unescaped(target),
+        `https://site.example${BASE}${file}`,
+      )
+      if (origin !== 'https://site.example') {
+        if (tag !== 'a' || !/^https:|^http:\/\/localhost|^mailto:/.test(target))
+          t.fail(`${file}: ${target}`)
+        continue
+      }
+      const path = decodeURI(pathname.replace(BASE, '')).replace(/(^|\/)$/, '$1index.html')
+      if (!existsSync(join(OUT, path))) t.fail(`${file}: ${target} leads to nothing`)
+      const known = ids.get(path)
+      if (known && hash !== '' && !known.has(decodeURIComponent(hash.slice(1))))
+        t.fail(`${file}: ${target} has no such anchor`)
+    }
+  t.ok(links > 3_000)
+  const styles = globSync('**/*.css', { cwd: OUT }).map(read).join('')
+  t.notMatch(styles, /url\(["']?(https?:)?\/\/|@import/)
+  t.match(read('docs/traefik.html'), `href="${SOURCE}/blob/v1/examples/proxies/traefik.yaml"`)
+})
+
+t.test('the Markdown beside the pages leads to Markdown that is there', async (t) => {
+  for (const file of globSync('{*,docs/**/*}.md', { cwd: OUT }))
+    for (const link of linksOf({ ...readDocument(join('dist/site', file)), file })) {
+      if (/^\w+:|^#/.test(link)) continue
+      const path = join(OUT, file, '..', link.replace(/#.*/, ''))
+      t.ok(existsSync(path), `${file}: ${link}`)
+    }
+})
+
+t.test('llms.txt names the pages of the index, with links to their Markdown', async (t) => {
+  const text = read('llms.txt')
+  t.match(text, /^# Gatehouse\n\n> \S.+\.\n\n(- \[.+\n)+\n## /)
+  const links = [...text.matchAll(/^- \[[^\]]+\]\(([^)]+)\)(?:: \S.*)?$/gm)].map(
+    ([, to = '']) => to,
+  )
+  for (const link of links) t.ok(existsSync(join(OUT, link.replace(BASE, ''))), link)
+  const indexed = linksOf(readDocument('docs/README.md')).filter(
+    (link) => !/^\.\.|^\w+:/.test(link),
+  )
+  t.ok(indexed.length > 40)
+  for (const file of indexed) t.ok(links.includes(`${BASE}docs/${file}`), file)
+})
+
+/** A tab whose console and requests to elsewhere are noted. */
+async function open(options: BrowserContextOptions) {
+  const context = await browser.newContext(options)
+  context.setDefaultTimeout(20_000)
+  const tab = await context.newPage()
+  const said: string[] = []
+  tab.on('console', (message) => {
+    const text = message.text()
+    if (['error', 'warning'].includes(message.type()) && !/status of 404/.test(text))
+      said.push(text)
+  })
+  tab.on('pageerror', (error) => said.push(error.message))
+  tab.on('request', (request) => {
+    if (!/^data:/.test(request.url()) && !request.url().startsWith(origin()))
+      said.push(request.url())
+  })
+  return { tab, said, close: () => context.close() }
+}
+
+async function violations(tab: Tab): Promise<unknown> {
+  await tab.evaluate(axe.source)
+  return tab.evaluate(`axe.run().then(({ violations }) =>
+    violations.flatMap(({ id, nodes }) => nodes.map(({ html }) => id + ': ' + html)))`)
+}
+
+for (const [colorScheme, width] of [
+  ['light', 360],
+  ['dark', 1280],
+] as const)
+  t.test(`${colorScheme}, ${width} pixels wide: every kind of page is sound`, async (t) => {
+    const { tab, said, close } = await open({ colorScheme, viewport: { width, height: 900 } })
+    for (const file of KINDS) {
+      await tab.goto(`${origin()}${file}`)
+      await tab.locator('h1').waitFor()
+      const scrolled = (await tab.evaluate('document.documentElement.scrollWidth')) as number
+      t.ok(scrolled <= width, `${file} has nothing to scroll sideways`)
+      t.strictSame(await violations(tab), [], `${file} has nothing for axe to find`)
+    }
+    await tab.goto(`${origin()}docs/caddy.html`)
+    await tab.locator('.DocSearch-Button').click()
+    await tab.getByRole('combobox').fill('back-channel')
+    await tab.getByRole('option').first().waitFor()
+    t.strictSame(await violations(tab), [], 'nor in the search')
+    await tab.keyboard.press('Enter')
+    await tab.waitForURL(/docs\/.*#/)
+    t.strictSame(said, [], 'the console is empty, and all is from here')
+    await close()
+  })
+
+t.test('without scripts: the texts, the list of pages, and the colours', async (t) => {
+  for (const width of [360, 1280]) {
+    const viewport = { width, height: 900 }
+    const { tab, close } = await open({ javaScriptEnabled: false, colorScheme: 'dark', viewport })
+    await tab.goto(`${origin()}docs/traefik.html`)
+    await tab.getByRole('heading', { level: 1, name: 'Behind Traefik' }).waitFor()
+    t.ok(await tab.getByText('certResolver').first().isVisible())
+    t.notOk(await tab.locator('.DocSearch-Button').isVisible(), 'nothing that does nothing')
+    if (width === 360) await tab.getByRole('link', { name: 'All pages' }).first().click()
+    await tab.getByRole('link', { name: 'Keycloak' }).first().click()
+    t.match(tab.url(), /docs\/providers\/keycloak\.html$/)
+    await tab.goto(`${origin()}nothing.html`)
+    await tab.getByRole('link', { name: 'All pages' }).first().click()
+    await tab.getByRole('heading', { level: 1, name: 'Documentation' }).waitFor()
+    await tab.goto(origin())
+    const diagrams = await tab.locator('.diagram svg').count()
+    if (diagrams > 0) t.match(await tab.locator('.diagram svg').innerHTML(), 'forward-auth')
+    await close()
+  }
+})
