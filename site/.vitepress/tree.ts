@@ -80,14 +80,14 @@ export interface Section {
   readonly entries: readonly Entry[]
 }
 
-/** The sections of docs/README.md, in its order: `**Title**`, then a list of links. */
+/** The sections of docs/README.md, in its order: a heading, then a list of links. */
 export function readIndex(): Section[] {
-  const parts = read('docs/README.md').split(/^\*\*(.+?)\*\*.*\n/m)
+  const parts = read('docs/README.md').split(/^## (.+)\n/m)
   const sections: Section[] = []
   for (let n = 1; n < parts.length; n += 2) {
-    const [list = ''] = (parts[n + 1] ?? '').split('\n\n')
-    const items = list.split(/^- /m).slice(1)
-    sections.push({ title: parts[n] ?? '', entries: items.flatMap(entriesOf) })
+    const items = (parts[n + 1] ?? '').split(/^- /m).slice(1)
+    const list = items.map((item) => item.replace(/\n\n[\s\S]*/, ''))
+    sections.push({ title: parts[n] ?? '', entries: list.flatMap(entriesOf) })
   }
   return sections
 }
