@@ -3,7 +3,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type ConfigFault, loadConfig } from '@gatehouse/service-kit/config'
 import { Ajv } from 'ajv'
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { parse, parseDocument } from 'yaml'
 import { loadCertConfig } from '../../services/cert-service/src/config/load.ts'
 import { CertServiceSchema } from '../../services/cert-service/src/config/schema.ts'
@@ -105,16 +105,27 @@ for (const service of NAMES) {
     }
   })
 
+  t.test(`${service}: whatever is left out`, async (t) => {
+    for (const at of membersIn(parse(sound))) {
+      const copy = parseDocument(sound)
+      copy.deleteIn(at)
+      await checkBoth(t, service, String(copy), at.join('/'))
+    }
+  })
+
   t.test(`${service}: whatever is written in the place of a value`, async (t) => {
     for (const { path, write } of placesIn(sound))
       for (const other of [7, true, null, '', 'x', '5m', [], ['x'], { x: 1 }]) {
-        const text = write(other)
-        const isMarked = markedBy(service, parse(text)).length > 0
-        const title = `${path}: ${JSON.stringify(other)}`
-        if (isMarked) t.not((await faultsOf(service, text)).length, 0, `${title} is a fault`)
-        else t.strictSame((await valueFaultsOf(service, text)).filter(isNoSpan), [], title)
+        await checkBoth(t, service, write(other), `${path}: ${JSON.stringify(other)}`)
       }
   })
+}
+
+/** Tells whether the two agree on a text: what editors mark is a fault, and what they do not mark has no faulty values. */
+async function checkBoth(t: Test, service: Service, text: string, title: string): Promise<void> {
+  if (markedBy(service, parse(text)).length > 0)
+    t.not((await faultsOf(service, text)).length, 0, `${title} is a fault`)
+  else t.strictSame((await valueFaultsOf(service, text)).filter(isNoSpan), [], title)
 }
 
 /** A member that is missing is reported at its own place, or at that of the mapping. */
@@ -139,6 +150,16 @@ function placesIn(text: string) {
 }
 
 type Place = readonly (string | number)[]
+
+/** Each member and item of a configuration. */
+function membersIn(value: unknown, at: Place = []): Place[] {
+  if (typeof value !== 'object' || value === null) return []
+  const isList = Array.isArray(value)
+  return Object.entries(value).flatMap(([key, one]) => {
+    const place = [...at, isList ? Number(key) : key]
+    return [place, ...membersIn(one, place)]
+  })
+}
 
 function scalarsIn(value: unknown, at: Place = []): { at: Place; value: unknown }[] {
   if (typeof value !== 'object' || value === null) return [{ at, value }]
