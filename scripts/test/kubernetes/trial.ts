@@ -30,6 +30,7 @@ const RESTRICTED = ['enforce', 'warn', 'audit'].map(
   (mode) => `pod-security.kubernetes.io/${mode}=restricted`,
 )
 const STRICT = ['--validate=strict', '-f', '-']
+const REENCRYPT = { 'gateway.certTls': 'reencrypt', 'gateway.certRootConfigMap': 'gatehouse-root' }
 const AUDIENCE = 'cert-service'
 
 const folder = t.testdir()
@@ -95,7 +96,7 @@ const SHAPES: Readonly<
   ],
   postgres: [
     ['values.yaml', 'replicas.yaml', 'cert-hosts.yaml'],
-    { 'gateway.certTls': 'reencrypt', 'gateway.certRootConfigMap': 'gatehouse-root' },
+    REENCRYPT,
     3,
     ['PodDisruptionBudget', 'BackendTLSPolicy', 'HTTPRoute', 'ReferenceGrant'],
   ],
@@ -198,15 +199,11 @@ const podsOf = (t: Test, namespace: string, { labels }: Manifest): Manifest[] =>
 t.test('who begins with kubectl apply may go on with --server-side', async (t) => {
   createNamespace(t, 'apply')
   const at = ['--namespace', 'apply']
-  for (const files of [VALUES, ['values.yaml', 'cert-hosts.yaml']]) {
-    const rendered = helm(t, [
-      'template',
-      'gatehouse',
-      CHART,
-      '--no-hooks',
-      ...at,
-      ...valuesOf(files),
-    ])
+  for (const values of [
+    valuesOf(VALUES),
+    valuesOf(['values.yaml', 'cert-hosts.yaml'], REENCRYPT),
+  ]) {
+    const rendered = helm(t, ['template', 'gatehouse', CHART, '--no-hooks', ...at, ...values])
     kubectl(t, ['apply', ...at, ...STRICT], rendered)
     t.equal(kubectl(t, ['diff', ...at, '-f', '-'], rendered), '')
     kubectl(t, ['apply', ...at, '--server-side', ...STRICT], rendered)
