@@ -212,7 +212,7 @@ t.test('who begins with kubectl apply may go on with --server-side', async (t) =
 })
 
 t.test('the examples are accepted, and their pods admitted', async (t) => {
-  for (const namespace of ['gateway', 'shop']) createNamespace(t, namespace)
+  for (const namespace of ['gateway', 'shop', 'cert-manager']) createNamespace(t, namespace)
   const later = [...ALL_VALUES, 'external-auth.yaml']
   const files = globSync('*.yaml', { cwd: EXAMPLES }).filter((file) => !later.includes(file))
   t.ok(files.length >= 6)
@@ -242,6 +242,8 @@ t.test('cert-service knows pods by the tokens of their service accounts', async 
   }
   const values = valuesOf(['values.yaml'], {
     'certService.config.auth.jwt.issuerUrl': cluster.url,
+    // As in the example, since the document names another address, which is not given the token.
+    'certService.config.auth.jwt.jwksUrl': `${cluster.url}/openid/v1/jwks`,
     'certService.config.server.names': ['localhost'],
   })
   const chart = ['gatehouse', CHART, '--namespace', 'gatehouse', ...values]
@@ -299,7 +301,11 @@ t.test('cert-service knows pods by the tokens of their service accounts', async 
     }
     const inPod = ['--mount', 'sh', '-c', IN_POD, account, process.execPath, ...get]
     const placed = () => {
-      const { status, stderr } = spawnSync('unshare', inPod, { env, encoding: 'utf8' })
+      const { status, stderr } = spawnSync('unshare', inPod, {
+        env,
+        encoding: 'utf8',
+        timeout: 60_000,
+      })
       t.equal(status, 0, stderr)
       const secret = ['secret', 'gateway-tls', '--namespace', 'gateway', '-o', 'json']
       const { type, data, metadata } = JSON.parse(kubectl(t, ['get', ...secret]))
