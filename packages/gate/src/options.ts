@@ -220,7 +220,8 @@ const CallersSchema = Type.Object(
         basic: Type.Boolean({
           default: false,
           description:
-            'Also takes the key as the password of `Authorization: Basic`, with `name` as the user, for clients that can send nothing else.',
+            'Also takes the key as the password of `Authorization: Basic`, with `name` as the user, ' +
+            'for clients that can send nothing else.',
         }),
         hosts: reachableHosts,
         policies: reachablePolicies,
