@@ -12,6 +12,7 @@ type Part = {
   readonly [K in 'enum' | 'examples' | 'required' | 'tags']?: readonly unknown[]
 } & { readonly security?: readonly object[] }
 
+/** As much of the document as the page shows. */
 export interface ApiDocument {
   readonly info: Readonly<Record<'title' | 'version' | 'description', string>>
   readonly components: { readonly securitySchemes: Parts }
@@ -24,9 +25,9 @@ const render = pagesIn(readFileSync(new URL('./api-page.css', import.meta.url), 
 export function apiPage({ info, components, paths }: ApiDocument): Page {
   const schemes = components.securitySchemes
   const all = Object.entries(paths).flatMap(([path, methods]) =>
-    Object.entries(methods).map(([method, of]) => ({
-      ...of,
-      name: `${method.toUpperCase()} ${path}`,
+    Object.keys(methods).map((verb) => ({
+      ...methods[verb],
+      name: `${verb.toUpperCase()} ${path}`,
     })),
   )
   const groups = [...Map.groupBy(all, ({ tags }) => String(tags ?? 'other'))]
@@ -38,19 +39,11 @@ export function apiPage({ info, components, paths }: ApiDocument): Page {
     <h2 id="authentication">Authentication</h2>
     <dl>${Object.entries(schemes).map(([name, of]) => html`<dt>${name}</dt><dd>${told(of)}</dd>`)}</dl>
     ${groups.map(([tag, list]) => html`<h2>${tag}</h2>${list.map((of) => card(of, schemes))}`)}`
-  return render({
-    title: info.title,
-    bar: html`<a href="/openapi.json">OpenAPI document</a>`,
-    main,
-  })
+  const bar = html`<a href="/openapi.json">OpenAPI document</a>`
+  return render({ title: info.title, bar, main })
 }
 
-const idOf = (name = '') =>
-  name
-    .replace('*', 'rest')
-    .toLowerCase()
-    .match(/[a-z\d]+/g)
-    ?.join('-')
+const idOf = (name = '') => name.replace(/[{}]/g, '').replace(/\W+/g, '-')
 const link = ({ name }: Part) => html`<a href="#${idOf(name)}"><code>${name}</code></a>`
 const told = ({ description = '' }: Part) => prose(description)
 
