@@ -60,6 +60,8 @@ export default defineConfig({
   // The demo, which runs on the machine of the reader.
   ignoreDeadLinks: 'localhostLinks',
   markdown,
+  // Images stay beside the pages, as in the repository.
+  vue: { template: { transformAssetUrls: false } },
   head: [
     ['link', { rel: 'icon', type: 'image/svg+xml', href: `${BASE}favicon.svg` }],
     ['noscript', {}, `<link rel="stylesheet" href="${BASE}no-script.css">`],
