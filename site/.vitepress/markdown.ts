@@ -20,6 +20,7 @@ export const markdown: MarkdownOptions = {
   languageAlias: { caddyfile: 'nginx', haproxy: 'apache' },
   config(md) {
     md.core.ruler.push('links', followLinks)
+    md.core.ruler.push('corners', emptyCorners)
     wrapTables(md)
     drawDiagrams(md)
     const fence = md.renderer.rules.fence
@@ -46,6 +47,13 @@ const followLinks: Rule = ({ tokens, env }) => {
       // Without this, it would be taken for a page.
       if (file !== undefined) token.attrSet('target', '_self')
     }
+}
+
+/** A heading without a text heads nothing. */
+const emptyCorners: Rule = ({ tokens }) => {
+  for (const [at, { type }] of tokens.entries())
+    if (type === 'th_open' && tokens[at + 1]?.content === '')
+      for (const one of [tokens[at], tokens[at + 2]]) if (one) one.tag = 'td'
 }
 
 /** A wide table scrolls by itself, also by the keyboard. */

@@ -59,6 +59,7 @@ t.test('every document is a page, with its Markdown beside it', async (t) => {
   const places = documents.map((file) => file.replace(/README\.md$/, 'index.md'))
   t.strictSame(HTML, [...places.map((place) => place.replace(/md$/, 'html')), '404.html'].sort())
   for (const place of places) t.match(read(place), /^# /m, place)
+  for (const file of HTML) t.notMatch(read(file), /<th[^>]*><\/th>|<img(?![^>]* alt)/, file)
 })
 
 t.test('no link is dead, and nothing is loaded from elsewhere', async (t) => {
