@@ -1,6 +1,6 @@
 /**
- * `npm run bench:peers [-- --people 1000] [--write]`: Gatehouse beside oauth2-proxy and step-ca, which it installs with Go
- * and runs. `--write` puts the figures into docs/comparison.md.
+ * `npm run bench:peers [-- --people 1000 --rounds 1 --write]`: Gatehouse beside oauth2-proxy and step-ca, which it installs
+ * with Go and runs. `--write` puts the figures into docs/comparison.md.
  */
 import { execFileSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
@@ -20,16 +20,19 @@ const PAGE = new URL('../docs/comparison.md', import.meta.url)
 const { values: options } = parseArgs({
   options: {
     people: { type: 'string', default: '10000' },
+    /** One process says little: two of the same code can differ by a third. */
+    rounds: { type: 'string', default: '3' },
     write: { type: 'boolean', default: false },
   },
 })
 
+const [people, rounds] = [Number(options.people), Number(options.rounds)]
 const began = loadavg()[0] ?? 0
 const oauth2Proxy = install('oauth2-proxy')
 const stepCa = install('step-ca')
 const tables = [
-  await tableOf(['Gatehouse', 'oauth2-proxy'], checks(oauth2Proxy, Number(options.people))),
-  await tableOf(['Gatehouse', 'step-ca'], certificates(stepCa)),
+  await tableOf(['Gatehouse', 'oauth2-proxy'], checks(oauth2Proxy, people, rounds)),
+  await tableOf(['Gatehouse', 'step-ca'], certificates(stepCa, rounds)),
 ]
 const text = [circumstances(), ...tables].join('\n\n')
 console.log(text)

@@ -9,7 +9,7 @@ import { residentOf } from '../harness/program.ts'
 import type { ServerReady } from '../harness/serve.ts'
 import { type StepCa, startStepCa } from '../harness/step-ca.ts'
 import type { Row } from './checks.ts'
-import { type Drive, figureOf, measured, ROUNDS, takeTurns } from './turns.ts'
+import { type Drive, figureOf, measured, takeTurns } from './turns.ts'
 
 /** Each allows one certificate, so there are more than one round can use. */
 const TOKENS = 12_000
@@ -19,11 +19,11 @@ const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256
 const CSR = toPem('CERTIFICATE REQUEST', buildCsr(generateP256(), []))
 
 /** Certificates of the private CA, each on the disk before the answer, over HTTPS at both. */
-export async function* certificates(stepCa: string): AsyncGenerator<Row> {
+export async function* certificates(stepCa: string, rounds: number): AsyncGenerator<Row> {
   const csr = new Map<string, number[]>()
   const acme = new Map<string, number[]>()
   const resident = new Map<string, number[]>()
-  for (let round = 0; round < ROUNDS; round++) {
+  for (let round = 0; round < rounds; round++) {
     process.stderr.write('certificates for a CSR ...\n')
     await byCsr(stepCa, csr, resident)
     process.stderr.write('certificates by ACME ...\n')

@@ -9,7 +9,7 @@ import { type Running, residentOf, startProgram } from '../harness/program.ts'
 import { type ServiceFiles, writeConfig } from '../harness/service-files.ts'
 import { anonymousRequest, checkRequest, programRequest } from '../harness/visitors.ts'
 import { type Place, signIn } from './sign-ins.ts'
-import { type Figure, figureOf, measured, ROUNDS, takeTurns } from './turns.ts'
+import { type Figure, figureOf, measured, takeOnce, takeTurns } from './turns.ts'
 
 const PROGRAMS = 1_000
 const APP = 'https://app.example.com/'
@@ -26,13 +26,19 @@ interface Case {
   readonly what: string
   readonly requests: Readonly<Record<Side, readonly string[]>>
   readonly status: Readonly<Record<Side, number>>
+  /** Whether each request is the first of its session. */
+  readonly isFirst?: boolean
 }
 
 /** Starts a side with what it has kept since it was started first. */
 type Start = () => Promise<Running>
 
 /** The check that proxies make, at both, for people who have signed in at an OpenID provider. */
-export async function* checks(oauth2Proxy: string, people: number): AsyncGenerator<Row> {
+export async function* checks(
+  oauth2Proxy: string,
+  people: number,
+  rounds: number,
+): AsyncGenerator<Row> {
   const issuer = await startIssuer()
   const idp = await startIdp(people)
   const gatehouse = await gatehouseFiles(idp, issuer)
@@ -47,7 +53,7 @@ export async function* checks(oauth2Proxy: string, people: number): AsyncGenerat
     idle: new Map(),
     full: new Map(),
   }
-  for (let round = 0; round < ROUNDS; round++) await runRound(starts, cases, figures, resident)
+  for (let round = 0; round < rounds; round++) await runRound(starts, cases, figures, resident)
   gatehouse.remove()
   issuer.close()
   await idp.close()
@@ -76,10 +82,13 @@ async function runRound(
     for (const side of SIDES) of.set(side, [...(of.get(side) ?? []), residentOf(servers[side].pid)])
   }
   note(resident.idle)
-  for (const [n, { what, requests, status }] of cases.entries()) {
+  for (const [n, { what, requests, status, isFirst }] of cases.entries()) {
     process.stderr.write(`${what} ...\n`)
     const drives = await drivesOf(generator, servers, requests, status)
-    await takeTurns(drives, figures[n]!)
+    const { length } = requests.Gatehouse
+    // Half of them, so that none comes twice. All others have been seen when they are measured.
+    if (isFirst) await takeOnce(drives, figures[n]!, length / 2)
+    else await takeTurns(drives, figures[n]!, 2 * length)
   }
   // The last case has most sessions.
   note(resident.full)
@@ -111,8 +120,8 @@ function casesOf(
     'oauth2-proxy': of('oauth2-proxy').map((text) => text.replace('/portals/main', '/oauth2/auth')),
   })
   const check = (cookie: string) => checkRequest(`theme=dark; ${cookie}; app_session=012345678901`)
-  const some = (count: number, change = (cookie: string) => cookie) =>
-    both((side) => cookies[side].slice(0, count).map((cookie) => check(change(cookie))))
+  const some = (from: number, to: number, change = (cookie: string) => cookie) =>
+    both((side) => cookies[side].slice(from, to).map((cookie) => check(change(cookie))))
   const admits = { Gatehouse: 200, 'oauth2-proxy': 202 }
   const refuses = { Gatehouse: 302, 'oauth2-proxy': 401 }
   return [
@@ -122,9 +131,19 @@ function casesOf(
       status: admits,
     },
     { what: 'not signed in', requests: both(() => [anonymousRequest()]), status: refuses },
-    { what: 'forged session cookie', requests: some(people / 10, forge), status: refuses },
-    { what: `check, ${count(people / 10)} sessions`, requests: some(people / 10), status: admits },
-    { what: `check, ${count(people)} sessions`, requests: some(people), status: admits },
+    { what: 'forged session cookie', requests: some(0, people / 10, forge), status: refuses },
+    {
+      what: `check, ${count(people / 10)} sessions`,
+      requests: some(0, people / 10),
+      status: admits,
+    },
+    {
+      what: 'check of a session that the process has not seen yet',
+      requests: some(people / 10, people),
+      status: admits,
+      isFirst: true,
+    },
+    { what: `check, ${count(people)} sessions`, requests: some(0, people), status: admits },
   ]
 }
 
