@@ -15,7 +15,7 @@ import type { Docker } from './docker.ts'
 export const HOMELAB = 'compose.homelab.yml'
 const STAND_INS = 'scripts/test/integration/homelab/stand-ins.yml'
 const MORE = ['examples/homelab/notes.yml', 'scripts/test/integration/homelab/notes.yml']
-const PATIENCE = 60_000
+const PATIENCE = 120_000
 const { DOMAIN, GATEHOUSE_ADDRESS } = ENV
 const hostOf = (service: string) => `${service}.${DOMAIN}`
 
