@@ -15,7 +15,7 @@ import {
   trust,
 } from '@gatehouse/service-kit/http'
 import { draining, reload, type Workers, workers } from '@gatehouse/service-kit/lifecycle'
-import { errorReference, sendPage } from '@gatehouse/service-kit/pages'
+import { errorReference, languageOf, sendPage } from '@gatehouse/service-kit/pages'
 import {
   type Logger,
   type Metrics,
@@ -46,7 +46,7 @@ import { discoveryRoutes, resourceRoutes } from './routes/discovery.ts'
 import { faviconRoute, imageRoutes } from './routes/images.ts'
 import { logoutRoutes } from './routes/logout.ts'
 import { profileRoutes } from './routes/profile.ts'
-import { imagesUrlFor, languageOf } from './routes/reader.ts'
+import { imagesUrlFor } from './routes/reader.ts'
 import { returnRoute } from './routes/return-to-app.ts'
 import { homeRoute, signInRoutes } from './routes/sign-in.ts'
 import { bearer, verifyRoute } from './routes/verify.ts'

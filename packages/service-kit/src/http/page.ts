@@ -3,8 +3,11 @@ import { readFileSync } from 'node:fs'
 import { html, type SafeHtml } from '@remix-run/html-template'
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import fp from 'fastify-plugin'
+import type { Language } from './language.ts'
 
-/** A document without scripts, and its content security policy. */
+export { chooseLanguage, LANGUAGES, type Language, languageOf } from './language.ts'
+
+/** A document, and its content security policy. */
 export interface Page {
   readonly html: string
   readonly policy: string
@@ -18,6 +21,10 @@ export interface PageContent {
   /** Shown at the end of the top bar. */
   readonly bar?: SafeHtml
   readonly main: SafeHtml
+  /** Default: English, for every reader. */
+  readonly language?: Language | undefined
+  /** Our own code, which makes the page handier. Without it, everything works. */
+  readonly script?: string | undefined
 }
 
 /** The outline of the gate, on a grid of 24 by 24. */
@@ -32,8 +39,12 @@ export type PageStyle = ReturnType<typeof styleOf>
 /** The style sheet of a page: the colors that all pages share, and `css`. */
 export function styleOf(css: string) {
   const sheet = compact(`${BASE}${css}`)
-  const digest = createHash('sha256').update(sheet).digest('base64')
-  return { sheet, source: `'sha256-${digest}'` }
+  return { sheet, source: sourceOf(sheet) }
+}
+
+/** What is inline, as a source of the content security policy. */
+function sourceOf(text: string): string {
+  return `'sha256-${createHash('sha256').update(text).digest('base64')}'`
 }
 
 /** Leaves out what only developers read: comments, white space, and zeros before a point. */
@@ -47,10 +58,11 @@ function compact(css: string): string {
     .trim()
 }
 
-/** The policy that allows one style sheet, these sources of images and targets of forms, and nothing else. */
-function policyOf(style: string, images: readonly string[], forms: readonly string[]): string {
+/** The policy that allows one style sheet, these sources of images, targets of forms and scripts, and nothing else. */
+function policyOf(style: string, images: string[], forms: string[], script?: string): string {
   const own = `style-src ${style}; img-src ${images.join(' ')}; form-action ${forms.join(' ')}`
-  return `default-src 'none'; ${own}; frame-ancestors 'none'; base-uri 'none'`
+  const run = script === undefined ? '' : `; script-src ${sourceOf(script)}`
+  return `default-src 'none'; ${own}${run}; frame-ancestors 'none'; base-uri 'none'`
 }
 
 /** A scheme alone, since a host of a URL may have a semicolon or a star. What is none is left out. */
@@ -69,11 +81,13 @@ interface Document {
   readonly body: SafeHtml
   /** Default: English, for every reader. */
   readonly language?: string | undefined
+  /** The code that its policy allows, by a hash. */
+  readonly script?: string | undefined
 }
 
 /** A whole page. */
 export function pageOf(
-  { title, accent, icon, images, formsTo = '', body, language }: Document,
+  { title, accent, icon, images, formsTo = '', body, language, script }: Document,
   { sheet, source }: PageStyle,
 ): Page {
   const page = html`<!doctype html>
@@ -87,12 +101,13 @@ export function pageOf(
       </head>
       <body>
         ${body}
+        ${script === undefined ? '' : html.raw`<script>${script}</script>`}
       </body>
     </html>
     `
   const sources = [icon === undefined ? 'data:' : [], images ?? []].flat()
   const forms = ["'self'", SCHEME.test(formsTo) ? formsTo : []].flat()
-  return { html: withoutBreaks(page), policy: policyOf(source, sources, forms), language }
+  return { html: withoutBreaks(page), policy: policyOf(source, sources, forms, script), language }
 }
 
 /** Leaves out the line breaks between tags of templates. A text has no `>` of its own, which is escaped. */
@@ -110,7 +125,7 @@ function gateIcon(accent: string): SafeHtml {
 /** Creates a function that renders pages with the common style and `css`. */
 export function pagesIn(css: string): (content: PageContent) => Page {
   const style = styleOf(`${COMMON}${css}`)
-  return ({ title, bar, main }) => {
+  return ({ title, bar, main, language, script }) => {
     const body = html`
       <header class="bar">
         <span class="brand">
@@ -118,7 +133,7 @@ export function pagesIn(css: string): (content: PageContent) => Page {
         ${bar}
       </header>
       <main>${main}</main>`
-    return pageOf({ title, accent: '#4256d0', body }, style)
+    return pageOf({ title, accent: '#4256d0', body, language, script }, style)
   }
 }
 

@@ -1,14 +1,9 @@
+import { languageOf } from '@gatehouse/service-kit/pages'
 import type { FastifyRequest } from 'fastify'
-import { chooseLanguage, type Language } from '../pages/languages/index.ts'
 import type { Reader } from '../pages/pages.ts'
 import { type PortalSite, siteOf } from '../portal-site.ts'
 import type { Portal } from '../portals.ts'
 import { pageUrl } from '../sites.ts'
-
-/** The language in which a person gets a page. */
-export function languageOf({ headers }: FastifyRequest): Language {
-  return chooseLanguage(headers['accept-language'])
-}
 
 /** The reader of a page: their language, and the portal with its images. */
 export function readerOf(request: FastifyRequest, portalSite: PortalSite): Reader {

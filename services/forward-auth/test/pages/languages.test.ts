@@ -1,8 +1,7 @@
-import fc from 'fast-check'
 import t from 'tap'
 import { ERRORS } from '../../src/errors.ts'
 import { en } from '../../src/pages/languages/en.ts'
-import { chooseLanguage, fill, LANGUAGES, writeTime } from '../../src/pages/languages/index.ts'
+import { fill, LANGUAGES, writeTime } from '../../src/pages/languages/index.ts'
 
 /** Each text by its path. */
 function flatten(texts: object, path = ''): [path: string, text: string][] {
@@ -37,29 +36,6 @@ t.test('every language has every text, with the same braces', async (t) => {
 t.test('the English titles are those of the problems', async (t) => {
   for (const [code, { title }] of Object.entries(ERRORS))
     if (code in en.errors) t.equal(en.errors[code as keyof typeof en.errors].title, title, code)
-})
-
-t.test('Accept-Language chooses, and English is for everybody else', async (t) => {
-  const table: [header: string | undefined, language: string][] = [
-    [undefined, 'en'],
-    ['', 'en'],
-    ['*', 'en'],
-    ['de', 'de'],
-    ['DE-at', 'de'],
-    ['de-AT,de;q=0.9,en;q=0.8', 'de'],
-    ['en-GB,en;q=0.9,de;q=0.8', 'en'],
-    ['nl, fr;q=0.5, de;q=0.4', 'fr'],
-    ['es-419', 'es'],
-    ['en;q=0.1, es;q=0.2', 'es'],
-    ['de;q=0, fr;q=0.1', 'fr'],
-    ['de;q=0', 'en'],
-    ['nl-BE, ja', 'en'],
-    ['constructor, __proto__', 'en'],
-    [`${'x-y,'.repeat(5_000)}de`, 'en'],
-  ]
-  for (const [header, language] of table)
-    t.equal(chooseLanguage(header), language, header ?? 'none')
-  fc.assert(fc.property(fc.string(), (header) => Object.hasOwn(LANGUAGES, chooseLanguage(header))))
 })
 
 t.test('fills in what is in braces, as it is', async (t) => {

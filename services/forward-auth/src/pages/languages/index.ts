@@ -1,30 +1,13 @@
-import { LRUCache } from 'lru-cache'
-import Negotiator from 'negotiator'
+import type { Language } from '@gatehouse/service-kit/pages'
 import { de } from './de.ts'
 import { en, type Texts } from './en.ts'
 import { es } from './es.ts'
 import { fr } from './fr.ts'
 
-/** The languages of the pages by their tag (RFC 5646). The first one is for everybody else. */
-export const LANGUAGES = { en, de, fr, es }
+export type { Language } from '@gatehouse/service-kit/pages'
 
-export type Language = keyof typeof LANGUAGES
-
-const TAGS = Object.keys(LANGUAGES) as Language[]
-const MAX_HEADER = 200
-
-const chosen = new LRUCache<string, Language>({
-  max: 200,
-  memoMethod: (header) => {
-    const headers = { 'accept-language': header }
-    return (new Negotiator({ headers }).language(TAGS) as Language | undefined) ?? 'en'
-  },
-})
-
-/** The language for an `Accept-Language` header (RFC 9110 section 12.5.4). */
-export function chooseLanguage(header: string | undefined): Language {
-  return chosen.memo((header ?? '*').slice(0, MAX_HEADER))
-}
+/** The texts by the tags of their languages. */
+export const LANGUAGES: Readonly<Record<Language, Texts>> = { en, de, fr, es }
 
 export function textsIn(language: Language): Texts {
   return LANGUAGES[language]
