@@ -17,7 +17,7 @@ import {
   trust,
 } from '@gatehouse/service-kit/http'
 import { draining, reload, type Workers, workers } from '@gatehouse/service-kit/lifecycle'
-import { errorReference, sendPage } from '@gatehouse/service-kit/pages'
+import { errorReference, languageOf, sendPage } from '@gatehouse/service-kit/pages'
 import {
   type Logger,
   type Metrics,
@@ -25,7 +25,12 @@ import {
   requestTelemetry,
 } from '@gatehouse/service-kit/telemetry'
 import { serverTlsOptions } from '@gatehouse/service-kit/tls'
-import Fastify, { type FastifyBaseLogger, type FastifyInstance, type FastifyReply } from 'fastify'
+import Fastify, {
+  type FastifyBaseLogger,
+  type FastifyInstance,
+  type FastifyReply,
+  type FastifyRequest,
+} from 'fastify'
 import fp from 'fastify-plugin'
 import { acmeApiRoutes } from './acme-server/api.ts'
 import { acmeRoutes } from './acme-server/routes.ts'
@@ -225,8 +230,12 @@ async function registerHttp(
   await app.register(health, { metrics, docsUrl: ERRORS_PATH })
 }
 
-function sendProblemPage(problem: Problem, _request: unknown, reply: FastifyReply): FastifyReply {
-  return sendPage(reply, problem.status, problemPage(problem))
+function sendProblemPage(
+  problem: Problem,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): FastifyReply {
+  return sendPage(reply, problem.status, problemPage(languageOf(request), problem))
 }
 
 async function registerApi(

@@ -1,5 +1,5 @@
 import { REVOCATION_REASONS, type RevocationReason } from '@gatehouse/pki'
-import type { Page } from '@gatehouse/service-kit/pages'
+import type { Language, Page } from '@gatehouse/service-kit/pages'
 import { html, type SafeHtml } from '@remix-run/html-template'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
@@ -7,6 +7,7 @@ import { Check } from 'typebox/schema'
 import { card, toInventory } from '../pages/card.ts'
 import { orderHref } from '../pages/links.ts'
 import { notice } from '../pages/notice.ts'
+import { plain, say } from '../pages/say.ts'
 import { IdSchema, NAME } from '../schemas.ts'
 import { COOKIE_SCOPE } from '../visitors/visitors.ts'
 
@@ -59,35 +60,44 @@ function read(text: string): Done | undefined {
   }
 }
 
+const UNCONFIRMED =
+  'Replicas that have not confirmed it yet: {count}. They may serve the old certificate until they reach the database.'
+
 /** Tells what was done. */
-export function doneNotice(done: Done): SafeHtml {
+export function doneNotice(lang: Language, done: Done): SafeHtml {
   const { domain, unknownAtCa = 0, unconfirmed = 0 } = done
   const warnings = [
     unknownAtCa > 0 &&
-      html`<p>The CA does not know ${unknownAtCa} of them, so they are revoked only here.</p>`,
-    unconfirmed > 0 &&
-      html`<p>${unconfirmed} replicas have not confirmed it yet, and may serve the old certificate until they reach the database.</p>`,
+      html`<p>${say(lang, 'The CA does not know {count} of them, so they are revoked only here.', { count: unknownAtCa })}</p>`,
+    unconfirmed > 0 && html`<p>${say(lang, UNCONFIRMED, { count: unconfirmed })}</p>`,
   ].filter((warning) => warning !== false)
   const tone = warnings.length > 0 ? 'warn' : done.order === undefined ? 'good' : 'busy'
-  const more = html`${warnings}${underWay(done)}`
-  return html`<div role="status">${notice(tone, `${domain}: ${said(done)}`, more)}</div>`
+  const more = html`${warnings}${underWay(lang, done)}`
+  return html`<div role="status">${notice(tone, html`${domain}: ${said(lang, done)}`, more)}</div>`
 }
 
-function said({ action, count = 0, reason = 'unspecified', order }: Done): string {
-  if (action === 'request') return 'issued.'
-  if (action === 'delete') return 'deleted. It is no longer answered or renewed.'
-  if (action === 'revoke')
-    return `revoked ${count === 1 ? 'one certificate' : `${count} certificates`} (${reason}).`
-  return order === undefined ? 'renewed.' : 'the renewal has begun.'
+function said(
+  lang: Language,
+  { action, count = 0, reason: code = 'unspecified', order }: Done,
+): SafeHtml {
+  const reason = html`<code>${code}</code>`
+  if (action === 'request') return say(lang, 'issued.')
+  if (action === 'delete') return say(lang, 'deleted. It is no longer answered or renewed.')
+  if (action === 'revoke') {
+    if (count === 1) return say(lang, 'revoked one certificate ({reason}).', { reason })
+    return say(lang, 'revoked {count} certificates ({reason}).', { count, reason })
+  }
+  return say(lang, order === undefined ? 'renewed.' : 'the renewal has begun.')
 }
 
-function underWay({ order }: Done): SafeHtml | '' {
+function underWay(lang: Language, { order }: Done): SafeHtml | '' {
   return order === undefined
     ? ''
-    : html`<p><a href="${orderHref({ id: order })}">See its progress</a></p>`
+    : html`<p><a href="${orderHref({ id: order })}">${say(lang, 'See its progress')}</a></p>`
 }
 
 /** The page that tells what was done, for those who may do it but not see the certificate. */
-export function donePage(done: Done): Page {
-  return card('Done', html`${doneNotice(done)}${toInventory}`)
+export function donePage(lang: Language, done: Done): Page {
+  const body = html`${doneNotice(lang, done)}${toInventory(lang)}`
+  return card(lang, plain(lang, 'Done'), body)
 }

@@ -1,41 +1,58 @@
 import type { IssuedCertificate } from '@gatehouse/cert-store/port'
 import type { Profile, RevocationReason } from '@gatehouse/pki'
-import type { Page } from '@gatehouse/service-kit/pages'
+import type { Language, Page } from '@gatehouse/service-kit/pages'
 import { html, type SafeHtml } from '@remix-run/html-template'
 import { card } from '../pages/card.ts'
 import { nameHref } from '../pages/links.ts'
+import { plain, say, type Text } from '../pages/say.ts'
 import { whenFromNow } from '../pages/time.ts'
+
+interface ActionTexts {
+  readonly verb: Text
+  readonly asks: Text
+  /** What it means for those who use the certificates. */
+  readonly means: readonly Text[]
+}
 
 /** The actions of people on the certificates of a name, with what each means for those who use them. */
 const ACTION_TEXTS = {
   renew: {
     verb: 'Renew',
-    means: 'A new certificate is issued if this one is due. The old one stays valid until it ends.',
+    asks: 'Renew {domain}?',
+    means: [
+      'A new certificate is issued if this one is due. The old one stays valid until it ends.',
+    ],
   },
   revoke: {
     verb: 'Revoke',
-    means:
-      'These certificates, and the unexpired ones that they replaced, go on the revocation list. Clients that ' +
-      'look there refuse them at once. The next request for the name gets a new certificate and key.',
+    asks: 'Revoke {domain}?',
+    means: [
+      'These certificates, and the unexpired ones that they replaced, go on the revocation list.',
+      'Clients that look there refuse them at once. The next request for the name gets a new certificate and key.',
+    ],
   },
   delete: {
     verb: 'Delete',
-    means:
-      'These certificates are no longer answered or renewed. Copies stay valid until they end; to stop those ' +
-      'too, revoke instead.',
+    asks: 'Delete {domain}?',
+    means: [
+      'These certificates are no longer answered or renewed.',
+      'Copies stay valid until they end; to stop those too, revoke instead.',
+    ],
   },
   'dry-run': {
     verb: 'Dry run',
-    means:
-      'Checks what a request for this certificate would lead to: the issuer, the proofs and the limits of the ' +
-      'CA. Nothing is ordered or changed.',
+    asks: 'Dry run {domain}?',
+    means: [
+      'Checks what a request for this certificate would lead to: the issuer, the proofs and the limits of the CA.',
+      'Nothing is ordered or changed.',
+    ],
   },
-}
+} as const satisfies Readonly<Record<string, ActionTexts>>
 export type Action = keyof typeof ACTION_TEXTS
 export const ACTIONS = Object.keys(ACTION_TEXTS) as readonly Action[]
 
 /** The reasons of RFC 5280 in plain words, the usual ones first. */
-const REASONS: Readonly<Record<RevocationReason, string>> = {
+const REASONS: Readonly<Record<RevocationReason, Text>> = {
   unspecified: 'No particular reason',
   keyCompromise: 'Somebody else may have the private key; it is refused for good',
   superseded: 'Another certificate has taken its place',
@@ -46,8 +63,8 @@ const REASONS: Readonly<Record<RevocationReason, string>> = {
 }
 
 /** The words for a reason. */
-export function reasonText(reason: RevocationReason): string {
-  return REASONS[reason]
+export function reasonText(lang: Language, reason: RevocationReason): SafeHtml {
+  return say(lang, REASONS[reason])
 }
 
 type OfName = Pick<Confirmation, 'domain' | 'profile'>
@@ -57,11 +74,11 @@ function actionHref(action: Action, { domain, profile }: OfName): string {
 }
 
 /** The buttons that lead to the actions. */
-export function actionLinks(actions: readonly Action[], of: OfName): SafeHtml | '' {
+export function actionLinks(lang: Language, actions: readonly Action[], of: OfName): SafeHtml | '' {
   if (actions.length === 0) return ''
   const links = actions.map((action) => {
     const kind = isFinal(action) ? 'button danger' : 'button'
-    return html`<a class="${kind}" href="${actionHref(action, of)}">${ACTION_TEXTS[action].verb}</a>`
+    return html`<a class="${kind}" href="${actionHref(action, of)}">${say(lang, ACTION_TEXTS[action].verb)}</a>`
   })
   return html`<div class="pages">${links}</div>`
 }
@@ -80,59 +97,65 @@ interface Confirmation {
   readonly now: number
 }
 
+const NOT_DUE =
+  'It can be renewed {when}, and the service does this automatically. You do not have to do anything.'
+
 /** Asks before something is done to the certificates of a name. */
-export function confirmPage(action: Action, confirmation: Confirmation): Page {
+export function confirmPage(lang: Language, action: Action, confirmation: Confirmation): Page {
   const { domain, profile, affected = [], dueAt, order, now } = confirmation
-  const { verb, means } = ACTION_TEXTS[action]
-  const back = html`<p><a href="${nameHref(domain, profile)}">Back to ${domain}</a></p>`
+  const { verb, asks, means } = ACTION_TEXTS[action]
+  const back = html`<p><a href="${nameHref(domain, profile)}">${say(lang, 'Back to {domain}', { domain })}</a></p>`
   if (dueAt !== undefined)
     return card(
-      `${domain} is not due yet`,
+      lang,
+      plain(lang, '{domain} is not due yet', { domain }),
       html`
-        <p>It can be renewed ${whenFromNow(dueAt, now)}, and the service does this automatically. You do not have to do anything.</p>
-        <p>If it must be replaced now, revoke it: the next request gets a new certificate.</p>
+        <p>${say(lang, NOT_DUE, { when: whenFromNow(lang, dueAt, now) })}</p>
+        <p>${say(lang, 'If it must be replaced now, revoke it: the next request gets a new certificate.')}</p>
         ${back}`,
-      'warn',
+      { tone: 'warn' },
     )
   return card(
-    `${verb} ${domain}?`,
+    lang,
+    plain(lang, asks, { domain }),
     html`
-      <p>${means}</p>
-      ${affectedList(affected)}
+      <p>${means.map((text) => html`${say(lang, text)} `)}</p>
+      ${affectedList(lang, affected)}
       <form method="post" action="${actionHref(action, confirmation)}">
         ${order === undefined ? '' : html`<input type="hidden" name="order" value="${order}">`}
-        ${action === 'revoke' ? reasons() : ''}
-        <button class="${isFinal(action) ? 'main final' : 'main'}">${verb}</button>
+        ${action === 'revoke' ? reasons(lang) : ''}
+        <button class="${isFinal(action) ? 'main final' : 'main'}">${say(lang, verb)}</button>
       </form>
       ${back}`,
-    isFinal(action) ? 'warn' : undefined,
+    { tone: isFinal(action) ? 'warn' : undefined },
   )
 }
 
 const MAX_AFFECTED = 10
 
-function affectedList(affected: readonly IssuedCertificate[]): SafeHtml | '' {
+function affectedList(lang: Language, affected: readonly IssuedCertificate[]): SafeHtml | '' {
   if (affected.length === 0) return ''
   const shown = affected.slice(0, MAX_AFFECTED)
   const more = affected.length - shown.length
   const rows = shown.map(({ names, serialNumber }) => {
-    const others = names.length > 3 ? ` and ${names.length - 3} more names` : ''
+    const others =
+      names.length > 3 ? html` ${say(lang, '+ {count} more', { count: names.length - 3 })}` : ''
     return html`<li>${names.slice(0, 3).join(', ')}${others}<br><code>${serialNumber}</code></li>`
   })
   return html`
     <ul class="affected">
       ${rows}
-      ${more > 0 ? html`<li>and ${more} more</li>` : ''}
+      ${more > 0 ? html`<li>${say(lang, '+ {count} more', { count: more })}</li>` : ''}
     </ul>`
 }
 
-function reasons(): SafeHtml {
+function reasons(lang: Language): SafeHtml {
   const choices = Object.entries(REASONS).map(
     ([reason, text], i) => html`
         <label class="choice">
           <input type="radio" name="reason" value="${reason}"${i === 0 ? html` checked` : ''}>
-          <span>${text}<br><code>${reason}</code></span>
+          <span>${say(lang, text)}<br><code>${reason}</code></span>
         </label>`,
   )
-  return html`<fieldset><legend>Why?</legend>${choices}</fieldset>`
+  return html`<fieldset><legend>${say(lang, 'Why?')}</legend>${choices}</fieldset>`
 }

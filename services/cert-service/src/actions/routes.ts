@@ -1,7 +1,7 @@
 import { type IssuanceRequest, parseRequest, rerouteRequest } from '@gatehouse/issuance/request'
 import { hasCode } from '@gatehouse/net'
 import { REVOCATION_REASONS, type RevocationReason } from '@gatehouse/pki'
-import { sendPage } from '@gatehouse/service-kit/pages'
+import { languageOf, sendPage } from '@gatehouse/service-kit/pages'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { CertError } from '../errors.ts'
@@ -62,16 +62,20 @@ async function ask(request: FastifyRequest<Route>, action: Action, name: Subject
   const now = request.server.clock.now()
   const { order } = request.query
   const { text: domain, profile } = name
+  const lang = languageOf(request)
   const about = { domain, profile, now, ...(order !== undefined && { order }) }
   if (action === 'revoke' || action === 'delete')
-    return confirmPage(action, { ...about, affected: await listAffected(request, action, name) })
+    return confirmPage(lang, action, {
+      ...about,
+      affected: await listAffected(request, action, name),
+    })
   if (action === 'dry-run') {
     authorize(request, 'issue', [name], profile)
-    return confirmPage(action, about)
+    return confirmPage(lang, action, about)
   }
   authorize(request, action, [name], profile)
   const dueAt = renewalOf(await findPermitted(request, action, name), now)
-  return confirmPage(action, { ...about, ...(dueAt > now && { dueAt }) })
+  return confirmPage(lang, action, { ...about, ...(dueAt > now && { dueAt }) })
 }
 
 async function act(
@@ -104,7 +108,8 @@ async function tryOut(
   authorize(request, 'issue', [name], name.profile)
   const wanted = await wantedFor(request, name)
   authorize(request, 'issue', wanted.names, wanted.profile)
-  return sendPage(reply, 200, dryRunPage(await request.server.dryRun(wanted, actorOf(request))))
+  const run = await request.server.dryRun(wanted, actorOf(request))
+  return sendPage(reply, 200, dryRunPage(languageOf(request), run))
 }
 
 /** Makes the request that the newest certificate of a name, or else an order, would be made for today. */

@@ -1,61 +1,70 @@
 import { type AuditRecord, NAME_PAGE, type PastCertificate } from '@gatehouse/cert-store/port'
+import type { Language } from '@gatehouse/service-kit/pages'
 import { html, type SafeHtml } from '@remix-run/html-template'
 import { certificateHref } from '../pages/links.ts'
 import { icon, type Tone } from '../pages/notice.ts'
+import { english, say, type Text } from '../pages/say.ts'
 import { issuerText } from '../pages/state.ts'
 import { when } from '../pages/time.ts'
 import { pastStatus } from './status.ts'
 
 /** Lists the certificates of a name, the newest first. */
 export function history(
+  lang: Language,
   past: readonly PastCertificate[],
   shown?: Pick<PastCertificate, 'id'>,
 ): SafeHtml {
-  if (past.length === 0) return html`<p>No certificate of this name is stored.</p>`
+  if (past.length === 0) return html`<p>${say(lang, 'No certificate of this name is stored.')}</p>`
   const rows = past.map((one) => {
     const { tone, said } = one.isCurrent
-      ? { tone: 'good' as const, said: 'In service.' }
-      : pastStatus(one, past)
+      ? { tone: 'good' as const, said: say(lang, 'In service.') }
+      : pastStatus(lang, one, past)
     const { keyType, issuer, notBefore, notAfter, serialNumber } = one
     const isShown = one.id === shown?.id
     const link = isShown
-      ? html`<b aria-current="page"><code>${serialNumber}</code></b> (this page)`
+      ? html`<b aria-current="page"><code>${serialNumber}</code></b> (${say(lang, 'this page')})`
       : html`<a href="${certificateHref(one)}"><code>${serialNumber}</code></a>`
-    const names = one.names.length > 1 ? html`, ${one.names.length} names` : ''
+    const names =
+      one.names.length > 1
+        ? html`, ${say(lang, '+ {count} more', { count: one.names.length - 1 })}`
+        : ''
     return row(
       tone,
       html`${link}
         <p>${said}</p>
-        <p class="muted">${when(notBefore)} to ${when(notAfter)}, ${keyType}, ${issuerText(issuer)}${names}</p>`,
+        <p class="muted">${when(lang, notBefore)} – ${when(lang, notAfter)}, ${keyType}, ${issuerText(lang, issuer)}${names}</p>`,
     )
   })
-  const more = past.length >= NAME_PAGE ? html`<p>Only the newest ${NAME_PAGE} are shown.</p>` : ''
+  const more =
+    past.length >= NAME_PAGE
+      ? html`<p>${say(lang, 'Only the newest {count} are shown.', { count: NAME_PAGE })}</p>`
+      : ''
   return html`<ul class="past">${rows}</ul>${more}`
 }
 
-const DONE: Readonly<
-  Record<AuditRecord['action'], { readonly tone: Tone; readonly text: string }>
-> = {
-  issue: { tone: 'good', text: 'Issued' },
-  'hand-out': { tone: 'past', text: 'Fetched' },
-  renew: { tone: 'good', text: 'Renewed' },
-  revoke: { tone: 'bad', text: 'Revoked' },
-  delete: { tone: 'warn', text: 'Deleted' },
-  refuse: { tone: 'warn', text: 'Refused' },
-  fail: { tone: 'bad', text: 'Failed' },
-}
+const DONE: Readonly<Record<AuditRecord['action'], { readonly tone: Tone; readonly text: Text }>> =
+  {
+    issue: { tone: 'good', text: 'Issued' },
+    'hand-out': { tone: 'past', text: 'Fetched' },
+    renew: { tone: 'good', text: 'Renewed' },
+    revoke: { tone: 'bad', text: 'Revoked' },
+    delete: { tone: 'warn', text: 'Deleted' },
+    refuse: { tone: 'warn', text: 'Refused' },
+    fail: { tone: 'bad', text: 'Failed' },
+  }
 
 /** Lists what was done with a name and by whom, the newest first. */
-export function activity(entries: readonly AuditRecord[]): SafeHtml {
+export function activity(lang: Language, entries: readonly AuditRecord[]): SafeHtml {
   if (entries.length === 0)
-    return html`<p>The newest rows of the audit trail do not mention this name.</p>`
+    return html`<p>${say(lang, 'The newest rows of the audit trail do not mention this name.')}</p>`
   const rows = entries.map(({ action, actor, at, count, detail, remoteAddress }) => {
-    const times = count > 1 ? ` ${count} times in an hour` : ''
-    const from = remoteAddress === undefined ? '' : html` from <code>${remoteAddress}</code>`
-    const more = detail === undefined ? '' : html` · ${detail}`
+    const times = count > 1 ? html` · ${say(lang, '{count} times in an hour', { count })}` : ''
+    const from = remoteAddress === undefined ? '' : html` · <code>${remoteAddress}</code>`
+    const more = detail === undefined ? '' : html` · ${english(detail)}`
     return row(
       DONE[action].tone,
-      html`<b>${DONE[action].text}</b>${times} by <code>${actor}</code>${from}<p class="muted">${when(at)}${more}</p>`,
+      html`<b>${say(lang, DONE[action].text)}</b> · <code>${actor}</code>${from}${times}
+        <span class="muted">${when(lang, at)}${more}</span>`,
     )
   })
   return html`<ul class="past">${rows}</ul>`

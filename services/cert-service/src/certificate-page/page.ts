@@ -8,23 +8,29 @@ import type {
 } from '@gatehouse/cert-store/port'
 import { profileOf } from '@gatehouse/issuance/request'
 import { buildChainPem, type Profile, parseCertificate } from '@gatehouse/pki'
-import type { Page } from '@gatehouse/service-kit/pages'
+import type { Language, Page } from '@gatehouse/service-kit/pages'
 import { html, type SafeHtml } from '@remix-run/html-template'
 import { type Done, doneNotice } from '../actions/done.ts'
 import { type Action, actionLinks } from '../actions/page.ts'
 import { fact, section, tabTitle, type VisitorName, who, wideFact } from '../pages/card.ts'
+import { COPY_SCRIPT, copyButton, copyField, copyText } from '../pages/copy.ts'
 import { failure } from '../pages/failure.ts'
 import { certificateHref, nameHref, orderHref, requestAgainHref } from '../pages/links.ts'
 import { notice } from '../pages/notice.ts'
+import { english, plain, say, type Text } from '../pages/say.ts'
 import { issuerText, wayText } from '../pages/state.ts'
 import { page } from '../pages/style.ts'
-import { axis, bar, timeLineOf, when, whenFromNow } from '../pages/time.ts'
+import { when, whenFromNow } from '../pages/time.ts'
 import { activity, history } from './history.ts'
 import { statusNotice } from './status.ts'
 
-/** The page of a name. */
-interface NameView {
+interface Reading {
+  readonly lang: Language
   readonly visitor: VisitorName
+}
+
+/** The page of a name. */
+interface NameView extends Reading {
   /** The latest order, of the lineage of the certificate if there is one. */
   readonly order: OrderRecord | undefined
   /** All certificates of its first name that the visitor may see, the newest first. */
@@ -38,6 +44,9 @@ interface NameView {
   readonly now: number
 }
 
+const ONLY_LOOK =
+  'With an API key, you can look but not change anything. To make changes, sign in through the portal, or use the API.'
+
 /** The page of a certificate. */
 export interface CertificateView extends NameView {
   readonly record: CertificateRecord & InService
@@ -46,180 +55,211 @@ export interface CertificateView extends NameView {
   readonly origin: string
 }
 
-/** Renders all about one certificate. It never has a private key in it. */
+/** Renders all about one certificate, what matters first. It never has a private key in it. */
 export function certificatePage(view: CertificateView): Page {
-  const { visitor, record, history: past, actions, done, now } = view
+  const { lang, record, actions, done } = view
   const [domain = ''] = record.names
   const of = { domain, profile: profileOf(record) }
-  const hint =
-    'key' in visitor
-      ? html`<p>With an API key, you can look but not change anything. To make changes, sign in through the portal, or use the API.</p>`
-      : ''
+  const hint = 'key' in view.visitor ? html`<p>${say(lang, ONLY_LOOK)}</p>` : ''
   return detailsPage(
-    visitor,
+    view,
     domain,
     html`
-      ${done ? doneNotice(done) : ''}
+      ${done ? doneNotice(lang, done) : ''}
       ${statusNotice(record, view)}
       ${orderNotice(view)}
-      ${section('Certificate', html`${validity(record, now)}${facts(view)}${actionLinks(actions, of)}${hint}`)}
-      ${section('Fingerprint', fingerprints(record))}
-      ${section('Chain', chain(view))}
-      ${record.isCurrent ? section('Use it', commands(view)) : ''}
-      ${section(`History of ${domain}`, history(past, record))}
-      ${view.activity ? section('Recent activity', activity(view.activity)) : ''}`,
+      <section class="card facts-card">
+        ${facts(view)}
+        ${actionLinks(lang, actions, of)}
+        ${hint}
+      </section>
+      ${record.isCurrent ? section(say(lang, 'Use it'), commands(view)) : ''}
+      ${pastOf(view, domain, record)}
+      <details class="card facts-card">
+        <summary><h2>${say(lang, 'Details, fingerprint and chain')}</h2></summary>
+        ${details(view)}
+        ${chain(view)}
+      </details>`,
   )
+}
+
+function pastOf(
+  { lang, history: past, activity: entries }: NameView,
+  domain: string,
+  shown?: PastCertificate,
+): SafeHtml {
+  return html`
+      ${section(say(lang, 'History of {domain}', { domain }), history(lang, past, shown))}
+      ${entries ? section(say(lang, 'Recent activity'), activity(lang, entries)) : ''}`
 }
 
 /** The page of a name whose certificates are all out of service, or which never had one. */
 export function nameWithoutCertificatePage(
   view: NameView & { readonly domain: string; readonly profile: Profile },
 ): Page {
-  const { domain, visitor, history: past, actions, done, order, now } = view
-  const more = order ? '' : html`<p>The next request for it gets a new one.</p>`
+  const { lang, domain, actions, done, order, now } = view
+  const more = order
+    ? ''
+    : html`<p>${say(lang, 'The next request for the name gets a new one.')}</p>`
   return detailsPage(
-    visitor,
+    view,
     domain,
     html`
-      ${done ? doneNotice(done) : ''}
-      ${notice('past', 'No certificate of this name is in service.', more)}
-      ${order ? orderState(order, now, orderLink(order)) : ''}
-      ${actionLinks(actions, view)}
-      ${section(`History of ${domain}`, history(past))}
-      ${view.activity ? section('Recent activity', activity(view.activity)) : ''}`,
+      ${done ? doneNotice(lang, done) : ''}
+      ${notice('past', say(lang, 'No certificate of this name is in service.'), more)}
+      ${order ? orderState(lang, order, now, orderLink(lang, order)) : ''}
+      ${actionLinks(lang, actions, view)}
+      ${pastOf(view, domain)}`,
   )
 }
 
 /** The page of an order, whether or not it has led to a certificate. */
-export function orderPage(view: {
-  readonly visitor: VisitorName
-  readonly order: OrderRecord
-  readonly actions: readonly Action[]
-  readonly now: number
-}): Page {
-  const { visitor, order, actions, now } = view
+export function orderPage(
+  view: Reading & {
+    readonly order: OrderRecord
+    readonly actions: readonly Action[]
+    readonly now: number
+  },
+): Page {
+  const { lang, order, actions, now } = view
   const [domain = ''] = order.names
+  const link = html`<a href="${nameHref(domain, profileOf(order))}">${say(lang, 'Certificates of {domain}', { domain })}</a>`
   return detailsPage(
-    visitor,
-    `Order for ${domain}`,
+    view,
+    plain(lang, 'Order for {domain}', { domain }),
     html`
-      ${orderState(order, now)}
-      ${section(
-        'Order',
-        html`
-          <dl>
-            ${namesFact(order.names)}
-            ${fact('Begun', when(order.since))}
-            ${fact('Issuer', issuerText(order.issuer))}
-            ${fact('Key', order.keyType)}
-            ${fact('Failures in a row', String(order.failures))}
-            ${wideFact('Id', html`<code>${order.id}</code>`)}
-          </dl>
-          ${actions.includes('dry-run') ? orderActions(order) : ''}`,
-      )}`,
-    html` <a href="${nameHref(domain, profileOf(order))}">Certificates of ${domain}</a>`,
+      ${orderState(lang, order, now)}
+      <section class="card facts-card">
+        <dl>
+          ${namesFact(lang, order.names)}
+          ${fact(say(lang, 'Begun'), when(lang, order.since))}
+          ${fact(say(lang, 'Issuer'), issuerText(lang, order.issuer))}
+          ${fact(say(lang, 'Key'), order.keyType)}
+          ${fact(say(lang, 'Failures in a row'), String(order.failures))}
+          ${wideFact(say(lang, 'Id'), html`<code>${order.id}</code>`)}
+        </dl>
+        ${actions.includes('dry-run') ? orderActions(lang, order) : ''}
+      </section>`,
+    link,
   )
 }
 
-function orderActions(order: OrderRecord): SafeHtml {
+function orderActions(lang: Language, order: OrderRecord): SafeHtml {
   const [domain = ''] = order.names
   const dryRun = nameHref(domain, profileOf(order), '/dry-run', { order: order.id })
   const again = order.status === 'failed' ? requestAgainHref(order) : undefined
   return html`
     <div class="pages">
-      <a class="button" href="${dryRun}">Dry run</a>
-      ${again ? html`<a class="button" href="${again}">Request it again</a>` : ''}
+      <a class="button" href="${dryRun}">${say(lang, 'Dry run')}</a>
+      ${again ? html`<a class="button" href="${again}">${say(lang, 'Request it again')}</a>` : ''}
     </div>`
 }
 
 function detailsPage(
-  visitor: VisitorName,
+  { lang, visitor }: Reading,
   title: string,
   body: SafeHtml,
   more: SafeHtml | '' = '',
 ): Page {
   return page({
+    language: lang,
+    script: COPY_SCRIPT,
     title: tabTitle(title),
-    bar: who(visitor),
+    bar: who(lang, visitor),
     main: html`
       <div class="head">
         <div>
-          <a href="/">Certificates</a>
+          <a href="/">${say(lang, 'Certificates')}</a>
           <h1>${title}</h1>
         </div>
       </div>
       ${body}
-      <footer>Times are in UTC.${more}</footer>`,
+      <footer>${say(lang, 'Times are in UTC.')} ${more}</footer>`,
   })
 }
 
-function orderNotice({ order, record, now }: CertificateView): SafeHtml | '' {
+function orderNotice({ lang, order, record, now }: CertificateView): SafeHtml | '' {
   if (!order || order.status === 'done' || !record.isCurrent) return ''
-  return orderState(order, now, orderLink(order))
+  return orderState(lang, order, now, orderLink(lang, order))
 }
 
-function orderLink(order: OrderRecord): SafeHtml {
-  return html`<p><a href="${orderHref(order)}">The order</a></p>`
+function orderLink(lang: Language, order: OrderRecord): SafeHtml {
+  return html`<p><a href="${orderHref(order)}">${say(lang, 'The order')}</a></p>`
 }
 
-function orderState(order: OrderRecord, now: number, link: SafeHtml | '' = ''): SafeHtml {
+function orderState(
+  lang: Language,
+  order: OrderRecord,
+  now: number,
+  link: SafeHtml | '' = '',
+): SafeHtml {
   if (order.status === 'failed')
-    return notice('bad', 'The last order failed.', html`${failure(order, now)}${link}`)
-  if (order.status === 'pending')
+    return notice(
+      'bad',
+      say(lang, 'The last order failed.'),
+      html`${failure(lang, order, now)}${link}`,
+    )
+  if (order.status === 'pending') {
+    const at = { step: english(order.step), when: whenFromNow(lang, order.since, now) }
     return notice(
       'busy',
-      'An order is under way.',
-      html`<p>It is ${order.step}, since ${whenFromNow(order.since, now)}. Load the page again to see its progress.</p>${link}`,
+      say(lang, 'An order is under way.'),
+      html`<p>${say(lang, 'Its step is {step}; it began {when}. Load the page again to see its progress.', at)}</p>${link}`,
     )
+  }
+  const href = nameHref(order.names[0] ?? '', profileOf(order))
   return notice(
     'good',
-    'The order is done.',
-    html`<p><a href="${nameHref(order.names[0] ?? '', profileOf(order))}">The certificate</a></p>`,
+    say(lang, 'The order is done.'),
+    html`<p><a href="${href}">${say(lang, 'The certificate')}</a></p>`,
   )
 }
 
-function validity(record: CertificateRecord, now: number): SafeHtml {
-  const line = timeLineOf([record], now)
-  return html`<div class="validity">${axis(line)}${bar(record, line)}</div>`
-}
-
-function facts({ record, activity = [] }: CertificateView): SafeHtml {
-  const { names, issuer, keyType, csr, notBefore, notAfter, renewAt, explanationUrl } = record
-  const by = record.account ? ', by its ACME client' : ''
-  const why = explanationUrl ? html` · the CA explains it at <code>${explanationUrl}</code>` : ''
-  const renewal =
-    renewAt === null || !record.isCurrent ? 'none planned' : html`${when(renewAt)}${by}${why}`
-  const fetched = activity.find(
-    (entry) => entry.action === 'hand-out' && entry.serialNumber === record.serialNumber,
+/** What people come for: how long it is served, when it renews, and who uses it. */
+function facts({ lang, record, activity = [], now }: CertificateView): SafeHtml {
+  const { names, notAfter, renewAt, explanationUrl, isCurrent } = record
+  const moment = (at: number, more: SafeHtml | '' = '') =>
+    html`<b>${whenFromNow(lang, at, now)}</b> ${when(lang, at)}${more}`
+  const by = record.account ? html`, ${say(lang, 'by its ACME client')}` : ''
+  const why = explanationUrl
+    ? html` · ${say(lang, 'the CA explains it at {url}', { url: html`<code>${explanationUrl}</code>` })}`
+    : ''
+  const isRenewed = renewAt !== null && isCurrent
+  const fetched = activity.filter(({ action }) => action === 'hand-out')
+  const users = [...new Set(fetched.map(({ actor }) => actor))].map(
+    (actor) => html`<code>${actor}</code>`,
   )
-  const fetcher = fetched ? html` by <code>${fetched.actor}</code>` : ''
   return html`
-    <dl>
-      ${namesFact(names)}
-      ${fact('Valid from', when(notBefore))}
-      ${fact('Valid until', when(notAfter))}
-      ${fact('Next renewal', renewal)}
-      ${fact('Last fetched', html`${when(record.fetchedAt)}${fetcher}`)}
-      ${fact('Asked for by', wayText(record))}
-      ${fact('Issuer', issuerText(issuer))}
-      ${fact('Key', csr ? `${keyType}, held by the caller` : keyType)}
+    <dl class="main-facts">
+      ${fact(say(lang, isCurrent ? 'Served until' : 'Valid until'), moment(notAfter))}
+      ${fact(say(lang, 'Next renewal'), isRenewed ? moment(renewAt, html`${by}${why}`) : html`<b>${say(lang, 'none planned')}</b>`)}
+      ${fact(say(lang, 'Last fetched'), moment(record.fetchedAt))}
+      ${users.length > 0 ? fact(say(lang, 'Fetched by'), html`${users}`) : ''}
+      ${namesFact(lang, names)}
     </dl>`
 }
 
-function namesFact(names: readonly string[]): SafeHtml {
-  return wideFact(
-    'Names',
-    names.map((name) => html`<span>${name}</span> `),
-  )
+function namesFact(lang: Language, names: readonly string[]): SafeHtml {
+  return wideFact(say(lang, 'Names'), [
+    ...names.map((name) => html`<span>${name}</span> `),
+    copyButton(lang, plain(lang, 'Names'), names.join('\n')),
+  ])
 }
 
-/** Both forms of what identifies it: one to compare by eye, one to paste. */
-function fingerprints({ certificate, serialNumber }: CertificateRecord): SafeHtml {
-  const plain = hash('sha256', certificate)
+/** What identifies it, in both forms: one to compare by eye, one to paste. */
+function details({ lang, record }: CertificateView): SafeHtml {
+  const { certificate, serialNumber, issuer, keyType, csr, notBefore } = record
+  const sha256 = hash('sha256', certificate)
   return html`
-    <dl>${fingerprintFact(plain)}</dl>
-    ${copyField('SHA-256, to copy', plain)}
-    ${copyField('Serial number, to copy', serialNumber)}`
+    <dl>
+      ${fact(say(lang, 'Valid from'), when(lang, notBefore))}
+      ${fact(say(lang, 'Asked for by'), wayText(lang, record))}
+      ${fact(say(lang, 'Issuer'), issuerText(lang, issuer))}
+      ${fact(say(lang, 'Key'), csr ? say(lang, '{type}, held by the caller', { type: keyType }) : keyType)}
+      ${fingerprintFact(sha256)}
+    </dl>
+    ${copyField(lang, 'SHA-256', sha256)}
+    ${copyField(lang, plain(lang, 'Serial number'), serialNumber)}`
 }
 
 function fingerprintFact(hex: string): SafeHtml {
@@ -230,53 +270,43 @@ function colons(hex: string): string {
   return (hex.match(/../g) ?? []).join(':').toUpperCase()
 }
 
-/** A field that is selected as a whole when the keyboard enters it, without script. */
-function copyField(label: string, value: string): SafeHtml {
-  return html`<label class="copied">${label}<input readonly spellcheck="false" value="${value}"></label>`
-}
-
-function copyText(label: string, text: string): SafeHtml {
-  const rows = text.trimEnd().split('\n').length
-  return html`<label class="copied">${label}<textarea readonly spellcheck="false" rows="${rows}">
-${text}</textarea></label>`
-}
-
 interface Link {
-  readonly title: string
+  readonly title: Text
   readonly der: Uint8Array
 }
 
-function chain({ record, root }: CertificateView): SafeHtml {
+function chain({ lang, record, root }: CertificateView): SafeHtml {
   const links: readonly Link[] = [
     { title: 'Certificate', der: record.certificate },
-    ...record.chain.map((der) => ({ title: 'Issuing CA', der })),
-    ...(root ? [{ title: 'Root', der: root }] : []),
+    ...record.chain.map((der) => ({ title: 'Issuing CA', der }) as const),
+    ...(root ? [{ title: 'Root', der: root } as const] : []),
   ]
   const pem = buildChainPem(record.certificate, record.chain)
   return html`
-    <ol class="chain">${links.map(chainLink)}</ol>
+    <ol class="chain">${links.map((link) => chainLink(lang, link))}</ol>
     <div class="pages">
-      <a class="button" href="${certificateHref(record, 'chain.pem')}">Chain (PEM)</a>
-      <a class="button" href="${certificateHref(record, 'leaf.pem')}">Certificate alone (PEM)</a>
-      ${root ? html`<a class="button" href="/ca/root.pem">Root (PEM)</a>` : ''}
+      <a class="button" href="${certificateHref(record, 'chain.pem')}">${say(lang, 'Chain (PEM)')}</a>
+      <a class="button" href="${certificateHref(record, 'leaf.pem')}">${say(lang, 'Certificate alone (PEM)')}</a>
+      ${root ? html`<a class="button" href="/ca/root.pem">${say(lang, 'Root (PEM)')}</a>` : ''}
     </div>
     <details>
-      <summary>Chain as text</summary>
-      ${copyText('The certificate and its issuers in PEM', pem)}
+      <summary>${say(lang, 'Chain as text')}</summary>
+      ${copyText(lang, plain(lang, 'The certificate and its issuers in PEM'), pem)}
     </details>`
 }
 
-function chainLink({ title, der }: Link): SafeHtml {
+function chainLink(lang: Language, { title: text, der }: Link): SafeHtml {
   const info = parsed(der)
-  if (!info) return html`<li><b>${title}</b><p>Its fields cannot be read.</p></li>`
+  const title = say(lang, text)
+  if (!info) return html`<li><b>${title}</b><p>${say(lang, 'Its fields cannot be read.')}</p></li>`
   const { subject, issuer, notBefore, notAfter, fingerprint256 } = info
   return html`
     <li>
       <b>${title}</b>
       <dl>
-        ${fact('Subject', oneLine(subject) || 'none: see its names')}
-        ${fact('Issuer', oneLine(issuer))}
-        ${fact('Valid', html`${when(notBefore)} to ${when(notAfter)}`)}
+        ${fact(say(lang, 'Subject'), oneLine(subject) || say(lang, 'none: see its names'))}
+        ${fact(say(lang, 'Issuer'), oneLine(issuer))}
+        ${fact(say(lang, 'Valid'), html`${when(lang, notBefore)} – ${when(lang, notAfter)}`)}
         ${fingerprintFact(fingerprint256)}
       </dl>
     </li>`
@@ -294,7 +324,7 @@ function oneLine(name: string): string {
   return name.split('\n').join(', ')
 }
 
-function commands({ record, origin, root }: CertificateView): SafeHtml {
+function commands({ lang, record, origin, root }: CertificateView): SafeHtml {
   const [domain = ''] = record.names
   const isOfClient = profileOf(record) === 'client'
   const names = record.names.map(quoted).join(' ')
@@ -309,7 +339,7 @@ function commands({ record, origin, root }: CertificateView): SafeHtml {
     "'",
     '%27',
   )
-  const texts: readonly [label: string, command: string][] = [
+  const texts: readonly [label: Text, command: string][] = [
     [
       'Fetch it into files, and keep it up to date',
       `gatehouse-certs get ${names}${key}${profile} --out /etc/tls --url ${origin} --watch`,
@@ -322,7 +352,7 @@ function commands({ record, origin, root }: CertificateView): SafeHtml {
   ]
   // No server is called by a wildcard, or by a name of a client.
   const shown = isOfClient || domain.startsWith('*.') ? texts.slice(0, 2) : texts
-  return html`${shown.map(([label, command]) => copyText(label, command))}`
+  return html`${shown.map(([label, command]) => copyText(lang, plain(lang, label), command))}`
 }
 
 /** Quotes a name for a shell: those of wildcards and of clients have characters that it would read. */

@@ -2,7 +2,7 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { CertificateRecord, InService } from '@gatehouse/cert-store/port'
 import { isEmbedded, nameOrNone, profileOf } from '@gatehouse/issuance/request'
 import { buildChainPem, type Profile, parseCertificate } from '@gatehouse/pki'
-import { sendPage } from '@gatehouse/service-kit/pages'
+import { languageOf, sendPage } from '@gatehouse/service-kit/pages'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { donePage, takeDone } from '../actions/done.ts'
@@ -58,11 +58,12 @@ export const certificatePageRoutes: FastifyPluginAsyncTypebox = async (app) => {
   app.get(
     '/orders/:id',
     { ...guards, schema: { ...schema, params: Type.Object({ id: IdSchema }) } },
-    async ({ visitor, params: { id } }, reply) => {
-      const order = await findOrder(app, visitor, id)
+    async (request, reply) => {
+      const { visitor, params } = request
+      const order = await findOrder(app, visitor, params.id)
       const actions = actionsOf(app, visitor, order, ['dry-run'])
-      const now = app.clock.now()
-      return sendPage(reply, 200, orderPage({ visitor: nameOf(visitor), order, actions, now }))
+      const of = { lang: languageOf(request), visitor: nameOf(visitor), now: app.clock.now() }
+      return sendPage(reply, 200, orderPage({ ...of, order, actions }))
     },
   )
 }
@@ -101,6 +102,7 @@ async function showNameWithout(
   if (history.length > 0) {
     const own = { names: [domain], issuer: history[0]?.issuer ?? '' }
     const page = nameWithoutCertificatePage({
+      lang: languageOf(request),
       visitor: nameOf(visitor),
       domain,
       profile: name.profile,
@@ -114,7 +116,7 @@ async function showNameWithout(
     return sendPage(reply, 200, page)
   }
   if (order) return reply.redirect(orderHref(order))
-  if (done) return sendPage(reply, 200, donePage(done))
+  if (done) return sendPage(reply, 200, donePage(languageOf(request), done))
   throw notFound()
 }
 
@@ -131,6 +133,7 @@ async function showCertificate(
     readActivity(server, visitor, record),
   ])
   const page = certificatePage({
+    lang: languageOf(request),
     visitor: nameOf(visitor),
     record,
     order: order && withStep(server, order),

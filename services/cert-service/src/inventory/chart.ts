@@ -1,21 +1,21 @@
 import type { CertificateState, Tally } from '@gatehouse/cert-store/port'
+import type { Language } from '@gatehouse/service-kit/pages'
 import { html, type SafeHtml } from '@remix-run/html-template'
+import { plain, say, type Text } from '../pages/say.ts'
 import { dayOf } from '../pages/time.ts'
 
 const DAY = 86_400_000
 const BARS = 14
-/** The days of a bar, and its name. */
+/** The days of a bar, and what the chart is called then. */
 const UNITS = [
-  [1, 'day'],
-  [7, 'week'],
-  [30, '30 days'],
-] as const
-/** The percentage of its share that a bar takes. */
-const WIDTH = 70
+  [1, 'Ahead, by day'],
+  [7, 'Ahead, by week'],
+  [30, 'Ahead, by 30 days'],
+] as const satisfies readonly (readonly [number, Text])[]
 
 /** The spans of time of the bars; the last one has no end. */
 export interface Spans {
-  readonly unit: string
+  readonly title: (typeof UNITS)[number][1]
   /** The start of each, the first one now. */
   readonly starts: readonly number[]
 }
@@ -30,73 +30,59 @@ export interface Summary extends Tally {
 /** Finds spans that reach to the furthest event, in the smallest unit that does. */
 export function spansUntil(furthest: number, now: number): Spans {
   const reach = furthest - now
-  const [days, unit] = UNITS.find(([days]) => reach <= days * DAY * BARS) ?? UNITS[2]
-  return { unit, starts: Array.from({ length: BARS }, (_, i) => now + i * days * DAY) }
+  const [days, title] = UNITS.find(([days]) => reach <= days * DAY * BARS) ?? UNITS[2]
+  return { title, starts: Array.from({ length: BARS }, (_, i) => now + i * days * DAY) }
 }
 
-export function countOf({ counts, isPartial }: Summary, state?: CertificateState): string {
+export function countOf(
+  lang: Language,
+  { counts, isPartial }: Summary,
+  state?: CertificateState,
+): string {
   const all = Object.values(counts).reduce((sum, count) => sum + count, 0)
-  const count = (state ? counts[state] : all).toLocaleString('en')
-  return isPartial ? `at least ${count}` : count
+  const count = (state ? counts[state] : all).toLocaleString(lang)
+  return isPartial ? `≥ ${count}` : count
 }
 
-/** Draws renewals ahead, and certificates that end without one. */
-export function chart(summary: Summary): SafeHtml | '' {
-  const { renewals, ends, spans, isPartial } = summary
+/** Draws renewals ahead, and certificates that end without one. One bar alone would say nothing. */
+export function chart(lang: Language, { renewals, ends, spans }: Summary): SafeHtml | '' {
   const totals = renewals.map((count, i) => count + (ends[i] ?? 0))
+  if (totals.filter((total) => total > 0).length < 2) return ''
   const most = Math.max(...totals)
-  if (most === 0) return ''
-  const share = 100 / BARS
-  const width = (WIDTH / 100) * share
+  const short = new Intl.NumberFormat(lang, { notation: 'compact' })
   const bars = totals.map((total, i) => {
     const ending = ends[i] ?? 0
-    const x = (i + (1 - WIDTH / 100) / 2) * share
-    const box = (tone: string, from: number, count: number) => {
-      const size = (count / most) * 100
-      const y = 100 - ((from + count) / most) * 100
-      return count === 0
+    const box = (tone: string, from: number, count: number) =>
+      count === 0
         ? ''
-        : html`<rect class="${tone}" x="${percent(x)}" width="${percent(width)}" y="${percent(y)}" height="${percent(size)}"/>`
-    }
-    return html`${box('ends', 0, ending)}${box('renewals', ending, total - ending)}`
+        : html`<rect class="${tone}" width="100%" y="${percent(1 - (from + count) / most)}" height="${percent(count / most)}"/>`
+    const day = dayOf(lang, spans.starts[i] ?? 0)
+    const from = i === BARS - 1 ? plain(lang, '{day} and later', { day }) : day
+    const said = plain(lang, '{from}: {renewals} renewed, {ends} end without renewal', {
+      ...{ from, renewals: total - ending, ends: ending },
+    })
+    return html`
+      <li title="${said}">
+        <span class="unseen">${said}</span>
+        <span class="count" aria-hidden="true">${total > 0 ? short.format(total) : ''}</span>
+        <svg aria-hidden="true">${box('ends', 0, ending)}${box('renewals', ending, total - ending)}</svg>
+        <span class="day" aria-hidden="true">${i === 0 ? plain(lang, 'now') : day}</span>
+      </li>`
   })
-  const rows = totals.map(
-    (_, i) => html`
-            <tr><th scope="row">${spanText(spans, i)}</th><td>${renewals[i]}</td><td>${ends[i]}</td></tr>`,
-  )
-  const key = (tone: string, text: string) => html`
+  const key = (tone: string, text: Text) => html`
         <span>
-          <svg viewBox="0 0 16 12" aria-hidden="true"><rect class="${tone}" y="1" width="10" height="10"/></svg>${text}</span>`
+          <svg viewBox="0 0 16 12" aria-hidden="true"><rect class="${tone}" y="1" width="10" height="10"/></svg>
+          ${say(lang, text)}
+        </span>`
   return html`
-    <section class="card ahead">
-      <h2>Upcoming, by ${spans.unit}</h2>
+    <section class="ahead">
+      <h2>${say(lang, spans.title)}</h2>
       <p class="key">
-        ${key('renewals', 'renewals')}
-        ${key('ends', 'ends without renewal')}
-        <span>at most ${most.toLocaleString('en')} in one bar</span>
+        ${key('renewals', 'renewal')}
+        ${key('ends', 'end without renewal')}
       </p>
-      <svg class="bars" aria-hidden="true">${bars}</svg>
-      <p class="edges" aria-hidden="true">
-        <span>now</span>
-        <span>${spanText(spans, BARS / 2)}</span>
-        <span>${spanText(spans, BARS - 1)}</span>
-      </p>
-      <details>
-        <summary>As a table</summary>
-        <table>
-          <thead>
-            <tr><th scope="col">From</th><th scope="col">Renewals</th><th scope="col">Ends</th></tr>
-          </thead>
-          <tbody>${rows}</tbody>
-        </table>
-      </details>
-      ${isPartial ? html`<p>Not all certificates were counted.</p>` : ''}
+      <ol class="bars">${bars}</ol>
     </section>`
 }
 
-const percent = (share: number) => `${share.toFixed(2)}%`
-
-function spanText({ starts }: Spans, at: number): string {
-  const day = dayOf(starts[at] ?? 0)
-  return at === starts.length - 1 ? `${day} and later` : day
-}
+const percent = (share: number) => `${(100 * share).toFixed(2)}%`

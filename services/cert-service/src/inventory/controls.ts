@@ -1,6 +1,8 @@
 import type { CertificateState, Position } from '@gatehouse/cert-store/port'
+import type { Language } from '@gatehouse/service-kit/pages'
 import { html, type SafeHtml } from '@remix-run/html-template'
-import { issuerText, STATE_NAMES } from '../pages/state.ts'
+import { plain, say } from '../pages/say.ts'
+import { issuerText, STATE_NAMES, shape } from '../pages/state.ts'
 import { clock } from '../pages/time.ts'
 import { countOf, type Summary } from './chart.ts'
 import { hrefOf, isRefreshed, MAX_SEARCH, ORDERS, type View } from './view.ts'
@@ -11,98 +13,84 @@ export interface Neighbours {
   readonly next?: Position | undefined
 }
 
-const LABEL = 'Name, address, serial number or fingerprint'
-
-/**
- * The search. On a page that refreshes itself it is a link to one that does not, where somebody can type
- * in peace.
- */
-export function searchForm(view: View): SafeHtml {
-  const { search = '', order, state, issuer, isStill } = view
-  if (isRefreshed(view)) {
-    const href = hrefOf({ ...view, search: '', place: undefined })
+/** Links to each state, with how many are in it. Each keeps what the form says, and begins with the first page. */
+export function tiles(lang: Language, view: View, summary?: Summary): SafeHtml {
+  const at = (state?: CertificateState) =>
+    // The most urgent first.
+    hrefOf({ ...view, place: undefined, state, ...(state === 'failing' && { order: 'expiry' }) })
+  const tile = (state?: CertificateState) => {
+    const isChosen = state === view.state
+    const count = summary && countOf(lang, summary, state)
+    const isNone = state === undefined || summary?.counts[state] === 0
     return html`
-      <search class="search">
-        <a class="field" href="${href}"><strong>Search</strong> ${LABEL}</a>
-      </search>`
+        <a class="tile ${isNone ? '' : state}" href="${at(state)}"${isChosen ? html` aria-current="true"` : ''}>
+          ${count === undefined ? '' : html`<strong>${count} </strong>`}
+          <span>${state ? shape(state) : ''}${say(lang, state ? STATE_NAMES[state] : 'All')}</span>
+        </a>`
   }
-  const kept = Object.entries({ order, state, issuer, refresh: isStill && 'off' }).map(
-    ([name, value]) =>
-      !value || value === 'next' ? '' : html`<input type="hidden" name="${name}" value="${value}">`,
-  )
-  const focus = view.search === '' ? html` autofocus` : ''
-  const all = hrefOf({ ...view, search: undefined, place: undefined })
-  const reset = view.search === undefined ? '' : html`<a class="button" href="${all}">Show all</a>`
+  const states = (Object.keys(STATE_NAMES) as CertificateState[]).map(tile)
+  const isCut = say(lang, 'Not all certificates were counted.')
   return html`
-    <form class="search" role="search" action="/">
-      <input type="search" name="q" value="${search}" maxlength="${MAX_SEARCH}"
-        aria-label="${LABEL}" placeholder="${LABEL}"${focus}>
+    <nav class="tiles" aria-label="${plain(lang, 'State')}">${tile()}${states}</nav>
+    ${summary?.isPartial ? html`<p>${isCut}</p>` : ''}`
+}
+
+/** The search, the issuer and the order. It keeps the state. */
+export function controls(lang: Language, view: View, issuers: readonly string[]): SafeHtml {
+  const { search, state, issuer, order, isLive } = view
+  const option = (value: string, text: string, chosen: string) =>
+    html`<option value="${value}"${value === chosen ? html` selected` : ''}>${text}</option>`
+  const names = [...new Set([...issuers, issuer ?? []].flat())]
+  const known = names.map((name) => option(name, issuerText(lang, name), issuer ?? ''))
+  const byIssuer =
+    names.length > 1 || issuer !== undefined
+      ? html`
+      <label>${say(lang, 'Issuer')}
+        <select name="issuer">${option('', plain(lang, 'All'), issuer ?? '')}${known}</select></label>`
+      : ''
+  const orders = Object.entries(ORDERS).map(([name, text]) =>
+    option(name, plain(lang, text), order),
+  )
+  const kept = Object.entries({ state, refresh: isLive && 'on' }).map(([name, value]) =>
+    value ? html`<input type="hidden" name="${name}" value="${value}">` : '',
+  )
+  const isChanged = search || issuer !== undefined || order !== 'next' || state !== undefined
+  const reset = isChanged ? html`<a class="button" href="/">${say(lang, 'Show all')}</a>` : ''
+  return html`
+    <form class="controls" role="search" action="/">
+      <label class="wanted">${say(lang, 'Name, address, serial number or fingerprint')}
+        <input type="search" name="q" value="${search ?? ''}" maxlength="${MAX_SEARCH}"
+          autocapitalize="none" spellcheck="false"></label>
+      ${byIssuer}
+      <label>${say(lang, 'Order')}
+        <select name="order">${orders}</select></label>
       ${kept}
-      <button>Find</button>
+      <button>${say(lang, 'Find')}</button>
       ${reset}
     </form>`
 }
 
 /** Says when the page was made, and whether it stays so. */
-export function freshness(view: View, now: number): SafeHtml {
-  const made = html`As of ${clock(now)}`
-  if (view.search !== undefined) return html`<p class="fresh">${made}</p>`
-  const change = (isStill: boolean, text: string) =>
-    html`<a href="${hrefOf({ ...view, isStill })}">${text}</a>`
-  return isRefreshed(view)
-    ? html`<p class="fresh">${made}. Refreshes every minute. ${change(true, 'Stop refreshing')}</p>`
-    : html`<p class="fresh">${made}. ${change(false, 'Refresh every minute')}</p>`
+export function freshness(lang: Language, view: View, now: number): SafeHtml {
+  const made = say(lang, 'As of {time}.', { time: clock(lang, now) })
+  if (view.search) return html`<p>${made}</p>`
+  const isLive = isRefreshed(view)
+  const href = hrefOf({ ...view, search: undefined, isLive: !isLive })
+  const text = isLive ? 'Stop refreshing' : 'Refresh every minute'
+  return html`<p>${made} <a href="${href}">${say(lang, text)}</a></p>`
 }
 
-/** The links that filter and order. Each keeps what the others say, and begins with the first page. */
-export function filters(view: View, issuers: readonly string[], summary?: Summary): SafeHtml {
-  const { state, issuer, order } = view
-  const at = (changes: Partial<View>) => hrefOf({ ...view, place: undefined, ...changes })
-  const states = Object.entries({ '': 'All', ...STATE_NAMES }).map(([name, text]) => {
-    const count = summary && countOf(summary, (name || undefined) as CertificateState | undefined)
-    return [name, count === undefined ? text : `${text} ${count}`]
-  })
-  const byState = choices<CertificateState>('State', state, Object.fromEntries(states), (chosen) =>
-    // The most urgent first.
-    at({ state: chosen, ...(chosen === 'failing' && { order: 'expiry' }) }),
-  )
-  const known = Object.fromEntries(issuers.map((name) => [name, issuerText(name)]))
-  const byIssuer =
-    issuers.length > 1 || issuer !== undefined
-      ? choices('Issuer', issuer, { '': 'All', ...known }, (chosen) => at({ issuer: chosen }))
-      : ''
-  const orders = choices('Order', order, ORDERS, (chosen = 'next') => at({ order: chosen }))
-  return html`<div class="filters">${byState}${byIssuer}${orders}</div>`
-}
-
-/** @param names - what each choice is called; with an empty text, what stands for none of the others */
-function choices<T extends string>(
-  label: string,
-  chosen: T | undefined,
-  names: Readonly<Partial<Record<T | '', string>>>,
-  href: (choice: T | undefined) => string,
-): SafeHtml {
-  const links = (Object.entries(names) as [T | '', string][]).map(([choice, name]) => {
-    const isChosen = choice === (chosen ?? '')
-    const current = isChosen ? html` aria-current="true"` : ''
-    return html`<li><a href="${href(choice === '' ? undefined : choice)}"${current}>${name}</a></li>`
-  })
-  return html`
-    <nav class="choices" aria-label="${label}">
-      <b aria-hidden="true">${label}</b>
-      <ul>${links}</ul>
-    </nav>`
-}
-
-export function pager(view: View, { previous, next }: Neighbours): SafeHtml | '' {
+export function pager(lang: Language, view: View, { previous, next }: Neighbours): SafeHtml | '' {
   if (!previous && !next) return ''
   const at = (position: Position, isBackwards: boolean) =>
     hrefOf({ ...view, place: { position, isBackwards } })
   const back = previous
     ? html`
-      <a class="button" href="${hrefOf({ ...view, place: undefined })}">First page</a>
-      <a class="button" href="${at(previous, true)}" rel="prev">Previous page</a>`
+      <a class="button" href="${hrefOf({ ...view, place: undefined })}">${say(lang, 'First page')}</a>
+      <a class="button" href="${at(previous, true)}" rel="prev">${say(lang, 'Previous page')}</a>`
     : ''
-  const on = next ? html`<a class="button" href="${at(next, false)}" rel="next">Next page</a>` : ''
-  return html`<nav class="pages" aria-label="Pages">${back}${on}</nav>`
+  const on = next
+    ? html`<a class="button" href="${at(next, false)}" rel="next">${say(lang, 'Next page')}</a>`
+    : ''
+  return html`<nav class="pages" aria-label="${plain(lang, 'Pages')}">${back}${on}</nav>`
 }

@@ -1,22 +1,24 @@
 import type { CertificateRecord, CertificateState, OrderRecord } from '@gatehouse/cert-store/port'
 import { profileOf } from '@gatehouse/issuance/request'
-import type { Page } from '@gatehouse/service-kit/pages'
+import type { Language, Page } from '@gatehouse/service-kit/pages'
 import { html, type SafeHtml } from '@remix-run/html-template'
 import { tabTitle, type VisitorName, who } from '../pages/card.ts'
-import { failure } from '../pages/failure.ts'
+import { COPY_SCRIPT, copyText } from '../pages/copy.ts'
 import { certificateHref, orderHref, REQUEST_PATH } from '../pages/links.ts'
 import { notice } from '../pages/notice.ts'
-import { STATE_NAMES, stateOf } from '../pages/state.ts'
+import { english, plain, say, type Text } from '../pages/say.ts'
+import { issuerText, shape, stateOf } from '../pages/state.ts'
 import { page } from '../pages/style.ts'
-import { axis, bar, type TimeLine, timeLineOf, whenFromNow } from '../pages/time.ts'
+import { when, whenFromNow } from '../pages/time.ts'
 import { chart, type Summary } from './chart.ts'
-import { filters, freshness, type Neighbours, pager, searchForm } from './controls.ts'
+import { controls, freshness, type Neighbours, pager, tiles } from './controls.ts'
 import type { SearchQuery } from './search.ts'
 import { hrefOf, type View } from './view.ts'
 
-const TITLE = 'Certificates'
+const DOCS = html`<a href="/docs">/docs</a>`
 
 export interface Inventory {
+  readonly lang: Language
   readonly visitor: VisitorName
   readonly view: View
   /** Counts, on the first page of all. */
@@ -26,8 +28,8 @@ export interface Inventory {
   /** The certificate that is valid for the whole name that was searched. */
   readonly covering?: CertificateRecord | undefined
   readonly rows: readonly ListedLineage[]
-  /** Failed orders, on the first page. */
-  readonly failed: readonly OrderRecord[]
+  /** The most urgent of what fails, on the first page. */
+  readonly failed: readonly ListedLineage[]
   readonly hasMoreFailed: boolean
   readonly neighbours: Neighbours
   /** The names of all issuers. */
@@ -42,154 +44,159 @@ interface ListedLineage {
   readonly order: OrderRecord | undefined
 }
 
-/** The path of an icon for each state, in a view box of 24 by 24. */
-const ICONS: Readonly<Record<CertificateState, string>> = {
-  renews: 'm5 12.5 4.5 4.5L19 7.5',
-  due: 'M19.5 12a7.5 7.5 0 1 1-2.2-5.3M20 3v4.5h-4.5',
-  unrenewed: 'M12 4a8 8 0 1 1 0 16 8 8 0 0 1 0-16M12 8v4.5l3 2',
-  failing: 'M12 4 2.5 20h19zM12 10v4.5M12 17.2v.1',
-  ended: 'm6 6 12 12M18 6 6 18',
-}
-
 /** Renders the certificates that the visitor may see. */
 export function inventoryPage(shown: Inventory): Page {
-  const { visitor, view, neighbours, issuers, summary, rows, failed, hasMoreFailed, now } = shown
+  const { lang, visitor, view, neighbours, issuers, summary, rows, failed, now } = shown
   const request =
-    'person' in visitor ? html`<a href="${REQUEST_PATH}">Request a certificate</a>. ` : ''
+    'person' in visitor
+      ? html`<a class="button main" href="${REQUEST_PATH}">${say(lang, 'Request a certificate')}</a>`
+      : ''
+  const hasNothing = rows.length === 0 && failed.length === 0
+  const isNew = hasNothing && hrefOf({ ...view, order: 'next', isLive: false }) === '/'
   return page({
-    title: tabTitle(TITLE),
-    bar: who(visitor),
+    language: lang,
+    script: COPY_SCRIPT,
+    title: tabTitle(plain(lang, 'Certificates')),
+    bar: who(lang, visitor),
     main: html`
       <div class="head">
-        <h1>${TITLE}</h1>
-        ${searchForm(view)}
+        <h1>${say(lang, 'Certificates')}</h1>
+        ${request}
       </div>
-      ${failures(failed, hasMoreFailed, now)}
-      ${summary ? chart(summary) : ''}
-      ${filters(view, issuers, summary)}
-      ${freshness(view, now)}
+      ${isNew ? '' : tiles(lang, view, summary)}
+      ${summary ? chart(lang, summary) : ''}
+      ${isNew ? '' : controls(lang, view, issuers)}
       ${covered(shown)}
-      ${rows.length > 0 ? list(shown) : empty(shown)}
-      ${pager(view, neighbours)}
-      <footer>${request}Times are in UTC. The API is described at <a href="/docs">/docs</a>.</footer>`,
+      ${hasNothing ? empty(shown) : list(shown)}
+      ${pager(lang, view, neighbours)}
+      <footer>
+        ${freshness(lang, view, now)}
+        <p>${say(lang, 'Times are in UTC.')}</p>
+        <p>${say(lang, 'The API is described at {docs}.', { docs: DOCS })}</p>
+      </footer>`,
   })
 }
 
-function list({ rows, query, now }: Inventory): SafeHtml {
-  const records = rows.flatMap(({ record }) => record ?? [])
-  const line = timeLineOf(records, now)
+function list({ lang, rows, query, failed, hasMoreFailed, now }: Inventory): SafeHtml {
+  const row = (one: ListedLineage) => listed(lang, one, now, query)
+  const all = hrefOf({ order: 'expiry', state: 'failing' })
+  const heads: readonly Text[] = ['Name', 'State', 'Valid until']
+  const more = html`<a href="${all}">${say(lang, 'All failing')}</a>`
+  const urgent =
+    failed.length > 0
+      ? html`
+      <div class="urgent">
+        <h2>${say(lang, 'Needs attention')}</h2>${hasMoreFailed ? more : ''}
+      </div>
+      <ul>${failed.map(row)}</ul>`
+      : ''
   return html`
     <div class="card list">
-      ${records.length > 0 ? legend(line) : ''}
-      <ul>${rows.map((row) => listed(row, line, query))}</ul>
-    </div>`
-}
-
-function legend(line: TimeLine): SafeHtml {
-  const swatch = (picture: SafeHtml, text: string) =>
-    html`<span><svg viewBox="0 0 16 12" aria-hidden="true">${picture}</svg>${text}</span>`
-  return html`
-    <div class="legend muted">
-      <span class="key">
-        ${swatch(html`<rect class="past" y="3" width="16" height="6" rx="3"/>`, 'used up')}
-        ${swatch(html`<rect class="left" y="3" width="16" height="6" rx="3"/>`, 'still valid')}
-        ${swatch(html`<circle cx="8" cy="6" r="4"/>`, 'renewal')}
-      </span>
-      ${axis(line)}
+      ${urgent}
+      <p class="row heads">
+        ${heads.map((text) => html`<span>${say(lang, text)}</span>`)}
+      </p>
+      <ul>${rows.map(row)}</ul>
     </div>`
 }
 
 /** Says whether a whole name that was searched has a certificate, and what to do if not. */
-function covered({ query, covering, origin, now }: Inventory): SafeHtml | '' {
-  const name = query?.name?.text
-  if (name === undefined) return ''
+function covered({ lang, query, covering, origin, now }: Inventory): SafeHtml | '' {
+  const text = query?.name?.text
+  if (text === undefined) return ''
+  const name = html`<strong>${text}</strong>`
   if (!covering) {
-    const form = `${REQUEST_PATH}?${new URLSearchParams({ domain: name })}`
+    const form = `${REQUEST_PATH}?${new URLSearchParams({ domain: text })}`
     return notice(
       'warn',
-      html`You can see no certificate that is valid for <strong>${name}</strong> now.`,
-      html`<p><a href="${form}">Request one</a>, or use the API:</p>${requestByApi(origin, name)}`,
+      say(lang, 'You can see no certificate that is valid for {name} now.', { name }),
+      html`<p><a href="${form}">${say(lang, 'Request one')}</a></p>${requestByApi(lang, origin, text)}`,
     )
   }
-  const by = covering.names.includes(name) ? '' : html` by a wildcard`
-  const end = whenFromNow(covering.notAfter, now)
-  const link = html`<a href="${certificateHref(covering)}">A certificate</a>`
-  return notice('good', html`${link} is valid for <strong>${name}</strong>${by}. It ends ${end}.`)
+  const said = covering.names.includes(text)
+    ? say(lang, '{name} has a valid certificate. It ends {when}.', endOf(lang, name, covering, now))
+    : say(
+        lang,
+        '{name} is covered by a wildcard. It ends {when}.',
+        endOf(lang, name, covering, now),
+      )
+  const link = html`<a href="${certificateHref(covering)}">${say(lang, 'The certificate')}</a>`
+  return notice('good', said, html`<p>${link}</p>`)
 }
 
-function empty({ view, query, covering, neighbours, origin }: Inventory): SafeHtml | '' {
+function endOf(lang: Language, name: SafeHtml, { notAfter }: CertificateRecord, now: number) {
+  return { name, when: whenFromNow(lang, notAfter, now) }
+}
+
+function empty({ lang, view, query, covering, neighbours, origin }: Inventory): SafeHtml | '' {
   const { search, state, issuer } = view
+  const said = (text: Text) => emptyCard(say(lang, text))
   if (neighbours.next || neighbours.previous)
-    return emptyCard('Nothing on this page is visible to you. Try the next or the previous page.')
+    return said('Nothing on this page is visible to you. Try the next or the previous page.')
   if (query?.name && !covering) return ''
-  if (search) return emptyCard(nothingFound(search, query))
-  if (state || issuer !== undefined) return emptyCard('No certificate matches.')
+  if (search) return emptyCard(nothingFound(lang, search, query))
+  if (state || issuer !== undefined) return said('No certificate matches.')
   return html`
     <div class="card empty">
-      <h2>No certificates yet</h2>
-      <p>Request the first one:</p>
-      ${requestByApi(origin, 'app.example.com')}
+      <h2>${say(lang, 'No certificates yet')}</h2>
+      <p>${say(lang, 'The first request for a name gets a certificate, which the service then renews.')}</p>
+      ${requestByApi(lang, origin, 'app.example.com')}
     </div>`
 }
 
-const emptyCard = (text: string) => html`<div class="card empty"><p>${text}</p></div>`
+const emptyCard = (text: SafeHtml) => html`<div class="card empty"><p>${text}</p></div>`
 
-function nothingFound(search: string, query: SearchQuery | undefined): string {
-  const { fingerprint, name, search: { serialNumber, part } = {} } = query ?? {}
-  if (fingerprint) return `No certificate in use has the SHA-256 fingerprint ${fingerprint}.`
-  if (name) return `No name contains “${name.text}”.`
-  if (!serialNumber) return `No name contains “${part ?? search}”.`
+function nothingFound(lang: Language, search: string, query: SearchQuery | undefined): SafeHtml {
+  const { fingerprint, name, search: { serialNumber: serial, part } = {} } = query ?? {}
+  if (fingerprint)
+    return say(lang, 'No certificate in use has the SHA-256 fingerprint {fingerprint}.', {
+      fingerprint,
+    })
+  const text = name?.text ?? part ?? (serial ? undefined : search)
+  const byName = text === undefined ? '' : say(lang, 'No name contains “{text}”.', { text })
+  if (name || !serial) return html`${byName}`
+  const bySerial = say(lang, 'No certificate in use has the serial number {serial}.', { serial })
   const hint =
-    serialNumber.length === 40 ? ' If this is a SHA-1 fingerprint, enter that of SHA-256.' : ''
-  return part
-    ? `No name contains “${part}”, and no certificate in use has the serial number ${serialNumber}.${hint}`
-    : `No certificate in use has the serial number ${serialNumber}.${hint}`
+    serial.length === 40 ? say(lang, 'If this is a SHA-1 fingerprint, enter that of SHA-256.') : ''
+  return html`${byName} ${bySerial} ${hint}`
 }
 
-function requestByApi(origin: string, name: string): SafeHtml {
+function requestByApi(lang: Language, origin: string, name: string): SafeHtml {
   const command = `curl --cacert root.pem ${origin}/api/certificate -H "Authorization: APIKey $KEY" --json '{"domain": "${name}"}'`
-  return html`<pre><code>${command}</code></pre>`
+  return copyText(lang, plain(lang, 'Request it by the API'), command)
 }
 
-function failures(failed: readonly OrderRecord[], hasMore: boolean, now: number): SafeHtml | '' {
-  if (failed.length === 0) return ''
-  const items = failed.map(
-    (order) =>
-      html`<li><a href="${orderHref(order)}"><b>${order.names[0]}</b></a>${failure(order, now)}</li>`,
-  )
-  const all = hrefOf({ order: 'expiry', state: 'failing' })
-  const more = html`<p><a href="${all}">All failing names</a>, the most urgent first</p>`
-  return html`
-    <section class="card failures">
-      <h2>Needs attention</h2>
-      <ul>${items}</ul>
-      ${hasMore ? more : ''}
-    </section>`
-}
-
-function listed({ record, order }: ListedLineage, line: TimeLine, query?: SearchQuery): SafeHtml {
-  const state = record ? stateOf(record, order, line.now) : 'failing'
+function listed(
+  lang: Language,
+  { record, order }: ListedLineage,
+  now: number,
+  query?: SearchQuery,
+): SafeHtml {
+  const state = record ? stateOf(record, order, now) : 'failing'
   const [first, ...others] = (record ?? order)?.names ?? []
-  const cause = order?.lastError?.detail
+  const cause = english(order?.lastError?.detail)
+  const covers = record && query?.name && isByWildcard(record, query) ? query.name.text : ''
   const more = [
-    others.length > 0 && `+ ${others.length} ${others.length === 1 ? 'name' : 'names'}`,
-    record && query?.name && isByWildcard(record, query) && `covers ${query.name.text}`,
+    others.length > 0 && say(lang, '+ {count} more', { count: others.length }),
+    covers && say(lang, 'covers {name}', { name: covers }),
+    !record && say(lang, 'No certificate: {cause}', { cause }),
     record && state === 'failing' && cause,
-    record && profileOf(record) === 'client' && 'for a client',
+    record && profileOf(record) === 'client' && say(lang, 'for a client'),
     record?.way === 'acme' && `ACME${record.client ? `: ${record.client}` : ''}`,
-  ].filter(Boolean)
+  ].flatMap((one, i) => (one ? html`${i > 0 ? ' ' : ''}<span>${one}</span>` : []))
   const href = record ? certificateHref(record) : order ? orderHref(order) : ''
+  const outcome = record ? outlook(lang, state, record, now) : nextTry(lang, order?.nextTryAt, now)
   return html`
     <li class="${state}">
       <a class="row" href="${href}">
         <span class="name">
-          <b>${first}</b>
-          ${more.length > 0 ? html`<small>${more.join(', ')}</small>` : ''}
+          <b title="${first}">${first}</b>
+          ${more.length > 0 ? html`<small>${more}</small>` : ''}
         </span>
-        ${record ? bar(record, line) : html`<span class="cause">No certificate: ${cause}</span>`}
-        <span class="state">
-          <svg viewBox="0 0 24 24" aria-hidden="true"><path d="${ICONS[state]}"/></svg>
-          <span>${record ? outlook(state, record, line.now) : nextTry(order?.nextTryAt, line.now)}</span>
+        <span class="state">${shape(state)}<span>${outcome}</span></span>
+        <span class="until muted">
+          ${record ? when(lang, record.notAfter) : ''}
+          <small>${issuerText(lang, (record ?? order)?.issuer ?? '')}</small>
         </span>
       </a>
     </li>`
@@ -201,18 +208,32 @@ function isByWildcard({ names }: CertificateRecord, { name, search }: SearchQuer
 }
 
 function outlook(
+  lang: Language,
   state: CertificateState,
   { renewAt, notAfter, account }: CertificateRecord,
   now: number,
 ): SafeHtml {
-  const text = STATE_NAMES[state]
-  if (state === 'due') return account ? html`Its client is late` : html`${text}`
-  if (state === 'failing' || state === 'unrenewed')
-    return html`${text}, ${notAfter <= now ? 'ended' : 'ends'} ${whenFromNow(notAfter, now)}`
-  const at = state === 'renews' && renewAt !== null ? renewAt : notAfter
-  return html`${text} ${whenFromNow(at, now)}`
+  const at = (moment: number) => ({ when: whenFromNow(lang, moment, now) })
+  switch (state) {
+    case 'due':
+      return say(lang, account ? 'Its client is late' : 'Being renewed')
+    case 'failing':
+      return say(
+        lang,
+        notAfter > now ? 'Failing, ends {when}' : 'Failing, ended {when}',
+        at(notAfter),
+      )
+    case 'unrenewed':
+      return say(lang, 'Not renewed, ends {when}', at(notAfter))
+    case 'ended':
+      return say(lang, 'Ended {when}', at(notAfter))
+    default:
+      return say(lang, 'Renews {when}', at(renewAt ?? notAfter))
+  }
 }
 
-function nextTry(at: number | null | undefined, now: number): SafeHtml {
-  return at && at > now ? html`Failing, next try ${whenFromNow(at, now)}` : html`Failing`
+function nextTry(lang: Language, at: number | null | undefined, now: number): SafeHtml {
+  return at && at > now
+    ? say(lang, 'Failing, next try {when}', { when: whenFromNow(lang, at, now) })
+    : say(lang, 'Failing')
 }

@@ -1,6 +1,6 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { CLIENT_ISSUER } from '@gatehouse/issuance/request'
-import { sendPage } from '@gatehouse/service-kit/pages'
+import { languageOf, sendPage } from '@gatehouse/service-kit/pages'
 import type { FastifyInstance } from 'fastify'
 import { readFailing, withOrders } from '../lookup/failing.ts'
 import { askForKey, findVisitor, nameOf, originOf, type Visitor } from '../visitors/visitors.ts'
@@ -10,7 +10,7 @@ import { parseSearch } from './search.ts'
 import { readSummary } from './summary.ts'
 import { isRefreshed, readView, refreshOf, type View, ViewSchema } from './view.ts'
 
-const MAX_FAILED = 10
+const MAX_FAILED = 3
 
 /** The inventory for people: `GET /`. */
 export const inventoryRoutes: FastifyPluginAsyncTypebox = async (app) => {
@@ -24,7 +24,12 @@ export const inventoryRoutes: FastifyPluginAsyncTypebox = async (app) => {
     return sendPage(
       reply,
       200,
-      inventoryPage(await readInventory(app, caller, view, originOf(request))),
+      inventoryPage(
+        await readInventory(app, caller, view, {
+          lang: languageOf(request),
+          origin: originOf(request),
+        }),
+      ),
     )
   })
 }
@@ -33,7 +38,7 @@ async function readInventory(
   app: FastifyInstance,
   caller: Visitor,
   view: View,
-  origin: string,
+  reader: Pick<Inventory, 'lang' | 'origin'>,
 ): Promise<Inventory> {
   const query = parseSearch(view.search ?? '')
   const { shown, ...neighbours } = await readListed(app, caller, view, query)
@@ -45,18 +50,18 @@ async function readInventory(
       : { failing: [] }
   const hasClients = (await app.ca.clientIntermediates()).length > 0
   return {
+    ...reader,
     visitor: nameOf(caller),
     view,
     summary: isOverview ? await readSummary(app, caller) : undefined,
     query,
     covering: query?.name && (await findCovering(app, caller, query)),
     rows: await withOrders(app, shown),
-    failed: failing.map(({ order }) => order),
+    failed: failing,
     hasMoreFailed: next !== undefined,
     neighbours,
     // Nobody filters by an issuer that has never signed.
     issuers: app.issuers.names().filter((name) => name !== CLIENT_ISSUER || hasClients),
-    origin,
     now: app.clock.now(),
   }
 }

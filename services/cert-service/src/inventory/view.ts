@@ -1,10 +1,11 @@
 import type { CertificateState, ListOrder, Position } from '@gatehouse/cert-store/port'
 import { type Static, Type } from 'typebox'
 import { PositionText, readPosition, textOf } from '../lookup/positions.ts'
+import type { Text } from '../pages/say.ts'
 import { STATE_NAMES } from '../pages/state.ts'
 
 /** The orders of certificates, the first one unless another is asked for. */
-export const ORDERS: Readonly<Record<ListOrder, string>> = {
+export const ORDERS: Readonly<Record<ListOrder, Text>> = {
   next: 'Next event',
   expiry: 'Expiry',
   name: 'Name',
@@ -22,10 +23,11 @@ export const ViewSchema = Type.Object({
   q: Type.Optional(Type.String({ maxLength: MAX_SEARCH, pattern: '^[^\\0]*$' })),
   order: Type.Optional(Type.Enum(keys(ORDERS))),
   state: Type.Optional(Type.Enum(keys(STATE_NAMES))),
-  issuer: Type.Optional(Type.String({ maxLength: 100, pattern: '^[\\w.-]+$' })),
+  // A form sends what is not chosen, too.
+  issuer: Type.Optional(Type.String({ maxLength: 100, pattern: '^[\\w.-]*$' })),
   after: Type.Optional(PositionText),
   before: Type.Optional(PositionText),
-  refresh: Type.Optional(Type.Enum(['off', 'auto'])),
+  refresh: Type.Optional(Type.Enum(['on', 'off', 'auto'])),
 })
 
 /** The certificates that the inventory shows, and how: what its links keep. */
@@ -37,8 +39,8 @@ export interface View {
   readonly issuer?: string | undefined
   /** The place where the page begins or, backwards, ends; the beginning by default. */
   readonly place?: Place | undefined
-  /** Whether the page was told not to refresh itself. */
-  readonly isStill?: boolean
+  /** Whether the page was told to refresh itself. */
+  readonly isLive?: boolean
 }
 
 interface Place {
@@ -50,29 +52,36 @@ export function readView(query: Static<typeof ViewSchema>): View {
   const { q, order = 'next', state, issuer, after, before, refresh } = query
   const position = readPosition(after ?? before, order)
   const place = position && { position, isBackwards: after === undefined }
-  return { search: q?.trim(), order, state, issuer, place, isStill: refresh === 'off' }
+  const isLive = refresh === 'on' || refresh === 'auto'
+  return {
+    search: q?.trim() || undefined,
+    order,
+    state,
+    issuer: issuer || undefined,
+    place,
+    isLive,
+  }
 }
 
 /** Links to a view; defaults are left out. */
-export function hrefOf({ search, order, state, issuer, place, isStill }: View): string {
+export function hrefOf({ search, order, state, issuer, place, isLive }: View): string {
   const query = new URLSearchParams({
     ...(search !== undefined && { q: search }),
     ...(order !== 'next' && { order }),
     ...(state && { state }),
     ...(issuer !== undefined && { issuer }),
     ...(place && { [place.isBackwards ? 'before' : 'after']: textOf(place.position) }),
-    ...(isStill && { refresh: 'off' }),
+    ...(isLive && { refresh: 'on' }),
   })
   return query.size > 0 ? `/?${query}` : '/'
 }
 
 /** Tells whether the page refreshes itself. One with a search does not, as somebody may be typing there. */
-export function isRefreshed({ search, isStill }: View): boolean {
-  return search === undefined && !isStill
+export function isRefreshed({ search, isLive = false }: View): boolean {
+  return search === undefined && isLive
 }
 
 /** Gives the header that makes a browser load the view again. Such a load does not count as use of a session. */
 export function refreshOf(view: View): string {
-  const href = hrefOf(view)
-  return `${REFRESH_SECONDS}; url=${href}${href.includes('?') ? '&' : '?'}refresh=auto`
+  return `${REFRESH_SECONDS}; url=${hrefOf(view).replace(/on$/, 'auto')}`
 }

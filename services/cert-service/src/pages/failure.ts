@@ -1,20 +1,25 @@
 import type { OrderRecord } from '@gatehouse/cert-store/port'
-import { prose } from '@gatehouse/service-kit/pages'
+import { type Language, prose } from '@gatehouse/service-kit/pages'
 import { html, type SafeHtml } from '@remix-run/html-template'
 import { actionFor } from '../errors.ts'
 import { errorHref } from './links.ts'
+import { english, say } from './say.ts'
 import { whenFromNow } from './time.ts'
 
 /** Says why the last try of an order failed, what to do, and when the next try is. */
-export function failure({ lastError, nextTryAt }: OrderRecord, now: number): SafeHtml {
+export function failure(
+  lang: Language,
+  { lastError, nextTryAt }: OrderRecord,
+  now: number,
+): SafeHtml {
   const { code = 'INTERNAL', detail } = lastError ?? {}
   const action = actionFor(code) ?? 'The log of the service shows the cause.'
   const isLater = nextTryAt !== null && nextTryAt > now
   const next = isLater
-    ? html`${whenFromNow(nextTryAt, now)} at the earliest`
-    : 'with the next request for it'
+    ? say(lang, 'Next try: {when} at the earliest.', { when: whenFromNow(lang, nextTryAt, now) })
+    : say(lang, 'Next try: with the next request for it.')
   return html`
-    <p class="cause">Last try failed: ${detail}</p>
-    <p>${prose(action)} <a href="${errorHref(code)}"><code>${code}</code></a></p>
-    <p>Next try: ${next}.</p>`
+    <p class="cause">${say(lang, 'Last try failed: {why}', { why: english(detail) })}</p>
+    <p>${english(prose(action))} <a href="${errorHref(code)}"><code>${code}</code></a></p>
+    <p>${next}</p>`
 }

@@ -1,12 +1,13 @@
 import { FASTIFY_ERRORS, HTTP_ERRORS, type Problem } from '@gatehouse/service-kit/http'
-import { type Page, prose } from '@gatehouse/service-kit/pages'
-import { html } from '@remix-run/html-template'
+import { type Language, type Page, prose } from '@gatehouse/service-kit/pages'
+import { html, type SafeHtml } from '@remix-run/html-template'
 import { actionFor } from '../errors.ts'
 import { card, toInventory } from './card.ts'
 import { errorHref } from './links.ts'
+import { english, say, type Text } from './say.ts'
 
 /** Advice for people, where the tables of errors say what a program does. */
-const FOR_PEOPLE = {
+const FOR_PEOPLE: Readonly<Record<string, Text>> = {
   AUTH_CREDENTIALS_MISSING:
     'This address is for programs, which send a key or a token. Sign in at the list of certificates instead.',
   CERT_NAME_NOT_ALLOWED: 'Ask an operator for a rule that grants this to you.',
@@ -21,38 +22,37 @@ const ACTIONS: ReadonlyMap<string, string> = new Map([
   ...Object.entries({ ...FASTIFY_ERRORS, ...HTTP_ERRORS }).map(
     ([code, { action }]) => [code, action] as const,
   ),
-  ...Object.entries(FOR_PEOPLE),
 ])
 
 /** The page about an error: what went wrong, and what to do. A refusal looks different from what passes. */
-export function problemPage({
-  title,
-  detail,
-  code,
-  status,
-  errors = [],
-  requestId,
-}: Problem): Page {
+export function problemPage(
+  lang: Language,
+  { title, detail, code, status, errors = [], requestId }: Problem,
+): Page {
   const members = errors
     .filter((one) => one.detail !== detail)
-    .map((one) => html`<li><code>${one.pointer}</code> ${one.detail}</li>`)
-  const action = adviceFor(code)
-  const request = requestId ? html` · request <code>${requestId}</code>` : ''
+    .map((one) => html`<li><code>${one.pointer}</code> ${english(one.detail)}</li>`)
+  const action = adviceFor(lang, code)
+  const id = html`<code>${requestId}</code>`
+  const request = requestId ? html` · ${say(lang, 'request {id}', { id })}` : ''
   return card(
+    lang,
     title,
     html`
-      ${detail ? html`<p>${sentence(detail)}</p>` : ''}
+      ${detail ? html`<p>${english(sentence(detail))}</p>` : ''}
       ${members.length > 0 ? html`<ul class="plain">${members}</ul>` : ''}
-      ${action ? html`<p>${prose(action)}</p>` : ''}
+      ${action ? html`<p>${action}</p>` : ''}
       <p class="muted"><a href="${errorHref(code)}"><code>${code}</code></a>${request}</p>
-      ${toInventory}`,
-    status >= 500 || status === 429 ? 'warn' : 'bad',
+      ${toInventory(lang)}`,
+    { tone: status >= 500 || status === 429 ? 'warn' : 'bad', lang: 'en' },
   )
 }
 
 /** Finds what a person does about an error; undefined for codes of other software. */
-export function adviceFor(code: string): string | undefined {
-  return ACTIONS.get(code) ?? actionFor(code)
+export function adviceFor(lang: Language, code: string): SafeHtml | undefined {
+  if (Object.hasOwn(FOR_PEOPLE, code)) return say(lang, FOR_PEOPLE[code] as Text)
+  const action = ACTIONS.get(code) ?? actionFor(code)
+  return action === undefined ? undefined : english(prose(action))
 }
 
 /** Makes a sentence of a detail, which is the end of one. A name that it begins with stays as it is. */

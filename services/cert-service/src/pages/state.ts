@@ -5,15 +5,32 @@ import type {
   Way,
 } from '@gatehouse/cert-store/port'
 import { CLIENT_ISSUER } from '@gatehouse/issuance/request'
+import type { Language } from '@gatehouse/service-kit/pages'
+import { html, type SafeHtml } from '@remix-run/html-template'
+import { plain, say, type Text } from './say.ts'
 import type { Moments } from './time.ts'
 
 /** The states of certificates as a filter names them, the worst last. */
-export const STATE_NAMES: Readonly<Record<CertificateState, string>> = {
+export const STATE_NAMES: Readonly<Record<CertificateState, Text>> = {
   renews: 'Renews',
   due: 'Being renewed',
   unrenewed: 'Not renewed',
   failing: 'Failing',
   ended: 'Ended',
+}
+
+/** The path of a shape for each state, in a view box of 24 by 24. */
+const SHAPES: Readonly<Record<CertificateState, string>> = {
+  renews: 'm5 12.5 4.5 4.5L19 7.5',
+  due: 'M19.5 12a7.5 7.5 0 1 1-2.2-5.3M20 3v4.5h-4.5',
+  unrenewed: 'M12 4a8 8 0 1 1 0 16 8 8 0 0 1 0-16M12 8v4.5l3 2',
+  failing: 'M12 4 2.5 20h19zM12 10v4.5M12 17.2v.1',
+  ended: 'm6 6 12 12M18 6 6 18',
+}
+
+/** Draws a state, which is told by more than its colour. */
+export function shape(state: CertificateState): SafeHtml {
+  return html`<svg class="shape" viewBox="0 0 24 24" aria-hidden="true"><path d="${SHAPES[state]}"/></svg>`
 }
 
 /** Tells in which state a certificate is, by the latest order of its lineage. */
@@ -29,12 +46,15 @@ export function stateOf(
 }
 
 /** By whom a certificate was asked for, as pages have it. */
-export function wayText({ way, client }: Pick<CertificateRecord, 'way' | 'client'>): string {
-  const by = client ? ` by ${client}` : ''
-  return way ? `${WAYS[way]}${by}` : 'not known'
+export function wayText(
+  lang: Language,
+  { way, client }: Pick<CertificateRecord, 'way' | 'client'>,
+): SafeHtml {
+  const by = way ? say(lang, WAYS[way]) : say(lang, 'not known')
+  return way && client ? say(lang, '{way} by {who}', { way: by, who: client }) : by
 }
 
-const WAYS: Readonly<Record<Way, string>> = {
+const WAYS: Readonly<Record<Way, Text>> = {
   acme: 'ACME',
   api: 'the API',
   page: 'the inventory',
@@ -42,7 +62,7 @@ const WAYS: Readonly<Record<Way, string>> = {
 }
 
 /** The name of an issuer, as pages have it. */
-export function issuerText(issuer: string): string {
-  if (issuer === CLIENT_ISSUER) return 'the embedded CA, for clients'
-  return issuer === 'ca' ? 'the embedded CA' : issuer
+export function issuerText(lang: Language, issuer: string): string {
+  if (issuer === CLIENT_ISSUER) return plain(lang, 'the embedded CA, for clients')
+  return issuer === 'ca' ? plain(lang, 'the embedded CA') : issuer
 }

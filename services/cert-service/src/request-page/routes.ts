@@ -2,7 +2,7 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { type IssuanceRequest, MAX_NAMES, parseRequest } from '@gatehouse/issuance/request'
 import { TitledError } from '@gatehouse/net'
 import { KEY_TYPES, PkiError } from '@gatehouse/pki'
-import { sendPage } from '@gatehouse/service-kit/pages'
+import { languageOf, sendPage } from '@gatehouse/service-kit/pages'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { keepDone } from '../actions/done.ts'
@@ -31,7 +31,8 @@ export const requestPageRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const asked = { hide: true, querystring: Type.Partial(FormSchema) }
   app.get(REQUEST_PATH, { onRequest, schema: asked }, async (request, reply) => {
     const { domain = '', names = '', keyType } = request.query
-    return sendPage(reply, 200, requestPage({ domain, names, keyType: keyType || undefined }))
+    const form = { domain, names, keyType: keyType || undefined }
+    return sendPage(reply, 200, requestPage(languageOf(request), form))
   })
   const sent = { hide: true, body: BodySchema }
   app.post(REQUEST_PATH, { onRequest, schema: sent }, async (request, reply) => {
@@ -42,11 +43,12 @@ export const requestPageRoutes: FastifyPluginAsyncTypebox = async (app) => {
     try {
       wanted = readRequest(request, form)
     } catch (error) {
-      return refuse(reply, form, error)
+      return refuse(request, reply, form, error)
     }
     if (confirmed) return issue(request, reply, wanted)
     const run = await app.dryRun(wanted, actorOf(request))
-    return sendPage(reply, 200, dryRunPage(run, confirmRequest(form)))
+    const lang = languageOf(request)
+    return sendPage(reply, 200, dryRunPage(lang, run, confirmRequest(lang, form)))
   })
 }
 
@@ -63,15 +65,21 @@ function readRequest(
 }
 
 /** Shows the form again with what is wrong. @throws the error, if no other input would help */
-function refuse(reply: FastifyReply, form: RequestForm, error: unknown): FastifyReply {
+function refuse(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  form: RequestForm,
+  error: unknown,
+): FastifyReply {
   if (!(error instanceof PkiError || error instanceof TitledError)) throw error
   const [{ pointer = '' } = {}] = (error as { errors?: { pointer?: string }[] }).errors ?? []
+  const lang = languageOf(request)
   const objection = {
     detail: error.message,
     isAboutNames: pointer.startsWith('/names'),
-    action: adviceFor(error.code),
+    action: adviceFor(lang, error.code),
   }
-  return sendPage(reply, STATUS_OF[error.code] ?? 400, requestPage(form, objection))
+  return sendPage(reply, STATUS_OF[error.code] ?? 400, requestPage(lang, form, objection))
 }
 
 /** Makes a request. A certificate that is held is shown, but not handed out, so nothing is audited. */

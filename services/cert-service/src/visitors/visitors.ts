@@ -2,7 +2,7 @@ import cookie from '@fastify/cookie'
 import { AuthError, type KeyCaller } from '@gatehouse/auth-core'
 import { IssueError } from '@gatehouse/issuance'
 import { isLoopback, parseHost } from '@gatehouse/net'
-import { sendPage } from '@gatehouse/service-kit/pages'
+import { languageOf, sendPage } from '@gatehouse/service-kit/pages'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { CertError } from '../errors.ts'
@@ -116,12 +116,13 @@ export function askForKey(
 ): FastifyReply {
   const { callers } = request.server
   if (!callers.methods().includes('psk'))
-    return sendPage(reply, 403, tokensOnlyPage(originOf(request)))
+    return sendPage(reply, 403, tokensOnlyPage(languageOf(request), originOf(request)))
   const portal = callers.portal()
   // The challenge of auth-core for an assertion: `gatehouse-auth doctor` finds by it that there is none.
   const person = portal === undefined ? '' : `, Gatehouse realm="${portal}"`
   reply.header('www-authenticate', `APIKey realm="api"${person}`)
-  return sendPage(reply, 401, signInPage({ isWrong, to: IS_PAGE_PATH.test(to) ? to : undefined }))
+  const back = IS_PAGE_PATH.test(to) ? to : undefined
+  return sendPage(reply, 401, signInPage(languageOf(request), { isWrong, to: back }))
 }
 
 export function originOf({ protocol, host }: FastifyRequest): string {

@@ -51,7 +51,7 @@ t.test(
       const { posted, shown } = await send('/certificates/x.a.test/revoke', { reason })
       t.match(posted, { status: 303, location: '/certificates/x.a.test' }, reason)
       t.match(shown, { status: 200 }, reason)
-      t.match(shown.said, `x.a.test: revoked one certificate (${reason}).`)
+      t.match(shown.text, `x.a.test: revoked one certificate (<code>${reason}</code>).`)
       t.match(await store.findBySerial('x.a.test', body.serialNumber), { revocationReason: reason })
     }
   },

@@ -34,7 +34,7 @@ export async function browse(
     text: response.payload,
     set,
     cookie: set.split(';', 1)[0] ?? '',
-    names: [...response.payload.matchAll(/<b>([^<]+)<\/b>/g)].map(([, name]) => name),
+    names: [...response.payload.matchAll(/<b title="[^"]*">([^<]+)<\/b>/g)].map(([, name]) => name),
   }
 }
 

@@ -1,4 +1,5 @@
 import { join } from 'node:path'
+import { LANGUAGES } from '@gatehouse/service-kit/pages'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import type { Page as Tab } from 'playwright-core'
 import t, { type Test } from 'tap'
@@ -11,6 +12,8 @@ import { DAY, KEY, NOW, type Running, start } from '../helpers/app.ts'
 import { inEveryLook, openTab } from './tabs.ts'
 
 const LABEL = 'Name, address, serial number or fingerprint'
+const FAILING = /^failing.example.com\s+the intermediate ends too soon\s+Failing, ends in 7 days/
+const NEVER = /^never\..*\s+No certificate: the intermediate ends too soon\s+Failing, next try/
 
 /** The service over HTTPS, with the certificate of its own CA. */
 async function listen(
@@ -92,13 +95,45 @@ t.test('every page is sound in both schemes at every width', async (t) => {
     await tab.goto(`${failing}/`)
     await enter(tab, KEY)
     await hold('more fails than is shown first')
-    await tab.getByText('All failing names').click()
+    await tab.getByText('All failing').click()
     await tab.getByText('never7.example.com').waitFor()
     await hold('what fails')
     await tab.goto(`${full}/?q=nothing-of-that-name`)
     await hold('nothing found')
     t.strictSame(said, [], `${scheme}: the console is empty`)
   })
+})
+
+t.test('on a phone, the first name is on the first screen, in every language', async (t) => {
+  const origin = await listen(t, fill)
+  for (const locale of LANGUAGES) {
+    const { context, tab, said } = await openTab({
+      ...{ locale, viewport: { width: 360, height: 640 } },
+    })
+    await tab.goto(`${origin}/`)
+    await tab.locator('input[name=key]').fill(KEY)
+    await tab.keyboard.press('Enter')
+    const { y = 640, height = 0 } = (await tab.locator('.list b').first().boundingBox()) ?? {}
+    t.ok(y + height <= 640, `${locale}: it ends at ${y + height}`)
+    t.equal(await tab.locator('html').getAttribute('lang'), locale)
+    t.strictSame(said, [], locale)
+    await context.close()
+  }
+})
+
+t.test('a command is copied, and that is said', async (t) => {
+  const origin = await listen(t)
+  const { context, tab, said } = await openTab({
+    permissions: ['clipboard-read', 'clipboard-write'],
+  })
+  await tab.goto(`${origin}/`)
+  await enter(tab, KEY)
+  await tab.getByRole('button', { name: 'Copy Request it by the API' }).click()
+  await tab.getByText('Copied').waitFor()
+  t.match(await tab.getByRole('status').textContent(), 'Copied')
+  t.match(await tab.evaluate('navigator.clipboard.readText()'), /^curl .*"app\.example\.com"}'$/)
+  t.strictSame(said, [], 'no policy is violated')
+  await context.close()
 })
 
 t.test('without script: in, search, look closer, next page, out', async (t) => {
@@ -119,26 +154,24 @@ t.test('without script: in, search, look closer, next page, out', async (t) => {
     },
   ])
   const rows = tab.locator('.list a')
-  t.equal(await rows.count(), 50)
+  t.equal(await rows.count(), 2 + 50)
   t.match(await rows.allInnerTexts(), [
-    /^gone.example.com\s+Ended 24 hours ago$/,
-    /^failing.example.com\s+the intermediate ends too soon\s+Failing, ends in 7 days$/,
-    /^never\..*\s+No certificate: the intermediate ends too soon\s+Failing, next try/,
+    ...[FAILING, NEVER, /^gone.example.com\s+Ended 24 hours ago/],
+    ...[FAILING, NEVER],
   ])
 
   await tab.getByRole('link', { name: 'Next page' }).click()
   t.match(await rows.first().textContent(), 'app45.example.com')
   t.equal(await tab.getByText('Needs attention').count(), 0, 'failures stand on the first page')
 
-  await tab.getByRole('link', { name: 'Search' }).click()
   await tab.getByLabel(LABEL).fill('APP12.')
   await tab.getByRole('button', { name: 'Find' }).click()
   t.equal(await rows.count(), 1)
   await rows.click()
-  await tab.getByText('Serial number').first().waitFor()
+  await tab.getByText('Served until').waitFor()
   await tab.goBack()
   await tab.getByRole('link', { name: 'Show all' }).click()
-  t.equal(await rows.count(), 50)
+  t.equal(await rows.count(), 2 + 50)
 
   const kept = await context.cookies()
   await tab.getByRole('button', { name: 'Sign out' }).click()
@@ -162,28 +195,18 @@ t.test('the keyboard is enough', async (t) => {
   for (let n = 0; n < 30 && reached.at(-1) !== 'gone.example.com'; n += 1) {
     await tab.keyboard.press('Tab')
     const [name, outline] = (await tab.evaluate(`[
-      document.activeElement.ariaLabel ?? document.activeElement.innerText,
+      (document.activeElement.labels?.[0] ?? document.activeElement).innerText,
       getComputedStyle(document.activeElement).outlineWidth,
     ]`)) as string[]
-    reached.push(name!.split('\n', 1)[0]!)
+    reached.push(/^\d/.test(name!) ? name!.replace(/\s+/g, ' ') : name!.split('\n', 1)[0]!)
     t.equal(outline, '3px', `${name}: in focus`)
   }
   t.match(reached, [
-    ...['Sign out', 'Search', 'failing.example.com', 'PKI_CA_EXPIRING'],
-    ...[/^never\./, 'PKI_CA_EXPIRING'],
-    ...['As a table', 'All 201', 'Renews 197', 'Being renewed 0', 'Not renewed 1'],
-    ...[
-      'Failing 2',
-      'Ended 1',
-      'Next event',
-      'Expiry',
-      'Name',
-      'Newest',
-      'Stop refreshing',
-      'gone.example.com',
-    ],
+    ...['Sign out', '201 All', '197 Renews', '0 Being renewed', '1 Not renewed'],
+    ...['2 Failing', '1 Ended', LABEL, 'Order', 'Find'],
+    ...[/^failing.example.com/, /^never\./, /^gone.example.com/],
   ])
   await tab.keyboard.press('Enter')
-  await tab.getByText('Serial number').first().waitFor()
+  await tab.getByText('Valid until').or(tab.getByText('Served until')).waitFor()
   await context.close()
 })

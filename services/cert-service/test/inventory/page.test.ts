@@ -1,59 +1,27 @@
 import { createHash } from 'node:crypto'
 import type { CertificateRecord, OrderRecord } from '@gatehouse/cert-store/port'
-import fc from 'fast-check'
 import t from 'tap'
-import {
-  NOW,
-  newCertificate,
-  newOrder,
-} from '../../../../packages/cert-store/test/helpers/store.ts'
-import { spansUntil } from '../../src/inventory/chart.ts'
-import { type Inventory, inventoryPage } from '../../src/inventory/page.ts'
-import { problemPage } from '../../src/pages/problem.ts'
+import { NOW, newOrder } from '../../../../packages/cert-store/test/helpers/store.ts'
+import { chart, type Summary, spansUntil } from '../../src/inventory/chart.ts'
+import type { Inventory } from '../../src/inventory/page.ts'
+import { failure } from '../../src/pages/failure.ts'
 import { stateOf } from '../../src/pages/state.ts'
-import { bar, fromNow, timeLineOf } from '../../src/pages/time.ts'
-import { signInPage, tokensOnlyPage } from '../../src/visitors/sign-in-page.ts'
+import { fromNow } from '../../src/pages/time.ts'
 import { shapeOf as shape } from '../helpers/html.ts'
+import { failed, inventoryPages, page, record } from '../helpers/pages.ts'
 
 const HOUR = 3_600_000
 const DAY = 24 * HOUR
 
-const record = (overrides: Partial<CertificateRecord> = {}): CertificateRecord => ({
-  ...newCertificate(overrides),
-  id: 1,
-})
-const failed = (overrides: Partial<OrderRecord> = {}) =>
-  newOrder({
-    status: 'failed',
-    lastError: { code: 'PKI_CA_EXPIRING', detail: 'the intermediate ends first' },
-    nextTryAt: NOW + HOUR,
-    ...overrides,
-  })
-
-function page(overrides: Partial<Inventory> = {}) {
-  return inventoryPage({
-    visitor: { key: 'ops' },
-    view: { order: 'next' },
-    rows: [{ record: record(), order: undefined }],
-    failed: [],
-    hasMoreFailed: false,
-    neighbours: {},
-    issuers: ['ca'],
-    origin: 'https://certs.example.com',
-    now: NOW,
-    ...overrides,
-  })
-}
-
 t.test('by which way a certificate came is shown, and for whom', async (t) => {
   for (const [certificate, said] of [
-    [{ way: 'acme', client: 'Caddy/2.11.9' }, 'ACME: Caddy/2.11.9'],
-    [{ way: 'acme', client: null }, 'ACME'],
+    [{ way: 'acme', client: 'Caddy/2.11.9' }, '<span>ACME: Caddy/2.11.9</span>'],
+    [{ way: 'acme', client: null }, '<span>ACME</span>'],
     [{ way: 'api', client: 'curl/8.0' }, undefined],
-    [{ issuer: 'ca-client' }, 'for a client'],
+    [{ issuer: 'ca-client' }, '<span>for a client</span>'],
   ] as const) {
     const { html } = page({ rows: [{ record: record(certificate), order: undefined }] })
-    t.equal(/<small>([^<]*)<\/small>/.exec(html)?.[1], said)
+    t.equal(/<\/b>\s*<small>(.*?)<\/small>/.exec(html)?.[1]?.trim(), said)
   }
 })
 
@@ -82,26 +50,51 @@ t.test('the state of a certificate is shown', async (t) => {
   ]
   for (const [why, certificate, order, said] of cases) {
     const { html } = page({ rows: [{ record: record(certificate), order }] })
-    const state = /<span>([^<]*(?:<time[^>]*>[^<]*<\/time>)?)<\/span><\/span><\/a>/.exec(html)
+    const state =
+      /<\/svg><span>([^<]*(?:<time[^>]*>[^<]*<\/time>)?)<\/span><\/span><span class="until/.exec(
+        html,
+      )
     t.equal(state?.[1]?.replace(/<[^>]*>/g, ''), said, why)
   }
   t.equal(stateOf({ notBefore: 0, notAfter: 2, renewAt: null }, undefined, 1), 'unrenewed')
 })
 
-t.test('a failure says why, what to do, and when the next try is', async (t) => {
+t.test('what fails comes first, with its cause and what comes of it', async (t) => {
+  const cases: [why: string, failing: Inventory['failed'][number], said: string][] = [
+    [
+      'never had one',
+      { order: failed() },
+      'app.example.com No certificate: the intermediate ends first Failing, next try in 60 minutes',
+    ],
+    ['is to be tried', { order: failed({ nextTryAt: NOW - 1 }) }, 'ends first Failing'],
+    [
+      'has one',
+      { record: record(), order: failed() },
+      'app.example.com the intermediate ends first Failing, ends in 7 days',
+    ],
+  ]
+  for (const [why, failing, said] of cases) {
+    const { html } = page({ failed: [failing], hasMoreFailed: true })
+    const [, urgent = ''] = /class="urgent">(.*?)<\/ul>/s.exec(html) ?? []
+    t.match(urgent.replace(/<[^>]*>/g, ' ').replace(/\s+/g, ' '), said, why)
+    t.match(urgent, 'href="/?order=expiry&amp;state=failing"', why)
+  }
+})
+
+t.test('a failed order says why, what to do, and when the next try is', async (t) => {
   const said = (order: OrderRecord) =>
-    page({ failed: [order], rows: [] })
-      .html.replace(/<[^>]*>/g, ' ')
+    String(failure('en', order, NOW))
+      .replace(/<[^>]*>/g, ' ')
       .replace(/\s+/g, ' ')
   t.match(
     said(failed()),
-    'app.example.com Last try failed: the intermediate ends first Replace the root or intermediate that ends, or set the clock: see the guide of the embedded CA. PKI_CA_EXPIRING Next try: in 60 minutes at the earliest.',
+    'Last try failed: the intermediate ends first Replace the root or intermediate that ends, or set the clock: see the guide of the embedded CA. PKI_CA_EXPIRING Next try: in 60 minutes at the earliest.',
   )
   t.match(said(failed({ nextTryAt: NOW - 1 })), 'Next try: with the next request for it.')
   const internal = failed({ lastError: { code: 'INTERNAL', detail: 'an internal error' } })
   t.match(said(internal), 'The log of the service shows the cause')
   const permitted = failed({ lastError: { code: 'CERT_NOT_PERMITTED', detail: 'no' } })
-  t.match(page({ failed: [permitted] }).html, '<code>ca.permitted</code>', 'names as code')
+  t.match(String(failure('en', permitted, NOW)), '<code>ca.permitted</code>', 'names as code')
 })
 
 t.test('moments are relative, in a unit of which there are at least two', async (t) => {
@@ -113,104 +106,30 @@ t.test('moments are relative, in a unit of which there are at least two', async 
     [48 * HOUR, 'in 2 days'],
     [-400 * DAY, '400 days ago'],
   ]
-  for (const [ms, said] of cases) t.equal(fromNow(NOW + ms, NOW), said)
+  for (const [ms, said] of cases) t.equal(fromNow('en', NOW + ms, NOW), said)
 })
 
 t.test(
-  'a bar stays within the time line, and the remaining part follows the used one',
-  async () => {
-    const at = fc.integer({ min: NOW - 800 * DAY, max: NOW + 800 * DAY })
-    const moments = fc
-      .tuple(at, at, fc.option(at))
-      .map(([a, b, renewAt]) => ({ notBefore: Math.min(a, b), notAfter: Math.max(a, b), renewAt }))
-    fc.assert(
-      fc.property(fc.array(moments, { minLength: 1, maxLength: 5 }), (certificates) => {
-        const line = timeLineOf(certificates, NOW)
-        return certificates.every((certificate) => {
-          const numbers = [
-            ...String(bar(certificate, line)).matchAll(/(?:x|cx|x1|width)="(-?[\d.]+)%"/g),
-          ]
-          const [x = 0, width = 0, left = 0, rest = 0] = numbers.map(([, digits]) => Number(digits))
-          return (
-            numbers.every(([, digits]) => Number(digits) >= 0 && Number(digits) <= 100) &&
-            left >= x - 0.01 &&
-            Math.abs(left + rest - x - width) < 0.03
-          )
-        })
-      }),
-    )
-  },
-)
-
-const pages = (said: string) => ({
-  inventory: page({
-    visitor: { person: said },
-    view: {
-      search: said,
-      order: 'name',
-      state: 'failing',
-      issuer: said,
-      place: { position: { key: said, id: 1 }, isBackwards: false },
-    },
-    issuers: ['ca', said],
-    query: { search: { part: said }, name: { text: said, kind: 'dns', labels: [] } },
-    origin: said,
-    rows: [
-      {
-        record: record({ issuer: said, renewAt: null }),
-        order: failed({ lastError: { code: said, detail: said } }),
-      },
-    ],
-    failed: [failed({ names: [said], lastError: { code: said, detail: said } })],
-    hasMoreFailed: true,
-    neighbours: { previous: { key: said, id: 1 }, next: { key: said, id: 2 } },
-  }),
-  empty: page({ rows: [], origin: said }),
-  overview: page({
-    summary: {
-      counts: { renews: 7, due: 0, unrenewed: 1, failing: 2, ended: 0 },
-      renewals: Array.from({ length: 14 }, (_, i) => i % 3),
-      ends: Array.from({ length: 14 }, (_, i) => i % 2),
-      spans: spansUntil(NOW, NOW),
-      isPartial: true,
-    },
-  }),
-  still: page({ view: { order: 'next', isStill: true } }),
-  covered: page({
-    view: { search: said, order: 'next' },
-    query: {
-      search: { part: said, wildcard: 'app.example.com' },
-      name: { text: said, kind: 'dns', labels: [] },
-    },
-    covering: record(),
-  }),
-  nothing: page({
-    rows: [],
-    view: { search: said, order: 'next' },
-    query: { search: { part: said, serialNumber: said } },
-  }),
-  'sign-in': signInPage({ isWrong: true }),
-  tokens: tokensOnlyPage(said),
-  problem: problemPage({ type: '', title: said, status: 400, code: said, detail: said }),
-})
-
-t.test(
-  'every page is valid HTML without scripts, and its policy allows only its own style sheet',
+  'every page is valid HTML, and its policy allows only its own style sheet and script',
   async (t) => {
-    for (const [name, { html, policy }] of Object.entries(pages('said'))) {
+    for (const [name, { html, policy }] of Object.entries(inventoryPages('said'))) {
       const elements = shape(html)
       for (const element of elements)
         t.notMatch(
           element,
-          /^(script|img|iframe|object)| (on\w+|style)( |$)/,
+          /^(script .*|img|iframe|object)| (on\w+|style)( |$)/,
           `${name}: ${element}`,
         )
       t.equal(elements.filter((element) => /^h1( |$)/.test(element)).length, 1, name)
+      const sourceOf = (text: string) =>
+        `'sha256-${createHash('sha256').update(text).digest('base64')}'`
       const [, style = ''] = /<style>(.*)<\/style>/.exec(html) ?? []
-      const digest = createHash('sha256').update(style).digest('base64')
+      const [, script] = /<script>(.*)<\/script>/s.exec(html) ?? []
+      t.equal(script !== undefined, html.includes('data-copied'), `${name}: where it has a use`)
+      const run = script === undefined ? '' : `script-src ${sourceOf(script)}; `
       t.equal(
         policy,
-        `default-src 'none'; style-src 'sha256-${digest}'; img-src data:; form-action 'self'; frame-ancestors 'none'; base-uri 'none'`,
+        `default-src 'none'; style-src ${sourceOf(style)}; img-src data:; form-action 'self'; ${run}frame-ancestors 'none'; base-uri 'none'`,
         name,
       )
     }
@@ -218,31 +137,54 @@ t.test(
 )
 
 t.test('names of keys, issuers and errors never become markup', async (t) => {
-  const usual = pages('said')
+  const usual = inventoryPages('said')
   for (const said of [
     '<script>alert(1)</script>',
     '"><img src=x onerror=alert(1)>',
     '</title></style>',
     '&lt;b&gt;',
   ])
-    for (const [name, { html }] of Object.entries(pages(said)))
+    for (const [name, { html }] of Object.entries(inventoryPages(said)))
       t.same(shape(html), shape(usual[name as keyof typeof usual].html), `${name}: ${said}`)
 })
 
 t.test('bars reach to the furthest event, in the smallest unit that does', async (t) => {
-  const cases: [days: number, unit: string][] = [
-    [0, 'day'],
-    [14, 'day'],
-    [15, 'week'],
-    [98, 'week'],
-    [99, '30 days'],
-    [9_999, '30 days'],
+  const cases: [days: number, title: string][] = [
+    [0, 'Ahead, by day'],
+    [14, 'Ahead, by day'],
+    [15, 'Ahead, by week'],
+    [98, 'Ahead, by week'],
+    [99, 'Ahead, by 30 days'],
+    [9_999, 'Ahead, by 30 days'],
   ]
-  for (const [days, unit] of cases) {
+  for (const [days, title] of cases) {
     const spans = spansUntil(NOW + days * DAY, NOW)
-    t.equal(spans.unit, unit, `${days} days`)
+    t.equal(spans.title, title, `${days} days`)
     t.equal(spans.starts[0], NOW)
   }
-  const { html } = page()
-  t.notMatch(html, 'class="bars"', 'no chart where nothing was counted')
+})
+
+t.test('a chart has a text for each bar, and is left out where it says nothing', async (t) => {
+  const none = Array.from({ length: 14 }, () => 0)
+  const summary = (renewals: number[], ends: number[]): Summary => ({
+    counts: { renews: 7, due: 0, unrenewed: 1, failing: 2, ended: 0 },
+    renewals: none.map((_, i) => renewals[i] ?? 0),
+    ends: none.map((_, i) => ends[i] ?? 0),
+    spans: spansUntil(NOW + 5 * DAY, NOW),
+    isPartial: false,
+  })
+  const shown = String(chart('en', summary([3, 0, 5_000], [1])))
+  const bars = [...shown.matchAll(/<span class="unseen">([^<]*)</g)].map(([, text]) => text)
+  t.equal(bars.length, 14)
+  t.strictSame(bars.slice(0, 3), [
+    '1 Jan: 3 renewed, 1 end without renewal',
+    '2 Jan: 0 renewed, 0 end without renewal',
+    '3 Jan: 5000 renewed, 0 end without renewal',
+  ])
+  t.match(bars.at(-1), /^14 Jan and later: /)
+  for (const [why, renewals, ends] of [
+    ['nothing', [], []],
+    ['one bar', [7], [2]],
+  ] as const)
+    t.equal(chart('en', summary([...renewals], [...ends])), '', why)
 })

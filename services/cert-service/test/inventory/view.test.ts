@@ -19,8 +19,7 @@ const queryOf = (href: string) => Object.fromEntries(new URL(href, 'https://x').
 t.test('a link says no more than it has to', async (t) => {
   const cases: [view: View, href: string][] = [
     [{ order: 'next' }, '/'],
-    [{ search: '', order: 'next' }, '/?q='],
-    [{ order: 'next', isStill: true }, '/?refresh=off'],
+    [{ order: 'next', isLive: true }, '/?refresh=on'],
     [{ search: 'a b', order: 'name' }, '/?q=a+b&order=name'],
     [{ order: 'next', state: 'due', issuer: 'ca' }, '/?state=due&issuer=ca'],
     [
@@ -55,16 +54,22 @@ t.test('a place in another order is the beginning', async (t) => {
   for (const [query, place] of cases) t.same(readView(query).place, place, JSON.stringify(query))
 })
 
+t.test('what a form sends of what was not chosen is nothing', async (t) => {
+  const view = readView({ q: ' ', issuer: '', order: 'next' })
+  t.equal(hrefOf(view), '/')
+  t.match(view, { search: undefined, issuer: undefined })
+})
+
 t.test('a link leads to the view that it was made for', async () => {
   const key = fc.nat().map(Number)
   const name = fc.stringMatching(/^[a-z0-9.*:-]{1,60}$/)
   const views = fc
     .record({
       search: fc.option(
-        fc.string({ maxLength: 40 }).map((text) => text.trim()),
+        fc.string({ maxLength: 40 }).map((text) => text.trim() || 'x'),
         { nil: undefined },
       ),
-      isStill: fc.boolean(),
+      isLive: fc.boolean(),
       order: fc.constantFrom(...(Object.keys(ORDERS) as ListOrder[])),
       state: fc.option(fc.constantFrom(...(Object.keys(STATE_NAMES) as CertificateState[])), {
         nil: undefined,
@@ -92,17 +97,19 @@ t.test('a link leads to the view that it was made for', async () => {
 })
 
 t.test(
-  'a page refreshes itself with all that it shows, unless somebody may be typing',
+  'a page that was told to refreshes itself with all that it shows, unless it is of a search',
   async (t) => {
     const cases: [view: View, header: string | undefined][] = [
-      [{ order: 'next' }, '60; url=/?refresh=auto'],
-      [{ order: 'name', state: 'due' }, '60; url=/?order=name&state=due&refresh=auto'],
-      [{ order: 'next', isStill: true }, undefined],
-      [{ order: 'next', search: '' }, undefined],
-      [{ order: 'next', search: 'app' }, undefined],
+      [{ order: 'next', isLive: true }, '60; url=/?refresh=auto'],
+      [
+        { order: 'name', state: 'due', isLive: true },
+        '60; url=/?order=name&state=due&refresh=auto',
+      ],
+      [{ order: 'next' }, undefined],
+      [{ order: 'next', search: 'app', isLive: true }, undefined],
     ]
     for (const [view, header] of cases)
       t.equal(isRefreshed(view) ? refreshOf(view) : undefined, header, JSON.stringify(view))
-    t.equal(hrefOf(readView({ refresh: 'auto' })), '/', 'its links are those of before')
+    t.equal(hrefOf(readView({ refresh: 'auto' })), '/?refresh=on', 'its links are those of before')
   },
 )

@@ -26,7 +26,7 @@ t.test('a key opens a session, signing out ends it', async (t) => {
   const { cookie } = entered
   const seen = await browse(running, 'GET', '/', { cookie })
   t.equal(seen.status, 200)
-  t.match(seen.text, 'Key default')
+  t.match(seen.text, 'Key <bdi>default</bdi>')
 
   const left = await browse(running, 'POST', '/sign-out', { cookie })
   t.match(left, { status: 303, headers: { location: '/' }, cookie: '__Host-gatehouse-certs=' })

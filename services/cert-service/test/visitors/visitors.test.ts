@@ -22,7 +22,7 @@ async function browse(running: Running, url: string, sent: Sent) {
   const all = (pattern: RegExp) => [...seen.text.matchAll(pattern)].map(([, found]) => found)
   return {
     ...seen,
-    names: all(/<b>([^<]+)<\/b>/g).toSorted(),
+    names: all(/<b title="[^"]*">([^<]+)<\/b>/g).toSorted(),
     actions: all(/href="\/certificates\/[^/"]+\/(renew|revoke|delete|dry-run)"/g),
   }
 }

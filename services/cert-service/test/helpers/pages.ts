@@ -1,0 +1,258 @@
+import type {
+  AuditRecord,
+  CertificateRecord,
+  OrderRecord,
+  PastCertificate,
+} from '@gatehouse/cert-store/port'
+import type { Language, Page } from '@gatehouse/service-kit/pages'
+import {
+  NOW,
+  newAudit,
+  newCertificate,
+  newOrder,
+} from '../../../../packages/cert-store/test/helpers/store.ts'
+import { donePage } from '../../src/actions/done.ts'
+import { dryRunPage } from '../../src/actions/dry-run-page.ts'
+import { ACTIONS, confirmPage } from '../../src/actions/page.ts'
+import {
+  type CertificateView,
+  certificatePage,
+  nameWithoutCertificatePage,
+  orderPage,
+} from '../../src/certificate-page/page.ts'
+import { spansUntil } from '../../src/inventory/chart.ts'
+import { type Inventory, inventoryPage } from '../../src/inventory/page.ts'
+import { problemPage } from '../../src/pages/problem.ts'
+import { english } from '../../src/pages/say.ts'
+import { confirmRequest, requestPage } from '../../src/request-page/page.ts'
+import { signInPage, tokensOnlyPage } from '../../src/visitors/sign-in-page.ts'
+
+const HOUR = 3_600_000
+const IN_SERVICE = { isCurrent: true, revokedAt: null, revocationReason: null }
+
+export const record = (overrides: Partial<CertificateRecord> = {}): CertificateRecord => ({
+  ...newCertificate(overrides),
+  id: 1,
+})
+export const failed = (overrides: Partial<OrderRecord> = {}) =>
+  newOrder({
+    status: 'failed',
+    lastError: { code: 'PKI_CA_EXPIRING', detail: 'the intermediate ends first' },
+    nextTryAt: NOW + HOUR,
+    ...overrides,
+  })
+
+export function page(overrides: Partial<Inventory> = {}) {
+  return inventoryPage({
+    lang: 'en',
+    visitor: { key: 'ops' },
+    view: { order: 'next' },
+    rows: [{ record: record(), order: undefined }],
+    failed: [],
+    hasMoreFailed: false,
+    neighbours: {},
+    issuers: ['ca'],
+    origin: 'https://certs.example.com',
+    now: NOW,
+    ...overrides,
+  })
+}
+
+export const inService = (
+  changes: Partial<CertificateView['record']> = {},
+): CertificateView['record'] => ({
+  ...{
+    ...newCertificate(changes),
+    ...IN_SERVICE,
+    id: 1,
+    serialNumber: 'ab',
+    certificate: Buffer.from('x'),
+  },
+  ...changes,
+})
+const pastOf = (changes: Partial<PastCertificate> = {}): PastCertificate => ({
+  ...inService(),
+  ...changes,
+})
+
+export const certificateView = (changes: Partial<CertificateView> = {}): CertificateView => ({
+  lang: 'en',
+  visitor: { person: 'Ada' },
+  record: inService(),
+  order: undefined,
+  history: [pastOf()],
+  activity: undefined,
+  actions: [],
+  root: undefined,
+  done: undefined,
+  origin: 'https://certs.example.com',
+  now: NOW,
+  ...changes,
+})
+
+export const failedOrder = (said: string) =>
+  newOrder({
+    id: said,
+    status: 'failed',
+    names: [said],
+    issuer: said,
+    step: said,
+    lastError: { code: said, detail: said },
+    nextTryAt: NOW + HOUR,
+  })
+
+/** Every page of the list, with a text wherever one comes from elsewhere. */
+export const inventoryPages = (said: string, lang: Language = 'en') => ({
+  inventory: page({
+    lang,
+    visitor: { person: said },
+    view: {
+      search: said,
+      order: 'name',
+      state: 'failing',
+      issuer: said,
+      place: { position: { key: said, id: 1 }, isBackwards: false },
+    },
+    issuers: ['ca', said],
+    query: { search: { part: said }, name: { text: said, kind: 'dns', labels: [] } },
+    origin: said,
+    rows: [
+      {
+        record: record({ issuer: said, renewAt: null }),
+        order: failed({ lastError: { code: said, detail: said } }),
+      },
+    ],
+    failed: [{ order: failed({ names: [said], lastError: { code: said, detail: said } }) }],
+    hasMoreFailed: true,
+    neighbours: { previous: { key: said, id: 1 }, next: { key: said, id: 2 } },
+  }),
+  empty: page({ lang, rows: [], origin: said }),
+  overview: page({
+    lang,
+    summary: {
+      counts: { renews: 7, due: 0, unrenewed: 1, failing: 2, ended: 0 },
+      renewals: Array.from({ length: 14 }, (_, i) => i % 3),
+      ends: Array.from({ length: 14 }, (_, i) => i % 2),
+      spans: spansUntil(NOW, NOW),
+      isPartial: true,
+    },
+  }),
+  live: page({ lang, view: { order: 'next', isLive: true } }),
+  covered: page({
+    lang,
+    view: { search: said, order: 'next' },
+    query: {
+      search: { part: said, wildcard: 'app.example.com' },
+      name: { text: said, kind: 'dns', labels: [] },
+    },
+    covering: record(),
+  }),
+  nothing: page({
+    lang,
+    rows: [],
+    view: { search: said, order: 'next' },
+    query: { search: { part: said, serialNumber: said } },
+  }),
+  'sign-in': signInPage(lang, { isWrong: true }),
+  tokens: tokensOnlyPage(lang, said),
+  problem: problemPage(lang, { type: '', title: said, status: 400, code: said, detail: said }),
+})
+
+/** Every page about a certificate, with a text wherever one comes from elsewhere. */
+export const certificatePages = (said: string, lang: Language = 'en'): Record<string, Page> => {
+  const names = [said, said]
+  const audit: AuditRecord = {
+    ...{ ...newAudit({ names, actor: said, detail: said, remoteAddress: said }), id: 1, count: 2 },
+  }
+  const history = [
+    pastOf({ id: 4, names, serialNumber: said, issuer: said, lineage: said }),
+    pastOf({
+      id: 3,
+      names,
+      serialNumber: said,
+      isCurrent: false,
+      revokedAt: NOW,
+      revocationReason: 'superseded',
+    }),
+    pastOf({ id: 2, names, serialNumber: said, isCurrent: false, lineage: said }),
+    pastOf({ id: 1, names, serialNumber: said, isCurrent: false, lineage: 'gone' }),
+  ]
+  const of = { names, serialNumber: said, issuer: said, explanationUrl: said, checkAt: NOW }
+  const window = { windowStart: null, windowEnd: null }
+  const done = { domain: said, order: said, unknownAtCa: 1, unconfirmed: 1 } as const
+  const common = {
+    ...{
+      lang,
+      visitor: { person: said },
+      history,
+      activity: [audit],
+      actions: ACTIONS,
+      origin: said,
+    },
+    done: { ...done, action: 'renew' as const },
+  }
+  const issued = { id: 1, lineage: said, issuer: said, names, serialNumber: said }
+  return {
+    details: certificatePage(
+      certificateView({
+        ...common,
+        record: inService({ ...of, ...window }),
+        order: failedOrder(said),
+      }),
+    ),
+    'by a key': certificatePage(certificateView({ ...common, visitor: { key: said } })),
+    nothing: nameWithoutCertificatePage({
+      ...{ ...common, domain: said, profile: 'client', order: failedOrder(said), now: NOW },
+    }),
+    order: orderPage({
+      lang,
+      visitor: { person: said },
+      order: failedOrder(said),
+      actions: ACTIONS,
+      now: NOW,
+    }),
+    done: donePage(lang, { ...done, action: 'revoke', count: 2 }),
+    problem: problemPage(lang, {
+      type: '',
+      title: said,
+      status: 400,
+      code: said,
+      detail: said,
+      errors: [{ pointer: said, detail: `${said}!` }],
+    }),
+    'dry run': dryRunPage(lang, {
+      ...{ domain: said, names, issuer: said, obstacles: [said] },
+      order: { id: said, status: 'failed', step: said, since: '', names },
+      proofs: [{ name: said, challenge: 'dns-01', status: 'failed', detail: said }],
+      budgets: [{ limit: 'names', subject: said, left: 1, count: 2, per: said }],
+    }),
+    request: requestPage(
+      lang,
+      { domain: said, names: said, keyType: 'p384' },
+      { detail: said, isAboutNames: true, action: english(said) },
+    ),
+    'dry run of a request': dryRunPage(
+      lang,
+      { domain: said, names, issuer: said, obstacles: [], proofs: [], budgets: [] },
+      confirmRequest(lang, { domain: said, names: said }),
+    ),
+    ...Object.fromEntries(
+      ACTIONS.map((action) => [
+        action,
+        confirmPage(lang, action, {
+          domain: said,
+          profile: 'client',
+          affected: [issued],
+          order: said,
+          now: NOW,
+        }),
+      ]),
+    ),
+  }
+}
+
+/** Every page for people, in a language. */
+export const everyPage = (said: string, lang: Language): Record<string, Page> => ({
+  ...inventoryPages(said, lang),
+  ...certificatePages(said, lang),
+})
