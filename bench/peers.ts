@@ -26,6 +26,9 @@ const { values: options } = parseArgs({
   },
 })
 
+// What it has started ends with it.
+for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => process.exit(1))
+
 const [people, rounds] = [Number(options.people), Number(options.rounds)]
 const began = loadavg()[0] ?? 0
 const oauth2Proxy = install('oauth2-proxy')
