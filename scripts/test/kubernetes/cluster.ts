@@ -114,7 +114,9 @@ function startProgram(
 ): ChildProcess {
   const log = openSync(join(folder, `${program.split('/').at(-1)}.log`), 'w')
   const args = Object.entries(flags).map(([name, value]) => `--${name}=${value}`)
-  const child = spawn(program, args, { cwd: folder, stdio: ['ignore', log, log] })
+  // It ends with this process, even where that is killed.
+  const bound = ['--pdeathsig', 'KILL', program, ...args]
+  const child = spawn('setpriv', bound, { cwd: folder, stdio: ['ignore', log, log] })
   child.on('error', () => {})
   t.teardown(async () => {
     if (child.exitCode !== null || child.pid === undefined) return
