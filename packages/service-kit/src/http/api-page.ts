@@ -92,7 +92,7 @@ function commandOf({ name = '', parameters = [], requestBody }: Part, way?: Part
   const variable = (name = '') => `$${name.toUpperCase().replace('*', 'REST')}`
   const query = parameters.filter((one) => one.in === 'query' && one.required)
   const asked = query.map((one, n) => `${n > 0 ? '&' : '?'}${one.name}=${variable(one.name)}`)
-  const target = path.replace(/\{(.+?)\}/g, (_, name) => variable(name)) + asked.join('')
+  const target = path.replace(/\{([^{}]+)\}/g, (_, name) => variable(name)) + asked.join('')
   const [[type = '', { schema = {} } = {}] = []] = Object.entries(requestBody?.content ?? {})
   return [
     `curl -X ${method} "$URL${target}"`,
