@@ -60,12 +60,13 @@ const KINDS: Readonly<Record<string, (block: Block) => unknown>> = {
   'yaml config.yaml': ({ text }) => loadFragment(t, 'forward-auth', text),
   'text redirect-uri': ({ text }) => new URL(text.trim()),
   'text profile': () => undefined,
-  // The next six are followed by moving-guides.test.ts.
+  // The next seven are followed by moving-guides.test.ts.
   'yaml le-cert-server.yaml': parseYaml,
   'sh request': parseShell,
   'yaml traefik-forward-auth.yaml': parseYaml,
   'ini traefik-forward-auth.ini': () => undefined,
   'toml oauth2-proxy.cfg': () => undefined,
+  'nginx moved': () => undefined,
   'sh migrate': parseShell,
   'sql postgres': runSql,
   // The next three are run by the proxies, in services/forward-auth/test/integration/proxies.test.ts.

@@ -146,7 +146,12 @@ t.test('docs/moving-from-oauth2-proxy.md', async (t) => {
   })
   t.equal(gate.redirectUri, only(guide, 'text redirect-uri').trim())
   const sent = { 'x-auth-request-email': 'ada@example.com' }
-  t.match(await open(gate, APP, 'ada'), { before: 302, after: 200, sent })
+  const ada = await open(gate, APP, 'ada')
+  t.match(ada, { before: 302, after: 200, sent })
+  const taken = only(guide, 'nginx moved').matchAll(/\$upstream_http_(\w+)/g)
+  const names = [...taken].map(([, name = '']) => name.replaceAll('_', '-'))
+  const all = Object.keys(ada.sent).filter((name) => name.startsWith('x-auth-request-'))
+  t.strictSame(names.sort(), all.sort(), 'nginx takes each header of the person')
   for (const who of ['guest', 'intern', 'unverified'])
     t.not((await open(gate, APP, who)).after, 200, `${who} is still refused`)
   const health = await open(gate, 'https://app.example.com/healthz', 'ada')

@@ -89,7 +89,10 @@ export const OAUTH2_PROXY: SettingTable = settings({
     note: 'people are only sent back to hosts of `domains`',
   },
   'cookie-expire': { becomes: '`session.lifetime`', note: '168h there, 8h here' },
-  'http-address https-address': { becomes: '`server.host`, `server.port`', note: 'TCP only' },
+  'http-address https-address': {
+    becomes: '`server.host`, `server.port`',
+    note: 'TCP only; while both run on one machine, one of them needs another port',
+  },
   'tls-cert-file tls-key-file': { becomes: '`server.tls.certFile`, `server.tls.keyFile`' },
   'trusted-proxy-ip': {
     becomes: '`server.trustedProxies`',
@@ -165,11 +168,12 @@ export const OAUTH2_PROXY: SettingTable = settings({
     note: 'programs are let in by `portals[].callers`, where you list issuers and who may call',
   },
   'htpasswd-file htpasswd-user-group display-htpasswd-form': {
-    note: 'there are no local passwords: give these people accounts at the provider',
+    note: 'there are no local passwords: people need accounts at the provider, and programs a key in `portals[].callers` with `basic`',
   },
-  'pass-access-token pass-authorization-header set-authorization-header signature-key': {
-    note: 'no app gets a token of the provider; apps get identity headers, and a signed assertion where `assertion.hosts` names them',
+  'pass-access-token pass-authorization-header set-authorization-header': {
+    note: 'write `providerToken` with the hosts of the apps that need a token, and `token: id` for the ID token; the others get identity headers alone',
   },
+  'signature-key': { note: 'apps that `assertion.hosts` names get a signed assertion' },
   'pass-basic-auth set-basic-auth basic-auth-password': {
     note: 'apps get identity headers in place of Basic authentication',
   },

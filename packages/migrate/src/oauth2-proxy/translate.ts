@@ -65,6 +65,7 @@ export const translateOauth2Proxy: Translate = (given, draft, readFile) => {
     ...(type === undefined ? [`Find an OpenID Connect provider in place of ${theirs}.`] : []),
     redirectStep(authHost, name),
     'Save this file, and check it: gatehouse-auth check-config --config config.yaml',
+    'If oauth2-proxy keeps running on this machine for now, change server.port, for example to 4181.',
     'Have your proxy ask /portals/main, or /portals/main/authz/nginx from nginx, in place of /oauth2/auth.',
   ]
 }
