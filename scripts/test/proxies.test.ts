@@ -81,7 +81,8 @@ t.test('a check reads the headers of the list, and no others of its client', asy
 t.test('nginx sets or removes each of them', async (t) => {
   const [, app = ''] = /location \/ \{(.*?)\n {4}\}/s.exec(example('nginx.conf')) ?? []
   const set = sorted([...app.matchAll(/proxy_set_header (\S+) /g)].map(([, name = '']) => name))
-  for (const name of [...FORGEABLE, ...IDENTITY, 'upgrade']) t.ok(set.includes(name), name)
+  for (const name of [...FORGEABLE, ...IDENTITY, ...CREDENTIALS, 'upgrade'])
+    t.ok(set.includes(name), name)
 })
 
 t.test('Caddy', async (t) => {
@@ -93,7 +94,8 @@ t.test('Caddy', async (t) => {
     const others = ['x-original-*', 'x-gatehouse-tools']
     t.same(sorted(removed), sorted([...without(FORGEABLE, ...ofOriginal), ...others]), file)
     for (const [, names = ''] of text.matchAll(/copy_headers (.*)/g))
-      for (const name of IDENTITY) t.ok(sorted(names.split(' ')).includes(name), `${file}: ${name}`)
+      for (const name of [...IDENTITY, ...CREDENTIALS])
+        t.ok(sorted(names.split(' ')).includes(name), `${file}: ${name}`)
     const sites = text.split(/\n(?=\S)/).filter((site) => /^\t+forward_auth /m.test(site))
     t.not(sites.length, 0)
     for (const site of sites)
@@ -227,10 +229,7 @@ t.test('Traefik removes what its entry point leaves', async (t) => {
     t.same([...Object.keys(byMiddleware), ...byRoute], left, file)
     const listed = findAll(all, 'authResponseHeaders') as string[][]
     for (const names of listed)
-      for (const name of [
-        ...IDENTITY,
-        ...(file.startsWith('examples/proxies/') ? CREDENTIALS : []),
-      ])
+      for (const name of [...IDENTITY, ...CREDENTIALS])
         t.ok(sorted(names).includes(name), `${file}: ${name}`)
     const ofRouters = findAll(all, 'middlewares').filter(Array.isArray) as string[][]
     for (const names of ofRouters.filter(([first]) => first !== 'next-replica'))
