@@ -6,12 +6,10 @@ export { openapi } from './openapi.ts'
 export { type Problem, ProblemSchema, problems, statusOfError } from './problem.ts'
 export {
   appOptions,
-  createTrust,
   forwardedAddresses,
   hasTwoHosts,
   type Peer,
   strictHttp,
   type Trust,
-  trustProxy,
 } from './server.ts'
 export { trust } from './trust.ts'

@@ -204,22 +204,6 @@ const MAX_PEERS = 1_000
 /** An IPv6 address that ends in an IPv4 address (RFC 4291 section 2.2). */
 const MAX_ADDRESS_LENGTH = 45
 
-/**
- * Makes a function that says whether an address is that of a trusted proxy, as Fastify's `trustProxy`
- * option takes it. Only these peers can set `X-Forwarded-For`, `-Host` and `-Proto`. Register
- * {@link forwardedAddresses} with it.
- *
- * @param networks - in CIDR notation; default: loopback
- */
-export function trustProxy(
-  networks: readonly string[] = LOOPBACK_NETWORKS,
-): (address: string) => boolean {
-  const isTrusted = compileNetworks(networks)
-  // Each request asks for the same few addresses, and Fastify asks several times.
-  const peers = new LRUCache<string, boolean>({ max: MAX_PEERS, memoMethod: isTrusted })
-  return (address) => address.length <= MAX_ADDRESS_LENGTH && peers.memo(address)
-}
-
 /** More hops than any genuine chain has. */
 const MAX_FORWARDED_FOR = 2_048
 
@@ -239,13 +223,18 @@ interface ForwardedFor {
 export type Trust = ReturnType<typeof createTrust>
 
 /**
- * Decides which peers are trusted: listed proxies, and holders of a verified client certificate.
+ * Decides which peers are trusted: listed proxies, and holders of a verified client certificate. Only
+ * these can set `X-Forwarded-For`, `-Host` and `-Proto`. `isProxy` is Fastify's option `trustProxy`,
+ * which needs {@link forwardedAddresses}.
  *
  * @param trustedProxies - networks in CIDR notation, beside host names, which are nobody's address;
  * undefined means loopback only, an empty list that only client certificates count
  */
-export function createTrust(trustedProxies?: readonly string[]) {
-  const isProxy = trustProxy(trustedProxies)
+export function createTrust(trustedProxies: readonly string[] = LOOPBACK_NETWORKS) {
+  const isTrusted = compileNetworks(trustedProxies)
+  // Each request asks for the same few addresses, and Fastify asks several times.
+  const peers = new LRUCache<string, boolean>({ max: MAX_PEERS, memoMethod: isTrusted })
+  const isProxy = (address: string) => address.length <= MAX_ADDRESS_LENGTH && peers.memo(address)
 
   function trusts({ authorized, remoteAddress = '' }: Peer): boolean {
     return authorized === true || isProxy(remoteAddress)

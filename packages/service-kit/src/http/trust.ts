@@ -15,6 +15,7 @@ const ROUND_MS = 30_000
 const RETRY_MS = 5_000
 /** For how long the last addresses hold while it is not known whether they are still right. */
 const HOLD_MS = 300_000
+const IDLE = { cancel() {} }
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -32,27 +33,75 @@ interface TrustOptions {
 /** Decides which peers are trusted. A host name stands for the addresses that it has now. */
 export const trust = fp<TrustOptions>(
   async (app: FastifyInstance, { server, lookup = systemLookup }) => {
+    const { clock, log } = app
+    const nameOf = (name: string) => ({
+      name,
+      ask: proxyAsker(name, clock, lookup),
+      state: undefined as ProxyAddresses['state'] | undefined,
+      addresses: [] as readonly string[],
+      hold: IDLE,
+    })
+    type Name = ReturnType<typeof nameOf>
+    let names: readonly Name[] = []
     let list: TrustOptions['server']['trustedProxies']
-    let names: readonly ProxyName[] = []
-    const update = () => {
-      const addresses = names.flatMap((name) => name.addresses)
+    let next = IDLE
+    let isClosed = false
+
+    function update() {
+      const addresses = names.flatMap((one) => one.addresses)
       Object.assign(app, { trust: createTrust(list && [...list, ...addresses]) })
+    }
+    function set(one: Name, addresses: readonly string[], says: string, isNew = false) {
+      const isSame = addresses.join() === one.addresses.join()
+      if (isSame && !isNew) return
+      one.addresses = addresses
+      const level = one.state === 'found' ? 'info' : 'warn'
+      log[level]({ proxy: one.name, addresses }, `proxy ${says}`)
+      if (!isSame) update()
+    }
+    function take(one: Name, { state, addresses, says }: ProxyAddresses) {
+      if (!names.includes(one)) return
+      const isNew = state !== one.state
+      one.state = state
+      if (state === 'failing') return set(one, one.addresses, says, isNew)
+      one.hold.cancel()
+      set(one, addresses, says, isNew)
+      if (state === 'found')
+        one.hold = clock.setTimer(() => set(one, [], 'has lost its addresses'), HOLD_MS)
+    }
+    /** Changes the names. An answer that is still on its way to another one comes too late. */
+    function use(others: readonly Name[]) {
+      for (const one of names) if (!others.includes(one)) one.hold.cancel()
+      names = isClosed ? [] : others
+    }
+    function schedule() {
+      next.cancel()
+      const isFound = names.every(({ state }) => state === 'found')
+      if (names.length > 0) next = clock.setTimer(() => void round(), isFound ? ROUND_MS : RETRY_MS)
+    }
+    async function round() {
+      await Promise.all(names.map(async (one) => take(one, await one.ask())))
+      schedule()
     }
     async function prepare({ server: { trustedProxies } }: TrustOptions) {
       const texts = new Set(trustedProxies?.flatMap((text) => parseProxyName(text) ?? []))
-      const next = [...texts].map(
-        (text) =>
-          names.find(({ name }) => name === text) ?? new ProxyName(text, app, lookup, update),
-      )
-      const begins = await Promise.all(next.map((name) => names.includes(name) || name.prepare()))
+      const all = [...texts].map((text) => names.find(({ name }) => name === text) ?? nameOf(text))
+      const added = all.filter((one) => !names.includes(one))
+      const found = await Promise.all(added.map(async (one) => ({ one, answer: await one.ask() })))
+      for (const { one, answer } of found)
+        if (answer.state === 'broad') {
+          const message = `server.trustedProxies: ${one.name} ${answer.says}`
+          throw new ConfigError('CONFIG_INVALID', message)
+        }
       return () => {
-        for (const name of names) if (!next.includes(name)) name.close()
         list = trustedProxies
-        names = next
-        for (const begin of begins) if (begin !== true) begin()
+        use(all)
+        for (const { one, answer } of found) take(one, answer)
         update()
+        schedule()
       }
     }
+
     app.decorate('trust', createTrust([]))
     const begin = await prepare({ server })
     begin()
@@ -61,7 +110,9 @@ export const trust = fp<TrustOptions>(
       degraded: names.filter(({ state }) => state !== 'found').map(({ name }) => `proxy ${name}`),
     }))
     app.addHook('onClose', async () => {
-      for (const name of names) name.close()
+      isClosed = true
+      use([])
+      schedule()
     })
   },
   {
@@ -70,62 +121,3 @@ export const trust = fp<TrustOptions>(
     dependencies: ['service-kit/clock', 'service-kit/health', 'service-kit/reload'],
   },
 )
-
-/** The addresses of one name, as they were found last. */
-class ProxyName {
-  readonly name: string
-  state: ProxyAddresses['state'] | undefined
-  addresses: readonly string[] = []
-  readonly #app: Pick<FastifyInstance, 'clock' | 'log'>
-  readonly #ask: () => Promise<ProxyAddresses>
-  readonly #update: () => void
-  #isClosed = false
-  #next = { cancel() {} }
-  #end = { cancel() {} }
-
-  constructor(name: string, app: FastifyInstance, lookup: LookupAll, update: () => void) {
-    this.name = name
-    this.#app = app
-    this.#ask = proxyAsker(name, app.clock, lookup)
-    this.#update = update
-  }
-
-  /** Asks once; the returned function begins with what was found. @throws ConfigError CONFIG_INVALID */
-  async prepare(): Promise<() => void> {
-    const found = await this.#ask()
-    if (found.state !== 'broad') return () => this.#take(found)
-    const message = `server.trustedProxies: ${this.name} ${found.says}`
-    throw new ConfigError('CONFIG_INVALID', message)
-  }
-
-  close(): void {
-    this.#isClosed = true
-    this.#next.cancel()
-    this.#end.cancel()
-  }
-
-  #take({ state, addresses, says }: ProxyAddresses): void {
-    if (this.#isClosed) return
-    const { clock } = this.#app
-    const isNew = state !== this.state
-    this.state = state
-    if (state === 'failing') this.#set(this.addresses, says, isNew)
-    else {
-      this.#end.cancel()
-      this.#set(addresses, says, isNew)
-      const drop = () => this.#set([], 'has lost its addresses')
-      if (state === 'found') this.#end = clock.setTimer(drop, HOLD_MS)
-    }
-    const again = async () => this.#take(await this.#ask())
-    this.#next = clock.setTimer(() => void again(), state === 'found' ? ROUND_MS : RETRY_MS)
-  }
-
-  #set(addresses: readonly string[], says: string, isNew = false): void {
-    const isSame = addresses.join() === this.addresses.join()
-    if (isSame && !isNew) return
-    this.addresses = addresses
-    const level = this.state === 'found' ? 'info' : 'warn'
-    this.#app.log[level]({ proxy: this.name, addresses }, `proxy ${says}`)
-    if (!isSame) this.#update()
-  }
-}

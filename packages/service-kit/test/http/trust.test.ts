@@ -271,3 +271,54 @@ t.test('a reload takes other names, and stops the old ones', async (t) => {
   await time.advance(600_000)
   t.strictSame(asked, [], 'nothing is asked after the end')
 })
+
+t.test('an answer that comes after a reload counts for the names of now alone', async (t) => {
+  const zone: Zone = { traefik: ['172.18.0.3'], caddy: ['172.18.0.4'] }
+  const { time, asked, trusts, degraded, reload } = await start(t, ['traefik', 'caddy'], zone)
+  const late = Promise.withResolvers<string[]>()
+  zone.traefik = late.promise
+  await time.advance(30_000)
+  await reload(['caddy'])
+  zone.traefik = ['172.18.0.5']
+  await reload(['caddy', 'traefik'])
+  late.resolve(['172.18.0.6'])
+  await setImmediate()
+  t.strictSame(trusts('172.18.0.3', '172.18.0.5', '172.18.0.6'), [false, true, false])
+  zone.caddy = new Promise<string[]>(() => {})
+  await time.advance(30_000)
+  asked.length = 0
+  await reload(['caddy', 'traefik', '10.0.0.1'])
+  t.strictSame(asked, [], 'a reload does not wait for names that are known')
+  t.strictSame(trusts('172.18.0.4', '10.0.0.1'), [true, true])
+  await time.advance(60_000)
+  t.strictSame(new Set(asked), new Set(['traefik']), 'and asks for a name once at a time')
+  t.strictSame(degraded(), ['proxy caddy'])
+})
+
+t.test('a reload that ends after the app begins nothing', async (t) => {
+  const late = Promise.withResolvers<string[]>()
+  const zone: Zone = { traefik: ['172.18.0.3'], caddy: late.promise }
+  const { app, time, asked, reload } = await start(t, ['traefik'], zone)
+  const reloading = reload(['traefik', 'caddy'])
+  await app.close()
+  late.resolve(['172.18.0.4'])
+  await reloading
+  asked.length = 0
+  await time.advance(600_000)
+  t.strictSame(asked, [])
+})
+
+t.test('answers that change each time are followed, and two apps ask for themselves', async (t) => {
+  const zone: Zone = { traefik: ['172.18.0.1'] }
+  const one = await start(t, ['traefik'], zone)
+  const other = await start(t, ['traefik'], zone)
+  for (let i = 2; i < 20; i++) {
+    zone.traefik = [`172.18.0.${i}`]
+    await one.time.advance(30_000)
+    t.strictSame(one.trusts(`172.18.0.${i}`, `172.18.0.${i - 1}`), [true, false])
+  }
+  t.strictSame(other.trusts('172.18.0.1', '172.18.0.19'), [true, false])
+  await one.app.close()
+  await other.time.advance(30_000)
+  t.strictSame(other.trusts('172.18.0.1', '172.18.0.19'), [false, true])
+})

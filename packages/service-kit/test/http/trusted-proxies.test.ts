@@ -1,7 +1,7 @@
 import Fastify from 'fastify'
 import t from 'tap'
 import { checkProxyNames, checkTrustedProxies } from '../../src/config/rules.ts'
-import { forwardedAddresses, trustProxy } from '../../src/http/index.ts'
+import { createTrust, forwardedAddresses } from '../../src/http/server.ts'
 
 const CLIENT = '198.51.100.7'
 
@@ -29,7 +29,7 @@ t.test('only trusted proxies set the address of a client', async (t) => {
     ['an address with its port', proxy, '10.0.0.2', `${CLIENT}:4711`, '10.0.0.2'],
   ]
   for (const [why, list, peer, chain, ip] of cases) {
-    const app = Fastify({ trustProxy: trustProxy(list) })
+    const app = Fastify({ trustProxy: createTrust(list).isProxy })
     await app.register(forwardedAddresses)
     app.get('/', async (request) => ({ ip: request.ip }))
     const headers = { 'x-forwarded-for': chain }
@@ -40,7 +40,7 @@ t.test('only trusted proxies set the address of a client', async (t) => {
 })
 
 t.test('only trusted proxies set host and protocol', async (t) => {
-  const app = Fastify({ trustProxy: trustProxy(['10.0.0.2']) })
+  const app = Fastify({ trustProxy: createTrust(['10.0.0.2']).isProxy })
   app.get('/', async ({ host, protocol }) => ({ host, protocol }))
   const headers = {
     host: 'inside:7401',
