@@ -1,17 +1,24 @@
-const BASIC = /^basic +([A-Za-z0-9+/]{1,2048}={0,2})$/i
-const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
+const BASIC = /^basic(?=[ \t]) *(.*)$/i
 
-/** The user and the password of an `Authorization: Basic` (RFC 7617); undefined for anything else. */
-export function parseBasic(authorization: string): { user: string; password: string } | undefined {
+/** What an `Authorization: Basic` (RFC 7617) says. */
+interface Basic {
+  readonly user: string
+  readonly password: Buffer
+  /** Whether it is written in the one way that every reader understands alike. */
+  readonly isPlain: boolean
+}
+
+/** Reads an `Authorization: Basic` as leniently as any app does; undefined for anything else. */
+export function parseBasic(authorization: string): Basic | undefined {
   const [, text = ''] = BASIC.exec(authorization) ?? []
+  // Node.js skips what is no base64.
   const bytes = Buffer.from(text, 'base64')
-  // One spelling: Node.js skips what is no base64.
-  if (text === '' || bytes.toString('base64') !== text) return undefined
-  try {
-    // The user has no colon, and the password may have several. Neither has control characters.
-    const [, user, password] = /^([^:\p{Cc}]*):(\P{Cc}*)$/u.exec(utf8.decode(bytes)) ?? []
-    return user === undefined || password === undefined ? undefined : { user, password }
-  } catch {
-    return undefined
+  // The user has no colon, and the password may have several.
+  const colon = bytes.indexOf(':')
+  if (colon < 0) return undefined
+  return {
+    user: bytes.toString('utf8', 0, colon),
+    password: bytes.subarray(colon + 1),
+    isPlain: bytes.toString('base64') === text,
   }
 }

@@ -136,17 +136,18 @@ export class Programs {
    * The program whose key is the password of `Authorization: Basic`; undefined if neither the user nor
    * the password is one of a row that takes it, since they are then meant for the app.
    *
-   * @throws AuthError if they do not belong together
+   * @throws AuthError if they do not belong together, or an app may read them otherwise
    */
   findBasic({ raw }: AuthenticatedRequest): Principal | undefined {
     const sent = this.#basic.length > 0 && parseBasic(raw.headers.authorization ?? '')
     if (!sent) return undefined
-    const { user, password } = sent
+    const { user, password, isPlain } = sent
     const caller = this.#callers?.findKey(hash('sha256', password, 'buffer'))
     const isNamed = this.#basic.includes(user)
     if (!caller && !isNamed) return undefined
-    const count = raw.rawHeaders.filter((text) => /^authorization$/i.test(text)).length
-    if (count > 1) throw new AuthError('AUTH_HEADER_INVALID', { detail: 'more than one header' })
+    const names = raw.rawHeaders.filter((_, i) => i % 2 === 0)
+    if (!isPlain || names.filter((name) => /^authorization$/i.test(name)).length > 1)
+      throw new AuthError('AUTH_HEADER_INVALID', { detail: 'not one Basic, in plain base64' })
     if (!isNamed || caller?.subject !== user) throw new AuthError('AUTH_KEY_INVALID')
     return this.#programOf(caller, false)
   }

@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto'
 import fc from 'fast-check'
 import t, { type Test } from 'tap'
 import {
@@ -89,8 +90,10 @@ async function ask({ check }: TestApp, asked: Asked) {
 }
 
 t.test('a key as the password of Basic, where its row says so', async (t) => {
+  const withColons = ':colons:in:the:key:'
   const keys = (basic: string) => `callers: { keys: [
     { name: reader, key: ${KEY}, hosts: [app.example.com]${basic} },
+    { name: hashed, keySha256: ${hash('sha256', withColons)}, hosts: [app.example.com]${basic} },
     { name: plain, key: ${DEPLOY_KEY}, hosts: [app.example.com] } ] }`
   const open = 'rules: [{ paths: [/open/*], require: anyone }]'
   const flat = (text: string) => text.replace(/\s+/g, ' ')
@@ -100,6 +103,7 @@ t.test('a key as the password of Basic, where its row says so', async (t) => {
   const test = { ...(await startApp(t, yaml)), yaml }
   const basic = (text: string) => `Basic ${Buffer.from(text).toString('base64')}`
   const key = basic(`reader:${KEY}`)
+  const naming = { 'Access-Control-Request-Headers': 'authorization' }
   const others = 'APIKey realm="api", Cookie realm="main"'
   const challenge = 'Basic realm="main", charset="UTF-8"'
   const rows: [why: string, asked: Asked, status: number, code?: string, challenges?: string][] = [
@@ -113,6 +117,18 @@ t.test('a key as the password of Basic, where its row says so', async (t) => {
     ['a row without basic', { auth: basic(`plain:${DEPLOY_KEY}`) }, 401, 'AUTH_KEY_INVALID'],
     ['of the app', { auth: basic('plain:secret') }, 401, 'FWA_NO_SESSION'],
     ['no Basic', { auth: `Basic reader:${KEY}` }, 401, 'FWA_NO_SESSION'],
+    ['no space', { auth: key.replace(' ', '') }, 401, 'FWA_NO_SESSION'],
+    ['no user', { auth: basic(`:${KEY}`) }, 401, 'AUTH_KEY_INVALID'],
+    ['a byte order mark', { auth: basic(`\ufeffreader:${KEY}`) }, 401, 'AUTH_KEY_INVALID'],
+    ['an end of line', { auth: basic(`reader:${KEY}\n`) }, 401, 'AUTH_KEY_INVALID'],
+    ['a long key', { auth: basic(`reader:${'x'.repeat(6_000)}`) }, 401, 'AUTH_KEY_INVALID'],
+    ['lower case', { auth: key.replace('Basic', 'basic ') }, 200],
+    ['a header that names it', { auth: key, headers: naming }, 200],
+    ['other padding', { auth: `${key}=` }, 400, 'AUTH_HEADER_INVALID'],
+    ['a tab', { auth: key.replace(' ', '\t') }, 400, 'AUTH_HEADER_INVALID'],
+    ['a gap', { auth: key.replace(/.{8}$/, ' $&') }, 400, 'AUTH_HEADER_INVALID'],
+    ['two in one', { auth: `${key}, ${key}` }, 400, 'AUTH_HEADER_INVALID'],
+    ['an odd spelling of that of the app', { auth: `${basic('a:b')}=` }, 401, 'FWA_NO_SESSION'],
     ['elsewhere', { auth: key, host: 'other.example.com' }, 403, 'FWA_FORBIDDEN', ''],
     ['nobody', {}, 401, 'FWA_NO_SESSION'],
     ['nobody elsewhere', { host: 'other.example.com' }, 401, 'FWA_NO_SESSION', others],
@@ -123,15 +139,31 @@ t.test('a key as the password of Basic, where its row says so', async (t) => {
   for (const [why, asked, status, code, challenges] of rows) {
     const answer = await ask(test, asked)
     t.match(answer, { status, code, user: status === 200 ? 'psk:reader' : undefined }, why)
-    const own = code === 'AUTH_KEY_INVALID' ? 'APIKey realm="api"' : others
-    const expected = challenges ?? (status === 401 ? `${own}, ${challenge}` : '')
+    const own = code === 'FWA_NO_SESSION' ? others : 'APIKey realm="api"'
+    const withBasic = status === 401 ? `${own}, ${challenge}` : own
+    const expected = challenges ?? (status === 200 ? '' : withBasic)
     t.equal(answer.headers['www-authenticate'] ?? '', expected, why)
   }
+  const hashed = await ask(test, { auth: basic(`hashed:${withColons}`) })
+  t.match(hashed, { status: 200, user: 'psk:hashed' }, 'the hash of a key with colons')
+  const twice = (...rawHeaders: string[]) =>
+    test.app.portals
+      .get('main')
+      ?.gate.programs.findBasic({ raw: { headers: { authorization: key }, rawHeaders } } as never)
+  t.ok(twice('Authorization', key, 'Access-Control-Request-Headers', 'Authorization'))
+  t.throws(() => twice('Authorization', key, 'authorization', 'Bearer x'), {
+    code: 'AUTH_HEADER_INVALID',
+  })
   const none = await ask(test, { auth: key, portal: 'none' })
   t.match(none, { status: 401, code: 'FWA_NO_SESSION' }, 'a portal without such rows')
   t.notMatch(none.headers['www-authenticate'], 'Basic')
   const page = await test.check(TRAEFIK, { ...BROWSER, 'X-Forwarded-Method': 'GET' })
   t.match(page, { statusCode: 302, headers: { 'www-authenticate': undefined } })
+  await test.reload(yaml.replace('name: reader', 'name: ereader'))
+  t.match(await ask(test, { auth: key }), { status: 401, code: 'AUTH_KEY_INVALID' }, 'renamed')
+  t.match(await ask(test, { auth: basic(`ereader:${KEY}`) }), { status: 200, user: 'psk:ereader' })
+  await test.reload(yaml.replaceAll(', basic: true', ''))
+  t.match(await ask(test, { auth: key }), { status: 401, code: 'FWA_NO_SESSION' }, 'taken back')
 })
 
 t.test('a key that came as a password does not reach the app', async (t) => {
@@ -159,8 +191,12 @@ t.test('a key that came as a password does not reach the app', async (t) => {
     const { status, headers } = await ask(test, asked)
     t.strictSame([status, headers.authorization], [200, toApp], why)
   }
-  const refused = await ask(test, { auth: basic(`reader:${KEY}x`) })
-  t.strictSame([refused.status, refused.headers.authorization], [401, undefined])
+  for (const auth of [basic(`reader:${KEY}x`), `${key}=`, key.replace(' ', '\t'), `${key},${key}`])
+    for (const headers of [{}, anyone]) {
+      const refused = await ask(test, { auth, headers, cookie })
+      t.not(refused.status, 200, auth)
+      t.equal(refused.headers.authorization, undefined)
+    }
 })
 
 t.test('programs reach what their row names, and nothing else', async (t) => {

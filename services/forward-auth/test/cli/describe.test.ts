@@ -60,6 +60,23 @@ portals: [{ name: main, providers: [${TAILNET}] }]
   t.equal(describeConfig(config), '')
 })
 
+t.test('reminds of what the proxy does with keys that are passwords', async (t) => {
+  const withKey = (basic: string) =>
+    load(`
+server: { trustedProxies: [10.0.0.2] }
+domains: [{ domain: example.com }]
+portals:
+  - name: main
+    providers: [${TAILNET}]
+    callers: { keys: [{ name: reader, key: correct-horse-battery, hosts: [a.example.com]${basic} }] }
+`)
+  t.equal(
+    describeConfig(await withKey(', basic: true')),
+    'Keys with `basic`: the proxy has to give apps the `Authorization` of the check, or they get the keys.\n',
+  )
+  t.equal(describeConfig(await withKey('')), '')
+})
+
 t.test('refuses a shared redirect URI for several providers', async (t) => {
   const portal = `{ name: main, allow: anyone, sharedCallback: true, providers: [${CORP}, ${GITHUB}] }`
   const loading = load(`domains: [{ domain: example.com }]\nportals: [${portal}]\n`)

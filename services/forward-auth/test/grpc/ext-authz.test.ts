@@ -65,6 +65,30 @@ t.test('nothing passes but by a 200 of a portal', async (t) => {
 })
 
 t.test(
+  'the app gets the credentials that the check answers, and no key of Gatehouse',
+  async (t) => {
+    const table: [authorization: string | undefined, set: string[], removed: string[]][] = [
+      ['', [], ['authorization']],
+      ['Basic YTpi', ['Basic YTpi'], []],
+      [undefined, [], []],
+    ]
+    for (const [authorization, set, removed] of table) {
+      const headers = {
+        'x-forwarded-user': 'psk:reader',
+        ...(authorization !== undefined && { authorization }),
+      }
+      const { okResponse } = toResponse(answer(200, headers), ['x-forwarded-user'], asking({}))
+      const sent = okResponse?.headers.filter(({ header }) => header.key === 'authorization')
+      t.strictSame(
+        sent?.map(({ header, appendAction }) => [header.value, appendAction]),
+        set.map((value) => [value, 2]),
+      )
+      t.strictSame(okResponse?.headersToRemove, removed)
+    }
+  },
+)
+
+t.test(
   'a refusal keeps its headers, each of several, and leaves those of the connection to Envoy',
   async (t) => {
     const framing = {
