@@ -82,7 +82,8 @@ export async function buildGateway(options: GatewayOptions): Promise<FastifyInst
     if (check !== undefined) {
       const verdict = await ask(fetch, check, request.raw, headers)
       if (verdict.status >= 300) return passOn(reply, verdict)
-      Object.assign(headers, pick(verdict.headers, identity))
+      // What the client sent, or empty if it was a key for Gatehouse.
+      Object.assign(headers, pick(verdict.headers, [...identity, 'authorization']))
     }
     const onward = { upstream, headers: isGatehouse ? headers : withoutSession(headers) }
     request.setDecorator<Onward>('onward', onward)

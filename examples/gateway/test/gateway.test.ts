@@ -228,6 +228,16 @@ t.test(
   },
 )
 
+t.test('the app gets the credentials that the check answers', async (t) => {
+  const authorization = 'Basic cmVhZGVyOmtleQ=='
+  const told = async (headers: Record<string, string>) =>
+    (await visit({ headers: { authorization } }, answers(200, headers))).heard?.cgi
+      .HTTP_AUTHORIZATION
+  t.strictSame(await told({ authorization }), [authorization])
+  t.strictSame(await told({ authorization: '' }), [''], 'no key of Gatehouse')
+  t.strictSame(await told({}), [authorization], 'those of the client, if the check says nothing')
+})
+
 t.test('a check that does not answer denies', async (t) => {
   const { visit } = await start(t, { checkTimeoutMs: 100 })
   const CASES: [name: string, decide: RequestListener][] = [
