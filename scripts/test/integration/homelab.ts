@@ -59,6 +59,21 @@ export async function holdHomelab(t: Test, { compose: composeWith, docker }: Doc
     t.match(await identityIn(tab), /x-forwarded-useralice(x-|$)/)
   })
 
+  await t.test('names of apps', async (t) => {
+    const start = async (service: string) => {
+      const labels = ['traefik.enable=true', `com.docker.compose.service=${service}`]
+      const args = labels.flatMap((label) => ['--label', label])
+      const app = ['--network', 'gatehouse-apps', 'gatehouse/demo', 'apps/main.js', 'app']
+      const id = (await docker('run', '--detach', '--rm', ...args, ...app)).trim()
+      t.teardown(() => docker('kill', id))
+    }
+    for (const service of ['auth', 'certs', 'id', 'my_app']) await start(service)
+    await untilServed(() => ask('my-app'), 302)
+    t.equal((await ask('auth', {}, '/readyz')).status, 200, 'the sign-in pages stay')
+    const discovery = await ask('id', {}, '/.well-known/openid-configuration')
+    t.equal(discovery.status, 200, 'and so does Pocket ID')
+  })
+
   await t.test('what a client may not do', async (t) => {
     const forged = { 'x-forwarded-user': 'alice', 'remote-user': 'alice' }
     t.equal((await ask('whoami', forged)).status, 302)
