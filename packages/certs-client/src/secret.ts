@@ -80,7 +80,8 @@ export function openSecret(options: SecretOptions): Place {
       const query = `?fieldManager=${FIELD_MANAGER}&force=true`
       await call(query, { method: 'PATCH', headers, body }, [200, 201])
       const { names, serialNumber } = pair
-      log.info({ secret: path, names, serialNumber }, 'a new certificate is in place')
+      // As `secret`, it would be redacted.
+      log.info({ path, names, serialNumber }, 'a new certificate is in place')
     },
     async settle() {},
   }

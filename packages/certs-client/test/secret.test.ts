@@ -71,7 +71,7 @@ t.test('a Secret is created, kept while nothing is due, and renewed', async (t) 
   const { state, asked, account, port } = await startApiServer(t, running)
   const fetch = createFetch({ ca: clusterRoot(account) })
   t.teardown(fetch.close)
-  const { get: base } = clientOf(running)
+  const { get: base, logged } = clientOf(running)
   const foreign = await createRoot({ commonName: 'Another', now: clock.now() })
   const other = toPem('CERTIFICATE', foreign.certificate)
   const root = toPem('CERTIFICATE', running.service.ca.root() as Uint8Array)
@@ -91,6 +91,7 @@ t.test('a Secret is created, kept while nothing is due, and renewed', async (t) 
       annotations: { 'gatehouse-certs/renew-at': /Z$/ },
     },
   })
+  t.equal(logged[0]?.path, 'shop/web-tls', 'by a name that the log does not redact')
   const first = state.secret as Secret
   const leaf = new X509Certificate(Buffer.from(first.data['tls.crt'] ?? '', 'base64'))
   t.equal(leaf.checkHost('a.test'), 'a.test')
