@@ -63,6 +63,9 @@
 {{- fail (printf "%s.config.%s is set by the chart: remove it. The value for it is %s" $key $path (index $place $path)) }}
 {{- end }}
 {{- end }}
+{{- if and ($given.storage | default dict).caFile (not $values.storage.databaseUrl) }}
+{{- fail (printf "%s.config.storage.caFile is the CA of a database, but there is none: name it in %s.storage.databaseUrl, or remove caFile" $key $key) }}
+{{- end }}
 {{- range $file := regexFindAll "/run/secrets/gatehouse/[-A-Za-z0-9_.]+" (toYaml $service.config) -1 | uniq }}
 {{- if not (hasKey $service.files (base $file)) }}
 {{- fail (printf "%s.config names %s, but no Secret is mounted there: add %s to %s.secretFiles, as { secretName: …, key: … }" $key $file (base $file) $key) }}

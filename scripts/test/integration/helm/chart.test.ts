@@ -256,6 +256,10 @@ const REFUSED: readonly (readonly [values: object, message: RegExp])[] = [
     /certService\.autoscaling has nothing to go by: set targetCPUUtilizationPercentage/,
   ],
   [
+    { 'forwardAuth.config.storage': { caFile: '/run/secrets/gatehouse/client-secret' } },
+    /forwardAuth\.config\.storage\.caFile is the CA of a database.*forwardAuth\.storage\.databaseUrl, or remove/,
+  ],
+  [
     { 'certService.ingress.enabled': true },
     /certService\.ingress\.hosts is empty: name the hosts at which cert-service is reached/,
   ],
