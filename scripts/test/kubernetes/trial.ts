@@ -220,6 +220,8 @@ t.test('the examples are accepted, and their pods admitted', async (t) => {
   t.ok(files.length >= 6)
   kubectl(t, ['create', 'serviceaccount', 'web', '--namespace', 'shop'])
   for (const file of files) kubectl(t, ['apply', ...STRICT.with(-1, join(EXAMPLES, file))])
+  const patch = ['--type', 'json', '--patch-file', join(EXAMPLES, 'cert-listener.json')]
+  kubectl(t, ['patch', 'gateway', 'gateway', '--namespace', 'gateway', ...patch])
   const issuer = join(ROOT, 'examples/acme-clients/cert-manager.yaml')
   kubectl(t, ['apply', ...STRICT.with(-1, issuer)])
   const job = ['job', '--from=cronjob/gatehouse-client', 'first', '--namespace', 'gateway']
@@ -234,6 +236,37 @@ const SECRETS = {
     'operator-key': 'o'.repeat(64),
   },
 }
+
+t.test('a service reads what the chart would give it, before it is installed', (t) => {
+  const check = (group: string) => {
+    const values = valuesOf(['values.yaml'], {
+      'certService.enabled': false,
+      'forwardAuth.config.portals[0].policies.admins': group,
+    })
+    const only = ['--show-only', 'templates/services.yaml']
+    const rendered = helm(t, ['template', 'gatehouse', CHART, ...values, ...only])
+    const output = ['--filename', '-', '--output', 'jsonpath={.data.config\\.yaml}']
+    const input = kubectl(t, ['create', '--dry-run=client', ...output], rendered)
+    const [program = '', ...args] = programOf('forward-auth')
+    const check = [...args, 'check-config', '--no-secrets', '--config', '/dev/stdin']
+    return spawnSync(program, check, { input, encoding: 'utf8' })
+  }
+  t.match(check('Group("admins")'), { status: 0, stdout: /is valid/ })
+  t.match(check('Grup("admins")'), { status: 1, stderr: /admins the function Grup is not/ })
+  t.end()
+})
+
+t.test('the URL of a database joins the other keys of a Secret', (t) => {
+  createNamespace(t, 'secrets')
+  const at = ['--namespace', 'secrets']
+  const create = ['create', 'secret', 'generic', 'gatehouse-auth', ...at]
+  kubectl(t, [...create, '--from-literal=session-key=a'])
+  const url = [...create, '--from-literal=database-url=b', '--dry-run=client', '--output', 'yaml']
+  kubectl(t, ['apply', '--server-side', '--filename', '-'], kubectl(t, url))
+  const [secret] = listOf(t, ['secrets', ...at])
+  t.strictSame(Object.keys(secret?.data ?? {}).sort(), ['database-url', 'session-key'])
+  t.end()
+})
 
 t.test('cert-service knows pods by the tokens of their service accounts', async (t) => {
   createNamespace(t, 'gatehouse')

@@ -20,10 +20,14 @@ import { checkCore, checkCustom } from './schemas.ts'
 
 t.test('the manifests of the guide fit the schemas and the chart', { skip: MISSING }, async (t) => {
   const files = globSync(`${EXAMPLES}/*.yaml`).sort()
+  const [patch] = JSON.parse(readFileSync(join(EXAMPLES, 'cert-listener.json'), 'utf8'))
+  t.strictSame([patch.op, patch.path], ['add', '/spec/listeners/-'])
   const manifests = files.flatMap((file) =>
     ALL_VALUES.includes(basename(file)) ? [] : manifestsOf(readFileSync(file, 'utf8')),
   )
   t.ok(manifests.length > 8)
+  const { listeners } = named(manifests, 'Gateway', 'gateway').spec
+  listeners.push(patch.value)
   t.equal(checkCore(t.testdir(), manifests), '')
   t.strictSame(checkCustom('examples', manifests), [])
 
@@ -52,7 +56,6 @@ t.test('the manifests of the guide fit the schemas and the chart', { skip: MISSI
       [{ namespace: from }],
     )
   }
-  const listeners = named(manifests, 'Gateway', 'gateway').spec.listeners
   for (const kind of ['HTTPRoute', 'TLSRoute'])
     for (const { spec } of [...ofKind(chart, kind), ...ofKind(manifests, kind)])
       for (const { sectionName } of spec.parentRefs)
@@ -60,7 +63,7 @@ t.test('the manifests of the guide fit the schemas and the chart', { skip: MISSI
 })
 
 t.test('the commands of the guide name what the chart makes', { skip: MISSING }, async (t) => {
-  const chart = render(['values.yaml'])
+  const chart = render(VALUES)
   const commands = readDocument('docs/kubernetes.md')
     .blocks.filter(({ info }) => info === 'sh')
     .map(({ text }) => text.replaceAll('\\\n', ' '))
@@ -81,7 +84,7 @@ t.test('the commands of the guide name what the chart makes', { skip: MISSING },
       .flatMap(({ projected }: Manifest) => projected?.sources ?? [])
       .map(({ secret }: Manifest) => `${secret.name} ${secret.items[0].key}`),
   )
-  t.strictSame(made.toSorted(), read.toSorted(), 'the Secrets of step 1')
+  t.strictSame(made.toSorted(), read.toSorted(), 'the Secrets of step 2, and of replicas')
 })
 
 /** Who asks cert-service in these manifests: the pod, by the service account. */
