@@ -158,8 +158,6 @@ for (const [
           ...(portals[0].headers?.includes('remote-*')
             ? ['Remote-User', 'Remote-Name', 'Remote-Email', 'Remote-Groups']
             : []),
-          // No identity, but the key of a program if it is not answered.
-          'Authorization',
         ]
         const checks = Object.entries<Middleware>(http.middlewares).flatMap(
           ([name, { forwardAuth }]) => (forwardAuth ? [{ name, ...forwardAuth }] : []),

@@ -20,7 +20,11 @@ const EXAMPLES: Readonly<Record<string, Example>> = {
     users: ['docs/providers/tailscale.md', 'services/forward-auth/test/config/rules.test.ts'],
   },
   'A DNS provider': { name: '`route53`', words: [/route53/i] },
-  'An identity provider': { name: '`pocketID`', words: [/pocket[- ]?id/i] },
+  'An identity provider': {
+    name: '`pocketID`',
+    words: [/pocket[- ]?id/i],
+    users: ['docs/homelab.md', 'scripts/screenshots.ts', 'scripts/test/integration/homelab.ts'],
+  },
   'A column': {
     name: '`revocationReason`',
     words: [/\brevocation(Reason|_reason)\b/],

@@ -171,7 +171,7 @@ export const OAUTH2_PROXY: SettingTable = settings({
     note: 'there are no local passwords: people need accounts at the provider, and programs a key in `portals[].callers` with `basic`',
   },
   'pass-access-token pass-authorization-header set-authorization-header': {
-    note: 'write `providerToken` with the hosts of the apps that need a token, and `token: id` for the ID token; the others get identity headers alone',
+    note: 'write `providerToken` with the hosts of the apps that need a token, and `token: id` for the ID token',
   },
   'signature-key': { note: 'apps that `assertion.hosts` names get a signed assertion' },
   'pass-basic-auth set-basic-auth basic-auth-password': {
