@@ -10,7 +10,7 @@ export const TEXTS = {
   Copy: ['Kopieren', 'Copier', 'Copiar'],
   Copied: ['Kopiert', 'Copié', 'Copiado'],
   now: ['jetzt', 'maintenant', 'ahora'],
-  'Times are in UTC.': ['Zeiten sind in UTC.', 'Les heures sont en UTC.', 'Las horas están en UTC.'],
+  'Times are in UTC.': ['Alle Zeiten in UTC.', 'Les heures sont en UTC.', 'Las horas están en UTC.'],
   'Back to the certificates': ['Zurück zu den Zertifikaten', 'Retour aux certificats', 'Volver a los certificados'],
   'Back to {domain}': ['Zurück zu {domain}', 'Retour à {domain}', 'Volver a {domain}'],
   'That API key is not valid.': [
@@ -26,22 +26,22 @@ export const TEXTS = {
     'Ce service n’accepte que des jetons d’accès, qui ne peuvent pas être saisis ici. Utilisez-en un en ligne de commande :',
     'Este servicio solo acepta tokens de acceso, que no se pueden introducir aquí. Use uno en la línea de comandos:'],
   All: ['Alle', 'Tous', 'Todos'],
-  State: ['Zustand', 'État', 'Estado'],
+  State: ['Status', 'État', 'Estado'],
   Renews: ['Wird erneuert', 'À renouveler', 'Se renueva'],
   'Being renewed': ['In Erneuerung', 'En renouvellement', 'En renovación'],
   'Not renewed': ['Nicht erneuert', 'Non renouvelé', 'Sin renovación'],
-  Failing: ['Fehlerhaft', 'En échec', 'Con errores'],
+  Failing: ['Mit Fehlern', 'En échec', 'Con errores'],
   Ended: ['Abgelaufen', 'Expiré', 'Caducado'],
   'Renews {when}': ['Erneuerung {when}', 'Renouvellement {when}', 'Se renueva {when}'],
-  'Not renewed, ends {when}': ['Nicht erneuert, endet {when}', 'Non renouvelé, expire {when}', 'Sin renovación, caduca {when}'],
-  'Failing, ends {when}': ['Fehlerhaft, endet {when}', 'En échec, expire {when}', 'Con errores, caduca {when}'],
-  'Failing, ended {when}': ['Fehlerhaft, abgelaufen {when}', 'En échec, expiré {when}', 'Con errores, caducó {when}'],
+  'Not renewed, ends {when}': ['Nicht erneuert, läuft {when} ab', 'Non renouvelé, expire {when}', 'Sin renovación, caduca {when}'],
+  'Failing, ends {when}': ['Mit Fehlern, läuft {when} ab', 'En échec, expire {when}', 'Con errores, caduca {when}'],
+  'Failing, ended {when}': ['Mit Fehlern, abgelaufen {when}', 'En échec, expiré {when}', 'Con errores, caducó {when}'],
   'Failing, next try {when}': [
-    'Fehlerhaft, nächster Versuch {when}', 'En échec, prochain essai {when}', 'Con errores, próximo intento {when}'],
+    'Mit Fehlern, nächster Versuch {when}', 'En échec, prochain essai {when}', 'Con errores, próximo intento {when}'],
   'Ended {when}': ['Abgelaufen {when}', 'Expiré {when}', 'Caducó {when}'],
   'Its client is late': ['Client ist überfällig', 'Son client est en retard', 'Su cliente va con retraso'],
-  'Needs attention': ['Braucht Aufmerksamkeit', 'À traiter', 'Requiere atención'],
-  'All failing': ['Alle fehlerhaften', 'Tous les échecs', 'Todos los errores'],
+  'Needs attention': ['Erfordert Aufmerksamkeit', 'À traiter', 'Requiere atención'],
+  'All failing': ['Alle mit Fehlern', 'Tous les échecs', 'Todos los errores'],
   'Request a certificate': ['Zertifikat anfordern', 'Demander un certificat', 'Solicitar un certificado'],
   'Name, address, serial number or fingerprint': [
     'Name, Adresse, Seriennummer oder Fingerabdruck', 'Nom, adresse, numéro de série ou empreinte',
@@ -81,24 +81,24 @@ export const TEXTS = {
   'No certificate: {cause}': ['Kein Zertifikat: {cause}', 'Pas de certificat : {cause}', 'Sin certificado: {cause}'],
   'for a client': ['für einen Client', 'pour un client', 'para un cliente'],
   'You can see no certificate that is valid for {name} now.': [
-    'Sie sehen kein Zertifikat, das jetzt für {name} gültig ist.', 'Vous ne voyez aucun certificat valide maintenant pour {name}.',
-    'No ve ningún certificado que ahora sea válido para {name}.'],
+    'Für {name} ist zurzeit kein gültiges Zertifikat sichtbar.', 'Vous ne voyez aucun certificat valide maintenant pour {name}.',
+    'No hay ningún certificado visible que sea válido ahora para {name}.'],
   'Request one': ['Eines anfordern', 'En demander un', 'Solicitar uno'],
-  'Request it by the API': ['Über die API anfordern', 'Le demander par l’API', 'Solicitarlo por la API'],
+  'Request it by the API': ['Über die API anfordern', 'Le demander via l’API', 'Solicitarlo por la API'],
   '{name} has a valid certificate. It ends {when}.': [
-    '{name} hat ein gültiges Zertifikat. Es endet {when}.', '{name} a un certificat valide. Il expire {when}.',
+    '{name} hat ein gültiges Zertifikat. Es läuft {when} ab.', '{name} a un certificat valide. Il expire {when}.',
     '{name} tiene un certificado válido. Caduca {when}.'],
   '{name} is covered by a wildcard. It ends {when}.': [
-    'Für {name} gilt ein Wildcard-Zertifikat. Es endet {when}.', '{name} est couvert par un certificat générique. Il expire {when}.',
+    'Für {name} gilt ein Wildcard-Zertifikat. Es läuft {when} ab.', '{name} est couvert par un certificat générique. Il expire {when}.',
     '{name} está cubierto por un certificado comodín. Caduca {when}.'],
   'Nothing on this page is visible to you. Try the next or the previous page.': [
     'Auf dieser Seite ist nichts für Sie sichtbar. Versuchen Sie die nächste oder die vorige.',
     'Rien n’est visible pour vous sur cette page. Essayez la suivante ou la précédente.',
     'En esta página no hay nada visible para usted. Pruebe la siguiente o la anterior.'],
-  'No certificate matches.': ['Kein Zertifikat passt dazu.', 'Aucun certificat ne correspond.', 'Ningún certificado coincide.'],
+  'No certificate matches.': ['Keine passenden Zertifikate.', 'Aucun certificat ne correspond.', 'Ningún certificado coincide.'],
   'No certificates yet': ['Noch keine Zertifikate', 'Pas encore de certificats', 'Aún no hay certificados'],
   'The first request for a name gets a certificate, which the service then renews.': [
-    'Die erste Anfrage nach einem Namen erhält ein Zertifikat, das der Dienst dann erneuert.',
+    'Die erste Anforderung für einen Namen liefert ein Zertifikat, das der Dienst danach erneuert.',
     'La première demande pour un nom obtient un certificat, que le service renouvelle ensuite.',
     'La primera solicitud de un nombre obtiene un certificado, que el servicio renueva después.'],
   'No name contains “{text}”.': ['Kein Name enthält „{text}“.', 'Aucun nom ne contient « {text} ».', 'Ningún nombre contiene «{text}».'],
@@ -118,25 +118,25 @@ export const TEXTS = {
   'In service, and being renewed.': [
     'In Gebrauch, wird gerade erneuert.', 'En service, renouvellement en cours.', 'En uso, renovándose.'],
   'In service. Its ACME client was to renew it by now. It ends {when}.': [
-    'In Gebrauch. Der ACME-Client hätte es schon erneuern sollen. Es endet {when}.',
+    'In Gebrauch. Der ACME-Client hätte es schon erneuern sollen. Es läuft {when} ab.',
     'En service. Son client ACME aurait déjà dû le renouveler. Il expire {when}.',
     'En uso. Su cliente ACME ya debería haberlo renovado. Caduca {when}.'],
   'In service, but could not be renewed. It ends {when}.': [
-    'In Gebrauch, konnte aber nicht erneuert werden. Es endet {when}.', 'En service, mais n’a pas pu être renouvelé. Il expire {when}.',
+    'In Gebrauch, konnte aber nicht erneuert werden. Es läuft {when} ab.', 'En service, mais n’a pas pu être renouvelé. Il expire {when}.',
     'En uso, pero no se pudo renovar. Caduca {when}.'],
   'In service, but no longer renewed. It ends {when}.': [
-    'In Gebrauch, wird aber nicht mehr erneuert. Es endet {when}.', 'En service, mais n’est plus renouvelé. Il expire {when}.',
+    'In Gebrauch, wird aber nicht mehr erneuert. Es läuft {when} ab.', 'En service, mais n’est plus renouvelé. Il expire {when}.',
     'En uso, pero ya no se renueva. Caduca {when}.'],
   'It has not been fetched for two of its lifetimes. The next {request} resumes the renewal.': [
     'Es wurde zwei Laufzeiten lang nicht abgerufen. Mit dem nächsten {request} wird es wieder erneuert.',
-    'Il n’a pas été récupéré depuis deux durées de vie. Le prochain {request} reprend le renouvellement.',
+    'Il n’a pas été récupéré depuis deux durées de vie. Le prochain {request} relancera le renouvellement.',
     'No se ha descargado durante dos vigencias. El próximo {request} reanuda la renovación.'],
   'Ended {when}. Clients refuse it.': [
     'Abgelaufen {when}. Clients lehnen es ab.', 'Expiré {when}. Les clients le refusent.', 'Caducó {when}. Los clientes lo rechazan.'],
   'Ended {when}, as it could not be renewed. Clients refuse it.': [
     'Abgelaufen {when}, da es nicht erneuert werden konnte. Clients lehnen es ab.',
     'Expiré {when}, faute de renouvellement. Les clients le refusent.',
-    'Caducó {when}, pues no se pudo renovar. Los clientes lo rechazan.'],
+    'Caducó {when} porque no se pudo renovar. Los clientes lo rechazan.'],
   'Revoked on {when}.': ['Widerrufen am {when}.', 'Révoqué le {when}.', 'Revocado el {when}.'],
   'Out of service: it was deleted, and is no longer served.': [
     'Außer Gebrauch: Es wurde gelöscht und wird nicht mehr ausgeliefert.', 'Hors service : il a été supprimé et n’est plus servi.',
@@ -148,7 +148,7 @@ export const TEXTS = {
     'Kein Zertifikat dieses Namens ist in Gebrauch.', 'Aucun certificat de ce nom n’est en service.',
     'Ningún certificado de este nombre está en uso.'],
   'The next request for the name gets a new one.': [
-    'Die nächste Anfrage nach dem Namen erhält ein neues.', 'La prochaine demande pour ce nom en obtient un nouveau.',
+    'Die nächste Anforderung für den Namen liefert ein neues.', 'La prochaine demande pour ce nom en obtient un nouveau.',
     'La próxima solicitud del nombre obtiene uno nuevo.'],
   'Served until': ['Wird ausgeliefert bis', 'Servi jusqu’au', 'Se sirve hasta'],
   'Valid until': ['Gültig bis', 'Valide jusqu’au', 'Válido hasta'],
@@ -163,7 +163,7 @@ export const TEXTS = {
   Names: ['Namen', 'Noms', 'Nombres'],
   'Asked for by': ['Angefordert durch', 'Demandé par', 'Solicitado por'],
   Key: ['Schlüssel', 'Clé', 'Clave'],
-  '{type}, held by the caller': ['{type}, beim Aufrufer', '{type}, détenue par l’appelant', '{type}, en poder del solicitante'],
+  '{type}, held by the caller': ['{type}, liegt beim Aufrufer', '{type}, détenue par l’appelant', '{type}, en poder del solicitante'],
   'not known': ['nicht bekannt', 'inconnu', 'desconocido'],
   '{way} by {who}': ['{way} von {who}', '{way} par {who}', '{way} por {who}'],
   ACME: ['ACME', 'ACME', 'ACME'],
@@ -174,13 +174,13 @@ export const TEXTS = {
   'the embedded CA, for clients': ['die eingebaute CA, für Clients', 'l’AC intégrée, pour les clients', 'la CA integrada, para clientes'],
   'With an API key, you can look but not change anything. To make changes, sign in through the portal, or use the API.': [
     'Mit einem API-Schlüssel können Sie nur lesen. Um etwas zu ändern, melden Sie sich am Portal an oder verwenden Sie die API.',
-    'Avec une clé d’API, vous pouvez seulement consulter. Pour modifier, connectez-vous au portail ou utilisez l’API.',
+    'Avec une clé d’API, vous pouvez seulement consulter. Pour apporter des modifications, connectez-vous au portail ou utilisez l’API.',
     'Con una clave de API solo puede consultar. Para hacer cambios, inicie sesión en el portal o use la API.'],
   'Use it': ['Verwenden', 'Utilisation', 'Uso'],
   'Fetch it into files, and keep it up to date': [
     'In Dateien abrufen und aktuell halten', 'Le récupérer dans des fichiers et le tenir à jour',
     'Descargarlo en archivos y mantenerlo al día'],
-  'Read it by the API': ['Über die API lesen', 'Le lire par l’API', 'Leerlo por la API'],
+  'Read it by the API': ['Über die API lesen', 'Le lire via l’API', 'Leerlo por la API'],
   'See which certificate a server presents': [
     'Sehen, welches Zertifikat ein Server vorlegt', 'Voir quel certificat un serveur présente',
     'Ver qué certificado presenta un servidor'],
@@ -189,13 +189,13 @@ export const TEXTS = {
   'Serial number': ['Seriennummer', 'Numéro de série', 'Número de serie'],
   Certificate: ['Zertifikat', 'Certificat', 'Certificado'],
   'Issuing CA': ['Ausstellende CA', 'AC émettrice', 'CA emisora'],
-  Root: ['Wurzel', 'Racine', 'Raíz'],
+  Root: ['Wurzelzertifikat', 'Racine', 'Raíz'],
   Subject: ['Inhaber', 'Sujet', 'Sujeto'],
   'none: see its names': ['keiner: siehe Namen', 'aucun : voir ses noms', 'ninguno: vea los nombres'],
   'Its fields cannot be read.': ['Seine Felder sind nicht lesbar.', 'Ses champs sont illisibles.', 'Sus campos no se pueden leer.'],
   'Chain (PEM)': ['Kette (PEM)', 'Chaîne (PEM)', 'Cadena (PEM)'],
   'Certificate alone (PEM)': ['Nur das Zertifikat (PEM)', 'Certificat seul (PEM)', 'Solo el certificado (PEM)'],
-  'Root (PEM)': ['Wurzel (PEM)', 'Racine (PEM)', 'Raíz (PEM)'],
+  'Root (PEM)': ['Wurzelzertifikat (PEM)', 'Racine (PEM)', 'Raíz (PEM)'],
   'Chain as text': ['Kette als Text', 'Chaîne en texte', 'Cadena como texto'],
   'The certificate and its issuers in PEM': [
     'Das Zertifikat und seine Aussteller als PEM', 'Le certificat et ses émetteurs en PEM', 'El certificado y sus emisores en PEM'],
@@ -230,15 +230,15 @@ export const TEXTS = {
   'The order is done.': ['Der Auftrag ist erledigt.', 'La commande est terminée.', 'El pedido está terminado.'],
   'An order is under way.': ['Ein Auftrag läuft.', 'Une commande est en cours.', 'Hay un pedido en curso.'],
   'Its step is {step}; it began {when}. Load the page again to see its progress.': [
-    'Sein Schritt ist {step}; er begann {when}. Laden Sie die Seite neu, um den Fortschritt zu sehen.',
+    'Aktueller Schritt: {step}, begonnen {when}. Laden Sie die Seite neu, um den Fortschritt zu sehen.',
     'Son étape est {step} ; elle a commencé {when}. Rechargez la page pour voir sa progression.',
     'Su paso es {step}; empezó {when}. Vuelva a cargar la página para ver su progreso.'],
   'The last order failed.': ['Der letzte Auftrag ist fehlgeschlagen.', 'La dernière commande a échoué.', 'El último pedido falló.'],
-  'Last try failed: {why}': ['Letzter Versuch fehlgeschlagen: {why}', 'Dernier essai en échec : {why}', 'El último intento falló: {why}'],
+  'Last try failed: {why}': ['Letzter Versuch fehlgeschlagen: {why}', 'Échec du dernier essai : {why}', 'El último intento falló: {why}'],
   'Next try: {when} at the earliest.': [
     'Nächster Versuch: frühestens {when}.', 'Prochain essai : {when} au plus tôt.', 'Próximo intento: {when}, como pronto.'],
   'Next try: with the next request for it.': [
-    'Nächster Versuch: mit der nächsten Anfrage danach.', 'Prochain essai : à la prochaine demande.',
+    'Nächster Versuch: mit der nächsten Anforderung.', 'Prochain essai : à la prochaine demande.',
     'Próximo intento: con la próxima solicitud.'],
   'Request it again': ['Erneut anfordern', 'Le redemander', 'Solicitarlo de nuevo'],
   Renew: ['Erneuern', 'Renouveler', 'Renovar'],
@@ -246,7 +246,7 @@ export const TEXTS = {
   'A new certificate is issued if this one is due. The old one stays valid until it ends.': [
     'Ein neues Zertifikat wird ausgestellt, wenn dieses fällig ist. Das alte bleibt bis zu seinem Ablauf gültig.',
     'Un nouveau certificat est émis si celui-ci est à renouveler. L’ancien reste valide jusqu’à son expiration.',
-    'Se emite un certificado nuevo si a este le toca. El anterior sigue siendo válido hasta que caduque.'],
+    'Se emite un certificado nuevo si ya corresponde renovar este. El anterior sigue siendo válido hasta que caduque.'],
   Revoke: ['Widerrufen', 'Révoquer', 'Revocar'],
   'Revoke {domain}?': ['{domain} widerrufen?', 'Révoquer {domain} ?', '¿Revocar {domain}?'],
   'These certificates, and the unexpired ones that they replaced, go on the revocation list.': [
@@ -254,9 +254,9 @@ export const TEXTS = {
     'Ces certificats, et ceux non expirés qu’ils ont remplacés, entrent dans la liste de révocation.',
     'Estos certificados, y los no caducados a los que sustituyeron, pasan a la lista de revocación.'],
   'Clients that look there refuse them at once. The next request for the name gets a new certificate and key.': [
-    'Clients, die dort nachsehen, lehnen sie sofort ab. Die nächste Anfrage erhält ein neues Zertifikat samt Schlüssel.',
+    'Clients, die dort nachsehen, lehnen sie sofort ab. Die nächste Anforderung liefert ein neues Zertifikat mit neuem Schlüssel.',
     'Les clients qui la consultent les refusent aussitôt. La prochaine demande obtient un certificat et une clé nouveaux.',
-    'Los clientes que la consultan los rechazan enseguida. La próxima solicitud obtiene un certificado y una clave nuevos.'],
+    'Los clientes que la consultan los rechazan de inmediato. La próxima solicitud obtiene un certificado y una clave nuevos.'],
   Delete: ['Löschen', 'Supprimer', 'Eliminar'],
   'Delete {domain}?': ['{domain} löschen?', 'Supprimer {domain} ?', '¿Eliminar {domain}?'],
   'These certificates are no longer answered or renewed.': [
@@ -269,24 +269,25 @@ export const TEXTS = {
   'Dry run': ['Probelauf', 'Essai à blanc', 'Simulación'],
   'Dry run {domain}?': ['Probelauf für {domain}?', 'Essai à blanc de {domain} ?', '¿Simular {domain}?'],
   'Checks what a request for this certificate would lead to: the issuer, the proofs and the limits of the CA.': [
-    'Prüft, wozu eine Anfrage nach diesem Zertifikat führen würde: Aussteller, Nachweise und Grenzen der CA.',
+    'Prüft, was eine Anforderung dieses Zertifikats ergäbe: Aussteller, Nachweise und Limits der CA.',
     'Vérifie à quoi mènerait une demande de ce certificat : l’émetteur, les preuves et les limites de l’AC.',
     'Comprueba a qué llevaría una solicitud de este certificado: el emisor, las pruebas y los límites de la CA.'],
   'Nothing is ordered or changed.': [
     'Nichts wird bestellt oder geändert.', 'Rien n’est commandé ni modifié.', 'No se pide ni se cambia nada.'],
-  '{domain} is not due yet': ['{domain} ist noch nicht fällig', '{domain} n’est pas encore à renouveler', 'A {domain} aún no le toca'],
+  '{domain} is not due yet': [
+    '{domain} ist noch nicht fällig', '{domain} n’est pas encore à renouveler', 'Aún no corresponde renovar {domain}'],
   'It can be renewed {when}, and the service does this automatically. You do not have to do anything.': [
     'Es kann {when} erneuert werden, und der Dienst tut das von selbst. Sie müssen nichts tun.',
     'Il pourra être renouvelé {when}, et le service le fait de lui-même. Vous n’avez rien à faire.',
     'Se podrá renovar {when}, y el servicio lo hace por sí solo. No tiene que hacer nada.'],
   'If it must be replaced now, revoke it: the next request gets a new certificate.': [
-    'Muss es jetzt ersetzt werden, widerrufen Sie es: Die nächste Anfrage erhält ein neues.',
+    'Muss es jetzt ersetzt werden, widerrufen Sie es: Die nächste Anforderung liefert ein neues.',
     'S’il doit être remplacé maintenant, révoquez-le : la prochaine demande en obtient un nouveau.',
     'Si hay que sustituirlo ahora, revóquelo: la próxima solicitud obtiene uno nuevo.'],
   'Why?': ['Warum?', 'Pourquoi ?', '¿Por qué?'],
   'No particular reason': ['Kein besonderer Grund', 'Aucune raison particulière', 'Ningún motivo en particular'],
   'Somebody else may have the private key; it is refused for good': [
-    'Jemand anderes hat vielleicht den privaten Schlüssel; er wird für immer abgelehnt',
+    'Der private Schlüssel ist möglicherweise in fremden Händen; er wird dauerhaft abgelehnt',
     'Quelqu’un d’autre a peut-être la clé privée ; elle est refusée définitivement',
     'Puede que otra persona tenga la clave privada; se rechaza para siempre'],
   'Another certificate has taken its place': [
@@ -298,7 +299,7 @@ export const TEXTS = {
   'It should not have been issued': [
     'Es hätte nicht ausgestellt werden sollen', 'Il n’aurait pas dû être émis', 'No debería haberse emitido'],
   'Somebody else may have the key of the CA': [
-    'Jemand anderes hat vielleicht den Schlüssel der CA', 'Quelqu’un d’autre a peut-être la clé de l’AC',
+    'Der Schlüssel der CA ist möglicherweise in fremden Händen', 'Quelqu’un d’autre a peut-être la clé de l’AC',
     'Puede que otra persona tenga la clave de la CA'],
   Done: ['Erledigt', 'Terminé', 'Hecho'],
   'issued.': ['ausgestellt.', 'émis.', 'emitido.'],
@@ -317,28 +318,28 @@ export const TEXTS = {
     'L’AC n’en connaît pas {count} : ils ne sont révoqués qu’ici.',
     'La CA no conoce {count} de ellos, así que solo están revocados aquí.'],
   'Replicas that have not confirmed it yet: {count}. They may serve the old certificate until they reach the database.': [
-    'Noch nicht bestätigt von {count} Replikaten. Sie liefern vielleicht das alte aus, bis sie die Datenbank erreichen.',
+    'Noch nicht bestätigt von {count} Replikaten. Sie liefern möglicherweise noch das alte aus, bis sie die Datenbank erreichen.',
     'Réplicas n’ayant pas encore confirmé : {count}. Elles servent peut-être l’ancien avant de joindre la base de données.',
     'Réplicas que aún no lo han confirmado: {count}. Quizá sirvan el anterior hasta que lleguen a la base de datos.'],
   'See its progress': ['Fortschritt ansehen', 'Voir sa progression', 'Ver su progreso'],
   'You first see what the request would do. The service then keeps the certificate and its key up to date.': [
-    'Sie sehen zuerst, was die Anfrage bewirken würde. Danach hält der Dienst Zertifikat und Schlüssel aktuell.',
+    'Sie sehen zuerst, was die Anforderung bewirken würde. Danach hält der Dienst Zertifikat und Schlüssel aktuell.',
     'Vous voyez d’abord ce que ferait la demande. Le service tient ensuite à jour le certificat et sa clé.',
     'Primero verá qué haría la solicitud. Después, el servicio mantiene al día el certificado y su clave.'],
-  'Further names, if any': ['Weitere Namen, falls es welche gibt', 'Autres noms, s’il y en a', 'Otros nombres, si los hay'],
-  default: ['Voreinstellung', 'par défaut', 'predeterminada'],
-  'Show what would happen': ['Zeigen, was passieren würde', 'Montrer ce qui se passerait', 'Mostrar qué pasaría'],
+  'Further names, if any': ['Weitere Namen (optional)', 'Autres noms (facultatif)', 'Otros nombres (opcional)'],
+  default: ['Standard', 'par défaut', 'predeterminada'],
+  'Show what would happen': ['Zeigen, was passieren würde', 'Voir ce qui se passerait', 'Mostrar qué pasaría'],
   'Request it': ['Anfordern', 'Le demander', 'Solicitarlo'],
   'Dry run for {domain}': ['Probelauf: {domain}', 'Essai à blanc pour {domain}', 'Simulación de {domain}'],
   'No obstacles were found.': [
     'Es wurden keine Hindernisse gefunden.', 'Aucun obstacle n’a été trouvé.', 'No se encontraron obstáculos.'],
   'It would fail:': ['Es würde fehlschlagen:', 'Elle échouerait :', 'Fallaría:'],
   'A request would return the stored certificate, {serial}, valid until {time}.': [
-    'Eine Anfrage gäbe das gespeicherte Zertifikat {serial} zurück, gültig bis {time}.',
+    'Eine Anforderung gäbe das gespeicherte Zertifikat {serial} zurück, gültig bis {time}.',
     'Une demande renverrait le certificat enregistré {serial}, valide jusqu’au {time}.',
     'Una solicitud devolvería el certificado guardado {serial}, válido hasta {time}.'],
   'A request would order a new certificate.': [
-    'Eine Anfrage würde ein neues Zertifikat bestellen.', 'Une demande commanderait un nouveau certificat.',
+    'Eine Anforderung würde ein neues Zertifikat bestellen.', 'Une demande commanderait un nouveau certificat.',
     'Una solicitud pediría un certificado nuevo.'],
   'Nothing was ordered or changed.': [
     'Nichts wurde bestellt oder geändert.', 'Rien n’a été commandé ni modifié.', 'No se ha pedido ni cambiado nada.'],
@@ -349,17 +350,17 @@ export const TEXTS = {
   ready: ['bereit', 'prêt', 'listo'],
   failed: ['fehlgeschlagen', 'en échec', 'fallido'],
   unchecked: ['nicht geprüft', 'non vérifié', 'sin comprobar'],
-  'Limits of the CA': ['Grenzen der CA', 'Limites de l’AC', 'Límites de la CA'],
+  'Limits of the CA': ['Limits der CA', 'Limites de l’AC', 'Límites de la CA'],
   'request {id}': ['Anfrage {id}', 'requête {id}', 'solicitud {id}'],
   'This address is for programs, which send a key or a token. Sign in at the list of certificates instead.': [
-    'Diese Adresse ist für Programme, die einen Schlüssel oder ein Token senden. Melden Sie sich an der Zertifikatsliste an.',
+    'Diese Adresse ist für Programme, die einen Schlüssel oder ein Token senden. Melden Sie sich stattdessen bei der Zertifikatsliste an.',
     'Cette adresse est pour les programmes, qui envoient une clé ou un jeton. Connectez-vous plutôt à la liste.',
     'Esta dirección es para programas, que envían una clave o un token. Inicie sesión en la lista de certificados.'],
   'Ask an operator for a rule that grants this to you.': [
     'Bitten Sie einen Betreiber um eine Regel, die Ihnen das erlaubt.', 'Demandez à un opérateur une règle qui vous l’accorde.',
     'Pida a un operador una regla que se lo permita.'],
   'Look for the name in the list. The first request for a name gets a certificate.': [
-    'Suchen Sie den Namen in der Liste. Die erste Anfrage nach einem Namen erhält ein Zertifikat.',
+    'Suchen Sie den Namen in der Liste. Die erste Anforderung für einen Namen liefert ein Zertifikat.',
     'Cherchez le nom dans la liste. La première demande pour un nom obtient un certificat.',
     'Busque el nombre en la lista. La primera solicitud de un nombre obtiene un certificado.'],
   'Look for the name in the list. Finished orders are kept for a limited time.': [
@@ -367,11 +368,11 @@ export const TEXTS = {
     'Cherchez le nom dans la liste. Les commandes terminées sont gardées pour un temps limité.',
     'Busque el nombre en la lista. Los pedidos terminados se guardan por tiempo limitado.'],
   'Try again. If it stays like this, the log has the cause under the id of the request.': [
-    'Versuchen Sie es erneut. Bleibt es so, steht die Ursache im Log unter der Kennung der Anfrage.',
+    'Versuchen Sie es erneut. Besteht das Problem weiter, steht die Ursache im Log unter der Kennung der Anfrage.',
     'Réessayez. Si cela persiste, le journal indique la cause sous l’identifiant de la requête.',
-    'Inténtelo de nuevo. Si sigue así, el registro tiene la causa bajo el id de la solicitud.'],
+    'Inténtelo de nuevo. Si sigue así, el registro muestra la causa con el identificador de la solicitud.'],
   'This address is for programs, or for a form. Begin at the list instead.': [
-    'Diese Adresse ist für Programme oder für ein Formular. Beginnen Sie an der Liste.',
+    'Diese Adresse ist für Programme oder für ein Formular. Beginnen Sie stattdessen bei der Liste.',
     'Cette adresse est pour les programmes ou pour un formulaire. Commencez plutôt par la liste.',
     'Esta dirección es para programas o para un formulario. Empiece por la lista.'],
   'Check the address, or look for the name in the list.': [
