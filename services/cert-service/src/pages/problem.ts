@@ -31,7 +31,7 @@ export function problemPage(
 ): Page {
   const members = errors
     .filter((one) => one.detail !== detail)
-    .map((one) => html`<li><code>${one.pointer}</code> ${english(one.detail)}</li>`)
+    .map((one) => html`<li><code>${one.pointer}</code> ${english(prose(one.detail))}</li>`)
   const action = adviceFor(lang, code)
   const id = html`<code>${requestId}</code>`
   const request = requestId ? html` · ${say(lang, 'request {id}', { id })}` : ''
@@ -39,7 +39,7 @@ export function problemPage(
     lang,
     title,
     html`
-      ${detail ? html`<p>${english(sentence(detail))}</p>` : ''}
+      ${detail ? html`<p>${english(prose(sentence(detail)))}</p>` : ''}
       ${members.length > 0 ? html`<ul class="plain">${members}</ul>` : ''}
       ${action ? html`<p>${action}</p>` : ''}
       <p class="muted"><a href="${errorHref(code)}"><code>${code}</code></a>${request}</p>
