@@ -46,7 +46,7 @@ t.test('fills in what is in braces, as it is', async (t) => {
 t.test('times are written as in the language', async (t) => {
   const time = Date.UTC(2030, 0, 2, 3, 4)
   const written: Record<keyof typeof LANGUAGES, string> = {
-    en: 'January 2, 2030 at 03:04 AM UTC',
+    en: '2 January 2030 at 03:04 UTC',
     de: '2. Januar 2030 um 03:04 UTC',
     fr: '2 janvier 2030 à 03:04 UTC',
     es: '2 de enero de 2030 a las 03:04 UTC',

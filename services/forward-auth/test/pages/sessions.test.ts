@@ -45,8 +45,8 @@ const nameOf = (item: Element) => text(below(item).find(({ tagName }) => tagName
 const factsOf = (item: Element) =>
   below(item).flatMap((each) => (each.tagName === 'dd' ? [text(each).replace(/\s/g, ' ')] : []))
 
-const DAY = ['January 1, 2030 at 08:00 AM UTC', 'January 1, 2030 at 09:30 AM UTC']
-const TIMES = [...DAY, 'January 1, 2030 at 04:00 PM UTC']
+const DAY = ['1 January 2030 at 08:00 UTC', '1 January 2030 at 09:30 UTC']
+const TIMES = [...DAY, '1 January 2030 at 16:00 UTC']
 
 t.test('tells the facts of each session, in the order given', async (t) => {
   const table: [why: string, special: Partial<ShownSession>, shown: string[]][] = [

@@ -29,5 +29,7 @@ export function writeTime(language: Language, time: number): string {
     timeZone: 'UTC',
     timeZoneName: 'short',
   } as const
-  return new Intl.DateTimeFormat(language, { ...date, ...clock }).format(time)
+  // As the pages of certificates write it: the day first, and 24 hours.
+  const locale = language === 'en' ? 'en-GB' : language
+  return new Intl.DateTimeFormat(locale, { ...date, ...clock }).format(time)
 }
