@@ -23,7 +23,7 @@ const CODES = /\x1b\[([\d;]*)([A-Za-z])/
 
 /** A window of a terminal in which `npm start` said this. */
 export function terminalPage(printed: string): string {
-  const [first = '', ...rest] = printed.trim().split(CODES)
+  const [first = '', ...rest] = printed.replace(/^\n+/, '').trimEnd().split(CODES)
   let spans = escapeHtml(first)
   for (let n = 0; n < rest.length; n += 3) {
     const [code = '', kind, text = ''] = rest.slice(n, n + 3)
