@@ -28,7 +28,7 @@ export const TEXTS = {
   All: ['Alle', 'Tous', 'Todos'],
   State: ['Status', 'État', 'Estado'],
   Renews: ['Wird erneuert', 'À renouveler', 'Se renueva'],
-  'Being renewed': ['In Erneuerung', 'En renouvellement', 'En renovación'],
+  'Being renewed': ['In Erneuerung', 'En cours', 'En renovación'],
   'Not renewed': ['Nicht erneuert', 'Non renouvelé', 'Sin renovación'],
   Failing: ['Mit Fehlern', 'En échec', 'Con errores'],
   Ended: ['Abgelaufen', 'Expiré', 'Caducado'],
