@@ -1,4 +1,4 @@
-const BASIC = /^basic(?=[ \t]) *(.*)$/i
+const BASIC = /^basic(?=[ \t])/i
 
 /** What an `Authorization: Basic` (RFC 7617) says. */
 interface Basic {
@@ -10,7 +10,9 @@ interface Basic {
 
 /** Reads an `Authorization: Basic` as leniently as any app does; undefined for anything else. */
 export function parseBasic(authorization: string): Basic | undefined {
-  const [, text = ''] = BASIC.exec(authorization) ?? []
+  const [scheme] = BASIC.exec(authorization) ?? []
+  if (scheme === undefined) return undefined
+  const text = authorization.slice(scheme.length).replace(/^ +/, '')
   // Node.js skips what is no base64.
   const bytes = Buffer.from(text, 'base64')
   // The user has no colon, and the password may have several.
