@@ -25,12 +25,12 @@ export const LIMITS: readonly Limit[] = [
   {
     title: 'services',
     pattern: 'services/*/src/**/*.ts',
-    most: 25_700,
+    most: 25_435,
   },
   {
     title: 'src of all',
     pattern: '{packages,services}/*/src/**/*.ts',
-    most: 67_200,
+    most: 66_840,
   },
 ]
 
