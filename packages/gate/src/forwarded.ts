@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Host } from '@gatehouse/net'
 import type { McpCall } from '@gatehouse/profile'
-import { hasTwoHosts } from '@gatehouse/service-kit/http'
+import { isRepeated } from '@gatehouse/service-kit/http'
 import { kindOf, type RequestKind } from './decide.ts'
 import { GateError } from './errors.ts'
 import { foldName, readOverrides } from './header-names.ts'
@@ -154,7 +154,7 @@ export const readOriginal: ForwardedReader = (request, sites) => {
 /** Envoy: the request line, with the path after the route of the policy, and Host. */
 export const readRequestLine: ForwardedReader = (request, sites) => {
   const { method = '', url = '', headers, rawHeaders } = request
-  if (hasTwoHosts(rawHeaders))
+  if (isRepeated(rawHeaders, 'host'))
     throw new GateError('FWA_HEADER_INVALID', 'Host was sent more than once')
   const host = required('Host', headers.host)
   const route = ENVOY_ROUTE.exec(url)

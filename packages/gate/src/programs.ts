@@ -10,6 +10,7 @@ import {
 } from '@gatehouse/auth-core'
 import type { Host } from '@gatehouse/net'
 import { type Condition, compileCondition, withUnknown } from '@gatehouse/profile'
+import { isRepeated } from '@gatehouse/service-kit/http'
 import { parseBasic } from './basic.ts'
 import { Principal, type Refusal } from './decide.ts'
 import type { HeaderSettings } from './headers.ts'
@@ -145,8 +146,7 @@ export class Programs {
     const caller = this.#callers?.findKey(hash('sha256', password, 'buffer'))
     const isNamed = this.#basic.includes(user)
     if (!caller && !isNamed) return undefined
-    const names = raw.rawHeaders.filter((_, i) => i % 2 === 0)
-    if (!isPlain || names.filter((name) => /^authorization$/i.test(name)).length > 1)
+    if (!isPlain || isRepeated(raw.rawHeaders, 'authorization'))
       throw new AuthError('AUTH_HEADER_INVALID', { detail: 'not one Basic, in plain base64' })
     if (!isNamed || caller?.subject !== user) throw new AuthError('AUTH_KEY_INVALID')
     return this.#programOf(caller, false)

@@ -7,7 +7,7 @@ export { type Problem, ProblemSchema, problems, statusOfError } from './problem.
 export {
   appOptions,
   forwardedAddresses,
-  hasTwoHosts,
+  isRepeated,
   type Peer,
   strictHttp,
   type Trust,

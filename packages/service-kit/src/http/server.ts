@@ -161,7 +161,7 @@ export const strictHttp = fp<Pick<ProblemOptions, 'docsUrl'>>(
 
 function faultOf(request: FastifyRequest, docsUrl: ProblemOptions['docsUrl']): Problem | undefined {
   const { headers, raw } = request
-  if (hasTwoHosts(raw.rawHeaders))
+  if (isRepeated(raw.rawHeaders, 'host'))
     return ownProblem('HTTP_INVALID', 400, 'The request has more than one Host header.', docsUrl)
 
   const transfer = headers['transfer-encoding']
@@ -176,17 +176,18 @@ function faultOf(request: FastifyRequest, docsUrl: ProblemOptions['docsUrl']): P
 }
 
 /**
- * Whether there is more than one Host header: Node uses the first, other software the last.
+ * Whether a header is there more than once: Node uses the first `Host`, other software the last.
  *
  * @param rawHeaders - names and values, in turn
+ * @param header - its name in lower case
  */
-export function hasTwoHosts(rawHeaders: readonly string[]): boolean {
-  let hosts = 0
+export function isRepeated(rawHeaders: readonly string[], header: string): boolean {
+  let count = 0
   for (let i = 0; i < rawHeaders.length; i += 2) {
     const name = rawHeaders[i] ?? ''
-    if (name.length === 4 && name.toLowerCase() === 'host') hosts++
+    if (name.length === header.length && name.toLowerCase() === header) count++
   }
-  return hosts > 1
+  return count > 1
 }
 
 function hasBody({ headers }: FastifyRequest): boolean {
