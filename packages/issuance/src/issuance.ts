@@ -310,12 +310,15 @@ export class Issuance {
     return { held, cached: false }
   }
 
+  /** The work on a lineage. Two at once would take the lease from each other without end. */
   #start(plan: FlightPlan): Flight {
+    const { lineage } = plan.request
+    const underway = this.#flights.get(lineage)
+    if (underway) return underway
     if (this.#flights.size >= MAX_FLIGHTS)
       throw new IssuanceError('CERT_BUSY', 'too many certificates are being issued', {
         retryAfter: 5,
       })
-    const { lineage } = plan.request
     const flight = new Flight(plan, this.#deps, this.#closing.signal)
     this.#flights.set(lineage, flight)
     flight.result.finally(() => this.#flights.delete(lineage)).catch(noop)

@@ -359,6 +359,46 @@ t.test('an order that was dropped when the store failed is resumed', async (t) =
   t.match((await running.call('GET', `/api/orders/${id}`)).body, { id, status: 'done' })
 })
 
+t.test('who asks for what is just being resumed shares the work', async (t) => {
+  const { asked, deps } = slowIssuer()
+  const running = await start(t, {}, deps)
+  const { store, issuance } = running.service
+  const { addCertificate, findCurrent } = store
+  Object.assign(store, {
+    addCertificate: async () => {
+      throw new CertError('CERT_STORE_UNAVAILABLE', 'the disk is full', { retryAfter: 5 })
+    },
+  })
+  const answer = post(running)
+  await settle(() => asked.length > 0)
+  await running.clock.advance(WAIT)
+  t.equal((await answer).status, 202)
+  asked[0]!.end()
+  await settle(() => issuance.flights.size === 0)
+
+  const [looking, looked] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  Object.assign(store, {
+    addCertificate,
+    async findCurrent(lineage: string) {
+      Object.assign(store, { findCurrent })
+      looking.resolve()
+      await looked.promise
+      return findCurrent(lineage)
+    },
+  })
+  const resumed = issuance.resume()
+  await looking.promise
+  const second = post(running)
+  await settle(() => asked.length > 1)
+  const [flight] = issuance.flights.values()
+  looked.resolve()
+  await resumed
+  t.strictSame([...issuance.flights.values()], [flight], 'it is the only one')
+  asked[1]!.end()
+  t.match(await second, { status: 200, body: { cached: false } })
+  t.equal(asked.length, 2, 'the issuer is asked once')
+})
+
 t.test(
   'a CSR that only an older version accepted is renewed, but refused in a new request',
   async (t) => {
