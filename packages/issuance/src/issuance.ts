@@ -310,7 +310,7 @@ export class Issuance {
     return { held, cached: false }
   }
 
-  /** The work on a lineage. Two at once would take the lease from each other without end. */
+  /** The work on a lineage that is under way, or begins now: two would take the lease from each other without end. */
   #start(plan: FlightPlan): Flight {
     const { lineage } = plan.request
     const underway = this.#flights.get(lineage)

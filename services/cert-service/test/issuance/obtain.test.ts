@@ -46,6 +46,23 @@ function slowIssuer() {
 const post = ({ call }: Running, body: object = { domain: 'a.test' }) =>
   call('POST', '/api/certificate', body)
 
+/** Makes an order that nobody works on any more: the store fails as its certificate comes. Gives the answer for it. */
+async function dropOrder(running: Running, asked: ReturnType<typeof slowIssuer>['asked']) {
+  const { store, issuance } = running.service
+  const { addCertificate } = store
+  const fail = async () => {
+    throw new CertError('CERT_STORE_UNAVAILABLE', 'the disk is full', { retryAfter: 5 })
+  }
+  const answer = post(running)
+  await settle(() => asked.length > 0)
+  await running.clock.advance(WAIT)
+  Object.assign(store, { addCertificate: fail })
+  asked[0]!.end()
+  await settle(() => issuance.flights.size === 0)
+  Object.assign(store, { addCertificate })
+  return answer
+}
+
 t.test('50 callers share one flight', async (t) => {
   const { asked, deps } = slowIssuer()
   const running = await start(t, {}, deps)
@@ -337,21 +354,8 @@ t.test('an order that was dropped when the store failed is resumed', async (t) =
   const { asked, deps } = slowIssuer()
   const running = await start(t, {}, deps)
   running.service.start()
-  const answer = post(running)
-  await settle(() => asked.length > 0)
-  await running.clock.advance(WAIT)
-  const { id } = (await answer).body
-  const { store } = running.service
-  const { addCertificate } = store
-  Object.assign(store, {
-    addCertificate: async () => {
-      throw new CertError('CERT_STORE_UNAVAILABLE', 'the disk is full', { retryAfter: 5 })
-    },
-  })
-  asked[0]!.end()
-  await settle(() => running.service.issuance.flights.size === 0)
+  const { id } = (await dropOrder(running, asked)).body
   t.match((await running.call('GET', `/api/orders/${id}`)).body, { status: 'pending' })
-  Object.assign(store, { addCertificate })
   await running.clock.advance(30_000)
   await settle(() => asked.length === 2)
   asked[1]!.end()
@@ -363,22 +367,11 @@ t.test('who asks for what is just being resumed shares the work', async (t) => {
   const { asked, deps } = slowIssuer()
   const running = await start(t, {}, deps)
   const { store, issuance } = running.service
-  const { addCertificate, findCurrent } = store
-  Object.assign(store, {
-    addCertificate: async () => {
-      throw new CertError('CERT_STORE_UNAVAILABLE', 'the disk is full', { retryAfter: 5 })
-    },
-  })
-  const answer = post(running)
-  await settle(() => asked.length > 0)
-  await running.clock.advance(WAIT)
-  t.equal((await answer).status, 202)
-  asked[0]!.end()
-  await settle(() => issuance.flights.size === 0)
+  t.equal((await dropOrder(running, asked)).status, 202)
 
+  const { findCurrent } = store
   const [looking, looked] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
   Object.assign(store, {
-    addCertificate,
     async findCurrent(lineage: string) {
       Object.assign(store, { findCurrent })
       looking.resolve()

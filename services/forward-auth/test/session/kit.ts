@@ -176,6 +176,8 @@ export async function startInstance(
       (await sessions.atSignIn(requestWith({ cookie }), { portal: at, site }))?.session,
     verify: async (token: string, at = portal()) => (await sessions.verify(at, token))?.session,
     catchUp: () => app.authStore.catchUp(),
+    /** Resolves when what this instance saw is written: the clock of a test does not wait for the disk. */
+    written: () => records.end({ person: 'nobody' }),
     storeIsUp: () => app.readiness().ready,
   }
 }

@@ -364,9 +364,8 @@ t.test('where sessions are seen is written once a minute, and at the end', async
   const touches = countCalls(here, 'touchSessions')
   const { sid, cookie, own, session } = await here.begin()
   const seenAt = async () => {
-    const { store, records } = here
-    await records.end({ person: 'nobody' })
-    const [row] = await store.listSessions({ portal: 'main' }, 10)
+    await here.written()
+    const [row] = await here.store.listSessions({ portal: 'main' }, 10)
     return { lastSeen: row!.lastSeen - session.begun, hosts: row!.hosts }
   }
   for (let i = 0; i < 5; i++) {
@@ -398,7 +397,7 @@ t.test('what was seen while the store was away is written later', async (t) => {
   await here.clock.advance(MINUTE)
   repair()
   await here.clock.advance(MINUTE)
-  await here.records.end({ person: 'nobody' })
+  await here.written()
   const [row] = await here.store.listSessions({ portal: 'main' }, 10)
   t.equal(row!.lastSeen - session.begun, 2 * MINUTE)
   t.strictSame([...row!.hosts].sort(), [HOST, 'b.example.com'])
