@@ -17,7 +17,6 @@ import { readJsonSchema } from './json-schema.ts'
 import { Progress } from './progress.ts'
 import { logWarnings, type ServeOptions, type ServiceConfig } from './start.ts'
 import { createLogger } from './telemetry/log.ts'
-import { readSignals, startOpenTelemetry } from './telemetry/open-telemetry.ts'
 import { printed } from './terminal.ts'
 import { isWorker, reportFailure, WorkerProcess } from './workers/worker.ts'
 
@@ -224,7 +223,7 @@ async function serve<Config extends ServiceConfig>(
 ): Promise<void> {
   const { loaded, env } = options
   const { server, metrics, log: logged } = loaded.value
-  const { name, version } = service
+  const { name } = service
   const count = server.workers === 'auto' ? availableParallelism() : server.workers
   const worker = isWorker(env) ? new WorkerProcess(env) : undefined
   const isSeveral = worker !== undefined || (count > 1 && cluster.isPrimary)
@@ -234,9 +233,6 @@ async function serve<Config extends ServiceConfig>(
     return
   }
   const { supervise } = await import('./workers/supervisor.ts')
-  // The workers export traces and metrics.
-  const signals = { traces: [], metrics: [], logs: readSignals(env).logs }
-  const telemetry = await startOpenTelemetry({ service: name, version, env, log }, signals)
   logWarnings(loaded, log)
-  await supervise({ ...service, count, metrics, log, telemetry, env })
+  await supervise({ ...service, count, metrics, log, env })
 }

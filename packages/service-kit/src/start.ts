@@ -74,7 +74,7 @@ export async function startService<Config extends ServiceConfig>(
   try {
     const identity = { service: name, version }
     const metrics = createMetrics(identity)
-    const telemetry = await startOpenTelemetry({ ...identity, env, metrics, log, params })
+    const telemetry = await startOpenTelemetry({ ...identity, env, log, params })
     // The supervisor of a worker has logged them.
     if (!worker) logWarnings(loaded, log)
     const app = await build(config, {

@@ -201,7 +201,6 @@ t.test('the bundle of cert-service issues a certificate and exports telemetry', 
   t.match(JSON.parse(issued.body), { domain: 'app.example.com', cached: false })
   await stop()
   t.ok(collector.spans().some((span) => span.name === 'POST /api/certificate'))
-  t.ok(collector.metrics().some(({ name }) => name === 'gatehouse_build_info'))
 })
 
 t.test('a Node that is too old is told in one line, and a long ago one, too', async (t) => {

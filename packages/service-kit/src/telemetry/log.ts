@@ -31,45 +31,19 @@ export interface LogOptions {
   actionFor?: ((code: string) => string | undefined) | undefined
 }
 
-type LineSink = (line: string) => void
-
-/** The receivers of a logger's lines besides its output. */
-const COPIES = new WeakMap<Logger, Set<LineSink>>()
-
 /** Creates the logger of a service. It redacts secrets, see {@link redactLine}. */
 export function createLogger(options: LogOptions): Logger {
   const { level, format, stream, name, withPid = false, actionFor } = options
   const isPretty = format === 'pretty' || (format === 'auto' && process.stdout.isTTY)
-  const copies = new Set<LineSink>()
-  const log = pino(
+  return pino(
     {
       level,
       base: { name, ...(withPid && { pid: process.pid }) },
-      hooks: {
-        streamWrite(line) {
-          const redacted = redactLine(line)
-          for (const copy of copies) copy(redacted)
-          return redacted
-        },
-      },
+      hooks: { streamWrite: redactLine },
       serializers: { req: serializeRequest, res: serializeReply, err: serializeError },
     },
     stream ?? (isPretty ? prettyStream(actionFor) : destination({ fd: 1, sync: true })),
   )
-  COPIES.set(log, copies)
-  return log
-}
-
-/**
- * Hands each line of a logger and its children to `sink`, as JSON and without secrets. Call the returned
- * function to stop.
- *
- * @param log - from {@link createLogger}; of another one there are no lines
- */
-export function copyLines(log: Logger, sink: LineSink): () => void {
-  const copies = COPIES.get(log)
-  copies?.add(sink)
-  return () => void copies?.delete(sink)
 }
 
 /** Leaves out headers and the query, which carry secrets. */

@@ -3,7 +3,6 @@ import type { Logger } from 'pino'
 import { announceReady } from '../ready.ts'
 import { GRACE_MS } from '../run-app.ts'
 import { listenMetrics } from '../telemetry/metrics.ts'
-import type { OpenTelemetry } from '../telemetry/otel/sdk.ts'
 import { Crew } from './crew.ts'
 import { CrewMetrics } from './metrics.ts'
 
@@ -20,7 +19,6 @@ interface SupervisorOptions {
   readonly count: number
   readonly metrics: { readonly enabled: boolean; readonly host: string; readonly port: number }
   readonly log: Logger
-  readonly telemetry?: OpenTelemetry | undefined
   readonly env: NodeJS.ProcessEnv
 }
 
@@ -41,7 +39,6 @@ export async function supervise(options: SupervisorOptions): Promise<void> {
   async function close(): Promise<void> {
     const isClean = await crew.stop(STOP_MS)
     await listener?.close()
-    await options.telemetry?.close()
     if (!isClean) throw new Error('not every worker ended in order')
   }
   function onLost(): void {

@@ -12,16 +12,6 @@ export interface Span {
   readonly attributes: readonly Attribute[]
 }
 
-export interface LogRecord {
-  readonly timeUnixNano: string
-  readonly severityNumber: number
-  readonly severityText: string
-  readonly body: { readonly stringValue?: string }
-  readonly traceId?: string
-  readonly spanId?: string
-  readonly attributes: readonly Attribute[]
-}
-
 interface Attribute {
   readonly key: string
   readonly value: Readonly<Record<string, string | number>>
@@ -56,21 +46,10 @@ export async function startCollector(
         .flatMap(({ resourceSpans }) => resourceSpans)
         .flatMap(({ scopeSpans }) => scopeSpans)
         .flatMap(({ spans }) => spans),
-    metrics: (): { name: string }[] =>
-      parsed('/v1/metrics')
-        .flatMap(({ resourceMetrics }) => resourceMetrics)
-        .flatMap(({ scopeMetrics }) => scopeMetrics)
-        .flatMap(({ metrics }) => metrics),
-    logs: (): LogRecord[] =>
-      parsed('/v1/logs')
-        .flatMap(({ resourceLogs }) => resourceLogs)
-        .flatMap(({ scopeLogs }) => scopeLogs)
-        .flatMap(({ logRecords }) => logRecords),
     resources: (): Record<string, unknown>[] =>
       received.map(({ text }) => {
-        const { resourceSpans = [], resourceMetrics = [], resourceLogs = [] } = JSON.parse(text)
-        const [first] = [...resourceSpans, ...resourceMetrics, ...resourceLogs]
-        return valuesOf(first.resource.attributes)
+        const { resourceSpans } = JSON.parse(text)
+        return valuesOf(resourceSpans[0].resource.attributes)
       }),
   }
 }

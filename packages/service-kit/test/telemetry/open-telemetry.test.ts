@@ -5,8 +5,7 @@ import { createFetch } from '@gatehouse/net'
 import Fastify from 'fastify'
 import t from 'tap'
 import { createLogger, createMetrics, requestTelemetry } from '../../src/telemetry/index.ts'
-import { createDurations } from '../../src/telemetry/log.ts'
-import { readSignals, startOpenTelemetry } from '../../src/telemetry/open-telemetry.ts'
+import { readVariables, startOpenTelemetry } from '../../src/telemetry/open-telemetry.ts'
 import type { OpenTelemetryOptions } from '../../src/telemetry/otel/sdk.ts'
 import { startCollector, valuesOf } from './collector.ts'
 
@@ -30,7 +29,6 @@ async function start(env: Record<string, string>, rest: Partial<OpenTelemetryOpt
     ...identity,
     env: process.env,
     log,
-    metrics,
     ...rest,
   })
   process.env = before
@@ -38,34 +36,46 @@ async function start(env: Record<string, string>, rest: Partial<OpenTelemetryOpt
   return { telemetry, metrics, log, logged, close }
 }
 
-t.test('the variables choose the exporters of each signal', async (t) => {
-  const endpoint = { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:4318' }
-  const otlp = ['otlp']
-  const none: string[] = []
-  const cases: [
-    env: Record<string, string>,
-    exporters: [traces: string[], metrics: string[], logs: string[]],
-  ][] = [
-    [{}, [none, none, none]],
-    [{ OTEL_SERVICE_NAME: 'x', OTEL_TRACES_SAMPLER: 'always_on' }, [none, none, none]],
-    [{ OTEL_EXPORTER_OTLP_ENDPOINT: ' ', OTEL_TRACES_EXPORTER: '' }, [none, none, none]],
-    [endpoint, [otlp, otlp, otlp]],
-    [{ ...endpoint, OTEL_SDK_DISABLED: 'True' }, [none, none, none]],
-    [{ ...endpoint, OTEL_SDK_DISABLED: 'no' }, [otlp, otlp, otlp]],
-    [{ ...endpoint, OTEL_METRICS_EXPORTER: 'none' }, [otlp, none, otlp]],
-    [{ ...endpoint, OTEL_TRACES_EXPORTER: 'otlp,none' }, [none, otlp, otlp]],
-    [{ ...endpoint, OTEL_LOGS_EXPORTER: 'none' }, [otlp, otlp, none]],
-    [{ ...endpoint, OTEL_METRICS_EXPORTER: 'prometheus' }, [otlp, none, otlp]],
-    [{ OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: 'http://127.0.0.1:4318/x' }, [otlp, none, none]],
-    [{ OTEL_EXPORTER_OTLP_METRICS_ENDPOINT: 'http://127.0.0.1:4318/x' }, [none, otlp, none]],
-    [{ OTEL_EXPORTER_OTLP_LOGS_ENDPOINT: 'http://127.0.0.1:4318/x' }, [none, none, otlp]],
-    [{ OTEL_TRACES_EXPORTER: 'otlp' }, [otlp, none, none]],
-    [{ OTEL_LOGS_EXPORTER: 'otlp' }, [none, none, otlp]],
-    [{ OTEL_TRACES_EXPORTER: 'console, otlp,otlp' }, [['console', 'otlp'], none, none]],
-  ]
-  for (const [env, [traces, metrics, logs]] of cases)
-    t.strictSame(readSignals(env), { traces, metrics, logs }, JSON.stringify(env))
-})
+t.test(
+  'the variables choose the exporters of traces, and say how a collector gets the rest',
+  async (t) => {
+    const endpoint = { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:4318' }
+    const metrics = 'have the collector scrape /metrics'
+    const logs = 'have the collector read standard output'
+    const cases: [env: Record<string, string>, exporters: string[], ...ignored: RegExp[]][] = [
+      [{}, []],
+      [{ OTEL_SERVICE_NAME: 'x', OTEL_TRACES_SAMPLER: 'always_on' }, []],
+      [{ OTEL_EXPORTER_OTLP_ENDPOINT: ' ', OTEL_TRACES_EXPORTER: '' }, []],
+      [endpoint, ['otlp']],
+      [{ ...endpoint, OTEL_SDK_DISABLED: 'True', OTEL_LOGS_EXPORTER: 'otlp' }, []],
+      [{ ...endpoint, OTEL_SDK_DISABLED: 'no' }, ['otlp']],
+      [{ ...endpoint, OTEL_TRACES_EXPORTER: 'otlp,none' }, []],
+      [{ ...endpoint, OTEL_TRACES_EXPORTER: 'console' }, ['console']],
+      [{ OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: 'http://127.0.0.1:4318/x' }, ['otlp']],
+      [{ OTEL_TRACES_EXPORTER: 'otlp' }, ['otlp']],
+      [{ OTEL_TRACES_EXPORTER: 'console, otlp,otlp' }, ['console', 'otlp']],
+      [{ ...endpoint, OTEL_METRICS_EXPORTER: 'none', OTEL_LOGS_EXPORTER: 'none' }, ['otlp']],
+      [{ ...endpoint, OTEL_METRICS_EXPORTER: 'prometheus' }, ['otlp']],
+      [{ OTEL_METRICS_EXPORTER: 'otlp' }, [], new RegExp(`^OTEL_METRICS_EXPORTER .*${metrics}$`)],
+      [{ OTEL_LOGS_EXPORTER: 'console' }, [], new RegExp(`^OTEL_LOGS_EXPORTER .*${logs}$`)],
+      [
+        {
+          OTEL_EXPORTER_OTLP_METRICS_ENDPOINT: 'http://127.0.0.1:4318/x',
+          OTEL_EXPORTER_OTLP_LOGS_ENDPOINT: 'http://127.0.0.1:4318/x',
+        },
+        [],
+        new RegExp(`^OTEL_EXPORTER_OTLP_METRICS_ENDPOINT .*${metrics}$`),
+        new RegExp(`^OTEL_EXPORTER_OTLP_LOGS_ENDPOINT .*${logs}$`),
+      ],
+    ]
+    for (const [env, exporters, ...ignored] of cases) {
+      const read = readVariables(env)
+      t.strictSame(read.exporters, exporters, JSON.stringify(env))
+      t.match(read.ignored, ignored)
+      t.equal(read.ignored.length, ignored.length)
+    }
+  },
+)
 
 t.test('creates a span for each request, without secrets', async (t) => {
   const collector = await startCollector(t)
@@ -220,71 +230,11 @@ t.test('creates a span for each request, without secrets', async (t) => {
   t.notMatch(JSON.stringify(collector.received.map(({ headers }) => headers)), 'traceparent')
 })
 
-t.test('exports the metrics of /metrics with the resource of the service', async (t) => {
-  const collector = await startCollector(t)
-  const { metrics, close } = await start({
-    OTEL_EXPORTER_OTLP_METRICS_ENDPOINT: `${collector.url}/v1/metrics`,
-    OTEL_RESOURCE_ATTRIBUTES: 'deployment.environment.name=prod,service.name=overruled',
-    OTEL_SERVICE_NAME: 'named',
-  })
-  const durations = createDurations(metrics.registry)
-  for (const seconds of [0.0004, 0.001, 0.3, 60])
-    durations.observe({ method: 'GET', route: '/', status: '2xx' }, seconds)
-  durations.observe({ method: 'POST', route: '/', status: '5xx' }, 1)
-  metrics.counter({ name: 'c_total', help: 'of c', labels: { kind: ['a'] } }).inc({ kind: 'a' }, 3)
-  metrics.gauge({ name: 'g', help: 'h', aggregator: 'sum', collect: () => 7 })
-  metrics.histogram({ name: 'h', help: 'h', buckets: [1, 2] }).observe(1.5)
-  await close()
-
-  const sent = new Map(collector.metrics().map((metric) => [metric.name, metric]))
-  const label = (key: string, value: string) => ({ key, value: { stringValue: value } })
-  const CUMULATIVE = 2
-  t.match(sent.get('c_total'), {
-    description: 'of c',
-    sum: {
-      isMonotonic: true,
-      aggregationTemporality: CUMULATIVE,
-      dataPoints: [{ asDouble: 3, attributes: [label('kind', 'a')] }],
-    },
-  })
-  t.match(sent.get('g'), { gauge: { dataPoints: [{ asDouble: 7 }] } })
-  t.match(sent.get('h'), {
-    histogram: {
-      dataPoints: [{ count: 1, sum: 1.5, explicitBounds: [1, 2], bucketCounts: [0, 1, 0] }],
-    },
-  })
-  t.match(sent.get('http_request_duration_seconds'), {
-    histogram: {
-      aggregationTemporality: CUMULATIVE,
-      dataPoints: [
-        {
-          attributes: [label('method', 'GET'), label('route', '/'), label('status', '2xx')],
-          count: 4,
-          sum: 60.3014,
-          bucketCounts: [2, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1],
-        },
-        { count: 1, sum: 1 },
-      ],
-    },
-  })
-  t.ok(sent.has('process_cpu_seconds_total'))
-  t.match(collector.resources(), [
-    {
-      'service.name': 'named',
-      'service.version': '1.2.3',
-      'service.instance.id': /^[0-9a-f-]{36}$/,
-      'deployment.environment.name': 'prod',
-    },
-  ])
-})
-
 t.test('logs unusable values and uses the defaults', async (t) => {
-  const collector = await startCollector(t)
   const { telemetry, logged, close } = await start({
     OTEL_LOGS_EXPORTER: 'canary',
     OTEL_TRACES_EXPORTER: 'zipkin,otlp',
     OTEL_METRICS_EXPORTER: 'canary,otlp',
-    OTEL_EXPORTER_OTLP_METRICS_ENDPOINT: collector.url,
     OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc',
     OTEL_EXPORTER_OTLP_ENDPOINT: 'canary',
     OTEL_EXPORTER_OTLP_TIMEOUT: 'canary',
@@ -295,7 +245,6 @@ t.test('logs unusable values and uses the defaults', async (t) => {
     OTEL_TRACES_SAMPLER: 'traceidratio',
     OTEL_TRACES_SAMPLER_ARG: '2',
     OTEL_BSP_MAX_QUEUE_SIZE: '-1',
-    OTEL_METRIC_EXPORT_INTERVAL: '2147483648',
   })
   await close()
   t.ok(telemetry?.traceRequests)
@@ -304,13 +253,12 @@ t.test('logs unusable values and uses the defaults', async (t) => {
     /^OTEL_BSP_MAX_QUEUE_SIZE is not a whole number from 1 to 2147483647/,
     /^OTEL_EXPORTER_OTLP_ENDPOINT is not a URL/,
     /^OTEL_EXPORTER_OTLP_PROTOCOL is not one of http\/protobuf, http\/json/,
-    /^OTEL_LOGS_EXPORTER takes otlp, console and none/,
-    /^OTEL_METRICS_EXPORTER takes otlp, console and none/,
-    /^OTEL_METRIC_EXPORT_INTERVAL is not a whole number/,
+    /^OTEL_LOGS_EXPORTER is ignored/,
+    /^OTEL_METRICS_EXPORTER is ignored/,
     /^OTEL_TRACES_EXPORTER takes otlp, console and none/,
     /^OTEL_TRACES_SAMPLER_ARG is not a number from 0 to 1/,
   ])
-  t.equal(lines.length, 8)
+  t.equal(lines.length, 7)
   t.notMatch(lines.join(), 'canary')
 })
 
@@ -358,8 +306,8 @@ t.test('logs when the collector works again', async (t) => {
   }
   await close()
   t.match(logged, [
-    { level: 40, msg: 'telemetry cannot be exported', signal: 'traces', reason: '400' },
-    { level: 30, msg: 'telemetry is exported again', signal: 'traces' },
+    { level: 40, msg: 'telemetry cannot be exported', reason: '400' },
+    { level: 30, msg: 'telemetry is exported again' },
   ])
   t.equal(logged.length, 2)
 })
@@ -404,59 +352,10 @@ t.test('the sampler decides whether a request is traced', async (t) => {
   }
 })
 
-t.test('exports the lines of the log, as they are written', async (t) => {
-  const collector = await startCollector(t)
-  const { log, logged, close } = await start({
-    OTEL_EXPORTER_OTLP_LOGS_ENDPOINT: `${collector.url}/v1/logs`,
-  })
-  const cause = Object.assign(new TypeError('odd'), { code: 'E_ODD', token: 'canary' })
-  log.fatal('stopping')
-  log.error({ err: cause }, 'failed')
-  log.child({ reqId: 'r-1', trace_id: TRACE, span_id: PARENT }).warn({ list: ['a', { b: 1 }] })
-  log.info(
-    { authorization: 'canary', none: null, deep: { cookie: 'canary' } },
-    'Bearer canary-16-chars',
-  )
-  log.child({ trace_id: 'no trace', span_id: PARENT }).info({ err: 'a text' }, 'child')
-  log.debug('is not written')
-  await close()
-  log.info('after the end')
-
-  const records = collector.logs()
-  const common = { traceId: undefined, spanId: undefined }
-  t.match(records, [
-    { ...common, severityNumber: 21, severityText: 'FATAL', body: { stringValue: 'stopping' } },
-    { ...common, severityNumber: 17, severityText: 'ERROR', body: { stringValue: 'failed' } },
-    { severityNumber: 13, severityText: 'WARN', traceId: TRACE, spanId: PARENT },
-    { ...common, severityNumber: 9, body: { stringValue: '[redacted]' } },
-    { ...common, severityNumber: 9, body: { stringValue: 'child' } },
-  ])
-  t.equal(records.length, 5)
-  const attributes = records.map((record) => valuesOf(record.attributes))
-  t.strictSame(attributes[0], {})
-  t.match(attributes[1], {
-    'exception.type': 'TypeError',
-    'exception.message': 'odd',
-    'exception.stacktrace': /^TypeError: odd\n +at /,
-  })
-  t.match(JSON.stringify(attributes[1]?.err), /E_ODD.*\[redacted\]/)
-  t.match(attributes[2], { reqId: 'r-1', list: { values: [{ stringValue: 'a' }, {}] } })
-  t.match(attributes[3], { authorization: '[redacted]' })
-  t.match(attributes[4], { err: 'a text' })
-  const written = logged.map(({ time }) => `${time}000000`).slice(0, 5)
-  t.strictSame(
-    records.map(({ timeUnixNano }) => timeUnixNano),
-    written,
-  )
-  t.match(collector.resources()[0], { 'service.name': 'test', 'service.version': '1.2.3' })
-  t.notMatch(collector.received.map(({ text }) => text).join(), 'canary')
-})
-
 t.test('a line of a request has the ids of its span', async (t) => {
   const collector = await startCollector(t)
   const { telemetry, log, logged, close } = await start({
     OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
-    OTEL_METRICS_EXPORTER: 'none',
   })
   const app = Fastify({ loggerInstance: log, disableRequestLogging: true })
   await app.register(requestTelemetry, { traceRequests: telemetry?.traceRequests })
@@ -475,37 +374,7 @@ t.test('a line of a request has the ids of its span', async (t) => {
   ])
   t.strictSame(ids[0]?.[0], TRACE)
   t.strictSame(
-    collector.logs().map(({ traceId, spanId }) => [traceId, spanId]),
-    ids,
-  )
-  t.strictSame(
     logged.map(({ trace_id, span_id }) => [trace_id, span_id]),
     ids,
   )
-})
-
-t.test('a collector that is away stops no line, and what waits is bounded', async (t) => {
-  const { log, logged, close } = await start({
-    OTEL_EXPORTER_OTLP_LOGS_ENDPOINT: 'http://127.0.0.1:1',
-    OTEL_BLRP_MAX_QUEUE_SIZE: '8',
-    OTEL_BLRP_MAX_EXPORT_BATCH_SIZE: '2',
-    OTEL_EXPORTER_OTLP_TIMEOUT: '50',
-  })
-  for (let n = 0; n < 1_000; n += 1) log.info({ n }, 'line')
-  await close()
-  t.equal(logged.filter(({ msg }) => msg === 'line').length, 1_000)
-  t.match(logged.slice(1_000), [
-    { msg: 'telemetry cannot be exported', signal: 'logs', reason: 'ECONNREFUSED' },
-  ])
-  t.equal(logged.length, 1_001)
-
-  const slow = await startCollector(t)
-  const bounded = await start({
-    OTEL_EXPORTER_OTLP_LOGS_ENDPOINT: `${slow.url}/v1/logs`,
-    OTEL_BLRP_MAX_QUEUE_SIZE: '8',
-    OTEL_BLRP_MAX_EXPORT_BATCH_SIZE: '8',
-  })
-  for (let n = 0; n < 1_000; n += 1) bounded.log.info({ n }, 'line')
-  await bounded.close()
-  t.equal(slow.logs().length, 16, 'a batch under way, and as many that wait')
 })

@@ -10,7 +10,6 @@ import { bundleScript } from '../../../../scripts/test/bundle-script.ts'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { ask, connectEach, startRunning } from '../../../../scripts/test/running.ts'
 import { freePort } from '../../../acme/test/integration/processes.ts'
-import { startCollector, valuesOf } from '../telemetry/collector.ts'
 
 /** The service of these tests in one file, as dozens of processes start. */
 const PROGRAM = join(t.testdir({}), 'crew.mjs')
@@ -78,27 +77,6 @@ async function connect(t: Test, url: string, workers: readonly number[]) {
 }
 
 const sorted = (pids: Iterable<number>) => [...pids].toSorted((a, b) => a - b)
-
-t.test('the lines of the supervisor and of each worker are exported', async (t) => {
-  const collector = await startCollector(t)
-  const { ready, child } = await start(t, {
-    env: {
-      OTEL_EXPORTER_OTLP_LOGS_ENDPOINT: `${collector.url}/v1/logs`,
-      OTEL_EXPORTER_OTLP_PROTOCOL: 'http/json',
-    },
-  })
-  const { url, workers } = await ready()
-  await askEach(url, workers.length)
-  child.kill('SIGTERM')
-  await once(child, 'exit')
-  const sent = collector.logs().map(({ body, attributes }) => {
-    return [body.stringValue, Number(valuesOf(attributes).pid)] as const
-  })
-  const sentBy = (line: string) =>
-    new Set(sent.filter(([body]) => body === line).map(([, pid]) => pid))
-  t.strictSame(sorted(sentBy('request')), sorted(workers))
-  t.strictSame([...sentBy('stopping all workers')], [child.pid])
-})
 
 t.test('one worker is the process itself', async (t) => {
   const { ready, child, lines } = await start(t, { workers: 1 })
