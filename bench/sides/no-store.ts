@@ -14,6 +14,7 @@ export function createNoStore(): Store {
     findByDomain: async () => [],
     findByName: async () => [],
     listIssued: async () => [],
+    compromise: async () => {},
     listHistory: async () => [],
     acme: {
       counterOf: async () => 1,
@@ -73,7 +74,6 @@ export function createNoStore(): Store {
     findOrderByUrl: async () => undefined,
     claimUnchecked: async () => [],
     setRenewalWindow: async () => {},
-    listUnexpired: async () => [],
     findAccount: async () => undefined,
     addAccount: async (account) => account,
     saveAccount: async () => {},

@@ -35,8 +35,6 @@ import {
 } from './store.ts'
 import { CERTIFICATES, CHAINS } from './tables.ts'
 
-/** Certificates of a name that one request can take out of service at most. */
-const MAX_ISSUED = 10_000
 /** Chains that are kept in memory: there is one for each issuing certificate. */
 const MAX_CHAINS = 1_000
 
@@ -57,10 +55,11 @@ const BY_NAME = `
   ${PAGE_OF_NAME}`
 // The sum keeps planners from reading all certificates backwards until they find those of the name.
 const NEWEST = 'ORDER BY id + 0 DESC LIMIT'
+// In the order of the index, so that a page reads no more than it gives. What is renewed meanwhile comes later.
 const ISSUED_FOR = `
-  WHERE domain = $1 AND (is_current OR $2 AND asked_by IS NOT NULL AND ${isLive('$3', '$4')})
-    AND revoked_at IS NULL
-  ${NEWEST} ${MAX_ISSUED}`
+  WHERE domain = $1 AND not_after >= $5 AND (not_after > $5 OR id > $6)
+    AND (is_current OR $2 AND ${isLive('$3', '$4')}) AND revoked_at IS NULL
+  ORDER BY not_after, id LIMIT ${NAME_PAGE}`
 // In an index, as the first names of an account are few.
 const OF_ACCOUNT = `
   WHERE is_current AND account = $1 AND domain IN (${TEXTS.replace('$1', '$2')})
@@ -70,8 +69,6 @@ const BY_SERIAL = `WHERE domain = $1 AND serial_number = $2 ${NEWEST} 1`
 // Few are late, and an index finds those. That of the next expiry would lead through all the others.
 const LATE = `
   WHERE is_current AND renew_at IS NOT NULL AND late_at < $1 ORDER BY not_after + 0 LIMIT $2`
-const UNEXPIRED = `
-  WHERE domain = $1 AND lineage = $2 AND revoked_at IS NULL AND ${isLive('$3', '$4')}`
 const RENEWED = 'WHERE is_current AND renew_at IS NOT NULL'
 
 const REPLACED = `
@@ -160,19 +157,21 @@ export class Certificates {
 
   findByName = (name: string, skip = 0) => this.select(BY_NAME, name, skip)
 
-  listIssued: Store['listIssued'] = (domain, { now, isOut }) =>
+  listIssued: Store['listIssued'] = (domain, { now, isOut, after = { notAfter: 0, id: 0 } }) =>
     this.#some<IssuedCertificate>(
-      'id, lineage, issuer, names, serialNumber',
+      'id, lineage, issuer, names, serialNumber, certificate, notAfter',
       ISSUED_FOR,
       domain,
       isOut,
       now,
       this.#db.runTime(),
+      after.notAfter,
+      after.id,
     )
 
   listHistory = (domain: string): Promise<readonly PastCertificate[]> =>
     this.#some<PastCertificate>(
-      'id, lineage, isCurrent, issuer, names, keyType, serialNumber, notBefore, notAfter, madeAt, revokedAt, revocationReason',
+      'id, lineage, isCurrent, askedBy, issuer, names, keyType, serialNumber, notBefore, notAfter, madeAt, revokedAt, revocationReason',
       HISTORY,
       domain,
     )
@@ -205,9 +204,6 @@ export class Certificates {
     ])
     return { soonest, total: counted?.total ?? 0 }
   }
-
-  listUnexpired: Store['listUnexpired'] = ({ names: [domain = ''], lineage }, now) =>
-    this.select(UNEXPIRED, domain, lineage, now, this.#db.runTime())
 
   addCertificate: Store['addCertificate'] = async (certificate, entry, options = {}) => {
     const { leases, changes } = this.#parts
@@ -309,8 +305,9 @@ export class Certificates {
     const rows = await CERTIFICATES.list(this.#db, rest, ...params)
     const records = await this.#records(rows)
     return records.map((record, i) => {
-      const { isCurrent, revokedAt, revocationReason } = rows[i] as CertificateRow
-      return { ...record, isCurrent, revokedAt, revocationReason } as CertificateRecord & InService
+      const { isCurrent, askedBy, revokedAt, revocationReason } = rows[i] as CertificateRow
+      const state = { isCurrent, askedBy, revokedAt, revocationReason }
+      return { ...record, ...state } as CertificateRecord & InService
     })
   }
 

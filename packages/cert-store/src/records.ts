@@ -55,7 +55,7 @@ export interface NewCertificate extends Origin {
 /** The members of a certificate that are needed to take it out of service. */
 export type IssuedCertificate = Pick<
   CertificateRecord,
-  'id' | 'lineage' | 'issuer' | 'names' | 'serialNumber'
+  'id' | 'lineage' | 'issuer' | 'names' | 'serialNumber' | 'certificate' | 'notAfter'
 >
 
 export interface CertificateRecord extends Omit<NewCertificate, 'askedBy'>, Partial<RenewalWindow> {
@@ -66,9 +66,11 @@ export interface CertificateRecord extends Omit<NewCertificate, 'askedBy'>, Part
   readonly fetchedRan?: number
 }
 
-/** Whether a certificate is in service, or was revoked. */
+/** Whether a certificate is in service, or was replaced or revoked. */
 export interface InService {
   readonly isCurrent: boolean
+  /** The caller that it counts for; `null` once another certificate has replaced it. */
+  readonly askedBy: string | null
   readonly revokedAt: number | null
   readonly revocationReason: RevocationReason | null
 }

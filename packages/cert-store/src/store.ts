@@ -96,12 +96,17 @@ interface Certificates {
   /** A page of the current certificates with this name in any position. */
   findByName(name: string, skip?: number): Promise<readonly CertificateRecord[]>
   /**
-   * The current certificates whose first name is `domain`, newest first; with `isOut` also unexpired
-   * ones that were taken out of service without being revoked or replaced.
+   * A page of at most {@link NAME_PAGE} unrevoked certificates whose first name is `domain`, by their end: those in
+   * service; with `isOut` also all others that have not expired, whether they were replaced or deleted.
    */
   listIssued(
     domain: string,
-    of: { readonly now: number; readonly isOut: boolean },
+    of: {
+      readonly now: number
+      readonly isOut: boolean
+      /** The last one of the page before. */
+      readonly after?: Pick<IssuedCertificate, 'notAfter' | 'id'> | undefined
+    },
   ): Promise<readonly IssuedCertificate[]>
   /**
    * The newest {@link NAME_PAGE} certificates whose first name is `domain`, in service or not, newest
@@ -140,11 +145,6 @@ interface Certificates {
   listEnding(
     limit: number,
   ): Promise<{ readonly soonest: readonly Expiry[]; readonly total: number }>
-  /** The unexpired, unrevoked certificates of a lineage, current or replaced. */
-  listUnexpired(
-    of: Pick<CertificateRecord, 'names' | 'lineage'>,
-    now: number,
-  ): Promise<readonly CertificateRecord[]>
   /** Moves the renewal of a certificate; `null` stops renewing it. */
   setRenewAt(id: number, renewAt: number | null): Promise<void>
   setRenewalWindow(id: number, window: RenewalWindow & { readonly renewAt: number }): Promise<void>
@@ -172,17 +172,17 @@ interface Lifecycle {
     options?: Supersedes & { readonly lease?: Lease | undefined },
   ): Promise<CertificateRecord>
   /**
-   * Revokes certificates and, as clients may still have them, the unexpired ones that they replaced:
-   * they are no longer current and stay in the CRL until they expire. With the reason `keyCompromise`
-   * their keys are refused for good. Gives the serial numbers.
+   * Revokes certificates, in service or not: they are no longer current and stay in the CRL until they expire.
+   * Gives the serial numbers of those that it has revoked: unexpired ones that were not revoked before.
    */
   revoke(
     ids: readonly number[],
     at: number,
     reason: RevocationReason,
     entry: AuditEntry,
-    options?: { /** Others of the lineage, for the same key, stay. */ readonly isAlone?: boolean },
   ): Promise<readonly string[]>
+  /** Refuses the keys of these certificates for good. */
+  compromise(certificates: readonly Uint8Array[], at: number): Promise<void>
   /** Takes certificates out of service: they are neither answered nor renewed. */
   remove(ids: readonly number[], entry: AuditEntry): Promise<void>
   /** The unexpired revoked certificates that `issuer`, the DER of their direct issuer, signed. */

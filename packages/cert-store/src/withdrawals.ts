@@ -8,22 +8,13 @@ import { IDS } from './sql.ts'
 import type { AuditEntry, RevokedCertificate, Store } from './store.ts'
 import { COMPROMISED_KEYS } from './tables.ts'
 
-/** The certificates of the lineages of ids; by first name, which has an index. */
-const OF_LINEAGES = `
-  domain IN (SELECT domain FROM certificates WHERE id IN (${IDS}))
-  AND lineage IN (SELECT lineage FROM certificates WHERE id IN (${IDS}))`
-const LOCK = `SELECT id, lineage FROM certificates WHERE ${OF_LINEAGES} ORDER BY id FOR UPDATE`
-const KEYS = `SELECT certificate FROM certificates WHERE ${OF_LINEAGES}`
+const LOCK = `SELECT lineage FROM certificates WHERE id IN (${IDS}) ORDER BY id FOR UPDATE`
 const RETIRE = `
   UPDATE certificates SET is_current = false, sealed_key = NULL WHERE id IN (${IDS})`
-/** Names of what is out of service by now: a certificate that was renewed meanwhile is revoked as well. */
-const FORGET_NAMES_OF = `
-  DELETE FROM certificate_names
-  WHERE certificate IN (SELECT id FROM certificates WHERE ${OF_LINEAGES} AND NOT is_current)`
-const markRevoked = (which: string) => `
-  UPDATE certificates
-  SET revoked_at = $2, revocation_reason = $3, is_current = false, sealed_key = NULL
-  WHERE ${which} AND revoked_at IS NULL AND ${isLive('$2', '$4')}
+const FORGET_NAMES_OF = `DELETE FROM certificate_names WHERE certificate IN (${IDS})`
+const REVOKE = `
+  UPDATE certificates SET revoked_at = $2, revocation_reason = $3
+  WHERE id IN (${IDS}) AND revoked_at IS NULL AND ${isLive('$2', '$4')}
   RETURNING serial_number AS "serialNumber"`
 const REVOKED = `
   SELECT serial_number AS "serialNumber", revoked_at AS "revokedAt", revocation_reason AS reason
@@ -31,6 +22,7 @@ const REVOKED = `
   WHERE revoked_at IS NOT NULL AND ${isLive('$2', '$3')}
     AND chain IN (SELECT id FROM chains WHERE issuer = $1)
   ORDER BY revoked_at, id`
+
 interface Parts {
   readonly orders: Orders
   readonly audit: AuditLog
@@ -47,14 +39,25 @@ export class Withdrawals {
     this.#parts = parts
   }
 
-  revoke: Store['revoke'] = (ids, at, reason, entry, { isAlone = false } = {}) =>
+  revoke: Store['revoke'] = (ids, at, reason, entry) =>
     this.#withdraw(ids, entry, async (tx, list) => {
-      if (reason === 'keyCompromise') await addCompromisedKeys(tx, list, at)
-      const params = [list, at, reason, this.#db.runTime()]
-      const sql = markRevoked(isAlone ? `id IN (${IDS})` : OF_LINEAGES)
-      const rows = await tx.all<{ serialNumber: string }>(sql, ...params)
+      const rows = await tx.all<{ serialNumber: string }>(
+        REVOKE,
+        list,
+        at,
+        reason,
+        this.#db.runTime(),
+      )
       return rows.map(({ serialNumber }) => serialNumber)
     })
+
+  compromise: Store['compromise'] = async (certificates, at) => {
+    const keys = [...spkiSha256sOf(certificates)].sort()
+    await this.#db.transaction(async (tx) => {
+      for (const spkiSha256 of keys)
+        await COMPROMISED_KEYS.add(tx, { spkiSha256, at }, ' ON CONFLICT DO NOTHING')
+    })
+  }
 
   remove = (ids: readonly number[], entry: AuditEntry): Promise<void> =>
     this.#withdraw(ids, entry, async () => {})
@@ -90,14 +93,6 @@ export class Withdrawals {
     if (urgent !== undefined) changes?.expect(urgent)
     return result
   }
-}
-
-/** The keys of these certificates and of those that they replaced. */
-async function addCompromisedKeys(tx: Transaction, list: string, at: number): Promise<void> {
-  const rows = await tx.all<{ certificate: Uint8Array }>(KEYS, list)
-  const keys = [...spkiSha256sOf(rows.map(({ certificate }) => certificate))].sort()
-  for (const spkiSha256 of keys)
-    await COMPROMISED_KEYS.add(tx, { spkiSha256, at }, ' ON CONFLICT DO NOTHING')
 }
 
 /**

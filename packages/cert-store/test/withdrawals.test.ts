@@ -18,7 +18,8 @@ onBothEngines('what is out of service', async (t, { store, pass }) => {
   ]
   const entry = newAudit({ action: 'revoke' })
   pass(DAY)
-  await store.revoke([revoked.id, expired.id], NOW, 'keyCompromise', entry)
+  const ids = [revoked.id, expired.id]
+  t.same(await store.revoke(ids, NOW, 'keyCompromise', entry), [revoked.serialNumber])
   await store.revoke([revoked.id], NOW + 1, 'superseded', entry)
   await store.remove([removed.id], newAudit({ action: 'delete' }))
   t.same(
@@ -40,22 +41,47 @@ onBothEngines('what is out of service', async (t, { store, pass }) => {
 })
 
 onBothEngines(
-  'revoking takes back what was replaced as well, as far as it has not expired',
+  'all that may still be revoked of a name, page by page: as far as it has not expired',
   async (t, { store, pass }) => {
-    const add = (domain: string, notAfter = NOW + DAY) =>
-      store.addCertificate(newCertificate({ names: [domain], notAfter }), newAudit())
-    await add('a.example', NOW - 1)
+    const domain = 'a.example'
+    const add = (n: number, overrides = {}) =>
+      store.addCertificate(
+        newCertificate({ lineage: `l${n}`, names: [domain], notAfter: NOW + DAY, ...overrides }),
+        newAudit(),
+      )
+    await add(5, { notAfter: NOW - 1 })
+    const [old] = await Promise.all([add(1), add(2, { names: ['b.example', domain] })])
     pass(DAY)
-    const replaced = await add('a.example')
-    const current = await add('a.example')
-    const other = await add('b.example')
-    const serialNumbers = [replaced.serialNumber, current.serialNumber]
-
-    const revoked = await store.revoke([current.id], NOW, 'keyCompromise', newAudit())
-    t.same([...revoked].sort(), [...serialNumbers].sort())
-    const list = await store.listRevoked(CHAIN[0]!, NOW)
-    t.same(list.map((row) => row.serialNumber).sort(), [...serialNumbers].sort())
-    t.equal((await store.findCurrent(other.lineage))?.id, other.id, 'other names are not touched')
+    // Replaced by another lineage, deleted, and replaced in its own.
+    const replaced = [old, await add(3)]
+    const supersedes = { supersedes: [old] }
+    const certificate = newCertificate({ lineage: 'l4', names: [domain], notAfter: NOW + 2 * DAY })
+    const current = await store.addCertificate(certificate, newAudit(), supersedes)
+    await store.remove([replaced[1]!.id], newAudit())
+    const [again, renewed] = [await add(5), await add(5, { notAfter: NOW + 3 * DAY })]
+    const all = async (isOut: boolean, now = NOW) => {
+      const found = await store.listIssued(domain, { now, isOut })
+      return found.map(({ id }) => id)
+    }
+    t.same(
+      await all(true),
+      [...replaced, again, current, renewed].map(({ id }) => id),
+    )
+    t.same(
+      await all(false, NOW + 9 * DAY),
+      [current, renewed].map(({ id }) => id),
+    )
+    for (let n = 10; n < 240; n += 1) await add(n, { notAfter: NOW + DAY + (n % 3) })
+    const seen = new Set<number>()
+    for (let page = await store.listIssued(domain, { now: NOW, isOut: true }); page.length > 0; ) {
+      t.ok(page.length <= 100)
+      for (const { id } of page) seen.add(id)
+      const ids = page.map(({ id }) => id)
+      t.equal((await store.revoke(ids, NOW, 'superseded', newAudit())).length, page.length)
+      page = await store.listIssued(domain, { now: NOW, isOut: true, after: page.at(-1)! })
+    }
+    t.equal(seen.size, 235)
+    t.same(await all(true), [])
   },
 )
 
@@ -70,8 +96,8 @@ onBothEngines(
       ['deleted', (_, id) => store.remove([id], newAudit())],
       ['revoked', (_, id) => store.revoke([id], NOW, 'superseded', newAudit())],
       [
-        'renewed while it was being revoked',
-        (replaced) => store.revoke([replaced], NOW, 'superseded', newAudit()),
+        'both revoked',
+        (replaced, current) => store.revoke([replaced, current], NOW, 'superseded', newAudit()),
       ],
     ] as readonly [string, (replaced: number, current: number) => Promise<unknown>][])
       await t.test(what, async (t) => {
@@ -143,8 +169,7 @@ onBothEngines('what counts for a caller, and under a name', async (t, { store })
 
 onBothEngines('keys that are asked about at once have an answer each', async (t, { store }) => {
   const { certificate } = await createRoot({ commonName: 'Test', now: NOW })
-  const { id } = await store.addCertificate(newCertificate({ certificate }), newAudit())
-  await store.revoke([id], NOW, 'keyCompromise', newAudit())
+  await store.compromise([certificate, certificate], NOW)
   const { publicKey } = new X509Certificate(certificate)
   const revoked = hash('sha256', publicKey.export({ type: 'spki', format: 'der' }))
   const keys = ['00', revoked, 'ff', revoked, '00']
@@ -155,23 +180,6 @@ onBothEngines('keys that are asked about at once have an answer each', async (t,
     true,
     false,
   ])
-})
-
-onBothEngines('a revocation refuses the keys of all that it takes back', async (t, { store }) => {
-  const { certificate: first } = await createRoot({ commonName: 'A', now: NOW })
-  const { certificate: second } = await createRoot({ commonName: 'B', now: NOW })
-  const add = (lineage: string, certificate: Uint8Array) =>
-    store.addCertificate(newCertificate({ lineage, certificate }), newAudit())
-  await add('x', first)
-  const { id } = await add('x', second)
-  const other = await add('y', first)
-  await store.revoke([id], NOW, 'keyCompromise', newAudit())
-  for (const certificate of [first, second]) {
-    const spki = new X509Certificate(certificate).publicKey.export({ type: 'spki', format: 'der' })
-    t.equal(await store.isCompromised(hash('sha256', spki)), true)
-  }
-  const revoked = await store.revoke([other.id], NOW, 'keyCompromise', newAudit())
-  t.same(revoked, [other.serialNumber], 'also where they are refused already')
 })
 
 onBothEngines('what is in use under a name', async (t, { store }) => {
@@ -263,7 +271,7 @@ onBothEngines(
       type: 'spki',
       format: 'der',
     })
-    t.same(await store.listIssued('app.example.com', { now: NOW, isOut: false }), [
+    t.match(await store.listIssued('app.example.com', { now: NOW, isOut: false }), [
       {
         id,
         lineage,
@@ -275,6 +283,7 @@ onBothEngines(
     await store.remove([id], newAudit())
     t.same(await store.listIssued('app.example.com', { now: NOW, isOut: false }), [])
     t.match(await store.listIssued('app.example.com', { now: NOW, isOut: true }), [{ id }])
+    await store.compromise([root.certificate, unreadable.certificate], NOW)
     await store.revoke([id, unreadable.id], NOW, 'keyCompromise', newAudit())
     t.equal(await store.isCompromised(hash('sha256', spki)), true)
     t.same(await store.listIssued('app.example.com', { now: NOW, isOut: true }), [])

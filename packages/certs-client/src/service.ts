@@ -67,6 +67,9 @@ const FailingPage = Type.Object({
 const Revoked = Type.Object({
   serialNumbers: Texts,
   unknownAtCa: OptionalTexts,
+  notRevoked: Type.Optional(
+    Type.Array(Type.Object({ serialNumber: Text, issuer: Text, detail: Text })),
+  ),
   unconfirmed: OptionalTexts,
 })
 const Deleted = Type.Object({ unconfirmed: OptionalTexts })
@@ -190,7 +193,7 @@ export function connect(options: ConnectOptions) {
     order: (id: string) => ask(`api/orders/${encodeURIComponent(id)}`, Order),
     revoke(domain: string, reason: string | undefined) {
       const body = { domain, ...ofProfile, ...(reason !== undefined && { reason }) }
-      return ask('api/certificate/revoke', Revoked, { method: 'POST', body })
+      return ask('api/certificate/revoke', Revoked, { method: 'POST', body, expect: [200, 202] })
     },
     async remove(domain: string): Promise<Static<typeof Deleted>> {
       const answer = await call(pathOf(domain), { method: 'DELETE', expect: [200, 204] })

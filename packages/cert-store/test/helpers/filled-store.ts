@@ -92,6 +92,7 @@ async function addCertificates(store: Store): Promise<void> {
   const explanationUrl = 'https://ca.example/why?ü'
   await store.setRenewalWindow(several.id + 1, { ...window, explanationUrl, renewAt: NOW + HOUR })
   await store.setFetchedAt(new Map([[replaced.id, NOW + HOUR]]))
+  await store.compromise([certificate], NOW)
   await store.revoke([compromised.id], NOW, 'keyCompromise', newAudit({ action: 'revoke' }))
   const gone = await add({ names: ['gone.example', 'e.example'], sealedKey: null })
   await store.remove([gone.id], newAudit({ action: 'delete', detail: 'said "\\no", {a,b} \n' }))

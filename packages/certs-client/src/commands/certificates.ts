@@ -173,7 +173,17 @@ export function revoke(name: string, options: CommandOptions, io: Io): Promise<s
   if (reason !== undefined && !Object.hasOwn(REVOCATION_REASONS, reason))
     throw new UsageError(`--reason is one of ${Object.keys(REVOCATION_REASONS).join(', ')}`)
   return ask(options, io, async (service) => {
-    const value = await service.revoke(domain, reason)
+    const { notRevoked, ...value } = await service.revoke(domain, reason)
+    // The service does not wait long for public CAs. If they revoke none of the rest, its answer is an error.
+    for (let rest = notRevoked; rest; ) {
+      const { serialNumbers } = value
+      const progress = `${serialNumbers.length} revoked, ${rest.length} not: ${rest[0]?.detail}`
+      io.stderr.write(`${printable(progress)}\n`)
+      const next = await service.revoke(domain, reason)
+      serialNumbers.push(...next.serialNumbers)
+      value.unknownAtCa = [...(value.unknownAtCa ?? []), ...(next.unknownAtCa ?? [])]
+      rest = next.notRevoked
+    }
     const { serialNumbers, unknownAtCa = [], unconfirmed = [] } = value
     const lines = [
       ...serialNumbers.map((serial) => `${domain} ${serial} is revoked\n`),

@@ -1,11 +1,13 @@
 import { writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
+import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import { actionFor } from '../../../../services/cert-service/src/errors.ts'
 import { DAY, KEY, NOW, start } from '../../../../services/cert-service/test/helpers/app.ts'
 import { newAudit, newCertificate, newOrder } from '../../../cert-store/test/helpers/store.ts'
-import { list, remove, renew, show } from '../../src/commands/certificates.ts'
+import { list, remove, renew, revoke, show } from '../../src/commands/certificates.ts'
 
 const IO = { env: {}, stderr: { write() {} }, actionFor }
 
@@ -96,4 +98,51 @@ t.test('text is for people, and JSON for everything else', async (t) => {
     unconfirmed: [],
   })
   t.same(JSON.parse(await remove('c.test', { ...options, json: true }, people)).domain, 'c.test')
+})
+
+/** A service that gives these answers, one after the other. */
+async function stageAnswers(
+  t: Test,
+  answers: readonly (readonly [status: number, body: object])[],
+) {
+  const left = [...answers]
+  const server = createServer((_request, response) => {
+    const [status = 500, body = {}] = left.shift() ?? []
+    response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  t.teardown(() => server.close())
+  const keyFile = join(testFolder(t), 'api.key')
+  writeFileSync(keyFile, KEY, { mode: 0o600 })
+  const { port } = server.address() as AddressInfo
+  return { url: `http://127.0.0.1:${port}`, keyFile, left }
+}
+
+t.test('revoke goes on until no certificate waits for its CA', async (t) => {
+  const notRevoked = ['c', 'd'].map((serialNumber) => {
+    return { serialNumber, issuer: 'acme', detail: 'its CA has not been asked yet' }
+  })
+  const answers = [
+    [202, { serialNumbers: ['a'], notRevoked }],
+    [202, { serialNumbers: ['c'], notRevoked: notRevoked.slice(1) }],
+    [200, { serialNumbers: ['d'], unknownAtCa: ['d'] }],
+  ] as const
+  const said: string[] = []
+  const io = {
+    ...IO,
+    stdout: { isTTY: true },
+    stderr: { write: (text: string) => said.push(text) },
+  }
+  const { left, ...options } = await stageAnswers(t, answers)
+  t.equal(
+    await revoke('a.test', options, io),
+    'a.test a is revoked\na.test c is revoked\na.test d is revoked\nthe CA does not know d: it is revoked here only\n',
+  )
+  t.strictSame(left, [])
+  t.match(said, ['1 revoked, 2 not: its CA has not been asked yet\n', /^2 revoked, 1 not/])
+  const { left: _, ...refused } = await stageAnswers(t, [
+    answers[0],
+    [503, { code: 'ACME_SERVER_INTERNAL', detail: 'c could not be revoked: out of order' }],
+  ])
+  await t.rejects(revoke('a.test', refused, io), { code: 'ACME_SERVER_INTERNAL' })
 })

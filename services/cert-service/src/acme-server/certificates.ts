@@ -12,7 +12,7 @@ import { planRenewal, toTime } from '@gatehouse/issuance/times'
 import { buildChainPem, parseCertificate, type RevocationReason } from '@gatehouse/pki'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { actorOf, mayAll, principalOf } from '../policy/authorize.ts'
-import { revokeAlone } from '../routes/withdraw.ts'
+import { revokeAll } from '../routes/withdraw.ts'
 import { verifyReader, verifySigned } from './requests.ts'
 import { addLink } from './urls.ts'
 
@@ -53,7 +53,7 @@ export async function certificateRoutes(app: FastifyInstance): Promise<void> {
     const by = account ? byAccount(request, record, account, reason) : byKey(request, record, key)
     if (record.revokedAt !== null)
       throw new AcmeProblem('alreadyRevoked', 'the certificate was revoked before')
-    await revokeAlone(request, record, reason, by)
+    await revokeAll(request, [[record]], reason, by)
     return reply.code(200).send()
   })
 

@@ -25,6 +25,8 @@ const DoneSchema = Type.Object({
   reason: Type.Optional(Type.Enum(Object.keys(REVOCATION_REASONS) as RevocationReason[])),
   /** The number of those that the CA does not know, so that they are revoked here alone. */
   unknownAtCa: Count,
+  /** The number of those that are valid still, as their CA has not revoked them. */
+  notRevoked: Count,
   /** The number of replicas that have not confirmed it. */
   unconfirmed: Count,
   /** The order of a renewal that is still under way. */
@@ -60,15 +62,18 @@ function read(text: string): Done | undefined {
   }
 }
 
+const NOT_REVOKED =
+  'Certificates that are still valid, as their CA has not revoked them: {count}. Revoke the name again.'
 const UNCONFIRMED =
   'Replicas that have not confirmed it yet: {count}. They may serve the old certificate until they reach the database.'
 
 /** Tells what was done. */
 export function doneNotice(lang: Language, done: Done): SafeHtml {
-  const { domain, unknownAtCa = 0, unconfirmed = 0 } = done
+  const { domain, unknownAtCa = 0, notRevoked = 0, unconfirmed = 0 } = done
   const warnings = [
     unknownAtCa > 0 &&
       html`<p>${say(lang, 'The CA does not know {count} of them, so they are revoked only here.', { count: unknownAtCa })}</p>`,
+    notRevoked > 0 && html`<p>${say(lang, NOT_REVOKED, { count: notRevoked })}</p>`,
     unconfirmed > 0 && html`<p>${say(lang, UNCONFIRMED, { count: unconfirmed })}</p>`,
   ].filter((warning) => warning !== false)
   const tone = warnings.length > 0 ? 'warn' : done.order === undefined ? 'good' : 'busy'

@@ -27,7 +27,7 @@ const ACTION_TEXTS = {
     verb: 'Revoke',
     asks: 'Revoke {domain}?',
     means: [
-      'These certificates, and the unexpired ones that they replaced, go on the revocation list.',
+      'These certificates, also those that are out of service, go on the revocation list.',
       'Clients that look there refuse them at once. The next request for the name gets a new certificate and key.',
     ],
   },

@@ -90,12 +90,17 @@ async function act(
   }
   if (action === 'delete') return { ...done, unconfirmed: (await remove(request, name)).length }
   const { reason = 'unspecified' } = request.body
-  const { serialNumbers, unknownAtCa, unconfirmed } = await revoke(request, name, reason)
+  const { serialNumbers, unknownAtCa, notRevoked, unconfirmed } = await revoke(
+    request,
+    name,
+    reason,
+  )
   return {
     ...done,
     reason,
     count: serialNumbers.length,
     unknownAtCa: unknownAtCa?.length ?? 0,
+    notRevoked: notRevoked?.length ?? 0,
     unconfirmed: unconfirmed?.length ?? 0,
   }
 }

@@ -81,6 +81,7 @@ async function showName(
     return showCertificate(request, reply, {
       ...record,
       isCurrent: true,
+      askedBy: null,
       revokedAt: null,
       revocationReason: null,
     })

@@ -83,10 +83,20 @@ function currentStatus(record: CertificateRecord, { lang, order, now }: Around):
   }
 }
 
+const DELETED =
+  'Out of service: it was deleted, and is no longer served. Copies stay valid until it ends or is revoked.'
+
 /** Tells what became of a certificate that is no longer in service. */
 export function pastStatus(
   lang: Language,
-  { revokedAt, revocationReason, lineage, id }: InService & Pick<PastCertificate, 'lineage' | 'id'>,
+  {
+    askedBy,
+    revokedAt,
+    revocationReason,
+    lineage,
+    id,
+    names,
+  }: InService & Pick<PastCertificate, 'lineage' | 'id' | 'names'>,
   history: readonly PastCertificate[],
 ): Status {
   if (revokedAt !== null)
@@ -98,12 +108,12 @@ export function pastStatus(
         : '',
     }
   // The newest comes first, so the last newer one is its replacement.
-  const successor = history.filter((one) => one.lineage === lineage && one.id > id).at(-1)
-  if (!successor)
-    return {
-      tone: 'past',
-      said: say(lang, 'Out of service: it was deleted, and is no longer served.'),
-    }
+  const newer = history.filter((one) => one.id > id)
+  const successor = newer.filter((one) => one.lineage === lineage).at(-1)
+  const isSame = (one: PastCertificate) => one.names.toSorted().join() === names.toSorted().join()
+  if (!successor && askedBy === null && newer.some(isSame))
+    return { tone: 'past', said: say(lang, 'Replaced by a newer one, for another key.') }
+  if (!successor) return { tone: 'past', said: say(lang, DELETED) }
   return {
     tone: 'past',
     said: say(lang, 'Replaced by a newer one on {when}.', {

@@ -138,9 +138,13 @@ export const TEXTS = {
     'Expiré {when}, faute de renouvellement. Les clients le refusent.',
     'Caducó {when} porque no se pudo renovar. Los clientes lo rechazan.'],
   'Revoked on {when}.': ['Widerrufen am {when}.', 'Révoqué le {when}.', 'Revocado el {when}.'],
-  'Out of service: it was deleted, and is no longer served.': [
-    'Außer Gebrauch: Es wurde gelöscht und wird nicht mehr ausgeliefert.', 'Hors service : il a été supprimé et n’est plus servi.',
-    'Fuera de uso: se eliminó y ya no se sirve.'],
+  'Out of service: it was deleted, and is no longer served. Copies stay valid until it ends or is revoked.': [
+    'Außer Gebrauch: Es wurde gelöscht und wird nicht mehr ausgeliefert. Kopien bleiben gültig, bis es abläuft oder widerrufen wird.',
+    'Hors service : il a été supprimé et n’est plus servi. Les copies restent valides jusqu’à son expiration ou sa révocation.',
+    'Fuera de uso: se eliminó y ya no se sirve. Las copias siguen siendo válidas hasta que caduque o se revoque.'],
+  'Replaced by a newer one, for another key.': [
+    'Ersetzt durch ein neueres, für einen anderen Schlüssel.', 'Remplacé par un plus récent, pour une autre clé.',
+    'Sustituido por uno más reciente, para otra clave.'],
   'Replaced by a newer one on {when}.': [
     'Ersetzt durch ein neueres am {when}.', 'Remplacé par un plus récent le {when}.', 'Sustituido por uno más reciente el {when}.'],
   'Its replacement': ['Sein Nachfolger', 'Son remplaçant', 'Su sustituto'],
@@ -249,10 +253,10 @@ export const TEXTS = {
     'Se emite un certificado nuevo si ya corresponde renovar este. El anterior sigue siendo válido hasta que caduque.'],
   Revoke: ['Widerrufen', 'Révoquer', 'Revocar'],
   'Revoke {domain}?': ['{domain} widerrufen?', 'Révoquer {domain} ?', '¿Revocar {domain}?'],
-  'These certificates, and the unexpired ones that they replaced, go on the revocation list.': [
-    'Diese Zertifikate und die noch nicht abgelaufenen, die sie ersetzt haben, kommen auf die Sperrliste.',
-    'Ces certificats, et ceux non expirés qu’ils ont remplacés, entrent dans la liste de révocation.',
-    'Estos certificados, y los no caducados a los que sustituyeron, pasan a la lista de revocación.'],
+  'These certificates, also those that are out of service, go on the revocation list.': [
+    'Diese Zertifikate, auch die, die außer Gebrauch sind, kommen auf die Sperrliste.',
+    'Ces certificats, y compris ceux qui sont hors service, entrent dans la liste de révocation.',
+    'Estos certificados, también los que están fuera de uso, pasan a la lista de revocación.'],
   'Clients that look there refuse them at once. The next request for the name gets a new certificate and key.': [
     'Clients, die dort nachsehen, lehnen sie sofort ab. Die nächste Anforderung liefert ein neues Zertifikat mit neuem Schlüssel.',
     'Les clients qui la consultent les refusent aussitôt. La prochaine demande obtient un certificat et une clé nouveaux.',
@@ -313,6 +317,10 @@ export const TEXTS = {
   'revoked {count} certificates ({reason}).': [
     '{count} Zertifikate widerrufen ({reason}).', '{count} certificats révoqués ({reason}).',
     '{count} certificados revocados ({reason}).'],
+  'Certificates that are still valid, as their CA has not revoked them: {count}. Revoke the name again.': [
+    'Zertifikate, die noch gültig sind, weil ihre CA sie nicht widerrufen hat: {count}. Widerrufen Sie den Namen noch einmal.',
+    'Certificats encore valides, car leur AC ne les a pas révoqués : {count}. Révoquez à nouveau le nom.',
+    'Certificados que siguen siendo válidos porque su CA no los ha revocado: {count}. Revoque el nombre otra vez.'],
   'The CA does not know {count} of them, so they are revoked only here.': [
     'Die CA kennt {count} davon nicht, sie sind also nur hier widerrufen.',
     'L’AC n’en connaît pas {count} : ils ne sont révoqués qu’ici.',

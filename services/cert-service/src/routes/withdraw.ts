@@ -1,13 +1,9 @@
+import { setImmediate } from 'node:timers/promises'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { AcmeError } from '@gatehouse/acme'
-import type {
-  AuditEntry,
-  CertificateRecord,
-  IssuedCertificate,
-  Store,
-} from '@gatehouse/cert-store/port'
+import type { AuditEntry, IssuedCertificate } from '@gatehouse/cert-store/port'
 import { IssueError } from '@gatehouse/issuance'
-import type { Actor } from '@gatehouse/issuance/request'
+import { type Actor, isEmbedded } from '@gatehouse/issuance/request'
 import { REVOCATION_REASONS, type RevocationReason } from '@gatehouse/pki'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
@@ -23,13 +19,17 @@ import {
 } from '../schemas.ts'
 
 const MAX_AUDITED_NAMES = 1_000
+/** Milliseconds in which CAs are asked to revoke, as somebody waits; and how many certificates of one at once. */
+const AT_CAS = 20_000
+const AT_ONCE = 10
 
 /** `POST /api/certificate/revoke` and `DELETE /api/certificate/:domain`. */
 export const withdrawRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const onRequest = app.requireCaller()
-  app.post('/api/certificate/revoke', { onRequest, schema: REVOKE }, (request) => {
+  app.post('/api/certificate/revoke', { onRequest, schema: REVOKE }, async (request, reply) => {
     const { domain, profile, reason = 'unspecified' } = request.body
-    return revoke(request, readDomain(domain, profile), reason)
+    const outcome = await revoke(request, readDomain(domain, profile), reason)
+    return reply.code(outcome.notRevoked ? 202 : 200).send(outcome)
   })
   app.delete('/api/certificate/:domain', { onRequest, schema: DELETE }, async (request, reply) => {
     const domain = readDomain(request.params.domain, request.query.profile)
@@ -44,11 +44,38 @@ const UnconfirmedSchema = Type.Array(Type.String(), {
     'they reach the database; `*` if the database could not be asked. Absent if there are none.',
 })
 
+const RevokedSchema = Type.Object({
+  domain: Type.String(),
+  reason: Type.String(),
+  serialNumbers: Type.Array(Type.String(), {
+    description:
+      'Serial numbers of the revoked certificates, hexadecimal; the one that ends first comes first.',
+  }),
+  unknownAtCa: Type.Optional(
+    Type.Array(Type.String(), {
+      description:
+        'Certificates that the CA does not know (any more), which are revoked only here. Absent if there are none.',
+    }),
+  ),
+  notRevoked: Type.Optional(
+    Type.Array(
+      Type.Object({ serialNumber: Type.String(), issuer: Type.String(), detail: Type.String() }),
+      {
+        description:
+          'Certificates that are valid still, as their CA has not revoked them, and why. Absent if there are none.',
+      },
+    ),
+  ),
+  unconfirmed: Type.Optional(UnconfirmedSchema),
+})
+
 const REVOKE = guarded([403, 404, 409, 422], {
   summary: 'Revoke the certificates of a name',
   description:
-    'Adds the certificates, and unexpired ones that they replaced, to the revocation list and ' +
-    'stops serving them; the next POST makes a new key.',
+    'Revokes each unexpired certificate whose first name it is, and those for the same names in another order: ' +
+    'in service, replaced or deleted, whoever requested it, for whichever key. What has a name that the caller may not ' +
+    'revoke stays. None of them is served any more, and the next POST makes a new key. With `keyCompromise`, none of ' +
+    'their keys is certified again.',
   body: Type.Object({
     ...OfProfileSchema.properties,
     reason: Type.Optional(
@@ -58,19 +85,9 @@ const REVOKE = guarded([403, 404, 409, 422], {
     ),
   }),
   response: {
-    200: Type.Object({
-      domain: Type.String(),
-      reason: Type.String(),
-      serialNumbers: Type.Array(Type.String(), {
-        description: 'Serial numbers of the revoked certificates, hexadecimal.',
-      }),
-      unknownAtCa: Type.Optional(
-        Type.Array(Type.String(), {
-          description:
-            'Certificates that the CA does not know (any more), which are revoked only here. Absent if there are none.',
-        }),
-      ),
-      unconfirmed: Type.Optional(UnconfirmedSchema),
+    200: RevokedSchema,
+    202: Type.Object(RevokedSchema.properties, {
+      description: 'Some are valid still: `notRevoked` has them. Send the request again.',
     }),
   },
 })
@@ -81,91 +98,147 @@ const DELETE = guarded([403, 404], {
   querystring: ProfileQuerySchema,
   response: {
     200: Type.Object({ unconfirmed: UnconfirmedSchema }),
-    204: emptyAnswer('Done. Delivered certificates stay valid until they expire.'),
+    204: emptyAnswer('Done. Delivered certificates stay valid until they expire or are revoked.'),
   },
 })
 
 /** Stops answering and renewing the certificates of a name. Gives the replicas that have not confirmed it. */
 export async function remove(request: FastifyRequest, domain: Subject): Promise<readonly string[]> {
-  const { server } = request
-  const { issued, entry } = await findIssued(request, 'delete', domain)
-  await server.store.remove(idsOf(issued), entry)
-  return answerNoMore(request, issued)
+  const { store, holdings } = request.server
+  await settle(request, 'delete', domain)
+  for await (const issued of affected(request, 'delete', domain)) {
+    await store.remove(idsOf(issued), entryOf(request, 'delete', issued, actorOf(request)))
+    holdings.forget(issued.map(({ lineage }) => lineage))
+  }
+  return awaitReplicas(request)
+}
+
+/** Revokes the certificates of a name. */
+export async function revoke(request: FastifyRequest, domain: Subject, reason: RevocationReason) {
+  await settle(request, 'revoke', domain)
+  const all = affected(request, 'revoke', domain)
+  return { domain: domain.text, reason, ...(await revokeAll(request, all, reason)) }
+}
+
+/**
+ * Revokes certificates: at once where the store is the list of what is revoked, then at their CAs. Their keys are refused
+ * whether or not a CA revokes them.
+ * @throws IssueError or CertError: why the first was not revoked, if none was
+ */
+export async function revokeAll(
+  request: FastifyRequest,
+  all: Iterable<Issued> | AsyncIterable<Issued>,
+  reason: RevocationReason,
+  by: Actor = actorOf(request),
+) {
+  const { store, ca, holdings, clock } = request.server
+  const serialNumbers: string[] = []
+  const unknownAtCa: string[] = []
+  const failed: Failed[] = []
+  const ofCas: IssuedCertificate[] = []
+  const revokeHere = async (issued: Issued) => {
+    if (issued.length === 0) return
+    const entry = { ...entryOf(request, 'revoke', issued, by), detail: reason }
+    serialNumbers.push(...(await store.revoke(idsOf(issued), entry.at, reason, entry)))
+    ca.crls.outdate()
+    holdings.forget(issued.map(({ lineage }) => lineage))
+  }
+  for await (const issued of all) {
+    const certificates = issued.map(({ certificate }) => certificate)
+    if (reason === 'keyCompromise') await store.compromise(certificates, clock.now())
+    await revokeHere(issued.filter(({ issuer }) => isEmbedded(issuer)))
+    ofCas.push(...issued.filter(({ issuer }) => !isEmbedded(issuer)))
+  }
+  const until = performance.now() + AT_CAS
+  const queues = Map.groupBy(ofCas, ({ issuer }) => issuer).values()
+  const asking = [...queues].map(async (queue) => {
+    for (let n = 0; n < queue.length; n += AT_ONCE) {
+      const some = queue.slice(n, n + AT_ONCE)
+      const outcomes = await Promise.all(
+        some.map((one) => askCa(request.server, one, reason, until)),
+      )
+      failed.push(...outcomes.filter((outcome) => typeof outcome === 'object'))
+      const done = some.filter((_, i) => typeof outcomes[i] === 'string')
+      unknownAtCa.push(...some.filter((_, i) => outcomes[i] === 'unknown').map(serialOf))
+      await revokeHere(done)
+    }
+  })
+  await Promise.all(asking)
+  if (failed[0] && serialNumbers.length === 0) throw failed[0].error
+  const unconfirmed = [...(await awaitReplicas(request))]
+  return {
+    serialNumbers,
+    ...(unknownAtCa.length > 0 && { unknownAtCa }),
+    ...(failed.length > 0 && { notRevoked: failed.map(({ error: _, ...told }) => told) }),
+    ...(unconfirmed.length > 0 && { unconfirmed }),
+  }
+}
+
+type Issued = readonly IssuedCertificate[]
+
+/** A certificate that its CA has not revoked, and why. */
+interface Failed {
+  readonly serialNumber: string
+  readonly issuer: string
+  readonly detail: string
+  readonly error: Error
+}
+
+/** Has a CA revoke a certificate, if it is not too late to ask. Callers get its error: the certificate is answered until it is revoked. */
+async function askCa(
+  { issuers }: FastifyInstance,
+  { issuer, names: [name], certificate, serialNumber }: IssuedCertificate,
+  reason: RevocationReason,
+  until: number,
+): Promise<'revoked' | 'unknown' | Failed> {
+  const found = issuers.find(issuer)
+  const fail = (error: Error) => ({ serialNumber, issuer, detail: error.message, error })
+  if (!found?.revoke)
+    return fail(
+      new CertError('CERT_ISSUER_ABSENT', `the issuer ${issuer} is not configured any more`),
+    )
+  if (performance.now() > until) return fail(new Error('its CA has not been asked yet'))
+  try {
+    return await found.revoke(certificate, reason)
+  } catch (cause) {
+    if (!(cause instanceof AcmeError)) throw cause
+    const { code, message, retryAfterMs } = cause
+    return fail(
+      new IssueError(code, `${name} could not be revoked: ${message}`, {
+        cause,
+        ...(retryAfterMs !== undefined && { wait: Math.ceil(retryAfterMs / 1000) }),
+      }),
+    )
+  }
 }
 
 /** Waits until no live replica answers what was taken out of service. Gives those that have not confirmed it. */
-async function answerNoMore(
-  { server, log }: FastifyRequest,
-  issued: readonly IssuedCertificate[],
-): Promise<readonly string[]> {
-  server.holdings.forget(issued.map(({ lineage }) => lineage))
+async function awaitReplicas({ server, log }: FastifyRequest): Promise<readonly string[]> {
   const unconfirmed = await server.store.awaitReplicas()
   if (unconfirmed.length > 0)
     log.warn({ unconfirmed }, 'replicas that may still answer what was taken out of service')
   return unconfirmed
 }
 
-/** Revokes one certificate, at its CA and then here. Others for its key stay. */
-export async function revokeAlone(
-  request: FastifyRequest,
-  record: CertificateRecord,
-  reason: RevocationReason,
-  by: Actor,
-): Promise<void> {
-  const { server } = request
-  const { names, serialNumber } = record
-  await revokeAtCa(server, record, [record], reason)
-  const entry = { at: server.clock.now(), action: 'revoke', ...by, names, serialNumber } as const
-  await revokeHere(request, [record], reason, entry, { isAlone: true })
-}
-
-/** Revokes in the store, and has no replica answer it or keep a list without it. */
-async function revokeHere(
-  request: FastifyRequest,
-  issued: readonly IssuedCertificate[],
-  reason: RevocationReason,
-  entry: AuditEntry,
-  options?: Parameters<Store['revoke']>[4],
-) {
-  const { store, ca } = request.server
-  const audited = { ...entry, detail: reason }
-  const serialNumbers = await store.revoke(idsOf(issued), entry.at, reason, audited, options)
-  ca.crls.outdate()
-  return { serialNumbers, unconfirmed: await answerNoMore(request, issued) }
-}
-
-export async function revoke(request: FastifyRequest, domain: Subject, reason: RevocationReason) {
-  const { server } = request
-  const { issued, entry } = await findIssued(request, 'revoke', domain)
-  const unknownAtCa: string[] = []
-  for (const one of issued) {
-    const all = await server.store.listUnexpired(one, entry.at)
-    unknownAtCa.push(...(await revokeAtCa(server, one, all, reason)))
-  }
-  const { serialNumbers, unconfirmed } = await revokeHere(request, issued, reason, entry)
-  return {
-    domain: domain.text,
-    reason,
-    serialNumbers: [...serialNumbers],
-    ...(unknownAtCa.length > 0 && { unknownAtCa }),
-    ...(unconfirmed.length > 0 && { unconfirmed: [...unconfirmed] }),
-  }
-}
-
-/** The certificates of a name, as far as the caller may do this with them, and the audit row of it. */
-async function findIssued(request: FastifyRequest, action: 'revoke' | 'delete', domain: Subject) {
-  const { server } = request
+/** Waits for what is being issued: it would otherwise come into service right after. */
+async function settle(request: FastifyRequest, action: Action, domain: Subject): Promise<void> {
   authorize(request, action, [domain], domain.profile)
-  // A certificate that is being issued would otherwise come into service right after.
-  await server.issuance.settle(domain)
-  const issued = await listAffected(request, action, domain)
-  const at = server.clock.now()
+  await request.server.issuance.settle(domain)
+}
+
+function entryOf(
+  { server }: FastifyRequest,
+  action: Action,
+  issued: Issued,
+  by: Actor,
+): AuditEntry {
   const [first, ...others] = issued
   const names = [...new Set(issued.flatMap((one) => one.names))].slice(0, MAX_AUDITED_NAMES)
   const only = first && others.length === 0 ? { serialNumber: first.serialNumber } : {}
-  const entry: AuditEntry = { at, action, ...actorOf(request), names, ...only }
-  return { issued, entry }
+  return { at: server.clock.now(), action, ...by, names, ...only }
 }
+
+type Action = 'revoke' | 'delete'
 
 /**
  * The certificates that this would take out of service.
@@ -173,58 +246,50 @@ async function findIssued(request: FastifyRequest, action: 'revoke' | 'delete', 
  */
 export async function listAffected(
   request: FastifyRequest,
-  action: 'revoke' | 'delete',
+  action: Action,
   domain: Subject,
-): Promise<readonly IssuedCertificate[]> {
-  const { server } = request
-  const caller = principalOf(request)
+): Promise<Issued> {
   authorize(request, action, [domain], domain.profile)
-  // Deleted certificates may have been copied, so they can still be revoked.
-  const of = { now: server.clock.now(), isOut: action === 'revoke' }
-  const all = await server.store.listIssued(domain.text, of)
-  const issued = all
-    .filter(isOf(domain.profile))
-    .filter((one) => mayAll(server, caller, action, one))
-  if (issued.length > 0) return issued
-  throw new CertError('CERT_NOT_FOUND', `no certificate for ${domain.text} is held`)
-}
-
-function idsOf(issued: readonly IssuedCertificate[]): number[] {
-  return issued.map(({ id }) => id)
+  return (await Array.fromAsync(affected(request, action, domain))).flat()
 }
 
 /**
- * Revokes certificates of a lineage at their CA. This comes first, so that what is
- * revoked here is revoked for everyone. Returns the serial numbers that the CA does not know, which
- * are revoked here only.
+ * The certificates of a name, page by page: those whose first name it is, and those for the same names in another
+ * order, as far as the caller may do this with them. To be revoked are also those that are out of service.
+ * @throws CertError `CERT_NOT_FOUND` if there are none
  */
-async function revokeAtCa(
-  { issuers }: FastifyInstance,
-  issued: IssuedCertificate,
-  certificates: readonly CertificateRecord[],
-  reason: RevocationReason,
-): Promise<string[]> {
-  const { issuer: name, names } = issued
-  const issuer = issuers.find(name)
-  if (!issuer)
-    throw new CertError('CERT_ISSUER_ABSENT', `the issuer ${name} is not configured any more`)
-  if (!issuer.revoke) return []
-  const unknown: string[] = []
-  for (const { certificate, serialNumber } of certificates) {
-    const result = await issuer.revoke(certificate, reason).catch((error) => {
-      throw revocationError(names[0], error)
-    })
-    if (result === 'unknown') unknown.push(serialNumber)
-  }
-  return unknown
+async function* affected(request: FastifyRequest, action: Action, domain: Subject) {
+  const { server } = request
+  const of = { now: server.clock.now(), isOut: action === 'revoke' }
+  const sets = new Set<string>()
+  const firstNames = new Set([domain.text])
+  for (const name of firstNames)
+    for await (const page of pagesOf(server, name, of)) {
+      const issued = page
+        .filter((one) => name === domain.text || sets.has(setOf(one)))
+        .filter((one) => isOf(domain.profile)(one))
+        .filter((one) => mayAll(server, principalOf(request), action, one))
+      for (const one of issued) sets.add(setOf(one))
+      for (const other of issued.flatMap(({ names }) => names)) firstNames.add(other)
+      if (issued.length > 0) yield issued
+    }
+  if (sets.size === 0)
+    throw new CertError('CERT_NOT_FOUND', `no certificate for ${domain.text} is held`)
 }
 
-/** Callers get the error of the CA: the certificate is answered until it is revoked. */
-function revocationError(name: string | undefined, cause: unknown): unknown {
-  if (!(cause instanceof AcmeError)) return cause
-  const { code, message, retryAfterMs } = cause
-  return new IssueError(code, `${name} could not be revoked: ${message}`, {
-    cause,
-    ...(retryAfterMs !== undefined && { wait: Math.ceil(retryAfterMs / 1000) }),
-  })
+async function* pagesOf(
+  { store }: FastifyInstance,
+  name: string,
+  of: { now: number; isOut: boolean },
+) {
+  let page = await store.listIssued(name, of)
+  for (; page.length > 0; page = await store.listIssued(name, { ...of, after: page.at(-1) })) {
+    yield page
+    // Others get a turn.
+    await setImmediate()
+  }
 }
+
+const setOf = ({ names }: IssuedCertificate): string => names.toSorted().join()
+const serialOf = ({ serialNumber }: IssuedCertificate): string => serialNumber
+const idsOf = (issued: Issued): number[] => issued.map(({ id }) => id)

@@ -100,6 +100,17 @@ t.test('the history has what was replaced, revoked and deleted', async (t) => {
     t.match(page.said, expected, serial)
     t.notMatch(page.text, '/certificates/x.a.test/revoke"', `${serial}: nothing is left to do`)
   }
+  const names = ['y.a.test']
+  const other = await add({ names, serialNumber: 'dd', lineage: 'd', askedBy: 'psk:web' })
+  const next = newCertificate({ names, lineage: 'e', askedBy: 'psk:web' })
+  const { id } = await store.addCertificate(next, newAudit(), { supersedes: [other] })
+  t.match((await see('/certificates/y.a.test/dd')).said, 'Replaced by a newer one, for another key')
+  await store.remove([id], newAudit({ action: 'delete' }))
+  const { serialNumber } = next
+  t.match(
+    (await see(`/certificates/y.a.test/${serialNumber}`)).said,
+    'it was deleted, and is no longer served. Copies stay valid until it ends or is revoked',
+  )
   const successor = await see(`/certificates/x.a.test/${old.serialNumber}`)
   t.match(successor.text, '<a href="/certificates/x.a.test/aa02">Its replacement</a>')
 })

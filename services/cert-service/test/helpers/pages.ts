@@ -28,7 +28,7 @@ import { confirmRequest, requestPage } from '../../src/request-page/page.ts'
 import { signInPage, tokensOnlyPage } from '../../src/visitors/sign-in-page.ts'
 
 const HOUR = 3_600_000
-const IN_SERVICE = { isCurrent: true, revokedAt: null, revocationReason: null }
+const IN_SERVICE = { isCurrent: true, askedBy: 'psk:web', revokedAt: null, revocationReason: null }
 
 export const record = (overrides: Partial<CertificateRecord> = {}): CertificateRecord => ({
   ...newCertificate(overrides),
@@ -62,7 +62,7 @@ export const inService = (
   changes: Partial<CertificateView['record']> = {},
 ): CertificateView['record'] => ({
   ...{
-    ...newCertificate(changes),
+    ...newCertificate({ ...changes, askedBy: 'psk:web' }),
     ...IN_SERVICE,
     id: 1,
     serialNumber: 'ab',
@@ -191,7 +191,16 @@ export const certificatePages = (said: string, lang: Language = 'en'): Record<st
     },
     done: { ...done, action: 'renew' as const },
   }
-  const issued = { id: 1, lineage: said, issuer: said, names, serialNumber: said }
+  const certificate = Buffer.alloc(0)
+  const issued = {
+    id: 1,
+    lineage: said,
+    issuer: said,
+    names,
+    serialNumber: said,
+    certificate,
+    notAfter: NOW,
+  }
   return {
     details: certificatePage(
       certificateView({
