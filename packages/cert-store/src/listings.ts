@@ -12,6 +12,7 @@ import type {
   Search,
   Tally,
 } from './records.ts'
+import { TEXTS } from './sql.ts'
 import { ORDERS } from './tables.ts'
 
 /** Failing certificates that a tally looks at; if there are more, it takes the others for renewed ones. */
@@ -22,11 +23,15 @@ const ALL = 1_000_000_000
 /** The separator of names in JSON, which no name contains. */
 const PUNCTUATION = /[[\],"\\]/
 
+/** SQL: by the index that has all that is searched by. The limit keeps the engines from those of other orders. */
+const IN_ONE_INDEX = `ORDER BY coalesce(renew_at, not_after), id LIMIT ${ALL}`
 const CURRENT = `
   SELECT id, not_after, renew_at, issuer, domain FROM certificates WHERE is_current`
 /** As the index has it. */
 const NEXT = 'coalesce(renew_at, not_after)'
 const NEXT_TRY = 'coalesce(next_try_at, since)'
+/** Of an order. */
+const FIRST_NAME = '(names::json->>0)'
 /** The current certificates whose order has failed. */
 const FAILING = `
   SELECT held.id FROM orders JOIN certificates AS held
@@ -83,35 +88,37 @@ export class Listings {
     return Object.fromEntries(rows.map(({ issuer, total }) => [issuer, total]))
   }
 
-  /** Counts by ranges of indexes. The few that fail are counted as what they are afterwards. */
-  tally = async (now: number, starts: readonly number[]): Promise<Tally> => {
-    const of = 'FROM certificates WHERE is_current AND'
+  /** Counts by ranges of indexes. The few that fail are counted as what they are afterwards. No issuer is ''. */
+  tally = async (now: number, starts: readonly number[], without = ''): Promise<Tally> => {
+    const of = 'FROM certificates WHERE is_current AND issuer <> $1 AND'
     const renewed = ([from, to]: Span) =>
       this.#count(
-        `${of} ${NEXT} > $1 AND ${NEXT} <= $2 AND renew_at IS NOT NULL AND not_after > $3`,
-        from,
-        to,
-        now,
+        `${of} ${NEXT} > $2 AND ${NEXT} <= $3 AND renew_at IS NOT NULL AND not_after > $4`,
+        ...[without, from, to, now],
       )
     const ending = ([from, to]: Span) =>
-      this.#count(`${of} not_after > $1 AND not_after <= $2 AND renew_at IS NULL`, from, to)
+      this.#count(
+        `${of} not_after > $2 AND not_after <= $3 AND renew_at IS NULL`,
+        ...[without, from, to],
+      )
     const spans = starts.map((start, i) => [start, starts[i + 1] ?? NEVER] as const)
-    const [ended, due, renewals, ends, failing, without] = await Promise.all([
-      this.#count(`${of} not_after <= $1`, now),
+    const [ended, due, renewals, ends, failing, alone] = await Promise.all([
+      this.#count(`${of} not_after <= $2`, without, now),
       renewed([0, now]),
       Promise.all(spans.map(renewed)),
       Promise.all(spans.map(ending)),
       this.#db.all<Failing>(
         `SELECT renew_at AS "renewAt", not_after AS "notAfter" FROM certificates
-        WHERE id IN (${FAILING}) LIMIT ${MAX_FAILING}`,
+        WHERE id IN (${FAILING}) AND issuer <> $1 LIMIT ${MAX_FAILING}`,
+        without,
       ),
-      this.#count(`FROM orders WHERE ${IS_WITHOUT}`),
+      this.#count(`FROM orders WHERE ${IS_WITHOUT} AND issuer <> $1`, without),
     ])
     const { counts, ...ahead } = withFailing({ ended, due, renewals, ends }, failing, spans, now)
-    return { counts: { ...counts, failing: counts.failing + without }, ...ahead }
+    return { counts: { ...counts, failing: counts.failing + alone }, ...ahead }
   }
 
-  async #count(from: string, ...params: readonly number[]): Promise<number> {
+  async #count(from: string, ...params: readonly Value[]): Promise<number> {
     const row = await this.#db.get<{ total: number }>(`SELECT count(*) AS total ${from}`, ...params)
     return row?.total ?? 0
   }
@@ -130,9 +137,12 @@ interface Query {
 function pageQuery(listing: Listing, page: ListPage): Query {
   const { order, state, search, now } = listing
   const key = { next: NEXT, expiry: 'not_after', name: 'domain COLLATE "C"', newest: 'id' }
-  const { params, add, about, end } = pageOf(listing, page, { key: key[order], isOrder: false })
+  const sorted = { key: key[order], name: 'domain', isOrder: false }
+  const { params, add, about, scope, end } = pageOf(listing, page, sorted)
   const where = [...(state ? conditionsOf(state, () => add(now)) : []), ...about].join(' AND ')
-  const sources = search ? sourcesOf(search, order, add) : [CURRENT]
+  const current = [CURRENT, ...scope].join(' AND ')
+  const all = scope.length > 0 ? `${current} ${IN_ONE_INDEX}` : current
+  const sources = search ? sourcesOf(search, order, add, current) : [all]
   const pages = sources.map(
     (source) => `SELECT id FROM (
       SELECT id FROM (${source}) AS found ${where && `WHERE ${where}`} ${end}) AS page`,
@@ -143,36 +153,43 @@ function pageQuery(listing: Listing, page: ListPage): Query {
 /** A page of failed orders without a certificate. */
 function orderQuery(listing: Listing, page: ListPage): Query {
   const { order, search } = listing
-  const name = '(names::json->>0) COLLATE "C"'
+  const name = `${FIRST_NAME} COLLATE "C"`
   const key = { next: NEXT_TRY, expiry: `${NEXT_TRY} + ${NO_END}`, name, newest: 'since' }[order]
-  const { params, add, about, end } = pageOf(listing, page, { key, isOrder: true })
+  const sorted = { key, name: FIRST_NAME, isOrder: true }
+  const { params, add, about, scope, end } = pageOf(listing, page, sorted)
   const found = search
     ? [partOf(search), search.wildcard && JSON.stringify(search.wildcard)]
         .filter((text) => text !== undefined)
         .map((text) => `strpos(names, ${add(text)}) > 0`)
     : ['true']
   const match = `(${['false', ...found].join(' OR ')})`
-  return { rest: `WHERE ${[IS_WITHOUT, ...about, match].join(' AND ')} ${end}`, params }
+  return { rest: `WHERE ${[IS_WITHOUT, ...about, ...scope, match].join(' AND ')} ${end}`, params }
 }
 
 /** By what certificates or orders are sorted. */
 interface Sorted {
   readonly key: string
+  /** SQL: the first name. */
+  readonly name: string
   readonly isOrder: boolean
 }
 
 /** The conditions that pages of certificates and of orders share. */
-function pageOf({ order, issuer }: Listing, page: ListPage, of: Sorted) {
+function pageOf({ order, issuer, without, names }: Listing, page: ListPage, of: Sorted) {
   const params: Value[] = []
   const add = (value: Value) => `$${params.push(value)}`
   const down = isDescending(order, page)
   const about = [
     ...(issuer === undefined ? [] : [`issuer = ${add(issuer)}`]),
+    ...(without === undefined ? [] : [`issuer <> ${add(without)}`]),
     ...(page.from ? [beyond(of, page.from, down ? '<' : '>', add)] : []),
   ]
+  const patterns = names?.patterns.map((pattern) => `${of.name} LIKE ${add(pattern)}`) ?? []
+  const exact = () => `${of.name} IN (${TEXTS.replace('$1', add(JSON.stringify(names?.exact)))})`
+  const scope = names ? [`(${[exact(), ...patterns].join(' OR ')})`] : []
   const direction = down ? ' DESC' : ''
   const end = `ORDER BY ${of.key}${direction}, id${direction} LIMIT ${add(page.limit)}`
-  return { params, add, about, end }
+  return { params, add, about, scope, end }
 }
 
 /** The condition for rows after a position. With the same key, certificates come before orders. */
@@ -204,18 +221,18 @@ function conditionsOf(state: CertificateState, addNow: () => string): readonly s
  * Where the certificates are that are searched. Parts of names are in one index alone: that of another order would
  * lead to every row, and the limit keeps the engines from it.
  */
-function sourcesOf(search: Search, order: ListOrder, add: Add): readonly string[] {
+function sourcesOf(search: Search, order: ListOrder, add: Add, current: string): readonly string[] {
   const { wildcard, serialNumber } = search
   const part = partOf(search)
   const text = part === undefined ? undefined : add(part)
-  const within = order === 'next' ? '' : `ORDER BY ${NEXT}, id LIMIT ${ALL}`
+  const within = order === 'next' ? '' : IN_ONE_INDEX
   const name = wildcard === undefined ? undefined : add(wildcard)
   const texts = [`strpos(searched, ${text}) > 0`, `searched IS NULL AND strpos(names, ${text}) > 0`]
   const others = `id IN (SELECT certificate FROM certificate_names WHERE name = ${name})`
   return [
-    ...(text ? texts.map((match) => `${CURRENT} AND ${match} ${within}`) : []),
-    ...(name ? [`${CURRENT} AND domain = ${name}`, `${CURRENT} AND ${others}`] : []),
-    ...(serialNumber === undefined ? [] : [`${CURRENT} AND serial_number = ${add(serialNumber)}`]),
+    ...(text ? texts.map((match) => `${current} AND ${match} ${within}`) : []),
+    ...(name ? [`${current} AND domain = ${name}`, `${current} AND ${others}`] : []),
+    ...(serialNumber === undefined ? [] : [`${current} AND serial_number = ${add(serialNumber)}`]),
   ]
 }
 

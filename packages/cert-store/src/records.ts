@@ -275,8 +275,16 @@ export type ListOrder = 'next' | 'expiry' | 'name' | 'newest'
 /** An entry of a listing: a current certificate, or a failed order of a lineage that has none. */
 export type Listed = CertificateRecord | OrderRecord
 
+/** What a reader may see at most. Each entry is to be looked at, as a reader may see less. */
+export interface Scope {
+  /** An issuer whose certificates are left out. */
+  readonly without?: string | undefined
+  /** First names, and patterns of SQL for them; absent: all. */
+  readonly names?: { readonly exact: readonly string[]; readonly patterns: readonly string[] }
+}
+
 /** The filter and the order of a listing. */
-export interface Listing {
+export interface Listing extends Scope {
   readonly order: ListOrder
   readonly state?: CertificateState | undefined
   /** The name of an issuer. */

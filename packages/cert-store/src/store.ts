@@ -118,8 +118,11 @@ interface Certificates {
     domain: string,
     serialNumber: string,
   ): Promise<(CertificateRecord & InService) | undefined>
-  /** Counts all that is listed. Of the spans ahead, which begin at `starts` with `now`, the last has no end. */
-  tally(now: number, starts: readonly number[]): Promise<Tally>
+  /**
+   * Counts all that is listed, but what is `without`. Of the spans ahead, which begin at `starts` with `now`, the last
+   * has no end.
+   */
+  tally(now: number, starts: readonly number[], without?: string): Promise<Tally>
   /** The current certificate with this SHA-256, in hexadecimal. */
   findByFingerprint(sha256: string): Promise<CertificateRecord | undefined>
   /** The certificate with this SHA-256, in service or not. */

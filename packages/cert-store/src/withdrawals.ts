@@ -52,7 +52,7 @@ export class Withdrawals {
     })
 
   compromise: Store['compromise'] = async (certificates, at) => {
-    const keys = [...spkiSha256sOf(certificates)].sort()
+    const keys = new Set(certificates.flatMap((one) => spkiSha256Of(one) ?? []).sort())
     await this.#db.transaction(async (tx) => {
       for (const spkiSha256 of keys)
         await COMPROMISED_KEYS.add(tx, { spkiSha256, at }, ' ON CONFLICT DO NOTHING')
@@ -95,14 +95,7 @@ export class Withdrawals {
   }
 }
 
-/**
- * The SHA-256 of the SubjectPublicKeyInfo of each certificate, in hex, as OpenSSL writes it. One that cannot
- * be read is revoked all the same, and has none.
- */
-function spkiSha256sOf(certificates: readonly Uint8Array[]): ReadonlySet<string> {
-  return new Set(certificates.flatMap((certificate) => spkiSha256Of(certificate) ?? []))
-}
-
+/** As OpenSSL writes it. A certificate that cannot be read is revoked all the same, and has none. */
 function spkiSha256Of(certificate: Uint8Array): string | undefined {
   try {
     const { publicKey } = new X509Certificate(certificate)

@@ -233,14 +233,18 @@ const BAD: readonly Bad[] = [
   },
   { ...path('/api/orders/1'), code: 'CERT_ORDER_NOT_FOUND' },
   { ...path('/api/orders?name=a_'), status: 400, code: 'PKI_NAME_INVALID', pointer: '/name' },
-  ...['limit=0', 'after=7', 'after=_7', 'after=7_', 'state=done', 'page=2'].map((query) => ({
+  ...['limit=0', 'after=_7', 'after=7_', 'state=done', 'page=2'].map((query) => ({
     ...path(`/api/orders?${query}`),
     status: 400,
     code: 'FST_ERR_VALIDATION',
     pointer: `/${query.split('=', 1)[0]}`,
   })),
+  ...['orders', 'certificates'].map((list) => ({
+    ...path(`/api/${list}?after=7`),
+    code: 'CERT_NOT_FOUND',
+  })),
   { ...path('/ca/crl.der?issuer=zz'), status: 400, code: 'FST_ERR_VALIDATION', pointer: '/issuer' },
-  ...['limit=0', 'limit=101', 'limit=1e1', 'limit=', 'after=-1', 'after=x', 'page=2'].map(
+  ...['limit=0', 'limit=101', 'limit=1e1', 'limit=', 'after=x_', 'after=a.b', 'page=2'].map(
     (query) => ({
       ...path(`/api/certificates?${query}`),
       status: 400,

@@ -98,7 +98,9 @@ async function showNameWithout(
   const history = await readHistory(server, visitor, name)
   const done = takeDone(request, reply, domain)
   const search = { search: { wildcard: domain } }
-  const { failing } = await readFailing(server, visitor, 1, search, undefined, isOf(name.profile))
+  const { failing } = await readFailing(server, visitor, 1, search, {
+    isFit: isOf(name.profile),
+  })
   const order = failing[0]?.order
   if (history.length > 0) {
     const own = { names: [domain], issuer: history[0]?.issuer ?? '' }

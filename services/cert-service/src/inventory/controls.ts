@@ -1,4 +1,4 @@
-import type { CertificateState, Position } from '@gatehouse/cert-store/port'
+import type { CertificateState } from '@gatehouse/cert-store/port'
 import type { Language } from '@gatehouse/service-kit/pages'
 import { html, type SafeHtml } from '@remix-run/html-template'
 import { plain, say } from '../pages/say.ts'
@@ -7,10 +7,10 @@ import { clock } from '../pages/time.ts'
 import { countOf, type Summary } from './chart.ts'
 import { hrefOf, isRefreshed, MAX_SEARCH, ORDERS, type View } from './view.ts'
 
-/** The pages before and after this one, as far as there are any. */
+/** The places where the pages before and after this one begin, as far as there are any. */
 export interface Neighbours {
-  readonly previous?: Position | undefined
-  readonly next?: Position | undefined
+  readonly previous?: string | undefined
+  readonly next?: string | undefined
 }
 
 /** Links to each state, with how many are in it. Each keeps what the form says, and begins with the first page. */
@@ -82,8 +82,8 @@ export function freshness(lang: Language, view: View, now: number): SafeHtml {
 
 export function pager(lang: Language, view: View, { previous, next }: Neighbours): SafeHtml | '' {
   if (!previous && !next) return ''
-  const at = (position: Position, isBackwards: boolean) =>
-    hrefOf({ ...view, place: { position, isBackwards } })
+  const at = (cursor: string, isBackwards: boolean) =>
+    hrefOf({ ...view, place: { cursor, isBackwards } })
   const back = previous
     ? html`
       <a class="button" href="${hrefOf({ ...view, place: undefined })}">${say(lang, 'First page')}</a>

@@ -1,49 +1,47 @@
-import { listAll, positionOf } from '@gatehouse/cert-store/listing'
-import type { CertificateRecord, Listed, Position } from '@gatehouse/cert-store/port'
+import { listAll } from '@gatehouse/cert-store/listing'
+import type { CertificateRecord, Listed } from '@gatehouse/cert-store/port'
+import { hasCode } from '@gatehouse/net'
 import type { FastifyInstance } from 'fastify'
 import { findValid, isOf, readPermitted } from '../lookup/certificates.ts'
+import { cursorOf } from '../lookup/positions.ts'
 import { mayAll } from '../policy/authorize.ts'
 import type { Visitor } from '../visitors/visitors.ts'
+import type { Neighbours } from './controls.ts'
 import type { SearchQuery } from './search.ts'
-import type { View } from './view.ts'
+import type { Place, View } from './view.ts'
 
 const PAGE = 50
 
 /** A page of what a visitor may read, and where the pages before and after it begin. */
-export interface ListedPage {
+export interface ListedPage extends Neighbours {
   readonly shown: readonly Listed[]
-  readonly previous?: Position | undefined
-  readonly next?: Position | undefined
 }
 
 export async function readListed(
   app: FastifyInstance,
   visitor: Visitor,
-  view: View,
+  { place, ...view }: View,
   query: SearchQuery | undefined,
 ): Promise<ListedPage> {
   if (query?.fingerprint) return readByFingerprint(app, visitor, query.fingerprint)
-  const { order, state, issuer, place } = view
+  const { order, state, issuer } = view
   const listing = { order, state, issuer, search: query?.search, now: app.clock.now() }
-  const at = (listed: Listed) => positionOf(listed, order)
-  const read = async (start: Position | undefined, isBackwards: boolean) => {
-    const { records, next } = await readPermitted(app, visitor, PAGE + 1, {
-      start,
-      list: ({ after, limit }) => listAll(app.store, listing, { from: after, isBackwards, limit }),
-      cursorOf: at,
-    })
-    const shown = records.slice(0, PAGE)
-    return { shown, beyond: records.length > PAGE ? shown.map(at).at(-1) : next }
-  }
-  const onwards = async (start?: Position): Promise<ListedPage> => {
-    const { shown, beyond } = await read(start, false)
-    return { shown, previous: start && (shown.map(at)[0] ?? start), next: beyond }
-  }
-  if (!place?.isBackwards) return onwards(place?.position)
-  const { shown, beyond } = await read(place.position, true)
+  const read = (page?: Place) => readPermitted(app, visitor, PAGE, listing, listAll, page)
+  const found = await read(place).catch((error) => {
+    if (!place || !hasCode(error, 'CERT_NOT_FOUND')) throw error
+  })
+  if (!found || !place) return onwards(found ?? (await read()))
+  const { records, next } = found
+  const [first] = records
+  if (!place.isBackwards)
+    return { ...onwards(found), previous: first ? cursorOf(first, order) : place.cursor }
   // The first page is a full one, whatever was added before it since.
-  if (!beyond) return onwards()
-  return { shown: shown.toReversed(), previous: beyond, next: shown.map(at)[0] ?? place.position }
+  if (next === undefined) return onwards(await read())
+  return { shown: records.toReversed(), previous: next, next: first && cursorOf(first, order) }
+}
+
+const onwards = ({ records: shown, next }: Awaited<ReturnType<typeof readPermitted>>) => {
+  return { shown, next }
 }
 
 async function readByFingerprint(

@@ -1,6 +1,6 @@
-import type { CertificateState, ListOrder, Position } from '@gatehouse/cert-store/port'
+import type { CertificateState, ListOrder } from '@gatehouse/cert-store/port'
 import { type Static, Type } from 'typebox'
-import { PositionText, readPosition, textOf } from '../lookup/positions.ts'
+import { CursorText } from '../lookup/positions.ts'
 import type { Text } from '../pages/say.ts'
 import { STATE_NAMES } from '../pages/state.ts'
 
@@ -25,8 +25,8 @@ export const ViewSchema = Type.Object({
   state: Type.Optional(Type.Enum(keys(STATE_NAMES))),
   // A form sends what is not chosen, too.
   issuer: Type.Optional(Type.String({ maxLength: 100, pattern: '^[\\w.-]*$' })),
-  after: Type.Optional(PositionText),
-  before: Type.Optional(PositionText),
+  after: Type.Optional(CursorText),
+  before: Type.Optional(CursorText),
   refresh: Type.Optional(Type.Enum(['on', 'off', 'auto'])),
 })
 
@@ -43,15 +43,15 @@ export interface View {
   readonly isLive?: boolean
 }
 
-interface Place {
-  readonly position: Position
+export interface Place {
+  readonly cursor: string
   readonly isBackwards: boolean
 }
 
 export function readView(query: Static<typeof ViewSchema>): View {
   const { q, order = 'next', state, issuer, after, before, refresh } = query
-  const position = readPosition(after ?? before, order)
-  const place = position && { position, isBackwards: after === undefined }
+  const cursor = after ?? before
+  const place = cursor === undefined ? undefined : { cursor, isBackwards: after === undefined }
   const isLive = refresh === 'on' || refresh === 'auto'
   return {
     search: q?.trim() || undefined,
@@ -70,7 +70,7 @@ export function hrefOf({ search, order, state, issuer, place, isLive }: View): s
     ...(order !== 'next' && { order }),
     ...(state && { state }),
     ...(issuer !== undefined && { issuer }),
-    ...(place && { [place.isBackwards ? 'before' : 'after']: textOf(place.position) }),
+    ...(place && { [place.isBackwards ? 'before' : 'after']: place.cursor }),
     ...(isLive && { refresh: 'on' }),
   })
   return query.size > 0 ? `/?${query}` : '/'

@@ -1,8 +1,13 @@
+import { setImmediate } from 'node:timers/promises'
+import { positionOf } from '@gatehouse/cert-store/listing'
 import {
   type CertificateRecord,
   type Listed,
+  type Listing,
+  type ListPage,
   NAME_PAGE,
   type OrderRecord,
+  type Store,
 } from '@gatehouse/cert-store/port'
 import type { Held } from '@gatehouse/issuance'
 import { pointingTo, profileOf, readName } from '@gatehouse/issuance/request'
@@ -13,6 +18,7 @@ import type { Right } from '../config/auth.ts'
 import { CertError } from '../errors.ts'
 import { mayAll, principalOf } from '../policy/authorize.ts'
 import type { Principal } from '../policy/rules.ts'
+import { cursorOf, findPosition } from './positions.ts'
 
 /** The most pages that a request reads, however little its caller may see. */
 const MAX_PAGES = 20
@@ -146,36 +152,44 @@ async function firstFit(read: ReadPage, isFit: IsFit): Promise<readonly Certific
   return []
 }
 
-interface Listing<Cursor, Item> {
-  readonly start: Cursor
-  list(page: { after: Cursor; limit: number }): Promise<readonly Item[]>
-  /** Default: all. */
+/** Pages that are read by the index of their order alone, as those who may see most find enough in them. */
+const DIRECT_PAGES = 5
+
+interface PermittedPage<Item> {
+  /** The place that it begins after. */
+  readonly cursor?: string | undefined
+  readonly isBackwards?: boolean
   isFit?(record: Item): boolean
-  cursorOf(record: Item): Cursor
 }
 
 /**
- * Reads a listing until `limit` certificates are found that the caller may read. If `next` is present,
- * there may be more after it, even if fewer were found.
+ * Reads `limit` entries of a listing that the caller may read, and where the next page begins if there are more.
+ * What the caller may not read has no influence on what it gives.
+ * @throws CertError `CERT_NOT_FOUND` if the caller may see nothing at the cursor
  */
-export async function readPermitted<Cursor, Item extends Pick<Listed, 'names' | 'issuer'>>(
+export async function readPermitted<Item extends Listed>(
   app: FastifyInstance,
   caller: Principal,
   limit: number,
-  { start, list, isFit = () => true, cursorOf }: Listing<Cursor, Item>,
-): Promise<{ records: Item[]; next?: Cursor }> {
+  listing: Listing,
+  read: (store: Store, listing: Listing, page: ListPage) => Promise<readonly Item[]>,
+  { cursor, isBackwards = false, isFit = () => true }: PermittedPage<Item> = {},
+): Promise<{ records: readonly Item[]; next?: string }> {
+  const { without, names } = app.policy.scopeOf(caller, 'read')
+  const narrow = { ...listing, without, ...(names && { names }) }
   const records: Item[] = []
-  let after = start
-  for (let page = 0; page < MAX_PAGES; page += 1) {
-    const listed = await list({ after, limit: PAGE })
-    for (const record of listed) {
-      if (isFit(record) && mayAll(app, caller, 'read', record)) records.push(record)
-      after = cursorOf(record)
-      if (records.length === limit) return { records, next: after }
-    }
-    if (listed.length < PAGE) return { records }
+  let from =
+    cursor === undefined ? undefined : await findPosition(app, caller, cursor, listing.order)
+  for (let page = 0; ; page += 1, await setImmediate()) {
+    const about = page < DIRECT_PAGES ? listing : narrow
+    const listed = await read(app.store, about, { from, isBackwards, limit: PAGE })
+    records.push(...listed.filter((one) => isFit(one) && mayAll(app, caller, 'read', one)))
+    const [shown, last] = [records[limit - 1], listed.at(-1)]
+    if (shown && records.length > limit)
+      return { records: records.slice(0, limit), next: cursorOf(shown, listing.order) }
+    if (!last || listed.length < PAGE) return { records }
+    from = positionOf(last, listing.order)
   }
-  return { records, next: after }
 }
 
 /**

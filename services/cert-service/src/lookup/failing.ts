@@ -1,5 +1,5 @@
-import { isOrder, listAll, positionOf } from '@gatehouse/cert-store/listing'
-import type { Listed, Listing, Position } from '@gatehouse/cert-store/port'
+import { isOrder, listAll } from '@gatehouse/cert-store/listing'
+import type { Listed, Listing } from '@gatehouse/cert-store/port'
 import type { FastifyInstance } from 'fastify'
 import type { Principal } from '../policy/rules.ts'
 import { readPermitted } from './certificates.ts'
@@ -10,16 +10,10 @@ export async function readFailing(
   caller: Principal,
   limit: number,
   about: Pick<Listing, 'issuer' | 'search'>,
-  start?: Position,
-  isFit: (listed: Listed) => boolean = () => true,
+  page?: Parameters<typeof readPermitted>[5],
 ) {
   const listing = { ...about, order: 'expiry', state: 'failing', now: app.clock.now() } as const
-  const { records, next } = await readPermitted(app, caller, limit, {
-    start,
-    list: ({ after, limit }) => listAll(app.store, listing, { from: after, limit }),
-    isFit,
-    cursorOf: (listed) => positionOf(listed, 'expiry'),
-  })
+  const { records, next } = await readPermitted(app, caller, limit, listing, listAll, page)
   const all = await withOrders(app, records)
   // One may have been issued meanwhile.
   const failing = all.flatMap(({ record, order }) => (order ? [{ record, order }] : []))

@@ -1,4 +1,6 @@
 import type { Caller, KeyCaller, TokenCaller } from '@gatehouse/auth-core'
+import type { Scope } from '@gatehouse/cert-store/port'
+import { CLIENT_ISSUER } from '@gatehouse/issuance/request'
 import {
   type Profile as CertificateProfile,
   compileReach,
@@ -21,6 +23,9 @@ const MAKING: readonly Right[] = ['issue', 'renew']
 
 /** What leads to the address of a device, which its challenges prove. */
 const PROVABLE: readonly Name['kind'][] = ['dns', 'ip']
+
+/** Patterns that a listing is narrowed by. With more, each entry is looked at. */
+const MAX_PATTERNS = 20
 
 const OF_CALLER = 'it makes a caller of `auth.mtls`, so only an operator or that caller gets it'
 
@@ -66,12 +71,16 @@ export interface Policy {
   ): PolicyDecision
   /** Tells whether a caller may do this with every name. */
   grantsAll(caller: Principal, right: Right, profile: CertificateProfile): boolean
+  /** What a caller may do this with at most, and whether it may with all of that. */
+  scopeOf(caller: Principal, right: Right): Scope & { readonly isAll: boolean }
 }
 
 type NameTest = (name: Name) => boolean
 
 interface Grants {
   readonly granted: NameTest
+  /** The rules by which names are granted, and perhaps more. */
+  readonly rules: readonly NameRule[]
   readonly denied: (name: Name) => NameRule | undefined
   readonly reason: string
   /** Whether every name is granted, and none denied. */
@@ -108,7 +117,14 @@ export function createPolicy(options: PolicyOptions): Policy {
     return { allowed: true }
   }
   const grantsAll: Policy['grantsAll'] = (...asked) => find(...asked).isAll
-  return Object.assign(decide, { grantsAll })
+  const scopeOf: Policy['scopeOf'] = (caller, right) => {
+    const [server, client] = [find(caller, right, 'server'), find(caller, right, 'client')]
+    const isOfServers = client.rules.length === 0
+    const names = searchOf([...server.rules, ...client.rules])
+    const isAll = server.isAll && (client.isAll || isOfServers)
+    return { ...(isOfServers && { without: CLIENT_ISSUER }), ...(names && { names }), isAll }
+  }
+  return Object.assign(decide, { grantsAll, scopeOf })
 
   function grantsOf(caller: Principal, right: Right, profile: CertificateProfile) {
     const namesOf = (effect: PolicyRule['effect'], byDefault: readonly Right[]) =>
@@ -119,25 +135,26 @@ export function createPolicy(options: PolicyOptions): Policy {
         .flatMap(({ names }) => names)
     const deniedNames = namesOf('deny', RIGHTS)
     const denied = deniedNames.length > 0 ? compileReach(deniedNames) : undenied
-    if (isPerson(caller)) {
-      const granted = testOfRules(namesOf('allow', DEFAULT_RIGHTS))
-      return { granted, denied, reason: 'no rule with `people` grants it' }
-    }
+    const allowed = namesOf('allow', DEFAULT_RIGHTS)
+    const by = ({ rules, reason }: Grant) => ({
+      granted: testOfRules(rules),
+      rules,
+      denied,
+      reason,
+    })
+    if (isPerson(caller)) return by({ rules: allowed, reason: 'no rule with `people` grants it' })
     if (caller.method === 'acme') {
-      const byRule = compileRules(namesOf('allow', DEFAULT_RIGHTS))
+      const byRule = compileRules(allowed)
       const granted: NameTest = (name) => PROVABLE.includes(name.kind) && byRule(name)
-      return { granted, denied, reason: 'no rule with `acme` grants it, or no challenge proves it' }
+      const reason = 'no rule with `acme` grants it, or no challenge proves it'
+      return { granted, rules: allowed, denied, reason }
     }
-    if (caller.method !== 'jwt') return { ...grantOfKey(caller, right, profile, options), denied }
-    if (profile === 'server' && isOpenToTokens(options))
-      return { granted: everything, denied, reason: '' }
+    if (caller.method !== 'jwt') return by(grantOfKey(caller, right, profile, options))
+    if (profile === 'server' && isOpenToTokens(options)) return by({ rules: [ANY], reason: '' })
 
     const claim = readClaim(caller.claims, profile === 'server' ? options.domainsClaim : undefined)
-    const byRule = compileRules(namesOf('allow', DEFAULT_RIGHTS))
-    const granted: NameTest = DEFAULT_RIGHTS.includes(right)
-      ? (name) => byRule(name) || claim.granted(name)
-      : byRule
-    return { ...claim, granted, denied }
+    const claimed = DEFAULT_RIGHTS.includes(right) ? claim.rules : []
+    return by({ rules: [...allowed, ...claimed], reason: claim.reason })
   }
 }
 
@@ -221,20 +238,19 @@ function holds(claims: TokenCaller['claims'], { name, value }: Claim): boolean |
 }
 
 type Claim = NonNullable<PolicyRule['claim']>
-type Grant = Pick<Grants, 'granted' | 'reason'>
+type Grant = Pick<Grants, 'rules' | 'reason'>
 
 function readClaim(claims: Readonly<Record<string, unknown>>, name: string | undefined): Grant {
-  if (name === undefined) return { granted: nothing, reason: 'no rule grants it' }
+  if (name === undefined) return { rules: [], reason: 'no rule grants it' }
   const value = Object.hasOwn(claims, name) ? claims[name] : undefined
   const entries = typeof value === 'string' ? value.split(',').map((part) => part.trim()) : value
-  if (entries === undefined)
-    return { granted: nothing, reason: `the token has no claim \`${name}\`` }
-  const illTyped = { granted: nothing, reason: `the claim \`${name}\` is not a list of name rules` }
+  if (entries === undefined) return { rules: [], reason: `the token has no claim \`${name}\`` }
+  const illTyped = { rules: [], reason: `the claim \`${name}\` is not a list of name rules` }
   if (!Array.isArray(entries) || !entries.every((entry) => typeof entry === 'string'))
     return illTyped
   try {
     return {
-      granted: testOf(entries),
+      rules: entries.map(parseNameRule),
       reason: `neither the claim \`${name}\` nor a rule grants it`,
     }
   } catch (error) {
@@ -255,15 +271,14 @@ function grantOfKey(
   const given = isKey ? keyRights?.get(subject) : caller.rights
   const rights = given ?? (domains ? DEFAULT_RIGHTS : RIGHTS)
   if (!rights.includes(right))
-    return { granted: nothing, reason: `the ${what} does not have the right \`${right}\`` }
+    return { rules: [], reason: `the ${what} does not have the right \`${right}\`` }
   const isOfClients = isKey ? clientKeys?.has(subject) : caller.profile === 'client'
   const isOther = (isOfClients ? 'client' : 'server') !== profile
-  const byDomains = domains ? (isOther ? nothing : testOf(domains)) : everything
   const hasOwn = !isKey && domains && profile === 'client'
-  const granted: NameTest = hasOwn
-    ? (name) => byDomains(name) || isSame(caller, owners?.get(name.text))
-    : byDomains
-  return { granted, reason: `it is not in the domains of the ${what}` }
+  const own = hasOwn ? [...(owners ?? [])].filter(([, owner]) => isSame(caller, owner)) : []
+  const byDomains = domains ? (isOther ? [] : domains.map(parseNameRule)) : [ANY]
+  const rules = [...byDomains, ...own.map(([name]) => parseNameRule(name))]
+  return { rules, reason: `it is not in the domains of the ${what}` }
 }
 
 function denialOf({ text }: NameRule, name: Name): string {
@@ -276,10 +291,21 @@ function testOfRules(rules: readonly NameRule[]): NameTest {
   return rules.some(({ kind }) => kind === 'any') ? everything : compileRules(rules)
 }
 
-function testOf(rules: readonly string[]): NameTest {
-  return testOfRules(rules.map(parseNameRule))
+/** The texts and patterns of SQL that the names of rules have. Other names may have them too. Undefined for all names. */
+function searchOf(rules: readonly NameRule[]): Scope['names'] | undefined {
+  const texts = rules.map((rule) => {
+    if (rule.kind === 'wildcard') return rule.text.slice(1)
+    if (rule.kind !== 'cidr') return rule.text.replace(/^=?\*+(?=[.@]|$)|\*$/, '%')
+    const { network, prefix } = rule.cidr
+    if (prefix === network.bytes.length * 8) return network.text
+    const octets = network.text.split('.').slice(0, prefix >> 3)
+    return network.version === 6 ? '%:%' : [...octets, '%'].join('.')
+  })
+  const patterns = texts.filter((text) => text.includes('%'))
+  if (patterns.includes('%') || patterns.length > MAX_PATTERNS) return undefined
+  return { exact: texts.filter((text) => !text.includes('%')), patterns }
 }
 
+const ANY = parseNameRule('*')
 const everything = (): boolean => true
-const nothing = (): boolean => false
 const undenied = (): undefined => undefined

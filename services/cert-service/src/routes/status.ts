@@ -7,7 +7,7 @@ import { KEY_TYPES } from '@gatehouse/pki'
 import { Type } from 'typebox'
 import { findOrder, readPermitted } from '../lookup/certificates.ts'
 import { readFailing } from '../lookup/failing.ts'
-import { PositionText, readPosition, textOf } from '../lookup/positions.ts'
+import { CursorText } from '../lookup/positions.ts'
 import { principalOf } from '../policy/authorize.ts'
 import {
   describeFailure,
@@ -24,18 +24,14 @@ import {
 const Limit = Type.Optional(
   Type.String({ pattern: '^([1-9]|[1-9][0-9]|100)$', description: '1 to 100; default 100.' }),
 )
-const Next = Type.Optional(Type.String({ description: 'Send it as `after` to get the next page.' }))
+const After = Type.Optional(CursorText)
+const Next = Type.Optional(
+  Type.String({ description: 'Send it as `after` to get the next page. Absent on the last one.' }),
+)
 
-const LIST = guarded([], {
+const LIST = guarded([404], {
   summary: 'The certificates that the caller may read, page by page',
-  description:
-    'A page may contain fewer than `limit` certificates; there are more pages while it has `next`.',
-  querystring: Type.Object({
-    after: Type.Optional(
-      Type.String({ pattern: '^[0-9]{1,15}$', description: '`next` of the previous page.' }),
-    ),
-    limit: Limit,
-  }),
+  querystring: Type.Object({ after: After, limit: Limit }),
   response: {
     200: Type.Object({
       certificates: Type.Array(
@@ -50,16 +46,15 @@ const LIST = guarded([], {
   },
 })
 
-const FAILING = guarded([], {
+const FAILING = guarded([404], {
   summary: 'Failing orders, the most urgent first, page by page',
   description:
     'Orders for names with a certificate in service come first, by its end; then the others, by ' +
-    'their next attempt. A page may contain fewer than `limit` orders; there are more pages ' +
-    'while it has `next`.',
+    'their next attempt. A page may contain fewer than `limit` orders.',
   querystring: Type.Object({
     state: Type.Optional(Type.Enum(['failing'], { description: 'Default: `failing`.' })),
     name: Type.Optional(Type.String({ ...NAME, description: 'Only orders for this name.' })),
-    after: Type.Optional(PositionText),
+    after: After,
     limit: Limit,
   }),
   response: { 200: Type.Object({ orders: Type.Array(FailingOrderSchema), next: Next }) },
@@ -78,27 +73,29 @@ const anyName = (text: string) => nameOrNone(text, 'client') ?? readName(text)
 export const statusRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const onRequest = app.requireCaller()
   app.get('/api/certificates', { onRequest, schema: LIST }, async (request, reply) => {
-    const { after = '0', limit = '100' } = request.query
-    const { records, next } = await readPermitted(app, principalOf(request), Number(limit), {
-      start: Number(after),
-      list: (page) => app.store.list(page),
-      cursorOf: ({ id }) => id,
-    })
+    const { after, limit = '100' } = request.query
+    const { records, next } = await readPermitted(
+      app,
+      principalOf(request),
+      Number(limit),
+      { order: 'newest', now: app.clock.now() },
+      (store, ...of) => store.listCertificates(...of),
+      { cursor: after, isBackwards: true },
+    )
     const orders = await app.store.findOrders(records.map(({ lineage }) => lineage))
     const certificates = records.map((record) => describe(record, orders.get(record.lineage)))
     reply.header('cache-control', 'no-store')
-    return { certificates, ...(next !== undefined && { next: String(next) }) }
+    return { certificates, ...(next && { next }) }
   })
   app.get('/api/orders', { onRequest, schema: FAILING }, async (request, reply) => {
     const { name, after, limit = '100' } = request.query
     const search = name ? { wildcard: pointingTo('/name', () => anyName(name)).text } : undefined
-    const start = readPosition(after, 'expiry')
     const { failing, next } = await readFailing(
       app,
       principalOf(request),
       Number(limit),
       { search },
-      start,
+      { cursor: after },
     )
     const orders = failing.map(({ order, record }) => ({
       ...describeOrder(order),
@@ -106,7 +103,7 @@ export const statusRoutes: FastifyPluginAsyncTypebox = async (app) => {
       ...(record && { notAfter: toTime(record.notAfter) }),
     }))
     reply.header('cache-control', 'no-store')
-    return { orders, ...(next && { next: textOf(next) }) }
+    return { orders, ...(next && { next }) }
   })
   app.get('/api/orders/:id', { onRequest, schema: ORDER }, async (request, reply) => {
     const order = await findOrder(app, principalOf(request), request.params.id)

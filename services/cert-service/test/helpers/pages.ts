@@ -111,7 +111,7 @@ export const inventoryPages = (said: string, lang: Language = 'en') => ({
       order: 'name',
       state: 'failing',
       issuer: said,
-      place: { position: { key: said, id: 1 }, isBackwards: false },
+      place: { cursor: said, isBackwards: false },
     },
     issuers: ['ca', said],
     query: { search: { part: said }, name: { text: said, kind: 'dns', labels: [] } },
@@ -124,7 +124,7 @@ export const inventoryPages = (said: string, lang: Language = 'en') => ({
     ],
     failed: [{ order: failed({ names: [said], lastError: { code: said, detail: said } }) }],
     hasMoreFailed: true,
-    neighbours: { previous: { key: said, id: 1 }, next: { key: said, id: 2 } },
+    neighbours: { previous: `${said}_1`, next: `${said}_2` },
   }),
   empty: page({ lang, rows: [], origin: said }),
   overview: page({

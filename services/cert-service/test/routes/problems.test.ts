@@ -50,7 +50,7 @@ t.test(
 t.test('a page of an error says what is wrong with each part, and what to do', async (t) => {
   expectWarnings(t, 'INTERNAL')
   const running = await start(t)
-  const refused = await browse(running, '/?after=x', { headers: NAVIGATION })
+  const refused = await browse(running, '/?after=x_', { headers: NAVIGATION })
   t.match(refused, { status: 400, text: /<h1 class="toned bad">/ })
   t.match(refused.said, /after.*FST_ERR_VALIDATION/)
   running.service.store.findSignIn = async () => {
