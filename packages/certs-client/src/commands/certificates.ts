@@ -156,6 +156,12 @@ export function renew(name: string, options: CommandOptions, io: Io): Promise<st
   return ask(options, io, async (service) => {
     const { order, ...rest } = await service.renew(domain)
     const seen = order && options.wait ? await follow(service, { order, ...rest }, io) : order
+    if (seen?.status === 'failed') {
+      const failure = orderFailure(seen, clientClock.now())
+      const next = seen.nextTryAt === undefined ? '' : `; it is tried again at ${seen.nextTryAt}`
+      const message = `${domain} is not renewed: ${failure.message}${printable(next)}`
+      throw new ClientError(failure.code, message, failure)
+    }
     return {
       value: seen ?? { domain, status: 'done' },
       text:

@@ -146,3 +146,19 @@ t.test('revoke goes on until no certificate waits for its CA', async (t) => {
   ])
   await t.rejects(revoke('a.test', refused, io), { code: 'ACME_SERVER_INTERNAL' })
 })
+
+t.test('renew says why an order has failed, and when it is tried again', async (t) => {
+  const order = { id: 'order-1', step: 'asked', since: '2030-01-01T00:00:00Z', names: ['a.test'] }
+  const lastError = { code: 'ACME_CAA', detail: 'CAA refuses it', action: 'Change the CAA record.' }
+  const failed = { ...order, status: 'failed', lastError, nextTryAt: '2030-01-01T01:00:00Z' }
+  const { left: _, ...options } = await stageAnswers(t, [
+    [202, failed],
+    [202, { ...failed, nextTryAt: undefined }],
+  ])
+  const io = { ...IO, stdout: { isTTY: true } }
+  const message = 'a.test is not renewed: CAA refuses it'
+  const expected = { code: 'ACME_CAA', action: lastError.action }
+  const again = `${message}; it is tried again at 2030-01-01T01:00:00Z`
+  await t.rejects(renew('a.test', options, io), { ...expected, message: again })
+  await t.rejects(renew('a.test', options, io), { ...expected, message })
+})

@@ -1,3 +1,4 @@
+import { issueFailed } from '@gatehouse/issuance'
 import { type IssuanceRequest, parseRequest, rerouteRequest } from '@gatehouse/issuance/request'
 import { hasCode } from '@gatehouse/net'
 import { REVOCATION_REASONS, type RevocationReason } from '@gatehouse/pki'
@@ -86,6 +87,8 @@ async function act(
   const done = { action, domain: name.text }
   if (action === 'renew') {
     const { order } = { order: undefined, ...(await renewNewest(request, name)) }
+    // Its page says why, and when it is tried again.
+    if (order?.status === 'failed') throw issueFailed(order, request.server.clock.now())
     return { ...done, ...(order && { order: order.id }) }
   }
   if (action === 'delete') return { ...done, unconfirmed: (await remove(request, name)).length }
