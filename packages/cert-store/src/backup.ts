@@ -1,4 +1,4 @@
-import { open, rename, rm } from 'node:fs/promises'
+import { constants, open, rename, rm } from 'node:fs/promises'
 import { backup as copy, DatabaseSync } from 'node:sqlite'
 import { pipeline } from 'node:stream/promises'
 import { CertStoreError } from './errors.ts'
@@ -7,6 +7,7 @@ import { createPrivateFile, fileError, syncFolder } from './files.ts'
 import {
   assertStore,
   checkIntegrity,
+  checkSchema,
   connect,
   emptyDraft,
   lockFolder,
@@ -83,11 +84,15 @@ export async function restore({ folder, file, say = () => {} }: Places): Promise
 }
 
 async function copyInto(draft: string, file: string): Promise<void> {
-  await using source = await open(file, 'r').catch((cause) => {
+  // Opening a pipe would wait for somebody to write.
+  const flags = constants.O_RDONLY | constants.O_NONBLOCK
+  await using source = await open(file, flags).catch((cause) => {
     throw new CertStoreError('CERT_BACKUP_INVALID', `Cannot read ${file} (${cause.code}).`, {
       cause,
     })
   })
+  if (!(await source.stat()).isFile())
+    throw new CertStoreError('CERT_BACKUP_INVALID', `${file} is not a file.`)
   try {
     await using target = await open(draft, 'w')
     await pipeline(source.createReadStream(), target.createWriteStream({ flush: true }))
@@ -100,6 +105,7 @@ function verify(file: string, draft: string): void {
   try {
     using sqlite = connect(draft)
     checkIntegrity(sqlite)
+    checkSchema(sqlite)
   } catch (cause) {
     const failure = storeFailure(cause)
     if (failure?.code !== 'CERT_STORE_CORRUPT') throw failure ?? cause

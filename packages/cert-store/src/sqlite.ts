@@ -3,6 +3,7 @@ import { readdir, rename, rm } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { pathToFileURL } from 'node:url'
+import { isDeepStrictEqual } from 'node:util'
 import { makeFolder } from '@gatehouse/service-kit/files'
 import { createEmpty, lockFile } from '@gatehouse/service-kit/lock'
 import { migrateSqlite, Sqlite, SqliteHealth } from '@gatehouse/store'
@@ -18,6 +19,8 @@ import { storeOn } from './whole.ts'
 export const APPLICATION_ID = 0x47486373
 /** Milliseconds that a statement waits for another program's lock; the event loop waits with it. */
 const BUSY_TIMEOUT_MS = 100
+const SCHEMA = `
+  SELECT type, name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY type, name`
 const NOT_DATA = ['lock.db', 'lost+found']
 const TEMPORARY = OF_PROCESSES.map((table) =>
   table.createdBy('sqlite').replace('CREATE TABLE', 'CREATE TEMP TABLE'),
@@ -161,6 +164,14 @@ export function checkIntegrity(sqlite: DatabaseSync): void {
   const orphans = sqlite.prepare('PRAGMA foreign_key_check').all()
   if (faults[0]?.integrity_check === 'ok' && orphans.length === 0) return
   throw new CertStoreError('CERT_STORE_CORRUPT', 'The store is damaged.')
+}
+
+/** @throws CertStoreError CERT_STORE_CORRUPT for tables, indexes, triggers or views that no migration has made */
+export function checkSchema(sqlite: DatabaseSync): void {
+  using made = new DatabaseSync(':memory:')
+  migrateSqlite(made, MIGRATIONS)
+  if (isDeepStrictEqual(sqlite.prepare(SCHEMA).all(), made.prepare(SCHEMA).all())) return
+  throw new CertStoreError('CERT_STORE_CORRUPT', 'The store has other tables than a store.')
 }
 
 /** A store comes into being whole, so an empty file of its name is a damaged one. */

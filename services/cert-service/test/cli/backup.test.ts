@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process'
 import {
   cpSync,
   existsSync,
@@ -197,3 +198,36 @@ function makeUnreleased(file: string): void {
   sqlite.exec(`UPDATE schema_versions SET digest = 'another'`)
   sqlite.close()
 }
+
+t.test('what no store has is not restored', async (t) => {
+  const { store, seal, file, folder, elsewhere } = await running(t)
+  await store.addCertificate(seal('a.example'), newAudit())
+  await backup({ folder, file })
+  const rows: readonly (readonly [what: string, sql: string])[] = [
+    ['trigger', 'CREATE TRIGGER t AFTER INSERT ON certificates BEGIN DELETE FROM audit; END'],
+    ['view', 'CREATE VIEW v AS SELECT * FROM certificates'],
+    ['table', 'CREATE TABLE x (a TEXT)'],
+    ['index', 'CREATE INDEX x ON audit (at)'],
+    ['lack', 'DROP INDEX certificates_current'],
+  ]
+  for (const [what, sql] of rows) {
+    const changed = `${file}.${what}`
+    cpSync(file, changed)
+    const sqlite = new DatabaseSync(changed)
+    sqlite.exec(sql)
+    sqlite.close()
+    const code = 'CERT_BACKUP_INVALID'
+    await t.rejects(restore({ folder: elsewhere, file: changed }), { code }, what)
+    t.notOk(existsSync(join(elsewhere, 'store.db')), what)
+  }
+  await restore({ folder: elsewhere, file })
+  t.ok(existsSync(join(elsewhere, 'store.db')), 'and the backup itself is')
+})
+
+t.test('a pipe, a device or a folder is no backup, and is not waited for', async (t) => {
+  const { base, elsewhere } = await running(t)
+  const pipe = join(base, 'pipe')
+  execFileSync('/usr/bin/env', ['mkfifo', pipe])
+  for (const file of [pipe, '/dev/zero', base])
+    await t.rejects(restore({ folder: elsewhere, file }), { code: 'CERT_BACKUP_INVALID' }, file)
+})
