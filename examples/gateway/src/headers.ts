@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 
 /** Hop-by-hop headers (RFC 9110 section 7.6.1), and `Expect`, which Node has answered already. */
 const HOP_BY_HOP =
-  /^(connection|expect|keep-alive|proxy-(authenticate|authorization|connection)|te|trailer|transfer-encoding|upgrade)$/
+  /^(connection|expect|http2-settings|keep-alive|proxy-(authenticate|authorization|connection)|te|trailer|transfer-encoding|upgrade)$/
 /** Headers that only a proxy may set. */
 const OF_PROXIES = /^(forwarded|x-forward(ed)?-.*|x-original-.*|x-real-ip)$/
 /** CGI apps read `X_Forwarded_User` and `X.Forwarded.User` as `X-Forwarded-User`. */

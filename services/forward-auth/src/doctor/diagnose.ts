@@ -54,8 +54,8 @@ export interface AppExamination {
   readonly overridden: HttpAnswer
   /** The answer to `Upgrade: h2c`. */
   readonly upgraded: HttpAnswer
-  /** The answer to identity headers that are listed in `Connection`. */
-  readonly taken: HttpAnswer
+  /** The answer to each identity header that `Connection` lists, by its name. */
+  readonly taken: Readonly<Record<string, HttpAnswer>>
   /** The identity headers that the check gives to the app. */
   readonly identity: Readonly<Record<string, string>>
   readonly sessionCookie: string
@@ -307,14 +307,17 @@ function* diagnosePassedOn(app: AppExamination, forged: Exchange): Findings {
 function* diagnoseIdentity({ signedIn, aliased, taken, identity }: AppExamination): Findings {
   const isTold = (name: string, { body }: HttpAnswer) =>
     valuesOf(name, body).some((one) => one !== '')
-  const isTaken = (name: string) =>
-    !isTold(name, taken) || valuesOf('connection', taken.body).some((one) => one.includes(name))
+  const isTaken = (name: string) => {
+    const answer = taken[name] ?? signedIn
+    const isPassedOn = valuesOf('connection', answer.body).some((one) => one.includes(name))
+    return answer.status === 200 && (isPassedOn || !isTold(name, answer))
+  }
   for (const [name, value] of Object.entries(identity)) {
     if (valuesOf(name, signedIn.body).some((one) => one.includes(FORGED)))
       yield fault('not-stripped', `A client can forge ${name} for the app.`)
     else if (value !== '' && !isTold(name, signedIn))
       yield fault('not-copied', `The app does not receive ${name}.`)
-    else if (value !== '' && taken.status === 200 && isTaken(name))
+    else if (value !== '' && isTaken(name))
       yield fault('taken', `A client can take ${name} away by Connection.`)
   }
   if (aliased.some(({ status, body }) => status === 200 && body.includes(FORGED)))

@@ -141,6 +141,9 @@ async function examineApp(
   const names = Object.keys(identity)
   const askWith = (more: Record<string, string>) =>
     ask(app, { headers: { ...PROGRAM, cookie, ...more } })
+  // One name each: a guard that knows some of them would hide that it does not know the others.
+  const taken: Record<string, AppExamination['signedIn']> = {}
+  for (const name of names) taken[name] = await askWith({ connection: `close, ${name}` })
   const aliasedBy = (mark: string) =>
     askWith(withForged(names.map((name) => name.replaceAll('-', mark))))
   return {
@@ -150,7 +153,7 @@ async function examineApp(
     believed: await askWith(withForged(HEADER_NAMES.believed)),
     overridden: await askWith(OVERRIDES),
     upgraded: await askWith(UPGRADE),
-    taken: await askWith({ connection: ['close', ...names].join(', ') }),
+    taken,
     identity,
     sessionCookie: cookie.slice(0, cookie.indexOf('=') + 9),
   }

@@ -54,11 +54,14 @@ const told: HttpAnswer = {
 }
 const APP = {
   host: 'app.example.com',
-  ...{ signedIn: told, believed: told, overridden: told, upgraded: told, taken: told },
+  ...{ signedIn: told, believed: told, overridden: told, upgraded: told, taken: {} },
   aliased: [told, told, told],
   identity: { 'x-forwarded-user': 'ada', 'remote-name': 'Ada', 'remote-groups': '' },
   sessionCookie: '__Host-gatehouse-app.main=eyJ',
 }
+
+const taking = (name: string, body: string, status = 200) =>
+  app({ taken: { [name]: { ...ok, status, body } } })
 
 const page = (checks: Partial<ProbedCheck>, answer = redirected): Partial<Examination> => ({
   page: { ...PAGE, answer, checks: [{ ...CHECK, ...checks }] },
@@ -237,8 +240,11 @@ const TABLE: readonly [seen: Partial<Examination>, mistakes: readonly string[], 
   ],
   [receiving(`HTTP_X_REAL_IP=${FORGED}`, 'believed'), ['believed'], /forge x-real-ip/],
   [receiving(`Client-Forwarded: ${FORGED}`, 'believed'), []],
-  [receiving('Remote-Name: Ada', 'taken'), ['taken'], /take x-forwarded-user away/],
-  [app({ taken: { ...ok, status: 400 } }), []],
+  [taking('x-forwarded-user', 'Remote-Name: Ada'), ['taken'], /take x-forwarded-user away/],
+  [taking('remote-name', 'X-Forwarded-User: ada'), ['taken'], /take remote-name away/],
+  [taking('remote-name', `Connection: close, remote-name\n${told.body}`), ['taken'], /remote-name/],
+  [taking('remote-name', `Connection: close\n${told.body}`), []],
+  [taking('remote-name', '', 400), []],
   [receiving(`Host: upstream:80\n${told.body}`), ['app-host'], /told the host upstream/],
   [receiving(`Host: app.example.com\nX-Forwarded-Host: other\n${told.body}`), []],
   // It is worth nothing at another app.

@@ -206,7 +206,7 @@ const SEEDS: Readonly<Record<string, readonly Seed[]>> = {
         /query of the client/,
       ],
       ['no guard', [['\timport guard\n', '']], /leave every check behind/],
-      ['Connection', [['request_header @takes -Connection', '']], /take x-forwarded-user away/],
+      ['Connection', [['request_header @other -Connection', '']], /take x-forwarded-user away/],
       ['a forged address', [['request_header -X-Real-IP', '']], /forge x-real-ip for the app/],
       [
         'another host for the sign-in pages',
@@ -285,8 +285,19 @@ const SEEDS: Readonly<Record<string, readonly Seed[]>> = {
       [
         'Connection',
         'cfg',
-        [['http-request deny deny_status 400 if { req.hdr(connection) -i -m beg x- mcp- }', '']],
+        [['http-request del-header Connection', '']],
         /take x-forwarded-user away/,
+      ],
+      [
+        'Connection but for some names',
+        'cfg',
+        [
+          [
+            'http-request del-header Connection',
+            'http-request deny if { req.hdr(connection) -i -m beg x-f }',
+          ],
+        ],
+        /take x-authenticated-user away/,
       ],
       [
         'every upgrade',

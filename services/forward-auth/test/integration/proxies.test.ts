@@ -14,7 +14,7 @@ import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { portalOf } from '../app.ts'
 import type { Answered, Ask } from '../helpers/client.ts'
 import type { Echo } from '../helpers/echo.ts'
-import { CONFIG, type Gate, startGate } from '../helpers/gate.ts'
+import { CONFIG, type Gate, type GateOptions, startGate } from '../helpers/gate.ts'
 import { startGatehouse } from '../helpers/gatehouse.ts'
 import { startLighttpd } from '../helpers/lighttpd.ts'
 import { missingProgram, PROXIES, type ProxyName, readExample } from '../helpers/proxies.ts'
@@ -62,6 +62,29 @@ const WITH_TOOLS = CONFIG.replace(
   'providers:',
   'rules: [{ hosts: [mcp.example.com], tools: [read], require: signedIn }]\n    providers:',
 )
+/** Apps get a header whose name begins like none of the default ones. */
+const WITH_REMOTE = CONFIG.replace('providers:', 'headers: [default, remote-*]\n    providers:')
+/** What passes it on. */
+const PASSES_REMOTE: Readonly<Record<ProxyName, GateOptions['changes']>> = {
+  nginx: {
+    'nginx.conf': [
+      ['auth_request /_gatehouse;', '$&auth_request_set $remote $upstream_http_remote_user;'],
+      ['proxy_pass http://app;', '$&proxy_set_header Remote-User $remote;'],
+    ],
+  },
+  caddy: { Caddyfile: [['copy_headers ', '$&Remote-User ']] },
+  haproxy: { 'haproxy.lua': [['local IDENTITY = {', "$&'remote-user',"]] },
+  traefik: { 'traefik.yaml': [['            X-Forwarded-User,', '$&Remote-User,']] },
+  envoy: {
+    'envoy.yaml': [
+      [
+        '- { exact: x-gatehouse-tools,',
+        '- { exact: remote-user }\n                              $&',
+      ],
+    ],
+  },
+  'envoy-grpc': {},
+}
 const PROXY_NAMES = Object.keys(PROXIES) as ProxyName[]
 /** The longest body that Traefik takes of a check, as the example configures it. */
 const MAX_BODY = 65_536
@@ -356,6 +379,28 @@ const PROBES: Readonly<Record<NonNullable<Attack['probe']>, Probe>> = {
       }
   },
 
+  async taken(t, proxy) {
+    const changes = PASSES_REMOTE[proxy]
+    const { gatehouse, echo, pass } = await startGate(t, proxy, { yaml: WITH_REMOTE, changes })
+    const cookie = await cookiesOf(gatehouse, 'ada')
+    const identity = ['HTTP_X_FORWARDED_USER', 'HTTP_REMOTE_USER']
+    const others = ['Authorization', 'Cookie', 'Host', 'X-Forwarded-Host', 'Mcp-Name', 'Upgrade']
+    let passed = 0
+    for (const name of ['Remote-User', 'X-Forwarded-User', 'HTTP2-Settings', 'Foo', ...others])
+      for (const listed of [name, `close, ${name}`, `keep-alive,${name.toUpperCase()}`])
+        for (const more of [{}, { connection: 'keep-alive' }]) {
+          const headers = { Connection: listed, ...more, 'HTTP2-Settings': 'AAMAAABk', cookie }
+          const { heard } = await pass('/', headers)
+          if (heard === undefined) continue
+          passed += 1
+          const { cgi = {} } = echo.last() ?? {}
+          const told = [...identity.map((one) => cgi[one]), cgi.HTTP_HTTP2_SETTINGS?.join() ?? '']
+          t.same(told, [['ada'], ['ada'], ''], `${listed} ${JSON.stringify(more)}`)
+          t.match(cgi.HTTP_CONNECTION?.join() ?? 'close', PLAIN_CONNECTION, 'what the app reads')
+        }
+    t.ok(passed > 0, `${passed} passed`)
+  },
+
   async down(t, proxy, gate) {
     const cookie = await cookiesOf(gate.gatehouse, 'admin')
     await gate.gatehouse.app.close()
@@ -364,6 +409,9 @@ const PROBES: Readonly<Record<NonNullable<Attack['probe']>, Probe>> = {
       await hold(t, proxy, gate, { headers, status })
   },
 }
+
+/** What an app may read in Connection, where nothing is upgraded. */
+const PLAIN_CONNECTION = /^(close|keep-alive|te)(, ?(close|keep-alive|te))*$/i
 
 const APP_COOKIE = '__Host-gatehouse-app.main'
 const OLD_NAMES = ['__Secure-gatehouse.main', '__Secure-gatehouse.other']
@@ -492,7 +540,10 @@ for (const proxy of PROXY_NAMES)
       const location = `${signInFor('https://app.example.com/a?b')}&hop=`
       t.match(await open({}), { ':status': 302, location, 'set-cookie': [OWN_COOKIE] })
       const cookie = (await cookiesOf(gatehouse, 'ada')).split('; ')
-      t.match(await open({ cookie }), { ':status': 200, body: '"HTTP_X_FORWARDED_USER":["ada"]' })
+      t.match(await open({ cookie, te: 'trailers' }), {
+        ':status': 200,
+        body: '"HTTP_X_FORWARDED_USER":["ada"]',
+      })
     })
 
     await t.test('Authorization reaches the check and the app', async (t) => {

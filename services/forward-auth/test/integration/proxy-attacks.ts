@@ -15,6 +15,7 @@ export interface Attack {
     | 'upgrades'
     | 'overrides'
     | 'forwarded'
+    | 'taken'
   /** Names of tests with their files: in `test`, or from the root for those of packages. */
   readonly elsewhere?: readonly `${string}.test.ts: ${string}`[]
 }
@@ -211,23 +212,23 @@ export const ATTACKS: Readonly<Record<string, Attack>> = {
   },
 
   'Connection that takes headers away': {
+    probe: 'taken',
     cases: {
       'of the check, anonymous': {
         headers: { ...navigation, Connection: 'close, X-Forwarded-Host, X-Forwarded-Uri' },
-        status: { others: 302, haproxy: 400, envoy: 400, 'envoy-grpc': 400 },
+        status: { others: 302, envoy: 400, 'envoy-grpc': 400 },
       },
       'of the check, not an admin': {
         ...admin,
         who: 'ada',
         headers: { Connection: 'close, X-Forwarded-Host, X-Forwarded-Uri' },
-        status: { others: 403, haproxy: 400, envoy: 400, 'envoy-grpc': 400 },
+        status: { others: 403, envoy: 400, 'envoy-grpc': 400 },
       },
       'of the identity': {
         who: 'ada',
         headers: { Connection: 'close, X-Forwarded-User', 'X-Forwarded-User': 'eve' },
-        status: { others: 200, haproxy: 400 },
+        status: 200,
         user: 'ada',
-        refusedBy: ['haproxy'],
       },
     },
   },

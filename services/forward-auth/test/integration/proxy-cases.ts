@@ -184,6 +184,18 @@ export const CASES: Readonly<Record<string, Case>> = {
   },
   'signed in, prefetch': { who: 'ada', headers: prefetch, status: 200, user: 'ada' },
   'signed in, WebSocket': { who: 'ada', headers: webSocket, status: 101, user: 'ada' },
+  'signed in, WebSocket of Firefox': {
+    who: 'ada',
+    headers: { ...webSocket, connection: 'keep-alive, Upgrade' },
+    status: 101,
+    user: 'ada',
+  },
+  'signed in, with trailers to come': {
+    who: 'ada',
+    headers: { connection: 'TE, close', te: 'trailers' },
+    status: 200,
+    user: 'ada',
+  },
   'signed in, with claims of 8 kB': { who: 'large', status: 200, user: 'ada' },
   'signed in, with cookies of 12 kB': {
     who: 'ada',
