@@ -79,11 +79,17 @@ t.test('a check reads the headers of the list, and no others of its client', asy
   t.same(sorted(without([...seen], ...ofFastify, ...ofLog, ...ofProxy)), READ)
 })
 
-t.test('nginx sets or removes each of them', async (t) => {
-  const [, app = ''] = /location \/ \{(.*?)\n {4}\}/s.exec(example('nginx.conf')) ?? []
-  const set = sorted([...app.matchAll(/proxy_set_header (\S+) /g)].map(([, name = '']) => name))
-  for (const name of [...FORGEABLE, ...IDENTITY, ...CREDENTIALS, 'upgrade'])
-    t.ok(set.includes(name), name)
+t.test('nginx sets or removes each of them, for the app and for both of its checks', async (t) => {
+  const setIn = (location: string) => {
+    const text = example('nginx.conf').split(`location ${location} {`)[1]?.split('\n    }')[0] ?? ''
+    return sorted([...text.matchAll(/proxy_set_header (\S+) /g)].map(([, name = '']) => name))
+  }
+  const ofProxies = [...HEADER_NAMES.read, ...HEADER_NAMES.believed]
+  const app = setIn('/')
+  for (const name of [...ofProxies, ...IDENTITY, ...CREDENTIALS, 'http2-settings', 'upgrade'])
+    t.ok(app.includes(name), name)
+  for (const check of ['= /_gatehouse', '@refused'])
+    t.same(setIn(check), sorted([...ofProxies, 'connection', 'content-length']), check)
 })
 
 t.test('Caddy', async (t) => {

@@ -57,6 +57,10 @@ const WITH_OPEN_PATH = CONFIG.replace(
   'providers:',
   'rules: [{ paths: [/public/*], require: anyone }]\n    providers:',
 )
+const WITH_CLOSED_PATH = CONFIG.replace(
+  'providers:',
+  'rules: [{ paths: [/closed], require: admins }]\n    providers:',
+)
 /** Where a rule names tools, apps get one header more. */
 const WITH_TOOLS = CONFIG.replace(
   'providers:',
@@ -379,6 +383,30 @@ const PROBES: Readonly<Record<NonNullable<Attack['probe']>, Probe>> = {
       }
   },
 
+  async answers(t, _proxy, { gatehouse, echo, ask }) {
+    await gatehouse.reload(WITH_CLOSED_PATH)
+    const cookie = await cookiesOf(gatehouse, 'ada')
+    const ofProxies = [...HEADER_NAMES.read, ...HEADER_NAMES.believed]
+    const replacing = [...HEADER_NAMES.methodOverrides, ...HEADER_NAMES.pathOverrides]
+    const leaks: string[] = []
+    let passed = 0
+    for (const name of new Set<string>([...ofProxies, ...replacing]))
+      for (const value of TURNING)
+        for (const who of [cookie, undefined]) {
+          const before = echo.count()
+          const sent = { ...navigation, cookie: who, [name]: value }
+          const { status, headers } = await ask({ path: '/a', headers: sent })
+          const isHeard = echo.count() > before
+          const told = IDENTITY.filter((one) => one in headers)
+          if (isHeard) passed += 1
+          if ((status < 300 && !isHeard) || told.length > 0)
+            leaks.push(`${name}: ${value}: ${status} ${told}`)
+        }
+    t.same(leaks, [], 'what a check answers to its proxy reaches no client')
+    t.ok(passed > 0, `${passed} passed`)
+    await gatehouse.reload(CONFIG)
+  },
+
   async taken(t, proxy) {
     const changes = PASSES_REMOTE[proxy]
     const { gatehouse, echo, pass } = await startGate(t, proxy, { yaml: WITH_REMOTE, changes })
@@ -409,6 +437,14 @@ const PROBES: Readonly<Record<NonNullable<Attack['probe']>, Probe>> = {
       await hold(t, proxy, gate, { headers, status })
   },
 }
+
+/** The headers of a 200 of the check, which are for an app. */
+const IDENTITY = ['x-forwarded-user', 'x-authenticated-user', 'x-gatehouse-assertion']
+/** Values of a header of a client that may turn the answer of a check. */
+const TURNING = [
+  ...['auth.example.com', 'https://auth.example.com/', 'admin.example.com', 'evil.example', 'http'],
+  ...['OPTIONS', '/closed', 'host=auth.example.com;proto=http', '192.0.2.66', 'true', ''],
+]
 
 /** What an app may read in Connection, where nothing is upgraded. */
 const PLAIN_CONNECTION = /^(close|keep-alive|te)(, ?(close|keep-alive|te))*$/i

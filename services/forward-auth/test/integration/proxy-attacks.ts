@@ -16,6 +16,7 @@ export interface Attack {
     | 'overrides'
     | 'forwarded'
     | 'taken'
+    | 'answers'
   /** Names of tests with their files: in `test`, or from the root for those of packages. */
   readonly elsewhere?: readonly `${string}.test.ts: ${string}`[]
 }
@@ -168,8 +169,8 @@ export const ATTACKS: Readonly<Record<string, Attack>> = {
       'signed in': { who: 'ada', headers: FORGED_REQUEST, status: 200, user: 'ada' },
       'a condition in X-Forward-Auth-If, anonymous': {
         headers: { ...program, 'X-Forward-Auth-If': 'true' },
-        // HAProxy and Envoy do not pass it on.
-        status: { others: 403, haproxy: 401, envoy: 401, 'envoy-grpc': 401 },
+        // nginx, HAProxy and Envoy do not pass it on.
+        status: { others: 403, nginx: 401, haproxy: 401, envoy: 401, 'envoy-grpc': 401 },
       },
       'a condition in X-Forward-Auth-If, not an admin': {
         ...admin,
@@ -287,6 +288,7 @@ export const ATTACKS: Readonly<Record<string, Attack>> = {
     },
   },
   'headers that only a proxy may set': { probe: 'forwarded' },
+  "the check's 200 at the client": { probe: 'answers' },
   'X-Forwarded-For of the client': {
     cases: {
       'signed in': {
