@@ -14,7 +14,7 @@ local IDENTITY = {
 local ASKED = {
   'accept', 'accept-language', 'access-control-request-method', 'authorization', 'cookie', 'origin',
   'sec-fetch-mode', 'sec-purpose', 'upgrade', 'user-agent', 'x-requested-with',
-  'mcp-method', 'mcp-name', 'mcp-protocol-version',
+  'last-event-id', 'mcp-method', 'mcp-name', 'mcp-protocol-version', 'mcp-session-id',
   'x-forwarded-for', 'x-forwarded-host', 'x-forwarded-proto',
   'x-http-method', 'x-http-method-override', 'x-method-override',
   'destination', 'x-rewrite-url',

@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http'
-import { MCP_HEADERS } from './mcp.ts'
+import { MCP_HEADERS, SESSION_HEADERS } from './mcp.ts'
 
 /** Names of headers that only a proxy may set, or that change a request, in lower case. */
 export const HEADER_NAMES = {
@@ -16,7 +16,7 @@ export const HEADER_NAMES = {
     'x-forward-auth-if',
   ],
   /** Headers of clients that name what is called by MCP: another spelling of one is refused. */
-  calls: MCP_HEADERS,
+  calls: [...MCP_HEADERS, ...SESSION_HEADERS],
   /** Headers that apps believe, and that a check does not read. */
   believed: ['forwarded', 'x-forwarded-port', 'x-real-ip'],
   /** Headers with which a client asks an app to take the request for one of another method. */

@@ -3,6 +3,8 @@ import type { McpCall } from '@gatehouse/profile'
 
 /** The headers in which a request of MCP names its call, in lower case. */
 export const MCP_HEADERS = ['mcp-protocol-version', 'mcp-method', 'mcp-name'] as const
+/** Headers of older versions with sessions, whose servers do not compare the others with the body. */
+export const SESSION_HEADERS = ['mcp-session-id', 'last-event-id'] as const
 
 /** The first version whose servers compare these headers with the body. */
 const FIRST_VERSION = '2026-07-28'
@@ -25,7 +27,7 @@ const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
 /**
  * Reads the call that a request of MCP names in its headers (revision 2026-07-28, "Request Metadata").
- * Undefined if that is not certain: servers of older versions do not compare the headers with the body.
+ * Undefined if that is not certain: servers of older versions or with sessions do not compare the headers with the body.
  *
  * @param method - of the request; undefined if a header replaces it
  */
@@ -33,6 +35,7 @@ export function readMcp(
   method: string | undefined,
   headers: IncomingHttpHeaders,
 ): McpCall | undefined {
+  if (SESSION_HEADERS.some((header) => headers[header] !== undefined)) return undefined
   const [version, called, name] = MCP_HEADERS.map((header) => headers[header])
   if (method !== 'POST' || typeof version !== 'string' || typeof called !== 'string')
     return undefined

@@ -56,3 +56,12 @@ t.test('only POST calls anything', async (t) => {
   for (const method of ['GET', 'DELETE', 'post', undefined])
     t.equal(readMcp(method, headers), undefined, String(method))
 })
+
+t.test('a call of a session, or of a stream that goes on, is not known', async (t) => {
+  const headers = { 'mcp-protocol-version': V, 'mcp-method': 'tools/call', 'mcp-name': 'a' }
+  t.same(readMcp('POST', headers), { method: 'tools/call', name: 'a' }, 'for comparison')
+  for (const name of ['mcp-session-id', 'last-event-id'])
+    for (const value of ['x', '', 'x, y', '0'])
+      for (const method of ['tools/call', 'tools/list', 'initialize'])
+        t.equal(readMcp('POST', { ...headers, 'mcp-method': method, [name]: value }), undefined)
+})

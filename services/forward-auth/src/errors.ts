@@ -189,7 +189,7 @@ export const FWA_ERRORS = {
     title: 'No rule allows this call',
     action:
       'A rule names MCP tools here, so a request passes only if such a rule fits it for certain. ' +
-      'Name the tool in a rule, or send the headers of MCP 2026-07-28 once each.',
+      'Name the tool in a rule, or send the headers of MCP 2026-07-28 once each, and none of a session.',
   },
 } as const satisfies Record<`FWA_${string}`, { status: number; title: string; action: string }>
 

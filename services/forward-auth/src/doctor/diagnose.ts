@@ -119,10 +119,7 @@ function* diagnoseCheck(exchange: Exchange): Findings {
       yield fault('cookie', 'The check receives no Cookie.')
     const lacking = exchange.calls?.filter((name) => headers[name] !== FORGED) ?? []
     if (lacking.length > 0)
-      yield fault(
-        'calls',
-        `The check receives no ${lacking.join(', ')}: it refuses every call where a rule names tools.`,
-      )
+      yield fault('calls', `The check receives no ${lacking.join(', ')}: rules for tools need it.`)
     const [, query = ''] = exchange.target.split('?')
     if (query !== '' && check.dialect !== 'envoy' && check.query.includes(query))
       yield fault('query', 'The check receives the query of the client.')

@@ -23,7 +23,7 @@ const OF_PROXY = {
     cookie:
       'proxy_pass_request_headers off and proxy_set_header Cookie in the location of the check: remove them',
     calls:
-      'proxy_set_header Mcp-… and proxy_pass_request_headers off in the location of the check: remove them',
+      'proxy_set_header Mcp-… and Last-Event-ID, and proxy_pass_request_headers off in the location of the check: remove them',
     client: 'proxy_set_header X-Forwarded-For $remote_addr; in the location of the check',
     navigation:
       'proxy_set_header Accept and proxy_pass_request_headers off in @refused: remove them',
@@ -63,7 +63,7 @@ const OF_PROXY = {
     scheme: 'header_up X-Forwarded-Proto in forward_auth, and http:// before the site: remove them',
     method: 'header_up X-Forwarded-Method in forward_auth: remove it',
     cookie: 'header_up -Cookie in forward_auth: remove it',
-    calls: 'header_up and request_header -Mcp-…: remove them',
+    calls: 'header_up and request_header -Mcp-… and -Last-Event-ID: remove them',
     client: 'header_up -X-Forwarded-For in forward_auth: remove it',
     navigation: 'header_up -Accept and -Sec-Fetch-Mode in forward_auth: remove them',
     forged:
@@ -100,7 +100,7 @@ const OF_PROXY = {
     method: 'headers middlewares that set X-Forwarded-Method: remove them',
     cookie: 'authRequestHeaders of forwardAuth: add Cookie, or remove the list',
     calls:
-      'authRequestHeaders of forwardAuth: add Mcp-Method, Mcp-Name and MCP-Protocol-Version, or remove the list',
+      'authRequestHeaders of forwardAuth: add Mcp-Method, Mcp-Name, MCP-Protocol-Version, Mcp-Session-Id, Last-Event-ID, or remove it',
     client: 'headers middlewares that remove X-Forwarded-For',
     navigation:
       'authRequestHeaders of forwardAuth: add Accept and Sec-Fetch-Mode, or remove the list',
@@ -133,7 +133,7 @@ const OF_PROXY = {
     method: 'http_service of ext_authz passes the method; remove filters before it that change it',
     cookie: 'allowed_headers of ext_authz: { exact: cookie }',
     calls:
-      'allowed_headers of ext_authz: { exact: mcp-method }, { exact: mcp-name } and { exact: mcp-protocol-version }',
+      'allowed_headers of ext_authz: { exact: … } of mcp-method, mcp-name, mcp-protocol-version, mcp-session-id and last-event-id',
     client:
       'headers_to_add of authorization_request: x-forwarded-for "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT%"',
     navigation: 'allowed_headers of ext_authz: { exact: accept } and { exact: sec-fetch-mode }',
@@ -168,7 +168,7 @@ const OF_PROXY = {
     scheme: 'http-request set-header X-Forwarded-Proto https',
     method: "['x-forwarded-method'] = { txn.sf:method() } in haproxy.lua",
     cookie: "'cookie' in ASKED of haproxy.lua",
-    calls: "'mcp-method', 'mcp-name' and 'mcp-protocol-version' in ASKED of haproxy.lua",
+    calls: "'last-event-id' and each 'mcp-…' in ASKED of haproxy.lua",
     client: 'http-request set-header X-Forwarded-For %[src]',
     navigation: "'accept' and 'sec-fetch-mode' in ASKED of haproxy.lua",
     forged:

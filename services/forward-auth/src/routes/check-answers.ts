@@ -163,7 +163,7 @@ function sendForbidden(
 function whyClosed(call: Check['forwarded']['mcp']): string {
   if (call)
     return `no rule allows ${[call.method, call.name].filter(Boolean).join(' ').slice(0, 200)}`
-  return 'the rules here are for MCP tools, and the headers of this request name none for certain: it takes MCP 2026-07-28'
+  return 'the rules here are for MCP tools, and the headers name none for certain: it takes MCP 2026-07-28, without a session'
 }
 
 function switchUrl(check: Check): string {

@@ -225,7 +225,7 @@ t.test('the request with which a server is tried', async (t) => {
     ([, name = '', value = '']): [string, string] => [name, value],
   )
   const [, body = ''] = /-d '([^']+)'/.exec(text) ?? []
-  for (const sdk of [1, 2] as const satisfies Sdk[]) {
+  for (const sdk of [1, 1.12, 2] as const satisfies Sdk[]) {
     const { port, ran } = await startToolServer(t, sdk)
     const send = (name: string) =>
       fetch(`http://127.0.0.1:${port}/mcp`, {
@@ -233,7 +233,10 @@ t.test('the request with which a server is tried', async (t) => {
         headers: { ...Object.fromEntries(headers), 'Mcp-Name': name },
         body,
       })
-    t.equal((await send('another')).status, 400, `SDK ${sdk}`)
+    const answer = await send('another')
+    t.equal(answer.status, 400, `SDK ${sdk}`)
+    const isCompared = (await answer.text()).includes('"code":-32020')
+    t.equal(isCompared, sdk === 2, 'only the error tells who compares')
     t.same(ran, [])
     t.equal((await send('whoami')).status, sdk === 2 ? 200 : 400, 'for comparison, the true name')
   }

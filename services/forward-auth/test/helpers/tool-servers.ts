@@ -7,10 +7,23 @@ import { McpServer as McpServer1 } from '@modelcontextprotocol/sdk/server/mcp.js
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js'
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
 import { createMcpHandler, McpServer as McpServer2 } from '@modelcontextprotocol/server'
+import { McpServer as McpServer112 } from 'mcp-sdk-1.12/server/mcp.js'
+import { StreamableHTTPServerTransport as Transport112 } from 'mcp-sdk-1.12/server/streamableHttp.js'
 import type { Test } from 'tap'
 
-/** Versions of the SDK: 1 knows nothing of headers that name a call, 2 compares them with the body. */
-export type Sdk = 1 | 2
+/**
+ * Versions of the SDK: 2 compares the headers that name a call with the body. The others know nothing of them: 1, its
+ * last one, refuses their version, and 1.12 does not even read that; its server has sessions, and nothing without one.
+ */
+export type Sdk = 1 | 1.12 | 2
+/** What both old versions have in common. */
+const OLD = {
+  1: { Server: McpServer1, Transport: StreamableHTTPServerTransport },
+  1.12: {
+    Server: McpServer112 as unknown as typeof McpServer1,
+    Transport: Transport112 as unknown as typeof StreamableHTTPServerTransport,
+  },
+} as const
 
 const INFO = { name: 'notes', version: '1.0.0' }
 const NAMES = ['read_note', 'delete_note', 'whoami'] as const
@@ -34,20 +47,21 @@ function createToolHandler(ran: Ran) {
   })
 }
 
-/** The same by SDK 1, for clients with a session and without one. */
-function createOldListener(ran: Ran): RequestListener {
+/** The same by an old SDK, for clients with a session and without one. */
+function createOldListener(ran: Ran, sdk: keyof typeof OLD): RequestListener {
+  const { Server, Transport: HttpTransport } = OLD[sdk]
   const sessions = new Map<string, StreamableHTTPServerTransport>()
   return async (request, response) => {
     const known = sessions.get(String(request.headers['mcp-session-id']))
     if (known) return known.handleRequest(request, response)
-    const isOpening = request.headers['x-test-session'] !== undefined
-    const transport: StreamableHTTPServerTransport = new StreamableHTTPServerTransport({
+    const isOpening = sdk === 1.12 || request.headers['x-test-session'] !== undefined
+    const transport: StreamableHTTPServerTransport = new HttpTransport({
       ...(isOpening && {
         sessionIdGenerator: randomUUID,
         onsessioninitialized: (id) => void sessions.set(id, transport),
       }),
     })
-    const server = new McpServer1(INFO)
+    const server = new Server(INFO)
     for (const name of NAMES)
       server.registerTool(name, {}, ({ requestInfo }) => run(ran, name, requestInfo?.headers))
     await server.connect(transport as Transport)
@@ -59,7 +73,8 @@ function createOldListener(ran: Ran): RequestListener {
 export async function startToolServer(t: Test, sdk: Sdk) {
   const ran: Ran = []
   const handler = createToolHandler(ran)
-  const listener = sdk === 1 ? createOldListener(ran) : (toNodeHandler(handler) as RequestListener)
+  const listener =
+    sdk === 2 ? (toNodeHandler(handler) as RequestListener) : createOldListener(ran, sdk)
   let last: IncomingHttpHeaders | undefined
   const server = createServer({ maxHeaderSize: 65_536 }, (request, response) => {
     last = request.headers
@@ -96,6 +111,6 @@ async function openSession(port: number): Promise<string> {
   })
   await body?.cancel()
   const id = headers.get('mcp-session-id')
-  if (id === null) throw new Error('SDK 1 has opened no session')
+  if (id === null) throw new Error('the server has opened no session')
   return id
 }

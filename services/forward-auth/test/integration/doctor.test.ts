@@ -613,7 +613,10 @@ t.test('the session of a domain at the app', async (t) => {
     })
 })
 
-const NO_CALLS = ["  'mcp-method', 'mcp-name', 'mcp-protocol-version',\n", ''] as const
+const NO_CALLS = [
+  "  'last-event-id', 'mcp-method', 'mcp-name', 'mcp-protocol-version', 'mcp-session-id',\n",
+  '',
+] as const
 /** A rule that names tools, at a path of its own. */
 const WITH_TOOLS = CONFIG.replace(
   '    policies:\n',
@@ -640,7 +643,7 @@ t.test('a call by MCP that the check does not see', async (t) => {
         'request_header -Forwarded',
         'request_header -Mcp-*\n\trequest_header -Forwarded',
       ]),
-      /no mcp-protocol-version, mcp-method, mcp-name:/,
+      /no mcp-protocol-version, mcp-method, mcp-name, mcp-session-id:/,
     ],
     [
       'traefik',
@@ -648,13 +651,17 @@ t.test('a call by MCP that the check does not see', async (t) => {
         'trustForwardHeader: true',
         'trustForwardHeader: true\n        authRequestHeaders: [Accept, Cookie, User-Agent, Sec-Fetch-Mode, Mcp-Name]',
       ]),
-      /no mcp-protocol-version, mcp-method:/,
+      /no mcp-protocol-version, mcp-method, mcp-session-id, last-event-id:/,
     ],
-    ['haproxy', lines('haproxy.lua', NO_CALLS), /no mcp-protocol-version, mcp-method, mcp-name:/],
+    [
+      'haproxy',
+      lines('haproxy.lua', NO_CALLS),
+      /no mcp-protocol-version, mcp-method, mcp-name, mcp-session-id, last-event-id:/,
+    ],
     [
       'envoy',
-      lines('envoy.yaml', ['- { exact: mcp-name, ignore_case: true }\n', '\n']),
-      /no mcp-name:/,
+      lines('envoy.yaml', ['- { exact: mcp-session-id, ignore_case: true }\n', '\n']),
+      /no mcp-session-id:/,
     ],
   ]
   for (const [proxy, changes, said] of rows)
@@ -677,7 +684,7 @@ for (const [what, options] of [
     const { examine } = await startWorld(t, CONFIG.replace('policies:', options))
     await t.test('haproxy', { skip: missingProgram('haproxy') }, async (t) => {
       const told = await examine(t, 'haproxy', { changes: { 'haproxy.lua': [NO_CALLS] } })
-      t.match(told, /no mcp-protocol-version, mcp-method, mcp-name:/)
+      t.match(told, /no mcp-protocol-version, mcp-method, mcp-name, mcp-session-id, last-event-id:/)
     })
   })
 

@@ -14,8 +14,8 @@ export interface Attempt {
   readonly trailers?: readonly Line[]
   /** Sent on the same connection after an honest call. */
   readonly isSecond?: boolean
-  /** Whether it has the ID of a session that was opened without the gate. */
-  readonly hasSession?: boolean
+  /** Headers with the ID of a session that was opened without the gate. */
+  readonly session?: (id: string) => readonly Line[]
 }
 
 const READ = 'read_note'
@@ -91,6 +91,7 @@ const PATHS = [
   ],
   ...['https://app.example.com/mcp', 'http://app.example.com/mcp', 'https://other.example.com/mcp'],
 ]
+const ofSession = (id: string): readonly Line[] => [['Mcp-Session-Id', id]]
 const OTHER_URL = 'https://app.example.com/open'
 
 /** At a place whose rules name tools, in front of a server that answers at every path. */
@@ -316,12 +317,29 @@ export const ATTEMPTS: Readonly<Record<string, Attempt>> = {
   },
   'on a connection that has called another tool': { isSecond: true },
   'without headers, on a connection that has called another tool': { isSecond: true, headers: [] },
-  'in a session': { hasSession: true },
-  'in a session, without headers': { hasSession: true, headers: [] },
+  'in a session': { session: ofSession },
+  'in a session, without headers': { session: ofSession, headers: [] },
   'in a session, with an old version': {
-    hasSession: true,
+    session: ofSession,
     headers: headers({ version: '2025-11-25' }),
   },
-  'in a session, with another method': { hasSession: true, headers: headers({ method: 'ping' }) },
-  'a stream of a session': { hasSession: true, method: 'GET', more: [['Last-Event-ID', '0']] },
+  'in a session, with another method': { session: ofSession, headers: headers({ method: 'ping' }) },
+  'a stream of a session': { session: ofSession, method: 'GET', more: [['Last-Event-ID', '0']] },
+  'a call that goes on with a stream': { more: [['Last-Event-ID', '']] },
+  ...Object.fromEntries(
+    ['MCP-SESSION-ID', 'Mcp_Session_Id', 'Mcp.Session.Id', 'Mcp~Session-Id', 'Mcp-Session-Id '].map(
+      (name) => [
+        `in a session: ${name}`,
+        { session: (id: string): readonly Line[] => [[name, id]] },
+      ],
+    ),
+  ),
+  'in a session, twice': { session: (id) => [...ofSession(id), ...ofSession(id)] },
+  'in two sessions': { session: (id) => [...ofSession('other'), ...ofSession(id)] },
+  'in a session, and in an empty one': { session: (id) => [...ofSession(''), ...ofSession(id)] },
+  'in an empty session': { more: ofSession('') },
+  'in a session, with spaces around': { session: (id) => ofSession(` \t${id} \t`) },
+  'in a session that Connection takes away': {
+    session: (id) => [...ofSession(id), ['Connection', 'close, Mcp-Session-Id']],
+  },
 }

@@ -35,7 +35,7 @@ const YAML = OPEN.replace(
 )
 const URL = 'https://app.example.com/mcp'
 const PROXY_NAMES = (Object.keys(PROXIES) as ProxyName[]).filter((name) => !missingProgram(name))
-const SDKS: readonly Sdk[] = [1, 2]
+const SDKS: readonly Sdk[] = [1, 1.12, 2]
 
 /** A request with a key. What it names itself replaces the headers that every client sends. */
 function request(
@@ -60,8 +60,8 @@ const call = (key: string, tool: string, headers: readonly Line[] = []) =>
 
 /** The requests of an attempt, one for each body. */
 function requestsOf(attempt: Attempt, session: string | undefined): readonly RawRequest[] {
-  const { headers = callHeaders('read_note'), more = [], bodies = BODIES, hasSession } = attempt
-  const own: readonly Line[] = hasSession && session ? [['Mcp-Session-Id', session]] : []
+  const { headers = callHeaders('read_note'), more = [], bodies = BODIES } = attempt
+  const own = session === undefined ? [] : (attempt.session?.(session) ?? [])
   const { method = 'POST', target = '/mcp', trailers } = attempt
   return bodies.map((body) =>
     request(READER, [...headers, ...more, ...own], {
@@ -90,17 +90,17 @@ for (const proxy of Object.keys(PROXIES) as ProxyName[])
       const ask = async (one: RawRequest) => (await sendRaw(to, [one]))[0]
 
       await t.test('who may call a tool', async (t) => {
-        // A server of SDK 1 does not know the version.
-        const passed = sdk === 1 ? 400 : 200
+        // A server of SDK 1 does not know the version, one of 1.12 no call outside of a session.
+        const passed = sdk === 2 ? 200 : 400
         t.match(await ask(call(READER, 'read_note')), { status: passed })
         t.match(await ask(call(READER, 'delete_note')), { status: 403 })
         t.match(await ask(call(WRITER, 'delete_note')), { status: passed })
-        t.same(server.ran, sdk === 1 ? [] : ['read_note', 'delete_note'])
+        t.same(server.ran, sdk === 2 ? ['read_note', 'delete_note'] : [])
       })
 
       await t.test('attempts', async (t) => {
         const before = deletedBy(server)
-        const session = sdk === 1 ? await server.openSession() : undefined
+        const session = sdk === 2 ? undefined : await server.openSession()
         const honest = request(
           READER,
           [...callHeaders('read_note'), ['Connection', 'keep-alive']],
@@ -154,6 +154,15 @@ for (const proxy of Object.keys(PROXIES) as ProxyName[])
 
       await t.test('a client of SDK 2', (t) => holdClient(t, sdk, gate, server))
       await t.test('what the server is told', (t) => holdTold(t, gate, server, ask))
+      if (sdk === 1.12)
+        await t.test('why: in a session, the server runs what the body calls', async (t) => {
+          const session: Line = ['Mcp-Session-Id', await server.openSession()]
+          const lie = request(READER, [...callHeaders('read_note'), session], {
+            body: JSON.stringify(toolCall('delete_note')),
+          })
+          t.match(await ask(lie), { status: 200 }, 'where no rule names tools')
+          t.same(server.ran, ['delete_note'], 'and never before')
+        })
     })
 
 const IS_FRAMING = /^(host|connection)$/i
@@ -179,7 +188,7 @@ async function holdClient(t: Test, sdk: Sdk, { port, certificate }: Gate, server
   }
   const before = server.ran.length
   await t.rejects(connect('legacy'), 'an older version is refused')
-  if (sdk === 1) {
+  if (sdk !== 2) {
     await t.rejects(connect('auto'), 'the server knows an older version only')
     t.equal(server.ran.length, before)
     return
@@ -235,7 +244,7 @@ async function holdTold(
 t.test('each attempt is tried through every proxy', async (t) => {
   const attempts = Object.keys(ATTEMPTS)
   const pairs = PROXY_NAMES.length * SDKS.length
-  t.equal(attempts.length, 205, 'as docs/mcp.md says')
+  t.equal(attempts.length, 217, 'as docs/mcp.md says')
   t.same(
     attempts.filter((title) => tried.get(title)?.size !== pairs),
     [],
