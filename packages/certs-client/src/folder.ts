@@ -16,12 +16,13 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs'
-import { basename, join } from 'node:path'
+import { basename, join, resolve } from 'node:path'
 import { type Clock, sleep } from '@gatehouse/net'
 import { makeFolder } from '@gatehouse/service-kit/files'
 import { lockFile } from '@gatehouse/service-kit/lock'
 import { type Placed, readPair, timeOf, toTime } from './certificate.ts'
 import { ClientError } from './errors.ts'
+import { requireTrusted } from './trusted-folder.ts'
 
 const KEY = 'privkey.pem'
 const CHAIN = 'fullchain.pem'
@@ -43,7 +44,7 @@ export interface FolderOptions {
   readonly domain: string
   /** Permissions of the files. Whoever may read them may enter the folder. */
   readonly mode: number
-  /** -1 leaves the user or the group as it is. */
+  /** Owner of the files; -1 leaves the user or the group as it is. The folders stay those of this user. */
   readonly owner: Owner | undefined
   /** Whether private keys are made here. */
   readonly isOwnKey: boolean
@@ -76,7 +77,8 @@ export class CertificateFolder {
   prepare(): void {
     const { dir } = this.#options
     attempt(dir, () => {
-      makeFolder(dir, 0o777)
+      requireTrusted(dir)
+      makeFolder(resolve(dir), 0o755)
       this.#target()
     })
   }
@@ -143,52 +145,51 @@ export class CertificateFolder {
     const descriptor = openSync(file, 'wx', 0o600)
     try {
       writeFileSync(descriptor, text)
-      this.#give(descriptor, this.#options.mode)
+      give(descriptor, this.#options.mode, this.#options.owner)
       fsyncSync(descriptor)
     } finally {
       closeSync(descriptor)
     }
   }
 
-  /** Lets whoever may read the files enter their folder. */
+  /** Lets whoever may read the files enter their folder, which nobody else may change. */
   #admit(version: string): void {
-    const { mode } = this.#options
-    this.#correct(version, 0o700 | mode | ((mode & 0o444) >> 2))
+    const { mode, owner } = this.#options
+    const uid = process.geteuid?.() ?? -1
+    const isOfOther = owner !== undefined && ![-1, uid].includes(owner.uid)
+    const rights = 0o700 | (mode & 0o040 ? 0o050 : 0) | (isOfOther ? 0o011 : 0)
+    this.#correct(version, rights, owner && { uid, gid: owner.gid })
   }
 
   /** Changes what is not as it is asked for, and nothing else: the disk may be read-only by now. */
-  #correct(path: string, mode: number): void {
-    const { uid, gid } = this.#options.owner ?? { uid: -1, gid: -1 }
+  #correct(path: string, mode: number, owner: Owner | undefined): void {
+    const { uid, gid } = owner ?? { uid: -1, gid: -1 }
     const old = lstatSync(path)
     const isOwned = [-1, old.uid].includes(uid) && [-1, old.gid].includes(gid)
     if (isOwned && (old.mode & 0o7777) === mode) return
-    // The owner of a file may put a link to a file of somebody else in its place at any moment.
-    const descriptor = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW)
+    const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants
+    const descriptor = openSync(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK)
     try {
-      this.#give(descriptor, mode)
+      give(descriptor, mode, owner)
     } finally {
       closeSync(descriptor)
     }
   }
 
-  #give(descriptor: number, mode: number): void {
-    const { owner } = this.#options
-    if (owner) fchownSync(descriptor, owner.uid, owner.gid)
-    fchmodSync(descriptor, mode)
-  }
-
   /** Gives files that are in place the mode and owner that are asked for now. */
   adjust(): void {
-    const { mode, dir } = this.#options
+    const { mode, dir, owner } = this.#options
     attempt(this.path, () => {
       const target = this.#target()
-      if (target === undefined) return
+      // Whatever is missing is fetched anew.
+      if (target === undefined || !existsSync(join(dir, target))) return
+      this.#admit(join(dir, target))
       for (const name of [KEY, CHAIN, COMBINED, STATE]) {
         const file = join(dir, target, name)
-        // Whatever is missing is fetched anew.
-        if (lstatSync(file, { throwIfNoEntry: false })?.isFile()) this.#correct(file, mode)
+        const stats = lstatSync(file, { throwIfNoEntry: false })
+        // A file with two names may be somebody else's.
+        if (stats?.isFile() && stats.nlink === 1) this.#correct(file, mode, owner)
       }
-      if (existsSync(join(dir, target))) this.#admit(join(dir, target))
     })
   }
 
@@ -253,7 +254,10 @@ export class CertificateFolder {
   async lock(patienceMs: number, clock: Clock, signal?: AbortSignal): Promise<() => void> {
     const file = join(this.#options.dir, `${this.#prefix}lock`)
     for (const end = clock.now() + patienceMs; ; await sleep(clock, LOOK_EVERY, signal)) {
-      const unlock = attempt(file, () => lockFile(file))
+      const unlock = attempt(file, () => {
+        requireTrusted(this.#options.dir)
+        return lockFile(file)
+      })
       if (unlock) return unlock
       if (clock.now() >= end)
         throw new ClientError('CERT_CLIENT_LOCKED', `another client works on ${this.path}`, {
@@ -264,6 +268,7 @@ export class CertificateFolder {
 
   /** The folder that the link leads to; undefined if there is no link yet. */
   #target(): string | undefined {
+    requireTrusted(this.#options.dir)
     const stats = lstatSync(this.path, { throwIfNoEntry: false })
     if (!stats) return undefined
     const target = stats.isSymbolicLink() ? readlinkSync(this.path) : undefined
@@ -273,6 +278,11 @@ export class CertificateFolder {
       `${this.path} is in the way: it is not a link of this program. Move it away, or choose another folder`,
     )
   }
+}
+
+function give(descriptor: number, mode: number, owner: Owner | undefined): void {
+  if (owner) fchownSync(descriptor, owner.uid, owner.gid)
+  fchmodSync(descriptor, mode)
 }
 
 function syncFolder(path: string): void {

@@ -1,5 +1,7 @@
 import {
+  chmodSync,
   cpSync,
+  linkSync,
   lstatSync,
   readFileSync,
   readlinkSync,
@@ -241,6 +243,8 @@ t.test('a link in place of a file gives nobody the file that it leads to', (t) =
     }
     const wider = new CertificateFolder({ ...OPTIONS, dir, mode: 0o640, owner })
     if (isLate) {
+      wider.adjust()
+      chmodSync(join(folder.path, name), 0o600)
       before(t, 'openSync', swap)
       t.throws(() => wider.adjust(), { code: 'CERT_CLIENT_FILES', message: /ELOOP/ })
     } else {
@@ -252,8 +256,18 @@ t.test('a link in place of a file gives nobody the file that it leads to', (t) =
     t.equal(wider.read(), undefined, 'it is fetched anew')
   }
   const { base, dir, folder } = open(t)
+  folder.publish(old, { needsReload: false })
+  rmSync(join(folder.path, 'privkey.pem'))
+  const other = join(base, 'other')
+  writeFileSync(other, 'mine', { mode: 0o600 })
+  linkSync(other, join(folder.path, 'privkey.pem'))
+  new CertificateFolder({ ...OPTIONS, dir, mode: 0o640, owner }).adjust()
+  t.equal(statSync(other).mode & 0o777, 0o600, 'nor does a second name of it')
+  rmSync(other)
+  rmSync(folder.path)
+  folder.tidy()
   before(t, 'openSync', () => symlinkSync('../secret', join(dir, '.a.test@key.new')))
   t.throws(() => folder.keepKey('a key'), { code: 'CERT_CLIENT_FILES', message: /EEXIST/ })
-  t.strictSame(listAll(base), ['out'], 'nor is one written through a link')
+  t.strictSame(listAll(base), ['out'], 'and none is written through a link')
   t.end()
 })

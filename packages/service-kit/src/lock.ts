@@ -1,4 +1,4 @@
-import { closeSync, existsSync, openSync } from 'node:fs'
+import { closeSync, lstatSync, openSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 
 const SQLITE_BUSY = 5
@@ -21,7 +21,15 @@ export function lockFile(file: string): (() => void) | undefined {
   }
 }
 
-/** SQLite gives its side files the mode of the main one. Never reopens: closing would drop SQLite's locks on it. */
+/**
+ * SQLite gives its side files the mode of the main one. Never reopens: closing would drop SQLite's locks on it. Refuses
+ * a link, through which SQLite would make the file that it leads to.
+ */
 export function createEmpty(file: string): void {
-  if (!existsSync(file)) closeSync(openSync(file, 'a', 0o600))
+  try {
+    closeSync(openSync(file, 'wx', 0o600))
+  } catch (error) {
+    const isThere = (error as NodeJS.ErrnoException).code === 'EEXIST'
+    if (!isThere || !lstatSync(file).isFile()) throw error
+  }
 }

@@ -163,6 +163,6 @@ t.test('the sidecar may do what it does', { skip: MISSING }, async (t) => {
   const pod = spec.template.spec
   const [sidecar] = pod.initContainers
   checkClient(t, pod, metadata.namespace, sidecar)
-  const [name] = sidecar.args.slice(1)
-  t.strictSame(sidecar.startupProbe.exec.command.at(-1), `/tls/${name}/fullchain.pem`)
+  const [, name, , out] = sidecar.args
+  t.strictSame(sidecar.startupProbe.exec.command.at(-1), `${out}/${name}/fullchain.pem`)
 })

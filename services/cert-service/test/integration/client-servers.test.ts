@@ -138,9 +138,6 @@ interface Server {
   readonly more?: Changes
 }
 
-/** PostgreSQL of the tests never runs as root. */
-const POSTGRES_USER = process.getuid?.() === 0 ? '65534:65534' : `${process.getuid?.()}`
-
 const isRoot = process.getuid?.() === 0
 
 const SERVERS: Record<string, Server> = {
@@ -290,9 +287,14 @@ SERVERS.postgresql = {
     domain: 'db.example.com',
     starttls: 'postgres',
   },
-  systemd: 'systemctl reload postgresql',
-  more: [['postgres:postgres', POSTGRES_USER]],
+  systemd: 'psql -qc "SELECT pg_reload_conf()"',
+  // The user as which PostgreSQL of the tests runs.
+  more: [['runuser -u postgres -- ', isRoot ? 'runuser -u nobody -- ' : '']],
   prepare({ folder, tls }) {
+    if (isRoot) {
+      mkdirSync(tls)
+      for (const path of [tls, join(folder, 'client.key')]) chownSync(path, idOf('nobody'), 0)
+    }
     const text = example('postgresql.conf', [['/etc/postgresql/tls', tls]])
     const lines = [...text.matchAll(/^(\w+) = '?([^'\n]+)'?$/gm)]
     const settings = Object.fromEntries(lines.map(([, key = '', value = '']) => [key, value]))
