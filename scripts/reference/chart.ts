@@ -15,7 +15,7 @@ interface Mapping extends Json {
 const ROOT = join(import.meta.dirname, '../..')
 
 /** What the chart sets itself. Its templates refuse it with a sentence that says which value is for it. */
-const OWNED: Readonly<Record<string, readonly string[]>> = {
+export const OWNED: Readonly<Record<string, readonly string[]>> = {
   metrics: [],
   server: ['host', 'port', 'grpc', 'plainHttp'],
   storage: ['path', 'url', 'urlFile', 'masterKey', 'masterKeyFile'],
@@ -70,13 +70,28 @@ function withoutOwned(owned: readonly string[], section: Mapping): Json {
   }
 }
 
-/** The same in the draft of the file that it is put in. */
+/** A text with a variable of the environment in it; `$$` stands for a `$`. */
+const REFERENCE = '(^|[^$])(\\$\\$)*\\$\\{[A-Za-z_][A-Za-z0-9_]*\\}'
+
+/**
+ * A secret, which is never a value: values are rendered into a ConfigMap. Helm prints a constant that it misses, and
+ * what does not match a pattern, which would be the secret.
+ */
+function elsewhere(key: string, { description }: Json): Json {
+  const advice = `no secret: name a file of secretFiles in ${key}File, or write \${NAME} for a variable of the environment`
+  return { description, type: 'string', if: { pattern: REFERENCE }, else: { const: advice } }
+}
+
+/** The same in the draft of the file that it is put in, without the secrets. */
 function inDraft2020(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(inDraft2020)
   if (typeof value !== 'object' || value === null) return value
   const { dependencies, $ref, ...others } = value as Json
   const rest = Object.fromEntries(
-    Object.entries(others).map(([key, one]) => [key, inDraft2020(one)]),
+    Object.entries(others).map(([key, one]) => [
+      key,
+      Object(one).writeOnly === true ? elsewhere(key, one as Json) : inDraft2020(one),
+    ]),
   )
   if (typeof $ref === 'string') return { ...rest, $ref: $ref.replace('definitions', '$defs') }
   if (dependencies === undefined) return rest

@@ -47,7 +47,8 @@ class Writer {
       return { ...own, ...this.#members(schema, at), additionalProperties: false }
     if (items) return { ...own, items: this.write(items, `${at}[]`) }
     const { description, default: fallback, ...limits } = own
-    return { description, default: fallback, ...withVariable(limits) }
+    const secret = schema.secret && { writeOnly: true }
+    return { description, default: fallback, ...secret, ...withVariable(limits) }
   }
 
   #members(schema: ConfigSchema, at: string): Json {

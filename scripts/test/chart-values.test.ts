@@ -1,9 +1,11 @@
 // The values of the Helm chart and their schema, which know the same.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { Ajv2020 } from 'ajv/dist/2020.js'
 import t from 'tap'
 import { parse } from 'yaml'
 import { ROOT } from './markdown.ts'
+import { CHART_SECRETS } from './secret-members.ts'
 
 type Node = Record<string, unknown>
 type Schema = Readonly<{ $ref?: string; properties?: Record<string, Schema> }>
@@ -42,4 +44,29 @@ t.test('values.yaml has each value that values.schema.json knows, and no other',
   const given = givenBy(parse(readFileSync(join(CHART, 'values.yaml'), 'utf8')), '', known)
   t.ok(known.length > 80)
   t.strictSame(given.toSorted(), known.filter((path) => !NOT_VALUES.includes(path)).toSorted())
+})
+
+/** A variable of the environment. */
+const NAME = `$\{NAME}`
+
+t.test('no secret is a value, whichever the schemas of the services have', async (t) => {
+  const validate = new Ajv2020({ strict: false, allErrors: true }).compile(schema)
+  const faultsAt = (place: string, values: unknown) => {
+    validate(values)
+    return (validate.errors ?? []).filter(({ instancePath }) => instancePath === place)
+  }
+  t.ok(CHART_SECRETS.length > 25)
+  for (const { place, fileKey, values } of CHART_SECRETS) {
+    for (const text of ['hunter2', 'sha256:0a', '$$', `$${NAME}`, `-$$$${NAME}`, '${', '$NAME', ''])
+      t.match(
+        faultsAt(place, values(text)),
+        [
+          { keyword: 'const', params: { allowedValue: new RegExp(` ${fileKey}, .*\\$\\{NAME`) } },
+          {},
+        ],
+        `${place} ${text}`,
+      )
+    for (const text of [NAME, `https://ntfy.test/${NAME}`, `$$${NAME}`, `a$$$$${NAME}b`])
+      t.strictSame(faultsAt(place, values(text)), [], `${place} ${text}`)
+  }
 })

@@ -38,7 +38,7 @@ t.test('values as they are written', async (t) => {
       ],
     },
     file: { type: 'string', minLength: 1, default: 'data' },
-    secret: { anyOf: [{ type: 'string', minLength: 32 }, VARIABLE] },
+    secret: { writeOnly: true, anyOf: [{ type: 'string', minLength: 32 }, VARIABLE] },
     secretFile: { type: 'string', minLength: 1, description: 'File that holds `secret`.' },
     mixed: { anyOf: [{ enum: ['off'] }, { type: 'integer' }, VARIABLE] },
     section: {
