@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { parse } from 'yaml'
 import { ROOT } from '../../markdown.ts'
+import { CHART_SECRETS } from '../../secret-members.ts'
 import { checkFiles, checkPods, checkReferences } from './consistency.ts'
 import {
   CHART,
@@ -352,6 +353,48 @@ t.test('values that cannot work are refused, with what to do', { skip: MISSING }
     t.equal(status, 1, JSON.stringify(values))
     t.match(stderr, message)
   }
+})
+
+t.test('a secret is refused as a value, and never shown', { skip: MISSING }, async (t) => {
+  const file = join(t.testdir(), 'secret.json')
+  for (const { place, fileKey, values } of CHART_SECRETS) {
+    writeFileSync(file, JSON.stringify(values('hunter2-the-secret')))
+    const { status, stdout, stderr } = helm(['template', 'gatehouse', '--values', file], [])
+    t.equal(status, 1, place)
+    t.match(
+      stderr,
+      `'${place}': value must be 'no secret: name a file of secretFiles in ${fileKey},`,
+    )
+    t.notMatch(stdout + stderr, 'hunter2')
+  }
+})
+
+t.test('an empty list of a network policy opens nothing', { skip: MISSING }, async (t) => {
+  const policyOf = (values: object) =>
+    named(render(['values.yaml'], values), 'NetworkPolicy', 'gatehouse-cert-service').spec
+  const fromOf = (values: object) =>
+    policyOf(values).ingress.find(({ ports }: Manifest) => ports[0].port === 'https').from
+  const release = { podSelector: { matchLabels: Object } }
+  const namespaces = (...names: readonly string[]) =>
+    names.map((name) => ({
+      namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': name } },
+    }))
+  const { networkPolicy } = parse(readFileSync(join(EXAMPLES, 'values.yaml'), 'utf8'))
+  const gateways: readonly string[] = networkPolicy.gatewayNamespaces
+  const key = 'networkPolicy.callerNamespaces'
+  t.equal(fromOf({}), undefined, 'callers authenticate themselves')
+  t.equal(fromOf({ [key]: ['*'] }), undefined)
+  t.match(fromOf({ [key]: [] }), [release, ...namespaces(...gateways)])
+  t.match(fromOf({ [key]: null }), [release, ...namespaces(...gateways)])
+  t.match(fromOf({ [key]: ['shop'] }), [release, ...namespaces('shop', ...gateways)])
+  const lists = ['callerNamespaces', 'monitoringNamespaces', 'egressPorts', 'extraEgress']
+  const empty = Object.fromEntries(lists.map((list) => [`networkPolicy.${list}`, []]))
+  for (const { spec } of ofKind(render(['values.yaml'], empty), 'NetworkPolicy'))
+    for (const rule of [...spec.ingress, ...spec.egress])
+      for (const [part, list] of Object.entries<Manifest[]>(rule))
+        t.ok(list?.length > 0, `${part} of ${JSON.stringify(rule)}`)
+  for (const { spec } of ofKind(render(['values.yaml'], empty), 'NetworkPolicy'))
+    for (const rule of spec.ingress) t.ok(rule.from, JSON.stringify(rule))
 })
 
 t.test(
