@@ -146,6 +146,18 @@ t.test('the workflows', async (t) => {
         for (const { uses } of [job, ...(job.steps ?? [])])
           if (uses)
             t.match(uses, /^(\.\/\.github\/workflows\/|[\w-]+\/[\w-]+(\/[\w-]+)?@[0-9a-f]{40}$)/)
+        const { container = [], services = {} } = job
+        for (const one of [container, ...Object.values(services)].flat())
+          t.match(
+            typeof one === 'string' ? one : one.image,
+            /^[\w./-]+:[\w.-]+@sha256:[0-9a-f]{64}$/,
+            `${file}: ${name}`,
+          )
+        // GitHub's own environment publishes its Pages.
+        const isPublishing = ['contents', 'packages', 'id-token', 'attestations'].some(
+          (right) => job.permissions[right] === 'write' && job.permissions.pages !== 'write',
+        )
+        t.equal(job.environment === 'release', isPublishing, `${file}: ${name} is approved`)
       }
     }
     const { jobs } = parse(readFileSync(join(ROOT, '.github/workflows/release.yml'), 'utf8'))
@@ -158,7 +170,7 @@ t.test('the workflows', async (t) => {
       test: [],
       files: [],
       images: ['packages'],
-      manifests: ['packages'],
+      manifests: ['packages', 'id-token', 'attestations'],
       npm: ['id-token'],
       github: ['contents', 'id-token', 'attestations'],
     })
@@ -171,6 +183,17 @@ t.test('the workflows', async (t) => {
     const { matrix } = jobs.images.strategy
     t.strictSame(matrix.architecture, ['amd64', 'arm64'])
     t.match(text, `for target in ${matrix.target.join(' ')}; do`)
+    const attested = (jobs.manifests as Job).steps?.filter(({ uses = '' }) =>
+      uses.includes('/attest-'),
+    )
+    t.strictSame(
+      attested?.map((step) => step.with),
+      matrix.target.map((target: string) => ({
+        'subject-name': `$\{{ env.REGISTRY }}/${target}`,
+        'subject-digest': `$\{{ steps.digests.outputs.${target} }}`,
+        'push-to-registry': true,
+      })),
+    )
     const stages = readFileSync(join(ROOT, 'Dockerfile'), 'utf8').matchAll(
       /^LABEL .*title="Gatehouse ([^"]+)"/gm,
     )
@@ -186,8 +209,13 @@ t.test('the workflows', async (t) => {
   })
 })
 
+type Image = string | { readonly image: string }
+
 interface Job {
   readonly uses?: string
+  readonly container?: Image
+  readonly services?: Readonly<Record<string, Image>>
+  readonly environment?: unknown
   readonly permissions: Readonly<Record<string, string>>
-  readonly steps?: readonly { readonly uses?: string }[]
+  readonly steps?: readonly { readonly uses?: string; readonly with?: object }[]
 }
