@@ -202,6 +202,25 @@ t.test('no line is too long to read', async (t) => {
       if (line.length > 140) t.fail(`${file}:${at + 1} has ${line.length} characters`)
 })
 
+/** Lines that hold no text of others, or whose text was escaped when it was logged. */
+const PRINTED_AS_IS = [
+  ' marked TODO; check-config refuses the file until you decide\\n`)',
+  "process.stdout.write(waiting.join(''))",
+]
+
+t.test('what is printed is without what a terminal obeys', async (t) => {
+  const printing = [...readTexts(SOURCES)].flatMap(([file, text]) =>
+    text
+      .split('\n')
+      .filter((line) => /\bstd(out|err)\.write\(|\bconsole\.\w/.test(line))
+      .map((line) => [file, line] as const),
+  )
+  t.ok(printing.length > 4)
+  for (const [file, line] of printing)
+    if (!PRINTED_AS_IS.some((known) => line.includes(known)))
+      t.match(line, /\.write\((escaped|printable)\(|\.write\(`\$\{printable\([^`]*\)\}\\n`\)/, file)
+})
+
 t.test('services stay thin, and the whole stays small', async (t) => {
   const remedy = 'raise the limit in scripts/sizes.ts together with the feature that needs it'
   for (const { title, pattern, most } of LIMITS) {

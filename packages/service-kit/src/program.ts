@@ -17,14 +17,14 @@ import { readJsonSchema } from './json-schema.ts'
 import { Progress } from './progress.ts'
 import { logWarnings, type ServeOptions, type ServiceConfig } from './start.ts'
 import { createLogger } from './telemetry/log.ts'
-import { printed } from './terminal.ts'
+import { escaped, printed } from './terminal.ts'
 import { isWorker, reportFailure, WorkerProcess } from './workers/worker.ts'
 
 export { describeFailure, UsageError } from './command-line.ts'
 export { healthcheck, localHost } from './healthcheck.ts'
 export { readJsonSchema } from './json-schema.ts'
 export { isOfSystem, statePrefix, writeNewFiles } from './new-files.ts'
-export { printable } from './terminal.ts'
+export { escaped, printable } from './terminal.ts'
 
 /** The arguments of a command, and what it works with. */
 export interface CommandCall<Config> {
@@ -83,13 +83,13 @@ export async function runService<Config extends ServiceConfig>(
   try {
     using progress = new Progress(process.stderr)
     const output = await runCommand(service, process, progress)
-    await pipeline(printed(output, process.stdout), process.stdout, { end: false })
+    await pipeline(printed(output), process.stdout, { end: false })
   } catch (error) {
     // The reader, such as `head`, has enough.
     if ((error as NodeJS.ErrnoException).code === 'EPIPE') return
     const text = describeFailure(service.program, error as Error)
     if (isWorker(process.env)) return reportFailure(text)
-    for await (const safe of printed(text, process.stderr)) process.stderr.write(safe)
+    process.stderr.write(escaped(text))
     process.exitCode = error instanceof UsageError ? 2 : 1
   }
 }

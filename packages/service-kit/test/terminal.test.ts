@@ -1,9 +1,12 @@
 import { Writable } from 'node:stream'
+import fc from 'fast-check'
 import t from 'tap'
-import { runService, type ServiceProgram, UsageError } from '../src/program.ts'
+import { printable, runService, type ServiceProgram, UsageError } from '../src/program.ts'
 import type { ServiceConfig } from '../src/start.ts'
+import { createLogger } from '../src/telemetry/log.ts'
 
-const HOSTILE = 'a\u001b]0;x\u0007\u001b[2J\r\u009b1m\u202eb\u2028c\td\n'
+const HOSTILE = 'a\u001b]0;x\u0007\u001b[2J\r\u009b1m\u202eb\u2028c\u{e0001}\td\r\n'
+const SHOWN = 'a\\u001b]0;x\\u0007\\u001b[2J\\u000d\\u009b1m\\u202eb\\u2028c\\udb40\\udc01\td\r\n'
 
 /** What a program writes, and where. */
 async function run(isTTY: boolean, output: () => string | AsyncIterable<string>) {
@@ -30,8 +33,7 @@ async function run(isTTY: boolean, output: () => string | AsyncIterable<string>)
   return written
 }
 
-t.test('whatever a command prints, it rules no terminal', async (t) => {
-  const shown = 'a\ufffd]0;x\ufffd\ufffd[2J\ufffd\ufffd1m\ufffdb\ufffdc\td\n'
+t.test('whatever a command prints, it rules no terminal, now or later', async (t) => {
   const parts = async function* () {
     yield HOSTILE
     yield HOSTILE
@@ -39,8 +41,44 @@ t.test('whatever a command prints, it rules no terminal', async (t) => {
   const fail = () => {
     throw new UsageError(HOSTILE.trim())
   }
-  t.same(await run(true, () => HOSTILE), { stdout: shown, stderr: '' })
-  t.same(await run(true, parts), { stdout: shown + shown, stderr: '' })
-  t.same(await run(true, fail), { stdout: '', stderr: `p: ${shown}` })
-  t.same(await run(false, () => HOSTILE), { stdout: HOSTILE, stderr: '' }, 'a file gets all')
+  for (const isTTY of [true, false]) {
+    t.same(await run(isTTY, () => HOSTILE), { stdout: SHOWN, stderr: '' })
+    t.same(await run(isTTY, parts), { stdout: SHOWN + SHOWN, stderr: '' })
+    t.same(await run(isTTY, fail), { stdout: '', stderr: `p: ${SHOWN.trim()}\n` })
+  }
+})
+
+/** Text of strangers: any, and much of what matters. */
+const text = fc.string({
+  unit: fc.oneof(
+    fc.string({ unit: 'binary', minLength: 1, maxLength: 1 }),
+    fc.constantFrom(
+      ...'\u001b\u009b\u007f\r\n\t\u200b\u200f\u202e\u2028\u2029\u2066\ufeff\u00ad"\\',
+    ),
+    fc.constant('\u{e0041}'),
+  ),
+})
+const SAFE = /^(?:[^\p{Cc}\p{Cf}\p{Zl}\p{Zp}]|[\t\n]|\r\n)*$/u
+
+t.test('property: no output holds what a terminal obeys, and JSON keeps its values', async (t) => {
+  await fc.assert(
+    fc.asyncProperty(text, fc.boolean(), async (given, isTTY) => {
+      const fail = () => {
+        throw new Error(given)
+      }
+      t.match((await run(isTTY, () => given)).stdout, SAFE)
+      t.match((await run(isTTY, fail)).stderr, SAFE)
+      for (const space of [undefined, 2]) {
+        const { stdout } = await run(isTTY, () => JSON.stringify({ [given]: [given] }, null, space))
+        t.match(stdout, SAFE)
+        t.strictSame(JSON.parse(stdout), { [given]: [given] })
+      }
+      t.match(printable(given), /^[^\p{Cc}\p{Cf}\p{Zl}\p{Zp}]*$/u)
+      const lines: string[] = []
+      const stream = { write: (line: string) => void lines.push(line) }
+      createLogger({ level: 'info', format: 'json', name: 'p', stream }).info({ given }, given)
+      t.match(lines.join(''), SAFE)
+      t.match(JSON.parse(lines.join('')), { given, msg: given })
+    }),
+  )
 })

@@ -1,5 +1,5 @@
 import { REVOCATION_REASONS } from '@gatehouse/pki'
-import { printable, UsageError } from '@gatehouse/service-kit/program'
+import { escaped, printable, UsageError } from '@gatehouse/service-kit/program'
 import { clientClock } from '../clock.ts'
 import { ClientError } from '../errors.ts'
 import { awaitOrder } from '../keep.ts'
@@ -47,7 +47,7 @@ export async function ask(
   step: (service: CertService) => Promise<Printable>,
 ): Promise<string> {
   const warn = (fields: object, message: string) =>
-    stderr.write(`warning: ${Object.values(fields).join(' ')}: ${message}\n`)
+    stderr.write(escaped(`warning: ${Object.values(fields).join(' ')}: ${message}\n`))
   await using service = openService(readConnection(options, env), {
     clock: clientClock,
     log: { warn },

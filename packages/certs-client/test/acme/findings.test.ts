@@ -94,7 +94,7 @@ t.test('directories', async (t) => {
         fine,
         'ok: an account needs a key of the server (external account binding)',
         'ok: termsOfService: https://certs.test/terms',
-        'ok: website: https://certs.test/ [31m',
+        String.raw`ok: website: https://certs.test/\u001b[31m`,
         'ok: profiles: server, client',
         toldWhen,
       ],

@@ -10,7 +10,7 @@ t.test('columns are as wide as they need to be, and empty ones are left out', (t
     table(['NAME', 'FAILURE', 'ISSUER'], rows),
     `NAME              ISSUER
 a.test            ca
-much-longer.test  acme [31m
+much-longer.test  acme\\u001b[31m
 `,
   )
   t.equal(labelled({ a: '1', 'long label': 'x\ny' }), 'a           1\nlong label  x y\n')

@@ -3,6 +3,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { type DestinationStream, destination, type Logger, pino, stdSerializers } from 'pino'
 import { Histogram, type Registry } from 'prom-client'
+import { escaped } from '../terminal.ts'
 import type { Metrics } from './metrics.ts'
 import { createTerminalLines } from './terminal.ts'
 
@@ -39,7 +40,7 @@ export function createLogger(options: LogOptions): Logger {
     {
       level,
       base: { name, ...(withPid && { pid: process.pid }) },
-      hooks: { streamWrite: redactLine },
+      hooks: { streamWrite: (line) => escaped(redactLine(line)) },
       serializers: { req: serializeRequest, res: serializeReply, err: serializeError },
     },
     stream ?? (isPretty ? prettyStream(actionFor) : destination({ fd: 1, sync: true })),

@@ -1,11 +1,11 @@
+import { escaped } from '../terminal.ts'
+
 /** How long the lines of a request wait for its last one, in ms. */
 const PATIENCE = 1_000
 /** Requests whose lines wait; those of further ones are printed at once. */
 const MAX_WAITING = 1_000
 /** The level `warn` of pino. */
 const WARN = 40
-/** What a terminal obeys; a stranger may have chosen it. */
-const OBEYED = /(?!\n)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu
 /** Codes of failures that are expected, such as that of a provider which is down; not those of Node and Fastify. */
 const EXPECTED = /^(?!ERR_|FST_)[A-Z]+_[A-Z_]+$/
 
@@ -57,8 +57,7 @@ export function createTerminalLines({ write, actionFor, later }: TerminalOptions
   }
 }
 
-const clean = (_: string, value: unknown) =>
-  typeof value === 'string' ? value.replace(OBEYED, '\u{fffd}') : value
+const clean = (_: string, value: unknown) => (typeof value === 'string' ? escaped(value) : value)
 
 const isUnexpected = (err: Entry['err']) => err !== undefined && !EXPECTED.test(err.code ?? '')
 

@@ -287,7 +287,7 @@ t.test('on a terminal each line is one, but for the stacks of faults', async (t)
       'what a terminal obeys',
       "log.info({ tool: 'a\\x9b2J\\u2028b\\u202ec\\x1b[2Jd\\n' }, 'e\\x9b\\x1bf')",
       /^[^\p{Cc}\p{Cf}\p{Zl}]*$/u,
-      /e\ufffd\ufffdf tool="a\ufffd2J\ufffdb\ufffdc\ufffd.2Jd.n"/,
+      /e\\u009b\\u001bf tool="a\\\\u009b2J\\\\u2028b\\\\u202ec\\\\u001b\[2Jd\\n"/,
     ],
     ['what nothing follows', "log.info({ reqId: '1' }, 'signed in')", /signed in/],
   ]

@@ -68,7 +68,7 @@ const cases: [what: string, entries: [level: number, entry: object][], ...texts:
   [
     'what looks like another line',
     [[INFO, { msg: 'a\nGET /b 200', tool: 'x\ny z=1\x1b[2J\u202e' }]],
-    'a GET /b 200 tool="x\\ny z=1\ufffd[2J\ufffd"',
+    'a GET /b 200 tool="x\\ny z=1\\\\u001b[2J\\\\u202e"',
   ],
 ]
 

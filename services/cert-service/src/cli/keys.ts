@@ -1,11 +1,13 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { readFile, writeFile } from 'node:fs/promises'
+import { format } from 'node:util'
 import { createPrivateFile, openKeyring, openStore, replaceMasterKey } from '@gatehouse/cert-store'
 import type { Store } from '@gatehouse/cert-store/port'
 import { rolloverAccount } from '@gatehouse/issuance/issuers'
 import type { IssuerConfig } from '@gatehouse/issuance/options'
 import { toPem } from '@gatehouse/pki'
 import { systemClock } from '@gatehouse/service-kit/clock'
+import { escaped } from '@gatehouse/service-kit/program'
 import type { CertServiceConfig } from '../config/schema.ts'
 import { CertError } from '../errors.ts'
 import { VERSION } from '../version.ts'
@@ -83,6 +85,8 @@ export async function rollover({
   await using store = await openStopped(stopped)
   const keyring = await keyringOf(stopped, store)
   const userAgent = `gatehouse-cert-service/${VERSION}`
-  const log = { info() {}, warn: console.warn }
+  const warn = (...words: readonly unknown[]) =>
+    process.stderr.write(escaped(`${format(...words)}\n`))
+  const log = { info() {}, warn }
   await rolloverAccount(config, issuers, { store, keyring, clock: systemClock, log, userAgent })
 }

@@ -30,7 +30,7 @@ t.test('the audit trail is listed while the service runs', async (t) => {
       linesOf(storage, { ...(since && { since }), asJson })
     const time = new Date(row.at).toISOString()
     const [text, ...others] = await list('5m', false)
-    t.equal(text, `${time}  refuse  psk: [2J  a.test  192.0.2.1  1x  CERT_NAME_NOT_ALLOWED\n`)
+    t.equal(text, `${time}  refuse  psk:\\u001b[2J  a.test  192.0.2.1  1x  CERT_NAME_NOT_ALLOWED\n`)
     t.same(others, [])
     const all = (await list(undefined, true)).map((line) => JSON.parse(line))
     t.match(all[0], { time, actor: row.actor, names: ['a.test'], count: 1, ...more })

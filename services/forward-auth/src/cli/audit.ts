@@ -1,8 +1,7 @@
 import { compilePattern } from '@gatehouse/gate'
 import { durationOf } from '@gatehouse/service-kit/config'
-import { UsageError } from '@gatehouse/service-kit/program'
+import { printable, UsageError } from '@gatehouse/service-kit/program'
 import type { AuditRow } from '../store/store.ts'
-import { jsonLine, printable } from './printable.ts'
 
 interface AuditQuery {
   readonly rows: AsyncIterable<AuditRow>
@@ -27,7 +26,7 @@ export async function* listAudit(query: AuditQuery): AsyncGenerator<string> {
     if (person !== undefined && row.person !== '*' && !isOf(person, row)) continue
     if (fitsTool && row.tool !== '*' && !(row.tool !== undefined && fitsTool(row.tool))) continue
     if (client !== undefined && row.client !== '*' && !isFrom(client, row)) continue
-    yield asJson ? jsonLine(row) : lineOf(row)
+    yield asJson ? `${JSON.stringify(row)}\n` : lineOf(row)
   }
 }
 

@@ -1,11 +1,10 @@
-import { UsageError } from '@gatehouse/service-kit/program'
+import { printable, UsageError } from '@gatehouse/service-kit/program'
 import { endsAt } from '../account/end.ts'
 import { type FoundSession, findSessions } from '../account/find.ts'
 import type { ForwardAuthConfig } from '../config/schema.ts'
 import type { Portal } from '../portals.ts'
 import { endSessions } from '../session/ends.ts'
 import { startAside } from './aside.ts'
-import { jsonLine, printable } from './printable.ts'
 
 export interface SessionsQuery {
   readonly portal?: string | undefined
@@ -65,7 +64,7 @@ function timeOf(ms: number): string {
 function jsonOf({ name: portal }: Portal, { profile, id: session, ...of }: FoundSession): string {
   const { begun, lastSeen, ends, address, userAgent, hosts } = of
   const { provider, id, name, email } = profile
-  return jsonLine({
+  const shown = {
     portal,
     session,
     person: `${provider}:${id}`,
@@ -77,5 +76,6 @@ function jsonOf({ name: portal }: Portal, { profile, id: session, ...of }: Found
     clientAddress: address,
     userAgent,
     hosts,
-  })
+  }
+  return `${JSON.stringify(shown)}\n`
 }
