@@ -81,7 +81,12 @@ export function readSecret(secret: Secret, form: RegExp = TOKEN): string {
   if ('text' in secret) return checked(secret.text, 'the environment variable', form)
   const { file } = secret
   try {
-    if (statSync(file).size > MAX_BYTES) throw refused(`${file} is too large for a key or token`)
+    const stats = statSync(file)
+    if (stats.isFIFO())
+      throw refused(
+        `${file} is a pipe, and it is read for each request: use a file or the variable`,
+      )
+    if (stats.size > MAX_BYTES) throw refused(`${file} is too large for a key or token`)
     return checked(readFileSync(file, 'utf8'), file, form)
   } catch (error) {
     if (error instanceof ClientError) throw error

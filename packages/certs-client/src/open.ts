@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs'
+import { readFileSync, statSync } from 'node:fs'
 import { type Clock, createFetch } from '@gatehouse/net'
 import type { Profile } from '@gatehouse/pki'
 import { isExposed, openCredentials, type Source } from './credentials.ts'
@@ -43,7 +43,7 @@ function filesOf(source: Source): readonly string[] {
 /** Reads a file of roots. @throws ClientError CERT_CLIENT_UNTRUSTED */
 export function readRoots(file: string): string {
   try {
-    const pem = readFileSync(file, 'utf8')
+    const pem = statSync(file).isFIFO() ? '' : readFileSync(file, 'utf8')
     if (pem.includes('-----BEGIN CERTIFICATE-----')) return pem
     throw new ClientError('CERT_CLIENT_UNTRUSTED', `${file} holds no PEM certificate`)
   } catch (error) {

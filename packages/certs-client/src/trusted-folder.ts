@@ -2,8 +2,6 @@ import { lstatSync, readlinkSync, type Stats } from 'node:fs'
 import { isAbsolute, resolve } from 'node:path'
 import { ClientError } from './errors.ts'
 
-const MAX_LINKS = 40
-
 /**
  * Refuses a folder that somebody else than root and this user may change, or replace by way of a folder above it: they
  * could lead what is done there to the files of others. What nobody else can change stays as it was looked at.
@@ -18,14 +16,14 @@ export function requireTrusted(path: string): void {
   for (let folder = '/', links = 0; ; ) {
     const stats = lstatSync(folder)
     const name = ahead.shift()
-    requireOwn(folder, stats, { user, isLast: name === undefined })
+    requireOwn(folder, stats, user, name === undefined)
     if (name === undefined) return
     // No link is on the way to it, so that `..` is what the system takes it for.
     const next = resolve(folder, name)
     const found = lstatSync(next, { throwIfNoEntry: false })
     if (!found) return
     if (!found.isSymbolicLink()) folder = next
-    else if (isShared(stats) || ++links > MAX_LINKS)
+    else if (isShared(stats) || ++links > 40)
       throw refused(`${next} is a link that other users may have made`, 'Name the folder itself.')
     else {
       const target = readlinkSync(next)
@@ -36,28 +34,17 @@ export function requireTrusted(path: string): void {
 }
 
 /** In a folder with the sticky bit, such as `/tmp`, nobody can replace what belongs to somebody else. */
-function requireOwn(
-  folder: string,
-  stats: Stats,
-  { user, isLast }: { readonly user: number; readonly isLast: boolean },
-): void {
-  const { uid, mode } = stats
-  const who = user === 0 ? 'only root may' : 'nobody but you and root may'
-  const other = `choose a folder that ${who} change.`
+function requireOwn(folder: string, { uid, mode }: Stats, user: number, isLast: boolean): void {
+  const advice = `Choose a folder that only ${user === 0 ? 'root' : 'you and root'} may change`
   if (uid !== 0 && uid !== user)
-    throw refused(
-      `${folder} belongs to user ${uid}, who may change what is in it`,
-      user === 0 ? `Run the client as that user, or ${other}` : `C${other.slice(1)}`,
-    )
-  if (isShared(stats) && (isLast || (mode & 0o1000) === 0))
-    throw refused(
-      `other users may change what is in ${folder} (mode ${(mode & 0o7777).toString(8)})`,
-      `Run \`chmod go-w ${folder}\`, or ${other}`,
-    )
+    throw refused(`${folder} belongs to user ${uid}`, `${advice}, or run the client as that user.`)
+  if (!isShared({ mode }) || (!isLast && mode & 0o1000)) return
+  const why = `other users may change ${folder} (mode ${(mode & 0o7777).toString(8)})`
+  throw refused(why, `${advice}, or run \`chmod go-w ${folder}\`.`)
 }
 
 /** An access control list that lets somebody write shows as a right of the group. */
-const isShared = ({ mode }: Stats) => (mode & 0o022) !== 0
+const isShared = ({ mode }: Pick<Stats, 'mode'>) => (mode & 0o022) !== 0
 
 function refused(why: string, action: string): ClientError {
   return new ClientError('CERT_CLIENT_FILES', why, { action })

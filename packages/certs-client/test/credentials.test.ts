@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process'
 import { generateKeyPairSync } from 'node:crypto'
 import { chmodSync, writeFileSync } from 'node:fs'
 import { createServer, type IncomingMessage, type RequestListener } from 'node:http'
@@ -64,7 +65,9 @@ t.test('a file that holds no secret is refused, without its content', async (t) 
     large: 'x'.repeat(70_000),
     folder: {},
   })
+  execFileSync('mkfifo', [join(dir, 'pipe')])
   for (const [name, why] of [
+    ['pipe', /pipe is a pipe, and it is read for each request/],
     ['empty', /empty is empty/],
     ['two', /two holds something else than one key, token or secret$/],
     ['large', /large is too large/],

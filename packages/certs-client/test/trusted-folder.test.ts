@@ -53,7 +53,14 @@ const FOLDERS: readonly (readonly [
   asked: string,
   told: Readonly<Partial<Record<'root' | 'ada', 'done' | RegExp>>>,
 ])[] = [
-  [[['own', ADA, 0o700]], 'own/tls', { ada: 'done', root: /own belongs to user 61001.*as that/ }],
+  [
+    [['own', ADA, 0o700]],
+    'own/tls',
+    {
+      ada: 'done',
+      root: /own belongs to user 61001.*only root may change, or run the client as that user/,
+    },
+  ],
   [[['roots', 0, 0o755]], 'roots/tls', { ada: 'done', root: 'done' }],
   [[['eves', EVE, 0o755]], 'eves', { ada: /belongs to user 61002/, root: /belongs to user 61002/ }],
   [
@@ -62,7 +69,7 @@ const FOLDERS: readonly (readonly [
       ['eves/adas', ADA, 0o755],
     ],
     'eves/adas',
-    { ada: /eves belongs to user 61002.*Choose a folder that nobody but you/ },
+    { ada: /eves belongs to user 61002.*Choose a folder that only you and root may change/ },
   ],
   [[['all', ADA, 0o777]], 'all', { ada: /mode 777.*chmod go-w/, root: /belongs to user/ }],
   [[['all', 0, 0o777]], 'all/tls', { ada: /mode 777/, root: /mode 777/ }],

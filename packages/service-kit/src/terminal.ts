@@ -9,14 +9,10 @@ const OBEYED = /[^\P{Cc}\t\n\r]|\r(?!\n)|[\p{Cf}\p{Zl}\p{Zp}]/gu
  */
 export function escaped(text: string): string {
   if (PLAIN.test(text)) return text
-  return text.replace(OBEYED, (found) =>
-    Array.from({ length: found.length }, (_, i) => escapeOf(found.charCodeAt(i))).join(''),
-  )
+  return text.replace(OBEYED, (found) => found.split('').map(escapeOf).join(''))
 }
 
-function escapeOf(unit: number): string {
-  return `\\u${unit.toString(16).padStart(4, '0')}`
-}
+const escapeOf = (unit: string) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`
 
 /** The output of a command. What is written to a file or a pipe comes to a terminal later. */
 export async function* printed(output: string | AsyncIterable<string>): AsyncGenerator<string> {

@@ -29,13 +29,13 @@ export function readNamedFile(
   maxBytes: number = MAX_BYTES,
 ): { readonly bytes: Buffer; readonly text: string } | FileFault {
   try {
-    const found = statSync(file)
-    const { size } = found
+    const stats = statSync(file)
+    // Reading it might never end.
+    if (!stats.isFile() && !stats.isDirectory())
+      return { fault: 'names a pipe or a device, not a file', absent: false }
+    const { size } = stats
     if (size > maxBytes)
       return { fault: `names a file of ${size} bytes, with a limit of ${maxBytes}`, absent: false }
-    // Reading a pipe or a device might never end.
-    if (!found.isFile() && !found.isDirectory())
-      return { fault: 'names a pipe or a device, which is not read', absent: false }
     const bytes = readFileSync(file)
     return { bytes, text: bytes.toString('utf8') }
   } catch (error) {

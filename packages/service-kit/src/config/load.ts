@@ -1,6 +1,7 @@
-import { existsSync } from 'node:fs'
-import { readFile, stat } from 'node:fs/promises'
+import { constants, existsSync } from 'node:fs'
+import { open } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
 import type { Static, TObject } from 'typebox'
 import { type Document, LineCounter, parseDocument } from 'yaml'
 import { ConfigError } from '../errors.ts'
@@ -10,6 +11,7 @@ import type { ConfigSchema } from './schema.ts'
 
 const MAX_FILE_BYTES = 1_048_576
 const MAX_FAULTS = 100
+const PIPE_POLL_MS = 20
 
 /** The strictness with which the configuration of a service is read. */
 export interface LoadSettings {
@@ -131,10 +133,19 @@ function utf8Faults(bytes: Buffer, text: string): RawFault[] {
   return [{ offset, path: '', message: 'is not valid UTF-8' }]
 }
 
+/** A pipe, such as `/dev/stdin`, is read to its end; one that nobody writes to ends at once. */
 async function readBounded(file: string): Promise<Buffer> {
   try {
-    const { size } = await stat(file)
-    if (size <= MAX_FILE_BYTES) return await readFile(file)
+    await using handle = await open(file, constants.O_RDONLY | constants.O_NONBLOCK)
+    const bytes = Buffer.alloc(MAX_FILE_BYTES + 1)
+    for (let length = 0; length <= MAX_FILE_BYTES; ) {
+      const read = await handle.read(bytes, length).catch(async (error) => {
+        if (error.code !== 'EAGAIN') throw error
+        await setTimeout(PIPE_POLL_MS)
+      })
+      if (read?.bytesRead === 0) return bytes.subarray(0, length)
+      length += read?.bytesRead ?? 0
+    }
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
     throw code === 'ENOENT'

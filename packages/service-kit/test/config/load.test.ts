@@ -1,4 +1,5 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: the placeholders are what is tested
+import { execFileSync, spawn } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import fc from 'fast-check'
@@ -505,6 +506,31 @@ t.test('a file that cannot be read', async (t) => {
   const folder = t.testdir({})
   t.match(await faultsOf(join(folder, 'none.yaml')), { code: 'CONFIG_NOT_FOUND', faults: [] })
   t.match(await faultsOf(folder), { code: 'CONFIG_UNREADABLE', message: /EISDIR/ })
+})
+
+t.test('a pipe is read to its end, and what nobody writes to is not waited for', async (t) => {
+  const folder = t.testdir({})
+  const pipe = join(folder, 'pipe')
+  execFileSync('mkfifo', [pipe])
+  const load = (file: string) => loadConfig({ schema: Schema, file, env: {} })
+  t.match((await load(pipe)).value, { server: { port: 7401 } }, 'it is empty')
+  const writer = spawn('sh', [
+    '-c',
+    `{ printf 'server: '; sleep 0.2; echo '{ port: 1 }'; } > ${pipe}`,
+  ])
+  // It opens the pipe when it is read.
+  const loaded = async (): Promise<unknown> => {
+    const { value } = await load(pipe)
+    return value.server.port === 1 ? value : loaded()
+  }
+  t.match(await loaded(), { server: { port: 1 } })
+  writer.kill()
+  const named = join(folder, 'config.yaml')
+  writeFileSync(named, `auth: { keyFile: ${pipe} }`)
+  t.match(await faultsOf(named), { faults: [{ message: 'names a pipe or a device, not a file' }] })
+  writeFileSync(named, `#${'x'.repeat(1_048_576)}`)
+  for (const file of [named, '/dev/zero'])
+    await t.rejects(load(file), { code: 'CONFIG_UNREADABLE', message: /larger than 1048576/ })
 })
 
 t.test('locateConfig', async (t) => {

@@ -64,7 +64,7 @@ function timeOf(ms: number): string {
 function jsonOf({ name: portal }: Portal, { profile, id: session, ...of }: FoundSession): string {
   const { begun, lastSeen, ends, address, userAgent, hosts } = of
   const { provider, id, name, email } = profile
-  const shown = {
+  return `${JSON.stringify({
     portal,
     session,
     person: `${provider}:${id}`,
@@ -76,6 +76,5 @@ function jsonOf({ name: portal }: Portal, { profile, id: session, ...of }: Found
     clientAddress: address,
     userAgent,
     hosts,
-  }
-  return `${JSON.stringify(shown)}\n`
+  })}\n`
 }
