@@ -9,10 +9,11 @@ RUN install -d -o node -g node /build
 WORKDIR /build
 USER node
 COPY --chown=node:node package.json pnpm-lock.yaml pnpm-workspace.yaml ./
-RUN npx -y pnpm@12.21.0 fetch --prod
+COPY --chown=node:node scripts/pnpm scripts/pnpm
+RUN npm ci --prefix scripts/pnpm && scripts/pnpm/node_modules/.bin/pnpm fetch --prod
 COPY --chown=node:node . .
 # By this image's own Node: the compile cache is only for the same version and user.
-RUN npx -y pnpm@12.21.0 install --frozen-lockfile --offline --prod \
+RUN scripts/pnpm/node_modules/.bin/pnpm install --frozen-lockfile --offline --prod \
  && node --conditions=@gatehouse/source scripts/bundle.ts
 
 FROM ${BASE} AS runtime

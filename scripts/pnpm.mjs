@@ -8,7 +8,8 @@ import { delimiter, dirname, join, resolve } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout } from 'node:timers/promises'
 
-const PNPM = 'pnpm@12.21.0'
+/** Has a lock file with the digest of pnpm, which npm compares. */
+const PNPM = 'scripts/pnpm'
 /** How long what was told to stop may take, in ms. */
 const GRACE = 15_000
 const BIN = resolve('node_modules/.bin')
@@ -35,7 +36,7 @@ if (Number(process.versions.node.split('.')[0]) < 20) {
 }
 process.exit(await (script === 'up' ? up() : viaPnpm()))
 
-/** The demo. It needs neither npx nor the network if everything that the lock file names is there. */
+/** The demo. It needs neither pnpm nor the network if everything that the lock file names is there. */
 async function up() {
   if (readIfThere(STAMP) !== digest()) {
     const code = await install()
@@ -59,11 +60,10 @@ async function up() {
 function viaPnpm() {
   const quiet = CI ? '' : '--silent'
   const args = rest.map((arg) => `'${arg.replaceAll("'", `'\\''`)}'`).join(' ')
-  // One npx for both, as each takes more than a second.
   // Node keeps there what it made of each file, so that not every process strips and compiles it again.
   const cache = 'NODE_COMPILE_CACHE="$PWD/node_modules/.cache/node"'
   if (!existsSync('node_modules/.modules.yaml')) console.log(firstLine())
-  return runNpx(
+  return runWithPnpm(
     `pnpm install --frozen-lockfile ${quiet} && ${cache} pnpm run ${quiet} ${script} ${args}`,
   )
 }
@@ -81,8 +81,8 @@ async function install() {
   let total = names.match(/^ {2}\S/gm)?.length ?? 0
   let done = 0
   const begun = Date.now()
-  show(`Fetching ${PNPM}`)
-  const code = await runNpx('pnpm install --frozen-lockfile --reporter=ndjson', (line) => {
+  show('Fetching pnpm')
+  const code = await runWithPnpm('pnpm install --frozen-lockfile --reporter=ndjson', (line) => {
     const event = parsed(line)
     if (event === undefined || event.level === 'error') return print(event?.message ?? line)
     // Programs for other systems.
@@ -138,15 +138,23 @@ function readIfThere(file) {
  * Runs a command where pnpm is in the PATH. A stale lock file must fail there: pnpm's own automatic install
  * only warns and then runs on any Node.
  */
-function runNpx(command, onLine) {
-  // What npx tells its command in the environment, another npx below it would take for its own.
-  const clean = `unset npm_config_call npm_config_package; ${command}`
+function runWithPnpm(command, onLine) {
   // Offline, the registry would be asked for it for more than a minute.
-  return runGroup('npx', ['-y', '--prefer-offline', '-p', PNPM, '-c', clean], {}, onLine)
+  const fetched = `npm ci --prefix ${PNPM} --prefer-offline --no-audit --no-fund --loglevel=error >/dev/null`
+  const PATH = `${resolve(PNPM, 'node_modules/.bin')}${delimiter}${process.env.PATH}`
+  const whole = isPnpmThere() ? command : `${fetched} && ${command}`
+  return runGroup('sh', ['-c', whole], { env: { ...process.env, PATH } }, onLine)
+}
+
+/** npm notes what it has installed when all of it is there. */
+function isPnpmThere() {
+  const lock = JSON.parse(readFileSync(join(PNPM, 'package-lock.json'), 'utf8'))
+  const { integrity } = lock.packages['node_modules/pnpm']
+  return readIfThere(join(PNPM, 'node_modules/.package-lock.json')).includes(integrity)
 }
 
 /**
- * Runs a program to its end and gives its exit code. It has a process group of its own: npx and pnpm do not
+ * Runs a program to its end and gives its exit code. It has a process group of its own: npm and pnpm do not
  * pass signals on, so they go to each process of the group.
  */
 async function runGroup(program, args, options, onLine) {

@@ -8,6 +8,7 @@ import { bundleToShip } from '../bundle.ts'
 import { inventory, SBOM } from './inventory.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
+const PNPM = join(ROOT, 'scripts/pnpm/node_modules/.bin/pnpm')
 const run = promisify(execFile)
 
 /** What npm gets, in this order: each needs only those before it. The other packages are only in the services. */
@@ -60,9 +61,7 @@ export async function packLibrary(
   await rm(join(from, 'dist'), { recursive: true, force: true })
   return inFolder(async (folder) => {
     // pnpm puts the versions of the workspace in, and the exports as they are published.
-    await run('npx', ['-y', 'pnpm@12.21.0', 'pack', '--out', join(folder, 'whole.tgz')], {
-      cwd: from,
-    })
+    await run(PNPM, ['pack', '--out', join(folder, 'whole.tgz')], { cwd: from })
     await run('tar', ['-xzf', 'whole.tgz'], { cwd: folder })
     const staged = join(folder, 'package')
     const { scripts: _, devDependencies: __, ...manifest } = await manifestIn(staged)

@@ -6,10 +6,18 @@ import { text } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
 import { ROOT } from './markdown.ts'
 
-/** Stands in for npx: it notes what it was asked for, installs what `Workspace` has, and prints like pnpm. */
-const NPX = `#!${process.execPath}
+/** Stands in for npm: it installs a pnpm, and notes that as npm does. */
+const NPM = `#!${process.execPath}
+const { appendFileSync, copyFileSync, mkdirSync } = require('node:fs')
+appendFileSync('asked', 'npm ' + process.argv.slice(2, 5).join(' ') + '\\n')
+mkdirSync('scripts/pnpm/node_modules/.bin', { recursive: true })
+copyFileSync('tools/pnpm', 'scripts/pnpm/node_modules/.bin/pnpm')
+copyFileSync('scripts/pnpm/package-lock.json', 'scripts/pnpm/node_modules/.package-lock.json')
+`
+/** Stands in for pnpm: it notes what it was asked for, installs what `Workspace` has, and prints like pnpm. */
+const PNPM = `#!${process.execPath}
 const { appendFileSync, mkdirSync, readFileSync, writeFileSync } = require('node:fs')
-appendFileSync('asked', process.argv.at(-1) + '\\n')
+appendFileSync('asked', ['pnpm', ...process.argv.slice(2)].join(' ') + '\\n')
 const fault = readFileSync('fault', 'utf8')
 const say = (event) => console.log(JSON.stringify(event))
 if (fault !== '') {
@@ -25,18 +33,21 @@ for (const status of ['resolved', 'imported', 'resolved', 'imported'])
 const LOCK = 'packages:\n\n  a@1:\n    x: y\n\n  b@1:\n    x: y\n\n  c@1:\n    x: y\n\nsnapshots:\n'
 const UP = 'node -e "console.log(process.argv[1])" running'
 
+const lockOf = (integrity: string) =>
+  JSON.stringify({ packages: { 'node_modules/pnpm': { integrity } } })
+
 async function makeWorkspace(t: Test) {
   const root = t.testdir({
     'package.json': JSON.stringify({ type: 'commonjs', scripts: { up: UP } }),
     'pnpm-lock.yaml': LOCK,
     'pnpm-workspace.yaml': '',
     packages: { a: { 'package.json': '{}' } },
-    scripts: {},
-    tools: { npx: NPX },
+    scripts: { pnpm: { 'package-lock.json': lockOf('sha512-1') } },
+    tools: { npm: NPM, pnpm: PNPM },
     asked: '',
     fault: '',
   })
-  await chmod(join(root, 'tools/npx'), 0o755)
+  for (const tool of ['npm', 'pnpm']) await chmod(join(root, 'tools', tool), 0o755)
   for (const name of ['pnpm.mjs', 'need-node.mjs'])
     await copyFile(join(ROOT, 'scripts', name), join(root, 'scripts', name))
   await mkdir(join(root, 'node_modules/.bin'), { recursive: true })
@@ -69,12 +80,15 @@ async function makeWorkspace(t: Test) {
 const INSTALLED = /^Installing [^\n]*\nInstalled in \d+ s\.\nStarting Gatehouse\nrunning\n$/
 const STARTED = 'Starting Gatehouse\nrunning\n'
 
-t.test('npm start installs once, and needs no npx after that', async (t) => {
+t.test('npm start installs once, and needs no pnpm after that', async (t) => {
   const { root, start, write } = await makeWorkspace(t)
   const first = await start()
   t.match(first.out, INSTALLED)
   t.match(first.out, 'the first time only')
-  t.match(first, { code: 0, asked: /pnpm install --frozen-lockfile/ })
+  t.match(first, {
+    code: 0,
+    asked: /^npm ci --prefix scripts\/pnpm\npnpm install --frozen-lockfile/,
+  })
   t.strictSame(await start(), { code: 0, out: STARTED, asked: '' })
 
   const changes: [what: string, change: () => Promise<unknown>][] = [
@@ -120,7 +134,15 @@ t.test('other scripts are always installed for, as CI does', async (t) => {
   const { start } = await makeWorkspace(t)
   await start()
   const { asked } = await start('check')
-  t.match(asked, /pnpm install --frozen-lockfile .*&& .*pnpm run .*check/)
+  t.match(asked, /^pnpm install --frozen-lockfile .*\npnpm run .*check/)
+})
+
+t.test('pnpm is fetched again when its lock file names another, and not otherwise', async (t) => {
+  const { start, write } = await makeWorkspace(t)
+  const isFetched = async () => (await start('check')).asked.startsWith('npm ci ')
+  t.strictSame([await isFetched(), await isFetched()], [true, false])
+  await write('scripts/pnpm/package-lock.json', lockOf('sha512-2'))
+  t.strictSame([await isFetched(), await isFetched()], [true, false])
 })
 
 t.test('progress', async (t) => {

@@ -9,8 +9,30 @@ const read = (file: string) => readFileSync(join(root, file), 'utf8')
 /** Packages for apps of others, which run on older Nodes than the services. */
 const LIBRARIES = ['@gatehouse/net', '@gatehouse/profile', '@gatehouse/auth-core']
 
-t.test('the lock file names no host', async (t) => {
-  t.notMatch(read('pnpm-lock.yaml'), /[a-z]+:\/\//)
+t.test('the lock files name no host', async (t) => {
+  for (const file of ['pnpm-lock.yaml', 'scripts/pnpm/package-lock.json'])
+    t.notMatch(read(file), /[a-z]+:\/\//, file)
+})
+
+t.test('pnpm has a digest wherever CI, an image or a release runs it', async (t) => {
+  const { packages } = JSON.parse(read('scripts/pnpm/package-lock.json'))
+  const { version, integrity, optionalDependencies } = packages['node_modules/pnpm']
+  t.equal(version, JSON.parse(read('scripts/pnpm/package.json')).dependencies.pnpm)
+  t.match(integrity, /^sha512-/)
+  for (const name of ['@pnpm/exe.linux-x64', '@pnpm/exe.linux-arm64'])
+    t.match(packages[`node_modules/${name}`], {
+      version: optionalDependencies[name],
+      integrity: /^sha512-/,
+    })
+  // npm fetches by their digests alone what a lock file names.
+  for (const file of globSync(
+    ['.ci/*', '.github/**/*.yml', 'Dockerfile', 'docs/*.md', 'scripts/**/*.{ts,mjs,sh}'],
+    {
+      cwd: root,
+      exclude: ['**/node_modules/**'],
+    },
+  ))
+    t.notMatch(read(file), /\bpnpm@\d/, file)
 })
 
 t.test(

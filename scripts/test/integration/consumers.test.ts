@@ -21,6 +21,7 @@ import { keysOf, startProvider } from '../../../packages/auth-core/test/e2e/prov
 import { assertion, assertionClaims, signingKey } from '../../../packages/auth-core/test/kit.ts'
 import { ROOT, readDocument } from '../markdown.ts'
 
+const PNPM = join(ROOT, 'scripts/pnpm/node_modules/.bin/pnpm')
 const read = (file: string) => readFileSync(join(ROOT, file), 'utf8')
 const { catalog } = parse(read('pnpm-workspace.yaml'))
 const { engines, devDependencies } = JSON.parse(read('packages/auth-core/package.json'))
@@ -69,7 +70,7 @@ async function pack(into: string): Promise<string[]> {
   for (const name of LIBRARIES) {
     const folder = join(ROOT, 'packages', name)
     rmSync(join(folder, 'dist'), { recursive: true, force: true })
-    await run('', folder, 'npx', '-y', 'pnpm@12.21.0', 'pack', '--pack-destination', into)
+    await run('', folder, PNPM, 'pack', '--pack-destination', into)
   }
   return globSync('gatehouse-*.tgz', { cwd: into }).map((file) => join(into, file))
 }

@@ -6,6 +6,7 @@ import t from 'tap'
 /** Packs every package that others may use, installs the tarballs in an empty project, and uses them as a stranger would. */
 const root = join(import.meta.dirname, '../../..')
 const bin = join(root, 'node_modules/.bin')
+const PNPM = join(root, 'scripts/pnpm/node_modules/.bin/pnpm')
 const manifests = globSync('packages/*/package.json', { cwd: root })
   .map((file) => ({
     folder: join(root, file, '..'),
@@ -46,7 +47,7 @@ t.test('packed packages', async (t) => {
   for (const { name, folder } of manifests) {
     // Packing builds first, also where an earlier build left its notes but not its files.
     rmSync(join(folder, 'dist'), { recursive: true, force: true })
-    run(folder, 'npx', '-y', 'pnpm@12.21.0', 'pack', '--pack-destination', dir)
+    run(folder, PNPM, 'pack', '--pack-destination', dir)
     const file = globSync(`${name.replace('@', '').replace('/', '-')}-*.tgz`, { cwd: dir })[0]
     tarballs.set(name, join(dir, file as string))
   }
