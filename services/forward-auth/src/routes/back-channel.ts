@@ -31,11 +31,12 @@ const SCHEMA = {
 /** `POST /providers/:provider/backchannel-logout`, for providers. */
 export const backChannelRoutes: FastifyPluginAsyncTypebox = async (app) => {
   app.removeAllContentTypeParsers()
-  app.addContentTypeParser(
-    FORM,
-    { parseAs: 'string', bodyLimit: MAX_FORM },
-    (_request, body, done) => done(null, new URLSearchParams(String(body)).getAll('logout_token')),
+  const options = { parseAs: 'string', bodyLimit: MAX_FORM } as const
+  app.addContentTypeParser(FORM, options, (_request, body, done) =>
+    done(null, new URLSearchParams(String(body)).getAll('logout_token')),
   )
+  // What is no form has no token: section 2.8 answers all that is invalid with 400.
+  app.addContentTypeParser('*', options, (_request, _body, done) => done(null, []))
   app.post(BACK_CHANNEL_PATH, { schema: SCHEMA }, async (request, reply) => {
     // Keycloak does not repeat a request that it has sent on a connection which ends meanwhile.
     reply.headers({ 'cache-control': 'no-store', connection: 'close' })
@@ -44,7 +45,7 @@ export const backChannelRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const provider = portal.providers.get(name)
     if (provider?.type !== 'redirect' || !provider.relation || !provider.readLogoutToken)
       throw new FwaError('FWA_PROVIDER_UNKNOWN', 'no provider of this name sends logout tokens')
-    const [token = '', ...others] = request.body as string[]
+    const [token = '', ...others] = (request.body ?? []) as string[]
     try {
       if (others.length > 0)
         throw new FwaError('FWA_LOGOUT_TOKEN', 'there are several logout tokens')

@@ -37,11 +37,14 @@ async function start(t: Test) {
   }
 
   /** A form of a provider; the fake one has JSON for a logout token. */
-  const post = (payload: string, { headers = FORM as object, path = 'main/providers/corp' } = {}) =>
+  const post = (
+    payload: string | undefined,
+    { headers = FORM as object, path = 'main/providers/corp' } = {},
+  ) =>
     app.inject({
       ...{ method: 'POST', url: `/portals/${path}/backchannel-logout` },
       headers: { host: 'auth.example.com', ...headers } as Record<string, string>,
-      payload,
+      ...(payload !== undefined && { payload }),
     })
   const formOf = (...tokens: (object | string)[]) =>
     String(
@@ -124,7 +127,7 @@ t.test('what is no logout token is refused, and told once', async (t) => {
   const { person, post, formOf, told, clock } = await start(t)
   const people = [await person('ada', 'one')]
   const token = { sid: 'one' }
-  const table: [what: string, payload: string, headers: object, status: number][] = [
+  const table: [what: string, payload: string | undefined, headers: object, status: number][] = [
     ['no JSON', formOf('nonsense'), FORM, 400],
     ['nothing', '', FORM, 400],
     ['an empty one', 'logout_token=', FORM, 400],
@@ -132,9 +135,14 @@ t.test('what is no logout token is refused, and told once', async (t) => {
     ['several', formOf(token, token), FORM, 400],
     ['one and a bad one', formOf('nonsense', token), FORM, 400],
     ['a form of 1 MB', formOf(token, 'x'.repeat(2 ** 20)), FORM, 413],
-    ['JSON', JSON.stringify(token), { 'content-type': 'application/json' }, 415],
-    ['plain text', formOf(token), { 'content-type': 'text/plain' }, 415],
-    ['no type', formOf(token), {}, 415],
+    ['JSON', JSON.stringify(token), { 'content-type': 'application/json' }, 400],
+    ['plain text', formOf(token), { 'content-type': 'text/plain' }, 400],
+    ['a type that is none', formOf(token), { 'content-type': 'form' }, 415],
+    ['no type', formOf(token), {}, 400],
+    ['a form without a body', undefined, FORM, 400],
+    ['JSON without a body', undefined, { 'content-type': 'application/json' }, 400],
+    ['no body', undefined, {}, 400],
+    ['1 MB of plain text', 'x'.repeat(2 ** 20), { 'content-type': 'text/plain' }, 413],
   ]
   for (const [what, payload, headers, status] of table) {
     const answer = await post(payload, { headers })
