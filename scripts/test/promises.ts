@@ -26,6 +26,11 @@ const ONE_HOST = `${FWA}/session/sessions.test.ts: a cookie is valid only at its
 const ONE_KIND = `${FWA}/session/sessions.test.ts: tokens of one kind do not pass for the other, whichever was seen first`
 const SEALED_ROW = `${FWA}/session/session.test.ts: a row opens as what it was sealed for`
 const BY_HAND = `${FWA}/session/records.test.ts: a row that somebody wrote by hand is no session`
+const BY_WRITER = [
+  'no column that a writer of the store changes gives time or rights',
+  'a session that nobody uses ends, whatever the store says of its use',
+  'an older row of a living session counts no more',
+].map((name) => `${FWA}/session/store-writer.test.ts: ${name}`)
 const READ_AGAIN =
   'packages/identity-providers/test/oidc.test.ts: people are read again with their refresh token'
 const LOGOUT_TOKENS =
@@ -465,7 +470,7 @@ export const PROMISES: Readonly<Record<string, readonly Said[]>> = {
       SEALED_ROW,
       `${FWA}/store/postgres.test.ts: nobody who reads the database learns a secret`,
     ],
-    ['Somebody who can write to the database can end', SEALED_ROW, BY_HAND],
+    ['Somebody who can write to the database can end', SEALED_ROW, BY_HAND, ...BY_WRITER],
     ['They could put back a row', DEFINITION],
     ['So after you restore', ADVICE],
     [

@@ -14,6 +14,8 @@ export interface Key {
   readonly secret: Buffer
   /** The same for node:crypto, where bytes cost ten times as much. */
   readonly object: KeyObject
+  /** Another one, for what is not encrypted. */
+  readonly mac: KeyObject
 }
 
 export interface KeyRing {
@@ -44,9 +46,10 @@ export function deriveKeys(secrets: readonly string[], purpose: Purpose): KeyRin
 function deriveKey(secret: string, purpose: Purpose): Key {
   if (secret.length < MIN_LENGTH)
     throw new FwaError('FWA_KEY_UNUSABLE', `a secret has fewer than ${MIN_LENGTH} characters`)
-  const key = Buffer.from(hkdfSync('sha256', secret, '', `gatehouse forward-auth ${purpose}`, 32))
+  const bytes = Buffer.from(hkdfSync('sha256', secret, '', `gatehouse forward-auth ${purpose}`, 64))
+  const [key, mac] = [bytes.subarray(0, 32), createSecretKey(bytes.subarray(32))]
   const kid = hash('sha256', key, 'base64url').slice(0, 16)
-  return { kid, secret: key, object: createSecretKey(key) }
+  return { kid, secret: key, object: createSecretKey(key), mac }
 }
 
 /**

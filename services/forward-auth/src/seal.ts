@@ -1,4 +1,10 @@
-import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto'
+import {
+  createCipheriv,
+  createDecipheriv,
+  createHmac,
+  randomBytes,
+  timingSafeEqual,
+} from 'node:crypto'
 import { deflateRawSync, inflateRawSync } from 'node:zlib'
 import type { Key, KeyRing } from './key-ring.ts'
 
@@ -48,6 +54,18 @@ export function sealValue<T>(value: T, keys: KeyRing, purpose: string): string {
 export function unsealValue<T>(sealed: unknown, keys: KeyRing, purpose: string): T | undefined {
   const text = typeof sealed === 'string' ? unseal(sealed, keys, purpose) : undefined
   return text === undefined ? undefined : JSON.parse(text)
+}
+
+/** Proves to whoever has the keys that nobody else wrote these values. They begin with what they are for. */
+export function macOf(values: readonly unknown[], { first }: Pick<KeyRing, 'first'>): string {
+  return createHmac('sha256', first.mac).update(JSON.stringify(values)).digest('base64url')
+}
+
+/** Whether one of the keys has made a MAC of these values. */
+export function isMacOf(mac: string, values: readonly unknown[], { all }: KeyRing): boolean {
+  const given = Buffer.from(mac)
+  const made = all.map((first) => Buffer.from(macOf(values, { first })))
+  return made.some((each) => each.length === given.length && timingSafeEqual(each, given))
 }
 
 function open(bytes: Buffer, { object }: Key, purpose: string): string | undefined {

@@ -12,7 +12,7 @@ import { requireOwnForm } from '../routes/logout.ts'
 import { readerOf } from '../routes/reader.ts'
 import { redirect, withLoginUrl } from '../routes/redirects.ts'
 import { renewCookie } from '../routes/session-cookies.ts'
-import { sealValue, unsealValue } from '../seal.ts'
+import { isMacOf, macOf, sealValue, unsealValue } from '../seal.ts'
 import { type Consent, consentsTo } from '../session/session.ts'
 import type { Visitor } from '../session/visitor.ts'
 import { issuerOf, pageUrl, purposeAt } from '../sites.ts'
@@ -108,8 +108,11 @@ export const authorizeRoutes: FastifyPluginAsyncTypebox = async (app) => {
     }
     const given = codeFor(at, visitor, question, reply)
     const until = app.clock.now() + CONSENT_LIFETIME
-    if (isProven(question.redirectUri))
-      await app.authStore.giveConsent(question.key, visitor.session.person, until)
+    if (isProven(question.redirectUri)) {
+      const mac = macOf(['consent', question.key, until], app.keys.record)
+      const { person } = visitor.session
+      await app.authStore.giveConsent({ key: question.key, person, until, mac })
+    }
     return answer(at, question, given, reply)
   })
 }
@@ -155,7 +158,9 @@ async function ask(
   const key = consentsTo(client.id) + hash('sha256', JSON.stringify(parts), 'base64url')
   const until = clock.now() + FORM_LIFETIME
   const question = { session: session.sid, redirectUri, state, challenge, consent, key, until }
-  if (isProven(redirectUri) && (await authStore.hasConsent(key)))
+  const given = isProven(redirectUri) ? await authStore.findConsent(key) : undefined
+  // Whoever writes into the store cannot allow an agent anything.
+  if (given && isMacOf(given.mac, ['consent', key, given.until], keys.record))
     return answer(at, question, codeFor(at, visitor, question, reply), reply)
   const { protocol, host } = new URL(redirectUri)
   const isApp = protocol !== 'http:' && protocol !== 'https:'

@@ -8,7 +8,7 @@ import {
   type SessionFollower,
   type SessionRow,
 } from '../store/store.ts'
-import { openRow, type Sealed, type Session, sessionOf } from './session.ts'
+import { openRow, type Sealed, type Session, seenMacOf, sessionOf } from './session.ts'
 
 const SECOND = 1_000
 const MINUTE = 60 * SECOND
@@ -22,6 +22,7 @@ const MISSED = 2 * SECOND
 const MAX_MISSED = 10_000
 const MAX_ENDED = 200_000
 const MAX_BURNT = 10_000
+const MAX_CHANGED = 100_000
 
 /** A row and what it seals. */
 export interface OpenedRow {
@@ -66,6 +67,8 @@ export class Records implements SessionFollower {
   readonly #missed = timesOf(MAX_MISSED)
   readonly #ended = timesOf(MAX_ENDED)
   readonly #burnt = timesOf(MAX_BURNT)
+  /** The newest revisions of sessions that have changed: no older row counts any more. */
+  readonly #newest = timesOf(MAX_CHANGED)
   /** Sessions whose end the store has not taken yet. */
   readonly #unsaved = new Set<string>()
   /** Sessions that were seen since that was written, and those before. */
@@ -123,8 +126,15 @@ export class Records implements SessionFollower {
   /** The row of a session as it is now, with what memory does not keep. */
   async open(sid: string): Promise<OpenedRow | undefined> {
     const row = this.#ended.has(sid) ? undefined : await this.#store.findSession(sid)
-    const said = row && openRow(row, this.#deps.keys())
+    const said = row && this.#opened(row)
     return said && { row, said }
+  }
+
+  #opened(row: SessionRow): Sealed | undefined {
+    if (row.rev < (this.#newest.get(row.sid) ?? 0)) return undefined
+    const said = openRow(row, this.#deps.keys())
+    if (said && row.rev > 1) this.#newest.set(row.sid, row.rev)
+    return said
   }
 
   /** Has a session read again that may not be the newest one. Who waits for a change of it still does. */
@@ -154,7 +164,7 @@ export class Records implements SessionFollower {
         read.isOld = false
         row = await this.#store.findSession(sid)
       } while (read.isOld)
-      const said = row && openRow(row, this.#deps.keys())
+      const said = row && this.#opened(row)
       if (!row || !said || this.#ended.has(sid)) {
         this.#missed.set(sid, this.#store.clock.now() + MISSED)
         return undefined
@@ -278,7 +288,11 @@ export class Records implements SessionFollower {
     this.#seen = new Map()
     this.#written = seen
     try {
-      await this.#store.touchSessions([...seen].map(([sid, of]) => ({ sid, ...of })))
+      const keys = this.#deps.keys()
+      const rows = [...seen].map(([sid, { at: lastSeen, hosts }]) => {
+        return { sid, lastSeen, hosts, seenMac: seenMacOf({ sid, lastSeen }, keys) }
+      })
+      await this.#store.touchSessions(rows)
     } catch (error) {
       // Who uses a session while the store is away does not lose it by that.
       for (const [sid, { at, hosts }] of seen)

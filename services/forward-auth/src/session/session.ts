@@ -3,7 +3,7 @@ import type { SignedIn } from '@gatehouse/identity-providers'
 import { fromClaims, type Profile } from '@gatehouse/profile'
 import { FwaError } from '../errors.ts'
 import type { KeyRing } from '../key-ring.ts'
-import { MAX_LENGTH, seal, unsealValue } from '../seal.ts'
+import { isMacOf, MAX_LENGTH, macOf, seal, unsealValue } from '../seal.ts'
 import type { SessionRow } from '../store/store.ts'
 
 /** The members of a row that a session in memory has. */
@@ -57,20 +57,29 @@ export interface Sealed {
  * @throws FwaError FWA_SESSION_TOO_LARGE
  */
 export function sealSession(
-  row: Omit<SessionRow, 'sealed'>,
+  row: Omit<SessionRow, 'sealed' | 'seenMac'>,
   said: Sealed,
   keys: KeyRing,
 ): SessionRow {
   const text = JSON.stringify(said)
   if (Buffer.byteLength(text) <= MAX_LENGTH)
-    return { ...row, sealed: seal(text, keys, contextOf(row)) }
+    return { ...row, seenMac: seenMacOf(row, keys), sealed: seal(text, keys, contextOf(row)) }
   const reason = `what ${said.provider} says of you is longer than ${MAX_LENGTH} bytes`
   throw new FwaError('FWA_SESSION_TOO_LARGE', reason)
 }
 
 /** Opens a row; undefined unless somebody who has a key has sealed it for this row. */
 export function openRow(row: SessionRow, keys: KeyRing): Sealed | undefined {
+  if (!isMacOf(row.seenMac, seenOf(row), keys)) return undefined
   return unsealValue(row.sealed, keys, contextOf(row))
+}
+
+type Seen = Pick<SessionRow, 'sid' | 'lastSeen'>
+const seenOf = ({ sid, lastSeen }: Seen) => ['seen', sid, lastSeen]
+
+/** Proves when a session was last seen: it is written too often to be sealed with the rest. */
+export function seenMacOf(seen: Seen, keys: KeyRing): string {
+  return macOf(seenOf(seen), keys)
 }
 
 /** The person of a session. */
@@ -98,11 +107,11 @@ export function sessionOf(row: SessionRow, said: Sealed): Session {
  * Whoever writes into the store must not be able to move or prolong a session, nor hide it from its ends: all
  * that changes by a new revision alone.
  */
-function contextOf(row: Omit<SessionRow, 'sealed'>): string {
+function contextOf(row: Omit<SessionRow, 'sealed' | 'seenMac'>): string {
   const { sid, portal, person, mail, subject, providerSid, issuedAt, begun, idle, reRead } = row
   const names = [sid, portal, person, mail, subject, providerSid]
   const times = [issuedAt, begun, idle, reRead]
-  // An agent ends with its session. Other rows are sealed as they were before there were agents.
+  // An agent ends with its session.
   const of = row.parent === null ? [row.ends, row.rev] : [row.rev, row.parent]
   return `session ${JSON.stringify([...names, ...times, ...of])}`
 }

@@ -47,15 +47,16 @@ export interface SessionToken {
   readonly aud: string
   readonly sid: string
   readonly exp: number
-  /** Of a session token: the person, and the revision of the session that it shows. */
+  /** The revision of the session that it was made of. */
+  readonly rev: number
+  /** Of a session token: the person. */
   readonly sub?: string | undefined
   readonly gatehouse_provider?: string | undefined
-  readonly rev?: number | undefined
 }
 
 const REQUIRED = {
   session: ['iss', 'aud', 'sub', 'sid', 'rev', 'iat', 'nbf', 'exp', 'gatehouse_provider'],
-  app: ['iss', 'aud', 'sid', 'exp'],
+  app: ['iss', 'aud', 'sid', 'rev', 'exp'],
 }
 
 /** What a sign-in brings. */
@@ -258,8 +259,8 @@ export class Sessions {
   }
 
   /** The token of a session for the host of an app, or for its domain. */
-  appToken({ issuer, sid, exp }: Session, site: Site, host: string): string {
-    return this.#sign('app', { iss: issuer, sid, aud: audienceAt(site, host), exp })
+  appToken({ issuer, sid, rev, exp }: Session, site: Site, host: string): string {
+    return this.#sign('app', { iss: issuer, sid, rev, aud: audienceAt(site, host), exp })
   }
 
   clear(): void {
@@ -287,7 +288,7 @@ export class Sessions {
     try {
       const { iss, aud, sid, exp, sub, gatehouse_provider, rev } =
         await this.#jwts[kind].verify<SessionToken>(token)
-      if (typeof exp !== 'number') return undefined
+      if (typeof exp !== 'number' || typeof rev !== 'number') return undefined
       const claims = { kind, iss, aud, sid, exp, sub, gatehouse_provider, rev }
       // A copy, since the token may be a slice that keeps the whole Cookie header in memory.
       this.#verified.set(Buffer.from(token).toString(), claims)
@@ -301,7 +302,7 @@ export class Sessions {
 
   async #visitorOf(claims: SessionToken, at: PortalSite): Promise<Visitor | undefined> {
     if (this.#isOver(claims)) return undefined
-    const { sid, rev = 0 } = claims
+    const { sid, rev } = claims
     const found = this.find(sid, at)
     const visitor = found instanceof Promise ? await found : found
     if (visitor?.session.issuer !== claims.iss) return undefined

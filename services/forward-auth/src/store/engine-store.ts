@@ -9,6 +9,7 @@ import {
 } from '@gatehouse/store'
 import {
   type Code,
+  type ConsentRow,
   type End,
   type Listed,
   type Listing,
@@ -45,17 +46,16 @@ const MARK = `
   ON CONFLICT (key) DO UPDATE SET before = greatest(marks.before, excluded.before),
     until = greatest(marks.until, excluded.until), due = greatest(marks.due, excluded.due)
   RETURNING before`
-const SET = SESSIONS.members.map((member, i) => {
-  const [column] = columns(member).split(' ')
-  return `${column} = ${member === 'lastSeen' ? `greatest(last_seen, $${i + 1})` : `$${i + 1}`}`
-})
+/** All that a revision changes. When a session was last seen has its own statement. */
+const CHANGED = SESSIONS.members.filter((member) => !['lastSeen', 'seenMac'].includes(member))
+const SET = CHANGED.map((member, i) => `${columns(member).split(' ', 1)} = $${i + 1}`)
 const UPDATE = `UPDATE sessions SET ${SET.slice(1)} WHERE sid = $1 AND rev = $${SET.length + 1}`
 /** The sessions of a person but for one, and its agents. */
 const OTHERS = 'person = $1 AND coalesce(parent, sid) <> $2'
 /** Agents that end with their session still do. */
 const PROLONG = 'UPDATE sessions SET ends = $2 WHERE parent = $1 AND ends = $3'
 const LEASE = 'UPDATE sessions SET lease = $3 WHERE sid = $1 AND rev = $2 AND lease < $4'
-const TOUCH = 'UPDATE sessions SET last_seen = greatest(last_seen, $2) WHERE sid = $1'
+const TOUCH = 'UPDATE sessions SET last_seen = $2, seen_mac = $3 WHERE sid = $1 AND last_seen < $2'
 const VISIT = `
   INSERT INTO visits (sid, host, at) SELECT sid, $2::text, $3::bigint FROM sessions WHERE sid = $1
     AND (SELECT count(*) FROM visits WHERE visits.sid = $1 AND host <> $2::text) < ${MAX_HOSTS}
@@ -69,7 +69,6 @@ const LISTED = `sid IN ${VALUES}`
 const HAS_LISTED = `SELECT 1 AS found FROM sessions WHERE ${LISTED} LIMIT 1`
 /** Until the commit, no end takes this session, and one that is under way is waited for. */
 const HOLD = 'SELECT 1 AS found FROM sessions WHERE sid = $1 AND parent IS NULL FOR SHARE'
-const HAS_CONSENT = 'SELECT 1 AS found FROM consents WHERE key = $1 AND until > $2'
 const WITHDRAW = removing('consents', 'key', 'person = $1 AND substr(key, 1, length($2)) = $2')
 const PRUNE = [MARKS, EVENTS, COMPLETED, CONSENTS].map(({ name, key: [key] }) =>
   removing(name, `${key}`, `until <= $1 AND due <= $2 LIMIT ${MAX_REMOVED}`),
@@ -125,9 +124,9 @@ export abstract class EngineStore {
   }
 
   updateSession(row: SessionRow): Promise<boolean> {
-    const { sid, rev, subject, providerSid, ends } = row
+    const { sid, rev, subject, providerSid, ends, lastSeen, seenMac } = row
     const free = { ...row, lease: 0 }
-    const values = SESSIONS.members.map((member) => free[member as keyof SessionRow])
+    const values = CHANGED.map((member) => free[member as keyof SessionRow])
     return this.#write(async (tx) => {
       const old = await SESSIONS.find(tx, 'WHERE sid = $1 AND rev = $2', sid, rev - 1)
       // By the digests that it has, an end finds the row.
@@ -136,6 +135,7 @@ export abstract class EngineStore {
       if (old.ends !== ends) await tx.all(LOCK_FAMILY, sid)
       if ((await tx.run(UPDATE, ...values, rev - 1)) === 0) return false
       if (old.ends !== ends) await tx.run(PROLONG, sid, ends, old.ends)
+      if (old.lastSeen < lastSeen) await tx.run(TOUCH, sid, lastSeen, seenMac)
       const lasting = this.#lasting(this.clock.now(), 2 * MAX_PAUSE)
       await this.addEvents(tx, [{ kind: 'changed', key: sid, ...lasting }])
       return true
@@ -182,9 +182,11 @@ export abstract class EngineStore {
     const sorted = seen.toSorted((one, other) => (one.sid < other.sid ? -1 : 1))
     for (const page of pagesOf(sorted, TOUCHED)) {
       const touch = async (tx: Transaction) => {
-        const touched = page.map(({ sid, at }) => tx.run(TOUCH, sid, at))
-        const visits = page.flatMap(({ sid, at, hosts }) =>
-          hosts.map((host) => tx.run(VISIT, sid, host, at)),
+        const touched = page.map(({ sid, lastSeen, seenMac }) =>
+          tx.run(TOUCH, sid, lastSeen, seenMac),
+        )
+        const visits = page.flatMap(({ sid, lastSeen, hosts }) =>
+          hosts.map((host) => tx.run(VISIT, sid, host, lastSeen)),
         )
         await Promise.all([...touched, ...visits])
       }
@@ -206,13 +208,13 @@ export abstract class EngineStore {
     return added === 1
   }
 
-  async hasConsent(key: string): Promise<boolean> {
-    const found = this.#engine.get(HAS_CONSENT, key, this.clock.now())
-    return (await this.told('reading', found)) !== undefined
+  findConsent(key: string): Promise<ConsentRow | undefined> {
+    const [where, now] = ['WHERE key = $1 AND until > $2', this.clock.now()]
+    return this.told('reading', CONSENTS.find(this.#engine, where, key, now))
   }
 
-  giveConsent(key: string, person: string, until: number): Promise<void> {
-    const row = { key, person, ...this.#lasting(until, 0) }
+  giveConsent(consent: ConsentRow): Promise<void> {
+    const row = { ...consent, ...this.#lasting(consent.until, 0) }
     return this.#write((tx) => CONSENTS.put(tx, row))
   }
 

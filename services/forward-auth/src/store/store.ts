@@ -2,7 +2,7 @@ import type { Clock } from '@gatehouse/service-kit/clock'
 import type { HealthReport } from '@gatehouse/service-kit/http'
 import type { RowOf } from '@gatehouse/store'
 import type { KeyRing } from '../key-ring.ts'
-import type { SESSIONS } from './tables.ts'
+import type { CONSENTS, SESSIONS } from './tables.ts'
 
 /** A session as the store keeps it: digests, times in ms since the epoch, and what is sealed. */
 export type SessionRow = RowOf<typeof SESSIONS>
@@ -20,8 +20,11 @@ export type Listed = SessionRow & { readonly hosts: readonly string[] }
 /** A code for which an agent begins once, and until when it could be redeemed, in ms since the epoch. */
 export type Code = Readonly<{ id: string; until: number }>
 
-/** When a session was seen, in ms since the epoch. */
-export type Seen = Pick<Listed, 'sid' | 'hosts'> & { readonly at: number }
+/** When and where a session was seen. */
+export type Seen = Pick<Listed, 'sid' | 'lastSeen' | 'seenMac' | 'hosts'>
+
+/** What a person has allowed. */
+export type ConsentRow = Pick<RowOf<typeof CONSENTS>, 'key' | 'person' | 'until' | 'mac'>
 
 /**
  * The sessions to end, each with its agents: `before` is the last `iat` of theirs, in seconds; `idleSince` that they
@@ -165,10 +168,10 @@ export interface AuthStore {
    * @param expiresAt - until when the login could be completed, in ms since the epoch
    */
   completeLogin(login: string, expiresAt: number): Promise<boolean>
-  /** Whether a person has allowed this, and that is not over. */
-  hasConsent(key: string): Promise<boolean>
-  /** Remembers what a person has allowed. @param until - in ms since the epoch */
-  giveConsent(key: string, person: string, until: number): Promise<void>
+  /** What a person has allowed, unless it is over. */
+  findConsent(key: string): Promise<ConsentRow | undefined>
+  /** Remembers what a person has allowed. */
+  giveConsent(consent: ConsentRow): Promise<void>
   /** Forgets what a person has allowed. @param client - the beginning of the keys. Default: of all of them */
   withdrawConsents(person: string, client?: string): Promise<void>
   /** Removes what has expired by the clock and by the running time. */

@@ -18,6 +18,7 @@ export const SESSIONS = new Table(
     issuedAt: 'integer', // `iat` of the ID token, in whole seconds by the clock of the provider
     begun: 'integer',
     lastSeen: 'integer',
+    seenMac: 'text', // of `lastSeen`, which changes without a revision
     idle: 'integer?', // for how many ms it lasts without a request
     reRead: 'integer', // when the provider was last asked
     ends: 'integer',
@@ -55,7 +56,7 @@ export const COMPLETED = new Table('completed', { login: 'text', ...LASTING }, {
 /** What people have allowed agents, so that they are not asked again. */
 export const CONSENTS = new Table(
   'consents',
-  { key: 'text', person: 'text', ...LASTING },
+  { key: 'text', person: 'text', mac: 'text', ...LASTING },
   { key: ['key'], indexes: ['CREATE INDEX consents_person ON consents (person)'] },
 )
 
@@ -124,7 +125,7 @@ function created(dialect: Engine['dialect'], tables: readonly Table[], followed:
 }
 
 /** Members that later steps add to the tables of the first ones. */
-const LATER = ['endedBy', 'client', 'tool', 'count', 'parent']
+const LATER = ['endedBy', 'client', 'tool', 'count', 'parent', 'seenMac', 'mac']
 
 /** The steps from an empty store to today's. One that was released is never changed: add another one. */
 export const MIGRATIONS: readonly Migration[] = [
@@ -144,6 +145,10 @@ export const MIGRATIONS: readonly Migration[] = [
     return `${dialect === 'postgres' ? `ALTER TABLE audit ${added};` : ''}
     ALTER TABLE sessions ADD COLUMN parent text REFERENCES sessions (sid) ON DELETE CASCADE;
     CREATE INDEX sessions_parent ON sessions (parent);
-    ${CONSENTS.createdBy(dialect)}`
+    ${CONSENTS.createdBy(dialect, LATER)}`
   },
+  // What is there already counts for nothing: everybody signs in once more.
+  () => `
+    ALTER TABLE sessions ADD COLUMN seen_mac text NOT NULL DEFAULT '';
+    ALTER TABLE consents ADD COLUMN mac text NOT NULL DEFAULT ''`,
 ]

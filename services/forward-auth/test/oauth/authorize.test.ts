@@ -1,5 +1,6 @@
 import t from 'tap'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
+import type { ConsentRow } from '../../src/store/store.ts'
 import { attribute, named, text } from '../pages/read.ts'
 import { AUTH, MAIN, signInUrl } from '../routes/kit.ts'
 import {
@@ -83,6 +84,29 @@ t.test('what a person has allowed is remembered', async (t) => {
   t.equal(await isAsked({}, await person('bob')), true, 'another person')
   documents.set(CLIENT, { ...DOCUMENT, redirect_uris: [REDIRECT, `${REDIRECT}/2`] })
   t.equal(await isAsked(), false, 'the document was read a moment ago')
+})
+
+t.test('a writer of the store allows nothing, and for no longer', async (t) => {
+  const { person, authorizeUrl, allow, app } = await startIssuer(t)
+  const { authStore } = app
+  const [ada, bob] = [await person(), await person('bob')]
+  const isAsked = async (by: typeof ada) => (await by.open(authorizeUrl())).statusCode === 200
+  await allow(ada)
+  t.equal(await isAsked(ada), false)
+  const findConsent = authStore.findConsent.bind(authStore)
+  let given: ConsentRow | undefined
+  authStore.findConsent = async (key) => (given = await findConsent(key))
+  await isAsked(ada)
+  const real = given!
+  const rows: [what: string, by: typeof ada, row: object][] = [
+    ['for longer', ada, { until: real.until + 1 }],
+    ['by nobody', ada, { mac: '' }],
+    ['what somebody else has allowed', bob, {}],
+  ]
+  for (const [what, by, changed] of rows) {
+    authStore.findConsent = async (key) => ({ ...real, key, ...changed })
+    t.equal(await isAsked(by), true, what)
+  }
 })
 
 t.test('a changed document, another redirect URI and loopback ask again', async (t) => {
@@ -178,9 +202,9 @@ t.test('what a person allows is stored at a bounded rate', async (t) => {
   const { authStore } = app
   const given: string[] = []
   const { giveConsent } = authStore
-  authStore.giveConsent = (key, ...rest) => {
-    given.push(key)
-    return giveConsent.call(authStore, key, ...rest)
+  authStore.giveConsent = (consent) => {
+    given.push(consent.key)
+    return giveConsent.call(authStore, consent)
   }
   const browser = await person()
   const page = await browser.open(authorizeUrl())

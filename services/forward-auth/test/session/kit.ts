@@ -12,6 +12,7 @@ import type { Portal } from '../../src/portals.ts'
 import { appCookieName, sessionCookieName } from '../../src/session/cookie.ts'
 import { type Keys, loadKeys } from '../../src/session/keys.ts'
 import type { Session } from '../../src/session/session.ts'
+import { seenMacOf } from '../../src/session/session.ts'
 import { type Sessions, sessions as sessionsPlugin } from '../../src/session/sessions.ts'
 import type { Site } from '../../src/sites.ts'
 import { store as storePlugin } from '../../src/store/open.ts'
@@ -183,6 +184,14 @@ export async function startInstance(
 }
 
 export type Instance = Awaited<ReturnType<typeof startInstance>>
+
+/** Writes that a session is in use now, as an instance does once a minute. */
+export function touch({ store, clock, now }: Instance, sid: string): Promise<void> {
+  const seen = { sid, lastSeen: clock.now() }
+  return store.touchSessions([
+    { ...seen, hosts: [HOST], seenMac: seenMacOf(seen, now.keys.record) },
+  ])
+}
 
 /** Some instances on one folder, with one clock. */
 export async function startInstances(t: Test, count: number, settings: Settings = {}) {

@@ -16,6 +16,7 @@ import {
   portalNamed,
   startInstance,
   startInstances,
+  touch,
 } from './kit.ts'
 
 const SECOND = 1_000
@@ -244,7 +245,7 @@ t.test('ends of a person spare the session that ends the others', async (t) => {
 
 t.test('nothing that was under way revives a session that has ended', async (t) => {
   const rows: [what: string, act: (here: Instance, sid: string) => Promise<unknown>][] = [
-    ['a touch', ({ store }, sid) => store.touchSessions([{ sid, at: 9e15, hosts: [HOST] }])],
+    ['a touch', touch],
     ['a lease', ({ store }, sid) => store.leaseSession(sid, 1, 9e15)],
     [
       'a change',

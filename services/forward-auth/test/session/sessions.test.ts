@@ -22,6 +22,7 @@ import {
   SITE,
   startInstance,
   startInstances,
+  touch,
 } from './kit.ts'
 
 const SECOND = 1_000
@@ -78,7 +79,7 @@ t.test('the token of an app says who is there to nobody but us', async (t) => {
   const { session, appToken } = await begin()
   const [header, claims] = readToken(appToken)
   t.match(header, { alg: 'HS256', typ: 'gatehouse-app+jwt', kid: /^[\w-]{16}$/ })
-  t.strictSame(claims, { iss: MAIN, sid: session.sid, aud: HOST, exp: session.exp })
+  t.strictSame(claims, { iss: MAIN, sid: session.sid, rev: 1, aud: HOST, exp: session.exp })
   t.ok(appToken.length <= 400, `${appToken.length} characters`)
   now.sites = [{ ...SITE, scope: 'domain' }]
   const shared = cookiesOf(session, undefined, now.sites[0])
@@ -450,7 +451,7 @@ t.test('idle: an end that meets a use at another instance', async (t) => {
   const ending = hold(here, 'endSessions', 'before')
   const late = here.check(cookie)
   await ending.entered
-  await there.store.touchSessions([{ sid, at: here.clock.now(), hosts: [] }])
+  await touch(there, sid)
   ending.release()
   t.ok(await late, 'the store decides')
   t.ok(await there.check(cookie))

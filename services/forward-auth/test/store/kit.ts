@@ -102,7 +102,7 @@ export function session(sid: string, changes: Partial<SessionRow> = {}): Session
   return {
     ...{ sid, portal: 'main', person: `person of ${sid}`, mail: `mail of ${sid}` },
     ...{ subject: `subject of ${sid}`, providerSid: `provider's ${sid}`, issuedAt: 100 },
-    ...{ begun, lastSeen: begun, idle: null, reRead: begun, ends: begun + 8 * HOUR },
+    ...{ begun, lastSeen: begun, seenMac: '', idle: null, reRead: begun, ends: begun + 8 * HOUR },
     ...{ rev: 0, lease: 0, sealed: `sealed of ${sid}`, parent: null, ...changes },
   }
 }
@@ -111,6 +111,16 @@ export function session(sid: string, changes: Partial<SessionRow> = {}): Session
 export function agent(sid: string, parent: string, changes: Partial<SessionRow> = {}): SessionRow {
   return session(sid, { parent, mail: null, subject: null, providerSid: null, ...changes })
 }
+
+/** When a session was seen, and where. */
+export const seenAt = (sid: string, lastSeen: number, hosts: readonly string[] = []) => ({
+  ...{ sid, lastSeen, seenMac: `seen at ${lastSeen}`, hosts },
+})
+
+/** What somebody has allowed. */
+export const consent = (key: string, person: string, until: number) => ({
+  ...{ key, person, until, mac: `until ${until}` },
+})
 
 /** A session of a store of the second version. */
 export const OLD_SESSION = `

@@ -5,11 +5,13 @@ import type { End, SessionRow } from '../../src/store/store.ts'
 import {
   agent,
   codeOf,
+  consent,
   ENGINES,
   HOUR,
   MINUTE,
   type Open,
   type Opened,
+  seenAt,
   session,
   until,
 } from './kit.ts'
@@ -105,15 +107,17 @@ for (const [engine, prepare] of Object.entries(ENGINES))
       t.strictSame(await there.store.findSession('a'), row)
 
       const seen = row.lastSeen + MINUTE
-      await there.store.touchSessions([{ sid: 'a', at: seen, hosts: [] }])
+      await there.store.touchSessions([seenAt('a', seen)])
       t.equal(await here.store.leaseSession('a', 0, Date.now() + HOUR), true)
-      t.strictSame((await there.store.findSession('a'))?.lastSeen, seen)
+      await here.store.touchSessions([seenAt('a', seen - 1)])
+      const touched = await there.store.findSession('a')
+      t.match(touched, { lastSeen: seen, seenMac: seenAt('a', seen).seenMac })
       const next = session('a', {
         ...{ rev: 1, lease: 5, person: 'other', mail: 'm', subject: 's', providerSid: 'p' },
         ...{ issuedAt: 300, begun: 1, lastSeen: 2, reRead: 3, ends: 4, idle: null, sealed: 'new' },
       })
       t.equal(await there.store.updateSession(next), true)
-      const expected = { ...next, lease: 0, lastSeen: seen }
+      const expected = { ...next, lease: 0, lastSeen: seen, seenMac: touched?.seenMac }
       t.strictSame(await here.store.findSession('a'), expected, 'all but when it was last seen')
       await until(() => here.learned('changed').length > 0)
       t.strictSame(here.learned('changed'), ['a'])
@@ -177,12 +181,12 @@ for (const [engine, prepare] of Object.entries(ENGINES))
         of('5', 50, {}),
       )
       await there.store.touchSessions([
-        { sid: '3', at: 100, hosts: ['b.example', 'a.example'] },
-        { sid: '3', at: 300, hosts: ['c.example'] },
-        { sid: '1', at: 200, hosts: [] },
-        { sid: 'gone', at: 200, hosts: ['a.example'] },
+        seenAt('3', 100, ['b.example', 'a.example']),
+        seenAt('3', 300, ['c.example']),
+        seenAt('1', 200),
+        seenAt('gone', 200, ['a.example']),
       ])
-      await here.store.touchSessions([{ sid: '3', at: 400, hosts: ['b.example'] }])
+      await here.store.touchSessions([seenAt('3', 400, ['b.example'])])
       const table: [which: Parameters<typeof here.store.listSessions>[0], sids: string][] = [
         [{ portal: 'main' }, '5 2 3 1'],
         [{ portal: 'main', person: 'ada' }, '3 1'],
@@ -197,11 +201,11 @@ for (const [engine, prepare] of Object.entries(ENGINES))
       }
       const [newest] = await here.store.listSessions({ portal: 'main', person: 'ada' }, 1)
       const hosts = ['b.example', 'c.example', 'a.example']
-      t.strictSame(newest, { ...of('3', 20, ada), lastSeen: 400, hosts })
+      t.strictSame(newest, { ...of('3', 20, ada), ...seenAt('3', 400, hosts) })
 
       const many = Array.from({ length: 70 }, (_, i) => `${i}.example`)
-      await here.store.touchSessions([{ sid: '1', at: 500, hosts: many }])
-      await there.store.touchSessions([{ sid: '1', at: 600, hosts: ['7.example', 'x.example'] }])
+      await here.store.touchSessions([seenAt('1', 500, many)])
+      await there.store.touchSessions([seenAt('1', 600, ['7.example', 'x.example'])])
       const [full] = (await here.store.listSessions({ portal: 'main', person: 'ada' }, 2)).slice(1)
       t.equal(full?.hosts.length, 50, 'bounded')
       t.equal(full?.hosts[0], '7.example')
@@ -217,7 +221,7 @@ for (const [engine, prepare] of Object.entries(ENGINES))
       t.equal(await here.store.updateSession(changed), true)
       t.equal(await there.store.updateSession(changed), false, 'of one revision, one')
       await until(() => there.learned('changed').length > 0)
-      await there.store.touchSessions([{ sid: 'x', at: changed.lastSeen, hosts: ['a.example'] }])
+      await there.store.touchSessions([seenAt('x', changed.lastSeen, ['a.example'])])
       const table: [which: Parameters<typeof here.store.listSessions>[0], sids: string][] = [
         [{ portal: 'main' }, 'a b'],
         [{ portal: 'main', agents: false }, 'a b'],
@@ -352,25 +356,25 @@ for (const [engine, prepare] of Object.entries(ENGINES))
       const [here, there] = [await open({ clock }), await open({ clock })]
       const held = async () => {
         const keys = ['a', 'b', 'c']
-        const all = await Promise.all(keys.map((key) => there.store.hasConsent(key)))
-        return keys.filter((_, i) => all[i]).join(' ')
+        const all = await Promise.all(keys.map((key) => there.store.findConsent(key)))
+        return all.flatMap((each) => each?.key ?? []).join(' ')
       }
       t.equal(await held(), '')
       const now = clock.now()
-      await here.store.giveConsent('a', 'ada', now + HOUR)
-      await here.store.giveConsent('b', 'ada', now + 2 * HOUR)
-      await there.store.giveConsent('c', 'bob', now + HOUR)
+      await here.store.giveConsent(consent('a', 'ada', now + HOUR))
+      await here.store.giveConsent(consent('b', 'ada', now + 2 * HOUR))
+      await there.store.giveConsent(consent('c', 'bob', now + HOUR))
       t.equal(await held(), 'a b c')
       await clock.advance(HOUR - 1)
       t.equal(await held(), 'a b c')
-      await there.store.giveConsent('c', 'bob', now + 2 * HOUR)
+      await there.store.giveConsent(consent('c', 'bob', now + 2 * HOUR))
       await clock.advance(1)
       t.equal(await held(), 'b c', 'over, unless it is renewed')
       await here.store.withdrawConsents('bob', 'b')
       t.equal(await held(), 'b c', 'of another beginning')
       await here.store.withdrawConsents('bob', 'c')
       t.equal(await held(), 'b')
-      await here.store.giveConsent('c', 'bob', now + 9 * HOUR)
+      await here.store.giveConsent(consent('c', 'bob', now + 9 * HOUR))
       await here.store.withdrawConsents('bob')
       await here.store.withdrawConsents('b')
       t.equal(await held(), 'b')
@@ -382,7 +386,7 @@ for (const [engine, prepare] of Object.entries(ENGINES))
       await there.store.endSessions({ sid: 'a' })
       t.equal(await here.store.updateSession(session('a', { rev: 1 })), false)
       t.equal(await here.store.leaseSession('a', 0, Date.now() + HOUR), false)
-      await here.store.touchSessions([{ sid: 'a', at: Date.now(), hosts: ['a.example'] }])
+      await here.store.touchSessions([seenAt('a', Date.now(), ['a.example'])])
       for (const { store } of [here, there]) t.equal(await store.findSession('a'), undefined)
       t.strictSame(await here.store.listSessions({ portal: 'main' }, 9), [])
     })
@@ -392,7 +396,7 @@ for (const [engine, prepare] of Object.entries(ENGINES))
       const sids = Array.from({ length: 700 }, (_, i) => `sid${i}`)
       await Promise.all(sids.map((sid) => store.beginSession(session(sid))))
       const at = Date.now() + HOUR
-      await store.touchSessions(sids.map((sid) => ({ sid, at, hosts: ['a.example'] })))
+      await store.touchSessions(sids.map((sid) => seenAt(sid, at, ['a.example'])))
       const rows = await store.listSessions({ portal: 'main' }, 1_000)
       t.equal(rows.length, sids.length)
       t.ok(rows.every(({ lastSeen, hosts }) => lastSeen === at && hosts.length === 1))
@@ -517,7 +521,7 @@ for (const [engine, prepare] of Object.entries(ENGINES))
         session('long', { begun }),
         session('out', { begun, ends: begun + HOUR }),
       )
-      await one.store.touchSessions([{ sid: 'short', at: begun, hosts: ['a.example'] }])
+      await one.store.touchSessions([seenAt('short', begun, ['a.example'])])
       await one.store.endSessions({ sid: 'out' })
       await one.store.endSessions({ subject: 's', before: 100 })
       await one.store.completeLogin('login', begun)
@@ -540,7 +544,7 @@ for (const [engine, prepare] of Object.entries(ENGINES))
       const rest = 'out ended login mark'
       t.equal(await remaining(), `short idle used long ${rest}`)
       await clock.advance(11 * MINUTE)
-      await one.store.touchSessions([{ sid: 'used', at: clock.now(), hosts: [] }])
+      await one.store.touchSessions([seenAt('used', clock.now())])
       t.equal(await remaining(), `short idle used long ${rest}`, 'last seen is by the minute')
       await clock.advance(MINUTE + 1)
       t.equal(await remaining(), `short used long ${rest}`, 'idle for too long')
@@ -573,12 +577,12 @@ for (const [engine, prepare] of Object.entries(ENGINES))
         ...['short', 'idle', 'long'].map((sid) => agent(`of ${sid}`, sid, { begun })),
         agent('short itself', 'long', { begun, ends: begun + HOUR }),
       )
-      await one.store.giveConsent('consent', 'ada', begun + HOUR)
+      await one.store.giveConsent(consent('consent', 'ada', begun + HOUR))
       const remaining = async () => {
         await one.store.prune()
         await one.store.catchUp()
         const sids = ['of short', 'of idle', 'of long', 'short itself']
-        const hasConsent = await behind.store.hasConsent('consent')
+        const hasConsent = await behind.store.findConsent('consent')
         const ended = one.learned('ended').map((sid) => `${sid} ended`)
         return [...(await present(one, sids)), ...(hasConsent ? ['consent'] : []), ...ended].join()
       }
@@ -634,7 +638,7 @@ for (const [engine, prepare] of Object.entries(ENGINES))
           }
           if (what === 'update') await store.updateSession(row)
           if (what === 'touch')
-            await store.touchSessions([{ sid: row.sid, at: Date.now(), hosts: ['a.example'] }])
+            await store.touchSessions([seenAt(row.sid, Date.now(), ['a.example'])])
           if (what === 'lease') await store.leaseSession(row.sid, rev - 1, Date.now() + HOUR)
           if (what === 'prune') await store.prune()
           if (what === 'end')
