@@ -70,11 +70,11 @@ async function findRows(
 /** What to list: a text may stand for an address, an identifier, or one of a provider. */
 function selections({ name: portal, providers }: Portal, whose: Whose) {
   if (whose === 'everybody') return [{ portal }]
-  if ('digest' in whose) return [{ portal, person: whose.digest }]
+  if ('digest' in whose) return [{ person: whose.digest }]
   const { text } = whose
   const people = [...providers.keys()].flatMap((provider) => {
     const id = text.startsWith(`${provider}:`) ? text.slice(provider.length + 1) : text
     return [...new Set([id, text])].map((each) => personOf(portal, { provider, id: each }))
   })
-  return [...people.map((person) => ({ portal, person })), { portal, mail: mailOf(portal, text) }]
+  return [...people.map((person) => ({ person })), { mail: mailOf(portal, text) }]
 }

@@ -164,9 +164,9 @@ export class ReReading {
    * The tokens of the newest session of the person, where a provider has no sessions: GitHub keeps ten tokens of
    * a person, and the eleventh sign-in makes the oldest void. Undefined if those are refused already.
    */
-  async #newerTokens({ row: { portal, person }, said, provider }: Asked) {
+  async #newerTokens({ row: { person }, said, provider }: Asked) {
     if (provider.relation) return undefined
-    const [newest] = await this.#app.authStore.listSessions({ portal, person }, 1)
+    const [newest] = await this.#app.authStore.listSessions({ person }, 1)
     const tokens = newest && (await this.#records.open(newest.sid))?.said.tokens
     return tokens?.access === said.tokens?.access || !tokens?.access ? undefined : tokens
   }

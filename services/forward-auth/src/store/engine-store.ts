@@ -50,8 +50,8 @@ const MARK = `
 const CHANGED = SESSIONS.members.filter((member) => !['lastSeen', 'seenMac'].includes(member))
 const SET = CHANGED.map((member, i) => `${columns(member).split(' ', 1)} = $${i + 1}`)
 const UPDATE = `UPDATE sessions SET ${SET.slice(1)} WHERE sid = $1 AND rev = $${SET.length + 1}`
-/** The sessions of a person but for one, and its agents. */
-const OTHERS = 'person = $1 AND coalesce(parent, sid) <> $2'
+/** The sessions of a person but for one. Agents end with theirs. */
+const OTHERS = 'person = $1 AND parent IS NULL AND sid <> $2'
 /** Agents that end with their session still do. */
 const PROLONG = 'UPDATE sessions SET ends = $2 WHERE parent = $1 AND ends = $3'
 const LEASE = 'UPDATE sessions SET lease = $3 WHERE sid = $1 AND rev = $2 AND lease < $4'
@@ -146,14 +146,12 @@ export abstract class EngineStore {
     return this.told('reading', SESSIONS.find(this.#engine, 'WHERE sid = $1', sid))
   }
 
-  async listSessions(which: Listing, limit: number): Promise<readonly Listed[]> {
-    const keys = (['portal', 'person', 'mail'] as const).filter((key) => which[key] !== undefined)
-    const where = keys.map((key, i) => `${key} = $${i + 1}`).join(' AND ')
-    const kind = `parent IS ${which.agents ? 'NOT ' : ''}NULL`
-    const sql = `${LIST} WHERE ${where} AND ${kind} ORDER BY begun DESC, sid LIMIT ${limit}`
+  async listSessions({ agents, ...of }: Listing, limit: number): Promise<readonly Listed[]> {
+    const [[column, value] = []] = Object.entries(of)
+    const where = `${column} = $1 AND parent IS ${agents ? 'NOT ' : ''}NULL`
+    const sql = `${LIST} WHERE ${where} ORDER BY begun DESC, sid LIMIT ${limit}`
     type Row = SessionRow & { readonly hosts: string | null }
-    const listed = this.#engine.all<Row>(sql, ...keys.map((key) => which[key]))
-    const rows = await this.told('reading', listed)
+    const rows = await this.told('reading', this.#engine.all<Row>(sql, value))
     return rows.map((row) => ({ ...row, hosts: row.hosts?.split(' ') ?? [] }))
   }
 

@@ -7,14 +7,14 @@ import type { CONSENTS, SESSIONS } from './tables.ts'
 /** A session as the store keeps it: digests, times in ms since the epoch, and what is sealed. */
 export type SessionRow = RowOf<typeof SESSIONS>
 
-/** Which sessions are listed, or which agents, and what of each: the hosts where it was seen, the last one first. */
-export interface Listing {
-  readonly portal: string
-  readonly person?: string
-  readonly mail?: string
-  /** Agents only. Default: sessions of people only. */
-  readonly agents?: boolean
-}
+/**
+ * Which sessions are listed: all of a portal, or those of a digest, which is of one portal. `agents` stands for agents
+ * only. Default: sessions of people only.
+ */
+export type Listing = Readonly<
+  ({ portal: string } | { person: string } | { mail: string }) & { agents?: boolean }
+>
+/** What is listed: with the hosts where it was seen, the last one first. */
 export type Listed = SessionRow & { readonly hosts: readonly string[] }
 
 /** A code for which an agent begins once, and until when it could be redeemed, in ms since the epoch. */
