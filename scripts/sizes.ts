@@ -20,17 +20,17 @@ export const LIMITS: readonly Limit[] = [
   {
     title: 'store and audit of forward-auth',
     pattern: 'services/forward-auth/src/{store,audit}/**/*.ts',
-    most: 1_750,
+    most: 1_775,
   },
   {
     title: 'services',
     pattern: 'services/*/src/**/*.ts',
-    most: 25_435,
+    most: 25_515,
   },
   {
     title: 'src of all',
     pattern: '{packages,services}/*/src/**/*.ts',
-    most: 66_840,
+    most: 66_920,
   },
 ]
 

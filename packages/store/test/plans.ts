@@ -7,7 +7,7 @@ import { type Queries, Sqlite, type Transaction } from '../src/index.ts'
 import { toSqlite } from '../src/translate.ts'
 
 /** Rows of each large table. */
-export const MANY = 100_000
+const MANY = 100_000
 /** Rows that one look-up may visit at most, on the average. */
 const FEW = 1_000
 /** What PostgreSQL may expect a statement to cost: a list of a hundred look-ups 1,600, a read of all rows 4,700. */
