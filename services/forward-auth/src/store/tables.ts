@@ -1,4 +1,4 @@
-import { type Engine, type Migration, Table } from '@gatehouse/store'
+import { type Migration, Table } from '@gatehouse/store'
 
 /** The time when a row has ended by the clock, in ms, and the same by the running time of the store. */
 const LASTING = { until: 'integer', due: 'integer' } as const
@@ -29,9 +29,14 @@ export const SESSIONS = new Table(
   },
   {
     key: ['sid'],
-    indexes: ['person', 'mail', 'subject', 'provider_sid', 'ends', 'portal, begun'].map(
-      (columns) => `CREATE INDEX sessions_${columns.replace(', ', '_')} ON sessions (${columns})`,
-    ),
+    also: ['FOREIGN KEY (parent) REFERENCES sessions (sid) ON DELETE CASCADE'],
+    indexes: [
+      ...['subject', 'provider_sid', 'ends'].map(
+        (column) => `CREATE INDEX sessions_${column} ON sessions (${column})`,
+      ),
+      ...['portal', 'person', 'mail'].flatMap(listedBy),
+      'CREATE INDEX sessions_parent ON sessions (parent) WHERE parent IS NOT NULL',
+    ],
   },
 )
 
@@ -93,79 +98,41 @@ export const AUDIT = new Table(
   },
 )
 
-/** By this name of the first version a schema is known as one of this service. */
-export const KNOWN_BY = 'revoked'
-/** The sessions that had ended. */
-const REVOKED = new Table(
-  KNOWN_BY,
-  {
-    ...({ id: 'id', sid: 'text', person: 'text', first: 'integer', last: 'integer' } as const),
-    ...{ generation: 'integer', ...LASTING },
-  },
-  { also: ['UNIQUE (sid)'] },
-)
-const OF_SESSIONS = [VISITS, MARKS, EVENTS]
 /** The tables of PostgreSQL. */
 export const TABLES: readonly Table[] = [
   SESSIONS,
-  ...OF_SESSIONS,
+  VISITS,
+  MARKS,
+  EVENTS,
   COMPLETED,
   CONSENTS,
   SECRETS,
   AUDIT,
 ]
 
-/** Creates tables. On PostgreSQL, instances find new rows of one by a column, also those that commit late. */
-function created(dialect: Engine['dialect'], tables: readonly Table[], followed: string): string {
-  const column = `
-  ALTER TABLE ${followed} ADD COLUMN xid xid8 NOT NULL DEFAULT pg_current_xact_id();
-  CREATE INDEX ${followed}_xid ON ${followed} (xid)`
-  const sql = tables.map((table) => table.createdBy(dialect, LATER))
-  return [...sql, ...(dialect === 'postgres' ? [column] : [])].join(';\n')
-}
+/** On PostgreSQL, instances find new events by this column, also those that commit late. */
+const FOLLOWED = `
+  ALTER TABLE events ADD COLUMN xid xid8 NOT NULL DEFAULT pg_current_xact_id();
+  CREATE INDEX events_xid ON events (xid)`
+
+/** The steps from an empty store to today's. One that was released is never changed: add another one. */
+export const MIGRATIONS: readonly Migration[] = [
+  (dialect) => {
+    const isPostgres = dialect === 'postgres'
+    const tables = TABLES.filter((table) => isPostgres || (table !== SECRETS && table !== AUDIT))
+    const sql = tables.map((table) => table.createdBy(dialect))
+    return [...sql, ...(isPostgres ? [FOLLOWED] : [])].join(';\n')
+  },
+]
 
 /**
  * An index for each way to list sessions, and for agents: in their order, so that a page reads no more than it shows.
  * SQLite, which counts no rows, takes any index that fits.
  */
-function listedBy(column: string): string {
+function listedBy(column: string): string[] {
   const kinds = { people: 'IS NULL', agents: 'IS NOT NULL' }
-  return Object.entries(kinds)
-    .map(([kind, isSo]) => {
-      const name = `sessions_${column}_${kind}`
-      return `CREATE INDEX ${name} ON sessions (${column}, begun DESC, sid) WHERE parent ${isSo};`
-    })
-    .join('\n')
+  return Object.entries(kinds).map(([kind, isSo]) => {
+    const name = `sessions_${column}_${kind}`
+    return `CREATE INDEX ${name} ON sessions (${column}, begun DESC, sid) WHERE parent ${isSo}`
+  })
 }
-
-/** Members that later steps add to the tables of the first ones. */
-const LATER = ['endedBy', 'client', 'tool', 'count', 'parent', 'seenMac', 'mac']
-
-/** The steps from an empty store to today's. One that was released is never changed: add another one. */
-export const MIGRATIONS: readonly Migration[] = [
-  (dialect) => {
-    const others = dialect === 'postgres' ? [SECRETS, AUDIT] : []
-    return created(dialect, [REVOKED, COMPLETED, ...others], KNOWN_BY)
-  },
-  (dialect) =>
-    `${dialect === 'postgres' ? 'ALTER TABLE audit ADD COLUMN ended_by text;' : ''}
-    DROP TABLE ${KNOWN_BY};
-    ${created(dialect, [SESSIONS, ...OF_SESSIONS], EVENTS.name)};
-    CREATE VIEW ${KNOWN_BY} AS SELECT * FROM ${EVENTS.name}`,
-  (dialect) => {
-    const added = ['client text', 'tool text', 'count bigint'].map(
-      (column) => `ADD COLUMN ${column}`,
-    )
-    return `${dialect === 'postgres' ? `ALTER TABLE audit ${added};` : ''}
-    ALTER TABLE sessions ADD COLUMN parent text REFERENCES sessions (sid) ON DELETE CASCADE;
-    CREATE INDEX sessions_parent ON sessions (parent);
-    ${CONSENTS.createdBy(dialect, LATER)}`
-  },
-  // What is there already counts for nothing: everybody signs in once more.
-  () => `
-    ALTER TABLE sessions ADD COLUMN seen_mac text NOT NULL DEFAULT '';
-    ALTER TABLE consents ADD COLUMN mac text NOT NULL DEFAULT '';
-    DROP INDEX sessions_portal_begun; DROP INDEX sessions_person; DROP INDEX sessions_mail; DROP INDEX sessions_parent;
-    ${['portal', 'person', 'mail'].map(listedBy).join('\n')}
-    CREATE INDEX sessions_parent ON sessions (parent) WHERE parent IS NOT NULL`,
-]

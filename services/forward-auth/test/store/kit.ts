@@ -122,11 +122,6 @@ export const consent = (key: string, person: string, until: number) => ({
   ...{ key, person, until, mac: `until ${until}` },
 })
 
-/** A session of a store of the second version. */
-export const OLD_SESSION = `
-  INSERT INTO sessions (sid, portal, person, issued_at, begun, last_seen, re_read, ends, rev, lease, sealed)
-  VALUES ('old', 'main', 'ada', 1, 1, 1, 1, 9, 0, 0, '')`
-
 /** A code that is used for the first time, and could be for an hour. */
 export const codeOf = (id: string) => ({ id, until: Date.now() + HOUR })
 

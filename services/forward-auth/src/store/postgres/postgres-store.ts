@@ -21,7 +21,7 @@ import type {
   StoredAuditRow,
   StoreOptions,
 } from '../store.ts'
-import { EVENTS, KNOWN_BY, MIGRATIONS, TABLES } from '../tables.ts'
+import { EVENTS, MIGRATIONS, TABLES } from '../tables.ts'
 import { unavailable } from '../unavailable.ts'
 import { AuditTable, MAINTENANCE, readRows } from './audit-table.ts'
 import { SealedSecrets } from './sealed-secrets.ts'
@@ -48,7 +48,7 @@ export async function openPostgresStore(
     log,
     elapsed,
     reported: unavailable,
-    feeds: [KNOWN_BY],
+    feeds: [EVENTS.name],
     writable: TABLES.map(({ name }) => name),
   })
   return new PostgresStore(db, config, options)
