@@ -2,6 +2,7 @@ import { hash, timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import type { Profile } from '@gatehouse/profile'
 import type { FastifyRequest } from 'fastify'
+import { ownVerifier } from './bearer.ts'
 import { type Caller, type KeyCaller, METHODS, type Method, type TokenCaller } from './caller.ts'
 import { AuthError } from './errors.ts'
 import { accessTokensOf } from './jwt/access-token.ts'
@@ -213,7 +214,8 @@ export class Authenticator {
     const methods: Method[] = []
     if (settings.keys.length > 0) methods.push('psk')
     if (sources.length > 0 || bearer) methods.push('jwt')
-    const tokens = bearer ? ownVerifier(bearer) : createVerifier(sources, this.#deps.now)
+    const own = bearer && ownVerifier(bearer)
+    const tokens = own ? { verify: own, find: own } : createVerifier(sources, this.#deps.now)
     return { methods, ...findersOf(settings.keys), ...tokens, person, issuers }
   }
 }
@@ -247,23 +249,6 @@ function findersOf(keys: readonly PskKey[]): Pick<Accepted, 'findKey' | 'findNam
       return timingSafeEqual(digest, offered) ? caller : undefined
     },
   }
-}
-
-/** RFC 6750 section 2.1. */
-const BEARER_TOKEN = /^[A-Za-z0-9\-._~+/]+=*$/
-
-function ownVerifier(bearer: BearerOptions): Pick<Accepted, 'verify' | 'find'> {
-  const admit = (caller: TokenCaller | undefined) => {
-    if (!caller) throw new AuthError('AUTH_TOKEN_INVALID')
-    return caller
-  }
-  const verify: Accepted['verify'] = (token, request) => {
-    if (!BEARER_TOKEN.test(token))
-      throw new AuthError('AUTH_HEADER_INVALID', { detail: 'not one token' })
-    const caller = bearer.verify(token, request)
-    return caller instanceof Promise ? caller.then(admit) : admit(caller)
-  }
-  return { verify, find: verify }
 }
 
 /** Errors of connections that are closed are of no use to anybody. */

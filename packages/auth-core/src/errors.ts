@@ -15,7 +15,8 @@ const INVALID_TOKEN = { status: 401, challenge: 'invalid_token' } as const
 export const AUTH_ERRORS = {
   AUTH_OPTIONS_INVALID: {
     title: 'Options are not valid',
-    action: 'Correct the options that the message lists by their JSON pointers.',
+    action:
+      'Correct the options that the message lists by their JSON pointers. Of `bearer.verify`, the log says what it must give.',
     status: 500,
   },
   AUTH_NOT_GUARDED: {

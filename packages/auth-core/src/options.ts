@@ -274,22 +274,22 @@ export interface AssertionOptions {
   readonly allowHttp?: boolean | undefined
 }
 
+type FoundCaller = TokenCaller | undefined | null | false
+
 /**
  * A verifier of the application's own for `Authorization: Bearer <token>`, for tokens that the
  * application signs itself. The plugin reads the header, refuses, challenges and logs.
  */
 export interface BearerOptions {
   /**
-   * Verifies a token, and gives the caller that `request.caller` is set to; undefined refuses the
-   * request with AUTH_TOKEN_INVALID. An error that it throws refuses the request as well: an
+   * Verifies a token, and gives the caller that `request.caller` is set to, or something to await that
+   * gives it, such as a query; undefined, null or false refuses the request with AUTH_TOKEN_INVALID, and
+   * anything else with AUTH_OPTIONS_INVALID. An error that it throws refuses the request as well: an
    * `AuthError` with its own code and challenge, any other error as it is, without a challenge.
    *
    * @param token - what follows the scheme, of the syntax of RFC 6750 section 2.1; not verified
    */
-  verify(
-    token: string,
-    request: FastifyRequest,
-  ): TokenCaller | undefined | Promise<TokenCaller | undefined>
+  verify(token: string, request: FastifyRequest): FoundCaller | PromiseLike<FoundCaller>
   /** Realm of the Bearer challenge, or a function that gives that of a request. Default: `api`. */
   readonly realm?: string | ((request: FastifyRequest) => string) | undefined
 }

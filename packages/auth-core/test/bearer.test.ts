@@ -1,3 +1,4 @@
+import fc from 'fast-check'
 import Fastify, { type FastifyInstance, type FastifyRequest } from 'fastify'
 import t, { type Test } from 'tap'
 import auth, { AuthError, type BearerOptions, type TokenCaller } from '../src/index.ts'
@@ -64,9 +65,153 @@ for (const [how, verifier] of [
     t.notMatch(JSON.stringify(lines), /good|bad/, 'no line holds a token')
   })
 
+/** A query of a database library: no Promise, with members of its own, and it runs when it is awaited. */
+class Query<T> implements PromiseLike<T> {
+  readonly #run: () => Promise<T>
+  constructor(run: () => Promise<T>) {
+    this.#run = run
+  }
+  where = () => this
+  exec = () => this.#run()
+  // biome-ignore lint/suspicious/noThenProperty: as knex, mongoose and drizzle have it
+  then<A = T, B = never>(
+    done?: ((found: T) => A | PromiseLike<A>) | null,
+    failed?: ((error: unknown) => B | PromiseLike<B>) | null,
+  ) {
+    return this.#run().then(done, failed)
+  }
+}
+const queryOf = <T>(run: () => Promise<T>) => new Query(run).where()
+
+for (const [what, verifier] of [
+  ['at once', (token, request) => queryOf(async () => verify(token, request))],
+  ['that gives null', (token) => queryOf(async () => (token === 'good' ? caller : null))],
+  ['in a promise', async (token, request) => queryOf(async () => verify(token, request))],
+  ['mapped', (token, request) => queryOf(async () => token).then(() => verify(token, request))],
+] as [string, BearerOptions['verify']][])
+  t.test(`a query of a database library is awaited: ${what}`, async (t) => {
+    const { app } = await setup(t, { bearer: { verify: verifier } })
+    app.get('/', { onRequest: app.requireCaller({ scopes: ['write'] }) }, () => 1)
+    t.strictSame((await get(app, 'Bearer good')).json(), caller)
+    t.equal((await get(app, 'Bearer bad')).json().code, 'AUTH_TOKEN_INVALID')
+    t.equal((await get(app, 'Bearer good', '/')).statusCode, 403)
+  })
+
+t.test('the type of the verifier takes what gives a caller', async (t) => {
+  const row = { token: 'good', subject: 'ada', scopes: 'read' }
+  // Compiled, not run.
+  const verifiers: BearerOptions['verify'][] = [
+    () => queryOf(async () => caller as TokenCaller | undefined),
+    () => queryOf(async () => row).then(({ subject }) => ({ ...caller, subject })),
+    (token) => token === 'good' && caller,
+    async (token) => (token === 'good' ? caller : null),
+    // @ts-expect-error: a row is no caller
+    () => queryOf(async () => row),
+    // @ts-expect-error: a query that was not awaited is none
+    async () => ({ ...caller, subject: queryOf(async () => 'ada') }),
+    // @ts-expect-error: without scopes
+    () => ({ method: 'jwt', issuer: 'https://app.example', subject: 'ada', claims: {} }),
+    // @ts-expect-error: an API key
+    () => ({ method: 'psk', subject: 'ada' }),
+  ]
+  t.type(verifiers, Array)
+})
+
+const without = (member: keyof TokenCaller) => ({ ...caller, [member]: undefined })
+const noCallers: [what: string, answer: unknown, wrong: string | undefined][] = [
+  ['undefined', undefined, undefined],
+  ['null', null, undefined],
+  ['false', false, undefined],
+  ['true', true, 'method'],
+  ['a number', 1, 'method'],
+  ['an empty text', '', 'method'],
+  ['a text', 'ada', 'method'],
+  ['an empty object', {}, 'method'],
+  ['a list of rows', [caller], 'method'],
+  ['a function', () => caller, 'method'],
+  ['a row', { token: 'good', subject: 'ada' }, 'method'],
+  ['an API key, which may all', { method: 'psk', subject: 'ada' }, 'method'],
+  ['a caller of another method', { ...caller, method: 'basic' }, 'method'],
+  ['no issuer', without('issuer'), 'issuer'],
+  ['an empty issuer', { ...caller, issuer: '' }, 'issuer'],
+  ['no subject', without('subject'), 'subject'],
+  ['an empty subject', { ...caller, subject: '' }, 'subject'],
+  ['a number as subject', { ...caller, subject: 7 }, 'subject'],
+  ['no scopes', without('scopes'), 'scopes'],
+  ['scopes that are null', { ...caller, scopes: null }, 'scopes'],
+  ['scopes in a text', { ...caller, scopes: 'read write' }, 'scopes'],
+  ['scopes in JSON', { ...caller, scopes: '["read"]' }, 'scopes'],
+  ['scopes in a set', { ...caller, scopes: new Set(['read']) }, 'scopes'],
+  ['scopes that are numbers', { ...caller, scopes: [1] }, 'scopes'],
+  ['an empty scope', { ...caller, scopes: [''] }, 'scopes'],
+  ['no claims', without('claims'), 'claims'],
+  ['claims in a list', { ...caller, claims: [] }, 'claims'],
+  ['claims that are null', { ...caller, claims: null }, 'claims'],
+]
+t.test('an answer that is no caller admits nobody', async (t) => {
+  for (const [what, answer, wrong] of noCallers)
+    for (const [how, given] of [
+      ['at once', () => answer],
+      ['in a promise', async () => answer],
+      ['in a query', () => queryOf(async () => answer)],
+    ] as const) {
+      const { app, lines } = await setup(t, { bearer: { verify: given } })
+      app.get('/', { onRequest: app.requireCaller({ optional: true }) }, () => 1)
+      const code = wrong ? 'AUTH_OPTIONS_INVALID' : 'AUTH_TOKEN_INVALID'
+      for (const url of ['/main', '/'])
+        t.match((await get(app, 'Bearer any', url)).json(), { code }, `${what}, ${how}`)
+      const [line] = lines.filter(({ msg }) => msg === 'caller refused')
+      if (wrong) t.match(line?.detail, new RegExp(`^bearer.verify must give .* ${wrong} is not`))
+    }
+})
+
+t.test('no answer of a verifier admits anybody but a caller', async (t) => {
+  const member = fc.oneof(
+    fc.anything(),
+    fc.constantFrom('jwt', 'psk', 'ada', [], ['read'], {}, undefined),
+  )
+  const answers = fc.oneof(
+    fc.anything(),
+    fc.record(
+      { method: member, issuer: member, subject: member, scopes: member, claims: member },
+      { requiredKeys: [] },
+    ),
+  )
+  const text = (value: unknown) => typeof value === 'string' && value !== ''
+  const isCaller = (value: Record<string, unknown>) =>
+    value.method === 'jwt' &&
+    [value.issuer, value.subject, ...[value.scopes].flat()].every(text) &&
+    Array.isArray(value.scopes) &&
+    Object.prototype.toString.call(value.claims) === '[object Object]'
+  let answer: unknown
+  const { app } = await setup(t, { bearer: { verify: () => answer } })
+  app.get('/', { onRequest: app.requireCaller({ scopes: ['write'] }) }, () => 1)
+  await fc.assert(
+    fc.asyncProperty(answers, async (given) => {
+      answer = given
+      const { statusCode } = await get(app, 'Bearer any')
+      const isAdmitted = isCaller(Object(given))
+      const isOfAll = (await get(app, 'Bearer any', '/')).statusCode < 400
+      return (statusCode === 200) === isAdmitted && (isAdmitted || statusCode >= 400) && !isOfAll
+    }),
+  )
+})
+
 t.test('an error of the verifier refuses the request', async (t) => {
   const failing = async (error: Error) =>
     (await setup(t, { bearer: { verify: () => Promise.reject(error) } })).app
+  const broken = [
+    () => queryOf(() => Promise.reject(new Error('down'))),
+    () => Object.defineProperty({}, 'then', { get: () => JSON.parse('') }),
+    () => {
+      throw new Error('down')
+    },
+  ]
+  for (const verify of broken)
+    t.equal(
+      (await get((await setup(t, { bearer: { verify } })).app, 'Bearer good')).statusCode,
+      500,
+    )
   const own = await failing(Object.assign(new Error('no such room'), { statusCode: 404 }))
   t.match(await get(own, 'Bearer good'), { statusCode: 404, headers: { [challenge]: undefined } })
   t.equal((await get(await failing(new Error('broken')), 'Bearer good')).statusCode, 500)

@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto'
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -8,6 +9,7 @@ import { buildApp as accessToken } from '../examples/access-token.ts'
 import { buildApp as anyOf } from '../examples/any-of.ts'
 import { buildApp as apiKey } from '../examples/api-key.ts'
 import { buildApp as besideFastifyJwt } from '../examples/beside-fastify-jwt.ts'
+import { buildApp as ownTokens } from '../examples/own-tokens.ts'
 import { buildApp as person } from '../examples/person.ts'
 import { AUTH_ERRORS } from '../src/errors.ts'
 import { type AuthOptions, AuthOptionsSchema } from '../src/options.ts'
@@ -201,6 +203,17 @@ t.test('the examples run', async (t) => {
     })
     const elsewhere = assertion(key, { ...claims, aud: 'https://other.example.com' })
     t.equal(await ask(app, 'GET', '/', { 'x-gatehouse-assertion': elsewhere }), 401)
+  })
+  t.test('own-tokens', async (t) => {
+    const known = hash('sha256', 'good')
+    const session = { user: 'ada', scopes: ['notes:read'] }
+    const app = await ownTokens(async (sha256) => (sha256 === known ? session : null))
+    t.teardown(() => app.close())
+    t.equal(await ask(app, 'GET', '/notes'), 401)
+    t.equal(await ask(app, 'GET', '/notes', { authorization: 'Bearer bad' }), 401)
+    t.equal(await ask(app, 'GET', '/notes', { authorization: 'Bearer good' }), 200)
+    session.scopes = []
+    t.equal(await ask(app, 'GET', '/notes', { authorization: 'Bearer good' }), 403)
   })
   t.test('any-of', async (t) => {
     const app = await anyOf({

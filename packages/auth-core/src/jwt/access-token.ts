@@ -99,7 +99,7 @@ function readSubject(claims: Claims): string {
   return sub
 }
 
-function isText(value: unknown): value is string {
+export function isText(value: unknown): value is string {
   return typeof value === 'string' && value !== ''
 }
 
@@ -122,9 +122,9 @@ function scopesOf(claims: Claims): readonly string[] {
  * @throws AuthError AUTH_SCOPE_MISSING
  */
 export function demandScopes(caller: Caller, scopes: readonly string[]): void {
-  const { scopes: granted } = caller
-  if (granted === undefined || scopes.every((scope) => granted.includes(scope))) return
+  const granted = caller.scopes ?? (caller.method === 'psk' ? scopes : NONE)
   const missing = scopes.filter((scope) => !granted.includes(scope))
+  if (missing.length === 0) return
   throw new AuthError('AUTH_SCOPE_MISSING', {
     message: `Scope is missing: ${missing.join(' ')}`,
     scopes,
