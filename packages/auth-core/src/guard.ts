@@ -1,11 +1,12 @@
 import type { Profile } from '@gatehouse/profile'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Authenticator } from './authenticator.ts'
-import { type Caller, METHODS, type Method } from './caller.ts'
+import type { Caller } from './caller.ts'
 import { challengesOf, personChallengesOf } from './challenges.ts'
+import { type CallerDemand, checkDemand, type PersonDemand } from './demands.ts'
 import { AuthError } from './errors.ts'
 import { demandScopes } from './jwt/access-token.ts'
-import { type BearerOptions, SCOPE_PATTERN } from './options.ts'
+import type { BearerOptions } from './options.ts'
 
 const kCaller = Symbol('caller')
 const kPerson = Symbol('person')
@@ -43,28 +44,8 @@ export interface RouteGuard {
   (request: GuardedRequest, reply: GuardedReply, done: (error?: Error) => void): void
   /** The form without a callback, which rejects with the reason of the refusal. */
   (request: GuardedRequest, reply: GuardedReply): Promise<void>
-}
-
-/** The demands of a route on its caller. */
-export interface CallerDemand {
-  /** Scopes that the caller must have, all of them. An API key without `scopes` has every scope. */
-  readonly scopes?: readonly string[]
-  /** Methods that this route accepts. Default: every method that is configured. */
-  readonly methods?: readonly Method[]
-  /**
-   * Lets a request without credentials pass without a caller: `request.optionalCaller` is null then.
-   * Wrong credentials are refused all the same. Default: false.
-   */
-  readonly optional?: boolean
-}
-
-/** The demands of a route on the person who opens it. */
-export interface PersonDemand {
-  /**
-   * Lets a request without an assertion pass without a person: `request.optionalPerson` is null then, as
-   * it is if `assertion` is not configured. A wrong assertion is refused all the same. Default: false.
-   */
-  readonly optional?: boolean
+  /** Rejects, so that `await app.requireCaller()`, which asks nobody, fails: call the guard, and await that. */
+  then(resolve: unknown, reject: (reason: AuthError) => void): void
 }
 
 /** Makes the guard of a route for callers. @throws AuthError AUTH_OPTIONS_INVALID */
@@ -73,7 +54,7 @@ export function guardOfCaller(
   demand: CallerDemand,
   realm: BearerOptions['realm'] = 'api',
 ): RouteGuard {
-  checkDemand(demand)
+  checkDemand('requireCaller', demand)
   const { optional, methods, scopes } = demand
   return createGuard<Caller>({
     find(request) {
@@ -94,6 +75,7 @@ export function guardOfCaller(
 
 /** Makes the guard of a route for people. @throws AuthError AUTH_OPTIONS_INVALID without `assertion` */
 export function guardOfPerson(authenticator: Authenticator, demand: PersonDemand): RouteGuard {
+  checkDemand('requirePerson', demand)
   if (!demand.optional && authenticator.portal() === undefined)
     throw new AuthError('AUTH_OPTIONS_INVALID', {
       message: 'requirePerson needs the option `assertion`',
@@ -105,18 +87,6 @@ export function guardOfPerson(authenticator: Authenticator, demand: PersonDemand
     },
     challengesOf: (error) => personChallengesOf(error, authenticator.portal()),
   })
-}
-
-function checkDemand({ scopes = [], methods }: CallerDemand): void {
-  const wrong = scopes.find((scope) => !new RegExp(SCOPE_PATTERN).test(scope))
-  if (wrong !== undefined)
-    throw new AuthError('AUTH_OPTIONS_INVALID', {
-      message: `${JSON.stringify(wrong)} is not a scope that a token can grant`,
-    })
-  if (methods && !(methods.length > 0 && methods.every((method) => METHODS.includes(method))))
-    throw new AuthError('AUTH_OPTIONS_INVALID', {
-      message: `methods must name at least one of: ${METHODS.join(', ')}`,
-    })
 }
 
 /** Decorates requests with what guards find. */
@@ -168,8 +138,13 @@ function createGuard<T>(admission: Admission<T>): RouteGuard {
       check(admission, request, reply, (error) => (error ? reject(error) : resolve()))
     })
   }
-  return guard as RouteGuard
+  const then: RouteGuard['then'] = (_, reject) =>
+    reject(new AuthError('AUTH_OPTIONS_INVALID', { message: NOT_CALLED }))
+  return Object.assign(guard, { then }) as RouteGuard
 }
+
+const NOT_CALLED =
+  'A guard was awaited without a request: use it as a hook, or await guard(request, reply)'
 
 /** Checks with a callback, so that a request whose key is known costs no promise. */
 function check<T>(

@@ -1,14 +1,9 @@
 export { Authenticator, type Callers } from './authenticator.ts'
 export type { Caller, KeyCaller, Method, TokenCaller } from './caller.ts'
 export { type ChallengeOptions, challengesOf } from './challenges.ts'
+export type { CallerDemand, PersonDemand } from './demands.ts'
 export { AUTH_ERRORS, AuthError, type AuthErrorCode } from './errors.ts'
-export type {
-  CallerDemand,
-  GuardedReply,
-  GuardedRequest,
-  PersonDemand,
-  RouteGuard,
-} from './guard.ts'
+export type { GuardedReply, GuardedRequest, RouteGuard } from './guard.ts'
 export type { AuthDeps, Log } from './oidc/issuer-keys.ts'
 export { isRocaKey } from './oidc/keys.ts'
 export {

@@ -3,14 +3,8 @@ import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { Authenticator, type Callers } from './authenticator.ts'
 import type { Caller } from './caller.ts'
-import {
-  type CallerDemand,
-  decorateRequests,
-  guardOfCaller,
-  guardOfPerson,
-  type PersonDemand,
-  type RouteGuard,
-} from './guard.ts'
+import type { CallerDemand, PersonDemand } from './demands.ts'
+import { decorateRequests, guardOfCaller, guardOfPerson, type RouteGuard } from './guard.ts'
 import type { AuthDeps } from './oidc/issuer-keys.ts'
 import type { AuthOptions, BearerOptions } from './options.ts'
 import { isPublicIssuer } from './public-issuers.ts'

@@ -1,6 +1,7 @@
 import { hash, X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { NetError, parseEndpointUrl, parseOrigin } from '@gatehouse/net'
+import type { TSchema } from 'typebox'
 import { Errors } from 'typebox/schema'
 import { AuthError } from './errors.ts'
 import type { AccessTokenDemands } from './jwt/access-token.ts'
@@ -50,17 +51,20 @@ export function checkAuthOptions(options: AuthOptions): readonly AuthOptionsFaul
 export function readSettings(options: AuthOptions, hasVerifier = false): Settings {
   const { settings, faults } = parse(options, hasVerifier)
   if (faults.length === 0) return settings
-  const list = faults.map(({ path, message }) => `${path || '/'} ${message}`)
   throw new AuthError('AUTH_OPTIONS_INVALID', {
-    message: `Authentication options are not valid: ${list.join('; ')}`,
+    message: `Authentication options are not valid: ${listFaults(faults)}`,
   })
+}
+
+export function listFaults(faults: readonly AuthOptionsFault[]): string {
+  return faults.map(({ path, message }) => `${path || '/'} ${message}`).join('; ')
 }
 
 function parse(
   options: AuthOptions,
   hasVerifier = false,
 ): { settings: Settings; faults: AuthOptionsFault[] } {
-  const faults = checkShape(options)
+  const faults = faultsOf(AuthOptionsSchema, options)
   if (faults.length > 0)
     return { settings: { keys: [], issuers: [], assertion: undefined }, faults }
   const fault: AddFault = (path, message) => void faults.push({ path, message })
@@ -84,8 +88,9 @@ function parse(
   return { settings, faults }
 }
 
-function checkShape(options: AuthOptions): AuthOptionsFault[] {
-  const [, errors] = Errors(AuthOptionsSchema, options)
+/** The faults in the shape of a value. */
+export function faultsOf(schema: TSchema, value: unknown): AuthOptionsFault[] {
+  const [, errors] = Errors(schema, value)
   return errors
     .filter(({ schemaPath }) => !/\/anyOf\/\d+$/.test(schemaPath))
     .filter(({ keyword }) => keyword !== 'additionalProperties')

@@ -112,9 +112,9 @@ for (const [name, { properties = {} }] of optionTypes)
   })
 
 t.test('every option of the guard has TSDoc', async (t) => {
-  const texts = textsOf('guard.ts', 'CallerDemand')
+  const texts = textsOf('demands.ts', 'CallerDemand')
   t.strictSame(Object.keys(texts), ['scopes', 'methods', 'optional'])
-  const ofPerson = textsOf('guard.ts', 'PersonDemand')
+  const ofPerson = textsOf('demands.ts', 'PersonDemand')
   for (const [option, text] of Object.entries({ ...texts, ...ofPerson }))
     t.match(text, /^[A-Z].*\.$/s, option)
 })

@@ -152,6 +152,91 @@ t.test('a route that names its methods', async (t) => {
   })
 })
 
+const plain = /is no plain object; without a demand write app\.require(Caller|Person)\(\)$/
+const misunderstood: [guard: 'requireCaller' | 'requirePerson', demand: unknown, why: RegExp][] = [
+  [
+    'requireCaller',
+    { scope: 'w' },
+    /takes an object with scopes.*: \/scope is not a known option$/,
+  ],
+  ['requireCaller', { requiredScopes: ['w'] }, /\/requiredScopes is not a known option$/],
+  ['requireCaller', { roles: ['w'], groups: ['g'] }, /\/roles is not .*; \/groups is not/],
+  ['requireCaller', { scopes: 'w' }, /\/scopes must be array$/],
+  ['requireCaller', { scopes: [1] }, /\/scopes\/0 must be string$/],
+  ['requireCaller', { scopes: ['a b'] }, /\/scopes\/0 must match/],
+  ['requireCaller', { methods: 'psk' }, /\/methods must be array$/],
+  ['requireCaller', { methods: ['basic'] }, /of psk, jwt.*\/methods\/0 must be equal to one/],
+  ['requireCaller', { methods: [] }, /\/methods must not have fewer/],
+  ['requireCaller', { optional: 'false' }, /\/optional must be boolean$/],
+  ['requireCaller', ['w'], plain],
+  ['requireCaller', 'w', plain],
+  ['requireCaller', null, /\/ must be object$/],
+  ['requireCaller', new Set(['w']), plain],
+  ['requireCaller', new Map([['scopes', ['w']]]), plain],
+  ['requireCaller', Promise.resolve({ scopes: ['w'] }), plain],
+  ['requireCaller', Object.create({ scopes: ['w'] }), plain],
+  ['requireCaller', () => ({ scopes: ['w'] }), plain],
+  ['requirePerson', { groups: ['admins'] }, /takes an object with optional.*: \/groups is not/],
+  ['requirePerson', { scopes: ['w'] }, /\/scopes is not a known option$/],
+  ['requirePerson', { optional: 1 }, /\/optional must be boolean$/],
+  ['requirePerson', ['admins'], plain],
+]
+t.test('a demand that is not understood makes no guard', async (t) => {
+  const { app } = await setup(t)
+  for (const [guard, demand, message] of misunderstood)
+    t.throws(() => app[guard](demand as object), { code: 'AUTH_OPTIONS_INVALID', message })
+  const nothing = { scopes: undefined, methods: undefined, optional: undefined }
+  for (const demand of [undefined, {}, nothing])
+    t.type(app.requireCaller(demand as CallerDemand), 'function')
+})
+
+/** A guard that is not used as one, in JavaScript. */
+const misused: [way: string, use: (app: FastifyInstance, guard: CallableFunction) => unknown][] = [
+  ['not called', (app, guard) => app.get('/', { onRequest: guard as never }, () => 'in')],
+  [
+    'not called, in a list',
+    (app, guard) => app.get('/', { preHandler: [guard] as never }, () => 1),
+  ],
+  ['not called, for a scope', (app, guard) => app.addHook('onRequest', guard as never)],
+  [
+    'made for each request and not called',
+    (app, guard) => app.get('/', { onRequest: () => guard() }, () => 'in'),
+  ],
+  [
+    'given back by an async hook',
+    (app, guard) => app.get('/', { onRequest: async () => guard() }, () => 'in'),
+  ],
+  [
+    'made and awaited in a handler',
+    (app, guard) => app.get('/', async () => (await guard()) && 'in'),
+  ],
+  [
+    'asked about a request without being made',
+    (app, guard) => app.get('/', async (...sent) => (await guard(...sent)) && 'in'),
+  ],
+]
+for (const [way, use] of misused)
+  t.test(`a guard that is ${way} lets nobody in, and answers`, async (t) => {
+    for (const guard of ['requireCaller', 'requirePerson'] as const) {
+      const assertion = { issuerUrl: ISSUER, audience: 'https://app.example.com' }
+      const { app } = await setup(t, { ...both, assertion })
+      use(app, app[guard] as never)
+      if (way.endsWith('scope')) app.get('/', () => 'in')
+      for (const authorization of [undefined, `APIKey ${key}`])
+        t.match((await get(app, authorization)).json(), {
+          statusCode: 500,
+          code: 'AUTH_OPTIONS_INVALID',
+          message: /makes a guard|guard was awaited/,
+        })
+    }
+  })
+
+t.test('a guard that is awaited where a hook is expected stops the start', async (t) => {
+  const { app } = await setup(t)
+  // @ts-expect-error it makes a guard and asks nobody
+  await t.rejects(async () => await app.requireCaller(), { code: 'AUTH_OPTIONS_INVALID' })
+})
+
 t.test('the guard has the type of a hook of every kind of server', async (t) => {
   // Compiled, not run.
   const check = async () => {
@@ -173,6 +258,16 @@ t.test('the guard has the type of a hook of every kind of server', async (t) => 
     app.addHook('preHandler', app.requireCaller())
     // @ts-expect-error no such method
     app.requireCaller({ methods: ['basic'] })
+    // @ts-expect-error no such demand
+    app.requireCaller({ requiredScopes: ['a'] })
+    // @ts-expect-error a list is no demand
+    app.requireCaller(['a'])
+    // @ts-expect-error it makes a guard and asks nobody
+    await app.requireCaller()
+    // @ts-expect-error the guard is not made
+    app.addHook('onRequest', app.requireCaller)
+    // @ts-expect-error the guard is not made
+    app.get('/', { onRequest: app.requirePerson }, caller)
   }
   t.type(check, 'function')
 })
