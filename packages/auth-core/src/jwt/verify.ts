@@ -84,14 +84,15 @@ export function createVerifier<T>(sources: readonly TokenSource<T>[], now: () =>
 
   function verifyBy(source: TokenSource<T>, token: string, decoded: DecodedToken): T | Promise<T> {
     const header = checkHeader(decoded, source)
-    const admit = ({ set, key }: FittingKey): T => {
-      checkSignature(token, key)
+    const admit = ({ set, key }: FittingKey): T | Promise<T> => {
+      if (!isSignedBy(key, token)) return admitBy(source.keys.find(header, set))
       const admitted = source.admit(decoded.claims, now())
       cache.set(token, { ...admitted, source, keySet: set })
       return admitted.value
     }
-    const found = source.keys.find(header)
-    return found instanceof Promise ? found.then(admit) : admit(found)
+    const admitBy = (found: FittingKey | Promise<FittingKey>) =>
+      found instanceof Promise ? found.then(admit) : admit(found)
+    return admitBy(source.keys.find(header))
   }
 }
 
@@ -103,11 +104,12 @@ function tryDecode(token: string): DecodedToken | undefined {
   }
 }
 
-function checkSignature(token: string, key: FittingKey['key']): void {
+function isSignedBy(key: FittingKey['key'], token: string): boolean {
   try {
     key.verify(token)
+    return true
   } catch {
-    throw new AuthError('AUTH_TOKEN_SIGNATURE')
+    return false
   }
 }
 

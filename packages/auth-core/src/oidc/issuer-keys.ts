@@ -18,9 +18,9 @@ export interface AuthDeps {
   readonly dispatcher?: Dispatcher | undefined
 }
 
-/** Between two readings for an unknown key id. A new key is accepted after this time at the latest. */
+/** Between two readings for tokens that no key fits. A new key is accepted after this time at the latest. */
 const COOLDOWN_MS = 30_000
-/** A set that is this new is not read again for an unknown key id. */
+/** A set that is this new is not read again for such a token. */
 const RECENT_MS = 1_000
 /** A set that is this old is read again in the background. */
 const REFRESH_MS = 300_000
@@ -50,7 +50,7 @@ export class IssuerKeys {
   readonly #log: Log
   #set: KeySet | undefined
   #readAt = Number.NEGATIVE_INFINITY
-  #readForUnknownAt = Number.NEGATIVE_INFINITY
+  #readForTokenAt = Number.NEGATIVE_INFINITY
   #failure: AuthError | undefined
   #failures = 0
   #retryAt = 0
@@ -72,20 +72,22 @@ export class IssuerKeys {
   }
 
   /**
-   * Finds the key that a token with this header must be signed with; synchronous if it is at hand.
+   * Finds the key that a token with this header must be signed with; synchronous if it is at hand. If no
+   * key fits, the set is read again, as far as the cooldown allows: its keys may have been replaced.
    *
-   * @throws AuthError AUTH_TOKEN_KEY_UNKNOWN, AUTH_TOKEN_ALGORITHM, AUTH_ISSUER_UNREACHABLE,
-   * AUTH_ISSUER_INVALID
+   * @param failed - the set whose key has not signed the token
+   * @throws AuthError AUTH_TOKEN_KEY_UNKNOWN, AUTH_TOKEN_ALGORITHM, AUTH_TOKEN_SIGNATURE,
+   * AUTH_ISSUER_UNREACHABLE, AUTH_ISSUER_INVALID
    */
-  find(hint: KeyHint): FittingKey | Promise<FittingKey> {
+  find(hint: KeyHint, failed?: KeySet): FittingKey | Promise<FittingKey> {
     const set = this.current(hint)
-    const found = findIn(set, hint)
-    if (found) return found
-    if (!this.#reading && !this.#mayRead(set)) throw this.#refusal()
+    const found = findIn(set, hint, failed)
+    if (found && 'key' in found) return found
+    if (!this.#reading && !this.#mayRead(set)) throw found ?? this.#refusal()
     return this.#refresh(hint).then(() => {
-      const found = findIn(this.current(), hint)
-      if (found) return found
-      throw this.#refusal()
+      const found = findIn(this.current(), hint, failed)
+      if (found && 'key' in found) return found
+      throw found ?? this.#refusal()
     })
   }
 
@@ -131,13 +133,13 @@ export class IssuerKeys {
     this.#set = set
   }
 
-  /** Whether to read now for a key id that the set does not hold. */
+  /** Whether to read now for a token that no key of the set fits. */
   #mayRead(set: KeySet | undefined): boolean {
     const time = this.#elapsed()
     if (this.#failure) return time >= this.#retryAt
     if (!set) return true
-    if (time - this.#readAt < RECENT_MS || time - this.#readForUnknownAt < COOLDOWN_MS) return false
-    this.#readForUnknownAt = time
+    if (time - this.#readAt < RECENT_MS || time - this.#readForTokenAt < COOLDOWN_MS) return false
+    this.#readForTokenAt = time
     return true
   }
 
@@ -149,18 +151,23 @@ export class IssuerKeys {
   }
 }
 
-/** The first key with the id and algorithm of a token; undefined if none has the id. */
-function findIn(set: KeySet | undefined, { kid, alg }: KeyHint): FittingKey | undefined {
+/** The first key with the id and algorithm of a token, or why none of those with the id fits; undefined if none has it. */
+function findIn(
+  set: KeySet | undefined,
+  { kid, alg }: KeyHint,
+  failed: KeySet | undefined,
+): FittingKey | AuthError | undefined {
   if (!set) return undefined
+  if (set === failed) return new AuthError('AUTH_TOKEN_SIGNATURE')
   const named = kid === undefined ? set.keys : set.keys.filter((key) => key.kid === kid)
   if (named.length === 0) return undefined
   if (kid === undefined && named.length > 1)
-    throw new AuthError('AUTH_TOKEN_KEY_UNKNOWN', {
+    return new AuthError('AUTH_TOKEN_KEY_UNKNOWN', {
       detail: `the token has no kid, and its issuer has ${named.length} keys`,
     })
   const key = named.find(({ algorithms }) => algorithms.includes(alg))
   if (key) return { set, key }
-  throw new AuthError('AUTH_TOKEN_ALGORITHM', { detail: `alg ${alg} does not fit the key` })
+  return new AuthError('AUTH_TOKEN_ALGORITHM', { detail: `alg ${alg} does not fit the key` })
 }
 
 function describeFailure(cause: unknown): AuthError {

@@ -1,5 +1,9 @@
-import t from 'tap'
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import t, { type Test } from 'tap'
 import type { TokenCaller } from '../../src/caller.ts'
+import type { AuthError } from '../../src/errors.ts'
 import { accessTokensOf } from '../../src/jwt/access-token.ts'
 import { createVerifier } from '../../src/jwt/verify.ts'
 import { IssuerKeys } from '../../src/oidc/issuer-keys.ts'
@@ -115,6 +119,83 @@ t.test('a known token is refused once its key is withdrawn', async (t) => {
   issuer.keys = [{ ...es.jwk, kid: 'key-2' }]
   clock.pass(10 * MINUTE)
   t.match(await caught(() => verify(good)), { code: 'AUTH_TOKEN_KEY_UNKNOWN' })
+})
+
+/** The verifier of an issuer with a server of its own, which counts how often its keys are read. */
+async function setupServer(t: Test, keys: unknown[]) {
+  const published = { keys, readings: 0 }
+  const server = createServer((_request, response) => {
+    published.readings++
+    response.end(JSON.stringify({ keys: published.keys }))
+  })
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  const clock = frozenClock()
+  const jwksUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`
+  const deps = { elapsed: clock.elapsed, log: silent }
+  const issuerKeys = new IssuerKeys({ issuerUrl: ISSUER, jwksUrl }, deps)
+  t.teardown(async () => {
+    await issuerKeys.close()
+    server.closeAllConnections()
+    server.close()
+  })
+  const { verify } = createVerifier([accessTokensOf(issuerKeys, setup().demands)], clock.now)
+  const answerTo = async (token: string) => {
+    try {
+      return (await verify(token)).subject
+    } catch (error) {
+      return (error as AuthError).code
+    }
+  }
+  return { published, clock, verify, answerTo }
+}
+
+const noId = { kid: undefined }
+const later = { exp: goodClaims().exp + 3_600 }
+const others = ['ES256', 'ES256'].map((alg) => signingKey(alg, 'key-1')) as [typeof es, typeof es]
+const replaced: [what: string, before: unknown[], after: unknown[], token: string][] = [
+  ['a key of the same type, no key id', [es.jwk], [others[0].jwk], issue(others[0], later, noId)],
+  ['a key of the same id and type', [es.jwk], [others[0].jwk], issue(others[0], later)],
+  ['a key of another type, no key id', [es.jwk], [rs.jwk], issue(rs, later, noId)],
+  ['a key of the same id and another type', [es.jwk], [rs.jwk], issue(rs, later)],
+  [
+    'the first of two keys, no key id',
+    [es.jwk, { ...others[0].jwk, kid: 'key-2' }],
+    [others[0].jwk],
+    issue(others[0], later, noId),
+  ],
+]
+for (const [what, before, after, token] of replaced)
+  t.test(`a key in place of another is accepted in 30 seconds: ${what}`, async (t) => {
+    const { published, clock, answerTo } = await setupServer(t, before)
+    const forged = issue(others[1], later, noId)
+    t.match(await answerTo(forged), /AUTH_TOKEN_(SIGNATURE|KEY_UNKNOWN)/)
+    clock.pass(1_000)
+    t.match(await answerTo(forged), /AUTH_TOKEN_/, 'which takes the reading of this cooldown')
+    published.keys = after
+    clock.pass(29_999)
+    t.match(await answerTo(token), /AUTH_TOKEN_/)
+    t.equal(published.readings, 2)
+    clock.pass(1)
+    t.equal(await answerTo(token), 'machine-1')
+    t.equal(published.readings, 3)
+  })
+
+t.test('forged tokens cost one reading per cooldown, and take no key away', async (t) => {
+  const { published, clock, verify, answerTo } = await setupServer(t, [es.jwk])
+  const good = issue(es, later, noId)
+  const known = await verify(good)
+  const forged = [issue(others[0], later, noId), issue(others[1], later), issue(rs, later, noId)]
+  clock.pass(1_000)
+  for (let i = 0; i < 1_000; i++) {
+    t.match(await answerTo(forged[i % 3] ?? ''), /^AUTH_TOKEN_(SIGNATURE|ALGORITHM)$/)
+    clock.pass(29)
+  }
+  t.equal(published.readings, 2)
+  clock.pass(1_000)
+  t.strictSame(new Set(await Promise.all(forged.map(answerTo))).size, 2, 'at once')
+  t.equal(published.readings, 3)
+  t.equal(verify(good), known, 'the good token is still known, without a promise')
+  t.equal(await answerTo(issue(es, { ...later, jti: '2' }, noId)), 'machine-1')
 })
 
 t.test('a known token stays known if the keys have not changed', async (t) => {

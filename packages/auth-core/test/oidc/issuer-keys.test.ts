@@ -71,10 +71,14 @@ t.test('the number of requests is bounded for any sequence of tokens', async () 
   const step = fc.tuple(fc.constantFrom(0, 1, 500, 999, 1_000, 29_999, 30_000, 299_999), fc.nat(5))
   await fc.assert(
     fc.asyncProperty(fc.array(step, { maxLength: 100 }), async (steps) => {
-      const { issuer, clock, has } = setup()
+      const { issuer, clock, keys, has } = setup()
       for (const [pause, kid] of steps) {
         clock.pass(pause)
-        await has(kid === 0 ? 'one' : `unknown-${kid}`)
+        const hint = asked('one', kid === 1 ? 'ES384' : 'ES256')
+        // A key whose signature is wrong, or that is unknown, or of another algorithm.
+        if (kid === 0) await caught(async () => keys.find(hint, (await keys.find(hint)).set))
+        else if (kid === 1) await caught(() => keys.find(hint))
+        else await has(kid === 2 ? 'one' : `unknown-${kid}`)
       }
       const { uptime } = clock
       const allowed = 2 + Math.floor(uptime / 30_000) + Math.floor(uptime / (5 * MINUTE))
