@@ -1,3 +1,4 @@
+import type { JsonWebKey } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import {
   type BoundedFetch,
@@ -84,9 +85,10 @@ export class JwksClient {
     const cause = await pick(hint).catch((error: unknown) => error)
     if (!answer) throw new NetError('NET_FETCH_FAILED', `GET ${url.href} was not tried`, { cause })
     const { keys, refused, published } = await answer
-    const picked = keys.map(async ({ kid, algorithms }) =>
-      readJwk(await pick({ kid, alg: algorithms[0] })),
-    )
+    const picked = keys.map(async ({ kid, algorithms }) => {
+      const { published, ...jwk } = Object(await pick({ kid, alg: algorithms[0] }))
+      return readJwk({ ...jwk, alg: published })
+    })
     return { keys: await Promise.all(picked), refused, published }
   }
 
@@ -128,14 +130,16 @@ export class JwksClient {
   }
 }
 
-function selectSafe(jwks: readonly unknown[]): SafeKeys {
+function selectSafe(jwks: readonly JsonWebKey[]): SafeKeys {
   const safe: unknown[] = []
   const keys: VerificationKey[] = []
   const refused: string[] = []
   for (const jwk of jwks) {
     try {
-      keys.push(readJwk(jwk))
-      safe.push(jwk)
+      const key = readJwk(jwk)
+      keys.push(key)
+      // get-jwks takes a key without `alg` for one of every algorithm, and would hide others of its id.
+      safe.push({ ...jwk, alg: key.algorithms[0], published: jwk.alg })
     } catch (error) {
       refused.push(error instanceof TypeError ? error.message : 'not a key')
     }

@@ -308,6 +308,31 @@ t.test('keys with one id and different algorithms are all used', async (t) => {
   t.equal(issuer.readings(), 1)
 })
 
+t.test('keys with one id that name no algorithm are all used', async (t) => {
+  const ed = signingKey('EdDSA', 'one')
+  const all = [rsa, one, ed]
+  const bare = all.map(({ jwk: { alg: _, ...jwk } }) => jwk)
+  const orders = [
+    bare,
+    bare.toReversed(),
+    [bare[0], one.jwk],
+    [one.jwk, bare[0]],
+    [bare[1], rsa.jwk],
+  ]
+  for (const published of orders) {
+    const { issuer, keys } = setup()
+    issuer.keys = published
+    for (const key of all.filter(({ jwk }) => published.some((one) => one?.kty === jwk.kty))) {
+      const found = await keys.find(asked('one', key.alg))
+      t.doesNotThrow(() => found.key.verify(issue(key)), `${key.alg} of ${published.length} keys`)
+    }
+  }
+  const { issuer, keys } = setup()
+  issuer.keys = bare
+  const found = await keys.find(asked('one', 'RS512'))
+  t.doesNotThrow(() => found.key.verify(issue({ ...rsa, alg: 'RS512' })), 'with each algorithm')
+})
+
 t.test('a key that is not safe to use does not hide another one with its id', async (t) => {
   const { issuer, keys } = setup()
   issuer.keys = [null, { ...two.jwk, kid: 'one', use: 'enc' }, one.jwk]
