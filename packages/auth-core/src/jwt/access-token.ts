@@ -2,7 +2,7 @@ import type { Caller, TokenCaller } from '../caller.ts'
 import { AuthError } from '../errors.ts'
 import type { IssuerKeys } from '../oidc/issuer-keys.ts'
 import { ALGORITHMS } from '../oidc/keys.ts'
-import { type Claims, checkClaims, readTime, wrongClaim } from './token.ts'
+import { type Claims, checkClaims, readTime, wrongClaim, wrongPurpose } from './token.ts'
 import type { TokenSource } from './verify.ts'
 
 /** The requirements for the access tokens of an issuer. */
@@ -63,8 +63,7 @@ function checkPurpose(claims: Claims): void {
   const mark =
     OTHER_PURPOSE.find((claim) => claim in claims) ??
     ID_TOKEN_MARKS.find(([claim, value]) => claims[claim] === value)?.join(' ')
-  if (mark !== undefined)
-    throw new AuthError('AUTH_TOKEN_PURPOSE', { detail: `the token has the claim ${mark}` })
+  if (mark !== undefined) throw wrongPurpose(mark)
 }
 
 /**

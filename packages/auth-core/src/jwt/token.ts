@@ -44,15 +44,18 @@ const CLOCK_SKEW_MS = 30_000
 
 /**
  * Checks the audience and the times of a token whose signature and issuer are verified (RFC 7519
- * section 4.1). Gives its period of validity in milliseconds, with the accepted clock skew.
+ * section 4.1), and that it is for whoever bears it: nobody here proves the key of one that is bound to a
+ * key by `cnf` (RFC 7800, RFC 8705 section 3, RFC 9449 section 7). Gives its period of validity in
+ * milliseconds, with the accepted clock skew.
  *
- * @throws AuthError AUTH_TOKEN_CLAIMS, AUTH_TOKEN_AUDIENCE, AUTH_TOKEN_EXPIRED, AUTH_TOKEN_NOT_YET_VALID
+ * @throws AuthError AUTH_TOKEN_PURPOSE, AUTH_TOKEN_CLAIMS, AUTH_TOKEN_AUDIENCE, AUTH_TOKEN_EXPIRED, AUTH_TOKEN_NOT_YET_VALID
  */
 export function checkClaims(
   claims: Claims,
   audience: readonly string[],
   now: number,
 ): { validFrom: number; expiresAt: number } {
+  if ('cnf' in claims) throw wrongPurpose('cnf')
   const { aud } = claims
   const audiences = Array.isArray(aud) ? aud : [aud]
   if (!audiences.every((one) => typeof one === 'string')) throw wrongClaim('aud')
@@ -86,6 +89,10 @@ export function readTime(claims: Claims, claim: string): number | undefined {
   if (value === undefined) return undefined
   if (typeof value !== 'number' || !(value >= 0 && value <= MAX_SECONDS)) throw wrongClaim(claim)
   return value * 1_000
+}
+
+export function wrongPurpose(claim: string): AuthError {
+  return new AuthError('AUTH_TOKEN_PURPOSE', { detail: `the token has the claim ${claim}` })
 }
 
 export function wrongClaim(claim: string): AuthError {
