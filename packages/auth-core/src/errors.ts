@@ -165,10 +165,13 @@ export const AUTH_ERRORS = {
 
 export type AuthErrorCode = keyof typeof AUTH_ERRORS
 
+/** Characters: strangers choose what the claims of their tokens are. */
+const MAX_DETAIL = 200
+
 interface AuthErrorOptions extends ErrorOptions {
   /** Message for the client; default: the title of the code. */
   message?: string
-  /** Details for the log only. May contain claims, never a key or a token. */
+  /** Details for the log only, of which it gets 200 characters. May contain claims, never a key or a token. */
   detail?: string | undefined
   /** Seconds until another try may succeed. */
   retryAfter?: number
@@ -187,7 +190,8 @@ export class AuthError extends CodedError<AuthErrorCode> {
   constructor(code: AuthErrorCode, { message, ...options }: AuthErrorOptions = {}) {
     super(code, message ?? AUTH_ERRORS[code].title, options)
     this.statusCode = AUTH_ERRORS[code].status
-    this.detail = options.detail
+    const { detail = '' } = options
+    this.detail = detail.length > MAX_DETAIL ? `${detail.slice(0, MAX_DETAIL)}…` : options.detail
     this.retryAfter = options.retryAfter
     this.scopes = options.scopes
   }

@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto'
 import type { AddressInfo } from 'node:net'
 import { connect } from 'node:net'
-import Fastify from 'fastify'
+import fc from 'fast-check'
+import Fastify, { type FastifyServerOptions } from 'fastify'
 import t, { type Test } from 'tap'
 import { AUTH_ERRORS, type AuthErrorCode } from '../src/errors.ts'
 import auth from '../src/index.ts'
@@ -329,9 +330,9 @@ const headers: [what: string, code: AuthErrorCode, header: string | undefined][]
   ['a key without the scope', 'AUTH_SCOPE_MISSING', 'APIKey limited-limited-limited'],
 ]
 
-async function buildApp(t: Test) {
+async function buildApp(t: Test, options: FastifyServerOptions = {}) {
   const issuer = fakeIssuer({ keys: published })
-  const app = Fastify()
+  const app = Fastify(options)
   t.teardown(() => app.close())
   await app.register(auth, {
     psk: {
@@ -472,6 +473,71 @@ t.test('two Authorization headers, whichever comes first', async (t) => {
     t.match(await send(right, other), /^HTTP\/1.1 400 .*invalid_request.*AUTH_HEADER_INVALID/s)
     t.match(await send(other, right), /^HTTP\/1.1 400 .*AUTH_HEADER_INVALID/s)
   }
+})
+
+/** A text that no log may have, somewhere in what a stranger sends. */
+const CANARY = 'c4nary'
+const filler = fc.constantFrom(
+  '',
+  'x',
+  '"',
+  '{',
+  '\u001b[2J',
+  'ü',
+  'x'.repeat(900),
+  'x'.repeat(11_000),
+)
+const canary = fc.tuple(filler, filler).map(([before, after]) => `${before}${CANARY}${after}`)
+const spoilt = (text: string, canary: string, at: number) =>
+  text.slice(0, at % text.length) + canary + text.slice(at % text.length)
+/** The values of these are in the log as far as its bound allows, since they say what to correct. */
+const shown = ['alg', 'typ', 'iss', 'aud']
+const SHOWN = /^(alg|typ|iss|aud) is /
+const hidden = ['kid', 'jku', 'jwk', 'crit', 'sub', 'exp', 'nbf', 'scope', 'nonce', 'cnf', CANARY]
+const sent = fc.oneof(
+  canary.map((text) => `Bearer ${text}`),
+  canary.map((text) => `APIKey ${text}`),
+  canary.map((text) => `${text} ${good}`),
+  canary.map((text) => `Basic ${encode(text)}`),
+  fc.tuple(canary, fc.nat()).map(([text, at]) => `Bearer ${spoilt(good, text, at)}`),
+  fc.tuple(canary, fc.nat(), fc.nat(2)).map(([text, at, part]) => {
+    const parts = [rsHeader(''), claimText, goodSignature].map((one, i) =>
+      i === part ? encode(spoilt(one, text, at)) : i === 2 ? one : encode(one),
+    )
+    return `Bearer ${parts.join('.')}`
+  }),
+  fc
+    .tuple(canary, fc.constantFrom(...hidden))
+    .map(([text, name]) => `Bearer ${issue(rs, { [name]: text }, { [name]: text })}`),
+  fc
+    .tuple(canary, fc.constantFrom('kid', 'jku', 'x5u'))
+    .map(([text, name]) => `Bearer ${issue(rs, {}, { [name]: text })}`),
+  fc
+    .tuple(canary, fc.constantFrom(...hidden))
+    .map(([text, name]) => `Bearer ${issue(rs, { [name]: text })}`),
+  fc.tuple(fc.nat(11_000), fc.constantFrom(...shown)).map(([length, name]) => {
+    const long = '\u0001'.repeat(length)
+    return `Bearer ${issue(rs, { [name]: long }, { [name]: ['alg', 'typ'].includes(name) ? long : undefined })}`
+  }),
+)
+
+t.test('no log line holds what a stranger sends, or grows with it', async (t) => {
+  const lines: string[] = []
+  const stream = { write: (line: string) => void lines.push(line) }
+  const { app } = await buildApp(t, { logger: { stream, level: 'trace' } })
+  await fc.assert(
+    fc.asyncProperty(sent, async (authorization) => {
+      lines.length = 0
+      await app.inject({ url: '/', headers: { authorization } })
+      return lines.every((line) => {
+        const rest = JSON.stringify(JSON.parse(line), (_, value) =>
+          SHOWN.test(value) && value.length <= 201 ? undefined : value,
+        )
+        return line.length < 4_096 && !rest.includes(CANARY)
+      })
+    }),
+    { numRuns: 500 },
+  )
 })
 
 t.test('what a client is told', async (t) => {

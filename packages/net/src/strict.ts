@@ -15,15 +15,24 @@ export function decodeBase64url(text: string): Buffer {
 
 /**
  * Parses and freezes JSON. It is strict where parsers differ, so that every reader sees the same: valid
- * UTF-8 without a byte order mark, no duplicate members, of which JSON.parse takes the last one.
+ * UTF-8 without a byte order mark, no duplicate members, of which JSON.parse takes the last one. No error
+ * holds any of the text.
  *
  * @throws SyntaxError, TypeError if it is not UTF-8
  */
 export function parseStrictJson(bytes: Uint8Array): unknown {
   const text = utf8.decode(bytes)
-  const value = JSON.parse(text)
+  const value = parse(text)
   if (freezeAll(value) !== countColons(text)) throw new SyntaxError('duplicate members')
   return value
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    throw new SyntaxError('not JSON')
+  }
 }
 
 /** Freezes a value deeply, and counts the members of its objects. @throws SyntaxError */

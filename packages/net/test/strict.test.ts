@@ -32,6 +32,20 @@ t.test('parses JSON that every reader reads the same', async (t) => {
   for (const [what, bytes] of rows) t.throws(() => parseStrictJson(Buffer.from(bytes)), what)
 })
 
+t.test('no error holds any of the text', async () => {
+  const rest = fc.oneof(fc.string(), fc.stringMatching(/^[{}[\]",:0-9a-f\\]{0,20}$/))
+  fc.assert(
+    fc.property(rest, rest, (before, after) => {
+      try {
+        parse(`${before}c4nary${after}`)
+        return true
+      } catch (error) {
+        return !String(error).includes('c4n')
+      }
+    }),
+  )
+})
+
 t.test('finds a doubled member wherever it is', async () => {
   const names = fc.array(fc.string(), { minLength: 2, maxLength: 8 })
   fc.assert(

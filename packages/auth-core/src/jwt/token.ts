@@ -25,8 +25,8 @@ export function decodeToken(token: string) {
     if (parts.length !== 3) throw new SyntaxError('not three parts')
     decodeBase64url(signature)
     return { header: headers.memo(header), claims: parseObject(claims) }
-  } catch (cause) {
-    throw new AuthError('AUTH_TOKEN_MALFORMED', { cause })
+  } catch (error) {
+    throw new AuthError('AUTH_TOKEN_MALFORMED', { detail: (error as Error).message })
   }
 }
 
