@@ -24,6 +24,7 @@ export {
   type Cidr,
   cidrContains,
   compileNetworks,
+  embeddedIp,
   type IpAddress,
   isIp,
   isPublicIp,

@@ -93,6 +93,36 @@ export function compileNetworks(
   }
 }
 
+/**
+ * Networks whose addresses lead to an IPv4 address, the byte where they hold it, and what its bytes are
+ * inverted by: IPv4-compatible and translated (RFC 4291, 2765), NAT64 (RFC 6052, 8215), 6to4 (RFC 3056) and
+ * Teredo (RFC 4380). Not the two addresses of this machine, which are in the first of them.
+ */
+const EMBEDDING = (
+  [
+    ['::/96', 12, 0],
+    ['::ffff:0:0:0/96', 12, 0],
+    ['64:ff9b::/96', 12, 0],
+    ['64:ff9b:1::/48', 12, 0],
+    ['2002::/16', 2, 0],
+    ['2001::/32', 12, 0xff],
+  ] as const
+).map(([network, offset, mask]) => ({ contains: compileNetworks([network]), offset, mask }))
+const isThisMachine = compileNetworks(['::/127'])
+
+/** The IPv4 address that an IPv6 address leads to, if it is one of those that embed one. */
+export function embeddedIp(address: IpAddress): IpAddress | undefined {
+  const found = EMBEDDING.find(({ contains }) => contains(address))
+  if (!found || isThisMachine(address)) return undefined
+  const { offset, mask } = found
+  return parseIp(
+    address.bytes
+      .subarray(offset, offset + 4)
+      .map((byte) => byte ^ mask)
+      .join('.'),
+  )
+}
+
 /** What is public of IPv6, beside the ranges in it that ipaddr.js knows (RFC 4291 section 2.4). */
 const isGlobalV6 = compileNetworks(['2000::/3'])
 /** Azure answers there with what concerns the machine that asks. */

@@ -1,6 +1,6 @@
 import { NetError } from './errors.ts'
 import { isLoopback, parseHostPort } from './host.ts'
-import { compileNetworks } from './ip.ts'
+import { compileNetworks, embeddedIp } from './ip.ts'
 
 /** Parses a web origin (RFC 6454) to its canonical `scheme://host[:port]`; `null` is not accepted. */
 export function parseOrigin(text: string): string | undefined {
@@ -38,8 +38,8 @@ export function parseEndpointUrl(text: string, options: { allowHttp?: boolean } 
 /**
  * Parses a URL that another server names, such as the `jwks_uri` of a discovery document. Beyond
  * {@link parseEndpointUrl}, a document that came over https may name https only, and no document may
- * name this machine or the metadata service of a cloud unless it came from there. A name that merely
- * resolves to such an address is refused by TLS.
+ * name this machine or the metadata service of a cloud unless it came from there, also by an address that
+ * embeds theirs (NAT64, 6to4). A name that merely resolves to such an address is refused by TLS.
  * @param from - the URL of the document that names it
  * @throws NetError NET_URL_INVALID, NET_URL_INSECURE, NET_URL_INTERNAL
  */
@@ -78,8 +78,10 @@ const isMetadataAddress = compileNetworks([
 const isUnspecified = compileNetworks(['0.0.0.0/8', '::'])
 
 function internalKind({ host: text }: URL): string | undefined {
-  const host = parseHostPort(text)?.host
-  if (!host) return 'a host that is not valid'
+  const parsed = parseHostPort(text)?.host
+  if (!parsed) return 'a host that is not valid'
+  const ip = parsed.ip && embeddedIp(parsed.ip)
+  const host = ip ? { name: ip.text, ip } : parsed
   if (isLoopback(host) || isUnspecified(host.ip)) return 'this machine'
   if (METADATA_NAMES.includes(host.name) || isMetadataAddress(host.ip)) return 'a metadata service'
   return undefined

@@ -121,10 +121,15 @@ const advertised: [from: string, text: string, expected: string | undefined, all
   ['https://localhost/', 'http://localhost/keys', 'NET_URL_INSECURE'],
   ['https://169.254.1.1/', 'https://169.254.1.1/keys', undefined],
   ['https://user', 'nonsense', 'NET_URL_INVALID'],
+  [ISSUER, 'https://[64:ff9b::8.8.8.8]/keys', undefined],
+  [ISSUER, 'https://[2002:808:808::1]/keys', undefined],
   ...[
     ...['localhost', 'LOCALHOST.', 'a.localhost', '127.0.0.1', '127.1.2.3', '[::1]', '0.0.0.0'],
     ...['[::]', '[::ffff:127.0.0.1]', '169.254.169.254', '[fe80::1]', '[fd00:ec2::254]', '0.1.2.3'],
     ...['[::ffff:169.254.169.254]', 'metadata.google.internal', 'Metadata.Google.Internal.'],
+    ...['[64:ff9b::127.0.0.1]', '[64:ff9b::a9fe:a9fe]', '[64:ff9b::]', '[64:ff9b:1::7f00:1]'],
+    ...['[2002:7f00:1::1]', '[2002:a9fe:a9fe::]', '[::7f00:2]'],
+    ...['[2001:0:808:808:0:0:80ff:fffe]', '[::ffff:0:127.0.0.1]', '[64:ff9b::168.63.129.16]'],
     ...['100.100.100.200', '[fd20:ce::254]', '168.63.129.16', '192.0.0.192', 'instance-data'],
   ].flatMap((host): [string, string, string, true][] =>
     ['https', 'http'].flatMap((scheme) =>
@@ -144,6 +149,35 @@ t.test('parseAdvertisedUrl accepts URLs that another server names', async (t) =>
     if (code) t.throws(() => parseAdvertisedUrl(text, { from, allowHttp }), { code }, what)
     else t.equal(parseAdvertisedUrl(text, { from, allowHttp }).href, new URL(text).href, what)
   }
+
+  t.test('an address that embeds another is judged by it', async () => {
+    const judge = (host: string) => {
+      try {
+        return parseAdvertisedUrl(`https://${host}/`, { from: ISSUER }).protocol
+      } catch (error) {
+        return (error as NetError).code
+      }
+    }
+    const internal = fc
+      .nat(255)
+      .chain((last) =>
+        fc.constantFrom(`127.0.0.${last}`, `169.254.${last}.1`, `0.0.0.${last}`, `10.0.0.${last}`),
+      )
+    fc.assert(
+      fc.property(fc.oneof(fc.ipV4(), internal), (text) => {
+        const bytes = Buffer.from(text.split('.').map(Number))
+        const groups = (bytes: Buffer) => bytes.toString('hex').replace(/^.{4}/, '$&:')
+        const teredo = groups(bytes.map((byte) => byte ^ 0xff) as Buffer)
+        const embedding = [
+          ...[`64:ff9b::${text}`, `64:ff9b:1::${text}`, `64:ff9b:1:2::${text}`, `::ffff:${text}`],
+          ...[`::ffff:0:${text}`, `2002:${groups(bytes)}::1`, `2001:0:808:808:0:1:${teredo}`],
+        ]
+        // The first of these is this machine itself, in IPv6.
+        if (bytes.readUInt32BE() > 1) embedding.push(`::${text}`)
+        return embedding.every((each) => judge(`[${each}]`) === judge(text))
+      }),
+    )
+  })
 
   t.test('an internal address is accepted from an internal server only', async () => {
     const host = fc.oneof(

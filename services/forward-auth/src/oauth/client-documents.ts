@@ -2,6 +2,7 @@ import {
   type BoundedFetch,
   type Cidr,
   cidrContains,
+  embeddedIp,
   type FetchOptions,
   type IpAddress,
   isPublicIp,
@@ -153,9 +154,12 @@ export function publicFetch(
 ): BoundedFetch {
   const networks = toCidrs(privateNetworks)
   const mayBeLocal = networks.filter(isLocal)
-  const allows = (ip: IpAddress) => {
+  const allows = (ip: IpAddress): boolean => {
     const among = isLocal({ network: ip, prefix: 128 }) ? mayBeLocal : networks
-    return isPublicIp(ip) || among.some((cidr) => cidrContains(cidr, ip))
+    if (isPublicIp(ip)) return true
+    // Behind a NAT64 whose prefix is listed is all of IPv4.
+    const embedded = embeddedIp(ip)
+    return among.some((cidr) => cidrContains(cidr, ip)) && (!embedded || allows(embedded))
   }
   return createFetch({ timeoutMs: 5_000, allows })
 }

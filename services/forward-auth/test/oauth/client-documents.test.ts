@@ -448,6 +448,14 @@ const networks: [address: string, privateNetworks: string[], isAllowed: boolean]
   ['169.254.169.254', ['169.254.1.0/24'], false],
   ['fe80::1', ['::/0', 'fe80::/9'], false],
   ['fe80::1', ['fe80::/10'], true],
+  ['64:ff9b::8.8.8.8', [], false],
+  ['64:ff9b::8.8.8.8', ['64:ff9b::/96'], true],
+  ['64:ff9b::127.0.0.1', ['64:ff9b::/96'], false],
+  ['64:ff9b::169.254.169.254', ['64:ff9b::/96'], false],
+  ['64:ff9b::10.0.0.1', ['64:ff9b::/96'], false],
+  ['64:ff9b::10.0.0.1', ['64:ff9b::/96', '10.0.0.0/8'], true],
+  ['64:ff9b:1::10.0.0.1', ['64:ff9b:1::/96'], false],
+  ['2002:7f00:1::1', ['2000::/3', '0.0.0.0/0'], false],
 ]
 
 t.test('a public fetch goes to public addresses and to the private networks', async (t) => {
