@@ -30,7 +30,7 @@ export const LIMITS: readonly Limit[] = [
   {
     title: 'src of all',
     pattern: '{packages,services}/*/src/**/*.ts',
-    most: 66_920,
+    most: 67_300,
   },
 ]
 

@@ -86,7 +86,8 @@ export const AUTH_ERRORS = {
   AUTH_TOKEN_PURPOSE: {
     title: 'Token was issued for another purpose than Bearer access to an API',
     action:
-      'Send the access token. An ID token (`nonce`, `at_hash`, `c_hash`), logout token (`events`) or token that is bound to a key (`cnf`) is refused; the log names the claim.',
+      'Send the access token. An ID token (`nonce`, `at_hash`, `c_hash`), logout token (`events`) or token that is ' +
+      'bound to a key (`cnf`) is refused; the log names the claim.',
     ...INVALID_TOKEN,
   },
   AUTH_TOKEN_ALGORITHM: {

@@ -50,7 +50,7 @@ t.test('callers, demands and options are typed', async (t) => {
       : (caller.domains satisfies readonly string[] | undefined)
   })
   // @ts-expect-error no such demand
-  app.requireCaller({ roles: [] })
+  t.throws(() => app.requireCaller({ roles: [] }), { code: 'AUTH_OPTIONS_INVALID' })
   // @ts-expect-error no such option
   const options: AuthOptions = { psk: { keys: [], token: 1 } }
   t.ok(options)

@@ -156,10 +156,9 @@ export function publicFetch(
   const mayBeLocal = networks.filter(isLocal)
   const allows = (ip: IpAddress): boolean => {
     const among = isLocal({ network: ip, prefix: 128 }) ? mayBeLocal : networks
-    if (isPublicIp(ip)) return true
-    // Behind a NAT64 whose prefix is listed is all of IPv4.
-    const embedded = embeddedIp(ip)
-    return among.some((cidr) => cidrContains(cidr, ip)) && (!embedded || allows(embedded))
+    const inner = embeddedIp(ip) // Behind a NAT64 that is listed is all of IPv4.
+    const isListed = among.some((cidr) => cidrContains(cidr, ip)) && (!inner || allows(inner))
+    return isPublicIp(ip) || isListed
   }
   return createFetch({ timeoutMs: 5_000, allows })
 }
