@@ -94,6 +94,7 @@ export const PROMISES: Readonly<Record<string, readonly Said[]>> = {
       'Memory and time stay bounded',
       `${CERT}/audit.test.ts: a million deliveries take few rows and little memory`,
       `${FWA}/security/memory.test.ts: memory stays bounded whatever is requested`,
+      `${FWA}/security/work.test.ts: a check takes linear work, whatever it is filled with`,
       `${SCRIPTS}/linear.test.ts: twice the input is twice the work for every reader`,
     ],
     [

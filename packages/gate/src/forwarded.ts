@@ -6,7 +6,7 @@ import { kindOf, type RequestKind } from './decide.ts'
 import { GateError } from './errors.ts'
 import { foldName, readOverrides } from './header-names.ts'
 import { readMcp } from './mcp.ts'
-import { type RequestPath, readPath, UNKNOWN_PATH } from './paths.ts'
+import { encodeBytes, type RequestPath, readPath, UNKNOWN_PATH } from './paths.ts'
 
 /** The site of the sign-in pages for a cookie domain. */
 interface SignInSite {
@@ -99,10 +99,7 @@ export class ForwardedRequest<Site> implements SiteHost<Site> {
 
 /** Percent-encodes backslashes and bytes that are not ASCII. */
 function encodeRaw(target: string): string {
-  return target.replace(
-    /[\\\x80-\xff]/g,
-    (byte) => `%${byte.charCodeAt(0).toString(16).toUpperCase()}`,
-  )
+  return encodeBytes(target).replaceAll('\\', '%5C')
 }
 
 /** A check of a proxy, such as an `IncomingMessage` of Node. */

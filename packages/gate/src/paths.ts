@@ -60,6 +60,10 @@ export function coversPath(wide: PathPattern, narrow: PathPattern): boolean {
 
 /** The number of segments that are read: more than the pattern of a rule may have. */
 const MAX_SEGMENTS = 64
+/** Characters of a path that is not plain: more is not decoded, folded and normalized at each check. */
+const MAX_LENGTH = 8_192
+/** More marks in a row than text has (UAX 15, stream-safe text): to order them takes quadratic time. */
+const TOO_MANY_MARKS = /[\p{M}\uff9e\uff9f]{31}/u
 /** Segments of these characters, and not of dots and `+` alone, are the same to every app. */
 const PLAIN = /^(?:\/(?:[.+]*[\w~!$&'()*,=:@-])+[.+]*)*\/?$/
 
@@ -67,13 +71,15 @@ const PLAIN = /^(?:\/(?:[.+]*[\w~!$&'()*,=:@-])+[.+]*)*\/?$/
  * Reads the path of a target up to its first odd segment: an empty one, or one with an encoded slash or
  * percent sign, `;`, `\`, `?`, `#`, a character that is not shown, or one that Unicode takes for another
  * (NFKC). Of that segment, what stands before the odd character is known. Nothing is known if the path
- * may climb by a segment of dots, or if its encoding is not valid UTF-8.
+ * may climb by a segment of dots, if its encoding is not valid UTF-8, or if it would take long to find out.
  */
 export function readPath(target: string): RequestPath {
   const query = target.indexOf('?')
   const path = query < 0 ? target : target.slice(0, query)
+  const isPlain = PLAIN.test(path)
+  if (!isPlain && path.length > MAX_LENGTH) return UNKNOWN_PATH
   const segments = segmentsOf(path)
-  if (PLAIN.test(path) && segments.length <= MAX_SEGMENTS) return pathOf(segments, undefined)
+  if (isPlain && segments.length <= MAX_SEGMENTS) return pathOf(segments, undefined)
   if (mayClimb(encodeBytes(path))) return UNKNOWN_PATH
   const known: string[] = []
   for (const written of segments) {
@@ -110,7 +116,9 @@ function readSegment(written: string): { text: string; odd?: string } {
   // Some apps read bytes that are not encoded in another way.
   if (/[^\0-\x7f]/.test(written)) return { text: '', odd: '' }
   const text = decodeURIComponent(written)
-  const shown = text.replace(HIDDEN, '').normalize('NFKC')
+  const bare = text.replace(HIDDEN, '')
+  if (TOO_MANY_MARKS.test(bare)) return { text: '', odd: '' }
+  const shown = bare.normalize('NFKC')
   const at = text.search(ODD)
   if (at < 0 && shown === text && fold(text) !== '') return { text }
   const start = at < 0 ? text : text.slice(0, at)
@@ -141,6 +149,7 @@ const DOTS =
 function mayClimb(path: string): boolean {
   let text = decode(path)
   for (let times = 1; text !== undefined && times <= MAX_DECODINGS; times++) {
+    if (TOO_MANY_MARKS.test(text)) return true
     const shown = text.normalize('NFKC')
     if (DOTS.test(shown)) return true
     if (!shown.includes('%')) return false
@@ -171,6 +180,10 @@ function decodeAgain(text: string): string | undefined {
   }
 }
 
-function encodeBytes(target: string): string {
-  return target.replace(/[\x80-\xff]/g, (byte) => `%${byte.charCodeAt(0).toString(16)}`)
+/** Of all bytes, since a target may have 40,000 to encode. */
+const ENCODED = Array.from({ length: 256 }, (_, n) => `%${n.toString(16).toUpperCase()}`)
+
+/** Percent-encodes bytes that are not ASCII. */
+export function encodeBytes(target: string): string {
+  return target.replace(/[\x80-\xff]/g, (byte) => ENCODED[byte.charCodeAt(0)] ?? '')
 }

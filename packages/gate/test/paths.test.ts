@@ -17,6 +17,8 @@ t.test('a path is known up to its first odd segment', async (t) => {
     ['/a?b=//../;%2F', ['a']],
     ["/~a!$&'()*+,=:@b", ["~a!$&'()*+,=:@b"]],
     ['/"<>[]^`{|}', ['"<>[]^`{|}']],
+    [`/x${'%CC%81'.repeat(30)}`, [`x${'\u0301'.repeat(30)}`.normalize('NFKC')]],
+    [`/${'a'.repeat(40_000)}`, ['a'.repeat(40_000)]],
   ]
   for (const [target, known] of whole) t.match(readPath(target), { known, next: undefined }, target)
   const part: [target: string, known: string[], next: string][] = [
@@ -38,6 +40,7 @@ t.test('a path is known up to its first odd segment', async (t) => {
     ['/x/a.%2Fb', ['x'], 'a'],
     ['/x/\xc3\xa4', ['x'], ''],
     [`/${'x/'.repeat(100)}`, Array(64).fill('x'), ''],
+    [`/x/a${'%CC%A7%CC%81%E2%80%8D'.repeat(16)}`, ['x'], ''],
   ]
   for (const [target, known, next] of part) t.match(readPath(target), { known, next }, target)
 })
@@ -57,6 +60,12 @@ t.test('nothing is known of a path that may climb, in any decoding', async (t) =
     'a look-alike percent sign': ['/a/%EF%BC%852e%EF%BC%852e/b'],
     'a look-alike slash': ['/a/..%EF%BC%8Fb'],
     'an escape that a mark would end': ['/a/..%252f%CC%87b'],
+    'more marks than text has': [
+      `/a/b${'%CC%81'.repeat(31)}/c`,
+      `/a/b${'%EF%BE%9E%CC%81'.repeat(16)}`,
+      `/a/b${'%25CC%2581'.repeat(31)}`,
+    ],
+    'more than is decoded': [`/a/${'%C3%A4'.repeat(1_400)}`, `/a/;${'a'.repeat(8_192)}`],
   }
   for (const [name, targets] of Object.entries(classes))
     for (const target of targets) t.strictSame(readPath(target), UNKNOWN_PATH, `${name}: ${target}`)

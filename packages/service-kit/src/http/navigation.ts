@@ -3,6 +3,8 @@ import type { FastifyRequest } from 'fastify'
 import Negotiator from 'negotiator'
 
 const HTML = 'text/html'
+/** Characters of `Accept` that count: more than any browser sends. */
+const MAX_ACCEPT = 1_000
 const TYPES = [HTML, 'application/problem+json', 'application/json']
 
 /** Whether a browser shows the answer as a page, by the Fetch Metadata or else by what it accepts. */
@@ -12,7 +14,7 @@ export function isNavigation(method: string, headers: IncomingHttpHeaders): bool
   if (mode !== undefined) return mode === 'navigate'
   const isRead = method === 'GET' || method === 'HEAD'
   if (!isRead || headers['x-requested-with'] !== undefined) return false
-  const accept = headers.accept?.toLowerCase() ?? ''
+  const accept = headers.accept?.slice(0, MAX_ACCEPT).toLowerCase() ?? ''
   // A media range with the weight 0 is not acceptable, and one with a wildcard says nothing about pages.
   return (
     accept.includes(HTML) && new Negotiator({ headers: { accept } }).mediaTypes().includes(HTML)
@@ -21,5 +23,6 @@ export function isNavigation(method: string, headers: IncomingHttpHeaders): bool
 
 /** Whether a problem is shown to a person: a browser opens the answer, and would rather have HTML than JSON. */
 export function prefersPage({ method, headers }: Pick<FastifyRequest, 'method' | 'headers'>) {
-  return isNavigation(method, headers) && new Negotiator({ headers }).mediaType(TYPES) === HTML
+  const negotiator = new Negotiator({ headers: { accept: headers.accept?.slice(0, MAX_ACCEPT) } })
+  return isNavigation(method, headers) && negotiator.mediaType(TYPES) === HTML
 }

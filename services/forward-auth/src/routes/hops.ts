@@ -65,7 +65,9 @@ export function returnUrl(
 ): string | undefined {
   const short = new URL(url)
   short.search = ''
-  return [url, short.href].find((rd) => pageUrl(asked, '/signin', { ...query, rd }).length <= max)
+  const fits = (rd: string) =>
+    rd.length <= max && pageUrl(asked, '/signin', { ...query, rd }).length <= max
+  return [url, short.href].find(fits)
 }
 
 /**
