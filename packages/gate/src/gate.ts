@@ -28,7 +28,14 @@ import { compileHosts, exactHosts } from './hosts.ts'
 import type { GateConfig } from './options.ts'
 import { readPath } from './paths.ts'
 import { ANY_POLICY, createPolicies, type Policy } from './policy.ts'
-import { type ProgramDeps, Programs, prefixesOf, type Resource, resourceAt } from './programs.ts'
+import {
+  type AuthenticatedRequest,
+  type ProgramDeps,
+  Programs,
+  prefixesOf,
+  type Resource,
+  resourceAt,
+} from './programs.ts'
 import {
   type Admission,
   ANY_TOOL,
@@ -40,14 +47,25 @@ import {
   toolRulesFor,
 } from './rules.ts'
 
-/** The sender of a request, their address and the time. */
-interface Asker {
-  /** Undefined if nobody is signed in and no program is known. */
-  readonly principal: Principal | undefined
+/** The address of the sender of a request, and the time. */
+interface Circumstances {
   /** The address of the client; undefined if it is not known. */
   readonly clientIp: () => string | undefined
   /** Milliseconds since the epoch. */
   readonly now: number
+}
+
+/** A person who is known, or the sender of a request once it is. */
+interface Asker extends Circumstances {
+  /** Undefined if nobody is signed in and no program is known. */
+  readonly principal: Principal | undefined
+}
+
+/** The credentials of a request. Nobody learns whose they are without asking what they may. */
+interface Sent extends Circumstances {
+  readonly request: AuthenticatedRequest
+  /** Finds the person of the session. Called if there are no credentials of a program. */
+  person(): Principal | undefined | Promise<Principal | undefined>
 }
 
 /** Decides which requests may pass to the apps of a portal, and what the apps are told. */
@@ -64,7 +82,8 @@ export class Gate {
   readonly toolsHeader: typeof TOOLS_HEADER | undefined
   /** The hosts that rules name, without those below a wildcard. */
   readonly hosts: readonly string[]
-  readonly programs: Programs
+  /** Without a way to find a program: that is a part of a decision. */
+  readonly programs: Omit<Programs, 'find' | 'close'>
   readonly headers: readonly IdentityHeader[]
   readonly assertion: AssertionSettings | undefined
   readonly providerToken: ProviderTokenSettings | undefined
@@ -76,6 +95,7 @@ export class Gate {
   readonly anonymousHeaders: CheckHeaders
   /** The body of a 200. */
   readonly body: string | Buffer
+  readonly #programs: Programs
   readonly #readPolicy = createPolicyReader(this)
   readonly #refuseAliases: (rawHeaders: readonly string[]) => void
 
@@ -118,7 +138,8 @@ export class Gate {
       ...this.sent,
     ])
     const compiled = { headers: this.headers, changing: this.changing }
-    this.programs = new Programs({ ...config, ...compiled }, deps)
+    this.#programs = new Programs({ ...config, ...compiled }, deps)
+    this.programs = this.#programs
   }
 
   /**
@@ -143,16 +164,45 @@ export class Gate {
   }
 
   /**
-   * Decides whether a request may pass.
+   * Decides whether a request may pass, and says who sends it, and for one that passes which tools they may call.
    *
    * @param query - of the check: `policy=<name>`, `if=<condition>`, or empty
-   * @throws GateError FWA_POLICY_UNKNOWN, FWA_PARAMETER_UNKNOWN; ProfileError PROFILE_CONDITION_…
+   * @throws AuthError if credentials are not valid; GateError FWA_POLICY_UNKNOWN, FWA_PARAMETER_UNKNOWN;
+   * ProfileError PROFILE_CONDITION_…
    */
-  check(asked: ForwardedRequest<unknown>, asker: Asker, query: string): Decision {
+  async check(asked: ForwardedRequest<unknown>, sent: Sent, query: string) {
     const { rules } = this
+    const resource = this.resourceAt(asked)
+    const program = this.#programs.find(sent.request, resource)
+    const principal = program ? await program : await sent.person()
+    const asker = { principal, clientIp: sent.clientIp, now: sent.now }
     const admission =
       rules.length > 0 ? admissionFor(rules, ruledRequest(asked, asker)) : SESSION_REQUIRED
-    return this.#decide(asked, asker, query, { admission, mcp: () => asked.mcp })
+    const decision = this.#decide(asked, asker, query, { admission, mcp: () => asked.mcp })
+    const isTold = decision.outcome === 'allow' || decision.outcome === 'anonymous'
+    const tools = isTold ? this.#toolsAt(asked, asker, query) : undefined
+    return { decision, principal, resource, tools }
+  }
+
+  /**
+   * Decides whether a program may use what Gatehouse offers at a host of its own, which is part of no policy, and
+   * says who it is.
+   *
+   * @param demanded - what it has to meet besides
+   * @throws AuthError if credentials are not valid
+   */
+  async checkProgram(request: AuthenticatedRequest, host: Host, demanded: Policy, now: number) {
+    const principal = await this.#programs.find(request, undefined)
+    const decision = decide({
+      preflight: false,
+      host,
+      principal,
+      admission: { demanded: [demanded], purpose: [] },
+      routePolicy: () => undefined,
+      kind: () => 'api',
+      now,
+    })
+    return { decision, principal }
   }
 
   /**
@@ -160,7 +210,7 @@ export class Gate {
    * of which the first that fits a name decides. `!` before one says that its tools may not be called, as may
    * none that no pattern fits. Undefined where no rule names tools, for a call, and if they are too many.
    */
-  toolsAt(asked: ForwardedRequest<unknown>, asker: Asker, query: string): string[] | undefined {
+  #toolsAt(asked: ForwardedRequest<unknown>, asker: Asker, query: string): string[] | undefined {
     if (!this.toolsHeader || asked.mcp?.method === 'tools/call') return undefined
     const found = toolRulesFor(this.rules, ruledRequest(asked, asker))
     if (found.length === 0) return undefined
@@ -214,11 +264,11 @@ export class Gate {
   }
 
   close(): Promise<void> {
-    return this.programs.close()
+    return this.#programs.close()
   }
 }
 
-function ruledRequest(asked: ForwardedRequest<unknown>, { clientIp }: Asker): RuledRequest {
+function ruledRequest(asked: ForwardedRequest<unknown>, { clientIp }: Circumstances): RuledRequest {
   const { host, known } = asked
   return { host, ...known, mcp: () => asked.mcp, clientIp }
 }

@@ -31,7 +31,7 @@ const DAY = 24 * 3_600_000
 const CLIENT_ID = /^[ -~]{1,256}$/
 
 /** A request as auth-core authenticates it. */
-type AuthenticatedRequest = Parameters<Authenticator['find']>[0]
+export type AuthenticatedRequest = Parameters<Authenticator['find']>[0]
 
 /** The beginning of the names of API keys for apps; those of tokens begin with their issuer. */
 export const KEYS = 'psk'
@@ -124,7 +124,11 @@ export class Programs {
     request: AuthenticatedRequest,
     resource: Resource | undefined,
   ): Principal | Promise<Principal> | undefined {
-    const isOfResource = resource !== undefined && BEARER.test(request.headers.authorization ?? '')
+    const { authorization } = request.headers
+    if (authorization === undefined) return undefined
+    const byPassword = this.#findBasic(request)
+    if (byPassword) return byPassword
+    const isOfResource = resource !== undefined && BEARER.test(authorization)
     const caller = isOfResource
       ? resource.authenticator.authenticate(request)
       : this.#callers?.find(request)
@@ -139,7 +143,7 @@ export class Programs {
    *
    * @throws AuthError if they do not belong together, or an app may read them otherwise
    */
-  findBasic({ raw }: AuthenticatedRequest): Principal | undefined {
+  #findBasic({ raw }: AuthenticatedRequest): Principal | undefined {
     const sent = this.#basic.length > 0 && parseBasic(raw.headers.authorization ?? '')
     if (!sent) return undefined
     const { user, password, isPlain } = sent

@@ -1,14 +1,23 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { AuthError } from '@gatehouse/auth-core'
+import type { Policy } from '@gatehouse/gate'
+import { compileCondition } from '@gatehouse/profile'
+import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
-import { portalOf } from '../portals.ts'
-import { refuseCaller } from '../routes/check-answers.ts'
+import { type PortalSite, signInSiteOf } from '../portal-site.ts'
+import { forbid, refuseCaller } from '../routes/check-answers.ts'
 import { problemAnswers } from '../routes/documented.ts'
 import { endSessions } from '../session/ends.ts'
+import { signInHost } from '../session/sessions.ts'
 import { endsAt } from './end.ts'
 
 /** The scope that a program needs. */
 const END_SCOPE = 'sessions:end'
+const MAY_END: Policy = {
+  name: END_SCOPE,
+  condition: compileCondition(`Scope("${END_SCOPE}")`),
+  stepUp: undefined,
+}
 
 const PERSON = Type.String({ maxLength: 320, description: 'E-mail address, `ada`, or `corp:ada`.' })
 const SESSION = Type.String({ maxLength: 64, description: 'ID of the session.' })
@@ -33,18 +42,25 @@ const SCHEMA = {
 /** `POST /api/portals/:portal/sessions/end`. */
 export const sessionsApi: FastifyPluginAsyncTypebox = async (app) => {
   app.post('/sessions/end', { schema: SCHEMA }, async (request, reply) => {
-    const portal = portalOf(request)
     reply.header('cache-control', 'no-store')
-    try {
-      const program = await portal.gate.programs.find(request, undefined)
-      if (!program) throw new AuthError('AUTH_CREDENTIALS_MISSING')
-      if (!program.identity.scopes?.includes(END_SCOPE))
-        throw new AuthError('AUTH_SCOPE_MISSING', { scopes: [END_SCOPE] })
-    } catch (error) {
-      if (!(error instanceof AuthError)) throw error
-      throw refuseCaller(error, { portal, resource: undefined }, request)
-    }
-    const ends = await endsAt(app, portal, request.body)
+    const portalSite = signInSiteOf(request)
+    await requireProgram(portalSite, request)
+    const ends = await endsAt(app, portalSite.portal, request.body)
     return { ended: await endSessions(app, ends, 'program', request) }
   })
+}
+
+/** @throws AuthError, FwaError FWA_FORBIDDEN unless a program may end sessions at this sign-in host */
+async function requireProgram({ portal, site }: PortalSite, request: FastifyRequest) {
+  const name = signInHost(site)
+  const forwarded = { authority: name, host: { name }, mcp: undefined }
+  const asked = { portal, resource: undefined, forwarded }
+  const refuse = (error: unknown) => {
+    throw error instanceof AuthError ? refuseCaller(error, asked, request) : error
+  }
+  const now = request.server.clock.now()
+  const asking = portal.gate.checkProgram(request, { name }, MAY_END, now)
+  const { decision, principal } = await asking.catch(refuse)
+  if (decision.outcome === 'forbidden') throw forbid({ ...asked, principal }, decision, request)
+  if (decision.outcome !== 'allow') refuse(new AuthError('AUTH_CREDENTIALS_MISSING'))
 }

@@ -37,11 +37,11 @@ const BY_BROWSERS = ['sec-fetch-mode', 'origin', 'x-requested-with']
 
 /** The challenge of Basic at an app, but not for browsers, which would ask for a password. */
 export function basicChallenge(
-  { portal, forwarded }: { readonly portal: Portal; readonly forwarded?: { readonly host: Host } },
+  { portal, forwarded }: { readonly portal: Portal; readonly forwarded: { readonly host: Host } },
   { headers }: Pick<FastifyRequest, 'headers'>,
 ): string | undefined {
   const isBrowser = BY_BROWSERS.some((name) => headers[name] !== undefined)
-  return forwarded && !isBrowser ? portal.gate.programs.basicChallenge(forwarded.host) : undefined
+  return !isBrowser ? portal.gate.programs.basicChallenge(forwarded.host) : undefined
 }
 
 /** The headers of a challenge. At a resource, scripts of any origin may read it, since clients run in browsers. */

@@ -78,7 +78,7 @@ interface Happened {
 }
 
 /** Records who was refused, and what a program was let do, which proxies do not log. */
-function record(check: Check, happened: Happened, request: FastifyRequest): void {
+function record(check: Refused, happened: Happened, request: FastifyRequest): void {
   const { portal, principal, forwarded } = check
   request.server.auditTrail.record(request, {
     ...happened,
@@ -91,7 +91,7 @@ function record(check: Check, happened: Happened, request: FastifyRequest): void
 }
 
 /** What a program calls, and as which client; undefined for people. */
-function callOf({ principal, forwarded }: Check) {
+function callOf({ principal, forwarded }: Refused) {
   if (!principal?.isProgram) return undefined
   const { mcp } = forwarded
   return { client: principal.identity.client, tool: mcp?.name ?? mcp?.method }
@@ -130,25 +130,13 @@ function sendToStepUp(
   })
 }
 
-function sendForbidden(
-  check: Check,
-  { refusal, isClosed }: Extract<Decision, { outcome: 'forbidden' }>,
-  reply: FastifyReply,
-): FastifyReply {
-  const { portal, forwarded, principal } = check
+type Forbidden = Extract<Decision, { outcome: 'forbidden' }>
+
+function sendForbidden(check: Check, decision: Forbidden, reply: FastifyReply): FastifyReply {
+  const { forwarded, principal } = check
   const { request } = reply
-  const scopes = scopesToAskFor(check, refusal)
-  const reason = isClosed ? 'FWA_TOOL_REFUSED' : 'FWA_FORBIDDEN'
-  const code = scopes.length > 0 ? 'AUTH_SCOPE_MISSING' : reason
-  record(check, { event: 'access-refused', code, refusal }, request)
-  if (scopes.length > 0)
-    throw refuseCaller(new AuthError('AUTH_SCOPE_MISSING', { scopes }), check, request)
-  if (isClosed && !(principal instanceof Visitor && forwarded.kind === 'navigation'))
-    throw new FwaError('FWA_TOOL_REFUSED', whyClosed(forwarded.mcp))
-  if (!(principal instanceof Visitor))
-    throw new FwaError('FWA_FORBIDDEN', `this program has no access at ${forwarded.authority}`)
-  if (forwarded.kind !== 'navigation')
-    throw new FwaError('FWA_FORBIDDEN', `this account has no access to the portal ${portal.name}`)
+  const error = forbid(check, decision, request)
+  if (!(principal instanceof Visitor && forwarded.kind === 'navigation')) throw error
   const page = refusedPage({
     ...readerOf(request, check),
     profile: principal.session.profile,
@@ -159,8 +147,34 @@ function sendForbidden(
   return sendPage(reply, 403, page)
 }
 
+/** The part of a check that a refusal is about. */
+export type Refused = Pick<Check, 'portal' | 'resource' | 'principal'> & {
+  readonly forwarded: Pick<Check['forwarded'], 'authority' | 'host' | 'mcp'>
+}
+
+/** The error of somebody who may not pass, which it records. */
+export function forbid(
+  check: Refused,
+  { refusal, isClosed }: Forbidden,
+  request: FastifyRequest,
+): Error {
+  const { portal, forwarded, principal } = check
+  const scopes = scopesToAskFor(check, refusal)
+  const reason = isClosed ? 'FWA_TOOL_REFUSED' : 'FWA_FORBIDDEN'
+  const code = scopes.length > 0 ? 'AUTH_SCOPE_MISSING' : reason
+  record(check, { event: 'access-refused', code, refusal }, request)
+  if (scopes.length > 0)
+    return refuseCaller(new AuthError('AUTH_SCOPE_MISSING', { scopes }), check, request)
+  if (isClosed) return new FwaError('FWA_TOOL_REFUSED', whyClosed(forwarded.mcp))
+  const who =
+    principal instanceof Visitor
+      ? `this account has no access to the portal ${portal.name}`
+      : `this program has no access at ${forwarded.authority}`
+  return new FwaError('FWA_FORBIDDEN', who)
+}
+
 /** Tells a client why no rule for tools fits its request. */
-function whyClosed(call: Check['forwarded']['mcp']): string {
+function whyClosed(call: Refused['forwarded']['mcp']): string {
   if (call)
     return `no rule allows ${[call.method, call.name].filter(Boolean).join(' ').slice(0, 200)}`
   return 'the rules here are for MCP tools, and the headers name none for certain: it takes MCP 2026-07-28, without a session'
@@ -176,7 +190,10 @@ function switchUrl(check: Check): string {
  * The scopes that a program gets another token with. Those that it has of a resource are among them, because
  * clients ask for what a challenge names and nothing else.
  */
-function scopesToAskFor({ principal, resource }: Check, { wantedScopes = [] }: Refusal): string[] {
+function scopesToAskFor(
+  { principal, resource }: Refused,
+  { wantedScopes = [] }: Refusal,
+): string[] {
   if (wantedScopes.length === 0) return []
   const { scopes = [] } = principal?.identity ?? {}
   const kept = resource?.scopes.filter((scope) => scopes.includes(scope)) ?? []
@@ -186,7 +203,7 @@ function scopesToAskFor({ principal, resource }: Check, { wantedScopes = [] }: R
 /** The error of a program that is refused, with its challenges. Writes its line of the log. */
 export function refuseCaller(
   error: AuthError,
-  check: Pick<Check, 'portal' | 'resource'> & Partial<Pick<Check, 'forwarded'>>,
+  check: Omit<Refused, 'principal'>,
   request: FastifyRequest,
 ): AuthError {
   const { code, detail, statusCode } = error

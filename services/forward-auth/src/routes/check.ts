@@ -1,6 +1,6 @@
 import { METHODS } from 'node:http'
 import { AuthError } from '@gatehouse/auth-core'
-import type { Decision, ForwardedRequest, Principal } from '@gatehouse/gate'
+import type { Decision, ForwardedRequest } from '@gatehouse/gate'
 import { isNavigation, type Peer, statusOfError } from '@gatehouse/service-kit/http'
 import type { Metrics } from '@gatehouse/service-kit/telemetry'
 import type { FastifyInstance, FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
@@ -209,38 +209,27 @@ export function readCheck(dialect: Dialect, request: FastifyRequest): Asked {
 
 export async function decideCheck(asked: Asked, request: FastifyRequest): Promise<Check> {
   const { server, raw } = request
-  const { gate } = asked.portal
-  const resource = gate.resourceAt(asked.forwarded)
-  const principal = await principalOf(request, asked, resource)
-  const asker = { principal, clientIp: () => server.trust.clientIp(raw), now: server.clock.now() }
-  const query = policyQuery(request)
-  const decision = gate.check(asked.forwarded, asker, query)
-  const isTold = decision.outcome === 'allow' || decision.outcome === 'anonymous'
-  const tools = isTold ? gate.toolsAt(asked.forwarded, asker, query) : undefined
-  const passes = decision.outcome === 'allow' && principal instanceof Visitor
-  const wanted = gate.providerToken?.isFor(asked.forwarded.host) ? gate.providerToken : undefined
-  const providerToken =
-    wanted && passes ? await server.sessions.providerToken(principal, wanted.kind) : undefined
-  return { ...asked, decision, principal, resource, providerToken, tools }
-}
-
-/** The program whose credentials are sent, else the person of the session. */
-async function principalOf(
-  request: FastifyRequest,
-  { portal, site, forwarded }: Asked,
-  resource: Check['resource'],
-): Promise<Principal | undefined> {
-  if (request.headers.authorization !== undefined)
-    try {
-      const { programs } = portal.gate
-      const program = programs.findBasic(request) ?? programs.find(request, resource)
-      if (program) return await program
-    } catch (error) {
-      throw error instanceof AuthError
-        ? refuseCaller(error, { portal, resource, forwarded }, request)
-        : error
-    }
-  return request.server.sessions.atApp(request, { portal, site, host: forwarded.host })
+  const { portal, site, forwarded } = asked
+  const { gate } = portal
+  const { host } = forwarded
+  const sent = {
+    request,
+    person: () => server.sessions.atApp(request, { portal, site, host }),
+    clientIp: () => server.trust.clientIp(raw),
+    now: server.clock.now(),
+  }
+  try {
+    const checked = await gate.check(forwarded, sent, policyQuery(request))
+    const { decision, principal } = checked
+    const passes = decision.outcome === 'allow' && principal instanceof Visitor
+    const wanted = gate.providerToken?.isFor(host) ? gate.providerToken : undefined
+    const providerToken =
+      wanted && passes ? await server.sessions.providerToken(principal, wanted.kind) : undefined
+    return { ...asked, ...checked, providerToken }
+  } catch (error) {
+    if (!(error instanceof AuthError)) throw error
+    throw refuseCaller(error, { ...asked, resource: gate.resourceAt(forwarded) }, request)
+  }
 }
 
 /** A connection that was cut off has no address any more, and nobody reads the answer. */

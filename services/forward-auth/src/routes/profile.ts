@@ -3,6 +3,7 @@ import { type Profile, ProfileJsonSchema, toJson, toText } from '@gatehouse/prof
 import { isNavigation } from '@gatehouse/service-kit/http'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
+import { FwaError } from '../errors.ts'
 import { hostNameOf, isSentTo, type PortalSite, portalSiteOf } from '../portal-site.ts'
 import { pageUrl } from '../sites.ts'
 import { noSession } from './challenges.ts'
@@ -47,7 +48,11 @@ async function sendProfile(
   reply.headers({ 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' })
   const portalSite = portalSiteOf(request)
   const visitor = await visitorOf(request, portalSite)
-  if (visitor) return send(visitor.session.profile)
+  if (visitor) {
+    if (visitor.isAdmitted) return send(visitor.session.profile)
+    const message = `this account has no access to the portal ${portalSite.portal.name}`
+    throw new FwaError('FWA_FORBIDDEN', message)
+  }
   if (!isNavigation(request.method, request.headers)) throw noSession(portalSite)
   return redirect(reply, pageUrl(portalSite, '/signin', { rd: pageUrl(portalSite, path) }))
 }

@@ -87,7 +87,10 @@ async function readAssertion(
   const { provider = '', iss, aud, iat, exp, ...rest } = claims
   const sid = assertions.sessionOf(claims)
   const site = siteOfIssuer(sites, portal, iss)
-  if (sid !== undefined && !(site && (await sessions.find(sid, { portal, site })))) return undefined
+  if (sid !== undefined) {
+    const visitor = site && (await sessions.find(sid, { portal, site }))
+    if (!visitor?.isAdmitted) return undefined
+  }
   return { iss, aud, iat, nbf: iat, exp, profile: fromClaims(provider, rest) }
 }
 

@@ -1,5 +1,10 @@
 import t from 'tap'
+import {
+  AUDIENCE,
+  startTokenIssuer,
+} from '../../../../packages/identity-providers/test/stand-ins/token-issuer.ts'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
+import { portalOf, startApp, yamlOf } from '../app.ts'
 import { bothCookies } from '../helpers/both-cookies.ts'
 import { API_KEY, passes, startAccounts } from './kit.ts'
 
@@ -13,7 +18,7 @@ async function start(t: Parameters<typeof startAccounts>[0]) {
   const end = (payload: unknown, headers: object = KEY, portal = 'main') =>
     test.app.inject({
       ...{ method: 'POST', url: `/api/portals/${portal}/sessions/end` },
-      headers: { 'content-type': 'application/json', ...headers },
+      headers: { host: 'auth.example.com', 'content-type': 'application/json', ...headers },
       payload: typeof payload === 'string' ? payload : JSON.stringify(payload),
     })
   return { ...test, end }
@@ -87,6 +92,54 @@ t.test('a program needs a key with the scope', async (t) => {
   }
   t.equal(await ada.isIn(), true)
   t.strictSame(ended(), [])
+})
+
+t.test('a row of callers counts as at a check, at the sign-in host', async (t) => {
+  const { person, end, ended, log } = await start(t)
+  const ada = await person('ada')
+  const key = (number: string) => ({ authorization: `APIKey ${API_KEY}${number}` })
+  const table: [what: string, headers: object, status: number, code: string, by?: string][] = [
+    ['`hosts` names an app', key('-3'), 403, 'FWA_FORBIDDEN', 'hosts'],
+    ['`policies`: no policy is for this', key('-4'), 403, 'FWA_FORBIDDEN', 'policies'],
+    ['both', key('-5'), 403, 'FWA_FORBIDDEN', 'policies'],
+    ['at the host of an app', { ...KEY, host: 'app.example.com' }, 403, 'FWA_HOST_UNKNOWN'],
+    ['the app that `hosts` names', { ...key('-3'), host: 'app.example.com' }, 403, 'FWA_HOST_'],
+    ['at another address', { ...KEY, host: '127.0.0.1:4181' }, 403, 'FWA_HOST_UNKNOWN'],
+  ]
+  for (const [what, headers, status, code, by] of table) {
+    const answer = await end({ person: 'ada' }, headers)
+    t.match([answer.statusCode, answer.json().code], [status, code], what)
+    const refused = log.filter(({ event }) => event === 'access-refused').at(-1)
+    if (by) t.match(refused, { host: 'auth.example.com', code, refusedBy: by }, what)
+  }
+  t.equal(await ada.isIn(), true)
+  const password = Buffer.from(`password:${API_KEY}-6`).toString('base64')
+  const answer = await end({ person: 'ada' }, { authorization: `Basic ${password}` })
+  t.strictSame(answer.json(), { ended: 1 }, 'a key as a password, where its row says so')
+  t.equal(ended().length, 1)
+})
+
+t.test('what an issuer allows counts', async (t) => {
+  const issuer = await startTokenIssuer(t)
+  const row =
+    `{ name: corp-ci, issuerUrl: "${issuer.origin}", audience: "${AUDIENCE}", hosts: [auth.example.com],
+    allow: 'caller.claims.team == "people"' }`.replace(/\s+/g, ' ')
+  const { app } = await startApp(t, yamlOf(portalOf('main', `callers: { issuers: [${row}] }`)))
+  const end = (claims: object) =>
+    app.inject({
+      ...{ method: 'POST', url: '/api/portals/main/sessions/end' },
+      headers: {
+        ...{ host: 'auth.example.com', 'content-type': 'application/json' },
+        authorization: `Bearer ${issuer.issue({ scope: 'sessions:end', ...claims })}`,
+      },
+      payload: '{"person":"ada"}',
+    })
+  t.match((await end({ team: 'sales' })).json(), { status: 403, code: 'FWA_FORBIDDEN' })
+  t.match((await end({})).json(), { status: 403, code: 'FWA_FORBIDDEN' })
+  t.strictSame((await end({ team: 'people' })).json(), { ended: 0 })
+  const other = await end({ team: 'people', scope: 'other' })
+  t.match(other.json(), { status: 403, code: 'AUTH_SCOPE_MISSING' })
+  t.match(other.headers['www-authenticate'], 'scope="sessions:end"')
 })
 
 t.test('a body names one person or one session', async (t) => {

@@ -7,9 +7,17 @@ import { BROWSER, SHAPES } from '../shapes.ts'
 
 export const API_KEY = 'key-of-the-offboarding-0123456789'
 const ADMINS = `'Group("admin")'`
-const keyOf = (name: string, key: string, scope: string) =>
-  `{ name: ${name}, key: ${key}, hosts: [app.example.com], scopes: ["${scope}"] }`
-const KEYS = [keyOf('leave', API_KEY, 'sessions:end'), keyOf('other', `${API_KEY}-2`, 'other')]
+const AT_SIGN_IN = 'hosts: [auth.example.com]'
+const keyOf = (name: string, number: string, reach = AT_SIGN_IN, scope = 'sessions:end') =>
+  `{ name: ${name}, key: ${API_KEY}${number}, ${reach}, scopes: ["${scope}"] }`
+const KEYS = [
+  keyOf('leave', ''),
+  keyOf('other', '-2', AT_SIGN_IN, 'other'),
+  keyOf('app', '-3', 'hosts: [app.example.com]'),
+  keyOf('routes', '-4', 'policies: [admin]'),
+  keyOf('both', '-5', `${AT_SIGN_IN}, policies: [admin]`),
+  keyOf('password', '-6', `${AT_SIGN_IN}, basic: true`),
+]
 const CALLERS = `callers: { keys: [${KEYS.join(', ')}] }`
 
 const FIREFOX = 'Mozilla/5.0 (X11; Linux x86_64; rv:145.0) Gecko/20100101 Firefox/145.0'

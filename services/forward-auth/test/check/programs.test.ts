@@ -146,12 +146,16 @@ t.test('a key as the password of Basic, where its row says so', async (t) => {
   }
   const hashed = await ask(test, { auth: basic(`hashed:${withColons}`) })
   t.match(hashed, { status: 200, user: 'psk:hashed' }, 'the hash of a key with colons')
-  const twice = (...rawHeaders: string[]) =>
-    test.app.portals
-      .get('main')
-      ?.gate.programs.findBasic({ raw: { headers: { authorization: key }, rawHeaders } } as never)
-  t.ok(twice('Authorization', key, 'Access-Control-Request-Headers', 'Authorization'))
-  t.throws(() => twice('Authorization', key, 'authorization', 'Bearer x'), {
+  const twice = (...rawHeaders: string[]) => {
+    const headers = { authorization: key }
+    const request = { headers, raw: { headers, rawHeaders } } as never
+    const may = { name: 'any', condition: undefined, stepUp: undefined }
+    const host = { name: 'app.example.com' }
+    return test.app.portals.get('main')!.gate.checkProgram(request, host, may, 0)
+  }
+  const plain = await twice('Authorization', key, 'Access-Control-Request-Headers', 'Authorization')
+  t.match(plain, { decision: { outcome: 'allow' }, principal: { caller: 'psk:reader' } })
+  await t.rejects(twice('Authorization', key, 'authorization', 'Bearer x'), {
     code: 'AUTH_HEADER_INVALID',
   })
   const none = await ask(test, { auth: key, portal: 'none' })
@@ -473,14 +477,14 @@ t.test('a key or token that is sent again costs no verification', async (t) => {
   const auth = `Bearer ${test.issuer.issue()}`
   t.equal((await ask(test, { auth })).status, 200)
   await test.issuer.stop()
-  const portal = test.app.portals.get('main')
-  const request = {
-    headers: { authorization: auth },
-    raw: { headers: { authorization: auth }, rawHeaders: [] },
-  }
-  const [one, two] = [1, 2].map(() => portal?.gate.programs.find(request as never, undefined))
-  t.equal(one, two, 'the same object, without a promise')
-  t.notOk(one instanceof Promise)
+  const headers = { authorization: auth }
+  const request = { headers, raw: { headers, rawHeaders: [] } } as never
+  const { gate } = test.app.portals.get('main')!
+  const may = { name: 'any', condition: undefined, stepUp: undefined }
+  const asked = [1, 2].map(() => gate.checkProgram(request, { name: 'app.example.com' }, may, 0))
+  const [one, two] = await Promise.all(asked)
+  t.equal(one?.principal, two?.principal, 'the same object')
+  t.equal(one?.decision.outcome, 'allow')
   await test.clock.advance(640_000)
   t.equal((await ask(test, { auth })).code, 'AUTH_TOKEN_EXPIRED')
 })

@@ -3,7 +3,7 @@ import { type IncomingMessage, request } from 'node:http'
 import type { SeamlessProvider } from '@gatehouse/identity-providers'
 import { fromClaims } from '@gatehouse/profile'
 import t, { type Test } from 'tap'
-import { portalOf, yamlOf } from '../app.ts'
+import { portalOf, startApp, yamlOf } from '../app.ts'
 import { createFakeProvider } from '../fake-provider.ts'
 import { AUTH, arrive, MAIN, SCRIPT, signIn, start } from './kit.ts'
 
@@ -101,6 +101,26 @@ t.test('who is not signed in: people sign in and come back, programs are told', 
     t.match(told.json(), { code: 'FWA_NO_SESSION', loginUrl: `${MAIN}/signin` })
     t.match(told.headers, { 'cache-control': 'no-store' })
   }
+})
+
+t.test('whom the portal does not allow any more has no profile', async (t) => {
+  const test = await startApp(t, yamlOf(portalOf('main')))
+  const own = await test.signIn('main', {}, { host: 'auth.example.com' })
+  const atApp = await test.signIn('main')
+  const statuses = async () => {
+    const asked = [
+      ['auth.example.com', own],
+      ['app.example.com', atApp],
+    ].flatMap(([host, cookie]) =>
+      ['profile', 'profile.json'].map((page) =>
+        test.app.inject({ url: `/portal/main/${page}`, headers: { host, cookie, ...SCRIPT } }),
+      ),
+    )
+    return (await Promise.all(asked)).map(({ statusCode }) => statusCode)
+  }
+  t.strictSame(await statuses(), [200, 200, 200, 200])
+  await test.reload(yamlOf(portalOf('main', `allow: 'Group("board")'`)))
+  t.strictSame(await statuses(), [403, 403, 403, 403])
 })
 
 t.test('no page and no answer about a person contains a token', async (t) => {

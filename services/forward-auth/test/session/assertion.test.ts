@@ -398,6 +398,8 @@ t.test('verify refuses an assertion whose session has ended', async (t) => {
   await test.app.sessions.records.end({ sid })
   t.equal(await status(ended), 401, 'signed out')
   t.equal(await status(going), 200, 'another session of the person')
+  await test.reload(YAML.replace('assertion:', `allow: 'Group("board")', assertion:`))
+  t.equal(await status(going), 401, 'somebody whom the portal does not allow any more')
 })
 
 t.test('it says what the session does by now', async (t) => {

@@ -1,0 +1,54 @@
+import { parseHost } from '@gatehouse/net'
+import t, { type Test } from 'tap'
+import { Gate } from '../src/gate.ts'
+import type { GateConfig } from '../src/options.ts'
+
+const KEY = 'correct-horse-battery-staple'
+const HOST = parseHost('auth.example.com')!
+
+function gateOf(t: Test, row: object) {
+  const key = { name: 'ci', key: KEY, basic: false, ...row }
+  const config = {
+    name: 'main',
+    providers: [{ name: 'corp' }],
+    policies: { admin: 'Group("admin")' },
+    headers: [],
+    headerEncoding: 'percent',
+    callers: { keys: [key], issuers: [] },
+    resources: [],
+    rules: [],
+    preflight: false,
+  } as GateConfig
+  const log = { info() {}, warn() {} }
+  const gate = new Gate(config, { now: () => 0, elapsed: () => 0, log })
+  t.teardown(() => gate.close())
+  return gate
+}
+
+function requestOf(authorization?: string) {
+  const headers = authorization === undefined ? {} : { authorization }
+  return { headers, raw: { headers, rawHeaders: Object.entries(headers).flat() } } as never
+}
+
+const MAY = { name: 'end', condition: undefined, stepUp: undefined }
+
+t.test('nobody learns who a program is without asking what it may', async (t) => {
+  const gate = gateOf(t, { hosts: ['auth.example.com'] })
+  // @ts-expect-error: it gives a program and no decision
+  t.type(gate.programs.find, 'function')
+  const rows: [row: object, authorization: string | undefined, outcome: string, by?: string][] = [
+    [{ hosts: ['auth.example.com'] }, `APIKey ${KEY}`, 'allow'],
+    [{ hosts: ['*.example.com'] }, `APIKey ${KEY}`, 'allow'],
+    [{ hosts: ['app.example.com'] }, `APIKey ${KEY}`, 'forbidden', 'hosts'],
+    [{ policies: ['admin'] }, `APIKey ${KEY}`, 'forbidden', 'policies'],
+    [{ hosts: ['auth.example.com'] }, undefined, 'no-session'],
+    [{ hosts: ['auth.example.com'] }, 'Bearer of-somebody-else', 'no-session'],
+  ]
+  for (const [row, authorization, outcome, by] of rows) {
+    const asked = gateOf(t, row).checkProgram(requestOf(authorization), HOST, MAY, 0)
+    t.match(await asked, { decision: { outcome, ...(by && { refusal: { by } }) } }, `${by}`)
+  }
+  await t.rejects(gate.checkProgram(requestOf('APIKey wrong'), HOST, MAY, 0), {
+    code: 'AUTH_KEY_INVALID',
+  })
+})
