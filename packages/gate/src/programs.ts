@@ -27,6 +27,8 @@ import type { Policy } from './policy.ts'
 
 const WELL_KNOWN = '/.well-known/oauth-protected-resource'
 const BEARER = /^bearer(?: |$)/i
+/** A scheme, as leniently as any app reads it. */
+const ANY_SCHEME = /^[\w-]*[\s:=]+/
 const DAY = 24 * 3_600_000
 const CLIENT_ID = /^[ -~]{1,256}$/
 
@@ -118,7 +120,8 @@ export class Programs {
    * The program whose credentials the request has; undefined if they are meant for somebody else, such
    * as the app. At a resource every token is meant for Gatehouse.
    *
-   * @throws AuthError if they are not valid; asynchronous ones as a rejection
+   * @throws AuthError if they are not valid, or are a key in a form that an app may get; asynchronous ones as a
+   * rejection
    */
   find(
     request: AuthenticatedRequest,
@@ -132,22 +135,31 @@ export class Programs {
     const caller = isOfResource
       ? resource.authenticator.authenticate(request)
       : this.#callers?.find(request)
+    if (!caller) return this.#refuseKey(authorization)
     return caller instanceof Promise
       ? caller.then((found) => this.#programOf(found, isOfResource))
-      : caller && this.#programOf(caller, isOfResource)
+      : this.#programOf(caller, isOfResource)
+  }
+
+  /** Refuses a key with another scheme, or with none: it would reach the app, as what is meant for it. */
+  #refuseKey(authorization: string): undefined {
+    if (!this.#callers?.methods().includes('psk')) return undefined
+    for (const text of [authorization, authorization.replace(ANY_SCHEME, '')])
+      if (this.#callers.findKey(hash('sha256', text, 'buffer')))
+        throw new AuthError('AUTH_HEADER_INVALID', { detail: 'a key that is not sent as APIKey' })
   }
 
   /**
-   * The program whose key is the password of `Authorization: Basic`; undefined if neither the user nor
-   * the password is one of a row that takes it, since they are then meant for the app.
+   * The program whose key is the password of `Authorization: Basic`; undefined if the user is none of a row that takes
+   * it and the password no key, since they are then meant for the app.
    *
    * @throws AuthError if they do not belong together, or an app may read them otherwise
    */
   #findBasic({ raw }: AuthenticatedRequest): Principal | undefined {
-    const sent = this.#basic.length > 0 && parseBasic(raw.headers.authorization ?? '')
+    const sent = this.#callers && parseBasic(raw.headers.authorization ?? '')
     if (!sent) return undefined
     const { user, password, isPlain } = sent
-    const caller = this.#callers?.findKey(hash('sha256', password, 'buffer'))
+    const caller = this.#callers.findKey(hash('sha256', password, 'buffer'))
     const isNamed = this.#basic.includes(user)
     if (!caller && !isNamed) return undefined
     if (!isPlain || isRepeated(raw.rawHeaders, 'authorization'))

@@ -50,12 +50,12 @@ function closedPlaces({ portals }: ForwardAuthConfig) {
 /** Lines for the operator: what to register, and what is closed. */
 export function describeConfig(config: ForwardAuthConfig): string {
   const closed = closedPlaces(config).map(({ portal, place }) => `  ${portal}: ${place}\n`)
-  const hasBasic = config.portals.some(({ callers }) => callers?.keys.some(({ basic }) => basic))
-  return `${describeRedirectUris(config)}${closed.length > 0 ? CLOSED : ''}${[...new Set(closed)].join('')}${hasBasic ? BASIC : ''}`
+  const hasKeys = config.portals.some(({ callers }) => callers?.keys[0])
+  return `${describeRedirectUris(config)}${closed.length > 0 ? CLOSED : ''}${[...new Set(closed)].join('')}${hasKeys ? KEYS : ''}`
 }
 
-const BASIC =
-  'Keys with `basic`: the proxy has to give apps the `Authorization` of the check, or they get the keys.\n'
+const KEYS =
+  'API keys: the proxy has to give apps the `Authorization` of the check, or they get the keys.\n'
 
 const CLOSED =
   'Only calls that a rule with `tools` or `mcpMethods` fits for certain pass here, and what an earlier rule fits:\n'

@@ -46,9 +46,9 @@ export function sendDecision(dialect: Dialect, check: Check, reply: FastifyReply
 /** What every 200 has: the tools, and the credentials that are meant for the app. */
 function tellMore({ portal, tools, principal }: Check, reply: FastifyReply): FastifyReply {
   const { authorization } = reply.request.headers
-  // A key that came as a password must not reach the app. Proxies put this in place of what they got.
+  // A key must not reach the app. Proxies put this in place of what they got.
   if (authorization !== undefined) {
-    const isKey = principal?.isProgram && /^basic /i.test(authorization)
+    const isKey = principal?.identity.method === 'psk'
     reply.header('authorization', isKey || !/^[ -~]*$/.test(authorization) ? '' : authorization)
   }
   const { toolsHeader } = portal.gate

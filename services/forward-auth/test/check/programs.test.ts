@@ -159,7 +159,9 @@ t.test('a key as the password of Basic, where its row says so', async (t) => {
     code: 'AUTH_HEADER_INVALID',
   })
   const none = await ask(test, { auth: key, portal: 'none' })
-  t.match(none, { status: 401, code: 'FWA_NO_SESSION' }, 'a portal without such rows')
+  t.match(none, { status: 401, code: 'AUTH_KEY_INVALID' }, 'a portal without such rows')
+  const ofApp = await ask(test, { auth: basic('a:b'), portal: 'none' })
+  t.match(ofApp, { status: 401, code: 'FWA_NO_SESSION' }, 'that of an app')
   t.notMatch(none.headers['www-authenticate'], 'Basic')
   const page = await test.check(TRAEFIK, { ...BROWSER, 'X-Forwarded-Method': 'GET' })
   t.match(page, { statusCode: 302, headers: { 'www-authenticate': undefined } })
@@ -167,11 +169,14 @@ t.test('a key as the password of Basic, where its row says so', async (t) => {
   t.match(await ask(test, { auth: key }), { status: 401, code: 'AUTH_KEY_INVALID' }, 'renamed')
   t.match(await ask(test, { auth: basic(`ereader:${KEY}`) }), { status: 200, user: 'psk:ereader' })
   await test.reload(yaml.replaceAll(', basic: true', ''))
-  t.match(await ask(test, { auth: key }), { status: 401, code: 'FWA_NO_SESSION' }, 'taken back')
+  t.match(await ask(test, { auth: key }), { status: 401, code: 'AUTH_KEY_INVALID' }, 'taken back')
 })
 
-t.test('a key that came as a password does not reach the app', async (t) => {
-  const callers = `callers: { keys: [{ name: reader, key: ${KEY}, hosts: [app.example.com], basic: true }] }`
+t.test('no key reaches an app, whichever rule lets it pass', async (t) => {
+  const issuer = await startTokenIssuer(t)
+  const bearer = `Bearer ${issuer.issue()}`
+  const issuers = `issuers: [{ name: corp-ci, issuerUrl: "${issuer.origin}", audience: "${AUDIENCE}", hosts: [app.example.com] }]`
+  const callers = `callers: { ${issuers}, keys: [{ name: reader, key: ${KEY}, hosts: [app.example.com], basic: true }] }`
   const yaml = yamlOf(
     portalOf('main', `${callers}, rules: [{ paths: [/open/*], require: anyone }]`),
   )
@@ -186,7 +191,16 @@ t.test('a key that came as a password does not reach the app', async (t) => {
     ['where anyone may pass', { auth: key, headers: anyone, host: 'other.example.com' }, ''],
     ['that of the app', { auth: basic('a:b'), cookie }, basic('a:b')],
     ['that of the app, for anyone', { auth: basic('a:b'), headers: anyone }, basic('a:b')],
-    ['an API key', { auth: `APIKey ${KEY}` }, `APIKey ${KEY}`],
+    ['an API key', { auth: `APIKey ${KEY}` }, ''],
+    ['an API key, in another spelling', { auth: `apikey  ${KEY}` }, ''],
+    ['an API key beside a session', { auth: `APIKey ${KEY}`, cookie }, ''],
+    ['an API key where anyone may pass', { auth: `APIKey ${KEY}`, headers: anyone }, ''],
+    [
+      'the same, at a host that it does not reach',
+      { auth: `APIKey ${KEY}`, headers: anyone, host: 'other.example.com' },
+      '',
+    ],
+    ['the token of a program', { auth: bearer }, bearer],
     ['a token of the app', { auth: 'Bearer abc', cookie }, 'Bearer abc'],
     ['bytes', { auth: 'Basic \xe9', cookie }, ''],
     ['nothing', { cookie }, undefined],
@@ -195,7 +209,9 @@ t.test('a key that came as a password does not reach the app', async (t) => {
     const { status, headers } = await ask(test, asked)
     t.strictSame([status, headers.authorization], [200, toApp], why)
   }
-  for (const auth of [basic(`reader:${KEY}x`), `${key}=`, key.replace(' ', '\t'), `${key},${key}`])
+  const misplaced = [`APIKey\t${KEY}`, `ApiKey=${KEY}`, `Bearer ${KEY}`, `Token ${KEY}`, KEY]
+  const wrong = [basic(`reader:${KEY}x`), `${key}=`, key.replace(' ', '\t'), `${key},${key}`]
+  for (const auth of [...misplaced, ...wrong, `APIKey ${KEY}x`, basic(`a:${KEY}`)])
     for (const headers of [{}, anyone]) {
       const refused = await ask(test, { auth, headers, cookie })
       t.not(refused.status, 200, auth)

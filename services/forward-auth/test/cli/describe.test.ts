@@ -60,21 +60,22 @@ portals: [{ name: main, providers: [${TAILNET}] }]
   t.equal(describeConfig(config), '')
 })
 
-t.test('reminds of what the proxy does with keys that are passwords', async (t) => {
-  const withKey = (basic: string) =>
+t.test('reminds of what the proxy does with keys', async (t) => {
+  const withCallers = (callers: string) =>
     load(`
 server: { trustedProxies: [10.0.0.2] }
 domains: [{ domain: example.com }]
 portals:
   - name: main
     providers: [${TAILNET}]
-    callers: { keys: [{ name: reader, key: correct-horse-battery, hosts: [a.example.com]${basic} }] }
+${callers}
 `)
+  const row = 'name: reader, key: correct-horse-battery, hosts: [a.example.com]'
   t.equal(
-    describeConfig(await withKey(', basic: true')),
-    'Keys with `basic`: the proxy has to give apps the `Authorization` of the check, or they get the keys.\n',
+    describeConfig(await withCallers(`    callers: { keys: [{ ${row} }] }`)),
+    'API keys: the proxy has to give apps the `Authorization` of the check, or they get the keys.\n',
   )
-  t.equal(describeConfig(await withKey('')), '')
+  t.equal(describeConfig(await withCallers('')), '')
 })
 
 t.test('refuses a shared redirect URI for several providers', async (t) => {

@@ -50,7 +50,8 @@ const WITH_PROGRAMS = CONFIG.replace(
 )
 const WITH_BASIC = CONFIG.replace(
   'providers:',
-  `callers: { keys: [{ name: reader, key: ${API_KEY}, hosts: [app.example.com], basic: true }] }\n    providers:`,
+  `callers: { keys: [{ name: reader, key: ${API_KEY}, hosts: [app.example.com], basic: true }] }
+    rules: [{ paths: [/public/*], require: anyone }]\n    providers:`,
 )
 const WITH_OTHER_PORTAL = `${CONFIG}${portalOf('other')}`
 const WITH_OPEN_PATH = CONFIG.replace(
@@ -604,14 +605,28 @@ for (const proxy of PROXY_NAMES)
         await t.test(name, (t) => hold(t, proxy, gate, expected))
     })
 
-    await t.test('a key as the password of Basic does not reach the app', async (t) => {
+    await t.test('no key reaches the app', async (t) => {
       await gatehouse.reload(WITH_BASIC)
       const pass = (text: string, more = {}) =>
         gate.pass('/', { authorization: `Basic ${btoa(text)}`, ...more })
-      t.match(await pass(`reader:${API_KEY}`), { status: 200, heard: '/' })
-      const { cgi } = gate.echo.last() ?? {}
-      t.same(cgi?.HTTP_X_FORWARDED_USER, ['psk:reader'])
-      t.match(cgi?.HTTP_AUTHORIZATION ?? [''], [''], 'nothing, or an empty header')
+      const asKey = { authorization: `APIKey ${API_KEY}` }
+      const table: [what: string, path: string, headers: object, user: string][] = [
+        ['a password', '/', {}, 'psk:reader'],
+        ['a key', '/', asKey, 'psk:reader'],
+        ['a key in lower case', '/', { authorization: `apikey ${API_KEY}` }, 'psk:reader'],
+        ['a key where anyone may pass', '/public/a', asKey, 'psk:reader'],
+      ]
+      for (const [what, path, headers, user] of table) {
+        const authorization = `Basic ${btoa(`reader:${API_KEY}`)}`
+        t.match(await gate.pass(path, { authorization, ...headers }), { status: 200, heard: path })
+        const { cgi } = gate.echo.last() ?? {}
+        t.same(cgi?.HTTP_X_FORWARDED_USER, [user], what)
+        t.match(cgi?.HTTP_AUTHORIZATION ?? [''], [''], `${what}: nothing, or an empty header`)
+      }
+      for (const scheme of ['Bearer', 'Token'])
+        t.match(await gate.pass('/public/a', { authorization: `${scheme} ${API_KEY}` }), {
+          heard: undefined,
+        })
       t.match(await pass(`reader:${API_KEY}x`), { status: 401, heard: undefined })
       t.match(await pass(`other:${API_KEY}`), { status: 401, heard: undefined })
       const cookie = await cookiesOf(gatehouse, 'ada')
