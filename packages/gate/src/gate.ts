@@ -102,7 +102,7 @@ export class Gate {
   /** @param config - without faults */
   constructor(config: GateConfig, deps: ProgramDeps) {
     const { name, preflight, providers, headerEncoding, assertion, providerToken } = config
-    const user = createUser(config.userHeader, providers.length > 1, prefixesOf(config))
+    const user = createUser(config.userHeader, providers.length > 1)
     this.name = name
     this.preflight = preflight
     this.policies = createPolicies(config.policies)
@@ -112,7 +112,12 @@ export class Gate {
       [...this.policies.values()].some(({ condition }) => condition?.readsMcp)
     this.toolsHeader = config.rules.some(({ tools }) => tools) ? TOOLS_HEADER : undefined
     this.hosts = [...new Set(this.rules.flatMap(({ config }) => exactHosts(config)))]
-    this.headers = createHeaders(headerRows(config.headers), user, headerEncoding)
+    this.headers = createHeaders(
+      headerRows(config.headers),
+      user,
+      headerEncoding,
+      prefixesOf(config),
+    )
     this.assertion = assertion && {
       header: assertion.header.toLowerCase(),
       claims: assertion.claims,

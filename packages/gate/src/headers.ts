@@ -55,8 +55,10 @@ const PROPERTIES = {
   picture: ({ profile }, { text }) => text(profile.picture ?? ''),
   groups: ({ profile, groups = profile.groups ?? [] }, { list }) => list(groups),
   roles: ({ profile }, { list }) => list(profile.roles ?? []),
-  json: ({ profile, portal, groups = profile.groups }) => {
+  json: ({ profile, portal, groups = profile.groups }, { text }) => {
     const { provider, id, name, email, picture } = profile
+    // Throws for what is the ID of a program.
+    text(id)
     const user = { id, name, picture, groups, email: email?.verified ? email : undefined }
     return encodeJson({ provider, portal, user })
   },
@@ -67,31 +69,45 @@ const PROPERTIES = {
 
 export const PROPERTY_NAMES = Object.keys(PROPERTIES) as Property[]
 
+/** @param ofPrograms - what the IDs of programs begin with: no text about a person does, in any header */
 export function createHeaders(
   rows: readonly HeaderRow[],
   user: UserOf,
   encoding: (typeof ENCODINGS)[number] = 'percent',
+  ofPrograms: readonly string[] = [],
 ): readonly IdentityHeader[] {
   return rows.map((row) => {
     const encode = ENCODERS[row.encoding ?? encoding]
-    const value = (identity: Identity) =>
-      'claim' in row
-        ? claimValue(identity, row.claim, encode)
-        : PROPERTIES[row.property](identity, encode, user)
+    const aboutPerson = { ...encode, text: (text: string) => encode.text(own(text, ofPrograms)) }
+    const value = (identity: Identity) => {
+      const encoding = isOfPerson(identity) ? aboutPerson : encode
+      return 'claim' in row
+        ? claimValue(identity, row.claim, encoding)
+        : PROPERTIES[row.property](identity, encoding, user)
+    }
     return { name: row.name.toLowerCase(), value }
   })
+}
+
+/** A text about a person, which some app compares without regard to case. */
+function own(text: string, ofPrograms: readonly string[]): string {
+  const folded = text.toLowerCase()
+  if (ofPrograms.some((prefix) => folded.startsWith(prefix.toLowerCase())))
+    throw new TypeError('this is the name of a program')
+  return text
+}
+
+function isOfPerson({ method }: Identity): boolean {
+  return method === 'session' || method === 'agent'
 }
 
 /**
  * The user name that apps see: the subject, prefixed with its provider if the portal has several,
  * because two providers may use the same subject. That of a program is its ID.
- *
- * @param ofPrograms - what the IDs of programs begin with
  */
 export function createUser(
   kind: (typeof USER_KINDS)[number] | undefined,
   hasSeveralProviders: boolean,
-  ofPrograms: readonly string[] = [],
 ): UserOf {
   const isPrefixed = kind === undefined && hasSeveralProviders
   const nameOf = ({ provider, id, ...profile }: Profile) => {
@@ -99,13 +115,7 @@ export function createUser(
     if (kind === 'username') return username(profile)
     return isPrefixed ? `${provider}:${id}` : id
   }
-  return ({ method, profile }) => {
-    if (method !== 'session' && method !== 'agent') return profile.id
-    const name = nameOf(profile)
-    if (ofPrograms.some((prefix) => name.startsWith(prefix)))
-      throw new TypeError('this is the name of a program')
-    return name
-  }
+  return (identity) => (isOfPerson(identity) ? nameOf(identity.profile) : identity.profile.id)
 }
 
 function claimValue(identity: Identity, claim: string, { text, list }: Encoding): string {

@@ -9,6 +9,8 @@ import {
   ENCODINGS,
   encodeJson,
   type Identity,
+  PROPERTY_NAMES,
+  USER_KINDS,
 } from '../src/headers.ts'
 import { profileOf } from './person.ts'
 
@@ -263,6 +265,60 @@ t.test('the same subject at two providers is two users', async (t) => {
   const username = createUser('username', false)
   t.equal(username(identityOf(profileOf())), '', 'nobody without the claim')
   t.equal(username(identityOf(profileOf({ preferred_username: ['root'] }))), '', 'nor with a list')
+})
+
+t.test('no header tells an app the same of a person and of a program', async (t) => {
+  const prefixes = ['psk:', 'corp-ci:', 'https://Login.example.com/:']
+  const programs = prefixes.map((prefix) => `${prefix}ci`)
+  const rows = [
+    ...PROPERTY_NAMES.map((property) => ({ name: 'X-It', property })),
+    ...['sub', 'login', 'email', 'preferred_username', 'name'].map((claim) => ({
+      ...{ name: 'X-It', claim },
+    })),
+  ]
+  /** Those that say the same of everybody, or of many. */
+  const isOfMany = (property: unknown) =>
+    ['portal', 'provider', 'method', 'groups', 'roles'].includes(String(property))
+  const nameOf = fc.oneof(
+    fc.constantFrom(...programs, ...programs.map((id) => id.toUpperCase()), 'ada', 'psk', 'ci'),
+    fc.tuple(fc.constantFrom(...prefixes, 'x'), fc.string()).map((parts) => parts.join('')),
+  )
+  const one = fc.record({
+    row: fc.constantFrom(...rows),
+    encoding: fc.constantFrom(...ENCODINGS),
+    kind: fc.constantFrom(undefined, ...USER_KINDS),
+    several: fc.boolean(),
+    method: fc.constantFrom('session' as const, 'agent' as const),
+    claims: fc.record({
+      sub: nameOf.filter((text) => /^[!-~]+$/.test(text)),
+      ...{ preferred_username: nameOf, name: nameOf, login: nameOf, email: nameOf },
+      email_verified: fc.boolean(),
+    }),
+  })
+  const seen = { refused: 0, told: 0 }
+  fc.assert(
+    fc.property(one, ({ row, encoding, kind, several, method, claims }) => {
+      const [header] = createHeaders([row], createUser(kind, several), encoding, prefixes)
+      const about = (identity: Identity) => {
+        try {
+          return checkHeaders({ headers: [header!], changing: [] }, identity)['x-it']
+        } catch {
+          return undefined
+        }
+      }
+      const told = about({ ...identityOf(profileOf(claims)), method })
+      seen[told === undefined ? 'refused' : 'told']++
+      if (!told || ('property' in row && isOfMany(row.property))) return
+      for (const id of programs) {
+        const profile = { provider: 'corp-ci', id, claims: { sub: id } }
+        const ofProgram = about({ method: 'jwt', portal: 'main', profile })
+        if (ofProgram) t.not(told.toLowerCase(), ofProgram.toLowerCase(), JSON.stringify(row))
+        if (told.startsWith('{')) t.not(JSON.parse(told).user?.id?.toLowerCase(), id.toLowerCase())
+      }
+    }),
+    { numRuns: 3_000 },
+  )
+  t.ok(Math.min(...Object.values(seen)) > 300, JSON.stringify(seen))
 })
 
 t.test('a value that does not fit into a header is an error and never left out', async (t) => {

@@ -486,6 +486,19 @@ t.test('no person passes for a program', async (t) => {
   t.equal(await userOf('psk:ci'), 403)
   t.equal(await userOf('corp-ci:robot'), 403)
   t.equal(await userOf('other:robot'), 'other:robot')
+  t.equal(await userOf('PSK:ci'), 403, 'which some apps take for the same')
+  await test.reload(
+    test.yaml.replace(
+      'headers: [default',
+      'headers: [{ name: X-Id, property: id }, { name: X-Login, claim: login }, default',
+    ),
+  )
+  const idOf = async (asked: Asked) => (await ask(test, asked)).headers['x-id']
+  t.equal(await idOf({ auth: `APIKey ${KEY}` }), 'psk:ci')
+  const signedInAs = async (claims: object) => ({ cookie: await test.signIn('main', claims) })
+  t.equal(await idOf(await signedInAs({ sub: 'ci' })), 'ci')
+  t.equal((await ask(test, await signedInAs({ sub: 'psk:ci' }))).status, 403)
+  t.equal((await ask(test, await signedInAs({ login: 'psk:ci' }))).status, 403, 'in any header')
 })
 
 t.test('a key or token that is sent again costs no verification', async (t) => {
