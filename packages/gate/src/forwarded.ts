@@ -202,7 +202,10 @@ const MAX_QUOTED = 200
 
 function invalid(source: string, what: string, { scheme, host, target }: Unvalidated): GateError {
   const where = source === '' ? 'the request' : `${source}*`
-  const url = JSON.stringify(encodeRaw(`${scheme}://${host}${target}`.slice(0, MAX_QUOTED)))
+  const [path, query] = target.split(/[?#]/, 2)
+  // What follows the path may be secret, such as a ticket.
+  const shown = `${scheme}://${host}${path}`.slice(0, MAX_QUOTED) + (query === undefined ? '' : '?…')
+  const url = JSON.stringify(encodeRaw(shown))
   return new GateError('FWA_HEADER_INVALID', `${where} holds no valid ${what}: ${url}`)
 }
 

@@ -41,7 +41,7 @@ import { errorPage } from './pages/pages.ts'
 import { type PortalsOptions, portals } from './portals.ts'
 import { backChannelRoutes } from './routes/back-channel.ts'
 import { callbackRoutes } from './routes/callback.ts'
-import { check, checkRoutes, describeCheck, isAllowedCheck } from './routes/check.ts'
+import { check, checkRoutes, describeCheck, isRoutine } from './routes/check.ts'
 import { discoveryRoutes, resourceRoutes } from './routes/discovery.ts'
 import { faviconRoute, imageRoutes } from './routes/images.ts'
 import { logoutRoutes } from './routes/logout.ts'
@@ -127,7 +127,7 @@ async function registerHttp(
     ...(metrics && { metrics }),
     traceRequests,
     fieldsOf: describeCheck,
-    ...(log.checks === 'refused' && { isRoutine: isAllowedCheck }),
+    ...(log.checks === 'refused' && { isRoutine }),
   })
   await app.register(problems, { statusOf: STATUS_OF, docsUrl, page: problemPage })
   await app.register(strictHttp, { docsUrl })

@@ -7,7 +7,6 @@ import { escaped } from '../terminal.ts'
 import type { Metrics } from './metrics.ts'
 import { createTerminalLines } from './terminal.ts'
 
-const MAX_PATH = 1_024
 const MAX_FIELD = 256
 const METHODS = new Set('GET HEAD POST PUT PATCH DELETE OPTIONS'.split(' '))
 /** Levels at which the lines of routine requests are written. */
@@ -148,7 +147,7 @@ export const requestTelemetry = fp<RequestTelemetryOptions>(
       if (level === 'info' || logsRoutine) {
         const { method, url, ip, log } = request
         const { statusCode: status, elapsedTime } = reply
-        const path = url.split('?', 1)[0]?.slice(0, MAX_PATH)
+        const path = url.split('?', 1)[0]?.slice(0, MAX_FIELD)
         const ms = Math.round(elapsedTime * 1_000) / 1_000
         const { code, detail } = request.problem ?? {}
         const fields = shortened({ code, detail, ...fieldsOf?.(request) })

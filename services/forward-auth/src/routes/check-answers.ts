@@ -200,15 +200,23 @@ function scopesToAskFor(
   return [...new Set([...kept, ...wantedScopes])]
 }
 
-/** The error of a program that is refused, with its challenges. Writes its line of the log. */
+/** Characters of a reason in the log: it may quote what was sent. */
+const MAX_DETAIL = 200
+
+/** The error of a program that is refused, with its challenges. Writes its line of the log, once a minute. */
 export function refuseCaller(
   error: AuthError,
   check: Omit<Refused, 'principal'>,
   request: FastifyRequest,
 ): AuthError {
   const { code, detail, statusCode } = error
-  const { portal, resource } = check
-  request.log[statusCode < 500 ? 'info' : 'warn']({ code, detail }, 'caller refused')
+  const { portal, resource, forwarded } = check
+  const { server, raw, log } = request
+  const fields = { code, portal: portal.name, clientAddress: server.trust.clientIp(raw) }
+  const details = { ...fields, host: forwarded.authority, detail: detail?.slice(0, MAX_DETAIL) }
+  server.limitLog(`caller refused ${Object.values(fields).join(' ')}`, () =>
+    log[statusCode < 500 ? 'info' : 'warn'](details, 'caller refused'),
+  )
   const { title } = AUTH_ERRORS[code]
   const others = portal.gate.programs.challenges(error, resource)
   const basic = statusCode === 401 ? basicChallenge(check, request) : undefined

@@ -309,7 +309,7 @@ export function describeCheck(request: FastifyRequest) {
   }
 }
 
-/** Whether a request is a check that passed; proxies log what they let pass. */
-export function isAllowedCheck({ check }: FastifyRequest, { statusCode }: FastifyReply): boolean {
-  return check !== undefined && statusCode === 200
+/** Whether a request needs no line: a check that passed, which proxies log, or the refusal of a caller, which has one. */
+export function isRoutine({ check, problem }: FastifyRequest, { statusCode }: FastifyReply) {
+  return (check !== undefined && statusCode === 200) || problem?.code.startsWith('AUTH_') === true
 }
