@@ -27,15 +27,8 @@ import {
 import { compileHosts, exactHosts } from './hosts.ts'
 import type { GateConfig } from './options.ts'
 import { readPath } from './paths.ts'
-import { ANY_POLICY, createPolicies, type Policy } from './policy.ts'
-import {
-  type AuthenticatedRequest,
-  type ProgramDeps,
-  Programs,
-  prefixesOf,
-  type Resource,
-  resourceAt,
-} from './programs.ts'
+import { ANY_POLICY, createPolicies, createPolicy, type Policy } from './policy.ts'
+import { type ProgramDeps, Programs, prefixesOf, type Resource, resourceAt } from './programs.ts'
 import {
   type Admission,
   ANY_TOOL,
@@ -47,23 +40,21 @@ import {
   toolRulesFor,
 } from './rules.ts'
 
-/** The address of the sender of a request, and the time. */
-interface Circumstances {
+/** The sender of a request, their address and the time. */
+interface Asker {
+  /** Undefined if nobody is signed in and no program is known. */
+  readonly principal: Principal | undefined
   /** The address of the client; undefined if it is not known. */
   readonly clientIp: () => string | undefined
   /** Milliseconds since the epoch. */
   readonly now: number
 }
 
-/** A person who is known, or the sender of a request once it is. */
-interface Asker extends Circumstances {
-  /** Undefined if nobody is signed in and no program is known. */
-  readonly principal: Principal | undefined
-}
+type Credentials = Parameters<Programs['find']>[0]
 
-/** The credentials of a request. Nobody learns whose they are without asking what they may. */
-interface Sent extends Circumstances {
-  readonly request: AuthenticatedRequest
+/** A request whose sender nobody learns without asking what they may. */
+interface Sent extends Omit<Asker, 'principal'> {
+  readonly request: Credentials
   /** Finds the person of the session. Called if there are no credentials of a program. */
   person(): Principal | undefined | Promise<Principal | undefined>
 }
@@ -112,12 +103,8 @@ export class Gate {
       [...this.policies.values()].some(({ condition }) => condition?.readsMcp)
     this.toolsHeader = config.rules.some(({ tools }) => tools) ? TOOLS_HEADER : undefined
     this.hosts = [...new Set(this.rules.flatMap(({ config }) => exactHosts(config)))]
-    this.headers = createHeaders(
-      headerRows(config.headers),
-      user,
-      headerEncoding,
-      prefixesOf(config),
-    )
+    const prefixes = prefixesOf(config)
+    this.headers = createHeaders(headerRows(config.headers), user, headerEncoding, prefixes)
     this.assertion = assertion && {
       header: assertion.header.toLowerCase(),
       claims: assertion.claims,
@@ -178,9 +165,10 @@ export class Gate {
   async check(asked: ForwardedRequest<unknown>, sent: Sent, query: string) {
     const { rules } = this
     const resource = this.resourceAt(asked)
-    const program = this.#programs.find(sent.request, resource)
+    const { request, clientIp, now } = sent
+    const program = request.headers.authorization && this.#programs.find(request, resource)
     const principal = program ? await program : await sent.person()
-    const asker = { principal, clientIp: sent.clientIp, now: sent.now }
+    const asker = { principal, clientIp, now }
     const admission =
       rules.length > 0 ? admissionFor(rules, ruledRequest(asked, asker)) : SESSION_REQUIRED
     const decision = this.#decide(asked, asker, query, { admission, mcp: () => asked.mcp })
@@ -190,24 +178,16 @@ export class Gate {
   }
 
   /**
-   * Decides whether a program may use what Gatehouse offers at a host of its own, which is part of no policy, and
-   * says who it is.
+   * Decides whether a program may do what a scope is for at a host of Gatehouse's own, and says who it is.
    *
-   * @param demanded - what it has to meet besides
    * @throws AuthError if credentials are not valid
    */
-  async checkProgram(request: AuthenticatedRequest, host: Host, demanded: Policy, now: number) {
+  async checkProgram(request: Credentials, host: Host, scope: string, now: number) {
     const principal = await this.#programs.find(request, undefined)
-    const decision = decide({
-      preflight: false,
-      host,
-      principal,
-      admission: { demanded: [demanded], purpose: [] },
-      routePolicy: () => undefined,
-      kind: () => 'api',
-      now,
-    })
-    return { decision, principal }
+    const demanded = [createPolicy(scope, `Scope(${JSON.stringify(scope)})`)]
+    const input = { preflight: false, host, principal, now, routePolicy: () => undefined }
+    const admission = { demanded, purpose: [] }
+    return { principal, decision: decide({ ...input, admission, kind: () => 'api' }) }
   }
 
   /**
@@ -273,7 +253,7 @@ export class Gate {
   }
 }
 
-function ruledRequest(asked: ForwardedRequest<unknown>, { clientIp }: Circumstances): RuledRequest {
+function ruledRequest(asked: ForwardedRequest<unknown>, { clientIp }: Asker): RuledRequest {
   const { host, known } = asked
   return { host, ...known, mcp: () => asked.mcp, clientIp }
 }

@@ -180,10 +180,6 @@ function decodeAgain(text: string): string | undefined {
   }
 }
 
-/** Of all bytes, since a target may have 40,000 to encode. */
-const ENCODED = Array.from({ length: 256 }, (_, n) => `%${n.toString(16).toUpperCase()}`)
-
-/** Percent-encodes bytes that are not ASCII. */
-export function encodeBytes(target: string): string {
-  return target.replace(/[\x80-\xff]/g, (byte) => ENCODED[byte.charCodeAt(0)] ?? '')
+function encodeBytes(target: string): string {
+  return target.replace(/[\x80-\xff]/g, (byte) => `%${byte.charCodeAt(0).toString(16)}`)
 }

@@ -33,7 +33,7 @@ const DAY = 24 * 3_600_000
 const CLIENT_ID = /^[ -~]{1,256}$/
 
 /** A request as auth-core authenticates it. */
-export type AuthenticatedRequest = Parameters<Authenticator['find']>[0]
+type AuthenticatedRequest = Parameters<Authenticator['find']>[0]
 
 /** The beginning of the names of API keys for apps; those of tokens begin with their issuer. */
 export const KEYS = 'psk'

@@ -7,7 +7,7 @@ const KEY = 'correct-horse-battery-staple'
 const HOST = parseHost('auth.example.com')!
 
 function gateOf(t: Test, row: object) {
-  const key = { name: 'ci', key: KEY, basic: false, ...row }
+  const key = { name: 'ci', key: KEY, basic: false, scopes: ['end'], ...row }
   const config = {
     name: 'main',
     providers: [{ name: 'corp' }],
@@ -30,8 +30,6 @@ function requestOf(authorization?: string) {
   return { headers, raw: { headers, rawHeaders: Object.entries(headers).flat() } } as never
 }
 
-const MAY = { name: 'end', condition: undefined, stepUp: undefined }
-
 t.test('nobody learns who a program is without asking what it may', async (t) => {
   const gate = gateOf(t, { hosts: ['auth.example.com'] })
   // @ts-expect-error: it gives a program and no decision
@@ -45,10 +43,10 @@ t.test('nobody learns who a program is without asking what it may', async (t) =>
     [{ hosts: ['auth.example.com'] }, 'Bearer of-somebody-else', 'no-session'],
   ]
   for (const [row, authorization, outcome, by] of rows) {
-    const asked = gateOf(t, row).checkProgram(requestOf(authorization), HOST, MAY, 0)
+    const asked = gateOf(t, row).checkProgram(requestOf(authorization), HOST, 'end', 0)
     t.match(await asked, { decision: { outcome, ...(by && { refusal: { by } }) } }, `${by}`)
   }
-  await t.rejects(gate.checkProgram(requestOf('APIKey wrong'), HOST, MAY, 0), {
+  await t.rejects(gate.checkProgram(requestOf('APIKey wrong'), HOST, 'end', 0), {
     code: 'AUTH_KEY_INVALID',
   })
 })

@@ -1,10 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { AuthError } from '@gatehouse/auth-core'
-import type { Policy } from '@gatehouse/gate'
-import { compileCondition } from '@gatehouse/profile'
-import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
-import { type PortalSite, signInSiteOf } from '../portal-site.ts'
+import { signInSiteOf } from '../portal-site.ts'
 import { forbid, refuseCaller } from '../routes/check-answers.ts'
 import { problemAnswers } from '../routes/documented.ts'
 import { endSessions } from '../session/ends.ts'
@@ -13,11 +10,6 @@ import { endsAt } from './end.ts'
 
 /** The scope that a program needs. */
 const END_SCOPE = 'sessions:end'
-const MAY_END: Policy = {
-  name: END_SCOPE,
-  condition: compileCondition(`Scope("${END_SCOPE}")`),
-  stepUp: undefined,
-}
 
 const PERSON = Type.String({ maxLength: 320, description: 'E-mail address, `ada`, or `corp:ada`.' })
 const SESSION = Type.String({ maxLength: 64, description: 'ID of the session.' })
@@ -43,24 +35,18 @@ const SCHEMA = {
 export const sessionsApi: FastifyPluginAsyncTypebox = async (app) => {
   app.post('/sessions/end', { schema: SCHEMA }, async (request, reply) => {
     reply.header('cache-control', 'no-store')
-    const portalSite = signInSiteOf(request)
-    await requireProgram(portalSite, request)
-    const ends = await endsAt(app, portalSite.portal, request.body)
+    const { portal, site } = signInSiteOf(request)
+    const host = { name: signInHost(site) }
+    const forwarded = { authority: host.name, host, mcp: undefined }
+    const asked = { portal, resource: undefined, forwarded }
+    const refuse = (error: unknown) => {
+      throw refuseCaller(error, asked, request)
+    }
+    const asking = portal.gate.checkProgram(request, host, END_SCOPE, app.clock.now())
+    const { decision, principal } = await asking.catch(refuse)
+    if (decision.outcome === 'forbidden') throw forbid({ ...asked, principal }, decision, request)
+    if (decision.outcome !== 'allow') refuse(new AuthError('AUTH_CREDENTIALS_MISSING'))
+    const ends = await endsAt(app, portal, request.body)
     return { ended: await endSessions(app, ends, 'program', request) }
   })
-}
-
-/** @throws AuthError, FwaError FWA_FORBIDDEN unless a program may end sessions at this sign-in host */
-async function requireProgram({ portal, site }: PortalSite, request: FastifyRequest) {
-  const name = signInHost(site)
-  const forwarded = { authority: name, host: { name }, mcp: undefined }
-  const asked = { portal, resource: undefined, forwarded }
-  const refuse = (error: unknown) => {
-    throw error instanceof AuthError ? refuseCaller(error, asked, request) : error
-  }
-  const now = request.server.clock.now()
-  const asking = portal.gate.checkProgram(request, { name }, MAY_END, now)
-  const { decision, principal } = await asking.catch(refuse)
-  if (decision.outcome === 'forbidden') throw forbid({ ...asked, principal }, decision, request)
-  if (decision.outcome !== 'allow') refuse(new AuthError('AUTH_CREDENTIALS_MISSING'))
 }

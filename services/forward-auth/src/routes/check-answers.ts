@@ -159,18 +159,16 @@ export function forbid(
   request: FastifyRequest,
 ): Error {
   const { portal, forwarded, principal } = check
-  const scopes = scopesToAskFor(check, refusal)
+  const scopes = scopesToAskFor(check, refusal.wantedScopes)
   const reason = isClosed ? 'FWA_TOOL_REFUSED' : 'FWA_FORBIDDEN'
   const code = scopes.length > 0 ? 'AUTH_SCOPE_MISSING' : reason
   record(check, { event: 'access-refused', code, refusal }, request)
   if (scopes.length > 0)
     return refuseCaller(new AuthError('AUTH_SCOPE_MISSING', { scopes }), check, request)
   if (isClosed) return new FwaError('FWA_TOOL_REFUSED', whyClosed(forwarded.mcp))
-  const who =
-    principal instanceof Visitor
-      ? `this account has no access to the portal ${portal.name}`
-      : `this program has no access at ${forwarded.authority}`
-  return new FwaError('FWA_FORBIDDEN', who)
+  const ofPerson = `this account has no access to the portal ${portal.name}`
+  const ofProgram = `this program has no access at ${forwarded.authority}`
+  return new FwaError('FWA_FORBIDDEN', principal instanceof Visitor ? ofPerson : ofProgram)
 }
 
 /** Tells a client why no rule for tools fits its request. */
@@ -190,30 +188,26 @@ function switchUrl(check: Check): string {
  * The scopes that a program gets another token with. Those that it has of a resource are among them, because
  * clients ask for what a challenge names and nothing else.
  */
-function scopesToAskFor(
-  { principal, resource }: Refused,
-  { wantedScopes = [] }: Refusal,
-): string[] {
-  if (wantedScopes.length === 0) return []
+function scopesToAskFor({ principal, resource }: Refused, wanted: readonly string[] = []) {
+  if (wanted.length === 0) return []
   const { scopes = [] } = principal?.identity ?? {}
   const kept = resource?.scopes.filter((scope) => scopes.includes(scope)) ?? []
-  return [...new Set([...kept, ...wantedScopes])]
+  return [...new Set([...kept, ...wanted])]
 }
 
-/** Characters of a reason in the log: it may quote what was sent. */
-const MAX_DETAIL = 200
-
-/** The error of a program that is refused, with its challenges. Writes its line of the log, once a minute. */
-export function refuseCaller(
-  error: AuthError,
+/** An error, with its challenges if it is that of a program, whose line it writes once a minute. */
+export function refuseCaller<E>(
+  error: E,
   check: Omit<Refused, 'principal'>,
   request: FastifyRequest,
-): AuthError {
+): E {
+  if (!(error instanceof AuthError)) return error
   const { code, detail, statusCode } = error
   const { portal, resource, forwarded } = check
   const { server, raw, log } = request
   const fields = { code, portal: portal.name, clientAddress: server.trust.clientIp(raw) }
-  const details = { ...fields, host: forwarded.authority, detail: detail?.slice(0, MAX_DETAIL) }
+  // It may quote what was sent.
+  const details = { ...fields, host: forwarded.authority, detail: detail?.slice(0, 200) }
   server.limitLog(`caller refused ${Object.values(fields).join(' ')}`, () =>
     log[statusCode < 500 ? 'info' : 'warn'](details, 'caller refused'),
   )

@@ -209,12 +209,12 @@ export function readCheck(dialect: Dialect, request: FastifyRequest): Asked {
 
 export async function decideCheck(asked: Asked, request: FastifyRequest): Promise<Check> {
   const { server, raw } = request
-  const { portal, site, forwarded } = asked
+  const { portal, forwarded } = asked
   const { gate } = portal
   const { host } = forwarded
   const sent = {
     request,
-    person: () => server.sessions.atApp(request, { portal, site, host }),
+    person: () => server.sessions.atApp(request, { ...asked, host }),
     clientIp: () => server.trust.clientIp(raw),
     now: server.clock.now(),
   }
@@ -227,7 +227,6 @@ export async function decideCheck(asked: Asked, request: FastifyRequest): Promis
       wanted && passes ? await server.sessions.providerToken(principal, wanted.kind) : undefined
     return { ...asked, ...checked, providerToken }
   } catch (error) {
-    if (!(error instanceof AuthError)) throw error
     throw refuseCaller(error, { ...asked, resource: gate.resourceAt(forwarded) }, request)
   }
 }

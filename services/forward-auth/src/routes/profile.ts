@@ -48,11 +48,8 @@ async function sendProfile(
   reply.headers({ 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' })
   const portalSite = portalSiteOf(request)
   const visitor = await visitorOf(request, portalSite)
-  if (visitor) {
-    if (visitor.isAdmitted) return send(visitor.session.profile)
-    const message = `this account has no access to the portal ${portalSite.portal.name}`
-    throw new FwaError('FWA_FORBIDDEN', message)
-  }
+  if (visitor?.isAdmitted) return send(visitor.session.profile)
+  if (visitor) throw new FwaError('FWA_FORBIDDEN', 'this account has no access to this portal')
   if (!isNavigation(request.method, request.headers)) throw noSession(portalSite)
   return redirect(reply, pageUrl(portalSite, '/signin', { rd: pageUrl(portalSite, path) }))
 }

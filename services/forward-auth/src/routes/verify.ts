@@ -87,10 +87,8 @@ async function readAssertion(
   const { provider = '', iss, aud, iat, exp, ...rest } = claims
   const sid = assertions.sessionOf(claims)
   const site = siteOfIssuer(sites, portal, iss)
-  if (sid !== undefined) {
-    const visitor = site && (await sessions.find(sid, { portal, site }))
-    if (!visitor?.isAdmitted) return undefined
-  }
+  const visitor = sid && site ? await sessions.find(sid, { portal, site }) : undefined
+  if (sid !== undefined && !visitor?.isAdmitted) return undefined
   return { iss, aud, iat, nbf: iat, exp, profile: fromClaims(provider, rest) }
 }
 
