@@ -15,17 +15,17 @@ export const LIMITS: readonly Limit[] = [
   {
     title: 'store of cert-service, without keys and files',
     pattern: 'packages/cert-store/src/**/!(backup|errors|files|keyring|master-key|storage).ts',
-    most: 4_570,
+    most: 4_590,
   },
   {
     title: 'store and audit of forward-auth',
     pattern: 'services/forward-auth/src/{store,audit}/**/*.ts',
-    most: 1_775,
+    most: 1_750,
   },
   {
     title: 'services',
     pattern: 'services/*/src/**/*.ts',
-    most: 25_515,
+    most: 25_650,
   },
   {
     title: 'src of all',
