@@ -55,7 +55,11 @@ const OTHERS = 'person = $1 AND parent IS NULL AND sid <> $2'
 /** Agents that end with their session still do. */
 const PROLONG = 'UPDATE sessions SET ends = $2 WHERE parent = $1 AND ends = $3'
 const LEASE = 'UPDATE sessions SET lease = $3 WHERE sid = $1 AND rev = $2 AND lease < $4'
-const TOUCH = 'UPDATE sessions SET last_seen = $2, seen_mac = $3 WHERE sid = $1 AND last_seen < $2'
+// It locks the session also if that was seen later, so that no end comes between it and the visits.
+const TOUCH = `
+  UPDATE sessions SET last_seen = greatest(last_seen, $2),
+    seen_mac = CASE WHEN last_seen < $2 THEN $3 ELSE seen_mac END
+  WHERE sid = $1`
 const VISIT = `
   INSERT INTO visits (sid, host, at) SELECT sid, $2::text, $3::bigint FROM sessions WHERE sid = $1
     AND (SELECT count(*) FROM visits WHERE visits.sid = $1 AND host <> $2::text) < ${MAX_HOSTS}

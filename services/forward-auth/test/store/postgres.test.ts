@@ -5,7 +5,7 @@ import { AssertionKeys } from '../../src/session/assertion-keys.ts'
 import type { StoredAuditRow } from '../../src/store/store.ts'
 import { MIGRATIONS } from '../../src/store/tables.ts'
 import { OLD_SECRET } from '../session/kit.ts'
-import { HOUR, NEW_KEYS, OLD_KEYS, onPostgres, SECOND, session, until } from './kit.ts'
+import { HOUR, NEW_KEYS, OLD_KEYS, onPostgres, SECOND, seenAt, session, until } from './kit.ts'
 
 /** Both keys, the new one first. */
 const ROTATED = { first: NEW_KEYS.first, all: [...NEW_KEYS.all, ...OLD_KEYS.all] }
@@ -220,6 +220,31 @@ t.test('in a database that went back, what had ended ends again', async (t) => {
   t.strictSame(late.learned('ended'), ['a', 'b'], 'with events')
   const told = [...one.log, ...two.log].filter((text) => text.includes('had ended'))
   t.ok(told.length >= 1, 'whoever was faster')
+})
+
+t.test('a session that ends while an older use of it is written', async (t) => {
+  const server = await startPostgres(t)
+  const { store } = await onPostgres(t, server, 'touched')()
+  await store.beginSession(session('a'))
+  const ending = await openPostgres({
+    ...{ url: parsePostgresUrl(server.url), schema: 'touched', name: 'test' },
+    ...{ log: { info() {}, warn() {} }, migrations: MIGRATIONS },
+  })
+  const [deleted, waited] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  const ended = ending.transaction(async (tx) => {
+    await tx.run('DELETE FROM sessions WHERE sid = $1', 'a')
+    deleted.resolve()
+    await waited.promise
+  })
+  await deleted.promise
+  const touched = store.touchSessions([seenAt('a', 1, ['a.example'])])
+  const waiting = `SELECT 1 AS found FROM pg_stat_activity WHERE wait_event_type = 'Lock'`
+  await until(async () => (await server.sql(waiting)).length > 0)
+  waited.resolve()
+  await ended
+  await touched
+  t.strictSame(await server.sql('SELECT sid FROM touched.visits'), [])
+  await ending.close()
 })
 
 t.test('a schema that is not of this version', async (t) => {
