@@ -14,7 +14,6 @@ const FORWARD_AUTH: Faulty = {
   sound: `server:
   host: 127.0.0.1
   port: 4181
-  workers: auto
   trustedProxies: [10.0.0.0/8]
 metrics:
   enabled: true
@@ -73,7 +72,6 @@ portals:
     ['a text for a list', '[10.0.0.0/8]', '10.0.0.0/8'],
     ['a value without quotes', 'name: corp', 'name: 7'],
     ['an unknown word', 'level: info', 'level: loud'],
-    ['an unknown word beside numbers', 'workers: auto', 'workers: many'],
     ['an unknown type of provider', 'type: tailscaleWhois', 'type: tailscale'],
     ['a member without a value', 'enabled: true', 'enabled:'],
     ['a member that is missing', '    authHost', '  - authHost'],
@@ -237,7 +235,6 @@ events:
       '127.0.0.1\n  port: 7401\n  tls: own',
       '0.0.0.0\n  port: 7401\n  tls: off',
     ],
-    ['several processes on a folder', 'tls: own', 'tls: own\n  workers: 2'],
     ['a duration that is out of bounds', 'retention: 30d', 'retention: 1s'],
     ['no name', 'names: [app.example.com]', 'names: [app_.example.com]'],
     ['no URL', 'https://id.example.com', 'id.example.com'],

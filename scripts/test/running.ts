@@ -108,16 +108,3 @@ export function connections(t: Test, count: number): readonly Agent[] {
   })
   return agents
 }
-
-/** Connections to a service until each of its workers has one, and whom each belongs to, which `ownerOf` finds out by asking. */
-export async function connectEach(
-  t: Test,
-  workers: readonly unknown[],
-  ownerOf: (agent: Agent) => Promise<unknown>,
-): Promise<ReadonlyMap<Agent, unknown>> {
-  const owners = new Map<Agent, unknown>()
-  // They take new connections in turns, but a busy machine may keep one of them from it for a while.
-  while (!workers.every((worker) => [...owners.values()].includes(worker)))
-    for (const agent of connections(t, 1)) owners.set(agent, await ownerOf(agent))
-  return owners
-}

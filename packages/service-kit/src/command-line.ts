@@ -5,9 +5,6 @@ import { ConfigError } from './errors.ts'
 /** The error of a command line that cannot be run. Its message says what to write instead. */
 export class UsageError extends Error {}
 
-/** A start that failed in another process, which has described it already. */
-export class DescribedError extends Error {}
-
 /** The meaning of a command line: a text to print, or a command to run. */
 export type CommandLine<C> =
   | { readonly text: string }
@@ -154,7 +151,6 @@ export function describeValid({
  * an `action`, the last line says what to do.
  */
 export function describeFailure(name: string, error: Error): string {
-  if (error instanceof DescribedError) return error.message
   if (error instanceof UsageError) return `${name}: ${error.message}\n`
   const { code, action } = error as { code?: unknown; action?: unknown }
   const advice = typeof action === 'string' ? `${action}\n` : ''

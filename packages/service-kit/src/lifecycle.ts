@@ -1,4 +1,3 @@
 export { reload } from './reload.ts'
 export { draining, limitConnections, listenError, type Running, runApp } from './run-app.ts'
 export { type BuildDeps, type ServeOptions, startService } from './start.ts'
-export { type Workers, workers } from './workers/worker.ts'

@@ -1,5 +1,3 @@
-import cluster from 'node:cluster'
-import { availableParallelism } from 'node:os'
 import { pipeline } from 'node:stream/promises'
 import {
   type CommandSyntax,
@@ -15,10 +13,9 @@ import { ConfigError } from './errors.ts'
 import { healthcheck } from './healthcheck.ts'
 import { readJsonSchema } from './json-schema.ts'
 import { Progress } from './progress.ts'
-import { logWarnings, type ServeOptions, type ServiceConfig } from './start.ts'
+import type { ServeOptions, ServiceConfig } from './start.ts'
 import { createLogger } from './telemetry/log.ts'
 import { escaped, printed } from './terminal.ts'
-import { isWorker, reportFailure, WorkerProcess } from './workers/worker.ts'
 
 export { describeFailure, UsageError } from './command-line.ts'
 export { healthcheck, localHost } from './healthcheck.ts'
@@ -88,7 +85,6 @@ export async function runService<Config extends ServiceConfig>(
     // The reader, such as `head`, has enough.
     if ((error as NodeJS.ErrnoException).code === 'EPIPE') return
     const text = describeFailure(service.program, error as Error)
-    if (isWorker(process.env)) return reportFailure(text)
     process.stderr.write(escaped(text))
     process.exitCode = error instanceof UsageError ? 2 : 1
   }
@@ -164,9 +160,10 @@ function commonCommands<Config extends ServiceConfig>(
       examples: [`${program} serve --config config.yaml`],
       async run({ config, options, process: { env } }) {
         const flags = new Set(Object.keys(options).filter((name) => options[name] === true))
-        // The supervisor of a worker has checked what a start needs.
-        const loaded = await config({ beforeStart: !isWorker(env) })
-        await serve(service, { loaded, env, flags, load: () => config() })
+        const loaded = await config({ beforeStart: true })
+        const { name, actionFor } = service
+        const log = createLogger({ ...loaded.value.log, name, actionFor })
+        await service.serve({ loaded, log, env, flags, load: () => config() })
         return ''
       },
     },
@@ -214,25 +211,4 @@ function commonCommands<Config extends ServiceConfig>(
       },
     },
   ]
-}
-
-/** Runs the service in this process, or in several that this one supervises. */
-async function serve<Config extends ServiceConfig>(
-  service: ServiceProgram<Config>,
-  options: Omit<ServeOptions<Config>, 'log'> & { readonly env: NodeJS.ProcessEnv },
-): Promise<void> {
-  const { loaded, env } = options
-  const { server, metrics, log: logged } = loaded.value
-  const { name } = service
-  const count = server.workers === 'auto' ? availableParallelism() : server.workers
-  const worker = isWorker(env) ? new WorkerProcess(env) : undefined
-  const isSeveral = worker !== undefined || (count > 1 && cluster.isPrimary)
-  const log = createLogger({ ...logged, name, withPid: isSeveral, actionFor: service.actionFor })
-  if (worker || !isSeveral) {
-    await service.serve({ ...options, log, worker })
-    return
-  }
-  const { supervise } = await import('./workers/supervisor.ts')
-  logWarnings(loaded, log)
-  await supervise({ ...service, count, metrics, log, env })
 }

@@ -139,12 +139,10 @@ export function measureReloads(metrics: Metrics, now: () => number): (isApplied:
   const at = metrics.gauge({
     name: 'gatehouse_config_loaded_seconds',
     help: 'When the configuration that is in use was taken up, as a Unix time.',
-    aggregator: 'min',
   })
   const success = metrics.gauge({
     name: 'gatehouse_config_reload_success',
     help: 'Whether the last reload of the configuration was taken up: 1 or 0.',
-    aggregator: 'min',
   })
   function reloaded(isApplied: boolean): void {
     success.set(isApplied ? 1 : 0)

@@ -33,8 +33,6 @@ export interface RunOptions {
   onReload?(): Promise<void>
   /** Called after the app has closed. */
   onClose?(): Promise<void>
-  /** Whether a supervisor ends this process, so that only the first signal counts. */
-  isSupervised?: boolean
 }
 
 /** An app that listens until it is closed. */
@@ -116,7 +114,7 @@ export const draining = fp(
 
 /** Closes and ends the process on a signal, an unexpected error, or when `stop` is called. */
 function closeOnSignal(
-  { log, graceMs, onReload, isSupervised = false }: RunOptions & { readonly graceMs: number },
+  { log, graceMs, onReload }: RunOptions & { readonly graceMs: number },
   close: (isDraining: boolean) => Promise<void>,
 ): { stop(): void; uninstall(): void } {
   let isStopping = false
@@ -125,7 +123,6 @@ function closeOnSignal(
       delay: graceMs,
       logger: log,
       ...(onReload && { skip: ['SIGHUP'] }),
-      ...(isSupervised && { onSecondSignal() {} }),
     },
     async ({ signal, err, manual }) => {
       isStopping = true
@@ -189,8 +186,6 @@ export function limitConnections(
   const keptFree = Math.max(KEPT_FREE, Math.ceil(openFiles / 10))
   const maxConnections = Math.max(1, openFiles - keptFree)
   server.maxConnections = maxConnections
-  // Among workers, a connection that is not dropped would go round until one of them has room.
-  Object.assign(server, { dropMaxConnection: true })
   let refused = 0
   let reportedAt = Number.NEGATIVE_INFINITY
   server.on('drop', () => {

@@ -8,15 +8,12 @@ import { type Running, runApp } from './run-app.ts'
 import type { LogOptions } from './telemetry/log.ts'
 import { createMetrics, listenMetrics, type Metrics } from './telemetry/metrics.ts'
 import { type OpenTelemetry, startOpenTelemetry } from './telemetry/open-telemetry.ts'
-import { ALONE, type WorkerProcess, type Workers } from './workers/worker.ts'
 
 /** The settings that every service has. */
 export interface ServiceConfig {
   readonly server: {
     readonly host: string
     readonly port: number
-    /** Processes that share the port; `auto` is one for each core. */
-    readonly workers: number | 'auto'
   }
   readonly metrics: { readonly enabled: boolean; readonly host: string; readonly port: number }
   readonly log: Pick<LogOptions, 'level' | 'format'>
@@ -27,8 +24,6 @@ export interface BuildDeps {
   readonly log: Logger
   readonly metrics: Metrics
   readonly traceRequests: OpenTelemetry['traceRequests'] | undefined
-  /** The other processes of the service. */
-  readonly workers: Workers
   /** The flags of the service that were given. */
   readonly flags: ReadonlySet<string>
 }
@@ -53,8 +48,6 @@ export interface ServeOptions<Config> {
   /** The environment, whose `OTEL_*` variables turn OpenTelemetry on. */
   readonly env?: NodeJS.ProcessEnv
   readonly flags?: ReadonlySet<string>
-  /** This process, if it is one of several. */
-  readonly worker?: WorkerProcess | undefined
   /** Reads the configuration again, on SIGHUP and when the file of a secret changes. */
   load(): Promise<Loaded<Config>>
 }
@@ -67,7 +60,7 @@ export interface ServeOptions<Config> {
  */
 export async function startService<Config extends ServiceConfig>(
   { name, version, readOnce, params = [], build }: ServiceDefinition<Config>,
-  { loaded, log, env = {}, flags = new Set(), worker, load }: ServeOptions<Config>,
+  { loaded, log, env = {}, flags = new Set(), load }: ServeOptions<Config>,
 ): Promise<Running & { readonly app: FastifyInstance }> {
   const config = loaded.value
   const opened = new AsyncDisposableStack()
@@ -75,18 +68,15 @@ export async function startService<Config extends ServiceConfig>(
     const identity = { service: name, version }
     const metrics = createMetrics(identity)
     const telemetry = await startOpenTelemetry({ ...identity, env, log, params })
-    // The supervisor of a worker has logged them.
-    if (!worker) logWarnings(loaded, log)
+    logWarnings(loaded, log)
     const app = await build(config, {
       log,
       metrics,
       flags,
       traceRequests: telemetry?.traceRequests,
-      workers: worker ?? ALONE,
     })
     opened.defer(() => app.close())
-    // The supervisor of a worker serves those of all workers.
-    if (config.metrics.enabled && !worker) {
+    if (config.metrics.enabled) {
       const listener = await listenMetrics(metrics, config.metrics)
       opened.defer(() => listener.close())
     }
@@ -103,7 +93,6 @@ export async function startService<Config extends ServiceConfig>(
       ...config.server,
       app,
       log,
-      isSupervised: worker !== undefined,
       onReload: watching.reload,
       async onClose() {
         await opened.disposeAsync()
@@ -111,8 +100,7 @@ export async function startService<Config extends ServiceConfig>(
         await telemetry?.close()
       },
     })
-    if (worker) worker.start({ ...running, metrics: () => metrics.registry.getMetricsAsJSON() })
-    else announceReady({ url: running.url }, { log, env })
+    announceReady({ url: running.url }, { log, env })
     return { app, ...running }
   } catch (error) {
     await opened.disposeAsync()
@@ -121,7 +109,7 @@ export async function startService<Config extends ServiceConfig>(
 }
 
 /** Logs the warnings of a configuration, which it returns. */
-export function logWarnings<Config>(loaded: Loaded<Config>, log: Logger): Loaded<Config> {
+function logWarnings<Config>(loaded: Loaded<Config>, log: Logger): Loaded<Config> {
   for (const warning of loaded.warnings) log.warn(`configuration: ${warning}`)
   return loaded
 }

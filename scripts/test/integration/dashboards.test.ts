@@ -49,8 +49,6 @@ const dashboardOf = (service: Service): Dashboard => JSON.parse(read(`${service}
 const expressionsOf = ({ panels }: Dashboard) =>
   panels.flatMap(({ title, targets = [] }) => targets.map(({ expr }) => ({ title, expr })))
 
-/** Only a service with several workers has it, which cert-service takes a database for. */
-const WORKERS = 'gatehouse_workers'
 /** What is empty, since no request fails and cert-service lacks nothing. */
 const EMPTY = new Set([
   'cert-service: Errors by route',
@@ -124,7 +122,7 @@ t.test('the services have every metric, and every panel shows something', async 
   for (const service of SERVICES) {
     const answer = await fetch(`http://127.0.0.1:${targets[service]}/metrics`)
     const types = (await answer.text()).matchAll(/^# TYPE (\w+) (\w+)$/gm)
-    const known = new Set(['up', WORKERS])
+    const known = new Set(['up'])
     for (const [, name = '', type] of types)
       for (const suffix of type === 'histogram' ? ['_bucket', '_count', '_sum'] : [''])
         known.add(name + suffix)
@@ -145,9 +143,7 @@ t.test('the services have every metric, and every panel shows something', async 
   await until(async () => (await ask('gatehouse_degraded'))?.length === 1)
   for (const service of SERVICES)
     for (const { title, expr } of expressionsOf(dashboardOf(service))) {
-      const isWithoutRows =
-        EMPTY.has(`${service}: ${title}`) || (service === 'cert-service' && expr.includes(WORKERS))
-      const isEmpty = isWithoutRows && !expr.includes('vector')
+      const isEmpty = EMPTY.has(`${service}: ${title}`) && !expr.includes('vector')
       const count = async () => (await ask(substituted(expr, service)))?.length
       // A scrape that takes longer than the interval hides all of a service until the next one.
       if (!isEmpty) await until(async () => (await count()) !== 0)
@@ -176,7 +172,7 @@ issuers: [{ name: public, type: acme, directory: "http://127.0.0.1:1/", names: [
 auth: { psk: { key: ${KEY} } }
 events: { receivers: [{ name: phone, type: ntfy, url: "http://127.0.0.1:1/topic" }] }
 `,
-    'forward-auth': `server: { port: 0, workers: 2 }
+    'forward-auth': `server: { port: 0 }
 domains: [{ domain: example.com, authHost: auth.example.com }]
 session: { keys: [{ secret: ${KEY}-and-more-of-it }] }
 portals: [{ name: main, providers: [{ type: openIDConnect, name: corp,
@@ -200,18 +196,15 @@ async function useServices(urls: Readonly<Record<Service, string>>): Promise<voi
     headers: { authorization: `APIKey ${KEY}`, 'content-type': 'application/json' },
     body: '{ "domain": "app.example.com" }',
   })
-  // Each of the workers.
-  for (let n = 0; n < 4; n += 1)
-    await fetch(`${urls['forward-auth']}/portals/main`, {
-      headers: {
-        'x-forwarded-method': 'GET',
-        'x-forwarded-proto': 'https',
-        'x-forwarded-host': 'app.example.com',
-        'x-forwarded-uri': '/',
-        'x-forwarded-for': '203.0.113.7',
-        connection: 'close',
-      },
-    })
+  await fetch(`${urls['forward-auth']}/portals/main`, {
+    headers: {
+      'x-forwarded-method': 'GET',
+      'x-forwarded-proto': 'https',
+      'x-forwarded-host': 'app.example.com',
+      'x-forwarded-uri': '/',
+      'x-forwarded-for': '203.0.113.7',
+    },
+  })
 }
 
 type Vector = readonly { readonly value: readonly [number, string] }[]

@@ -16,7 +16,7 @@ import {
   strictHttp,
   trust,
 } from '@gatehouse/service-kit/http'
-import { draining, reload, type Workers, workers } from '@gatehouse/service-kit/lifecycle'
+import { draining, reload } from '@gatehouse/service-kit/lifecycle'
 import { errorReference, languageOf, sendPage } from '@gatehouse/service-kit/pages'
 import {
   type Logger,
@@ -80,8 +80,6 @@ export interface AppDeps {
   readonly clock?: Clock
   readonly metrics?: Metrics
   readonly traceRequests?: OpenTelemetry['traceRequests'] | undefined
-  /** The other processes of the service. Default: there are none. */
-  readonly workers?: Workers | undefined
   /** Finds the addresses of trusted proxies. Default: that of the system. */
   readonly lookup?: LookupAll | undefined
   readonly random?: () => number
@@ -207,10 +205,9 @@ function createServer(
 /** Registers what every service of Gatehouse has. */
 async function registerHttp(
   app: FastifyInstance,
-  { metrics, traceRequests, workers: others }: AppDeps,
+  { metrics, traceRequests }: AppDeps,
 ): Promise<void> {
   await app.register(reload)
-  await app.register(workers, { workers: others })
   await app.register(forwardedAddresses)
   await app.register(requestTelemetry, {
     ...(metrics && { metrics }),

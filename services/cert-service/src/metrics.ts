@@ -51,19 +51,16 @@ function measureIssuing(metrics: Metrics, { issuance, ca }: FastifyInstance): vo
   metrics.gauge({
     name: 'gatehouse_certs_under_way',
     help: 'Certificates that are being issued.',
-    aggregator: 'sum',
     collect: () => issuance.flights.size,
   })
   metrics.gauge({
     name: 'gatehouse_certs_intermediate_end_seconds',
     help: 'When the intermediate that signs now expires, as a Unix time.',
-    aggregator: 'min',
     collect: () => ca.intermediate().ends / 1000,
   })
   metrics.gauge({
     name: 'gatehouse_certs_root_end_seconds',
     help: 'When the root of the embedded CA expires, as a Unix time; NaN if it is not known.',
-    aggregator: 'min',
     collect: () => (ca.rootEnds() ?? Number.NaN) / 1000,
   })
 }
@@ -86,8 +83,6 @@ function measureCounts(
       help,
       labels: [label],
       max: named.length,
-      // Each worker reads the same store.
-      aggregator: 'max',
       async collect() {
         const counts: Awaited<ReturnType<typeof count>> = await count().catch(() => ({}))
         return named.map(({ name }) => ({ labels: { [label]: name }, value: counts[name] ?? 0 }))
@@ -115,7 +110,6 @@ function measureEndings(metrics: Metrics, { store, clock }: FastifyInstance): vo
       help: `${help}, for the ${MAX_LISTED} renewed certificates that expire first.`,
       labels: ['domain', 'issuer'],
       max: MAX_LISTED,
-      aggregator: 'min',
       async collect() {
         const { soonest } = await endings(MAX_LISTED)
         // The last of several values with the same labels counts: that of the first to expire.
@@ -140,7 +134,6 @@ function measureEndings(metrics: Metrics, { store, clock }: FastifyInstance): vo
     help: 'Renewed certificates without a gauge of their own, as they expire later.',
     labels: [],
     max: 1,
-    aggregator: 'max',
     async collect() {
       const { total } = await endings(0)
       return [{ labels: {}, value: Math.max(0, total - MAX_LISTED) }]

@@ -35,20 +35,14 @@ export const store = fp<StoreOptions>(
     const { storage, server, isNew, elapsed, open = openStore } = options
     const { url, path, masterKeyFile, masterKey } = storage
     if (!isNew && isFirstStart(storage)) refuseLostStore(storage)
-    const { slot } = app.workers
-    // A worker that takes the place of another one is the same replica.
-    const name = `${hostname()}:${server.port}${slot > 0 ? `/${slot}` : ''}`
+    const name = `${hostname()}:${server.port}`
     const store = await open({ storage, name, elapsed, patience: PATIENCE, log: app.log })
     app.addHook('onClose', async () => store.close())
     const folder = url === undefined ? path : undefined
     app.decorate('store', store)
     app.decorate('keyring', await openKeyring({ masterKeyFile, masterKey, folder, store }))
   },
-  {
-    fastify: '5.x',
-    name: 'cert-service/store',
-    dependencies: ['service-kit/workers'],
-  },
+  { fastify: '5.x', name: 'cert-service/store' },
 )
 
 /** The clock of a shared store, so that replicas agree; otherwise that of the system. */

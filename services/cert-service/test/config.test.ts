@@ -179,13 +179,7 @@ const FAULTS: readonly [why: string, config: object, path: string][] = [
   ['crlUrl that is none', { ...psk, ca: { crlUrl: 'a.test' } }, '/ca/crlUrl'],
   ['lifetime too short', { ...psk, ca: { leafLifetime: '1h' } }, '/ca/leafLifetime'],
   ['lifetime too long', { ...psk, ca: { leafLifetime: '181d' } }, '/ca/leafLifetime'],
-  ['several processes on a folder', { ...psk, server: { workers: 2 } }, '/server/workers'],
-  [
-    'a process for each core on a folder',
-    { ...psk, server: { workers: 'auto' } },
-    '/server/workers',
-  ],
-  ['no process', { ...psk, server: { workers: 0 } }, '/server/workers'],
+  ['several processes on one port', { ...psk, server: { workers: 2 } }, '/server/workers'],
   [
     'master key in the data folder',
     { ...psk, storage: { path: 'd', masterKeyFile: 'd/x/key' } },

@@ -14,7 +14,7 @@ import {
   strictHttp,
   trust,
 } from '@gatehouse/service-kit/http'
-import { draining, reload, type Workers, workers } from '@gatehouse/service-kit/lifecycle'
+import { draining, reload } from '@gatehouse/service-kit/lifecycle'
 import { errorReference, languageOf, sendPage } from '@gatehouse/service-kit/pages'
 import {
   type Logger,
@@ -76,8 +76,6 @@ export interface AppDeps {
   readonly lookup?: LookupAll | undefined
   readonly metrics?: Metrics | undefined
   readonly traceRequests?: OpenTelemetry['traceRequests'] | undefined
-  /** The other processes of the service. Default: there are none. */
-  readonly workers?: Workers | undefined
 }
 
 /**
@@ -102,7 +100,6 @@ export async function buildApp(config: ForwardAuthConfig, deps: AppDeps): Promis
     await app.register(store, { storage, clock: deps.clock, monotonic: deps.monotonic })
     await app.register(clock, { clock: app.authStore.clock })
     await app.register(reload)
-    await app.register(workers, { workers: deps.workers })
     await app.register(ownTls, config.server)
     await registerHttp(app, config, deps, docsUrl)
     await registerServices(app, config, deps)

@@ -10,7 +10,7 @@ export async function describeApi(): Promise<object> {
   const log = createLogger({ level: 'silent', format: 'json', name: 'forward-auth' })
   const app = await buildApp(
     {
-      server: { host: '127.0.0.1', port: 0, workers: 1, basePath: '' },
+      server: { host: '127.0.0.1', port: 0, basePath: '' },
       metrics: { enabled: false, host: '127.0.0.1', port: 0 },
       log: { level: 'info', format: 'json', checks: 'refused' },
       session: { lifetime: 1 },

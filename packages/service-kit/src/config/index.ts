@@ -11,5 +11,4 @@ export {
   MetricsSchema,
   Secret,
   Text,
-  WorkersSchema,
 } from './schema.ts'

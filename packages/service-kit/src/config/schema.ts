@@ -63,16 +63,6 @@ export function listener(port?: number) {
   }
 }
 
-/** The key `server.workers`. @param condition - what more than one needs, as a sentence */
-export function WorkersSchema(condition?: string) {
-  const description =
-    'Processes that share the ports of the service. `auto`: one for each core. With more than one, a further process supervises them.'
-  return Type.Union([Type.Integer({ minimum: 1, maximum: 64 }), Type.Literal('auto')], {
-    default: 1,
-    description: condition === undefined ? description : `${description} ${condition}`,
-  })
-}
-
 /** The section `metrics`. */
 export function MetricsSchema(port: number) {
   return Type.Object({

@@ -111,7 +111,6 @@ function measureReadiness(metrics: Metrics, readiness: () => Readiness): void {
   metrics.gauge({
     name: 'gatehouse_ready',
     help: 'Whether the service can do its work: 1, or 0 while it starts, stops or has no store.',
-    aggregator: 'min',
     collect: () => (readiness().ready ? 1 : 0),
   })
   metrics.gauges({
@@ -119,7 +118,6 @@ function measureReadiness(metrics: Metrics, readiness: () => Readiness): void {
     help: 'Parts that do not work though the service does; always 1.',
     labels: ['part'],
     max: MAX_PARTS,
-    aggregator: 'max',
     collect: async () => readiness().degraded.map((part) => ({ labels: { part }, value: 1 })),
   })
 }

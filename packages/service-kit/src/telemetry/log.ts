@@ -25,20 +25,18 @@ export interface LogOptions {
   stream?: DestinationStream
   /** Name of the service, on every line. */
   name: string
-  /** Whether every line has the id of the process, because several write to the same output. */
-  withPid?: boolean
   /** What to do about a failure with this code; a terminal shows it. */
   actionFor?: ((code: string) => string | undefined) | undefined
 }
 
 /** Creates the logger of a service. It redacts secrets, see {@link redactLine}. */
 export function createLogger(options: LogOptions): Logger {
-  const { level, format, stream, name, withPid = false, actionFor } = options
+  const { level, format, stream, name, actionFor } = options
   const isPretty = format === 'pretty' || (format === 'auto' && process.stdout.isTTY)
   return pino(
     {
       level,
-      base: { name, ...(withPid && { pid: process.pid }) },
+      base: { name },
       hooks: { streamWrite: (line) => escaped(redactLine(line)) },
       serializers: { req: serializeRequest, res: serializeReply, err: serializeError },
     },

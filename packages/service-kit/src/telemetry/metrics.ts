@@ -16,9 +16,6 @@ export interface MetricOptions<L extends LabelLists> {
   readonly labels?: L
 }
 
-/** The way to combine the values of several workers; counters and histograms are always added up. */
-export type Aggregator = 'sum' | 'min' | 'max' | 'first'
-
 /** The metrics of one service. Labels only have values from their lists. */
 export class Metrics {
   readonly registry = new Registry()
@@ -28,7 +25,6 @@ export class Metrics {
       name: 'gatehouse_build_info',
       help: 'Which service and version this is; always 1.',
       labels: { service: [options.service], version: [options.version] },
-      aggregator: 'first',
     }).set(1, options)
   }
 
@@ -48,14 +44,12 @@ export class Metrics {
   /** With `collect`, the value is read at each scrape. */
   gauge<const L extends LabelLists = Record<never, never>>({
     collect,
-    aggregator,
     ...options
-  }: MetricOptions<L> & { readonly aggregator: Aggregator; collect?(): number }): {
+  }: MetricOptions<L> & { collect?(): number }): {
     set(value: number, labels?: LabelsOf<L>): void
   } {
     const gauge = new Gauge({
       ...this.configure(options),
-      aggregator,
       ...(collect && {
         collect() {
           this.set(collect())
@@ -76,7 +70,6 @@ export class Metrics {
     readonly help: string
     readonly labels: readonly L[]
     readonly max: number
-    readonly aggregator: Aggregator
     collect(): Promise<readonly { readonly labels: Record<L, string>; readonly value: number }[]>
   }): void {
     new Gauge({

@@ -16,11 +16,9 @@ t.test('labels take values from their list and no others', async (t) => {
   for (let i = 0; i < 100; i++) counter.inc({ result: `attack-${i}` as 'ok' })
   metrics.counter({ name: 'plain_total', help: 'h' }).inc()
   metrics.counter({ name: 'two_total', help: 'h', labels: { a: ['x', 'y'], b: ['z'] } })
-  metrics
-    .gauge({ name: 'g', help: 'h', labels: { kind: ['a'] }, aggregator: 'sum' })
-    .set(7, { kind: 'a' })
+  metrics.gauge({ name: 'g', help: 'h', labels: { kind: ['a'] } }).set(7, { kind: 'a' })
   let asked = 0
-  metrics.gauge({ name: 'asked', help: 'h', aggregator: 'sum', collect: () => ++asked })
+  metrics.gauge({ name: 'asked', help: 'h', collect: () => ++asked })
   metrics
     .histogram({ name: 'h', help: 'h', buckets: [1, 2], labels: { kind: ['a'] } })
     .observe(1.5, { kind: 'a' })
@@ -51,7 +49,6 @@ t.test('gauges are replaced at each scrape, up to the maximum', async (t) => {
     help: 'h',
     labels: ['name'],
     max: 2,
-    aggregator: 'sum',
     collect: async () => names.map((name, value) => ({ labels: { name }, value })),
   })
   const lines = async () => (await metrics.text()).match(/^gs\{.*$/gm)

@@ -12,7 +12,6 @@ export function serve(options: ServeOptions<CertServiceConfig>) {
       readOnce: [
         'server.host',
         'server.port',
-        'server.workers',
         'server.names',
         'server.tls',
         'server.plainHttp',

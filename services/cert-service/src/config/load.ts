@@ -89,7 +89,6 @@ const RULES: readonly Rule<CertServiceConfig>[] = [
   checkPlainHttp,
   (config) => checkListeners(listenersOf(config)),
   checkStorage,
-  checkWorkers,
 ]
 
 function checkAccessRules({ auth, rules }: CertServiceConfig): Fault[] {
@@ -227,13 +226,6 @@ function checkStorage({ storage }: CertServiceConfig): Fault[] {
   const inside = relative(storage.path, storage.masterKeyFile)
   if (inside.startsWith('..') || inside.startsWith('/')) return []
   return [{ path: '/storage/masterKeyFile', message: 'must lie outside of storage.path' }]
-}
-
-/** A folder is for one process at a time. */
-function checkWorkers({ server, storage }: CertServiceConfig): Fault[] {
-  if (server.workers === 1 || 'url' in storage) return []
-  const message = 'must be 1 unless `storage.url` names a database: a folder is for one process'
-  return [{ path: '/server/workers', message }]
 }
 
 function permittedName(text: string, permitted: readonly string[]): void {

@@ -8,7 +8,6 @@ import {
   listener,
   MetricsSchema,
   Text,
-  WorkersSchema,
 } from '@gatehouse/service-kit/config'
 import { type Static, Type } from 'typebox'
 import { AuthSchema, RuleSchema } from './auth.ts'
@@ -17,41 +16,48 @@ import { EventsSchema } from './events.ts'
 const Names = (description: string) =>
   Type.Array(Type.String({ minLength: 1 }), { default: [], description })
 
-const ServerSchema = Type.Object({
-  ...listener(7401),
-  workers: WorkersSchema('More than one needs `storage.url`.'),
-  names: Names('Additional names for the certificate of this server.'),
-  tls: Type.Union(
-    [
-      Type.Literal('own'),
-      Type.Literal('off'),
-      Type.Literal('insecure'),
-      Type.Object({
-        certFile: FilePath({ description: 'Certificate chain in PEM, leaf first.' }),
-        keyFile: FilePath({ description: 'Private key in PEM.' }),
+const ServerSchema = Type.Object(
+  {
+    ...listener(7401),
+    names: Names('Additional names for the certificate of this server.'),
+    tls: Type.Union(
+      [
+        Type.Literal('own'),
+        Type.Literal('off'),
+        Type.Literal('insecure'),
+        Type.Object({
+          certFile: FilePath({ description: 'Certificate chain in PEM, leaf first.' }),
+          keyFile: FilePath({ description: 'Private key in PEM.' }),
+        }),
+      ],
+      {
+        default: 'own',
+        description:
+          '`own`: a certificate of the embedded CA, renewed automatically. Files: reloaded when they ' +
+          'change. `off`: plain HTTP, on loopback only. `insecure`: plain HTTP on any address, which ' +
+          'exposes private keys to anyone who can read the traffic.',
+      },
+    ),
+    trustedProxies: Type.Optional(
+      Type.Array(Type.String({ minLength: 1 }), {
+        description:
+          'Addresses, networks and host names of the proxies whose `X-Forwarded-For`, `-Host` and ' +
+          '`-Proto` headers are trusted. Default: loopback only.',
       }),
-    ],
-    {
-      default: 'own',
-      description:
-        '`own`: a certificate of the embedded CA, renewed automatically. Files: reloaded when they ' +
-        'change. `off`: plain HTTP, on loopback only. `insecure`: plain HTTP on any address, which ' +
-        'exposes private keys to anyone who can read the traffic.',
+    ),
+    plainHttp: Type.Optional(
+      Type.Object(listener(), {
+        description: 'A second listener with plain HTTP, only for `/ca/*` and http-01 challenges.',
+      }),
+    ),
+  },
+  {
+    removed: {
+      workers:
+        'was removed: start several instances on one database behind the proxy, see "Several processes on one machine" in docs/operations.md',
     },
-  ),
-  trustedProxies: Type.Optional(
-    Type.Array(Type.String({ minLength: 1 }), {
-      description:
-        'Addresses, networks and host names of the proxies whose `X-Forwarded-For`, `-Host` and ' +
-        '`-Proto` headers are trusted. Default: loopback only.',
-    }),
-  ),
-  plainHttp: Type.Optional(
-    Type.Object(listener(), {
-      description: 'A second listener with plain HTTP, only for `/ca/*` and http-01 challenges.',
-    }),
-  ),
-})
+  },
+)
 
 const CertificateSchema = Type.Object({
   names: Type.Array(Type.String({ minLength: 1 }), {

@@ -9,7 +9,7 @@ export function startAside(
   deps: Pick<AppDeps, 'clock'> = {},
 ): Promise<FastifyInstance> {
   const { host, port, basePath } = config.server
-  const server = { host, port, workers: 1, basePath, trustedProxies: ['127.0.0.1'] }
+  const server = { host, port, basePath, trustedProxies: ['127.0.0.1'] }
   const log = createLogger({ name: 'aside', level: 'silent', format: 'json' })
   return buildApp({ ...config, server }, { ...deps, log })
 }

@@ -16,7 +16,6 @@ export function serve(options: ServeOptions<ForwardAuthConfig>) {
       readOnce: [
         'server.host',
         'server.port',
-        'server.workers',
         'server.basePath',
         'server.tls',
         'server.grpc',

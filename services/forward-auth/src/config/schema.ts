@@ -9,7 +9,6 @@ import {
   MetricsSchema,
   Secret,
   Text,
-  WorkersSchema,
 } from '@gatehouse/service-kit/config'
 import { type Static, Type } from 'typebox'
 import { COLOR_PATTERN } from '../pages/colors.ts'
@@ -21,47 +20,54 @@ const NAME_PATTERN = '^[a-z][a-z0-9-]{0,31}$'
 
 const Flag = (description: string) => Type.Boolean({ default: false, description })
 
-const ServerSchema = Type.Object({
-  ...listener(4181),
-  workers: WorkersSchema(),
-  basePath: Type.String({
-    pattern: '^(/[A-Za-z0-9._~-]+)*$',
-    default: '',
-    description: 'Path prefix of all routes, such as `/gate`.',
-  }),
-  tls: Type.Optional(
-    Type.Object(
-      {
-        certFile: FilePath({
-          description: 'Certificate chain in PEM, leaf first. Reloaded when it changes.',
-        }),
-        keyFile: FilePath({ description: 'Private key in PEM. Reloaded when it changes.' }),
-        clientCaFile: Type.Optional(
-          FilePath({
-            description:
-              'CA certificates in PEM. A client with a certificate of this CA is a trusted proxy, at any address.',
+const ServerSchema = Type.Object(
+  {
+    ...listener(4181),
+    basePath: Type.String({
+      pattern: '^(/[A-Za-z0-9._~-]+)*$',
+      default: '',
+      description: 'Path prefix of all routes, such as `/gate`.',
+    }),
+    tls: Type.Optional(
+      Type.Object(
+        {
+          certFile: FilePath({
+            description: 'Certificate chain in PEM, leaf first. Reloaded when it changes.',
           }),
-        ),
-      },
-      { description: 'Serves HTTPS. Default: plain HTTP, for a proxy on the same machine.' },
+          keyFile: FilePath({ description: 'Private key in PEM. Reloaded when it changes.' }),
+          clientCaFile: Type.Optional(
+            FilePath({
+              description:
+                'CA certificates in PEM. A client with a certificate of this CA is a trusted proxy, at any address.',
+            }),
+          ),
+        },
+        { description: 'Serves HTTPS. Default: plain HTTP, for a proxy on the same machine.' },
+      ),
     ),
-  ),
-  grpc: Type.Optional(
-    Type.Object(listener(4182), {
-      description:
-        "Answers Envoy's `ext_authz` over gRPC. With `server.tls` by TLS, and with " +
-        '`clientCaFile` only for clients with a certificate. Default: off.',
-    }),
-  ),
-  trustedProxies: Type.Optional(
-    Type.Array(Type.String({ minLength: 1 }), {
-      description:
-        'Addresses, networks and host names of the proxies that may send checks and ' +
-        '`X-Forwarded-` headers. Default: loopback only. An empty list: only proxies with a ' +
-        'client certificate.',
-    }),
-  ),
-})
+    grpc: Type.Optional(
+      Type.Object(listener(4182), {
+        description:
+          "Answers Envoy's `ext_authz` over gRPC. With `server.tls` by TLS, and with " +
+          '`clientCaFile` only for clients with a certificate. Default: off.',
+      }),
+    ),
+    trustedProxies: Type.Optional(
+      Type.Array(Type.String({ minLength: 1 }), {
+        description:
+          'Addresses, networks and host names of the proxies that may send checks and ' +
+          '`X-Forwarded-` headers. Default: loopback only. An empty list: only proxies with a ' +
+          'client certificate.',
+      }),
+    ),
+  },
+  {
+    removed: {
+      workers:
+        'was removed: start several instances behind the proxy, see "Several processes on one machine" in docs/operations.md',
+    },
+  },
+)
 
 const SessionSchema = Type.Object({
   keys: Type.Optional(

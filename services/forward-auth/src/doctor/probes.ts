@@ -67,13 +67,6 @@ function readProbe(text: string, keys: KeyRing, now: number): string | undefined
   return isCurrent ? token : undefined
 }
 
-/** A check that a worker keeps, and tells the others. */
-interface Kept {
-  readonly token: string
-  readonly check: ProbedCheck
-}
-const TOPIC = 'probe'
-
 class Probes {
   readonly #app: FastifyInstance
   readonly #checks = new LRUCache<string, ProbedCheck[]>({ max: MAX_PROBES })
@@ -107,15 +100,8 @@ class Probes {
   keep(request: FastifyRequest, { statusCode }: FastifyReply): void {
     const token = this.find(request)
     if (token === undefined) return
-    const kept: Kept = { token, check: this.#describe(request, statusCode) }
-    this.learn(kept)
-    void this.#app.workers.broadcast(TOPIC, kept)
-  }
-
-  /** Keeps what arrived here or at another worker. */
-  learn({ token, check }: Kept): void {
     const checks = this.#checks.get(token) ?? []
-    if (checks.length < MAX_CHECKS) checks.push(check)
+    if (checks.length < MAX_CHECKS) checks.push(this.#describe(request, statusCode))
     this.#checks.set(token, checks)
   }
 
@@ -163,23 +149,15 @@ declare module 'fastify' {
 export const probes = fp(
   async (app: FastifyInstance) => {
     app.decorate('probes', new Probes(app))
-    app.workers.onBroadcast<Kept | undefined>(TOPIC, (kept) => kept && app.probes.learn(kept))
     app.get(REPORT_PATH, { schema: { hide: true } }, async (request, reply) => {
       const token = app.probes.find(request)
       if (token === undefined) return reply.callNotFound()
-      // When the others have answered, what they kept before has arrived here.
-      await app.workers.broadcast(TOPIC)
       return reply.header('cache-control', 'no-store').send(app.probes.report(token))
     })
   },
   {
     fastify: '5.x',
     name: 'forward-auth/probes',
-    dependencies: [
-      'forward-auth/keys',
-      'service-kit/trust',
-      'service-kit/clock',
-      'service-kit/workers',
-    ],
+    dependencies: ['forward-auth/keys', 'service-kit/trust', 'service-kit/clock'],
   },
 )

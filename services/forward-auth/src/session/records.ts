@@ -47,20 +47,13 @@ export function timesOf(max: number): LRUCache<string, number> {
   return new LRUCache({ maxSize: max, sizeCalculation: () => 1 })
 }
 
-/** What the records need besides the store. */
-interface RecordDeps {
-  readonly keys: () => KeyRing
-  /** Tells other processes of this instance. */
-  readonly share: (events: readonly SessionEvent[]) => Promise<void>
-}
-
 /**
  * The sessions of the store, as far as this instance has seen them. One that was ended or changed, at any
  * instance, leaves the memory and is read again, so that nothing is decided by what was true before.
  */
 export class Records implements SessionFollower {
   readonly #store: AuthStore
-  readonly #deps: RecordDeps
+  readonly #keys: () => KeyRing
   readonly #sessions = new LRUCache<string, Session>({ maxSize: CACHE_BYTES })
   readonly #reads = new Map<string, Read>()
   /** Times until which IDs are known to be missing, ended or burnt, in ms. */
@@ -79,9 +72,9 @@ export class Records implements SessionFollower {
   readonly #timers: { cancel(): void }[] = []
   #isClosed = false
 
-  constructor(store: AuthStore, deps: RecordDeps) {
+  constructor(store: AuthStore, keys: () => KeyRing) {
     this.#store = store
-    this.#deps = deps
+    this.#keys = keys
   }
 
   /** Follows what other instances change. @throws FwaError FWA_STORE_UNAVAILABLE */
@@ -132,7 +125,7 @@ export class Records implements SessionFollower {
 
   #opened(row: SessionRow): Sealed | undefined {
     if (row.rev < (this.#newest.get(row.sid) ?? 0)) return undefined
-    const said = openRow(row, this.#deps.keys())
+    const said = openRow(row, this.#keys())
     if (said && row.rev > 1) this.#newest.set(row.sid, row.rev)
     return said
   }
@@ -187,7 +180,7 @@ export class Records implements SessionFollower {
   /** Replaces what a session says. Resolves with false if it has ended or was changed meanwhile. */
   async update(row: SessionRow): Promise<boolean> {
     const isDone = await this.#store.updateSession(row)
-    if (isDone) await this.#tell([{ kind: 'changed', key: row.sid, until: row.ends }])
+    if (isDone) this.learn([{ kind: 'changed', key: row.sid, until: row.ends }])
     return isDone
   }
 
@@ -211,16 +204,15 @@ export class Records implements SessionFollower {
    * this instance knows it. If it rejects, they know it too, and writing is tried again every second.
    */
   async endOne({ sid, ends }: Pick<Session, 'sid' | 'ends'>): Promise<void> {
-    const event = { kind: 'ended', key: sid, until: ends } as const
     this.#unsaved.add(sid)
-    const told = this.#tell([event])
-    await this.#save(sid).finally(() => told)
+    this.learn([{ kind: 'ended', key: sid, until: ends }])
+    await this.#save(sid)
   }
 
-  /** Ends sessions, and gives their rows once every process of this instance knows it. */
+  /** Ends sessions, and gives their rows. */
   async end(which: End): Promise<readonly SessionRow[]> {
     const rows = await this.#store.endSessions(which)
-    await this.#tell(rows.map(({ sid, ends }) => ({ kind: 'ended', key: sid, until: ends })))
+    this.learn(rows.map(({ sid, ends }) => ({ kind: 'ended', key: sid, until: ends })))
     return rows
   }
 
@@ -232,7 +224,7 @@ export class Records implements SessionFollower {
   /** Has every instance refuse a ticket. */
   async burn({ key, until }: Pick<SessionEvent, 'key' | 'until'>): Promise<void> {
     const event = { kind: 'burnt', key, until } as const
-    await this.#tell([event])
+    this.learn([event])
     await this.#store.tell(event)
   }
 
@@ -261,12 +253,6 @@ export class Records implements SessionFollower {
     ])
   }
 
-  async #tell(events: readonly SessionEvent[]): Promise<void> {
-    if (events.length === 0) return
-    this.learn(events)
-    await this.#deps.share(events)
-  }
-
   async #save(sid: string): Promise<void> {
     try {
       // Its agents too.
@@ -288,7 +274,7 @@ export class Records implements SessionFollower {
     this.#seen = new Map()
     this.#written = seen
     try {
-      const keys = this.#deps.keys()
+      const keys = this.#keys()
       const rows = [...seen].map(([sid, { at: lastSeen, hosts }]) => {
         return { sid, lastSeen, hosts, seenMac: seenMacOf({ sid, lastSeen }, keys) }
       })

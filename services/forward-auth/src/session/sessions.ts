@@ -11,7 +11,6 @@ import { isSigned } from '../key-ring.ts'
 import type { PortalSite } from '../portal-site.ts'
 import type { Portal } from '../portals.ts'
 import { issuerOf, type Site } from '../sites.ts'
-import type { SessionEvent } from '../store/store.ts'
 import { MAX_SKEW } from './assertion-keys.ts'
 import { signBounded } from './bounded.ts'
 import { appCookieName, MAX_TOKEN_LENGTH, readCookie, sessionCookieName } from './cookie.ts'
@@ -420,13 +419,7 @@ export const sessions = fp<{ readonly metrics?: Metrics | undefined }>(
     await registerJwt(app, 'session')
     await registerJwt(app, 'app')
     const jwts = app.jwt as unknown as Record<Kind, JWT>
-    const { workers } = app
-    const records = new Records(app.authStore, {
-      keys: () => app.keys.record,
-      share: (events) => workers.broadcast('sessions', events),
-    })
-    // Before the store is read, so that none is missed.
-    workers.onBroadcast<readonly SessionEvent[]>('sessions', (events) => records.learn(events))
+    const records = new Records(app.authStore, () => app.keys.record)
     await records.start()
     app.addHook('onClose', () => records.close())
     app.addHealthCheck(() => app.authStore.health())
@@ -447,7 +440,6 @@ export const sessions = fp<{ readonly metrics?: Metrics | undefined }>(
       'forward-auth/audit',
       'service-kit/clock',
       'service-kit/health',
-      'service-kit/workers',
       'service-kit/reload',
     ],
   },

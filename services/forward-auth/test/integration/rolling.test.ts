@@ -127,63 +127,62 @@ const isThere = (program: string) => {
 }
 
 for (const [name, startProxy] of Object.entries(PROXIES))
-  for (const workers of [1, 2])
-    t.test(
-      `${name}: two instances of ${workers} are restarted in turn, and no request is lost`,
-      { skip: !isThere(name) && `${name} is not installed` },
-      async (t) => {
-        const folder = testFolder(t)
-        const instances = [await freePort(), await freePort()]
-        const start = async (port: number): Promise<Running> => {
-          const file = join(folder, `${port}.yaml`)
-          const rest = `server: { port: ${port}, workers: ${workers} }
+  t.test(
+    `${name}: two instances are restarted in turn, and no request is lost`,
+    { skip: !isThere(name) && `${name} is not installed` },
+    async (t) => {
+      const folder = testFolder(t)
+      const instances = [await freePort(), await freePort()]
+      const start = async (port: number): Promise<Running> => {
+        const file = join(folder, `${port}.yaml`)
+        const rest = `server: { port: ${port} }
 metrics: { enabled: false }
 log: { checks: all }
 storage: { path: data }`
-          writeFileSync(file, yamlOf(PORTALS, rest))
-          const args = ['serve', '--config', file]
-          const running = startRunning(t, [...programOf('forward-auth'), ...args])
-          await running.said('ready')
-          return running
-        }
-        const running = await Promise.all(instances.map(start))
-        const port = await freePort()
-        const proxyFolder = join(folder, name)
-        mkdirSync(proxyFolder)
-        const { without } = await startProxy(t, { port, folder: proxyFolder, instances })
-        // Another instance on their folder makes the session.
-        const shared = yamlOf(PORTALS, `storage: { path: "${folder}/data" }`)
-        const { signIn } = await startApp(t, shared, undefined, { clock: systemClock })
-        const headers = { cookie: await signIn('main') }
+        writeFileSync(file, yamlOf(PORTALS, rest))
+        const args = ['serve', '--config', file]
+        const running = startRunning(t, [...programOf('forward-auth'), ...args])
+        await running.said('ready')
+        return running
+      }
+      const running = await Promise.all(instances.map(start))
+      const port = await freePort()
+      const proxyFolder = join(folder, name)
+      mkdirSync(proxyFolder)
+      const { without } = await startProxy(t, { port, folder: proxyFolder, instances })
+      // Another instance on their folder makes the session.
+      const shared = yamlOf(PORTALS, `storage: { path: "${folder}/data" }`)
+      const { signIn } = await startApp(t, shared, undefined, { clock: systemClock })
+      const headers = { cookie: await signIn('main') }
 
-        const answers = new Map<string, number>()
-        let asked = 0
-        let isOver = false
-        const load = Array.from({ length: CONCURRENCY }, async () => {
-          // A connection each, since nginx closes those that are kept when it is reloaded.
-          for (; !isOver; asked++) {
-            const answer = await ask(`http://127.0.0.1:${port}/app`, { headers }).then(
-              ({ status }) => String(status),
-              ({ code }) => String(code),
-            )
-            answers.set(answer, (answers.get(answer) ?? 0) + 1)
-          }
-        })
-        let restarts = 0
-        for (; restarts < RESTARTS || asked < REQUESTS; restarts++) {
-          const at = restarts % 2
-          const one = instances[at] as number
-          await without?.(one)
-          running[at]!.child.kill('SIGTERM')
-          t.match(await running[at]!.ended, { code: 0, stderr: '' })
-          running[at] = await start(one)
-          await without?.(undefined)
-          // The proxy sends requests to both again.
-          await running[at]!.said('request')
+      const answers = new Map<string, number>()
+      let asked = 0
+      let isOver = false
+      const load = Array.from({ length: CONCURRENCY }, async () => {
+        // A connection each, since nginx closes those that are kept when it is reloaded.
+        for (; !isOver; asked++) {
+          const answer = await ask(`http://127.0.0.1:${port}/app`, { headers }).then(
+            ({ status }) => String(status),
+            ({ code }) => String(code),
+          )
+          answers.set(answer, (answers.get(answer) ?? 0) + 1)
         }
-        isOver = true
-        await Promise.all(load)
-        t.comment(`${asked} requests, ${restarts} restarts`)
-        t.strictSame(Object.fromEntries(answers), { 200: asked })
-      },
-    )
+      })
+      let restarts = 0
+      for (; restarts < RESTARTS || asked < REQUESTS; restarts++) {
+        const at = restarts % 2
+        const one = instances[at] as number
+        await without?.(one)
+        running[at]!.child.kill('SIGTERM')
+        t.match(await running[at]!.ended, { code: 0, stderr: '' })
+        running[at] = await start(one)
+        await without?.(undefined)
+        // The proxy sends requests to both again.
+        await running[at]!.said('request')
+      }
+      isOver = true
+      await Promise.all(load)
+      t.comment(`${asked} requests, ${restarts} restarts`)
+      t.strictSame(Object.fromEntries(answers), { 200: asked })
+    },
+  )

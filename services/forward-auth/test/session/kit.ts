@@ -2,7 +2,7 @@ import type { Provider, SignedIn } from '@gatehouse/identity-providers'
 import { fromClaims } from '@gatehouse/profile'
 import { clock as clockPlugin } from '@gatehouse/service-kit/clock'
 import { health, trust } from '@gatehouse/service-kit/http'
-import { reload, type Workers, workers } from '@gatehouse/service-kit/lifecycle'
+import { reload } from '@gatehouse/service-kit/lifecycle'
 import { type ManualClock, manualClock, testFolder } from '@gatehouse/service-kit/testing'
 import Fastify, { type FastifyBaseLogger, type FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
@@ -90,8 +90,6 @@ interface Settings {
   readonly clock?: ManualClock
   readonly monotonic?: () => number
   readonly portals?: readonly Portal[]
-  /** What other processes of the instance are told. */
-  readonly share?: (events: unknown) => Promise<void>
 }
 
 /** Who signs in: by default, Ada at the portal `main`. */
@@ -110,7 +108,6 @@ export async function startInstance(
     clock = manualClock(),
     monotonic = clock.now,
     portals = [portalNamed('main'), portalNamed('other')],
-    share = async () => {},
   }: Settings = {},
 ) {
   const log: string[] = []
@@ -130,10 +127,8 @@ export async function startInstance(
       app.sessions.clear()
     },
   }
-  const told: Workers = { slot: 0, broadcast: (_topic, events) => share(events), onBroadcast() {} }
   await app.register(clockPlugin, { clock })
   await app.register(reload)
-  await app.register(workers, { workers: told })
   await app.register(health)
   await app.register(standIn('forward-auth/portals', 'portals', () => now.portals))
   await app.register(standIn('forward-auth/keys', 'keys', () => now.keys))

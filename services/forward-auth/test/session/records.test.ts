@@ -151,10 +151,7 @@ t.test('an end counts at once here, there when it is known, and after a restart'
 })
 
 t.test('the agents of a session end with it, here at once', async (t) => {
-  const told: string[] = []
-  const here = await startInstance(t, {
-    share: async (events) => void told.push(...(events as { key: string }[]).map(({ key }) => key)),
-  })
+  const here = await startInstance(t)
   for (const how of ['endOne', 'end'] as const) {
     const { session, sid } = await here.begin()
     const { row, said } = (await here.records.open(sid))!
@@ -166,20 +163,16 @@ t.test('the agents of a session end with it, here at once', async (t) => {
     if (how === 'end') await here.records.end({ sid })
     else await here.records.endOne(session)
     t.equal(await here.records.find(agent.sid), undefined, how)
-    t.strictSame(new Set(told.splice(0)), new Set([sid, agent.sid]), 'other processes know both')
   }
 })
 
-t.test('an end whose write fails is known here, told, and repeated each second', async (t) => {
-  const told: unknown[] = []
-  const share = async (events: unknown) => void told.push(events)
-  const here = await startInstance(t, { share })
+t.test('an end whose write fails is known here, and repeated each second', async (t) => {
+  const here = await startInstance(t)
   const { session, sid, cookie } = await here.begin()
   await here.check(cookie)
   const repair = breakStore(here, 'endSessions')
   await t.rejects(here.records.endOne(session), { ...AWAY, retryAfter: 5 })
   t.equal(await here.check(cookie), undefined)
-  t.match(told, [[{ kind: 'ended', key: sid }]], 'other processes know it')
   t.ok(here.records.isUnsaved(sid))
   for (let i = 0; i < 3; i++) await here.clock.advance(SECOND)
   t.ok(here.records.isUnsaved(sid), 'it is tried in vain')
@@ -203,26 +196,6 @@ t.test('an end that was not written is tried once more at the end of the service
   repair()
   await here.close()
   t.equal(rowsOf(here, sid).length, 0)
-})
-
-t.test('the other processes know of an end before it resolves', async (t) => {
-  const asked = Promise.withResolvers<void>()
-  const shared = Promise.withResolvers<void>()
-  const share = () => {
-    asked.resolve()
-    return shared.promise
-  }
-  const here = await startInstance(t, { share })
-  const { session } = await here.begin()
-  let isEnded = false
-  const ending = here.records.end({ sid: session.sid }).then(() => {
-    isEnded = true
-  })
-  await asked.promise
-  for (let turn = 0; turn < 5; turn++) await new Promise(setImmediate)
-  t.notOk(isEnded)
-  shared.resolve()
-  await ending
 })
 
 t.test('ends of a person spare the session that ends the others', async (t) => {
