@@ -25,14 +25,15 @@ import type { ForwardAuthConfig, PortalConfig } from './schema.ts'
  */
 export async function loadStartRules(): Promise<readonly Rule<ForwardAuthConfig>[]> {
   // A large list that a health check does not need.
-  const { parse } = await import('tldts')
+  const { isPublicSuffix, isRegistrySuffix } = await import('@gatehouse/net/suffixes')
 
-  /** Browsers refuse cookies for a domain below which anybody can register names. */
-  const checkSuffix: Rule<ForwardAuthConfig['domains'][number]> = ({ domain }) => {
-    const { publicSuffix, isIcann, isPrivate } = parse(domain, { allowPrivateDomains: true })
-    const isShared = publicSuffix === parseHost(domain)?.name && (isIcann || isPrivate)
-    const message = 'is a public suffix, for which browsers refuse cookies: use your own domain'
-    return faultIf(isShared === true, '/domain', message)
+  const checkSuffix: Rule<ForwardAuthConfig['domains'][number]> = ({ domain, session }) => {
+    const name = parseHost(domain)?.name ?? ''
+    const hint = isRegistrySuffix(name)
+      ? 'below which anybody can get names: use your own domain'
+      : `for which browsers refuse cookies: use a name below it, such as lab.${name}, or session.scope: host`
+    const isRefused = isRegistrySuffix(name) || (session.scope === 'domain' && isPublicSuffix(name))
+    return faultIf(isRefused, '/domain', `is a public suffix, ${hint}`)
   }
   return [...START_RULES, ({ domains }) => applyToEach(domains, '/domains', [checkSuffix])]
 }

@@ -1,4 +1,3 @@
-import { parseHost } from '@gatehouse/net'
 import type { HostCookie } from '../cookies.ts'
 
 /** The longest token of a cookie: browsers keep 4,096 characters of its name and value. */
@@ -31,10 +30,8 @@ export function appCookieName({ name }: Named, { scope }: Pick<CookieSite, 'scop
 /** The session on the host of an app, or on all of the domain. Without a token: removes it. */
 export function appCookie(portal: Named, site: CookieSite, token = '', maxAge = 0): HostCookie {
   const { domain, scope } = site
-  // Browsers refuse a Domain that is an address or a single label, so the cookie is for that host.
-  const isShared = scope === 'domain' && domain.includes('.') && !parseHost(domain)?.ip
   const name = appCookieName(portal, site)
-  return { name, value: token, maxAge, ...(isShared && { domain }) }
+  return { name, value: token, maxAge, ...(scope === 'domain' && { domain }) }
 }
 
 // Wherever it stands and however it is written: apps differ in what they take for a name.

@@ -127,23 +127,35 @@ t.test('does not require the Tailscale socket to exist', async (t) => {
   t.strictSame(await faultsOf(home(t, { server, portals: [{ name: 'main', providers }] })), [])
 })
 
-t.test('refuses public suffixes as cookie domains', async (t) => {
-  const table: [domain: string, isShared: boolean][] = [
-    ['co.uk', true],
-    ['com', true],
-    ['GitHub.io.', true],
-    ['example.co.uk', false],
-    ['example.com', false],
-    ['localhost', false],
-    ['home.arpa', true],
-    ['lan', false],
+t.test('refuses domains for which browsers refuse cookies, or that strangers share', async (t) => {
+  const SHARED = /^\/domains\/0\/domain is a public suffix, below which anybody can get names: use /
+  const NO_COOKIES =
+    /^\/domains\/0\/domain is a public suffix, for which .* such as lab\.\S+, or session\.scope: host$/
+  const rows: [domain: string, host: RegExp | undefined, domain: RegExp | undefined][] = [
+    ['co.uk', SHARED, SHARED],
+    ['com', SHARED, SHARED],
+    ['GitHub.io.', SHARED, SHARED],
+    ['duckdns.org', SHARED, SHARED],
+    ['home.arpa', undefined, NO_COOKIES],
+    ['internal', undefined, NO_COOKIES],
+    ['lan', undefined, NO_COOKIES],
+    ['localhost', undefined, NO_COOKIES],
+    ['example.co.uk', undefined, undefined],
+    ['example.com', undefined, undefined],
+    ['me.duckdns.org', undefined, undefined],
+    ['lab.home.arpa', undefined, undefined],
+    ['home.internal', undefined, undefined],
+    ['fritz.box', undefined, undefined],
   ]
-  for (const [domain, isShared] of table) {
-    const authHost = domain === 'localhost' ? 'http://localhost' : domain
-    const faults = await faultsOf(home(t, { domains: [{ domain, authHost }] }))
-    t.match(faults, isShared ? [/^\/domains\/0\/domain is a public suffix, /] : [], domain)
-    t.equal(faults.length, isShared ? 1 : 0, domain)
-  }
+  for (const [domain, ...expected] of rows)
+    for (const [i, scope] of ['host', 'domain'].entries()) {
+      const authHost = domain === 'localhost' ? 'http://localhost' : domain
+      const faults = await faultsOf(
+        home(t, { domains: [{ domain, authHost, session: { scope } }] }),
+      )
+      t.match(faults, expected[i] ? [expected[i]] : [], `${domain} ${scope}`)
+      t.equal(faults.length, expected[i] ? 1 : 0, `${domain} ${scope}`)
+    }
 })
 
 t.test('reports a storage folder that cannot be used', async (t) => {

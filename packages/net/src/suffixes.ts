@@ -1,0 +1,27 @@
+import { parse } from 'tldts'
+
+// Apart from the index: the list takes a tenth of a start, and most programs need none.
+const OPTIONS = { allowPrivateDomains: true, extractHostname: false }
+
+/**
+ * The name that is one label below the public suffix of a canonical name, such as `example.co.uk` for
+ * `app.example.co.uk`. Hosts that share it can share cookies. Undefined for a suffix and an IP address.
+ */
+export function registrableDomain(name: string): string | undefined {
+  return parse(name, OPTIONS).domain ?? undefined
+}
+
+/**
+ * Whether browsers refuse cookies for all hosts below a canonical name: names of the public suffix list,
+ * such as `co.uk`, `github.io` and `home.arpa`, and single labels that it does not know, such as `lan`.
+ */
+export function isPublicSuffix(name: string): boolean {
+  return parse(name, OPTIONS).publicSuffix === name
+}
+
+/** Whether it is a public suffix below which strangers can get names. */
+export function isRegistrySuffix(name: string): boolean {
+  const { publicSuffix, isIcann, isPrivate } = parse(name, OPTIONS)
+  // RFC 8375: each home has its own.
+  return publicSuffix === name && name !== 'home.arpa' && (isIcann || isPrivate) === true
+}
