@@ -26,7 +26,7 @@ import type { AuditEvent, EndedBy } from '../store/store.ts'
 import { noSession } from './challenges.ts'
 import { readerOf } from './reader.ts'
 import { redirect, targetOf, withLoginUrl } from './redirects.ts'
-import { destinationOf, returnToApp } from './return-to-app.ts'
+import { destinationOf, destinationSiteOf, returnToApp } from './return-to-app.ts'
 import { setSessionCookies } from './session-cookies.ts'
 
 interface LoginStart extends Attempt {
@@ -250,7 +250,8 @@ export function refuseDuplicate(
   portalSite: PortalSite,
   returnTo: string | undefined,
 ): void {
-  const { portal, site } = portalSite
+  const { portal } = portalSite
+  const site = destinationSiteOf(request.server, portalSite, returnTo ?? '')
   const name = appCookieName(portal, site)
   if (site.scope !== 'domain' || !isDoubled(request.headers.cookie ?? '', name)) return
   const code = 'FWA_COOKIE_DUPLICATE'

@@ -1,6 +1,6 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { isNavigation } from '@gatehouse/service-kit/http'
-import type { FastifyReply } from 'fastify'
+import type { FastifyInstance, FastifyReply } from 'fastify'
 import { Type } from 'typebox'
 import { setHostCookies } from '../cookies.ts'
 import { FwaError } from '../errors.ts'
@@ -8,7 +8,7 @@ import { warnRarely } from '../log-limit.ts'
 import { RETURN_PATH } from '../login/logins.ts'
 import { countRedirect, resetRedirectCount } from '../login/redirect-loop.ts'
 import { type PortalSite, signInSiteOf } from '../portal-site.ts'
-import { pageUrl } from '../sites.ts'
+import { pageUrl, type Site } from '../sites.ts'
 import { bareAnswer, problemAnswers } from './documented.ts'
 import { redirect, targetOf, withLoginUrl } from './redirects.ts'
 
@@ -48,6 +48,15 @@ export function destinationOf(portalSite: PortalSite, returnTo: string): URL {
   return isPage ? destinationOf(portalSite, rd) : target
 }
 
+/** The site to which a return URL leads in the end: of several with one sign-in host, only that one has a say. */
+export function destinationSiteOf(
+  { sites }: FastifyInstance,
+  portalSite: PortalSite,
+  returnTo: string,
+): Site {
+  return sites.find(destinationOf(portalSite, returnTo).host)?.site ?? portalSite.site
+}
+
 const SCHEMA = {
   summary: 'Continue to a long return URL after signing in',
   tags: ['sign-in'],
@@ -77,22 +86,23 @@ function signInLoop(
   reason: Reason,
   { request }: FastifyReply,
 ): FwaError {
-  const { portal, site } = portalSite
+  const { portal } = portalSite
   const { host } = new URL(target)
+  const { domain } = destinationSiteOf(request.server, portalSite, target)
   const { text, cause } =
     reason === 'bounce'
       ? {
-          text: `Delete the cookies of ${site.domain}, or tell the administrator: ${host} does not receive your session cookie.`,
+          text: `Delete the cookies of ${domain}, or tell the administrator: ${host} does not receive your session cookie.`,
           cause:
             `a signed-in person comes back from ${host} without a session: its proxy does not send Cookie with ` +
             'the check (Traefik: authRequestHeaders without Cookie), or another site sets a cookie with the name ' +
             'of the session cookie',
         }
       : {
-          text: `Allow cookies for ${site.domain}, or tell the administrator: your browser does not keep the session cookie.`,
+          text: `Allow cookies for ${domain}, or tell the administrator: your browser does not keep the session cookie.`,
           cause:
             'a browser comes back without the session that it was just given: it does not keep cookies for ' +
-            `${site.domain}, or they are removed on the way`,
+            `${domain}, or they are removed on the way`,
         }
   const code = 'FWA_SIGN_IN_LOOP'
   warnRarely(request, { code, portal: portal.name, host, reason }, `sign-in loop: ${cause}`)

@@ -3,7 +3,7 @@ import { fromClaims } from '@gatehouse/profile'
 import t, { type Test } from 'tap'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { ERRORS } from '../../src/errors.ts'
-import { CORP, portalOf, yamlOf } from '../app.ts'
+import { CORP, DOMAINS, portalOf, yamlOf } from '../app.ts'
 import { createFakeProvider } from '../fake-provider.ts'
 import type { Visit } from '../visitor.ts'
 import {
@@ -89,6 +89,48 @@ t.test(
     const answer = await ada.open(callback, { headers: { cookie } })
     t.match(answer, { statusCode: 400, body: ERRORS.FWA_COOKIE_DUPLICATE.title })
     t.notMatch(ada.cookies(), /gatehouse(-app)?\.main=/, 'nobody is signed in by it')
+  },
+)
+
+t.test(
+  'of several domains with one sign-in host, that of the app decides, in any order',
+  async (t) => {
+    const rows = [
+      '{ domain: example.com, authHost: auth.example.com, session: { scope: domain } }',
+      '{ domain: example.org, authHost: auth.example.com }',
+      '{ domain: example.net, authHost: auth.example.com }',
+    ]
+    const orders = [
+      ...[[0], [0, 1], [1, 0]],
+      ...[
+        [0, 1, 2],
+        [0, 2, 1],
+        [1, 0, 2],
+        [1, 2, 0],
+        [2, 0, 1],
+        [2, 1, 0],
+      ],
+    ]
+    for (const order of orders) {
+      const domains = order.map((index) => rows[index])
+      const yaml = yamlOf(portalOf('main')).replace(DOMAINS, `domains: [${domains.join(', ')}]`)
+      const test = await start(t, { yaml })
+      for (const index of order) {
+        const domain = ['example.com', 'example.org', 'example.net'][index]
+        const wanted = `https://app.${domain}/`
+        const ada = test.visitor()
+        const known = await arrive(ada, test.corp, wanted)
+        t.equal(known.answer.statusCode, 200, `${order}: ${domain}`)
+        const headers = { cookie: `${ada.cookies()}; ${SHARED_COOKIE}=one; ${SHARED_COOKIE}=two` }
+        const doubled = await ada.open(signInUrl({ rd: wanted }), { headers })
+        t.equal(doubled.statusCode, domain === 'example.com' ? 400 : 303, `${order}: ${domain}`)
+        const { answer } = await arrive(test.visitor(), test.corp, wanted, {
+          arriving: withoutSession,
+          maxRedirects: 20,
+        })
+        t.match(answer.body, `Allow cookies for ${domain}, or`, `${order}: ${domain}`)
+      }
+    }
   },
 )
 
