@@ -3,21 +3,46 @@ import type { FastifyRequest } from 'fastify'
 import Negotiator from 'negotiator'
 
 const HTML = 'text/html'
+/** Every browser accepts it for a page. A script would have to ask for it by name. */
+const XHTML = 'application/xhtml+xml'
 /** Characters of `Accept` that count: more than any browser sends. */
 const MAX_ACCEPT = 1_000
 const TYPES = [HTML, 'application/problem+json', 'application/json']
 
-/** Whether a browser shows the answer as a page, by the Fetch Metadata or else by what it accepts. */
+/** Whether a person waits for the answer as a page, by the Fetch Metadata or else by what is accepted. */
 export function isNavigation(method: string, headers: IncomingHttpHeaders): boolean {
   if (headers.upgrade !== undefined) return false
   const mode = headers['sec-fetch-mode']
-  if (mode !== undefined) return mode === 'navigate'
+  if (mode === 'navigate') return true
+  if (isPrefetch(headers) || isPassedOn(headers)) return accepts(headers, XHTML)
+  // Old web views name their app in X-Requested-With.
   const isRead = method === 'GET' || method === 'HEAD'
-  if (!isRead || headers['x-requested-with'] !== undefined) return false
+  const isScript = headers['x-requested-with'] === 'XMLHttpRequest'
+  return mode === undefined && isRead && !isScript && accepts(headers, HTML)
+}
+
+/** Whether a browser asks before the person has clicked: the answer may be a page, but nothing may begin. */
+export function isPrefetch(headers: IncomingHttpHeaders): boolean {
+  return headers['sec-purpose'] !== undefined
+}
+
+/**
+ * Whether it may be a navigation that a service worker passes on: with the mode `same-origin`, or, if
+ * it copies the headers alone, as a call with a header that a browser adds to navigations.
+ */
+function isPassedOn(headers: IncomingHttpHeaders): boolean {
+  const { 'sec-fetch-mode': mode, 'sec-fetch-site': site, 'sec-fetch-dest': dest } = headers
+  const isCopied = headers['upgrade-insecure-requests'] === '1' && site !== 'cross-site'
+  // Not every proxy tells the check of the destination.
+  const isOfWorker = dest === undefined || dest === 'empty'
+  return isOfWorker && (mode === 'same-origin' || (mode === 'cors' && isCopied))
+}
+
+/** A media range with the weight 0 is not acceptable, and one with a wildcard says nothing about pages. */
+function accepts(headers: IncomingHttpHeaders, type: string): boolean {
   const accept = headers.accept?.slice(0, MAX_ACCEPT).toLowerCase() ?? ''
-  // A media range with the weight 0 is not acceptable, and one with a wildcard says nothing about pages.
   return (
-    accept.includes(HTML) && new Negotiator({ headers: { accept } }).mediaTypes().includes(HTML)
+    accept.includes(type) && new Negotiator({ headers: { accept } }).mediaTypes().includes(type)
   )
 }
 

@@ -8,7 +8,7 @@ import {
   type SignedIn,
 } from '@gatehouse/identity-providers'
 import type { Profile } from '@gatehouse/profile'
-import { isNavigation } from '@gatehouse/service-kit/http'
+import { isNavigation, isPrefetch } from '@gatehouse/service-kit/http'
 import { sendPage } from '@gatehouse/service-kit/pages'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { setHostCookies } from '../cookies.ts'
@@ -36,12 +36,13 @@ interface LoginStart extends Attempt {
 }
 
 /**
- * Sends a person to sign in. Only a navigation starts a login, so that background requests set no
- * cookies.
+ * Sends a person to sign in. Only a page that they have opened starts a login, so that background
+ * requests and prefetches set no cookies.
  */
 export async function startLogin(start: LoginStart, reply: FastifyReply): Promise<FastifyReply> {
   const { request } = reply
-  if (!isNavigation(request.method, request.headers)) throw noSession(start.portalSite)
+  const { method, headers } = request
+  if (isPrefetch(headers) || !isNavigation(method, headers)) throw noSession(start.portalSite)
   const { provider } = start
   if (start.stepUp && !provider.stepsUp) {
     const text = `${provider.title} cannot sign you in the way this page requires. Choose another provider.`

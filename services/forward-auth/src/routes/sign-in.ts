@@ -1,7 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { Provider } from '@gatehouse/identity-providers'
 import type { Profile } from '@gatehouse/profile'
-import { isNavigation } from '@gatehouse/service-kit/http'
+import { isNavigation, isPrefetch } from '@gatehouse/service-kit/http'
 import { type Page, sendPage } from '@gatehouse/service-kit/pages'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
@@ -199,7 +199,8 @@ async function identifyByAddress(
   { portal }: PortalSite,
   request: FastifyRequest,
 ): Promise<Profile | undefined> {
-  if (!isNavigation(request.method, request.headers)) return undefined
+  const { method, headers } = request
+  if (isPrefetch(headers) || !isNavigation(method, headers)) return undefined
   for (const provider of portal.providers.values()) {
     if (provider.type !== 'seamless' || provider.failing()) continue
     const profile = await identify(provider, request).catch(() => undefined)

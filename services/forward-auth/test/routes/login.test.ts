@@ -203,6 +203,18 @@ t.test('background requests begin no login', async (t) => {
   t.equal(poller.jar.size, 0)
 })
 
+t.test('nor does a page that is fetched before a click', async (t) => {
+  const { visitor } = await start(t)
+  const ada = visitor()
+  for (const purpose of ['prefetch', 'prefetch;prerender'])
+    for (const path of ['signin', 'providers/corp']) {
+      const headers = { 'sec-purpose': purpose }
+      const answer = await ada.open(`${MAIN}/${path}?rd=https://app.example.com/`, { headers })
+      t.match(answer, { statusCode: 401, headers: { 'cache-control': 'no-store' } }, path)
+    }
+  t.equal(ada.jar.size, 0)
+})
+
 t.test('validates the return URL before every redirect', async (t) => {
   const { corp, visitor } = await start(t)
   for (const rd of ['https://evil.test/', '//evil.test', 'https://app.example.com@evil.test', '']) {
@@ -454,6 +466,8 @@ t.test('a provider that vouches for addresses needs no page', async (t) => {
   })
   const from = (ip: string) => ({ headers: { 'x-forwarded-for': ip } })
   const node = visitor()
+  const headers = { ...from('100.64.0.7').headers, 'sec-purpose': 'prefetch' }
+  t.equal((await node.open(signInUrl(), { headers })).headers['set-cookie'], undefined, 'no click')
   const done = await node.open(signInUrl(), from('100.64.0.7'))
   t.match(done, { statusCode: 303, headers: { location: WANTED } })
   const profile = (ip: string) =>
