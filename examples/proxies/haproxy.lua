@@ -13,7 +13,8 @@ local IDENTITY = {
 -- replace method and path for some apps.
 local ASKED = {
   'accept', 'accept-language', 'access-control-request-method', 'authorization', 'cookie', 'origin',
-  'sec-fetch-mode', 'sec-purpose', 'upgrade', 'user-agent', 'x-requested-with',
+  'referer', 'sec-fetch-dest', 'sec-fetch-mode', 'sec-fetch-site', 'sec-purpose', 'upgrade',
+  'upgrade-insecure-requests', 'user-agent', 'x-requested-with',
   'last-event-id', 'mcp-method', 'mcp-name', 'mcp-protocol-version', 'mcp-session-id',
   'x-forwarded-for', 'x-forwarded-host', 'x-forwarded-proto',
   'x-http-method', 'x-http-method-override', 'x-method-override',

@@ -19,6 +19,13 @@ export const CONFIG = readExample('forward-auth.yaml', [
   ['clientSecretFile: /etc/gatehouse/forward-auth/client-secret', 'clientSecret: not-used-here'],
 ])
 
+/** What a client sends for an answer with two cookies more. */
+export const WITH_COOKIES = { 'accept-language': 'x-cookies' } as const
+export const PLANTED: readonly string[] = [
+  'one=1; Path=/; HttpOnly; Secure',
+  'two=2; Path=/; Secure',
+]
+
 const HOSTS = ['app.example.com', 'admin.example.com', 'auth.example.com']
 
 /** What a proxy makes of the target of a request, as its client sent it. */
@@ -65,8 +72,11 @@ export async function startGate(
       asked = headers
     })
     // Also of checks that are refused before anything is decided.
-    app.addHook('onRequest', async ({ headers, routeOptions: { url = '' } }) => {
-      if (/^\/portals?\/:portal(\/authz\/.*)?\/?$/.test(url)) asked = headers
+    app.addHook('onRequest', async ({ headers, routeOptions: { url = '' } }, reply) => {
+      if (!/^\/portals?\/:portal(\/authz\/.*)?\/?$/.test(url)) return
+      asked = headers
+      if (headers['accept-language'] === WITH_COOKIES['accept-language'])
+        reply.header('set-cookie', PLANTED)
     })
   }
   const gatehouse = await startGatehouse(t, `${yaml}\nserver: ${JSON.stringify(own)}\n`, tell, deps)

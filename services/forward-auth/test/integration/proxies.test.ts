@@ -9,12 +9,19 @@ import { buffer, text } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
 import { parse } from 'yaml'
 import { foldName, HEADER_NAMES } from '../../../../packages/gate/src/header-names.ts'
-import { readDocument } from '../../../../scripts/test/markdown.ts'
+import { codeOf, readDocument, tableRows } from '../../../../scripts/test/markdown.ts'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { portalOf } from '../app.ts'
 import type { Answered, Ask } from '../helpers/client.ts'
 import type { Echo } from '../helpers/echo.ts'
-import { CONFIG, type Gate, type GateOptions, startGate } from '../helpers/gate.ts'
+import {
+  CONFIG,
+  type Gate,
+  type GateOptions,
+  PLANTED,
+  startGate,
+  WITH_COOKIES,
+} from '../helpers/gate.ts'
 import { startGatehouse } from '../helpers/gatehouse.ts'
 import { startLighttpd } from '../helpers/lighttpd.ts'
 import { missingProgram, PROXIES, type ProxyName, readExample } from '../helpers/proxies.ts'
@@ -22,6 +29,7 @@ import { SHAPES } from '../shapes.ts'
 import { ATTACKS, type Attack } from './proxy-attacks.ts'
 import {
   API_KEY,
+  admin,
   CASES,
   type Case,
   cookiesOf,
@@ -90,6 +98,12 @@ const PASSES_REMOTE: Readonly<Record<ProxyName, GateOptions['changes']>> = {
   },
   'envoy-grpc': {},
 }
+/** What each proxy sends as it came; other cases have a tunnel, cookies and credentials. */
+const READ = tableRows(readDocument('docs/proxies.md').prose)
+  .filter(([what = '']) => / read by the check$|^Read by the check$/.test(what))
+  .filter(([what = '']) => !what.startsWith('Only by a proxy'))
+  .flatMap(([, names = '']) => codeOf(names).map(toLowerCase))
+  .filter((name) => name !== 'upgrade')
 const PROXY_NAMES = Object.keys(PROXIES) as ProxyName[]
 /** The longest body that Traefik takes of a check, as the example configures it. */
 const MAX_BODY = 65_536
@@ -593,6 +607,31 @@ for (const proxy of PROXY_NAMES)
         heard: '/',
       })
       t.same(gate.echo.last()?.cgi.HTTP_AUTHORIZATION, [authorization])
+    })
+
+    await t.test('what the check reads of a client reaches it', async (t) => {
+      const sent = Object.fromEntries(READ.map((name, i) => [name, `value-${i}`]))
+      t.match(await gate.pass('/', sent), { asked: sent, heard: undefined })
+    })
+
+    await t.test('a refusal keeps every cookie', async (t) => {
+      const cookie = await cookiesOf(gatehouse, 'ada', 'admin.example.com')
+      const table: [Ask, status: number][] = [
+        [{ headers: navigation }, 302],
+        [{ headers: navigation, method: 'POST' }, 303],
+        [{ headers: program }, 401],
+        [{ ...admin, headers: { ...program, cookie } }, 403],
+        [{ ...admin, headers: { ...navigation, cookie } }, 403],
+      ]
+      for (const [asked, expected] of table) {
+        const { status, headers } = await gate.ask({
+          ...asked,
+          headers: { ...asked.headers, ...WITH_COOKIES },
+        })
+        t.equal(status, expected)
+        const set = headers['set-cookie']?.filter((line) => !OWN_COOKIE.test(line))
+        t.same(set?.sort(), PLANTED, `${expected}`)
+      }
     })
 
     const names = Object.keys(ATTACKS)
