@@ -1,7 +1,7 @@
 import cookie from '@fastify/cookie'
 import type { FastifyReply } from 'fastify'
 
-/** A cookie that scripts cannot read and that other sites send only by links. */
+/** A cookie that scripts cannot read. */
 export interface HostCookie {
   readonly name: string
   /** Characters of RFC 6265 section 4.1.1, which need no encoding. '' removes the cookie. */
@@ -14,6 +14,8 @@ export interface HostCookie {
   readonly domain?: string
   /** `high`: the last to go if a domain sets more cookies than a browser keeps. */
   readonly priority?: 'high'
+  /** `none`: other sites may send it along in any way. Default: `lax`. */
+  readonly sameSite?: 'none'
 }
 
 /**
@@ -25,11 +27,11 @@ export interface HostCookie {
 export function serializeCookie({ name, value, maxAge, ...options }: HostCookie): string {
   return cookie.fastifyCookie.serialize(name, value, {
     path: '/',
+    sameSite: 'lax',
     ...options,
     maxAge: Math.floor(maxAge / 1_000),
     httpOnly: true,
     secure: true,
-    sameSite: 'lax',
     encode: String,
   })
 }

@@ -56,6 +56,19 @@ export function unsealValue<T>(sealed: unknown, keys: KeyRing, purpose: string):
   return text === undefined ? undefined : JSON.parse(text)
 }
 
+/** Signs a value that anybody may read, as JSON, for one purpose. */
+export function signValue<T>(value: T, keys: KeyRing, purpose: string): string {
+  const text = Buffer.from(JSON.stringify(value)).toString('base64url')
+  return `${text}.${macOf([purpose, text], keys)}`
+}
+
+/** The value that was signed for this purpose with one of the keys. Otherwise undefined. */
+export function readSigned<T>(signed: unknown, keys: KeyRing, purpose: string): T | undefined {
+  const [text = '', mac = '', more] = typeof signed === 'string' ? signed.split('.', 3) : []
+  if (more !== undefined || !isMacOf(mac, [purpose, text], keys)) return undefined
+  return JSON.parse(Buffer.from(text, 'base64url').toString())
+}
+
 /** Proves to whoever has the keys that nobody else wrote these values. They begin with what they are for. */
 export function macOf(values: readonly unknown[], { first }: Pick<KeyRing, 'first'>): string {
   return createHmac('sha256', first.mac).update(JSON.stringify(values)).digest('base64url')

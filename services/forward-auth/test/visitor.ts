@@ -30,25 +30,29 @@ export function createVisitor(app: FastifyInstance) {
     return jar
   }
 
-  /** The Cookie header that a host gets. */
-  function cookies(host = SIGN_IN_HOST): string {
-    const isSent = (of: string) => of === host || (of.startsWith('.') && `.${host}`.endsWith(of))
+  /** The Cookie header that a host gets, at a path. */
+  function cookies(host = SIGN_IN_HOST, path = '/'): string {
+    const isSent = (key: string) => {
+      const [of = '', ...folders] = key.split('/')
+      const isAt = of === host || (of.startsWith('.') && `.${host}`.endsWith(of))
+      return isAt && (folders.length === 0 || `${path}/`.startsWith(`/${folders.join('/')}/`))
+    }
     const sent = [...jars].filter(([of]) => isSent(of))
     return sent.flatMap(([, jar]) => [...jar].map((pair) => pair.join('='))).join('; ')
   }
 
   /** Opens a page of the service itself. */
   async function open(url: string | URL, visit: Visit = {}): Promise<LightMyRequestResponse> {
-    const { host, hostname } = new URL(url)
-    return send(hostname, targetOf(url), visit, { host })
+    const { host } = new URL(url)
+    return send(url, targetOf(url), visit, { host })
   }
 
   /** Opens any URL. That of an app is asked about as Traefik does, whose answer the browser gets unless it is a 200. */
   async function visit(url: string | URL, sent: AppVisit = {}): Promise<LightMyRequestResponse> {
-    const { protocol, host, hostname } = new URL(url)
+    const { protocol, host } = new URL(url)
     if (app.sites.find(host)?.isAuthHost !== false) return open(url, sent)
     const { portal = 'main', query = '', method = 'GET', ...rest } = sent
-    return send(hostname, `/portals/${portal}${query}`, rest, {
+    return send(url, `/portals/${portal}${query}`, rest, {
       host: SIGN_IN_HOST,
       'x-forwarded-method': method,
       'x-forwarded-proto': protocol.slice(0, -1),
@@ -57,9 +61,10 @@ export function createVisitor(app: FastifyInstance) {
     })
   }
 
-  async function send(at: string, url: string, visit: Visit, headers: RequestHeaders) {
+  async function send(opened: string | URL, url: string, visit: Visit, headers: RequestHeaders) {
+    const { hostname: at, pathname } = new URL(opened)
     const { method = 'GET', remoteAddress, arriving = (all) => all } = visit
-    const cookie = arriving(cookies(at), at)
+    const cookie = arriving(cookies(at, pathname), at)
     const answer = await app.inject({
       ...{ method, url },
       headers: { ...BROWSER, ...headers, ...(cookie && { cookie }), ...visit.headers },
@@ -81,7 +86,8 @@ export function createVisitor(app: FastifyInstance) {
       (domain && !`.${host}`.endsWith(`.${domain}`))
     )
       throw new Error(`${host} cannot set ${line}`)
-    const jar = jarOf(domain ? `.${domain}` : host)
+    const [, path = ''] = /; Path=(\/[^;]+)/.exec(attributes) ?? []
+    const jar = jarOf(`${domain ? `.${domain}` : host}${path}`)
     if (attributes.includes('Max-Age=0;')) jar.delete(name)
     else jar.set(name, value)
   }

@@ -74,8 +74,10 @@ interface Document {
   readonly accent: string
   /** URL of an icon in place of the gate. */
   readonly icon?: string | undefined
-  /** The place of its images, as a source of the content security policy. Default: it has none. */
-  readonly images?: string | undefined
+  /** The places of its images, as sources of the content security policy. Default: it has none. */
+  readonly images?: readonly string[] | undefined
+  /** The URL where a browser goes on as soon as the page and its images have loaded. */
+  readonly refresh?: string | undefined
   /** The scheme, as `https:`, of where the answers to its forms redirect to. Default: only here. */
   readonly formsTo?: string | undefined
   readonly body: SafeHtml
@@ -87,7 +89,7 @@ interface Document {
 
 /** A whole page. */
 export function pageOf(
-  { title, accent, icon, images, formsTo = '', body, language, script }: Document,
+  { title, accent, icon, images = [], refresh, formsTo = '', body, language, script }: Document,
   { sheet, source }: PageStyle,
 ): Page {
   const page = html`<!doctype html>
@@ -96,6 +98,7 @@ export function pageOf(
         <meta charset="utf-8">
         <meta name="viewport" content="width=device-width,initial-scale=1">
         <title>${title}</title>
+        ${refresh === undefined ? '' : html`<meta http-equiv="refresh" content="0;url=${refresh}">`}
         <link rel="icon" href="${icon ?? gateIcon(accent)}">
         ${html.raw`<style>${sheet}</style>`}
       </head>
@@ -105,7 +108,7 @@ export function pageOf(
       </body>
     </html>
     `
-  const sources = [icon === undefined ? 'data:' : [], images ?? []].flat()
+  const sources = icon === undefined ? ['data:', ...images] : [...images]
   const forms = ["'self'", SCHEME.test(formsTo) ? formsTo : []].flat()
   return { html: withoutBreaks(page), policy: policyOf(source, sources, forms, script), language }
 }

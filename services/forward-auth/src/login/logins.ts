@@ -36,6 +36,8 @@ export interface LoginState {
   readonly redirectUri?: string
   /** Validated. */
   readonly returnTo: string
+  /** The hop of this browser that led to it, as it is signed. */
+  readonly hop?: string | undefined
   /** The number of logins that were lost or expired before it, which this one replaces. */
   readonly restarts?: number
   /** The demands on the authentication at the provider. */
@@ -161,25 +163,27 @@ export class Logins {
   #sealState(portal: Portal, site: Site, login: SealedState) {
     const state = this.#seal('state', portal, site, login)
     if (state.length <= MAX_STATE) return { state, cookies: [] }
-    const { id, returnTo } = login
-    const value = this.#seal('target', portal, site, { id, returnTo })
+    const { id, returnTo, hop } = login
+    const value = this.#seal('target', portal, site, { id, returnTo, hop })
     const isKept = value.length <= MAX_COOKIE
-    const page = new URL(pageUrl({ portal, site }, RETURN_PATH.replace(':login', id)))
-    const { pathname: path } = page
-    // With a hop the login leads to our own page, whose query says where to go.
-    const isOurs = returnTo.startsWith(pageUrl({ portal, site }, '/signin?'))
-    const target = (isOurs && URL.parse(returnTo)?.searchParams.get('rd')) || returnTo
-    page.searchParams.set('rd', withoutQuery(target))
-    const short = { ...login, returnTo: isKept ? page.href : withoutQuery(target) }
+    const rd = withoutQuery(returnTo)
+    const page = pageUrl({ portal, site }, RETURN_PATH.replace(':login', id), { rd })
+    const { pathname: path } = new URL(page)
+    const short = { ...login, returnTo: isKept ? page : rd }
     const cookie: HostCookie = { name: TARGET_COOKIE, value, maxAge: TARGET_LIFETIME, path }
     return { state: this.#seal('state', portal, site, short), cookies: isKept ? [cookie] : [] }
   }
 
-  /** The return URL of a login that was too long for its state, if this browser still has it. */
-  longReturnUrl(portal: Portal, site: Site, id: string, cookieHeader = ''): string | undefined {
+  /** The destination of a login that was too long for its state, if this browser still has it. */
+  longDestination(
+    portal: Portal,
+    site: Site,
+    id: string,
+    cookieHeader = '',
+  ): Pick<LoginState, 'returnTo' | 'hop'> | undefined {
     const sealed = readCookie(cookieHeader, TARGET_COOKIE)
     const target = this.#unseal('target', portal, site, sealed)
-    return target?.id === id ? target.returnTo : undefined
+    return target?.id === id ? target : undefined
   }
 
   #seal(purpose: Purpose, portal: Portal, site: Site, value: object): string {
@@ -223,6 +227,7 @@ function withoutQuery(returnTo: string): string {
   const url = URL.parse(returnTo)
   if (!url) return ''
   url.search = ''
+  url.hash = ''
   return url.href.length <= MAX_STATE / 2 ? url.href : ''
 }
 

@@ -12,7 +12,7 @@ const UNSAFE_ENCODED = /%(?:[01][0-9a-f]|7f|5c)/i
 /**
  * Validates the return URL of a sign-in or sign-out. All redirects to a URL from a request go through
  * it. The URL must be https (http for loopback names) and on one of the domains of the sign-in pages, without
- * user name and fragment.
+ * user name. Its fragment, which some apps route by, stays.
  */
 export function validateReturnUrl(
   text: string | undefined,
@@ -30,7 +30,10 @@ export function validateReturnUrl(
 
 function parse(text: string): URL | undefined {
   try {
-    return parseEndpointUrl(text)
+    const [base = '', ...fragment] = text.split('#')
+    const url = parseEndpointUrl(base)
+    url.hash = fragment.join('#')
+    return url
   } catch {
     return undefined
   }

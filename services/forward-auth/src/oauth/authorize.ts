@@ -82,7 +82,7 @@ export const authorizeRoutes: FastifyPluginAsyncTypebox = async (app) => {
       return redirect(reply, pageUrl(at, '/signin', { rd: pageUrl(at, PATH, parameters) }))
     if (!visitor.isAdmitted) {
       const why = `this account has no access to the portal ${at.portal.name}`
-      throw withLoginUrl(new FwaError('FWA_FORBIDDEN', why), at, undefined)
+      throw withLoginUrl(new FwaError('FWA_FORBIDDEN', why), at, { returnTo: undefined })
     }
     await renewCookie(reply, at, visitor.session)
     const client = await app.clients.find(at, id, visitor.session.person)

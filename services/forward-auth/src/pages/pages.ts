@@ -114,6 +114,63 @@ export function refusedPage(
   })
 }
 
+/**
+ * Signed in, on the way to `url` at an app. The session gets there by `image`, from one of `origins`, before the page
+ * goes on by itself, or by a click that posts to `action`.
+ */
+export function continuePage(
+  of: Visit & { readonly url: URL } & (
+      | { readonly image: string; readonly origins: readonly string[] }
+      | { readonly action: string }
+    ),
+): Page {
+  const { title, back } = textsIn(of.language).signedIn
+  const label = fill(back, { host: of.url.host })
+  const { href, protocol } = of.url
+  if ('action' in of) {
+    const form = post(of.action, html`<button class="main">${label}</button>`)
+    return page(of, { title, actions: actions(form), formsTo: protocol })
+  }
+  return page(of, {
+    title,
+    more: html`<img src="${of.image}" alt="" hidden>`,
+    images: of.origins,
+    refresh: href,
+    actions: actions(mainLink(href, label)),
+  })
+}
+
+/**
+ * What the browser sent did not reach the app. Where it may send it again, an image fetches the session of somebody who is
+ * signed in elsewhere. Under 4 kB with a short link, too.
+ */
+export function unsentPage(
+  of: Reader & {
+    readonly signInHref: string
+    /** Undefined if reloading the page sends it without a session once more. */
+    readonly image: string | undefined
+    readonly origins: readonly string[]
+    readonly requestId: string
+  },
+): Page {
+  const { title, text, reload, again } = textsIn(of.language).unsent
+  const { image, origins, requestId } = of
+  return page(of, {
+    title,
+    text,
+    more: html`
+      <p>${image ? reload : again}</p>
+      ${image && html`<img src="${image}" alt="" hidden>`}`,
+    symbol: 'alert',
+    images: origins,
+    styles: 'short',
+    requestId,
+    actions: actions(
+      html`<a class="main" href="${of.signInHref}" target="_blank">${textsIn(of.language).signIn.title}</a>`,
+    ),
+  })
+}
+
 /** Says what happened and what to do next. Under 4 kB, too. */
 export function errorPage(of: {
   readonly portal?: PagePortal | undefined
@@ -187,6 +244,10 @@ interface Card {
   /** Default: usual. What is short stays below 4 kB. */
   readonly styles?: Styles | undefined
   readonly hasImages?: boolean | undefined
+  /** The places of images that are not those of the portal. */
+  readonly images?: readonly string[] | undefined
+  /** Where it goes on by itself. */
+  readonly refresh?: string | undefined
   /** The scheme of where its form may redirect to, other than here. */
   readonly formsTo?: string | undefined
   readonly detail?: string | undefined
@@ -202,13 +263,15 @@ export function page(
   }: Pick<Reader, 'language'> & {
     readonly [key in 'portal' | 'profile' | 'imagesUrl']?: Visit[key] | undefined
   },
-  { title, text, more, styles = 'usual', hasImages, formsTo, detail, requestId, ...card }: Card,
+  { title, text, more, styles = 'usual', hasImages, detail, requestId, ...card }: Card,
 ): Page {
   const texts = textsIn(language)
   const tone = card.symbol && TONES[card.symbol]
   const helper = tone === 'warn' || tone === 'bad' ? portal?.contact : undefined
   const ownFooter = portal?.texts.footer
   const { logo, favicon } = portal ?? {}
+  const { formsTo, refresh, images = [] } = card
+  const ofPortal = logo || favicon || hasImages ? [imagesUrl ?? []].flat() : []
   const urlOf = (image: Image | undefined) => image && imagesUrl && `${imagesUrl}${image.name}`
   return shell({
     title,
@@ -226,7 +289,8 @@ export function page(
     styles,
     logo: urlOf(logo),
     icon: urlOf(favicon),
-    images: logo || favicon || hasImages ? imagesUrl : undefined,
+    images: [...ofPortal, ...images],
+    refresh,
     formsTo,
     footer: requestId ? report(texts, requestId, detail) : ownFooter && own(ownFooter, language),
   })

@@ -6,7 +6,8 @@ import { standOut, textOn } from './colors.ts'
 import { outline } from './icons.ts'
 import type { Language } from './languages/index.ts'
 
-interface Content extends Pick<Parameters<typeof pageOf>[0], 'title' | 'images' | 'formsTo'> {
+interface Content
+  extends Pick<Parameters<typeof pageOf>[0], 'title' | 'images' | 'refresh' | 'formsTo'> {
   readonly language: Language
   /** Title of the portal, above the card. */
   readonly brand: string
@@ -22,15 +23,14 @@ interface Content extends Pick<Parameters<typeof pageOf>[0], 'title' | 'images' 
 
 /** A whole page: the layout that all pages share, around the content. */
 export function shell(content: Content): Page {
-  const { title, language, brand, accent, body, styles, footer, logo, icon, images, formsTo } =
-    content
+  const { title, language, brand, accent, body, styles, footer, logo, ...more } = content
   const header = logo ? html`<img src="${logo}" alt="${brand}">` : html`${outline('gate')}${brand}`
   const whole = html`
     <header>${header}</header>
     <main>${body}</main>
     ${footer ? html`<footer>${footer}</footer>` : ''}`
   return pageOf(
-    { title: `${title} · ${brand}`, language, accent, icon, images, formsTo, body: whole },
+    { ...more, title: `${title} · ${brand}`, language, accent, body: whole },
     SHEETS[styles].memo(accent),
   )
 }

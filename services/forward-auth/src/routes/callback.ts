@@ -16,21 +16,23 @@ import { CALLBACK_PATH, SHARED_CALLBACK_PATH, soleRedirectProvider } from '../lo
 import { describeUnmet, type StepUpDemand } from '../login/step-up.ts'
 import { type PortalSite, signInSiteOf } from '../portal-site.ts'
 import { pageUrl } from '../sites.ts'
-import { bareAnswer, problemAnswers } from './documented.ts'
+import { bareAnswer, pageAnswer, problemAnswers } from './documented.ts'
 import {
   type Attempt,
   completeSignIn,
   isEnough,
+  ownHop,
   recordSignIn,
   refuseDuplicate,
   startLogin,
   withoutPlace,
 } from './login.ts'
-import { redirect, targetOf, withLoginUrl } from './redirects.ts'
+import { redirect, signInUrl, targetOf, withLoginUrl } from './redirects.ts'
 
 const tags = ['sign-in']
 const params = Type.Object({ portal: Type.String(), provider: Type.String() })
 const response = {
+  200: pageAnswer('A page on the way to an app whose host gets its session now.'),
   303: bareAnswer('Redirect to the return URL, or to the provider once more.'),
   ...problemAnswers(400, 401, 403, 404, 429, 502, 503),
 }
@@ -51,7 +53,7 @@ export const callbackRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const message = `${SHARED_CALLBACK_PATH} is refused because the portal ${portal} has several providers`
     const remedy = 'register at each provider the redirect URI that check-config prints'
     warnRarely(request, { code, portal }, `${message}: ${remedy}`)
-    throw withLoginUrl(new FwaError(code, message), portalSite, undefined)
+    throw withLoginUrl(new FwaError(code, message), portalSite, { returnTo: undefined })
   })
 }
 
@@ -70,7 +72,7 @@ async function receiveCallback(
   if (found.kind === 'valid') return finish(portalSite, found, reply)
   if (found.kind === 'foreign') throw foreignCallback(portalSite, provider, found.login, request)
 
-  if (found.kind === 'used') return redirect(reply, targetOf(portalSite, login?.returnTo))
+  if (found.kind === 'used') return redirect(reply, signInUrl(portalSite, found.login))
   return goOn(portalSite, login, MAX_RESTARTS, reply)
 }
 
@@ -81,7 +83,8 @@ async function finish(
 ): Promise<FastifyReply> {
   const provider = providerOf(portalSite, login)
   if (!provider) throw unknownLogin(portalSite, login)
-  const { redirectUri = pageUrl(portalSite, SHARED_CALLBACK_PATH), returnTo } = login
+  const { redirectUri = pageUrl(portalSite, SHARED_CALLBACK_PATH), returnTo, hop, stepUp } = login
+  const attempt = { portalSite, returnTo, hop, stepUp }
   const callback = new URL(redirectUri)
   callback.search = new URL(reply.request.url, redirectUri).search
 
@@ -89,35 +92,33 @@ async function finish(
   try {
     signedIn = await provider.finish(callback, { ...secrets, redirectUri })
     // Another instance was faster with a copy of the login.
-    if (!(await confirm())) return redirect(reply, targetOf(portalSite, returnTo))
+    if (!(await confirm())) return redirect(reply, signInUrl(portalSite, login))
   } catch (thrown) {
     if (!(thrown instanceof FwaError || thrown instanceof ProviderError)) throw thrown
     const error = withoutPlace(thrown, 'the sign-in cannot be completed at the moment')
-    const giveUp = () => failed({ portalSite, provider, returnTo }, login, error, reply.request)
+    const giveUp = () => failed({ ...attempt, provider }, error, reply.request)
     if (!isOvertaken(callback, error)) throw giveUp()
     return goOn(portalSite, login, 1, reply, giveUp)
   }
-  const { stepUp } = login
   const { profile } = signedIn
   const now = reply.server.clock.now()
   if (stepUp && !isSteppedUp(stepUp, profile, now))
-    throw unmet({ portalSite, provider, profile, returnTo }, stepUp, reply)
-  return completeSignIn({ portalSite, signedIn, returnTo, stepUp }, reply)
+    throw unmet({ ...attempt, provider, profile }, stepUp, reply)
+  return completeSignIn({ ...attempt, signedIn }, reply)
 }
 
 /** Records a login that the provider did not complete, and gives its error. */
 function failed(
   attempt: Attempt & { readonly provider: RedirectProvider },
-  { stepUp }: LoginState,
   error: FwaError,
   request: FastifyRequest,
 ): FwaError {
-  const { portalSite, provider, returnTo } = attempt
+  const { portalSite, provider } = attempt
   const { code } = error
   const event = REFUSALS.has(code) ? 'sign-in-refused' : 'sign-in-failed'
   recordSignIn(event, { ...attempt, code }, request)
   warnOperator(portalSite, provider, error, request)
-  return withLoginUrl(error, portalSite, returnTo, stepUp?.policy)
+  return withLoginUrl(error, portalSite, attempt)
 }
 
 /** The error of a sign-in that does not meet the demands of a policy. */
@@ -126,7 +127,7 @@ function unmet(
   demand: StepUpDemand,
   { request, server }: FastifyReply,
 ): FwaError {
-  const { portalSite, provider, profile, returnTo } = attempt
+  const { portalSite, provider, profile } = attempt
   const code = 'FWA_STEP_UP_UNMET'
   const portal = portalSite.portal.name
   const { policy } = demand
@@ -137,7 +138,7 @@ function unmet(
   const text =
     `${provider.title} did not confirm that you signed in the way this page requires. ` +
     'Try again, or ask the administrator of this site.'
-  return withLoginUrl(new FwaError(code, text), portalSite, returnTo, policy)
+  return withLoginUrl(new FwaError(code, text), portalSite, attempt)
 }
 
 /**
@@ -153,14 +154,15 @@ async function goOn(
   giveUp: () => FwaError = () => unknownLogin(portalSite, login),
 ): Promise<FastifyReply> {
   const { request, server } = reply
-  const stepUp = login?.stepUp
-  const returnTo = targetOf(portalSite, login?.returnTo)
+  const { stepUp, returnTo: wanted } = login ?? {}
   if (isEnough(await server.sessions.atSignIn(request, portalSite), stepUp, server.clock.now()))
-    return redirect(reply, returnTo)
+    return redirect(reply, signInUrl(portalSite, { returnTo: wanted, ...login }))
   const provider = login && providerOf(portalSite, login)
   const restarts = (login?.restarts ?? 0) + 1
   if (!provider || restarts > maxRestarts) throw giveUp()
-  return startLogin({ portalSite, provider, returnTo, restarts, stepUp }, reply)
+  const returnTo = targetOf(portalSite, wanted)
+  const hop = ownHop(portalSite, login, request)
+  return startLogin({ portalSite, provider, returnTo, hop, restarts, stepUp }, reply)
 }
 
 /** Browsers follow 20 redirects, and a login takes up to five. */
@@ -201,22 +203,23 @@ function providerOf(
 
 function unknownLogin(portalSite: PortalSite, login: LoginState | undefined): FwaError {
   const error = new FwaError('FWA_LOGIN_UNKNOWN', 'this browser has no such sign-in in progress')
-  return withLoginUrl(error, portalSite, login?.returnTo)
+  return withLoginUrl(error, portalSite, { returnTo: undefined, ...login })
 }
 
 /** Mix-up (RFC 9700 section 4.4): one provider may send people to another to obtain its codes. */
 function foreignCallback(
   portalSite: PortalSite,
   provider: string,
-  { provider: begunAt, returnTo }: LoginState,
+  login: LoginState,
   request: FastifyRequest,
 ): FwaError {
   const portal = portalSite.portal.name
   const code = 'FWA_CALLBACK_FOREIGN'
+  const { provider: begunAt, returnTo } = login
   const attempt = { portalSite, provider: { name: provider }, returnTo, code }
   recordSignIn('sign-in-failed', attempt, request)
   const message = `a login that started at ${begunAt} came back to the redirect URI of ${provider}: refused`
   warnRarely(request, { code, portal, provider, begunAt }, message)
   const text = 'this sign-in started at another provider than the one that answered'
-  return withLoginUrl(new FwaError(code, text), portalSite, returnTo)
+  return withLoginUrl(new FwaError(code, text), portalSite, login)
 }

@@ -3,12 +3,13 @@ import type { Decision, Policy, Principal, Refusal, Resource } from '@gatehouse/
 import { sendPage } from '@gatehouse/service-kit/pages'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { FwaError } from '../errors.ts'
-import { refusedPage } from '../pages/pages.ts'
+import { refusedPage, unsentPage } from '../pages/pages.ts'
+import { TICKET } from '../session/hop.ts'
 import { Visitor } from '../session/visitor.ts'
 import { pageUrl } from '../sites.ts'
 import { basicChallenge, challengeHeaders, challenges, noSession } from './challenges.ts'
 import type { Dialect } from './dialects.ts'
-import { type Asked, MAX_LINK, returnUrl, sendToSignIn } from './hops.ts'
+import { type Asked, isOwnScript, MAX_LINK, returnUrl, sendToSignIn, startUrl } from './hops.ts'
 import { readerOf } from './reader.ts'
 
 export interface Check extends Asked {
@@ -33,13 +34,17 @@ export function sendDecision(dialect: Dialect, check: Check, reply: FastifyReply
     case 'preflight':
       return tellMore(check, reply.headers(portal.gate.anonymousHeaders)).send(portal.gate.body)
     case 'sign-in':
-      return sendToSignIn(dialect, check, reply)
+      return mayRepeat(check) ? sendToSignIn(dialect, check, reply) : sendUnsent(check, reply)
     case 'step-up':
       return sendToStepUp(dialect, check, decision.policy, reply)
     case 'forbidden':
       return sendForbidden(check, decision, reply)
     default:
-      throw noSession(check, resource, basicChallenge(check, reply.request))
+      throw noSession(check, {
+        resource,
+        basic: basicChallenge(check, reply.request),
+        loginUrl: resource || !isOwnScript(reply.request) ? undefined : startUrl(check, reply),
+      })
   }
 }
 
@@ -109,7 +114,9 @@ function sendToStepUp(
   const query = { policy: name }
   const isPerson = principal instanceof Visitor
   if (isPerson && forwarded.kind === 'navigation')
-    return sendToSignIn(dialect, check, reply, { query })
+    return mayRepeat(check)
+      ? sendToSignIn(dialect, check, reply, { query })
+      : sendUnsent(check, reply, query)
   const { acr = [], maxAge } = stepUp ?? {}
   const parameters = {
     error: 'insufficient_user_authentication',
@@ -125,9 +132,33 @@ function sendToStepUp(
   const refusal = { by: `policy ${name}` }
   if (!isPerson) record(check, { event: 'access-refused', code, refusal }, request)
   throw new FwaError(code, `the policy ${name} requires a new sign-in`, {
-    members: { loginUrl: pageUrl(check, '/signin', query) },
+    members: {
+      loginUrl:
+        isPerson && isOwnScript(request)
+          ? startUrl(check, reply, query)
+          : pageUrl(check, '/signin', query),
+    },
     headers: challengeHeaders(challenge, resource),
   })
+}
+
+/** Whether a sign-in page in between loses nothing. */
+function mayRepeat({ forwarded: { method } }: Check): boolean {
+  return method === 'GET' || method === 'HEAD'
+}
+
+/** Tells a person that what their browser has sent did not arrive. The browser keeps it, and sends it again if they reload the page. */
+function sendUnsent(check: Check, reply: FastifyReply, query?: { readonly policy: string | undefined }): FastifyReply {
+  const { request } = reply
+  const page = unsentPage({
+    ...readerOf(request, check),
+    signInHref: startUrl(check, reply, query),
+    // Another site does not send the cookie along, nor does its request when it is sent again.
+    image: request.headers['sec-fetch-site'] === 'cross-site' ? undefined : `?${TICKET}`,
+    origins: [check.forwarded.origin, check.site.authOrigin],
+    requestId: request.id,
+  })
+  return sendPage(reply, 403, page)
 }
 
 type Forbidden = Extract<Decision, { outcome: 'forbidden' }>

@@ -1,11 +1,19 @@
 import type { ForwardedRequest } from '@gatehouse/gate'
 import { isLoopback } from '@gatehouse/net'
-import type { FastifyReply } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import { setHostCookies } from '../cookies.ts'
 import { FwaError } from '../errors.ts'
+import { validateReturnUrl } from '../login/return-url.ts'
 import type { PortalSite } from '../portal-site.ts'
 import { appCookie } from '../session/cookie.ts'
-import { beginHop, clearHops, MAX_HOPS, readTicket, type splitTarget } from '../session/hop.ts'
+import {
+  beginHop,
+  bindingPlace,
+  clearHops,
+  MAX_HOPS,
+  readTicket,
+  type splitTarget,
+} from '../session/hop.ts'
 import type { Session } from '../session/session.ts'
 import { pageUrl, type Site } from '../sites.ts'
 import { challenges, noSession } from './challenges.ts'
@@ -39,21 +47,61 @@ export function sendToSignIn(
     url = asked.forwarded.url,
   }: { query?: Query; count?: number; url?: string } = {},
 ): FastifyReply {
-  const { portal, forwarded, site } = asked
-  const { headers, server } = reply.request
-  // Browsers send the session over HTTPS only, so that a sign-in would lead back here again and again.
-  if (forwarded.scheme === 'http' && !isLoopback(forwarded.host))
-    throw new FwaError('FWA_APP_INSECURE', `${forwarded.origin} is not https`)
+  requireSecure(asked)
   // What a browser loads before a click must not sign anybody in.
-  if (headers['sec-purpose'] !== undefined) throw noSession(asked)
+  if (reply.request.headers['sec-purpose'] !== undefined) throw noSession(asked)
   const rd = returnUrl(asked, url, MAX_LOCATION - HOP_LENGTH, query)
-  if (rd === undefined || site.scope === 'domain')
-    return sendRedirect(dialect, asked, pageUrl(asked, '/signin', { ...query, rd }), reply)
-  const { cookie: cookieHeader = '' } = headers
-  const start = { portal: portal.name, target: rd, count, cookieHeader, now: server.clock.now() }
-  const { hop, cookies } = beginHop(start, server.keys.login)
-  setHostCookies(reply, cookies)
+  const hop = rd && begin(asked, reply, { count })
   return sendRedirect(dialect, asked, pageUrl(asked, '/signin', { ...query, rd, hop }), reply)
+}
+
+/** Browsers send the session over HTTPS only, so that a sign-in would lead back here again and again. */
+function requireSecure({ forwarded: { scheme, host, origin } }: Asked): void {
+  if (scheme === 'http' && !isLoopback(host))
+    throw new FwaError('FWA_APP_INSECURE', `${origin} is not https`)
+}
+
+/** Whether a script of the app sends the request, without credentials of a program. */
+export function isOwnScript({ headers }: FastifyRequest): boolean {
+  const isOwn = headers['sec-fetch-site'] === 'same-origin' && headers['sec-fetch-dest'] === 'empty'
+  const { 'sec-purpose': purpose, authorization } = headers
+  return isOwn && purpose === undefined && authorization === undefined
+}
+
+/**
+ * The sign-in page for what is not redirected there. It leads back to the page that sent the request, if that is one of the
+ * app, and on the way the app's host gets its cookie at the path of the request: the page itself may be in the cache
+ * of a worker, or open to anyone.
+ */
+export function startUrl(asked: Asked, reply: FastifyReply, query: Query = {}): string {
+  requireSecure(asked)
+  const { forwarded, site } = asked
+  const referer = validateReturnUrl(reply.request.headers.referer, site)
+  const from = referer?.origin === forwarded.origin ? referer.href : `${forwarded.origin}/`
+  const { pathname } = new URL(forwarded.url)
+  const path = pathname.length <= MAX_LINK ? pathname : '/'
+  const hop = begin(asked, reply, { count: 0, path })
+  return pageUrl(asked, '/signin', {
+    ...{ ...query, hop },
+    rd: returnUrl(asked, from, MAX_LINK, query) ?? `${forwarded.origin}/`,
+  })
+}
+
+/** Begins a hop, where a host has a cookie of its own. Gives the parameter of the sign-in page. */
+function begin(
+  asked: Asked,
+  reply: FastifyReply,
+  { count, path }: Pick<Parameters<typeof beginHop>[0], 'count' | 'path'>,
+): string | undefined {
+  const { portal, forwarded, site } = asked
+  if (site.scope === 'domain') return undefined
+  const { headers, server } = reply.request
+  const { cookie: cookieHeader = '' } = headers
+  const at = { portal: portal.name, origin: forwarded.origin, now: server.clock.now() }
+  const place = bindingPlace(asked)
+  const { hop, cookies } = beginHop({ ...at, count, path, cookieHeader, place }, server.keys.login)
+  setHostCookies(reply, cookies)
+  return hop
 }
 
 /** The URL to return to, which loses its query if it is too long; undefined if it is too long even so. */
@@ -72,7 +120,7 @@ export function returnUrl(
 
 /**
  * Answers a request whose URL holds a ticket, which never reaches an app: by a redirect to the URL without it,
- * and the cookie for this host if the ticket is that of this browser.
+ * and the cookie for this host if the ticket is that of this browser. An image of our pages gets the cookie alone.
  */
 export async function answerTicket(
   dialect: Dialect,
@@ -90,7 +138,7 @@ export async function answerTicket(
   const url = new URL(`${forwarded.origin}${target}`).href
   const now = clock.now()
   const of = { portal: portal.name, host: host.name, cookieHeader, now }
-  const { sid, count, burn } = readTicket(ticket ?? '', of, keys.login)
+  const { sid, to, count, burn } = readTicket(ticket ?? '', of, keys.login)
   // The sign-in host may have just changed it, at another instance.
   if (sid !== undefined) sessions.records.forget(sid)
   const isBurnt = burn !== undefined && sessions.records.isBurnt(burn.key)
@@ -98,9 +146,13 @@ export async function answerTicket(
   if (burn && !isBurnt && sid === undefined) await sessions.records.burn(burn).catch(() => {})
   const visitor = sid === undefined || isBurnt ? undefined : await sessions.find(sid, asked)
   if (visitor) setAppCookie(visitor.session, asked, reply)
+  const { 'sec-fetch-dest': dest, 'sec-fetch-site': from } = request.headers
+  const isImage = dest === 'image' && (from === 'same-site' || from === 'same-origin')
   if (visitor || (await sessions.atApp(request, { portal, site, host })))
-    return sendRedirect(dialect, asked, url, reply)
-  if (forwarded.kind !== 'navigation') throw noSession(asked)
+    return isImage
+      ? reply.code(403).header('cache-control', 'no-store').send('')
+      : sendRedirect(dialect, asked, to ?? url, reply)
+  if (forwarded.kind !== 'navigation' && !isImage) throw noSession(asked)
   if (count >= MAX_HOPS)
     throw new FwaError('FWA_COOKIES_BLOCKED', `${host.name} gets no cookies: ${WHY_NONE}`, {
       members: { loginUrl: returnUrl(asked, url, MAX_LINK, {}) ?? forwarded.origin },

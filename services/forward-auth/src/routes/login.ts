@@ -19,13 +19,14 @@ import type { StepUpDemand } from '../login/step-up.ts'
 import { providerDownPage, refusedPage } from '../pages/pages.ts'
 import type { PortalSite } from '../portal-site.ts'
 import { appCookieName, isDoubled } from '../session/cookie.ts'
+import { readHop } from '../session/hop.ts'
 import { personOf, type Session } from '../session/session.ts'
 import type { Visitor } from '../session/visitor.ts'
 import { pageUrl } from '../sites.ts'
 import type { AuditEvent, EndedBy } from '../store/store.ts'
 import { noSession } from './challenges.ts'
 import { readerOf } from './reader.ts'
-import { redirect, targetOf, withLoginUrl } from './redirects.ts'
+import { type Destination, redirect, signInUrl, withLoginUrl } from './redirects.ts'
 import { destinationOf, destinationSiteOf, returnToApp } from './return-to-app.ts'
 import { setSessionCookies } from './session-cookies.ts'
 
@@ -47,7 +48,7 @@ export async function startLogin(start: LoginStart, reply: FastifyReply): Promis
   if (start.stepUp && !provider.stepsUp) {
     const text = `${provider.title} cannot sign you in the way this page requires. Choose another provider.`
     const error = new FwaError('FWA_STEP_UP_UNMET', text)
-    throw withLoginUrl(error, start.portalSite, start.returnTo, start.stepUp.policy)
+    throw withLoginUrl(error, start.portalSite, start)
   }
   try {
     return provider.type === 'redirect'
@@ -62,14 +63,14 @@ export async function startLogin(start: LoginStart, reply: FastifyReply): Promis
 }
 
 async function sendToProvider(
-  { portalSite, returnTo, chooseAccount = false, restarts = 0, stepUp }: LoginStart,
+  { portalSite, returnTo, hop, chooseAccount = false, restarts = 0, stepUp }: LoginStart,
   provider: RedirectProvider,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
   const { portal, site } = portalSite
   const { logins } = reply.server
   const redirectUri = redirectUriOf(site, portal, provider.name)
-  const login = { provider: provider.name, redirectUri, returnTo, restarts, stepUp }
+  const login = { provider: provider.name, redirectUri, returnTo, hop, restarts, stepUp }
   const { secrets, cookies } = logins.begin(portal, site, login, reply.request.headers.cookie)
   const url = await provider.authorizationUrl({ ...secrets, redirectUri, chooseAccount, stepUp })
   setHostCookies(reply, cookies)
@@ -77,13 +78,14 @@ async function sendToProvider(
 }
 
 async function signInByAddress(
-  { portalSite, returnTo }: LoginStart,
+  { portalSite, returnTo, hop }: LoginStart,
   provider: SeamlessProvider,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
   const { request } = reply
   const profile = await identify(provider, request)
-  if (profile) return completeSignIn({ portalSite, signedIn: byAddress(profile), returnTo }, reply)
+  if (profile)
+    return completeSignIn({ portalSite, signedIn: byAddress(profile), returnTo, hop }, reply)
   const code = 'FWA_LOGIN_REFUSED'
   recordSignIn('sign-in-refused', { portalSite, provider, returnTo, code }, request)
   throw new FwaError('FWA_LOGIN_REFUSED', `${provider.title} does not know your device`)
@@ -104,10 +106,13 @@ export async function identify(
 }
 
 function sendProviderDown(
-  { portalSite, provider, returnTo, chooseAccount, stepUp }: LoginStart,
+  { portalSite, provider, returnTo, hop, chooseAccount, stepUp }: LoginStart,
   reply: FastifyReply,
 ): FastifyReply {
-  const query = { rd: returnTo, switch: chooseAccount ? '1' : undefined, policy: stepUp?.policy }
+  const query = {
+    ...{ rd: returnTo, hop, policy: stepUp?.policy },
+    switch: chooseAccount ? '1' : undefined,
+  }
   const { portal } = portalSite
   const page = providerDownPage({
     ...readerOf(reply.request, portalSite),
@@ -123,6 +128,8 @@ export interface Attempt {
   readonly portalSite: PortalSite
   /** The validated return URL. */
   readonly returnTo: string
+  /** The hop that led to it, as it is signed. It counts in this browser. */
+  readonly hop?: string | undefined
   readonly stepUp?: StepUpDemand | undefined
   /** The profile of the person, if it is known. */
   readonly profile?: Profile
@@ -154,6 +161,17 @@ export function recordSignIn(
   })
 }
 
+/** The hop that led to a destination, if it counts in this browser. */
+export function ownHop(
+  { portal }: PortalSite,
+  { returnTo = '', hop }: Destination,
+  { headers, server }: FastifyRequest,
+): string | undefined {
+  const { cookie: cookieHeader = '' } = headers
+  const of = { portal: portal.name, returnTo, cookieHeader, now: server.clock.now() }
+  return readHop(hop, of, server.keys.login)?.signed
+}
+
 /** Whether a session is as good as a sign-in would be. */
 export function isEnough(
   visitor: Visitor | undefined,
@@ -168,7 +186,7 @@ export function isEnough(
  * them. A session of another account in the same browser is revoked.
  */
 export async function completeSignIn(signIn: SignIn, reply: FastifyReply): Promise<FastifyReply> {
-  const { portalSite, returnTo } = signIn
+  const { portalSite } = signIn
   const { profile } = signIn.signedIn
   const { request, server } = reply
   const { portal } = portalSite
@@ -181,27 +199,26 @@ export async function completeSignIn(signIn: SignIn, reply: FastifyReply): Promi
     const code = 'FWA_SIGN_IN_RATE'
     recordSignIn('sign-in-refused', { ...signIn, profile, code }, request)
     const text = `This account has signed in too often in a short time. Try again in ${retryAfter} seconds.`
-    throw withLoginUrl(new FwaError(code, text, { retryAfter }), portalSite, returnTo)
+    throw withLoginUrl(new FwaError(code, text, { retryAfter }), portalSite, signIn)
   }
   const before = (await server.sessions.atSignIn(request, portalSite))?.session
   const session = await beginSession(before, signIn, reply)
   // The provider has ended it already: it is asked once more who is there.
-  if (!session) return redirect(reply, targetOf(portalSite, returnTo))
+  if (!session) return redirect(reply, signInUrl(portalSite, signIn))
   setSessionCookies(reply, portalSite, session)
   recordSignIn('sign-in', { ...signIn, profile }, request)
-  if (signIn.stepUp) return returnToApp(portalSite, returnTo, 'step-up', reply)
+  if (signIn.stepUp) return returnToApp({ ...signIn, session }, 'step-up', reply)
   // A person with a session may sign in again, with another account.
-  if (before) return redirect(reply, targetOf(portalSite, returnTo))
-  return returnToApp(portalSite, returnTo, 'login', reply)
+  return returnToApp({ ...signIn, session }, before ? undefined : 'login', reply)
 }
 
 function sendRefused(signIn: SignIn, reply: FastifyReply): FastifyReply {
-  const { portalSite, returnTo } = signIn
+  const { portalSite, returnTo, hop } = signIn
   const { profile } = signIn.signedIn
   const { request } = reply
   const refusal = portalSite.portal.refusalOf(profile)
   recordSignIn('sign-in-refused', { ...signIn, profile, code: 'FWA_FORBIDDEN', refusal }, request)
-  const switchHref = pageUrl(portalSite, '/signin', { rd: returnTo, switch: '1' })
+  const switchHref = pageUrl(portalSite, '/signin', { rd: returnTo, hop, switch: '1' })
   const reader = readerOf(request, portalSite)
   const page = refusedPage({ ...reader, profile, switchHref, requestId: request.id })
   return sendPage(reply, 403, page)
@@ -213,7 +230,7 @@ async function beginSession(
   signIn: SignIn,
   { request, server }: FastifyReply,
 ): Promise<Session | undefined> {
-  const { portalSite, returnTo, signedIn } = signIn
+  const { portalSite, signedIn } = signIn
   const { profile } = signedIn
   const { sessions, trust } = server
   try {
@@ -229,7 +246,7 @@ async function beginSession(
     if (!(error instanceof FwaError)) throw error
     recordSignIn('sign-in-failed', { ...signIn, profile, code: error.code }, request)
     const text = 'the sign-in cannot be stored at the moment'
-    throw withLoginUrl(withoutPlace(error, text), portalSite, returnTo)
+    throw withLoginUrl(withoutPlace(error, text), portalSite, signIn)
   }
 }
 
@@ -259,5 +276,5 @@ export function refuseDuplicate(
   const message = `a browser sends ${name} twice: a site below ${site.domain} has set one of them`
   warnRarely(request, { code, portal: portal.name }, message)
   const text = `Delete the cookies of ${site.domain} in your browser: another site has set a second ${name}.`
-  throw withLoginUrl(new FwaError(code, text), portalSite, returnTo)
+  throw withLoginUrl(new FwaError(code, text), portalSite, { returnTo })
 }

@@ -25,14 +25,29 @@ export function cameFrom(
   return url?.origin === site.authOrigin ? undefined : url
 }
 
+/** Where a person goes by the sign-in page. */
+export interface Destination {
+  readonly returnTo: string | undefined
+  /** The hop that led there, as it is signed. */
+  readonly hop?: string | undefined
+  readonly stepUp?: { readonly policy: string } | undefined
+}
+
+/** The sign-in page on the way to a destination. */
+export function signInUrl(
+  portalSite: PortalSite,
+  { returnTo: rd, hop, stepUp }: Destination,
+): string {
+  return pageUrl(portalSite, '/signin', { rd, hop, policy: stepUp?.policy })
+}
+
 /** The error with the URL where a person starts again, which people see even with a 5xx. */
 export function withLoginUrl(
   { code, message, cause, retryAfter, members }: FwaError,
   portalSite: PortalSite,
-  returnTo: string | undefined,
-  policy?: string,
+  destination: Destination,
 ): FwaError {
-  const loginUrl = pageUrl(portalSite, '/signin', { rd: returnTo, policy })
+  const loginUrl = signInUrl(portalSite, destination)
   return new FwaError(code, message, {
     cause,
     expose: true,

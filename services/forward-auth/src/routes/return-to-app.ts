@@ -1,5 +1,6 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { isNavigation } from '@gatehouse/service-kit/http'
+import { sendPage } from '@gatehouse/service-kit/pages'
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import { Type } from 'typebox'
 import { setHostCookies } from '../cookies.ts'
@@ -7,41 +8,87 @@ import { FwaError } from '../errors.ts'
 import { warnRarely } from '../log-limit.ts'
 import { RETURN_PATH } from '../login/logins.ts'
 import { countRedirect, resetRedirectCount } from '../login/redirect-loop.ts'
+import { continuePage } from '../pages/pages.ts'
 import { type PortalSite, signInSiteOf } from '../portal-site.ts'
+import { addTicket, bindingPlace, clearBindings, readHop, withTicket } from '../session/hop.ts'
+import type { Session } from '../session/session.ts'
 import { pageUrl, type Site } from '../sites.ts'
 import { bareAnswer, problemAnswers } from './documented.ts'
-import { redirect, targetOf, withLoginUrl } from './redirects.ts'
+import { readerOf } from './reader.ts'
+import { type Destination, redirect, signInUrl, targetOf, withLoginUrl } from './redirects.ts'
 
 /** The reason why a person is redirected to an app: a login, or a session that they had. */
 type Reason = Parameters<typeof countRedirect>[2]
 
 /**
- * Redirects a person to the return URL. If their browser keeps coming back from there, the app does
+ * Returns a person to the app where they want to go. Its host gets their session on the way: by the ticket of the hop that
+ * led here, or else by a page whose image fetches one. If their browser keeps coming back from there, the app does
  * not receive the session, and an error page ends the loop.
+ *
+ * @param to - its hop counts in this browser
  */
 export function returnToApp(
-  portalSite: PortalSite,
-  returnTo: string,
-  reason: Reason,
+  to: Destination & { readonly portalSite: PortalSite; readonly session: Session },
+  reason: Reason | undefined,
   reply: FastifyReply,
-  hop?: { readonly at: number; arrive(target: string): string },
 ): FastifyReply {
+  const { portalSite, session } = to
   const { portal } = portalSite
-  const plain = targetOf(portalSite, returnTo)
-  const target = hop?.arrive(plain) ?? plain
-  const { method, headers } = reply.request
+  const { request, server } = reply
+  const { method, headers } = request
+  const url = new URL(targetOf(portalSite, to.returnTo))
+  const site = siteOfApp(server, portalSite, url)
+  const at = { portal: portal.name, now: server.clock.now() }
+  const hop = site && readHop(to.hop, { ...at, returnTo: url.href }, server.keys.login)
+  const addTo = (target: string, to?: string) =>
+    hop
+      ? withTicket(target, hop, { ...at, sid: session.sid, to }, server.keys.login)
+      : addTicket(target)
+  const guarded = hop?.path === undefined ? url.href : `${url.origin}${hop.path}`
   // Programs may repeat a request without a loop.
-  if (!isNavigation(method, headers)) return redirect(reply, target)
-  const now = reply.server.clock.now()
+  if (!isNavigation(method, headers)) return redirect(reply, hop ? addTo(guarded) : url.href)
+  if (reason) endLoop(to, reason, hop?.at, reply)
+  if (!site) return redirect(reply, url.href)
+  const place = bindingPlace({ portal, site })
+  setHostCookies(reply, place ? clearBindings(portal.name, headers.cookie ?? '', place) : [])
+  const isDirect = hop ? hop.path === undefined : !place
+  if (isDirect) return redirect(reply, addTo(url.href))
+  const page = { ...readerOf(request, portalSite), profile: session.profile, url }
+  return sendPage(
+    reply.header('referrer-policy', 'no-referrer'),
+    200,
+    place
+      ? continuePage({ ...page, image: addTo(guarded), origins: [url.origin, site.authOrigin] })
+      : continuePage({ ...page, action: addTo(guarded, url.href) }),
+  )
+}
+
+/** The site of an app whose host has a cookie of its own, if a URL leads to one. */
+function siteOfApp({ sites }: FastifyInstance, { site }: PortalSite, url: URL): Site | undefined {
+  const isOurs =
+    url.origin === site.authOrigin && url.pathname.startsWith(`${site.basePath}/portals/`)
+  const found = sites.find(url.host)
+  const isApp = found && !found.isAuthHost && found.site.scope === 'host' && !isOurs
+  return isApp ? found.site : undefined
+}
+
+function endLoop(
+  { portalSite, returnTo }: Destination & { readonly portalSite: PortalSite },
+  reason: Reason,
+  began: number | undefined,
+  reply: FastifyReply,
+): void {
+  const { portal } = portalSite
+  const { headers, server } = reply.request
   const { href } = destinationOf(portalSite, returnTo)
-  const { isLoop, cookie } = countRedirect(portal, href, reason, headers.cookie, now, hop?.at)
+  const now = server.clock.now()
+  const { isLoop, cookie } = countRedirect(portal, href, reason, headers.cookie, now, began)
   setHostCookies(reply, [isLoop ? resetRedirectCount(portal) : cookie])
-  if (!isLoop) return redirect(reply, target)
-  throw signInLoop(portalSite, href, reason, reply)
+  if (isLoop) throw signInLoop(portalSite, href, reason, reply)
 }
 
 /** The URL to which a return URL leads in the end: our own pages on the way name it, without its query if it is long. */
-export function destinationOf(portalSite: PortalSite, returnTo: string): URL {
+export function destinationOf(portalSite: PortalSite, returnTo: string | undefined): URL {
   const target = new URL(targetOf(portalSite, returnTo))
   const rd = target.searchParams.get('rd')
   const isPage = rd !== null && target.href.startsWith(pageUrl(portalSite, '/'))
@@ -75,8 +122,8 @@ export const returnRoute: FastifyPluginAsyncTypebox = async (app) => {
     const portalSite = signInSiteOf(request)
     const { portal, site } = portalSite
     const { params, query, headers } = request
-    const long = app.logins.longReturnUrl(portal, site, params.login, headers.cookie)
-    return redirect(reply, targetOf(portalSite, long ?? query.rd))
+    const long = app.logins.longDestination(portal, site, params.login, headers.cookie)
+    return redirect(reply, signInUrl(portalSite, long ?? { returnTo: query.rd }))
   })
 }
 
@@ -106,5 +153,5 @@ function signInLoop(
         }
   const code = 'FWA_SIGN_IN_LOOP'
   warnRarely(request, { code, portal: portal.name, host, reason }, `sign-in loop: ${cause}`)
-  return withLoginUrl(new FwaError(code, text), portalSite, target)
+  return withLoginUrl(new FwaError(code, text), portalSite, { returnTo: target })
 }

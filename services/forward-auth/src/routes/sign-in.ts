@@ -11,16 +11,16 @@ import { demandOf, type StepUpDemand } from '../login/step-up.ts'
 import { type Reader, signInPage } from '../pages/pages.ts'
 import { isSentTo, type PortalSite, signInSiteOf } from '../portal-site.ts'
 import type { Portal } from '../portals.ts'
-import { readHop, withTicket } from '../session/hop.ts'
-import type { Session } from '../session/session.ts'
 import type { Visitor } from '../session/visitor.ts'
 import { pageUrl } from '../sites.ts'
 import { bareAnswer, pageAnswer, problemAnswers } from './documented.ts'
 import {
+  type Attempt,
   byAddress,
   completeSignIn,
   identify,
   isEnough,
+  ownHop,
   refuseDuplicate,
   startLogin,
 } from './login.ts'
@@ -61,7 +61,7 @@ const CHOOSER_SCHEMA = {
   tags,
   querystring,
   response: {
-    200: pageAnswer('The providers to choose from, or the profile of the signed-in person.'),
+    200: pageAnswer('The providers to choose from, or a page on the way to an app.'),
     ...STARTED,
   },
 }
@@ -70,7 +70,7 @@ const START_SCHEMA = {
   tags,
   querystring,
   params,
-  response: STARTED,
+  response: { 200: pageAnswer('The same as of the callback.'), ...STARTED },
 }
 
 /** `GET /signin`, the chooser, and `GET /providers/:provider`, which starts a login there. */
@@ -79,8 +79,8 @@ export const signInRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const portalSite = signInSiteOf(request)
     const { query } = request
     refuseDuplicate(request, portalSite, query.rd)
-    const stepUp = stepUpFor(portalSite, query)
-    const arrival = { portalSite, query, stepUp }
+    const arrival = arrivalOf(portalSite, request)
+    const { stepUp } = arrival
     const visitor = query.switch ? undefined : await app.sessions.atSignIn(request, portalSite)
     if (!query.switch && (await answerKnown(arrival, visitor, reply))) return reply
     const providers = providersFor(portalSite.portal, stepUp)
@@ -96,12 +96,11 @@ export const signInRoutes: FastifyPluginAsyncTypebox = async (app) => {
 
   app.get('/providers/:provider', { schema: START_SCHEMA }, async (request, reply) => {
     const portalSite = signInSiteOf(request)
-    const { params, query } = request
+    const { params } = request
     const provider = portalSite.portal.providers.get(params.provider)
     if (!provider) throw new FwaError('FWA_PROVIDER_UNKNOWN', 'this portal has no such provider')
-    refuseDuplicate(request, portalSite, query.rd)
-    const stepUp = stepUpFor(portalSite, query)
-    return startAt(provider, { portalSite, query, stepUp }, reply)
+    refuseDuplicate(request, portalSite, request.query.rd)
+    return startAt(provider, arrivalOf(portalSite, request), reply)
   })
 }
 
@@ -117,21 +116,26 @@ export async function homeRoute(app: FastifyInstance): Promise<void> {
 
 type Query = Static<typeof querystring>
 
-function startAt(provider: Provider, { portalSite, query, stepUp }: Arrival, reply: FastifyReply) {
-  const returnTo =
-    query.rd === undefined
-      ? pageUrl(portalSite, '/signin', {
-          from: cameFrom(reply.request, portalSite, query.from)?.href,
-        })
-      : arrivalOf(portalSite, query)
-  const chooseAccount = query.switch === '1'
-  return startLogin({ portalSite, provider, returnTo, chooseAccount, stepUp }, reply)
+/** A person who wants to go somewhere. */
+interface Arrival extends Attempt {
+  readonly query: Query
 }
 
-/** The URL to return to after a sign-in: with a hop this page, which makes the ticket. */
-function arrivalOf(portalSite: PortalSite, { rd, hop, policy }: Query): string {
-  const target = targetOf(portalSite, rd)
-  return hop === undefined ? target : pageUrl(portalSite, '/signin', { rd: target, hop, policy })
+function arrivalOf(
+  portalSite: PortalSite,
+  request: FastifyRequest<{ Querystring: Query }>,
+): Arrival {
+  const { query } = request
+  const { rd, from, hop } = query
+  const page = () =>
+    pageUrl(portalSite, '/signin', { from: cameFrom(request, portalSite, from)?.href })
+  const returnTo = rd === undefined ? page() : targetOf(portalSite, rd)
+  const own = ownHop(portalSite, { returnTo, hop }, request)
+  return { portalSite, query, returnTo, hop: own, stepUp: stepUpFor(portalSite, query) }
+}
+
+function startAt(provider: Provider, { query, ...attempt }: Arrival, reply: FastifyReply) {
+  return startLogin({ ...attempt, provider, chooseAccount: query.switch === '1' }, reply)
 }
 
 function stepUpFor(portalSite: PortalSite, { rd, policy }: Query): StepUpDemand | undefined {
@@ -141,13 +145,7 @@ function stepUpFor(portalSite: PortalSite, { rd, policy }: Query): StepUpDemand 
   if (policies.length === names.length) return demandOf(policies)
   const quoted = JSON.stringify(policy?.slice(0, 100))
   const text = `the portal ${portal.name} has no policy ${quoted}`
-  throw withLoginUrl(new FwaError('FWA_SIGN_IN_POLICY', text), portalSite, rd)
-}
-
-interface Arrival {
-  readonly portalSite: PortalSite
-  readonly query: Query
-  readonly stepUp: StepUpDemand | undefined
+  throw withLoginUrl(new FwaError('FWA_SIGN_IN_POLICY', text), portalSite, { returnTo: rd })
 }
 
 /**
@@ -155,15 +153,19 @@ interface Arrival {
  * whether it has, since a reply that an async function returns is awaited until it is sent, and lost.
  */
 async function answerKnown(
-  { portalSite, query, stepUp }: Arrival,
+  { query, ...attempt }: Arrival,
   visitor: Visitor | undefined,
   reply: FastifyReply,
 ): Promise<boolean> {
   const { request, server } = reply
+  const { portalSite, stepUp } = attempt
   if (isEnough(visitor, stepUp, server.clock.now())) {
-    await renewCookie(reply, portalSite, visitor.session)
-    if (query.rd !== undefined) bounce(portalSite, query, visitor.session, reply)
-    else
+    const { session } = visitor
+    await renewCookie(reply, portalSite, session)
+    if (query.rd !== undefined) {
+      setDomainCookies(reply, portalSite, session)
+      returnToApp({ ...attempt, session }, 'bounce', reply)
+    } else
       redirect(
         reply,
         pageUrl(portalSite, '/account', { from: cameFrom(request, portalSite, query.from)?.href }),
@@ -171,28 +173,8 @@ async function answerKnown(
     return true
   }
   const profile = stepUp ? undefined : await identifyByAddress(portalSite, request)
-  const returnTo = arrivalOf(portalSite, query)
-  if (profile) await completeSignIn({ portalSite, signedIn: byAddress(profile), returnTo }, reply)
+  if (profile) await completeSignIn({ ...attempt, signedIn: byAddress(profile) }, reply)
   return profile !== undefined
-}
-
-/** Returns somebody who is signed in to an app, with a ticket for its host if a check of it has begun that. */
-function bounce(
-  portalSite: PortalSite,
-  { rd, hop }: Query,
-  session: Session,
-  reply: FastifyReply,
-): FastifyReply {
-  const { keys, clock } = reply.server
-  const returnTo = targetOf(portalSite, rd)
-  const of = { portal: portalSite.portal.name, now: clock.now() }
-  const begun = readHop(hop, { ...of, returnTo }, keys.login)
-  setDomainCookies(reply, portalSite, session)
-  const way = begun && {
-    at: begun.at,
-    arrive: (target: string) => withTicket(target, begun, { ...of, sid: session.sid }, keys.login),
-  }
-  return returnToApp(portalSite, returnTo, 'bounce', reply, way)
 }
 
 async function identifyByAddress(

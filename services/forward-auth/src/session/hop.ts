@@ -1,8 +1,10 @@
 import { hash, randomBytes } from 'node:crypto'
-import { parseHostPort } from '@gatehouse/net'
+import { isUnder, parseHostPort } from '@gatehouse/net'
+import { registrableDomain } from '@gatehouse/net/suffixes'
 import type { HostCookie } from '../cookies.ts'
 import type { KeyRing } from '../key-ring.ts'
-import { sealValue, unsealValue } from '../seal.ts'
+import { readSigned, sealValue, signValue, unsealValue } from '../seal.ts'
+import type { Site } from '../sites.ts'
 import { readCookies } from './cookie.ts'
 
 /** The parameter of a target that brings a session from the sign-in host to the host of an app. */
@@ -13,26 +15,51 @@ export const MAX_HOPS = 3
 
 /** In ms: how long somebody may take to sign in before the hop begins anew. */
 const HOP_LIFETIME = 3_600_000
+/** Also of a hop that no cookie binds to the browser at the sign-in host. */
 const TICKET_LIFETIME = 30_000
 const COOKIE_LIFETIME = 600_000
 /** Cookies of hops that a browser keeps, and that one answer removes: proxies limit headers. */
 const MAX_COOKIES = 16
 
-/** A way from an app to the sign-in host and back, in the browser that has its cookie. */
+/**
+ * A way from an app to the sign-in host and back, in the browser that has its cookie at both ends: that of the app
+ * is a secret, and the sign-in binding at the sign-in host is made of it.
+ */
 export interface Hop {
   /** The name of the app's host. */
   readonly host: string
-  /** The digest of the value of a cookie of that host, which names the browser. */
+  /** The digest of the sign-in binding, which names the browser. */
   readonly browser: string
   /** How many hops failed before it. */
   readonly count: number
   /** When it began, in ms. */
   readonly at: number
+  /** The path of the call of a script that began it. */
+  readonly path?: string | undefined
+  /** The parameter that it was read from. */
+  readonly signed: string
+}
+
+/** Where a sign-in binding is kept. */
+type Place = Pick<HostCookie, 'domain' | 'path'>
+
+/** What a ticket brings to an app. */
+interface Bearing {
+  readonly sid: string
+  /** Where the check redirects to, in place of the URL with the ticket. */
+  readonly to?: string | undefined
+}
+
+interface SignInPages {
+  readonly portal: { readonly name: string }
+  readonly site: Pick<Site, 'domain' | 'authOrigin' | 'basePath'>
 }
 
 export interface Ticket {
   /** The session; undefined unless the ticket fits this portal, host, browser and time. */
   readonly sid: string | undefined
+  /** Where the check redirects to, in place of the URL with the ticket. */
+  readonly to?: string | undefined
   /** How many hops have failed if this one has. */
   readonly count: number
   /** Its mark if it is burnt, and until when that matters; undefined if it fits nowhere any more. */
@@ -44,50 +71,120 @@ interface At {
   readonly now: number
 }
 
-/** The return URL is sealed as its digest: it travels beside the hop. */
-type SealedHop = Omit<Hop, 'host'> & { readonly target: string }
-type SealedTicket = Hop & { readonly sid: string }
+type SignedHop = Omit<Hop, 'host' | 'signed'> & { readonly isBound: boolean }
+type SealedTicket = Omit<Hop, 'path' | 'signed'> & Pick<Bearing, 'sid' | 'to'>
 
 /**
- * Begins a hop to the absolute URL `target`. A cookie of a hop that the browser already has serves for
+ * The domain that all hosts of apps of a site share with its sign-in host; undefined if browsers keep no cookies for it.
+ * Such hosts are the same site to browsers.
+ */
+export function sharedDomain({
+  domain,
+  authOrigin,
+}: Pick<Site, 'domain' | 'authOrigin'>): string | undefined {
+  const host = parseHostPort(authOrigin.slice(authOrigin.indexOf('//') + 2))?.host
+  const registrable = registrableDomain(domain)
+  if (!host || registrable === undefined || registrableDomain(host.name) !== registrable)
+    return undefined
+  let shared = domain
+  while (!isUnder(shared, host)) shared = shared.slice(shared.indexOf('.') + 1)
+  return shared
+}
+
+/** The place of the sign-in binding: only the pages of the portal get it. */
+export function bindingPlace({ portal, site }: SignInPages): Place | undefined {
+  const domain = sharedDomain(site)
+  return domain === undefined
+    ? undefined
+    : { domain, path: `${site.basePath}/portals/${portal.name}` }
+}
+
+/**
+ * Begins a hop from an app at `origin`. A cookie of a hop that the browser already has serves for
  * this one too, so that tabs opened at once do not overwrite what the others need.
  *
  * @returns the parameter `hop` of the sign-in page, and the cookies to set
  */
 export function beginHop(
-  at: At & { readonly target: string; readonly count: number; readonly cookieHeader: string },
+  at: At &
+    Pick<Hop, 'count' | 'path'> & {
+      readonly origin: string
+      readonly cookieHeader: string
+      /** Undefined if the app cannot set a cookie for the sign-in host. */
+      readonly place: Place | undefined
+    },
   keys: KeyRing,
 ): { readonly hop: string; readonly cookies: readonly HostCookie[] } {
-  const held = cookiesOf(at.portal, at.cookieHeader)
+  const { portal, origin, count, path, place } = at
+  const held = cookiesOf(portal, at.cookieHeader)
   const known = held.find((each) => each.browser)?.value
   const value = known ?? randomBytes(16).toString('base64url')
-  const browser = digest(value)
-  const own = { name: cookieName(at.portal, browser), value, maxAge: COOKIE_LIFETIME }
-  const hop: SealedHop = { browser, count: at.count, target: digestOf(at.target), at: at.now }
-  const sealed = sealValue(hop, keys, `hop ${at.portal}`)
-  if (held.length < MAX_COOKIES) return { hop: sealed, cookies: [own] }
-  const others = clearHops(at.portal, at.cookieHeader).filter(({ name }) => name !== own.name)
-  return { hop: sealed, cookies: [own, ...others] }
+  const binding = bindingOf(value)
+  const browser = digest(binding)
+  const own = { name: cookieName(portal, browser), value, maxAge: COOKIE_LIFETIME }
+  const others = clearHops(portal, at.cookieHeader).filter(({ name }) => name !== own.name)
+  const hop: SignedHop = { browser, count, at: at.now, path, isBound: place !== undefined }
+  const ends: HostCookie[] = place
+    ? [own, { ...place, name: bindingName(portal, browser), value: binding, maxAge: HOP_LIFETIME }]
+    : [{ ...own, sameSite: 'none' }]
+  return {
+    hop: signValue(hop, keys, purposeOf(portal, origin)),
+    cookies: held.length < MAX_COOKIES ? ends : [...ends, ...others],
+  }
 }
 
-/** The hop that led to the sign-in page, if it began for this portal and return URL. */
+/**
+ * The hop that led to the sign-in page, if it began for this portal and the origin of the return URL, and in this browser.
+ *
+ * @param of - without `cookieHeader` if the state of a login of this browser has brought the hop, which is proof
+ */
 export function readHop(
-  sealed: string | undefined,
-  of: At & { readonly returnTo: string },
+  signed: string | undefined,
+  of: At & { readonly returnTo: string; readonly cookieHeader?: string },
   keys: KeyRing,
 ): Hop | undefined {
-  const hop = unsealValue<SealedHop>(sealed, keys, `hop ${of.portal}`)
-  const host = parseHostPort(URL.parse(of.returnTo)?.host ?? '')?.host.name
-  if (!hop || host === undefined || hop.target !== digestOf(of.returnTo)) return undefined
-  const { browser, count, at } = hop
-  return isWithin(HOP_LIFETIME, at, of.now) ? { host, browser, count, at } : undefined
+  const url = URL.parse(of.returnTo)
+  const host = parseHostPort(url?.host ?? '')?.host.name
+  if (!url || host === undefined || signed === undefined) return undefined
+  const hop = readSigned<SignedHop>(signed, keys, purposeOf(of.portal, url.origin))
+  if (!hop) return undefined
+  const { isBound, ...begun } = hop
+  const needsProof = of.cookieHeader !== undefined
+  if (needsProof && isBound && !showsBinding(of.cookieHeader, of.portal, hop)) return undefined
+  const lifetime = needsProof && !isBound ? TICKET_LIFETIME : HOP_LIFETIME
+  return isWithin(lifetime, hop.at, of.now) ? { ...begun, host, signed } : undefined
 }
 
-/** The return URL as it is written, with a ticket as its last parameter. */
-export function withTicket(returnTo: string, hop: Hop, of: At & { sid: string }, keys: KeyRing) {
-  const ticket: SealedTicket = { ...hop, sid: of.sid, at: of.now }
-  const sealed = sealValue(ticket, keys, `ticket ${of.portal}`)
-  return `${returnTo}${returnTo.includes('?') ? '&' : '?'}${GIVEN}${sealed}`
+function purposeOf(portal: string, origin: string): string {
+  return `hop ${portal} ${origin}`
+}
+
+/** Whether a browser has the binding, whatever other hosts of the domain have set beside it. */
+function showsBinding(cookieHeader: string, portal: string, { browser }: Pick<Hop, 'browser'>) {
+  const start = `${bindingName(portal, browser)}=`
+  const values = cookieHeader.split(/; */).filter((each) => each.startsWith(start))
+  return values.some((each) => digest(each.slice(start.length)) === browser)
+}
+
+/** Removes the sign-in bindings that a browser has got first, if it has many. */
+export function clearBindings(portal: string, cookieHeader: string, place: Place) {
+  const names = [...readCookies(cookieHeader, bindingName(portal, '')).keys()].filter(isName)
+  const surplus = names.slice(0, -MAX_COOKIES).slice(0, MAX_COOKIES)
+  return surplus.map((name): HostCookie => ({ ...place, name, value: '', maxAge: 0 }))
+}
+
+/** A return URL with the ticket of a hop. */
+export function withTicket(returnTo: string, hop: Hop, of: At & Bearing, keys: KeyRing): string {
+  const { host, browser, count } = hop
+  const ticket: SealedTicket = { host, browser, count, sid: of.sid, to: of.to, at: of.now }
+  return addTicket(returnTo, sealValue(ticket, keys, `ticket ${of.portal}`))
+}
+
+/** A URL as it is written, with a ticket as the last parameter of its query. An empty one has the check begin a hop. */
+export function addTicket(url: string, ticket = ''): string {
+  const end = url.includes('#') ? url.indexOf('#') : url.length
+  const base = url.slice(0, end)
+  return `${base}${base.includes('?') ? '&' : '?'}${GIVEN}${ticket}${url.slice(end)}`
 }
 
 /**
@@ -118,12 +215,13 @@ export function readTicket(
 ): Ticket {
   const given = unsealValue<SealedTicket>(ticket, keys, `ticket ${of.portal}`)
   if (!given) return { sid: undefined, count: 1, burn: undefined }
-  const { sid, host, browser, count, at } = given
+  const { sid, to, host, browser, count, at } = given
   const isLive = isWithin(TICKET_LIFETIME, at, of.now)
   const held = cookiesOf(of.portal, of.cookieHeader)
   const fits = host === of.host && held.some((each) => each.browser === browser)
   return {
     sid: isLive && fits ? sid : undefined,
+    to,
     // A ticket in a bookmark is not part of a loop.
     count: isWithin(COOKIE_LIFETIME, at, of.now) ? count + 1 : 1,
     burn: isLive ? { key: digest(ticket), until: at + TICKET_LIFETIME } : undefined,
@@ -141,21 +239,27 @@ function cookieName(portal: string, browser: string): string {
   return `__Host-gatehouse-hop.${portal}.${browser.slice(0, 8)}`
 }
 
+/** The cookie of the sign-in host. Other hosts of the domain can set one, but none whose value counts. */
+function bindingName(portal: string, browser: string): string {
+  return `__Secure-gatehouse-binding.${portal}.${browser.slice(0, 8)}`
+}
+
 const NAME = /^[\w-]+\.[\w-]+\.[0-9a-f]{8}$/
+const isName = (name: string) => NAME.test(name)
 const VALUE = /^[\w-]{22}$/
 
 /** The cookies of hops. Only one whose value counts has a `browser`. */
 function cookiesOf(portal: string, header: string) {
-  const all = [...readCookies(header, cookieName(portal, ''))].filter(([name]) => NAME.test(name))
+  const all = [...readCookies(header, cookieName(portal, ''))].filter(([name]) => isName(name))
   return all.map(([name, value = '']) => {
-    const browser = VALUE.test(value) ? digest(value) : ''
+    const browser = VALUE.test(value) ? digest(bindingOf(value)) : ''
     return { name, value, browser: name === cookieName(portal, browser) ? browser : undefined }
   })
 }
 
-/** As browsers write a URL: the sign-in page has it back from one. */
-function digestOf(url: string): string {
-  return digest(URL.parse(url)?.href ?? url)
+/** The value of the sign-in binding, which tells nobody that of the cookie of the hop. */
+function bindingOf(value: string): string {
+  return hash('sha256', `binding ${value}`, 'base64url').slice(0, 22)
 }
 
 function digest(text: string): string {

@@ -1,6 +1,7 @@
 import t from 'tap'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { ERRORS } from '../../src/errors.ts'
+import { en } from '../../src/pages/languages/en.ts'
 import { TICKET } from '../../src/session/hop.ts'
 import { DOMAINS, portalOf, yamlOf } from '../app.ts'
 import { BROWSER, type RequestHeaders, SHAPES } from '../shapes.ts'
@@ -8,7 +9,10 @@ import type { Visitor } from '../visitor.ts'
 import {
   AUTH,
   arrive,
+  imageOf,
+  loadImage,
   MAIN,
+  readPage,
   SCRIPT,
   SHARED,
   signInUrl,
@@ -239,8 +243,10 @@ t.test('nginx asks twice about one request, and the second answer is the first',
     t.notMatch(String(headers['set-cookie']), APP_COOKIE)
   }
   const [, second] = wrong
-  const [name = '', value = ''] = String(second?.headers['set-cookie']).split(/[=;]/)
-  bob.jarOf(APP).set(name, value)
+  for (const [i, line] of [second?.headers['set-cookie'] ?? []].flat().entries()) {
+    const [name = '', value = ''] = line.split(/[=;]/)
+    bob.jarOf(i === 0 ? APP : '.example.com/portals/main').set(name, value)
+  }
   const way = await arrive(bob, test.corp, String(second?.headers.location), { sub: 'bob' })
   t.equal(way.answer.headers['x-forwarded-user'], 'bob', 'the browser gets the second answer')
 })
@@ -346,21 +352,96 @@ t.test('a ticket that does not fit is refused, and is none any more', async (t) 
   }
 })
 
+/** The sign-in host makes a ticket only in the browser that has begun the hop. */
 t.test('who begins a hop and has another person finish it becomes nobody', async (t) => {
   for (const isAtApp of [false, true]) {
     const test = await start(t)
     const [ada, mallory] = [test.visitor(), test.visitor()]
     await arrive(ada, test.corp, isAtApp ? WANTED : `https://${WIKI}/`)
     const { location: lure = '' } = (await mallory.visit(WANTED)).headers
-    const url = (await ada.open(lure)).headers.location ?? ''
-    t.ok(ticketIn(url), 'the sign-in host cannot know')
-    const { headers } = await ada.visit(url)
-    if (isAtApp) t.equal(headers.location, WANTED)
-    else t.match(headers.location, `${MAIN}/signin?rd=`)
-
-    const read = await mallory.visit(url)
-    t.match(read.headers.location, `${MAIN}/signin?rd=`, 'which is burnt when the log has it')
+    for (const headers of [BROWSER, SCRIPT, imageOf('same-site'), imageOf('cross-site')]) {
+      const answer = await ada.open(lure, { headers })
+      t.notOk(ticketIn(answer.headers.location), 'no ticket is made')
+      t.equal(ticketIn(readPage(answer.body).image) || '', '', 'nor on a page')
+    }
+    const way = await arrive(ada, test.corp, lure)
+    t.equal(way.answer.headers['x-forwarded-user'], 'ada', 'she gets on, for herself')
     t.notMatch(mallory.cookies(APP), APP_COOKIE)
+  }
+})
+
+t.test('the sign-in link of somebody else, opened with a session or to sign in', async (t) => {
+  for (const isSignedIn of [true, false]) {
+    const test = await start(t)
+    const [ada, mallory] = [test.visitor(), test.visitor()]
+    const { location: link = '' } = (await ada.visit(WANTED)).headers
+    if (isSignedIn) await arrive(mallory, test.corp, `https://${WIKI}/`, { sub: 'mallory' })
+    const way = await arrive(mallory, test.corp, link, { sub: 'mallory' })
+    t.equal(way.answer.headers['x-forwarded-user'], 'mallory')
+    for (const url of way.urls) t.notOk(ticketIn(url), 'no ticket for the browser of Ada')
+    const own = await arrive(ada, test.corp, link)
+    t.equal(own.answer.headers['x-forwarded-user'], 'ada', 'Ada goes on with her link')
+    t.ok(own.urls.some(ticketIn))
+  }
+})
+
+const place = (cookie: string) => `${cookie}; Max-Age=3600; Domain=example.com; Path=/portals/main`
+
+t.test('the sign-in binding goes to the pages of its portal, and to no app', async (t) => {
+  const { corp, visitor } = await start(t)
+  const ada = visitor()
+  const { headers } = await ada.visit(WANTED)
+  const [hop = '', binding = ''] = [headers['set-cookie'] ?? []].flat()
+  t.match(hop, /^__Host-gatehouse-hop\.main\.[0-9a-f]{8}=[\w-]{22}; Max-Age=600; Path=\//)
+  const [pair = '', name = '', value = ''] = /^([^=]+)=([^;]+)/.exec(binding) ?? []
+  t.equal(binding, `${place(pair)}; HttpOnly; Secure; SameSite=Lax`)
+  t.match(name, /^__Secure-gatehouse-binding\.main\.[0-9a-f]{8}$/)
+  t.equal(name.slice(-8), hop.split('=')[0]?.slice(-8))
+  t.notMatch(hop, value)
+  t.notMatch(headers.location, value, 'the link does not tell it')
+  t.match(ada.cookies('auth.example.com', '/portals/main/signin'), pair)
+  for (const [host, path] of [
+    ['auth.example.com', '/portals/main-1/signin'],
+    ['auth.example.com', '/'],
+    [APP, '/'],
+  ])
+    t.notMatch(ada.cookies(host, path), name)
+  t.equal((await arrive(ada, corp, WANTED)).answer.statusCode, 200)
+})
+
+t.test('a sibling that tosses sign-in bindings gets nothing, and Ada still arrives', async (t) => {
+  const ways: Record<string, (name: string, value: string) => string> = {
+    'a second value of hers': (name) => `${name}=${'a'.repeat(22)}`,
+    'the same twice': (name, value) => `${name}=${value}`,
+    'an empty one': (name) => `${name}=`,
+    'many of other names': () =>
+      [...Array(40).keys()]
+        .map((i) => `__Secure-gatehouse-binding.main.${i.toString(16).padStart(8, '0')}=x`)
+        .join('; '),
+  }
+  for (const isSignedIn of [true, false])
+    for (const [what, tossed] of Object.entries(ways)) {
+      const test = await start(t)
+      const ada = test.visitor()
+      if (isSignedIn) await arrive(ada, test.corp, `https://${WIKI}/`)
+      await ada.visit(WANTED)
+      const jar = ada.jarOf('.example.com/portals/main')
+      const [name = '', value = ''] = [...jar].at(-1) ?? []
+      const arriving = (cookies: string, host: string) =>
+        host === APP ? cookies : `${tossed(name, value)}; ${cookies}`
+      const way = await arrive(ada, test.corp, WANTED, { arriving })
+      t.match([way.answer.statusCode, way.answer.headers['x-forwarded-user']], [200, 'ada'], what)
+    }
+})
+
+t.test('a browser keeps 16 sign-in bindings', async (t) => {
+  const { corp, visitor } = await start(t)
+  const ada = visitor()
+  await arrive(ada, corp, WANTED)
+  const jar = ada.jarOf('.example.com/portals/main')
+  for (let i = 0; i < 40; i++) {
+    await arrive(ada, corp, `https://app-${i}.example.com/`)
+    t.ok(jar.size <= 17, `${jar.size}`)
   }
 })
 
@@ -386,7 +467,7 @@ t.test('the account of the sign-in host is the one that a step-up brings to an a
   t.match(browser.cookies(APP), /^__Host-gatehouse-app\.main=[\w.-]+$/, 'no hop is left')
 })
 
-t.test('a hop for another target, or that is too old, gives no ticket', async (t) => {
+t.test('a hop for another origin, or that is too old, gives no ticket', async (t) => {
   const test = await start(t)
   const ada = test.visitor()
   await arrive(ada, test.corp, `https://${WIKI}/`)
@@ -398,8 +479,9 @@ t.test('a hop for another target, or that is too old, gives no ticket', async (t
   }
   const ticketAt = async (url: string) => ticketIn((await ada.open(url)).headers.location)
   t.ok(await ticketAt(location))
+  t.ok(await ticketAt(changed('rd', `https://${APP}/#/other`)), 'any page of the origin')
   for (const url of [
-    changed('rd', `${WANTED}&x=1`),
+    changed('rd', WANTED.replace('.com', '.com:8443')),
     changed('rd', `https://${WIKI}/reports?year=2030`),
     changed('rd', 'https://evil.test/'),
     changed('hop', 'x'),
@@ -511,12 +593,232 @@ t.test('only what a person opens begins a hop', async (t) => {
   }
 })
 
-t.test('a form that was sent too late comes back as a page', async (t) => {
-  const { corp, visitor } = await start(t)
+t.test('a form that was sent without a session is never silently a page', async (t) => {
+  const yaml = yamlOf(portalOf('main', 'policies: { mfa: { acr: [mfa] } }'))
+  for (const options of [{ yaml }, { yaml: SHARED }]) {
+    const test = await start(t, options)
+    const { corp } = test
+    const ada = test.visitor()
+    const url = `https://${APP}/orders?id=1`
+    const form = { origin: `https://${APP}`, 'sec-fetch-site': 'same-origin' }
+    const send = (site = 'same-origin', headers = {}, query = '') =>
+      ada.visit(url, {
+        method: 'POST',
+        headers: { ...form, 'sec-fetch-site': site, ...headers },
+        query,
+      })
+    await arrive(ada, corp, `https://${WIKI}/`)
+    if (options.yaml === SHARED) ada.jarOf('.example.com').clear()
+
+    const unsent = await send()
+    t.match(unsent, { statusCode: 403, headers: { 'cache-control': 'no-store' } })
+    t.match(unsent.body, en.unsent.title)
+    t.match(unsent.body, en.unsent.reload)
+    t.ok(unsent.body.length < 4_000, `${unsent.body.length} characters`)
+    t.match(
+      unsent.headers['content-security-policy'],
+      `img-src data: https://${APP} ${AUTH}; form-action`,
+    )
+    const image = new URL(readPage(unsent.body).image ?? '', url).href
+    t.equal(image, `https://${APP}/orders?${TICKET}`)
+    await loadImage(ada, image)
+    t.equal((await send()).statusCode, 200, 'loaded again, the page arrives')
+
+    const bob = test.visitor()
+    const page = (await bob.visit(url, { method: 'POST', headers: form })).body
+    const link = /class="main" href="([^"]+)" target="_blank"/.exec(page)?.[1] ?? ''
+    const way = await arrive(bob, corp, link.replaceAll('&amp;', '&'), { sub: 'bob' })
+    t.equal(way.answer.headers['x-forwarded-user'], 'bob', 'signed in in a new tab')
+    t.equal((await bob.visit(url, { method: 'POST', headers: form })).statusCode, 200)
+  }
+})
+
+t.test('a form from another site is not sent again, which would not help', async (t) => {
+  const test = await start(t)
+  const headers = { origin: 'https://idp.test', 'sec-fetch-site': 'cross-site' }
+  const answer = await test.visitor().visit(WANTED, { method: 'POST', headers })
+  t.match(answer, { statusCode: 403, body: en.unsent.again })
+  t.notMatch(answer.body, en.unsent.reload)
+  t.equal(readPage(answer.body).image, undefined)
+})
+
+t.test('a form that needs a step-up is not sent either', async (t) => {
+  const yaml = yamlOf(portalOf('main', 'policies: { mfa: { acr: [mfa] } }'))
+  const { corp, visitor } = await start(t, { yaml })
   const ada = visitor()
-  t.equal((await ada.visit(WANTED, { method: 'POST' })).statusCode, 303)
-  const way = await arrive(ada, corp, WANTED, { method: 'POST' })
-  t.match([way.answer.statusCode, way.places], [200, WHOLE_WAY])
+  corp.state.claims = { acr: 'pwd' }
+  await arrive(ada, corp, WANTED)
+  const post = { method: 'POST', query: '?policy=mfa' } as const
+  const answer = await ada.visit(WANTED, post)
+  t.match(answer, { statusCode: 403, body: en.unsent.title })
+  t.match(answer.body, 'policy=mfa')
+  corp.state.claims = { acr: 'mfa' }
+  const link = /class="main" href="([^"]+)" target="_blank"/.exec(answer.body)?.[1] ?? ''
+  await arrive(ada, corp, link.replaceAll('&amp;', '&'))
+  t.equal((await ada.visit(WANTED, post)).statusCode, 200)
+})
+
+/** A page of an app whose shell is in the cache of a worker, or open to anyone: no check sees it opened. */
+const SHELL = `https://${APP}/shell#/orders`
+const API = `https://${APP}/api/orders?page=2`
+const CALL = {
+  ...SCRIPT,
+  'sec-fetch-site': 'same-origin',
+  'sec-fetch-dest': 'empty',
+  referer: `https://${APP}/shell`,
+}
+
+t.test('every way in ends at the cookie of the app', async (t) => {
+  const callUrl = async (ada: Visitor) => (await ada.visit(API, { headers: CALL })).json().loginUrl
+  const starts: Record<string, (ada: Visitor) => string | Promise<string>> = {
+    'a link of a public page': () => signInUrl({ rd: SHELL }),
+    'loginUrl of a call': callUrl,
+    'loginUrl of a call, with rd of its own': async (ada) => {
+      const url = new URL(await callUrl(ada))
+      url.searchParams.set('rd', SHELL)
+      return url.href
+    },
+    'an old link': async (ada) => {
+      const { location = '' } = (await ada.visit(WANTED)).headers
+      ada.jarOf(APP).clear()
+      ada.jarOf('.example.com/portals/main').clear()
+      return location
+    },
+  }
+  for (const isSignedIn of [true, false])
+    for (const [what, from] of Object.entries(starts)) {
+      const test = await start(t)
+      const ada = test.visitor()
+      if (isSignedIn) await arrive(ada, test.corp, `https://${WIKI}/`)
+      const way = await arrive(ada, test.corp, await from(ada))
+      t.match([way.answer.statusCode, way.answer.headers['x-forwarded-user']], [200, 'ada'], what)
+      const places = [isSignedIn ? [] : ['signin', 'corp.test', 'callback'], []]
+      t.strictSame(way.places, [...(isSignedIn ? ['signin'] : places.flat()), APP], what)
+      t.match(ada.cookies(APP), APP_COOKIE, what)
+      t.equal((await ada.visit(API, { headers: CALL })).statusCode, 200)
+    }
+})
+
+t.test('the page on the way', async (t) => {
+  const test = await start(t)
+  const ada = test.visitor()
+  await arrive(ada, test.corp, `https://${WIKI}/`)
+  const opened = await ada.open(signInUrl({ rd: SHELL }))
+  t.match(opened, { statusCode: 200, headers: { 'referrer-policy': 'no-referrer' } })
+  t.match(opened.headers['content-security-policy'], `img-src data: https://${APP} ${AUTH}; `)
+  t.match(opened.headers['content-security-policy'], "frame-ancestors 'none'")
+  t.match(readPage(opened.body), { image: `https://${APP}/shell?${TICKET}=#/orders`, next: SHELL })
+  t.match(opened.body, `<a class="main" href="${SHELL}">`)
+
+  const { loginUrl } = (await ada.visit(API, { headers: CALL })).json()
+  const called = readPage((await ada.open(loginUrl)).body)
+  t.equal(called.next, `https://${APP}/shell`)
+  t.match(called.image, `https://${APP}/api/orders?${TICKET}=`, 'at what the check guards')
+  const { statusCode, headers, body } = await ada.visit(called.image ?? '', {
+    headers: imageOf('same-site'),
+  })
+  t.match({ statusCode, body }, { statusCode: 403, body: '' }, 'never 2xx')
+  t.match(String(headers['set-cookie']), APP_COOKIE)
+
+  const script = await ada.open(signInUrl({ rd: SHELL }), { headers: SCRIPT })
+  t.match(script, { statusCode: 303, headers: { location: SHELL } }, 'programs get no page')
+  for (const rd of [`${MAIN}/account`, 'https://evil.test/'])
+    t.equal((await ada.open(signInUrl({ rd }))).statusCode, 303, 'nor who goes to our own pages')
+})
+
+t.test('images fetch a cookie for our pages only', async (t) => {
+  const test = await start(t)
+  const [ada, nobody] = [test.visitor(), test.visitor()]
+  await arrive(ada, test.corp, `https://${WIKI}/`)
+  const url = `https://${APP}/?${TICKET}`
+  for (const site of ['cross-site', 'none', ''])
+    for (const who of [ada, nobody]) {
+      const { statusCode, headers } = await who.visit(url, { headers: imageOf(site) })
+      t.equal(statusCode, 401, site)
+      t.equal(headers['set-cookie'], undefined, site)
+    }
+  t.equal((await loadImage(nobody, url)).statusCode, 401)
+  t.notMatch(nobody.cookies(APP), APP_COOKIE)
+  t.equal((await loadImage(ada, url)).statusCode, 403, 'a sibling can have her own cookie set')
+  t.equal((await ada.visit(WANTED)).headers['x-forwarded-user'], 'ada')
+  t.equal((await loadImage(ada, url)).statusCode, 403, 'and again')
+})
+
+t.test('no call of a program begins a hop', async (t) => {
+  const { visitor } = await start(t)
+  const rows: [what: string, headers: RequestHeaders][] = [
+    ['a program', SCRIPT],
+    ['a script of another host', { ...CALL, 'sec-fetch-site': 'same-site' }],
+    ['a script of another site', { ...CALL, 'sec-fetch-site': 'cross-site' }],
+    ['an image', { ...CALL, 'sec-fetch-dest': 'image' }],
+    ['a prefetch', { ...CALL, 'sec-purpose': 'prefetch' }],
+    ['credentials', { ...CALL, authorization: 'Basic YTpi' }],
+  ]
+  for (const [what, headers] of rows) {
+    const answer = await visitor().visit(API, { headers })
+    t.match([answer.statusCode, answer.headers['set-cookie']], [401, undefined], what)
+    if (what !== 'credentials') t.equal(answer.json().loginUrl, `${MAIN}/signin`, what)
+  }
+})
+
+t.test('an app that asks over and over keeps its hop', async (t) => {
+  const { visitor } = await start(t)
+  const ada = visitor()
+  await ada.visit(API, { headers: CALL })
+  const before = ada.cookies(APP)
+  for (let i = 0; i < 20; i++) await ada.visit(API, { headers: CALL })
+  t.equal(ada.cookies(APP), before)
+  t.equal(ada.jarOf('.example.com/portals/main').size, 1)
+})
+
+t.test('where a call comes from is a page of its app', async (t) => {
+  const { visitor } = await start(t)
+  for (const [referer, rd] of [
+    [`https://${APP}/a?b=c`, `https://${APP}/a?b=c`],
+    ['', `https://${APP}/`],
+    ['https://evil.test/', `https://${APP}/`],
+    [`https://${WIKI}/`, `https://${APP}/`],
+    [`https://${APP}:8443/`, `https://${APP}/`],
+    [`https://${APP}/?${'a'.repeat(400)}`, `https://${APP}/`],
+  ] as const) {
+    const answer = await visitor().visit(API, { headers: { ...CALL, referer } })
+    t.equal(new URL(answer.json().loginUrl).searchParams.get('rd'), rd, referer)
+  }
+})
+
+t.test('other domains: half a minute without a binding, and a click for a worker', async (t) => {
+  const rows = ['com', 'org'].map(
+    (suffix) => `{ domain: example.${suffix}, authHost: auth.example.com }`,
+  )
+  const yaml = yamlOf(portalOf('main')).replace(DOMAINS, `domains: [${rows}]`)
+  const test = await start(t, { yaml })
+  const ada = test.visitor()
+  const [url, host] = ['https://app.example.org/', 'app.example.org']
+  const { headers } = await ada.visit(url)
+  t.match(headers['set-cookie'], /^__Host-gatehouse-hop\.main.*; SameSite=None$/, 'no binding')
+  await arrive(ada, test.corp, WANTED)
+  t.ok(ticketIn((await ada.open(headers.location ?? '')).headers.location))
+  await test.clock.advance(30_000)
+  const late = await ada.open(headers.location ?? '')
+  t.match(late, { statusCode: 303, headers: { location: `${url}?${TICKET}=` } }, 'a new one begins')
+  t.equal((await arrive(ada, test.corp, signInUrl({ rd: url }))).answer.statusCode, 200)
+
+  const bob = test.visitor()
+  const call = { ...CALL, referer: `${url}shell` }
+  const { loginUrl } = (await bob.visit(`${url}api`, { headers: call })).json()
+  const begun = await bob.open(loginUrl)
+  await test.clock.advance(60_000)
+  const page = await bob.open(test.corp.authorize(begun.headers.location, 'bob'))
+  t.match(page.headers['content-security-policy'], "form-action 'self' https:; ")
+  const { action = '', next } = readPage(page.body)
+  t.match([action, next], [`${url}api?${TICKET}=`, undefined], 'the login has kept the hop')
+  const posted = await bob.visit(action, {
+    method: 'POST',
+    headers: { 'sec-fetch-site': 'cross-site' },
+  })
+  t.match(posted, { statusCode: 303, headers: { location: `${url}shell` } })
+  t.match(bob.cookies(host), APP_COOKIE)
+  t.equal((await bob.visit(`${url}api`, { headers: call })).headers['x-forwarded-user'], 'bob')
 })
 
 t.test('an app on plain http is refused, as its cookie would never be sent', async (t) => {

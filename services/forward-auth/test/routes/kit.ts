@@ -76,9 +76,39 @@ export interface Way extends AppVisit {
   readonly maxRedirects?: number
 }
 
+/** What a browser sends for an image of a page. */
+export const imageOf = (site: string) => ({
+  accept: 'image/*',
+  'sec-fetch-mode': 'no-cors',
+  'sec-fetch-dest': 'image',
+  'sec-fetch-site': site,
+})
+
+/** The image of a page, and where the page goes on by itself. */
+export function readPage(body: string) {
+  const decode = (text: string | undefined) =>
+    text?.replaceAll('&amp;', '&').replaceAll('&#39;', "'")
+  return {
+    image: decode(/<img src="([^"]+)" alt="" hidden>/.exec(body)?.[1]),
+    next: decode(/http-equiv="refresh" content="0;url=([^"]+)"/.exec(body)?.[1]),
+    action: decode(/<form method="post" action="([^"]+)"/.exec(body)?.[1]),
+  }
+}
+
+/** Loads an image by every redirect, as a page of the same site does. */
+export async function loadImage(visitor: Visitor, url: string, visit: AppVisit = {}) {
+  let at = url
+  for (let redirects = 0; ; redirects++) {
+    const answer = await visitor.visit(at, { ...visit, headers: imageOf('same-site') })
+    const { location } = answer.headers
+    if (location === undefined || redirects > 9) return answer
+    at = location
+  }
+}
+
 /**
  * Opens a page of an app and follows every redirect: by the sign-in host, the provider and back. Gives the last
- * answer, the URLs on the way, and the places where they are.
+ * answer, the URLs on the way, and the places where they are. A page that goes on by itself loads its image first.
  */
 export async function arrive(
   visitor: Visitor,
@@ -97,8 +127,11 @@ export async function arrive(
     // Browsers go on with GET.
     const answer = await visitor.visit(at, { ...visit, method: redirects === 0 ? method : 'GET' })
     const { location } = answer.headers
-    if (location === undefined) return { answer, urls, places: urls.map(placeOf) }
-    at = location
+    const { image, next } = readPage(answer.body)
+    if (location === undefined && next === undefined)
+      return { answer, urls, places: urls.map(placeOf) }
+    if (image !== undefined) await loadImage(visitor, image, visit)
+    at = location ?? next ?? ''
   }
   throw new Error(`ERR_TOO_MANY_REDIRECTS: ${urls.map(placeOf).join(', ')}`)
 }
@@ -119,7 +152,6 @@ export const WHOLE_WAY = [
   'signin',
   'corp.test',
   'callback',
-  'signin',
   'app.example.com with a ticket',
   'app.example.com',
 ]

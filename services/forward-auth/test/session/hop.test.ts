@@ -23,7 +23,10 @@ const NOW = 1_900_000_000_000
 const [SECOND, MINUTE, HOUR] = [1_000, 60_000, 3_600_000]
 const PORTAL = 'main'
 const HOST = 'app.example.com'
-const TARGET = `https://${HOST}/a?x=1`
+const ORIGIN = `https://${HOST}`
+const TARGET = `${ORIGIN}/a?x=1`
+const PLACE = { domain: 'example.com', path: `/portals/${PORTAL}` }
+const BINDING = `__Secure-gatehouse-binding.${PORTAL}.`
 const PREFIX = `__Host-gatehouse-hop.${PORTAL}.`
 
 /** A browser at the host of an app. */

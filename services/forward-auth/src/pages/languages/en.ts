@@ -88,6 +88,13 @@ export const en = {
     text: 'You are signed in, but this account does not have access to this page. If it should, ask the administrator of this site.',
     other: 'Sign in as someone else',
   },
+  unsent: {
+    title: 'Nothing was sent yet',
+    text: 'You are not signed in here, so the app did not receive what you sent.',
+    reload:
+      'Reload this page, and your browser sends it again. If you see this page once more, sign in first. Or go back: what you typed should still be there.',
+    again: 'Sign in. Then go back to where you came from and try again.',
+  },
   providerDown: {
     title: '{provider} is not responding',
     text: 'You cannot sign in there at the moment. There is nothing wrong with your account.',

@@ -89,6 +89,13 @@ export const es: Texts = {
       'contacto con el administrador de este sitio.',
     other: 'Usar otra cuenta',
   },
+  unsent: {
+    title: 'Todavía no se ha enviado nada',
+    text: 'No ha iniciado sesión aquí, así que la aplicación no ha recibido nada.',
+    reload:
+      'Vuelva a cargar esta página y su navegador lo enviará de nuevo. Si vuelve a ver esta página, inicie sesión primero. O vuelva atrás: lo que escribió debería seguir ahí.',
+    again: 'Inicie sesión. Después vuelva a la página de la que vino e inténtelo de nuevo.',
+  },
   providerDown: {
     title: '{provider} no responde',
     text: 'En este momento no se puede iniciar sesión allí. El problema no está en su cuenta.',

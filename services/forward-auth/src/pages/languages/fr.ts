@@ -87,6 +87,13 @@ export const fr: Texts = {
     text: 'Vous êtes connecté, mais ce compte n’a pas accès à cette page. Pour y accéder, adressez-vous à l’administrateur de ce site.',
     other: 'Utiliser un autre compte',
   },
+  unsent: {
+    title: 'Rien n’a encore été envoyé',
+    text: 'Vous n’êtes pas connecté ici : l’application n’a rien reçu.',
+    reload:
+      'Rechargez cette page et votre navigateur renverra tout. Si cette page réapparaît, connectez-vous d’abord. Ou revenez en arrière : votre saisie devrait y être encore.',
+    again: 'Connectez-vous. Revenez ensuite à la page d’où vous venez et réessayez.',
+  },
   providerDown: {
     title: '{provider} ne répond pas',
     text: 'La connexion y est impossible pour le moment. Votre compte n’est pas en cause.',
