@@ -87,7 +87,7 @@ export function visitorCookies(count: number): string[] {
   const exp = Math.floor((Date.now() + LIFETIME - HOUR) / 1_000)
   return Array.from({ length: count }, (_, n) => {
     const token = sign({ iss: ISSUER, sid: sidOf(n), rev: 1, aud: 'app.example.com', exp })
-    const session = `${appCookieName(PORTAL, SITE)}=${token}`
+    const session = `${appCookieName(PORTAL, SITE, 'app.example.com')}=${token}`
     return ['theme=dark', session, `app_session=${idOf(n).repeat(6)}`].join('; ')
   })
 }

@@ -33,6 +33,7 @@ export interface Sites<Site extends SignInSite> {
 export class ForwardedRequest<Site> implements SiteHost<Site> {
   readonly site: Site
   readonly host: Host
+  /** Canonical host, with the port unless it is that of the scheme. */
   readonly authority: string
   readonly isAuthHost: boolean
   readonly method: string
@@ -59,11 +60,11 @@ export class ForwardedRequest<Site> implements SiteHost<Site> {
     const isDefault = authority.endsWith(port)
     this.site = site
     this.host = host
-    this.authority = authority
+    this.authority = isDefault ? authority.slice(0, -port.length) : authority
     this.isAuthHost = isAuthHost
     this.method = method
     this.scheme = scheme
-    this.origin = `${scheme}://${isDefault ? authority.slice(0, -port.length) : authority}`
+    this.origin = `${scheme}://${this.authority}`
     this.target = target
     this.#headers = headers
     this.#urlHeader = urlHeader

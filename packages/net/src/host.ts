@@ -31,6 +31,12 @@ export function parseHostPort(text: string): { host: Host; port?: number } | und
   return port > 65_535 ? undefined : { host, port }
 }
 
+/** The canonical text of a host with its port, as in a URL; an IPv6 address has brackets. */
+export function formatHostPort({ host, port }: { host: Host; port?: number }): string {
+  const name = host.ip?.version === 6 ? `[${host.name}]` : host.name
+  return port === undefined ? name : `${name}:${port}`
+}
+
 /** Whether the host is this machine by definition: `localhost`, `*.localhost` (RFC 6761), 127/8, ::1. */
 export function isLoopback({ name, ip }: Host): boolean {
   if (ip) return ip.version === 4 ? ip.bytes[0] === 127 : ip.text === '::1'

@@ -19,7 +19,14 @@ export {
   type FetchOptions,
   lookupAllowed,
 } from './fetch.ts'
-export { type Host, isLoopback, isUnder, parseHost, parseHostPort } from './host.ts'
+export {
+  formatHostPort,
+  type Host,
+  isLoopback,
+  isUnder,
+  parseHost,
+  parseHostPort,
+} from './host.ts'
 export {
   type Cidr,
   cidrContains,

@@ -1,4 +1,4 @@
-import { parseHostPort, parseOrigin } from '@gatehouse/net'
+import { parseOrigin } from '@gatehouse/net'
 import type { FastifyRequest } from 'fastify'
 import { FwaError } from './errors.ts'
 import { type Portal, portalOf } from './portals.ts'
@@ -47,9 +47,10 @@ export function isSentTo(origin: string, request: FastifyRequest): boolean {
   return requested === origin || parseOrigin(requested) === origin
 }
 
-/** The name of the host that a request was sent to. */
-export function hostNameOf(request: FastifyRequest): string {
-  return parseHostPort(hostOf(request))?.host.name ?? ''
+/** The host of an app that a request was sent to. No scheme but https has another port without naming it. */
+export function appHostOf(request: FastifyRequest) {
+  const { host = { name: '' }, authority = '' } = request.server.sites.find(hostOf(request)) ?? {}
+  return { host, authority: authority.replace(/:443$/, '') }
 }
 
 function hostOf({ raw: { headers, socket }, server }: FastifyRequest): string {

@@ -1,5 +1,12 @@
 import type { ForwardedRequest } from '@gatehouse/gate'
-import { isLoopback, isUnder, parseHost, parseHostPort, parseOrigin } from '@gatehouse/net'
+import {
+  formatHostPort,
+  isLoopback,
+  isUnder,
+  parseHost,
+  parseHostPort,
+  parseOrigin,
+} from '@gatehouse/net'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { LRUCache } from 'lru-cache'
@@ -46,9 +53,8 @@ function findHost(all: readonly Site[], hostHeader: string): SiteHost | undefine
   const parsed = parseHostPort(hostHeader)
   const site = parsed && all.find(({ domain }) => isUnder(domain, parsed.host))
   if (!parsed || !site) return undefined
-  const { host, port } = parsed
-  const name = host.ip?.version === 6 ? `[${host.name}]` : host.name
-  const authority = port === undefined ? name : `${name}:${port}`
+  const { host } = parsed
+  const authority = formatHostPort(parsed)
   return { site, host, authority, isAuthHost: all.some((each) => isOnlyForPages(each, host.name)) }
 }
 

@@ -120,7 +120,8 @@ export async function startApp(
       const cookies = [
         host === signInHost(site) &&
           `${sessionCookieName(portal)}=${sessions.sessionToken(session, site)}`,
-        isOfApps && `${appCookieName(portal, site)}=${sessions.appToken(session, site, host)}`,
+        isOfApps &&
+          `${appCookieName(portal, site, host)}=${sessions.appToken(session, site, host)}`,
       ]
       return cookies.filter(Boolean).join('; ')
     },

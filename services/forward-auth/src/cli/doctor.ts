@@ -99,12 +99,12 @@ async function signInAs(app: FastifyInstance, at: PortalSite, profile: Profile) 
 async function signInAside(
   app: FastifyInstance,
   url: URL,
-  { site, host }: SiteHost,
+  { site }: SiteHost,
   session: Session,
 ): Promise<SignedIn> {
   const { portal } = session
-  const token = app.sessions.appToken(session, site, host.name)
-  const cookie = `${appCookieName({ name: portal }, site)}=${token}`
+  const token = app.sessions.appToken(session, site, url.host)
+  const cookie = `${appCookieName({ name: portal }, site, url.host)}=${token}`
   const { statusCode, headers } = await app.inject({
     url: `${app.sites.all[0]?.basePath}/portals/${portal}`,
     headers: {

@@ -148,7 +148,11 @@ function mayRepeat({ forwarded: { method } }: Check): boolean {
 }
 
 /** Tells a person that what their browser has sent did not arrive. The browser keeps it, and sends it again if they reload the page. */
-function sendUnsent(check: Check, reply: FastifyReply, query?: { readonly policy: string | undefined }): FastifyReply {
+function sendUnsent(
+  check: Check,
+  reply: FastifyReply,
+  query?: { readonly policy: string | undefined },
+): FastifyReply {
   const { request } = reply
   const page = unsentPage({
     ...readerOf(request, check),

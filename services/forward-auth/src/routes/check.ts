@@ -211,10 +211,10 @@ export async function decideCheck(asked: Asked, request: FastifyRequest): Promis
   const { server, raw } = request
   const { portal, forwarded } = asked
   const { gate } = portal
-  const { host } = forwarded
+  const { host, authority } = forwarded
   const sent = {
     request,
-    person: () => server.sessions.atApp(request, { ...asked, host }),
+    person: () => server.sessions.atApp(request, { ...asked, host, authority }),
     clientIp: () => server.trust.clientIp(raw),
     now: server.clock.now(),
   }

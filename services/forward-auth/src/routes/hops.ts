@@ -137,7 +137,7 @@ export async function answerTicket(
   reply.header('referrer-policy', 'no-referrer')
   const url = new URL(`${forwarded.origin}${target}`).href
   const now = clock.now()
-  const of = { portal: portal.name, host: host.name, cookieHeader, now }
+  const of = { portal: portal.name, host: forwarded.authority, cookieHeader, now }
   const { sid, to, count, burn } = readTicket(ticket ?? '', of, keys.login)
   // The sign-in host may have just changed it, at another instance.
   if (sid !== undefined) sessions.records.forget(sid)
@@ -148,7 +148,8 @@ export async function answerTicket(
   if (visitor) setAppCookie(visitor.session, asked, reply)
   const { 'sec-fetch-dest': dest, 'sec-fetch-site': from } = request.headers
   const isImage = dest === 'image' && (from === 'same-site' || from === 'same-origin')
-  if (visitor || (await sessions.atApp(request, { portal, site, host })))
+  const app = { portal, site, host, authority: forwarded.authority }
+  if (visitor || (await sessions.atApp(request, app)))
     return isImage
       ? reply.code(403).header('cache-control', 'no-store').send('')
       : sendRedirect(dialect, asked, to ?? url, reply)
@@ -167,8 +168,9 @@ function setAppCookie(
   reply: FastifyReply,
 ): void {
   const { sessions, clock } = reply.server
-  const token = sessions.appToken(session, site, forwarded.host.name)
-  const own = appCookie(portal, site, token, session.ends - clock.now())
+  const { authority } = forwarded
+  const token = sessions.appToken(session, site, authority)
+  const own = appCookie(portal, site, authority, token, session.ends - clock.now())
   const { cookie = '' } = reply.request.headers
   setHostCookies(reply, [own, ...clearHops(portal.name, cookie)])
 }

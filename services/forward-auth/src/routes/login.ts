@@ -270,7 +270,7 @@ export function refuseDuplicate(
 ): void {
   const { portal } = portalSite
   const site = destinationSiteOf(request.server, portalSite, returnTo ?? '')
-  const name = appCookieName(portal, site)
+  const name = appCookieName(portal, site, site.domain)
   if (site.scope !== 'domain' || !isDoubled(request.headers.cookie ?? '', name)) return
   const code = 'FWA_COOKIE_DUPLICATE'
   const message = `a browser sends ${name} twice: a site below ${site.domain} has set one of them`

@@ -4,7 +4,7 @@ import { isNavigation } from '@gatehouse/service-kit/http'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { FwaError } from '../errors.ts'
-import { hostNameOf, isSentTo, type PortalSite, portalSiteOf } from '../portal-site.ts'
+import { appHostOf, isSentTo, type PortalSite, portalSiteOf } from '../portal-site.ts'
 import { pageUrl } from '../sites.ts'
 import { noSession } from './challenges.ts'
 import { problemAnswers, TO_SIGN_IN } from './documented.ts'
@@ -36,7 +36,7 @@ function visitorOf(request: FastifyRequest, portalSite: PortalSite) {
   const { sessions } = request.server
   const { portal, site } = portalSite
   if (isSentTo(site.authOrigin, request)) return sessions.atSignIn(request, portalSite)
-  return sessions.atApp(request, { portal, site, host: { name: hostNameOf(request) } })
+  return sessions.atApp(request, { portal, site, ...appHostOf(request) })
 }
 
 async function sendProfile(

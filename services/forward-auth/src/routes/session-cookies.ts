@@ -25,14 +25,15 @@ export function setDomainCookies(reply: FastifyReply, at: PortalSite, session: S
   const maxAge = session.ends - clock.now()
   const sharing = sitesOf(reply.server, at.site).filter(({ scope }) => scope === 'domain')
   const cookies = sharing.map((each) =>
-    appCookie(at.portal, each, sessions.appToken(session, each, each.domain), maxAge),
+    appCookie(at.portal, each, each.domain, sessions.appToken(session, each, each.domain), maxAge),
   )
   setHostCookies(reply, cookies)
 }
 
 /** Clears the cookies of a session: of the sign-in host, and of domains whose hosts share one. */
 export function clearSessionCookies(reply: FastifyReply, { portal, site }: PortalSite): void {
-  const cookies = sitesOf(reply.server, site).map((each) => appCookie(portal, each))
+  const { host } = new URL(site.authOrigin)
+  const cookies = sitesOf(reply.server, site).map((each) => appCookie(portal, each, host))
   setHostCookies(reply, [sessionCookie(portal), ...cookies])
 }
 

@@ -23,14 +23,32 @@ export function sessionCookie(portal: Named, token = '', maxAge = 0): HostCookie
   return { name: sessionCookieName(portal), value: token, maxAge, priority: 'high' }
 }
 
-export function appCookieName({ name }: Named, { scope }: Pick<CookieSite, 'scope'>): string {
-  return `${scope === 'domain' ? '__Secure' : '__Host'}-gatehouse-app.${name}`
+/**
+ * Browsers send the cookies of a host to all of its ports, so another port than that of the scheme is part
+ * of the name: each has a cookie of its own.
+ *
+ * @param authority - the host of the app with its port, or the domain
+ */
+export function appCookieName(
+  { name }: Named,
+  { scope }: Pick<CookieSite, 'scope'>,
+  authority: string,
+): string {
+  if (scope === 'domain') return `__Secure-gatehouse-app.${name}`
+  const colon = authority.lastIndexOf(':')
+  return `__Host-gatehouse-app.${name}${colon < 0 ? '' : `.${authority.slice(colon + 1)}`}`
 }
 
 /** The session on the host of an app, or on all of the domain. Without a token: removes it. */
-export function appCookie(portal: Named, site: CookieSite, token = '', maxAge = 0): HostCookie {
+export function appCookie(
+  portal: Named,
+  site: CookieSite,
+  authority: string,
+  token = '',
+  maxAge = 0,
+): HostCookie {
   const { domain, scope } = site
-  const name = appCookieName(portal, site)
+  const name = appCookieName(portal, site, authority)
   return { name, value: token, maxAge, ...(scope === 'domain' && { domain }) }
 }
 

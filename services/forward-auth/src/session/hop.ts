@@ -1,5 +1,5 @@
 import { hash, randomBytes } from 'node:crypto'
-import { isUnder, parseHostPort } from '@gatehouse/net'
+import { formatHostPort, isUnder, parseHostPort } from '@gatehouse/net'
 import { registrableDomain } from '@gatehouse/net/suffixes'
 import type { HostCookie } from '../cookies.ts'
 import type { KeyRing } from '../key-ring.ts'
@@ -26,7 +26,7 @@ const MAX_COOKIES = 16
  * is a secret, and the sign-in binding at the sign-in host is made of it.
  */
 export interface Hop {
-  /** The name of the app's host. */
+  /** The app's host, with the port unless it is that of the scheme. */
   readonly host: string
   /** The digest of the sign-in binding, which names the browser. */
   readonly browser: string
@@ -144,15 +144,17 @@ export function readHop(
   keys: KeyRing,
 ): Hop | undefined {
   const url = URL.parse(of.returnTo)
-  const host = parseHostPort(url?.host ?? '')?.host.name
-  if (!url || host === undefined || signed === undefined) return undefined
+  const parsed = parseHostPort(url?.host ?? '')
+  if (!url || !parsed || signed === undefined) return undefined
   const hop = readSigned<SignedHop>(signed, keys, purposeOf(of.portal, url.origin))
   if (!hop) return undefined
   const { isBound, ...begun } = hop
   const needsProof = of.cookieHeader !== undefined
   if (needsProof && isBound && !showsBinding(of.cookieHeader, of.portal, hop)) return undefined
   const lifetime = needsProof && !isBound ? TICKET_LIFETIME : HOP_LIFETIME
-  return isWithin(lifetime, hop.at, of.now) ? { ...begun, host, signed } : undefined
+  return isWithin(lifetime, hop.at, of.now)
+    ? { ...begun, host: formatHostPort(parsed), signed }
+    : undefined
 }
 
 function purposeOf(portal: string, origin: string): string {

@@ -42,7 +42,7 @@ declare module 'fastify' {
 /** The claims of a token that count: all else is in the store. NumericDates in seconds. */
 export interface SessionToken {
   readonly iss: string
-  /** A host name, or the domain if its hosts share a cookie. */
+  /** A host, with the port unless it is that of the scheme, or the domain if its hosts share a cookie. */
   readonly aud: string
   readonly sid: string
   readonly exp: number
@@ -95,12 +95,12 @@ export class Sessions {
    */
   async atApp(
     { headers: { cookie }, raw }: FastifyRequest,
-    at: PortalSite & { readonly host: { readonly name: string } },
+    at: PortalSite & { readonly host: { readonly name: string }; readonly authority: string },
   ): Promise<Visitor | undefined> {
-    const token = cookie && readCookie(cookie, appCookieName(at.portal, at.site))
+    const token = cookie && readCookie(cookie, appCookieName(at.portal, at.site, at.authority))
     if (!token) return undefined
     const claims = this.#known(token, 'app') ?? (await this.#verify(token, 'app'))
-    if (claims?.aud !== audienceAt(at.site, at.host.name)) return undefined
+    if (claims?.aud !== audienceAt(at.site, at.authority)) return undefined
     return this.#seen(await this.#visitorOf(claims, at), at.host.name, raw)
   }
 
@@ -257,9 +257,9 @@ export class Sessions {
     throw new FwaError('FWA_SESSION_TOO_LARGE', text)
   }
 
-  /** The token of a session for the host of an app, or for its domain. */
-  appToken({ issuer, sid, rev, exp }: Session, site: Site, host: string): string {
-    return this.#sign('app', { iss: issuer, sid, rev, aud: audienceAt(site, host), exp })
+  /** The token of a session for the host and port of an app, or for its domain. */
+  appToken({ issuer, sid, rev, exp }: Session, site: Site, authority: string): string {
+    return this.#sign('app', { iss: issuer, sid, rev, aud: audienceAt(site, authority), exp })
   }
 
   clear(): void {
@@ -369,8 +369,8 @@ function isOf({ iss, aud }: SessionToken, at: PortalSite): boolean {
 }
 
 /** The claim `aud` of a token for an app. */
-function audienceAt({ scope, domain }: Site, host: string): string {
-  return scope === 'domain' ? domain : host
+function audienceAt({ scope, domain }: Site, authority: string): string {
+  return scope === 'domain' ? domain : authority
 }
 
 /** @fastify/jwt for one type of tokens, in a namespace of its own. */

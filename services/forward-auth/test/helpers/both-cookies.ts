@@ -14,5 +14,5 @@ export async function bothCookies(
   const session = await app.sessions.records.find(sid)
   if (!portal || !site || !session) throw new Error('there is no session')
   const token = app.sessions.appToken(session, site, 'app.example.com')
-  return { auth, app: `${appCookieName(portal, site)}=${token}` }
+  return { auth, app: `${appCookieName(portal, site, 'app.example.com')}=${token}` }
 }

@@ -52,7 +52,7 @@ t.test('each host of an app gets a cookie of its own', async (t) => {
     ['the first visit', WANTED, WHOLE_WAY],
     ['the same page again', WANTED, [APP]],
     ['another page', `https://${APP}/?a=b&c`, [APP]],
-    ['another port of the host', `https://${APP}:8443/`, [APP]],
+    ['the port of the scheme', `https://${APP}:443/`, [APP]],
     ['a second app of the domain', `https://${WIKI}/a?b=%C3%A4+c&`, silent(WIKI)],
     ['a third one, with an empty query', 'https://x.y.example.com/a?', silent('x.y.example.com')],
     ['the domain itself', 'https://example.com/', silent('example.com')],
@@ -75,6 +75,40 @@ t.test('each host of an app gets a cookie of its own', async (t) => {
     '__Host-gatehouse.main',
   ])
 })
+
+t.test(
+  'each port of a host has a cookie of its own, which is worth nothing at another port',
+  async (t) => {
+    const { corp, visitor } = await start(t)
+    const ada = visitor()
+    const ports = ['', ':8443', ':9443']
+    for (const port of ports) {
+      const way = await arrive(ada, corp, `https://${APP}${port}/`)
+      t.match([way.answer.statusCode, way.places], [200, port === '' ? WHOLE_WAY : silent(APP)])
+    }
+    const held = ada.jarOf(APP)
+    const names = ports.map((port) => `${APP_COOKIE}${port.replace(':', '.')}`)
+    t.strictSame([...held.keys()], names, 'side by side')
+    for (const port of ports) {
+      t.strictSame((await arrive(ada, corp, `https://${APP}${port}/`)).places, [APP], 'all stay')
+      // What the app at one port reads of its Cookie header, with each name.
+      for (const [of, own] of names.entries())
+        for (const name of names) {
+          const cookie = `${name}=${held.get(own)}`
+          const headers = { ...SCRIPT, cookie }
+          const { statusCode } = await visitor().visit(`https://${APP}${port}/`, { headers })
+          const isOwn = ports[of] === port && name === own
+          t.equal(statusCode, isOwn ? 200 : 401, `${own} as ${name} at ${port}`)
+        }
+    }
+    const profile = `https://${APP}:8443/portals/main/profile.json`
+    for (const [index, name] of names.entries()) {
+      const headers = { ...SCRIPT, cookie: `${name}=${held.get(name)}` }
+      const answer = await visitor().open(profile, { headers })
+      t.equal(answer.statusCode, index === 1 ? 200 : 401, `the profile at :8443 with ${name}`)
+    }
+  },
+)
 
 t.test('the answers on the way are of one use and tell nobody', async (t) => {
   const test = await start(t)

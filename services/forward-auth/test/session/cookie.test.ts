@@ -19,6 +19,7 @@ const MAIN = { name: 'main' }
 const NAME = '__Host-gatehouse.main'
 const HOST = { domain: 'example.com', scope: 'host' } as const
 const DOMAIN = { domain: 'example.com', scope: 'domain' } as const
+const AT = 'app.example.com'
 const TOKEN = 'a.b.c'
 
 /** Spaces that `trim` takes off and browsers do not. As Node.js reads them from bytes in UTF-8, too. */
@@ -131,15 +132,21 @@ t.test('readCookie and readCookies find what splitting the whole header finds', 
   )
 })
 
-t.test('the names of two portals and of the two hosts are never the same', async (t) => {
-  const all = ['main', 'main-1', 'app', 'hop'].flatMap((name) => [
-    sessionCookieName({ name }),
-    appCookieName({ name }, HOST),
-    appCookieName({ name }, DOMAIN),
-  ])
-  t.equal(new Set(all).size, all.length)
-  t.strictSame(all.slice(0, 3), [NAME, '__Host-gatehouse-app.main', '__Secure-gatehouse-app.main'])
-})
+t.test(
+  'the names of two portals and of the two hosts are never the same',
+  async (t) => {
+    const all = ['main', 'main-1', 'app', 'hop'].flatMap((name) => [
+      sessionCookieName({ name }),
+      appCookieName({ name }, HOST, 'a.example.com'),
+      appCookieName({ name }, DOMAIN, 'example.com'),
+      appCookieName({ name }, HOST, 'a.example.com:8443'),
+      appCookieName({ name }, HOST, 'a.example.com:9443'),
+    ])
+    t.equal(new Set(all).size, all.length)
+    const own = '__Host-gatehouse-app.main'
+    t.strictSame(all.slice(0, 4), [NAME, own, '__Secure-gatehouse-app.main', `${own}.8443`])
+  },
+)
 
 t.test('Set-Cookie', async (t) => {
   const rest = 'Path=/; HttpOnly; Secure; SameSite=Lax'
@@ -148,13 +155,13 @@ t.test('Set-Cookie', async (t) => {
   const rows: [HostCookie, string][] = [
     [sessionCookie(MAIN, TOKEN, 60_000), `${NAME}=a.b.c; Max-Age=60; ${high}`],
     [sessionCookie(MAIN), `${NAME}=; Max-Age=0; ${high}`],
-    [appCookie(MAIN, HOST, TOKEN, 60_999), `${app}=a.b.c; Max-Age=60; ${rest}`],
-    [appCookie(MAIN, HOST), `${app}=; Max-Age=0; ${rest}`],
+    [appCookie(MAIN, HOST, AT, TOKEN, 60_999), `${app}=a.b.c; Max-Age=60; ${rest}`],
+    [appCookie(MAIN, HOST, AT), `${app}=; Max-Age=0; ${rest}`],
     [
-      appCookie(MAIN, DOMAIN, TOKEN, 60_000),
+      appCookie(MAIN, DOMAIN, AT, TOKEN, 60_000),
       `${shared}=a.b.c; Max-Age=60; Domain=example.com; ${rest}`,
     ],
-    [appCookie(MAIN, DOMAIN), `${shared}=; Max-Age=0; Domain=example.com; ${rest}`],
+    [appCookie(MAIN, DOMAIN, AT), `${shared}=; Max-Age=0; Domain=example.com; ${rest}`],
     [
       { name: 'x', value: 'a:b~', maxAge: 1_000, path: '/p' },
       `x=a:b~; Max-Age=1; ${rest.replace('/', '/p')}`,
@@ -170,8 +177,8 @@ t.test('Set-Cookie', async (t) => {
 })
 
 t.test('no cookie of a host has a Domain', async (t) => {
-  t.notMatch(serializeCookie(appCookie(MAIN, HOST, TOKEN, 60_000)), /Domain/)
-  t.match(serializeCookie(appCookie(MAIN, DOMAIN, TOKEN, 60_000)), /; Domain=example\.com;/)
+  t.notMatch(serializeCookie(appCookie(MAIN, HOST, AT, TOKEN, 60_000)), /Domain/)
+  t.match(serializeCookie(appCookie(MAIN, DOMAIN, AT, TOKEN, 60_000)), /; Domain=example\.com;/)
 })
 
 t.test('refuses what would break the header', async (t) => {
@@ -184,7 +191,7 @@ t.test('browsers keep the longest token, of the portal with the longest name', a
   const token = 'a'.repeat(MAX_TOKEN_LENGTH)
   for (const { name, value } of [
     sessionCookie(portal, token, 1),
-    appCookie(portal, DOMAIN, token, 1),
+    appCookie(portal, DOMAIN, AT, token, 1),
   ])
     t.ok(name.length + value.length <= 4_096)
 })

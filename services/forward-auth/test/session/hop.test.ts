@@ -227,15 +227,15 @@ t.test('a hop is for one portal, return URL and hour', async (t) => {
   t.equal(read({}, deriveKeys([NEW], 'login')), undefined)
 })
 
-t.test('return URLs may come back as browsers write them; hosts count without ports', async (t) => {
+t.test('return URLs may come back as browsers write them; ports count', async (t) => {
   const rows: [target: string, returnTo: string, host: string][] = [
     ["https://app.example.com/a?q='x'", 'https://app.example.com/a?q=%27x%27', HOST],
     ['HTTPS://APP.example.com:443', 'https://app.example.com/', HOST],
-    ['https://app.example.com:8443/', 'https://app.example.com:8443/', HOST],
+    ['https://app.example.com:8443/', 'https://app.example.com:8443/', `${HOST}:8443`],
     ['https://app.example.com./', 'https://app.example.com./', HOST],
     ['https://xn--bcher-kva.example/', 'https://xn--bcher-kva.example/', 'xn--bcher-kva.example'],
-    ['http://localhost:3000/', 'http://localhost:3000/', 'localhost'],
-    ['http://[::1]:3000/', 'http://[::1]:3000/', '::1'],
+    ['http://localhost:3000/', 'http://localhost:3000/', 'localhost:3000'],
+    ['http://[::1]:3000/', 'http://[::1]:3000/', '[::1]:3000'],
   ]
   for (const [target, returnTo, host] of rows) {
     const ada = browserAt()

@@ -148,7 +148,7 @@ export async function startInstance(
     const token = sessions.sessionToken(session, site)
     const appToken = sessions.appToken(session, site, HOST)
     const own = `${sessionCookieName(at)}=${token}`
-    const cookie = `${appCookieName(at, site)}=${appToken}`
+    const cookie = `${appCookieName(at, site, HOST)}=${appToken}`
     return { session, sid: session.sid, token, appToken, own, cookie }
   }
   async function begin({ at = portal(), site = SITE, before, ...came }: Arrival = {}) {
@@ -164,7 +164,8 @@ export async function startInstance(
     /** The session that a check finds. */
     async check(cookie: string, at: { at?: Portal; site?: Site; host?: string } = {}) {
       const { at: portalAt = portal(), site = SITE, host = HOST } = at
-      const where = { portal: portalAt, site, host: { name: host } }
+      const name = host.replace(/:\d+$/, '')
+      const where = { portal: portalAt, site, host: { name }, authority: host }
       return (await sessions.atApp(requestWith({ cookie }), where))?.session
     },
     /** The session that the sign-in pages find. */
