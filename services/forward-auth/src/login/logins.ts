@@ -132,7 +132,6 @@ export class Logins {
     if (secret === undefined) return { kind: 'lost', login }
     if (!(await this.#take(id))) return { kind: 'used', login }
 
-    // Stored only when the provider has named a person, so that nobody else can fill the store.
     const confirm = () => this.#store.completeLogin(id, expiresAt)
     return { kind: 'valid', login, secrets: secretsOf(String(state), id, secret), confirm }
   }

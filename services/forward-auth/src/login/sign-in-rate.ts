@@ -3,6 +3,8 @@ import { FwaError } from '../errors.ts'
 
 /** Sign-ins in a burst, and the ms in which one is added again. */
 const SIGN_INS = { burst: 60, interval: 5_000 }
+/** Tickets: a browser with many tabs takes one for each. */
+export const TICKETS = { burst: 300, interval: 1_000 }
 const MAX_PEOPLE = 10_000
 
 /**
@@ -21,10 +23,13 @@ export class SignInRate {
     this.#limit = limit
   }
 
-  /** Counts a sign-in. Returns 0, or the seconds to wait if there were too many. */
-  take(person: string): number {
+  /**
+   * Counts a sign-in. Returns 0, or the seconds to wait if there were too many.
+   *
+   * @param limit - of what else is counted for a person
+   */
+  take(person: string, { burst, interval } = this.#limit): number {
     const now = this.#now()
-    const { burst, interval } = this.#limit
     const latest = now + burst * interval
     // Limited to an empty bucket, in case the clock was set back.
     const before = Math.min(Math.max(this.#fullAt.get(person) ?? now, now), latest)

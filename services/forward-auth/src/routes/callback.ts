@@ -91,8 +91,6 @@ async function finish(
   let signedIn: SignedIn
   try {
     signedIn = await provider.finish(callback, { ...secrets, redirectUri })
-    // Another instance was faster with a copy of the login.
-    if (!(await confirm())) return redirect(reply, signInUrl(portalSite, login))
   } catch (thrown) {
     if (!(thrown instanceof FwaError || thrown instanceof ProviderError)) throw thrown
     const error = withoutPlace(thrown, 'the sign-in cannot be completed at the moment')
@@ -104,7 +102,7 @@ async function finish(
   const now = reply.server.clock.now()
   if (stepUp && !isSteppedUp(stepUp, profile, now))
     throw unmet({ ...attempt, provider, profile }, stepUp, reply)
-  return completeSignIn({ ...attempt, signedIn }, reply)
+  return completeSignIn({ ...attempt, signedIn, confirm }, reply)
 }
 
 /** Records a login that the provider did not complete, and gives its error. */

@@ -141,7 +141,7 @@ export async function answerTicket(
   const { sid, to, count, burn } = readTicket(ticket ?? '', of, keys.login)
   // The sign-in host may have just changed it, at another instance.
   if (sid !== undefined) sessions.records.forget(sid)
-  const isBurnt = burn !== undefined && sessions.records.isBurnt(burn.key)
+  const isBurnt = burn !== undefined && sessions.records.isBurnt(burn)
   // Of another browser: whoever began that hop may read it in a log. Other instances learn of it, unless the store is away.
   if (burn && !isBurnt && sid === undefined) await sessions.records.burn(burn).catch(() => {})
   const visitor = sid === undefined || isBurnt ? undefined : await sessions.find(sid, asked)

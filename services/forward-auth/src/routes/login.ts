@@ -26,7 +26,7 @@ import { pageUrl } from '../sites.ts'
 import type { AuditEvent, EndedBy } from '../store/store.ts'
 import { noSession } from './challenges.ts'
 import { readerOf } from './reader.ts'
-import { type Destination, redirect, signInUrl, withLoginUrl } from './redirects.ts'
+import { type Destination, redirect, signInUrl, tooOften, withLoginUrl } from './redirects.ts'
 import { destinationOf, destinationSiteOf, returnToApp } from './return-to-app.ts'
 import { setSessionCookies } from './session-cookies.ts'
 
@@ -141,7 +141,11 @@ export interface Attempt {
 }
 
 /** The sign-in of a person whom the provider has named. */
-type SignIn = Attempt & { readonly signedIn: SignedIn }
+type SignIn = Attempt & {
+  readonly signedIn: SignedIn
+  /** Completes the login. Resolves with false if another instance was faster with a copy of it. */
+  readonly confirm?: () => Promise<boolean>
+}
 
 /** Writes an event of a sign-in to the audit trail, with the host where the person wanted to go. */
 export function recordSignIn(
@@ -196,14 +200,13 @@ export async function completeSignIn(signIn: SignIn, reply: FastifyReply): Promi
   if (portal.admits(profile) !== true) return sendRefused(signIn, reply)
   const retryAfter = server.signInRate.take(personOf(portal.name, profile))
   if (retryAfter > 0) {
-    const code = 'FWA_SIGN_IN_RATE'
-    recordSignIn('sign-in-refused', { ...signIn, profile, code }, request)
-    const text = `This account has signed in too often in a short time. Try again in ${retryAfter} seconds.`
-    throw withLoginUrl(new FwaError(code, text, { retryAfter }), portalSite, signIn)
+    const error = tooOften(retryAfter, portalSite, signIn)
+    recordSignIn('sign-in-refused', { ...signIn, profile, code: error.code }, request)
+    throw error
   }
   const before = (await server.sessions.atSignIn(request, portalSite))?.session
   const session = await beginSession(before, signIn, reply)
-  // The provider has ended it already: it is asked once more who is there.
+  // The provider has ended it already, or another tab has completed it: it is asked once more who is there.
   if (!session) return redirect(reply, signInUrl(portalSite, signIn))
   setSessionCookies(reply, portalSite, session)
   recordSignIn('sign-in', { ...signIn, profile }, request)
@@ -234,6 +237,8 @@ async function beginSession(
   const { profile } = signedIn
   const { sessions, trust } = server
   try {
+    // Not before the person is known and within their limit, so that nobody can fill the store.
+    if (signIn.confirm && !(await signIn.confirm())) return undefined
     if (before && before.person !== personOf(portalSite.portal.name, profile)) {
       const ended = { ...signIn, profile: before.profile, endedBy: 'sign-in' } as const
       recordSignIn('session-ended', ended, request)

@@ -55,3 +55,14 @@ export function withLoginUrl(
     ...(retryAfter !== undefined && { retryAfter }),
   })
 }
+
+/** The error of a person who signs in, or moves on to apps, too often. */
+export function tooOften(
+  retryAfter: number,
+  portalSite: PortalSite,
+  destination: Destination,
+): FwaError {
+  const text = `This account has signed in too often in a short time. Try again in ${retryAfter} seconds.`
+  const error = new FwaError('FWA_SIGN_IN_RATE', text, { retryAfter })
+  return withLoginUrl(error, portalSite, destination)
+}

@@ -8,6 +8,7 @@ import { FwaError } from '../errors.ts'
 import { warnRarely } from '../log-limit.ts'
 import { RETURN_PATH } from '../login/logins.ts'
 import { countRedirect, resetRedirectCount } from '../login/redirect-loop.ts'
+import { TICKETS } from '../login/sign-in-rate.ts'
 import { continuePage } from '../pages/pages.ts'
 import { type PortalSite, signInSiteOf } from '../portal-site.ts'
 import { addTicket, bindingPlace, clearBindings, readHop, withTicket } from '../session/hop.ts'
@@ -15,7 +16,14 @@ import type { Session } from '../session/session.ts'
 import { pageUrl, type Site } from '../sites.ts'
 import { bareAnswer, problemAnswers } from './documented.ts'
 import { readerOf } from './reader.ts'
-import { type Destination, redirect, signInUrl, targetOf, withLoginUrl } from './redirects.ts'
+import {
+  type Destination,
+  redirect,
+  signInUrl,
+  targetOf,
+  tooOften,
+  withLoginUrl,
+} from './redirects.ts'
 
 /** The reason why a person is redirected to an app: a login, or a session that they had. */
 type Reason = Parameters<typeof countRedirect>[2]
@@ -40,6 +48,9 @@ export function returnToApp(
   const site = siteOfApp(server, portalSite, url)
   const at = { portal: portal.name, now: server.clock.now() }
   const hop = site && readHop(to.hop, { ...at, returnTo: url.href }, server.keys.login)
+  // Each ticket may have to be burnt, which is a row.
+  const wait = hop && server.signInRate.take(`tickets of ${session.person}`, TICKETS)
+  if (wait) throw tooOften(wait, portalSite, to)
   const addTo = (target: string, to?: string) =>
     hop
       ? withTicket(target, hop, { ...at, sid: session.sid, to }, server.keys.login)

@@ -43,8 +43,12 @@ interface Read {
 }
 
 /** The times of so many IDs. By its option `max` a cache would take the memory of all of them at once. */
-export function timesOf(max: number): LRUCache<string, number> {
-  return new LRUCache({ maxSize: max, sizeCalculation: () => 1 })
+export function timesOf(max: number, forget = (_time: number) => {}): LRUCache<string, number> {
+  return new LRUCache({
+    maxSize: max,
+    sizeCalculation: () => 1,
+    dispose: (time, _id, reason) => reason === 'evict' && forget(time),
+  })
 }
 
 /**
@@ -59,7 +63,11 @@ export class Records implements SessionFollower {
   /** Times until which IDs are known to be missing, ended or burnt, in ms. */
   readonly #missed = timesOf(MAX_MISSED)
   readonly #ended = timesOf(MAX_ENDED)
-  readonly #burnt = timesOf(MAX_BURNT)
+  readonly #burnt = timesOf(MAX_BURNT, (until) => {
+    this.#burntBefore = Math.max(this.#burntBefore, until)
+  })
+  /** Tickets that end until then count as burnt: there were so many that some are forgotten. */
+  #burntBefore = 0
   /** The newest revisions of sessions that have changed: no older row counts any more. */
   readonly #newest = timesOf(MAX_CHANGED)
   /** Sessions whose end the store has not taken yet. */
@@ -228,8 +236,8 @@ export class Records implements SessionFollower {
     await this.#store.tell(event)
   }
 
-  isBurnt(ticket: string): boolean {
-    return this.#burnt.has(ticket)
+  isBurnt({ key, until }: Pick<SessionEvent, 'key' | 'until'>): boolean {
+    return until <= this.#burntBefore || this.#burnt.has(key)
   }
 
   /** Notes that a session is in use, at an app or at the sign-in pages; that is written once a minute. */

@@ -132,21 +132,18 @@ t.test('readCookie and readCookies find what splitting the whole header finds', 
   )
 })
 
-t.test(
-  'the names of two portals and of the two hosts are never the same',
-  async (t) => {
-    const all = ['main', 'main-1', 'app', 'hop'].flatMap((name) => [
-      sessionCookieName({ name }),
-      appCookieName({ name }, HOST, 'a.example.com'),
-      appCookieName({ name }, DOMAIN, 'example.com'),
-      appCookieName({ name }, HOST, 'a.example.com:8443'),
-      appCookieName({ name }, HOST, 'a.example.com:9443'),
-    ])
-    t.equal(new Set(all).size, all.length)
-    const own = '__Host-gatehouse-app.main'
-    t.strictSame(all.slice(0, 4), [NAME, own, '__Secure-gatehouse-app.main', `${own}.8443`])
-  },
-)
+t.test('the names of two portals and of the two hosts are never the same', async (t) => {
+  const all = ['main', 'main-1', 'app', 'hop'].flatMap((name) => [
+    sessionCookieName({ name }),
+    appCookieName({ name }, HOST, 'a.example.com'),
+    appCookieName({ name }, DOMAIN, 'example.com'),
+    appCookieName({ name }, HOST, 'a.example.com:8443'),
+    appCookieName({ name }, HOST, 'a.example.com:9443'),
+  ])
+  t.equal(new Set(all).size, all.length)
+  const own = '__Host-gatehouse-app.main'
+  t.strictSame(all.slice(0, 4), [NAME, own, '__Secure-gatehouse-app.main', `${own}.8443`])
+})
 
 t.test('Set-Cookie', async (t) => {
   const rest = 'Path=/; HttpOnly; Secure; SameSite=Lax'

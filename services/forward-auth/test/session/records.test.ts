@@ -325,12 +325,25 @@ t.test('a store that is away: what is in memory is answered, and nothing else', 
 
 t.test('a burnt ticket is refused at every instance', async (t) => {
   const [here, there] = await start2!(t)
-  t.notOk(here!.records.isBurnt('ticket'))
-  await here!.records.burn({ key: 'ticket', until: here!.clock.now() + MINUTE })
-  t.ok(here!.records.isBurnt('ticket'))
+  const ticket = { key: 'ticket', until: here!.clock.now() + MINUTE }
+  t.notOk(here!.records.isBurnt(ticket))
+  await here!.records.burn(ticket)
+  t.ok(here!.records.isBurnt(ticket))
   await there!.catchUp()
-  t.ok(there!.records.isBurnt('ticket'))
-  t.notOk(there!.records.isBurnt('other'))
+  t.ok(there!.records.isBurnt(ticket))
+  t.notOk(there!.records.isBurnt({ ...ticket, key: 'other' }))
+})
+
+t.test('of more burnt tickets than are remembered, none counts again', async (t) => {
+  const { records } = await startInstance(t)
+  const kind = 'burnt' as const
+  const burn = (key: string, until: number) => records.learn([{ kind, key, until }])
+  burn('first', 1_000)
+  for (let i = 0; i < 10_000; i++) burn(`${i}`, 1_001 + i)
+  t.ok(records.isBurnt({ key: 'first', until: 1_000 }), 'the first one is forgotten')
+  t.ok(records.isBurnt({ key: 'unburnt', until: 1_000 }), 'and so none as old counts')
+  t.notOk(records.isBurnt({ key: 'later', until: 1_001 }))
+  t.ok(records.isBurnt({ key: '9999', until: 11_000 }))
 })
 
 t.test('where sessions are seen is written once a minute, and at the end', async (t) => {
