@@ -1,5 +1,5 @@
 export { type SessionToken, toJson, toText, verifyResult } from './answers.ts'
-export { withUnknown } from './claims.ts'
+export { isUnknown, withUnknown } from './claims.ts'
 export { compileAllow } from './compile-allow.ts'
 export {
   type Condition,

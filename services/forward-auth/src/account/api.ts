@@ -47,6 +47,7 @@ export const sessionsApi: FastifyPluginAsyncTypebox = async (app) => {
     if (decision.outcome === 'forbidden') throw forbid({ ...asked, principal }, decision, request)
     if (decision.outcome !== 'allow') refuse(new AuthError('AUTH_CREDENTIALS_MISSING'))
     const ends = await endsAt(app, portal, request.body)
-    return { ended: await endSessions(app, ends, 'program', request) }
+    const ender = { endedBy: 'program', actor: principal?.caller } as const
+    return { ended: await endSessions(app, ends, ender, request) }
   })
 }

@@ -104,8 +104,9 @@ export const accountRoutes: FastifyPluginAsyncTypebox = async (app) => {
       const visitor = await app.sessions.atSignIn(request, portalSite)
       const ends = visitor && (await endsOf(visitor, request.body, request))
       if (!ends) return toSignIn(page, portalSite, reply)
-      const by = page === '/account' ? 'person' : 'administrator'
-      await endSessions(app, ends, by, request)
+      const endedBy = page === '/account' ? 'person' : 'administrator'
+      const actorName = visitor.session.profile.name?.full
+      await endSessions(app, ends, { endedBy, actor: visitor.caller, actorName }, request)
       if (await app.sessions.find(visitor.session.sid, portalSite))
         return redirect(reply, pageUrl(portalSite, page))
       clearSessionCookies(reply, portalSite)

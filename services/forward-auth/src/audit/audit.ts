@@ -1,12 +1,13 @@
 import type { Refusal } from '@gatehouse/gate'
-import type { Profile } from '@gatehouse/profile'
+import { isUnknown, type Profile } from '@gatehouse/profile'
 import type { Metrics } from '@gatehouse/service-kit/telemetry'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import type { ForwardAuthConfig } from '../config/schema.ts'
-import type { AuditEvent, AuditRow, StoredAuditRow } from '../store/store.ts'
+import type { AuditEvent, AuditRow, EndedBy, StoredAuditRow } from '../store/store.ts'
 import { createCounters } from './counters.ts'
 import { RowLimit } from './row-limit.ts'
+import { shownPath } from './shown-path.ts'
 
 const MINUTE = 60_000
 const HOUR = 3_600_000
@@ -16,12 +17,20 @@ const MAX_WAITING = 10_000
 /** Pause before rows are tried again, in ms. */
 const RETRY = 1_000
 const MAX_TEXT = 256
+const MAX_GROUPS = 50
+const USERNAME = 'preferred_username'
 /** Kinds of events with rows of their own in a time, of one person or program. */
 const MAX_KINDS = 100
 
 interface Happening
-  extends Pick<AuditRow, 'event' | 'portal' | 'provider' | 'code' | 'endedBy' | 'client'> {
-  readonly host: string
+  extends Pick<AuditRow, 'event' | 'portal' | 'provider' | 'code' | 'client' | 'method'> {
+  readonly host: string | undefined
+  /** Path and query of a request that is refused. */
+  readonly target?: string | undefined
+  /** Whether a person sees the answer, and may read its request ID to somebody. */
+  readonly isPage?: boolean | undefined
+  /** Who ended a session. */
+  readonly ender?: Ender | undefined
   /** The profile of the person, if it is known. */
   readonly profile?: Profile | undefined
   /** The caller. Default: the person. */
@@ -30,6 +39,11 @@ interface Happening
   /** Of a program or an agent: its client ID, and what it calls. The calls of a minute are counted. */
   readonly call?: Pick<AuditRow, 'client' | 'tool'> | undefined
 }
+
+/** Who ends a session early, and as what. */
+export type Ender = Readonly<
+  { endedBy: EndedBy } & Partial<Record<'actor' | 'actorName', string | undefined>>
+>
 
 type Count = ReturnType<typeof createCounters>
 
@@ -79,37 +93,46 @@ class AuditTrail {
   /** @param request - undefined for what no request of the person has caused */
   record(request: FastifyRequest | undefined, happening: Happening): void {
     const { message, isHourly } = KINDS[happening.event]
-    this.#count?.(happening.event, happening.portal, happening.endedBy)
+    this.#count?.(happening.event, happening.portal, happening.ender?.endedBy)
     const described = this.#describe(request, happening)
     const limit = happening.call ? this.#minute : isHourly && this.#hour
-    const row = limit ? limit.take(described) : described
+    const row = limit ? limit.take(described, happening.isPage) : described
     if (!row) return
-    const { time: _, requestId: __, name: ___, person: caller, ...fields } = row
-    if (message) (request ?? this.#app).log.info({ ...fields, caller }, message)
+    if (message) (request ?? this.#app).log.info(fieldsOf(row), message)
     this.#write(row)
   }
 
   #describe(request: FastifyRequest | undefined, happening: Happening): AuditRow {
-    const { event, portal, profile, host, code, refusal, endedBy, call } = happening
+    const { event, portal, profile, host, code, refusal, ender, call, method, target } = happening
     const { client = happening.client, tool } = call ?? {}
-    const { provider = happening.provider, id, name } = profile ?? {}
+    const { provider = happening.provider, id, name, email, groups, claims } = profile ?? {}
     const person = id === undefined ? undefined : `${provider}:${id}`
+    const text = (value: unknown) =>
+      typeof value === 'string' ? value.slice(0, MAX_TEXT) : undefined
+    const isRefused = code !== undefined
     return {
       time: new Date(this.#app.clock.now()).toISOString(),
       event,
       portal,
       provider: provider || undefined,
-      person: (happening.caller ?? person)?.slice(0, MAX_TEXT),
-      name: name?.full?.slice(0, MAX_TEXT),
-      host: host.slice(0, MAX_TEXT),
+      person: text(happening.caller ?? person),
+      name: text(name?.full),
+      username: text(claims && !isUnknown(claims, USERNAME) && claims[USERNAME]),
+      email: text(email?.address),
+      groups: isRefused ? text(groups?.slice(0, MAX_GROUPS).join(', ')) : undefined,
+      host: text(host),
+      method,
+      path: target === undefined ? undefined : shownPath(target),
       clientAddress: request && this.#app.trust.clientIp(request.raw),
       requestId: request?.id ?? '',
       code,
       refusedBy: refusal?.by,
-      clause: refusal?.clause?.slice(0, MAX_TEXT),
-      endedBy,
-      client: client?.slice(0, MAX_TEXT),
-      tool: tool?.slice(0, MAX_TEXT),
+      clause: text(refusal?.clause),
+      ...ender,
+      actor: text(ender?.actor),
+      actorName: text(ender?.actorName),
+      client: text(client),
+      tool: text(tool),
     }
   }
 
@@ -178,6 +201,13 @@ class AuditTrail {
       log.error({ err: error }, 'old rows of the audit trail could not be removed')
     }
   }
+}
+
+/** The members of a log line, which names people as providers do. The one who acts is its caller. */
+function fieldsOf(row: AuditRow) {
+  const { time: _, requestId: __, name, username, email, actorName, person, ...fields } = row
+  const { actor } = row
+  return { ...fields, ...(actor === undefined ? { caller: person } : { caller: actor, person }) }
 }
 
 declare module 'fastify' {

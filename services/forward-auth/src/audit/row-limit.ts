@@ -3,6 +3,8 @@ import type { AuditRow } from '../store/store.ts'
 
 /** Kinds of events with rows of their own in a time, of everybody. */
 const MAX_ALL = 10_000
+/** Repeats of a kind that have a row each, where a person saw the answer. */
+const MAX_PAGES = 10
 
 interface RowLimitOptions {
   readonly clock: Clock
@@ -30,12 +32,13 @@ export class RowLimit {
   }
 
   /** The row to write: this one, or one that stands for several. Undefined if it was written before. */
-  take(row: AuditRow): AuditRow | undefined {
+  take(row: AuditRow, isPage = false): AuditRow | undefined {
     const { clock, time, most } = this.#options
     this.#timer ??= clock.setTimer(() => this.end(), time)
     const key = keyOf(row)
-    if (this.#seen.has(key)) return this.#add(row, key)
-    const { event, person, tool, client } = row
+    const seen = this.#seen.get(key)
+    if (seen) return this.#add(row, key) ?? (isPage && seen.count < MAX_PAGES - 1 ? row : undefined)
+    const { event, person, tool, client, method, path } = row
     // What is refused takes no room of what passes.
     const budget = `${event} ${person}`
     const kinds = this.#kindsOf.get(budget) ?? 0
@@ -44,10 +47,11 @@ export class RowLimit {
       this.#kindsOf.set(budget, kinds + 1)
       return this.#add(row, key)
     }
-    const several = { host: '*', clientAddress: '*', client: client && '*', tool: tool && '*' }
+    const places = { host: '*', clientAddress: '*', method: method && '*', path: path && '*' }
+    const several = { ...places, client: client && '*', tool: tool && '*' }
     const ofPerson = { ...row, ...several }
     if (hasRoom) return this.#add(ofPerson)
-    return this.#add({ ...ofPerson, provider: undefined, person: '*', name: undefined })
+    return this.#add({ ...ofPerson, ...NOBODY, person: '*' })
   }
 
   /** Ends the time before it is over. */
@@ -64,9 +68,18 @@ export class RowLimit {
 
   #add(row: AuditRow, key = keyOf(row)): AuditRow | undefined {
     const seen = this.#seen.get(key)
-    this.#seen.set(key, { row, count: seen ? seen.count + 1 : 0 })
+    const first = seen?.row ?? row
+    const isAsFirst = row.path === first.path && row.method === first.method
+    const counted = isAsFirst ? row : { ...row, method: '*', path: row.path && '*' }
+    this.#seen.set(key, { row: counted, count: seen ? seen.count + 1 : 0 })
     return seen ? undefined : row
   }
+}
+
+/** What a row that stands for several people does not say. */
+const NOBODY = {
+  ...{ provider: undefined, name: undefined, username: undefined, email: undefined },
+  groups: undefined,
 }
 
 function keyOf(row: AuditRow): string {

@@ -44,9 +44,13 @@ const audit: Command = {
   usage: 'audit',
   summary: 'list who signed in and out, who was refused, and what programs called',
   options: {
-    '--since SPAN': 'how far to look back (default 24h)',
+    '--since TIME': 'the first time: 7d before now, 10:03, or 2030-01-31T10:03 (default 24h)',
+    '--until TIME': 'the time after the last one (default: now)',
     '--portal NAME': 'events of this portal',
-    '--person ID': 'events of this person, such as corp:ada or ada',
+    '--event NAME': 'events of this kind, such as access-refused',
+    '--host HOST': 'events at this host',
+    '--person WHO': 'events of this person: an address, user name, full name, ada, or corp:ada',
+    '--request ID': 'the event of this request, whose ID its page shows',
     '--tool PATTERN': 'calls of these MCP tools, resources, prompts or methods: * is any text',
     '--client TEXT': 'calls of this client: its ID, or the host of that',
     '--json': 'JSON lines, as when the output is not a terminal',
@@ -56,14 +60,43 @@ const audit: Command = {
     "gatehouse-auth audit --since 7d --person ada --tool 'delete*'",
   ],
   async run({ config, options, progress, process: { stdout } }) {
-    const { since = '24h', json, ...selected } = options
+    const { since = '24h', until, json, ...selected } = options
     const { storage } = (await config()).value
-    const { listAudit, readSince } = await import('./audit.ts')
+    const { listAudit, readTime } = await import('./audit.ts')
     const { readAudit } = await import('../store/open.ts')
     progress.say('reading the audit trail')
-    const asJson = json === true || !stdout.isTTY
-    const start = readSince(since, systemClock.now())
-    return listAudit({ rows: readAudit(storage, start), ...selected, asJson })
+    const now = systemClock.now()
+    const end = until === undefined ? undefined : readTime('--until', until, now)
+    const rows = readAudit(storage, readTime('--since', since, now), end)
+    return listAudit({ rows, ...selected, as: json === true || !stdout.isTTY ? 'json' : 'table' })
+  },
+}
+
+/** The time around `--at` in ms: refusals that repeat are one row per hour, and clocks differ. */
+const BEFORE = 3_600_000
+const AFTER = 300_000
+
+const why: Command = {
+  ...LOOK,
+  usage: 'why',
+  summary: 'say why somebody was refused, or who ended their session',
+  options: {
+    '--person WHO': 'an address, user name, full name, ada, or corp:ada',
+    '--request ID': 'the request ID of the page that they saw',
+    '--at TIME': 'about when: 10:03, or 2030-01-31T10:03 (default: the last 24 hours)',
+    '--host HOST': 'the host of the app',
+  },
+  examples: ['gatehouse-auth why --person bob@example.com --at 10:03'],
+  async run({ config, options: { at, ...selected }, progress }) {
+    if (Object.keys(selected).every((name) => name === 'config'))
+      throw new UsageError('why needs --person, --request or --host')
+    const { storage } = (await config()).value
+    const { listAudit, readTime } = await import('./audit.ts')
+    const { readAudit } = await import('../store/open.ts')
+    progress.say('reading the audit trail')
+    const time = readTime('--at', at ?? '24h', systemClock.now())
+    const [since, until] = at === undefined ? [time] : [time - BEFORE, time + AFTER]
+    return listAudit({ rows: readAudit(storage, since, until), ...selected, as: 'story' })
   },
 }
 
@@ -149,6 +182,7 @@ export const PROGRAM: ServiceProgram<ForwardAuthConfig> = {
     migrateFrom('traefik-forward-auth', 'traefik-forward-auth.yaml'),
     migrateFrom('oauth2-proxy', 'oauth2-proxy.cfg'),
     audit,
+    why,
     sessions,
     explain,
     doctor,

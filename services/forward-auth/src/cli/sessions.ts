@@ -1,3 +1,4 @@
+import { userInfo } from 'node:os'
 import { printable, UsageError } from '@gatehouse/service-kit/program'
 import { endsAt } from '../account/end.ts'
 import { type FoundSession, findSessions } from '../account/find.ts'
@@ -31,12 +32,18 @@ export async function* listSessions(
   if (portals.length === 0)
     throw new UsageError(`--portal must be one of ${[...app.portals.keys()].join(', ')}`)
   if (!asJson) yield TITLES
+  let isFound = person === undefined
+  const actor = userInfo().username
   for (const portal of portals) {
     const whose = person === undefined ? 'everybody' : { text: person }
-    for (const session of await findSessions(app, portal, whose, MAX_SESSIONS))
+    for (const session of await findSessions(app, portal, whose, MAX_SESSIONS)) {
+      isFound = true
       yield asJson ? jsonOf(portal, session) : lineOf(portal, session)
-    if (end) await endSessions(app, await endsAt(app, portal, { person }), 'administrator')
+    }
+    if (end)
+      await endSessions(app, await endsAt(app, portal, { person }), { endedBy: 'operator', actor })
   }
+  if (!isFound) throw new Error(`nobody who is signed in is called ${printable(person ?? '')}`)
 }
 
 const WIDTHS = [10, 32, 20, 20, 15]

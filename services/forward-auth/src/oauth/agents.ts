@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import type { Resource } from '@gatehouse/gate'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
+import type { Ender } from '../audit/audit.ts'
 import type { PortalSite } from '../portal-site.ts'
 import { portalOf } from '../portals.ts'
 import { sealValue, unsealValue } from '../seal.ts'
@@ -22,6 +23,7 @@ import { ACCESS_LIFETIME, type AccessClaims, AccessTokens, isVerifierOf } from '
 const CODE_LIFETIME = 60_000
 /** The time in which a client that has not got an answer may send the refresh token before again, in ms. */
 const REPEAT = 10_000
+const REUSE: Ender = { endedBy: 'reuse' }
 
 /** What a person is asked to allow. */
 export interface Demand {
@@ -131,7 +133,7 @@ class Agents {
       consent,
     )
     if (!(await authStore.beginAgent(row, { id: sid, until }))) {
-      await endSessions(this.#app, [{ sid }], 'reuse', request)
+      await endSessions(this.#app, [{ sid }], REUSE, request)
       request.log.warn({ client: consent.clientId }, 'a code came twice, or its session has ended')
       throw invalidGrant('the code was used before, or the person has signed out')
     }
@@ -179,7 +181,7 @@ class Agents {
     if (!visitor?.isAdmitted) throw invalidGrant('the session of the person has ended')
     const current = await this.#next(token, opened, consent, visitor.session.ends)
     if (current) return this.#answer(at, visitor, current, consent, scopes)
-    await endSessions(this.#app, [{ sid: token.sid }], 'reuse', request)
+    await endSessions(this.#app, [{ sid: token.sid }], REUSE, request)
     request.log.warn(
       { client: consent.clientId },
       'a refresh token came again: its agent has ended',
@@ -226,7 +228,8 @@ class Agents {
     const found = sid && (await this.#app.sessions.records.open(sid))
     const isOf =
       found && found.said.agent?.clientId === clientId && found.row.portal === at.portal.name
-    if (isOf) await endSessions(this.#app, [{ sid: found.row.sid }], 'program', request)
+    const ender = { endedBy: 'program', actor: clientId } as const
+    if (isOf) await endSessions(this.#app, [{ sid: found.row.sid }], ender, request)
   }
 
   #openRefresh(at: PortalSite, text: string): RefreshToken | undefined {

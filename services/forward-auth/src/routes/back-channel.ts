@@ -50,7 +50,8 @@ export const backChannelRoutes: FastifyPluginAsyncTypebox = async (app) => {
       if (others.length > 0)
         throw new FwaError('FWA_LOGOUT_TOKEN', 'there are several logout tokens')
       const named = await provider.readLogoutToken(token)
-      await endSessions(app, [endOf(named, provider.relation)], 'provider', request)
+      const ender = { endedBy: 'provider', actor: name } as const
+      await endSessions(app, [endOf(named, provider.relation)], ender, request)
     } catch (error) {
       const { code, message } = error as FwaError
       if (code !== 'FWA_LOGOUT_TOKEN') throw error

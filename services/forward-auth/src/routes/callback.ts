@@ -129,7 +129,8 @@ function unmet(
   const code = 'FWA_STEP_UP_UNMET'
   const portal = portalSite.portal.name
   const { policy } = demand
-  recordSignIn('sign-in-refused', { ...attempt, code }, request)
+  const refusal = { by: `policy ${policy}` }
+  recordSignIn('sign-in-refused', { ...attempt, code, refusal }, request)
   const sent = describeUnmet(demand, profile, server.clock.now())
   const message = `${provider.name} did not authenticate a person the way the policy ${policy} requires`
   warnRarely(request, { code, portal, provider: provider.name, policy }, message, sent)

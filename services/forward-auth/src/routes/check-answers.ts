@@ -85,14 +85,35 @@ interface Happened {
 /** Records who was refused, and what a program was let do, which proxies do not log. */
 function record(check: Refused, happened: Happened, request: FastifyRequest): void {
   const { portal, principal, forwarded } = check
+  const { authority: host, method, target, kind } = forwarded
+  const isRefused = happened.event === 'access-refused'
   request.server.auditTrail.record(request, {
     ...happened,
     portal: portal.name,
     profile: principal?.identity.profile,
     caller: principal?.caller,
-    host: forwarded.authority,
+    host,
+    method,
+    ...(isRefused && { target, isPage: kind === 'navigation' }),
     call: callOf(check),
   })
+}
+
+const RECORDED = ['FWA_FORBIDDEN', 'FWA_TOOL_REFUSED', 'AUTH_SCOPE_MISSING', 'FWA_STEP_UP_REQUIRED']
+
+/** Records an error that refuses a check, unless its decision was recorded: then it says more. */
+export function recordRefusal(
+  { code }: FwaError,
+  forwarded: Asked['forwarded'] | undefined,
+  request: FastifyRequest,
+): void {
+  const { portal } = request.params as { portal: string }
+  const { server } = request
+  if (!server.portals.has(portal) || code === undefined || RECORDED.includes(code)) return
+  const { authority: host, method, target, kind } = forwarded ?? {}
+  const isPage = kind === 'navigation'
+  const happening = { event: 'access-refused', portal, host, method, target, isPage, code } as const
+  server.auditTrail.record(request, happening)
 }
 
 /** What a program calls, and as which client; undefined for people. */
@@ -130,7 +151,7 @@ function sendToStepUp(
     : portal.gate.programs.challenges(missing, resource, parameters)
   const code = 'FWA_STEP_UP_REQUIRED'
   const refusal = { by: `policy ${name}` }
-  if (!isPerson) record(check, { event: 'access-refused', code, refusal }, request)
+  record(check, { event: 'access-refused', code, refusal }, request)
   throw new FwaError(code, `the policy ${name} requires a new sign-in`, {
     members: {
       loginUrl:
@@ -184,7 +205,8 @@ function sendForbidden(check: Check, decision: Forbidden, reply: FastifyReply): 
 
 /** The part of a check that a refusal is about. */
 export type Refused = Pick<Check, 'portal' | 'resource' | 'principal'> & {
-  readonly forwarded: Pick<Check['forwarded'], 'authority' | 'host' | 'mcp'>
+  readonly forwarded: Pick<Check['forwarded'], 'authority' | 'host' | 'mcp'> &
+    Partial<Pick<Check['forwarded'], 'method' | 'target' | 'kind'>>
 }
 
 /** The error of somebody who may not pass, which it records. */

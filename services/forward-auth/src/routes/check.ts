@@ -5,6 +5,7 @@ import { isNavigation, type Peer, statusOfError } from '@gatehouse/service-kit/h
 import type { Metrics } from '@gatehouse/service-kit/telemetry'
 import type { FastifyInstance, FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
 import fp from 'fastify-plugin'
+import { shownPath } from '../audit/shown-path.ts'
 import { PROBE_MARK } from '../doctor/probes.ts'
 import { FwaError, STATUS_OF } from '../errors.ts'
 import { warnRarely } from '../log-limit.ts'
@@ -13,7 +14,7 @@ import { portalOf } from '../portals.ts'
 import { splitTarget, TICKET } from '../session/hop.ts'
 import { Visitor } from '../session/visitor.ts'
 import { pageUrl, type Site } from '../sites.ts'
-import { type Check, refuseCaller, sendDecision } from './check-answers.ts'
+import { type Check, recordRefusal, refuseCaller, sendDecision } from './check-answers.ts'
 import { type Dialect, envoyDialect, forwardDialect, nginxDialect } from './dialects.ts'
 import { bareAnswer, problemAnswers, TO_SIGN_IN } from './documented.ts'
 import { type Asked, answerTicket } from './hops.ts'
@@ -167,8 +168,9 @@ async function answerCheck(
 ): Promise<FastifyReply> {
   const { countCheck } = request.server
   const { portal } = request.params as { portal: string }
+  let asked: Asked | undefined
   try {
-    const asked = readCheck(dialect, request)
+    asked = readCheck(dialect, request)
     const { target } = asked.forwarded
     const split = target.includes(TICKET) ? splitTarget(target) : undefined
     if (split) return await answerTicket(dialect, asked, split, reply)
@@ -181,6 +183,7 @@ async function answerCheck(
     const isDecision = DECISIONS.includes(code)
     const outcome = error instanceof AuthError ? 'bad-credentials' : 'refused'
     countCheck(portal, (isDecision && request.check?.decision.outcome) || outcome)
+    recordRefusal(Object(error), asked?.forwarded, request)
     const peer = request.raw.socket.remoteAddress
     // The operator corrects these errors in the configuration of the proxy.
     if (!isDecision && outcome === 'refused')
@@ -305,6 +308,7 @@ export function describeCheck(request: FastifyRequest) {
     caller: principal?.caller,
     refusedBy: refusal?.by,
     clause: refusal?.clause,
+    ...(refusal && { appMethod: forwarded?.method, appPath: shownPath(forwarded?.target ?? '') }),
   }
 }
 

@@ -11,6 +11,7 @@ import type { Profile } from '@gatehouse/profile'
 import { isNavigation, isPrefetch } from '@gatehouse/service-kit/http'
 import { sendPage } from '@gatehouse/service-kit/pages'
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Ender } from '../audit/audit.ts'
 import { setHostCookies } from '../cookies.ts'
 import { FwaError } from '../errors.ts'
 import { warnRarely } from '../log-limit.ts'
@@ -23,7 +24,7 @@ import { readHop } from '../session/hop.ts'
 import { personOf, type Session } from '../session/session.ts'
 import type { Visitor } from '../session/visitor.ts'
 import { pageUrl } from '../sites.ts'
-import type { AuditEvent, EndedBy } from '../store/store.ts'
+import type { AuditEvent } from '../store/store.ts'
 import { noSession } from './challenges.ts'
 import { readerOf } from './reader.ts'
 import { type Destination, redirect, signInUrl, tooOften, withLoginUrl } from './redirects.ts'
@@ -137,7 +138,7 @@ export interface Attempt {
   readonly code?: string
   /** The part of the portal that refused the person. */
   readonly refusal?: Refusal
-  readonly endedBy?: EndedBy
+  readonly ender?: Ender
 }
 
 /** The sign-in of a person whom the provider has named. */
@@ -150,7 +151,7 @@ type SignIn = Attempt & {
 /** Writes an event of a sign-in to the audit trail, with the host where the person wanted to go. */
 export function recordSignIn(
   event: AuditEvent,
-  { portalSite, returnTo, profile, provider, code, refusal, endedBy }: Attempt,
+  { portalSite, returnTo, profile, provider, code, refusal, ender }: Attempt,
   request: FastifyRequest,
 ): void {
   request.server.auditTrail.record(request, {
@@ -158,7 +159,8 @@ export function recordSignIn(
     profile,
     code,
     refusal,
-    endedBy,
+    ender,
+    isPage: isNavigation('GET', request.headers),
     portal: portalSite.portal.name,
     provider: provider?.name,
     host: destinationOf(portalSite, returnTo).host,
@@ -240,7 +242,9 @@ async function beginSession(
     // Not before the person is known and within their limit, so that nobody can fill the store.
     if (signIn.confirm && !(await signIn.confirm())) return undefined
     if (before && before.person !== personOf(portalSite.portal.name, profile)) {
-      const ended = { ...signIn, profile: before.profile, endedBy: 'sign-in' } as const
+      const actor = `${profile.provider}:${profile.id}`
+      const ender = { endedBy: 'sign-in', actor, actorName: profile.name?.full } as const
+      const ended = { ...signIn, profile: before.profile, ender }
       recordSignIn('session-ended', ended, request)
       await sessions.records.endOne(before)
     }

@@ -1,12 +1,13 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import type { End, EndedBy, SessionRow } from '../store/store.ts'
+import type { Ender } from '../audit/audit.ts'
+import type { End, SessionRow } from '../store/store.ts'
 import { type Consent, consentsTo, openRow, profileOf, type Sealed } from './session.ts'
 
 /** Ends sessions or agents, and records it. Gives how many there were, without the agents that end with their session. */
 export async function endSessions(
   app: FastifyInstance,
   ends: readonly End[],
-  endedBy: EndedBy,
+  ender: Ender,
   request?: FastifyRequest,
 ): Promise<number> {
   let count = 0
@@ -15,7 +16,7 @@ export async function endSessions(
     const named = rows.filter(
       ({ sid, parent }) => parent === null || ('sid' in which && which.sid === sid),
     )
-    const said = named.map((row) => recordEnd(app, row, endedBy, request))
+    const said = named.map((row) => recordEnd(app, row, ender, request))
     count += named.length
     await forgetConsents(app, which, rows[0]?.person, said[0]?.agent)
   }
@@ -39,14 +40,14 @@ async function forgetConsents(
 export function recordEnd(
   app: FastifyInstance,
   row: SessionRow,
-  endedBy: EndedBy,
+  ender: Ender,
   request?: FastifyRequest,
 ): Sealed | undefined {
   const said = openRow(row, app.keys.record)
   if (!said) return undefined
   const { host } = new URL(said.issuer)
   const client = said.agent?.clientId
-  const of = { portal: row.portal, profile: profileOf(said), host, endedBy, client }
+  const of = { portal: row.portal, profile: profileOf(said), host, ender, client }
   app.auditTrail.record(request, { event: 'session-ended', ...of })
   return said
 }

@@ -156,7 +156,7 @@ export class ReReading {
     // A sign-in may have renewed it meanwhile, with tokens of its own.
     if ((await this.#records.open(sid))?.row.rev !== rev) return this.#records.forget(sid)
     this.#app.log.info({ provider: provider.name, reason }, 'ended by the provider')
-    recordEnd(this.#app, row, 'provider')
+    recordEnd(this.#app, row, { endedBy: 'provider', actor: provider.name })
     return this.#records.endOne(session)
   }
 

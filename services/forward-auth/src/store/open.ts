@@ -9,10 +9,11 @@ import type { AuthStore, StoredAuditRow, StoreOptions } from './store.ts'
 export async function* readAudit(
   storage: StorageConfig,
   since: number,
+  until?: number,
 ): AsyncGenerator<StoredAuditRow> {
-  if (!('url' in storage)) return yield* readRows(auditFolder(storage), since)
+  if (!('url' in storage)) return yield* readRows(auditFolder(storage), since, until)
   const { readAuditTable } = await import('./postgres/postgres-store.ts')
-  yield* readAuditTable(storage, since)
+  yield* readAuditTable(storage, since, until)
 }
 
 declare module 'fastify' {

@@ -64,11 +64,12 @@ export type AuditEvent =
   | 'access-refused'
   | 'program-passed'
 
-/** Who ended a session early: `reuse` is a refresh token that came again. */
+/** Who ended a session early: `operator` by the command line; `reuse` is a refresh token that came again. */
 export const ENDED_BY = [
   'person',
   'provider',
   'administrator',
+  'operator',
   'program',
   'sign-in',
   'reuse',
@@ -84,9 +85,17 @@ export interface AuditRow {
   readonly provider?: string | undefined
   /** `<provider>:<identifier at the provider>`; absent if it is not known. */
   readonly person?: string | undefined
+  /** The names by which people know them: the full name, the claim `preferred_username` and the e-mail address. */
   readonly name?: string | undefined
+  readonly username?: string | undefined
+  readonly email?: string | undefined
+  /** The groups of somebody who was refused. */
+  readonly groups?: string | undefined
   /** Host of the app that the person wanted to use, or of the sign-in pages. */
   readonly host?: string | undefined
+  /** The method of the request to the app; of one that was refused, the words of its path. */
+  readonly method?: string | undefined
+  readonly path?: string | undefined
   readonly clientAddress?: string | undefined
   readonly requestId: string
   /** Code of the error that refused or failed. */
@@ -95,6 +104,9 @@ export interface AuditRow {
   readonly refusedBy?: string | undefined
   readonly clause?: string | undefined
   readonly endedBy?: EndedBy | undefined
+  /** Who ended a session: a caller as logs name them, a provider, a client, or a user of the machine. */
+  readonly actor?: string | undefined
+  readonly actorName?: string | undefined
   /** Client ID of an agent, or of a token. */
   readonly client?: string | undefined
   /** What a program called by MCP: the tool, the URI of the resource or the name of the prompt, else the method. */
@@ -116,8 +128,8 @@ export interface AuditStore {
    * @param retention - in ms
    */
   prune(retention: number): Promise<void>
-  /** The rows of all instances since a time in ms, oldest first. */
-  rows(since: number): AsyncIterable<StoredAuditRow>
+  /** The rows of all instances since a time and before another one, in ms, oldest first. */
+  rows(since: number, until?: number): AsyncIterable<StoredAuditRow>
 }
 
 /** The names of the secrets that a store can make. */

@@ -42,7 +42,7 @@ t.test('a program ends the sessions of a person, or one', async (t) => {
     [false, false, false],
   )
   t.strictSame([await bob.isIn(), await elsewhere.isIn()], [true, true])
-  t.strictSame(ended(), Array(3).fill(['corp:ada', 'program']))
+  t.strictSame(ended(), Array(3).fill(['corp:ada', 'program', 'psk:leave']))
   t.strictSame((await end({ person: 'corp:ada' })).json(), { ended: 0 }, 'once more')
 
   const session = (await bobToo.sessions()).find(({ isHere }) => !isHere)?.id

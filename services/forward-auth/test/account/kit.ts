@@ -67,7 +67,9 @@ export async function startAccounts(t: Test, admins = ADMINS) {
 
   /** By whom sessions have ended so far, and whose they were. */
   const ended = () =>
-    log.filter(({ event }) => event === 'session-ended').map((line) => [line.caller, line.endedBy])
+    log
+      .filter(({ event }) => event === 'session-ended')
+      .map((line) => [line.person, line.endedBy, line.caller])
   return Object.assign(test, { person, ended })
 }
 

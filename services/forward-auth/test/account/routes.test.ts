@@ -75,7 +75,7 @@ t.test('people end one of their sessions, all others, or all', async (t) => {
   const left = await areIn()
   t.equal(left.filter((isIn) => isIn).length, 3)
   t.strictSame(left.slice(2), [true, true], 'the one that ends it and that of another person stay')
-  t.strictSame(ended(), [['corp:ada', 'person']])
+  t.strictSame(ended(), [['corp:ada', 'person', 'corp:ada']])
 
   const others = await third.send('/account/end-others')
   t.match(others, { statusCode: 303, headers: { location: `${MAIN}/account` } })
@@ -88,7 +88,7 @@ t.test('people end one of their sessions, all others, or all', async (t) => {
   t.match([all.headers['set-cookie']].flat().join('\n'), /^__Host-gatehouse\.main=; Max-Age=0;/m)
   t.strictSame(await areIn(), [false, false, false, true])
   t.equal(await back.isIn(), false)
-  t.strictSame(ended(), Array(4).fill(['corp:ada', 'person']))
+  t.strictSame(ended(), Array(4).fill(['corp:ada', 'person', 'corp:ada']))
 })
 
 t.test('the end of a session reaches the apps that it was used at', async (t) => {
@@ -255,7 +255,7 @@ t.test('administrators end one session, all of a person, or their own', async (t
   t.match(await grace.send('/sessions/end', { session: found[0]?.id ?? '' }), toSessions)
   t.equal(await bob.isIn(), false)
   t.strictSame([await ada.isIn(), await adaToo.isIn()], [true, true])
-  t.strictSame(ended(), [['corp:bob', 'administrator']])
+  t.strictSame(ended(), [['corp:bob', 'administrator', 'corp:grace']])
 
   const foreign = (await elsewhereToo.sessions()).find(({ isHere }) => !isHere)?.id ?? ''
   t.match(await grace.send('/sessions/end', { session: foreign }), toSessions)
@@ -265,7 +265,7 @@ t.test('administrators end one session, all of a person, or their own', async (t
   t.match(await grace.send('/sessions/end', { person: 'ada' }), toSessions)
   t.strictSame([await ada.isIn(), await adaToo.isIn()], [false, false])
   t.strictSame([await elsewhere.isIn(), await elsewhereToo.isIn()], [true, true])
-  t.strictSame(ended().slice(1), Array(2).fill(['corp:ada', 'administrator']))
+  t.strictSame(ended().slice(1), Array(2).fill(['corp:ada', 'administrator', 'corp:grace']))
 
   const own = await grace.send('/sessions/end', { person: 'grace' })
   t.match(own, { statusCode: 200, body: en.signedOut.title })

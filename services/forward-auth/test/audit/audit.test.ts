@@ -160,7 +160,7 @@ t.test('a refused sign-in says which part of `allow` refuses, and which claims c
   }
 })
 
-t.test('a check that refuses a person has a row per host and hour', async (t) => {
+t.test('a check that refuses has a row per host and hour, and a page of its own', async (t) => {
   const { check, signIn: cookieOf, rows, told, clock } = await startOn(t)
   const ask = async (host: string, headers: object = {}) => {
     const cookie = await cookieOf('main', {}, { host })
@@ -175,10 +175,16 @@ t.test('a check that refuses a person has a row per host and hour', async (t) =>
   await ask('app.example.com')
 
   const ofAda = { event: 'access-refused', person: 'corp:ada', code: 'FWA_FORBIDDEN' }
-  const expected = ['app', 'wiki', 'app'].map((host) => ({ ...ofAda, host: `${host}.example.com` }))
-  t.match(await rows(), expected)
-  t.equal((await rows()).length, 3)
-  t.equal(told('access refused').length, 3, 'so have the log lines')
+  const at = (host: string) => ({ ...ofAda, host: `${host}.example.com` })
+  const nobody = { person: undefined, code: 'FWA_NO_SESSION' }
+  const expected = [at('app'), at('wiki'), at('app'), nobody, at('app')]
+  t.match(await rows(), expected, 'a page has one of its own')
+  t.equal((await rows()).length, 5)
+  const asked = { method: 'POST', path: '/a/b', groups: undefined, refusedBy: 'policy admin' }
+  t.match((await rows())[0], { ...asked, clause: 'Group("admin")' })
+  t.match(told('access refused')[0], { ...asked, clause: 'Group("admin")' }, 'so has its line')
+  t.match(told('request')[0], { appMethod: 'POST', appPath: '/a/b', clause: 'Group("admin")' })
+  t.equal(told('access refused').length, 5, 'so have the log lines')
   t.equal(told('request').length, 7, 'beside those of the requests')
 })
 
@@ -188,10 +194,10 @@ t.test('who signs in as somebody else ends the session that was there', async (t
   await signIn(ada, corp, 'ada')
   await signIn(ada, corp, 'bob', signInUrl({ rd: WANTED, switch: '1' }))
   t.match(
-    (await rows()).map(({ event, person, endedBy }) => [event, person, endedBy]),
+    (await rows()).map(({ event, person, actor }) => [event, person, actor]),
     [
       ['sign-in', 'corp:ada', undefined],
-      ['session-ended', 'corp:ada', 'sign-in'],
+      ['session-ended', 'corp:ada', 'corp:bob'],
       ['sign-in', 'corp:bob', undefined],
     ],
   )

@@ -138,7 +138,8 @@ t.test('what the app cannot be told has not passed', async (t) => {
   const token = issuer.issue({ aud: NOTES, sub: 'evil\nrobot' })
   const path = new URL(NOTES).pathname
   t.equal(await call({ Authorization: `Bearer ${token}` }, { ...read, path }), 403)
-  t.strictSame(await rows(), [])
+  t.match(await rows(), [{ event: 'access-refused', code: 'FWA_IDENTITY_UNSENDABLE' }])
+  t.equal((await rows()).length, 1)
 })
 
 t.test('people have no rows for what they are let do, and one per hour for the rest', async (t) => {

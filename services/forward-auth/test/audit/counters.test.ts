@@ -7,7 +7,7 @@ import { AUTH, MAIN, signIn, signInUrl, start, WANTED } from '../routes/kit.ts'
 // What is wrong in these tests, and said.
 expectWarnings(t, 'FWA_PROVIDER_INVALID')
 
-const ENDED_BY = ['person', 'provider', 'administrator', 'program', 'sign-in', 'reuse']
+const ENDED_BY = ['person', 'provider', 'administrator', 'operator', 'program', 'sign-in', 'reuse']
 const RESULTS = ['read', 'ended', 'fault', 'misconfigured', 'impossible']
 
 /** The lines of ended sessions, 0 unless a number is given. */

@@ -141,7 +141,9 @@ t.test('however many persons there are, the rows of an hour are limited', async 
     limit.take({ ...CALL, person: `corp:${i}` }),
   )
   t.equal(rows.filter((row) => row !== undefined).length, 10_001)
-  const nobody = { provider: undefined, person: '*', name: undefined, client: '*' }
+  const names = { name: undefined, username: undefined, email: undefined, groups: undefined }
+  const asked = { method: undefined, path: undefined }
+  const nobody = { provider: undefined, person: '*', ...names, ...asked, client: '*' }
   const expected = { ...CALL, ...nobody, host: '*', clientAddress: '*', tool: '*' }
   t.strictSame(rows[10_000], expected)
   await clock.advance(HOUR)

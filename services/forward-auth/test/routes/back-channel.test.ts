@@ -60,7 +60,7 @@ async function start(t: Test) {
   const ended = () =>
     log
       .filter(({ event }) => event === 'session-ended')
-      .map(({ portal, caller, endedBy }) => [portal, caller, endedBy])
+      .map(({ portal, person, caller }) => [portal, person, caller])
   return { ...test, lab, github, person, post, formOf, told, ended }
 }
 
@@ -81,8 +81,8 @@ t.test('the end of a session at the provider ends it in all portals of the clien
   t.match(answer.headers, { 'cache-control': 'no-store', connection: 'close' })
   t.strictSame(await areIn(people), [false, false, true, true, true])
   t.strictSame(ended().sort(), [
-    ['main', 'corp:ada', 'provider'],
-    ['other', 'corp:ada', 'provider'],
+    ['main', 'corp:ada', 'corp'],
+    ['other', 'corp:ada', 'corp'],
   ])
 })
 

@@ -1,10 +1,10 @@
-import { readFile, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { readdir, readFile, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
 import { Writable } from 'node:stream'
 import { createFetch, type FetchAnswer, type FetchOptions } from '@gatehouse/net'
 import { createLogger, createMetrics } from '@gatehouse/service-kit/telemetry'
 import { type ManualClock, manualClock, testFolder } from '@gatehouse/service-kit/testing'
-import type { LightMyRequestResponse } from 'fastify'
+import type { FastifyInstance, LightMyRequestResponse } from 'fastify'
 import t, { type Test } from 'tap'
 import { createBrowser } from '../../../../packages/identity-providers/test/stand-ins/browser.ts'
 import type { Hostility } from '../../../../packages/identity-providers/test/stand-ins/hostility.ts'
@@ -52,9 +52,11 @@ t.test('no log, page, problem or metric contains a secret', async (t) => {
     metrics: await metrics.text(),
     answers: answers.map(textOf).join('\n'),
     store: await readFile(store, 'latin1'),
+    audit: (await auditOf(dirname(store), app)).join('\n'),
   }
   for (const table of ['sessions', 'visits']) t.match(places.store, table)
   t.match(places.store, HOSTS[0], 'where she was seen is written')
+  t.match(places.audit, /"access-refused".*"path"/)
   t.ok(log.length > 30 && answers.length > 50, `${log.length} lines, ${answers.length} answers`)
   t.ok(secrets.size > 50, `${secrets.size} secrets`)
   for (const [place, text] of Object.entries(places)) {
@@ -65,6 +67,13 @@ t.test('no log, page, problem or metric contains a secret', async (t) => {
     t.strictSame(excerpts, [], place)
   }
 })
+
+/** The rows of the audit trail. */
+async function auditOf(folder: string, app: FastifyInstance): Promise<string[]> {
+  await app.auditTrail.flush()
+  const files = await readdir(join(folder, 'audit'))
+  return Promise.all(files.map((file) => readFile(join(folder, 'audit', file), 'utf8')))
+}
 
 interface Run {
   readonly provider: OpenIdProvider

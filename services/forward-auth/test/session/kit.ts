@@ -111,7 +111,7 @@ export async function startInstance(
   }: Settings = {},
 ) {
   const log: string[] = []
-  const audit: { readonly event: string; readonly endedBy?: string }[] = []
+  const audit: { readonly event: string; readonly ender?: object }[] = []
   const app = Fastify({ loggerInstance: logTo(log) })
   const close = () => app.close()
   t.teardown(close)

@@ -201,7 +201,7 @@ t.test('a person whom the provider does not know any more is out, everywhere', a
   t.equal(await here.arrive(ada.own), undefined)
   t.equal(await here.records.open(ada.sid), undefined)
   t.strictSame(asked, ['r'])
-  t.match(here.audit, [{ event: 'session-ended', endedBy: 'provider' }])
+  t.match(here.audit, [{ event: 'session-ended', ender: { endedBy: 'provider', actor: 'corp' } }])
 })
 
 t.test('an end by the provider that the store does not take', async (t) => {

@@ -10,7 +10,7 @@ const DAY = 86_400_000
 const PAGE = 1_000
 /** Rows that one statement removes, so that none takes long. */
 const MAX_REMOVED = 10_000
-const NEXT = `WHERE (at, seq) > ($1, $2) ORDER BY at, seq LIMIT ${PAGE}`
+const NEXT = `WHERE (at, seq) > ($1, $2) AND at < $3 ORDER BY at, seq LIMIT ${PAGE}`
 const PRUNE = `
   DELETE FROM audit WHERE seq IN (
     SELECT seq FROM audit WHERE (at < $1 OR at > $2) AND ran <= $3 LIMIT ${MAX_REMOVED})`
@@ -40,8 +40,8 @@ export class AuditTable implements AuditStore {
       removed = await this.#db.run(PRUNE, ...bounds)
   }
 
-  rows(since: number): AsyncIterable<StoredAuditRow> {
-    return readRows(this.#db, since)
+  rows(since: number, until?: number): AsyncIterable<StoredAuditRow> {
+    return readRows(this.#db, since, until)
   }
 
   #recordOf(row: StoredAuditRow) {
@@ -52,11 +52,15 @@ export class AuditTable implements AuditStore {
   }
 }
 
-/** The rows since a time in ms, oldest first. */
-export async function* readRows(db: Queries, since: number): AsyncGenerator<StoredAuditRow> {
+/** The rows of a time, oldest first. */
+export async function* readRows(
+  db: Queries,
+  since: number,
+  until = Number.MAX_SAFE_INTEGER,
+): AsyncGenerator<StoredAuditRow> {
   let after: [at: number, seq: number] = [since, 0]
   for (;;) {
-    const page = await AUDIT.list(db, NEXT, ...after)
+    const page = await AUDIT.list(db, NEXT, ...after, until)
     for (const { seq, id: _, at, ...row } of page) {
       after = [at, seq]
       const known = Object.entries(row).filter(([, value]) => value !== null)

@@ -58,10 +58,11 @@ export async function openPostgresStore(
 export async function* readAuditTable(
   config: PostgresConfig,
   since: number,
+  until?: number,
 ): AsyncGenerator<StoredAuditRow> {
   const log = { info() {}, warn() {} }
   await using db = await connect(config, { existing: true, log })
-  yield* readRows(db, since)
+  yield* readRows(db, since, until)
 }
 
 function connect(

@@ -50,8 +50,8 @@ export class DayFiles implements AuditStore {
     }
   }
 
-  rows(since: number): AsyncIterable<StoredAuditRow> {
-    return readRows(this.#folder, since)
+  rows(since: number, until?: number): AsyncIterable<StoredAuditRow> {
+    return readRows(this.#folder, since, until)
   }
 }
 
@@ -71,13 +71,19 @@ async function ranAt(path: string): Promise<number> {
   return parseRow(line)?.ran ?? 0
 }
 
-/** The rows since a time in ms, in the order of the files. Lines that are no rows are left out. */
-export async function* readRows(folder: string, since: number): AsyncGenerator<StoredAuditRow> {
+/** The rows of a time, in the order of the files. Lines that are no rows are left out. */
+export async function* readRows(
+  folder: string,
+  since: number,
+  until = Number.MAX_SAFE_INTEGER,
+): AsyncGenerator<StoredAuditRow> {
   for (const file of await dayFiles(folder)) {
-    if (Date.parse(file.slice(0, 10)) + DAY <= since) continue
+    const begin = Date.parse(file.slice(0, 10))
+    if (begin + DAY <= since || begin >= until) continue
     for await (const line of readLines(join(folder, file))) {
       const row = parseRow(line)
-      if (row && Date.parse(row.time) >= since) yield row
+      const time = row ? Date.parse(row.time) : Number.NaN
+      if (row && time >= since && time < until) yield row
     }
   }
 }
