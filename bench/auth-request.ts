@@ -99,6 +99,7 @@ http {
       proxy_pass_request_body off;
       proxy_set_header Content-Length "";
       proxy_set_header Connection "";
+      proxy_set_header X-Gatehouse-Answer sealed;
       proxy_set_header X-Original-Method $request_method;
       proxy_set_header X-Original-URL https://app.example.com$request_uri;
       proxy_set_header X-Forwarded-For $remote_addr;

@@ -75,14 +75,20 @@ t.test('a check reads no headers of its client but those of the list', async (t)
   // Fastify looks for bodies and for a request that it knows.
   const ofFastify = ['content-type', 'content-length', 'transfer-encoding', 'request-id']
   const ofLog = ['user-agent']
-  const ofProxy = [...HEADER_NAMES.read, 'host', 'x-request-id', 'traceparent']
+  const ofProxy = [
+    ...HEADER_NAMES.read,
+    'x-gatehouse-answer',
+    'host',
+    'x-request-id',
+    'traceparent',
+  ]
   const read = sorted(without([...seen], ...ofFastify, ...ofLog, ...ofProxy))
   t.same(without(read, ...READ), [])
   for (const name of ['accept', 'cookie', 'origin', 'sec-fetch-mode', ...CALLS])
     t.ok(read.includes(name), name)
 })
 
-t.test('nginx sets or removes each of them, for the app and for both of its checks', async (t) => {
+t.test('nginx sets or removes each of them, for the app and for its check', async (t) => {
   const setIn = (location: string) => {
     const text = example('nginx.conf').split(`location ${location} {`)[1]?.split('\n    }')[0] ?? ''
     return sorted([...text.matchAll(/proxy_set_header (\S+) /g)].map(([, name = '']) => name))
@@ -91,8 +97,11 @@ t.test('nginx sets or removes each of them, for the app and for both of its chec
   const app = setIn('/')
   for (const name of [...ofProxies, ...IDENTITY, ...CREDENTIALS, 'http2-settings', 'upgrade'])
     t.ok(app.includes(name), name)
-  for (const check of ['= /_gatehouse', '@refused'])
-    t.same(setIn(check), sorted([...ofProxies, 'connection', 'content-length']), check)
+  const own = ['connection', 'content-length', 'x-gatehouse-answer']
+  t.same(setIn('= /_gatehouse'), sorted([...ofProxies, ...own]))
+  // It asks nothing: the answer is all that it sends.
+  t.same(setIn('@refused'), own)
+  t.match(example('nginx.conf').split('location @refused {')[1], 'proxy_pass_request_headers off;')
 })
 
 t.test('Caddy', async (t) => {

@@ -14,6 +14,8 @@ const RULE_FILES = globSync('examples/monitoring/*.rules.yaml', { cwd: ROOT }).s
 const CHECK_ROUTES = [
   '/portals/:portal',
   '/portals/:portal/authz/nginx',
+  '/portals/:portal/authz/nginx/answer',
+  '/portals/:portal/authz/ingress-nginx',
   '/portals/:portal/authz/haproxy',
   '/portals/:portal/authz/envoy/policy/:policy',
   '/portals/:portal/authz/envoy/policy/:policy/*',

@@ -125,15 +125,20 @@ export async function startApp(
       ]
       return cookies.filter(Boolean).join('; ')
     },
-    check: ({ method, path, headers: sent }, headers = {}, options = {}) => {
+    check: async ({ method, path, headers: sent }, headers = {}, options = {}) => {
       const { portal = 'main', query = '', ...rest } = options
       const url = `/portals/${portal}${path}${query}`
-      return app.inject({
+      const answer = await app.inject({
         ...rest,
         method: method as NonNullable<InjectOptions['method']>,
         url,
         headers: { ...sent, ...headers },
       })
+      // As nginx does.
+      const { 'x-gatehouse-answer': sealed } = answer.headers
+      if (sealed === undefined || answer.statusCode !== 403) return answer
+      const unpack = { ...rest, url: `/portals/${portal}${path}/answer` }
+      return app.inject({ ...unpack, headers: { 'x-gatehouse-answer': sealed } })
     },
   }
 }

@@ -1,5 +1,10 @@
-import type { Dialect } from '../src/routes/dialects.ts'
-import { envoyDialect, forwardDialect, nginxDialect } from '../src/routes/dialects.ts'
+import type { Dialect } from '../src/proxies/dialects.ts'
+import {
+  envoyDialect,
+  forwardDialect,
+  ingressNginxDialect,
+  nginxDialect,
+} from '../src/proxies/dialects.ts'
 
 /** What the browser of somebody who opens a page sends; proxies pass it on. */
 export const BROWSER = {
@@ -72,17 +77,18 @@ export const SHAPES: readonly Shape[] = [
     path: '/authz/nginx',
     headers: {
       Host: '127.0.0.1:4181',
+      'X-Gatehouse-Answer': 'sealed',
       'X-Original-Method': 'POST',
       'X-Original-URL': 'https://app.example.com/a/b?q=1',
       'X-Forwarded-For': '203.0.113.7',
     },
-    needs: ['x-original-method', 'x-original-url'],
+    needs: ['x-gatehouse-answer', 'x-original-method', 'x-original-url'],
   },
   {
     proxy: 'ingress-nginx',
-    dialect: nginxDialect,
+    dialect: ingressNginxDialect,
     method: 'GET',
-    path: '/authz/nginx',
+    path: '/authz/ingress-nginx',
     headers: {
       Host: '127.0.0.1:4181',
       'X-Original-Method': 'POST',

@@ -183,7 +183,8 @@ function* diagnoseForged(forged: Exchange): Findings {
 function believed(check: ProbedCheck, { scheme }: Exchange): string[] {
   const { asked, code, dialect, headers, clientAddress } = check
   const isHostUnknown = code === 'FWA_HOST_UNKNOWN'
-  const source = dialect === 'nginx' ? 'X-Original' : 'X-Forwarded'
+  const isOriginal = dialect.endsWith('nginx')
+  const source = isOriginal ? 'X-Original' : 'X-Forwarded'
   const told: readonly (readonly [name: string, isForged: boolean | undefined])[] = [
     // After its value, a proxy would name its client: the doctor, which may be on a trusted machine.
     [
@@ -196,11 +197,11 @@ function believed(check: ProbedCheck, { scheme }: Exchange): string[] {
     ],
     [
       'X-Original-URL',
-      isHostUnknown && dialect === 'nginx' && headers['x-original-url']?.includes(FORGED_HOST),
+      isHostUnknown && isOriginal && headers['x-original-url']?.includes(FORGED_HOST),
     ],
     ['X-Forwarded-Proto', asked && asked.scheme !== scheme],
     [`${source}-Method`, asked?.method === 'OPTIONS'],
-    [dialect === 'nginx' ? 'X-Original-URL' : 'X-Forwarded-Uri', asked?.target.includes(FORGED)],
+    [isOriginal ? 'X-Original-URL' : 'X-Forwarded-Uri', asked?.target.includes(FORGED)],
   ]
   return told.filter(([, isForged]) => isForged).map(([name]) => name)
 }

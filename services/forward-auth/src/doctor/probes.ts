@@ -12,7 +12,7 @@ const TOKEN = /^[\w-]{1,100}/
 const PURPOSE = 'probe of gatehouse-auth doctor'
 const LIFETIME = 60_000
 const MAX_PROBES = 200
-/** A proxy may ask twice, and each of several proxies once more. */
+/** Each of several proxies asks once. */
 const MAX_CHECKS = 8
 const MAX_TEXT = 16_384
 const KEPT: readonly string[] = [
@@ -35,7 +35,7 @@ export type ProbedRequest = Readonly<Record<'method' | 'scheme' | 'host' | 'targ
 export interface ProbedCheck {
   readonly portal: string
   /** Route of the check, by the name of its proxy; `forward` is for Traefik and Caddy. */
-  readonly dialect: 'forward' | 'nginx' | 'haproxy' | 'envoy'
+  readonly dialect: 'forward' | 'nginx' | 'ingress-nginx' | 'haproxy' | 'envoy'
   /** Address of the proxy. */
   readonly peer: string
   readonly isTrusted: boolean
@@ -109,13 +109,13 @@ class Probes {
     const { check, params, raw } = request
     const { code, message } = this.#errors.get(request) ?? {}
     const { method, scheme, authority, target } = check?.forwarded ?? {}
-    const [, dialect = 'forward'] = /\/authz\/(\w+)/.exec(request.routeOptions.url ?? '') ?? []
+    const [, dialect = 'forward'] = /\/authz\/([\w-]+)/.exec(request.routeOptions.url ?? '') ?? []
     return {
       portal: (params as { portal: string }).portal,
       dialect: dialect as ProbedCheck['dialect'],
       peer: raw.socket.remoteAddress ?? '',
       isTrusted: this.#app.trust.trusts(raw.socket),
-      status,
+      status: request.sealedStatus ?? status,
       code,
       message,
       asked: check && ({ method, scheme, host: authority, target } as ProbedRequest),

@@ -14,9 +14,7 @@ const OF_PROXY = {
     unprotected: 'auth_request /_gatehouse; in the location of the app',
     target:
       'proxy_set_header X-Original-URL $scheme://$host$request_uri; in the location of the check',
-    host:
-      'proxy_set_header X-Original-URL $scheme://$host$request_uri; in the location of the check, ' +
-      'and X-Forwarded-Host $host; in @refused',
+    host: 'proxy_set_header X-Original-URL $scheme://$host$request_uri; in the location of the check',
     scheme:
       'proxy_set_header X-Original-URL $scheme://$host$request_uri; in the location of the check',
     method: 'proxy_set_header X-Original-Method $request_method; in the location of the check',
@@ -26,13 +24,13 @@ const OF_PROXY = {
       'proxy_set_header Mcp-… and Last-Event-ID, and proxy_pass_request_headers off in the location of the check: remove them',
     client: 'proxy_set_header X-Forwarded-For $remote_addr; in the location of the check',
     navigation:
-      'proxy_set_header Accept and proxy_pass_request_headers off in @refused: remove them',
+      'proxy_set_header Accept and proxy_pass_request_headers off in the location of the check: remove them',
     forged:
       'proxy_set_header X-Forwarded-For $remote_addr; and X-Original-URL $scheme://$host$request_uri; not $http_…',
-    redirect: 'error_page 401 403 = @refused; in the location of the app',
-    status: 'error_page 401 403 = @refused; in the location of the app',
+    redirect: 'error_page 403 = @refused; in the location of the app',
+    status: 'error_page 403 = @refused; in the location of the app',
     challenge:
-      'error_page 401 403 = @refused; in the location of the app, and one WWW-Authenticate',
+      'error_page 403 = @refused; and auth_request_set $refusal; in the location of the app',
     'request-size': 'large_client_header_buffers 4 32k;',
     'answer-size': 'proxy_buffer_size 32k; and proxy_buffers 8 32k;',
     'auth-protected': 'auth_request in the server of the sign-in pages: remove it',

@@ -11,11 +11,18 @@ import { FwaError, STATUS_OF } from '../errors.ts'
 import { warnRarely } from '../log-limit.ts'
 import { isSentTo } from '../portal-site.ts'
 import { portalOf } from '../portals.ts'
+import {
+  type Dialect,
+  envoyDialect,
+  forwardDialect,
+  ingressNginxDialect,
+  nginxDialect,
+} from '../proxies/dialects.ts'
+import { assertUnpacks, sealAnswer, unpackAnswer } from '../proxies/sealed-answer.ts'
 import { splitTarget, TICKET } from '../session/hop.ts'
 import { Visitor } from '../session/visitor.ts'
 import { pageUrl, type Site } from '../sites.ts'
 import { type Check, recordRefusal, refuseCaller, sendDecision } from './check-answers.ts'
-import { type Dialect, envoyDialect, forwardDialect, nginxDialect } from './dialects.ts'
 import { bareAnswer, problemAnswers, TO_SIGN_IN } from './documented.ts'
 import { type Asked, answerTicket } from './hops.ts'
 import { redirect } from './redirects.ts'
@@ -31,6 +38,8 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** The check that this request made; undefined before its decision and for other requests. */
     check: Check | undefined
+    /** The status of the answer that was sealed for the client of nginx. */
+    sealedStatus: number | undefined
   }
 }
 
@@ -51,6 +60,7 @@ const RESULTS: readonly CheckResult[] = [
 export const check = fp<{ readonly metrics?: Metrics | undefined }>(
   async (app: FastifyInstance, { metrics }) => {
     app.decorateRequest('check', undefined)
+    app.decorateRequest('sealedStatus', undefined)
     app.decorate('countCheck', metrics ? createCounter(app, metrics) : () => {})
   },
   {
@@ -92,11 +102,14 @@ const ENVOY = '/authz/envoy/policy/:policy'
 const ROUTES: readonly (readonly [dialect: Dialect, url: string, summary: string])[] = [
   [forwardDialect, '/', 'Check for Traefik and Caddy'],
   [nginxDialect, '/authz/nginx', 'Check for nginx'],
+  [ingressNginxDialect, '/authz/ingress-nginx', 'Check for ingress-nginx'],
   [forwardDialect, '/authz/haproxy', 'Check for HAProxy'],
   [envoyDialect, `${ENVOY}/*`, 'Check for Envoy, by a policy of the portal or `any`'],
   // Trailing slashes are ignored, so that the wildcard does not match the page `/` of an app.
   [envoyDialect, ENVOY, 'Check for Envoy, of the page `/`'],
 ]
+
+const UNPACK = '/authz/nginx/answer'
 
 const OTHER_METHODS = METHODS.filter((method) => method !== 'GET' && method !== 'CONNECT')
 const SCHEMA = { tags: ['check'], security: [{ sessionCookie: [] }] }
@@ -121,6 +134,9 @@ export async function checkRoutes(app: FastifyInstance): Promise<void> {
     const route: Omit<RouteOptions, 'method'> = {
       url,
       preHandler: url === '/' ? leadHome : [],
+      onSend: dialect.isSealed
+        ? async (_request, reply, payload) => sealAnswer(reply, payload)
+        : [],
       handler: (request, reply) => answerCheck(dialect, request, reply),
       errorHandler(error, request, reply) {
         removeIdentity(request, reply)
@@ -132,6 +148,13 @@ export async function checkRoutes(app: FastifyInstance): Promise<void> {
     app.route({ ...route, method: 'GET', exposeHeadRoute: false, schema })
     app.route({ ...route, method: OTHER_METHODS, schema: { hide: true } })
   }
+  const response = {
+    ...{ 302: TO_SIGN_IN, 303: TO_SIGN_IN },
+    ...problemAnswers(400, 401, 403, 404, 429, 502, 503),
+  }
+  const schema = { ...SCHEMA, summary: 'The answer for the client of nginx', response }
+  // The check has its line in the log.
+  app.get(UNPACK, { schema, logLevel: 'warn', exposeHeadRoute: false }, unpackAnswer)
 }
 
 /** Leads a person who types the URL of a portal, which no proxy asks at a sign-in host, to its apps. */
@@ -150,9 +173,14 @@ function isProbe({ raw: { url = '', rawHeaders } }: FastifyRequest): boolean {
 }
 
 /** The answers for the documentation: problems are sent as text, which no schema serializes. */
-function answersIn({ redirects, denialStatus = (status) => status }: Dialect) {
+function answersIn({ redirects, isSealed, denialStatus = (status) => status }: Dialect) {
+  const passes = bareAnswer('Let the request pass, with the identity headers of this answer.')
+  const sealed = bareAnswer(
+    'Have the answer for the client unpacked, which `X-Gatehouse-Answer` is.',
+  )
+  if (isSealed) return { 200: passes, ...problemAnswers(400), 403: sealed }
   return {
-    200: bareAnswer('Let the request pass, with the identity headers of this answer.'),
+    200: passes,
     ...(redirects && { 302: TO_SIGN_IN, 303: TO_SIGN_IN }),
     ...problemAnswers(400, 401, 403),
     ...(denialStatus(404) === 404 && problemAnswers(404)),
@@ -204,6 +232,7 @@ const DECISIONS: readonly string[] = [
 export function readCheck(dialect: Dialect, request: FastifyRequest): Asked {
   const { server, raw } = request
   if (!server.trust.trusts(raw.socket)) throw untrusted(raw.socket)
+  if (dialect.isSealed) assertUnpacks(request)
   const portal = portalOf(request)
   const forwarded = portal.gate.read(dialect.source, raw, server.sites)
   assertNotOnAuthHost(forwarded, request)

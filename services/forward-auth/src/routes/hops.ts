@@ -5,6 +5,7 @@ import { setHostCookies } from '../cookies.ts'
 import { FwaError } from '../errors.ts'
 import { validateReturnUrl } from '../login/return-url.ts'
 import type { PortalSite } from '../portal-site.ts'
+import type { Dialect } from '../proxies/dialects.ts'
 import { appCookie } from '../session/cookie.ts'
 import {
   beginHop,
@@ -17,7 +18,6 @@ import {
 import type { Session } from '../session/session.ts'
 import { pageUrl, type Site } from '../sites.ts'
 import { challenges, noSession } from './challenges.ts'
-import type { Dialect } from './dialects.ts'
 
 /** The request of a check, whoever sends it. */
 export interface Asked extends PortalSite {

@@ -522,8 +522,8 @@ t.test('an issuer that cannot be reached denies, for now', async (t) => {
   const { status, code, headers } = await ask(test, { auth })
   t.match([status, code], [503, 'AUTH_ISSUER_UNREACHABLE'])
   t.equal(headers['www-authenticate'], undefined)
-  const nginx = await test.check(shapeOf('nginx'), { Authorization: auth })
-  t.equal(nginx.statusCode, 403, 'nginx makes a 500 of every other status')
+  const ofIngress = await test.check(shapeOf('ingress-nginx'), { Authorization: auth })
+  t.equal(ofIngress.statusCode, 403, 'ingress-nginx makes a 500 of every other status')
 })
 
 t.test('a reload drops keys that were removed', async (t) => {

@@ -42,7 +42,7 @@ t.test('the report tells what arrived, by the path or User-Agent, from every pro
         await checksOf(token),
         [
           {
-            ...{ portal: 'main', dialect: /^(forward|nginx|haproxy|envoy)$/, status },
+            ...{ portal: 'main', dialect: /^(forward|nginx|ingress-nginx|haproxy|envoy)$/, status },
             ...{ peer: '127.0.0.1', isTrusted: true, cookieLength: 5 },
             asked: { method: 'POST', scheme: 'https', host: 'app.example.com', target: /^\/./ },
           },

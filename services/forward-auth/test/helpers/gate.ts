@@ -73,7 +73,7 @@ export async function startGate(
     })
     // Also of checks that are refused before anything is decided.
     app.addHook('onRequest', async ({ headers, routeOptions: { url = '' } }, reply) => {
-      if (!/^\/portals?\/:portal(\/authz\/.*)?\/?$/.test(url)) return
+      if (!/^\/portals?\/:portal(\/authz\/.*)?\/?$/.test(url) || url.endsWith('/answer')) return
       asked = headers
       if (headers['accept-language'] === WITH_COOKIES['accept-language'])
         reply.header('set-cookie', PLANTED)

@@ -124,7 +124,7 @@ const SEEDS: Readonly<Record<string, readonly Seed[]>> = {
         [['proxy_set_header X-Original-URL "";', '']],
         /app receives x-original-url, which the check does not/,
       ],
-      ['no redirect', [['error_page 401 403 = @refused;', '']], /receives 401 without Location/],
+      ['no redirect', [['error_page 403 = @refused;', '']], /receives 403 without Location/],
       [
         'another host for the sign-in pages',
         [
@@ -140,7 +140,7 @@ const SEEDS: Readonly<Record<string, readonly Seed[]>> = {
         [
           [
             'server_name auth.example.com;',
-            'server_name auth.example.com; auth_request /_check; location = /_check { internal; proxy_pass http://gatehouse/portals/main/authz/nginx?policy=any; proxy_set_header X-Original-Method GET; proxy_set_header X-Original-URL $scheme://$host$request_uri; }',
+            'server_name auth.example.com; auth_request /_check; location = /_check { internal; proxy_pass http://gatehouse/portals/main/authz/nginx?policy=any; proxy_set_header X-Gatehouse-Answer sealed; proxy_set_header X-Original-Method GET; proxy_set_header X-Original-URL $scheme://$host$request_uri; }',
           ],
         ],
         /auth.example.com is protected itself/,

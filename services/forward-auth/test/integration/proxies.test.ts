@@ -33,6 +33,7 @@ import {
   CASES,
   type Case,
   cookiesOf,
+  FORGED_REQUEST,
   LOOK_ALIKES,
   MANY_PLANTED,
   navigation,
@@ -405,18 +406,29 @@ const PROBES: Readonly<Record<NonNullable<Attack['probe']>, Probe>> = {
     const replacing = [...HEADER_NAMES.methodOverrides, ...HEADER_NAMES.pathOverrides]
     const leaks: string[] = []
     let passed = 0
-    for (const name of new Set<string>([...ofProxies, ...replacing]))
-      for (const value of TURNING)
-        for (const who of [cookie, undefined]) {
-          const before = echo.count()
-          const sent = { ...navigation, cookie: who, [name]: value }
-          const { status, headers } = await ask({ path: '/a', headers: sent })
-          const isHeard = echo.count() > before
-          const told = IDENTITY.filter((one) => one in headers)
-          if (isHeard) passed += 1
-          if ((status < 300 && !isHeard) || told.length > 0)
-            leaks.push(`${name}: ${value}: ${status} ${told}`)
-        }
+    const asked: Ask[] = [...new Set<string>([...ofProxies, ...replacing, ANSWER])].flatMap(
+      (name) => TURNING.map((value) => ({ path: '/a', headers: { [name]: value } })),
+    )
+    // The check itself, and what unpacks its answers, at every host.
+    const ofCheck = { ...FORGED_REQUEST, 'X-Original-URL': 'https://app.example.com/' }
+    const forged = ['sealed', 'x', 'A'.repeat(200)].map((value) => ({
+      ...ofCheck,
+      [ANSWER]: value,
+    }))
+    for (const host of ['app.example.com', 'admin.example.com', 'auth.example.com'])
+      for (const path of ['/_gatehouse', ...CHECKS.map((path) => `/portals/main${path}`)])
+        asked.push(...forged.map((headers) => ({ host, path, headers })))
+    for (const { headers: more, ...to } of asked)
+      for (const who of [cookie, undefined]) {
+        const before = echo.count()
+        const sent = { ...navigation, cookie: who, ...more }
+        const { status, headers } = await ask({ ...to, headers: sent })
+        const isHeard = echo.count() > before
+        const told = IDENTITY.filter((one) => one in headers)
+        if (isHeard) passed += 1
+        if ((status < 300 && !isHeard) || told.length > 0)
+          leaks.push(`${JSON.stringify({ ...to, ...more })}: ${status} ${told}`)
+      }
     t.same(leaks, [], 'what a check answers to its proxy reaches no client')
     t.ok(passed > 0, `${passed} passed`)
     await gatehouse.reload(CONFIG)
@@ -455,10 +467,13 @@ const PROBES: Readonly<Record<NonNullable<Attack['probe']>, Probe>> = {
 
 /** The headers of a 200 of the check, which are for an app. */
 const IDENTITY = ['x-forwarded-user', 'x-authenticated-user', 'x-gatehouse-assertion']
+const ANSWER = 'x-gatehouse-answer'
+/** Where proxies ask, and where nginx has an answer unpacked. */
+const CHECKS = ['', '/authz/nginx', '/authz/nginx/answer', '/authz/ingress-nginx', '/authz/haproxy']
 /** Values of a header of a client that may turn the answer of a check. */
 const TURNING = [
   ...['auth.example.com', 'https://auth.example.com/', 'admin.example.com', 'evil.example', 'http'],
-  ...['OPTIONS', '/closed', 'host=auth.example.com;proto=http', '192.0.2.66', 'true', ''],
+  ...['OPTIONS', '/closed', 'host=auth.example.com;proto=http', '192.0.2.66', 'true', '', 'sealed'],
 ]
 
 /** What an app may read in Connection, where nothing is upgraded. */

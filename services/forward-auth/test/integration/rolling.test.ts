@@ -62,6 +62,7 @@ http {
       proxy_pass http://gatehouse/portals/main/authz/nginx;
       proxy_http_version 1.1;
       proxy_set_header Connection "";
+      proxy_set_header X-Gatehouse-Answer sealed;
       proxy_set_header X-Original-Method $request_method;
       proxy_set_header X-Original-URL https://app.example.com$request_uri;
     }

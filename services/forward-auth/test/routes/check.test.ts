@@ -25,6 +25,7 @@ const shapeOf = (proxy: string): Shape => {
 }
 const TRAEFIK = shapeOf('traefik')
 const NGINX = shapeOf('nginx')
+const INGRESS = shapeOf('ingress-nginx')
 const ENVOY = shapeOf('envoy')
 const HAPROXY = shapeOf('haproxy')
 const AS_GET = { 'X-Forwarded-Method': 'GET' }
@@ -63,7 +64,7 @@ t.test('each proxy: signed in', async (t) => {
 t.test('each proxy: nobody, opening a page', async (t) => {
   for (const shape of SHAPES) {
     const { statusCode, headers, body } = await check(shape, BROWSER)
-    const isNginx = shape.path.includes('nginx')
+    const isNginx = shape.path.includes('ingress-nginx')
     t.equal(statusCode, isNginx ? 401 : 303, `${shape.proxy}: POST`)
     const scheme = { location: SENT, 'cache-control': 'no-store', 'set-cookie': HOP_COOKIE }
     t.match(headers, scheme, `${shape.proxy}: an absolute URL, and no cookie but that of the hop`)
@@ -209,7 +210,8 @@ t.test('policies and conditions of the route', async (t) => {
     [TRAEFIK, '?if=!claims.level', 403, 403],
     [TRAEFIK, '?polcy=admin', 400, 400],
     [TRAEFIK, '?if=true&policy=admin', 400, 400],
-    [NGINX, '?if=true&policy=admin', 403, 403],
+    [NGINX, '?if=true&policy=admin', 400, 400],
+    [INGRESS, '?if=true&policy=admin', 403, 403],
   ]
   for (const [shape, query, ada, bob] of table) {
     const name = `${shape.proxy} ${shape.path}${query}`
@@ -253,7 +255,7 @@ t.test('the host of the sign-in pages answers no check', async (t) => {
 t.test('a problem has the status that it is answered with, whatever went wrong', async (t) => {
   const { app, check } = await startApp(t, yamlOf(PORTALS))
   const codes = Object.keys(ERRORS) as FwaErrorCode[]
-  for (const shape of [TRAEFIK, NGINX, HAPROXY, ENVOY])
+  for (const shape of [TRAEFIK, NGINX, INGRESS, HAPROXY, ENVOY])
     for (const code of [...codes, undefined]) {
       const error = code ? new FwaError(code, 'as a test wants it') : new Error('unknown')
       Object.assign(app.portals, {
@@ -264,7 +266,7 @@ t.test('a problem has the status that it is answered with, whatever went wrong',
       // By a method that is not described, since no check really fails in each of these ways.
       const answer = await check({ ...shape, method: 'POST' }, { ...PROGRAM, ...ADA })
       t.equal(answer.json().status, answer.statusCode, `${shape.proxy} ${code}`)
-      if (shape === NGINX) t.ok([401, 403].includes(answer.statusCode), `${answer.statusCode}`)
+      if (shape === INGRESS) t.ok([401, 403].includes(answer.statusCode), `${answer.statusCode}`)
       if (shape === ENVOY) t.ok(answer.statusCode < 500, `${answer.statusCode}`)
     }
 })
@@ -387,7 +389,9 @@ t.test('portals that do not exist', async (t) => {
     const { statusCode } = await check(TRAEFIK, ADA, { portal })
     t.equal(statusCode, 404, portal)
   }
-  t.equal((await check(NGINX, ADA, { portal: 'nope' })).statusCode, 403, 'nginx knows 403 alone')
+  t.equal((await check(NGINX, ADA, { portal: 'nope' })).statusCode, 404)
+  const ofIngress = await check(INGRESS, ADA, { portal: 'nope' })
+  t.equal(ofIngress.statusCode, 403, 'ingress-nginx knows 403 alone')
 })
 
 t.test('a session counts at its own portal and host only', async (t) => {
@@ -587,7 +591,7 @@ t.test('any failure inside the check denies', async (t) => {
     const Cookie = await signIn('main')
     change(app)
     for (const shape of SHAPES) {
-      const kind = shape.path.includes('nginx')
+      const kind = shape.path.includes('ingress-nginx')
         ? 'nginx'
         : shape.path.includes('envoy')
           ? 'envoy'

@@ -29,7 +29,6 @@ expectWarnings(t, 'FWA_APP_INSECURE', 'FWA_COOKIES_BLOCKED', 'FWA_HEADER_INVALID
 const [APP, WIKI] = ['app.example.com', 'wiki.example.com']
 const APP_COOKIE = '__Host-gatehouse-app.main'
 const TRAEFIK = SHAPES[0]!
-const NGINX = SHAPES.find(({ proxy }) => proxy === 'nginx')!
 /** Of somebody who is signed in, but not at this host yet. */
 const silent = (host: string) => [host, 'signin', `${host} with a ticket`, host]
 
@@ -248,41 +247,6 @@ t.test('any number of tabs at once all end well', async (t) => {
       const hops = [...ada.jarOf(APP).keys()].filter((name) => name.includes('-hop.'))
       t.ok(hops.length <= 16, `${hops.length} cookies of hops are left`)
     }
-})
-
-t.test('nginx asks twice about one request, and the second answer is the first', async (t) => {
-  const test = await start(t)
-  const ada = test.visitor()
-  const ask = (url: string, cookie = ada.cookies(APP)) =>
-    test.check(NGINX, {
-      ...BROWSER,
-      'X-Original-Method': 'GET',
-      'X-Original-URL': url,
-      ...(cookie && { cookie }),
-    })
-  const url = await ticketUrl(ada, test)
-  const answers = [await ask(url), await ask(url)].map(({ statusCode, headers }) => {
-    const { 'set-cookie': cookies, location, 'x-auth-redirect': same } = headers
-    return { statusCode, cookies, location, same }
-  })
-  t.match(answers[0], { statusCode: 401, location: WANTED, same: WANTED })
-  t.match(answers[0]?.cookies, [/^__Host-gatehouse-app\.main=ey/, /-hop\./])
-  t.strictSame(answers[1], answers[0])
-
-  const bob = test.visitor()
-  const wrong = [await ask(url, 'x=y'), await ask(url, 'x=y')]
-  for (const { statusCode, headers } of wrong) {
-    t.equal(statusCode, 401)
-    t.match(headers.location, signInUrl())
-    t.notMatch(String(headers['set-cookie']), APP_COOKIE)
-  }
-  const [, second] = wrong
-  for (const [i, line] of [second?.headers['set-cookie'] ?? []].flat().entries()) {
-    const [name = '', value = ''] = line.split(/[=;]/)
-    bob.jarOf(i === 0 ? APP : '.example.com/portals/main').set(name, value)
-  }
-  const way = await arrive(bob, test.corp, String(second?.headers.location), { sub: 'bob' })
-  t.equal(way.answer.headers['x-forwarded-user'], 'bob', 'the browser gets the second answer')
 })
 
 interface Tried {

@@ -7,13 +7,18 @@ export interface Dialect {
   readonly redirects: boolean
   /** The status of an error, if the proxy would misread some. */
   readonly denialStatus?: (status: number) => number
+  /** Whether the proxy gets the answer for its client sealed, and has it unpacked. */
+  readonly isSealed?: true
 }
 
 /** Traefik, Caddy and HAProxy: every status but 2xx denies, and reaches the client unchanged. */
 export const forwardDialect: Dialect = { source: 'x-forwarded', redirects: true }
 
-/** nginx `auth_request`: 401 and 403 deny, everything else becomes its own 500. */
-export const nginxDialect: Dialect = {
+/** nginx `auth_request` drops the answer, but for one header of it. */
+export const nginxDialect: Dialect = { source: 'x-original', redirects: true, isSealed: true }
+
+/** ingress-nginx writes its configuration itself: 401 and 403 deny, everything else becomes a 500. */
+export const ingressNginxDialect: Dialect = {
   source: 'x-original',
   redirects: false,
   denialStatus: (status) => (status === 401 ? 401 : 403),
