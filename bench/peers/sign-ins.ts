@@ -35,14 +35,20 @@ export async function signIn(places: Places, start: string, people: number): Pro
 
 async function signInOnce(places: Places, start: URL): Promise<string> {
   const jars = new Map<string, Map<string, string>>()
+  /** Cookies that all hosts get, by the path below which they do. */
+  const shared = new Map<string, Map<string, string>>()
   let url = start
   for (let step = 0; step < MAX_STEPS; step++) {
     const place = places[url.hostname]
     if (!place) throw new Error(`nobody listens at ${url.host}`)
     const jar = jars.get(url.host) ?? new Map<string, string>()
     jars.set(url.host, jar)
-    const { status, location, cookies } = await ask(place, url, cookieOf(jar))
-    for (const cookie of cookies) keep(jar, cookie)
+    const below = [...shared].filter(([path]) => url.pathname.startsWith(path))
+    const sent = cookieOf(
+      new Map([jar, ...below.map(([, each]) => each)].flatMap((each) => [...each])),
+    )
+    const { status, location, cookies } = await ask(place, url, sent)
+    for (const cookie of cookies) keep(jarOf(shared, cookie) ?? jar, cookie)
     if (status < 300) return cookieOf(jar)
     if (location === undefined) throw new Error(`${url.href} answered with ${status}`)
     url = new URL(location, url)
@@ -52,6 +58,15 @@ async function signInOnce(places: Places, start: URL): Promise<string> {
 
 const cookieOf = (jar: ReadonlyMap<string, string>): string =>
   Array.from(jar, ([name, value]) => `${name}=${value}`).join('; ')
+
+/** The jar of a cookie of a path and a domain. */
+function jarOf(shared: Map<string, Map<string, string>>, cookie: string) {
+  const [, path = '/'] = /; *path=([^;]+)/i.exec(cookie) ?? []
+  if (path === '/' || !/; *domain=/i.test(cookie)) return undefined
+  const jar = shared.get(path) ?? new Map<string, string>()
+  shared.set(path, jar)
+  return jar
+}
 
 function keep(jar: Map<string, string>, cookie: string): void {
   const [, name = '', value = ''] = /^([^=]+)=([^;]*)/.exec(cookie) ?? []

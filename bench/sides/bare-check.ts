@@ -49,8 +49,10 @@ const signIn = {
   'cache-control': 'no-store',
   'content-type': 'text/plain; charset=utf-8',
   'referrer-policy': 'no-referrer',
-  'set-cookie':
+  'set-cookie': [
     '__Host-gatehouse-hop.main.01234567=abcdefghijklmnopqrstuv; Max-Age=600; Path=/; HttpOnly; Secure; SameSite=Lax',
+    '__Secure-gatehouse-binding.main.01234567=abcdefghijklmnopqrstuv; Max-Age=3600; Domain=example.com; Path=/portals/main; HttpOnly; Secure; SameSite=Lax',
+  ],
   location: `https://auth.example.com/portals/main/signin?rd=https%3A%2F%2Fapp.example.com%2Freports%2F2026%3Fpage%3D2&hop=${'x'.repeat(250)}`,
 }
 /** And when the token of a program is refused. */

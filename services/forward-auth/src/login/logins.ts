@@ -174,12 +174,7 @@ export class Logins {
   }
 
   /** The destination of a login that was too long for its state, if this browser still has it. */
-  longDestination(
-    portal: Portal,
-    site: Site,
-    id: string,
-    cookieHeader = '',
-  ): Pick<LoginState, 'returnTo' | 'hop'> | undefined {
+  longDestination(portal: Portal, site: Site, id: string, cookieHeader = '') {
     const sealed = readCookie(cookieHeader, TARGET_COOKIE)
     const target = this.#unseal('target', portal, site, sealed)
     return target?.id === id ? target : undefined

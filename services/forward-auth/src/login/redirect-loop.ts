@@ -7,7 +7,7 @@ import { readCookie } from '../session/cookie.ts'
 const WINDOW = 30_000
 /** URLs counted per browser. The oldest is dropped. */
 const MAX_TARGETS = 4
-/** Browsers follow 20 redirects: a login takes six, a bounce three. A step-up follows a login. */
+/** Browsers follow 20 redirects: a login takes five, a bounce three. A step-up follows a login. */
 const MAX_REDIRECTS = { login: 2, 'step-up': 4, bounce: 5 } as const
 
 /**

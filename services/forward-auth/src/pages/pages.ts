@@ -145,22 +145,19 @@ export function continuePage(
  * signed in elsewhere. Under 4 kB with a short link, too.
  */
 export function unsentPage(
-  of: Reader & {
-    readonly signInHref: string
-    /** Undefined if reloading the page sends it without a session once more. */
-    readonly image: string | undefined
-    readonly origins: readonly string[]
-    readonly requestId: string
-  },
+  of: Reader &
+    Readonly<Record<'signInHref' | 'requestId', string>> & {
+      /** Undefined if reloading the page sends it without a session once more. */
+      readonly image: string | undefined
+      readonly origins: readonly string[]
+    },
 ): Page {
-  const { title, text, reload, again } = textsIn(of.language).unsent
+  const { title, text, reload } = textsIn(of.language).unsent
   const { image, origins, requestId } = of
   return page(of, {
     title,
     text,
-    more: html`
-      <p>${image ? reload : again}</p>
-      ${image && html`<img src="${image}" alt="" hidden>`}`,
+    more: image && html`<p>${reload}</p><img src="${image}" alt="" hidden>`,
     symbol: 'alert',
     images: origins,
     styles: 'short',

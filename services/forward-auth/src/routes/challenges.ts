@@ -10,16 +10,9 @@ import { pageUrl } from '../sites.ts'
 /** The error for programs when nobody is signed in; people are redirected to sign in instead. */
 export function noSession(
   portalSite: PortalSite,
-  {
-    resource,
-    basic,
-    loginUrl = pageUrl(portalSite, '/signin'),
-  }: {
-    readonly resource?: Resource | undefined
-    readonly basic?: string | undefined
-    /** Default: the sign-in page, without a way back. */
-    readonly loginUrl?: string | undefined
-  } = {},
+  loginUrl = pageUrl(portalSite, '/signin'),
+  resource?: Resource,
+  basic?: string | undefined,
 ): FwaError {
   const { portal } = portalSite
   return new FwaError('FWA_NO_SESSION', `nobody is signed in at the portal ${portal.name}`, {

@@ -9,7 +9,7 @@ import { TICKET } from '../session/hop.ts'
 import { Visitor } from '../session/visitor.ts'
 import { pageUrl } from '../sites.ts'
 import { basicChallenge, challengeHeaders, challenges, noSession } from './challenges.ts'
-import { type Asked, isOwnScript, MAX_LINK, returnUrl, sendToSignIn, startUrl } from './hops.ts'
+import { type Asked, loginUrlOf, MAX_LINK, returnUrl, sendToSignIn, startUrl } from './hops.ts'
 import { readerOf } from './reader.ts'
 
 export interface Check extends Asked {
@@ -34,17 +34,18 @@ export function sendDecision(dialect: Dialect, check: Check, reply: FastifyReply
     case 'preflight':
       return tellMore(check, reply.headers(portal.gate.anonymousHeaders)).send(portal.gate.body)
     case 'sign-in':
-      return mayRepeat(check) ? sendToSignIn(dialect, check, reply) : sendUnsent(check, reply)
+      return sendToPage(dialect, check, reply)
     case 'step-up':
       return sendToStepUp(dialect, check, decision.policy, reply)
     case 'forbidden':
       return sendForbidden(check, decision, reply)
     default:
-      throw noSession(check, {
+      throw noSession(
+        check,
+        resource ? undefined : loginUrlOf(check, reply),
         resource,
-        basic: basicChallenge(check, reply.request),
-        loginUrl: resource || !isOwnScript(reply.request) ? undefined : startUrl(check, reply),
-      })
+        basicChallenge(check, reply.request),
+      )
   }
 }
 
@@ -134,10 +135,7 @@ function sendToStepUp(
   const { request } = reply
   const query = { policy: name }
   const isPerson = principal instanceof Visitor
-  if (isPerson && forwarded.kind === 'navigation')
-    return mayRepeat(check)
-      ? sendToSignIn(dialect, check, reply, { query })
-      : sendUnsent(check, reply, query)
+  if (isPerson && forwarded.kind === 'navigation') return sendToPage(dialect, check, reply, query)
   const { acr = [], maxAge } = stepUp ?? {}
   const parameters = {
     error: 'insufficient_user_authentication',
@@ -154,33 +152,32 @@ function sendToStepUp(
   record(check, { event: 'access-refused', code, refusal }, request)
   throw new FwaError(code, `the policy ${name} requires a new sign-in`, {
     members: {
-      loginUrl:
-        isPerson && isOwnScript(request)
-          ? startUrl(check, reply, query)
-          : pageUrl(check, '/signin', query),
+      loginUrl: isPerson ? loginUrlOf(check, reply, query) : pageUrl(check, '/signin', query),
     },
     headers: challengeHeaders(challenge, resource),
   })
 }
 
-/** Whether a sign-in page in between loses nothing. */
-function mayRepeat({ forwarded: { method } }: Check): boolean {
-  return method === 'GET' || method === 'HEAD'
-}
-
-/** Tells a person that what their browser has sent did not arrive. The browser keeps it, and sends it again if they reload the page. */
-function sendUnsent(
+/**
+ * Leads a person to the sign-in page. A redirect would lose what a form has sent, so a page says that nothing was: the
+ * browser keeps it, and sends it again when the page is loaded again.
+ */
+function sendToPage(
+  dialect: Dialect,
   check: Check,
   reply: FastifyReply,
   query?: { readonly policy: string | undefined },
 ): FastifyReply {
   const { request } = reply
+  const { forwarded, site } = check
+  if (['GET', 'HEAD'].includes(forwarded.method))
+    return sendToSignIn(dialect, check, reply, { query })
   const page = unsentPage({
     ...readerOf(request, check),
     signInHref: startUrl(check, reply, query),
     // Another site does not send the cookie along, nor does its request when it is sent again.
     image: request.headers['sec-fetch-site'] === 'cross-site' ? undefined : `?${TICKET}`,
-    origins: [check.forwarded.origin, check.site.authOrigin],
+    origins: [forwarded.origin, site.authOrigin],
     requestId: request.id,
   })
   return sendPage(reply, 403, page)

@@ -1,6 +1,6 @@
 import type { ForwardedRequest } from '@gatehouse/gate'
 import { isLoopback } from '@gatehouse/net'
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyReply } from 'fastify'
 import { setHostCookies } from '../cookies.ts'
 import { FwaError } from '../errors.ts'
 import { validateReturnUrl } from '../login/return-url.ts'
@@ -11,6 +11,7 @@ import {
   beginHop,
   bindingPlace,
   clearHops,
+  type Hop,
   MAX_HOPS,
   readTicket,
   type splitTarget,
@@ -45,7 +46,7 @@ export function sendToSignIn(
     query = {},
     count = 0,
     url = asked.forwarded.url,
-  }: { query?: Query; count?: number; url?: string } = {},
+  }: { query?: Query | undefined; count?: number; url?: string } = {},
 ): FastifyReply {
   requireSecure(asked)
   // What a browser loads before a click must not sign anybody in.
@@ -61,11 +62,12 @@ function requireSecure({ forwarded: { scheme, host, origin } }: Asked): void {
     throw new FwaError('FWA_APP_INSECURE', `${origin} is not https`)
 }
 
-/** Whether a script of the app sends the request, without credentials of a program. */
-export function isOwnScript({ headers }: FastifyRequest): boolean {
-  const isOwn = headers['sec-fetch-site'] === 'same-origin' && headers['sec-fetch-dest'] === 'empty'
-  const { 'sec-purpose': purpose, authorization } = headers
-  return isOwn && purpose === undefined && authorization === undefined
+/** Where a script signs somebody in. One of the app, without credentials of a program, begins a hop by its call. */
+export function loginUrlOf(asked: Asked, reply: FastifyReply, query?: Query): string {
+  const { 'sec-fetch-site': site, 'sec-fetch-dest': dest, ...headers } = reply.request.headers
+  const isProgram = headers.authorization !== undefined || headers['sec-purpose'] !== undefined
+  const isOwn = site === 'same-origin' && dest === 'empty' && !isProgram
+  return isOwn ? startUrl(asked, reply, query) : pageUrl(asked, '/signin', query)
 }
 
 /**
@@ -80,26 +82,19 @@ export function startUrl(asked: Asked, reply: FastifyReply, query: Query = {}): 
   const from = referer?.origin === forwarded.origin ? referer.href : `${forwarded.origin}/`
   const { pathname } = new URL(forwarded.url)
   const path = pathname.length <= MAX_LINK ? pathname : '/'
-  const hop = begin(asked, reply, { count: 0, path })
-  return pageUrl(asked, '/signin', {
-    ...{ ...query, hop },
-    rd: returnUrl(asked, from, MAX_LINK, query) ?? `${forwarded.origin}/`,
-  })
+  const rd = returnUrl(asked, from, MAX_LINK, query) ?? `${forwarded.origin}/`
+  return pageUrl(asked, '/signin', { ...query, rd, hop: begin(asked, reply, { count: 0, path }) })
 }
 
 /** Begins a hop, where a host has a cookie of its own. Gives the parameter of the sign-in page. */
-function begin(
-  asked: Asked,
-  reply: FastifyReply,
-  { count, path }: Pick<Parameters<typeof beginHop>[0], 'count' | 'path'>,
-): string | undefined {
+function begin(asked: Asked, reply: FastifyReply, of: Pick<Hop, 'count' | 'path'>) {
   const { portal, forwarded, site } = asked
   if (site.scope === 'domain') return undefined
   const { headers, server } = reply.request
   const { cookie: cookieHeader = '' } = headers
   const at = { portal: portal.name, origin: forwarded.origin, now: server.clock.now() }
   const place = bindingPlace(asked)
-  const { hop, cookies } = beginHop({ ...at, count, path, cookieHeader, place }, server.keys.login)
+  const { hop, cookies } = beginHop({ ...at, ...of, cookieHeader, place }, server.keys.login)
   setHostCookies(reply, cookies)
   return hop
 }

@@ -34,10 +34,8 @@ export interface Destination {
 }
 
 /** The sign-in page on the way to a destination. */
-export function signInUrl(
-  portalSite: PortalSite,
-  { returnTo: rd, hop, stepUp }: Destination,
-): string {
+export function signInUrl(portalSite: PortalSite, { returnTo, hop, stepUp }: Destination): string {
+  const rd = validateReturnUrl(returnTo, portalSite.site)?.href
   return pageUrl(portalSite, '/signin', { rd, hop, policy: stepUp?.policy })
 }
 

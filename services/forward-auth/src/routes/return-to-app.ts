@@ -28,6 +28,10 @@ import {
 /** The reason why a person is redirected to an app: a login, or a session that they had. */
 type Reason = Parameters<typeof countRedirect>[2]
 
+interface Goal extends Destination {
+  readonly portalSite: PortalSite
+}
+
 /**
  * Returns a person to the app where they want to go. Its host gets their session on the way: by the ticket of the hop that
  * led here, or else by a page whose image fetches one. If their browser keeps coming back from there, the app does
@@ -36,7 +40,7 @@ type Reason = Parameters<typeof countRedirect>[2]
  * @param to - its hop counts in this browser
  */
 export function returnToApp(
-  to: Destination & { readonly portalSite: PortalSite; readonly session: Session },
+  to: Goal & { readonly session: Session },
   reason: Reason | undefined,
   reply: FastifyReply,
 ): FastifyReply {
@@ -58,7 +62,7 @@ export function returnToApp(
   const guarded = hop?.path === undefined ? url.href : `${url.origin}${hop.path}`
   // Programs may repeat a request without a loop.
   if (!isNavigation(method, headers)) return redirect(reply, hop ? addTo(guarded) : url.href)
-  if (reason) endLoop(to, reason, hop?.at, reply)
+  if (reason) endLoop(to, reason, reply, hop?.at)
   if (!site) return redirect(reply, url.href)
   const place = bindingPlace({ portal, site })
   setHostCookies(reply, place ? clearBindings(portal.name, headers.cookie ?? '', place) : [])
@@ -84,11 +88,11 @@ function siteOfApp({ sites }: FastifyInstance, { site }: PortalSite, url: URL): 
 }
 
 function endLoop(
-  { portalSite, returnTo }: Destination & { readonly portalSite: PortalSite },
+  { portalSite, returnTo }: Goal,
   reason: Reason,
-  began: number | undefined,
   reply: FastifyReply,
-): void {
+  began?: number,
+) {
   const { portal } = portalSite
   const { headers, server } = reply.request
   const { href } = destinationOf(portalSite, returnTo)

@@ -76,11 +76,8 @@ const START_SCHEMA = {
 /** `GET /signin`, the chooser, and `GET /providers/:provider`, which starts a login there. */
 export const signInRoutes: FastifyPluginAsyncTypebox = async (app) => {
   app.get('/signin', { schema: CHOOSER_SCHEMA }, async (request, reply) => {
-    const portalSite = signInSiteOf(request)
-    const { query } = request
-    refuseDuplicate(request, portalSite, query.rd)
-    const arrival = arrivalOf(portalSite, request)
-    const { stepUp } = arrival
+    const arrival = arrivalOf(request)
+    const { portalSite, query, stepUp } = arrival
     const visitor = query.switch ? undefined : await app.sessions.atSignIn(request, portalSite)
     if (!query.switch && (await answerKnown(arrival, visitor, reply))) return reply
     const providers = providersFor(portalSite.portal, stepUp)
@@ -95,12 +92,10 @@ export const signInRoutes: FastifyPluginAsyncTypebox = async (app) => {
   })
 
   app.get('/providers/:provider', { schema: START_SCHEMA }, async (request, reply) => {
-    const portalSite = signInSiteOf(request)
-    const { params } = request
-    const provider = portalSite.portal.providers.get(params.provider)
+    const { providers } = signInSiteOf(request).portal
+    const provider = providers.get(request.params.provider)
     if (!provider) throw new FwaError('FWA_PROVIDER_UNKNOWN', 'this portal has no such provider')
-    refuseDuplicate(request, portalSite, request.query.rd)
-    return startAt(provider, arrivalOf(portalSite, request), reply)
+    return startAt(provider, arrivalOf(request), reply)
   })
 }
 
@@ -121,15 +116,14 @@ interface Arrival extends Attempt {
   readonly query: Query
 }
 
-function arrivalOf(
-  portalSite: PortalSite,
-  request: FastifyRequest<{ Querystring: Query }>,
-): Arrival {
+function arrivalOf(request: FastifyRequest<{ Querystring: Query }>): Arrival {
+  const portalSite = signInSiteOf(request)
   const { query } = request
+  refuseDuplicate(request, portalSite, query.rd)
   const { rd, from, hop } = query
-  const page = () =>
-    pageUrl(portalSite, '/signin', { from: cameFrom(request, portalSite, from)?.href })
-  const returnTo = rd === undefined ? page() : targetOf(portalSite, rd)
+  const home = { from: cameFrom(request, portalSite, from)?.href }
+  const returnTo =
+    rd === undefined ? pageUrl(portalSite, '/account', home) : targetOf(portalSite, rd)
   const own = ownHop(portalSite, { returnTo, hop }, request)
   return { portalSite, query, returnTo, hop: own, stepUp: stepUpFor(portalSite, query) }
 }
@@ -162,14 +156,8 @@ async function answerKnown(
   if (isEnough(visitor, stepUp, server.clock.now())) {
     const { session } = visitor
     await renewCookie(reply, portalSite, session)
-    if (query.rd !== undefined) {
-      setDomainCookies(reply, portalSite, session)
-      returnToApp({ ...attempt, session }, 'bounce', reply)
-    } else
-      redirect(
-        reply,
-        pageUrl(portalSite, '/account', { from: cameFrom(request, portalSite, query.from)?.href }),
-      )
+    setDomainCookies(reply, portalSite, session)
+    returnToApp({ ...attempt, session }, query.rd === undefined ? undefined : 'bounce', reply)
     return true
   }
   const profile = stepUp ? undefined : await identifyByAddress(portalSite, request)

@@ -4,7 +4,7 @@ import { registrableDomain } from '@gatehouse/net/suffixes'
 import type { HostCookie } from '../cookies.ts'
 import type { KeyRing } from '../key-ring.ts'
 import { readSigned, sealValue, signValue, unsealValue } from '../seal.ts'
-import type { Site } from '../sites.ts'
+import { issuerOf } from '../sites.ts'
 import { readCookies } from './cookie.ts'
 
 /** The parameter of a target that brings a session from the sign-in host to the host of an app. */
@@ -43,18 +43,6 @@ export interface Hop {
 /** Where a sign-in binding is kept. */
 type Place = Pick<HostCookie, 'domain' | 'path'>
 
-/** What a ticket brings to an app. */
-interface Bearing {
-  readonly sid: string
-  /** Where the check redirects to, in place of the URL with the ticket. */
-  readonly to?: string | undefined
-}
-
-interface SignInPages {
-  readonly portal: { readonly name: string }
-  readonly site: Pick<Site, 'domain' | 'authOrigin' | 'basePath'>
-}
-
 export interface Ticket {
   /** The session; undefined unless the ticket fits this portal, host, browser and time. */
   readonly sid: string | undefined
@@ -72,31 +60,22 @@ interface At {
 }
 
 type SignedHop = Omit<Hop, 'host' | 'signed'> & { readonly isBound: boolean }
-type SealedTicket = Omit<Hop, 'path' | 'signed'> & Pick<Bearing, 'sid' | 'to'>
+/** What a ticket brings to an app. */
+type Bearing = Pick<Ticket, 'to'> & { readonly sid: string }
+type SealedTicket = Omit<Hop, 'path' | 'signed'> & Bearing
 
 /**
- * The domain that all hosts of apps of a site share with its sign-in host; undefined if browsers keep no cookies for it.
- * Such hosts are the same site to browsers.
+ * Where the sign-in binding is kept: for the domain that all hosts of apps share with the sign-in host, which gets it for
+ * the pages of the portal. Undefined if browsers keep no cookies for such a domain, and then they are not the same site.
  */
-export function sharedDomain({
-  domain,
-  authOrigin,
-}: Pick<Site, 'domain' | 'authOrigin'>): string | undefined {
-  const host = parseHostPort(authOrigin.slice(authOrigin.indexOf('//') + 2))?.host
+export function bindingPlace(at: Parameters<typeof issuerOf>[0]): Place | undefined {
+  const { host, pathname: path } = new URL(issuerOf(at))
+  const signIn = parseHostPort(host)?.host
+  let { domain } = at.site
   const registrable = registrableDomain(domain)
-  if (!host || registrable === undefined || registrableDomain(host.name) !== registrable)
-    return undefined
-  let shared = domain
-  while (!isUnder(shared, host)) shared = shared.slice(shared.indexOf('.') + 1)
-  return shared
-}
-
-/** The place of the sign-in binding: only the pages of the portal get it. */
-export function bindingPlace({ portal, site }: SignInPages): Place | undefined {
-  const domain = sharedDomain(site)
-  return domain === undefined
-    ? undefined
-    : { domain, path: `${site.basePath}/portals/${portal.name}` }
+  if (!signIn || !registrable || registrableDomain(signIn.name) !== registrable) return undefined
+  while (!isUnder(domain, signIn)) domain = domain.slice(domain.indexOf('.') + 1)
+  return { domain, path }
 }
 
 /**
@@ -149,9 +128,10 @@ export function readHop(
   const hop = readSigned<SignedHop>(signed, keys, purposeOf(of.portal, url.origin))
   if (!hop) return undefined
   const { isBound, ...begun } = hop
-  const needsProof = of.cookieHeader !== undefined
-  if (needsProof && isBound && !showsBinding(of.cookieHeader, of.portal, hop)) return undefined
-  const lifetime = needsProof && !isBound ? TICKET_LIFETIME : HOP_LIFETIME
+  const isProven =
+    of.cookieHeader === undefined || (isBound && showsBinding(of.cookieHeader, of.portal, hop))
+  if (isBound && !isProven) return undefined
+  const lifetime = isProven ? HOP_LIFETIME : TICKET_LIFETIME
   return isWithin(lifetime, hop.at, of.now)
     ? { ...begun, host: formatHostPort(parsed), signed }
     : undefined
@@ -176,8 +156,12 @@ export function clearBindings(portal: string, cookieHeader: string, place: Place
 }
 
 /** A return URL with the ticket of a hop. */
-export function withTicket(returnTo: string, hop: Hop, of: At & Bearing, keys: KeyRing): string {
-  const { host, browser, count } = hop
+export function withTicket(
+  returnTo: string,
+  { host, browser, count }: Hop,
+  of: At & Bearing,
+  keys: KeyRing,
+): string {
   const ticket: SealedTicket = { host, browser, count, sid: of.sid, to: of.to, at: of.now }
   return addTicket(returnTo, sealValue(ticket, keys, `ticket ${of.portal}`))
 }
@@ -223,7 +207,7 @@ export function readTicket(
   const fits = host === of.host && held.some((each) => each.browser === browser)
   return {
     sid: isLive && fits ? sid : undefined,
-    to,
+    to: fits ? to : undefined,
     // A ticket in a bookmark is not part of a loop.
     count: isWithin(COOKIE_LIFETIME, at, of.now) ? count + 1 : 1,
     burn: isLive ? { key: digest(ticket), until: at + TICKET_LIFETIME } : undefined,

@@ -127,7 +127,7 @@ t.test('a check over gRPC', async (t) => {
     const { origin, pathname, searchParams } = new URL(headers.location ?? '')
     t.equal(`${origin}${pathname}`, 'https://auth.example.com/portals/main/signin')
     t.equal(searchParams.get('rd'), 'https://app.example.com/a/b?q=1')
-    t.match(headers['set-cookie'], /^__Host-gatehouse-hop\.main\./)
+    t.match(headers['set-cookie'], '__Host-gatehouse-hop.main.')
   })
 
   await t.test('nobody signed in: a program gets the problem and its challenge', async (t) => {

@@ -13,8 +13,8 @@ const NAVIGATION = { accept: 'text/html,*/*;q=0.8', 'sec-fetch-mode': 'navigate'
 const MAX_STEPS = 20
 
 /**
- * A browser as far as redirects and cookies go: each host gets those that it has set, and no others. Hosts of
- * example.com are asked by `ask`, others directly.
+ * A browser as far as redirects and cookies go: each host gets those that it has set, and the sign-in pages the
+ * bindings of sign-ins, and no others. Hosts of example.com are asked by `ask`, others directly.
  */
 export function createTraveller(ask: (sent: Ask) => Promise<Answered>) {
   const jars = new Map<string, Map<string, string>>()
@@ -24,9 +24,12 @@ export function createTraveller(ask: (sent: Ask) => Promise<Answered>) {
     return jar
   }
 
+  const bindings = new Map<string, string>()
+
   async function answerOf(url: URL, sent: Ask): Promise<Answered> {
     const { host, origin, href } = url
-    const cookie = [...jarOf(url)].map((pair) => pair.join('=')).join('; ')
+    const bound = host.startsWith('auth.') && url.pathname.startsWith('/portals/') ? bindings : []
+    const cookie = [...jarOf(url), ...bound].map((pair) => pair.join('=')).join('; ')
     const headers = { ...(sent.headers ?? NAVIGATION), ...(cookie && { cookie }) }
     if (host.endsWith('.example.com'))
       return ask({ ...sent, host, path: href.slice(origin.length), headers })
@@ -45,23 +48,27 @@ export function createTraveller(ask: (sent: Ask) => Promise<Answered>) {
     const { 'set-cookie': set = [], location } = answer.headers
     for (const line of set) {
       const [, name = '', value = '', rest = ''] = /^([^=]+)=([^;]*)(.*)$/.exec(line) ?? []
-      if (/; *domain=/i.test(rest)) throw new Error(`${url.host} shares ${name}`)
-      if (value === '') jarOf(url).delete(name)
+      const isBinding = name.startsWith('__Secure-gatehouse-binding.')
+      if (isBinding && /; Domain=example\.com; Path=\/portals\/main;/.test(rest))
+        bindings.set(name, value)
+      else if (/; *domain=/i.test(rest)) throw new Error(`${url.host} shares ${name}`)
+      else if (value === '') jarOf(url).delete(name)
       else jarOf(url).set(name, value)
     }
     return { answer, step: { url, status: answer.status, set, location } satisfies Step }
   }
 
   /** Opens a URL, and what it redirects to. A POST is followed by GET, as after 302 and 303. */
-  async function open(address: string, sent: Ask = {}) {
+  async function open(address: string, sent: Ask = {}, maxSteps = MAX_STEPS) {
     const steps: Step[] = []
     let [url, asked] = [new URL(address), sent]
     for (;;) {
       const { answer, step: taken } = await step(url, asked)
       steps.push(taken)
-      if (taken.location === undefined) return { ...answer, url, steps }
-      if (steps.length === MAX_STEPS) throw new Error(`redirected too often, to ${url}`)
-      ;[url, asked] = [new URL(taken.location, url), {}]
+      const isEnd = taken.location === undefined || steps.length === maxSteps
+      if (isEnd && steps.length < MAX_STEPS) return { ...answer, url, steps }
+      if (isEnd) throw new Error(`redirected too often, to ${url}`)
+      ;[url, asked] = [new URL(taken.location ?? '', url), {}]
     }
   }
 

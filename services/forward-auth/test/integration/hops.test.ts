@@ -19,6 +19,8 @@ const APP_COOKIE =
   /^__Host-gatehouse-app\.main=[\w.-]{100,400}; Max-Age=\d+; Path=\/; HttpOnly; Secure; SameSite=Lax$/
 const HOP_COOKIE =
   /^__Host-gatehouse-hop\.main\.[0-9a-f]{8}=[\w-]{22}; Max-Age=600; Path=\/; HttpOnly; Secure; SameSite=Lax$/
+const BINDING =
+  /^__Secure-gatehouse-binding\.main\.[0-9a-f]{8}=[\w-]{22}; Max-Age=3600; Domain=example\.com; Path=\/portals\/main; HttpOnly; Secure; SameSite=Lax$/
 const NO_HOP_COOKIE =
   /^__Host-gatehouse-hop\.main\.[0-9a-f]{8}=; Max-Age=0; Path=\/; HttpOnly; Secure; SameSite=Lax$/
 const SESSION_COOKIE =
@@ -89,7 +91,8 @@ for (const proxy of Object.keys(PROXIES) as ProxyName[])
       t.match(browser.namesAt(APP), ['__Host-gatehouse-app.main'])
       t.equal(browser.namesAt(APP).length, 1)
       const [first, last] = [arrived.steps[0], arrived.steps.at(-2)]
-      t.match(first, { status: 302, set: [HOP_COOKIE] })
+      t.match(first, { status: 302, set: [HOP_COOKIE, BINDING] })
+      t.equal(arrived.steps.length, 6, 'five redirects')
       t.match(last?.set.toSorted(), [APP_COOKIE, NO_HOP_COOKIE], 'both lines arrive')
       t.match(last, { status: 302, location: `https://${APP}${target}` })
       t.match(last?.url.search, /^\?c=d%2Fe&f&gatehouse-ticket=[\w-]+$/)
@@ -129,11 +132,30 @@ for (const proxy of Object.keys(PROXIES) as ProxyName[])
         holdArrival(t, gate, arrived, { host: APP, target: passed, sent: sentTo(APP) })
       })
 
-    await t.test('a form: its page, by GET', async (t) => {
+    await t.test('a form: a page that says that nothing was sent', async (t) => {
       browser.jars.delete(APP)
       const sent = { method: 'POST', body: 'a=b' }
-      const arrived = await browser.open(`https://${APP}/form?c=d`, sent)
-      t.match(JSON.parse(arrived.body), { method: 'GET', url: '/form?c=d', body: '' })
+      const { steps, status, body } = await browser.open(`https://${APP}/form?c=d`, sent)
+      t.match([steps.length, status], [1, 403])
+      t.match(body, 'Nothing was sent yet')
+      t.match(steps[0]?.set, [HOP_COOKIE, BINDING])
+    })
+
+    await t.test('an image of our pages: the cookie, and never 2xx', async (t) => {
+      browser.jars.delete(APP)
+      const image = { accept: 'image/*', 'sec-fetch-mode': 'no-cors', 'sec-fetch-dest': 'image' }
+      const fetched = async (site: string) => {
+        let url = `https://${APP}/?gatehouse-ticket`
+        for (;;) {
+          const headers = { ...image, 'sec-fetch-site': site }
+          const [step] = (await browser.open(url, { headers }, 1)).steps
+          if (step?.location === undefined) return step
+          url = step.location
+        }
+      }
+      t.match(await fetched('cross-site'), { status: 401, set: [] })
+      t.match(await fetched('same-site'), { status: 403, set: [APP_COOKIE, NO_HOP_COOKIE] })
+      t.equal((await browser.open(`https://${APP}/`)).steps.length, 1)
     })
 
     await t.test('HEAD goes the same way', async (t) => {
@@ -142,8 +164,8 @@ for (const proxy of Object.keys(PROXIES) as ProxyName[])
         method: 'HEAD',
         headers: { accept: 'text/html' },
       })
-      t.match({ status, set: headers['set-cookie'] }, { status: 302, set: [HOP_COOKIE] })
-      t.match(headers.location, /&hop=[\w-]+$/)
+      t.match({ status, set: headers['set-cookie'] }, { status: 302, set: [HOP_COOKIE, BINDING] })
+      t.match(headers.location, /&hop=[\w.-]+$/)
     })
 
     await t.test('who signs out is out at every app', async (t) => {

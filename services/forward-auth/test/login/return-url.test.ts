@@ -175,12 +175,10 @@ t.test(
       fc.property(begins, parts, (begin, rest) => {
         const url = validateReturnUrl(begin + rest.join(''), SITE)
         if (!url) return true
-        const { protocol, username, password, hash, hostname } = new URL(url.href)
+        const { protocol, username, password, hostname } = new URL(url.href)
         const isOn = hostname === 'example.com' || hostname.endsWith('.example.com')
         const isTrailing = hostname.endsWith('.example.com.') || hostname === 'example.com.'
-        return (
-          protocol === 'https:' && `${username}${password}${hash}` === '' && (isOn || isTrailing)
-        )
+        return protocol === 'https:' && `${username}${password}` === '' && (isOn || isTrailing)
       }),
       { numRuns: 5_000 },
     )
@@ -256,7 +254,6 @@ function openRedirects(): Set<string> {
     (evil, own) => `https://${own}%40${evil}`,
     (evil, own) => `https://${own}%00@${evil}`,
     (evil, own) => `https://${own}\\@${evil}`,
-    (evil, own) => `https://${own}#@${evil}`,
     (evil, own) => `https://${own}%23@${evil}`,
     (evil, own) => `https://${own};@${evil}`,
     (evil, own) => `https://${own}&@${evil}`,
@@ -278,7 +275,6 @@ function openRedirects(): Set<string> {
     (evil, own) => `https://${own}/%5c${evil}`,
     (evil, own) => `https://${own}/%0d%0aLocation:https://${evil}`,
     (evil, own) => `https://${own}/\r\nLocation: https://${evil}`,
-    (evil, own) => `https://${own}/#https://${evil}`,
     (evil, own) => `https://${own}:99999/${evil}`,
     (evil, own) => `https://${own}:/${evil}\n`,
     (evil, own) => `http://${own}/${evil}`,

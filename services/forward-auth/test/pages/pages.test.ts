@@ -33,7 +33,7 @@ t.test('every page is valid HTML with one main part and one heading, without scr
     for (const tag of ['title', 'header', 'main', 'h1']) t.equal(count(tag), 1, `${name}: ${tag}`)
     t.notMatch(html, />\s*(false|true|null|undefined|NaN|\[object)\b/, `${name}: no bare value`)
     for (const tag of ['script', 'img', 'iframe', 'object', 'base'])
-      t.equal(count(tag), 0, `${name}: no ${tag}`)
+      t.equal(count(tag), tag === 'img' && name.endsWith('/unsent') ? 1 : 0, `${name}: no ${tag}`)
     for (const element of found)
       for (const { name: attr } of element.attrs)
         t.notMatch(attr, /^(on|style$)/, `${name}: <${element.tagName} ${attr}>`)
@@ -48,8 +48,8 @@ t.test('the policy allows the one style sheet of the page, and nothing else', as
     for (const [name, { html, policy }] of Object.entries(
       samples({ portal: { ...portal, accent } }),
     )) {
-      // The answer to its form redirects to the client: consent.test.ts.
-      if (name.startsWith('consent')) continue
+      // The answer to its form redirects to the client: consent.test.ts. That of an app posts there: routes/hops.test.ts.
+      if (name.startsWith('consent') || name === 'onTheWay') continue
       const [style, ...others] = named(html, 'style').map(text)
       t.strictSame(others, [], `${name}: one style sheet`)
       t.equal(

@@ -5,6 +5,7 @@ import { consentPage } from '../../src/pages/consent.ts'
 import type { Language } from '../../src/pages/languages/index.ts'
 import {
   type Choice,
+  continuePage,
   errorPage,
   logoutPage,
   type PagePortal,
@@ -12,6 +13,7 @@ import {
   refusedPage,
   signedOutPage,
   signInPage,
+  unsentPage,
 } from '../../src/pages/pages.ts'
 import { type ShownAgent, type ShownSession, sessionsPage } from '../../src/pages/sessions.ts'
 
@@ -169,6 +171,14 @@ export function samples({
       signInHref: href,
       mayStayValidUntil: Date.UTC(2030, 0, 1),
     }),
+    ...{
+      unsent: unsentPage({ ...reader, signInHref: href, image: '?x', origins: [], requestId }),
+      unsentAbroad: unsentPage({
+        ...reader,
+        ...{ signInHref: href, image: undefined, origins: [], requestId },
+      }),
+      onTheWay: continuePage({ ...reader, profile, url: returnTo, action: href }),
+    },
     refused: refusedPage({ ...reader, profile, switchHref: href, requestId }),
     error: errorPage({
       ...{

@@ -635,7 +635,7 @@ t.test('a form from another site is not sent again, which would not help', async
   const test = await start(t)
   const headers = { origin: 'https://idp.test', 'sec-fetch-site': 'cross-site' }
   const answer = await test.visitor().visit(WANTED, { method: 'POST', headers })
-  t.match(answer, { statusCode: 403, body: en.unsent.again })
+  t.match(answer, { statusCode: 403, body: en.unsent.title })
   t.notMatch(answer.body, en.unsent.reload)
   t.equal(readPage(answer.body).image, undefined)
 })

@@ -95,6 +95,13 @@ export function readPage(body: string) {
   }
 }
 
+/** Where an answer leads in the end: at once, by the sign-in page, or by a page on the way to an app. */
+export function goalOf({ headers, body }: LightMyRequestResponse): string | undefined {
+  const to = headers.location ?? readPage(body).next
+  const rd = to?.startsWith(`${MAIN}/signin?`) ? new URL(to).searchParams.get('rd') : undefined
+  return rd ?? to
+}
+
 /** Loads an image by every redirect, as a page of the same site does. */
 export async function loadImage(visitor: Visitor, url: string, visit: AppVisit = {}) {
   let at = url

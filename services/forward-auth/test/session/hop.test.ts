@@ -7,7 +7,10 @@ import { type HostCookie, serializeCookie } from '../../src/cookies.ts'
 import { deriveKeys } from '../../src/key-ring.ts'
 import { seal } from '../../src/seal.ts'
 import {
+  addTicket,
   beginHop,
+  bindingPlace,
+  clearBindings,
   clearHops,
   MAX_HOPS,
   readHop,
@@ -44,13 +47,14 @@ function browserAt(host = HOST) {
     take,
     /** Is sent to the sign-in page. */
     begin({
-      target = TARGET,
+      origin = ORIGIN,
       count = 0,
       portal = PORTAL,
       cookieHeader = header(),
       now = NOW,
     } = {}) {
-      const { hop, cookies } = beginHop({ portal, target, count, cookieHeader, now }, KEYS)
+      const begun = { portal, origin, count, cookieHeader, now, place: undefined }
+      const { hop, cookies } = beginHop(begun, KEYS)
       take(cookies)
       return { hop, cookies }
     },
@@ -82,7 +86,7 @@ t.test('brings the session to the app, and the same ask twice gets the same answ
     count: 0,
   })
   t.match(cookies.map(serializeCookie), [
-    /^__Host-gatehouse-hop\.main\.[0-9a-f]{8}=[\w-]{22}; Max-Age=600; Path=\/; HttpOnly; Secure; SameSite=Lax$/,
+    /^__Host-gatehouse-hop\.main\.[0-9a-f]{8}=[\w-]{22}; Max-Age=600; Path=\/; HttpOnly; Secure; SameSite=None$/,
   ])
   const url = finish(hop)
   t.ok(url.startsWith(`${TARGET}&${TICKET}=`))
@@ -160,7 +164,8 @@ t.test('cookie tossing: no cookie that was not set for this browser binds a hop'
     const of = { portal: PORTAL, host: HOST, cookieHeader, now: NOW }
     t.equal(readTicket(ticket, of, KEYS).sid, undefined, what)
     t.equal(readTicket(ticket, of, KEYS).count, 1, what)
-    const { cookies } = beginHop({ ...of, target: TARGET, count: 0 }, KEYS)
+    const begun = { ...of, origin: ORIGIN, count: 0, place: undefined }
+    const { cookies } = beginHop(begun, KEYS)
     t.not(cookies[0]?.value, value, `${what}: a new hop does not take it`)
     for (const each of [...cookies, ...clearHops(PORTAL, cookieHeader)])
       t.match(serializeCookie(each), /^__Host-gatehouse-hop\.main\.[0-9a-f]{8}=/, what)
@@ -199,7 +204,7 @@ t.test('a ticket is for one host, portal and half a minute', async (t) => {
   t.equal(ada.read(ticket, { keys: deriveKeys([NEW, OLD], 'login') }).sid, 'ada', 'newer keys')
 })
 
-t.test('a hop is for one portal, return URL and hour', async (t) => {
+t.test('a hop is for one portal, origin and hour', async (t) => {
   const { hop } = browserAt().begin()
   const read = (of: { portal?: string; returnTo?: string; now?: number }, keys = KEYS) =>
     readHop(hop, { portal: PORTAL, returnTo: TARGET, now: NOW, ...of }, keys)
@@ -207,16 +212,14 @@ t.test('a hop is for one portal, return URL and hour', async (t) => {
     {},
     { now: NOW + HOUR - 1 },
     { now: NOW - MINUTE },
-    { returnTo: `${TARGET}` },
+    { returnTo: `${ORIGIN}/other?x=2#y` },
+    { returnTo: 'https://APP.example.com:443/' },
   ])
-    t.ok(read(given))
+    t.ok(read(given), JSON.stringify(given))
   for (const given of [
     { now: NOW + HOUR },
     { now: NOW - HOUR },
     { portal: 'other' },
-    { returnTo: TARGET.replace('x=1', 'x=2') },
-    { returnTo: TARGET.replace('x=1', 'x=%31') },
-    { returnTo: `${TARGET}&` },
     { returnTo: TARGET.replace('app', 'other') },
     { returnTo: TARGET.replace('com/', 'com:8443/') },
     { returnTo: TARGET.replace('https', 'http') },
@@ -227,20 +230,157 @@ t.test('a hop is for one portal, return URL and hour', async (t) => {
   t.equal(read({}, deriveKeys([NEW], 'login')), undefined)
 })
 
-t.test('return URLs may come back as browsers write them; ports count', async (t) => {
-  const rows: [target: string, returnTo: string, host: string][] = [
-    ["https://app.example.com/a?q='x'", 'https://app.example.com/a?q=%27x%27', HOST],
-    ['HTTPS://APP.example.com:443', 'https://app.example.com/', HOST],
-    ['https://app.example.com:8443/', 'https://app.example.com:8443/', `${HOST}:8443`],
-    ['https://app.example.com./', 'https://app.example.com./', HOST],
-    ['https://xn--bcher-kva.example/', 'https://xn--bcher-kva.example/', 'xn--bcher-kva.example'],
-    ['http://localhost:3000/', 'http://localhost:3000/', 'localhost:3000'],
-    ['http://[::1]:3000/', 'http://[::1]:3000/', '[::1]:3000'],
+/** A hop with a binding, and what the browser of who began it shows at the sign-in host. */
+function bind(cookieHeader = '') {
+  const begun = { portal: PORTAL, origin: ORIGIN, count: 0, now: NOW, place: PLACE }
+  const { hop, cookies } = beginHop({ ...begun, cookieHeader }, KEYS)
+  const [own, binding] = cookies as [HostCookie, HostCookie]
+  const shown = `${binding.name}=${binding.value}`
+  const read = (header: string, now = NOW) =>
+    readHop(hop, { portal: PORTAL, returnTo: TARGET, cookieHeader: header, now }, KEYS)
+  return { hop, own, binding, shown, read }
+}
+
+t.test('a hop counts in the browser that shows its sign-in binding', async (t) => {
+  const { own, binding, shown, read, hop } = bind()
+  t.match(serializeCookie(own), /; Path=\/; HttpOnly; Secure; SameSite=Lax$/)
+  t.match(
+    serializeCookie(binding),
+    /; Max-Age=3600; Domain=example\.com; Path=\/portals\/main; HttpOnly; Secure; SameSite=Lax$/,
+  )
+  t.equal(binding.name.slice(-9), own.name.slice(-9))
+  t.strictSame(bind(`${own.name}=${own.value}`).binding, binding, 'a hop that is taken over')
+  const { name, value } = binding
+  const rows: [what: string, header: string, counts: boolean][] = [
+    ['its own', shown, true],
+    ['beside others', `a=b; ${shown}; c=d`, true],
+    ['beside another value of the name', `${name}=x; ${shown}; ${name}=y`, true],
+    ['twice', `${shown}; ${shown}`, true],
+    ['none', '', false],
+    ['another value', `${name}=${'a'.repeat(22)}`, false],
+    ['another name', `${BINDING}01234567=${value}`, false],
+    ['that of another hop', bind().shown, false],
+    ['its value alone', value, false],
+    ['the cookie of the app', `${name}=${own.value}`, false],
+    ['the cookie of the app by its own name', `${own.name}=${own.value}`, false],
+    ['quoted', `${name}="${value}"`, false],
+    ['a longer value', `${shown}a`, false],
+    ['in a value', `a=${shown}`, false],
+    ['of another portal', shown.replace('.main.', '.main-1.'), false],
   ]
-  for (const [target, returnTo, host] of rows) {
+  for (const [what, header, counts] of rows) t.equal(Boolean(read(header)), counts, what)
+  t.ok(
+    readHop(hop, { portal: PORTAL, returnTo: TARGET, now: NOW }, KEYS),
+    'in the state of a login',
+  )
+  t.ok(read(shown, NOW + HOUR - 1))
+  t.equal(read(shown, NOW + HOUR), undefined)
+})
+
+t.test('nobody learns one end of a hop from the other, nor either from the link', async () => {
+  fc.assert(
+    fc.property(fc.nat(), fc.nat(), () => {
+      const [ada, mallory] = [bind(), bind()]
+      const link = Buffer.from(ada.hop.split('.')[0] ?? '', 'base64url').toString()
+      const isSecret = ![ada.own.value, ada.binding.value].some((value) => link.includes(value))
+      const isOne = ada.own.value !== ada.binding.value
+      const isAlone = !ada.read(mallory.shown) && !mallory.read(ada.shown)
+      return isSecret && isOne && isAlone && ada.read(ada.shown) !== undefined
+    }),
+    { numRuns: 500 },
+  )
+})
+
+t.test('without a binding, a hop is good for half a minute or within a login', async (t) => {
+  const { hop } = browserAt().begin()
+  const of = { portal: PORTAL, returnTo: TARGET }
+  const at = (now: number, cookieHeader?: string) =>
+    readHop(hop, { ...of, now, ...(cookieHeader !== undefined && { cookieHeader }) }, KEYS)
+  t.ok(at(NOW + 30 * SECOND - 1, ''))
+  t.equal(at(NOW + 30 * SECOND, ''), undefined)
+  t.ok(at(NOW + 30 * SECOND), 'the state of a login is bound to the browser')
+  t.equal(at(NOW + HOUR), undefined)
+})
+
+const placeOf = (domain: string, authOrigin: string) => {
+  const site = { domain, authOrigin, basePath: '/gate', scope: 'host' as const }
+  return bindingPlace({ portal: { name: PORTAL }, site })
+}
+
+t.test('where browsers keep a cookie for app and sign-in host', async (t) => {
+  const rows: [domain: string, authOrigin: string, shared: string | undefined][] = [
+    ['example.com', 'https://auth.example.com', 'example.com'],
+    ['example.com', 'https://example.com', 'example.com'],
+    ['example.com', 'https://auth.example.com:8443', 'example.com'],
+    ['apps.example.com', 'https://auth.apps.example.com', 'apps.example.com'],
+    ['apps.example.com', 'https://auth.example.com', 'example.com'],
+    ['apps.example.co.uk', 'https://auth.sso.example.co.uk', 'example.co.uk'],
+    ['lab.home.arpa', 'https://auth.lab.home.arpa', 'lab.home.arpa'],
+    ['home.internal', 'https://auth.home.internal', 'home.internal'],
+    ['me.duckdns.org', 'https://auth.me.duckdns.org', 'me.duckdns.org'],
+    ['fritz.box', 'https://auth.fritz.box', 'fritz.box'],
+    ['example.org', 'https://auth.example.com', undefined],
+    ['one.example.co.uk', 'https://auth.other.co.uk', undefined],
+    ['one.duckdns.org', 'https://two.duckdns.org', undefined],
+    ['home.arpa', 'https://auth.home.arpa', undefined],
+    ['lan', 'https://auth.lan', undefined],
+    ['localhost', 'http://localhost:3000', undefined],
+    ['localhost', 'http://auth.localhost:3000', undefined],
+    ['example.com', 'https://192.0.2.1', undefined],
+    ['example.com', 'https://[2001:db8::1]:8443', undefined],
+  ]
+  for (const [domain, authOrigin, shared] of rows) {
+    const place = shared === undefined ? undefined : { domain: shared, path: '/gate/portals/main' }
+    t.strictSame(placeOf(domain, authOrigin), place, `${domain} ${authOrigin}`)
+  }
+  const label = fc.constantFrom('a', 'b', 'com', 'co', 'uk', 'home', 'arpa', 'example')
+  const names = fc.array(label, { minLength: 1, maxLength: 5 }).map((all) => all.join('.'))
+  fc.assert(
+    fc.property(names, names, (domain, host) => {
+      const shared = placeOf(domain, `https://${host}`)?.domain
+      const below = (name: string) => `.${name}`.endsWith(`.${shared}`)
+      return shared === undefined || (below(domain) && below(host) && shared.includes('.'))
+    }),
+  )
+})
+
+t.test('of many bindings the oldest go, whatever a sibling has set', async (t) => {
+  const names = [...Array(40).keys()].map((i) => `${BINDING}${i.toString(16).padStart(8, '0')}`)
+  const header = (count: number) => names.slice(0, count).map((name) => `${name}=x`)
+  t.strictSame(clearBindings(PORTAL, header(16).join('; '), PLACE), [])
+  const cleared = clearBindings(PORTAL, header(18).join('; '), PLACE)
+  t.strictSame(
+    cleared.map(({ name }) => name),
+    names.slice(0, 2),
+  )
+  t.match(serializeCookie(cleared[0]!), /=; Max-Age=0; Domain=example\.com; Path=\/portals\/main;/)
+  t.equal(clearBindings(PORTAL, header(40).join('; '), PLACE).length, 16)
+  const odd = [...header(16), `${BINDING}\u00e4=x`, `${BINDING}=x`, `${BINDING}0123456 7=x`]
+  t.strictSame(clearBindings(PORTAL, odd.join('; '), PLACE), [], 'not what it could not have set')
+})
+
+t.test('a ticket is added before the fragment', async (t) => {
+  for (const [url, added] of [
+    ['https://a.test/', `https://a.test/?${TICKET}=`],
+    ['https://a.test/?x', `https://a.test/?x&${TICKET}=`],
+    ['https://a.test/#/route?x', `https://a.test/?${TICKET}=#/route?x`],
+    ['https://a.test/?x#y#z', `https://a.test/?x&${TICKET}=#y#z`],
+  ] as const)
+    t.equal(addTicket(url), added)
+})
+
+t.test('hosts of return URLs count with their ports', async (t) => {
+  const rows: [origin: string, returnTo: string, host: string][] = [
+    ['https://app.example.com', 'HTTPS://APP.example.com:443', HOST],
+    ['https://app.example.com:8443', 'https://app.example.com:8443/', `${HOST}:8443`],
+    ['https://xn--bcher-kva.example', 'https://bücher.example/', 'xn--bcher-kva.example'],
+    ['http://localhost:3000', 'http://localhost:3000/', 'localhost:3000'],
+    ['http://[::1]:3000', 'http://[::1]:3000/', '[::1]:3000'],
+  ]
+  for (const [origin, returnTo, host] of rows) {
     const ada = browserAt()
-    const url = finish(ada.begin({ target }).hop, { returnTo })
-    t.equal(ada.read(ticketOf(url), { at: host }).sid, 'ada', target)
+    const url = finish(ada.begin({ origin }).hop, { returnTo })
+    t.equal(ada.read(ticketOf(url), { at: host }).sid, 'ada', origin)
   }
 })
 
@@ -266,7 +406,7 @@ t.test('nothing that was sealed for another purpose passes', async (t) => {
   }
   for (const text of [undefined, '', 'a', forged, '%00', 'a'.repeat(100_000)]) {
     t.equal(readAsHop(text), undefined)
-    t.strictSame(ada.read(text ?? ''), { sid: undefined, count: 1, burn: undefined })
+    t.match(ada.read(text ?? ''), { sid: undefined, count: 1, burn: undefined })
   }
 })
 
@@ -304,7 +444,7 @@ const targets = fc.array(pieces, { maxLength: 12 }).map((all) => `/${all.join(''
 const isClean = (target: string) => splitTarget(target) === undefined
 
 t.test('what a ticket is added to comes back byte by byte', async (t) => {
-  const hop = { host: HOST, browser: 'b', count: 0, at: NOW }
+  const hop = { host: HOST, browser: 'b', count: 0, at: NOW, signed: '' }
   const add = (target: string) =>
     withTicket(target, hop, { portal: PORTAL, sid: 's', now: NOW }, KEYS)
   for (const target of [
@@ -395,7 +535,7 @@ t.test('tabs that are opened at once, answered in any order, all end well', asyn
         tab.step += 1
         if (tab.step === 1) tab.header = ada.header()
         if (tab.step === 2) {
-          const start = { portal: PORTAL, target: TARGET, count: 0, now: NOW }
+          const start = { portal: PORTAL, origin: ORIGIN, place: PLACE, count: 0, now: NOW }
           const begun = beginHop({ ...start, cookieHeader: tab.header }, KEYS)
           hops.set(tab, begun)
           ada.take(begun.cookies)
@@ -482,6 +622,7 @@ t.test('works in linear time', async (t) => {
     `${TICKET}=`,
     `?${TICKET}=a`,
     `;${PREFIX}`,
+    `; ${BINDING}00000000=`,
     ' ',
     'A',
   ]) {
@@ -489,7 +630,12 @@ t.test('works in linear time', async (t) => {
     const start = process.cpuUsage()
     splitTarget(`/?${TICKET}${text}`)
     ada.read(text)
-    beginHop({ portal: PORTAL, target: TARGET, count: 0, cookieHeader: text, now: NOW }, KEYS)
+    const begun = { portal: PORTAL, origin: ORIGIN, count: 0, cookieHeader: text, now: NOW }
+    const { hop } = beginHop({ ...begun, place: PLACE }, KEYS)
+    const of = { portal: PORTAL, returnTo: TARGET, cookieHeader: text, now: NOW }
+    readHop(hop, of, KEYS)
+    readHop(text, of, KEYS)
+    clearBindings(PORTAL, text, PLACE)
     clearHops(PORTAL, text)
     const { user } = process.cpuUsage(start)
     t.ok(user < 2_000_000, `${piece}: ${user} µs`)

@@ -94,8 +94,6 @@ export const de: Texts = {
     text: 'Sie sind hier nicht angemeldet. Die App hat deshalb nichts erhalten.',
     reload:
       'Laden Sie diese Seite neu, dann sendet Ihr Browser alles noch einmal. Erscheint diese Seite wieder, melden Sie sich zuerst an. Oder gehen Sie zurück: Ihre Eingaben sollten noch da sein.',
-    again:
-      'Melden Sie sich an. Gehen Sie dann dorthin zurück, woher Sie kamen, und versuchen Sie es erneut.',
   },
   providerDown: {
     title: '{provider} antwortet nicht',

@@ -93,7 +93,6 @@ export const en = {
     text: 'You are not signed in here, so the app did not receive what you sent.',
     reload:
       'Reload this page, and your browser sends it again. If you see this page once more, sign in first. Or go back: what you typed should still be there.',
-    again: 'Sign in. Then go back to where you came from and try again.',
   },
   providerDown: {
     title: '{provider} is not responding',

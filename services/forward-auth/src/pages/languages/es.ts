@@ -94,7 +94,6 @@ export const es: Texts = {
     text: 'No ha iniciado sesión aquí, así que la aplicación no ha recibido nada.',
     reload:
       'Vuelva a cargar esta página y su navegador lo enviará de nuevo. Si vuelve a ver esta página, inicie sesión primero. O vuelva atrás: lo que escribió debería seguir ahí.',
-    again: 'Inicie sesión. Después vuelva a la página de la que vino e inténtelo de nuevo.',
   },
   providerDown: {
     title: '{provider} no responde',

@@ -92,7 +92,6 @@ export const fr: Texts = {
     text: 'Vous n’êtes pas connecté ici : l’application n’a rien reçu.',
     reload:
       'Rechargez cette page et votre navigateur renverra tout. Si cette page réapparaît, connectez-vous d’abord. Ou revenez en arrière : votre saisie devrait y être encore.',
-    again: 'Connectez-vous. Revenez ensuite à la page d’où vous venez et réessayez.',
   },
   providerDown: {
     title: '{provider} ne répond pas',
