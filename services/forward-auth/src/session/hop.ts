@@ -1,5 +1,5 @@
 import { hash, randomBytes } from 'node:crypto'
-import { formatHostPort, isUnder, parseHostPort } from '@gatehouse/net'
+import { formatHostPort, parseHostPort } from '@gatehouse/net'
 import { registrableDomain } from '@gatehouse/net/suffixes'
 import type { HostCookie } from '../cookies.ts'
 import type { KeyRing } from '../key-ring.ts'
@@ -69,12 +69,11 @@ type SealedTicket = Omit<Hop, 'path' | 'signed'> & Bearing
  * the pages of the portal. Undefined if browsers keep no cookies for such a domain, and then they are not the same site.
  */
 export function bindingPlace(at: Parameters<typeof issuerOf>[0]): Place | undefined {
-  const { host, pathname: path } = new URL(issuerOf(at))
-  const signIn = parseHostPort(host)?.host
+  const { hostname, pathname: path } = new URL(issuerOf(at))
   let { domain } = at.site
   const registrable = registrableDomain(domain)
-  if (!signIn || !registrable || registrableDomain(signIn.name) !== registrable) return undefined
-  while (!isUnder(domain, signIn)) domain = domain.slice(domain.indexOf('.') + 1)
+  if (!registrable || registrableDomain(hostname) !== registrable) return undefined
+  while (!`.${hostname}`.endsWith(`.${domain}`)) domain = domain.slice(domain.indexOf('.') + 1)
   return { domain, path }
 }
 

@@ -154,7 +154,7 @@ async function holdChooser(t: Test, tab: Page, rd: string) {
   await tab.getByRole('heading', { name: 'Sign in' }).waitFor()
   const [url, hop] = tab.url().split('&hop=')
   t.equal(url, at('main', `/signin?${new URLSearchParams({ rd })}`))
-  t.match(hop, /^[\w-]+$/)
+  t.match(hop, /^[\w.-]+$/)
 }
 
 /** The app at this very URL, which takes the person for this user. */
@@ -416,11 +416,14 @@ async function ticketFor(context: BrowserContext, url: string): Promise<string> 
   let next = url
   while (!next.includes('gatehouse-ticket=')) {
     const { headers } = await askAs(context, next, { accept: 'text/html' })
-    const { origin } = new URL(next)
-    const set = (headers['set-cookie'] ?? []).map((line) => /^([^=]+)=([^;]+)/.exec(line) ?? [])
-    const cookies = set.flatMap(([, name, value]) => (name && value ? [{ name, value }] : []))
-    const attributes = { url: origin, secure: true, httpOnly: true }
-    await context.addCookies(cookies.map((cookie) => ({ ...cookie, ...attributes })))
+    const { hostname } = new URL(next)
+    const set = (headers['set-cookie'] ?? []).flatMap((line) => {
+      const [, name, value] = /^([^=]+)=([^;]+)/.exec(line) ?? []
+      const [, domain] = /; Domain=([^;]+)/.exec(line) ?? []
+      const [, path = '/'] = /; Path=([^;]+)/.exec(line) ?? []
+      return name && value ? [{ name, value, path, domain: domain ? `.${domain}` : hostname }] : []
+    })
+    await context.addCookies(set.map((each) => ({ ...each, secure: true, httpOnly: true })))
     next = headers.location ?? ''
   }
   return next

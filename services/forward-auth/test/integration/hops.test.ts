@@ -91,8 +91,10 @@ for (const proxy of Object.keys(PROXIES) as ProxyName[])
       t.match(browser.namesAt(APP), ['__Host-gatehouse-app.main'])
       t.equal(browser.namesAt(APP).length, 1)
       const [first, last] = [arrived.steps[0], arrived.steps.at(-2)]
-      t.match(first, { status: 302, set: [HOP_COOKIE, BINDING] })
-      t.equal(arrived.steps.length, 6, 'five redirects')
+      t.equal(first?.status, 302)
+      t.match(first?.set.toSorted(), [HOP_COOKIE, BINDING])
+      const ours = arrived.steps.filter(({ url }) => url.host === AUTH)
+      t.equal(ours.length, 2, 'the callback makes the ticket')
       t.match(last?.set.toSorted(), [APP_COOKIE, NO_HOP_COOKIE], 'both lines arrive')
       t.match(last, { status: 302, location: `https://${APP}${target}` })
       t.match(last?.url.search, /^\?c=d%2Fe&f&gatehouse-ticket=[\w-]+$/)
@@ -138,7 +140,7 @@ for (const proxy of Object.keys(PROXIES) as ProxyName[])
       const { steps, status, body } = await browser.open(`https://${APP}/form?c=d`, sent)
       t.match([steps.length, status], [1, 403])
       t.match(body, 'Nothing was sent yet')
-      t.match(steps[0]?.set, [HOP_COOKIE, BINDING])
+      t.match(steps[0]?.set.toSorted(), [HOP_COOKIE, BINDING])
     })
 
     await t.test('an image of our pages: the cookie, and never 2xx', async (t) => {
@@ -149,12 +151,15 @@ for (const proxy of Object.keys(PROXIES) as ProxyName[])
         for (;;) {
           const headers = { ...image, 'sec-fetch-site': site }
           const [step] = (await browser.open(url, { headers }, 1)).steps
-          if (step?.location === undefined) return step
+          if (!step) throw new Error('nothing was answered')
+          if (step.location === undefined) return step
           url = step.location
         }
       }
       t.match(await fetched('cross-site'), { status: 401, set: [] })
-      t.match(await fetched('same-site'), { status: 403, set: [APP_COOKIE, NO_HOP_COOKIE] })
+      const { status, set } = await fetched('same-site')
+      t.equal(status, 403)
+      t.match(set.toSorted(), [APP_COOKIE, NO_HOP_COOKIE])
       t.equal((await browser.open(`https://${APP}/`)).steps.length, 1)
     })
 
@@ -164,7 +169,8 @@ for (const proxy of Object.keys(PROXIES) as ProxyName[])
         method: 'HEAD',
         headers: { accept: 'text/html' },
       })
-      t.match({ status, set: headers['set-cookie'] }, { status: 302, set: [HOP_COOKIE, BINDING] })
+      t.equal(status, 302)
+      t.match(headers['set-cookie']?.toSorted(), [HOP_COOKIE, BINDING])
       t.match(headers.location, /&hop=[\w.-]+$/)
     })
 

@@ -109,8 +109,8 @@ export const CASES: Readonly<Record<string, Case>> = {
     method: 'POST',
     headers: navigation,
     body: 'a=b',
-    status: 303,
-    location: signIn,
+    status: 403,
+    holds: 'Nothing was sent yet',
   },
   'anonymous XHR: 401 with the URL of the sign-in page': {
     headers: program,

@@ -284,3 +284,19 @@ function openRedirects(): Set<string> {
     templates.flatMap((write) => ours.flatMap((own) => hosts.map((evil) => write(evil, own)))),
   )
 }
+
+t.test('keeps the fragment, by which some apps route', async (t) => {
+  for (const [text, href] of [
+    ['https://app.example.com/#/orders?page=2', 'https://app.example.com/#/orders?page=2'],
+    ['https://app.example.com/a?b#c#d', 'https://app.example.com/a?b#c#d'],
+    ['https://app.example.com#@evil.test', 'https://app.example.com/#@evil.test'],
+    ['https://app.example.com/#', 'https://app.example.com/'],
+    ['https://evil.test/#https://app.example.com/', undefined],
+    ['https://evil.test#.example.com', undefined],
+    ['#https://app.example.com/', undefined],
+    ['https://app.example.com/#a\\b', undefined],
+    ['https://app.example.com/#a b', undefined],
+    [`https://app.example.com/#${'a'.repeat(8_192)}`, undefined],
+  ] as const)
+    t.equal(validateReturnUrl(text, SITE)?.href, href, text)
+})
