@@ -240,6 +240,11 @@ export const PROMISES: Readonly<Record<string, readonly Said[]>> = {
       TICKET,
       `${FWA}/session/records.test.ts: a burnt ticket is refused at every instance`,
     ],
+    [
+      'It is made only in the browser',
+      `${FWA}/routes/hops.test.ts: who begins a hop and has another person finish it becomes nobody`,
+      `${HOP}: a hop counts in the browser that shows its sign-in binding`,
+    ],
     ['No app gets the session', THROUGH_PROXIES],
     [
       'If `assertion.hosts` names',
@@ -447,6 +452,18 @@ export const PROMISES: Readonly<Record<string, readonly Said[]>> = {
       `${FWA}/login/logins.test.ts: a login cannot be finished in another browser`,
     ],
     ['Every other host of the domain', DEFINITION],
+    [
+      'It can read and set the cookie',
+      `${FWA}/routes/hops.test.ts: a sibling that tosses sign-in bindings gets nothing, and Ada still arrives`,
+    ],
+    [
+      'What it sets counts',
+      `${HOP}: nobody learns one end of a hop from the other, nor either from the link`,
+    ],
+    [
+      'It can have a person who is signed in',
+      `${FWA}/routes/hops.test.ts: images fetch a cookie for our pages only`,
+    ],
     [
       'It can neither read nor set',
       `${FWA}/session/cookie.test.ts: Set-Cookie`,

@@ -126,13 +126,13 @@ export async function answerTicket(
   const { portal, site, forwarded } = asked
   const { request } = reply
   const { sessions, keys, clock } = request.server
-  const { cookie: cookieHeader = '' } = request.headers
+  const { 'sec-fetch-dest': dest, 'sec-fetch-site': from, cookie = '' } = request.headers
   const { host } = forwarded
   // Nor by the links of an error page.
   reply.header('referrer-policy', 'no-referrer')
   const url = new URL(`${forwarded.origin}${target}`).href
-  const now = clock.now()
-  const of = { portal: portal.name, host: forwarded.authority, cookieHeader, now }
+  const { authority } = forwarded
+  const of = { portal: portal.name, host: authority, cookieHeader: cookie, now: clock.now() }
   const { sid, to, count, burn } = readTicket(ticket ?? '', of, keys.login)
   // The sign-in host may have just changed it, at another instance.
   if (sid !== undefined) sessions.records.forget(sid)
@@ -141,10 +141,8 @@ export async function answerTicket(
   if (burn && !isBurnt && sid === undefined) await sessions.records.burn(burn).catch(() => {})
   const visitor = sid === undefined || isBurnt ? undefined : await sessions.find(sid, asked)
   if (visitor) setAppCookie(visitor.session, asked, reply)
-  const { 'sec-fetch-dest': dest, 'sec-fetch-site': from } = request.headers
   const isImage = dest === 'image' && (from === 'same-site' || from === 'same-origin')
-  const app = { portal, site, host, authority: forwarded.authority }
-  if (visitor || (await sessions.atApp(request, app)))
+  if (visitor || (await sessions.atApp(request, { portal, site, host, authority })))
     return isImage
       ? reply.code(403).header('cache-control', 'no-store').send('')
       : sendRedirect(dialect, asked, to ?? url, reply)

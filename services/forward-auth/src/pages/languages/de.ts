@@ -93,7 +93,8 @@ export const de: Texts = {
     title: 'Es wurde noch nichts gesendet',
     text: 'Sie sind hier nicht angemeldet. Die App hat deshalb nichts erhalten.',
     reload:
-      'Laden Sie diese Seite neu, dann sendet Ihr Browser alles noch einmal. Erscheint diese Seite wieder, melden Sie sich zuerst an. Oder gehen Sie zurück: Ihre Eingaben sollten noch da sein.',
+      'Laden Sie diese Seite neu, dann sendet Ihr Browser alles noch einmal. ' +
+      'Erscheint diese Seite wieder, melden Sie sich zuerst an. Oder gehen Sie zurück: Ihre Eingaben sollten noch da sein.',
   },
   providerDown: {
     title: '{provider} antwortet nicht',

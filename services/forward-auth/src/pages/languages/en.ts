@@ -92,7 +92,8 @@ export const en = {
     title: 'Nothing was sent yet',
     text: 'You are not signed in here, so the app did not receive what you sent.',
     reload:
-      'Reload this page, and your browser sends it again. If you see this page once more, sign in first. Or go back: what you typed should still be there.',
+      'Reload this page, and your browser sends it again. If you see this page once more, sign in first. ' +
+      'Or go back: what you typed should still be there.',
   },
   providerDown: {
     title: '{provider} is not responding',

@@ -93,7 +93,8 @@ export const es: Texts = {
     title: 'Todavía no se ha enviado nada',
     text: 'No ha iniciado sesión aquí, así que la aplicación no ha recibido nada.',
     reload:
-      'Vuelva a cargar esta página y su navegador lo enviará de nuevo. Si vuelve a ver esta página, inicie sesión primero. O vuelva atrás: lo que escribió debería seguir ahí.',
+      'Vuelva a cargar esta página y su navegador lo enviará de nuevo. ' +
+      'Si vuelve a ver esta página, inicie sesión primero. O vuelva atrás: lo que escribió debería seguir ahí.',
   },
   providerDown: {
     title: '{provider} no responde',

@@ -91,7 +91,8 @@ export const fr: Texts = {
     title: 'Rien n’a encore été envoyé',
     text: 'Vous n’êtes pas connecté ici : l’application n’a rien reçu.',
     reload:
-      'Rechargez cette page et votre navigateur renverra tout. Si cette page réapparaît, connectez-vous d’abord. Ou revenez en arrière : votre saisie devrait y être encore.',
+      'Rechargez cette page et votre navigateur renverra tout. ' +
+      'Si cette page réapparaît, connectez-vous d’abord. Ou revenez en arrière : votre saisie devrait y être encore.',
   },
   providerDown: {
     title: '{provider} ne répond pas',
