@@ -59,16 +59,23 @@ export function combineStepUps(policies: readonly Policy[]): Policy | undefined 
 const MAX_SKEW = 30_000
 
 /**
- * Whether the claims `acr` and `auth_time` (OpenID Connect Core section 2) are what is demanded: those
- * of a person, or of the token of a program.
+ * Whether the claims `acr` and `auth_time` (OpenID Connect Core section 2) are what is demanded: those of one
+ * authentication of a person, so that one for another policy takes nothing away, or of the token of a program.
  */
-export function isSteppedUp(demand: StepUp, { claims, caller }: Subject, now: number): boolean {
-  try {
-    return meets(demand, caller?.method === 'jwt' ? caller.claims : claims, now)
-  } catch {
-    // Reading a claim whose value is unknown throws.
-    return false
-  }
+export function isSteppedUp(
+  demand: StepUp,
+  { claims, authentications = [], caller }: Subject,
+  now: number,
+): boolean {
+  const all = caller?.method === 'jwt' ? [caller.claims] : [claims, ...authentications]
+  return all.some((each) => {
+    try {
+      return meets(demand, each, now)
+    } catch {
+      // Reading a claim whose value is unknown throws.
+      return false
+    }
+  })
 }
 
 function meets({ acr, maxAge }: StepUp, claims: Claims, now: number): boolean {

@@ -6,6 +6,8 @@ import type { Claims } from './schema.ts'
 export interface Subject {
   /** The claims of a person; a program has none. */
   readonly claims: Claims
+  /** How and when the person has authenticated during the session, as `acr` and `auth_time`, besides what `claims` say. */
+  readonly authentications?: readonly Claims[]
   /** Default: a person with a session. */
   readonly caller?: ConditionCaller
   /** The variable `mcp` of conditions. Default: it is not known what is called. */

@@ -10,12 +10,12 @@ export class Agent extends Principal {
   readonly #visitor: Visitor
 
   constructor(visitor: Visitor, { iss, sub, client_id: client, scope }: AccessClaims) {
-    const { identity, portal, session } = visitor
+    const { identity, portal } = visitor
     const scopes = Object.freeze(scopesIn(scope))
     const claims = Object.freeze({ client_id: client })
     super(
       { ...identity, method: 'agent', scopes, client },
-      { claims: session.profile.claims, caller: { method: 'agent', scopes, claims } },
+      { ...visitor.subject, caller: { method: 'agent', scopes, claims } },
       portal.gate,
     )
     this.#visitor = visitor

@@ -127,11 +127,10 @@ export async function answerTicket(
   const { request } = reply
   const { sessions, keys, clock } = request.server
   const { 'sec-fetch-dest': dest, 'sec-fetch-site': from, cookie = '' } = request.headers
-  const { host } = forwarded
+  const { host, authority } = forwarded
   // Nor by the links of an error page.
   reply.header('referrer-policy', 'no-referrer')
   const url = new URL(`${forwarded.origin}${target}`).href
-  const { authority } = forwarded
   const of = { portal: portal.name, host: authority, cookieHeader: cookie, now: clock.now() }
   const { sid, to, count, burn } = readTicket(ticket ?? '', of, keys.login)
   // The sign-in host may have just changed it, at another instance.

@@ -184,7 +184,7 @@ export function isEnough(
   stepUp: StepUpDemand | undefined,
   now: number,
 ): visitor is Visitor {
-  return visitor !== undefined && (!stepUp || isSteppedUp(stepUp, visitor.session.profile, now))
+  return visitor !== undefined && (!stepUp || isSteppedUp(stepUp, visitor.subject, now))
 }
 
 /**

@@ -171,7 +171,7 @@ export class Records implements SessionFollower {
         return undefined
       }
       const session = sessionOf(row, said)
-      const size = 2 * JSON.stringify(said.claims).length + SESSION_BYTES
+      const size = 2 * JSON.stringify([said.claims, session.authentications]).length + SESSION_BYTES
       this.#sessions.set(sid, session, { size })
       return session
     } finally {

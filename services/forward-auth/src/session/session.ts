@@ -14,6 +14,7 @@ export interface Session extends Pick<SessionRow, Kept> {
   /** URL of the portal at its sign-in host (claim `iss`). */
   readonly issuer: string
   readonly profile: Profile
+  readonly authentications: readonly Authentication[]
   /** NumericDates (RFC 7519 section 2), in seconds. */
   readonly iat: number
   readonly exp: number
@@ -21,6 +22,28 @@ export interface Session extends Pick<SessionRow, Kept> {
   readonly isReadable: boolean
   /** Of an agent; a person has none. */
   readonly agent?: (Consent & { readonly parent: string }) | undefined
+}
+
+/** How and when a person authenticated at the provider (OpenID Connect Core section 2). */
+export type Authentication = Readonly<{ acr?: string; auth_time?: number }>
+
+/** Authentications that a session remembers, each with another `acr` of at most so many characters. */
+const MAX_AUTHENTICATIONS = 8
+const MAX_ACR = 256
+
+/** The authentications of a session after another sign-in. */
+export function authenticationsAfter(
+  known: readonly Authentication[],
+  claims: Profile['claims'],
+): readonly Authentication[] {
+  // A copy, since claims of a profile refuse to tell what is not known of them.
+  const { acr, auth_time: time } = { ...claims }
+  const level = typeof acr === 'string' && acr.length <= MAX_ACR ? { acr } : {}
+  const times = [time, known.find((each) => each.acr === level.acr)?.auth_time]
+  const latest = Math.max(...times.filter((each) => typeof each === 'number'))
+  const now = { ...level, ...(Number.isFinite(latest) && { auth_time: latest }) }
+  const others = known.filter((each) => each.acr !== level.acr)
+  return [now, ...others].slice(0, MAX_AUTHENTICATIONS)
 }
 
 /** What a person has allowed a program. */
@@ -44,6 +67,7 @@ export interface Sealed {
   readonly issuer: string
   readonly provider: string
   readonly claims: Profile['claims']
+  readonly authentications?: readonly Authentication[] | undefined
   /** Undefined if they were lost, so that the provider cannot be asked any more. */
   readonly tokens: SignedIn['tokens'] | undefined
   readonly browser: Browser
@@ -89,13 +113,14 @@ export function profileOf({ provider, claims }: Pick<Sealed, 'provider' | 'claim
 }
 
 export function sessionOf(row: SessionRow, said: Sealed): Session {
-  const { issuer, tokens, agent } = said
+  const { issuer, tokens, agent, authentications = [] } = said
   const { sid, portal, person, begun, lastSeen, idle, reRead, ends, rev, parent } = row
   const profile = profileOf(said)
   Object.freeze(profile.claims)
   return Object.freeze({
     ...{ sid, portal, person, begun, lastSeen, idle, reRead, ends, rev, issuer },
     profile: Object.freeze(profile),
+    authentications,
     iat: Math.floor(begun / 1_000),
     exp: Math.floor(ends / 1_000),
     isReadable: !tokens || tokens.refresh !== undefined || tokens.access !== undefined,

@@ -16,7 +16,15 @@ import { signBounded } from './bounded.ts'
 import { appCookieName, MAX_TOKEN_LENGTH, readCookie, sessionCookieName } from './cookie.ts'
 import { RE_READ_RESULTS, ReReading, type ReReadResult } from './re-reading.ts'
 import { Records } from './records.ts'
-import { type Browser, digestsOf, type Session, sealSession, sessionOf } from './session.ts'
+import {
+  type Authentication,
+  authenticationsAfter,
+  type Browser,
+  digestsOf,
+  type Session,
+  sealSession,
+  sessionOf,
+} from './session.ts'
 import { Visitor } from './visitor.ts'
 
 /** Header `typ` of tokens: nothing else that is signed passes for one. */
@@ -190,16 +198,19 @@ export class Sessions {
     }
     const issuer = issuerOf({ portal, site })
     const { claims, provider: name } = profile
-    const said = { issuer, provider: name, claims, tokens, browser }
-    const seal = (sid: string, rev: number) =>
-      sealSession({ ...row, sid, rev }, said, this.#app.keys.record)
+    const seal = (sid: string, rev: number, known: readonly Authentication[] = []) => {
+      const authentications = authenticationsAfter(known, claims)
+      const said = { issuer, provider: name, claims, authentications, tokens, browser }
+      const sealed = sealSession({ ...row, sid, rev }, said, this.#app.keys.record)
+      return { row: sealed, session: sessionOf(sealed, said) }
+    }
     const anew = seal(randomBytes(16).toString('base64url'), 1)
     // It throws for what no cookie could hold, before anything is written.
-    this.sessionToken(sessionOf(anew, said), site)
+    this.sessionToken(anew.session, site)
     let held = before?.person === digests.person ? before : undefined
     while (held) {
-      const renewed = seal(held.sid, held.rev + 1)
-      if (await this.records.update(renewed)) return sessionOf(renewed, said)
+      const renewed = seal(held.sid, held.rev + 1, held.authentications)
+      if (await this.records.update(renewed.row)) return renewed.session
       this.records.forget(held.sid)
       const newest = await this.records.find(held.sid)
       // Another tab of the browser was quicker.
@@ -208,7 +219,7 @@ export class Sessions {
       if (!isNewer) await this.records.endOne(held)
       held = isNewer ? newest : undefined
     }
-    return (await this.records.begin(anew)) ? sessionOf(anew, said) : undefined
+    return (await this.records.begin(anew.row)) ? anew.session : undefined
   }
 
   /** A token of the provider that is valid for a while, for an app; undefined if there is none. */

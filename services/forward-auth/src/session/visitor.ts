@@ -13,8 +13,9 @@ export class Visitor extends Principal {
   #isAdmitted: boolean | undefined
 
   constructor(session: Session, portal: Portal, provider: Provider, authOrigin: string) {
-    const { profile } = session
-    super({ method: 'session', portal: portal.name, profile, session }, profile, portal.gate)
+    const { profile, authentications } = session
+    const subject = { claims: profile.claims, authentications }
+    super({ method: 'session', portal: portal.name, profile, session }, subject, portal.gate)
     this.session = session
     this.portal = portal
     this.authOrigin = authOrigin

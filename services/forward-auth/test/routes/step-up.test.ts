@@ -1,4 +1,5 @@
 import type { RedirectProvider } from '@gatehouse/identity-providers'
+import { fromClaims } from '@gatehouse/profile'
 import { manualClock } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import { createBrowser } from '../../../../packages/identity-providers/test/stand-ins/browser.ts'
@@ -8,7 +9,7 @@ import { ERRORS } from '../../src/errors.ts'
 import { CORP, portalOf, startApp, yamlOf } from '../app.ts'
 import { createFakeProvider } from '../fake-provider.ts'
 import { createVisitor } from '../visitor.ts'
-import { goalOf, MAIN, signIn, signInUrl, start, WANTED, whoIs } from './kit.ts'
+import { arrive, goalOf, MAIN, signIn, signInUrl, start, WANTED, whoIs } from './kit.ts'
 
 // What is wrong in these tests, and said.
 expectWarnings(t, 'FWA_SIGN_IN_LOOP', 'FWA_STEP_UP_UNMET')
@@ -63,6 +64,43 @@ t.test('a signed-in person is sent to their provider, unless the session is enou
   t.equal(goalOf(done), WANTED)
   t.not(ada.jar.get(SESSION_COOKIE), session, 'a session that says so')
   t.match(await placesOf('mfa', 'recent', 'both'), [WANTED, WANTED, atCorp])
+})
+
+t.test('an authentication for one policy takes nothing from another one', async (t) => {
+  const { corp, visitor, clock } = await startHere(t)
+  corp.state.signedIn = { tokens: { access: 'a' } }
+  const ada = visitor()
+  const isAsked = async (policy: string) =>
+    (await ada.open(urlFor(policy))).headers.location !== WANTED
+  const claimsOf = (acr: string, ago = 0) => {
+    return { acr, auth_time: Math.floor(clock.now() / 1_000) - ago }
+  }
+  const authenticate = async (policy: string, claims: object) => {
+    corp.state.claims = claims
+    t.ok(await isAsked(policy), `${policy} asks`)
+    const { headers } = await signIn(ada, corp, 'ada', urlFor(policy))
+    t.equal(headers.location, WANTED)
+  }
+  await authenticate('mfa', claimsOf('mfa', 60 * 60))
+  await authenticate('recent', claimsOf('pwd'))
+  t.equal((await arrive(ada, corp, WANTED)).answer.statusCode, 200)
+  for (const policy of ['mfa', 'recent']) t.notOk(await isAsked(policy), policy)
+  for (const policy of ['mfa', 'recent', 'mfa', 'recent']) {
+    const { statusCode } = await ada.visit(WANTED, { query: `?policy=${policy}` })
+    t.equal(statusCode, 200, `${policy} at the app`)
+  }
+  t.ok(await isAsked('both'), 'which needs one that was both')
+
+  const profile = fromClaims('corp', { sub: 'ada', ...claimsOf('0') })
+  corp.state.reRead = { kind: 'read', signedIn: { tokens: { access: 'a' }, profile } }
+  await clock.advance(16 * MINUTE)
+  t.notOk(await isAsked('mfa'), 'nor does the provider when it is asked again')
+  t.ok(await isAsked('recent'), 'too long ago by then')
+
+  corp.state.claims = claimsOf('pwd')
+  await signIn(ada, corp, 'bob', signInUrl({ rd: WANTED, switch: '1' }))
+  t.equal(await whoIs(ada), 'bob')
+  t.ok(await isAsked('mfa'), 'nobody inherits one')
 })
 
 t.test('an answer of the provider that does not meet the demand makes no session', async (t) => {

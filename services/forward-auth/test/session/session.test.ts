@@ -3,6 +3,8 @@ import fc from 'fast-check'
 import t from 'tap'
 import { namesOf, signBounded } from '../../src/session/bounded.ts'
 import {
+  type Authentication,
+  authenticationsAfter,
   digestsOf,
   mailOf,
   nameAtProvider,
@@ -106,6 +108,46 @@ t.test('a session says what its row does', async (t) => {
   const unknown = sessionOf(sealSession(row, said, KEYS), { ...said, claims })
   t.throws(() => unknown.profile.claims.groups, { code: 'PROFILE_CLAIM_UNKNOWN' })
 })
+
+t.test(
+  'a session remembers the newest authentication of each acr, and so many of them',
+  async (t) => {
+    const after = (...all: object[]) =>
+      all.reduce<readonly Authentication[]>(
+        (known, claims) =>
+          authenticationsAfter(known, fromClaims('corp', { sub: 'a', ...claims }).claims),
+        [],
+      )
+    const [pwd, mfa] = [
+      { acr: 'pwd', auth_time: 1 },
+      { acr: 'mfa', auth_time: 2 },
+    ]
+    const later = { acr: 'pwd', auth_time: 3 }
+    const rows: [sent: object[], kept: object[]][] = [
+      [[pwd], [pwd]],
+      [
+        [pwd, mfa],
+        [mfa, pwd],
+      ],
+      [
+        [pwd, mfa, later],
+        [later, mfa],
+      ],
+      [
+        [later, mfa, pwd],
+        [later, mfa],
+      ],
+      [[mfa, { acr: 'mfa' }], [mfa]],
+      [[{ auth_time: 1 }, { auth_time: 2 }], [{ auth_time: 2 }]],
+      [[{ acr: ['mfa'], auth_time: '1' }], [{}]],
+      [[{ _claim_names: { acr: 'x', auth_time: 'x' } }], [{}]],
+      [[{ acr: 'x'.repeat(257) }], [{}]],
+    ]
+    for (const [sent, kept] of rows) t.strictSame(after(...sent), kept)
+    const many = Array.from({ length: 100 }, (_, i) => ({ acr: `${i}`, auth_time: i }))
+    t.strictSame(after(...many), many.slice(-8).reverse())
+  },
+)
 
 t.test('digests tell people apart, and what may be compared alone', async (t) => {
   const named = (provider: string, id: string) => ({ provider, id })
