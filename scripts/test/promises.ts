@@ -279,6 +279,10 @@ export const PROMISES: Readonly<Record<string, readonly Said[]>> = {
       'packages/identity-providers/test/oidc.test.ts: what an answer means for the session',
     ],
     [
+      'A provider that gives no refresh',
+      `${FWA}/session/re-reading.test.ts: a session whose provider has no token for it is not asked about again`,
+    ],
+    [
       'A logout token of a provider ends',
       LOGOUT_TOKENS,
       `${FWA}/routes/back-channel.test.ts: the end of a session at the provider ends it in all portals of the client`,

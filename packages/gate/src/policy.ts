@@ -62,11 +62,8 @@ const MAX_SKEW = 30_000
  * Whether the claims `acr` and `auth_time` (OpenID Connect Core section 2) are what is demanded: those of one
  * authentication of a person, so that one for another policy takes nothing away, or of the token of a program.
  */
-export function isSteppedUp(
-  demand: StepUp,
-  { claims, authentications = [], caller }: Subject,
-  now: number,
-): boolean {
+export function isSteppedUp(demand: StepUp, subject: Subject, now: number): boolean {
+  const { claims, authentications = [], caller } = subject
   const all = caller?.method === 'jwt' ? [caller.claims] : [claims, ...authentications]
   return all.some((each) => {
     try {

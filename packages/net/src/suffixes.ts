@@ -3,10 +3,7 @@ import { parse } from 'tldts'
 // Apart from the index: the list takes a tenth of a start, and most programs need none.
 const OPTIONS = { allowPrivateDomains: true, extractHostname: false }
 
-/**
- * The name that is one label below the public suffix of a canonical name, such as `example.co.uk` for
- * `app.example.co.uk`. Hosts that share it can share cookies. Undefined for a suffix and an IP address.
- */
+/** What hosts have in common that can share cookies: `example.co.uk` of `app.example.co.uk`; undefined for a suffix or IP. */
 export function registrableDomain(name: string): string | undefined {
   return parse(name, OPTIONS).domain ?? undefined
 }

@@ -111,12 +111,8 @@ export function destinationOf(portalSite: PortalSite, returnTo: string | undefin
 }
 
 /** The site to which a return URL leads in the end: of several with one sign-in host, only that one has a say. */
-export function destinationSiteOf(
-  { sites }: FastifyInstance,
-  portalSite: PortalSite,
-  returnTo: string,
-): Site {
-  return sites.find(destinationOf(portalSite, returnTo).host)?.site ?? portalSite.site
+export function destinationSiteOf({ sites }: FastifyInstance, at: PortalSite, returnTo: string) {
+  return sites.find(destinationOf(at, returnTo).host)?.site ?? at.site
 }
 
 const SCHEMA = {

@@ -24,9 +24,10 @@ export function setDomainCookies(reply: FastifyReply, at: PortalSite, session: S
   const { sessions, clock } = reply.server
   const maxAge = session.ends - clock.now()
   const sharing = sitesOf(reply.server, at.site).filter(({ scope }) => scope === 'domain')
-  const cookies = sharing.map((each) =>
-    appCookie(at.portal, each, each.domain, sessions.appToken(session, each, each.domain), maxAge),
-  )
+  const cookies = sharing.map((each) => {
+    const token = sessions.appToken(session, each, each.domain)
+    return appCookie(at.portal, each, each.domain, token, maxAge)
+  })
   setHostCookies(reply, cookies)
 }
 

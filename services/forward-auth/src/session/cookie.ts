@@ -29,11 +29,7 @@ export function sessionCookie(portal: Named, token = '', maxAge = 0): HostCookie
  *
  * @param authority - the host of the app with its port, or the domain
  */
-export function appCookieName(
-  { name }: Named,
-  { scope }: Pick<CookieSite, 'scope'>,
-  authority: string,
-): string {
+export function appCookieName({ name }: Named, { scope }: CookieSite, authority: string): string {
   if (scope === 'domain') return `__Secure-gatehouse-app.${name}`
   const colon = authority.lastIndexOf(':')
   return `__Host-gatehouse-app.${name}${colon < 0 ? '' : `.${authority.slice(colon + 1)}`}`

@@ -35,6 +35,8 @@ export class ReReading {
   readonly #failed = timesOf(MAX_PAUSED)
   /** Providers that refuse our client, which is logged once. */
   readonly #refused = new Set<string>()
+  /** Providers that give nothing to ask with, which is logged once. */
+  readonly #silent = new Set<string>()
 
   constructor(app: FastifyInstance, records: Records, count: Count = () => {}) {
     this.#app = app
@@ -42,9 +44,10 @@ export class ReReading {
     this.#count = count
   }
 
-  /** The providers that refuse our client now, so that nobody's groups are what they are there. */
+  /** The providers that cannot be asked again, so that groups need not be what they are there. */
   health(): HealthReport {
-    return { degraded: [...this.#refused].map((name) => `provider ${name}`) }
+    const names = new Set([...this.#refused, ...this.#silent])
+    return { degraded: [...names].map((name) => `provider ${name}`) }
   }
 
   /**
@@ -171,8 +174,14 @@ export class ReReading {
     return tokens?.access === said.tokens?.access || !tokens?.access ? undefined : tokens
   }
 
-  /** Logs once that a provider refuses our client, until it does not any more. */
+  /** Logs once that a provider refuses our client, or gives nothing to ask with, until it does not any more. */
   #noteRefusal(answer: ReRead, provider: string): void {
+    if (answer.kind === 'read' && answer.signedIn.tokens.refresh) this.#silent.delete(provider)
+    if (answer.kind === 'impossible' && !this.#silent.has(provider)) {
+      this.#silent.add(provider)
+      const message = 'people are not read again: have the provider give refresh tokens'
+      this.#app.log.warn({ provider }, `${message}, as many do for the scope offline_access`)
+    }
     if (answer.kind !== 'misconfigured') this.#refused.delete(provider)
     else if (!this.#refused.has(provider)) {
       this.#refused.add(provider)

@@ -17,7 +17,6 @@ import { appCookieName, MAX_TOKEN_LENGTH, readCookie, sessionCookieName } from '
 import { RE_READ_RESULTS, ReReading, type ReReadResult } from './re-reading.ts'
 import { Records } from './records.ts'
 import {
-  type Authentication,
   authenticationsAfter,
   type Browser,
   digestsOf,
@@ -198,7 +197,7 @@ export class Sessions {
     }
     const issuer = issuerOf({ portal, site })
     const { claims, provider: name } = profile
-    const seal = (sid: string, rev: number, known: readonly Authentication[] = []) => {
+    const seal = (sid: string, rev: number, known: Session['authentications'] = []) => {
       const authentications = authenticationsAfter(known, claims)
       const said = { issuer, provider: name, claims, authentications, tokens, browser }
       const sealed = sealSession({ ...row, sid, rev }, said, this.#app.keys.record)

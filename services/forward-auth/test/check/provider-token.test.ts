@@ -1,4 +1,5 @@
 import t from 'tap'
+import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { portalOf, yamlOf } from '../app.ts'
 import { arrive, start } from '../routes/kit.ts'
 
@@ -54,6 +55,7 @@ t.test('an app gets a token that is about to end no more, but a new one', async 
   t.equal((await ada.visit(APP)).headers[HEADER], 'second')
 
   await clock.advance(4.8 * MINUTE)
+  expectWarnings(t, 'people are not read again')
   corp.state.reRead = { kind: 'impossible' }
   const { statusCode, headers } = await ada.visit(APP)
   t.equal(statusCode, 200, 'the session lives')

@@ -252,13 +252,21 @@ t.test(
 )
 
 t.test('a session whose provider has no token for it is not asked about again', async (t) => {
-  const { here, state, groupsAt, clock, asked } = await start(t)
+  const { here, state, groupsAt, clock, asked, ada } = await start(t)
   state.answer = () => ({ kind: 'impossible' })
   for (let i = 0; i < 11; i++) {
     await clock.advance(HOUR)
     t.strictSame(await groupsAt(here), ['admin', 'ops'])
   }
   t.strictSame(asked, ['r'])
+  t.match(here.log, [/^people are not read again: .* offline_access$/], 'once')
+  t.strictSame(here.app.readiness().degraded, ['provider main/corp'])
+
+  const again = await here.begin({ before: ada.session, tokens: { refresh: 'new' } })
+  state.answer = (tokens) => read(tokens)
+  await clock.advance(REFRESH)
+  t.ok(await here.check(again.cookie))
+  t.strictSame(here.app.readiness().degraded, [], 'until it gives refresh tokens')
 })
 
 t.test('a token that may have been used is never sent again', async (t) => {
