@@ -174,18 +174,18 @@ export function addTicket(url: string, ticket = ''): string {
 
 /**
  * A request target without tickets, so that none reaches an app; undefined if it has none. The rest
- * stays as it was sent. A ticket that is not the last parameter, or not alone, does not count.
+ * stays as it was sent. A ticket counts wherever it stands, since a CDN may sort parameters, if it is alone.
  */
 export function splitTarget(target: string) {
   const start = target.indexOf('?')
   if (start < 0) return undefined
   const all = target.slice(start + 1).split('&')
-  const rest = all.filter((each) => each !== TICKET && !each.startsWith(GIVEN))
-  if (rest.length === all.length) return undefined
-  const last = all.at(-1) ?? ''
-  const counts = last.startsWith(GIVEN) && rest.length === all.length - 1
+  const isTicket = (each: string) => each === TICKET || each.startsWith(GIVEN)
+  const tickets = all.filter(isTicket)
+  if (tickets.length === 0) return undefined
+  const rest = all.filter((each) => !isTicket(each))
   const query = rest.length > 0 ? `?${rest.join('&')}` : ''
-  const ticket = counts ? last.slice(GIVEN.length) : undefined
+  const ticket = tickets.length === 1 ? tickets[0]?.slice(GIVEN.length) : undefined
   return { target: `${target.slice(0, start)}${query}`, ticket }
 }
 
