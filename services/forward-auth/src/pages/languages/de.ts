@@ -34,7 +34,7 @@ export const de: Texts = {
     others: 'Alle anderen Sitzungen beenden',
     everywhere: 'Überall abmelden',
     more: 'Es werden nur die {count} neuesten Sitzungen angezeigt.',
-    all: 'Alle Sitzungen',
+    all: 'Sitzungen aller Personen',
     whose: 'Vollständige E-Mail-Adresse oder Kennung einer Person',
     search: 'Suchen',
     none: 'Keine Sitzungen gefunden.',

@@ -36,7 +36,7 @@ export const en = {
     others: 'End all other sessions',
     everywhere: 'Sign out everywhere',
     more: 'Only the newest {count} sessions are shown.',
-    all: 'All sessions',
+    all: 'Sessions of everybody',
     whose: 'Whole e-mail address or identifier of a person',
     search: 'Search',
     none: 'No sessions found.',

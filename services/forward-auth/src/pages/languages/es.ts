@@ -34,7 +34,7 @@ export const es: Texts = {
     others: 'Cerrar todas las demás sesiones',
     everywhere: 'Cerrar sesión en todas partes',
     more: 'Solo se muestran las {count} sesiones más recientes.',
-    all: 'Todas las sesiones',
+    all: 'Sesiones de todas las personas',
     whose: 'Dirección de correo completa o identificador de una persona',
     search: 'Buscar',
     none: 'No se ha encontrado ninguna sesión.',

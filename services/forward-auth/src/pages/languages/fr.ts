@@ -34,7 +34,7 @@ export const fr: Texts = {
     others: 'Fermer toutes les autres sessions',
     everywhere: 'Se déconnecter partout',
     more: 'Seules les {count} sessions les plus récentes sont affichées.',
-    all: 'Toutes les sessions',
+    all: 'Sessions de tout le monde',
     whose: 'Adresse e-mail complète ou identifiant d’une personne',
     search: 'Rechercher',
     none: 'Aucune session trouvée.',
