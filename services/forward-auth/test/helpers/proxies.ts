@@ -167,13 +167,12 @@ async function runEnvoy(t: Test, file: string, { folder, port }: Surroundings): 
 async function startTraefik(t: Test, around: Surroundings): Promise<void> {
   const { folder, port } = around
   const file = write(around, 'traefik.yaml', [...addresses(around), ...certificateFiles(around)])
-  const settings = {
-    global: { checkNewVersion: false, sendAnonymousUsage: false },
-    entryPoints: { https: { address: `127.0.0.1:${port}` } },
-    providers: { file: { filename: file } },
-  }
-  const args = [`--configFile=${join(folder, 'static.yaml')}`]
-  writeFileSync(join(folder, 'static.yaml'), JSON.stringify(settings))
+  const settings = write(around, 'traefik-static.yaml', [
+    ['":443"', `127.0.0.1:${port}`],
+    ['/etc/traefik/traefik.yaml', file],
+    ['providers:', 'global: { checkNewVersion: false, sendAnonymousUsage: false }\nproviders:'],
+  ])
+  const args = [`--configFile=${settings}`]
   await startProcess(t, { command: process.env.TRAEFIK ?? 'traefik', args, folder, port })
   await waitForRoutes(around)
 }
