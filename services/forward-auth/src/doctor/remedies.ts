@@ -46,8 +46,7 @@ const OF_PROXY = {
       'proxy_set_header Cookie $own_cookies; in the location of the app, with its maps: see the guide',
   },
   caddy: {
-    stripped:
-      'header_up X-Forwarded-Uri {http.request.orig_uri} in forward_auth, inside of handle_path',
+    stripped: 'header_up X-Forwarded-Uri {http.request.orig_uri} in forward_auth',
     query: 'uri in forward_auth: give it a query, such as ?policy=any',
     upgrade: 'import guard: request_header @other -Upgrade',
     overrides: 'header_up in forward_auth: remove what takes them away',
@@ -56,7 +55,7 @@ const OF_PROXY = {
     'app-host': 'header_up Host in the reverse_proxy of the app: remove it',
     unreachable: 'the address after forward_auth',
     unprotected: 'forward_auth in the site of the app',
-    target: 'header_up X-Forwarded-Uri in forward_auth: remove it',
+    target: 'header_up X-Forwarded-Uri {http.request.orig_uri} in forward_auth',
     host: 'header_up X-Forwarded-Host in forward_auth: remove it',
     scheme: 'header_up X-Forwarded-Proto in forward_auth, and http:// before the site: remove them',
     method: 'header_up X-Forwarded-Method in forward_auth: remove it',

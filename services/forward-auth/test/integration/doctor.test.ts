@@ -104,7 +104,7 @@ const SEEDS: Readonly<Record<string, readonly Seed[]>> = {
       ],
       [
         'the host of the upstream at the app',
-        [['proxy_request_buffering off;\n      proxy_set_header Host $host;', '']],
+        [['proxy_send_timeout 1h;\n      proxy_set_header Host $host;', '']],
         /told the host app, not app\.example\.com/,
       ],
       [
@@ -176,7 +176,7 @@ const SEEDS: Readonly<Record<string, readonly Seed[]>> = {
       ],
       [
         'the path without its query',
-        [['copy_headers', 'header_up X-Forwarded-Uri {path}\n\t\tcopy_headers']],
+        [['X-Forwarded-Uri {http.request.orig_uri}', 'X-Forwarded-Uri {path}']],
         /told the path/,
       ],
       [
@@ -705,7 +705,8 @@ t.test('a prefix that the proxy strips', async (t) => {
       ],
     ] as const,
   })
-  const byCaddy = { Caddyfile: [['\thandle {\n', '\thandle_path /grafana* {\n']] as const }
+  const below = ['\thandle {\n', '\thandle_path /grafana* {\n'] as const
+  const ownPath = ['header_up X-Forwarded-Uri {http.request.orig_uri}', ''] as const
   const rows: readonly [ProxyName, Surroundings['changes'], RegExp][] = [
     ['traefik', byTraefik('gatehouse, strip'), /no mistake found/],
     [
@@ -713,7 +714,12 @@ t.test('a prefix that the proxy strips', async (t) => {
       byTraefik('strip, gatehouse'),
       /: 1 mistake\n\n1\. The proxy strips \/grafana before it asks\.\n.*the check before stripPrefix/,
     ],
-    ['caddy', byCaddy, /strips \/grafana before it asks\.\n.*\{http\.request\.orig_uri\}/],
+    ['caddy', { Caddyfile: [below] }, /no mistake found/],
+    [
+      'caddy',
+      { Caddyfile: [below, ownPath] },
+      /strips \/grafana before it asks\.\n.*\{http\.request\.orig_uri\}/,
+    ],
   ]
   for (const [proxy, changes, said] of rows)
     await t.test(String(said), { skip: missingProgram(proxy) }, async (t) => {

@@ -152,7 +152,7 @@ export const ATTACKS: Readonly<Record<string, Attack>> = {
       raw: {
         path: '/private#/portals/main/signin',
         headers: program,
-        status: { others: 400, caddy: 401 },
+        status: 400,
       },
       encoded: { path: '/private%23/portals/main/signin', headers: program, status: 401 },
     },
@@ -207,7 +207,7 @@ export const ATTACKS: Readonly<Record<string, Attack>> = {
         who: 'ada',
         at: 'admin.example.com',
         path: 'https://admin.example.com/',
-        status: { others: 403, haproxy: 400 },
+        status: { others: 403, haproxy: 400, caddy: 400 },
       },
     },
   },
