@@ -3,6 +3,12 @@ import { join } from 'node:path'
 import { HEADER_NAMES } from '@gatehouse/gate'
 import t from 'tap'
 import { parseAllDocuments } from 'yaml'
+import {
+  PROXIES,
+  PROXY_NAMES,
+  type ProxyName,
+} from '../../services/forward-auth/src/proxies/index.ts'
+import type { ProxySetup } from '../../services/forward-auth/src/proxies/proxy.ts'
 import { portalOf, startApp, yamlOf } from '../../services/forward-auth/test/app.ts'
 import { SHAPES } from '../../services/forward-auth/test/shapes.ts'
 import { codeOf, ROOT, readDocument, tableRows } from './markdown.ts'
@@ -41,6 +47,84 @@ t.test('the one list has the names of the code', async (t) => {
   t.same(listed('Another method'), sorted(HEADER_NAMES.methodOverrides))
   t.same(listed('Another path'), sorted(HEADER_NAMES.pathOverrides))
   t.same(listed('Another protocol'), ['http2-settings', 'upgrade'])
+})
+
+const OF_PROXIES = [...HEADER_NAMES.read, ...HEADER_NAMES.believed]
+/** What a proxy makes of a header that only a proxy may set. */
+const fateOf = ({ sets, leaves = [] }: ProxySetup, name: string) =>
+  sets.includes(name) ? 'set' : leaves.includes(name) ? 'refused' : 'removed'
+
+t.test('the table of proxies is that of the code', async (t) => {
+  const [, ...header] = ['', 'nginx', 'caddy', 'haproxy', 'traefik', 'envoy'] as const
+  t.same([...header].sort(), [...PROXY_NAMES].sort())
+  for (const name of OF_PROXIES) {
+    const row = tableRows(readDocument('docs/proxies.md').prose).find(
+      ([what = '', , third]) => third !== undefined && sorted(codeOf(what)).join() === name,
+    )
+    t.same(
+      row?.slice(1),
+      header.map((proxy) => fateOf(PROXIES[proxy], name)),
+      name,
+    )
+  }
+})
+
+/** What each example makes of them: the names that lines of it set, and the names that lines of it remove. */
+const LINES: Readonly<Record<ProxyName, () => readonly [sets: string[], removes: string[]]>> = {
+  nginx() {
+    const text =
+      example('nginx.conf').split('location = /_gatehouse {')[1]?.split('\n    }')[0] ?? ''
+    const lines = [...text.matchAll(/proxy_set_header (\S+) (.+);/g)]
+    const namesOf = (isEmpty: boolean) =>
+      lines.filter(([, , value]) => (value === '""') === isEmpty).map(([, name = '']) => name)
+    return [namesOf(false), namesOf(true)]
+  },
+  caddy() {
+    const text = example('Caddyfile')
+    const removed = [...text.matchAll(/request_header -(\S+)/g)].map(([, name = '']) => name)
+    const originals = HEADER_NAMES.read.filter((name) => name.startsWith('x-original-'))
+    const all = removed.flatMap((name) => (name === 'X-Original-*' ? originals : [name]))
+    // forward_auth and reverse_proxy write these.
+    const built = ['x-forwarded-for', 'x-forwarded-host', 'x-forwarded-proto', 'x-forwarded-method']
+    const set = [...text.matchAll(/\theader_up (\S+) /g)].map(([, name = '']) => name)
+    return [[...built, ...set], without(sorted(all), ...sorted([...built, ...set]))]
+  },
+  haproxy() {
+    const [lua, cfg] = [example('haproxy.lua'), example('haproxy.cfg')]
+    const asked = /local ASKED = \{(.*?)\n\}/s.exec(lua)?.[1] ?? ''
+    const own = [...lua.matchAll(/\['(x-[\w-]+)'\] = \{/g)].map(([, name = '']) => name)
+    const set = [...cfg.matchAll(/http-request set-header (\S+) /g)].map(([, name = '']) => name)
+    const told = set.filter((name) => asked.includes(`'${name.toLowerCase()}'`))
+    const removes = OF_PROXIES.filter((name) => !asked.includes(`'${name}'`) && !own.includes(name))
+    return [[...own, ...told], removes]
+  },
+  traefik() {
+    const [removed = {}] = findAll(documentsOf(example('traefik.yaml')), 'customRequestHeaders')
+    // The entry point drops those of a client, and forwardAuth passes on what it wrote itself.
+    const built = HEADER_NAMES.read.filter((name) => name.startsWith('x-forwarded-'))
+    const written = without(built, 'x-forwarded-prefix')
+    const sets = [...written, 'x-forwarded-port', 'x-real-ip']
+    return [sets, [...Object.keys(removed as object), 'x-forwarded-prefix']]
+  },
+  envoy() {
+    const all = documentsOf(example('envoy.yaml'))
+    const added = (findAll(all, 'headers_to_add') as { key: string }[][]).flat()
+    const sets = added.map(({ key }) => key)
+    const seen = (findAll(all, 'allowed_headers') as { patterns: { exact?: string }[] }[])[0]
+    const exact = seen?.patterns.map(({ exact }) => exact) ?? []
+    return [sets, OF_PROXIES.filter((name) => !exact.includes(name) && !sets.includes(name))]
+  },
+}
+
+t.test('each example sets and removes what the file of its proxy says', async (t) => {
+  for (const proxy of PROXY_NAMES) {
+    const [sets, removes] = LINES[proxy]()
+    const isOfProxies = (name: string) => OF_PROXIES.some((one) => one === name.toLowerCase())
+    const fates = (fate: string) =>
+      OF_PROXIES.filter((name) => fateOf(PROXIES[proxy], name) === fate)
+    t.same(sorted(sets.filter(isOfProxies)), sorted(fates('set')), `${proxy} sets`)
+    t.same(sorted(removes.filter(isOfProxies)), sorted(fates('removed')), `${proxy} removes`)
+  }
 })
 
 t.test('a check reads no headers of its client but those of the list', async (t) => {

@@ -1,10 +1,6 @@
-import type { Dialect } from '../src/proxies/dialects.ts'
-import {
-  envoyDialect,
-  forwardDialect,
-  ingressNginxDialect,
-  nginxDialect,
-} from '../src/proxies/dialects.ts'
+import { envoyDialect } from '../src/proxies/envoy.ts'
+import { ingressNginxDialect, nginxDialect } from '../src/proxies/nginx.ts'
+import { type Dialect, forwardDialect } from '../src/proxies/proxy.ts'
 
 /** What the browser of somebody who opens a page sends; proxies pass it on. */
 export const BROWSER = {

@@ -9,10 +9,11 @@ import type { ForwardAuthConfig } from '../config/schema.ts'
 import { type ClientOptions, createClient } from '../doctor/client.ts'
 import { diagnose, type Examination, type Finding } from '../doctor/diagnose.ts'
 import { examine, type SignedIn } from '../doctor/examine.ts'
-import { PROXIES, type ProxyName, remedyFor } from '../doctor/remedies.ts'
+import { remedyFor } from '../doctor/remedies.ts'
 import { examineSignOut } from '../doctor/sign-out.ts'
 import type { PortalSite } from '../portal-site.ts'
 import type { Portal } from '../portals.ts'
+import { PROXY_NAMES, type ProxyName } from '../proxies/index.ts'
 import { appCookieName } from '../session/cookie.ts'
 import type { Session } from '../session/session.ts'
 import type { SiteHost } from '../sites.ts'
@@ -145,19 +146,19 @@ function readAddress(text: string | undefined): ClientOptions['address'] {
 }
 
 function readProxy(name: string | undefined): ProxyName | undefined {
-  const proxy = PROXIES.find((known) => known === name)
+  const proxy = PROXY_NAMES.find((known) => known === name)
   if (name === undefined || proxy) return proxy
-  throw new UsageError(`--proxy must be one of ${PROXIES.join(', ')}`)
+  throw new UsageError(`--proxy must be one of ${PROXY_NAMES.join(', ')}`)
 }
 
 /** The proxy, by the routes of its checks, a header that only Traefik sends, or the header Server. */
 function proxyOf({ page, program, auth }: Examination): ProxyName | undefined {
   const checks = [...page.checks, ...program.checks]
-  const byRoute = PROXIES.find((proxy) => checks.some(({ dialect }) => dialect === proxy))
+  const byRoute = PROXY_NAMES.find((proxy) => checks.some(({ dialect }) => dialect === proxy))
   if (byRoute) return byRoute
   if (checks.some(({ headers }) => headers['x-forwarded-server'] !== undefined)) return 'traefik'
   const servers = [page, program, auth].map(({ answer }) => answer.headers.server?.toLowerCase())
-  return PROXIES.find((proxy) => servers.some((server) => server?.startsWith(proxy)))
+  return PROXY_NAMES.find((proxy) => servers.some((server) => server?.startsWith(proxy)))
 }
 
 const APP_UNSEEN = `

@@ -16,7 +16,6 @@ const AnswerSchema = Type.Object({
     Type.Union([Type.String(), Type.Number(), Type.Array(Type.String())]),
   ),
   body: Type.String(),
-  /** Until when nginx may fetch it, in ms. */
   until: Type.Number(),
 })
 

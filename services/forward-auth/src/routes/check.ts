@@ -11,13 +11,9 @@ import { FwaError, STATUS_OF } from '../errors.ts'
 import { warnRarely } from '../log-limit.ts'
 import { isSentTo } from '../portal-site.ts'
 import { portalOf } from '../portals.ts'
-import {
-  type Dialect,
-  envoyDialect,
-  forwardDialect,
-  ingressNginxDialect,
-  nginxDialect,
-} from '../proxies/dialects.ts'
+import { envoyDialect } from '../proxies/envoy.ts'
+import { ingressNginxDialect, nginxDialect } from '../proxies/nginx.ts'
+import { type Dialect, forwardDialect } from '../proxies/proxy.ts'
 import { assertUnpacks, sealAnswer, unpackAnswer } from '../proxies/sealed-answer.ts'
 import { splitTarget, TICKET } from '../session/hop.ts'
 import { Visitor } from '../session/visitor.ts'
@@ -109,8 +105,6 @@ const ROUTES: readonly (readonly [dialect: Dialect, url: string, summary: string
   [envoyDialect, ENVOY, 'Check for Envoy, of the page `/`'],
 ]
 
-const UNPACK = '/authz/nginx/answer'
-
 const OTHER_METHODS = METHODS.filter((method) => method !== 'GET' && method !== 'CONNECT')
 const SCHEMA = { tags: ['check'], security: [{ sessionCookie: [] }] }
 
@@ -154,7 +148,7 @@ export async function checkRoutes(app: FastifyInstance): Promise<void> {
   }
   const schema = { ...SCHEMA, summary: 'The answer for the client of nginx', response }
   // The check has its line in the log.
-  app.get(UNPACK, { schema, logLevel: 'warn', exposeHeadRoute: false }, unpackAnswer)
+  app.get('/authz/nginx/answer', { schema, logLevel: 'warn', exposeHeadRoute: false }, unpackAnswer)
 }
 
 /** Leads a person who types the URL of a portal, which no proxy asks at a sign-in host, to its apps. */

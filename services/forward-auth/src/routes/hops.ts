@@ -5,7 +5,7 @@ import { setHostCookies } from '../cookies.ts'
 import { FwaError } from '../errors.ts'
 import { validateReturnUrl } from '../login/return-url.ts'
 import type { PortalSite } from '../portal-site.ts'
-import type { Dialect } from '../proxies/dialects.ts'
+import type { Dialect } from '../proxies/proxy.ts'
 import { appCookie } from '../session/cookie.ts'
 import {
   beginHop,

@@ -9,7 +9,8 @@ import {
   type HttpAnswer,
 } from '../../src/doctor/diagnose.ts'
 import type { ProbedCheck } from '../../src/doctor/probes.ts'
-import { PROXIES, remedyFor } from '../../src/doctor/remedies.ts'
+import { remedyFor } from '../../src/doctor/remedies.ts'
+import { PROXY_NAMES } from '../../src/proxies/index.ts'
 
 const SIGN_IN = 'https://auth.example.com/portals/main/signin?rd=x'
 const redirected: HttpAnswer = { status: 302, headers: { location: SIGN_IN }, body: '' }
@@ -282,7 +283,7 @@ const CURED_BY: Readonly<Record<string, readonly string[]>> = {
 
 t.test('every proxy has a line to look at for each mistake that the line can cure', async (t) => {
   const mistakes = new Set(TABLE.flatMap(([, named]) => named))
-  for (const proxy of PROXIES)
+  for (const proxy of PROXY_NAMES)
     for (const mistake of mistakes) {
       if (!(CURED_BY[mistake]?.includes(proxy) ?? true)) continue
       t.ok(remedyFor(mistake as Parameters<typeof remedyFor>[0], proxy), `${proxy}: ${mistake}`)
