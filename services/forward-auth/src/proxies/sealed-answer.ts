@@ -5,7 +5,7 @@ import { Check } from 'typebox/schema'
 import { sealValue, unsealValue } from '../seal.ts'
 
 /** The header that brings a sealed answer to nginx, and back. In a check, nginx says `sealed` there. */
-export const ANSWER = 'x-gatehouse-answer'
+const ANSWER = 'x-gatehouse-answer'
 const LIFETIME = 60_000
 
 /** An answer for a client. It lets nothing pass, so there is none with a status below 300. */
