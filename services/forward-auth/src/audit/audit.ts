@@ -40,9 +40,9 @@ interface Happening
   readonly call?: Pick<AuditRow, 'client' | 'tool'> | undefined
 }
 
-/** Who ends a session early, and as what. */
+/** Who ends a session early, and as what; or who asks as a person. */
 export type Ender = Readonly<
-  { endedBy: EndedBy } & Partial<Record<'actor' | 'actorName', string | undefined>>
+  Partial<{ endedBy: EndedBy } & Record<'actor' | 'actorName', string | undefined>>
 >
 
 type Count = ReturnType<typeof createCounters>

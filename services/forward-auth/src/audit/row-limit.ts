@@ -6,6 +6,10 @@ const MAX_ALL = 10_000
 /** Repeats of a kind that have a row each, where a person saw the answer. */
 const MAX_PAGES = 10
 
+/** Members that a row for several does not tell. */
+const PLACES = ['host', 'clientAddress', 'method', 'path', 'client', 'tool'] as const
+const NAMES = ['provider', 'name', 'username', 'email', 'groups'] as const
+
 interface RowLimitOptions {
   readonly clock: Clock
   /** In ms. It begins with the first event. */
@@ -38,7 +42,7 @@ export class RowLimit {
     const key = keyOf(row)
     const seen = this.#seen.get(key)
     if (seen) return this.#add(row, key) ?? (isPage && seen.count < MAX_PAGES - 1 ? row : undefined)
-    const { event, person, tool, client, method, path } = row
+    const { event, person } = row
     // What is refused takes no room of what passes.
     const budget = `${event} ${person}`
     const kinds = this.#kindsOf.get(budget) ?? 0
@@ -47,11 +51,11 @@ export class RowLimit {
       this.#kindsOf.set(budget, kinds + 1)
       return this.#add(row, key)
     }
-    const places = { host: '*', clientAddress: '*', method: method && '*', path: path && '*' }
-    const several = { ...places, client: client && '*', tool: tool && '*' }
+    const several = Object.fromEntries(PLACES.map((name) => [name, row[name] && '*']))
     const ofPerson = { ...row, ...several }
     if (hasRoom) return this.#add(ofPerson)
-    return this.#add({ ...ofPerson, ...NOBODY, person: '*' })
+    const nobody = Object.fromEntries(NAMES.map((name) => [name, undefined]))
+    return this.#add({ ...ofPerson, ...nobody, person: '*' })
   }
 
   /** Ends the time before it is over. */
@@ -74,12 +78,6 @@ export class RowLimit {
     this.#seen.set(key, { row: counted, count: seen ? seen.count + 1 : 0 })
     return seen ? undefined : row
   }
-}
-
-/** What a row that stands for several people does not say. */
-const NOBODY = {
-  ...{ provider: undefined, name: undefined, username: undefined, email: undefined },
-  groups: undefined,
 }
 
 function keyOf(row: AuditRow): string {

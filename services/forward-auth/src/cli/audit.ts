@@ -5,66 +5,69 @@ import { printable, UsageError } from '@gatehouse/service-kit/program'
 import { ERRORS } from '../errors.ts'
 import type { AuditRow } from '../store/store.ts'
 
-/** Texts that rows have to have. Where a row has `*`, it may stand for what is looked for. */
-const FILTERS = ['portal', 'event', 'host'] as const
+type Matches = (row: AuditRow) => boolean
 
-interface AuditQuery
-  extends Readonly<Partial<Record<(typeof FILTERS)[number], string | undefined>>> {
+/** Which rows an option selects. Where a row has `*`, it may stand for what is looked for. */
+const OPTIONS = {
+  portal:
+    (wanted: string): Matches =>
+    ({ portal }) =>
+      portal === wanted,
+  event:
+    (wanted: string): Matches =>
+    ({ event }) =>
+      event === wanted,
+  request:
+    (wanted: string): Matches =>
+    ({ requestId }) =>
+      requestId === wanted,
+  host:
+    (wanted: string): Matches =>
+    ({ host }) =>
+      host === wanted || host === '*',
+  /** By any name of theirs: identifier, with or without the provider, user name, e-mail address or full name. */
+  person:
+    (wanted: string): Matches =>
+    ({ person, provider, username, email, name }) =>
+      ['*', wanted, `${provider}:${wanted}`].includes(person ?? '') ||
+      [username, email, name].some((one) => one?.toLowerCase() === wanted.toLowerCase()),
+  tool(wanted: string): Matches {
+    const fits = compilePattern(wanted)
+    return ({ tool }) => tool !== undefined && (tool === '*' || fits(tool))
+  },
+  /** By the client ID, or its host. */
+  client:
+    (wanted: string): Matches =>
+    (row) =>
+      [row.client, hostOf(row)].includes(wanted) || row.client === '*',
+}
+
+type AuditQuery = Readonly<Partial<Record<keyof typeof OPTIONS, string | undefined>>> & {
   readonly rows: AsyncIterable<AuditRow>
-  /** Any name of theirs: identifier, with or without the provider, user name, e-mail address or full name. */
-  readonly person?: string | undefined
-  /** A pattern, in which `*` stands for any text. */
-  readonly tool?: string | undefined
-  /** Client ID, or its host. */
-  readonly client?: string | undefined
-  /** A request ID. */
-  readonly request?: string | undefined
-  readonly as: 'json' | 'table' | 'story'
+  readonly as: keyof typeof WRITERS
 }
 
-/** What a row is written as; a story leaves out what refuses and ends nothing. */
-const WRITERS: Readonly<Record<AuditQuery['as'], (row: AuditRow) => string>> = {
-  json: (row) => `${JSON.stringify(row)}\n`,
+const WRITERS = {
+  json: (row: AuditRow) => `${JSON.stringify(row)}\n`,
   table: lineOf,
-  story: (row) => ((row.code ?? row.endedBy) === undefined ? '' : storyOf(row)),
+  story: storyOf,
 }
 
-/**
- * The rows of the audit trail that a query selects, as lines. Rejects at the end if no row has the person or the
- * request ID.
- */
-export async function* listAudit(query: AuditQuery): AsyncGenerator<string> {
-  const { rows, person, tool, client, request, as } = query
-  const fitsTool = tool === undefined ? undefined : compilePattern(tool)
-  const isFound = { person: person === undefined, request: request === undefined }
+/** The rows of the audit trail that a query selects, as lines. Rejects at the end if it names somebody and finds none. */
+export async function* listAudit({ rows, as, ...query }: AuditQuery): AsyncGenerator<string> {
+  const { person, request } = query
+  const given = Object.entries(query).filter(([, wanted]) => wanted !== undefined)
+  const tests = given.map(([name, wanted = '']) => OPTIONS[name as keyof typeof OPTIONS](wanted))
+  let isFound = (person ?? request) === undefined
   if (as === 'table') yield cellsOf(TITLES)
   for await (const row of rows) {
-    const isTheirs = person === undefined || isOf(person, row)
-    isFound.person ||= isTheirs
-    if (!isTheirs && row.person !== '*') continue
-    if (request !== undefined && row.requestId !== request) continue
-    isFound.request = true
-    if (FILTERS.some((name) => query[name] !== undefined && !fits(row[name], query[name]))) continue
-    if (fitsTool && row.tool !== '*' && !(row.tool !== undefined && fitsTool(row.tool))) continue
-    if (client !== undefined && row.client !== '*' && !isFrom(client, row)) continue
-    yield WRITERS[as](row)
+    if (!tests.every((fits) => fits(row))) continue
+    const text = WRITERS[as](row)
+    isFound ||= text !== ''
+    yield text
   }
-  if (!isFound.person) throw new Error(`nobody of that time is called ${printable(person ?? '')}`)
-  if (!isFound.request)
-    throw new Error(`no row of that time has the request ID ${printable(request ?? '')}`)
-}
-
-function fits(value: string | undefined, wanted: string): boolean {
-  return value === wanted || value === '*'
-}
-
-function isOf(wanted: string, { person, provider, username, email, name }: AuditRow): boolean {
-  if (person === wanted || person === `${provider}:${wanted}`) return true
-  return [username, email, name].some((one) => one?.toLowerCase() === wanted.toLowerCase())
-}
-
-function isFrom(wanted: string, row: AuditRow): boolean {
-  return row.client === wanted || hostOf(row) === wanted
+  if (!isFound)
+    throw new Error(`nothing of that time is known of ${printable(person ?? request ?? '')}`)
 }
 
 /** The host of a client ID that is a URL. */
@@ -121,36 +124,30 @@ function enderOf({ endedBy, actor, actorName }: AuditRow): string | undefined {
   return ['by', endedBy, named(actorName, actor)].filter(Boolean).join(' ')
 }
 
-const KNOWN: Readonly<Record<string, { title: string; action: string }>> = {
-  ...AUTH_ERRORS,
-  ...ERRORS,
+const KNOWN: Readonly<Record<string, Readonly<Record<'title' | 'action', string>>>> = {
+  ...{ ...AUTH_ERRORS, ...ERRORS },
 }
 
-/** Who was refused what, when, where and why, or whose session ended, for a person to read out. */
+/** Who was refused what, when, where and why, or whose session ended. Nothing else has a story. */
 function storyOf(row: AuditRow): string {
-  const {
-    event,
-    host,
-    method,
-    path,
-    code = '',
-    groups,
-    clientAddress,
-    client,
-    tool,
-    requestId,
-  } = row
-  const { title, action } = KNOWN[code] ?? {}
-  const asked = [method, path, tool && `to call ${tool}`].filter(Boolean).join(' ')
+  const { event, host, method, path, code, groups, clientAddress, tool, endedBy } = row
+  if ((code ?? endedBy) === undefined) return ''
+  const { title, action } = KNOWN[code ?? ''] ?? {}
+  const asked = {
+    at: host,
+    by: method && `${method} ${path ?? ''}`,
+    calling: tool,
+    from: clientAddress,
+  }
   const lines = [
     `${timeOf(row)}  ${event}: ${whoOf(row) ?? 'somebody who is not signed in'}`,
-    ['at', host ?? 'an unknown host', asked, 'from', clientAddress ?? client ?? 'nowhere']
-      .filter(Boolean)
+    Object.entries(asked)
+      .flatMap(([word, text]) => (text ? [word, text] : []))
       .join(' '),
-    event === 'session-ended' ? `ended ${enderOf(row)}` : `refused by ${reasonOf(row) ?? code}`,
+    endedBy ? `ended ${enderOf(row)}` : `refused by ${reasonOf(row) ?? code}`,
     groups && `groups: ${groups}`,
     title && `${code}: ${title}. ${action}`,
-    `request ${requestId || 'none'}`,
+    `request ${row.requestId || 'none'}`,
   ]
   return `${lines.flatMap((line) => (line ? printable(line) : [])).join('\n  ')}\n\n`
 }
@@ -160,9 +157,9 @@ function cellsOf(shown: Shown): string {
   return `${cells.join('  ').trimEnd()}\n`
 }
 
-const CLOCK = /^\d{1,2}:\d{2}(?::\d{2})?$/
-const DATE = /^\d{4}-\d{2}-\d{2}$/
 const DAY = 24 * 3_600_000
+const CLOCK = /^(?:[01]?\d|2[0-3]):[0-5]\d$/
+const DATE = /^\d{4}-\d{2}-\d{2}$/
 
 /**
  * A time in ms: a duration before now such as `24h`, a time of the last day such as `10:03`, or a date, with or without
@@ -174,12 +171,9 @@ export function readTime(option: string, text: string, now: number): number {
   const span = durationOf(text)
   if (span !== undefined) return now - span
   const isClock = CLOCK.test(text)
-  const [hours = 0, ...others] = isClock ? text.split(':').map(Number) : []
-  const time = isClock
-    ? new Date(now).setHours(hours, others[0], others[1] ?? 0, 0)
-    : Date.parse(DATE.test(text) ? `${text}T00:00` : text)
-  const isTime = isClock ? hours < 24 && others.every((part) => part < 60) : /^\d{4}-/.test(text)
-  if (!isTime || Number.isNaN(time))
-    throw new UsageError(`${option} must be a time such as 24h, 10:03 or 2030-01-31T10:03`)
-  return isClock && time > now ? time - DAY : time
+  const today = new Date(now).toDateString()
+  const isTime = isClock || /^\d{4}-/.test(text)
+  const time = Date.parse(isClock ? `${today} ${text}` : DATE.test(text) ? `${text}T00:00` : text)
+  if (isTime && !Number.isNaN(time)) return isClock && time > now ? time - DAY : time
+  throw new UsageError(`${option} must be a time such as 24h, 10:03 or 2030-01-31T10:03`)
 }

@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { isIP } from 'node:net'
+import { userInfo } from 'node:os'
 import { parseHostPort } from '@gatehouse/net'
 import type { Profile } from '@gatehouse/profile'
 import { localHost, UsageError } from '@gatehouse/service-kit/program'
@@ -7,7 +8,7 @@ import type { FastifyInstance } from 'fastify'
 import type { AppDeps } from '../app.ts'
 import type { ForwardAuthConfig } from '../config/schema.ts'
 import { type ClientOptions, createClient } from '../doctor/client.ts'
-import { diagnose, type Examination, type Finding } from '../doctor/diagnose.ts'
+import { diagnose, ECHO, type Examination, type Finding } from '../doctor/diagnose.ts'
 import { examine, type SignedIn } from '../doctor/examine.ts'
 import { remedyFor } from '../doctor/remedies.ts'
 import { examineSignOut } from '../doctor/sign-out.ts'
@@ -15,6 +16,7 @@ import type { PortalSite } from '../portal-site.ts'
 import type { Portal } from '../portals.ts'
 import { PROXY_NAMES, type ProxyName } from '../proxies/index.ts'
 import { appCookieName } from '../session/cookie.ts'
+import { endSessions } from '../session/ends.ts'
 import type { Session } from '../session/session.ts'
 import type { SiteHost } from '../sites.ts'
 import { startAside } from './aside.ts'
@@ -60,7 +62,18 @@ export async function doctor(
       ? undefined
       : await readPerson(claimsFile, provider, { sub: 'gatehouse-doctor' })
   const session = person && (await signInAs(app, { portal, site }, person))
-  if (session) opened.defer(() => app.sessions.records.endOne(session))
+  if (session) {
+    const actor = userInfo().username
+    const by = {
+      host: url.host,
+      client: 'gatehouse-auth doctor',
+      profile: person,
+      ender: { actor },
+    }
+    app.auditTrail.record(undefined, { event: 'sign-in', portal: portal.name, ...by })
+    const ender = { endedBy: 'operator', actor } as const
+    opened.defer(() => endSessions(app, [{ sid: session.sid }], ender).then(() => {}))
+  }
   const seen = await examine({
     app: url,
     site,
@@ -177,7 +190,7 @@ function report(
     ({ mistake }) => !(mistake === 'session-shown' && proxy === 'traefik'),
   )
   const findings = [...ofProxy, ...ofProviders]
-  const rest = seen.app ? '' : APP_UNSEEN
+  const rest = seen.app?.signedIn.body.includes(ECHO) ? '' : APP_UNSEEN
   const behind = proxy ? ` behind ${proxy}` : ''
   if (findings.length === 0) return `${url.origin}${behind}: no mistake found\n${rest}`
   const count = findings.length === 1 ? '1 mistake' : `${findings.length} mistakes`

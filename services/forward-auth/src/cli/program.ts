@@ -39,6 +39,23 @@ const migrateFrom = (name: 'oauth2-proxy' | 'traefik-forward-auth', file: string
   },
 })
 
+/** Lists the audit trail: of the hour before `--at`, as refusals that repeat are one row, else since a time. */
+const listTrail: (as?: 'story') => Command['run'] =
+  (as) =>
+  async ({ config, options, progress, process: { stdout } }) => {
+    const { since = '24h', at, until = at, json, config: _, ...selected } = options
+    const { storage } = (await config()).value
+    const { listAudit, readTime } = await import('./audit.ts')
+    const { readAudit } = await import('../store/open.ts')
+    progress.say('reading the audit trail')
+    const time = (name: string, text: string) => readTime(name, text, systemClock.now())
+    const start = at === undefined ? time('--since', since) : time('--at', at) - 3_600_000
+    const end = until && time('--until', until) + (at === undefined ? 0 : 300_000)
+    const rows = readAudit(storage, start, end)
+    return listAudit({ rows, ...selected, as: as ?? (json || !stdout.isTTY ? 'json' : 'table') })
+  }
+
+const WHO = 'an e-mail address, user name, full name, ada, or corp:ada'
 const audit: Command = {
   ...LOOK,
   usage: 'audit',
@@ -49,7 +66,7 @@ const audit: Command = {
     '--portal NAME': 'events of this portal',
     '--event NAME': 'events of this kind, such as access-refused',
     '--host HOST': 'events at this host',
-    '--person WHO': 'events of this person: an address, user name, full name, ada, or corp:ada',
+    '--person WHO': `events of this person: ${WHO}`,
     '--request ID': 'the event of this request, whose ID its page shows',
     '--tool PATTERN': 'calls of these MCP tools, resources, prompts or methods: * is any text',
     '--client TEXT': 'calls of this client: its ID, or the host of that',
@@ -59,45 +76,21 @@ const audit: Command = {
     'gatehouse-auth audit --since 7d --person corp:ada',
     "gatehouse-auth audit --since 7d --person ada --tool 'delete*'",
   ],
-  async run({ config, options, progress, process: { stdout } }) {
-    const { since = '24h', until, json, ...selected } = options
-    const { storage } = (await config()).value
-    const { listAudit, readTime } = await import('./audit.ts')
-    const { readAudit } = await import('../store/open.ts')
-    progress.say('reading the audit trail')
-    const now = systemClock.now()
-    const end = until === undefined ? undefined : readTime('--until', until, now)
-    const rows = readAudit(storage, readTime('--since', since, now), end)
-    return listAudit({ rows, ...selected, as: json === true || !stdout.isTTY ? 'json' : 'table' })
-  },
+  run: listTrail(),
 }
-
-/** The time around `--at` in ms: refusals that repeat are one row per hour, and clocks differ. */
-const BEFORE = 3_600_000
-const AFTER = 300_000
 
 const why: Command = {
   ...LOOK,
   usage: 'why',
-  summary: 'say why somebody was refused, or who ended their session',
+  summary: 'say why people were refused, or who ended their sessions',
   options: {
-    '--person WHO': 'an address, user name, full name, ada, or corp:ada',
-    '--request ID': 'the request ID of the page that they saw',
+    '--person WHO': WHO,
     '--at TIME': 'about when: 10:03, or 2030-01-31T10:03 (default: the last 24 hours)',
     '--host HOST': 'the host of the app',
+    '--request ID': 'the request ID of the page that they saw',
   },
   examples: ['gatehouse-auth why --person bob@example.com --at 10:03'],
-  async run({ config, options: { at, ...selected }, progress }) {
-    if (Object.keys(selected).every((name) => name === 'config'))
-      throw new UsageError('why needs --person, --request or --host')
-    const { storage } = (await config()).value
-    const { listAudit, readTime } = await import('./audit.ts')
-    const { readAudit } = await import('../store/open.ts')
-    progress.say('reading the audit trail')
-    const time = readTime('--at', at ?? '24h', systemClock.now())
-    const [since, until] = at === undefined ? [time] : [time - BEFORE, time + AFTER]
-    return listAudit({ rows: readAudit(storage, since, until), ...selected, as: 'story' })
-  },
+  run: listTrail('story'),
 }
 
 const sessions: Command = {

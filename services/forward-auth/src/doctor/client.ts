@@ -4,6 +4,8 @@ import type { HttpAnswer } from './diagnose.ts'
 
 const TIMEOUT = 10_000
 const MAX_BODY = 1_048_576
+/** In place of an answer that did not come in time. */
+export const HANGS: HttpAnswer = { status: 0, headers: {}, body: '' }
 
 export interface ClientOptions {
   /** The address to connect to, instead of the host and port of the URL. */
@@ -39,7 +41,9 @@ export function createClient({ address, ca, insecure = false }: ClientOptions = 
         headers: { host: url.host, ...headers },
         signal: AbortSignal.timeout(TIMEOUT),
       })
-      sent.on('error', (error: NodeJS.ErrnoException) => reject(explain(error, url)))
+      sent.on('error', (error: NodeJS.ErrnoException) =>
+        error.name === 'AbortError' ? resolve(HANGS) : reject(explain(error, url)),
+      )
       sent.on('upgrade', ({ statusCode: status = 0 }, socket) => {
         socket.destroy()
         resolve({ status, headers: {}, body: '' })

@@ -1,6 +1,6 @@
 import { HEADER_NAMES } from '@gatehouse/gate'
 import { ERRORS, type FwaErrorCode } from '../errors.ts'
-import type { ProbedCheck, ProbedRequest } from './probes.ts'
+import { NAVIGATION, type ProbedCheck, type ProbedRequest } from './probes.ts'
 import type { Mistake } from './remedies.ts'
 
 /** The answer that a client of the proxy received. */
@@ -28,6 +28,8 @@ export interface Exchange {
 export interface Examination {
   /** A page, as a browser opens it. */
   readonly page: Exchange
+  /** A browser that comes back from the sign-in host, with a ticket that fits nowhere. */
+  readonly back: Exchange
   /** A POST, as programs send it. */
   readonly program: Exchange
   /** A request with forwarded headers of the client's own. */
@@ -46,6 +48,8 @@ export interface Examination {
 export interface AppExamination {
   readonly host: string
   readonly signedIn: HttpAnswer
+  /** The answer to a client that names the sign-in host. */
+  readonly reserved: HttpAnswer
   /** Answers to identity headers that are spelled with underscores, dots and tildes. */
   readonly aliased: readonly HttpAnswer[]
   /** The answer to headers that only a proxy may set. */
@@ -72,6 +76,8 @@ export const FORGED = 'gatehouse-doctor-forged'
 /** TEST-NET-1 (RFC 5737), which no client has. */
 export const FORGED_ADDRESS = '192.0.2.66'
 export const FORGED_HOST = 'forged.invalid'
+/** What an app shows that tells the headers of its request. */
+export const ECHO = 'gatehouse-doctor-echo'
 
 /** Names what is wrong with a proxy, worst first; an empty list if nothing is. */
 export function diagnose(seen: Examination): readonly Finding[] {
@@ -83,6 +89,7 @@ export function diagnose(seen: Examination): readonly Finding[] {
     ...diagnoseCheck(seen.page),
     ...diagnoseCheck(seen.program),
     ...diagnoseAnswers(seen),
+    ...diagnoseHop(seen),
     ...diagnoseSizes(seen),
     ...diagnoseAuthHost(seen.auth),
   ]
@@ -101,12 +108,30 @@ function diagnoseReach({ page, program }: Examination): Finding | undefined {
     return fault('untrusted', `The service does not trust the proxy at ${untrusted.peer}.`)
   if (checks.length > 0) return undefined
   const { status } = page.answer
+  if (status === 0) return fault('hangs', `${page.host} does not answer within 10 seconds.`)
   if (status >= 500)
     return fault('unreachable', `The proxy answers ${status}, and no check reaches the service.`)
   const problem = codeOf(page.answer) ?? codeOf(program.answer)
   if (problem !== undefined || isGatehouse(program.answer))
     return fault('target', 'The check receives neither User-Agent nor the path of the request.')
   return fault('unprotected', `${page.host} answers ${status} without a check.`)
+}
+
+/** Follows the hop of a browser to the sign-in host and back: without its cookies, everybody ends there. */
+function* diagnoseHop({ page, program, back }: Examination): Findings {
+  for (const { answer, checks } of [page, program, back]) {
+    const sets = checks.filter(({ setCookies }) => setCookies.length > 0)
+    const lost = sets.map(({ setCookies }) =>
+      setCookies.find((name) => !answer.headers['set-cookie']?.includes(`${name}=`)),
+    )
+    // Where several proxies ask, the client has one of the answers.
+    if (lost.length > 0 && lost.every((name) => name !== undefined))
+      yield fault('set-cookie', `With ${answer.status}, no client receives the cookie ${lost[0]}.`)
+  }
+  const isLacking = (name: string) => page.checks.some(({ headers }) => !headers[name])
+  const lacking = NAVIGATION.slice(1).filter(isLacking).join(', ')
+  if (lacking !== '')
+    yield fault('navigation', `The check receives no ${lacking}, which tell a page from a call.`)
 }
 
 /** Compares what each check says with what the client asked for. */
@@ -212,11 +237,7 @@ function* diagnoseAnswers({ page, program }: Examination): Findings {
     ({ headers: { accept = '', 'sec-fetch-mode': mode } }) =>
       mode === undefined && !accept.includes('text/html'),
   )
-  if (isHidden)
-    yield fault(
-      'navigation',
-      'The check receives neither Accept nor Sec-Fetch-Mode, so people get no page to sign in.',
-    )
+  if (isHidden) yield fault('navigation', 'The check receives neither Accept nor Sec-Fetch-Mode.')
   const { status, headers } = page.answer
   const isRefusal = page.checks.some(
     ({ asked, status }) => asked && [302, 303, 401].includes(status),
@@ -228,10 +249,7 @@ function* diagnoseAnswers({ page, program }: Examination): Findings {
   }
   if (!program.checks.some(({ status }) => status === 401)) return
   if (program.answer.status !== 401)
-    yield fault(
-      'status',
-      `A program receives ${program.answer.status}, where the check answers 401.`,
-    )
+    yield fault('status', `Programs receive ${program.answer.status}, where the check answers 401.`)
   else if (!isGatehouse(program.answer))
     yield fault('challenge', 'A program receives 401 without WWW-Authenticate.')
 }
@@ -255,7 +273,7 @@ function* diagnoseSizes({ page, large, long }: Examination): Findings {
   if (!isRedirect(long))
     yield fault(
       'answer-size',
-      `When the check answers with a header of several kB, the proxy answers ${long.answer.status}.`,
+      `With a header of several kB, the proxy answers ${long.answer.status}.`,
     )
 }
 
@@ -273,8 +291,18 @@ function* diagnoseApp(app: AppExamination, forged: Exchange): Findings {
   const { signedIn, sessionCookie } = app
   if (/\bGatehouse realm=/.test(signedIn.headers['www-authenticate'] ?? ''))
     return yield fault('assertion', 'The app gets no assertion that it accepts.')
+  if (signedIn.status === 0)
+    return yield fault('hangs', `${app.host} does not answer a person within 10 seconds.`)
   if (signedIn.status !== 200)
     return yield fault('signed-in', `A person who is signed in receives ${statusOf(signedIn)}.`)
+  const answers = [signedIn, app.reserved, app.believed, app.overridden, ...app.aliased]
+  const isShown = (name: string) =>
+    app.identity[name] && answers.some(({ headers }) => headers[name] === app.identity[name])
+  const shown = Object.keys(app.identity).find(isShown)
+  if (shown) yield fault('check-shown', `A client receives ${shown}, which is for the proxy.`)
+  if (app.upgraded.status === 101)
+    yield fault('upgrade', 'A client can leave every check behind: the proxy answers Upgrade: h2c.')
+  if (!signedIn.body.includes(ECHO)) return
   yield* diagnosePassedOn(app, forged)
   yield* diagnoseIdentity(app)
   // A cookie of one host is worth nothing at another app.
@@ -285,7 +313,7 @@ function* diagnoseApp(app: AppExamination, forged: Exchange): Findings {
 /** Checks what docs/proxies.md lists besides identity. */
 function* diagnosePassedOn(app: AppExamination, forged: Exchange): Findings {
   const { host, signedIn, believed, overridden, upgraded } = app
-  if (upgraded.status === 101 || valuesOf('upgrade', upgraded.body).includes('h2c'))
+  if (valuesOf('upgrade', upgraded.body).includes('h2c'))
     yield fault('upgrade', 'A client can leave every check behind: the app receives Upgrade: h2c.')
   const isForged = (name: string, { body }: HttpAnswer) => valuesOf(name, body).includes(FORGED)
   const unseen = [...HEADER_NAMES.methodOverrides, ...HEADER_NAMES.pathOverrides].filter(
@@ -319,10 +347,7 @@ function* diagnoseIdentity({ signedIn, aliased, taken, identity }: AppExaminatio
       yield fault('taken', `A client can take ${name} away by Connection.`)
   }
   if (aliased.some(({ status, body }) => status === 200 && body.includes(FORGED)))
-    yield fault(
-      'aliases',
-      'A client can forge identity headers for the app with other spellings, such as X_Forwarded_User.',
-    )
+    yield fault('aliases', 'A client can forge identity by other spellings: X_Forwarded_User.')
 }
 
 function statusOf(answer: HttpAnswer): string {

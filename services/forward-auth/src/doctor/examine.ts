@@ -1,9 +1,11 @@
 import { HEADER_NAMES } from '@gatehouse/gate'
 import type { KeyRing } from '../key-ring.ts'
+import { TICKET } from '../session/hop.ts'
 import { pageUrl, type Site } from '../sites.ts'
-import type { Client } from './client.ts'
+import { type Client, HANGS } from './client.ts'
 import {
   type AppExamination,
+  ECHO,
   type Examination,
   type Exchange,
   FORGED,
@@ -41,6 +43,9 @@ export interface ExamineOptions {
 const BROWSER = {
   accept: 'text/html,*/*;q=0.8',
   'sec-fetch-mode': 'navigate',
+  'sec-fetch-dest': 'document',
+  'sec-fetch-site': 'none',
+  referer: 'https://gatehouse-doctor.invalid/',
   cookie: 'own=1',
 }
 const PROGRAM = { accept: 'application/json', cookie: 'own=1' }
@@ -82,6 +87,7 @@ export async function examine(options: ExamineOptions): Promise<Examination> {
   const page = await exchange(options, app, { headers: BROWSER, query: 'a=b%2Fc&d' })
   return {
     page,
+    back: await exchange(options, app, { headers: BROWSER, query: `${TICKET}=${FORGED}` }),
     program: await exchange(options, app, {
       ...{ headers: PROGRAM, method: 'POST' },
       calls: portal.gate.readsCalls ? HEADER_NAMES.calls : [],
@@ -135,12 +141,17 @@ async function exchange(
 }
 
 async function examineApp(
-  { app, ask }: ExamineOptions,
+  { app, ask, site }: ExamineOptions,
   { cookie, identity }: SignedIn,
 ): Promise<AppExamination> {
   const names = Object.keys(identity)
-  const askWith = (more: Record<string, string>) =>
-    ask(app, { headers: { ...PROGRAM, cookie, ...more } })
+  let isHanging = false
+  const askWith = async (more: Record<string, string>) => {
+    if (isHanging) return HANGS
+    const answer = await ask(app, { headers: { ...PROGRAM, cookie, 'user-agent': ECHO, ...more } })
+    isHanging = answer === HANGS
+    return answer
+  }
   // One name each: a guard that knows some of them would hide that it does not know the others.
   const taken: Record<string, AppExamination['signedIn']> = {}
   for (const name of names) taken[name] = await askWith({ connection: `close, ${name}` })
@@ -148,6 +159,7 @@ async function examineApp(
     askWith(withForged(names.map((name) => name.replaceAll('-', mark))))
   return {
     host: app.host,
+    reserved: await askWith({ 'x-forwarded-host': new URL(site.authOrigin).host }),
     signedIn: await askWith(withForged(names)),
     aliased: [await aliasedBy('_'), await aliasedBy('.'), await aliasedBy('~')],
     believed: await askWith(withForged(HEADER_NAMES.believed)),

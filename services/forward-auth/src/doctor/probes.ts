@@ -15,6 +15,8 @@ const MAX_PROBES = 200
 /** Each of several proxies asks once. */
 const MAX_CHECKS = 8
 const MAX_TEXT = 16_384
+/** What tells who waits for a page, and where a call came from. */
+export const NAVIGATION = ['sec-fetch-mode', 'sec-fetch-dest', 'sec-fetch-site', 'referer'] as const
 const KEPT: readonly string[] = [
   ...new Set([
     ...HEADER_NAMES.read,
@@ -25,7 +27,7 @@ const KEPT: readonly string[] = [
   'x-forwarded-server',
   'host',
   'accept',
-  'sec-fetch-mode',
+  ...NAVIGATION,
 ]
 
 /** The request that a check was about. */
@@ -51,6 +53,8 @@ export interface ProbedCheck {
   /** The query of the URL of the check. */
   readonly query: string
   readonly cookieLength: number
+  /** The names of the cookies that the answer sets. */
+  readonly setCookies: readonly string[]
 }
 
 /** Makes the token of a probe: it can only be recorded, and lets nothing pass. */
@@ -66,6 +70,8 @@ function readProbe(text: string, keys: KeyRing, now: number): string | undefined
   const isCurrent = expiresAt !== undefined && now < expiresAt && expiresAt <= now + LIFETIME
   return isCurrent ? token : undefined
 }
+
+const cookieName = (header: unknown) => String(header).split('=', 1).join()
 
 class Probes {
   readonly #app: FastifyInstance
@@ -97,16 +103,17 @@ class Probes {
   }
 
   /** Keeps what arrived with a check that was refused, if it is a probe. */
-  keep(request: FastifyRequest, { statusCode }: FastifyReply): void {
+  keep(request: FastifyRequest, reply: FastifyReply): void {
     const token = this.find(request)
     if (token === undefined) return
     const checks = this.#checks.get(token) ?? []
-    if (checks.length < MAX_CHECKS) checks.push(this.#describe(request, statusCode))
+    if (checks.length < MAX_CHECKS) checks.push(this.#describe(request, reply))
     this.#checks.set(token, checks)
   }
 
-  #describe(request: FastifyRequest, status: number): ProbedCheck {
+  #describe(request: FastifyRequest, reply: FastifyReply): ProbedCheck {
     const { check, params, raw } = request
+    const sent = request.sealedAnswer ?? { status: reply.statusCode, headers: reply.getHeaders() }
     const { code, message } = this.#errors.get(request) ?? {}
     const { method, scheme, authority, target } = check?.forwarded ?? {}
     const [, dialect = 'forward'] = /\/authz\/([\w-]+)/.exec(request.routeOptions.url ?? '') ?? []
@@ -115,7 +122,7 @@ class Probes {
       dialect: dialect as ProbedCheck['dialect'],
       peer: raw.socket.remoteAddress ?? '',
       isTrusted: this.#app.trust.trusts(raw.socket),
-      status: request.sealedStatus ?? status,
+      status: sent.status,
       code,
       message,
       asked: check && ({ method, scheme, host: authority, target } as ProbedRequest),
@@ -128,6 +135,7 @@ class Probes {
       ),
       query: raw.url?.split('?').slice(1).join('?') ?? '',
       cookieLength: raw.headers.cookie?.length ?? 0,
+      setCookies: [sent.headers['set-cookie'] ?? []].flat().map(cookieName),
     }
   }
 

@@ -7,6 +7,7 @@ export type Mistake =
   | 'assertion'
   | 'sign-out'
   | 'signed-in'
+  | 'hangs'
   | 'other'
 
 /** The line to look at; undefined if the finding says all there is. */

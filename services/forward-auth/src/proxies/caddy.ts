@@ -11,6 +11,7 @@ export const caddy = {
   ],
   leaves: ['x-forward-auth-if'],
   remedies: {
+    'set-cookie': 'header -Set-Cookie and handle_response in forward_auth: remove them',
     stripped: 'header_up X-Forwarded-Uri {http.request.orig_uri} in forward_auth',
     query: 'uri in forward_auth: give it a query, such as ?policy=any',
     upgrade: 'import guard: request_header @other -Upgrade',

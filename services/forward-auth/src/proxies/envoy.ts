@@ -11,6 +11,7 @@ export const envoy = {
   dialect: envoyDialect,
   sets: ['x-forwarded-proto', 'x-forwarded-for'],
   remedies: {
+    'set-cookie': 'allowed_client_headers of authorization_response: { exact: set-cookie }',
     stripped: 'filters before ext_authz that change the path: remove them',
     upgrade: 'upgrade_configs: only websocket',
     overrides: 'allowed_headers of ext_authz: list them',

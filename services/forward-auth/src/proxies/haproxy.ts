@@ -10,6 +10,7 @@ export const haproxy = {
     'x-forwarded-for',
   ],
   remedies: {
+    'set-cookie': 'headers = answer.headers in refuse(), and del-header Set-Cookie: remove it',
     stripped: 'http-request set-path and replace-path: after http-request lua.gatehouse',
     upgrade: 'http-request deny deny_status 400 if … !for-websocket',
     overrides: 'ASKED in haproxy.lua: list them',

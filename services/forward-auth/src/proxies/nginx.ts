@@ -14,6 +14,8 @@ export const nginx = {
   dialect: nginxDialect,
   sets: ['x-original-method', 'x-original-url', 'x-forwarded-for'],
   remedies: {
+    'set-cookie': 'proxy_hide_header Set-Cookie; in @refused: remove it',
+    'check-shown': 'location = /_gatehouse and @refused: copy both from the example',
     stripped: 'proxy_set_header X-Original-URL $scheme://$host$request_uri; not $uri',
     upgrade: 'proxy_set_header Upgrade $upgrade; with its map, not $http_upgrade',
     overrides: 'proxy_set_header X-Original-URL ""; in the location of the app',

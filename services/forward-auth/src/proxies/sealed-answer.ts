@@ -39,7 +39,7 @@ export function sealAnswer(reply: FastifyReply, payload: unknown): unknown {
   }
   if (!Check(AnswerSchema, answer)) throw new Error('this answer cannot be sealed')
   for (const name of Object.keys(headers)) reply.removeHeader(name)
-  request.sealedStatus = status
+  request.sealedAnswer = answer
   reply.code(403).header(ANSWER, sealValue(answer, server.keys.login, purposeOf(request)))
   return ''
 }

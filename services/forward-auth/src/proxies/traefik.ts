@@ -13,6 +13,7 @@ export const traefik = {
   ],
   leaves: ['x-forward-auth-if'],
   remedies: {
+    'set-cookie': 'headers middlewares that remove Set-Cookie before forwardAuth: remove them',
     stripped: 'middlewares of the router: the check before stripPrefix, [gatehouse, strip]',
     upgrade: 'the router upgrades, and its priority above all others',
     overrides: 'authRequestHeaders of forwardAuth: remove the list',

@@ -84,19 +84,15 @@ interface Happened {
 }
 
 /** Records who was refused, and what a program was let do, which proxies do not log. */
-function record(check: Refused, happened: Happened, request: FastifyRequest): void {
-  const { portal, principal, forwarded } = check
-  const { authority: host, method, target, kind } = forwarded
+function record(check: Recorded, happened: Happened, request: FastifyRequest): void {
+  const { portal, principal, forwarded: { authority: host, method, target, kind } = {} } = check
   const isRefused = happened.event === 'access-refused'
   request.server.auditTrail.record(request, {
     ...happened,
-    portal: portal.name,
+    ...{ portal: portal.name, host, method, call: callOf(check) },
     profile: principal?.identity.profile,
     caller: principal?.caller,
-    host,
-    method,
     ...(isRefused && { target, isPage: kind === 'navigation' }),
-    call: callOf(check),
   })
 }
 
@@ -104,23 +100,18 @@ const RECORDED = ['FWA_FORBIDDEN', 'FWA_TOOL_REFUSED', 'AUTH_SCOPE_MISSING', 'FW
 
 /** Records an error that refuses a check, unless its decision was recorded: then it says more. */
 export function recordRefusal(
-  { code }: FwaError,
-  forwarded: Asked['forwarded'] | undefined,
+  { code }: Partial<FwaError>,
+  asked: Asked | undefined,
   request: FastifyRequest,
 ): void {
-  const { portal } = request.params as { portal: string }
-  const { server } = request
-  if (!server.portals.has(portal) || code === undefined || RECORDED.includes(code)) return
-  const { authority: host, method, target, kind } = forwarded ?? {}
-  const isPage = kind === 'navigation'
-  const happening = { event: 'access-refused', portal, host, method, target, isPage, code } as const
-  server.auditTrail.record(request, happening)
+  const portal = request.server.portals.get((request.params as { portal: string }).portal)
+  if (!portal || !code || RECORDED.includes(code)) return
+  record({ portal, forwarded: asked?.forwarded }, { event: 'access-refused', code }, request)
 }
 
 /** What a program calls, and as which client; undefined for people. */
-function callOf({ principal, forwarded }: Refused) {
+function callOf({ principal, forwarded: { mcp } = {} }: Recorded) {
   if (!principal?.isProgram) return undefined
-  const { mcp } = forwarded
   return { client: principal.identity.client, tool: mcp?.name ?? mcp?.method }
 }
 
@@ -205,6 +196,12 @@ export type Refused = Pick<Check, 'portal' | 'resource' | 'principal'> & {
   readonly forwarded: Pick<Check['forwarded'], 'authority' | 'host' | 'mcp'> &
     Partial<Pick<Check['forwarded'], 'method' | 'target' | 'kind'>>
 }
+
+/** As far as it is known. */
+type Recorded = Pick<Refused, 'portal'> &
+  Partial<Pick<Refused, 'principal'>> & {
+    readonly forwarded?: Partial<Refused['forwarded']> | undefined
+  }
 
 /** The error of somebody who may not pass, which it records. */
 export function forbid(

@@ -34,8 +34,8 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** The check that this request made; undefined before its decision and for other requests. */
     check: Check | undefined
-    /** The status of the answer that was sealed for the client of nginx. */
-    sealedStatus: number | undefined
+    /** The answer that was sealed for the client of nginx. */
+    sealedAnswer: { status: number; headers: ReturnType<FastifyReply['getHeaders']> } | undefined
   }
 }
 
@@ -56,7 +56,7 @@ const RESULTS: readonly CheckResult[] = [
 export const check = fp<{ readonly metrics?: Metrics | undefined }>(
   async (app: FastifyInstance, { metrics }) => {
     app.decorateRequest('check', undefined)
-    app.decorateRequest('sealedStatus', undefined)
+    app.decorateRequest('sealedAnswer', undefined)
     app.decorate('countCheck', metrics ? createCounter(app, metrics) : () => {})
   },
   {
@@ -205,7 +205,7 @@ async function answerCheck(
     const isDecision = DECISIONS.includes(code)
     const outcome = error instanceof AuthError ? 'bad-credentials' : 'refused'
     countCheck(portal, (isDecision && request.check?.decision.outcome) || outcome)
-    recordRefusal(Object(error), asked?.forwarded, request)
+    recordRefusal(Object(error), asked, request)
     const peer = request.raw.socket.remoteAddress
     // The operator corrects these errors in the configuration of the proxy.
     if (!isDecision && outcome === 'refused')

@@ -10,7 +10,7 @@ t.test('words of a path are shown, and nothing that may be a secret', async (t) 
     ['/admin/?token=secret', '/admin/'],
     ['/api/v2/userProfiles/12', '/api/v2/userProfiles/12'],
     ['/wp-login.php', '/wp-login.php'],
-    ['/gr%C3%BC%C3%9Fe/a%20b', '/gr%C3%BC%C3%9Fe/a%20b'],
+    ['/gr%C3%BC%C3%9Fe/a%20b', '/*/*'],
     ['/a/b/c/d/e/f/g/h/i/j', '/a/b/c/d/e/f/g/h/*'],
     ['/verify/482913', '/verify/*'],
     ['/share/AbCdEfGhIj', '/share/*'],
@@ -37,7 +37,7 @@ t.test('what is shown is short, and has no query', (t) => {
   fc.assert(
     fc.property(fc.webPath(), fc.string(), (path, query) => {
       const shown = shownPath(`${path}?${query}`)
-      return shown.length <= 128 && !shown.includes('?')
+      return shown.length <= 9 * 33 && !shown.includes('?')
     }),
   )
   t.end()

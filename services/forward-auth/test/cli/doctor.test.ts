@@ -7,6 +7,7 @@ import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import { type DoctorOptions, doctor } from '../../src/cli/doctor.ts'
 import { loadForwardAuthConfig } from '../../src/config/load.ts'
+import { createClient, HANGS } from '../../src/doctor/client.ts'
 import { DOMAINS, portalOf, SESSION_KEY, yamlOf } from '../app.ts'
 import { startGatehouse } from '../helpers/gatehouse.ts'
 
@@ -95,4 +96,18 @@ and name a file with the claims of a person: --as claims.json`,
     await reportOf({ proxy: 'nginx' }),
     /^http:\/\/app\.localhost behind nginx: 2 mistakes\n\n1\. .*\n {3}Look at: auth_request \/_gatehouse;/,
   )
+})
+
+t.test('an app that never answers is named, and nobody waits longer for it', async (t) => {
+  const server = createServer(() => {})
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => server.closeAllConnections())
+  t.teardown(() => server.close())
+  const { port } = server.address() as AddressInfo
+  const { timeout } = AbortSignal
+  t.teardown(() => Object.assign(AbortSignal, { timeout }))
+  AbortSignal.timeout = () => timeout(20)
+  const ask = createClient()
+  t.equal(await ask(new URL(`http://127.0.0.1:${port}`), { headers: {} }), HANGS)
 })

@@ -1,6 +1,7 @@
 import t from 'tap'
 import {
   diagnose,
+  ECHO,
   type Examination,
   type Exchange,
   FORGED,
@@ -13,19 +14,32 @@ import { remedyFor } from '../../src/doctor/remedies.ts'
 import { PROXY_NAMES } from '../../src/proxies/index.ts'
 
 const SIGN_IN = 'https://auth.example.com/portals/main/signin?rd=x'
-const redirected: HttpAnswer = { status: 302, headers: { location: SIGN_IN }, body: '' }
+const HOP = '__Host-gatehouse-hop.main.0123abcd'
+const redirected: HttpAnswer = {
+  status: 302,
+  headers: { location: SIGN_IN, 'set-cookie': `${HOP}=x; Path=/; Expires=Wed, 02 Jan 2030,own=y` },
+  body: '',
+}
 const denied: HttpAnswer = {
   status: 401,
-  headers: { 'www-authenticate': 'Cookie realm="main"' },
+  headers: { 'www-authenticate': 'Cookie realm="main"', 'set-cookie': `${HOP}=x` },
   body: '{"code":"FWA_NO_SESSION"}',
 }
 const CHECK: ProbedCheck = {
   ...{ portal: 'main', dialect: 'forward', peer: '10.0.0.1', isTrusted: true, status: 302 },
   asked: { method: 'GET', scheme: 'https', host: 'app.example.com', target: '/a?b' },
   clientAddress: '198.51.100.7',
-  headers: { accept: 'text/html', 'x-forwarded-for': '198.51.100.7' },
+  headers: {
+    ...{
+      accept: 'text/html',
+      'x-forwarded-for': '198.51.100.7',
+      referer: 'https://app.example.com/',
+    },
+    ...{ 'sec-fetch-mode': 'navigate', 'sec-fetch-dest': 'document', 'sec-fetch-site': 'none' },
+  },
   query: 'policy=any',
   cookieLength: 5,
+  setCookies: [HOP],
 }
 const PAGE: Exchange = {
   ...{ method: 'GET', scheme: 'https', host: 'app.example.com', target: '/a?b', cookieLength: 5 },
@@ -37,6 +51,7 @@ const asking = (asked: Partial<NonNullable<ProbedCheck['asked']>>): ProbedCheck 
 })
 const GOOD: Examination = {
   page: PAGE,
+  back: PAGE,
   program: {
     ...PAGE,
     method: 'POST',
@@ -51,11 +66,18 @@ const GOOD: Examination = {
 const told: HttpAnswer = {
   status: 200,
   headers: {},
-  body: 'X-Forwarded-User: ada\nRemote-Name: Ada\n',
+  body: `User-Agent: ${ECHO}\nX-Forwarded-User: ada\nRemote-Name: Ada\n`,
 }
 const APP = {
   host: 'app.example.com',
-  ...{ signedIn: told, believed: told, overridden: told, upgraded: told, taken: {} },
+  ...{
+    signedIn: told,
+    reserved: told,
+    believed: told,
+    overridden: told,
+    upgraded: told,
+    taken: {},
+  },
   aliased: [told, told, told],
   identity: { 'x-forwarded-user': 'ada', 'remote-name': 'Ada', 'remote-groups': '' },
   sessionCookie: '__Host-gatehouse-app.main=eyJ',
@@ -78,6 +100,12 @@ const calling = (headers: Record<string, string>): Partial<Examination> => ({
     })),
   },
 })
+const without = (...names: string[]) =>
+  Object.fromEntries(Object.entries(CHECK.headers).filter(([name]) => !names.includes(name)))
+const at = (location: string | undefined): HttpAnswer => ({
+  ...redirected,
+  headers: { ...redirected.headers, location },
+})
 const unread = (code: string, message = '', rest: Partial<ProbedCheck> = {}) =>
   page({ asked: undefined, status: 400, code, message, ...rest }, { ...redirected })
 const forged = (check: Partial<ProbedCheck>): Partial<Examination> => ({
@@ -91,7 +119,9 @@ const app = (changes: Partial<typeof APP>): Partial<Examination> => ({
   app: { ...APP, ...changes },
 })
 const receiving = (body: string, sent = 'signedIn') =>
-  app({ [sent]: { status: 200, headers: {}, body } } as Partial<typeof APP>)
+  app({ [sent]: { status: 200, headers: {}, body: `${body}\nUser-Agent: ${ECHO}` } } as Partial<
+    typeof APP
+  >)
 const ok = { status: 200, headers: {}, body: 'hello' }
 
 const TABLE: readonly [seen: Partial<Examination>, mistakes: readonly string[], said?: RegExp][] = [
@@ -115,8 +145,43 @@ const TABLE: readonly [seen: Partial<Examination>, mistakes: readonly string[], 
   [calling({ ...CALL }), []],
   [calling({}), ['calls'], /no mcp-method, mcp-name: rules for tools/],
   [calling({ ...CALL, 'mcp-name': 'a' }), ['calls'], /no mcp-name:/],
-  [page({ clientAddress: undefined, headers: { accept: 'text/html' } }), ['client']],
-  [page({ headers: { 'x-forwarded-for': 'x' } }), ['navigation']],
+  [page({ clientAddress: undefined, headers: without('x-forwarded-for') }), ['client']],
+  [page({ headers: without('accept', 'sec-fetch-mode') }), ['navigation']],
+  [
+    page({ headers: without('sec-fetch-dest', 'referer') }),
+    ['navigation'],
+    /no sec-fetch-dest, referer,/,
+  ],
+  [
+    page({}, { ...redirected, headers: { location: SIGN_IN } }),
+    ['set-cookie'],
+    /With 302, no client receives the cookie __Host/,
+  ],
+  [
+    {
+      program: {
+        ...GOOD.program,
+        answer: { ...denied, headers: { 'www-authenticate': 'Cookie realm=' } },
+      },
+    },
+    ['set-cookie'],
+    /With 401, no client receives/,
+  ],
+  [{ back: { ...PAGE, answer: ok } }, ['set-cookie'], /With 200, no client/],
+  [{ back: { ...PAGE, answer: ok, checks: [{ ...CHECK, setCookies: [] }] } }, []],
+  [silent({ ...ok, status: 0 }), ['hangs'], /within 10 seconds/],
+  [
+    app({ signedIn: { ...ok, status: 0 } }),
+    ['hangs'],
+    /app\.example\.com does not answer a person within/,
+  ],
+  [app({ signedIn: ok }), []],
+  [app({ signedIn: ok, upgraded: { ...ok, status: 101 } }), ['upgrade']],
+  [
+    app({ reserved: { ...ok, headers: { 'x-forwarded-user': 'ada' } } }),
+    ['check-shown'],
+    /for the proxy/,
+  ],
   [unread('FWA_HEADER_MISSING', 'X-Forwarded-Method is missing'), ['method']],
   [unread('FWA_HEADER_MISSING', 'X-Forwarded-Proto is missing'), ['scheme']],
   [unread('FWA_HEADER_MISSING', 'X-Forwarded-Host is missing'), ['host']],
@@ -169,12 +234,12 @@ const TABLE: readonly [seen: Partial<Examination>, mistakes: readonly string[], 
     ['forged'],
     /Proto, X-Forwarded-Method, X-Forwarded-Uri/,
   ],
-  [page({}, { status: 302, headers: {}, body: '' }), ['redirect'], /302 without Location/],
+  [page({}, at(undefined)), ['redirect'], /302 without Location/],
+  [page({}, at('https://elsewhere.test/')), ['redirect']],
   [
-    page({}, { status: 302, headers: { location: 'https://elsewhere.test/' }, body: '' }),
-    ['redirect'],
+    { program: { ...GOOD.program, answer: { ...denied, headers: { 'set-cookie': `${HOP}=x` } } } },
+    ['challenge'],
   ],
-  [{ program: { ...GOOD.program, answer: { ...denied, headers: {} } } }, ['challenge']],
   [
     { program: { ...GOOD.program, answer: { ...denied, status: 500 } } },
     ['status'],
@@ -278,7 +343,14 @@ t.test('a mistake that several checks show is named once', async (t) => {
 
 /** Mistakes that no line of the others cures. */
 const CURED_BY: Readonly<Record<string, readonly string[]>> = {
-  ...{ other: [], 'signed-in': [], taken: ['caddy', 'haproxy'], query: ['caddy'] },
+  ...{
+    other: [],
+    'signed-in': [],
+    hangs: [],
+    'check-shown': ['nginx'],
+    taken: ['caddy', 'haproxy'],
+    query: ['caddy'],
+  },
 }
 
 t.test('every proxy has a line to look at for each mistake that the line can cure', async (t) => {

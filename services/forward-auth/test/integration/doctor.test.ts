@@ -27,12 +27,30 @@ const CONFIG = `${readExample('forward-auth.yaml', [
 const HOSTS = ['app.example.com', 'admin.example.com', 'auth.example.com']
 const CLAIMS = { name: 'Doctor', email: 'doctor@example.com', email_verified: true }
 
+const LOST = /With 302, no client receives the cookie __Host-gatehouse-hop\.main\.[0-9a-f]+\./
+const UNSEEN = /receives no sec-fetch-dest.*which tell a page from a call/
+
 type Seed = readonly [mistake: string, changes: NonNullable<Surroundings['changes']>, said: RegExp]
 
 /** One line of an example changed, and what the doctor has to say. */
 const SEEDS: Readonly<Record<string, readonly Seed[]>> = {
   nginx: (
     [
+      [
+        'no cookie of the check',
+        [['location @refused {', 'location @refused { proxy_hide_header Set-Cookie;']],
+        LOST,
+      ],
+      [
+        'no Sec-Fetch-Dest',
+        [
+          [
+            'proxy_set_header X-Original-Method',
+            'proxy_set_header Sec-Fetch-Dest ""; proxy_set_header X-Original-Method',
+          ],
+        ],
+        UNSEEN,
+      ],
       ['no check', [['auth_request /_gatehouse;', '']], /answers 200 without a check/],
       [
         'an identity header that is not set',
@@ -150,6 +168,16 @@ const SEEDS: Readonly<Record<string, readonly Seed[]>> = {
   caddy: (
     [
       [
+        'no cookie of the check',
+        [['copy_headers', 'header_down -Set-Cookie\n\t\tcopy_headers']],
+        LOST,
+      ],
+      [
+        'no Sec-Fetch-Dest',
+        [['copy_headers', 'header_up -Sec-Fetch-Dest\n\t\tcopy_headers']],
+        UNSEEN,
+      ],
+      [
         'no check',
         [['forward_auth', '@never path /never\n\tforward_auth @never']],
         /answers 200 without a check/,
@@ -222,6 +250,8 @@ const SEEDS: Readonly<Record<string, readonly Seed[]>> = {
   ).map(([mistake, changes, said]) => [mistake, { Caddyfile: changes }, said]),
   haproxy: (
     [
+      ['no cookie of the check', 'lua', [['FRAMING = { ', "FRAMING = { 'set-cookie', "]], LOST],
+      ['no Sec-Fetch-Dest', 'lua', [["'sec-fetch-dest', ", '']], UNSEEN],
       [
         'no check',
         'cfg',
@@ -350,6 +380,8 @@ const SEEDS: Readonly<Record<string, readonly Seed[]>> = {
   ).map(([mistake, file, changes, said]) => [mistake, { [`haproxy.${file}`]: changes }, said]),
   envoy: (
     [
+      ['no cookie of the check', [['- { exact: set-cookie, ignore_case: true }', '']], LOST],
+      ['no Sec-Fetch-Dest', [['- { exact: sec-fetch-dest, ignore_case: true }', '']], UNSEEN],
       [
         'no check',
         [
@@ -448,6 +480,17 @@ const SEEDS: Readonly<Record<string, readonly Seed[]>> = {
   ).map(([mistake, changes, said]) => [mistake, { 'envoy.yaml': changes }, said]),
   traefik: (
     [
+      ['no cookie of the check', changed('customResponseHeaders: { Set-Cookie: "" }'), LOST],
+      [
+        'no Sec-Fetch-Dest',
+        [
+          [
+            'trustForwardHeader: true',
+            'authRequestHeaders: [Accept, Cookie, Sec-Fetch-Mode, Sec-Fetch-Site, Referer]',
+          ],
+        ],
+        UNSEEN,
+      ],
       [
         'no check',
         [['middlewares: [without-forged, gatehouse]', 'middlewares: [without-forged]']],
