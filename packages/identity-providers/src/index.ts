@@ -1,5 +1,12 @@
 export { PROVIDER_ERRORS, ProviderError } from './errors.ts'
-export { createProvider, isPublic, type ProviderConfig, ProviderSchema, stepsUp } from './kinds.ts'
+export {
+  createProvider,
+  isPublic,
+  type ProviderConfig,
+  ProviderSchema,
+  profileOf,
+  stepsUp,
+} from './kinds.ts'
 export { PROVIDER_ICONS } from './options.ts'
 export type {
   LoginSecrets,

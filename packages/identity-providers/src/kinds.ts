@@ -1,5 +1,7 @@
+import { type Claims, fromClaims, type Profile } from '@gatehouse/profile'
 import { type Static, Type } from 'typebox'
 import { GithubSchema, github } from './github.ts'
+import { readClaims } from './oidc.ts'
 import {
   GitlabSchema,
   GoogleSchema,
@@ -46,6 +48,17 @@ export function createProvider(config: ProviderConfig, deps: ProviderDeps): Prov
   const behaviour = kind.create({ ...config, title }, deps)
   const { stepsUp = false } = kind
   return { name, title, icon: config.icon ?? kind.icon, color, stepsUp, ...behaviour }
+}
+
+/**
+ * The person whose claims a provider has sent, as a sign-in reads them.
+ *
+ * @throws ProfileError PROFILE_ID_INVALID, PROFILE_CLAIMS_INVALID
+ */
+export function profileOf(config: ProviderConfig, sent: Claims): Profile {
+  const { claimsOf } = KINDS[config.type]
+  const read = (claims: Claims) => claimsOf?.(claims, config) ?? claims
+  return fromClaims(config.name, readClaims(sent, {}, config as object, read))
 }
 
 /** Whether providers of this kind can authenticate people anew, or in another way. */

@@ -91,8 +91,7 @@ export function createOidc(
     const subject = String(idToken?.sub ?? before?.profile.id)
     const userInfo =
       url && isAsked ? await fetchUserInfo(configuration, answer.access_token, subject) : {}
-    const sent = mergeClaims(idToken ?? {}, userInfo, options)
-    const claims = withTrust(kind.claimsOf?.(sent) ?? sent, options.trustEmail)
+    const claims = readClaims(idToken ?? {}, userInfo, options, kind.claimsOf)
     return {
       profile: before ? profileAgain(name, claims, before.profile) : fromClaims(name, claims),
       tokens: keepTokens(answer, before?.tokens ?? {}, isAccessNeeded, clock),
@@ -187,6 +186,16 @@ export function createOidc(
       await fetch.close()
     },
   }
+}
+
+/** The claims of a person as the configuration of a provider reads them. */
+export function readClaims(
+  idToken: Claims,
+  userInfo: Claims,
+  options: ClaimPaths & Pick<ClientOptions, 'trustEmail'>,
+  claimsOf: OidcKind['claimsOf'] = (claims) => claims,
+): Claims {
+  return withTrust(claimsOf(mergeClaims(idToken, userInfo, options)), options.trustEmail)
 }
 
 /** The claims with an address that is verified if the configuration trusts it. */

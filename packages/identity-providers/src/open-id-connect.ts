@@ -99,6 +99,7 @@ export const microsoftEntraID: ProviderKind<Static<typeof MicrosoftEntraIdSchema
   title: 'Microsoft',
   icon: 'microsoft',
   stepsUp: true,
+  claimsOf: readMicrosoftClaims,
   create(options, deps) {
     const issuer = `${withoutSlash(options.authority)}/${options.tenantId}/v2.0`
     const claimsOf = readMicrosoftClaims
@@ -133,14 +134,18 @@ export const gitlab: ProviderKind<Static<typeof GitlabSchema>> = {
   icon: 'gitlab',
   stepsUp: true,
   isPublic: ({ url }) => URL.parse(url)?.hostname === 'gitlab.com',
+  claimsOf: readGitlabClaims,
   create(options, deps) {
-    const claimsOf = (claims: Claims) => readGitlabClaims(claims, options.groups)
+    const claimsOf = (claims: Claims) => readGitlabClaims(claims, options)
     return createOidc(options, { issuer: withoutSlash(options.url), claimsOf }, deps)
   },
 }
 
 /** Leaves out groups that are not configured, since anybody can create a group with an unused name. */
-function readGitlabClaims(sent: Claims, configured: readonly string[]): Claims {
+function readGitlabClaims(
+  sent: Claims,
+  { groups: configured }: { readonly groups: readonly string[] },
+): Claims {
   const { groups, groups_direct, ...claims } = sent
   const person = Object.entries(claims).filter(([name]) => !name.startsWith('https://gitlab.org/'))
   const isConfigured = (path: unknown) =>

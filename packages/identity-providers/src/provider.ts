@@ -1,6 +1,6 @@
 import type { Log } from '@gatehouse/auth-core'
 import type { BoundedFetch, FetchOptions } from '@gatehouse/net'
-import type { Profile } from '@gatehouse/profile'
+import type { Claims, Profile } from '@gatehouse/profile'
 import type { Clock } from '@gatehouse/service-kit/clock'
 import type { ProviderError } from './errors.ts'
 import type { ProviderIcon } from './options.ts'
@@ -148,6 +148,8 @@ export interface ProviderKind<Options> {
   readonly stepsUp?: boolean
   /** Whether anybody can get an account, so that the configuration has to set `allow`. Default: no. */
   isPublic?(options: Options): boolean
+  /** Reads claims that it names in its own way. */
+  claimsOf?(claims: Claims, options: Options): Claims
   create(options: Options & Pick<Attributes, 'title'>, deps: ProviderDeps): Behaviour<Provider>
 }
 

@@ -56,9 +56,9 @@ export async function doctor(
   const found = findSite(app, url)
   const { site } = found
   const portal = findPortal(app, options.portal)
-  const [provider = ''] = portal.providers.keys()
+  const provider = config.portals.find(({ name }) => name === portal.name)?.providers[0]
   const person =
-    claimsFile === undefined
+    claimsFile === undefined || !provider
       ? undefined
       : await readPerson(claimsFile, provider, { sub: 'gatehouse-doctor' })
   const session = person && (await signInAs(app, { portal, site }, person))

@@ -95,7 +95,7 @@ async function principalOf(
   { as: claimsFile, provider = portal.providers[0]?.name ?? '' }: ExplainOptions,
 ): Promise<Principal | undefined> {
   if (claimsFile === undefined) return undefined
-  if (!portal.providers.some(({ name }) => name === provider))
-    throw new UsageError(`the portal ${portal.name} has no provider ${provider}`)
-  return new Described(portal, await readPerson(claimsFile, provider))
+  const row = portal.providers.find(({ name }) => name === provider)
+  if (!row) throw new UsageError(`the portal ${portal.name} has no provider ${provider}`)
+  return new Described(portal, await readPerson(claimsFile, row))
 }

@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises'
-import { type Claims, fromClaims, type Profile } from '@gatehouse/profile'
+import { type ProviderConfig, profileOf } from '@gatehouse/identity-providers'
+import type { Claims, Profile } from '@gatehouse/profile'
 import { UsageError } from '@gatehouse/service-kit/program'
 
 /**
@@ -9,12 +10,12 @@ import { UsageError } from '@gatehouse/service-kit/program'
  */
 export async function readPerson(
   file: string,
-  provider: string,
+  provider: ProviderConfig,
   defaults: Claims = {},
 ): Promise<Profile> {
   const claims = parse(await readFile(file, 'utf8'))
   if (typeof claims === 'object' && claims !== null && !Array.isArray(claims))
-    return fromClaims(provider, { ...defaults, ...claims })
+    return profileOf(provider, { ...defaults, ...claims })
   throw new UsageError(`${file} holds no JSON object of claims`)
 }
 

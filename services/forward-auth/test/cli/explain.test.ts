@@ -186,3 +186,19 @@ t.test('what cannot be asked', async (t) => {
     await t.rejects(ask(t, undefined, asked), { message }, JSON.stringify(asked))
   await t.rejects(ask(t, undefined, { policy: 'nope' }), { code: 'FWA_POLICY_UNKNOWN' })
 })
+
+t.test('claims are read as the row of the provider says', async (t) => {
+  const row = `{ type: openIDConnect, name: corp, issuerUrl: "http://localhost:1", clientId: a, clientSecret: b,
+    groupsClaim: realm.roles, trustEmail: true }`
+  const portal = `  - { name: main, allow: { groups: [staff], emailDomains: [example.com] }, providers: [${row}] }`
+  const claims = { sub: 'ada', email: 'ada@example.com', realm: { roles: ['staff'] } }
+  const folder = testFolder(t, {
+    'config.yaml': yamlOf(portal.replace(/\s+/g, ' ').replace(/^ /, '  ')),
+    'claims.json': JSON.stringify(claims),
+  })
+  const { value } = await loadForwardAuthConfig(`${folder}/config.yaml`, {})
+  const asked = { host: 'app.example.com', as: `${folder}/claims.json` }
+  const text = await explain(value, asked, NOW)
+  t.match(text, 'who: corp:ada, groups: staff')
+  t.match(text, 'decision: passes, with the identity of the person')
+})
