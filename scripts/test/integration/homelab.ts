@@ -74,6 +74,11 @@ export async function holdHomelab(t: Test, { compose: composeWith, docker }: Doc
     t.equal(discovery.status, 200, 'and so does Pocket ID')
   })
 
+  await t.test('the domain itself', async (t) => {
+    const { status, location } = await untilServed(() => askOnce(root, DOMAIN, {}), 302)
+    t.strictSame([status, location], [302, `https://${hostOf('auth')}/portals/main/account`])
+  })
+
   await t.test('what a client may not do', async (t) => {
     const forged = { 'x-forwarded-user': 'alice', 'remote-user': 'alice' }
     t.equal((await ask('whoami', forged)).status, 302)
