@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Makes stand-ins of node:24-bookworm-slim and of the images of Caddy, PostgreSQL and Traefik where nothing
 # can be pulled: Debian by debootstrap with the Node and npm that are in PATH, and on top of it Debian's own
-# Caddy, HAProxy and PostgreSQL, and the Traefik that TRAEFIK names, if it does.
+# Caddy and PostgreSQL, and the Traefik that TRAEFIK names, if it does.
 #
-#   scripts/base-image.sh <name for the Caddy image> <for the PostgreSQL image> <for the Traefik image> <for the HAProxy image>
+#   scripts/base-image.sh <name for the Caddy image> <for the PostgreSQL image> <for the Traefik image>
 #
 # Needs root, debootstrap and a Docker engine.
 set -euo pipefail
@@ -11,7 +11,6 @@ set -euo pipefail
 caddy_image="${1:?which name shall the image of Caddy have?}"
 postgres_image="${2:?which name shall the image of PostgreSQL have?}"
 traefik_image="${3:?which name shall the image of Traefik have?}"
-haproxy_image="${4:?which name shall the image of HAProxy have?}"
 npm="$(dirname "$(dirname "$(readlink -f "$(command -v npm)")")")"
 root="$(mktemp -d)"
 trap 'rm -rf "$root"' EXIT
@@ -36,10 +35,9 @@ fi
 tar --directory "$root" --create . |
   docker import --change 'CMD ["node"]' "${trust[@]}" - node:24-bookworm-slim >&2
 
-# One image with both, as each of the compose files says which it runs.
-docker build --tag "$caddy_image" --tag "$haproxy_image" - >&2 <<'DOCKERFILE' &
+docker build --tag "$caddy_image" - >&2 <<'DOCKERFILE' &
 FROM node:24-bookworm-slim
-RUN apt-get update && apt-get install --yes --no-install-recommends caddy haproxy && rm -rf /var/lib/apt/lists/*
+RUN apt-get update && apt-get install --yes --no-install-recommends caddy && rm -rf /var/lib/apt/lists/*
 ENV XDG_CONFIG_HOME=/config XDG_DATA_HOME=/data
 CMD ["caddy", "run", "--config", "/etc/caddy/Caddyfile", "--adapter", "caddyfile"]
 DOCKERFILE

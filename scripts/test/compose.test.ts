@@ -16,6 +16,8 @@ interface Service {
   readonly security_opt?: readonly string[]
   readonly environment?: Record<string, string>
   readonly labels?: readonly string[]
+  readonly command?: readonly string[]
+  readonly healthcheck?: object
   readonly depends_on?: object
 }
 
@@ -267,7 +269,8 @@ t.test(
       https.http.middlewares,
       LOGIN.map((name) => `${name}@file`),
     )
-    t.equal(providers.docker.exposedByDefault, false)
+    t.strictSame(Object.keys(providers), ['file', 'http'], 'Traefik itself reads no label')
+    t.equal(providers.http.endpoint, 'http://docker-reader:2375')
     t.strictSame(services.whoami?.labels, ['traefik.enable=true'])
     t.strictSame(services.whoami?.networks, ['apps'], 'where neither service can be asked')
   },
@@ -288,6 +291,17 @@ t.test('a homelab: one service has the socket of Docker, and only the proxy asks
     having(({ volumes = [] }) => volumes.includes(SOCKET)),
     ['docker-reader'],
   )
+  const { volumes, environment, healthcheck, ...reader } = services['docker-reader'] ?? {}
+  t.strictSame([volumes, environment], [[SOCKET], undefined], 'and nothing else')
+  t.ok(healthcheck)
+  const { http } = read('docker/homelab/routes.yaml')
+  const hosts = Object.values<{ rule: string }>(http.routers).flatMap(({ rule }) => {
+    const [, name] = /^Host\(`(\w+)\.\{\{/.exec(rule) ?? []
+    return name === undefined ? [] : `${name}.\${DOMAIN}`
+  })
+  const [command, domain, ...reserved] = reader.command ?? []
+  t.strictSame([command, domain], ['docker-reader', `\${DOMAIN}`])
+  t.strictSame(reserved.toSorted(), hosts.toSorted(), 'no app gets a host of Gatehouse')
   const inNetwork = ({ networks = [] }: Service) =>
     (Array.isArray(networks) ? networks : Object.keys(networks)).includes('docker')
   t.strictSame(having(inNetwork), ['traefik', 'docker-reader'])

@@ -3,9 +3,12 @@ import { readDocument, sentencesOf } from './markdown.ts'
 import { hasTest } from './named-tests.ts'
 import { PROMISES } from './promises.ts'
 
-for (const [file, said] of Object.entries(PROMISES))
-  t.test(file, async (t) => {
-    const sentences = sentencesOf(readDocument(file))
+for (const [place, said] of Object.entries(PROMISES))
+  t.test(place, async (t) => {
+    const [file = '', part] = place.split(': ')
+    const document = readDocument(file)
+    const prose = part === undefined ? document.prose : linesBelow(part, document.prose)
+    const sentences = sentencesOf({ ...document, prose })
     const of = (begins: string) => sentences.filter((one) => one.startsWith(begins))
 
     t.test('each sentence is listed once, as it begins', async (t) => {
@@ -25,3 +28,10 @@ for (const [file, said] of Object.entries(PROMISES))
       }
     })
   })
+
+/** The lines from a heading to the next one. */
+function linesBelow(heading: string, lines: readonly string[]): string[] {
+  const start = lines.findIndex((line) => /^#+ /.test(line) && line.endsWith(` ${heading}`)) + 1
+  const length = lines.slice(start).findIndex((line) => /^#+ /.test(line))
+  return lines.slice(start, start + length)
+}

@@ -38,7 +38,20 @@ const LOGOUT_TOKENS =
 const ADVICE = 'advice'
 const DEFINITION = 'definition'
 
-/** Each sentence, item and row of the documents that promise something about security, in their order. */
+const DOCKER = `${FWA}/docker/app.test.ts`
+const GREEDY = `${DOCKER}: label sets that want more get nothing but the host of their service`
+const UNFIT = `${DOCKER}: a label that cannot be followed gives no host, and says why`
+const ANY_LABELS = `${DOCKER}: whatever the labels are, a route is one free host below the domain, at the address of its container`
+const OF_IMAGE = `${DOCKER}: what the image has does not count`
+const FOLLOWED = `${DOCKER}: what labels may say`
+const ONE_APP = `${DOCKER}: one host is one app`
+const READER = `${FWA}/docker/reader.test.ts`
+const THROUGH_TRAEFIK = `${FWA}/integration/docker-reader.test.ts: labels through a real Traefik`
+
+/**
+ * Each sentence, item and row of the documents that promise something about security, in their order: of a whole file, or of
+ * the part below a heading.
+ */
 export const PROMISES: Readonly<Record<string, readonly Said[]>> = {
   'SECURITY.md': [
     ['Please report vulnerabilities', ADVICE],
@@ -501,6 +514,19 @@ export const PROMISES: Readonly<Record<string, readonly Said[]>> = {
       `${FWA}/routes/loops.test.ts: one account cannot fill the store of sessions`,
     ],
     ['Each replica counts', `${FWA}/login/sign-in-rate.test.ts: each instance counts on its own`],
+    ['Docker gives a container the labels', DEFINITION],
+    ['In [the homelab](homelab.md#what', FOLLOWED],
+    ['They take no host of Gatehouse', GREEDY, UNFIT, ANY_LABELS, THROUGH_TRAEFIK],
+    ['Labels of the image do not', OF_IMAGE],
+    [
+      'Of all containers there',
+      `${SCRIPTS}/compose.test.ts: a homelab: one service has the socket of Docker, and only the proxy asks it`,
+    ],
+    [
+      'It tells Traefik hosts and addresses',
+      `${READER}: it asks Docker for two things, bounded, and tells hosts and addresses`,
+    ],
+    ['Where Traefik or caddy-docker-proxy', DEFINITION],
     ['Use client certificates', ADVICE],
     ['A client with a certificate', TRUSTED],
     ['If `trustedProxies` is empty', TRUSTED],
@@ -558,5 +584,37 @@ export const PROMISES: Readonly<Record<string, readonly Said[]>> = {
       'a provider is down',
       'examples/quickstart/test/integration/front-door.test.ts: without the provider nobody signs in, and who is in stays in',
     ],
+  ],
+  'docs/homelab.md: What labels can say': [
+    ['Labels say which host and which port', FOLLOWED, ANY_LABELS],
+    [
+      '`docker-reader` reads them',
+      `${SCRIPTS}/compose.test.ts: a homelab: an app needs no label for its login, and has none that takes it away`,
+    ],
+    ['`traefik.enable=true` |', FOLLOWED],
+    ['`traefik.http.services.notes.loadbalancer.server.port', FOLLOWED],
+    ['`traefik.http.services.notes.loadbalancer.server.scheme', FOLLOWED],
+    ['`traefik.http.routers.notes.rule', FOLLOWED, UNFIT],
+    ['Other labels of Traefik are ignored', GREEDY],
+    ['If one of these four', UNFIT],
+    ['Either way, `docker-reader` logs', GREEDY, UNFIT],
+    ['**The hosts of Gatehouse**', UNFIT],
+    ['A router in `docker/homelab/routes.yaml`', THROUGH_TRAEFIK],
+    ['**A host has one app.**', ONE_APP],
+    ['The app that has it', `${READER}: a host stays with the app that had it`],
+    ['If two apps want', ONE_APP],
+    ['**Labels of the image do not count**', OF_IMAGE],
+    ['A label that you and the image', OF_IMAGE],
+    ['**Containers of one service**', ONE_APP, THROUGH_TRAEFIK],
+    ['Those that are stopped', `${DOCKER}: where an app is`],
+    [
+      '**While Docker does not answer**',
+      `${READER}: while Docker does not answer, apps keep their routes for 30 seconds`,
+    ],
+    [
+      'Then they have none',
+      `${READER}: while Docker does not answer, apps keep their routes for 30 seconds`,
+    ],
+    ['While `docker-reader` itself does not run', THROUGH_TRAEFIK],
   ],
 }

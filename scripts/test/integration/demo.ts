@@ -47,7 +47,6 @@ export const COMPOSE: ComposeOptions = {
     traefik: imageOf('docker-compose.yml', 'proxy'),
     caddy: imageOf('compose.caddy.yml', 'proxy'),
     postgres: imageOf('compose.replicas.yml', 'database'),
-    haproxy: imageOf('compose.homelab.yml', 'docker-reader'),
   },
 }
 

@@ -32,7 +32,7 @@ export interface ComposeOptions {
   /** What the compose files are to read. */
   readonly env: Readonly<Record<string, string>>
   /** Names of the images of others, made where they cannot be pulled. */
-  readonly images: Readonly<Record<ComposeProxy | 'postgres' | 'haproxy', string>>
+  readonly images: Readonly<Record<ComposeProxy | 'postgres', string>>
 }
 
 /** The engine that runs here, else one that goes with the test; a text says why there is none. */
@@ -48,7 +48,7 @@ export async function findDocker(
   if (typeof started === 'string') return started
   const DOCKER_SOCKET = started.host.slice('unix://'.length)
   const own = { ...env, DOCKER_HOST: started.host, DOCKER_SOCKET }
-  const names = [images.caddy, images.postgres, images.traefik, images.haproxy]
+  const names = [images.caddy, images.postgres, images.traefik]
   await run(join(ROOT, 'scripts/base-image.sh'), names, { env: own, maxBuffer: MAX_OUTPUT })
   const proxies = PROXIES.filter((proxy) => proxy !== 'traefik' || env.TRAEFIK)
   return { ...(await dockerOf(own, project)), proxies }

@@ -56,6 +56,15 @@ const listTrail: (as?: 'story') => Command['run'] =
   }
 
 const WHO = 'an e-mail address, user name, full name, ada, or corp:ada'
+const dockerReader: Command = {
+  usage: 'docker-reader DOMAIN [HOST...]',
+  group: 'Run:',
+  summary: 'tell Traefik which containers are apps below a domain; no app gets one of the hosts',
+  examples: ['gatehouse-auth docker-reader lab.home.arpa auth.lab.home.arpa'],
+  run: async ({ words: [domain = '', ...reserved] }) =>
+    (await import('../docker/reader.ts')).runReader({ domain, reserved }),
+}
+
 const audit: Command = {
   ...LOOK,
   usage: 'audit',
@@ -174,6 +183,7 @@ export const PROGRAM: ServiceProgram<ForwardAuthConfig> = {
     init,
     migrateFrom('traefik-forward-auth', 'traefik-forward-auth.yaml'),
     migrateFrom('oauth2-proxy', 'oauth2-proxy.cfg'),
+    dockerReader,
     audit,
     why,
     sessions,
