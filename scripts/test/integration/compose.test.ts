@@ -15,7 +15,7 @@ import {
   waitUntilReady,
 } from './demo.ts'
 import { type ComposeProxy, type Docker, findDocker } from './docker.ts'
-import { HOMELAB, holdBehindTraefik, holdCaddyLabels, holdHomelab } from './homelab.ts'
+import { HOMELAB, holdBehindTraefik, holdCaddyInContainer, holdHomelab } from './homelab.ts'
 import { holdImages } from './images.ts'
 import { holdReplicas, REPLICAS } from './replicas.ts'
 
@@ -41,7 +41,7 @@ t.test('docker compose up', async (t) => {
       const { ask, openContext } = await startDemo(t, found, DEMO[proxy])
       await holdSignIns(t, ask, await openContext(), await openContext())
     })
-  await t.test('labels for Caddy', (t) => holdCaddyLabels(t, found))
+  await t.test('Caddy in a container', (t) => holdCaddyInContainer(t, found))
   if (!found.proxies.includes('traefik')) {
     t.pass('replicas and a homelab', { skip: 'there is no Traefik here' })
     return

@@ -235,19 +235,17 @@ function writeConfigurations(t: Test): void {
   }
 }
 
-/**
- * The labels of docs/caddy.md. caddy-docker-proxy is not here: it appends a site for each container, whose lines
- * are the labels in order, so that this does the same.
- */
-export async function holdCaddyLabels(t: Test, { docker }: Docker) {
+/** The Caddyfile and the container of docs/caddy.md. */
+export async function holdCaddyInContainer(t: Test, { docker }: Docker) {
   const { services } = parse(readProjectFile(`${CADDY}/compose.yml`))
-  const { caddy: host, ...labels }: Record<string, string> = services.whoami.labels
-  const lines = Object.entries(labels).map(([name, value]) => {
-    const upstream = value.replace(/\{\{upstreams (\d+)\}\}/, 'whoami:$1')
-    return `\t${name.replace(/^caddy\./, '')} ${upstream}\n`
-  })
-  const site = `${host} {\n${lines.join('')}}\n`
-  const folder = t.testdir({ Caddyfile: readProjectFile(`${CADDY}/Caddyfile`) + site })
+  for (const { labels, volumes = [] } of Object.values<{ labels?: object; volumes?: string[] }>(
+    services,
+  ))
+    t.strictSame(
+      [labels, volumes.filter((mount) => mount.includes('docker.sock'))],
+      [undefined, []],
+    )
+  const folder = t.testdir({ Caddyfile: readProjectFile(`${CADDY}/Caddyfile`) })
   const caddy = parse(readProjectFile('compose.caddy.yml')).services.proxy.image
   const args = [
     'run',
@@ -262,7 +260,7 @@ export async function holdCaddyLabels(t: Test, { docker }: Docker) {
   const adapt = ['caddy', 'adapt', '--config', '/config/Caddyfile', '--adapter', 'caddyfile']
   const config = JSON.parse(await docker(...args, caddy, ...adapt))
   const routes: Route[] = config.apps.http.servers.srv0.routes
-  const ofApp = routes.find(({ match }) => match?.[0]?.host?.includes(host ?? ''))
+  const ofApp = routes.find(({ match }) => match?.[0]?.host?.includes('app.example.com'))
   const handlers = ofApp?.handle[0]?.routes?.flatMap(({ handle }) => handle) ?? []
   const steps = handlers.map(({ handler, upstreams }) =>
     handler === 'headers' ? 'guard' : (upstreams?.map(({ dial }) => dial).join() ?? handler),
