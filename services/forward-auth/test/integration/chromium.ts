@@ -17,7 +17,10 @@ export async function launchChromium(
   ...further: string[]
 ): Promise<Browser> {
   const args = [...ARGUMENTS, ...further]
-  const browser = await chromium.launch({ executablePath: '/usr/bin/chromium', args })
+  // Going back shows the page as it was left, as it does for people.
+  const ignoreDefaultArgs = ['--disable-back-forward-cache']
+  const executablePath = '/usr/bin/chromium'
+  const browser = await chromium.launch({ executablePath, args, ignoreDefaultArgs })
   t.teardown(() => browser.close())
   return browser
 }
