@@ -1,8 +1,10 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { createDemoIdp } from '@gatehouse/demo-idp'
 import { testFolder } from '@gatehouse/service-kit/testing'
+import type { FastifyInstance } from 'fastify'
 import t, { type Test } from 'tap'
 import { startServer } from '../../../../packages/identity-providers/test/stand-ins/server.ts'
+import { until } from '../../../../scripts/test/until.ts'
 import { issueCertificate } from '../helpers/certificates.ts'
 import { startGatehouse } from '../helpers/gatehouse.ts'
 import { freePort } from '../helpers/process.ts'
@@ -50,7 +52,7 @@ t.jobs = SETS.length
 for (const [engine, proxy] of SETS)
   t.test(`${engine} behind ${proxy}`, { skip: missingEngine(engine) }, async (t) => {
     const site = await startSite(t, proxy)
-    const { app, admin, elsewhere } = site.origins
+    const { app, admin, half, elsewhere, auth } = site.origins
     const hosts = Object.values(site.origins).map((origin) => new URL(origin).hostname)
     const openProfile = await ENGINES[engine](t, hosts)
 
@@ -118,11 +120,161 @@ for (const [engine, proxy] of SETS)
         await tab.forget()
       }
     })
+
+    story('a worker that has a page in its cache', async (t, profile) => {
+      for (const name of ['shell', 'every']) {
+        const url = `${app}/${name}/deep?a=b`
+        const tab = await arrive(t, profile, `${app}/${name}/`)
+        await shows(t, tab, `${app}/${name}/`, 'has a worker')
+        for (const end of [tab.forget, site.expire]) {
+          await end()
+          await go(tab, url)
+          await shows(t, tab, url, 'api: 401')
+          await press(tab, '#sign-in')
+          await shows(t, tab, url, 'api: alice')
+        }
+      }
+    })
+
+    story('such a worker at another domain: one click', async (t, profile) => {
+      const url = `${elsewhere}/shell/deep`
+      const tab = await arrive(t, profile, `${elsewhere}/shell/`)
+      await shows(t, tab, `${elsewhere}/shell/`, 'has a worker')
+      await tab.forget()
+      await go(tab, url)
+      await shows(t, tab, url, 'api: 401')
+      await press(tab, '#sign-in')
+      await shows(t, tab, auth, `app.${ELSEWHERE}`)
+      await press(tab, 'form button')
+      await shows(t, tab, url, 'api: alice')
+    })
+
+    story('a page for anyone, with a link to sign in', async (t, profile) => {
+      const url = `${app}/public/news?page=2`
+      const tab = await profile.tab()
+      for (const link of ['of the API', 'of the app']) {
+        await go(tab, url)
+        await shows(t, tab, url, 'api: 401')
+        await shows(t, tab, url, 'page: nobody')
+        if (link === 'of the API') await press(tab, '#sign-in')
+        else {
+          const signIn = `${auth}/portals/main/signin?${new URLSearchParams({ rd: url })}`
+          await tab.read(`location.assign(${JSON.stringify(signIn)})`)
+        }
+        await shows(t, tab, url, 'page: alice')
+        await tab.forget()
+      }
+    })
+
+    story('only the API is guarded', async (t, profile) => {
+      const url = `${half}/start`
+      const tab = await profile.tab()
+      for (const end of [tab.forget, site.expire, tab.forget]) {
+        await go(tab, url)
+        await shows(t, tab, url, 'api: 401')
+        await press(tab, '#sign-in')
+        await shows(t, tab, url, 'api: alice')
+        await end()
+      }
+    })
+
+    story('a form that is sent too late', async (t, profile) => {
+      const url = `${app}/form`
+      const send = async () => {
+        await go(tab, url)
+        await shows(t, tab, url, 'page: alice')
+        await tab.read(`document.querySelector('input').focus()`)
+        await tab.read(`document.execCommand('insertText', false, 'long words')`)
+      }
+      const tab = await arrive(t, profile, url)
+      await send()
+      await tab.forget()
+      await press(tab, 'form button')
+      await shows(t, tab, `${url}?sent`, 'Nothing was sent yet')
+      await pause(500)
+      await tab.reload()
+      await shows(t, tab, `${url}?sent`, 'POST text=long+words')
+
+      await send()
+      await site.expire()
+      await press(tab, 'form button')
+      await shows(t, tab, `${url}?sent`, 'Nothing was sent yet')
+      const signIn = await tab.read(`document.querySelector('a[target]').href`)
+      const other = await profile.tab()
+      await go(other, signIn)
+      await look(other, (seen) => seen.startsWith(app))
+      await tab.reload()
+      await shows(t, tab, `${url}?sent`, 'POST text=long+words')
+
+      await send()
+      await site.expire()
+      await press(tab, 'form button')
+      await shows(t, tab, `${url}?sent`, 'Nothing was sent yet')
+      await tab.read('history.back()')
+      await shows(t, tab, url, 'Send')
+      const typed = () => tab.read(`document.querySelector('input').value`)
+      t.ok(await until(async () => (await typed()) === 'long words'), 'what was typed is there')
+    })
+
+    story('a form of another site', async (t, profile) => {
+      const tab = await arrive(t, profile, `${elsewhere}/form`)
+      await arrive(t, profile, `${app}/`)
+      for (const [path, text] of [
+        ['private', 'Nothing was sent yet'],
+        ['public/hook', 'POST text=long+words'],
+      ]) {
+        const form = `document.querySelector('form')`
+        await tab.read(`${form}.action = '${app}/${path}'`)
+        await tab.read(`document.querySelector('input').value = 'long words'`)
+        await press(tab, 'form button')
+        await shows(t, tab, `${app}/${path}`, text!)
+        await go(tab, `${elsewhere}/form`)
+        await shows(t, tab, `${elsewhere}/form`, 'page: alice')
+      }
+    })
+
+    story('the sign-in link of somebody else', async (t, alice) => {
+      const bob = await openProfile(t)
+      site.provider.person = 'bob'
+      const [mallory, ada] = [await bob.tab(), await alice.tab()]
+      await go(mallory, `${app}/`)
+      await shows(t, mallory, `${app}/`, 'page: bob')
+      site.provider.person = 'alice'
+      await go(ada, `${app}/`)
+      await shows(t, ada, `${app}/`, 'page: alice')
+
+      for (const [who, whose, victim] of [
+        // Mallory signs in by the link of Ada, so that Ada would work as bob.
+        [mallory, ada, 'alice'],
+        // Ada opens the link of Mallory, who would then come in as alice.
+        [ada, mallory, 'bob'],
+      ] as const) {
+        await whose.forget()
+        site.hold('hops')
+        await go(whose, `${app}/secret`)
+        await look(whose, (seen) => seen.includes('held'))
+        const [link = ''] = site.hold('tickets')
+        t.match(link, `${auth}/portals/main/signin?`)
+        await go(who, link)
+        await look(who, (seen) => seen.includes('held') || seen.startsWith(`${app}/secret\n`))
+        const tickets = site.hold('nothing')
+        t.strictSame(tickets, [], 'no ticket is made for the hop of another browser')
+        for (const ticket of tickets) await go(whose, ticket)
+        await go(whose, link)
+        await shows(t, whose, `${app}/secret`, `page: ${victim}`)
+        await go(who, `${app}/secret`)
+        await shows(t, who, `${app}/secret`, `page: ${victim === 'bob' ? 'alice' : 'bob'}`)
+      }
+    })
   })
 
 /** Starts to open a page, which may take other ones. */
 async function go(tab: Tab, url: string) {
   await tab.open(url).catch(() => {})
+}
+
+async function press(tab: Tab, selector: string) {
+  await tab.read(`document.querySelector(${JSON.stringify(selector)}).click()`)
 }
 
 /** A tab comes to stand at a URL, or below the origin, and shows a text. */
@@ -170,6 +322,17 @@ async function startSite(t: Test, proxy: 'nginx' | 'caddy') {
   const { origin } = await startServer(t, (issuer) =>
     createDemoIdp({ issuer, clients: [client], signsIn: () => provider.person }),
   )
+  const holding = { kind: 'nothing' as 'hops' | 'tickets' | 'nothing', urls: [] as string[] }
+  const holdRedirects = (service: FastifyInstance) => {
+    const kinds = { hops: /[?&]hop=/, tickets: /[?&]gatehouse-ticket=./, nothing: /^\b$/ }
+    service.addHook('onSend', async (_request, reply, payload) => {
+      const { location = '' } = reply.getHeaders()
+      if (!kinds[holding.kind].test(String(location))) return payload
+      holding.urls.push(String(location))
+      reply.removeHeader('location').code(403).type('text/plain')
+      return 'held'
+    })
+  }
   const gatehouse = await startGatehouse(
     t,
     `
@@ -186,6 +349,7 @@ portals:
       - { hosts: [half.${DOMAIN}], paths: [/api/*], require: signedIn }
       - { hosts: [half.${DOMAIN}], require: anyone }
 `,
+    holdRedirects,
   )
   const { port: appPort } = await startWorkerApp(t)
   const hosts = Object.values(origins).map((each) => new URL(each).hostname)
@@ -223,5 +387,11 @@ portals:
     origins,
     provider,
     expire: () => gatehouse.clock.advance(8 * HOUR),
+    /** From now on redirects of this kind are kept from the browsers. Gives those that were so far. */
+    hold(kind: typeof holding.kind): readonly string[] {
+      const { urls } = holding
+      Object.assign(holding, { kind, urls: [] })
+      return urls
+    },
   }
 }
