@@ -20,17 +20,17 @@ export const LIMITS: readonly Limit[] = [
   {
     title: 'store and audit of forward-auth',
     pattern: 'services/forward-auth/src/{store,audit}/**/*.ts',
-    most: 1_750,
+    most: 1_850,
   },
   {
     title: 'services',
     pattern: 'services/*/src/**/*.ts',
-    most: 25_650,
+    most: 27_200,
   },
   {
     title: 'src of all',
     pattern: '{packages,services}/*/src/**/*.ts',
-    most: 67_300,
+    most: 68_200,
   },
 ]
 
