@@ -11,15 +11,24 @@ export function createVisitor(ca: string, before: (url: URL) => unknown = () => 
   const fetch = createFetch({ ca })
   const jars = new Map<string, Map<string, string>>()
 
+  /** Those of the host and those of its domains, without a look at paths. */
   function cookiesOf({ hostname }: URL): Map<string, string> {
-    return jars.get(hostname) ?? new Map()
+    const isSent = (of: string) => of === hostname || (of[0] === '.' && hostname.endsWith(of))
+    return new Map([...jars].flatMap(([of, jar]) => (isSent(of) ? [...jar] : [])))
   }
 
   function keep(line: string, { hostname }: URL): void {
     const [, name = '', value = '', rest = ''] = /^([^=]+)=([^;]*)(.*)$/.exec(line) ?? []
-    if (/; *domain=/i.test(rest)) throw new Error(`${hostname} shares its cookie ${name}`)
-    const jar = jars.get(hostname) ?? new Map<string, string>()
-    jars.set(hostname, jar)
+    const [, domain] = /; *domain=([^;]+)/i.exec(rest) ?? []
+    // One of a domain is for the pages of a portal alone.
+    if (
+      domain !== undefined &&
+      !(/; *path=\/portals\//i.test(rest) && hostname.endsWith(`.${domain}`))
+    )
+      throw new Error(`${hostname} shares its cookie ${name}`)
+    const of = domain === undefined ? hostname : `.${domain}`
+    const jar = jars.get(of) ?? new Map<string, string>()
+    jars.set(of, jar)
     if (value === '') jar.delete(name)
     else jar.set(name, value)
   }

@@ -7,6 +7,7 @@ import {
   parseHostPort,
   parseOrigin,
 } from '@gatehouse/net'
+import { registrableDomain } from '@gatehouse/net/suffixes'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { LRUCache } from 'lru-cache'
@@ -21,6 +22,11 @@ export interface Site {
   readonly basePath: string
   /** Whether each host of an app has a cookie of its own, or all hosts of the domain share one. */
   readonly scope: 'host' | 'domain'
+  /**
+   * The domain that all hosts of apps share with the sign-in host. Undefined if browsers keep no cookies for it; they are
+   * not the same site then.
+   */
+  readonly sharedDomain?: string | undefined
   /** The other domains with the same sign-in pages. */
   readonly others?: readonly string[]
 }
@@ -153,7 +159,16 @@ export function readSite(
     return { key, message: `is not on or below ${parsed.name}, which session.scope: domain needs` }
   if (authOrigin.startsWith('http:') && !isLoopback(host))
     return { key, message: 'is plain http, which only loopback names may be: cookies need https' }
-  return { domain: parsed.name, authOrigin, basePath, scope }
+  const sharedDomain = sharedDomainOf(parsed.name, host.name)
+  return { domain: parsed.name, authOrigin, basePath, scope, sharedDomain }
+}
+
+function sharedDomainOf(domain: string, host: string): string | undefined {
+  const registrable = registrableDomain(domain)
+  if (!registrable || registrableDomain(host) !== registrable) return undefined
+  let shared = domain
+  while (!`.${host}`.endsWith(`.${shared}`)) shared = shared.slice(shared.indexOf('.') + 1)
+  return shared
 }
 
 interface SitesConfig {

@@ -54,7 +54,8 @@ const ServerSchema = Type.Object(
   {
     removed: {
       workers:
-        'was removed: start several instances on one database behind the proxy, see "Several processes on one machine" in docs/operations.md',
+        'was removed: start several instances on one database behind the proxy, ' +
+        'see "Several processes on one machine" in docs/operations.md',
     },
   },
 )

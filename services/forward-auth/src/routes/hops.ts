@@ -1,5 +1,6 @@
 import type { ForwardedRequest } from '@gatehouse/gate'
 import { isLoopback } from '@gatehouse/net'
+import { isPrefetch } from '@gatehouse/service-kit/http'
 import type { FastifyReply } from 'fastify'
 import { setHostCookies } from '../cookies.ts'
 import { FwaError } from '../errors.ts'
@@ -50,7 +51,7 @@ export function sendToSignIn(
 ): FastifyReply {
   requireSecure(asked)
   // What a browser loads before a click must not sign anybody in.
-  if (reply.request.headers['sec-purpose'] !== undefined) throw noSession(asked)
+  if (isPrefetch(reply.request.headers)) throw noSession(asked)
   const rd = returnUrl(asked, url, MAX_LOCATION - HOP_LENGTH, query)
   const hop = rd && begin(asked, reply, { count })
   return sendRedirect(dialect, asked, pageUrl(asked, '/signin', { ...query, rd, hop }), reply)
@@ -64,9 +65,11 @@ function requireSecure({ forwarded: { scheme, host, origin } }: Asked): void {
 
 /** Where a script signs somebody in. One of the app, without credentials of a program, begins a hop by its call. */
 export function loginUrlOf(asked: Asked, reply: FastifyReply, query?: Query): string {
-  const { 'sec-fetch-site': site, 'sec-fetch-dest': dest, ...headers } = reply.request.headers
-  const isProgram = headers.authorization !== undefined || headers['sec-purpose'] !== undefined
-  const isOwn = site === 'same-origin' && dest === 'empty' && !isProgram
+  const { headers } = reply.request
+  const isProgram = headers.authorization !== undefined || isPrefetch(headers)
+  const isCall =
+    headers['sec-fetch-site'] === 'same-origin' && headers['sec-fetch-dest'] === 'empty'
+  const isOwn = isCall && !isProgram
   return isOwn ? startUrl(asked, reply, query) : pageUrl(asked, '/signin', query)
 }
 

@@ -52,9 +52,7 @@ export function returnToApp(
   const site = siteOfApp(server, portalSite, url)
   const at = { portal: portal.name, now: server.clock.now() }
   const hop = site && readHop(to.hop, { ...at, returnTo: url.href }, server.keys.login)
-  // Each ticket may have to be burnt, which is a row.
-  const wait = hop && server.signInRate.take(`tickets of ${session.person}`, TICKETS)
-  if (wait) throw tooOften(wait, portalSite, to)
+  if (hop) limitTickets(to, server)
   const addTo = (target: string, to?: string) =>
     hop
       ? withTicket(target, hop, { ...at, sid: session.sid, to }, server.keys.login)
@@ -76,6 +74,12 @@ export function returnToApp(
       ? continuePage({ ...page, image: addTo(guarded), origins: [url.origin, site.authOrigin] })
       : continuePage({ ...page, action: addTo(guarded, url.href) }),
   )
+}
+
+/** Each ticket may have to be burnt, which is a row. */
+function limitTickets(to: Parameters<typeof returnToApp>[0], { signInRate }: FastifyInstance) {
+  const wait = signInRate.take(`tickets of ${to.session.person}`, TICKETS)
+  if (wait > 0) throw tooOften(wait, to.portalSite, to)
 }
 
 /** The site of an app whose host has a cookie of its own, if a URL leads to one. */

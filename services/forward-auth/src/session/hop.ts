@@ -1,10 +1,9 @@
 import { hash, randomBytes } from 'node:crypto'
 import { formatHostPort, parseHostPort } from '@gatehouse/net'
-import { registrableDomain } from '@gatehouse/net/suffixes'
 import type { HostCookie } from '../cookies.ts'
 import type { KeyRing } from '../key-ring.ts'
 import { readSigned, sealValue, signValue, unsealValue } from '../seal.ts'
-import { issuerOf } from '../sites.ts'
+import type { Site } from '../sites.ts'
 import { readCookies } from './cookie.ts'
 
 /** The parameter of a target that brings a session from the sign-in host to the host of an app. */
@@ -60,21 +59,18 @@ interface At {
 }
 
 type SignedHop = Omit<Hop, 'host' | 'signed'> & { readonly isBound: boolean }
+interface SignInPages {
+  readonly portal: { readonly name: string }
+  readonly site: Pick<Site, 'sharedDomain' | 'basePath'>
+}
 /** What a ticket brings to an app. */
 type Bearing = Pick<Ticket, 'to'> & { readonly sid: string }
 type SealedTicket = Omit<Hop, 'path' | 'signed'> & Bearing
 
-/**
- * Where the sign-in binding is kept: for the domain that all hosts of apps share with the sign-in host, which gets it for
- * the pages of the portal. Undefined if browsers keep no cookies for such a domain, and then they are not the same site.
- */
-export function bindingPlace(at: Parameters<typeof issuerOf>[0]): Place | undefined {
-  const { hostname, pathname: path } = new URL(issuerOf(at))
-  let { domain } = at.site
-  const registrable = registrableDomain(domain)
-  if (!registrable || registrableDomain(hostname) !== registrable) return undefined
-  while (!`.${hostname}`.endsWith(`.${domain}`)) domain = domain.slice(domain.indexOf('.') + 1)
-  return { domain, path }
+/** Where the sign-in binding is kept: the sign-in host gets it for the pages of the portal. */
+export function bindingPlace({ portal, site }: SignInPages): Place | undefined {
+  const { sharedDomain: domain, basePath } = site
+  return domain === undefined ? undefined : { domain, path: `${basePath}/portals/${portal.name}` }
 }
 
 /**

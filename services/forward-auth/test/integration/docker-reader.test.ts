@@ -141,7 +141,7 @@ async function start(t: Test) {
   writeFileSync(
     routes,
     changed('routes.yaml', [
-      [/http:\/\/forward-auth:4181|http:\/\/pocket-id:1411|https:\/\/cert-service:7401/g, own],
+      [/http:\/\/forward-auth:4181|http:\/\/[a-z]+-id:1411|https:\/\/cert-service:7401/g, own],
       [/ {6}rootCAs: .*\n/g, ''],
       [/127\.0\.0\.1:4443/g, `127.0.0.1:${login}`],
       [

@@ -19,6 +19,7 @@ import {
   TICKET,
   withTicket,
 } from '../../src/session/hop.ts'
+import { readSite } from '../../src/sites.ts'
 
 const [OLD, NEW] = ['the old secret of 32 characters !', 'the new secret of 32 characters !']
 const KEYS = deriveKeys([OLD], 'login')
@@ -303,8 +304,8 @@ t.test('without a binding, a hop is good for half a minute or within a login', a
 })
 
 const placeOf = (domain: string, authOrigin: string) => {
-  const site = { domain, authOrigin, basePath: '/gate', scope: 'host' as const }
-  return bindingPlace({ portal: { name: PORTAL }, site })
+  const site = readSite({ domain, authHost: authOrigin, session: { scope: 'host' } }, '/gate')
+  return 'message' in site ? undefined : bindingPlace({ portal: { name: PORTAL }, site })
 }
 
 t.test('where browsers keep a cookie for app and sign-in host', async (t) => {
