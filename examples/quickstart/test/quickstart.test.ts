@@ -108,7 +108,7 @@ Groups:
   for (const origin of [app, admin]) {
     const { status, body } = await visitor.open(origin)
     t.match({ status, body }, { status: 200, body: 'Hello, <bdi>Alice Arden</bdi>' }, origin)
-    const token = visitor.cookie(origin, APP_COOKIE) ?? ''
+    const token = visitor.cookie(origin, `${APP_COOKIE}.${new URL(origin).port}`) ?? ''
     t.match(token, /^ey/, 'the app has a session of its own')
     t.notMatch(body, token, 'which it does not show')
     t.match(await follow(verifyCommand, token), { status: 401 }, 'and which counts nowhere else')

@@ -10,7 +10,6 @@ import { readSettings } from '../../settings.ts'
 import { settingsFor } from '../program.ts'
 import { createVisitor } from '../visitor.ts'
 
-const COOKIE = '__Host-gatehouse-app.main'
 const FORGED = {
   'x-forwarded-user': 'alice',
   'x-forwarded-host': 'auth.gatehouse.localhost',
@@ -60,6 +59,9 @@ async function visitor() {
     },
   }
 }
+
+/** The cookie of an app, whose port is part of its name. */
+const COOKIE = `__Host-gatehouse-app.main.${new URL(app).port}`
 
 /** The session of a browser at the host of an app. */
 async function sessionOf(context: BrowserContext, url = app): Promise<string | undefined> {
