@@ -1,77 +1,42 @@
-import type { Host } from '@gatehouse/net'
-import type { Profile } from '@gatehouse/profile'
-import type { Principal } from './decide.ts'
-import { type Decision, decide, withRoute } from './decide.ts'
-import { createPolicyReader } from './gate.ts'
+import type { Decision, Principal } from './decide.ts'
+import { withRoute } from './decide.ts'
+import type { ForwardedRequest } from './forwarded.ts'
+import { type Gate, ruledRequest } from './gate.ts'
 import type { GateConfig } from './options.ts'
-import { type RequestPath, readPath } from './paths.ts'
-import { createPolicies, type Policy } from './policy.ts'
-import { createReach, Place, refusalOf, resourceAt } from './programs.ts'
+import type { RequestPath } from './paths.ts'
+import type { Policy } from './policy.ts'
+import { createReach, type Resource, refusalOf } from './programs.ts'
 import {
   type Admission,
   ANYONE,
   admissionFor,
-  createRules,
   fitOf,
   type Rule,
   type RuledRequest,
   SIGNED_IN,
 } from './rules.ts'
 
-/** A request to explain. */
-interface ExplainedRequest {
-  readonly host: Host
-  /** Path and query in ASCII. */
-  readonly target: string
-  readonly method: string
-  /** The tool that it calls by MCP. Default: what it calls is not known. */
-  readonly tool?: string | undefined
-  /** Address of the client. */
-  readonly from: string | undefined
-  /** Query of the check: `policy=<name>`, `if=<condition>`, or empty. */
-  readonly query: string
-  /** Milliseconds since the epoch. */
-  readonly now: number
-}
-
 /**
- * Explains what a gate would decide about a request for a page, and why: a line for each step.
+ * Explains what a gate asks of a request: a line for each step before the decision.
  *
- * @param config - without faults
- * @param principal - undefined if nobody is signed in
- * @throws GateError FWA_POLICY_UNKNOWN; ProfileError PROFILE_CONDITION_…
+ * @param gate - of this configuration
+ * @param from - address of the client; undefined if it is not known
+ * @param route - the policy that the proxy names
  */
 export function explain(
+  gate: Gate,
   config: GateConfig,
-  { host, target, method, tool, from, query, now }: ExplainedRequest,
-  principal: Principal | undefined,
+  asked: ForwardedRequest<unknown>,
+  from: string | undefined,
+  route: Policy | undefined,
 ): string[] {
-  const { name, preflight } = config
-  const policies = createPolicies(config.policies)
-  const rules = createRules(config.rules, policies)
-  const route = createPolicyReader({ name, policies })(query)
-  const isCall = tool !== undefined && method === 'POST'
-  const mcp = () => (isCall ? { method: 'tools/call', name: tool } : undefined)
-  const request = { host, path: readPath(target), method, mcp, clientIp: () => from }
-  const admission = admissionFor(rules, request)
-  const decision = decide({
-    preflight,
-    host,
-    principal,
-    admission,
-    mcp,
-    routePolicy: () => route,
-    kind: () => 'navigation',
-    now,
-  })
-  const whole = withRoute(admission, route)
+  const request = ruledRequest(asked, { clientIp: () => from })
+  const admission = withRoute(admissionFor(gate.rules, request), route)
   return [
     ...describePath(request.path),
-    ...describeRules(rules, request),
-    ...describeAdmission(whole),
-    `admitted: ${describeAdmitted(config, request, whole)}`,
-    `who: ${principal ? describePerson(principal.identity.profile) : 'nobody is signed in'}`,
-    ...describeDecision(decision),
+    ...describeRules(gate.rules, request),
+    ...describeAdmission(admission),
+    `admitted: ${describeAdmitted(config, request, admission, gate.resourceAt(asked))}`,
   ]
 }
 
@@ -111,17 +76,16 @@ function describeAdmission({ demanded, purpose, isClosed }: Admission): string[]
 
 /** The people and programs that are not refused from the start. They have to meet what is demanded as well. */
 function describeAdmitted(
-  { callers, resources }: GateConfig,
-  { host, path }: RuledRequest,
+  { callers }: GateConfig,
+  { host }: RuledRequest,
   { purpose, isClosed }: Admission,
+  resource: Resource | undefined,
 ): string {
   if (purpose === ANYONE) return ANYONE
   if (isClosed) return 'nobody'
   const programs = [...(callers?.keys ?? []), ...(callers?.issuers ?? [])]
     .filter((row) => refusalOf(createReach(row), host, purpose) === undefined)
     .map(({ name }) => name)
-  const places = resources.map((one) => new Place(one))
-  const resource = resourceAt(places, `https://${host.name}`, path)
   return [
     'people whom the portal allows',
     ...(programs.length > 0 ? [`programs: ${programs.join(', ')}`] : []),
@@ -129,25 +93,28 @@ function describeAdmitted(
   ].join('; ')
 }
 
-function describePerson({ provider, id, groups = [], roles = [] }: Profile): string {
-  return `${provider}:${id}, groups: ${groups.join(', ') || 'none'}, roles: ${roles.join(', ') || 'none'}`
+/** Describes who sends a request. */
+export function describePrincipal(principal: Principal | undefined): string {
+  if (!principal) return 'nobody is signed in'
+  if (principal.isProgram) return principal.caller
+  const { groups = [], roles = [] } = principal.identity.profile
+  return `${principal.caller}, groups: ${groups.join(', ') || 'none'}, roles: ${roles.join(', ') || 'none'}`
 }
 
 const OUTCOMES: Readonly<Record<Exclude<Decision['outcome'], 'forbidden' | 'step-up'>, string>> = {
-  allow: 'decision: passes, with the identity of the person',
-  anonymous: 'decision: passes, without an identity',
-  preflight: 'decision: passes as a preflight, without an identity',
-  'sign-in': 'decision: a browser is sent to sign in; a program gets 401',
-  'no-session': 'decision: 401',
+  allow: 'passes, with an identity',
+  anonymous: 'passes, without an identity',
+  preflight: 'passes as a preflight, without an identity',
+  'sign-in': 'a browser is sent to sign in; a program gets 401',
+  'no-session': '401',
 }
 
-function describeDecision(decision: Decision): string[] {
+/** Describes what a check decides. */
+export function describeDecision(decision: Decision): string {
   if (decision.outcome === 'step-up')
-    return [
-      `decision: sent to sign in again, for ${decision.policy.name}: acr or maxAge is not met`,
-    ]
-  if (decision.outcome !== 'forbidden') return [OUTCOMES[decision.outcome]]
+    return `sent to sign in again, for ${decision.policy.name}: acr or maxAge is not met`
+  if (decision.outcome !== 'forbidden') return OUTCOMES[decision.outcome]
   const { by, clause } = decision.refusal
   const why = clause === undefined ? by : `${by}, because this is not true: ${clause}`
-  return [`decision: 403, refused by ${why}`]
+  return `403, refused by ${why}`
 }

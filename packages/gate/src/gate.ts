@@ -54,7 +54,8 @@ type Credentials = Parameters<Programs['find']>[0]
 
 /** A request whose sender nobody learns without asking what they may. */
 interface Sent extends Omit<Asker, 'principal'> {
-  readonly request: Credentials
+  /** Undefined: there are no credentials of a program. */
+  readonly request?: Credentials
   /** Finds the person of the session. Called if there are no credentials of a program. */
   person(): Principal | undefined | Promise<Principal | undefined>
 }
@@ -87,7 +88,8 @@ export class Gate {
   /** The body of a 200. */
   readonly body: string | Buffer
   readonly #programs: Programs
-  readonly #readPolicy = createPolicyReader(this)
+  /** Finds the policy of a route by the query of a check. */
+  readonly readPolicy = createPolicyReader(this)
   readonly #refuseAliases: (rawHeaders: readonly string[]) => void
 
   /** @param config - without faults */
@@ -166,7 +168,7 @@ export class Gate {
     const { rules } = this
     const resource = this.resourceAt(asked)
     const { request, clientIp, now } = sent
-    const program = request.headers.authorization && this.#programs.find(request, resource)
+    const program = request?.headers.authorization && this.#programs.find(request, resource)
     const principal = program ? await program : await sent.person()
     const asker = { principal, clientIp, now }
     const admission =
@@ -229,7 +231,7 @@ export class Gate {
       mcp,
       preflight: this.preflight,
       host: asked.host,
-      routePolicy: () => this.#readPolicy(query),
+      routePolicy: () => this.readPolicy(query),
       kind: () => asked.kind,
     })
   }
@@ -253,7 +255,10 @@ export class Gate {
   }
 }
 
-function ruledRequest(asked: ForwardedRequest<unknown>, { clientIp }: Asker): RuledRequest {
+export function ruledRequest(
+  asked: ForwardedRequest<unknown>,
+  { clientIp }: Pick<Asker, 'clientIp'>,
+): RuledRequest {
   const { host, known } = asked
   return { host, ...known, mcp: () => asked.mcp, clientIp }
 }

@@ -141,6 +141,12 @@ export class Programs {
       : this.#programOf(caller, isOfResource)
   }
 
+  /** The program of a key, by its name. */
+  named(name: string): Principal | undefined {
+    const caller = this.#callers?.findNamed(name)
+    return caller && this.#programOf(caller, false)
+  }
+
   /** Refuses a key with another scheme, or with none: it would reach the app, as what is meant for it. */
   #refuseKey(authorization: string): undefined {
     if (!this.#callers?.methods().includes('psk')) return undefined

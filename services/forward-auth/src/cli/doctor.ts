@@ -56,11 +56,11 @@ export async function doctor(
   const found = findSite(app, url)
   const { site } = found
   const portal = findPortal(app, options.portal)
-  const provider = config.portals.find(({ name }) => name === portal.name)?.providers[0]
+  const { providers = [] } = config.portals.find(({ name }) => name === portal.name) ?? {}
   const person =
-    claimsFile === undefined || !provider
+    claimsFile === undefined
       ? undefined
-      : await readPerson(claimsFile, provider, { sub: 'gatehouse-doctor' })
+      : await readPerson(claimsFile, providers, { sub: 'gatehouse-doctor' })
   const session = person && (await signInAs(app, { portal, site }, person))
   if (session) {
     const actor = userInfo().username

@@ -1,37 +1,52 @@
-import { explain as explainCheck, Principal, type Refusal } from '@gatehouse/gate'
-import { isIp, parseHost } from '@gatehouse/net'
+import {
+  describeDecision,
+  describePrincipal,
+  explain as explainCheck,
+  Gate,
+  Principal,
+  type Refusal,
+} from '@gatehouse/gate'
+import { isIp } from '@gatehouse/net'
 import type { Profile } from '@gatehouse/profile'
+import { statusOfError } from '@gatehouse/service-kit/http'
 import { UsageError } from '@gatehouse/service-kit/program'
+import { createLogger } from '@gatehouse/service-kit/telemetry'
 import type { ForwardAuthConfig, PortalConfig } from '../config/schema.ts'
+import { ERRORS, type FwaError, STATUS_OF } from '../errors.ts'
 import { createAdmission } from '../portals.ts'
+import { forwardDialect } from '../proxies/proxy.ts'
+import { readForwarded } from '../routes/check.ts'
+import { requireSecure } from '../routes/hops.ts'
+import { createSites, sitesOf } from '../sites.ts'
 import { readPerson } from './person.ts'
 
 /** A request, and who sends it. */
 export interface ExplainOptions {
+  /** With a port if need be, and behind `http://` if it is asked without TLS. */
   readonly host: string
   /** Path and query. */
-  readonly path?: string
-  readonly method?: string
+  readonly path?: string | undefined
+  readonly method?: string | undefined
   /** Name of the tool that it calls by MCP. */
-  readonly tool?: string
+  readonly tool?: string | undefined
   /** Name of the portal. Default: the only one. */
-  readonly portal?: string
+  readonly portal?: string | undefined
   /** Policy or condition that the proxy gives. */
-  readonly policy?: string
-  readonly if?: string
+  readonly policy?: string | undefined
+  readonly if?: string | undefined
   /** Address of the client. */
-  readonly from?: string
-  /** File with the claims of a person. Default: nobody is signed in. */
-  readonly as?: string
-  /** Name of the provider of that person. Default: the first one. */
-  readonly provider?: string
+  readonly from?: string | undefined
+  /** File with the claims of a person, or `psk:` and the name of a key. Default: nobody is signed in. */
+  readonly as?: string | undefined
 }
 
+/** The beginning of the names of API keys. */
+const KEY = 'psk:'
+
 /**
- * Explains what a check would decide, and why: by the same functions, without the service, a session
- * or a provider.
+ * Explains what a check would answer, and why: by the same functions, without the service, a session or a provider.
  *
- * @throws UsageError
+ * @throws UsageError; GateError FWA_POLICY_UNKNOWN; ProfileError PROFILE_CONDITION_…; AuthError AUTH_OPTIONS_INVALID
  */
 export async function explain(
   config: ForwardAuthConfig,
@@ -41,21 +56,45 @@ export async function explain(
   const { host: text, path = '/', tool, from } = options
   const { method = tool === undefined ? 'GET' : 'POST' } = options
   const portal = portalOf(config, options.portal)
-  const host = parseHost(text)
-  if (!host) throw new UsageError(`--host is no host: ${text}`)
   if (!path.startsWith('/')) throw new UsageError('--path must begin with /')
   if (from !== undefined && !isIp(from)) throw new UsageError(`--from is no IP address: ${from}`)
-  // As clients send it.
-  const target = path.replaceAll(/[^!-~]/gu, encodeURIComponent)
-  const principal = await principalOf(portal, options)
-  const lines = explainCheck(
-    portal,
-    { host, target, method, tool, from, query: queryOf(options), now },
-    principal,
-  )
+  const query = queryOf(options)
+  const [, scheme = 'https', host = text] = /^(https?):\/\/(.*)$/.exec(text) ?? []
+  const log = createLogger({ name: 'explain', level: 'silent', format: 'json' })
+  const gate = new Gate(portal, { now: () => now, elapsed: () => performance.now(), log })
   const call = tool === undefined ? '' : `, tools/call ${tool},`
-  const title = `${method} https://${text}${path}${call} at the portal ${portal.name}`
-  return `${[title, ...lines].join('\n')}\n`
+  const lines = [`${method} ${scheme}://${host}${path}${call} at the portal ${portal.name}`]
+  const route = gate.readPolicy(query)
+  const principal = await principalOf(portal, gate, options.as)
+  try {
+    // As clients send it.
+    const target = path.replaceAll(/[^!-~]/gu, encodeURIComponent)
+    const headers = {
+      ...headersOf(method, tool),
+      'x-forwarded-method': method,
+      'x-forwarded-proto': scheme,
+      'x-forwarded-host': host,
+      'x-forwarded-uri': target,
+    }
+    const asked = readForwarded(
+      gate,
+      forwardDialect,
+      { headers, rawHeaders: [] },
+      createSites(sitesOf(config)),
+    )
+    lines.push(...explainCheck(gate, portal, asked, from, route))
+    lines.push(`who: ${describePrincipal(principal)}`)
+    const sent = { person: () => principal, clientIp: () => from, now }
+    const { decision } = await gate.check(asked, sent, query)
+    if (decision.outcome === 'allow') principal?.toldAt(asked.host)
+    const isToSignIn = decision.outcome === 'sign-in' || decision.outcome === 'step-up'
+    if (isToSignIn && asked.kind === 'navigation') requireSecure({ forwarded: asked })
+    lines.push(`decision: ${describeDecision(decision)}`)
+  } catch (error) {
+    lines.push(...describeRefusal(error))
+  }
+  await gate.close()
+  return `${lines.join('\n')}\n`
 }
 
 function portalOf({ portals }: ForwardAuthConfig, name: string | undefined): PortalConfig {
@@ -74,13 +113,12 @@ function queryOf({ policy, if: condition }: ExplainOptions): string {
   return condition === undefined ? '' : `if=${encodeURIComponent(condition)}`
 }
 
-/** A person without a session, whom the app would not be told about. */
+/** A person without a session. */
 class Described extends Principal {
   readonly #refusal: Refusal | undefined
 
-  constructor(portal: PortalConfig, profile: Profile) {
-    const nothing = { headers: [], changing: [] }
-    super({ method: 'session', portal: portal.name, profile }, profile, nothing)
+  constructor(portal: PortalConfig, gate: Gate, profile: Profile) {
+    super({ method: 'session', portal: portal.name, profile }, profile, gate)
     const { admits, refusalOf } = createAdmission(portal)
     this.#refusal = admits(profile) ? undefined : refusalOf(profile)
   }
@@ -92,10 +130,32 @@ class Described extends Principal {
 
 async function principalOf(
   portal: PortalConfig,
-  { as: claimsFile, provider = portal.providers[0]?.name ?? '' }: ExplainOptions,
+  gate: Gate,
+  text: string | undefined,
 ): Promise<Principal | undefined> {
-  if (claimsFile === undefined) return undefined
-  const row = portal.providers.find(({ name }) => name === provider)
-  if (!row) throw new UsageError(`the portal ${portal.name} has no provider ${provider}`)
-  return new Described(portal, await readPerson(claimsFile, row))
+  if (text === undefined) return undefined
+  if (!text.startsWith(KEY))
+    return new Described(portal, gate, await readPerson(text, portal.providers))
+  const key = gate.programs.named(text.slice(KEY.length))
+  if (key) return key
+  throw new UsageError(`the portal ${portal.name} has no key ${text.slice(KEY.length)}`)
+}
+
+/** The headers of a browser that opens a page, or asks before a call of another site, and of an MCP client. */
+function headersOf(method: string, tool: string | undefined): Record<string, string> {
+  if (tool !== undefined) {
+    const name = `=?base64?${Buffer.from(tool).toString('base64')}?=`
+    return { 'mcp-protocol-version': '2026-07-28', 'mcp-method': 'tools/call', 'mcp-name': name }
+  }
+  if (method === 'OPTIONS')
+    return { origin: 'https://gatehouse.invalid', 'access-control-request-method': 'GET' }
+  return { 'sec-fetch-mode': 'navigate' }
+}
+
+/** What a check answers that is no decision. */
+function describeRefusal(error: unknown): string[] {
+  const { code, message } = Object(error) as FwaError
+  const status = statusOfError(error, STATUS_OF)
+  if (status === undefined) throw error
+  return [`decision: ${status} ${code}: ${message}`, `to do: ${ERRORS[code].action}`]
 }

@@ -4,17 +4,21 @@ import type { Claims, Profile } from '@gatehouse/profile'
 import { UsageError } from '@gatehouse/service-kit/program'
 
 /**
- * The person whose claims a file of `--as` holds.
+ * The person whose claims a file holds.
  *
+ * @param text - of `--as`: a file, behind the name of the provider unless that is the first one: `corp:ada.json`
  * @throws UsageError
  */
 export async function readPerson(
-  file: string,
-  provider: ProviderConfig,
+  text: string,
+  providers: readonly ProviderConfig[],
   defaults: Claims = {},
 ): Promise<Profile> {
+  const named = providers.find(({ name }) => text.startsWith(`${name}:`))
+  const file = named ? text.slice(named.name.length + 1) : text
+  const provider = named ?? providers[0]
   const claims = parse(await readFile(file, 'utf8'))
-  if (typeof claims === 'object' && claims !== null && !Array.isArray(claims))
+  if (provider && typeof claims === 'object' && claims !== null && !Array.isArray(claims))
     return profileOf(provider, { ...defaults, ...claims })
   throw new UsageError(`${file} holds no JSON object of claims`)
 }

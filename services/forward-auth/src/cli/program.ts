@@ -132,7 +132,7 @@ const explain: Command = {
   usage: 'explain',
   summary: 'say what a check decides about a request, and why',
   options: {
-    '--host HOST': 'the host of the app',
+    '--host HOST': 'the host of the app, behind http:// if it is asked without TLS',
     '--path PATH': 'path and query (default /)',
     '--method NAME': 'the method (default GET)',
     '--tool NAME': 'the tool that is called by MCP',
@@ -140,8 +140,8 @@ const explain: Command = {
     '--portal NAME': 'the portal to ask',
     '--policy NAME': 'the policy that the proxy names',
     '--if CONDITION': 'the condition that the proxy gives',
-    '--as FILE': 'the claims of a person as JSON (default: nobody)',
-    '--provider NAME': 'the provider of that person (default: the first one)',
+    '--as WHO':
+      'a file with the claims of a person: ada.json, or corp:ada.json of this provider; or a key: psk:reader (default: nobody)',
   },
   examples: ['gatehouse-auth explain --host app.example.com --policy admins --as ada.json'],
   async run({ config, options }) {
@@ -162,7 +162,8 @@ const doctor: Command = {
     '--resolve ADDR': 'connect to this address, such as 127.0.0.1:8443',
     '--ca FILE': 'CA certificates of the proxy, in PEM',
     '--insecure': 'accept any certificate of the proxy',
-    '--as FILE': 'sign in with these claims; the app has to answer with the headers of its request',
+    '--as FILE':
+      'sign in with these claims, as in explain; the app has to answer with the headers of its request',
   },
   examples: ['gatehouse-auth doctor https://app.example.com'],
   async run({ config, progress, words: [url = ''], options }) {

@@ -1,6 +1,6 @@
 import { METHODS } from 'node:http'
 import { AuthError } from '@gatehouse/auth-core'
-import type { Decision, ForwardedRequest } from '@gatehouse/gate'
+import type { Decision, ForwardedRequest, Gate, ProxyRequest } from '@gatehouse/gate'
 import { isNavigation, type Peer, statusOfError } from '@gatehouse/service-kit/http'
 import type { Metrics } from '@gatehouse/service-kit/telemetry'
 import type { FastifyInstance, FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
@@ -17,7 +17,7 @@ import { type Dialect, forwardDialect } from '../proxies/proxy.ts'
 import { assertUnpacks, sealAnswer, unpackAnswer } from '../proxies/sealed-answer.ts'
 import { splitTarget, TICKET } from '../session/hop.ts'
 import { Visitor } from '../session/visitor.ts'
-import { pageUrl, type Site } from '../sites.ts'
+import { pageUrl, type Site, type Sites } from '../sites.ts'
 import { type Check, recordRefusal, refuseCaller, sendDecision } from './check-answers.ts'
 import { bareAnswer, problemAnswers, TO_SIGN_IN } from './documented.ts'
 import { type Asked, answerTicket } from './hops.ts'
@@ -228,9 +228,20 @@ export function readCheck(dialect: Dialect, request: FastifyRequest): Asked {
   if (!server.trust.trusts(raw.socket)) throw untrusted(raw.socket)
   if (dialect.isSealed) assertUnpacks(request)
   const portal = portalOf(request)
-  const forwarded = portal.gate.read(dialect.source, raw, server.sites)
-  assertNotOnAuthHost(forwarded, request)
+  const forwarded = readForwarded(portal.gate, dialect, raw, server.sites)
   return { portal, site: forwarded.site, forwarded }
+}
+
+/** Reads a request as a check does, whoever sent it. */
+export function readForwarded(
+  gate: Pick<Gate, 'read'>,
+  { source }: Dialect,
+  request: ProxyRequest,
+  sites: Sites,
+): ForwardedRequest<Site> {
+  const forwarded = gate.read(source, request, sites)
+  assertNotOnAuthHost(forwarded, request, sites)
+  return forwarded
 }
 
 export async function decideCheck(asked: Asked, request: FastifyRequest): Promise<Check> {
@@ -271,10 +282,11 @@ export function untrusted({ remoteAddress }: Peer): FwaError {
  */
 function assertNotOnAuthHost(
   { authority, isAuthHost }: ForwardedRequest<Site>,
-  { headers, server }: FastifyRequest,
+  { headers }: ProxyRequest,
+  sites: Sites,
 ): void {
   const host = headers['x-forwarded-host']
-  if (!isAuthHost && !(typeof host === 'string' && server.sites.find(host)?.isAuthHost)) return
+  if (!isAuthHost && !(typeof host === 'string' && sites.find(host)?.isAuthHost)) return
   const reserved = isAuthHost ? authority : host
   const message = `${reserved} is the host of the sign-in pages, and no app is on it`
   throw new FwaError('FWA_HOST_RESERVED', message)

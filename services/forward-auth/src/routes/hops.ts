@@ -58,7 +58,9 @@ export function sendToSignIn(
 }
 
 /** Browsers send the session over HTTPS only, so that a sign-in would lead back here again and again. */
-function requireSecure({ forwarded: { scheme, host, origin } }: Asked): void {
+export function requireSecure({
+  forwarded: { scheme, host, origin },
+}: Pick<Asked, 'forwarded'>): void {
   if (scheme === 'http' && !isLoopback(host))
     throw new FwaError('FWA_APP_INSECURE', `${origin} is not https`)
 }

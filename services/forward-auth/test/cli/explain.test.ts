@@ -1,8 +1,13 @@
 import { testFolder } from '@gatehouse/service-kit/testing'
+import fc from 'fast-check'
 import t, { type Test } from 'tap'
+import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { type ExplainOptions, explain } from '../../src/cli/explain.ts'
 import { loadForwardAuthConfig } from '../../src/config/load.ts'
-import { portalOf, yamlOf } from '../app.ts'
+import { portalOf, startApp, yamlOf } from '../app.ts'
+
+// What is refused in these tests, and said.
+expectWarnings(t, 'check refused')
 
 const NOW = Date.UTC(2030, 0, 1)
 const PORTAL = portalOf(
@@ -15,6 +20,7 @@ const PORTAL = portalOf(
     { paths: [/vault/*], require: strong },
     { hosts: [mcp.example.com], paths: [/tools], tools: ["read_*"], require: signedIn },
     { hosts: [mcp.example.com], paths: [/tools], tools: [delete], require: admin }],
+    headers: [default, { name: X-Team, claim: team }],
     callers: { keys: [{ name: ci, key: correct-horse-battery-staple, hosts: [app.example.com] },
       { name: admins, key: correct-horse-battery-stapler, policies: [admin] }] },
     resources: [{ url: "https://app.example.com/mcp", authorizationServers: ["https://id.example.com"] }]`.replace(
@@ -26,7 +32,73 @@ const CLAIMS = {
   ada: { sub: 'ada', groups: ['staff', 'admin'], acr: 'pwd' },
   bob: { sub: 'bob', groups: ['staff'] },
   eve: { sub: 'eve' },
+  odd: { sub: 'odd', groups: ['staff'], team: 'x'.repeat(20_000) },
 }
+
+type Row = [
+  who: keyof typeof CLAIMS | undefined,
+  asked: Partial<ExplainOptions>,
+  ...lines: string[],
+]
+
+/** What a check refuses without a decision, and what keys get. */
+const REFUSED: Row[] = [
+  [
+    'ada',
+    { host: 'auth.example.com' },
+    'decision: 403 FWA_HOST_RESERVED: auth.example.com is the host of the sign-in pages, and no app is on it',
+  ],
+  [
+    'ada',
+    { host: 'app.example.org' },
+    'decision: 403 FWA_HOST_UNKNOWN: "app.example.org" is on none of the configured domains',
+  ],
+  [
+    undefined,
+    { host: 'a b' },
+    'decision: 403 FWA_HOST_UNKNOWN: "a b" is on none of the configured domains',
+  ],
+  [
+    undefined,
+    { host: 'http://app.example.com' },
+    'GET http://app.example.com/ at the portal main',
+    'decision: 403 FWA_APP_INSECURE: http://app.example.com is not https',
+  ],
+  [
+    undefined,
+    { host: 'http://app.example.com', path: '/healthz' },
+    'decision: passes, without an identity',
+  ],
+  [
+    'ada',
+    { path: '/x#y' },
+    'decision: 400 FWA_HEADER_INVALID: X-Forwarded-* holds no valid path: "https://app.example.com/x?…"',
+  ],
+  [
+    'ada',
+    { path: '/a\\b' },
+    'decision: 400 FWA_HEADER_INVALID: X-Forwarded-* holds no valid path: "https://app.example.com/a%5Cb"',
+  ],
+  [
+    'ada',
+    { method: 'G T' },
+    'decision: 400 FWA_HEADER_INVALID: X-Forwarded-* holds no valid method: "https://app.example.com/"',
+  ],
+  ['odd', {}, 'decision: 403 FWA_IDENTITY_UNSENDABLE: the header x-team has no known value'],
+  [undefined, { method: 'OPTIONS' }, 'decision: 401'],
+  [undefined, { as: 'psk:ci' }, 'who: psk:ci', 'decision: passes, with an identity'],
+  [undefined, { as: 'psk:ci', host: 'x.example.com' }, 'decision: 403, refused by hosts'],
+  [
+    undefined,
+    { as: 'psk:ci', host: 'x.example.com', path: '/healthz' },
+    'decision: passes, without an identity',
+  ],
+  [
+    undefined,
+    { as: 'psk:admins', host: 'admin.example.com' },
+    'decision: 403, refused by policy admin, because this is not true: Group("staff")',
+  ],
+]
 
 async function ask(t: Test, who: keyof typeof CLAIMS | undefined, asked: Partial<ExplainOptions>) {
   const folder = testFolder(t, {
@@ -40,11 +112,7 @@ async function ask(t: Test, who: keyof typeof CLAIMS | undefined, asked: Partial
 }
 
 t.test('which rule, policy and clause decides, and why', async (t) => {
-  const table: [
-    who: keyof typeof CLAIMS | undefined,
-    asked: Partial<ExplainOptions>,
-    ...lines: string[],
-  ][] = [
+  const table: Row[] = [
     [
       undefined,
       {},
@@ -73,7 +141,7 @@ t.test('which rule, policy and clause decides, and why', async (t) => {
       'who: corp:bob, groups: staff, roles: none',
       'decision: 403, refused by policy admin, because this is not true: Group("admin")',
     ],
-    ['ada', { host: 'admin.example.com' }, 'decision: passes, with the identity of the person'],
+    ['ada', { host: 'admin.example.com' }, 'decision: passes, with an identity'],
     [
       'eve',
       {},
@@ -136,7 +204,7 @@ t.test('which rule, policy and clause decides, and why', async (t) => {
       { host: 'mcp.example.com', path: '/tools', tool: 'read_note' },
       'POST https://mcp.example.com/tools, tools/call read_note, at the portal main',
       'rules[4]: fits: signedIn',
-      'decision: passes, with the identity of the person',
+      'decision: passes, with an identity',
     ],
     [
       'bob',
@@ -166,7 +234,7 @@ t.test('which rule, policy and clause decides, and why', async (t) => {
       'decision: 403, refused by tools',
     ],
   ]
-  for (const [who, asked, ...lines] of table) {
+  for (const [who, asked, ...lines] of [...table, ...REFUSED]) {
     const answer = await ask(t, who, asked)
     for (const line of lines) t.ok(answer.includes(line), `${line}\n${answer.join('\n')}`)
   }
@@ -174,12 +242,11 @@ t.test('which rule, policy and clause decides, and why', async (t) => {
 
 t.test('what cannot be asked', async (t) => {
   const table: [asked: Partial<ExplainOptions>, message: RegExp][] = [
-    [{ host: 'a b' }, /--host is no host/],
     [{ path: 'x' }, /--path must begin with/],
     [{ from: '10.0.0.0/8' }, /--from is no IP address/],
     [{ portal: 'nope' }, /there is no portal nope, only: main/],
     [{ policy: 'a', if: 'true' }, /give --policy or --if/],
-    [{ provider: 'nope', as: '/dev/null' }, /has no provider nope/],
+    [{ as: 'psk:nope' }, /the portal main has no key nope/],
     [{ as: '/dev/null' }, /holds no JSON object of claims/],
   ]
   for (const [asked, message] of table)
@@ -190,7 +257,8 @@ t.test('what cannot be asked', async (t) => {
 t.test('claims are read as the row of the provider says', async (t) => {
   const row = `{ type: openIDConnect, name: corp, issuerUrl: "http://localhost:1", clientId: a, clientSecret: b,
     groupsClaim: realm.roles, trustEmail: true }`
-  const portal = `  - { name: main, allow: { groups: [staff], emailDomains: [example.com] }, providers: [${row}] }`
+  const portal = `  - { name: main, allow: { groups: [staff], emailDomains: [example.com] },
+    providers: [${row}, ${row.replace('corp', 'second').replace('realm.roles', 'teams')}] }`
   const claims = { sub: 'ada', email: 'ada@example.com', realm: { roles: ['staff'] } }
   const folder = testFolder(t, {
     'config.yaml': yamlOf(portal.replace(/\s+/g, ' ').replace(/^ /, '  ')),
@@ -198,7 +266,174 @@ t.test('claims are read as the row of the provider says', async (t) => {
   })
   const { value } = await loadForwardAuthConfig(`${folder}/config.yaml`, {})
   const asked = { host: 'app.example.com', as: `${folder}/claims.json` }
+  const second = await explain(value, { ...asked, as: `second:${asked.as}` }, NOW)
+  t.match(second, 'who: second:ada, groups: none')
   const text = await explain(value, asked, NOW)
   t.match(text, 'who: corp:ada, groups: staff')
-  t.match(text, 'decision: passes, with the identity of the person')
+  t.match(text, 'decision: passes, with an identity')
 })
+
+interface Asked {
+  readonly scheme: string
+  readonly host: string
+  readonly segments: readonly string[]
+  readonly method: string
+  readonly from: string
+  readonly who: string | undefined
+  readonly policy: string | undefined
+  readonly tool: string | undefined
+}
+
+t.test('whatever is asked, explain says what the check answers', async (t) => {
+  const yaml = yamlOf(PORTAL)
+  const test = await startApp(t, yaml, (app) => {
+    app.addHook('onResponse', async (request, reply) => {
+      outcome = request.check?.decision.outcome
+      const { code = '' } = request.problem ?? {}
+      if (reply.statusCode >= 400 && !OF_DECISIONS.includes(code)) outcome = code
+    })
+  })
+  let outcome: string | undefined
+  const folder = testFolder(t, {
+    'config.yaml': yaml,
+    ...Object.fromEntries(
+      Object.entries(CLAIMS).map(([name, claims]) => [name, JSON.stringify(claims)]),
+    ),
+  })
+  const { value } = await loadForwardAuthConfig(`${folder}/config.yaml`, {})
+  const segment = fc.constantFrom(
+    'healthz',
+    'lan',
+    'vault',
+    'mcp',
+    'tools',
+    '..',
+    'a%2fb',
+    'é',
+    '',
+    'x#',
+    'a\\b',
+    'y?z',
+  )
+  const asked: fc.Arbitrary<Asked> = fc.record({
+    scheme: fc.constantFrom('', 'http://', 'https://'),
+    host: fc
+      .constantFrom('app', 'admin', 'mcp', 'auth', 'x', 'bad_')
+      .map((name) => `${name}.example.com`),
+    segments: fc.oneof(
+      fc.array(segment, { maxLength: 3 }),
+      fc.constantFrom(['healthz'], ['lan', 'x']),
+    ),
+    method: fc.constantFrom('GET', 'POST', 'OPTIONS', 'DELETE'),
+    from: fc.constantFrom('10.1.2.3', '192.0.2.1'),
+    who: fc.constantFrom(undefined, undefined, 'ada', 'bob', 'odd', 'psk:ci', 'psk:admins'),
+    policy: fc.constantFrom(undefined, 'admin', 'any'),
+    tool: fc.constantFrom(undefined, undefined, 'read_note', 'delete', 'write'),
+  })
+  const page = {
+    scheme: '',
+    host: 'app.example.com',
+    segments: [],
+    method: 'GET',
+    from: '192.0.2.1',
+  } as const
+  const nobody = { ...page, who: undefined, policy: undefined, tool: undefined }
+  const vault = { ...nobody, segments: ['vault'], who: 'ada' } as const
+  const examples = [
+    nobody,
+    vault,
+    { ...vault, scheme: 'http://' },
+    { ...vault, scheme: 'http://', tool: 'write' },
+    { ...nobody, who: 'ada' },
+    { ...nobody, who: 'odd' },
+    { ...nobody, who: 'bob', policy: 'admin' },
+    { ...nobody, segments: ['healthz'] },
+    { ...nobody, segments: ['x#'] },
+    { ...nobody, method: 'OPTIONS' },
+    { ...nobody, scheme: 'http://' },
+    ...['auth.example.com', 'bad_.example.com'].map((host) => ({ ...nobody, host })),
+  ].map((one) => [one] as [Asked])
+  const seen = new Set<string>()
+  await fc.assert(
+    fc.asyncProperty(
+      asked,
+      async ({ scheme, host, segments, method: sent, from, who, policy, tool }) => {
+        const path = `/${segments.join('/')}`
+        const method = tool === undefined ? sent : 'POST'
+        const as = who?.startsWith('psk:') ? who : who && `${folder}/${who}`
+        const text = await explain(
+          value,
+          { host: `${scheme}${host}`, path, method, from, ...{ policy, tool, as } },
+          test.clock.now(),
+        )
+        const authorization = KEYS_OF[who ?? '']
+        const site = host.startsWith('bad_') || host.startsWith('auth') ? 'app.example.com' : host
+        const isPerson = who !== undefined && !authorization
+        const cookie = isPerson
+          ? await test.signIn('main', CLAIMS[who as 'ada'], { host: site })
+          : undefined
+        outcome = undefined
+        const { statusCode } = await test.app.inject({
+          method: 'GET',
+          url: `/portals/main${policy ? `?policy=${policy}` : ''}`,
+          headers: {
+            'x-forwarded-method': method,
+            'x-forwarded-proto': scheme.split(':')[0] || 'https',
+            'x-forwarded-host': host,
+            'x-forwarded-uri': path.replaceAll('é', '%C3%A9'),
+            'x-forwarded-for': from,
+            ...(authorization && { authorization }),
+            ...(cookie && { cookie }),
+            ...(tool
+              ? {
+                  'mcp-protocol-version': '2026-07-28',
+                  'mcp-method': 'tools/call',
+                  'mcp-name': tool,
+                }
+              : { 'sec-fetch-mode': 'navigate' }),
+            ...(method === 'OPTIONS' &&
+              !tool && { origin: 'https://x.example.com', 'access-control-request-method': 'GET' }),
+          },
+        })
+        const said = /^decision: (.*)$/m.exec(text)?.[1] ?? ''
+        seen.add(outcome ?? '')
+        const expected = SAID[outcome ?? ''] ?? new RegExp(`^${statusCode} ${outcome}: `)
+        t.match(said, expected, JSON.stringify([scheme, host, path, method, who, policy, tool]))
+        t.equal(said.startsWith('passes'), statusCode === 200)
+      },
+    ),
+    { numRuns: 150, examples },
+  )
+  const kinds = [
+    ...['allow', 'anonymous', 'sign-in', 'no-session', 'forbidden', 'step-up', 'FWA_HOST_RESERVED'],
+    ...['FWA_HOST_UNKNOWN', 'FWA_APP_INSECURE', 'FWA_HEADER_INVALID', 'FWA_IDENTITY_UNSENDABLE'],
+  ]
+  t.strictSame(
+    kinds.filter((kind) => !seen.has(kind)),
+    [],
+  )
+})
+
+/** What programs are answered for a decision. */
+const OF_DECISIONS = [
+  '',
+  'FWA_NO_SESSION',
+  'FWA_FORBIDDEN',
+  'FWA_TOOL_REFUSED',
+  'FWA_STEP_UP_REQUIRED',
+]
+
+const KEYS_OF: Readonly<Record<string, string>> = {
+  'psk:ci': 'APIKey correct-horse-battery-staple',
+  'psk:admins': 'APIKey correct-horse-battery-stapler',
+}
+
+/** What explain says of a decision; of an error, it says status and code. */
+const SAID: Readonly<Record<string, RegExp>> = {
+  allow: /^passes, with an identity$/,
+  anonymous: /^passes, without an identity$/,
+  'sign-in': /^a browser is sent to sign in/,
+  'no-session': /^401$/,
+  forbidden: /^403, refused by /,
+  'step-up': /^sent to sign in again/,
+}
