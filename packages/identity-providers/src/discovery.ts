@@ -9,7 +9,7 @@ const REFRESH_MS = 60_000
 /**
  * The metadata of a provider, cached for an hour and refreshed in the background once it is a minute
  * old. It is read at the start, and with backoff after a failure, so that `failing` is up to date
- * even if nobody signs in.
+ * even if nobody signs in. One read that fails is no outage: a good document counts until a second one fails.
  */
 export class Discovery<T> {
   readonly #provider: string
@@ -19,6 +19,8 @@ export class Discovery<T> {
   #reading: Promise<T> | undefined
   #failure: ProviderError | undefined
   #failures = 0
+  /** Reads that failed since the last one that did not. */
+  #failedReads = 0
   #retryAt = 0
   #timer: ReturnType<Clock['setTimer']>
   #isClosed = false
@@ -44,7 +46,7 @@ export class Discovery<T> {
 
   /** Reports that another request to the provider failed, so that discovery is retried soon. */
   reportFailure(failure: ProviderError): void {
-    if (!this.#failure) this.#retryLater(failure)
+    if (!this.#failure) this.#fail(failure)
   }
 
   failing(): boolean {
@@ -64,7 +66,8 @@ export class Discovery<T> {
   }
 
   #refreshIfStale(): void {
-    if (this.#cached && this.#age() >= REFRESH_MS) this.#refreshInBackground()
+    const isStale = this.#cached !== undefined && this.#age() >= REFRESH_MS
+    if (isStale && this.#deps.clock.now() >= this.#retryAt) this.#refreshInBackground()
   }
 
   #refreshInBackground(): void {
@@ -76,8 +79,11 @@ export class Discovery<T> {
       .then(
         (value) => this.#accept(value),
         (error: ProviderError) => {
-          this.#cached = undefined
-          this.#retryLater(error)
+          if (++this.#failedReads === 1 && this.#age() < MAX_AGE_MS) this.#retryLater()
+          else {
+            this.#cached = undefined
+            this.#fail(error)
+          }
           throw error
         },
       )
@@ -93,16 +99,23 @@ export class Discovery<T> {
     this.#cached = { value, readAt: clock.now() }
     this.#failure = undefined
     this.#failures = 0
+    this.#failedReads = 0
+    this.#retryAt = 0
     this.#timer.cancel()
     return value
   }
 
-  #retryLater(error: ProviderError): void {
+  #fail(error: ProviderError): void {
     if (this.#isClosed) return
-    const { clock, log } = this.#deps
     if (reasonOf(this.#failure) !== reasonOf(error))
-      log.warn({ provider: this.#provider, err: error }, 'provider cannot be used')
+      this.#deps.log.warn({ provider: this.#provider, err: error }, 'provider cannot be used')
     this.#failure = error
+    this.#retryLater()
+  }
+
+  #retryLater(): void {
+    if (this.#isClosed) return
+    const { clock } = this.#deps
     const backoff = backoffMs(++this.#failures)
     this.#retryAt = clock.now() + backoff
     this.#timer.cancel()

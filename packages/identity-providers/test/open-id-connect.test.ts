@@ -1,3 +1,4 @@
+import { NetError } from '@gatehouse/net'
 import t from 'tap'
 import type { ProviderConfig } from '../src/kinds.ts'
 import type { AuthorizationOptions } from '../src/provider.ts'
@@ -544,10 +545,71 @@ t.test('starts without the provider, and recovers when the provider does', async
   t.notOk(provider.failing(), 'nobody waits for another look')
   await t.resolves(
     (async () => {
-      while (!provider.failing()) await new Promise(setImmediate)
+      while (!provider.failing()) {
+        await new Promise(setImmediate)
+        await deps.clock.advance(100)
+      }
     })(),
-    'that it brings about, though nobody signs in',
+    'that it brings about, and one more, though nobody signs in',
   )
+})
+
+t.test('one read that fails takes no good document away, and two in a row do', async (t) => {
+  const idp = await startOpenIdProvider(t)
+  const deps = testDeps()
+  let isDown = false
+  let refused = 0
+  const createFetch: typeof deps.createFetch = (options) => {
+    const fetch = deps.createFetch(options)
+    const fail = () => Promise.reject(new NetError('NET_FETCH_FAILED', `down ${++refused}`))
+    return Object.assign((...of: Parameters<typeof fetch>) => (isDown ? fail() : fetch(...of)), {
+      close: () => fetch.close(),
+    })
+  }
+  const provider = open(t, idp.options, { ...deps, createFetch })
+  const url = () => provider.authorizationUrl(newLogin()).then(({ origin }) => origin)
+  const known = await url()
+  const { finish } = await reachCallback(provider)
+
+  for (const [name, isOutage] of [
+    ['a read', false],
+    ['a login, and a read after it', true],
+  ] as const) {
+    isDown = true
+    const before = refused
+    if (isOutage) t.match(await refusal(finish()), UNREACHABLE)
+    else await deps.clock.advance(60_000)
+    t.equal(await url(), known, name)
+    if (isOutage) await deps.clock.advance(1_000)
+    for (let i = 0; i < 10; i++) await new Promise(setImmediate)
+    t.equal(await url(), known, name)
+    t.equal(refused - before, isOutage ? 2 : 1, 'nobody who comes asks sooner')
+    t.equal(provider.failing(), isOutage, 'the page and /readyz say what is so')
+    isDown = false
+    await deps.clock.advance(2_000)
+    while (provider.failing()) await new Promise(setImmediate)
+    t.equal(await url(), known)
+  }
+  t.equal(deps.lines.filter(({ message }) => message === 'provider cannot be used').length, 1)
+
+  isDown = true
+  await deps.clock.advance(60_000)
+  while (!provider.failing()) {
+    await new Promise(setImmediate)
+    await deps.clock.advance(100)
+  }
+  t.match(await refusal(url()), UNREACHABLE)
+})
+
+t.test('a document that is an hour old is taken away by the first read that fails', async (t) => {
+  const idp = await startOpenIdProvider(t)
+  const deps = testDeps()
+  const provider = open(t, idp.options, deps)
+  await provider.authorizationUrl(newLogin())
+  await idp.stop()
+  await deps.clock.advance(3_600_000)
+  t.match(await refusal(provider.authorizationUrl(newLogin())), UNREACHABLE)
+  t.ok(provider.failing())
 })
 
 t.test('a provider is tried by itself, ever more seldom, until it is closed', async (t) => {
