@@ -56,8 +56,8 @@ export const FWA_ERRORS = {
     status: 400,
     title: 'Browser does not keep cookies',
     action:
-      'Allow cookies for the host of the app, and open it in a window of its own rather than in a ' +
-      'frame. If everybody sees this, the proxy does not pass on the `Set-Cookie` of the check: see ' +
+      'Allow cookies for the host of the app and the sign-in host, and open the app in a window of its own rather ' +
+      'than in a frame. If everybody sees this, the proxy does not pass on the `Set-Cookie` of the check: see ' +
       'the guide for it.',
   },
   FWA_COOKIE_DUPLICATE: {

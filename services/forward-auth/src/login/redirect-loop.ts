@@ -51,6 +51,11 @@ export function resetRedirectCount(portal: Pick<Portal, 'name'>): HostCookie {
   return { name: cookieName(portal), value: '', maxAge: 0 }
 }
 
+/** A count of none, which tells whether a browser keeps cookies. */
+export function beginRedirectCount(portal: Pick<Portal, 'name'>): HostCookie {
+  return { name: cookieName(portal), value: '0', maxAge: WINDOW }
+}
+
 const COUNT = /^([\w-]{12}):(\d{1,2}):(\d{1,15})$/
 
 function readCounts(portal: Pick<Portal, 'name'>, cookieHeader = '', now: number) {

@@ -27,7 +27,7 @@ import {
   startLogin,
   withoutPlace,
 } from './login.ts'
-import { redirect, signInUrl, targetOf, withLoginUrl } from './redirects.ts'
+import { cookiesBlocked, redirect, signInUrl, targetOf, withLoginUrl } from './redirects.ts'
 
 const tags = ['sign-in']
 const params = Type.Object({ portal: Type.String(), provider: Type.String() })
@@ -73,6 +73,9 @@ async function receiveCallback(
   if (found.kind === 'foreign') throw foreignCallback(portalSite, provider, found.login, request)
 
   if (found.kind === 'used') return redirect(reply, signInUrl(portalSite, found.login))
+  // The answer that began it again was for this browser, with a cookie.
+  if (found.kind === 'lost' && found.login.restarts && cookieHeader === undefined)
+    throw cookiesBlocked(portalSite, found.login.returnTo)
   return goOn(portalSite, login, MAX_RESTARTS, reply)
 }
 

@@ -54,6 +54,12 @@ export function withLoginUrl(
   })
 }
 
+/** The error of a browser that shows no cookie of those that it has just got here. */
+export function cookiesBlocked({ site }: PortalSite, returnTo: string): FwaError {
+  const text = `the browser sends none of the cookies of ${site.authOrigin} back`
+  return new FwaError('FWA_COOKIES_BLOCKED', text, { members: { loginUrl: returnTo } })
+}
+
 /** The error of a person who signs in, or moves on to apps, too often. */
 export function tooOften(
   retryAfter: number,

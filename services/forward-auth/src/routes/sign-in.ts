@@ -5,7 +5,9 @@ import { isNavigation, isPrefetch } from '@gatehouse/service-kit/http'
 import { type Page, sendPage } from '@gatehouse/service-kit/pages'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
+import { setHostCookies } from '../cookies.ts'
 import { FwaError } from '../errors.ts'
+import { beginRedirectCount } from '../login/redirect-loop.ts'
 import { validateReturnUrl } from '../login/return-url.ts'
 import { demandOf, type StepUpDemand } from '../login/step-up.ts'
 import { type Reader, signInPage } from '../pages/pages.ts'
@@ -25,7 +27,7 @@ import {
   startLogin,
 } from './login.ts'
 import { readerOf } from './reader.ts'
-import { cameFrom, redirect, targetOf, withLoginUrl } from './redirects.ts'
+import { cameFrom, cookiesBlocked, redirect, targetOf, withLoginUrl } from './redirects.ts'
 import { returnToApp } from './return-to-app.ts'
 import { renewCookie, setDomainCookies } from './session-cookies.ts'
 
@@ -39,7 +41,8 @@ const querystring = Type.Object({
   ),
   hop: Type.Optional(
     Type.String({
-      description: 'Of a redirect by a check: it is answered with a ticket for the app.',
+      description:
+        'Of a redirect by a check: it is answered with a ticket for the app. Empty: the browser has just got a cookie.',
     }),
   ),
   switch: Type.Optional(Type.Literal('1', { description: 'Sign in with another account.' })),
@@ -77,6 +80,7 @@ const START_SCHEMA = {
 export const signInRoutes: FastifyPluginAsyncTypebox = async (app) => {
   app.get('/signin', { schema: CHOOSER_SCHEMA }, async (request, reply) => {
     const arrival = arrivalOf(request)
+    if (tryCookies(arrival, reply)) return reply
     const { portalSite, query, stepUp } = arrival
     const visitor = query.switch ? undefined : await app.sessions.atSignIn(request, portalSite)
     if (!query.switch && (await answerKnown(arrival, visitor, reply))) return reply
@@ -126,6 +130,20 @@ function arrivalOf(request: FastifyRequest<{ Querystring: Query }>): Arrival {
     rd === undefined ? pageUrl(portalSite, '/account', home) : targetOf(portalSite, rd)
   const own = ownHop(portalSite, { returnTo, hop }, request)
   return { portalSite, query, returnTo, hop: own, stepUp: stepUpFor(portalSite, query) }
+}
+
+/**
+ * Whether a browser that shows no cookie, though a check may have just set one here, is sent round once with another.
+ * If that does not come back either, signing in would be in vain.
+ */
+function tryCookies({ portalSite, returnTo, query, hop }: Arrival, reply: FastifyReply): boolean {
+  const { method, headers } = reply.request
+  const isOdd = query.hop !== undefined && hop === undefined && headers.cookie === undefined
+  if (!isOdd || isPrefetch(headers) || !isNavigation(method, headers)) return false
+  if (query.hop === '') throw cookiesBlocked(portalSite, returnTo)
+  setHostCookies(reply, [beginRedirectCount(portalSite.portal)])
+  redirect(reply, pageUrl(portalSite, '/signin', { ...query, hop: '' }))
+  return true
 }
 
 function startAt(provider: Provider, { query, ...attempt }: Arrival, reply: FastifyReply) {

@@ -117,14 +117,17 @@ t.test('a callback is accepted once, and only in the browser that began the logi
   t.match(lured, { statusCode: 303, headers: { location: /^https:\/\/corp\.test\/authorize/ } })
   t.equal(await whoIs(ada), 401, 'nobody becomes somebody else')
   let { location } = lured.headers
+  const bare = await visitor().open(corp.authorize(location, 'eve'))
+  t.match(bare, { statusCode: 400, body: ERRORS.FWA_COOKIES_BLOCKED.title }, 'it had just got one')
+  const headers = { cookie: 'of=another' }
   for (const begunAnew of [2, 3]) {
-    const other = await visitor().open(corp.authorize(location, 'eve'))
+    const other = await visitor().open(corp.authorize(location, 'eve'), { headers })
     t.match(other, { statusCode: 303, headers: { location: /^https:\/\/corp\.test\// } })
     location = other.headers.location
     t.ok(location, `begun anew ${begunAnew} times`)
   }
   const last = visitor()
-  const end = await last.open(corp.authorize(location, 'eve'))
+  const end = await last.open(corp.authorize(location, 'eve'), { headers })
   t.equal(end.statusCode, 400, 'a browser that keeps no cookies is in no endless loop')
   t.match(end.body, ERRORS.FWA_LOGIN_UNKNOWN.title)
   t.equal(await whoIs(last), 401)

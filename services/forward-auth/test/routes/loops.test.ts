@@ -201,6 +201,56 @@ t.test('a browser that keeps no cookies of a hop ends at a page', async (t) => {
   t.equal(shown.answer.statusCode, 400, 'also by a link to the sign-in page')
 })
 
+t.test(
+  'a browser that keeps no cookies is told to allow them as soon as that is known',
+  async (t) => {
+    const AUTH_HOST = 'auth.example.com'
+    const none: Arriving = () => ''
+    const atAuthNone: Arriving = (cookies, host) => (host === AUTH_HOST ? '' : cookies)
+    const link = signInUrl()
+    const early = [APP, 'signin', 'signin']
+    const late = ['signin', 'corp.test', 'callback', 'corp.test', 'callback']
+    const round = [`${APP} with a ticket`, 'signin']
+    const table = [
+      ['none at all', WANTED, none, early],
+      ['none at the sign-in host', WANTED, atAuthNone, early],
+      ['none at all, by a link to the sign-in page', link, none, late],
+      [
+        'none at the app',
+        WANTED,
+        atAppNone,
+        [...WHOLE_WAY.slice(0, 4), ...round, ...round, `${APP} with a ticket`],
+      ],
+    ] as const
+    const test = await start(t)
+    for (const [name, url, arriving, expected] of table) {
+      const way = { arriving, maxRedirects: 20 }
+      const { answer, places } = await arrive(test.visitor(), test.corp, url, way)
+      t.match(answer, { statusCode: 400, body: ERRORS.FWA_COOKIES_BLOCKED.title }, name)
+      t.match(
+        answer.body,
+        `href="${url === link || expected === early ? WANTED : 'https://app'}`,
+        name,
+      )
+      t.strictSame(places, expected, name)
+    }
+    const shared = await startShared(t)
+    const way = { arriving: none, maxRedirects: 20 }
+    const { answer, places } = await arrive(shared.visitor(), shared.corp, WANTED, way)
+    t.match(answer, { statusCode: 400, body: ERRORS.FWA_COOKIES_BLOCKED.title })
+    t.strictSame(places, [APP, ...late], 'the cookie of a domain')
+
+    const refused = await test.visitor().visit(WANTED)
+    const by = await arrive(test.visitor(), test.corp, refused.headers.location ?? '')
+    const [first, second] = by.places
+    t.strictSame(
+      [by.answer.statusCode, first, second],
+      [200, 'signin', 'signin'],
+      'of another browser',
+    )
+  },
+)
+
 t.test('a browser that does not keep the session ends at a page', async (t) => {
   for (const test of [await start(t), await startShared(t)]) {
     const { answer, visits, places } = await follow(test, test.visitor(), withoutSession)
