@@ -78,7 +78,7 @@ export const SHAPES: readonly Shape[] = [
       'X-Original-URL': 'https://app.example.com/a/b?q=1',
       'X-Forwarded-For': '203.0.113.7',
     },
-    needs: ['x-gatehouse-answer', 'x-original-method', 'x-original-url'],
+    needs: ['x-original-method', 'x-original-url'],
   },
   {
     proxy: 'ingress-nginx',

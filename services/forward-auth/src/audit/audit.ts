@@ -29,6 +29,8 @@ interface Happening
   readonly target?: string | undefined
   /** Whether a person sees the answer, and may read its request ID to somebody. */
   readonly isPage?: boolean | undefined
+  /** Whether the log says it in a line of its own already. */
+  readonly isQuiet?: true
   /** Who ended a session. */
   readonly ender?: Ender | undefined
   /** The profile of the person, if it is known. */
@@ -98,7 +100,7 @@ class AuditTrail {
     const limit = happening.call ? this.#minute : isHourly && this.#hour
     const row = limit ? limit.take(described, happening.isPage) : described
     if (!row) return
-    if (message) (request ?? this.#app).log.info(fieldsOf(row), message)
+    if (message && !happening.isQuiet) (request ?? this.#app).log.info(fieldsOf(row), message)
     this.#write(row)
   }
 

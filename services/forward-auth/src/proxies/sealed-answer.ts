@@ -31,16 +31,18 @@ export function sealAnswer(reply: FastifyReply, payload: unknown): unknown {
   const { request, server, statusCode: status } = reply
   if (request.headers[ANSWER] !== 'sealed' || status < 300) return payload
   const headers = reply.getHeaders()
-  const answer = {
-    status,
-    headers,
-    body: String(payload ?? ''),
-    until: server.clock.now() + LIFETIME,
-  }
-  if (!Check(AnswerSchema, answer)) throw new Error('this answer cannot be sealed')
   for (const name of Object.keys(headers)) reply.removeHeader(name)
-  request.sealedAnswer = answer
-  reply.code(403).header(ANSWER, sealValue(answer, server.keys.login, purposeOf(request)))
+  try {
+    const until = server.clock.now() + LIFETIME
+    const answer = { status, headers, body: String(payload ?? ''), until }
+    if (!Check(AnswerSchema, answer)) throw new Error('it lets something pass')
+    reply.code(403).header(ANSWER, sealValue(answer, server.keys.login, purposeOf(request)))
+    request.sealedAnswer = answer
+  } catch (err) {
+    // nginx answers by itself then: what fails while an answer is sent has no other one.
+    request.log.error({ err }, 'the answer for the client of nginx cannot be sealed')
+    reply.code(500)
+  }
   return ''
 }
 

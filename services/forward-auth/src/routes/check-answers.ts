@@ -1,8 +1,9 @@
 import { AUTH_ERRORS, AuthError } from '@gatehouse/auth-core'
 import type { Decision, Policy, Principal, Refusal, Resource } from '@gatehouse/gate'
+import { isNavigation, statusOfError } from '@gatehouse/service-kit/http'
 import { sendPage } from '@gatehouse/service-kit/pages'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { FwaError } from '../errors.ts'
+import { FwaError, STATUS_OF } from '../errors.ts'
 import { refusedPage, unsentPage } from '../pages/pages.ts'
 import type { Dialect } from '../proxies/proxy.ts'
 import { TICKET } from '../session/hop.ts'
@@ -96,17 +97,32 @@ function record(check: Recorded, happened: Happened, request: FastifyRequest): v
   })
 }
 
-const RECORDED = ['FWA_FORBIDDEN', 'FWA_TOOL_REFUSED', 'AUTH_SCOPE_MISSING', 'FWA_STEP_UP_REQUIRED']
+/** Decisions have a row of their own, and the others are no refusal of anybody. */
+const UNRECORDED = [
+  ...['FWA_FORBIDDEN', 'FWA_TOOL_REFUSED', 'AUTH_SCOPE_MISSING', 'FWA_STEP_UP_REQUIRED'],
+  ...['FWA_NO_SESSION', 'FWA_PEER_UNTRUSTED'],
+]
 
-/** Records an error that refuses a check, unless its decision was recorded: then it says more. */
+/** Records an error that refuses a check without a decision, if it is shown to a person or is about a caller. */
 export function recordRefusal(
-  { code }: Partial<FwaError>,
-  asked: Asked | undefined,
+  error: Partial<FwaError>,
+  forwarded: Asked['forwarded'] | undefined,
   request: FastifyRequest,
 ): void {
-  const portal = request.server.portals.get((request.params as { portal: string }).portal)
-  if (!portal || !code || RECORDED.includes(code)) return
-  record({ portal, forwarded: asked?.forwarded }, { event: 'access-refused', code }, request)
+  const { code = '' } = error
+  const { portal } = request.params as { portal: string }
+  const { server, headers, check } = request
+  const { authority: host, method, target, kind } = forwarded ?? {}
+  const { identity, caller } = check?.principal ?? {}
+  const isPage = forwarded ? kind === 'navigation' : isNavigation(request.method, headers)
+  const isShown = isPage || identity !== undefined || error instanceof AuthError
+  const isRefusal = (statusOfError(error as FwaError, STATUS_OF) ?? 500) < 500
+  if (!isShown || !isRefusal || UNRECORDED.includes(code) || !server.portals.has(portal)) return
+  server.auditTrail.record(request, {
+    ...{ event: 'access-refused', portal, host, method, target, isPage, code, isQuiet: true },
+    profile: identity?.profile,
+    caller,
+  })
 }
 
 /** What a program calls, and as which client; undefined for people. */

@@ -205,7 +205,7 @@ async function answerCheck(
     const isDecision = DECISIONS.includes(code)
     const outcome = error instanceof AuthError ? 'bad-credentials' : 'refused'
     countCheck(portal, (isDecision && request.check?.decision.outcome) || outcome)
-    recordRefusal(Object(error), asked, request)
+    recordRefusal(Object(error), asked?.forwarded, request)
     const peer = request.raw.socket.remoteAddress
     // The operator corrects these errors in the configuration of the proxy.
     if (!isDecision && outcome === 'refused')

@@ -102,6 +102,7 @@ function read({ status, okResponse, deniedResponse }: CheckResponse) {
   return {
     passes: status.code === 0 && okResponse !== null && deniedResponse === null,
     status: deniedResponse?.status.code ?? 200,
+    cookies: headers.flatMap(({ header: { key, value } }) => (key === 'set-cookie' ? value : [])),
     headers: Object.fromEntries([
       ...headers.map(({ header: { key, value } }) => [key, value] as const),
       ...removed.map((key) => [key, ''] as const),
@@ -122,12 +123,12 @@ t.test('a check over gRPC', async (t) => {
   )
 
   await t.test('nobody signed in: sent to the sign-in page, and back', async (t) => {
-    const { passes, status, headers } = await check({ headers: navigation })
+    const { passes, status, headers, cookies } = await check({ headers: navigation })
     t.match({ passes, status }, { passes: false, status: 302 })
     const { origin, pathname, searchParams } = new URL(headers.location ?? '')
     t.equal(`${origin}${pathname}`, 'https://auth.example.com/portals/main/signin')
     t.equal(searchParams.get('rd'), 'https://app.example.com/a/b?q=1')
-    t.match(headers['set-cookie'], '__Host-gatehouse-hop.main.')
+    t.match(cookies, [/^__Host-gatehouse-hop\.main\./, /^__Secure-gatehouse-binding\.main\./])
   })
 
   await t.test('nobody signed in: a program gets the problem and its challenge', async (t) => {

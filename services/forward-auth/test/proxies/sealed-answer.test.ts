@@ -47,9 +47,19 @@ t.test('a refusal is unpacked whole: status, every header and the body', async (
   const rows: [what: string, headers: object, url: string, expected: object][] = [
     [
       'a page',
+      { ...BROWSER, 'X-Original-Method': 'GET' },
+      ASK,
+      { statusCode: 302, headers: { location: /signin\?rd=/, 'set-cookie': [/-hop/, /-binding/] } },
+    ],
+    [
+      'a form',
       BROWSER,
       ASK,
-      { statusCode: 303, headers: { location: /signin\?rd=/, 'set-cookie': /-hop/ } },
+      {
+        statusCode: 403,
+        headers: { 'set-cookie': [/-hop/, /-binding/] },
+        body: /Nothing was sent/,
+      },
     ],
     [
       'a program',

@@ -13,6 +13,7 @@ import { BROWSER, SHAPES } from '../shapes.ts'
 expectWarnings(
   t,
   'AUTH_X',
+  'cannot be sealed',
   'FST_ERR_X',
   'FWA_IDENTITY_UNSENDABLE',
   'FWA_STORE_UNAVAILABLE',

@@ -86,7 +86,7 @@ t.test('one account cannot fill the store by tickets that it loses', async (t) =
   await signIn(ada, test.corp, 'ada', signInUrl({}))
   const counts = countWrites(test)
   const lose = async (number: number) => {
-    const begun = await test.visitor().visit(`${WANTED}&n=${number}`)
+    const begun = await ada.visit(`${WANTED}&n=${number}`)
     const { statusCode, headers } = await ada.open(begun.headers.location ?? '')
     const url = String(headers.location)
     if (ticketIn(url) !== undefined) await test.visitor().visit(url)
