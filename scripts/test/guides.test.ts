@@ -1,7 +1,11 @@
 // The guides for people with one thing to do: what they have at the end, numbered steps, what to do when it fails.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { testFolder } from '@gatehouse/service-kit/testing'
 import t from 'tap'
+import { parse, stringify } from 'yaml'
+import { explain } from '../../services/forward-auth/src/cli/explain.ts'
+import { loadForwardAuthConfig } from '../../services/forward-auth/src/config/load.ts'
 import { ROOT, readDocuments } from './markdown.ts'
 
 const PROXIES = ['traefik', 'nginx', 'caddy', 'haproxy', 'envoy']
@@ -76,3 +80,46 @@ for (const name of PROXIES)
         sentence,
       )
   })
+
+t.test('the homelab: rules for groups and the key of an e-reader fit together', async (t) => {
+  const blocks = [...read('docs/homelab.md').matchAll(/^```yaml forward-auth\n(.*?)^```/gms)]
+  const [rules, keys] = blocks.map(([, yaml = '']) => parse(yaml))
+  const [portal] = rules.portals
+  const [{ policies, callers }] = keys.portals
+  const provider = {
+    type: 'pocketID',
+    name: 'pocket',
+    url: 'https://id.lab.home.arpa',
+    clientId: 'a',
+    clientSecret: 'b',
+  }
+  const merged = (added: object) =>
+    stringify({ ...rules, portals: [{ providers: [provider], ...portal, ...added }] }).replace(
+      '/etc/gatehouse/ereader.key',
+      'ereader.key',
+    )
+  const folder = testFolder(t, {
+    data: {},
+    'ereader.key': 'correct-horse-battery-staple',
+    'bob.json': JSON.stringify({ sub: 'bob', groups: ['guests'] }),
+    'ada.json': JSON.stringify({ sub: 'ada', groups: ['family'] }),
+    'whole.yaml': merged({ callers, policies: { ...portal.policies, ...policies } }),
+    'keys-alone.yaml': merged({ callers }),
+  })
+  const load = (file: string) =>
+    loadForwardAuthConfig(`${folder}/${file}`, {}, { beforeStart: true })
+  const { value, warnings } = await load('whole.yaml')
+  t.strictSame(warnings, [])
+  const table = [
+    ['psk:ereader', 'books', /^decision: passes, with an identity$/m],
+    ['psk:ereader', 'photos', /^decision: 403, refused by hosts$/m],
+    [`${folder}/ada.json`, 'books', /^decision: passes, with an identity$/m],
+    [`${folder}/bob.json`, 'books', /^decision: 403, refused by policy family/m],
+  ] as const
+  for (const [as, host, decision] of table)
+    t.match(await explain(value, { as, host: `${host}.lab.home.arpa`, path: '/opds' }, 0), decision)
+  const locked = await load('keys-alone.yaml')
+  t.match(locked.warnings, [
+    /keys\/0\/hosts\/0 is where this key can pass nowhere: it does not meet `family`\. Let a policy ask for a scope of the key too, .*\(line \d+/,
+  ])
+})

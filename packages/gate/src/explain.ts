@@ -1,7 +1,7 @@
 import type { Decision, Principal } from './decide.ts'
 import { withRoute } from './decide.ts'
 import type { ForwardedRequest } from './forwarded.ts'
-import { type Gate, ruledRequest } from './gate.ts'
+import { type Asker, type Gate, ruledRequest } from './gate.ts'
 import type { GateConfig } from './options.ts'
 import type { RequestPath } from './paths.ts'
 import type { Policy } from './policy.ts'
@@ -20,23 +20,23 @@ import {
  * Explains what a gate asks of a request: a line for each step before the decision.
  *
  * @param gate - of this configuration
- * @param from - address of the client; undefined if it is not known
  * @param route - the policy that the proxy names
  */
 export function explain(
   gate: Gate,
   config: GateConfig,
   asked: ForwardedRequest<unknown>,
-  from: string | undefined,
+  asker: Pick<Asker, 'principal' | 'clientIp'>,
   route: Policy | undefined,
 ): string[] {
-  const request = ruledRequest(asked, { clientIp: () => from })
+  const request = ruledRequest(asked, asker)
   const admission = withRoute(admissionFor(gate.rules, request), route)
   return [
     ...describePath(request.path),
     ...describeRules(gate.rules, request),
     ...describeAdmission(admission),
     `admitted: ${describeAdmitted(config, request, admission, gate.resourceAt(asked))}`,
+    `who: ${describePrincipal(asker.principal)}`,
   ]
 }
 
@@ -93,8 +93,7 @@ function describeAdmitted(
   ].join('; ')
 }
 
-/** Describes who sends a request. */
-export function describePrincipal(principal: Principal | undefined): string {
+function describePrincipal(principal: Principal | undefined): string {
   if (!principal) return 'nobody is signed in'
   if (principal.isProgram) return principal.caller
   const { groups = [], roles = [] } = principal.identity.profile

@@ -41,7 +41,7 @@ import {
 } from './rules.ts'
 
 /** The sender of a request, their address and the time. */
-interface Asker {
+export interface Asker {
   /** Undefined if nobody is signed in and no program is known. */
   readonly principal: Principal | undefined
   /** The address of the client; undefined if it is not known. */

@@ -11,9 +11,12 @@ import {
   known,
 } from '@gatehouse/service-kit/rules'
 import { checkDomain, checkHosts, type Domains } from './host-faults.ts'
+import { coversHost, readHost } from './hosts.ts'
 import type { CallersConfig, GateConfig, ReachConfig, ResourceConfig } from './options.ts'
 import { isNormalPath } from './paths.ts'
+import { createPolicies, type Policy } from './policy.ts'
 import { authOptionsOf, KEYS, scopeName } from './programs.ts'
+import { createRules, type Rule } from './rules.ts'
 
 /** The faults of `callers`. */
 export function checkCallers(
@@ -90,6 +93,49 @@ function checkOptions({ keys, issuers }: CallersConfig): Fault[] {
     path: `/callers${path.replace(/^\/(psk|jwt)(?=\/)/, '')}`,
     message,
   }))
+}
+
+/** The hosts and policies of keys that lead nowhere, since no key meets what is demanded there. Each is a warning. */
+export function checkKeys({ callers, policies: configs, rules: rows }: GateConfig): Fault[] {
+  const policies = createPolicies(configs)
+  const rules = createRules(rows, policies)
+  const todo =
+    'Let a policy ask for a scope of the key too, as in `Group("family") || Scope("books")`'
+  return applyToEach(callers?.keys ?? [], '/callers/keys', [
+    ({ hosts = [], policies: named = [], scopes = [] }) => {
+      const subject = { claims: {}, caller: { method: 'psk' as const, scopes, claims: {} } }
+      const isMet = ({ condition, stepUp }: Policy) =>
+        !stepUp && (!condition || condition.readsMcp || condition.holds(subject))
+      const isLocked = named.every((name) => !isMet(policies.get(name) as Policy))
+      const unmet = `are not met by this key, which can pass nowhere. ${todo}`
+      const ofPolicies = faultIf(named.length > 0 && isLocked, '/policies', unmet)
+      const ofHosts = hosts.map((host) => lockOf(readHost(host), rules, isMet))
+      return [
+        ...ofPolicies.map((fault) => ({ ...fault, isWarning: true })),
+        ...ofHosts.flatMap((index, i): Fault[] => {
+          if (index === undefined) return []
+          const message = `is where this key can pass nowhere: it does not meet \`${[rows[index]?.require].flat().join(', ')}\`. ${todo}`
+          return [{ path: `/hosts/${i}`, message, other: `/rules/${index}`, isWarning: true }]
+        }),
+      ]
+    },
+  ])
+}
+
+/** The index of the rule at whose end a program has passed nowhere at a host; undefined if it can somewhere. */
+function lockOf(
+  host: ReturnType<typeof readHost>,
+  rules: readonly Rule[],
+  isMet: (policy: Policy) => boolean,
+): number | undefined {
+  for (const [index, { config, tests, admission }] of rules.entries()) {
+    const places = config.hosts?.map(readHost) ?? [host]
+    if (!places.some((place) => coversHost(place, host) || coversHost(host, place))) continue
+    if (admission.demanded.every(isMet)) return undefined
+    const isOfAll = tests.every(([member]) => member === 'hosts')
+    if (isOfAll && places.some((place) => coversHost(place, host))) return index
+  }
+  return undefined
 }
 
 /**

@@ -1,6 +1,5 @@
 import {
   describeDecision,
-  describePrincipal,
   explain as explainCheck,
   Gate,
   Principal,
@@ -53,39 +52,23 @@ export async function explain(
   options: ExplainOptions,
   now: number,
 ): Promise<string> {
-  const { host: text, path = '/', tool, from } = options
-  const { method = tool === undefined ? 'GET' : 'POST' } = options
+  const { path = '/', from } = options
   const portal = portalOf(config, options.portal)
   if (!path.startsWith('/')) throw new UsageError('--path must begin with /')
   if (from !== undefined && !isIp(from)) throw new UsageError(`--from is no IP address: ${from}`)
   const query = queryOf(options)
-  const [, scheme = 'https', host = text] = /^(https?):\/\/(.*)$/.exec(text) ?? []
   const log = createLogger({ name: 'explain', level: 'silent', format: 'json' })
   const gate = new Gate(portal, { now: () => now, elapsed: () => performance.now(), log })
-  const call = tool === undefined ? '' : `, tools/call ${tool},`
-  const lines = [`${method} ${scheme}://${host}${path}${call} at the portal ${portal.name}`]
   const route = gate.readPolicy(query)
   const principal = await principalOf(portal, gate, options.as)
+  const { title, headers } = readRequest(options)
+  const lines = [`${title} at the portal ${portal.name}`]
   try {
-    // As clients send it.
-    const target = path.replaceAll(/[^!-~]/gu, encodeURIComponent)
-    const headers = {
-      ...headersOf(method, tool),
-      'x-forwarded-method': method,
-      'x-forwarded-proto': scheme,
-      'x-forwarded-host': host,
-      'x-forwarded-uri': target,
-    }
-    const asked = readForwarded(
-      gate,
-      forwardDialect,
-      { headers, rawHeaders: [] },
-      createSites(sitesOf(config)),
-    )
-    lines.push(...explainCheck(gate, portal, asked, from, route))
-    lines.push(`who: ${describePrincipal(principal)}`)
-    const sent = { person: () => principal, clientIp: () => from, now }
-    const { decision } = await gate.check(asked, sent, query)
+    const request = { headers, rawHeaders: [] }
+    const asked = readForwarded(gate, forwardDialect, request, createSites(sitesOf(config)))
+    const asker = { principal, clientIp: () => from, now }
+    lines.push(...explainCheck(gate, portal, asked, asker, route))
+    const { decision } = await gate.check(asked, { ...asker, person: () => principal }, query)
     if (decision.outcome === 'allow') principal?.toldAt(asked.host)
     const isToSignIn = decision.outcome === 'sign-in' || decision.outcome === 'step-up'
     if (isToSignIn && asked.kind === 'navigation') requireSecure({ forwarded: asked })
@@ -95,6 +78,22 @@ export async function explain(
   }
   await gate.close()
   return `${lines.join('\n')}\n`
+}
+
+/** The request, and the headers of a check of it. */
+function readRequest({ host: text, path = '/', tool, method: named }: ExplainOptions) {
+  const method = named ?? (tool === undefined ? 'GET' : 'POST')
+  const [, scheme = 'https', host = text] = /^(https?):\/\/(.*)$/.exec(text) ?? []
+  const call = tool === undefined ? '' : `, tools/call ${tool},`
+  const headers = {
+    ...headersOf(method, tool),
+    'x-forwarded-method': method,
+    'x-forwarded-proto': scheme,
+    'x-forwarded-host': host,
+    // As clients send it.
+    'x-forwarded-uri': path.replaceAll(/[^!-~]/gu, encodeURIComponent),
+  }
+  return { title: `${method} ${scheme}://${host}${path}${call}`, headers }
 }
 
 function portalOf({ portals }: ForwardAuthConfig, name: string | undefined): PortalConfig {

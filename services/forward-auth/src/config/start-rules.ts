@@ -1,5 +1,6 @@
 import { existsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
+import { checkKeys } from '@gatehouse/gate'
 import type { ProviderConfig } from '@gatehouse/identity-providers'
 import { parseHost } from '@gatehouse/net'
 import {
@@ -46,6 +47,7 @@ const START_RULES: readonly Rule<ForwardAuthConfig>[] = [
     applyToEach(portals, '/portals', [
       ({ providers }) => applyToEach(providers, '/providers', [checkAssertion]),
       checkRuleHosts,
+      checkKeys,
     ]),
 ]
 

@@ -1,6 +1,6 @@
 import { METHODS } from 'node:http'
 import { AuthError } from '@gatehouse/auth-core'
-import type { Decision, ForwardedRequest, Gate, ProxyRequest } from '@gatehouse/gate'
+import type { Decision, ForwardedRequest, Gate } from '@gatehouse/gate'
 import { isNavigation, type Peer, statusOfError } from '@gatehouse/service-kit/http'
 import type { Metrics } from '@gatehouse/service-kit/telemetry'
 import type { FastifyInstance, FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
@@ -231,6 +231,8 @@ export function readCheck(dialect: Dialect, request: FastifyRequest): Asked {
   const forwarded = readForwarded(portal.gate, dialect, raw, server.sites)
   return { portal, site: forwarded.site, forwarded }
 }
+
+type ProxyRequest = Parameters<Gate['read']>[1]
 
 /** Reads a request as a check does, whoever sent it. */
 export function readForwarded(

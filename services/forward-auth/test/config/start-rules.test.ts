@@ -77,6 +77,54 @@ t.test('a path rule without hosts is a warning where a portal has several', asyn
   }
 })
 
+const POLICIES = {
+  staff: 'Group("staff")',
+  readers: 'Group("staff") || Scope("read")',
+  strong: { acr: ['mfa'] },
+}
+
+t.test('a key that can pass nowhere is a warning', async (t) => {
+  const at = (...hosts: string[]) => ({ hosts: hosts.map((name) => `${name}.example.com`) })
+  const books = at('books')
+  const rows: [key: object, rules: object[], ...warned: string[]][] = [
+    [books, []],
+    [books, [{ ...books, require: 'staff' }], 'hosts/0'],
+    [books, [{ ...books, require: 'strong' }], 'hosts/0'],
+    [books, [{ ...books, require: ['readers', 'staff'] }], 'hosts/0'],
+    [books, [{ require: 'staff' }], 'hosts/0'],
+    [books, [{ ...at('*'), require: 'staff' }], 'hosts/0'],
+    [books, [{ ...books, require: 'readers' }], 'hosts/0'],
+    [{ ...books, scopes: ['read'] }, [{ ...books, require: 'readers' }]],
+    [books, [{ ...books, paths: ['/a/*'], require: 'staff' }]],
+    [books, [{ ...books, paths: ['/opds/*'], require: 'signedIn' }, { require: 'staff' }]],
+    [books, [{ ...books, methods: ['GET'], require: 'anyone' }, { require: 'staff' }]],
+    [books, [{ ...books, paths: ['/a/*'], require: 'staff' }, { require: 'staff' }], 'hosts/0'],
+    [books, [{ ...at('other'), require: 'anyone' }, { require: 'staff' }], 'hosts/0'],
+    [at('books', 'other'), [{ ...at('other'), require: 'staff' }], 'hosts/1'],
+    [at('*'), [{ ...books, require: 'staff' }]],
+    [
+      at('*'),
+      [
+        { ...books, require: 'signedIn' },
+        { ...at('*'), require: 'staff' },
+      ],
+    ],
+    [at('*.x'), [{ ...at('*'), require: 'staff' }], 'hosts/0'],
+    [{ policies: ['staff'] }, [], 'policies'],
+    [{ policies: ['staff', 'readers'] }, [], 'policies'],
+    [{ policies: ['staff', 'readers'], scopes: ['read'] }, []],
+  ]
+  for (const [key, rules, ...warned] of rows) {
+    const keys = [{ name: 'reader', key: 'correct-horse-battery-staple', ...key }]
+    const portal = { ...portals[0], policies: POLICIES, callers: { keys }, rules }
+    const { file } = home(t, { portals: [portal] })
+    const { warnings } = await loadForwardAuthConfig(file, {}, { beforeStart: true })
+    const expected = warned.map((path) => new RegExp(`/callers/keys/0/${path} .* can pass nowhere`))
+    t.match(warnings, expected, JSON.stringify([key, rules]))
+    t.equal(warnings.length, expected.length, JSON.stringify([key, rules]))
+  }
+})
+
 const tls = (change: object) => ({ server: { tls: { ...FIT, ...change } } })
 
 t.test('reports TLS files that cannot be used at their keys', async (t) => {
