@@ -1,7 +1,7 @@
-import { parseCidr } from '@gatehouse/net'
 import {
   applyRules,
   applyToEach,
+  checkNetwork,
   type Fault,
   faultIf,
   faultOf,
@@ -135,7 +135,7 @@ function checkRules({ rules, policies }: GateConfig, domains: Domains): Fault[] 
   const faults = applyToEach(rules, '/rules', [
     ({ hosts }) => checkHosts(hosts, '/hosts', domains),
     ({ paths = [] }) => applyToEach(paths, '/paths', [checkPath]),
-    ({ from = [] }) => applyToEach(from, '/from', [checkNetwork]),
+    ({ from = [] }) => applyToEach(from, '/from', [(text) => checkNetwork(text)]),
     ({ require }) => checkRequire(require, named),
     checkCalls,
   ])
@@ -155,10 +155,6 @@ function checkPath(pattern: string): Fault[] {
     '',
     'is not a normal path: it has `//`, a dot segment, a dot at an end, `;`, `?` or `#`',
   )
-}
-
-function checkNetwork(text: string): Fault[] {
-  return faultIf(!parseCidr(text), '', 'is not an IP address or network, such as 10.0.0.0/8')
 }
 
 function checkRequire(require: RuleConfig['require'], named: readonly string[]): Fault[] {

@@ -96,6 +96,14 @@ t.test('reports faults of the options', async (t) => {
       { ...oidc, issuerUrl: 'https://a:b@idp.example' },
       '/provider/issuerUrl the URL must not hold a user name or password',
     ],
+    'the URL of a document': [
+      { ...oidc, issuerUrl: 'https://idp.example/.well-known/openid-configuration' },
+      '/provider/issuerUrl must end before /.well-known/openid-configuration',
+    ],
+    'another name': [
+      { type: 'openIDConnect', name: 'corp', ...client, issuer: 'https://idp.example' },
+      '/provider/issuer is not a known key, did you mean issuerUrl?',
+    ],
     'a URL with a query': [
       { ...oidc, issuerUrl: 'https://idp.example/?a' },
       '/provider/issuerUrl must not have a query',

@@ -9,6 +9,7 @@ export {
   applyRules,
   applyToEach,
   checkListeners,
+  checkNetwork,
   checkTrustedProxies,
   checkUnique,
   type Fault,

@@ -1,6 +1,6 @@
 /**
  * The candidate that was probably meant: at most two edits away, or one for short words. Otherwise
- * the last part of the word, such as `checks` for `allowedChecks`.
+ * the last part of the word, such as `checks` for `allowedCheck`, or what begins with it, such as `issuerUrl` for `issuer`.
  */
 export function suggest(word: string, candidates: readonly string[]): string | undefined {
   const most = Math.min(2, Math.floor(word.length / 3))
@@ -9,7 +9,12 @@ export function suggest(word: string, candidates: readonly string[]): string | u
     const nearest = candidates.find(isNear)
     if (nearest !== undefined) return nearest
   }
-  return candidates.find((one) => word.endsWith(one.charAt(0).toUpperCase() + one.slice(1)))
+  const isLast = (one: string) =>
+    [one, one.replace(/s$/, '')].some((end) =>
+      word.endsWith(end.charAt(0).toUpperCase() + end.slice(1)),
+    )
+  const isFirst = (one: string) => one.startsWith(word) && /^[A-Z]/.test(one.slice(word.length))
+  return candidates.find(isLast) ?? candidates.find(isFirst)
 }
 
 /** Whether so many insertions, deletions, substitutions and swaps of neighbours make one text of the other. */

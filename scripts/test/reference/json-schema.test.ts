@@ -32,7 +32,7 @@ t.test('values as they are written', async (t) => {
         {
           type: 'string',
           pattern: '^(0|[1-9][0-9]{0,5})(ms|s|m|h|d)$',
-          patternErrorMessage: 'Must be a duration such as 30s, 5m, 2h or 7d.',
+          patternErrorMessage: 'Must be a duration such as 1m, at least 1m.',
         },
         VARIABLE,
       ],

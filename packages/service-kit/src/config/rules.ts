@@ -161,18 +161,37 @@ export function checkTrustedProxies(list: readonly string[] = [], path: string):
   const names = known(() => list.filter(parseProxyName)) ?? []
   return [
     ...faultIf(names.length > MAX_NAMES, path, `may have at most ${MAX_NAMES} host names`),
-    ...applyToEach(list, path, [(text) => faultOf('', () => requireNarrow(text))]),
+    ...applyToEach(list, path, [checkProxy]),
   ]
 }
 
-function requireNarrow(text: string): void {
-  if (parseProxyName(text)) return
+/** The faults of an IP address or network. */
+export function checkNetwork(
+  text: string,
+  what = 'an IP address or network, such as 10.0.0.0/8',
+): Fault[] {
+  if (parseCidr(text)) return []
+  const [address = '', prefix = '', ...rest] = text.split('/')
+  const most = isIP(address) === 6 ? 128 : 32
+  if (isIP(address) === 0 || rest.length > 0) return [{ path: '', message: `is not ${what}` }]
+  const isPrefix = /^\d{1,3}$/.test(prefix) && Number(prefix) <= most
+  const why = isPrefix
+    ? 'the bits behind the prefix must be zero'
+    : `the prefix is from 0 to ${most}`
+  return [{ path: '', message: `is not a network: ${why}` }]
+}
+
+function checkProxy(text: string): Fault[] {
+  if (parseProxyName(text)) return []
   const cidr = parseCidr(text)
-  if (!cidr && isIP(text.split('/')[0] ?? '') === 0)
-    throw new Error('is not an IP address, a network such as 10.0.0.0/8, or a host name')
-  if (!cidr) throw new Error('is not a network: the bits behind the prefix must be zero')
-  if (cidr.prefix < FEWEST_BITS[cidr.network.version])
-    throw new Error('trusts far more than proxies: list their addresses, such as 10.0.0.5')
+  if (!cidr)
+    return checkNetwork(text, 'an IP address, a network such as 10.0.0.0/8, or a host name')
+  const isBroad = cidr.prefix < FEWEST_BITS[cidr.network.version]
+  return faultIf(
+    isBroad,
+    '',
+    'trusts far more than proxies: list their addresses, such as 10.0.0.5',
+  )
 }
 
 /** What the host names of a service's proxies stand for here; one that is unknown may be known elsewhere. */

@@ -102,16 +102,23 @@ export function durationMs(text: string): number {
 }
 
 /** The fault of a duration that is too short or too long. */
-export function spanFault({ from, to }: ConfigSchema, text: string): string | undefined {
+export function spanFault(schema: ConfigSchema, text: string): string | undefined {
+  const { from, to } = schema
   const ms = durationMs(text)
   if (ms >= durationMs(from ?? '0s') && (to === undefined || ms <= durationMs(to))) return undefined
-  return to === undefined ? `must be at least ${from}` : `must be from ${from ?? '0s'} to ${to}`
+  return `must be ${spanOf(schema)}`
+}
+
+function spanOf({ from, to }: ConfigSchema): string {
+  return to === undefined ? `at least ${from}` : `from ${from ?? '0s'} to ${to}`
 }
 
 /** The expected value, as the end of a sentence: `an integer`, `"a" or "b"`. */
 export function expectation(schema: ConfigSchema): string {
   if (schema.const !== undefined) return JSON.stringify(schema.const)
   if (schema.enum) return schema.enum.map((value) => JSON.stringify(value)).join(' or ')
+  if (schema.duration && (schema.from ?? schema.to) !== undefined)
+    return `a duration such as ${schema.to ?? schema.from}, ${spanOf(schema)}`
   if (schema.duration) return 'a duration such as 30s, 5m, 2h or 7d'
   return EXPECTATIONS[schema.type ?? ''] ?? 'a value'
 }

@@ -8,13 +8,14 @@ import {
   nameRulesOf,
   provableName,
 } from '@gatehouse/issuance/options'
-import { isLoopback, parseCidr, parseHost } from '@gatehouse/net'
+import { isLoopback, parseHost } from '@gatehouse/net'
 import { compileRules, parseName, parseNameRule } from '@gatehouse/pki'
 import { compileMembership } from '@gatehouse/profile/allow'
 import { type Loaded, type LoadSettings, loadConfig } from '@gatehouse/service-kit/config'
 import {
   applyToEach,
   checkListeners,
+  checkNetwork,
   checkTrustedProxies,
   type Fault,
   faultIf,
@@ -129,9 +130,7 @@ function deviceRule(text: string): void {
 function checkAcme({ acme: { open = [], terms } }: CertServiceConfig): Fault[] {
   const isUrl = terms === undefined || URL.parse(terms)?.protocol === 'https:'
   return [
-    ...applyToEach(open, '/acme/open', [
-      (text) => faultIf(!parseCidr(text), '', 'must be a network, such as 10.1.0.0/16'),
-    ]),
+    ...applyToEach(open, '/acme/open', [(text) => checkNetwork(text)]),
     ...faultIf(!isUrl, '/acme/terms', 'must be an https URL'),
   ]
 }

@@ -86,8 +86,18 @@ t.test('faults of rules, programs and resources', async (t) => {
     ],
     [
       'no network',
-      rule('from: [10.0.0.1/8], require: anyone'),
+      rule('from: [10.0.0], require: anyone'),
       '/rules/0/from/0 is not an IP address or network',
+    ],
+    [
+      'bits behind the prefix',
+      rule('from: [10.0.0.1/8], require: anyone'),
+      '/rules/0/from/0 is not a network: the bits behind the prefix must be zero',
+    ],
+    [
+      'a prefix that is too long',
+      rule('from: [10.0.0.0/33], require: anyone'),
+      '/rules/0/from/0 is not a network: the prefix is from 0 to 32',
     ],
     [
       'host elsewhere',
@@ -145,6 +155,11 @@ t.test('faults of rules, programs and resources', async (t) => {
       'plain http',
       issuer(REACH, 'http://ci.example.com'),
       '/callers/issuers/0/issuerUrl is no usable URL',
+    ],
+    [
+      'the URL of a document',
+      issuer(REACH, 'https://id.example.com/.well-known/openid-configuration'),
+      '/callers/issuers/0/issuerUrl must end before /.well-known/openid-configuration',
     ],
     [
       'a broken condition',

@@ -93,8 +93,23 @@ t.test('reports faults of every section', async (t) => {
       'server: { trustedProxies: [10.0.0.0/8, 0.0.0.0/0] }',
       '/server/trustedProxies/1 trusts far more than proxies',
     ],
+    [
+      'names of other programs',
+      'cookieDomain: example.org',
+      '/cookieDomain is not a known key, did you mean domains?',
+    ],
     ['short key', 'session: { keys: [{ secret: short }] }', '/session/keys/0/secret'],
     ['no key', 'session: { keys: [] }', '/session/keys'],
+    [
+      'a prefix that is too long',
+      'server: { trustedProxies: [10.1.2.0/33] }',
+      '/server/trustedProxies/0 is not a network: the prefix is from 0 to 32',
+    ],
+    [
+      'a prefix that is no number',
+      'server: { trustedProxies: ["fd00::/x"] }',
+      '/server/trustedProxies/0 is not a network: the prefix is from 0 to 128',
+    ],
     ['too short', 'session: { lifetime: 10s }', '/session/lifetime must be from 1m to 90d'],
     ['too long', 'session: { lifetime: 91d }', '/session/lifetime must be from 1m to 90d'],
   ]
@@ -329,7 +344,7 @@ t.test('reports faults of portals', async (t) => {
       portal('session: { lifetime: 1s, idle: 1m, refresh: 1s, grace: 25h }, loginLifetime: 2h'),
       '/portals/0/session/lifetime must be from 1m to 90d',
       '/portals/0/session/idle must be from 5m to 90d',
-      '/portals/0/session/refresh must be',
+      '/portals/0/session/refresh must be "off" or a duration such as 24h, from 1m to 24h',
       '/portals/0/session/grace must be from 0s to 24h',
       '/portals/0/loginLifetime must be from 30s to 1h',
     ],
