@@ -69,6 +69,7 @@ const RULES: readonly Rule<ForwardAuthConfig>[] = [
           ({ allow }) => checkAllow(allow),
           (provider) => checkOpenProvider(provider, portal),
           (provider) => checkWhois(provider, config),
+          (provider) => checkScopes(provider, portal),
         ]),
     ]),
 ]
@@ -183,6 +184,17 @@ function checkLifetime({ providers, session }: PortalConfig, config: ForwardAuth
   const message =
     'is more than a day, and the provider is not asked again: groups and closed accounts count only at the next sign-in'
   return lifetime > DAY && !isRead ? [{ path: '/session/lifetime', message, isWarning: true }] : []
+}
+
+/** Other providers may say who people are by an access token. */
+function checkScopes(provider: PortalConfig['providers'][number], { session }: PortalConfig) {
+  const isSilent =
+    provider.type === 'microsoftEntraID' && !provider.scopes.includes('offline_access')
+  const message =
+    'lacks `offline_access`, without which Microsoft is not asked again: groups and closed accounts count only at the next sign-in. Add it, or set `refresh: off` in `session`'
+  return session.refresh !== 'off' && isSilent
+    ? [{ path: '/scopes', message, isWarning: true }]
+    : []
 }
 
 function checkAllow(allow: PortalConfig['allow']): Fault[] {

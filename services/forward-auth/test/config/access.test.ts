@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { ConfigError } from '@gatehouse/service-kit/config'
 import t from 'tap'
 import { loadForwardAuthConfig } from '../../src/config/load.ts'
-import { portalOf, yamlOf } from '../app.ts'
+import { CORP, portalOf, yamlOf } from '../app.ts'
 
 const FOLDER = mkdtempSync(join(tmpdir(), 'forward-auth-'))
 const FILE = join(FOLDER, 'config.yaml')
@@ -440,6 +440,28 @@ t.test(
     }
   },
 )
+
+t.test('scopes without offline_access are a warning where only that brings a token', async (t) => {
+  const entra = 'type: microsoftEntraID, tenantId: 11111111-2222-3333-4444-555555555555'
+  const oidc = 'type: openIDConnect, issuerUrl: https://idp.example.com'
+  const rows: [provider: string, options: string, isWarned: boolean][] = [
+    [entra, '', false],
+    [`${entra}, scopes: [openid, email]`, '', true],
+    [`${entra}, scopes: [openid, email]`, 'session: { refresh: off }', false],
+    [`${entra}, scopes: [openid, email, offline_access]`, '', false],
+    [`${oidc}, scopes: [openid, email]`, '', false],
+    ['type: google, scopes: [openid, email]', '', false],
+    ['type: gitlab, scopes: [openid, email]', '', false],
+  ]
+  for (const [provider, options, isWarned] of rows) {
+    const row = `{ name: p, clientId: a, clientSecret: b, allow: anyone, ${provider} }`
+    await writeFile(FILE, yamlOf(portalOf('main', options).replace(CORP, row)))
+    const { warnings } = await loadForwardAuthConfig(FILE, {})
+    const found = warnings.filter((each) => each.includes('offline_access'))
+    t.match(found, isWarned ? [/\/providers\/0\/scopes lacks/] : [], `${provider} ${options}`)
+    t.equal(found.length, isWarned ? 1 : 0, `${provider} ${options}`)
+  }
+})
 
 t.test('a policy that nobody can meet is a fault', async (t) => {
   await writeFile(
