@@ -59,11 +59,13 @@ function compact(css: string): string {
 }
 
 /** The policy that allows one style sheet, these sources of images, targets of forms and scripts, and nothing else. */
-function policyOf(style: string, images: string[], forms: string[], script?: string): string {
+function policyOf(style: string, images: string[], forms: string[], { script, framedBy }: Policy) {
   const own = `style-src ${style}; img-src ${images.join(' ')}; form-action ${forms.join(' ')}`
   const run = script === undefined ? '' : `; script-src ${sourceOf(script)}`
-  return `default-src 'none'; ${own}${run}; frame-ancestors 'none'; base-uri 'none'`
+  return `default-src 'none'; ${own}${run}; frame-ancestors ${framedBy ?? "'none'"}; base-uri 'none'`
 }
+
+type Policy = Pick<Document, 'script' | 'framedBy'>
 
 /** A scheme alone, since a host of a URL may have a semicolon or a star. What is none is left out. */
 const SCHEME = /^[a-z][a-z\d+.-]*:$/
@@ -80,6 +82,8 @@ interface Document {
   readonly refresh?: string | undefined
   /** The scheme, as `https:`, of where the answers to its forms redirect to. Default: only here. */
   readonly formsTo?: string | undefined
+  /** Who may show it in a frame, as sources of the content security policy. Default: nobody. */
+  readonly framedBy?: string | undefined
   readonly body: SafeHtml
   /** Default: English, for every reader. */
   readonly language?: string | undefined
@@ -89,7 +93,7 @@ interface Document {
 
 /** A whole page. */
 export function pageOf(
-  { title, accent, icon, images = [], refresh, formsTo = '', body, language, script }: Document,
+  { title, accent, icon, images = [], refresh, formsTo = '', body, language, ...more }: Document,
   { sheet, source }: PageStyle,
 ): Page {
   const page = html`<!doctype html>
@@ -104,13 +108,13 @@ export function pageOf(
       </head>
       <body>
         ${body}
-        ${script === undefined ? '' : html.raw`<script>${script}</script>`}
+        ${more.script === undefined ? '' : html.raw`<script>${more.script}</script>`}
       </body>
     </html>
     `
   const sources = icon === undefined ? ['data:', ...images] : [...images]
   const forms = ["'self'", SCHEME.test(formsTo) ? formsTo : []].flat()
-  return { html: withoutBreaks(page), policy: policyOf(source, sources, forms, script), language }
+  return { html: withoutBreaks(page), policy: policyOf(source, sources, forms, more), language }
 }
 
 /** Leaves out the line breaks between tags of templates. A text has no `>` of its own, which is escaped. */
@@ -145,7 +149,7 @@ export function prose(text: string): SafeHtml {
   return html`${text.split('`').map((part, i) => (i % 2 ? html`<code>${part}</code>` : part))}`
 }
 
-/** Sends a page that must not be cached or framed. A `referrer-policy` that is set stays. */
+/** Sends a page that must not be cached. A `referrer-policy` that is set stays. */
 export function sendPage(
   reply: FastifyReply,
   status: number,

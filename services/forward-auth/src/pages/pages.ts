@@ -168,6 +168,14 @@ export function unsentPage(
   })
 }
 
+/** In a frame of an app, where nobody can sign in: it leads to `href` in a window of its own, and nowhere else. */
+export function framedPage(of: Reader & Readonly<Record<'href' | 'framedBy', string>>): Page {
+  const { framed, signIn } = textsIn(of.language)
+  const { framedBy, href } = of
+  const open = html`<a class="main" href="${href}" target="_blank" rel="noopener">${signIn.title}</a>`
+  return page(of, { ...framed, symbol: 'lock', styles: 'short', framedBy, actions: actions(open) })
+}
+
 /** Says what happened and what to do next. Under 4 kB, too. */
 export function errorPage(of: {
   readonly portal?: PagePortal | undefined
@@ -247,6 +255,7 @@ interface Card {
   readonly refresh?: string | undefined
   /** The scheme of where its form may redirect to, other than here. */
   readonly formsTo?: string | undefined
+  readonly framedBy?: string | undefined
   readonly detail?: string | undefined
   readonly requestId?: string
 }
@@ -267,7 +276,7 @@ export function page(
   const helper = tone === 'warn' || tone === 'bad' ? portal?.contact : undefined
   const ownFooter = portal?.texts.footer
   const { logo, favicon } = portal ?? {}
-  const { formsTo, refresh, images = [] } = card
+  const { formsTo, framedBy, refresh, images = [] } = card
   const ofPortal = logo || favicon || hasImages ? [imagesUrl ?? []].flat() : []
   const urlOf = (image: Image | undefined) => image && imagesUrl && `${imagesUrl}${image.name}`
   return shell({
@@ -289,6 +298,7 @@ export function page(
     images: [...ofPortal, ...images],
     refresh,
     formsTo,
+    framedBy,
     footer: requestId ? report(texts, requestId, detail) : ownFooter && own(ownFooter, language),
   })
 }

@@ -6,19 +6,16 @@ import { standOut, textOn } from './colors.ts'
 import { outline } from './icons.ts'
 import type { Language } from './languages/index.ts'
 
-interface Content
-  extends Pick<Parameters<typeof pageOf>[0], 'title' | 'images' | 'refresh' | 'formsTo'> {
+interface Content extends Omit<Parameters<typeof pageOf>[0], 'script'> {
   readonly language: Language
   /** Title of the portal, above the card. */
   readonly brand: string
   /** `#rgb` or `#rrggbb`. */
   readonly accent: string
-  readonly body: SafeHtml
   readonly styles: Styles
   readonly footer?: SafeHtml | '' | undefined
-  /** URLs of images that take the place of the gate. */
+  /** URL of an image that takes the place of the gate. */
   readonly logo?: string | undefined
-  readonly icon?: string | undefined
 }
 
 /** A whole page: the layout that all pages share, around the content. */

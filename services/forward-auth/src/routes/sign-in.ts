@@ -10,7 +10,7 @@ import { FwaError } from '../errors.ts'
 import { beginRedirectCount } from '../login/redirect-loop.ts'
 import { validateReturnUrl } from '../login/return-url.ts'
 import { demandOf, type StepUpDemand } from '../login/step-up.ts'
-import { type Reader, signInPage } from '../pages/pages.ts'
+import { framedPage, type Reader, signInPage } from '../pages/pages.ts'
 import { isSentTo, type PortalSite, signInSiteOf } from '../portal-site.ts'
 import type { Portal } from '../portals.ts'
 import type { Visitor } from '../session/visitor.ts'
@@ -28,7 +28,7 @@ import {
 } from './login.ts'
 import { readerOf } from './reader.ts'
 import { cameFrom, cookiesBlocked, redirect, targetOf, withLoginUrl } from './redirects.ts'
-import { returnToApp } from './return-to-app.ts'
+import { destinationSiteOf, returnToApp } from './return-to-app.ts'
 import { renewCookie, setDomainCookies } from './session-cookies.ts'
 
 const querystring = Type.Object({
@@ -80,10 +80,12 @@ const START_SCHEMA = {
 export const signInRoutes: FastifyPluginAsyncTypebox = async (app) => {
   app.get('/signin', { schema: CHOOSER_SCHEMA }, async (request, reply) => {
     const arrival = arrivalOf(request)
-    if (tryCookies(arrival, reply)) return reply
+    const isFramed = FRAMES.has(request.headers['sec-fetch-dest'] ?? '')
+    if (!isFramed && tryCookies(arrival, reply)) return reply
     const { portalSite, query, stepUp } = arrival
     const visitor = query.switch ? undefined : await app.sessions.atSignIn(request, portalSite)
     if (!query.switch && (await answerKnown(arrival, visitor, reply))) return reply
+    if (isFramed) return sendFramed(arrival, reply)
     const providers = providersFor(portalSite.portal, stepUp)
     const provider = soleProvider(portalSite.portal, providers, stepUp && visitor)
     if (!provider)
@@ -130,6 +132,16 @@ function arrivalOf(request: FastifyRequest<{ Querystring: Query }>): Arrival {
     rd === undefined ? pageUrl(portalSite, '/account', home) : targetOf(portalSite, rd)
   const own = ownHop(portalSite, { returnTo, hop }, request)
   return { portalSite, query, returnTo, hop: own, stepUp: stepUpFor(portalSite, query) }
+}
+
+/** Destinations of Fetch Metadata that are part of another page, which shows no page of ours or of a provider. */
+const FRAMES = new Set(['frame', 'iframe', 'object', 'embed'])
+
+function sendFramed({ portalSite, returnTo: href }: Arrival, reply: FastifyReply): FastifyReply {
+  const { domain } = destinationSiteOf(reply.server, portalSite, href)
+  const framedBy = `${domain}:* *.${domain}:*`
+  const page = framedPage({ ...readerOf(reply.request, portalSite), href, framedBy })
+  return sendPage(reply, 403, page)
 }
 
 /**

@@ -7,6 +7,7 @@ import {
   type Choice,
   continuePage,
   errorPage,
+  framedPage,
   logoutPage,
   type PagePortal,
   providerDownPage,
@@ -173,6 +174,7 @@ export function samples({
     }),
     ...{
       unsent: unsentPage({ ...reader, signInHref: href, image: '?x', origins: [], requestId }),
+      framed: framedPage({ ...reader, href, framedBy: 'example.com:* *.example.com:*' }),
       unsentAbroad: unsentPage({
         ...reader,
         ...{ signInHref: href, image: undefined, origins: [], requestId },

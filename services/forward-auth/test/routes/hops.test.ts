@@ -3,7 +3,8 @@ import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { ERRORS } from '../../src/errors.ts'
 import { en } from '../../src/pages/languages/en.ts'
 import { TICKET } from '../../src/session/hop.ts'
-import { DOMAINS, portalOf, yamlOf } from '../app.ts'
+import { CORP, DOMAINS, portalOf, yamlOf } from '../app.ts'
+import { createFakeProvider } from '../fake-provider.ts'
 import { BROWSER, type RequestHeaders, SHAPES } from '../shapes.ts'
 import type { Visitor } from '../visitor.ts'
 import {
@@ -734,6 +735,69 @@ t.test('the page on the way', async (t) => {
   for (const rd of [`${MAIN}/account`, 'https://evil.test/'])
     t.equal((await ada.open(signInUrl({ rd }))).statusCode, 303, 'nor who goes to our own pages')
 })
+
+t.test(
+  'a frame whose session is over gets a page that it can show, and signs nobody in',
+  async (t) => {
+    const accept = 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8'
+    const asked = (dest: string, site = 'same-origin') => ({
+      ...{ accept, 'sec-fetch-mode': 'navigate', 'sec-fetch-dest': dest, 'sec-fetch-site': site },
+    })
+    const upgrade = { 'upgrade-insecure-requests': '1' }
+    const engines: Record<string, RequestHeaders> = {
+      Chromium: { ...asked('iframe'), ...upgrade },
+      'Chromium, object': { ...asked('object'), ...upgrade },
+      'Chromium, of a sibling': { ...asked('iframe', 'same-site'), ...upgrade },
+      Firefox: { ...asked('iframe'), ...upgrade },
+      'Firefox, embed': { ...asked('embed'), accept: '*/*' },
+      'Firefox, frame': { ...asked('frame'), ...upgrade },
+      WebKit: asked('iframe'),
+    }
+    const several = yamlOf(
+      portalOf('main').replace(CORP, `${CORP}, ${CORP.replace('corp', 'two')}`),
+    )
+    const tests = [
+      await start(t),
+      await start(t, { yaml: SHARED }),
+      await start(t, { yaml: several, others: [createFakeProvider('two').provider] }),
+    ]
+    for (const test of tests)
+      for (const [engine, headers] of Object.entries(engines)) {
+        const nobody = test.visitor()
+        const { location } = (await nobody.visit(WANTED, { headers })).headers
+        const before = nobody.cookies()
+        const { statusCode, headers: got, body } = await nobody.open(location ?? '', { headers })
+        t.match(
+          { statusCode, location: got.location },
+          { statusCode: 403, location: undefined },
+          engine,
+        )
+        const policy = String(got['content-security-policy'])
+        t.match(
+          policy,
+          /; frame-ancestors example\.com:\* \*\.example\.com:\*; base-uri 'none'$/,
+          engine,
+        )
+        t.match(policy, "default-src 'none'", 'without a script')
+        t.strictSame([got['set-cookie'], nobody.cookies()], [undefined, before], engine)
+        const links = [...body.matchAll(/<(?:a|form|img|input)[^>]*>/g)].map(String)
+        t.strictSame(links, [`<a class="main" href="${WANTED}" target="_blank" rel="noopener">`])
+        t.notMatch(body, 'hop=')
+
+        const ada = test.visitor()
+        await arrive(ada, test.corp, `${MAIN}/providers/corp`)
+        const way = await arrive(ada, test.corp, WANTED, { headers })
+        t.match([way.answer.statusCode, way.places.includes('corp.test')], [200, false], engine)
+      }
+    const [{ visitor } = tests[0]!] = tests
+    const top = await visitor().open(signInUrl())
+    t.equal(top.statusCode, 303, 'a page of its own goes on to the provider')
+    const away = await visitor().open(signInUrl({ rd: 'https://evil.test/' }), {
+      headers: asked('iframe'),
+    })
+    t.notMatch(String(away.headers['content-security-policy']) + away.body, 'evil.test')
+  },
+)
 
 t.test('images fetch a cookie for our pages only', async (t) => {
   const test = await start(t)

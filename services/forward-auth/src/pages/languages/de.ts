@@ -89,6 +89,10 @@ export const de: Texts = {
       'brauchen, wenden Sie sich an die Administration.',
     other: 'Mit einem anderen Konto anmelden',
   },
+  framed: {
+    title: 'Melden Sie sich an, um dies zu sehen',
+    text: 'Die Anmeldung braucht ein eigenes Fenster. Laden Sie danach diese Seite neu.',
+  },
   unsent: {
     title: 'Es wurde noch nichts gesendet',
     text: 'Sie sind hier nicht angemeldet. Die App hat deshalb nichts erhalten.',

@@ -88,6 +88,10 @@ export const en = {
     text: 'You are signed in, but this account does not have access to this page. If it should, ask the administrator of this site.',
     other: 'Sign in as someone else',
   },
+  framed: {
+    title: 'Sign in to see this',
+    text: 'Signing in needs a window of its own. Then reload this page.',
+  },
   unsent: {
     title: 'Nothing was sent yet',
     text: 'You are not signed in here, so the app did not receive what you sent.',

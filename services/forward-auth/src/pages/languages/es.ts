@@ -89,6 +89,10 @@ export const es: Texts = {
       'contacto con el administrador de este sitio.',
     other: 'Usar otra cuenta',
   },
+  framed: {
+    title: 'Inicie sesión para ver esto',
+    text: 'El inicio de sesión necesita una ventana propia. Después vuelva a cargar esta página.',
+  },
   unsent: {
     title: 'Todavía no se ha enviado nada',
     text: 'No ha iniciado sesión aquí, así que la aplicación no ha recibido nada.',

@@ -87,6 +87,10 @@ export const fr: Texts = {
     text: 'Vous êtes connecté, mais ce compte n’a pas accès à cette page. Pour y accéder, adressez-vous à l’administrateur de ce site.',
     other: 'Utiliser un autre compte',
   },
+  framed: {
+    title: 'Connectez-vous pour voir ceci',
+    text: 'La connexion demande sa propre fenêtre. Rechargez ensuite cette page.',
+  },
   unsent: {
     title: 'Rien n’a encore été envoyé',
     text: 'Vous n’êtes pas connecté ici : l’application n’a rien reçu.',
