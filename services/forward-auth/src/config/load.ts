@@ -191,7 +191,7 @@ function checkScopes(provider: PortalConfig['providers'][number], { session }: P
   const isSilent =
     provider.type === 'microsoftEntraID' && !provider.scopes.includes('offline_access')
   const message =
-    'lacks `offline_access`, without which Microsoft is not asked again: groups and closed accounts count only at the next sign-in. Add it, or set `refresh: off` in `session`'
+    'lacks `offline_access`, so Microsoft is not asked about people again: add it, or set `refresh: off` in `session`'
   return session.refresh !== 'off' && isSilent
     ? [{ path: '/scopes', message, isWarning: true }]
     : []
