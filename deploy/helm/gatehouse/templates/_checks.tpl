@@ -75,6 +75,28 @@
 {{- fail (printf "%s.config reads the token of its service account, which is not mounted: set %s.serviceAccountToken to true" $key $key) }}
 {{- end }}
 {{- include (printf "gatehouse.check.%s" $key) $root }}
+{{- include "gatehouse.checkEgress" . }}
+{{- end }}
+
+{{/* Refuses a provider or a CA on a port that the network policy closes. Rules of extraEgress may open it. */}}
+{{- define "gatehouse.checkEgress" -}}
+{{- $policy := .root.Values.networkPolicy }}
+{{- if and $policy.enabled $policy.egressPorts (not $policy.extraEgress) }}
+{{- range $url := regexFindAll `"(issuerUrl|directoryUrl|directory|authority)":"https?://(\[[^]]*\]|[^/?#:"]+):[0-9]+` (toJson (index .root.Values .service.key "config")) -1 }}
+{{- $port := regexFind "[0-9]+$" $url }}
+{{- if not (has $port (include "gatehouse.openPorts" $ | fromJsonArray)) }}
+{{- fail (printf "networkPolicy.egressPorts does not open port %s of %s in %s.config: add it, or the service cannot reach it" $port (regexFind "https?://.*" $url) $.service.key) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "gatehouse.openPorts" -}}
+{{- $ports := list }}
+{{- range .root.Values.networkPolicy.egressPorts }}{{ $ports = append $ports (toString (int .)) }}{{ end }}
+{{- if .service.values.storage.databaseUrl }}{{ $ports = append $ports "5432" }}{{ end }}
+{{- if .service.token }}{{ $ports = append $ports "6443" }}{{ end }}
+{{- toJson $ports }}
 {{- end }}
 
 {{- define "gatehouse.check.autoscaling" -}}

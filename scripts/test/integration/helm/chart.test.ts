@@ -347,6 +347,41 @@ const REFUSED: readonly (readonly [values: object, message: RegExp])[] = [
   [{ 'certService.newStore': 'maybe' }, /newStore.* must be one of 'auto', true, false/],
 ]
 
+t.test(
+  'a provider on a port that the network policy closes is refused',
+  { skip: MISSING },
+  async (t) => {
+    const provider = {
+      type: 'openIDConnect',
+      name: 'corp',
+      clientId: 'a',
+      clientSecret: `$\{SECRET}`,
+    }
+    const rows: [issuerUrl: string, values: object, isRefused: boolean][] = [
+      ['https://idp.test:8443/realms/a', {}, true],
+      ['https://idp.test:8443/realms/a', { 'networkPolicy.egressPorts': [443, 8443] }, false],
+      ['https://idp.test:8443', { 'networkPolicy.egressPorts': [] }, false],
+      ['https://idp.test:8443', { 'networkPolicy.enabled': false }, false],
+      ['https://idp.test:8443', { 'networkPolicy.extraEgress': [{ to: [] }] }, false],
+      ['https://idp.test/a:8443', {}, false],
+      ['https://[2001:db8::1]:9000/', {}, true],
+      ['https://[2001:db8::1]/', {}, false],
+      ['https://idp.test:443/', {}, false],
+    ]
+    for (const [issuerUrl, values, isRefused] of rows) {
+      const portals = [{ name: 'main', providers: [{ ...provider, issuerUrl }] }]
+      const given = { 'forwardAuth.config.portals': portals, ...values }
+      const { status, stderr } = helm(['template', 'gatehouse'], ['values.yaml'], given)
+      t.equal(status, isRefused ? 1 : 0, `${issuerUrl} ${JSON.stringify(values)} ${stderr}`)
+      if (isRefused)
+        t.match(
+          stderr,
+          /egressPorts does not open port (8443|9000) of https:.* in forwardAuth\.config/,
+        )
+    }
+  },
+)
+
 t.test('values that cannot work are refused, with what to do', { skip: MISSING }, async (t) => {
   for (const [values, message] of REFUSED) {
     const { status, stderr } = helm(['template', 'gatehouse'], ['values.yaml'], values)
