@@ -87,9 +87,9 @@ t.test('the homelab: rules for groups and the key of an e-reader fit together', 
   const [portal] = rules.portals
   const [{ policies, callers }] = keys.portals
   const provider = {
-    type: 'pocketID',
-    name: 'pocket',
-    url: 'https://id.lab.home.arpa',
+    type: 'openIDConnect',
+    name: 'corp',
+    issuerUrl: 'https://id.lab.home.arpa',
     clientId: 'a',
     clientSecret: 'b',
   }

@@ -187,9 +187,6 @@ function readAssertion(options: AssertionOptions, fault: AddFault) {
 
 const ORIGIN_LIKE = 'write it as https://app.example.com, without a path or slash'
 
-/** What is behind the issuer in the URL of its discovery document. */
-const WELL_KNOWN = '/.well-known/openid-configuration'
-
 function readConnection(
   options: Omit<TokenOptions, 'issuers' | 'audience'>,
   path: string,
@@ -198,7 +195,8 @@ function readConnection(
   const { issuerUrl, jwksUrl, caFile, tokenFile, allowHttp = false } = options
   if (issuerUrl !== undefined) checkUrl(issuerUrl, `${path}/issuerUrl`, allowHttp, fault)
   if (issuerUrl?.includes('?')) fault(`${path}/issuerUrl`, 'must not hold a query')
-  if (issuerUrl?.includes(WELL_KNOWN)) fault(`${path}/issuerUrl`, `must end before ${WELL_KNOWN}`)
+  if (issuerUrl?.includes('/.well-known/'))
+    fault(`${path}/issuerUrl`, 'must end before /.well-known/')
   if (jwksUrl !== undefined) checkUrl(jwksUrl, `${path}/jwksUrl`, allowHttp, fault)
   const ca = caFile === undefined ? undefined : readCa(caFile, `${path}/caFile`, fault)
   return { jwksUrl, ca, tokenFile, allowHttp }

@@ -17,27 +17,30 @@ import {
 } from './rules.ts'
 
 /**
- * Explains what a gate asks of a request: a line for each step before the decision.
+ * Explains what a gate decides about a request, and why: a line for each step, the decision, and what it says.
  *
  * @param gate - of this configuration
- * @param route - the policy that the proxy names
+ * @param query - of the check: `policy=<name>`, `if=<condition>`, or empty
+ * @throws GateError FWA_POLICY_UNKNOWN; ProfileError PROFILE_CONDITION_…
  */
-export function explain(
+export async function explain(
   gate: Gate,
   config: GateConfig,
   asked: ForwardedRequest<unknown>,
-  asker: Pick<Asker, 'principal' | 'clientIp'>,
-  route: Policy | undefined,
-): string[] {
+  asker: Asker,
+  query: string,
+) {
   const request = ruledRequest(asked, asker)
-  const admission = withRoute(admissionFor(gate.rules, request), route)
-  return [
+  const admission = withRoute(admissionFor(gate.rules, request), gate.readPolicy(query))
+  const { decision } = await gate.check(asked, { ...asker, person: () => asker.principal }, query)
+  const lines = [
     ...describePath(request.path),
     ...describeRules(gate.rules, request),
     ...describeAdmission(admission),
     `admitted: ${describeAdmitted(config, request, admission, gate.resourceAt(asked))}`,
     `who: ${describePrincipal(asker.principal)}`,
   ]
+  return { lines, decision, said: describeDecision(decision) }
 }
 
 function describePath({ known, next }: RequestPath): string[] {
@@ -108,8 +111,7 @@ const OUTCOMES: Readonly<Record<Exclude<Decision['outcome'], 'forbidden' | 'step
   'no-session': '401',
 }
 
-/** Describes what a check decides. */
-export function describeDecision(decision: Decision): string {
+function describeDecision(decision: Decision): string {
   if (decision.outcome === 'step-up')
     return `sent to sign in again, for ${decision.policy.name}: acr or maxAge is not met`
   if (decision.outcome !== 'forbidden') return OUTCOMES[decision.outcome]

@@ -15,7 +15,7 @@ import { checkHosts, type Domains } from './host-faults.ts'
 import type { GateConfig, ResourceConfig, RuleConfig } from './options.ts'
 import { isNormalPath } from './paths.ts'
 import { ANY_POLICY, createPolicy } from './policy.ts'
-import { checkCallers, checkNames, checkResources } from './program-faults.ts'
+import { checkCallers, checkKeys, checkNames, checkResources } from './program-faults.ts'
 import { ANY_TOOL, ANYONE, SIGNED_IN, shadowedRules } from './rules.ts'
 
 /**
@@ -28,13 +28,19 @@ export function gateRules(
   domains: readonly string[],
   earlier: readonly ResourceConfig[],
 ): readonly Rule<GateConfig>[] {
-  return [
+  const compiled: Rule<GateConfig>[] = [
     ({ policies }) => applyRules(policies, Object.keys(policies).map(policyRule), '/policies'),
+    (gate) => checkRules(gate, domains),
+  ]
+  const isCompiled = (gate: GateConfig) =>
+    isWhole(gate) && applyRules(gate, compiled).every(({ isWarning }) => isWarning)
+  return [
+    ...compiled,
+    (gate) => (isCompiled(gate) ? checkKeys(gate) : []),
     checkHeaders,
     checkAssertionClaims,
     (gate) => checkCallers(gate, domains),
     (gate) => checkResources(gate, earlier, domains),
-    (gate) => checkRules(gate, domains),
     ({ assertion }) => checkHosts(assertion?.hosts, '/assertion/hosts', domains),
     ({ providerToken }) => checkHosts(providerToken?.hosts, '/providerToken/hosts', domains),
     ({ groups = [] }) =>

@@ -106,7 +106,7 @@ export function checkKeys({ callers, policies: configs, rules: rows }: GateConfi
       const subject = { claims: {}, caller: { method: 'psk' as const, scopes, claims: {} } }
       const isMet = ({ condition, stepUp }: Policy) =>
         !stepUp && (!condition || condition.readsMcp || condition.holds(subject))
-      const isLocked = named.every((name) => !isMet(policies.get(name) as Policy))
+      const isLocked = !named.flatMap((name) => policies.get(name) ?? []).some(isMet)
       const unmet = `are not met by this key, which can pass nowhere. ${todo}`
       const ofPolicies = faultIf(named.length > 0 && isLocked, '/policies', unmet)
       const ofHosts = hosts.map((host) => lockOf(readHost(host), rules, isMet))

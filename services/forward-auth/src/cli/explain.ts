@@ -1,5 +1,5 @@
 import {
-  describeDecision,
+  type Decision,
   explain as explainCheck,
   Gate,
   Principal,
@@ -52,27 +52,24 @@ export async function explain(
   options: ExplainOptions,
   now: number,
 ): Promise<string> {
-  const { path = '/', from } = options
+  const { from } = options
   const portal = portalOf(config, options.portal)
-  if (!path.startsWith('/')) throw new UsageError('--path must begin with /')
+  const { title, headers } = readRequest(options)
   if (from !== undefined && !isIp(from)) throw new UsageError(`--from is no IP address: ${from}`)
   const query = queryOf(options)
   const log = createLogger({ name: 'explain', level: 'silent', format: 'json' })
   const gate = new Gate(portal, { now: () => now, elapsed: () => performance.now(), log })
-  const route = gate.readPolicy(query)
+  gate.readPolicy(query)
   const principal = await principalOf(portal, gate, options.as)
-  const { title, headers } = readRequest(options)
   const lines = [`${title} at the portal ${portal.name}`]
   try {
     const request = { headers, rawHeaders: [] }
     const asked = readForwarded(gate, forwardDialect, request, createSites(sitesOf(config)))
     const asker = { principal, clientIp: () => from, now }
-    lines.push(...explainCheck(gate, portal, asked, asker, route))
-    const { decision } = await gate.check(asked, { ...asker, person: () => principal }, query)
-    if (decision.outcome === 'allow') principal?.toldAt(asked.host)
-    const isToSignIn = decision.outcome === 'sign-in' || decision.outcome === 'step-up'
-    if (isToSignIn && asked.kind === 'navigation') requireSecure({ forwarded: asked })
-    lines.push(`decision: ${describeDecision(decision)}`)
+    const explained = await explainCheck(gate, portal, asked, asker, query)
+    lines.push(...explained.lines)
+    assertAnswered(asked, explained.decision, principal)
+    lines.push(`decision: ${explained.said}`)
   } catch (error) {
     lines.push(...describeRefusal(error))
   }
@@ -80,8 +77,20 @@ export async function explain(
   return `${lines.join('\n')}\n`
 }
 
+/** Refuses what a check refuses when it answers. */
+function assertAnswered(
+  asked: Parameters<typeof requireSecure>[0]['forwarded'],
+  { outcome }: Decision,
+  principal: Principal | undefined,
+): void {
+  if (outcome === 'allow') principal?.toldAt(asked.host)
+  const isToSignIn = outcome === 'sign-in' || outcome === 'step-up'
+  if (isToSignIn && asked.kind === 'navigation') requireSecure({ forwarded: asked })
+}
+
 /** The request, and the headers of a check of it. */
 function readRequest({ host: text, path = '/', tool, method: named }: ExplainOptions) {
+  if (!path.startsWith('/')) throw new UsageError('--path must begin with /')
   const method = named ?? (tool === undefined ? 'GET' : 'POST')
   const [, scheme = 'https', host = text] = /^(https?):\/\/(.*)$/.exec(text) ?? []
   const call = tool === undefined ? '' : `, tools/call ${tool},`

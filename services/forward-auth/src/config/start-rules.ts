@@ -1,6 +1,5 @@
 import { existsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { checkKeys } from '@gatehouse/gate'
 import type { ProviderConfig } from '@gatehouse/identity-providers'
 import { parseHost } from '@gatehouse/net'
 import {
@@ -47,7 +46,6 @@ const START_RULES: readonly Rule<ForwardAuthConfig>[] = [
     applyToEach(portals, '/portals', [
       ({ providers }) => applyToEach(providers, '/providers', [checkAssertion]),
       checkRuleHosts,
-      checkKeys,
     ]),
 ]
 
