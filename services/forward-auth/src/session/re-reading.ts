@@ -37,8 +37,6 @@ export class ReReading {
   readonly #refused = new Set<string>()
   /** Providers that give nothing to ask with, which is logged once. */
   readonly #silent = new Set<string>()
-  /** When providers gave refresh tokens last: sessions from before say nothing of them now. */
-  readonly #heard = new Map<string, number>()
 
   constructor(app: FastifyInstance, records: Records, count: Count = () => {}) {
     this.#app = app
@@ -69,7 +67,7 @@ export class ReReading {
   async renew(session: Session, portal: Portal): Promise<void> {
     // What the provider has just said is all that it says.
     const isNew = this.#app.clock.now() - session.reRead < PAUSE
-    const asking = !isNew && this.#asked(session, portal)
+    const asking = session.isReadable && !isNew && this.#asked(session, portal)
     if (asking) await this.#orLate(asking)
   }
 
@@ -77,11 +75,7 @@ export class ReReading {
   #asked(session: Session, { name, providers }: Portal): Promise<void> | undefined {
     const { sid, profile } = session
     const provider = providers.get(profile.provider)
-    if (provider?.type !== 'redirect') return undefined
-    if (!session.isReadable || !provider.reReads) {
-      if (!session.agent) this.#noteSilence(`${name}/${provider.name}`, session.begun)
-      return undefined
-    }
+    if (provider?.type !== 'redirect' || !provider.reReads) return undefined
     const known = this.#asking.get(sid)
     if (known) return known
     const asking = this.#ask(session, name, provider)
@@ -182,24 +176,17 @@ export class ReReading {
 
   /** Logs once that a provider refuses our client, or gives nothing to ask with, until it does not any more. */
   #noteRefusal(answer: ReRead, provider: string): void {
-    if (answer.kind === 'read' && answer.signedIn.tokens.refresh) {
-      this.#silent.delete(provider)
-      this.#heard.set(provider, this.#app.clock.now())
+    if (answer.kind === 'read' && answer.signedIn.tokens.refresh) this.#silent.delete(provider)
+    if (answer.kind === 'impossible' && !this.#silent.has(provider)) {
+      this.#silent.add(provider)
+      const message = 'people are not read again: have the provider give refresh tokens'
+      this.#app.log.warn({ provider }, `${message}, as many do for the scope offline_access`)
     }
-    if (answer.kind === 'impossible') this.#noteSilence(provider)
     if (answer.kind !== 'misconfigured') this.#refused.delete(provider)
     else if (!this.#refused.has(provider)) {
       this.#refused.add(provider)
       this.#app.log.error({ err: answer.error, provider }, 'our client is refused')
     }
-  }
-
-  /** Logs once that a provider gives nothing to ask with. @param begun - when the session began that shows it */
-  #noteSilence(provider: string, begun = Number.POSITIVE_INFINITY): void {
-    if (this.#silent.has(provider) || begun <= (this.#heard.get(provider) ?? 0)) return
-    this.#silent.add(provider)
-    const message = 'people are not read again: have the provider give refresh tokens'
-    this.#app.log.warn({ provider }, `${message}, as many do for the scope offline_access`)
   }
 
   #noteFailure(sid: string): void {

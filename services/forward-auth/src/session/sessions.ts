@@ -169,7 +169,7 @@ export class Sessions {
   /** The person as the provider says that they are, if it has to be asked. */
   #asToday(visitor: Visitor, at: PortalSite) {
     const { session } = visitor
-    const current = this.#reReading.current(session, at.portal)
+    const current = session.isReadable && this.#reReading.current(session, at.portal)
     return current instanceof Promise
       ? current.then((read) => read && this.#visitor(read, at))
       : visitor

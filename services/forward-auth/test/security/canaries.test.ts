@@ -221,6 +221,8 @@ async function signInAndOut(run: Run): Promise<void> {
   await run.clock.advance(20 * 60_000)
   await run.check({ cookie })
   await run.check({ cookie, 'x-forwarded-host': 'evil.test' })
+  const opened = { 'sec-fetch-mode': 'navigate', accept: 'text/html', 'x-forward-auth-if': 'true' }
+  await run.check({ ...opened, cookie })
   await run.clock.advance(60_000)
   await alice.open(`${MAIN}/logout`, { method: 'POST', headers: { origin: 'https://evil.test' } })
   await alice.open(`${MAIN}/logout`, { method: 'POST', headers: { origin: AUTH } })

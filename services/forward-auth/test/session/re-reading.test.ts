@@ -129,28 +129,7 @@ t.test('nobody is asked who cannot or need not be', async (t) => {
     await clock.advance(11 * HOUR)
     t.strictSame(await groupsAt(here), ['admin', 'ops'], what)
     t.strictSame(asked, [], what)
-    const told = what === 'switched off' ? [] : [/^people are not read again: .* offline_access$/]
-    t.match(here.log, told, `${what}, once`)
-    t.equal(here.log.length, told.length)
-    t.strictSame(here.app.readiness().degraded ?? [], told.length ? ['provider main/corp'] : [])
   }
-})
-
-t.test('sessions from before a provider gave refresh tokens say nothing of it', async (t) => {
-  const { here, state, clock } = await start(t, { tokens: {} as { refresh: string } })
-  const old = await here.begin({ tokens: {} })
-  await clock.advance(REFRESH)
-  t.ok(await here.check(old.cookie))
-  t.strictSame(here.app.readiness().degraded, ['provider main/corp'])
-  const mended = await here.begin({ tokens: { refresh: 'new' } })
-  state.answer = (tokens) => read(tokens)
-  for (let turn = 0; turn < 3; turn++) {
-    await clock.advance(REFRESH)
-    t.ok(await here.check(mended.cookie))
-    t.ok(await here.check(old.cookie))
-    t.strictSame(here.app.readiness().degraded, [])
-  }
-  t.equal(here.log.length, 1, 'one line')
 })
 
 t.test('a request waits for the provider for three seconds, and then grace counts', async (t) => {
