@@ -229,7 +229,7 @@ browserTest(
     const ours = (await context.cookies(app)).filter(({ name }) => name.includes('gatehouse'))
     t.match(ours, [
       {
-        name: '__Host-gatehouse-app.main',
+        name: `__Host-gatehouse-app.main.${new URL(app).port}`,
         domain: `app.${DOMAIN}`,
         path: '/',
         httpOnly: true,
@@ -363,7 +363,9 @@ browserTest(
       t.equal(tab.url(), url, 'with its fragment')
       await holdApp(t, tab, url, 'corp:alice')
       const names = (await context.cookies(origin)).map(({ name, domain }) => `${name} ${domain}`)
-      t.strictSame(names, [`__Host-gatehouse-app.main ${new URL(origin).hostname}`])
+      t.strictSame(names, [
+        `__Host-gatehouse-app.main.${new URL(origin).port} ${new URL(origin).hostname}`,
+      ])
     }
   },
 )
@@ -407,7 +409,11 @@ browserTest('24 tabs at once all end where they wanted to go', async (t, context
     const cookies = await context.cookies(origin)
     const isShort = ({ expires }: { expires: number }) => expires <= Date.now() / 1_000 + 600
     const lasting = cookies.filter((cookie) => !isShort(cookie)).map(({ name }) => name)
-    t.strictSame(lasting, ['__Host-gatehouse-app.main'], 'what else was needed ends soon')
+    t.strictSame(
+      lasting,
+      [`__Host-gatehouse-app.main.${new URL(app).port}`],
+      'what else was needed ends soon',
+    )
   }
 })
 

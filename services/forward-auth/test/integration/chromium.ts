@@ -12,13 +12,21 @@ const ARGUMENTS = [
 ]
 
 /** Debian's Chromium without a window; it ends with the test. */
-export async function launchChromium(
+export function launchChromium(t: Pick<Test, 'teardown'>, ...further: string[]): Promise<Browser> {
+  return launch(t, further)
+}
+
+/** The same, where going back shows the page as it was left, as it does for people. Playwright learns nothing of such a page. */
+export function launchKeepingChromium(t: Pick<Test, 'teardown'>, ...further: string[]) {
+  return launch(t, further, ['--disable-back-forward-cache'])
+}
+
+async function launch(
   t: Pick<Test, 'teardown'>,
-  ...further: string[]
+  further: readonly string[],
+  ignoreDefaultArgs: string[] = [],
 ): Promise<Browser> {
   const args = [...ARGUMENTS, ...further]
-  // Going back shows the page as it was left, as it does for people.
-  const ignoreDefaultArgs = ['--disable-back-forward-cache']
   const executablePath = '/usr/bin/chromium'
   const browser = await chromium.launch({ executablePath, args, ignoreDefaultArgs })
   t.teardown(() => browser.close())

@@ -8,7 +8,7 @@ import { testFolder } from '@gatehouse/service-kit/testing'
 import type { Page } from 'playwright-core'
 import type { Test } from 'tap'
 import { freePort, startProcess } from '../helpers/process.ts'
-import { launchChromium } from './chromium.ts'
+import { launchKeepingChromium } from './chromium.ts'
 
 /** A tab of any engine. What it shows is asked for, not awaited: each engine takes another moment for loaded. */
 export interface Tab {
@@ -61,7 +61,7 @@ async function startChromium(t: Test, hosts: readonly string[]): Promise<OpenPro
   const rules = hosts.map((host) => `MAP ${host} 127.0.0.1`)
   // Playwright accepts a certificate for pages, and not for workers.
   const args = ['--ignore-certificate-errors', `--host-resolver-rules=${rules.join(',')}`]
-  const browser = await launchChromium(t, ...args)
+  const browser = await launchKeepingChromium(t, ...args)
   return async (t) => {
     const context = await browser.newContext()
     context.setDefaultTimeout(20_000)

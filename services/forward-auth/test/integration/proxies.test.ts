@@ -306,12 +306,15 @@ const PROBES: Readonly<Record<NonNullable<Attack['probe']>, Probe>> = {
         path: target,
         headers: { ...navigation, ...headers },
       })
-      const [cookie = ''] = answered['set-cookie']?.[0]?.split(';') ?? []
-      return { cookie, signIn: pathOf(answered.location) }
+      const [cookie = '', binding = ''] = [...(answered['set-cookie'] ?? [])]
+        .sort()
+        .map((line) => line.split(';', 1).join())
+      return { cookie, binding, signIn: pathOf(answered.location) }
     }
     /** Where somebody who is signed in at the sign-in pages is sent back to. */
-    const ticketFor = async (path: string) => {
-      const to = { host: 'auth.example.com', path, headers: { ...navigation, cookie: session } }
+    const ticketFor = async ({ signIn: path, binding }: Awaited<ReturnType<typeof begin>>) => {
+      const cookie = `${session}; ${binding}`
+      const to = { host: 'auth.example.com', path, headers: { ...navigation, cookie } }
       return pathOf((await gate.ask(to)).headers.location)
     }
     const use = async (path: string, cookie?: string, ask: object = {}) => {
@@ -327,7 +330,7 @@ const PROBES: Readonly<Record<NonNullable<Attack['probe']>, Probe>> = {
     const [ada, mallory] = [await begin(), await begin()]
     const own = { status: 302, location: `https://app.example.com${target}`, got: true }
     const refused = { status: 302, location: /^https:\/\/auth\..*&hop=/, got: false }
-    const first = await ticketFor(ada.signIn)
+    const first = await ticketFor(ada)
     t.match(first, /&gatehouse-ticket=[\w-]+$/)
     for (const _ of [1, 2]) t.match(await use(first, ada.cookie), own, 'her browser, again too')
     const others: Readonly<Record<string, readonly [cookie?: string, ask?: object]>> = {
@@ -337,14 +340,14 @@ const PROBES: Readonly<Record<NonNullable<Attack['probe']>, Probe>> = {
       'another host': [ada.cookie, { host: 'admin.example.com' }],
     }
     for (const [name, [cookie, ask]] of Object.entries(others)) {
-      const ticket = await ticketFor(ada.signIn)
+      const ticket = await ticketFor(ada)
       t.match(await use(ticket, cookie, ask), refused, name)
       t.match(await use(ticket, ada.cookie), refused, `${name}: burnt, for her too`)
       const anew = await begin({ cookie: ada.cookie })
       t.equal(anew.cookie, ada.cookie)
-      t.match(await use(await ticketFor(anew.signIn), ada.cookie), own, 'and she goes on')
+      t.match(await use(await ticketFor(anew), ada.cookie), own, 'and she goes on')
     }
-    const late = await ticketFor(ada.signIn)
+    const late = await ticketFor(ada)
     await gate.gatehouse.clock.advance(31_000)
     t.match(await use(late, ada.cookie), refused, 'after half a minute')
     t.equal(gate.echo.count(), before, 'no app hears of any')
@@ -610,7 +613,9 @@ for (const proxy of PROXY_NAMES)
         return { ...answer, body: await text(stream) }
       }
       const location = `${signInFor('https://app.example.com/a?b')}&hop=`
-      t.match(await open({}), { ':status': 302, location, 'set-cookie': [OWN_COOKIE, BINDING] })
+      const { 'set-cookie': set = [], ...sent } = await open({})
+      t.match(sent, { ':status': 302, location })
+      t.match([...set].sort(), [OWN_COOKIE, BINDING])
       const cookie = (await cookiesOf(gatehouse, 'ada')).split('; ')
       t.match(await open({ cookie, te: 'trailers' }), {
         ':status': 200,
@@ -639,7 +644,7 @@ for (const proxy of PROXY_NAMES)
       const cookie = await cookiesOf(gatehouse, 'ada', 'admin.example.com')
       const table: [Ask, status: number][] = [
         [{ headers: navigation }, 302],
-        [{ headers: navigation, method: 'POST' }, 303],
+        [{ headers: navigation, method: 'POST' }, 403],
         [{ headers: program }, 401],
         [{ ...admin, headers: { ...program, cookie } }, 403],
         [{ ...admin, headers: { ...navigation, cookie } }, 403],
@@ -650,7 +655,8 @@ for (const proxy of PROXY_NAMES)
           headers: { ...asked.headers, ...WITH_COOKIES },
         })
         t.equal(status, expected)
-        const set = headers['set-cookie']?.filter((line) => !OWN_COOKIE.test(line))
+        const isPlanted = (line: string) => !OWN_COOKIE.test(line) && !BINDING.test(line)
+        const set = headers['set-cookie']?.filter(isPlanted)
         t.same(set?.sort(), PLANTED, `${expected}`)
       }
     })

@@ -70,7 +70,9 @@ export const ATTACKS: Readonly<Record<string, Attack>> = {
       'another host': refused('https://evil.example/'),
       'for comparison, a valid one': {
         ...refused('https://app.example.com/a'),
-        location: 'https://app.example.com/a',
+        status: 200,
+        location: '',
+        holds: '<img src="https://app.example.com/a?gatehouse-ticket="',
       },
     },
   },
