@@ -1,5 +1,6 @@
 const MAX_SEGMENTS = 8
-const MAX_SEGMENT = 32
+/** A random token of 16 bytes has more in every encoding. */
+const MAX_SEGMENT = 20
 const MAX_TARGET = 512
 const WORD = '(?:[A-Z]?[a-z]{1,15}(?:[A-Z][a-z]{2,15}){0,3}|[A-Z]{1,8})?[0-9]{0,4}'
 /** Words such as `admin`, `userProfile` or `v2`, and short numbers. What is none may be a secret, such as a token. */
