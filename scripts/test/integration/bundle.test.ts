@@ -164,7 +164,7 @@ function lasting({ status, headers, body }: Answer): Answer {
     value
       .replaceAll(/\b[0-9a-f]{8}-[0-9a-f-]{27}\b|\b[0-9A-HJKMNP-TV-Z]{16,26}\b/g, 'ID')
       .replaceAll(/\b[0-9a-f]{12}-\d+\b/g, 'ID')
-      .replaceAll(/[\w-]{80,}/g, 'RANDOM')
+      .replaceAll(/[\w-]{80,}(?:\.[\w-]{43})?/g, 'RANDOM')
       .replaceAll(/(gatehouse-(?:hop|binding)\.main\.)[0-9a-f]{8}=[\w-]{22}/g, '$1RANDOM')
       .replaceAll(/\b\d{4}-\d\d-\d\dT[\d:.]+Z/g, 'MOMENT')
   return { status, headers: JSON.parse(same(JSON.stringify(others))), body: same(body) }
