@@ -66,8 +66,10 @@ export async function startPeople(t: Test) {
       })
       for (const line of answer.headers['set-cookie'] ?? []) {
         const [, name = '', value = ''] = /^([^=]+)=([^;]*)/.exec(line) ?? []
-        if (line.includes('Max-Age=0;')) jar.delete(name)
-        else jar.set(name, value)
+        // What a check sets for the domain is for the sign-in pages.
+        const kept = (line.includes('; Domain=') ? jars[AUTH] : jar) as Map<string, string>
+        if (line.includes('Max-Age=0;')) kept.delete(name)
+        else kept.set(name, value)
       }
       return answer
     }

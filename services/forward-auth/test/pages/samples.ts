@@ -173,7 +173,7 @@ export function samples({
       mayStayValidUntil: Date.UTC(2030, 0, 1),
     }),
     ...{
-      unsent: unsentPage({ ...reader, signInHref: href, image: '?x', origins: [], requestId }),
+      unsent: unsentPage({ ...reader, signInHref: href, image: 'data:,', origins: [], requestId }),
       framed: framedPage({ ...reader, href, framedBy: 'example.com:* *.example.com:*' }),
       unsentAbroad: unsentPage({
         ...reader,
