@@ -82,6 +82,9 @@ interface Happened {
   readonly event: 'program-passed' | 'access-refused'
   readonly code?: string
   readonly refusal?: Refusal
+  /** Default: whether the request is for a page. */
+  readonly isPage?: boolean
+  readonly isQuiet?: true
 }
 
 /** Records who was refused, and what a program was let do, which proxies do not log. */
@@ -89,11 +92,11 @@ function record(check: Recorded, happened: Happened, request: FastifyRequest): v
   const { portal, principal, forwarded: { authority: host, method, target, kind } = {} } = check
   const isRefused = happened.event === 'access-refused'
   request.server.auditTrail.record(request, {
-    ...happened,
     ...{ portal: portal.name, host, method, call: callOf(check) },
     profile: principal?.identity.profile,
     caller: principal?.caller,
     ...(isRefused && { target, isPage: kind === 'navigation' }),
+    ...happened,
   })
 }
 
@@ -110,19 +113,14 @@ export function recordRefusal(
   request: FastifyRequest,
 ): void {
   const { code = '' } = error
-  const { portal } = request.params as { portal: string }
   const { server, headers, check } = request
-  const { authority: host, method, target, kind } = forwarded ?? {}
-  const { identity, caller } = check?.principal ?? {}
-  const isPage = forwarded ? kind === 'navigation' : isNavigation(request.method, headers)
-  const isShown = isPage || identity !== undefined || error instanceof AuthError
+  const portal = server.portals.get((request.params as { portal: string }).portal)
+  const isPage = forwarded ? forwarded.kind === 'navigation' : isNavigation(request.method, headers)
+  const isShown = isPage || check?.principal !== undefined || error instanceof AuthError
   const isRefusal = (statusOfError(error as FwaError, STATUS_OF) ?? 500) < 500
-  if (!isShown || !isRefusal || UNRECORDED.includes(code) || !server.portals.has(portal)) return
-  server.auditTrail.record(request, {
-    ...{ event: 'access-refused', portal, host, method, target, isPage, code, isQuiet: true },
-    profile: identity?.profile,
-    caller,
-  })
+  if (!portal || !isShown || !isRefusal || UNRECORDED.includes(code)) return
+  const happened = { event: 'access-refused', code, isPage, isQuiet: true } as const
+  record({ portal, principal: check?.principal, forwarded }, happened, request)
 }
 
 /** What a program calls, and as which client; undefined for people. */
