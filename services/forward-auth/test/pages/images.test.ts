@@ -136,8 +136,8 @@ const favicon = { name: 'bbbbbbbbbbbbbbbb.png', type: 'image/png', bytes: PNG }
 /** But those that nobody sees, which fetch a cookie. */
 const imagesIn = (html: string) =>
   named(html, 'img')
+    .filter((image) => attribute(image, 'hidden') === undefined)
     .map((image) => [attribute(image, 'src'), attribute(image, 'alt')])
-    .filter(([src]) => src !== '?x')
 const iconOf = (html: string) => attribute(named(html, 'link')[0]!, 'href')
 
 t.test('the logo takes the place of the gate and the title, and is read once', async (t) => {
