@@ -1,5 +1,5 @@
 import { execFile, execFileSync } from 'node:child_process'
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { systemClock } from '@gatehouse/service-kit/clock'
@@ -8,6 +8,7 @@ import t, { type Test } from 'tap'
 import { programOf } from '../../../../scripts/test/program.ts'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { ask, type Running, startRunning } from '../../../../scripts/test/running.ts'
+import { until } from '../../../../scripts/test/until.ts'
 import { portalOf, startApp, yamlOf } from '../app.ts'
 import { freePort, startProcess } from '../helpers/process.ts'
 
@@ -79,10 +80,17 @@ http {
       folder,
       port,
     })
+    const workers = () => {
+      const pid = readFileSync(`${folder}/nginx.pid`, 'utf8').trim()
+      return readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(Boolean)
+    }
     return {
       async without(down) {
         write(down)
+        const before = workers()
         await run('nginx', [...args, '-s', 'reload'])
+        // nginx reloads in the background. Until the workers of before have ended, they send to both instances.
+        await until(() => !workers().some((worker) => before.includes(worker)))
       },
     }
   },
