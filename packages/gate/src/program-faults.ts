@@ -16,7 +16,7 @@ import type { CallersConfig, GateConfig, ReachConfig, ResourceConfig } from './o
 import { isNormalPath } from './paths.ts'
 import { createPolicies, type Policy } from './policy.ts'
 import { authOptionsOf, KEYS, scopeName } from './programs.ts'
-import { createRules, type Rule } from './rules.ts'
+import { ANYONE, createRules, type Rule } from './rules.ts'
 
 /** The faults of `callers`. */
 export function checkCallers(
@@ -131,8 +131,10 @@ function lockOf(
   for (const [index, { config, tests, admission }] of rules.entries()) {
     const places = config.hosts?.map(readHost) ?? [host]
     if (!places.some((place) => coversHost(place, host) || coversHost(host, place))) continue
-    if (admission.demanded.every(isMet)) return undefined
     const isOfAll = tests.every(([member]) => member === 'hosts')
+    // Nobody needs a key there.
+    if (config.require === ANYONE && !config.hosts && !isOfAll) continue
+    if (admission.demanded.every(isMet)) return undefined
     if (isOfAll && places.some((place) => coversHost(place, host))) return index
   }
   return undefined

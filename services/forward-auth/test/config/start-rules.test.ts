@@ -100,6 +100,14 @@ t.test('a key that can pass nowhere is a warning', async (t) => {
     [books, [{ ...books, methods: ['GET'], require: 'anyone' }, { require: 'staff' }]],
     [books, [{ ...books, paths: ['/a/*'], require: 'staff' }, { require: 'staff' }], 'hosts/0'],
     [books, [{ ...at('other'), require: 'anyone' }, { require: 'staff' }], 'hosts/0'],
+    [
+      books,
+      [
+        { paths: ['/public/*'], require: 'anyone' },
+        { ...books, require: 'staff' },
+      ],
+      'hosts/0',
+    ],
     [at('books', 'other'), [{ ...at('other'), require: 'staff' }], 'hosts/1'],
     [at('*'), [{ ...books, require: 'staff' }]],
     [
