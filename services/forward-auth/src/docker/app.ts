@@ -5,21 +5,19 @@ export const Labels = Type.Record(Type.String(), Type.String())
 type Labels = Type.Static<typeof Labels>
 
 /** What is read of Docker's list of containers: nothing of an environment. */
-export const Containers = Type.Array(
-  Type.Object({
-    Id: Type.String(),
-    Names: Type.Array(Type.String()),
-    ImageID: Type.String(),
-    Created: Type.Number(),
-    Status: Type.String(),
-    Labels,
-    Ports: Type.Array(Type.Object({ PrivatePort: Type.Integer(), Type: Type.String() })),
-    NetworkSettings: Type.Object({
-      Networks: Type.Record(Type.String(), Type.Object({ IPAddress: Type.String() })),
-    }),
+export const Container = Type.Object({
+  Id: Type.String(),
+  Names: Type.Array(Type.String()),
+  ImageID: Type.String(),
+  Created: Type.Number(),
+  Status: Type.String(),
+  Labels,
+  Ports: Type.Array(Type.Object({ PrivatePort: Type.Integer(), Type: Type.String() })),
+  NetworkSettings: Type.Object({
+    Networks: Type.Record(Type.String(), Type.Object({ IPAddress: Type.String() })),
   }),
-)
-export type Container = Type.Static<typeof Containers>[number]
+})
+export type Container = Type.Static<typeof Container>
 
 /** The hosts of apps: those below the domain, but none that is reserved or below such a host. */
 export type Zone = { readonly domain: string; readonly reserved: readonly string[] }

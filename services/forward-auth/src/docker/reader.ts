@@ -7,9 +7,10 @@ import { createLogger, type Logger } from '@gatehouse/service-kit/telemetry'
 import Fastify, { type FastifyInstance } from 'fastify'
 import { Type } from 'typebox'
 import { Value } from 'typebox/value'
-import { Containers, Labels, readApp, routeApps, type Zone } from './app.ts'
+import { Container, Labels, readApp, routeApps, type Zone } from './app.ts'
 
 const LIST = `/containers/json?all=true&filters=${encodeURIComponent('{"label":["traefik.enable"]}')}`
+const Containers = Type.Array(Type.Unknown())
 const ImageLabels = Type.Optional(Type.Union([Labels, Type.Null()]))
 const Image = Type.Object({ Config: Type.Object({ Labels: ImageLabels }) })
 const [MAX_LIST_BYTES, MAX_IMAGE_BYTES] = [16 * 1_048_576, 262_144]
@@ -66,13 +67,15 @@ export function buildReader(
   async function read(): Promise<void> {
     const time = now()
     const signal = AbortSignal.timeout(PATIENCE_MS)
-    const found = await ask(LIST, Containers, { signal, maxBytes: MAX_LIST_BYTES })
+    const listed = await ask(LIST, Containers, { signal, maxBytes: MAX_LIST_BYTES })
+    const found = listed.filter((one) => Value.Check(Container, one))
     found.sort((a, b) => a.Created - b.Created || (a.Id < b.Id ? -1 : 1))
     const containers = found.slice(0, 500)
     await readImages(new Set(containers.map(({ ImageID }) => ImageID)), signal)
     const readings = containers.map((one) => readApp(one, images.get(one.ImageID), zone))
     const apps = readings.flatMap(({ app }) => app ?? [])
     latest = { ...routeApps(apps, latest.holders), time }
+    if (found.length < listed.length) latest.warnings.push('a container is not of a known form')
     if (found.length > containers.length) latest.warnings.push('only 500 containers count')
     warn([...readings.flatMap(({ warnings }) => warnings), ...latest.warnings])
   }

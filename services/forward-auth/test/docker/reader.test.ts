@@ -89,7 +89,6 @@ t.test('while Docker does not answer, apps keep their routes for 30 seconds', as
   t.strictSame((await ask()).hosts, ['notes.lab.home.arpa'])
   for (const [outage, containers] of [
     [failed, []],
-    [undefined, [{ ...appOf('tv'), Labels: undefined }]],
     [undefined, { message: 'no list' }],
   ] as const) {
     const { containers: before } = docker
@@ -103,6 +102,16 @@ t.test('while Docker does not answer, apps keep their routes for 30 seconds', as
     Object.assign(docker, { outage: undefined, containers: before })
     t.strictSame((await ask()).hosts, ['notes.lab.home.arpa'])
   }
+})
+
+t.test('a container of an unknown form is about itself alone', async (t) => {
+  const { docker, ask, warned } = start(t)
+  const odd: unknown[] = [null, 'tv', {}, { ...appOf('tv'), Labels: undefined }]
+  for (const one of [...odd, { ...appOf('tv'), NetworkSettings: { Networks: null } }]) {
+    docker.containers = [one, appOf('notes')]
+    t.strictSame((await ask()).hosts, ['notes.lab.home.arpa'], JSON.stringify(one))
+  }
+  t.strictSame(warned(), ['a container is not of a known form'])
 })
 
 t.test('an image that cannot be looked at is about its own containers', async (t) => {
