@@ -174,14 +174,30 @@ export class ReReading {
     return tokens?.access === said.tokens?.access || !tokens?.access ? undefined : tokens
   }
 
-  /** Logs once that a provider refuses our client, or gives nothing to ask with, until it does not any more. */
+  /** Notes what a sign-in brought: with a refresh token its provider can be asked again, without any token it cannot. */
+  noteTokens(
+    { refresh, access }: ProviderTokens,
+    portal: Portal,
+    provider: RedirectProvider,
+  ): void {
+    const name = `${portal.name}/${provider.name}`
+    const isAsked = portal.session.refresh !== undefined && provider.reReads
+    if (refresh !== undefined) this.#silent.delete(name)
+    else if (isAsked && access === undefined) this.#noteSilence(name)
+  }
+
+  /** Logs once that a provider gives nothing to ask with, until it does. */
+  #noteSilence(provider: string): void {
+    if (this.#silent.has(provider)) return
+    this.#silent.add(provider)
+    const message = 'people are not read again: have the provider give refresh tokens'
+    this.#app.log.warn({ provider }, `${message}, as many do for the scope offline_access`)
+  }
+
+  /** Logs once that a provider refuses our client, until it does not any more. */
   #noteRefusal(answer: ReRead, provider: string): void {
     if (answer.kind === 'read' && answer.signedIn.tokens.refresh) this.#silent.delete(provider)
-    if (answer.kind === 'impossible' && !this.#silent.has(provider)) {
-      this.#silent.add(provider)
-      const message = 'people are not read again: have the provider give refresh tokens'
-      this.#app.log.warn({ provider }, `${message}, as many do for the scope offline_access`)
-    }
+    if (answer.kind === 'impossible') this.#noteSilence(provider)
     if (answer.kind !== 'misconfigured') this.#refused.delete(provider)
     else if (!this.#refused.has(provider)) {
       this.#refused.add(provider)
@@ -200,6 +216,7 @@ export class ReReading {
   }
 }
 
+type ProviderTokens = Readonly<Partial<Record<'refresh' | 'access', string | undefined>>>
 type ReRead = Awaited<ReturnType<RedirectProvider['reRead']>>
 
 /** A session that its provider was asked about. */

@@ -129,6 +129,14 @@ t.test('nobody is asked who cannot or need not be', async (t) => {
     await clock.advance(11 * HOUR)
     t.strictSame(await groupsAt(here), ['admin', 'ops'], what)
     t.strictSame(asked, [], what)
+    const told = what === 'no token' ? [/^people are not read again: .* offline_access$/] : []
+    t.match(here.log, told, `${what}, once`)
+    t.equal(here.log.length, told.length)
+    const degraded = told.map(() => 'provider main/corp')
+    t.strictSame(here.app.readiness().degraded ?? [], degraded)
+    const anew = await here.begin({ tokens: { refresh: 'new' } })
+    t.ok(await here.check(anew.cookie))
+    t.strictSame(here.app.readiness().degraded ?? [], [], `${what}, until it gives one`)
   }
 })
 
