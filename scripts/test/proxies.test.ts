@@ -2,7 +2,7 @@ import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { HEADER_NAMES } from '@gatehouse/gate'
 import t from 'tap'
-import { parseAllDocuments } from 'yaml'
+import { parse, parseAllDocuments } from 'yaml'
 import {
   PROXIES,
   PROXY_NAMES,
@@ -205,10 +205,20 @@ t.test('Caddy', async (t) => {
     t.not(sites.length, 0)
     for (const site of sites)
       t.match(site, /^\t(import guard|request_header -.+)$/m, `${file}: the guard of each site`)
+    const checks = text.match(/^\t+forward_auth [^{]+\{\n(\t+[^}\t].*\n)+/gm) ?? []
+    t.equal(checks.length, text.match(/^\t+forward_auth /gm)?.length)
+    for (const one of checks)
+      t.match(one, '\theader_up X-Forwarded-Uri {http.request.orig_uri}\n', `${file}: a prefix`)
     // Caddy would ask first, and then remove them.
     const isOrdered = /^\torder request_header before forward_auth$/m.test(text)
     t.equal(isOrdered, /^\tforward_auth /m.test(text), `${file}: removed before the check`)
   }
+})
+
+t.test('a Caddy that the internet reaches has no socket of Docker', async (t) => {
+  const { services } = parse(read('examples/homelab/caddy/compose.yml'))
+  t.match(services.caddy, { read_only: true, cap_drop: ['ALL'] })
+  t.notMatch(JSON.stringify(services), 'docker.sock')
 })
 
 t.test('HAProxy', async (t) => {
