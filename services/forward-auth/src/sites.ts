@@ -42,8 +42,11 @@ const MAX_HOST_LENGTH = 260
 /** The hosts that were found are kept in a bounded cache. */
 export function createSites(all: readonly Site[]) {
   const hosts = new LRUCache<string, SiteHost>({ max: MAX_HOSTS })
+  const pages = new Set(all.map(signInName))
   return {
     all,
+    /** Whether sign-in pages are at a host, alone or beside apps. */
+    hasPagesAt: (name: string) => pages.has(name),
     /** Finds the site of a Host header; undefined if the host is on none of the domains. */
     find(hostHeader: string): SiteHost | undefined {
       const known = hosts.get(hostHeader)
@@ -68,9 +71,13 @@ function findHost(all: readonly Site[], hostHeader: string): SiteHost | undefine
  * Whether only the sign-in pages are at a host. A host that is also the cookie domain is shared with apps.
  * Compares names only: browsers send cookies to every port of a host.
  */
-function isOnlyForPages({ domain, authOrigin }: Site, name: string): boolean {
+function isOnlyForPages(site: Site, name: string): boolean {
+  return name !== site.domain && signInName(site) === name
+}
+
+function signInName({ authOrigin }: Site): string | undefined {
   const [, authority = ''] = authOrigin.split('//')
-  return name !== domain && parseHostPort(authority)?.host.name === name
+  return parseHostPort(authority)?.host.name
 }
 
 /** The URL of a portal, which is the claim `iss` of its tokens. */

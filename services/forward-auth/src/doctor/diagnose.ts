@@ -40,6 +40,8 @@ export interface Examination {
   readonly long: Exchange
   /** The profile of somebody who is not signed in, at the host of the sign-in pages. */
   readonly auth: Exchange
+  /** A browser without cookies at the sign-in page, and with the one that it gets there. */
+  readonly signIn?: { readonly first: HttpAnswer; readonly second?: HttpAnswer } | undefined
   /** Requests of a person who is signed in, to an app that answers with what it receives. */
   readonly app?: AppExamination | undefined
 }
@@ -92,6 +94,7 @@ export function diagnose(seen: Examination): readonly Finding[] {
     ...diagnoseHop(seen),
     ...diagnoseSizes(seen),
     ...diagnoseAuthHost(seen.auth),
+    ...diagnoseSignIn(seen),
   ]
   return findings.filter(({ text }, i) => findings.findIndex((one) => one.text === text) === i)
 }
@@ -106,6 +109,8 @@ function diagnoseReach({ page, program }: Examination): Finding | undefined {
   const untrusted = checks.find(({ code }) => code === 'FWA_PEER_UNTRUSTED')
   if (untrusted)
     return fault('untrusted', `The service does not trust the proxy at ${untrusted.peer}.`)
+  if (page.checks.some(({ status }) => status === 200))
+    return fault('open', `A rule lets anyone pass at ${page.host}: give the URL of a guarded page.`)
   if (checks.length > 0) return undefined
   const { status } = page.answer
   if (status === 0) return fault('hangs', `${page.host} does not answer within 10 seconds.`)
@@ -285,6 +290,14 @@ function* diagnoseAuthHost({ host, answer, checks }: Exchange): Findings {
     yield fault('auth-host', `The sign-in pages at ${host} are told another host.`)
   else if (answer.status !== 401 || code !== 'FWA_NO_SESSION')
     yield fault('auth-missing', `${host} answers ${statusOf(answer)}, not the sign-in pages.`)
+}
+
+function* diagnoseSignIn({ signIn, auth: { host } }: Examination): Findings {
+  const { first, second } = signIn ?? {}
+  if (first?.status === 303 && first.headers['set-cookie'] === undefined)
+    yield fault('auth-cookies', `No client receives the cookies of the sign-in pages at ${host}.`)
+  if (second?.body.includes('FWA_COOKIES_BLOCKED'))
+    yield fault('auth-cookies', `The sign-in pages at ${host} receive no Cookie.`)
 }
 
 function* diagnoseApp(app: AppExamination, forged: Exchange): Findings {

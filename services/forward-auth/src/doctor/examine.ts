@@ -96,8 +96,20 @@ export async function examine(options: ExamineOptions): Promise<Examination> {
     large: await exchange(options, app, { headers: { ...BROWSER, cookie: LARGE } }),
     long: await exchange(options, app, { headers: BROWSER, query: LONG }),
     auth: await exchange(options, authUrl, { headers: PROGRAM, isPage: true }),
+    signIn: await examineSignIn(options),
     app: signedIn && (await examineApp(options, signedIn)),
   }
+}
+
+/** A browser without cookies at the sign-in page, which gives it one and looks whether it comes back. */
+async function examineSignIn({ app, site, portal, ask }: ExamineOptions) {
+  const { cookie: _, ...headers } = BROWSER
+  const url = pageUrl({ portal, site }, '/signin', { rd: app.href, hop: FORGED })
+  const first = await ask(new URL(url), { headers })
+  const cookie = first.headers['set-cookie']?.split(';', 1).join()
+  const to = URL.parse(first.headers.location ?? '', url)
+  if (cookie === undefined || to?.origin !== site.authOrigin) return { first }
+  return { first, second: await ask(to, { headers: { ...headers, cookie } }) }
 }
 
 interface Sent {

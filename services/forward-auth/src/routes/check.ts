@@ -120,7 +120,8 @@ export async function checkRoutes(app: FastifyInstance): Promise<void> {
     if (isProbe(request)) app.probes.noteError(request, error)
   })
   app.addHook('onResponse', (request, reply, done) => {
-    if (reply.statusCode !== 200 && isProbe(request)) app.probes.keep(request, reply)
+    const isSigned = reply.statusCode === 200 && request.check?.decision.outcome !== 'anonymous'
+    if (!isSigned && isProbe(request)) app.probes.keep(request, reply)
     done()
   })
 
@@ -242,7 +243,7 @@ export function readForwarded(
   sites: Sites,
 ): ForwardedRequest<Site> {
   const forwarded = gate.read(source, request, sites)
-  assertNotOnAuthHost(forwarded, request, sites)
+  assertNotOnAuthHost(forwarded, source, request, sites)
   return forwarded
 }
 
@@ -284,11 +285,15 @@ export function untrusted({ remoteAddress }: Peer): FwaError {
  */
 function assertNotOnAuthHost(
   { authority, isAuthHost }: ForwardedRequest<Site>,
+  source: Dialect['source'],
   { headers }: ProxyRequest,
   sites: Sites,
 ): void {
   const host = headers['x-forwarded-host']
-  if (!isAuthHost && !(typeof host === 'string' && sites.find(host)?.isAuthHost)) return
+  const named = typeof host === 'string' ? sites.find(host) : undefined
+  // Only for its sign-in pages does a proxy set this header, if it names the app by another one.
+  const isOfPages = named && source !== 'x-forwarded' && sites.hasPagesAt(named.host.name)
+  if (!isAuthHost && !named?.isAuthHost && !isOfPages) return
   const reserved = isAuthHost ? authority : host
   const message = `${reserved} is the host of the sign-in pages, and no app is on it`
   throw new FwaError('FWA_HOST_RESERVED', message)

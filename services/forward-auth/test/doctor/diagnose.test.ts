@@ -123,12 +123,23 @@ const receiving = (body: string, sent = 'signedIn') =>
     typeof APP
   >)
 const ok = { status: 200, headers: {}, body: 'hello' }
+/** The sign-in page, which gives a browser a cookie and looks whether it comes back. */
+const sentRound = { status: 303, headers: { 'set-cookie': 'own=y', location: SIGN_IN }, body: '' }
 
 const TABLE: readonly [seen: Partial<Examination>, mistakes: readonly string[], said?: RegExp][] = [
   [{}, []],
   [app({}), []],
   [silent(ok), ['unprotected'], /answers 200 without a check/],
+  [page({ status: 200 }, ok), ['open'], /A rule lets anyone pass at app\.example\.com/],
   [silent({ ...ok, status: 502 }), ['unreachable'], /answers 502/],
+  [{ signIn: { first: sentRound } }, []],
+  [{ signIn: { first: { ...sentRound, headers: {} } } }, ['auth-cookies'], /receives the cookies/],
+  [{ signIn: { first: sentRound, second: ok } }, []],
+  [
+    { signIn: { first: sentRound, second: { ...ok, status: 400, body: 'FWA_COOKIES_BLOCKED' } } },
+    ['auth-cookies'],
+    /pages at auth\.example\.com receive no Cookie/,
+  ],
   [silent({ ...denied, body: '{"code":"FWA_HEADER_MISSING"}' }), ['target']],
   [page({ code: 'FWA_PEER_UNTRUSTED', asked: undefined }), ['untrusted'], /at 10\.0\.0\.1/],
   [
@@ -345,6 +356,7 @@ t.test('a mistake that several checks show is named once', async (t) => {
 const CURED_BY: Readonly<Record<string, readonly string[]>> = {
   ...{
     other: [],
+    open: [],
     'signed-in': [],
     hangs: [],
     'check-shown': ['nginx'],

@@ -256,6 +256,14 @@ t.test('the host of the sign-in pages answers no check', async (t) => {
   const ada = { Cookie: await single.signIn('main', {}, { host: 'example.com' }) }
   const answer = await single.check(TRAEFIK, { ...ada, 'X-Forwarded-Host': 'example.com' })
   t.equal(answer.statusCode, 200, 'unless it is the domain itself, which pages and apps share')
+  // A proxy names the app to these by no such header, but its server for the sign-in pages sets it.
+  for (const shape of [NGINX, ENVOY]) {
+    const app = { ...ada, Host: 'example.com', 'X-Original-URL': 'https://example.com/' }
+    t.equal((await single.check(shape, app)).statusCode, 200, shape.proxy)
+    const asked = await single.check(shape, { ...app, 'X-Forwarded-Host': 'example.com' })
+    const told = [asked.statusCode, asked.json().code, asked.headers['x-forwarded-user']]
+    t.same(told, [403, 'FWA_HOST_RESERVED', undefined], `${shape.proxy}, by a client`)
+  }
 })
 
 t.test('a problem has the status that it is answered with, whatever went wrong', async (t) => {
