@@ -44,6 +44,7 @@ import { callbackRoutes } from './routes/callback.ts'
 import { check, checkRoutes, describeCheck, isRoutine } from './routes/check.ts'
 import { discoveryRoutes, resourceRoutes } from './routes/discovery.ts'
 import { faviconRoute, imageRoutes } from './routes/images.ts'
+import { recordErrorPage } from './routes/login.ts'
 import { logoutRoutes } from './routes/logout.ts'
 import { profileRoutes } from './routes/profile.ts'
 import { imagesUrlFor } from './routes/reader.ts'
@@ -198,15 +199,13 @@ async function registerRoutes(app: FastifyInstance, basePath: string): Promise<v
 /** The pages of a portal. Cookies are parsed and written here only; checks read their own. */
 async function pageRoutes(app: FastifyInstance): Promise<void> {
   await app.register(cookie)
-  for (const routes of [
-    signInRoutes,
-    callbackRoutes,
-    returnRoute,
-    logoutRoutes,
-    profileRoutes,
-    accountRoutes,
-  ])
+  for (const routes of [signInPages, logoutRoutes, profileRoutes, accountRoutes])
     await app.register(routes)
+}
+
+async function signInPages(app: FastifyInstance): Promise<void> {
+  app.addHook('onError', recordErrorPage)
+  for (const routes of [signInRoutes, callbackRoutes, returnRoute]) await app.register(routes)
 }
 
 const SECURITY_SCHEMES = {

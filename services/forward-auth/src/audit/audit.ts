@@ -18,6 +18,8 @@ const MAX_WAITING = 10_000
 const RETRY = 1_000
 const MAX_TEXT = 256
 const MAX_GROUPS = 50
+/** Characters of all groups of a person. */
+const MAX_GROUPS_TEXT = 2_000
 const USERNAME = 'preferred_username'
 /** Kinds of events with rows of their own in a time, of one person or program. */
 const MAX_KINDS = 100
@@ -77,6 +79,7 @@ class AuditTrail {
   readonly #count: Count | undefined
   readonly #hour: RowLimit
   readonly #minute: RowLimit
+  readonly #recorded = new WeakSet<FastifyRequest>()
   #waiting: StoredAuditRow[] = []
   #writing: Promise<void> | undefined
   #retry: { cancel(): void } | undefined
@@ -95,6 +98,7 @@ class AuditTrail {
   /** @param request - undefined for what no request of the person has caused */
   record(request: FastifyRequest | undefined, happening: Happening): void {
     const { message, isHourly } = KINDS[happening.event]
+    if (request) this.#recorded.add(request)
     this.#count?.(happening.event, happening.portal, happening.ender?.endedBy)
     const described = this.#describe(request, happening)
     const limit = happening.call ? this.#minute : isHourly && this.#hour
@@ -102,6 +106,11 @@ class AuditTrail {
     if (!row) return
     if (message && !happening.isQuiet) (request ?? this.#app).log.info(fieldsOf(row), message)
     this.#write(row)
+  }
+
+  /** Whether something of a request was recorded. */
+  has(request: FastifyRequest): boolean {
+    return this.#recorded.has(request)
   }
 
   #describe(request: FastifyRequest | undefined, happening: Happening): AuditRow {
@@ -121,7 +130,7 @@ class AuditTrail {
       name: text(name?.full),
       username: text(claims && !isUnknown(claims, USERNAME) && claims[USERNAME]),
       email: text(email?.address),
-      groups: isRefused ? text(groups?.slice(0, MAX_GROUPS).join(', ')) : undefined,
+      groups: isRefused ? groups && groupsOf(groups) : undefined,
       host: text(host),
       method,
       path: target === undefined ? undefined : shownPath(target),
@@ -205,9 +214,27 @@ class AuditTrail {
   }
 }
 
+/** Whole names, and how many there are where some are left out. */
+function groupsOf(groups: readonly string[]): string {
+  const shown = groups.slice(0, MAX_GROUPS)
+  while (shown.join(', ').length > MAX_GROUPS_TEXT) shown.pop()
+  const isCut = shown.length < groups.length
+  return [...shown, ...(isCut ? [`... (${groups.length} in all)`] : [])].join(', ')
+}
+
 /** The members of a log line, which names people as providers do. The one who acts is its caller. */
 function fieldsOf(row: AuditRow) {
-  const { time: _, requestId: __, name, username, email, actorName, person, ...fields } = row
+  const {
+    time: _,
+    requestId: __,
+    name,
+    username,
+    email,
+    groups,
+    actorName,
+    person,
+    ...fields
+  } = row
   const { actor } = row
   return { ...fields, ...(actor === undefined ? { caller: person } : { caller: actor, person }) }
 }

@@ -21,8 +21,8 @@ interface RowLimitOptions {
 }
 
 /**
- * Limits the rows of what is repeated: one in a time for the same person or program, portal, host, code, client and
- * tool. A client that invents hosts, tools or addresses gets one row for all further ones.
+ * Limits the rows of what is repeated: one in a time for the same person or program, portal, host, code, refusing
+ * part, client and tool. A client that invents hosts, tools or addresses gets one row for all further ones.
  */
 export class RowLimit {
   readonly #options: RowLimitOptions
@@ -81,6 +81,7 @@ export class RowLimit {
 }
 
 function keyOf(row: AuditRow): string {
-  const { event, portal, person, clientAddress, host, code, client, tool } = row
-  return JSON.stringify([event, portal, person ?? `at ${clientAddress}`, host, code, client, tool])
+  const { event, portal, person, clientAddress, host, code, refusedBy, client, tool } = row
+  const who = person ?? `at ${clientAddress}`
+  return JSON.stringify([event, portal, who, host, code, refusedBy, client, tool])
 }

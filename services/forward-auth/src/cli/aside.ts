@@ -1,3 +1,4 @@
+import { userInfo } from 'node:os'
 import { createLogger } from '@gatehouse/service-kit/telemetry'
 import type { FastifyInstance } from 'fastify'
 import { type AppDeps, buildApp } from '../app.ts'
@@ -12,4 +13,13 @@ export function startAside(
   const server = { host, port, basePath, trustedProxies: ['127.0.0.1'] }
   const log = createLogger({ name: 'aside', level: 'silent', format: 'json' })
   return buildApp({ ...config, server }, { ...deps, log })
+}
+
+/** The user of this machine; by number where a container gives it no name. */
+export function operator(): string {
+  try {
+    return userInfo().username
+  } catch {
+    return `uid ${process.getuid?.()}`
+  }
 }

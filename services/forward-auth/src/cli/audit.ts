@@ -29,7 +29,7 @@ const OPTIONS = {
   person:
     (wanted: string): Matches =>
     ({ person, provider, username, email, name }) =>
-      ['*', wanted, `${provider}:${wanted}`].includes(person ?? '') ||
+      (person !== undefined && ['*', wanted, `${provider}:${wanted}`].includes(person)) ||
       [username, email, name].some((one) => one?.toLowerCase() === wanted.toLowerCase()),
   tool(wanted: string): Matches {
     const fits = compilePattern(wanted)
@@ -58,7 +58,7 @@ export async function* listAudit({ rows, as, ...query }: AuditQuery): AsyncGener
   const { person, request } = query
   const given = Object.entries(query).filter(([, wanted]) => wanted !== undefined)
   const tests = given.map(([name, wanted = '']) => OPTIONS[name as keyof typeof OPTIONS](wanted))
-  let isFound = (person ?? request) === undefined
+  let isFound = as !== 'story' && (person ?? request) === undefined
   if (as === 'table') yield cellsOf(TITLES)
   for await (const row of rows) {
     if (!tests.every((fits) => fits(row))) continue
@@ -67,7 +67,9 @@ export async function* listAudit({ rows, as, ...query }: AuditQuery): AsyncGener
     yield text
   }
   if (!isFound)
-    throw new Error(`nothing of that time is known of ${printable(person ?? request ?? '')}`)
+    throw new Error(
+      `nothing of that time is known of ${printable(person ?? request ?? query.host ?? 'anybody')}`,
+    )
 }
 
 /** The host of a client ID that is a URL. */
@@ -145,11 +147,22 @@ function storyOf(row: AuditRow): string {
       .flatMap(([word, text]) => (text ? [word, text] : []))
       .join(' '),
     endedBy ? `ended ${enderOf(row)}` : `refused by ${reasonOf(row) ?? code}`,
-    groups && `groups: ${groups}`,
+    ...groupLines(groups),
     title && `${code}: ${title}. ${action}`,
     `request ${row.requestId || 'none'}`,
   ]
   return `${lines.flatMap((line) => (line ? printable(line) : [])).join('\n  ')}\n\n`
+}
+
+const GROUPS_IN_LINE = 5
+
+/** Several lines, since a long one would be cut. */
+function groupLines(groups: string | undefined): string[] {
+  const names = groups ? groups.split(', ') : []
+  return names.flatMap((_, i) => {
+    if (i % GROUPS_IN_LINE !== 0) return []
+    return `${i === 0 ? 'groups: ' : '  '}${names.slice(i, i + GROUPS_IN_LINE).join(', ')}`
+  })
 }
 
 function cellsOf(shown: Shown): string {

@@ -1,6 +1,5 @@
 import { readFile } from 'node:fs/promises'
 import { isIP } from 'node:net'
-import { userInfo } from 'node:os'
 import { parseHostPort } from '@gatehouse/net'
 import type { Profile } from '@gatehouse/profile'
 import { localHost, UsageError } from '@gatehouse/service-kit/program'
@@ -19,7 +18,7 @@ import { appCookieName } from '../session/cookie.ts'
 import { endSessions } from '../session/ends.ts'
 import type { Session } from '../session/session.ts'
 import type { SiteHost } from '../sites.ts'
-import { startAside } from './aside.ts'
+import { operator, startAside } from './aside.ts'
 import { readPerson } from './person.ts'
 
 export interface DoctorOptions {
@@ -63,7 +62,7 @@ export async function doctor(
       : await readPerson(claimsFile, providers, { sub: 'gatehouse-doctor' })
   const session = person && (await signInAs(app, { portal, site }, person))
   if (session) {
-    const actor = userInfo().username
+    const actor = operator()
     const by = {
       host: url.host,
       client: 'gatehouse-auth doctor',

@@ -1,11 +1,10 @@
-import { userInfo } from 'node:os'
 import { printable, UsageError } from '@gatehouse/service-kit/program'
 import { endsAt } from '../account/end.ts'
 import { type FoundSession, findSessions } from '../account/find.ts'
 import type { ForwardAuthConfig } from '../config/schema.ts'
 import type { Portal } from '../portals.ts'
 import { endSessions } from '../session/ends.ts'
-import { startAside } from './aside.ts'
+import { operator, startAside } from './aside.ts'
 
 export interface SessionsQuery {
   readonly portal?: string | undefined
@@ -33,7 +32,7 @@ export async function* listSessions(
     throw new UsageError(`--portal must be one of ${[...app.portals.keys()].join(', ')}`)
   if (!asJson) yield TITLES
   let isFound = person === undefined
-  const actor = userInfo().username
+  const actor = operator()
   for (const portal of portals) {
     const whose = person === undefined ? 'everybody' : { text: person }
     for (const session of await findSessions(app, portal, whose, MAX_SESSIONS)) {

@@ -148,6 +148,21 @@ type SignIn = Attempt & {
   readonly confirm?: () => Promise<boolean>
 }
 
+/** Records an error page, whose request ID somebody may read out, unless what led to it is recorded. */
+export async function recordErrorPage(
+  request: FastifyRequest,
+  _reply: FastifyReply,
+  error: Error,
+): Promise<void> {
+  const { portal = '' } = (request.params ?? {}) as { portal?: string }
+  const { method, headers, server } = request
+  const isShown = server.portals.has(portal) && isNavigation(method, headers)
+  if (!isShown || !(error instanceof FwaError) || server.auditTrail.has(request)) return
+  const { code } = error
+  const page = { portal, code, host: undefined, isPage: true, isQuiet: true } as const
+  server.auditTrail.record(request, { event: 'sign-in-failed', ...page })
+}
+
 /** Writes an event of a sign-in to the audit trail, with the host where the person wanted to go. */
 export function recordSignIn(
   event: AuditEvent,

@@ -37,7 +37,7 @@ function limitOf(time: number, most: number) {
   return { limit, clock, repeats }
 }
 
-t.test('the same person, portal, host and code have one row per hour', async (t) => {
+t.test('the same person, portal, host, code and refusing part have one row per hour', async (t) => {
   const { limit, clock } = limitOf(HOUR, 100)
   const table: [what: string, row: AuditRow, isWritten: boolean, after?: number][] = [
     ['the first', ROW, true],
@@ -48,6 +48,8 @@ t.test('the same person, portal, host and code have one row per hour', async (t)
     ['at another portal', { ...ROW, portal: 'other' }, true],
     ['of another event', { ...ROW, event: 'sign-in-refused' }, true],
     ['of another person', { ...ROW, person: 'corp:bob' }, true],
+    ['by another policy', { ...ROW, refusedBy: 'policy admin' }, true],
+    ['by that one again', { ...ROW, refusedBy: 'policy admin', path: '/other' }, false],
     ['as a client', { ...ROW, client: 'c' }, true],
     ['as another one', { ...ROW, client: 'd' }, true],
     ['of a tool', { ...ROW, tool: 'read' }, true],

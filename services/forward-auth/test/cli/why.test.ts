@@ -171,6 +171,54 @@ t.test('any name of a person leads to their refusals, and to nobody else', async
     t.equal(await why({ person }), whole, person)
   await t.rejects(why({ person: MAIL, host: 'other.example.com' }), { message: /known of bob@/ })
   await t.rejects(why({ person: 'carol' }), { message: 'nothing of that time is known of carol' })
+  await t.rejects(why({ person: '' }), { message: /^nothing of that time is known of/ })
+  await t.rejects(why({ host: 'other.example.com' }), { message: /known of other\.example\.com$/ })
+  await t.rejects(why({ event: 'sign-out' }), { message: /known of anybody$/ })
+})
+
+t.test('a second refusal of another kind has its row, also of a script', async (t) => {
+  const { ask, why } = await start(t)
+  await ask({ claims: {}, headers: to(APP, '/users', JSON_ONLY), query: '?policy=admin' })
+  const { status, request } = await ask({ claims: {}, headers: to(APP, '/closed/b', JSON_ONLY) })
+  t.equal(status, 403)
+  t.match(await why({ request }), /GET \/closed\/b .*\n {2}refused by policy nobody, /)
+})
+
+t.test('groups are told whole, and how many there are', async (t) => {
+  const { ask, why } = await start(t)
+  const ids = Array.from({ length: 20 }, (_, i) => `0f8fad5b-d9cb-469f-a165-7086772${i + 10_000}`)
+  const teams = Array.from({ length: 200 }, (_, i) => `team-${i}`)
+  const long = Array.from({ length: 20 }, (_, i) => `${i}`.padStart(200, 'x'))
+  const table: [groups: string[], told: string[]][] = [
+    [ids, ids],
+    [teams, [...teams.slice(0, 50), '... (200 in all)']],
+    [long, [...long.slice(0, 9), '... (20 in all)']],
+  ]
+  for (const [i, [groups, told]] of table.entries()) {
+    await ask({ claims: { sub: `${i}`, groups }, headers: to(APP, '/closed/') })
+    const row = JSON.parse(await why({ person: `corp:${i}`, as: 'json' }))
+    t.strictSame(row.groups.split(', '), told)
+  }
+  const story = await why({ person: 'corp:0' })
+  for (const id of ids) t.match(story, id)
+})
+
+t.test('the request ID of each error page of a sign-in leads to its row', async (t) => {
+  const { app, why } = await start(t)
+  const signin = '/portals/main/signin'
+  const table: [url: string, code: string][] = [
+    [`/portals/main/providers/corp/callback?state=${'x'.repeat(22)}&code=y`, 'FWA_LOGIN_UNKNOWN'],
+    ['/portals/main/providers/other', 'FWA_PROVIDER_UNKNOWN'],
+    [`${signin}?policy=no-such-policy`, 'FWA_SIGN_IN_POLICY'],
+  ]
+  for (const [url, code] of table) {
+    const headers = { ...BROWSER, host: 'auth.example.com' }
+    const { statusCode, body } = await app.inject({ url, headers })
+    t.ok(statusCode >= 400, `${url}: ${statusCode}`)
+    const [, request = ''] = /([0-9a-f]{8,}-\w+)/.exec(body) ?? []
+    t.match(await why({ request }), `sign-in-failed: somebody who is not signed in`, code)
+    t.match(await why({ request }), `refused by ${code}`)
+  }
 })
 
 t.test('who ended a session has a name', async (t) => {
