@@ -145,15 +145,15 @@ export function continuePage(
  * signed in elsewhere. Under 4 kB with a short link, too.
  */
 export function unsentPage(
-  of: Reader &
-    Readonly<Record<'signInHref' | 'requestId', string>> & {
-      /** Undefined if reloading the page sends it without a session once more. */
-      readonly image: string | undefined
-      readonly origins: readonly string[]
-    },
+  of: Reader & {
+    readonly signInHref: string
+    /** Undefined if reloading the page sends it without a session once more. */
+    readonly image: string | undefined
+    readonly origins: readonly string[]
+  },
 ): Page {
   const { title, text, reload } = textsIn(of.language).unsent
-  const { image, origins, requestId } = of
+  const { image, origins } = of
   return page(of, {
     title,
     text,
@@ -161,7 +161,6 @@ export function unsentPage(
     symbol: 'alert',
     images: origins,
     styles: 'short',
-    requestId,
     actions: actions(
       html`<a class="main" href="${of.signInHref}" target="_blank">${textsIn(of.language).signIn.title}</a>`,
     ),

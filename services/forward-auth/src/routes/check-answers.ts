@@ -4,13 +4,21 @@ import { isNavigation, statusOfError } from '@gatehouse/service-kit/http'
 import { sendPage } from '@gatehouse/service-kit/pages'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { FwaError, STATUS_OF } from '../errors.ts'
-import { refusedPage, unsentPage } from '../pages/pages.ts'
+import { refusedPage } from '../pages/pages.ts'
 import type { Dialect } from '../proxies/proxy.ts'
-import { TICKET } from '../session/hop.ts'
 import { Visitor } from '../session/visitor.ts'
 import { pageUrl } from '../sites.ts'
 import { basicChallenge, challengeHeaders, challenges, noSession } from './challenges.ts'
-import { type Asked, loginUrlOf, MAX_LINK, returnUrl, sendToSignIn, startUrl } from './hops.ts'
+import {
+  type Asked,
+  begin,
+  isRead,
+  loginUrlOf,
+  MAX_LINK,
+  returnUrl,
+  sendToSignIn,
+  sendUnsent,
+} from './hops.ts'
 import { readerOf } from './reader.ts'
 
 export interface Check extends Asked {
@@ -173,19 +181,10 @@ function sendToPage(
   reply: FastifyReply,
   query?: { readonly policy: string | undefined },
 ): FastifyReply {
-  const { request } = reply
-  const { forwarded, site } = check
-  if (['GET', 'HEAD'].includes(forwarded.method))
-    return sendToSignIn(dialect, check, reply, { query })
-  const page = unsentPage({
-    ...readerOf(request, check),
-    signInHref: startUrl(check, reply, query),
-    // Another site does not send the cookie along, nor does its request when it is sent again.
-    image: request.headers['sec-fetch-site'] === 'cross-site' ? undefined : `?${TICKET}`,
-    origins: [forwarded.origin, site.authOrigin],
-    requestId: request.id,
-  })
-  return sendPage(reply, 403, page)
+  if (isRead(check.forwarded)) return sendToSignIn(dialect, check, reply, { query })
+  // Another site does not send the cookie along, nor does its request when it is sent again.
+  const isRepeatable = reply.request.headers['sec-fetch-site'] !== 'cross-site'
+  return sendUnsent(check, reply, { query, isRepeatable })
 }
 
 type Forbidden = Extract<Decision, { outcome: 'forbidden' }>
@@ -198,7 +197,7 @@ function sendForbidden(check: Check, decision: Forbidden, reply: FastifyReply): 
   const page = refusedPage({
     ...readerOf(request, check),
     profile: principal.session.profile,
-    switchHref: switchUrl(check),
+    switchHref: switchUrl(check, reply),
     appsHref: pageUrl(check, '/signin'),
     requestId: request.id,
   })
@@ -243,10 +242,12 @@ function whyClosed(call: Refused['forwarded']['mcp']): string {
   return 'the rules here are for MCP tools, and the headers name none for certain: it takes MCP 2026-07-28, without a session'
 }
 
-function switchUrl(check: Check): string {
+/** With a hop, by which the app gets the other session in place of this one. */
+function switchUrl(check: Check, reply: FastifyReply): string {
   const query = { switch: '1' }
   const rd = returnUrl(check, check.forwarded.url, MAX_LINK, query)
-  return pageUrl(check, '/signin', { ...query, rd })
+  const hop = rd && begin(check, reply, { count: 0 })
+  return pageUrl(check, '/signin', { ...query, rd, hop })
 }
 
 /**

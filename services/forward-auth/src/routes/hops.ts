@@ -1,10 +1,12 @@
 import type { ForwardedRequest } from '@gatehouse/gate'
 import { isLoopback } from '@gatehouse/net'
 import { isPrefetch } from '@gatehouse/service-kit/http'
+import { sendPage } from '@gatehouse/service-kit/pages'
 import type { FastifyReply } from 'fastify'
 import { setHostCookies } from '../cookies.ts'
 import { FwaError } from '../errors.ts'
 import { validateReturnUrl } from '../login/return-url.ts'
+import { unsentPage } from '../pages/pages.ts'
 import type { PortalSite } from '../portal-site.ts'
 import type { Dialect } from '../proxies/proxy.ts'
 import { appCookie } from '../session/cookie.ts'
@@ -16,10 +18,12 @@ import {
   MAX_HOPS,
   readTicket,
   type splitTarget,
+  TICKET,
 } from '../session/hop.ts'
 import type { Session } from '../session/session.ts'
 import { pageUrl, type Site } from '../sites.ts'
 import { challenges, noSession } from './challenges.ts'
+import { readerOf } from './reader.ts'
 
 /** The request of a check, whoever sends it. */
 export interface Asked extends PortalSite {
@@ -47,13 +51,14 @@ export function sendToSignIn(
     query = {},
     count = 0,
     url = asked.forwarded.url,
-  }: { query?: Query | undefined; count?: number; url?: string } = {},
+    path,
+  }: { query?: Query | undefined; url?: string } & Partial<Pick<Hop, 'count' | 'path'>> = {},
 ): FastifyReply {
   requireSecure(asked)
   // What a browser loads before a click must not sign anybody in.
   if (isPrefetch(reply.request.headers)) throw noSession(asked)
   const rd = returnUrl(asked, url, MAX_LOCATION - HOP_LENGTH, query)
-  const hop = rd && begin(asked, reply, { count })
+  const hop = rd && begin(asked, reply, { count, path })
   return sendRedirect(dialect, asked, pageUrl(asked, '/signin', { ...query, rd, hop }), reply)
 }
 
@@ -91,8 +96,26 @@ export function startUrl(asked: Asked, reply: FastifyReply, query: Query = {}): 
   return pageUrl(asked, '/signin', { ...query, rd, hop: begin(asked, reply, { count: 0, path }) })
 }
 
+/**
+ * Says that the app did not receive what the browser sent, which a redirect would lose. `isRepeatable` tells whether the
+ * browser may send it again, once it has a session here.
+ */
+export function sendUnsent(
+  asked: Asked,
+  reply: FastifyReply,
+  { query, isRepeatable }: { query?: Query | undefined; isRepeatable: boolean },
+): FastifyReply {
+  const page = unsentPage({
+    ...readerOf(reply.request, asked),
+    signInHref: startUrl(asked, reply, query),
+    image: isRepeatable ? `?${TICKET}` : undefined,
+    origins: [asked.forwarded.origin, asked.site.authOrigin],
+  })
+  return sendPage(reply, 403, page)
+}
+
 /** Begins a hop, where a host has a cookie of its own. Gives the parameter of the sign-in page. */
-function begin(asked: Asked, reply: FastifyReply, of: Pick<Hop, 'count' | 'path'>) {
+export function begin(asked: Asked, reply: FastifyReply, of: Pick<Hop, 'count' | 'path'>) {
   const { portal, forwarded, site } = asked
   if (site.scope === 'domain') return undefined
   const { headers, server } = reply.request
@@ -146,6 +169,10 @@ export async function answerTicket(
   const visitor = sid === undefined || isBurnt ? undefined : await sessions.find(sid, asked)
   if (visitor) setAppCookie(visitor.session, asked, reply)
   const isImage = dest === 'image' && (from === 'same-site' || from === 'same-origin')
+  // A form of a page whose address has kept a ticket. Those of our pages come from another host, and hold nothing else.
+  const isForm = forwarded.kind === 'navigation' && !isRead(forwarded)
+  const isOwn = from !== 'cross-site' && from !== 'same-site'
+  if (isForm && isOwn && to === undefined) return sendUnsent(asked, reply, { isRepeatable: false })
   if (visitor || (await sessions.atApp(request, { portal, site, host, authority })))
     return isImage
       ? reply.code(403).header('cache-control', 'no-store').send('')
@@ -155,7 +182,9 @@ export async function answerTicket(
     throw new FwaError('FWA_COOKIES_BLOCKED', `${host.name} gets no cookies: ${WHY_NONE}`, {
       members: { loginUrl: returnUrl(asked, url, MAX_LINK, {}) ?? forwarded.origin },
     })
-  return sendToSignIn(dialect, asked, reply, { count, url })
+  // A button that was clicked late leads to the page again, by the path that gives the cookie.
+  const again = to === undefined ? { url } : { url: to, path: new URL(url).pathname }
+  return sendToSignIn(dialect, asked, reply, { count, ...again })
 }
 
 /** Gives the browser the cookie of its session for the host of the app; its way there has ended. */
@@ -172,6 +201,11 @@ function setAppCookie(
   setHostCookies(reply, [own, ...clearHops(portal.name, cookie)])
 }
 
+/** Whether a redirect loses nothing. */
+export function isRead({ method }: Pick<ForwardedRequest<Site>, 'method'>): boolean {
+  return ['GET', 'HEAD'].includes(method)
+}
+
 /** A redirect in the form that the proxy understands. */
 function sendRedirect(
   { redirects }: Dialect,
@@ -185,7 +219,7 @@ function sendRedirect(
     'referrer-policy': 'no-referrer',
     'content-type': 'text/plain; charset=utf-8',
   })
-  if (redirects) return reply.code(['GET', 'HEAD'].includes(forwarded.method) ? 302 : 303).send('')
+  if (redirects) return reply.code(isRead(forwarded) ? 302 : 303).send('')
   return reply
     .code(401)
     .headers({ 'x-auth-redirect': location, 'www-authenticate': challenges(portal) })

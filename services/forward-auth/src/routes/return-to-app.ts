@@ -106,12 +106,19 @@ function endLoop(
   if (isLoop) throw signInLoop(portalSite, href, reason, reply)
 }
 
+/** Pages of ours one in the return URL of another: a sign-in in the consent of an agent, and some more. */
+const MAX_PAGES = 5
+
 /** The URL to which a return URL leads in the end: our own pages on the way name it, without its query if it is long. */
 export function destinationOf(portalSite: PortalSite, returnTo: string | undefined): URL {
-  const target = new URL(targetOf(portalSite, returnTo))
-  const rd = target.searchParams.get('rd')
-  const isPage = rd !== null && target.href.startsWith(pageUrl(portalSite, '/'))
-  return isPage ? destinationOf(portalSite, rd) : target
+  let target = new URL(targetOf(portalSite, returnTo))
+  for (let level = 0; level < MAX_PAGES; level++) {
+    const rd = target.searchParams.get('rd')
+    const isPage = rd !== null && target.href.startsWith(pageUrl(portalSite, '/'))
+    if (!isPage) break
+    target = new URL(targetOf(portalSite, rd))
+  }
+  return target
 }
 
 /** The site to which a return URL leads in the end: of several with one sign-in host, only that one has a say. */

@@ -42,7 +42,7 @@ const querystring = Type.Object({
   hop: Type.Optional(
     Type.String({
       description:
-        'Of a redirect by a check: it is answered with a ticket for the app. Empty: the browser has just got a cookie.',
+        'Of a redirect by a check: it is answered with a ticket for the app. `at-…`: the browser got a cookie at that time, in ms.',
     }),
   ),
   switch: Type.Optional(Type.Literal('1', { description: 'Sign in with another account.' })),
@@ -144,6 +144,9 @@ function sendFramed({ portalSite, returnTo: href }: Arrival, reply: FastifyReply
   return sendPage(reply, 403, page)
 }
 
+/** In ms; less than the cookie of the redirects is kept. */
+const JUST_NOW = 30_000
+
 /**
  * Whether a browser that shows no cookie, though a check may have just set one here, is sent round once with another.
  * If that does not come back either, signing in would be in vain.
@@ -152,9 +155,12 @@ function tryCookies({ portalSite, returnTo, query, hop }: Arrival, reply: Fastif
   const { method, headers } = reply.request
   const isOdd = query.hop !== undefined && hop === undefined && headers.cookie === undefined
   if (!isOdd || isPrefetch(headers) || !isNavigation(method, headers)) return false
-  if (query.hop === '') throw cookiesBlocked(portalSite, returnTo)
+  const now = reply.server.clock.now()
+  // An address that somebody has kept, or loads again later, says nothing of this browser.
+  if (Math.abs(now - Number(/^at-(\d+)$/.exec(query.hop ?? '')?.[1])) < JUST_NOW)
+    throw cookiesBlocked(portalSite, returnTo)
   setHostCookies(reply, [beginRedirectCount(portalSite.portal)])
-  redirect(reply, pageUrl(portalSite, '/signin', { ...query, hop: '' }))
+  redirect(reply, pageUrl(portalSite, '/signin', { ...query, hop: `at-${now}` }))
   return true
 }
 

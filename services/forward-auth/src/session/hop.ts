@@ -203,8 +203,8 @@ export function readTicket(
   return {
     sid: isLive && fits ? sid : undefined,
     to: fits ? to : undefined,
-    // A ticket in a bookmark is not part of a loop.
-    count: isWithin(COOKIE_LIFETIME, at, of.now) ? count + 1 : 1,
+    // A ticket in a bookmark is not part of a loop, nor is a late click of its browser.
+    count: isWithin(COOKIE_LIFETIME, at, of.now) && (isLive || !fits) ? count + 1 : 1,
     burn: isLive ? { key: digest(ticket), until: at + TICKET_LIFETIME } : undefined,
   }
 }

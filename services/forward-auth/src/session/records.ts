@@ -208,8 +208,8 @@ export class Records implements SessionFollower {
   }
 
   /**
-   * Ends a session, on this instance at once. The promise resolves when that is stored and every process of
-   * this instance knows it. If it rejects, they know it too, and writing is tried again every second.
+   * Ends a session, on this instance at once. The promise resolves when that is stored. If it rejects, writing is tried
+   * again every second.
    */
   async endOne({ sid, ends }: Pick<Session, 'sid' | 'ends'>): Promise<void> {
     this.#unsaved.add(sid)

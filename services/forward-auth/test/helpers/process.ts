@@ -6,8 +6,8 @@ import type { Test } from 'tap'
 
 export { freePort } from '../../../../scripts/free-ports.ts'
 
-/** Milliseconds until a program hangs. Long, as one of Node takes 20 s to start on a busy machine. */
-const PATIENCE = 120_000
+/** Milliseconds until a program hangs. Long, as Keycloak takes minutes to start on a busy machine. */
+const PATIENCE = 300_000
 const PAUSE = 25
 
 export interface ProcessOptions {

@@ -173,11 +173,11 @@ export function samples({
       mayStayValidUntil: Date.UTC(2030, 0, 1),
     }),
     ...{
-      unsent: unsentPage({ ...reader, signInHref: href, image: 'data:,', origins: [], requestId }),
+      unsent: unsentPage({ ...reader, signInHref: href, image: 'data:,', origins: [] }),
       framed: framedPage({ ...reader, href, framedBy: 'example.com:* *.example.com:*' }),
       unsentAbroad: unsentPage({
         ...reader,
-        ...{ signInHref: href, image: undefined, origins: [], requestId },
+        ...{ signInHref: href, image: undefined, origins: [] },
       }),
       onTheWay: continuePage({ ...reader, profile, url: returnTo, action: href }),
     },

@@ -650,6 +650,42 @@ t.test('a form from another site is not sent again, which would not help', async
   t.equal(readPage(answer.body).image, undefined)
 })
 
+t.test('a form of a page whose address has kept a ticket is not lost either', async (t) => {
+  const test = await start(t)
+  const [ada, bob] = [test.visitor(), test.visitor()]
+  await arrive(ada, test.corp, WANTED)
+  const own = { origin: `https://${APP}`, 'sec-fetch-site': 'same-origin' }
+  const old = { origin: `https://${APP}`, 'sec-fetch-site': '' }
+  const url = `https://${APP}/form?${TICKET}=kept`
+  for (const [who, headers] of [
+    [ada, own],
+    [ada, old],
+    [bob, own],
+  ] as const) {
+    const answer = await who.visit(url, { method: 'POST', headers })
+    t.match(answer, { statusCode: 403, body: en.unsent.title })
+    t.notMatch(answer.body, en.unsent.reload, 'loading it again sends the ticket again')
+    t.equal(answer.headers.location, undefined)
+    t.notMatch(answer.body, 'kept')
+  }
+})
+
+t.test('who is refused and signs in as somebody else is no more the first', async (t) => {
+  const test = await start(t, {
+    yaml: yamlOf(portalOf('main', 'policies: { bob: \'Group("b")\' }')),
+  })
+  const ada = test.visitor()
+  await arrive(ada, test.corp, WANTED)
+  // The sign-in pages do not know the session any more, so its end is no part of the switch.
+  ada.jarOf('auth.example.com').clear()
+  const refused = await ada.visit(WANTED, { query: '?policy=bob' })
+  t.equal(refused.statusCode, 403)
+  const [, href = ''] = /href="([^"]+switch=1[^"]*)"/.exec(refused.body) ?? []
+  test.corp.state.claims = { groups: ['b'] }
+  const way = await arrive(ada, test.corp, href.replaceAll('&amp;', '&'), { sub: 'bob' })
+  t.match(way.answer, { statusCode: 200, headers: { 'x-forwarded-user': 'bob' } })
+})
+
 t.test('a form that needs a step-up is not sent either', async (t) => {
   const yaml = yamlOf(portalOf('main', 'policies: { mfa: { acr: [mfa] } }'))
   const { corp, visitor } = await start(t, { yaml })
@@ -872,18 +908,22 @@ t.test('other domains: half a minute without a binding, and a click for a worker
   await arrive(ada, test.corp, WANTED)
   t.ok(ticketIn((await ada.open(headers.location ?? '')).headers.location))
   await test.clock.advance(30_000)
-  const late = await ada.open(headers.location ?? '')
-  t.match(late, { statusCode: 303, headers: { location: `${url}?${TICKET}=` } }, 'a new one begins')
+  const anew = await ada.open(headers.location ?? '')
+  t.match(anew, { statusCode: 303, headers: { location: `${url}?${TICKET}=` } }, 'a new one begins')
   t.equal((await arrive(ada, test.corp, signInUrl({ rd: url }))).answer.statusCode, 200)
 
   const bob = test.visitor()
   const call = { ...CALL, referer: `${url}shell` }
-  const { loginUrl } = (await bob.visit(`${url}api`, { headers: call })).json()
-  const begun = await bob.open(loginUrl)
-  await test.clock.advance(60_000)
-  const page = await bob.open(test.corp.authorize(begun.headers.location, 'bob'))
+  async function pageOnTheWay(who: typeof bob, sub: string) {
+    const { loginUrl } = (await who.visit(`${url}api`, { headers: call })).json()
+    const begun = await who.open(loginUrl)
+    await test.clock.advance(60_000)
+    const page = await who.open(test.corp.authorize(begun.headers.location, sub))
+    const { action = '', next } = readPage(page.body)
+    return { action, next, page }
+  }
+  const { action, next, page } = await pageOnTheWay(bob, 'bob')
   t.match(page.headers['content-security-policy'], "form-action 'self' https:; ")
-  const { action = '', next } = readPage(page.body)
   t.match([action, next], [`${url}api?${TICKET}=`, undefined], 'the login has kept the hop')
   const posted = await bob.visit(action, {
     method: 'POST',
@@ -892,6 +932,20 @@ t.test('other domains: half a minute without a binding, and a click for a worker
   t.match(posted, { statusCode: 303, headers: { location: `${url}shell` } })
   t.match(bob.cookies(host), APP_COOKIE)
   t.equal((await bob.visit(`${url}api`, { headers: call })).headers['x-forwarded-user'], 'bob')
+
+  const eve = test.visitor()
+  const late = await pageOnTheWay(eve, 'eve')
+  let button = late.action
+  const post = { method: 'POST', headers: { 'sec-fetch-site': 'cross-site' } } as const
+  for (let click = 0; click < 4; click++) {
+    await test.clock.advance(31_000)
+    const { statusCode, headers } = await eve.visit(button, post)
+    t.equal(statusCode, 303)
+    button = readPage((await eve.open(headers.location ?? '')).body).action ?? ''
+    t.match(button, `${url}api?${TICKET}=`, `a late click leads to the button again: ${click}`)
+  }
+  const clicked = await eve.visit(button, post)
+  t.match(clicked, { statusCode: 303, headers: { location: `${url}shell` } })
 })
 
 t.test('an app on plain http is refused, as its cookie would never be sent', async (t) => {

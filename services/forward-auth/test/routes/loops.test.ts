@@ -251,6 +251,22 @@ t.test(
   },
 )
 
+t.test(
+  'the address of the sign-in page, kept and loaded later, says nothing of cookies',
+  async (t) => {
+    const test = await start(t)
+    const { location = '' } = (await test.visitor().visit(WANTED)).headers
+    const { location: tried = '' } = (await test.visitor().open(location)).headers
+    t.match(tried, `${MAIN}/signin?rd=`, 'sent round with a cookie')
+    t.equal((await test.visitor().open(tried)).statusCode, 400, 'at once without it')
+    for (const wait of [31_000, 24 * 3_600_000]) {
+      await test.clock.advance(wait)
+      const again = await arrive(test.visitor(), test.corp, tried)
+      t.equal(again.answer.statusCode, 200, `${wait} ms later`)
+    }
+  },
+)
+
 t.test('a browser that does not keep the session ends at a page', async (t) => {
   for (const test of [await start(t), await startShared(t)]) {
     const { answer, visits, places } = await follow(test, test.visitor(), withoutSession)

@@ -95,7 +95,7 @@ export const de: Texts = {
   },
   unsent: {
     title: 'Es wurde noch nichts gesendet',
-    text: 'Sie sind hier nicht angemeldet. Die App hat deshalb nichts erhalten.',
+    text: 'Die App hat nichts erhalten. Vielleicht müssen Sie sich zuerst anmelden.',
     reload:
       'Laden Sie diese Seite neu, dann sendet Ihr Browser alles noch einmal. ' +
       'Erscheint diese Seite wieder, melden Sie sich zuerst an. Oder gehen Sie zurück: Ihre Eingaben sollten noch da sein.',

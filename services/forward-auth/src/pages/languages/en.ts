@@ -94,7 +94,7 @@ export const en = {
   },
   unsent: {
     title: 'Nothing was sent yet',
-    text: 'You are not signed in here, so the app did not receive what you sent.',
+    text: 'The app did not receive what you sent. You may have to sign in first.',
     reload:
       'Reload this page, and your browser sends it again. If you see this page once more, sign in first. ' +
       'Or go back: what you typed should still be there.',

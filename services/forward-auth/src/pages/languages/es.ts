@@ -95,7 +95,7 @@ export const es: Texts = {
   },
   unsent: {
     title: 'Todavía no se ha enviado nada',
-    text: 'No ha iniciado sesión aquí, así que la aplicación no ha recibido nada.',
+    text: 'La aplicación no ha recibido nada. Quizá deba iniciar sesión primero.',
     reload:
       'Vuelva a cargar esta página y su navegador lo enviará de nuevo. ' +
       'Si vuelve a ver esta página, inicie sesión primero. O vuelva atrás: lo que escribió debería seguir ahí.',

@@ -93,7 +93,7 @@ export const fr: Texts = {
   },
   unsent: {
     title: 'Rien n’a encore été envoyé',
-    text: 'Vous n’êtes pas connecté ici : l’application n’a rien reçu.',
+    text: 'L’application n’a rien reçu. Vous devez peut-être d’abord vous connecter.',
     reload:
       'Rechargez cette page et votre navigateur renverra tout. ' +
       'Si cette page réapparaît, connectez-vous d’abord. Ou revenez en arrière : votre saisie devrait y être encore.',
