@@ -78,21 +78,56 @@
 {{- include "gatehouse.checkEgress" . }}
 {{- end }}
 
-{{/* Refuses a provider or a CA on a port that the network policy closes. Rules of extraEgress may open it. */}}
+{{/* Refuses what a service connects to on a port that the network policy closes. Rules of extraEgress may open it. */}}
 {{- define "gatehouse.checkEgress" -}}
 {{- $policy := .root.Values.networkPolicy }}
 {{- if and $policy.enabled $policy.egressPorts (not $policy.extraEgress) }}
-{{- range $url := regexFindAll `"(issuerUrl|directoryUrl|directory|authority)":"https?://(\[[^]]*\]|[^/?#:"]+):[0-9]+` (toJson (index .root.Values .service.key "config")) -1 }}
-{{- $port := regexFind "[0-9]+$" $url }}
-{{- if not (has $port (include "gatehouse.openPorts" $ | fromJsonArray)) }}
-{{- fail (printf "networkPolicy.egressPorts does not open port %s of %s in %s.config: add it, or the service cannot reach it" $port (regexFind "https?://.*" $url) $.service.key) }}
+{{- /* No policy closes the ways within the release, and within a pod. */}}
+{{- $near := list "localhost" }}
+{{- range $component := list "forward-auth" "cert-service" }}
+{{- $near = concat $near (include "gatehouse.serviceNames" (dict "root" $.root "component" $component) | fromYamlArray) }}
+{{- end }}
+{{- range $peer := include "gatehouse.peers" . | fromJsonArray }}
+{{- $port := regexFind "[0-9]+$" $peer }}
+{{- $host := regexReplaceAll "(?i)^https?://|:[0-9]+$" $peer "" }}
+{{- if not (or (has $port (include "gatehouse.openPorts" $ | fromJsonArray)) (has $host $near) (regexMatch `^127\.|^\[::1\]$` $host)) }}
+{{- fail (printf "networkPolicy.egressPorts does not open port %s of %s in %s.config: add it, or the service cannot reach it" $port $peer $.service.key) }}
 {{- end }}
 {{- end }}
 {{- end }}
 {{- end }}
 
+{{/* What the configuration of a service has it connect to at a port, such as https://id.example.com:8443; as a list in JSON. */}}
+{{- define "gatehouse.peers" -}}
+{{- $config := index .root.Values .service.key "config" }}
+{{- /* Nothing asks an issuer that has a jwksUrl. */}}
+{{- $json := regexReplaceAll `"issuerUrl":"[^"]*",("jwksUrl":)` (toJson $config) "${1}" }}
+{{- $members := regexFindAll `"(issuerUrl|jwksUrl|directory|authority|endpoint|metadataEndpoint|server)":"[^"]+"` $json -1 }}
+{{- /* Other members `url` are addresses of apps. */}}
+{{- $members = concat $members (regexFindAll `"url":"[^"]+"` (toJson $config.events) -1) }}
+{{- range $config.portals }}
+{{- $members = concat $members (regexFindAll `"url":"[^"]+"` (toJson .providers) -1) }}
+{{- range .resources }}
+{{- range .authorizationServers }}
+{{- if not (contains (printf `"issuerUrl":%s,"jwksUrl":` (toJson .)) (toJson $config)) }}{{ $members = append $members . }}{{ end }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- range ($config.events | default dict).receivers }}
+{{- if and (eq .type "email") (not (kindIs "string" .port)) }}
+{{- $members = append $members (printf (ternary "[%s]:%d" "%s:%d" (contains ":" .host)) .host (int (.port | default 465))) }}
+{{- end }}
+{{- end }}
+{{- $peers := list }}
+{{- range $members }}
+{{- $text := regexReplaceAll `^"[A-Za-z]+":"|"$` . "" }}
+{{- with regexFind `^((?i:https?)://)?(\[[^]]*\]|[^/?#:]+):[0-9]+([/?#]|$)` $text }}{{ $peers = append $peers (regexReplaceAll "[/?#]$" . "") }}{{ end }}
+{{- end }}
+{{- toJson $peers }}
+{{- end }}
+
 {{- define "gatehouse.openPorts" -}}
-{{- $ports := list }}
+{{- $ports := list "53" }}
 {{- range .root.Values.networkPolicy.egressPorts }}{{ $ports = append $ports (toString (int .)) }}{{ end }}
 {{- if .service.values.storage.databaseUrl }}{{ $ports = append $ports "5432" }}{{ end }}
 {{- if .service.token }}{{ $ports = append $ports "6443" }}{{ end }}

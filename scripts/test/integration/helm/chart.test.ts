@@ -382,6 +382,121 @@ t.test(
   },
 )
 
+/** What the services connect to, and on which port; undefined if the policy closes none of it. */
+function peers(): [values: object, port: number | undefined][] {
+  const portal = (part: object) => ({ 'forwardAuth.config.portals': [{ name: 'main', ...part }] })
+  const provider = (part: object) =>
+    portal({ providers: [{ name: 'corp', clientId: 'a', clientSecret: `$\{SECRET}`, ...part }] })
+  const google = {
+    providers: [{ type: 'google', name: 'g', clientId: 'a', clientSecret: `$\{S}` }],
+  }
+  const callers = (part: object) => ({
+    callers: { issuers: [{ name: 'ci', audience: 'a', allow: 'anyone', ...part }] },
+  })
+  const servers = (...authorizationServers: string[]) => ({
+    resources: [{ url: 'https://mcp.example.com:7000/mcp', authorizationServers }],
+  })
+  const issuer = (part: object) => ({
+    'certService.config.issuers': [
+      {
+        name: 'le',
+        type: 'acme',
+        directory: 'letsencrypt',
+        agreeToTerms: true,
+        challenges: [{ type: 'http-01' }],
+        ...part,
+      },
+    ],
+  })
+  const dns = (part: object) => issuer({ challenges: [{ type: 'dns-01', providers: [part] }] })
+  const rfc2136 = (server: string) =>
+    dns({ type: 'rfc2136', server, keyName: 'k', keySecret: `$\{KEY}` })
+  const httpreq = { type: 'httpreq', endpoint: 'https://dns.test:8443' }
+  const azure = { type: 'azure', subscriptionId: 'a', resourceGroup: 'b' }
+  const webhook = { url: 'https://hook.test:8443/a', secret: `$\{HOOK}` }
+  const receiver = (part: object) => ({
+    'certService.config.events': { receivers: [{ name: 'ops', ...part }] },
+  })
+  const email = { type: 'email', from: 'a@example.com', to: ['b@example.com'] }
+  const jwksUrl = (url: string) => ({ 'certService.config.auth.jwt.jwksUrl': url })
+  const assertion = (part: object) => ({
+    'certService.config.auth.assertion': {
+      ...{
+        issuerUrl: 'https://auth.example.com/portals/main',
+        audience: 'https://certs.example.com',
+      },
+      ...part,
+    },
+  })
+  const keys = '/portals/main/.well-known/jwks.json'
+  const id = 'https://id.test:8443'
+  const tenantId = '00000000-0000-0000-0000-000000000000'
+  return [
+    [provider({ type: 'pocketID', url: id }), 8443],
+    [provider({ type: 'gitlab', url: `${id}/` }), 8443],
+    [provider({ type: 'github', url: id }), 8443],
+    [provider({ type: 'microsoftEntraID', tenantId, authority: id }), 8443],
+    [provider({ type: 'pocketID', url: 'https://id.test/a:8443' }), undefined],
+    [provider({ type: 'pocketID', url: 'HTTPS://id.test:8443?a' }), 8443],
+    [portal({ ...google, ...callers({ issuerUrl: id }) }), 8443],
+    [portal({ ...google, ...callers({ issuerUrl: 'https://a.test', jwksUrl: id }) }), 8443],
+    [portal({ ...google, ...callers({ issuerUrl: id, jwksUrl: 'https://a.test' }) }), undefined],
+    [portal({ ...google, ...servers(id) }), 8443],
+    [portal({ ...google, ...servers('https://id.test') }), undefined],
+    [
+      portal({
+        ...{ ...google, ...servers(id) },
+        ...callers({ issuerUrl: id, jwksUrl: 'https://id.test/keys' }),
+      }),
+      undefined,
+    ],
+    [portal({ ...google, apps: [{ name: 'a', url: 'https://a.example.com:7000' }] }), undefined],
+    [jwksUrl('https://kubernetes.default.svc:6443/openid/v1/jwks'), undefined],
+    [jwksUrl('https://kubernetes.default.svc:8443/openid/v1/jwks'), 8443],
+    [assertion({ jwksUrl: `http://gatehouse-forward-auth.gatehouse.svc:4181${keys}` }), undefined],
+    [assertion({ jwksUrl: `http://other-forward-auth.gatehouse.svc:4181${keys}` }), 4181],
+    [assertion({ jwksUrl: `http://127.0.0.1:4181${keys}` }), undefined],
+    [assertion({ jwksUrl: `http://[::1]:4181${keys}` }), undefined],
+    [assertion({ issuerUrl: 'https://auth.example.com:8443/portals/main' }), 8443],
+    [issuer({}), undefined],
+    [issuer({ directory: 'https://ca.test:9000/acme/acme/directory' }), 9000],
+    [dns(httpreq), 8443],
+    [dns({ ...azure, authority: id }), 8443],
+    [dns({ ...azure, metadataEndpoint: 'http://192.0.2.1:8080' }), 8080],
+    [rfc2136('ns.example.com'), undefined],
+    [rfc2136('ns.example.com:53'), undefined],
+    [rfc2136('ns.example.com:5353'), 5353],
+    [rfc2136('2001:1::1'), undefined],
+    [rfc2136('[2001:1::1]:5353'), 5353],
+    [{ 'certService.config.events': { webhook } }, 8443],
+    [receiver({ type: 'webhook', ...webhook }), 8443],
+    [receiver({ type: 'ntfy', url: `https://ntfy.test:8443/$\{TOPIC}` }), 8443],
+    [receiver({ type: 'slack', url: `$\{SLACK}` }), undefined],
+    [receiver({ ...email, host: 'smtp.test' }), 465],
+    [receiver({ ...email, host: 'smtp.test', port: 587 }), 587],
+    [receiver({ ...email, host: '2001:1::1', port: 587 }), 587],
+    [receiver({ ...email, host: 'smtp.test', port: 443 }), undefined],
+    [receiver({ ...email, host: 'smtp.test', port: `$\{PORT}` }), undefined],
+  ]
+}
+
+t.test(
+  'whatever a service connects to on a port that the network policy closes is refused',
+  { skip: MISSING },
+  async (t) => {
+    for (const [values, port] of peers()) {
+      const run = (more: object = {}) =>
+        helm(['template', 'gatehouse'], ['values.yaml'], { ...values, ...more })
+      const { status, stderr } = run()
+      t.equal(status, port ? 1 : 0, `${JSON.stringify(values)} ${stderr}`)
+      if (port === undefined) continue
+      t.match(stderr, `egressPorts does not open port ${port} of `)
+      const opened = run({ 'networkPolicy.egressPorts': [443, port] })
+      t.equal(opened.status, 0, `${JSON.stringify(values)} ${opened.stderr}`)
+    }
+  },
+)
+
 t.test('values that cannot work are refused, with what to do', { skip: MISSING }, async (t) => {
   for (const [values, message] of REFUSED) {
     const { status, stderr } = helm(['template', 'gatehouse'], ['values.yaml'], values)
