@@ -195,8 +195,8 @@ function readConnection(
   const { issuerUrl, jwksUrl, caFile, tokenFile, allowHttp = false } = options
   if (issuerUrl !== undefined) checkUrl(issuerUrl, `${path}/issuerUrl`, allowHttp, fault)
   if (issuerUrl?.includes('?')) fault(`${path}/issuerUrl`, 'must not hold a query')
-  if (issuerUrl?.includes('/.well-known/'))
-    fault(`${path}/issuerUrl`, 'must end before /.well-known/')
+  if (issuerUrl && /\/\.well-known(\/|$)/.test(issuerUrl))
+    fault(`${path}/issuerUrl`, 'must end before /.well-known')
   if (jwksUrl !== undefined) checkUrl(jwksUrl, `${path}/jwksUrl`, allowHttp, fault)
   const ca = caFile === undefined ? undefined : readCa(caFile, `${path}/caFile`, fault)
   return { jwksUrl, ca, tokenFile, allowHttp }

@@ -279,6 +279,16 @@ const faults: [what: string, options: unknown, paths: string[]][] = [
   ['an issuer over plain http', { jwt: { ...one, issuerUrl: 'http://i.lan' } }, ['/jwt/issuerUrl']],
   ['an issuer with a query', { jwt: { ...one, issuerUrl: `${issuerUrl}/?a` } }, ['/jwt/issuerUrl']],
   [
+    'the URL of the document of an issuer',
+    { jwt: { ...one, issuerUrl: `${issuerUrl}/.well-known/openid-configuration` } },
+    ['/jwt/issuerUrl'],
+  ],
+  [
+    'the folder of the document of an issuer',
+    { jwt: { ...one, issuerUrl: `${issuerUrl}/.well-known` } },
+    ['/jwt/issuerUrl'],
+  ],
+  [
     'an issuer with a fragment',
     { jwt: { ...one, issuerUrl: `${issuerUrl}/#a` } },
     ['/jwt/issuerUrl'],

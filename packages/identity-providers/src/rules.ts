@@ -80,7 +80,7 @@ function checkUrl(path: string, url: string | undefined): Fault[] {
   if (url === undefined) return []
   return faultOf(path, () => {
     if (parseEndpointUrl(url).search !== '') throw new Error('must not have a query')
-    if (url.includes('/.well-known/')) throw new Error('must end before /.well-known/')
+    if (/\/\.well-known(\/|$)/.test(url)) throw new Error('must end before /.well-known')
   })
 }
 

@@ -98,7 +98,11 @@ t.test('reports faults of the options', async (t) => {
     ],
     'the URL of a document': [
       { ...oidc, issuerUrl: 'https://idp.example/.well-known/openid-configuration' },
-      '/provider/issuerUrl must end before /.well-known/',
+      '/provider/issuerUrl must end before /.well-known',
+    ],
+    'the folder of a document': [
+      { ...oidc, issuerUrl: 'https://idp.example/.well-known' },
+      '/provider/issuerUrl must end before /.well-known',
     ],
     'another name': [
       { type: 'openIDConnect', name: 'corp', ...client, issuer: 'https://idp.example' },

@@ -159,8 +159,14 @@ t.test('faults of rules, programs and resources', async (t) => {
     [
       'the URL of a document',
       issuer(REACH, 'https://id.example.com/.well-known/openid-configuration'),
-      '/callers/issuers/0/issuerUrl must end before /.well-known/',
+      '/callers/issuers/0/issuerUrl must end before /.well-known',
     ],
+    [
+      'the folder of a document',
+      issuer(REACH, 'https://id.example.com/.well-known'),
+      '/callers/issuers/0/issuerUrl must end before /.well-known',
+    ],
+    ['a folder with a longer name', issuer(REACH, 'https://id.example.com/.well-known-issuer')],
     [
       'a broken condition',
       issuer(`${REACH}, allow: 'Grup("x")'`),
