@@ -211,6 +211,9 @@ t.test('the rules page shows what explain prints', async (t) => {
   const asked = { host: 'app.example.com', path: '/payments/7', as: person }
   const config = value as Parameters<typeof explain>[0]
   t.equal(await explain(config, asked, 0), textOf('text'))
+  const [, last] = blocks.filter(({ info }) => info === 'text')
+  const unsent = await explain(config, { ...asked, as: undefined, method: 'POST' }, 0)
+  t.ok(last && unsent.endsWith(`\n${last.text}`), unsent)
 })
 
 t.test('each row of the cookbook of conditions lets pass whom it says', async (t) => {

@@ -111,10 +111,10 @@ t.test('the homelab: rules for groups and the key of an e-reader fit together', 
   const { value, warnings } = await load('whole.yaml')
   t.strictSame(warnings, [])
   const table = [
-    ['psk:ereader', 'books', /^decision: passes, with an identity$/m],
-    ['psk:ereader', 'photos', /^decision: 403, refused by hosts$/m],
-    [`${folder}/ada.json`, 'books', /^decision: passes, with an identity$/m],
-    [`${folder}/bob.json`, 'books', /^decision: 403, refused by policy family/m],
+    ['psk:ereader', 'books', /^decision: 200, passes, with an identity$/m],
+    ['psk:ereader', 'photos', /^decision: 403 FWA_FORBIDDEN, refused by hosts$/m],
+    [`${folder}/ada.json`, 'books', /^decision: 200, passes, with an identity$/m],
+    [`${folder}/bob.json`, 'books', /^decision: 403 FWA_FORBIDDEN, refused by policy family/m],
   ] as const
   for (const [as, host, decision] of table)
     t.match(await explain(value, { as, host: `${host}.lab.home.arpa`, path: '/opds' }, 0), decision)

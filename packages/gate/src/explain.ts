@@ -1,4 +1,4 @@
-import type { Decision, Principal } from './decide.ts'
+import type { Principal } from './decide.ts'
 import { withRoute } from './decide.ts'
 import type { ForwardedRequest } from './forwarded.ts'
 import { type Asker, type Gate, ruledRequest } from './gate.ts'
@@ -17,7 +17,7 @@ import {
 } from './rules.ts'
 
 /**
- * Explains what a gate decides about a request, and why: a line for each step, the decision, and what it says.
+ * Explains what a gate decides about a request, and why: a line for each step, and the decision.
  *
  * @param gate - of this configuration
  * @param query - of the check: `policy=<name>`, `if=<condition>`, or empty
@@ -40,7 +40,7 @@ export async function explain(
     `admitted: ${describeAdmitted(config, request, admission, gate.resourceAt(asked))}`,
     `who: ${describePrincipal(asker.principal)}`,
   ]
-  return { lines, decision, said: describeDecision(decision) }
+  return { lines, decision }
 }
 
 function describePath({ known, next }: RequestPath): string[] {
@@ -101,21 +101,4 @@ function describePrincipal(principal: Principal | undefined): string {
   if (principal.isProgram) return principal.caller
   const { groups = [], roles = [] } = principal.identity.profile
   return `${principal.caller}, groups: ${groups.join(', ') || 'none'}, roles: ${roles.join(', ') || 'none'}`
-}
-
-const OUTCOMES: Readonly<Record<Exclude<Decision['outcome'], 'forbidden' | 'step-up'>, string>> = {
-  allow: 'passes, with an identity',
-  anonymous: 'passes, without an identity',
-  preflight: 'passes as a preflight, without an identity',
-  'sign-in': 'a browser is sent to sign in; a program gets 401',
-  'no-session': '401',
-}
-
-function describeDecision(decision: Decision): string {
-  if (decision.outcome === 'step-up')
-    return `sent to sign in again, for ${decision.policy.name}: acr or maxAge is not met`
-  if (decision.outcome !== 'forbidden') return OUTCOMES[decision.outcome]
-  const { by, clause } = decision.refusal
-  const why = clause === undefined ? by : `${by}, because this is not true: ${clause}`
-  return `403, refused by ${why}`
 }

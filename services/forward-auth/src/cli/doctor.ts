@@ -19,7 +19,7 @@ import { endSessions } from '../session/ends.ts'
 import type { Session } from '../session/session.ts'
 import type { SiteHost } from '../sites.ts'
 import { operator, startAside } from './aside.ts'
-import { readPerson } from './person.ts'
+import { KEY, readPerson } from './person.ts'
 
 export interface DoctorOptions {
   /** URL of an app behind the proxy. */
@@ -48,6 +48,10 @@ export async function doctor(
   const url = readUrl(options.url)
   const proxy = readProxy(options.proxy)
   const { caFile, claimsFile } = options
+  if (claimsFile?.startsWith(KEY))
+    throw new UsageError(
+      `doctor does not know the keys: give --as a file with the claims of a person, not ${claimsFile}`,
+    )
   const ca = caFile === undefined ? undefined : await readFile(caFile, 'utf8')
   const app = await startAside(config, deps)
   await using opened = new AsyncDisposableStack()

@@ -15,9 +15,10 @@ import { ERRORS, type FwaError, STATUS_OF } from '../errors.ts'
 import { createAdmission } from '../portals.ts'
 import { forwardDialect } from '../proxies/proxy.ts'
 import { readForwarded } from '../routes/check.ts'
-import { requireSecure } from '../routes/hops.ts'
+import { codeOf } from '../routes/check-answers.ts'
+import { isRead, requireSecure } from '../routes/hops.ts'
 import { createSites, sitesOf } from '../sites.ts'
-import { readPerson } from './person.ts'
+import { KEY, readPerson } from './person.ts'
 
 /** A request, and who sends it. */
 export interface ExplainOptions {
@@ -39,8 +40,8 @@ export interface ExplainOptions {
   readonly as?: string | undefined
 }
 
-/** The beginning of the names of API keys. */
-const KEY = 'psk:'
+/** As a check takes it. */
+const METHOD = /^[A-Za-z][A-Za-z-]{0,31}$/
 
 /**
  * Explains what a check would answer, and why: by the same functions, without the service, a session or a provider.
@@ -66,10 +67,11 @@ export async function explain(
     const request = { headers, rawHeaders: [] }
     const asked = readForwarded(gate, forwardDialect, request, createSites(sitesOf(config)))
     const asker = { principal, clientIp: () => from, now }
-    const explained = await explainCheck(gate, portal, asked, asker, query)
-    lines.push(...explained.lines)
-    assertAnswered(asked, explained.decision, principal)
-    lines.push(`decision: ${explained.said}`)
+    const { lines: steps, decision } = await explainCheck(gate, portal, asked, asker, query)
+    lines.push(...steps)
+    // Not every identity can be sent.
+    if (decision.outcome === 'allow') principal?.toldAt(asked.host)
+    lines.push(...describeAnswer(asked, decision))
   } catch (error) {
     lines.push(...describeRefusal(error))
   }
@@ -77,21 +79,56 @@ export async function explain(
   return `${lines.join('\n')}\n`
 }
 
-/** Refuses what a check refuses when it answers. */
-function assertAnswered(
-  asked: Parameters<typeof requireSecure>[0]['forwarded'],
-  { outcome }: Decision,
-  principal: Principal | undefined,
-): void {
-  if (outcome === 'allow') principal?.toldAt(asked.host)
-  const isToSignIn = outcome === 'sign-in' || outcome === 'step-up'
-  if (isToSignIn && asked.kind === 'navigation') requireSecure({ forwarded: asked })
+type Forwarded = ReturnType<typeof readForwarded>
+
+const PASSES = {
+  allow: 'passes, with an identity',
+  anonymous: 'passes, without an identity',
+  preflight: 'passes as a preflight, without an identity',
+}
+
+/** What a check answers, and why. */
+function describeAnswer(asked: Forwarded, decision: Decision): string[] {
+  switch (decision.outcome) {
+    case 'forbidden': {
+      const { by, clause } = decision.refusal
+      const why = clause === undefined ? by : `${by}, because this is not true: ${clause}`
+      return [`decision: 403 ${codeOf(decision)}, refused by ${why}`]
+    }
+    case 'step-up': {
+      const why = `, for ${decision.policy.name}: acr or maxAge is not met`
+      return describeSignIn(asked, '401 FWA_STEP_UP_REQUIRED', why)
+    }
+    case 'sign-in':
+    case 'no-session':
+      return describeSignIn(asked, '401 FWA_NO_SESSION')
+    default:
+      return [`decision: 200, ${PASSES[decision.outcome]}`]
+  }
+}
+
+/** @param program - what a program gets, which is not led to the sign-in page */
+function describeSignIn(asked: Forwarded, program: string, why = ''): string[] {
+  if (asked.kind !== 'navigation') return [`decision: ${program}${why}`]
+  const [browser, ...toDo] = describeBrowser(asked, why)
+  return [`${browser}; a program gets ${program}`, ...toDo]
+}
+
+function describeBrowser(asked: Forwarded, why: string): string[] {
+  try {
+    requireSecure({ forwarded: asked })
+  } catch (error) {
+    return describeRefusal(error)
+  }
+  if (isRead(asked)) return [`decision: 302, a browser is sent to sign in${why}`]
+  return [`decision: 403, a browser gets a page with a link to sign in${why}`]
 }
 
 /** The request, and the headers of a check of it. */
 function readRequest({ host: text, path = '/', tool, method: named }: ExplainOptions) {
   if (!path.startsWith('/')) throw new UsageError('--path must begin with /')
   const method = named ?? (tool === undefined ? 'GET' : 'POST')
+  if (!METHOD.test(method)) throw new UsageError(`--method is no method: ${method}`)
   const [, scheme = 'https', host = text] = /^(https?):\/\/(.*)$/.exec(text) ?? []
   const call = tool === undefined ? '' : `, tools/call ${tool},`
   const headers = {

@@ -3,6 +3,9 @@ import { type ProviderConfig, profileOf } from '@gatehouse/identity-providers'
 import type { Claims, Profile } from '@gatehouse/profile'
 import { UsageError } from '@gatehouse/service-kit/program'
 
+/** The beginning of the names of API keys. */
+export const KEY = 'psk:'
+
 /**
  * The person whose claims a file holds.
  *

@@ -163,7 +163,7 @@ const doctor: Command = {
     '--ca FILE': 'CA certificates of the proxy, in PEM',
     '--insecure': 'accept any certificate of the proxy',
     '--as FILE':
-      'sign in with these claims, as in explain; the app has to answer with the headers of its request',
+      'sign in with the claims of a person: ada.json, or corp:ada.json; the app has to answer with the headers of its request',
   },
   examples: ['gatehouse-auth doctor https://app.example.com'],
   async run({ config, progress, words: [url = ''], options }) {

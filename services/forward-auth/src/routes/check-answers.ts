@@ -204,6 +204,12 @@ function sendForbidden(check: Check, decision: Forbidden, reply: FastifyReply): 
   return sendPage(reply, 403, page)
 }
 
+/** The code of a refusal. A page does not show it, but the audit trail does. */
+export function codeOf({ refusal: { wantedScopes = [] }, isClosed }: Forbidden) {
+  if (wantedScopes.length > 0) return 'AUTH_SCOPE_MISSING'
+  return isClosed ? 'FWA_TOOL_REFUSED' : 'FWA_FORBIDDEN'
+}
+
 /** The part of a check that a refusal is about. */
 export type Refused = Pick<Check, 'portal' | 'resource' | 'principal'> & {
   readonly forwarded: Pick<Check['forwarded'], 'authority' | 'host' | 'mcp'> &
@@ -217,15 +223,11 @@ type Recorded = Pick<Refused, 'portal'> &
   }
 
 /** The error of somebody who may not pass, which it records. */
-export function forbid(
-  check: Refused,
-  { refusal, isClosed }: Forbidden,
-  request: FastifyRequest,
-): Error {
+export function forbid(check: Refused, decision: Forbidden, request: FastifyRequest): Error {
+  const { refusal, isClosed } = decision
   const { portal, forwarded, principal } = check
   const scopes = scopesToAskFor(check, refusal.wantedScopes)
-  const reason = isClosed ? 'FWA_TOOL_REFUSED' : 'FWA_FORBIDDEN'
-  const code = scopes.length > 0 ? 'AUTH_SCOPE_MISSING' : reason
+  const code = codeOf(decision)
   record(check, { event: 'access-refused', code, refusal }, request)
   if (scopes.length > 0)
     return refuseCaller(new AuthError('AUTH_SCOPE_MISSING', { scopes }), check, request)

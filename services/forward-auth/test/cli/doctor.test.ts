@@ -54,6 +54,7 @@ t.test('what the doctor cannot work with', async (t) => {
       /the portal main does not admit the person of --as/,
     ],
     [{ claimsFile: join(folder, 'absent.json') }, /absent\.json/],
+    [{ claimsFile: 'psk:ci' }, /^doctor does not know the keys: give --as a file with the claims/],
     [{ claimsFile: import.meta.filename }, /doctor\.test\.ts holds no JSON object of claims/],
     [{ caFile: join(folder, 'absent.pem') }, /absent\.pem/],
     [{ resolve: '127.0.0.1:1' }, /ECONNREFUSED/],

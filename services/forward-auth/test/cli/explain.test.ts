@@ -13,7 +13,7 @@ const NOW = Date.UTC(2030, 0, 1)
 const PORTAL = portalOf(
   'main',
   `allow: { groups: [staff] }, policies: {
-    admin: 'Group("staff") && Group("admin")', strong: { acr: [mfa] } }, rules: [
+    admin: 'Group("staff") && Group("admin")', strong: { acr: [mfa] }, write: 'Scope("write")' }, rules: [
     { paths: [/healthz], require: anyone },
     { hosts: [admin.example.com], require: admin },
     { from: [10.0.0.0/8], paths: [/lan/*], require: anyone },
@@ -62,12 +62,12 @@ const REFUSED: Row[] = [
     undefined,
     { host: 'http://app.example.com' },
     'GET http://app.example.com/ at the portal main',
-    'decision: 403 FWA_APP_INSECURE: http://app.example.com is not https',
+    'decision: 403 FWA_APP_INSECURE: http://app.example.com is not https; a program gets 401 FWA_NO_SESSION',
   ],
   [
     undefined,
     { host: 'http://app.example.com', path: '/healthz' },
-    'decision: passes, without an identity',
+    'decision: 200, passes, without an identity',
   ],
   [
     'ada',
@@ -79,24 +79,28 @@ const REFUSED: Row[] = [
     { path: '/a\\b' },
     'decision: 400 FWA_HEADER_INVALID: X-Forwarded-* holds no valid path: "https://app.example.com/a%5Cb"',
   ],
-  [
-    'ada',
-    { method: 'G T' },
-    'decision: 400 FWA_HEADER_INVALID: X-Forwarded-* holds no valid method: "https://app.example.com/"',
-  ],
   ['odd', {}, 'decision: 403 FWA_IDENTITY_UNSENDABLE: the header x-team has no known value'],
-  [undefined, { method: 'OPTIONS' }, 'decision: 401'],
-  [undefined, { as: 'psk:ci' }, 'who: psk:ci', 'decision: passes, with an identity'],
-  [undefined, { as: 'psk:ci', host: 'x.example.com' }, 'decision: 403, refused by hosts'],
+  [undefined, { method: 'OPTIONS' }, 'decision: 401 FWA_NO_SESSION'],
+  [undefined, { as: 'psk:ci' }, 'who: psk:ci', 'decision: 200, passes, with an identity'],
+  [
+    undefined,
+    { as: 'psk:ci', host: 'x.example.com' },
+    'decision: 403 FWA_FORBIDDEN, refused by hosts',
+  ],
+  [
+    undefined,
+    { as: 'psk:ci', policy: 'write' },
+    'decision: 403 AUTH_SCOPE_MISSING, refused by policy write, because this is not true: Scope("write")',
+  ],
   [
     undefined,
     { as: 'psk:ci', host: 'x.example.com', path: '/healthz' },
-    'decision: passes, without an identity',
+    'decision: 200, passes, without an identity',
   ],
   [
     undefined,
     { as: 'psk:admins', host: 'admin.example.com' },
-    'decision: 403, refused by policy admin, because this is not true: Group("staff")',
+    'decision: 403 FWA_FORBIDDEN, refused by policy admin, because this is not true: Group("staff")',
   ],
 ]
 
@@ -121,7 +125,12 @@ t.test('which rule, policy and clause decides, and why', async (t) => {
       'purpose: signedIn',
       'admitted: people whom the portal allows; programs: ci',
       'who: nobody is signed in',
-      'decision: a browser is sent to sign in; a program gets 401',
+      'decision: 302, a browser is sent to sign in; a program gets 401 FWA_NO_SESSION',
+    ],
+    [
+      undefined,
+      { method: 'POST' },
+      'decision: 403, a browser gets a page with a link to sign in; a program gets 401 FWA_NO_SESSION',
     ],
     [
       undefined,
@@ -130,7 +139,7 @@ t.test('which rule, policy and clause decides, and why', async (t) => {
       'demanded: nothing',
       'purpose: anyone',
       'admitted: anyone',
-      'decision: passes, without an identity',
+      'decision: 200, passes, without an identity',
     ],
     [
       'bob',
@@ -139,25 +148,35 @@ t.test('which rule, policy and clause decides, and why', async (t) => {
       'rules[1]: fits: admin',
       'demanded: a session or a program, admin',
       'who: corp:bob, groups: staff, roles: none',
-      'decision: 403, refused by policy admin, because this is not true: Group("admin")',
+      'decision: 403 FWA_FORBIDDEN, refused by policy admin, because this is not true: Group("admin")',
     ],
-    ['ada', { host: 'admin.example.com' }, 'decision: passes, with an identity'],
+    ['ada', { host: 'admin.example.com' }, 'decision: 200, passes, with an identity'],
     [
       'eve',
       {},
-      'decision: 403, refused by allow, because this is not true: groups: staff (no groups came)',
+      'decision: 403 FWA_FORBIDDEN, refused by allow, because this is not true: groups: staff (no groups came)',
     ],
     [
       'ada',
       { path: '/vault/x' },
       'rules[3]: fits: strong',
-      'decision: sent to sign in again, for strong: acr or maxAge is not met',
+      'decision: 302, a browser is sent to sign in, for strong: acr or maxAge is not met; a program gets 401 FWA_STEP_UP_REQUIRED',
+    ],
+    [
+      'ada',
+      { path: '/vault/x', method: 'DELETE' },
+      'decision: 403, a browser gets a page with a link to sign in, for strong: acr or maxAge is not met; a program gets 401 FWA_STEP_UP_REQUIRED',
+    ],
+    [
+      'ada',
+      { path: '/vault/x', tool: 'read_note' },
+      'decision: 401 FWA_STEP_UP_REQUIRED, for strong: acr or maxAge is not met',
     ],
     [
       undefined,
       { path: '/lan/x', from: '10.1.2.3' },
       'rules[2]: fits: anyone',
-      'decision: passes, without an identity',
+      'decision: 200, passes, without an identity',
     ],
     [
       undefined,
@@ -191,27 +210,27 @@ t.test('which rule, policy and clause decides, and why', async (t) => {
       'demanded: nothing',
       'purpose: anyone',
       'admitted: anyone',
-      'decision: passes, without an identity',
+      'decision: 200, passes, without an identity',
     ],
     [
       'bob',
       { if: 'Group("ops")' },
       'demanded: a session or a program, ?if=Group("ops")',
-      'decision: 403, refused by policy ?if=, because this is not true: Group("ops")',
+      'decision: 403 FWA_FORBIDDEN, refused by policy ?if=, because this is not true: Group("ops")',
     ],
     [
       'bob',
       { host: 'mcp.example.com', path: '/tools', tool: 'read_note' },
       'POST https://mcp.example.com/tools, tools/call read_note, at the portal main',
       'rules[4]: fits: signedIn',
-      'decision: passes, with an identity',
+      'decision: 200, passes, with an identity',
     ],
     [
       'bob',
       { host: 'mcp.example.com', path: '/tools', tool: 'delete' },
       'rules[4]: does not fit (tools)',
       'rules[5]: fits: admin',
-      'decision: 403, refused by policy admin, because this is not true: Group("admin")',
+      'decision: 403 FWA_FORBIDDEN, refused by policy admin, because this is not true: Group("admin")',
     ],
     [
       'ada',
@@ -219,19 +238,19 @@ t.test('which rule, policy and clause decides, and why', async (t) => {
       'rules: none fits',
       'demanded: a rule for this call, since rules name tools here',
       'admitted: nobody',
-      'decision: 403, refused by tools',
+      'decision: 403 FWA_TOOL_REFUSED, refused by tools',
     ],
     [
       'bob',
       { host: 'mcp.example.com', path: '/tools', tool: 'read_note', method: 'GET' },
       'rules[4]: may fit (tools): signedIn',
-      'decision: 403, refused by tools',
+      'decision: 403 FWA_TOOL_REFUSED, refused by tools',
     ],
     [
       'ada',
       { host: 'mcp.example.com', path: '/tools' },
       'rules[4]: may fit (tools): signedIn',
-      'decision: 403, refused by tools',
+      'decision: 403 FWA_TOOL_REFUSED, refused by tools',
     ],
   ]
   for (const [who, asked, ...lines] of [...table, ...REFUSED]) {
@@ -243,6 +262,7 @@ t.test('which rule, policy and clause decides, and why', async (t) => {
 t.test('what cannot be asked', async (t) => {
   const table: [asked: Partial<ExplainOptions>, message: RegExp][] = [
     [{ path: 'x' }, /--path must begin with/],
+    [{ method: 'FOO BAR' }, /^--method is no method: FOO BAR$/],
     [{ from: '10.0.0.0/8' }, /--from is no IP address/],
     [{ portal: 'nope' }, /there is no portal nope, only: main/],
     [{ policy: 'a', if: 'true' }, /give --policy or --if/],
@@ -270,7 +290,7 @@ t.test('claims are read as the row of the provider says', async (t) => {
   t.match(second, 'who: second:ada, groups: none')
   const text = await explain(value, asked, NOW)
   t.match(text, 'who: corp:ada, groups: staff')
-  t.match(text, 'decision: passes, with an identity')
+  t.match(text, 'decision: 200, passes, with an identity')
 })
 
 interface Asked {
@@ -288,12 +308,13 @@ t.test('whatever is asked, explain says what the check answers', async (t) => {
   const yaml = yamlOf(PORTAL)
   const test = await startApp(t, yaml, (app) => {
     app.addHook('onResponse', async (request, reply) => {
-      outcome = request.check?.decision.outcome
-      const { code = '' } = request.problem ?? {}
-      if (reply.statusCode >= 400 && !OF_DECISIONS.includes(code)) outcome = code
+      code = request.problem?.code ?? ''
+      const isDecision = reply.statusCode < 400 || OF_DECISIONS.includes(code)
+      outcome = isDecision ? (request.check?.decision.outcome ?? '') : code
     })
   })
-  let outcome: string | undefined
+  let code = ''
+  let outcome = ''
   const folder = testFolder(t, {
     'config.yaml': yaml,
     ...Object.fromEntries(
@@ -324,10 +345,10 @@ t.test('whatever is asked, explain says what the check answers', async (t) => {
       fc.array(segment, { maxLength: 3 }),
       fc.constantFrom(['healthz'], ['lan', 'x']),
     ),
-    method: fc.constantFrom('GET', 'POST', 'OPTIONS', 'DELETE'),
+    method: fc.constantFrom('GET', 'HEAD', 'POST', 'OPTIONS', 'DELETE'),
     from: fc.constantFrom('10.1.2.3', '192.0.2.1'),
     who: fc.constantFrom(undefined, undefined, 'ada', 'bob', 'odd', 'psk:ci', 'psk:admins'),
-    policy: fc.constantFrom(undefined, 'admin', 'any'),
+    policy: fc.constantFrom(undefined, 'admin', 'any', 'write'),
     tool: fc.constantFrom(undefined, undefined, 'read_note', 'delete', 'write'),
   })
   const page = {
@@ -347,6 +368,10 @@ t.test('whatever is asked, explain says what the check answers', async (t) => {
     { ...nobody, who: 'ada' },
     { ...nobody, who: 'odd' },
     { ...nobody, who: 'bob', policy: 'admin' },
+    { ...nobody, who: 'psk:ci', policy: 'write' },
+    { ...nobody, method: 'POST' },
+    { ...vault, method: 'POST' },
+    { ...vault, method: 'HEAD' },
     { ...nobody, segments: ['healthz'] },
     { ...nobody, segments: ['x#'] },
     { ...nobody, method: 'OPTIONS' },
@@ -372,34 +397,44 @@ t.test('whatever is asked, explain says what the check answers', async (t) => {
         const cookie = isPerson
           ? await test.signIn('main', CLAIMS[who as 'ada'], { host: site })
           : undefined
-        outcome = undefined
-        const { statusCode } = await test.app.inject({
-          method: 'GET',
-          url: `/portals/main${policy ? `?policy=${policy}` : ''}`,
-          headers: {
-            'x-forwarded-method': method,
-            'x-forwarded-proto': scheme.split(':')[0] || 'https',
-            'x-forwarded-host': host,
-            'x-forwarded-uri': path.replaceAll('é', '%C3%A9'),
-            'x-forwarded-for': from,
-            ...(authorization && { authorization }),
-            ...(cookie && { cookie }),
-            ...(tool
-              ? {
-                  'mcp-protocol-version': '2026-07-28',
-                  'mcp-method': 'tools/call',
-                  'mcp-name': tool,
-                }
-              : { 'sec-fetch-mode': 'navigate' }),
-            ...(method === 'OPTIONS' &&
-              !tool && { origin: 'https://x.example.com', 'access-control-request-method': 'GET' }),
-          },
-        })
-        const said = /^decision: (.*)$/m.exec(text)?.[1] ?? ''
-        seen.add(outcome ?? '')
-        const expected = SAID[outcome ?? ''] ?? new RegExp(`^${statusCode} ${outcome}: `)
-        t.match(said, expected, JSON.stringify([scheme, host, path, method, who, policy, tool]))
-        t.equal(said.startsWith('passes'), statusCode === 200)
+        const ask = async (ofSender: Record<string, string>) => {
+          const { statusCode } = await test.app.inject({
+            method: 'GET',
+            url: `/portals/main${policy ? `?policy=${policy}` : ''}`,
+            headers: {
+              'x-forwarded-method': method,
+              'x-forwarded-proto': scheme.split(':')[0] || 'https',
+              'x-forwarded-host': host,
+              'x-forwarded-uri': path.replaceAll('é', '%C3%A9'),
+              'x-forwarded-for': from,
+              ...(authorization && { authorization }),
+              ...(cookie && { cookie }),
+              ...(tool && {
+                'mcp-protocol-version': '2026-07-28',
+                'mcp-method': 'tools/call',
+                'mcp-name': tool,
+              }),
+              ...(method === 'OPTIONS' && {
+                origin: 'https://x.example.com',
+                'access-control-request-method': 'GET',
+              }),
+              ...ofSender,
+            },
+          })
+          return { status: String(statusCode), code, outcome }
+        }
+        const program = await ask({})
+        const browser = tool ? program : await ask({ 'sec-fetch-mode': 'navigate' })
+        seen.add(browser.outcome)
+
+        const [, said = '', status, named = '', ofProgram = `${status} ${named}`] =
+          DECISION.exec(text) ?? []
+        const what = JSON.stringify([scheme, host, path, method, who, policy, tool, said])
+        t.match(said, SAID[browser.outcome] ?? `${browser.code}: `, what)
+        t.equal(status, browser.status, what)
+        t.equal(ofProgram.trim(), `${program.status} ${program.code}`.trim(), what)
+        // Pages and redirects have none.
+        if (browser.code !== '') t.equal(named, browser.code, what)
       },
     ),
     { numRuns: 150, examples },
@@ -421,19 +456,23 @@ const OF_DECISIONS = [
   'FWA_FORBIDDEN',
   'FWA_TOOL_REFUSED',
   'FWA_STEP_UP_REQUIRED',
+  'AUTH_SCOPE_MISSING',
 ]
+
+/** What is said: status and code, and those of a program if they differ. */
+const DECISION = /^decision: ((\d{3})(?: ([A-Z_]+))?.*?(?:; a program gets (.*))?)$/m
 
 const KEYS_OF: Readonly<Record<string, string>> = {
   'psk:ci': 'APIKey correct-horse-battery-staple',
   'psk:admins': 'APIKey correct-horse-battery-stapler',
 }
 
-/** What explain says of a decision; of an error, it says status and code. */
+/** What explain says of a decision beside status and code; of an error, it says the message. */
 const SAID: Readonly<Record<string, RegExp>> = {
-  allow: /^passes, with an identity$/,
-  anonymous: /^passes, without an identity$/,
-  'sign-in': /^a browser is sent to sign in/,
-  'no-session': /^401$/,
-  forbidden: /^403, refused by /,
-  'step-up': /^sent to sign in again/,
+  allow: /, passes, with an identity$/,
+  anonymous: /, passes, without an identity$/,
+  'sign-in': /, a browser .* sign in; a program gets/,
+  'no-session': /^401 FWA_NO_SESSION$/,
+  forbidden: /, refused by /,
+  'step-up': /, for strong: acr or maxAge is not met/,
 }
