@@ -99,8 +99,8 @@ const DomainSchema = Type.Object({
     Text(
       'Host of the sign-in pages, with a port if necessary, such as `auth.example.com`. Several ' +
         'domains may name the same host, and share the sign-in then. `http://` is allowed only ' +
-        'for loopback names. Apps on this host cannot be protected, unless it is the domain itself. ' +
-        'Default: the domain.',
+        'for loopback names. Apps on this host cannot be protected, unless it is the domain itself: such ' +
+        'an app has to be trusted like the sign-in pages. Default: the domain.',
     ),
   ),
   session: Type.Object(

@@ -5,6 +5,7 @@ import type { FastifyInstance } from 'fastify'
 import type { BrowserContext, Page } from 'playwright-core'
 import t, { type Test } from 'tap'
 import { startServer } from '../../../../packages/identity-providers/test/stand-ins/server.ts'
+import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { issueCertificate } from '../helpers/certificates.ts'
 import type { Echo } from '../helpers/echo.ts'
 import { startEcho } from '../helpers/echo.ts'
@@ -12,6 +13,9 @@ import { startGatehouse } from '../helpers/gatehouse.ts'
 import { freePort } from '../helpers/process.ts'
 import { missingProgram, PROXIES } from '../helpers/proxies.ts'
 import { launchChromium } from './chromium.ts'
+
+// The provider gives no refresh tokens, and its access tokens have ended after a week.
+expectWarnings(t, 'people are not read again')
 
 const HOSTS = ['app.example.com', 'auth.example.com']
 const [app, auth] = HOSTS.map((host) => `https://${host}`) as [string, string]
