@@ -20,7 +20,7 @@ export const LIMITS: readonly Limit[] = [
   {
     title: 'store and audit of forward-auth',
     pattern: 'services/forward-auth/src/{store,audit}/**/*.ts',
-    most: 1_850,
+    most: 1_870,
   },
   {
     title: 'services',

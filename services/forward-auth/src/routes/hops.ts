@@ -85,7 +85,7 @@ export function loginUrlOf(asked: Asked, reply: FastifyReply, query?: Query): st
  * app, and on the way the app's host gets its cookie at the path of the request: the page itself may be in the cache
  * of a worker, or open to anyone.
  */
-export function startUrl(asked: Asked, reply: FastifyReply, query: Query = {}): string {
+function startUrl(asked: Asked, reply: FastifyReply, query: Query = {}): string {
   requireSecure(asked)
   const { forwarded, site } = asked
   const referer = validateReturnUrl(reply.request.headers.referer, site)
