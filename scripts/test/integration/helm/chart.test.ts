@@ -432,12 +432,12 @@ function peers(): [values: object, port: number | undefined][] {
   const id = 'https://id.test:8443'
   const tenantId = '00000000-0000-0000-0000-000000000000'
   return [
-    [provider({ type: 'pocketID', url: id }), 8443],
+    [provider({ type: 'gitlab', url: id }), 8443],
     [provider({ type: 'gitlab', url: `${id}/` }), 8443],
     [provider({ type: 'github', url: id }), 8443],
     [provider({ type: 'microsoftEntraID', tenantId, authority: id }), 8443],
-    [provider({ type: 'pocketID', url: 'https://id.test/a:8443' }), undefined],
-    [provider({ type: 'pocketID', url: 'HTTPS://id.test:8443?a' }), 8443],
+    [provider({ type: 'gitlab', url: 'https://id.test/a:8443' }), undefined],
+    [provider({ type: 'gitlab', url: 'HTTPS://id.test:8443?a' }), 8443],
     [portal({ ...google, ...callers({ issuerUrl: id }) }), 8443],
     [portal({ ...google, ...callers({ issuerUrl: 'https://a.test', jwksUrl: id }) }), 8443],
     [portal({ ...google, ...callers({ issuerUrl: id, jwksUrl: 'https://a.test' }) }), undefined],

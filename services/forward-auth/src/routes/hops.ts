@@ -2,7 +2,7 @@ import type { ForwardedRequest } from '@gatehouse/gate'
 import { isLoopback } from '@gatehouse/net'
 import { isPrefetch } from '@gatehouse/service-kit/http'
 import { sendPage } from '@gatehouse/service-kit/pages'
-import type { FastifyReply } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import { setHostCookies } from '../cookies.ts'
 import { FwaError } from '../errors.ts'
 import { validateReturnUrl } from '../login/return-url.ts'
@@ -153,27 +153,19 @@ export async function answerTicket(
 ): Promise<FastifyReply> {
   const { portal, site, forwarded } = asked
   const { request } = reply
-  const { sessions, keys, clock } = request.server
-  const { 'sec-fetch-dest': dest, 'sec-fetch-site': from, cookie = '' } = request.headers
   const { host, authority } = forwarded
   // Nor by the links of an error page.
   reply.header('referrer-policy', 'no-referrer')
   const url = new URL(`${forwarded.origin}${target}`).href
-  const of = { portal: portal.name, host: authority, cookieHeader: cookie, now: clock.now() }
-  const { sid, to, count, burn } = readTicket(ticket ?? '', of, keys.login)
-  // The sign-in host may have just changed it, at another instance.
-  if (sid !== undefined) sessions.records.forget(sid)
-  const isBurnt = burn !== undefined && sessions.records.isBurnt(burn)
-  // Of another browser: whoever began that hop may read it in a log. Other instances learn of it, unless the store is away.
-  if (burn && !isBurnt && sid === undefined) await sessions.records.burn(burn).catch(() => {})
-  const visitor = sid === undefined || isBurnt ? undefined : await sessions.find(sid, asked)
+  const { visitor, to, count } = await takeTicket(ticket ?? '', asked, request)
   if (visitor) setAppCookie(visitor.session, asked, reply)
+  const { 'sec-fetch-dest': dest, 'sec-fetch-site': from } = request.headers
   const isImage = dest === 'image' && (from === 'same-site' || from === 'same-origin')
   // A form of a page whose address has kept a ticket. Those of our pages come from another host, and hold nothing else.
-  const isForm = forwarded.kind === 'navigation' && !isRead(forwarded)
-  const isOwn = from !== 'cross-site' && from !== 'same-site'
-  if (isForm && isOwn && to === undefined) return sendUnsent(asked, reply, { isRepeatable: false })
-  if (visitor || (await sessions.atApp(request, { portal, site, host, authority })))
+  const isForm = forwarded.kind === 'navigation' && !isRead(forwarded) && to === undefined
+  if (isForm && from !== 'cross-site' && from !== 'same-site')
+    return sendUnsent(asked, reply, { isRepeatable: false })
+  if (visitor || (await request.server.sessions.atApp(request, { portal, site, host, authority })))
     return isImage
       ? reply.code(403).header('cache-control', 'no-store').send('')
       : sendRedirect(dialect, asked, to ?? url, reply)
@@ -185,6 +177,23 @@ export async function answerTicket(
   // A button that was clicked late leads to the page again, by the path that gives the cookie.
   const again = to === undefined ? { url } : { url: to, path: new URL(url).pathname }
   return sendToSignIn(dialect, asked, reply, { count, ...again })
+}
+
+/** Reads a ticket, and whose it is if it fits; one that does not fit here is burnt. */
+async function takeTicket(text: string, asked: Asked, { headers, server }: FastifyRequest) {
+  const { sessions, keys, clock } = server
+  const { cookie: cookieHeader = '' } = headers
+  const { portal, forwarded } = asked
+  const of = { portal: portal.name, host: forwarded.authority, cookieHeader, now: clock.now() }
+  const ticket = readTicket(text, of, keys.login)
+  const { sid, burn } = ticket
+  // The sign-in host may have just changed it, at another instance.
+  if (sid !== undefined) sessions.records.forget(sid)
+  const isBurnt = burn !== undefined && sessions.records.isBurnt(burn)
+  // Of another browser: whoever began that hop may read it in a log. Other instances learn of it, unless the store is away.
+  if (burn && !isBurnt && sid === undefined) await sessions.records.burn(burn).catch(() => {})
+  const visitor = sid === undefined || isBurnt ? undefined : await sessions.find(sid, asked)
+  return { ...ticket, visitor }
 }
 
 /** Gives the browser the cookie of its session for the host of the app; its way there has ended. */

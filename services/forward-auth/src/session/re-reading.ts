@@ -178,8 +178,9 @@ export class ReReading {
   noteTokens(
     { refresh, access }: ProviderTokens,
     portal: Portal,
-    provider: RedirectProvider,
+    provider: RedirectProvider | undefined,
   ): void {
+    if (provider?.type !== 'redirect') return
     const name = `${portal.name}/${provider.name}`
     const isAsked = portal.session.refresh !== undefined && provider.reReads
     if (refresh !== undefined) this.#silent.delete(name)

@@ -185,7 +185,7 @@ export class Sessions {
     const { portal, site, signedIn, browser } = sent
     const { profile, tokens, issuedAt } = signedIn
     const provider = portal.providers.get(profile.provider) as RedirectProvider | undefined
-    if (provider?.type === 'redirect') this.#reReading.noteTokens(tokens, portal, provider)
+    this.#reReading.noteTokens(tokens, portal, provider)
     const now = this.#app.clock.now()
     const digests = digestsOf(portal.name, profile, signedIn.sid, provider?.relation)
     const { lifetime, idle = null } = portal.session
