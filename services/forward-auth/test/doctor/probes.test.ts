@@ -10,7 +10,8 @@ import { BROWSER, SHAPES, type Shape } from '../shapes.ts'
 expectWarnings(t, 'FWA_HEADER_MISSING', 'FWA_HOST_UNKNOWN', 'FWA_PEER_UNTRUSTED')
 
 const MINUTE = 60_000
-const POLICIES = `policies: { admin: 'Group("admin")' }, preflight: true`
+const POLICIES = `policies: { admin: 'Group("admin")' }, preflight: true,
+  rules: [{ paths: [/public/*], require: anyone }]`.replace(/\s+/g, ' ')
 
 async function start(t: Test) {
   const test = await startApp(t, yamlOf(portalOf('main', POLICIES)))
@@ -96,12 +97,15 @@ t.test('a probe changes no answer, and lets nothing pass', async (t) => {
   )
 })
 
-t.test('a check that passes is not kept', async (t) => {
+t.test('a check that passes is kept only where anyone does', async (t) => {
   const { check, probe, checksOf, signIn } = await start(t)
   const token = probe()
   const answer = await check(SHAPES[0]!, { ...agent(token), cookie: await signIn('main') })
   t.equal(answer.statusCode, 200)
   t.strictSame(await checksOf(token), [])
+  const open = probe()
+  await check(SHAPES[0]!, { ...agent(open), 'x-forwarded-uri': '/public/a' })
+  t.match(await checksOf(open), [{ status: 200, asked: { target: '/public/a' } }])
 })
 
 t.test('only who holds a valid token reads a report', async (t) => {
