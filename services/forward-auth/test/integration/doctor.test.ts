@@ -19,7 +19,8 @@ import {
   type Surroundings,
 } from '../helpers/proxies.ts'
 
-expectWarnings(t, 'check refused')
+// The provider is not there.
+expectWarnings(t, 'check refused', 'login could not be started')
 
 const CONFIG = `${readExample('forward-auth.yaml', [
   ['clientSecretFile: /etc/gatehouse/forward-auth/client-secret', 'clientSecret: not-used-here'],
@@ -28,14 +29,24 @@ const HOSTS = ['app.example.com', 'admin.example.com', 'auth.example.com']
 const CLAIMS = { name: 'Doctor', email: 'doctor@example.com', email_verified: true }
 
 const LOST = /With 302, no client receives the cookie __Host-gatehouse-hop\.main\.[0-9a-f]+\./
+const AUTH_LOST = /No client receives the cookies of the sign-in pages at auth\.example\.com/
+const AUTH_UNSEEN = /The sign-in pages at auth\.example\.com receive no Cookie/
 const UNSEEN = /receives no sec-fetch-dest.*which tell a page from a call/
 
 type Seed = readonly [mistake: string, changes: NonNullable<Surroundings['changes']>, said: RegExp]
+
+/** A line more for nginx at the host of the sign-in pages. */
+const atSignIn = (line: string) => {
+  const start = 'server_name auth.example.com;\n\n    location / {'
+  return [start, `${start} ${line}`] as const
+}
 
 /** One line of an example changed, and what the doctor has to say. */
 const SEEDS: Readonly<Record<string, readonly Seed[]>> = {
   nginx: (
     [
+      ['no cookie of the sign-in pages', [atSignIn('proxy_hide_header Set-Cookie;')], AUTH_LOST],
+      ['no Cookie to the sign-in pages', [atSignIn('proxy_set_header Cookie "";')], AUTH_UNSEEN],
       [
         'no cookie of the check',
         [['location @refused {', 'location @refused { proxy_hide_header Set-Cookie;']],
@@ -167,6 +178,16 @@ const SEEDS: Readonly<Record<string, readonly Seed[]>> = {
   ).map(([mistake, changes, said]) => [mistake, { 'nginx.conf': changes }, said]),
   caddy: (
     [
+      [
+        'no cookie of the sign-in pages',
+        [['auth.example.com {', 'auth.example.com {\n\theader -Set-Cookie']],
+        AUTH_LOST,
+      ],
+      [
+        'no Cookie to the sign-in pages',
+        [['auth.example.com {', 'auth.example.com {\n\trequest_header -Cookie']],
+        AUTH_UNSEEN,
+      ],
       [
         'no cookie of the check',
         [['copy_headers', 'header_down -Set-Cookie\n\t\tcopy_headers']],
