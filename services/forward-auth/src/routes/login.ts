@@ -148,7 +148,10 @@ type SignIn = Attempt & {
   readonly confirm?: () => Promise<boolean>
 }
 
-/** Records an error page, whose request ID somebody may read out, unless what led to it is recorded. */
+/**
+ * Records an error page, whose request ID somebody may read out, unless what led to it is recorded. It is no failed sign-in,
+ * of which there is an alert: anybody may open an old link.
+ */
 export async function recordErrorPage(
   request: FastifyRequest,
   _reply: FastifyReply,
@@ -160,7 +163,7 @@ export async function recordErrorPage(
   if (!isShown || !(error instanceof FwaError) || server.auditTrail.has(request)) return
   const { code } = error
   const page = { portal, code, host: undefined, isPage: true, isQuiet: true } as const
-  server.auditTrail.record(request, { event: 'sign-in-failed', ...page })
+  server.auditTrail.record(request, { event: 'access-refused', ...page })
 }
 
 /** Writes an event of a sign-in to the audit trail, with the host where the person wanted to go. */

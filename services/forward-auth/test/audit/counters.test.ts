@@ -37,6 +37,8 @@ t.test('sign-ins, sign-outs and ended sessions are counted by portal', async (t)
     corp.state.failure = undefined
   }
   await visitor().open(signInUrl())
+  // An error page, which anybody gets by an old link.
+  t.equal((await visitor().open(signInUrl({ policy: 'gone' }))).statusCode, 400)
   await ada.open(`${MAIN}/logout`, {
     method: 'POST',
     headers: { origin: AUTH, 'content-type': 'application/x-www-form-urlencoded' },

@@ -216,7 +216,7 @@ t.test('the request ID of each error page of a sign-in leads to its row', async 
     const { statusCode, body } = await app.inject({ url, headers })
     t.ok(statusCode >= 400, `${url}: ${statusCode}`)
     const [, request = ''] = /([0-9a-f]{8,}-\w+)/.exec(body) ?? []
-    t.match(await why({ request }), `sign-in-failed: somebody who is not signed in`, code)
+    t.match(await why({ request }), `access-refused: somebody who is not signed in`, code)
     t.match(await why({ request }), `refused by ${code}`)
   }
 })
