@@ -75,7 +75,7 @@ for (const [engine, proxy] of SETS)
       const tab = await arrive(t, profile, url)
       await arrive(t, profile, `${admin}/users?page=2`)
       await arrive(t, profile, `${elsewhere}/far`)
-      await tab.reload()
+      await again(tab)
       await shows(t, tab, url, 'page: alice')
     })
 
@@ -192,7 +192,7 @@ for (const [engine, proxy] of SETS)
       await press(tab, 'form button')
       await shows(t, tab, `${url}?sent`, 'Nothing was sent yet')
       await pause(500)
-      await tab.reload()
+      await again(tab)
       await shows(t, tab, `${url}?sent`, 'POST text=long+words')
 
       await send()
@@ -203,7 +203,7 @@ for (const [engine, proxy] of SETS)
       const other = await profile.tab()
       await go(other, signIn)
       await look(other, (seen) => seen.startsWith(app))
-      await tab.reload()
+      await again(tab)
       await shows(t, tab, `${url}?sent`, 'POST text=long+words')
 
       await send()
@@ -271,6 +271,10 @@ for (const [engine, proxy] of SETS)
 /** Starts to open a page, which may take other ones. */
 async function go(tab: Tab, url: string) {
   await tab.open(url).catch(() => {})
+}
+
+async function again(tab: Tab) {
+  await tab.reload().catch(() => {})
 }
 
 async function press(tab: Tab, selector: string) {

@@ -4,6 +4,7 @@ import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import type { Readable } from 'node:stream'
+import { setTimeout as pause } from 'node:timers/promises'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import type { Page } from 'playwright-core'
 import type { Test } from 'tap'
@@ -76,6 +77,8 @@ async function startChromium(t: Test, hosts: readonly string[]): Promise<OpenPro
   }
 }
 
+/** Milliseconds for an answer of Firefox. */
+const PATIENCE = 60_000
 const PREFERENCES = {
   'dom.confirm_repost.testing.always_accept': true,
   'browser.shell.checkDefaultBrowser': false,
@@ -107,10 +110,17 @@ async function startFirefox(t: Test): Promise<OpenProfile> {
   })
   async function send(method: string, params: object): Promise<Record<string, unknown>> {
     const id = waiting.size
-    const answer = await new Promise<Answer>((resolve) => {
+    const answered = new Promise<Answer>((resolve) => {
       waiting.set(id, resolve)
       socket.send(JSON.stringify({ id, method, params }))
     })
+    // Of a tab that moves on meanwhile, it may never answer.
+    const late = pause(
+      PATIENCE,
+      { id, result: {}, error: 'late', message: 'no answer' },
+      { ref: false },
+    )
+    const answer: Answer = await Promise.race([answered, late])
     if (answer.error) throw new Error(`${method}: ${answer.message}`)
     return answer.result
   }
