@@ -12,7 +12,7 @@ import type { ComposeOptions, Docker } from './docker.ts'
 
 export const PROJECT = 'gatehouse-test'
 export const NETWORK = '172.30.75'
-const PATIENCE = 60_000
+const PATIENCE = 300_000
 const NETWORK_CHANGED = 'ERR_NETWORK_CHANGED'
 
 export const port: number = await freePort()
