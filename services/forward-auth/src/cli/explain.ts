@@ -110,8 +110,8 @@ function describeAnswer(asked: Forwarded, decision: Decision): string[] {
 /** @param program - what a program gets, which is not led to the sign-in page */
 function describeSignIn(asked: Forwarded, program: string, why = ''): string[] {
   if (asked.kind !== 'navigation') return [`decision: ${program}${why}`]
-  const [browser, ...toDo] = describeBrowser(asked, why)
-  return [`${browser}; a program gets ${program}`, ...toDo]
+  const [browser, ...advice] = describeBrowser(asked, why)
+  return [`${browser}; a program gets ${program}`, ...advice]
 }
 
 function describeBrowser(asked: Forwarded, why: string): string[] {

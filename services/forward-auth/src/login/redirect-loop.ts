@@ -4,7 +4,7 @@ import type { Portal } from '../portals.ts'
 import { readCookie } from '../session/cookie.ts'
 
 /** Redirects that are further apart, in ms, are no loop. */
-const WINDOW = 30_000
+export const WINDOW = 30_000
 /** URLs counted per browser. The oldest is dropped. */
 const MAX_TARGETS = 4
 /** Browsers follow 20 redirects: a login takes five, a bounce three. A step-up follows a login. */

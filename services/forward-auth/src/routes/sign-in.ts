@@ -7,7 +7,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { setHostCookies } from '../cookies.ts'
 import { FwaError } from '../errors.ts'
-import { beginRedirectCount } from '../login/redirect-loop.ts'
+import { beginRedirectCount, WINDOW } from '../login/redirect-loop.ts'
 import { validateReturnUrl } from '../login/return-url.ts'
 import { demandOf, type StepUpDemand } from '../login/step-up.ts'
 import { framedPage, type Reader, signInPage } from '../pages/pages.ts'
@@ -144,9 +144,6 @@ function sendFramed({ portalSite, returnTo: href }: Arrival, reply: FastifyReply
   return sendPage(reply, 403, page)
 }
 
-/** In ms; less than the cookie of the redirects is kept. */
-const JUST_NOW = 30_000
-
 /**
  * Whether a browser that shows no cookie, though a check may have just set one here, is sent round once with another.
  * If that does not come back either, signing in would be in vain.
@@ -157,7 +154,7 @@ function tryCookies({ portalSite, returnTo, query, hop }: Arrival, reply: Fastif
   if (!isOdd || isPrefetch(headers) || !isNavigation(method, headers)) return false
   const now = reply.server.clock.now()
   // An address that somebody has kept, or loads again later, says nothing of this browser.
-  if (Math.abs(now - Number(/^at-(\d+)$/.exec(query.hop ?? '')?.[1])) < JUST_NOW)
+  if (Math.abs(now - Number(/^at-(\d+)$/.exec(query.hop ?? '')?.[1])) < WINDOW)
     throw cookiesBlocked(portalSite, returnTo)
   setHostCookies(reply, [beginRedirectCount(portalSite.portal)])
   redirect(reply, pageUrl(portalSite, '/signin', { ...query, hop: `at-${now}` }))

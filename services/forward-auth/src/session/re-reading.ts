@@ -217,7 +217,7 @@ export class ReReading {
   }
 }
 
-type ProviderTokens = Readonly<Partial<Record<'refresh' | 'access', string | undefined>>>
+type ProviderTokens = Parameters<RedirectProvider['reRead']>[0]
 type ReRead = Awaited<ReturnType<RedirectProvider['reRead']>>
 
 /** A session that its provider was asked about. */
