@@ -11,6 +11,8 @@ import type { Session, SessionClient } from './session-client.ts'
 const MAX_AT_ONCE = 64
 const LIVE_SESSIONS = 30
 const ENDED_SESSIONS = 500
+/** Names in it have certificates of the private CA. */
+const OWN_ZONE = 'own.example'
 /** After a logout it is looked again, in ms. */
 const LATER = 1_000
 
@@ -42,7 +44,7 @@ export class Load {
   constructor(options: LoadOptions) {
     this.#options = options
     this.#names = Array.from({ length: options.names }, (_, n) =>
-      n % 2 === 0 ? `name-${n}.${ACME_ZONE}` : `name-${n}.own.example`,
+      n % 2 === 0 ? `name-${n}.${ACME_ZONE}` : `name-${n}.${OWN_ZONE}`,
     )
     this.#fresh = [...this.#names]
   }
@@ -60,6 +62,8 @@ export class Load {
     const { journal } = this.#options
     const begun = performance.now()
     const before = journal.entries.length
+    // Once for certain, before anything is killed: a short run may draw neither.
+    await Promise.all([this.#issueAndRevoke(`revoked.${OWN_ZONE}`), this.#signInAndOut()])
     for (;;) {
       const passed = performance.now() - begun
       if (passed >= durationMs || signal.aborted) break
@@ -130,6 +134,11 @@ export class Load {
     )
   }
 
+  async #issueAndRevoke(name: string): Promise<void> {
+    await this.#issue(name)
+    await this.#revoke(name)
+  }
+
   async #delete(name: string): Promise<void> {
     const { certificates, certTargets } = this.#options
     const { status } = await certificates.delete(name)
@@ -154,6 +163,12 @@ export class Load {
     const { random, sessions, people } = this.#options
     const session = await sessions.signIn(random.pick(people))
     if (session) this.#live.push(session)
+  }
+
+  async #signInAndOut(): Promise<void> {
+    const { random, sessions, people } = this.#options
+    const session = await sessions.signIn(random.pick(people))
+    if (session) await this.#signOut(session)
   }
 
   async #signOut(session: Session): Promise<void> {

@@ -144,7 +144,6 @@ export async function holdHomelab(t: Test, { compose: composeWith, docker }: Doc
     const [answer = ''] = await runIn('docker', 'GET http://docker-reader:2375')
     const { services } = JSON.parse(answer.slice('200 '.length)).http
     t.equal(services[hostOf('whoami')].loadBalancer.servers.length, 2, 'two containers are one app')
-    await compose('up', '--detach', '--scale', 'whoami=1', 'whoami')
   })
 
   await t.test('the domain itself', async (t) => {
