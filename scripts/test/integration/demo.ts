@@ -148,12 +148,11 @@ export async function waitUntilReady(
   throw new Error(`not ready with ${JSON.stringify(degraded)}: ${said}`)
 }
 
-async function visit(tab: Page, url: string): Promise<Awaited<ReturnType<Page['goto']>>> {
+export async function visit(tab: Page, url: string): Promise<Awaited<ReturnType<Page['goto']>>> {
   return despiteNetworkChanges(tab, () => tab.goto(url))
 }
 
-export async function signIn(tab: Page, name: string): Promise<void> {
-  const url = `https://${app}/`
+export async function signIn(tab: Page, name: string, url = `https://${app}/`): Promise<void> {
   await despiteNetworkChanges(tab, async () => {
     await tab.goto(url)
     // The try before may have come as far as the provider's session.

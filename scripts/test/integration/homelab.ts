@@ -13,7 +13,15 @@ import { launchChromium } from '../../../services/forward-auth/test/integration/
 import { readProjectFile } from '../compose-files.ts'
 import { readDocument } from '../markdown.ts'
 import { until } from '../until.ts'
-import { BEHIND_TRAEFIK, HOMELAB as ENV, identityIn, PROJECT, waitUntilReady } from './demo.ts'
+import {
+  BEHIND_TRAEFIK,
+  HOMELAB as ENV,
+  identityIn,
+  PROJECT,
+  signIn,
+  visit,
+  waitUntilReady,
+} from './demo.ts'
 import type { Docker } from './docker.ts'
 
 export const HOMELAB = 'compose.homelab.yml'
@@ -45,9 +53,7 @@ export async function holdHomelab(t: Test, { compose: composeWith, docker }: Doc
     t.match(location, `https://${hostOf('auth')}/portals/main/signin?`)
     // Pocket ID has a certificate too, and forward-auth has read its configuration.
     await waitUntilReady(({ path }) => ask('auth', {}, path), [])
-    await tab.goto(`https://${hostOf('whoami')}/`)
-    await tab.getByRole('button', { name: 'Alice' }).click()
-    await tab.waitForURL(`https://${hostOf('whoami')}/`)
+    await signIn(tab, 'Alice', `https://${hostOf('whoami')}/`)
     t.match(await identityIn(tab), /x-forwarded-useralice(x-|$)/)
   })
 
@@ -58,7 +64,7 @@ export async function holdHomelab(t: Test, { compose: composeWith, docker }: Doc
     const { names, location } = await untilServed(() => ask('notes'), 302)
     t.equal(names, `DNS:${hostOf('notes')}`, 'a certificate of its own, which leads to our root')
     t.match(location, `https://${hostOf('auth')}/portals/main/signin?`)
-    await tab.goto(`https://${hostOf('notes')}/`)
+    await visit(tab, `https://${hostOf('notes')}/`)
     t.equal(tab.url(), `https://${hostOf('notes')}/`, 'who is signed in at one is at the other')
     t.match(await identityIn(tab), /x-forwarded-useralice(x-|$)/)
   })
