@@ -62,8 +62,11 @@ export class Load {
     const { journal } = this.#options
     const begun = performance.now()
     const before = journal.entries.length
-    // Once for certain, before anything is killed: a short run may draw neither.
-    await Promise.all([this.#issueAndRevoke(`revoked.${OWN_ZONE}`), this.#signInAndOut()])
+    // Once for certain, before anything is killed: a short run may draw no revocation and no logout.
+    const name = `revoked.${OWN_ZONE}`
+    await Promise.all([this.#issue(name), this.#signIn()])
+    const [session] = this.#live.splice(0, 1)
+    await Promise.all([this.#revoke(name), session && this.#signOut(session)])
     for (;;) {
       const passed = performance.now() - begun
       if (passed >= durationMs || signal.aborted) break
@@ -134,11 +137,6 @@ export class Load {
     )
   }
 
-  async #issueAndRevoke(name: string): Promise<void> {
-    await this.#issue(name)
-    await this.#revoke(name)
-  }
-
   async #delete(name: string): Promise<void> {
     const { certificates, certTargets } = this.#options
     const { status } = await certificates.delete(name)
@@ -163,12 +161,6 @@ export class Load {
     const { random, sessions, people } = this.#options
     const session = await sessions.signIn(random.pick(people))
     if (session) this.#live.push(session)
-  }
-
-  async #signInAndOut(): Promise<void> {
-    const { random, sessions, people } = this.#options
-    const session = await sessions.signIn(random.pick(people))
-    if (session) await this.#signOut(session)
   }
 
   async #signOut(session: Session): Promise<void> {
