@@ -24,6 +24,7 @@ export function createNoStore(): Store {
       findAccountByKey: async () => undefined,
       listAccounts: async () => [],
       endAccount: async () => {},
+      changeContact: async () => {},
       changeKey: async () => undefined,
       touchAccounts: async () => {},
       addOrder: async (order) => order,

@@ -2,6 +2,6 @@
 cp root.pem /usr/local/share/ca-certificates/gatehouse.crt && update-ca-certificates
 pvesh create /cluster/acme/account --name gatehouse --contact ops@example.com \
   --directory https://certs.example.com:7401/acme/directory \
-  --eab-kid web.1 --eab-hmac-key the-hmac-key
+  --eab-kid web-1 --eab-hmac-key the-hmac-key
 pvenode config set --acme account=gatehouse,domains=pve1.example.com
 pvenode acme cert order

@@ -29,10 +29,14 @@ const LAST_ONE = `
 /** SQL: as the index has it, which also finds those of no caller. */
 const OF_CALLER = `WHERE coalesce(caller, '') = coalesce($1, '')`
 const COUNT_ACCOUNTS = `SELECT count(*) AS count FROM served_accounts ${OF_CALLER}`
-const MAKE_ROOM = `
+const oldest = (rest: string) => `
   DELETE FROM served_accounts WHERE id = (
-    SELECT id FROM served_accounts
-    ${OF_CALLER} AND status <> 'valid' ORDER BY used_at LIMIT 1)`
+    SELECT id FROM served_accounts ${OF_CALLER} AND ${rest} ORDER BY used_at LIMIT 1)`
+const DELETE_ENDED = oldest(`status <> 'valid'`)
+/** SQL: an account without a valid certificate that was unused for a day, or is of the same address. */
+const DELETE_IDLE = oldest(`(remote_address = $3 OR used_at + ${DAY} < $2) AND NOT EXISTS (
+      SELECT 1 FROM certificates
+      WHERE is_current AND account IS NOT NULL AND account = served_accounts.id AND not_after > $2)`)
 const CLAIM = `
   UPDATE served_orders SET status = 'processing', csr = $2 WHERE id = $1 AND status = 'ready'`
 /** SQL: the order, unless it has ended, has this status, certificate and problem. */
@@ -106,7 +110,7 @@ export class AcmeServer implements AcmeServerStore {
       if (found?.status === 'valid') return found
       // One that has ended keeps its id, and with it orders and certificates. They are its caller's.
       const known = found?.caller === caller ? found : undefined
-      if (!known && !(await hasRoom(tx, caller))) return undefined
+      if (!known && !(await hasRoom(tx, account))) return undefined
       if (!known) await tx.run('DELETE FROM served_accounts WHERE thumbprint = $1', thumbprint)
       const row = { ...account, id: known?.id ?? account.id, usedRan: this.#db.runTime() }
       const conflict = known ? SERVED_ACCOUNTS.replacing(['id'], row) : ' ON CONFLICT DO NOTHING'
@@ -129,6 +133,11 @@ export class AcmeServer implements AcmeServerStore {
   async endAccount(id: string, status: 'deactivated' | 'revoked'): Promise<void> {
     const sql = `UPDATE served_accounts SET status = $2 WHERE id = $1 AND status = 'valid'`
     await this.#db.transaction((tx) => tx.run(sql, id, status))
+  }
+
+  async changeContact(id: string, contact: readonly string[]): Promise<void> {
+    const sql = 'UPDATE served_accounts SET contact = $2 WHERE id = $1'
+    await this.#db.transaction((tx) => tx.run(sql, id, JSON.stringify(contact)))
   }
 
   changeKey: AcmeServerStore['changeKey'] = async (id, from, to) => {
@@ -173,8 +182,9 @@ export class AcmeServer implements AcmeServerStore {
   changeOrder: AcmeServerStore['changeOrder'] = (id, change) =>
     this.#db.transaction(async (tx) => {
       const order = await SERVED_ORDERS.find(tx, 'WHERE id = $1 FOR UPDATE', id)
-      if (order?.status !== 'pending') return
-      const { status, proofs, error } = change(order as ServedOrder)
+      const changed = order && change(order as ServedOrder)
+      if (!changed) return
+      const { status, proofs, error } = changed
       const values = [proofs, error].map((value) => (value === null ? null : JSON.stringify(value)))
       await tx.run(CHANGE, id, status, ...values)
     })
@@ -203,10 +213,12 @@ export class AcmeServer implements AcmeServerStore {
   }
 }
 
-/** Whether a caller may have one more account. One of it that has ended makes room. */
-async function hasRoom(tx: Transaction, caller: string | null): Promise<boolean> {
+/** Whether a caller may have one more account. One of it that nobody needs makes room. */
+async function hasRoom(tx: Transaction, account: ServedAccount): Promise<boolean> {
+  const { caller, createdAt, remoteAddress } = account
   const { count } = (await tx.get<{ count: number }>(COUNT_ACCOUNTS, caller)) ?? { count: 0 }
-  return count < MAX_ACCOUNTS || (await tx.run(MAKE_ROOM, caller)) === 1
+  if (count < MAX_ACCOUNTS || (await tx.run(DELETE_ENDED, caller)) === 1) return true
+  return (await tx.run(DELETE_IDLE, caller, createdAt, remoteAddress ?? '')) === 1
 }
 
 const findAccount = (on: Queries, where: string, value: string) =>

@@ -157,14 +157,14 @@ export interface ServedOrder
   extends Omit<RowOf<typeof SERVED_ORDERS>, 'status' | 'proofs' | 'ran'> {
   readonly status: 'pending' | 'ready' | 'processing' | 'valid' | 'invalid'
   readonly profile: Profile
-  /** The proof of each name; `null` for an account whose caller has the names. */
+  /** The proof of each name; `null` for an account whose caller has the names, unless it has given one up. */
   readonly proofs: readonly Proof[] | null
 }
 
 /** Whether a client has proven a name, by the challenge with this token. */
 export interface Proof {
   readonly token: string
-  readonly status: 'pending' | 'valid' | 'invalid'
+  readonly status: 'pending' | 'valid' | 'invalid' | 'deactivated'
   readonly at?: number
   /** The challenge that was tried. */
   readonly type?: string
@@ -193,8 +193,8 @@ export interface OrderRecord {
   readonly checkpoint?: Checkpoint
   /** The caller that its certificate will count for; absent for a renewal. */
   readonly askedBy?: string
-  /** The ACME client that it is for. */
-  readonly origin?: Origin & Supersedes
+  /** The ACME client that it is for, and when it wants the certificate to end. */
+  readonly origin?: Origin & Supersedes & { readonly notAfter?: number | undefined }
 }
 
 /** Certificates of other lineages that a new one takes out of service, without revoking them: its client renews by it. */

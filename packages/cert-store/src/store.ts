@@ -260,7 +260,8 @@ export interface AcmeServerStore {
   renewExternalAccount(caller: string, kept: readonly string[]): Promise<number>
   /**
    * Adds an account, or puts it in the place of one with this key and caller that has ended. Gives the
-   * valid one of this key; undefined if the caller has too many.
+   * valid one of this key; undefined if the caller has too many. One that has ended makes room, or one without a valid
+   * certificate that was unused for a day or is of the same address.
    */
   addAccount(account: ServedAccount): Promise<ServedAccount | undefined>
   findAccount(id: string): Promise<ServedAccount | undefined>
@@ -269,6 +270,7 @@ export interface AcmeServerStore {
   /** Those used last come first; without a caller, of all. */
   listAccounts(caller: string | undefined, limit: number): Promise<readonly ServedAccount[]>
   endAccount(id: string, status: 'deactivated' | 'revoked'): Promise<void>
+  changeContact(id: string, contact: readonly string[]): Promise<void>
   /**
    * Replaces the key with the thumbprint `from`. Gives the id of the account that prevents it: another one
    * that has the key, or this one if it does not have the key `from` any more.
@@ -297,10 +299,10 @@ export interface AcmeServerStore {
     id: string,
     outcome: { readonly fingerprint: string } | { readonly error: object },
   ): Promise<boolean>
-  /** Changes a pending order, one change after the other. `change` may run more than once. */
+  /** Changes an order, one change after the other. `change` may run more than once; undefined changes nothing. */
   changeOrder(
     id: string,
-    change: (order: ServedOrder) => Pick<ServedOrder, 'status' | 'proofs' | 'error'>,
+    change: (order: ServedOrder) => Pick<ServedOrder, 'status' | 'proofs' | 'error'> | undefined,
   ): Promise<void>
 }
 

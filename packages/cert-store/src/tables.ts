@@ -71,6 +71,7 @@ export const CERTIFICATES = new Table(
       `CREATE INDEX certificates_late ON certificates (late_at) ${RENEWED}`,
       `CREATE INDEX certificates_begin ON certificates (not_before, id) ${RENEWED}`,
       'CREATE INDEX certificates_expiry ON certificates (not_after)',
+      `CREATE INDEX certificates_account ON certificates (account, domain) ${CURRENT} AND account IS NOT NULL`,
       'CREATE INDEX certificates_revoked ON certificates (chain) WHERE revoked_at IS NOT NULL',
       `CREATE INDEX certificates_asked ON certificates (asked_by, not_after) INCLUDE (name_count)
         WHERE asked_by IS NOT NULL`,
@@ -169,6 +170,7 @@ export const SERVED_ACCOUNTS = new Table(
     thumbprint: 'text', // of its key (RFC 7638)
     jwk: 'text', // its key
     status: 'text',
+    contact: 'texts', // URLs
     client: 'text?', // the program, from User-Agent
     remoteAddress: 'text?',
     createdAt: 'integer',
@@ -180,6 +182,8 @@ export const SERVED_ACCOUNTS = new Table(
     also: ['UNIQUE (thumbprint)'],
     indexes: [
       `CREATE INDEX served_accounts_caller ON served_accounts (coalesce(caller, ''), used_at)`,
+      `CREATE INDEX served_accounts_ended ON served_accounts (coalesce(caller, ''), used_at)
+        WHERE status <> 'valid'`,
     ],
   },
 )
@@ -192,12 +196,13 @@ export const SERVED_ORDERS = new Table(
   {
     id: 'text',
     account: 'text',
-    wanted: 'text', // SHA-256 of names, profile and what it replaces
+    wanted: 'text', // SHA-256 of names, profile, end and what it replaces
     names: 'texts',
     profile: 'text',
     replaces: 'text?', // the renewal ID of a certificate
+    notAfter: 'integer?', // when its certificate is to end, if the client says so
     status: 'text',
-    proofs: 'json?', // of an account without a caller
+    proofs: 'json?', // of an account without a caller, and where an authorization was deactivated
     csr: 'bytes?',
     fingerprint: 'text?', // SHA-256 of its certificate
     error: 'json?',
@@ -327,7 +332,8 @@ export const SIGN_INS = new Table(
   { key: ['id'] },
 )
 
-const FIRST_TABLES: readonly Table[] = [
+/** All tables. A table that others refer to comes first. */
+export const TABLES: readonly Table[] = [
   CHAINS,
   CERTIFICATES,
   CERTIFICATE_NAMES,
@@ -344,12 +350,10 @@ const FIRST_TABLES: readonly Table[] = [
   EVENTS,
   TOLD,
   SIGN_INS,
+  EXTERNAL_ACCOUNTS,
+  SERVED_ACCOUNTS,
+  SERVED_ORDERS,
 ]
-
-const OF_SERVER: readonly Table[] = [EXTERNAL_ACCOUNTS, SERVED_ACCOUNTS, SERVED_ORDERS]
-
-/** All tables. A table that others refer to comes first. */
-export const TABLES = [...FIRST_TABLES, ...OF_SERVER]
 
 /**
  * The tables that end with a process. In SQLite they are temporary, as no other process works on the store. Times
@@ -410,26 +414,11 @@ CREATE TABLE confirmations (
   PRIMARY KEY (change, replica)
 )`
 
-/** Members that the second step adds. */
-const LATER = ['way', 'client', 'account', 'servedOrder', 'origin']
-
 /** The steps from an empty store to today's. One that was released is never changed: add another one. */
 export const MIGRATIONS: readonly Migration[] = [
-  (dialect) =>
-    [
-      ...FIRST_TABLES.map((table) => table.createdBy(dialect, LATER)),
-      ...(dialect === 'postgres'
-        ? [...OF_PROCESSES.map((table) => table.createdBy(dialect)), OF_REPLICAS]
-        : []),
-    ].join(';\n'),
-  (dialect) =>
-    [
-      ...['way', 'client', 'account', 'served_order'].map(
-        (column) => `ALTER TABLE certificates ADD COLUMN ${column} text`,
-      ),
-      `CREATE INDEX certificates_account ON certificates (account, domain) ${CURRENT}
-        AND account IS NOT NULL`,
-      'ALTER TABLE orders ADD COLUMN origin text',
-      ...OF_SERVER.map((table) => table.createdBy(dialect)),
-    ].join(';\n'),
+  (dialect) => {
+    const sql = TABLES.map((table) => table.createdBy(dialect))
+    const ofReplicas = OF_PROCESSES.map((table) => table.createdBy(dialect))
+    return [...sql, ...(dialect === 'postgres' ? [...ofReplicas, OF_REPLICAS] : [])].join(';\n')
+  },
 ]

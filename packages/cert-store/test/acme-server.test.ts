@@ -10,6 +10,7 @@ const order: ServedOrder = {
   names: ['app.example.com'],
   profile: 'server',
   replaces: null,
+  notAfter: null,
   status: 'ready',
   proofs: null,
   csr: null,
@@ -49,27 +50,44 @@ const account = {
   thumbprint: 'first',
   jwk: '{}',
   status: 'valid',
+  contact: [],
   client: null,
   remoteAddress: null,
   createdAt: NOW,
   usedAt: NOW,
 } as const
 
-onBothEngines('an account that has ended makes room for another one', async (t, opened) => {
-  const { acme } = opened.store
+onBothEngines('an account that nobody needs makes room for another one', async (t, opened) => {
+  const { store } = opened
+  const { acme } = store
   for (const caller of ['web', null]) {
     const name = `${caller}`
     const of = caller === null ? 'NULL' : `'${caller}'`
     await opened.sql(`
       WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10000)
-      INSERT INTO @served_accounts (id, caller, thumbprint, jwk, status, created_at, used_at, used_ran)
-      SELECT '${name}-' || i, ${of}, '${name}-' || i, '{}', 'valid', 0, i, 0 FROM n`)
-    const add = (id: string) => acme.addAccount({ ...account, caller, id, thumbprint: id })
-    t.equal(await add(`a-${name}`), undefined)
-    await acme.endAccount(`${name}-9`, 'deactivated')
-    t.match(await add(`b-${name}`), { id: `b-${name}` })
-    t.equal(await acme.findAccount(`${name}-9`), undefined)
-    t.equal(await add(`c-${name}`), undefined)
+      INSERT INTO @served_accounts (id, caller, thumbprint, jwk, status, contact, created_at, used_at, used_ran)
+      SELECT '${name}-' || i, ${of}, '${name}-' || i, '{}', 'valid', '[]', 0, i, 0 FROM n`)
+    const add = (id: string) =>
+      acme.addAccount({ ...account, caller, id, thumbprint: id, remoteAddress: '192.0.2.1' })
+    // The longest unused one has a certificate, and so has one that has ended.
+    for (const n of [1, 3]) {
+      const of = { account: `${name}-${n}`, lineage: `${name} ${n}`, serialNumber: `${name}${n}` }
+      await store.addCertificate(newCertificate({ ...of, way: 'acme' }), newAudit())
+    }
+    await acme.endAccount(`${name}-3`, 'deactivated')
+    const added = ['a', 'b', 'c'].map((letter) => `${letter}-${name}`)
+    for (const id of added) t.match(await add(id), { id })
+    const kept = ['1', '2', '3', '4', '5'].map((n) => acme.findAccount(`${name}-${n}`))
+    const isKept = (await Promise.all(kept)).map((one) => one !== undefined)
+    t.strictSame(isKept, [true, false, false, false, true])
+    // A stranger ends none of others that were used today, and no more of them than it has.
+    await opened.sql(`UPDATE @served_accounts SET used_at = ${account.createdAt}`)
+    const addAt = (id: string, remoteAddress: string) =>
+      acme.addAccount({ ...account, caller, id, thumbprint: id, remoteAddress })
+    t.equal(await addAt(`d-${name}`, '192.0.2.9'), undefined)
+    t.match(await addAt(`e-${name}`, '192.0.2.1'), { id: `e-${name}` })
+    const own = await Promise.all(added.map((id) => acme.findAccount(id)))
+    t.equal(own.filter(Boolean).length, 2)
   }
 })
 

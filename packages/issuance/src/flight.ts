@@ -186,7 +186,7 @@ export class Flight {
   /** The order of this work, as it stands. */
   get order(): OrderRecord {
     const { request, since, askedBy } = this.plan
-    const { lineage, issuer, names, keyType, csr, supersedes } = request
+    const { lineage, issuer, names, keyType, csr, supersedes, notAfter } = request
     const origin = originOf(this.plan)
     return {
       id: this.#id,
@@ -203,7 +203,7 @@ export class Flight {
       nextTryAt: null,
       ...(this.#checkpoint && { checkpoint: this.#checkpoint }),
       ...(askedBy !== undefined && { askedBy }),
-      ...(origin.servedOrder && { origin: { ...origin, supersedes } }),
+      ...(origin.servedOrder && { origin: { ...origin, supersedes, notAfter } }),
     }
   }
 
@@ -307,14 +307,14 @@ export class Flight {
 
   async #issue(lease: Lease): Promise<Held> {
     const { request, by, replaces } = this.plan
-    const { issuer, names, keyType, csr } = request
+    const { issuer, names, keyType, csr, notAfter } = request
     // The key may have been revoked since this was first asked for.
     if (replaces || by === SYSTEM) await refuseCompromised(request, this.#deps.store)
     const key = csr ? null : await this.#openKey()
     const { spki } = (csr ?? key) as { spki: Uint8Array }
     const der = () => csr?.der ?? buildCsr(key as KeyPair, names)
     const asked = { askedBy: this.#sharer, replaces: replaces?.certificate }
-    const wanted = { names, keyType, spki, csr: der, ...asked }
+    const wanted = { names, keyType, spki, csr: der, notAfter, ...asked }
     const issued = await issuer.issue(wanted, this.#ioFor(lease, key))
     this.#become({ name: 'storing', lease })
     return this.#save(lease, key, issued)

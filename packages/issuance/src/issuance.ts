@@ -124,7 +124,14 @@ export class Issuance {
     }
   }
 
+  /** @throws IssuanceError CERT_NOT_PERMITTED also for a certificate whose client has asked for its end */
   async renew(record: CertificateRecord, by: Actor): Promise<IssuanceResult> {
+    const asked = restoreRequest(record, this.#deps.issuers, record.notAfter)
+    if (asked?.lineage === record.lineage)
+      throw new IssuanceError(
+        'CERT_NOT_PERMITTED',
+        'its client has asked for this end: it renews it',
+      )
     const today = rerouteRequest(record, this.#deps.issuers)
     if (today && today.lineage !== record.lineage) return this.#move(record, today, by)
     return this.#join(today ?? this.#restore(record), by, record)
@@ -328,7 +335,7 @@ export class Issuance {
   async #resumeOne(order: OrderRecord): Promise<void> {
     const { store, issuers, callers, clock } = this.#deps
     if (this.#flights.has(order.lineage)) return
-    const restored = restoreRequest(order, issuers)
+    const restored = restoreRequest(order, issuers, order.origin?.notAfter)
     const request =
       restored &&
       [restored, preparationOf(restored)].find(({ lineage }) => lineage === order.lineage)

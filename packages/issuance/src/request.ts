@@ -35,6 +35,8 @@ export interface IssuanceRequest extends Supersedes {
   readonly keyType: KeyType
   /** The PKCS#10 request of the caller; `null` if the key is ours. */
   readonly csr: Csr | null
+  /** When it has to end, in ms since the epoch. Default: as its issuer decides. */
+  readonly notAfter?: number | undefined
   /** Only the names are proven, for a certificate that is asked for later. */
   readonly isPreparation?: true
 }
@@ -60,6 +62,8 @@ export interface RequestFields {
   readonly keyType?: KeyType | undefined
   /** Default: `server`. */
   readonly profile?: Profile | undefined
+  /** When it has to end, within what its issuer allows. */
+  readonly notAfter?: number | undefined
 }
 
 /**
@@ -95,7 +99,7 @@ export function parseRequest(
   const chosen = csr?.keyType ?? fields.keyType ?? issuer.keyType ?? 'p256'
   if (!certifies(issuer, chosen))
     refuse(csr ? '/csr' : '/keyType', 'CERT_KEY_TYPE_REFUSED', notCertified(issuer, chosen))
-  return complete(issuer, { names, keyType: chosen, csr })
+  return complete(issuer, { names, keyType: chosen, csr, notAfter: fields.notAfter })
 }
 
 /** Reads the CSR, and each name once with a JSON pointer to the member that has it first. */
@@ -165,16 +169,20 @@ const NO_CLIENTS = 'no issuer signs certificates of clients'
 /** The request that a certificate or order was made for. */
 type Stored = Pick<OrderRecord, 'issuer' | 'names' | 'keyType' | 'csr'>
 /** The content of a certificate, whichever issuer signs it. */
-type Certified = Pick<IssuanceRequest, 'names' | 'keyType' | 'csr'>
+type Certified = Pick<IssuanceRequest, 'names' | 'keyType' | 'csr' | 'notAfter'>
 
 /** The profile of a certificate or order, by its issuer. */
 export const profileOf = ({ issuer }: { readonly issuer: string }): Profile =>
   issuer === CLIENT_ISSUER ? 'client' : 'server'
 
 /** The request that a stored certificate or order was made for, to its own issuer. */
-export function restoreRequest(stored: Stored, issuers: Issuers): IssuanceRequest | undefined {
+export function restoreRequest(
+  stored: Stored,
+  issuers: Issuers,
+  notAfter?: number,
+): IssuanceRequest | undefined {
   const issuer = issuers.find(stored.issuer)
-  return issuer && requestTo(issuer, restore(stored))
+  return issuer && requestTo(issuer, { ...restore(stored), notAfter })
 }
 
 /** The request that a stored certificate or order would be made for today. */
@@ -187,7 +195,8 @@ export function rerouteRequest(stored: Stored, issuers: Issuers): IssuanceReques
 
 /** The same certificate from another issuer; undefined if that issuer cannot sign it. */
 export function requestTo(issuer: Issuer, certified: Certified): IssuanceRequest | undefined {
-  const { names, keyType, csr } = certified
+  const { names, keyType, csr, notAfter } = certified
+  if (notAfter !== undefined && !issuer.latestEnd) return undefined
   const signs =
     names.every((name) => issuer.permits?.(name) ?? true) && !issuer.objection?.(names, csr)
   return signs && certifies(issuer, keyType) ? complete(issuer, certified) : undefined
@@ -195,19 +204,23 @@ export function requestTo(issuer: Issuer, certified: Certified): IssuanceRequest
 
 /**
  * The members that two requests for the same certificate share: issuer, profile, the type of the key (or
- * the caller's own key) and the set of names. If that is too long for an index of the store, its digest.
+ * the caller's own key), the set of names, and the end if it was asked for. If that is too long for an index of the
+ * store, its digest.
  */
 export function lineageOf({
   issuer: { name, profile = PROFILE },
   names,
   keyType,
   csr,
-}: Pick<IssuanceRequest, 'names' | 'keyType'> & {
+  notAfter,
+}: Pick<IssuanceRequest, 'names' | 'keyType' | 'notAfter'> & {
   readonly issuer: Pick<Issuer, 'name' | 'profile'>
   readonly csr: Pick<Csr, 'spkiSha256'> | null
 }): string {
   const sorted = names.map(({ text }) => text).sort()
-  return indexable([name, profile, csr?.spkiSha256 ?? keyType, sorted.join(',')].join('|'))
+  const until = notAfter === undefined ? [] : [String(notAfter)]
+  const parts = [name, profile, csr?.spkiSha256 ?? keyType, sorted.join(','), ...until]
+  return indexable(parts.join('|'))
 }
 
 /** The work of proving names ahead, of which there is one for an issuer and a set of names. */
@@ -253,9 +266,10 @@ function restore(stored: Stored): Certified {
   }
 }
 
-function complete(issuer: Issuer, { names, keyType, csr }: Certified): IssuanceRequest {
+function complete(issuer: Issuer, certified: Certified): IssuanceRequest {
+  const { names, keyType, csr, notAfter } = certified
   const profile = profileOf({ issuer: issuer.name })
-  const certificate = { issuer, profile, names, keyType, csr }
+  const certificate = { issuer, profile, names, keyType, csr, notAfter }
   return { lineage: lineageOf(certificate), ...certificate }
 }
 

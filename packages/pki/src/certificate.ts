@@ -41,9 +41,11 @@ export function parseCertificate(der: Uint8Array) {
   }
 }
 
-/** The digest in a certificate that answers a tls-alpn-01 challenge (RFC 8737 section 3). */
+/** The digest in a certificate that answers a tls-alpn-01 challenge: the extension has to be critical (RFC 8737 section 3). */
 export function readAcmeIdentifier(der: Uint8Array): Buffer | undefined {
-  return readFields(readX509(der)).extension(OID.acmeIdentifier)?.content
+  const { critical, extension } = readFields(readX509(der))
+  const isCritical = critical.some((id) => id.equals(OID.acmeIdentifier))
+  return isCritical ? extension(OID.acmeIdentifier)?.content : undefined
 }
 
 /** OpenSSL parses a certificate first, so that our own reader gets well-formed DER only. */

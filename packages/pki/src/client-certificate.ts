@@ -1,4 +1,4 @@
-import { X509Certificate } from 'node:crypto'
+import { type KeyObject, X509Certificate } from 'node:crypto'
 import { assertPurpose, STRONG_SIGNATURE } from './authority.ts'
 import { parseCertificate, readFields, readX509 } from './certificate.ts'
 import { readConstraints } from './constraints.ts'
@@ -9,6 +9,12 @@ import type { Name } from './names.ts'
 const DIGITAL_SIGNATURE = 0x80
 /** The extensions that are read here. Any other critical one refuses (RFC 5280 section 4.2). */
 const READ = [OID.keyUsage, OID.subjectAltName, OID.basicConstraints, OID.extendedKeyUsage]
+
+/** The same of what signed it. */
+const READ_ABOVE = [...READ, OID.nameConstraints]
+const CURVES = ['prime256v1', 'secp384r1', 'secp521r1']
+/** Bits of an RSA key, as SP 800-131A section 3 has them. */
+const LEAST_RSA = 2_048
 
 /** A certificate of a TLS client that one of the authorities signed. */
 export interface ClientCertificate {
@@ -43,29 +49,50 @@ export function readClientCertificate(
   // Several if an authority was certified again for its key: the one that ends last.
   const issuer = issuers.toSorted((a, b) => +b.validToDate - +a.validToDate)[0]
   if (!issuer?.ca) throw refusal('no certificate authority for callers signed it')
-  if (!STRONG_SIGNATURE.test(x509.signatureAlgorithm ?? '')) throw refusal('its signature is weak')
+  assertPurpose(issuer, 'clientAuth')
+  assertStrong(x509, issuer)
+  if (hasUnknown(fields, READ)) throw refusal('it has a critical extension that is not known here')
+  if (hasUnknown(readFields(issuer), READ_ABOVE))
+    throw refusal('what signed it has a critical extension that is not known here')
   if (x509.ca) throw refusal('it is that of a certificate authority')
   // Node calls the extended key usage so.
   const { keyUsage: purposes = [] } = x509
   if (purposes.length !== 1 || purposes[0] !== PURPOSE_IDS.clientAuth)
     throw refusal('its extended key usage is not clientAuth alone')
-  assertPurpose(issuer, 'clientAuth')
   const usage = fields.extension(OID.keyUsage)?.content.at(1) ?? DIGITAL_SIGNATURE
   if ((usage & DIGITAL_SIGNATURE) === 0) throw refusal('its key is not for signatures')
-  if (fields.critical.some((id) => !READ.some((read) => read.equals(id))))
-    throw refusal('it has a critical extension that is not known here')
   return within(parseCertificate(der), parseCertificate(issuer.raw), issuer, now)
 }
 
+function assertStrong(leaf: X509Certificate, issuer: X509Certificate): void {
+  if (!STRONG_SIGNATURE.test(leaf.signatureAlgorithm ?? '')) throw refusal('its signature is weak')
+  if (!isStrong(leaf.publicKey)) throw refusal('its key is weak')
+  if (!isStrong(issuer.publicKey)) throw refusal('the key of what signed it is weak')
+}
+
 type Info = ReturnType<typeof parseCertificate>
+
+function hasUnknown(
+  { critical }: ReturnType<typeof readFields>,
+  known: readonly Buffer[],
+): boolean {
+  return critical.some((id) => !known.some((one) => one.equals(id)))
+}
+
+function isStrong({ asymmetricKeyType: type, asymmetricKeyDetails: details = {} }: KeyObject) {
+  if (type === 'rsa' || type === 'rsa-pss') return (details.modulusLength ?? 0) >= LEAST_RSA
+  return type === 'ec' ? CURVES.includes(details.namedCurve ?? '') : type === 'ed25519'
+}
 
 function within(leaf: Info, above: Info, { raw }: X509Certificate, now: number): ClientCertificate {
   const notBefore = Math.max(leaf.notBefore, above.notBefore)
   const notAfter = Math.min(leaf.notAfter, above.notAfter)
   if (now < notBefore) throw refusal('it is not valid yet')
   if (now > notAfter) throw refusal('it has expired')
-  const { names, serialNumber } = leaf
-  if (!names.every(readConstraints([raw]).permits))
+  const { names, serialNumber, subject } = leaf
+  const { permits, isSubjectLimited } = readConstraints([raw])
+  // What constraints say about subjects is not read, so none is within.
+  if (!names.every(permits) || (isSubjectLimited && subject !== ''))
     throw refusal('what signed it may not sign its names')
   return { names, serialNumber, notBefore, notAfter }
 }

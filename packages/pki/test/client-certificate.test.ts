@@ -1,4 +1,4 @@
-import type { KeyObject } from 'node:crypto'
+import { generateKeyPairSync, type KeyObject } from 'node:crypto'
 import t from 'tap'
 import { bits, element, encode, oid, sequence, utf8 } from '../src/der.ts'
 import {
@@ -36,6 +36,8 @@ function sign(
     isCa = false,
     names = NAMES,
     more = [] as ReturnType<typeof extension>[],
+    subject = distinguishedName('leaf'),
+    spki = generateP256().spki,
     notBefore = NOW - DAY,
     notAfter = NOW + DAY,
   } = {},
@@ -43,8 +45,8 @@ function sign(
   const eku = extension(OID.extendedKeyUsage, sequence(...purposes.map(oid)))
   return signCertificate(signerOf(by), {
     serial: createSerial(NOW),
-    subject: encode(distinguishedName('leaf')),
-    spki: generateP256().spki,
+    subject: encode(subject),
+    spki,
     notBefore,
     notAfter,
     extensions: [
@@ -67,8 +69,14 @@ t.test('certificates of TLS clients', async (t) => {
   const forged = await createRoot({ commonName: 'C', now: NOW })
   const limited = makeUpper(root, 9 * DAY, constraintsOf(['+a.test']))
   const unlimited = makeUpper(root, 9 * DAY)
+  const fleet = makeUpper(root, 9 * DAY, constraintsOf(['+O=Fleet']))
+  const exotic = makeUpper(root, 9 * DAY, undefined, {
+    ...generateP256(),
+    more: [criticalExtension(oid('1.2.3.4'), utf8('x'))],
+  })
   const leafAsIssuer = loadAuthority({ ...clients, now: NOW, purpose: 'clientAuth' })
-  const authorities = [clients, servers, limited, unlimited].map(({ certificate }) => certificate)
+  const all = [clients, servers, limited, unlimited, fleet, exotic]
+  const authorities = all.map(({ certificate }) => certificate)
   const unknown = criticalExtension(oid('1.2.3.4'), utf8('x'))
   const harmless = extension(oid('1.2.3.4'), utf8('x'))
 
@@ -98,6 +106,14 @@ t.test('certificates of TLS clients', async (t) => {
     ['an unknown critical extension', sign(clients, { more: [unknown] }), /critical extension/],
     ['outside of constraints', sign(limited, { names: ['b.test'] }), /may not sign/],
     ['partly outside', sign(limited, { names: ['a.test', 'b.test'] }), /may not sign/],
+    ['constraints on subjects', sign(fleet), /may not sign/],
+    ['constraints on subjects, of which it has none', sign(fleet, { subject: sequence() })],
+    ['what signed it has an unknown one', sign(exotic), /what signed it has a critical extension/],
+    ['RSA of 1024 bits', sign(clients, { spki: spkiOf('rsa', { modulusLength: 1_024 }) }), /weak/],
+    ['RSA of 2048 bits', sign(clients, { spki: spkiOf('rsa', { modulusLength: 2_048 }) })],
+    ['P-521', sign(clients, { spki: spkiOf('ec', { namedCurve: 'P-521' }) })],
+    ['a small curve', sign(clients, { spki: spkiOf('ec', { namedCurve: 'secp224r1' }) }), /weak/],
+    ['Ed25519', sign(clients, { spki: spkiOf('ed25519', {}) })],
     ['not a certificate', encode(element(0x04, 'x')), /not one X.509/],
     ['with bytes behind it', Buffer.concat([sign(clients), Buffer.of(0)]), /not one X.509/],
   ]
@@ -137,6 +153,11 @@ t.test('an authority whose certificate was made anew for its key', async (t) => 
     )
   t.throws(() => readClientCertificate(leaf, [root.certificate], NOW), /has expired/)
 })
+
+function spkiOf(type: string, options: object): Buffer {
+  const { publicKey } = Reflect.apply(generateKeyPairSync, undefined, [type, options])
+  return publicKey.export({ type: 'spki', format: 'der' })
+}
 
 function pemOf(key: KeyObject): string {
   return String(key.export({ type: 'pkcs8', format: 'pem' }))

@@ -48,8 +48,16 @@ export async function makeAuthorities(
 }
 
 /** An authority below a root that may sign intermediates, with name constraints if there are some. */
-export function makeUpper(root: Authority, lifetimeMs: number, constraints?: Der): Authority {
-  const { spki, privateKey } = generateP256()
+export function makeUpper(
+  root: Authority,
+  lifetimeMs: number,
+  constraints?: Der,
+  {
+    spki,
+    privateKey,
+    more = [],
+  }: Pick<KeyPair, 'spki' | 'privateKey'> & { more?: Der[] } = generateP256(),
+): Authority {
   const subject = encode(distinguishedName('Upper'))
   const certificate = signCertificate(signerOf(root), {
     serial: createSerial(NOW),
@@ -63,6 +71,7 @@ export function makeUpper(root: Authority, lifetimeMs: number, constraints?: Der
       subjectKeyId(keyIdentifier(spki)),
       authorityKeyId(root.info.skid ? Buffer.from(root.info.skid, 'hex') : ''),
       ...(constraints ? [criticalExtension(OID.nameConstraints, constraints)] : []),
+      ...more,
     ],
   })
   return loadAuthority({ certificate, key: privateKey, now: root.info.notBefore })

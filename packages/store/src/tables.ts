@@ -124,11 +124,10 @@ export class Table<const C extends Columns = Columns> {
     return Object.values(this.#columns).includes('id')
   }
 
-  /** The SQL that creates the table with its indexes. @param later - members that another migration adds */
-  createdBy(dialect: Dialect, later: readonly string[] = []): string {
+  /** The SQL that creates the table with its indexes. */
+  createdBy(dialect: Dialect): string {
     const { key, also = [], indexes = [] } = this.#options
-    const first = Object.entries(this.#columns).filter(([member]) => !later.includes(member))
-    const columns = first.map(([member, type]) => {
+    const columns = Object.entries(this.#columns).map(([member, type]) => {
       const kind = type.replace('?', '') as 'id' | Kind
       const isRequired = kind !== 'id' && kind === type
       return `${columnOf(member)} ${TYPES[kind][dialect]}${isRequired ? ' NOT NULL' : ''}`

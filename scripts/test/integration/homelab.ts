@@ -258,7 +258,7 @@ export async function holdCaddyInContainer(t: Test, { docker }: Docker) {
     '-v',
     `${folder}:/config:ro`,
     '-e',
-    'EAB_KID=caddy.1',
+    'EAB_KID=caddy-1',
     '-e',
     'EAB_KEY=key',
   ]

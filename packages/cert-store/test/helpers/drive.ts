@@ -5,12 +5,28 @@ import { CHAIN, NOW, newAudit, newCertificate, newOrder } from './store.ts'
 
 const DAY = 86_400_000
 const ACCOUNT: ServedAccount = {
-  ...{ id: 'a', caller: 'web', thumbprint: 'a', jwk: '{}', status: 'valid', client: null },
+  ...{
+    id: 'a',
+    caller: 'web',
+    thumbprint: 'a',
+    jwk: '{}',
+    status: 'valid',
+    contact: [],
+    client: null,
+  },
   ...{ remoteAddress: null, createdAt: NOW, usedAt: NOW },
 }
 const ORDER: ServedOrder = {
   ...{ id: 'o', account: 'a', wanted: 'a', names: ['app.example.com'], profile: 'server' },
-  ...{ replaces: null, status: 'ready', proofs: null, csr: null, fingerprint: null, error: null },
+  ...{
+    replaces: null,
+    notAfter: null,
+    status: 'ready',
+    proofs: null,
+    csr: null,
+    fingerprint: null,
+    error: null,
+  },
   ...{ at: NOW, expiresAt: NOW + DAY },
 }
 const ORDERS: readonly ListOrder[] = ['next', 'expiry', 'name', 'newest']
@@ -150,15 +166,18 @@ async function driveAcme({ store: { acme }, sql }: Opened): Promise<void> {
   await acme.addOrder({ ...ORDER, id: 'p', status: 'pending' })
   await acme.addOrder({ ...ORDER, id: 'q', status: 'pending' })
   await acme.changeOrder('p', ({ proofs, error }) => ({ status: 'ready', proofs, error }))
+  await acme.changeContact('a', [])
   await acme.endAccount('a', 'deactivated')
   await acme.addAccount({ ...ACCOUNT, thumbprint: 'b' })
   await acme.renewExternalAccount('web', [])
   // As many as a caller may have.
   await sql(`INSERT INTO @served_accounts
-      (id, caller, thumbprint, jwk, status, created_at, used_at, used_ran)
+      (id, caller, thumbprint, jwk, status, contact, created_at, used_at, used_ran)
     WITH RECURSIVE rows (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM rows WHERE n < 10000)
-    SELECT 'n' || n, 'full', 'n' || n, '{}', 'revoked', n, n, n FROM rows`)
+    SELECT 'n' || n, 'full', 'n' || n, '{}', 'revoked', '[]', n, n, n FROM rows`)
   await acme.addAccount({ ...ACCOUNT, id: 'last', caller: 'full', thumbprint: 'last' })
+  await sql(`UPDATE @served_accounts SET status = 'valid'`)
+  await acme.addAccount({ ...ACCOUNT, id: 'one more', caller: 'full', thumbprint: 'one more' })
 }
 
 async function driveRest({ store }: Opened): Promise<void> {

@@ -126,7 +126,7 @@ async function addOrders(store: Store): Promise<void> {
 async function addServed({ acme }: Store): Promise<void> {
   await acme.renewExternalAccount('one', [])
   const used = { client: 'certbot/5.8.0', remoteAddress: '::1', createdAt: NOW, usedAt: NOW }
-  const account = { caller: 'one', jwk: '{}', status: 'valid', ...used } as const
+  const account = { caller: 'one', jwk: '{}', status: 'valid', contact: [], ...used } as const
   await acme.addAccount({ ...account, id: 'a-1', thumbprint: 'x' })
   await acme.addAccount({ ...account, id: 'a-2', thumbprint: 'y', caller: null, client: null })
   const order = {
@@ -136,6 +136,7 @@ async function addServed({ acme }: Store): Promise<void> {
     names: MANY,
     profile: 'server',
     replaces: 'aa.bb',
+    notAfter: null,
     status: 'ready',
     proofs: [{ token: 't', status: 'valid' }],
     csr: null,
@@ -146,7 +147,14 @@ async function addServed({ acme }: Store): Promise<void> {
   } as const
   await acme.addOrder(order)
   await acme.claimOrder('o-1', randomBytes(200))
-  await acme.addOrder({ ...order, id: 'o-2', profile: 'client', replaces: null, proofs: null })
+  await acme.addOrder({
+    ...order,
+    id: 'o-2',
+    profile: 'client',
+    replaces: null,
+    notAfter: NOW + HOUR,
+    proofs: null,
+  })
   await acme.endOrder('o-2', { error: { type: 'über', detail: '"\\u0000' } })
 }
 

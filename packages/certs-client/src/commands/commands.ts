@@ -140,7 +140,7 @@ const ACME_CHECK: Omit<ServiceCommand<unknown>, 'run'> = {
   },
   examples: [
     'gatehouse-certs acme-check https://certs.example.com:7401/acme/directory --ca root.pem',
-    'gatehouse-certs acme-check URL --kid web.1 --hmac-file web.hmac --name app.example.com',
+    'gatehouse-certs acme-check URL --kid web-1 --hmac-file web.hmac --name app.example.com',
   ],
 }
 

@@ -6,7 +6,7 @@ import { checkAcme } from '../../src/acme/check.ts'
 import type { Handshake } from '../../src/acme/findings.ts'
 import { readNames } from '../../src/settings.ts'
 
-const EXTERNAL = { kid: 'web.1', hmacKey: randomBytes(32).toString('base64url') }
+const EXTERNAL = { kid: 'web-1', hmacKey: randomBytes(32).toString('base64url') }
 
 /** A CA on loopback, and what is found at it. */
 async function stage(t: Test, handshake?: Handshake) {

@@ -8,7 +8,7 @@ import { parse } from 'yaml'
 import { acmeAccount, acmeAccounts } from '../../src/commands/acme-accounts.ts'
 
 const KEY = {
-  kid: 'web.1',
+  kid: 'web-1',
   // A hyphen at the begin is what programs take for an option.
   hmacKey: '-2VjcmV0LW9mLXRoZS10ZXN0cy0wMTIzNDU2Nzg5MDE',
   directory: 'https://certs.test:7401/acme/directory',
@@ -78,19 +78,19 @@ t.test('a person gets lines to paste for each client', async (t) => {
   const root = join(folder, 'root.pem')
   writeFileSync(root, '-----BEGIN CERTIFICATE-----\n')
   const text = await acmeAccount('web', options, io(true, { GATEHOUSE_CA: root }))
-  t.match(text, `kid        web.1\nkey        ${KEY.hmacKey}\ndirectory  ${KEY.directory}\n`)
-  t.match(text, `--eab-kid=web.1 --eab-hmac-key=${KEY.hmacKey}`)
+  t.match(text, `kid        web-1\nkey        ${KEY.hmacKey}\ndirectory  ${KEY.directory}\n`)
+  t.match(text, `--eab-kid=web-1 --eab-hmac-key=${KEY.hmacKey}`)
   t.match(text, `REQUESTS_CA_BUNDLE=${root} certbot`)
   t.match(
     text,
-    `LEGO_CA_CERTIFICATES=${root} lego --server ${KEY.directory} --eab --kid=web.1 --hmac=${KEY.hmacKey}`,
+    `LEGO_CA_CERTIFICATES=${root} lego --server ${KEY.directory} --eab --kid=web-1 --hmac=${KEY.hmacKey}`,
   )
-  t.match(text, `acme_eab {\n    key_id web.1\n    mac_key ${KEY.hmacKey}\n  }`)
+  t.match(text, `acme_eab {\n    key_id web-1\n    mac_key ${KEY.hmacKey}\n  }`)
   const [, traefik = ''] = text.split(/^Traefik.*\n/m)
   t.match(parse(traefik).acme, {
     caServer: KEY.directory,
     caCertificates: [root],
-    eab: { kid: 'web.1', hmacEncoded: KEY.hmacKey },
+    eab: { kid: 'web-1', hmacEncoded: KEY.hmacKey },
   })
 })
 
@@ -101,8 +101,8 @@ t.test('a root that is not named is where the guides put it', async (t) => {
 
 t.test('nothing is printed that a shell or a configuration would obey', async (t) => {
   for (const wrong of [
-    { kid: 'web.1; rm -rf /' },
-    { kid: '-web.1' },
+    { kid: 'web-1; rm -rf /' },
+    { kid: '-web-1' },
     { hmacKey: '$(id)01234567890123456789' },
     { hmacKey: 'too-short' },
     { directory: 'https://certs.test/`id`' },

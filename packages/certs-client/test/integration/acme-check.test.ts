@@ -16,7 +16,7 @@ async function stage(t: Test) {
     env: { PEBBLE_WFE_NONCEREJECT: '0' },
     config: {
       externalAccountBindingRequired: true,
-      externalAccountMACKeys: { 'web.1': KEY },
+      externalAccountMACKeys: { 'web-1': KEY },
       domainBlocklist: ['blocked.test'],
     },
   })
@@ -53,15 +53,15 @@ t.test('a server of RFC 8555 is examined as a client would meet it', async (t) =
   t.match(read.text, 'both clocks agree')
   t.notMatch(read.text, 'an account is made', 'without a key or a name nothing is made')
 
-  const tried = await check({ ca, kid: 'web.1', hmacFile, name: ['a.test', '*.b.test'] })
+  const tried = await check({ ca, kid: 'web-1', hmacFile, name: ['a.test', '*.b.test'] })
   t.equal(tried.exitCode, undefined, tried.text)
-  t.match(tried.text, 'an account is made by web.1')
+  t.match(tried.text, 'an account is made by web-1')
   t.match(tried.text, /the order for (?=.*\*\.b\.test)(?=.*a\.test).+ is pending/)
   t.match(tried.text, /a\.test is pending, to be proved by .*http-01/)
   t.match(tried.text, 'the account is deactivated again')
   t.notMatch(tried.text, KEY)
 
-  const refused = await check({ ca, kid: 'web.1', hmacFile, name: ['blocked.test'] }, false)
+  const refused = await check({ ca, kid: 'web-1', hmacFile, name: ['blocked.test'] }, false)
   const { findings, ...counts } = JSON.parse(refused.text)
   t.match(counts, { url: directoryUrl.href, faults: 1 })
   t.match(findings.at(-1), { level: 'fault', text: /^the CA says: .*blocked\.test/, advice: /./ })
@@ -89,8 +89,8 @@ t.test('what cannot be reached or is wrong is a fault or a wrong use', async (t)
   })
   t.match(await check({}, true, `https://127.0.0.1:${port}/acme`), { exitCode: 1, text: /no TLS/ })
 
-  await t.rejects(check({ ca, kid: 'web.1' }), /need each other/)
+  await t.rejects(check({ ca, kid: 'web-1' }), /need each other/)
   await t.rejects(check({ ca }, true, 'http://certs.test/'), /plain http is refused/)
   writeFileSync(hmacFile, 'not a key')
-  await t.rejects(check({ ca, kid: 'web.1', hmacFile }), { code: 'CERT_CLIENT_CREDENTIALS' })
+  await t.rejects(check({ ca, kid: 'web-1', hmacFile }), { code: 'CERT_CLIENT_CREDENTIALS' })
 })

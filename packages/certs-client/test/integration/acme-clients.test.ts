@@ -40,7 +40,7 @@ async function stage(t: Test) {
   const pebble = await startPebbleServer(t, {
     dns: '127.0.0.1:1',
     env: { PEBBLE_VA_ALWAYS_VALID: '1', PEBBLE_WFE_NONCEREJECT: '0' },
-    config: { externalAccountBindingRequired: true, externalAccountMACKeys: { 'web.1': KEY } },
+    config: { externalAccountBindingRequired: true, externalAccountMACKeys: { 'web-1': KEY } },
   })
   const folder = makeFolder(t)
   const root = join(folder, 'root.pem')
@@ -197,7 +197,7 @@ t.test('each example names the same server, key and root', async (t) => {
   t.ok(names.length > 7)
   for (const name of names) {
     t.match(read(name), DIRECTORY, name)
-    t.match(read(name), 'web.1', name)
+    t.match(read(name), 'web-1', name)
   }
 })
 

@@ -16,6 +16,8 @@ export interface Issuer {
   readonly fallback?: string | undefined
   /** Whether it may sign this name for anyone. Default: all names. */
   readonly permits?: ((name: Name) => boolean) | undefined
+  /** How late a certificate that is signed now may end, in ms since the epoch. Absent if requests cannot say when. */
+  latestEnd?(): number
   /** A description of its bounds, for a name that it may not sign. */
   scopeFor?(name: Name): string
   /** Why it cannot sign this request although it may sign each of the names. */
@@ -54,6 +56,8 @@ export interface IssuerRequest extends NamesToProve {
   readonly spki: Uint8Array
   /** DER of a CSR for that key: the caller's, or one created for this order. */
   csr(): Uint8Array
+  /** When it has to end, at most {@link Issuer.latestEnd}. */
+  readonly notAfter?: number | undefined
   /** DER of the certificate of the same lineage that this one replaces. */
   readonly replaces?: Uint8Array | undefined
 }

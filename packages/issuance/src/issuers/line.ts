@@ -8,6 +8,7 @@ import {
   type Profile,
   readConstraints,
 } from '@gatehouse/pki'
+import { IssuanceError } from '../errors.ts'
 import { CLIENT_ISSUER } from '../profile.ts'
 import { hasBegun } from '../times.ts'
 import {
@@ -20,8 +21,10 @@ import {
 } from './authorities.ts'
 import type { Issued, Issuer, IssuerRequest } from './issuer.ts'
 
-export type LeafRequest = Pick<IssuerRequest, 'names' | 'keyType' | 'spki'>
+export type LeafRequest = Pick<IssuerRequest, 'names' | 'keyType' | 'spki' | 'notAfter'>
 
+/** How far the clocks of those who ask for an end may be ahead. */
+const SKEW = 300_000
 const WIDE = 'browsers refuse the wildcard of a whole top-level domain: use one below it'
 
 /** Issues the certificates of one profile, by the intermediates for it, one of which signs now. */
@@ -100,6 +103,11 @@ export class SigningLine implements Issuer {
       ? `the name constraints of ${this.#current.authority.info.subject} (${this.#current.constraints.text})`
       : '`ca.permitted`'
 
+  latestEnd = (): number => {
+    const end = this.#deps.clock.now() + this.#options.leafLifetime + SKEW
+    return Math.min(end, this.#current?.authority.ends ?? end)
+  }
+
   issue = (request: LeafRequest): Issued | Promise<Issued> => {
     this.skipFuture()
     const now = this.#deps.clock.now()
@@ -112,11 +120,14 @@ export class SigningLine implements Issuer {
       : this.open().then((signing) => this.sign(signing, request, now))
   }
 
-  sign({ authority, signer }: Signing, { names, keyType, spki }: LeafRequest, now: number): Issued {
+  sign({ authority, signer }: Signing, request: LeafRequest, now: number): Issued {
+    const { names, keyType, spki, notAfter } = request
     const validity = clampValidity(authority, {
       notBefore: now - BACKDATE,
-      notAfter: now + this.#options.leafLifetime,
+      notAfter: notAfter ?? now + this.#options.leafLifetime,
     })
+    if (notAfter !== undefined && validity.notAfter < notAfter)
+      throw new IssuanceError('CERT_NOT_PERMITTED', 'the CA ends before the certificate is to end')
     const serial = createSerial(this.#deps.clock.now())
     const certificate = signer.sign({ spki, keyType, names, serial, ...validity })
     const serialNumber = Buffer.from(serial).toString('hex')

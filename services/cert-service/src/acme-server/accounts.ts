@@ -16,6 +16,9 @@ import { admit, verifyAccount, verifyReader, verifySigned } from './requests.ts'
 import { addLink, type Urls } from './urls.ts'
 
 const ORDERS_PER_PAGE = 100
+const MAX_CONTACTS = 10
+/** A `mailto` URL of one address, without header fields (RFC 6068, RFC 8555 section 7.3), in any script. */
+const MAIL = /^mailto:[^\p{C}\s?,]{1,320}$/iu
 
 const NewAccountSchema = Type.Object({
   contact: Type.Optional(Type.Array(Type.String())),
@@ -50,13 +53,17 @@ export async function accountRoutes(app: FastifyInstance): Promise<void> {
     const { account, signed, urls } = await verifyAccount(request)
     requireOwn(request.params.id, account)
     reply.header('location', urls.account(account.id))
-    // Contacts are of no use here: the caller is known.
     if (signed.payload.length === 0) return describe(account, urls)
-    const { status } = readPayload(signed, AccountSchema)
-    if (status === undefined || status === account.status) return describe(account, urls)
-    if (status !== 'deactivated') throw malformed('an account can only be changed to `deactivated`')
-    await app.store.acme.endAccount(account.id, status)
-    return describe({ ...account, status }, urls)
+    const { status = account.status, contact = account.contact } = readPayload(
+      signed,
+      AccountSchema,
+    )
+    if (status !== account.status && status !== 'deactivated')
+      throw malformed('an account can only be changed to `deactivated`')
+    if (contact !== account.contact)
+      await app.store.acme.changeContact(account.id, readContact(contact))
+    if (status === 'deactivated') await app.store.acme.endAccount(account.id, status)
+    return describe({ ...account, contact, status }, urls)
   })
 
   app.post<{ Params: { id: string }; Querystring: { after?: string } }>(
@@ -102,7 +109,7 @@ function requireStrong({ key }: PublicKey): void {
 async function register(
   request: FastifyRequest,
   key: PublicKey,
-  { termsOfServiceAgreed, externalAccountBinding: binding }: NewAccount,
+  { termsOfServiceAgreed, externalAccountBinding: binding, contact = [] }: NewAccount,
   urls: Urls,
 ): Promise<ServedAccount> {
   const { server, ip } = request
@@ -119,6 +126,7 @@ async function register(
     thumbprint: key.thumbprint,
     jwk: key.jwk,
     status: 'valid',
+    contact: readContact(contact),
     client: clientOf(request) ?? null,
     remoteAddress: ip,
     createdAt: at,
@@ -128,6 +136,24 @@ async function register(
   const detail =
     'the caller has too many accounts: reuse one, or have `gatehouse-certs acme-account --renew` end them'
   throw new AcmeProblem('rateLimited', detail, { retryAfter: 86_400 })
+}
+
+/**
+ * The contacts of an account. Nothing is sent to them: clients compare them with their own.
+ * @throws AcmeProblem `malformed`, `unsupportedContact`, `invalidContact`
+ */
+function readContact(urls: readonly string[]): readonly string[] {
+  if (urls.length > MAX_CONTACTS) throw malformed(`an account has ${MAX_CONTACTS} contacts at most`)
+  for (const url of urls) {
+    if (!/^mailto:/i.test(url))
+      throw new AcmeProblem('unsupportedContact', 'a contact has to be a `mailto` URL')
+    if (!MAIL.test(url))
+      throw new AcmeProblem(
+        'invalidContact',
+        'a contact has to be `mailto:` and one address, without anything after it',
+      )
+  }
+  return urls
 }
 
 /** The caller whose key has made the binding. @throws AcmeProblem `unauthorized`, `malformed` */
@@ -168,6 +194,6 @@ function requireOwn(id: string, account: ServedAccount): void {
     throw new AcmeProblem('unauthorized', 'this is not the account that has signed the request')
 }
 
-function describe({ id, status }: Pick<ServedAccount, 'id' | 'status'>, urls: Urls) {
-  return { status, orders: urls.orders(id) }
+function describe({ id, status, contact }: ServedAccount, urls: Urls) {
+  return { status, contact, orders: urls.orders(id) }
 }

@@ -1,13 +1,16 @@
-import { malformed, type PublicKey, toIdentifier } from '@gatehouse/acme/server'
+import { malformed, type PublicKey, readPayload, toIdentifier } from '@gatehouse/acme/server'
 import type { Proof, ServedOrder } from '@gatehouse/cert-store/port'
 import { readName } from '@gatehouse/issuance/request'
 import { toTime } from '@gatehouse/issuance/times'
 import type { Name } from '@gatehouse/pki'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { Type } from 'typebox'
 import { requireOrder } from './orders.ts'
 import { CHALLENGES, type ChallengeType } from './proofs.ts'
-import { verifyAccount, verifyReader } from './requests.ts'
+import { verifyAccount } from './requests.ts'
 import { addLink, type Urls } from './urls.ts'
+
+const AuthorizationSchema = Type.Object({ status: Type.Optional(Type.String()) })
 
 interface OfName {
   readonly Params: { readonly id: string; readonly n: string }
@@ -27,9 +30,14 @@ interface Authorization {
 /** Authorizations and challenges (RFC 8555 section 7.5). */
 export async function authorizationRoutes(app: FastifyInstance): Promise<void> {
   app.post<OfName>('/authorization/:id/:n', async (request) => {
-    const { account, urls } = await verifyReader(request)
-    const order = await requireOrder(request, account)
-    return describe(requireName(order, request.params.n), urls)
+    const { account, signed, urls } = await verifyAccount(request)
+    const authorization = requireName(await requireOrder(request, account), request.params.n)
+    if (signed.payload.length === 0) return describe(authorization, urls)
+    const { status } = readPayload(signed, AuthorizationSchema)
+    if (status !== 'deactivated')
+      throw malformed('an authorization can only be changed to `deactivated`')
+    const order = await deactivate(app, authorization)
+    return describe({ ...authorization, order }, urls)
   })
 
   app.post<OfChallenge>('/challenge/:id/:n/:type', async (request, reply) => {
@@ -68,10 +76,31 @@ async function prove(
   const tried = { token, status, at: clock.now(), type } as const
   const proof: Proof = { ...tried, ...(problem && { error: problem.toJSON() }) }
   await store.acme.changeOrder(order.id, (before) => {
+    if (before.status !== 'pending') return undefined
     const proofs = (before.proofs ?? []).map((one, i) =>
       i === n && one.status === 'pending' ? proof : one,
     )
     return { proofs, status: statusBy(proofs), error: before.error }
+  })
+  return (await store.acme.findOrder(order.id)) ?? order
+}
+
+/** Gives up an authorization (RFC 8555 section 7.5.2). An order that was not finalized is over with it. */
+async function deactivate(
+  { store }: FastifyInstance,
+  { order, n }: Authorization,
+): Promise<ServedOrder> {
+  await store.acme.changeOrder(order.id, (before) => {
+    const { status, error } = before
+    const proofs = before.proofs ?? before.names.map(() => provenBy(before))
+    const isOpen = status === 'pending' || status === 'ready'
+    return {
+      proofs: proofs.map((one, i) =>
+        i === n && one.status !== 'invalid' ? { ...one, status: 'deactivated' } : one,
+      ),
+      status: isOpen ? 'invalid' : status,
+      error,
+    }
   })
   return (await store.acme.findOrder(order.id)) ?? order
 }
@@ -85,7 +114,8 @@ function statusBy(proofs: readonly Proof[]): ServedOrder['status'] {
 function describe({ order, n, name }: Authorization, urls: Urls) {
   const { type, value } = toIdentifier(name)
   const proof = order.proofs?.[n]
-  const types = proof ? CHALLENGES : [name.kind === 'wildcard' ? 'dns-01' : 'http-01']
+  const isTried = proof && proof.token !== order.id
+  const types = isTried ? CHALLENGES : [name.kind === 'wildcard' ? 'dns-01' : 'http-01']
   return {
     status: statusOf(order, proof),
     expires: toTime(order.expiresAt),
@@ -101,8 +131,10 @@ function statusOf(order: ServedOrder, proof: Proof | undefined): string {
 }
 
 function describeChallenge({ order, n }: Authorization, type: string, urls: Urls) {
-  const { status, token, at, error, type: tried } = order.proofs?.[n] ?? provenBy(order)
+  const { status: own, token, at, error, type: tried } = order.proofs?.[n] ?? provenBy(order)
   const isTried = tried === undefined || tried === type
+  // A challenge keeps what came of it.
+  const status = own === 'deactivated' ? (at === undefined ? 'pending' : 'valid') : own
   return {
     type,
     url: urls.challenge(order.id, n, type),

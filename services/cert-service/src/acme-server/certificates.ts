@@ -9,7 +9,7 @@ import {
 import type { CertificateRecord, InService, ServedAccount } from '@gatehouse/cert-store/port'
 import type { Actor } from '@gatehouse/issuance/request'
 import { planRenewal, toTime } from '@gatehouse/issuance/times'
-import { buildChainPem, parseCertificate, type RevocationReason } from '@gatehouse/pki'
+import { buildChainPem, parseCertificate } from '@gatehouse/pki'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { actorOf, mayAll, principalOf } from '../policy/authorize.ts'
 import { revokeAll } from '../routes/withdraw.ts'
@@ -50,10 +50,13 @@ export async function certificateRoutes(app: FastifyInstance): Promise<void> {
     const { certificate, reason } = readRevocation(signed)
     const record = await app.store.findIssued(hash('sha256', certificate))
     if (!record) throw absent()
-    const by = account ? byAccount(request, record, account, reason) : byKey(request, record, key)
+    const { by, mayRefuseKey } = account
+      ? await byAccount(request, record, account)
+      : byKey(request, record, key)
     if (record.revokedAt !== null)
       throw new AcmeProblem('alreadyRevoked', 'the certificate was revoked before')
-    await revokeAll(request, [[record]], reason, by)
+    const isKeyRefused = mayRefuseKey && reason === 'keyCompromise'
+    await revokeAll(request, [[record]], reason, { by, isKeyRefused })
     return reply.code(200).send()
   })
 
@@ -85,32 +88,44 @@ function rootAbove({ ca }: FastifyInstance, { certificate, chain }: CertificateR
   return isAbove ? root : undefined
 }
 
-/** The one who revokes by an account. @throws AcmeProblem `unauthorized`, `badRevocationReason` */
-function byAccount(
+interface Revoker {
+  readonly by: Actor
+  /** Whether nobody may have the key certified again because they say that it is compromised. */
+  readonly mayRefuseKey: boolean
+}
+
+/** The one who revokes by an account: any of the caller that the certificate is of. @throws AcmeProblem `unauthorized` */
+async function byAccount(
   request: FastifyRequest,
   record: Issued,
   account: ServedAccount,
-  reason: RevocationReason,
-): Actor {
-  const mayRevoke = mayAll(request.server, principalOf(request), 'revoke', record)
-  if (!mayRevoke && record.account !== account.id)
-    throw new AcmeProblem('unauthorized', 'the account has not ordered this certificate')
-  // The key would be refused to everybody from then on.
-  if (!mayRevoke && reason === 'keyCompromise')
-    throw new AcmeProblem(
-      'badRevocationReason',
-      'to revoke a key as compromised, sign the request by the key of the certificate',
-    )
-  return actorOf(request)
+): Promise<Revoker> {
+  const { server } = request
+  const mayRevoke = mayAll(server, principalOf(request), 'revoke', record)
+  const isOwn = record.account === account.id || (await isOfCaller(server, record, account))
+  if (!mayRevoke && !isOwn)
+    throw new AcmeProblem('unauthorized', 'no account of this caller has ordered this certificate')
+  return { by: actorOf(request), mayRefuseKey: mayRevoke }
+}
+
+/** Whether another account of the same caller has ordered a certificate. */
+async function isOfCaller(
+  { store }: FastifyInstance,
+  record: Issued,
+  { caller }: ServedAccount,
+): Promise<boolean> {
+  if (caller === null || !record.account) return false
+  return (await store.acme.findAccount(record.account))?.caller === caller
 }
 
 /** The one who revokes by the key of the certificate. @throws AcmeProblem `unauthorized` */
-function byKey({ ip, id }: FastifyRequest, record: Issued, { key }: PublicKey): Actor {
+function byKey({ ip, id }: FastifyRequest, record: Issued, { key }: PublicKey): Revoker {
   const own = parseCertificate(record.certificate).spki
   if (!own.equals(key.export({ type: 'spki', format: 'der' })))
     throw new AcmeProblem('unauthorized', 'the request is not signed by the key of the certificate')
   const actor = `key:${hash('sha256', own).slice(0, 16)}`
-  return { actor, remoteAddress: ip, requestId: id, way: 'acme' }
+  const by = { actor, remoteAddress: ip, requestId: id, way: 'acme' } as const
+  return { by, mayRefuseKey: true }
 }
 
 const absent = () => malformed('there is no such certificate', { status: 404 })

@@ -4,8 +4,8 @@ import type { AcmeServerStore } from '@gatehouse/cert-store/port'
 const KEY_BYTES = 32
 /** A caller with a longer name has no ACME accounts, as its key ID would be too long for clients. */
 const MAX_CALLER = 100
-/** Clients read key IDs from shells and from `ID:KEY`, and `encodeURIComponent` leaves these. */
-const UNSAFE = /[!'()*~]|^[-.]/g
+/** Clients read key IDs from shells, from `ID:KEY` and as names of files, and `encodeURIComponent` leaves these. */
+const UNSAFE = /[!'()*~.]|^-/g
 
 /** A key by which a client binds its account to a caller (RFC 8555 section 7.3.4). */
 export interface ExternalKey {
@@ -48,7 +48,7 @@ export class ExternalAccounts {
   }
 
   #derive(caller: string, counter: number): ExternalKey {
-    const kid = `${encodeURIComponent(caller).replace(UNSAFE, escaped)}.${counter}`
+    const kid = `${encodeURIComponent(caller).replace(UNSAFE, escaped)}-${counter}`
     // A key that begins with a hyphen would be an option to command lines.
     for (let n = 0; ; n += 1) {
       const key = hkdfSync('sha256', this.#secret, '', `${kid} ${n}`, KEY_BYTES)
@@ -63,10 +63,10 @@ function escaped(character: string): string {
 }
 
 function callerOf(kid: string): string | undefined {
-  const dot = kid.lastIndexOf('.')
-  if (dot < 1 || kid.length > 10 * MAX_CALLER) return undefined
+  const end = kid.lastIndexOf('-')
+  if (end < 1 || kid.length > 10 * MAX_CALLER) return undefined
   try {
-    return decodeURIComponent(kid.slice(0, dot))
+    return decodeURIComponent(kid.slice(0, end))
   } catch {
     return undefined
   }

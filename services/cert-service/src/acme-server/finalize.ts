@@ -1,5 +1,5 @@
-import { AcmeProblem, renewalId } from '@gatehouse/acme/server'
-import type { CertificateRecord, ServedOrder } from '@gatehouse/cert-store/port'
+import { AcmeProblem, readPublicKey, renewalId } from '@gatehouse/acme/server'
+import type { CertificateRecord, ServedAccount, ServedOrder } from '@gatehouse/cert-store/port'
 import type { Held } from '@gatehouse/issuance'
 import {
   type Actor,
@@ -9,24 +9,27 @@ import {
 } from '@gatehouse/issuance/request'
 import { hasBegun, planRenewal } from '@gatehouse/issuance/times'
 import { hasCode } from '@gatehouse/net'
-import { type Csr, type Name, type Profile, parseCsr } from '@gatehouse/pki'
+import { type Csr, type Name, type Profile, parseCertificate, parseCsr } from '@gatehouse/pki'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { actorOf, authorize } from '../policy/authorize.ts'
 import { problemOf } from './problems.ts'
+import { requireEnd } from './validity.ts'
 
 /**
  * Checks that the caller may have a certificate and an issuer signs it, now.
- * @throws CertError CERT_NAME_NOT_ALLOWED; PkiError and IssuanceError as `parseRequest`
+ * @throws CertError CERT_NAME_NOT_ALLOWED; PkiError and IssuanceError as `parseRequest`; AcmeProblem `malformed`
  */
 export function requireIssuable(
   request: FastifyRequest,
-  { names, profile, csr }: { names: readonly Name[]; profile: Profile; csr?: Csr },
+  wanted: { names: readonly Name[]; profile: Profile; csr?: Csr; notAfter?: number | undefined },
 ): IssuanceRequest {
+  const { names, profile, csr, notAfter } = wanted
   const [domain = '', ...others] = names.map(({ text }) => text)
-  const fields = { domain, names: others, csr, profile }
-  return parseRequest(fields, request.server.issuers, (all) =>
-    authorize(request, 'issue', all, profile),
-  )
+  const fields = { domain, names: others, csr, profile, notAfter }
+  const { issuers, clock } = request.server
+  const issuable = parseRequest(fields, issuers, (all) => authorize(request, 'issue', all, profile))
+  requireEnd(issuable, clock.now())
+  return issuable
 }
 
 /**
@@ -123,14 +126,23 @@ async function obtain(
 ): Promise<Held | undefined> {
   const isOver = (record: CertificateRecord) => isReplaced(record, order.replaces, clock.now())
   const held = await issuance.find(wanted)
-  if (held && (held.record.servedOrder === order.id || !isOver(held.record))) {
+  // There is none that is better than one which ends when it has to.
+  const isBest = held?.record.servedOrder === order.id || order.notAfter !== null
+  if (held && (isBest || !isOver(held.record))) {
     await issuance.recordDelivery(held, by)
     return held
   }
   if (held) return (await issuance.renew(held.record, by)).held
   const before = await store.listOfAccount(order.account, order.names)
-  const supersedes = before.filter((one) => isSame(one, wanted) && isOver(one))
+  const supersedes = before.filter(
+    (one) => isSame(one, wanted) && (isOver(one) || isForKey(one, wanted)),
+  )
   return (await issuance.obtain({ ...wanted, supersedes }, by)).held
+}
+
+/** Whether a certificate has the key of a request: its holder is the same, whichever end it asks for. */
+function isForKey({ certificate }: CertificateRecord, { csr }: IssuanceRequest): boolean {
+  return csr !== null && parseCertificate(certificate).spki.equals(csr.spki)
 }
 
 /** Whether a certificate is for the same, though for another key. */
@@ -148,8 +160,10 @@ function isReplaced(record: CertificateRecord, replaces: string | null, now: num
 
 /** Reads the CSR of an order, whose names it must have: no more, and no less. @throws AcmeProblem `badCSR` */
 function readWanted(request: FastifyRequest, order: ServedOrder, der: Buffer): IssuanceRequest {
-  const { profile } = order
+  const { profile, notAfter } = order
   const csr = parseCsr(der, profile)
+  if (isKeyOf(request.acmeAccount, csr))
+    throw new AcmeProblem('badCSR', 'the CSR has the key of the account: make another one')
   const texts = new Set(csr.names.map(({ text }) => text))
   if (texts.size !== order.names.length || order.names.some((name) => !texts.has(name)))
     throw new AcmeProblem(
@@ -157,7 +171,13 @@ function readWanted(request: FastifyRequest, order: ServedOrder, der: Buffer): I
       `the CSR is for ${[...texts].join(', ') || 'no name'}, and the order for ${order.names.join(', ')}`,
     )
   const names = order.names.map((name) => readName(name, profile))
-  return requireIssuable(request, { names, profile, csr })
+  return requireIssuable(request, { names, profile, csr, notAfter: notAfter ?? undefined })
+}
+
+/** RFC 8555 section 11.1. */
+function isKeyOf(account: ServedAccount | null, { spki }: Csr): boolean {
+  const { key } = readPublicKey(account?.jwk)
+  return key.export({ type: 'spki', format: 'der' }).equals(spki)
 }
 
 function notReady({ status }: ServedOrder): AcmeProblem {

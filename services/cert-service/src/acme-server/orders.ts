@@ -17,9 +17,12 @@ import { Type } from 'typebox'
 import { advance, finalize, prepare, requireIssuable } from './finalize.ts'
 import { verifyAccount, verifyReader } from './requests.ts'
 import type { Urls } from './urls.ts'
+import { readValidity } from './validity.ts'
 
 /** Milliseconds in which an order can be finalized. */
 const OPEN_FOR = 86_400_000
+/** Milliseconds before the end of its certificate in which it can no more. */
+const LATE = 1_800_000
 /** Seconds after which to ask for an order again. Some clients read no date. */
 const POLL_AFTER = 2
 const HOUR_S = 3_600
@@ -28,6 +31,8 @@ const NewOrderSchema = Type.Object({
   identifiers: Type.Unknown(),
   profile: Type.Optional(Type.String()),
   replaces: Type.Optional(Type.String()),
+  notBefore: Type.Optional(Type.Unknown()),
+  notAfter: Type.Optional(Type.Unknown()),
 })
 
 const FinalizeSchema = Type.Object({ csr: Type.String() })
@@ -47,10 +52,16 @@ export async function orderRoutes(app: FastifyInstance): Promise<void> {
       throw new AcmeProblem('invalidProfile', 'the profile must be `server` or `client`')
     const names = readIdentifiers(identifiers, profile)
     await requireReplaceable(app, replaces)
-    const issuable = requireIssuable(request, { names, profile })
+    const notAfter = readValidity(payload, app.clock.now())
+    const issuable = requireIssuable(request, { names, profile, notAfter })
     // What a device has is not proven yet, and a CA counts what it is asked for.
     if (account.caller !== null) await prepare(request, { account: account.id, replaces }, issuable)
-    const wanted = { names: names.map(({ text }) => text), profile, replaces }
+    const wanted = {
+      names: names.map(({ text }) => text),
+      profile,
+      replaces,
+      notAfter: notAfter ?? null,
+    }
     const order = await app.store.acme.addOrder(newOrder(account, wanted, app.clock.now()))
     if (order) return sendOrder(reply.code(201), order, urls)
     const detail = 'the account has too many orders: finalize those that are open, or wait'
@@ -86,21 +97,21 @@ async function requireReplaceable({ store }: FastifyInstance, replaces: string |
 
 function newOrder(
   { id: account, caller }: ServedAccount,
-  wanted: Pick<ServedOrder, 'names' | 'profile' | 'replaces'>,
+  wanted: Pick<ServedOrder, 'names' | 'profile' | 'replaces' | 'notAfter'>,
   at: number,
 ): ServedOrder {
   const proofs = caller === null ? wanted.names.map(newProof) : null
-  const { names, profile } = wanted
+  const { names, profile, replaces, notAfter } = wanted
   return {
     id: randomBytes(16).toString('base64url'),
     account,
-    wanted: hash('sha256', [profile, wanted.replaces, ...names.toSorted()].join()),
+    wanted: hash('sha256', [profile, replaces, notAfter, ...names.toSorted()].join()),
     ...wanted,
     status: proofs ? 'pending' : 'ready',
     proofs,
     ...{ csr: null, fingerprint: null, error: null },
     at,
-    expiresAt: at + OPEN_FOR,
+    expiresAt: Math.min(at + OPEN_FOR, (notAfter ?? Infinity) - LATE),
   }
 }
 
@@ -126,7 +137,7 @@ function current(order: ServedOrder, now: number): ServedOrder {
 }
 
 function sendOrder(reply: FastifyReply, order: ServedOrder, urls: Urls): FastifyReply {
-  const { id, status, names, profile, replaces, error, fingerprint, expiresAt } = order
+  const { id, status, names, profile, replaces, notAfter, error, fingerprint, expiresAt } = order
   if (status === 'processing') reply.header('retry-after', POLL_AFTER)
   return reply.header('location', urls.order(id)).send({
     status,
@@ -134,6 +145,7 @@ function sendOrder(reply: FastifyReply, order: ServedOrder, urls: Urls): Fastify
     identifiers: names.map((name) => toIdentifier(readName(name, profile))),
     profile,
     ...(replaces !== null && { replaces }),
+    ...(notAfter !== null && { notAfter: toTime(notAfter) }),
     authorizations: names.map((_, n) => urls.authorization(id, n)),
     finalize: urls.finalize(id),
     ...(error !== null && { error }),

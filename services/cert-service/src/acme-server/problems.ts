@@ -62,12 +62,13 @@ function described(type: ProblemType, error: CodedError<string>): AcmeProblem {
 }
 
 function unavailable(error: CodedError<string>): AcmeProblem {
-  const detail = `this is not possible now (${error.code}): try again later`
-  return new AcmeProblem('serverInternal', detail, {
-    cause: error,
-    status: 503,
-    retryAfter: waitOf(error),
-  })
+  const retryAfter = waitOf(error)
+  // What a public CA says is for the client too. What this service lacks is in its log.
+  const why =
+    error instanceof IssueError
+      ? `${error.message}. Try again in ${retryAfter} s`
+      : `this is not possible now (${error.code}): try again later`
+  return new AcmeProblem('serverInternal', why, { cause: error, status: 503, retryAfter })
 }
 
 /** Seconds that an error asks to wait. */

@@ -33,6 +33,8 @@ export class Prover {
   readonly #options: ProverOptions
   readonly #ports: Readonly<Record<ChallengeType, number>>
   readonly #fetch: BoundedFetch
+  /** The tries under way: one at a time for an answer, however often it is asked for. */
+  readonly #tries = new Map<string, Promise<AcmeProblem | undefined>>()
 
   constructor(options: ProverOptions) {
     this.#options = options
@@ -42,7 +44,20 @@ export class Prover {
   }
 
   /** Why a name is not proven; undefined if it is. */
-  async check(name: Name, type: ChallengeType, keyAuthorization: string) {
+  check(
+    name: Name,
+    type: ChallengeType,
+    keyAuthorization: string,
+  ): Promise<AcmeProblem | undefined> {
+    const id = `${type} ${keyAuthorization} ${name.text}`
+    const underway = this.#tries.get(id)
+    if (underway) return underway
+    const started = this.#check(name, type, keyAuthorization).finally(() => this.#tries.delete(id))
+    this.#tries.set(id, started)
+    return started
+  }
+
+  async #check(name: Name, type: ChallengeType, keyAuthorization: string) {
     if (this.#options.isOwn(name.text))
       return new AcmeProblem('rejectedIdentifier', `${name.text} is a name of this service`)
     try {

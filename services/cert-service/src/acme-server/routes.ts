@@ -7,7 +7,8 @@ import { authorizationRoutes } from './authorizations.ts'
 import { certificateRoutes } from './certificates.ts'
 import { orderRoutes } from './orders.ts'
 import { problemOf } from './problems.ts'
-import { urlsOf } from './urls.ts'
+import { verifyReader } from './requests.ts'
+import { requireOwnHost, urlsOf } from './urls.ts'
 
 const JOSE = 'application/jose+json'
 
@@ -22,6 +23,7 @@ export async function acmeRoutes(app: FastifyInstance): Promise<void> {
     route.schema = { ...route.schema, params: ParamsSchema, hide: true }
   })
   app.addHook('onRequest', async (request, reply) => {
+    requireOwnHost(request)
     reply.header('cache-control', 'no-store')
     reply.header('link', `<${urlsOf(request).directory}>;rel="index"`)
   })
@@ -37,6 +39,15 @@ export async function acmeRoutes(app: FastifyInstance): Promise<void> {
   })
 
   app.get('/directory', async (request) => describeDirectory(request))
+  // RFC 8555 section 6.3: these are read by a POST-as-GET too.
+  app.post('/directory', async (request) => {
+    await verifyReader(request)
+    return describeDirectory(request)
+  })
+  app.post('/new-nonce', async (request, reply) => {
+    await verifyReader(request)
+    return reply.code(204).send()
+  })
   app.route({
     method: ['GET', 'HEAD'],
     url: '/new-nonce',

@@ -1,10 +1,10 @@
 import { Nonces } from '@gatehouse/acme/server'
 import type { ServedAccount, Store } from '@gatehouse/cert-store/port'
-import { readName } from '@gatehouse/issuance/request'
-import { compileNetworks } from '@gatehouse/net'
+import { compileNetworks, type IpAddress } from '@gatehouse/net'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import type { CertServiceConfig } from '../config/schema.ts'
+import { ownNames } from '../lifecycle/own-tls.ts'
 import { clientOf } from '../policy/authorize.ts'
 import { ExternalAccounts } from './external-accounts.ts'
 import { Prover, type ProverOptions } from './proofs.ts'
@@ -20,18 +20,26 @@ declare module 'fastify' {
 }
 
 const MINUTE = 60_000
+/** Names of whichever machine asks. */
+const LOOPBACK = ['localhost', '127.0.0.1', '::1']
 /** Accounts whose use is noted at a time. */
 const MAX_USED = 10_000
 
 /** What the routes for ACME clients share. */
 class AcmeServer {
   readonly nonces: Nonces
+  /** Whether a host is this service. */
+  readonly isOwn: (name: string) => boolean
   readonly externalAccounts: ExternalAccounts
   readonly prover: Prover
   readonly #store: Store['acme']
   #used = new Map<string, Pick<ServedAccount, 'usedAt' | 'client' | 'remoteAddress'>>()
 
-  constructor({ keyring, store }: FastifyInstance, prover: Prover) {
+  constructor(
+    { keyring, store }: FastifyInstance,
+    { prover, isOwn }: Pick<AcmeServer, 'prover' | 'isOwn'>,
+  ) {
+    this.isOwn = isOwn
     // By the run time, which the replicas share and no clock that is set back can change.
     const runTime = { now: () => store.runTime() }
     this.nonces = new Nonces({ key: keyring.derive('acme', 'nonces'), clock: runTime })
@@ -57,7 +65,7 @@ class AcmeServer {
 
 export interface AcmeServerOptions extends Pick<ProverOptions, 'ports'> {
   readonly acme: AcmeConfig
-  readonly server: Pick<CertServiceConfig['server'], 'names'>
+  readonly server: Parameters<typeof ownNames>[0]
 }
 
 /** The clients of open networks register without an external account. */
@@ -67,15 +75,17 @@ function optionsOf({ open, terms }: AcmeConfig) {
 
 /** The state of the ACME server: nonces, keys of external accounts, and who used which account when. */
 export const acmeServer = fp<AcmeServerOptions>(
-  async (app: FastifyInstance, { acme, server: { names }, ports }) => {
+  async (app: FastifyInstance, { acme, server: own, ports }) => {
     await app.decorateReloaded('acmeOptions', { acme }, ({ acme }) => optionsOf(acme))
-    const own = new Set(names.map((name) => readName(name).text))
+    const names = new Set(ownNames(own).map(({ text }) => text))
+    const isOwn = (name: string) => names.has(name)
+    const isOpen = (address: IpAddress) => app.acmeOptions.isOpen(address)
     const prover = new Prover({
-      isOpen: (address) => app.acmeOptions.isOpen(address),
-      isOwn: (name) => own.has(name),
+      isOpen,
+      isOwn: (name) => isOwn(name) && !LOOPBACK.includes(name),
       ports,
     })
-    const server = new AcmeServer(app, prover)
+    const server = new AcmeServer(app, { prover, isOwn })
     app.decorate('acme', server)
     app.loops.add(MINUTE, () => server.flush(), 'the use of ACME accounts was not noted', 'warn')
     app.addHook('onClose', async () => {

@@ -1,6 +1,27 @@
+import { TLSSocket } from 'node:tls'
+import { malformed } from '@gatehouse/acme/server'
+import { parseHostPort } from '@gatehouse/net'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 
 const DIRECTORY = '/acme/directory'
+
+/**
+ * Refuses a host that is not ours: a request that was signed for somebody else's server could be sent on to this one
+ * (RFC 8555 section 6.4). Ours are those of this server and of its certificate, and whichever a trusted proxy leads here.
+ *
+ * @throws AcmeProblem `malformed`
+ */
+export function requireOwnHost({ raw: { socket }, host, server }: FastifyRequest): void {
+  const { name, ip } = parseHostPort(host)?.host ?? {}
+  if (name !== undefined) {
+    if (server.acme.isOwn(name) || server.trust.isProxy(socket.remoteAddress ?? '')) return
+    const own = socket instanceof TLSSocket ? socket.getX509Certificate() : undefined
+    if (ip ? own?.checkIP(name) : own?.checkHost(name, { subject: 'never' })) return
+  }
+  throw malformed('this service does not know the host of the request: add it to `server.names`', {
+    status: 421,
+  })
+}
 
 /** The URLs of the resources, at the origin by which the client of a request knows this service. */
 export function urlsOf({ protocol, host }: Pick<FastifyRequest, 'protocol' | 'host'>) {

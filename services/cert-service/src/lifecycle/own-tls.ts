@@ -86,7 +86,8 @@ function issueAnyway(ca: Ca, request: Parameters<Ca['issue']>[0]): Issued {
 
 const UNSPECIFIED = ['0.0.0.0', '::']
 
-function ownNames({ host, names }: Server): readonly Name[] {
+/** The names of the certificate of this service, unless its files have another one. */
+export function ownNames({ host, names }: Pick<Server, 'host' | 'names'>): readonly Name[] {
   const reached = UNSPECIFIED.includes(host) ? [] : [host]
   const texts = ['localhost', '127.0.0.1', '::1', hostname(), ...reached, ...names]
   // The host name of a machine need not be a DNS name.

@@ -120,6 +120,12 @@ export async function revoke(request: FastifyRequest, domain: Subject, reason: R
   return { domain: domain.text, reason, ...(await revokeAll(request, all, reason)) }
 }
 
+interface Revoking {
+  readonly by?: Actor
+  /** Whether their keys are never certified again. Default: if they are compromised. */
+  readonly isKeyRefused?: boolean
+}
+
 /**
  * Revokes certificates: at once where the store is the list of what is revoked, then at their CAs. Their keys are refused
  * whether or not a CA revokes them.
@@ -129,7 +135,7 @@ export async function revokeAll(
   request: FastifyRequest,
   all: Iterable<Issued> | AsyncIterable<Issued>,
   reason: RevocationReason,
-  by: Actor = actorOf(request),
+  { by = actorOf(request), isKeyRefused = reason === 'keyCompromise' }: Revoking = {},
 ) {
   const { store, ca, holdings, clock } = request.server
   const serialNumbers: string[] = []
@@ -145,7 +151,7 @@ export async function revokeAll(
   }
   for await (const issued of all) {
     const certificates = issued.map(({ certificate }) => certificate)
-    if (reason === 'keyCompromise') await store.compromise(certificates, clock.now())
+    if (isKeyRefused) await store.compromise(certificates, clock.now())
     await revokeHere(issued.filter(({ issuer }) => isEmbedded(issuer)))
     ofCas.push(...issued.filter(({ issuer }) => !isEmbedded(issuer)))
   }

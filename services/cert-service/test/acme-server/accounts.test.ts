@@ -32,6 +32,78 @@ t.test('the directory says where everything is, at the host that was asked', asy
   t.match(await client.get(body.newAccount), { status: 405, body: { type: `${PROBLEM}malformed` } })
 })
 
+t.test(
+  'the directory and nonces are read by a POST-as-GET too (RFC 8555 section 6.3)',
+  async (t) => {
+    const { client } = await startAcme(t)
+    const { body } = await client.get(client.at('/acme/directory'))
+    t.strictSame((await client.post(client.at('/acme/directory'))).body, body)
+    const nonce = await client.post(body.newNonce)
+    t.match(nonce, { status: 204, headers: { 'replay-nonce': /^[\w-]{43}$/ } })
+    t.match(await client.post(body.newNonce, {}), problem(400, 'malformed'))
+    t.match(await client.send(body.newNonce, '{}'), problem(400, 'malformed'), 'not signed')
+  },
+)
+
+t.test('a request is for a host of this service', async (t) => {
+  const { app } = await startAcme(t, { server: { names: ['certs.example', '10.0.0.3'] } })
+  const ask = async (host: string, remoteAddress = '10.9.9.9') =>
+    (await app.inject({ url: '/acme/directory', headers: { host }, remoteAddress })).statusCode
+  for (const [host, status] of [
+    ['certs.example', 200],
+    ['CERTS.example:7401', 200],
+    ['10.0.0.3:7401', 200],
+    ['localhost', 200],
+    ['[::1]:7401', 200],
+    ['evil.example', 421],
+    ['certs.example.evil.example', 421],
+    ['10.0.0.4', 421],
+    ['certs.example@evil.example', 421],
+  ] as const)
+    t.equal(await ask(host), status, host)
+  t.equal(await ask('certs.internal', '127.0.0.1'), 200, 'or of a trusted proxy')
+})
+
+t.test('contacts are kept as a client sends them', async (t) => {
+  const { app, keyOf } = await startAcme(t)
+  const key = await keyOf('web')
+  const contact = [
+    'mailto:ops@example.com',
+    'mailto:a+b@example.org',
+    'mailto:müller@bücher.example',
+  ]
+  const client = new AcmeClient(app)
+  t.strictSame((await client.register(key, { contact })).body.contact, contact)
+  t.strictSame((await client.post(client.url)).body.contact, contact)
+  t.strictSame(
+    (await client.register(undefined, { contact: [] })).body.contact,
+    contact,
+    'as they are',
+  )
+  for (const changed of [['mailto:new@example.com'], []]) {
+    t.strictSame((await client.post(client.url, { contact: changed })).body.contact, changed)
+    t.strictSame((await client.post(client.url)).body.contact, changed)
+  }
+  for (const [wrong, type] of [
+    ['tel:+1-201-555-0123', 'unsupportedContact'],
+    ['https://example.com/', 'unsupportedContact'],
+    ['mailto:', 'invalidContact'],
+    ['mailto:a@example.com,b@example.com', 'invalidContact'],
+    ['mailto:a@example.com?subject=x', 'invalidContact'],
+    ['mailto:a b@example.com', 'invalidContact'],
+    [`mailto:${'a'.repeat(309)}@example.com`, 'invalidContact'],
+    ['mailto:a\u202e@example.com', 'invalidContact'],
+  ] as const) {
+    const answers = [
+      await client.post(client.url, { contact: [wrong] }),
+      await new AcmeClient(app).register(key, { contact: [wrong] }),
+    ]
+    for (const answer of answers) t.match(answer, problem(400, type), wrong)
+  }
+  const many = Array.from({ length: 11 }, (_, n) => `mailto:a${n}@example.com`)
+  t.match(await client.post(client.url, { contact: many }), problem(400, 'malformed'))
+})
+
 t.test('the directory names the public CAs, whatever they are called', async (t) => {
   const ca = { type: 'acme', directory: 'https://ca.example/directory' }
   const issuers = [{ name: 'ca-public', ...ca, challenges: [{ type: 'http-01' }] }]
@@ -43,7 +115,7 @@ t.test('the directory names the public CAs, whatever they are called', async (t)
 t.test('an account is bound to a caller by its key', async (t) => {
   const { app, keyOf, service } = await startAcme(t)
   const key = await keyOf('web')
-  t.match(key, { kid: 'web.1', hmacKey: /^[\w][\w-]{42}$/, algorithm: 'HS256' })
+  t.match(key, { kid: 'web-1', hmacKey: /^[\w][\w-]{42}$/, algorithm: 'HS256' })
   t.match(key, { directory: 'http://localhost:80/acme/directory' })
   const client = new AcmeClient(app, { agent: 'certbot/5.8.0 (linux)', ip: '10.1.2.3' })
   t.match(await client.register(), problem(403, 'externalAccountRequired'))
@@ -51,9 +123,9 @@ t.test('an account is bound to a caller by its key', async (t) => {
   for (const [why, wrong] of [
     ['another secret', { ...key, hmacKey: other.hmacKey }],
     ['another caller', { ...key, kid: other.kid }],
-    ['a counter of later', { ...key, kid: 'web.2' }],
-    ['nobody', { ...key, kid: 'nobody.1' }],
-    ['no caller', { ...key, kid: '%zz.1' }],
+    ['a counter of later', { ...key, kid: 'web-2' }],
+    ['nobody', { ...key, kid: 'nobody-1' }],
+    ['no caller', { ...key, kid: '%zz-1' }],
   ] as const)
     t.match(await client.register(wrong), problem(403, 'unauthorized'), why)
   const account = await client.register(key, { contact: ['mailto:a@example.com'] })
@@ -124,7 +196,7 @@ t.test('renewing the key of a caller ends its accounts, but those that are kept'
       'an ID that is none of its accounts changes nothing',
     )
   const renewed = await call('POST', '/api/acme/key', { ...renew, keep: [id] })
-  t.match(renewed.body, { kid: 'web.2' })
+  t.match(renewed.body, { kid: 'web-2' })
   t.not(renewed.body.hmacKey, old.hmacKey)
   t.match(await client.order(['a.example.com']), problem(403, 'unauthorized'))
   t.equal((await kept.order(['a.example.com'])).status, 201)
@@ -206,7 +278,7 @@ t.test('an account is that of whoever has the name of its caller', async (t) => 
 t.test('keys and accounts are for those whom they concern', async (t) => {
   const { call } = await startAcme(t)
   const web = { authorization: 'APIKey a-key-of-the-web-servers' }
-  t.match((await call('POST', '/api/acme/key', {}, web)).body, { kid: 'web.1' })
+  t.match((await call('POST', '/api/acme/key', {}, web)).body, { kid: 'web-1' })
   for (const [headers, caller] of [
     [web, 'other'],
     [web, 'operator'],

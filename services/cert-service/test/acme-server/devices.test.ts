@@ -109,6 +109,10 @@ t.test('a wrong answer ends the order, and says nothing of what was there', asyn
     t.notMatch(tried.text, /x\.y/)
     t.match((await client.post(String(order.headers.location))).body, { status: 'invalid' })
     t.match(await client.finalize(order, ['device.localhost']), problem(403, 'orderNotReady'))
+    const [url] = order.body.authorizations
+    const given = await client.post(url, { status: 'deactivated' })
+    t.equal(given.body.status, 'invalid', 'also when it is given up')
+    t.notMatch(given.text, /"validated"/)
   }
 })
 

@@ -1,5 +1,5 @@
 import type { Ca, Issuer } from '@gatehouse/issuance/issuers'
-import { fromPem, generateP256, parseCertificate } from '@gatehouse/pki'
+import { fromPem, generateP256, keyPairFromPem, parseCertificate } from '@gatehouse/pki'
 import t from 'tap'
 import { renewalId } from '../../../../packages/acme/src/protocol/renewal-info.ts'
 import { briskClock, issuerAt, startCa } from '../helpers/acme.ts'
@@ -7,6 +7,7 @@ import type { AcmeAnswer } from '../helpers/acme-client.ts'
 import { PSK, startAcme } from '../helpers/acme-service.ts'
 import { DAY, reload, settle, start } from '../helpers/app.ts'
 
+const HOUR = 3_600_000
 const PROBLEM = 'urn:ietf:params:acme:error:'
 
 t.test('a client gets a certificate in five requests', async (t) => {
@@ -97,6 +98,160 @@ t.test('members that a client sends with zero values are ignored', async (t) => 
     finalize: '',
   }
   t.equal((await client.order(['a.example.com'], members)).status, 201)
+})
+
+t.test(
+  'an order says when its certificate ends, and is obeyed or refused (RFC 8555 section 7.4)',
+  async (t) => {
+    const { client, clock } = await startAcme(t)
+    const now = () => clock.now()
+    const time = (at: number) => new Date(at).toISOString()
+    const endOf = ([leaf]: readonly Buffer[]) => parseCertificate(leaf as Buffer).notAfter
+    const names = ['a.example.com']
+    const key = generateP256()
+    for (const [why, notAfter, ends] of [
+      ['a day', time(now() + DAY), now() + DAY],
+      ['the longest there is', time(now() + 7 * DAY), now() + 7 * DAY],
+      ['by a clock that is ahead', time(now() + 7 * DAY + 240_000), now() + 7 * DAY + 240_000],
+      ['another zone', '2030-01-02T01:00:00+01:00', Date.UTC(2030, 0, 2)],
+      ['part of a second', '2030-01-02T00:00:00.999Z', Date.UTC(2030, 0, 2)],
+      ['what Go sends for none', '0001-01-01T00:00:00Z', now() + 7 * DAY],
+      ['null', null, now() + 7 * DAY],
+      ['nothing', undefined, now() + 7 * DAY],
+    ] as const) {
+      const order = await client.order(names, { notAfter })
+      const isAsked = typeof notAfter === 'string' && !notAfter.startsWith('0001')
+      t.equal(order.body.notAfter, isAsked ? time(ends).replace('.000', '') : undefined, why)
+      const finalized = await client.finalize(order, names, key)
+      const chain = fromPem((await client.post(finalized.body.certificate)).text, 'CERTIFICATE')
+      t.equal(endOf(chain), Math.floor(ends / 1_000) * 1_000, why)
+    }
+    for (const [why, members] of [
+      ['longer than a certificate lives', { notAfter: time(now() + 30 * DAY) }],
+      ['less than an hour', { notAfter: time(now() + 3_000_000) }],
+      ['over', { notAfter: time(now() - DAY) }],
+      ['no time', { notAfter: 'tomorrow' }],
+      ['a date', { notAfter: '2030-01-03' }],
+      ['a number', { notAfter: now() + DAY }],
+      ['a beginning of later', { notBefore: time(now() + DAY) }],
+      ['an end in notBefore, as win-acme sends it', { notBefore: time(now() + 6 * DAY) }],
+    ] as const)
+      t.match(await client.order(names, members), { status: 400, body: { detail: String } }, why)
+    t.match((await client.order(names, { notAfter: time(now() + 30 * DAY) })).body, {
+      detail: /`notAfter` has to be 2030-01-08T00:05:00Z at the latest/,
+    })
+    t.equal((await client.order(names, { notBefore: time(now()) })).status, 201)
+  },
+)
+
+t.test('each end has a certificate of its own, once', async (t) => {
+  const { client, clock, service } = await startAcme(t)
+  const notAfter = new Date(clock.now() + DAY).toISOString()
+  const [one, same, whole] = await Promise.all(
+    [{ notAfter }, { notAfter }, {}].map((members) => client.order(['a.example.com'], members)),
+  )
+  t.equal(one?.headers.location, same?.headers.location, 'one order for the same')
+  t.not(one?.headers.location, whole?.headers.location)
+  const key = generateP256()
+  for (const order of [one, whole])
+    t.match(await client.finalize(order as AcmeAnswer, ['a.example.com'], key), { status: 200 })
+  const [kept, ...more] = await service.store.list({ after: 0, limit: 10 })
+  t.equal(kept?.notAfter, clock.now() + 7 * DAY)
+  t.strictSame(more, [], 'for one key, the one that was asked for last is in service')
+})
+
+t.test(
+  'an end that was asked for holds whatever happens before the certificate is issued',
+  async (t) => {
+    const names = ['a.example.com']
+    const limits = { perCaller: { issuancesPerMinute: 1, burst: 1 } }
+    const { client, clock, call, service } = await startAcme(t, { limits })
+    const endIn = (ms: number) => ({ notAfter: new Date(clock.now() + ms).toISOString() })
+    await client.obtain(['b.example.com'])
+    const held = await client.order(names, endIn(HOUR))
+    t.equal((await client.finalize(held, names)).status, 429)
+    await clock.advance(HOUR + 60_000)
+    t.match((await client.post(String(held.headers.location))).body, {
+      status: 'invalid',
+      error: { detail: /`notAfter` is over/ },
+    })
+    t.equal((await client.finalize(await client.order(names, endIn(DAY)), names)).status, 200)
+    await clock.advance(DAY / 2 + HOUR)
+    const { status } = await call('POST', '/api/certificate/renew', { domain: names[0] })
+    t.equal(status, 422, 'also when an operator renews')
+    const { ends } = service.ca.intermediate()
+    await clock.advance(ends - clock.now() - 2 * DAY)
+    t.match(await client.order(names, endIn(2 * DAY + 60_000)), {
+      status: 400,
+      body: { detail: /at the latest/ },
+    })
+  },
+)
+
+t.test('an end that was asked for holds when another issuer is configured', async (t) => {
+  const names = ['a.example.com']
+  const clock = briskClock()
+  const ca = await startCa(t, clock)
+  const before = await startAcme(t, {}, { clock })
+  const { client, folder } = before
+  const order = await client.order(names, { notAfter: new Date(clock.now() + DAY).toISOString() })
+  await before.close()
+  const { app } = await start(
+    t,
+    {
+      auth: { psk: PSK },
+      server: { names: ['certs.example'], plainHttp: { port: 0 } },
+      issuers: [issuerAt(ca, { names: ['*.example.com'] })],
+    },
+    { folder, clock },
+  )
+  Object.assign(client, { app })
+  t.match(await client.finalize(order, names), {
+    status: 400,
+    body: { detail: /decides when a certificate ends/ },
+  })
+})
+
+t.test('an authorization is deactivated (RFC 8555 section 7.5.2)', async (t) => {
+  const { client } = await startAcme(t)
+  const names = ['a.example.com', 'b.example.com']
+  const open = await client.order(names)
+  const [first, second] = open.body.authorizations
+  t.match(await client.post(first, { status: 'valid' }), { status: 400 })
+  t.match(await client.post(first, {}), { status: 400 })
+  const given = { status: 200, body: { status: 'deactivated', identifier: { value: names[0] } } }
+  for (const again of [1, 2])
+    t.match(await client.post(first, { status: 'deactivated' }), given, `${again}`)
+  t.match(await client.post(first), {
+    body: { status: 'deactivated', challenges: [{ type: 'http-01', status: 'valid' }] },
+  })
+  t.match((await client.post(second)).body, { status: 'valid' })
+  t.match((await client.post(String(open.headers.location))).body, { status: 'invalid' })
+  t.match(await client.finalize(open, names), {
+    status: 403,
+    body: { type: `${PROBLEM}orderNotReady` },
+  })
+  const done = await client.order(names)
+  const finalized = await client.finalize(done, names)
+  t.match(await client.post(done.body.authorizations[1], { status: 'deactivated' }), {
+    status: 200,
+  })
+  t.match(
+    (await client.post(String(done.headers.location))).body,
+    finalized.body,
+    'what is issued stays',
+  )
+})
+
+t.test('a CSR has another key than the account (RFC 8555 section 11.1)', async (t) => {
+  const { client } = await startAcme(t)
+  const names = ['a.example.com']
+  const key = keyPairFromPem(String(client.key.export({ type: 'pkcs8', format: 'pem' })))
+  const refused = await client.finalize(await client.order(names), names, key)
+  t.match(refused, {
+    status: 400,
+    body: { type: `${PROBLEM}badCSR`, detail: /the key of the account/ },
+  })
 })
 
 t.test('an address and a wildcard are identifiers too', async (t) => {

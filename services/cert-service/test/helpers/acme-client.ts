@@ -22,7 +22,7 @@ export interface ExternalKey {
 
 export const newKey = (): KeyObject => generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey
 
-const HOST = 'certs.example'
+export const HOST = 'certs.example'
 
 /** An ACME client that says exactly what a test says, over `inject`. */
 export class AcmeClient {

@@ -1,5 +1,5 @@
 import type { Test } from 'tap'
-import { AcmeClient, type ExternalKey } from './acme-client.ts'
+import { AcmeClient, type ExternalKey, HOST } from './acme-client.ts'
 import { start } from './app.ts'
 
 /** The API keys of a service for ACME clients. */
@@ -14,10 +14,11 @@ export const PSK = {
 /** A service with a client that has an account of the caller `web`. */
 export async function startAcme(
   t: Test,
-  changes: object = {},
+  { server, ...changes }: { readonly server?: object; readonly [section: string]: unknown } = {},
   deps: Parameters<typeof start>[2] = {},
 ) {
-  const running = await start(t, { auth: { psk: PSK }, ...changes }, deps)
+  const own = { names: [HOST], ...server }
+  const running = await start(t, { auth: { psk: PSK }, ...changes, server: own }, deps)
   const keyOf = async (caller: string, members: object = {}): Promise<ExternalKey> =>
     (await running.call('POST', '/api/acme/key', { caller, ...members })).body
   const clientOf = async (

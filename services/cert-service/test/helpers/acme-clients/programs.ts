@@ -11,17 +11,32 @@ interface Library {
   readonly env?: Readonly<Record<string, string>>
   /** Whether it asks when a certificate is due. */
   readonly wakes?: boolean
+  readonly keepsKey?: boolean
 }
 
 /** A library in a small program of ours, see `programs/`. */
-const library = ({ title, product, lacks, atLimit, ...own }: Library): AcmeClient => ({
-  ...{ title, product, lacks, atLimit },
+const library = ({
+  title,
+  product,
+  lacks,
+  atLimit,
+  keepsKey = false,
+  ...own
+}: Library): AcmeClient => ({
+  ...{ title, product, lacks, atLimit, keepsKey },
   start({ directory, rootFile, kid, hmacKey }, folder) {
     const command = (action: string, name: string) => ({
       program: own.program,
       args: [...(own.args ?? []), action, name],
       folder,
-      env: { DIRECTORY: directory, ROOT: rootFile, KID: kid, HMAC_KEY: hmacKey, ...own.env },
+      env: {
+        DIRECTORY: directory,
+        ROOT: rootFile,
+        SSL_CERT_FILE: rootFile,
+        KID: kid,
+        HMAC_KEY: hmacKey,
+        ...own.env,
+      },
     })
     const ordering = (action: string) => (name: string) =>
       runFor(command(action, name), join(folder, `${name}.pem`))
@@ -75,4 +90,33 @@ export const acme4j = library({
     ...['-cp', `${maven.program}:${maven.program}/lib/*`, 'Acme4j'],
   ],
   wakes: true,
+})
+
+export const instantAcme: AcmeClient = {
+  ...library({
+    title: 'instant-acme 0.8',
+    product: 'instant-acme',
+    ...made('instant-acme'),
+    atLimit: 'ends',
+  }),
+  isExtra: true,
+}
+
+const playbook = made('ansible')
+
+export const ansible = library({
+  title: 'community.crypto 3.0',
+  product: 'ansible',
+  lacks: playbook.lacks,
+  atLimit: 'waits',
+  program: 'sh',
+  args: [
+    '-c',
+    'exec "$0/bin/ansible-playbook" -e "step=$2 domain=$3" "$1"',
+    playbook.program,
+    join(import.meta.dirname, 'programs/ansible.yaml'),
+  ],
+  env: { ANSIBLE_COLLECTIONS_PATH: playbook.program },
+  wakes: true,
+  keepsKey: true,
 })
