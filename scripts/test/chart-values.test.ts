@@ -39,6 +39,18 @@ function givenBy(value: unknown, path: string, known: readonly string[]): string
   )
 }
 
+t.test(
+  'Helm reads every pattern of the schema: those of Go look neither ahead nor behind',
+  async (t) => {
+    const patterns = JSON.stringify(schema).match(/"pattern":"(?:[^"\\]|\\.)*"/g) ?? []
+    t.ok(patterns.length > 20)
+    t.strictSame(
+      patterns.filter((one) => /\(\?(?:<?[=!])|\\\\[1-9]/.test(one)),
+      [],
+    )
+  },
+)
+
 t.test('values.yaml has each value that values.schema.json knows, and no other', async (t) => {
   const known = namedBy(schema, '')
   const given = givenBy(parse(readFileSync(join(CHART, 'values.yaml'), 'utf8')), '', known)

@@ -23,7 +23,11 @@ const EXAMPLES: Readonly<Record<string, Example>> = {
   'An identity provider': {
     name: '`pocketID`',
     words: [/pocket[- ]?id/i],
-    users: ['docs/homelab.md', 'scripts/screenshots.ts', 'scripts/test/integration/homelab.ts'],
+    users: [
+      ...['docs/homelab.md', 'scripts/screenshots.ts', 'scripts/test/integration/homelab.ts'],
+      // Threads of its tracker.
+      'services/forward-auth/test/clients/agents.test.ts',
+    ],
   },
   'A column': {
     name: '`revocationReason`',

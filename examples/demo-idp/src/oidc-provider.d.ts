@@ -3,6 +3,7 @@ declare module 'oidc-provider' {
   import type { IncomingMessage, ServerResponse } from 'node:http'
 
   interface Interaction {
+    readonly prompt: { readonly name: string }
     readonly params: { readonly login_hint?: string; readonly acr_values?: string }
   }
   export const interactionPolicy: {

@@ -110,6 +110,16 @@ export class Authenticator {
     return person
   }
 
+  /**
+   * Verifies a token that is not the credentials of a request, such as the assertion of a client (RFC 7523).
+   * Synchronous unless its key must be fetched.
+   *
+   * @throws AuthError as {@link authenticate} does for a token; asynchronous ones as a rejection
+   */
+  verify(token: string, request: FastifyRequest): TokenCaller | Promise<TokenCaller> {
+    return this.#accepted.verify(token, request)
+  }
+
   /** The portal whose assertions are accepted. */
   portal(): string | undefined {
     return this.#accepted.person?.issuer

@@ -209,9 +209,8 @@ function judge(
     return { outcome: 'forbidden', refusal: { by, clause, wantedScopes } }
   }
   if (!stepUp || isSteppedUp(stepUp, subject, now)) return undefined
-  // A key never authenticates anew; an agent does when its person does.
-  const { method } = subject.caller ?? {}
-  if (method === 'psk' || method === 'agent') return { outcome: 'forbidden', refusal: { by } }
+  // A key never authenticates anew; the person of an agent does, when that asks for another token (RFC 9470).
+  if (subject.caller?.method === 'psk') return { outcome: 'forbidden', refusal: { by } }
   return { outcome: 'step-up', policy }
 }
 

@@ -1,7 +1,8 @@
+import { AuthError } from '@gatehouse/auth-core'
 import type { Host } from '@gatehouse/net'
 import { compileCondition, ProfileError } from '@gatehouse/profile'
 import { LRUCache } from 'lru-cache'
-import { type Decision, decide, type Principal } from './decide.ts'
+import { type Decision, decide, type Principal, withRoute } from './decide.ts'
 import { GateError } from './errors.ts'
 import {
   createAliasGuard,
@@ -168,15 +169,44 @@ export class Gate {
     const { rules } = this
     const resource = this.resourceAt(asked)
     const { request, clientIp, now } = sent
-    const program = request?.headers.authorization && this.#programs.find(request, resource)
-    const principal = program ? await program : await sent.person()
+    const scopes = () => resource && this.#scopesAt(resource, asked, sent, query)
+    let principal: Principal | undefined
+    try {
+      const program = request?.headers.authorization && this.#programs.find(request, resource)
+      principal = program ? await program : await sent.person()
+    } catch (error) {
+      if (!(error instanceof AuthError) || error.scopes) throw error
+      throw Object.assign(error, { scopes: scopes() })
+    }
     const asker = { principal, clientIp, now }
     const admission =
       rules.length > 0 ? admissionFor(rules, ruledRequest(asked, asker)) : SESSION_REQUIRED
     const decision = this.#decide(asked, asker, query, { admission, mcp: () => asked.mcp })
     const isTold = decision.outcome === 'allow' || decision.outcome === 'anonymous'
     const tools = isTold ? this.#toolsAt(asked, asker, query) : undefined
-    return { decision, principal, resource, tools }
+    const needed = decision.outcome === 'no-session' ? scopes() : undefined
+    return { decision, principal, resource, tools, scopes: needed }
+  }
+
+  /**
+   * The scopes that a client has to ask for so that a request passes, whoever its person is: those that clients of the
+   * resource ask for at first, and what the rules demand. Old clients cannot ask for more later.
+   */
+  #scopesAt(
+    resource: Resource,
+    asked: ForwardedRequest<unknown>,
+    { clientIp }: Pick<Asker, 'clientIp'>,
+    query: string,
+  ): readonly string[] {
+    const admission = admissionFor(this.rules, ruledRequest(asked, { clientIp }))
+    const route = this.readPolicy(query)
+    const demanded = (admission.anyOf ?? [admission]).map((one) =>
+      withRoute(one, route).demanded.flatMap(
+        ({ condition }) => condition?.scopesOfAgents(asked.mcp) ?? [],
+      ),
+    )
+    const [fewest = []] = demanded.toSorted((one, other) => one.length - other.length)
+    return [...new Set([...resource.scopes, ...fewest.filter((scope) => resource.offers(scope))])]
   }
 
   /**

@@ -270,6 +270,15 @@ const ScopeSchema = Type.Object({
 })
 
 const ResourceSchema = Type.Object({
+  lifetime: Type.Optional(
+    Duration({
+      from: '1h',
+      to: '366d',
+      description:
+        'How long a program that a person has allowed works without them, such as `30d`: also after they have signed ' +
+        'out in their browser, for as long as their account is what it has to be. Default: until their session ends.',
+    }),
+  ),
   url: Text(
     'URL of the resource, such as `https://mcp.example.com/mcp`, as clients use it. Tokens must name it in `aud` (RFC 8707).',
   ),

@@ -186,10 +186,11 @@ export function checkResources(
 
 /** The faults of a resource whose tokens the portal issues. */
 function checkOwnTokens(
-  { authorizationServers, scopes }: ResourceConfig,
+  { authorizationServers, scopes, lifetime }: ResourceConfig,
   providers: GateConfig['providers'],
 ): Fault[] {
-  if (authorizationServers) return []
+  const foreign = 'is for tokens that this portal issues: remove it, or `authorizationServers`'
+  if (authorizationServers) return faultIf(lifetime !== undefined, '/lifetime', foreign)
   const isBound = providers.every(({ type }) => type === 'tailscaleWhois')
   return [
     ...applyToEach(scopes, '/scopes', [

@@ -132,6 +132,8 @@ export class Programs {
     const byPassword = this.#findBasic(request)
     if (byPassword) return byPassword
     const isOfResource = resource !== undefined && BEARER.test(authorization)
+    const byKey = isOfResource && this.#findBearerKey(request)
+    if (byKey) return byKey
     const caller = isOfResource
       ? resource.authenticator.authenticate(request)
       : this.#callers?.find(request)
@@ -139,6 +141,20 @@ export class Programs {
     return caller instanceof Promise
       ? caller.then((found) => this.#programOf(found, isOfResource))
       : this.#programOf(caller, isOfResource)
+  }
+
+  /**
+   * The program whose key comes as `Bearer`: some clients of resources can send a key in no other way. No app gets it.
+   *
+   * @throws AuthError if there is another one beside it
+   */
+  #findBearerKey({ raw }: AuthenticatedRequest): Principal | undefined {
+    const key = raw.headers.authorization?.replace(BEARER, '').trim() ?? ''
+    const caller = this.#callers?.findKey(hash('sha256', key, 'buffer'))
+    if (!caller) return undefined
+    if (isRepeated(raw.rawHeaders, 'authorization'))
+      throw new AuthError('AUTH_HEADER_INVALID', { detail: 'more than one Authorization header' })
+    return this.#programOf(caller, false)
   }
 
   /** The program of a key, by its name. */
@@ -272,11 +288,15 @@ export class Resource extends Place {
   readonly metadataUrl: string
   /** Undefined if the portal issues its tokens. */
   readonly authorizationServers: readonly string[] | undefined
+  /** How long programs work without their person, in ms; undefined: not at all. */
+  readonly lifetime: number | undefined
   /** The scopes that clients request at first. */
   readonly scopes: readonly string[]
   /** The scopes that people can allow. */
   readonly allowed: readonly ScopeConfig[]
   readonly authenticator: Authenticator
+  /** All of them by name. */
+  readonly #offered: ReadonlySet<string>
 
   constructor(
     config: ResourceConfig,
@@ -286,12 +306,14 @@ export class Resource extends Place {
   ) {
     super(config)
     const { origin, pathname } = this
-    const { url, authorizationServers, scopes } = config
+    const { url, authorizationServers, scopes, lifetime } = config
+    this.lifetime = lifetime
     this.metadataUrl = `${origin}${WELL_KNOWN}${pathname}`
     this.authorizationServers = authorizationServers
     this.allowed = scopes.filter((scope) => typeof scope !== 'string')
     const late = new Set(this.allowed.filter(({ onDemand }) => onDemand).map(({ name }) => name))
-    this.scopes = scopes.map(scopeName).filter((name) => !late.has(name))
+    this.#offered = new Set(scopes.map(scopeName))
+    this.scopes = [...this.#offered].filter((name) => !late.has(name))
     // The two spellings of a URL without a path.
     const audience = pathname === '' ? [origin, `${origin}/`] : [url]
     const issuers = authorizationServers?.map((issuerUrl) => {
@@ -304,6 +326,11 @@ export class Resource extends Place {
       : new Authenticator({}, deps, {
           verify: (token, request) => findCaller(token, this, request),
         })
+  }
+
+  /** Whether a client can ask for a scope. */
+  offers(scope: string): boolean {
+    return this.#offered.has(scope)
   }
 }
 

@@ -142,10 +142,11 @@ export function createOidc(
       return authorizationRequest(configuration, login, {
         ...kind.parameters,
         ...options.authorizationParameters,
-        scope: scopesOf(configuration, options).join(' '),
+        scope: scopesOf(configuration, options, login.offlinePrompt !== undefined).join(' '),
         nonce: login.nonce,
         ...stepUpParameters(login),
         ...(login.chooseAccount && { prompt: promptOf(configuration, kind) }),
+        ...(login.offlinePrompt && { prompt: login.offlinePrompt }),
       })
     },
     async finish(callback, login) {
@@ -230,11 +231,16 @@ async function logoutUrl(
   })
 }
 
-function scopesOf(configuration: Configuration, { scopes }: ClientOptions): readonly string[] {
-  if (scopes) return ['openid', ...scopes.filter((scope) => scope !== 'openid')]
+function scopesOf(
+  configuration: Configuration,
+  { scopes }: ClientOptions,
+  isOffline = false,
+): readonly string[] {
   const { scopes_supported: supported } = configuration.serverMetadata()
-  const hasGroups = Array.isArray(supported) && supported.includes('groups')
-  return ['openid', 'profile', 'email', ...(hasGroups ? ['groups'] : [])]
+  const has = (scope: string) => Array.isArray(supported) && supported.includes(scope)
+  const groups = has('groups') ? ['groups'] : []
+  const offline = isOffline && has('offline_access') ? ['offline_access'] : []
+  return [...new Set(['openid', ...(scopes ?? ['profile', 'email', ...groups]), ...offline])]
 }
 
 /** OpenID Connect Core section 3.1.2.1. */

@@ -128,6 +128,8 @@ export interface AuthorizationOptions {
   readonly chooseAccount?: boolean
   /** To authenticate anew, or in another way. */
   readonly stepUp?: StepUp | undefined
+  /** The `prompt` of a request for tokens that outlive the session at the provider (OpenID Connect Core section 11). */
+  readonly offlinePrompt?: 'none' | 'consent' | undefined
 }
 
 export interface ProviderDeps {

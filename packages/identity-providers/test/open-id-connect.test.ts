@@ -95,6 +95,21 @@ t.test('signing in as somebody else', async (t) => {
   t.equal(await promptOf(), 'select_account', 'where it is offered')
 })
 
+t.test('a token that outlives the session at the provider', async (t) => {
+  const idp = await startOpenIdProvider(t)
+  const parametersOf = async (offlinePrompt?: 'none' | 'consent') => {
+    const url = await open(t, idp.options).authorizationUrl({ ...newLogin(), offlinePrompt })
+    return Object.fromEntries(url.searchParams)
+  }
+  const scope = /^openid profile email .*offline_access$/
+  for (const prompt of ['none', 'consent'] as const)
+    t.match(await parametersOf(prompt), { prompt, scope })
+  t.match(await parametersOf(), { prompt: undefined, scope: /email(?!.*offline)/ })
+  idp.hostility.discovery = (answer) => ({ ...answer, scopes_supported: ['openid'] })
+  const scopes = { prompt: 'none', scope: 'openid profile email' }
+  t.match(await parametersOf('none'), scopes, 'where there is no scope for it')
+})
+
 t.test('parameters of the configuration are sent, but never in place of our own', async (t) => {
   const idp = await startOpenIdProvider(t)
   const authorizationParameters = {

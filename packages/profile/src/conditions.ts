@@ -49,6 +49,11 @@ export interface Condition {
    * can make it hold.
    */
   wantedScopes(subject: Subject): readonly string[]
+  /**
+   * The scopes that an agent needs, whoever it acts for, if that person meets what is asked of people; empty if that
+   * cannot be told.
+   */
+  scopesOfAgents(mcp: McpCall | undefined): readonly string[]
 }
 
 /**
@@ -70,10 +75,19 @@ export function compileCondition(source: string, of: 'person' | 'request' = 'per
       return clauses.find((clause) => !evaluate(clause.expression, subject))?.source
     },
     wantedScopes: (subject) => wantedScopes(expression, subject),
+    scopesOfAgents(mcp) {
+      isAnybody = true
+      try {
+        return wantedScopes(expression, { claims: {}, caller: AGENT, mcp })
+      } finally {
+        isAnybody = false
+      }
+    },
   }
 }
 
 const PERSON: ConditionCaller = { method: 'session', scopes: [], claims: {} }
+const AGENT: ConditionCaller = { method: 'agent', scopes: [], claims: {} }
 
 // Variables, since CEL gives functions only their arguments. Evaluation is synchronous and never nested.
 let claims: Claims
@@ -110,6 +124,8 @@ function isPlainUri(uri = ''): boolean {
 
 /** While scopes are assumed to be granted: those that the condition asks for. */
 let assumedScopes: Set<string> | undefined
+/** While the person is assumed to meet what is asked of people. */
+let isAnybody = false
 
 function evaluate(expression: ParseResult, subject: Subject): boolean {
   try {
@@ -161,7 +177,7 @@ function clausesOf(node: ASTNode, text: CelText): readonly Clause[] {
 const ofPerson =
   <Args extends unknown[]>(holds: (...args: Args) => boolean) =>
   (...args: Args): boolean =>
-    (caller.method === 'session' || caller.method === 'agent') && holds(...args)
+    isAnybody || ((caller.method === 'session' || caller.method === 'agent') && holds(...args))
 
 const HANDLERS: Readonly<Record<string, (...args: never[]) => boolean>> = {
   'Group(string): bool': ofPerson((group: string) => includes(claims.groups, group)),

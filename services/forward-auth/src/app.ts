@@ -244,7 +244,8 @@ function problemPage(problem: Problem, request: FastifyRequest, reply: FastifyRe
     code,
     problem,
     providerSays,
-    retryHref: loginUrl ?? clientUrl,
+    retryHref: loginUrl,
+    clientHref: clientUrl,
     requestId: request.id,
   })
   return sendPage(reply, status, page)

@@ -88,7 +88,7 @@ export function issuerOf({ portal, site }: PortalAt): string {
 /** A purpose for which values are sealed at a portal and a sign-in host, and are good at no other. */
 export function purposeAt(
   at: PortalAt,
-  purpose: 'client' | 'code' | 'consent' | 'refresh',
+  purpose: 'client' | 'code' | 'consent' | 'granted' | 'refresh',
 ): string {
   return `${purpose} ${issuerOf(at)}`
 }

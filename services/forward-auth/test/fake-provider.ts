@@ -34,7 +34,7 @@ export function createFakeProvider(name = 'corp') {
     relation: { issuer: `https://${name}.test`, clientId: 'gatehouse' },
     failing: () => state.failure !== undefined,
     close: async () => {},
-    async authorizationUrl({ redirectUri, chooseAccount, stepUp, ...secrets }) {
+    async authorizationUrl({ redirectUri, chooseAccount, stepUp, offlinePrompt, ...secrets }) {
       await setImmediate()
       failIfAsked()
       const query = new URLSearchParams({
@@ -43,6 +43,7 @@ export function createFakeProvider(name = 'corp') {
         code_challenge: hash('sha256', secrets.codeVerifier, 'base64url'),
         redirect_uri: redirectUri,
         ...(chooseAccount && { prompt: 'select_account' }),
+        ...(offlinePrompt && { prompt: offlinePrompt }),
         ...(stepUp && { acr_values: stepUp.acr.join(' '), max_age: `${stepUp.maxAge}` }),
       })
       return new URL(`https://${name}.test/authorize?${query}`)

@@ -1,4 +1,4 @@
-import { backoffMs, NetError } from '@gatehouse/net'
+import { type BoundedFetch, backoffMs, NetError } from '@gatehouse/net'
 import type { Dispatcher } from 'undici'
 import { AuthError } from '../errors.ts'
 import { type IssuerConnection, JwksClient, type KeyHint, type KeySet } from './jwks-client.ts'
@@ -16,6 +16,8 @@ export interface AuthDeps {
   readonly log: Log
   /** Carries the requests to issuers instead of agents of its own; a dispatcher of undici 7 or 8. */
   readonly dispatcher?: Dispatcher | undefined
+  /** Makes the requests to issuers in place of all that, for issuers that strangers name. It is closed. */
+  readonly fetch?: BoundedFetch | undefined
 }
 
 /** Between two readings for tokens that no key fits. A new key is accepted after this time at the latest. */
@@ -58,7 +60,7 @@ export class IssuerKeys {
 
   constructor(connection: IssuerConnection, deps: Omit<AuthDeps, 'now'>) {
     this.issuer = connection.issuerUrl
-    this.#client = new JwksClient(connection, deps.dispatcher)
+    this.#client = new JwksClient(connection, deps.dispatcher, deps.fetch)
     this.#elapsed = deps.elapsed
     this.#log = deps.log
   }

@@ -53,10 +53,13 @@ export class JwksClient {
   readonly #issuer: IssuerConnection
   readonly #fetch: BoundedFetch
 
-  /** @param dispatcher - carries the requests instead of an agent of its own, and is not closed */
-  constructor(issuer: IssuerConnection, dispatcher?: Dispatcher) {
+  /**
+   * @param dispatcher - carries the requests instead of an agent of its own, and is not closed
+   * @param fetch - makes the requests in place of that, and is closed
+   */
+  constructor(issuer: IssuerConnection, dispatcher?: Dispatcher, fetch?: BoundedFetch) {
     this.#issuer = issuer
-    this.#fetch = createFetch({ ca: issuer.ca, dispatcher })
+    this.#fetch = fetch ?? createFetch({ ca: issuer.ca, dispatcher })
   }
 
   /**

@@ -42,12 +42,14 @@ export interface Grant {
   readonly nonce: string | undefined
   readonly scopes: readonly string[]
   readonly challenge: string | null
+  readonly prompt: string | null
 }
 
 /** The code flow of RFC 6749 as strict as the best of them: single use, exact redirect URI, PKCE. */
 export function authorizationServer(product: Product): RequestListener {
   const codes = new Map<string, Grant>()
   const tokens = new Map<string, Grant>()
+  const refreshes = new Map<string, Grant>()
   const client = product.client ?? CLIENT
   const refusal = product.refusal ?? { status: 400, error: 'invalid_grant' }
   const refused: Answer = { status: refusal.status, json: { error: refusal.error } }
@@ -64,6 +66,7 @@ export function authorizationServer(product: Product): RequestListener {
       nonce: get('nonce') ?? undefined,
       scopes: get('scope')?.split(' ') ?? [],
       challenge: get('code_challenge_method') === 'S256' ? get('code_challenge') : null,
+      prompt: get('prompt'),
     })
     const location = new URL(client.redirectUri)
     location.searchParams.set('code', code)
@@ -74,7 +77,7 @@ export function authorizationServer(product: Product): RequestListener {
 
   function redeem(form: URLSearchParams, authorization: string | undefined): Answer {
     const code = form.get('code') ?? ''
-    const grant = codes.get(code)
+    const grant = codes.get(code) ?? refreshes.get(form.get('refresh_token') ?? '')
     codes.delete(code)
     if (!authenticates(form, authorization, product))
       return { status: 401, json: { error: 'invalid_client' } }
@@ -82,13 +85,16 @@ export function authorizationServer(product: Product): RequestListener {
       .update(form.get('code_verifier') ?? '')
       .digest('base64url')
     const isGood =
-      form.get('grant_type') === 'authorization_code' &&
-      form.get('redirect_uri') === client.redirectUri &&
-      grant?.challenge === verifier
-    if (!isGood) return refused
+      form.get('grant_type') === 'refresh_token' ||
+      (form.get('grant_type') === 'authorization_code' &&
+        form.get('redirect_uri') === client.redirectUri &&
+        grant?.challenge === verifier)
+    if (!grant || !isGood) return refused
     const token = randomUUID()
     tokens.set(token, grant)
-    return { json: { access_token: token, token_type: 'bearer', ...product.tokens?.(grant) } }
+    const more = product.tokens?.(grant) ?? {}
+    if (typeof more.refresh_token === 'string') refreshes.set(more.refresh_token, grant)
+    return { json: { access_token: token, token_type: 'bearer', ...more } }
   }
 
   async function answer(request: IncomingMessage): Promise<Answer> {

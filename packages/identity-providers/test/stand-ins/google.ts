@@ -26,10 +26,13 @@ export async function startGoogle(t: Test) {
       paths: { authorize: '/o/oauth2/v2/auth', token: '/token' },
       issuerInCallback: ISSUER,
       checkAuthorization: (parameters) =>
-        ['', 'select_account'].includes(parameters.get('prompt') ?? ''),
+        ['', 'select_account', 'none', 'consent'].includes(parameters.get('prompt') ?? ''),
       authentication: ['post', 'basic'],
-      tokens: ({ person, nonce }) => ({
+      tokens: ({ person, nonce, prompt }) => ({
+        expires_in: 3_599,
         id_token: signToken(key, { ...tokenClaims(ISSUER, '', nonce), ...people[person] }),
+        // At a consent alone, and with `access_type=offline`.
+        ...(prompt === 'consent' && { refresh_token: `1//${person}` }),
       }),
       resources: {
         '/.well-known/openid-configuration': () => ({ json: metadata }),

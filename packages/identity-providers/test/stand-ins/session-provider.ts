@@ -24,7 +24,7 @@ const BACK_CHANNEL = 'https://auth.example.com/portals/main/providers/corp/backc
 export async function startSessionProvider(t: Test) {
   const key = signingKey('first')
   const people = new Map<string, Partial<Person>>(PEOPLE)
-  const state = { refreshes: true, rotates: false }
+  const state = { refreshes: true as boolean | 'offline_access', rotates: false }
   const hostility: Record<string, Hostility | undefined> = {}
   const asked: Record<string, number> = {}
   const logoutTokens: string[] = []
@@ -73,7 +73,11 @@ export async function startSessionProvider(t: Test) {
     interactions: {
       url: (_context: unknown, { uid }: { uid: string }) => `/interaction/${uid}`,
     },
-    issueRefreshToken: () => state.refreshes,
+    issueRefreshToken: (
+      _context: unknown,
+      _client: unknown,
+      { scopes }: { scopes: Set<string> },
+    ) => (state.refreshes === 'offline_access' ? scopes.has('offline_access') : state.refreshes),
     jwks: { keys: [key.privateJwk] },
     async loadExistingGrant({ oidc: { session, provider } }: Context) {
       const grant = new provider.Grant({
@@ -89,9 +93,10 @@ export async function startSessionProvider(t: Test) {
   })
   const handle = provider.callback()
   async function signIn(request: IncomingMessage, response: ServerResponse) {
-    const { params } = await provider.interactionDetails(request, response)
+    const { params, prompt } = await provider.interactionDetails(request, response)
     const login = { accountId: params.login_hint ?? 'alice', amr: ['pwd'], acr: 'one' }
-    await provider.interactionFinished(request, response, { login })
+    const isConsent = prompt.name === 'consent'
+    await provider.interactionFinished(request, response, isConsent ? { consent: {} } : { login })
   }
   listener = (request, response) =>
     request.url?.startsWith('/interaction/')

@@ -92,7 +92,10 @@ const READINESS = {
           'Parts that do not work right now. A request through a proxy gets their kinds without names.',
       }),
     }),
-    503: ProblemSchema,
+    503: {
+      description: 'Not ready; `detail` says why.',
+      content: { 'application/problem+json': { schema: ProblemSchema } },
+    },
   },
 }
 

@@ -4,24 +4,25 @@ import { Type } from 'typebox'
 import { signInSiteOf } from '../portal-site.ts'
 import { forbid, refuseCaller } from '../routes/check-answers.ts'
 import { problemAnswers } from '../routes/documented.ts'
-import { endSessions } from '../session/ends.ts'
 import { signInHost } from '../session/sessions.ts'
-import { endsAt } from './end.ts'
+import { endNamed } from './end.ts'
 
 /** The scope that a program needs. */
 const END_SCOPE = 'sessions:end'
 
 const PERSON = Type.String({ maxLength: 320, description: 'E-mail address, `ada`, or `corp:ada`.' })
 const SESSION = Type.String({ maxLength: 64, description: 'ID of the session.' })
+const CLIENT = Type.String({ maxLength: 2_048, description: 'ID of a client of agents.' })
 const STRICT = { additionalProperties: false }
 const SCHEMA = {
-  summary: 'End the sessions of a person, or one session',
+  summary: 'End the sessions of a person, one session, or what a client has of everybody',
   description: `For scripts, such as those of an offboarding. Needs an API key or a token of \`callers\` with the scope \`${END_SCOPE}\`.`,
   tags: ['account'],
   security: [{ program: [] }],
   body: Type.Union([
     Type.Object({ person: PERSON }, STRICT),
     Type.Object({ session: SESSION }, STRICT),
+    Type.Object({ client: CLIENT }, STRICT),
   ]),
   response: {
     200: Type.Object({
@@ -46,8 +47,7 @@ export const sessionsApi: FastifyPluginAsyncTypebox = async (app) => {
     const { decision, principal } = await asking.catch(refuse)
     if (decision.outcome === 'forbidden') throw forbid({ ...asked, principal }, decision, request)
     if (decision.outcome !== 'allow') refuse(new AuthError('AUTH_CREDENTIALS_MISSING'))
-    const ends = await endsAt(app, portal, request.body)
     const ender = { endedBy: 'program', actor: principal?.caller } as const
-    return { ended: await endSessions(app, ends, ender, request) }
+    return { ended: await endNamed(app, portal, request.body, ender, request) }
   })
 }

@@ -7,6 +7,8 @@ import { mailOf, openRow, personOf, profileOf } from '../session/session.ts'
 export interface FoundSession extends ShownSession {
   /** The digest of the person. */
   readonly person: string
+  /** Whether it is for the agents of the person alone. */
+  readonly isOffline: boolean
   readonly profile: NonNullable<ShownSession['profile']>
 }
 
@@ -20,15 +22,16 @@ export async function findSessions(
   whose: Whose,
   limit: number,
 ): Promise<readonly FoundSession[]> {
-  const rows = await findRows(app, portal, whose, limit, false)
-  return rows.map(({ row, said }) => {
-    const { sid: id, person, begun, lastSeen, ends, hosts } = row
-    const of = { ...said.browser, profile: profileOf(said) }
-    return { id, person, isCurrent: false, begun, lastSeen, ends, hosts, ...of }
-  })
+  return (await findRows(app, portal, whose, limit, false)).map(foundOf)
 }
 
-/** The agents of people, the newest first. */
+function foundOf({ row, said }: Found): FoundSession {
+  const { sid: id, person, begun, lastSeen, ends, hosts } = row
+  const of = { ...said.browser, profile: profileOf(said), isOffline: said.isOffline === true }
+  return { id, person, isCurrent: false, begun, lastSeen, ends, hosts, ...of }
+}
+
+/** The agents of people, the newest first: what one client has of one person is one. */
 export async function findAgents(
   app: FastifyInstance,
   portal: Portal,
@@ -36,13 +39,48 @@ export async function findAgents(
   limit: number,
 ): Promise<readonly ShownAgent[]> {
   const rows = await findRows(app, portal, whose, limit, true)
-  return rows.flatMap(({ row, said }) => {
+  const clients = Map.groupBy(rows, ({ row, said }) => `${row.person} ${said.agent?.clientId}`)
+  return [...clients.values()].flatMap((grants) => {
+    const [{ row, said }] = grants as [Found, ...Found[]]
     if (!said.agent) return []
-    const { clientId, clientName: name, resource, scopes } = said.agent
-    const { sid: id, begun, lastSeen: lastCall, ends } = row
-    const of = { clientHost: URL.parse(clientId)?.host, name, resource, scopes }
-    return [{ id, begun, lastCall, ends, ...of, profile: profileOf(said) }]
+    const { clientId, clientName: name } = said.agent
+    const timesOf = (member: 'begun' | 'lastSeen' | 'ends') => grants.map(({ row }) => row[member])
+    const all = (member: 'resource' | 'scopes') => [
+      ...new Set(grants.flatMap(({ said }) => said.agent?.[member] ?? [])),
+    ]
+    const called = grants.filter(({ row }) => row.lastSeen > row.begun)
+    return {
+      id: row.sid,
+      begun: Math.min(...timesOf('begun')),
+      ends: Math.max(...timesOf('ends')),
+      lastCall: called.length > 0 ? Math.max(...timesOf('lastSeen')) : undefined,
+      clientHost: URL.parse(clientId)?.host,
+      name,
+      resources: all('resource'),
+      scopes: all('scopes'),
+      profile: profileOf(said),
+    }
   })
+}
+
+/** The newest grants of all clients that are looked through. */
+const MAX_GRANTS = 100_000
+
+type Found = Awaited<ReturnType<typeof findRows>>[number]
+
+/** What a client has of people, each grant as a session, the newest first. */
+export async function findGrants(
+  app: FastifyInstance,
+  portal: Portal,
+  clientId: string,
+  whose: Whose,
+): Promise<readonly FoundSession[]> {
+  const rows = await findRows(app, portal, whose, MAX_GRANTS, true)
+  return rows.flatMap(({ row, said: { agent, ...said } }) =>
+    agent?.clientId === clientId
+      ? [{ ...foundOf({ row, said }), hosts: [new URL(agent.resource).host] }]
+      : [],
+  )
 }
 
 /** The rows of people that have not ended, each once, with what they say. */

@@ -20,7 +20,7 @@ import type { Visitor } from '../session/visitor.ts'
 import { pageUrl } from '../sites.ts'
 import type { End } from '../store/store.ts'
 import { endsAt } from './end.ts'
-import { findAgents, findSessions } from './find.ts'
+import { type FoundSession, findAgents, findSessions } from './find.ts'
 
 const tags = ['account']
 const ACCOUNT_SCHEMA = {
@@ -85,7 +85,7 @@ export const accountRoutes: FastifyPluginAsyncTypebox = async (app) => {
       200,
       sessionsPage({
         ...readerOf(request, portalSite),
-        sessions: await findSessions(app, portal, whose, MAX_SHOWN + 1),
+        sessions: (await findSessions(app, portal, whose, MAX_SHOWN + 1)).filter(isOfBrowser),
         agents: await findAgents(app, portal, whose, MAX_SHOWN + 1),
         person,
         searchAction: url('/sessions'),
@@ -113,9 +113,9 @@ export const accountRoutes: FastifyPluginAsyncTypebox = async (app) => {
       return sendSignedOut(portalSite, undefined, reply)
     })
 
-  form('/account/end', '/account', async ({ session: { person } }, { session = '' }) => {
+  form('/account/end', '/account', async ({ session: { person }, portal }, { session = '' }) => {
     const row = (await app.sessions.records.open(session))?.row
-    return row?.person === person ? [{ sid: session }] : []
+    return row?.person === person ? endsAt(app, portal, { session }) : []
   })
   form('/account/end-others', '/account', async ({ session: { person, sid } }) => [
     { person, except: sid },
@@ -126,6 +126,9 @@ export const accountRoutes: FastifyPluginAsyncTypebox = async (app) => {
     return endsAt(app, visitor.portal, { session, person })
   })
 }
+
+/** Those of agents alone are shown by their agents. */
+const isOfBrowser = ({ isOffline }: FoundSession) => !isOffline
 
 type EndsOf = (
   visitor: Visitor,
@@ -170,7 +173,8 @@ async function sendAccount(
   const asked = { portal, principal: visitor, sites, clientIp, now: clock.now() }
   const apps = openableApps(asked)
   const origin = cameFrom(request, portalSite, from)
-  const sessions = await findSessions(server, portal, { digest: person }, MAX_SHOWN + 1)
+  const found = await findSessions(server, portal, { digest: person }, MAX_SHOWN + 1)
+  const sessions = found.filter(isOfBrowser)
   const agents = await findAgents(server, portal, { digest: person }, MAX_SHOWN + 1)
   const url = (path: string) => pageUrl(portalSite, path)
   const page = accountPage({

@@ -39,7 +39,7 @@ const OPTIONS = {
   client:
     (wanted: string): Matches =>
     (row) =>
-      [row.client, hostOf(row)].includes(wanted) || row.client === '*',
+      [row.client, ...hostsOf(row)].includes(wanted) || row.client === '*',
 }
 
 type AuditQuery = Readonly<Partial<Record<keyof typeof OPTIONS, string | undefined>>> & {
@@ -72,9 +72,10 @@ export async function* listAudit({ rows, as, ...query }: AuditQuery): AsyncGener
     )
 }
 
-/** The host of a client ID that is a URL. */
-function hostOf({ client = '' }: AuditRow): string | undefined {
-  return URL.parse(client)?.host
+/** The host of a client ID that is a URL: with its port, and without. */
+function hostsOf({ client = '' }: AuditRow): readonly string[] {
+  const url = URL.parse(client)
+  return url ? [url.host, url.hostname] : []
 }
 
 /** The columns with their titles and widths, in characters. Longer values move the rest of their line. */
@@ -94,7 +95,7 @@ type Shown = Readonly<Partial<Record<(typeof COLUMNS)[number][0], string | undef
 function lineOf(row: AuditRow): string {
   const { client = row.clientAddress, tool, code, count } = row
   const what = [tool, code, reasonOf(row) ?? enderOf(row), count && `x${count}`]
-  const shown = { person: whoOf(row) ?? row.provider, client: hostOf(row) || client }
+  const shown = { person: whoOf(row) ?? row.provider, client: hostsOf(row)[0] || client }
   return cellsOf({
     ...row,
     ...shown,

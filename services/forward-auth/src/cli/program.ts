@@ -105,22 +105,24 @@ const why: Command = {
 const sessions: Command = {
   ...LOOK,
   usage: 'sessions',
-  summary: 'list who is signed in, and end the sessions of a person',
+  summary: 'list who is signed in, or what a client may do for them, and end that',
   options: {
     '--portal NAME': 'sessions of this portal',
     '--person WHO': 'sessions of this person: an e-mail address, ada, or corp:ada',
-    '--end': 'end the sessions of that person, after listing them',
+    '--client ID': 'what this client of agents has, in place of the sessions of people',
+    '--end': 'end the sessions of that person, or what that client has, after listing them',
     '--json': 'JSON lines, as when the output is not a terminal',
   },
   examples: ['gatehouse-auth sessions --person ada@example.com --end'],
   async run({ config, options, progress, process: { stdout } }) {
-    const { portal, person, end = false } = options
+    const { portal, person, client, end = false } = options
     const { value } = await config()
     progress.say('reading the sessions')
     const { listSessions } = await import('./sessions.ts')
     return listSessions(value, {
       portal,
       person,
+      client,
       end,
       asJson: options.json === true || !stdout.isTTY,
     })

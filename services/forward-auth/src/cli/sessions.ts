@@ -1,16 +1,18 @@
 import { printable, UsageError } from '@gatehouse/service-kit/program'
-import { endsAt } from '../account/end.ts'
-import { type FoundSession, findSessions } from '../account/find.ts'
+import type { FastifyInstance } from 'fastify'
+import { endNamed } from '../account/end.ts'
+import { type FoundSession, findGrants, findSessions } from '../account/find.ts'
 import type { ForwardAuthConfig } from '../config/schema.ts'
 import type { Portal } from '../portals.ts'
-import { endSessions } from '../session/ends.ts'
 import { operator, startAside } from './aside.ts'
 
 export interface SessionsQuery {
   readonly portal?: string | undefined
   /** E-mail address, identifier, or `<provider>:<identifier>`. */
   readonly person?: string | undefined
-  /** Ends the sessions of the person. */
+  /** ID of a client of agents. */
+  readonly client?: string | undefined
+  /** Ends the sessions of the person, or what the client has. */
   readonly end: boolean
   readonly asJson: boolean
 }
@@ -18,31 +20,46 @@ export interface SessionsQuery {
 /** Sessions that are listed. */
 const MAX_SESSIONS = 10_000
 
-/** The sessions of people, as lines; with `end` it ends them. */
+/** The sessions of people, or the grants of a client, as lines; with `end` it ends them. */
 export async function* listSessions(
   config: ForwardAuthConfig,
-  { portal: name, person, end, asJson }: SessionsQuery,
+  query: SessionsQuery,
 ): AsyncGenerator<string> {
-  if (end && person === undefined) throw new UsageError('--end needs --person, whose sessions end')
+  const { portal: name, person, client, end, asJson } = query
+  if (end && person === undefined && client === undefined)
+    throw new UsageError('--end needs --person, whose sessions end, or --client')
   const app = await startAside(config)
   await using opened = new AsyncDisposableStack()
   opened.defer(() => app.close())
-  const portals = [...app.portals.values()].filter((one) => name === undefined || one.name === name)
-  if (portals.length === 0)
-    throw new UsageError(`--portal must be one of ${[...app.portals.keys()].join(', ')}`)
+  const portals = portalsOf(app, name)
   if (!asJson) yield TITLES
-  let isFound = person === undefined
-  const actor = operator()
+  let count = 0
+  const ender = { endedBy: 'operator', actor: operator() } as const
   for (const portal of portals) {
     const whose = person === undefined ? 'everybody' : { text: person }
-    for (const session of await findSessions(app, portal, whose, MAX_SESSIONS)) {
-      isFound = true
-      yield asJson ? jsonOf(portal, session) : lineOf(portal, session)
-    }
-    if (end)
-      await endSessions(app, await endsAt(app, portal, { person }), { endedBy: 'operator', actor })
+    const found =
+      client === undefined
+        ? await findSessions(app, portal, whose, MAX_SESSIONS)
+        : await findGrants(app, portal, client, whose)
+    count += found.length
+    for (const session of found) yield asJson ? jsonOf(portal, session) : lineOf(portal, session)
+    if (end) await endNamed(app, portal, { person, client }, ender)
   }
-  if (!isFound) throw new Error(`nobody who is signed in is called ${printable(person ?? '')}`)
+  if (count === 0) requireNobody(query)
+}
+
+function portalsOf({ portals }: FastifyInstance, name: string | undefined): readonly Portal[] {
+  if (name === undefined) return [...portals.values()]
+  const portal = portals.get(name)
+  if (portal) return [portal]
+  throw new UsageError(`--portal must be one of ${[...portals.keys()].join(', ')}`)
+}
+
+/** @throws Error if somebody was named, who has nothing */
+function requireNobody({ client, person }: SessionsQuery): void {
+  if (client !== undefined) throw new Error(`nobody has allowed ${printable(client)} anything`)
+  if (person !== undefined)
+    throw new Error(`nobody who is signed in is called ${printable(person)}`)
 }
 
 const WIDTHS = [10, 32, 20, 20, 15]
@@ -56,11 +73,12 @@ const TITLES = cells('PORTAL', 'PERSON', 'BEGUN', 'LAST SEEN', 'CLIENT', 'APPS')
 
 function lineOf(
   { name }: Portal,
-  { profile, begun, lastSeen, address, hosts }: FoundSession,
+  { profile, begun, lastSeen, address, isOffline, hosts }: FoundSession,
 ): string {
   const times = [timeOf(begun), timeOf(lastSeen)]
   const person = `${profile.provider}:${profile.id}`
-  return cells(name, person, ...times, address ?? '-', hosts.join(' ') || '-')
+  const client = isOffline ? 'agents alone' : (address ?? '-')
+  return cells(name, person, ...times, client, hosts.join(' ') || '-')
 }
 
 function timeOf(ms: number): string {
@@ -68,7 +86,7 @@ function timeOf(ms: number): string {
 }
 
 function jsonOf({ name: portal }: Portal, { profile, id: session, ...of }: FoundSession): string {
-  const { begun, lastSeen, ends, address, userAgent, hosts } = of
+  const { begun, lastSeen, ends, address, userAgent, hosts, isOffline } = of
   const { provider, id, name, email } = profile
   return `${JSON.stringify({
     portal,
@@ -82,5 +100,6 @@ function jsonOf({ name: portal }: Portal, { profile, id: session, ...of }: Found
     clientAddress: address,
     userAgent,
     hosts,
+    ...(isOffline && { isOffline }),
   })}\n`
 }

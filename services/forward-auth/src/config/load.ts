@@ -23,6 +23,7 @@ import {
 import { parsePostgresUrl } from '@gatehouse/store'
 import { readSite, type Site } from '../sites.ts'
 import { checkApps } from './apps.ts'
+import { checkClients } from './clients.ts'
 import { checkContact, checkImage } from './look.ts'
 import { type ForwardAuthConfig, ForwardAuthSchema, type PortalConfig } from './schema.ts'
 import { loadStartRules } from './start-rules.ts'
@@ -80,6 +81,16 @@ const PORTAL_RULES: readonly Rule<PortalConfig>[] = [
   ({ authorizationServer: { privateNetworks } }) =>
     applyToEach(privateNetworks, '/authorizationServer/privateNetworks', [
       (text) => faultIf(!parseCidr(text), '', 'is not a network such as 10.0.0.0/8'),
+    ]),
+  ({ authorizationServer: { clients } }) => checkClients(clients),
+  ({ resources, session }) =>
+    applyToEach(resources, '/resources', [
+      ({ lifetime }) =>
+        faultIf(
+          lifetime !== undefined && session.refresh === 'off',
+          '/lifetime',
+          'needs `session.refresh`: without it, nobody notices that an account was closed',
+        ),
     ]),
   ({ providers }) => checkUnique('/providers', providers),
   checkStepUps,

@@ -14,6 +14,7 @@ import { type Static, Type } from 'typebox'
 import { COLOR_PATTERN } from '../pages/colors.ts'
 import { StorageSchema } from '../store/storage-schema.ts'
 import { AppsSchema } from './apps.ts'
+import { ClientsSchema } from './clients.ts'
 import { ContactSchema, FaviconSchema, LogoSchema, PageTextsSchema } from './look.ts'
 
 const NAME_PATTERN = '^[a-z][a-z0-9-]{0,31}$'
@@ -186,6 +187,7 @@ const PortalSchema = Type.Object(
     ...gateOptions,
     authorizationServer: Type.Object(
       {
+        clients: ClientsSchema,
         registration: Flag(
           'Lets clients register themselves (RFC 7591). Nobody has proven who such a client is, so every consent page ' +
             'says so. Default: clients have a client ID metadata document.',

@@ -42,6 +42,8 @@ export interface LoginState {
   readonly restarts?: number
   /** The demands on the authentication at the provider. */
   readonly stepUp?: StepUpDemand | undefined
+  /** Whether it is for the programs of a person who is signed in, and begins no session of a browser. */
+  readonly isOffline?: boolean | undefined
 }
 
 export interface Callback {

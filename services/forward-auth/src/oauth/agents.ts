@@ -3,17 +3,18 @@ import type { Resource } from '@gatehouse/gate'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Ender } from '../audit/audit.ts'
+import { isProven } from '../client-metadata.ts'
 import type { PortalSite } from '../portal-site.ts'
 import { portalOf } from '../portals.ts'
 import { sealValue, unsealValue } from '../seal.ts'
-import { endSessions } from '../session/ends.ts'
+import { endSessions, recordEnd } from '../session/ends.ts'
 import type { OpenedRow } from '../session/records.ts'
-import { type Consent, sealSession } from '../session/session.ts'
+import { type Consent, openRow, sealSession } from '../session/session.ts'
 import type { Visitor } from '../session/visitor.ts'
 import { issuerOf, purposeAt, siteOfIssuer } from '../sites.ts'
 import type { SessionRow } from '../store/store.ts'
 import { Agent } from './agent.ts'
-import { isSameUrl, scopesIn } from './authorization-request.ts'
+import { findResource, scopesIn } from './authorization-request.ts'
 import { OAuthError } from './oauth-error.ts'
 import { ownResources } from './own-resources.ts'
 import type { Redemption, Renewal, Revocation, TokenAnswer } from './token.ts'
@@ -23,7 +24,16 @@ import { ACCESS_LIFETIME, type AccessClaims, AccessTokens, isVerifierOf } from '
 const CODE_LIFETIME = 60_000
 /** The time in which a client that has not got an answer may send the refresh token before again, in ms. */
 const REPEAT = 10_000
+/**
+ * The time in which a refresh token that is spent gives an access token still, in ms, and how many of them do: a client of
+ * several processes has one in each, and only one of them is the first.
+ */
+const LATE = 120_000
+const MAX_LATE = 8
+/** Agents of one person that are looked through. */
+const MAX_AGENTS = 1_000
 const REUSE: Ender = { endedBy: 'reuse' }
+const REPLACED: Ender = { endedBy: 'sign-in' }
 
 /** What a person is asked to allow. */
 export interface Demand {
@@ -46,8 +56,8 @@ interface Code extends Demand {
 type RefreshToken = Pick<SessionRow, 'sid' | 'rev'>
 
 /**
- * The agents of all portals: programs that act for a person, until the session in which the person has allowed it
- * ends. Each is a row of the store below that session.
+ * The agents of all portals: programs that act for a person. Each is a row of the store below a session, and ends with it:
+ * that in which the person has allowed it, or one for agents alone.
  */
 class Agents {
   readonly #app: FastifyInstance
@@ -84,23 +94,30 @@ class Agents {
     if (agent?.clientId !== claims.client_id || agent.resource !== claims.aud) return undefined
     const visitor = await sessions.find(agent.parent, { portal, site })
     if (!visitor?.isAllowedAt(() => trust.clientIp(request.raw))) return undefined
+    const found = this.#agentOf(claims, visitor)
     // Whoever uses an agent uses the session that it belongs to.
-    for (const sid of [claims.sid, agent.parent]) sessions.records.see(sid, undefined)
-    return this.#agentOf(claims, visitor)
+    if (found) for (const sid of [claims.sid, agent.parent]) sessions.records.see(sid, undefined)
+    return found
   }
 
-  #agentOf(claims: AccessClaims, visitor: Visitor): Agent {
+  /** Undefined if its client may not be used any more: a reload makes other visitors. */
+  #agentOf(claims: AccessClaims, visitor: Visitor): Agent | undefined {
     const known = this.#agents.get(claims)
     if (known?.visitor === visitor) return known.agent
+    if (!this.#app.clients.isAllowed(visitor.portal, claims.client_id)) return undefined
     const agent = new Agent(visitor, claims)
     this.#agents.set(claims, { visitor, agent })
     return agent
   }
 
-  /** A code for what a person has allowed a client. It is good once, for a minute, together with the verifier. */
+  /**
+   * A code for what a person has allowed a client. It is good once, for a minute, together with the verifier.
+   *
+   * @param parent - ID of the session that the agent ends with
+   */
   codeFor(
     at: PortalSite,
-    visitor: Visitor,
+    parent: string,
     { redirectUri, challenge, consent }: Omit<Demand, 'until'>,
   ): string {
     const { keys, clock } = this.#app
@@ -108,7 +125,7 @@ class Agents {
       redirectUri,
       challenge,
       consent,
-      parent: visitor.session.sid,
+      parent,
       sid: randomBytes(16).toString('base64url'),
       until: clock.now() + CODE_LIFETIME,
     }
@@ -121,14 +138,17 @@ class Agents {
    * @throws OAuthError invalid_grant, invalid_target; FwaError FWA_STORE_UNAVAILABLE
    */
   async begin(at: PortalSite, sent: Redemption, request: FastifyRequest): Promise<TokenAnswer> {
-    const { sessions, authStore } = this.#app
-    const { sid, parent, consent, until } = this.#openCode(at, sent)
+    const { sessions, authStore, clients } = this.#app
+    const { sid, parent, until, redirectUri, ...code } = this.#openCode(at, sent)
+    const consent = { ...code.consent, redirectUri }
+    await clients.authenticate(at, consent, sent, request)
     const person = await sessions.records.open(parent)
     const visitor = person && (await sessions.find(parent, at))
     if (!person || !visitor?.isAdmitted) throw invalidGrant('the person has signed out')
     const scopes = this.#scopesOf(at, consent, undefined)
+    const ends = this.#endOf(at, visitor, consent, this.#app.clock.now())
     const row = this.#sealed(
-      { ...person.row, sid, parent, subject: null, providerSid: null, idle: null, rev: 1 },
+      { ...person.row, sid, parent, subject: null, providerSid: null, idle: null, ends, rev: 1 },
       person,
       consent,
     )
@@ -137,6 +157,7 @@ class Agents {
       request.log.warn({ client: consent.clientId }, 'a code came twice, or its session has ended')
       throw invalidGrant('the code was used before, or the person has signed out')
     }
+    await this.#replace(row, consent, request)
     this.#app.auditTrail.record(request, {
       event: 'agent-allowed',
       portal: at.portal.name,
@@ -147,6 +168,43 @@ class Agents {
     return this.#answer(at, visitor, { sid, rev: 1 }, consent, scopes)
   }
 
+  /**
+   * When an agent ends: with its session, or that of agents alone when the resource says so now.
+   *
+   * @throws OAuthError invalid_grant if that is over
+   */
+  #endOf(
+    at: PortalSite,
+    { session: { ends, isOffline } }: Visitor,
+    { resource }: Consent,
+    begun: number,
+  ): number {
+    if (!isOffline) return ends
+    const { lifetime = 0 } = ownResources(this.#app, at).find(({ url }) => url === resource) ?? {}
+    const end = Math.min(ends, begun + lifetime)
+    if (this.#app.clock.now() < end) return end
+    throw invalidGrant('agents of this resource do not work without their person for so long')
+  }
+
+  /**
+   * Ends what the client had for the same person and resource: it has a new grant in its place. What a program of a
+   * device has stays, since the same one may be on another device.
+   */
+  async #replace({ sid, person, begun }: SessionRow, consent: Consent, request: FastifyRequest) {
+    const { authStore, keys, sessions } = this.#app
+    const { clientId, resource, redirectUri = '' } = consent
+    if (!isProven(redirectUri)) return
+    for (const row of await authStore.listSessions({ person, agents: true }, MAX_AGENTS)) {
+      const agent = openRow(row, keys.record)?.agent
+      const isSame = agent?.clientId === clientId && agent.redirectUri === redirectUri
+      // Of two at once, one stays.
+      const isOlder = row.begun < begun || (row.begun === begun && row.sid < sid)
+      if (!isOlder || !isSame || agent.resource !== resource) continue
+      for (const ended of await sessions.records.end({ sid: row.sid }))
+        recordEnd(this.#app, ended, REPLACED, request)
+    }
+  }
+
   /** What a code stands for, if it is for whoever sends it. */
   #openCode(at: PortalSite, sent: Redemption): Code {
     const { keys, clock } = this.#app
@@ -155,32 +213,37 @@ class Agents {
     const { consent } = code
     // In one sentence: whoever has stolen a code learns nothing of whom it is for.
     const isOf =
-      sent.client_id === consent.clientId &&
+      sent.clientId === consent.clientId &&
       sent.redirect_uri === code.redirectUri &&
       isVerifierOf(sent.code_verifier, code.challenge)
     if (!isOf) throw invalidGrant('the code is for another client, redirect_uri or code_verifier')
-    assertTarget(sent.resource, consent.resource)
+    this.#assertTarget(at, sent.resource, consent.resource)
     return code
   }
 
   /**
-   * Gives an agent new tokens, and takes back the old refresh token (RFC 9700 section 4.14.2). The one before ends
-   * the agent, unless its answer may have been lost just now.
+   * Gives an agent new tokens, and takes back the old refresh token (RFC 9700 section 4.14.2). One that was spent ends
+   * the agent, unless its answer may have been lost just now, or another process of the client was quicker: that gets an
+   * access token alone.
    *
    * @throws OAuthError invalid_grant, invalid_scope, invalid_target; FwaError FWA_STORE_UNAVAILABLE
    */
   async renew(at: PortalSite, sent: Renewal, request: FastifyRequest): Promise<TokenAnswer> {
-    const { sessions, signInRate } = this.#app
+    const { sessions, signInRate, clients } = this.#app
     const token = this.#openRefresh(at, sent.refresh_token)
     if (!token) throw invalidGrant('the refresh token is unknown')
     signInRate.require(`tokens of ${token.sid}`, 'too many tokens')
-    const { opened, consent } = await this.#open(token, sent.client_id)
-    assertTarget(sent.resource, consent.resource)
+    const { consent } = await this.#open(token, sent.clientId)
+    await clients.authenticate(at, consent, sent, request)
+    // That may have taken long.
+    const { opened } = await this.#open(token, sent.clientId)
+    this.#assertTarget(at, sent.resource, consent.resource)
     const scopes = this.#scopesOf(at, consent, sent.scope)
     const visitor = await sessions.find(opened.row.parent ?? '', at)
     if (!visitor?.isAdmitted) throw invalidGrant('the session of the person has ended')
-    const current = await this.#next(token, opened, consent, visitor.session.ends)
-    if (current) return this.#answer(at, visitor, current, consent, scopes)
+    const ends = this.#endOf(at, visitor, consent, opened.row.begun)
+    const next = await this.#next(token, opened, consent, ends)
+    if (next) return this.#answer(at, visitor, next, consent, scopes)
     await endSessions(this.#app, [{ sid: token.sid }], REUSE, request)
     request.log.warn(
       { client: consent.clientId },
@@ -193,42 +256,61 @@ class Agents {
   #scopesOf(at: PortalSite, { resource, scopes }: Consent, wanted: string | undefined): string[] {
     const configured = ownResources(this.#app, at).find(({ url }) => url === resource)
     if (!configured) throw invalidGrant('the resource is not one of this portal any more')
-    const asked = new Set(wanted === undefined ? scopes : scopesIn(wanted))
-    if (![...asked].every((scope) => scopes.includes(scope)))
+    const allowed = configured.allowed.map(({ name }) => name)
+    const given = allowed.filter((name) => scopes.includes(name))
+    const asked = new Set(scopesIn(wanted ?? ''))
+    // Others that are asked for, such as `offline_access`, are nothing that could be given.
+    if (allowed.some((name) => asked.has(name) && !scopes.includes(name)))
       throw new OAuthError('invalid_scope', 'the person has not allowed this scope')
-    return configured.allowed.map(({ name }) => name).filter((name) => asked.has(name))
+    const fewer = given.filter((name) => asked.has(name))
+    return fewer.length > 0 ? fewer : given
   }
 
-  /** The refresh token that follows one: undefined if it was used before. */
+  /** @throws OAuthError invalid_target unless a client names the resource that the person has allowed, or none */
+  #assertTarget(at: PortalSite, wanted: string | undefined, url: string): void {
+    const all = [...ownResources(this.#app, at), { url }]
+    if (wanted === undefined || findResource(all, wanted)?.url === url) return
+    throw new OAuthError('invalid_target', 'resource is not the one that the person has allowed')
+  }
+
+  /** What follows a refresh token, without a revision if that is an access token alone: undefined if it was used before. */
   async #next(
     token: RefreshToken,
     opened: OpenedRow,
     consent: Consent,
     ends: number,
-  ): Promise<RefreshToken | undefined> {
+  ): Promise<Pick<RefreshToken, 'sid'> | RefreshToken | undefined> {
     const { sessions, clock } = this.#app
     const { row } = opened
     // Either way, so that a clock that was set back gives nobody more time.
     if (token.rev === row.rev - 1 && Math.abs(clock.now() - row.reRead) < REPEAT) return row
-    if (token.rev !== row.rev) return undefined
-    const next = { ...row, rev: row.rev + 1, ends, reRead: clock.now() }
-    if (await sessions.records.update(this.#sealed(next, opened, consent))) return next
+    if (token.rev !== row.rev) return this.#isLate(token, opened) ? { sid: token.sid } : undefined
+    const now = clock.now()
+    const next = { ...row, rev: row.rev + 1, ends, reRead: now }
+    const spent = [...(opened.said.spent ?? []), now].slice(-MAX_LATE)
+    if (await sessions.records.update(this.#sealed(next, opened, consent, spent))) return next
     // Another request with the same token was quicker.
-    const { row: newest } = (await this.#open(token, consent.clientId)).opened
-    return newest.rev === next.rev ? newest : undefined
+    const { opened: newest } = await this.#open(token, consent.clientId)
+    return this.#next(token, newest, consent, ends)
+  }
+
+  /** Whether a refresh token was spent so lately that another process of the client may have done it. */
+  #isLate({ rev }: RefreshToken, { row, said: { spent = [] } }: OpenedRow): boolean {
+    const at = rev < row.rev ? spent.at(rev - row.rev) : undefined
+    const age = this.#app.clock.now() - (at ?? Number.NEGATIVE_INFINITY)
+    // A clock that was set back gives nobody more time.
+    return age > -REPEAT && age < LATE
   }
 
   /** Ends the agent of a refresh or access token, if it is of this client (RFC 7009 section 2.1). */
-  async revoke(
-    at: PortalSite,
-    { token, client_id: clientId }: Revocation,
-    request: FastifyRequest,
-  ) {
+  async revoke(at: PortalSite, { token, ...sent }: Revocation, request: FastifyRequest) {
+    const { clientId } = sent
     const sid = (this.#openRefresh(at, token) ?? this.#tokens.verify(token))?.sid
     const found = sid && (await this.#app.sessions.records.open(sid))
     const isOf =
       found && found.said.agent?.clientId === clientId && found.row.portal === at.portal.name
     const ender = { endedBy: 'program', actor: clientId } as const
+    if (isOf) await this.#app.clients.authenticate(at, found.said.agent as Consent, sent, request)
     if (isOf) await endSessions(this.#app, [{ sid: found.row.sid }], ender, request)
   }
 
@@ -245,12 +327,18 @@ class Agents {
   }
 
   /** The row of an agent: it is of the person, and knows nothing of what the provider says. */
-  #sealed({ sealed: _, ...row }: SessionRow, { said }: OpenedRow, consent: Consent): SessionRow {
+  #sealed(
+    { sealed: _, ...row }: SessionRow,
+    { said }: OpenedRow,
+    consent: Consent,
+    spent?: readonly number[],
+  ): SessionRow {
     const { issuer, provider, claims } = said
     const now = this.#app.clock.now()
     const isNew = row.rev === 1
     return sealSession(
-      { ...row, lastSeen: now, lease: 0, ...(isNew && { begun: now, reRead: now }) },
+      // A renewal is no call.
+      { ...row, lease: 0, ...(isNew && { begun: now, lastSeen: now, reRead: now }) },
       {
         issuer,
         provider,
@@ -258,15 +346,17 @@ class Agents {
         tokens: {},
         browser: { userAgent: '', address: undefined },
         agent: consent,
+        spent,
       },
       this.#app.keys.record,
     )
   }
 
+  /** @param token - without a revision there is no refresh token */
   #answer(
     at: PortalSite,
     { session: { profile } }: Visitor,
-    { sid, rev }: RefreshToken,
+    { sid, rev }: Pick<RefreshToken, 'sid'> & Partial<RefreshToken>,
     { clientId, resource }: Consent,
     scopes: readonly string[],
   ): TokenAnswer {
@@ -279,19 +369,17 @@ class Agents {
       scope,
       sid,
     })
+    const { login } = this.#app.keys
     return {
       access_token: access,
       token_type: 'Bearer',
       expires_in: ACCESS_LIFETIME,
-      refresh_token: sealValue({ sid, rev }, this.#app.keys.login, purposeAt(at, 'refresh')),
+      ...(rev !== undefined && {
+        refresh_token: sealValue({ sid, rev }, login, purposeAt(at, 'refresh')),
+      }),
       scope,
     }
   }
-}
-
-function assertTarget(wanted: string | undefined, url: string): void {
-  if (wanted !== undefined && !isSameUrl(url, wanted))
-    throw new OAuthError('invalid_target', 'resource is not the one that the person has allowed')
 }
 
 function invalidGrant(why: string): OAuthError {
@@ -320,6 +408,7 @@ export const agents = fp(
       'forward-auth/audit',
       'forward-auth/sessions',
       'forward-auth/logins',
+      'forward-auth/clients',
       'service-kit/clock',
     ],
   },

@@ -1,7 +1,7 @@
-import type { Resource } from '@gatehouse/gate'
+import type { Policy, Resource } from '@gatehouse/gate'
 import { OAuthError } from './oauth-error.ts'
 
-/** The parameters of an authorization request (RFC 6749 section 4.1.1, RFC 7636, RFC 8707). */
+/** The parameters of an authorization request (RFC 6749 section 4.1.1, RFC 7636, RFC 8707, RFC 9470). */
 export const PARAMETERS = [
   'client_id',
   'redirect_uri',
@@ -12,6 +12,8 @@ export const PARAMETERS = [
   'code_challenge',
   'code_challenge_method',
   'resource',
+  'acr_values',
+  'max_age',
   'request',
   'request_uri',
 ] as const
@@ -49,7 +51,7 @@ export function readRequest(parameters: Parameters, resources: readonly Resource
   if (mode !== 'query') throw new OAuthError('invalid_request', 'response_mode has to be query')
   if (method !== 'S256' || !CHALLENGE.test(challenge))
     throw new OAuthError('invalid_request', 'PKCE with code_challenge_method=S256 is required')
-  const resource = resources.find((one) => isSameUrl(one.url, url))
+  const resource = findResource(resources, url)
   if (!resource)
     throw new OAuthError(
       'invalid_target',
@@ -58,18 +60,52 @@ export function readRequest(parameters: Parameters, resources: readonly Resource
   return { resource, scopes: readScopes(parameters.scope, resource), challenge }
 }
 
-/** Whether a parameter names this URL: clients may write scheme and host in capitals, and no path as `/`. */
-export function isSameUrl(url: string, wanted = ''): boolean {
+/**
+ * The policies whose demands on an authentication a client repeats, as a challenge has told it (RFC 9470 section 4): those
+ * that are met by whoever authenticates as it asks.
+ */
+export function policiesIn<P extends Pick<Policy, 'stepUp'>>(
+  { acr_values: levels = '', max_age: age }: Parameters,
+  policies: Iterable<P>,
+): P[] {
+  const acr = scopesIn(levels)
+  const maxAge = age !== undefined && /^\d{1,9}$/.test(age) ? Number(age) : Infinity
+  if (acr.length === 0 && maxAge === Infinity) return []
+  return [...policies].filter(({ stepUp }) => {
+    if (!stepUp) return false
+    const isLevel = acr.length > 0 && acr.every((one) => stepUp.acr.includes(one))
+    const isAge = maxAge * 1_000 <= (stepUp.maxAge ?? Infinity)
+    return (stepUp.acr.length === 0 || isLevel) && isAge
+  })
+}
+
+/**
+ * The resource that a client names (RFC 8707 section 2). Without a name, the only one there is: clients of MCP before
+ * 2025-06-18 send none. People enter URLs with a slash at their end: that is the same resource, if no other one has it.
+ */
+export function findResource<R extends Pick<Resource, 'url'>>(
+  resources: readonly R[],
+  wanted: string | undefined,
+): R | undefined {
+  if (wanted === undefined) return resources.length === 1 ? resources[0] : undefined
+  const named = (url: string) => resources.find((one) => isSameUrl(one.url, url))
+  return named(wanted) ?? named(wanted.replace(/\/$/, ''))
+}
+
+/** Whether two texts are one URL: clients may write scheme and host in capitals, and no path as `/`. */
+function isSameUrl(url: string, wanted: string): boolean {
   return URL.parse(wanted)?.href === URL.parse(url)?.href
 }
 
-/** The scopes that a client asks for, in the order of the configuration. Default: those of the metadata. */
+/**
+ * The scopes that a client asks for, in the order of the configuration. What the resource does not have, such as
+ * `offline_access`, is left out (RFC 6749 section 3.3): the answer says what was given. Default: those that clients ask
+ * for at first.
+ */
 function readScopes(scope: string | undefined, { scopes, allowed }: Resource): ScopeConfig[] {
-  const wanted = new Set(scope === undefined ? scopes : scopesIn(scope))
+  const wanted = new Set(scopesIn(scope ?? ''))
   const found = allowed.filter(({ name }) => wanted.has(name))
-  if (found.length < wanted.size)
-    throw new OAuthError('invalid_scope', 'a scope is not one of this resource')
-  return found
+  return found.length > 0 ? found : allowed.filter(({ name }) => scopes.includes(name))
 }
 
 /** The scopes in a parameter or claim (RFC 6749 section 3.3). */

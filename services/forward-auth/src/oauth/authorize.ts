@@ -1,13 +1,16 @@
 import { hash } from 'node:crypto'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { sendPage } from '@gatehouse/service-kit/pages'
-import type { FastifyReply } from 'fastify'
+import type { FastifyInstance, FastifyReply } from 'fastify'
 import { Type } from 'typebox'
+import { fitsRedirect, isLoopbackRedirect, isProven, parseClientId } from '../client-metadata.ts'
 import { FwaError } from '../errors.ts'
+import { demandOf } from '../login/step-up.ts'
 import { consentPage } from '../pages/consent.ts'
 import { type PortalSite, signInSiteOf } from '../portal-site.ts'
 import { pageAnswer, problemAnswers, TO_SIGN_IN } from '../routes/documented.ts'
 import { acceptForms } from '../routes/forms.ts'
+import { isEnough, startLogin } from '../routes/login.ts'
 import { requireOwnForm } from '../routes/logout.ts'
 import { readerOf } from '../routes/reader.ts'
 import { redirect, withLoginUrl } from '../routes/redirects.ts'
@@ -17,17 +20,27 @@ import { type Consent, consentsTo } from '../session/session.ts'
 import type { Visitor } from '../session/visitor.ts'
 import { issuerOf, pageUrl, purposeAt } from '../sites.ts'
 import type { Demand } from './agents.ts'
-import { type Asked, PARAMETERS, type Parameters, readRequest } from './authorization-request.ts'
-import { type Client, fitsRedirect, isLoopbackRedirect, parseClientId } from './client.ts'
+import {
+  type Asked,
+  PARAMETERS,
+  type Parameters,
+  policiesIn,
+  readRequest,
+} from './authorization-request.ts'
+import type { Client } from './client.ts'
 import { OAuthError } from './oauth-error.ts'
 import { ownResources } from './own-resources.ts'
 
 const PATH = '/authorize'
+/** Where a person is after they have allowed a program to work without them. */
+const GRANTED = '/authorize/granted'
 const MINUTE = 60_000
 /** The time to answer the page, in ms. */
 const FORM_LIFETIME = 10 * MINUTE
 /** The time for which a consent is remembered, in ms. */
 const CONSENT_LIFETIME = 90 * 24 * 60 * MINUTE
+/** The part of a lifetime that a session of agents has to last still, so that the provider is not asked for another. */
+const REUSED = 0.9
 
 const tags = ['authorization server']
 const ASK_SCHEMA = {
@@ -54,6 +67,13 @@ const ANSWER_SCHEMA = {
     decision: Type.Union([Type.Literal('allow'), Type.Literal('deny')]),
   }),
   response: { 303: TO_SIGN_IN, ...problemAnswers(400, 403, 404, 413, 415, 429, 503) },
+}
+
+const GRANTED_SCHEMA = {
+  summary: 'Go on with what a person has allowed, once the provider was asked',
+  tags,
+  querystring: Type.Object({ form: Type.String(), tried: Type.Optional(Type.String()) }),
+  response: { 303: TO_SIGN_IN, ...problemAnswers(400, 403, 404, 429, 502, 503) },
 }
 
 /** What the form of a page remembers. */
@@ -86,10 +106,15 @@ export const authorizeRoutes: FastifyPluginAsyncTypebox = async (app) => {
     }
     await renewCookie(reply, at, visitor.session)
     const client = await app.clients.find(at, id, visitor.session.person)
-    if (!fitsRedirect(client, redirectUri))
+    if (!fitsRedirect(client.redirectUris, redirectUri))
       throw invalid('redirect_uri is none that the client has registered')
     const sender = { client, redirectUri, state: parameters.state }
     const asked = readOrTell(at, sender, () => readRequest(parameters, resources))
+    const demand = demandOf(policiesIn(parameters, at.portal.gate.policies.values()))
+    if (!isEnough(visitor, demand, app.clock.now())) {
+      const query = { rd: pageUrl(at, PATH, parameters), policy: demand?.policy }
+      return redirect(reply, pageUrl(at, '/signin', query))
+    }
     return ask(at, visitor, sender, asked, reply)
   })
 
@@ -100,22 +125,98 @@ export const authorizeRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const visitor = await app.sessions.atSignIn(request, at)
     const question = unsealValue<Question>(form, app.keys.login, purposeAt(at, 'consent'))
     const isTheirs = question && question.session === visitor?.session.sid
-    if (!visitor?.isAdmitted || !isTheirs || app.clock.now() >= question.until)
-      throw invalid('this page is no longer good: the app has to ask again')
-    if (decision === 'deny') {
+    if (!visitor?.isAdmitted || !isTheirs || app.clock.now() >= question.until) throw invalid(OVER)
+    const isAllowed = decision === 'allow'
+    if (isAllowed) requireRate(visitor, app)
+    await useOnce('consent', form, question, app)
+    if (!isAllowed) {
       const denied = new OAuthError('access_denied', 'the person has not allowed it')
       return answer(at, question, denied.parameters, reply)
     }
-    const given = codeFor(at, visitor, question, reply)
     const until = app.clock.now() + CONSENT_LIFETIME
     if (isProven(question.redirectUri)) {
       const mac = macOf(['consent', question.key, until], app.keys.record)
       const { person } = visitor.session
       await app.authStore.giveConsent({ key: question.key, person, until, mac })
     }
-    return answer(at, question, given, reply)
+    return grant(at, visitor, question, reply)
+  })
+
+  app.get(GRANTED, { schema: GRANTED_SCHEMA }, async (request, reply) => {
+    const at = signInSiteOf(request)
+    const { form, tried } = request.query
+    const visitor = await app.sessions.atSignIn(request, at)
+    const question = unsealValue<Question>(form, app.keys.login, purposeAt(at, 'granted'))
+    const isTheirs = question && question.session === visitor?.session.sid
+    if (!visitor?.isAdmitted || !isTheirs || app.clock.now() >= question.until) throw invalid(OVER)
+    const provider = at.portal.providers.get(visitor.session.profile.provider)
+    if (tried === undefined && provider) {
+      requireRate(visitor, app)
+      const returnTo = pageUrl(at, GRANTED, { form, tried: '1' })
+      return startLogin({ portalSite: at, provider, returnTo, isOffline: true }, reply)
+    }
+    await useOnce('granted', form, question, app)
+    const parent = await offlineOf(at, visitor, question, app)
+    return sendCode(at, parent ?? visitor.session.sid, question, reply)
   })
 }
+
+/** Has a form or link of ours work once. @throws FwaError FWA_OAUTH_INVALID */
+async function useOnce(
+  kind: string,
+  text: string,
+  { until }: Pick<Question, 'until'>,
+  { authStore }: FastifyInstance,
+): Promise<void> {
+  const id = `${kind} ${hash('sha256', text, 'base64url')}`
+  if (!(await authStore.completeLogin(id, until))) throw invalid(OVER)
+}
+
+/** The lifetime that a program has without its person; undefined if it ends with the session. */
+function lifetimeOf(at: PortalSite, { consent }: Question, app: FastifyInstance) {
+  return ownResources(app, at).find(({ url }) => url === consent.resource)?.lifetime
+}
+
+/** The session of the person's agents alone, if the program may have it and it lasts for long enough. */
+async function offlineOf(
+  at: PortalSite,
+  { session }: Visitor,
+  question: Question,
+  app: FastifyInstance,
+): Promise<string | undefined> {
+  const lifetime = lifetimeOf(at, question, app)
+  if (lifetime === undefined) return undefined
+  return app.sessions.findOffline(session, app.clock.now() + REUSED * lifetime)
+}
+
+/** Gives a client what its person has allowed: first asks the provider for what it needs without them. */
+async function grant(
+  at: PortalSite,
+  visitor: Visitor,
+  question: Question,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const { server } = reply
+  const parent = await offlineOf(at, visitor, question, server)
+  const isNeeded = parent === undefined && lifetimeOf(at, question, server) !== undefined
+  const { providers } = at.portal
+  if (isNeeded && providers.get(visitor.session.profile.provider)?.type === 'redirect') {
+    const form = sealValue(question, server.keys.login, purposeAt(at, 'granted'))
+    return redirect(reply, pageUrl(at, GRANTED, { form }))
+  }
+  return sendCode(at, parent ?? visitor.session.sid, question, reply)
+}
+
+function sendCode(
+  at: PortalSite,
+  parent: string,
+  question: Question,
+  reply: FastifyReply,
+): FastifyReply {
+  return answer(at, question, { code: reply.server.agents.codeFor(at, parent, question) }, reply)
+}
+
+const OVER = 'this page is no longer good: the app has to ask again'
 
 /** Where the answer goes. */
 type Sent = Pick<Question, 'redirectUri' | 'state'>
@@ -152,6 +253,7 @@ async function ask(
   const consent: Consent = {
     clientId: client.id,
     clientName: client.name,
+    authentication: client.authentication,
     resource: resource.url,
     scopes: names,
   }
@@ -160,8 +262,10 @@ async function ask(
   const question = { session: session.sid, redirectUri, state, challenge, consent, key, until }
   const given = isProven(redirectUri) ? await authStore.findConsent(key) : undefined
   // Whoever writes into the store cannot allow an agent anything.
-  if (given && isMacOf(given.mac, ['consent', key, given.until], keys.record))
-    return answer(at, question, codeFor(at, visitor, question, reply), reply)
+  if (given && isMacOf(given.mac, ['consent', key, given.until], keys.record)) {
+    requireRate(visitor, server)
+    return grant(at, visitor, question, reply)
+  }
   const { protocol, host } = new URL(redirectUri)
   const isApp = protocol !== 'http:' && protocol !== 'https:'
   const page = consentPage({
@@ -169,6 +273,7 @@ async function ask(
     profile: session.profile,
     // Nobody else can use it. A client that has registered itself has none.
     clientHost: parseClientId(client.id)?.host,
+    isConfigured: client.isConfigured === true,
     name: client.name,
     redirectHost: isApp ? protocol : host,
     isLoopback: isLoopbackRedirect(redirectUri),
@@ -184,19 +289,9 @@ async function ask(
   return sendPage(reply, 200, page)
 }
 
-/** The code of an answer. @throws FwaError FWA_CLIENT_RATE, before anything is stored */
-function codeFor(at: PortalSite, visitor: Visitor, question: Question, reply: FastifyReply) {
-  const { agents, signInRate } = reply.server
-  signInRate.require(`agents of ${visitor.session.person}`, 'too many programs were connected')
-  return { code: agents.codeFor(at, visitor, question) }
-}
-
-/**
- * Whether the client alone gets the answer. Any program of a device can listen on loopback or take a scheme, and say
- * that it is this client (RFC 8252 section 8.6): its people are asked each time.
- */
-function isProven(redirectUri: string): boolean {
-  return redirectUri.startsWith('https:') && !isLoopbackRedirect(redirectUri)
+/** @throws FwaError FWA_CLIENT_RATE, before anything is stored */
+function requireRate({ session }: Visitor, { signInRate }: FastifyInstance): void {
+  signInRate.require(`agents of ${session.person}`, 'too many programs were connected')
 }
 
 /** Sends the person back to the client. */

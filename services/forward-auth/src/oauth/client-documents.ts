@@ -13,9 +13,10 @@ import {
 } from '@gatehouse/net'
 import type { Clock } from '@gatehouse/service-kit/clock'
 import { LRUCache } from 'lru-cache'
+import { parseClientId } from '../client-metadata.ts'
 import { FwaError } from '../errors.ts'
 import { SignInRate } from '../login/sign-in-rate.ts'
-import { type Client, parseClientId, readDocument } from './client.ts'
+import { type Client, readDocument } from './client.ts'
 
 const MAX_BYTES = 5_120
 const MAX_DOCUMENTS = 1_000

@@ -1,11 +1,16 @@
 import { hash } from 'node:crypto'
-import { isLoopback, isObject, parseHostPort, parseJson } from '@gatehouse/net'
+import { isObject, parseJson } from '@gatehouse/net'
+import { isAllowedRedirect, isClientName, parseClientId, REDIRECT_URI } from '../client-metadata.ts'
 import { FwaError } from '../errors.ts'
+import type { ClientAuthentication } from '../session/session.ts'
 
 /** What a client says of itself. */
 export interface Registration {
   readonly name: string | undefined
   readonly redirectUris: readonly string[]
+  readonly authentication: ClientAuthentication
+  /** Where its public keys are. */
+  readonly jwksUrl?: string | undefined
 }
 
 /** A client of the authorization server. */
@@ -14,47 +19,15 @@ export interface Client extends Registration {
   readonly id: string
   /** Digest of what was read, so that a changed document is another one. */
   readonly digest: string
+  /** Whether an operator has registered it, and so says who it is. */
+  readonly isConfigured?: boolean
 }
 
-const MAX_ID = 1_024
 const MAX_NAME = 100
 const MAX_URIS = 20
-const MAX_URI = 2_048
-
-/** What RFC 3986 allows in URLs, so nothing that the URL parser would rewrite or a header cannot hold. */
-const CLIENT_ID = /^https:\/\/[a-z0-9.:[\]-]+\/(?:[\w.~!$&'()*+,;=:@/?-]|%[\dA-Fa-f]{2})+$/
-const URI = /^([a-z][a-z0-9+.-]*):\/(?:[\w.~!$&'()*+,;=:@/?[\]-]|%[\dA-Fa-f]{2})*$/
-const USER = /^[^:]+:\/\/[^/?]*@/
-const LOOPBACK = /^http:\/\/(localhost|127\.0\.0\.1|\[::1\])(?::[1-9]\d{0,4})?(?=[/?]|$)/
-
-/** Schemes that belong to the web, to browsers or to the system, and so to no client alone. */
-const FOREIGN_SCHEMES = new Set(
-  (
-    'ftp ftps sftp file data javascript livescript vbscript blob about ws wss view-source filesystem content ' +
-    'jar resource res mhtml mk urn cid mid news nntp gopher ldap ldaps telnet ssh smb nfs dav rtsp mailto ' +
-    'tel sms callto sip sips facetime intent android-app market shell search edge opera brave vivaldi'
-  ).split(' '),
-)
-const FOREIGN_SCHEME = /^(?:chrome|moz|safari|ms|search-ms|x-apple|itms)(?:-|$)/
-
-/** Characters that hide or reorder others, or begin an element. */
-const NOT_IN_NAME = /[\p{C}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}<>]/u
 
 /**
- * Parses the URL that is a client ID (draft-ietf-oauth-client-id-metadata-document section 3): https, a
- * host with a dot or an address, a path, maybe a port and a query. It must be spelled as the URL parser
- * writes it, which has no dot segments, and has at most 1,024 characters.
- */
-export function parseClientId(text: string): URL | undefined {
-  if (text.length > MAX_ID || !CLIENT_ID.test(text)) return undefined
-  const url = URL.parse(text)
-  if (!url || url.href !== text || url.pathname === '/') return undefined
-  const { name, ip } = parseHostPort(url.host)?.host ?? {}
-  return ip || (name === url.hostname && name.includes('.')) ? url : undefined
-}
-
-/**
- * Reads a client ID metadata document (section 4, RFC 7591 section 2) of a public client.
+ * Reads a client ID metadata document (section 4, RFC 7591 section 2). Anybody can read it, so it has no secret.
  * @throws FwaError FWA_CLIENT_INVALID, which says what its developer must change, without its content
  */
 export function readDocument(clientId: string, body: Buffer): Client {
@@ -64,65 +37,108 @@ export function readDocument(clientId: string, body: Buffer): Client {
   if (!document) throw refuse('must be a JSON object in UTF-8')
   if (document.client_id !== clientId)
     throw refuse('must have exactly the URL that it was requested at as `client_id`')
-  const registration = readRegistration(document, MAX_URIS, (_member, why) => refuse(why))
-  return describeClient(clientId, registration)
+  const refuseMember: Refuse = (_member, why) => refuse(why)
+  requireMembers(document, { ...OF_ALL, ...OF_DOCUMENTS }, refuseMember)
+  const { name, redirectUris } = readRedirects(document, MAX_URIS, refuseMember)
+  const authentication = authenticationOf(clientId, document)
+  if (!authentication) throw refuse(`offers no way to authenticate that there is here: ${METHODS}`)
+  return describeClient(clientId, { name, redirectUris, ...authentication })
 }
 
 /**
- * Reads what a public client says of itself (RFC 7591 section 2).
+ * Reads what a client says of itself when it registers (RFC 7591 section 2). What it wants and there is not is replaced
+ * (section 3.2.1): the answer says so.
  *
  * @param most - how many redirect URIs it may have
  * @param refuse - makes the error that is thrown, which says what is wrong with a member
  */
-export function readRegistration(
-  said: Readonly<Record<string, unknown>>,
-  most: number,
-  refuse: (member: string, why: string) => Error,
-): Registration {
-  for (const [member, { isValid, must }] of Object.entries(MEMBERS))
-    if (!isValid(said[member]))
-      throw refuse(member, `has a \`${member}\` that is not valid: ${must}`)
+export function readRegistration(said: Members, most: number, refuse: Refuse): Registration {
+  requireMembers(said, OF_ALL, refuse)
+  const isSecret = SECRET_METHODS.includes(methodOf(said))
+  return { ...readRedirects(said, most, refuse), authentication: isSecret ? 'secret' : 'none' }
+}
 
+type Members = Readonly<Record<string, unknown>>
+type Refuse = (member: string, why: string) => Error
+
+function requireMembers(said: Members, members: typeof OF_ALL, refuse: Refuse): void {
+  for (const [member, { isValid, must }] of Object.entries(members))
+    if (!isValid(said[member] ?? undefined))
+      throw refuse(member, `has a \`${member}\` that is not valid: ${must}`)
+}
+
+function readRedirects(said: Members, most: number, refuse: Refuse) {
   const { client_name: name, redirect_uris: redirectUris } = said
   const refuseUris = (why: string) => refuse('redirect_uris', why)
   if (!isUriList(redirectUris, most))
     throw refuseUris(`needs \`redirect_uris\`, 1 to ${most} texts`)
   const refused = redirectUris.findIndex((uri) => !isAllowedRedirect(uri))
   if (refused >= 0)
-    throw refuseUris(`has a redirect URI, number ${refused + 1}, that is not ${A_URI}`)
+    throw refuseUris(`has a redirect URI, number ${refused + 1}, that is not ${REDIRECT_URI}`)
   return { name: typeof name === 'string' ? clip(name) : undefined, redirectUris }
 }
 
-export function describeClient(id: string, { name, redirectUris }: Registration): Client {
+export function describeClient(id: string, registration: Registration): Client {
+  const { name, redirectUris } = registration
   const digest = hash('sha256', JSON.stringify([id, name, redirectUris]), 'base64url')
-  return { id, name, redirectUris, digest }
+  // Those that registered before there was another way have none.
+  return { ...registration, authentication: registration.authentication ?? 'none', id, digest }
 }
 
-const A_URI =
-  'https, http on localhost, 127.0.0.1 or [::1], or of a scheme of its own that goes on with a `/`; ' +
-  `without user name, password or fragment, at most ${MAX_URI} characters of RFC 3986`
+/** The methods of `token_endpoint_auth_method` by which clients with a secret authenticate. */
+export const SECRET_METHODS: readonly string[] = ['client_secret_basic', 'client_secret_post']
+
+/**
+ * The method that a client wants when it registers. Some that name none demand a secret, as RFC 7591 section 2 has it, and
+ * older ones know no other way to send it than this.
+ */
+export function methodOf({ token_endpoint_auth_method: method }: Members): string {
+  return typeof method === 'string' ? method : 'client_secret_post'
+}
+const METHODS = '`none`, or `private_key_jwt` with a `jwks_uri` at the host of the document'
+
+/**
+ * How the client of a document authenticates: as it prefers, if that is possible here, else by the first that it lists
+ * and that is. Undefined if there is none.
+ */
+function authenticationOf(
+  clientId: string,
+  said: Members,
+): Pick<Registration, 'authentication' | 'jwksUrl'> | undefined {
+  const { token_endpoint_auth_method: preferred, token_endpoint_auth_methods_supported: listed } =
+    said
+  const jwksUrl = readJwksUrl(clientId, said.jwks_uri)
+  for (const method of [preferred ?? 'none', ...(Array.isArray(listed) ? listed : [])]) {
+    if (method === 'none') return { authentication: 'none' }
+    if (method === 'private_key_jwt' && jwksUrl) return { authentication: 'key', jwksUrl }
+  }
+  return undefined
+}
+
+/** The URL of the keys of a client, which is at the host that the client proves. */
+function readJwksUrl(clientId: string, said: unknown): string | undefined {
+  const url = typeof said === 'string' ? parseClientId(said) : undefined
+  return url?.host === new URL(clientId).host ? url.href : undefined
+}
 
 const isAbsent = (value: unknown) => value === undefined
 const isAbsentOrHas = (text: string) => (value: unknown) =>
   isAbsent(value) || (Array.isArray(value) && value.includes(text))
-
-const isName = (value: unknown) =>
-  typeof value === 'string' && value.trim() !== '' && !NOT_IN_NAME.test(value)
 
 /** A name, cut to the length that people read. */
 function clip(name: string): string {
   return [...name].slice(0, MAX_NAME).join('')
 }
 
-const MEMBERS: Readonly<Record<string, { isValid(value: unknown): boolean; must: string }>> = {
+/** What is not valid in either. `null` is as good as absent. */
+const OF_ALL: Readonly<Record<string, { isValid(value: unknown): boolean; must: string }>> = {
   client_name: {
-    isValid: (value) => isAbsent(value) || isName(value),
+    isValid: (value) => isAbsent(value) || isClientName(value),
     must: 'use text without control, invisible or bidirectional characters, `<` and `>`, or omit it',
   },
-  token_endpoint_auth_method: {
-    isValid: (value) => isAbsent(value) || value === 'none',
-    must: 'use `none`, because clients are public here',
-  },
+}
+
+const OF_DOCUMENTS: typeof OF_ALL = {
   client_secret: { isValid: isAbsent, must: 'remove it, because anybody can read it there' },
   client_secret_expires_at: { isValid: isAbsent, must: 'remove it, because there is no secret' },
   grant_types: { isValid: isAbsentOrHas('authorization_code'), must: 'add `authorization_code`' },
@@ -143,32 +159,4 @@ function parseObject(body: Buffer): Readonly<Record<string, unknown>> | undefine
 function isUriList(value: unknown, most: number): value is readonly string[] {
   const isSized = Array.isArray(value) && value.length > 0 && value.length <= most
   return isSized && value.every((uri) => typeof uri === 'string')
-}
-
-/**
- * Whether a client may register this redirect URI: https, http on loopback, or a private-use scheme
- * (RFC 8252 section 7), in characters of RFC 3986, without fragment, user name and password.
- */
-export function isAllowedRedirect(uri: string): boolean {
-  const [, scheme = ''] = (uri.length <= MAX_URI && URI.exec(uri)) || []
-  // The URL parser would not tell of an empty user name.
-  if (!scheme || USER.test(uri) || !URL.canParse(uri)) return false
-  if (scheme === 'http') return LOOPBACK.test(uri)
-  const [, authority] = /^https:\/\/([^/?]+)/.exec(uri) ?? []
-  if (scheme === 'https') return authority !== undefined && parseHostPort(authority) !== undefined
-  return !FOREIGN_SCHEMES.has(scheme) && !FOREIGN_SCHEME.test(scheme)
-}
-
-/** Whether a program on the person's own machine receives the code, over http (RFC 8252 section 7.3) or https. */
-export function isLoopbackRedirect(uri: string): boolean {
-  if (!/^https?:/.test(uri) || !isAllowedRedirect(uri)) return false
-  const { host } = parseHostPort(new URL(uri).host) ?? {}
-  return host !== undefined && isLoopback(host)
-}
-
-/** Whether the client registered this redirect URI, to the letter but for the port of http on loopback. */
-export function fitsRedirect({ redirectUris }: Client, uri: string): boolean {
-  const withoutPort = (text: string) => text.replace(LOOPBACK, 'http://$1')
-  if (!isLoopbackRedirect(uri)) return redirectUris.includes(uri)
-  return redirectUris.some((each) => withoutPort(each) === withoutPort(uri))
 }

@@ -11,6 +11,8 @@ import { ownResources } from './own-resources.ts'
 const MAX_AGE = 300
 const Url = Type.String({ format: 'uri' })
 const Texts = Type.Array(Type.String())
+/** Those that every client with a key has one of (RFC 7518 section 3.1, RFC 8037). */
+const ASSERTION_ALGORITHMS = ['RS256', 'PS256', 'ES256', 'EdDSA']
 const MetadataSchema = Type.Object(
   {
     issuer: Url,
@@ -25,10 +27,11 @@ const MetadataSchema = Type.Object(
     grant_types_supported: Texts,
     code_challenge_methods_supported: Texts,
     token_endpoint_auth_methods_supported: Texts,
+    token_endpoint_auth_signing_alg_values_supported: Texts,
     revocation_endpoint_auth_methods_supported: Texts,
+    revocation_endpoint_auth_signing_alg_values_supported: Texts,
     authorization_response_iss_parameter_supported: Type.Boolean(),
     client_id_metadata_document_supported: Type.Boolean(),
-    protected_resources: Texts,
   },
   {
     description: 'Authorization server metadata (RFC 8414 section 2). There is no OpenID provider.',
@@ -49,6 +52,7 @@ export const metadataRoute: FastifyPluginAsyncTypebox = async (app) => {
     if (resources.length === 0)
       throw new FwaError('FWA_RESOURCE_UNKNOWN', 'this portal issues no tokens')
     const { registration } = at.portal.authorizationServer
+    const methods = [...app.clients.methodsOf(at.portal)]
     const scopes = resources.flatMap(({ allowed }) => allowed.map(({ name }) => name))
     reply.header('cache-control', `public, max-age=${MAX_AGE}`)
     return {
@@ -63,11 +67,12 @@ export const metadataRoute: FastifyPluginAsyncTypebox = async (app) => {
       response_modes_supported: ['query'],
       grant_types_supported: ['authorization_code', 'refresh_token'],
       code_challenge_methods_supported: ['S256'],
-      token_endpoint_auth_methods_supported: ['none'],
-      revocation_endpoint_auth_methods_supported: ['none'],
+      token_endpoint_auth_methods_supported: methods,
+      token_endpoint_auth_signing_alg_values_supported: ASSERTION_ALGORITHMS,
+      revocation_endpoint_auth_methods_supported: methods,
+      revocation_endpoint_auth_signing_alg_values_supported: ASSERTION_ALGORITHMS,
       authorization_response_iss_parameter_supported: true,
       client_id_metadata_document_supported: true,
-      protected_resources: resources.map(({ url }) => url),
     }
   })
 }

@@ -6,7 +6,8 @@ import { signInSiteOf } from '../portal-site.ts'
 import { allowOrigins } from '../routes/cross-origin.ts'
 import { problemAnswers } from '../routes/documented.ts'
 import { FORM } from '../routes/forms.ts'
-import { readRegistration } from './client.ts'
+import { methodOf, readRegistration } from './client.ts'
+import { type ClientCredentials, readCredentials } from './client-authentication.ts'
 import { OAuthError } from './oauth-error.ts'
 
 /** Redirect URIs of a client that registers itself, and the characters of its ID. */
@@ -16,21 +17,30 @@ const MAX_CLIENT_ID = 2_048
 /** Parameters that are not known are ignored (RFC 6749 section 3.2). */
 const OPEN = { additionalProperties: true }
 const OptionalText = Type.Optional(Type.String())
+const Nullable = Type.Optional(Type.Union([Type.String(), Type.Null()]))
 const ErrorSchema = Type.Object(
   { error: Type.String(), error_description: Type.String() },
   { description: 'An OAuth error (RFC 6749 section 5.2).' },
 )
 const ERRORS = {
   400: ErrorSchema,
+  401: ErrorSchema,
   ...problemAnswers(403, 404, 413, 415),
   429: ErrorSchema,
   503: ErrorSchema,
 }
 const tags = ['authorization server']
+/** How a client says who it is, unless it does by `Authorization: Basic`. */
+const CREDENTIALS = {
+  client_id: OptionalText,
+  client_secret: OptionalText,
+  client_assertion: OptionalText,
+  client_assertion_type: OptionalText,
+}
 const TokenRequest = Type.Object(
   {
+    ...CREDENTIALS,
     grant_type: OptionalText,
-    client_id: OptionalText,
     code: OptionalText,
     redirect_uri: OptionalText,
     code_verifier: OptionalText,
@@ -44,12 +54,17 @@ const TokenAnswer = Type.Object({
   access_token: Type.String({ description: 'A JWT (RFC 9068) for one resource.' }),
   token_type: Type.Literal('Bearer'),
   expires_in: Type.Integer({ description: 'Seconds.' }),
-  refresh_token: Type.String({ description: 'Good once.' }),
+  refresh_token: Type.Optional(
+    Type.String({
+      description:
+        'Good once. Absent if the one before was spent by another process of the client.',
+    }),
+  ),
   scope: Type.String(),
 })
 const TOKEN_SCHEMA = {
   summary: 'Redeem a code or a refresh token',
-  description: 'The token endpoint (RFC 6749 section 3.2), for public clients.',
+  description: 'The token endpoint (RFC 6749 section 3.2).',
   tags,
   body: TokenRequest,
   response: { 200: TokenAnswer, ...ERRORS },
@@ -58,7 +73,7 @@ const REVOKE_SCHEMA = {
   summary: 'End what a token stands for',
   description: 'The revocation endpoint (RFC 7009).',
   tags,
-  body: Type.Object({ token: OptionalText, client_id: OptionalText }, OPEN),
+  body: Type.Object({ ...CREDENTIALS, token: OptionalText }, OPEN),
   response: { 200: Type.Object({}), ...ERRORS },
 }
 const REGISTER_SCHEMA = {
@@ -69,8 +84,8 @@ const REGISTER_SCHEMA = {
   body: Type.Object(
     {
       redirect_uris: Type.Optional(Type.Array(Type.String())),
-      client_name: OptionalText,
-      token_endpoint_auth_method: OptionalText,
+      client_name: Nullable,
+      token_endpoint_auth_method: Nullable,
     },
     OPEN,
   ),
@@ -80,7 +95,9 @@ const REGISTER_SCHEMA = {
       client_id_issued_at: Type.Integer(),
       client_name: OptionalText,
       redirect_uris: Type.Array(Type.String()),
-      token_endpoint_auth_method: Type.Literal('none'),
+      client_secret: OptionalText,
+      client_secret_expires_at: Type.Optional(Type.Integer({ description: '0: never.' })),
+      token_endpoint_auth_method: Type.String(),
       grant_types: Type.Array(Type.String()),
       response_types: Type.Array(Type.String()),
     }),
@@ -102,7 +119,10 @@ export const tokenRoutes: FastifyPluginAsyncTypebox = async (app) => {
 
   app.post('/token', { schema: TOKEN_SCHEMA }, async (request) => {
     const at = signInSiteOf(request)
-    const sent = withAll(request.body, 'client_id')
+    const sent = {
+      ...request.body,
+      ...readCredentials(request.headers.authorization, request.body),
+    }
     if (sent.grant_type === 'authorization_code')
       return app.agents.begin(at, withAll(sent, 'code', 'redirect_uri', 'code_verifier'), request)
     if (sent.grant_type !== 'refresh_token')
@@ -115,7 +135,9 @@ export const tokenRoutes: FastifyPluginAsyncTypebox = async (app) => {
 
   app.post('/revoke', { schema: REVOKE_SCHEMA }, async (request) => {
     const at = signInSiteOf(request)
-    await app.agents.revoke(at, withAll(request.body, 'token', 'client_id'), request)
+    const credentials = readCredentials(request.headers.authorization, request.body)
+    const { token } = withAll(request.body, 'token')
+    await app.agents.revoke(at, { ...credentials, token }, request)
     return {}
   })
 
@@ -123,7 +145,7 @@ export const tokenRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const at = signInSiteOf(request)
     if (!at.portal.authorizationServer.registration) return reply.callNotFound()
     const client = readRegistration(request.body, MAX_URIS, refuseMember)
-    const id = app.clients.register(at, client)
+    const { id, secret } = app.clients.register(at, client)
     if (id.length > MAX_CLIENT_ID)
       throw new OAuthError('invalid_client_metadata', 'the redirect URIs are too long')
     reply.code(201)
@@ -132,7 +154,8 @@ export const tokenRoutes: FastifyPluginAsyncTypebox = async (app) => {
       client_id_issued_at: Math.floor(app.clock.now() / 1_000),
       ...(client.name !== undefined && { client_name: client.name }),
       redirect_uris: [...client.redirectUris],
-      token_endpoint_auth_method: 'none' as const,
+      ...(secret !== undefined && { client_secret: secret, client_secret_expires_at: 0 }),
+      token_endpoint_auth_method: secret === undefined ? 'none' : methodOf(request.body),
       grant_types: ['authorization_code', 'refresh_token'],
       response_types: ['code'],
     }
@@ -140,13 +163,13 @@ export const tokenRoutes: FastifyPluginAsyncTypebox = async (app) => {
 }
 
 type With<Body, Name extends keyof Body> = Body & Readonly<Record<Name, string>>
-type ClientRequest = With<Static<typeof TokenRequest>, 'client_id'>
+type ClientRequest = ClientCredentials & Static<typeof TokenRequest>
 /** What a client sends to redeem a code. */
 export type Redemption = With<ClientRequest, 'code' | 'redirect_uri' | 'code_verifier'>
 /** What a client sends to get new tokens. Default of `scope`: all that the person has allowed. */
 export type Renewal = With<ClientRequest, 'refresh_token'>
 /** What a client sends to end what a token stands for. */
-export type Revocation = Readonly<Record<'token' | 'client_id', string>>
+export type Revocation = ClientCredentials & { readonly token: string }
 export type TokenAnswer = Static<typeof TokenAnswer>
 
 /** A body that has all these parameters. */
@@ -174,7 +197,10 @@ function sendError(
 ): FastifyReply {
   if (error instanceof OAuthError) {
     request.log.info({ code: error.error, detail: error.message }, 'client refused')
-    return reply.code(400).send(error.parameters)
+    const isBasic = error.error === 'invalid_client' && request.headers.authorization !== undefined
+    // RFC 6749 section 5.2.
+    if (isBasic) reply.header('www-authenticate', 'Basic realm="clients", charset="UTF-8"')
+    return reply.code(isBasic ? 401 : 400).send(error.parameters)
   }
   if (error instanceof FwaError && LATER.includes(error.code)) {
     const status = error.code === 'FWA_CLIENT_RATE' ? 429 : 503
@@ -183,6 +209,8 @@ function sendError(
     reply.header('retry-after', error.retryAfter ?? 1)
     return reply.code(status).send(later.parameters)
   }
+  if (error instanceof FwaError && error.code === 'FWA_CLIENT_INVALID')
+    return reply.code(400).send(new OAuthError('invalid_client', error.message).parameters)
   if (error.statusCode === 400) {
     const invalid = new OAuthError('invalid_request', 'the body is not valid')
     return reply.code(400).send(invalid.parameters)
@@ -191,4 +219,7 @@ function sendError(
 }
 
 /** Errors after which a client tries again, and has lost nothing. */
-const LATER: readonly string[] = ['FWA_CLIENT_RATE', 'FWA_STORE_UNAVAILABLE', 'FWA_STORE_STALE']
+const LATER: readonly string[] = [
+  ...['FWA_CLIENT_RATE', 'FWA_CLIENT_UNREACHABLE'],
+  ...['FWA_STORE_UNAVAILABLE', 'FWA_STORE_STALE'],
+]

@@ -21,6 +21,8 @@ const MAX_HOST = 260
 interface Asking {
   /** The host of its ID; undefined if it registered itself, so that nothing about it is proven. */
   readonly clientHost: string | undefined
+  /** Whether an operator says who it is. */
+  readonly isConfigured: boolean
   /** What it calls itself. */
   readonly name: string | undefined
   /** The host of its redirect URI, or the scheme of an app, as `cursor:`. */
@@ -37,14 +39,16 @@ interface Asking {
 export function consentPage(
   of: Visit & Asking & Readonly<Record<'action' | 'form' | 'switchHref', string>>,
 ): Page {
-  const { language, clientHost, scopes } = of
+  const { language, clientHost, isConfigured, scopes } = of
   const texts = textsIn(language).consent
-  const name = calledItself(of.name, language)
+  const isProven = isConfigured || clientHost !== undefined
+  const name = isConfigured ? '' : calledItself(of.name, language)
   const scheme = of.redirectHost.endsWith(':') && of.redirectHost
   const answer = scheme
     ? fill(texts.opens, { scheme: clip(scheme, MAX_NAME) })
     : host(of.redirectHost)
-  const who = clientHost ? html`<b>${host(clientHost)}</b>` : html`<p>${texts.selfRegistered}</p>`
+  const known = isConfigured ? clip(of.name ?? '', MAX_NAME) : clientHost
+  const who = known ? html`<b>${host(known)}</b>` : ''
   const app: Fact = [texts.app, html`${who}${name}`]
   const goesTo: Fact = [texts.answer, html`<b>${answer}</b>`]
   const words = scopes.map(
@@ -52,7 +56,7 @@ export function consentPage(
   )
   // What is proven comes first.
   const facts: readonly Fact[] = [
-    ...(clientHost ? [app, goesTo] : [goesTo, app]),
+    ...(isProven ? [app, goesTo] : [goesTo, app]),
     [texts.resource, html`<b>${resourceText(of.resource)}</b>`],
     ...(words.length > 0 ? [[texts.scopes, html`<ul role="list">${words}</ul>`] as const] : []),
   ]
@@ -64,6 +68,7 @@ export function consentPage(
     title: texts.title,
     more: html`
       <dl>${facts.map(([label, fact]) => html`<div><dt>${label}</dt><dd>${fact}</dd></div>`)}</dl>
+      ${isProven ? '' : html`<p class="notice">${texts.selfRegistered}</p>`}
       ${of.isLoopback ? html`<p class="notice">${texts.loopback}</p>` : ''}`,
     styles: 'consent',
     // Browsers hold the redirects after a form to the policy, those of the client's own pages too.

@@ -188,6 +188,8 @@ export function errorPage(of: {
   /** The words of the provider. */
   readonly providerSays?: string | undefined
   readonly retryHref?: string | undefined
+  /** Tells a client of it: its page is not ours. */
+  readonly clientHref?: string | undefined
   readonly requestId: string
 }): Page {
   const texts = textsIn(of.language)
@@ -204,11 +206,18 @@ export function errorPage(of: {
       <p>${next}</p>
       ${said && html`<p>${texts.providerSays} <q><bdi>${clip(said, MAX_TEXT)}</bdi></q></p>`}`,
     symbol: of.status === 403 && kind !== 'SETUP' ? 'lock' : 'alert',
-    actions: of.retryHref && actions(mainLink(of.retryHref, texts.retry)),
+    actions: of.retryHref
+      ? actions(mainLink(of.retryHref, texts.retry))
+      : of.clientHref && actions(link(of.clientHref, backTo(of.clientHref, of.language))),
     detail,
     styles: 'short',
     requestId: `${of.requestId} · ${of.status} ${of.code}`,
   })
+}
+
+function backTo(href: string, language: Language): string {
+  const { protocol, host } = new URL(href)
+  return fill(textsIn(language).signedIn.back, { host: clip(host || protocol, MAX_NAME) })
 }
 
 type ErrorText = keyof ReturnType<typeof textsIn>['errors']

@@ -37,10 +37,11 @@ export interface ShownAgent extends Shown {
   readonly clientHost: string | undefined
   /** What it calls itself. */
   readonly name: string | undefined
-  /** URL of what it may use. */
-  readonly resource: string
+  /** URLs of what it may use. */
+  readonly resources: readonly string[]
   readonly scopes: readonly string[]
-  readonly lastCall: number
+  /** Undefined if there was none. */
+  readonly lastCall: number | undefined
 }
 
 /** Sessions and agents. Of each, {@link MAX_SHOWN} are shown, and whether there are more. */
@@ -100,10 +101,13 @@ function agentItem(agent: ShownAgent, id: string, of: Reader & SessionList): Saf
   const { clientHost } = agent
   const { agents: texts, sessions } = textsIn(of.language)
   const facts: Facts = [
-    [texts.resource, resourceText(agent.resource)],
+    [
+      texts.resource,
+      html`${agent.resources.slice(0, MAX_NAMES).map((url) => html`<div>${resourceText(url)}</div>`)}`,
+    ],
     [texts.scopes, isolateAll(agent.scopes)],
     [texts.begun, writeTime(of.language, agent.begun)],
-    [texts.lastCall, writeTime(of.language, agent.lastCall)],
+    [texts.lastCall, agent.lastCall === undefined ? '–' : writeTime(of.language, agent.lastCall)],
     [sessions.ends, writeTime(of.language, agent.ends)],
   ]
   const head = html`

@@ -15,10 +15,13 @@ import type { CallbackLogin, LoginState } from '../login/logins.ts'
 import { CALLBACK_PATH, SHARED_CALLBACK_PATH, soleRedirectProvider } from '../login/redirect-uri.ts'
 import { describeUnmet, type StepUpDemand } from '../login/step-up.ts'
 import { type PortalSite, signInSiteOf } from '../portal-site.ts'
+import { personOf } from '../session/session.ts'
+import { isLasting } from '../session/sessions.ts'
 import { pageUrl } from '../sites.ts'
 import { bareAnswer, pageAnswer, problemAnswers } from './documented.ts'
 import {
   type Attempt,
+  browserOf,
   completeSignIn,
   isEnough,
   ownHop,
@@ -69,7 +72,10 @@ async function receiveCallback(
   const found = await server.logins.complete(portal, site, { provider, state, cookieHeader })
   const login = found.kind === 'unknown' ? undefined : found.login
   refuseDuplicate(request, portalSite, login?.returnTo)
-  if (found.kind === 'valid') return finish(portalSite, found, reply)
+  if (found.kind === 'valid')
+    return found.login.isOffline
+      ? finishOffline(portalSite, found, reply)
+      : finish(portalSite, found, reply)
   if (found.kind === 'foreign') throw foreignCallback(portalSite, provider, found.login, request)
 
   if (found.kind === 'used') return redirect(reply, signInUrl(portalSite, found.login))
@@ -79,17 +85,18 @@ async function receiveCallback(
   return goOn(portalSite, login, MAX_RESTARTS, reply)
 }
 
+type ValidLogin = Extract<CallbackLogin, { kind: 'valid' }>
+
 async function finish(
   portalSite: PortalSite,
-  { login, secrets, confirm }: Extract<CallbackLogin, { kind: 'valid' }>,
+  { login, secrets, confirm }: ValidLogin,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
   const provider = providerOf(portalSite, login)
   if (!provider) throw unknownLogin(portalSite, login)
-  const { redirectUri = pageUrl(portalSite, SHARED_CALLBACK_PATH), returnTo, hop, stepUp } = login
+  const { returnTo, hop, stepUp } = login
   const attempt = { portalSite, returnTo, hop, stepUp }
-  const callback = new URL(redirectUri)
-  callback.search = new URL(reply.request.url, redirectUri).search
+  const { redirectUri, callback } = callbackOf(portalSite, login, reply.request)
 
   let signedIn: SignedIn
   try {
@@ -106,6 +113,45 @@ async function finish(
   if (stepUp && !isSteppedUp(stepUp, profile, now))
     throw unmet({ ...attempt, provider, profile }, stepUp, reply)
   return completeSignIn({ ...attempt, signedIn, confirm }, reply)
+}
+
+/**
+ * Keeps what a provider gives for the agents of a person, if it is the one who is signed in. Where it gives nothing, it
+ * may show its page once; after that they end with the session of the browser.
+ */
+async function finishOffline(
+  portalSite: PortalSite,
+  { login, secrets, confirm }: ValidLogin,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const { request, server } = reply
+  const { redirectUri, callback } = callbackOf(portalSite, login, request)
+  const { returnTo, restarts = 0 } = login
+  const provider = providerOf(portalSite, login)
+  let signedIn: SignedIn | undefined
+  try {
+    signedIn = await provider?.finish(callback, { ...secrets, redirectUri })
+  } catch (err) {
+    if (!(err instanceof FwaError || err instanceof ProviderError)) throw err
+    request.log.info({ err, provider: login.provider }, 'Provider refused an offline token')
+  }
+  if (provider && restarts === 0 && !(signedIn && isLasting(signedIn.tokens)))
+    return startLogin({ portalSite, provider, returnTo, isOffline: true, restarts: 1 }, reply)
+  const session = (await server.sessions.atSignIn(request, portalSite))?.session
+  if (session && signedIn && session.person === personOf(session.portal, signedIn.profile))
+    if (await confirm()) {
+      const begun = { ...portalSite, signedIn, browser: browserOf(request) }
+      await server.sessions.beginOffline(begun, session.authentications)
+    }
+  return redirect(reply, returnTo)
+}
+
+/** The URL to which a provider has sent a browser, as it was registered there and as it came. */
+function callbackOf(portalSite: PortalSite, login: LoginState, request: FastifyRequest) {
+  const { redirectUri = pageUrl(portalSite, SHARED_CALLBACK_PATH) } = login
+  const callback = new URL(redirectUri)
+  callback.search = new URL(request.url, redirectUri).search
+  return { redirectUri, callback }
 }
 
 /** Records a login that the provider did not complete, and gives its error. */

@@ -11,26 +11,36 @@ import { pageUrl } from '../sites.ts'
 export function noSession(
   portalSite: PortalSite,
   loginUrl = pageUrl(portalSite, '/signin'),
-  resource?: Resource,
-  basic?: string | undefined,
+  { resource, scopes, basic }: Demanded = {},
 ): FwaError {
   const { portal } = portalSite
   return new FwaError('FWA_NO_SESSION', `nobody is signed in at the portal ${portal.name}`, {
     members: { loginUrl },
-    headers: challengeHeaders(challenges(portal, resource), resource, basic),
+    headers: challengeHeaders(challenges(portal, resource, scopes), resource, basic),
   })
+}
+
+/** What a program is asked for. */
+interface Demanded {
+  readonly resource?: Resource | undefined
+  /** Default: those of the resource that clients ask for at first. */
+  readonly scopes?: readonly string[] | undefined
+  /** The challenge of Basic. */
+  readonly basic?: string | undefined
 }
 
 /**
  * RFC 9110 section 11.6.1: every 401 has a challenge. No browser asks for a password on that of the
  * cookie.
  */
-export function challenges(portal: Portal, resource?: Resource): string {
+export function challenges(
+  portal: Portal,
+  resource?: Resource,
+  scopes?: readonly string[],
+): string {
   const cookie = `Cookie realm="${portal.name}"`
-  const others = portal.gate.programs.challenges(
-    new AuthError('AUTH_CREDENTIALS_MISSING'),
-    resource,
-  )
+  const missing = new AuthError('AUTH_CREDENTIALS_MISSING', scopes && { scopes })
+  const others = portal.gate.programs.challenges(missing, resource)
   return others === '' ? cookie : `${others}, ${cookie}`
 }
 

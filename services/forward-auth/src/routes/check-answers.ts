@@ -27,6 +27,8 @@ export interface Check extends Asked {
   readonly principal: Principal | undefined
   /** The resource that the request is for. */
   readonly resource: Resource | undefined
+  /** The scopes that a client has to ask for, if it has no token. */
+  readonly scopes: readonly string[] | undefined
   /** The token of the provider that the app gets. */
   readonly providerToken: string | undefined
   /** The tools that the app is told of. */
@@ -35,7 +37,7 @@ export interface Check extends Asked {
 
 /** Answers a check. Throws for what programs get as a problem. */
 export function sendDecision(dialect: Dialect, check: Check, reply: FastifyReply): FastifyReply {
-  const { decision, portal, resource } = check
+  const { decision, portal, resource, scopes } = check
   switch (decision.outcome) {
     case 'allow':
       return sendIdentity(check, reply)
@@ -49,12 +51,11 @@ export function sendDecision(dialect: Dialect, check: Check, reply: FastifyReply
     case 'forbidden':
       return sendForbidden(check, decision, reply)
     default:
-      throw noSession(
-        check,
-        resource ? undefined : loginUrlOf(check, reply),
+      throw noSession(check, resource ? undefined : loginUrlOf(check, reply), {
         resource,
-        basicChallenge(check, reply.request),
-      )
+        scopes,
+        basic: basicChallenge(check, reply.request),
+      })
   }
 }
 
@@ -156,7 +157,9 @@ function sendToStepUp(
     ...(acr.length > 0 && { acr_values: acr.join(' ') }),
     ...(maxAge !== undefined && { max_age: String(Math.floor(maxAge / 1_000)) }),
   }
-  const missing = new AuthError('AUTH_CREDENTIALS_MISSING')
+  const scopes = principal?.identity.scopes?.filter((scope) => resource?.offers(scope))
+  // Clients ask for what a challenge names and nothing else.
+  const missing = new AuthError('AUTH_CREDENTIALS_MISSING', scopes && { scopes })
   const challenge = isPerson
     ? challenges(portal, resource)
     : portal.gate.programs.challenges(missing, resource, parameters)

@@ -21,7 +21,7 @@ import { providerDownPage, refusedPage } from '../pages/pages.ts'
 import type { PortalSite } from '../portal-site.ts'
 import { appCookieName, isDoubled } from '../session/cookie.ts'
 import { readHop } from '../session/hop.ts'
-import { personOf, type Session } from '../session/session.ts'
+import { type Browser, personOf, type Session } from '../session/session.ts'
 import type { Visitor } from '../session/visitor.ts'
 import { pageUrl } from '../sites.ts'
 import type { AuditEvent } from '../store/store.ts'
@@ -35,6 +35,7 @@ interface LoginStart extends Attempt {
   readonly provider: Provider
   readonly chooseAccount?: boolean
   readonly restarts?: number
+  readonly isOffline?: boolean
 }
 
 /**
@@ -64,16 +65,21 @@ export async function startLogin(start: LoginStart, reply: FastifyReply): Promis
 }
 
 async function sendToProvider(
-  { portalSite, returnTo, hop, chooseAccount = false, restarts = 0, stepUp }: LoginStart,
+  start: LoginStart,
   provider: RedirectProvider,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
+  const { portalSite, returnTo, hop, chooseAccount = false, restarts = 0 } = start
+  const { stepUp, isOffline } = start
   const { portal, site } = portalSite
   const { logins } = reply.server
   const redirectUri = redirectUriOf(site, portal, provider.name)
-  const login = { provider: provider.name, redirectUri, returnTo, hop, restarts, stepUp }
+  const login = { provider: provider.name, redirectUri, returnTo, hop, restarts, stepUp, isOffline }
   const { secrets, cookies } = logins.begin(portal, site, login, reply.request.headers.cookie)
-  const url = await provider.authorizationUrl({ ...secrets, redirectUri, chooseAccount, stepUp })
+  // With its page only where it gives nothing without.
+  const offlinePrompt = isOffline ? (restarts === 0 ? 'none' : 'consent') : undefined
+  const asked = { chooseAccount, stepUp, offlinePrompt } as const
+  const url = await provider.authorizationUrl({ ...secrets, redirectUri, ...asked })
   setHostCookies(reply, cookies)
   return redirect(reply, url.href)
 }
@@ -255,7 +261,7 @@ async function beginSession(
 ): Promise<Session | undefined> {
   const { portalSite, signedIn } = signIn
   const { profile } = signedIn
-  const { sessions, trust } = server
+  const { sessions } = server
   try {
     // Not before the person is known and within their limit, so that nobody can fill the store.
     if (signIn.confirm && !(await signIn.confirm())) return undefined
@@ -266,9 +272,7 @@ async function beginSession(
       recordSignIn('session-ended', ended, request)
       await sessions.records.endOne(before)
     }
-    const userAgent = (request.headers['user-agent'] ?? '').slice(0, MAX_USER_AGENT)
-    const browser = { userAgent, address: trust.clientIp(request.raw) }
-    return await sessions.begin({ ...portalSite, signedIn, browser }, before)
+    return await sessions.begin({ ...portalSite, signedIn, browser: browserOf(request) }, before)
   } catch (error) {
     if (!(error instanceof FwaError)) throw error
     recordSignIn('sign-in-failed', { ...signIn, profile, code: error.code }, request)
@@ -278,6 +282,11 @@ async function beginSession(
 }
 
 const MAX_USER_AGENT = 256
+
+export function browserOf({ headers, raw, server }: FastifyRequest): Browser {
+  const userAgent = (headers['user-agent'] ?? '').slice(0, MAX_USER_AGENT)
+  return { userAgent, address: server.trust.clientIp(raw) }
+}
 
 /** Errors of the store name its folder or host, which only the log may show. */
 export function withoutPlace(error: FwaError, text: string): FwaError {

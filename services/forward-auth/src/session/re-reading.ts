@@ -75,7 +75,9 @@ export class ReReading {
   #asked(session: Session, { name, providers }: Portal): Promise<void> | undefined {
     const { sid, profile } = session
     const provider = providers.get(profile.provider)
-    if (provider?.type !== 'redirect' || !provider.reReads) return undefined
+    // For agents alone, it was asked for what it can be asked by.
+    const isReadable = provider?.type === 'redirect' && (provider.reReads || session.isOffline)
+    if (!isReadable) return undefined
     const known = this.#asking.get(sid)
     if (known) return known
     const asking = this.#ask(session, name, provider)
@@ -143,6 +145,8 @@ export class ReReading {
         return newer ? this.#keep(asked, newer) : this.#end(asked, answer.why)
       }
       case 'impossible':
+        // Nobody would ever notice that the person of these agents has gone.
+        if (said.isOffline) return this.#end(asked, 'it gives nothing to ask with any more')
         return this.#keep(asked, {})
       case 'misconfigured':
         this.#noteFailure(session.sid)

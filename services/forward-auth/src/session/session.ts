@@ -20,6 +20,8 @@ export interface Session extends Pick<SessionRow, Kept> {
   readonly exp: number
   /** Whether the provider can be asked about it, or was so once. */
   readonly isReadable: boolean
+  /** Whether it is for the agents of the person alone. */
+  readonly isOffline: boolean
   /** Of an agent; a person has none. */
   readonly agent?: (Consent & { readonly parent: string }) | undefined
 }
@@ -46,14 +48,21 @@ export function authenticationsAfter(
   return [now, ...others].slice(0, MAX_AUTHENTICATIONS)
 }
 
+/** How a client authenticates: not at all, by a secret (RFC 6749 section 2.3.1) or by a key (RFC 7523 section 2.2). */
+export type ClientAuthentication = 'none' | 'secret' | 'key'
+
 /** What a person has allowed a program. */
 export interface Consent {
   readonly clientId: string
   /** What the client calls itself. */
   readonly clientName: string | undefined
+  /** How it has to authenticate. Default: not at all. */
+  readonly authentication?: ClientAuthentication
   /** URL of the resource. */
   readonly resource: string
   readonly scopes: readonly string[]
+  /** Where its code was sent. */
+  readonly redirectUri?: string
 }
 
 /** The browser of a sign-in. */
@@ -71,8 +80,12 @@ export interface Sealed {
   /** Undefined if they were lost, so that the provider cannot be asked any more. */
   readonly tokens: SignedIn['tokens'] | undefined
   readonly browser: Browser
+  /** Whether it is for the agents of the person alone, and of no browser. */
+  readonly isOffline?: boolean | undefined
   /** Of an agent. */
   readonly agent?: Consent | undefined
+  /** When its last refresh tokens were spent, in ms, the newest last. */
+  readonly spent?: readonly number[] | undefined
 }
 
 /**
@@ -123,6 +136,7 @@ export function sessionOf(row: SessionRow, said: Sealed): Session {
     authentications,
     iat: Math.floor(begun / 1_000),
     exp: Math.floor(ends / 1_000),
+    isOffline: said.isOffline === true,
     isReadable: !tokens || tokens.refresh !== undefined || tokens.access !== undefined,
     ...(agent && parent !== null && { agent: { ...agent, parent } }),
   })

@@ -17,9 +17,11 @@ import { appCookieName, MAX_TOKEN_LENGTH, readCookie, sessionCookieName } from '
 import { RE_READ_RESULTS, ReReading, type ReReadResult } from './re-reading.ts'
 import { Records } from './records.ts'
 import {
+  type Authentication,
   authenticationsAfter,
   type Browser,
   digestsOf,
+  openRow,
   type Session,
   sealSession,
   sessionOf,
@@ -35,10 +37,23 @@ const TOKEN = /^[\w-]+\.[\w-]+\.[\w-]{43}$/
 const SENDABLE = /^[!-~]{1,8192}$/
 /** The time for which a token of the provider is valid at least when an app gets it, in ms. */
 const FRESH = 30_000
+/** The time without a call after which the session of agents ends, in ms. */
+const OFFLINE_IDLE = 14 * 86_400_000
+/** Sessions of a person among which it is looked for. */
+const MAX_OFFLINE = 200
 /** Bytes of memory for tokens that were verified: about 80,000. Others are verified at each check. */
 const CACHE_BYTES = 67_108_864
 /** Bytes that one takes besides its characters. */
 const CLAIMS_BYTES = 400
+
+/** Whether tokens of a provider outlive its session: those of some have no end. */
+export function isLasting({ refresh, access, accessUntil }: SignedIn['tokens']): boolean {
+  return refresh !== undefined || (access !== undefined && accessUntil === undefined)
+}
+
+function isAsGood(own: Authentication, { acr, auth_time: time = 0 }: Authentication): boolean {
+  return own.acr === acr && (own.auth_time ?? 0) >= time
+}
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -220,6 +235,50 @@ export class Sessions {
       held = isNewer ? newest : undefined
     }
     return (await this.records.begin(anew.row)) ? anew.session : undefined
+  }
+
+  /**
+   * Begins a session for the agents of a person, which no browser has: it lasts as long as the portal lets agents work, and
+   * ends when the person does. It has no effect if the provider has given nothing by which they can be read again.
+   *
+   * @param known - the authentications of the session of their browser
+   * @throws FwaError FWA_SESSION_TOO_LARGE, FWA_STORE_UNAVAILABLE
+   */
+  async beginOffline(
+    { portal, site, signedIn, browser }: NewSession,
+    known: Session['authentications'],
+  ): Promise<void> {
+    const { profile, tokens, issuedAt } = signedIn
+    const provider = portal.providers.get(profile.provider) as RedirectProvider | undefined
+    if (!isLasting(tokens)) return
+    const now = this.#app.clock.now()
+    const lifetimes = portal.gate.programs.resources.map(({ lifetime = 0 }) => lifetime)
+    const row = {
+      // A session at the provider may end without it.
+      ...digestsOf(portal.name, profile, undefined, provider?.relation),
+      ...{ parent: null, portal: portal.name, issuedAt: issuedAt ?? Math.floor(now / 1_000) },
+      ...{ begun: now, lastSeen: now, reRead: now, lease: 0, rev: 1 },
+      ...{ ends: now + Math.max(...lifetimes), idle: OFFLINE_IDLE },
+    }
+    const { claims, provider: name } = profile
+    const authentications = authenticationsAfter(known, claims)
+    const of = { claims, authentications, tokens, browser, isOffline: true }
+    const said = { issuer: issuerOf({ portal, site }), provider: name, ...of }
+    const sid = randomBytes(16).toString('base64url')
+    await this.records.begin(sealSession({ ...row, sid }, said, this.#app.keys.record))
+  }
+
+  /** The session of the agents of a person that lasts until a time at least, and is as good as that of their browser. */
+  async findOffline(
+    { person, portal, authentications }: Session,
+    until: number,
+  ): Promise<string | undefined> {
+    const rows = await this.#app.authStore.listSessions({ person }, MAX_OFFLINE)
+    return rows.find((row) => {
+      if (row.portal !== portal || row.ends < until) return false
+      const { isOffline, authentications: held = [] } = openRow(row, this.#app.keys.record) ?? {}
+      return isOffline && authentications.every((one) => held.some((own) => isAsGood(own, one)))
+    })?.sid
   }
 
   /** A token of the provider that is valid for a while, for an app; undefined if there is none. */

@@ -74,6 +74,7 @@ const HAS_LISTED = `SELECT 1 AS found FROM sessions WHERE ${LISTED} LIMIT 1`
 /** Until the commit, no end takes this session, and one that is under way is waited for. */
 const HOLD = 'SELECT 1 AS found FROM sessions WHERE sid = $1 AND parent IS NULL FOR SHARE'
 const WITHDRAW = removing('consents', 'key', 'person = $1 AND substr(key, 1, length($2)) = $2')
+const WITHDRAW_ALL = removing('consents', 'key', 'substr(key, 1, length($1)) = $1')
 const PRUNE = [MARKS, EVENTS, COMPLETED, CONSENTS].map(({ name, key: [key] }) =>
   removing(name, `${key}`, `until <= $1 AND due <= $2 LIMIT ${MAX_REMOVED}`),
 )
@@ -220,8 +221,10 @@ export abstract class EngineStore {
     return this.#write((tx) => CONSENTS.put(tx, row))
   }
 
-  async withdrawConsents(person: string, client = ''): Promise<void> {
-    await this.#write((tx) => tx.run(WITHDRAW, person, client))
+  async withdrawConsents(person: string | undefined, client = ''): Promise<void> {
+    await this.#write((tx) =>
+      person === undefined ? tx.run(WITHDRAW_ALL, client) : tx.run(WITHDRAW, person, client),
+    )
   }
 
   async prune(): Promise<void> {

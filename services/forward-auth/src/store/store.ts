@@ -184,8 +184,12 @@ export interface AuthStore {
   findConsent(key: string): Promise<ConsentRow | undefined>
   /** Remembers what a person has allowed. */
   giveConsent(consent: ConsentRow): Promise<void>
-  /** Forgets what a person has allowed. @param client - the beginning of the keys. Default: of all of them */
-  withdrawConsents(person: string, client?: string): Promise<void>
+  /**
+   * Forgets what a person has allowed, or everybody.
+   *
+   * @param client - the beginning of the keys. Default: of all of them
+   */
+  withdrawConsents(person: string | undefined, client?: string): Promise<void>
   /** Removes what has expired by the clock and by the running time. */
   prune(): Promise<void>
   /**

@@ -86,7 +86,8 @@ t.test('the calls that a query selects', async (t) => {
     [{ tool: '*file' }, [read, refused, several, ofBob, ofAll]],
     [{ client: CLIENT }, [deleted, read, refused, several, ofAll]],
     [{ client: 'agent.example:8443' }, [deleted, read, refused, several, ofAll]],
-    [{ client: 'agent.example' }, [ofAll]],
+    [{ client: 'agent.example' }, [deleted, read, refused, several, ofAll]],
+    [{ client: 'other.example' }, [ofAll]],
     [{ client: 'spa', tool: 'delete*' }, [ofBob, ofAll]],
     [{ person: 'psk:ci' }, [ofKey, ofAll]],
   ]

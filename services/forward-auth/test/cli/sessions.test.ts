@@ -130,8 +130,8 @@ t.test('the sessions of a person end, after they were listed', async (t) => {
 t.test('what cannot be meant is refused', async (t) => {
   const { list, people } = await start(t)
   const table: [query: Partial<SessionsQuery>, message: string][] = [
-    [{ end: true }, '--end needs --person, whose sessions end'],
-    [{ end: true, portal: 'main' }, '--end needs --person, whose sessions end'],
+    [{ end: true }, '--end needs --person, whose sessions end, or --client'],
+    [{ end: true, portal: 'main' }, '--end needs --person, whose sessions end, or --client'],
     [{ portal: 'none' }, '--portal must be one of main, other'],
     [{ portal: 'none', person: 'ada', end: true }, '--portal must be one of main, other'],
   ]

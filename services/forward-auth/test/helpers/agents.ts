@@ -54,6 +54,12 @@ export const PROVIDERS: Readonly<Record<string, (t: Test) => Promise<Provider>>>
     people.set('alice', { ...people.get('alice'), groups: ['editors'] })
     return { options: { type: 'openIDConnect', issuerUrl: issuer, ...client } }
   },
+  async 'oidc-provider with offline_access'(t) {
+    const { issuer, people, state } = await startSessionProvider(t)
+    state.refreshes = 'offline_access'
+    people.set('alice', { ...people.get('alice'), groups: ['editors'] })
+    return { options: { type: 'openIDConnect', issuerUrl: issuer, ...client } }
+  },
   async Keycloak(t) {
     const issuerUrl = await startKeycloak(t)
     const options = { type: 'openIDConnect', issuerUrl, ...client }
@@ -95,6 +101,8 @@ interface Changes {
   readonly appPort?: number
   /** Where servers are that are not behind the proxy. */
   readonly origins?: Readonly<Record<string, string>>
+  /** How long agents work without their person. */
+  readonly lifetime?: string
   /** Whether the client has no document, and registers itself. */
   readonly isUnknown?: boolean
 }
@@ -104,13 +112,15 @@ export async function startAgents(
   t: Test,
   proxy: ProxyName,
   provider: Provider,
-  { portal = {}, appPort, origins, isUnknown = false }: Changes = {},
+  { portal = {}, appPort, origins, lifetime, isUnknown = false }: Changes = {},
 ) {
   const clock = manualClock(Date.now())
   const port = appPort ?? (await startMcpServer2(t)).port
   const document = await startClientDocument(t, [CALLBACK, LOOPBACK])
   const folder = testFolder(t)
-  const yaml = configOf(provider, folder, portal)
+  const [{ resources }] = parse(GUIDE ?? '').portals
+  const lasting = lifetime && { resources: resources.map((one: object) => ({ ...one, lifetime })) }
+  const yaml = configOf(provider, folder, { ...lasting, ...portal })
   const deps = { clock, createFetch: createFetchOf(document.ca, provider.origins) }
   const gate = await startGate(t, proxy, { yaml, appPort: port, ...deps })
   const network = {

@@ -25,6 +25,8 @@ const REALM = {
       firstName: 'Alice',
       lastName: 'Adams',
       groups: ['/editors'],
+      // As whoever is added in its console.
+      realmRoles: ['default-roles-example'],
       credentials: [{ type: 'password', value: PASSWORD }],
     },
   ],

@@ -1,35 +1,16 @@
 import t from 'tap'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
+import type {} from '../../src/oauth/clients.ts'
 import { personOf } from '../../src/session/session.ts'
 import { portalOf, yamlOf } from '../app.ts'
 import { attribute, named, text } from '../pages/read.ts'
-import { AUTH, MAIN } from '../routes/kit.ts'
-import { BROWSER } from '../shapes.ts'
+import { MAIN } from '../routes/kit.ts'
 import type { Visitor } from '../visitor.ts'
-import { CLIENT, NOTES, OTHER, portalWith, startIssuer } from './kit.ts'
+import { CLIENT, NOTES, OTHER, portalWith, sendForm, startIssuer } from './kit.ts'
 
 expectWarnings(t, 'FWA_', 'AUTH_')
 
 type Issuer = Awaited<ReturnType<typeof startIssuer>>
-
-/** Sends a form of a page. */
-const sendForm = (
-  { app }: Issuer,
-  browser: Visitor,
-  path: string,
-  fields: Record<string, string> = {},
-) =>
-  app.inject({
-    ...{ method: 'POST', url: `/portals/main${path}` },
-    headers: {
-      ...BROWSER,
-      host: 'auth.example.com',
-      origin: AUTH,
-      'content-type': 'application/x-www-form-urlencoded',
-      cookie: browser.cookies(),
-    },
-    payload: String(new URLSearchParams(fields)),
-  })
 
 /** The agents on a page: their texts, and what their forms send. */
 const agentsOn = (body: string) =>
@@ -123,10 +104,104 @@ t.test('an agent passes a demand on the sign-in for as long as its person does',
   await clock.advance(3_600_000)
   const { access_token: token } = (await refresh(tokens.refresh_token)).json()
   const refused = await call(token, at)
-  t.equal(refused.statusCode, 403, 'no challenge, which would have it ask again and again')
+  t.equal(refused.statusCode, 401)
+  t.match(
+    refused.headers['www-authenticate'],
+    /scope="notes:read", resource_metadata="[^"]+", error="insufficient_user_authentication", .*max_age="900"/,
+  )
   corp.state.claims = signedIn()
   await signInAs(issuer, browser, 'ada')
   t.equal((await call(token, at)).statusCode, 200, 'the person has signed in anew')
+})
+
+t.test('a client has its person sign in anew as the challenge says (RFC 9470)', async (t) => {
+  const { person, authorizeUrl, clock } = await startIssuer(t)
+  const now = () => Math.floor(clock.now() / 1_000)
+  const browser = await person('ada', { auth_time: now() })
+  for (const max_age of [undefined, '900', '1000', 'x', '-1', ''])
+    t.equal((await browser.open(authorizeUrl({ max_age }))).statusCode, 200, `${max_age}`)
+  await clock.advance(3_600_000)
+  for (const [changes, isAsked] of [
+    [{}, false],
+    [{ max_age: '900' }, true],
+    [{ max_age: '60' }, true],
+    [{ max_age: '86400' }, false],
+    [{ acr_values: 'nothing-that-is-here' }, false],
+  ] as const) {
+    const { statusCode, headers } = await browser.open(authorizeUrl(changes))
+    t.equal(statusCode, isAsked ? 303 : 200, JSON.stringify(changes))
+    if (isAsked) t.match(headers.location, /\/signin\?rd=.*max_age.*&policy=lately$/)
+  }
+})
+
+t.test('one grant for a person, client, resource and redirect URI', async (t) => {
+  const { person, connect, call, refresh, clock } = await startIssuer(t)
+  const browser = await person()
+  const first = await connect(browser)
+  await clock.advance(1)
+  const other = await connect(browser, { resource: OTHER, scope: 'other' })
+  const second = await connect(browser)
+  t.equal((await call(second.access_token)).statusCode, 200)
+  t.equal((await call(first.access_token)).statusCode, 401, 'replaced')
+  t.equal((await refresh(first.refresh_token)).statusCode, 400)
+  t.equal((await refresh(other.refresh_token)).statusCode, 200, 'that of another resource stays')
+  const bob = await connect(await person('bob'))
+  t.equal((await call(bob.access_token)).statusCode, 200)
+  t.equal((await refresh(second.refresh_token)).statusCode, 200, 'and that of other people')
+})
+
+t.test('of two codes that a client redeems at once, one brings an agent that stays', async (t) => {
+  const { person, allow, redeem, call } = await startIssuer(t)
+  const browser = await person()
+  const codes = [(await allow(browser)).code, (await allow(browser)).code]
+  const answers = await Promise.all(codes.map((code) => redeem(code)))
+  const calls = answers.map(async (each) => (await call(each.json().access_token)).statusCode)
+  t.strictSame((await Promise.all(calls)).sort(), [200, 401])
+})
+
+t.test('a renewal that takes long ends nobody’s agent', async (t) => {
+  const { person, connect, refresh, app } = await startIssuer(t)
+  const tokens = await connect(await person())
+  const isReleased = Promise.withResolvers<void>()
+  const isHeld = Promise.withResolvers<void>()
+  const { clients } = app
+  const authenticate = clients.authenticate.bind(clients)
+  let isFirst = true
+  t.capture(clients, 'authenticate', async (...sent: Parameters<typeof authenticate>) => {
+    if (isFirst) {
+      isFirst = false
+      isHeld.resolve()
+      await isReleased.promise
+    }
+    return authenticate(...sent)
+  })
+  const slow = refresh(tokens.refresh_token)
+  await isHeld.promise
+  const first = (await refresh(tokens.refresh_token)).json()
+  const second = (await refresh(first.refresh_token)).json()
+  isReleased.resolve()
+  t.match((await slow).json(), { access_token: /./, refresh_token: undefined })
+  t.equal((await refresh(second.refresh_token)).statusCode, 200)
+})
+
+t.test('each process of a client has a refresh token, and goes on', async (t) => {
+  const { person, connect, call, refresh, clock } = await startIssuer(t)
+  const tokens = [(await connect(await person())).refresh_token]
+  for (let n = 0; n < 4; n += 1) {
+    await clock.advance(20_000)
+    tokens.push((await refresh(tokens.at(-1) ?? '')).json().refresh_token)
+  }
+  await clock.advance(33_000)
+  for (const [n, isLate] of [
+    [4, false],
+    [3, true],
+    [2, true],
+    [1, true],
+  ] as const) {
+    const answer = (await refresh(tokens[n] ?? '')).json()
+    t.equal(answer.refresh_token === undefined, isLate, `${n}`)
+    t.equal((await call(answer.access_token)).statusCode, 200, `${n}`)
+  }
 })
 
 t.test('a call that needs another scope says which', async (t) => {
@@ -163,16 +238,17 @@ t.test('the app is told who calls, and by what', async (t) => {
 
 t.test('people see their agents, and end them', async (t) => {
   const issuer = await startIssuer(t)
-  const { person, connect, call, authorizeUrl } = issuer
+  const { person, connect, call, authorizeUrl, clock } = issuer
   const browser = await person()
   const tokens = await connect(browser)
+  await clock.advance(1)
   await connect(browser, { resource: OTHER, scope: 'other' })
   const bob = await person('bob')
   await connect(bob)
   const { body } = await browser.open(`${MAIN}/account`)
   const shown = agentsOn(body)
-  t.equal(shown.length, 2)
-  t.match(shown.map((one) => one.text).join(), /Assistant.*app\.example\.com\/mcp/)
+  t.equal(shown.length, 1, 'what one client has is one')
+  t.match(shown[0]?.text, /Assistant.*app\.example\.com\/other.*app\.example\.com\/mcp/)
   const idOf = (item: (typeof shown)[number]['item']) => {
     const input = named(body, 'input').find(
       (each) => attribute(each, 'name') === 'session' && text(item) !== undefined,
@@ -183,7 +259,7 @@ t.test('people see their agents, and end them', async (t) => {
   const rows = await issuer.app.authStore.listSessions({ portal: 'main', agents: true }, 10)
   t.equal(rows.length, 3)
   const notes = rows.filter(({ sid }) => body.includes(sid))
-  t.equal(notes.length, 2, 'only their own')
+  t.equal(notes.length, 1, 'only their own')
   for (const { sid } of rows) await sendForm(issuer, bob, '/account/end', { session: sid })
   t.equal((await call(tokens.access_token)).statusCode, 200, 'nobody ends those of others')
   for (const { sid } of notes) await sendForm(issuer, browser, '/account/end', { session: sid })
@@ -276,9 +352,9 @@ t.test('the metadata names the portal as the authorization server', async (t) =>
     jwks_uri: `${MAIN}/.well-known/jwks.json`,
     scopes_supported: ['notes:read', 'notes:write', 'other'],
     code_challenge_methods_supported: ['S256'],
-    token_endpoint_auth_methods_supported: ['none'],
+    token_endpoint_auth_methods_supported: ['none', 'private_key_jwt'],
     client_id_metadata_document_supported: true,
-    protected_resources: [NOTES, OTHER],
+    protected_resources: undefined,
     userinfo_endpoint: undefined,
     id_token_signing_alg_values_supported: undefined,
   }

@@ -176,7 +176,7 @@ const names = [
   ...['\u202eknaB', '\u202aBank', '\u2066Bank\u2069', '\u200fBank', '\u061cBank', 'Ba\u200bnk'],
   ...['Ba\u00adnk', 'Ba\ufeffnk', 'Ba\u2060nk', 'Bank\r\nHost: x', 'Bank\u0000', 'Bank\u001b[31m'],
   ...['Bank\u007f', 'Bank\u0085', 'Bank\u2028', 'Bank\u2029', '\u3164', '\u{e0041}\u{e0042}'],
-  ...['\ud800', '\ue000', '\uffff', '', ' ', '\t', '\u00a0', 0, false, null, [], ['Bank'], {}],
+  ...['\ud800', '\ue000', '\uffff', '', ' ', '\t', '\u00a0', 0, false, [], ['Bank'], {}],
 ].map(
   (name): Hostile => [
     `the name ${quote(name)}`,
@@ -226,7 +226,6 @@ const metadata = [
   { redirect_uris: { length: 1, 0: 'https://a.example/' } },
   { client_secret: 'hunter2' },
   { client_secret: '' },
-  { client_secret: null },
   { client_secret_expires_at: 0 },
   ...(
     'client_secret_basic client_secret_post client_secret_jwt private_key_jwt tls_client_auth ' +
@@ -234,15 +233,15 @@ const metadata = [
   )
     .split(' ')
     .map((token_endpoint_auth_method) => ({ token_endpoint_auth_method })),
-  ...['', null, ['none'], {}, false].map((token_endpoint_auth_method) => ({
+  ...['', ['none'], {}, false].map((token_endpoint_auth_method) => ({
     token_endpoint_auth_method,
   })),
-  ...[[], null, 'authorization_code', ['implicit'], ['client_credentials'], {}].map(
-    (grant_types) => ({ grant_types }),
-  ),
-  ...[[], null, 'code', ['token'], ['id_token token'], ['code token'], {}].map(
-    (response_types) => ({ response_types }),
-  ),
+  ...[[], 'authorization_code', ['implicit'], ['client_credentials'], {}].map((grant_types) => ({
+    grant_types,
+  })),
+  ...[[], 'code', ['token'], ['id_token token'], ['code token'], {}].map((response_types) => ({
+    response_types,
+  })),
 ].map((change): Hostile => [quote(change), 'FWA_CLIENT_INVALID', members(() => change)])
 
 const prototypes = ['__proto__', 'constructor', 'prototype', 'toString', 'hasOwnProperty'].map(

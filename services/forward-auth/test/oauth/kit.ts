@@ -170,6 +170,27 @@ export async function startIssuer(
   })
 }
 
+type Issuer = Awaited<ReturnType<typeof startIssuer>>
+
+/** Sends a form of a page. */
+export const sendForm = (
+  { app }: Issuer,
+  browser: Visitor,
+  path: string,
+  fields: Record<string, string> = {},
+) =>
+  app.inject({
+    ...{ method: 'POST', url: `/portals/main${path}` },
+    headers: {
+      ...BROWSER,
+      host: 'auth.example.com',
+      origin: AUTH,
+      'content-type': 'application/x-www-form-urlencoded',
+      cookie: browser.cookies(),
+    },
+    payload: String(new URLSearchParams(fields)),
+  })
+
 const FORM = { 'content-type': 'application/x-www-form-urlencoded' }
 
 export const REQUEST: Readonly<Record<string, string | undefined>> = {

@@ -29,7 +29,6 @@ t.test('each state, in each language: whose host is proven comes first', async (
     const own = { clientHost: undefined }
     const device = { redirectHost: '127.0.0.1:33418', isLoopback: true }
     const called = `${texts.callsItself} Claude`
-    const unproven = `${texts.selfRegistered}${called}`
     const table: [why: string, special: Parameters<typeof asked>[0], facts: string[]][] = [
       ['a host', {}, [texts.app, `claude.ai${called}`, texts.answer, 'claude.ai']],
       ['no name', { name: undefined }, [texts.app, 'claude.ai', texts.answer, 'claude.ai']],
@@ -39,23 +38,28 @@ t.test('each state, in each language: whose host is proven comes first', async (
         [texts.app, `claude.ai${called}`, texts.answer, opens],
       ],
       ['this device', device, [texts.app, `claude.ai${called}`, texts.answer, '127.0.0.1:33418']],
-      ['itself', own, [texts.answer, 'claude.ai', texts.app, unproven]],
       [
-        'itself, here',
-        { ...own, ...device },
-        [texts.answer, '127.0.0.1:33418', texts.app, unproven],
+        'one that an operator has registered',
+        { ...own, isConfigured: true },
+        [texts.app, 'Claude', texts.answer, 'claude.ai'],
       ],
+      ['itself', own, [texts.answer, 'claude.ai', texts.app, called]],
+      ['itself, here', { ...own, ...device }, [texts.answer, '127.0.0.1:33418', texts.app, called]],
       [
         'itself, an app',
         { ...own, redirectHost: 'cursor:' },
-        [texts.answer, opens, texts.app, unproven],
+        [texts.answer, opens, texts.app, called],
       ],
     ]
     for (const [why, special, facts] of table) {
       const { html } = pageFor({ ...special, language })
       t.strictSame(factsIn(html), [...facts, ...rest], `${language}: ${why}`)
       const notices = elements(html).filter((each) => attribute(each, 'class') === 'notice')
-      const expected = special?.isLoopback ? [texts.loopback] : []
+      const isItself = why.startsWith('itself')
+      const expected = [
+        ...(isItself ? [texts.selfRegistered] : []),
+        ...(special?.isLoopback ? [texts.loopback] : []),
+      ]
       t.strictSame(notices.map(text), expected, `${language}: ${why}: warning`)
       t.equal(text(named(html, 'h1')[0]!), texts.title)
       t.match(html, 'Ada Lovelace', 'who is signed in')

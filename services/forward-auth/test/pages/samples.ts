@@ -75,7 +75,7 @@ export const session = (special: Partial<ShownSession> = {}): ShownSession => ({
 /** An agent that was connected in 2030, with what is special of it. */
 export const agent = (special: Partial<ShownAgent> = {}): ShownAgent => ({
   ...{ id: 'g1', clientHost: 'claude.ai', name: 'Claude' },
-  ...{ resource: 'https://notes.example.com/mcp', scopes: ['notes:read', 'notes:write'] },
+  ...{ resources: ['https://notes.example.com/mcp'], scopes: ['notes:read', 'notes:write'] },
   begun: Date.UTC(2030, 0, 1, 8),
   lastCall: Date.UTC(2030, 0, 1, 9, 30),
   ends: Date.UTC(2030, 0, 1, 16),
@@ -85,7 +85,13 @@ export const agent = (special: Partial<ShownAgent> = {}): ShownAgent => ({
 /** What a consent page asks, with what is special of it. */
 export const asked = (special: Partial<Asked> = {}): Asked => ({
   ...{ portal, profile: ada, language: 'en', imagesUrl: IMAGES },
-  ...{ clientHost: 'claude.ai', name: 'Claude', redirectHost: 'claude.ai', isLoopback: false },
+  ...{
+    clientHost: 'claude.ai',
+    isConfigured: false,
+    name: 'Claude',
+    redirectHost: 'claude.ai',
+    isLoopback: false,
+  },
   resource: 'https://notes.example.com/mcp',
   scopes: [
     { name: 'notes:read', text: { en: 'Read your notes', de: 'Ihre Notizen lesen' } },

@@ -193,7 +193,7 @@ t.test('connected agents are listed below the sessions, in each language', async
       ],
       [
         'no name, no scopes',
-        { name: undefined, scopes: [], resource: 'https://notes.example.com/' },
+        { name: undefined, scopes: [], resources: ['https://notes.example.com/'] },
         'claude.ai',
         ['notes.example.com', ''],
       ],
@@ -270,7 +270,7 @@ t.test(
   async (t) => {
     const long = `&"\u202e${'&'.repeat(10_000)}`
     const scopes = Array.from({ length: 1_000 }, () => long)
-    const one = agent({ clientHost: `${long}.evil.test`, name: long, resource: long, scopes })
+    const one = agent({ clientHost: `${long}.evil.test`, name: long, resources: [long], scopes })
     const many = Array.from({ length: 1_000 }, () => one)
     for (const html of withAgents(many)) {
       t.equal(agentsIn(html).length, 100)

@@ -9,6 +9,7 @@ const PORTAL = [
   'GET /.well-known/openid-configuration',
   'GET /account',
   'GET /authorize',
+  'GET /authorize/granted',
   'GET /authz/envoy/policy/{policy}',
   'GET /authz/envoy/policy/{policy}/{*}',
   'GET /authz/haproxy',

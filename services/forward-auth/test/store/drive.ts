@@ -26,6 +26,7 @@ export async function driveAll(store: AuthStore): Promise<void> {
   await store.giveConsent(consent('key', 'ada', now + HOUR))
   await store.findConsent('key')
   await store.withdrawConsents('ada')
+  await store.withdrawConsents(undefined, 'client')
   await store.endSessions({ sid: 'x', idleSince: now + HOUR })
   await store.endSessions({ person: row.person, except: 'b' })
   await store.endSessions({ subject: 'subject of b', before: 1 })
@@ -47,6 +48,7 @@ export const KNOWN: Readonly<Record<string, string>> = {
   'FROM events WHERE until <= $1 AND due <= $2': 'a prune',
   'FROM completed WHERE until <= $1 AND due <= $2': 'a prune',
   'FROM consents WHERE until <= $1 AND due <= $2': 'a prune',
+  'FROM consents WHERE substr(key': 'an operator ends a client for everybody',
 }
 
 export const KNOWN_BY: Readonly<Record<'sqlite' | 'postgres', Readonly<Record<string, string>>>> = {

@@ -379,6 +379,9 @@ for (const [engine, prepare] of Object.entries(ENGINES))
       await here.store.withdrawConsents('bob')
       await here.store.withdrawConsents('b')
       t.equal(await held(), 'b')
+      await here.store.giveConsent(consent('c', 'bob', now + 9 * HOUR))
+      await there.store.withdrawConsents(undefined, 'b')
+      t.equal(await held(), 'c', 'of everybody')
     })
 
     t.test('nothing revives a session that has ended', async (t) => {

@@ -1,0 +1,101 @@
+import { hash } from 'node:crypto'
+import { AuthError, Authenticator, type Log, type TokenCaller } from '@gatehouse/auth-core'
+import type { BoundedFetch } from '@gatehouse/net'
+import type { FastifyRequest } from 'fastify'
+import { LRUCache } from 'lru-cache'
+import { FwaError } from '../errors.ts'
+import type { AuthStore } from '../store/store.ts'
+
+/** The time for which an assertion is valid at most, in ms. */
+const LIFETIME = 600_000
+/** Clocks differ by that, in ms. */
+const SKEW = 60_000
+const MAX_BYTES = 65_536
+const MAX_CLIENTS = 100
+const MAX_JTI = 256
+
+/** A client whose keys are at a URL. */
+interface KeyedClient {
+  readonly id: string
+  readonly jwksUrl: string
+}
+
+interface ClientKeysDeps {
+  /** Connects to no address of ours. */
+  readonly fetch: BoundedFetch
+  readonly authStore: Pick<AuthStore, 'clock' | 'completeLogin'>
+  readonly log: Log
+}
+
+/** Verifies the assertions of clients by the keys that they publish (RFC 7523 section 3). */
+export class ClientKeys {
+  readonly #deps: ClientKeysDeps
+  readonly #verifiers = new LRUCache<string, Authenticator>({
+    max: MAX_CLIENTS,
+    dispose: (verifier) => void verifier.close(),
+  })
+
+  constructor(deps: ClientKeysDeps) {
+    this.#deps = deps
+  }
+
+  /**
+   * Whether a client has signed an assertion for one of these audiences, which comes for the first time.
+   *
+   * @throws FwaError FWA_CLIENT_UNREACHABLE if its keys cannot be read now, FWA_STORE_UNAVAILABLE
+   */
+  async isSignedBy(
+    { id, jwksUrl }: KeyedClient,
+    assertion: string,
+    audience: readonly string[],
+    request: FastifyRequest,
+  ): Promise<boolean> {
+    let caller: TokenCaller
+    try {
+      caller = await this.#verifierOf(id, jwksUrl, audience).verify(assertion, request)
+    } catch (error) {
+      if (!(error instanceof AuthError)) throw error
+      const { code, detail, retryAfter } = error
+      request.log.info({ code, client: id, detail }, 'assertion of a client refused')
+      if (error.statusCode < 500) return false
+      const cause = { cause: error, ...(retryAfter !== undefined && { retryAfter }) }
+      throw new FwaError('FWA_CLIENT_UNREACHABLE', 'the keys of the client cannot be read', cause)
+    }
+    const { subject, claims } = caller
+    const isForUsAlone = ![claims.aud].flat().some((one) => !audience.includes(String(one)))
+    return subject === id && isForUsAlone && this.#isFirst(id, claims)
+  }
+
+  close(): void {
+    this.#verifiers.clear()
+  }
+
+  /** RFC 7523 section 3, 7: an assertion is good once. */
+  async #isFirst(id: string, { jti, exp }: TokenCaller['claims']): Promise<boolean> {
+    if (typeof jti !== 'string' || jti === '' || jti.length > MAX_JTI) return false
+    const digest = hash('sha256', JSON.stringify([id, jti]), 'base64url')
+    return this.#deps.authStore.completeLogin(`assertion ${digest}`, Number(exp) * 1_000 + SKEW)
+  }
+
+  #verifierOf(id: string, jwksUrl: string, audience: readonly string[]): Authenticator {
+    const key = JSON.stringify([id, jwksUrl, audience])
+    const known = this.#verifiers.get(key)
+    if (known) return known
+    const { fetch, authStore, log } = this.#deps
+    const bounded = (...[url, init]: Parameters<BoundedFetch>) =>
+      fetch(url, { ...init, maxBytes: MAX_BYTES })
+    const issuers = [{ issuerUrl: id, jwksUrl, audience, maxTokenLifetime: LIFETIME }]
+    const verifier = new Authenticator(
+      { jwt: { issuers } },
+      {
+        now: () => authStore.clock.now(),
+        elapsed: () => performance.now(),
+        log,
+        // The portal closes what it fetches by.
+        fetch: Object.assign(bounded, { close: async () => {} }),
+      },
+    )
+    this.#verifiers.set(key, verifier)
+    return verifier
+  }
+}
