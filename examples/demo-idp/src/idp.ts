@@ -33,6 +33,8 @@ const AUTHENTICATION: Readonly<Record<string, readonly string[]>> = {
   pwd: ['pwd'],
   mfa: ['pwd', 'otp'],
 }
+/** Seconds. */
+const MONTH = 30 * 86_400
 const INTERACTION = /^\/interaction\/[\w-]+$/
 
 /** A complete OpenID provider that does not ask for passwords. */
@@ -43,7 +45,10 @@ export function createDemoIdp(options: DemoIdpOptions): RequestListener {
   const handle = provider.callback()
 
   async function interact(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const { params }: Interaction = await provider.interactionDetails(request, response)
+    const { params, prompt }: Interaction = await provider.interactionDetails(request, response)
+    // What outlives a session needs a consent (OpenID Connect Core section 11): everything is granted.
+    if (prompt.name === 'consent')
+      return provider.interactionFinished(request, response, { consent: {} })
     const account =
       request.method === 'POST'
         ? new URLSearchParams(await text(request)).get('account')
@@ -84,6 +89,7 @@ function configuration({
     clients: clients.map((client) => ({
       client_id: client.clientId,
       client_secret: client.clientSecret,
+      grant_types: ['authorization_code', 'refresh_token'],
       id_token_signed_response_alg: keys[0]?.alg,
       redirect_uris: client.redirectUris,
       post_logout_redirect_uris: client.postLogoutRedirectUris ?? [],
@@ -114,7 +120,7 @@ function configuration({
         clientId: client.clientId,
         accountId: session.accountId,
       })
-      grant.addOIDCScope(['openid', ...Object.keys(claims)].join(' '))
+      grant.addOIDCScope(['openid', 'offline_access', ...Object.keys(claims)].join(' '))
       await grant.save()
       return grant
     },
@@ -123,9 +129,10 @@ function configuration({
     ttl: {
       AccessToken: 300,
       AuthorizationCode: 60,
-      Grant: 3_600,
+      Grant: MONTH,
       IdToken: 300,
       Interaction: 600,
+      RefreshToken: MONTH,
       Session: 3_600,
     },
   }

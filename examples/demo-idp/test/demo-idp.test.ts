@@ -45,20 +45,22 @@ async function start(t: Test) {
     code_challenge_method: 'S256',
   }).toString()
 
-  async function redeem(code: string) {
+  async function token(fields: Record<string, string>) {
     const answer = await fetch(new URL('/token', idp.issuer), {
       method: 'POST',
       headers: { authorization: `Basic ${btoa('app:secret-of-the-app')}` },
-      body: new URLSearchParams({
-        grant_type: 'authorization_code',
-        redirect_uri: REDIRECT_URI,
-        code,
-        code_verifier: verifier,
-      }),
+      body: new URLSearchParams(fields),
     })
     return (await answer.json()) as Record<string, string>
   }
-  return { ...idp, ask, authorizationUrl, redeem }
+  const redeem = (code: string) =>
+    token({
+      grant_type: 'authorization_code',
+      redirect_uri: REDIRECT_URI,
+      code,
+      code_verifier: verifier,
+    })
+  return { ...idp, ask, authorizationUrl, redeem, token }
 }
 
 t.test('signing in and out', async (t) => {
@@ -101,6 +103,23 @@ t.test('signing in and out', async (t) => {
   const left = await ask(new URL('/session/end/confirm', issuer), { xsrf, logout: 'yes' })
   t.match(left.next!.href, SIGNED_OUT)
   t.match((await ask(authorizationUrl)).next!.pathname, /^\/interaction\//, 'asked again')
+})
+
+t.test('an application gets a token that outlives the session', async (t) => {
+  const { ask, authorizationUrl, redeem, token } = await start(t)
+  const { searchParams } = authorizationUrl
+  searchParams.set('scope', `${searchParams.get('scope')} offline_access`)
+  searchParams.set('prompt', 'consent')
+  const started = await ask(authorizationUrl)
+  const chosen = await ask(started.next!, { account: 'alice' })
+  const asked = await ask(chosen.next!)
+  const allowed = await ask(asked.next!)
+  const finished = await ask(allowed.next!)
+  const { refresh_token: refresh = '' } = await redeem(
+    finished.next!.searchParams.get('code') ?? '',
+  )
+  const renewed = await token({ grant_type: 'refresh_token', refresh_token: refresh })
+  t.type(renewed.id_token, 'string')
 })
 
 t.test('a session is enough only for the acr that it began with', async (t) => {

@@ -27,7 +27,7 @@ export function readValidity(
       `\`notBefore\` has to be now, ${toTime(now)}: a certificate begins when it is issued. For its end, send \`notAfter\``,
     )
   if (notAfter === undefined) return undefined
-  if (notAfter < now + HOUR)
+  if (notAfter < now + HOUR - SKEW)
     throw malformed(`\`notAfter\` has to be an hour from now at least: ${toTime(now + HOUR)}`)
   return Math.floor(notAfter / 1_000) * 1_000
 }

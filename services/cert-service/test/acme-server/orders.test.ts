@@ -112,6 +112,7 @@ t.test(
     for (const [why, notAfter, ends] of [
       ['a day', time(now() + DAY), now() + DAY],
       ['the longest there is', time(now() + 7 * DAY), now() + 7 * DAY],
+      ['an hour, by a clock that is behind', time(now() + 3_540_000), now() + 3_540_000],
       ['by a clock that is ahead', time(now() + 7 * DAY + 240_000), now() + 7 * DAY + 240_000],
       ['another zone', '2030-01-02T01:00:00+01:00', Date.UTC(2030, 0, 2)],
       ['part of a second', '2030-01-02T00:00:00.999Z', Date.UTC(2030, 0, 2)],

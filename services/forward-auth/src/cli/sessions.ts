@@ -57,7 +57,8 @@ function portalsOf({ portals }: FastifyInstance, name: string | undefined): read
 
 /** @throws Error if somebody was named, who has nothing */
 function requireNobody({ client, person }: SessionsQuery): void {
-  if (client !== undefined) throw new Error(`nobody has allowed ${printable(client)} anything`)
+  const who = person === undefined ? 'nobody' : `nobody who is called ${printable(person)}`
+  if (client !== undefined) throw new Error(`${who} has allowed ${printable(client)} anything`)
   if (person !== undefined)
     throw new Error(`nobody who is signed in is called ${printable(person)}`)
 }

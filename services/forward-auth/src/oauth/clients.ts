@@ -58,8 +58,8 @@ class Clients {
     const { configured, documents } = this.#of(at.portal)
     const known = configured.get(clientId)
     if (known) return describeConfigured(known)
-    const isId = clientId.startsWith(REGISTERED) || parseClientId(clientId) !== undefined
-    if (isId && !this.isAllowed(at.portal, clientId))
+    const isMalformed = clientId.startsWith('http') && !parseClientId(clientId)
+    if (!isMalformed && !this.isAllowed(at.portal, clientId))
       throw new FwaError('FWA_CLIENT_INVALID', 'it is none of the clients that may be used here')
     if (!clientId.startsWith(REGISTERED)) return documents.find(clientId, person)
     const sealed = clientId.slice(REGISTERED.length)

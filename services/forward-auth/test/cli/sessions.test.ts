@@ -115,6 +115,10 @@ t.test('the sessions of a person end, after they were listed', async (t) => {
   t.equal(await passes(test, cookies.bob), true)
 
   await t.rejects(list({ person: 'nobody', end: true }), { message: /is called nobody$/ })
+  await t.rejects(list({ client: 'x', end: true }), { message: 'nobody has allowed x anything' })
+  await t.rejects(list({ client: 'x', person: 'ada' }), {
+    message: 'nobody who is called ada has allowed x anything',
+  })
   await list({ person: 'ada@example.com', end: true })
   await t.rejects(people({ person: 'ada' }), { message: /is called ada$/ })
   t.equal((await people({})).length, 2)
