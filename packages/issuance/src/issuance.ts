@@ -126,7 +126,8 @@ export class Issuance {
 
   /** @throws IssuanceError CERT_NOT_PERMITTED also for a certificate whose client has asked for its end */
   async renew(record: CertificateRecord, by: Actor): Promise<IssuanceResult> {
-    const asked = restoreRequest(record, this.#deps.issuers, record.notAfter)
+    // Only clients with keys of their own can.
+    const asked = record.csr && restoreRequest(record, this.#deps.issuers, record.notAfter)
     if (asked?.lineage === record.lineage)
       throw new IssuanceError(
         'CERT_NOT_PERMITTED',

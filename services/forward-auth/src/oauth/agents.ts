@@ -233,10 +233,8 @@ class Agents {
     const token = this.#openRefresh(at, sent.refresh_token)
     if (!token) throw invalidGrant('the refresh token is unknown')
     signInRate.require(`tokens of ${token.sid}`, 'too many tokens')
-    const { consent } = await this.#open(token, sent.clientId)
+    const { opened, consent } = await this.#open(token, sent.clientId)
     await clients.authenticate(at, consent, sent, request)
-    // That may have taken long.
-    const { opened } = await this.#open(token, sent.clientId)
     this.#assertTarget(at, sent.resource, consent.resource)
     const scopes = this.#scopesOf(at, consent, sent.scope)
     const visitor = await sessions.find(opened.row.parent ?? '', at)

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { sendPage } from '@gatehouse/service-kit/pages'
-import type { FastifyInstance, FastifyReply } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { fitsRedirect, isLoopbackRedirect, isProven, parseClientId } from '../client-metadata.ts'
 import { FwaError } from '../errors.ts'
@@ -122,10 +122,7 @@ export const authorizeRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const at = signInSiteOf(request)
     requireOwnForm(request, at.site)
     const { form, decision } = request.body
-    const visitor = await app.sessions.atSignIn(request, at)
-    const question = unsealValue<Question>(form, app.keys.login, purposeAt(at, 'consent'))
-    const isTheirs = question && question.session === visitor?.session.sid
-    if (!visitor?.isAdmitted || !isTheirs || app.clock.now() >= question.until) throw invalid(OVER)
+    const { visitor, question } = await readQuestion(request, at, 'consent', form)
     const isAllowed = decision === 'allow'
     if (isAllowed) requireRate(visitor, app)
     await useOnce('consent', form, question, app)
@@ -145,10 +142,7 @@ export const authorizeRoutes: FastifyPluginAsyncTypebox = async (app) => {
   app.get(GRANTED, { schema: GRANTED_SCHEMA }, async (request, reply) => {
     const at = signInSiteOf(request)
     const { form, tried } = request.query
-    const visitor = await app.sessions.atSignIn(request, at)
-    const question = unsealValue<Question>(form, app.keys.login, purposeAt(at, 'granted'))
-    const isTheirs = question && question.session === visitor?.session.sid
-    if (!visitor?.isAdmitted || !isTheirs || app.clock.now() >= question.until) throw invalid(OVER)
+    const { visitor, question } = await readQuestion(request, at, 'granted', form)
     const provider = at.portal.providers.get(visitor.session.profile.provider)
     if (tried === undefined && provider) {
       requireRate(visitor, app)
@@ -156,14 +150,27 @@ export const authorizeRoutes: FastifyPluginAsyncTypebox = async (app) => {
       return startLogin({ portalSite: at, provider, returnTo, isOffline: true }, reply)
     }
     await useOnce('granted', form, question, app)
-    const parent = await offlineOf(at, visitor, question, app)
+    const parent = await offlineOf(visitor, lifetimeOf(at, question, app), app)
     return sendCode(at, parent ?? visitor.session.sid, question, reply)
   })
 }
 
+/** A form of ours, or a link. */
+type Kind = 'consent' | 'granted'
+
+/** What a form or link of ours is about, if it is good still and of whoever sends it. @throws FwaError FWA_OAUTH_INVALID */
+async function readQuestion(request: FastifyRequest, at: PortalSite, kind: Kind, form: string) {
+  const { sessions, keys, clock } = request.server
+  const visitor = await sessions.atSignIn(request, at)
+  const question = unsealValue<Question>(form, keys.login, purposeAt(at, kind))
+  const isTheirs = question && question.session === visitor?.session.sid
+  if (!visitor?.isAdmitted || !isTheirs || clock.now() >= question.until) throw invalid(OVER)
+  return { visitor, question }
+}
+
 /** Has a form or link of ours work once. @throws FwaError FWA_OAUTH_INVALID */
 async function useOnce(
-  kind: string,
+  kind: Kind,
   text: string,
   { until }: Pick<Question, 'until'>,
   { authStore }: FastifyInstance,
@@ -177,14 +184,12 @@ function lifetimeOf(at: PortalSite, { consent }: Question, app: FastifyInstance)
   return ownResources(app, at).find(({ url }) => url === consent.resource)?.lifetime
 }
 
-/** The session of the person's agents alone, if the program may have it and it lasts for long enough. */
+/** The session of the person's agents alone, if a program may have it and it lasts for long enough. */
 async function offlineOf(
-  at: PortalSite,
   { session }: Visitor,
-  question: Question,
+  lifetime: number | undefined,
   app: FastifyInstance,
 ): Promise<string | undefined> {
-  const lifetime = lifetimeOf(at, question, app)
   if (lifetime === undefined) return undefined
   return app.sessions.findOffline(session, app.clock.now() + REUSED * lifetime)
 }
@@ -197,8 +202,9 @@ async function grant(
   reply: FastifyReply,
 ): Promise<FastifyReply> {
   const { server } = reply
-  const parent = await offlineOf(at, visitor, question, server)
-  const isNeeded = parent === undefined && lifetimeOf(at, question, server) !== undefined
+  const lifetime = lifetimeOf(at, question, server)
+  const parent = await offlineOf(visitor, lifetime, server)
+  const isNeeded = parent === undefined && lifetime !== undefined
   const { providers } = at.portal
   if (isNeeded && providers.get(visitor.session.profile.provider)?.type === 'redirect') {
     const form = sealValue(question, server.keys.login, purposeAt(at, 'granted'))
