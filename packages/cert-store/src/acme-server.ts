@@ -111,12 +111,12 @@ export class AcmeServer implements AcmeServerStore {
       // One that has ended keeps its id, and with it orders and certificates. They are its caller's.
       const known = found?.caller === caller ? found : undefined
       if (!known && !(await hasRoom(tx, account))) return undefined
-      if (!known) await tx.run('DELETE FROM served_accounts WHERE thumbprint = $1', thumbprint)
+      // Not by its key, which another replica may have registered meanwhile.
+      if (found && !known) await tx.run('DELETE FROM served_accounts WHERE id = $1', found.id)
       const row = { ...account, id: known?.id ?? account.id, usedRan: this.#db.runTime() }
       const conflict = known ? SERVED_ACCOUNTS.replacing(['id'], row) : ' ON CONFLICT DO NOTHING'
-      if ((await SERVED_ACCOUNTS.add(tx, row, conflict)) === 1) return { ...account, id: row.id }
-      // Another replica was faster.
-      return findAccount(tx, BY_KEY, thumbprint)
+      const isAdded = (await SERVED_ACCOUNTS.add(tx, row, conflict)) === 1
+      return isAdded ? { ...account, id: row.id } : findAccount(tx, BY_KEY, thumbprint)
     })
   }
 

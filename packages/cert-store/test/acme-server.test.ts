@@ -108,6 +108,32 @@ t.test('of requests that give a key to accounts at the same time, one does', asy
   }
 })
 
+t.test(
+  'of requests that register a key at the same time, both are told of one account',
+  async (t) => {
+    const schema = newSchema()
+    const one = await openReplica(t, { schema })
+    const other = await openReplica(t, { schema, name: 'other' })
+    for (let n = 0; n < 100; n += 1) {
+      const thumbprint = `${n}`
+      // Now and then, another caller had it.
+      if (n % 2 === 1) {
+        await one.acme.addAccount({ ...account, id: `old-${n}`, caller: 'edge', thumbprint })
+        await one.acme.endAccount(`old-${n}`, 'revoked')
+      }
+      const told = await Promise.all([
+        one.acme.addAccount({ ...account, id: `a-${n}`, thumbprint }),
+        other.acme.addAccount({ ...account, id: `b-${n}`, thumbprint }),
+      ])
+      const holder = await one.acme.findAccountByKey(thumbprint)
+      t.strictSame(
+        told.map((one) => one?.id),
+        [holder?.id, holder?.id],
+      )
+    }
+  },
+)
+
 onBothEngines('a key is changed from the one that it is', async (t, { store }) => {
   await store.acme.addAccount(account)
   const { changeKey } = store.acme

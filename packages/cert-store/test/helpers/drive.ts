@@ -169,6 +169,8 @@ async function driveAcme({ store: { acme }, sql }: Opened): Promise<void> {
   await acme.changeContact('a', [])
   await acme.endAccount('a', 'deactivated')
   await acme.addAccount({ ...ACCOUNT, thumbprint: 'b' })
+  await acme.endAccount('a', 'deactivated')
+  await acme.addAccount({ ...ACCOUNT, thumbprint: 'b', caller: 'another' })
   await acme.renewExternalAccount('web', [])
   // As many as a caller may have.
   await sql(`INSERT INTO @served_accounts
