@@ -72,8 +72,8 @@ const LATE = `
 const RENEWED = 'WHERE is_current AND renew_at IS NOT NULL'
 
 const REPLACED = `
-  SELECT id, lineage, fetched_at AS "fetchedAt", fetched_ran AS "fetchedRan", asked_by AS "askedBy"
-  FROM certificates WHERE is_current AND lineage IN (${TEXTS}) ORDER BY id FOR UPDATE`
+  SELECT id, request_key AS "requestKey", fetched_at AS "fetchedAt", fetched_ran AS "fetchedRan", asked_by AS "askedBy"
+  FROM certificates WHERE is_current AND request_key IN (${TEXTS}) ORDER BY id FOR UPDATE`
 const REPLACE = `
   UPDATE certificates SET is_current = false, sealed_key = NULL, asked_by = NULL WHERE id = $1`
 const ADD_NAMES = `
@@ -110,7 +110,7 @@ type CertificateRow = Awaited<ReturnType<typeof CERTIFICATES.list>>[number]
 
 interface Replaced {
   readonly id: number
-  readonly lineage: string
+  readonly requestKey: string
   readonly fetchedAt: number
   readonly fetchedRan: number
   readonly askedBy: string | null
@@ -150,8 +150,8 @@ export class Certificates {
     )
   }
 
-  findCurrent = async (lineage: string) =>
-    (await this.select('WHERE is_current AND lineage = $1', lineage))[0]
+  findCurrent = async (requestKey: string) =>
+    (await this.select('WHERE is_current AND request_key = $1', requestKey))[0]
 
   findByDomain = (domain: string, skip = 0) => this.select(BY_DOMAIN, domain, skip)
 
@@ -159,7 +159,7 @@ export class Certificates {
 
   listIssued: Store['listIssued'] = (domain, { now, isOut, after = { notAfter: 0, id: 0 } }) =>
     this.#some<IssuedCertificate>(
-      'id, lineage, issuer, names, serialNumber, certificate, notAfter',
+      'id, requestKey, issuer, names, serialNumber, certificate, notAfter',
       ISSUED_FOR,
       domain,
       isOut,
@@ -171,7 +171,7 @@ export class Certificates {
 
   listHistory = (domain: string): Promise<readonly PastCertificate[]> =>
     this.#some<PastCertificate>(
-      'id, lineage, isCurrent, askedBy, issuer, names, keyType, serialNumber, notBefore, notAfter, madeAt, revokedAt, revocationReason',
+      'id, requestKey, isCurrent, askedBy, issuer, names, keyType, serialNumber, notBefore, notAfter, madeAt, revokedAt, revocationReason',
       HISTORY,
       domain,
     )
@@ -240,20 +240,22 @@ export class Certificates {
 
   async #addAll(tx: Transaction, additions: readonly Addition[]) {
     const { leases, changes } = this.#parts
-    const lineages = additions.map(({ certificate }) => certificate.lineage)
+    const requestKeys = additions.map(({ certificate }) => certificate.requestKey)
     const chains = additions.map(({ chain, certificate }) => [chain, certificate.chain] as const)
     const held = additions.flatMap(({ lease }) => lease ?? [])
     const superseded = additions
       .flatMap(({ supersedes }) => supersedes)
       .toSorted((a, b) => a.id - b.id)
-    const list = JSON.stringify(lineages)
+    const list = JSON.stringify(requestKeys)
     const [, rows] = await Promise.all([leases.end(tx, held), tx.all<Replaced>(REPLACED, list)])
-    const replaced = new Map(rows.map((row) => [row.lineage, row]))
+    const replaced = new Map(rows.map((row) => [row.requestKey, row]))
     const [, , , added] = await Promise.all([
       this.#chains.save(tx, new Map(chains)),
       tx.run(END_ORDERS, list),
-      changes?.note(tx, [...lineages, ...superseded.map(({ lineage }) => lineage)]),
-      Promise.all(additions.map((one, i) => this.#add(tx, one, replaced.get(lineages[i] ?? '')))),
+      changes?.note(tx, [...requestKeys, ...superseded.map(({ requestKey }) => requestKey)]),
+      Promise.all(
+        additions.map((one, i) => this.#add(tx, one, replaced.get(requestKeys[i] ?? ''))),
+      ),
       // In the order of their ids, so that two transactions never wait for each other.
       Promise.all(superseded.map(({ id }) => this.#replace(tx, id))),
     ])
@@ -265,8 +267,8 @@ export class Certificates {
     { certificate: { askedBy, ...certificate }, chain, entry, lease }: Addition,
     replaced: Replaced | undefined,
   ): Promise<CertificateRecord> {
-    const { lineage, names, fetchedAt, checkAt = null, servedOrder } = certificate
-    if (lease && replaced && replaced.id !== lease.currentId) throw leaseLost(lineage)
+    const { requestKey, names, fetchedAt, checkAt = null, servedOrder } = certificate
+    if (lease && replaced && replaced.id !== lease.currentId) throw leaseLost(requestKey)
     const ran = this.#db.runTime()
     const isUnfetched = replaced?.fetchedAt === fetchedAt
     const made = { madeAt: entry.at, fetchedRan: isUnfetched ? replaced.fetchedRan : ran }
@@ -324,12 +326,12 @@ export class Certificates {
 
 function toRecord(row: CertificateRow, chain: readonly Uint8Array[]): CertificateRecord {
   const { checkAt, windowStart, windowEnd, explanationUrl } = row
-  const { id, lineage, issuer, names, serialNumber, certificate, sealedKey, csr } = row
+  const { id, requestKey, issuer, names, serialNumber, certificate, sealedKey, csr } = row
   const { notBefore, notAfter, renewAt, fetchedAt, fetchedRan, madeAt } = row
   const { client, account, servedOrder } = row
   return {
     id,
-    lineage,
+    requestKey,
     issuer,
     names,
     serialNumber,

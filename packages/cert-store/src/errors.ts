@@ -109,6 +109,6 @@ export function storeUnavailable(reason: string, cause?: unknown): CertStoreErro
   return new CertStoreError('CERT_STORE_UNAVAILABLE', message, { cause, retryAfter: RETRY_AFTER })
 }
 
-export function leaseLost(lineage: string): CertStoreError {
-  return new CertStoreError('CERT_LEASE_LOST', `The work on ${lineage} was taken over.`)
+export function leaseLost(requestKey: string): CertStoreError {
+  return new CertStoreError('CERT_LEASE_LOST', `The work on ${requestKey} was taken over.`)
 }

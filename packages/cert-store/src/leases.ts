@@ -24,14 +24,14 @@ export const NOW: Readonly<Record<Engine['dialect'], string>> = {
 const IN_ORDER = `SELECT pg_advisory_xact_lock(1734440042, hashtext(current_schema()))`
 // These are read after the lease is taken, so that they see what the last holder stored.
 const CURRENT = `
-  SELECT id, lineage FROM certificates WHERE is_current AND lineage IN (${TEXTS})`
+  SELECT id, request_key AS "requestKey" FROM certificates WHERE is_current AND request_key IN (${TEXTS})`
 const IN_FORCE = `
   SELECT token FROM leases WHERE token = $1 AND holder = $2 AND NOT EXISTS (
     SELECT 1 FROM certificates
-    WHERE certificates.lineage = $4 AND is_current AND id <> coalesce($3::bigint, 0))
+    WHERE certificates.request_key = $4 AND is_current AND id <> coalesce($3::bigint, 0))
   FOR UPDATE`
 const OWN = `
-  SELECT lineage FROM leases WHERE lineage IN (${TEXTS}) AND holder = $2 AND NOT is_claim`
+  SELECT request_key AS "requestKey" FROM leases WHERE request_key IN (${TEXTS}) AND holder = $2 AND NOT is_claim`
 /** Leases of a replica by their tokens; in order, so that two transactions never wait for each other. */
 const HELD = `
   token IN (SELECT token FROM leases WHERE token IN (${IDS}) AND holder = $2 ORDER BY token FOR UPDATE)`
@@ -43,11 +43,11 @@ const statementsBy = (now: string) => ({
   clear: `
     DELETE FROM leases WHERE token IN (
       SELECT token FROM leases
-      WHERE lineage IN (${TEXTS}) AND (holder = $2 OR until <= ${now}) ORDER BY lineage FOR UPDATE)`,
+      WHERE request_key IN (${TEXTS}) AND (holder = $2 OR until <= ${now}) ORDER BY request_key FOR UPDATE)`,
   take: `
-    INSERT INTO leases (lineage, holder, until, is_claim, asked_by, domain, names)
+    INSERT INTO leases (request_key, holder, until, is_claim, asked_by, domain, names)
     VALUES ($1, $2, ${now} + ${LEASE_MS}, $3, $4, $5, $6)
-    ON CONFLICT (lineage) DO NOTHING RETURNING token`,
+    ON CONFLICT (request_key) DO NOTHING RETURNING token`,
   renew: `UPDATE leases SET until = ${now} + ${LEASE_MS} WHERE ${HELD} RETURNING token`,
   busy: `SELECT token FROM leases WHERE domain = $1 AND holder <> $2 AND until > ${now} LIMIT 1`,
   deleteExpired: `
@@ -57,7 +57,7 @@ const statementsBy = (now: string) => ({
 
 type Taken = Omit<Lease, 'lost'>
 
-/** Work on lineages, of which no two replicas do the same. */
+/** Work on request keys, of which no two replicas do the same. */
 export class Leases {
   /** Identifies this process among the replicas of a shared store. */
   readonly replica: string
@@ -90,31 +90,31 @@ export class Leases {
   isBusyElsewhere = async (domain: string): Promise<boolean> =>
     (await this.#db.get(this.#sql.busy, domain, this.replica)) !== undefined
 
-  /** SQL: no other replica works on the lineage of a row of this table; its id is the first parameter. */
+  /** SQL: no other replica works on the request key of a row of this table; its id is the first parameter. */
   isFree(table: string): string {
     return `NOT EXISTS (
-      SELECT 1 FROM leases WHERE leases.lineage = ${table}.lineage AND holder <> $1
+      SELECT 1 FROM leases WHERE leases.request_key = ${table}.request_key AND holder <> $1
         AND until > ${NOW[this.#db.dialect]})`
   }
 
-  /** Part of a write: takes lineages for renewals that are to begin, unless other replicas have them. Gives these. */
+  /** Part of a write: takes request keys for renewals that are to begin, unless other replicas have them. Gives these. */
   async claim(tx: Transaction, works: readonly Work[]): Promise<ReadonlySet<string>> {
     // Work of this replica that is under way goes on.
-    const rows = await tx.all<{ lineage: string }>(OWN, listOf(works), this.replica)
-    const own = new Set(rows.map(({ lineage }) => lineage))
-    const others = works.filter(({ lineage }) => !own.has(lineage))
+    const rows = await tx.all<{ requestKey: string }>(OWN, listOf(works), this.replica)
+    const own = new Set(rows.map(({ requestKey }) => requestKey))
+    const others = works.filter(({ requestKey }) => !own.has(requestKey))
     const tokens = await this.#take(tx, others, true)
     const taken = others.filter((work) => tokens.has(work))
-    return new Set([...own, ...taken.map(({ lineage }) => lineage)])
+    return new Set([...own, ...taken.map(({ requestKey }) => requestKey)])
   }
 
   /**
    * Part of a write: locks the lease, also after its time. Whoever takes it over has another token.
    * @throws CertStoreError CERT_LEASE_LOST, also if another certificate is current than the one that it names
    */
-  async assertInForce(tx: Transaction, { lineage, token, currentId }: Lease): Promise<void> {
-    const params = [token, this.replica, currentId, lineage]
-    if (!(await tx.get(IN_FORCE, ...params))) throw leaseLost(lineage)
+  async assertInForce(tx: Transaction, { requestKey, token, currentId }: Lease): Promise<void> {
+    const params = [token, this.replica, currentId, requestKey]
+    if (!(await tx.get(IN_FORCE, ...params))) throw leaseLost(requestKey)
   }
 
   /**
@@ -125,7 +125,7 @@ export class Leases {
     if (leases.length === 0) return
     const tokens = leases.map(({ token }) => token)
     const ended = await this.#each(tx, RELEASE, tokens)
-    for (const { lineage, token } of leases) if (!ended.has(token)) throw leaseLost(lineage)
+    for (const { requestKey, token } of leases) if (!ended.has(token)) throw leaseLost(requestKey)
   }
 
   /** Runs the write that ends a lease, which is not taken for lost as it ends. */
@@ -166,29 +166,29 @@ export class Leases {
     const [, tokens, current, orders] = await Promise.all([
       this.#db.dialect === 'postgres' && tx.get(IN_ORDER),
       this.#take(tx, works),
-      tx.all<{ id: number; lineage: string }>(CURRENT, listOf(works)),
-      ORDERS.list(tx, `WHERE lineage IN (${TEXTS})`, listOf(works)),
+      tx.all<{ id: number; requestKey: string }>(CURRENT, listOf(works)),
+      ORDERS.list(tx, `WHERE request_key IN (${TEXTS})`, listOf(works)),
     ])
-    const ordersOf = new Map(orders.map((row) => [row.lineage, orderOf(row)]))
-    const currentIds = new Map(current.map(({ id, lineage }) => [lineage, id]))
+    const ordersOf = new Map(orders.map((row) => [row.requestKey, orderOf(row)]))
+    const currentIds = new Map(current.map(({ id, requestKey }) => [requestKey, id]))
     return works.map((work) => {
-      const { lineage } = work
+      const { requestKey } = work
       const token = tokens.get(work)
       if (token === undefined) return undefined
-      const order = ordersOf.get(lineage)
-      return { lineage, token, currentId: currentIds.get(lineage) ?? null, order }
+      const order = ordersOf.get(requestKey)
+      return { requestKey, token, currentId: currentIds.get(requestKey) ?? null, order }
     })
   }
 
-  /** Part of a write: takes lineages that no other replica has, in place of what this one had. Gives the tokens. */
+  /** Part of a write: takes request keys that no other replica has, in place of what this one had. Gives the tokens. */
   async #take(tx: Transaction, works: readonly Work[], isClaim = false) {
     // In order, so that two transactions never wait for each other.
-    const sorted = works.toSorted((a, b) => (a.lineage < b.lineage ? -1 : 1))
+    const sorted = works.toSorted((a, b) => (a.requestKey < b.requestKey ? -1 : 1))
     const [, ...rows] = await Promise.all([
       tx.run(this.#sql.clear, listOf(works), this.replica),
-      ...sorted.map(({ lineage, askedBy, domain, names }) => {
+      ...sorted.map(({ requestKey, askedBy, domain, names }) => {
         const asked = askedBy === undefined ? null : indexable(askedBy)
-        const params = [lineage, this.replica, isClaim, asked, domain, names]
+        const params = [requestKey, this.replica, isClaim, asked, domain, names]
         return tx.get<{ token: number }>(this.#sql.take, ...params)
       }),
     ])
@@ -211,5 +211,5 @@ export class Leases {
 }
 
 function listOf(works: readonly Work[]): string {
-  return JSON.stringify(works.map(({ lineage }) => lineage))
+  return JSON.stringify(works.map(({ requestKey }) => requestKey))
 }

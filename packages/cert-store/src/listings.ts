@@ -35,11 +35,11 @@ const FIRST_NAME = '(names::json->>0)'
 /** The current certificates whose order has failed. */
 const FAILING = `
   SELECT held.id FROM orders JOIN certificates AS held
-    ON held.lineage = orders.lineage AND held.is_current WHERE orders.status = 'failed'`
-/** The failed orders of lineages that have no current certificate. */
+    ON held.request_key = orders.request_key AND held.is_current WHERE orders.status = 'failed'`
+/** The failed orders of request keys that have no current certificate. */
 const IS_WITHOUT = `
   status = 'failed' AND NOT EXISTS (
-    SELECT 1 FROM certificates AS held WHERE held.lineage = orders.lineage AND held.is_current)`
+    SELECT 1 FROM certificates AS held WHERE held.request_key = orders.request_key AND held.is_current)`
 
 /** A span of time, without its start and with its end. */
 type Span = readonly [from: number, to: number]

@@ -7,24 +7,24 @@ import { ACCOUNTS, CHALLENGES, ORDERS } from './tables.ts'
 
 const DAY = 86_400_000
 
-const BY_LINEAGE = 'WHERE lineage = $1'
-const OF_LINEAGES = `WHERE lineage IN (${TEXTS})`
+const BY_REQUEST_KEY = 'WHERE request_key = $1'
+const OF_REQUEST_KEYS = `WHERE request_key IN (${TEXTS})`
 const RESUMABLE = `
   WHERE status = 'failed' AND state IS NOT NULL
     AND (next_try_at <= $2 OR next_try_at > $2::bigint + ${DAY})`
 const IF_DONE = ` WHERE orders.status = 'done'`
-/** SQL: these lineages, a JSON array, have their certificates. */
+/** SQL: these request keys, a JSON array, have their certificates. */
 export const END_ORDERS = `
   UPDATE orders SET status = 'done', failures = 0, last_error = NULL, next_try_at = NULL,
     state = NULL, url = NULL, sealed_key = NULL
-  ${OF_LINEAGES}`
+  ${OF_REQUEST_KEYS}`
 // A join could be planned to read all certificates.
 const FORGET = `
   UPDATE orders SET state = NULL, url = NULL, sealed_key = NULL
-  WHERE status = 'failed' AND lineage IN (
-    SELECT (SELECT lineage FROM certificates WHERE id = value::bigint)
+  WHERE status = 'failed' AND request_key IN (
+    SELECT (SELECT request_key FROM certificates WHERE id = value::bigint)
     FROM json_array_elements_text($1::json))`
-const DELETE = `DELETE FROM orders ${BY_LINEAGE}`
+const DELETE = `DELETE FROM orders ${BY_REQUEST_KEY}`
 // What is being saved is not done with.
 const DELETE_OLD = `
   DELETE FROM orders WHERE id IN (
@@ -39,7 +39,7 @@ const DELETE_OLD_CHALLENGES = `
 export class Orders {
   readonly #db: Engine
   readonly #leases: Leases
-  /** The last write of each lineage: of states that are saved at once, the last one stays. */
+  /** The last write of each request key: of states that are saved at once, the last one stays. */
   readonly #saving = new Map<string, Promise<unknown>>()
 
   constructor(db: Engine, leases: Leases) {
@@ -54,11 +54,11 @@ export class Orders {
 
   findOrder = (id: string) => this.#find('WHERE id = $1', id)
 
-  findOrderByLineage = (lineage: string) => this.#find(BY_LINEAGE, lineage)
+  findOrderByRequestKey = (requestKey: string) => this.#find(BY_REQUEST_KEY, requestKey)
 
-  findOrders = async (lineages: readonly string[]) => {
-    const rows = await ORDERS.list(this.#db, OF_LINEAGES, JSON.stringify(lineages))
-    return new Map(rows.map((row) => [row.lineage, orderOf(row)]))
+  findOrders = async (requestKeys: readonly string[]) => {
+    const rows = await ORDERS.list(this.#db, OF_REQUEST_KEYS, JSON.stringify(requestKeys))
+    return new Map(rows.map((row) => [row.requestKey, orderOf(row)]))
   }
 
   findOrderByUrl = (url: string) => this.#find('WHERE url = $1', indexable(url))
@@ -91,7 +91,7 @@ export class Orders {
     await this.#db.run('DELETE FROM challenges WHERE key = $1', key)
   }
 
-  /** Part of a write: failed orders of the lineages of these certificates are not resumed. */
+  /** Part of a write: failed orders of the request keys of these certificates are not resumed. */
   async forget(tx: Transaction, certificates: readonly number[]): Promise<void> {
     await tx.run(FORGET, JSON.stringify(certificates))
   }
@@ -106,15 +106,15 @@ export class Orders {
     return tx.run(DELETE_OLD_CHALLENGES, now, before, ranBefore)
   }
 
-  /** After what is being saved of the lineage, whose order keeps its id. @param where - which orders make room */
+  /** After what is being saved of the request key, whose order keeps its id. @param where - which orders make room */
   async #save(
     order: OrderRecord,
     where: string,
     lease?: Lease,
     ended?: Lease,
   ): Promise<OrderRecord> {
-    const { lineage } = order
-    const before = Promise.resolve(this.#saving.get(lineage)).catch(() => {})
+    const { requestKey } = order
+    const before = Promise.resolve(this.#saving.get(requestKey)).catch(() => {})
     const saving = before.then(() =>
       this.#db.transaction(async (tx) => {
         const inForce = lease && this.#leases.assertInForce(tx, lease)
@@ -122,16 +122,16 @@ export class Orders {
           this.#put(tx, order, where),
           inForce,
           ended && this.#leases.end(tx, [ended]),
-          ended && tx.run(DELETE, ended.lineage),
+          ended && tx.run(DELETE, ended.requestKey),
         ])
         return orderOf(row)
       }),
     )
-    this.#saving.set(lineage, saving)
+    this.#saving.set(requestKey, saving)
     try {
       return await saving
     } finally {
-      if (this.#saving.get(lineage) === saving) this.#saving.delete(lineage)
+      if (this.#saving.get(requestKey) === saving) this.#saving.delete(requestKey)
     }
   }
 
@@ -140,10 +140,10 @@ export class Orders {
     const { state, sealedKey } = checkpoint ?? {}
     const issuing = { state, url: urlOf(state), sealedKey, askedBy }
     const row = { ...rest, ...issuing, ran: this.#db.runTime() }
-    const conflict = `${ORDERS.replacing(['lineage'], row)}${where}`
+    const conflict = `${ORDERS.replacing(['requestKey'], row)}${where}`
     const [, stored] = await Promise.all([
       ORDERS.add(tx, { id, ...row }, conflict),
-      ORDERS.find(tx, BY_LINEAGE, order.lineage),
+      ORDERS.find(tx, BY_REQUEST_KEY, order.requestKey),
     ])
     return stored as OrderRow
   }

@@ -28,7 +28,7 @@ export interface Origin {
 
 export interface NewCertificate extends Origin {
   /** The identity of a request: two with the same one share a certificate. See request.ts of packages/issuance. At most 1,000 bytes. */
-  readonly lineage: string
+  readonly requestKey: string
   readonly issuer: string
   /** Canonical names, the one it was asked for first. */
   readonly names: readonly string[]
@@ -55,7 +55,7 @@ export interface NewCertificate extends Origin {
 /** The members of a certificate that are needed to take it out of service. */
 export type IssuedCertificate = Pick<
   CertificateRecord,
-  'id' | 'lineage' | 'issuer' | 'names' | 'serialNumber' | 'certificate' | 'notAfter'
+  'id' | 'requestKey' | 'issuer' | 'names' | 'serialNumber' | 'certificate' | 'notAfter'
 >
 
 export interface CertificateRecord extends Omit<NewCertificate, 'askedBy'>, Partial<RenewalWindow> {
@@ -81,7 +81,7 @@ export interface PastCertificate
     Pick<
       CertificateRecord,
       | 'id'
-      | 'lineage'
+      | 'requestKey'
       | 'issuer'
       | 'names'
       | 'keyType'
@@ -103,9 +103,9 @@ export interface RevokedCertificate {
   readonly reason: RevocationReason
 }
 
-/** Work on a lineage, and what it takes of quotas while it lasts. */
+/** Work on a request key, and what it takes of quotas while it lasts. */
 export interface Work {
-  readonly lineage: string
+  readonly requestKey: string
   /** The first name. */
   readonly domain: string
   readonly names: number
@@ -113,14 +113,14 @@ export interface Work {
   readonly askedBy?: string | undefined
 }
 
-/** The right of one replica to work on a lineage. */
+/** The right of one replica to work on a request key. */
 export interface Lease {
-  readonly lineage: string
+  readonly requestKey: string
   /** Grows from lease to lease, so that the store refuses what an earlier holder writes late. */
   readonly token: number
-  /** The current certificate of the lineage when the lease was taken. */
+  /** The current certificate of the request key when the lease was taken. */
   readonly currentId: number | null
-  /** The order of the lineage when the lease was taken. */
+  /** The order of the request key when the lease was taken. */
   readonly order?: OrderRecord | undefined
   /** Aborted if another replica has taken the lease over. */
   readonly lost: AbortSignal
@@ -132,9 +132,9 @@ export interface Counted {
   readonly until: number | null
 }
 
-/** A change in the store: everything cached of these lineages, or of all, is out of date. */
+/** A change in the store: everything cached of these request keys, or of all, is out of date. */
 export interface Change {
-  readonly lineages: readonly string[] | 'all'
+  readonly requestKeys: readonly string[] | 'all'
   /** Whether certificates were revoked or deleted. */
   readonly isUrgent: boolean
 }
@@ -175,10 +175,10 @@ export interface Proof {
 /** The session of a person at the inventory. */
 export type SignInRecord = RowOf<typeof SIGN_INS>
 
-/** Work on a lineage that outlives a request: under way, or failed and waiting for its next try. */
+/** Work on a request key that outlives a request: under way, or failed and waiting for its next try. */
 export interface OrderRecord {
   readonly id: string
-  readonly lineage: string
+  readonly requestKey: string
   readonly issuer: string
   readonly names: readonly string[]
   readonly keyType: KeyType
@@ -197,9 +197,9 @@ export interface OrderRecord {
   readonly origin?: Origin & Supersedes & { readonly notAfter?: number | undefined }
 }
 
-/** Certificates of other lineages that a new one takes out of service, without revoking them: its client renews by it. */
+/** Certificates of other request keys that a new one takes out of service, without revoking them: its client renews by it. */
 export interface Supersedes {
-  readonly supersedes?: readonly Pick<CertificateRecord, 'id' | 'lineage'>[] | undefined
+  readonly supersedes?: readonly Pick<CertificateRecord, 'id' | 'requestKey'>[] | undefined
 }
 
 /** The state that an issuer has reached with an order, and the key that it may have certified. */
@@ -272,7 +272,7 @@ export type CertificateState = 'renews' | 'due' | 'unrenewed' | 'failing' | 'end
 /** By the next event, renewal, try or else end; by the end; by the first name; the newest first. */
 export type ListOrder = 'next' | 'expiry' | 'name' | 'newest'
 
-/** An entry of a listing: a current certificate, or a failed order of a lineage that has none. */
+/** An entry of a listing: a current certificate, or a failed order of a request key that has none. */
 export type Listed = CertificateRecord | OrderRecord
 
 /** What a reader may see at most. Each entry is to be looked at, as a reader may see less. */

@@ -16,13 +16,14 @@ const UNCHECKED = `
   WHERE is_current AND check_at <= $1 AND renew_at IS NOT NULL
   ORDER BY check_at LIMIT $2 FOR UPDATE SKIP LOCKED`
 const CHECK_LATER = `UPDATE certificates SET check_at = $2 ${BY_IDS}`
-const SET_RENEW_AT = 'UPDATE certificates SET renew_at = $2 WHERE id = $1 RETURNING lineage'
+const SET_RENEW_AT =
+  'UPDATE certificates SET renew_at = $2 WHERE id = $1 RETURNING request_key AS "requestKey"'
 /** A claim ends when its renewal is moved, and work on it does not. */
-const END_CLAIM = 'DELETE FROM leases WHERE lineage = $1 AND holder = $2 AND is_claim'
+const END_CLAIM = 'DELETE FROM leases WHERE request_key = $1 AND holder = $2 AND is_claim'
 const SET_WINDOW = `
   UPDATE certificates
   SET check_at = $2, window_start = $3, window_end = $4, explanation_url = $5, renew_at = $6
-  WHERE id = $1 AND renew_at IS NOT NULL RETURNING lineage`
+  WHERE id = $1 AND renew_at IS NOT NULL RETURNING request_key AS "requestKey"`
 // Renewals are planned within the window or at two thirds of the lifetime, plus a day at most.
 const TOO_LATE = `
   renew_at IS NOT NULL AND account IS NULL AND renew_at > $1::bigint + ${DAY}
@@ -41,7 +42,7 @@ const SET_FETCHED = 'UPDATE certificates SET fetched_at = $2, fetched_ran = $3 W
 
 interface Due {
   readonly id: number
-  readonly lineage: string
+  readonly requestKey: string
   readonly domain: string
 }
 
@@ -53,7 +54,7 @@ interface Bulk {
 }
 
 interface Moved {
-  readonly lineage: string
+  readonly requestKey: string
 }
 
 interface Place {
@@ -99,7 +100,8 @@ export class Renewals {
   setRenewAt = (id: number, renewAt: number | null): Promise<void> =>
     this.#move(async (tx) => {
       const moved = await tx.all<Moved>(SET_RENEW_AT, id, renewAt)
-      for (const { lineage } of moved) await tx.run(END_CLAIM, lineage, this.#parts.leases.replica)
+      for (const { requestKey } of moved)
+        await tx.run(END_CLAIM, requestKey, this.#parts.leases.replica)
       return moved
     })
 
@@ -133,38 +135,38 @@ export class Renewals {
   async #claim(tx: Transaction, now: number, limit: number) {
     const { leases } = this.#parts
     const sql = `
-      SELECT id, lineage, domain FROM certificates
+      SELECT id, request_key AS "requestKey", domain FROM certificates
       WHERE is_current AND renew_at <= $2 AND account IS NULL AND ${leases.isFree('certificates')}
       ORDER BY renew_at LIMIT $3 FOR UPDATE OF certificates SKIP LOCKED`
     const due = await tx.all<Due>(sql, leases.replica, now, limit)
-    const works = due.map(({ lineage, domain }) => ({ lineage, domain, names: 0 }))
+    const works = due.map(({ requestKey, domain }) => ({ requestKey, domain, names: 0 }))
     const claimed = await leases.claim(tx, works)
-    return { due, claimed: due.filter(({ lineage }) => claimed.has(lineage)) }
+    return { due, claimed: due.filter(({ requestKey }) => claimed.has(requestKey)) }
   }
 
   async #move(change: (tx: Transaction) => Promise<readonly Moved[]>): Promise<void> {
     const { changes } = this.#parts
     await this.#db.transaction(async (tx) => {
       const moved = await change(tx)
-      await changes?.note(tx, lineagesOf(moved))
+      await changes?.note(tx, requestKeysOf(moved))
     })
     changes?.notify()
   }
 
   /**
    * Sets a time of all current certificates that meet a condition, to `now`: a bounded number at a time, so that
-   * others go on meanwhile, and each is looked at once. Gives their lineages.
+   * others go on meanwhile, and each is looked at once. Gives their request keys.
    */
   async #changeAll({ condition, by, set }: Bulk, now: number): Promise<readonly string[]> {
     const { changes } = this.#parts
     const some = `SELECT id, ${by} AS at FROM certificates
       WHERE is_current AND ${condition} AND (${by}, id) > ($2, $3)
       ORDER BY ${by}, id LIMIT ${MAX_ROWS} FOR UPDATE`
-    const change = `UPDATE certificates SET ${set} = $2 ${BY_IDS} RETURNING lineage`
+    const change = `UPDATE certificates SET ${set} = $2 ${BY_IDS} RETURNING request_key AS "requestKey"`
     const changeSome = (after: Place) =>
       this.#db.transaction(async (tx) => {
         const rows = await tx.all<Place>(some, now, after.at, after.id)
-        const moved = lineagesOf(await tx.all<Moved>(change, listOf(rows), now))
+        const moved = requestKeysOf(await tx.all<Moved>(change, listOf(rows), now))
         await changes?.note(tx, moved)
         return { moved, last: rows[MAX_ROWS - 1] }
       })
@@ -197,6 +199,6 @@ function listOf(rows: readonly { readonly id: number }[]): string {
   return JSON.stringify(rows.map(({ id }) => id))
 }
 
-function lineagesOf(rows: readonly Moved[]): readonly string[] {
-  return rows.map(({ lineage }) => lineage)
+function requestKeysOf(rows: readonly Moved[]): readonly string[] {
+  return rows.map(({ requestKey }) => requestKey)
 }

@@ -86,8 +86,8 @@ export interface Store
 
 /** Finds certificates, and keeps when they are to be renewed. */
 interface Certificates {
-  /** The current certificate of a lineage: the newest one, neither revoked nor deleted. */
-  findCurrent(lineage: string): Promise<CertificateRecord | undefined>
+  /** The current certificate of a request key: the newest one, neither revoked nor deleted. */
+  findCurrent(requestKey: string): Promise<CertificateRecord | undefined>
   /**
    * A page of at most {@link NAME_PAGE} current certificates whose first name is `domain`: those with a
    * stored key first, then by age, newest first.
@@ -153,7 +153,7 @@ interface Certificates {
   setRenewalWindow(id: number, window: RenewalWindow & { readonly renewAt: number }): Promise<void>
   /** Makes due what a clock that was ahead put off. */
   bringForward(now: number): Promise<void>
-  /** Makes due what a clock that was ahead dated more than a minute from now. Gives the lineages. */
+  /** Makes due what a clock that was ahead dated more than a minute from now. Gives the request keys. */
   makeFutureDue(now: number): Promise<readonly string[]>
   /** Whether a renewed certificate becomes valid more than a minute from now. */
   hasFuture(now: number): Promise<boolean>
@@ -164,7 +164,7 @@ interface Certificates {
 /** Puts certificates into service and takes them out of it, and counts what callers hold. */
 interface Lifecycle {
   /**
-   * Stores an issued certificate as the current one of its lineage, ends the order of the lineage, that
+   * Stores an issued certificate as the current one of its request key, ends the order of the request key, that
    * of an ACME client and its lease, and audits it.
    * @throws CertStoreError CERT_LEASE_LOST if `lease` is not in force, or another certificate than the one
    * that it names is current; CERT_ORDER_ENDED if the order of the ACME client has ended before
@@ -207,10 +207,10 @@ interface Lifecycle {
   countInUse(domain: string, now: number, upTo?: Lease): Promise<Counted>
 }
 
-/** Work on a lineage: one piece at a time, whichever replica does it. */
+/** Work on a request key: one piece at a time, whichever replica does it. */
 interface Leases {
   /**
-   * Takes the lease of a lineage; `undefined` while another replica has it. It is renewed until it is
+   * Takes the lease of a request key; `undefined` while another replica has it. It is renewed until it is
    * released, or a certificate is stored with it.
    */
   takeLease(work: Work): Promise<Lease | undefined>
@@ -222,20 +222,20 @@ interface Leases {
 /** Orders, and what ACME needs beside them: accounts at CAs and responses to their challenges. */
 interface Orders {
   /**
-   * Saves the order of a lineage, which keeps the id that it has. Gives that id. With `ended`, deletes the
+   * Saves the order of a request key, which keeps the id that it has. Gives that id. With `ended`, deletes the
    * order of that lease and ends the lease.
    * @throws CertStoreError CERT_LEASE_LOST if one of the leases is not in force
    */
   saveOrder(order: OrderRecord, lease?: Lease, ended?: Lease): Promise<string>
-  /** Saves an order unless the lineage has one that is not done. Gives the one that it has. */
+  /** Saves an order unless the request key has one that is not done. Gives the one that it has. */
   fileOrder(order: OrderRecord): Promise<OrderRecord>
   findOrder(id: string): Promise<OrderRecord | undefined>
-  findOrderByLineage(lineage: string): Promise<OrderRecord | undefined>
-  /** By their lineages. */
-  findOrders(lineages: readonly string[]): Promise<ReadonlyMap<string, OrderRecord>>
+  findOrderByRequestKey(requestKey: string): Promise<OrderRecord | undefined>
+  /** By their request keys. */
+  findOrders(requestKeys: readonly string[]): Promise<ReadonlyMap<string, OrderRecord>>
   /** By the URL of the order at the CA. */
   findOrderByUrl(url: string): Promise<OrderRecord | undefined>
-  /** A page of the failed orders of a listing whose lineage has no current certificate: see `listAll`. */
+  /** A page of the failed orders of a listing whose request key has no current certificate: see `listAll`. */
   listFailedOrders(listing: Listing, page: ListPage): Promise<readonly OrderRecord[]>
   /** The number of orders that have failed, by their issuer. */
   countFailedOrders(): Promise<Readonly<Record<string, number>>>

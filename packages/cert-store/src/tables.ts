@@ -23,7 +23,7 @@ export const CERTIFICATES = new Table(
   'certificates',
   {
     id: 'id',
-    lineage: 'text',
+    requestKey: 'text',
     isCurrent: 'boolean',
     issuer: 'text',
     domain: 'text', // the first of the names
@@ -62,7 +62,7 @@ export const CERTIFICATES = new Table(
       'FOREIGN KEY (chain) REFERENCES chains (id)',
     ],
     indexes: [
-      `CREATE UNIQUE INDEX certificates_current ON certificates (lineage) ${CURRENT}`,
+      `CREATE UNIQUE INDEX certificates_current ON certificates (request_key) ${CURRENT}`,
       'CREATE UNIQUE INDEX certificates_serial ON certificates (serial_number, chain)',
       'CREATE INDEX certificates_fingerprint ON certificates (fingerprint)',
       'CREATE INDEX certificates_domain ON certificates (domain, not_after)',
@@ -113,7 +113,7 @@ export const ORDERS = new Table(
   'orders',
   {
     id: 'text',
-    lineage: 'text',
+    requestKey: 'text',
     issuer: 'text',
     names: 'texts',
     keyType: 'text',
@@ -133,10 +133,10 @@ export const ORDERS = new Table(
   },
   {
     key: ['id'],
-    also: ['UNIQUE (lineage)'],
+    also: ['UNIQUE (request_key)'],
     indexes: [
-      `CREATE INDEX orders_pending ON orders (lineage) WHERE status = 'pending'`,
-      `CREATE INDEX orders_failed ON orders (next_try_at, lineage) WHERE status = 'failed'`,
+      `CREATE INDEX orders_pending ON orders (request_key) WHERE status = 'pending'`,
+      `CREATE INDEX orders_failed ON orders (next_try_at, request_key) WHERE status = 'failed'`,
       'CREATE INDEX orders_url ON orders (url)',
     ],
   },
@@ -363,7 +363,7 @@ const LEASES = new Table(
   'leases',
   {
     token: 'id',
-    lineage: 'text',
+    requestKey: 'text',
     holder: 'text', // the replica
     until: 'integer',
     isClaim: 'boolean', // until a renewal begins: it stores nothing
@@ -372,7 +372,7 @@ const LEASES = new Table(
     names: 'integer',
   },
   {
-    also: ['UNIQUE (lineage)'],
+    also: ['UNIQUE (request_key)'],
     indexes: [
       'CREATE INDEX leases_domain ON leases (domain)',
       'CREATE INDEX leases_asked ON leases (asked_by) WHERE asked_by IS NOT NULL',
@@ -403,7 +403,7 @@ CREATE TABLE changes (
   id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   xid xid8 NOT NULL DEFAULT pg_current_xact_id(),
   origin text NOT NULL, -- the replica
-  lineages text, -- JSON; NULL for all
+  request_keys text, -- JSON; NULL for all
   is_urgent boolean NOT NULL, -- to be confirmed
   at timestamptz NOT NULL DEFAULT clock_timestamp()
 );

@@ -3,7 +3,7 @@ import { indexable } from '@gatehouse/store'
 /** The amount of a limit that an order under way is going to use. */
 export interface Reservation {
   readonly key: string
-  /** The lineage that it is for: there is one order at a time for each. */
+  /** The request key that it is for: there is one order at a time for each. */
   readonly order: string
   readonly since: number
 }

@@ -8,7 +8,7 @@ import { IDS } from './sql.ts'
 import type { AuditEntry, RevokedCertificate, Store } from './store.ts'
 import { COMPROMISED_KEYS } from './tables.ts'
 
-const LOCK = `SELECT lineage FROM certificates WHERE id IN (${IDS}) ORDER BY id FOR UPDATE`
+const LOCK = `SELECT request_key AS "requestKey" FROM certificates WHERE id IN (${IDS}) ORDER BY id FOR UPDATE`
 const RETIRE = `
   UPDATE certificates SET is_current = false, sealed_key = NULL WHERE id IN (${IDS})`
 const FORGET_NAMES_OF = `DELETE FROM certificate_names WHERE certificate IN (${IDS})`
@@ -81,14 +81,14 @@ export class Withdrawals {
     const { orders, audit, changes } = this.#parts
     const list = JSON.stringify(ids)
     const { result, urgent } = await this.#db.transaction(async (tx) => {
-      const locked = await tx.all<{ lineage: string }>(LOCK, list)
+      const locked = await tx.all<{ requestKey: string }>(LOCK, list)
       await audit.add(tx, entry)
       await orders.forget(tx, ids)
       await tx.run(RETIRE, list)
       const result = await change(tx, list)
       await tx.run(FORGET_NAMES_OF, list)
-      const lineages = new Set(locked.map(({ lineage }) => lineage))
-      return { result, urgent: await changes?.noteUrgent(tx, [...lineages]) }
+      const requestKeys = new Set(locked.map(({ requestKey }) => requestKey))
+      return { result, urgent: await changes?.noteUrgent(tx, [...requestKeys]) }
     })
     if (urgent !== undefined) changes?.expect(urgent)
     return result

@@ -71,7 +71,11 @@ onBothEngines('an account that nobody needs makes room for another one', async (
       acme.addAccount({ ...account, caller, id, thumbprint: id, remoteAddress: '192.0.2.1' })
     // The longest unused one has a certificate, and so has one that has ended.
     for (const n of [1, 3]) {
-      const of = { account: `${name}-${n}`, lineage: `${name} ${n}`, serialNumber: `${name}${n}` }
+      const of = {
+        account: `${name}-${n}`,
+        requestKey: `${name} ${n}`,
+        serialNumber: `${name}${n}`,
+      }
       await store.addCertificate(newCertificate({ ...of, way: 'acme' }), newAudit())
     }
     await acme.endAccount(`${name}-3`, 'deactivated')

@@ -25,26 +25,29 @@ onBothEngines('a certificate comes back as it went in', async (t, { store }) => 
   for (const [name, certificate] of Object.entries(variants)) {
     const added = await store.addCertificate(certificate, newAudit())
     t.match(added, certificate, `${name}: given back`)
-    t.same(await store.findCurrent(certificate.lineage), added, `${name}: found`)
+    t.same(await store.findCurrent(certificate.requestKey), added, `${name}: found`)
   }
 })
 
-onBothEngines('the newest certificate of a lineage is the current one', async (t, { store }) => {
-  const first = await store.addCertificate(newCertificate(), newAudit())
-  const second = await store.addCertificate(newCertificate(), newAudit())
-  t.equal((await store.findCurrent(first.lineage))?.id, second.id)
-  t.same(
-    (await store.list({ after: 0, limit: 10 })).map(({ id }) => id),
-    [second.id],
-  )
-})
+onBothEngines(
+  'the newest certificate of a request key is the current one',
+  async (t, { store }) => {
+    const first = await store.addCertificate(newCertificate(), newAudit())
+    const second = await store.addCertificate(newCertificate(), newAudit())
+    t.equal((await store.findCurrent(first.requestKey))?.id, second.id)
+    t.same(
+      (await store.list({ after: 0, limit: 10 })).map(({ id }) => id),
+      [second.id],
+    )
+  },
+)
 
 onBothEngines('the history of a name, in service or not', async (t, { store }) => {
   const add = (overrides: Parameters<typeof newCertificate>[0]) =>
     store.addCertificate(newCertificate({ names: ['a.example'], ...overrides }), newAudit())
   const replaced = await add({ serialNumber: 'aa' })
-  const revoked = await add({ lineage: 'another', serialNumber: 'bb' })
-  const deleted = await add({ lineage: 'deleted', serialNumber: 'cc' })
+  const revoked = await add({ requestKey: 'another', serialNumber: 'bb' })
+  const deleted = await add({ requestKey: 'deleted', serialNumber: 'cc' })
   const current = await add({ serialNumber: 'dd' })
   await add({ names: ['b.example', 'a.example'], serialNumber: 'ee' })
   await store.revoke([revoked.id], NOW + DAY, 'superseded', newAudit({ action: 'revoke' }))
@@ -64,8 +67,8 @@ onBothEngines('the history of a name, in service or not', async (t, { store }) =
     'the newest first, and none of another first name',
   )
   const [newest] = history
-  const { lineage, issuer, names, keyType, serialNumber, notBefore, notAfter } = current
-  const members = { lineage, issuer, names, keyType, serialNumber, notBefore, notAfter }
+  const { requestKey, issuer, names, keyType, serialNumber, notBefore, notAfter } = current
+  const members = { requestKey, issuer, names, keyType, serialNumber, notBefore, notAfter }
   t.match(newest, { ...members, madeAt: NOW })
   t.strictSame(await store.listHistory('none.example'), [])
 
@@ -161,7 +164,7 @@ onBothEngines('finding, listing and what is due', async (t, { store }) => {
   await store.setRenewAt(page[1]!.id, null)
   t.equal(await nextDue(), NOW + 2 * DAY, 'a stopped renewal is not due')
   await store.setFetchedAt(new Map([[page[0]!.id, NOW + 5]]))
-  t.equal((await store.findCurrent(page[0]!.lineage))?.fetchedAt, NOW + 5)
+  t.equal((await store.findCurrent(page[0]!.requestKey))?.fetchedAt, NOW + 5)
 })
 
 onBothEngines('a serial number is used once per chain', async (t, { store }) => {
@@ -170,7 +173,7 @@ onBothEngines('a serial number is used once per chain', async (t, { store }) => 
   const { serialNumber } = first
   const twice = newCertificate({ names: ['b.example'], serialNumber })
   await t.rejects(store.addCertificate(twice, newAudit()), /unique/i)
-  t.equal(await store.findCurrent(twice.lineage), undefined)
+  t.equal(await store.findCurrent(twice.requestKey), undefined)
   t.equal((await store.listAudit({ limit: 9 })).length, 1, 'no trace of the one that failed')
 })
 
@@ -214,7 +217,7 @@ onBothEngines(
 
 onBothEngines('windows of renewal, as far as there is a renewal', async (t, { store }) => {
   const { id } = await store.addCertificate(newCertificate({ checkAt: NOW }), newAudit())
-  await store.addCertificate(newCertificate({ lineage: 'none', names: ['b.test'] }), newAudit())
+  await store.addCertificate(newCertificate({ requestKey: 'none', names: ['b.test'] }), newAudit())
   const until = NOW + 9 * DAY
   const claim = (now: number) => store.claimUnchecked(now, 9, until)
   const ids = async (now: number) => (await claim(now)).map((one) => one.id)
@@ -270,19 +273,19 @@ onBothEngines(
   },
 )
 
-onBothEngines('a lineage may be as long as a hundred names are', async (t, { store }) => {
+onBothEngines('a request key may be as long as a hundred names are', async (t, { store }) => {
   const names = Array.from({ length: 100 }, (_, i) => `${i}.${'x'.repeat(60)}.example`)
   const added = await store.addCertificate(newCertificate({ names }), newAudit({ names }))
-  t.same(await store.findCurrent(added.lineage), added)
+  t.same(await store.findCurrent(added.requestKey), added)
   t.same(await store.findByName(names[99]!), [added])
   const again = await store.addCertificate(newCertificate({ names }), newAudit({ names }))
-  t.same(await store.list({ after: 0, limit: 9 }), [again], 'it is one lineage')
+  t.same(await store.list({ after: 0, limit: 9 }), [again], 'it is one request key')
   const issued = await store.listIssued(names[0]!, { now: NOW, isOut: true })
   t.match(issued, [{ id: added.id }, { id: again.id }])
   await store.setRenewAt(again.id, NOW - 1)
   t.same(
-    (await store.claimDue(NOW, 9)).map(({ lineage }) => lineage),
-    [added.lineage],
+    (await store.claimDue(NOW, 9)).map(({ requestKey }) => requestKey),
+    [added.requestKey],
   )
   const [entry] = await store.listAudit({ limit: 1 })
   t.same(entry?.names, names)
@@ -291,7 +294,7 @@ onBothEngines('a lineage may be as long as a hundred names are', async (t, { sto
 onBothEngines('names and texts are stored as they are', async (t, { store }) => {
   const odd = ['quote"d', 'back\\slash', "it's", '{a,b}', ' NULL ', 'NULL', 'naïve', '']
   const added = await store.addCertificate(newCertificate({ names: odd }), newAudit({ names: odd }))
-  t.same(await store.findCurrent(added.lineage), added)
+  t.same(await store.findCurrent(added.requestKey), added)
   t.same((await store.listAudit({ limit: 1 }))[0]?.names, odd)
 })
 
@@ -299,7 +302,7 @@ onBothEngines(
   'a page of the certificates of a name: those with a key first',
   async (t, { store }) => {
     const add = (n: number, overrides = {}) =>
-      store.addCertificate(newCertificate({ lineage: `l${n}`, ...overrides }), newAudit())
+      store.addCertificate(newCertificate({ requestKey: `l${n}`, ...overrides }), newAudit())
     const ids: number[] = []
     for (let n = 0; n < 101; n += 1) ids.push((await add(n)).id)
     const { id } = await add(101, { sealedKey: null, csr: randomBytes(9) })

@@ -50,7 +50,7 @@ function notingStore() {
 async function change(store: Store): Promise<void> {
   const [current] = await store.list({ after: 0, limit: 1 })
   const id = current?.id ?? 0
-  const lease = await store.takeLease({ lineage: 'l', domain: 'l.example', names: 1 })
+  const lease = await store.takeLease({ requestKey: 'l', domain: 'l.example', names: 1 })
   if (lease) await store.releaseLease(lease)
   await store.claimDue(NOW, 9)
   await store.claimUnchecked(NOW, 9, NOW)
@@ -58,7 +58,7 @@ async function change(store: Store): Promise<void> {
   await store.bringForward(NOW)
   await store.makeFutureDue(NOW)
   await store.addAudit([newAudit()])
-  await store.fileOrder(newOrder({ lineage: 'filed', id: 'filed' }))
+  await store.fileOrder(newOrder({ requestKey: 'filed', id: 'filed' }))
   const account = { directory: 'd', sealedKey: new Uint8Array(9), nextKey: null, url: null }
   await store.addAccount({ ...account, contact: null })
   await store.deleteChallenge('http-01 token')

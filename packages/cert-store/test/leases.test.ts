@@ -4,16 +4,16 @@ import { NOW, newAudit, newCertificate, newOrder } from './helpers/store.ts'
 
 const LOST = { code: 'CERT_LEASE_LOST' }
 const domain = 'app.example.com'
-const { lineage } = newCertificate()
+const { requestKey } = newCertificate()
 
-/** Work on the lineage of a certificate. */
+/** Work on the request key of a certificate. */
 function workOn(store: Store) {
   return {
     async take(changes: Partial<Work> = {}): Promise<Lease> {
-      return (await store.takeLease({ lineage, domain, names: 2, ...changes }))!
+      return (await store.takeLease({ requestKey, domain, names: 2, ...changes }))!
     },
     add: (changes: Partial<NewCertificate>, lease?: Lease) =>
-      store.addCertificate(newCertificate({ lineage, ...changes }), newAudit(), { lease }),
+      store.addCertificate(newCertificate({ requestKey, ...changes }), newAudit(), { lease }),
     async counted(): Promise<readonly number[]> {
       const names = await store.countNames('psk:a', NOW)
       return [names.count, (await store.countInUse(domain, NOW)).count]
@@ -25,12 +25,12 @@ onBothEngines('a certificate is stored by the lease in force, and ends it', asyn
   const { store } = opened
   const { take, add } = workOn(store)
   const lease = await take()
-  t.match(lease, { lineage, currentId: null, lost: { aborted: false } })
+  t.match(lease, { requestKey, currentId: null, lost: { aborted: false } })
   const added = await add({}, lease)
-  t.equal((await store.findCurrent(lineage))?.id, added.id)
+  t.equal((await store.findCurrent(requestKey))?.id, added.id)
   await t.rejects(add({}, lease), LOST, 'it stores once')
-  await t.rejects(store.saveOrder(newOrder({ lineage }), lease), LOST)
-  t.equal((await store.findCurrent(lineage))?.id, added.id)
+  await t.rejects(store.saveOrder(newOrder({ requestKey }), lease), LOST)
+  t.equal((await store.findCurrent(requestKey))?.id, added.id)
   t.equal((await store.listAudit({ limit: 9 })).length, 1, 'no trace of what was refused')
 
   const next = await take()
@@ -59,17 +59,17 @@ for (const [what, lose] of [
       async (t, { store }) => {
         const { take, add } = workOn(store)
         if (!isFirst) await add({})
-        await store.saveOrder(newOrder({ lineage }))
+        await store.saveOrder(newOrder({ requestKey }))
         const lease = await take()
         await lose(store, lease)
         const stored = async () => [
-          await store.findCurrent(lineage),
+          await store.findCurrent(requestKey),
           await store.listAudit({ limit: 9 }),
-          await store.findOrderByLineage(lineage),
+          await store.findOrderByRequestKey(requestKey),
         ]
         const before = await stored()
         await t.rejects(add({}, lease), LOST)
-        await t.rejects(store.saveOrder(newOrder({ lineage, status: 'failed' }), lease), LOST)
+        await t.rejects(store.saveOrder(newOrder({ requestKey, status: 'failed' }), lease), LOST)
         t.strictSame(await stored(), before)
       },
     )
@@ -78,7 +78,7 @@ onBothEngines('of two leases at once, the one in force stores', async (t, { stor
   const { take, add } = workOn(store)
   const leases = [await take(), await take()]
   const saved = await Promise.allSettled(
-    leases.map((lease, n) => store.saveOrder(newOrder({ lineage, step: `${n}` }), lease)),
+    leases.map((lease, n) => store.saveOrder(newOrder({ requestKey, step: `${n}` }), lease)),
   )
   const added = await Promise.allSettled(leases.map((lease) => add({}, lease)))
   for (const [late, inForce] of [saved, added]) {
@@ -86,7 +86,7 @@ onBothEngines('of two leases at once, the one in force stores', async (t, { stor
     t.match(inForce, { status: 'fulfilled' })
   }
   t.equal(store.failure(), undefined)
-  t.match(await store.findOrderByLineage(lineage), { step: '1' })
+  t.match(await store.findOrderByRequestKey(requestKey), { step: '1' })
   t.equal((await store.listAudit({ limit: 9 })).length, 1)
 })
 
@@ -109,7 +109,7 @@ for (const [what, withdraw] of [
     t.equal(lease.currentId, id)
     await withdraw(store, id)
     const added = await add({}, lease)
-    t.equal((await store.findCurrent(lineage))?.id, added.id)
+    t.equal((await store.findCurrent(requestKey))?.id, added.id)
   })
 
 onBothEngines('the work of leases counts against quotas until it ends', async (t, { store }) => {
@@ -117,9 +117,9 @@ onBothEngines('the work of leases counts against quotas until it ends', async (t
   const lease = await take({ askedBy: 'psk:a' })
   t.strictSame(await counted(), [2, 1])
   const others = [
-    await take({ lineage: 'csr', askedBy: 'psk:a' }),
-    await take({ lineage: 'renewal' }),
-    await take({ lineage: 'elsewhere', domain: 'other.example.com', askedBy: 'psk:b' }),
+    await take({ requestKey: 'csr', askedBy: 'psk:a' }),
+    await take({ requestKey: 'renewal' }),
+    await take({ requestKey: 'elsewhere', domain: 'other.example.com', askedBy: 'psk:b' }),
   ]
   t.strictSame(await counted(), [4, 2], 'a renewal takes nothing')
   for (const other of others) await store.releaseLease(other)
@@ -130,13 +130,13 @@ onBothEngines('the work of leases counts against quotas until it ends', async (t
 
 onBothEngines('a write that fails leaves its lease as it was', async (t, { store }) => {
   const { take, add, counted } = workOn(store)
-  await add({ lineage: 'other', names: ['other.example.com'], serialNumber: 'aa' })
+  await add({ requestKey: 'other', names: ['other.example.com'], serialNumber: 'aa' })
   const [lease, given] = [
     await take({ askedBy: 'psk:a' }),
-    await take({ lineage: 'given', askedBy: 'psk:a' }),
+    await take({ requestKey: 'given', askedBy: 'psk:a' }),
   ]
   for (const one of [lease, given])
-    await t.rejects(add({ lineage: one.lineage, serialNumber: 'aa' }, one), /unique/i)
+    await t.rejects(add({ requestKey: one.requestKey, serialNumber: 'aa' }, one), /unique/i)
   t.strictSame(await counted(), [4, 2])
   await t.resolves(add({ askedBy: 'psk:a' }, lease), 'it stores')
   await store.releaseLease(given)

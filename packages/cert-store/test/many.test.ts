@@ -9,21 +9,21 @@ const AT_ONCE = 1_000
 /** What the clock showed that was ahead. */
 const AHEAD = NOW + 300 * DAY
 
-/** Adds a certificate, and as many like it as there are to be. Gives its lineage. */
+/** Adds a certificate, and as many like it as there are to be. Gives its request key. */
 async function addMany({ store, sql }: Opened): Promise<string> {
   const times = { notBefore: AHEAD, notAfter: AHEAD + 90 * DAY, renewAt: AHEAD + 60 * DAY }
   const certificate = newCertificate({ ...times, checkAt: AHEAD + DAY })
-  const { lineage } = await store.addCertificate(certificate, newAudit({ at: AHEAD }))
+  const { requestKey } = await store.addCertificate(certificate, newAudit({ at: AHEAD }))
   const same = `is_current, issuer, name_count, key_type, certificate, chain, sealed_key, not_before,
     not_after, renew_at, fetched_at, fetched_ran, check_at, made_at, made_ran`
   await sql(`
     INSERT INTO @certificates
-      (lineage, domain, names, searched, serial_number, fingerprint, ${same})
+      (request_key, domain, names, searched, serial_number, fingerprint, ${same})
     WITH RECURSIVE numbers (n) AS (SELECT 2 UNION ALL SELECT n + 1 FROM numbers WHERE n < ${MANY})
     SELECT 'l' || n, n || '.example', '["' || n || '.example"]', '["' || n || '.example"]',
       's' || n, 'f' || n, ${same}
     FROM @certificates CROSS JOIN numbers`)
-  return lineage
+  return requestKey
 }
 
 /** The most rows of which one transaction sets a column to now, while `work` runs. */
@@ -58,7 +58,7 @@ async function largestOf(
 
 onBothEngines('a hundred thousand that a clock misdated', async (t, opened) => {
   const { store, sql, pass } = opened
-  const lineage = await addMany(opened)
+  const requestKey = await addMany(opened)
   const keptFor = { audit: DAY, certificates: DAY, orders: DAY, challenges: DAY }
   const old = () => newAudit({ at: NOW - 2 * DAY })
   await store.addAudit(Array.from({ length: 3 * AT_ONCE }, old))
@@ -85,7 +85,7 @@ onBothEngines('a hundred thousand that a clock misdated', async (t, opened) => {
       )
       while (!isOver && meanwhile < 50) {
         await store.addAudit([newAudit()])
-        await store.findCurrent(lineage)
+        await store.findCurrent(requestKey)
         pruned += await store.prune(NOW, keptFor)
         if (!isOver) meanwhile += 1
       }

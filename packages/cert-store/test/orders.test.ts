@@ -11,14 +11,16 @@ const checkpoint = {
 
 onBothEngines('orders that failed, until they come to an end', async (t, { store }) => {
   const order = (id: string, overrides: Partial<OrderRecord> = {}) =>
-    store.saveOrder(newOrder({ id, lineage: id, status: 'failed', nextTryAt: NOW, ...overrides }))
+    store.saveOrder(
+      newOrder({ id, requestKey: id, status: 'failed', nextTryAt: NOW, ...overrides }),
+    )
   t.same(await store.countFailedOrders(), {})
   await order('last', { nextTryAt: NOW + 1, issuer: 'other' })
   await order('first')
   await order('pending', { status: 'pending' })
   await order('done')
-  await store.addCertificate(newCertificate({ lineage: 'done' }), newAudit())
-  await store.addCertificate(newCertificate({ lineage: 'held' }), newAudit())
+  await store.addCertificate(newCertificate({ requestKey: 'done' }), newAudit())
+  await store.addCertificate(newCertificate({ requestKey: 'held' }), newAudit())
   await order('held', { nextTryAt: NOW + 2 })
   t.same(
     (await failedOrders(store)).map(({ id }) => id),
@@ -27,7 +29,7 @@ onBothEngines('orders that failed, until they come to an end', async (t, { store
   t.same(await store.countFailedOrders(), { ca: 2, other: 1 })
 })
 
-onBothEngines('orders: one per lineage, ended by its certificate', async (t, { store }) => {
+onBothEngines('orders: one per request key, ended by its certificate', async (t, { store }) => {
   const failed: Partial<OrderRecord> = {
     status: 'failed',
     failures: 2,
@@ -47,15 +49,15 @@ onBothEngines('orders: one per lineage, ended by its certificate', async (t, { s
   t.same(await store.listPendingOrders(), [])
   const next = newOrder({ id: 'order-2' })
   t.equal(await store.saveOrder(next), 'order-1', 'which keeps its id')
-  t.same(await store.findOrderByLineage(next.lineage), newOrder())
-  const other = newOrder({ ...failed, id: 'order-3', lineage: 'failed' })
+  t.same(await store.findOrderByRequestKey(next.requestKey), newOrder())
+  const other = newOrder({ ...failed, id: 'order-3', requestKey: 'failed' })
   await store.saveOrder(other)
-  const found = await store.findOrders([next.lineage, 'absent', 'failed'])
-  t.same(found, new Map([newOrder(), other].map((order) => [order.lineage, order])))
+  const found = await store.findOrders([next.requestKey, 'absent', 'failed'])
+  t.same(found, new Map([newOrder(), other].map((order) => [order.requestKey, order])))
   t.same(await store.findOrders([]), new Map())
   t.equal(await store.findOrder('order-2'), undefined)
   t.same(await store.listPendingOrders(), [newOrder()])
-  const work = { lineage: next.lineage, domain: 'app.example.com', names: 1 }
+  const work = { requestKey: next.requestKey, domain: 'app.example.com', names: 1 }
   const lease = (await store.takeLease(work))!
   t.equal(await store.saveOrder({ ...next, step: 'x' }, lease), 'order-1', 'nor by a lease')
   t.same(await store.findOrder('order-1'), newOrder({ step: 'x' }))
@@ -64,18 +66,18 @@ onBothEngines('orders: one per lineage, ended by its certificate', async (t, { s
   await store.addCertificate(newCertificate(), newAudit())
   t.equal((await store.findOrder('order-1'))?.status, 'done')
   t.same(await store.listPendingOrders(), [])
-  t.equal(await store.saveOrder({ ...next, lineage: 'other' }), 'order-2', 'which is free')
+  t.equal(await store.saveOrder({ ...next, requestKey: 'other' }), 'order-2', 'which is free')
 })
 
 onBothEngines('an order goes on with what another one has, which ends', async (t, { store }) => {
-  const work = (lineage: string) => ({ lineage, domain: '', names: 0 })
-  const lease = async (lineage: string) => (await store.takeLease(work(lineage)))!
-  const save = (lineage: string, ended?: Lease) =>
-    lease(lineage).then((own) =>
-      store.saveOrder(newOrder({ id: lineage, lineage, checkpoint }), own, ended),
+  const work = (requestKey: string) => ({ requestKey, domain: '', names: 0 })
+  const lease = async (requestKey: string) => (await store.takeLease(work(requestKey)))!
+  const save = (requestKey: string, ended?: Lease) =>
+    lease(requestKey).then((own) =>
+      store.saveOrder(newOrder({ id: requestKey, requestKey, checkpoint }), own, ended),
     )
   const prepared = () =>
-    store.saveOrder(newOrder({ id: 'p', lineage: 'p', status: 'done', checkpoint }))
+    store.saveOrder(newOrder({ id: 'p', requestKey: 'p', status: 'done', checkpoint }))
   await prepared()
   const stale = await lease('p')
   const held = await lease('p')
@@ -87,14 +89,14 @@ onBothEngines('an order goes on with what another one has, which ends', async (t
   t.equal(await save('a', held), 'a')
   t.match(await store.findOrderByUrl(checkpoint.state.orderUrl), { id: 'a', checkpoint })
   t.equal(await store.findOrder('p'), undefined)
-  await t.rejects(store.saveOrder(newOrder({ lineage: 'p' }), held), lost, 'its lease as well')
+  await t.rejects(store.saveOrder(newOrder({ requestKey: 'p' }), held), lost, 'its lease as well')
   await t.rejects(save('b', held), lost, 'nobody takes it a second time')
   t.equal(await store.findOrder('b'), undefined)
 
   await prepared()
   const own = await lease('c')
   await store.releaseLease(own)
-  const order = newOrder({ id: 'c', lineage: 'c', checkpoint })
+  const order = newOrder({ id: 'c', requestKey: 'c', checkpoint })
   await t.rejects(store.saveOrder(order, own, await lease('p')), lost)
   t.match(await store.findOrder('p'), { status: 'done' }, 'it stays if the other one has no lease')
 })
@@ -115,12 +117,12 @@ onBothEngines(
     const orderUrl = `https://ca.test/${'x'.repeat(3_000)}`
     const long = newOrder({
       id: 'l',
-      lineage: 'l',
+      requestKey: 'l',
       checkpoint: { ...checkpoint, state: { orderUrl } },
     })
     await store.saveOrder(long)
     t.match(await store.findOrderByUrl(orderUrl), long, 'as long as it is')
-    await store.addCertificate(newCertificate({ lineage: order.lineage }), newAudit())
+    await store.addCertificate(newCertificate({ requestKey: order.requestKey }), newAudit())
     t.notOk('checkpoint' in (await store.findOrder(order.id))!)
     t.equal(await store.findOrderByUrl('https://ca.test/order/1'), undefined)
     t.same(await sql(LEFT), [], 'nor is its key left')
@@ -131,10 +133,10 @@ onBothEngines(
   'what failed is gone on with once it is due, if the CA has an order for it',
   async (t, { store, sql }) => {
     const failed = { status: 'failed', nextTryAt: NOW } as const
-    await store.saveOrder(newOrder({ ...failed, id: 'a', lineage: 'a', checkpoint }))
-    await store.saveOrder(newOrder({ ...failed, id: 'b', lineage: 'b' }))
+    await store.saveOrder(newOrder({ ...failed, id: 'a', requestKey: 'a', checkpoint }))
+    await store.saveOrder(newOrder({ ...failed, id: 'b', requestKey: 'b' }))
     await store.saveOrder(
-      newOrder({ ...failed, id: 'c', lineage: 'c', checkpoint, nextTryAt: NOW + 1 }),
+      newOrder({ ...failed, id: 'c', requestKey: 'c', checkpoint, nextTryAt: NOW + 1 }),
     )
     const ids = async (now: number) => (await store.listResumableOrders(now)).map(({ id }) => id)
     t.same(await ids(NOW - 1), [])
@@ -142,14 +144,14 @@ onBothEngines(
     t.same(await ids(NOW - DAY + 1), [])
     t.same(await ids(NOW - DAY), ['c'], 'or was put off by a clock that was ahead')
 
-    const { id } = await store.addCertificate(newCertificate({ lineage: 'x' }), newAudit())
-    await store.saveOrder(newOrder({ ...failed, id: 'x', lineage: 'x', checkpoint }))
+    const { id } = await store.addCertificate(newCertificate({ requestKey: 'x' }), newAudit())
+    await store.saveOrder(newOrder({ ...failed, id: 'x', requestKey: 'x', checkpoint }))
     t.same(await ids(NOW), ['a', 'x'])
     await store.remove([id], newAudit())
     t.same(await ids(NOW), ['a'], 'nor is what was deleted')
     t.same(await sql(LEFT), [], 'of which no key is left')
-    await store.addCertificate(newCertificate({ lineage: 'p' }), newAudit())
-    const pending = newOrder({ id: 'p', lineage: 'p', checkpoint })
+    await store.addCertificate(newCertificate({ requestKey: 'p' }), newAudit())
+    const pending = newOrder({ id: 'p', requestKey: 'p', checkpoint })
     await store.saveOrder(pending)
     const held = (await store.findCurrent('p'))!
     await store.remove([held.id], newAudit())
@@ -184,12 +186,12 @@ onBothEngines(
 )
 
 onBothEngines('an order is filed unless there is one in force', async (t, { store }) => {
-  const lineage = 'a'
-  const first = newOrder({ id: 'first', lineage })
+  const requestKey = 'a'
+  const first = newOrder({ id: 'first', requestKey })
   t.same(await store.fileOrder(first), first)
-  const second = newOrder({ id: 'second', lineage, step: 'other' })
+  const second = newOrder({ id: 'second', requestKey, step: 'other' })
   t.same(await store.fileOrder(second), first)
-  await store.addCertificate(newCertificate({ lineage }), newAudit())
+  await store.addCertificate(newCertificate({ requestKey }), newAudit())
   const third = { ...second, id: 'first' }
   t.same(await store.fileOrder(second), third, 'what is done makes room, and leaves its id')
   t.same(await store.findOrder('first'), third)

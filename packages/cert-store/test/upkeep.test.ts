@@ -41,9 +41,15 @@ onBothEngines(
       ids.push((await store.addCertificate(certificate, newAudit({ at: NOW - 2 }))).id)
     }
     const orders = [
-      newOrder({ id: 'done', lineage: 'a', status: 'done', since: NOW - 2 }),
-      newOrder({ id: 'waits', lineage: 'b', status: 'failed', since: NOW - 2, nextTryAt: NOW + 1 }),
-      newOrder({ id: 'pending', lineage: 'c', since: NOW - 2 }),
+      newOrder({ id: 'done', requestKey: 'a', status: 'done', since: NOW - 2 }),
+      newOrder({
+        id: 'waits',
+        requestKey: 'b',
+        status: 'failed',
+        since: NOW - 2,
+        nextTryAt: NOW + 1,
+      }),
+      newOrder({ id: 'pending', requestKey: 'c', since: NOW - 2 }),
     ]
     for (const order of orders) await store.saveOrder(order)
     await store.addAudit([newAudit({ at: NOW + 1 })])
@@ -84,7 +90,7 @@ onBothEngines(
     const revoked = await store.addCertificate(newCertificate({ names: ['b.example'] }), newAudit())
     await store.revoke([revoked.id], NOW, 'superseded', newAudit())
     await store.addCertificate(newCertificate({ names: ['newest.example'] }), newAudit())
-    await store.saveOrder(newOrder({ status: 'failed', lineage: 'x', nextTryAt: NOW }))
+    await store.saveOrder(newOrder({ status: 'failed', requestKey: 'x', nextTryAt: NOW }))
     await store.putChallenge('token', 'answer', NOW)
 
     pass(DAY - 1)

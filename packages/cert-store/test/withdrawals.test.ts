@@ -28,7 +28,7 @@ onBothEngines('what is out of service', async (t, { store, pass }) => {
   )
 
   t.same(domains(await store.list({ after: 0, limit: 10 })), [kept.names[0]])
-  t.equal(await store.findCurrent(revoked.lineage), undefined)
+  t.equal(await store.findCurrent(revoked.requestKey), undefined)
   t.same(await store.findByDomain('removed.example'), [])
   t.same(
     await store.listRevoked(CHAIN[0]!, NOW),
@@ -37,7 +37,7 @@ onBothEngines('what is out of service', async (t, { store, pass }) => {
   )
   t.same(await store.listRevoked(randomBytes(9), NOW), [], 'each issuer has its own')
   const again = await add('revoked.example')
-  t.equal((await store.findCurrent(again.lineage))?.id, again.id, 'a lineage may begin anew')
+  t.equal((await store.findCurrent(again.requestKey))?.id, again.id, 'a request key may begin anew')
 })
 
 onBothEngines(
@@ -46,16 +46,20 @@ onBothEngines(
     const domain = 'a.example'
     const add = (n: number, overrides = {}) =>
       store.addCertificate(
-        newCertificate({ lineage: `l${n}`, names: [domain], notAfter: NOW + DAY, ...overrides }),
+        newCertificate({ requestKey: `l${n}`, names: [domain], notAfter: NOW + DAY, ...overrides }),
         newAudit(),
       )
     await add(5, { notAfter: NOW - 1 })
     const [old] = await Promise.all([add(1), add(2, { names: ['b.example', domain] })])
     pass(DAY)
-    // Replaced by another lineage, deleted, and replaced in its own.
+    // Replaced by another request key, deleted, and replaced in its own.
     const replaced = [old, await add(3)]
     const supersedes = { supersedes: [old] }
-    const certificate = newCertificate({ lineage: 'l4', names: [domain], notAfter: NOW + 2 * DAY })
+    const certificate = newCertificate({
+      requestKey: 'l4',
+      names: [domain],
+      notAfter: NOW + 2 * DAY,
+    })
     const current = await store.addCertificate(certificate, newAudit(), supersedes)
     await store.remove([replaced[1]!.id], newAudit())
     const [again, renewed] = [await add(5), await add(5, { notAfter: NOW + 3 * DAY })]
@@ -89,8 +93,8 @@ onBothEngines(
   'of what is out of service no key is left, and none of its names finds it',
   async (t, { store, sql }) => {
     const names = ['a.example', 'b.example']
-    const add = (lineage: string) =>
-      store.addCertificate(newCertificate({ lineage, names }), newAudit())
+    const add = (requestKey: string) =>
+      store.addCertificate(newCertificate({ requestKey, names }), newAudit())
     for (const [what, end] of [
       ['replaced', async () => {}],
       ['deleted', (_, id) => store.remove([id], newAudit())],
@@ -107,7 +111,7 @@ onBothEngines(
         for (const name of names) {
           const found = await store.findByName(name)
           t.same(
-            found.filter(({ lineage }) => lineage === what).map(({ id }) => id),
+            found.filter(({ requestKey }) => requestKey === what).map(({ id }) => id),
             left,
             name,
           )
@@ -151,11 +155,11 @@ onBothEngines('what counts for a caller, and under a name', async (t, { store })
   t.same(await store.countInUse('a.example', NOW), { count: 0, until: null })
   t.equal(first.names.length, 2)
 
-  const work = { lineage: 'x', domain: 'x.example', names: 5, askedBy }
+  const work = { requestKey: 'x', domain: 'x.example', names: 5, askedBy }
   const leases = [
     await store.takeLease(work),
-    await store.takeLease({ ...work, lineage: 'csr' }),
-    await store.takeLease({ ...work, lineage: 'renewal', askedBy: undefined }),
+    await store.takeLease({ ...work, requestKey: 'csr' }),
+    await store.takeLease({ ...work, requestKey: 'renewal', askedBy: undefined }),
   ]
   t.same(await store.countNames(askedBy, NOW), { count: 13, until: NOW + 2 * DAY }, 'and leases')
   t.same(await store.countInUse('x.example', NOW), { count: 2, until: null })
@@ -186,7 +190,7 @@ onBothEngines('what is in use under a name', async (t, { store }) => {
   const csr = { sealedKey: null, csr: randomBytes(9) }
   const life = { notBefore: NOW, notAfter: NOW + 7 * DAY }
   const add = (n: number, overrides = {}) =>
-    store.addCertificate(newCertificate({ lineage: `l${n}`, ...life, ...overrides }), newAudit())
+    store.addCertificate(newCertificate({ requestKey: `l${n}`, ...life, ...overrides }), newAudit())
   const at = async (days: number) =>
     (await store.countInUse('app.example.com', NOW + days * DAY)).count
   await add(0)
@@ -211,7 +215,7 @@ onBothEngines('many at once: each has its own outcome', async (t, { store }) => 
   const csr = { sealedKey: null, csr: randomBytes(9) }
   const add = (n: number, overrides = {}) =>
     store.addCertificate(
-      newCertificate({ lineage: `l${n}`, names: [`${n % 2}.example`], ...csr, ...overrides }),
+      newCertificate({ requestKey: `l${n}`, names: [`${n % 2}.example`], ...csr, ...overrides }),
       newAudit({ requestId: String(n) }),
     )
   const serialNumber = 'beef'
@@ -224,7 +228,7 @@ onBothEngines('many at once: each has its own outcome', async (t, { store }) => 
     [true, true, true, true, false, true, true, true],
   )
   const current = await store.list({ after: 0, limit: 99 })
-  t.same(current.map(({ lineage }) => lineage).sort(), [
+  t.same(current.map(({ requestKey }) => requestKey).sort(), [
     'l0',
     'l1',
     'l2',
@@ -244,7 +248,7 @@ onBothEngines('the time of delivery goes over to what replaces it', async (t, { 
   t.equal(first.fetchedRan, 500)
   pass(500)
   await store.setFetchedAt(new Map([[first.id, NOW + 7]]))
-  t.match(await store.findCurrent(first.lineage), { fetchedAt: NOW + 7, fetchedRan: 1000 })
+  t.match(await store.findCurrent(first.requestKey), { fetchedAt: NOW + 7, fetchedRan: 1000 })
   pass(500)
   const renewed = await store.addCertificate(newCertificate({ fetchedAt: NOW + 7 }), newAudit())
   t.equal(renewed.fetchedRan, 1000, 'if it was not delivered meanwhile')
@@ -259,12 +263,12 @@ onBothEngines(
     const certificate = Buffer.from('MIIBtDCCAVqgAwIBAgIUFakeForNothing', 'base64')
     t.equal(await store.isCompromised('00'), false)
     const root = await createRoot({ commonName: 'Test', now: NOW })
-    const { id, lineage } = await store.addCertificate(
+    const { id, requestKey } = await store.addCertificate(
       newCertificate({ certificate: root.certificate, askedBy: 'psk:web' }),
       newAudit(),
     )
     const unreadable = await store.addCertificate(
-      newCertificate({ lineage: 'x', names: ['x.example'], certificate }),
+      newCertificate({ requestKey: 'x', names: ['x.example'], certificate }),
       newAudit(),
     )
     const spki = new X509Certificate(root.certificate).publicKey.export({
@@ -274,10 +278,10 @@ onBothEngines(
     t.match(await store.listIssued('app.example.com', { now: NOW, isOut: false }), [
       {
         id,
-        lineage,
+        requestKey,
         issuer: 'ca',
         names: ['app.example.com'],
-        serialNumber: (await store.findCurrent(lineage))?.serialNumber,
+        serialNumber: (await store.findCurrent(requestKey))?.serialNumber,
       },
     ])
     await store.remove([id], newAudit())

@@ -154,7 +154,7 @@ const STEPS = {
   landed: 'storing',
 }
 
-/** Work on one lineage, shared by all callers that ask for it and bound to none of them. */
+/** Work on one request key, shared by all callers that ask for it and bound to none of them. */
 export class Flight {
   readonly plan: FlightPlan
   /** Of a preparation, that the names are proven. */
@@ -186,11 +186,11 @@ export class Flight {
   /** The order of this work, as it stands. */
   get order(): OrderRecord {
     const { request, since, askedBy } = this.plan
-    const { lineage, issuer, names, keyType, csr, supersedes, notAfter } = request
+    const { requestKey, issuer, names, keyType, csr, supersedes, notAfter } = request
     const origin = originOf(this.plan)
     return {
       id: this.#id,
-      lineage,
+      requestKey,
       issuer: issuer.name,
       names: names.map((name) => name.text),
       keyType,
@@ -225,13 +225,13 @@ export class Flight {
 
   /**
    * Has the certificate signed and stores it, or stores the failure. While another replica works on the
-   * lineage, waits for what comes of it.
+   * request key, waits for what comes of it.
    */
   async #fly(): Promise<Held | 'proven'> {
     const { request, askedBy } = this.plan
-    const { lineage, names } = request
+    const { requestKey, names } = request
     const { store } = this.#deps
-    const work = { lineage, domain: names[0]?.text ?? '', names: names.length, askedBy }
+    const work = { requestKey, domain: names[0]?.text ?? '', names: names.length, askedBy }
     for (;;) {
       const lease = await store.takeLease(work)
       try {
@@ -249,13 +249,13 @@ export class Flight {
   async #follow(): Promise<Held | undefined> {
     const { request, replaces } = this.plan
     this.#become({ name: 'following' })
-    await this.#deps.holdings.nextChange(request.lineage, LOOK_EVERY)
+    await this.#deps.holdings.nextChange(request.requestKey, LOOK_EVERY)
     this.#closing.throwIfAborted()
     const held = await this.#findUsable()
     return held?.record.id === replaces?.id ? undefined : held
   }
 
-  /** Undefined if another replica has taken the lineage over. */
+  /** Undefined if another replica has taken the request key over. */
   async #lead(lease: Lease): Promise<Held | 'proven' | undefined> {
     const { request, by, replaces } = this.plan
     const { clock } = this.#deps
@@ -294,14 +294,14 @@ export class Flight {
   async #isPrepared(): Promise<boolean> {
     const { request, askedBy } = this.plan
     if (!request.issuer.authorize || request.isPreparation) return false
-    const prepared = await this.#deps.store.findOrderByLineage(preparationOf(request).lineage)
+    const prepared = await this.#deps.store.findOrderByRequestKey(preparationOf(request).requestKey)
     const isProven = prepared?.status === 'done' && prepared.checkpoint !== undefined
     return isProven && prepared.askedBy === askedBy
   }
 
   async #findUsable(): Promise<Held | undefined> {
     const { holdings, clock } = this.#deps
-    const held = await holdings.find(this.plan.request.lineage)
+    const held = await holdings.find(this.plan.request.requestKey)
     return held && !isMisdated(held.record, clock.now()) ? held : undefined
   }
 
@@ -341,10 +341,10 @@ export class Flight {
   }
 
   async #openKey(): Promise<KeyPair> {
-    const { keyType, lineage } = this.plan.request
+    const { keyType, requestKey } = this.plan.request
     const sealed = this.#checkpoint?.sealedKey
     if (!sealed) return keyType === 'p256' ? generateP256() : generateKeyPair(keyType)
-    const key = await this.#deps.keyring.openAny(sealed, Buffer.from(lineage))
+    const key = await this.#deps.keyring.openAny(sealed, Buffer.from(requestKey))
     return keyPairFromPem(toPem('PRIVATE KEY', key))
   }
 
@@ -369,10 +369,10 @@ export class Flight {
 
   async #takeOver<State>(goOn: (prepared: unknown) => State, key: KeyPair | null, lease: Lease) {
     const { store } = this.#deps
-    const { lineage } = preparationOf(this.plan.request)
-    if (!(await store.findOrderByLineage(lineage))) return undefined
+    const { requestKey } = preparationOf(this.plan.request)
+    if (!(await store.findOrderByRequestKey(requestKey))) return undefined
     // It counts for nobody.
-    const prepared = await store.takeLease({ lineage, domain: '', names: 0, askedBy: undefined })
+    const prepared = await store.takeLease({ requestKey, domain: '', names: 0, askedBy: undefined })
     if (!prepared) return undefined
     const state = goOn(prepared.order?.checkpoint?.state)
     const saving = this.#saveState(state, key, lease, prepared)
@@ -387,9 +387,9 @@ export class Flight {
     lease: Lease,
     ended?: Lease,
   ): Promise<void> {
-    const { lineage } = this.plan.request
-    // A key without a certificate is sealed for its lineage.
-    const seal = () => key && this.#deps.keyring.seal('leaf', key.pkcs8, Buffer.from(lineage))
+    const { requestKey } = this.plan.request
+    // A key without a certificate is sealed for its request key.
+    const seal = () => key && this.#deps.keyring.seal('leaf', key.pkcs8, Buffer.from(requestKey))
     const sealedKey = this.#checkpoint?.sealedKey ?? seal()
     this.#checkpoint = state === undefined ? undefined : { state, sealedKey }
     this.#filed = this.#saveOrder(lease, ended)
@@ -413,7 +413,7 @@ export class Flight {
     const record = await store.addCertificate(
       {
         ...issued,
-        lineage: request.lineage,
+        requestKey: request.requestKey,
         issuer: request.issuer.name,
         names,
         keyType: request.keyType,
@@ -436,11 +436,11 @@ export class Flight {
   /** When to renew it and to ask its CA; never if what it replaces went out of service meanwhile. */
   async #planOf(issued: Issued): Promise<Pick<NewCertificate, 'renewAt' | 'checkAt'>> {
     const { request, replaces } = this.plan
-    const { issuer, names, lineage } = request
+    const { issuer, names, requestKey } = request
     const { clock, store, issuers, random } = this.#deps
     const now = clock.now()
     const checkAt = issuer.renewalInfo ? now : null
-    if (replaces && !(await store.findCurrent(lineage))) return { renewAt: null, checkAt }
+    if (replaces && !(await store.findCurrent(requestKey))) return { renewAt: null, checkAt }
     // An ACME client renews by itself.
     const isOurs = !originOf(this.plan).account
     const profile = profileOf({ issuer: issuer.name })

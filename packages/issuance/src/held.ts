@@ -110,30 +110,30 @@ export class Holdings {
   >({ maxSize: MAX_CACHED, sizeCalculation: ({ records }) => 1 + records.length })
   /** Keeps a slow read from bringing back what was changed meanwhile. */
   #changes = 0
-  /** Emits the lineage of each change. */
+  /** Emits the request key of each change. */
   readonly #emitter = new EventEmitter().setMaxListeners(0)
 
   constructor(deps: HoldingsDeps) {
     this.#deps = deps
-    deps.store.onChange(({ lineages, isUrgent }) =>
-      isUrgent && lineages !== 'all' ? this.forget(lineages) : this.#compareAll(lineages),
+    deps.store.onChange(({ requestKeys, isUrgent }) =>
+      isUrgent && requestKeys !== 'all' ? this.forget(requestKeys) : this.#compareAll(requestKeys),
     )
   }
 
-  /** The certificate of a lineage if it is cached and valid now. */
-  peek(lineage: string): Held | undefined {
-    const held = this.#cached.get(lineage)
+  /** The certificate of a request key if it is cached and valid now. */
+  peek(requestKey: string): Held | undefined {
+    const held = this.#cached.get(requestKey)
     if (!held || this.#doubted.has(held)) return undefined
     return held.isValid(this.#deps.clock.now()) ? held : undefined
   }
 
-  /** The certificate of a lineage unless it has expired; its validity may begin in the future. */
-  async find(lineage: string): Promise<Held | undefined> {
+  /** The certificate of a request key unless it has expired; its validity may begin in the future. */
+  async find(requestKey: string): Promise<Held | undefined> {
     const changes = this.#changes
-    const held = await this.#deps.store.findCurrent(lineage).then(
+    const held = await this.#deps.store.findCurrent(requestKey).then(
       (record) => record && this.of(record, changes),
       (error) => {
-        const remembered = this.#isAway(error) ? this.#cached.get(lineage) : undefined
+        const remembered = this.#isAway(error) ? this.#cached.get(requestKey) : undefined
         if (!remembered) throw error
         return remembered
       },
@@ -166,25 +166,25 @@ export class Holdings {
       .sort((a, b) => rankFor(names, a) - rankFor(names, b) || b.id - a.id)
   }
 
-  /** Resolves at the next change of a lineage, or after so many milliseconds. */
-  async nextChange(lineage: string, ms: number): Promise<void> {
+  /** Resolves at the next change of a request key, or after so many milliseconds. */
+  async nextChange(requestKey: string, ms: number): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>()
     const timer = this.#deps.clock.setTimer(resolve, ms)
-    this.#emitter.once(lineage, resolve)
+    this.#emitter.once(requestKey, resolve)
     await promise
     timer.cancel()
-    this.#emitter.off(lineage, resolve)
+    this.#emitter.off(requestKey, resolve)
   }
 
   /** The answers of a certificate. They are cached if it was read from the store at this count of changes. */
   async of(record: CertificateRecord, changes?: number): Promise<Held> {
     const held = await this.#open(record)
     if (changes === this.#changes) this.#keep(held)
-    else if (changes !== undefined) void this.#keepLater(record.lineage)
+    else if (changes !== undefined) void this.#keepLater(record.requestKey)
     return held
   }
 
-  /** Caches what the store now holds for a lineage; `key` is its PKCS#8. */
+  /** Caches what the store now holds for a request key; `key` is its PKCS#8. */
   put(record: CertificateRecord, key?: Uint8Array): Held {
     const held = new Held(record, key)
     this.#changes += 1
@@ -192,12 +192,12 @@ export class Holdings {
     return held
   }
 
-  /** To be called after each change that takes the certificates of these lineages out of service. */
-  forget(lineages: readonly string[]): void {
-    if (lineages.length > 0) this.#changes += 1
-    for (const lineage of lineages) {
-      this.#cached.delete(lineage)
-      this.#emitter.emit(lineage)
+  /** To be called after each change that takes the certificates of these request keys out of service. */
+  forget(requestKeys: readonly string[]): void {
+    if (requestKeys.length > 0) this.#changes += 1
+    for (const requestKey of requestKeys) {
+      this.#cached.delete(requestKey)
+      this.#emitter.emit(requestKey)
     }
   }
 
@@ -206,38 +206,38 @@ export class Holdings {
     return this.#changes
   }
 
-  /** Compares with the store what is cached of these lineages, as it may have changed. */
-  async #compareAll(lineages: Change['lineages']): Promise<void> {
+  /** Compares with the store what is cached of these request keys, as it may have changed. */
+  async #compareAll(requestKeys: Change['requestKeys']): Promise<void> {
     this.#changes += 1
-    const changed = lineages === 'all' ? [...this.#cached.keys()].reverse() : lineages
-    const doubted = changed.flatMap((lineage) => this.#cached.peek(lineage) ?? [])
+    const changed = requestKeys === 'all' ? [...this.#cached.keys()].reverse() : requestKeys
+    const doubted = changed.flatMap((requestKey) => this.#cached.peek(requestKey) ?? [])
     for (const held of doubted) this.#doubted.add(held)
-    for (const lineage of lineages === 'all' ? this.#emitter.eventNames() : lineages)
-      this.#emitter.emit(lineage)
+    for (const requestKey of requestKeys === 'all' ? this.#emitter.eventNames() : requestKeys)
+      this.#emitter.emit(requestKey)
     for (let at = 0; at < doubted.length; at += PAGE)
       await Promise.all(doubted.slice(at, at + PAGE).map((held) => this.#compare(held)))
   }
 
   async #compare(held: Held): Promise<void> {
-    const { lineage } = held.record
-    const current = await this.#readAgain(lineage)
+    const { requestKey } = held.record
+    const current = await this.#readAgain(requestKey)
     // It was changed here meanwhile.
-    if (this.#cached.peek(lineage) !== held) return
+    if (this.#cached.peek(requestKey) !== held) return
     if (current) this.#keep(current)
-    else this.forget([lineage])
+    else this.forget([requestKey])
   }
 
   /** Reads once more what may have changed while it was read. */
-  async #keepLater(lineage: string): Promise<void> {
+  async #keepLater(requestKey: string): Promise<void> {
     const changes = this.#changes
-    const held = await this.#readAgain(lineage).catch(() => undefined)
+    const held = await this.#readAgain(requestKey).catch(() => undefined)
     if (held && changes === this.#changes) this.#keep(held)
   }
 
   /** Forgets a certificate that cannot be read although the store can: others must not wait for it. */
-  async #readAgain(lineage: string): Promise<Held | undefined> {
+  async #readAgain(requestKey: string): Promise<Held | undefined> {
     try {
-      const record = await this.#deps.store.findCurrent(lineage)
+      const record = await this.#deps.store.findCurrent(requestKey)
       return record && (await this.#open(record))
     } catch (error) {
       if (this.#isAway(error)) throw error
@@ -252,12 +252,12 @@ export class Holdings {
 
   #keep(held: Held): void {
     this.#doubted.delete(held)
-    this.#cached.set(held.record.lineage, held)
+    this.#cached.set(held.record.requestKey, held)
   }
 
   async #open(record: CertificateRecord): Promise<Held> {
-    const { sealedKey, certificate, lineage } = record
-    const cached = this.#cached.peek(lineage)
+    const { sealedKey, certificate, requestKey } = record
+    const cached = this.#cached.peek(requestKey)
     if (cached && hasSameAnswer(cached.record, record)) return cached
     const key = sealedKey ? await this.#deps.keyring.openAny(sealedKey, certificate) : undefined
     return new Held(record, key)

@@ -34,7 +34,7 @@ const isOfItsCaller = (error: unknown): boolean =>
   hasCode(error, 'CERT_CALLER_LIMITED') ||
   (error instanceof IssueError && error.code === 'CERT_RATE_LIMITED')
 
-/** Answers certificates that are held and issues all others, at most once at a time per lineage. */
+/** Answers certificates that are held and issues all others, at most once at a time per request key. */
 export class Issuance {
   readonly #deps: IssuanceDeps
   readonly #flights = new Map<string, Flight>()
@@ -60,7 +60,7 @@ export class Issuance {
    * @throws IssuanceError, IssueError, CertStoreError; see also {@link refuseCompromised}
    */
   obtain(request: IssuanceRequest, by: Actor): IssuanceResult | Promise<IssuanceResult> {
-    const held = request.csr ? undefined : this.#deps.holdings.peek(request.lineage)
+    const held = request.csr ? undefined : this.#deps.holdings.peek(request.requestKey)
     return held ? this.#answer(held, by) : this.#obtain(request, by)
   }
 
@@ -89,13 +89,13 @@ export class Issuance {
     let best: Held | undefined
     let failure: unknown
     for (let next: IssuanceRequest | undefined = request; next; next = this.#fallbackOf(next)) {
-      const found = await holdings.find(next.lineage).catch((error) => {
+      const found = await holdings.find(next.requestKey).catch((error) => {
         if (!hasCode(error, 'CERT_STORE_UNAVAILABLE')) throw error
         failure = error
         return undefined
       })
       // It may have been issued while the store was read.
-      const held = holdings.peek(next.lineage) ?? found
+      const held = holdings.peek(next.requestKey) ?? found
       if (held && hasBegun(held.record, clock.now())) return held
       best ??= held
     }
@@ -112,7 +112,7 @@ export class Issuance {
   async authorize(wanted: NamesOfIssuer, by: Actor): Promise<'ready' | 'working'> {
     if (!wanted.issuer.authorize) return 'ready'
     const request = preparationOf(wanted)
-    const joined = this.#flights.get(request.lineage)
+    const joined = this.#flights.get(request.requestKey)
     try {
       const flight = joined ?? this.#start(this.#planOf(request, by))
       return (await this.#earlyOf(flight)) ? 'ready' : 'working'
@@ -128,13 +128,13 @@ export class Issuance {
   async renew(record: CertificateRecord, by: Actor): Promise<IssuanceResult> {
     // Only clients with keys of their own can.
     const asked = record.csr && restoreRequest(record, this.#deps.issuers, record.notAfter)
-    if (asked?.lineage === record.lineage)
+    if (asked?.requestKey === record.requestKey)
       throw new IssuanceError(
         'CERT_NOT_PERMITTED',
         'its client has asked for this end: it renews it',
       )
     const today = rerouteRequest(record, this.#deps.issuers)
-    if (today && today.lineage !== record.lineage) return this.#move(record, today, by)
+    if (today && today.requestKey !== record.requestKey) return this.#move(record, today, by)
     return this.#join(today ?? this.#restore(record), by, record)
   }
 
@@ -245,10 +245,10 @@ export class Issuance {
   ): Promise<IssuanceResult> {
     const { holdings, store, clock } = this.#deps
     try {
-      const held = await holdings.find(today.lineage)
+      const held = await holdings.find(today.requestKey)
       const outcome = held ? { held, cached: true } : await this.#join(today, by)
       if (outcome.held) await store.setRenewAt(record.id, null)
-      holdings.forget([record.lineage])
+      holdings.forget([record.requestKey])
       return outcome
     } catch (error) {
       if (planRenewal(record, () => 0) > clock.now()) throw error
@@ -258,13 +258,13 @@ export class Issuance {
 
   #restore(record: CertificateRecord): IssuanceRequest {
     const request = restoreRequest(record, this.#deps.issuers)
-    if (request?.lineage === record.lineage) return request
+    if (request?.requestKey === record.requestKey) return request
     const why = `the issuer ${record.issuer} no longer signs for ${record.names[0]}`
     throw new IssuanceError('CERT_NOT_PERMITTED', why)
   }
 
   #ensureRenewal(record: CertificateRecord): void {
-    const { id, lineage, names } = record
+    const { id, requestKey, names } = record
     if (record.renewAt !== null || this.#planning.has(id)) return
     const { clock, holdings, log, random, store } = this.#deps
     const now = clock.now()
@@ -272,18 +272,18 @@ export class Issuance {
     this.#planning.add(id)
     store
       .setRenewAt(id, renewAt)
-      .then(() => holdings.forget([lineage]))
+      .then(() => holdings.forget([requestKey]))
       .catch((error) => log.warn({ err: error, names }, 'renewal could not be planned again'))
       .finally(() => this.#planning.delete(id))
   }
 
-  /** Waits for the work on a lineage, which it starts if there is none. */
+  /** Waits for the work on a request key, which it starts if there is none. */
   async #join(
     request: IssuanceRequest,
     by: Actor,
     replaces?: CertificateRecord,
   ): Promise<IssuanceResult> {
-    const joined = this.#flights.get(request.lineage)
+    const joined = this.#flights.get(request.requestKey)
     const flight = joined ?? this.#start(this.#planOf(request, by, replaces))
     try {
       return await this.#outcomeOf(flight, by, joined !== undefined)
@@ -318,35 +318,35 @@ export class Issuance {
     return { held, cached: false }
   }
 
-  /** The work on a lineage that is under way, or begins now: two would take the lease from each other without end. */
+  /** The work on a request key that is under way, or begins now: two would take the lease from each other without end. */
   #start(plan: FlightPlan): Flight {
-    const { lineage } = plan.request
-    const underway = this.#flights.get(lineage)
+    const { requestKey } = plan.request
+    const underway = this.#flights.get(requestKey)
     if (underway) return underway
     if (this.#flights.size >= MAX_FLIGHTS)
       throw new IssuanceError('CERT_BUSY', 'too many certificates are being issued', {
         retryAfter: 5,
       })
     const flight = new Flight(plan, this.#deps, this.#closing.signal)
-    this.#flights.set(lineage, flight)
-    flight.result.finally(() => this.#flights.delete(lineage)).catch(noop)
+    this.#flights.set(requestKey, flight)
+    flight.result.finally(() => this.#flights.delete(requestKey)).catch(noop)
     return flight
   }
 
   async #resumeOne(order: OrderRecord): Promise<void> {
     const { store, issuers, callers, clock } = this.#deps
-    if (this.#flights.has(order.lineage)) return
+    if (this.#flights.has(order.requestKey)) return
     const restored = restoreRequest(order, issuers, order.origin?.notAfter)
     const request =
       restored &&
-      [restored, preparationOf(restored)].find(({ lineage }) => lineage === order.lineage)
+      [restored, preparationOf(restored)].find(({ requestKey }) => requestKey === order.requestKey)
     const { checkpoint: _, ...ended } = order
     if (!request) {
       const lastError = { code: 'CERT_NOT_PERMITTED', detail: 'its issuer no longer signs it' }
       const failed = { status: 'failed', lastError, nextTryAt: clock.now() } as const
       return void (await store.saveOrder({ ...ended, ...failed }))
     }
-    const replaces = await store.findCurrent(order.lineage)
+    const replaces = await store.findCurrent(order.requestKey)
     const { since, askedBy, origin } = order
     // Another replica had it, and ended it just before this order was filed.
     if (store.isShared && (replaces?.madeAt ?? 0) >= since)

@@ -51,10 +51,10 @@ export class Renewals {
     const { store, clock } = this.#deps
     for (let at = 0; at < configured.length && !signal.aborted; at += BATCH)
       await Promise.all(configured.slice(at, at + BATCH).map((one) => this.#ensure(one)))
-    const lineages = new Set(configured.map(({ lineage }) => lineage))
+    const requestKeys = new Set(configured.map(({ requestKey }) => requestKey))
     while (!signal.aborted) {
       const due = await store.claimDue(clock.now(), BATCH)
-      await Promise.all(due.map((one) => this.#renewOne(one, lineages.has(one.lineage))))
+      await Promise.all(due.map((one) => this.#renewOne(one, requestKeys.has(one.requestKey))))
       if (due.length < BATCH) return
     }
   }
@@ -81,10 +81,10 @@ export class Renewals {
 
   async #renewOne(record: CertificateRecord, isConfigured: boolean): Promise<void> {
     const { clock, log, issuance, store, holdings } = this.#deps
-    const { id, lineage, names } = record
+    const { id, requestKey, names } = record
     const setRenewAt = async (at: number | null) => {
       await store.setRenewAt(id, at)
-      holdings.forget([lineage])
+      holdings.forget([requestKey])
     }
     const times = { now: clock.now(), ran: store.runTime() }
     if (!isConfigured && isAbandoned(record, times)) return setRenewAt(null)
@@ -99,12 +99,12 @@ export class Renewals {
   }
 
   async #checkOne(record: CertificateRecord, signal: AbortSignal): Promise<void> {
-    const { id, lineage, renewAt, explanationUrl = null } = record
+    const { id, requestKey, renewAt, explanationUrl = null } = record
     const next = await this.#ask(record, signal)
     if (signal.aborted) return
     await this.#deps.store.setRenewalWindow(id, next)
     if (next.renewAt !== renewAt || next.explanationUrl !== explanationUrl)
-      this.#deps.holdings.forget([lineage])
+      this.#deps.holdings.forget([requestKey])
   }
 
   async #ask(record: CertificateRecord, signal: AbortSignal): Promise<Plan> {

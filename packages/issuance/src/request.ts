@@ -22,11 +22,11 @@ import { CLIENT_ISSUER, isEmbedded } from './profile.ts'
 export { CLIENT_ISSUER, isEmbedded }
 
 export const MAX_NAMES = 100
-/** In lineages; the issuer of certificates of clients has another. */
+/** In request keys; the issuer of certificates of clients has another. */
 const PROFILE = 'server'
 
 export interface IssuanceRequest extends Supersedes {
-  readonly lineage: string
+  readonly requestKey: string
   readonly issuer: Issuer
   /** By the issuer: no request changes from one to the other. */
   readonly profile: Profile
@@ -68,7 +68,7 @@ export interface RequestFields {
 
 /**
  * Reads a request: normalises the names, chooses the issuer, checks the proof of possession and makes
- * the lineage. The names of a `csr` count like those in `names`. `authorize` throws for names that the
+ * the request key. The names of a `csr` count like those in `names`. `authorize` throws for names that the
  * caller may not have, before anything about issuers is revealed. With `obstacles`, a request without an
  * issuer is described there and not refused.
  * @throws PkiError or IssuanceError whose `errors` point to the member at fault
@@ -207,7 +207,7 @@ export function requestTo(issuer: Issuer, certified: Certified): IssuanceRequest
  * the caller's own key), the set of names, and the end if it was asked for. If that is too long for an index of the
  * store, its digest.
  */
-export function lineageOf({
+export function requestKeyOf({
   issuer: { name, profile = PROFILE },
   names,
   keyType,
@@ -227,9 +227,9 @@ export function lineageOf({
 export function preparationOf({ issuer, names }: NamesOfIssuer): IssuanceRequest {
   const { name, profile = PROFILE } = issuer
   const sorted = names.map(({ text }) => text).sort()
-  const lineage = indexable(['prepare', name, profile, sorted.join(',')].join('|'))
+  const requestKey = indexable(['prepare', name, profile, sorted.join(',')].join('|'))
   const noKey = { keyType: 'p256', csr: null } as const
-  return { lineage, issuer, names, ...noKey, profile: 'server', isPreparation: true }
+  return { requestKey, issuer, names, ...noKey, profile: 'server', isPreparation: true }
 }
 
 /**
@@ -270,7 +270,7 @@ function complete(issuer: Issuer, certified: Certified): IssuanceRequest {
   const { names, keyType, csr, notAfter } = certified
   const profile = profileOf({ issuer: issuer.name })
   const certificate = { issuer, profile, names, keyType, csr, notAfter }
-  return { lineage: lineageOf(certificate), ...certificate }
+  return { requestKey: requestKeyOf(certificate), ...certificate }
 }
 
 function certifies({ keyTypes }: Issuer, keyType: KeyType): boolean {

@@ -13,7 +13,7 @@ function setup(store: Partial<Store> = {}) {
 }
 
 const record = (n: number): CertificateRecord => ({
-  ...newCertificate({ names: [`n${n}.test`], lineage: `l${n}`, sealedKey: null }),
+  ...newCertificate({ names: [`n${n}.test`], requestKey: `l${n}`, sealedKey: null }),
   id: n,
 })
 
@@ -65,10 +65,10 @@ function shared() {
     onChange(added) {
       listener = added
     },
-    async findCurrent(lineage) {
+    async findCurrent(requestKey) {
       state.reads += 1
       await state.open
-      const found = stored.get(lineage)
+      const found = stored.get(requestKey)
       if (found instanceof Error) throw found
       return found
     },
@@ -78,7 +78,7 @@ function shared() {
     return holdings.of(record(n), holdings.changes())
   }
   const tell: typeof listener = async (change) => listener(change)
-  const compare = async () => tell({ lineages: 'all', isUrgent: true })
+  const compare = async () => tell({ requestKeys: 'all', isUrgent: true })
   return { holdings, stored, state, hold, tell, compare }
 }
 
@@ -117,7 +117,7 @@ t.test('a full read compares what is cached with the store', async (t) => {
 t.test('what is not compared yet is answered while the store is away, and only then', async (t) => {
   const { holdings, stored, hold, compare } = shared()
   await Promise.all([hold(1), hold(2)])
-  for (const lineage of ['l1', 'l2', 'l3']) stored.set(lineage, away)
+  for (const requestKey of ['l1', 'l2', 'l3']) stored.set(requestKey, away)
   for (let outages = 0; outages < 3; outages += 1) {
     await t.rejects(compare(), away)
     t.equal(holdings.peek('l1'), undefined)
@@ -147,7 +147,7 @@ t.test('what is changed here while it is compared stays so', async (t) => {
   holdings.put({ ...record(2), id: 99 })
   resolve()
   await compared
-  const ids = ['l1', 'l2', 'l3'].map((lineage) => holdings.peek(lineage)?.record.id)
+  const ids = ['l1', 'l2', 'l3'].map((requestKey) => holdings.peek(requestKey)?.record.id)
   t.strictSame(ids, [undefined, 99, 3])
 })
 
@@ -169,11 +169,11 @@ t.test('a change of another replica is compared, a revocation forgets at once', 
   await Promise.all([hold(1), hold(2), hold(3)])
   stored.set('l1', { ...record(1), id: 99 })
   stored.delete('l2')
-  await tell({ lineages: ['l1', 'l9'], isUrgent: false })
+  await tell({ requestKeys: ['l1', 'l9'], isUrgent: false })
   t.equal(holdings.peek('l1')?.record.id, 99)
   t.ok(holdings.peek('l3'))
   t.equal(state.reads, 1, 'of what is not cached, nothing is read')
-  void tell({ lineages: ['l2'], isUrgent: true })
+  void tell({ requestKeys: ['l2'], isUrgent: true })
   t.strictSame(holdings.remembered(['n2.test'], away), [])
   t.equal(state.reads, 1)
 })
@@ -181,7 +181,7 @@ t.test('a change of another replica is compared, a revocation forgets at once', 
 t.test('of those with a name, the same are preferred as in the store', async (t) => {
   const named = (id: number, names: readonly string[], sealedKey: Buffer | null) => ({
     ...record(id),
-    ...{ lineage: `l${id}`, names, sealedKey },
+    ...{ requestKey: `l${id}`, names, sealedKey },
   })
   const key = Buffer.from('sealed')
   const { holdings } = shared()

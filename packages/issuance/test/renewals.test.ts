@@ -1,7 +1,7 @@
 import { parseName } from '@gatehouse/pki'
 import t from 'tap'
 import { isAbandoned } from '../src/renewals.ts'
-import { lineageOf } from '../src/request.ts'
+import { requestKeyOf } from '../src/request.ts'
 import { backoff, isMisdated, planRenewal } from '../src/times.ts'
 
 const HOUR = 3_600_000
@@ -54,7 +54,7 @@ t.test('the backoff is 1, 10 and 100 minutes, then a day', async (t) => {
   t.strictSame([1, 2, 3, 4, 40].map(backoff), [60_000, 600_000, 6_000_000, DAY, DAY])
 })
 
-t.test('lineages differ by issuer, key and set of names', async (t) => {
+t.test('requestKeys differ by issuer, key and set of names', async (t) => {
   const base = {
     issuer: { name: 'ca' },
     names: ['a.test', 'b.test'].map(parseName),
@@ -62,7 +62,7 @@ t.test('lineages differ by issuer, key and set of names', async (t) => {
     csr: null,
   }
   const swapped = { ...base, names: ['b.test', 'a.test'].map(parseName) }
-  t.equal(lineageOf(base), lineageOf(swapped), 'order does not matter')
+  t.equal(requestKeyOf(base), requestKeyOf(swapped), 'order does not matter')
   const others = [
     base,
     { ...base, issuer: { name: 'acme' } },
@@ -72,5 +72,5 @@ t.test('lineages differ by issuer, key and set of names', async (t) => {
     { ...base, csr: { spkiSha256: '01' } },
     { ...base, names: [parseName('a.test')] },
   ]
-  t.equal(new Set(others.map(lineageOf)).size, others.length)
+  t.equal(new Set(others.map(requestKeyOf)).size, others.length)
 })

@@ -6,7 +6,7 @@ import type { Change, Store } from '../store.ts'
 const KEPT_MS = 3_600_000
 /** Rows that are deleted at once. */
 const MAX_DELETED = 10_000
-/** Lineages that one change lists. More of them are all. */
+/** Request keys that one change lists. More of them are all. */
 const MAX_LISTED = 1_000
 /** Milliseconds to wait for the confirmations of other replicas. */
 const CONFIRMED_WITHIN = 2_000
@@ -54,12 +54,12 @@ const DELETE_CONFIRMED = `
 interface ChangeRow {
   readonly id: number
   /** A JSON array. */
-  readonly lineages: string | null
+  readonly requestKeys: string | null
   readonly isUrgent: boolean
 }
 
 const NOTE = `
-  INSERT INTO changes (origin, lineages, is_urgent) VALUES ($1, $2, $3) RETURNING id`
+  INSERT INTO changes (origin, request_keys, is_urgent) VALUES ($1, $2, $3) RETURNING id`
 const NOTIFY = 'SELECT pg_notify($1, $2)'
 
 interface Of {
@@ -91,7 +91,7 @@ export class SharedChanges {
     // A full read follows on a lost connection: all that is remembered is out of date, whatever changed.
     // What is urgent is confirmed as well.
     const sql = `
-      SELECT id, lineages, is_urgent AS "isUrgent" FROM changes
+      SELECT id, request_keys AS "requestKeys", is_urgent AS "isUrgent" FROM changes
       WHERE xid >= $1::xid8 AND origin <> '${replica}' AND (
         $1::xid8 > '0'::xid8 OR is_urgent AND at > clock_timestamp() - interval '1 minute')
       ORDER BY id`
@@ -163,14 +163,14 @@ export class SharedChanges {
       })
   }
 
-  /** Part of a write: the lineages that it changes. */
-  async note(tx: Transaction, lineages: readonly string[]): Promise<void> {
-    if (lineages.length > 0) await this.#note(tx, lineages, false)
+  /** Part of a write: the request keys that it changes. */
+  async note(tx: Transaction, requestKeys: readonly string[]): Promise<void> {
+    if (requestKeys.length > 0) await this.#note(tx, requestKeys, false)
   }
 
   /** Part of a write: a change that each replica is to confirm. Gives its number for {@link expect}. */
-  async noteUrgent(tx: Transaction, lineages: readonly string[]): Promise<number> {
-    const id = await this.#note(tx, lineages, true)
+  async noteUrgent(tx: Transaction, requestKeys: readonly string[]): Promise<number> {
+    const id = await this.#note(tx, requestKeys, true)
     await tx.all(NOTIFY, this.#channel, '')
     return id
   }
@@ -185,9 +185,9 @@ export class SharedChanges {
     const isFirst = this.#readAt === Number.POSITIVE_INFINITY
     const isLate = performance.now() - this.#readAt > KEPT_MS
     const urgent = unseen.filter(({ isUrgent }) => isUrgent).map(({ id }) => id)
-    if ((full && !isFirst) || isLate) await this.#tell({ lineages: 'all', isUrgent: true })
+    if ((full && !isFirst) || isLate) await this.#tell({ requestKeys: 'all', isUrgent: true })
     else if (!full && unseen.length > 0)
-      await this.#tell({ lineages: lineagesOf(unseen), isUrgent: urgent.length > 0 })
+      await this.#tell({ requestKeys: requestKeysOf(unseen), isUrgent: urgent.length > 0 })
     this.#readAt = performance.now()
     if (urgent.length > 0)
       await this.#db.transaction(
@@ -197,9 +197,9 @@ export class SharedChanges {
     this.#seen = new Set(rows.map(({ id }) => id))
   }
 
-  async #note(tx: Transaction, lineages: readonly string[], isUrgent: boolean) {
-    const isListed = lineages.length <= MAX_LISTED
-    const listed = isListed ? JSON.stringify(lineages) : null
+  async #note(tx: Transaction, requestKeys: readonly string[], isUrgent: boolean) {
+    const isListed = requestKeys.length <= MAX_LISTED
+    const listed = isListed ? JSON.stringify(requestKeys) : null
     const row = await tx.get<{ id: number }>(NOTE, this.#replica, listed, isUrgent)
     return row?.id as number
   }
@@ -218,11 +218,11 @@ export class SharedChanges {
   }
 }
 
-function lineagesOf(rows: readonly ChangeRow[]): Change['lineages'] {
-  const lineages = new Set<string>()
+function requestKeysOf(rows: readonly ChangeRow[]): Change['requestKeys'] {
+  const requestKeys = new Set<string>()
   for (const row of rows) {
-    if (row.lineages === null) return 'all'
-    for (const lineage of JSON.parse(row.lineages)) lineages.add(lineage)
+    if (row.requestKeys === null) return 'all'
+    for (const requestKey of JSON.parse(row.requestKeys)) requestKeys.add(requestKey)
   }
-  return [...lineages]
+  return [...requestKeys]
 }

@@ -59,12 +59,12 @@ export async function driveAll(opened: Opened): Promise<void> {
 
 async function driveCertificates({ store }: Opened): Promise<void> {
   const first = newCertificate({ names: ['app.example.com', 'b.example.com'], checkAt: NOW })
-  const work = { lineage: first.lineage, domain: 'app.example.com', names: 2, askedBy: 'web' }
+  const work = { requestKey: first.requestKey, domain: 'app.example.com', names: 2, askedBy: 'web' }
   const lease = (await store.takeLease(work))!
-  await store.saveOrder(newOrder({ lineage: first.lineage }), lease)
+  await store.saveOrder(newOrder({ requestKey: first.requestKey }), lease)
   const { id } = await store.addCertificate(first, newAudit(), { lease })
   const other = await store.addCertificate(newCertificate({ names: ['c.example.com'] }), newAudit())
-  const supersedes = [{ id: other.id, lineage: other.lineage }]
+  const supersedes = [{ id: other.id, requestKey: other.requestKey }]
   await store.addCertificate(newCertificate({ names: ['d.example.com'] }), newAudit(), {
     supersedes,
   })
@@ -73,7 +73,7 @@ async function driveCertificates({ store }: Opened): Promise<void> {
   await store.countNames('web', NOW, freed)
   await store.countInUse('app.example.com', NOW, freed)
   await store.releaseLease(freed)
-  await store.findCurrent(first.lineage)
+  await store.findCurrent(first.requestKey)
   await store.findByDomain('app.example.com')
   await store.findByName('b.example.com')
   for (const isOut of [false, true])
@@ -123,13 +123,13 @@ async function driveListings({ store }: Opened): Promise<void> {
 }
 
 async function driveOrders({ store }: Opened): Promise<void> {
-  const order = newOrder({ lineage: 'x', id: 'x' })
+  const order = newOrder({ requestKey: 'x', id: 'x' })
   await store.saveOrder(order)
-  const ended = (await store.takeLease({ lineage: 'y', domain: 'y', names: 1 }))!
+  const ended = (await store.takeLease({ requestKey: 'y', domain: 'y', names: 1 }))!
   await store.saveOrder(order, undefined, ended)
   await store.fileOrder(order)
   await store.findOrder('x')
-  await store.findOrderByLineage('x')
+  await store.findOrderByRequestKey('x')
   await store.findOrders(['x'])
   await store.findOrderByUrl('x')
   await store.listPendingOrders()

@@ -107,7 +107,7 @@ async function addOrders(store: Store): Promise<void> {
   await store.saveOrder({
     ...newOrder({
       id: 'order-2',
-      lineage: indexable(`ca|${MANY}`),
+      requestKey: indexable(`ca|${MANY}`),
       names: MANY,
       csr: randomBytes(9),
     }),
@@ -115,7 +115,7 @@ async function addOrders(store: Store): Promise<void> {
     lastError: { code: 'ACME_CAA', detail: 'über "all"' },
     checkpoint: { state, sealedKey: randomBytes(90) },
   })
-  await store.saveOrder(newOrder({ id: 'order-3', lineage: 'x', status: 'done' }))
+  await store.saveOrder(newOrder({ id: 'order-3', requestKey: 'x', status: 'done' }))
   const account = { directory: 'https://ca.example/d', url: null, contact: 'mailto:a@b.example' }
   await store.saveAccount({ ...account, sealedKey: randomBytes(90), nextKey: randomBytes(91) })
   const known = { directory: 'https://other.example/d', url: 'https://other.example/a/1' }

@@ -33,7 +33,7 @@ export async function testStore(t: Test): Promise<{
 export function newCertificate(overrides: Partial<NewCertificate> = {}): NewCertificate {
   const names = overrides.names ?? ['app.example.com']
   return {
-    lineage: indexable(`ca|server|p256|${names.join()}`),
+    requestKey: indexable(`ca|server|p256|${names.join()}`),
     issuer: 'ca',
     names,
     keyType: 'p256',
@@ -53,7 +53,7 @@ export function newCertificate(overrides: Partial<NewCertificate> = {}): NewCert
 export function newOrder(overrides: Partial<OrderRecord> = {}): OrderRecord {
   return {
     id: 'order-1',
-    lineage: 'ca|server|p256|app.example.com',
+    requestKey: 'ca|server|p256|app.example.com',
     issuer: 'ca',
     names: ['app.example.com'],
     keyType: 'p256',
@@ -79,7 +79,7 @@ export const CHAIN: readonly Buffer[] = [randomBytes(450)]
 export async function failedOrders(store: Store): Promise<readonly OrderRecord[]> {
   const listing = { order: 'expiry', state: 'failing', now: NOW } as const
   const all = (await listAll(store, listing, { limit: 100 })).map((listed) =>
-    isOrder(listed) ? listed : store.findOrderByLineage(listed.lineage),
+    isOrder(listed) ? listed : store.findOrderByRequestKey(listed.requestKey),
   )
   return (await Promise.all(all)).flatMap((order) => order ?? [])
 }

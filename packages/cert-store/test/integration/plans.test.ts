@@ -17,7 +17,7 @@ t.test('no statement reads many rows of a database', async (t) => {
   const other = await openReplica(t, { schema })
   const sql = (text: string) => server.sql(text.replaceAll('@', `${schema}.`)) as Promise<never[]>
   // It is renewed while it is held.
-  const lease = await store.takeLease({ lineage: 'z', domain: 'z', names: 1 })
+  const lease = await store.takeLease({ requestKey: 'z', domain: 'z', names: 1 })
   await driveAll({ store, sql, pass() {} })
   await store.awaitReplicas()
   await until(async () => [...texts].some((text) => text.startsWith('UPDATE leases SET until')))

@@ -8,8 +8,8 @@ const DAY = 86_400_000
 
 /** The changes that a store tells of, as long as nobody takes them. */
 function heardBy(store: Store) {
-  let heard: Change['lineages'][] = []
-  store.onChange(({ lineages }) => void heard.push(lineages))
+  let heard: Change['requestKeys'][] = []
+  store.onChange(({ requestKeys }) => void heard.push(requestKeys))
   return async (count = 1) => {
     await until(() => heard.length >= count)
     const all = heard
@@ -35,8 +35,8 @@ async function replicas(t: Test) {
 t.test('each change is told to the other replicas, and only to them', async (t) => {
   const { a, b } = await replicas(t)
   const [atA, atB] = [heardBy(a), heardBy(b)]
-  const add = (lineage: string, overrides = {}) =>
-    a.addCertificate(newCertificate({ lineage, ...overrides }), newAudit())
+  const add = (requestKey: string, overrides = {}) =>
+    a.addCertificate(newCertificate({ requestKey, ...overrides }), newAudit())
   const { id } = await add('x')
   t.same(await atB(), ['x'])
   await a.setRenewAt(id, NOW)
@@ -50,7 +50,7 @@ t.test('each change is told to the other replicas, and only to them', async (t) 
   const csr = { sealedKey: null, names: ['n.example'] }
   await add('old', csr)
   t.same(await atB(), ['old'])
-  await a.addCertificate(newCertificate({ lineage: 'new', ...csr }), newAudit())
+  await a.addCertificate(newCertificate({ requestKey: 'new', ...csr }), newAudit())
   t.same(await atB(), ['new'], 'the other one stays in service')
 
   await add('future', { notBefore: NOW + 9 * DAY, renewAt: NOW + 10 * DAY })
@@ -62,7 +62,7 @@ t.test('each change is told to the other replicas, and only to them', async (t) 
   await a.bringForward(NOW)
   t.same(await atB(), ['late'])
 
-  await b.addCertificate(newCertificate({ lineage: 'by b' }), newAudit())
+  await b.addCertificate(newCertificate({ requestKey: 'by b' }), newAudit())
   t.same(await atA(), ['by b'], 'and nothing of its own')
 })
 
@@ -70,7 +70,7 @@ t.test('a change of very many is one of all', async (t) => {
   const { a, b } = await replicas(t)
   const added = await Promise.all(
     Array.from({ length: 1001 }, (_, n) =>
-      a.addCertificate(newCertificate({ lineage: `l${n}` }), newAudit()),
+      a.addCertificate(newCertificate({ requestKey: `l${n}` }), newAudit()),
     ),
   )
   const atB = heardBy(b)
@@ -89,7 +89,7 @@ t.test('after a lost connection everything may have changed', async (t) => {
   const atB = heardBy(b)
   relay.refuse()
   relay.reset()
-  await a.addCertificate(newCertificate({ lineage: 'unheard' }), newAudit())
+  await a.addCertificate(newCertificate({ requestKey: 'unheard' }), newAudit())
   await t.rejects(
     until(async () => {
       await b.check()
@@ -104,7 +104,7 @@ t.test('after a lost connection everything may have changed', async (t) => {
       () => false,
     ),
   )
-  await a.addCertificate(newCertificate({ lineage: 'heard' }), newAudit())
+  await a.addCertificate(newCertificate({ requestKey: 'heard' }), newAudit())
   t.same(await atB(), ['heard'])
 })
 
@@ -114,10 +114,10 @@ t.test('a revocation is confirmed by all', async (t) => {
   const heard: string[] = []
   for (const [name, store] of Object.entries({ b, c }))
     store.onChange(
-      ({ lineages, isUrgent }) =>
-        void heard.push(`${name} ${isUrgent ? 'urgent ' : ''}${lineages}`),
+      ({ requestKeys, isUrgent }) =>
+        void heard.push(`${name} ${isUrgent ? 'urgent ' : ''}${requestKeys}`),
     )
-  const { id } = await a.addCertificate(newCertificate({ lineage: 'x' }), newAudit())
+  const { id } = await a.addCertificate(newCertificate({ requestKey: 'x' }), newAudit())
   await until(() => heard.length === 2)
   t.same(heard.sort(), ['b x', 'c x'])
   t.same(await a.awaitReplicas(), [], 'of what is not urgent, nothing')
@@ -125,7 +125,7 @@ t.test('a revocation is confirmed by all', async (t) => {
   await a.revoke([id], NOW, 'superseded', newAudit())
   t.same(await a.awaitReplicas(), [])
   t.same(heard.sort(), ['b urgent x', 'c urgent x'], 'they know it by then')
-  const other = await b.addCertificate(newCertificate({ lineage: 'y' }), newAudit())
+  const other = await b.addCertificate(newCertificate({ requestKey: 'y' }), newAudit())
   await b.remove([other.id], newAudit())
   t.same(await b.awaitReplicas(), [])
 })
@@ -139,7 +139,7 @@ t.test('a change is confirmed when listeners are done, and told again if one fai
     told += 1
     return told === 1 ? Promise.reject(new Error('for a test')) : done
   })
-  const { id } = await a.addCertificate(newCertificate({ lineage: 'x' }), newAudit())
+  const { id } = await a.addCertificate(newCertificate({ requestKey: 'x' }), newAudit())
   await a.revoke([id], NOW, 'superseded', newAudit())
   let isConfirmed = false
   const confirmed = a.awaitReplicas().finally(() => {
@@ -147,7 +147,7 @@ t.test('a change is confirmed when listeners are done, and told again if one fai
   })
   await until(() => told === 1)
   // It makes the other one read at once.
-  await a.addCertificate(newCertificate({ lineage: 'y' }), newAudit())
+  await a.addCertificate(newCertificate({ requestKey: 'y' }), newAudit())
   await until(() => told === 2)
   t.notOk(isConfirmed)
   finish()
@@ -157,7 +157,7 @@ t.test('a change is confirmed when listeners are done, and told again if one fai
 t.test('a replica that does not confirm is named', async (t) => {
   const { a, b, relay, schema, sql } = await replicas(t)
   const revoke = async () => {
-    const { id } = await a.addCertificate(newCertificate({ lineage: 'x' }), newAudit())
+    const { id } = await a.addCertificate(newCertificate({ requestKey: 'x' }), newAudit())
     await a.revoke([id], NOW, 'superseded', newAudit())
     return a.awaitReplicas()
   }
@@ -191,7 +191,7 @@ t.test('what all have done with is deleted', async (t) => {
   const { id } = await a.addCertificate(newCertificate(), newAudit())
   await a.remove([id], newAudit())
   t.same(await a.awaitReplicas(), [])
-  await b.takeLease({ lineage: 'x', domain: 'x', names: 1 })
+  await b.takeLease({ requestKey: 'x', domain: 'x', names: 1 })
   await sql(`
     UPDATE @changes SET at = at - interval '2 hours';
     UPDATE @writes SET at = at - interval '2 hours';

@@ -7,7 +7,7 @@ const DAY = 86_400_000
 const lost = { code: 'CERT_LEASE_LOST' }
 const domain = 'app.example.com'
 const work = (overrides: Partial<Work> = {}): Work => {
-  return { lineage: 'x', domain, names: 1, askedBy: 'psk:a', ...overrides }
+  return { requestKey: 'x', domain, names: 1, askedBy: 'psk:a', ...overrides }
 }
 
 /** Two replicas on one store. */
@@ -35,7 +35,7 @@ async function pair(t: Test) {
   }
 }
 
-t.test('one replica at a time works on a lineage', async (t) => {
+t.test('one replica at a time works on a request key', async (t) => {
   const { a, b } = await pair(t)
   const taken = await Promise.all([a.takeLease(work()), b.takeLease(work())])
   t.equal(taken.filter(Boolean).length, 1)
@@ -44,7 +44,7 @@ t.test('one replica at a time works on a lineage', async (t) => {
   t.equal(await other.isBusyElsewhere(domain), true)
   t.equal(await other.isBusyElsewhere('other.example'), false)
   t.equal(await holder.isBusyElsewhere(domain), false)
-  t.match(await other.takeLease(work({ lineage: 'y' })), { lineage: 'y' }, 'others are free')
+  t.match(await other.takeLease(work({ requestKey: 'y' })), { requestKey: 'y' }, 'others are free')
   await holder.releaseLease(lease)
   t.ok(await other.takeLease(work()))
   t.equal(await holder.takeLease(work()), undefined)
@@ -53,7 +53,7 @@ t.test('one replica at a time works on a lineage', async (t) => {
 t.test('a lease knows what the one before it stored', async (t) => {
   const { a, b } = await pair(t)
   const lease = (await a.takeLease(work()))!
-  const adding = a.addCertificate(newCertificate({ lineage: 'x' }), newAudit(), { lease })
+  const adding = a.addCertificate(newCertificate({ requestKey: 'x' }), newAudit(), { lease })
   // The row of the lease is locked until the commit, which this waits for.
   const next = (await until(() => b.takeLease(work())))!
   t.equal(next.currentId, (await adding).id)
@@ -62,15 +62,15 @@ t.test('a lease knows what the one before it stored', async (t) => {
 t.test('a lease that nobody renews ends, and its holder learns that', async (t) => {
   const { a, b, expired } = await pair(t)
   const lease = (await a.takeLease(work()))!
-  const kept = (await a.takeLease(work({ lineage: 'kept' })))!
-  await b.addCertificate(newCertificate({ lineage: 'other', serialNumber: 'aa' }), newAudit())
-  const refused = newCertificate({ lineage: 'kept', serialNumber: 'aa' })
+  const kept = (await a.takeLease(work({ requestKey: 'kept' })))!
+  await b.addCertificate(newCertificate({ requestKey: 'other', serialNumber: 'aa' }), newAudit())
+  const refused = newCertificate({ requestKey: 'kept', serialNumber: 'aa' })
   await t.rejects(a.addCertificate(refused, newAudit(), { lease: kept }), /unique/i)
   const next = await expired(() => b.takeLease(work()))
   t.ok(next.token > lease.token)
-  const certificate = newCertificate({ lineage: 'x' })
+  const certificate = newCertificate({ requestKey: 'x' })
   await t.rejects(a.addCertificate(certificate, newAudit(), { lease }), lost)
-  await t.rejects(a.saveOrder(newOrder({ lineage: 'x' }), lease), lost)
+  await t.rejects(a.saveOrder(newOrder({ requestKey: 'x' }), lease), lost)
   await a.releaseLease(lease)
   const added = await b.addCertificate(certificate, newAudit(), { lease: next })
   t.equal((await a.findCurrent('x'))?.id, added.id)
@@ -79,13 +79,13 @@ t.test('a lease that nobody renews ends, and its holder learns that', async (t) 
   await expired(() => b.takeLease(work()))
   await until(() => again.lost.aborted)
   t.equal(kept.lost.aborted, false)
-  const other = await b.takeLease(work({ lineage: 'kept' }))
+  const other = await b.takeLease(work({ requestKey: 'kept' }))
   t.equal(
     other,
     undefined,
     'one that was not taken over is renewed, also after a write that failed',
   )
-  const late = newCertificate({ lineage: 'kept' })
+  const late = newCertificate({ requestKey: 'kept' })
   t.ok(await a.addCertificate(late, newAudit(), { lease: kept }))
 })
 
@@ -98,23 +98,25 @@ t.test(
     await endAll(1_000)
     t.equal(await b.isBusyElsewhere(domain), false)
     await b.prune(NOW, { audit: DAY, certificates: DAY, orders: DAY, challenges: DAY })
-    t.ok(await a.addCertificate(newCertificate({ lineage: 'x' }), newAudit(), { lease }))
+    t.ok(await a.addCertificate(newCertificate({ requestKey: 'x' }), newAudit(), { lease }))
   },
 )
 
 t.test('of a hundred late writers none stores', async (t) => {
   const { a, b, expired } = await pair(t)
-  const lineages = Array.from({ length: 100 }, (_, n) => `l${n}`)
-  const late = await Promise.all(lineages.map((lineage) => a.takeLease(work({ lineage }))))
-  const half = lineages.slice(0, 50)
+  const requestKeys = Array.from({ length: 100 }, (_, n) => `l${n}`)
+  const late = await Promise.all(requestKeys.map((requestKey) => a.takeLease(work({ requestKey }))))
+  const half = requestKeys.slice(0, 50)
   const taken = await expired(async () => {
-    const all = await Promise.all(half.map((lineage) => b.takeLease(work({ lineage }))))
+    const all = await Promise.all(half.map((requestKey) => b.takeLease(work({ requestKey }))))
     return all.every(Boolean) ? all : undefined
   })
   const add = (store: typeof a, leases: typeof late) =>
     leases.map((lease) =>
       store
-        .addCertificate(newCertificate({ lineage: lease!.lineage }), newAudit(), { lease: lease! })
+        .addCertificate(newCertificate({ requestKey: lease!.requestKey }), newAudit(), {
+          lease: lease!,
+        })
         .then(
           () => 'added',
           ({ code }) => code,
@@ -154,11 +156,11 @@ t.test('due renewals are split, and each stays with who claimed it', async (t) =
     ofA.map(({ id }) => id).sort(),
     'its own are still its own',
   )
-  t.equal(await b.takeLease(work({ lineage: one.lineage })), undefined)
-  const lease = (await a.takeLease(work({ lineage: one.lineage })))!
+  t.equal(await b.takeLease(work({ requestKey: one.requestKey })), undefined)
+  const lease = (await a.takeLease(work({ requestKey: one.requestKey })))!
   t.equal(lease.currentId, one.id)
   await a.setRenewAt(one.id, NOW)
-  t.equal(await b.takeLease(work({ lineage: one.lineage })), undefined, 'work goes on')
+  t.equal(await b.takeLease(work({ requestKey: one.requestKey })), undefined, 'work goes on')
   await a.setRenewAt(other.id, NOW)
   t.match(await b.claimDue(NOW, 99), new Set(), 'a claim does not')
   t.ok((await b.claimDue(NOW, 99)).some(({ id }) => id === other.id))
@@ -205,11 +207,17 @@ t.test('what is claimed once is not claimed elsewhere', async (t) => {
 t.test('orders that another replica works on are left alone', async (t) => {
   const { a, b, expired } = await pair(t)
   const lease = (await a.takeLease(work()))!
-  await a.saveOrder(newOrder({ id: 'x', lineage: 'x' }), lease)
-  await a.saveOrder(newOrder({ id: 'free', lineage: 'free' }))
+  await a.saveOrder(newOrder({ id: 'x', requestKey: 'x' }), lease)
+  await a.saveOrder(newOrder({ id: 'free', requestKey: 'free' }))
   const checkpoint = { state: {}, sealedKey: null }
-  const failed = newOrder({ id: 'y', lineage: 'y', status: 'failed', nextTryAt: NOW, checkpoint })
-  await a.saveOrder(failed, (await a.takeLease(work({ lineage: 'y' })))!)
+  const failed = newOrder({
+    id: 'y',
+    requestKey: 'y',
+    status: 'failed',
+    nextTryAt: NOW,
+    checkpoint,
+  })
+  await a.saveOrder(failed, (await a.takeLease(work({ requestKey: 'y' })))!)
   const pending = async (store: typeof a) => (await store.listPendingOrders()).map(({ id }) => id)
   t.same((await pending(a)).sort(), ['free', 'x'])
   t.same(await pending(b), ['free'])
@@ -228,7 +236,7 @@ t.test('of those who ask at once as many are admitted as there is room for', asy
   const admitted = await Promise.all(
     Array.from({ length: 40 }, async (_, n) => {
       const store = stores[n % 2]!
-      const lease = (await store.takeLease(work({ lineage: `l${n}` })))!
+      const lease = (await store.takeLease(work({ requestKey: `l${n}` })))!
       const names = await store.countNames('psk:a', NOW, lease)
       const keys = await store.countInUse(domain, NOW, lease)
       return names.count <= 10 && keys.count <= 10

@@ -10,11 +10,11 @@ const MANY = 20_000
 /** What issuance asks of the store for one certificate. */
 async function issueOne(store: Store, domain: string): Promise<void> {
   const certificate = newCertificate({ names: [domain] })
-  const { lineage } = certificate
-  await store.findCurrent(lineage)
-  const work = { lineage, domain, names: 1, askedBy: 'psk:a' }
+  const { requestKey } = certificate
+  await store.findCurrent(requestKey)
+  const work = { requestKey, domain, names: 1, askedBy: 'psk:a' }
   const lease = (await store.takeLease(work))!
-  await store.findOrderByLineage(lineage)
+  await store.findOrderByRequestKey(requestKey)
   await store.countInUse(domain, NOW)
   await store.addCertificate(certificate, newAudit(), { lease })
 }
@@ -107,8 +107,8 @@ async function addMany(server: PostgresServer, schema: string): Promise<void> {
     not_before, not_after, renew_at, fetched_at, fetched_ran, made_at, made_ran`
   await server.sql(`
     INSERT INTO ${schema}.certificates 
-      (lineage, domain, names, searched, serial_number, fingerprint, ${columns})
-    SELECT lineage || n, n || domain, '["' || n || domain || '"]', '["' || n || domain || '"]',
+      (request_key, domain, names, searched, serial_number, fingerprint, ${columns})
+    SELECT request_key || n, n || domain, '["' || n || domain || '"]', '["' || n || domain || '"]',
       md5(n::text), md5(n::text), ${columns}
     FROM ${schema}.certificates, generate_series(1, ${MANY}) AS n
     WHERE domain = 'early-0.example.com'`)

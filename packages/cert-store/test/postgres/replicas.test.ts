@@ -108,15 +108,15 @@ t.test('no quota is exceeded by replicas that ask at once', async (t) => {
   }
 })
 
-t.test('writers on one lineage: one certificate is current', async (t) => {
+t.test('writers on one request key: one certificate is current', async (t) => {
   const schema = newSchema()
   const stores = [await openReplica(t, { schema }), await openReplica(t, { schema, name: 'b' })]
   let issued = 0
-  const work = { lineage: 'y', domain: 'y.example', names: 1 }
+  const work = { requestKey: 'y', domain: 'y.example', names: 1 }
   const write = async (store: Store) => {
     const lease = await store.takeLease(work)
     if (!lease) return
-    await store.addCertificate(newCertificate({ lineage: 'y' }), newAudit(), { lease })
+    await store.addCertificate(newCertificate({ requestKey: 'y' }), newAudit(), { lease })
     issued += 1
   }
   for (const _ of range(10)) await Promise.all(stores.map(write))
@@ -128,11 +128,13 @@ t.test('writers on one lineage: one certificate is current', async (t) => {
 t.test('two hundred at once are all stored', async (t) => {
   const store = await openReplica(t, { schema: newSchema() })
   const leases = await Promise.all(
-    range(200).map((n) => store.takeLease({ lineage: `l${n}`, domain: `${n}.example`, names: 1 })),
+    range(200).map((n) =>
+      store.takeLease({ requestKey: `l${n}`, domain: `${n}.example`, names: 1 }),
+    ),
   )
   await Promise.all(
     leases.map((lease) =>
-      store.addCertificate(newCertificate({ lineage: lease!.lineage }), newAudit(), {
+      store.addCertificate(newCertificate({ requestKey: lease!.requestKey }), newAudit(), {
         lease: lease!,
       }),
     ),
@@ -143,21 +145,25 @@ t.test('two hundred at once are all stored', async (t) => {
 t.test('writes of many certificates never wait for each other in a circle', async (t) => {
   const schema = newSchema()
   const stores = [await openReplica(t, { schema }), await openReplica(t, { schema, name: 'b' })]
-  const lineages = range(40).map((n) => `l${n}`)
-  const work = (lineage: string) => ({ lineage, domain: 'app.example.com', names: 1 })
-  const add = async (store: Store, lineage: string) => {
-    const lease = await store.takeLease(work(lineage))
-    if (lease) await store.addCertificate(newCertificate({ lineage }), newAudit(), { lease })
+  const requestKeys = range(40).map((n) => `l${n}`)
+  const work = (requestKey: string) => ({ requestKey, domain: 'app.example.com', names: 1 })
+  const add = async (store: Store, requestKey: string) => {
+    const lease = await store.takeLease(work(requestKey))
+    if (lease) await store.addCertificate(newCertificate({ requestKey }), newAudit(), { lease })
   }
-  await Promise.all(lineages.map((lineage) => add(stores[0]!, lineage)))
+  await Promise.all(requestKeys.map((requestKey) => add(stores[0]!, requestKey)))
   const touch = async (store: Store) => {
     const held = await store.list({ after: 0, limit: 99 })
     await store.setFetchedAt(new Map(held.map(({ id }) => [id, NOW])))
     await store.claimDue(NOW, 99)
   }
   const write = (store: Store, i: number) => {
-    const own = i === 0 ? lineages : lineages.toReversed()
-    return Promise.all([touch(store), ...own.map((lineage) => add(store, lineage)), touch(store)])
+    const own = i === 0 ? requestKeys : requestKeys.toReversed()
+    return Promise.all([
+      touch(store),
+      ...own.map((requestKey) => add(store, requestKey)),
+      touch(store),
+    ])
   }
   for (const _ of range(10)) await Promise.all(stores.map(write))
   const server = await testServer()
@@ -171,14 +177,14 @@ t.test('a commit whose outcome is unknown happens once', async (t) => {
   const relay = await Relay.start(t, server)
   const store = await openReplica(t, { schema, url: relay.through(server.url) })
   const write = async (n: number) => {
-    const lineage = `l${n}`
-    const work = { lineage, domain: 'app.example.com', names: 1 }
+    const requestKey = `l${n}`
+    const work = { requestKey, domain: 'app.example.com', names: 1 }
     const lease = (await store.takeLease(work))!
-    const entry = newAudit({ requestId: lineage })
-    const certificate = newCertificate({ lineage })
+    const entry = newAudit({ requestId: requestKey })
+    const certificate = newCertificate({ requestKey })
     const { id } = await store.addCertificate(certificate, entry, { lease })
-    t.equal((await store.findCurrent(lineage))?.id, id)
-    t.equal(await store.saveOrder(newOrder({ id: lineage, lineage })), lineage)
+    t.equal((await store.findCurrent(requestKey))?.id, id)
+    t.equal(await store.saveOrder(newOrder({ id: requestKey, requestKey })), requestKey)
     t.equal(await store.changeUsage(['orders a'], take), n + 1)
   }
   const take: Parameters<typeof store.changeUsage<number>>[1] = (usage) => {
@@ -202,18 +208,18 @@ t.test('while the database is away', async (t) => {
   const server = await startPostgres(t)
   const options = { schema: newSchema(), url: server.url }
   const store = await openReplica(t, options)
-  const { id, lineage } = await store.addCertificate(newCertificate(), newAudit())
+  const { id, requestKey } = await store.addCertificate(newCertificate(), newAudit())
   await server.kill()
   const away = { code: 'CERT_STORE_UNAVAILABLE' }
   await t.rejects(store.check(), away)
-  await t.rejects(store.addCertificate(newCertificate({ lineage: 'x' }), newAudit()), away)
+  await t.rejects(store.addCertificate(newCertificate({ requestKey: 'x' }), newAudit()), away)
   await t.rejects(
     store.changeUsage(['a'], () => {}),
     away,
   )
   await until(() => store.failure())
   t.match(store.failure(), away)
-  await t.rejects(store.takeLease({ lineage, domain: '', names: 1 }), away)
+  await t.rejects(store.takeLease({ requestKey, domain: '', names: 1 }), away)
   await t.rejects(openReplica(t, options), away)
   await server.start()
   await until(() =>
@@ -223,7 +229,7 @@ t.test('while the database is away', async (t) => {
     ),
   )
   t.equal(store.failure(), undefined)
-  t.equal((await store.findCurrent(lineage))?.id, id)
+  t.equal((await store.findCurrent(requestKey))?.id, id)
   await until(() => store.isLeader())
 })
 

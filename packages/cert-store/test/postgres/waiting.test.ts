@@ -12,8 +12,8 @@ import { NOW, newAudit, newCertificate, newOrder } from '../helpers/store.ts'
 const DAY = 86_400_000
 const KEPT_FOR = { audit: DAY, certificates: DAY, orders: DAY, challenges: DAY }
 const domain = 'app.example.com'
-const { lineage } = newCertificate()
-const work = { lineage, domain, names: 1, askedBy: 'psk:a' }
+const { requestKey } = newCertificate()
+const work = { requestKey, domain, names: 1, askedBy: 'psk:a' }
 
 /** An engine whose next write can be held up right before its commit. */
 function holding(engine: Engine) {
@@ -129,7 +129,7 @@ const nothing = async () => {}
 during('a lease that counts comes after those with smaller tokens', {
   given: nothing,
   first: ({ a }) => a.takeLease(work),
-  second: ({ b }) => b.takeLease({ ...work, lineage: 'other' }),
+  second: ({ b }) => b.takeLease({ ...work, requestKey: 'other' }),
   async check(t, { b }, { first, second }) {
     t.ok(first!.token < second!.token)
     t.equal((await b.countNames('psk:a', NOW, second)).count, 2, 'and counts them all')
@@ -144,13 +144,13 @@ during('a lease under which something is stored is not taken over meanwhile', {
     await sql('UPDATE @leases SET until = 0')
     return lease
   },
-  first: ({ a }, lease: Lease) => a.saveOrder(newOrder({ lineage, step: 'late' }), lease),
+  first: ({ a }, lease: Lease) => a.saveOrder(newOrder({ requestKey, step: 'late' }), lease),
   second: ({ b }) => b.takeLease(work),
   async check(t, { a, b }, { given, second }) {
-    await b.saveOrder(newOrder({ lineage, step: 'next' }), second)
-    const late = a.saveOrder(newOrder({ lineage, step: 'later' }), given)
+    await b.saveOrder(newOrder({ requestKey, step: 'next' }), second)
+    const late = a.saveOrder(newOrder({ requestKey, step: 'later' }), given)
     await t.rejects(late, { code: 'CERT_LEASE_LOST' })
-    t.match(await b.findOrderByLineage(lineage), { step: 'next' })
+    t.match(await b.findOrderByRequestKey(requestKey), { step: 'next' })
   },
 })
 
@@ -197,7 +197,7 @@ during('what is being revoked counts on beside what follows it', {
   first: ({ a }, id) => a.revoke([id], NOW, 'superseded', newAudit()),
   second: ({ b }) => b.addCertificate(newCertificate({ askedBy: 'psk:a' }), newAudit()),
   async check(t, { b }, { second }) {
-    t.equal((await b.findCurrent(lineage))?.id, second.id)
+    t.equal((await b.findCurrent(requestKey))?.id, second.id)
     t.equal((await b.countNames('psk:a', NOW)).count, 2)
   },
 })
@@ -211,7 +211,7 @@ during('a renewal that is being stopped is not made due', {
   second: ({ b }) => b.makeFutureDue(NOW + DAY),
   async check(t, { b }, { second }) {
     t.same(second, [])
-    t.match(await b.findCurrent(lineage), { renewAt: null })
+    t.match(await b.findCurrent(requestKey), { renewAt: null })
   },
 })
 
@@ -264,7 +264,7 @@ during('an old order that is being taken up again is not deleted', {
   second: ({ b }) => b.prune(NOW + 9 * DAY, { ...KEPT_FOR, orders: -DAY }),
   passes: true,
   async check(t, { b }) {
-    t.match(await b.findOrderByLineage(lineage), { status: 'pending' })
+    t.match(await b.findOrderByRequestKey(requestKey), { status: 'pending' })
   },
 })
 
@@ -291,12 +291,12 @@ t.test(
   async (t) => {
     const { a, b, delay } = await setup(t)
     const begin = delay()
-    const saved = ['one', 'two'].map((step) => a.saveOrder(newOrder({ lineage, step })))
+    const saved = ['one', 'two'].map((step) => a.saveOrder(newOrder({ requestKey, step })))
     // Time enough for the second one, if it did not wait.
     for (let n = 0; n < 9; n += 1) await b.addAudit([newAudit()])
     begin()
     await Promise.all(saved)
-    t.match(await b.findOrderByLineage(lineage), { step: 'two' })
+    t.match(await b.findOrderByRequestKey(requestKey), { step: 'two' })
   },
 )
 
@@ -308,7 +308,7 @@ t.test('leases that are renewed and ended never wait for each other in a circle'
   const { leases, db, sql } = await setup(t)
   const range = Array.from({ length: 100 }, (_, n) => n)
   for (let round = 0; round < 10; round++) {
-    const taking = range.map((n) => leases.takeLease({ ...work, lineage: `${round} ${n}` }))
+    const taking = range.map((n) => leases.takeLease({ ...work, requestKey: `${round} ${n}` }))
     const taken = (await Promise.all(taking)).flatMap((lease) => lease ?? [])
     const end = (some: readonly Lease[]) => db.transaction((tx) => leases.end(tx, some))
     await Promise.all([

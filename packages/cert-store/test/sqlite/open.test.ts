@@ -13,7 +13,7 @@ t.test('what was committed is there after the next start', async (t) => {
   const added = await store.addCertificate(newCertificate(), newAudit())
   await store.close()
   const again = await openSqliteStore({ folder })
-  t.same(await again.findCurrent(added.lineage), added)
+  t.same(await again.findCurrent(added.requestKey), added)
   await again.check()
   await again.close()
   const sqlite = connect(storeFile(folder))

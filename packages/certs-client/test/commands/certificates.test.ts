@@ -29,7 +29,7 @@ t.test('what fails is listed, with a certificate or without, the most urgent fir
     'Nothing fails that you may see.\n',
   )
   for (const [n, name] of ['new.test', 'next.test', 'late.test', 'soon.test'].entries()) {
-    const lineage = `ca|server|p256|${name}`
+    const requestKey = `ca|server|p256|${name}`
     if (n > 1)
       await store.addCertificate(
         newCertificate({ names: [name], notAfter: NOW + (9 - n) * DAY }),
@@ -37,14 +37,14 @@ t.test('what fails is listed, with a certificate or without, the most urgent fir
       )
     const lastError = { code: 'ACME_CAA', detail: 'CAA refuses it' }
     const failed = { id: `order-${n}`, status: 'failed', nextTryAt: NOW + (9 - n) * DAY } as const
-    await store.saveOrder(newOrder({ ...failed, lineage, names: [name], lastError }))
+    await store.saveOrder(newOrder({ ...failed, requestKey, names: [name], lastError }))
   }
   // Several pages of the API.
   for (let n = 0; n < 120; n += 1)
     await store.saveOrder(
       newOrder({
         id: `more-${n}`,
-        lineage: `more ${n}`,
+        requestKey: `more ${n}`,
         status: 'failed',
         nextTryAt: NOW + 99 * DAY,
       }),
@@ -67,7 +67,7 @@ t.test('show says why a name has no certificate', async (t) => {
   await t.rejects(show('a.test', options, io(true)), { code: 'CERT_NOT_FOUND' })
   const lastError = { code: 'ACME_CAA', detail: 'CAA refuses it' }
   await store.saveOrder(
-    newOrder({ lineage: 'a', names: ['a.test'], status: 'failed', lastError, nextTryAt: NOW }),
+    newOrder({ requestKey: 'a', names: ['a.test'], status: 'failed', lastError, nextTryAt: NOW }),
   )
   for (const isTTY of [true, false])
     await t.rejects(show('a.test', options, io(isTTY)), {

@@ -4,9 +4,9 @@ import type { Validity } from '../times.ts'
 
 /** A certificate authority: the embedded CA, or one that speaks ACME. */
 export interface Issuer {
-  /** The name in the configuration, part of the lineage of its certificates. */
+  /** The name in the configuration, part of the request key of its certificates. */
   readonly name: string
-  /** For an ACME CA its directory and profile, part of the lineage as well. */
+  /** For an ACME CA its directory and profile, part of the request key as well. */
   readonly profile?: string
   /** Key type unless a request names one; default `p256`. */
   readonly keyType?: KeyType | undefined
@@ -58,7 +58,7 @@ export interface IssuerRequest extends NamesToProve {
   csr(): Uint8Array
   /** When it has to end, at most {@link Issuer.latestEnd}. */
   readonly notAfter?: number | undefined
-  /** DER of the certificate of the same lineage that this one replaces. */
+  /** DER of the certificate of the same request key that this one replaces. */
   readonly replaces?: Uint8Array | undefined
 }
 

@@ -31,7 +31,7 @@ interface Reading {
 
 /** The page of a name. */
 interface NameView extends Reading {
-  /** The latest order, of the lineage of the certificate if there is one. */
+  /** The latest order, of the request key of the certificate if there is one. */
   readonly order: OrderRecord | undefined
   /** All certificates of its first name that the visitor may see, the newest first. */
   readonly history: readonly PastCertificate[]

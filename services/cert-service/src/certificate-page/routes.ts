@@ -132,7 +132,7 @@ async function showCertificate(
   const [domain = ''] = record.names
   const [history, order, activity] = await Promise.all([
     readHistory(server, visitor, { text: domain, profile: profileOf(record) }),
-    server.store.findOrderByLineage(record.lineage),
+    server.store.findOrderByRequestKey(record.requestKey),
     readActivity(server, visitor, record),
   ])
   const page = certificatePage({

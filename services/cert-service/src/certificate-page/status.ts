@@ -93,10 +93,10 @@ export function pastStatus(
     askedBy,
     revokedAt,
     revocationReason,
-    lineage,
+    requestKey,
     id,
     names,
-  }: InService & Pick<PastCertificate, 'lineage' | 'id' | 'names'>,
+  }: InService & Pick<PastCertificate, 'requestKey' | 'id' | 'names'>,
   history: readonly PastCertificate[],
 ): Status {
   if (revokedAt !== null)
@@ -109,7 +109,7 @@ export function pastStatus(
     }
   // The newest comes first, so the last newer one is its replacement.
   const newer = history.filter((one) => one.id > id)
-  const successor = newer.filter((one) => one.lineage === lineage).at(-1)
+  const successor = newer.filter((one) => one.requestKey === requestKey).at(-1)
   const isSame = (one: PastCertificate) => one.names.toSorted().join() === names.toSorted().join()
   if (!successor && askedBy === null && newer.some(isSame))
     return { tone: 'past', said: say(lang, 'Replaced by a newer one, for another key.') }

@@ -66,8 +66,8 @@ export function lateness(certificate: CertificateRecord, now: number): 0 | 1 | 2
 /** Limits repeated events: failures are reported when they begin and then daily, late renewals once per third. */
 export function onceOf(event: CertEvent, at: number): NewEvent['once'] {
   if (event.type === 'failing') {
-    const { lineage, failures } = event.order
-    return { key: `failing ${lineage}`, until: at + DAY, always: failures === 1 }
+    const { requestKey, failures } = event.order
+    return { key: `failing ${requestKey}`, until: at + DAY, always: failures === 1 }
   }
   if (event.type !== 'expiring') return undefined
   const { id, notAfter } = event.certificate

@@ -27,9 +27,9 @@ export interface Inventory {
   readonly query?: SearchQuery | undefined
   /** The certificate that is valid for the whole name that was searched. */
   readonly covering?: CertificateRecord | undefined
-  readonly rows: readonly ListedLineage[]
+  readonly rows: readonly ListedRow[]
   /** The most urgent of what fails, on the first page. */
-  readonly failed: readonly ListedLineage[]
+  readonly failed: readonly ListedRow[]
   readonly hasMoreFailed: boolean
   readonly neighbours: Neighbours
   /** The names of all issuers. */
@@ -38,8 +38,8 @@ export interface Inventory {
   readonly now: number
 }
 
-/** A certificate with the latest order of its lineage, or a failed order that has none. */
-interface ListedLineage {
+/** A certificate with the latest order of its request key, or a failed order that has none. */
+interface ListedRow {
   readonly record?: CertificateRecord | undefined
   readonly order: OrderRecord | undefined
 }
@@ -78,7 +78,7 @@ export function inventoryPage(shown: Inventory): Page {
 }
 
 function list({ lang, rows, query, failed, hasMoreFailed, now }: Inventory): SafeHtml {
-  const row = (one: ListedLineage) => listed(lang, one, now, query)
+  const row = (one: ListedRow) => listed(lang, one, now, query)
   const all = hrefOf({ order: 'expiry', state: 'failing' })
   const heads: readonly Text[] = ['Name', 'State', 'Valid until']
   const more = html`<a href="${all}">${say(lang, 'All failing')}</a>`
@@ -168,7 +168,7 @@ function requestByApi(lang: Language, origin: string, name: string): SafeHtml {
 
 function listed(
   lang: Language,
-  { record, order }: ListedLineage,
+  { record, order }: ListedRow,
   now: number,
   query?: SearchQuery,
 ): SafeHtml {

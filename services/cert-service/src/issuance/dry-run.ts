@@ -61,12 +61,12 @@ async function describe(
   { isOperator, actor }: Actor,
   { issuance, store, ledger, clock }: FastifyInstance,
 ): Promise<DryRun> {
-  const { issuer, lineage } = request
+  const { issuer, requestKey } = request
   const names = request.names.map(({ text }) => text)
   const [domain = ''] = names
   const held = await issuance.find(request)
-  const flight = issuance.flights.get(lineage)
-  const latest = flight ? flight.order : await store.findOrderByLineage(lineage)
+  const flight = issuance.flights.get(requestKey)
+  const latest = flight ? flight.order : await store.findOrderByRequestKey(requestKey)
   const order = latest?.status === 'done' ? undefined : latest
   const accountUrl = await issuer.accountUrl?.()
   const proofs = await proofsOf(request)

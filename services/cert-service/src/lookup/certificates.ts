@@ -208,7 +208,7 @@ export async function findOrder(
 
 /** Gives an order that this replica works on its newer step. */
 export function withStep({ issuance }: FastifyInstance, order: OrderRecord): OrderRecord {
-  const flight = issuance.flights.get(order.lineage)
+  const flight = issuance.flights.get(order.requestKey)
   const underWay = flight?.order
   return underWay?.id === order.id ? { ...order, step: underWay.step } : order
 }

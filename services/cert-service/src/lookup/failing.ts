@@ -23,9 +23,9 @@ export async function readFailing(
 /** Finds the latest order of each that is listed, beside its certificate if there is one. */
 export async function withOrders({ store }: FastifyInstance, all: readonly Listed[]) {
   const certificates = all.filter((listed) => !isOrder(listed))
-  const orders = await store.findOrders(certificates.map(({ lineage }) => lineage))
+  const orders = await store.findOrders(certificates.map(({ requestKey }) => requestKey))
   return all.map((listed) => {
     if (isOrder(listed)) return { order: listed }
-    return { record: listed, order: orders.get(listed.lineage) }
+    return { record: listed, order: orders.get(listed.requestKey) }
   })
 }

@@ -33,7 +33,7 @@ export function shape(state: CertificateState): SafeHtml {
   return html`<svg class="shape" viewBox="0 0 24 24" aria-hidden="true"><path d="${SHAPES[state]}"/></svg>`
 }
 
-/** Tells in which state a certificate is, by the latest order of its lineage. */
+/** Tells in which state a certificate is, by the latest order of its request key. */
 export function stateOf(
   { notAfter, renewAt }: Moments,
   order: Pick<OrderRecord, 'status'> | undefined,

@@ -106,7 +106,7 @@ function withoutFuture(held: readonly Held[], now: number): Held[] {
 
 /** Writes the document. The same certificates give the same bytes, which is what Traefik compares. */
 function writeDocument(held: readonly Held[]): string {
-  const sorted = held.toSorted((a, b) => (a.record.lineage < b.record.lineage ? -1 : 1))
+  const sorted = held.toSorted((a, b) => (a.record.requestKey < b.record.requestKey ? -1 : 1))
   const certificates = sorted.map(({ chain, privateKey }) => ({
     certFile: chain,
     keyFile: privateKey,

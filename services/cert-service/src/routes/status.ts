@@ -82,8 +82,8 @@ export const statusRoutes: FastifyPluginAsyncTypebox = async (app) => {
       (store, ...of) => store.listCertificates(...of),
       { cursor: after, isBackwards: true },
     )
-    const orders = await app.store.findOrders(records.map(({ lineage }) => lineage))
-    const certificates = records.map((record) => describe(record, orders.get(record.lineage)))
+    const orders = await app.store.findOrders(records.map(({ requestKey }) => requestKey))
+    const certificates = records.map((record) => describe(record, orders.get(record.requestKey)))
     reply.header('cache-control', 'no-store')
     return { certificates, ...(next && { next }) }
   })

@@ -108,7 +108,7 @@ export async function remove(request: FastifyRequest, domain: Subject): Promise<
   await settle(request, 'delete', domain)
   for await (const issued of affected(request, 'delete', domain)) {
     await store.remove(idsOf(issued), entryOf(request, 'delete', issued, actorOf(request)))
-    holdings.forget(issued.map(({ lineage }) => lineage))
+    holdings.forget(issued.map(({ requestKey }) => requestKey))
   }
   return awaitReplicas(request)
 }
@@ -147,7 +147,7 @@ export async function revokeAll(
     const entry = { ...entryOf(request, 'revoke', issued, by), detail: reason }
     serialNumbers.push(...(await store.revoke(idsOf(issued), entry.at, reason, entry)))
     ca.crls.outdate()
-    holdings.forget(issued.map(({ lineage }) => lineage))
+    holdings.forget(issued.map(({ requestKey }) => requestKey))
   }
   for await (const issued of all) {
     const certificates = issued.map(({ certificate }) => certificate)

@@ -79,7 +79,7 @@ t.test('only what the embedded CA has signed comes with its root', async (t) => 
   const rest = { keyType: 'p256', sealedKey: null, csr: null, renewAt: null } as const
   await service.store.addCertificate(
     // An issuer may have a name that begins like that of the embedded CA.
-    { ...issued, ...rest, lineage: 'theirs', issuer: 'ca-of-others', fetchedAt: NOW },
+    { ...issued, ...rest, requestKey: 'theirs', issuer: 'ca-of-others', fetchedAt: NOW },
     { at: NOW, action: 'issue', actor: 'system', names },
   )
   for (const [certificate, count] of [

@@ -88,7 +88,7 @@ t.test('an order that goes on is said to have begun', async (t) => {
   const { running, send, store } = await setup(t)
   const due = newCertificate({ names: ['slow.a.test'], renewAt: NOW - DAY })
   await store.addCertificate(due, newAudit())
-  const order = newOrder({ id: 'goes-on', lineage: due.lineage, names: due.names })
+  const order = newOrder({ id: 'goes-on', requestKey: due.requestKey, names: due.names })
   await store.saveOrder(order)
   running.service.issuance.renew = async () => ({ order })
   const { shown } = await send('/certificates/slow.a.test/renew')
@@ -146,7 +146,7 @@ t.test('a dry run shows what would happen, and changes nothing', async (t) => {
   await store.saveOrder(
     newOrder({
       id: 'f',
-      lineage: 'ca|server|p256|f.a.test,g.a.test',
+      requestKey: 'ca|server|p256|f.a.test,g.a.test',
       names,
       status: 'failed',
       lastError,

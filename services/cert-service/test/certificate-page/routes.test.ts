@@ -80,8 +80,8 @@ t.test('the history has what was replaced, revoked and deleted', async (t) => {
   const { add, see, store } = await setup(t)
   const old = await add({ names: ['x.a.test'], serialNumber: 'aa01' })
   await add({ names: ['x.a.test'], serialNumber: 'aa02' })
-  const revoked = await add({ names: ['x.a.test'], serialNumber: 'bb', lineage: 'b' })
-  const deleted = await add({ names: ['x.a.test'], serialNumber: 'cc', lineage: 'c' })
+  const revoked = await add({ names: ['x.a.test'], serialNumber: 'bb', requestKey: 'b' })
+  const deleted = await add({ names: ['x.a.test'], serialNumber: 'cc', requestKey: 'c' })
   await store.revoke([revoked.id], NOW, 'keyCompromise', newAudit({ action: 'revoke' }))
   await store.remove([deleted.id], newAudit({ action: 'delete' }))
 
@@ -101,8 +101,8 @@ t.test('the history has what was replaced, revoked and deleted', async (t) => {
     t.notMatch(page.text, '/certificates/x.a.test/revoke"', `${serial}: nothing is left to do`)
   }
   const names = ['y.a.test']
-  const other = await add({ names, serialNumber: 'dd', lineage: 'd', askedBy: 'psk:web' })
-  const next = newCertificate({ names, lineage: 'e', askedBy: 'psk:web' })
+  const other = await add({ names, serialNumber: 'dd', requestKey: 'd', askedBy: 'psk:web' })
+  const next = newCertificate({ names, requestKey: 'e', askedBy: 'psk:web' })
   const { id } = await store.addCertificate(next, newAudit(), { supersedes: [other] })
   t.match((await see('/certificates/y.a.test/dd')).said, 'Replaced by a newer one, for another key')
   await store.remove([id], newAudit({ action: 'delete' }))
@@ -129,9 +129,11 @@ t.test('a failure says why, what to do and when the next try is', async (t) => {
   const { add, see, store } = await setup(t)
   const lastError = { code: 'ACME_CAA', detail: 'CAA of a.test forbids it' }
   const failed = { status: 'failed', lastError, nextTryAt: NOW + 3_600_000, failures: 2 } as const
-  const { lineage } = await add({ names: ['x.a.test'] })
-  await store.saveOrder(newOrder({ id: 'of-x', lineage, names: ['x.a.test'], ...failed }))
-  await store.saveOrder(newOrder({ id: 'never', lineage: 'n', names: ['never.a.test'], ...failed }))
+  const { requestKey } = await add({ names: ['x.a.test'] })
+  await store.saveOrder(newOrder({ id: 'of-x', requestKey, names: ['x.a.test'], ...failed }))
+  await store.saveOrder(
+    newOrder({ id: 'never', requestKey: 'n', names: ['never.a.test'], ...failed }),
+  )
   for (const url of ['/certificates/x.a.test', '/orders/of-x', '/orders/never']) {
     const { status, said, text } = await see(url)
     t.equal(status, 200, url)
@@ -144,7 +146,7 @@ t.test('a failure says why, what to do and when the next try is', async (t) => {
   }
   t.match(await see('/certificates/never.a.test'), { status: 302, location: '/orders/never' })
   await store.saveOrder(
-    newOrder({ id: 'pending', lineage: 'p', names: ['p.a.test'], step: 'waiting for the CA' }),
+    newOrder({ id: 'pending', requestKey: 'p', names: ['p.a.test'], step: 'waiting for the CA' }),
   )
   t.match(
     (await see('/orders/pending')).said,
@@ -159,7 +161,7 @@ t.test('what one may not see looks as if it did not exist', async (t) => {
   const gone = await add({ names: ['gone.b.test'], serialNumber: 'ef' })
   await store.revoke([gone.id], NOW, 'superseded', newAudit({ action: 'revoke' }))
   await store.saveOrder(
-    newOrder({ id: 'hidden', lineage: 'h', names: ['f.b.test'], status: 'failed' }),
+    newOrder({ id: 'hidden', requestKey: 'h', names: ['f.b.test'], status: 'failed' }),
   )
   const pairs: [hidden: string, absent: string][] = [
     ['/certificates/x.b.test', '/certificates/none.b.test'],

@@ -68,7 +68,7 @@ t.test(
     t.same(readdirSync(elsewhere).sort(), ['lock.db', 'store.db'])
     t.equal(statSync(join(elsewhere, 'store.db')).mode & 0o777, 0o600)
     const restored = await openSqliteStore({ folder: elsewhere })
-    t.same(await restored.findCurrent(before.lineage), before)
+    t.same(await restored.findCurrent(before.requestKey), before)
     const keyring = await openKeyring({ folder: elsewhere, masterKeyFile, store: restored })
     for (const { names, certificate, sealedKey } of await restored.list({ after: 0, limit: 1e6 })) {
       t.equal(keyring.open(sealedKey!, certificate).toString(), `key of ${names[0]}`)
@@ -141,14 +141,14 @@ for (const [what, make] of foreign)
 
 t.test('a killed service leaves a store that can be backed up', async (t) => {
   const { store, folder, file, elsewhere, seal, base } = await running(t)
-  const { lineage } = await store.addCertificate(seal('a.example'), newAudit())
+  const { requestKey } = await store.addCertificate(seal('a.example'), newAudit())
   // What is on disk now is what a kill would leave: the certificate is in the log alone.
   const killed = join(base, 'killed')
   cpSync(folder, killed, { recursive: true })
   await backup({ folder: killed, file })
   await restore({ folder: elsewhere, file })
   const restored = await openSqliteStore({ folder: elsewhere })
-  t.ok(await restored.findCurrent(lineage))
+  t.ok(await restored.findCurrent(requestKey))
   await restored.close()
 })
 

@@ -38,7 +38,7 @@ export async function issueClient(
   const key = generateP256()
   const request = { names: names.map(parseClientName), keyType: 'p256' as const, spki: key.spki }
   const issued = await ca.clients.issue(request)
-  const stored = { ...issued, lineage: issued.serialNumber, issuer: 'ca-client', names }
+  const stored = { ...issued, requestKey: issued.serialNumber, issuer: 'ca-client', names }
   const rest = { keyType: 'p256', sealedKey: null, csr: null, renewAt: null } as const
   const at = clock.now()
   const entry = { at, action: 'issue' as const, actor: 'system', names }

@@ -165,7 +165,7 @@ export const certificatePages = (said: string, lang: Language = 'en'): Record<st
     ...{ ...newAudit({ names, actor: said, detail: said, remoteAddress: said }), id: 1, count: 2 },
   }
   const history = [
-    pastOf({ id: 4, names, serialNumber: said, issuer: said, lineage: said }),
+    pastOf({ id: 4, names, serialNumber: said, issuer: said, requestKey: said }),
     pastOf({
       id: 3,
       names,
@@ -174,8 +174,8 @@ export const certificatePages = (said: string, lang: Language = 'en'): Record<st
       revokedAt: NOW,
       revocationReason: 'superseded',
     }),
-    pastOf({ id: 2, names, serialNumber: said, isCurrent: false, lineage: said }),
-    pastOf({ id: 1, names, serialNumber: said, isCurrent: false, lineage: 'gone' }),
+    pastOf({ id: 2, names, serialNumber: said, isCurrent: false, requestKey: said }),
+    pastOf({ id: 1, names, serialNumber: said, isCurrent: false, requestKey: 'gone' }),
   ]
   const of = { names, serialNumber: said, issuer: said, explanationUrl: said, checkAt: NOW }
   const window = { windowStart: null, windowEnd: null }
@@ -194,7 +194,7 @@ export const certificatePages = (said: string, lang: Language = 'en'): Record<st
   const certificate = Buffer.alloc(0)
   const issued = {
     id: 1,
-    lineage: said,
+    requestKey: said,
     issuer: said,
     names,
     serialNumber: said,

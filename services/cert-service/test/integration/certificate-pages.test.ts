@@ -36,27 +36,27 @@ async function fill({ call, service: { store } }: Running): Promise<void> {
     await call('POST', '/api/certificate', { domain, names: [`www.${domain}`] })
   const add = (domain: string, moments: object = {}) =>
     store.addCertificate(newCertificate({ names: [domain], ...moments }), newAudit())
-  for (const lineage of ['replaced', 'replaced', 'revoked', 'deleted']) {
+  for (const requestKey of ['replaced', 'replaced', 'revoked', 'deleted']) {
     const { id } = await add('old.example.com', {
-      lineage,
-      serialNumber: `abc${lineage.length}${Math.random().toString(16).slice(2)}`,
+      requestKey,
+      serialNumber: `abc${requestKey.length}${Math.random().toString(16).slice(2)}`,
     })
-    if (lineage === 'revoked')
+    if (requestKey === 'revoked')
       await store.revoke([id], NOW, 'keyCompromise', newAudit({ action: 'revoke' }))
-    if (lineage === 'deleted') await store.remove([id], newAudit({ action: 'delete' }))
+    if (requestKey === 'deleted') await store.remove([id], newAudit({ action: 'delete' }))
   }
   const gone = await add('gone.example.com')
   await store.remove([gone.id], newAudit({ action: 'delete' }))
   await add('ended.example.com', { notBefore: NOW - 8 * DAY, notAfter: NOW - DAY, renewAt: null })
   await add('unrenewed.example.com', { notAfter: NOW + DAY, renewAt: null })
-  const { lineage, names } = await add('failing.example.com', { renewAt: NOW + 60_000 })
+  const { requestKey, names } = await add('failing.example.com', { renewAt: NOW + 60_000 })
   const lastError = { code: 'ACME_CAA', detail: `CAA records of ${LONG}.${LONG} forbid it` }
   const failed = { status: 'failed', lastError, nextTryAt: NOW + 3_600_000, failures: 3 } as const
-  await store.saveOrder(newOrder({ id: 'failing', lineage, names, ...failed }))
+  await store.saveOrder(newOrder({ id: 'failing', requestKey, names, ...failed }))
   await store.saveOrder(
     newOrder({
       id: 'never',
-      lineage: `ca|server|p256|never.${LONG}.example.com`,
+      requestKey: `ca|server|p256|never.${LONG}.example.com`,
       names: [`never.${LONG}.example.com`],
       ...failed,
     }),
@@ -65,7 +65,7 @@ async function fill({ call, service: { store } }: Running): Promise<void> {
 
 const PENDING = newOrder({
   id: 'pending',
-  lineage: 'p',
+  requestKey: 'p',
   names: ['pending.example.com'],
   step: 'waiting for the CA',
 })

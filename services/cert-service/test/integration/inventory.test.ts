@@ -46,7 +46,7 @@ async function fillWith({ service: { store } }: Running, failing: readonly strin
     await store.saveOrder(
       newOrder({
         id: name,
-        lineage: `ca|server|p256|${name}`,
+        requestKey: `ca|server|p256|${name}`,
         names: [name],
         status: 'failed',
         lastError,

@@ -181,9 +181,9 @@ t.test('orders by rfc2136 at a Pebble that refuses nonces and has alternate chai
     const renew = () => example.post('/api/certificate/renew', { domain: 'app.example.com' })
     t.equal((await renew()).status, 429)
     const { store, holdings } = example.service
-    for (const { id, lineage } of await store.findByDomain('app.example.com')) {
+    for (const { id, requestKey } of await store.findByDomain('app.example.com')) {
       await store.setRenewAt(id, Date.now())
-      holdings.forget([lineage])
+      holdings.forget([requestKey])
     }
     const { status, json } = await renew()
     t.equal(status, 200)

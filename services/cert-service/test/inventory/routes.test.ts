@@ -49,7 +49,7 @@ t.test('a key sees here what it sees at GET /api/certificates', async (t) => {
   await add(running, ['secret.a.test'], 1)
   for (const name of ['f.a.test', 'f.b.test'])
     await service.store.saveOrder(
-      newOrder({ id: name, lineage: name, names: [name], status: 'failed', nextTryAt: NOW }),
+      newOrder({ id: name, requestKey: name, names: [name], status: 'failed', nextTryAt: NOW }),
     )
   const cases: [key: string, failed: string[], held: string[]][] = [
     [KEY, ['f.a.test', 'f.b.test'], ['z.b.test', 'y.a.test', 'x.a.test']],

@@ -39,21 +39,21 @@ async function withRival(t: Test) {
   const { service, call } = running
   const answer = call('POST', '/api/certificate', { domain })
   await settle(() => asked.length === 1)
-  const [lineage = ''] = service.issuance.flights.keys()
+  const [requestKey = ''] = service.issuance.flights.keys()
 
-  /** Takes the lineage over, and issues. */
+  /** Takes the request key over, and issues. */
   const takeOver = async () => {
-    const work = { lineage, domain, names: 1 }
+    const work = { requestKey, domain, names: 1 }
     const lease = (await service.store.takeLease(work))!
-    return () => issueElsewhere(running, lineage, { lease })
+    return () => issueElsewhere(running, requestKey, { lease })
   }
   return { ...running, asked, answer, takeOver }
 }
 
-/** What another replica does that issues for a lineage. Gives the serial number. */
+/** What another replica does that issues for a request key. Gives the serial number. */
 async function issueElsewhere(
   { app, service }: Running,
-  lineage: string,
+  requestKey: string,
   options: { readonly lease?: Lease } = {},
 ): Promise<string> {
   const { spki, pkcs8 } = generateP256()
@@ -61,7 +61,7 @@ async function issueElsewhere(
   const sealedKey = app.keyring.seal('leaf', pkcs8, issued.certificate)
   await service.store.addCertificate(
     {
-      ...{ ...issued, lineage, issuer: 'ca', names: [domain], keyType: 'p256', csr: null },
+      ...{ ...issued, requestKey, issuer: 'ca', names: [domain], keyType: 'p256', csr: null },
       ...{ sealedKey, renewAt: NOW + DAY, fetchedAt: NOW },
     },
     newAudit(),
@@ -98,8 +98,8 @@ async function withLeaseElsewhere(t: Test) {
   )
   const answer = running.call('POST', '/api/certificate', { domain })
   await settle(() => rival.leases === 1)
-  const [lineage = ''] = running.service.issuance.flights.keys()
-  return { ...running, running, rival, answer, lineage }
+  const [requestKey = ''] = running.service.issuance.flights.keys()
+  return { ...running, running, rival, answer, requestKey }
 }
 
 t.test('while another replica has the lease, its certificate is waited for', async (t) => {
@@ -108,8 +108,8 @@ t.test('while another replica has the lease, its certificate is waited for', asy
       const at = await withLeaseElsewhere(t)
       await at.clock.advance(1_000)
       await settle(() => at.rival.leases === 2)
-      const serialNumber = await issueElsewhere(at.running, at.lineage)
-      if (how === 'told') at.rival.tell({ lineages: [at.lineage], isUrgent: false })
+      const serialNumber = await issueElsewhere(at.running, at.requestKey)
+      if (how === 'told') at.rival.tell({ requestKeys: [at.requestKey], isUrgent: false })
       else await at.clock.advance(1_000)
       const { status, body } = await at.answer
       t.strictSame([status, body.serialNumber, body.cached], [200, serialNumber, false])
@@ -130,17 +130,17 @@ t.test('the lease of a replica that has ended is taken, and the work done here',
 })
 
 t.test('a caller that has waited long gets the order of the other replica', async (t) => {
-  const { clock, answer, service, lineage, call, rival } = await withLeaseElsewhere(t)
-  const order = newOrder({ id: 'theirs', lineage, names: [domain], step: 'validating' })
+  const { clock, answer, service, requestKey, call, rival } = await withLeaseElsewhere(t)
+  const order = newOrder({ id: 'theirs', requestKey, names: [domain], step: 'validating' })
   await service.store.saveOrder(order)
   await clock.advance(20_000)
   t.match(await answer, { status: 202, headers: { location: '/api/orders/theirs' } })
-  t.match(await service.store.findOrderByLineage(lineage), order, 'which is as it was')
+  t.match(await service.store.findOrderByRequestKey(requestKey), order, 'which is as it was')
   t.match((await call('GET', '/api/orders/theirs')).body, { status: 'pending' })
   rival.hasLease = false
   await clock.advance(1_000)
   await settle(() => service.issuance.flights.size === 0)
-  t.match(await service.store.findOrderByLineage(lineage), { id: 'theirs', status: 'done' })
+  t.match(await service.store.findOrderByRequestKey(requestKey), { id: 'theirs', status: 'done' })
 })
 
 t.test('a lost lease stores nothing: what the other replica issued is answered', async (t) => {
@@ -186,8 +186,8 @@ t.test(
   'an order that a waiting replica has filed keeps the id that it told its caller',
   async (t) => {
     const { service, answer, clock, asked } = await withRival(t)
-    const [lineage = ''] = service.issuance.flights.keys()
-    await service.store.fileOrder(newOrder({ id: 'told-by-another', lineage, names: [domain] }))
+    const [requestKey = ''] = service.issuance.flights.keys()
+    await service.store.fileOrder(newOrder({ id: 'told-by-another', requestKey, names: [domain] }))
     await clock.advance(20_000)
     t.match(await answer, { status: 202, headers: { location: '/api/orders/told-by-another' } })
     asked[0]?.end()

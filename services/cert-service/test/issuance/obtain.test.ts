@@ -372,11 +372,11 @@ t.test('who asks for what is just being resumed shares the work', async (t) => {
   const { findCurrent } = store
   const [looking, looked] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
   Object.assign(store, {
-    async findCurrent(lineage: string) {
+    async findCurrent(requestKey: string) {
       Object.assign(store, { findCurrent })
       looking.resolve()
       await looked.promise
-      return findCurrent(lineage)
+      return findCurrent(requestKey)
     },
   })
   const resumed = issuance.resume()

@@ -54,8 +54,8 @@ t.test('one whose renewal had stopped stays answered while that cannot be planne
   const { holdings, store } = running.service
   const [record] = await store.findByDomain(domain)
   await store.setRenewAt(record!.id, null)
-  holdings.forget([record!.lineage])
-  await holdings.find(record!.lineage)
+  holdings.forget([record!.requestKey])
+  await holdings.find(record!.requestKey)
   state.isAway = true
   for (let n = 0; n < 3; n += 1)
     for (const ask of [obtain, read])

@@ -382,8 +382,8 @@ t.test('the names of a caller are counted only near the limit', async (t) => {
     const name = `n${asked++}.test`
     const request = { names: [parseName(name)], csr: null } as unknown as IssuanceRequest
     const certificate = newCertificate({ names: [name], notAfter: now + lifetime })
-    const { lineage } = certificate
-    const work = { lineage, domain: name, names: 1, askedBy: 'psk:a' }
+    const { requestKey } = certificate
+    const work = { requestKey, domain: name, names: 1, askedBy: 'psk:a' }
     const lease = (await store.takeLease(work))!
     try {
       await gate.admit(request, { actor: 'psk:a' }, false)

@@ -56,17 +56,18 @@ const unseen = fc.oneof(
 
 async function fill({ service: { store } }: Running, entries: readonly (Entry & { n: number })[]) {
   for (const { names, ends, renews, kind, issuer, n } of entries) {
-    const lineage = `${issuer} ${n}`
-    const digest = hash('sha256', lineage)
+    const requestKey = `${issuer} ${n}`
+    const digest = hash('sha256', requestKey)
     const [notAfter, renewAt] = [NOW + ends * DAY, renews === null ? null : NOW + renews * DAY]
-    const certificate = newCertificate({ names, lineage, issuer, notAfter, renewAt })
+    const certificate = newCertificate({ names, requestKey, issuer, notAfter, renewAt })
     const told = { serialNumber: digest.slice(32), certificate: Buffer.from(digest) }
     if (kind !== 'never')
       await store.addCertificate({ ...certificate, ...told }, newAudit({ names: [...names] }))
     const lastError = { code: 'ACME_CAA', detail: `refused ${n}` }
     const failed = { status: 'failed', nextTryAt: notAfter, lastError } as const
     const id = digest.slice(32)
-    if (kind !== 'held') await store.saveOrder(newOrder({ ...failed, id, lineage, issuer, names }))
+    if (kind !== 'held')
+      await store.saveOrder(newOrder({ ...failed, id, requestKey, issuer, names }))
   }
 }
 

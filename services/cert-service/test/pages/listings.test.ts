@@ -30,8 +30,8 @@ async function add(store: Store, overrides: Parameters<typeof newCertificate>[0]
 }
 
 async function fail(store: Store, name: string, overrides: Partial<OrderRecord> = {}) {
-  const lineage = `ca|server|p256|${name}`
-  const order = { id: name, lineage, names: [name], status: 'failed' } as const
+  const requestKey = `ca|server|p256|${name}`
+  const order = { id: name, requestKey, names: [name], status: 'failed' } as const
   await store.saveOrder(newOrder({ ...order, ...overrides }))
 }
 
@@ -51,8 +51,8 @@ async function readAll(store: Store, listing: Listing, limit: number, isBackward
 async function fill(store: Store) {
   await add(store, { names: ['late.example'], renewAt: NOW + 6 * DAY, issuer: 'other' })
   await add(store, { names: ['a.example', 'alias.example'], renewAt: NOW + DAY })
-  await add(store, { names: ['b.example'], renewAt: NOW + DAY, lineage: 'b of a' })
-  await add(store, { names: ['b.example'], renewAt: NOW + 2 * DAY, lineage: 'b of b' })
+  await add(store, { names: ['b.example'], renewAt: NOW + DAY, requestKey: 'b of a' })
+  await add(store, { names: ['b.example'], renewAt: NOW + 2 * DAY, requestKey: 'b of b' })
   await add(store, { names: ['never.example'], renewAt: null, notAfter: NOW + 5 * DAY })
   await add(store, { names: ['due.example'], renewAt: NOW })
   await add(store, { names: ['failing.example'], renewAt: NOW - DAY, issuer: 'other' })
@@ -65,7 +65,7 @@ async function fill(store: Store) {
     await fail(store, name)
   await fail(store, 'none-x.example', { nextTryAt: NOW + DAY })
   await fail(store, 'none-y.example', { nextTryAt: NOW + DAY / 2, issuer: 'other', since: NOW + 1 })
-  await store.saveOrder(newOrder({ id: 'under way', lineage: 'under way' }))
+  await store.saveOrder(newOrder({ id: 'under way', requestKey: 'under way' }))
 }
 
 async function holdPages(t: Test, store: Store, listing: Listing, found: string[], why: string) {
@@ -110,7 +110,7 @@ onBothEngines('every state, as the page has it', async (t, { store }) => {
     }
     const said: Listed[] = []
     for (const one of seen) {
-      const order = await store.findOrderByLineage(one.lineage)
+      const order = await store.findOrderByRequestKey(one.requestKey)
       if ((isOrder(one) ? 'failing' : stateOf(one, order, NOW)) === state) said.push(one)
     }
     t.same(domains(said), names, `${state}: what is said of it`)
@@ -175,11 +175,16 @@ onBothEngines('any certificates and orders come in any order once each', async (
     n += 1
     const next = NOW + (renewAt ?? 0) * DAY
     if (n % 3 === 0) {
-      await fail(store, name, { id: randomUUID(), lineage: `l${n}`, nextTryAt: next, since: next })
+      await fail(store, name, {
+        id: randomUUID(),
+        requestKey: `l${n}`,
+        nextTryAt: next,
+        since: next,
+      })
       continue
     }
     await add(store, {
-      lineage: `l${n}`,
+      requestKey: `l${n}`,
       names: [name],
       renewAt: renewAt === null ? null : NOW + renewAt * DAY,
       notAfter: NOW + notAfter * DAY,

@@ -112,10 +112,10 @@ t.test('a failed order can be requested again, and one that still fails is shown
   const { running, assertion, send, store } = await setup(t)
   const lastError = { code: 'ACME_CAA', detail: 'CAA forbids it' }
   const names = ['f.a.test', 'g.a.test']
-  const lineage = 'ca|server|p256|f.a.test,g.a.test'
+  const requestKey = 'ca|server|p256|f.a.test,g.a.test'
   const order = newOrder({
     id: 'f',
-    lineage,
+    requestKey,
     names,
     status: 'failed',
     lastError,

@@ -317,8 +317,14 @@ t.test('a key of the ROCA attack (CVE-2017-15361) is not certified', async (t) =
   t.strictSame(await service.store.findByDomain('a.test'), [])
 
   const [der = Buffer.alloc(0)] = fromPem(csr, 'CERTIFICATE REQUEST')
-  const lineage = `ca|server|${parseCsr(der).spkiSha256}|a.test`
-  const own = { lineage, names: ['a.test'], keyType: 'rsa2048', csr: der, sealedKey: null } as const
+  const requestKey = `ca|server|${parseCsr(der).spkiSha256}|a.test`
+  const own = {
+    requestKey,
+    names: ['a.test'],
+    keyType: 'rsa2048',
+    csr: der,
+    sealedKey: null,
+  } as const
   await service.store.addCertificate(newCertificate(own), newAudit())
   await clock.advance(5 * DAY)
   const renewal = await call('POST', '/api/certificate/renew', { domain: 'a.test' })
@@ -376,7 +382,7 @@ t.test(
     for (let n = 0; n < 300; n += 1)
       await store.addCertificate(
         newCertificate({
-          lineage: `old ${n}`,
+          requestKey: `old ${n}`,
           names: ['a.test'],
           sealedKey: null,
           notBefore: NOW,

@@ -26,7 +26,7 @@ async function fill({ service: { store } }: Running): Promise<void> {
   const fail = (name: string, id: number, nextTryAt: number) =>
     store.saveOrder(
       newOrder({
-        ...{ id: uuid(id), lineage: `ca|server|p256|${name}`, names: [name], nextTryAt },
+        ...{ id: uuid(id), requestKey: `ca|server|p256|${name}`, names: [name], nextTryAt },
         ...{ status: 'failed', failures: 3 },
         lastError: { code: 'ACME_DNS', detail: `no TXT record for ${name}` },
       }),
@@ -176,8 +176,8 @@ t.test('a certificate that ended because it could not be renewed fails', async (
   const running = await start(t)
   const { store } = running.service
   await store.addCertificate(newCertificate({ notAfter: NOW - DAY }), newAudit())
-  const { lineage } = newCertificate()
-  await store.saveOrder(newOrder({ lineage, id: uuid(1), status: 'failed', nextTryAt: NOW }))
+  const { requestKey } = newCertificate()
+  await store.saveOrder(newOrder({ requestKey, id: uuid(1), status: 'failed', nextTryAt: NOW }))
   const see = await enter(running, KEY)
   t.match((await see('/')).said, / 1 Failing 0 Ended .* Failing, ended 24 hours ago/)
   t.match(

@@ -125,7 +125,7 @@ t.test('many certificates of a name are revoked a hundred at a time', async (t) 
   for (let n = 0; n < total; n += 1)
     await store.addCertificate(
       newCertificate({
-        lineage: `l${n}`,
+        requestKey: `l${n}`,
         names,
         sealedKey: null,
         notBefore: NOW,

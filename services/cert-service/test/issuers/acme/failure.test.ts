@@ -281,7 +281,7 @@ t.test('an order of a changed or removed issuer is given up', async (t) => {
   t.match(await failureOf(again.running), { lastError: { code: 'CERT_NOT_PERMITTED' } })
 })
 
-t.test('two lineages of the same names do not finalise each other’s order', async (t) => {
+t.test('two requestKeys of the same names do not finalise each other’s order', async (t) => {
   expectWarnings(t, 'CERT_BUSY')
   const { ca, running, clock } = await startAcme(t, { reuseOrders: true })
   const [first, second] = await Promise.all([

@@ -170,8 +170,8 @@ t.test('terms of service are agreed to by the operator, not by us', async (t) =>
   const { ca, running } = await startAcme(t, { termsOfService: 'https://ca.test/terms' })
   t.match(await post(running), { status: 503, body: { code: 'CERT_TERMS_NOT_AGREED' } })
   t.equal(ca.count('newAccount'), 0)
-  const order = await running.service.store.findOrderByLineage(
-    (await failedOrders(running.service.store))[0]!.lineage,
+  const order = await running.service.store.findOrderByRequestKey(
+    (await failedOrders(running.service.store))[0]!.requestKey,
   )
   t.match(order?.lastError, { code: 'CERT_TERMS_NOT_AGREED', detail: /https:\/\/ca.test\/terms/ })
 })
