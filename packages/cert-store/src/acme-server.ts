@@ -124,6 +124,13 @@ export class AcmeServer implements AcmeServerStore {
 
   findAccountByKey = (thumbprint: string) => findAccount(this.#db, BY_KEY, thumbprint)
 
+  findAccounts: AcmeServerStore['findAccounts'] = async (ids) =>
+    (await SERVED_ACCOUNTS.list(
+      this.#db,
+      `WHERE id IN (${TEXTS})`,
+      JSON.stringify(ids),
+    )) as readonly ServedAccount[]
+
   async listAccounts(caller: string | undefined, limit: number) {
     const [where, ...of] = caller === undefined ? [''] : [OF_CALLER, caller]
     const rest = `${where} ORDER BY used_at DESC, id LIMIT ${limit}`

@@ -13,6 +13,7 @@ import {
 import { LRUCache } from 'lru-cache'
 import { END_SERVED_ORDER } from './acme-server.ts'
 import type { AuditLog } from './audit.ts'
+import { isCovered } from './coverage.ts'
 import { CertStoreError, leaseLost } from './errors.ts'
 import { type Leases, NOW } from './leases.ts'
 import { END_ORDERS } from './orders.ts'
@@ -22,19 +23,24 @@ import {
   type AuditEntry,
   type CertificateRecord,
   type Counted,
+  type Coverage,
   type Expiry,
+  type Head,
   type InService,
   type IssuedCertificate,
   type Lease,
   NAME_PAGE,
   type NewCertificate,
   type PastCertificate,
+  type Predecessor,
   type Store,
-  type Supersedes,
+  type Transition,
   type Way,
 } from './store.ts'
-import { CERTIFICATES, CHAINS } from './tables.ts'
+import { CERTIFICATES, CHAINS, TRANSITIONS } from './tables.ts'
 
+/** How many certificates that nobody fetched a lineage may have one after the other. */
+const MAX_FOLLOWED = 100
 /** Chains that are kept in memory: there is one for each issuing certificate. */
 const MAX_CHAINS = 1_000
 
@@ -60,22 +66,54 @@ const ISSUED_FOR = `
   WHERE domain = $1 AND not_after >= $5 AND (not_after > $5 OR id > $6)
     AND (is_current OR $2 AND ${isLive('$3', '$4')}) AND revoked_at IS NULL
   ORDER BY not_after, id LIMIT ${NAME_PAGE}`
-// In an index, as the first names of an account are few.
-const OF_ACCOUNT = `
-  WHERE is_current AND account = $1 AND domain IN (${TEXTS.replace('$1', '$2')})
-  ORDER BY id DESC LIMIT ${NAME_PAGE}`
+// Those of the same client first, then those at its address, then the oldest.
+const HEADS = `
+  WHERE is_current AND account IS NOT NULL AND (asked_by = $1 OR account = $3) AND domain IN (${TEXTS.replace('$1', '$2')})
+  ORDER BY CASE WHEN address = $4 THEN CASE WHEN account = $3 THEN 0 ELSE 1 END ELSE 2 END, id LIMIT ${NAME_PAGE}`
 const HISTORY = `WHERE domain = $1 ${NEWEST} ${NAME_PAGE}`
 const BY_SERIAL = `WHERE domain = $1 AND serial_number = $2 ${NEWEST} 1`
 // Few are late, and an index finds those. That of the next expiry would lead through all the others.
-const LATE = `
-  WHERE is_current AND renew_at IS NOT NULL AND late_at < $1 ORDER BY not_after + 0 LIMIT $2`
 const RENEWED = 'WHERE is_current AND renew_at IS NOT NULL'
+const LATE = `${RENEWED} AND late_at < $1`
+const LATE_UNCOVERED = `${LATE} AND NOT ${isCovered('any')} ORDER BY not_after + 0 LIMIT $2`
+const LATE_COVERED = `
+  ${LATE} AND ${isCovered('any')} AND NOT ${isCovered('caller')} ORDER BY not_after + 0 LIMIT $2`
+const COUNT_COVERED = `
+  SELECT count(*) AS total, count(CASE WHEN ${isCovered('caller')} THEN 1 END) AS caller
+  FROM certificates ${LATE} AND ${isCovered('any')}`
+const FIND_COVERAGE = `
+  SELECT CASE WHEN ${isCovered('caller')} THEN 'caller' ELSE 'other' END AS by
+  FROM certificates WHERE id = $1 AND is_current AND ${isCovered('any')}`
+const ENDING = `
+  ${RENEWED} AND NOT (late_at < $1 AND ${isCovered('any')}) ORDER BY not_after LIMIT $2`
+
+const PAST =
+  'id, requestKey, isCurrent, askedBy, issuer, names, keyType, serialNumber, notBefore, notAfter, madeAt, ' +
+  'revokedAt, revocationReason, replacedBy, downloadedAt'
+const HEAD =
+  'id, requestKey, issuer, names, certificate, account, address, notBefore, notAfter, windowStart, windowEnd, ' +
+  'renewalRequestedAt'
 
 const REPLACED = `
   SELECT id, request_key AS "requestKey", fetched_at AS "fetchedAt", fetched_ran AS "fetchedRan", asked_by AS "askedBy"
   FROM certificates WHERE is_current AND request_key IN (${TEXTS}) ORDER BY id FOR UPDATE`
-const REPLACE = `
+const RETIRE = `
   UPDATE certificates SET is_current = false, sealed_key = NULL, asked_by = NULL WHERE id = $1`
+const SET_REPLACED = `
+  UPDATE certificates SET replaced_by = $2, replacement_reason = $3
+  WHERE id = $1 AND replaced_by IS NULL`
+/** SQL: what followed a certificate, if its client never fetched it. */
+const FOLLOWING = `
+  SELECT next.id FROM certificates JOIN certificates AS next ON next.id = certificates.replaced_by
+  WHERE certificates.id = $1 AND next.downloaded_at IS NULL AND next.id <> $2`
+const SET_DOWNLOADED = `
+  UPDATE certificates SET downloaded_at = $2 WHERE id = $1 AND downloaded_at IS NULL`
+const REINSTATE = `
+  UPDATE certificates
+  SET is_current = true, asked_by = $3, downloaded_at = $2, replaced_by = NULL, replacement_reason = NULL
+  WHERE id = $1 AND NOT is_current AND replaced_by IS NOT NULL AND downloaded_at IS NULL AND revoked_at IS NULL
+    AND NOT EXISTS (
+      SELECT 1 FROM certificates AS head WHERE head.is_current AND head.request_key = certificates.request_key)`
 const ADD_NAMES = `
   INSERT INTO certificate_names (name, certificate)
   SELECT DISTINCT value, $2::bigint FROM json_array_elements_text($1::json) WHERE value <> $3::text`
@@ -122,7 +160,7 @@ interface Addition {
   readonly chain: string
   readonly entry: AuditEntry
   readonly lease: Lease | undefined
-  readonly supersedes: NonNullable<Supersedes['supersedes']>
+  readonly predecessor: Predecessor | undefined
 }
 
 interface Parts {
@@ -148,6 +186,14 @@ export class Certificates {
     this.#addOne = groupCommit(db, (tx, additions: readonly Addition[]) =>
       this.#addAll(tx, additions),
     )
+    const download = groupCommit(
+      db,
+      (tx, all: readonly (readonly [id: number, at: number])[]) =>
+        // In the order of their ids, so that two transactions never wait for each other.
+        Promise.all(all.toSorted(([a], [b]) => a - b).map((one) => tx.run(SET_DOWNLOADED, ...one))),
+      { durable: false },
+    )
+    this.setDownloaded = async (id, at) => void (await download([id, at]))
   }
 
   findCurrent = async (requestKey: string) =>
@@ -170,11 +216,7 @@ export class Certificates {
     )
 
   listHistory = (domain: string): Promise<readonly PastCertificate[]> =>
-    this.#some<PastCertificate>(
-      'id, requestKey, isCurrent, askedBy, issuer, names, keyType, serialNumber, notBefore, notAfter, madeAt, revokedAt, revocationReason',
-      HISTORY,
-      domain,
-    )
+    this.#some<PastCertificate>(PAST, HISTORY, domain)
 
   findBySerial = async (domain: string, serialNumber: string) =>
     (await this.#inService(BY_SERIAL, domain, serialNumber))[0]
@@ -185,21 +227,50 @@ export class Certificates {
   listBySerial = (serialNumber: string) =>
     this.#inService('WHERE serial_number = $1 LIMIT 10', serialNumber)
 
-  listOfAccount = (account: string, domains: readonly string[]) =>
-    this.select(OF_ACCOUNT, account, JSON.stringify(domains))
+  findById = async (id: number) => (await this.#inService('WHERE id = $1', id))[0]
+
+  listHeads: Store['listHeads'] = (askedBy, names, { account, address }) =>
+    this.#some<Head>(HEAD, HEADS, indexable(askedBy), JSON.stringify(names), account, address)
+
+  listTransitions = async (id: number) =>
+    (await TRANSITIONS.list(
+      this.#db,
+      `WHERE certificate = $1 ORDER BY id DESC LIMIT ${NAME_PAGE}`,
+      id,
+    )) as readonly Transition[]
+
+  setDownloaded: Store['setDownloaded']
+
+  reinstate: Store['reinstate'] = async ({ id, names, requestKey }, { at, actor, account }) => {
+    const { changes } = this.#parts
+    await this.#db.transaction(async (tx) => {
+      if ((await tx.run(REINSTATE, id, at, indexable(actor))) === 0) return
+      const [domain = ''] = names
+      if (names.length > 1) await tx.run(ADD_NAMES, JSON.stringify(names), id, domain)
+      await addTransitions(tx, [{ certificate: id, at, action: 'reinstate', actor, account }])
+      await changes?.note(tx, [requestKey])
+    })
+    changes?.notify()
+  }
 
   list: Store['list'] = ({ after, limit }) =>
     this.select('WHERE is_current AND id > $1 ORDER BY id LIMIT $2', after, limit)
 
-  listLate = (now: number, limit: number) => this.select(LATE, now, limit)
+  listLate: Store['listLate'] = (now, limit, isCovered = false) =>
+    this.select(isCovered ? LATE_COVERED : LATE_UNCOVERED, now, limit)
 
-  listEnding = async (limit: number) => {
+  countCovered: Store['countCovered'] = async (now) => {
+    const { total = 0, caller = 0 } =
+      (await this.#db.get<{ total: number; caller: number }>(COUNT_COVERED, now)) ?? {}
+    return { caller, other: total - caller }
+  }
+
+  findCoverage = async (id: number) => (await this.#db.get<{ by: Coverage }>(FIND_COVERAGE, id))?.by
+
+  listEnding: Store['listEnding'] = async (now, limit) => {
+    const members = 'domain, issuer, notBefore, notAfter, way'
     const [soonest, counted] = await Promise.all([
-      this.#some<Expiry>(
-        'domain, issuer, notBefore, notAfter',
-        `${RENEWED} ORDER BY not_after LIMIT $1`,
-        limit,
-      ),
+      this.#some<Expiry>(members, ENDING, now, limit),
       this.#db.get<{ total: number }>(`SELECT count(*) AS total FROM certificates ${RENEWED}`),
     ])
     return { soonest, total: counted?.total ?? 0 }
@@ -207,9 +278,9 @@ export class Certificates {
 
   addCertificate: Store['addCertificate'] = async (certificate, entry, options = {}) => {
     const { leases, changes } = this.#parts
-    const { lease, supersedes = [] } = options
+    const { lease, predecessor } = options
     const chain = chainId(certificate.chain)
-    const addition = { certificate, chain, entry, lease, supersedes }
+    const addition = { certificate, chain, entry, lease, predecessor }
     const added = await leases.ending(lease, () => this.#addOne(addition))
     changes?.notify()
     return added
@@ -243,22 +314,25 @@ export class Certificates {
     const requestKeys = additions.map(({ certificate }) => certificate.requestKey)
     const chains = additions.map(({ chain, certificate }) => [chain, certificate.chain] as const)
     const held = additions.flatMap(({ lease }) => lease ?? [])
-    const superseded = additions
-      .flatMap(({ supersedes }) => supersedes)
-      .toSorted((a, b) => a.id - b.id)
+    const followed = additions.flatMap(({ predecessor }) => predecessor?.requestKey ?? [])
     const list = JSON.stringify(requestKeys)
     const [, rows] = await Promise.all([leases.end(tx, held), tx.all<Replaced>(REPLACED, list)])
     const replaced = new Map(rows.map((row) => [row.requestKey, row]))
     const [, , , added] = await Promise.all([
       this.#chains.save(tx, new Map(chains)),
       tx.run(END_ORDERS, list),
-      changes?.note(tx, [...requestKeys, ...superseded.map(({ requestKey }) => requestKey)]),
+      changes?.note(tx, [...requestKeys, ...followed]),
       Promise.all(
         additions.map((one, i) => this.#add(tx, one, replaced.get(requestKeys[i] ?? ''))),
       ),
-      // In the order of their ids, so that two transactions never wait for each other.
-      Promise.all(superseded.map(({ id }) => this.#replace(tx, id))),
     ])
+    // In the order of their ids, so that two transactions never wait for each other.
+    const successions = additions
+      .flatMap(({ predecessor, entry, certificate: { account = null } }, i) =>
+        predecessor ? { predecessor, id: added[i]?.id ?? 0, by: { ...entry, account } } : [],
+      )
+      .toSorted((a, b) => a.predecessor.id - b.predecessor.id)
+    for (const { id, predecessor, by } of successions) await this.#follow(tx, id, predecessor, by)
     return added
   }
 
@@ -288,10 +362,11 @@ export class Certificates {
       askedBy: askedBy ?? replaced?.askedBy,
     }
     const [, id] = await Promise.all([
-      replaced && this.#replace(tx, replaced.id),
+      replaced && this.#retire(tx, replaced.id),
       CERTIFICATES.addNumbered(tx, row),
       this.#parts.audit.add(tx, entry),
     ])
+    if (replaced) await tx.run(SET_REPLACED, replaced.id, id as number, 'key')
     if (names.length > 1) await tx.run(ADD_NAMES, JSON.stringify(names), id, domain)
     const outcome = ['valid', fingerprint, null] as const
     if (servedOrder && (await tx.run(END_SERVED_ORDER, servedOrder, ...outcome)) === 0)
@@ -299,8 +374,27 @@ export class Certificates {
     return { ...certificate, id: id as number, ...made }
   }
 
-  #replace(tx: Transaction, id: number) {
-    return Promise.all([tx.run(REPLACE, id), tx.run(FORGET_NAMES, id)])
+  #retire(tx: Transaction, id: number) {
+    return Promise.all([tx.run(RETIRE, id), tx.run(FORGET_NAMES, id)])
+  }
+
+  /** Has a certificate follow its predecessor, or what followed that and nobody uses. */
+  async #follow(
+    tx: Transaction,
+    successor: number,
+    { id, reason }: Predecessor,
+    by: Pick<Transition, 'at' | 'actor' | 'account'>,
+  ): Promise<void> {
+    let next: number | undefined = id
+    for (let tries = 0; tries < MAX_FOLLOWED && next !== undefined; tries += 1) {
+      if ((await tx.run(SET_REPLACED, next, successor, reason)) === 1) {
+        await this.#retire(tx, next)
+        await addTransitions(tx, [{ ...by, certificate: next, action: 'replace' }])
+        return
+      }
+      if (reason !== 'named') return
+      next = (await tx.get<{ id: number }>(FOLLOWING, next, successor))?.id
+    }
   }
 
   async #inService(rest: string, ...params: readonly Parameter[]) {
@@ -308,7 +402,8 @@ export class Certificates {
     const records = await this.#records(rows)
     return records.map((record, i) => {
       const { isCurrent, askedBy, revokedAt, revocationReason } = rows[i] as CertificateRow
-      const state = { isCurrent, askedBy, revokedAt, revocationReason }
+      const { replacedBy, downloadedAt } = rows[i] as CertificateRow
+      const state = { isCurrent, askedBy, revokedAt, revocationReason, replacedBy, downloadedAt }
       return { ...record, ...state } as CertificateRecord & InService
     })
   }
@@ -328,7 +423,7 @@ function toRecord(row: CertificateRow, chain: readonly Uint8Array[]): Certificat
   const { checkAt, windowStart, windowEnd, explanationUrl } = row
   const { id, requestKey, issuer, names, serialNumber, certificate, sealedKey, csr } = row
   const { notBefore, notAfter, renewAt, fetchedAt, fetchedRan, madeAt } = row
-  const { client, account, servedOrder } = row
+  const { client, account, servedOrder, address, renewalRequestedAt, renewalInfoReadAt } = row
   return {
     id,
     requestKey,
@@ -347,6 +442,7 @@ function toRecord(row: CertificateRow, chain: readonly Uint8Array[]): Certificat
     madeAt,
     keyType: row.keyType as KeyType,
     ...(row.way !== null && { way: row.way as Way, client, account, servedOrder }),
+    ...(account !== null && { address, renewalRequestedAt, renewalInfoReadAt }),
     ...(checkAt !== null && { checkAt, windowStart, windowEnd, explanationUrl }),
   }
 }
@@ -391,6 +487,15 @@ class Chains {
       throw new CertStoreError('CERT_STORE_CORRUPT', 'The chain of a certificate is missing.')
     return row.certificates.map((text) => Buffer.from(text, 'base64'))
   }
+}
+
+/** Part of a write. */
+export async function addTransitions(
+  tx: Transaction,
+  transitions: readonly Transition[],
+): Promise<void> {
+  for (const { certificate, at, action, actor, account } of transitions)
+    await TRANSITIONS.add(tx, { certificate, at, action, actor, account })
 }
 
 /** The id by which certificates refer to their chain. */

@@ -1,9 +1,9 @@
 import type { Engine } from '@gatehouse/store'
+import { isCovered } from './coverage.ts'
 import { isDescending, NO_END } from './listing.ts'
 import { orderOf } from './order-record.ts'
 import type {
   CertificateRecord,
-  CertificateState,
   Listing,
   ListOrder,
   ListPage,
@@ -201,7 +201,10 @@ function beyond({ key, isOrder }: Sorted, from: Position, than: '<' | '>', add: 
 }
 
 /** Conditions for a state, which `stateOf` of the page finds for a record and its order. */
-function conditionsOf(state: CertificateState, addNow: () => string): readonly string[] {
+function conditionsOf(
+  state: NonNullable<Listing['state']>,
+  addNow: () => string,
+): readonly string[] {
   if (state === 'failing') return [`id IN (${FAILING})`]
   const now = addNow()
   const lives = `not_after > ${now}`
@@ -214,6 +217,7 @@ function conditionsOf(state: CertificateState, addNow: () => string): readonly s
     due: [lives, few(`renew_at <= ${now}`), isFine],
     unrenewed: [lives, few('renew_at IS NULL'), isFine],
     ended: [few(`not_after <= ${now}`), isFine],
+    covered: [few(`(renew_at IS NULL OR renew_at <= ${now}) AND ${isCovered('any')}`)],
   }[state]
 }
 

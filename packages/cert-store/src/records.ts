@@ -10,6 +10,7 @@ import type {
   SERVED_ACCOUNTS,
   SERVED_ORDERS,
   SIGN_INS,
+  TRANSITIONS,
 } from './tables.ts'
 
 /** By which way a certificate came: asked for by a program, by ACME, by a person, or by the service itself. */
@@ -24,6 +25,8 @@ export interface Origin {
   readonly account?: string | null | undefined
   /** The order of that client. */
   readonly servedOrder?: string | null | undefined
+  /** The IP address of that client. */
+  readonly address?: string | null | undefined
 }
 
 export interface NewCertificate extends Origin {
@@ -64,6 +67,9 @@ export interface CertificateRecord extends Omit<NewCertificate, 'askedBy'>, Part
   readonly madeAt?: number
   /** The run time of the store when it was last handed out. */
   readonly fetchedRan?: number
+  /** When its ACME client was last asked, and asked itself, when to renew it; absent if it is of none. */
+  readonly renewalRequestedAt?: number | null
+  readonly renewalInfoReadAt?: number | null
 }
 
 /** Whether a certificate is in service, or was replaced or revoked. */
@@ -73,6 +79,36 @@ export interface InService {
   readonly askedBy: string | null
   readonly revokedAt: number | null
   readonly revocationReason: RevocationReason | null
+  /** The id of the next certificate of its lineage. */
+  readonly replacedBy: number | null
+  /** When its ACME client fetched it first. */
+  readonly downloadedAt: number | null
+}
+
+/** The newest certificate of a lineage, as an ACME client may continue it. */
+export type Head = Pick<
+  CertificateRecord,
+  | 'id'
+  | 'requestKey'
+  | 'issuer'
+  | 'names'
+  | 'certificate'
+  | 'account'
+  | 'address'
+  | 'notBefore'
+  | 'notAfter'
+  | 'windowStart'
+  | 'windowEnd'
+  | 'renewalRequestedAt'
+>
+
+/** By whom a certificate has each name of another one: its caller, or only others. */
+export type Coverage = 'caller' | 'other'
+
+/** What happened to a certificate. */
+export interface Transition extends Omit<RowOf<typeof TRANSITIONS>, 'id' | 'action'> {
+  /** `reinstate`: its client fetched it only after another one had replaced it. */
+  readonly action: 'replace' | 'reinstate' | 'revoke' | 'delete' | 'request-renewal'
 }
 
 /** A certificate in the history of its first name. */
@@ -194,12 +230,21 @@ export interface OrderRecord {
   /** The caller that its certificate will count for; absent for a renewal. */
   readonly askedBy?: string
   /** The ACME client that it is for, and when it wants the certificate to end. */
-  readonly origin?: Origin & Supersedes & { readonly notAfter?: number | undefined }
+  readonly origin?: Origin & Succession & { readonly notAfter?: number | undefined }
 }
 
-/** Certificates of other request keys that a new one takes out of service, without revoking them: its client renews by it. */
-export interface Supersedes {
-  readonly supersedes?: readonly Pick<CertificateRecord, 'id' | 'requestKey'>[] | undefined
+/** The lineage that a new certificate continues, beside that of its request key. */
+export interface Succession {
+  readonly predecessor?: Predecessor | undefined
+}
+
+/**
+ * The certificate that a new one follows. It was found by the key that both have, as the client named it, by the account and the
+ * address of the client, or as the one that is longest due. If another one has followed it meanwhile, the new one follows that
+ * one, unless it is in use or the client named none.
+ */
+export interface Predecessor extends Pick<CertificateRecord, 'id' | 'requestKey'> {
+  readonly reason: 'key' | 'named' | 'address' | 'due'
 }
 
 /** The state that an issuer has reached with an order, and the key that it may have certified. */
@@ -215,7 +260,7 @@ export type AccountRecord = RowOf<typeof ACCOUNTS>
 
 export type Expiry = Pick<
   RowOf<typeof CERTIFICATES>,
-  'domain' | 'issuer' | 'notBefore' | 'notAfter'
+  'domain' | 'issuer' | 'notBefore' | 'notAfter' | 'way'
 >
 
 export interface NewEvent {
@@ -238,7 +283,15 @@ export type CrlRecord = RowOf<typeof CRLS>
 
 export interface AuditEntry {
   readonly at: number
-  readonly action: 'issue' | 'hand-out' | 'renew' | 'revoke' | 'delete' | 'refuse' | 'fail'
+  readonly action:
+    | 'issue'
+    | 'hand-out'
+    | 'renew'
+    | 'request-renewal'
+    | 'revoke'
+    | 'delete'
+    | 'refuse'
+    | 'fail'
   /** The one who did it: `psk:<key name>`, `mtls:<name>`, `jwt:<issuer>#<subject>` or `system`. */
   readonly actor: string
   readonly names: readonly string[]
@@ -286,7 +339,7 @@ export interface Scope {
 /** The filter and the order of a listing. */
 export interface Listing extends Scope {
   readonly order: ListOrder
-  readonly state?: CertificateState | undefined
+  readonly state?: CertificateState | 'covered' | undefined
   /** The name of an issuer. */
   readonly issuer?: string | undefined
   readonly search?: Search | undefined

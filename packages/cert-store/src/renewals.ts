@@ -1,9 +1,10 @@
-import type { Engine, Transaction } from '@gatehouse/store'
-import type { Certificates } from './certificates.ts'
+import { type Engine, indexable, type Transaction } from '@gatehouse/store'
+import type { AuditLog } from './audit.ts'
+import { addTransitions, type Certificates } from './certificates.ts'
 import type { Leases } from './leases.ts'
 import type { SharedChanges } from './replicas/changes.ts'
 import { IDS, MAX_ROWS } from './sql.ts'
-import type { CertificateRecord, Store } from './store.ts'
+import { type CertificateRecord, NAME_PAGE, type Store } from './store.ts'
 
 const MINUTE = 60_000
 const DAY = 86_400_000
@@ -39,6 +40,12 @@ const FUTURE = `
   SELECT 1 AS found FROM certificates
   WHERE is_current AND renew_at IS NOT NULL AND not_before > $1::bigint + ${MINUTE} LIMIT 1`
 const SET_FETCHED = 'UPDATE certificates SET fetched_at = $2, fetched_ran = $3 WHERE id = $1'
+const SET_READ = 'UPDATE certificates SET renewal_info_read_at = $2 WHERE id = $1'
+const REQUEST = `
+  UPDATE certificates SET renewal_requested_at = $2 WHERE id = $1 AND is_current AND account IS NOT NULL`
+const OF_CALLER = `
+  WHERE asked_by = $1 AND not_after >= $2 AND (not_after > $2 OR id > $3) AND is_current
+  ORDER BY not_after, id LIMIT ${NAME_PAGE}`
 
 interface Due {
   readonly id: number
@@ -63,6 +70,7 @@ interface Place {
 }
 
 interface Parts {
+  readonly audit: AuditLog
   readonly certificates: Certificates
   readonly leases: Leases
   readonly changes: SharedChanges | undefined
@@ -121,13 +129,35 @@ export class Renewals {
 
   hasFuture = async (now: number) => (await this.#db.get(FUTURE, now)) !== undefined
 
-  setFetchedAt = async (fetched: ReadonlyMap<number, number>): Promise<void> => {
-    if (fetched.size === 0) return
+  setFetchedAt = (fetched: ReadonlyMap<number, number>): Promise<void> => {
     const ran = this.#db.runTime()
-    // In the order of ids, so that two transactions never wait for each other.
-    const rows = [...fetched].sort(([a], [b]) => a - b)
+    return this.#setEach(fetched, (tx, id, at) => tx.run(SET_FETCHED, id, at, ran))
+  }
+
+  setRenewalInfoRead = (read: ReadonlyMap<number, number>): Promise<void> =>
+    this.#setEach(read, (tx, id, at) => tx.run(SET_READ, id, at))
+
+  listOfCaller: Store['listOfCaller'] = (askedBy, { notAfter, id }) =>
+    this.#parts.certificates.select(OF_CALLER, indexable(askedBy), notAfter, id)
+
+  requestRenewals: Store['requestRenewals'] = (moments, entry) =>
+    this.#db.transaction(async (tx) => {
+      await this.#parts.audit.add(tx, entry)
+      const { at, actor } = entry
+      for (const [certificate, from] of byId(moments))
+        if ((await tx.run(REQUEST, certificate, from)) > 0)
+          await addTransitions(tx, [
+            { certificate, at, action: 'request-renewal', actor, account: null },
+          ])
+    })
+
+  async #setEach(
+    times: ReadonlyMap<number, number>,
+    set: (tx: Transaction, id: number, at: number) => Promise<number>,
+  ): Promise<void> {
+    if (times.size === 0) return
     await this.#db.transaction(
-      (tx) => Promise.all(rows.map(([id, at]) => tx.run(SET_FETCHED, id, at, ran))),
+      (tx) => Promise.all(byId(times).map(([id, at]) => set(tx, id, at))),
       { durable: false },
     )
   }
@@ -193,6 +223,11 @@ export class Renewals {
       return record ? { ...record, ...(checkAt !== undefined && { checkAt }) } : []
     })
   }
+}
+
+/** In the order of ids, so that two transactions never wait for each other. */
+function byId(times: ReadonlyMap<number, number>): [id: number, at: number][] {
+  return [...times].sort(([a], [b]) => a - b)
 }
 
 function listOf(rows: readonly { readonly id: number }[]): string {

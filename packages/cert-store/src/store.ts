@@ -7,10 +7,12 @@ import type {
   CertificateRecord,
   Change,
   Counted,
+  Coverage,
   CrlRecord,
   DataKeyRecord,
   EventRecord,
   Expiry,
+  Head,
   InService,
   IssuedCertificate,
   KeyringRecord,
@@ -27,8 +29,9 @@ import type {
   ServedAccount,
   ServedOrder,
   SignInRecord,
-  Supersedes,
+  Succession,
   Tally,
+  Transition,
   Work,
 } from './records.ts'
 import type { Usage } from './usage.ts'
@@ -36,6 +39,8 @@ import type { Usage } from './usage.ts'
 export type * from './records.ts'
 export type { Usage } from './usage.ts'
 
+/** The issuer of all certificates of the profile `client`; all others issue those of `server`. */
+export const CLIENT_ISSUER = 'ca-client'
 /** Certificates of a name per page. */
 export const NAME_PAGE = 100
 /** Entries of the audit trail that are searched for a name: it has no index for that. */
@@ -129,8 +134,18 @@ interface Certificates {
   findIssued(sha256: string): Promise<(CertificateRecord & InService) | undefined>
   /** The certificates with this serial number, in service or not: one of each direct issuer. */
   listBySerial(serialNumber: string): Promise<readonly (CertificateRecord & InService)[]>
-  /** The current certificates of an ACME account with one of these first names. */
-  listOfAccount(account: string, domains: readonly string[]): Promise<readonly CertificateRecord[]>
+  findById(id: number): Promise<(CertificateRecord & InService) | undefined>
+  /**
+   * At most {@link NAME_PAGE} current certificates that ACME clients of one caller have with one of these first names: those of
+   * this account and address first, then those of this address, then the oldest.
+   */
+  listHeads(
+    askedBy: string,
+    names: readonly string[],
+    of: { readonly account: string; readonly address: string },
+  ): Promise<readonly Head[]>
+  /** What happened to a certificate, the newest first. */
+  listTransitions(id: number): Promise<readonly Transition[]>
   /** All current certificates by id. */
   list(page: { after: number; limit: number }): Promise<readonly CertificateRecord[]>
   /** A page of the certificates of a listing. Backwards, what is nearest to the position comes first. */
@@ -142,12 +157,29 @@ interface Certificates {
   claimDue(now: number, limit: number): Promise<readonly CertificateRecord[]>
   /** Claims certificates whose CA is to be asked about their renewal: for other replicas they are due again at `until`. */
   claimUnchecked(now: number, limit: number, until: number): Promise<readonly CertificateRecord[]>
-  /** Certificates with less than a third of their lifetime left, the first to expire first. */
-  listLate(now: number, limit: number): Promise<readonly CertificateRecord[]>
-  /** The renewed certificates that expire first, and how many there are. */
+  /**
+   * Certificates with less than a third of their lifetime left, the first to expire first, but for those that are covered: each of
+   * their names is in a certificate that ends later. Those of another caller do not count, or alone if `isCovered`.
+   */
+  listLate(now: number, limit: number, isCovered?: boolean): Promise<readonly CertificateRecord[]>
+  /** The certificates with less than a third of their lifetime left that are covered, by one of the same caller or only by others. */
+  countCovered(now: number): Promise<Readonly<Record<Coverage, number>>>
+  /** Whether a certificate is covered. */
+  findCoverage(id: number): Promise<Coverage | undefined>
+  /** The renewed certificates that expire first, but for late ones that are covered, and how many are renewed. */
   listEnding(
+    now: number,
     limit: number,
   ): Promise<{ readonly soonest: readonly Expiry[]; readonly total: number }>
+  /** At most {@link NAME_PAGE} current certificates that count for a caller and end later than `after`, by their end. */
+  listOfCaller(
+    askedBy: string,
+    after: Pick<CertificateRecord, 'notAfter' | 'id'>,
+  ): Promise<readonly CertificateRecord[]>
+  /** Keeps from when on ACME clients are asked to renew certificates, by their ids. */
+  requestRenewals(moments: ReadonlyMap<number, number>, entry: AuditEntry): Promise<void>
+  /** Keeps when the ACME clients of certificates asked when to renew them. */
+  setRenewalInfoRead(read: ReadonlyMap<number, number>): Promise<void>
   /** Moves the renewal of a certificate; `null` stops renewing it. */
   setRenewAt(id: number, renewAt: number | null): Promise<void>
   setRenewalWindow(id: number, window: RenewalWindow & { readonly renewAt: number }): Promise<void>
@@ -172,8 +204,18 @@ interface Lifecycle {
   addCertificate(
     certificate: NewCertificate,
     entry: AuditEntry,
-    options?: Supersedes & { readonly lease?: Lease | undefined },
+    options?: Succession & { readonly lease?: Lease | undefined },
   ): Promise<CertificateRecord>
+  /** Keeps when the ACME client of a certificate has fetched it first. */
+  setDownloaded(id: number, at: number): Promise<void>
+  /**
+   * Puts a certificate that was replaced, and that its client has fetched only now, into service again, as the first of a
+   * lineage. One that was fetched before or revoked stays as it is.
+   */
+  reinstate(
+    certificate: Pick<CertificateRecord, 'id' | 'names' | 'requestKey'>,
+    by: Pick<Transition, 'at' | 'actor' | 'account'>,
+  ): Promise<void>
   /**
    * Revokes certificates, in service or not: they are no longer current and stay in the CRL until they expire.
    * Gives the serial numbers of those that it has revoked: unexpired ones that were not revoked before.
@@ -266,6 +308,7 @@ export interface AcmeServerStore {
   addAccount(account: ServedAccount): Promise<ServedAccount | undefined>
   findAccount(id: string): Promise<ServedAccount | undefined>
   /** By the thumbprint of its key. */
+  findAccounts(ids: readonly string[]): Promise<readonly ServedAccount[]>
   findAccountByKey(thumbprint: string): Promise<ServedAccount | undefined>
   /** Those used last come first; without a caller, of all. */
   listAccounts(caller: string | undefined, limit: number): Promise<readonly ServedAccount[]>

@@ -55,6 +55,12 @@ export const CERTIFICATES = new Table(
     client: 'text?', // the program that asked for it
     account: 'text?', // of the ACME client, which renews it
     servedOrder: 'text?', // the order of that client
+    address: 'text?', // from which that client asked
+    replacedBy: 'integer?', // the next certificate of its lineage
+    replacementReason: 'text?', // by what that one was found to be the next: see `Predecessor`
+    downloadedAt: 'integer?', // by that client
+    renewalInfoReadAt: 'integer?', // when that client last asked when to renew it
+    renewalRequestedAt: 'integer?', // from when on that client is asked to renew it
   },
   {
     also: [
@@ -72,6 +78,7 @@ export const CERTIFICATES = new Table(
       `CREATE INDEX certificates_begin ON certificates (not_before, id) ${RENEWED}`,
       'CREATE INDEX certificates_expiry ON certificates (not_after)',
       `CREATE INDEX certificates_account ON certificates (account, domain) ${CURRENT} AND account IS NOT NULL`,
+      `CREATE INDEX certificates_heads ON certificates (asked_by, domain) ${CURRENT} AND account IS NOT NULL`,
       'CREATE INDEX certificates_revoked ON certificates (chain) WHERE revoked_at IS NOT NULL',
       `CREATE INDEX certificates_asked ON certificates (asked_by, not_after) INCLUDE (name_count)
         WHERE asked_by IS NOT NULL`,
@@ -99,6 +106,23 @@ const CERTIFICATE_NAMES = new Table(
     key: ['name', 'certificate'],
     also: ['FOREIGN KEY (certificate) REFERENCES certificates (id) ON DELETE CASCADE'],
     indexes: ['CREATE INDEX certificate_names_certificate ON certificate_names (certificate)'],
+  },
+)
+
+/** What happened to certificates, but for their issuance and what the service renews by itself. */
+export const TRANSITIONS = new Table(
+  'transitions',
+  {
+    id: 'id',
+    certificate: 'integer',
+    at: 'integer',
+    action: 'text', // see `Transition`
+    actor: 'text',
+    account: 'text?', // of the ACME client that did it
+  },
+  {
+    also: ['FOREIGN KEY (certificate) REFERENCES certificates (id) ON DELETE CASCADE'],
+    indexes: ['CREATE INDEX transitions_certificate ON transitions (certificate, id)'],
   },
 )
 
@@ -337,6 +361,7 @@ export const TABLES: readonly Table[] = [
   CHAINS,
   CERTIFICATES,
   CERTIFICATE_NAMES,
+  TRANSITIONS,
   COMPROMISED_KEYS,
   ORDERS,
   ACCOUNTS,

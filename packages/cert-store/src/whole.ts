@@ -47,7 +47,7 @@ export function storeOn(db: Engine, { leases, changes }: Parts) {
   return {
     ...certificates,
     ...new Listings(db, certificates),
-    ...new Renewals(db, { certificates, leases, changes }),
+    ...new Renewals(db, { audit, certificates, leases, changes }),
     ...withdrawals,
     ...leases,
     ...orders,

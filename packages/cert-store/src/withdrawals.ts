@@ -1,7 +1,7 @@
 import { hash, X509Certificate } from 'node:crypto'
 import type { Engine, Queries, Transaction } from '@gatehouse/store'
 import type { AuditLog } from './audit.ts'
-import { isLive, issuerDigest } from './certificates.ts'
+import { addTransitions, isLive, issuerDigest } from './certificates.ts'
 import type { Orders } from './orders.ts'
 import type { SharedChanges } from './replicas/changes.ts'
 import { IDS } from './sql.ts'
@@ -83,6 +83,7 @@ export class Withdrawals {
     const { result, urgent } = await this.#db.transaction(async (tx) => {
       const locked = await tx.all<{ requestKey: string }>(LOCK, list)
       await audit.add(tx, entry)
+      await addTransitions(tx, transitionsOf(ids, entry))
       await orders.forget(tx, ids)
       await tx.run(RETIRE, list)
       const result = await change(tx, list)
@@ -93,6 +94,13 @@ export class Withdrawals {
     if (urgent !== undefined) changes?.expect(urgent)
     return result
   }
+}
+
+function transitionsOf(ids: readonly number[], { at, action, actor }: AuditEntry) {
+  const what = action === 'delete' ? 'delete' : 'revoke'
+  return ids.map(
+    (certificate) => ({ certificate, at, action: what, actor, account: null }) as const,
+  )
 }
 
 /** As OpenSSL writes it. A certificate that cannot be read is revoked all the same, and has none. */

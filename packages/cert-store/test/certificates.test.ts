@@ -326,8 +326,10 @@ onBothEngines('what expires soonest, and what is late', async (t, { store }) => 
   await add('b.example', NOW + 6 * DAY)
   await add('a.example', NOW + 3 * DAY)
   await add('never.example', NOW + DAY, null)
-  t.same(await store.listEnding(1), {
-    soonest: [{ domain: 'a.example', issuer: 'ca', notBefore: NOW, notAfter: NOW + 3 * DAY }],
+  t.same(await store.listEnding(NOW, 1), {
+    soonest: [
+      { domain: 'a.example', issuer: 'ca', notBefore: NOW, notAfter: NOW + 3 * DAY, way: null },
+    ],
     total: 2,
   })
   t.same(domains(await store.listLate(NOW + 2 * DAY, 9)), [])

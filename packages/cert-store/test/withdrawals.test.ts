@@ -54,13 +54,13 @@ onBothEngines(
     pass(DAY)
     // Replaced by another request key, deleted, and replaced in its own.
     const replaced = [old, await add(3)]
-    const supersedes = { supersedes: [old] }
+    const predecessor = { ...old, reason: 'due' } as const
     const certificate = newCertificate({
       requestKey: 'l4',
       names: [domain],
       notAfter: NOW + 2 * DAY,
     })
-    const current = await store.addCertificate(certificate, newAudit(), supersedes)
+    const current = await store.addCertificate(certificate, newAudit(), { predecessor })
     await store.remove([replaced[1]!.id], newAudit())
     const [again, renewed] = [await add(5), await add(5, { notAfter: NOW + 3 * DAY })]
     const all = async (isOut: boolean, now = NOW) => {

@@ -151,7 +151,9 @@ async function askForNewest(get: Get, held: Placed): Promise<Placed | undefined>
 /** Has the service renew what is due, in case it has not yet. */
 async function renew(get: Get, held: Placed): Promise<Placed | undefined> {
   try {
-    const { issued, ...waiting } = await get.service.renew(domainOf(get))
+    const outcome = await get.service.renew(domainOf(get))
+    if ('asked' in outcome) return undefined
+    const { issued, ...waiting } = outcome
     if (issued) return acceptable(issued, get, held)
     await awaitOrder(get, waiting as PendingOrder)
     return await obtain(get)

@@ -72,6 +72,12 @@ const Revoked = Type.Object({
   ),
   unconfirmed: OptionalTexts,
 })
+const Renewals = Type.Object({
+  ...{ renewing: Type.Integer(), asked: Type.Integer(), until: Text },
+  neverAsking: Type.Array(
+    Type.Object({ domain: Text, client: OptionalText, address: OptionalText }),
+  ),
+})
 const Deleted = Type.Object({ unconfirmed: OptionalTexts })
 const AcmeAccounts = Type.Object({
   accounts: Type.Array(
@@ -98,6 +104,7 @@ const Problem = Type.Object({
 
 export type IssuedAnswer = Static<typeof Issued>
 export type OrderAnswer = Static<typeof Order>
+export type RenewalsAnswer = Static<typeof Renewals>
 type Query = Readonly<Record<string, string>>
 
 /** An order that is under way, and after how many milliseconds to ask for it. */
@@ -151,9 +158,9 @@ export function connect(options: ConnectOptions) {
   const call = caller(options)
   const ask = async <S extends TSchema>(path: string, schema: S, request: Partial<Call> = {}) =>
     read(await call(path, { expect: [200], ...request }), schema)
-  const post = async (path: string, body: object): Promise<Obtained> => {
-    const request = { method: 'POST', body, expect: [200, 202], timeoutMs: ISSUING_MS } as const
-    const answer = await call(path, request)
+  const issuing = (path: string, body: object) =>
+    call(path, { method: 'POST', body, expect: [200, 202], timeoutMs: ISSUING_MS })
+  const obtained = (answer: FetchAnswer): Obtained => {
     if (answer.status === 200) return { issued: read(answer, Issued) }
     return { order: read(answer, Order), retryAfterMs: retryAfterOf(answer.headers, options.now()) }
   }
@@ -168,8 +175,24 @@ export function connect(options: ConnectOptions) {
     }
   }
   return {
-    obtain: (body: IssueBody) => post('api/certificate', { ...body, ...ofProfile }),
-    renew: (domain: string) => post('api/certificate/renew', { domain, ...ofProfile }),
+    obtain: async (body: IssueBody) =>
+      obtained(await issuing('api/certificate', { ...body, ...ofProfile })),
+    /** Renews a certificate that is due. One of an ACME client is renewed by that client, which is asked to. */
+    async renew(domain: string): Promise<Obtained | { readonly asked: Static<typeof Renewals> }> {
+      const answer = await issuing('api/certificate/renew', { domain, ...ofProfile })
+      const asked = parseJson(answer.body)
+      return Check(Renewals, asked) ? { asked: asked as Static<typeof Renewals> } : obtained(answer)
+    },
+    /** Renews all certificates of a name or a caller, for operators. */
+    renewAll(about: {
+      readonly domain?: string
+      readonly caller?: string | undefined
+      readonly spread?: string | undefined
+      readonly dryRun?: boolean | undefined
+    }) {
+      const body = { ...about, ...(about.domain !== undefined && ofProfile) }
+      return ask('api/certificates/renew', Renewals, { method: 'POST', body })
+    },
     /** Finds the newest certificate of a name; undefined if there is none, `unchanged` if the tag fits. */
     async find(domain: string, tag: string): Promise<IssuedAnswer | 'unchanged' | undefined> {
       const headers = { 'if-none-match': tag }

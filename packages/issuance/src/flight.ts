@@ -35,7 +35,12 @@ import {
 import { isMisdated, planRenewal, soonestRenewal } from './times.ts'
 
 export type CertEvent =
-  | { readonly type: 'issued' | 'renewed' | 'expiring'; readonly certificate: CertificateRecord }
+  | {
+      readonly type: 'issued' | 'renewed' | 'expiring'
+      readonly certificate: CertificateRecord
+      /** Whether another caller has certificates that end later for all of the names. */
+      readonly isCovered?: boolean
+    }
   | { readonly type: 'failing'; readonly order: OrderRecord }
 
 /** Delivers events. Never throws, and is not waited for. */
@@ -120,9 +125,9 @@ export interface FlightPlan {
 /** By whom a certificate is asked for. One that the service renews keeps it, but is of no order. */
 function originOf({ by, replaces, origin }: FlightPlan): Origin {
   const kept = by.account === undefined ? replaces : undefined
-  const { way, client, account, servedOrder } =
-    origin ?? (kept ? { ...kept, servedOrder: null } : by)
-  return way ? { way, client, account, servedOrder } : {}
+  const { way, client, account, servedOrder, address } =
+    origin ?? (kept ? { ...kept, servedOrder: null } : { ...by, address: by.remoteAddress })
+  return way ? { way, client, account, servedOrder, ...(account && { address }) } : {}
 }
 
 /** Where a flight is. With a lease, this replica is the one that does the work. */
@@ -186,7 +191,7 @@ export class Flight {
   /** The order of this work, as it stands. */
   get order(): OrderRecord {
     const { request, since, askedBy } = this.plan
-    const { requestKey, issuer, names, keyType, csr, supersedes, notAfter } = request
+    const { requestKey, issuer, names, keyType, csr, predecessor, notAfter } = request
     const origin = originOf(this.plan)
     return {
       id: this.#id,
@@ -203,7 +208,7 @@ export class Flight {
       nextTryAt: null,
       ...(this.#checkpoint && { checkpoint: this.#checkpoint }),
       ...(askedBy !== undefined && { askedBy }),
-      ...(origin.servedOrder && { origin: { ...origin, supersedes, notAfter } }),
+      ...(origin.servedOrder && { origin: { ...origin, predecessor, notAfter } }),
     }
   }
 
@@ -313,7 +318,7 @@ export class Flight {
     const key = csr ? null : await this.#openKey()
     const { spki } = (csr ?? key) as { spki: Uint8Array }
     const der = () => csr?.der ?? buildCsr(key as KeyPair, names)
-    const asked = { askedBy: this.#sharer, replaces: replaces?.certificate }
+    const asked = { askedBy: this.#sharer, replaces: await this.#findReplaced() }
     const wanted = { names, keyType, spki, csr: der, notAfter, ...asked }
     const issued = await issuer.issue(wanted, this.#ioFor(lease, key))
     this.#become({ name: 'storing', lease })
@@ -324,7 +329,8 @@ export class Flight {
   async #prove(lease: Lease): Promise<'proven'> {
     const { issuer, names } = this.plan.request
     const { store } = this.#deps
-    await issuer.authorize?.({ names, askedBy: this.#sharer }, this.#ioFor(lease, null))
+    const wanted = { names, askedBy: this.#sharer, replaces: await this.#findReplaced() }
+    await issuer.authorize?.(wanted, this.#ioFor(lease, null))
     await store.saveOrder({ ...this.order, status: 'done' }, lease).catch((error) => {
       // Whoever has the lease now goes on with what is proven.
       if (!hasCode(error, 'CERT_LEASE_LOST')) throw error
@@ -338,6 +344,14 @@ export class Flight {
     const { by, askedBy } = this.plan
     if (by === SYSTEM && this.#checkpoint) return undefined
     return by.isOperator || askedBy === SYSTEM.actor ? null : askedBy
+  }
+
+  /** The certificate of the same issuer that the new one replaces, for its CA (RFC 9773 section 5). */
+  async #findReplaced(): Promise<Uint8Array | undefined> {
+    const { request, replaces } = this.plan
+    if (replaces || !request.predecessor) return replaces?.certificate
+    const found = await this.#deps.store.findById(request.predecessor.id)
+    return found?.isCurrent && found.issuer === request.issuer.name ? found.certificate : undefined
   }
 
   async #openKey(): Promise<KeyPair> {
@@ -425,11 +439,12 @@ export class Flight {
         ...(await this.#planOf(issued)),
       },
       { at, action, ...by, names, serialNumber },
-      { lease, supersedes: request.supersedes },
+      { lease, predecessor: request.predecessor },
     )
     this.#become({ name: 'landed' })
     metrics?.issued.inc({ action })
-    events?.emit({ type: replaces ? 'renewed' : 'issued', certificate: record })
+    const isRenewal = replaces !== undefined || request.predecessor !== undefined
+    events?.emit({ type: isRenewal ? 'renewed' : 'issued', certificate: record })
     return holdings.put(record, key?.pkcs8)
   }
 

@@ -352,7 +352,7 @@ export class Issuance {
     if (store.isShared && (replaces?.madeAt ?? 0) >= since)
       return void (await store.saveOrder({ ...ended, status: 'done' }))
     if (askedBy !== undefined) await callers.resumed(askedBy)
-    const resumed = { ...request, supersedes: origin?.supersedes }
+    const resumed = { ...request, predecessor: origin?.predecessor }
     this.#start({ request: resumed, by: SYSTEM, replaces, since, askedBy, origin })
   }
 

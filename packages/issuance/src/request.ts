@@ -1,6 +1,6 @@
 import { createPublicKey } from 'node:crypto'
 import { isRocaKey } from '@gatehouse/auth-core'
-import type { OrderRecord, Origin, Store, Supersedes } from '@gatehouse/cert-store/port'
+import type { OrderRecord, Origin, Store, Succession } from '@gatehouse/cert-store/port'
 import { TitledError } from '@gatehouse/net'
 import {
   type Csr,
@@ -25,7 +25,7 @@ export const MAX_NAMES = 100
 /** In request keys; the issuer of certificates of clients has another. */
 const PROFILE = 'server'
 
-export interface IssuanceRequest extends Supersedes {
+export interface IssuanceRequest extends Succession {
   readonly requestKey: string
   readonly issuer: Issuer
   /** By the issuer: no request changes from one to the other. */
@@ -42,7 +42,7 @@ export interface IssuanceRequest extends Supersedes {
 }
 
 /** Names, and the issuer that is to have them proven. */
-export type NamesOfIssuer = Pick<IssuanceRequest, 'issuer' | 'names'>
+export type NamesOfIssuer = Pick<IssuanceRequest, 'issuer' | 'names' | 'predecessor'>
 
 /** The one on whose behalf something is done, as the audit trail names it. */
 export interface Actor extends Origin {
@@ -224,12 +224,13 @@ export function requestKeyOf({
 }
 
 /** The work of proving names ahead, of which there is one for an issuer and a set of names. */
-export function preparationOf({ issuer, names }: NamesOfIssuer): IssuanceRequest {
+export function preparationOf({ issuer, names, predecessor }: NamesOfIssuer): IssuanceRequest {
   const { name, profile = PROFILE } = issuer
   const sorted = names.map(({ text }) => text).sort()
   const requestKey = indexable(['prepare', name, profile, sorted.join(',')].join('|'))
   const noKey = { keyType: 'p256', csr: null } as const
-  return { requestKey, issuer, names, ...noKey, profile: 'server', isPreparation: true }
+  const about = { requestKey, issuer, names, predecessor, ...noKey }
+  return { ...about, profile: 'server', isPreparation: true }
 }
 
 /**

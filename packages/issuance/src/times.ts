@@ -1,6 +1,7 @@
 /** Clocks that are set differ by no more than this, in ms. */
 const CLOCK_SKEW = 60_000
-export const DAY = 86_400_000
+const HOUR = 3_600_000
+export const DAY = 24 * HOUR
 /** Certificates that live shorter are renewed after half of their lifetime. */
 const SHORT = 10 * DAY
 
@@ -35,6 +36,21 @@ export function planRenewal({ notBefore, notAfter }: Validity, random: () => num
   const lifetime = notAfter - notBefore
   const share = lifetime < SHORT ? 1 / 2 : 2 / 3
   return notBefore + Math.floor(lifetime * (share - random() / 20))
+}
+
+/** The time in which a client is to renew its certificate: as its CA says, or ours; earlier if it was asked to. */
+export function renewalWindow(
+  record: Validity & {
+    readonly windowStart?: number | null
+    readonly windowEnd?: number | null
+    readonly renewalRequestedAt?: number | null
+  },
+): { readonly start: number; readonly end: number } {
+  const requested = record.renewalRequestedAt ?? Number.POSITIVE_INFINITY
+  return {
+    start: Math.min(requested, record.windowStart ?? planRenewal(record, () => 1)),
+    end: Math.min(requested + HOUR, record.windowEnd ?? planRenewal(record, () => 0)),
+  }
 }
 
 /**

@@ -46,7 +46,7 @@ const burst = (series: string, count: number): Series => ({
 const replicas = (job: string, ...up: readonly number[]): readonly Series[] =>
   up.map((value, at) => gauge(`up{job="${job}",instance="${at}"}`, value))
 const certificate = (metric: string, value: number, instance = 'a'): Series =>
-  gauge(`gatehouse_certs_${metric}{domain="a.test",issuer="ca",instance="${instance}"}`, value)
+  gauge(`gatehouse_certs_${metric}{domain="a.test",issuer="ca",way="acme",instance="${instance}"}`, value)
 const errors = (job: string, perMinute: number, status = '5xx'): Series =>
   counter(
     `http_request_duration_seconds_count{job="${job}",route="/x",status="${status}"}`,
@@ -143,6 +143,10 @@ const CASES: Readonly<Record<string, [fires: Cases, quiet: Cases]>> = {
       ],
     },
     { 'one of a day, half of it over': [certificate('remaining_ratio', 0.5)] },
+  ],
+  CertificateTakenOver: [
+    { 'a name has moved': [gauge('gatehouse_certs_covered{by="other"}', 1)] },
+    { 'a machine was built anew': [gauge('gatehouse_certs_covered{by="caller"}', 5)] },
   ],
   IssuingFails: [
     { 'a CA refuses again and again': [counter('gatehouse_certs_failed_total{class="dns"}', 1)] },

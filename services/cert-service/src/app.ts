@@ -60,6 +60,7 @@ import { proxyRoutes } from './proxy/routes.ts'
 import { requestPageRoutes } from './request-page/routes.ts'
 import { caRoutes, challengeRoute } from './routes/ca.ts'
 import { certificateRoutes } from './routes/certificate.ts'
+import { renewRoutes } from './routes/renew.ts'
 import { statusRoutes } from './routes/status.ts'
 import { withdrawRoutes } from './routes/withdraw.ts'
 import { SECURITY_SCHEMES } from './schemas.ts'
@@ -244,6 +245,7 @@ async function registerApi(
   await app.register(access, options)
   await app.register(mtls, { auth: options.auth })
   await app.register(certificateRoutes)
+  await app.register(renewRoutes)
   await app.register(withdrawRoutes)
   await app.register(statusRoutes)
   await app.register(proxyRoutes)

@@ -103,19 +103,19 @@ function measureCounts(
 
 function measureEndings(metrics: Metrics, { store, clock }: FastifyInstance): void {
   const endings = (limit: number) =>
-    store.listEnding(limit).catch(() => ({ soonest: [], total: 0 }))
+    store.listEnding(clock.now(), limit).catch(() => ({ soonest: [], total: 0 }))
   const measure = (name: string, help: string, measured: (ending: Expiry) => number) =>
     metrics.gauges({
       name,
-      help: `${help}, for the ${MAX_LISTED} renewed certificates that expire first.`,
-      labels: ['domain', 'issuer'],
+      help: `${help}, for the ${MAX_LISTED} renewed certificates that expire first. Late ones that are covered are left out.`,
+      labels: ['domain', 'issuer', 'way'],
       max: MAX_LISTED,
       async collect() {
         const { soonest } = await endings(MAX_LISTED)
         // The last of several values with the same labels counts: that of the first to expire.
         return soonest.toReversed().map((ending) => {
-          const { domain, issuer } = ending
-          return { labels: { domain, issuer }, value: measured(ending) }
+          const { domain, issuer, way } = ending
+          return { labels: { domain, issuer, way: way ?? 'service' }, value: measured(ending) }
         })
       },
     })
@@ -129,6 +129,16 @@ function measureEndings(metrics: Metrics, { store, clock }: FastifyInstance): vo
     'Share of the lifetime that is left, from 1 to 0',
     ({ notBefore, notAfter }) => (notAfter - clock.now()) / (notAfter - notBefore),
   )
+  metrics.gauges({
+    name: 'gatehouse_certs_covered',
+    help: 'Late certificates whose names are all in certificates that end later: of the same caller, or only of others.',
+    labels: ['by'],
+    max: 2,
+    async collect() {
+      const counts = await store.countCovered(clock.now()).catch(() => ({}))
+      return Object.entries(counts).map(([by, value]) => ({ labels: { by }, value }))
+    },
+  })
   metrics.gauges({
     name: 'gatehouse_certs_unlisted',
     help: 'Renewed certificates without a gauge of their own, as they expire later.',

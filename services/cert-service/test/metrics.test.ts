@@ -37,14 +37,14 @@ t.test('the expiry gauge has the first certificate of each name to expire', asyn
   const gauges = async () => (await metrics.text()).match(/^gatehouse_certs_(expiry|unlisted).*/gm)
   const week = 7 * 24 * 3600
   t.strictSame(await gauges(), [
-    `gatehouse_certs_expiry_seconds{domain="b.test",issuer="ca"} ${week}`,
-    `gatehouse_certs_expiry_seconds{domain="a.test",issuer="ca"} ${week - 3600}`,
+    `gatehouse_certs_expiry_seconds{domain="b.test",issuer="ca",way="api"} ${week}`,
+    `gatehouse_certs_expiry_seconds{domain="a.test",issuer="ca",way="api"} ${week - 3600}`,
     'gatehouse_certs_unlisted 0',
   ])
   await call('DELETE', '/api/certificate/a.test')
   await clock.advance(8 * 24 * HOUR)
   t.strictSame(await gauges(), [
-    `gatehouse_certs_expiry_seconds{domain="b.test",issuer="ca"} ${-24 * 3600}`,
+    `gatehouse_certs_expiry_seconds{domain="b.test",issuer="ca",way="api"} ${-24 * 3600}`,
     'gatehouse_certs_unlisted 0',
   ])
   Object.assign(service.store, {

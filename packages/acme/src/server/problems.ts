@@ -3,7 +3,6 @@ import { PROBLEM_URN, type ProblemType } from '../protocol/problem.ts'
 
 /** The statuses other than 400. */
 const STATUSES: Partial<Record<ProblemType, number>> = {
-  alreadyReplaced: 409,
   caa: 403,
   externalAccountRequired: 403,
   orderNotReady: 403,

@@ -32,7 +32,6 @@ t.test('each type has its status, unless another is given', async (t) => {
     ['accountDoesNotExist', 400],
     ['unauthorized', 403],
     ['orderNotReady', 403],
-    ['alreadyReplaced', 409],
     ['rateLimited', 429],
     ['serverInternal', 500],
   ]

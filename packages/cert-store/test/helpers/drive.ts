@@ -64,10 +64,13 @@ async function driveCertificates({ store }: Opened): Promise<void> {
   await store.saveOrder(newOrder({ requestKey: first.requestKey }), lease)
   const { id } = await store.addCertificate(first, newAudit(), { lease })
   const other = await store.addCertificate(newCertificate({ names: ['c.example.com'] }), newAudit())
-  const supersedes = [{ id: other.id, requestKey: other.requestKey }]
-  await store.addCertificate(newCertificate({ names: ['d.example.com'] }), newAudit(), {
-    supersedes,
-  })
+  const predecessor = { id: other.id, requestKey: other.requestKey, reason: 'named' } as const
+  for (const names of [['d.example.com', 'e.example.com'], ['f.example.com']])
+    await store.addCertificate(newCertificate({ names }), newAudit(), { predecessor })
+  await store.findById(other.id)
+  await store.listTransitions(other.id)
+  await store.setDownloaded(id, NOW)
+  await store.reinstate(other, { at: NOW, actor: 'psk:web', account: 'a' })
   const freed = (await store.takeLease(work))!
   await store.isBusyElsewhere('app.example.com')
   await store.countNames('web', NOW, freed)
@@ -84,10 +87,15 @@ async function driveCertificates({ store }: Opened): Promise<void> {
   await store.findByFingerprint('0'.repeat(64))
   await store.findIssued('0'.repeat(64))
   await store.listBySerial('beef')
-  await store.listOfAccount('a', ['app.example.com'])
+  await store.listHeads('psk:web', ['app.example.com'], { account: 'a', address: '10.0.0.1' })
+  await store.listOfCaller('psk:web', { notAfter: NOW, id: 1 })
+  await store.requestRenewals(new Map([[id, NOW]]), newAudit())
+  await store.setRenewalInfoRead(new Map([[id, NOW]]))
   await store.list({ after: 0, limit: 100 })
-  await store.listLate(NOW, 10)
-  await store.listEnding(10)
+  for (const isCovered of [false, true]) await store.listLate(NOW, 10, isCovered)
+  await store.countCovered(NOW)
+  await store.findCoverage(id)
+  await store.listEnding(NOW, 10)
   await store.claimUnchecked(NOW + DAY, 10, NOW + 2 * DAY)
   await store.claimDue(NOW + 4 * DAY, 10)
   await store.setRenewAt(id, NOW)
@@ -252,8 +260,8 @@ export const KNOWN_BY: Readonly<Record<'sqlite' | 'postgres', Readonly<Record<st
   sqlite: {
     'UPDATE usage SET ended_ran': 'a prune',
     'WHERE is_current AND id > $1 ORDER BY id LIMIT': 'passes over those that were replaced',
-    'late_at < $1 ORDER BY not_after + 0': 'few are late',
-    'renew_at IS NOT NULL ORDER BY not_after LIMIT $1': 'passes over those that are not renewed',
+    'renew_at IS NOT NULL AND late_at < $1': 'few are late',
+    'AND NOT (late_at < $1 AND': 'passes over those that are not renewed, or covered',
     'check_at <= $1 AND renew_at IS NOT NULL ORDER BY check_at': 'passes over the same',
     'ORDER BY check_at, id LIMIT 1000': 'a page',
     'FROM audit) - 5000': 'the newest 5,000',
@@ -282,6 +290,7 @@ export const SOURCES = {
       'audit',
       'authorities',
       'certificates',
+      'coverage',
       'events',
       'keys',
       'leases',

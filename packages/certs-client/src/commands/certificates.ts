@@ -10,6 +10,7 @@ import {
   type OrderAnswer,
   orderFailure,
   type PendingOrder,
+  type RenewalsAnswer,
 } from '../service.ts'
 import { type ConnectionOptions, readConnection, readName, readProfile } from '../settings.ts'
 import { labelled, table } from './table.ts'
@@ -21,6 +22,9 @@ export interface CommandOptions extends ConnectionOptions {
   readonly pem?: boolean | undefined
   readonly wait?: boolean | undefined
   readonly reason?: string | undefined
+  readonly caller?: string | undefined
+  readonly spread?: string | undefined
+  readonly dryRun?: boolean | undefined
   readonly renew?: boolean | undefined
   readonly keep?: readonly string[] | undefined
   readonly end?: string | undefined
@@ -150,11 +154,25 @@ async function whyNone(service: CertService, domain: string, error: unknown): Pr
   return new ClientError(failure.code, message, failure)
 }
 
-/** Renews a certificate that is due. @throws UsageError, ClientError */
+/** Renews a certificate that is due, or all of a name or a caller, or says what it would renew. @throws UsageError, ClientError */
 export function renew(name: string, options: CommandOptions, io: Io): Promise<string> {
-  const domain = nameOf(name, options)
+  const { caller, spread, dryRun } = options
+  if (name === '' && caller === undefined) throw new UsageError('name a certificate, or --caller')
+  const domain = name === '' ? undefined : nameOf(name, options)
+  if (domain === undefined || caller !== undefined || spread !== undefined || dryRun)
+    return ask(options, io, async (service) => {
+      const about = { ...(domain !== undefined && { domain }), caller, spread, dryRun }
+      const value = await service.renewAll(about)
+      return { value, text: renewalsText(value, dryRun) }
+    })
+  return renewOne(domain, options, io)
+}
+
+function renewOne(domain: string, options: CommandOptions, io: Io): Promise<string> {
   return ask(options, io, async (service) => {
-    const { order, ...rest } = await service.renew(domain)
+    const outcome = await service.renew(domain)
+    if ('asked' in outcome) return { value: outcome.asked, text: renewalsText(outcome.asked) }
+    const { order, ...rest } = outcome
     const seen = order && options.wait ? await follow(service, { order, ...rest }, io) : order
     if (seen?.status === 'failed') {
       const failure = orderFailure(seen, clientClock.now())
@@ -170,6 +188,24 @@ export function renew(name: string, options: CommandOptions, io: Io): Promise<st
           : `${domain} has a new certificate\n`,
     }
   })
+}
+
+/** Says what the service renews, and what it can only ask for. */
+function renewalsText(
+  { renewing, asked, neverAsking, until }: RenewalsAnswer,
+  isDryRun = false,
+): string {
+  const would = isDryRun ? 'would be ' : ''
+  const lines = [
+    ...(renewing > 0 ? [`${renewing} ${would}renewed by the service until ${until}`] : []),
+    ...(asked > 0 ? [`${asked} ${would}renewed by their ACME clients, which are asked to`] : []),
+    ...neverAsking.map(({ domain, client = 'an ACME client', address = 'an unknown address' }) =>
+      printable(
+        `${domain}: ${client} at ${address} never asks: restart it there, or run it by hand`,
+      ),
+    ),
+  ]
+  return `${lines.join('\n')}\n`
 }
 
 /** Revokes the certificates of a name. @throws UsageError, ClientError */

@@ -76,10 +76,19 @@ const QUESTIONS: readonly QuestionSyntax[] = [
   },
   {
     name: 'renew',
-    usage: 'renew NAME',
-    summary: 'renew a certificate that is due',
-    options: { ...WAIT, ...PROFILE },
-    examples: ['gatehouse-certs renew app.example.com --wait'],
+    usage: 'renew [NAME]',
+    summary: 'renew a certificate that is due, or as an operator all of a name or a caller',
+    options: {
+      ...WAIT,
+      '--caller CALLER': 'all certificates of this caller, due or not',
+      '--spread TIME': 'begin with all of them within this time, such as 24h (default at once)',
+      '--dry-run': 'only say what would be renewed, by whom',
+      ...PROFILE,
+    },
+    examples: [
+      'gatehouse-certs renew app.example.com --wait',
+      'gatehouse-certs renew --caller web --spread 24h --dry-run',
+    ],
   },
   {
     name: 'revoke',

@@ -13,13 +13,13 @@ const IO = { env: {}, stderr: { write() {} }, actionFor }
 
 /** The commands against a service; `isTTY` is whether a person reads what they print. */
 async function stage(t: Test) {
-  const { app, service, folder } = await start(t)
+  const { app, service, folder, clock } = await start(t)
   await app.listen({ port: 0, host: '127.0.0.1' })
   const keyFile = join(folder, 'api.key')
   writeFileSync(keyFile, KEY, { mode: 0o600 })
   const options = { url: `http://localhost:${(app.server.address() as AddressInfo).port}`, keyFile }
   const io = (isTTY: boolean) => ({ ...IO, stdout: { isTTY } })
-  return { store: service.store, options, io }
+  return { store: service.store, options, io, clock }
 }
 
 t.test('what fails is listed, with a certificate or without, the most urgent first', async (t) => {
@@ -75,6 +75,30 @@ t.test('show says why a name has no certificate', async (t) => {
       message: 'a.test has no certificate; the order order-1 fails: CAA refuses it',
       action: /CAA/,
     })
+})
+
+t.test('renew asks ACME clients, and says who never asks', async (t) => {
+  const { store, options, io, clock } = await stage(t)
+  const origin = { way: 'acme', account: 'a', client: 'lego/4.17', address: '10.1.2.3' } as const
+  const asked = { askedBy: 'psk:web', notAfter: NOW + 60 * DAY, renewAt: NOW + 40 * DAY }
+  for (const [n, more] of [origin, origin, {}].entries())
+    await store.addCertificate(
+      newCertificate({ names: [`m${n}.test`], ...asked, ...more }),
+      newAudit(),
+    )
+  clock.shift(2 * DAY)
+  const lines = async (name: string, more: object) =>
+    (await renew(name, { ...options, ...more }, io(true))).trim().split('\n')
+  t.match(await lines('', { caller: 'web', dryRun: true }), [
+    /^1 would be renewed by the service until 2030/,
+    /^2 would be renewed by their ACME clients/,
+    /^m0\.test: lego\/4\.17 at 10\.1\.2\.3 never asks: restart it there/,
+    /^m1/,
+  ])
+  t.match(await lines('m1.test', {}), [/^1 renewed by their ACME clients/, /^m1/])
+  t.match(await lines('m2.test', { spread: '2h' }), [/^1 renewed by the service until/])
+  t.match(JSON.parse(await renew('', { ...options, caller: 'psk:web' }, io(false))), { asked: 2 })
+  t.throws(() => renew('', options, io(true)), /name a certificate, or --caller/)
 })
 
 t.test('text is for people, and JSON for everything else', async (t) => {

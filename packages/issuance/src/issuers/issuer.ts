@@ -48,6 +48,8 @@ export interface NamesToProve {
   readonly names: readonly Name[]
   /** The caller whose share of the limits of the CA it uses, `null` for none; default: whose it was before. */
   readonly askedBy?: string | null | undefined
+  /** DER of the certificate that this one replaces. */
+  readonly replaces?: Uint8Array | undefined
 }
 
 export interface IssuerRequest extends NamesToProve {
@@ -58,8 +60,6 @@ export interface IssuerRequest extends NamesToProve {
   csr(): Uint8Array
   /** When it has to end, at most {@link Issuer.latestEnd}. */
   readonly notAfter?: number | undefined
-  /** DER of the certificate of the same request key that this one replaces. */
-  readonly replaces?: Uint8Array | undefined
 }
 
 export interface IssuerIo {

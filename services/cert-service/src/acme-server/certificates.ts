@@ -8,7 +8,7 @@ import {
 } from '@gatehouse/acme/server'
 import type { CertificateRecord, InService, ServedAccount } from '@gatehouse/cert-store/port'
 import type { Actor } from '@gatehouse/issuance/request'
-import { planRenewal, toTime } from '@gatehouse/issuance/times'
+import { renewalWindow, toTime } from '@gatehouse/issuance/times'
 import { buildChainPem, parseCertificate } from '@gatehouse/pki'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { actorOf, mayAll, principalOf } from '../policy/authorize.ts'
@@ -66,6 +66,7 @@ export async function certificateRoutes(app: FastifyInstance): Promise<void> {
     const all = await app.store.listBySerial(id.serialNumber)
     const record = all.find((one) => parseCertificate(one.certificate).akid === id.akid)
     if (!record) throw absent()
+    app.acme.noteRenewalInfo(record)
     return reply.header('retry-after', askAgainAfter(record)).send(describeRenewal(record))
   })
 }
@@ -77,7 +78,20 @@ async function download(request: FastifyRequest<OfCertificate>) {
   const record = await server.store.findIssued(params.fingerprint)
   const isOwn = record?.account === account.id
   if (!record || !(isOwn || mayAll(server, principalOf(request), 'read', record))) throw absent()
+  if (isOwn || (await isOfCaller(server, record, account))) await noteDownload(request, record)
   return { record, urls }
+}
+
+/** Keeps that a client has its certificate: from then on, no other takes it over. One that was replaced before is in use after all. */
+async function noteDownload(request: FastifyRequest, record: Issued): Promise<void> {
+  const { store, clock } = request.server
+  const { id, isCurrent, replacedBy, revokedAt, downloadedAt, notAfter } = record
+  const at = clock.now()
+  if (downloadedAt !== null) return
+  if (isCurrent || replacedBy === null || revokedAt !== null || notAfter <= at)
+    return store.setDownloaded(id, at)
+  const { actor, account = null } = actorOf(request)
+  await store.reinstate(record, { at, actor, account })
 }
 
 /** The root above a certificate of the embedded CA, for devices that want the whole chain. */
@@ -132,9 +146,9 @@ const absent = () => malformed('there is no such certificate', { status: 404 })
 
 /** The time in which a client is to renew: past if the certificate was revoked, as its CA says, or ours. */
 function describeRenewal(record: Issued) {
-  const { revokedAt, windowStart, windowEnd, explanationUrl } = record
-  const end = revokedAt ?? windowEnd ?? planRenewal(record, () => 0)
-  const start = revokedAt === null ? (windowStart ?? planRenewal(record, () => 1)) : end - HOUR
+  const { revokedAt, explanationUrl } = record
+  const { start, end } =
+    revokedAt === null ? renewalWindow(record) : { start: revokedAt - HOUR, end: revokedAt }
   return {
     suggestedWindow: { start: toTime(start), end: toTime(end) },
     ...(explanationUrl && { explanationURL: explanationUrl }),

@@ -1,5 +1,5 @@
 import { AcmeProblem, readPublicKey, renewalId } from '@gatehouse/acme/server'
-import type { CertificateRecord, ServedAccount, ServedOrder } from '@gatehouse/cert-store/port'
+import type { Head, ServedAccount, ServedOrder } from '@gatehouse/cert-store/port'
 import type { Held } from '@gatehouse/issuance'
 import {
   type Actor,
@@ -7,11 +7,11 @@ import {
   parseRequest,
   readName,
 } from '@gatehouse/issuance/request'
-import { hasBegun, planRenewal } from '@gatehouse/issuance/times'
 import { hasCode } from '@gatehouse/net'
-import { type Csr, type Name, type Profile, parseCertificate, parseCsr } from '@gatehouse/pki'
-import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { type Csr, type Name, type Profile, parseCsr } from '@gatehouse/pki'
+import type { FastifyRequest } from 'fastify'
 import { actorOf, authorize } from '../policy/authorize.ts'
+import { headsOf, isDue, predecessorOf } from './lineage.ts'
 import { problemOf } from './problems.ts'
 import { requireEnd } from './validity.ts'
 
@@ -39,17 +39,19 @@ export function requireIssuable(
  */
 export async function prepare(
   request: FastifyRequest,
-  { account, replaces }: Pick<ServedOrder, 'account' | 'replaces'>,
+  order: Pick<ServedOrder, 'account' | 'names' | 'profile' | 'replaces'>,
   wanted: IssuanceRequest,
 ): Promise<void> {
-  const { issuance, store, clock } = request.server
+  const { issuance, clock } = request.server
   if (!wanted.issuer.authorize) return
-  const names = wanted.names.map(({ text }) => text)
-  const held = await store.listOfAccount(account, names)
-  const isInUse = (one: CertificateRecord) => !isReplaced(one, replaces, clock.now())
+  const predecessor = await predecessorOf(request, order)
+  const isInUse = (one: Head) =>
+    one.account === order.account && one.id !== predecessor?.id && !isDue(one, clock.now())
   // A client that asks again may be given what it has.
-  if (!held.some((one) => isSame(one, wanted) && isInUse(one)))
-    await issuance.authorize(wanted, actorOf(request))
+  const heads = (await headsOf(request, order)).filter(
+    ({ issuer }) => issuer === wanted.issuer.name,
+  )
+  if (!heads.some(isInUse)) await issuance.authorize({ ...wanted, predecessor }, actorOf(request))
 }
 
 /**
@@ -97,7 +99,10 @@ async function complete(
   const { server } = request
   const { acme } = server.store
   try {
-    const held = await obtain(server, order, read(), { ...actorOf(request), servedOrder: order.id })
+    const held = await obtain(request, order, read(), {
+      ...actorOf(request),
+      servedOrder: order.id,
+    })
     if (!held) return order
     const fingerprint = held.fingerprint256
     // What is issued for an order ends it.
@@ -119,43 +124,24 @@ async function ended({ server }: FastifyRequest, order: ServedOrder): Promise<Se
 
 /** Undefined while it takes longer than a caller waits. */
 async function obtain(
-  { issuance, clock, store }: FastifyInstance,
+  request: FastifyRequest,
   order: ServedOrder,
   wanted: IssuanceRequest,
   by: Actor,
 ): Promise<Held | undefined> {
-  const isOver = (record: CertificateRecord) => isReplaced(record, order.replaces, clock.now())
+  const { issuance, clock } = request.server
   const held = await issuance.find(wanted)
-  // There is none that is better than one which ends when it has to.
-  const isBest = held?.record.servedOrder === order.id || order.notAfter !== null
-  if (held && (isBest || !isOver(held.record))) {
-    await issuance.recordDelivery(held, by)
-    return held
+  if (!held) {
+    const predecessor = await predecessorOf(request, order, wanted.csr)
+    return (await issuance.obtain({ ...wanted, predecessor }, by)).held
   }
-  if (held) return (await issuance.renew(held.record, by)).held
-  const before = await store.listOfAccount(order.account, order.names)
-  const supersedes = before.filter(
-    (one) => isSame(one, wanted) && (isOver(one) || isForKey(one, wanted)),
-  )
-  return (await issuance.obtain({ ...wanted, supersedes }, by)).held
-}
-
-/** Whether a certificate has the key of a request: its holder is the same, whichever end it asks for. */
-function isForKey({ certificate }: CertificateRecord, { csr }: IssuanceRequest): boolean {
-  return csr !== null && parseCertificate(certificate).spki.equals(csr.spki)
-}
-
-/** Whether a certificate is for the same, though for another key. */
-function isSame({ issuer, names }: CertificateRecord, wanted: IssuanceRequest): boolean {
-  const texts = new Set(wanted.names.map(({ text }) => text))
-  const isEqual = names.length === texts.size && names.every((name) => texts.has(name))
-  return isEqual && issuer === wanted.issuer.name
-}
-
-/** Whether a certificate gives way to another one: its client says so, or may renew it by now. */
-function isReplaced(record: CertificateRecord, replaces: string | null, now: number): boolean {
-  const start = record.windowStart ?? planRenewal(record, () => 1)
-  return start <= now || !hasBegun(record, now) || renewalId(record.certificate) === replaces
+  const { record } = held
+  // There is none that is better than one which ends when it has to.
+  const isBest = record.servedOrder === order.id || order.notAfter !== null
+  const isOver = isDue(record, clock.now()) || renewalId(record.certificate) === order.replaces
+  if (isOver && !isBest) return (await issuance.renew(record, by)).held
+  await issuance.recordDelivery(held, by)
+  return held
 }
 
 /** Reads the CSR of an order, whose names it must have: no more, and no less. @throws AcmeProblem `badCSR` */

@@ -51,17 +51,16 @@ export async function orderRoutes(app: FastifyInstance): Promise<void> {
     if (!profile)
       throw new AcmeProblem('invalidProfile', 'the profile must be `server` or `client`')
     const names = readIdentifiers(identifiers, profile)
-    await requireReplaceable(app, replaces)
+    // Which lineage it continues is found with the certificate. What names none of ours is recorded and counts as new.
+    if (replaces !== null && !parseRenewalId(replaces))
+      throw malformed('`replaces` does not name a certificate (RFC 9773)')
     const notAfter = readValidity(payload, app.clock.now())
     const issuable = requireIssuable(request, { names, profile, notAfter })
+    const texts = names.map(({ text }) => text)
+    const wanted = { names: texts, profile, replaces, notAfter: notAfter ?? null }
     // What a device has is not proven yet, and a CA counts what it is asked for.
-    if (account.caller !== null) await prepare(request, { account: account.id, replaces }, issuable)
-    const wanted = {
-      names: names.map(({ text }) => text),
-      profile,
-      replaces,
-      notAfter: notAfter ?? null,
-    }
+    if (account.caller !== null)
+      await prepare(request, { account: account.id, ...wanted }, issuable)
     const order = await app.store.acme.addOrder(newOrder(account, wanted, app.clock.now()))
     if (order) return sendOrder(reply.code(201), order, urls)
     const detail = 'the account has too many orders: finalize those that are open, or wait'
@@ -81,18 +80,6 @@ export async function orderRoutes(app: FastifyInstance): Promise<void> {
     const finalized = await finalize(request, order, readBase64url(csr, '`csr`'))
     return sendOrder(reply, finalized, urls)
   })
-}
-
-/** @throws AcmeProblem `malformed`, `alreadyReplaced` */
-async function requireReplaceable({ store }: FastifyInstance, replaces: string | null) {
-  if (replaces === null) return
-  const id = parseRenewalId(replaces)
-  if (!id) throw malformed('`replaces` does not name a certificate (RFC 9773)')
-  const known = await store.listBySerial(id.serialNumber)
-  // A client that came from another CA may still name a certificate of that one.
-  const isReplaced = known.some(({ isCurrent, revokedAt }) => !isCurrent && revokedAt === null)
-  if (isReplaced)
-    throw new AcmeProblem('alreadyReplaced', 'the certificate in `replaces` was replaced before')
 }
 
 function newOrder(

@@ -1,5 +1,5 @@
 import { Nonces } from '@gatehouse/acme/server'
-import type { ServedAccount, Store } from '@gatehouse/cert-store/port'
+import type { CertificateRecord, ServedAccount, Store } from '@gatehouse/cert-store/port'
 import { compileNetworks, type IpAddress } from '@gatehouse/net'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
@@ -20,6 +20,7 @@ declare module 'fastify' {
 }
 
 const MINUTE = 60_000
+const HOUR = 60 * MINUTE
 /** Names of whichever machine asks. */
 const LOOPBACK = ['localhost', '127.0.0.1', '::1']
 /** Accounts whose use is noted at a time. */
@@ -32,11 +33,14 @@ class AcmeServer {
   readonly isOwn: (name: string) => boolean
   readonly externalAccounts: ExternalAccounts
   readonly prover: Prover
-  readonly #store: Store['acme']
+  readonly #store: Pick<Store, 'acme' | 'setRenewalInfoRead'>
+  readonly #clock: FastifyInstance['clock']
   #used = new Map<string, Pick<ServedAccount, 'usedAt' | 'client' | 'remoteAddress'>>()
+  /** When somebody asked when to renew certificates, by their ids. */
+  #asked = new Map<number, number>()
 
   constructor(
-    { keyring, store }: FastifyInstance,
+    { keyring, store, clock }: FastifyInstance,
     { prover, isOwn }: Pick<AcmeServer, 'prover' | 'isOwn'>,
   ) {
     this.isOwn = isOwn
@@ -46,7 +50,8 @@ class AcmeServer {
     const secret = keyring.derive('acme', 'external accounts')
     this.externalAccounts = new ExternalAccounts(secret, store.acme)
     this.prover = prover
-    this.#store = store.acme
+    this.#store = store
+    this.#clock = clock
   }
 
   /** Notes that an account is used; written later. */
@@ -56,10 +61,19 @@ class AcmeServer {
     this.#used.set(id, { usedAt, client: clientOf(request) ?? null, remoteAddress: request.ip })
   }
 
+  /** Notes, once an hour, that a client asks when to renew its certificate; written later. */
+  noteRenewalInfo({ id, account, renewalInfoReadAt }: CertificateRecord): void {
+    const now = this.#clock.now()
+    const isKnown = now - (renewalInfoReadAt ?? 0) < HOUR
+    if (account && !isKnown && this.#asked.size < MAX_USED) this.#asked.set(id, now)
+  }
+
   async flush(): Promise<void> {
-    const used = this.#used
+    const [used, asked] = [this.#used, this.#asked]
     this.#used = new Map()
-    if (used.size > 0) await this.#store.touchAccounts(used)
+    this.#asked = new Map()
+    if (used.size > 0) await this.#store.acme.touchAccounts(used)
+    await this.#store.setRenewalInfoRead(asked)
   }
 }
 

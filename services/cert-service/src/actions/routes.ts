@@ -9,7 +9,7 @@ import { CertError } from '../errors.ts'
 import { findPermitted, isOf, readDomain, type Subject } from '../lookup/certificates.ts'
 import { nameHref } from '../pages/links.ts'
 import { actorOf, authorize, mayAll, principalOf } from '../policy/authorize.ts'
-import { renewalOf, renewNewest } from '../routes/certificate.ts'
+import { renewalOf, renewNewest } from '../routes/renew.ts'
 import { listAffected, remove, revoke } from '../routes/withdraw.ts'
 import { IdSchema, NAME, ProfileQuerySchema } from '../schemas.ts'
 import { assertOwnOrigin, requirePersonOnly, toFailedOrder } from '../visitors/visitors.ts'
@@ -86,7 +86,9 @@ async function act(
 ): Promise<Done> {
   const done = { action, domain: name.text }
   if (action === 'renew') {
-    const { order } = { order: undefined, ...(await renewNewest(request, name)) }
+    const outcome = await renewNewest(request, name)
+    if ('asked' in outcome) return { ...done, action: 'ask' }
+    const { order } = { order: undefined, ...outcome }
     // Its page says why, and when it is tried again.
     if (order?.status === 'failed') throw issueFailed(order, request.server.clock.now())
     return { ...done, ...(order && { order: order.id }) }

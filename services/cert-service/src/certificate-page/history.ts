@@ -1,4 +1,9 @@
-import { type AuditRecord, NAME_PAGE, type PastCertificate } from '@gatehouse/cert-store/port'
+import {
+  type AuditRecord,
+  NAME_PAGE,
+  type PastCertificate,
+  type Transition,
+} from '@gatehouse/cert-store/port'
 import type { Language } from '@gatehouse/service-kit/pages'
 import { html, type SafeHtml } from '@remix-run/html-template'
 import { certificateHref } from '../pages/links.ts'
@@ -47,11 +52,31 @@ const DONE: Readonly<Record<AuditRecord['action'], { readonly tone: Tone; readon
     issue: { tone: 'good', text: 'Issued' },
     'hand-out': { tone: 'past', text: 'Fetched' },
     renew: { tone: 'good', text: 'Renewed' },
+    'request-renewal': { tone: 'past', text: 'Renewal requested' },
     revoke: { tone: 'bad', text: 'Revoked' },
     delete: { tone: 'warn', text: 'Deleted' },
     refuse: { tone: 'warn', text: 'Refused' },
     fail: { tone: 'bad', text: 'Failed' },
   }
+
+const CHANGED: Readonly<Record<Transition['action'], (typeof DONE)['issue']>> = {
+  ...DONE,
+  replace: { tone: 'past', text: 'Replaced' },
+  reinstate: { tone: 'good', text: 'Back in service' },
+}
+
+/** Lists what happened to one certificate, the newest first. */
+export function transitions(lang: Language, all: readonly Transition[]): SafeHtml {
+  const rows = all.map(({ action, actor, account, at }) => {
+    const { tone, text } = CHANGED[action]
+    const by = account === null ? '' : html` · ACME <code>${account}</code>`
+    return row(
+      tone,
+      html`<b>${say(lang, text)}</b> · <code>${actor}</code>${by} <span class="muted">${when(lang, at)}</span>`,
+    )
+  })
+  return html`<ul class="past">${rows}</ul>`
+}
 
 /** Lists what was done with a name and by whom, the newest first. */
 export function activity(lang: Language, entries: readonly AuditRecord[]): SafeHtml {

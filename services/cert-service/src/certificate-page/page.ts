@@ -2,9 +2,11 @@ import { hash } from 'node:crypto'
 import type {
   AuditRecord,
   CertificateRecord,
+  Coverage,
   InService,
   OrderRecord,
   PastCertificate,
+  Transition,
 } from '@gatehouse/cert-store/port'
 import { profileOf } from '@gatehouse/issuance/request'
 import { buildChainPem, type Profile, parseCertificate } from '@gatehouse/pki'
@@ -21,7 +23,7 @@ import { english, plain, say, type Text } from '../pages/say.ts'
 import { issuerText, wayText } from '../pages/state.ts'
 import { page } from '../pages/style.ts'
 import { when, whenFromNow } from '../pages/time.ts'
-import { activity, history } from './history.ts'
+import { activity, history, transitions } from './history.ts'
 import { statusNotice } from './status.ts'
 
 interface Reading {
@@ -53,6 +55,12 @@ export interface CertificateView extends NameView {
   /** DER of the root that the chain leads to, if this service has it. */
   readonly root: Uint8Array | undefined
   readonly origin: string
+  /** Who has all of its names in certificates that end later. */
+  readonly coverage: Coverage | undefined
+  /** When the account of its ACME client was last used. */
+  readonly lastSeen: number | undefined
+  /** What happened to it; undefined for those who may not know by whom. */
+  readonly transitions: readonly Transition[] | undefined
 }
 
 /** Renders all about one certificate, what matters first. It never has a private key in it. */
@@ -74,6 +82,7 @@ export function certificatePage(view: CertificateView): Page {
         ${hint}
       </section>
       ${record.isCurrent ? section(say(lang, 'Use it'), commands(view)) : ''}
+      ${view.transitions?.length ? section(say(lang, 'What happened to it'), transitions(lang, view.transitions)) : ''}
       ${pastOf(view, domain, record)}
       <details class="card facts-card">
         <summary><h2>${say(lang, 'Details, fingerprint and chain')}</h2></summary>

@@ -84,6 +84,8 @@ async function showName(
       askedBy: null,
       revokedAt: null,
       revocationReason: null,
+      replacedBy: null,
+      downloadedAt: null,
     })
   return showNameWithout(request, reply, name)
 }
@@ -130,10 +132,16 @@ async function showCertificate(
 ): Promise<FastifyReply> {
   const { server, visitor } = request
   const [domain = ''] = record.names
-  const [history, order, activity] = await Promise.all([
+  const { store } = server
+  const now = server.clock.now()
+  const isLate = record.isCurrent && (record.renewAt ?? 0) <= now
+  const [history, order, activity, coverage, account, transitions] = await Promise.all([
     readHistory(server, visitor, { text: domain, profile: profileOf(record) }),
-    server.store.findOrderByRequestKey(record.requestKey),
+    store.findOrderByRequestKey(record.requestKey),
     readActivity(server, visitor, record),
+    isLate ? store.findCoverage(record.id) : undefined,
+    record.account ? store.acme.findAccount(record.account) : undefined,
+    store.listTransitions(record.id),
   ])
   const page = certificatePage({
     lang: languageOf(request),
@@ -146,7 +154,10 @@ async function showCertificate(
     root: rootOf(server, record),
     done: takeDone(request, reply, domain),
     origin: originOf(request),
-    now: server.clock.now(),
+    coverage,
+    lastSeen: account?.status === 'valid' ? account.usedAt : undefined,
+    transitions: activity && transitions,
+    now,
   })
   return sendPage(reply, 200, page)
 }

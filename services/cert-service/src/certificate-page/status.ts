@@ -1,5 +1,6 @@
 import type {
   CertificateRecord,
+  Coverage,
   InService,
   OrderRecord,
   PastCertificate,
@@ -24,6 +25,10 @@ interface Around {
   readonly lang: Language
   readonly order: OrderRecord | undefined
   readonly history: readonly PastCertificate[]
+  /** Who has all of its names in certificates that end later. */
+  readonly coverage: Coverage | undefined
+  /** When the account of its ACME client was last used; undefined if there is none. */
+  readonly lastSeen: number | undefined
   readonly now: number
 }
 
@@ -39,8 +44,25 @@ const UNFETCHED =
   'It has not been fetched for two of its lifetimes. The next {request} resumes the renewal.'
 const POST = html`<code>POST /api/certificate</code>`
 
-function currentStatus(record: CertificateRecord, { lang, order, now }: Around): Status {
+const COVERED = {
+  caller:
+    'In service but late. Newer certificates have all of its names, so there is nothing to do. It ends {when}.',
+  other:
+    'In service but late. Another caller has newer certificates for all of its names. It ends {when}.',
+} as const
+
+function currentStatus(record: CertificateRecord, around: Around): Status {
+  const { lang, order, now, coverage } = around
   const at = { when: whenFromNow(lang, record.notAfter, now) }
+  if (coverage)
+    return {
+      tone: coverage === 'caller' ? 'past' : 'warn',
+      said: say(lang, COVERED[coverage], at),
+      more:
+        coverage === 'caller'
+          ? ''
+          : html`<p>${say(lang, 'If the names have not moved there, restart what renews this one.')}</p>`,
+    }
   switch (stateOf(record, order, now)) {
     case 'ended':
       return {
@@ -71,6 +93,7 @@ function currentStatus(record: CertificateRecord, { lang, order, now }: Around):
               'In service. Its ACME client was to renew it by now. It ends {when}.',
               at,
             ),
+            more: lateClient(record, around),
           }
         : { tone: 'busy', said: say(lang, 'In service, and being renewed.') }
     default:
@@ -83,6 +106,26 @@ function currentStatus(record: CertificateRecord, { lang, order, now }: Around):
   }
 }
 
+/** What is known of the client that is late, and what to do. */
+function lateClient(record: CertificateRecord, { lang, lastSeen, now }: Around): SafeHtml {
+  const { client, address, renewalInfoReadAt } = record
+  const who = html`<code>${client ?? 'ACME'}</code>`
+  const about = { client: who, address: html`<code>${address ?? '?'}</code>` }
+  const seen =
+    lastSeen === undefined
+      ? say(
+          lang,
+          'The account of the client {client} at {address} has ended. Have the client make another one.',
+          about,
+        )
+      : say(lang, 'The client {client} at {address} was last seen {when}. Restart it there.', {
+          ...about,
+          when: whenFromNow(lang, lastSeen, now),
+        })
+  const asks = renewalInfoReadAt ? '' : say(lang, 'It has never asked when to renew.')
+  return html`<p>${seen} ${asks}</p>`
+}
+
 const DELETED =
   'Out of service: it was deleted, and is no longer served. Copies stay valid until it ends or is revoked.'
 
@@ -90,13 +133,10 @@ const DELETED =
 export function pastStatus(
   lang: Language,
   {
-    askedBy,
     revokedAt,
     revocationReason,
-    requestKey,
-    id,
-    names,
-  }: InService & Pick<PastCertificate, 'requestKey' | 'id' | 'names'>,
+    replacedBy,
+  }: Pick<InService, 'revokedAt' | 'revocationReason' | 'replacedBy'>,
   history: readonly PastCertificate[],
 ): Status {
   if (revokedAt !== null)
@@ -107,13 +147,9 @@ export function pastStatus(
         ? html`<p>${reasonText(lang, revocationReason)} (<code>${revocationReason}</code>)</p>`
         : '',
     }
-  // The newest comes first, so the last newer one is its replacement.
-  const newer = history.filter((one) => one.id > id)
-  const successor = newer.filter((one) => one.requestKey === requestKey).at(-1)
-  const isSame = (one: PastCertificate) => one.names.toSorted().join() === names.toSorted().join()
-  if (!successor && askedBy === null && newer.some(isSame))
-    return { tone: 'past', said: say(lang, 'Replaced by a newer one, for another key.') }
-  if (!successor) return { tone: 'past', said: say(lang, DELETED) }
+  if (replacedBy === null) return { tone: 'past', said: say(lang, DELETED) }
+  const successor = history.find(({ id }) => id === replacedBy)
+  if (!successor) return { tone: 'past', said: say(lang, 'Replaced by a newer one.') }
   return {
     tone: 'past',
     said: say(lang, 'Replaced by a newer one on {when}.', {

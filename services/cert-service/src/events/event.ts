@@ -23,6 +23,11 @@ export type EventBody = EventHead &
         readonly notAfter: string
         /** Absent if it is not renewed. */
         readonly renewAt?: string
+        /** The ACME client that renews it, and its address; absent if it is of none. */
+        readonly client?: string
+        readonly address?: string
+        /** Whether another caller has certificates that end later for all of the names. */
+        readonly isCovered?: true
       }
     | {
         readonly type: 'failing'
@@ -47,9 +52,17 @@ export function describeEvent(event: CertEvent, id: string, at: number): EventBo
       ...(nextTryAt !== null && { nextTryAt: toTime(nextTryAt) }),
     }
   }
-  const { names, issuer, serialNumber } = event.certificate
-  const times = describeTimes(event.certificate)
-  return { ...head, type: event.type, names, issuer, serialNumber, ...times }
+  const { names, issuer, serialNumber, account, client, address } = event.certificate
+  return {
+    ...head,
+    type: event.type,
+    names,
+    issuer,
+    serialNumber,
+    ...describeTimes(event.certificate),
+    ...(account && { client: client ?? 'an ACME client', ...(address && { address }) }),
+    ...(event.isCovered && { isCovered: true }),
+  }
 }
 
 /**

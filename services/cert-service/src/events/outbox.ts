@@ -143,7 +143,8 @@ export class Outbox implements Events {
   async #findLate(): Promise<void> {
     const { store, clock } = this.#deps
     const now = clock.now()
-    for (const certificate of await store.listLate(now, MAX_LATE))
-      if (lateness(certificate, now) > 0) this.emit({ type: 'expiring', certificate })
+    for (const isCovered of [false, true])
+      for (const certificate of await store.listLate(now, MAX_LATE, isCovered))
+        if (lateness(certificate, now) > 0) this.emit({ type: 'expiring', certificate, isCovered })
   }
 }

@@ -71,34 +71,47 @@ function describeFailure(
   }
 }
 
-function describeCertificate(
-  { type, at, notAfter, renewAt }: Held,
-  of: string,
-): Omit<EventText, 'details'> {
+function describeCertificate(event: Held, of: string): Omit<EventText, 'details'> {
+  const { type, at, notAfter, isCovered } = event
+  if (isCovered)
+    return {
+      title: `An older certificate for ${of} is not renewed`,
+      what: 'The certificate is late, and another caller has a newer one for the same names.',
+      action: `Nothing if the names have moved to that caller. Otherwise: ${late(event)}`,
+      severity: 'warning',
+    }
   if (type === 'expiring' && notAfter <= at)
     return {
       title: `The certificate for ${of} has expired`,
       what: 'The certificate was not renewed and has expired. Clients refuse it.',
-      action: INVENTORY,
+      action: late(event),
       severity: 'critical',
     }
   if (type === 'expiring')
     return {
       title: `The certificate for ${of} expires soon`,
       what: `The certificate is due for renewal, but it was not renewed. It expires on ${dated(notAfter)}.`,
-      action: INVENTORY,
+      action: late(event),
       severity: 'warning',
     }
   const isRenewed = type === 'renewed'
   return {
     title: `${isRenewed ? 'Renewed' : 'New'} certificate for ${of}`,
     what: isRenewed ? 'The certificate was renewed.' : 'A new certificate was issued.',
-    action: describeNext(renewAt, isRenewed),
+    action: describeNext(event, isRenewed),
     severity: 'info',
   }
 }
 
-function describeNext(renewAt: string | undefined, isRenewed: boolean): string {
+/** What to do about a certificate that was not renewed in time. */
+function late({ client, address }: Held): string {
+  if (client === undefined) return INVENTORY
+  const place = address === undefined ? '' : ` at ${address}`
+  return `${client}${place} renews it: restart it there. The page of the certificate says when it was last seen.`
+}
+
+function describeNext({ renewAt, client }: Held, isRenewed: boolean): string {
+  if (client !== undefined) return `Nothing. ${client} renews it.`
   if (renewAt === undefined)
     return 'It is not renewed automatically: request a new one before it expires.'
   const next = `cert-service renews it on ${dated(renewAt)}.`

@@ -1,8 +1,7 @@
-import type { CertificateState } from '@gatehouse/cert-store/port'
 import type { Language } from '@gatehouse/service-kit/pages'
 import { html, type SafeHtml } from '@remix-run/html-template'
 import { plain, say } from '../pages/say.ts'
-import { issuerText, STATE_NAMES, shape } from '../pages/state.ts'
+import { FILTER_NAMES, type Filter, issuerText, shape } from '../pages/state.ts'
 import { clock } from '../pages/time.ts'
 import { countOf, type Summary } from './chart.ts'
 import { hrefOf, isRefreshed, MAX_SEARCH, ORDERS, type View } from './view.ts'
@@ -15,20 +14,21 @@ export interface Neighbours {
 
 /** Links to each state, with how many are in it. Each keeps what the form says, and begins with the first page. */
 export function tiles(lang: Language, view: View, summary?: Summary): SafeHtml {
-  const at = (state?: CertificateState) =>
+  const at = (state?: Filter) =>
     // The most urgent first.
     hrefOf({ ...view, place: undefined, state, ...(state === 'failing' && { order: 'expiry' }) })
-  const tile = (state?: CertificateState) => {
+  const tile = (state?: Filter) => {
     const isChosen = state === view.state
-    const count = summary && countOf(lang, summary, state)
-    const isNone = state === undefined || summary?.counts[state] === 0
+    const isCounted = state !== 'covered'
+    const count = summary && isCounted ? countOf(lang, summary, state) : undefined
+    const isNone = state === undefined || !isCounted || summary?.counts[state] === 0
     return html`
         <a class="tile ${isNone ? '' : state}" href="${at(state)}"${isChosen ? html` aria-current="true"` : ''}>
           ${count === undefined ? '' : html`<strong>${count} </strong>`}
-          <span>${state ? shape(state) : ''}${say(lang, state ? STATE_NAMES[state] : 'All')}</span>
+          <span>${state ? shape(state) : ''}${say(lang, state ? FILTER_NAMES[state] : 'All')}</span>
         </a>`
   }
-  const states = (Object.keys(STATE_NAMES) as CertificateState[]).map(tile)
+  const states = (Object.keys(FILTER_NAMES) as Filter[]).map(tile)
   const isCut = say(lang, 'Not all certificates were counted.')
   return html`
     <nav class="tiles" aria-label="${plain(lang, 'State')}">${tile()}${states}</nav>

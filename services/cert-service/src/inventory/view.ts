@@ -1,8 +1,8 @@
-import type { CertificateState, ListOrder } from '@gatehouse/cert-store/port'
+import type { ListOrder } from '@gatehouse/cert-store/port'
 import { type Static, Type } from 'typebox'
 import { CursorText } from '../lookup/positions.ts'
 import type { Text } from '../pages/say.ts'
-import { STATE_NAMES } from '../pages/state.ts'
+import { FILTER_NAMES, type Filter } from '../pages/state.ts'
 
 /** The orders of certificates, the first one unless another is asked for. */
 export const ORDERS: Readonly<Record<ListOrder, Text>> = {
@@ -22,7 +22,7 @@ export const MAX_SEARCH = 2_048
 export const ViewSchema = Type.Object({
   q: Type.Optional(Type.String({ maxLength: MAX_SEARCH, pattern: '^[^\\0]*$' })),
   order: Type.Optional(Type.Enum(keys(ORDERS))),
-  state: Type.Optional(Type.Enum(keys(STATE_NAMES))),
+  state: Type.Optional(Type.Enum(keys(FILTER_NAMES))),
   // A form sends what is not chosen, too.
   issuer: Type.Optional(Type.String({ maxLength: 100, pattern: '^[\\w.-]*$' })),
   after: Type.Optional(CursorText),
@@ -35,7 +35,7 @@ export interface View {
   /** The search as it was entered; undefined while nothing is searched. */
   readonly search?: string | undefined
   readonly order: ListOrder
-  readonly state?: CertificateState | undefined
+  readonly state?: Filter | undefined
   readonly issuer?: string | undefined
   /** The place where the page begins or, backwards, ends; the beginning by default. */
   readonly place?: Place | undefined

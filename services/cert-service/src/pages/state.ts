@@ -19,17 +19,22 @@ export const STATE_NAMES: Readonly<Record<CertificateState, Text>> = {
   ended: 'Ended',
 }
 
+/** What a filter shows: a state, or what is late and has its names in certificates that end later. */
+export type Filter = CertificateState | 'covered'
+export const FILTER_NAMES: Readonly<Record<Filter, Text>> = { ...STATE_NAMES, covered: 'Covered' }
+
 /** The path of a shape for each state, in a view box of 24 by 24. */
-const SHAPES: Readonly<Record<CertificateState, string>> = {
+const SHAPES: Readonly<Record<Filter, string>> = {
   renews: 'm5 12.5 4.5 4.5L19 7.5',
   due: 'M19.5 12a7.5 7.5 0 1 1-2.2-5.3M20 3v4.5h-4.5',
   unrenewed: 'M12 4a8 8 0 1 1 0 16 8 8 0 0 1 0-16M12 8v4.5l3 2',
   failing: 'M12 4 2.5 20h19zM12 10v4.5M12 17.2v.1',
   ended: 'm6 6 12 12M18 6 6 18',
+  covered: 'M4 12h16M4 7h16M4 17h16',
 }
 
 /** Draws a state, which is told by more than its colour. */
-export function shape(state: CertificateState): SafeHtml {
+export function shape(state: Filter): SafeHtml {
   return html`<svg class="shape" viewBox="0 0 24 24" aria-hidden="true"><path d="${SHAPES[state]}"/></svg>`
 }
 

@@ -142,9 +142,37 @@ export const TEXTS = {
     'Außer Gebrauch: Es wurde gelöscht und wird nicht mehr ausgeliefert. Kopien bleiben gültig, bis es abläuft oder widerrufen wird.',
     'Hors service : il a été supprimé et n’est plus servi. Les copies restent valides jusqu’à son expiration ou sa révocation.',
     'Fuera de uso: se eliminó y ya no se sirve. Las copias siguen siendo válidas hasta que caduque o se revoque.'],
-  'Replaced by a newer one, for another key.': [
-    'Ersetzt durch ein neueres, für einen anderen Schlüssel.', 'Remplacé par un plus récent, pour une autre clé.',
-    'Sustituido por uno más reciente, para otra clave.'],
+  'Replaced by a newer one.': ['Durch ein neueres ersetzt.', 'Remplacé par un plus récent.', 'Sustituido por uno más reciente.'],
+  'In service but late. Newer certificates have all of its names, so there is nothing to do. It ends {when}.': [
+    'In Gebrauch, aber überfällig. Neuere Zertifikate haben alle Namen, also ist nichts zu tun. Es läuft {when} ab.',
+    'En service mais en retard. Des certificats plus récents ont tous ses noms : il n’y a rien à faire. Il expire {when}.',
+    'En uso, pero con retraso. Certificados más recientes tienen todos sus nombres: no hay que hacer nada. Caduca {when}.'],
+  'In service but late. Another caller has newer certificates for all of its names. It ends {when}.': [
+    'In Gebrauch, aber überfällig. Ein anderer Aufrufer hat neuere Zertifikate für alle Namen. Es läuft {when} ab.',
+    'En service mais en retard. Un autre appelant a des certificats plus récents pour tous ses noms. Il expire {when}.',
+    'En uso, pero con retraso. Otro llamante tiene certificados más recientes para todos sus nombres. Caduca {when}.'],
+  'If the names have not moved there, restart what renews this one.': [
+    'Falls die Namen nicht dorthin umgezogen sind, starten Sie neu, was dieses erneuert.',
+    'Si les noms n’y ont pas été déplacés, redémarrez ce qui renouvelle celui-ci.',
+    'Si los nombres no se han trasladado allí, reinicie lo que renueva este.'],
+  'The client {client} at {address} was last seen {when}. Restart it there.': [
+    'Der Client {client} auf {address} war zuletzt {when} da. Starten Sie ihn dort neu.',
+    'Le client {client} à {address} a été vu {when}. Redémarrez-le là-bas.',
+    'El cliente {client} en {address} se vio por última vez {when}. Reinícielo allí.'],
+  'The account of the client {client} at {address} has ended. Have the client make another one.': [
+    'Das Konto des Clients {client} auf {address} ist beendet. Lassen Sie ihn ein neues anlegen.',
+    'Le compte du client {client} à {address} est terminé. Faites-lui en créer un autre.',
+    'La cuenta del cliente {client} en {address} ha terminado. Haga que cree otra.'],
+  'It has never asked when to renew.': [
+    'Er hat nie gefragt, wann zu erneuern ist.', 'Il n’a jamais demandé quand renouveler.', 'Nunca ha preguntado cuándo renovar.'],
+  'What happened to it': ['Was damit geschah', 'Ce qui lui est arrivé', 'Qué le ha ocurrido'],
+  Replaced: ['Ersetzt', 'Remplacé', 'Sustituido'],
+  'Back in service': ['Wieder in Gebrauch', 'De nouveau en service', 'De nuevo en uso'],
+  'Renewal requested': ['Erneuerung erbeten', 'Renouvellement demandé', 'Renovación solicitada'],
+  Covered: ['Abgedeckt', 'Couvert', 'Cubierto'],
+  'its ACME client is asked to renew it.': [
+    'der ACME-Client wird gebeten, es zu erneuern.', 'il est demandé à son client ACME de le renouveler.',
+    'se pide a su cliente ACME que lo renueve.'],
   'Replaced by a newer one on {when}.': [
     'Ersetzt durch ein neueres am {when}.', 'Remplacé par un plus récent le {when}.', 'Sustituido por uno más reciente el {when}.'],
   'Its replacement': ['Sein Nachfolger', 'Son remplaçant', 'Su sustituto'],

@@ -1,15 +1,12 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import type { CertificateRecord } from '@gatehouse/cert-store/port'
 import { type Held, type IssuanceResult, orderPath } from '@gatehouse/issuance'
 import { type IssuanceRequest, parseRequest } from '@gatehouse/issuance/request'
-import { isMisdated, planRenewal, toTime } from '@gatehouse/issuance/times'
 import { type Csr, type Name, notGranted } from '@gatehouse/pki'
 import { hasTag } from '@gatehouse/service-kit/http'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import Negotiator from 'negotiator'
 import { Type } from 'typebox'
-import { CertError } from '../errors.ts'
-import { findPermitted, findReadable, readDomain, type Subject } from '../lookup/certificates.ts'
+import { findReadable, readDomain, type Subject } from '../lookup/certificates.ts'
 import { actorOf, authorize, heldFor, recordDelivery } from '../policy/authorize.ts'
 import {
   CertificateRequestSchema,
@@ -19,7 +16,6 @@ import {
   describeOrder,
   emptyAnswer,
   guarded,
-  OfProfileSchema,
   OrderSchema,
   PEM,
   ProfileQuerySchema,
@@ -29,7 +25,7 @@ import {
 const POLL_AFTER = 5
 const JSON_TYPE = 'application/json'
 
-/** `POST /api/certificate`, `POST /api/certificate/renew` and `GET /api/certificate/:domain`. */
+/** `POST /api/certificate` and `GET /api/certificate/:domain`. */
 export const certificateRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const onRequest = app.requireCaller()
   app.post('/api/certificate', { onRequest, schema: ISSUE }, (request, reply) => {
@@ -42,9 +38,6 @@ export const certificateRoutes: FastifyPluginAsyncTypebox = async (app) => {
     reply.header('cache-control', 'no-store')
     return app.dryRun(wanted, actorOf(request), obstacles)
   })
-  app.post('/api/certificate/renew', { onRequest, schema: RENEW }, (request, reply) =>
-    renew(request, reply, readDomain(request.body.domain, request.body.profile)),
-  )
   app.get('/api/certificate/:domain', { onRequest, schema: READ }, (request, reply) =>
     read(request, reply, readDomain(request.params.domain, request.query.profile)),
   )
@@ -80,46 +73,6 @@ function issue(
   return undefined
 }
 
-const RENEW = guarded([403, 404, 422, 429], {
-  summary: 'Renew the newest stored certificate for a name',
-  description:
-    'Once it is due; until then 429 says when that is. Only callers with the right `issue` get the private key.',
-  body: OfProfileSchema,
-  response: { 200: certificateAnswer(), 202: OrderSchema },
-})
-
-async function renew(
-  request: FastifyRequest,
-  reply: FastifyReply,
-  domain: Subject,
-): Promise<FastifyReply> {
-  const outcome = await renewNewest(request, domain)
-  const own = outcome.held ? { ...outcome, held: heldFor(request, outcome.held) } : outcome
-  return sendResult(request, reply, domain.text, own)
-}
-
-/** Renews the newest certificate of a name that is due. */
-export async function renewNewest(
-  request: FastifyRequest,
-  domain: Subject,
-): Promise<IssuanceResult> {
-  const { clock, issuance } = request.server
-  authorize(request, 'renew', [domain], domain.profile)
-  const newest = await findPermitted(request, 'renew', domain)
-  const now = clock.now()
-  const dueAt = renewalOf(newest, now)
-  if (dueAt > now) {
-    const retryAfter = Math.ceil((dueAt - now) / 1000)
-    throw new CertError('CERT_RENEW_TOO_SOON', `it is due at ${toTime(dueAt)}`, { retryAfter })
-  }
-  return issuance.renew(newest, actorOf(request))
-}
-
-/** Gives the time from which a certificate may be renewed: now, if a wrong clock dated it. */
-export function renewalOf(record: CertificateRecord, now: number): number {
-  return isMisdated(record, now) ? now : (record.renewAt ?? planRenewal(record, () => 0))
-}
-
 const READ = guarded([403, 404], {
   summary: 'The stored certificate for a name',
   description:
@@ -151,7 +104,8 @@ async function read(
   return sendCertificate(request, reply, domain.text, held, true)
 }
 
-function sendResult(
+/** Answers with a certificate, or with its order. */
+export function sendResult(
   request: FastifyRequest,
   reply: FastifyReply,
   domain: string,

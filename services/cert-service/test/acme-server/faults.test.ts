@@ -18,6 +18,7 @@ import {
   generateP256,
   type KeyPair,
   parseCertificate,
+  parseCsr,
   parseName,
 } from '@gatehouse/pki'
 import { testFolder } from '@gatehouse/service-kit/testing'
@@ -125,6 +126,8 @@ interface Row {
   readonly way: string | null
   readonly account: string | null
   readonly csr: Uint8Array
+  readonly replacedBy: number | null
+  readonly reason: 'named' | 'key' | 'address' | 'due'
 }
 
 const sequence = { last: 0 }
@@ -355,7 +358,7 @@ async function check(service: FaultyService, client: Client): Promise<void> {
   const rows = await service.sql<Row>(`
     SELECT id, served_order AS "servedOrder", serial_number AS serial, fingerprint, is_current AS "isCurrent",
       revoked_at AS "revokedAt", not_before AS "notBefore", not_after AS "notAfter", made_at AS "madeAt",
-      way, account, csr
+      way, account, csr, replaced_by AS "replacedBy", replacement_reason AS reason
     FROM @certificates WHERE searched LIKE '%${client.names[0]}%' OR domain LIKE '${client.names[0]?.split('-')[0]}-%'
     ORDER BY id`)
   // The driver of PostgreSQL gives big integers as texts.
@@ -365,6 +368,7 @@ async function check(service: FaultyService, client: Client): Promise<void> {
     notBefore: Number(row.notBefore),
     notAfter: Number(row.notAfter),
     madeAt: Number(row.madeAt),
+    replacedBy: row.replacedBy === null ? null : Number(row.replacedBy),
   }))
   const account = client.url.split('/').at(-1)
   for (const row of certificates) {
@@ -430,14 +434,24 @@ function checkInventory(client: Client, rows: readonly Row[], of: ReadonlyMap<st
     )
     if (successors.length > 0) demand(!row.isCurrent, 'a replaced certificate is in service')
     if (row.isCurrent || row.revokedAt !== null) continue
-    const due = row.notBefore + (row.notAfter - row.notBefore) * 0.45
-    const isDue = rows.some(
-      ({ id, madeAt }) => id > row.id && (madeAt >= due - 1 || madeAt < row.notBefore - 60_000),
-    )
-    demand(successors.length > 0 || isDue, 'a certificate is out of service for no reason')
+    const next = rows.find(({ id }) => id === row.replacedBy)
+    if (!next) return demand(false, 'a certificate is out of service for no reason')
+    const lifetime = row.notAfter - row.notBefore
+    const age = next.madeAt - row.notBefore
+    const isMisdated = age < -60_000
+    const isMet = {
+      // Also of a certificate that followed the named one, and that nobody fetched.
+      named: successors.length > 0 || id === undefined,
+      key: spkiOf(next).equals(spkiOf(row)),
+      address: age > lifetime / 10,
+      due: age >= lifetime * 0.45 - 1 || isMisdated,
+    }[row.reason]
+    demand(isMet, `a certificate is replaced without reason: ${row.reason}`)
   }
   demand(of.size === rows.length, 'a certificate is there twice')
 }
+
+const spkiOf = ({ csr }: Row) => parseCsr(Buffer.from(csr)).spki
 
 function demand(holds: boolean, message: string): void {
   if (!holds) throw new Error(message)

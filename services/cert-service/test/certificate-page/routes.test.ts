@@ -5,7 +5,7 @@ import {
   newCertificate,
   newOrder,
 } from '../../../../packages/cert-store/test/helpers/store.ts'
-import { KEY, NOW } from '../helpers/app.ts'
+import { DAY, KEY, NOW } from '../helpers/app.ts'
 import { behindPortal, browse } from '../helpers/browse.ts'
 
 const RULES = [
@@ -103,8 +103,9 @@ t.test('the history has what was replaced, revoked and deleted', async (t) => {
   const names = ['y.a.test']
   const other = await add({ names, serialNumber: 'dd', requestKey: 'd', askedBy: 'psk:web' })
   const next = newCertificate({ names, requestKey: 'e', askedBy: 'psk:web' })
-  const { id } = await store.addCertificate(next, newAudit(), { supersedes: [other] })
-  t.match((await see('/certificates/y.a.test/dd')).said, 'Replaced by a newer one, for another key')
+  const predecessor = { ...other, reason: 'due' } as const
+  const { id } = await store.addCertificate(next, newAudit(), { predecessor })
+  t.match((await see('/certificates/y.a.test/dd')).said, 'Replaced by a newer one on')
   await store.remove([id], newAudit({ action: 'delete' }))
   const { serialNumber } = next
   t.match(
@@ -233,4 +234,30 @@ t.test('nobody is told anything before signing in, and comes back after it', asy
     )
   const wrong = await browse(running, '/', { body: { key: 'wrong', to } })
   t.match(wrong.text, `name="to" value="${to}"`, 'also after a wrong key')
+})
+
+t.test('a late certificate says who is to renew it, or who has its names by now', async (t) => {
+  const { add, see, store } = await setup(t)
+  const names = ['late.a.test']
+  const client = { way: 'acme', account: 'a', client: 'lego/4.17', address: '10.1.2.3' } as const
+  const old = { names, askedBy: 'psk:web', requestKey: 'old', renewAt: NOW, ...client }
+  const { serialNumber } = await add({ ...old, serialNumber: 'ee' })
+  const said = async () => (await see(`/certificates/late.a.test/${serialNumber}`)).said
+  t.match(
+    await said(),
+    'The account of the client lego/4.17 at 10.1.2.3 has ended. Have the client make another one. It has never asked when to renew.',
+  )
+  const account = { id: 'a', caller: 'web', thumbprint: 't', jwk: '{}', status: 'valid' } as const
+  const seen = { client: null, remoteAddress: null, createdAt: NOW, usedAt: NOW }
+  await store.acme.addAccount({ ...account, ...seen, contact: [] })
+  t.match(await said(), /The client lego\/4\.17 at 10\.1\.2\.3 was last seen .* Restart it there/)
+  const later = { names, notAfter: NOW + 90 * DAY, renewAt: NOW + 60 * DAY }
+  await add({ ...later, askedBy: 'psk:other', requestKey: 'other' })
+  t.match(await said(), /Another caller has newer certificates for all of its names.*If the names/)
+  await add({ ...later, askedBy: 'psk:web', requestKey: 'own', notAfter: NOW + 91 * DAY })
+  t.match(await said(), 'Newer certificates have all of its names, so there is nothing to do.')
+  const { id } = (await store.findBySerial('late.a.test', serialNumber))!
+  const entry = newAudit({ action: 'request-renewal', actor: 'person:portal:ada' })
+  await store.requestRenewals(new Map([[id, NOW]]), entry)
+  t.match(await said(), /What happened to it.*Renewal requested · person:portal:ada/)
 })

@@ -170,10 +170,10 @@ t.test('what ends, and what is late', async (t) => {
   await add('d.test', 5)
   await add('d.test', 6)
   const issuer = 'ca'
-  t.strictSame(await store.listEnding(2), {
+  t.strictSame(await store.listEnding(NOW, 2), {
     soonest: [
-      { domain: 'd.test', issuer, notBefore: NOW, notAfter: NOW + 6 * DAY },
-      { domain: 'a.test', issuer, notBefore: NOW, notAfter: NOW + 30 * DAY },
+      { domain: 'd.test', issuer, notBefore: NOW, notAfter: NOW + 6 * DAY, way: null },
+      { domain: 'a.test', issuer, notBefore: NOW, notAfter: NOW + 30 * DAY, way: null },
     ],
     total: 3,
   })

@@ -48,6 +48,42 @@ const CASES: readonly [event: EventBody, severity: string, text: readonly string
     ],
   ],
   [
+    {
+      ...held,
+      type: 'expiring',
+      at: '2030-01-06T00:00:00Z',
+      client: 'lego/4.17',
+      address: '10.1.2.3',
+    },
+    'warning',
+    [
+      'The certificate for app.example.com expires soon',
+      'The certificate is due for renewal, but it was not renewed. It expires on 8 January 2030 at 00:00 UTC.',
+      'What to do: lego/4.17 at 10.1.2.3 renews it: restart it there. The page of the certificate says when it was last seen.',
+      DETAILS,
+    ],
+  ],
+  [
+    { ...held, type: 'expiring', at: '2030-01-08T00:00:00Z', client: 'lego/4.17', isCovered: true },
+    'warning',
+    [
+      'An older certificate for app.example.com is not renewed',
+      'The certificate is late, and another caller has a newer one for the same names.',
+      'What to do: Nothing if the names have moved to that caller. Otherwise: lego/4.17 renews it: restart it there. The page of the certificate says when it was last seen.',
+      DETAILS,
+    ],
+  ],
+  [
+    { ...held, type: 'renewed', client: 'lego/4.17' },
+    'info',
+    [
+      'Renewed certificate for app.example.com',
+      'The certificate was renewed.',
+      'What to do: Nothing. lego/4.17 renews it.',
+      DETAILS,
+    ],
+  ],
+  [
     { ...held, type: 'expiring', at: '2030-01-08T00:00:00Z' },
     'critical',
     [

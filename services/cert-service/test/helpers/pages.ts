@@ -28,7 +28,14 @@ import { confirmRequest, requestPage } from '../../src/request-page/page.ts'
 import { signInPage, tokensOnlyPage } from '../../src/visitors/sign-in-page.ts'
 
 const HOUR = 3_600_000
-const IN_SERVICE = { isCurrent: true, askedBy: 'psk:web', revokedAt: null, revocationReason: null }
+const IN_SERVICE = {
+  isCurrent: true,
+  askedBy: 'psk:web',
+  revokedAt: null,
+  revocationReason: null,
+  replacedBy: null,
+  downloadedAt: null,
+}
 
 export const record = (overrides: Partial<CertificateRecord> = {}): CertificateRecord => ({
   ...newCertificate(overrides),
@@ -86,6 +93,9 @@ export const certificateView = (changes: Partial<CertificateView> = {}): Certifi
   root: undefined,
   done: undefined,
   origin: 'https://certs.example.com',
+  coverage: undefined,
+  lastSeen: undefined,
+  transitions: undefined,
   now: NOW,
   ...changes,
 })

@@ -53,7 +53,7 @@ const STEPS: Readonly<Record<OrderState['step'], string>> = {
 const PLACING_MS = 7 * 86_400_000
 
 /** What an order is for; without a CSR only its names are proven, for an order with one to take it over. */
-type Wished = NamesToProve & Partial<Pick<IssuerRequest, 'csr' | 'replaces'>>
+type Wished = NamesToProve & Partial<Pick<IssuerRequest, 'csr'>>
 
 /**
  * Orders a certificate, or resumes the order of the checkpoint; gives the chain in PEM, if there is a CSR. Each
@@ -180,12 +180,12 @@ class OrderRun {
     return next
   }
 
-  /** Goes on with the order that was prepared for these names. What this one replaces is said only in a new one. */
+  /** Goes on with the order that was prepared for these names, which has told the CA what it replaces. */
   async #takeOver(state: OrderState): Promise<OrderState | undefined> {
     if (state.wanted.csr === undefined) return undefined
     const { replaces: _, ...wanted } = state.wanted
     const taken = await this.#io.takeOver((prepared) =>
-      isPlaced(prepared) ? { ...prepared, wanted } : state,
+      isPlaced(prepared) ? { ...prepared, wanted: { ...prepared.wanted, ...wanted } } : state,
     )
     if (!taken || taken === state) return undefined
     await this.#deps.limits.resumed(this.#limited(taken))

@@ -1,0 +1,132 @@
+import { parseRenewalId, renewalId } from '@gatehouse/acme/server'
+import type {
+  CertificateRecord,
+  Head,
+  InService,
+  Predecessor,
+  ServedOrder,
+  Store,
+} from '@gatehouse/cert-store/port'
+import { profileOf } from '@gatehouse/issuance/request'
+import { hasBegun, renewalWindow } from '@gatehouse/issuance/times'
+import { type Csr, parseCertificate } from '@gatehouse/pki'
+import type { FastifyRequest } from 'fastify'
+import { actorOf } from '../policy/authorize.ts'
+
+/** How many certificates that nobody fetched a lineage may have one after the other. */
+const MAX_FOLLOWED = 100
+
+/** The client that orders a certificate. */
+interface Orderer {
+  /** The caller, as the audit trail names it. */
+  readonly actor: string
+  readonly account: string
+  readonly address: string
+}
+
+type Wanted = Pick<ServedOrder, 'account' | 'names' | 'profile' | 'replaces'>
+
+/** The lineages of the client that orders: those of its caller, for the same names. */
+export async function headsOf(request: FastifyRequest, wanted: Wanted): Promise<readonly Head[]> {
+  const { actor, account, address } = ordererOf(request, wanted)
+  const heads = await request.server.store.listHeads(actor, wanted.names, { account, address })
+  return heads.filter((one) => isSame(one, wanted))
+}
+
+/**
+ * Finds the lineage that an order continues, so that each holder of a key has one: the one that the client names; else that of the
+ * same key; else the only one of this account at this address; else one of this caller that is due, or whose account has ended. An
+ * order continues one lineage at most. Undefined if it begins one.
+ */
+export async function predecessorOf(
+  request: FastifyRequest,
+  wanted: Wanted,
+  csr?: Csr | null,
+): Promise<Predecessor | undefined> {
+  const { store, clock } = request.server
+  const orderer = ordererOf(request, wanted)
+  const named = await findNamed(store, wanted, orderer)
+  if (named) return named === 'in use' ? undefined : named
+  const heads = await headsOf(request, wanted)
+  const own = ownAmong(heads, orderer, clock.now(), csr)
+  if (own || heads.length === 0) return own
+  const accounts = await store.acme.findAccounts(heads.flatMap(({ account }) => account ?? []))
+  const inForce = new Set(accounts.filter(({ status }) => status === 'valid').map(({ id }) => id))
+  const waiting = heads.filter((one) => isDue(one, clock.now()) || !inForce.has(one.account ?? ''))
+  return pick(longestDue(waiting, orderer), 'due')
+}
+
+/** Whether a certificate gives way to another one: its client may renew it by now, or a clock misdated it. */
+export function isDue(record: Parameters<typeof renewalWindow>[0], now: number): boolean {
+  return renewalWindow(record).start <= now || !hasBegun(record, now)
+}
+
+function ordererOf(request: FastifyRequest, { account }: Wanted): Orderer {
+  return { actor: actorOf(request).actor, account, address: request.ip }
+}
+
+/**
+ * Follows what the client names in `replaces` to the newest certificate of that lineage. What followed it is passed over while its
+ * client has not fetched it: the answer was lost, or two orders were open. Else another machine has it, as after an image was cloned.
+ */
+async function findNamed(
+  store: Pick<Store, 'listBySerial' | 'findById'>,
+  { names, profile, replaces }: Wanted,
+  { actor, account }: Orderer,
+): Promise<Predecessor | 'in use' | undefined> {
+  const id = replaces === null ? undefined : parseRenewalId(replaces)
+  const known = id ? await store.listBySerial(id.serialNumber) : []
+  let found = known.find(({ certificate }) => renewalId(certificate) === replaces)
+  for (let tries = 0; found && found.replacedBy !== null; tries += 1) {
+    const next: (CertificateRecord & InService) | undefined = await store.findById(found.replacedBy)
+    if (!next || next.downloadedAt !== null || tries === MAX_FOLLOWED) return 'in use'
+    found = next
+  }
+  const isOwn = found?.account && (found.askedBy === actor || found.account === account)
+  const isFit =
+    found && profileOf(found) === profile && found.names.some((one) => names.includes(one))
+  return isOwn && isFit ? pick(found, 'named') : undefined
+}
+
+/** The lineage of the same key, or else the only one of this account at this address. */
+function ownAmong(
+  heads: readonly Head[],
+  { account, address }: Orderer,
+  now: number,
+  csr: Csr | null | undefined,
+): Predecessor | undefined {
+  const sameKey =
+    csr && heads.find((one) => parseCertificate(one.certificate).spki.equals(csr.spki))
+  if (sameKey) return pick(sameKey, 'key')
+  const [head, ...others] = heads.filter(
+    (one) => one.account === account && one.address === address,
+  )
+  // One that is newer may be of another machine behind the same address.
+  const isOld = head && now - head.notBefore > (head.notAfter - head.notBefore) / 10
+  return isOld && others.length === 0 ? pick(head, 'address') : undefined
+}
+
+/** The one that was last renewed from this address, else the one that is longest due. */
+function longestDue(heads: readonly Head[], { address }: Orderer): Head | undefined {
+  const [first] = heads.toSorted(
+    (a, b) =>
+      Number(b.address === address) - Number(a.address === address) ||
+      renewalWindow(a).start - renewalWindow(b).start,
+  )
+  return first
+}
+
+function pick(
+  found: Pick<CertificateRecord, 'id' | 'requestKey'> | undefined,
+  reason: Predecessor['reason'],
+): Predecessor | undefined {
+  return found && { id: found.id, requestKey: found.requestKey, reason }
+}
+
+/** Whether a certificate is for the same names and profile. */
+function isSame(record: Pick<CertificateRecord, 'issuer' | 'names'>, wanted: Wanted): boolean {
+  const names = new Set(wanted.names)
+  const isEqual =
+    record.names.length === names.size && record.names.every((name) => names.has(name))
+  return isEqual && profileOf(record) === wanted.profile
+}

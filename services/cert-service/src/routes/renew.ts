@@ -1,0 +1,221 @@
+import { randomInt } from 'node:crypto'
+import { setImmediate } from 'node:timers/promises'
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import type { CertificateRecord } from '@gatehouse/cert-store/port'
+import type { IssuanceResult } from '@gatehouse/issuance'
+import { isMisdated, planRenewal, renewalWindow, toTime } from '@gatehouse/issuance/times'
+import { durationOf } from '@gatehouse/service-kit/config'
+import type { FastifyRequest } from 'fastify'
+import { type Static, Type } from 'typebox'
+import { CertError } from '../errors.ts'
+import { findPermitted, isOf, readDomain, type Subject } from '../lookup/certificates.ts'
+import { actorOf, authorize, heldFor, mayAll, principalOf } from '../policy/authorize.ts'
+import { isOperator } from '../policy/rules.ts'
+import { certificateAnswer, guarded, OfProfileSchema, OrderSchema } from '../schemas.ts'
+import { sendResult } from './certificate.ts'
+
+const DAY = 86_400_000
+/** Clients that never ask are listed by their certificates, up to this number. */
+const MAX_LISTED = 100
+
+/** `POST /api/certificate/renew` and `POST /api/certificates/renew`. */
+export const renewRoutes: FastifyPluginAsyncTypebox = async (app) => {
+  const onRequest = app.requireCaller()
+  app.post('/api/certificate/renew', { onRequest, schema: RENEW }, async (request, reply) => {
+    const domain = readDomain(request.body.domain, request.body.profile)
+    const outcome = await renewNewest(request, domain)
+    if ('asked' in outcome) return reply.code(202).send(outcome)
+    const own = outcome.held ? { ...outcome, held: heldFor(request, outcome.held) } : outcome
+    return sendResult(request, reply, domain.text, own)
+  })
+  app.post('/api/certificates/renew', { onRequest, schema: RENEW_ALL }, (request) =>
+    renewAll(request, request.body),
+  )
+}
+
+const AskedSchema = Type.Object(
+  {
+    renewing: Type.Integer({
+      description: 'Certificates that the service renews. What nobody fetches is not among them.',
+    }),
+    asked: Type.Integer({
+      description: 'Certificates whose ACME clients are asked to renew them (RFC 9773).',
+    }),
+    neverAsking: Type.Array(
+      Type.Object({
+        domain: Type.String(),
+        client: Type.Optional(Type.String()),
+        address: Type.Optional(Type.String()),
+      }),
+      {
+        description: `Those of them whose clients never ask when to renew: restart these. At most ${MAX_LISTED}.`,
+      },
+    ),
+    until: Type.String({ format: 'date-time', description: 'By when all have begun.' }),
+  },
+  { description: 'What is renewed, by whom.' },
+)
+type Asked = Static<typeof AskedSchema>
+
+const RENEW = guarded([403, 404, 422, 429], {
+  summary: 'Renew the newest stored certificate for a name',
+  description:
+    'Once it is due; until then 429 says when that is. Only callers with the right `issue` get the private key. The ' +
+    'certificate of an ACME client is renewed by that client, which is asked to: 202 says so.',
+  body: OfProfileSchema,
+  response: { 200: certificateAnswer(), 202: Type.Union([OrderSchema, AskedSchema]) },
+})
+
+const RenewAllSchema = Type.Object(
+  {
+    domain: Type.Optional(OfProfileSchema.properties.domain),
+    profile: OfProfileSchema.properties.profile,
+    caller: Type.Optional(
+      Type.String({
+        maxLength: 300,
+        description: 'As the audit trail has it, such as `psk:web`; without a method, a key.',
+      }),
+    ),
+    spread: Type.Optional(
+      Type.String({
+        pattern: '^[1-9][0-9]{0,4}[smhd]$',
+        description: 'The time in which all begin, such as `24h`. Default: all at once.',
+      }),
+    ),
+    dryRun: Type.Optional(Type.Boolean({ description: 'Only say what would be renewed.' })),
+  },
+  {
+    description: 'With `domain`, `caller` or both.',
+    anyOf: [{ required: ['domain'] }, { required: ['caller'] }],
+  },
+)
+
+const RENEW_ALL = guarded([403, 404, 422], {
+  summary: 'Renew all certificates of a name or of a caller, whether or not they are due',
+  description:
+    'For operators, whose key is not limited to names. The service renews what it has made keys or stored requests for, and asks ' +
+    'ACME clients to renew theirs. It signs nothing that nobody has.',
+  body: RenewAllSchema,
+  response: { 200: AskedSchema },
+})
+
+/** Renews the newest certificate of a name that is due, or asks its ACME client to. */
+export async function renewNewest(
+  request: FastifyRequest,
+  domain: Subject,
+): Promise<IssuanceResult | Asked> {
+  const { clock, issuance } = request.server
+  authorize(request, 'renew', [domain], domain.profile)
+  const newest = await findPermitted(request, 'renew', domain)
+  const now = clock.now()
+  const dueAt = renewalOf(newest, now)
+  const mayBeEarly = newest.account && isOperator(principalOf(request))
+  if (dueAt > now && !mayBeEarly) {
+    const retryAfter = Math.ceil((dueAt - now) / 1000)
+    throw new CertError('CERT_RENEW_TOO_SOON', `it is due at ${toTime(dueAt)}`, { retryAfter })
+  }
+  // One that the service signed would be held by nobody.
+  if (newest.account) return renewSome(request, [newest], { spread: 0 })
+  return issuance.renew(newest, actorOf(request))
+}
+
+/** Gives the time from which a certificate may be renewed: now, if a wrong clock dated it. */
+export function renewalOf(record: CertificateRecord, now: number): number {
+  return isMisdated(record, now) ? now : (record.renewAt ?? planRenewal(record, () => 0))
+}
+
+async function renewAll(
+  request: FastifyRequest,
+  body: Static<typeof RenewAllSchema>,
+): Promise<Asked> {
+  const { domain, profile = 'server', caller, spread = '0s', dryRun } = body
+  if (!isOperator(principalOf(request)))
+    throw new CertError(
+      'CERT_NAME_NOT_ALLOWED',
+      'only an operator renews all of a name or a caller',
+    )
+  const name = domain === undefined ? undefined : readDomain(domain, profile)
+  const pages =
+    caller === undefined && name ? byName(request, name) : byCaller(request, caller ?? '')
+  const isWanted = (one: CertificateRecord) =>
+    (!name || (one.names[0] === name.text && isOf(name.profile)(one))) &&
+    mayAll(request.server, principalOf(request), 'renew', one)
+  const options = { spread: durationOf(spread) ?? 0, isDryRun: dryRun === true }
+  let all: Asked = await renewSome(request, [], options)
+  for await (const page of pages) {
+    const { renewing, asked, neverAsking } = await renewSome(
+      request,
+      page.filter(isWanted),
+      options,
+    )
+    all = {
+      ...all,
+      renewing: all.renewing + renewing,
+      asked: all.asked + asked,
+      neverAsking: [...all.neverAsking, ...neverAsking].slice(0, MAX_LISTED),
+    }
+    // Others get a turn.
+    await setImmediate()
+  }
+  if (all.renewing + all.asked > 0) return all
+  throw new CertError('CERT_NOT_FOUND', `no certificate of ${domain ?? caller} is renewed`)
+}
+
+async function* byName({ server }: FastifyRequest, { text }: Subject) {
+  let page: readonly CertificateRecord[]
+  let skip = 0
+  do {
+    page = await server.store.findByDomain(text, skip)
+    yield page
+    skip += page.length
+  } while (page.length > 0)
+}
+
+async function* byCaller({ server }: FastifyRequest, caller: string) {
+  const askedBy = caller.includes(':') ? caller : `psk:${caller}`
+  let after: Pick<CertificateRecord, 'notAfter' | 'id'> = { notAfter: 0, id: 0 }
+  for (;;) {
+    const page = await server.store.listOfCaller(askedBy, after)
+    if (page.length === 0) return
+    yield page
+    after = page.at(-1) ?? after
+  }
+}
+
+/** Has certificates renewed, each at a moment of its own within a time. */
+async function renewSome(
+  request: FastifyRequest,
+  records: readonly CertificateRecord[],
+  { spread, isDryRun = false }: { readonly spread: number; readonly isDryRun?: boolean },
+): Promise<Asked> {
+  const { store, clock, holdings } = request.server
+  const now = clock.now()
+  const living = records.filter(({ notAfter }) => notAfter > now)
+  const ofClients = living.filter(({ account }) => account)
+  const ours = living.filter(({ account, renewAt }) => !account && renewAt !== null)
+  const moment = () => now + randomInt(spread + 1)
+  if (!isDryRun) {
+    const by = actorOf(request)
+    const later = ofClients.filter((one) => renewalWindow(one).start > now)
+    const moments = new Map(later.map(({ id }) => [id, moment()]))
+    const names = [...new Set(later.flatMap((one) => one.names))].slice(0, MAX_LISTED)
+    const entry = { at: now, action: 'request-renewal', ...by, names } as const
+    if (moments.size > 0) await store.requestRenewals(moments, entry)
+    for (const { id, renewAt } of ours)
+      await store.setRenewAt(id, Math.min(renewAt ?? now, moment()))
+    holdings.forget(living.map(({ requestKey }) => requestKey))
+  }
+  // One of today may be asked about tomorrow.
+  const isSilent = ({ renewalInfoReadAt, madeAt = 0 }: CertificateRecord) =>
+    !renewalInfoReadAt && madeAt + DAY < now
+  return {
+    renewing: ours.length,
+    asked: ofClients.length,
+    neverAsking: ofClients.filter(isSilent).slice(0, MAX_LISTED).map(describeClient),
+    until: toTime(now + spread),
+  }
+}
+
+function describeClient({ names: [domain = ''], client, address }: CertificateRecord) {
+  return { domain, ...(client && { client }), ...(address && { address }) }
+}
