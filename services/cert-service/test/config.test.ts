@@ -264,3 +264,27 @@ t.test('the examples are whole, but for their secrets', async (t) => {
     t.equal(secretFiles.length, 1, 'those of callers and of DNS')
   }
 })
+
+t.test('names that only client certificates have need their profile', async (t) => {
+  const ids = ['spiffe://a.test/web', 'spiffe://a.test/*', 'ops@a.test', '*@a.test']
+  const key = { name: 'web', key: 'a-key-of-sixteen-or-more' }
+  const places: [path: string, of: (id: string, more?: object) => object][] = [
+    [
+      '/auth/psk/keys/0/domains/0',
+      (id, more) => ({ auth: { psk: { keys: [{ ...key, domains: [id], ...more }] } } }),
+    ],
+    [
+      '/rules/0/names/0',
+      (id, more) => ({ ...withPeople, rules: [{ names: [id], people: 'anyone', ...more }] }),
+    ],
+  ]
+  for (const [path, of] of places)
+    for (const id of ids) {
+      const error = await load(t, of(id)).catch((error) => error)
+      t.match(error.faults, [{ path, message: /set `profile: client`/ }])
+      t.match(error.message, /config\.yaml:\d+:\d+ /)
+      await t.resolves(load(t, of(id, { profile: 'client' })), id)
+    }
+  const deny = { names: ids, effect: 'deny', people: 'anyone' }
+  await t.resolves(load(t, { ...withPeople, rules: [deny] }), 'a denial is about both')
+})

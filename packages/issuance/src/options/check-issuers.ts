@@ -1,7 +1,14 @@
 import { isDeepStrictEqual } from 'node:util'
 import { DNS_PROVIDER_RULES, parseResolver } from '@gatehouse/acme'
 import { parseEndpointUrl } from '@gatehouse/net'
-import { compileRules, type KeyType, type NameRule, parseName, parseNameRule } from '@gatehouse/pki'
+import {
+  compileRules,
+  type KeyType,
+  type Name,
+  type NameRule,
+  parseName,
+  parseNameRule,
+} from '@gatehouse/pki'
 import {
   applyRules,
   applyToEach,
@@ -25,13 +32,14 @@ import {
 interface Surroundings {
   readonly issuers: readonly IssuerConfig[]
   readonly server: { readonly plainHttp?: unknown }
+  readonly ca: { readonly permitted: readonly string[] }
 }
 
 /** Checks the issuer at `index` of a configuration. */
 export function checkIssuer(
   issuer: IssuerConfig,
   index: number,
-  { issuers, server }: Surroundings,
+  { issuers, server, ca }: Surroundings,
 ): Fault[] {
   return applyRules(issuer, [
     ({ directory }) => faultOf('/directory', () => checkDirectory(directory)),
@@ -39,6 +47,7 @@ export function checkIssuer(
     checkTerms,
     (issuer) => checkAccount(issuer, issuers.slice(0, index)),
     (issuer) => checkFallback(issuer, issuers),
+    (issuer) => checkFallbackNames(issuer, issuers, ca.permitted),
     (issuer) => checkLimits(issuer, issuers),
     ({ names, challenges }) =>
       applyToEach(names, '/names', [(rule) => faultOf('', () => checkRule(rule, challenges))]),
@@ -114,10 +123,48 @@ function checkFallback({ name, fallback }: IssuerConfig, issuers: readonly Issue
   return []
 }
 
+/** The embedded CA is of no use as a fallback for names that it may not sign. */
+function checkFallbackNames(
+  { names, fallback }: IssuerConfig,
+  issuers: readonly IssuerConfig[],
+  permitted: readonly string[],
+): Fault[] {
+  let last = fallback
+  // A circle is told by another rule.
+  for (const _ of issuers) last = issuers.find(({ name }) => name === last)?.fallback ?? last
+  const signed = nameRulesOf(permitted).filter((rule) => !isOfClients(rule))
+  if (last !== 'ca' || permitted.length === 0) return []
+  return nameRulesOf(names)
+    .filter((rule) => !isOfClients(rule) && !signed.some((other) => haveCommonName(rule, other)))
+    .map(({ text }) => {
+      const message = `leads to \`ca\`, which signs no name of \`${text}\`: add that to ca.permitted, or use another fallback`
+      return { path: '/fallback', message }
+    })
+}
+
+function haveCommonName(a: NameRule, b: NameRule): boolean {
+  const isAny = a.kind === 'any' || b.kind === 'any'
+  return isAny || compileRules([a])(nameOf(b)) || compileRules([b])(nameOf(a))
+}
+
+/** A name that a rule matches, and so does each one above it. */
+const nameOf = ({ text }: NameRule): Name =>
+  parseName(
+    text
+      .replace(/^\*/, 'any')
+      .replace('=**', '*.any')
+      .replace(/^=|\/.*/, ''),
+  )
+
+/** Whether a rule is about names that only client certificates have. */
+export function isOfClients(rule: NameRule): boolean {
+  return rule.kind !== 'any' && rule.kind !== 'cidr' && !('labels' in rule)
+}
+
 function checkRule(text: string, challenges: IssuerConfig['challenges']): void {
   const rule = parseNameRule(text)
   const { kind } = rule
-  if (kind !== 'any' && kind !== 'cidr' && !('labels' in rule))
+  if (isOfClients(rule))
     throw new Error('is for client certificates, which only the embedded CA signs')
   if (kind.startsWith('wildcard') && !canProve({ challenges }, 'wildcard'))
     throw new Error('is for a wildcard certificate, which takes a dns-01 challenge')

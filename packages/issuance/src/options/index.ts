@@ -3,6 +3,7 @@ export { type CallerLimits, CallerLimitsSchema } from './callers.ts'
 export {
   checkIssuer,
   checkKeyType,
+  isOfClients,
   issuerFor,
   nameRulesOf,
   provableName,

@@ -4,6 +4,7 @@ import {
   checkAuthOptions,
   isPublicIssuer,
 } from '@gatehouse/auth-core'
+import { isOfClients, nameRulesOf } from '@gatehouse/issuance/options'
 import { parseNameRule } from '@gatehouse/pki'
 import { Duration, Text } from '@gatehouse/service-kit/config'
 import {
@@ -261,6 +262,7 @@ function checkDomains({ auth }: AccessConfig): Fault[] {
   const rules = [
     ({ domains = [] }: Limited) =>
       applyToEach(domains, '/domains', [(text) => faultOf('', () => parseNameRule(text))]),
+    ({ domains = [], profile = 'server' }: Limited) => checkProfile(domains, '/domains', profile),
     ({ domains, profile }: Limited) =>
       faultIf(profile !== undefined && !domains, '/profile', 'is about `domains`, which it needs'),
   ]
@@ -268,6 +270,14 @@ function checkDomains({ auth }: AccessConfig): Fault[] {
     ...applyToEach<Limited>(auth.psk?.keys ?? [], '/auth/psk/keys', rules),
     ...applyToEach<Limited>(auth.mtls?.callers ?? [], '/auth/mtls/callers', rules),
   ]
+}
+
+/** Refuses rules for names that only client certificates have, where others are granted. */
+export function checkProfile(texts: readonly string[], path: string, profile: string): Fault[] {
+  const message = 'is about client certificates: set `profile: client`'
+  return applyToEach(texts, path, [
+    (text) => faultIf(profile === 'server' && nameRulesOf([text]).some(isOfClients), '', message),
+  ])
 }
 
 /** Tells whether a rule is a reason to refuse tokens the server certificates that no rule grants. */

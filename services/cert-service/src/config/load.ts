@@ -25,7 +25,7 @@ import {
   type Rule,
 } from '@gatehouse/service-kit/rules'
 import { parsePostgresUrl } from '@gatehouse/store'
-import { AUTH_RULES, type PolicyRule } from './auth.ts'
+import { AUTH_RULES, checkProfile, type PolicyRule } from './auth.ts'
 import { checkMtls } from './certificate-callers.ts'
 import { checkEvents } from './events.ts'
 import { type CertServiceConfig, CertServiceSchema } from './schema.ts'
@@ -95,6 +95,8 @@ const RULES: readonly Rule<CertServiceConfig>[] = [
 function checkAccessRules({ auth, rules }: CertServiceConfig): Fault[] {
   return applyToEach(rules, '/rules', [
     ({ names }) => faultsOf(names, '/names', parseNameRule),
+    ({ names, effect, acme, profile = effect === 'allow' && !acme ? 'server' : '' }) =>
+      checkProfile(names, '/names', profile),
     ({ effect, names, issuer, subject, claim, scope, people, acme }) => {
       const conditional = subject !== undefined || claim !== undefined || scope !== undefined
       if (people !== undefined) {

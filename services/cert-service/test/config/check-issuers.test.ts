@@ -9,6 +9,7 @@ import { loadCertConfig } from '../../src/config/load.ts'
 const dns = { type: 'dns-01', providers: [{ type: 'httpreq', endpoint: 'https://dns.test' }] }
 const http = { type: 'http-01', listen: { port: 80 } }
 const directory = { directory: 'letsencrypt', agreeToTerms: true }
+const plain = { server: { tls: 'off' } }
 const le = { name: 'le', type: 'acme', ...directory, challenges: [dns] }
 
 async function load(t: Test, config: object) {
@@ -61,6 +62,30 @@ t.test('a fault is told where it stands', async (t) => {
         issuers: [
           { ...le, fallback: 'b' },
           { ...le, name: 'b', fallback: 'le' },
+        ],
+      },
+      '/issuers/0/fallback',
+    ],
+    ...(
+      [
+        [['*.a.test'], ['*.lan']],
+        [['=*.a.test'], ['a.test', 'x.y.a.test']],
+        [['*.lan', 'a.test'], ['*.lan']],
+        [['*.a.test'], ['spiffe://a.test/*']],
+      ] as const
+    ).map(([names, permitted]): [string, object, string] => [
+      `the embedded CA as fallback for ${names}, with only ${permitted}`,
+      { ...plain, ca: { permitted }, issuers: [{ ...le, names, fallback: 'ca' }] },
+      '/issuers/0/fallback',
+    ]),
+    [
+      'the embedded CA behind a fallback',
+      {
+        ...plain,
+        ca: { permitted: ['*.lan'] },
+        issuers: [
+          { ...le, names: ['a.test'], fallback: 'b' },
+          { ...le, name: 'b', names: ['*'], fallback: 'ca' },
         ],
       },
       '/issuers/0/fallback',
@@ -181,6 +206,28 @@ t.test('the embedded CA certifies ed25519 beside an ACME issuer', async (t) => {
     certificates: [{ names: ['app.lan'], keyType: 'ed25519' }],
   })
   t.equal(value.certificates[0]?.keyType, 'ed25519')
+})
+
+t.test('the embedded CA is the fallback where it signs a name of each rule', async (t) => {
+  const both = [dns, http]
+  for (const [names, permitted] of [
+    [['*'], ['*.lan']],
+    [['*.lan'], ['*']],
+    [['*.a.lan', 'b.lan'], ['*.lan']],
+    [['*.lan'], ['a.b.lan']],
+    [['=*.a.lan'], ['=**.lan']],
+    [['10.0.0.0/8'], ['10.1.0.0/16']],
+    [['10.1.2.3'], ['10.1.0.0/16']],
+    [['*.lan'], []],
+  ])
+    await t.resolves(
+      load(t, {
+        ...plain,
+        ca: { permitted },
+        issuers: [{ ...le, challenges: both, names, fallback: 'ca' }],
+      }),
+      `${names} with ${permitted}`,
+    )
 })
 
 t.test('configured names of an ACME issuer need not be those of the embedded CA', async (t) => {
