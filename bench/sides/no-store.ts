@@ -82,6 +82,7 @@ export function createNoStore(): Store {
     countFailedOrders: async () => ({}),
     listPendingOrders: async () => [],
     listResumableOrders: async () => [],
+    voidWaits: async () => [],
     findOrderByUrl: async () => undefined,
     claimUnchecked: async () => [],
     setRenewalWindow: async () => {},

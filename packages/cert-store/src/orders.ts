@@ -2,7 +2,7 @@ import { type Engine, indexable, type Parameter, type Transaction } from '@gateh
 import type { Leases } from './leases.ts'
 import { type OrderRow, orderOf } from './order-record.ts'
 import { type Age, isOld, MAX_ROWS, TEXTS } from './sql.ts'
-import type { AccountRecord, Lease, OrderRecord } from './store.ts'
+import type { AccountRecord, Lease, OrderRecord, Waiting } from './store.ts'
 import { ACCOUNTS, CHALLENGES, ORDERS } from './tables.ts'
 
 const DAY = 86_400_000
@@ -12,6 +12,10 @@ const OF_REQUEST_KEYS = `WHERE request_key IN (${TEXTS})`
 const RESUMABLE = `
   WHERE status = 'failed' AND state IS NOT NULL
     AND (next_try_at <= $2 OR next_try_at > $2::bigint + ${DAY})`
+const WAITS = `status = 'failed' AND next_try_at > $2`
+const OF_THESE = `request_key IN (${TEXTS})`
+const OF_OTHERS = `configuration NOT IN (${TEXTS})`
+const VOID = `UPDATE orders SET next_try_at = $2 WHERE id IN (${TEXTS}) AND ${WAITS}`
 const IF_DONE = ` WHERE orders.status = 'done'`
 /** SQL: these request keys, a JSON array, have their certificates. */
 export const END_ORDERS = `
@@ -66,6 +70,16 @@ export class Orders {
   listPendingOrders = () => this.#listFree(`WHERE status = 'pending'`, 'since')
 
   listResumableOrders = (now: number) => this.#listFree(RESUMABLE, 'next_try_at', now)
+
+  voidWaits = (of: Waiting, now: number): Promise<readonly OrderRecord[]> =>
+    this.#db.transaction(async (tx) => {
+      const isNamed = 'requestKeys' in of
+      const where = `WHERE ${WAITS} AND ${isNamed ? OF_THESE : OF_OTHERS} LIMIT ${MAX_ROWS}`
+      const values = JSON.stringify(isNamed ? of.requestKeys : of.configurations)
+      const rows = await ORDERS.list(tx, where, values, now)
+      await tx.run(VOID, JSON.stringify(rows.map(({ id }) => id)), now)
+      return rows.map(orderOf)
+    })
 
   findAccount = (directory: string): Promise<AccountRecord | undefined> =>
     ACCOUNTS.find(this.#db, 'WHERE directory = $1', directory)

@@ -224,14 +224,29 @@ export interface OrderRecord {
   readonly step: string
   readonly since: number
   readonly failures: number
-  readonly lastError: { readonly code: string; readonly detail: string } | null
+  readonly lastError: OrderFailure | null
   readonly nextTryAt: number | null
   readonly checkpoint?: Checkpoint
   /** The caller that its certificate will count for; absent for a renewal. */
   readonly askedBy?: string
   /** The ACME client that it is for, and when it wants the certificate to end. */
   readonly origin?: Origin & Succession & { readonly notAfter?: number | undefined }
+  /** The digest of what its issuer was configured with when it failed. */
+  readonly configuration?: string | undefined
 }
+
+export interface OrderFailure {
+  readonly code: string
+  readonly detail: string
+  readonly at: number
+  /** Whether it came before the CA was asked for the certificate, so that another try costs the CA nothing. */
+  readonly isEarly?: boolean
+}
+
+/** Orders by their request keys, or those that failed with none of these configurations. */
+export type Waiting =
+  | { readonly requestKeys: readonly string[] }
+  | { readonly configurations: readonly string[] }
 
 /** The lineage that a new certificate continues, beside that of its request key. */
 export interface Succession {

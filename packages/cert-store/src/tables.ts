@@ -154,6 +154,7 @@ export const ORDERS = new Table(
     askedBy: 'text?', // whom its certificate is to count for
     ran: 'integer',
     origin: 'json?', // of an ACME client: see `Origin`
+    configuration: 'text?', // the digest of what its issuer was configured with when it failed
   },
   {
     key: ['id'],

@@ -33,6 +33,12 @@ export class Usage {
     return this.#reservations.filter((one) => !this.#stored.has(one))
   }
 
+  /** The same, for a question: what is changed in it is not saved. */
+  copy(): Usage {
+    const rows = [...this.#until, ...this.changed].map(([key, until]) => ({ key, until }))
+    return new Usage(rows, this.#reservations)
+  }
+
   /** 0 for a key that has no row. */
   until(key: string): number {
     const of = indexable(key)

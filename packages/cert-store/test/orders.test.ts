@@ -33,7 +33,7 @@ onBothEngines('orders: one per request key, ended by its certificate', async (t,
   const failed: Partial<OrderRecord> = {
     status: 'failed',
     failures: 2,
-    lastError: { code: 'CERT_ISSUE_FAILED', detail: 'no' },
+    lastError: { code: 'CERT_ISSUE_FAILED', detail: 'no', at: NOW },
     nextTryAt: NOW + 1,
   }
   const variants = [
@@ -218,4 +218,25 @@ onBothEngines('the first of two accounts stays', async (t, { store }) => {
   t.match(await store.addAccount(account), account)
   t.match(await store.addAccount({ ...account, sealedKey: randomBytes(60) }), account)
   t.match(await store.findAccount(account.directory), account)
+})
+
+onBothEngines('the wait of what failed ends by its key or configuration', async (t, { store }) => {
+  const failed = { status: 'failed', nextTryAt: NOW + DAY } as const
+  for (const [id, more] of [
+    ['a', { configuration: 'one' }],
+    ['b', { configuration: 'two' }],
+    ['c', {}],
+    ['due', { configuration: 'one', nextTryAt: NOW }],
+    ['pending', { configuration: 'one', status: 'pending' }],
+  ] as const)
+    await store.saveOrder(newOrder({ ...failed, id, requestKey: id, ...more }))
+  const ids = (orders: readonly OrderRecord[]) => orders.map(({ id }) => id).toSorted()
+  t.match(await store.findOrder('a'), { configuration: 'one' })
+  t.same(ids(await store.voidWaits({ requestKeys: ['b', 'c', 'due', 'absent'] }, NOW)), ['b', 'c'])
+  t.equal((await store.findOrder('b'))?.nextTryAt, NOW)
+  t.equal((await store.findOrder('a'))?.nextTryAt, NOW + DAY)
+  t.same(await store.voidWaits({ configurations: ['one', 'two'] }, NOW), [])
+  t.same(ids(await store.voidWaits({ configurations: ['two'] }, NOW)), ['a'])
+  t.equal((await store.findOrder('a'))?.nextTryAt, NOW)
+  t.match(await store.findOrder('pending'), { status: 'pending', nextTryAt: NOW + DAY })
 })

@@ -27,7 +27,12 @@ const Texts = Type.Array(Text)
 const OptionalText = Type.Optional(Text)
 const MaybeText = Type.Optional(Type.Union([Text, Type.Null()]))
 const OptionalTexts = Type.Optional(Texts)
-const Failure = Type.Object({ code: Text, detail: Text, action: OptionalText })
+const Failure = Type.Object({
+  code: Text,
+  detail: Text,
+  failedAt: OptionalText,
+  action: OptionalText,
+})
 const Described = {
   domain: Text,
   names: Texts,
@@ -44,7 +49,12 @@ const Issued = Type.Object({
   renewAt: OptionalText,
 })
 const Shown = Type.Object({ ...Described, certificate: Text, privateKey: OptionalText })
-const Listed = Type.Object({ ...Described, keyType: Text, lastFailure: Type.Optional(Failure) })
+const Listed = Type.Object({
+  ...Described,
+  keyType: Text,
+  lastFailure: Type.Optional(Failure),
+  nextTryAt: OptionalText,
+})
 const Page = Type.Object({ certificates: Type.Array(Listed), next: OptionalText })
 const Order = Type.Object({
   id: Type.String({ pattern: '^[A-Za-z0-9-]{1,64}$' }),
@@ -55,6 +65,7 @@ const Order = Type.Object({
   lastError: Type.Optional(Failure),
   nextTryAt: OptionalText,
 })
+const Retried = Type.Object({ orders: Type.Array(Order) })
 const FailingOrder = Type.Object({
   ...Order.properties,
   issuer: Text,
@@ -193,6 +204,12 @@ export function connect(options: ConnectOptions) {
       const body = { ...about, ...(about.domain !== undefined && ofProfile) }
       return ask('api/certificates/renew', Renewals, { method: 'POST', body })
     },
+    /** Tries the failed orders of a name now. */
+    async retry(domain: string) {
+      const body = { domain, ...ofProfile }
+      const request = { method: 'POST', body, timeoutMs: ISSUING_MS } as const
+      return (await ask('api/certificate/retry', Retried, request)).orders
+    },
     /** Finds the newest certificate of a name; undefined if there is none, `unchanged` if the tag fits. */
     async find(domain: string, tag: string): Promise<IssuedAnswer | 'unchanged' | undefined> {
       const headers = { 'if-none-match': tag }
@@ -302,10 +319,18 @@ function refusal(answer: FetchAnswer, now: number, actionFor: ActionFor): Client
 }
 
 /** Converts the failure of an order to an error. */
-export function orderFailure({ id, lastError, nextTryAt }: OrderAnswer, now: number): ClientError {
+export function orderFailure(
+  { id, names: [name], lastError, nextTryAt }: OrderAnswer,
+  now: number,
+): ClientError {
   const { code = 'CERT_ISSUE_FAILED', detail = `the order ${id} failed`, action } = lastError ?? {}
+  const times = [
+    ...(lastError?.failedAt === undefined ? [] : [`it failed at ${lastError.failedAt}`]),
+    ...(nextTryAt === undefined ? [] : [`the next try is at ${nextTryAt}`]),
+    `to try now: gatehouse-certs renew ${name} --now`,
+  ]
   const at = timeOf(nextTryAt ?? '')
-  return new ClientError(printable(code), printable(detail), {
+  return new ClientError(printable(code), printable(`${detail} (${times.join('; ')})`), {
     isTransient: at !== undefined,
     ...(at !== undefined && { retryAfterMs: Math.max(0, at - now) }),
     ...(action !== undefined && { action: printable(action) }),

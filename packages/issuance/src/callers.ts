@@ -2,7 +2,7 @@ import type { Counted, Lease, Store, Usage } from '@gatehouse/cert-store/port'
 import type { Clock } from '@gatehouse/net'
 import { LRUCache } from 'lru-cache'
 import { IssuanceError } from './errors.ts'
-import type { CallerGate } from './flight.ts'
+import type { CallerGate } from './gate.ts'
 import { emptyAt, freeAt, left, take } from './limits/bucket.ts'
 import type { CallerLimits } from './options/callers.ts'
 import type { Actor, IssuanceRequest } from './request.ts'
@@ -12,6 +12,8 @@ const MAX_COUNTS = 20
 const COUNT_AGAIN = 50
 /** The share of what may have one first name from which on the log warns. */
 const NEARLY = 0.8
+/** The tries of a name before its wait is over, by people or another configuration. */
+const RETRIES = { issuancesPerMinute: 0.5, burst: 5 }
 const MINUTE = 60_000
 const DAY = 86_400_000
 
@@ -19,6 +21,8 @@ interface GateDeps {
   readonly store: Pick<Store, 'countNames' | 'countInUse' | 'changeUsage'>
   readonly clock: Clock
   readonly log: { warn(fields: object, message: string): void }
+  /** Whether it is only asked, so that no lease counts what is wanted. */
+  readonly isAsked?: boolean
 }
 
 interface OwnLimits extends Readonly<CallerLimits['perCaller']> {
@@ -51,6 +55,29 @@ export class Callers implements CallerGate {
     if (own) await this.#admitOwn(actor, wanted, own, lease)
   }
 
+  async ask(...[wanted, by, isRenewal]: Parameters<CallerGate['ask']>): Promise<void> {
+    const { store, clock } = this.#deps
+    const looks: GateDeps['store'] = {
+      countNames: (...of) => store.countNames(...of),
+      countInUse: (...of) => store.countInUse(...of),
+      changeUsage: (keys, change) => store.changeUsage(keys, (usage) => change(usage.copy())),
+    }
+    const deps = { store: looks, clock, log: { warn() {} }, isAsked: true }
+    await new Callers(this.limits, deps).admit(wanted, by, isRenewal)
+  }
+
+  async admitRetry(name: string): Promise<void> {
+    const key = `caller retry ${name}`
+    const at = this.#deps.clock.now()
+    const wait = await this.#deps.store.changeUsage([key], (usage) =>
+      takeOne(usage, key, RETRIES, at),
+    )
+    if (wait === 0) return
+    const retryAfter = Math.ceil(wait / 1_000)
+    const why = `${name} was tried ${RETRIES.burst} times within minutes: it can be tried again in ${retryAfter} s`
+    throw new IssuanceError('CERT_CALLER_LIMITED', why, { retryAfter })
+  }
+
   async resumed(askedBy: string): Promise<void> {
     const keys = keysOf(askedBy)
     await this.#deps.store.changeUsage([keys.names], (usage) => usage.set(keys.names, UNKNOWN))
@@ -63,8 +90,9 @@ export class Callers implements CallerGate {
     const { count, until } = await this.#count(certificates, lease, (upTo) =>
       store.countInUse(domain, clock.now(), upTo),
     )
+    const all = count + (this.#deps.isAsked ? 1 : 0)
     if (count >= certificates * NEARLY) this.#warn(domain, count)
-    if (count <= certificates) return
+    if (all <= certificates) return
     const why = `${certificates} certificates are in use whose first name is ${domain}`
     throw limited('perName.certificates', why, this.#waitUntil(until))
   }
@@ -107,9 +135,10 @@ export class Callers implements CallerGate {
     lease?: Lease,
   ): Promise<number> {
     const { store, clock } = this.#deps
-    const { count, until } = await this.#count(allowed, lease, (upTo) =>
+    const { count: held, until } = await this.#count(allowed, lease, (upTo) =>
       store.countNames(actor, clock.now(), upTo),
     )
+    const count = held + (this.#deps.isAsked ? wanted : 0)
     if (count <= allowed) return count
     const why = `${count - wanted} of ${allowed} names are in use, and this takes ${wanted}`
     throw limited(`${path}.names`, why, this.#waitUntil(until))
@@ -180,7 +209,12 @@ function replaceNames(
 }
 
 /** Takes one from the bucket of a caller; otherwise gives how long to wait for the next, in milliseconds. */
-function takeOne(usage: Usage, key: string, { issuancesPerMinute, burst }: OwnLimits, at: number) {
+function takeOne(
+  usage: Usage,
+  key: string,
+  { issuancesPerMinute, burst }: Pick<OwnLimits, 'issuancesPerMinute' | 'burst'>,
+  at: number,
+) {
   const limit = { count: burst, per: (burst / issuancesPerMinute) * MINUTE }
   // After the clock was set back, the bucket is empty at worst.
   const fullAt = usage.untilAtMost(key, emptyAt(limit, at))

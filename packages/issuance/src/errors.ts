@@ -91,6 +91,12 @@ export class IssuanceError extends TitledError<IssuanceErrorCode> {
 
 const ROWS = { ...ISSUANCE_ERRORS, PKI_CA_EXPIRING: PKI_ERRORS.PKI_CA_EXPIRING, ...ACME_ERRORS }
 
+/** When an order failed and when it is tried next, RFC 3339. */
+interface IssueTimes {
+  readonly failedAt: string
+  readonly nextTryAt: string
+}
+
 /** A failure to issue or revoke, mostly at a CA: it has the code of its cause and an action. */
 export class IssueError extends CodedError<keyof typeof ROWS> {
   override readonly name = 'IssueError'
@@ -102,20 +108,20 @@ export class IssueError extends CodedError<keyof typeof ROWS> {
   readonly retryAfter: number | undefined
   /** Path of the order, sent as `Location`. */
   readonly location: string | undefined
-  readonly members: { readonly action: string; readonly orderUrl?: string }
+  readonly members: Partial<IssueTimes> & { readonly action: string; readonly orderUrl?: string }
 
   constructor(
     code: IssueError['code'],
     message: string,
-    options: ErrorOptions & { wait?: number; location?: string },
+    options: ErrorOptions & { wait?: number; location?: string; times?: IssueTimes },
   ) {
     super(code, message, options)
-    const { wait, location } = options
+    const { wait, location, times } = options
     const { title, action } = ROWS[code]
     this.title = title
     this.wait = wait
     this.retryAfter = FINAL_CODES.some((final) => final === code) ? undefined : wait
     this.location = location
-    this.members = { action, ...(location !== undefined && { orderUrl: location }) }
+    this.members = { action, ...(location !== undefined && { orderUrl: location }), ...times }
   }
 }

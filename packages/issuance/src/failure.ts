@@ -1,43 +1,79 @@
 import { ACME_ERRORS, AcmeError, type AcmeErrorCode, outcomeOf } from '@gatehouse/acme'
-import type { OrderRecord } from '@gatehouse/cert-store/port'
+import type { OrderFailure, OrderRecord } from '@gatehouse/cert-store/port'
 import { hasCode, TitledError } from '@gatehouse/net'
 import { PkiError } from '@gatehouse/pki'
 import { type IssuanceErrorCode, IssueError } from './errors.ts'
-import { backoff, DAY } from './times.ts'
+import type { Issuer } from './issuers/issuer.ts'
+import { backoff, DAY, earlyBackoff, toTime } from './times.ts'
 
 /** Longest wait after a failure: one try a day does the CA no harm, and a certificate may be expiring. */
 const LONGEST_WAIT = DAY
 
 export const orderPath = ({ id }: Pick<OrderRecord, 'id'>): string => `/api/orders/${id}`
 
-/** Refuses what failed until its next try is due, unless its share refused another caller. @throws IssueError */
-export function assertRetryDue(order: OrderRecord, now: number, actor: string): void {
-  const { status, nextTryAt, lastError, askedBy = actor } = order
-  if (status !== 'failed' || nextTryAt === null) return
-  if (lastError?.code === 'CERT_RATE_LIMITED' && askedBy !== actor) return
-  const wait = nextTryAt - now
+/** Codes of failures that no CA was asked for a certificate before: it cannot be reached, or something of ours is missing. */
+const EARLY: readonly string[] = [
+  ...Object.keys(ACME_ERRORS).filter((code) => code.startsWith('ACME_DNS_')),
+  'ACME_ACCOUNT_CLOSED',
+  'ACME_EXTERNAL_ACCOUNT_REQUIRED',
+  'ACME_INVALID_CONTACT',
+  'ACME_NOT_OFFERED',
+  'ACME_NO_CHALLENGE',
+  'ACME_UNREACHABLE',
+  'CERT_ROOT_KEY_ABSENT',
+  'CERT_TERMS_NOT_AGREED',
+]
+
+type Waiting = Pick<OrderRecord, 'status' | 'nextTryAt' | 'configuration'>
+
+/** When a failed order is tried next; undefined if its wait is over, whatever was configured when it failed. */
+export function waitOf({ status, nextTryAt }: Waiting, now: number): number | undefined {
+  if (status !== 'failed' || nextTryAt === null) return undefined
   // A longer wait was stored while a clock was ahead.
-  if (wait > 0 && wait <= LONGEST_WAIT) throw issueFailed(order, now)
+  return nextTryAt > now && nextTryAt - now <= LONGEST_WAIT ? nextTryAt : undefined
 }
 
-/** Gives the order of work that has failed, with the time of its next try. */
-export function failedOrder(order: OrderRecord, error: unknown, now: number): OrderRecord {
-  const failures = countFailures(order, error)
-  const lastError = isCoded(error)
+/** When a failed order is tried next; undefined if at once, as also where another configuration has failed. */
+export function nextTryOf(
+  order: Waiting,
+  { configuration }: Pick<Issuer, 'configuration'>,
+  now: number,
+): number | undefined {
+  return order.configuration === configuration ? waitOf(order, now) : undefined
+}
+
+/** Gives the order of work that has failed, with the time of its next try. @param before - its last failure */
+export function failedOrder(
+  order: OrderRecord,
+  error: unknown,
+  now: number,
+  before: OrderFailure | null = null,
+): OrderRecord {
+  const isEarly = isCoded(error) && EARLY.includes(error.code)
+  const failures = countFailures(order, error, { isEarly, wasEarly: before?.isEarly === true })
+  const told = isCoded(error)
     ? { code: error.code, detail: error.message }
     : { code: 'INTERNAL', detail: 'an internal error; the log has the cause' }
-  const wait = Math.max(backoff(failures), demandedWait(error))
+  const wait = Math.max(isEarly ? earlyBackoff(failures) : backoff(failures), demandedWait(error))
   const nextTryAt = now + Math.min(wait, LONGEST_WAIT)
+  const lastError = { ...told, at: now, ...(isEarly && { isEarly }) }
   return { ...order, status: 'failed', failures, lastError, nextTryAt }
 }
 
-/** Makes the error that callers get for an order that has failed. */
+/** Makes the error that callers get for an order that has failed: one from before says so, and how to try again now. */
 export function issueFailed(order: OrderRecord, now: number, cause?: unknown): IssueError {
   const { names, lastError, nextTryAt } = order
-  const detail = `${names[0]} could not be issued: ${lastError?.detail}`
+  const [failedAt, next] = [toTime(lastError?.at ?? now), toTime(nextTryAt ?? now)]
+  const remembered = `. This is the failure of ${failedAt}; the next try is at ${next}. To try now: gatehouse-certs renew ${names[0]} --now`
+  const detail = `${names[0]} could not be issued: ${lastError?.detail}${cause === undefined ? remembered : ''}`
   const wait = Math.ceil(((nextTryAt ?? now) - now) / 1000)
-  const location = orderPath(order)
-  return new IssueError(publicCode(lastError?.code), detail, { cause, wait, location })
+  const times = { failedAt, nextTryAt: next }
+  return new IssueError(publicCode(lastError?.code), detail, {
+    cause,
+    wait,
+    location: orderPath(order),
+    times,
+  })
 }
 
 /** The embedded CA has less than an hour left. With another one the same request succeeds. */
@@ -69,9 +105,15 @@ const TRANSIENT: readonly IssuanceErrorCode[] = [
 
 /**
  * Counts failures. Of transient errors, and of those that leave the order open at the CA, only the first
- * two count: after an outage of hours a certificate must not wait for another day.
+ * two count: after an outage of hours a certificate must not wait for another day. Early ones are counted by themselves.
  */
-function countFailures({ failures, checkpoint }: OrderRecord, error: unknown): number {
+function countFailures(
+  { failures: before, checkpoint }: OrderRecord,
+  error: unknown,
+  { isEarly, wasEarly }: { readonly isEarly: boolean; readonly wasEarly: boolean },
+): number {
+  if (isEarly) return wasEarly ? before + 1 : 1
+  const failures = wasEarly ? Math.min(before, 2) : before
   const isOpen = isTransient(error) || checkpoint
   return isOpen ? Math.max(failures, Math.min(failures + 1, 2)) : failures + 1
 }

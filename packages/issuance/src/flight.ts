@@ -20,8 +20,9 @@ import {
   PkiError,
   toPem,
 } from '@gatehouse/pki'
-import { IssuanceError } from './errors.ts'
-import { assertRetryDue, failedOrder, issueFailed } from './failure.ts'
+import { IssuanceError, IssueError } from './errors.ts'
+import { failedOrder, issueFailed } from './failure.ts'
+import { type CallerGate, refusalsOf, SYSTEM } from './gate.ts'
 import type { Held, Holdings } from './held.ts'
 import type { Issued, IssuerIo } from './issuers/issuer.ts'
 import {
@@ -46,23 +47,6 @@ export type CertEvent =
 /** Delivers events. Never throws, and is not waited for. */
 export interface Events {
   emit(event: CertEvent): void
-}
-
-/** The limits of callers. */
-export interface CallerGate {
-  /**
-   * Admits a request for a new certificate whose lease is taken: what is counted includes the lease, so
-   * that requests at the same time see each other.
-   * @throws IssuanceError `CERT_CALLER_LIMITED`
-   */
-  admit(
-    request: Pick<IssuanceRequest, 'names'> & { readonly isPrepared: boolean },
-    by: Actor,
-    isRenewal: boolean,
-    lease: Lease,
-  ): Promise<void>
-  /** Notes that a request goes on that was admitted before a restart: it may not be counted. */
-  resumed(askedBy: string): Promise<void>
 }
 
 /** The audit trail of deliveries. */
@@ -101,14 +85,14 @@ export interface IssuanceDeps {
   random(): number
 }
 
-/** The service itself, as opposed to its callers. */
-export const SYSTEM: Actor = { actor: 'system', way: 'service' }
-
 /** When to look again whether the certificate of a fallback is still needed. */
 const FALLBACK_CHECK_MS = 60_000
 
 /** Milliseconds after which to look whether another replica has come to an end: it usually tells. */
 const LOOK_EVERY = 1_000
+
+/** What ends work and is no failure of it. */
+const UNSTORED = ['CERT_LEASE_LOST', 'CERT_ORDER_ENDED', 'CERT_CALLER_LIMITED']
 
 /** The purpose of a flight. */
 export interface FlightPlan {
@@ -169,7 +153,8 @@ export class Flight {
   readonly #closing: AbortSignal
   #state: FlightState = { name: 'starting' }
   #id: string = randomUUID()
-  #failures = 0
+  /** How it went before. */
+  #before: Pick<OrderRecord, 'failures' | 'lastError'> = { failures: 0, lastError: null }
   /** The state that its issuer keeps in the order. */
   #checkpoint: Checkpoint | undefined
   /** The write of its order, which gives the id of the order. */
@@ -203,9 +188,10 @@ export class Flight {
       status: 'pending',
       step: this.#state.name === 'leading' ? this.#state.step : STEPS[this.#state.name],
       since,
-      failures: this.#failures,
+      failures: this.#before.failures,
       lastError: null,
       nextTryAt: null,
+      configuration: issuer.configuration,
       ...(this.#checkpoint && { checkpoint: this.#checkpoint }),
       ...(askedBy !== undefined && { askedBy }),
       ...(origin.servedOrder && { origin: { ...origin, predecessor, notAfter } }),
@@ -262,8 +248,7 @@ export class Flight {
 
   /** Undefined if another replica has taken the request key over. */
   async #lead(lease: Lease): Promise<Held | 'proven' | undefined> {
-    const { request, by, replaces } = this.plan
-    const { clock } = this.#deps
+    const { request, by, replaces, askedBy } = this.plan
     const { currentId, order } = lease
     this.#become({ name: 'leading', lease, step: STEPS.starting })
     if (currentId !== null && currentId !== replaces?.id) {
@@ -271,13 +256,13 @@ export class Flight {
       if (held) return held
     }
     if (order) {
-      assertRetryDue(order, clock.now(), by.actor)
       this.#id = order.id
-      this.#failures = order.failures
+      if (order.configuration === request.issuer.configuration) this.#before = order
       this.#checkpoint = order.checkpoint
     }
-    await this.#admit(lease)
+    const asked = { request, by, order, isRenewal: replaces !== undefined, askedBy, lease }
     try {
+      for await (const refusal of refusalsOf(asked, this.#deps)) throw refusal
       return request.isPreparation ? await this.#prove(lease) : await this.#issue(lease)
     } catch (error) {
       if (this.#closing.aborted) throw error
@@ -286,22 +271,6 @@ export class Flight {
       if (hasCode(failure, 'CERT_LEASE_LOST')) return undefined
       throw failure
     }
-  }
-
-  async #admit(lease: Lease): Promise<void> {
-    const { request, by, replaces } = this.plan
-    if (by === SYSTEM) return
-    const wanted = { names: request.names, isPrepared: await this.#isPrepared() }
-    await this.#deps.callers.admit(wanted, by, replaces !== undefined, lease)
-  }
-
-  /** Whether the same caller had the names proven ahead, which took one from its bucket. */
-  async #isPrepared(): Promise<boolean> {
-    const { request, askedBy } = this.plan
-    if (!request.issuer.authorize || request.isPreparation) return false
-    const prepared = await this.#deps.store.findOrderByRequestKey(preparationOf(request).requestKey)
-    const isProven = prepared?.status === 'done' && prepared.checkpoint !== undefined
-    return isProven && prepared.askedBy === askedBy
   }
 
   async #findUsable(): Promise<Held | undefined> {
@@ -467,13 +436,13 @@ export class Flight {
   /** Stores a failure, so that neither callers nor renewals repeat it at once; gives the error to throw. */
   async #saveFailure(lease: Lease, error: unknown): Promise<unknown> {
     const { store, metrics, events, clock, log } = this.#deps
-    if (hasCode(error, 'CERT_LEASE_LOST') || hasCode(error, 'CERT_ORDER_ENDED')) return error
+    if (UNSTORED.some((code) => hasCode(error, code)) || error instanceof IssueError) return error
     metrics?.failed(error)
     if (hasCode(error, 'CERT_STORE_UNAVAILABLE')) return error
     if (error instanceof PkiError && error.code === 'PKI_KEY_QUEUE_FULL')
       return new IssuanceError('CERT_BUSY', error.message, { cause: error, retryAfter: 10 })
     const at = clock.now()
-    const order = failedOrder(this.order, error, at)
+    const order = failedOrder(this.order, error, at, this.#before.lastError)
     const { names, lastError, nextTryAt } = order
     log.warn({ err: error, names, nextTryAt }, 'a certificate could not be issued')
     events?.emit({ type: 'failing', order })

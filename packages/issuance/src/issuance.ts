@@ -2,7 +2,8 @@ import type { CertificateRecord, OrderRecord } from '@gatehouse/cert-store/port'
 import { hasCode } from '@gatehouse/net'
 import type { Name } from '@gatehouse/pki'
 import { IssuanceError, IssueError } from './errors.ts'
-import { Flight, type FlightPlan, type IssuanceDeps, SYSTEM } from './flight.ts'
+import { Flight, type FlightPlan, type IssuanceDeps } from './flight.ts'
+import { type Asked, refusalsOf, SYSTEM } from './gate.ts'
 import type { Held } from './held.ts'
 import {
   type Actor,
@@ -88,7 +89,7 @@ export class Issuance {
     const { holdings, clock } = this.#deps
     let best: Held | undefined
     let failure: unknown
-    for (let next: IssuanceRequest | undefined = request; next; next = this.#fallbackOf(next)) {
+    for (let next: IssuanceRequest | undefined = request; next; next = this.fallbackOf(next)) {
       const found = await holdings.find(next.requestKey).catch((error) => {
         if (!hasCode(error, 'CERT_STORE_UNAVAILABLE')) throw error
         failure = error
@@ -118,7 +119,7 @@ export class Issuance {
       return (await this.#earlyOf(flight)) ? 'ready' : 'working'
     } catch (error) {
       if (joined && isOfItsCaller(error)) return this.authorize(request, by)
-      const fallback = error instanceof IssueError && this.#fallbackOf(request)
+      const fallback = error instanceof IssueError && this.fallbackOf(request)
       if (!fallback) throw error
       return this.authorize(fallback, by)
     }
@@ -188,6 +189,65 @@ export class Issuance {
       )
   }
 
+  /** Makes due what failed with another configuration than that of today, and the renewals that it put off. */
+  async voidOutdated(): Promise<void> {
+    const { store, issuers, clock } = this.#deps
+    const configurations = issuers.configurations()
+    let voided: readonly OrderRecord[]
+    do {
+      voided = await store.voidWaits({ configurations }, clock.now())
+      await this.#bringForward(voided)
+    } while (voided.length > 0)
+  }
+
+  /**
+   * Tries failed orders of a name now, within the limits of its CA. Gives them as they are when that has ended, or
+   * when callers stop waiting.
+   * @throws IssuanceError `CERT_CALLER_LIMITED`, also if the name was tried too often
+   */
+  async retry(
+    name: string,
+    orders: readonly OrderRecord[],
+    by: Actor,
+  ): Promise<readonly OrderRecord[]> {
+    const { callers, store, clock } = this.#deps
+    await callers.admitRetry(name)
+    const requestKeys = orders.map(({ requestKey }) => requestKey)
+    await this.#bringForward(await store.voidWaits({ requestKeys }, clock.now()))
+    return Promise.all(orders.map((order) => this.#retryOne(order, by)))
+  }
+
+  async #retryOne(order: OrderRecord, by: Actor): Promise<OrderRecord> {
+    const flight = await this.#resumeOne(order, by)
+    try {
+      if (flight && !(await this.#earlyOf(flight))) return await flight.file()
+    } catch (error) {
+      if (!(error instanceof IssueError)) throw error
+    }
+    return (await this.#deps.store.findOrder(order.id)) ?? order
+  }
+
+  /** Makes the renewals due that failed orders have put off, also of a fallback or of another issuer before. */
+  async #bringForward(orders: readonly OrderRecord[]): Promise<void> {
+    const { store, issuers, holdings, clock } = this.#deps
+    const now = clock.now()
+    for (const { requestKey, names } of orders)
+      for (const record of await store.findByDomain(names[0] ?? '')) {
+        const isPutOff = record.renewAt !== null && record.renewAt > now && !record.account
+        const today = isPutOff && rerouteRequest(record, issuers)?.requestKey
+        if (!isPutOff || ![record.requestKey, today].includes(requestKey)) continue
+        await store.setRenewAt(record.id, now)
+        holdings.forget([record.requestKey])
+      }
+  }
+
+  /** What would refuse this request now, before its issuer is asked. */
+  async refusals(request: IssuanceRequest, by: Actor): Promise<readonly Error[]> {
+    const order = await this.#deps.store.findOrderByRequestKey(request.requestKey)
+    const asked: Asked = { request, by, order, isRenewal: false, askedBy: by.actor }
+    return Array.fromAsync(refusalsOf(asked, this.#deps))
+  }
+
   /** Ends the waiting of callers, and not what they wait for: they are told where to ask for it. */
   stopWaiting(): void {
     this.#patience = Math.min(this.#patience, LAST_WAIT_MS)
@@ -224,14 +284,15 @@ export class Issuance {
     try {
       return await this.#join(request, by)
     } catch (error) {
-      const fallback = this.#fallbackOf(request)
+      const fallback = this.fallbackOf(request)
       // Only the failure of an issuer itself is a reason to ask another one.
       if (!fallback || !(error instanceof IssueError)) throw error
       return this.#joinOrFallBack(fallback, by)
     }
   }
 
-  #fallbackOf(request: IssuanceRequest): IssuanceRequest | undefined {
+  /** The same request to the issuer that stands in for its own. */
+  fallbackOf(request: IssuanceRequest): IssuanceRequest | undefined {
     const { fallback } = request.issuer
     const issuer = fallback === undefined ? undefined : this.#deps.issuers.find(fallback)
     return issuer && requestTo(issuer, request)
@@ -333,27 +394,31 @@ export class Issuance {
     return flight
   }
 
-  async #resumeOne(order: OrderRecord): Promise<void> {
+  async #resumeOne(order: OrderRecord, by = SYSTEM): Promise<Flight | undefined> {
     const { store, issuers, callers, clock } = this.#deps
-    if (this.#flights.has(order.requestKey)) return
+    const underway = this.#flights.get(order.requestKey)
+    if (underway) return underway
     const restored = restoreRequest(order, issuers, order.origin?.notAfter)
     const request =
       restored &&
       [restored, preparationOf(restored)].find(({ requestKey }) => requestKey === order.requestKey)
-    const { checkpoint: _, ...ended } = order
+    const { checkpoint: _, configuration: __, ...ended } = order
     if (!request) {
-      const lastError = { code: 'CERT_NOT_PERMITTED', detail: 'its issuer no longer signs it' }
-      const failed = { status: 'failed', lastError, nextTryAt: clock.now() } as const
-      return void (await store.saveOrder({ ...ended, ...failed }))
+      const at = clock.now()
+      const lastError = { code: 'CERT_NOT_PERMITTED', detail: 'its issuer no longer signs it', at }
+      await store.saveOrder({ ...ended, status: 'failed', lastError, nextTryAt: at })
+      return undefined
     }
     const replaces = await store.findCurrent(order.requestKey)
     const { since, askedBy, origin } = order
     // Another replica had it, and ended it just before this order was filed.
-    if (store.isShared && (replaces?.madeAt ?? 0) >= since)
-      return void (await store.saveOrder({ ...ended, status: 'done' }))
+    if (store.isShared && (replaces?.madeAt ?? 0) >= since) {
+      await store.saveOrder({ ...ended, status: 'done' })
+      return undefined
+    }
     if (askedBy !== undefined) await callers.resumed(askedBy)
     const resumed = { ...request, predecessor: origin?.predecessor }
-    this.#start({ request: resumed, by: SYSTEM, replaces, since, askedBy, origin })
+    return this.#start({ request: resumed, by, replaces, since, askedBy, origin })
   }
 
   async #within<T>(promise: Promise<T>, ms: number): Promise<T | undefined> {

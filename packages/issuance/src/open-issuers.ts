@@ -7,7 +7,7 @@ import type { Issuer } from './issuers/issuer.ts'
 import { Ledger, type LedgerDeps } from './limits/ledger.ts'
 import type { CaConfig } from './options/ca.ts'
 import { loadClaims } from './options/claims.ts'
-import type { IssuerConfig } from './options/issuers.ts'
+import { digestOf, type IssuerConfig } from './options/issuers.ts'
 import { createIssuers } from './request.ts'
 
 export { listenForChallenges } from './issuers/acme/challenges.ts'
@@ -41,7 +41,8 @@ export async function openIssuers(
 ) {
   const { store, clock, log } = deps
   const permitted = caConfig.permitted.map(parseNameRule)
-  const ca = await openCa({ ...caConfig, permitted }, deps)
+  const configuration = digestOf(caConfig)
+  const ca = await openCa({ ...caConfig, permitted, configuration }, deps)
   const challenges = createChallengeStore(store, clock)
   const ledger = await Ledger.open({ issuers: configs, store, now: clock.now, log, orders })
   const acme = openAcmeIssuers(configs, { ...deps, challenges, limits: ledger, createSolver })

@@ -3,7 +3,7 @@ import type { CertificateRecord, RenewalWindow, Store } from '@gatehouse/cert-st
 import type { Clock } from '@gatehouse/net'
 import { TitledError } from '@gatehouse/net'
 import { IssueError } from './errors.ts'
-import { SYSTEM } from './flight.ts'
+import { SYSTEM } from './gate.ts'
 import type { Holdings } from './held.ts'
 import type { Issuance } from './issuance.ts'
 import type { IssuanceRequest, Issuers } from './request.ts'

@@ -159,6 +159,8 @@ export function createIssuers(
     },
     find: (name: string) => byName.get(name),
     names: (): readonly string[] => [...byName.keys()],
+    /** The digests of what they are configured with. */
+    configurations: () => all.flatMap(({ configuration = [] }) => configuration),
     /** Apart from the embedded CA. */
     degraded: () => configured.flatMap((issuer) => issuer.degraded?.() ?? []),
   }

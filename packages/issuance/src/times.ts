@@ -76,6 +76,11 @@ export function backoff(failures: number): number {
   return failures > 3 ? DAY : 60_000 * 10 ** (failures - 1)
 }
 
+/** Milliseconds to wait after so many failures in a row that cost the CA nothing. */
+export function earlyBackoff(failures: number): number {
+  return ([10, 30, 60, 120][failures - 1] ?? 300) * 1000
+}
+
 interface Renewed extends Validity {
   readonly renewAt: number | null
   readonly explanationUrl?: string | null

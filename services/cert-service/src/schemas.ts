@@ -191,6 +191,7 @@ export const emptyAnswer = (description: string) => ({ type: 'null', description
 export const FailureSchema = Type.Object({
   code: Type.String({ description: 'Stable code of the error.' }),
   detail: Type.String({ description: 'What went wrong, in plain words.' }),
+  failedAt: TimeSchema('When it failed.'),
   action: Type.Optional(Type.String({ description: 'What to do about it.' })),
 })
 
@@ -223,9 +224,9 @@ export function describeOrder(order: OrderRecord): Static<typeof OrderSchema> {
 }
 
 /** Describes why an order failed, and what to do about it. */
-export function describeFailure(failure: NonNullable<OrderRecord['lastError']>) {
-  const action = actionFor(failure.code)
-  return { ...failure, ...(action !== undefined && { action }) }
+export function describeFailure({ code, detail, at }: NonNullable<OrderRecord['lastError']>) {
+  const action = actionFor(code)
+  return { code, detail, failedAt: toTime(at), ...(action !== undefined && { action }) }
 }
 
 export const FailingOrderSchema = Type.Object({

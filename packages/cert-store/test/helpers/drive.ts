@@ -142,6 +142,8 @@ async function driveOrders({ store }: Opened): Promise<void> {
   await store.findOrderByUrl('x')
   await store.listPendingOrders()
   await store.listResumableOrders(NOW)
+  await store.voidWaits({ requestKeys: ['x'] }, NOW)
+  await store.voidWaits({ configurations: ['c'] }, NOW)
   const account = {
     directory: 'd',
     sealedKey: Buffer.from('k'),

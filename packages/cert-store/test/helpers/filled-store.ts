@@ -112,7 +112,7 @@ async function addOrders(store: Store): Promise<void> {
       csr: randomBytes(9),
     }),
     ...{ status: 'failed', failures: 3, nextTryAt: NOW + HOUR },
-    lastError: { code: 'ACME_CAA', detail: 'über "all"' },
+    lastError: { code: 'ACME_CAA', detail: 'über "all"', at: NOW },
     checkpoint: { state, sealedKey: randomBytes(90) },
   })
   await store.saveOrder(newOrder({ id: 'order-3', requestKey: 'x', status: 'done' }))

@@ -26,6 +26,7 @@ export interface CommandOptions extends ConnectionOptions {
   readonly spread?: string | undefined
   readonly dryRun?: boolean | undefined
   readonly renew?: boolean | undefined
+  readonly now?: boolean | undefined
   readonly keep?: readonly string[] | undefined
   readonly end?: string | undefined
   readonly profile?: string | undefined
@@ -82,6 +83,8 @@ function listCertificates(service: CertService): Promise<Printable> {
     EXPIRES: ({ notAfter }) => shortTime(notAfter),
     RENEWS: ({ renewAt }) => shortTime(renewAt),
     'LAST FAILURE': ({ lastFailure }) => lastFailure?.code ?? '',
+    'FAILED AT': ({ lastFailure }) => shortTime(lastFailure?.failedAt),
+    'NEXT TRY': ({ nextTryAt }) => shortTime(nextTryAt),
   })
 }
 
@@ -93,6 +96,7 @@ function listFailing(service: CertService): Promise<Printable> {
     EXPIRES: ({ notAfter = 'never issued' }) => shortTime(notAfter),
     'NEXT TRY': ({ nextTryAt }) => shortTime(nextTryAt),
     'LAST FAILURE': ({ lastError }) => lastError?.code ?? '',
+    'FAILED AT': ({ lastError }) => shortTime(lastError?.failedAt),
     ORDER: ({ id }) => id,
   })
 }
@@ -154,7 +158,7 @@ async function whyNone(service: CertService, domain: string, error: unknown): Pr
   return new ClientError(failure.code, message, failure)
 }
 
-/** Renews a certificate that is due, or all of a name or a caller, or says what it would renew. @throws UsageError, ClientError */
+/** Renews a certificate that is due, tries now what has failed, or renews all of a name or a caller. @throws UsageError, ClientError */
 export function renew(name: string, options: CommandOptions, io: Io): Promise<string> {
   const { caller, spread, dryRun } = options
   if (name === '' && caller === undefined) throw new UsageError('name a certificate, or --caller')
@@ -170,14 +174,13 @@ export function renew(name: string, options: CommandOptions, io: Io): Promise<st
 
 function renewOne(domain: string, options: CommandOptions, io: Io): Promise<string> {
   return ask(options, io, async (service) => {
-    const outcome = await service.renew(domain)
+    const outcome = options.now ? await retried(service, domain) : await service.renew(domain)
     if ('asked' in outcome) return { value: outcome.asked, text: renewalsText(outcome.asked) }
     const { order, ...rest } = outcome
     const seen = order && options.wait ? await follow(service, { order, ...rest }, io) : order
     if (seen?.status === 'failed') {
       const failure = orderFailure(seen, clientClock.now())
-      const next = seen.nextTryAt === undefined ? '' : `; it is tried again at ${seen.nextTryAt}`
-      const message = `${domain} is not renewed: ${failure.message}${printable(next)}`
+      const message = `${domain} is not renewed: ${failure.message}`
       throw new ClientError(failure.code, message, failure)
     }
     return {
@@ -206,6 +209,15 @@ function renewalsText(
     ),
   ]
   return `${lines.join('\n')}\n`
+}
+
+/** The order that came of another try: one that failed or is under way before one that is done. */
+async function retried(service: CertService, domain: string): Promise<Partial<PendingOrder>> {
+  const orders = await service.retry(domain)
+  const order = ['failed', 'pending'].flatMap((state) =>
+    orders.filter(({ status }) => status === state),
+  )[0]
+  return order ? { order } : {}
 }
 
 /** Revokes the certificates of a name. @throws UsageError, ClientError */

@@ -79,6 +79,7 @@ const QUESTIONS: readonly QuestionSyntax[] = [
     usage: 'renew [NAME]',
     summary: 'renew a certificate that is due, or as an operator all of a name or a caller',
     options: {
+      '--now': 'try now what has failed, whether or not its next try is due',
       ...WAIT,
       '--caller CALLER': 'all certificates of this caller, due or not',
       '--spread TIME': 'begin with all of them within this time, such as 24h (default at once)',
@@ -87,6 +88,7 @@ const QUESTIONS: readonly QuestionSyntax[] = [
     },
     examples: [
       'gatehouse-certs renew app.example.com --wait',
+      'gatehouse-certs renew app.example.com --now',
       'gatehouse-certs renew --caller web --spread 24h --dry-run',
     ],
   },

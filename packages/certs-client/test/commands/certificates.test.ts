@@ -35,7 +35,7 @@ t.test('what fails is listed, with a certificate or without, the most urgent fir
         newCertificate({ names: [name], notAfter: NOW + (9 - n) * DAY }),
         newAudit(),
       )
-    const lastError = { code: 'ACME_CAA', detail: 'CAA refuses it' }
+    const lastError = { code: 'ACME_CAA', detail: 'CAA refuses it', at: NOW }
     const failed = { id: `order-${n}`, status: 'failed', nextTryAt: NOW + (9 - n) * DAY } as const
     await store.saveOrder(newOrder({ ...failed, requestKey, names: [name], lastError }))
   }
@@ -51,11 +51,11 @@ t.test('what fails is listed, with a certificate or without, the most urgent fir
     )
   const rows = (await list('', { ...options, failing: true }, io(true))).split('\n')
   t.strictSame(rows.slice(0, 5), [
-    'NAME             ISSUER  EXPIRES           NEXT TRY          LAST FAILURE  ORDER',
-    'soon.test        ca      2030-01-07 00:00  2030-01-07 00:00  ACME_CAA      order-3',
-    'late.test        ca      2030-01-08 00:00  2030-01-08 00:00  ACME_CAA      order-2',
-    'next.test        ca      never issued      2030-01-09 00:00  ACME_CAA      order-1',
-    'new.test         ca      never issued      2030-01-10 00:00  ACME_CAA      order-0',
+    'NAME             ISSUER  EXPIRES           NEXT TRY          LAST FAILURE  FAILED AT         ORDER',
+    'soon.test        ca      2030-01-07 00:00  2030-01-07 00:00  ACME_CAA      2030-01-01 00:00  order-3',
+    'late.test        ca      2030-01-08 00:00  2030-01-08 00:00  ACME_CAA      2030-01-01 00:00  order-2',
+    'next.test        ca      never issued      2030-01-09 00:00  ACME_CAA      2030-01-01 00:00  order-1',
+    'new.test         ca      never issued      2030-01-10 00:00  ACME_CAA      2030-01-01 00:00  order-0',
   ])
   const orders = JSON.parse(await list('', { ...options, failing: true }, io(false)))
   t.equal(orders.length, 124)
@@ -65,14 +65,16 @@ t.test('what fails is listed, with a certificate or without, the most urgent fir
 t.test('show says why a name has no certificate', async (t) => {
   const { store, options, io } = await stage(t)
   await t.rejects(show('a.test', options, io(true)), { code: 'CERT_NOT_FOUND' })
-  const lastError = { code: 'ACME_CAA', detail: 'CAA refuses it' }
+  const lastError = { code: 'ACME_CAA', detail: 'CAA refuses it', at: NOW }
   await store.saveOrder(
     newOrder({ requestKey: 'a', names: ['a.test'], status: 'failed', lastError, nextTryAt: NOW }),
   )
   for (const isTTY of [true, false])
     await t.rejects(show('a.test', options, io(isTTY)), {
       code: 'ACME_CAA',
-      message: 'a.test has no certificate; the order order-1 fails: CAA refuses it',
+      message:
+        'a.test has no certificate; the order order-1 fails: CAA refuses it (it failed at 2030-01-01T00:00:00Z; ' +
+        'the next try is at 2030-01-01T00:00:00Z; to try now: gatehouse-certs renew a.test --now)',
       action: /CAA/,
     })
 })
@@ -99,6 +101,18 @@ t.test('renew asks ACME clients, and says who never asks', async (t) => {
   t.match(await lines('m2.test', { spread: '2h' }), [/^1 renewed by the service until/])
   t.match(JSON.parse(await renew('', { ...options, caller: 'psk:web' }, io(false))), { asked: 2 })
   t.throws(() => renew('', options, io(true)), /name a certificate, or --caller/)
+})
+
+t.test('renew --now tries what has failed, whatever it waits for', async (t) => {
+  const { store, options, io } = await stage(t)
+  const now = { ...options, now: true }
+  await t.rejects(renew('a.test', now, io(true)), { code: 'CERT_ORDER_NOT_FOUND' })
+  const lastError = { code: 'ACME_CAA', detail: 'CAA refuses it', at: NOW }
+  const requestKey = 'ca|server|p256|a.test'
+  const failed = { requestKey, names: ['a.test'], status: 'failed', lastError } as const
+  await store.saveOrder(newOrder({ ...failed, nextTryAt: NOW + DAY }))
+  t.equal(await renew('a.test', now, io(true)), 'a.test has a new certificate\n')
+  t.equal((await store.findByDomain('a.test')).length, 1)
 })
 
 t.test('text is for people, and JSON for everything else', async (t) => {
@@ -173,16 +187,22 @@ t.test('revoke goes on until no certificate waits for its CA', async (t) => {
 
 t.test('renew says why an order has failed, and when it is tried again', async (t) => {
   const order = { id: 'order-1', step: 'asked', since: '2030-01-01T00:00:00Z', names: ['a.test'] }
-  const lastError = { code: 'ACME_CAA', detail: 'CAA refuses it', action: 'Change the CAA record.' }
+  const lastError = {
+    code: 'ACME_CAA',
+    detail: 'CAA refuses it',
+    action: 'Change the CAA record.',
+    failedAt: '2030-01-01T00:00:00Z',
+  }
   const failed = { ...order, status: 'failed', lastError, nextTryAt: '2030-01-01T01:00:00Z' }
   const { left: _, ...options } = await stageAnswers(t, [
     [202, failed],
     [202, { ...failed, nextTryAt: undefined }],
   ])
   const io = { ...IO, stdout: { isTTY: true } }
-  const message = 'a.test is not renewed: CAA refuses it'
+  const message = 'a.test is not renewed: CAA refuses it (it failed at 2030-01-01T00:00:00Z'
+  const how = 'to try now: gatehouse-certs renew a.test --now)'
   const expected = { code: 'ACME_CAA', action: lastError.action }
-  const again = `${message}; it is tried again at 2030-01-01T01:00:00Z`
+  const again = `${message}; the next try is at 2030-01-01T01:00:00Z; ${how}`
   await t.rejects(renew('a.test', options, io), { ...expected, message: again })
-  await t.rejects(renew('a.test', options, io), { ...expected, message })
+  await t.rejects(renew('a.test', options, io), { ...expected, message: `${message}; ${how}` })
 })

@@ -27,6 +27,8 @@ export const YEAR = 365 * DAY
 
 export interface AuthorityOptions extends Omit<CaConfig, 'permitted'> {
   readonly permitted: readonly NameRule[]
+  /** Its digest. */
+  readonly configuration?: string
 }
 
 export interface AuthorityDeps {

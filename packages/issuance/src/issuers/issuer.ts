@@ -14,6 +14,8 @@ export interface Issuer {
   readonly keyTypes?: readonly KeyType[]
   /** Name of the issuer to use while this one has no certificate. */
   readonly fallback?: string | undefined
+  /** The digest of what it is configured with: a failure of another configuration is no reason to wait. */
+  readonly configuration?: string | undefined
   /** Whether it may sign this name for anyone. Default: all names. */
   readonly permits?: ((name: Name) => boolean) | undefined
   /** How late a certificate that is signed now may end, in ms since the epoch. Absent if requests cannot say when. */
@@ -22,6 +24,8 @@ export interface Issuer {
   scopeFor?(name: Name): string
   /** Why it cannot sign this request although it may sign each of the names. */
   objection?(names: readonly Name[], csr: Csr | null): string | undefined
+  /** Why it cannot sign this request now, as far as that is known before it is tried. */
+  refusal?(request: Pick<IssuerRequest, 'notAfter'>): Error | undefined
   /**
    * Proves the names ahead, so that an `issue` for them only finalizes. Absent if the CA requires no proof.
    * Rejects with a coded error.

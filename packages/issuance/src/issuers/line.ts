@@ -31,6 +31,7 @@ const WIDE = 'browsers refuse the wildcard of a whole top-level domain: use one 
 export class SigningLine implements Issuer {
   readonly name: string
   readonly profile: Profile
+  readonly configuration: string | undefined
   readonly objection?: NonNullable<Issuer['objection']>
   readonly authorities: Authorities
   /** Whether `ca.permitted` has a name, and what signs now may sign it. */
@@ -51,6 +52,7 @@ export class SigningLine implements Issuer {
     this.#deps = deps
     this.name = profile === 'client' ? CLIENT_ISSUER : 'ca'
     this.profile = profile
+    this.configuration = options.configuration
     if (profile === 'client') this.objection = twoIds
     this.authorities = new Authorities(options, deps, LINES[profile], root)
     const { permitted } = options
@@ -120,18 +122,38 @@ export class SigningLine implements Issuer {
       : this.open().then((signing) => this.sign(signing, request, now))
   }
 
+  refusal = (request: Pick<LeafRequest, 'notAfter'>): Error | undefined => {
+    this.skipFuture()
+    try {
+      if (this.#current) this.#validityOf(this.#current, request, this.#deps.clock.now())
+      return undefined
+    } catch (error) {
+      return error as Error
+    }
+  }
+
   sign({ authority, signer }: Signing, request: LeafRequest, now: number): Issued {
-    const { names, keyType, spki, notAfter } = request
+    const { names, keyType, spki } = request
+    const validity = this.#validityOf({ authority }, request, now)
+    const serial = createSerial(this.#deps.clock.now())
+    const certificate = signer.sign({ spki, keyType, names, serial, ...validity })
+    const serialNumber = Buffer.from(serial).toString('hex')
+    return { certificate, chain: authority.chain, serialNumber, ...validity }
+  }
+
+  /** @throws PkiError PKI_CA_EXPIRING; IssuanceError CERT_NOT_PERMITTED */
+  #validityOf(
+    { authority }: Pick<Signing, 'authority'>,
+    { notAfter }: Pick<LeafRequest, 'notAfter'>,
+    now: number,
+  ) {
     const validity = clampValidity(authority, {
       notBefore: now - BACKDATE,
       notAfter: notAfter ?? now + this.#options.leafLifetime,
     })
     if (notAfter !== undefined && validity.notAfter < notAfter)
       throw new IssuanceError('CERT_NOT_PERMITTED', 'the CA ends before the certificate is to end')
-    const serial = createSerial(this.#deps.clock.now())
-    const certificate = signer.sign({ spki, keyType, names, serial, ...validity })
-    const serialNumber = Buffer.from(serial).toString('hex')
-    return { certificate, chain: authority.chain, serialNumber, ...validity }
+    return validity
   }
 
   #signBy(intermediate: StoredAuthority): Signing {

@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto'
 import { DnsProviderSchema, PropagationSchema } from '@gatehouse/acme'
 import { KEY_TYPES, type KeyType, type Name } from '@gatehouse/pki'
 import { Duration, FilePath, listener, Secret, Text } from '@gatehouse/service-kit/config'
@@ -25,6 +26,9 @@ export const directoryOf = (directory: string): string => DIRECTORIES[directory]
 /** Identifies the account of an issuer; issuers with the same value share it. */
 export const accountOf = ({ directory, account }: Pick<IssuerConfig, 'directory' | 'account'>) =>
   directoryOf(directory) + (account === undefined ? '' : `#${account}`)
+
+/** Identifies a configuration in the store, which its secrets cannot be read from. */
+export const digestOf = (config: object): string => hash('sha256', JSON.stringify(config))
 
 const NAME = '^[a-z][a-z0-9-]{0,31}$'
 

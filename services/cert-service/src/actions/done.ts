@@ -18,7 +18,7 @@ const MAX_AGE = 60
 const Count = Type.Optional(Type.Integer({ minimum: 0 }))
 /** An action that was taken on the certificates of a name. */
 const DoneSchema = Type.Object({
-  action: Type.Enum(['request', 'renew', 'ask', 'revoke', 'delete']),
+  action: Type.Enum(['request', 'renew', 'ask', 'retry', 'revoke', 'delete']),
   domain: Type.String(NAME),
   /** The number of revoked ones. */
   count: Count,
@@ -88,6 +88,7 @@ function said(
   const reason = html`<code>${code}</code>`
   if (action === 'request') return say(lang, 'issued.')
   if (action === 'ask') return say(lang, 'its ACME client is asked to renew it.')
+  if (action === 'retry') return say(lang, order === undefined ? 'issued.' : 'it is being tried.')
   if (action === 'delete') return say(lang, 'deleted. It is no longer answered or renewed.')
   if (action === 'revoke') {
     if (count === 1) return say(lang, 'revoked one certificate ({reason}).', { reason })

@@ -8,6 +8,7 @@ import { notice } from '../pages/notice.ts'
 import { english, plain, say } from '../pages/say.ts'
 import { issuerText } from '../pages/state.ts'
 import type { DryRunSchema } from '../schemas.ts'
+import { actionLinks } from './page.ts'
 
 type DryRun = Static<typeof DryRunSchema>
 
@@ -40,6 +41,7 @@ export function dryRunPage(
         ${fact(say(lang, 'Names'), names.join(', '))}
         ${order ? fact(say(lang, 'The order'), html`<a href="${orderHref(order)}">${english(order.status)}</a>`) : ''}
       </dl>
+      ${order?.status === 'failed' ? actionLinks(lang, ['retry'], { domain, profile: profileOf({ issuer }) }) : ''}
       ${proofs(lang, run.proofs)}
       ${budgets(lang, run.budgets)}
       <p>${say(lang, 'Nothing was ordered or changed.')}</p>

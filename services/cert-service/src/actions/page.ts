@@ -39,6 +39,14 @@ const ACTION_TEXTS = {
       'Copies stay valid until they end; to stop those too, revoke instead.',
     ],
   },
+  retry: {
+    verb: 'Try now',
+    asks: 'Try {domain} now?',
+    means: [
+      'The orders for this name that failed are tried at once, within the limits of their CA.',
+      'Use it when you have removed the cause.',
+    ],
+  },
   'dry-run': {
     verb: 'Dry run',
     asks: 'Dry run {domain}?',

@@ -9,7 +9,7 @@ import { CertError } from '../errors.ts'
 import { findPermitted, isOf, readDomain, type Subject } from '../lookup/certificates.ts'
 import { nameHref } from '../pages/links.ts'
 import { actorOf, authorize, mayAll, principalOf } from '../policy/authorize.ts'
-import { renewalOf, renewNewest } from '../routes/renew.ts'
+import { renewalOf, renewNewest, retry } from '../routes/renew.ts'
 import { listAffected, remove, revoke } from '../routes/withdraw.ts'
 import { IdSchema, NAME, ProfileQuerySchema } from '../schemas.ts'
 import { assertOwnOrigin, requirePersonOnly, toFailedOrder } from '../visitors/visitors.ts'
@@ -32,7 +32,7 @@ interface Route {
 
 /**
  * The actions of people on the certificates of a name: `GET /certificates/:domain/renew`, `/revoke`,
- * `/delete` and `/dry-run` ask, `POST` does it.
+ * `/delete`, `/retry` and `/dry-run` ask, `POST` does it.
  */
 export async function certificateActionRoutes(app: FastifyInstance): Promise<void> {
   const onRequest = requirePersonOnly(app)
@@ -70,7 +70,7 @@ async function ask(request: FastifyRequest<Route>, action: Action, name: Subject
       ...about,
       affected: await listAffected(request, action, name),
     })
-  if (action === 'dry-run') {
+  if (action === 'dry-run' || action === 'retry') {
     authorize(request, 'issue', [name], profile)
     return confirmPage(lang, action, about)
   }
@@ -91,6 +91,13 @@ async function act(
     const { order } = { order: undefined, ...outcome }
     // Its page says why, and when it is tried again.
     if (order?.status === 'failed') throw issueFailed(order, request.server.clock.now())
+    return { ...done, ...(order && { order: order.id }) }
+  }
+  if (action === 'retry') {
+    const orders = await retry(request, name)
+    const failed = orders.find(({ status }) => status === 'failed')
+    if (failed) throw issueFailed(failed, request.server.clock.now())
+    const order = orders.find(({ status }) => status === 'pending')
     return { ...done, ...(order && { order: order.id }) }
   }
   if (action === 'delete') return { ...done, unconfirmed: (await remove(request, name)).length }

@@ -147,18 +147,20 @@ export function orderPage(
           ${fact(say(lang, 'Failures in a row'), String(order.failures))}
           ${wideFact(say(lang, 'Id'), html`<code>${order.id}</code>`)}
         </dl>
-        ${actions.includes('dry-run') ? orderActions(lang, order) : ''}
+        ${actions.includes('dry-run') ? orderActions(lang, order, actions) : ''}
       </section>`,
     link,
   )
 }
 
-function orderActions(lang: Language, order: OrderRecord): SafeHtml {
+function orderActions(lang: Language, order: OrderRecord, actions: readonly Action[]): SafeHtml {
   const [domain = ''] = order.names
   const dryRun = nameHref(domain, profileOf(order), '/dry-run', { order: order.id })
+  const retry = nameHref(domain, profileOf(order), '/retry')
   const again = order.status === 'failed' ? requestAgainHref(order) : undefined
   return html`
     <div class="pages">
+      ${actions.includes('retry') ? html`<a class="button" href="${retry}">${say(lang, 'Try now')}</a>` : ''}
       <a class="button" href="${dryRun}">${say(lang, 'Dry run')}</a>
       ${again ? html`<a class="button" href="${again}">${say(lang, 'Request it again')}</a>` : ''}
     </div>`

@@ -1,5 +1,5 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import type { CertificateRecord, InService } from '@gatehouse/cert-store/port'
+import type { CertificateRecord, InService, OrderRecord } from '@gatehouse/cert-store/port'
 import { isEmbedded, nameOrNone, profileOf } from '@gatehouse/issuance/request'
 import { buildChainPem, type Profile, parseCertificate } from '@gatehouse/pki'
 import { languageOf, sendPage } from '@gatehouse/service-kit/pages'
@@ -61,7 +61,7 @@ export const certificatePageRoutes: FastifyPluginAsyncTypebox = async (app) => {
     async (request, reply) => {
       const { visitor, params } = request
       const order = await findOrder(app, visitor, params.id)
-      const actions = actionsOf(app, visitor, order, ['dry-run'])
+      const actions = actionsOf(app, visitor, order, ['dry-run', ...retryOf(order)])
       const of = { lang: languageOf(request), visitor: nameOf(visitor), now: app.clock.now() }
       return sendPage(reply, 200, orderPage({ ...of, order, actions }))
     },
@@ -116,7 +116,7 @@ async function showNameWithout(
       order,
       now: server.clock.now(),
       activity: await readActivity(server, visitor, own),
-      actions: actionsOf(server, visitor, own, ['revoke', 'dry-run']),
+      actions: actionsOf(server, visitor, own, ['revoke', 'dry-run', ...retryOf(order)]),
     })
     return sendPage(reply, 200, page)
   }
@@ -150,7 +150,10 @@ async function showCertificate(
     order: order && withStep(server, order),
     history,
     activity,
-    actions: actionsOf(server, visitor, record, record.isCurrent ? ACTIONS : []),
+    actions: actionsOf(server, visitor, record, [
+      ...(record.isCurrent ? ACTIONS.filter((action) => action !== 'retry') : []),
+      ...retryOf(order),
+    ]),
     root: rootOf(server, record),
     done: takeDone(request, reply, domain),
     origin: originOf(request),
@@ -218,7 +221,10 @@ async function readActivity(app: FastifyInstance, visitor: Visitor, of: Issuable
   return entries.filter(({ names }) => mayAll(app, visitor, 'read', { names, issuer }))
 }
 
-/** Finds the actions that a visitor may take. A dry run is for those who may request the certificate. */
+const retryOf = (order: OrderRecord | undefined): readonly Action[] =>
+  order?.status === 'failed' ? ['retry'] : []
+
+/** Finds the actions that a visitor may take. A dry run and a try are for those who may request the certificate. */
 function actionsOf(
   app: FastifyInstance,
   visitor: Visitor,
@@ -226,7 +232,8 @@ function actionsOf(
   offered: readonly Action[],
 ): readonly Action[] {
   if (!isPerson(visitor)) return []
-  const rightOf = (action: Action) => (action === 'dry-run' ? 'issue' : action)
+  const rightOf = (action: Action) =>
+    action === 'dry-run' || action === 'retry' ? 'issue' : action
   return offered.filter((action) => mayAll(app, visitor, rightOf(action), of))
 }
 

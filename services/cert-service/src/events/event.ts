@@ -48,7 +48,7 @@ export function describeEvent(event: CertEvent, id: string, at: number): EventBo
       names,
       issuer,
       failures,
-      ...(lastError && { error: lastError }),
+      ...(lastError && { error: { code: lastError.code, detail: lastError.detail } }),
       ...(nextTryAt !== null && { nextTryAt: toTime(nextTryAt) }),
     }
   }

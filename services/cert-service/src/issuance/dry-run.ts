@@ -1,9 +1,9 @@
 import { AcmeError, type Solver } from '@gatehouse/acme'
-import type { OrderRecord } from '@gatehouse/cert-store/port'
 import { describeCertificate } from '@gatehouse/issuance'
 import type { Budget } from '@gatehouse/issuance/issuers'
 import type { Actor, IssuanceRequest } from '@gatehouse/issuance/request'
 import { spanOf, toTime } from '@gatehouse/issuance/times'
+import { hasCode } from '@gatehouse/net'
 import type { Name } from '@gatehouse/pki'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
@@ -37,7 +37,7 @@ export const dryRuns = fp(
         throw new CertError('CERT_BUSY', 'too many dry runs at once', { retryAfter: 5 })
       running += 1
       try {
-        const run = await describe(request, by, app)
+        const run = await forecast(request, by, app)
         return { ...run, obstacles: [...obstacles, ...run.obstacles] }
       } finally {
         running -= 1
@@ -56,11 +56,24 @@ export const dryRuns = fp(
   },
 )
 
+/** As a request does, goes on to the fallback if the issuer refuses; the limits of a caller are the same there. */
+async function forecast(
+  request: IssuanceRequest,
+  by: Actor,
+  app: FastifyInstance,
+): Promise<DryRun> {
+  const { isLimited, ...run } = await describe(request, by, app)
+  const fallback = app.issuance.fallbackOf(request)
+  if (!fallback || run.held || isLimited || run.obstacles.length === 0) return run
+  const next = await forecast(fallback, by, app)
+  return { ...next, proofs: [...run.proofs, ...next.proofs] }
+}
+
 async function describe(
   request: IssuanceRequest,
-  { isOperator, actor }: Actor,
-  { issuance, store, ledger, clock }: FastifyInstance,
-): Promise<DryRun> {
+  by: Actor,
+  { issuance, store, ledger }: FastifyInstance,
+): Promise<DryRun & { readonly isLimited: boolean }> {
   const { issuer, requestKey } = request
   const names = request.names.map(({ text }) => text)
   const [domain = ''] = names
@@ -70,7 +83,8 @@ async function describe(
   const order = latest?.status === 'done' ? undefined : latest
   const accountUrl = await issuer.accountUrl?.()
   const proofs = await proofsOf(request)
-  const budgets = await ledger.budgets(issuer.name, names, isOperator ? undefined : actor)
+  const budgets = await ledger.budgets(issuer.name, names, by.isOperator ? undefined : by.actor)
+  const refusals = held ? [] : await issuance.refusals(request, by)
   return {
     domain,
     names,
@@ -80,15 +94,19 @@ async function describe(
     ...(order && { order: describeOrder(order) }),
     proofs,
     budgets: budgets.map(describeBudget),
-    obstacles: [
-      ...(order ? retryOf(order, clock.now()) : []),
-      ...proofs.flatMap(({ name, status, detail }) =>
-        status === 'failed' ? `${name} cannot be proven: ${detail}` : [],
-      ),
-      ...budgets.flatMap(({ left, kind, subject }) =>
-        left === 0 ? `the limit \`${kind}\` for ${subject} is used up` : [],
-      ),
-    ],
+    isLimited: refusals.some((refusal) => hasCode(refusal, 'CERT_CALLER_LIMITED')),
+    // What is held is answered, whatever would hinder another one.
+    obstacles: held
+      ? []
+      : [
+          ...refusals.map(({ message }) => message),
+          ...proofs.flatMap(({ name, status, detail }) =>
+            status === 'failed' ? `${name} cannot be proven: ${detail}` : [],
+          ),
+          ...budgets.flatMap(({ left, kind, subject }) =>
+            left === 0 ? `the limit \`${kind}\` for ${subject} is used up` : [],
+          ),
+        ],
   }
 }
 
@@ -101,11 +119,6 @@ function describeBudget({ kind, subject, left, limit, freeAt }: Budget) {
     per: spanOf(limit.per),
     ...(freeAt !== null && { freeAt: toTime(freeAt) }),
   }
-}
-
-function retryOf({ status, lastError, nextTryAt }: OrderRecord, now: number): readonly string[] {
-  if (status !== 'failed' || nextTryAt === null || nextTryAt <= now) return []
-  return [`the last try failed, the next is at ${toTime(nextTryAt)}: ${lastError?.detail}`]
 }
 
 async function proofsOf({ issuer, names }: IssuanceRequest): Promise<Proof[]> {

@@ -55,6 +55,8 @@ export const upkeep = fp<UpkeepOptions>(
     loops.add(RENEW_EVERY, (signal) => renewals.checkWindows(signal), 'asking when to renew failed')
     loops.add(HOUR, () => prune(app, options), 'upkeep failed')
     loops.add(DAY, (signal) => store.inspect(signal), 'the store was not found sound')
+    // At the start, and hardly ever again: replicas with two configurations must not try in turns.
+    loops.add(DAY, () => issuance.voidOutdated(), 'failures of another configuration stay')
     loops.add(DAY, async () => warnOfCa(app), 'the CA could not be looked at')
   },
   {

@@ -266,7 +266,8 @@ export const TEXTS = {
     'Son étape est {step} ; elle a commencé {when}. Rechargez la page pour voir sa progression.',
     'Su paso es {step}; empezó {when}. Vuelva a cargar la página para ver su progreso.'],
   'The last order failed.': ['Der letzte Auftrag ist fehlgeschlagen.', 'La dernière commande a échoué.', 'El último pedido falló.'],
-  'Last try failed: {why}': ['Letzter Versuch fehlgeschlagen: {why}', 'Échec du dernier essai : {why}', 'El último intento falló: {why}'],
+  'Last try failed {when}: {why}': [
+    'Letzter Versuch {when} fehlgeschlagen: {why}', 'Échec du dernier essai {when} : {why}', 'El último intento falló {when}: {why}'],
   'Next try: {when} at the earliest.': [
     'Nächster Versuch: frühestens {when}.', 'Prochain essai : {when} au plus tôt.', 'Próximo intento: {when}, como pronto.'],
   'Next try: with the next request for it.': [
@@ -298,6 +299,16 @@ export const TEXTS = {
     'Kopien bleiben bis zu ihrem Ablauf gültig; um auch sie zu sperren, widerrufen Sie stattdessen.',
     'Les copies restent valides jusqu’à leur expiration ; pour les arrêter aussi, révoquez plutôt.',
     'Las copias siguen siendo válidas hasta que caduquen; para detenerlas también, revoque en su lugar.'],
+  'Try now': ['Jetzt versuchen', 'Essayer maintenant', 'Intentarlo ahora'],
+  'Try {domain} now?': ['{domain} jetzt versuchen?', 'Essayer {domain} maintenant ?', '¿Intentar {domain} ahora?'],
+  'The orders for this name that failed are tried at once, within the limits of their CA.': [
+    'Die fehlgeschlagenen Aufträge für diesen Namen werden sofort erneut versucht, innerhalb der Limits ihrer CA.',
+    'Les commandes en échec pour ce nom sont réessayées immédiatement, dans les limites de leur AC.',
+    'Los pedidos fallidos de este nombre se intentan de inmediato, dentro de los límites de su CA.'],
+  'Use it when you have removed the cause.': [
+    'Verwenden Sie dies, wenn Sie die Ursache behoben haben.', 'À utiliser une fois la cause supprimée.',
+    'Úselo cuando haya eliminado la causa.'],
+  'it is being tried.': ['wird gerade versucht.', 'essai en cours.', 'se está intentando.'],
   'Dry run': ['Probelauf', 'Essai à blanc', 'Simulación'],
   'Dry run {domain}?': ['Probelauf für {domain}?', 'Essai à blanc de {domain} ?', '¿Simular {domain}?'],
   'Checks what a request for this certificate would lead to: the issuer, the proofs and the limits of the CA.': [

@@ -1,7 +1,7 @@
 import { randomInt } from 'node:crypto'
 import { setImmediate } from 'node:timers/promises'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import type { CertificateRecord } from '@gatehouse/cert-store/port'
+import type { CertificateRecord, OrderRecord } from '@gatehouse/cert-store/port'
 import type { IssuanceResult } from '@gatehouse/issuance'
 import { isMisdated, planRenewal, renewalWindow, toTime } from '@gatehouse/issuance/times'
 import { durationOf } from '@gatehouse/service-kit/config'
@@ -9,16 +9,23 @@ import type { FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { CertError } from '../errors.ts'
 import { findPermitted, isOf, readDomain, type Subject } from '../lookup/certificates.ts'
+import { readFailing } from '../lookup/failing.ts'
 import { actorOf, authorize, heldFor, mayAll, principalOf } from '../policy/authorize.ts'
 import { isOperator } from '../policy/rules.ts'
-import { certificateAnswer, guarded, OfProfileSchema, OrderSchema } from '../schemas.ts'
+import {
+  certificateAnswer,
+  describeOrder,
+  guarded,
+  OfProfileSchema,
+  OrderSchema,
+} from '../schemas.ts'
 import { sendResult } from './certificate.ts'
 
 const DAY = 86_400_000
 /** Clients that never ask are listed by their certificates, up to this number. */
 const MAX_LISTED = 100
 
-/** `POST /api/certificate/renew` and `POST /api/certificates/renew`. */
+/** `POST /api/certificate/renew`, `/api/certificate/retry` and `/api/certificates/renew`. */
 export const renewRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const onRequest = app.requireCaller()
   app.post('/api/certificate/renew', { onRequest, schema: RENEW }, async (request, reply) => {
@@ -27,6 +34,12 @@ export const renewRoutes: FastifyPluginAsyncTypebox = async (app) => {
     if ('asked' in outcome) return reply.code(202).send(outcome)
     const own = outcome.held ? { ...outcome, held: heldFor(request, outcome.held) } : outcome
     return sendResult(request, reply, domain.text, own)
+  })
+  app.post('/api/certificate/retry', { onRequest, schema: RETRY }, async (request, reply) => {
+    const { domain, profile } = request.body
+    const orders = await retry(request, readDomain(domain, profile))
+    reply.header('cache-control', 'no-store')
+    return { orders: orders.map(describeOrder) }
   })
   app.post('/api/certificates/renew', { onRequest, schema: RENEW_ALL }, (request) =>
     renewAll(request, request.body),
@@ -218,4 +231,40 @@ async function renewSome(
 
 function describeClient({ names: [domain = ''], client, address }: CertificateRecord) {
   return { domain, ...(client && { client }), ...(address && { address }) }
+}
+
+const RETRY = guarded([403, 404, 429], {
+  summary: 'Try the failed orders of a name now',
+  description:
+    'Ends the wait of the orders for this name that have failed, and tries them within the limits of their CAs. ' +
+    'Answers with these orders as they are once that has ended, or after `issuance.wait`.',
+  body: OfProfileSchema,
+  response: { 200: Type.Object({ orders: Type.Array(OrderSchema) }) },
+})
+
+/** Failed orders of a name that are tried at once. */
+const MAX_RETRIED = 10
+
+/** Tries the failed orders of a name whose certificates the caller may request. @throws CertError `CERT_ORDER_NOT_FOUND` */
+export async function retry(
+  request: FastifyRequest,
+  domain: Subject,
+): Promise<readonly OrderRecord[]> {
+  const { server } = request
+  authorize(request, 'issue', [domain], domain.profile)
+  const caller = principalOf(request)
+  const search = { search: { wildcard: domain.text } }
+  const { failing } = await readFailing(server, caller, MAX_RETRIED, search, {
+    isFit: isOf(domain.profile),
+  })
+  const orders = failing
+    .map(({ order }) => order)
+    .filter((order) => order.status === 'failed' && order.names.includes(domain.text))
+    .filter((order) => mayAll(server, caller, 'issue', order))
+  if (orders.length === 0)
+    throw new CertError(
+      'CERT_ORDER_NOT_FOUND',
+      `no order for ${domain.text} has failed, so none waits for another try`,
+    )
+  return server.issuance.retry(domain.text, orders, actorOf(request))
 }

@@ -19,6 +19,7 @@ import {
   IdSchema,
   NAME,
   OrderSchema,
+  TimeSchema,
 } from '../schemas.ts'
 
 const Limit = Type.Optional(
@@ -39,6 +40,7 @@ const LIST = guarded([404], {
           ...HeldSchema.properties,
           keyType: Type.Enum([...KEY_TYPES]),
           lastFailure: Type.Optional(FailureSchema),
+          nextTryAt: Type.Optional(TimeSchema('When a renewal that failed is tried again.')),
         }),
       ),
       next: Next,
@@ -118,5 +120,6 @@ function describe(record: CertificateRecord, order: OrderRecord | undefined) {
     ...describeCertificate(record),
     keyType,
     ...(order?.lastError && { lastFailure: describeFailure(order.lastError) }),
+    ...(order && typeof order.nextTryAt === 'number' && { nextTryAt: toTime(order.nextTryAt) }),
   }
 }

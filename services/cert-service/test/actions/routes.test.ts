@@ -141,7 +141,7 @@ t.test('a dry run shows what would happen, and changes nothing', async (t) => {
   const free = await see('/certificates/new.a.test/dry-run', { body: {} })
   t.match(free.said, 'A request would order a new certificate.')
 
-  const lastError = { code: 'ACME_CAA', detail: 'CAA forbids it' }
+  const lastError = { code: 'ACME_CAA', detail: 'CAA forbids it', at: NOW }
   const names = ['f.a.test', 'g.a.test']
   await store.saveOrder(
     newOrder({
@@ -151,6 +151,7 @@ t.test('a dry run shows what would happen, and changes nothing', async (t) => {
       status: 'failed',
       lastError,
       nextTryAt: NOW + DAY,
+      configuration: running.service.issuers.find('ca')?.configuration,
     }),
   )
   const failed = await see('/certificates/f.a.test/dry-run', { body: { order: 'f' } })
@@ -171,4 +172,40 @@ t.test('a dry run shows what would happen, and changes nothing', async (t) => {
     })
     t.equal(refused.status, 403, 'only for those who may request it')
   }
+})
+
+t.test('what failed can be tried now, from its pages', async (t) => {
+  const { running, see, send, person, store } = await setup(t)
+  const lastError = { code: 'ACME_CAA', detail: 'CAA forbids it', at: NOW - 2 * DAY }
+  const { configuration } = running.service.issuers.find('ca')!
+  const failed = { status: 'failed', lastError, nextTryAt: NOW + DAY, configuration } as const
+  const name = 'f.a.test'
+  const requestKey = `ca|server|p256|${name}`
+  await store.saveOrder(newOrder({ ...failed, id: 'f', requestKey, names: [name] }))
+  const [held] = await store.findByDomain('x.a.test')
+  await store.saveOrder(
+    newOrder({ ...failed, id: 'x', requestKey: held!.requestKey, names: ['x.a.test'] }),
+  )
+  const link = (domain: string) => `href="/certificates/${domain}/retry"`
+  for (const [url, domain] of [
+    ['/orders/f', name],
+    ['/certificates/x.a.test', 'x.a.test'],
+  ] as const) {
+    const page = await see(url)
+    t.match(page.text, link(domain), url)
+    t.match(page.said, /Last try failed 2 days ago ?: CAA forbids it/)
+  }
+  const form = { domain: name, names: '', keyType: '' }
+  t.match((await see('/request', { body: form })).text, link(name), 'and where it is requested')
+  t.notMatch((await see('/certificates/y.a.test')).text, link('y.a.test'), 'nothing failed there')
+  t.match((await see(`/certificates/${name}/retry`)).said, `Try ${name} now?`)
+
+  const { shown } = await send(`/certificates/${name}/retry`)
+  t.match(shown.said, `${name} : issued.`.replace(' :', ':'))
+  t.equal((await store.findByDomain(name)).length, 1)
+  const none = await send(`/certificates/${name}/retry`)
+  t.match(none.shown, { status: 404, said: /CERT_ORDER_NOT_FOUND/ })
+  const refused = await send('/certificates/x.a.test/retry', {}, person())
+  t.equal(refused.shown.status, 403, 'for those who may request it')
+  t.match(await store.findOrder('x'), { status: 'failed', nextTryAt: NOW + DAY })
 })

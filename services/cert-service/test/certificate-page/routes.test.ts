@@ -128,7 +128,7 @@ t.test('a name without a certificate in service has its history', async (t) => {
 
 t.test('a failure says why, what to do and when the next try is', async (t) => {
   const { add, see, store } = await setup(t)
-  const lastError = { code: 'ACME_CAA', detail: 'CAA of a.test forbids it' }
+  const lastError = { code: 'ACME_CAA', detail: 'CAA of a.test forbids it', at: NOW }
   const failed = { status: 'failed', lastError, nextTryAt: NOW + 3_600_000, failures: 2 } as const
   const { requestKey } = await add({ names: ['x.a.test'] })
   await store.saveOrder(newOrder({ id: 'of-x', requestKey, names: ['x.a.test'], ...failed }))

@@ -51,7 +51,7 @@ t.test('an event says what happened, and holds no key material', (t) => {
   const order = newOrder({
     status: 'failed',
     failures: 2,
-    lastError: { code: 'ACME_DNS', detail: 'no record' },
+    lastError: { code: 'ACME_DNS', detail: 'no record', at: NOW },
     nextTryAt: NOW + 60_000,
     checkpoint: { state: { csr: 'secret' }, sealedKey: Buffer.from('secret') },
   })

@@ -44,7 +44,7 @@ export const record = (overrides: Partial<CertificateRecord> = {}): CertificateR
 export const failed = (overrides: Partial<OrderRecord> = {}) =>
   newOrder({
     status: 'failed',
-    lastError: { code: 'PKI_CA_EXPIRING', detail: 'the intermediate ends first' },
+    lastError: { code: 'PKI_CA_EXPIRING', detail: 'the intermediate ends first', at: NOW },
     nextTryAt: NOW + HOUR,
     ...overrides,
   })
@@ -107,7 +107,7 @@ export const failedOrder = (said: string) =>
     names: [said],
     issuer: said,
     step: said,
-    lastError: { code: said, detail: said },
+    lastError: { code: said, detail: said, at: NOW },
     nextTryAt: NOW + HOUR,
   })
 
@@ -129,10 +129,12 @@ export const inventoryPages = (said: string, lang: Language = 'en') => ({
     rows: [
       {
         record: record({ issuer: said, renewAt: null }),
-        order: failed({ lastError: { code: said, detail: said } }),
+        order: failed({ lastError: { code: said, detail: said, at: NOW } }),
       },
     ],
-    failed: [{ order: failed({ names: [said], lastError: { code: said, detail: said } }) }],
+    failed: [
+      { order: failed({ names: [said], lastError: { code: said, detail: said, at: NOW } }) },
+    ],
     hasMoreFailed: true,
     neighbours: { previous: `${said}_1`, next: `${said}_2` },
   }),

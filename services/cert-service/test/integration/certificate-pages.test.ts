@@ -50,7 +50,11 @@ async function fill({ call, service: { store } }: Running): Promise<void> {
   await add('ended.example.com', { notBefore: NOW - 8 * DAY, notAfter: NOW - DAY, renewAt: null })
   await add('unrenewed.example.com', { notAfter: NOW + DAY, renewAt: null })
   const { requestKey, names } = await add('failing.example.com', { renewAt: NOW + 60_000 })
-  const lastError = { code: 'ACME_CAA', detail: `CAA records of ${LONG}.${LONG} forbid it` }
+  const lastError = {
+    code: 'ACME_CAA',
+    detail: `CAA records of ${LONG}.${LONG} forbid it`,
+    at: NOW,
+  }
   const failed = { status: 'failed', lastError, nextTryAt: NOW + 3_600_000, failures: 3 } as const
   await store.saveOrder(newOrder({ id: 'failing', requestKey, names, ...failed }))
   await store.saveOrder(

@@ -90,9 +90,9 @@ t.test('a failed order says why, what to do, and when the next try is', async (t
     'Last try failed: the intermediate ends first Replace the root or intermediate that ends, or set the clock: see the guide of the embedded CA. PKI_CA_EXPIRING Next try: in 60 minutes at the earliest.',
   )
   t.match(said(failed({ nextTryAt: NOW - 1 })), 'Next try: with the next request for it.')
-  const internal = failed({ lastError: { code: 'INTERNAL', detail: 'an internal error' } })
+  const internal = failed({ lastError: { code: 'INTERNAL', detail: 'an internal error', at: NOW } })
   t.match(said(internal), 'The log of the service shows the cause')
-  const permitted = failed({ lastError: { code: 'CERT_NOT_PERMITTED', detail: 'no' } })
+  const permitted = failed({ lastError: { code: 'CERT_NOT_PERMITTED', detail: 'no', at: NOW } })
   t.match(String(failure('en', permitted, NOW)), '<code>ca.permitted</code>', 'names as code')
 })
 

@@ -63,7 +63,7 @@ async function fill({ service: { store } }: Running, entries: readonly (Entry & 
     const told = { serialNumber: digest.slice(32), certificate: Buffer.from(digest) }
     if (kind !== 'never')
       await store.addCertificate({ ...certificate, ...told }, newAudit({ names: [...names] }))
-    const lastError = { code: 'ACME_CAA', detail: `refused ${n}` }
+    const lastError = { code: 'ACME_CAA', detail: `refused ${n}`, at: NOW }
     const failed = { status: 'failed', nextTryAt: notAfter, lastError } as const
     const id = digest.slice(32)
     if (kind !== 'held')

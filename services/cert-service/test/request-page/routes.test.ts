@@ -110,7 +110,7 @@ t.test('who may not, requests nothing', async (t) => {
 
 t.test('a failed order can be requested again, and one that still fails is shown', async (t) => {
   const { running, assertion, send, store } = await setup(t)
-  const lastError = { code: 'ACME_CAA', detail: 'CAA forbids it' }
+  const lastError = { code: 'ACME_CAA', detail: 'CAA forbids it', at: NOW }
   const names = ['f.a.test', 'g.a.test']
   const requestKey = 'ca|server|p256|f.a.test,g.a.test'
   const order = newOrder({

@@ -163,7 +163,8 @@ t.test('a failed order is shown with the time of its next try', async (t) => {
   const { body } = await call('POST', DRY, { domain: 'app.lan' })
   t.match(body.order, { status: 'failed', lastError: { code: 'ACME_CAA' } })
   t.strictSame(body.obstacles, [
-    'the last try failed, the next is at 2030-01-01T00:01:00Z: CAA forbids it',
+    'app.lan could not be issued: CAA forbids it. This is the failure of 2030-01-01T00:00:00Z; ' +
+      'the next try is at 2030-01-01T00:01:00Z. To try now: gatehouse-certs renew app.lan --now',
   ])
 })
 

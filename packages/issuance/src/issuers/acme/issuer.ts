@@ -22,6 +22,7 @@ import {
   accountOf,
   type ChallengeConfig,
   canProve,
+  digestOf,
   directoryOf,
   type IssuerConfig,
 } from '../../options/issuers.ts'
@@ -70,6 +71,7 @@ export function createAcmeIssuer(config: IssuerConfig, deps: AcmeIssuerDeps): Is
     keyType,
     keyTypes: ACME_KEY_TYPES,
     fallback,
+    configuration: digestOf(config),
     permits: compileRules(config.names.map(parseNameRule)),
     objection: (names, csr) => objectionTo(names, csr, config),
     accountUrl: () => server.account.url(),

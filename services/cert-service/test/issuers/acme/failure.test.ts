@@ -60,7 +60,7 @@ const passing: Row[] = [
     1440,
     /https:\/\/ca.test\/unpause\?jwt=abc/,
   ],
-  ['no network', 'newNonce', 'reset', 'ACME_UNREACHABLE', 1, /failed/],
+  ['no network', 'newNonce', 'reset', 'ACME_UNREACHABLE', 1 / 6, /failed/],
   [
     'no order',
     'order',
@@ -162,7 +162,8 @@ t.test(
     const refused = problem(400, 'rejectedIdentifier')
     for (const [reply, minutes] of [
       [refused, [1, 10, 100, 1440, 1440]],
-      ['reset', [1, 10, 10, 10, 10]],
+      [problem(500, 'serverInternal'), [1, 10, 10, 10, 10]],
+      ['reset', [1 / 6, 1 / 2, 1, 2, 5, 5]],
     ] as const)
       await t.test(String(minutes), async (t) => {
         const { ca, running, clock } = await startAcme(t)
