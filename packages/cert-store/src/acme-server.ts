@@ -6,17 +6,15 @@ import {
   type Transaction,
 } from '@gatehouse/store'
 import { type Age, isOld, MAX_ROWS, TEXTS } from './sql.ts'
-import type { AcmeServerStore, ServedAccount, ServedOrder } from './store.ts'
+import type { AcmeServerStore, NewCertificate, ServedAccount, ServedOrder } from './store.ts'
 import { EXTERNAL_ACCOUNTS, SERVED_ACCOUNTS, SERVED_ORDERS } from './tables.ts'
+import { ACCOUNT_KEPT, ORDER_KEPT } from './times.ts'
 
 /** Orders that one client may have, and those of them that are open; accounts that one caller may have. */
 const MAX_ORDERS = 20_000
 const MAX_OPEN = 1_000
 const MAX_ACCOUNTS = 10_000
 const DAY = 86_400_000
-/** Milliseconds after which an account that nobody uses is deleted, and an order. */
-const ACCOUNT_KEPT = 90 * DAY
-const ORDER_KEPT = 2 * DAY
 
 const BY_KEY = 'WHERE thumbprint = $1'
 const OPEN = `status IN ('pending', 'ready')`
@@ -33,10 +31,12 @@ const oldest = (rest: string) => `
   DELETE FROM served_accounts WHERE id = (
     SELECT id FROM served_accounts ${OF_CALLER} AND ${rest} ORDER BY used_at LIMIT 1)`
 const DELETE_ENDED = oldest(`status <> 'valid'`)
-/** SQL: an account without a valid certificate that was unused for a day, or is of the same address. */
-const DELETE_IDLE = oldest(`(remote_address = $3 OR used_at + ${DAY} < $2) AND NOT EXISTS (
+/** SQL: an account needs one of its certificates. */
+const IS_HOLDER = `EXISTS (
       SELECT 1 FROM certificates
-      WHERE is_current AND account IS NOT NULL AND account = served_accounts.id AND not_after > $2)`)
+      WHERE is_current AND account IS NOT NULL AND account = served_accounts.id AND not_after > $2)`
+/** SQL: an account without such a certificate that was unused for a day, or is of the same address. */
+const DELETE_IDLE = oldest(`(remote_address = $3 OR used_at + ${DAY} < $2) AND NOT ${IS_HOLDER}`)
 const CLAIM = `
   UPDATE served_orders SET status = 'processing', csr = $2 WHERE id = $1 AND status = 'ready'`
 /** SQL: the order, unless it has ended, has this status, certificate and problem. */
@@ -51,11 +51,12 @@ const END_OTHERS = `
   UPDATE served_accounts SET status = 'revoked'
   ${OF_CALLER} AND status = 'valid' AND id NOT IN (${TEXTS.replace('$1', '$2')})`
 const TOUCH = `
-  UPDATE served_accounts SET used_at = $2, used_ran = $3, client = $4, remote_address = $5
+  UPDATE served_accounts SET used_at = $2, client = $4, remote_address = $5, ${keptUntil('$2', '$3')}
   WHERE id = $1`
+const KEEP = `UPDATE served_accounts SET ${keptUntil('$2', '$3')} WHERE id = $1`
 const DELETE_OLD_ACCOUNTS = `
   DELETE FROM served_accounts WHERE id IN (
-    SELECT id FROM served_accounts WHERE ${isOld('used_at', 'used_ran')} LIMIT ${MAX_ROWS})`
+    SELECT id FROM served_accounts WHERE ${isOld('kept_at', 'kept_ran')} LIMIT ${MAX_ROWS})`
 const DELETE_OLD_ORDERS = `
   DELETE FROM served_orders WHERE id IN (
     SELECT id FROM served_orders WHERE ${isOld('at', 'ran')} ORDER BY at LIMIT ${MAX_ROWS})`
@@ -106,14 +107,16 @@ export class AcmeServer implements AcmeServerStore {
   addAccount(account: ServedAccount): Promise<ServedAccount | undefined> {
     return this.#db.transaction(async (tx) => {
       const { thumbprint, caller } = account
-      const found = await findAccount(tx, `${BY_KEY} FOR UPDATE`, thumbprint)
-      if (found?.status === 'valid') return found
+      const found = await SERVED_ACCOUNTS.find(tx, `${BY_KEY} FOR UPDATE`, thumbprint)
+      if (found?.status === 'valid') return found as ServedAccount
       // One that has ended keeps its id, and with it orders and certificates. They are its caller's.
       const known = found?.caller === caller ? found : undefined
       if (!known && !(await hasRoom(tx, account))) return undefined
       // Not by its key, which another replica may have registered meanwhile.
       if (found && !known) await tx.run('DELETE FROM served_accounts WHERE id = $1', found.id)
-      const row = { ...account, id: known?.id ?? account.id, usedRan: this.#db.runTime() }
+      const keptAt = Math.max(known?.keptAt ?? 0, account.usedAt)
+      const keptRan = Math.max(known?.keptRan ?? 0, this.#db.runTime())
+      const row = { ...account, id: known?.id ?? account.id, keptAt, keptRan }
       const conflict = known ? SERVED_ACCOUNTS.replacing(['id'], row) : ' ON CONFLICT DO NOTHING'
       const isAdded = (await SERVED_ACCOUNTS.add(tx, row, conflict)) === 1
       return isAdded ? { ...account, id: row.id } : findAccount(tx, BY_KEY, thumbprint)
@@ -218,6 +221,26 @@ export class AcmeServer implements AcmeServerStore {
     // Another replica may have finalized it just now.
     return same ? (same as ServedOrder) : mayAdd ? this.#add(tx, order) : undefined
   }
+}
+
+/** Part of a write: accounts live as long as what they have got. */
+export async function keepAccounts(
+  tx: Transaction,
+  certificates: readonly NewCertificate[],
+  ran: number,
+): Promise<void> {
+  // Sorted, so that two transactions never wait for each other.
+  const held = certificates
+    .flatMap(({ account, ...times }) => (account ? { account, ...times } : []))
+    .sort((a, b) => (a.account < b.account ? -1 : 1))
+  await each(held, ({ account, notBefore, notAfter }) =>
+    tx.run(KEEP, account, notAfter, ran + notAfter - notBefore),
+  )
+}
+
+/** SQL: an account is kept until then at least, by the clock and by the run time. */
+function keptUntil(at: string, ran: string): string {
+  return `kept_at = greatest(kept_at, ${at}), kept_ran = greatest(kept_ran, ${ran})`
 }
 
 /** Whether a caller may have one more account. One of it that nobody needs makes room. */

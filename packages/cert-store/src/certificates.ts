@@ -11,7 +11,7 @@ import {
   type Transaction,
 } from '@gatehouse/store'
 import { LRUCache } from 'lru-cache'
-import { END_SERVED_ORDER } from './acme-server.ts'
+import { END_SERVED_ORDER, keepAccounts } from './acme-server.ts'
 import type { AuditLog } from './audit.ts'
 import { isCovered } from './coverage.ts'
 import { CertStoreError, leaseLost } from './errors.ts'
@@ -325,6 +325,11 @@ export class Certificates {
       Promise.all(
         additions.map((one, i) => this.#add(tx, one, replaced.get(requestKeys[i] ?? ''))),
       ),
+      keepAccounts(
+        tx,
+        additions.map(({ certificate }) => certificate),
+        this.#db.runTime(),
+      ),
     ])
     // In the order of their ids, so that two transactions never wait for each other.
     const successions = additions
@@ -441,6 +446,7 @@ function toRecord(row: CertificateRow, chain: readonly Uint8Array[]): Certificat
     fetchedRan,
     madeAt,
     keyType: row.keyType as KeyType,
+    ...(row.lifetime !== null && { lifetime: row.lifetime }),
     ...(row.way !== null && { way: row.way as Way, client, account, servedOrder }),
     ...(account !== null && { address, renewalRequestedAt, renewalInfoReadAt }),
     ...(checkAt !== null && { checkAt, windowStart, windowEnd, explanationUrl }),

@@ -5,9 +5,8 @@ import { orderOf } from './order-record.ts'
 import { IDS, TEXTS } from './sql.ts'
 import type { Lease, Work } from './store.ts'
 import { ORDERS } from './tables.ts'
+import { LEASE_MS } from './times.ts'
 
-/** Milliseconds for which a lease lasts. It is renewed three times as often. */
-const LEASE_MS = 15_000
 /** Milliseconds after which a lease that has ended is deleted. */
 const KEPT_MS = 60_000
 

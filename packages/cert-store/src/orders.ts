@@ -150,9 +150,9 @@ export class Orders {
   }
 
   async #put(tx: Transaction, order: OrderRecord, where: string): Promise<OrderRow> {
-    const { id, checkpoint, askedBy, ...rest } = order
+    const { id, checkpoint, askedBy, lifetime, ...rest } = order
     const { state, sealedKey } = checkpoint ?? {}
-    const issuing = { state, url: urlOf(state), sealedKey, askedBy }
+    const issuing = { state, url: urlOf(state), sealedKey, askedBy, lifetime }
     const row = { ...rest, ...issuing, ran: this.#db.runTime() }
     const conflict = `${ORDERS.replacing(['requestKey'], row)}${where}`
     const [, stored] = await Promise.all([

@@ -53,6 +53,8 @@ export interface NewCertificate extends Origin {
   readonly checkAt?: number | null
   /** The caller that it counts for. Absent: the one of the certificate that it replaces, if any. */
   readonly askedBy?: string
+  /** The longest that it may live, in ms, as was asked for. Absent: as its issuer decides. */
+  readonly lifetime?: number | undefined
 }
 
 /** The members of a certificate that are needed to take it out of service. */
@@ -184,7 +186,8 @@ export interface Retention {
 }
 
 /** An account of an ACME client (RFC 8555 section 7.1.2). */
-export interface ServedAccount extends Omit<RowOf<typeof SERVED_ACCOUNTS>, 'status' | 'usedRan'> {
+export interface ServedAccount
+  extends Omit<RowOf<typeof SERVED_ACCOUNTS>, 'status' | 'keptAt' | 'keptRan'> {
   readonly status: 'valid' | 'deactivated' | 'revoked'
 }
 
@@ -229,6 +232,8 @@ export interface OrderRecord {
   readonly checkpoint?: Checkpoint
   /** The caller that its certificate will count for; absent for a renewal. */
   readonly askedBy?: string
+  /** The longest that its certificate may live, in ms, as was asked for. */
+  readonly lifetime?: number | undefined
   /** The ACME client that it is for, and when it wants the certificate to end. */
   readonly origin?: Origin & Succession & { readonly notAfter?: number | undefined }
   /** The digest of what its issuer was configured with when it failed. */

@@ -57,7 +57,8 @@ export const StorageSchema = Type.Object(
     retention: Duration({
       default: '30d',
       from: '1h',
-      description: 'How long expired certificates and finished orders are kept.',
+      description:
+        'How long expired certificates and finished orders are kept; orders for two days at least.',
     }),
   },
   {

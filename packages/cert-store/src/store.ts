@@ -38,6 +38,7 @@ import type {
 import type { Usage } from './usage.ts'
 
 export type * from './records.ts'
+export * from './times.ts'
 export type { Usage } from './usage.ts'
 
 /** The issuer of all certificates of the profile `client`; all others issue those of `server`. */

@@ -61,6 +61,7 @@ export const CERTIFICATES = new Table(
     downloadedAt: 'integer?', // by that client
     renewalInfoReadAt: 'integer?', // when that client last asked when to renew it
     renewalRequestedAt: 'integer?', // from when on that client is asked to renew it
+    lifetime: 'integer?', // the shortest that was asked for
   },
   {
     also: [
@@ -155,6 +156,7 @@ export const ORDERS = new Table(
     ran: 'integer',
     origin: 'json?', // of an ACME client: see `Origin`
     configuration: 'text?', // the digest of what its issuer was configured with when it failed
+    lifetime: 'integer?', // that was asked for
   },
   {
     key: ['id'],
@@ -200,12 +202,14 @@ export const SERVED_ACCOUNTS = new Table(
     remoteAddress: 'text?',
     createdAt: 'integer',
     usedAt: 'integer',
-    usedRan: 'integer',
+    keptAt: 'integer', // when it was last used, or the latest end of what it has got
+    keptRan: 'integer',
   },
   {
     key: ['id'],
     also: ['UNIQUE (thumbprint)'],
     indexes: [
+      'CREATE INDEX served_accounts_kept ON served_accounts (kept_ran)',
       `CREATE INDEX served_accounts_caller ON served_accounts (coalesce(caller, ''), used_at)`,
       `CREATE INDEX served_accounts_ended ON served_accounts (coalesce(caller, ''), used_at)
         WHERE status <> 'valid'`,
@@ -224,6 +228,7 @@ export const SERVED_ORDERS = new Table(
     wanted: 'text', // SHA-256 of names, profile, end and what it replaces
     names: 'texts',
     profile: 'text',
+    profileName: 'text?', // as its client gives it, if it is one of the configuration
     replaces: 'text?', // the renewal ID of a certificate
     notAfter: 'integer?', // when its certificate is to end, if the client says so
     status: 'text',

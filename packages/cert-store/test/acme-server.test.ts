@@ -3,12 +3,15 @@ import type { ServedOrder } from '../src/store.ts'
 import { newSchema, onBothEngines, openReplica } from './helpers/engines.ts'
 import { NOW, newAudit, newCertificate } from './helpers/store.ts'
 
+const DAY = 86_400_000
+
 const order: ServedOrder = {
   id: 'order-1',
   account: 'account-1',
   wanted: 'a',
   names: ['app.example.com'],
   profile: 'server',
+  profileName: null,
   replaces: null,
   notAfter: null,
   status: 'ready',
@@ -65,8 +68,8 @@ onBothEngines('an account that nobody needs makes room for another one', async (
     const of = caller === null ? 'NULL' : `'${caller}'`
     await opened.sql(`
       WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10000)
-      INSERT INTO @served_accounts (id, caller, thumbprint, jwk, status, contact, created_at, used_at, used_ran)
-      SELECT '${name}-' || i, ${of}, '${name}-' || i, '{}', 'valid', '[]', 0, i, 0 FROM n`)
+      INSERT INTO @served_accounts (id, caller, thumbprint, jwk, status, contact, created_at, used_at, kept_at, kept_ran)
+      SELECT '${name}-' || i, ${of}, '${name}-' || i, '{}', 'valid', '[]', 0, i, i, 0 FROM n`)
     const add = (id: string) =>
       acme.addAccount({ ...account, caller, id, thumbprint: id, remoteAddress: '192.0.2.1' })
     // The longest unused one has a certificate, and so has one that has ended.
@@ -182,4 +185,53 @@ onBothEngines('an account has a bounded number of orders', async (t, { store }) 
   t.equal(await store.acme.addOrder(at(1_000)), undefined, 'open ones')
   t.equal((await store.acme.addOrder(at(7)))?.id, 'order-7', 'one that is open is given again')
   t.ok(await store.acme.addOrder({ ...at(1_000), account: 'account-2' }))
+})
+
+onBothEngines('an account lives as long as what it has got, and 90 days', async (t, opened) => {
+  const { acme, ...store } = opened.store
+  const add = (id: string) => acme.addAccount({ ...account, id, thumbprint: id })
+  for (const id of ['silent', 'holder', 'renewed', 'ended']) await add(id)
+  const lives = 180 * DAY
+  for (const [of, days] of [
+    ['holder', 180],
+    ['renewed', 180],
+    ['renewed', 7],
+    ['ended', 180],
+  ] as const)
+    await opened.store.addCertificate(
+      newCertificate({
+        ...{ way: 'acme', account: of, requestKey: of, serialNumber: `${of}${days}` },
+        ...{ notBefore: NOW, notAfter: NOW + days * DAY },
+      }),
+      newAudit(),
+    )
+  // One that ends and is bound again keeps what it has got.
+  await acme.endAccount('ended', 'deactivated')
+  await add('ended')
+  await acme.touchAccounts(
+    new Map([['holder', { usedAt: NOW + 1, client: null, remoteAddress: null }]]),
+  )
+  const left = async () => {
+    const all = await acme.listAccounts('web', 10)
+    return all.map(({ id }) => id).toSorted()
+  }
+  const kept = { audit: DAY, certificates: DAY, orders: DAY, challenges: DAY }
+  const rows: readonly (readonly [string, number, number, readonly string[]])[] = [
+    ['story 19: silent for 120 days', 120 * DAY, 120 * DAY, ['ended', 'holder', 'renewed']],
+    [
+      'while the last one counts',
+      lives + 89 * DAY,
+      lives + 89 * DAY,
+      ['ended', 'holder', 'renewed'],
+    ],
+    ['by the clock alone', lives + 91 * DAY, lives + 89 * DAY, ['ended', 'holder', 'renewed']],
+    ['by the run time alone', lives + 89 * DAY, lives + 91 * DAY, ['ended', 'holder', 'renewed']],
+    ['90 days later', lives + 91 * DAY, lives + 91 * DAY, []],
+  ]
+  for (const [what, at, ran, expected] of rows) {
+    await opened.sql(`UPDATE @served_accounts SET kept_ran = kept_ran - ${ran}`)
+    await store.prune(NOW + at, kept)
+    await opened.sql(`UPDATE @served_accounts SET kept_ran = kept_ran + ${ran}`)
+    t.strictSame(await left(), expected, what)
+  }
 })

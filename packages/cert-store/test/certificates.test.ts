@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { AUDIT_LOOKED_AT, type CertificateRecord } from '../src/store.ts'
 import { onBothEngines } from './helpers/engines.ts'
-import { CHAIN, NOW, newAudit, newCertificate } from './helpers/store.ts'
+import { CHAIN, NOW, newAudit, newCertificate, newOrder } from './helpers/store.ts'
 
 const DAY = 86_400_000
 const domains = (records: readonly CertificateRecord[]) => records.map(({ names }) => names[0])
@@ -336,3 +336,18 @@ onBothEngines('what expires soonest, and what is late', async (t, { store }) => 
   t.same(domains(await store.listLate(NOW + 2 * DAY + 1, 9)), ['a.example'])
   t.same(domains(await store.listLate(NOW + 5 * DAY, 9)), ['a.example', 'b.example'])
 })
+
+onBothEngines(
+  'how long it may live is kept with a certificate and with an order',
+  async (t, { store }) => {
+    const { requestKey } = await store.addCertificate(
+      newCertificate({ lifetime: 3_600_000 }),
+      newAudit(),
+    )
+    t.equal((await store.findCurrent(requestKey))?.lifetime, 3_600_000)
+    await store.saveOrder(newOrder({ requestKey: 'x', lifetime: 7_200_000 }))
+    t.equal((await store.findOrderByRequestKey('x'))?.lifetime, 7_200_000)
+    await store.saveOrder(newOrder({ requestKey: 'x' }))
+    t.notOk('lifetime' in ((await store.findOrderByRequestKey('x')) ?? {}))
+  },
+)

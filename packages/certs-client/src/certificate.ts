@@ -1,5 +1,6 @@
 import { type KeyObject, X509Certificate } from 'node:crypto'
 import {
+  BACKDATE,
   type CertificateInfo,
   fromPem,
   type KeyPair,
@@ -9,6 +10,7 @@ import {
   parseCertificate,
   toPem,
 } from '@gatehouse/pki'
+import { durationOf } from '@gatehouse/service-kit/config'
 import { ClientError } from './errors.ts'
 
 const MAX_CHAIN = 10
@@ -41,6 +43,8 @@ export interface CertificateRequest {
   readonly names: readonly Name[]
   /** Undefined: whichever the issuer prefers. */
   readonly keyType: KeyType | undefined
+  /** The longest that it may live, such as `6d`. Undefined: as long as the service decides. */
+  readonly lifetime?: string | undefined
 }
 
 /**
@@ -94,20 +98,31 @@ export function requireUsable(pair: Pair, wanted: CertificateRequest, now: numbe
   if (missing) throw invalid(`the certificate is not for ${missing.text}`)
   if (wanted.keyType !== undefined && pair.keyType !== wanted.keyType)
     throw invalid(`its key is of type ${pair.keyType} instead of ${wanted.keyType}`)
+  if (livesTooLong(pair, wanted))
+    throw invalid(`it lives longer than asked, until ${toTime(pair.notAfter)}`)
   if (pair.notAfter <= now) throw invalid(`it expired at ${toTime(pair.notAfter)}`)
   if (pair.notBefore > now + CLOCK_SKEW)
     throw invalid(`it is not valid before ${toTime(pair.notBefore)}`)
 }
 
-/** Whether a pair is for exactly these names, with the key type that is asked for, if any. */
+/** Whether a pair is for exactly these names, with the key type and the lifetime that are asked for, if any. */
 export function fits(
-  pair: Pick<Pair, 'names' | 'keyType'>,
-  { names, keyType }: CertificateRequest,
+  pair: Pick<Pair, 'names' | 'keyType' | 'notBefore' | 'notAfter'>,
+  wanted: CertificateRequest,
 ): boolean {
+  const { names, keyType } = wanted
   const sorted = names.map(({ text }) => text).sort()
   const hasNames =
     sorted.length === pair.names.length && sorted.every((name, i) => name === pair.names[i])
-  return hasNames && (keyType === undefined || keyType === pair.keyType)
+  const hasKey = keyType === undefined || keyType === pair.keyType
+  return hasNames && hasKey && !livesTooLong(pair, wanted)
+}
+
+function livesTooLong(
+  { notBefore, notAfter }: Pick<Pair, 'notBefore' | 'notAfter'>,
+  { lifetime = '' }: CertificateRequest,
+): boolean {
+  return notAfter - notBefore - BACKDATE > (durationOf(lifetime) ?? Infinity)
 }
 
 function invalid(why: string, cause?: unknown): ClientError {

@@ -209,6 +209,7 @@ async function request(get: Get, ownKey: KeyPair | undefined): Promise<Placed> {
     ...(ownKey
       ? { csr: toPem('CERTIFICATE REQUEST', buildCsr(ownKey, wanted.names)) }
       : { keyType: wanted.keyType }),
+    lifetime: wanted.lifetime,
   }
   for (;;) {
     const { issued, ...waiting } = await service.obtain(body)

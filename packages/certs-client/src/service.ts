@@ -135,6 +135,8 @@ interface IssueBody {
   readonly names?: readonly string[]
   readonly keyType?: string | undefined
   readonly csr?: string
+  /** Such as `6d`. */
+  readonly lifetime?: string | undefined
 }
 
 export type CertService = ReturnType<typeof connect>

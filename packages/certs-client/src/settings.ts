@@ -184,6 +184,12 @@ export function readProfile(text: string | undefined): Profile | undefined {
   throw new UsageError('--profile is server or client')
 }
 
+/** Reads the option `--lifetime`. @throws UsageError */
+export function readLifetime(text: string | undefined): string | undefined {
+  if (text === undefined || /^[1-9][0-9]{0,5}[smhd]$/.test(text)) return text
+  throw new UsageError('--lifetime is a duration such as 6d or 12h')
+}
+
 /** Reads a type of keys. @throws UsageError */
 export function readKeyType(text: string | undefined): KeyType | undefined {
   if (text === undefined) return undefined

@@ -50,6 +50,8 @@ t.test('only what is wanted and valid now can be used', (t) => {
     [wanted, notAfter, /it expired at/],
     [{ ...wanted, keyType: 'p256' }, NOW],
     [{ ...wanted, keyType: 'p384' }, NOW, /its key is of type p256 instead of p384/],
+    [{ ...wanted, lifetime: '7d' }, NOW],
+    [{ ...wanted, lifetime: '167h' }, NOW, /it lives longer than asked/],
     [{ ...wanted, names: readNames(['a.test', 'b.test']) }, NOW, /is not for b\.test/],
   ]
   for (const [wanted, now, message] of rows) {

@@ -109,6 +109,28 @@ t.test('certificates of others for the same first name are not taken', async (t)
   }
 })
 
+t.test('what lives longer than is wanted is replaced, once', async (t) => {
+  for (const csr of [false, true]) {
+    const running = await start(t, {}, { folder: testFolder(t) })
+    await getOnce(clientOf(running, { csr }).get)
+    const fetch = injected(running)
+    const { get, dir } = clientOf(running, { csr, lifetime: '2d', fetch })
+    const daysLeft = () => Math.round((lookAt(dir, 'a.test').notAfter - running.clock.now()) / DAY)
+    await getOnce(get)
+    t.equal(daysLeft(), 2)
+    t.match(fetch.log, [{ method: 'POST', status: 200 }])
+    fetch.log.length = 0
+    await getOnce(get)
+    t.match(fetch.log, [{ method: 'GET', status: 304 }])
+    await running.clock.advance(1.5 * DAY)
+    await getOnce(get)
+    t.equal(daysLeft(), 2, 'and renewed for as long')
+    await t.rejects(getOnce(clientOf(running, { csr, lifetime: '1s' }).get), {
+      code: 'CERT_LIFETIME_REFUSED',
+    })
+  }
+})
+
 t.test("other names, another key type or a key of one's own are another certificate", async (t) => {
   const running = await start(t)
   const serials = new Set<string>()

@@ -5,6 +5,7 @@ import {
   type ConnectionOptions,
   readConnection,
   readKeyType,
+  readLifetime,
   readMode,
   readName,
   readNames,
@@ -101,6 +102,7 @@ t.test('wrong arguments are refused with a reason', async (t) => {
     () => readNames(many),
     () => readName('https://a.test'),
     () => readKeyType('dsa'),
+    ...['', '0d', '6', '6w', '1.5d', '-1d', '1000000d'].map((text) => () => readLifetime(text)),
     () => readProfile('both'),
     () => readNames(['*.a.test'], 'client'),
     () => readName('ada@a.test'),
@@ -116,6 +118,7 @@ t.test('wrong arguments are refused with a reason', async (t) => {
   t.equal(readMode('0600'), 0o600)
   t.equal(readKeyType('rsa2048'), 'rsa2048')
   t.equal(readKeyType(undefined), undefined)
+  t.same(['6d', '12h', undefined].map(readLifetime), ['6d', '12h', undefined])
   t.same(['client', undefined].map(readProfile), ['client', undefined])
   t.equal(readName('ada@A.test', 'client').text, 'ada@a.test')
   t.same(readSecretName('shop/tls.web-1'), { namespace: 'shop', name: 'tls.web-1' })

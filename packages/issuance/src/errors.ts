@@ -34,6 +34,12 @@ export const ISSUANCE_ERRORS = {
     title: 'Key type is not supported by the issuer',
     action: 'Request one of the key types in the message. The default is `p256`.',
   },
+  CERT_LIFETIME_REFUSED: {
+    title: 'Lifetime is not possible',
+    action:
+      'Ask for a lifetime in the range of the message, or leave it out: then the certificate lives as long as its ' +
+      'issuer decides. An operator can raise `ca.maxLifetime`, or the `lifetime` of the rule or key.',
+  },
   CERT_NOT_PERMITTED: {
     title: 'Name is outside the scope of the CA',
     action: 'Request a name within `ca.permitted`, or extend it and renew the intermediate.',

@@ -176,7 +176,7 @@ export class Flight {
   /** The order of this work, as it stands. */
   get order(): OrderRecord {
     const { request, since, askedBy } = this.plan
-    const { requestKey, issuer, names, keyType, csr, predecessor, notAfter } = request
+    const { requestKey, issuer, names, keyType, csr, predecessor, notAfter, lifetime } = request
     const origin = originOf(this.plan)
     return {
       id: this.#id,
@@ -194,6 +194,7 @@ export class Flight {
       configuration: issuer.configuration,
       ...(this.#checkpoint && { checkpoint: this.#checkpoint }),
       ...(askedBy !== undefined && { askedBy }),
+      ...(lifetime !== undefined && { lifetime }),
       ...(origin.servedOrder && { origin: { ...origin, predecessor, notAfter } }),
     }
   }
@@ -281,14 +282,14 @@ export class Flight {
 
   async #issue(lease: Lease): Promise<Held> {
     const { request, by, replaces } = this.plan
-    const { issuer, names, keyType, csr, notAfter } = request
+    const { issuer, names, keyType, csr, notAfter, lifetime } = request
     // The key may have been revoked since this was first asked for.
     if (replaces || by === SYSTEM) await refuseCompromised(request, this.#deps.store)
     const key = csr ? null : await this.#openKey()
     const { spki } = (csr ?? key) as { spki: Uint8Array }
     const der = () => csr?.der ?? buildCsr(key as KeyPair, names)
     const asked = { askedBy: this.#sharer, replaces: await this.#findReplaced() }
-    const wanted = { names, keyType, spki, csr: der, notAfter, ...asked }
+    const wanted = { names, keyType, spki, csr: der, notAfter, lifetime, ...asked }
     const issued = await issuer.issue(wanted, this.#ioFor(lease, key))
     this.#become({ name: 'storing', lease })
     return this.#save(lease, key, issued)
@@ -402,6 +403,7 @@ export class Flight {
         keyType: request.keyType,
         sealedKey: key && keyring.seal('leaf', key.pkcs8, certificate),
         csr: request.csr?.der ?? null,
+        ...(request.lifetime !== undefined && { lifetime: request.lifetime }),
         fetchedAt: replaces && by === SYSTEM ? replaces.fetchedAt : at,
         ...(!replaces && { askedBy: askedBy ?? by.actor }),
         ...originOf(this.plan),

@@ -8,6 +8,7 @@ import type { Held } from './held.ts'
 import {
   type Actor,
   type IssuanceRequest,
+  livesTooLong,
   type NamesOfIssuer,
   preparationOf,
   refuseCompromised,
@@ -62,15 +63,26 @@ export class Issuance {
    */
   obtain(request: IssuanceRequest, by: Actor): IssuanceResult | Promise<IssuanceResult> {
     const held = request.csr ? undefined : this.#deps.holdings.peek(request.requestKey)
-    return held ? this.#answer(held, by) : this.#obtain(request, by)
+    const isFit = held && !livesTooLong(held.record, request)
+    return isFit ? this.#answer(held, by) : this.#obtain(request, by)
   }
 
   async #obtain(request: IssuanceRequest, by: Actor): Promise<IssuanceResult> {
-    const held = await this.find(request)
-    if (!held) return this.#joinOrFallBack(request, by)
+    const held = await this.#find(request)
+    if (!held || livesTooLong(held.record, request)) return this.#order(request, by, held)
     return isMisdated(held.record, this.#deps.clock.now())
       ? this.#replace(held, by)
       : this.#answer(held, by)
+  }
+
+  /** Gets a new certificate, which replaces one that lives longer than was asked for. */
+  async #order(request: IssuanceRequest, by: Actor, long?: Held): Promise<IssuanceResult> {
+    const outcome = long
+      ? await this.renew({ ...long.record, lifetime: request.lifetime }, by)
+      : await this.#joinOrFallBack(request, by)
+    // Somebody else may have asked for a longer one at the same time.
+    const isNew = outcome.held && outcome.held.record.id !== long?.record.id
+    return isNew && livesTooLong(outcome.held.record, request) ? this.#obtain(request, by) : outcome
   }
 
   /**
@@ -79,6 +91,11 @@ export class Issuance {
    * @throws as {@link refuseCompromised}
    */
   async find(request: IssuanceRequest): Promise<Held | undefined> {
+    const held = await this.#find(request)
+    return held && livesTooLong(held.record, request) ? undefined : held
+  }
+
+  async #find(request: IssuanceRequest): Promise<Held | undefined> {
     // At once, so that a database answers both together.
     const refusal = refuseCompromised(request, this.#deps.store)
     const [held] = await Promise.all([this.#findBest(request), refusal])

@@ -7,14 +7,11 @@ import { SYSTEM } from './gate.ts'
 import type { Holdings } from './held.ts'
 import type { Issuance } from './issuance.ts'
 import type { IssuanceRequest, Issuers } from './request.ts'
-import { soonestRenewal } from './times.ts'
+import { HOUR, retryAfter, soonestRenewal } from './times.ts'
 
 const MINUTE = 60_000
-const HOUR = 60 * MINUTE
 /** Certificates that are renewed, or whose CA is asked, at once. */
 const BATCH = 16
-/** Wait after failures that do not say when to try again. */
-const RETRY = HOUR
 /** Wait while a renewal takes longer than callers would wait. */
 const PENDING = MINUTE
 /** For how long the others leave a certificate to the replica that asks its CA. */
@@ -92,7 +89,7 @@ export class Renewals {
       const result = await issuance.renew(record, SYSTEM)
       if (!result.held) await setRenewAt(clock.now() + PENDING)
     } catch (error) {
-      const wait = waitOf(error) ?? RETRY
+      const wait = waitOf(error) ?? retryAfter(record)
       log.warn({ err: error, names, retryAfter: wait / 1000 }, 'a certificate could not be renewed')
       await setRenewAt(clock.now() + wait)
     }
@@ -121,7 +118,7 @@ export class Renewals {
       return { ...this.#planFrom(info, record, unchanged), checkAt }
     } catch (err) {
       log.info({ err, names }, 'the CA could not be asked when to renew')
-      return { ...unchanged, checkAt: clock.now() + RETRY }
+      return { ...unchanged, checkAt: clock.now() + retryAfter(record) }
     }
   }
 

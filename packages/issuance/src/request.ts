@@ -3,6 +3,7 @@ import { isRocaKey } from '@gatehouse/auth-core'
 import type { OrderRecord, Origin, Store, Succession } from '@gatehouse/cert-store/port'
 import { TitledError } from '@gatehouse/net'
 import {
+  BACKDATE,
   type Csr,
   type KeyType,
   type Name,
@@ -18,6 +19,7 @@ import { LRUCache } from 'lru-cache'
 import { IssuanceError, type IssuanceErrorCode } from './errors.ts'
 import type { Issuer } from './issuers/issuer.ts'
 import { CLIENT_ISSUER, isEmbedded } from './profile.ts'
+import { HOUR, spanOf, type Validity } from './times.ts'
 
 export { CLIENT_ISSUER, isEmbedded }
 
@@ -37,6 +39,8 @@ export interface IssuanceRequest extends Succession {
   readonly csr: Csr | null
   /** When it has to end, in ms since the epoch. Default: as its issuer decides. */
   readonly notAfter?: number | undefined
+  /** The longest that it may live, in ms: not part of the request key. Default: likewise. */
+  readonly lifetime?: number | undefined
   /** Only the names are proven, for a certificate that is asked for later. */
   readonly isPreparation?: true
 }
@@ -64,24 +68,26 @@ export interface RequestFields {
   readonly profile?: Profile | undefined
   /** When it has to end, within what its issuer allows. */
   readonly notAfter?: number | undefined
+  /** The longest that it may live, in ms, likewise. */
+  readonly lifetime?: number | undefined
 }
 
 /**
  * Reads a request: normalises the names, chooses the issuer, checks the proof of possession and makes
  * the request key. The names of a `csr` count like those in `names`. `authorize` throws for names that the
- * caller may not have, before anything about issuers is revealed. With `obstacles`, a request without an
- * issuer is described there and not refused.
+ * caller may not have, before anything about issuers is revealed, and gives the longest lifetime, or `Infinity`. With
+ * `obstacles`, a request without an issuer is described there and not refused.
  * @throws PkiError or IssuanceError whose `errors` point to the member at fault
  */
 export function parseRequest(
   fields: RequestFields,
   issuers: Issuers,
-  authorize: (names: readonly Name[]) => void,
+  authorize: (names: readonly Name[]) => number,
   obstacles?: string[],
 ): IssuanceRequest {
   const { entries, csr } = readFields(fields)
   const names = entries.map(({ name }) => name)
-  authorize(names)
+  const byRule = authorize(names)
   const issuer = issuers.choose(names, fields.profile)
   const claimed = issuers.findClaimed(names, fields.profile)
   if (claimed && obstacles) obstacles.push(describeClaim(claimed))
@@ -99,7 +105,17 @@ export function parseRequest(
   const chosen = csr?.keyType ?? fields.keyType ?? issuer.keyType ?? 'p256'
   if (!certifies(issuer, chosen))
     refuse(csr ? '/csr' : '/keyType', 'CERT_KEY_TYPE_REFUSED', notCertified(issuer, chosen))
-  return complete(issuer, { names, keyType: chosen, csr, notAfter: fields.notAfter })
+  const lifetime = lifetimeOf(issuer, fields.lifetime, byRule)
+  return complete(issuer, { names, keyType: chosen, csr, notAfter: fields.notAfter, lifetime })
+}
+
+/** The lifetime that is asked for, or else the longest that its caller may have. @throws IssuanceError `CERT_LIFETIME_REFUSED` */
+function lifetimeOf({ name, longest = 0 }: Issuer, asked: number | undefined, allowed: number) {
+  if (asked === undefined) return allowed === Infinity ? undefined : allowed
+  const most = Math.min(longest, allowed)
+  if (asked >= HOUR && asked <= most) return asked
+  const why = most > 0 ? `it has to be from 1h to ${spanOf(most)}` : `the CA behind ${name} decides`
+  return refuse('/lifetime', 'CERT_LIFETIME_REFUSED', why)
 }
 
 /** Reads the CSR, and each name once with a JSON pointer to the member that has it first. */
@@ -169,9 +185,9 @@ export function createIssuers(
 const NO_CLIENTS = 'no issuer signs certificates of clients'
 
 /** The request that a certificate or order was made for. */
-type Stored = Pick<OrderRecord, 'issuer' | 'names' | 'keyType' | 'csr'>
+type Stored = Pick<OrderRecord, 'issuer' | 'names' | 'keyType' | 'csr' | 'lifetime'>
 /** The content of a certificate, whichever issuer signs it. */
-type Certified = Pick<IssuanceRequest, 'names' | 'keyType' | 'csr' | 'notAfter'>
+type Certified = Pick<IssuanceRequest, 'names' | 'keyType' | 'csr' | 'notAfter' | 'lifetime'>
 
 /** The profile of a certificate or order, by its issuer. */
 export const profileOf = ({ issuer }: { readonly issuer: string }): Profile =>
@@ -225,6 +241,15 @@ export function requestKeyOf({
   return indexable(parts.join('|'))
 }
 
+/** Whether a certificate lives longer than it may by a request, which then has it replaced. */
+export function livesTooLong(
+  { notBefore, notAfter }: Validity,
+  { issuer, lifetime, notAfter: end }: Pick<IssuanceRequest, 'issuer' | 'lifetime' | 'notAfter'>,
+): boolean {
+  if (lifetime === undefined || end !== undefined || issuer.longest === undefined) return false
+  return notAfter - notBefore - BACKDATE > lifetime
+}
+
 /** The work of proving names ahead, of which there is one for an issuer and a set of names. */
 export function preparationOf({ issuer, names, predecessor }: NamesOfIssuer): IssuanceRequest {
   const { name, profile = PROFILE } = issuer
@@ -260,9 +285,10 @@ export async function refuseCompromised(
 }
 
 function restore(stored: Stored): Certified {
-  const { names, keyType, csr } = stored
+  const { names, keyType, csr, lifetime } = stored
   const profile = profileOf(stored)
   return {
+    lifetime,
     names: names.map((text) => readName(text, profile)),
     keyType,
     csr: csr && readKnownCsr(csr, profile),
@@ -270,9 +296,9 @@ function restore(stored: Stored): Certified {
 }
 
 function complete(issuer: Issuer, certified: Certified): IssuanceRequest {
-  const { names, keyType, csr, notAfter } = certified
+  const { names, keyType, csr, notAfter, lifetime } = certified
   const profile = profileOf({ issuer: issuer.name })
-  const certificate = { issuer, profile, names, keyType, csr, notAfter }
+  const certificate = { issuer, profile, names, keyType, csr, notAfter, lifetime }
   return { requestKey: requestKeyOf(certificate), ...certificate }
 }
 

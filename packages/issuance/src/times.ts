@@ -1,7 +1,9 @@
 /** Clocks that are set differ by no more than this, in ms. */
 const CLOCK_SKEW = 60_000
-const HOUR = 3_600_000
+export const HOUR = 3_600_000
 export const DAY = 24 * HOUR
+/** Between two looks for certificates that are due. */
+export const RENEW_EVERY = 30_000
 /** Certificates that live shorter are renewed after half of their lifetime. */
 const SHORT = 10 * DAY
 
@@ -69,6 +71,16 @@ export function isMisdated(record: Validity & { readonly madeAt?: number }, now:
   if (hasBegun(record, now)) return false
   const { madeAt = record.notBefore } = record
   return !hasBegun({ notBefore: madeAt }, now) || soonestRenewal(record, madeAt) <= now
+}
+
+/** Seconds after which an ACME client asks again when to renew: often enough for a certificate that lives for an hour. */
+export function askAgainAfter({ notBefore, notAfter }: Validity): number {
+  return Math.min(6 * 3_600, Math.max(60, Math.floor((notAfter - notBefore) / 20_000)))
+}
+
+/** Milliseconds after which a renewal is tried again that has failed, if its failure does not say. */
+export function retryAfter({ notBefore, notAfter }: Validity): number {
+  return Math.min(HOUR, Math.floor((notAfter - notBefore) / 20))
 }
 
 /** Milliseconds to wait after so many failures in a row: 1, 10 and 100 minutes, then a day. */

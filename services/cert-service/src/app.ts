@@ -101,7 +101,7 @@ export interface AppDeps {
  * @throws CertError, PkiError, ConfigError, AuthError; nothing stays open
  */
 export async function buildApp(config: CertServiceConfig, deps: AppDeps): Promise<FastifyInstance> {
-  const { server, storage, limits, certificates } = config
+  const { server, storage, limits } = config
   const { elapsed, isNew, metrics, random = Math.random } = deps
   const receivers = receiversOf(config.events)
   const app = createServer(deps, server, (address) => app.trust.isProxy(address))
@@ -123,7 +123,7 @@ export async function buildApp(config: CertServiceConfig, deps: AppDeps): Promis
     await app.register(issuance, { limits, wait: config.issuance.wait, random })
     await app.register(dryRuns)
     await app.register(certGauges, { metrics, issuers: config.issuers, receivers })
-    await app.register(upkeep, { certificates, storage, audit: config.audit, random })
+    await app.register(upkeep, { ...config, random })
     await registerListeners(app, config, deps)
 
     await app.register(acmeServer, { acme: config.acme, server, ports: deps.proofPorts })

@@ -133,6 +133,14 @@ export const CertificateRequestSchema = Type.Object({
   keyType: Type.Optional(
     Type.Enum([...KEY_TYPES], { description: 'Type of the key; default `p256`.' }),
   ),
+  lifetime: Type.Optional(
+    Type.String({
+      pattern: '^[1-9][0-9]{0,5}[smhd]$',
+      description:
+        'The longest that it may live, such as `6d`, for a certificate of the embedded CA. One that is held and ' +
+        'lives longer is replaced. Default: as the configuration says.',
+    }),
+  ),
 })
 
 export const HeldSchema = Type.Object({

@@ -29,7 +29,7 @@ t.test('a key is all that has to be written', async (t) => {
     storage: { path: join(file, '../data'), masterKeyFile: join(file, '../master.key') },
     ca: { leafLifetime: 7 * 86_400_000, permitted: [] },
     issuance: { wait: 20_000 },
-    audit: { retention: 90 * 86_400_000 },
+    audit: {},
     rules: [],
     certificates: [],
   })
@@ -177,8 +177,43 @@ const FAULTS: readonly [why: string, config: object, path: string][] = [
   ],
   ['https crlUrl', { ...psk, ca: { crlUrl: 'https://a.test/' } }, '/ca/crlUrl'],
   ['crlUrl that is none', { ...psk, ca: { crlUrl: 'a.test' } }, '/ca/crlUrl'],
-  ['lifetime too short', { ...psk, ca: { leafLifetime: '1h' } }, '/ca/leafLifetime'],
+  ['lifetime too short', { ...psk, ca: { leafLifetime: '59m' } }, '/ca/leafLifetime'],
   ['lifetime too long', { ...psk, ca: { leafLifetime: '181d' } }, '/ca/leafLifetime'],
+  [
+    'longest lifetime that is not the longest',
+    { ...psk, ca: { leafLifetime: '2d', maxLifetime: '1d' } },
+    '/ca/maxLifetime',
+  ],
+  [
+    'rule with a lifetime that no certificate has',
+    { ...psk, rules: [{ names: ['a.test'], subject: 'ci', lifetime: '8d' }] },
+    '/rules/0/lifetime',
+  ],
+  [
+    'deny rule with a lifetime',
+    { ...psk, rules: [{ effect: 'deny', names: ['a.test'], lifetime: '1d' }] },
+    '/rules/0/lifetime',
+  ],
+  [
+    'key with a lifetime that no certificate has',
+    { auth: { psk: { keys: [{ name: 'a', key: 'a-key-of-sixteen', lifetime: '8d' }] } } },
+    '/auth/psk/keys/0/lifetime',
+  ],
+  [
+    'profile with a lifetime that no certificate has',
+    { ...psk, acme: { profiles: { long: { lifetime: '8d' } } } },
+    '/acme/profiles/long/lifetime',
+  ],
+  [
+    'profile that is there already',
+    { ...psk, acme: { profiles: { client: { lifetime: '1d' } } } },
+    '/acme/profiles/client',
+  ],
+  [
+    'profile whose name is none',
+    { ...psk, acme: { profiles: { 'No name': { lifetime: '1d' } } } },
+    '/acme/profiles/No name',
+  ],
   ['several processes on one port', { ...psk, server: { workers: 2 } }, '/server/workers'],
   [
     'master key in the data folder',

@@ -1,9 +1,9 @@
 import type { Postgres, Transaction } from '@gatehouse/store'
 import type { Leases } from '../leases.ts'
+import { LEASE_RENEWED_EVERY } from '../times.ts'
 import { type SharedChanges, WAS_REPLACED } from './changes.ts'
 
 const SECOND = 1_000
-const RENEW_EVERY = 5 * SECOND
 const TIDY_EVERY = 60 * SECOND
 const LEADER = 'upkeep'
 
@@ -46,8 +46,8 @@ export class Membership {
     await this.#replace()
     await this.#postgres.tryLead(LEADER)
     this.#every(SECOND, () => this.#beat())
-    this.#every(RENEW_EVERY, () => this.#leases.renew())
-    this.#every(RENEW_EVERY, () => this.#replace())
+    this.#every(LEASE_RENEWED_EVERY, () => this.#leases.renew())
+    this.#every(LEASE_RENEWED_EVERY, () => this.#replace())
     this.#every(TIDY_EVERY, async () => {
       if (this.isLeader()) await this.tidy()
     })

@@ -17,7 +17,14 @@ const ACCOUNT: ServedAccount = {
   ...{ remoteAddress: null, createdAt: NOW, usedAt: NOW },
 }
 const ORDER: ServedOrder = {
-  ...{ id: 'o', account: 'a', wanted: 'a', names: ['app.example.com'], profile: 'server' },
+  ...{
+    id: 'o',
+    account: 'a',
+    wanted: 'a',
+    names: ['app.example.com'],
+    profile: 'server',
+    profileName: null,
+  },
   ...{
     replaces: null,
     notAfter: null,
@@ -63,7 +70,8 @@ async function driveCertificates({ store }: Opened): Promise<void> {
   const lease = (await store.takeLease(work))!
   await store.saveOrder(newOrder({ requestKey: first.requestKey }), lease)
   const { id } = await store.addCertificate(first, newAudit(), { lease })
-  const other = await store.addCertificate(newCertificate({ names: ['c.example.com'] }), newAudit())
+  const ofAccount = { names: ['c.example.com'], way: 'acme', account: 'a' } as const
+  const other = await store.addCertificate(newCertificate(ofAccount), newAudit())
   const predecessor = { id: other.id, requestKey: other.requestKey, reason: 'named' } as const
   for (const names of [['d.example.com', 'e.example.com'], ['f.example.com']])
     await store.addCertificate(newCertificate({ names }), newAudit(), { predecessor })
@@ -184,9 +192,9 @@ async function driveAcme({ store: { acme }, sql }: Opened): Promise<void> {
   await acme.renewExternalAccount('web', [])
   // As many as a caller may have.
   await sql(`INSERT INTO @served_accounts
-      (id, caller, thumbprint, jwk, status, contact, created_at, used_at, used_ran)
+      (id, caller, thumbprint, jwk, status, contact, created_at, used_at, kept_at, kept_ran)
     WITH RECURSIVE rows (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM rows WHERE n < 10000)
-    SELECT 'n' || n, 'full', 'n' || n, '{}', 'revoked', '[]', n, n, n FROM rows`)
+    SELECT 'n' || n, 'full', 'n' || n, '{}', 'revoked', '[]', n, n, n, n FROM rows`)
   await acme.addAccount({ ...ACCOUNT, id: 'last', caller: 'full', thumbprint: 'last' })
   await sql(`UPDATE @served_accounts SET status = 'valid'`)
   await acme.addAccount({ ...ACCOUNT, id: 'one more', caller: 'full', thumbprint: 'one more' })

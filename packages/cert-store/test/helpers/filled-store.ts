@@ -75,7 +75,7 @@ async function addCertificates(store: Store): Promise<void> {
     account: 'a-1',
     servedOrder: 'o-1',
   } as const
-  await add({ names: ['acme.example'], ...origin })
+  await add({ names: ['acme.example'], lifetime: HOUR, ...origin })
   const replaced = await add({ names: ['replaced.example'] })
   const several = await add({
     names: ['a.example', '*.a.example', 'b.example'],
@@ -103,7 +103,7 @@ async function addCertificates(store: Store): Promise<void> {
 async function addOrders(store: Store): Promise<void> {
   const state = { orderUrl: 'https://ca.example/order/1', text: '"\\u0000' }
   const origin = { way: 'acme', account: 'a-1', servedOrder: 'o-2' } as const
-  await store.saveOrder(newOrder({ askedBy: 'psk:one', origin }))
+  await store.saveOrder(newOrder({ askedBy: 'psk:one', origin, lifetime: HOUR }))
   await store.saveOrder({
     ...newOrder({
       id: 'order-2',
@@ -135,6 +135,7 @@ async function addServed({ acme }: Store): Promise<void> {
     wanted: 'digest',
     names: MANY,
     profile: 'server',
+    profileName: 'short',
     replaces: 'aa.bb',
     notAfter: null,
     status: 'ready',

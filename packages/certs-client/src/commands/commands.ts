@@ -36,6 +36,7 @@ const GET: Omit<ServiceCommand<unknown>, 'run'> = {
     '--mode MODE': 'permissions of the files (default 600)',
     '--owner USER:GROUP': 'owner of the files',
     '--key-type TYPE': 'p256, p384, rsa2048, rsa3072, rsa4096 or ed25519',
+    '--lifetime TIME': 'the longest that it may live, such as 6d (default: as the service decides)',
     ...PROFILE,
     '--csr': 'create the private key here; it never leaves this machine',
     '--timeout TIME': 'how long to wait for the service, unless --watch (default 5m)',

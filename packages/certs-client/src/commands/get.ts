@@ -13,6 +13,7 @@ import {
   kebab,
   readConnection,
   readKeyType,
+  readLifetime,
   readMode,
   readNames,
   readOwner,
@@ -28,6 +29,7 @@ interface GetOptions
       | 'out'
       | 'secret'
       | 'keyType'
+      | 'lifetime'
       | 'profile'
       | 'mode'
       | 'owner'
@@ -58,7 +60,11 @@ export async function get(
 ): Promise<void> {
   const connection = readConnection(options, process.env)
   const profile = readProfile(options.profile)
-  const wanted = { names: readNames(names, profile), keyType: readKeyType(options.keyType) }
+  const wanted = {
+    names: readNames(names, profile),
+    keyType: readKeyType(options.keyType),
+    lifetime: readLifetime(options.lifetime),
+  }
   const log = createLogger({ level: 'info', format: 'auto', name: 'gatehouse-certs' })
   using stop = stopSignal(process)
   const deps = { clock: clientClock, log, signal: stop.signal }

@@ -45,6 +45,7 @@ export function injected({
 export interface ClientOptions {
   readonly names?: readonly string[]
   readonly keyType?: CertificateRequest['keyType']
+  readonly lifetime?: string
   readonly csr?: boolean
   readonly reload?: string
   readonly folder?: Partial<FolderOptions>
@@ -55,7 +56,7 @@ export interface ClientOptions {
 
 /** A client of an app, that keeps certificates in a folder of the test. */
 export function clientOf(running: Running, options: ClientOptions = {}) {
-  const { names = ['a.test'], keyType, csr = false, reload, key = KEY } = options
+  const { names = ['a.test'], keyType, lifetime, csr = false, reload, key = KEY } = options
   const { signal = new AbortController().signal } = options
   const { clock } = running
   const dir = options.folder?.dir ?? join(running.folder, 'out')
@@ -67,7 +68,7 @@ export function clientOf(running: Running, options: ClientOptions = {}) {
     warn: (fields: object, message: string) =>
       void logged.push({ level: 'warn', message, ...fields }),
   }
-  const wanted = { names: readNames(names), keyType }
+  const wanted = { names: readNames(names), keyType, lifetime }
   const credentials = openCredentials(
     { kind: 'key', key: { text: key } },
     { fetch, now: clock.now },

@@ -148,10 +148,11 @@ export class Authorities {
   isReplaceable(authority: Authority): boolean {
     const root = this.#root?.authority
     if (!root) return false
+    const { leafLifetime, maxLifetime = leafLifetime } = this.#options
     const now = this.#deps.clock.now()
     const gain = Math.min(now + YEAR, root.ends) - authority.ends
     return (
-      (isEnding(authority, this.#options.leafLifetime, now) && gain >= DAY) ||
+      (isEnding(authority, maxLifetime, now) && gain >= DAY) ||
       !isAsConfigured(authority.certificate, this.#configuredBelow(root)) ||
       !isSignedBy(authority.certificate, root.certificate)
     )
@@ -318,8 +319,8 @@ function newestOf(role: AuthorityRecord['role'], rows: readonly AuthorityRecord[
 }
 
 /** Whether an authority is due for replacement: 30 days before it ends, or before leaves get shorter. */
-export function isEnding({ ends }: Authority, leafLifetime: number, now: number): boolean {
-  return ends - now < Math.max(30 * DAY, leafLifetime + 15 * DAY)
+export function isEnding({ ends }: Authority, longest: number, now: number): boolean {
+  return ends - now < Math.max(30 * DAY, longest + 15 * DAY)
 }
 
 /** The CRL distribution point of an authority; several authorities share one path. */

@@ -116,7 +116,7 @@ export class Ca {
     const isBehind = [current, client, root].some((one) => one && !hasBegun(one.info, now))
     const isRootEnding = (this.rootEnds() ?? Infinity) - now < YEAR
     const isDue = this.#options.intermediate
-      ? isEnding(current, this.#options.leafLifetime, now)
+      ? isEnding(current, this.servers.longest, now)
       : this.servers.authorities.isReplaceable(current)
     const isClientDue = client && this.clients.authorities.isReplaceable(client)
     return [

@@ -18,8 +18,10 @@ export interface Issuer {
   readonly configuration?: string | undefined
   /** Whether it may sign this name for anyone. Default: all names. */
   readonly permits?: ((name: Name) => boolean) | undefined
-  /** How late a certificate that is signed now may end, in ms since the epoch. Absent if requests cannot say when. */
-  latestEnd?(): number
+  /** The longest lifetime that a request may ask for, in ms. Absent if requests cannot ask for one. */
+  readonly longest?: number
+  /** How late a certificate of that lifetime that is signed now may end, in ms since the epoch; likewise. */
+  latestEnd?(lifetime?: number): number
   /** A description of its bounds, for a name that it may not sign. */
   scopeFor?(name: Name): string
   /** Why it cannot sign this request although it may sign each of the names. */
@@ -64,6 +66,8 @@ export interface IssuerRequest extends NamesToProve {
   csr(): Uint8Array
   /** When it has to end, at most {@link Issuer.latestEnd}. */
   readonly notAfter?: number | undefined
+  /** The longest that it may live, in ms. Default: as the issuer decides. */
+  readonly lifetime?: number | undefined
 }
 
 export interface IssuerIo {

@@ -21,7 +21,7 @@ import {
 } from './authorities.ts'
 import type { Issued, Issuer, IssuerRequest } from './issuer.ts'
 
-export type LeafRequest = Pick<IssuerRequest, 'names' | 'keyType' | 'spki' | 'notAfter'>
+export type LeafRequest = Omit<IssuerRequest, 'csr' | 'replaces' | 'askedBy'>
 
 /** How far the clocks of those who ask for an end may be ahead. */
 const SKEW = 300_000
@@ -34,6 +34,7 @@ export class SigningLine implements Issuer {
   readonly configuration: string | undefined
   readonly objection?: NonNullable<Issuer['objection']>
   readonly authorities: Authorities
+  readonly longest: number
   /** Whether `ca.permitted` has a name, and what signs now may sign it. */
   permits: Issuer['permits']
   readonly #options: AuthorityOptions
@@ -53,6 +54,7 @@ export class SigningLine implements Issuer {
     this.name = profile === 'client' ? CLIENT_ISSUER : 'ca'
     this.profile = profile
     this.configuration = options.configuration
+    this.longest = options.maxLifetime ?? options.leafLifetime
     if (profile === 'client') this.objection = twoIds
     this.authorities = new Authorities(options, deps, LINES[profile], root)
     const { permitted } = options
@@ -105,8 +107,8 @@ export class SigningLine implements Issuer {
       ? `the name constraints of ${this.#current.authority.info.subject} (${this.#current.constraints.text})`
       : '`ca.permitted`'
 
-  latestEnd = (): number => {
-    const end = this.#deps.clock.now() + this.#options.leafLifetime + SKEW
+  latestEnd = (lifetime: number = this.longest): number => {
+    const end = this.#deps.clock.now() + Math.min(lifetime, this.longest) + SKEW
     return Math.min(end, this.#current?.authority.ends ?? end)
   }
 
@@ -122,7 +124,7 @@ export class SigningLine implements Issuer {
       : this.open().then((signing) => this.sign(signing, request, now))
   }
 
-  refusal = (request: Pick<LeafRequest, 'notAfter'>): Error | undefined => {
+  refusal = (request: Pick<LeafRequest, 'notAfter' | 'lifetime'>): Error | undefined => {
     this.skipFuture()
     try {
       if (this.#current) this.#validityOf(this.#current, request, this.#deps.clock.now())
@@ -144,12 +146,12 @@ export class SigningLine implements Issuer {
   /** @throws PkiError PKI_CA_EXPIRING; IssuanceError CERT_NOT_PERMITTED */
   #validityOf(
     { authority }: Pick<Signing, 'authority'>,
-    { notAfter }: Pick<LeafRequest, 'notAfter'>,
+    { notAfter, lifetime = this.#options.leafLifetime }: Pick<LeafRequest, 'notAfter' | 'lifetime'>,
     now: number,
   ) {
     const validity = clampValidity(authority, {
       notBefore: now - BACKDATE,
-      notAfter: notAfter ?? now + this.#options.leafLifetime,
+      notAfter: notAfter ?? now + Math.min(lifetime, this.longest),
     })
     if (notAfter !== undefined && validity.notAfter < notAfter)
       throw new IssuanceError('CERT_NOT_PERMITTED', 'the CA ends before the certificate is to end')

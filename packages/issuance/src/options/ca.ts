@@ -39,10 +39,19 @@ export const CaSchema = Type.Object({
   ),
   leafLifetime: Duration({
     default: '7d',
-    from: '2h',
+    from: '1h',
     to: '180d',
-    description: 'Lifetime of certificates.',
+    description:
+      'Lifetime of certificates for which neither a request nor a rule says another one.',
   }),
+  maxLifetime: Type.Optional(
+    Duration({
+      from: '1h',
+      to: '180d',
+      description:
+        'The longest lifetime that requests and rules may ask for. Default: `leafLifetime`.',
+    }),
+  ),
 })
 
 export type CaConfig = Static<typeof CaSchema>

@@ -8,7 +8,7 @@ import {
 } from '@gatehouse/acme/server'
 import type { CertificateRecord, InService, ServedAccount } from '@gatehouse/cert-store/port'
 import type { Actor } from '@gatehouse/issuance/request'
-import { renewalWindow, toTime } from '@gatehouse/issuance/times'
+import { askAgainAfter, renewalWindow, toTime } from '@gatehouse/issuance/times'
 import { buildChainPem, parseCertificate } from '@gatehouse/pki'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { actorOf, mayAll, principalOf } from '../policy/authorize.ts'
@@ -17,8 +17,6 @@ import { verifyReader, verifySigned } from './requests.ts'
 import { addLink } from './urls.ts'
 
 const PEM = 'application/pem-certificate-chain'
-/** Seconds between questions about the renewal of a certificate. */
-const ASK_AGAIN = { least: 60, most: 21_600 }
 const HOUR = 3_600_000
 
 type Issued = CertificateRecord & InService
@@ -153,10 +151,4 @@ function describeRenewal(record: Issued) {
     suggestedWindow: { start: toTime(start), end: toTime(end) },
     ...(explanationUrl && { explanationURL: explanationUrl }),
   }
-}
-
-/** A twentieth of the lifetime, so that a short-lived certificate is asked about in time. */
-function askAgainAfter({ notBefore, notAfter }: CertificateRecord): number {
-  const seconds = Math.floor((notAfter - notBefore) / 20_000)
-  return Math.min(ASK_AGAIN.most, Math.max(ASK_AGAIN.least, seconds))
 }

@@ -8,12 +8,12 @@ import {
   readName,
 } from '@gatehouse/issuance/request'
 import { hasCode } from '@gatehouse/net'
-import { type Csr, type Name, type Profile, parseCsr } from '@gatehouse/pki'
+import { type Csr, parseCsr } from '@gatehouse/pki'
 import type { FastifyRequest } from 'fastify'
 import { actorOf, authorize } from '../policy/authorize.ts'
 import { headsOf, isDue, predecessorOf } from './lineage.ts'
 import { problemOf } from './problems.ts'
-import { requireEnd } from './validity.ts'
+import { readProfile, requireEnd } from './validity.ts'
 
 /**
  * Checks that the caller may have a certificate and an issuer signs it, now.
@@ -21,14 +21,18 @@ import { requireEnd } from './validity.ts'
  */
 export function requireIssuable(
   request: FastifyRequest,
-  wanted: { names: readonly Name[]; profile: Profile; csr?: Csr; notAfter?: number | undefined },
+  wanted: Pick<ServedOrder, 'profile' | 'profileName'> &
+    Pick<IssuanceRequest, 'names' | 'notAfter'> & { readonly csr?: Csr },
 ): IssuanceRequest {
-  const { names, profile, csr, notAfter } = wanted
+  const { names, profile, profileName, csr, notAfter } = wanted
   const [domain = '', ...others] = names.map(({ text }) => text)
   const fields = { domain, names: others, csr, profile, notAfter }
-  const { issuers, clock } = request.server
-  const issuable = parseRequest(fields, issuers, (all) => authorize(request, 'issue', all, profile))
-  requireEnd(issuable, clock.now())
+  const { issuers, clock, acmeOptions } = request.server
+  const { lifetime } = readProfile(profileName ?? profile, acmeOptions)
+  const issuable = parseRequest(fields, issuers, (all) =>
+    Math.min(authorize(request, 'issue', all, profile), lifetime),
+  )
+  requireEnd(issuable, clock.now(), profileName)
   return issuable
 }
 
@@ -139,14 +143,16 @@ async function obtain(
   // There is none that is better than one which ends when it has to.
   const isBest = record.servedOrder === order.id || order.notAfter !== null
   const isOver = isDue(record, clock.now()) || renewalId(record.certificate) === order.replaces
-  if (isOver && !isBest) return (await issuance.renew(record, by)).held
+  const { lifetime } = wanted
+  if (isOver && !isBest) return (await issuance.renew({ ...record, lifetime }, by)).held
   await issuance.recordDelivery(held, by)
   return held
 }
 
 /** Reads the CSR of an order, whose names it must have: no more, and no less. @throws AcmeProblem `badCSR` */
 function readWanted(request: FastifyRequest, order: ServedOrder, der: Buffer): IssuanceRequest {
-  const { profile, notAfter } = order
+  const { profile, profileName } = order
+  const notAfter = order.notAfter ?? undefined
   const csr = parseCsr(der, profile)
   if (isKeyOf(request.acmeAccount, csr))
     throw new AcmeProblem('badCSR', 'the CSR has the key of the account: make another one')
@@ -157,7 +163,7 @@ function readWanted(request: FastifyRequest, order: ServedOrder, der: Buffer): I
       `the CSR is for ${[...texts].join(', ') || 'no name'}, and the order for ${order.names.join(', ')}`,
     )
   const names = order.names.map((name) => readName(name, profile))
-  return requireIssuable(request, { names, profile, csr, notAfter: notAfter ?? undefined })
+  return requireIssuable(request, { names, profile, profileName, csr, notAfter })
 }
 
 /** RFC 8555 section 11.1. */

@@ -9,18 +9,16 @@ import {
   toIdentifier,
 } from '@gatehouse/acme/server'
 import type { Proof, ServedAccount, ServedOrder } from '@gatehouse/cert-store/port'
+import { ORDER_OPEN } from '@gatehouse/cert-store/port'
 import { readName } from '@gatehouse/issuance/request'
 import { toTime } from '@gatehouse/issuance/times'
-import { PROFILES } from '@gatehouse/pki'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { advance, finalize, prepare, requireIssuable } from './finalize.ts'
 import { verifyAccount, verifyReader } from './requests.ts'
 import type { Urls } from './urls.ts'
-import { readValidity } from './validity.ts'
+import { readProfile, readValidity } from './validity.ts'
 
-/** Milliseconds in which an order can be finalized. */
-const OPEN_FOR = 86_400_000
 /** Milliseconds before the end of its certificate in which it can no more. */
 const LATE = 1_800_000
 /** Seconds after which to ask for an order again. Some clients read no date. */
@@ -47,17 +45,16 @@ export async function orderRoutes(app: FastifyInstance): Promise<void> {
     const { account, signed, urls } = await verifyAccount(request)
     const payload = readPayload(signed, NewOrderSchema)
     const { identifiers, profile: asked = 'server', replaces = null } = payload
-    const profile = PROFILES.find((one) => one === asked)
-    if (!profile)
-      throw new AcmeProblem('invalidProfile', 'the profile must be `server` or `client`')
+    const { profile } = readProfile(asked, app.acmeOptions)
+    const profileName = asked === profile ? null : asked
     const names = readIdentifiers(identifiers, profile)
     // Which lineage it continues is found with the certificate. What names none of ours is recorded and counts as new.
     if (replaces !== null && !parseRenewalId(replaces))
       throw malformed('`replaces` does not name a certificate (RFC 9773)')
     const notAfter = readValidity(payload, app.clock.now())
-    const issuable = requireIssuable(request, { names, profile, notAfter })
+    const issuable = requireIssuable(request, { names, profile, profileName, notAfter })
     const texts = names.map(({ text }) => text)
-    const wanted = { names: texts, profile, replaces, notAfter: notAfter ?? null }
+    const wanted = { names: texts, profile, profileName, replaces, notAfter: notAfter ?? null }
     // What a device has is not proven yet, and a CA counts what it is asked for.
     if (account.caller !== null)
       await prepare(request, { account: account.id, ...wanted }, issuable)
@@ -84,21 +81,22 @@ export async function orderRoutes(app: FastifyInstance): Promise<void> {
 
 function newOrder(
   { id: account, caller }: ServedAccount,
-  wanted: Pick<ServedOrder, 'names' | 'profile' | 'replaces' | 'notAfter'>,
+  wanted: Pick<ServedOrder, 'names' | 'profile' | 'profileName' | 'replaces' | 'notAfter'>,
   at: number,
 ): ServedOrder {
   const proofs = caller === null ? wanted.names.map(newProof) : null
-  const { names, profile, replaces, notAfter } = wanted
+  const { names, profile, profileName, replaces, notAfter } = wanted
+  const asked = profileName ?? profile
   return {
     id: randomBytes(16).toString('base64url'),
     account,
-    wanted: hash('sha256', [profile, replaces, notAfter, ...names.toSorted()].join()),
+    wanted: hash('sha256', [asked, replaces, notAfter, ...names.toSorted()].join()),
     ...wanted,
     status: proofs ? 'pending' : 'ready',
     proofs,
     ...{ csr: null, fingerprint: null, error: null },
     at,
-    expiresAt: Math.min(at + OPEN_FOR, (notAfter ?? Infinity) - LATE),
+    expiresAt: Math.min(at + ORDER_OPEN, (notAfter ?? Infinity) - LATE),
   }
 }
 
@@ -130,7 +128,7 @@ function sendOrder(reply: FastifyReply, order: ServedOrder, urls: Urls): Fastify
     status,
     expires: toTime(expiresAt),
     identifiers: names.map((name) => toIdentifier(readName(name, profile))),
-    profile,
+    profile: order.profileName ?? profile,
     ...(replaces !== null && { replaces }),
     ...(notAfter !== null && { notAfter: toTime(notAfter) }),
     authorizations: names.map((_, n) => urls.authorization(id, n)),

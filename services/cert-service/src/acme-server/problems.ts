@@ -11,6 +11,7 @@ const TYPES: Readonly<Record<string, ProblemType>> = {
   CERT_KEY_COMPROMISED: 'badPublicKey',
   CERT_KEY_TYPE_CONFLICT: 'badCSR',
   CERT_KEY_TYPE_REFUSED: 'badCSR',
+  CERT_LIFETIME_REFUSED: 'malformed',
   CERT_NAME_NOT_ALLOWED: 'rejectedIdentifier',
   CERT_NO_ISSUER: 'rejectedIdentifier',
   CERT_NOT_PERMITTED: 'rejectedIdentifier',

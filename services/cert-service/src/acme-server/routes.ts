@@ -1,5 +1,6 @@
 import { AcmeProblem, malformed } from '@gatehouse/acme/server'
 import { isEmbedded } from '@gatehouse/issuance/request'
+import { spanOf } from '@gatehouse/issuance/times'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { accountRoutes } from './accounts.ts'
@@ -66,9 +67,13 @@ export async function acmeRoutes(app: FastifyInstance): Promise<void> {
 
 function describeDirectory(request: FastifyRequest) {
   const { server } = request
-  const { isOpen, terms } = server.acmeOptions
+  const { isOpen, terms, profiles } = server.acmeOptions
   const others = server.issuers.names().filter((name) => !isEmbedded(name))
   const by = ['the private CA', ...others].join(', or by ')
+  const own = [...profiles].map(([name, { lifetime }]) => [
+    name,
+    `TLS server certificates that live for ${spanOf(lifetime)} at most`,
+  ])
   return {
     ...urlsOf(request).members,
     meta: {
@@ -77,6 +82,7 @@ function describeDirectory(request: FastifyRequest) {
       profiles: {
         server: `TLS server certificates, by the issuer that is configured for the names: by ${by}`,
         client: 'TLS client certificates, by the private CA',
+        ...Object.fromEntries(own),
       },
     },
   }

@@ -83,8 +83,8 @@ export interface AcmeServerOptions extends Pick<ProverOptions, 'ports'> {
 }
 
 /** The clients of open networks register without an external account. */
-function optionsOf({ open, terms }: AcmeConfig) {
-  return { isOpen: compileNetworks(open ?? []), terms }
+function optionsOf({ open = [], terms, profiles = {} }: AcmeConfig) {
+  return { isOpen: compileNetworks(open), terms, profiles: new Map(Object.entries(profiles)) }
 }
 
 /** The state of the ACME server: nonces, keys of external accounts, and who used which account when. */

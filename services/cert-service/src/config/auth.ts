@@ -16,8 +16,8 @@ import {
   isWhole,
 } from '@gatehouse/service-kit/rules'
 import { type Static, Type } from 'typebox'
-import { MtlsSchema } from './certificate-callers.ts'
-import { ProfileOf, RIGHTS, type Right, Rights } from './rights.ts'
+import { type CertificateCaller, MtlsSchema } from './certificate-callers.ts'
+import { Lifetime, ProfileOf, RIGHTS, type Right, Rights } from './rights.ts'
 
 export { RIGHTS, type Right }
 
@@ -50,6 +50,11 @@ export const AuthSchema = Type.Object(
                 ),
                 profile: ProfileOf(
                   'The certificates that `domains` are about. Default: `server`. A key without `domains` has all names of both.',
+                ),
+                lifetime: Type.Optional(
+                  Lifetime(
+                    'Lifetime of what it gets of the embedded CA, and the longest that it may ask for.',
+                  ),
                 ),
               }),
               { minItems: 1, description: 'Several named keys.' },
@@ -121,6 +126,12 @@ export const RuleSchema = Type.Object({
     'The certificates that it is about. Default: `server` for an allow rule, both for a deny rule.',
   ),
   rights: Rights('Default: issue, read and renew for an allow rule, all for a deny rule.'),
+  lifetime: Type.Optional(
+    Lifetime(
+      'Lifetime of certificates of the embedded CA with one of these names, and the longest that a request ' +
+        'may ask for. Of several, the shortest counts. Default: as `ca` says.',
+    ),
+  ),
   issuer: Type.Optional(Text('Issuer of the token. Required with several issuers.')),
   subject: Type.Optional(Text('Subject of the token.')),
   claim: Type.Optional(
@@ -158,7 +169,7 @@ export interface AccessConfig {
 /** The options of auth-core, without those that only this service has. */
 export function pluginOptionsOf({ domainsClaim: _, allow: __, mtls: ___, ...auth }: AuthConfig) {
   const { psk, jwt, assertion, ...rest } = auth
-  const keys = psk?.keys?.map(({ rights: _, profile: __, ...key }) => key)
+  const keys = psk?.keys?.map(({ rights: _, profile: __, lifetime: ___, ...key }) => key)
   const { domainsClaim: _claim, allow: _allow, ...token } = jwt ?? {}
   const issuers = jwt?.issuers?.map(({ allow: _, ...issuer }) => issuer)
   return {
@@ -169,15 +180,12 @@ export function pluginOptionsOf({ domainsClaim: _, allow: __, mtls: ___, ...auth
   }
 }
 
-/** The rights of the keys that do not have the default ones, by name of the key. */
-export function keyRightsOf({ psk }: AuthConfig): ReadonlyMap<string, Right[]> {
-  return new Map((psk?.keys ?? []).flatMap(({ name, rights }) => (rights ? [[name, rights]] : [])))
-}
+/** The part of the row of a key that the policy reads; `lifetime` in ms. */
+export type KeyRow = Pick<CertificateCaller, 'rights' | 'profile' | 'lifetime'>
 
-/** The names of the keys whose `domains` are about client certificates. */
-export function clientKeysOf({ psk }: AuthConfig): ReadonlySet<string> {
-  const keys = (psk?.keys ?? []).filter(({ profile }) => profile === 'client')
-  return new Set(keys.map(({ name }) => name))
+/** The rows of the API keys, by name. */
+export function keysOf({ psk }: AuthConfig): ReadonlyMap<string, KeyRow> {
+  return new Map(psk?.keys?.map((key) => [key.name, key]))
 }
 
 /** The claim that lists the names of a caller, in its long or short form. */
@@ -214,7 +222,8 @@ function checkParts({ auth }: AccessConfig): Fault[] {
     [
       ({ psk }) =>
         applyToEach(psk?.keys ?? [], '/psk/keys', [
-          ({ rights: _, profile: __, ...key }) => below('/psk/keys/0', { psk: { keys: [key] } }),
+          ({ rights: _, profile: __, lifetime: ___, ...key }) =>
+            below('/psk/keys/0', { psk: { keys: [key] } }),
         ]),
       ({ jwt }) => applyRules(jwt ?? {}, URL_RULES, '/jwt'),
       ({ jwt }) => applyToEach(jwt?.issuers ?? [], '/jwt/issuers', URL_RULES),

@@ -10,7 +10,7 @@ import {
   faultOf,
 } from '@gatehouse/service-kit/rules'
 import { type Static, Type } from 'typebox'
-import { ProfileOf, Rights } from './rights.ts'
+import { Lifetime, ProfileOf, Rights } from './rights.ts'
 
 const HEADER_FORMATS = ['nginx', 'traefik', 'caddy', 'envoy', 'haproxy'] as const
 export type HeaderFormat = (typeof HEADER_FORMATS)[number]
@@ -36,6 +36,9 @@ const CallerSchema = Type.Object({
   ),
   profile: ProfileOf(
     'The certificates that `domains` are about. Default: `server`. The caller also has its own client certificate.',
+  ),
+  lifetime: Type.Optional(
+    Lifetime('Lifetime of what it gets of the embedded CA, and the longest that it may ask for.'),
   ),
 })
 
@@ -77,7 +80,8 @@ type MtlsConfig = Static<typeof MtlsSchema>
 type Row = Static<typeof CallerSchema>
 
 /** A caller with a client certificate. */
-export interface CertificateCaller extends Pick<Row, 'domains' | 'rights' | 'profile'> {
+export interface CertificateCaller
+  extends Pick<Row, 'domains' | 'rights' | 'profile' | 'lifetime'> {
   readonly method: 'mtls'
   /** Name of the row. */
   readonly subject: string

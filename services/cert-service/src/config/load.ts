@@ -81,6 +81,7 @@ const RULES: readonly Rule<CertServiceConfig>[] = [
   checkCertificates,
   ({ ca }) => faultsOf(ca.permitted, '/ca/permitted', parseNameRule),
   checkCrlUrl,
+  checkLifetimes,
   (config) =>
     applyToEach(config.issuers, '/issuers', [
       (issuer, index) => checkIssuer(issuer, index, config),
@@ -97,6 +98,8 @@ function checkAccessRules({ auth, rules }: CertServiceConfig): Fault[] {
     ({ names }) => faultsOf(names, '/names', parseNameRule),
     ({ names, effect, acme, profile = effect === 'allow' && !acme ? 'server' : '' }) =>
       checkProfile(names, '/names', profile),
+    ({ effect, lifetime }) =>
+      faultIf(effect === 'deny' && lifetime !== undefined, '/lifetime', 'is for an allow rule'),
     ({ effect, names, issuer, subject, claim, scope, people, acme }) => {
       const conditional = subject !== undefined || claim !== undefined || scope !== undefined
       if (people !== undefined) {
@@ -129,11 +132,13 @@ function deviceRule(text: string): void {
     throw new Error('is about what http-01 and tls-alpn-01 cannot prove, so no device gets it')
 }
 
-function checkAcme({ acme: { open = [], terms } }: CertServiceConfig): Fault[] {
+function checkAcme({ acme: { open = [], terms, profiles = {} } }: CertServiceConfig): Fault[] {
   const isUrl = terms === undefined || URL.parse(terms)?.protocol === 'https:'
   return [
     ...applyToEach(open, '/acme/open', [(text) => checkNetwork(text)]),
     ...faultIf(!isUrl, '/acme/terms', 'must be an https URL'),
+    ...faultIf('server' in profiles, '/acme/profiles/server', 'is there already'),
+    ...faultIf('client' in profiles, '/acme/profiles/client', 'is there already'),
   ]
 }
 
@@ -174,6 +179,24 @@ function areNames(texts: readonly string[]): boolean {
 function checkCrlUrl({ ca: { crlUrl } }: CertServiceConfig): Fault[] {
   const isSound = crlUrl === undefined || URL.parse(crlUrl)?.protocol === 'http:'
   return isSound ? [] : [{ path: '/ca/crlUrl', message: 'must be an http URL' }]
+}
+
+/** No lifetime is longer than the longest of all. */
+function checkLifetimes({ ca, rules, auth, acme: { profiles = {} } }: CertServiceConfig): Fault[] {
+  const { leafLifetime, maxLifetime = leafLifetime } = ca
+  const why = 'is longer than `ca.maxLifetime`, which is `ca.leafLifetime` by default'
+  const check = ({ lifetime = 0 }: { readonly lifetime?: number }) =>
+    faultIf(lifetime > maxLifetime, '/lifetime', why)
+  const named = Object.entries(profiles).map(([name, { lifetime }]) =>
+    faultIf(lifetime > maxLifetime, `/acme/profiles/${name}/lifetime`, why),
+  )
+  return [
+    ...faultIf(leafLifetime > maxLifetime, '/ca/maxLifetime', 'is shorter than `leafLifetime`'),
+    ...applyToEach(rules, '/rules', [check]),
+    ...applyToEach(auth.psk?.keys ?? [], '/auth/psk/keys', [check]),
+    ...applyToEach(auth.mtls?.callers ?? [], '/auth/mtls/callers', [check]),
+    ...named.flat(),
+  ]
 }
 
 /** The certificate of the server needs a name that the CA may sign. */

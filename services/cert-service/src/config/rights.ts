@@ -1,4 +1,5 @@
 import { PROFILES } from '@gatehouse/pki'
+import { Duration } from '@gatehouse/service-kit/config'
 import { Type } from 'typebox'
 
 export const RIGHTS = ['issue', 'read', 'renew', 'revoke', 'delete'] as const
@@ -10,3 +11,6 @@ export const Rights = (description: string) =>
 
 export const ProfileOf = (description: string) =>
   Type.Optional(Type.Enum([...PROFILES], { description }))
+
+/** At most `ca.maxLifetime`, loaded as milliseconds. */
+export const Lifetime = (description: string) => Duration({ from: '1h', to: '180d', description })

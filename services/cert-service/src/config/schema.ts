@@ -12,6 +12,7 @@ import {
 import { type Static, Type } from 'typebox'
 import { AuthSchema, RuleSchema } from './auth.ts'
 import { EventsSchema } from './events.ts'
+import { Lifetime } from './rights.ts'
 
 const Names = (description: string) =>
   Type.Array(Type.String({ minLength: 1 }), { default: [], description })
@@ -115,16 +116,31 @@ export const CertServiceSchema = Type.Object({
       terms: Type.Optional(
         Text('URL of terms of service, which clients have to agree to. Default: there are none.'),
       ),
+      profiles: Type.Optional(
+        Type.Record(
+          Type.String({ pattern: '^[a-z0-9][a-z0-9-]{0,39}$' }),
+          Type.Object({
+            lifetime: Lifetime('The longest that a certificate of the embedded CA lives.'),
+          }),
+          {
+            description:
+              'Profiles beside `server` and `client`, by name, that ACME clients may choose for TLS server certificates: ' +
+              'of the embedded CA, or of an issuer that has a `profile` of the same name.',
+          },
+        ),
+      ),
     },
     { description: 'This service as the CA of ACME clients, at `/acme/directory`.' },
   ),
   events: EventsSchema,
   audit: Type.Object({
-    retention: Duration({
-      default: '90d',
-      from: '1d',
-      description: 'How long audit rows are kept.',
-    }),
+    retention: Type.Optional(
+      Duration({
+        from: '1d',
+        description:
+          'How long audit rows are kept. Default: 90 days, and as long as certificates of their time.',
+      }),
+    ),
   }),
 })
 

@@ -1,12 +1,13 @@
+import { retentionOf } from '@gatehouse/cert-store/port'
 import { Renewals } from '@gatehouse/issuance'
 import { type IssuanceRequest, parseRequest } from '@gatehouse/issuance/request'
+import { RENEW_EVERY } from '@gatehouse/issuance/times'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import type { CertServiceConfig } from '../config/schema.ts'
 
 const SECOND = 1_000
 export const CHECK_STORE_EVERY = 5 * SECOND
-export const RENEW_EVERY = 30 * SECOND
 const HOUR = 3_600 * SECOND
 const DAY = 24 * HOUR
 const NEEDS_OPERATOR =
@@ -86,7 +87,7 @@ function readConfigured(
   { certificates }: Configured,
 ): readonly IssuanceRequest[] {
   return certificates.map(({ names: [domain = '', ...names], keyType }) =>
-    parseRequest({ domain, names, keyType }, issuers, () => {}),
+    parseRequest({ domain, names, keyType }, issuers, () => Infinity),
   )
 }
 
@@ -118,18 +119,14 @@ function warnOfCa({ store, ca, log }: FastifyInstance): void {
 }
 
 async function prune(
-  { store, clock, ledger, outbox }: FastifyInstance,
+  { store, clock, ledger, outbox, ca }: FastifyInstance,
   { storage: { retention }, audit }: UpkeepOptions,
 ): Promise<void> {
   const now = () => clock.now()
   if (!store.isLeader()) return
   await store.bringForward(now())
-  const keptFor = {
-    audit: audit.retention,
-    certificates: retention,
-    orders: retention,
-    challenges: HOUR,
-  }
+  const { longest } = ca.servers
+  const keptFor = retentionOf({ retention, longest }, audit.retention)
   while ((await store.prune(now(), keptFor)) > 0);
   await Promise.all([ledger.prune(), outbox?.prune()])
 }

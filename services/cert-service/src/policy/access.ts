@@ -4,9 +4,8 @@ import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import {
   type AccessConfig,
-  clientKeysOf,
   domainsClaimOf,
-  keyRightsOf,
+  keysOf,
   pluginOptionsOf,
   takesTokens,
 } from '../config/auth.ts'
@@ -70,8 +69,7 @@ export const access = fp<AccessOptions>(
 function policyOf({ auth, rules }: AccessConfig): Policy {
   return createPolicy({
     domainsClaim: domainsClaimOf(auth),
-    keyRights: keyRightsOf(auth),
-    clientKeys: clientKeysOf(auth),
+    keys: keysOf(auth),
     certificateCallers: certificateCallersOf(auth.mtls),
     rules,
   })

@@ -58,16 +58,19 @@ export function isRoutine({ isRepeated }: FastifyRequest, { statusCode }: Fastif
   return isRepeated && statusCode === 200
 }
 
-/** Refuses, and audits, what the caller may not do with a name. @throws CertError `CERT_NAME_NOT_ALLOWED` */
+/**
+ * Refuses, and audits, what the caller may not do with a name. Gives the longest lifetime of a certificate, in ms.
+ * @throws CertError `CERT_NAME_NOT_ALLOWED`
+ */
 export function authorize(
   request: FastifyRequest,
   right: Right,
   names: readonly Name[],
   profile: Profile,
-): void {
+): number {
   const { policy, audit } = request.server
   const decision = policy(principalOf(request), right, names, profile)
-  if (decision.allowed) return
+  if (decision.allowed) return decision.lifetime
   const { name, reason } = decision
   audit.recordRefusal(actorOf(request), [name.text], 'CERT_NAME_NOT_ALLOWED')
   const what = profile === 'client' ? `a client certificate of ${name.text}` : name.text

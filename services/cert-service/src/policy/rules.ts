@@ -12,7 +12,7 @@ import {
 } from '@gatehouse/pki'
 import type { Profile } from '@gatehouse/profile'
 import { compileMembership, isUnknown } from '@gatehouse/profile/allow'
-import { limitsTokens, type PolicyRule, RIGHTS, type Right } from '../config/auth.ts'
+import { type KeyRow, limitsTokens, type PolicyRule, RIGHTS, type Right } from '../config/auth.ts'
 import type { CertificateCaller } from '../config/certificate-callers.ts'
 
 /** The rights of a rule, claim or limited key by default; `revoke` and `delete` must be named. */
@@ -30,10 +30,8 @@ const MAX_PATTERNS = 20
 const OF_CALLER = 'it makes a caller of `auth.mtls`, so only an operator or that caller gets it'
 
 export interface PolicyOptions {
-  /** Rights of API keys, by name; all other keys have the default rights. */
-  readonly keyRights?: ReadonlyMap<string, readonly Right[]> | undefined
-  /** Keys whose `domains` are about client certificates. */
-  readonly clientKeys?: ReadonlySet<string> | undefined
+  /** What API keys may do and get, by name. */
+  readonly keys?: ReadonlyMap<string, KeyRow> | undefined
   /** It grants names of servers only. */
   readonly domainsClaim?: string | undefined
   readonly rules?: readonly PolicyRule[] | undefined
@@ -41,9 +39,9 @@ export interface PolicyOptions {
   readonly certificateCallers?: ReadonlyMap<string, CertificateCaller> | undefined
 }
 
-/** `reason` is a plain sentence for the caller. */
+/** `reason` is a plain sentence for the caller, `lifetime` the longest of a certificate in ms, or `Infinity`. */
 type PolicyDecision =
-  | { readonly allowed: true }
+  | { readonly allowed: true; readonly lifetime: number }
   | { readonly allowed: false; readonly name: Name; readonly reason: string }
 
 /** A person at the inventory, from the assertion of forward-auth. */
@@ -77,12 +75,20 @@ export interface Policy {
 
 type NameTest = (name: Name) => boolean
 
+/** The longest lifetime of a certificate with one of some names. */
+interface Bound {
+  readonly isFor: (name: Name) => unknown
+  readonly lifetime: number
+}
+
 interface Grants {
   readonly granted: NameTest
   /** The rules by which names are granted, and perhaps more. */
   readonly rules: readonly NameRule[]
   readonly denied: (name: Name) => NameRule | undefined
   readonly reason: string
+  /** The lifetimes of rules, and of the caller itself. */
+  readonly lifetimes: readonly Bound[]
   /** Whether every name is granted, and none denied. */
   readonly isAll: boolean
 }
@@ -104,7 +110,7 @@ export function createPolicy(options: PolicyOptions): Policy {
   }))
   const find = remembering(grantsOf)
   const decide = (...[caller, right, names, profile]: Parameters<Policy>): PolicyDecision => {
-    const { granted, denied, reason } = find(caller, right, profile)
+    const { granted, denied, reason, lifetimes } = find(caller, right, profile)
     for (const name of names) {
       // Checked first, so that deny rules are revealed only for names that are granted.
       if (!granted(name)) return { allowed: false, name, reason }
@@ -114,7 +120,8 @@ export function createPolicy(options: PolicyOptions): Policy {
       const rule = denied(name)
       if (rule) return { allowed: false, name, reason: denialOf(rule, name) }
     }
-    return { allowed: true }
+    const bounds = lifetimes.filter(({ isFor }) => names.some(isFor))
+    return { allowed: true, lifetime: Math.min(...bounds.map(({ lifetime }) => lifetime)) }
   }
   const grantsAll: Policy['grantsAll'] = (...asked) => find(...asked).isAll
   const scopeOf: Policy['scopeOf'] = (caller, right) => {
@@ -127,27 +134,32 @@ export function createPolicy(options: PolicyOptions): Policy {
   return Object.assign(decide, { grantsAll, scopeOf })
 
   function grantsOf(caller: Principal, right: Right, profile: CertificateProfile) {
-    const namesOf = (effect: PolicyRule['effect'], byDefault: readonly Right[]) =>
+    const rulesOf = (effect: PolicyRule['effect'], byDefault: readonly Right[]) =>
       compiled
         .filter(({ rule }) => rule.effect === effect && (rule.rights ?? byDefault).includes(right))
         .filter(({ rule }) => isAbout(rule, profile))
         .filter(({ rule, isMeant }) => meetsConditions(caller, rule, isMeant))
-        .flatMap(({ names }) => names)
-    const deniedNames = namesOf('deny', RIGHTS)
+    const deniedNames = rulesOf('deny', RIGHTS).flatMap(({ names }) => names)
     const denied = deniedNames.length > 0 ? compileReach(deniedNames) : undenied
-    const allowed = namesOf('allow', DEFAULT_RIGHTS)
-    const by = ({ rules, reason }: Grant) => ({
+    const allowing = rulesOf('allow', DEFAULT_RIGHTS)
+    const allowed = allowing.flatMap(({ names }) => names)
+    // Also for wildcards that cover one of the names.
+    const bounds = allowing.flatMap(({ rule: { lifetime }, names }) =>
+      lifetime === undefined ? [] : { isFor: compileReach(names), lifetime },
+    )
+    const by = ({ rules, reason, lifetimes = bounds }: Grant) => ({
       granted: testOfRules(rules),
       rules,
       denied,
       reason,
+      lifetimes,
     })
     if (isPerson(caller)) return by({ rules: allowed, reason: 'no rule with `people` grants it' })
     if (caller.method === 'acme') {
       const byRule = compileRules(allowed)
       const granted: NameTest = (name) => PROVABLE.includes(name.kind) && byRule(name)
       const reason = 'no rule with `acme` grants it, or no challenge proves it'
-      return { granted, rules: allowed, denied, reason }
+      return { granted, rules: allowed, denied, reason, lifetimes: bounds }
     }
     if (caller.method !== 'jwt') return by(grantOfKey(caller, right, profile, options))
     if (profile === 'server' && isOpenToTokens(options)) return by({ rules: [ANY], reason: '' })
@@ -238,7 +250,7 @@ function holds(claims: TokenCaller['claims'], { name, value }: Claim): boolean |
 }
 
 type Claim = NonNullable<PolicyRule['claim']>
-type Grant = Pick<Grants, 'rules' | 'reason'>
+type Grant = Pick<Grants, 'rules' | 'reason'> & Partial<Pick<Grants, 'lifetimes'>>
 
 function readClaim(claims: Readonly<Record<string, unknown>>, name: string | undefined): Grant {
   if (name === undefined) return { rules: [], reason: 'no rule grants it' }
@@ -263,22 +275,22 @@ function grantOfKey(
   caller: KeyCaller | CertificateCaller,
   right: Right,
   profile: CertificateProfile,
-  { keyRights, clientKeys, certificateCallers: owners }: PolicyOptions,
+  { keys, certificateCallers: owners }: PolicyOptions,
 ): Grant {
   const { method, subject, domains } = caller
   const isKey = method === 'psk'
   const what = isKey ? 'key' : 'caller'
-  const given = isKey ? keyRights?.get(subject) : caller.rights
-  const rights = given ?? (domains ? DEFAULT_RIGHTS : RIGHTS)
+  const row: KeyRow = (isKey ? keys?.get(subject) : caller) ?? {}
+  const rights = row.rights ?? (domains ? DEFAULT_RIGHTS : RIGHTS)
   if (!rights.includes(right))
     return { rules: [], reason: `the ${what} does not have the right \`${right}\`` }
-  const isOfClients = isKey ? clientKeys?.has(subject) : caller.profile === 'client'
-  const isOther = (isOfClients ? 'client' : 'server') !== profile
+  const isOther = (row.profile ?? 'server') !== profile
   const hasOwn = !isKey && domains && profile === 'client'
   const own = hasOwn ? [...(owners ?? [])].filter(([, owner]) => isSame(caller, owner)) : []
   const byDomains = domains ? (isOther ? [] : domains.map(parseNameRule)) : [ANY]
   const rules = [...byDomains, ...own.map(([name]) => parseNameRule(name))]
-  return { rules, reason: `it is not in the domains of the ${what}` }
+  const lifetimes = [{ isFor: everything, lifetime: row.lifetime ?? Infinity }]
+  return { rules, reason: `it is not in the domains of the ${what}`, lifetimes }
 }
 
 function denialOf({ text }: NameRule, name: Name): string {

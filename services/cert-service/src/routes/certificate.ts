@@ -2,6 +2,7 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { type Held, type IssuanceResult, orderPath } from '@gatehouse/issuance'
 import { type IssuanceRequest, parseRequest } from '@gatehouse/issuance/request'
 import { type Csr, type Name, notGranted } from '@gatehouse/pki'
+import { durationOf } from '@gatehouse/service-kit/config'
 import { hasTag } from '@gatehouse/service-kit/http'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import Negotiator from 'negotiator'
@@ -33,7 +34,9 @@ export const certificateRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const obstacles: string[] | undefined = query.dryRun === 'true' ? [] : undefined
     const authorizeNames = (names: readonly Name[]) =>
       authorize(request, 'issue', names, body.profile ?? 'server')
-    const wanted = parseRequest(body, app.issuers, authorizeNames, obstacles)
+    const lifetime = body.lifetime === undefined ? undefined : durationOf(body.lifetime)
+    const fields = { ...body, lifetime }
+    const wanted = parseRequest(fields, app.issuers, authorizeNames, obstacles)
     if (!obstacles) return issue(request, reply, wanted)
     reply.header('cache-control', 'no-store')
     return app.dryRun(wanted, actorOf(request), obstacles)

@@ -141,9 +141,109 @@ t.test(
     t.match((await client.order(names, { notAfter: time(now() + 30 * DAY) })).body, {
       detail: /`notAfter` has to be 2030-01-08T00:05:00Z at the latest/,
     })
-    t.equal((await client.order(names, { notBefore: time(now()) })).status, 201)
+    for (const skew of [-300_000, 0, 300_000]) {
+      const notBefore = time(now() + skew)
+      const both = await client.order(names, { notBefore, notAfter: time(now() + DAY) })
+      t.equal(both.status, 201)
+      const alone = await client.order(names, { notBefore })
+      t.match(alone, { status: 400, body: { detail: /`notBefore` needs a `notAfter`/ } })
+    }
   },
 )
+
+const PROFILES = {
+  acme: { profiles: { short: { lifetime: '2d' }, shortlived: { lifetime: '6d' } } },
+}
+
+t.test('an order has the lifetime of its profile, and of a rule', async (t) => {
+  const keys = PSK.keys.map((key) => (key.name === 'web' ? { ...key, lifetime: '6d' } : key))
+  const ca = { leafLifetime: '7d', maxLifetime: '30d' }
+  const { client, clock, service } = await startAcme(t, {
+    ...PROFILES,
+    ca,
+    auth: { psk: { keys } },
+  })
+  const directory = await client.get(client.at('/acme/directory'))
+  t.match(directory.body.meta.profiles, {
+    server: String,
+    client: String,
+    short: 'TLS server certificates that live for 2d at most',
+  })
+  const inDays = (days: number) => new Date(clock.now() + days * DAY).toISOString()
+  for (const [why, members, days] of [
+    ['none, as the key says', {}, 6],
+    ['server', { profile: 'server' }, 6],
+    ['short', { profile: 'short' }, 2],
+    ['the shorter of both', { profile: 'shortlived' }, 6],
+    ['and earlier', { profile: 'short', notAfter: inDays(1) }, 1],
+    ['an end by the key', { notAfter: inDays(5) }, 5],
+  ] as const) {
+    const order = await client.order([`a${days}.example.com`], members)
+    const { profile = 'server' } = members as { profile?: string }
+    t.match(order, { status: 201, body: { profile } }, why)
+    const { body } = await client.finalize(order, [`a${days}.example.com`])
+    t.match(body, { status: 'valid', profile }, why)
+    const chain = fromPem((await client.post(body.certificate)).text, 'CERTIFICATE')
+    t.equal(parseCertificate(chain[0] as Buffer).notAfter, clock.now() + days * DAY, why)
+  }
+  for (const [why, members, detail] of [
+    [
+      'later than the profile',
+      { profile: 'short', notAfter: inDays(3) },
+      /has to be 2030-01-03T00:05:00Z at/,
+    ],
+    ['later than the key', { notAfter: inDays(7) }, /has to be 2030-01-07T00:05:00Z at/],
+    ['no profile', { profile: 'long' }, /one of `server`, `client`, `short`, `shortlived`$/],
+    ['a member of objects', { profile: 'constructor' }, /has to be one of/],
+  ] as const)
+    t.match(await client.order(['b.example.com'], members), { status: 400, body: { detail } }, why)
+  const [one] = await service.store.list({ after: 0, limit: 1 })
+  t.equal(one?.lifetime, 6 * DAY)
+})
+
+t.test('a profile that asks for less has the certificate of its key replaced', async (t) => {
+  const running = await startAcme(t, PROFILES)
+  const { client, service, clock } = running
+  const names = ['a.example.com']
+  const key = generateP256()
+  for (const [profile, days] of [
+    ['server', 7],
+    ['short', 2],
+    ['short', 2],
+    ['server', 2],
+  ] as const) {
+    const order = await client.order(names, { profile })
+    t.match(await client.finalize(order, names, key), { status: 200 })
+    const [record, ...more] = await service.store.list({ after: 0, limit: 2 })
+    t.equal(record?.notAfter, clock.now() + days * DAY)
+    t.strictSame(more, [])
+  }
+  t.equal((await service.store.listHistory('a.example.com')).length, 2)
+  const open = await client.order(['b.example.com'], { profile: 'short' })
+  const { acme: _, ...without } = running.config
+  await reload(running, { ...without, acme: {} })
+  t.match(await client.finalize(open, ['b.example.com']), {
+    status: 400,
+    body: { type: `${PROBLEM}invalidProfile` },
+  })
+})
+
+t.test('a public CA decides how long certificates live, but for a profile of it', async (t) => {
+  const issuer = {
+    name: 'public',
+    profile: 'https://ca.test/dir shortlived',
+    permits: () => true,
+    issue: () => Promise.reject(new Error('not here')),
+  }
+  const { client } = await startAcme(t, PROFILES, { issuer: () => issuer as never })
+  const order = (profile: string) => client.order(['a.example.com'], { profile })
+  t.equal((await order('server')).status, 201)
+  t.equal((await order('shortlived')).status, 201)
+  t.match(await order('short'), {
+    status: 400,
+    body: { type: `${PROBLEM}malformed`, detail: /the CA behind public decides.*`server`/ },
+  })
+})
 
 t.test('each end has a certificate of its own, once', async (t) => {
   const { client, clock, service } = await startAcme(t)

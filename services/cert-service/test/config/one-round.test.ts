@@ -102,7 +102,7 @@ const BREAKS: Readonly<Record<string, Break>> = {
     ca.crlUrl = 'https://a.test/crl'
   },
   '/ca/leafLifetime': ({ ca }) => {
-    ca.leafLifetime = '1h'
+    ca.leafLifetime = '59m'
   },
   '/ca/name': ({ ca }) => {
     ca.name = ''

@@ -1,3 +1,4 @@
+import { RENEW_EVERY } from '@gatehouse/issuance/times'
 import type { Test } from 'tap'
 import {
   type Reply,
@@ -6,7 +7,7 @@ import {
   startScriptedCa,
 } from '../../../../packages/acme/test/scripted-ca/index.ts'
 import type { AppDeps } from '../../src/app.ts'
-import { CHECK_STORE_EVERY, RENEW_EVERY } from '../../src/issuance/upkeep.ts'
+import { CHECK_STORE_EVERY } from '../../src/issuance/upkeep.ts'
 import { type LeapClock, leapClock, NOW, type Running, start } from './app.ts'
 
 /** What callers are made to wait, in the tests. */

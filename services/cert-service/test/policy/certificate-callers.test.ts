@@ -41,7 +41,7 @@ const every = (more: object): PolicyRule => ({
 })
 const policy = createPolicy({
   certificateCallers: callers,
-  clientKeys: new Set(['ops', 'agent']),
+  keys: new Map(['ops', 'agent'].map((name) => [name, { profile: 'client' as const }])),
   rules: [every({ people: 'anyone' }), every({ issuer: 'i' })],
 })
 const may = (

@@ -31,7 +31,7 @@ const denied: PolicyOptions = {
 }
 
 const rights = (right: Right, name = 'ops'): PolicyOptions => ({
-  keyRights: new Map([[name, [right]]]),
+  keys: new Map([[name, { rights: [right] }]]),
 })
 const deny = (...names: string[]): PolicyOptions => ({ rules: [{ effect: 'deny', names }] })
 
@@ -333,7 +333,7 @@ t.test('the policy decides who may do what with which names', async (t) => {
 })
 
 const CLIENT = { profile: 'client' } as const
-const clientKeys = { clientKeys: new Set(['ops']) }
+const clientKeys = { keys: new Map([['ops', { profile: 'client' as const }]]) }
 
 const CLIENT_DECISIONS: readonly [
   why: string,
@@ -526,4 +526,99 @@ t.test('who may have every name is known without a name', async (t) => {
   ]
   for (const [why, rules, caller, isAll] of cases)
     t.equal(createPolicy({ rules }).grantsAll(caller, 'read', 'server'), isAll, why)
+})
+
+/** An allow rule for the tokens of a team. */
+const ofTeam = (lifetime: number | undefined, ...names: string[]): PolicyRule => ({
+  effect: 'allow',
+  names,
+  scope: 'team',
+  ...(lifetime !== undefined && { lifetime }),
+})
+const team = token({}, { scopes: ['team'] })
+const LIFETIMES: readonly [
+  why: string,
+  options: PolicyOptions,
+  caller: Principal,
+  names: string,
+  lifetime: number,
+][] = [
+  ['no rule has one', { rules: [ofTeam(undefined, '*')] }, team, 'a.test', Infinity],
+  ['that of the rule', { rules: [ofTeam(5, '*')] }, team, 'a.test', 5],
+  [
+    'one of the names is enough',
+    { rules: [ofTeam(5, 'a.test'), ofTeam(undefined, '*')] },
+    team,
+    'b.test a.test',
+    5,
+  ],
+  [
+    'none of them',
+    { rules: [ofTeam(5, 'a.test'), ofTeam(undefined, '*')] },
+    team,
+    'b.test',
+    Infinity,
+  ],
+  [
+    'the shortest of several',
+    { rules: [ofTeam(5, '*'), ofTeam(2, '*.a.test'), ofTeam(9, '*')] },
+    team,
+    'x.a.test',
+    2,
+  ],
+  [
+    'a wildcard that covers the name',
+    { rules: [ofTeam(5, 'x.a.test'), ofTeam(undefined, '=*.a.test')] },
+    team,
+    '*.a.test',
+    5,
+  ],
+  [
+    'not that of a rule for others',
+    { rules: [ofTeam(9, '*'), { ...ofTeam(2, '*'), scope: 'other' }] },
+    team,
+    'a.test',
+    9,
+  ],
+  [
+    'not that of a rule for another right',
+    { rules: [ofTeam(9, '*'), { ...ofTeam(2, '*'), rights: ['revoke'] }] },
+    team,
+    'a.test',
+    9,
+  ],
+  ['that of the row of a key', { keys: new Map([['ops', { lifetime: 3 }]]) }, key(), 'a.test', 3],
+  ['of another key', { keys: new Map([['dev', { lifetime: 3 }]]) }, key(), 'a.test', Infinity],
+  ['rules are not for keys', { rules: [ofTeam(5, '*')] }, key(), 'a.test', Infinity],
+  [
+    'that of a row of auth.mtls',
+    {},
+    { method: 'mtls', subject: 'web', domains: ['*'], lifetime: 4 },
+    'a.test',
+    4,
+  ],
+  [
+    'of a person',
+    { rules: [{ effect: 'allow', names: ['*'], people: 'anyone', lifetime: 6 }] },
+    ada,
+    'a.test',
+    6,
+  ],
+  [
+    'of a device',
+    { rules: [{ effect: 'allow', names: ['*'], acme: 'open', lifetime: 7 }] },
+    { method: 'acme', subject: '10.0.0.1' },
+    'a.test',
+    7,
+  ],
+]
+
+t.test('rules and rows say how long certificates live', (t) => {
+  for (const [why, options, caller, names, lifetime] of LIFETIMES)
+    t.match(
+      createPolicy(options)(caller, 'issue', names.split(' ').map(parseName), 'server'),
+      { allowed: true, lifetime },
+      why,
+    )
+  t.end()
 })
