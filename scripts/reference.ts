@@ -16,7 +16,7 @@ import { programSyntax } from '@gatehouse/service-kit/program'
 import { STORE_ERRORS } from '@gatehouse/store'
 import { PROGRAM as CERTS } from '../services/cert-service/src/cli/program.ts'
 import { CertServiceSchema } from '../services/cert-service/src/config/schema.ts'
-import { CERT_ERRORS } from '../services/cert-service/src/errors.ts'
+import { CERT_ERRORS, STATUS_OF as CERT_STATUS } from '../services/cert-service/src/errors.ts'
 import { describeApi as describeCertApi } from '../services/cert-service/src/openapi.ts'
 import { PROGRAM as AUTH } from '../services/forward-auth/src/cli/program.ts'
 import { ForwardAuthSchema } from '../services/forward-auth/src/config/schema.ts'
@@ -56,14 +56,17 @@ const ERRORS: readonly [heading: string, table: Readonly<Record<string, ErrorRow
   ['Profiles and conditions (profile)', PROFILE_ERRORS],
   ['Configuration', CONFIG_ERRORS],
   ['HTTP', { ...HTTP_ERRORS, ...FASTIFY_ERRORS }],
-  ['SQLite and PostgreSQL (store)', STORE_ERRORS],
+  ['SQLite and PostgreSQL (store)', withStatus(STORE_ERRORS, CERT_STATUS)],
   ['Network', NET_ERRORS],
 ]
 
-/** The errors of a package with the statuses that forward-auth gives them. */
-function withStatus(table: Readonly<Record<string, ErrorRow>>) {
+/** The errors of a package with the statuses that a service gives them. */
+function withStatus(
+  table: Readonly<Record<string, ErrorRow>>,
+  statusOf: Readonly<Record<string, number>> = STATUS_OF,
+) {
   return Object.fromEntries(
-    Object.entries(table).map(([code, row]) => [code, { ...row, status: STATUS_OF[code] ?? 500 }]),
+    Object.entries(table).map(([code, row]) => [code, { ...row, status: statusOf[code] ?? 500 }]),
   )
 }
 

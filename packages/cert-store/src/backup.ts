@@ -1,8 +1,8 @@
 import { constants, open, rename, rm } from 'node:fs/promises'
 import { backup as copy, DatabaseSync } from 'node:sqlite'
 import { pipeline } from 'node:stream/promises'
+import { asStoreError, StoreError } from '@gatehouse/store'
 import { CertStoreError } from './errors.ts'
-import { reported, storeFailure } from './failures.ts'
 import { createPrivateFile, fileError, syncFolder } from './files.ts'
 import {
   assertStore,
@@ -32,7 +32,7 @@ interface Places {
 /**
  * Copies the store of `folder`, as it is at one moment, into a new file; the service may run.
  * The keys in it are sealed: without the master key, which is not in it, they stay closed.
- * @throws CertStoreError CERT_STORE_MISSING, CERT_FILE_EXISTS, CERT_FILE_FAILED, CERT_STORE_CORRUPT
+ * @throws CertStoreError CERT_STORE_MISSING, CERT_FILE_EXISTS, CERT_FILE_FAILED, STORE_CORRUPT
  */
 export async function backup({ folder, file, say = () => {} }: Places): Promise<void> {
   requireStore(folder)
@@ -45,7 +45,7 @@ export async function backup({ folder, file, say = () => {} }: Places): Promise<
       say('checking the copy')
       checkIntegrity(sqlite)
     } catch (error) {
-      throw reported(error)
+      throw asStoreError(error)
     }
   })
 }
@@ -66,8 +66,8 @@ async function copyStore(from: string, to: string, say: (text: string) => void):
 /**
  * Makes a backup the store of `folder`, which has to be empty or absent. The master key that it was
  * made under has to be put in its place by hand.
- * @throws CertStoreError CERT_STORE_LOCKED, CERT_STORE_NOT_EMPTY, CERT_BACKUP_INVALID, CERT_STORE_NEWER,
- *   CERT_STORE_UNRELEASED, CERT_FILE_FAILED
+ * @throws CertStoreError CERT_STORE_LOCKED, CERT_STORE_NOT_EMPTY, CERT_BACKUP_INVALID, STORE_NEWER,
+ *   STORE_UNRELEASED, CERT_FILE_FAILED
  */
 export async function restore({ folder, file, say = () => {} }: Places): Promise<void> {
   await using opened = new AsyncDisposableStack()
@@ -107,8 +107,8 @@ function verify(file: string, draft: string): void {
     checkIntegrity(sqlite)
     checkSchema(sqlite)
   } catch (cause) {
-    const failure = storeFailure(cause)
-    if (failure?.code !== 'CERT_STORE_CORRUPT') throw failure ?? cause
+    const failure = asStoreError(cause)
+    if (!(failure instanceof StoreError) || failure.code !== 'STORE_CORRUPT') throw failure
     throw new CertStoreError('CERT_BACKUP_INVALID', `${file} is not a whole backup.`, { cause })
   }
 }

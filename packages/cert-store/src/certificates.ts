@@ -8,6 +8,7 @@ import {
   type Parameter,
   type Queries,
   type Row,
+  StoreError,
   type Transaction,
 } from '@gatehouse/store'
 import { LRUCache } from 'lru-cache'
@@ -462,7 +463,7 @@ class Chains {
     this.#db = db
   }
 
-  /** @throws CertStoreError CERT_STORE_CORRUPT */
+  /** @throws CertStoreError STORE_CORRUPT */
   async load(ids: readonly string[]): Promise<readonly (readonly Uint8Array[])[]> {
     return Promise.all(ids.map((id) => this.#known.get(id) ?? this.#load(id)))
   }
@@ -489,8 +490,7 @@ class Chains {
 
   async #read(id: string): Promise<readonly Uint8Array[]> {
     const row = await CHAINS.find(this.#db, 'WHERE id = $1', id)
-    if (!row)
-      throw new CertStoreError('CERT_STORE_CORRUPT', 'The chain of a certificate is missing.')
+    if (!row) throw new StoreError('STORE_CORRUPT', 'The chain of a certificate is missing.')
     return row.certificates.map((text) => Buffer.from(text, 'base64'))
   }
 }

@@ -47,10 +47,6 @@ export const CERT_STORE_ERRORS = {
     title: 'Sealed key cannot be opened',
     action: 'The store was modified by something else. Restore a backup.',
   },
-  CERT_STORE_CORRUPT: {
-    title: 'Store is damaged',
-    action: 'Stop the service, move the data folder away and restore a backup into an empty one.',
-  },
   CERT_STORE_LOCKED: {
     title: 'Store is in use',
     action:
@@ -60,39 +56,18 @@ export const CERT_STORE_ERRORS = {
     title: 'Store does not exist',
     action: 'Check `storage.path`. The service creates the store at its first start.',
   },
-  CERT_STORE_NEWER: {
-    title: 'Store was written by a newer version',
-    action: 'Run the version that wrote this store, or a newer one.',
-  },
   CERT_STORE_NOT_EMPTY: {
     title: 'Target is not empty',
     action: 'Name a folder that is empty or does not exist, or a database whose schema is empty.',
-  },
-  CERT_STORE_OLDER: {
-    title: 'Store is absent or was written by an older version',
-    action: 'Start this version of the service on the store once, then stop it and try again.',
-  },
-  CERT_STORE_UNAVAILABLE: {
-    title: 'Store is unavailable',
-    action:
-      'No data was lost. Check the disk and the permissions of the data folder, then try again.',
   },
   CERT_STORE_UNFINISHED: {
     title: 'Store was not moved completely',
     action:
       'Run the same `move` again: it continues where it stopped. Or drop the schema, and continue with the old store.',
   },
-  CERT_STORE_UNRELEASED: {
-    title: 'Store was written by a version that was never released',
-    action:
-      'Start with an empty folder, or with a schema that does not exist yet. Nothing converts such a store.',
-  },
 } as const satisfies Record<`CERT_${string}`, { title: string; action: string }>
 
 export type CertStoreErrorCode = keyof typeof CERT_STORE_ERRORS
-
-/** Seconds. */
-const RETRY_AFTER = 5
 
 /** An error of this package. `message` names the value that is at fault. */
 export class CertStoreError extends TitledError<CertStoreErrorCode> {
@@ -101,12 +76,6 @@ export class CertStoreError extends TitledError<CertStoreErrorCode> {
   constructor(code: CertStoreErrorCode, message: string, options?: ErrorOptions & Shown) {
     super(CERT_STORE_ERRORS, code, message, options)
   }
-}
-
-/** The store cannot be used for a while; a client may try again in a few seconds. */
-export function storeUnavailable(reason: string, cause?: unknown): CertStoreError {
-  const message = `The store cannot be used: ${reason}.`
-  return new CertStoreError('CERT_STORE_UNAVAILABLE', message, { cause, retryAfter: RETRY_AFTER })
 }
 
 export function leaseLost(requestKey: string): CertStoreError {

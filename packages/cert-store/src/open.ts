@@ -2,7 +2,6 @@ import { DatabaseSync } from 'node:sqlite'
 import { requireNamedFile } from '@gatehouse/service-kit/config'
 import { openPostgres, parsePostgresUrl, requireMigratedSqlite, Sqlite } from '@gatehouse/store'
 import { AuditLog } from './audit.ts'
-import { reported } from './failures.ts'
 import { openSqliteStore, requireStore, storeFile } from './sqlite.ts'
 import type { StorageConfig } from './storage.ts'
 import type { Store } from './store.ts'
@@ -36,7 +35,7 @@ export async function openStore({ storage, existing, ...options }: OpenOptions):
 
 /**
  * Opens the audit trail of a store alone, to be read. The service may run.
- * @throws CertStoreError CERT_STORE_MISSING, CERT_STORE_OLDER, CERT_STORE_NEWER, CERT_STORE_UNRELEASED; StoreError
+ * @throws CertStoreError CERT_STORE_MISSING, STORE_OLDER, STORE_NEWER, STORE_UNRELEASED; StoreError
  */
 export async function openAuditLog({
   path,
@@ -49,7 +48,7 @@ export async function openAuditLog({
     requireStore(path)
     const sqlite = opened.use(new DatabaseSync(storeFile(path), { readOnly: true }))
     requireMigratedSqlite(sqlite, MIGRATIONS)
-    return readable(new AuditLog(new Sqlite(sqlite, { reported })), opened.move())
+    return readable(new AuditLog(new Sqlite(sqlite)), opened.move())
   }
   const postgres = await openPostgres({
     url: parsePostgresUrl(url),
@@ -59,7 +58,6 @@ export async function openAuditLog({
     name: 'gatehouse-certs audit',
     migrations: MIGRATIONS,
     log: { info() {}, warn() {} },
-    reported,
   })
   return readable(new AuditLog(opened.use(postgres)), opened.move())
 }

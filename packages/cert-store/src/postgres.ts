@@ -6,7 +6,6 @@ import {
   type PostgresUrl,
   parsePostgresUrl,
 } from '@gatehouse/store'
-import { mapped, reported, storeFailure } from './failures.ts'
 import { Leases } from './leases.ts'
 import { refuseUnfinished } from './move/unfinished.ts'
 import { SharedChanges, sessionsOf } from './replicas/changes.ts'
@@ -27,11 +26,11 @@ export interface PostgresStoreOptions
 
 /**
  * Opens the store in a schema of a PostgreSQL database, which is created if it is absent.
- * @throws CertStoreError CERT_STORE_NEWER, CERT_STORE_UNRELEASED, CERT_STORE_UNFINISHED, CERT_STORE_UNAVAILABLE;
+ * @throws CertStoreError STORE_NEWER, STORE_UNRELEASED, CERT_STORE_UNFINISHED, STORE_UNAVAILABLE;
  *   StoreError STORE_URL_INVALID, STORE_FOREIGN
  */
 export function openPostgresStore({ url, ...options }: PostgresStoreOptions): Promise<Store> {
-  return mapped(open(parsePostgresUrl(url), options))
+  return open(parsePostgresUrl(url), options)
 }
 
 async function open(url: PostgresUrl, options: Omit<PostgresStoreOptions, 'url'>): Promise<Store> {
@@ -41,7 +40,6 @@ async function open(url: PostgresUrl, options: Omit<PostgresStoreOptions, 'url'>
     url,
     name: `${sessionsOf(replica)} ${name}`,
     migrations: MIGRATIONS,
-    reported,
     feeds: ['changes'],
     writable: [...TABLES, ...OF_PROCESSES].map((table) => table.name),
   })
@@ -81,7 +79,7 @@ async function postgresStore(
     check: () => postgres.check(),
     // Whether it is sound is up to its operator.
     inspect: async () => {},
-    failure: () => storeFailure(postgres.failure()),
+    failure: () => postgres.failure(),
     close,
     [Symbol.asyncDispose]: close,
   }

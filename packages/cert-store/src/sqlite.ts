@@ -6,9 +6,15 @@ import { pathToFileURL } from 'node:url'
 import { isDeepStrictEqual } from 'node:util'
 import { makeFolder } from '@gatehouse/service-kit/files'
 import { createEmpty, lockFile } from '@gatehouse/service-kit/lock'
-import { migrateSqlite, Sqlite, SqliteHealth } from '@gatehouse/store'
-import { CertStoreError, storeUnavailable as unavailable } from './errors.ts'
-import { mapped, reported, storeFailure } from './failures.ts'
+import {
+  asStoreError,
+  migrateSqlite,
+  Sqlite,
+  SqliteHealth,
+  StoreError,
+  storeUnavailable,
+} from '@gatehouse/store'
+import { CertStoreError } from './errors.ts'
 import { syncFolder } from './files.ts'
 import { Leases } from './leases.ts'
 import type { Store } from './store.ts'
@@ -34,8 +40,8 @@ export interface SqliteStoreOptions {
 
 /**
  * Opens the store in `folder`, made if absent, and keeps other processes off it until it is closed.
- * @throws CertStoreError CERT_STORE_LOCKED, CERT_STORE_CORRUPT, CERT_STORE_NEWER, CERT_STORE_UNRELEASED,
- *   CERT_STORE_UNAVAILABLE
+ * @throws CertStoreError CERT_STORE_LOCKED, STORE_CORRUPT, STORE_NEWER, STORE_UNRELEASED,
+ *   STORE_UNAVAILABLE
  */
 export async function openSqliteStore({ folder, elapsed }: SqliteStoreOptions): Promise<Store> {
   const unlock = await lockFolder(folder)
@@ -45,7 +51,7 @@ export async function openSqliteStore({ folder, elapsed }: SqliteStoreOptions): 
     return sqliteStore(connect(file), { file, elapsed, closed: unlock })
   } catch (error) {
     unlock()
-    throw reported(error)
+    throw asStoreError(error)
   }
 }
 
@@ -58,7 +64,7 @@ interface Opened {
 /** The store of one process, over a connection. */
 export function sqliteStore(sqlite: DatabaseSync, { file, elapsed, closed }: Opened): Store {
   sqlite.exec(`PRAGMA temp_store = MEMORY; ${TEMPORARY}`)
-  const engine = new Sqlite(sqlite, { elapsed, reported })
+  const engine = new Sqlite(sqlite, { elapsed })
   const health = new SqliteHealth(engine, file)
   const close = async (): Promise<void> => {
     await engine.close()
@@ -67,8 +73,8 @@ export function sqliteStore(sqlite: DatabaseSync, { file, elapsed, closed }: Ope
   return {
     ...storeOn(engine, { leases: new Leases(engine) }),
     check: () => health.check(),
-    inspect: (signal) => mapped(health.inspect(signal)),
-    failure: () => storeFailure(engine.failure()),
+    inspect: (signal) => health.inspect(signal),
+    failure: () => engine.failure(),
     isShared: false,
     isLeader: () => true,
     close,
@@ -128,8 +134,10 @@ function attemptLock(folder: string): (() => void) | undefined {
     makeFolder(folder)
     return lockFile(join(folder, 'lock.db'))
   } catch (error) {
+    const failure = asStoreError(error)
+    if (failure instanceof StoreError) throw failure
     const { code } = error as NodeJS.ErrnoException
-    throw storeFailure(error) ?? unavailable(`${folder} cannot be written (${code})`, error)
+    throw storeUnavailable(`${folder} cannot be written (${code})`, error)
   }
 }
 
@@ -152,33 +160,33 @@ export function connect(file: string): DatabaseSync {
   }
 }
 
-/** @throws CertStoreError CERT_STORE_CORRUPT for an empty file and for the database of another program */
+/** @throws CertStoreError STORE_CORRUPT for an empty file and for the database of another program */
 export function assertStore(sqlite: DatabaseSync, file: string): void {
   if (sqlite.prepare('PRAGMA application_id').get()?.application_id === APPLICATION_ID) return
-  throw new CertStoreError('CERT_STORE_CORRUPT', `${file} is not a store.`)
+  throw new StoreError('STORE_CORRUPT', `${file} is not a store.`)
 }
 
-/** @throws CertStoreError CERT_STORE_CORRUPT unless every page, row and index is sound */
+/** @throws CertStoreError STORE_CORRUPT unless every page, row and index is sound */
 export function checkIntegrity(sqlite: DatabaseSync): void {
   const faults = sqlite.prepare('PRAGMA integrity_check(1)').all()
   const orphans = sqlite.prepare('PRAGMA foreign_key_check').all()
   if (faults[0]?.integrity_check === 'ok' && orphans.length === 0) return
-  throw new CertStoreError('CERT_STORE_CORRUPT', 'The store is damaged.')
+  throw new StoreError('STORE_CORRUPT', 'The store is damaged.')
 }
 
-/** @throws CertStoreError CERT_STORE_CORRUPT for tables, indexes, triggers or views that no migration has made */
+/** @throws CertStoreError STORE_CORRUPT for tables, indexes, triggers or views that no migration has made */
 export function checkSchema(sqlite: DatabaseSync): void {
   using made = new DatabaseSync(':memory:')
   migrateSqlite(made, MIGRATIONS)
   if (isDeepStrictEqual(sqlite.prepare(SCHEMA).all(), made.prepare(SCHEMA).all())) return
-  throw new CertStoreError('CERT_STORE_CORRUPT', 'The store has other tables than a store.')
+  throw new StoreError('STORE_CORRUPT', 'The store has other tables than a store.')
 }
 
 /** A store comes into being whole, so an empty file of its name is a damaged one. */
 async function createStoreFile(folder: string): Promise<void> {
   const file = storeFile(folder)
   if (existsSync(`${file}-wal`))
-    throw new CertStoreError('CERT_STORE_CORRUPT', `${file} is gone, its log is still there.`)
+    throw new StoreError('STORE_CORRUPT', `${file} is gone, its log is still there.`)
   const draft = await emptyDraft(folder)
   initialise(draft)
   await rename(draft, file)

@@ -7,7 +7,6 @@ import {
   type WriteOptions,
 } from '@gatehouse/store'
 import t from 'tap'
-import { reported } from '../src/failures.ts'
 import { Leases } from '../src/leases.ts'
 import type { Store } from '../src/store.ts'
 import { MIGRATIONS, OF_PROCESSES } from '../src/tables.ts'
@@ -36,7 +35,7 @@ function notingStore() {
   const sqlite = new DatabaseSync(':memory:')
   migrateSqlite(sqlite, MIGRATIONS)
   for (const table of OF_PROCESSES) sqlite.exec(table.createdBy('sqlite'))
-  const db = new Noting(sqlite, { reported })
+  const db = new Noting(sqlite)
   const store = new Proxy(storeOn(db, { leases: new Leases(db) }), {
     get(target, name) {
       db.method = String(name)

@@ -301,5 +301,5 @@ onBothEngines('a store that works says so', async (t, { store }) => {
   t.equal(store.isLeader(), true)
   t.same(await store.awaitReplicas(), [])
   await store.close()
-  await t.rejects(store.check(), { code: 'CERT_STORE_UNAVAILABLE' })
+  await t.rejects(store.check(), { code: 'STORE_UNAVAILABLE' })
 })

@@ -131,7 +131,8 @@ function demandedWait(error: unknown): number {
   return Math.max(error.retryAfterMs ?? 0, error.code === 'ACME_PAUSED' ? DAY : 0)
 }
 
-/** Whether an error is one of ours, whose message is fit for callers. */
+/** Whether an error is one of ours, whose message is fit for callers: none is that of a statement. */
 function isCoded(error: unknown): error is PkiError | TitledError | AcmeError {
+  if (hasCode(error, 'STORE_STATEMENT_FAILED')) return false
   return error instanceof PkiError || error instanceof TitledError || error instanceof AcmeError
 }

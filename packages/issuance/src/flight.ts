@@ -20,6 +20,7 @@ import {
   PkiError,
   toPem,
 } from '@gatehouse/pki'
+import { isUnavailable } from '@gatehouse/store'
 import { IssuanceError, IssueError } from './errors.ts'
 import { failedOrder, issueFailed } from './failure.ts'
 import { type CallerGate, refusalsOf, SYSTEM } from './gate.ts'
@@ -440,7 +441,7 @@ export class Flight {
     const { store, metrics, events, clock, log } = this.#deps
     if (UNSTORED.some((code) => hasCode(error, code)) || error instanceof IssueError) return error
     metrics?.failed(error)
-    if (hasCode(error, 'CERT_STORE_UNAVAILABLE')) return error
+    if (isUnavailable(error)) return error
     if (error instanceof PkiError && error.code === 'PKI_KEY_QUEUE_FULL')
       return new IssuanceError('CERT_BUSY', error.message, { cause: error, retryAfter: 10 })
     const at = clock.now()

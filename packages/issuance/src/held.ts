@@ -4,8 +4,8 @@ import { isDeepStrictEqual } from 'node:util'
 import type { Keyring } from '@gatehouse/cert-store'
 import type { CertificateRecord, Change, Store } from '@gatehouse/cert-store/port'
 import type { Clock } from '@gatehouse/net'
-import { hasCode } from '@gatehouse/net'
 import { toPem } from '@gatehouse/pki'
+import { isUnavailable } from '@gatehouse/store'
 import { LRUCache } from 'lru-cache'
 import { beginOf, describeRenewal } from './times.ts'
 
@@ -247,7 +247,7 @@ export class Holdings {
 
   /** Whether an error says that a shared store cannot be reached. */
   #isAway(error: unknown): boolean {
-    return hasCode(error, 'CERT_STORE_UNAVAILABLE') && this.#deps.store.isShared
+    return isUnavailable(error) && this.#deps.store.isShared
   }
 
   #keep(held: Held): void {

@@ -1,6 +1,7 @@
 import type { CertificateRecord, OrderRecord } from '@gatehouse/cert-store/port'
 import { hasCode } from '@gatehouse/net'
 import type { Name } from '@gatehouse/pki'
+import { isUnavailable } from '@gatehouse/store'
 import { IssuanceError, IssueError } from './errors.ts'
 import { Flight, type FlightPlan, type IssuanceDeps } from './flight.ts'
 import { type Asked, refusalsOf, SYSTEM } from './gate.ts'
@@ -108,7 +109,7 @@ export class Issuance {
     let failure: unknown
     for (let next: IssuanceRequest | undefined = request; next; next = this.fallbackOf(next)) {
       const found = await holdings.find(next.requestKey).catch((error) => {
-        if (!hasCode(error, 'CERT_STORE_UNAVAILABLE')) throw error
+        if (!isUnavailable(error)) throw error
         failure = error
         return undefined
       })

@@ -1,6 +1,6 @@
 import type { CertificateRecord, Store } from '@gatehouse/cert-store/port'
+import { storeUnavailable } from '@gatehouse/store'
 import t from 'tap'
-import { storeUnavailable } from '../../cert-store/src/errors.ts'
 import { NOW, newCertificate } from '../../cert-store/test/helpers/store.ts'
 import { Holdings } from '../src/held.ts'
 import { leapClock, settle } from './leap-clock.ts'

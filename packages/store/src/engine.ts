@@ -22,9 +22,6 @@ export interface WriteOptions {
   readonly durable?: boolean
 }
 
-/** Gives the error to reject with for that of an engine or a job, such as one of the service. */
-export type Reported = (error: unknown) => unknown
-
 /**
  * A store in SQLite or in PostgreSQL.
  * @throws StoreError from each method, but for what a job throws itself

@@ -1,4 +1,4 @@
-import { CodedError } from '@gatehouse/net'
+import { type Shown, TitledError } from '@gatehouse/net'
 
 /** Every error of this package: its meaning and what to do about it. */
 export const STORE_ERRORS = {
@@ -9,9 +9,9 @@ export const STORE_ERRORS = {
       'Percent-encode special characters of the user name and password.',
   },
   STORE_UNAVAILABLE: {
-    title: 'Store cannot be used now',
+    title: 'Store is unavailable',
     action:
-      'See the reason in the message. For a folder, check the disk and its permissions; for a database, that ' +
+      'The log has the reason. For a folder, check the disk and its permissions; for a database, that ' +
       'PostgreSQL runs, is reachable from here and accepts writes. The service tries again automatically.',
   },
   STORE_REFUSED: {
@@ -22,7 +22,8 @@ export const STORE_ERRORS = {
   },
   STORE_CORRUPT: {
     title: 'Store is damaged',
-    action: 'Stop the service, move the file away and restore a backup.',
+    action:
+      'Stop the service, move the folder of the store away and restore a backup into an empty one.',
   },
   STORE_NEWER: {
     title: 'Store is from a newer version',
@@ -35,7 +36,8 @@ export const STORE_ERRORS = {
   },
   STORE_UNRELEASED: {
     title: 'Store is of a version that was never released',
-    action: 'Start with an empty folder, or with a schema that does not exist yet.',
+    action:
+      'Start with an empty folder, or with a schema that does not exist yet. Nothing converts such a store.',
   },
   STORE_FOREIGN: {
     title: 'Schema is of another service',
@@ -49,25 +51,32 @@ export const STORE_ERRORS = {
 
 export type StoreErrorCode = keyof typeof STORE_ERRORS
 
+/** Seconds. */
+const RETRY_AFTER = 5
+const UNAVAILABLE: readonly StoreErrorCode[] = ['STORE_UNAVAILABLE', 'STORE_REFUSED']
+
 /** An error of this package. Its message names hosts and ports, never a user, a password or a stored value. */
-export class StoreError extends CodedError<StoreErrorCode> {
+export class StoreError extends TitledError<StoreErrorCode> {
   override readonly name = 'StoreError'
-  /** Seconds until the next attempt makes sense, of `STORE_UNAVAILABLE`. */
-  readonly retryAfter: number | undefined
   /** The name of the constraint that a write violated. */
-  readonly constraint: string | undefined
+  declare readonly constraint?: string
 
   constructor(
     code: StoreErrorCode,
     message: string,
-    {
-      retryAfter,
-      constraint,
-      cause,
-    }: Partial<Pick<StoreError, 'retryAfter' | 'constraint' | 'cause'>> = {},
+    options: ErrorOptions & Shown & { readonly constraint?: string | undefined } = {},
   ) {
-    super(code, message, { cause })
-    this.retryAfter = retryAfter
-    this.constraint = constraint
+    const retryAfter = UNAVAILABLE.includes(code) ? { retryAfter: RETRY_AFTER } : {}
+    super(STORE_ERRORS, code, message, { ...retryAfter, ...options })
   }
+}
+
+/** The store cannot be used for a while; a client may try again in a few seconds. */
+export function storeUnavailable(reason: string, cause?: unknown): StoreError {
+  return new StoreError('STORE_UNAVAILABLE', `The store cannot be used: ${reason}.`, { cause })
+}
+
+/** Whether an error says that the store is away, and nothing about what was asked of it. */
+export function isUnavailable(error: unknown): error is StoreError {
+  return error instanceof StoreError && UNAVAILABLE.includes(error.code)
 }

@@ -2,12 +2,17 @@ export type {
   Engine,
   Parameter,
   Queries,
-  Reported,
   Row,
   Transaction,
   WriteOptions,
 } from './engine.ts'
-export { STORE_ERRORS, StoreError, type StoreErrorCode } from './errors.ts'
+export {
+  isUnavailable,
+  STORE_ERRORS,
+  StoreError,
+  type StoreErrorCode,
+  storeUnavailable,
+} from './errors.ts'
 export { groupCommit } from './group-commit.ts'
 export type { Migration } from './migrations.ts'
 export type { Feed, FeedOptions } from './postgres/feed.ts'
@@ -19,7 +24,7 @@ export {
   SCHEMA_PATTERN,
 } from './postgres/postgres.ts'
 export { type PostgresHost, type PostgresUrl, parsePostgresUrl } from './postgres/url.ts'
-export { isBusy, sqliteFailure } from './sqlite/failures.ts'
+export { asStoreError, isBusy } from './sqlite/failures.ts'
 export { SqliteHealth } from './sqlite/health.ts'
 export { migrateSqlite, requireMigratedSqlite } from './sqlite/migrate.ts'
 export { SharedSqlite } from './sqlite/shared.ts'

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { StoreError, type Transaction } from '../src/index.ts'
+import type { Transaction } from '../src/index.ts'
 import { failureOf, insert, numbers, onBothEngines } from './kit.ts'
 
 onBothEngines('values go in and come out', async (t, db) => {
@@ -55,30 +55,6 @@ onBothEngines('a job that throws writes nothing, and is told what it threw', asy
   t.strictSame(await numbers(db), [])
   t.equal(db.failure(), undefined)
 })
-
-class Told extends Error {}
-
-onBothEngines(
-  'errors are told as the service has them told',
-  async (t, db) => {
-    const none = 'SELECT n FROM none'
-    const failing: [what: string, work: () => Promise<unknown>][] = [
-      ['a read', () => db.all(none)],
-      ['the first row', () => db.get(none)],
-      ['a write', () => db.run('DELETE FROM none')],
-      ['a job', () => db.transaction(() => Promise.reject(new Error('own')))],
-    ]
-    for (const [what, work] of failing) {
-      const error = await failureOf(work())
-      t.type(error, Told, what)
-      t.match(error.message, what === 'a job' ? 'own' : 'STORE_STATEMENT_FAILED', what)
-    }
-    await db.close()
-    t.type(await failureOf(db.check()), Told, 'a check')
-  },
-  undefined,
-  (error) => new Told(error instanceof StoreError ? error.code : (error as Error).message),
-)
 
 const violation = { code: 'STORE_STATEMENT_FAILED', constraint: /numbers/ }
 const jobs: [what: string, job: (tx: Transaction) => Promise<unknown>][] = [

@@ -11,7 +11,6 @@ import {
   type PostgresOptions,
   parsePostgresUrl,
   type Queries,
-  type Reported,
   Sqlite,
   type Transaction,
 } from '../src/index.ts'
@@ -77,13 +76,12 @@ export function openSqlite(
   t: Pick<Test, 'teardown' | 'testdir'>,
   migrations = MIGRATIONS,
   elapsed?: () => number,
-  reported?: Reported,
 ): OpenedSqlite {
   const file = join(t.testdir({}), 'test.db')
   const sqlite = new DatabaseSync(file, { timeout: 0 })
   sqlite.exec('PRAGMA journal_mode = WAL')
   migrateSqlite(sqlite, migrations)
-  const db = new Sqlite(sqlite, { elapsed, reported })
+  const db = new Sqlite(sqlite, { elapsed })
   const other = new DatabaseSync(file, { timeout: 0 })
   t.teardown(async () => {
     other.close()
@@ -103,11 +101,10 @@ export function onBothEngines(
   name: string,
   test: (t: Test, db: Engine) => Promise<void>,
   migrations = MIGRATIONS,
-  reported?: Reported,
 ): void {
-  t.test(`${name}: SQLite`, async (t) => test(t, openSqlite(t, migrations, undefined, reported).db))
+  t.test(`${name}: SQLite`, async (t) => test(t, openSqlite(t, migrations).db))
   t.test(`${name}: PostgreSQL`, async (t) =>
-    test(t, await open(t, await testServer(), { migrations, ...(reported && { reported }) })),
+    test(t, await open(t, await testServer(), { migrations })),
   )
 }
 

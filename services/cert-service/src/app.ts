@@ -25,6 +25,7 @@ import {
   requestTelemetry,
 } from '@gatehouse/service-kit/telemetry'
 import { serverTlsOptions } from '@gatehouse/service-kit/tls'
+import { STORE_ERRORS } from '@gatehouse/store'
 import Fastify, {
   type FastifyBaseLogger,
   type FastifyInstance,
@@ -71,7 +72,15 @@ import { visitors } from './visitors/visitors.ts'
 
 const BODY_LIMIT = 64 * 1024
 const REQUEST_TIMEOUT = 30_000
-const ERRORS = [CERT_ERRORS, AUTH_ERRORS, PKI_ERRORS, ACME_ERRORS, HTTP_ERRORS, FASTIFY_ERRORS]
+const ERRORS = [
+  CERT_ERRORS,
+  AUTH_ERRORS,
+  PKI_ERRORS,
+  ACME_ERRORS,
+  STORE_ERRORS,
+  HTTP_ERRORS,
+  FASTIFY_ERRORS,
+]
 /** People get a page instead of problem+json. */
 const PROBLEMS = { docsUrl: ERRORS_PATH, page: sendProblemPage }
 

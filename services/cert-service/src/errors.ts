@@ -4,6 +4,7 @@ import { CERT_STORE_ERRORS } from '@gatehouse/cert-store'
 import { FINAL_CODES, ISSUANCE_ERRORS } from '@gatehouse/issuance'
 import { type Shown, TitledError } from '@gatehouse/net'
 import { PKI_ERRORS } from '@gatehouse/pki'
+import { STORE_ERRORS } from '@gatehouse/store'
 
 interface ErrorRow {
   readonly status: number
@@ -25,11 +26,7 @@ const PACKAGE_STATUS: Partial<Record<keyof typeof PACKAGE_ERRORS, number>> = {
   CERT_ORDER_ENDED: 503,
   CERT_RATE_LIMITED: 429,
   CERT_ROOT_KEY_ABSENT: 503,
-  CERT_STORE_CORRUPT: 503,
   CERT_STORE_LOCKED: 503,
-  CERT_STORE_NEWER: 503,
-  CERT_STORE_UNAVAILABLE: 503,
-  CERT_STORE_UNRELEASED: 503,
   CERT_TERMS_NOT_AGREED: 503,
   ...Object.fromEntries(FINAL_CODES.map((code) => [code, 422])),
 }
@@ -148,10 +145,21 @@ export const STATUS_OF: Readonly<Record<string, number>> = {
   PKI_CSR_INVALID: 400,
   PKI_CSR_SIGNATURE: 400,
   PKI_KEY_WEAK: 400,
+  STORE_CORRUPT: 503,
+  STORE_NEWER: 503,
+  STORE_REFUSED: 503,
+  STORE_UNAVAILABLE: 503,
+  STORE_UNRELEASED: 503,
 }
 
 const ROWS: ReadonlyMap<string, { readonly title: string; readonly action: string }> = new Map(
-  Object.entries({ ...CERT_ERRORS, ...PKI_ERRORS, ...ACME_ERRORS, ...AUTH_ERRORS }),
+  Object.entries({
+    ...CERT_ERRORS,
+    ...PKI_ERRORS,
+    ...ACME_ERRORS,
+    ...AUTH_ERRORS,
+    ...STORE_ERRORS,
+  }),
 )
 
 /** Finds what to do about an error, by its code; `undefined` for codes of other software. */

@@ -180,8 +180,10 @@ const CLASS_OF: Readonly<Record<string, FailureClass>> = {
   ACME_SERVER_INTERNAL: 'unreachable',
   ACME_TIMEOUT: 'unreachable',
   ACME_UNREACHABLE: 'unreachable',
-  CERT_STORE_UNAVAILABLE: 'store',
-  CERT_STORE_CORRUPT: 'store',
+  STORE_UNAVAILABLE: 'store',
+  STORE_CORRUPT: 'store',
+  STORE_REFUSED: 'store',
+  STORE_STATEMENT_FAILED: 'internal',
 }
 
 /** The class of an error, which says where to look. */

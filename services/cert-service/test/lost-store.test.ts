@@ -8,7 +8,7 @@ import { startAcme } from './helpers/acme-service.ts'
 import { settle, start } from './helpers/app.ts'
 
 // What is wrong in these tests, and said.
-expectWarnings(t, 'CERT_STORE_UNAVAILABLE')
+expectWarnings(t, 'STORE_UNAVAILABLE')
 
 t.test(
   'a store that vanished: 503 at readyz within seconds, and no new CA in its place',
@@ -24,7 +24,7 @@ t.test(
     await settle(() => running.logged.some((line) => line.includes('the store cannot be used')))
     t.equal((await running.call('GET', '/readyz')).status, 503)
     const refused = await running.call('POST', '/api/certificate', { domain: 'b.test' })
-    t.match(refused, { status: 503, body: { code: 'CERT_STORE_UNAVAILABLE' } })
+    t.match(refused, { status: 503, body: { code: 'STORE_UNAVAILABLE' } })
     t.match(await running.client.order(['a.example.com']), {
       status: 503,
       headers: { 'retry-after': /^\d+$/, 'replay-nonce': String },

@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { AcmeError } from '@gatehouse/acme'
 import { PkiError } from '@gatehouse/pki'
 import { createMetrics } from '@gatehouse/service-kit/telemetry'
+import { StoreError } from '@gatehouse/store'
 import t from 'tap'
 import { parse } from 'yaml'
 import { CertError } from '../src/errors.ts'
@@ -83,7 +84,7 @@ t.test('failures are counted by class', (t) => {
     [new CertError('CERT_RATE_LIMITED', ''), 'limit'],
     [new AcmeError('ACME_UNREACHABLE', ''), 'unreachable'],
     [new AcmeError('ACME_BAD_CSR', ''), 'refused'],
-    [new CertError('CERT_STORE_UNAVAILABLE', ''), 'store'],
+    [new StoreError('STORE_UNAVAILABLE', ''), 'store'],
     [new PkiError('PKI_KEY_QUEUE_FULL', ''), 'limit'],
     [new Error('boom'), 'internal'],
   ] as const)

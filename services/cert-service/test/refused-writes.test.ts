@@ -8,7 +8,7 @@ import { settle, start } from './helpers/app.ts'
 t.test(
   'a database that refuses writes: told within seconds, and what is held is answered',
   async (t) => {
-    expectWarnings(t, 'CERT_STORE_UNAVAILABLE')
+    expectWarnings(t, 'STORE_REFUSED')
     const server = await startPostgres(t)
     const storage = {
       url: server.url,
@@ -25,7 +25,7 @@ t.test(
 
     await server.sql('REVOKE INSERT ON certs.certificates FROM gatehouse')
     const refused = await obtain('b.test')
-    t.match(refused, { status: 503, body: { code: 'CERT_STORE_UNAVAILABLE' } })
+    t.match(refused, { status: 503, body: { code: 'STORE_REFUSED' } })
     t.match(refused.headers, { 'retry-after': /^\d+$/ })
     t.strictSame(await degraded(), ['store'])
     t.equal((await call('GET', '/readyz')).status, 200, 'other replicas could do no more')

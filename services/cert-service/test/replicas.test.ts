@@ -153,7 +153,7 @@ async function schemaOf(server: PostgresServer): Promise<string> {
 t.test('while the database is away, memory answers, once and again', async (t) => {
   expectWarnings(
     t,
-    ...['CERT_STORE_UNAVAILABLE', 'connection for notifications lost', 'database lost'],
+    ...['STORE_UNAVAILABLE', 'connection for notifications lost', 'database lost'],
     ...['audit.lost', 'fetched.lost', 'replicas that may still answer'],
   )
   const server = await startPostgres(t)
@@ -215,7 +215,7 @@ t.test('while the database is away, memory answers, once and again', async (t) =
   t.equal((await handshake()).payload, payload)
   const refused = await obtain(cut, 'new.example.com')
   t.match(refused, { statusCode: 503, headers: { 'retry-after': /^\d+$/ } })
-  t.equal(refused.json().code, 'CERT_STORE_UNAVAILABLE')
+  t.equal(refused.json().code, 'STORE_UNAVAILABLE')
   t.match((await cut.inject('/readyz')).json(), { status: 'ready', degraded: ['store'] })
   t.match(logged.join(''), 'answered from memory: the store cannot be read')
 

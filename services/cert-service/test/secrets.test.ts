@@ -1,8 +1,8 @@
 import { fromPem, toPem } from '@gatehouse/pki'
 import { createMetrics } from '@gatehouse/service-kit/telemetry'
+import { StoreError } from '@gatehouse/store'
 import t from 'tap'
 import { expectWarnings } from '../../../scripts/test/quiet.ts'
-import { CertError } from '../src/errors.ts'
 import { createIdp, DAY, KEY, start } from './helpers/app.ts'
 import { browse } from './helpers/browse.ts'
 import { makeCsr } from './helpers/csr.ts'
@@ -11,7 +11,7 @@ t.test('no secret reaches the log, an error, a metric, the audit trail or a page
   expectWarnings(
     t,
     'AUTH_ISSUER_UNREACHABLE',
-    'CERT_STORE_UNAVAILABLE',
+    'STORE_UNAVAILABLE',
     'every token may have every name',
   )
   const now = () => Date.UTC(2030, 0, 1)
@@ -62,7 +62,7 @@ t.test('no secret reaches the log, an error, a metric, the audit trail or a page
   const { addCertificate } = service.store
   Object.assign(service.store, {
     addCertificate: async () => {
-      throw new CertError('CERT_STORE_UNAVAILABLE', 'no', {
+      throw new StoreError('STORE_UNAVAILABLE', 'no', {
         cause: new Error(toPem('PRIVATE KEY', Buffer.from('x'))),
       })
     },

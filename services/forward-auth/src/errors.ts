@@ -1,6 +1,7 @@
 import { GATE_ERRORS } from '@gatehouse/gate'
 import { PROVIDER_ERRORS } from '@gatehouse/identity-providers'
 import { type Shown, TitledError } from '@gatehouse/net'
+import { STORE_ERRORS, StoreError } from '@gatehouse/store'
 
 /** The errors of forward-auth itself by code: HTTP status, title, and what to do about it. */
 export const FWA_ERRORS = {
@@ -168,12 +169,6 @@ export const FWA_ERRORS = {
       '`storage.revocationStaleness`, so it does not know who has signed out elsewhere. Check ' +
       'the database of `storage.url`; the instance then continues automatically.',
   },
-  FWA_STORE_UNAVAILABLE: {
-    status: 503,
-    title: 'Store unavailable',
-    action:
-      'Try again. If the error persists, check the disk and the permissions of `storage.path`, or the database of `storage.url`.',
-  },
   FWA_TOKEN_INVALID: {
     status: 401,
     title: 'Invalid session token',
@@ -214,10 +209,11 @@ export const STATUS_OF: Readonly<Record<string, number>> = {
   PROFILE_CONDITION_INVALID: 400,
   PROFILE_CONDITION_TOO_LONG: 400,
   PROFILE_CONDITION_TWICE: 400,
+  ...Object.fromEntries(Object.keys(STORE_ERRORS).map((code) => [code, 503])),
 }
 
 /** The errors of forward-auth and of its packages by code. */
-export const ERRORS = { ...GATE_ERRORS, ...PROVIDER_ERRORS, ...FWA_ERRORS }
+export const ERRORS = { ...GATE_ERRORS, ...PROVIDER_ERRORS, ...STORE_ERRORS, ...FWA_ERRORS }
 
 export type FwaErrorCode = keyof typeof ERRORS
 
@@ -228,4 +224,9 @@ export class FwaError extends TitledError<FwaErrorCode> {
   constructor(code: FwaErrorCode, message: string, options?: ErrorOptions & Shown) {
     super(ERRORS, code, message, options)
   }
+}
+
+/** Whether an error is one of forward-auth or of its store. */
+export function isOwn(error: unknown): error is FwaError {
+  return error instanceof FwaError || error instanceof StoreError
 }

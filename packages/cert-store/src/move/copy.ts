@@ -1,6 +1,5 @@
-import { type Engine, type Row, StoreError, type Table } from '@gatehouse/store'
+import { asStoreError, type Engine, type Row, StoreError, type Table } from '@gatehouse/store'
 import { CertStoreError } from '../errors.ts'
-import { mapped } from '../failures.ts'
 import { TABLES } from '../tables.ts'
 import { UNFINISHED } from './unfinished.ts'
 
@@ -39,9 +38,9 @@ export interface Progress {
 }
 
 /** The target contains something that the source does not, or no longer, contain. */
-class Contradiction extends CertStoreError {
+class Contradiction extends StoreError {
   constructor(message: string) {
-    super('CERT_STORE_CORRUPT', message)
+    super('STORE_CORRUPT', message)
   }
 }
 
@@ -63,7 +62,7 @@ const SET_LAST_ID: Record<Engine['dialect'], (table: string, last: number) => re
 /**
  * Copies a store, in batches of which each is read back and compared. What an earlier move of the same
  * store left behind is compared and completed; if the store was used since then, it is copied anew.
- * @throws CertStoreError CERT_STORE_NOT_EMPTY, CERT_STORE_LOCKED, CERT_STORE_UNAVAILABLE
+ * @throws CertStoreError CERT_STORE_NOT_EMPTY, CERT_STORE_LOCKED, STORE_UNAVAILABLE
  */
 export async function* copyStore(
   source: Source,
@@ -81,13 +80,13 @@ export async function* copyStore(
       into = undefined
     }
   if (!into) {
-    into = await mapped(target.begin(source.check))
+    into = await target.begin(source.check).catch(explain)
     yield* copyTables(source, into, batch)
   }
   await source.assertUnused()
   if (into.isFinished) return
   await finish(source.db, into.db)
-  await mapped(target.publish())
+  await target.publish().catch(explain)
 }
 
 function notEmpty(): CertStoreError {
@@ -136,6 +135,10 @@ async function missingOf(db: Engine, table: Table, rows: readonly Row[]): Promis
       throw new Contradiction(`A row of ${table.name} differs in the target.`)
     return !other
   })
+}
+
+function explain(error: unknown): never {
+  throw asStoreError(error)
 }
 
 /** SQLite has numbers for what is true or false. */

@@ -1,6 +1,5 @@
 import { type Engine, openPostgres, parsePostgresUrl } from '@gatehouse/store'
 import { CertStoreError } from '../errors.ts'
-import { mapped, reported } from '../failures.ts'
 import { MASTER_KEY, MIGRATIONS, TABLES } from '../tables.ts'
 import type { Found, Source, Target } from './copy.ts'
 import { findUnfinished, noteUnfinished, refuseUnfinished } from './unfinished.ts'
@@ -18,8 +17,8 @@ const REPLICAS = `SELECT name FROM replicas WHERE seen_at > clock_timestamp() - 
 const WRITTEN = 'SELECT 1 FROM writes WHERE at > $1::timestamptz LIMIT 1'
 
 /**
- * @throws CertStoreError CERT_STORE_OLDER, CERT_STORE_NEWER, CERT_STORE_UNRELEASED, CERT_STORE_LOCKED,
- *   CERT_STORE_MISSING, CERT_STORE_UNFINISHED, CERT_STORE_UNAVAILABLE
+ * @throws CertStoreError STORE_OLDER, STORE_NEWER, STORE_UNRELEASED, CERT_STORE_LOCKED,
+ *   CERT_STORE_MISSING, CERT_STORE_UNFINISHED, STORE_UNAVAILABLE
  */
 export function openPostgresSource(place: Place): Promise<Source> {
   return open({ ...place, existing: true }, async (db) => {
@@ -42,7 +41,7 @@ export function openPostgresSource(place: Place): Promise<Source> {
   })
 }
 
-/** @throws CertStoreError CERT_STORE_NEWER, CERT_STORE_UNRELEASED, CERT_STORE_LOCKED, CERT_STORE_NOT_EMPTY, CERT_STORE_UNAVAILABLE */
+/** @throws CertStoreError STORE_NEWER, STORE_UNRELEASED, CERT_STORE_LOCKED, CERT_STORE_NOT_EMPTY, STORE_UNAVAILABLE */
 export function openPostgresTarget(place: Place): Promise<Target> {
   return open({ ...place, existing: false }, async (db) => {
     const found = await findStore(db, place.schema)
@@ -64,23 +63,20 @@ async function open<Side>(
   { url, ca, schema, existing }: Place & { readonly existing: boolean },
   use: (db: Engine) => Promise<Side>,
 ): Promise<Side> {
-  const postgres = await mapped(
-    openPostgres({
-      url: parsePostgresUrl(url),
-      ca,
-      schema,
-      existing,
-      name: 'gatehouse-certs move',
-      migrations: MIGRATIONS,
-      log: { info() {}, warn() {} },
-      reported,
-      // The service does not run meanwhile.
-      elapsed: () => 0,
-    }),
-  )
+  const postgres = await openPostgres({
+    url: parsePostgresUrl(url),
+    ca,
+    schema,
+    existing,
+    name: 'gatehouse-certs move',
+    migrations: MIGRATIONS,
+    log: { info() {}, warn() {} },
+    // The service does not run meanwhile.
+    elapsed: () => 0,
+  })
   try {
     await refuseReplicas(postgres, schema)
-    if (await mapped(postgres.tryLead('move'))) return await use(postgres)
+    if (await postgres.tryLead('move')) return await use(postgres)
     throw new CertStoreError('CERT_STORE_LOCKED', `Another move uses the schema ${schema}.`)
   } catch (error) {
     await postgres.close()

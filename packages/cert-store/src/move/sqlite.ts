@@ -1,9 +1,8 @@
 import { existsSync } from 'node:fs'
 import { rename } from 'node:fs/promises'
 import { DatabaseSync } from 'node:sqlite'
-import { type Engine, requireMigratedSqlite, Sqlite } from '@gatehouse/store'
+import { asStoreError, type Engine, requireMigratedSqlite, Sqlite } from '@gatehouse/store'
 import { CertStoreError } from '../errors.ts'
-import { reported } from '../failures.ts'
 import { syncFolder } from '../files.ts'
 import {
   assertStore,
@@ -21,8 +20,8 @@ import type { Found, Source, Target } from './copy.ts'
 import { findUnfinished, noteUnfinished } from './unfinished.ts'
 
 /**
- * @throws CertStoreError CERT_STORE_MISSING, CERT_STORE_LOCKED, CERT_STORE_CORRUPT, CERT_STORE_OLDER,
- *   CERT_STORE_NEWER, CERT_STORE_UNRELEASED
+ * @throws CertStoreError CERT_STORE_MISSING, CERT_STORE_LOCKED, STORE_CORRUPT, STORE_OLDER,
+ *   STORE_NEWER, STORE_UNRELEASED
  */
 export async function openSqliteSource(folder: string): Promise<Source> {
   requireStore(folder)
@@ -43,7 +42,7 @@ export async function openSqliteSource(folder: string): Promise<Source> {
   })
 }
 
-/** @throws CertStoreError CERT_STORE_LOCKED, CERT_STORE_NOT_EMPTY, CERT_STORE_CORRUPT, CERT_STORE_UNAVAILABLE */
+/** @throws CertStoreError CERT_STORE_LOCKED, CERT_STORE_NOT_EMPTY, STORE_CORRUPT, STORE_UNAVAILABLE */
 export function openSqliteTarget(folder: string): Promise<Target> {
   return open(folder, async (held) => {
     const file = storeFile(folder)
@@ -85,7 +84,7 @@ async function findStore(sqlite: DatabaseSync, isFinished: boolean): Promise<Fou
 
 /** Makes an engine that is never closed: it would save the run time of the move. */
 function engineOn(sqlite: DatabaseSync): Engine {
-  return new Sqlite(sqlite, { reported })
+  return new Sqlite(sqlite)
 }
 
 /** Keeps others off a folder until what is held is disposed of, or `use` fails. */
@@ -99,7 +98,7 @@ async function open<Side>(
     return await use(held)
   } catch (error) {
     held.dispose()
-    throw reported(error)
+    throw asStoreError(error)
   }
 }
 

@@ -7,7 +7,8 @@ import {
   type KeyObject,
   randomBytes,
 } from 'node:crypto'
-import { CertStoreError, storeUnavailable } from '../errors.ts'
+import { storeUnavailable } from '@gatehouse/store'
+import { CertStoreError } from '../errors.ts'
 import type { DataKeyRecord, KeyringRecord, Store } from '../store.ts'
 
 /** Each has data keys of its own. */
@@ -72,7 +73,7 @@ export class Keyring {
 
   /**
    * Encrypts a secret. It only opens with the same `context`, such as the DER of its certificate.
-   * @throws CertStoreError CERT_STORE_UNAVAILABLE if seals can no longer be counted
+   * @throws CertStoreError STORE_UNAVAILABLE if seals can no longer be counted
    */
   seal(purpose: Purpose, secret: Uint8Array, context: Uint8Array): Buffer {
     const id = this.#dataKeys.take(purpose)
@@ -189,7 +190,7 @@ class DataKeys {
     return this.#records.has(id)
   }
 
-  /** The id of the data key for one more seal. @throws CertStoreError CERT_STORE_UNAVAILABLE */
+  /** The id of the data key for one more seal. @throws CertStoreError STORE_UNAVAILABLE */
   take(purpose: Purpose): number {
     const last = this.#leases.get(purpose)
     const current = last?.left === 0 && last.next ? last.next : last

@@ -1,7 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { type Engine, openPostgres, parsePostgresUrl } from '@gatehouse/store'
 import t, { type Test } from 'tap'
-import { reported } from '../../src/failures.ts'
 import { Leases } from '../../src/leases.ts'
 import type { Lease, Store } from '../../src/store.ts'
 import { MIGRATIONS } from '../../src/tables.ts'
@@ -72,7 +71,6 @@ async function setup(t: Test) {
     name: 'a',
     migrations: MIGRATIONS,
     log,
-    reported,
   })
   t.teardown(() => engine.close())
   const { db, hold, delay } = holding(engine)

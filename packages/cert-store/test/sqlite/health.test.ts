@@ -5,8 +5,8 @@ import { openSqliteStore, storeFile } from '../../src/sqlite.ts'
 import { newAudit, newCertificate, testStore } from '../helpers/store.ts'
 
 const never = new AbortController().signal
-const unavailable = { code: 'CERT_STORE_UNAVAILABLE' }
-const corrupt = { code: 'CERT_STORE_CORRUPT' }
+const unavailable = { code: 'STORE_UNAVAILABLE' }
+const corrupt = { code: 'STORE_CORRUPT' }
 
 t.test('a sound store is found sound', async (t) => {
   const { store } = await testStore(t)

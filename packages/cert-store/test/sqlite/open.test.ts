@@ -44,27 +44,27 @@ t.test('a second store in the same folder is refused', async (t) => {
 })
 
 const damage: [what: string, code: string, harm: (file: string) => void][] = [
-  ['a truncated file', 'CERT_STORE_CORRUPT', (file) => truncateSync(file, 20_000)],
-  ['an empty file', 'CERT_STORE_CORRUPT', (file) => truncateSync(file, 0)],
-  ['another kind of file', 'CERT_STORE_CORRUPT', (file) => writeFileSync(file, 'x'.repeat(9000))],
+  ['a truncated file', 'STORE_CORRUPT', (file) => truncateSync(file, 20_000)],
+  ['an empty file', 'STORE_CORRUPT', (file) => truncateSync(file, 0)],
+  ['another kind of file', 'STORE_CORRUPT', (file) => writeFileSync(file, 'x'.repeat(9000))],
   [
     'the SQLite file of another program',
-    'CERT_STORE_CORRUPT',
+    'STORE_CORRUPT',
     (file) => edit(file, 'PRAGMA application_id = 7'),
   ],
   [
     'a store of a newer version',
-    'CERT_STORE_NEWER',
+    'STORE_NEWER',
     (file) => edit(file, `INSERT INTO schema_versions VALUES (${MIGRATIONS.length + 1}, '')`),
   ],
   [
     'a store that was made before there was a release',
-    'CERT_STORE_UNRELEASED',
+    'STORE_UNRELEASED',
     (file) => edit(file, 'PRAGMA user_version = 13; DROP TABLE schema_versions'),
   ],
   [
     'a store of another state of development',
-    'CERT_STORE_UNRELEASED',
+    'STORE_UNRELEASED',
     (file) => edit(file, `UPDATE schema_versions SET digest = 'another'`),
   ],
 ]
@@ -84,7 +84,7 @@ for (const [what, code, harm] of damage) {
 
 t.test('a log without its store is refused, not taken for a new store', async (t) => {
   const folder = testFolder(t, { 'store.db-wal': 'frames' })
-  await t.rejects(openSqliteStore({ folder }), { code: 'CERT_STORE_CORRUPT' })
+  await t.rejects(openSqliteStore({ folder }), { code: 'STORE_CORRUPT' })
 })
 
 t.test('what a start that was killed left of a store is not built upon', async (t) => {
@@ -98,7 +98,7 @@ t.test('what a start that was killed left of a store is not built upon', async (
 t.test('a folder that cannot be made is told in one line', async (t) => {
   const folder = join(testFolder(t, { file: '' }), 'file', 'data')
   await t.rejects(openSqliteStore({ folder }), {
-    code: 'CERT_STORE_UNAVAILABLE',
+    code: 'STORE_UNAVAILABLE',
     message: /cannot be written \(ENOTDIR\)/,
   })
 })

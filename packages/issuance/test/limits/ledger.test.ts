@@ -402,7 +402,7 @@ t.test('while the store is away no order begins, and what has happened is warned
   })
   const order = orderOf(['a.test'])
   const account = { issuer: 'acme', directory: DIRECTORY }
-  const unavailable = { code: 'CERT_STORE_UNAVAILABLE' }
+  const unavailable = { code: 'STORE_UNAVAILABLE' }
   await t.rejects(ledger.admit(order), unavailable)
   await t.rejects(ledger.resumed(order), unavailable)
   await t.rejects(ledger.admitAccount(account), unavailable)

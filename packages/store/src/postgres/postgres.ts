@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import type { Engine, Parameter, Reported, Row, Transaction, WriteOptions } from '../engine.ts'
+import type { Engine, Parameter, Row, Transaction, WriteOptions } from '../engine.ts'
 import { StoreError } from '../errors.ts'
 import { FailedStatements } from '../failed-statements.ts'
 import { type Migration, RUN_TIME } from '../migrations.ts'
@@ -48,8 +48,6 @@ export interface PostgresOptions extends ConnectionOptions {
   readonly patience?: number | undefined
   /** Milliseconds from a clock that nobody can set. Default: how long this process has been running. */
   readonly elapsed?: (() => number) | undefined
-  /** The error of the service for that of the store. Default: a StoreError as it is. */
-  readonly reported?: Reported
 }
 
 /**
@@ -113,7 +111,6 @@ class Database implements Postgres {
   readonly #failed = new FailedStatements()
   readonly #feeds = new Set<Feed>()
   readonly #elapsed: () => number
-  readonly #reported: Reported
   /** The transactions that run. */
   readonly #underWay = new Set<Promise<unknown>>()
   /** Whether `close` saves the run time: not in a schema that was refused. */
@@ -122,7 +119,7 @@ class Database implements Postgres {
   #since: number
 
   constructor(options: PostgresOptions) {
-    const { schema, log, elapsed = () => performance.now(), reported = (error) => error } = options
+    const { schema, log, elapsed = () => performance.now() } = options
     const servers = new Servers(options, log)
     const connect = () => servers.connect()
     this.#options = options
@@ -134,7 +131,6 @@ class Database implements Postgres {
     const pool = new Pool({ size: WRITERS, connect })
     this.#writes = new Writes({ pool, servers, failed: this.#failed })
     this.#elapsed = elapsed
-    this.#reported = reported
     this.#since = elapsed()
   }
 
@@ -157,7 +153,7 @@ class Database implements Postgres {
   }
 
   async all<T>(sql: string, ...params: readonly Parameter[]): Promise<readonly T[]> {
-    return this.#report(read({ sql, params }, this.#reads, this.#failed)) as Promise<readonly T[]>
+    return (await read({ sql, params }, this.#reads, this.#failed)) as readonly T[]
   }
 
   async get<T>(sql: string, ...params: readonly Parameter[]): Promise<T | undefined> {
@@ -169,7 +165,7 @@ class Database implements Postgres {
   }
 
   transaction<T>(job: (tx: Transaction) => Promise<T>, options?: WriteOptions): Promise<T> {
-    return this.#report(this.#once(job, options))
+    return this.#once(job, options)
   }
 
   follow<T>(options: FeedOptions<T>): Feed {
@@ -191,10 +187,10 @@ class Database implements Postgres {
   }
 
   async check(): Promise<void> {
-    await this.#report(this.#saveRunTime(this.#options.writable))
+    await this.#saveRunTime(this.#options.writable)
     await this.#failed.retry((sql, params) => this.#writes.tryOut(sql, params))
     const failure = this.failure()
-    if (failure) throw this.#reported(failure)
+    if (failure) throw failure
   }
 
   async prune(): Promise<number> {
@@ -223,14 +219,6 @@ class Database implements Postgres {
     const work = this.#writes.once(job, durable)
     this.#underWay.add(work)
     return await work.finally(() => this.#underWay.delete(work))
-  }
-
-  async #report<T>(work: Promise<T>): Promise<T> {
-    try {
-      return await work
-    } catch (error) {
-      throw this.#reported(error)
-    }
   }
 
   /** Saves the run time, and takes over that of a replica that has run for longer. Tries the tables for writes. */

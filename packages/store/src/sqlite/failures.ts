@@ -1,6 +1,4 @@
-import { StoreError } from '../errors.ts'
-
-const RETRY_AFTER = 5
+import { StoreError, storeUnavailable } from '../errors.ts'
 
 /** SQLite's primary result codes for transient conditions, in which the data is intact. */
 const TRANSIENT = new Map([
@@ -18,9 +16,9 @@ const DAMAGED = [11, 26]
 const BUSY = 5
 const CONSTRAINT = 19
 
-export function unavailable(reason: string, cause?: unknown): StoreError {
-  const message = `The store cannot be used: ${reason}.`
-  return new StoreError('STORE_UNAVAILABLE', message, { cause, retryAfter: RETRY_AFTER })
+interface SqliteError {
+  readonly errcode?: number
+  readonly message?: string
 }
 
 /** Whether another program is using the file. */
@@ -28,17 +26,17 @@ export function isBusy(error: unknown): boolean {
   return primaryOf(error) === BUSY
 }
 
-/** The error to report for one of SQLite's; `undefined` for one of another kind. */
-export function sqliteFailure(error: unknown): StoreError | undefined {
+/** The error to report for one of SQLite's; one of another kind as it is. */
+export function asStoreError(error: unknown): unknown {
   if (error instanceof StoreError) return error
-  const { code, errcode, message } = error as { code?: string; errcode?: number; message?: string }
-  if (code === 'ERR_INVALID_STATE') return unavailable('it is closed', error)
-  if (errcode === undefined) return undefined
+  const { code, errcode, message } = Object(error) as { code?: string } & SqliteError
+  if (code === 'ERR_INVALID_STATE') return storeUnavailable('it is closed', error)
+  if (errcode === undefined) return error
   const primary = primaryOf(error)
   if (DAMAGED.includes(primary))
     return new StoreError('STORE_CORRUPT', 'The store is damaged or not a store.', { cause: error })
   const reason = TRANSIENT_EXTENDED.get(errcode) ?? TRANSIENT.get(primary)
-  if (reason !== undefined) return unavailable(reason, error)
+  if (reason !== undefined) return storeUnavailable(reason, error)
   const constraint = primary === CONSTRAINT ? message : undefined
   const text = `The store rejects a statement: ${message} (SQLite ${errcode}).`
   return new StoreError('STORE_STATEMENT_FAILED', text, { constraint })

@@ -2,8 +2,8 @@ import { addAbortListener } from 'node:events'
 import { statSync } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import { Worker } from 'node:worker_threads'
-import { StoreError } from '../errors.ts'
-import { sqliteFailure, unavailable } from './failures.ts'
+import { StoreError, storeUnavailable } from '../errors.ts'
+import { asStoreError } from './failures.ts'
 import type { Sqlite } from './sqlite.ts'
 
 /** Finds out whether a store can be used, and stops writing to one that is damaged or gone. */
@@ -51,7 +51,9 @@ export class SqliteHealth {
   }
 
   #refuseWrites(): void {
-    const gone = this.#isGone ? unavailable(`${this.#file} was removed or replaced`) : undefined
+    const gone = this.#isGone
+      ? storeUnavailable(`${this.#file} was removed or replaced`)
+      : undefined
     this.#engine.refuseWrites(this.#damage ?? gone)
   }
 
@@ -96,7 +98,7 @@ async function quickCheck(file: string, signal: AbortSignal): Promise<void> {
 /** @param outcome - undefined if the check was stopped */
 function assertSound(file: string, outcome: QuickCheckResult | undefined): void {
   if (!outcome) return
-  if (!('result' in outcome)) throw sqliteFailure(outcome) ?? new Error(outcome.message)
+  if (!('result' in outcome)) throw asStoreError(Object.assign(new Error(outcome.message), outcome))
   if (outcome.result === 'ok') return
   throw new StoreError('STORE_CORRUPT', `${file} is damaged: ${outcome.result}`)
 }

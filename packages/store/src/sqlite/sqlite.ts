@@ -1,11 +1,11 @@
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite'
 import { setTimeout } from 'node:timers/promises'
-import type { Engine, Parameter, Reported, Row, Transaction, WriteOptions } from '../engine.ts'
-import type { StoreError } from '../errors.ts'
+import type { Engine, Parameter, Row, Transaction, WriteOptions } from '../engine.ts'
+import { type StoreError, storeUnavailable } from '../errors.ts'
 import { FailedStatements, isOfStore } from '../failed-statements.ts'
 import { RUN_TIME } from '../migrations.ts'
 import { toSqlite } from '../translate.ts'
-import { sqliteFailure, unavailable } from './failures.ts'
+import { asStoreError } from './failures.ts'
 
 type MaybePromise<T> = T | Promise<T>
 
@@ -35,8 +35,6 @@ interface Job {
 export interface SqliteOptions {
   /** Milliseconds on a monotonic clock. Default: since this process started. */
   readonly elapsed?: (() => number) | undefined
-  /** Default: a StoreError as it is. */
-  readonly reported?: Reported | undefined
   /** Default: statements run in this thread. */
   readonly runner?: Runner | undefined
 }
@@ -51,7 +49,6 @@ export class Sqlite implements Engine {
   /** The reads that failed. */
   readonly #failed = new FailedStatements()
   readonly #elapsed: () => number
-  readonly #reported: Reported
   readonly #openedAt: number
   readonly #earlierRunTime: number
   #waiting: Job[] = []
@@ -64,20 +61,15 @@ export class Sqlite implements Engine {
   #failedWrite: StoreError | undefined
 
   constructor(sqlite: DatabaseSync, options: SqliteOptions = {}) {
-    const { elapsed = () => performance.now(), reported = (error) => error } = options
+    const { elapsed = () => performance.now() } = options
     this.#runner = options.runner ?? new Connection(sqlite)
     this.#elapsed = elapsed
-    this.#reported = reported
     this.#openedAt = elapsed()
     this.#earlierRunTime = Number(sqlite.prepare(`SELECT ms FROM ${RUN_TIME}`).get()?.ms)
   }
 
   async all<T = Row>(sql: string, ...params: readonly Parameter[]): Promise<readonly T[]> {
-    try {
-      return (await this.#read(sql, params)) as readonly T[]
-    } catch (error) {
-      throw this.#reported(error)
-    }
+    return (await this.#read(sql, params)) as readonly T[]
   }
 
   async get<T = Row>(sql: string, ...params: readonly Parameter[]): Promise<T | undefined> {
@@ -92,10 +84,10 @@ export class Sqlite implements Engine {
     job: (tx: Transaction) => Promise<T>,
     { durable: isDurable = true }: WriteOptions = {},
   ): Promise<T> {
-    return new Promise<T>((resolve, rejected) => {
-      const reject = (error: unknown) => rejected(this.#reported(error))
+    return new Promise<T>((resolve, reject) => {
       if (this.#refusal) return reject(this.#refusal)
-      if (this.#waiting.length >= MAX_WAITING) return reject(unavailable('too many writes wait'))
+      if (this.#waiting.length >= MAX_WAITING)
+        return reject(storeUnavailable('too many writes wait'))
       if (this.#waiting.length === 0) this.#turn = this.#commitTurn(this.#turn)
       this.#waiting.push({ isDurable, run: job, resolve: resolve as Job['resolve'], reject })
     })
@@ -109,7 +101,7 @@ export class Sqlite implements Engine {
     await this.run(SAVE_RUN_TIME, this.runTime())
     await this.#failed.retry((sql, params) => this.#read(sql, params))
     const failure = this.failure()
-    if (failure) throw this.#reported(failure)
+    if (failure) throw failure
   }
 
   failure(): StoreError | undefined {
@@ -124,7 +116,7 @@ export class Sqlite implements Engine {
   /** Commits the waiting writes and saves the run time, then closes the connection. */
   async close(): Promise<void> {
     const refusal = this.#refusal
-    this.#refusal = unavailable('it is closed')
+    this.#refusal = storeUnavailable('it is closed')
     await this.#turn
     try {
       if (!refusal) this.#runner.finish(SAVE_RUN_TIME, [this.runTime()])
@@ -162,7 +154,7 @@ export class Sqlite implements Engine {
       })
     } catch (error) {
       await this.#runner.end('ROLLBACK')
-      const failure = sqliteFailure(error) ?? error
+      const failure = asStoreError(error)
       if (isOfStore(failure)) this.#failedWrite = failure
       // The store is fine, so one job is at fault: run alone, only that one fails.
       else if (jobs.length > 1) return this.#runAlone(jobs)
@@ -184,7 +176,7 @@ export class Sqlite implements Engine {
       try {
         return await statement()
       } catch (error) {
-        failure ??= sqliteFailure(error) ?? error
+        failure ??= asStoreError(error)
         throw failure
       }
     }
@@ -213,7 +205,7 @@ export class Sqlite implements Engine {
       this.#failed.delete(sql)
       return rows
     } catch (error) {
-      const failure = sqliteFailure(error) ?? error
+      const failure = asStoreError(error)
       this.#failed.note(sql, params, failure)
       throw failure
     }

@@ -1,6 +1,6 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { type IssuanceRequest, MAX_NAMES, parseRequest } from '@gatehouse/issuance/request'
-import { TitledError } from '@gatehouse/net'
+import { hasCode, TitledError } from '@gatehouse/net'
 import { KEY_TYPES, PkiError } from '@gatehouse/pki'
 import { languageOf, sendPage } from '@gatehouse/service-kit/pages'
 import type { FastifyReply, FastifyRequest } from 'fastify'
@@ -72,6 +72,7 @@ function refuse(
   error: unknown,
 ): FastifyReply {
   if (!(error instanceof PkiError || error instanceof TitledError)) throw error
+  if (hasCode(error, 'STORE_STATEMENT_FAILED')) throw error
   const [{ pointer = '' } = {}] = (error as { errors?: { pointer?: string }[] }).errors ?? []
   const lang = languageOf(request)
   const objection = {

@@ -107,7 +107,7 @@ t.test('a damaged store gives no backup', async (t) => {
   for (let i = 0; i < 50; i++) await store.addCertificate(seal(`${i}.example`), newAudit())
   await store.close()
   overwrite(join(folder, 'store.db'))
-  await t.rejects(backup({ folder, file }), { code: 'CERT_STORE_CORRUPT' })
+  await t.rejects(backup({ folder, file }), { code: 'STORE_CORRUPT' })
   t.notOk(existsSync(file))
 })
 
@@ -122,7 +122,7 @@ for (const [what, make] of foreign)
     const [folder, file] = [join(base, 'data'), join(base, 'copy.db')]
     make(join(folder, 'store.db'))
     const before = readFileSync(join(folder, 'store.db'))
-    const code = 'CERT_STORE_CORRUPT'
+    const code = 'STORE_CORRUPT'
     const message = /^[^\n]+$/
     const masterKeyFile = join(base, 'master.key')
     await t.rejects(backup({ folder, file }), { code, message })
@@ -158,8 +158,8 @@ const bad: [what: string, code: string, harm: (file: string) => void][] = [
   ['is empty', 'CERT_BACKUP_INVALID', (file) => truncateSync(file, 0)],
   ['is no backup', 'CERT_BACKUP_INVALID', (file) => writeFileSync(file, 'x'.repeat(9999))],
   ['was changed', 'CERT_BACKUP_INVALID', (file) => overwrite(file)],
-  ['is of a newer version', 'CERT_STORE_NEWER', (file) => makeNewer(file)],
-  ['is of an unreleased version', 'CERT_STORE_UNRELEASED', (file) => makeUnreleased(file)],
+  ['is of a newer version', 'STORE_NEWER', (file) => makeNewer(file)],
+  ['is of an unreleased version', 'STORE_UNRELEASED', (file) => makeUnreleased(file)],
 ]
 
 for (const [what, code, harm] of bad) {

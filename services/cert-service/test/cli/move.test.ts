@@ -384,7 +384,7 @@ t.test('what is refused', async (t) => {
   await begin(folder, await openPostgresTarget({ url: server.url, schema: half }))
   const cases: [why: string, code: string, from: Parameters<typeof move>[0], to: string][] = [
     ['no store', 'CERT_STORE_MISSING', inFolder(back, schema), server.url],
-    ['no schema', 'CERT_STORE_OLDER', inDatabase('absent'), back],
+    ['no schema', 'STORE_OLDER', inDatabase('absent'), back],
     ['another store in the target', 'CERT_STORE_NOT_EMPTY', inFolder(other, schema), server.url],
     ['half of another store', 'CERT_STORE_NOT_EMPTY', inFolder(other, half), file],
     ['another store in the folder', 'CERT_STORE_NOT_EMPTY', inDatabase(schema), other],
@@ -432,14 +432,14 @@ t.test('a store that is in use, or of an older version, is not moved', async (t)
   await source[Symbol.asyncDispose]()
 
   await server.sql(`DELETE FROM ${other}.schema_versions`)
-  await t.rejects(moved(inDatabase(other), back), { code: 'CERT_STORE_OLDER' })
+  await t.rejects(moved(inDatabase(other), back), { code: 'STORE_OLDER' })
   const sqlite = new DatabaseSync(join(folder, 'store.db'))
   t.teardown(() => sqlite.close())
   sqlite.exec('DELETE FROM schema_versions')
-  await t.rejects(moved(inFolder(folder, newSchema()), server.url), { code: 'CERT_STORE_OLDER' })
+  await t.rejects(moved(inFolder(folder, newSchema()), server.url), { code: 'STORE_OLDER' })
   // Such as versions made that were never released.
   sqlite.exec('DROP TABLE schema_versions')
-  const unreleased = { code: 'CERT_STORE_UNRELEASED' }
+  const unreleased = { code: 'STORE_UNRELEASED' }
   await t.rejects(moved(inFolder(folder, newSchema()), server.url), unreleased)
   await server.sql(`ALTER TABLE ${other}.schema_versions RENAME TO migrations`)
   await t.rejects(moved(inDatabase(other), back), unreleased)

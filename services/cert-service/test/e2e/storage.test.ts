@@ -10,7 +10,7 @@ import { createHome, runMain, startService } from '../helpers/service.ts'
 const home = (t: Test) => createHome(join(testFolder(t), 'service'))
 
 t.test('a running service and others at its store', async (t) => {
-  expectWarnings(t, 'CERT_STORE_UNAVAILABLE')
+  expectWarnings(t, 'STORE_UNAVAILABLE')
   const place = home(t)
   const service = await startService(t, place)
   const { certificate } = (await service.obtain('held.example')).body
@@ -24,7 +24,7 @@ t.test('a running service and others at its store', async (t) => {
   const other = new DatabaseSync(storeFile(place.folder))
   other.exec('BEGIN EXCLUSIVE')
   const refused = await service.obtain('new.example')
-  const unavailable = { status: 503, retryAfter: '5', body: { code: 'CERT_STORE_UNAVAILABLE' } }
+  const unavailable = { status: 503, retryAfter: '5', body: { code: 'STORE_UNAVAILABLE' } }
   t.match(refused, unavailable, 'a locked database is told with a time to come back')
   t.notMatch(JSON.stringify(refused), /locked|sqlite/i, 'and its cause to the log alone')
   const held = await service.obtain('held.example')

@@ -133,7 +133,7 @@ t.test('a version and the next one serve from one schema', async (t) => {
   const refused = await startOld(programOf('cert-service')).ended
   t.equal(refused.code, 1)
   const known = `schema ${count + 1}, and this version knows up to ${count}`
-  t.equal(refused.stderr, `gatehouse-certs: The store has ${known}. [CERT_STORE_NEWER]\n`)
+  t.equal(refused.stderr, `gatehouse-certs: The store has ${known}. [STORE_NEWER]\n`)
   t.match(await serialAt(b, 'later.example'), /^[0-9a-f]+$/, 'the new version goes on')
   t.ok(issued.length > 6)
 })

@@ -6,8 +6,8 @@ import type { openStore } from '@gatehouse/cert-store'
 import type { Store } from '@gatehouse/cert-store/port'
 import { type BoundedFetch, NetError } from '@gatehouse/net'
 import { createLogger } from '@gatehouse/service-kit/telemetry'
+import { StoreError } from '@gatehouse/store'
 import type { FastifyInstance } from 'fastify'
-import { CertStoreError } from '../../../../packages/cert-store/src/errors.ts'
 import { openPostgresStore } from '../../../../packages/cert-store/src/postgres.ts'
 import {
   connect,
@@ -208,8 +208,7 @@ export class FaultyService {
       return now ? end(now) : result
     }
     const end = ({ how }: StoreFault) => {
-      if (how === 'refuse')
-        throw new CertStoreError('CERT_STORE_UNAVAILABLE', 'the store refuses by chance')
+      if (how === 'refuse') throw new StoreError('STORE_UNAVAILABLE', 'the store refuses by chance')
       void die()
       return never()
     }

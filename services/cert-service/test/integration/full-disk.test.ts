@@ -8,7 +8,7 @@ import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { until } from '../../../../scripts/test/until.ts'
 import { createHome, startService } from '../helpers/service.ts'
 
-expectWarnings(t, 'CERT_STORE_UNAVAILABLE')
+expectWarnings(t, 'STORE_UNAVAILABLE')
 
 const skip = process.getuid?.() === 0 ? false : 'only root may mount a small disk'
 
@@ -42,7 +42,7 @@ t.test(
       const answer = await obtain(`n${i}.example`)
       if (answer.status === 200) continue
       refused++
-      t.match(answer, { status: 503, retryAfter: '5', body: { code: 'CERT_STORE_UNAVAILABLE' } })
+      t.match(answer, { status: 503, retryAfter: '5', body: { code: 'STORE_UNAVAILABLE' } })
     }
     t.equal(refused, 3, 'the disk was full')
     // A check in between finds that something smaller can be written.

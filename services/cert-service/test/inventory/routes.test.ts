@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto'
+import { StoreError } from '@gatehouse/store'
 import fc from 'fast-check'
 import t from 'tap'
 import {
@@ -7,7 +8,6 @@ import {
   newOrder,
 } from '../../../../packages/cert-store/test/helpers/store.ts'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
-import { CertError } from '../../src/errors.ts'
 import { DAY, KEY, NOW, type Running, start } from '../helpers/app.ts'
 import { browse, enter } from '../helpers/enter.ts'
 
@@ -277,17 +277,17 @@ t.test('counts of a visitor who may not read all are bounded, and say so', async
 })
 
 t.test('errors are pages here and problems elsewhere', async (t) => {
-  expectWarnings(t, 'CERT_STORE_UNAVAILABLE')
+  expectWarnings(t, 'STORE_UNAVAILABLE')
   const running = await start(t)
   const { cookie } = await enter(running, KEY)
   Object.assign(running.service.store, {
     listCertificates: async () => {
-      throw new CertError('CERT_STORE_UNAVAILABLE', 'the disk, in detail')
+      throw new StoreError('STORE_UNAVAILABLE', 'the disk, in detail')
     },
   })
   const answer = await browse(running, 'GET', '/', { cookie })
   t.match(answer, { status: 503, headers: { 'content-type': /^text\/html/ } })
-  t.match(answer.text, 'Check the disk and the permissions')
+  t.match(answer.text, 'check the disk and its permissions')
   t.notMatch(answer.text, 'in detail')
   const other = await browse(running, 'GET', '/sign-out', { cookie })
   t.match(other, { status: 405, headers: { 'content-type': 'application/problem+json' } })

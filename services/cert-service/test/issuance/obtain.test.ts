@@ -5,10 +5,10 @@ import { DatabaseSync } from 'node:sqlite'
 import type { Ca, Issuer } from '@gatehouse/issuance/issuers'
 import { fromPem, type Name, PkiError, parseName } from '@gatehouse/pki'
 import { testFolder } from '@gatehouse/service-kit/testing'
+import { StoreError } from '@gatehouse/store'
 import t from 'tap'
 import type { IssuerRequest } from '../../../../packages/issuance/src/issuers/issuer.ts'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
-import { CertError } from '../../src/errors.ts'
 import { DAY, KEY, NOW, type Running, settle, start, written } from '../helpers/app.ts'
 import { makeCsr } from '../helpers/csr.ts'
 
@@ -51,7 +51,7 @@ async function dropOrder(running: Running, asked: ReturnType<typeof slowIssuer>[
   const { store, issuance } = running.service
   const { addCertificate } = store
   const fail = async () => {
-    throw new CertError('CERT_STORE_UNAVAILABLE', 'the disk is full', { retryAfter: 5 })
+    throw new StoreError('STORE_UNAVAILABLE', 'the disk is full', { retryAfter: 5 })
   }
   const answer = post(running)
   await settle(() => asked.length > 0)
@@ -318,19 +318,19 @@ t.test('names outside of ca.permitted are refused before anything is done', asyn
 })
 
 t.test('a failing store is a 503 with Retry-After and leaves no failure behind', async (t) => {
-  expectWarnings(t, 'CERT_STORE_UNAVAILABLE')
+  expectWarnings(t, 'STORE_UNAVAILABLE')
   const running = await start(t)
   const { store } = running.service
   const { addCertificate } = store
   Object.assign(store, {
     addCertificate: async () => {
-      throw new CertError('CERT_STORE_UNAVAILABLE', 'the disk is full', { retryAfter: 5 })
+      throw new StoreError('STORE_UNAVAILABLE', 'the disk is full', { retryAfter: 5 })
     },
   })
   t.match(await post(running), {
     status: 503,
     headers: { 'retry-after': '5' },
-    body: { code: 'CERT_STORE_UNAVAILABLE' },
+    body: { code: 'STORE_UNAVAILABLE' },
   })
   Object.assign(store, { addCertificate })
   t.equal((await post(running)).status, 200)

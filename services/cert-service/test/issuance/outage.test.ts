@@ -1,5 +1,5 @@
+import { storeUnavailable } from '@gatehouse/store'
 import t from 'tap'
-import { storeUnavailable } from '../../../../packages/cert-store/src/errors.ts'
 import { openStore } from '../../../../packages/cert-store/src/open.ts'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import type { AppDeps } from '../../src/app.ts'
@@ -8,7 +8,7 @@ import { type Running, start } from '../helpers/app.ts'
 import { makeCsr } from '../helpers/csr.ts'
 
 // What is wrong in these tests, and said.
-expectWarnings(t, 'CERT_STORE_UNAVAILABLE', 'audit.lost', 'ACME_', 'planned again')
+expectWarnings(t, 'STORE_UNAVAILABLE', 'audit.lost', 'ACME_', 'planned again')
 
 const domain = 'app.example.com'
 
@@ -75,7 +75,7 @@ t.test(
     state.isAway = true
     t.match(await obtain(running, { csr }), {
       status: 503,
-      body: { code: 'CERT_STORE_UNAVAILABLE' },
+      body: { code: 'STORE_UNAVAILABLE' },
     })
     t.match(await read(running), { status: 200, body: { serialNumber } })
   },

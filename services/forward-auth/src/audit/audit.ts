@@ -1,6 +1,7 @@
 import type { Refusal } from '@gatehouse/gate'
 import { isUnknown, type Profile } from '@gatehouse/profile'
 import type { Metrics } from '@gatehouse/service-kit/telemetry'
+import { StoreError } from '@gatehouse/store'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import type { ForwardAuthConfig } from '../config/schema.ts'
@@ -163,8 +164,7 @@ class AuditTrail {
         await this.#app.authStore.audit.append(rows)
         this.#isDelayed = false
       } catch (error) {
-        if (this.#isClosing || Object(error).code !== 'FWA_STORE_UNAVAILABLE')
-          this.#lose(error, rows.length)
+        if (this.#isClosing || !(error instanceof StoreError)) this.#lose(error, rows.length)
         else this.#retrySoon(rows, error)
       }
     }

@@ -60,7 +60,7 @@ export type CallbackLogin =
       readonly secrets: LoginSecrets
       /**
        * Completes the login for good. Resolves with false if it has completed meanwhile, at another
-       * instance. Rejects with FwaError FWA_STORE_UNAVAILABLE.
+       * instance. Rejects with StoreError STORE_UNAVAILABLE.
        */
       confirm(): Promise<boolean>
     }
@@ -120,7 +120,7 @@ export class Logins {
    * Finds the login that a callback belongs to. A login completes once, at whatever instance, and only
    * at the redirect URI of the provider where it started, so that no other provider receives its code.
    *
-   * @throws FwaError FWA_STORE_UNAVAILABLE, and the callback may be tried again
+   * @throws StoreError STORE_UNAVAILABLE, and the callback may be tried again
    */
   async complete(portal: Portal, site: Site, callback: Callback): Promise<CallbackLogin> {
     const { provider, state, cookieHeader } = callback

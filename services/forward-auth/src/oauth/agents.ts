@@ -77,7 +77,7 @@ class Agents {
    * The agent that has a token for a resource; undefined if the token, the agent or the session of its person is
    * not valid any more.
    *
-   * @throws FwaError FWA_STORE_STALE, FWA_STORE_UNAVAILABLE
+   * @throws FwaError FWA_STORE_STALE, STORE_UNAVAILABLE
    */
   async find(
     token: string,
@@ -135,7 +135,7 @@ class Agents {
   /**
    * Redeems a code (RFC 6749 section 4.1.3). A code that comes twice ends what it has brought.
    *
-   * @throws OAuthError invalid_grant, invalid_target; FwaError FWA_STORE_UNAVAILABLE
+   * @throws OAuthError invalid_grant, invalid_target; StoreError STORE_UNAVAILABLE
    */
   async begin(at: PortalSite, sent: Redemption, request: FastifyRequest): Promise<TokenAnswer> {
     const { sessions, authStore, clients } = this.#app
@@ -226,7 +226,7 @@ class Agents {
    * the agent, unless its answer may have been lost just now, or another process of the client was quicker: that gets an
    * access token alone.
    *
-   * @throws OAuthError invalid_grant, invalid_scope, invalid_target; FwaError FWA_STORE_UNAVAILABLE
+   * @throws OAuthError invalid_grant, invalid_scope, invalid_target; StoreError STORE_UNAVAILABLE
    */
   async renew(at: PortalSite, sent: Renewal, request: FastifyRequest): Promise<TokenAnswer> {
     const { sessions, signInRate, clients } = this.#app

@@ -42,7 +42,7 @@ export class ClientKeys {
   /**
    * Whether a client has signed an assertion for one of these audiences, which comes for the first time.
    *
-   * @throws FwaError FWA_CLIENT_UNREACHABLE if its keys cannot be read now, FWA_STORE_UNAVAILABLE
+   * @throws FwaError FWA_CLIENT_UNREACHABLE if its keys cannot be read now, STORE_UNAVAILABLE
    */
   async isSignedBy(
     { id, jwksUrl }: KeyedClient,

@@ -1,7 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
-import { FwaError } from '../errors.ts'
+import { FwaError, isOwn } from '../errors.ts'
 import { signInSiteOf } from '../portal-site.ts'
 import { allowOrigins } from '../routes/cross-origin.ts'
 import { problemAnswers } from '../routes/documented.ts'
@@ -202,7 +202,7 @@ function sendError(
     if (isBasic) reply.header('www-authenticate', 'Basic realm="clients", charset="UTF-8"')
     return reply.code(isBasic ? 401 : 400).send(error.parameters)
   }
-  if (error instanceof FwaError && LATER.includes(error.code)) {
+  if (isOwn(error) && LATER.includes(error.code)) {
     const status = error.code === 'FWA_CLIENT_RATE' ? 429 : 503
     if (status === 503) request.log.warn({ err: error }, 'tokens could not be issued')
     const later = new OAuthError('temporarily_unavailable', 'try again')
@@ -221,5 +221,5 @@ function sendError(
 /** Errors after which a client tries again, and has lost nothing. */
 const LATER: readonly string[] = [
   ...['FWA_CLIENT_RATE', 'FWA_CLIENT_UNREACHABLE'],
-  ...['FWA_STORE_UNAVAILABLE', 'FWA_STORE_STALE'],
+  ...['STORE_UNAVAILABLE', 'FWA_STORE_STALE'],
 ]

@@ -9,7 +9,7 @@ import {
 import type { Profile } from '@gatehouse/profile'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
-import { FwaError } from '../errors.ts'
+import { FwaError, isOwn } from '../errors.ts'
 import { warnRarely } from '../log-limit.ts'
 import type { CallbackLogin, LoginState } from '../login/logins.ts'
 import { CALLBACK_PATH, SHARED_CALLBACK_PATH, soleRedirectProvider } from '../login/redirect-uri.ts'
@@ -102,7 +102,7 @@ async function finish(
   try {
     signedIn = await provider.finish(callback, { ...secrets, redirectUri })
   } catch (thrown) {
-    if (!(thrown instanceof FwaError || thrown instanceof ProviderError)) throw thrown
+    if (!(isOwn(thrown) || thrown instanceof ProviderError)) throw thrown
     const error = withoutPlace(thrown, 'the sign-in cannot be completed at the moment')
     const giveUp = () => failed({ ...attempt, provider }, error, reply.request)
     if (!isOvertaken(callback, error)) throw giveUp()
@@ -132,7 +132,7 @@ async function finishOffline(
   try {
     signedIn = await provider?.finish(callback, { ...secrets, redirectUri })
   } catch (err) {
-    if (!(err instanceof FwaError || err instanceof ProviderError)) throw err
+    if (!(isOwn(err) || err instanceof ProviderError)) throw err
     request.log.info({ err, provider: login.provider }, 'Provider refused an offline token')
   }
   if (provider && restarts === 0 && !(signedIn && isLasting(signedIn.tokens)))

@@ -10,10 +10,11 @@ import {
 import type { Profile } from '@gatehouse/profile'
 import { isNavigation, isPrefetch } from '@gatehouse/service-kit/http'
 import { sendPage } from '@gatehouse/service-kit/pages'
+import { isUnavailable } from '@gatehouse/store'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Ender } from '../audit/audit.ts'
 import { setHostCookies } from '../cookies.ts'
-import { FwaError } from '../errors.ts'
+import { FwaError, isOwn } from '../errors.ts'
 import { warnRarely } from '../log-limit.ts'
 import { redirectUriOf } from '../login/redirect-uri.ts'
 import type { StepUpDemand } from '../login/step-up.ts'
@@ -166,7 +167,7 @@ export async function recordErrorPage(
   const { portal = '' } = (request.params ?? {}) as { portal?: string }
   const { method, headers, server } = request
   const isShown = server.portals.has(portal) && isNavigation(method, headers)
-  if (!isShown || !(error instanceof FwaError) || server.auditTrail.has(request)) return
+  if (!isShown || !isOwn(error) || server.auditTrail.has(request)) return
   const { code } = error
   const page = { portal, code, host: undefined, isPage: true, isQuiet: true } as const
   server.auditTrail.record(request, { event: 'access-refused', ...page })
@@ -274,7 +275,7 @@ async function beginSession(
     }
     return await sessions.begin({ ...portalSite, signedIn, browser: browserOf(request) }, before)
   } catch (error) {
-    if (!(error instanceof FwaError)) throw error
+    if (!isOwn(error)) throw error
     recordSignIn('sign-in-failed', { ...signIn, profile, code: error.code }, request)
     const text = 'the sign-in cannot be stored at the moment'
     throw withLoginUrl(withoutPlace(error, text), portalSite, signIn)
@@ -290,8 +291,8 @@ export function browserOf({ headers, raw, server }: FastifyRequest): Browser {
 
 /** Errors of the store name its folder or host, which only the log may show. */
 export function withoutPlace(error: FwaError, text: string): FwaError {
+  if (!isUnavailable(error)) return error
   const { code, retryAfter = 0 } = error
-  if (code !== 'FWA_STORE_UNAVAILABLE') return error
   return new FwaError(code, text, { cause: error, retryAfter })
 }
 

@@ -2,6 +2,7 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { Provider } from '@gatehouse/identity-providers'
 import { isNavigation } from '@gatehouse/service-kit/http'
 import { sendPage } from '@gatehouse/service-kit/pages'
+import { StoreError } from '@gatehouse/store'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { setHostCookies } from '../cookies.ts'
@@ -51,7 +52,7 @@ export const logoutRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const { sid = '' } = (await app.sessions.tokenOf(request, portalSite)) ?? {}
     const waiting = 'signing out is not stored yet'
     if (app.sessions.records.isUnsaved(sid))
-      throw new FwaError('FWA_STORE_UNAVAILABLE', waiting, { retryAfter: 1 })
+      throw new StoreError('STORE_UNAVAILABLE', waiting, { retryAfter: 1 })
     const visitor = await app.sessions.atSignIn(request, portalSite)
     const signInHref = pageUrl(portalSite, '/signin', { rd })
     if (!visitor) return sendPage(reply, 200, signedOutPage({ ...reader, signInHref }))

@@ -9,7 +9,7 @@ import { AssertionKeys } from './assertion-keys.ts'
  * Derives the keys of sessions from the configured secrets, or from one that the store makes at the
  * first start; those of assertions always from such a one.
  *
- * @throws FwaError FWA_KEY_UNUSABLE, FWA_STORE_UNAVAILABLE
+ * @throws FwaError FWA_KEY_UNUSABLE, STORE_UNAVAILABLE
  */
 export async function loadKeys(
   secrets: readonly string[] | undefined,

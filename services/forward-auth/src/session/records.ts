@@ -85,7 +85,7 @@ export class Records implements SessionFollower {
     this.#keys = keys
   }
 
-  /** Follows what other instances change. @throws FwaError FWA_STORE_UNAVAILABLE */
+  /** Follows what other instances change. @throws StoreError STORE_UNAVAILABLE */
   async start(): Promise<void> {
     await this.#store.follow(this)
     this.#every(MINUTE, () => this.#writeSeen())
@@ -115,7 +115,7 @@ export class Records implements SessionFollower {
 
   /**
    * The session with an ID, of any portal. All that ask for one at a time share one read.
-   * @throws FwaError FWA_STORE_UNAVAILABLE
+   * @throws StoreError STORE_UNAVAILABLE
    */
   find(sid: string): Session | undefined | Promise<Session | undefined> {
     const known = this.#sessions.get(sid)

@@ -113,7 +113,7 @@ export class Sessions {
   /**
    * The person of the cookie that a request has for the host of an app.
    *
-   * @throws FwaError FWA_STORE_STALE if nobody knows whether the session has ended, FWA_STORE_UNAVAILABLE
+   * @throws FwaError FWA_STORE_STALE if nobody knows whether the session has ended, STORE_UNAVAILABLE
    */
   async atApp(
     { headers: { cookie }, raw }: FastifyRequest,
@@ -194,7 +194,7 @@ export class Sessions {
    * Gives a person a session: that of this browser renewed, if it is theirs. Undefined if the provider has
    * ended it meanwhile.
    *
-   * @throws FwaError FWA_SESSION_TOO_LARGE, FWA_STORE_UNAVAILABLE
+   * @throws FwaError FWA_SESSION_TOO_LARGE, STORE_UNAVAILABLE
    */
   async begin(sent: NewSession, before?: Session): Promise<Session | undefined> {
     const { portal, site, signedIn, browser } = sent
@@ -242,7 +242,7 @@ export class Sessions {
    * ends when the person does. It has no effect if the provider has given nothing by which they can be read again.
    *
    * @param known - the authentications of the session of their browser
-   * @throws FwaError FWA_SESSION_TOO_LARGE, FWA_STORE_UNAVAILABLE
+   * @throws FwaError FWA_SESSION_TOO_LARGE, STORE_UNAVAILABLE
    */
   async beginOffline(
     { portal, site, signedIn, browser }: NewSession,

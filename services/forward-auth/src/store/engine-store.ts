@@ -1,12 +1,15 @@
+import { hasCode } from '@gatehouse/net'
 import type { Clock } from '@gatehouse/service-kit/clock'
 import {
   columns,
   type Engine,
   type Parameter,
   type RowOf,
+  StoreError,
   type Transaction,
   type WriteOptions,
 } from '@gatehouse/store'
+import { FwaError } from '../errors.ts'
 import {
   type Code,
   type ConsentRow,
@@ -22,7 +25,6 @@ import {
   type StoreOptions,
 } from './store.ts'
 import { COMPLETED, CONSENTS, EVENTS, MARKS, SESSIONS } from './tables.ts'
-import { unavailable } from './unavailable.ts'
 
 /** Rows that are added, or looked for, at once. */
 const PAGE = 1_000
@@ -277,14 +279,14 @@ export abstract class EngineStore {
 
   protected abstract look(): Promise<void>
 
-  /** Waits for what the engine does, and tells once that it fails. @throws FwaError FWA_STORE_UNAVAILABLE */
+  /** Waits for what the engine does, and tells once that it fails. @throws StoreError STORE_UNAVAILABLE */
   protected async told<T>(what: 'reading' | 'writing', work: Promise<T>): Promise<T> {
     try {
       const result = await work
       this.#failing.delete(what)
       return result
     } catch (cause) {
-      const error = unavailable(cause)
+      const error = toUnavailable(cause)
       if (!this.#failing.has(what) && !this.#isClosed)
         this.#log.error({ err: error }, `the store cannot be used: ${what} fails`)
       this.#failing.add(what)
@@ -386,4 +388,11 @@ export async function addAll<Row extends object>(
 
 function* pagesOf<T>(items: readonly T[], size: number): Generator<readonly T[]> {
   for (let i = 0; i < items.length; i += size) yield items.slice(i, i + size)
+}
+
+/** Whatever it is, it may be tried again. Logs add the messages of causes. */
+function toUnavailable(cause: unknown): Error {
+  if (cause instanceof FwaError || hasCode(cause, 'STORE_UNAVAILABLE')) return cause
+  if (cause instanceof StoreError) return new StoreError('STORE_UNAVAILABLE', cause.message)
+  return new StoreError('STORE_UNAVAILABLE', 'The store cannot be used.', { cause })
 }

@@ -119,7 +119,7 @@ export interface AuditRow {
 export type StoredAuditRow = AuditRow & { readonly ran: number }
 
 export interface AuditStore {
-  /** Adds rows. If it rejects with FWA_STORE_UNAVAILABLE, they may be tried again. */
+  /** Adds rows. If it rejects with STORE_UNAVAILABLE, they may be tried again. */
   append(rows: readonly StoredAuditRow[]): Promise<void>
   /**
    * Removes rows that are outside of the retention both by the clock and by the time that the service
@@ -137,7 +137,7 @@ export type SecretName = 'session' | 'assertion'
 
 /**
  * The state that instances share beside their configuration. Every change is durable when its promise
- * resolves. Whatever cannot be done rejects with FWA_STORE_UNAVAILABLE.
+ * resolves. Whatever cannot be done rejects with STORE_UNAVAILABLE.
  */
 export interface AuthStore {
   /** The clock that all instances go by. */

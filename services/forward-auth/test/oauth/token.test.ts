@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import { StoreError } from '@gatehouse/store'
 import t from 'tap'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { portalOf, yamlOf } from '../app.ts'
@@ -177,9 +178,8 @@ t.test('the store is away', async (t) => {
   const { code } = await allow(await person())
   const { authStore } = app
   const { beginAgent } = authStore
-  const { FwaError } = await import('../../src/errors.ts')
   authStore.beginAgent = async () => {
-    throw new FwaError('FWA_STORE_UNAVAILABLE', 'away', { retryAfter: 5 })
+    throw new StoreError('STORE_UNAVAILABLE', 'away', { retryAfter: 5 })
   }
   const answer = await redeem(code)
   t.match(answer, { statusCode: 503, headers: { 'retry-after': '5' } })

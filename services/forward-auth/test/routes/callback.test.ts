@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { ProviderError } from '@gatehouse/identity-providers'
+import { StoreError } from '@gatehouse/store'
 import t, { type Test } from 'tap'
 import { createBrowser } from '../../../../packages/identity-providers/test/stand-ins/browser.ts'
 import {
@@ -8,7 +9,7 @@ import {
   startOpenIdProvider,
 } from '../../../../packages/identity-providers/test/stand-ins/openid-provider.ts'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
-import { ERRORS, FwaError } from '../../src/errors.ts'
+import { ERRORS } from '../../src/errors.ts'
 import { portalOf, startApp, yamlOf } from '../app.ts'
 import { createFakeProvider, type FakeProvider } from '../fake-provider.ts'
 import { sent as hostCookie } from '../login/kit.ts'
@@ -21,7 +22,7 @@ expectWarnings(
   'FWA_CALLBACK_FOREIGN',
   'FWA_CALLBACK_SHARED',
   'FWA_CLIENT_REFUSED',
-  'FWA_STORE_UNAVAILABLE',
+  'STORE_UNAVAILABLE',
 )
 
 const SHARED = `${MAIN}/oauth2/callback`
@@ -374,10 +375,10 @@ t.test('a session that cannot be replaced is told without the folder of the stor
   const { corp, visitor, app, log } = await start(t)
   const ada = visitor()
   await signIn(ada, corp, 'ada')
-  const failure = new FwaError('FWA_STORE_UNAVAILABLE', 'the store in /var/lib/secret: ENOSPC')
+  const failure = new StoreError('STORE_UNAVAILABLE', 'the store in /var/lib/secret: ENOSPC')
   Object.assign(app.sessions.records, { endOne: async () => Promise.reject(failure) })
   const page = await signIn(ada, corp, 'bob', signInUrl({ rd: WANTED, switch: '1' }))
-  t.match(page, { statusCode: 503, body: ERRORS.FWA_STORE_UNAVAILABLE.title })
+  t.match(page, { statusCode: 503, body: ERRORS.STORE_UNAVAILABLE.title })
   t.match(page.body, signInUrl().replaceAll('&', '&amp;'), 'with a way to try again')
   t.notMatch(page.body, '/var/lib')
   t.match(JSON.stringify(log), 'ENOSPC', 'which the operator finds in the log')

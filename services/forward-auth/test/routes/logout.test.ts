@@ -20,7 +20,7 @@ import {
 } from './kit.ts'
 
 // What is wrong in these tests, and said.
-expectWarnings(t, 'ERR_SQLITE_ERROR', 'FWA_PROVIDER_UNREACHABLE', 'FWA_STORE_UNAVAILABLE')
+expectWarnings(t, 'ERR_SQLITE_ERROR', 'FWA_PROVIDER_UNREACHABLE', 'STORE_UNAVAILABLE')
 
 const FORM = {
   method: 'POST',
@@ -186,7 +186,7 @@ t.test('a logout that cannot be written down takes the session away all the same
   const headers = { ...FORM.headers, ...SCRIPT }
   const problem = await bob.open(`${MAIN}/logout`, { ...FORM, headers })
   t.match(problem, { statusCode: 503, headers: { 'retry-after': '5' } })
-  t.match(problem.json(), { status: 503, code: 'FWA_STORE_UNAVAILABLE' })
+  t.match(problem.json(), { status: 503, code: 'STORE_UNAVAILABLE' })
   t.strictSame([...bob.jar], [])
   for (const { body } of [page, problem]) t.notMatch(body, folder)
 

@@ -16,7 +16,7 @@ import { AUTH, arrive, goalOf, MAIN, SCRIPT, signIn, signInUrl, start, WANTED } 
 expectWarnings(
   t,
   'FWA_STORE_STALE',
-  'FWA_STORE_UNAVAILABLE',
+  'STORE_UNAVAILABLE',
   'connection for notifications lost',
   'database lost',
   'sessions that had ended were there again',
@@ -248,5 +248,5 @@ t.test('while the database is away', async (t) => {
   t.strictSame(rows, [shown, passed, row], 'what waited is written')
   const delayed = one.log.filter(({ msg }) => msg === 'audit rows wait for the store')
   const message = /^The database cannot be used: 127\.0\.0\.1:\d+: \w+\.( Whether .*)?$/
-  t.match(delayed, [{ level: 40, err: { code: 'FWA_STORE_UNAVAILABLE', message } }])
+  t.match(delayed, [{ level: 40, err: { code: 'STORE_UNAVAILABLE', message } }])
 })

@@ -1,9 +1,9 @@
 import type { Policy } from '@gatehouse/gate'
+import { StoreError } from '@gatehouse/store'
 import type { FastifyInstance } from 'fastify'
 import t from 'tap'
 import { createPolicy } from '../../../../packages/gate/src/policy.ts'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
-import { FwaError } from '../../src/errors.ts'
 import type { Portal } from '../../src/portals.ts'
 import type {} from '../../src/session/assertion.ts'
 import { portalOf, startApp, type TestApp, yamlOf } from '../app.ts'
@@ -16,7 +16,7 @@ expectWarnings(
   'cannot be sealed',
   'FST_ERR_X',
   'FWA_IDENTITY_UNSENDABLE',
-  'FWA_STORE_UNAVAILABLE',
+  'STORE_UNAVAILABLE',
   'INTERNAL',
   'check refused',
   'the page of a problem could not be made',
@@ -39,7 +39,7 @@ const THROWN: readonly [what: string, thrown: unknown][] = [
     'a fault with a status',
     Object.assign(new Error('boom'), { code: 'FST_ERR_X', statusCode: 302 }),
   ],
-  ['one of ours', new FwaError('FWA_STORE_UNAVAILABLE', 'boom')],
+  ['one of ours', new StoreError('STORE_UNAVAILABLE', 'boom')],
   ['a text', 'OK'],
   ['a number', 200],
   ['an answer', { statusCode: 200, body: 'OK' }],

@@ -4,10 +4,10 @@ import { clock as clockPlugin } from '@gatehouse/service-kit/clock'
 import { health, trust } from '@gatehouse/service-kit/http'
 import { reload } from '@gatehouse/service-kit/lifecycle'
 import { type ManualClock, manualClock, testFolder } from '@gatehouse/service-kit/testing'
+import { StoreError } from '@gatehouse/store'
 import Fastify, { type FastifyBaseLogger, type FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Test } from 'tap'
-import { FwaError } from '../../src/errors.ts'
 import type { Portal } from '../../src/portals.ts'
 import { appCookieName, sessionCookieName } from '../../src/session/cookie.ts'
 import { type Keys, loadKeys } from '../../src/session/keys.ts'
@@ -224,7 +224,7 @@ export function hold({ store }: Instance, method: Method, when: 'before' | 'afte
 /** Has a method of the store fail, until the returned function is called. */
 export function breakStore({ store }: Instance, method: Method): () => void {
   return replace(store, method, async () => {
-    throw new FwaError('FWA_STORE_UNAVAILABLE', 'the store plays away', { retryAfter: 5 })
+    throw new StoreError('STORE_UNAVAILABLE', 'the store plays away', { retryAfter: 5 })
   })
 }
 

@@ -22,7 +22,7 @@ import {
 const SECOND = 1_000
 const MINUTE = 60 * SECOND
 const HOUR = 60 * MINUTE
-const AWAY = { code: 'FWA_STORE_UNAVAILABLE' }
+const AWAY = { code: 'STORE_UNAVAILABLE' }
 
 const fileOf = ({ folder }: Instance) => `${folder}/${STATE_FILE}`
 /** Reads or writes the file of the store, as somebody with access to it. */

@@ -232,7 +232,7 @@ t.test('keys rotate on three instances, one at a time, and nobody is signed out'
 
 t.test('a store that cannot be opened stops the start', async (t) => {
   const folder = testFolder(t, { [STATE_FILE]: 'this is no database' })
-  await t.rejects(startInstance(t, { folder }), { code: 'FWA_STORE_UNAVAILABLE' })
+  await t.rejects(startInstance(t, { folder }), { code: 'STORE_UNAVAILABLE' })
 })
 
 t.test('250 groups: the session has them, and its token names them', async (t) => {
@@ -439,7 +439,7 @@ t.test('an idle session is refused while the store is away', async (t) => {
   t.ok(await here.check(cookie))
   await here.clock.advance(7 * MINUTE)
   breakStore(here, 'endSessions')
-  await t.rejects(here.check(cookie), { code: 'FWA_STORE_UNAVAILABLE' })
+  await t.rejects(here.check(cookie), { code: 'STORE_UNAVAILABLE' })
 })
 
 t.test('idle: an end that meets a use at another instance', async (t) => {

@@ -9,7 +9,7 @@ import { HOUR, NEW_KEYS, OLD_KEYS, onPostgres, SECOND, seenAt, session, until } 
 
 /** Both keys, the new one first. */
 const ROTATED = { first: NEW_KEYS.first, all: [...NEW_KEYS.all, ...OLD_KEYS.all] }
-const DOWN = { code: 'FWA_STORE_UNAVAILABLE', retryAfter: Number }
+const DOWN = { code: 'STORE_UNAVAILABLE', retryAfter: Number }
 
 /** Ways in which a database refuses writes, and accepts them again: SQL for a table. `lasts`: until then it runs. */
 const REFUSALS: Readonly<

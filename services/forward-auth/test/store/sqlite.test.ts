@@ -11,7 +11,7 @@ t.test('a folder that refuses writes is unready until it takes them again', asyn
   const { store, log } = await open({ clock })
   const blocker = new DatabaseSync(`${folder}/revocations.db`)
   blocker.exec('BEGIN IMMEDIATE')
-  const refused = { code: 'FWA_STORE_UNAVAILABLE', retryAfter: 5 }
+  const refused = { code: 'STORE_UNAVAILABLE', retryAfter: 5 }
   await t.rejects(store.completeLogin('login', clock.now() + HOUR), refused)
   t.strictSame(store.health(), { unready: 'store' })
   t.equal(await store.hasCompleted('login'), false)

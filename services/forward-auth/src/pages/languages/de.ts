@@ -214,11 +214,6 @@ export const de: Texts = {
       happened: 'Diese Website kann zurzeit nicht prüfen, wer angemeldet ist.',
       next: 'Versuchen Sie es in ein paar Minuten noch einmal.',
     },
-    FWA_STORE_UNAVAILABLE: {
-      title: 'Speicher nicht verfügbar',
-      happened: 'Diese Website kann zurzeit nichts speichern.',
-      next: 'Versuchen Sie es in ein paar Minuten noch einmal.',
-    },
     NOT_FOUND: {
       title: 'Nicht gefunden',
       happened: 'Unter dieser Adresse wurde nichts gefunden.',

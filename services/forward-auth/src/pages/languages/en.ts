@@ -210,11 +210,6 @@ export const en = {
       happened: 'This site cannot check who is signed in at the moment.',
       next: 'Try again in a few minutes.',
     },
-    FWA_STORE_UNAVAILABLE: {
-      title: 'Store unavailable',
-      happened: 'This site cannot save anything at the moment.',
-      next: 'Try again in a few minutes.',
-    },
     NOT_FOUND: {
       title: 'Not found',
       happened: 'There is nothing at this address.',

@@ -214,11 +214,6 @@ export const es: Texts = {
       happened: 'En este momento, este sitio no puede comprobar quién ha iniciado sesión.',
       next: 'Vuelva a intentarlo en unos minutos.',
     },
-    FWA_STORE_UNAVAILABLE: {
-      title: 'Almacenamiento no disponible',
-      happened: 'En este momento, este sitio no puede guardar nada.',
-      next: 'Vuelva a intentarlo en unos minutos.',
-    },
     NOT_FOUND: {
       title: 'Página no encontrada',
       happened: 'No hay nada en esta dirección.',

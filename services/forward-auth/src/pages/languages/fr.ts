@@ -213,11 +213,6 @@ export const fr: Texts = {
       happened: 'Pour le moment, ce site ne peut pas vérifier qui est connecté.',
       next: 'Réessayez dans quelques minutes.',
     },
-    FWA_STORE_UNAVAILABLE: {
-      title: 'Stockage indisponible',
-      happened: 'Pour le moment, ce site ne peut rien enregistrer.',
-      next: 'Réessayez dans quelques minutes.',
-    },
     NOT_FOUND: {
       title: 'Page introuvable',
       happened: 'Il n’y a rien à cette adresse.',

@@ -22,7 +22,6 @@ import type {
   StoreOptions,
 } from '../store.ts'
 import { EVENTS, MIGRATIONS, TABLES } from '../tables.ts'
-import { unavailable } from '../unavailable.ts'
 import { AuditTable, MAINTENANCE, readRows } from './audit-table.ts'
 import { SealedSecrets } from './sealed-secrets.ts'
 
@@ -47,7 +46,6 @@ export async function openPostgresStore(
   const db = await connect(config, {
     log,
     elapsed,
-    reported: unavailable,
     feeds: [EVENTS.name],
     writable: TABLES.map(({ name }) => name),
   })

@@ -22,7 +22,7 @@ export class SealedSecrets {
    * Opens a secret with one of the keys, or makes it. It is sealed anew if it was not sealed with the
    * first key, so that the others may go. The database is asked only if the first key is another one.
    *
-   * @throws FwaError FWA_KEY_UNUSABLE, FWA_STORE_UNAVAILABLE
+   * @throws FwaError FWA_KEY_UNUSABLE, STORE_UNAVAILABLE
    */
   async open(name: SecretName, sealing: KeyRing): Promise<string> {
     const { first } = sealing

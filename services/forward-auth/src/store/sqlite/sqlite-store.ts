@@ -2,8 +2,7 @@ import { join } from 'node:path'
 import { systemClock } from '@gatehouse/service-kit/clock'
 import { makeFolder } from '@gatehouse/service-kit/files'
 import type { HealthReport } from '@gatehouse/service-kit/http'
-import { SharedSqlite, StoreError, sqliteFailure } from '@gatehouse/store'
-import { FwaError } from '../../errors.ts'
+import { asStoreError, SharedSqlite, StoreError } from '@gatehouse/store'
 import { EngineStore } from '../engine-store.ts'
 import type {
   AuditStore,
@@ -14,7 +13,6 @@ import type {
   StoreOptions,
 } from '../store.ts'
 import { EVENTS, MIGRATIONS } from '../tables.ts'
-import { unavailable } from '../unavailable.ts'
 import { auditFolder, DayFiles } from './day-files.ts'
 import { storedSecret } from './secret-file.ts'
 
@@ -33,7 +31,7 @@ export class SqliteStore extends EngineStore implements AuthStore {
   #follower: SessionFollower | undefined
   #lastId = 0
 
-  /** Throws FwaError FWA_STORE_UNAVAILABLE; StoreError of a store of another version. */
+  /** Throws StoreError. */
   constructor(folder: string, { clock = systemClock, monotonic, log }: StoreOptions) {
     const engine = open(folder, monotonic)
     super(engine, clock, log)
@@ -83,12 +81,11 @@ export class SqliteStore extends EngineStore implements AuthStore {
 function open(folder: string, monotonic: StoreOptions['monotonic']): SharedSqlite {
   try {
     makeFolder(folder)
-    const options = { elapsed: monotonic, reported: unavailable }
-    return new SharedSqlite(join(folder, STATE_FILE), MIGRATIONS, options)
+    return new SharedSqlite(join(folder, STATE_FILE), MIGRATIONS, { elapsed: monotonic })
   } catch (cause) {
     if (cause instanceof StoreError) throw cause
-    const { message } = sqliteFailure(cause) ?? (cause as Error)
-    const why = `the sessions in ${folder} cannot be used: ${message}`
-    throw new FwaError('FWA_STORE_UNAVAILABLE', why, { cause, retryAfter: 5 })
+    const { message } = asStoreError(cause) as Error
+    const why = `The sessions in ${folder} cannot be used: ${message}`
+    throw new StoreError('STORE_UNAVAILABLE', why, { cause })
   }
 }
