@@ -5,6 +5,7 @@ import {
   type Queries,
   type Transaction,
 } from '@gatehouse/store'
+import { isCovered } from './coverage.ts'
 import { type Age, isOld, MAX_ROWS, TEXTS } from './sql.ts'
 import type { AcmeServerStore, NewCertificate, ServedAccount, ServedOrder } from './store.ts'
 import { EXTERNAL_ACCOUNTS, SERVED_ACCOUNTS, SERVED_ORDERS } from './tables.ts'
@@ -31,10 +32,11 @@ const oldest = (rest: string) => `
   DELETE FROM served_accounts WHERE id = (
     SELECT id FROM served_accounts ${OF_CALLER} AND ${rest} ORDER BY used_at LIMIT 1)`
 const DELETE_ENDED = oldest(`status <> 'valid'`)
-/** SQL: an account needs one of its certificates. */
+/** SQL: an account needs one of its certificates, as others do not have all of its names for longer. */
 const IS_HOLDER = `EXISTS (
       SELECT 1 FROM certificates
-      WHERE is_current AND account IS NOT NULL AND account = served_accounts.id AND not_after > $2)`
+      WHERE is_current AND account IS NOT NULL AND account = served_accounts.id AND not_after > $2
+        AND NOT ${isCovered('any')})`
 /** SQL: an account without such a certificate that was unused for a day, or is of the same address. */
 const DELETE_IDLE = oldest(`(remote_address = $3 OR used_at + ${DAY} < $2) AND NOT ${IS_HOLDER}`)
 const CLAIM = `

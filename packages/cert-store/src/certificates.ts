@@ -315,6 +315,9 @@ export class Certificates {
     const requestKeys = additions.map(({ certificate }) => certificate.requestKey)
     const chains = additions.map(({ chain, certificate }) => [chain, certificate.chain] as const)
     const held = additions.flatMap(({ lease }) => lease ?? [])
+    const ofClients = additions.flatMap(({ certificate }) =>
+      certificate.account ? certificate : [],
+    )
     const followed = additions.flatMap(({ predecessor }) => predecessor?.requestKey ?? [])
     const list = JSON.stringify(requestKeys)
     const [, rows] = await Promise.all([leases.end(tx, held), tx.all<Replaced>(REPLACED, list)])
@@ -326,11 +329,7 @@ export class Certificates {
       Promise.all(
         additions.map((one, i) => this.#add(tx, one, replaced.get(requestKeys[i] ?? ''))),
       ),
-      keepAccounts(
-        tx,
-        additions.map(({ certificate }) => certificate),
-        this.#db.runTime(),
-      ),
+      ofClients.length > 0 && keepAccounts(tx, ofClients, this.#db.runTime()),
     ])
     // In the order of their ids, so that two transactions never wait for each other.
     const successions = additions

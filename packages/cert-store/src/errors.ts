@@ -2,6 +2,11 @@ import { type Shown, TitledError } from '@gatehouse/net'
 
 /** The errors of this package, each with a title and what to do about it. */
 export const CERT_STORE_ERRORS = {
+  CERT_BACKUP_FORGETS: {
+    title: 'Backup does not know what was taken back',
+    action:
+      'Name the store that it replaces with `--over`, or accept with `--forget` what may come back.',
+  },
   CERT_BACKUP_INVALID: {
     title: 'Backup is not valid',
     action: 'Use a complete file written by `backup`, of this version or an older one.',

@@ -3,7 +3,6 @@ import {
   openPostgres,
   type Postgres,
   type PostgresOptions,
-  type PostgresUrl,
   parsePostgresUrl,
 } from '@gatehouse/store'
 import { Leases } from './leases.ts'
@@ -29,15 +28,11 @@ export interface PostgresStoreOptions
  * @throws CertStoreError STORE_NEWER, STORE_UNRELEASED, CERT_STORE_UNFINISHED, STORE_UNAVAILABLE;
  *   StoreError STORE_URL_INVALID, STORE_FOREIGN
  */
-export function openPostgresStore({ url, ...options }: PostgresStoreOptions): Promise<Store> {
-  return open(parsePostgresUrl(url), options)
-}
-
-async function open(url: PostgresUrl, options: Omit<PostgresStoreOptions, 'url'>): Promise<Store> {
-  const { replica = randomUUID(), name, ...rest } = options
+export async function openPostgresStore(options: PostgresStoreOptions): Promise<Store> {
+  const { replica = randomUUID(), name, url, ...rest } = options
   const postgres = await openPostgres({
     ...rest,
-    url,
+    url: parsePostgresUrl(url),
     name: `${sessionsOf(replica)} ${name}`,
     migrations: MIGRATIONS,
     feeds: ['changes'],

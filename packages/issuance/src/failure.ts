@@ -4,6 +4,7 @@ import { hasCode, TitledError } from '@gatehouse/net'
 import { PkiError } from '@gatehouse/pki'
 import { type IssuanceErrorCode, IssueError } from './errors.ts'
 import type { Issuer } from './issuers/issuer.ts'
+import { CLIENT_ISSUER } from './profile.ts'
 import { backoff, DAY, earlyBackoff, toTime } from './times.ts'
 
 /** Longest wait after a failure: one try a day does the CA no harm, and a certificate may be expiring. */
@@ -62,18 +63,16 @@ export function failedOrder(
 
 /** Makes the error that callers get for an order that has failed: one from before says so, and how to try again now. */
 export function issueFailed(order: OrderRecord, now: number, cause?: unknown): IssueError {
-  const { names, lastError, nextTryAt } = order
+  const { names, issuer, lastError, nextTryAt } = order
   const [failedAt, next] = [toTime(lastError?.at ?? now), toTime(nextTryAt ?? now)]
-  const remembered = `. This is the failure of ${failedAt}; the next try is at ${next}. To try now: gatehouse-certs renew ${names[0]} --now`
+  const profile = issuer === CLIENT_ISSUER ? ' --profile client' : ''
+  const how = `To try now: gatehouse-certs renew ${names[0]} --now${profile}`
+  const remembered = `. This is the failure of ${failedAt}; the next try is at ${next}. ${how}`
   const detail = `${names[0]} could not be issued: ${lastError?.detail}${cause === undefined ? remembered : ''}`
   const wait = Math.ceil(((nextTryAt ?? now) - now) / 1000)
   const times = { failedAt, nextTryAt: next }
-  return new IssueError(publicCode(lastError?.code), detail, {
-    cause,
-    wait,
-    location: orderPath(order),
-    times,
-  })
+  const location = orderPath(order)
+  return new IssueError(publicCode(lastError?.code), detail, { cause, wait, location, times })
 }
 
 /** The embedded CA has less than an hour left. With another one the same request succeeds. */
@@ -105,14 +104,14 @@ const TRANSIENT: readonly IssuanceErrorCode[] = [
 
 /**
  * Counts failures. Of transient errors, and of those that leave the order open at the CA, only the first
- * two count: after an outage of hours a certificate must not wait for another day. Early ones are counted by themselves.
+ * two count: after an outage of hours a certificate must not wait for another day. So it is with early ones before it.
  */
 function countFailures(
   { failures: before, checkpoint }: OrderRecord,
   error: unknown,
   { isEarly, wasEarly }: { readonly isEarly: boolean; readonly wasEarly: boolean },
 ): number {
-  if (isEarly) return wasEarly ? before + 1 : 1
+  if (isEarly) return before + 1
   const failures = wasEarly ? Math.min(before, 2) : before
   const isOpen = isTransient(error) || checkpoint
   return isOpen ? Math.max(failures, Math.min(failures + 1, 2)) : failures + 1

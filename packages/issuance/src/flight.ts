@@ -257,11 +257,7 @@ export class Flight {
       const held = await this.#findUsable()
       if (held) return held
     }
-    if (order) {
-      this.#id = order.id
-      if (order.configuration === request.issuer.configuration) this.#before = order
-      this.#checkpoint = order.checkpoint
-    }
+    if (order) this.#takeUp(order)
     const asked = { request, by, order, isRenewal: replaces !== undefined, askedBy, lease }
     try {
       for await (const refusal of refusalsOf(asked, this.#deps)) throw refusal
@@ -273,6 +269,13 @@ export class Flight {
       if (hasCode(failure, 'CERT_LEASE_LOST')) return undefined
       throw failure
     }
+  }
+
+  /** Goes on with an order. What failed with another configuration does not count. */
+  #takeUp(order: OrderRecord): void {
+    this.#id = order.id
+    if (order.configuration === this.plan.request.issuer.configuration) this.#before = order
+    this.#checkpoint = order.checkpoint
   }
 
   async #findUsable(): Promise<Held | undefined> {

@@ -283,7 +283,10 @@ export function nextCrl(
   stored: CrlRecord | undefined,
   { thisUpdate, nextUpdate, revoked }: Pick<NextCrl, 'thisUpdate' | 'nextUpdate' | 'revoked'>,
 ): CrlRecord {
-  const number = (stored?.number ?? 0n) + 1n
+  // By the clock too, so that none goes back with the store.
+  const last = stored?.number ?? 0n
+  const seconds = BigInt(Math.floor(thisUpdate / 1000))
+  const number = seconds > last ? seconds : last + 1n
   const crl = createCrl({ authority, number, revoked, thisUpdate, nextUpdate })
   return { authorityId: id, number, crl, thisUpdate, nextUpdate, entries: digestOf(revoked) }
 }

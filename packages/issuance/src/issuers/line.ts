@@ -1,4 +1,5 @@
 import {
+  type Authority,
   BACKDATE,
   clampValidity,
   compileRules,
@@ -127,7 +128,8 @@ export class SigningLine implements Issuer {
   refusal = (request: Pick<LeafRequest, 'notAfter' | 'lifetime'>): Error | undefined => {
     this.skipFuture()
     try {
-      if (this.#current) this.#validityOf(this.#current, request, this.#deps.clock.now())
+      const { authority } = this.#current ?? {}
+      if (authority) this.#validityOf(authority, request, this.#deps.clock.now())
       return undefined
     } catch (error) {
       return error as Error
@@ -136,7 +138,7 @@ export class SigningLine implements Issuer {
 
   sign({ authority, signer }: Signing, request: LeafRequest, now: number): Issued {
     const { names, keyType, spki } = request
-    const validity = this.#validityOf({ authority }, request, now)
+    const validity = this.#validityOf(authority, request, now)
     const serial = createSerial(this.#deps.clock.now())
     const certificate = signer.sign({ spki, keyType, names, serial, ...validity })
     const serialNumber = Buffer.from(serial).toString('hex')
@@ -145,7 +147,7 @@ export class SigningLine implements Issuer {
 
   /** @throws PkiError PKI_CA_EXPIRING; IssuanceError CERT_NOT_PERMITTED */
   #validityOf(
-    { authority }: Pick<Signing, 'authority'>,
+    authority: Authority,
     { notAfter, lifetime = this.#options.leafLifetime }: Pick<LeafRequest, 'notAfter' | 'lifetime'>,
     now: number,
   ) {

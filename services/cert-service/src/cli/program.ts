@@ -76,12 +76,20 @@ const restore: Command = {
   ...UPKEEP,
   usage: 'restore FILE',
   summary: 'put a backup into an empty data folder',
-  examples: ['gatehouse-certs restore /backups/certs.db'],
-  async run({ config, progress, words: [file = ''] }) {
-    const { storage } = (await config()).value
+  options: {
+    '--over STORE': 'the folder or file that it replaces, to take over what was taken back there',
+    '--forget': 'restore without knowing that, with new keys for ACME clients',
+  },
+  examples: ['gatehouse-certs restore /backups/certs.db --over data.before'],
+  async run({ config, options, progress, words: [file = ''] }) {
+    const { storage, auth } = (await config()).value
     const { restore } = await import('@gatehouse/cert-store')
-    await restore({ folder: folderOf(storage), file, say: progress.say })
-    return `${storage.path} now holds the store of ${file}\n`
+    const callers = auth.psk?.keys?.map(({ name }) => name) ?? []
+    const { over, forget } = options
+    const places = { folder: folderOf(storage), file, over, forget, callers }
+    const { asOf, renewsKeys } = await restore({ ...places, say: progress.say })
+    const keys = renewsKeys ? '; give ACME clients that register their new keys' : ''
+    return `${storage.path} now holds the store of ${file}, as of ${asOf}${keys}\n`
   },
 }
 

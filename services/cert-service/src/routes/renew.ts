@@ -1,7 +1,7 @@
 import { randomInt } from 'node:crypto'
 import { setImmediate } from 'node:timers/promises'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import type { CertificateRecord, OrderRecord } from '@gatehouse/cert-store/port'
+import type { CertificateRecord } from '@gatehouse/cert-store/port'
 import type { IssuanceResult } from '@gatehouse/issuance'
 import { isMisdated, planRenewal, renewalWindow, toTime } from '@gatehouse/issuance/times'
 import { durationOf } from '@gatehouse/service-kit/config'
@@ -246,25 +246,17 @@ const RETRY = guarded([403, 404, 429], {
 const MAX_RETRIED = 10
 
 /** Tries the failed orders of a name whose certificates the caller may request. @throws CertError `CERT_ORDER_NOT_FOUND` */
-export async function retry(
-  request: FastifyRequest,
-  domain: Subject,
-): Promise<readonly OrderRecord[]> {
+export async function retry(request: FastifyRequest, domain: Subject) {
   const { server } = request
   authorize(request, 'issue', [domain], domain.profile)
   const caller = principalOf(request)
-  const search = { search: { wildcard: domain.text } }
-  const { failing } = await readFailing(server, caller, MAX_RETRIED, search, {
-    isFit: isOf(domain.profile),
-  })
-  const orders = failing
-    .map(({ order }) => order)
-    .filter((order) => order.status === 'failed' && order.names.includes(domain.text))
-    .filter((order) => mayAll(server, caller, 'issue', order))
-  if (orders.length === 0)
-    throw new CertError(
-      'CERT_ORDER_NOT_FOUND',
-      `no order for ${domain.text} has failed, so none waits for another try`,
-    )
+  const about = { search: { wildcard: domain.text } }
+  const isFit = isOf(domain.profile)
+  const { failing } = await readFailing(server, caller, MAX_RETRIED, about, { isFit })
+  const orders = failing.flatMap(({ order }) =>
+    order.names.includes(domain.text) && mayAll(server, caller, 'issue', order) ? order : [],
+  )
+  const none = `no order for ${domain.text} has failed, so none waits for another try`
+  if (orders.length === 0) throw new CertError('CERT_ORDER_NOT_FOUND', none)
   return server.issuance.retry(domain.text, orders, actorOf(request))
 }

@@ -65,7 +65,11 @@ t.test('what becomes of a certificate is said in words', async (t) => {
       { record: inService({ renewAt: null }) },
       /no longer renewed.*fetched for two of its lifetimes/,
     ],
-    ['failing', { order: failedOrder('why') }, /could not be renewed.*Last try failed: why/],
+    [
+      'failing',
+      { order: failedOrder('why') },
+      /could not be renewed.*Last try failed this minute ?: why/,
+    ],
     [
       'under way',
       { order: newOrder({ step: 'proving' }) },

@@ -64,7 +64,7 @@ t.test(
     const bytes = Buffer.from(readFileSync(masterKeyFile, 'utf8'), 'base64')
     t.notOk(readFileSync(file).includes(bytes), 'the master key is not in it')
 
-    await restore({ folder: elsewhere, file })
+    await restore({ folder: elsewhere, file, forget: true })
     t.same(readdirSync(elsewhere).sort(), ['lock.db', 'store.db'])
     t.equal(statSync(join(elsewhere, 'store.db')).mode & 0o777, 0o600)
     const restored = await openSqliteStore({ folder: elsewhere })
@@ -146,7 +146,7 @@ t.test('a killed service leaves a store that can be backed up', async (t) => {
   const killed = join(base, 'killed')
   cpSync(folder, killed, { recursive: true })
   await backup({ folder: killed, file })
-  await restore({ folder: elsewhere, file })
+  await restore({ folder: elsewhere, file, forget: true })
   const restored = await openSqliteStore({ folder: elsewhere })
   t.ok(await restored.findCurrent(requestKey))
   await restored.close()
@@ -220,7 +220,7 @@ t.test('what no store has is not restored', async (t) => {
     await t.rejects(restore({ folder: elsewhere, file: changed }), { code }, what)
     t.notOk(existsSync(join(elsewhere, 'store.db')), what)
   }
-  await restore({ folder: elsewhere, file })
+  await restore({ folder: elsewhere, file, forget: true })
   t.ok(existsSync(join(elsewhere, 'store.db')), 'and the backup itself is')
 })
 

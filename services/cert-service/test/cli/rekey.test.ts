@@ -69,7 +69,7 @@ t.test('a backup from before opens with the old key only', async (t) => {
   await rekey({ path: folder, masterKeyFile })
 
   const elsewhere = join(base, 'elsewhere')
-  await restore({ folder: elsewhere, file })
+  await restore({ folder: elsewhere, file, forget: true })
   const store = await openSqliteStore({ folder: elsewhere })
   t.teardown(() => store.close())
   const openWith = (masterKeyFile: string) =>

@@ -96,7 +96,18 @@ t.test('a backup, restored on another machine, answers with the same certificate
   await service.stop()
 
   const elsewhere = createHome(join(t.testdirName, 'elsewhere'))
-  t.match(await runMain(t, elsewhere, ['restore', file]), { code: 0, stderr: '' })
+  const asked = await runMain(t, elsewhere, ['restore', file])
+  t.match(asked, {
+    code: 1,
+    stdout: '',
+    stderr: /Nothing says what was taken back .*CERT_BACKUP_FORGETS/,
+  })
+  const over = ['--over', join(place.base, 'data')]
+  t.match(await runMain(t, elsewhere, ['restore', file, ...over]), {
+    code: 0,
+    stderr: '',
+    stdout: / as of \d{4}-\S+Z\n$/,
+  })
   mkdirSync(join(elsewhere.base, 'keys'))
   copyFileSync(place.masterKeyFile, elsewhere.masterKeyFile)
   t.match(await runMain(t, elsewhere, ['rekey']), { code: 0, stderr: '' })

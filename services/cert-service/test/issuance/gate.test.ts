@@ -31,6 +31,20 @@ const event = fc.oneof(
   fc.record({ what: fc.constant('fail' as const), isDown: fc.boolean() }),
 )
 
+const ask = {
+  what: 'ask',
+  name: 'a.test',
+  others: [] as string[],
+  keyType: undefined,
+  isLimited: true,
+} as const
+const limited = (['a.test', 'b.test', 'c.test', 'd.test'] as const).map((name) => ({
+  ...ask,
+  name,
+}))
+const ended = [{ what: 'wait', ms: 3_640 * DAY } as const, ask]
+const failed = [{ what: 'fail', isDown: true } as const, ask, ask]
+
 t.test('property: a request succeeds exactly where its dry run sees no obstacle', async (t) => {
   const seen = new Map<string, number>()
   await fc.assert(
@@ -73,7 +87,8 @@ t.test('property: a request succeeds exactly where its dry run sees no obstacle'
       }
       await running.close()
     }),
-    { numRuns: 40 },
+    // Each refusal comes at least once.
+    { numRuns: 25, examples: [[limited], [ended], [failed]] },
   )
   for (const code of ['issued', 'CERT_CALLER_LIMITED', 'PKI_CA_EXPIRING', 'ACME_CAA'])
     t.ok(seen.get(code), `${code}: ${seen.get(code)} times`)

@@ -120,6 +120,7 @@ t.test('a failed order can be requested again, and one that still fails is shown
     status: 'failed',
     lastError,
     nextTryAt: NOW + DAY,
+    configuration: running.service.issuers.find('ca')?.configuration,
   })
   await store.saveOrder(order)
   const { text } = await browse(running, '/orders/f', { assertion })

@@ -297,7 +297,7 @@ t.test('a key that was revoked as compromised is never certified again', async (
 
   const file = join(folder, 'copy.db')
   await backup({ folder: again.config.storage.path, file })
-  await restore({ folder: join(folder, 'elsewhere'), file })
+  await restore({ folder: join(folder, 'elsewhere'), file, forget: true })
   const restored = await openSqliteStore({ folder: join(folder, 'elsewhere') })
   const spki = pair.publicKey.export({ type: 'spki', format: 'der' })
   t.ok(await restored.isCompromised(hash('sha256', spki)), 'and in a backup')
