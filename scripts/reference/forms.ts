@@ -65,7 +65,7 @@ export const FORMS: Readonly<Record<string, Readonly<Record<string, Form>>>> = {
     'portals[].providers[] pocketID': EITHER_SECRET,
     'portals[].providers[] microsoftEntraID': EITHER_SECRET,
     'portals[].providers[].authorizationParameters': PARAMETERS,
-    'portals[].callers.keys[]': oneOf('key', 'keyFile', 'keySha256'),
+    'portals[].callers.keys[]': oneOf('key', 'keyFile', 'keyFiles', 'keySha256'),
   },
   'cert-service': {
     auth: {
@@ -74,7 +74,7 @@ export const FORMS: Readonly<Record<string, Readonly<Record<string, Form>>>> = {
     },
     'auth.psk': oneOf('key', 'keyFile', 'keys'),
     'auth.psk.keys[]': {
-      allOf: [oneOf('key', 'keyFile', 'keySha256')],
+      allOf: [oneOf('key', 'keyFile', 'keyFiles', 'keySha256')],
       dependencies: { profile: ['domains'] },
     },
     'auth.jwt': {

@@ -59,12 +59,14 @@ export async function loadFragment(
   t.teardown(() => rmSync(folder, { recursive: true }))
   const files = {
     secret: join(folder, 'secret'),
+    next: join(folder, 'next'),
     database: join(folder, 'database'),
     hook: join(folder, 'hook'),
     image: join(folder, 'image'),
     ca: CA_FILE,
   }
   writeFileSync(files.secret, 's'.repeat(64))
+  writeFileSync(files.next, 'n'.repeat(64))
   writeFileSync(files.hook, 'https://hooks.example.com/services/secret')
   writeFileSync(files.image, '<svg xmlns="http://www.w3.org/2000/svg"/>')
   writeFileSync(files.database, 'postgres://gatehouse:secret@db.example.com/gatehouse')
@@ -77,12 +79,13 @@ export async function loadFragment(
 /** With files that are there in the place of those that are named. */
 function withFiles(
   value: unknown,
-  files: Readonly<Record<'secret' | 'database' | 'hook' | 'image' | 'ca', string>>,
+  files: Readonly<Record<'secret' | 'next' | 'database' | 'hook' | 'image' | 'ca', string>>,
 ): unknown {
   if (Array.isArray(value)) return value.map((item) => withFiles(item, files))
   if (typeof value !== 'object' || value === null) return value
   return Object.fromEntries(
     Object.entries(value).map(([key, item]) => {
+      if (key === 'keyFiles') return [key, [files.next, files.secret]]
       if (key === 'caFile') return [key, files.ca]
       if (/\.(svg|png|ico)$/.test(String(item))) return [key, files.image]
       if (key === 'urlFile') return [key, 'type' in value ? files.hook : files.database]

@@ -550,6 +550,7 @@ export const PROMISES: Readonly<Record<string, readonly Said[]>> = {
     ],
     [
       'an API key leaked',
+      `${CERT}/acme-server/caller-changes.test.ts: story 8: a key leaked, and its value is replaced`,
       `${CERT}/reload.test.ts: a valid reload applies completely, and a removed key is refused`,
     ],
     [

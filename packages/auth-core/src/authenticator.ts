@@ -16,7 +16,15 @@ import { type PskKey, readSettings, type Settings } from './settings.ts'
 /** The state of authentication, and ways to change its options: `app.callers`. */
 export type Callers = Pick<
   Authenticator,
-  'status' | 'methods' | 'portal' | 'findKey' | 'findNamed' | 'prepare' | 'reload'
+  | 'status'
+  | 'methods'
+  | 'portal'
+  | 'findKey'
+  | 'findNamed'
+  | 'digestsOf'
+  | 'renamed'
+  | 'prepare'
+  | 'reload'
 >
 
 /** The methods, keys and issuers that one set of options accepts. */
@@ -25,6 +33,9 @@ interface Accepted {
   readonly methods: readonly Method[]
   readonly findKey: (sha256: string) => KeyCaller | undefined
   readonly findNamed: (name: string) => KeyCaller | undefined
+  readonly digestsOf: (name: string) => readonly string[]
+  /** The present name of each caller, by its former ones. */
+  readonly renamed: ReadonlyMap<string, string>
   readonly verify: (token: string, request: FastifyRequest) => TokenCaller | Promise<TokenCaller>
   /** The same, or undefined if the claim `iss` names no issuer that is accepted. */
   readonly find: (
@@ -161,8 +172,25 @@ export class Authenticator {
    * it may do what the caller may, and ends with it.
    */
   findNamed(name: string): KeyCaller | undefined {
-    const { methods, findNamed } = this.#accepted
-    return methods.includes('psk') ? findNamed(name) : undefined
+    return this.#accepted.findNamed(name)
+  }
+
+  /**
+   * The SHA-256 in hex of each API key that a caller has now, the newest first; none for a name that no key has.
+   * For what hangs on the value of a key, and is to end with it.
+   *
+   * @param name - of a key, or the caller of a request, whose own key comes first
+   */
+  digestsOf(name: string | KeyCaller): readonly string[] {
+    if (typeof name === 'string') return this.#accepted.digestsOf(name)
+    const own = DIGESTS.get(name)
+    const all = this.digestsOf(name.subject)
+    return all.toSorted((a, b) => Number(b === own) - Number(a === own))
+  }
+
+  /** The names that callers had before, with the present one of each. */
+  renamed(): ReadonlyMap<string, string> {
+    return this.#accepted.renamed
   }
 
   /**
@@ -235,30 +263,43 @@ export class Authenticator {
  * digest of a guess, so the time of a comparison reveals nothing about the keys, their number or their
  * length.
  */
-function findersOf(keys: readonly PskKey[]): Pick<Accepted, 'findKey' | 'findNamed'> {
-  const entries = new Map(
-    keys.map(({ sha256, name, scopes, domains }) => {
-      const digest = Buffer.from(sha256, 'hex')
-      const caller: KeyCaller = Object.freeze({
-        method: 'psk',
-        subject: name,
-        ...(scopes && { scopes: Object.freeze([...scopes]) }),
-        ...(domains && { domains: Object.freeze([...domains]) }),
-      })
-      return [digest.toString('latin1'), { digest, caller }]
-    }),
-  )
+function findersOf(
+  keys: readonly PskKey[],
+): Pick<Accepted, 'findKey' | 'findNamed' | 'digestsOf' | 'renamed'> {
+  const all = keys.flatMap((key) => key.digests.map((digest) => callerOf(key, digest)))
+  const entries = new Map(all.map((one) => [one.digest.toString('latin1'), one]))
   const nothing = { digest: Buffer.alloc(32), caller: undefined }
   const offered = Buffer.alloc(32)
-  const byName = new Map([...entries.values()].map(({ caller }) => [caller.subject, caller]))
+  // The newest value of each comes first.
+  const byName = new Map(all.toReversed().map(({ caller }) => [caller.subject, caller]))
+  const digests = new Map(keys.map(({ name, digests }) => [name, digests]))
   return {
+    renamed: new Map(
+      keys.flatMap(({ name, formerNames = [] }) => formerNames.map((former) => [former, name])),
+    ),
     findNamed: (name) => byName.get(name),
+    digestsOf: (name) => digests.get(name) ?? [],
     findKey(sha256) {
       const { digest, caller } = entries.get(sha256) ?? nothing
       offered.write(sha256, 'latin1')
       return timingSafeEqual(digest, offered) ? caller : undefined
     },
   }
+}
+
+/** The digest of the value by which a caller was found. It is nothing that the application should send on. */
+const DIGESTS = new WeakMap<KeyCaller, string>()
+
+/** The caller of one value of a key. */
+function callerOf({ name, scopes, domains }: PskKey, digest: string) {
+  const caller: KeyCaller = Object.freeze({
+    method: 'psk',
+    subject: name,
+    ...(scopes && { scopes: Object.freeze([...scopes]) }),
+    ...(domains && { domains: Object.freeze([...domains]) }),
+  })
+  DIGESTS.set(caller, digest)
+  return { digest: Buffer.from(digest, 'hex'), caller }
 }
 
 /** Errors of connections that are closed are of no use to anybody. */

@@ -33,10 +33,24 @@ const NamedKeySchema = Type.Object(
     name: Text('Name of the caller: it becomes `request.caller.subject`.'),
     key: KeySchema,
     keyFile: KeyFileSchema,
+    keyFiles: Type.Optional(
+      Type.Array(Text('File that holds a key.', { filePath: true }), {
+        minItems: 1,
+        maxItems: 2,
+        description:
+          'Instead of `keyFile`, the files of two keys while one takes the place of the other: the new one first.',
+      }),
+    ),
     keySha256: Type.Optional(
       Type.String({
         pattern: '^[0-9a-f]{64}$',
         description: 'SHA-256 of the key in hex, instead of the key itself.',
+      }),
+    ),
+    formerNames: Type.Optional(
+      Type.Array(Text('Name that no other key has or had.'), {
+        maxItems: 10,
+        description: 'Names that the caller had before.',
       }),
     ),
     scopes: ScopesSchema('Scopes that the key is limited to. Default: it has every scope.'),
@@ -203,7 +217,7 @@ export interface KeyOptions {
   readonly keys?: readonly NamedKeyOptions[] | undefined
 }
 
-/** An API key with a name. Exactly one of `key`, `keyFile` and `keySha256` is given. */
+/** An API key with a name. Exactly one of `key`, `keyFile`, `keyFiles` and `keySha256` is given. */
 export interface NamedKeyOptions {
   /** Name of the caller: it becomes `request.caller.subject`. */
   readonly name: string
@@ -211,8 +225,12 @@ export interface NamedKeyOptions {
   readonly key?: string | undefined
   /** File that holds the key. A trailing newline is dropped. */
   readonly keyFile?: string | undefined
+  /** Instead of `keyFile`, the files of two keys while one takes the place of the other: the new one first. */
+  readonly keyFiles?: readonly string[] | undefined
   /** SHA-256 of the key in hex, instead of the key itself. */
   readonly keySha256?: string | undefined
+  /** Names that the caller had before. */
+  readonly formerNames?: readonly string[] | undefined
   /** Scopes that the key is limited to. Default: it has every scope. */
   readonly scopes?: readonly string[] | undefined
   /** Names that the key is limited to; their meaning is the application's. */

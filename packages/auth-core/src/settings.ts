@@ -19,11 +19,14 @@ export interface AuthOptionsFault {
   /** JSON pointer into the options. */
   readonly path: string
   readonly message: string
+  /** Whether it is that a file is not there. */
+  readonly absent?: boolean
 }
 
-export interface PskKey extends Pick<NamedKeyOptions, 'name' | 'scopes' | 'domains'> {
-  /** SHA-256 of the key, in hex. */
-  readonly sha256: string
+export interface PskKey
+  extends Pick<NamedKeyOptions, 'name' | 'formerNames' | 'scopes' | 'domains'> {
+  /** SHA-256 of each of its values in hex, the newest first. */
+  readonly digests: readonly string[]
 }
 
 type IssuerSettings = ReturnType<typeof readIssuer>[number]
@@ -35,7 +38,7 @@ export interface Settings {
   readonly assertion: ReturnType<typeof readAssertion> | undefined
 }
 
-type AddFault = (path: string, message: string) => undefined
+type AddFault = (path: string, message: string, absent?: boolean) => undefined
 
 /** Lists all faults in the options and in the files that they name; empty if there are none. */
 export function checkAuthOptions(options: AuthOptions): readonly AuthOptionsFault[] {
@@ -67,7 +70,8 @@ function parse(
   const faults = faultsOf(AuthOptionsSchema, options)
   if (faults.length > 0)
     return { settings: { keys: [], issuers: [], assertion: undefined }, faults }
-  const fault: AddFault = (path, message) => void faults.push({ path, message })
+  const fault: AddFault = (path, message, absent) =>
+    void faults.push({ path, message, ...(absent && { absent }) })
 
   const keys = readKeys(options, fault)
   const issuers = readIssuers(options, fault)
@@ -108,25 +112,44 @@ function readKeys({ psk }: AuthOptions, fault: AddFault): PskKey[] {
   if (!keys && !isSingle) fault('/psk', 'needs key, keyFile or keys')
   if (!keys) return isSingle ? readKey({ name: 'default', ...single }, '/psk', fault) : []
 
-  const read = keys.flatMap((key, i) => readKey(key, `/psk/keys/${i}`, fault))
-  for (const i of repeated(keys, ({ name }) => name)) fault(`/psk/keys/${i}/name`, 'is taken')
-  for (const i of repeated(read, ({ sha256 }) => sha256)) fault(`/psk/keys/${i}`, 'repeats a key')
-  return read
+  const read = keys.map((key, i) => readKey(key, `/psk/keys/${i}`, fault))
+  const values = read.flatMap((found, i) =>
+    found.flatMap(({ digests }) => digests.map((digest) => ({ i, digest }))),
+  )
+  const names = keys.flatMap(({ name, formerNames = [] }, i) =>
+    [name, ...formerNames].map((one, n) => ({
+      one,
+      at: `${i}/${n ? `formerNames/${n - 1}` : 'name'}`,
+    })),
+  )
+  for (const n of repeated(names, ({ one }) => one)) fault(`/psk/keys/${names[n]?.at}`, 'is taken')
+  for (const n of repeated(values, ({ digest }) => digest))
+    fault(`/psk/keys/${values[n]?.i}`, 'repeats a key')
+  return read.flat()
 }
 
 function readKey(options: NamedKeyOptions, path: string, fault: AddFault): PskKey[] {
-  const { key, keyFile, keySha256, ...rest } = options
-  const given = [key, keyFile, keySha256].filter((one) => one !== undefined)
+  const { key, keyFile, keyFiles, keySha256, ...rest } = options
+  const given = [key, keyFile, keyFiles, keySha256].filter((one) => one !== undefined)
   if (given.length !== 1) {
-    fault(path, 'needs exactly one of key, keyFile and keySha256')
+    fault(path, 'needs exactly one of key, keyFile, keyFiles and keySha256')
     return []
   }
-  if (keySha256 !== undefined) return [{ ...rest, sha256: keySha256 }]
-  const text = key ?? readText(keyFile, `${path}/keyFile`, fault)?.replace(/\r?\n$/, '')
+  if (keySha256 !== undefined) return [{ ...rest, digests: [keySha256] }]
+  if (key !== undefined) return [{ ...rest, digests: [hash('sha256', key, 'hex')] }]
+  const digests = keyFiles
+    ? keyFiles.flatMap((file, n) => readKeyFile(file, `${path}/keyFiles/${n}`, fault))
+    : readKeyFile(keyFile, `${path}/keyFile`, fault)
+  return digests.length > 0 ? [{ ...rest, digests }] : []
+}
+
+/** The SHA-256 of the key in a file; nothing after a fault. */
+function readKeyFile(file: string | undefined, path: string, fault: AddFault): string[] {
+  const text = readText(file, path, fault)?.replace(/\r?\n$/, '')
   if (text === undefined) return []
   if (!/^[!-~]{16,1024}$/.test(text))
-    fault(`${path}/keyFile`, 'must hold 16 to 1,024 visible ASCII characters without spaces')
-  return [{ ...rest, sha256: hash('sha256', text, 'hex') }]
+    fault(path, 'must hold 16 to 1,024 visible ASCII characters without spaces')
+  return [hash('sha256', text, 'hex')]
 }
 
 function readIssuers({ jwt, ...options }: AuthOptions, fault: AddFault): IssuerSettings[] {
@@ -227,7 +250,7 @@ function readText(file: string | undefined, path: string, fault: AddFault): stri
     return readFileSync(file ?? '', 'utf8')
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
-    return fault(path, `names a file that cannot be read (${code})`)
+    return fault(path, `names a file that cannot be read (${code})`, code === 'ENOENT')
   }
 }
 

@@ -1,3 +1,6 @@
+import { hash } from 'node:crypto'
+import { writeFileSync } from 'node:fs'
+import fc from 'fast-check'
 import Fastify from 'fastify'
 import t from 'tap'
 import { AuthError, Authenticator, type AuthOptions, challengesOf } from '../src/index.ts'
@@ -100,3 +103,62 @@ t.test('a token that is known costs no promise', async (t) => {
   t.equal(authenticator.authenticate(request), caller)
   t.equal(issuer.readings(), 1)
 })
+
+t.test(
+  'each value of a key is that of its caller, and what hangs on it ends with it',
+  async (t) => {
+    const folder = t.testdir({})
+    const secret = fc.stringMatching(/^[!-~]{16,40}$/)
+    const row = fc.record({
+      name: fc.string({ minLength: 1, maxLength: 3 }),
+      former: fc.uniqueArray(fc.string({ minLength: 1, maxLength: 3 }), { maxLength: 2 }),
+      values: fc.uniqueArray(secret, { minLength: 1, maxLength: 2 }),
+    })
+    const areDistinct = (all: readonly string[]) => new Set(all).size === all.length
+    const rows = fc
+      .array(row, { minLength: 1, maxLength: 4 })
+      .filter((all) => areDistinct(all.flatMap(({ name, former }) => [name, ...former])))
+      .filter((all) => areDistinct(all.flatMap(({ values }) => values)))
+    const digest = (value: string) => hash('sha256', value, 'hex')
+    fc.assert(
+      fc.property(rows, (all) => {
+        const keys = all.map(({ name, former, values }, i) => ({
+          name,
+          formerNames: former,
+          keyFiles: values.map((value, n) => {
+            const file = `${folder}/${i}-${n}`
+            writeFileSync(file, value)
+            return file
+          }),
+        }))
+        const { authenticator } = setup({ psk: { keys } })
+        for (const { name, former, values } of all) {
+          t.strictSame(authenticator.digestsOf(name), values.map(digest))
+          for (const one of former) {
+            t.equal(authenticator.renamed().get(one), name)
+            t.equal(authenticator.findNamed(one), undefined)
+            t.strictSame(authenticator.digestsOf(one), [])
+          }
+          for (const value of values) {
+            const caller = authenticator.findKey(hash('sha256', value, 'buffer'))
+            t.equal(caller?.subject, name)
+            const [own, ...others] = authenticator.digestsOf(caller ?? '')
+            t.equal(own, digest(value), 'the own one comes first')
+            t.equal(others.length, values.length - 1)
+          }
+          const [newest = ''] = values
+          t.equal(
+            authenticator.findNamed(name),
+            authenticator.findKey(hash('sha256', newest, 'buffer')),
+          )
+        }
+        authenticator.reload({ psk })
+        const [{ name, values }] = all as [(typeof all)[0]]
+        t.strictSame(authenticator.digestsOf(name), name === 'default' ? [digest(key)] : [])
+        t.equal(authenticator.findKey(hash('sha256', values[0] ?? '', 'buffer')), undefined)
+        t.equal(authenticator.renamed().size, 0)
+      }),
+      { numRuns: 50 },
+    )
+  },
+)

@@ -19,21 +19,23 @@ const issuer = {
 const files = t.testdir({
   key: `${key}\n`,
   crlf: `${key}\r\n`,
+  next: 'another-horse-battery-staple\n',
+  other: 'yet-another-horse-battery\n',
   short: 'short\n',
   'ca.pem': 'not a certificate',
 })
 
 const meanings: [what: string, options: AuthOptions, expected: object][] = [
-  ['a key', { psk: { key } }, { keys: [{ name: 'default', sha256 }], issuers: [] }],
+  ['a key', { psk: { key } }, { keys: [{ name: 'default', digests: [sha256] }], issuers: [] }],
   [
     'a key in a file',
     { psk: { keyFile: `${files}/key` } },
-    { keys: [{ name: 'default', sha256 }] },
+    { keys: [{ name: 'default', digests: [sha256] }] },
   ],
   [
     'a key in a file of another system',
     { psk: { keyFile: `${files}/crlf` } },
-    { keys: [{ sha256 }] },
+    { keys: [{ digests: [sha256] }] },
   ],
   [
     'several keys',
@@ -47,8 +49,25 @@ const meanings: [what: string, options: AuthOptions, expected: object][] = [
     },
     {
       keys: [
-        { name: 'a', sha256, scopes: ['x'], domains: ['*.example'] },
-        { name: 'b', sha256: '0'.repeat(64) },
+        { name: 'a', digests: [sha256], scopes: ['x'], domains: ['*.example'] },
+        { name: 'b', digests: ['0'.repeat(64)] },
+      ],
+    },
+  ],
+  [
+    'two keys of one caller, which had another name',
+    {
+      psk: {
+        keys: [{ name: 'a', keyFiles: [`${files}/next`, `${files}/key`], formerNames: ['b'] }],
+      },
+    },
+    {
+      keys: [
+        {
+          name: 'a',
+          formerNames: ['b'],
+          digests: [hash('sha256', 'another-horse-battery-staple', 'hex'), sha256],
+        },
       ],
     },
   ],
@@ -56,11 +75,11 @@ const meanings: [what: string, options: AuthOptions, expected: object][] = [
   ['an issuer, nested', { jwt: one }, { keys: [], issuers: [issuer] }],
   ['an issuer, nested, with its method', { method: 'jwt', jwt: one }, { issuers: [issuer] }],
   ['an issuer, flat, with its method', { method: 'jwt', ...one }, { issuers: [issuer] }],
-  ['both, flat', { psk: { key }, ...one }, { keys: [{ sha256 }], issuers: [issuer] }],
+  ['both, flat', { psk: { key }, ...one }, { keys: [{ digests: [sha256] }], issuers: [issuer] }],
   [
     'both, limited to keys',
     { method: 'psk', psk: { key }, ...one },
-    { keys: [{ sha256 }], issuers: [] },
+    { keys: [{ digests: [sha256] }], issuers: [] },
   ],
   [
     'both, limited to tokens',
@@ -231,6 +250,51 @@ const faults: [what: string, options: unknown, paths: string[]][] = [
   ['two ways to give a key', { psk: { key, keyFile: `${files}/key` } }, ['/psk']],
   ['a key and a list', { psk: { key, keys: [{ name: 'a', keySha256: sha256 }] } }, ['/psk/keys']],
   ['an empty list of keys', { psk: { keys: [] } }, ['/psk/keys']],
+  [
+    'a former name that is the name of another, or was',
+    {
+      psk: {
+        keys: [
+          { name: 'a', key, formerNames: ['b', 'c', 'c'] },
+          { name: 'b', keySha256: '0'.repeat(64), formerNames: ['a', 'c', 'd'] },
+        ],
+      },
+    },
+    [
+      '/psk/keys/0/formerNames/2',
+      '/psk/keys/1/name',
+      '/psk/keys/1/formerNames/0',
+      '/psk/keys/1/formerNames/1',
+    ],
+  ],
+  [
+    'a key that is one of two elsewhere, twice, or beside two',
+    {
+      psk: {
+        keys: [
+          { name: 'a', keyFiles: [`${files}/next`, `${files}/key`] },
+          { name: 'b', key },
+          { name: 'c', keyFiles: [`${files}/other`, `${files}/other`] },
+          { name: 'd', keyFile: `${files}/key`, keyFiles: [`${files}/key`] },
+        ],
+      },
+    },
+    ['/psk/keys/3', '/psk/keys/1', '/psk/keys/2'],
+  ],
+  [
+    'two keys, of which one is too short and one is absent',
+    { psk: { keys: [{ name: 'a', keyFiles: [`${files}/short`, `${files}/absent`] }] } },
+    ['/psk/keys/0/keyFiles/0', '/psk/keys/0/keyFiles/1'],
+  ],
+  [
+    'three keys',
+    {
+      psk: {
+        keys: [{ name: 'a', keyFiles: ['key', 'next', 'other'].map((f) => `${files}/${f}`) }],
+      },
+    },
+    ['/psk/keys/0/keyFiles'],
+  ],
   ['a key without a name', { psk: { keys: [{ key }] } }, ['/psk/keys/0']],
   ['a named key without a key', { psk: { keys: [{ name: 'a' }] } }, ['/psk/keys/0']],
   [

@@ -5,10 +5,18 @@ import {
   type Queries,
   type Transaction,
 } from '@gatehouse/store'
+import type { AuditLog } from './audit.ts'
 import { isCovered } from './coverage.ts'
 import { type Age, isOld, MAX_ROWS, TEXTS } from './sql.ts'
-import type { AcmeServerStore, NewCertificate, ServedAccount, ServedOrder } from './store.ts'
-import { EXTERNAL_ACCOUNTS, SERVED_ACCOUNTS, SERVED_ORDERS } from './tables.ts'
+import type {
+  AcmeServerStore,
+  AuditEntry,
+  Binding,
+  NewCertificate,
+  ServedAccount,
+  ServedOrder,
+} from './store.ts'
+import { SERVED_ACCOUNTS, SERVED_ORDERS } from './tables.ts'
 import { ACCOUNT_KEPT, ORDER_KEPT } from './times.ts'
 
 /** Orders that one client may have, and those of them that are open; accounts that one caller may have. */
@@ -35,7 +43,7 @@ const DELETE_ENDED = oldest(`status <> 'valid'`)
 /** SQL: an account needs one of its certificates, as others do not have all of its names for longer. */
 const IS_HOLDER = `EXISTS (
       SELECT 1 FROM certificates
-      WHERE is_current AND account IS NOT NULL AND account = served_accounts.id AND not_after > $2
+      WHERE is_current AND account IS NOT NULL AND revoked_at IS NULL AND account = served_accounts.id AND not_after > $2
         AND NOT ${isCovered('any')})`
 /** SQL: an account without such a certificate that was unused for a day, or is of the same address. */
 const DELETE_IDLE = oldest(`(remote_address = $3 OR used_at + ${DAY} < $2) AND NOT ${IS_HOLDER}`)
@@ -46,12 +54,34 @@ export const END_SERVED_ORDER = `
   UPDATE served_orders SET status = $2, fingerprint = $3, error = $4
   WHERE id = $1 AND status NOT IN ('valid', 'invalid')`
 const CHANGE = 'UPDATE served_orders SET status = $2, proofs = $3, error = $4 WHERE id = $1'
+const MOST_OF = `SELECT max(counter) AS counter FROM external_accounts WHERE caller IN (${TEXTS})`
+/** SQL: as all replicas count alike, of renewals at the same time too. */
 const RENEW = `
-  INSERT INTO external_accounts (caller, counter) VALUES ($1, 2)
-  ON CONFLICT (caller) DO UPDATE SET counter = external_accounts.counter + 1 RETURNING counter`
+  INSERT INTO external_accounts (caller, counter) VALUES ($1, $2)
+  ON CONFLICT (caller) DO UPDATE SET counter = greatest(external_accounts.counter + 1, excluded.counter)
+  RETURNING counter`
+const COPY_COUNTER = `
+  INSERT INTO external_accounts (caller, counter)
+  SELECT $2::text, counter FROM external_accounts WHERE caller = $1
+  ON CONFLICT (caller) DO UPDATE SET counter = excluded.counter
+  WHERE external_accounts.counter < excluded.counter`
+const inTexts = (parameter: string) => `IN (${TEXTS.replace('$1', parameter)})`
 const END_OTHERS = `
   UPDATE served_accounts SET status = 'revoked'
-  ${OF_CALLER} AND status = 'valid' AND id NOT IN (${TEXTS.replace('$1', '$2')})`
+  WHERE status = 'valid' AND id NOT ${inTexts('$2')}
+    AND id IN (
+      SELECT id FROM served_accounts ${OF_CALLER}
+      UNION ALL SELECT id FROM served_accounts WHERE bound_by ${inTexts('$3')})`
+const ADOPT = `
+  UPDATE served_accounts SET bound_by = $2
+  ${OF_CALLER} AND status = 'valid' AND bound_by <> $2`
+const ADOPT_SOME = `${ADOPT} AND id ${inTexts('$3')} RETURNING id`
+const BINDINGS = `
+  SELECT caller, bound_by AS "boundBy", count(*) AS accounts
+  FROM served_accounts WHERE status = 'valid' AND bound_by IS NOT NULL GROUP BY caller, bound_by`
+const MOVE_ACCOUNTS = `UPDATE served_accounts SET caller = $2 ${OF_CALLER}`
+const MOVE_CERTIFICATES = 'UPDATE certificates SET asked_by = $2 WHERE asked_by = $1'
+const ISSUING = `SELECT names FROM served_orders WHERE account = $1 AND status = 'processing'`
 const TOUCH = `
   UPDATE served_accounts SET used_at = $2, client = $4, remote_address = $5, ${keptUntil('$2', '$3')}
   WHERE id = $1`
@@ -72,9 +102,11 @@ export class AcmeServer implements AcmeServerStore {
   readonly claimOrder: AcmeServerStore['claimOrder']
   readonly endOrder: AcmeServerStore['endOrder']
   readonly #db: Engine
+  readonly #audit: AuditLog
 
-  constructor(db: Engine) {
+  constructor(db: Engine, audit: AuditLog) {
     this.#db = db
+    this.#audit = audit
     this.addOrder = groupCommit(db, (tx, orders: readonly ServedOrder[]) =>
       each(orders, (order) => this.#add(tx, order)),
     )
@@ -93,37 +125,43 @@ export class AcmeServer implements AcmeServerStore {
     this.endOrder = (...values) => end(values)
   }
 
-  async counterOf(caller: string): Promise<number> {
-    const row = await EXTERNAL_ACCOUNTS.find(this.#db, 'WHERE caller = $1', indexable(caller))
-    return row?.counter ?? 1
-  }
+  counterOf = (names: readonly string[]) => counterOf(this.#db, names)
 
-  async renewExternalAccount(caller: string, kept: readonly string[]): Promise<number> {
-    return this.#db.transaction(async (tx) => {
-      const renewed = await tx.get<{ counter: number }>(RENEW, indexable(caller))
-      await tx.run(END_OTHERS, caller, JSON.stringify(kept))
-      return renewed?.counter ?? 1
+  renewExternalAccount: AcmeServerStore['renewExternalAccount'] = (
+    { names, digests, kept },
+    entry,
+  ) =>
+    this.#db.transaction(async (tx) => {
+      const [caller = ''] = names
+      const next = (await counterOf(tx, names)) + 1
+      const renewed = await tx.get<{ counter: number }>(RENEW, indexable(caller), next)
+      const [keep, values] = [kept, digests].map((texts) => JSON.stringify(texts))
+      const count = await tx.run(END_OTHERS, caller, keep, values)
+      await this.#audit.add(tx, entry)
+      await this.#addEnd(tx, { ...entry, count })
+      return renewed?.counter ?? next
     })
-  }
 
-  addAccount(account: ServedAccount): Promise<ServedAccount | undefined> {
-    return this.#db.transaction(async (tx) => {
+  addAccount: AcmeServerStore['addAccount'] = (account, entry, isInForce = isValid) =>
+    this.#db.transaction(async (tx) => {
       const { thumbprint, caller } = account
       const found = await SERVED_ACCOUNTS.find(tx, `${BY_KEY} FOR UPDATE`, thumbprint)
-      if (found?.status === 'valid') return found as ServedAccount
+      if (found && isInForce(found as ServedAccount)) return found as ServedAccount
       // One that has ended keeps its id, and with it orders and certificates. They are its caller's.
       const known = found?.caller === caller ? found : undefined
       if (!known && !(await hasRoom(tx, account))) return undefined
       // Not by its key, which another replica may have registered meanwhile.
       if (found && !known) await tx.run('DELETE FROM served_accounts WHERE id = $1', found.id)
+      const id = known?.id ?? account.id
       const keptAt = Math.max(known?.keptAt ?? 0, account.usedAt)
       const keptRan = Math.max(known?.keptRan ?? 0, this.#db.runTime())
-      const row = { ...account, id: known?.id ?? account.id, keptAt, keptRan }
+      const row = { ...account, id, keptAt, keptRan }
       const conflict = known ? SERVED_ACCOUNTS.replacing(['id'], row) : ' ON CONFLICT DO NOTHING'
       const isAdded = (await SERVED_ACCOUNTS.add(tx, row, conflict)) === 1
-      return isAdded ? { ...account, id: row.id } : findAccount(tx, BY_KEY, thumbprint)
+      if (!isAdded) return findAccount(tx, BY_KEY, thumbprint)
+      await this.#audit.add(tx, { ...entry, account: id })
+      return { ...account, id }
     })
-  }
 
   findAccount = (id: string) => findAccount(this.#db, 'WHERE id = $1', id)
 
@@ -142,9 +180,38 @@ export class AcmeServer implements AcmeServerStore {
     return (await SERVED_ACCOUNTS.list(this.#db, rest, ...of)) as readonly ServedAccount[]
   }
 
-  async endAccount(id: string, status: 'deactivated' | 'revoked'): Promise<void> {
-    const sql = `UPDATE served_accounts SET status = $2 WHERE id = $1 AND status = 'valid'`
-    await this.#db.transaction((tx) => tx.run(sql, id, status))
+  endAccount: AcmeServerStore['endAccount'] = (id, status, entry) =>
+    this.#db.transaction(async (tx) => {
+      const sql = `UPDATE served_accounts SET status = $2 WHERE id = $1 AND status = 'valid'`
+      await this.#addEnd(tx, { ...entry, account: id, count: await tx.run(sql, id, status) })
+    })
+
+  adoptAccounts: AcmeServerStore['adoptAccounts'] = ({ caller, boundBy, ids }, entry) =>
+    this.#db.transaction(async (tx) => {
+      if (!ids) {
+        const count = await tx.run(ADOPT, caller, boundBy)
+        if (count > 0) await this.#audit.add(tx, { ...entry, count })
+        return count
+      }
+      const some = JSON.stringify(ids)
+      const adopted = await tx.all<{ id: string }>(ADOPT_SOME, caller, boundBy, some)
+      for (const { id } of adopted) await this.#audit.add(tx, { ...entry, account: id })
+      return adopted.length
+    })
+
+  listBindings = () => this.#db.all<Binding>(BINDINGS)
+
+  renameCaller: AcmeServerStore['renameCaller'] = (former, present, actorOf) =>
+    this.#db.transaction(async (tx) => {
+      await tx.run(MOVE_ACCOUNTS, former, present)
+      await tx.run(COPY_COUNTER, indexable(former), indexable(present))
+      const [from = '', to = ''] = [former, present].map((name) => indexable(actorOf(name)))
+      await tx.run(MOVE_CERTIFICATES, from, to)
+    })
+
+  async listIssuing(account: string): Promise<readonly (readonly string[])[]> {
+    const rows = await this.#db.all<{ names: string }>(ISSUING, account)
+    return rows.map(({ names }) => JSON.parse(names))
   }
 
   async changeContact(id: string, contact: readonly string[]): Promise<void> {
@@ -152,14 +219,17 @@ export class AcmeServer implements AcmeServerStore {
     await this.#db.transaction((tx) => tx.run(sql, id, JSON.stringify(contact)))
   }
 
-  changeKey: AcmeServerStore['changeKey'] = async (id, from, to) => {
+  changeKey: AcmeServerStore['changeKey'] = async (id, from, to, entry) => {
     const other = await this.findAccountByKey(to.thumbprint)
     if (other) return other.id
     const sql = `UPDATE served_accounts SET thumbprint = $3, jwk = $4
       WHERE id = $1 AND thumbprint = $2 AND status = 'valid'`
     try {
-      const change = (tx: Transaction) => tx.run(sql, id, from, to.thumbprint, to.jwk)
-      return (await this.#db.transaction(change)) === 1 ? undefined : id
+      return await this.#db.transaction(async (tx) => {
+        if ((await tx.run(sql, id, from, to.thumbprint, to.jwk)) !== 1) return id
+        await this.#audit.add(tx, { ...entry, account: id })
+        return undefined
+      })
     } catch (error) {
       // Another request may have given the key to an account meanwhile.
       const faster = await this.findAccountByKey(to.thumbprint)
@@ -211,6 +281,11 @@ export class AcmeServer implements AcmeServerStore {
     return pruned.reduce((sum, rows) => sum + rows, 0)
   }
 
+  /** Part of a write: the row of accounts that have ended, if there are any. */
+  async #addEnd(tx: Transaction, entry: AuditEntry): Promise<void> {
+    if (entry.count) await this.#audit.add(tx, { ...entry, action: 'acme-account-end' })
+  }
+
   /** The open order of the account for the same, or this one; undefined if too many are open. */
   async #add(tx: Transaction, order: ServedOrder): Promise<ServedOrder | undefined> {
     const { account, wanted, at } = order
@@ -251,6 +326,13 @@ async function hasRoom(tx: Transaction, account: ServedAccount): Promise<boolean
   const { count } = (await tx.get<{ count: number }>(COUNT_ACCOUNTS, caller)) ?? { count: 0 }
   if (count < MAX_ACCOUNTS || (await tx.run(DELETE_ENDED, caller)) === 1) return true
   return (await tx.run(DELETE_IDLE, caller, createdAt, remoteAddress ?? '')) === 1
+}
+
+const isValid = ({ status }: ServedAccount) => status === 'valid'
+
+async function counterOf(on: Queries, names: readonly string[]): Promise<number> {
+  const row = await on.get<{ counter: number }>(MOST_OF, JSON.stringify(names.map(indexable)))
+  return row?.counter ?? 1
 }
 
 const findAccount = (on: Queries, where: string, value: string) =>

@@ -40,8 +40,8 @@ export class AuditLog {
   /** Part of a write. */
   async add(tx: Transaction, entry: AuditEntry): Promise<void> {
     const { at, action, actor, names, serialNumber, remoteAddress, requestId, detail } = entry
-    const { count = 1, key } = entry
-    const optional = { serialNumber, remoteAddress, requestId, detail, key }
+    const { account, count = 1, key } = entry
+    const optional = { serialNumber, remoteAddress, requestId, detail, account, key }
     const row = { at, action, actor, names, ...optional, count, ran: this.#db.runTime() }
     await AUDIT.add(tx, row, COUNT)
   }

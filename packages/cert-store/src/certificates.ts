@@ -62,6 +62,7 @@ const BY_NAME = `
   ${PAGE_OF_NAME}`
 // The sum keeps planners from reading all certificates backwards until they find those of the name.
 const NEWEST = 'ORDER BY id + 0 DESC LIMIT'
+const ISSUED = 'id, requestKey, issuer, names, serialNumber, certificate, notAfter'
 // In the order of the index, so that a page reads no more than it gives. What is renewed meanwhile comes later.
 const ISSUED_FOR = `
   WHERE domain = $1 AND not_after >= $5 AND (not_after > $5 OR id > $6)
@@ -69,8 +70,12 @@ const ISSUED_FOR = `
   ORDER BY not_after, id LIMIT ${NAME_PAGE}`
 // Those of the same client first, then those at its address, then the oldest.
 const HEADS = `
-  WHERE is_current AND account IS NOT NULL AND (asked_by = $1 OR account = $3) AND domain IN (${TEXTS.replace('$1', '$2')})
+  WHERE is_current AND account IS NOT NULL AND revoked_at IS NULL AND (asked_by = $1 OR account = $3) AND domain IN (${TEXTS.replace('$1', '$2')})
   ORDER BY CASE WHEN address = $4 THEN CASE WHEN account = $3 THEN 0 ELSE 1 END ELSE 2 END, id LIMIT ${NAME_PAGE}`
+const ISSUED_TO = `
+  WHERE account = $1 AND not_after >= $4 AND (not_after > $4 OR id > $5)
+    AND ${isLive('$2', '$3')} AND revoked_at IS NULL
+  ORDER BY not_after, id LIMIT ${NAME_PAGE}`
 const HISTORY = `WHERE domain = $1 ${NEWEST} ${NAME_PAGE}`
 const BY_SERIAL = `WHERE domain = $1 AND serial_number = $2 ${NEWEST} 1`
 // Few are late, and an index finds those. That of the next expiry would lead through all the others.
@@ -206,10 +211,21 @@ export class Certificates {
 
   listIssued: Store['listIssued'] = (domain, { now, isOut, after = { notAfter: 0, id: 0 } }) =>
     this.#some<IssuedCertificate>(
-      'id, requestKey, issuer, names, serialNumber, certificate, notAfter',
+      ISSUED,
       ISSUED_FOR,
       domain,
       isOut,
+      now,
+      this.#db.runTime(),
+      after.notAfter,
+      after.id,
+    )
+
+  listIssuedTo: Store['listIssuedTo'] = (account, { now, after = { notAfter: 0, id: 0 } }) =>
+    this.#some<IssuedCertificate>(
+      ISSUED,
+      ISSUED_TO,
+      account,
       now,
       this.#db.runTime(),
       after.notAfter,

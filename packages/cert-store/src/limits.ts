@@ -21,6 +21,7 @@ const USED = `
 const RESERVED = `
   SELECT order_id AS "order", key, since FROM reservations
   WHERE key IN (${TEXTS}) ORDER BY order_id`
+const LIST_ENDING = "SELECT key FROM usage WHERE key LIKE $1 ESCAPE '!'"
 const END = 'DELETE FROM reservations WHERE order_id = $1'
 const UNMARK_ENDED = 'UPDATE usage SET ended_ran = NULL WHERE ended_ran IS NOT NULL AND until > $1'
 const MARK_ENDED = 'UPDATE usage SET ended_ran = $2 WHERE ended_ran IS NULL AND until <= $1'
@@ -64,6 +65,13 @@ export class Limits {
     const results = changes.map(({ change }) => change(usage))
     await save(tx, usage)
     return results
+  }
+
+  listUsage = async (word: string): Promise<readonly string[]> => {
+    const pattern = `% ${word.replace(/[!%_]/g, '!$&')}`
+    const rows = await this.#db.all<{ key: string }>(LIST_ENDING, pattern)
+    // SQLite also finds those in another case.
+    return rows.map(({ key }) => key).filter((key) => key.endsWith(` ${word}`))
   }
 
   pruneUsage = async (now: number): Promise<void> => {

@@ -301,17 +301,14 @@ export interface AuthorityRecord extends Omit<RowOf<typeof AUTHORITIES>, 'role' 
 
 export type CrlRecord = RowOf<typeof CRLS>
 
+/** What is done with certificates; with the keys by which ACME clients bind accounts, and with these accounts. */
+export type AuditAction =
+  | ('issue' | 'hand-out' | 'renew' | 'request-renewal' | 'revoke' | 'delete' | 'refuse' | 'fail')
+  | ('acme-key' | 'acme-account' | 'acme-account-key' | 'acme-account-end' | 'acme-account-adopt')
+
 export interface AuditEntry {
   readonly at: number
-  readonly action:
-    | 'issue'
-    | 'hand-out'
-    | 'renew'
-    | 'request-renewal'
-    | 'revoke'
-    | 'delete'
-    | 'refuse'
-    | 'fail'
+  readonly action: AuditAction
   /** The one who did it: `psk:<key name>`, `mtls:<name>`, `jwt:<issuer>#<subject>` or `system`. */
   readonly actor: string
   readonly names: readonly string[]
@@ -320,6 +317,8 @@ export interface AuditEntry {
   readonly requestId?: string
   /** One plain sentence, or an error code. */
   readonly detail?: string
+  /** Of an ACME client. */
+  readonly account?: string | null | undefined
   /** Number of times, for rows that are written once an hour. */
   readonly count?: number
   /** Entries of one key are one row: the first one's, whose count grows. */

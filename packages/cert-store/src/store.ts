@@ -148,6 +148,11 @@ interface Certificates {
   ): Promise<readonly Head[]>
   /** What happened to a certificate, the newest first. */
   listTransitions(id: number): Promise<readonly Transition[]>
+  /** A page of the unrevoked certificates of an ACME account that have not expired, in service or not, by their end. */
+  listIssuedTo(
+    account: string,
+    of: Omit<Parameters<Certificates['listIssued']>[1], 'isOut'>,
+  ): Promise<readonly IssuedCertificate[]>
   /** All current certificates by id. */
   list(page: { after: number; limit: number }): Promise<readonly CertificateRecord[]>
   /** A page of the certificates of a listing. Backwards, what is nearest to the position comes first. */
@@ -300,23 +305,45 @@ interface Orders {
 
 /** The accounts and orders of ACME clients, for which this service is the CA (RFC 8555). */
 export interface AcmeServerStore {
-  /** The number of the key that binds accounts to a caller; 1 until it is renewed. */
-  counterOf(caller: string): Promise<number>
-  /** Ends the accounts of a caller but for the kept ones. Gives the number of its next key. */
-  renewExternalAccount(caller: string, kept: readonly string[]): Promise<number>
+  /** The number of the key that binds accounts to a caller, by all names that it has and had; 1 until it is renewed. */
+  counterOf(names: readonly string[]): Promise<number>
+  /**
+   * Ends the accounts of a caller but for the kept ones: those of its name, which is the first one, and those that the
+   * values of its API key have bound. Gives the number of its next key. Entries of the audit trail are part of each write.
+   */
+  renewExternalAccount(
+    caller: Readonly<Record<'names' | 'digests' | 'kept', readonly string[]>>,
+    entry: AuditEntry,
+  ): Promise<number>
   /**
    * Adds an account, or puts it in the place of one with this key and caller that has ended. Gives the
-   * valid one of this key; undefined if the caller has too many. One that has ended makes room, or one without a valid
-   * certificate that was unused for a day or is of the same address.
+   * one in force of this key; undefined if the caller has too many. One that has ended makes room, or one without a valid
+   * certificate that was unused for a day or is of the same address. `isInForce` may run more than once; by default,
+   * an account is in force that is valid.
    */
-  addAccount(account: ServedAccount): Promise<ServedAccount | undefined>
+  addAccount(
+    account: ServedAccount,
+    entry: AuditEntry,
+    isInForce?: (found: ServedAccount) => boolean,
+  ): Promise<ServedAccount | undefined>
   findAccount(id: string): Promise<ServedAccount | undefined>
   /** By the thumbprint of its key. */
   findAccounts(ids: readonly string[]): Promise<readonly ServedAccount[]>
   findAccountByKey(thumbprint: string): Promise<ServedAccount | undefined>
   /** Those used last come first; without a caller, of all. */
   listAccounts(caller: string | undefined, limit: number): Promise<readonly ServedAccount[]>
-  endAccount(id: string, status: 'deactivated' | 'revoked'): Promise<void>
+  endAccount(id: string, status: 'deactivated' | 'revoked', entry: AuditEntry): Promise<void>
+  /** Binds accounts of a caller to a value of its API key: the named ones, or all. Gives how many. */
+  adoptAccounts(
+    of: Omit<Binding, 'accounts'> & { readonly ids?: readonly string[] | undefined },
+    entry: AuditEntry,
+  ): Promise<number>
+  /** By which values the valid accounts of each caller are bound. */
+  listBindings(): Promise<readonly Binding[]>
+  /** Has what belongs to one name of a caller belong to another: accounts, certificates and the number of its key. */
+  renameCaller(former: string, present: string, actorOf: (caller: string) => string): Promise<void>
+  /** The names of orders of an account that are being issued. */
+  listIssuing(account: string): Promise<readonly (readonly string[])[]>
   changeContact(id: string, contact: readonly string[]): Promise<void>
   /**
    * Replaces the key with the thumbprint `from`. Gives the id of the account that prevents it: another one
@@ -326,6 +353,7 @@ export interface AcmeServerStore {
     id: string,
     from: string,
     to: Pick<ServedAccount, 'thumbprint' | 'jwk'>,
+    entry: AuditEntry,
   ): Promise<string | undefined>
   /** Moves when accounts were last used, and from where, by their ids. */
   touchAccounts(
@@ -351,6 +379,14 @@ export interface AcmeServerStore {
     id: string,
     change: (order: ServedOrder) => Pick<ServedOrder, 'status' | 'proofs' | 'error'> | undefined,
   ): Promise<void>
+}
+
+export interface Binding {
+  readonly caller: string
+  /** SHA-256 of the value of its API key. */
+  readonly boundBy: string
+  /** How many. */
+  readonly accounts: number
 }
 
 /** The outbox: what receivers have not accepted yet. */
@@ -384,6 +420,8 @@ interface Limits {
    * may run more than once.
    */
   changeUsage<T>(keys: readonly string[], change: (usage: Usage) => T): Promise<T>
+  /** The keys that end with this word. */
+  listUsage(word: string): Promise<readonly string[]>
   /** Deletes rows that expired 7 days of run time ago, and reservations that are older than a day. */
   pruneUsage(now: number): Promise<void>
 }

@@ -78,7 +78,8 @@ export const CERTIFICATES = new Table(
       `CREATE INDEX certificates_late ON certificates (late_at) ${RENEWED}`,
       `CREATE INDEX certificates_begin ON certificates (not_before, id) ${RENEWED}`,
       'CREATE INDEX certificates_expiry ON certificates (not_after)',
-      `CREATE INDEX certificates_account ON certificates (account, domain) ${CURRENT} AND account IS NOT NULL`,
+      `CREATE INDEX certificates_account ON certificates (account, domain)
+        WHERE account IS NOT NULL AND revoked_at IS NULL`,
       `CREATE INDEX certificates_heads ON certificates (asked_by, domain) ${CURRENT} AND account IS NOT NULL`,
       'CREATE INDEX certificates_revoked ON certificates (chain) WHERE revoked_at IS NOT NULL',
       `CREATE INDEX certificates_asked ON certificates (asked_by, not_after) INCLUDE (name_count)
@@ -182,7 +183,7 @@ export const ACCOUNTS = new Table(
 )
 
 /** How often the key by which ACME clients bind accounts to a caller was replaced. */
-export const EXTERNAL_ACCOUNTS = new Table(
+const EXTERNAL_ACCOUNTS = new Table(
   'external_accounts',
   { caller: 'indexed', counter: 'integer' },
   { key: ['caller'] },
@@ -194,6 +195,7 @@ export const SERVED_ACCOUNTS = new Table(
   {
     id: 'text',
     caller: 'text?', // the name of its API key; without one it is of an open network
+    boundBy: 'text?', // SHA-256 of the value of that key
     thumbprint: 'text', // of its key (RFC 7638)
     jwk: 'text', // its key
     status: 'text',
@@ -213,6 +215,7 @@ export const SERVED_ACCOUNTS = new Table(
       `CREATE INDEX served_accounts_caller ON served_accounts (coalesce(caller, ''), used_at)`,
       `CREATE INDEX served_accounts_ended ON served_accounts (coalesce(caller, ''), used_at)
         WHERE status <> 'valid'`,
+      'CREATE INDEX served_accounts_bound ON served_accounts (bound_by)',
     ],
   },
 )
@@ -294,6 +297,7 @@ export const AUDIT = new Table(
     remoteAddress: 'text?',
     requestId: 'text?',
     detail: 'text?',
+    account: 'text?', // of an ACME client
     count: 'integer',
     key: 'indexed?',
     ran: 'integer',

@@ -27,7 +27,7 @@ export function storeOn(db: Engine, { leases, changes }: Parts) {
   const orders = new Orders(db, leases)
   const audit = new AuditLog(db)
   const signIns = new SignIns(db)
-  const acme = new AcmeServer(db)
+  const acme = new AcmeServer(db, audit)
   const certificates = new Certificates(db, { audit, leases, changes })
   const withdrawals = new Withdrawals(db, { orders, audit, changes })
   const prune: Store['prune'] = (now, retention) => {

@@ -50,6 +50,7 @@ onBothEngines('an order that has expired makes room and is kept', async (t, { st
 const account = {
   id: 'account-1',
   caller: 'web',
+  boundBy: null,
   thumbprint: 'first',
   jwk: '{}',
   status: 'valid',
@@ -71,7 +72,10 @@ onBothEngines('an account that nobody needs makes room for another one', async (
       INSERT INTO @served_accounts (id, caller, thumbprint, jwk, status, contact, created_at, used_at, kept_at, kept_ran)
       SELECT '${name}-' || i, ${of}, '${name}-' || i, '{}', 'valid', '[]', 0, i, i, 0 FROM n`)
     const add = (id: string) =>
-      acme.addAccount({ ...account, caller, id, thumbprint: id, remoteAddress: '192.0.2.1' })
+      acme.addAccount(
+        { ...account, caller, id, thumbprint: id, remoteAddress: '192.0.2.1' },
+        newAudit(),
+      )
     // The longest unused one has a certificate, and so has one that has ended.
     for (const n of [1, 3]) {
       const of = {
@@ -81,7 +85,7 @@ onBothEngines('an account that nobody needs makes room for another one', async (
       }
       await store.addCertificate(newCertificate({ ...of, way: 'acme' }), newAudit())
     }
-    await acme.endAccount(`${name}-3`, 'deactivated')
+    await acme.endAccount(`${name}-3`, 'deactivated', newAudit())
     const added = ['a', 'b', 'c'].map((letter) => `${letter}-${name}`)
     for (const id of added) t.match(await add(id), { id })
     const kept = ['1', '2', '3', '4', '5'].map((n) => acme.findAccount(`${name}-${n}`))
@@ -90,7 +94,7 @@ onBothEngines('an account that nobody needs makes room for another one', async (
     // A stranger ends none of others that were used today, and no more of them than it has.
     await opened.sql(`UPDATE @served_accounts SET used_at = ${account.createdAt}`)
     const addAt = (id: string, remoteAddress: string) =>
-      acme.addAccount({ ...account, caller, id, thumbprint: id, remoteAddress })
+      acme.addAccount({ ...account, caller, id, thumbprint: id, remoteAddress }, newAudit())
     t.equal(await addAt(`d-${name}`, '192.0.2.9'), undefined)
     t.match(await addAt(`e-${name}`, '192.0.2.1'), { id: `e-${name}` })
     const own = await Promise.all(added.map((id) => acme.findAccount(id)))
@@ -104,11 +108,11 @@ t.test('of requests that give a key to accounts at the same time, one does', asy
   const other = await openReplica(t, { schema, name: 'other' })
   for (let n = 0; n < 30; n += 1) {
     for (const id of [`a-${n}`, `b-${n}`])
-      await one.acme.addAccount({ ...account, id, thumbprint: id })
+      await one.acme.addAccount({ ...account, id, thumbprint: id }, newAudit())
     const key = { thumbprint: `${n}`, jwk: '{}' }
     const taken = await Promise.all([
-      one.acme.changeKey(`a-${n}`, `a-${n}`, key),
-      other.acme.changeKey(`b-${n}`, `b-${n}`, key),
+      one.acme.changeKey(`a-${n}`, `a-${n}`, key, newAudit()),
+      other.acme.changeKey(`b-${n}`, `b-${n}`, key, newAudit()),
     ])
     const holder = await one.acme.findAccountByKey(key.thumbprint)
     t.strictSame(taken.toSorted(), [holder?.id, undefined])
@@ -125,12 +129,15 @@ t.test(
       const thumbprint = `${n}`
       // Now and then, another caller had it.
       if (n % 2 === 1) {
-        await one.acme.addAccount({ ...account, id: `old-${n}`, caller: 'edge', thumbprint })
-        await one.acme.endAccount(`old-${n}`, 'revoked')
+        await one.acme.addAccount(
+          { ...account, id: `old-${n}`, caller: 'edge', thumbprint },
+          newAudit(),
+        )
+        await one.acme.endAccount(`old-${n}`, 'revoked', newAudit())
       }
       const told = await Promise.all([
-        one.acme.addAccount({ ...account, id: `a-${n}`, thumbprint }),
-        other.acme.addAccount({ ...account, id: `b-${n}`, thumbprint }),
+        one.acme.addAccount({ ...account, id: `a-${n}`, thumbprint }, newAudit()),
+        other.acme.addAccount({ ...account, id: `b-${n}`, thumbprint }, newAudit()),
       ])
       const holder = await one.acme.findAccountByKey(thumbprint)
       t.strictSame(
@@ -142,10 +149,16 @@ t.test(
 )
 
 onBothEngines('a key is changed from the one that it is', async (t, { store }) => {
-  await store.acme.addAccount(account)
+  await store.acme.addAccount(account, newAudit())
   const { changeKey } = store.acme
-  t.equal(await changeKey('account-1', 'first', { thumbprint: 'second', jwk: '{}' }), undefined)
-  t.equal(await changeKey('account-1', 'first', { thumbprint: 'third', jwk: '{}' }), 'account-1')
+  t.equal(
+    await changeKey('account-1', 'first', { thumbprint: 'second', jwk: '{}' }, newAudit()),
+    undefined,
+  )
+  t.equal(
+    await changeKey('account-1', 'first', { thumbprint: 'third', jwk: '{}' }, newAudit()),
+    'account-1',
+  )
 })
 
 t.test('an order is placed while another replica finalizes the one before', async (t) => {
@@ -189,7 +202,7 @@ onBothEngines('an account has a bounded number of orders', async (t, { store }) 
 
 onBothEngines('an account lives as long as what it has got, and 90 days', async (t, opened) => {
   const { acme, ...store } = opened.store
-  const add = (id: string) => acme.addAccount({ ...account, id, thumbprint: id })
+  const add = (id: string) => acme.addAccount({ ...account, id, thumbprint: id }, newAudit())
   for (const id of ['silent', 'holder', 'renewed', 'ended']) await add(id)
   const lives = 180 * DAY
   for (const [of, days] of [
@@ -206,7 +219,7 @@ onBothEngines('an account lives as long as what it has got, and 90 days', async 
       newAudit(),
     )
   // One that ends and is bound again keeps what it has got.
-  await acme.endAccount('ended', 'deactivated')
+  await acme.endAccount('ended', 'deactivated', newAudit())
   await add('ended')
   await acme.touchAccounts(
     new Map([['holder', { usedAt: NOW + 1, client: null, remoteAddress: null }]]),
@@ -235,3 +248,94 @@ onBothEngines('an account lives as long as what it has got, and 90 days', async 
     t.strictSame(await left(), expected, what)
   }
 })
+
+onBothEngines(
+  '10,000 accounts are adopted, renamed and ended in a write each',
+  async (t, opened) => {
+    const { acme, listAudit } = opened.store
+    await opened.sql(`
+    WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10000)
+    INSERT INTO @served_accounts
+      (id, caller, bound_by, thumbprint, jwk, status, contact, created_at, used_at, used_ran)
+    SELECT 'n' || i, 'web', 'old', 'n' || i, '{}', 'valid', '[]', 0, i, 0 FROM n`)
+    const other = { caller: 'other', boundBy: 'old', id: 'other', thumbprint: 'other' }
+    await acme.addAccount({ ...account, ...other }, newAudit())
+    const bindings = async () =>
+      (await acme.listBindings()).toSorted((a, b) => a.accounts - b.accounts).map((b) => ({ ...b }))
+    const [of, web] = await bindings()
+    t.strictSame(
+      [of, web],
+      [
+        { caller: 'other', boundBy: 'old', accounts: 1 },
+        { caller: 'web', boundBy: 'old', accounts: 10_000 },
+      ],
+    )
+    const ends = async () =>
+      (await listAudit({ limit: 100 })).flatMap(({ action, count }) =>
+        action === 'acme-account-end' ? [count] : [],
+      )
+
+    const adopt = newAudit({ action: 'acme-account-adopt', names: [] })
+    const toNew = { caller: 'web', boundBy: 'new' }
+    t.equal(await acme.adoptAccounts({ ...toNew, ids: ['n1', 'n2', 'other'] }, adopt), 2)
+    t.equal(await acme.adoptAccounts({ ...toNew, ids: ['n1'] }, adopt), 0, 'as it is')
+    t.equal(await acme.adoptAccounts(toNew, adopt), 9_998)
+    t.equal(await acme.adoptAccounts(toNew, adopt), 0)
+    const adopted = (await listAudit({ limit: 3 })).map(({ count, account }) => ({
+      count,
+      account,
+    }))
+    t.match(adopted, [{ count: 9_998 }, { account: /^n[12]$/ }, { account: /^n[12]$/ }])
+    t.match(await bindings(), [of, { ...toNew, accounts: 10_000 }])
+
+    for (const _ of ['once', 'again']) {
+      await acme.renameCaller('web', 'edge', (caller) => `psk:${caller}`)
+      t.match(await bindings(), [of, { caller: 'edge', boundBy: 'new', accounts: 10_000 }])
+    }
+    const kept = { names: ['edge', 'web'], digests: ['new'], kept: ['n7'] }
+    t.equal(await acme.renewExternalAccount(kept, newAudit()), 2)
+    t.strictSame(await ends(), [9_999], 'one row')
+    t.equal((await acme.findAccount('n7'))?.status, 'valid')
+    t.equal((await acme.findAccount('other'))?.status, 'valid', 'of another caller')
+  },
+)
+
+onBothEngines('the number of a key never goes back, by whichever name', async (t, { store }) => {
+  const { acme } = store
+  const renew = (...names: string[]) =>
+    acme.renewExternalAccount({ names, digests: [], kept: [] }, newAudit())
+  const rename = (from: string, to: string) => acme.renameCaller(from, to, (name) => name)
+  t.equal(await acme.counterOf(['web']), 1)
+  t.strictSame([await renew('web'), await renew('web')], [2, 3])
+  t.equal(await acme.counterOf(['edge', 'web']), 3)
+  t.equal(await renew('edge', 'web'), 4)
+  await rename('web', 'edge')
+  t.equal(await acme.counterOf(['edge']), 4, 'the larger one')
+  await rename('edge', 'far')
+  t.equal(await acme.counterOf(['far']), 4)
+  t.equal(await acme.counterOf(['web']), 3, 'a replica that is not told yet has its own')
+})
+
+onBothEngines(
+  'the unrevoked certificates of an account are listed by their end',
+  async (t, opened) => {
+    const { store } = opened
+    const add = (n: number, more: object = {}) =>
+      store.addCertificate(
+        newCertificate({ account: 'a', way: 'acme', serialNumber: `${n}`, ...more }),
+        newAudit(),
+      )
+    for (let n = 1; n <= 250; n += 1) await add(n, { notAfter: NOW + 5_000 + (n % 7) })
+    await add(251, { account: 'b', requestKey: 'b' })
+    const listed: string[] = []
+    for (let after: { notAfter: number; id: number } | undefined; ; ) {
+      const page = await store.listIssuedTo('a', { now: NOW, after })
+      t.ok(page.length <= 100)
+      if (page.length === 0) break
+      listed.push(...page.map(({ serialNumber }) => serialNumber))
+      after = page.at(-1)
+    }
+    t.equal(new Set(listed).size, 250, 'replaced or not')
+    t.equal(listed.length, 250)
+  },
+)

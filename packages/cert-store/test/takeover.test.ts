@@ -28,7 +28,15 @@ const ISO = new Date(NOW).toISOString()
 function newAccount(id: string): ServedAccount {
   const of = { caller: 'web', contact: [], client: null, remoteAddress: null }
   const at = { createdAt: NOW, usedAt: NOW }
-  return { id, thumbprint: `key of ${id}`, jwk: '{}', status: 'valid', ...of, ...at }
+  return {
+    id,
+    thumbprint: `key of ${id}`,
+    jwk: '{}',
+    status: 'valid',
+    boundBy: 'digest',
+    ...of,
+    ...at,
+  }
 }
 
 type Opened = Awaited<ReturnType<typeof opening>>
@@ -64,7 +72,7 @@ async function lost(t: Test, change: (opened: Opened) => Promise<unknown>) {
   for (const domain of ['a.example', 'b.example']) await issue(domain)
   await store.addAuthority(ROOT, null)
   await store.replaceCrl(authority, NOW, () => crl(5n))
-  for (const id of ['one', 'two']) await store.acme.addAccount(newAccount(id))
+  for (const id of ['one', 'two']) await store.acme.addAccount(newAccount(id), newAudit())
   await store.addSignIn({ id: 'session', keySha256: Buffer.of(1), openedAt: NOW, usedAt: NOW })
   await backup({ folder, file })
   await change(opened)
@@ -96,7 +104,7 @@ interface Case {
 
 const taken: Readonly<Record<string, Case>> = {
   'an account that ended': {
-    change: ({ store }) => store.acme.endAccount('one', 'deactivated'),
+    change: ({ store }) => store.acme.endAccount('one', 'deactivated', newAudit()),
     async check(t, { store }) {
       t.match(await store.acme.findAccount('one'), { status: 'deactivated' })
       t.match(await store.acme.findAccount('two'), { status: 'valid' })
@@ -104,15 +112,19 @@ const taken: Readonly<Record<string, Case>> = {
   },
   'the key of a caller that was replaced twice': {
     async change({ store }) {
-      for (let i = 0; i < 2; i++) await store.acme.renewExternalAccount('web', ['two'])
+      for (let i = 0; i < 2; i++)
+        await store.acme.renewExternalAccount(
+          { names: ['web'], digests: [], kept: ['two'] },
+          newAudit(),
+        )
     },
     async check(t, { store }) {
-      t.equal(await store.acme.counterOf('web'), 3)
+      t.equal(await store.acme.counterOf(['web']), 3)
       t.match(await store.acme.findAccount('one'), { status: 'revoked' })
     },
   },
   'a new account': {
-    change: ({ store }) => store.acme.addAccount(newAccount('three')),
+    change: ({ store }) => store.acme.addAccount(newAccount('three'), newAudit()),
     check: async (t, { store }) =>
       t.match(await store.acme.findAccount('three'), { status: 'valid' }),
   },
@@ -214,7 +226,7 @@ t.test('a restore of a store whose master key was replaced since', async (t) => 
 
 const used = async ({ store, issue }: Opened) => {
   await issue('c.example')
-  await store.acme.renewExternalAccount('web', [])
+  await store.acme.renewExternalAccount({ names: ['web'], digests: [], kept: [] }, newAudit())
 }
 const damages: [what: string, tables: RegExp, damage: (store: string) => void][] = [
   ['is cut short', /data_keys.*certificates/, (store) => truncateSync(store, 8192)],
@@ -240,7 +252,7 @@ for (const [what, message, damage] of damages)
     t.ok(await opened.current('a.example'))
     const isPartial = /^in /.test(message.source)
     t.equal((await opened.current('c.example')) !== undefined, isPartial)
-    t.not(await opened.store.acme.counterOf('web'), 1, 'no old key counts')
+    t.not(await opened.store.acme.counterOf(['web']), 1, 'no old key counts')
   })
 
 t.test('a store of a newer version is taken over', async (t) => {
@@ -252,7 +264,7 @@ t.test('a store of a newer version is taken over', async (t) => {
   t.match(await restore({ folder, file, over: before }), { renewsKeys: false })
   const opened = await reopen()
   t.ok(await opened.current('c.example'))
-  t.equal(await opened.store.acme.counterOf('web'), 2)
+  t.equal(await opened.store.acme.counterOf(['web']), 2)
 })
 
 t.test('what a restore refuses to take over', async (t) => {
@@ -281,7 +293,7 @@ t.test('without the store that it replaces, a backup forgets', async (t) => {
   const { store } = await reopen()
   t.match(await store.findCrl(1), { number: 5n, entries: null }, 'a list that is made anew')
   for (const caller of ['web', 'mail'])
-    t.ok((await store.acme.counterOf(caller)) > 1e9, 'no key that there was is valid again')
+    t.ok((await store.acme.counterOf([caller])) > 1e9, 'no key that there was is valid again')
   t.match(await store.acme.findAccount('one'), { status: 'valid' }, 'accounts go on')
   t.notOk(await store.findSignIn('session'))
 })

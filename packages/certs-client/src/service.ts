@@ -106,6 +106,7 @@ const AcmeKey = Type.Object({
   directory: Type.String({ pattern: '^https?://[\\w.:/\\[\\]-]{1,500}$' }),
   algorithm: Text,
 })
+const Adopted = Type.Object({ adopted: Type.Integer() })
 const Problem = Type.Object({
   code: Type.String({ pattern: '^[A-Z][A-Z0-9_]{1,63}$' }),
   title: OptionalText,
@@ -243,6 +244,15 @@ export function connect(options: ConnectOptions) {
     },
     /** Asks for the key that binds accounts of ACME to a caller; without one, to who asks. */
     acmeKey: (body: object) => ask('api/acme/key', AcmeKey, { method: 'POST', body }),
+    /** Binds accounts of a caller to the present value of its API key: the named ones, or all. */
+    adoptAcmeAccounts: (body: { readonly caller: string; readonly ids?: readonly string[] }) =>
+      ask('api/acme/accounts/adopt', Adopted, { method: 'POST', body }),
+    /** Ends an account, and revokes what it has ordered. */
+    revokeAcmeAccount(id: string, reason: string | undefined) {
+      const path = `api/acme/accounts/${encodeURIComponent(id)}/revoke`
+      const body = reason === undefined ? {} : { reason }
+      return ask(path, Revoked, { method: 'POST', body, expect: [200, 202] })
+    },
     async *acmeAccounts() {
       for await (const { accounts } of pages('api/acme/accounts', AcmeAccounts)) yield* accounts
     },

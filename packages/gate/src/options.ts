@@ -190,9 +190,10 @@ const RuleSchema = Type.Object(
   { description: 'A rule. All of its members must fit.' },
 )
 
-const { domains: _, ...keyRow } = AuthOptionsSchema.properties.psk.properties.keys.items.properties
+const { psk, jwt } = AuthOptionsSchema.properties
+const { domains: _, formerNames: __, ...keyRow } = psk.properties.keys.items.properties
 const { items: Scope } = keyRow.scopes
-const issuerRow = AuthOptionsSchema.properties.jwt.properties.issuers.items.properties
+const issuerRow = jwt.properties.issuers.items.properties
 
 const reachableHosts = Hosts(
   'Hosts that it may reach: `app.example.com`, or `*.example.com` for all below.',

@@ -89,9 +89,9 @@ function checkOptions({ keys, issuers }: CallersConfig): Fault[] {
   const readable = issuers.map(({ caFile: _, ...issuer }) => issuer)
   if (keys.length + issuers.length === 0)
     return [{ path: '/callers', message: 'names no program: give keys or issuers' }]
-  return checkAuthOptions(authOptionsOf({ keys, issuers: readable })).map(({ path, message }) => ({
-    path: `/callers${path.replace(/^\/(psk|jwt)(?=\/)/, '')}`,
-    message,
+  return checkAuthOptions(authOptionsOf({ keys, issuers: readable })).map((fault) => ({
+    ...fault,
+    path: `/callers${fault.path.replace(/^\/(psk|jwt)(?=\/)/, '')}`,
   }))
 }
 

@@ -18,7 +18,7 @@ const MINUTE = 60_000
 const DAY = 86_400_000
 
 interface GateDeps {
-  readonly store: Pick<Store, 'countNames' | 'countInUse' | 'changeUsage'>
+  readonly store: Pick<Store, 'countNames' | 'countInUse' | 'changeUsage' | 'listUsage'>
   readonly clock: Clock
   readonly log: { warn(fields: object, message: string): void }
   /** Whether it is only asked, so that no lease counts what is wanted. */
@@ -60,6 +60,7 @@ export class Callers implements CallerGate {
     const looks: GateDeps['store'] = {
       countNames: (...of) => store.countNames(...of),
       countInUse: (...of) => store.countInUse(...of),
+      listUsage: (word) => store.listUsage(word),
       changeUsage: (keys, change) => store.changeUsage(keys, (usage) => change(usage.copy())),
     }
     const deps = { store: looks, clock, log: { warn() {} }, isAsked: true }
@@ -81,6 +82,18 @@ export class Callers implements CallerGate {
   async resumed(askedBy: string): Promise<void> {
     const keys = keysOf(askedBy)
     await this.#deps.store.changeUsage([keys.names], (usage) => usage.set(keys.names, UNKNOWN))
+  }
+
+  /** Has what a caller has used count for its present name; the names that it has are counted anew. */
+  async rename(former: string, present: string): Promise<void> {
+    const { store } = this.#deps
+    const renamed = (await store.listUsage(former)).map(
+      (key) => [key, key.slice(0, -former.length) + present] as const,
+    )
+    await store.changeUsage(renamed.flat(), (usage) => {
+      for (const [from, to] of renamed) usage.set(to, Math.max(usage.until(from), usage.until(to)))
+    })
+    await this.resumed(present)
   }
 
   /** Demands room for one more certificate. None that is in use makes room for it. */

@@ -178,7 +178,7 @@ export class Issuance {
   }
 
   /** Waits, no longer than callers do, for all work on certificates with this first name. */
-  async settle(domain: Name): Promise<void> {
+  async settle(domain: Pick<Name, 'text'>): Promise<void> {
     const underway = [...this.#flights.values()].filter(
       ({ plan }) => plan.request.names[0]?.text === domain.text,
     )
@@ -189,7 +189,7 @@ export class Issuance {
     )
   }
 
-  async #settledElsewhere(domain: Name): Promise<void> {
+  async #settledElsewhere(domain: Pick<Name, 'text'>): Promise<void> {
     const { store, clock } = this.#deps
     const deadline = clock.now() + this.#patience
     while (clock.now() < deadline && (await store.isBusyElsewhere(domain.text)))

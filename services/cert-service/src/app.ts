@@ -34,6 +34,7 @@ import Fastify, {
 } from 'fastify'
 import fp from 'fastify-plugin'
 import { acmeApiRoutes } from './acme-server/api.ts'
+import { callerChanges } from './acme-server/caller-changes.ts'
 import { acmeRoutes } from './acme-server/routes.ts'
 import { type AcmeServerOptions, acmeServer } from './acme-server/server.ts'
 import { certificateActionRoutes } from './actions/routes.ts'
@@ -135,8 +136,7 @@ export async function buildApp(config: CertServiceConfig, deps: AppDeps): Promis
     await app.register(upkeep, { ...config, random })
     await registerListeners(app, config, deps)
 
-    await app.register(acmeServer, { acme: config.acme, server, ports: deps.proofPorts })
-    await registerApi(app, { ...config, elapsed }, { server, lookup: deps.lookup })
+    await registerCallers(app, config, deps)
     await app.register(draining)
     await app.ready()
     return app
@@ -144,6 +144,17 @@ export async function buildApp(config: CertServiceConfig, deps: AppDeps): Promis
     await app.close()
     throw error
   }
+}
+
+async function registerCallers(
+  app: FastifyInstance,
+  config: CertServiceConfig,
+  { proofPorts, elapsed, lookup }: AppDeps,
+): Promise<void> {
+  const { acme, server } = config
+  await app.register(acmeServer, { acme, server, ports: proofPorts })
+  await registerApi(app, { ...config, elapsed }, { server, lookup })
+  await app.register(callerChanges)
 }
 
 async function registerListeners(

@@ -8,6 +8,7 @@ const ACCOUNT: ServedAccount = {
   ...{
     id: 'a',
     caller: 'web',
+    boundBy: 'first',
     thumbprint: 'a',
     jwk: '{}',
     status: 'valid',
@@ -90,6 +91,7 @@ async function driveCertificates({ store }: Opened): Promise<void> {
   for (const isOut of [false, true])
     for (const after of [undefined, { notAfter: NOW, id: 1 }])
       await store.listIssued('app.example.com', { now: NOW, isOut, after })
+  await store.listIssuedTo('a', { now: NOW })
   await store.listHistory('app.example.com')
   await store.findBySerial('app.example.com', first.serialNumber)
   await store.findByFingerprint('0'.repeat(64))
@@ -168,9 +170,9 @@ async function driveOrders({ store }: Opened): Promise<void> {
 }
 
 async function driveAcme({ store: { acme }, sql }: Opened): Promise<void> {
-  await acme.counterOf('web')
-  await acme.addAccount(ACCOUNT)
-  await acme.changeKey('a', 'a', { thumbprint: 'b', jwk: '{}' })
+  await acme.counterOf(['web', 'www'])
+  await acme.addAccount(ACCOUNT, newAudit())
+  await acme.changeKey('a', 'a', { thumbprint: 'b', jwk: '{}' }, newAudit())
   await acme.findAccount('a')
   await acme.findAccountByKey('b')
   await acme.listAccounts('web', 10)
@@ -185,19 +187,27 @@ async function driveAcme({ store: { acme }, sql }: Opened): Promise<void> {
   await acme.addOrder({ ...ORDER, id: 'q', status: 'pending' })
   await acme.changeOrder('p', ({ proofs, error }) => ({ status: 'ready', proofs, error }))
   await acme.changeContact('a', [])
-  await acme.endAccount('a', 'deactivated')
-  await acme.addAccount({ ...ACCOUNT, thumbprint: 'b' })
-  await acme.endAccount('a', 'deactivated')
-  await acme.addAccount({ ...ACCOUNT, thumbprint: 'b', caller: 'another' })
-  await acme.renewExternalAccount('web', [])
+  await acme.endAccount('a', 'deactivated', newAudit())
+  await acme.addAccount({ ...ACCOUNT, thumbprint: 'b' }, newAudit())
+  await acme.endAccount('a', 'deactivated', newAudit())
+  await acme.addAccount({ ...ACCOUNT, thumbprint: 'b', caller: 'another' }, newAudit())
+  await acme.adoptAccounts({ caller: 'web', boundBy: 'digest' }, newAudit())
+  await acme.adoptAccounts({ caller: 'web', boundBy: 'next', ids: ['a'] }, newAudit())
+  await acme.listBindings()
+  await acme.renewExternalAccount({ names: ['web'], digests: ['digest'], kept: [] }, newAudit())
+  await acme.renameCaller('web', 'edge', (caller) => `psk:${caller}`)
+  await acme.listIssuing('a')
   // As many as a caller may have.
   await sql(`INSERT INTO @served_accounts
       (id, caller, thumbprint, jwk, status, contact, created_at, used_at, kept_at, kept_ran)
     WITH RECURSIVE rows (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM rows WHERE n < 10000)
     SELECT 'n' || n, 'full', 'n' || n, '{}', 'revoked', '[]', n, n, n, n FROM rows`)
-  await acme.addAccount({ ...ACCOUNT, id: 'last', caller: 'full', thumbprint: 'last' })
+  await acme.addAccount({ ...ACCOUNT, id: 'last', caller: 'full', thumbprint: 'last' }, newAudit())
   await sql(`UPDATE @served_accounts SET status = 'valid'`)
-  await acme.addAccount({ ...ACCOUNT, id: 'one more', caller: 'full', thumbprint: 'one more' })
+  await acme.addAccount(
+    { ...ACCOUNT, id: 'one more', caller: 'full', thumbprint: 'one more' },
+    newAudit(),
+  )
 }
 
 async function driveRest({ store }: Opened): Promise<void> {
@@ -219,6 +229,7 @@ async function driveRest({ store }: Opened): Promise<void> {
     usage.set('k', NOW)
     usage.reserve('o', ['k'], NOW)
   })
+  await store.listUsage('psk:web')
   await store.pruneUsage(NOW)
   const role = 'root' as const
   const authority = { role, certificate: CHAIN[0]!, sealedKey: null, notAfter: NOW }
@@ -251,6 +262,8 @@ export const KNOWN: Readonly<Record<string, string>> = {
   'SELECT id FROM ( SELECT id FROM (': 'a page of the inventory, or a search of it',
   'SELECT count(*) AS total FROM certificates WHERE is_current': 'a scrape counts all',
   'ORDER BY renew_at, id LIMIT 1000': 'what a clock put off: bounded by what is found',
+  'GROUP BY caller, bound_by': 'the accounts of all callers, at a start and a reload',
+  'FROM usage WHERE key LIKE': 'a caller was renamed',
   'FROM told WHERE until': 'a prune',
   'DELETE FROM usage WHERE ended_ran': 'a prune',
   'DELETE FROM orders WHERE id IN ( SELECT': 'a prune',

@@ -124,11 +124,21 @@ async function addOrders(store: Store): Promise<void> {
 }
 
 async function addServed({ acme }: Store): Promise<void> {
-  await acme.renewExternalAccount('one', [])
+  await acme.renewExternalAccount({ names: ['one'], digests: [], kept: [] }, newAudit())
   const used = { client: 'certbot/5.8.0', remoteAddress: '::1', createdAt: NOW, usedAt: NOW }
-  const account = { caller: 'one', jwk: '{}', status: 'valid', contact: [], ...used } as const
-  await acme.addAccount({ ...account, id: 'a-1', thumbprint: 'x' })
-  await acme.addAccount({ ...account, id: 'a-2', thumbprint: 'y', caller: null, client: null })
+  const account = {
+    caller: 'one',
+    boundBy: 'a',
+    jwk: '{}',
+    status: 'valid',
+    contact: [],
+    ...used,
+  } as const
+  await acme.addAccount({ ...account, id: 'a-1', thumbprint: 'x' }, newAudit())
+  await acme.addAccount(
+    { ...account, id: 'a-2', thumbprint: 'y', caller: null, boundBy: null, client: null },
+    newAudit(),
+  )
   const order = {
     id: 'o-1',
     account: 'a-1',

@@ -1,5 +1,5 @@
 import { resolve } from 'node:path'
-import { UsageError } from '@gatehouse/service-kit/program'
+import { printable, UsageError } from '@gatehouse/service-kit/program'
 import { ask, type CommandOptions, type Io, listing, shortTime } from './certificates.ts'
 import { labelled } from './table.ts'
 
@@ -46,10 +46,17 @@ export function acmeAccount(caller: string, options: CommandOptions, io: Io): Pr
   })
 }
 
-/** Lists the accounts of clients of ACME, or ends one. @throws UsageError, ClientError */
+/** Lists the accounts of clients of ACME, ends one, or takes some over. @throws UsageError, ClientError */
 export function acmeAccounts(_: string, options: CommandOptions, io: Io): Promise<string> {
-  const { end: id } = options
+  const { end: id, adopt: caller, only: ids } = options
+  if (ids && caller === undefined) throw new UsageError('--only needs --adopt CALLER')
+  if (id !== undefined && caller !== undefined)
+    throw new UsageError('--end and --adopt exclude each other: run the command twice')
   return ask(options, io, async (service) => {
+    if (caller !== undefined) {
+      const value = await service.adoptAcmeAccounts({ caller, ...(ids && { ids }) })
+      return { value, text: `accounts of ${printable(caller)} taken over: ${value.adopted}\n` }
+    }
     if (id === undefined)
       return listing(service.acmeAccounts(), 'There is no account that you may see.\n', {
         ID: (account) => account.id,

@@ -29,6 +29,9 @@ export interface CommandOptions extends ConnectionOptions {
   readonly now?: boolean | undefined
   readonly keep?: readonly string[] | undefined
   readonly end?: string | undefined
+  readonly adopt?: string | undefined
+  readonly only?: readonly string[] | undefined
+  readonly account?: string | undefined
   readonly profile?: string | undefined
 }
 
@@ -220,27 +223,34 @@ async function retried(service: CertService, domain: string): Promise<Partial<Pe
   return order ? { order } : {}
 }
 
-/** Revokes the certificates of a name. @throws UsageError, ClientError */
+/** Revokes the certificates of a name, or of an account that it ends. @throws UsageError, ClientError */
 export function revoke(name: string, options: CommandOptions, io: Io): Promise<string> {
-  const domain = nameOf(name, options)
-  const { reason } = options
+  const { reason, account } = options
+  if ((name === '') === (account === undefined))
+    throw new UsageError('revoke needs either NAME or --account ID')
+  const subject = account === undefined ? nameOf(name, options) : printable(account)
   if (reason !== undefined && !Object.hasOwn(REVOCATION_REASONS, reason))
     throw new UsageError(`--reason is one of ${Object.keys(REVOCATION_REASONS).join(', ')}`)
   return ask(options, io, async (service) => {
-    const { notRevoked, ...value } = await service.revoke(domain, reason)
+    const ask = () =>
+      account === undefined
+        ? service.revoke(subject, reason)
+        : service.revokeAcmeAccount(account, reason)
+    const { notRevoked, ...value } = await ask()
     // The service does not wait long for public CAs. If they revoke none of the rest, its answer is an error.
     for (let rest = notRevoked; rest; ) {
       const { serialNumbers } = value
       const progress = `${serialNumbers.length} revoked, ${rest.length} not: ${rest[0]?.detail}`
       io.stderr.write(`${printable(progress)}\n`)
-      const next = await service.revoke(domain, reason)
+      const next = await ask()
       serialNumbers.push(...next.serialNumbers)
       value.unknownAtCa = [...(value.unknownAtCa ?? []), ...(next.unknownAtCa ?? [])]
       rest = next.notRevoked
     }
     const { serialNumbers, unknownAtCa = [], unconfirmed = [] } = value
     const lines = [
-      ...serialNumbers.map((serial) => `${domain} ${serial} is revoked\n`),
+      ...(account === undefined ? [] : [`the account ${subject} is ended\n`]),
+      ...serialNumbers.map((serial) => `${subject} ${serial} is revoked\n`),
       ...unknownAtCa.map((serial) => `the CA does not know ${serial}: it is revoked here only\n`),
       stillAnswering(unconfirmed),
     ]

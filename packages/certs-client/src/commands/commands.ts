@@ -95,13 +95,17 @@ const QUESTIONS: readonly QuestionSyntax[] = [
   },
   {
     name: 'revoke',
-    usage: 'revoke NAME',
-    summary: 'revoke the certificates of a name',
+    usage: 'revoke [NAME]',
+    summary: 'revoke the certificates of a name, or of an account of a client of ACME',
     options: {
+      '--account ID': 'end this account and revoke what it has ordered, instead of NAME',
       '--reason REASON': 'such as keyCompromise or superseded (default unspecified)',
       ...PROFILE,
     },
-    examples: ['gatehouse-certs revoke app.example.com --reason keyCompromise'],
+    examples: [
+      'gatehouse-certs revoke app.example.com --reason keyCompromise',
+      'gatehouse-certs revoke --account zAejtsqlH08RK2Dr9IZxFQ --reason privilegeWithdrawn',
+    ],
   },
   {
     name: 'remove',
@@ -131,10 +135,15 @@ const QUESTIONS: readonly QuestionSyntax[] = [
     name: 'acmeAccounts',
     usage: 'acme-accounts',
     summary: 'list the accounts of clients of ACME',
-    options: { '--end ID': 'end this account instead' },
+    options: {
+      '--end ID': 'end this account instead',
+      '--adopt CALLER': 'instead, take over the accounts of a caller whose API key was replaced',
+      '--only ID...': 'take over these accounts alone',
+    },
     examples: [
       'gatehouse-certs acme-accounts',
       'gatehouse-certs acme-accounts --end zAejtsqlH08RK2Dr9IZxFQ',
+      'gatehouse-certs acme-accounts --adopt web --only zAejtsqlH08RK2Dr9IZxFQ',
     ],
   },
 ]

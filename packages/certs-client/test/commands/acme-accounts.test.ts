@@ -6,6 +6,7 @@ import fastify from 'fastify'
 import t, { type Test } from 'tap'
 import { parse } from 'yaml'
 import { acmeAccount, acmeAccounts } from '../../src/commands/acme-accounts.ts'
+import { revoke } from '../../src/commands/certificates.ts'
 
 const KEY = {
   kid: 'web-1',
@@ -43,6 +44,21 @@ async function stage(
     const problem = { code: 'CERT_NOT_FOUND', detail: 'there is no such account' }
     return reply.code(404).type('application/problem+json').send(problem)
   })
+  app.post('/api/acme/accounts/adopt', async ({ body }) => {
+    asked.push(body)
+    return { adopted: 2 }
+  })
+  app.post<{ Params: { id: string } }>(
+    '/api/acme/accounts/:id/revoke',
+    async ({ params, body }, reply) => {
+      asked.push([params.id, body])
+      const revoked = { account: params.id, reason: 'unspecified' }
+      const failed = [{ serialNumber: 'b2', issuer: 'ca', detail: 'it is away' }]
+      if (asked.length === 1)
+        return reply.code(202).send({ ...revoked, serialNumbers: ['a1'], notRevoked: failed })
+      return { ...revoked, serialNumbers: ['b2'] }
+    },
+  )
   await app.listen({ port: 0, host: '127.0.0.1' })
   t.teardown(() => app.close())
   const folder = testFolder(t)
@@ -141,4 +157,42 @@ t.test('accounts are listed and ended', async (t) => {
     await acmeAccounts('', none.options, none.io(true)),
     'There is no account that you may see.\n',
   )
+})
+
+t.test('accounts are taken over', async (t) => {
+  const { asked, options, io } = await stage(t)
+  for (const only of [undefined, ['7', '8']]) {
+    const of = { ...options, adopt: 'web', only }
+    t.equal(await acmeAccounts('', of, io(true)), 'accounts of web taken over: 2\n')
+    t.strictSame(JSON.parse(await acmeAccounts('', of, io(false))), { adopted: 2 })
+    const body = { caller: 'web', ...(only && { ids: only }) }
+    t.strictSame(asked.splice(0), [body, body])
+  }
+  t.throws(() => acmeAccounts('', { ...options, only: ['7'] }, io(true)), /--only needs --adopt/)
+  t.throws(() => acmeAccounts('', { ...options, adopt: 'web', end: '7' }, io(true)), /exclude/)
+  t.strictSame(asked, [])
+})
+
+t.test('an account is ended with its certificates', async (t) => {
+  const { asked, options, io } = await stage(t)
+  const of = { ...options, account: '7', reason: 'privilegeWithdrawn' }
+  t.equal(
+    await revoke('', of, io(true)),
+    'the account 7 is ended\n7 a1 is revoked\n7 b2 is revoked\n',
+  )
+  const body = { reason: 'privilegeWithdrawn' }
+  t.strictSame(asked, [
+    ['7', body],
+    ['7', body],
+  ])
+  asked.length = 5
+  t.match(JSON.parse(await revoke('', { ...options, account: '7' }, io(false))), {
+    account: '7',
+    serialNumbers: ['b2'],
+  })
+  t.strictSame(asked.at(-1), ['7', {}])
+  const none = /either NAME or --account ID/
+  t.throws(() => revoke('', options, io(true)), none)
+  t.throws(() => revoke('app.example.com', of, io(true)), none)
+  t.throws(() => revoke('', { ...of, reason: 'theft' }, io(true)), /--reason is one of/)
 })

@@ -12,7 +12,9 @@ import type { ServedAccount } from '@gatehouse/cert-store/port'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { clientOf } from '../policy/authorize.ts'
-import { admit, verifyAccount, verifyReader, verifySigned } from './requests.ts'
+import { entryOf } from './entries.ts'
+import type { Owner } from './external-accounts.ts'
+import { admit, principalOf, verifyAccount, verifyReader, verifySigned } from './requests.ts'
 import { addLink, type Urls } from './urls.ts'
 
 const ORDERS_PER_PAGE = 100
@@ -40,7 +42,7 @@ export async function accountRoutes(app: FastifyInstance): Promise<void> {
     const { key, signed, urls } = await verifySigned(request, 'key')
     const wanted = readPayload(signed, NewAccountSchema)
     const known = await app.store.acme.findAccountByKey(key.thumbprint)
-    const isKnown = known?.status === 'valid'
+    const isKnown = known !== undefined && app.externalAccounts.isInForce(known)
     const isEnded = known !== undefined && wanted.externalAccountBinding === undefined
     if (!isKnown && (wanted.onlyReturnExisting || isEnded)) throw absent(known)
     const account = isKnown ? known : await register(request, key, wanted, urls)
@@ -62,7 +64,8 @@ export async function accountRoutes(app: FastifyInstance): Promise<void> {
       throw malformed('an account can only be changed to `deactivated`')
     if (contact !== account.contact)
       await app.store.acme.changeContact(account.id, readContact(contact))
-    if (status === 'deactivated') await app.store.acme.endAccount(account.id, status)
+    if (status === 'deactivated')
+      await app.store.acme.endAccount(account.id, status, entryOf(request, 'acme-account-end'))
     return describe({ ...account, contact, status }, urls)
   })
 
@@ -87,7 +90,8 @@ export async function accountRoutes(app: FastifyInstance): Promise<void> {
     if (oldKey.thumbprint !== account.thumbprint)
       throw malformed('the old key is not that of the account')
     requireStrong(newKey)
-    const taken = await app.store.acme.changeKey(account.id, account.thumbprint, newKey)
+    const entry = entryOf(request, 'acme-account-key')
+    const taken = await app.store.acme.changeKey(account.id, account.thumbprint, newKey, entry)
     if (taken === undefined) return describe(account, urls)
     if (taken === account.id) throw malformed('the key of the account was changed meanwhile')
     reply.header('location', urls.account(taken))
@@ -114,15 +118,16 @@ async function register(
 ): Promise<ServedAccount> {
   const { server, ip } = request
   const { terms } = server.acmeOptions
-  const caller =
+  const owner =
     binding === undefined ? openCaller(request) : await boundCaller(request, key, binding, urls)
   if (terms !== undefined && !termsOfServiceAgreed)
     throw new AcmeProblem('userActionRequired', `the terms at ${terms} have to be agreed to`)
   requireStrong(key)
+  request.proven = principalOf(request, owner)
   const at = server.clock.now()
-  const account = await server.store.acme.addAccount({
+  const wanted: ServedAccount = {
+    ...owner,
     id: randomBytes(16).toString('base64url'),
-    caller,
     thumbprint: key.thumbprint,
     jwk: key.jwk,
     status: 'valid',
@@ -131,7 +136,13 @@ async function register(
     remoteAddress: ip,
     createdAt: at,
     usedAt: at,
-  })
+  }
+  // Strangers fill no disk.
+  const entry = entryOf(request, 'acme-account', owner.caller === null ? 'devices' : undefined)
+  const { externalAccounts } = server
+  const account = await server.store.acme.addAccount(wanted, entry, (found) =>
+    externalAccounts.isInForce(found),
+  )
   if (account) return account
   const detail =
     'the caller has too many accounts: reuse one, or have `gatehouse-certs acme-account --renew` end them'
@@ -162,18 +173,18 @@ async function boundCaller(
   accountKey: PublicKey,
   given: unknown,
   urls: Urls,
-): Promise<string> {
+): Promise<Owner> {
   const binding = readBinding(given, { url: urls.members.newAccount, accountKey })
-  const found = await server.acme.externalAccounts.find(binding.kid)
-  const isCaller = found && server.callers.findNamed(found.caller) && binding.isMadeWith(found.key)
-  if (found && isCaller) return found.caller
+  const owners = await server.externalAccounts.find(binding.kid)
+  const owner = owners.find(({ key }) => binding.isMadeWith(key))
+  if (owner) return { caller: owner.caller, boundBy: owner.boundBy }
   const why = 'the external account binding is not made with a key that is in force'
   throw new AcmeProblem('unauthorized', `${why}: get one by \`gatehouse-certs acme-account\``)
 }
 
 /** None, for an address in a network that needs none. @throws AcmeProblem `externalAccountRequired` */
-function openCaller({ server, ip }: FastifyRequest): null {
-  if (server.acmeOptions.isOpen(ip)) return null
+function openCaller({ server, ip }: FastifyRequest): Record<keyof Owner, null> {
+  if (server.acmeOptions.isOpen(ip)) return { caller: null, boundBy: null }
   throw new AcmeProblem(
     'externalAccountRequired',
     'an account needs an external account binding: get its key by `gatehouse-certs acme-account`',

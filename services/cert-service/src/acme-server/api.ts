@@ -1,30 +1,37 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { ServedAccount, Store } from '@gatehouse/cert-store/port'
 import { toTime } from '@gatehouse/issuance/times'
+import type { RevocationReason } from '@gatehouse/pki'
 import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { CertError } from '../errors.ts'
 import { actorOf, principalOf } from '../policy/authorize.ts'
 import { isPerson } from '../policy/rules.ts'
+import { pagesOf, REASON, revokeAll, revokedAnswers } from '../routes/withdraw.ts'
 import { emptyAnswer, guarded, IdSchema, TimeSchema } from '../schemas.ts'
+import { entryOf } from './entries.ts'
+import type { Owner } from './external-accounts.ts'
 import { urlsOf } from './urls.ts'
 
 const MAX_LISTED = 1_000
+
+const CallerSchema = Type.Optional(
+  Type.String({
+    minLength: 1,
+    maxLength: 100,
+    description: 'Name of an API key. Default: the own one.',
+  }),
+)
 
 const KEY = guarded([403, 404], {
   summary: 'The key by which ACME clients bind their accounts to a caller',
   description:
     'The key of the caller itself, or for a key without `domains` that of any API key. An ACME client ' +
-    'takes `kid` and `hmacKey` for external account binding. `renew` replaces the key and ends the ' +
+    'takes `kid` and `hmacKey` for external account binding. The key is void when the value of the API key is ' +
+    'gone: that with which the caller asks, or for an operator the newest. `renew` replaces the key and ends the ' +
     'accounts that it has bound.',
   body: Type.Object({
-    caller: Type.Optional(
-      Type.String({
-        minLength: 1,
-        maxLength: 100,
-        description: 'Name of an API key. Default: the own one.',
-      }),
-    ),
+    caller: CallerSchema,
     renew: Type.Optional(
       Type.Boolean({ description: 'Whether to replace the key. Default: false.' }),
     ),
@@ -62,7 +69,9 @@ const ACCOUNTS = guarded([], {
           thumbprint: Type.String({
             description: 'SHA-256 of the key of the account (RFC 7638), base64url.',
           }),
-          status: Type.Enum(['valid', 'deactivated', 'revoked']),
+          status: Type.Enum(['valid', 'deactivated', 'revoked', 'unbound'], {
+            description: '`unbound`: it has ended with the value of the API key that has bound it.',
+          }),
           client: Type.Optional(Type.String({ description: 'The program, as it says itself.' })),
           remoteAddress: Type.Optional(
             Type.String({ description: 'Where it was last used from.' }),
@@ -81,19 +90,56 @@ const END = guarded([403, 404], {
   response: { 204: emptyAnswer('Done. Certificates that it has stay valid.') },
 })
 
-/** `POST /api/acme/key`, `GET /api/acme/accounts` and `DELETE /api/acme/accounts/:id`. */
+const REVOKE = guarded([403, 404, 409], {
+  summary: 'End an ACME account and revoke its certificates',
+  description:
+    'Ends the account, and revokes each unexpired certificate that it has ordered, in service or not. With ' +
+    '`keyCompromise` by a key without `domains`, none of their keys is certified again.',
+  params: Type.Object({ id: IdSchema }),
+  body: Type.Object({ reason: REASON }),
+  response: revokedAnswers({ account: Type.String() }),
+})
+
+const ADOPT = guarded([403, 404], {
+  summary: 'Take over ACME accounts of a caller whose API key was replaced',
+  description:
+    'Binds valid accounts, which have ended with an earlier value of the API key, to the value with which the caller ' +
+    'asks, or for a key without `domains` to the newest of any API key. They go on as they are.',
+  body: Type.Object({
+    caller: CallerSchema,
+    ids: Type.Optional(
+      Type.Array(IdSchema, {
+        minItems: 1,
+        maxItems: 1_000,
+        description: 'IDs of the accounts. Default: all of the caller.',
+      }),
+    ),
+  }),
+  response: {
+    200: Type.Object({
+      adopted: Type.Integer({ description: 'Accounts that were bound to another value before.' }),
+    }),
+  },
+})
+
+/** `POST /api/acme/key`, and what there is below `/api/acme/accounts`. */
 export const acmeApiRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const onRequest = app.requireCaller()
   app.post('/api/acme/key', { onRequest, schema: KEY }, async (request, reply) => {
     const { caller: name = ownName(request), renew = false, keep = [] } = request.body
-    const caller = requireCaller(request, name)
-    if (renew) await requireKept(app.store, caller, keep)
-    const { externalAccounts } = app.acme
+    const owner = requireOwner(request, name)
+    const { caller, boundBy } = owner
+    if (renew) await requireAccounts(app.store, caller, keep)
+    const { externalAccounts } = app
+    const detail = `of ${caller}${renew ? ', renewed' : ''}`
+    const by = `${actorOf(request).actor} ${boundBy} ${detail}`
+    const entry = { ...entryOf(request, 'acme-key', renew ? undefined : by), detail }
     const key = renew
-      ? await externalAccounts.renew(caller, keep)
-      : await externalAccounts.keyOf(caller)
+      ? await externalAccounts.renew(owner, keep, entry)
+      : await externalAccounts.keyOf(owner)
     if (!key) throw callerUnknown('its name is too long for ACME: 100 characters at most')
     if (renew) request.log.info({ of: caller }, 'the key for ACME accounts was replaced')
+    else await app.store.addAudit([entry])
     reply.header('cache-control', 'no-store')
     return { ...key, algorithm: 'HS256', directory: urlsOf(request).directory }
   })
@@ -102,20 +148,54 @@ export const acmeApiRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const of = isOperator(request) ? undefined : ownName(request)
     const accounts = await app.store.acme.listAccounts(of, MAX_LISTED)
     reply.header('cache-control', 'no-store')
-    return { accounts: accounts.map(describe) }
+    const { externalAccounts } = app
+    return {
+      accounts: accounts.map((account) => {
+        const isUnbound = account.status === 'valid' && !externalAccounts.isInForce(account)
+        return { ...describe(account), ...(isUnbound && { status: 'unbound' as const }) }
+      }),
+    }
   })
 
   app.delete('/api/acme/accounts/:id', { onRequest, schema: END }, async (request, reply) => {
-    const account = await app.store.acme.findAccount(request.params.id)
-    const isOwn = account && account.caller === ownName(request)
-    if (!account || !(isOwn || isOperator(request)))
-      throw new CertError('CERT_ACME_ACCOUNT_UNKNOWN', 'the caller has no such account')
-    await app.store.acme.endAccount(account.id, 'revoked')
+    const { id } = await requireAccount(request, request.params.id)
+    await app.store.acme.endAccount(id, 'revoked', entryOf(request, 'acme-account-end'))
     return reply.code(204).send(null)
+  })
+
+  app.post(
+    '/api/acme/accounts/:id/revoke',
+    { onRequest, schema: REVOKE },
+    async (request, reply) => {
+      const { id } = await requireAccount(request, request.params.id)
+      await app.store.acme.endAccount(id, 'revoked', entryOf(request, 'acme-account-end'))
+      const outcome = await revokeOf(request, id, request.body.reason ?? 'unspecified')
+      return reply.code(outcome.notRevoked ? 202 : 200).send(outcome)
+    },
+  )
+
+  app.post('/api/acme/accounts/adopt', { onRequest, schema: ADOPT }, async (request) => {
+    const { caller: name = ownName(request), ids } = request.body
+    const owner = requireOwner(request, name)
+    if (ids) await requireAccounts(app.store, owner.caller, ids)
+    const entry = { ...entryOf(request, 'acme-account-adopt'), detail: `of ${owner.caller}` }
+    return { adopted: await app.store.acme.adoptAccounts({ ...owner, ids }, entry) }
   })
 }
 
-function describe({ caller, client, remoteAddress, ...account }: ServedAccount) {
+/** Revokes what an account has ordered. It has ended, so no more comes but what is being issued. */
+async function revokeOf(request: FastifyRequest, account: string, reason: RevocationReason) {
+  const { store, issuance, clock } = request.server
+  const first = (await store.acme.listIssuing(account)).map(([text = '']) => text)
+  await Promise.all([...new Set(first)].map((text) => issuance.settle({ text })))
+  const now = clock.now()
+  const all = pagesOf((after) => store.listIssuedTo(account, { now, after }))
+  // Nobody has a key refused to others whose names they may not have.
+  const isKeyRefused = reason === 'keyCompromise' && isOperator(request)
+  return { account, reason, ...(await revokeAll(request, all, reason, { isKeyRefused })) }
+}
+
+function describe({ caller, client, remoteAddress, boundBy: _, ...account }: ServedAccount) {
   return {
     ...account,
     ...(caller !== null && { caller }),
@@ -136,8 +216,15 @@ function isOperator(request: FastifyRequest): boolean {
   return actorOf(request).isOperator === true
 }
 
+/** An account of the caller, or for an operator of any. @throws CertError CERT_ACME_ACCOUNT_UNKNOWN */
+async function requireAccount(request: FastifyRequest, id: string): Promise<ServedAccount> {
+  const account = await request.server.store.acme.findAccount(id)
+  if (account && (account.caller === ownName(request) || isOperator(request))) return account
+  throw new CertError('CERT_ACME_ACCOUNT_UNKNOWN', 'the caller has no such account')
+}
+
 /** Refuses a mistyped ID, which would end an account. @throws CertError CERT_ACME_ACCOUNT_UNKNOWN */
-async function requireKept(store: Store, caller: string, ids: readonly string[]) {
+async function requireAccounts(store: Store, caller: string, ids: readonly string[]) {
   const accounts = await Promise.all(ids.map((id) => store.acme.findAccount(id)))
   const isKept = (n: number) => accounts[n]?.caller === caller && accounts[n].status === 'valid'
   const unknown = ids.find((_, n) => !isKept(n))
@@ -145,10 +232,18 @@ async function requireKept(store: Store, caller: string, ids: readonly string[])
     throw new CertError('CERT_ACME_ACCOUNT_UNKNOWN', `${caller} has no valid account ${unknown}`)
 }
 
-/** @throws CertError CERT_CALLER_UNKNOWN */
-function requireCaller(request: FastifyRequest, name: string): string {
-  const isAllowed = name !== '' && (name === ownName(request) || isOperator(request))
-  if (isAllowed && request.server.callers.findNamed(name)) return name
+/**
+ * The API key that a request is about. Who asks for itself gets no further than the value with which it asks: an old one
+ * makes nothing that outlives it.
+ * @throws CertError CERT_CALLER_UNKNOWN
+ */
+function requireOwner(request: FastifyRequest, caller: string): Owner {
+  const { callers } = request.server
+  const asking = principalOf(request)
+  const isOwn = caller === ownName(request) && !isPerson(asking) && asking.method === 'psk'
+  const [boundBy] = callers.digestsOf(isOwn ? asking : caller)
+  if (boundBy !== undefined && caller !== '' && (isOwn || isOperator(request)))
+    return { caller, boundBy }
   throw callerUnknown('only an API key has ACME accounts: its own, or by an operator that of any')
 }
 

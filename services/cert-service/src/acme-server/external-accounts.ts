@@ -1,5 +1,6 @@
 import { hkdfSync } from 'node:crypto'
-import type { AcmeServerStore } from '@gatehouse/cert-store/port'
+import type { Callers, KeyCaller } from '@gatehouse/auth-core'
+import type { AcmeServerStore, AuditEntry, ServedAccount } from '@gatehouse/cert-store/port'
 
 const KEY_BYTES = 32
 /** A caller with a longer name has no ACME accounts, as its key ID would be too long for clients. */
@@ -14,44 +15,93 @@ export interface ExternalKey {
   readonly hmacKey: string
 }
 
-/** Derives the keys by which ACME clients bind their accounts to callers. None of them is stored. */
+/** The API key of a caller, by whose value its accounts are bound. */
+export interface Owner {
+  /** The name of the API key. */
+  readonly caller: string
+  /** SHA-256 of one of its values, hex. */
+  readonly boundBy: string
+}
+
+type Keys = Pick<Callers, 'digestsOf' | 'findKey' | 'findNamed' | 'renamed'>
+type Kept = Pick<ServedAccount, 'caller' | 'boundBy'>
+
+/**
+ * Derives the keys by which ACME clients bind their accounts to callers. None of them is stored. Each hangs on a value
+ * of the API key of its caller, and is void when that is.
+ */
 export class ExternalAccounts {
   readonly #secret: Uint8Array
   readonly #store: AcmeServerStore
+  readonly #keys: Keys
 
   /** @param secret - the same at all replicas, over all starts */
-  constructor(secret: Uint8Array, store: AcmeServerStore) {
+  constructor(secret: Uint8Array, store: AcmeServerStore, keys: Keys) {
     this.#secret = secret
     this.#store = store
+    this.#keys = keys
   }
 
   /** The key of a caller now; undefined if its name is too long. */
-  async keyOf(caller: string): Promise<ExternalKey | undefined> {
+  async keyOf({ caller, boundBy }: Owner): Promise<ExternalKey | undefined> {
     if (caller.length > MAX_CALLER) return undefined
-    return this.#derive(caller, await this.#store.counterOf(caller))
+    return this.#derive(caller, await this.#store.counterOf(this.#namesOf(caller)), boundBy)
   }
 
   /** Replaces the key of a caller, and ends the accounts that are not kept. */
-  async renew(caller: string, kept: readonly string[]): Promise<ExternalKey | undefined> {
+  async renew(
+    { caller, boundBy }: Owner,
+    kept: readonly string[],
+    entry: AuditEntry,
+  ): Promise<ExternalKey | undefined> {
     if (caller.length > MAX_CALLER) return undefined
-    return this.#derive(caller, await this.#store.renewExternalAccount(caller, kept))
+    const of = { names: this.#namesOf(caller), digests: this.#keys.digestsOf(caller), kept }
+    return this.#derive(caller, await this.#store.renewExternalAccount(of, entry), boundBy)
   }
 
-  /** The caller and the key that a key ID stands for now; undefined for one that was replaced or is nobody's. */
-  async find(kid: string): Promise<{ caller: string; key: Buffer } | undefined> {
-    const caller = callerOf(kid)
-    if (caller === undefined) return undefined
-    const current = await this.keyOf(caller)
-    return current?.kid !== kid
-      ? undefined
-      : { caller, key: Buffer.from(current.hmacKey, 'base64url') }
+  /** The owners and the keys that a key ID stands for now: none for one that was replaced or is nobody's. */
+  async find(kid: string): Promise<readonly (Owner & { readonly key: Buffer })[]> {
+    const keys = this.#keys
+    const named = nameIn(kid)
+    if (named === undefined) return []
+    const caller = keys.renamed().get(named) ?? named
+    const digests = keys.digestsOf(caller)
+    if (digests.length === 0) return []
+    const counter = await this.#store.counterOf(this.#namesOf(caller))
+    return digests.flatMap((boundBy) => {
+      const derived = this.#derive(named, counter, boundBy)
+      if (derived.kid !== kid) return []
+      return [{ caller, boundBy, key: Buffer.from(derived.hmacKey, 'base64url') }]
+    })
   }
 
-  #derive(caller: string, counter: number): ExternalKey {
+  /** The caller for which an account acts: the API key that has the value by which it was bound, if there is one. */
+  callerOf({ caller, boundBy }: Kept): KeyCaller | undefined {
+    if (caller === null || boundBy === null) return undefined
+    const keys = this.#keys
+    const present = keys.findNamed(keys.renamed().get(caller) ?? caller)
+    // Another replica may know it by a name that this one is not told of yet.
+    if (!present) return keys.findKey(Buffer.from(boundBy, 'hex'))
+    return keys.digestsOf(present.subject).includes(boundBy) ? present : undefined
+  }
+
+  /** Whether an account has not ended: neither by itself, nor with the value of its API key. */
+  isInForce(account: Kept & Pick<ServedAccount, 'status'>): boolean {
+    if (account.status !== 'valid') return false
+    return account.caller === null || this.callerOf(account) !== undefined
+  }
+
+  #namesOf(caller: string): string[] {
+    const renamed = [...this.#keys.renamed()]
+    return [caller, ...renamed.flatMap(([former, name]) => (name === caller ? [former] : []))]
+  }
+
+  #derive(caller: string, counter: number, boundBy: string): ExternalKey {
     const kid = `${encodeURIComponent(caller).replace(UNSAFE, escaped)}-${counter}`
+    const salt = Buffer.from(boundBy, 'hex')
     // A key that begins with a hyphen would be an option to command lines.
     for (let n = 0; ; n += 1) {
-      const key = hkdfSync('sha256', this.#secret, '', `${kid} ${n}`, KEY_BYTES)
+      const key = hkdfSync('sha256', this.#secret, salt, `${kid} ${n}`, KEY_BYTES)
       const hmacKey = Buffer.from(key).toString('base64url')
       if (!hmacKey.startsWith('-')) return { kid, hmacKey }
     }
@@ -62,7 +112,7 @@ function escaped(character: string): string {
   return `%${character.charCodeAt(0).toString(16)}`
 }
 
-function callerOf(kid: string): string | undefined {
+function nameIn(kid: string): string | undefined {
   const end = kid.lastIndexOf('-')
   if (end < 1 || kid.length > 10 * MAX_CALLER) return undefined
   try {

@@ -9,6 +9,7 @@ import {
 import type { ServedAccount } from '@gatehouse/cert-store/port'
 import type { FastifyRequest } from 'fastify'
 import type { Principal } from '../policy/rules.ts'
+import type { Owner } from './external-accounts.ts'
 import { accountIdOf, type Urls, urlsOf } from './urls.ts'
 
 /** The key that has signed a request, with its account if the request names one. */
@@ -86,12 +87,21 @@ export async function admit(request: FastifyRequest, account: ServedAccount): Pr
 }
 
 /** @throws AcmeProblem `unauthorized` */
-function principalOf({ server, ip }: FastifyRequest, { caller }: ServedAccount): Principal {
+export function principalOf(
+  { server, ip }: FastifyRequest,
+  { caller, boundBy }: Pick<ServedAccount, keyof Owner>,
+): Principal {
   if (caller === null) {
     if (server.acmeOptions.isOpen(ip)) return { method: 'acme', subject: ip }
     throw new AcmeProblem('unauthorized', `${ip} is in no network of \`acme.open\``)
   }
-  const principal = server.callers.findNamed(caller)
+  const principal = server.externalAccounts.callerOf({ caller, boundBy })
   if (principal) return principal
-  throw new AcmeProblem('unauthorized', `the caller ${caller} is not configured any more`)
+  const cure =
+    'register its key again with a new external account key, or an operator takes it over by ' +
+    `\`gatehouse-certs acme-accounts --adopt ${caller}\``
+  const why = server.callers.findNamed(caller)
+    ? `the account has ended with the API key of ${caller} that has bound it: ${cure}`
+    : `the caller ${caller} is not configured any more`
+  throw new AcmeProblem('unauthorized', why)
 }

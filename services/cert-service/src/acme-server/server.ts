@@ -6,7 +6,6 @@ import fp from 'fastify-plugin'
 import type { CertServiceConfig } from '../config/schema.ts'
 import { ownNames } from '../lifecycle/own-tls.ts'
 import { clientOf } from '../policy/authorize.ts'
-import { ExternalAccounts } from './external-accounts.ts'
 import { Prover, type ProverOptions } from './proofs.ts'
 
 type AcmeConfig = CertServiceConfig['acme']
@@ -31,7 +30,6 @@ class AcmeServer {
   readonly nonces: Nonces
   /** Whether a host is this service. */
   readonly isOwn: (name: string) => boolean
-  readonly externalAccounts: ExternalAccounts
   readonly prover: Prover
   readonly #store: Pick<Store, 'acme' | 'setRenewalInfoRead'>
   readonly #clock: FastifyInstance['clock']
@@ -47,8 +45,6 @@ class AcmeServer {
     // By the run time, which the replicas share and no clock that is set back can change.
     const runTime = { now: () => store.runTime() }
     this.nonces = new Nonces({ key: keyring.derive('acme', 'nonces'), clock: runTime })
-    const secret = keyring.derive('acme', 'external accounts')
-    this.externalAccounts = new ExternalAccounts(secret, store.acme)
     this.prover = prover
     this.#store = store
     this.#clock = clock

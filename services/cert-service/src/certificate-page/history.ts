@@ -47,17 +47,22 @@ export function history(
   return html`<ul class="past">${rows}</ul>${more}`
 }
 
-const DONE: Readonly<Record<AuditRecord['action'], { readonly tone: Tone; readonly text: Text }>> =
-  {
-    issue: { tone: 'good', text: 'Issued' },
-    'hand-out': { tone: 'past', text: 'Fetched' },
-    renew: { tone: 'good', text: 'Renewed' },
-    'request-renewal': { tone: 'past', text: 'Renewal requested' },
-    revoke: { tone: 'bad', text: 'Revoked' },
-    delete: { tone: 'warn', text: 'Deleted' },
-    refuse: { tone: 'warn', text: 'Refused' },
-    fail: { tone: 'bad', text: 'Failed' },
-  }
+/** What is done with ACME accounts is about no name. */
+const DONE: Readonly<
+  Record<
+    Exclude<AuditRecord['action'], `acme-${string}`>,
+    { readonly tone: Tone; readonly text: Text }
+  >
+> = {
+  issue: { tone: 'good', text: 'Issued' },
+  'hand-out': { tone: 'past', text: 'Fetched' },
+  renew: { tone: 'good', text: 'Renewed' },
+  'request-renewal': { tone: 'past', text: 'Renewal requested' },
+  revoke: { tone: 'bad', text: 'Revoked' },
+  delete: { tone: 'warn', text: 'Deleted' },
+  refuse: { tone: 'warn', text: 'Refused' },
+  fail: { tone: 'bad', text: 'Failed' },
+}
 
 const CHANGED: Readonly<Record<Transition['action'], (typeof DONE)['issue']>> = {
   ...DONE,
@@ -83,12 +88,14 @@ export function activity(lang: Language, entries: readonly AuditRecord[]): SafeH
   if (entries.length === 0)
     return html`<p>${say(lang, 'The newest rows of the audit trail do not mention this name.')}</p>`
   const rows = entries.map(({ action, actor, at, count, detail, remoteAddress }) => {
+    if (!(action in DONE)) return ''
+    const done = DONE[action as keyof typeof DONE]
     const times = count > 1 ? html` · ${say(lang, '{count} times in an hour', { count })}` : ''
     const from = remoteAddress === undefined ? '' : html` · <code>${remoteAddress}</code>`
     const more = detail === undefined ? '' : html` · ${english(detail)}`
     return row(
-      DONE[action].tone,
-      html`<b>${say(lang, DONE[action].text)}</b> · <code>${actor}</code>${from}${times}
+      done.tone,
+      html`<b>${say(lang, done.text)}</b> · <code>${actor}</code>${from}${times}
         <span class="muted">${when(lang, at)}${more}</span>`,
     )
   })

@@ -31,7 +31,8 @@ export async function* listAudit(
 function lineOf({ id: _, at, ...row }: AuditRecord, asJson: boolean): string {
   const time = new Date(at).toISOString()
   if (asJson) return `${JSON.stringify({ time, ...row })}\n`
-  const { action, actor, names, remoteAddress = '-', count, detail = '' } = row
-  const cells = [time, action, actor, names.join(','), remoteAddress, `${count}x`, detail]
+  const { action, actor, names, remoteAddress = '-', count, detail = '', account } = row
+  const of = account ? [`account ${account}`] : []
+  const cells = [time, action, actor, names.join(','), remoteAddress, `${count}x`, ...of, detail]
   return `${cells.map(printable).join('  ').trimEnd()}\n`
 }

@@ -252,7 +252,7 @@ const URL_RULES = (['issuerUrl', 'jwksUrl'] as const).map(
 function below(path: string, options: AuthOptions): Fault[] {
   return checkAuthOptions(options)
     .filter((fault) => fault.path.startsWith(path))
-    .map((fault) => ({ path: fault.path.slice(path.length), message: fault.message }))
+    .map((fault) => ({ ...fault, path: fault.path.slice(path.length) }))
 }
 
 function checkDomainsClaim({ auth }: AccessConfig): Fault[] {

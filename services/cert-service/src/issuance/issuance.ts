@@ -7,6 +7,7 @@ declare module 'fastify' {
   interface FastifyInstance {
     readonly holdings: Holdings
     readonly issuance: Issuance
+    readonly callerLimits: Callers
   }
 }
 
@@ -36,6 +37,7 @@ export const issuance = fp<IssuanceOptions>(
     })
     app.decorate('holdings', holdings)
     app.decorate('issuance', issuance)
+    app.decorate('callerLimits', callers)
   },
   {
     fastify: '5.x',

@@ -157,16 +157,30 @@ async function callerOf(der: Buffer, deps: Deps, by: Accepted): Promise<Certific
   const [caller, ...others] = new Set(found)
   if (!caller) refuse('it has the name of no caller in auth.mtls')
   if (others.length > 0) refuse('it has the names of several callers')
-  if (!by.given) await assertInForce(id, deps.store)
+  if (!by.given) await assertInForce(id, by, caller, deps.store)
   by.known.set(id, { ...certificate, caller, changes })
   return caller
 }
 
-/** Refuses what was revoked, and what the inventory does not know: nobody could revoke that. */
-async function assertInForce(sha256: string, store: Deps['store']): Promise<void> {
+/**
+ * Refuses what was revoked, and what the inventory does not know: nobody could revoke that. Whoever had a key that had
+ * to be revoked may have got other certificates by it, so those end too: all of the caller from before.
+ */
+async function assertInForce(
+  sha256: string,
+  by: Accepted,
+  caller: CertificateCaller,
+  store: Deps['store'],
+): Promise<void> {
   const stored = await store.findIssued(sha256)
   if (!stored) refuse('it is not in the inventory')
   if (stored.revokedAt !== null) refuse('it was revoked')
+  const { madeAt = stored.notBefore } = stored
+  const names = [...by.callers].flatMap(([name, one]) => (one === caller ? [name] : []))
+  for (const name of names)
+    for (const { revokedAt, revocationReason } of await store.listHistory(name))
+      if (revokedAt !== null && revocationReason !== 'superseded' && revokedAt >= madeAt)
+        refuse('another certificate of its caller was revoked after it was issued')
 }
 
 function refuse(why: string): never {

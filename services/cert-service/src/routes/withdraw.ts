@@ -6,7 +6,7 @@ import { IssueError } from '@gatehouse/issuance'
 import { type Actor, isEmbedded } from '@gatehouse/issuance/request'
 import { REVOCATION_REASONS, type RevocationReason } from '@gatehouse/pki'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { Type } from 'typebox'
+import { type TProperties, Type } from 'typebox'
 import { CertError } from '../errors.ts'
 import { isOf, readDomain, type Subject } from '../lookup/certificates.ts'
 import { actorOf, authorize, mayAll, principalOf } from '../policy/authorize.ts'
@@ -44,8 +44,14 @@ const UnconfirmedSchema = Type.Array(Type.String(), {
     'they reach the database; `*` if the database could not be asked. Absent if there are none.',
 })
 
-const RevokedSchema = Type.Object({
-  domain: Type.String(),
+/** The member `reason` of a body. */
+export const REASON = Type.Optional(
+  Type.Enum(Object.keys(REVOCATION_REASONS) as RevocationReason[], {
+    description: 'As in RFC 5280 section 5.3.1; default `unspecified`.',
+  }),
+)
+
+const REVOKED = {
   reason: Type.String(),
   serialNumbers: Type.Array(Type.String(), {
     description:
@@ -67,7 +73,14 @@ const RevokedSchema = Type.Object({
     ),
   ),
   unconfirmed: Type.Optional(UnconfirmedSchema),
-})
+}
+
+/** What was revoked, beside the members that say of what. */
+export function revokedAnswers<T extends TProperties>(of: T) {
+  const description = 'Some are valid still: `notRevoked` has them. Send the request again.'
+  const properties = { ...of, ...REVOKED }
+  return { 200: Type.Object(properties), 202: Type.Object(properties, { description }) }
+}
 
 const REVOKE = guarded([403, 404, 409, 422], {
   summary: 'Revoke the certificates of a name',
@@ -78,18 +91,9 @@ const REVOKE = guarded([403, 404, 409, 422], {
     'their keys is certified again.',
   body: Type.Object({
     ...OfProfileSchema.properties,
-    reason: Type.Optional(
-      Type.Enum(Object.keys(REVOCATION_REASONS) as RevocationReason[], {
-        description: 'As in RFC 5280 section 5.3.1; default `unspecified`.',
-      }),
-    ),
+    reason: REASON,
   }),
-  response: {
-    200: RevokedSchema,
-    202: Type.Object(RevokedSchema.properties, {
-      description: 'Some are valid still: `notRevoked` has them. Send the request again.',
-    }),
-  },
+  response: revokedAnswers({ domain: Type.String() }),
 })
 
 const DELETE = guarded([403, 404], {
@@ -270,7 +274,7 @@ async function* affected(request: FastifyRequest, action: Action, domain: Subjec
   const sets = new Set<string>()
   const firstNames = new Set([domain.text])
   for (const name of firstNames)
-    for await (const page of pagesOf(server, name, of)) {
+    for await (const page of pagesOf((after) => server.store.listIssued(name, { ...of, after }))) {
       const issued = page
         .filter((one) => name === domain.text || sets.has(setOf(one)))
         .filter((one) => isOf(domain.profile)(one))
@@ -283,13 +287,10 @@ async function* affected(request: FastifyRequest, action: Action, domain: Subjec
     throw new CertError('CERT_NOT_FOUND', `no certificate for ${domain.text} is held`)
 }
 
-async function* pagesOf(
-  { store }: FastifyInstance,
-  name: string,
-  of: { now: number; isOut: boolean },
-) {
-  let page = await store.listIssued(name, of)
-  for (; page.length > 0; page = await store.listIssued(name, { ...of, after: page.at(-1) })) {
+/** Certificates page by page, each after the last one of the page before. */
+export async function* pagesOf(list: (after: IssuedCertificate | undefined) => Promise<Issued>) {
+  let page = await list(undefined)
+  for (; page.length > 0; page = await list(page.at(-1))) {
     yield page
     // Others get a turn.
     await setImmediate()

@@ -5,7 +5,7 @@ import { changeKey } from '../../../../packages/acme/src/protocol/account.ts'
 import { bindExternalAccount, signRequest } from '../../../../packages/acme/src/protocol/jws.ts'
 import { weakPair } from '../../../../packages/auth-core/test/jwt/roca-keys.ts'
 import { AcmeClient, newKey } from '../helpers/acme-client.ts'
-import { PSK, startAcme } from '../helpers/acme-service.ts'
+import { startAcme } from '../helpers/acme-service.ts'
 import { DAY, reload } from '../helpers/app.ts'
 
 const PROBLEM = 'urn:ietf:params:acme:error:'
@@ -254,25 +254,6 @@ t.test('an account that is bound to another caller has nothing of the one before
   )
   client.url = url
   t.match(await client.order(names), problem(400, 'accountDoesNotExist'))
-})
-
-t.test('an account is that of whoever has the name of its caller', async (t) => {
-  const running = await startAcme(t)
-  const { client, keyOf, config } = running
-  const { keys } = PSK
-  const change = (left: typeof keys) =>
-    reload(running, {
-      ...config,
-      auth: { ...config.auth, psk: { ...config.auth.psk, keys: left } },
-    })
-  const others = keys.filter(({ name }) => name !== 'web')
-  const web = { name: 'web', key: 'another-key-of-the-web-servers', domains: ['*.example.com'] }
-  await change(others)
-  t.match(await client.order(['a.example.com']), problem(403, 'unauthorized'))
-  await change([...others, web])
-  t.equal((await client.order(['a.example.com'])).status, 201)
-  await keyOf('web', { renew: true })
-  t.match(await client.order(['a.example.com']), problem(403, 'unauthorized'))
 })
 
 t.test('keys and accounts are for those whom they concern', async (t) => {

@@ -435,7 +435,8 @@ function checkInventory(client: Client, rows: readonly Row[], of: ReadonlyMap<st
     if (successors.length > 0) demand(!row.isCurrent, 'a replaced certificate is in service')
     if (row.isCurrent || row.revokedAt !== null) continue
     const next = rows.find(({ id }) => id === row.replacedBy)
-    if (!next) return demand(false, 'a certificate is out of service for no reason')
+    demand(next !== undefined, 'a certificate is out of service for no reason')
+    if (!next) continue
     const lifetime = row.notAfter - row.notBefore
     const age = next.madeAt - row.notBefore
     const isMisdated = age < -60_000

@@ -2,6 +2,7 @@ import type { Ca, Issuer } from '@gatehouse/issuance/issuers'
 import { fromPem, generateP256, keyPairFromPem, parseCertificate } from '@gatehouse/pki'
 import t from 'tap'
 import { renewalId } from '../../../../packages/acme/src/protocol/renewal-info.ts'
+import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { briskClock, issuerAt, startCa } from '../helpers/acme.ts'
 import type { AcmeAnswer } from '../helpers/acme-client.ts'
 import { PSK, startAcme } from '../helpers/acme-service.ts'
@@ -474,6 +475,7 @@ t.test(
 )
 
 t.test('rules are asked at newOrder and again at finalize', async (t) => {
+  expectWarnings(t, 'ACME accounts have ended with the API keys that have bound them')
   const running = await startAcme(t)
   const { client, config } = running
   const names = ['a.example.com']

@@ -249,7 +249,7 @@ t.test('a late certificate says who is to renew it, or who has its names by now'
   )
   const account = { id: 'a', caller: 'web', thumbprint: 't', jwk: '{}', status: 'valid' } as const
   const seen = { client: null, remoteAddress: null, createdAt: NOW, usedAt: NOW }
-  await store.acme.addAccount({ ...account, ...seen, contact: [] })
+  await store.acme.addAccount({ ...account, ...seen, boundBy: null, contact: [] }, newAudit())
   t.match(await said(), /The client lego\/4\.17 at 10\.1\.2\.3 was last seen .* Restart it there/)
   const later = { names, notAfter: NOW + 90 * DAY, renewAt: NOW + 60 * DAY }
   await add({ ...later, askedBy: 'psk:other', requestKey: 'other' })

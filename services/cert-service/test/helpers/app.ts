@@ -9,6 +9,7 @@ import type { Test } from 'tap'
 import { stringify } from 'yaml'
 import { type LeapClock, leapClock } from '../../../../packages/issuance/test/leap-clock.ts'
 import { quietLog } from '../../../../scripts/test/quiet.ts'
+import type {} from '../../src/acme-server/caller-changes.ts'
 import { type AppDeps, buildApp } from '../../src/app.ts'
 import { loadCertConfig } from '../../src/config/load.ts'
 import type { CertServiceConfig } from '../../src/config/schema.ts'
@@ -139,6 +140,7 @@ export async function start(
 export async function reload(running: Running, config: CertServiceConfig): Promise<void> {
   const commit = await running.app.prepareReload(config)
   commit()
+  await running.app.callersFollowed()
 }
 
 /** A configuration as a file would give it. */

@@ -117,7 +117,7 @@ t.test('what a session resumes is judged again', async (t) => {
         t.match(await ask(agent, pair), { status: 200, isResumed: true })
       }
       const entry = { at: NOW, action: 'revoke' as const, actor: 'system', names: ['agent.test'] }
-      await service.store.revoke([one.id], NOW, 'unspecified', entry)
+      await service.store.revoke([one.id], NOW, 'superseded', entry)
       service.holdings.forget(['any'])
       t.match(await ask(first, one), { status: 401, isResumed: true, body: /revoked/ })
       t.match(await ask(second, two), { status: 200, isResumed: true })
@@ -125,6 +125,35 @@ t.test('what a session resumes is judged again', async (t) => {
       t.match(await ask(second, two), { status: 401 })
     })
 })
+
+t.test(
+  'a revoked certificate ends the others of its caller, unless it was superseded',
+  async (t) => {
+    for (const [reason, ends] of [
+      ['superseded', false],
+      ['unspecified', true],
+      ['keyCompromise', true],
+    ] as const) {
+      const { service, list, clock } = await listening(t)
+      const other = { ...(await issueClient(service, ['ada@a.test'])) }
+      const [one, two] = [
+        await issueClient(service, ['agent.test']),
+        await issueClient(service, ['agent.test', 'other.test']),
+      ]
+      clock.advance(60_000)
+      t.equal((await list(two)).status, 200)
+      const entry = { at: clock.now(), action: 'revoke' as const, actor: 'system', names: [] }
+      await service.store.revoke([one.id], clock.now(), reason, entry)
+      service.holdings.forget(['any'])
+      t.match(await list(one), { status: 401, body: /it was revoked/ })
+      const kept = { status: 200 }
+      t.match(await list(two), ends ? { status: 401, body: /another certificate/ } : kept, reason)
+      t.match(await list(other), kept, 'of another caller')
+      clock.advance(1_000)
+      t.match(await list(await issueClient(service, ['agent.test'])), kept, 'from afterwards')
+    }
+  },
+)
 
 t.test('a reload replaces the callers', async (t) => {
   const running = await listening(t)

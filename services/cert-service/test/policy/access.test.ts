@@ -111,6 +111,31 @@ t.test('tokens: claim, rules, two issuers', async (t) => {
   t.ok(refused.every(({ detail }) => detail === 'CERT_NAME_NOT_ALLOWED'))
 })
 
+t.test('a caller by token is its issuer and subject, whatever else the token says', async (t) => {
+  const now = () => Date.UTC(2030, 0, 1)
+  const [one, two] = [await createIdp(t, now), await createIdp(t, now)]
+  const issuer = ({ issuerUrl }: typeof one) => ({ issuerUrl, audience: 'certs' })
+  const { call, service } = await start(t, {
+    auth: { psk: { key: KEY }, jwt: { issuers: [issuer(one), issuer(two)] } },
+    rules: [one, two].map(({ issuerUrl }) => ({ issuer: issuerUrl, names: ['*.test'] })),
+    limits: { perCaller: { names: 1 } },
+  })
+  const obtain = async (idp: typeof one, claims: object, domain: string) =>
+    (await call('POST', '/api/certificate', { domain }, bearer(idp.token(claims)))).status
+  t.equal(await obtain(one, { sub: 'svc', name: 'a' }, 'a.test'), 200)
+  t.equal(await obtain(one, { sub: 'svc', name: 'b', client_id: 'b' }, 'b.test'), 429, 'the same')
+  t.equal(await obtain(two, { sub: 'svc', name: 'a' }, 'c.test'), 200, 'of another issuer')
+  t.equal(await obtain(one, { sub: 'other', name: 'a' }, 'd.test'), 200)
+  const actors = (await service.store.listAudit({ limit: 10 }))
+    .filter(({ action }) => action === 'issue')
+    .map(({ actor }) => actor)
+  t.strictSame(actors.toReversed(), [
+    `jwt:${one.issuerUrl}#svc`,
+    `jwt:${two.issuerUrl}#svc`,
+    `jwt:${one.issuerUrl}#other`,
+  ])
+})
+
 t.test('all names must be allowed on every route to a certificate', async (t) => {
   const keys = [
     { name: 'all', key: KEY },

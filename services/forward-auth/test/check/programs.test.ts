@@ -607,3 +607,18 @@ t.test('nothing but a valid credential makes a program', async (t) => {
   )
   t.equal((await ask(test, { auth: `Bearer ${good}` })).status, 200)
 })
+
+t.test('a program has two keys while one takes the place of the other', async (t) => {
+  const next = 'another-horse-battery-staple'
+  const folder = t.testdir({ next: `${next}\n`, old: `${KEY}\n` })
+  const row = `{ name: ci, keyFiles: [${folder}/next, ${folder}/old], hosts: [app.example.com], basic: true }`
+  const app = await startApp(t, yamlOf(portalOf('main', `callers: { keys: [${row}] }`)))
+  const basic = (key: string) => `Basic ${Buffer.from(`ci:${key}`).toString('base64')}`
+  for (const [key, status] of [
+    [next, 200],
+    [KEY, 200],
+    ['yet-another-horse-battery', 401],
+  ] as const)
+    for (const auth of [`APIKey ${key}`, basic(key)])
+      t.equal((await ask(app, { auth })).status, status, auth)
+})

@@ -1,0 +1,20 @@
+import type { AuditAction, AuditEntry } from '@gatehouse/cert-store/port'
+import type { FastifyRequest } from 'fastify'
+import { actorOf } from '../policy/authorize.ts'
+
+const HOUR = 3_600_000
+
+/**
+ * The entry of the audit trail for what a request does with accounts and their keys.
+ * @param repeated - what is written once an hour, with a count
+ */
+export function entryOf(
+  request: FastifyRequest,
+  action: AuditAction,
+  repeated?: string,
+): AuditEntry {
+  const at = request.server.clock.now()
+  const hour = Math.floor(at / HOUR)
+  const key = repeated === undefined ? {} : { key: `${hour} ${action} ${repeated}` }
+  return { at, action, ...actorOf(request), names: [], ...key }
+}
