@@ -32,8 +32,8 @@ const TARGET_LIFETIME = 86_400_000
 /** The purpose of a login. It travels in the parameter `state` (RFC 6749 section 4.1.1), sealed. */
 export interface LoginState {
   readonly provider: string
-  /** The redirect URI of the authorization request. Absent in logins from before it was stored. */
-  readonly redirectUri?: string
+  /** The redirect URI of the authorization request. */
+  readonly redirectUri: string
   /** Validated. */
   readonly returnTo: string
   /** The hop of this browser that led to it, as it is signed. */

@@ -3,7 +3,7 @@ import { pageUrl, type Site } from '../sites.ts'
 
 /** Path of the redirect URI, which differs for each provider (RFC 9700 section 4.4.2.1). */
 export const CALLBACK_PATH = '/providers/:provider/callback'
-/** Path of the redirect URI that all providers shared in earlier versions. */
+/** Path of the redirect URI of a portal that keeps that of traefik-forward-auth. */
 export const SHARED_CALLBACK_PATH = '/oauth2/callback'
 
 export function redirectUriOf(

@@ -17,7 +17,6 @@ import { describeUnmet, type StepUpDemand } from '../login/step-up.ts'
 import { type PortalSite, signInSiteOf } from '../portal-site.ts'
 import { personOf } from '../session/session.ts'
 import { isLasting } from '../session/sessions.ts'
-import { pageUrl } from '../sites.ts'
 import { bareAnswer, pageAnswer, problemAnswers } from './documented.ts'
 import {
   type Attempt,
@@ -96,7 +95,7 @@ async function finish(
   if (!provider) throw unknownLogin(portalSite, login)
   const { returnTo, hop, stepUp } = login
   const attempt = { portalSite, returnTo, hop, stepUp }
-  const { redirectUri, callback } = callbackOf(portalSite, login, reply.request)
+  const { redirectUri, callback } = callbackOf(login, reply.request)
 
   let signedIn: SignedIn
   try {
@@ -125,7 +124,7 @@ async function finishOffline(
   reply: FastifyReply,
 ): Promise<FastifyReply> {
   const { request, server } = reply
-  const { redirectUri, callback } = callbackOf(portalSite, login, request)
+  const { redirectUri, callback } = callbackOf(login, request)
   const { returnTo, restarts = 0 } = login
   const provider = providerOf(portalSite, login)
   let signedIn: SignedIn | undefined
@@ -147,8 +146,7 @@ async function finishOffline(
 }
 
 /** The URL to which a provider has sent a browser, as it was registered there and as it came. */
-function callbackOf(portalSite: PortalSite, login: LoginState, request: FastifyRequest) {
-  const { redirectUri = pageUrl(portalSite, SHARED_CALLBACK_PATH) } = login
+function callbackOf({ redirectUri }: LoginState, request: FastifyRequest) {
   const callback = new URL(redirectUri)
   callback.search = new URL(request.url, redirectUri).search
   return { redirectUri, callback }

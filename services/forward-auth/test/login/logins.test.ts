@@ -12,7 +12,11 @@ import { headersOf, sent } from './kit.ts'
 const MINUTE = 60_000
 const MAIN = portalNamed('main')
 const OTHER = portalNamed('other')
-const LOGIN = { provider: 'corp', returnTo: 'https://app.example.com/a' }
+const LOGIN = {
+  provider: 'corp',
+  redirectUri: 'https://auth.example.com/portals/main/providers/corp/callback',
+  returnTo: 'https://app.example.com/a',
+}
 
 /** One instance. Several with the same keys stand for each other. */
 async function start(t: Test, folder = testFolder(t)) {

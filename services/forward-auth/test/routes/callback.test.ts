@@ -12,7 +12,6 @@ import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { ERRORS } from '../../src/errors.ts'
 import { portalOf, startApp, yamlOf } from '../app.ts'
 import { createFakeProvider, type FakeProvider } from '../fake-provider.ts'
-import { sent as hostCookie } from '../login/kit.ts'
 import { createVisitor } from '../visitor.ts'
 import { goalOf, MAIN, signIn, signInUrl, start, WANTED, whoIs } from './kit.ts'
 
@@ -82,26 +81,6 @@ t.test('at each of two providers people sign in by a redirect URI of its own', a
     t.equal(goalOf(await alice.open(back)), WANTED)
     t.equal(await whoIs(alice), 'alice')
   }
-})
-
-t.test('a login that started before providers had their own redirect URI completes', async (t) => {
-  const { corp, visitor, app } = await start(t)
-  const [portal, site] = [app.portals.get('main')!, app.sites.all[0]!]
-  const state = { provider: 'corp', returnTo: WANTED }
-  const { secrets, cookies } = app.logins.begin(portal, site, state, undefined)
-  let sent: string | undefined
-  const { finish } = corp.provider
-  Object.assign(corp.provider, {
-    finish: (callback: URL, login: Parameters<typeof finish>[1]) => {
-      sent = login.redirectUri
-      return finish(callback, login)
-    },
-  })
-  const url = await corp.provider.authorizationUrl({ ...secrets, redirectUri: SHARED })
-  const headers = { cookie: hostCookie(cookies[0]!) }
-  const done = await visitor().open(corp.authorize(url.href, 'ada'), { headers })
-  t.equal(goalOf(done), WANTED)
-  t.equal(sent, SHARED, 'the one that the provider knows the code by')
 })
 
 t.test('a portal of one provider can keep to the shared redirect URI', async (t) => {
@@ -297,7 +276,10 @@ t.test(
 t.test('what an old login was for is read again before anybody goes there', async (t) => {
   const { visitor, app, clock, signIn: cookieOf } = await start(t)
   const [portal, site] = [app.portals.get('main')!, app.sites.all[0]!]
-  const state = { provider: 'corp', returnTo: 'https://removed.test/', restarts: 3 }
+  const state = {
+    ...{ provider: 'corp', redirectUri: callbackOf('corp') },
+    ...{ returnTo: 'https://removed.test/', restarts: 3 },
+  }
   const { secrets } = app.logins.begin(portal, site, state, undefined)
   await clock.advance(11 * MINUTE)
   const url = `${callbackOf('corp')}?state=${secrets.state}&code=x`

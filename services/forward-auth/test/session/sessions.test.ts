@@ -485,7 +485,8 @@ t.test('accepts only session tokens as sessions', async (t) => {
 
   const bare = Buffer.from(hkdfSync('sha256', OLD_SECRET, '', '', 32))
   const logins = new Logins(() => now.keys, clock, store)
-  const state = { provider: 'corp', returnTo: 'https://app.example.com/' }
+  const redirectUri = 'https://auth.example.com/portals/main/providers/corp/callback'
+  const state = { provider: 'corp', redirectUri, returnTo: 'https://app.example.com/' }
   const begun = logins.begin(portal(), SITE, state, undefined)
   const seconds = clock.now() / SECOND
   const forgeries: [what: string, token: string][] = [
