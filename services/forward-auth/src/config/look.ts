@@ -1,9 +1,9 @@
 import { parseEndpointUrl } from '@gatehouse/net'
 import { FilePath } from '@gatehouse/service-kit/config'
+import { LANGUAGES } from '@gatehouse/service-kit/pages'
 import { type Fault, faultOf } from '@gatehouse/service-kit/rules'
 import { Type } from 'typebox'
 import { type ImageKind, readImage } from '../pages/images.ts'
-import { LANGUAGES } from '../pages/languages/index.ts'
 
 const Written = (description?: string) =>
   Type.String({ minLength: 1, maxLength: 300, ...(description && { description }) })
@@ -15,10 +15,7 @@ const Localized = (description: string) =>
       Written(),
       Type.Object(
         Object.fromEntries(
-          Object.keys(LANGUAGES).map((tag) => [
-            tag,
-            Type.Optional(Written(`The text in \`${tag}\`.`)),
-          ]),
+          LANGUAGES.map((tag) => [tag, Type.Optional(Written(`The text in \`${tag}\`.`))]),
         ),
         { minProperties: 1 },
       ),

@@ -2,7 +2,7 @@ import { toText } from '@gatehouse/profile'
 import type { Page } from '@gatehouse/service-kit/pages'
 import { html, type SafeHtml } from '@remix-run/html-template'
 import type { Image } from './images.ts'
-import { fill, textsIn } from './languages/index.ts'
+import { fill, textsIn } from './languages.ts'
 import { initial, link, mainLink, page, post, type Reader, type Visit } from './pages.ts'
 import { agentList, type SessionList, sessionList } from './sessions.ts'
 

@@ -1,6 +1,6 @@
 import type { Page } from '@gatehouse/service-kit/pages'
 import { html, type SafeHtml } from '@remix-run/html-template'
-import { fill, type Language, textsIn } from './languages/index.ts'
+import { fill, type Language, textsIn } from './languages.ts'
 import {
   actions,
   clip,

@@ -5,7 +5,7 @@ import { html, type SafeHtml } from '@remix-run/html-template'
 import { DEFAULT_ACCENT } from './colors.ts'
 import { type SymbolName, symbol, TONES, tile } from './icons.ts'
 import type { Image } from './images.ts'
-import { fill, type Language, textsIn, writeTime } from './languages/index.ts'
+import { fill, type Language, textsIn, writeTime } from './languages.ts'
 import { type Styles, shell } from './shell.ts'
 
 /** Names of people, and texts of providers and errors, are cut to these many bytes of HTML. */

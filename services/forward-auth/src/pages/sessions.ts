@@ -3,7 +3,7 @@ import type { Page } from '@gatehouse/service-kit/pages'
 import { html, type SafeHtml } from '@remix-run/html-template'
 import { calledItself, host, resourceText } from './consent.ts'
 import { deviceOf } from './device.ts'
-import { fill, type Language, textsIn, writeTime } from './languages/index.ts'
+import { fill, type Language, textsIn, writeTime } from './languages.ts'
 import { clip, link, MAX_NAME, page, person, post, type Reader } from './pages.ts'
 
 /** Sessions, or agents, of a page. */

@@ -4,7 +4,7 @@ import { html, type SafeHtml } from '@remix-run/html-template'
 import { LRUCache } from 'lru-cache'
 import { standOut, textOn } from './colors.ts'
 import { outline } from './icons.ts'
-import type { Language } from './languages/index.ts'
+import type { Language } from './languages.ts'
 
 interface Content extends Omit<Parameters<typeof pageOf>[0], 'script'> {
   readonly language: Language

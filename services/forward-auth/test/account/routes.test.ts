@@ -1,10 +1,12 @@
 import t from 'tap'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { until } from '../../../../scripts/test/until.ts'
-import { en } from '../../src/pages/languages/en.ts'
+import { textsIn } from '../../src/pages/languages.ts'
 import { bothCookies } from '../helpers/both-cookies.ts'
 import { MAIN, signIn } from '../routes/kit.ts'
 import { actionsIn, passes, startAccounts } from './kit.ts'
+
+const en = textsIn('en')
 
 // What is wrong in these tests, and said.
 expectWarnings(t, 'FWA_SIGN_IN_RATE')

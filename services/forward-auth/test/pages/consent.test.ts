@@ -1,12 +1,11 @@
-import { sendPage } from '@gatehouse/service-kit/pages'
+import { LANGUAGES, sendPage } from '@gatehouse/service-kit/pages'
 import Fastify from 'fastify'
 import t from 'tap'
 import { consentPage } from '../../src/pages/consent.ts'
-import { fill, LANGUAGES, type Language, textsIn } from '../../src/pages/languages/index.ts'
+import { fill, textsIn } from '../../src/pages/languages.ts'
 import { attribute, below, elements, hrefsIn, named, text } from './read.ts'
 import { asked } from './samples.ts'
 
-const TAGS = Object.keys(LANGUAGES) as Language[]
 const pageFor = (special: Parameters<typeof asked>[0] = {}) => consentPage(asked(special))
 
 /** What the page says, as `label: fact`, in its order. */
@@ -20,7 +19,7 @@ const factsIn = (html: string) =>
     .flat()
 
 t.test('each state, in each language: whose host is proven comes first', async (t) => {
-  for (const language of TAGS) {
+  for (const language of LANGUAGES) {
     const { consent: texts, refused } = textsIn(language)
     const words = language === 'de' ? 'Ihre Notizen lesen' : 'Read your notes'
     const scopes = `${words}notes:readWrite and delete notesnotes:write`
@@ -137,7 +136,7 @@ t.test('of a long host the end is shown, since it says whose it is', async (t) =
 })
 
 t.test('nothing comes from elsewhere', async (t) => {
-  for (const language of TAGS) {
+  for (const language of LANGUAGES) {
     const { html, policy } = pageFor({
       language,
       clientHost: 'evil.test',

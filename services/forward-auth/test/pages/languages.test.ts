@@ -1,7 +1,9 @@
+import { LANGUAGES, type Language } from '@gatehouse/service-kit/pages'
 import t from 'tap'
 import { ERRORS } from '../../src/errors.ts'
-import { en } from '../../src/pages/languages/en.ts'
-import { fill, LANGUAGES, writeTime } from '../../src/pages/languages/index.ts'
+import { fill, textsIn, writeTime } from '../../src/pages/languages.ts'
+
+const en = textsIn('en')
 
 /** Each text by its path. */
 function flatten(texts: object, path = ''): [path: string, text: string][] {
@@ -16,8 +18,8 @@ const bracesIn = (text: string) => [...text.matchAll(/\{\w+\}/g)].map(String).to
 
 t.test('every language has every text, with the same braces', async (t) => {
   const english = new Map(flatten(en))
-  for (const [tag, texts] of Object.entries(LANGUAGES)) {
-    const found = flatten(texts)
+  for (const tag of LANGUAGES) {
+    const found = flatten(textsIn(tag))
     t.strictSame(
       found.map(([path]) => path).toSorted(),
       [...english.keys()].toSorted(),
@@ -33,6 +35,16 @@ t.test('every language has every text, with the same braces', async (t) => {
   }
 })
 
+t.test('the texts of a language are in that language', async (t) => {
+  const titles = LANGUAGES.map((tag) => [tag, textsIn(tag).signIn.title])
+  t.strictSame(Object.fromEntries(titles), {
+    en: 'Sign in',
+    de: 'Anmelden',
+    fr: 'Connexion',
+    es: 'Iniciar sesión',
+  })
+})
+
 t.test('the English titles are those of the problems', async (t) => {
   for (const [code, { title }] of Object.entries(ERRORS))
     if (code in en.errors) t.equal(en.errors[code as keyof typeof en.errors].title, title, code)
@@ -45,12 +57,11 @@ t.test('fills in what is in braces, as it is', async (t) => {
 
 t.test('times are written as in the language', async (t) => {
   const time = Date.UTC(2030, 0, 2, 3, 4)
-  const written: Record<keyof typeof LANGUAGES, string> = {
+  const written: Record<Language, string> = {
     en: '2 January 2030 at 03:04 UTC',
     de: '2. Januar 2030 um 03:04 UTC',
     fr: '2 janvier 2030 à 03:04 UTC',
     es: '2 de enero de 2030 a las 03:04 UTC',
   }
-  for (const [tag, text] of Object.entries(written))
-    t.equal(writeTime(tag as 'en', time).replace(/\s/g, ' '), text, tag)
+  for (const tag of LANGUAGES) t.equal(writeTime(tag, time).replace(/\s/g, ' '), written[tag], tag)
 })

@@ -1,24 +1,25 @@
 import { createHash } from 'node:crypto'
 import { PROVIDER_ICONS } from '@gatehouse/identity-providers'
 import type { Profile } from '@gatehouse/profile'
+import { LANGUAGES } from '@gatehouse/service-kit/pages'
 import { html as namespaces } from 'parse5'
 import t from 'tap'
 import { ERRORS, STATUS_OF } from '../../src/errors.ts'
 import { accountPage } from '../../src/pages/account.ts'
 import { textOn } from '../../src/pages/colors.ts'
-import { en as texts } from '../../src/pages/languages/en.ts'
-import { LANGUAGES, type Language, textsIn } from '../../src/pages/languages/index.ts'
+import { textsIn } from '../../src/pages/languages.ts'
 import { errorPage, refusedPage, signInPage } from '../../src/pages/pages.ts'
 import { sessionsPage } from '../../src/pages/sessions.ts'
 import { attribute, below, elements, named, text } from './read.ts'
 import { ada, agent, choices, IMAGES, portal, samples, session } from './samples.ts'
 
-const TAGS = Object.keys(LANGUAGES) as Language[]
+const texts = textsIn('en')
+
 const shape = (html: string) =>
   elements(html).map(({ tagName, attrs }) => [tagName, ...attrs.map(({ name }) => name)].join(' '))
 
 /** Every page in every language. */
-const everyPage = TAGS.flatMap((language) =>
+const everyPage = LANGUAGES.flatMap((language) =>
   Object.entries(samples({ language })).map(
     ([name, page]) => [`${language}/${name}`, page, language] as const,
   ),
@@ -153,7 +154,7 @@ t.test('pages that the check answers with stay under 4 kB', async (t) => {
   const appsHref = `https://auth.example.com/portals/main/signin`
   const href = `${appsHref}?switch=1&rd=${'x'.repeat(100)}`
   const codes = [...Object.keys(ERRORS), 'NOT_FOUND', 'INTERNAL', 'FST_ERR_BAD_URL']
-  for (const language of TAGS) {
+  for (const language of LANGUAGES) {
     let [largest, size] = ['', 0]
     const measure = (name: string, { html }: { html: string }) => {
       const bytes = Buffer.byteLength(html)
@@ -181,7 +182,7 @@ t.test('pages that the check answers with stay under 4 kB', async (t) => {
 })
 
 t.test('every error page says what happened, what to do next, and its code', async (t) => {
-  for (const language of TAGS) {
+  for (const language of LANGUAGES) {
     const { errors } = textsIn(language)
     const known = Object.values(errors)
     for (const code of Object.keys(ERRORS)) {
@@ -228,7 +229,7 @@ t.test('success, warning and refusal differ by symbol, colour and words', async 
 
 t.test('uses every text on a page', async (t) => {
   const { name: _name, ...unnamed } = ada
-  for (const language of TAGS) {
+  for (const language of LANGUAGES) {
     const { errors, ...others } = textsIn(language)
     const crowded = sessionsPage({
       ...{ portal, language, imagesUrl: IMAGES, endAction: '/end', searchAction: '/sessions' },

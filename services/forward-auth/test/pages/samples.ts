@@ -2,7 +2,7 @@ import type { Profile } from '@gatehouse/profile'
 import type { Page } from '@gatehouse/service-kit/pages'
 import { accountPage } from '../../src/pages/account.ts'
 import { consentPage } from '../../src/pages/consent.ts'
-import type { Language } from '../../src/pages/languages/index.ts'
+import type { Language } from '../../src/pages/languages.ts'
 import {
   type Choice,
   continuePage,

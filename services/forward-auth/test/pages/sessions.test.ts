@@ -1,13 +1,12 @@
+import { LANGUAGES, type Language } from '@gatehouse/service-kit/pages'
 import t from 'tap'
 import { accountPage } from '../../src/pages/account.ts'
-import { en } from '../../src/pages/languages/en.ts'
-import { fill, LANGUAGES, type Language, textsIn } from '../../src/pages/languages/index.ts'
+import { fill, textsIn } from '../../src/pages/languages.ts'
 import { type ShownAgent, type ShownSession, sessionsPage } from '../../src/pages/sessions.ts'
 import { attribute, below, type Element, elements, hrefsIn, named, text } from './read.ts'
 import { ada, agent, IMAGES, portal, session } from './samples.ts'
 
-const texts = en.sessions
-const agentTexts = en.agents
+const { sessions: texts, agents: agentTexts } = textsIn('en')
 const reader = { portal, language: 'en', imagesUrl: IMAGES } as const
 
 const account = (sessions: readonly ShownSession[]) =>
@@ -176,7 +175,7 @@ const agentsIn = (html: string) =>
     .flatMap((each) => below(each).filter(({ tagName }) => tagName === 'li'))
 
 t.test('connected agents are listed below the sessions, in each language', async (t) => {
-  for (const language of Object.keys(LANGUAGES) as Language[]) {
+  for (const language of LANGUAGES) {
     const { agents: words, consent, sessions } = textsIn(language)
     const table: [why: string, special: Partial<ShownAgent>, head: string, facts: string[]][] = [
       [

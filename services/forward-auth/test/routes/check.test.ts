@@ -3,10 +3,12 @@ import type { FastifyInstance } from 'fastify'
 import t from 'tap'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { ERRORS, FwaError, type FwaErrorCode } from '../../src/errors.ts'
-import { en } from '../../src/pages/languages/en.ts'
+import { textsIn } from '../../src/pages/languages.ts'
 import type { Portal } from '../../src/portals.ts'
 import { CORP, portalOf, startApp, yamlOf } from '../app.ts'
 import { BROWSER, type RequestHeaders, SHAPES, type Shape } from '../shapes.ts'
+
+const en = textsIn('en')
 
 // What is wrong in these tests, and said.
 expectWarnings(t, 'check refused', 'request refused')

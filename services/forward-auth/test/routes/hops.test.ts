@@ -1,7 +1,7 @@
 import t from 'tap'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { ERRORS } from '../../src/errors.ts'
-import { en } from '../../src/pages/languages/en.ts'
+import { textsIn } from '../../src/pages/languages.ts'
 import { TICKET } from '../../src/session/hop.ts'
 import { CORP, DOMAINS, portalOf, yamlOf } from '../app.ts'
 import { createFakeProvider } from '../fake-provider.ts'
@@ -23,6 +23,8 @@ import {
   WHOLE_WAY,
   whoIs,
 } from './kit.ts'
+
+const en = textsIn('en')
 
 // What is wrong in these tests, and said.
 expectWarnings(t, 'FWA_APP_INSECURE', 'FWA_COOKIES_BLOCKED', 'FWA_HEADER_INVALID')

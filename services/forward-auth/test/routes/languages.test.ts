@@ -1,16 +1,16 @@
+import { LANGUAGES } from '@gatehouse/service-kit/pages'
 import t from 'tap'
-import { LANGUAGES, textsIn } from '../../src/pages/languages/index.ts'
+import { textsIn } from '../../src/pages/languages.ts'
 import { portalOf, yamlOf } from '../app.ts'
 import { BROWSER, SHAPES } from '../shapes.ts'
 import { MAIN, start } from './kit.ts'
 
 const TRAEFIK = SHAPES[0]!
-const TAGS = Object.keys(LANGUAGES) as (keyof typeof LANGUAGES)[]
 
 t.test('people get each page in their language, and programs get English', async (t) => {
   const yaml = yamlOf(portalOf('main', 'allow: { groups: [nobody] }'))
   const { visitor, signIn, check } = await start(t, { yaml })
-  for (const language of TAGS) {
+  for (const language of LANGUAGES) {
     const headers = { 'accept-language': `${language}-XX,${language};q=0.9,en;q=0.1` }
     const sent = { 'content-language': language, vary: 'accept-language' }
     const { signedOut, errors, refused } = textsIn(language)

@@ -6,8 +6,7 @@ import { createBrowser } from '../../../../packages/identity-providers/test/stan
 import { startOpenIdProvider } from '../../../../packages/identity-providers/test/stand-ins/openid-provider.ts'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { ERRORS } from '../../src/errors.ts'
-import { en as texts } from '../../src/pages/languages/en.ts'
-import { fill } from '../../src/pages/languages/index.ts'
+import { fill, textsIn } from '../../src/pages/languages.ts'
 import { CORP, DOMAINS, portalOf, SESSION_KEY, startApp, yamlOf } from '../app.ts'
 import { createFakeProvider } from '../fake-provider.ts'
 import { sent as hostCookie } from '../login/kit.ts'
@@ -24,6 +23,8 @@ import {
   WANTED,
   whoIs,
 } from './kit.ts'
+
+const texts = textsIn('en')
 
 // What is wrong in these tests, and said.
 expectWarnings(t, 'FWA_CALLBACK_FOREIGN', 'FWA_PROVIDER_INVALID', 'FWA_PROVIDER_UNREACHABLE')

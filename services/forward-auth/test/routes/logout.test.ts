@@ -2,8 +2,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t from 'tap'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
-import { en as texts } from '../../src/pages/languages/en.ts'
-import { writeTime } from '../../src/pages/languages/index.ts'
+import { textsIn, writeTime } from '../../src/pages/languages.ts'
 import { portalOf, yamlOf } from '../app.ts'
 import type { Visitor } from '../visitor.ts'
 import {
@@ -18,6 +17,8 @@ import {
   WANTED,
   whoIs,
 } from './kit.ts'
+
+const texts = textsIn('en')
 
 // What is wrong in these tests, and said.
 expectWarnings(t, 'ERR_SQLITE_ERROR', 'FWA_PROVIDER_UNREACHABLE', 'STORE_UNAVAILABLE')

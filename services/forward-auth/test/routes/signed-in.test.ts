@@ -1,11 +1,12 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { en as texts } from '../../src/pages/languages/en.ts'
-import { fill } from '../../src/pages/languages/index.ts'
+import { fill, textsIn } from '../../src/pages/languages.ts'
 import { CORP, DOMAINS, portalOf, SHARED_DOMAIN, startApp, yamlOf } from '../app.ts'
 import { hrefsIn } from '../pages/read.ts'
 import { BROWSER, SHAPES } from '../shapes.ts'
 import { AUTH, MAIN, signIn, start, whoIs } from './kit.ts'
+
+const texts = textsIn('en')
 
 const TRAEFIK = SHAPES[0]!
 const AT_SIGN_IN = { host: 'auth.example.com' }

@@ -1,16 +1,26 @@
-import type { Language } from '@gatehouse/service-kit/pages'
-import { de } from './de.ts'
-import { en, type Texts } from './en.ts'
-import { es } from './es.ts'
-import { fr } from './fr.ts'
+import { LANGUAGES, type Language } from '@gatehouse/service-kit/pages'
+import { type Rows, TEXTS } from './texts.ts'
 
 export type { Language } from '@gatehouse/service-kit/pages'
 
-/** The texts by the tags of their languages. */
-export const LANGUAGES: Readonly<Record<Language, Texts>> = { en, de, fr, es }
+type InOne<T> = { readonly [Name in keyof T]: T[Name] extends Rows ? InOne<T[Name]> : string }
+type Texts = InOne<typeof TEXTS>
+
+const BY_LANGUAGE = Object.fromEntries(
+  LANGUAGES.map((language, column) => [language, inOne(TEXTS, column)]),
+) as Readonly<Record<Language, Texts>>
+
+/** Takes the column of one language. */
+function inOne(rows: Rows, column: number): object {
+  const entries = Object.entries(rows).map(([name, value]) => [
+    name,
+    Array.isArray(value) ? value[column] : inOne(value as Rows, column),
+  ])
+  return Object.fromEntries(entries)
+}
 
 export function textsIn(language: Language): Texts {
-  return LANGUAGES[language]
+  return BY_LANGUAGE[language]
 }
 
 /** Fills in what is in braces. */
