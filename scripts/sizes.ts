@@ -15,7 +15,7 @@ export const LIMITS: readonly Limit[] = [
   {
     title: 'store of cert-service, without keys and files',
     pattern: 'packages/cert-store/src/**/!(backup|errors|files|keyring|master-key|storage).ts',
-    most: 5_200,
+    most: 5_300,
   },
   {
     title: 'store and audit of forward-auth',
@@ -25,12 +25,12 @@ export const LIMITS: readonly Limit[] = [
   {
     title: 'services',
     pattern: 'services/*/src/**/*.ts',
-    most: 29_240,
+    most: 29_310,
   },
   {
     title: 'src of all',
     pattern: '{packages,services}/*/src/**/*.ts',
-    most: 71_300,
+    most: 71_520,
   },
 ]
 

@@ -57,6 +57,7 @@ export function createNoStore(): Store {
     findIssued: async () => undefined,
     listBySerial: async () => [],
     findById: async () => undefined,
+    hasRevokedOfClient: async () => false,
     listHeads: async () => [],
     listTransitions: async () => [],
     countCovered: async () => ({ caller: 0, other: 0 }),

@@ -74,8 +74,8 @@ const END_OTHERS = `
       UNION ALL SELECT id FROM served_accounts WHERE bound_by ${inTexts('$3')})`
 const ADOPT = `
   UPDATE served_accounts SET bound_by = $2
-  ${OF_CALLER} AND status = 'valid' AND bound_by <> $2`
-const ADOPT_SOME = `${ADOPT} AND id ${inTexts('$3')} RETURNING id`
+  ${OF_CALLER} AND status = 'valid' AND bound_by <> $2 AND bound_by NOT ${inTexts('$3')}`
+const ADOPT_SOME = `${ADOPT} AND id ${inTexts('$4')} RETURNING id`
 const BINDINGS = `
   SELECT caller, bound_by AS "boundBy", count(*) AS accounts
   FROM served_accounts WHERE status = 'valid' AND bound_by IS NOT NULL GROUP BY caller, bound_by`
@@ -186,15 +186,16 @@ export class AcmeServer implements AcmeServerStore {
       await this.#addEnd(tx, { ...entry, account: id, count: await tx.run(sql, id, status) })
     })
 
-  adoptAccounts: AcmeServerStore['adoptAccounts'] = ({ caller, boundBy, ids }, entry) =>
+  adoptAccounts: AcmeServerStore['adoptAccounts'] = ({ caller, boundBy, ids, kept = [] }, entry) =>
     this.#db.transaction(async (tx) => {
+      const values = JSON.stringify(kept)
       if (!ids) {
-        const count = await tx.run(ADOPT, caller, boundBy)
+        const count = await tx.run(ADOPT, caller, boundBy, values)
         if (count > 0) await this.#audit.add(tx, { ...entry, count })
         return count
       }
       const some = JSON.stringify(ids)
-      const adopted = await tx.all<{ id: string }>(ADOPT_SOME, caller, boundBy, some)
+      const adopted = await tx.all<{ id: string }>(ADOPT_SOME, caller, boundBy, values, some)
       for (const { id } of adopted) await this.#audit.add(tx, { ...entry, account: id })
       return adopted.length
     })

@@ -23,6 +23,7 @@ import { type Age, MAX_ROWS, TEXTS } from './sql.ts'
 import {
   type AuditEntry,
   type CertificateRecord,
+  CLIENT_ISSUER,
   type Counted,
   type Coverage,
   type Expiry,
@@ -70,12 +71,16 @@ const ISSUED_FOR = `
   ORDER BY not_after, id LIMIT ${NAME_PAGE}`
 // Those of the same client first, then those at its address, then the oldest.
 const HEADS = `
-  WHERE is_current AND account IS NOT NULL AND revoked_at IS NULL AND (asked_by = $1 OR account = $3) AND domain IN (${TEXTS.replace('$1', '$2')})
+  WHERE is_current AND account IS NOT NULL AND revoked_at IS NULL
+    AND (asked_by = $1 OR account = $3) AND domain IN (${TEXTS.replace('$1', '$2')})
   ORDER BY CASE WHEN address = $4 THEN CASE WHEN account = $3 THEN 0 ELSE 1 END ELSE 2 END, id LIMIT ${NAME_PAGE}`
 const ISSUED_TO = `
   WHERE account = $1 AND not_after >= $4 AND (not_after > $4 OR id > $5)
     AND ${isLive('$2', '$3')} AND revoked_at IS NULL
   ORDER BY not_after, id LIMIT ${NAME_PAGE}`
+const REVOKED_OF_CLIENT = `
+  SELECT 1 FROM certificates
+  WHERE domain = $1 AND issuer = '${CLIENT_ISSUER}' AND revoked_at >= $2 AND revocation_reason <> 'superseded' LIMIT 1`
 const HISTORY = `WHERE domain = $1 ${NEWEST} ${NAME_PAGE}`
 const BY_SERIAL = `WHERE domain = $1 AND serial_number = $2 ${NEWEST} 1`
 // Few are late, and an index finds those. That of the next expiry would lead through all the others.
@@ -117,12 +122,15 @@ const SET_DOWNLOADED = `
 const REINSTATE = `
   UPDATE certificates
   SET is_current = true, asked_by = $3, downloaded_at = $2, replaced_by = NULL, replacement_reason = NULL
-  WHERE id = $1 AND NOT is_current AND replaced_by IS NOT NULL AND downloaded_at IS NULL AND revoked_at IS NULL
+  WHERE id = $1 AND NOT is_current AND downloaded_at IS NULL AND revoked_at IS NULL
+    AND EXISTS (
+      SELECT 1 FROM certificates AS next
+      WHERE next.id = certificates.replaced_by AND (next.is_current OR next.replaced_by IS NOT NULL))
     AND NOT EXISTS (
       SELECT 1 FROM certificates AS head WHERE head.is_current AND head.request_key = certificates.request_key)`
 const ADD_NAMES = `
-  INSERT INTO certificate_names (name, certificate)
-  SELECT DISTINCT value, $2::bigint FROM json_array_elements_text($1::json) WHERE value <> $3::text`
+  INSERT INTO certificate_names (name, certificate, not_after)
+  SELECT DISTINCT value, $2::bigint, $4::bigint FROM json_array_elements_text($1::json) WHERE value <> $3::text`
 const FORGET_NAMES = 'DELETE FROM certificate_names WHERE certificate = $1'
 // In one statement: a lease becomes a certificate in one commit, and counts once.
 const countNamesBy = (now: string) => `
@@ -235,6 +243,9 @@ export class Certificates {
   listHistory = (domain: string): Promise<readonly PastCertificate[]> =>
     this.#some<PastCertificate>(PAST, HISTORY, domain)
 
+  hasRevokedOfClient = async (name: string, since: number) =>
+    (await this.#db.get(REVOKED_OF_CLIENT, name, since)) !== undefined
+
   findBySerial = async (domain: string, serialNumber: string) =>
     (await this.#inService(BY_SERIAL, domain, serialNumber))[0]
 
@@ -258,12 +269,15 @@ export class Certificates {
 
   setDownloaded: Store['setDownloaded']
 
-  reinstate: Store['reinstate'] = async ({ id, names, requestKey }, { at, actor, account }) => {
+  reinstate: Store['reinstate'] = async (
+    { id, names, requestKey, notAfter },
+    { at, actor, account },
+  ) => {
     const { changes } = this.#parts
     await this.#db.transaction(async (tx) => {
       if ((await tx.run(REINSTATE, id, at, indexable(actor))) === 0) return
       const [domain = ''] = names
-      if (names.length > 1) await tx.run(ADD_NAMES, JSON.stringify(names), id, domain)
+      if (names.length > 1) await tx.run(ADD_NAMES, JSON.stringify(names), id, domain, notAfter)
       await addTransitions(tx, [{ certificate: id, at, action: 'reinstate', actor, account }])
       await changes?.note(tx, [requestKey])
     })
@@ -362,8 +376,9 @@ export class Certificates {
     { certificate: { askedBy, ...certificate }, chain, entry, lease }: Addition,
     replaced: Replaced | undefined,
   ): Promise<CertificateRecord> {
-    const { requestKey, names, fetchedAt, checkAt = null, servedOrder } = certificate
+    const { requestKey, names, fetchedAt, notAfter, checkAt = null, servedOrder } = certificate
     if (lease && replaced && replaced.id !== lease.currentId) throw leaseLost(requestKey)
+    const isOfClient = certificate.account && entry.actor !== 'system'
     const ran = this.#db.runTime()
     const isUnfetched = replaced?.fetchedAt === fetchedAt
     const made = { madeAt: entry.at, fetchedRan: isUnfetched ? replaced.fetchedRan : ran }
@@ -380,7 +395,8 @@ export class Certificates {
       chain,
       checkAt,
       madeRan: ran,
-      askedBy: askedBy ?? replaced?.askedBy,
+      // An ACME client that renews may be of another caller than the one before.
+      askedBy: askedBy ?? (isOfClient ? entry.actor : replaced?.askedBy),
     }
     const [, id] = await Promise.all([
       replaced && this.#retire(tx, replaced.id),
@@ -388,7 +404,7 @@ export class Certificates {
       this.#parts.audit.add(tx, entry),
     ])
     if (replaced) await tx.run(SET_REPLACED, replaced.id, id as number, 'key')
-    if (names.length > 1) await tx.run(ADD_NAMES, JSON.stringify(names), id, domain)
+    if (names.length > 1) await tx.run(ADD_NAMES, JSON.stringify(names), id, domain, notAfter)
     const outcome = ['valid', fingerprint, null] as const
     if (servedOrder && (await tx.run(END_SERVED_ORDER, servedOrder, ...outcome)) === 0)
       throw new CertStoreError('CERT_ORDER_ENDED', `The order ${servedOrder} has ended before.`)

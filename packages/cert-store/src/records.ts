@@ -246,6 +246,8 @@ export interface OrderFailure {
   readonly at: number
   /** Whether it came before the CA was asked for the certificate, so that another try costs the CA nothing. */
   readonly isEarly?: boolean
+  /** When its CA takes another one, as it has said. */
+  readonly demandedUntil?: number
 }
 
 /** Orders by their request keys, or those that failed with none of these configurations. */

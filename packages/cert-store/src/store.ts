@@ -120,6 +120,8 @@ interface Certificates {
    * first.
    */
   listHistory(domain: string): Promise<readonly PastCertificate[]>
+  /** Whether a certificate of TLS clients with this first name was revoked since then, but not as superseded. */
+  hasRevokedOfClient(name: string, since: number): Promise<boolean>
   /** One of all the certificates whose first name is `domain`, in service or not. */
   findBySerial(
     domain: string,
@@ -220,7 +222,7 @@ interface Lifecycle {
    * lineage. One that was fetched before or revoked stays as it is.
    */
   reinstate(
-    certificate: Pick<CertificateRecord, 'id' | 'names' | 'requestKey'>,
+    certificate: Pick<CertificateRecord, 'id' | 'names' | 'requestKey' | 'notAfter'>,
     by: Pick<Transition, 'at' | 'actor' | 'account'>,
   ): Promise<void>
   /**
@@ -335,7 +337,11 @@ export interface AcmeServerStore {
   endAccount(id: string, status: 'deactivated' | 'revoked', entry: AuditEntry): Promise<void>
   /** Binds accounts of a caller to a value of its API key: the named ones, or all. Gives how many. */
   adoptAccounts(
-    of: Omit<Binding, 'accounts'> & { readonly ids?: readonly string[] | undefined },
+    of: Omit<Binding, 'accounts'> & {
+      readonly ids?: readonly string[] | undefined
+      /** Those that these values have bound stay as they are. */
+      readonly kept?: readonly string[]
+    },
     entry: AuditEntry,
   ): Promise<number>
   /** By which values the valid accounts of each caller are bound. */

@@ -103,11 +103,14 @@ export const CERTIFICATES = new Table(
 /** The names of what is current, but for the first ones. */
 const CERTIFICATE_NAMES = new Table(
   'certificate_names',
-  { name: 'text', certificate: 'integer' },
+  { name: 'text', certificate: 'integer', notAfter: 'integer' },
   {
     key: ['name', 'certificate'],
     also: ['FOREIGN KEY (certificate) REFERENCES certificates (id) ON DELETE CASCADE'],
-    indexes: ['CREATE INDEX certificate_names_certificate ON certificate_names (certificate)'],
+    indexes: [
+      'CREATE INDEX certificate_names_certificate ON certificate_names (certificate)',
+      'CREATE INDEX certificate_names_end ON certificate_names (name, not_after)',
+    ],
   },
 )
 

@@ -47,8 +47,8 @@ const STEPS: Readonly<Record<string, (columns: Columns) => string>> = {
       FROM old.certificates AS theirs
       WHERE ${SAME} AND (theirs.revoked_at IS NOT NULL OR NOT theirs.is_current AND NOT EXISTS (
         SELECT 1 FROM old.certificates AS next WHERE next.request_key = theirs.request_key AND next.is_current));
-    UPDATE certificates AS ours SET (replaced_by, replacement_reason, downloaded_at)
-      = (theirs.replaced_by, theirs.replacement_reason, theirs.downloaded_at)
+    UPDATE certificates AS ours SET (asked_by, replaced_by, replacement_reason, downloaded_at)
+      = (theirs.asked_by, theirs.replaced_by, theirs.replacement_reason, theirs.downloaded_at)
       FROM old.certificates AS theirs WHERE ${SAME};
     INSERT INTO certificates (id, is_current, sealed_key, ${same})
       SELECT CASE WHEN id IN (SELECT id FROM certificates) THEN NULL ELSE id END, 0,
@@ -65,7 +65,7 @@ const STEPS: Readonly<Record<string, (columns: Columns) => string>> = {
       WHERE ours.id = next.id AND NOT EXISTS (
         SELECT 1 FROM certificates AS held WHERE held.request_key = ours.request_key AND held.is_current);
     DELETE FROM certificate_names WHERE certificate IN (SELECT id FROM certificates WHERE NOT is_current);
-    INSERT OR IGNORE INTO certificate_names SELECT value, certificates.id
+    INSERT OR IGNORE INTO certificate_names SELECT value, certificates.id, not_after
       FROM next JOIN certificates USING (id), json_each(names) AS name WHERE is_current AND name.key > 0`
   },
   transitions: (of) => copy('transitions', of('transitions')),

@@ -256,8 +256,8 @@ onBothEngines(
     await opened.sql(`
     WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10000)
     INSERT INTO @served_accounts
-      (id, caller, bound_by, thumbprint, jwk, status, contact, created_at, used_at, used_ran)
-    SELECT 'n' || i, 'web', 'old', 'n' || i, '{}', 'valid', '[]', 0, i, 0 FROM n`)
+      (id, caller, bound_by, thumbprint, jwk, status, contact, created_at, used_at, kept_at, kept_ran)
+    SELECT 'n' || i, 'web', 'old', 'n' || i, '{}', 'valid', '[]', 0, i, i, 0 FROM n`)
     const other = { caller: 'other', boundBy: 'old', id: 'other', thumbprint: 'other' }
     await acme.addAccount({ ...account, ...other }, newAudit())
     const bindings = async () =>

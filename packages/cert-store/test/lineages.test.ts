@@ -65,6 +65,18 @@ onBothEngines('what is fetched after it was replaced begins a lineage', async (t
   t.match(await store.findById(old.id), { isCurrent: false }, 'nor one whose key has a newer one')
 })
 
+onBothEngines(
+  'what was withdrawn does not come back by what came before it',
+  async (t, { store }) => {
+    const first = await store.addCertificate(newOne(), newAudit())
+    const predecessor = { id: first.id, requestKey: '', reason: 'named' } as const
+    const next = await store.addCertificate(newOne(), newAudit(), { predecessor })
+    await store.remove([next.id], newAudit({ action: 'delete' }))
+    await store.reinstate(first, { at: NOW, actor: 'psk:web', account: 'a' })
+    t.match(await store.findById(first.id), { isCurrent: false })
+  },
+)
+
 onBothEngines('transitions go with the certificate', async (t, { store }) => {
   const { id } = await store.addCertificate(newOne({ notAfter: NOW }), newAudit())
   await store.addCertificate(newOne({ notAfter: NOW }), newAudit())

@@ -55,9 +55,16 @@ export function failedOrder(
   const told = isCoded(error)
     ? { code: error.code, detail: error.message }
     : { code: 'INTERNAL', detail: 'an internal error; the log has the cause' }
-  const wait = Math.max(isEarly ? earlyBackoff(failures) : backoff(failures), demandedWait(error))
+  const demanded = demandedWait(error)
+  const wait = Math.max(isEarly ? earlyBackoff(failures) : backoff(failures), demanded)
   const nextTryAt = now + Math.min(wait, LONGEST_WAIT)
-  const lastError = { ...told, at: now, ...(isEarly && { isEarly }) }
+  const demandedUntil = now + Math.min(demanded, LONGEST_WAIT)
+  const lastError = {
+    ...told,
+    at: now,
+    ...(isEarly && { isEarly }),
+    ...(demanded > 0 && { demandedUntil }),
+  }
   return { ...order, status: 'failed', failures, lastError, nextTryAt }
 }
 

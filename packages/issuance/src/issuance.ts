@@ -228,11 +228,15 @@ export class Issuance {
     orders: readonly OrderRecord[],
     by: Actor,
   ): Promise<readonly OrderRecord[]> {
-    const { callers, store, clock } = this.#deps
+    const { callers, store, clock, issuers } = this.#deps
     await callers.admitRetry(name)
-    const requestKeys = orders.map(({ requestKey }) => requestKey)
-    await this.#bringForward(await store.voidWaits({ requestKeys }, clock.now()))
-    return Promise.all(orders.map((order) => this.#retryOne(order, by)))
+    const now = clock.now()
+    // What a CA demands is not ours to void, unless it is another CA by now.
+    const isDemanded = ({ lastError, configuration, issuer }: OrderRecord) =>
+      (lastError?.demandedUntil ?? 0) > now && configuration === issuers.find(issuer)?.configuration
+    const requestKeys = orders.flatMap((one) => (isDemanded(one) ? [] : one.requestKey))
+    await this.#bringForward(await store.voidWaits({ requestKeys }, now))
+    return Promise.all(orders.map((one) => (isDemanded(one) ? one : this.#retryOne(one, by))))
   }
 
   async #retryOne(order: OrderRecord, by: Actor): Promise<OrderRecord> {
@@ -413,7 +417,7 @@ export class Issuance {
   }
 
   async #resumeOne(order: OrderRecord, by = SYSTEM): Promise<Flight | undefined> {
-    const { store, issuers, callers, clock } = this.#deps
+    const { store, issuers, callers } = this.#deps
     const underway = this.#flights.get(order.requestKey)
     if (underway) return underway
     const restored = restoreRequest(order, issuers, order.origin?.notAfter)
@@ -422,9 +426,7 @@ export class Issuance {
       [restored, preparationOf(restored)].find(({ requestKey }) => requestKey === order.requestKey)
     const { checkpoint: _, configuration: __, ...ended } = order
     if (!request) {
-      const at = clock.now()
-      const lastError = { code: 'CERT_NOT_PERMITTED', detail: 'its issuer no longer signs it', at }
-      await store.saveOrder({ ...ended, status: 'failed', lastError, nextTryAt: at })
+      await this.#giveUp(ended)
       return undefined
     }
     const replaces = await store.findCurrent(order.requestKey)
@@ -437,6 +439,18 @@ export class Issuance {
     if (askedBy !== undefined) await callers.resumed(askedBy)
     const resumed = { ...request, predecessor: origin?.predecessor }
     return this.#start({ request: resumed, by, replaces, since, askedBy, origin })
+  }
+
+  /** Ends an order that cannot go on, as its issuer was changed: it failed unless another one has led to a certificate. */
+  async #giveUp(order: OrderRecord): Promise<void> {
+    const { store, clock } = this.#deps
+    const at = clock.now()
+    const setOf = ({ names }: Pick<OrderRecord, 'names'>) => names.toSorted().join()
+    const held = await store.findByDomain(order.names[0] ?? '')
+    if (held.some((one) => setOf(one) === setOf(order)))
+      return void (await store.saveOrder({ ...order, status: 'done' }))
+    const lastError = { code: 'CERT_NOT_PERMITTED', detail: 'its issuer no longer signs it', at }
+    await store.saveOrder({ ...order, status: 'failed', lastError, nextTryAt: at })
   }
 
   async #within<T>(promise: Promise<T>, ms: number): Promise<T | undefined> {

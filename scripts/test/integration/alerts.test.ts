@@ -46,7 +46,10 @@ const burst = (series: string, count: number): Series => ({
 const replicas = (job: string, ...up: readonly number[]): readonly Series[] =>
   up.map((value, at) => gauge(`up{job="${job}",instance="${at}"}`, value))
 const certificate = (metric: string, value: number, instance = 'a'): Series =>
-  gauge(`gatehouse_certs_${metric}{domain="a.test",issuer="ca",way="acme",instance="${instance}"}`, value)
+  gauge(
+    `gatehouse_certs_${metric}{domain="a.test",issuer="ca",way="acme",instance="${instance}"}`,
+    value,
+  )
 const errors = (job: string, perMinute: number, status = '5xx'): Series =>
   counter(
     `http_request_duration_seconds_count{job="${job}",route="/x",status="${status}"}`,

@@ -77,6 +77,7 @@ async function driveCertificates({ store }: Opened): Promise<void> {
   for (const names of [['d.example.com', 'e.example.com'], ['f.example.com']])
     await store.addCertificate(newCertificate({ names }), newAudit(), { predecessor })
   await store.findById(other.id)
+  await store.hasRevokedOfClient('app.example.com', NOW)
   await store.listTransitions(other.id)
   await store.setDownloaded(id, NOW)
   await store.reinstate(other, { at: NOW, actor: 'psk:web', account: 'a' })
@@ -294,6 +295,11 @@ export const KNOWN_BY: Readonly<Record<'sqlite' | 'postgres', Readonly<Record<st
     'WHERE id IN ( SELECT held.id FROM orders': 'the same',
     "FROM orders WHERE status = 'pending'": 'few are pending',
     'FROM replicas AS replica': 'there are few replicas',
+    'renew_at IS NOT NULL AND late_at < $1':
+      'few are late, which it does not know without the time',
+    'AND NOT (late_at < $1 AND': 'the same',
+    "SET status = 'revoked' WHERE status = 'valid'":
+      'all accounts of a caller, which renews its key',
     'WHERE revoked_at IS NOT NULL AND (not_after': 'a revocation list names all that is revoked',
   },
 }

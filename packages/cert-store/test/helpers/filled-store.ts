@@ -74,8 +74,16 @@ async function addCertificates(store: Store): Promise<void> {
     client: 'certbot/5.8.0',
     account: 'a-1',
     servedOrder: 'o-1',
+    address: '2001:db8::1',
   } as const
-  await add({ names: ['acme.example'], lifetime: HOUR, ...origin })
+  const acme = await add({ names: ['acme.example'], lifetime: HOUR, ...origin })
+  await store.setDownloaded(acme.id, NOW)
+  const by = newAudit({ action: 'request-renewal' })
+  await store.requestRenewals(new Map([[acme.id, NOW + HOUR]]), by)
+  await store.setRenewalInfoRead(new Map([[acme.id, NOW]]))
+  const predecessor = { id: acme.id, requestKey: acme.requestKey, reason: 'named' } as const
+  const next = newCertificate({ names: ['acme.example'], requestKey: 'acme', ...origin })
+  await store.addCertificate({ ...next, servedOrder: null }, newAudit(), { predecessor })
   const replaced = await add({ names: ['replaced.example'] })
   const several = await add({
     names: ['a.example', '*.a.example', 'b.example'],
@@ -111,7 +119,7 @@ async function addOrders(store: Store): Promise<void> {
       names: MANY,
       csr: randomBytes(9),
     }),
-    ...{ status: 'failed', failures: 3, nextTryAt: NOW + HOUR },
+    ...{ status: 'failed', failures: 3, nextTryAt: NOW + HOUR, configuration: 'a digest' },
     lastError: { code: 'ACME_CAA', detail: 'über "all"', at: NOW },
     checkpoint: { state, sealedKey: randomBytes(90) },
   })

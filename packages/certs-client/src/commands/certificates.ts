@@ -204,7 +204,7 @@ function renewalsText(
   const would = isDryRun ? 'would be ' : ''
   const lines = [
     ...(renewing > 0 ? [`${renewing} ${would}renewed by the service until ${until}`] : []),
-    ...(asked > 0 ? [`${asked} ${would}renewed by their ACME clients, which are asked to`] : []),
+    ...(asked > 0 ? [`${asked} ACME clients ${isDryRun ? 'would be' : 'are'} asked to renew`] : []),
     ...neverAsking.map(({ domain, client = 'an ACME client', address = 'an unknown address' }) =>
       printable(
         `${domain}: ${client} at ${address} never asks: restart it there, or run it by hand`,

@@ -93,11 +93,11 @@ t.test('renew asks ACME clients, and says who never asks', async (t) => {
     (await renew(name, { ...options, ...more }, io(true))).trim().split('\n')
   t.match(await lines('', { caller: 'web', dryRun: true }), [
     /^1 would be renewed by the service until 2030/,
-    /^2 would be renewed by their ACME clients/,
+    /^2 ACME clients would be asked to renew/,
     /^m0\.test: lego\/4\.17 at 10\.1\.2\.3 never asks: restart it there/,
     /^m1/,
   ])
-  t.match(await lines('m1.test', {}), [/^1 renewed by their ACME clients/, /^m1/])
+  t.match(await lines('m1.test', {}), [/^1 ACME clients are asked to renew/, /^m1/])
   t.match(await lines('m2.test', { spread: '2h' }), [/^1 renewed by the service until/])
   t.match(JSON.parse(await renew('', { ...options, caller: 'psk:web' }, io(false))), { asked: 2 })
   t.throws(() => renew('', options, io(true)), /name a certificate, or --caller/)

@@ -4,6 +4,7 @@ import { toTime } from '@gatehouse/issuance/times'
 import type { RevocationReason } from '@gatehouse/pki'
 import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
+import type { Right } from '../config/auth.ts'
 import { CertError } from '../errors.ts'
 import { actorOf, principalOf } from '../policy/authorize.ts'
 import { isPerson } from '../policy/rules.ts'
@@ -179,7 +180,10 @@ export const acmeApiRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const owner = requireOwner(request, name)
     if (ids) await requireAccounts(app.store, owner.caller, ids)
     const entry = { ...entryOf(request, 'acme-account-adopt'), detail: `of ${owner.caller}` }
-    return { adopted: await app.store.acme.adoptAccounts({ ...owner, ids }, entry) }
+    const [newest, ...others] = app.callers.digestsOf(owner.caller)
+    // An old value takes over none that the newest has bound.
+    const kept = owner.boundBy === newest ? [] : [newest ?? '', ...others]
+    return { adopted: await app.store.acme.adoptAccounts({ ...owner, ids, kept }, entry) }
   })
 }
 
@@ -191,7 +195,7 @@ async function revokeOf(request: FastifyRequest, account: string, reason: Revoca
   const now = clock.now()
   const all = pagesOf((after) => store.listIssuedTo(account, { now, after }))
   // Nobody has a key refused to others whose names they may not have.
-  const isKeyRefused = reason === 'keyCompromise' && isOperator(request)
+  const isKeyRefused = reason === 'keyCompromise' && isOperator(request, 'revoke')
   return { account, reason, ...(await revokeAll(request, all, reason, { isKeyRefused })) }
 }
 
@@ -212,14 +216,17 @@ function ownName(request: FastifyRequest): string {
   return !isPerson(caller) && caller.method === 'psk' ? caller.subject : ''
 }
 
-function isOperator(request: FastifyRequest): boolean {
-  return actorOf(request).isOperator === true
+/** Whether it has a key that is not limited to names, and may do this. */
+function isOperator(request: FastifyRequest, right: Right = 'read'): boolean {
+  if (actorOf(request).isOperator !== true) return false
+  return request.server.policy.scopeOf(principalOf(request), right).names === undefined
 }
 
-/** An account of the caller, or for an operator of any. @throws CertError CERT_ACME_ACCOUNT_UNKNOWN */
+/** An account of the caller, or for an operator who may revoke of any. @throws CertError CERT_ACME_ACCOUNT_UNKNOWN */
 async function requireAccount(request: FastifyRequest, id: string): Promise<ServedAccount> {
   const account = await request.server.store.acme.findAccount(id)
-  if (account && (account.caller === ownName(request) || isOperator(request))) return account
+  if (account && (account.caller === ownName(request) || isOperator(request, 'revoke')))
+    return account
   throw new CertError('CERT_ACME_ACCOUNT_UNKNOWN', 'the caller has no such account')
 }
 
@@ -242,7 +249,7 @@ function requireOwner(request: FastifyRequest, caller: string): Owner {
   const asking = principalOf(request)
   const isOwn = caller === ownName(request) && !isPerson(asking) && asking.method === 'psk'
   const [boundBy] = callers.digestsOf(isOwn ? asking : caller)
-  if (boundBy !== undefined && caller !== '' && (isOwn || isOperator(request)))
+  if (boundBy !== undefined && caller !== '' && (isOwn || isOperator(request, 'issue')))
     return { caller, boundBy }
   throw callerUnknown('only an API key has ACME accounts: its own, or by an operator that of any')
 }

@@ -74,6 +74,7 @@ async function noteUnbound({
   await store.addAudit(entries)
   if (entries.length === 0) return
   const accounts = ended.reduce((sum, one) => sum + one.accounts, 0)
-  const cure = 'take over those of your machines by `gatehouse-certs acme-accounts --adopt CALLER`'
+  const cure =
+    'take over those of your machines by `gatehouse-certs acme-accounts --adopt CALLER --only ID`'
   log.warn({ accounts }, `ACME accounts have ended with the API keys that have bound them: ${cure}`)
 }

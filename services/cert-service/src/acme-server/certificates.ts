@@ -7,8 +7,9 @@ import {
   readRevocation,
 } from '@gatehouse/acme/server'
 import type { CertificateRecord, InService, ServedAccount } from '@gatehouse/cert-store/port'
-import type { Actor } from '@gatehouse/issuance/request'
+import { type Actor, profileOf, readName } from '@gatehouse/issuance/request'
 import { askAgainAfter, renewalWindow, toTime } from '@gatehouse/issuance/times'
+import { hasCode } from '@gatehouse/net'
 import { buildChainPem, parseCertificate } from '@gatehouse/pki'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { actorOf, mayAll, principalOf } from '../policy/authorize.ts'
@@ -82,14 +83,24 @@ async function download(request: FastifyRequest<OfCertificate>) {
 
 /** Keeps that a client has its certificate: from then on, no other takes it over. One that was replaced before is in use after all. */
 async function noteDownload(request: FastifyRequest, record: Issued): Promise<void> {
-  const { store, clock } = request.server
+  const { store, clock, callerLimits } = request.server
   const { id, isCurrent, replacedBy, revokedAt, downloadedAt, notAfter } = record
   const at = clock.now()
   if (downloadedAt !== null) return
   if (isCurrent || replacedBy === null || revokedAt !== null || notAfter <= at)
     return store.setDownloaded(id, at)
-  const { actor, account = null } = actorOf(request)
+  const by = actorOf(request)
+  const { actor, account = null } = by
+  const names = record.names.map((name) => readName(name, profileOf(record)))
+  try {
+    await callerLimits.ask({ names, isPrepared: true }, by, false)
+  } catch (error) {
+    // It counts again once it is in service.
+    if (hasCode(error, 'CERT_CALLER_LIMITED')) return store.setDownloaded(id, at)
+    throw error
+  }
   await store.reinstate(record, { at, actor, account })
+  await callerLimits.resumed(actor)
 }
 
 /** The root above a certificate of the embedded CA, for devices that want the whole chain. */

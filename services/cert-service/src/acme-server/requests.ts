@@ -99,7 +99,7 @@ export function principalOf(
   if (principal) return principal
   const cure =
     'register its key again with a new external account key, or an operator takes it over by ' +
-    `\`gatehouse-certs acme-accounts --adopt ${caller}\``
+    `\`gatehouse-certs acme-accounts --adopt ${caller} --only ID\``
   const why = server.callers.findNamed(caller)
     ? `the account has ended with the API key of ${caller} that has bound it: ${cure}`
     : `the caller ${caller} is not configured any more`

@@ -178,9 +178,8 @@ async function assertInForce(
   const { madeAt = stored.notBefore } = stored
   const names = [...by.callers].flatMap(([name, one]) => (one === caller ? [name] : []))
   for (const name of names)
-    for (const { revokedAt, revocationReason } of await store.listHistory(name))
-      if (revokedAt !== null && revocationReason !== 'superseded' && revokedAt >= madeAt)
-        refuse('another certificate of its caller was revoked after it was issued')
+    if (await store.hasRevokedOfClient(name, madeAt))
+      refuse('another certificate of its caller was revoked after it was issued')
 }
 
 function refuse(why: string): never {

@@ -61,7 +61,7 @@ const AskedSchema = Type.Object(
         address: Type.Optional(Type.String()),
       }),
       {
-        description: `Those of them whose clients never ask when to renew: restart these. At most ${MAX_LISTED}.`,
+        description: `Those older than a day whose clients never ask when to renew: restart these. At most ${MAX_LISTED}.`,
       },
     ),
     until: Type.String({ format: 'date-time', description: 'By when all have begun.' }),

@@ -1,8 +1,10 @@
 import { renewalId } from '@gatehouse/acme/server'
 import { generateP256, type KeyPair, parseCertificate } from '@gatehouse/pki'
 import t, { type Test } from 'tap'
+import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { AcmeClient } from '../helpers/acme-client.ts'
 import { startAcme } from '../helpers/acme-service.ts'
+import { NOW } from '../helpers/app.ts'
 
 const DAY = 86_400_000
 const NAMES = ['app.example.com']
@@ -379,4 +381,19 @@ t.test('an operator asks ACME clients to renew, and signs nothing that nobody ha
     const answer = await call('POST', '/api/certificates/renew', body, headers)
     t.equal(answer.status, status, JSON.stringify(body))
   }
+})
+
+t.test('what is in service again counts, within the limits', async (t) => {
+  expectWarnings(t, 'nearly `limits.perName.certificates` certificates')
+  const limits = { perName: { certificates: 3 }, perCaller: { burst: 100 } }
+  const { client, heads, store } = await setup(t, { limits })
+  const [first] = await client.obtain(NAMES)
+  const replaces = renewalId(first as Buffer)
+  const links: string[] = []
+  for (let n = 0; n < 8; n += 1)
+    links.push((await finalized(client, { replaces })).body.certificate)
+  t.equal((await heads()).length, 1, 'nobody has fetched the others')
+  for (const link of links) t.equal((await client.post(link)).status, 200)
+  t.equal((await heads()).length, 3, 'no more than may be in use')
+  t.equal((await store.countNames('psk:web', NOW)).count, 3)
 })

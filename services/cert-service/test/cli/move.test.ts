@@ -126,7 +126,7 @@ t.test('from a folder to a database and back: the same rows', async (t) => {
   const there = await moved(inFolder(folder, schema), server.url)
   t.match(
     there,
-    /^chains: 3\ncertificates: 8\ncertificate_names: \d+\ncompromised_keys: 1\n(\w+: [1-9]\d*\n)+The store is now in the schema certs_/,
+    /^chains: 3\ncertificates: 9\ncertificate_names: \d+\ntransitions: \d+\ncompromised_keys: 1\n(\w+: [1-9]\d*\n)+The store is now in the schema certs_/,
   )
   t.strictSame(dumpFolder(folder), before, 'the source is as it was')
   const stored = await dumpSchema(schema)

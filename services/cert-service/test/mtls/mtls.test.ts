@@ -155,6 +155,28 @@ t.test(
   },
 )
 
+t.test(
+  'what was revoked of a server ends no client, and is found however many came after',
+  async (t) => {
+    const { service, list, clock, call } = await listening(t)
+    const one = await issueClient(service, ['agent.test'])
+    const last = { ...one }
+    for (let n = 0; n < 101; n += 1) Object.assign(last, await issueClient(service, ['agent.test']))
+    await call('POST', '/api/certificate', { domain: 'agent.test' })
+    clock.advance(60_000)
+    const entry = { at: clock.now(), action: 'revoke' as const, actor: 'system', names: [] }
+    const [server] = (await service.store.listHistory('agent.test')).filter(
+      ({ issuer }) => issuer === 'ca',
+    )
+    await service.store.revoke([server!.id], clock.now(), 'unspecified', entry)
+    service.holdings.forget(['any'])
+    t.equal((await list(last)).status, 200)
+    await service.store.revoke([one.id], clock.now(), 'keyCompromise', entry)
+    service.holdings.forget(['any'])
+    t.match(await list(last), { status: 401, body: /another certificate/ })
+  },
+)
+
 t.test('a reload replaces the callers', async (t) => {
   const running = await listening(t)
   const { service, list, config, auth } = running

@@ -2,7 +2,7 @@ import { createDns01, createDnsProviders } from '@gatehouse/acme'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import { standIn } from '../../../../../packages/acme/test/dns/providers/stand-in.ts'
-import { failedOrders } from '../../../../../packages/cert-store/test/helpers/store.ts'
+import { failedOrders, newOrder } from '../../../../../packages/cert-store/test/helpers/store.ts'
 import { expectWarnings } from '../../../../../scripts/test/quiet.ts'
 import type { AppDeps } from '../../../src/app.ts'
 import { briskClock, issuerAt, post, problem, startAcme, startCa } from '../../helpers/acme.ts'
@@ -170,6 +170,40 @@ t.test('a try stays within the limits of the CA', async (t) => {
   const { body } = await retry(running, domain)
   t.match(body.orders, [{ status: 'failed', lastError: { code: 'CERT_RATE_LIMITED' } }])
   t.equal(ca.count('newOrder'), 1)
+})
+
+t.test(
+  'what failed before its issuer was changed is over once there is a certificate',
+  async (t) => {
+    const { running } = await startAcme(t)
+    const { store, issuance } = running.service
+    const lastError = { code: 'ACME_UNREACHABLE', detail: 'ECONNREFUSED', at: NOW }
+    const failed = { status: 'failed', lastError, nextTryAt: NOW, names: [domain] } as const
+    const before = { requestKey: 'of another directory', issuer: 'acme', id: 'before' }
+    const checkpoint = { state: { step: 'created' }, sealedKey: null }
+    await store.saveOrder(newOrder({ ...failed, ...before, checkpoint }))
+    await issuance.resume()
+    t.match(await store.findOrder('before'), { status: 'failed' })
+    await store.saveOrder(newOrder({ ...failed, ...before, checkpoint }))
+    await post(running, domain)
+    await issuance.resume()
+    t.match(await store.findOrder('before'), { status: 'done' })
+  },
+)
+
+t.test('a try waits as long as the CA has demanded', async (t) => {
+  const { ca, running, clock } = await startAcme(t)
+  ca.always('newOrder', problem(429, 'rateLimited', 'too many', { 'retry-after': '3600' }))
+  await post(running, domain)
+  const asked = ca.count('newOrder')
+  for (let n = 0; n < 3; n += 1) {
+    const { body } = await retry(running, domain)
+    t.match(body.orders, [{ status: 'failed', nextTryAt: '2030-01-01T01:00:00Z' }])
+  }
+  t.equal(ca.count('newOrder'), asked)
+  await clock.advance(60 * MINUTE)
+  ca.always('newOrder')
+  t.match((await retry(running, domain)).body.orders, [{ status: 'done' }])
 })
 
 t.test('replicas with two configurations do not hand a name to and fro', async (t) => {
