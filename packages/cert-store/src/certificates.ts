@@ -31,6 +31,7 @@ import {
   type InService,
   type IssuedCertificate,
   type Lease,
+  MAX_FOLLOWED,
   NAME_PAGE,
   type NewCertificate,
   type PastCertificate,
@@ -41,8 +42,6 @@ import {
 } from './store.ts'
 import { CERTIFICATES, CHAINS, TRANSITIONS } from './tables.ts'
 
-/** How many certificates that nobody fetched a lineage may have one after the other. */
-const MAX_FOLLOWED = 100
 /** Chains that are kept in memory: there is one for each issuing certificate. */
 const MAX_CHAINS = 1_000
 
@@ -531,8 +530,11 @@ export async function addTransitions(
   tx: Transaction,
   transitions: readonly Transition[],
 ): Promise<void> {
-  for (const { certificate, at, action, actor, account } of transitions)
-    await TRANSITIONS.add(tx, { certificate, at, action, actor, account })
+  await Promise.all(
+    transitions.map(({ certificate, at, action, actor, account }) =>
+      TRANSITIONS.add(tx, { certificate, at, action, actor, account }),
+    ),
+  )
 }
 
 /** The id by which certificates refer to their chain. */

@@ -137,7 +137,7 @@ export class Renewals {
   setRenewalInfoRead = (read: ReadonlyMap<number, number>): Promise<void> =>
     this.#setEach(read, (tx, id, at) => tx.run(SET_READ, id, at))
 
-  listOfCaller: Store['listOfCaller'] = (askedBy, { notAfter, id }) =>
+  listOfCaller: Store['listOfCaller'] = (askedBy, { notAfter, id } = { notAfter: 0, id: 0 }) =>
     this.#parts.certificates.select(OF_CALLER, indexable(askedBy), notAfter, id)
 
   requestRenewals: Store['requestRenewals'] = (moments, entry) =>

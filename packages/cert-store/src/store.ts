@@ -43,6 +43,8 @@ export type { Usage } from './usage.ts'
 
 /** The issuer of all certificates of the profile `client`; all others issue those of `server`. */
 export const CLIENT_ISSUER = 'ca-client'
+/** How many certificates that nobody fetched a lineage may have one after the other. */
+export const MAX_FOLLOWED = 100
 /** Certificates of a name per page. */
 export const NAME_PAGE = 100
 /** Entries of the audit trail that are searched for a name: it has no index for that. */
@@ -183,7 +185,7 @@ interface Certificates {
   /** At most {@link NAME_PAGE} current certificates that count for a caller and end later than `after`, by their end. */
   listOfCaller(
     askedBy: string,
-    after: Pick<CertificateRecord, 'notAfter' | 'id'>,
+    after?: Pick<CertificateRecord, 'notAfter' | 'id'>,
   ): Promise<readonly CertificateRecord[]>
   /** Keeps from when on ACME clients are asked to renew certificates, by their ids. */
   requestRenewals(moments: ReadonlyMap<number, number>, entry: AuditEntry): Promise<void>

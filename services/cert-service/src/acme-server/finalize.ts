@@ -48,13 +48,14 @@ export async function prepare(
 ): Promise<void> {
   const { issuance, clock } = request.server
   if (!wanted.issuer.authorize) return
-  const predecessor = await predecessorOf(request, order)
+  const heads = await headsOf(request, order)
+  const predecessor = await predecessorOf(request, order, null, heads)
   const isInUse = (one: Head) =>
-    one.account === order.account && one.id !== predecessor?.id && !isDue(one, clock.now())
+    one.issuer === wanted.issuer.name &&
+    one.account === order.account &&
+    one.id !== predecessor?.id &&
+    !isDue(one, clock.now())
   // A client that asks again may be given what it has.
-  const heads = (await headsOf(request, order)).filter(
-    ({ issuer }) => issuer === wanted.issuer.name,
-  )
   if (!heads.some(isInUse)) await issuance.authorize({ ...wanted, predecessor }, actorOf(request))
 }
 

@@ -1,20 +1,18 @@
 import { parseRenewalId, renewalId } from '@gatehouse/acme/server'
-import type {
-  CertificateRecord,
-  Head,
-  InService,
-  Predecessor,
-  ServedOrder,
-  Store,
+import {
+  type CertificateRecord,
+  type Head,
+  type InService,
+  MAX_FOLLOWED,
+  type Predecessor,
+  type ServedOrder,
+  type Store,
 } from '@gatehouse/cert-store/port'
 import { profileOf } from '@gatehouse/issuance/request'
 import { hasBegun, renewalWindow } from '@gatehouse/issuance/times'
 import { type Csr, parseCertificate } from '@gatehouse/pki'
 import type { FastifyRequest } from 'fastify'
 import { actorOf } from '../policy/authorize.ts'
-
-/** How many certificates that nobody fetched a lineage may have one after the other. */
-const MAX_FOLLOWED = 100
 
 /** The client that orders a certificate. */
 interface Orderer {
@@ -37,17 +35,19 @@ export async function headsOf(request: FastifyRequest, wanted: Wanted): Promise<
  * Finds the lineage that an order continues, so that each holder of a key has one: the one that the client names; else that of the
  * same key; else the only one of this account at this address; else one of this caller that is due, or whose account has ended. An
  * order continues one lineage at most. Undefined if it begins one.
+ * @param known - its heads, where they were read before
  */
 export async function predecessorOf(
   request: FastifyRequest,
   wanted: Wanted,
   csr?: Csr | null,
+  known?: readonly Head[],
 ): Promise<Predecessor | undefined> {
   const { store, clock } = request.server
   const orderer = ordererOf(request, wanted)
   const named = await findNamed(store, wanted, orderer)
   if (named) return named === 'in use' ? undefined : named
-  const heads = await headsOf(request, wanted)
+  const heads = known ?? (await headsOf(request, wanted))
   const own = ownAmong(heads, orderer, clock.now(), csr)
   if (own || heads.length === 0) return own
   const accounts = await store.acme.findAccounts(heads.flatMap(({ account }) => account ?? []))

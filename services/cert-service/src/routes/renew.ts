@@ -20,6 +20,7 @@ import {
   OrderSchema,
 } from '../schemas.ts'
 import { sendResult } from './certificate.ts'
+import { pagesOf } from './withdraw.ts'
 
 const DAY = 86_400_000
 /** Clients that never ask are listed by their certificates, up to this number. */
@@ -167,8 +168,6 @@ async function renewAll(
       asked: all.asked + asked,
       neverAsking: [...all.neverAsking, ...neverAsking].slice(0, MAX_LISTED),
     }
-    // Others get a turn.
-    await setImmediate()
   }
   if (all.renewing + all.asked > 0) return all
   throw new CertError('CERT_NOT_FOUND', `no certificate of ${domain ?? caller} is renewed`)
@@ -181,18 +180,14 @@ async function* byName({ server }: FastifyRequest, { text }: Subject) {
     page = await server.store.findByDomain(text, skip)
     yield page
     skip += page.length
+    // Others get a turn.
+    await setImmediate()
   } while (page.length > 0)
 }
 
-async function* byCaller({ server }: FastifyRequest, caller: string) {
+function byCaller({ server }: FastifyRequest, caller: string) {
   const askedBy = caller.includes(':') ? caller : `psk:${caller}`
-  let after: Pick<CertificateRecord, 'notAfter' | 'id'> = { notAfter: 0, id: 0 }
-  for (;;) {
-    const page = await server.store.listOfCaller(askedBy, after)
-    if (page.length === 0) return
-    yield page
-    after = page.at(-1) ?? after
-  }
+  return pagesOf<CertificateRecord>((after) => server.store.listOfCaller(askedBy, after))
 }
 
 /** Has certificates renewed, each at a moment of its own within a time. */

@@ -288,7 +288,9 @@ async function* affected(request: FastifyRequest, action: Action, domain: Subjec
 }
 
 /** Certificates page by page, each after the last one of the page before. */
-export async function* pagesOf(list: (after: IssuedCertificate | undefined) => Promise<Issued>) {
+export async function* pagesOf<One extends IssuedCertificate>(
+  list: (after: One | undefined) => Promise<readonly One[]>,
+) {
   let page = await list(undefined)
   for (; page.length > 0; page = await list(page.at(-1))) {
     yield page
