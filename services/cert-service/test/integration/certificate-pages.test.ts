@@ -31,7 +31,7 @@ async function listen(t: Test) {
   }
 }
 
-async function fill({ call, service: { store } }: Running): Promise<void> {
+async function fill({ call, service: { store, issuers } }: Running): Promise<void> {
   for (const domain of ['app.example.com', 'withdrawn.example.com', `${LONG}.${LONG}.example.com`])
     await call('POST', '/api/certificate', { domain, names: [`www.${domain}`] })
   const add = (domain: string, moments: object = {}) =>
@@ -62,6 +62,8 @@ async function fill({ call, service: { store } }: Running): Promise<void> {
       id: 'never',
       requestKey: `ca|server|p256|never.${LONG}.example.com`,
       names: [`never.${LONG}.example.com`],
+      // A failure with another configuration would be tried anew.
+      configuration: issuers.find('ca')?.configuration,
       ...failed,
     }),
   )
