@@ -115,7 +115,7 @@ t.test('tells a name that does not exist from a resolver that fails', async (t) 
     const ask = proxyAsker('traefik', clock, () =>
       Promise.reject(Object.assign(new Error(), { code })),
     )
-    t.match(await ask(), { state, addresses: [] }, code)
+    t.match(await ask(), { state, addresses: { length: 0 } }, code)
     await setImmediate()
     t.equal(waiting.size, 0, 'no timer stays')
   }

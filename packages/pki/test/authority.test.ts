@@ -27,7 +27,7 @@ t.test('a root', async (t) => {
     issuer: 'CN=Test Root',
     isCa: true,
     pathLength: undefined,
-    names: [],
+    names: { length: 0 },
   })
   t.strictSame([root.info.notBefore, root.info.notAfter], [NOW - 300_000, NOW + 3650 * DAY])
   t.equal(certificate.publicKey.asymmetricKeyDetails?.namedCurve, 'secp384r1')

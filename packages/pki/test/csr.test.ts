@@ -55,7 +55,7 @@ t.test('keys', async (t) => {
   for (const type of KEY_TYPES.filter((type) => !/^rsa[34]/.test(type))) {
     const { privateKey, spki } = await generateKeyPair(type)
     const csr = parseCsr(request({ key: privateKey }))
-    t.match(csr, { keyType: type, spki, names: [], spkiSha256: /^[0-9a-f]{64}$/ }, type)
+    t.match(csr, { keyType: type, spki, names: { length: 0 }, spkiSha256: /^[0-9a-f]{64}$/ }, type)
   }
 })
 

@@ -188,7 +188,7 @@ t.test('a stop during an order is quick, and the next start resumes the order', 
   t.equal((await caller).status, 202)
   t.match(
     running.logged.filter((line) => line.includes('could not be issued')),
-    [],
+    { length: 0 },
   )
 
   const again = await startAcme(t, {}, { folder, ca, clock })

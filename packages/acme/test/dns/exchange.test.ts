@@ -74,7 +74,7 @@ t.test('asks by UDP, with recursion only where it is requested', async (t) => {
   for (const recursive of [true, false])
     t.match(await ask(server, question, { recursive, signal }), {
       questions: [question],
-      answers: [],
+      answers: { length: 0 },
     })
   t.strictSame(flags, [FLAG.recursionDesired, 0])
 })

@@ -504,7 +504,10 @@ t.test('bounds', async (t) => {
 
 t.test('a file that cannot be read', async (t) => {
   const folder = t.testdir({})
-  t.match(await faultsOf(join(folder, 'none.yaml')), { code: 'CONFIG_NOT_FOUND', faults: [] })
+  t.match(await faultsOf(join(folder, 'none.yaml')), {
+    code: 'CONFIG_NOT_FOUND',
+    faults: { length: 0 },
+  })
   t.match(await faultsOf(folder), { code: 'CONFIG_UNREADABLE', message: /EISDIR/ })
 })
 

@@ -85,7 +85,11 @@ t.test('apps are told of no groups where nothing is named, or too much', async (
   const test = await startApp(t, yaml)
   for (const portal of ['main', 'named']) {
     const it = await told(test, guids(250), { portal })
-    t.match(it, { statusCode: 200, json: [], list: [], claim: [] }, portal)
+    t.match(
+      it,
+      { statusCode: 200, json: { length: 0 }, list: { length: 0 }, claim: { length: 0 } },
+      portal,
+    )
   }
 })
 

@@ -97,7 +97,7 @@ t.test('JSON lines for programs', async (t) => {
   )
   t.match(session, {
     ...{ portal: 'main', person: 'corp:ada', name: 'Ada Lovelace', email: 'ada@example.com' },
-    ...{ session: /^[\w-]{22}$/, userAgent: 'Mozilla/5.0', hosts: [] },
+    ...{ session: /^[\w-]{22}$/, userAgent: 'Mozilla/5.0', hosts: { length: 0 } },
   })
   const [evil = ''] = await list({ person: 'eve', asJson: true })
   t.match(evil, /^\P{C}+\n$/u, 'no terminal obeys them')

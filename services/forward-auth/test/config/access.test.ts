@@ -441,7 +441,7 @@ t.test(
       await writeFile(FILE, rest ? common.replace(/^session: .*$/m, rest) : common)
       const { warnings } = await loadForwardAuthConfig(FILE, {})
       const expected = /config\.yaml:\d+:\d+ \/portals\/0\/session\S* is more than a day/
-      t.match(warnings, isWarned ? [expected] : [], options)
+      t.match(warnings, isWarned ? [expected] : { length: 0 }, options)
       t.equal(warnings.length, isWarned ? 1 : 0)
     }
   },
@@ -464,7 +464,11 @@ t.test('scopes without offline_access are a warning where only that brings a tok
     await writeFile(FILE, yamlOf(portalOf('main', options).replace(CORP, row)))
     const { warnings } = await loadForwardAuthConfig(FILE, {})
     const found = warnings.filter((each) => each.includes('offline_access'))
-    t.match(found, isWarned ? [/\/providers\/0\/scopes lacks/] : [], `${provider} ${options}`)
+    t.match(
+      found,
+      isWarned ? [/\/providers\/0\/scopes lacks/] : { length: 0 },
+      `${provider} ${options}`,
+    )
     t.equal(found.length, isWarned ? 1 : 0, `${provider} ${options}`)
   }
 })

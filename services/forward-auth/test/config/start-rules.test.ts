@@ -72,7 +72,10 @@ t.test('a path rule without hosts is a warning where a portal has several', asyn
   for (const [portal, isWarned] of rows) {
     const { file } = home(t, { portals: [{ ...portals[0], policies, ...portal }] })
     const { warnings } = await loadForwardAuthConfig(file, {}, { beforeStart: true })
-    t.match(warnings, isWarned ? [/rules\/0\/paths is also demanded at all other hosts/] : [])
+    t.match(
+      warnings,
+      isWarned ? [/rules\/0\/paths is also demanded at all other hosts/] : { length: 0 },
+    )
     t.equal(warnings.length, isWarned ? 1 : 0, JSON.stringify(portal))
   }
 })
@@ -209,7 +212,7 @@ t.test('refuses domains for which browsers refuse cookies, or that strangers sha
       const faults = await faultsOf(
         home(t, { domains: [{ domain, authHost, session: { scope } }] }),
       )
-      t.match(faults, expected[i] ? [expected[i]] : [], `${domain} ${scope}`)
+      t.match(faults, expected[i] ? [expected[i]] : { length: 0 }, `${domain} ${scope}`)
       t.equal(faults.length, expected[i] ? 1 : 0, `${domain} ${scope}`)
     }
 })

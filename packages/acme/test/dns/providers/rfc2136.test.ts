@@ -112,12 +112,12 @@ t.test('adds one record to the zone, and deletes only that one', async (t) => {
   t.match(updates, [
     {
       questions: [{ name: 'example.test', type: 'SOA' }],
-      answers: [],
+      answers: { length: 0 },
       authorities: [{ ...record, class: 'IN', ttl: 60 }],
     },
     {
       questions: [{ name: 'example.test', type: 'SOA' }],
-      answers: [],
+      answers: { length: 0 },
       authorities: [{ ...record, class: 'UNKNOWN_254', ttl: 0 }],
     },
   ])
