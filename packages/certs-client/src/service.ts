@@ -339,7 +339,7 @@ export function orderFailure(
   const times = [
     ...(lastError?.failedAt === undefined ? [] : [`it failed at ${lastError.failedAt}`]),
     ...(nextTryAt === undefined ? [] : [`the next try is at ${nextTryAt}`]),
-    `to try now: gatehouse-certs renew ${name} --now`,
+    `when the cause is removed, try at once: gatehouse-certs renew ${name} --now`,
   ]
   const at = timeOf(nextTryAt ?? '')
   return new ClientError(printable(code), printable(`${detail} (${times.join('; ')})`), {

@@ -24,14 +24,14 @@ async function load(t: Test, config: object) {
 t.test('a key is all that has to be written', async (t) => {
   const { value, file } = await load(t, psk)
   t.match(value, {
-    server: { host: '127.0.0.1', port: 7401, tls: 'own', names: [] },
+    server: { host: '127.0.0.1', port: 7401, tls: 'own', names: { length: 0 } },
     metrics: { enabled: true, host: '127.0.0.1', port: 9464 },
     storage: { path: join(file, '../data'), masterKeyFile: join(file, '../master.key') },
-    ca: { leafLifetime: 7 * 86_400_000, permitted: [] },
+    ca: { leafLifetime: 7 * 86_400_000, permitted: { length: 0 } },
     issuance: { wait: 20_000 },
     audit: {},
-    rules: [],
-    certificates: [],
+    rules: { length: 0 },
+    certificates: { length: 0 },
   })
 })
 
@@ -297,6 +297,18 @@ t.test('the examples are whole, but for their secrets', async (t) => {
     const { value, secretFiles } = await loadCertConfig(file, {})
     t.equal(value.issuers[0]?.directory, 'letsencrypt-staging', name)
     t.equal(secretFiles.length, 1, 'those of callers and of DNS')
+  }
+})
+
+t.test('a lifetime that is too long is told the longest', async (t) => {
+  const rules = [{ names: ['a.test'], subject: 'ci', lifetime: '8d' }]
+  for (const [ca, longest] of [
+    [{}, '168h'],
+    [{ leafLifetime: '90m' }, '1.5h'],
+    [{ maxLifetime: '169h' }, '169h'],
+  ] as const) {
+    const { faults } = await load(t, { ...psk, ca, rules }).catch((error) => error)
+    t.match(faults, [{ path: '/rules/0/lifetime', message: `which is ${longest} ` }])
   }
 })
 

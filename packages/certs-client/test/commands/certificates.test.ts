@@ -74,7 +74,7 @@ t.test('show says why a name has no certificate', async (t) => {
       code: 'ACME_CAA',
       message:
         'a.test has no certificate; the order order-1 fails: CAA refuses it (it failed at 2030-01-01T00:00:00Z; ' +
-        'the next try is at 2030-01-01T00:00:00Z; to try now: gatehouse-certs renew a.test --now)',
+        'the next try is at 2030-01-01T00:00:00Z; when the cause is removed, try at once: gatehouse-certs renew a.test --now)',
       action: /CAA/,
     })
 })
@@ -200,7 +200,7 @@ t.test('renew says why an order has failed, and when it is tried again', async (
   ])
   const io = { ...IO, stdout: { isTTY: true } }
   const message = 'a.test is not renewed: CAA refuses it (it failed at 2030-01-01T00:00:00Z'
-  const how = 'to try now: gatehouse-certs renew a.test --now)'
+  const how = 'when the cause is removed, try at once: gatehouse-certs renew a.test --now)'
   const expected = { code: 'ACME_CAA', action: lastError.action }
   const again = `${message}; the next try is at 2030-01-01T01:00:00Z; ${how}`
   await t.rejects(renew('a.test', options, io), { ...expected, message: again })

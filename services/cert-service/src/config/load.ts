@@ -30,6 +30,8 @@ import { checkMtls } from './certificate-callers.ts'
 import { checkEvents } from './events.ts'
 import { type CertServiceConfig, CertServiceSchema } from './schema.ts'
 
+const HOUR = 3_600_000
+
 interface CertLoadSettings extends Pick<LoadSettings, 'withoutSecrets' | 'looksUp'> {
   /** The rules for what only a start needs, which are not checked without them. */
   readonly startRules?: readonly Rule<CertServiceConfig>[] | undefined
@@ -184,7 +186,7 @@ function checkCrlUrl({ ca: { crlUrl } }: CertServiceConfig): Fault[] {
 /** No lifetime is longer than the longest of all. */
 function checkLifetimes({ ca, rules, auth, acme: { profiles = {} } }: CertServiceConfig): Fault[] {
   const { leafLifetime, maxLifetime = leafLifetime } = ca
-  const why = 'is longer than `ca.maxLifetime`, which is `ca.leafLifetime` by default'
+  const why = `is longer than \`ca.maxLifetime\`, which is ${maxLifetime / HOUR}h (by default \`ca.leafLifetime\`)`
   const check = ({ lifetime = 0 }: { readonly lifetime?: number }) =>
     faultIf(lifetime > maxLifetime, '/lifetime', why)
   const named = Object.entries(profiles).map(([name, { lifetime }]) =>

@@ -216,10 +216,15 @@ async function renewSome(
   // One of today may be asked about tomorrow.
   const isSilent = ({ renewalInfoReadAt, madeAt = 0 }: CertificateRecord) =>
     !renewalInfoReadAt && madeAt + DAY < now
+  const silent = ofClients.filter(isSilent).slice(0, MAX_LISTED)
+  // A covered one is what a machine held before it was built anew: nothing is left to restart.
+  const neverAsking = await Array.fromAsync(silent, async (one) =>
+    (await store.findCoverage(one.id)) ? [] : [describeClient(one)],
+  )
   return {
     renewing: ours.length,
     asked: ofClients.length,
-    neverAsking: ofClients.filter(isSilent).slice(0, MAX_LISTED).map(describeClient),
+    neverAsking: neverAsking.flat(),
     until: toTime(now + spread),
   }
 }
