@@ -146,7 +146,7 @@ async function renewAll(
   if (!isOperator(principalOf(request)))
     throw new CertError(
       'CERT_NAME_NOT_ALLOWED',
-      'only an operator renews all of a name or a caller',
+      'only an operator renews all of a name or a caller: use a key without `domains`',
     )
   const name = domain === undefined ? undefined : readDomain(domain, profile)
   const pages =
