@@ -19,9 +19,14 @@ export type SettingTable = readonly SettingRow[]
 /** The words of a text over any number of lines. */
 export const words = (text: string) => text.split(/\s+/).filter(Boolean)
 
-/** Makes a table of rows by their names, which are separated by white space. */
-export function settings(rows: Readonly<Record<string, Omit<SettingRow, 'names'>>>): SettingTable {
-  return Object.entries(rows).map(([names, row]) => ({ names: words(names), ...row }))
+/** Makes a table of rows by their names, which are separated by white space. A text is a row with that note alone. */
+export function settings(
+  rows: Readonly<Record<string, string | Omit<SettingRow, 'names'>>>,
+): SettingTable {
+  return Object.entries(rows).map(([names, row]) => ({
+    names: words(names),
+    ...(typeof row === 'string' ? { note: row } : row),
+  }))
 }
 
 /** A variable that a shell, a compose file or Kubernetes replaces. */

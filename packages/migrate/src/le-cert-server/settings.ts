@@ -6,12 +6,10 @@ export const LE_CERT_SERVER: SettingTable = settings({
     becomes: '`server.host`, `server.port`',
     note: '127.0.0.1 and 7401 for both',
   },
-  'server.listener': {
-    note: 'with `tsnet`: use `tailscale serve` in front of it, or listen on the address in the tailnet',
-  },
-  'server.tsnet.hostname server.tsnet.authKey server.tsnet.stateDir server.tsnet.ephemeral': {
-    note: 'Gatehouse does not join a tailnet itself',
-  },
+  'server.listener':
+    'with `tsnet`: use `tailscale serve` in front of it, or listen on the address in the tailnet',
+  'server.tsnet.hostname server.tsnet.authKey server.tsnet.stateDir server.tsnet.ephemeral':
+    'Gatehouse does not join a tailnet itself',
   'server.tls.letsEncryptDomain': {
     becomes: '`server.names`',
     note: 'in a certificate of the own CA, which is renewed while it runs',
@@ -28,12 +26,10 @@ export const LE_CERT_SERVER: SettingTable = settings({
     becomes: '`issuers[].challenges`',
     note: 'secrets become files; providers that Gatehouse does not have itself are reached by acme.sh',
   },
-  'letsEncrypt.renewalDays': {
-    note: 'certificates are renewed at a share of their lifetime, or when the CA suggests it',
-  },
-  'database.path': {
-    note: 'the old database is not read: `storage.path` is a folder, whose keys are sealed with `storage.masterKeyFile`',
-  },
+  'letsEncrypt.renewalDays':
+    'certificates are renewed at a share of their lifetime, or when the CA suggests it',
+  'database.path':
+    'the old database is not read: `storage.path` is a folder, whose keys are sealed with `storage.masterKeyFile`',
   'auth.method': { becomes: '`auth`', note: '`tsnet` has no counterpart' },
   'auth.psk.key': {
     becomes: '`auth.psk.keys[].keySha256`',
@@ -45,5 +41,5 @@ export const LE_CERT_SERVER: SettingTable = settings({
     note: 'with the same keys; without `domainsClaim`, a token may have every name, as before',
   },
   'logs.level logs.json': { becomes: '`log.level`, `log.format`' },
-  'logs.omitHealthChecks': { note: 'health checks are never logged' },
+  'logs.omitHealthChecks': 'health checks are never logged',
 })

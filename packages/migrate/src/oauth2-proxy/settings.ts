@@ -109,103 +109,72 @@ export const OAUTH2_PROXY: SettingTable = settings({
       'which open what is below `/x/`; the others keep asking for a session',
   },
   'skip-auth-preflight': { becomes: '`preflight`', note: 'real CORS preflights only' },
-  'cookie-secret cookie-secret-file': {
-    note: 'a key is made at the first start; several instances share `session.keys`, and everybody signs in once more',
-  },
-  'cookie-refresh': {
-    note: 'the provider is asked again by itself, see `refresh` in `portals[].session`; the lifetime stays',
-  },
-  'cookie-name cookie-path cookie-secure cookie-httponly cookie-samesite': {
-    note: 'each host has a cookie of its own, which begins with `__Host-gatehouse`; Secure, HttpOnly, SameSite=Lax',
-  },
+  'cookie-secret cookie-secret-file':
+    'a key is made at the first start; several instances share `session.keys`, and everybody signs in once more',
+  'cookie-refresh':
+    'the provider is asked again by itself, see `refresh` in `portals[].session`; the lifetime stays',
+  'cookie-name cookie-path cookie-secure cookie-httponly cookie-samesite':
+    'each host has a cookie of its own, which begins with `__Host-gatehouse`; Secure, HttpOnly, SameSite=Lax',
   [`cookie-csrf-expire cookie-csrf-per-request cookie-csrf-per-request-limit
-    cookie-csrf-samesite encode-state`]: {
-    note: 'sign-ins in any number of tabs work; `loginLifetime` limits their time',
-  },
-  'session-store-type session-cookie-minimal': {
-    note: 'sessions are in `storage`, in a folder or in PostgreSQL',
-  },
+    cookie-csrf-samesite encode-state`]:
+    'sign-ins in any number of tabs work; `loginLifetime` limits their time',
+  'session-store-type session-cookie-minimal':
+    'sessions are in `storage`, in a folder or in PostgreSQL',
   [`redis-connection-url redis-password redis-ca-path redis-insecure-skip-tls-verify
     redis-connection-idle-timeout redis-use-cluster redis-cluster-connection-urls
     redis-use-sentinel redis-sentinel-connection-urls redis-sentinel-master-name
-    redis-sentinel-password`]: {
-    note: 'Redis is not needed; several instances share `storage.url` of PostgreSQL',
-  },
-  'code-challenge-method force-code-challenge-method insecure-oidc-skip-nonce': {
-    note: 'PKCE with S256 and the nonce are always on',
-  },
+    redis-sentinel-password`]:
+    'Redis is not needed; several instances share `storage.url` of PostgreSQL',
+  'code-challenge-method force-code-challenge-method insecure-oidc-skip-nonce':
+    'PKCE with S256 and the nonce are always on',
   [`skip-oidc-discovery oidc-jwks-url oidc-public-key-file redeem-url profile-url validate-url
-    skip-claims-from-profile-url`]: {
-    note: 'endpoints and keys are found by discovery, and UserInfo is asked when the ID token lacks claims',
-  },
-  'insecure-oidc-skip-issuer-verification ssl-insecure-skip-verify': {
-    note: 'the issuer and its certificate are always verified: give `caFile` for a private CA',
-  },
-  'use-system-trust-store': {
-    note: '`caFile` replaces the CAs of the system: add those that are needed to the file',
-  },
-  'oidc-audience-claim oidc-extra-audience oidc-enabled-signing-alg': {
-    note: 'the ID token must be for `clientId`, and be signed with a strong algorithm that the provider announces',
-  },
-  'approval-prompt auth-request-response-mode': { note: 'set by Gatehouse itself' },
-  'backend-logout-url': {
-    note: 'signing out leads to the sign-out page of the provider, if it has one',
-  },
-  'jwt-key jwt-key-file pubjwk-url': {
-    note: 'login.gov is not supported: use `clientSecretFile` or `clientAssertion`',
-  },
+    skip-claims-from-profile-url`]:
+    'endpoints and keys are found by discovery, and UserInfo is asked when the ID token lacks claims',
+  'insecure-oidc-skip-issuer-verification ssl-insecure-skip-verify':
+    'the issuer and its certificate are always verified: give `caFile` for a private CA',
+  'use-system-trust-store':
+    '`caFile` replaces the CAs of the system: add those that are needed to the file',
+  'oidc-audience-claim oidc-extra-audience oidc-enabled-signing-alg':
+    'the ID token must be for `clientId`, and be signed with a strong algorithm that the provider announces',
+  'approval-prompt auth-request-response-mode': 'set by Gatehouse itself',
+  'backend-logout-url': 'signing out leads to the sign-out page of the provider, if it has one',
+  'jwt-key jwt-key-file pubjwk-url':
+    'login.gov is not supported: use `clientSecretFile` or `clientAssertion`',
   [`google-admin-email google-service-account-json google-use-application-default-credentials
-    google-target-principal google-use-organization-id google-admin-api-user-scope github-token`]: {
-    note: 'only sign-in is asked of the provider, not its API for administrators',
-  },
-  'reverse-proxy real-client-ip-header force-https relative-redirect-url': {
-    note: 'there always is a proxy, which is listed in `server.trustedProxies` and sends `X-Forwarded-` headers',
-  },
-  'api-route force-json-errors': {
-    note: 'programs get 401 and JSON by themselves; only pages in a browser lead to the sign-in',
-  },
-  'skip-jwt-bearer-tokens extra-jwt-issuers bearer-token-login-fallback': {
-    note: 'programs are let in by `portals[].callers`, where you list issuers and who may call',
-  },
-  'htpasswd-file htpasswd-user-group display-htpasswd-form': {
-    note: 'there are no local passwords: people need accounts at the provider, and programs a key in `portals[].callers` with `basic`',
-  },
-  'pass-access-token pass-authorization-header set-authorization-header': {
-    note: 'write `providerToken` with the hosts of the apps that need a token, and `token: id` for the ID token',
-  },
-  'signature-key': { note: 'apps that `assertion.hosts` names get a signed assertion' },
-  'pass-basic-auth set-basic-auth basic-auth-password': {
-    note: 'apps get identity headers in place of Basic authentication',
-  },
-  'pass-user-headers skip-auth-strip-headers': {
-    note: 'identity headers are always sent, and empty if there is no value; the proxy passes them on',
-  },
+    google-target-principal google-use-organization-id google-admin-api-user-scope github-token`]:
+    'only sign-in is asked of the provider, not its API for administrators',
+  'reverse-proxy real-client-ip-header force-https relative-redirect-url':
+    'there always is a proxy, which is listed in `server.trustedProxies` and sends `X-Forwarded-` headers',
+  'api-route force-json-errors':
+    'programs get 401 and JSON by themselves; only pages in a browser lead to the sign-in',
+  'skip-jwt-bearer-tokens extra-jwt-issuers bearer-token-login-fallback':
+    'programs are let in by `portals[].callers`, where you list issuers and who may call',
+  'htpasswd-file htpasswd-user-group display-htpasswd-form':
+    'there are no local passwords: people need accounts at the provider, and programs a key in `portals[].callers` with `basic`',
+  'pass-access-token pass-authorization-header set-authorization-header':
+    'write `providerToken` with the hosts of the apps that need a token, and `token: id` for the ID token',
+  'signature-key': 'apps that `assertion.hosts` names get a signed assertion',
+  'pass-basic-auth set-basic-auth basic-auth-password':
+    'apps get identity headers in place of Basic authentication',
+  'pass-user-headers skip-auth-strip-headers':
+    'identity headers are always sent, and empty if there is no value; the proxy passes them on',
   [`upstream upstream-timeout pass-host-header proxy-websockets flush-interval
-    disable-keep-alives ssl-upstream-insecure-skip-verify allow-query-semicolons`]: {
-    note: 'Gatehouse forwards nothing: a proxy in front of the apps asks it',
-  },
-  'proxy-prefix': {
-    note: 'the paths are other ones; `server.basePath` is a prefix for all of them',
-  },
-  'ping-path ready-path ping-user-agent gcp-healthchecks': { note: '`/healthz` and `/readyz`' },
-  'skip-provider-button': {
-    note: 'with one provider there is no page to choose, unless `alwaysShowProviders` is set',
-  },
-  'banner footer custom-sign-in-logo custom-templates-dir': {
-    note: 'pages have a `title` and an `accent`',
-  },
-  'show-debug-on-error': { note: 'error pages say what to do, and the log has the cause' },
+    disable-keep-alives ssl-upstream-insecure-skip-verify allow-query-semicolons`]:
+    'Gatehouse forwards nothing: a proxy in front of the apps asks it',
+  'proxy-prefix': 'the paths are other ones; `server.basePath` is a prefix for all of them',
+  'ping-path ready-path ping-user-agent gcp-healthchecks': '`/healthz` and `/readyz`',
+  'skip-provider-button':
+    'with one provider there is no page to choose, unless `alwaysShowProviders` is set',
+  'banner footer custom-sign-in-logo custom-templates-dir': 'pages have a `title` and an `accent`',
+  'show-debug-on-error': 'error pages say what to do, and the log has the cause',
   [`standard-logging standard-logging-format request-logging request-logging-format auth-logging
     auth-logging-format errors-to-info-log exclude-logging-path silence-ping-logging
     request-id-header logging-filename logging-compress logging-local-time logging-max-age
-    logging-max-backups logging-max-size`]: {
-    note: 'the log goes to stdout, see `log`; `gatehouse-auth audit` lists who signed in, and health checks are not logged',
-  },
-  'metrics-secure-address metrics-tls-cert-file metrics-tls-key-file': {
-    note: 'metrics are served in plain HTTP on a port of their own',
-  },
-  'tls-cipher-suite tls-min-version': { note: 'those of Node, with TLS 1.2 or newer' },
-  'config alpha-config convert-config-to-alpha config-test version': {
-    note: 'see `gatehouse-auth --help`; `check-config` tests a configuration',
-  },
+    logging-max-backups logging-max-size`]:
+    'the log goes to stdout, see `log`; `gatehouse-auth audit` lists who signed in, and health checks are not logged',
+  'metrics-secure-address metrics-tls-cert-file metrics-tls-key-file':
+    'metrics are served in plain HTTP on a port of their own',
+  'tls-cipher-suite tls-min-version': 'those of Node, with TLS 1.2 or newer',
+  'config alpha-config convert-config-to-alpha config-test version':
+    'see `gatehouse-auth --help`; `check-config` tests a configuration',
 })

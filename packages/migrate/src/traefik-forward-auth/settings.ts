@@ -22,21 +22,17 @@ export const VERSION_4: SettingTable = settings({
   'server.tlsClientAuth server.tlsCAPEM': {
     becomes: '`server.tls.clientCaFile`, `server.trustedProxies: []`',
   },
-  'server.trustedRequestIdHeader': { note: 'requests are known by `traceparent`' },
-  'server.favicon': { note: 'pages have the icon of Gatehouse' },
-  'cookies.namePrefix cookies.insecure': {
-    note: 'each host has a cookie of its own, which begins with `__Host-gatehouse` and is always Secure',
-  },
+  'server.trustedRequestIdHeader': 'requests are known by `traceparent`',
+  'server.favicon': 'pages have the icon of Gatehouse',
+  'cookies.namePrefix cookies.insecure':
+    'each host has a cookie of its own, which begins with `__Host-gatehouse` and is always Secure',
   'tokens.sessionLifetime': { becomes: '`session.lifetime`', note: '2h there; default 8h here' },
-  'tokens.signingKey tokens.signingKeyFile': {
-    note: 'a key is made at the first start; several instances share `session.keys`, of at least 32 characters',
-  },
-  'tokens.sessionTokenAudience': {
-    note: 'the audience is the host, or the domain with `scope: domain`',
-  },
+  'tokens.signingKey tokens.signingKeyFile':
+    'a key is made at the first start; several instances share `session.keys`, of at least 32 characters',
+  'tokens.sessionTokenAudience': 'the audience is the host, or the domain with `scope: domain`',
   'logs.level logs.json': { becomes: '`log.level`, `log.format`' },
-  'logs.omitHealthChecks': { note: 'health checks are never logged' },
-  defaultPortal: { note: 'a portal has one address: use `/portals/<portal>`' },
+  'logs.omitHealthChecks': 'health checks are never logged',
+  defaultPortal: 'a portal has one address: use `/portals/<portal>`',
   'portals.$.name': { becomes: '`portals[].name`', note: 'lower-case letters, digits and hyphens' },
   'portals.$.displayName': { becomes: '`portals[].title`' },
   'portals.$.authenticationTimeout': {
@@ -45,9 +41,7 @@ export const VERSION_4: SettingTable = settings({
   },
   'portals.$.sessionLifetime': { becomes: '`portals[].session.lifetime`' },
   'portals.$.alwaysShowProvidersPage': { becomes: '`portals[].alwaysShowProviders`' },
-  'portals.$.backgroundMedium portals.$.backgroundLarge': {
-    note: 'pages have an `accent`, a colour',
-  },
+  'portals.$.backgroundMedium portals.$.backgroundLarge': 'pages have an `accent`, a colour',
   'portals.$.headers portals.$.headers.$.name portals.$.headers.$.claim': {
     becomes: '`portals[].headers`',
     note: 'or presets; each header is always sent',
@@ -80,8 +74,8 @@ export const VERSION_4: SettingTable = settings({
   [provider('capabilityNames')]: { becomes: '`capabilities`' },
   [provider('icon')]: { becomes: '`icon`', note: 'those that Gatehouse has' },
   [provider('color')]: { becomes: '`color`', note: 'such as `#1a73e8`, not a name' },
-  [provider('enablePKCE')]: { note: 'PKCE is always on' },
-  [provider('tlsInsecureSkipVerify')]: { note: 'certificates are always verified: give the CA' },
+  [provider('enablePKCE')]: 'PKCE is always on',
+  [provider('tlsInsecureSkipVerify')]: 'certificates are always verified: give the CA',
 })
 
 /** Every setting of thomseddon/traefik-forward-auth 2, by its flag, and what it becomes. */
@@ -120,16 +114,13 @@ export const VERSION_2: SettingTable = settings({
   [`providers.generic-oauth.auth-url providers.generic-oauth.token-url
     providers.generic-oauth.user-url providers.generic-oauth.client-id
     providers.generic-oauth.client-secret providers.generic-oauth.scope
-    providers.generic-oauth.token-style providers.generic-oauth.resource`]: {
-    note: 'plain OAuth is only for GitHub: use an OpenID Connect provider',
-  },
-  'secret cookie-secret': {
-    note: 'a key is made at the first start; several instances share `session.keys`, of at least 32 characters',
-  },
-  'cookie-name csrf-cookie-name insecure-cookie cookie-secure': {
-    note: 'each host has a cookie of its own, which begins with `__Host-gatehouse` and is always Secure',
-  },
-  'url-path': { note: 'the redirect URI is a path of `domains[].authHost`' },
-  'logout-redirect': { note: 'signing out ends with a page' },
-  config: { note: 'see `--config`' },
+    providers.generic-oauth.token-style providers.generic-oauth.resource`]:
+    'plain OAuth is only for GitHub: use an OpenID Connect provider',
+  'secret cookie-secret':
+    'a key is made at the first start; several instances share `session.keys`, of at least 32 characters',
+  'cookie-name csrf-cookie-name insecure-cookie cookie-secure':
+    'each host has a cookie of its own, which begins with `__Host-gatehouse` and is always Secure',
+  'url-path': 'the redirect URI is a path of `domains[].authHost`',
+  'logout-redirect': 'signing out ends with a page',
+  config: 'see `--config`',
 })
