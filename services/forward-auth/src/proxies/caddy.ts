@@ -1,14 +1,8 @@
-import { forwardDialect, type ProxySetup } from './proxy.ts'
+import { FORWARDED, forwardDialect, type ProxySetup } from './proxy.ts'
 
 export const caddy = {
   dialect: forwardDialect,
-  sets: [
-    'x-forwarded-method',
-    'x-forwarded-proto',
-    'x-forwarded-host',
-    'x-forwarded-uri',
-    'x-forwarded-for',
-  ],
+  sets: FORWARDED,
   leaves: ['x-forward-auth-if'],
   remedies: {
     'set-cookie': 'header -Set-Cookie and handle_response in forward_auth: remove them',

@@ -1,14 +1,8 @@
-import { forwardDialect, type ProxySetup } from './proxy.ts'
+import { FORWARDED, forwardDialect, type ProxySetup } from './proxy.ts'
 
 export const haproxy = {
   dialect: forwardDialect,
-  sets: [
-    'x-forwarded-method',
-    'x-forwarded-proto',
-    'x-forwarded-host',
-    'x-forwarded-uri',
-    'x-forwarded-for',
-  ],
+  sets: FORWARDED,
   remedies: {
     'set-cookie': 'headers = answer.headers in refuse(), and del-header Set-Cookie: remove it',
     stripped: 'http-request set-path and replace-path: after http-request lua.gatehouse',

@@ -22,5 +22,14 @@ export interface ProxySetup {
   readonly remedies: Readonly<Record<string, string>>
 }
 
+/** The headers of a check that Traefik, Caddy and HAProxy all set. */
+export const FORWARDED = [
+  'x-forwarded-method',
+  'x-forwarded-proto',
+  'x-forwarded-host',
+  'x-forwarded-uri',
+  'x-forwarded-for',
+]
+
 /** Traefik, Caddy and HAProxy: every status but 2xx denies, and reaches the client unchanged. */
 export const forwardDialect: Dialect = { source: 'x-forwarded', redirects: true }

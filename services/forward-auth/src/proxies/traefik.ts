@@ -1,16 +1,8 @@
-import { forwardDialect, type ProxySetup } from './proxy.ts'
+import { FORWARDED, forwardDialect, type ProxySetup } from './proxy.ts'
 
 export const traefik = {
   dialect: forwardDialect,
-  sets: [
-    'x-forwarded-method',
-    'x-forwarded-proto',
-    'x-forwarded-host',
-    'x-forwarded-uri',
-    'x-forwarded-for',
-    'x-forwarded-port',
-    'x-real-ip',
-  ],
+  sets: [...FORWARDED, 'x-forwarded-port', 'x-real-ip'],
   leaves: ['x-forward-auth-if'],
   remedies: {
     'set-cookie': 'headers middlewares that remove Set-Cookie before forwardAuth: remove them',
