@@ -18,6 +18,7 @@ import { isCovered } from './coverage.ts'
 import { CertStoreError, leaseLost } from './errors.ts'
 import { type Leases, NOW } from './leases.ts'
 import { END_ORDERS } from './orders.ts'
+import { EXPIRY, HEAD, ISSUED, PAST } from './records.ts'
 import type { SharedChanges } from './replicas/changes.ts'
 import { type Age, MAX_ROWS, TEXTS } from './sql.ts'
 import {
@@ -62,7 +63,6 @@ const BY_NAME = `
   ${PAGE_OF_NAME}`
 // The sum keeps planners from reading all certificates backwards until they find those of the name.
 const NEWEST = 'ORDER BY id + 0 DESC LIMIT'
-const ISSUED = 'id, requestKey, issuer, names, serialNumber, certificate, notAfter'
 // In the order of the index, so that a page reads no more than it gives. What is renewed meanwhile comes later.
 const ISSUED_FOR = `
   WHERE domain = $1 AND not_after >= $5 AND (not_after > $5 OR id > $6)
@@ -97,12 +97,7 @@ const FIND_COVERAGE = `
 const ENDING = `
   ${RENEWED} AND NOT (late_at < $1 AND ${isCovered('any')}) ORDER BY not_after LIMIT $2`
 
-const PAST =
-  'id, requestKey, isCurrent, askedBy, issuer, names, keyType, serialNumber, notBefore, notAfter, madeAt, ' +
-  'revokedAt, revocationReason, replacedBy, downloadedAt'
-const HEAD =
-  'id, requestKey, issuer, names, certificate, account, address, notBefore, notAfter, windowStart, windowEnd, ' +
-  'renewalRequestedAt'
+const IN_SERVICE = 'isCurrent, askedBy, revokedAt, revocationReason, replacedBy, downloadedAt'
 
 const REPLACED = `
   SELECT id, request_key AS "requestKey", fetched_at AS "fetchedAt", fetched_ran AS "fetchedRan", asked_by AS "askedBy"
@@ -240,7 +235,7 @@ export class Certificates {
     )
 
   listHistory = (domain: string): Promise<readonly PastCertificate[]> =>
-    this.#some<PastCertificate>(PAST, HISTORY, domain)
+    this.#some<PastCertificate>(`${PAST}, ${IN_SERVICE}`, HISTORY, domain)
 
   hasRevokedOfClient = async (name: string, since: number) =>
     (await this.#db.get(REVOKED_OF_CLIENT, name, since)) !== undefined
@@ -298,9 +293,8 @@ export class Certificates {
   findCoverage = async (id: number) => (await this.#db.get<{ by: Coverage }>(FIND_COVERAGE, id))?.by
 
   listEnding: Store['listEnding'] = async (now, limit) => {
-    const members = 'domain, issuer, notBefore, notAfter, way'
     const [soonest, counted] = await Promise.all([
-      this.#some<Expiry>(members, ENDING, now, limit),
+      this.#some<Expiry>(EXPIRY, ENDING, now, limit),
       this.#db.get<{ total: number }>(`SELECT count(*) AS total FROM certificates ${RENEWED}`),
     ])
     return { soonest, total: counted?.total ?? 0 }

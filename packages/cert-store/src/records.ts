@@ -13,6 +13,9 @@ import type {
   TRANSITIONS,
 } from './tables.ts'
 
+/** The members in a list, as a statement has it. */
+type In<List extends string> = List extends `${infer One}, ${infer More}` ? One | In<More> : List
+
 /** By which way a certificate came: asked for by a program, by ACME, by a person, or by the service itself. */
 export type Way = 'api' | 'acme' | 'page' | 'service'
 
@@ -58,10 +61,8 @@ export interface NewCertificate extends Origin {
 }
 
 /** The members of a certificate that are needed to take it out of service. */
-export type IssuedCertificate = Pick<
-  CertificateRecord,
-  'id' | 'requestKey' | 'issuer' | 'names' | 'serialNumber' | 'certificate' | 'notAfter'
->
+export const ISSUED = 'id, requestKey, issuer, names, serialNumber, certificate, notAfter'
+export type IssuedCertificate = Pick<CertificateRecord, In<typeof ISSUED>>
 
 export interface CertificateRecord extends Omit<NewCertificate, 'askedBy'>, Partial<RenewalWindow> {
   readonly id: number
@@ -88,21 +89,9 @@ export interface InService {
 }
 
 /** The newest certificate of a lineage, as an ACME client may continue it. */
-export type Head = Pick<
-  CertificateRecord,
-  | 'id'
-  | 'requestKey'
-  | 'issuer'
-  | 'names'
-  | 'certificate'
-  | 'account'
-  | 'address'
-  | 'notBefore'
-  | 'notAfter'
-  | 'windowStart'
-  | 'windowEnd'
-  | 'renewalRequestedAt'
->
+export const HEAD =
+  'id, requestKey, issuer, names, certificate, account, address, notBefore, notAfter, windowStart, windowEnd, renewalRequestedAt'
+export type Head = Pick<CertificateRecord, In<typeof HEAD>>
 
 /** By whom a certificate has each name of another one: its caller, or only others. */
 export type Coverage = 'caller' | 'other'
@@ -114,20 +103,9 @@ export interface Transition extends Omit<RowOf<typeof TRANSITIONS>, 'id' | 'acti
 }
 
 /** A certificate in the history of its first name. */
-export interface PastCertificate
-  extends InService,
-    Pick<
-      CertificateRecord,
-      | 'id'
-      | 'requestKey'
-      | 'issuer'
-      | 'names'
-      | 'keyType'
-      | 'serialNumber'
-      | 'notBefore'
-      | 'notAfter'
-      | 'madeAt'
-    > {}
+export const PAST =
+  'id, requestKey, issuer, names, keyType, serialNumber, notBefore, notAfter, madeAt'
+export interface PastCertificate extends InService, Pick<CertificateRecord, In<typeof PAST>> {}
 
 /** When a CA would have a certificate renewed; `null` while it has not said. */
 export type RenewalWindow = Pick<
@@ -280,10 +258,8 @@ export interface Checkpoint {
 /** An account at a CA; `url` is `null` until the CA has said. */
 export type AccountRecord = RowOf<typeof ACCOUNTS>
 
-export type Expiry = Pick<
-  RowOf<typeof CERTIFICATES>,
-  'domain' | 'issuer' | 'notBefore' | 'notAfter' | 'way'
->
+export const EXPIRY = 'domain, issuer, notBefore, notAfter, way'
+export type Expiry = Pick<RowOf<typeof CERTIFICATES>, In<typeof EXPIRY>>
 
 export interface NewEvent {
   /** JSON. */
