@@ -25,18 +25,8 @@ import {
 /** The options of `get`. Durations are texts such as `5m`. */
 interface GetOptions
   extends ConnectionOptions,
-    Texts<
-      | 'out'
-      | 'secret'
-      | 'keyType'
-      | 'lifetime'
-      | 'profile'
-      | 'mode'
-      | 'owner'
-      | 'reload'
-      | 'reloadTimeout'
-      | 'timeout'
-    > {
+    Texts<'keyType' | 'lifetime' | 'profile' | 'timeout'>,
+    Texts<'out' | 'secret' | 'mode' | 'owner' | 'reload' | 'reloadTimeout'> {
   readonly csr?: boolean | undefined
   readonly watch?: boolean | undefined
 }

@@ -113,10 +113,8 @@ export const TEXTS = {
     'Falls das ein SHA-1-Fingerabdruck ist, geben Sie den von SHA-256 ein.',
     'S’il s’agit d’une empreinte SHA-1, saisissez celle de SHA-256.', 'Si es una huella SHA-1, introduzca la de SHA-256.'],
   'In service.': ['In Gebrauch.', 'En service.', 'En uso.'],
-  'In service. It renews {when}.': [
-    'In Gebrauch. Erneuerung {when}.', 'En service. Renouvellement {when}.', 'En uso. Se renueva {when}.'],
-  'In service, and being renewed.': [
-    'In Gebrauch, wird gerade erneuert.', 'En service, renouvellement en cours.', 'En uso, renovándose.'],
+  'In service. It renews {when}.': ['In Gebrauch. Erneuerung {when}.', 'En service. Renouvellement {when}.', 'En uso. Se renueva {when}.'],
+  'In service, and being renewed.': ['In Gebrauch, wird gerade erneuert.', 'En service, renouvellement en cours.', 'En uso, renovándose.'],
   'In service. Its ACME client was to renew it by now. It ends {when}.': [
     'In Gebrauch. Der ACME-Client hätte es schon erneuern sollen. Es läuft {when} ab.',
     'En service. Son client ACME aurait déjà dû le renouveler. Il expire {when}.',
@@ -216,8 +214,7 @@ export const TEXTS = {
   'See which certificate a server presents': [
     'Sehen, welches Zertifikat ein Server vorlegt', 'Voir quel certificat un serveur présente',
     'Ver qué certificado presenta un servidor'],
-  'Details, fingerprint and chain': [
-    'Einzelheiten, Fingerabdruck und Kette', 'Détails, empreinte et chaîne', 'Detalles, huella y cadena'],
+  'Details, fingerprint and chain': ['Einzelheiten, Fingerabdruck und Kette', 'Détails, empreinte et chaîne', 'Detalles, huella y cadena'],
   'Serial number': ['Seriennummer', 'Numéro de série', 'Número de serie'],
   Certificate: ['Zertifikat', 'Certificat', 'Certificado'],
   'Issuing CA': ['Ausstellende CA', 'AC émettrice', 'CA emisora'],
@@ -378,8 +375,7 @@ export const TEXTS = {
   'Show what would happen': ['Zeigen, was passieren würde', 'Voir ce qui se passerait', 'Mostrar qué pasaría'],
   'Request it': ['Anfordern', 'Le demander', 'Solicitarlo'],
   'Dry run for {domain}': ['Probelauf: {domain}', 'Essai à blanc pour {domain}', 'Simulación de {domain}'],
-  'No obstacles were found.': [
-    'Es wurden keine Hindernisse gefunden.', 'Aucun obstacle n’a été trouvé.', 'No se encontraron obstáculos.'],
+  'No obstacles were found.': ['Es wurden keine Hindernisse gefunden.', 'Aucun obstacle n’a été trouvé.', 'No se encontraron obstáculos.'],
   'It would fail:': ['Es würde fehlschlagen:', 'Elle échouerait :', 'Fallaría:'],
   'A request would return the stored certificate, {serial}, valid until {time}.': [
     'Eine Anforderung gäbe das gespeicherte Zertifikat {serial} zurück, gültig bis {time}.',

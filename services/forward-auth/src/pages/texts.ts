@@ -20,9 +20,7 @@ export const TEXTS = {
     title: ['Sign in', 'Anmelden', 'Connexion', 'Iniciar sesión'],
     text: ['Continue to {host}', 'Weiter zu {host}', 'Pour continuer vers {host}', 'Para continuar a {host}'],
     choices: ['Sign in with', 'Anmelden mit', 'Se connecter avec', 'Iniciar sesión con'],
-    failing: [
-      'Not responding at the moment', 'Antwortet zurzeit nicht',
-      'Ne répond pas pour le moment', 'No responde en este momento'],
+    failing: ['Not responding at the moment', 'Antwortet zurzeit nicht', 'Ne répond pas pour le moment', 'No responde en este momento'],
   },
   signedIn: {
     title: ['You are signed in', 'Sie sind angemeldet', 'Vous êtes connecté', 'Ha iniciado sesión'],
@@ -95,9 +93,7 @@ export const TEXTS = {
   },
   agents: {
     title: ['Connected agents', 'Verbundene Agenten', 'Agents connectés', 'Agentes conectados'],
-    selfRegistered: [
-      'Registered itself', 'Hat sich selbst registriert',
-      'S’est enregistré lui-même', 'Se ha registrado por sí mismo'],
+    selfRegistered: ['Registered itself', 'Hat sich selbst registriert', 'S’est enregistré lui-même', 'Se ha registrado por sí mismo'],
     resource: ['May use', 'Darf verwenden', 'Peut utiliser', 'Puede usar'],
     scopes: ['Permissions', 'Berechtigungen', 'Autorisations', 'Permisos'],
     begun: ['Connected', 'Verbunden', 'Connexion', 'Conexión'],
@@ -119,9 +115,7 @@ export const TEXTS = {
   },
   signedOut: {
     title: ['You are signed out', 'Sie sind abgemeldet', 'Vous êtes déconnecté', 'Ha cerrado la sesión'],
-    text: [
-      'You can close this page.', 'Sie können diese Seite schließen.',
-      'Vous pouvez fermer cette page.', 'Puede cerrar esta página.'],
+    text: ['You can close this page.', 'Sie können diese Seite schließen.', 'Vous pouvez fermer cette page.', 'Puede cerrar esta página.'],
     notStored: [
       'Your session was removed from this browser, but the server could not record that it has ended. ' +
         'If someone has a copy of it, the copy may stay valid until {end}. Please tell the administrator of this site.',
@@ -150,9 +144,7 @@ export const TEXTS = {
     other: ['Sign in as someone else', 'Mit einem anderen Konto anmelden', 'Utiliser un autre compte', 'Usar otra cuenta'],
   },
   framed: {
-    title: [
-      'Sign in to see this', 'Melden Sie sich an, um dies zu sehen',
-      'Connectez-vous pour voir ceci', 'Inicie sesión para ver esto'],
+    title: ['Sign in to see this', 'Melden Sie sich an, um dies zu sehen', 'Connectez-vous pour voir ceci', 'Inicie sesión para ver esto'],
     text: [
       'Signing in needs a window of its own. Then reload this page.',
       'Die Anmeldung braucht ein eigenes Fenster. Laden Sie danach diese Seite neu.',
@@ -160,9 +152,7 @@ export const TEXTS = {
       'El inicio de sesión necesita una ventana propia. Después vuelva a cargar esta página.'],
   },
   unsent: {
-    title: [
-      'Nothing was sent yet', 'Es wurde noch nichts gesendet',
-      'Rien n’a encore été envoyé', 'Todavía no se ha enviado nada'],
+    title: ['Nothing was sent yet', 'Es wurde noch nichts gesendet', 'Rien n’a encore été envoyé', 'Todavía no se ha enviado nada'],
     text: [
       'The app did not receive what you sent. You may have to sign in first.',
       'Die App hat nichts erhalten. Vielleicht müssen Sie sich zuerst anmelden.',
