@@ -1,15 +1,13 @@
 import { AuthOptionsSchema } from '@gatehouse/auth-core'
 import type { Allow } from '@gatehouse/profile'
-import { Duration, Text } from '@gatehouse/service-kit/config'
+import { Duration, OptionalList, Text } from '@gatehouse/service-kit/config'
 import { type Static, type TObject, Type } from 'typebox'
 import { PRESETS } from './header-presets.ts'
 import { ENCODINGS, PROPERTY_NAMES, USER_KINDS } from './headers.ts'
 
 const NAME_PATTERN = '^[a-z][a-z0-9-]{0,31}$'
 
-/** A list of hosts: `app.example.com`, or `*.example.com` for all hosts below. */
-const Hosts = (description: string) =>
-  Type.Optional(Type.Array(Type.String({ minLength: 1 }), { minItems: 1, description }))
+const Texts = (description: string) => OptionalList(Type.String({ minLength: 1 }), description)
 
 const HeaderName = Text('Name of the header.')
 
@@ -43,13 +41,10 @@ const PolicySchema = Type.Union(
     Type.Object(
       {
         condition: Type.Optional(Text('Condition. Default: everybody who is signed in.')),
-        acr: Type.Optional(
-          Type.Array(Type.String({ minLength: 1, pattern: '^[!-~]+$' }), {
-            minItems: 1,
-            description:
-              'Authentication context classes (`acr`), of which the person must have one. A ' +
-              'person without one is sent to sign in with `acr_values`.',
-          }),
+        acr: OptionalList(
+          Type.String({ minLength: 1, pattern: '^[!-~]+$' }),
+          'Authentication context classes (`acr`), of which the person must have one. A ' +
+            'person without one is sent to sign in with `acr_values`.',
         ),
         maxAge: Type.Optional(
           Duration({
@@ -142,43 +137,27 @@ const TOOL_PATTERN = '^[A-Za-z0-9_./*-]{1,128}$'
 
 const RuleSchema = Type.Object(
   {
-    hosts: Hosts(
+    hosts: Texts(
       'Hosts: `app.example.com`, or `*.example.com` for all below. Default: every host.',
     ),
-    paths: Type.Optional(
-      Type.Array(Type.String({ minLength: 1 }), {
-        minItems: 1,
-        description:
-          'Paths: `/x` is that path, `/x/*` also all below it, and `*` between slashes any one segment. Default: every path.',
-      }),
+    paths: Texts(
+      'Paths: `/x` is that path, `/x/*` also all below it, and `*` between slashes any one segment. Default: every path.',
     ),
-    methods: Type.Optional(
-      Type.Array(Type.String({ pattern: '^[A-Z][A-Z-]{0,31}$' }), {
-        minItems: 1,
-        description: 'HTTP methods; `GET` includes HEAD. Default: every method.',
-      }),
+    methods: OptionalList(
+      Type.String({ pattern: '^[A-Z][A-Z-]{0,31}$' }),
+      'HTTP methods; `GET` includes HEAD. Default: every method.',
     ),
-    tools: Type.Optional(
-      Type.Array(Type.String({ pattern: TOOL_PATTERN }), {
-        minItems: 1,
-        description:
-          'Tools of an MCP server: names, with `*` for any text. Where a rule names tools, a request that no such rule ' +
-          'fits for certain is refused; `*` alone fits every request.',
-      }),
+    tools: OptionalList(
+      Type.String({ pattern: TOOL_PATTERN }),
+      'Tools of an MCP server: names, with `*` for any text. Where a rule names tools, a request that no such rule ' +
+        'fits for certain is refused; `*` alone fits every request.',
     ),
-    mcpMethods: Type.Optional(
-      Type.Array(Type.String({ pattern: '^[a-z*][a-z_/*]*$' }), {
-        minItems: 1,
-        description:
-          'Other methods of an MCP server, such as `resources/read` or `prompts/*`, as in `tools`.',
-      }),
+    mcpMethods: OptionalList(
+      Type.String({ pattern: '^[a-z*][a-z_/*]*$' }),
+      'Other methods of an MCP server, such as `resources/read` or `prompts/*`, as in `tools`.',
     ),
-    from: Type.Optional(
-      Type.Array(Type.String({ minLength: 1 }), {
-        minItems: 1,
-        description:
-          'Addresses and networks of clients, as reported by `server.trustedProxies`. Default: every address.',
-      }),
+    from: Texts(
+      'Addresses and networks of clients, as reported by `server.trustedProxies`. Default: every address.',
     ),
     require: Type.Union(
       [Type.String({ minLength: 1 }), Type.Array(Type.String({ minLength: 1 }), { minItems: 1 })],
@@ -195,15 +174,12 @@ const { domains: _, formerNames: __, ...keyRow } = psk.properties.keys.items.pro
 const { items: Scope } = keyRow.scopes
 const issuerRow = jwt.properties.issuers.items.properties
 
-const reachableHosts = Hosts(
+const reachableHosts = Texts(
   'Hosts that it may reach: `app.example.com`, or `*.example.com` for all below.',
 )
-const reachablePolicies = Type.Optional(
-  Type.Array(Text('Name of a policy.'), {
-    minItems: 1,
-    description:
-      'Policies of the routes that it may reach. It has to meet their conditions as well. Default: those of its `hosts`.',
-  }),
+const reachablePolicies = OptionalList(
+  Text('Name of a policy.'),
+  'Policies of the routes that it may reach. It has to meet their conditions as well. Default: those of its `hosts`.',
 )
 
 /** The programs that may pass: the rows of auth-core, and what each may reach. */
@@ -283,14 +259,11 @@ const ResourceSchema = Type.Object({
   url: Text(
     'URL of the resource, such as `https://mcp.example.com/mcp`, as clients use it. Tokens must name it in `aud` (RFC 8707).',
   ),
-  authorizationServers: Type.Optional(
-    Type.Array(Text('Issuer URL of an authorization server.'), {
-      minItems: 1,
-      description:
-        'Who issues its tokens. The row of `callers.issuers` with this `issuerUrl` says how to ' +
-        'reach one (`jwksUrl`, `caFile`) and limits its tokens (`allow`, `requiredScopes`, ' +
-        '`requireAccessTokenType`). Default: this portal issues them, to programs that people allow to act for them.',
-    }),
+  authorizationServers: OptionalList(
+    Text('Issuer URL of an authorization server.'),
+    'Who issues its tokens. The row of `callers.issuers` with this `issuerUrl` says how to ' +
+      'reach one (`jwksUrl`, `caFile`) and limits its tokens (`allow`, `requiredScopes`, ' +
+      '`requireAccessTokenType`). Default: this portal issues them, to programs that people allow to act for them.',
   ),
   scopes: Type.Array(Type.Union([Scope, ScopeSchema]), {
     default: [],

@@ -9,6 +9,7 @@ export {
   LogSchema,
   listener,
   MetricsSchema,
+  OptionalList,
   Secret,
   Text,
 } from './schema.ts'

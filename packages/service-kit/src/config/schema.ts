@@ -1,4 +1,4 @@
-import { type TStringOptions, Type } from 'typebox'
+import { type TSchema, type TStringOptions, Type } from 'typebox'
 
 /** The keywords of a schema that loading and the reference use. */
 export interface ConfigSchema {
@@ -31,6 +31,11 @@ const DURATION = '^(0|[1-9][0-9]{0,5})(ms|s|m|h|d)$'
 /** A string that is not empty. */
 export function Text(description: string) {
   return Type.String({ minLength: 1, description })
+}
+
+/** A list with at least one item, where it is given. */
+export function OptionalList<Item extends TSchema>(item: Item, description: string) {
+  return Type.Optional(Type.Array(item, { minItems: 1, description }))
 }
 
 /** A string that no error shows. `<key>File` may name a file with it instead. */

@@ -6,7 +6,7 @@ import {
 } from '@gatehouse/auth-core'
 import { isOfClients, nameRulesOf } from '@gatehouse/issuance/options'
 import { parseNameRule } from '@gatehouse/pki'
-import { Duration, Text } from '@gatehouse/service-kit/config'
+import { Duration, OptionalList, Text } from '@gatehouse/service-kit/config'
 import {
   applyRules,
   applyToEach,
@@ -98,14 +98,10 @@ export const AuthSchema = Type.Object(
 
 const PeopleSchema = Type.Object(
   {
-    groups: Type.Optional(
-      Type.Array(Text('Group.'), { minItems: 1, description: 'Groups, of which one is enough.' }),
-    ),
-    emailDomains: Type.Optional(
-      Type.Array(Text('Domain.'), {
-        minItems: 1,
-        description: 'Domains of verified e-mail addresses, without their subdomains.',
-      }),
+    groups: OptionalList(Text('Group.'), 'Groups, of which one is enough.'),
+    emailDomains: OptionalList(
+      Text('Domain.'),
+      'Domains of verified e-mail addresses, without their subdomains.',
     ),
   },
   { minProperties: 1 },

@@ -1,6 +1,6 @@
 import { LOOPBACK_NETWORKS } from '@gatehouse/net'
 import { type Name, parseClientName } from '@gatehouse/pki'
-import { FilePath, Text } from '@gatehouse/service-kit/config'
+import { FilePath, OptionalList, Text } from '@gatehouse/service-kit/config'
 import {
   applyRules,
   applyToEach,
@@ -20,11 +20,9 @@ const CallerSchema = Type.Object({
   dns: Type.Optional(Text('DNS name of its certificate; or give `email` or `uri`.')),
   email: Type.Optional(Text('E-mail address of its certificate.')),
   uri: Type.Optional(Text('URI of its certificate, such as `spiffe://example.com/app`.')),
-  domains: Type.Optional(
-    Type.Array(Type.String({ minLength: 1 }), {
-      minItems: 1,
-      description: 'Name rules that the caller is limited to. Required unless it is an `operator`.',
-    }),
+  domains: OptionalList(
+    Type.String({ minLength: 1 }),
+    'Name rules that the caller is limited to. Required unless it is an `operator`.',
   ),
   operator: Type.Optional(
     Type.Literal(true, {
@@ -79,7 +77,6 @@ export const MtlsSchema = Type.Object(
 type MtlsConfig = Static<typeof MtlsSchema>
 type Row = Static<typeof CallerSchema>
 
-/** A caller with a client certificate. */
 export interface CertificateCaller
   extends Pick<Row, 'domains' | 'rights' | 'profile' | 'lifetime'> {
   readonly method: 'mtls'

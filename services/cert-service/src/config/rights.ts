@@ -1,13 +1,12 @@
 import { PROFILES } from '@gatehouse/pki'
-import { Duration } from '@gatehouse/service-kit/config'
+import { Duration, OptionalList } from '@gatehouse/service-kit/config'
 import { Type } from 'typebox'
 
 export const RIGHTS = ['issue', 'read', 'renew', 'revoke', 'delete'] as const
 
 export type Right = (typeof RIGHTS)[number]
 
-export const Rights = (description: string) =>
-  Type.Optional(Type.Array(Type.Enum([...RIGHTS]), { minItems: 1, description }))
+export const Rights = (description: string) => OptionalList(Type.Enum([...RIGHTS]), description)
 
 export const ProfileOf = (description: string) =>
   Type.Optional(Type.Enum([...PROFILES], { description }))

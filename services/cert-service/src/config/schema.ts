@@ -7,6 +7,7 @@ import {
   LogSchema,
   listener,
   MetricsSchema,
+  OptionalList,
   Text,
 } from '@gatehouse/service-kit/config'
 import { type Static, Type } from 'typebox'
@@ -105,13 +106,10 @@ export const CertServiceSchema = Type.Object({
   }),
   acme: Type.Object(
     {
-      open: Type.Optional(
-        Type.Array(Type.String({ minLength: 1 }), {
-          minItems: 1,
-          description:
-            'Networks of devices that need no external account. They get names that a rule with ' +
-            '`acme: open` gives, after http-01 or tls-alpn-01, which are asked for in these networks only.',
-        }),
+      open: OptionalList(
+        Type.String({ minLength: 1 }),
+        'Networks of devices that need no external account. They get names that a rule with ' +
+          '`acme: open` gives, after http-01 or tls-alpn-01, which are asked for in these networks only.',
       ),
       terms: Type.Optional(
         Text('URL of terms of service, which clients have to agree to. Default: there are none.'),

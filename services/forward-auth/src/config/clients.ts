@@ -1,5 +1,5 @@
 import { parseEndpointUrl } from '@gatehouse/net'
-import { Secret, Text } from '@gatehouse/service-kit/config'
+import { OptionalList, Secret, Text } from '@gatehouse/service-kit/config'
 import { applyToEach, type Fault, faultIf, faultOf } from '@gatehouse/service-kit/rules'
 import { type Static, Type } from 'typebox'
 import { isAllowedRedirect, isClientName, parseClientId } from '../client-metadata.ts'
@@ -34,22 +34,17 @@ const RegisteredSchema = Type.Object({
   ),
 })
 
-/** A client that the configuration has. */
 export type RegisteredClient = Static<typeof RegisteredSchema>
 
-export const ClientsSchema = Type.Optional(
-  Type.Array(Type.Union([Type.String({ minLength: 1, maxLength: 1_024 }), RegisteredSchema]), {
-    minItems: 1,
-    description:
-      'The clients that people can allow: hosts such as `claude.ai`, or URLs, of client ID metadata documents, and ' +
-      'clients that you register. `*` at the end of a URL is any text, and alone any document. Default: every document. ' +
-      'Those that register themselves are not among them, see `registration`.',
-  }),
+export const ClientsSchema = OptionalList(
+  Type.Union([Type.String({ minLength: 1, maxLength: 1_024 }), RegisteredSchema]),
+  'The clients that people can allow: hosts such as `claude.ai`, or URLs, of client ID metadata documents, and ' +
+    'clients that you register. `*` at the end of a URL is any text, and alone any document. Default: every document. ' +
+    'Those that register themselves are not among them, see `registration`.',
 )
 
 type ClientsConfig = Static<typeof ClientsSchema> | undefined
 
-/** The faults of `authorizationServer.clients`. */
 export function checkClients(clients: ClientsConfig): Fault[] {
   const ids = clients?.map((one) => (typeof one === 'string' ? one : one.id)) ?? []
   return applyToEach(clients ?? [], '/authorizationServer/clients', [
