@@ -1,5 +1,5 @@
 import { AllowSchema } from '@gatehouse/profile'
-import { Duration, FilePath, Secret } from '@gatehouse/service-kit/config'
+import { Duration, FilePath, optional, Secret } from '@gatehouse/service-kit/config'
 import { type Static, Type } from 'typebox'
 
 export const PROVIDER_ICONS = [
@@ -19,23 +19,21 @@ export const commonOptions = {
     pattern: '^[a-z][a-z0-9-]{0,31}$',
     description: 'Name of the provider. Part of URLs, sessions and user headers.',
   }),
-  title: Type.Optional(
-    Type.String({
+  ...optional({
+    title: Type.String({
       minLength: 1,
       maxLength: 60,
       description: 'Title on pages. Default: the name of the product.',
     }),
-  ),
-  icon: Type.Optional(
-    Type.Enum([...PROVIDER_ICONS], { description: 'Icon on pages. Default: that of the product.' }),
-  ),
-  color: Type.Optional(
-    Type.String({
+    icon: Type.Enum([...PROVIDER_ICONS], {
+      description: 'Icon on pages. Default: that of the product.',
+    }),
+    color: Type.String({
       pattern: '^#([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})$',
       description: 'Colour of its button, such as `#1a73e8`.',
     }),
-  ),
-  allow: Type.Optional(AllowSchema),
+    allow: AllowSchema,
+  }),
   timeout: Duration({
     default: '10s',
     from: '100ms',
@@ -47,40 +45,40 @@ export const commonOptions = {
 export const clientOptions = {
   ...commonOptions,
   clientId: Type.String({ minLength: 1, description: 'Client ID issued by the provider.' }),
-  authorizationParameters: Type.Optional(
-    Type.Record(Type.String({ pattern: '^[A-Za-z0-9_.-]{1,64}$' }), Type.String(), {
-      description:
-        'Additional parameters of the authorization request, such as `prompt`, `login_hint`, `acr_values` or `resource`.',
-    }),
-  ),
-  ca: Type.Optional(
-    Secret({
+  ...optional({
+    authorizationParameters: Type.Record(
+      Type.String({ pattern: '^[A-Za-z0-9_.-]{1,64}$' }),
+      Type.String(),
+      {
+        description:
+          'Additional parameters of the authorization request, such as `prompt`, `login_hint`, `acr_values` or `resource`.',
+      },
+    ),
+    ca: Secret({
       minLength: 1,
       description:
         'CA certificates in PEM to trust for the provider instead of those of the system.',
     }),
-  ),
+  }),
 }
 
 /** The claims that hold groups and roles, where a provider has names of its own for them. */
 export const claimPaths = {
-  groupsClaim: Type.Optional(
-    Type.String({
+  ...optional({
+    groupsClaim: Type.String({
       minLength: 1,
       maxLength: 256,
       description:
         'Claim that holds the groups, such as `memberOf`, or a path to it, such as ' +
         '`resource_access.app.groups`. Default: `groups` and `group`.',
     }),
-  ),
-  rolesClaim: Type.Optional(
-    Type.String({
+    rolesClaim: Type.String({
       minLength: 1,
       maxLength: 256,
       description:
         'Claim that holds the roles, or a path to it, such as `realm_access.roles`. Default: `roles` and `role`.',
     }),
-  ),
+  }),
 }
 
 export const clientSecret = Secret({ minLength: 1, description: 'Client secret.' })

@@ -2,6 +2,7 @@ import type { OrderRecord } from '@gatehouse/cert-store/port'
 import { MAX_NAMES } from '@gatehouse/issuance/request'
 import { toTime } from '@gatehouse/issuance/times'
 import { KEY_TYPES, PROFILES } from '@gatehouse/pki'
+import { optional } from '@gatehouse/service-kit/config'
 import { ProblemSchema } from '@gatehouse/service-kit/http'
 import type { FastifySchema } from 'fastify'
 import { type Static, type TSchema, Type } from 'typebox'
@@ -38,17 +39,15 @@ type ProblemStatus = keyof typeof PROBLEMS
 const IssueProblemSchema = Type.Object(
   {
     ...ProblemSchema.properties,
-    limit: Type.Optional(
-      Type.String({
+    ...optional({
+      limit: Type.String({
         description: 'The exhausted limit of the caller, by its key in the configuration.',
       }),
-    ),
-    orderUrl: Type.Optional(
-      Type.String({
+      orderUrl: Type.String({
         format: 'uri-reference',
         description: 'The order that failed, relative to this server, as in `Location`.',
       }),
-    ),
+    }),
   },
   { description: 'A problem (RFC 9457) of an order.' },
 )
@@ -118,29 +117,23 @@ export const OfProfileSchema = Type.Object({
 
 export const CertificateRequestSchema = Type.Object({
   ...OfProfileSchema.properties,
-  names: Type.Optional(
-    Type.Array(Type.String(NAME), {
+  ...optional({
+    names: Type.Array(Type.String(NAME), {
       maxItems: MAX_NAMES - 1,
       description: 'Further names of the certificate.',
     }),
-  ),
-  csr: Type.Optional(
-    Type.String({
+    csr: Type.String({
       minLength: 1,
       description: 'PKCS#10 request in PEM: the key stays with the caller.',
     }),
-  ),
-  keyType: Type.Optional(
-    Type.Enum([...KEY_TYPES], { description: 'Type of the key; default `p256`.' }),
-  ),
-  lifetime: Type.Optional(
-    Type.String({
+    keyType: Type.Enum([...KEY_TYPES], { description: 'Type of the key; default `p256`.' }),
+    lifetime: Type.String({
       pattern: '^[1-9][0-9]{0,5}[smhd]$',
       description:
         'The longest that it may live, such as `6d`, for a certificate of the embedded CA. One that is held and ' +
         'lives longer is replaced. Default: as the configuration says.',
     }),
-  ),
+  }),
 })
 
 export const HeldSchema = Type.Object({
@@ -163,20 +156,18 @@ export const HeldSchema = Type.Object({
 const CertificateSchema = Type.Object({
   ...HeldSchema.properties,
   certificate: Type.String({ description: 'PEM chain, leaf first.' }),
-  privateKey: Type.Optional(
-    Type.String({
+  ...optional({
+    privateKey: Type.String({
       description: 'PKCS#8 in PEM; absent if the caller keeps the key, or may not have it.',
     }),
-  ),
-  issuerCert: Type.Optional(Type.String({ description: 'Certificate of the issuer in PEM.' })),
-  ignored: Type.Optional(
-    Type.Array(Type.String(), {
+    issuerCert: Type.String({ description: 'Certificate of the issuer in PEM.' }),
+    ignored: Type.Array(Type.String(), {
       description:
         'What the `csr` of this request asks for but the certificate does not contain, such as ' +
         '`clientAuth`, `CA:TRUE`, `mustStaple` or `O`; absent if nothing is missing.',
       examples: [['clientAuth']],
     }),
-  ),
+  }),
   cached: Type.Boolean({ description: 'Whether it was stored before this request.' }),
 })
 

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import { DnsProviderSchema, PropagationSchema } from '@gatehouse/acme'
 import { KEY_TYPES, type KeyType, type Name } from '@gatehouse/pki'
-import { Duration, FilePath, listener, Secret, Text } from '@gatehouse/service-kit/config'
+import { Duration, FilePath, listener, optional, Secret, Text } from '@gatehouse/service-kit/config'
 import { type Static, Type } from 'typebox'
 
 /** The ACME directories that have a name in the configuration. */
@@ -106,25 +106,23 @@ export const IssuerSchema = Type.Object({
     description:
       'Name rules. The first issuer whose rules match every name of a certificate issues it, otherwise the embedded CA.',
   }),
-  account: Type.Optional(
-    Type.String({
+  ...optional({
+    account: Type.String({
       pattern: NAME,
       description:
         'Name of a separate account. Default: the account that issuers with this `directory` share.',
     }),
-  ),
-  email: Type.Optional(
-    Type.String({
+    email: Type.String({
       pattern: '^[^@\\s,?]+@[^@\\s,?]+$',
       description: 'Contact address for the CA.',
     }),
-  ),
+  }),
   agreeToTerms: Type.Boolean({
     default: false,
     description: 'Whether you agree to the terms of service of the CA, which most CAs require.',
   }),
-  externalAccount: Type.Optional(
-    Type.Object(
+  ...optional({
+    externalAccount: Type.Object(
       {
         kid: Text('Key identifier from the CA.'),
         hmacKey: Secret({
@@ -134,22 +132,20 @@ export const IssuerSchema = Type.Object({
       },
       { description: 'External account binding, for CAs that require it.' },
     ),
-  ),
-  keyType: Type.Optional(
-    Type.Enum([...ACME_KEY_TYPES], {
+    keyType: Type.Enum([...ACME_KEY_TYPES], {
       description: 'Key type unless a request names one. Default: `p256`.',
     }),
-  ),
-  profile: Type.Optional(
-    Type.String({ minLength: 1, maxLength: 64, description: 'Certificate profile of the CA.' }),
-  ),
-  preferredChain: Type.Optional(
-    Text('Common name of the root of the preferred chain, for CAs that offer several.'),
-  ),
-  limits: Type.Optional(LimitsSchema),
-  fallback: Type.Optional(
-    Text('Issuer to use while this one has no certificate: a name, or `ca`.'),
-  ),
+    profile: Type.String({
+      minLength: 1,
+      maxLength: 64,
+      description: 'Certificate profile of the CA.',
+    }),
+    preferredChain: Text(
+      'Common name of the root of the preferred chain, for CAs that offer several.',
+    ),
+    limits: LimitsSchema,
+    fallback: Text('Issuer to use while this one has no certificate: a name, or `ca`.'),
+  }),
   challenges: Type.Array(ChallengeSchema, {
     minItems: 1,
     description: 'Challenges; the first one that the CA offers and the name allows is used.',

@@ -10,6 +10,7 @@ export {
   listener,
   MetricsSchema,
   OptionalList,
+  optional,
   Secret,
   Text,
 } from './schema.ts'

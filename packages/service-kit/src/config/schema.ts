@@ -1,4 +1,4 @@
-import { type TSchema, type TStringOptions, Type } from 'typebox'
+import { type TProperties, type TSchema, type TStringOptions, Type } from 'typebox'
 
 /** The keywords of a schema that loading and the reference use. */
 export interface ConfigSchema {
@@ -31,6 +31,11 @@ const DURATION = '^(0|[1-9][0-9]{0,5})(ms|s|m|h|d)$'
 /** A string that is not empty. */
 export function Text(description: string) {
   return Type.String({ minLength: 1, description })
+}
+
+/** Members that may be absent. */
+export function optional<Members extends TProperties>(members: Members) {
+  return Type.Partial(Type.Object(members)).properties
 }
 
 /** A list with at least one item, where it is given. */

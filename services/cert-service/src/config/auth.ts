@@ -6,7 +6,7 @@ import {
 } from '@gatehouse/auth-core'
 import { isOfClients, nameRulesOf } from '@gatehouse/issuance/options'
 import { parseNameRule } from '@gatehouse/pki'
-import { Duration, OptionalList, Text } from '@gatehouse/service-kit/config'
+import { Duration, OptionalList, optional, Text } from '@gatehouse/service-kit/config'
 import {
   applyRules,
   applyToEach,
@@ -37,8 +37,8 @@ const maxTokenLifetime = MaxTokenLifetime(
 export const AuthSchema = Type.Object(
   {
     ...AuthOptionsSchema.properties,
-    psk: Type.Optional(
-      Type.Object(
+    ...optional({
+      psk: Type.Object(
         {
           ...Psk.properties,
           keys: Type.Optional(
@@ -63,9 +63,7 @@ export const AuthSchema = Type.Object(
         },
         { description: 'API keys: `Authorization: APIKey <key>`.' },
       ),
-    ),
-    jwt: Type.Optional(
-      Type.Object(
+      jwt: Type.Object(
         {
           ...Jwt.properties,
           maxTokenLifetime,
@@ -87,8 +85,8 @@ export const AuthSchema = Type.Object(
         },
         { description: 'Access tokens: `Authorization: Bearer <token>`.' },
       ),
-    ),
-    mtls: Type.Optional(MtlsSchema),
+      mtls: MtlsSchema,
+    }),
     maxTokenLifetime: MaxTokenLifetime('Short form of `jwt.maxTokenLifetime`.'),
     domainsClaim: Type.Optional(Text('Short form of `jwt.domainsClaim`.')),
     allow: Anyone('Short form of `jwt.allow`.'),
@@ -122,34 +120,28 @@ export const RuleSchema = Type.Object({
     'The certificates that it is about. Default: `server` for an allow rule, both for a deny rule.',
   ),
   rights: Rights('Default: issue, read and renew for an allow rule, all for a deny rule.'),
-  lifetime: Type.Optional(
-    Lifetime(
+  ...optional({
+    lifetime: Lifetime(
       'Lifetime of certificates of the embedded CA with one of these names, and the longest that a request ' +
         'may ask for. Of several, the shortest counts. Default: as `ca` says.',
     ),
-  ),
-  issuer: Type.Optional(Text('Issuer of the token. Required with several issuers.')),
-  subject: Type.Optional(Text('Subject of the token.')),
-  claim: Type.Optional(
-    Type.Object({
+    issuer: Text('Issuer of the token. Required with several issuers.'),
+    subject: Text('Subject of the token.'),
+    claim: Type.Object({
       name: Text('Name of a claim.'),
       value: Type.String({ description: 'Its value, or one of the values of a list.' }),
     }),
-  ),
-  scope: Type.Optional(Text('Scope of the token.')),
-  acme: Type.Optional(
-    Type.Literal('open', {
+    scope: Text('Scope of the token.'),
+    acme: Type.Literal('open', {
       description:
         'ACME clients in the networks of `acme.open`, which prove by a challenge that a name leads to them.',
     }),
-  ),
-  people: Type.Optional(
-    Type.Union([Type.Literal('anyone'), PeopleSchema], {
+    people: Type.Union([Type.Literal('anyone'), PeopleSchema], {
       description:
         'People at the inventory, by the assertion of forward-auth: `anyone` who passes its ' +
         'check, or those who meet all of these restrictions.',
     }),
-  ),
+  }),
 })
 
 /** Allows or denies names to the callers that meet all of its conditions. */

@@ -8,6 +8,7 @@ import {
   listener,
   MetricsSchema,
   OptionalList,
+  optional,
   Text,
 } from '@gatehouse/service-kit/config'
 import { type Static, Type } from 'typebox'
@@ -40,18 +41,16 @@ const ServerSchema = Type.Object(
           'exposes private keys to anyone who can read the traffic.',
       },
     ),
-    trustedProxies: Type.Optional(
-      Type.Array(Type.String({ minLength: 1 }), {
+    ...optional({
+      trustedProxies: Type.Array(Type.String({ minLength: 1 }), {
         description:
           'Addresses, networks and host names of the proxies whose `X-Forwarded-For`, `-Host` and ' +
           '`-Proto` headers are trusted. Default: loopback only.',
       }),
-    ),
-    plainHttp: Type.Optional(
-      Type.Object(listener(), {
+      plainHttp: Type.Object(listener(), {
         description: 'A second listener with plain HTTP, only for `/ca/*` and http-01 challenges.',
       }),
-    ),
+    }),
   },
   {
     removed: {
@@ -111,11 +110,11 @@ export const CertServiceSchema = Type.Object({
         'Networks of devices that need no external account. They get names that a rule with ' +
           '`acme: open` gives, after http-01 or tls-alpn-01, which are asked for in these networks only.',
       ),
-      terms: Type.Optional(
-        Text('URL of terms of service, which clients have to agree to. Default: there are none.'),
-      ),
-      profiles: Type.Optional(
-        Type.Record(
+      ...optional({
+        terms: Text(
+          'URL of terms of service, which clients have to agree to. Default: there are none.',
+        ),
+        profiles: Type.Record(
           Type.String({ pattern: '^[a-z0-9][a-z0-9-]{0,39}$' }),
           Type.Object({
             lifetime: Lifetime('The longest that a certificate of the embedded CA lives.'),
@@ -126,7 +125,7 @@ export const CertServiceSchema = Type.Object({
               'of the embedded CA, or of an issuer that has a `profile` of the same name.',
           },
         ),
-      ),
+      }),
     },
     { description: 'This service as the CA of ACME clients, at `/acme/directory`.' },
   ),

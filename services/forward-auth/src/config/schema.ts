@@ -7,6 +7,7 @@ import {
   LogSchema,
   listener,
   MetricsSchema,
+  optional,
   Secret,
   Text,
 } from '@gatehouse/service-kit/config'
@@ -29,8 +30,8 @@ const ServerSchema = Type.Object(
       default: '',
       description: 'Path prefix of all routes, such as `/gate`.',
     }),
-    tls: Type.Optional(
-      Type.Object(
+    ...optional({
+      tls: Type.Object(
         {
           certFile: FilePath({
             description: 'Certificate chain in PEM, leaf first. Reloaded when it changes.',
@@ -45,22 +46,18 @@ const ServerSchema = Type.Object(
         },
         { description: 'Serves HTTPS. Default: plain HTTP, for a proxy on the same machine.' },
       ),
-    ),
-    grpc: Type.Optional(
-      Type.Object(listener(4182), {
+      grpc: Type.Object(listener(4182), {
         description:
           "Answers Envoy's `ext_authz` over gRPC. With `server.tls` by TLS, and with " +
           '`clientCaFile` only for clients with a certificate. Default: off.',
       }),
-    ),
-    trustedProxies: Type.Optional(
-      Type.Array(Type.String({ minLength: 1 }), {
+      trustedProxies: Type.Array(Type.String({ minLength: 1 }), {
         description:
           'Addresses, networks and host names of the proxies that may send checks and ' +
           '`X-Forwarded-` headers. Default: loopback only. An empty list: only proxies with a ' +
           'client certificate.',
       }),
-    ),
+    }),
   },
   {
     removed: {
@@ -121,21 +118,19 @@ const DomainSchema = Type.Object({
 
 const PortalSessionSchema = Type.Object(
   {
-    lifetime: Type.Optional(
-      Duration({
+    ...optional({
+      lifetime: Duration({
         from: '1m',
         to: '90d',
         description: 'Lifetime of a session, from the sign-in. Default: `session.lifetime`.',
       }),
-    ),
-    idle: Type.Optional(
-      Duration({
+      idle: Duration({
         from: '5m',
         to: '90d',
         description:
           'How long a session lives without a request. Default: as long as its lifetime.',
       }),
-    ),
+    }),
     refresh: Type.Union([Type.Literal('off'), Duration({ from: '1m', to: '24h' })], {
       default: '10m',
       description:
@@ -162,23 +157,21 @@ const PortalSchema = Type.Object(
       pattern: NAME_PATTERN,
       description: 'Name of the portal. Part of its URLs.',
     }),
-    title: Type.Optional(
-      Type.String({
+    ...optional({
+      title: Type.String({
         minLength: 1,
         maxLength: 60,
         description: 'Title on its pages. Default: the first domain.',
       }),
-    ),
-    accent: Type.Optional(
-      Type.String({
+      accent: Type.String({
         pattern: COLOR_PATTERN,
         description: 'Colour of its pages, such as `#0b6bcb`.',
       }),
-    ),
-    logo: Type.Optional(LogoSchema),
-    favicon: Type.Optional(FaviconSchema),
-    texts: Type.Optional(PageTextsSchema),
-    contact: Type.Optional(ContactSchema),
+      logo: LogoSchema,
+      favicon: FaviconSchema,
+      texts: PageTextsSchema,
+      contact: ContactSchema,
+    }),
     providers: Type.Array(ProviderSchema, {
       minItems: 1,
       description: 'Identity providers of the portal.',
