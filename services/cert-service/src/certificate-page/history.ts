@@ -21,8 +21,8 @@ export function history(
 ): SafeHtml {
   if (past.length === 0) return html`<p>${say(lang, 'No certificate of this name is stored.')}</p>`
   const rows = past.map((one) => {
-    const { tone, said } = one.isCurrent
-      ? { tone: 'good' as const, said: say(lang, 'In service.') }
+    const [tone, said] = one.isCurrent
+      ? (['good', say(lang, 'In service.')] as const)
       : pastStatus(lang, one, past)
     const { keyType, issuer, notBefore, notAfter, serialNumber } = one
     const isShown = one.id === shown?.id
@@ -48,32 +48,28 @@ export function history(
 }
 
 /** What is done with ACME accounts is about no name. */
-const DONE: Readonly<
-  Record<
-    Exclude<AuditRecord['action'], `acme-${string}`>,
-    { readonly tone: Tone; readonly text: Text }
-  >
-> = {
-  issue: { tone: 'good', text: 'Issued' },
-  'hand-out': { tone: 'past', text: 'Fetched' },
-  renew: { tone: 'good', text: 'Renewed' },
-  'request-renewal': { tone: 'past', text: 'Renewal requested' },
-  revoke: { tone: 'bad', text: 'Revoked' },
-  delete: { tone: 'warn', text: 'Deleted' },
-  refuse: { tone: 'warn', text: 'Refused' },
-  fail: { tone: 'bad', text: 'Failed' },
+const DONE: Readonly<Record<Exclude<AuditRecord['action'], `acme-${string}`>, Step>> = {
+  issue: ['good', 'Issued'],
+  'hand-out': ['past', 'Fetched'],
+  renew: ['good', 'Renewed'],
+  'request-renewal': ['past', 'Renewal requested'],
+  revoke: ['bad', 'Revoked'],
+  delete: ['warn', 'Deleted'],
+  refuse: ['warn', 'Refused'],
+  fail: ['bad', 'Failed'],
 }
+type Step = readonly [tone: Tone, text: Text]
 
-const CHANGED: Readonly<Record<Transition['action'], (typeof DONE)['issue']>> = {
+const CHANGED: Readonly<Record<Transition['action'], Step>> = {
   ...DONE,
-  replace: { tone: 'past', text: 'Replaced' },
-  reinstate: { tone: 'good', text: 'Back in service' },
+  replace: ['past', 'Replaced'],
+  reinstate: ['good', 'Back in service'],
 }
 
 /** Lists what happened to one certificate, the newest first. */
 export function transitions(lang: Language, all: readonly Transition[]): SafeHtml {
   const rows = all.map(({ action, actor, account, at }) => {
-    const { tone, text } = CHANGED[action]
+    const [tone, text] = CHANGED[action]
     const by = account === null ? '' : html` · ACME <code>${account}</code>`
     return row(
       tone,
@@ -89,13 +85,13 @@ export function activity(lang: Language, entries: readonly AuditRecord[]): SafeH
     return html`<p>${say(lang, 'The newest rows of the audit trail do not mention this name.')}</p>`
   const rows = entries.map(({ action, actor, at, count, detail, remoteAddress }) => {
     if (!(action in DONE)) return ''
-    const done = DONE[action as keyof typeof DONE]
+    const [tone, text] = DONE[action as keyof typeof DONE]
     const times = count > 1 ? html` · ${say(lang, '{count} times in an hour', { count })}` : ''
     const from = remoteAddress === undefined ? '' : html` · <code>${remoteAddress}</code>`
     const more = detail === undefined ? '' : html` · ${english(detail)}`
     return row(
-      done.tone,
-      html`<b>${say(lang, done.text)}</b> · <code>${actor}</code>${from}${times}
+      tone,
+      html`<b>${say(lang, text)}</b> · <code>${actor}</code>${from}${times}
         <span class="muted">${when(lang, at)}${more}</span>`,
     )
   })

@@ -14,12 +14,8 @@ import { say } from '../pages/say.ts'
 import { stateOf } from '../pages/state.ts'
 import { when, whenFromNow } from '../pages/time.ts'
 
-/** The state of a certificate in words, and how good it is. */
-interface Status {
-  readonly tone: Tone
-  readonly said: SafeHtml
-  readonly more?: SafeHtml | ''
-}
+/** The state of a certificate as its notice has it: how good it is, and in words. */
+type Status = readonly [tone: Tone, said: SafeHtml, more?: SafeHtml | '']
 
 interface Around {
   readonly lang: Language
@@ -34,14 +30,17 @@ interface Around {
 
 /** Tells how a certificate is now. */
 export function statusNotice(record: CertificateRecord & InService, around: Around): SafeHtml {
-  const { tone, said, more } = record.isCurrent
-    ? currentStatus(record, around)
-    : pastStatus(around.lang, record, around.history)
-  return notice(tone, said, more)
+  return record.isCurrent
+    ? notice(...currentStatus(record, around))
+    : notice(...pastStatus(around.lang, record, around.history))
 }
 
 const UNFETCHED =
   'It has not been fetched for two of its lifetimes. The next {request} resumes the renewal.'
+const UNMOVED = 'If the names have not moved there, restart what renews this one.'
+const FAILING = 'In service, but could not be renewed. It ends {when}.'
+const FAILED = 'Ended {when}, as it could not be renewed. Clients refuse it.'
+const LATE = 'In service. Its ACME client was to renew it by now. It ends {when}.'
 const POST = html`<code>POST /api/certificate</code>`
 
 const COVERED = {
@@ -54,57 +53,33 @@ const COVERED = {
 function currentStatus(record: CertificateRecord, around: Around): Status {
   const { lang, order, now, coverage } = around
   const at = { when: whenFromNow(lang, record.notAfter, now) }
-  if (coverage)
-    return {
-      tone: coverage === 'caller' ? 'past' : 'warn',
-      said: say(lang, COVERED[coverage], at),
-      more:
-        coverage === 'caller'
-          ? ''
-          : html`<p>${say(lang, 'If the names have not moved there, restart what renews this one.')}</p>`,
-    }
+  if (coverage === 'caller') return ['past', say(lang, COVERED.caller, at)]
+  if (coverage) return ['warn', say(lang, COVERED.other, at), html`<p>${say(lang, UNMOVED)}</p>`]
   switch (stateOf(record, order, now)) {
-    case 'ended':
-      return {
-        tone: 'bad',
-        said: say(lang, 'Ended {when}. Clients refuse it.', at),
-        more: html`<p>${say(lang, 'The next request for the name gets a new one.')}</p>`,
-      }
+    case 'ended': {
+      const next = say(lang, 'The next request for the name gets a new one.')
+      return ['bad', say(lang, 'Ended {when}. Clients refuse it.', at), html`<p>${next}</p>`]
+    }
     case 'failing':
-      return {
-        tone: 'bad',
-        said:
-          record.notAfter > now
-            ? say(lang, 'In service, but could not be renewed. It ends {when}.', at)
-            : say(lang, 'Ended {when}, as it could not be renewed. Clients refuse it.', at),
-      }
-    case 'unrenewed':
-      return {
-        tone: 'warn',
-        said: say(lang, 'In service, but no longer renewed. It ends {when}.', at),
-        more: html`<p>${say(lang, UNFETCHED, { request: POST })}</p>`,
-      }
+      return ['bad', say(lang, record.notAfter > now ? FAILING : FAILED, at)]
+    case 'unrenewed': {
+      const said = say(lang, 'In service, but no longer renewed. It ends {when}.', at)
+      return ['warn', said, html`<p>${say(lang, UNFETCHED, { request: POST })}</p>`]
+    }
     case 'due':
       return record.account
-        ? {
-            tone: 'warn',
-            said: say(
-              lang,
-              'In service. Its ACME client was to renew it by now. It ends {when}.',
-              at,
-            ),
-            more: lateClient(record, around),
-          }
-        : { tone: 'busy', said: say(lang, 'In service, and being renewed.') }
-    default:
-      return {
-        tone: 'good',
-        said: say(lang, 'In service. It renews {when}.', {
-          when: whenFromNow(lang, record.renewAt ?? record.notAfter, now),
-        }),
-      }
+        ? ['warn', say(lang, LATE, at), lateClient(record, around)]
+        : ['busy', say(lang, 'In service, and being renewed.')]
+    default: {
+      const renewal = { when: whenFromNow(lang, record.renewAt ?? record.notAfter, now) }
+      return ['good', say(lang, 'In service. It renews {when}.', renewal)]
+    }
   }
 }
+
+const ACCOUNT_ENDED =
+  'The account of the client {client} at {address} has ended. Have the client make another one.'
+const LAST_SEEN = 'The client {client} at {address} was last seen {when}. Restart it there.'
 
 /** What is known of the client that is late, and what to do. */
 function lateClient(record: CertificateRecord, { lang, lastSeen, now }: Around): SafeHtml {
@@ -113,15 +88,8 @@ function lateClient(record: CertificateRecord, { lang, lastSeen, now }: Around):
   const about = { client: who, address: html`<code>${address ?? '?'}</code>` }
   const seen =
     lastSeen === undefined
-      ? say(
-          lang,
-          'The account of the client {client} at {address} has ended. Have the client make another one.',
-          about,
-        )
-      : say(lang, 'The client {client} at {address} was last seen {when}. Restart it there.', {
-          ...about,
-          when: whenFromNow(lang, lastSeen, now),
-        })
+      ? say(lang, ACCOUNT_ENDED, about)
+      : say(lang, LAST_SEEN, { ...about, when: whenFromNow(lang, lastSeen, now) })
   const asks = renewalInfoReadAt ? '' : say(lang, 'It has never asked when to renew.')
   return html`<p>${seen} ${asks}</p>`
 }
@@ -132,29 +100,18 @@ const DELETED =
 /** Tells what became of a certificate that is no longer in service. */
 export function pastStatus(
   lang: Language,
-  {
-    revokedAt,
-    revocationReason,
-    replacedBy,
-  }: Pick<InService, 'revokedAt' | 'revocationReason' | 'replacedBy'>,
+  record: Pick<InService, 'revokedAt' | 'revocationReason' | 'replacedBy'>,
   history: readonly PastCertificate[],
 ): Status {
-  if (revokedAt !== null)
-    return {
-      tone: 'bad',
-      said: say(lang, 'Revoked on {when}.', { when: when(lang, revokedAt) }),
-      more: revocationReason
-        ? html`<p>${reasonText(lang, revocationReason)} (<code>${revocationReason}</code>)</p>`
-        : '',
-    }
-  if (replacedBy === null) return { tone: 'past', said: say(lang, DELETED) }
-  const successor = history.find(({ id }) => id === replacedBy)
-  if (!successor) return { tone: 'past', said: say(lang, 'Replaced by a newer one.') }
-  return {
-    tone: 'past',
-    said: say(lang, 'Replaced by a newer one on {when}.', {
-      when: when(lang, successor.madeAt ?? successor.notBefore),
-    }),
-    more: html`<p><a href="${certificateHref(successor)}">${say(lang, 'Its replacement')}</a></p>`,
+  const { revokedAt, revocationReason: reason, replacedBy } = record
+  if (revokedAt !== null) {
+    const why = reason ? html`<p>${reasonText(lang, reason)} (<code>${reason}</code>)</p>` : ''
+    return ['bad', say(lang, 'Revoked on {when}.', { when: when(lang, revokedAt) }), why]
   }
+  if (replacedBy === null) return ['past', say(lang, DELETED)]
+  const successor = history.find(({ id }) => id === replacedBy)
+  if (!successor) return ['past', say(lang, 'Replaced by a newer one.')]
+  const at = { when: when(lang, successor.madeAt ?? successor.notBefore) }
+  const link = html`<a href="${certificateHref(successor)}">${say(lang, 'Its replacement')}</a>`
+  return ['past', say(lang, 'Replaced by a newer one on {when}.', at), html`<p>${link}</p>`]
 }
