@@ -1,7 +1,7 @@
 import { REVOCATION_REASONS, type RevocationReason } from '@gatehouse/pki'
 import type { Language, Page } from '@gatehouse/service-kit/pages'
 import { html, type SafeHtml } from '@remix-run/html-template'
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyReply } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { Check } from 'typebox/schema'
 import { card, toInventory } from '../pages/card.ts'
@@ -41,12 +41,8 @@ export function keepDone(reply: FastifyReply, what: Done): void {
 }
 
 /** Reads what was just done to a name, once. */
-export function takeDone(
-  request: FastifyRequest,
-  reply: FastifyReply,
-  domain: string,
-): Done | undefined {
-  const text = request.cookies[DONE]
+export function takeDone(reply: FastifyReply, domain: string): Done | undefined {
+  const text = reply.request.cookies[DONE]
   if (text === undefined) return undefined
   reply.clearCookie(DONE, COOKIE_SCOPE)
   const what = read(text)

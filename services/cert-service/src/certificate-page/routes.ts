@@ -45,11 +45,11 @@ export const certificatePageRoutes: FastifyPluginAsyncTypebox = async (app) => {
     '/certificates/:domain',
     { ...guards, schema: { ...schema, params: NameSchema, querystring: ProfileQuerySchema } },
     async (request, reply) =>
-      showName(request, reply, readNameOf(request.params.domain, request.query.profile)),
+      showName(reply, readNameOf(request.params.domain, request.query.profile)),
   )
   const ofOne = { ...guards, schema: { ...schema, params: SerialSchema } }
   app.get('/certificates/:domain/:serialNumber', ofOne, async (request, reply) =>
-    showCertificate(request, reply, await findExactly(request)),
+    showCertificate(reply, await findExactly(request)),
   )
   for (const file of ['leaf.pem', 'chain.pem'] as const)
     app.get(`/certificates/:domain/:serialNumber/${file}`, ofOne, async (request, reply) =>
@@ -68,17 +68,13 @@ export const certificatePageRoutes: FastifyPluginAsyncTypebox = async (app) => {
   )
 }
 
-async function showName(
-  request: FastifyRequest,
-  reply: FastifyReply,
-  name: Subject,
-): Promise<FastifyReply> {
-  const { server, visitor } = request
+async function showName(reply: FastifyReply, name: Subject): Promise<FastifyReply> {
+  const { server, visitor } = reply.request
   const record = await findReadableByName(server, visitor, name)
   const [domain = ''] = record?.names ?? []
   if (record && domain !== name.text) return reply.redirect(nameHref(domain, name.profile))
   if (record)
-    return showCertificate(request, reply, {
+    return showCertificate(reply, {
       ...record,
       isCurrent: true,
       askedBy: null,
@@ -87,22 +83,18 @@ async function showName(
       replacedBy: null,
       downloadedAt: null,
     })
-  return showNameWithout(request, reply, name)
+  return showNameWithout(reply, name)
 }
 
-async function showNameWithout(
-  request: FastifyRequest,
-  reply: FastifyReply,
-  name: Subject,
-): Promise<FastifyReply> {
+async function showNameWithout(reply: FastifyReply, name: Subject): Promise<FastifyReply> {
+  const { request } = reply
   const { server, visitor } = request
   const domain = name.text
   const history = await readHistory(server, visitor, name)
-  const done = takeDone(request, reply, domain)
+  const done = takeDone(reply, domain)
   const search = { search: { wildcard: domain } }
-  const { failing } = await readFailing(server, visitor, 1, search, {
-    isFit: isOf(name.profile),
-  })
+  const isFit = isOf(name.profile)
+  const { failing } = await readFailing(server, visitor, 1, search, { isFit })
   const order = failing[0]?.order
   if (history.length > 0) {
     const own = { names: [domain], issuer: history[0]?.issuer ?? '' }
@@ -126,10 +118,10 @@ async function showNameWithout(
 }
 
 async function showCertificate(
-  request: FastifyRequest,
   reply: FastifyReply,
   record: CertificateRecord & InService,
 ): Promise<FastifyReply> {
+  const { request } = reply
   const { server, visitor } = request
   const [domain = ''] = record.names
   const { store } = server
@@ -155,7 +147,7 @@ async function showCertificate(
       ...retryOf(order),
     ]),
     root: rootOf(server, record),
-    done: takeDone(request, reply, domain),
+    done: takeDone(reply, domain),
     origin: originOf(request),
     coverage,
     lastSeen: account?.status === 'valid' ? account.usedAt : undefined,

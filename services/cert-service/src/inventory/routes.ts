@@ -18,19 +18,11 @@ export const inventoryRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const schema = { hide: true, querystring: ViewSchema }
   app.get('/', { onRequest, schema }, async (request, reply) => {
     const caller = await findVisitor(request, request.query.refresh !== 'auto')
-    if (!caller) return askForKey(request, reply, { isWrong: false })
+    if (!caller) return askForKey(reply, { isWrong: false })
     const view = readView(request.query)
     if (isRefreshed(view)) reply.header('refresh', refreshOf(view))
-    return sendPage(
-      reply,
-      200,
-      inventoryPage(
-        await readInventory(app, caller, view, {
-          lang: languageOf(request),
-          origin: originOf(request),
-        }),
-      ),
-    )
+    const reader = { lang: languageOf(request), origin: originOf(request) }
+    return sendPage(reply, 200, inventoryPage(await readInventory(app, caller, view, reader)))
   })
 }
 

@@ -43,9 +43,9 @@ export const requestPageRoutes: FastifyPluginAsyncTypebox = async (app) => {
     try {
       wanted = readRequest(request, form)
     } catch (error) {
-      return refuse(request, reply, form, error)
+      return refuse(reply, form, error)
     }
-    if (confirmed) return issue(request, reply, wanted)
+    if (confirmed) return issue(reply, wanted)
     const run = await app.dryRun(wanted, actorOf(request))
     const lang = languageOf(request)
     return sendPage(reply, 200, dryRunPage(lang, run, confirmRequest(lang, form)))
@@ -65,16 +65,11 @@ function readRequest(
 }
 
 /** Shows the form again with what is wrong. @throws the error, if no other input would help */
-function refuse(
-  request: FastifyRequest,
-  reply: FastifyReply,
-  form: RequestForm,
-  error: unknown,
-): FastifyReply {
+function refuse(reply: FastifyReply, form: RequestForm, error: unknown): FastifyReply {
   if (!(error instanceof PkiError || error instanceof TitledError)) throw error
   if (hasCode(error, 'STORE_STATEMENT_FAILED')) throw error
   const [{ pointer = '' } = {}] = (error as { errors?: { pointer?: string }[] }).errors ?? []
-  const lang = languageOf(request)
+  const lang = languageOf(reply.request)
   const objection = {
     detail: error.message,
     isAboutNames: pointer.startsWith('/names'),
@@ -84,16 +79,12 @@ function refuse(
 }
 
 /** Makes a request. A certificate that is held is shown, but not handed out, so nothing is audited. */
-async function issue(
-  request: FastifyRequest,
-  reply: FastifyReply,
-  wanted: IssuanceRequest,
-): Promise<FastifyReply> {
-  const { issuance } = request.server
+async function issue(reply: FastifyReply, wanted: IssuanceRequest): Promise<FastifyReply> {
+  const { issuance } = reply.server
   const known = await issuance.find(wanted)
   if (known) return reply.redirect(certificateHref(known.record), 303)
   try {
-    const obtained = await issuance.obtain(wanted, actorOf(request))
+    const obtained = await issuance.obtain(wanted, actorOf(reply.request))
     if (!obtained.held) return reply.redirect(orderHref(obtained.order), 303)
     const { record } = obtained.held
     keepDone(reply, { action: 'request', domain: record.names[0] ?? '' })

@@ -37,12 +37,12 @@ export const certificateRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const lifetime = body.lifetime === undefined ? undefined : durationOf(body.lifetime)
     const fields = { ...body, lifetime }
     const wanted = parseRequest(fields, app.issuers, authorizeNames, obstacles)
-    if (!obstacles) return issue(request, reply, wanted)
+    if (!obstacles) return issue(reply, wanted)
     reply.header('cache-control', 'no-store')
     return app.dryRun(wanted, actorOf(request), obstacles)
   })
   app.get('/api/certificate/:domain', { onRequest, schema: READ }, (request, reply) =>
-    read(request, reply, readDomain(request.params.domain, request.query.profile)),
+    read(reply, readDomain(request.params.domain, request.query.profile)),
   )
 }
 
@@ -62,13 +62,10 @@ const ISSUE = guarded([403, 422, 429], {
 })
 
 /** Returns no promise if the answer is ready, as for nearly all requests. */
-function issue(
-  request: FastifyRequest,
-  reply: FastifyReply,
-  wanted: IssuanceRequest,
-): Promise<FastifyReply> | undefined {
+function issue(reply: FastifyReply, wanted: IssuanceRequest): Promise<FastifyReply> | undefined {
+  const { request } = reply
   const domain = wanted.names[0]?.text ?? ''
-  const send = (outcome: IssuanceResult) => sendResult(request, reply, domain, outcome, wanted.csr)
+  const send = (outcome: IssuanceResult) => sendResult(reply, domain, outcome, wanted.csr)
   const outcome = request.server.issuance.obtain(wanted, actorOf(request))
   if (outcome instanceof Promise) return outcome.then(send)
   request.isRepeated = true
@@ -87,11 +84,8 @@ const READ = guarded([403, 404], {
   response: { 200: certificateAnswer(), 304: emptyAnswer('The caller already has it.') },
 })
 
-async function read(
-  request: FastifyRequest,
-  reply: FastifyReply,
-  domain: Subject,
-): Promise<FastifyReply> {
+async function read(reply: FastifyReply, domain: Subject): Promise<FastifyReply> {
+  const { request } = reply
   const { issuance } = request.server
   authorize(request, 'read', [domain], domain.profile)
   const held = heldFor(request, await findReadable(request, domain))
@@ -104,12 +98,11 @@ async function read(
   }
   const written = recordDelivery(request, held)
   if (written) await written
-  return sendCertificate(request, reply, domain.text, held, true)
+  return sendCertificate(reply, domain.text, held, true)
 }
 
 /** Answers with a certificate, or with its order. */
 export function sendResult(
-  request: FastifyRequest,
   reply: FastifyReply,
   domain: string,
   outcome: IssuanceResult,
@@ -118,7 +111,7 @@ export function sendResult(
   if (outcome.held) {
     const { held, cached } = outcome
     const ignored = csr ? notGranted(csr, held.record.certificate) : []
-    return sendCertificate(request, reply, domain, held, cached, ignored)
+    return sendCertificate(reply, domain, held, cached, ignored)
   }
   const { order } = outcome
   return reply
@@ -130,7 +123,6 @@ export function sendResult(
 }
 
 function sendCertificate(
-  request: FastifyRequest,
   reply: FastifyReply,
   domain: string,
   held: Held,
@@ -138,7 +130,7 @@ function sendCertificate(
   ignored: readonly string[] = [],
 ): FastifyReply {
   reply.header('cache-control', 'no-store').header('vary', 'accept')
-  return wantsPem(request)
+  return wantsPem(reply.request)
     ? reply.type(PEM).send(held.pem)
     : reply.type('application/json; charset=utf-8').send(held.json(domain, cached, ignored))
 }

@@ -34,7 +34,7 @@ export const renewRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const outcome = await renewNewest(request, domain)
     if ('asked' in outcome) return reply.code(202).send(outcome)
     const own = outcome.held ? { ...outcome, held: heldFor(request, outcome.held) } : outcome
-    return sendResult(request, reply, domain.text, own)
+    return sendResult(reply, domain.text, own)
   })
   app.post('/api/certificate/retry', { onRequest, schema: RETRY }, async (request, reply) => {
     const { domain, profile } = request.body

@@ -15,7 +15,7 @@ export const signInRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const session = await app.signIns.open(key.trim(), request.ip)
     if (!session) {
       request.log.info({ code: 'AUTH_KEY_INVALID' }, 'caller refused')
-      return askForKey(request, reply, { isWrong: true, to })
+      return askForKey(reply, { isWrong: true, to })
     }
     const { id, caller } = session
     request.log.info({ actor: `psk:${caller.subject}` }, 'signed in at the inventory')

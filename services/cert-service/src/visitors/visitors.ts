@@ -76,7 +76,7 @@ export function requireVisitor(app: FastifyInstance) {
     onRequest: app.requirePerson({ optional: true }),
     async preHandler(request: FastifyRequest, reply: FastifyReply) {
       const visitor = await findVisitor(request)
-      if (!visitor) return askForKey(request, reply, { isWrong: false })
+      if (!visitor) return askForKey(reply, { isWrong: false })
       request.visitor = visitor
     },
   }
@@ -110,10 +110,10 @@ export function nameOf(visitor: Visitor): VisitorName {
 
 /** Asks for a key. @param to - the page to show after signing in */
 export function askForKey(
-  request: FastifyRequest,
   reply: FastifyReply,
-  { isWrong, to = request.url.split('?', 1)[0] ?? '/' }: { isWrong: boolean; to?: string },
+  { isWrong, to }: { isWrong: boolean; to?: string },
 ): FastifyReply {
+  const { request } = reply
   const { callers } = request.server
   if (!callers.methods().includes('psk'))
     return sendPage(reply, 403, tokensOnlyPage(languageOf(request), originOf(request)))
@@ -121,7 +121,8 @@ export function askForKey(
   // The challenge of auth-core for an assertion: `gatehouse-auth doctor` finds by it that there is none.
   const person = portal === undefined ? '' : `, Gatehouse realm="${portal}"`
   reply.header('www-authenticate', `APIKey realm="api"${person}`)
-  const back = IS_PAGE_PATH.test(to) ? to : undefined
+  const page = to ?? request.url.split('?', 1)[0] ?? '/'
+  const back = IS_PAGE_PATH.test(page) ? page : undefined
   return sendPage(reply, 401, signInPage(languageOf(request), { isWrong, to: back }))
 }
 
