@@ -136,10 +136,10 @@ export function ownProblem(
 /** Answers an error with its problem, and logs the error itself. */
 export function answerError(
   error: unknown,
-  request: FastifyRequest,
   reply: FastifyReply,
   options: ProblemOptions,
 ): FastifyReply {
+  const { request } = reply
   if (request.raw.destroyed && (error as ClientError | undefined)?.code === 'ECONNRESET') {
     request.log.info('the client hung up while it was sending')
     const problem = ownProblem('HTTP_INVALID', 400, 'The body is not whole.', options.docsUrl)
@@ -156,16 +156,12 @@ export function answerError(
     if (described?.headers) reply.headers(described.headers)
     if (described?.location !== undefined) reply.header('location', described.location)
   }
-  return answer(problem, request, reply, options)
+  return answer(problem, reply, options)
 }
 
 /** An error of the page must not reach Fastify, which would send its message. */
-function answer(
-  problem: Problem,
-  request: FastifyRequest,
-  reply: FastifyReply,
-  { page }: ProblemOptions,
-): FastifyReply {
+function answer(problem: Problem, reply: FastifyReply, { page }: ProblemOptions): FastifyReply {
+  const { request } = reply
   request.problem = problem
   try {
     if (page && (request.routeOptions.config.isPage || prefersPage(request)))
@@ -182,14 +178,14 @@ export const problems = fp<ProblemOptions>(
     const methods = createMethodTable()
     app.decorateRequest('problem', undefined)
     app.addHook('onRoute', ({ url, method }) => methods.add(url, method))
-    app.setErrorHandler((error, request, reply) => answerError(error, request, reply, options))
+    app.setErrorHandler((error, _, reply) => answerError(error, reply, options))
     app.setNotFoundHandler((request, reply) => {
       const known = methods.allowedFor(request.url)
       // A route that found nothing allows the method.
       const allowed = known.includes(request.method) ? [] : known
       if (allowed.length > 0) reply.header('allow', allowed.join(', '))
       const problem = nothingThere(allowed, options.docsUrl)
-      return answer(problem, request, reply, options)
+      return answer(problem, reply, options)
     })
   },
   { fastify: '5.x', name: 'service-kit/problems' },

@@ -50,8 +50,8 @@ export function appOptions(log: Logger, options: Omit<ProblemOptions, 'statusOf'
         buildSerializer: buildSerializer as never,
       },
     },
-    frameworkErrors: (error, request, reply) => {
-      answerError(error, request, reply, { statusOf: {}, ...options })
+    frameworkErrors: (error, _, reply) => {
+      answerError(error, reply, { statusOf: {}, ...options })
     },
     clientErrorHandler: (error, socket) => refuseConnection(error, socket, options.docsUrl),
     schemaErrorFormatter: (errors) => new Error(describeErrors(errors as never)),

@@ -132,7 +132,7 @@ export async function checkRoutes(app: FastifyInstance): Promise<void> {
       onSend: dialect.isSealed
         ? async (_request, reply, payload) => sealAnswer(reply, payload)
         : [],
-      handler: (request, reply) => answerCheck(dialect, request, reply),
+      handler: (_request, reply) => answerCheck(dialect, reply),
       errorHandler(error, request, reply) {
         removeIdentity(request, reply)
         throw asDenial(error, dialect)
@@ -184,11 +184,8 @@ function answersIn({ redirects, isSealed, denialStatus = (status) => status }: D
 }
 
 /** Every error denies. */
-async function answerCheck(
-  dialect: Dialect,
-  request: FastifyRequest,
-  reply: FastifyReply,
-): Promise<FastifyReply> {
+async function answerCheck(dialect: Dialect, reply: FastifyReply): Promise<FastifyReply> {
+  const { request } = reply
   const { countCheck } = request.server
   const { portal } = request.params as { portal: string }
   let asked: Asked | undefined
