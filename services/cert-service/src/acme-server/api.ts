@@ -6,7 +6,7 @@ import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import type { Right } from '../config/auth.ts'
 import { CertError } from '../errors.ts'
-import { actorOf, principalOf } from '../policy/authorize.ts'
+import { actorOf, mayAll, principalOf } from '../policy/authorize.ts'
 import { isPerson } from '../policy/rules.ts'
 import { pagesOf, REASON, revokeAll, revokedAnswers } from '../routes/withdraw.ts'
 import { emptyAnswer, guarded, IdSchema, TimeSchema } from '../schemas.ts'
@@ -94,8 +94,9 @@ const END = guarded([403, 404], {
 const REVOKE = guarded([403, 404, 409], {
   summary: 'End an ACME account and revoke its certificates',
   description:
-    'Ends the account, and revokes each unexpired certificate that it has ordered, in service or not. With ' +
-    '`keyCompromise` by a key without `domains`, none of their keys is certified again.',
+    'Ends the account, and revokes each unexpired certificate that it has ordered, in service or not; of the account ' +
+    'of another caller those that the own key may revoke. With `keyCompromise` by a key without `domains`, none of ' +
+    'their keys is certified again.',
   params: Type.Object({ id: IdSchema }),
   body: Type.Object({ reason: REASON }),
   response: revokedAnswers({ account: Type.String() }),
@@ -147,7 +148,8 @@ export const acmeApiRoutes: FastifyPluginAsyncTypebox = async (app) => {
 
   app.get('/api/acme/accounts', { onRequest, schema: ACCOUNTS }, async (request, reply) => {
     const of = isOperator(request) ? undefined : ownName(request)
-    const accounts = await app.store.acme.listAccounts(of, MAX_LISTED)
+    // Accounts of devices are nobody's, as those of a caller without an API key.
+    const accounts = of === '' ? [] : await app.store.acme.listAccounts(of, MAX_LISTED)
     reply.header('cache-control', 'no-store')
     const { externalAccounts } = app
     return {
@@ -168,9 +170,9 @@ export const acmeApiRoutes: FastifyPluginAsyncTypebox = async (app) => {
     '/api/acme/accounts/:id/revoke',
     { onRequest, schema: REVOKE },
     async (request, reply) => {
-      const { id } = await requireAccount(request, request.params.id)
-      await app.store.acme.endAccount(id, 'revoked', entryOf(request, 'acme-account-end'))
-      const outcome = await revokeOf(request, id, request.body.reason ?? 'unspecified')
+      const account = await requireAccount(request, request.params.id)
+      await app.store.acme.endAccount(account.id, 'revoked', entryOf(request, 'acme-account-end'))
+      const outcome = await revokeOf(request, account, request.body.reason ?? 'unspecified')
       return reply.code(outcome.notRevoked ? 202 : 200).send(outcome)
     },
   )
@@ -188,12 +190,20 @@ export const acmeApiRoutes: FastifyPluginAsyncTypebox = async (app) => {
 }
 
 /** Revokes what an account has ordered. It has ended, so no more comes but what is being issued. */
-async function revokeOf(request: FastifyRequest, account: string, reason: RevocationReason) {
+async function revokeOf(
+  request: FastifyRequest,
+  { id: account, caller }: ServedAccount,
+  reason: RevocationReason,
+) {
   const { store, issuance, clock } = request.server
   const first = (await store.acme.listIssuing(account)).map(([text = '']) => text)
   await Promise.all([...new Set(first)].map((text) => issuance.settle({ text })))
   const now = clock.now()
-  const all = pagesOf((after) => store.listIssuedTo(account, { now, after }))
+  const isOwn = caller === ownName(request)
+  const all = pagesOf(
+    (after) => store.listIssuedTo(account, { now, after }),
+    (one) => isOwn || mayAll(request.server, principalOf(request), 'revoke', one),
+  )
   // Nobody has a key refused to others whose names they may not have.
   const isKeyRefused = reason === 'keyCompromise' && isOperator(request, 'revoke')
   return { account, reason, ...(await revokeAll(request, all, reason, { isKeyRefused })) }

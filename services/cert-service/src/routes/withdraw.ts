@@ -271,14 +271,16 @@ export async function listAffected(
 async function* affected(request: FastifyRequest, action: Action, domain: Subject) {
   const { server } = request
   const of = { now: server.clock.now(), isOut: action === 'revoke' }
+  const isFit = (one: IssuedCertificate) =>
+    isOf(domain.profile)(one) && mayAll(server, principalOf(request), action, one)
   const sets = new Set<string>()
   const firstNames = new Set([domain.text])
   for (const name of firstNames)
-    for await (const page of pagesOf((after) => server.store.listIssued(name, { ...of, after }))) {
-      const issued = page
-        .filter((one) => name === domain.text || sets.has(setOf(one)))
-        .filter((one) => isOf(domain.profile)(one))
-        .filter((one) => mayAll(server, principalOf(request), action, one))
+    for await (const page of pagesOf(
+      (after) => server.store.listIssued(name, { ...of, after }),
+      isFit,
+    )) {
+      const issued = page.filter((one) => name === domain.text || sets.has(setOf(one)))
       for (const one of issued) sets.add(setOf(one))
       for (const other of issued.flatMap(({ names }) => names)) firstNames.add(other)
       if (issued.length > 0) yield issued
@@ -287,13 +289,14 @@ async function* affected(request: FastifyRequest, action: Action, domain: Subjec
     throw new CertError('CERT_NOT_FOUND', `no certificate for ${domain.text} is held`)
 }
 
-/** Certificates page by page, each after the last one of the page before. */
+/** Certificates that fit page by page, each after the last one of the page before. */
 export async function* pagesOf<One extends IssuedCertificate>(
   list: (after: One | undefined) => Promise<readonly One[]>,
+  isFit: (one: One) => boolean = () => true,
 ) {
   let page = await list(undefined)
   for (; page.length > 0; page = await list(page.at(-1))) {
-    yield page
+    yield page.filter(isFit)
     // Others get a turn.
     await setImmediate()
   }

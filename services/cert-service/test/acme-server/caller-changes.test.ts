@@ -353,6 +353,26 @@ t.test('an account is ended with all that it has ordered', async (t) => {
   t.match(await service.store.listHistory('a.example.org'), [{ revocationReason: 'keyCompromise' }])
 })
 
+t.test('a name that nobody may revoke stays valid when an operator ends an account', async (t) => {
+  const running = await stage(t, {
+    rules: [{ effect: 'deny', names: ['bank.example.com'], rights: ['revoke'] }],
+  })
+  const { client, clientOf, call, service } = running
+  const byCaller = await clientOf('web')
+  await byCaller.obtain(['bank.example.com'])
+  for (const name of ['app.example.com', 'bank.example.com']) await client.obtain([name])
+  const revoke = (one: AcmeClient, headers: object = {}) =>
+    call('POST', `/api/acme/accounts/${idOf(one)}/revoke`, { reason: 'keyCompromise' }, headers)
+  t.equal((await revoke(client)).body.serialNumbers.length, 1)
+  t.match(await service.store.listHistory('bank.example.com'), [
+    { revokedAt: null },
+    { revokedAt: null },
+  ])
+  t.match(await service.store.listHistory('app.example.com'), [{ revokedAt: Number }])
+  const own = await revoke(byCaller, by('first'))
+  t.equal(own.body.serialNumbers.length, 1, 'its caller may, as by ACME')
+})
+
 t.test('keys of ACME are for API keys alone', async (t) => {
   const { call } = await stage(t)
   for (const headers of [{ authorization: 'Bearer a.b.c' }, { authorization: '' }]) {

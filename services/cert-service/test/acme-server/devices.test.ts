@@ -11,8 +11,8 @@ import t, { type Test } from 'tap'
 import { keyAuthorization } from '../../../../packages/acme/src/protocol/jws.ts'
 import { briskClock, issuerAt, startCa } from '../helpers/acme.ts'
 import { type AcmeAnswer, AcmeClient } from '../helpers/acme-client.ts'
-import { startAcme } from '../helpers/acme-service.ts'
-import { reload } from '../helpers/app.ts'
+import { PSK, startAcme } from '../helpers/acme-service.ts'
+import { createIdp, NOW, reload } from '../helpers/app.ts'
 
 const PROBLEM = 'urn:ietf:params:acme:error:'
 const problem = (status: number, type: string) => ({ status, body: { type: PROBLEM + type } })
@@ -271,4 +271,18 @@ t.test('what a device answers is read within bounds, and leads nowhere', async (
     { type: 'tls-alpn-01', status: 'invalid' },
     'no TLS',
   )
+})
+
+t.test('accounts of devices are listed for operators alone', async (t) => {
+  const idp = await createIdp(t, () => NOW)
+  const jwt = { issuerUrl: idp.issuerUrl, audience: 'certs' }
+  const rules = [...OPEN.rules, { issuer: idp.issuerUrl, names: ['*'] }]
+  const { app, call } = await startAcme(t, { ...OPEN, auth: { psk: PSK, jwt }, rules })
+  const device = new AcmeClient(app, { ip: '127.0.0.1' })
+  t.equal((await device.register()).status, 201)
+  const listed = async (headers: object = {}) =>
+    (await call('GET', '/api/acme/accounts', undefined, headers)).body.accounts.length
+  t.equal(await listed(), 2)
+  t.equal(await listed({ authorization: 'APIKey a-key-of-the-web-servers' }), 1)
+  t.equal(await listed({ authorization: `Bearer ${idp.token({ sub: 'job' })}` }), 0)
 })
