@@ -76,7 +76,10 @@ export function lateness(certificate: CertificateRecord, now: number): 0 | 1 | 2
   return Math.min(3, Math.max(0, thirds)) as 0 | 1 | 2 | 3
 }
 
-/** Limits repeated events: failures are reported when they begin and then daily, late renewals once per third. */
+/**
+ * Limits repeated events: failures are reported when they begin and then daily, late renewals once per third, and again
+ * if what has covered them does not any more.
+ */
 export function onceOf(event: CertEvent, at: number): NewEvent['once'] {
   if (event.type === 'failing') {
     const { requestKey, failures } = event.order
@@ -84,5 +87,6 @@ export function onceOf(event: CertEvent, at: number): NewEvent['once'] {
   }
   if (event.type !== 'expiring') return undefined
   const { id, notAfter } = event.certificate
-  return { key: `expiring ${id} ${lateness(event.certificate, at)}`, until: notAfter + YEAR }
+  const key = `expiring ${id} ${lateness(event.certificate, at)}${event.isCovered ? ' covered' : ''}`
+  return { key, until: notAfter + YEAR }
 }

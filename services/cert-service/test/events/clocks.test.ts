@@ -81,6 +81,25 @@ async function setup(t: Test) {
 const certificate = (overrides = {}): CertificateRecord =>
   ({ ...newCertificate(overrides), id: 1 }) as CertificateRecord
 
+t.test(
+  'a certificate that another one covered is told again when none does any more',
+  async (t) => {
+    const { clock, receiver, webhook, turn } = await setup(t)
+    const late = certificate({ notBefore: NOW - 10 * DAY, notAfter: NOW })
+    for (const [isCovered, told] of [
+      [true, 1],
+      [true, 1],
+      [false, 2],
+      [false, 2],
+    ] as const) {
+      webhook.emit({ type: 'expiring', certificate: late, isCovered })
+      await settle()
+      await turn()
+      t.equal(receiver.told.length, told, `${isCovered} at ${clock.now()}`)
+    }
+  },
+)
+
 t.test('a clock that jumps ahead while a receiver is down gives no event up', async (t) => {
   for (const ahead of [5 * DAY, 45 * DAY, 340 * DAY]) {
     const { clock, receiver, webhook, turn } = await setup(t)
