@@ -266,7 +266,9 @@ export class Issuance {
   /** What would refuse this request now, before its issuer is asked. */
   async refusals(request: IssuanceRequest, by: Actor): Promise<readonly Error[]> {
     const order = await this.#deps.store.findOrderByRequestKey(request.requestKey)
-    const asked: Asked = { request, by, order, isRenewal: false, askedBy: by.actor }
+    // One that lives too long is renewed.
+    const isRenewal = (await this.#find(request)) !== undefined
+    const asked: Asked = { request, by, order, isRenewal, askedBy: by.actor }
     return Array.fromAsync(refusalsOf(asked, this.#deps))
   }
 

@@ -250,6 +250,15 @@ export function livesTooLong(
   return notAfter - notBefore - BACKDATE > lifetime
 }
 
+/** A certificate to renew for somebody whose certificates live for so many ms at most. */
+export function limitLifetime<One extends Validity & Pick<Stored, 'lifetime'>>(
+  record: One,
+  longest: number,
+): One {
+  const { notBefore, notAfter, lifetime = notAfter - notBefore - BACKDATE } = record
+  return longest < lifetime ? { ...record, lifetime: longest } : record
+}
+
 /** The work of proving names ahead, of which there is one for an issuer and a set of names. */
 export function preparationOf({ issuer, names, predecessor }: NamesOfIssuer): IssuanceRequest {
   const { name, profile = PROFILE } = issuer

@@ -3,6 +3,7 @@ import { setImmediate } from 'node:timers/promises'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { CertificateRecord } from '@gatehouse/cert-store/port'
 import type { IssuanceResult } from '@gatehouse/issuance'
+import { limitLifetime, readName } from '@gatehouse/issuance/request'
 import { isMisdated, planRenewal, renewalWindow, toTime } from '@gatehouse/issuance/times'
 import { durationOf } from '@gatehouse/service-kit/config'
 import type { FastifyRequest } from 'fastify'
@@ -130,7 +131,9 @@ export async function renewNewest(
   }
   // One that the service signed would be held by nobody.
   if (newest.account) return renewSome(request, [newest], { spread: 0 })
-  return issuance.renew(newest, actorOf(request))
+  const names = newest.names.map((text) => readName(text, domain.profile))
+  const longest = authorize(request, 'renew', names, domain.profile)
+  return issuance.renew(limitLifetime(newest, longest), actorOf(request))
 }
 
 /** Gives the time from which a certificate may be renewed: now, if a wrong clock dated it. */

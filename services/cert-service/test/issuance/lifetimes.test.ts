@@ -82,6 +82,36 @@ t.test('a dry run says that what lives too long is replaced', async (t) => {
   }
 })
 
+t.test('a dry run of a replacement takes no more names than the replacement does', async (t) => {
+  const running = await start(t, { ca, auth, limits: { perCaller: { names: 1 } } })
+  await post(running, {}, SHORT)
+  const headers = { authorization: `APIKey ${SHORT}` }
+  const dryRun = (body: object) =>
+    running.call('POST', '/api/certificate?dryRun=true', body, headers)
+  t.match(await dryRun({ domain: 'b.test' }), { body: { obstacles: [/1 of 1 names/] } })
+  const shorter = { domain: 'a.test', lifetime: '1d' }
+  t.strictSame((await dryRun(shorter)).body.obstacles, [])
+  t.equal(livesFor((await post(running, shorter, SHORT)).body), DAY)
+})
+
+t.test('who may have none that lives long renews none that does', async (t) => {
+  const running = await start(t, { ca, auth })
+  for (const [lifetime, renewed] of [
+    ['30d', 2 * DAY],
+    [undefined, 2 * DAY],
+    ['1d', DAY],
+  ] as const) {
+    const domain = `of-${lifetime}.test`
+    const { body } = await post(running, { domain, lifetime })
+    await running.clock.advance(Date.parse(body.renewAt) - running.clock.now())
+    const headers = { authorization: `APIKey ${SHORT}` }
+    const answer = await running.call('POST', '/api/certificate/renew', { domain }, headers)
+    t.equal(livesFor(answer.body), renewed, String(lifetime))
+    const [held] = await running.service.store.findByDomain(domain)
+    t.equal(held?.lifetime, renewed, 'and so it goes on')
+  }
+})
+
 t.test('two callers of one certificate do not renew it in turns', async (t) => {
   const running = await start(t, { ca, auth })
   running.service.start()
