@@ -201,20 +201,19 @@ async function renewSome(
 ): Promise<Asked> {
   const { store, clock, holdings } = request.server
   const now = clock.now()
-  const living = records.filter(({ notAfter }) => notAfter > now)
-  const ofClients = living.filter(({ account }) => account)
-  const ours = living.filter(({ account, renewAt }) => !account && renewAt !== null)
+  const ofClients = records.filter(({ account }) => account)
+  const ours = records.filter(({ account, renewAt }) => !account && renewAt !== null)
   const moment = () => now + randomInt(spread + 1)
   if (!isDryRun) {
-    const by = actorOf(request)
     const later = ofClients.filter((one) => renewalWindow(one).start > now)
     const moments = new Map(later.map(({ id }) => [id, moment()]))
-    const names = [...new Set(later.flatMap((one) => one.names))].slice(0, MAX_LISTED)
-    const entry = { at: now, action: 'request-renewal', ...by, names } as const
-    if (moments.size > 0) await store.requestRenewals(moments, entry)
+    const all = [...later, ...ours].flatMap((one) => one.names)
+    const names = [...new Set(all)].slice(0, MAX_LISTED)
+    const entry = { at: now, action: 'request-renewal', ...actorOf(request), names } as const
+    if (names.length > 0) await store.requestRenewals(moments, entry)
     for (const { id, renewAt } of ours)
       await store.setRenewAt(id, Math.min(renewAt ?? now, moment()))
-    holdings.forget(living.map(({ requestKey }) => requestKey))
+    holdings.forget(records.map(({ requestKey }) => requestKey))
   }
   // One of today may be asked about tomorrow.
   const isSilent = ({ renewalInfoReadAt, madeAt = 0 }: CertificateRecord) =>

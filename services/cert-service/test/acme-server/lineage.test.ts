@@ -398,6 +398,30 @@ t.test('an operator asks ACME clients to renew, and signs nothing that nobody ha
   }
 })
 
+t.test(
+  'what an operator has renewed is in the audit trail, and what has ended is renewed too',
+  async (t) => {
+    const { machine, call, clock, store } = await setup(t)
+    await (await machine('10.0.0.1')).renew()
+    const ask = (body: object) => call('POST', '/api/certificates/renew', body)
+    const requested = async () =>
+      (await store.listAudit({ limit: 100 })).filter(({ action }) => action === 'request-renewal')
+    for (const domain of ['a.example.com', 'b.example.com'])
+      await call('POST', '/api/certificate', { domain })
+    await ask({ caller: 'operator', dryRun: true })
+    t.strictSame(await requested(), [])
+    t.match(await ask({ caller: 'operator' }), { body: { renewing: 2, asked: 0 } })
+    t.match(await requested(), [
+      { actor: 'psk:operator', names: ['a.example.com', 'b.example.com'] },
+    ])
+    await clock.advance(10 * DAY)
+    t.match(await ask({ caller: 'operator' }), { body: { renewing: 2, asked: 0 } })
+    t.match(await ask({ caller: 'web' }), { body: { renewing: 0, asked: 1 } })
+    const one = await call('POST', '/api/certificate/renew', { domain: NAMES[0] })
+    t.match(one, { status: 202, body: { asked: 1, neverAsking: [{ address: '10.0.0.1' }] } })
+  },
+)
+
 t.test('what is in service again counts, within the limits', async (t) => {
   expectWarnings(t, 'nearly `limits.perName.certificates` certificates')
   const limits = { perName: { certificates: 3 }, perCaller: { burst: 100 } }
