@@ -371,7 +371,8 @@ export class Certificates {
   ): Promise<CertificateRecord> {
     const { requestKey, names, fetchedAt, notAfter, checkAt = null, servedOrder } = certificate
     if (lease && replaced && replaced.id !== lease.currentId) throw leaseLost(requestKey)
-    const isOfClient = certificate.account && entry.actor !== 'system'
+    // Not an operator who has it tried again.
+    const isOfClient = certificate.account && entry.account === certificate.account
     const ran = this.#db.runTime()
     const isUnfetched = replaced?.fetchedAt === fetchedAt
     const made = { madeAt: entry.at, fetchedRan: isUnfetched ? replaced.fetchedRan : ran }

@@ -1,4 +1,5 @@
 import { createDns01, createDnsProviders } from '@gatehouse/acme'
+import { generateP256 } from '@gatehouse/pki'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import { standIn } from '../../../../../packages/acme/test/dns/providers/stand-in.ts'
@@ -6,6 +7,8 @@ import { failedOrders, newOrder } from '../../../../../packages/cert-store/test/
 import { expectWarnings } from '../../../../../scripts/test/quiet.ts'
 import type { AppDeps } from '../../../src/app.ts'
 import { briskClock, issuerAt, post, problem, startAcme, startCa } from '../../helpers/acme.ts'
+import { AcmeClient } from '../../helpers/acme-client.ts'
+import { PSK } from '../../helpers/acme-service.ts'
 import { DAY, KEY, NOW, type Running, settle } from '../../helpers/app.ts'
 import { createDnsWorld } from '../../helpers/dns-world.ts'
 
@@ -219,4 +222,22 @@ t.test('replicas with two configurations do not hand a name to and fro', async (
     if (ca.exchanges.length > before) tries += 1
   }
   t.ok(tries <= 5, `${tries} tries`)
+})
+
+t.test('what an operator tries again stays that of its caller', async (t) => {
+  const { ca, running, clock } = await startAcme(t, {}, { config: { auth: { psk: PSK } } })
+  const { app, call, service } = running
+  const client = new AcmeClient(app)
+  await client.register((await call('POST', '/api/acme/key', { caller: 'web' })).body)
+  const key = generateP256()
+  await client.obtain([domain], {}, key)
+  await clock.advance(70 * DAY)
+  ca.always('finalize', problem(500, 'serverInternal', 'an outage'))
+  await client.finalize(await client.order([domain]), [domain], key)
+  t.match(await failedOrders(service.store), [{ names: [domain] }])
+  ca.always('finalize')
+  t.match((await retry(running, domain)).body, { orders: [{ status: 'done' }] })
+  const [held, ...others] = await service.store.listHistory(domain)
+  t.match(held, { isCurrent: true, askedBy: 'psk:web' })
+  t.equal(others.length, 1)
 })
