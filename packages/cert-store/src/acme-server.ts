@@ -81,6 +81,7 @@ const BINDINGS = `
   FROM served_accounts WHERE status = 'valid' AND bound_by IS NOT NULL GROUP BY caller, bound_by`
 const MOVE_ACCOUNTS = `UPDATE served_accounts SET caller = $2 ${OF_CALLER}`
 const MOVE_CERTIFICATES = 'UPDATE certificates SET asked_by = $2 WHERE asked_by = $1'
+const MOVE_ORDERS = 'UPDATE orders SET asked_by = $2 WHERE asked_by = $1'
 const ISSUING = `SELECT names FROM served_orders WHERE account = $1 AND status = 'processing'`
 const TOUCH = `
   UPDATE served_accounts SET used_at = $2, client = $4, remote_address = $5, ${keptUntil('$2', '$3')}
@@ -206,8 +207,9 @@ export class AcmeServer implements AcmeServerStore {
     this.#db.transaction(async (tx) => {
       await tx.run(MOVE_ACCOUNTS, former, present)
       await tx.run(COPY_COUNTER, indexable(former), indexable(present))
-      const [from = '', to = ''] = [former, present].map((name) => indexable(actorOf(name)))
-      await tx.run(MOVE_CERTIFICATES, from, to)
+      const [from, to] = [actorOf(former), actorOf(present)]
+      await tx.run(MOVE_CERTIFICATES, indexable(from), indexable(to))
+      await tx.run(MOVE_ORDERS, from, to)
     })
 
   async listIssuing(account: string): Promise<readonly (readonly string[])[]> {

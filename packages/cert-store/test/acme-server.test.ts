@@ -1,7 +1,7 @@
 import t from 'tap'
 import type { ServedOrder } from '../src/store.ts'
 import { newSchema, onBothEngines, openReplica } from './helpers/engines.ts'
-import { NOW, newAudit, newCertificate } from './helpers/store.ts'
+import { NOW, newAudit, newCertificate, newOrder } from './helpers/store.ts'
 
 const DAY = 86_400_000
 
@@ -297,6 +297,18 @@ onBothEngines(
     t.strictSame(await ends(), [9_999], 'one row')
     t.equal((await acme.findAccount('n7'))?.status, 'valid')
     t.equal((await acme.findAccount('other'))?.status, 'valid', 'of another caller')
+  },
+)
+
+onBothEngines(
+  'what is being issued for a caller goes along with its name',
+  async (t, { store }) => {
+    for (const [id, status] of Object.entries({ p: 'pending', f: 'failed' } as const))
+      await store.saveOrder(newOrder({ id, requestKey: id, status, askedBy: 'psk:web' }))
+    await store.saveOrder(newOrder({ id: 'other', requestKey: 'other', askedBy: 'psk:webs' }))
+    await store.acme.renameCaller('web', 'edge', (caller) => `psk:${caller}`)
+    for (const [id, askedBy] of Object.entries({ p: 'psk:edge', f: 'psk:edge', other: 'psk:webs' }))
+      t.match(await store.findOrder(id), { askedBy }, id)
   },
 )
 

@@ -265,6 +265,7 @@ export const KNOWN: Readonly<Record<string, string>> = {
   'ORDER BY renew_at, id LIMIT 1000': 'what a clock put off: bounded by what is found',
   'GROUP BY caller, bound_by': 'the accounts of all callers, at a start and a reload',
   'FROM usage WHERE key LIKE': 'a caller was renamed',
+  'UPDATE orders SET asked_by': 'the same',
   'FROM told WHERE until': 'a prune',
   'DELETE FROM usage WHERE ended_ran': 'a prune',
   'DELETE FROM orders WHERE id IN ( SELECT': 'a prune',
