@@ -69,6 +69,9 @@ const STEPS: Readonly<Record<string, (columns: Columns) => string>> = {
       FROM next JOIN certificates USING (id), json_each(names) AS name WHERE is_current AND name.key > 0`
   },
   transitions: (of) => copy('transitions', of('transitions')),
+  // What has ended since does not go on.
+  orders: (of) =>
+    `DELETE FROM orders; ${copy('orders', of('orders'), `WHERE sealed_key IS NULL OR ${opens('sealed_key')}`)}`,
   compromised_keys: (of) => copy('compromised_keys', of('compromised_keys')),
   external_accounts: () => `
     INSERT INTO external_accounts (caller, counter) SELECT caller, counter FROM old.external_accounts WHERE true

@@ -15,7 +15,7 @@ import { backup, restore } from '../src/backup.ts'
 import { openKeyring, replaceMasterKey } from '../src/sealing/master-key.ts'
 import { openSqliteStore } from '../src/sqlite.ts'
 import type { ServedAccount } from '../src/store.ts'
-import { CHAIN, NOW, newAudit, newCertificate } from './helpers/store.ts'
+import { CHAIN, NOW, newAudit, newCertificate, newOrder } from './helpers/store.ts'
 
 const ROOT = {
   role: 'root',
@@ -70,6 +70,7 @@ async function lost(t: Test, change: (opened: Opened) => Promise<unknown>) {
   const opened = await opening(folder, masterKeyFile)
   const { store, issue } = opened
   for (const domain of ['a.example', 'b.example']) await issue(domain)
+  await store.saveOrder(newOrder({ requestKey: 'under way', names: ['c.example'] }))
   await store.addAuthority(ROOT, null)
   await store.replaceCrl(authority, NOW, () => crl(5n))
   for (const id of ['one', 'two']) await store.acme.addAccount(newAccount(id), newAudit())
@@ -163,6 +164,27 @@ const taken: Readonly<Record<string, Case>> = {
       }
       t.match(await current('a.example'), { serialNumber: 'a2' })
       t.equal((await store.list({ after: 0, limit: 9 })).length, 3)
+    },
+  },
+  'an order that has ended, as its certificate was revoked': {
+    async change({ store, issue }) {
+      const { id } = await issue('c.example', { requestKey: 'under way' })
+      await store.revoke([id], NOW, 'keyCompromise', newAudit())
+    },
+    check: async (t, { store }) => t.strictSame(await store.listPendingOrders(), []),
+  },
+  'an order that failed, and one that goes on with its key': {
+    async change({ store, keyring }) {
+      const order = newOrder({ requestKey: 'under way', names: ['c.example'] })
+      await store.saveOrder({ ...order, status: 'failed', failures: 3, nextTryAt: NOW + 1 })
+      const sealedKey = keyring.seal('leaf', Buffer.from('key'), Buffer.from('next'))
+      const checkpoint = { state: { step: 'created' }, sealedKey }
+      await store.saveOrder(newOrder({ id: 'next', requestKey: 'next', checkpoint }))
+    },
+    async check(t, { store, keyring }) {
+      t.match(await store.findOrderByRequestKey('under way'), { failures: 3, nextTryAt: NOW + 1 })
+      const { sealedKey } = (await store.findOrder('next'))!.checkpoint!
+      t.equal(keyring.open(sealedKey!, Buffer.from('next')).toString(), 'key')
     },
   },
   'a key that was compromised': {
