@@ -1,5 +1,4 @@
 import { randomInt } from 'node:crypto'
-import { setImmediate } from 'node:timers/promises'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { CertificateRecord } from '@gatehouse/cert-store/port'
 import type { IssuanceResult } from '@gatehouse/issuance'
@@ -11,7 +10,14 @@ import { type Static, Type } from 'typebox'
 import { CertError } from '../errors.ts'
 import { findPermitted, isOf, readDomain, type Subject } from '../lookup/certificates.ts'
 import { readFailing } from '../lookup/failing.ts'
-import { actorOf, authorize, heldFor, mayAll, principalOf } from '../policy/authorize.ts'
+import {
+  actorOf,
+  authorize,
+  heldFor,
+  type Issuable,
+  mayAll,
+  principalOf,
+} from '../policy/authorize.ts'
 import { isOperator } from '../policy/rules.ts'
 import {
   certificateAnswer,
@@ -152,19 +158,13 @@ async function renewAll(
       'only an operator renews all of a name or a caller: use a key without `domains`',
     )
   const name = domain === undefined ? undefined : readDomain(domain, profile)
-  const pages =
-    caller === undefined && name ? byName(request, name) : byCaller(request, caller ?? '')
   const isWanted = (one: CertificateRecord) =>
     (!name || (one.names[0] === name.text && isOf(name.profile)(one))) &&
     mayAll(request.server, principalOf(request), 'renew', one)
   const options = { spread: durationOf(spread) ?? 0, isDryRun: dryRun === true }
   let all: Asked = await renewSome(request, [], options)
-  for await (const page of pages) {
-    const { renewing, asked, neverAsking } = await renewSome(
-      request,
-      page.filter(isWanted),
-      options,
-    )
+  for await (const page of pagesOf(listOf(request, caller ?? name), isWanted)) {
+    const { renewing, asked, neverAsking } = await renewSome(request, page, options)
     all = {
       ...all,
       renewing: all.renewing + renewing,
@@ -176,21 +176,18 @@ async function renewAll(
   throw new CertError('CERT_NOT_FOUND', `no certificate of ${domain ?? caller} is renewed`)
 }
 
-async function* byName({ server }: FastifyRequest, { text }: Subject) {
-  let page: readonly CertificateRecord[]
+/** Lists what is in service of a caller or of a name, page by page. */
+function listOf({ server: { store } }: FastifyRequest, of: string | Subject | undefined) {
+  if (typeof of === 'string') {
+    const askedBy = of.includes(':') ? of : `psk:${of}`
+    return (after?: CertificateRecord) => store.listOfCaller(askedBy, after)
+  }
   let skip = 0
-  do {
-    page = await server.store.findByDomain(text, skip)
-    yield page
+  return async () => {
+    const page = await store.findByDomain(of?.text ?? '', skip)
     skip += page.length
-    // Others get a turn.
-    await setImmediate()
-  } while (page.length > 0)
-}
-
-function byCaller({ server }: FastifyRequest, caller: string) {
-  const askedBy = caller.includes(':') ? caller : `psk:${caller}`
-  return pagesOf<CertificateRecord>((after) => server.store.listOfCaller(askedBy, after))
+    return page
+  }
 }
 
 /** Has certificates renewed, each at a moment of its own within a time. */
@@ -218,9 +215,8 @@ async function renewSome(
   // One of today may be asked about tomorrow.
   const isSilent = ({ renewalInfoReadAt, madeAt = 0 }: CertificateRecord) =>
     !renewalInfoReadAt && madeAt + DAY < now
-  const silent = ofClients.filter(isSilent).slice(0, MAX_LISTED)
   // A covered one is what a machine held before it was built anew: nothing is left to restart.
-  const neverAsking = await Array.fromAsync(silent, async (one) =>
+  const neverAsking = await Array.fromAsync(ofClients.filter(isSilent), async (one) =>
     (await store.findCoverage(one.id)) ? [] : [describeClient(one)],
   )
   return {
@@ -253,11 +249,12 @@ export async function retry(request: FastifyRequest, domain: Subject) {
   authorize(request, 'issue', [domain], domain.profile)
   const caller = principalOf(request)
   const about = { search: { wildcard: domain.text } }
-  const isFit = isOf(domain.profile)
+  const isFit = (one: Issuable) =>
+    isOf(domain.profile)(one) &&
+    one.names.includes(domain.text) &&
+    mayAll(server, caller, 'issue', one)
   const { failing } = await readFailing(server, caller, MAX_RETRIED, about, { isFit })
-  const orders = failing.flatMap(({ order }) =>
-    order.names.includes(domain.text) && mayAll(server, caller, 'issue', order) ? order : [],
-  )
+  const orders = failing.map(({ order }) => order)
   const none = `no order for ${domain.text} has failed, so none waits for another try`
   if (orders.length === 0) throw new CertError('CERT_ORDER_NOT_FOUND', none)
   return server.issuance.retry(domain.text, orders, actorOf(request))

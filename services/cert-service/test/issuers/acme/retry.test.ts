@@ -9,7 +9,7 @@ import type { AppDeps } from '../../../src/app.ts'
 import { briskClock, issuerAt, post, problem, startAcme, startCa } from '../../helpers/acme.ts'
 import { AcmeClient } from '../../helpers/acme-client.ts'
 import { PSK } from '../../helpers/acme-service.ts'
-import { DAY, KEY, NOW, type Running, settle } from '../../helpers/app.ts'
+import { createIdp, DAY, KEY, NOW, type Running, settle } from '../../helpers/app.ts'
 import { createDnsWorld } from '../../helpers/dns-world.ts'
 
 // What is wrong in these tests, and said.
@@ -240,4 +240,32 @@ t.test('what an operator tries again stays that of its caller', async (t) => {
   const [held, ...others] = await service.store.listHistory(domain)
   t.match(held, { isCurrent: true, askedBy: 'psk:web' })
   t.equal(others.length, 1)
+})
+
+t.test('orders that somebody may not request keep none from a try that he may', async (t) => {
+  const idp = await createIdp(t, () => NOW)
+  const { issuerUrl: issuer } = idp
+  const { running } = await startAcme(
+    t,
+    {},
+    {
+      config: {
+        auth: { psk: { key: KEY }, jwt: { issuerUrl: issuer, audience: 'certs' } },
+        rules: [
+          { issuer, names: [domain] },
+          { issuer, names: ['*.example.com'], rights: ['read'] },
+        ],
+      },
+    },
+  )
+  const { store } = running.service
+  const save = (id: string, names: readonly string[], nextTryAt: number) => {
+    const lastError = { code: 'ACME_UNREACHABLE', detail: 'ECONNREFUSED', at: NOW }
+    const failed = { status: 'failed', lastError, nextTryAt, failures: 1 } as const
+    return store.saveOrder(newOrder({ ...failed, id, requestKey: id, names, issuer: 'acme' }))
+  }
+  for (let n = 0; n < 12; n += 1) await save(`wide-${n}`, [domain, `n${n}.example.com`], NOW + n)
+  await save('own', [domain], NOW + DAY)
+  const headers = { authorization: `Bearer ${idp.token({ sub: 'job' })}` }
+  t.match(await retry(running, domain, headers), { status: 200, body: { orders: [{ id: 'own' }] } })
 })
