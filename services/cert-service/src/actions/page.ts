@@ -102,23 +102,30 @@ interface Confirmation {
   readonly dueAt?: number | undefined
   /** The order that a dry run is about. */
   readonly order?: string | undefined
+  /** Whether an ACME client renews it. */
+  readonly isOfClient?: boolean
   readonly now: number
 }
 
 const NOT_DUE =
   'It can be renewed {when}, and the service does this automatically. You do not have to do anything.'
+const CLIENT_NOT_DUE =
+  'It can be renewed {when}, and its ACME client does this. You do not have to do anything.'
+const CLIENT_ASKED = 'Its ACME client is asked to renew it. The old one stays valid until it ends.'
 
 /** Asks before something is done to the certificates of a name. */
 export function confirmPage(lang: Language, action: Action, confirmation: Confirmation): Page {
-  const { domain, profile, affected = [], dueAt, order, now } = confirmation
-  const { verb, asks, means } = ACTION_TEXTS[action]
+  const { domain, profile, affected = [], dueAt, order, isOfClient, now } = confirmation
+  const { verb, asks, means: usual } = ACTION_TEXTS[action]
+  const means = isOfClient ? ([CLIENT_ASKED] as const) : usual
+  const notDue = isOfClient ? CLIENT_NOT_DUE : NOT_DUE
   const back = html`<p><a href="${nameHref(domain, profile)}">${say(lang, 'Back to {domain}', { domain })}</a></p>`
   if (dueAt !== undefined)
     return card(
       lang,
       plain(lang, '{domain} is not due yet', { domain }),
       html`
-        <p>${say(lang, NOT_DUE, { when: whenFromNow(lang, dueAt, now) })}</p>
+        <p>${say(lang, notDue, { when: whenFromNow(lang, dueAt, now) })}</p>
         <p>${say(lang, 'If it must be replaced now, revoke it: the next request gets a new certificate.')}</p>
         ${back}`,
       { tone: 'warn' },

@@ -75,8 +75,10 @@ async function ask(request: FastifyRequest<Route>, action: Action, name: Subject
     return confirmPage(lang, action, about)
   }
   authorize(request, action, [name], profile)
-  const dueAt = renewalOf(await findPermitted(request, action, name), now)
-  return confirmPage(lang, action, { ...about, ...(dueAt > now && { dueAt }) })
+  const newest = await findPermitted(request, action, name)
+  const dueAt = renewalOf(newest, now)
+  const isOfClient = Boolean(newest.account)
+  return confirmPage(lang, action, { ...about, isOfClient, ...(dueAt > now && { dueAt }) })
 }
 
 async function act(

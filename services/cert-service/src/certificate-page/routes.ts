@@ -150,7 +150,7 @@ async function showCertificate(
     done: takeDone(reply, domain),
     origin: originOf(request),
     coverage,
-    lastSeen: account?.status === 'valid' ? account.usedAt : undefined,
+    lastSeen: account && server.externalAccounts.isInForce(account) ? account.usedAt : undefined,
     transitions: activity && transitions,
     now,
   })

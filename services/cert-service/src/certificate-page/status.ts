@@ -37,28 +37,34 @@ export function statusNotice(record: CertificateRecord & InService, around: Arou
 
 const UNFETCHED =
   'It has not been fetched for two of its lifetimes. The next {request} resumes the renewal.'
-const UNMOVED = 'If the names have not moved there, restart what renews this one.'
+const ENDED = 'Ended {when}. Clients refuse it.'
+const COVERED_LATE = 'In service but late. It ends {when}.'
 const FAILING = 'In service, but could not be renewed. It ends {when}.'
 const FAILED = 'Ended {when}, as it could not be renewed. Clients refuse it.'
 const LATE = 'In service. Its ACME client was to renew it by now. It ends {when}.'
 const POST = html`<code>POST /api/certificate</code>`
 
 const COVERED = {
-  caller:
-    'In service but late. Newer certificates have all of its names, so there is nothing to do. It ends {when}.',
+  caller: 'Newer certificates have all of its names, so there is nothing to do.',
   other:
-    'In service but late. Another caller has newer certificates for all of its names. It ends {when}.',
+    'Another caller has newer certificates for all of its names. If they have not moved there, restart what renews this one.',
 } as const
 
 function currentStatus(record: CertificateRecord, around: Around): Status {
   const { lang, order, now, coverage } = around
   const at = { when: whenFromNow(lang, record.notAfter, now) }
-  if (coverage === 'caller') return ['past', say(lang, COVERED.caller, at)]
-  if (coverage) return ['warn', say(lang, COVERED.other, at), html`<p>${say(lang, UNMOVED)}</p>`]
+  if (coverage) {
+    const said = say(lang, record.notAfter > now ? COVERED_LATE : ENDED, at)
+    return [
+      coverage === 'caller' ? 'past' : 'warn',
+      said,
+      html`<p>${say(lang, COVERED[coverage])}</p>`,
+    ]
+  }
   switch (stateOf(record, order, now)) {
     case 'ended': {
-      const next = say(lang, 'The next request for the name gets a new one.')
-      return ['bad', say(lang, 'Ended {when}. Clients refuse it.', at), html`<p>${next}</p>`]
+      const next = html`<p>${say(lang, 'The next request for the name gets a new one.')}</p>`
+      return ['bad', say(lang, ENDED, at), record.account ? lateClient(record, around) : next]
     }
     case 'failing':
       return ['bad', say(lang, record.notAfter > now ? FAILING : FAILED, at)]

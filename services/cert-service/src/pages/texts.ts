@@ -141,18 +141,17 @@ export const TEXTS = {
     'Hors service : il a été supprimé et n’est plus servi. Les copies restent valides jusqu’à son expiration ou sa révocation.',
     'Fuera de uso: se eliminó y ya no se sirve. Las copias siguen siendo válidas hasta que caduque o se revoque.'],
   'Replaced by a newer one.': ['Durch ein neueres ersetzt.', 'Remplacé par un plus récent.', 'Sustituido por uno más reciente.'],
-  'In service but late. Newer certificates have all of its names, so there is nothing to do. It ends {when}.': [
-    'In Gebrauch, aber überfällig. Neuere Zertifikate haben alle Namen, also ist nichts zu tun. Es läuft {when} ab.',
-    'En service mais en retard. Des certificats plus récents ont tous ses noms : il n’y a rien à faire. Il expire {when}.',
-    'En uso, pero con retraso. Certificados más recientes tienen todos sus nombres: no hay que hacer nada. Caduca {when}.'],
-  'In service but late. Another caller has newer certificates for all of its names. It ends {when}.': [
-    'In Gebrauch, aber überfällig. Ein anderer Aufrufer hat neuere Zertifikate für alle Namen. Es läuft {when} ab.',
-    'En service mais en retard. Un autre appelant a des certificats plus récents pour tous ses noms. Il expire {when}.',
-    'En uso, pero con retraso. Otro llamante tiene certificados más recientes para todos sus nombres. Caduca {when}.'],
-  'If the names have not moved there, restart what renews this one.': [
-    'Falls die Namen nicht dorthin umgezogen sind, starten Sie neu, was dieses erneuert.',
-    'Si les noms n’y ont pas été déplacés, redémarrez ce qui renouvelle celui-ci.',
-    'Si los nombres no se han trasladado allí, reinicie lo que renueva este.'],
+  'In service but late. It ends {when}.': [
+    'In Gebrauch, aber überfällig. Es läuft {when} ab.', 'En service mais en retard. Il expire {when}.',
+    'En uso, pero con retraso. Caduca {when}.'],
+  'Newer certificates have all of its names, so there is nothing to do.': [
+    'Neuere Zertifikate haben alle Namen, also ist nichts zu tun.',
+    'Des certificats plus récents ont tous ses noms : il n’y a rien à faire.',
+    'Certificados más recientes tienen todos sus nombres: no hay que hacer nada.'],
+  'Another caller has newer certificates for all of its names. If they have not moved there, restart what renews this one.': [
+    'Ein anderer Aufrufer hat neuere Zertifikate für alle Namen. Falls sie nicht umgezogen sind, starten Sie neu, was dieses erneuert.',
+    'Un autre appelant a des certificats plus récents pour tous ses noms. S’ils n’y sont pas déplacés, redémarrez ce qui renouvelle celui-ci.',
+    'Otro llamante tiene certificados más recientes para todos sus nombres. Si no se han trasladado allí, reinicie lo que renueva este.'],
   'The client {client} at {address} was last seen {when}. Restart it there.': [
     'Der Client {client} auf {address} war zuletzt {when} da. Starten Sie ihn dort neu.',
     'Le client {client} à {address} a été vu {when}. Redémarrez-le là-bas.',
@@ -277,6 +276,10 @@ export const TEXTS = {
     'Ein neues Zertifikat wird ausgestellt, wenn dieses fällig ist. Das alte bleibt bis zu seinem Ablauf gültig.',
     'Un nouveau certificat est émis si celui-ci est à renouveler. L’ancien reste valide jusqu’à son expiration.',
     'Se emite un certificado nuevo si ya corresponde renovar este. El anterior sigue siendo válido hasta que caduque.'],
+  'Its ACME client is asked to renew it. The old one stays valid until it ends.': [
+    'Sein ACME-Client wird gebeten, es zu erneuern. Das alte bleibt bis zu seinem Ablauf gültig.',
+    'Son client ACME est prié de le renouveler. L’ancien reste valide jusqu’à son expiration.',
+    'Se pide a su cliente ACME que lo renueve. El anterior sigue siendo válido hasta que caduque.'],
   Revoke: ['Widerrufen', 'Révoquer', 'Revocar'],
   'Revoke {domain}?': ['{domain} widerrufen?', 'Révoquer {domain} ?', '¿Revocar {domain}?'],
   'These certificates, also those that are out of service, go on the revocation list.': [
@@ -320,6 +323,10 @@ export const TEXTS = {
     'Es kann {when} erneuert werden, und der Dienst tut das von selbst. Sie müssen nichts tun.',
     'Il pourra être renouvelé {when}, et le service le fait de lui-même. Vous n’avez rien à faire.',
     'Se podrá renovar {when}, y el servicio lo hace por sí solo. No tiene que hacer nada.'],
+  'It can be renewed {when}, and its ACME client does this. You do not have to do anything.': [
+    'Es kann {when} erneuert werden, und sein ACME-Client tut das. Sie müssen nichts tun.',
+    'Il pourra être renouvelé {when}, et son client ACME le fait. Vous n’avez rien à faire.',
+    'Se podrá renovar {when}, y su cliente ACME lo hace. No tiene que hacer nada.'],
   'If it must be replaced now, revoke it: the next request gets a new certificate.': [
     'Muss es jetzt ersetzt werden, widerrufen Sie es: Die nächste Anforderung liefert ein neues.',
     'S’il doit être remplacé maintenant, révoquez-le : la prochaine demande en obtient un nouveau.',

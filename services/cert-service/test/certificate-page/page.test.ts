@@ -60,6 +60,28 @@ t.test('what becomes of a certificate is said in words', async (t) => {
     ['in service', {}, /In service\. It renews in 3 days/],
     ['due', { record: inService({ renewAt: NOW }) }, /In service, and being renewed/],
     ['ended', { record: inService({ notAfter: NOW }) }, /Ended this minute.*Clients refuse it/],
+    ...(
+      [
+        ['late', { notAfter: NOW + 3_600_000, renewAt: NOW }, /In service but late\. It ends in/],
+        ['ended', { notAfter: NOW, renewAt: NOW }, /Ended this minute *\. Clients refuse it\./],
+      ] as const
+    ).flatMap(([why, times, said]) => {
+      const record = inService(times)
+      const all = (of: string) => new RegExp(`${said.source}.*${of} all of its names`)
+      return [
+        [`${why}, covered`, { record, coverage: 'caller' }, all('Newer certificates have')],
+        [
+          `${why}, covered by others`,
+          { record, coverage: 'other' },
+          all('Another caller has newer certificates for'),
+        ],
+      ] satisfies typeof cases
+    }),
+    [
+      'ended, of a client',
+      { record: inService({ notAfter: NOW, account: 'a', client: 'lego' }), lastSeen: NOW },
+      /Ended this minute.*The client lego at \? was last seen this minute *\. Restart it there/,
+    ],
     [
       'abandoned',
       { record: inService({ renewAt: null }) },

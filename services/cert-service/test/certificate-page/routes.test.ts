@@ -247,17 +247,39 @@ t.test('a late certificate says who is to renew it, or who has its names by now'
     await said(),
     'The account of the client lego/4.17 at 10.1.2.3 has ended. Have the client make another one. It has never asked when to renew.',
   )
-  const account = { id: 'a', caller: 'web', thumbprint: 't', jwk: '{}', status: 'valid' } as const
+  const account = { id: 'a', caller: null, thumbprint: 't', jwk: '{}', status: 'valid' } as const
   const seen = { client: null, remoteAddress: null, createdAt: NOW, usedAt: NOW }
   await store.acme.addAccount({ ...account, ...seen, boundBy: null, contact: [] }, newAudit())
   t.match(await said(), /The client lego\/4\.17 at 10\.1\.2\.3 was last seen .* Restart it there/)
   const later = { names, notAfter: NOW + 90 * DAY, renewAt: NOW + 60 * DAY }
   await add({ ...later, askedBy: 'psk:other', requestKey: 'other' })
-  t.match(await said(), /Another caller has newer certificates for all of its names.*If the names/)
+  t.match(await said(), /Another caller has newer certificates for all of its names. If they/)
   await add({ ...later, askedBy: 'psk:web', requestKey: 'own', notAfter: NOW + 91 * DAY })
   t.match(await said(), 'Newer certificates have all of its names, so there is nothing to do.')
   const { id } = (await store.findBySerial('late.a.test', serialNumber))!
   const entry = newAudit({ action: 'request-renewal', actor: 'person:portal:ada' })
   await store.requestRenewals(new Map([[id, NOW]]), entry)
   t.match(await said(), /What happened to it.*Renewal requested · person:portal:ada/)
+})
+
+t.test('the client of an account that has ended is not told to be restarted', async (t) => {
+  const { add, see, store } = await setup(t)
+  const account = {
+    ...{ caller: 'gone', boundBy: 'gone', thumbprint: 'a', jwk: '{}', status: 'valid' as const },
+    ...{ contact: [], client: null, remoteAddress: null, createdAt: NOW, usedAt: NOW },
+  }
+  await store.acme.addAccount({ ...account, id: 'a' }, newAudit())
+  const of = { way: 'acme', account: 'a', client: 'lego', address: '10.0.0.1' } as const
+  await add({ names: ['app.a.test'], renewAt: NOW, ...of })
+  const due = await see('/certificates/app.a.test')
+  t.match(due.said, 'The account of the client lego at 10.0.0.1 has ended.')
+  t.notMatch(due.said, 'Restart it there')
+  t.match(
+    (await see('/certificates/app.a.test/renew')).said,
+    'Its ACME client is asked to renew it.',
+  )
+  await store.setRenewAt((await store.findByDomain('app.a.test'))[0]!.id, NOW + DAY)
+  const early = await see('/certificates/app.a.test/renew')
+  t.match(early.said, 'and its ACME client does this')
+  t.notMatch(early.said, 'the service does this')
 })
