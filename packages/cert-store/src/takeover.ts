@@ -18,6 +18,11 @@ type Columns = (table: string, ...without: readonly string[]) => string
 const copy = (table: string, columns: string, where = '') =>
   `INSERT OR IGNORE INTO ${table} (${columns}) SELECT ${columns} FROM old.${table} ${where}`
 
+/** SQL: the rows that are there, and no others. */
+function replace(table: string, where?: string) {
+  return (of: Columns) => `DELETE FROM ${table}; ${copy(table, of(table), where)}`
+}
+
 /** SQL by table: what the store `old` knows since it was as this one is. An id is the same in both. */
 const STEPS: Readonly<Record<string, (columns: Columns) => string>> = {
   data_keys: (of) => `
@@ -70,15 +75,20 @@ const STEPS: Readonly<Record<string, (columns: Columns) => string>> = {
   },
   transitions: (of) => copy('transitions', of('transitions')),
   // What has ended since does not go on.
-  orders: (of) =>
-    `DELETE FROM orders; ${copy('orders', of('orders'), `WHERE sealed_key IS NULL OR ${opens('sealed_key')}`)}`,
+  orders: replace('orders', `WHERE sealed_key IS NULL OR ${opens('sealed_key')}`),
+  // The CA may have taken another key since.
+  acme_accounts: (of) => `
+    INSERT OR REPLACE INTO acme_accounts (${of('acme_accounts')}) SELECT ${of('acme_accounts')} FROM old.acme_accounts
+      WHERE ${opens('sealed_key')} AND (next_key IS NULL OR ${opens('next_key')})`,
+  // It counts what was taken over.
+  usage: replace('usage'),
   compromised_keys: (of) => copy('compromised_keys', of('compromised_keys')),
   external_accounts: () => `
     INSERT INTO external_accounts (caller, counter) SELECT caller, counter FROM old.external_accounts WHERE true
       ON CONFLICT (caller) DO UPDATE SET counter = max(external_accounts.counter, excluded.counter)`,
   // One that is not there any more has ended too.
-  served_accounts: (of) =>
-    `DELETE FROM served_accounts; ${copy('served_accounts', of('served_accounts'))}`,
+  served_accounts: replace('served_accounts'),
+  served_orders: replace('served_orders'),
   audit: (of) => copy('audit', of('audit')),
   run_time: () => 'UPDATE run_time SET ms = max(ms, (SELECT ms FROM old.run_time))',
 }

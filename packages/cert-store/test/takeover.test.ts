@@ -14,7 +14,7 @@ import t, { type Test } from 'tap'
 import { backup, restore } from '../src/backup.ts'
 import { openKeyring, replaceMasterKey } from '../src/sealing/master-key.ts'
 import { openSqliteStore } from '../src/sqlite.ts'
-import type { ServedAccount } from '../src/store.ts'
+import type { ServedAccount, ServedOrder } from '../src/store.ts'
 import { CHAIN, NOW, newAudit, newCertificate, newOrder } from './helpers/store.ts'
 
 const ROOT = {
@@ -23,6 +23,7 @@ const ROOT = {
   sealedKey: null,
   notAfter: NOW,
 } as const
+const CA_ACCOUNT = { directory: 'dir', nextKey: null, url: null, contact: null }
 const ISO = new Date(NOW).toISOString()
 
 function newAccount(id: string): ServedAccount {
@@ -37,6 +38,12 @@ function newAccount(id: string): ServedAccount {
     ...of,
     ...at,
   }
+}
+
+const OPEN: ServedOrder = {
+  ...{ id: 'open', account: 'one', wanted: 'a', names: ['a.example'], profile: 'server' },
+  ...{ profileName: null, replaces: null, notAfter: null, status: 'ready', proofs: null },
+  ...{ csr: null, fingerprint: null, error: null, at: NOW, expiresAt: NOW + 86_400_000 },
 }
 
 type Opened = Awaited<ReturnType<typeof opening>>
@@ -71,9 +78,13 @@ async function lost(t: Test, change: (opened: Opened) => Promise<unknown>) {
   const { store, issue } = opened
   for (const domain of ['a.example', 'b.example']) await issue(domain)
   await store.saveOrder(newOrder({ requestKey: 'under way', names: ['c.example'] }))
+  await store.changeUsage(['caller names psk:web'], (usage) => usage.set('caller names psk:web', 3))
+  const sealedKey = opened.keyring.seal('account', Buffer.from('old'), Buffer.from('dir'))
+  await store.addAccount({ ...CA_ACCOUNT, sealedKey })
   await store.addAuthority(ROOT, null)
   await store.replaceCrl(authority, NOW, () => crl(5n))
   for (const id of ['one', 'two']) await store.acme.addAccount(newAccount(id), newAudit())
+  await store.acme.addOrder(OPEN)
   await store.addSignIn({ id: 'session', keySha256: Buffer.of(1), openedAt: NOW, usedAt: NOW })
   await backup({ folder, file })
   await change(opened)
@@ -185,6 +196,36 @@ const taken: Readonly<Record<string, Case>> = {
       t.match(await store.findOrderByRequestKey('under way'), { failures: 3, nextTryAt: NOW + 1 })
       const { sealedKey } = (await store.findOrder('next'))!.checkpoint!
       t.equal(keyring.open(sealedKey!, Buffer.from('next')).toString(), 'key')
+    },
+  },
+  'an order of a client that has ended': {
+    async change({ store }) {
+      await store.acme.endOrder('open', { error: {} })
+    },
+    check: async (t, { store }) =>
+      t.match(await store.acme.findOrder('open'), { status: 'invalid' }),
+  },
+  'what callers and CAs have been asked for since': {
+    async change({ store }) {
+      await store.changeUsage(['caller names psk:web', 'caller psk:web'], (usage) => {
+        usage.set('caller names psk:web', 0)
+        usage.set('caller psk:web', NOW + 7)
+      })
+    },
+    async check(t, { store }) {
+      const keys = ['caller names psk:web', 'caller psk:web']
+      const used = await store.changeUsage(keys, (usage) => keys.map((key) => usage.until(key)))
+      t.strictSame(used, [0, NOW + 7], 'names are counted anew')
+    },
+  },
+  'the key that a CA has taken for its account': {
+    async change({ store, keyring }) {
+      const sealedKey = keyring.seal('account', Buffer.from('new'), Buffer.from('dir'))
+      await store.saveAccount({ ...CA_ACCOUNT, sealedKey })
+    },
+    async check(t, { store, keyring }) {
+      const { sealedKey } = (await store.findAccount('dir'))!
+      t.equal(keyring.open(sealedKey, Buffer.from('dir')).toString(), 'new')
     },
   },
   'a key that was compromised': {
