@@ -41,8 +41,10 @@ const FUTURE = `
   WHERE is_current AND renew_at IS NOT NULL AND not_before > $1::bigint + ${MINUTE} LIMIT 1`
 const SET_FETCHED = 'UPDATE certificates SET fetched_at = $2, fetched_ran = $3 WHERE id = $1'
 const SET_READ = 'UPDATE certificates SET renewal_info_read_at = $2 WHERE id = $1'
+// Never later than was requested before.
 const REQUEST = `
-  UPDATE certificates SET renewal_requested_at = $2 WHERE id = $1 AND is_current AND account IS NOT NULL`
+  UPDATE certificates SET renewal_requested_at = least(coalesce(renewal_requested_at, $2), $2)
+  WHERE id = $1 AND is_current AND account IS NOT NULL`
 const OF_CALLER = `
   WHERE asked_by = $1 AND not_after >= $2 AND (not_after > $2 OR id > $3) AND is_current
   ORDER BY not_after, id LIMIT ${NAME_PAGE}`

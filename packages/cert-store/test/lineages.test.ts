@@ -94,6 +94,13 @@ onBothEngines('clients are asked to renew, and what they ask is kept', async (t,
   await store.requestRenewals(new Map([id, other.id].map((one) => [one, NOW + 1])), newAudit())
   await store.setRenewalInfoRead(new Map([[id, NOW + 2]]))
   t.match(await store.findById(id), { renewalRequestedAt: NOW + 1, renewalInfoReadAt: NOW + 2 })
+  for (const [at, earliest] of [
+    [NOW + 5, NOW + 1],
+    [NOW, NOW],
+  ] as const) {
+    await store.requestRenewals(new Map([[id, at]]), newAudit())
+    t.match(await store.findById(id), { renewalRequestedAt: earliest }, 'it is put off by none')
+  }
   t.same(await store.listTransitions(other.id), [], 'only those of ACME clients')
   const none = { notAfter: 0, id: 0 }
   t.same(
