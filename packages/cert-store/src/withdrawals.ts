@@ -8,7 +8,10 @@ import { IDS } from './sql.ts'
 import type { AuditEntry, RevokedCertificate, Store } from './store.ts'
 import { COMPROMISED_KEYS } from './tables.ts'
 
-const LOCK = `SELECT request_key AS "requestKey" FROM certificates WHERE id IN (${IDS}) ORDER BY id FOR UPDATE`
+const lock = (which: string) =>
+  `SELECT id, request_key AS "requestKey" FROM certificates WHERE id IN (${IDS}) AND ${which} ORDER BY id FOR UPDATE`
+/** SQL by action: another one may have done it just now. */
+const LOCK = { revoke: lock('revoked_at IS NULL'), delete: lock('is_current') }
 const RETIRE = `
   UPDATE certificates SET is_current = false, sealed_key = NULL WHERE id IN (${IDS})`
 const FORGET_NAMES_OF = `DELETE FROM certificate_names WHERE certificate IN (${IDS})`
@@ -22,6 +25,11 @@ const REVOKED = `
   WHERE revoked_at IS NOT NULL AND ${isLive('$2', '$3')}
     AND chain IN (SELECT id FROM chains WHERE issuer = $1)
   ORDER BY revoked_at, id`
+
+interface Locked {
+  readonly id: number
+  readonly requestKey: string
+}
 
 interface Parts {
   readonly orders: Orders
@@ -79,11 +87,16 @@ export class Withdrawals {
     change: (tx: Transaction, list: string) => Promise<T>,
   ): Promise<T> {
     const { orders, audit, changes } = this.#parts
-    const list = JSON.stringify(ids)
+    const { at, actor } = entry
+    const action = entry.action === 'delete' ? 'delete' : 'revoke'
     const { result, urgent } = await this.#db.transaction(async (tx) => {
-      const locked = await tx.all<{ requestKey: string }>(LOCK, list)
-      await audit.add(tx, entry)
-      await addTransitions(tx, transitionsOf(ids, entry))
+      const locked = await tx.all<Locked>(LOCK[action], JSON.stringify(ids))
+      const list = JSON.stringify(locked.map(({ id }) => id))
+      if (locked.length > 0) await audit.add(tx, entry)
+      await addTransitions(
+        tx,
+        locked.map(({ id }) => ({ certificate: id, at, action, actor, account: null })),
+      )
       await orders.forget(tx, ids)
       await tx.run(RETIRE, list)
       const result = await change(tx, list)
@@ -94,13 +107,6 @@ export class Withdrawals {
     if (urgent !== undefined) changes?.expect(urgent)
     return result
   }
-}
-
-function transitionsOf(ids: readonly number[], { at, action, actor }: AuditEntry) {
-  const what = action === 'delete' ? 'delete' : 'revoke'
-  return ids.map(
-    (certificate) => ({ certificate, at, action: what, actor, account: null }) as const,
-  )
 }
 
 /** As OpenSSL writes it. A certificate that cannot be read is revoked all the same, and has none. */

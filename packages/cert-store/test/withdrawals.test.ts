@@ -20,12 +20,15 @@ onBothEngines('what is out of service', async (t, { store, pass }) => {
   pass(DAY)
   const ids = [revoked.id, expired.id]
   t.same(await store.revoke(ids, NOW, 'keyCompromise', entry), [revoked.serialNumber])
-  await store.revoke([revoked.id], NOW + 1, 'superseded', entry)
-  await store.remove([removed.id], newAudit({ action: 'delete' }))
+  t.same(await store.revoke([revoked.id], NOW + 1, 'superseded', entry), [])
+  const entryOfDelete = newAudit({ action: 'delete' })
+  await Promise.all([1, 2].map(() => store.remove([removed.id], entryOfDelete)))
   t.same(
     (await store.listAudit({ limit: 3 })).map(({ action }) => action),
-    ['delete', 'revoke', 'revoke'],
+    ['delete', 'revoke', 'issue'],
+    'what was done before is told once',
   )
+  for (const { id } of [revoked, removed]) t.equal((await store.listTransitions(id)).length, 1)
 
   t.same(domains(await store.list({ after: 0, limit: 10 })), [kept.names[0]])
   t.equal(await store.findCurrent(revoked.requestKey), undefined)
