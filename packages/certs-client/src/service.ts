@@ -86,7 +86,10 @@ const Revoked = Type.Object({
 const Renewals = Type.Object({
   ...{ renewing: Type.Integer(), asked: Type.Integer(), until: Text },
   neverAsking: Type.Array(
-    Type.Object({ domain: Text, client: OptionalText, address: OptionalText }),
+    Type.Object({
+      ...{ domain: Text, client: OptionalText, address: OptionalText },
+      isEnded: Type.Optional(Type.Boolean()),
+    }),
   ),
 })
 const Deleted = Type.Object({ unconfirmed: OptionalTexts })

@@ -205,10 +205,13 @@ function renewalsText(
   const lines = [
     ...(renewing > 0 ? [`${renewing} ${would}renewed by the service until ${until}`] : []),
     ...(asked > 0 ? [`${asked} ACME clients ${isDryRun ? 'would be' : 'are'} asked to renew`] : []),
-    ...neverAsking.map(({ domain, client = 'an ACME client', address = 'an unknown address' }) =>
-      printable(
-        `${domain}: ${client} at ${address} never asks: restart it there, or run it by hand`,
-      ),
+    ...neverAsking.map(
+      ({ domain, client = 'an ACME client', address = 'an unknown address', isEnded }) => {
+        const cure = isEnded
+          ? 'has an account that has ended: have it make another one'
+          : 'never asks: restart it there, or run it by hand'
+        return printable(`${domain}: ${client} at ${address} ${cure}`)
+      },
     ),
   ]
   return `${lines.join('\n')}\n`

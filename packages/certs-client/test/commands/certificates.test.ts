@@ -83,7 +83,20 @@ t.test('renew asks ACME clients, and says who never asks', async (t) => {
   const { store, options, io, clock } = await stage(t)
   const origin = { way: 'acme', account: 'a', client: 'lego/4.17', address: '10.1.2.3' } as const
   const asked = { askedBy: 'psk:web', notAfter: NOW + 60 * DAY, renewAt: NOW + 40 * DAY }
-  for (const [n, more] of [origin, origin, {}].entries())
+  const account = {
+    ...{
+      id: 'a',
+      caller: null,
+      boundBy: null,
+      thumbprint: 'a',
+      jwk: '{}',
+      status: 'valid' as const,
+    },
+    ...{ contact: [], client: null, remoteAddress: null, createdAt: NOW, usedAt: NOW },
+  }
+  await store.acme.addAccount(account, newAudit())
+  const ofEnded = { ...origin, account: 'b', client: null }
+  for (const [n, more] of [origin, origin, {}, ofEnded].entries())
     await store.addCertificate(
       newCertificate({ names: [`m${n}.test`], ...asked, ...more }),
       newAudit(),
@@ -96,6 +109,7 @@ t.test('renew asks ACME clients, and says who never asks', async (t) => {
     /^2 ACME clients would be asked to renew/,
     /^m0\.test: lego\/4\.17 at 10\.1\.2\.3 never asks: restart it there/,
     /^m1/,
+    /^m3\.test: an ACME client at 10\.1\.2\.3 has an account that has ended: have it make another one$/,
   ])
   t.match(await lines('m1.test', {}), [/^1 ACME clients are asked to renew/, /^m1/])
   t.match(await lines('m2.test', { spread: '2h' }), [/^1 renewed by the service until/])

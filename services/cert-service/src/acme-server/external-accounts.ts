@@ -91,6 +91,15 @@ export class ExternalAccounts {
     return account.caller === null || this.callerOf(account) !== undefined
   }
 
+  /** The IDs of those accounts of certificates that have not ended. */
+  async findInForce(
+    of: readonly { readonly account?: string | null | undefined }[],
+  ): Promise<ReadonlySet<unknown>> {
+    const ids = of.flatMap(({ account }) => account ?? [])
+    const accounts = ids.length > 0 ? await this.#store.findAccounts(ids) : []
+    return new Set(accounts.filter((one) => this.isInForce(one)).map(({ id }) => id))
+  }
+
   #namesOf(caller: string): string[] {
     const renamed = [...this.#keys.renamed()]
     return [caller, ...renamed.flatMap(([former, name]) => (name === caller ? [former] : []))]

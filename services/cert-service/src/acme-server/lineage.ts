@@ -50,12 +50,8 @@ export async function predecessorOf(
   const heads = known ?? (await headsOf(request, wanted))
   const own = ownAmong(heads, orderer, clock.now(), csr)
   if (own || heads.length === 0) return own
-  const accounts = await store.acme.findAccounts(heads.flatMap(({ account }) => account ?? []))
-  const { externalAccounts } = request.server
-  const inForce = new Set(
-    accounts.flatMap((one) => (externalAccounts.isInForce(one) ? one.id : [])),
-  )
-  const waiting = heads.filter((one) => isDue(one, clock.now()) || !inForce.has(one.account ?? ''))
+  const inForce = await request.server.externalAccounts.findInForce(heads)
+  const waiting = heads.filter((one) => isDue(one, clock.now()) || !inForce.has(one.account))
   return pick(longestDue(waiting, orderer), 'due')
 }
 

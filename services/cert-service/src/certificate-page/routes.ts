@@ -135,6 +135,9 @@ async function showCertificate(
     record.account ? store.acme.findAccount(record.account) : undefined,
     store.listTransitions(record.id),
   ])
+  const isInForce = account !== undefined && server.externalAccounts.isInForce(account)
+  // Nobody renews what is of an account that has ended.
+  const absent: readonly Action[] = record.account && !isInForce ? ['renew', 'retry'] : ['retry']
   const page = certificatePage({
     lang: languageOf(request),
     visitor: nameOf(visitor),
@@ -143,14 +146,14 @@ async function showCertificate(
     history,
     activity,
     actions: actionsOf(server, visitor, record, [
-      ...(record.isCurrent ? ACTIONS.filter((action) => action !== 'retry') : []),
+      ...(record.isCurrent ? ACTIONS.filter((action) => !absent.includes(action)) : []),
       ...retryOf(order),
     ]),
     root: rootOf(server, record),
     done: takeDone(reply, domain),
     origin: originOf(request),
     coverage,
-    lastSeen: account && server.externalAccounts.isInForce(account) ? account.usedAt : undefined,
+    lastSeen: isInForce ? account.usedAt : undefined,
     transitions: activity && transitions,
     now,
   })

@@ -67,9 +67,12 @@ const AskedSchema = Type.Object(
         domain: Type.String(),
         client: Type.Optional(Type.String()),
         address: Type.Optional(Type.String()),
+        isEnded: Type.Optional(
+          Type.Boolean({ description: 'Whether its account has ended: the client needs another.' }),
+        ),
       }),
       {
-        description: `Those older than a day whose clients never ask when to renew: restart these. At most ${MAX_LISTED}.`,
+        description: `Those older than a day whose clients never ask when to renew: restart these. And those whose accounts have ended. At most ${MAX_LISTED}.`,
       },
     ),
     until: Type.String({ format: 'date-time', description: 'By when all have begun.' }),
@@ -172,7 +175,7 @@ async function renewAll(
       neverAsking: [...all.neverAsking, ...neverAsking].slice(0, MAX_LISTED),
     }
   }
-  if (all.renewing + all.asked > 0) return all
+  if (all.renewing + all.asked + all.neverAsking.length > 0) return all
   throw new CertError('CERT_NOT_FOUND', `no certificate of ${domain ?? caller} is renewed`)
 }
 
@@ -196,7 +199,7 @@ async function renewSome(
   records: readonly CertificateRecord[],
   { spread, isDryRun = false }: { readonly spread: number; readonly isDryRun?: boolean },
 ): Promise<Asked> {
-  const { store, clock, holdings } = request.server
+  const { store, clock, holdings, externalAccounts } = request.server
   const now = clock.now()
   const ofClients = records.filter(({ account }) => account)
   const ours = records.filter(({ account, renewAt }) => !account && renewAt !== null)
@@ -212,16 +215,20 @@ async function renewSome(
       await store.setRenewAt(id, Math.min(renewAt ?? now, moment()))
     holdings.forget(records.map(({ requestKey }) => requestKey))
   }
+  const inForce = await externalAccounts.findInForce(ofClients)
+  const isEnded = ({ account }: CertificateRecord) => !inForce.has(account)
   // One of today may be asked about tomorrow.
-  const isSilent = ({ renewalInfoReadAt, madeAt = 0 }: CertificateRecord) =>
-    !renewalInfoReadAt && madeAt + DAY < now
+  const isSilent = (one: CertificateRecord) =>
+    isEnded(one) || (!one.renewalInfoReadAt && (one.madeAt ?? 0) + DAY < now)
   // A covered one is what a machine held before it was built anew: nothing is left to restart.
   const neverAsking = await Array.fromAsync(ofClients.filter(isSilent), async (one) =>
-    (await store.findCoverage(one.id)) ? [] : [describeClient(one)],
+    (await store.findCoverage(one.id))
+      ? []
+      : [{ ...describeClient(one), ...(isEnded(one) && { isEnded: true }) }],
   )
   return {
     renewing: ours.length,
-    asked: ofClients.length,
+    asked: ofClients.filter((one) => !isEnded(one)).length,
     neverAsking: neverAsking.flat(),
     until: toTime(now + spread),
   }

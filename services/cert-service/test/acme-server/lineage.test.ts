@@ -422,6 +422,28 @@ t.test(
   },
 )
 
+t.test('a client whose account has ended is not said to be asked', async (t) => {
+  const { machine, call } = await setup(t)
+  const [kept, ended] = [await machine('10.0.0.1'), await machine('10.0.0.2')]
+  await kept.renew()
+  await ended.renew(['ended.example.com'])
+  await call('DELETE', `/api/acme/accounts/${ended.client.url.split('/').at(-1)}`)
+  const domain = 'ended.example.com'
+  const client = { domain, address: '10.0.0.2', isEnded: true }
+  t.match(await call('POST', '/api/certificates/renew', { caller: 'web' }), {
+    status: 200,
+    body: { asked: 1, neverAsking: [client] },
+  })
+  t.match(await call('POST', '/api/certificates/renew', { domain }), {
+    status: 200,
+    body: { asked: 0, neverAsking: [client] },
+  })
+  t.match(await call('POST', '/api/certificate/renew', { domain }), {
+    status: 202,
+    body: { asked: 0, neverAsking: [client] },
+  })
+})
+
 t.test('what is in service again counts, within the limits', async (t) => {
   expectWarnings(t, 'nearly `limits.perName.certificates` certificates')
   const limits = { perName: { certificates: 3 }, perCaller: { burst: 100 } }

@@ -274,6 +274,8 @@ t.test('the client of an account that has ended is not told to be restarted', as
   const due = await see('/certificates/app.a.test')
   t.match(due.said, 'The account of the client lego at 10.0.0.1 has ended.')
   t.notMatch(due.said, 'Restart it there')
+  t.notMatch(due.text, 'href="/certificates/app.a.test/renew"')
+  t.match(due.text, 'href="/certificates/app.a.test/revoke"')
   t.match(
     (await see('/certificates/app.a.test/renew')).said,
     'Its ACME client is asked to renew it.',
