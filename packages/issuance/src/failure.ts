@@ -25,13 +25,20 @@ const EARLY: readonly string[] = [
   'CERT_TERMS_NOT_AGREED',
 ]
 
-type Waiting = Pick<OrderRecord, 'status' | 'nextTryAt' | 'configuration'>
+type Waiting = Pick<OrderRecord, 'status' | 'nextTryAt' | 'configuration' | 'lastError'>
 
 /** When a failed order is tried next; undefined if its wait is over, whatever was configured when it failed. */
-export function waitOf({ status, nextTryAt }: Waiting, now: number): number | undefined {
+export function waitOf(order: Waiting, now: number): number | undefined {
+  const { status, nextTryAt } = order
   if (status !== 'failed' || nextTryAt === null) return undefined
+  const until = Math.max(nextTryAt, demandOf(order))
   // A longer wait was stored while a clock was ahead.
-  return nextTryAt > now && nextTryAt - now <= LONGEST_WAIT ? nextTryAt : undefined
+  return until > now && until - now <= LONGEST_WAIT ? until : undefined
+}
+
+/** Until when the CA has demanded to wait, or 0. It is that of the request key, whatever else is configured by now. */
+function demandOf({ lastError }: Pick<OrderRecord, 'lastError'>): number {
+  return lastError?.code.startsWith('ACME_') ? (lastError.demandedUntil ?? 0) : 0
 }
 
 /** When a failed order is tried next; undefined if at once, as also where another configuration has failed. */
@@ -40,7 +47,8 @@ export function nextTryOf(
   { configuration }: Pick<Issuer, 'configuration'>,
   now: number,
 ): number | undefined {
-  return order.configuration === configuration ? waitOf(order, now) : undefined
+  const isOther = order.configuration !== configuration
+  return waitOf(isOther ? { ...order, nextTryAt: demandOf(order) } : order, now)
 }
 
 /** Gives the order of work that has failed, with the time of its next try. @param before - its last failure */
@@ -56,7 +64,9 @@ export function failedOrder(
     ? { code: error.code, detail: error.message }
     : { code: 'INTERNAL', detail: 'an internal error; the log has the cause' }
   const demanded = demandedWait(error)
-  const wait = Math.max(isEarly ? earlyBackoff(failures) : backoff(failures), demanded)
+  // Somebody may have opened the URL of the pause.
+  const least = told.code === 'ACME_PAUSED' ? LONGEST_WAIT : demanded
+  const wait = Math.max(isEarly ? earlyBackoff(failures) : backoff(failures), least)
   const nextTryAt = now + Math.min(wait, LONGEST_WAIT)
   const demandedUntil = now + Math.min(demanded, LONGEST_WAIT)
   const lastError = {
@@ -133,8 +143,7 @@ function isTransient(error: unknown): boolean {
 /** Milliseconds to wait as the CA asks, or as its limits demand. */
 function demandedWait(error: unknown): number {
   if (error instanceof TitledError) return (error.retryAfter ?? 0) * 1000
-  if (!(error instanceof AcmeError)) return 0
-  return Math.max(error.retryAfterMs ?? 0, error.code === 'ACME_PAUSED' ? DAY : 0)
+  return error instanceof AcmeError ? (error.retryAfterMs ?? 0) : 0
 }
 
 /** Whether an error is one of ours, whose message is fit for callers: none is that of a statement. */

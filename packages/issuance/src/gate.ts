@@ -70,13 +70,14 @@ async function refusedRetry(
   callers: CallerGate,
   now: number,
 ): Promise<Error | undefined> {
-  if (!order || waitOf(order, now) === undefined) return undefined
+  const nextTryAt = order && waitOf(order, now)
+  if (!order || nextTryAt === undefined) return undefined
   const { lastError, askedBy = by.actor, names } = order
   if (lastError?.code === 'CERT_RATE_LIMITED' && askedBy !== by.actor) return undefined
   const isVoid = nextTryOf(order, request.issuer, now) === undefined
   // Replicas with two configurations must not hand a name to and fro.
   const isTried = isVoid && (!lease || !(await limitOf(callers.admitRetry(names[0] ?? ''))))
-  return isTried ? undefined : issueFailed(order, now)
+  return isTried ? undefined : issueFailed({ ...order, nextTryAt }, now)
 }
 
 /** Whether the same caller had the names proven ahead, which took one from its bucket. */

@@ -3,6 +3,7 @@ import { hasCode } from '@gatehouse/net'
 import type { Name } from '@gatehouse/pki'
 import { isUnavailable } from '@gatehouse/store'
 import { IssuanceError, IssueError } from './errors.ts'
+import { nextTryOf } from './failure.ts'
 import { Flight, type FlightPlan, type IssuanceDeps } from './flight.ts'
 import { type Asked, refusalsOf, SYSTEM } from './gate.ts'
 import type { Held } from './held.ts'
@@ -231,9 +232,12 @@ export class Issuance {
     const { callers, store, clock, issuers } = this.#deps
     await callers.admitRetry(name)
     const now = clock.now()
-    // What a CA demands is not ours to void, unless it is another CA by now.
-    const isDemanded = ({ lastError, configuration, issuer }: OrderRecord) =>
-      (lastError?.demandedUntil ?? 0) > now && configuration === issuers.find(issuer)?.configuration
+    // What a CA demands is not ours to void.
+    const isDemanded = (order: OrderRecord) => {
+      const { configuration } = issuers.find(order.issuer) ?? {}
+      const demanded = { ...order, nextTryAt: order.lastError?.demandedUntil ?? 0 }
+      return nextTryOf(demanded, { configuration }, now) !== undefined
+    }
     const requestKeys = orders.flatMap((one) => (isDemanded(one) ? [] : one.requestKey))
     await this.#bringForward(await store.voidWaits({ requestKeys }, now))
     return Promise.all(orders.map((one) => (isDemanded(one) ? one : this.#retryOne(one, by))))

@@ -209,6 +209,42 @@ t.test('a try waits as long as the CA has demanded', async (t) => {
   t.match((await retry(running, domain)).body.orders, [{ status: 'done' }])
 })
 
+t.test('another configuration waits as long as the CA has demanded', async (t) => {
+  const { ca, clock, startWith } = await dnsStage(t)
+  const first = await startWith('open')
+  await post(first, domain)
+  await clock.advance(61 * DAY)
+  ca.always('newOrder', problem(429, 'rateLimited', 'too many', { 'retry-after': '3600' }))
+  const [held] = await first.service.store.findByDomain(domain)
+  await t.rejects(first.service.issuance.renew(held!, { actor: 'system' }))
+  const asked = ca.count('newOrder')
+  await first.close()
+  const other = await startWith('open', 'another-token')
+  await other.service.issuance.voidOutdated()
+  const [order] = await retry(other, domain).then(({ body }) => body.orders)
+  t.match(order, { status: 'failed' })
+  const refused = await other.service.issuance
+    .renew(held!, { actor: 'system' })
+    .catch((error) => error)
+  t.match(refused, { code: 'ACME_RATE_LIMITED', wait: 3_600 })
+  t.equal(ca.count('newOrder'), asked)
+  await clock.advance(60 * MINUTE)
+  ca.always('newOrder')
+  t.match((await retry(other, domain)).body.orders, [{ status: 'done' }])
+})
+
+t.test('a name that the CA has paused is tried when somebody has ended the pause', async (t) => {
+  const { ca, running } = await startAcme(t)
+  const unpause = 'open https://ca.example/sfe/v1/unpause?jwt=x to go on'
+  ca.always('newOrder', problem(429, 'rateLimited', unpause))
+  t.match(await post(running, domain), {
+    body: { code: 'ACME_PAUSED' },
+    headers: { 'retry-after': '86400' },
+  })
+  ca.always('newOrder')
+  t.match((await retry(running, domain)).body.orders, [{ status: 'done' }])
+})
+
 t.test('replicas with two configurations do not hand a name to and fro', async (t) => {
   const { ca, startWith } = await dnsStage(t)
   const one = await startWith('closed')
