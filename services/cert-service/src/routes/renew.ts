@@ -221,7 +221,8 @@ async function renewSome(
   const isSilent = (one: CertificateRecord) =>
     isEnded(one) || (!one.renewalInfoReadAt && (one.madeAt ?? 0) + DAY < now)
   // A covered one is what a machine held before it was built anew: nothing is left to restart.
-  const neverAsking = await Array.fromAsync(ofClients.filter(isSilent), async (one) =>
+  const silent = ofClients.filter(isSilent).slice(0, MAX_LISTED)
+  const neverAsking = await Array.fromAsync(silent, async (one) =>
     (await store.findCoverage(one.id))
       ? []
       : [{ ...describeClient(one), ...(isEnded(one) && { isEnded: true }) }],
