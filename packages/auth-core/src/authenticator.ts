@@ -290,7 +290,6 @@ function findersOf(
 /** The digest of the value by which a caller was found. It is nothing that the application should send on. */
 const DIGESTS = new WeakMap<KeyCaller, string>()
 
-/** The caller of one value of a key. */
 function callerOf({ name, scopes, domains }: PskKey, digest: string) {
   const caller: KeyCaller = Object.freeze({
     method: 'psk',

@@ -203,7 +203,6 @@ function readAssertion(options: AssertionOptions, fault: AddFault) {
   return {
     connection: { ...connection, issuerUrl },
     audience: origins,
-    /** A name in lower case. */
     header: header.toLowerCase(),
   }
 }

@@ -62,7 +62,6 @@ interface DeliveryLog {
   recordUse(id: number): void
 }
 
-/** Counters. */
 export interface IssuanceMetrics {
   readonly issued: { inc(labels: { readonly action: 'issue' | 'renew' }): void }
   readonly delivered: { inc(): void }

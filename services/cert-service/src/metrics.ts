@@ -213,7 +213,6 @@ export const certMetrics = fp<MetricsOptions>(
 )
 
 interface GaugesOptions extends MetricsOptions {
-  /** The receivers of events. */
   readonly receivers: readonly Named[]
 }
 

@@ -7,7 +7,6 @@ import type { Site, Sites } from './sites.ts'
 /** An app that a portal offers to people. */
 type App = NonNullable<Portal['apps']>[number]
 
-/** A person at a portal. */
 interface PersonAtPortal {
   readonly portal: Portal
   readonly principal: Principal

@@ -4,7 +4,6 @@ import { FwaError } from './errors.ts'
 import { type Portal, portalOf } from './portals.ts'
 import type { Site } from './sites.ts'
 
-/** The portal and site that a request is for. */
 export interface PortalSite {
   readonly portal: Portal
   readonly site: Site

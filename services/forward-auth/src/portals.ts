@@ -111,7 +111,6 @@ function lookOf(
       policy: policies.get(policy),
       icon: image('icon', icon, `apps.${i}.icon`),
     })),
-    /** The images by name. */
     images: images as ReadonlyMap<string, Image>,
   }
 }

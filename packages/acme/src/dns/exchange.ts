@@ -48,7 +48,6 @@ export async function ask(
   throw new AcmeError('ACME_DNS_MESSAGE', `${server.host} answered another question`)
 }
 
-/** The message, if it answers that question. */
 function answerIn(bytes: Buffer, id: number, { name, type }: DnsQuestion): DnsMessage | undefined {
   const message = decodeMessage(bytes)
   const [question] = message.questions

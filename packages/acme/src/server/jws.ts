@@ -80,7 +80,6 @@ function wrongAlgorithm(algorithms: readonly string[]): AcmeProblem {
   return new AcmeProblem('badSignatureAlgorithm', detail, { algorithms })
 }
 
-/** The key that a JWS carries. */
 function readSigner({ alg, header }: OpenJws): PublicKey {
   const key = readJwk(header.jwk)
   if (key.alg !== alg) throw wrongAlgorithm(ACCOUNT_ALGORITHMS)

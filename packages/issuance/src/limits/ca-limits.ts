@@ -50,7 +50,6 @@ export interface LimitedOrder {
 
 export interface Quota {
   readonly kind: Exclude<keyof CaLimits, 'renewalsExempt'>
-  /** Key of its bucket. */
   readonly key: string
   readonly subject: string
   readonly limit: Limit

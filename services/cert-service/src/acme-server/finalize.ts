@@ -122,7 +122,6 @@ async function complete(
   return ended(request, order)
 }
 
-/** An order that another request has ended. */
 async function ended({ server }: FastifyRequest, order: ServedOrder): Promise<ServedOrder> {
   return (await server.store.acme.findOrder(order.id)) ?? order
 }

@@ -70,7 +70,6 @@ const REASONS: Readonly<Record<RevocationReason, Text>> = {
   cACompromise: 'Somebody else may have the key of the CA',
 }
 
-/** The words for a reason. */
 export function reasonText(lang: Language, reason: RevocationReason): SafeHtml {
   return say(lang, REASONS[reason])
 }

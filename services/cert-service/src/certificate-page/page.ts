@@ -31,7 +31,6 @@ interface Reading {
   readonly visitor: VisitorName
 }
 
-/** The page of a name. */
 interface NameView extends Reading {
   /** The latest order, of the request key of the certificate if there is one. */
   readonly order: OrderRecord | undefined
@@ -49,7 +48,6 @@ interface NameView extends Reading {
 const ONLY_LOOK =
   'With an API key, you can look but not change anything. To make changes, sign in through the portal, or use the API.'
 
-/** The page of a certificate. */
 export interface CertificateView extends NameView {
   readonly record: CertificateRecord & InService
   /** DER of the root that the chain leads to, if this service has it. */

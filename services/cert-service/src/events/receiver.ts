@@ -9,7 +9,6 @@ import { type EventText, paragraphsOf, shorten, textOf } from './text.ts'
 const TIMEOUT = 10_000
 const DELIVERED = [200, 201, 202, 203, 204, 205, 206]
 
-/** A receiver of events. */
 export interface Receiver {
   readonly name: string
   readonly events: readonly string[]

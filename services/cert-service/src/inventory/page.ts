@@ -32,7 +32,6 @@ export interface Inventory {
   readonly failed: readonly ListedRow[]
   readonly hasMoreFailed: boolean
   readonly neighbours: Neighbours
-  /** The names of all issuers. */
   readonly issuers: readonly string[]
   readonly origin: string
   readonly now: number

@@ -20,7 +20,6 @@ declare module 'fastify' {
 
 type Run = (signal: AbortSignal) => Promise<void>
 
-/** A loop that runs. */
 export interface Loop {
   stop(): Promise<void>
 }

@@ -17,7 +17,6 @@ export interface SessionsQuery {
   readonly asJson: boolean
 }
 
-/** Sessions that are listed. */
 const MAX_SESSIONS = 10_000
 
 /** The sessions of people, or the grants of a client, as lines; with `end` it ends them. */

@@ -32,7 +32,6 @@ export interface ExamineOptions {
   }
   readonly keys: KeyRing
   readonly now: () => number
-  /** Asks the proxy. */
   readonly ask: Client
   /** Asks the service itself, at its URL. */
   readonly askService: Client

@@ -34,7 +34,6 @@ type Format = keyof typeof FORMATS
 /** An image, or what is wrong with its file as the end of a sentence that begins with the key. */
 type ReadImage = { readonly image: Image } | { readonly fault: string; readonly absent: boolean }
 
-/** Reads the file of an image. */
 export function readImage(kind: ImageKind, file: string): ReadImage {
   const { formats, maxBytes } = KINDS[kind]
   const read = readNamedFile(file, maxBytes)

@@ -25,7 +25,6 @@ interface Demanded {
   readonly resource?: Resource | undefined
   /** Default: those of the resource that clients ask for at first. */
   readonly scopes?: readonly string[] | undefined
-  /** The challenge of Basic. */
   readonly basic?: string | undefined
 }
 

@@ -25,7 +25,6 @@ export interface Check extends Asked {
   readonly decision: Decision
   /** The person who is signed in, or the program whose credentials were sent. */
   readonly principal: Principal | undefined
-  /** The resource that the request is for. */
   readonly resource: Resource | undefined
   /** The scopes that a client has to ask for, if it has no token. */
   readonly scopes: readonly string[] | undefined

@@ -53,7 +53,6 @@ export interface SessionFollower {
   ended(): readonly string[]
 }
 
-/** The events of the audit trail. */
 export type AuditEvent =
   | 'sign-in'
   | 'sign-in-refused'

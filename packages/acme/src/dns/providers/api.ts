@@ -135,7 +135,6 @@ const TokenSchema = Type.Object({
   expires_in: Type.Union([Type.Number(), Type.String({ pattern: '^\\d{1,9}$' })]),
 })
 
-/** A request for an access token. */
 export interface TokenRequest
   extends Pick<ApiOptions, 'name' | 'endpoint'>,
     Pick<ApiRequest, 'content' | 'headers'> {
