@@ -150,7 +150,7 @@ export const TEXTS = {
     'Certificados más recientes tienen todos sus nombres: no hay que hacer nada.'],
   'Another caller has newer certificates for all of its names. If they have not moved there, restart what renews this one.': [
     'Ein anderer Aufrufer hat neuere Zertifikate für alle Namen. Falls sie nicht umgezogen sind, starten Sie neu, was dieses erneuert.',
-    'Un autre appelant a des certificats plus récents pour tous ses noms. S’ils n’y sont pas déplacés, redémarrez ce qui renouvelle celui-ci.',
+    'Un autre appelant a des certificats plus récents pour ces noms. S’ils n’y sont pas allés, redémarrez ce qui renouvelle celui-ci.',
     'Otro llamante tiene certificados más recientes para todos sus nombres. Si no se han trasladado allí, reinicie lo que renueva este.'],
   'The client {client} at {address} was last seen {when}. Restart it there.': [
     'Der Client {client} auf {address} war zuletzt {when} da. Starten Sie ihn dort neu.',

@@ -72,7 +72,9 @@ const AskedSchema = Type.Object(
         ),
       }),
       {
-        description: `Those older than a day whose clients never ask when to renew: restart these. And those whose accounts have ended. At most ${MAX_LISTED}.`,
+        description:
+          'Those older than a day whose clients never ask when to renew: restart these. And those whose accounts ' +
+          `have ended. At most ${MAX_LISTED}.`,
       },
     ),
     until: Type.String({ format: 'date-time', description: 'By when all have begun.' }),
