@@ -123,7 +123,7 @@ async function issued(effort: Effort, storage: StorageOf): Promise<Row[]> {
       unit: '/s',
       baseline: value('SQLite'),
       ratio: ratio('PostgreSQL', 'SQLite'),
-      target: 0.25,
+      target: 0.5,
       noise: effort.noise,
     }),
     compared({
