@@ -1,4 +1,4 @@
-import type { Parameter } from './engine.ts'
+import type { Parameter, Transaction } from './engine.ts'
 import { StoreError, type StoreErrorCode } from './errors.ts'
 
 /** Statements that are remembered. A single one already makes a store unready. */
@@ -32,11 +32,15 @@ export class FailedStatements extends Map<string, Failed> {
   /**
    * Tries each again until one still fails, so that none counts for longer than its cause lasts, nor is forgotten
    * before. What is now wrong with a statement itself, such as a row that is there by now, is no cause.
-   * @param again - changes nothing
+   * @param transaction - is rolled back each time
    */
-  async retry(again: (sql: string, params: readonly Parameter[]) => Promise<unknown>) {
+  async retry(transaction: (job: (tx: Transaction) => Promise<never>) => Promise<never>) {
     for (const [sql, { params }] of this) {
-      const outcome = await again(sql, params).catch((error: unknown) => error)
+      const trying = transaction(async (tx) => {
+        await tx.all(sql, ...params)
+        throw new Error('It works')
+      })
+      const outcome = await trying.catch((error: unknown) => error)
       if (isOfStore(outcome)) return
       this.delete(sql)
     }

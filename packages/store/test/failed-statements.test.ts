@@ -1,6 +1,6 @@
 import t from 'tap'
 import { FailedStatements } from '../src/failed-statements.ts'
-import { StoreError, type StoreErrorCode } from '../src/index.ts'
+import { type Parameter, StoreError, type StoreErrorCode, type Transaction } from '../src/index.ts'
 
 const failing = (code: StoreErrorCode) => new StoreError(code, code)
 const full = failing('STORE_UNAVAILABLE')
@@ -15,10 +15,14 @@ function world(...broken: readonly string[]) {
     stillBroken,
     tried,
     retry: () =>
-      failed.retry(async (sql, params) => {
-        tried.push([sql, ...params].join(' '))
-        const error = stillBroken.get(sql)
-        if (error) throw error
+      failed.retry((job) => {
+        const all = async (sql: string, ...params: readonly Parameter[]) => {
+          tried.push([sql, ...params].join(' '))
+          const error = stillBroken.get(sql)
+          if (error) throw error
+          return []
+        }
+        return job({ all } as unknown as Transaction)
       }),
   }
 }

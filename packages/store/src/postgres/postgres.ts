@@ -188,7 +188,7 @@ class Database implements Postgres {
 
   async check(): Promise<void> {
     await this.#saveRunTime(this.#options.writable)
-    await this.#failed.retry((sql, params) => this.#writes.tryOut(sql, params))
+    await this.#failed.retry((job) => this.#writes.once(job))
     const failure = this.failure()
     if (failure) throw failure
   }

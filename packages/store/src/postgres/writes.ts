@@ -76,18 +76,6 @@ export class Writes {
     }
   }
 
-  /** Resolves if a statement works. What it does is rolled back. */
-  async tryOut(sql: string, params: readonly Parameter[]): Promise<void> {
-    const works = new Error('It works')
-    const trying = this.once(async (tx) => {
-      await tx.run(sql, ...params)
-      throw works
-    })
-    await trying.catch((error: unknown) => {
-      if (error !== works) throw error
-    })
-  }
-
   /** Resolves when another attempt makes sense. Throws if none does. */
   async #prepare(
     failed: Failed,

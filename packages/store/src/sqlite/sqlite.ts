@@ -1,3 +1,4 @@
+import { open, rm } from 'node:fs/promises'
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite'
 import { setTimeout } from 'node:timers/promises'
 import type { Engine, Parameter, Row, Transaction, WriteOptions } from '../engine.ts'
@@ -25,6 +26,19 @@ export interface Runner {
   close(): MaybePromise<void>
 }
 
+interface Statement {
+  readonly sql: string
+  readonly params: readonly Parameter[]
+}
+
+/** The statements of a transaction so far. */
+interface Statements {
+  /** By their texts. */
+  readonly ran: Map<string, Statement['params']>
+  /** The first one that failed. */
+  culprit?: string
+}
+
 interface Job {
   readonly isDurable: boolean
   run(tx: Transaction): Promise<unknown>
@@ -40,13 +54,17 @@ export interface SqliteOptions {
 }
 
 const MAX_WAITING = 4096
+/** What a commit of any size has room in, in bytes. */
+const ROOM = 65_536
+/** A transaction of nothing else shows whether one can begin. */
+const NOTHING = 'SELECT 1'
 const SAVE_RUN_TIME = `UPDATE ${RUN_TIME} SET ms = greatest(ms, $1)`
 
 /** A store in SQLite. Writes that come together share a transaction, and so a wait for the disk. */
 export class Sqlite implements Engine {
   readonly dialect = 'sqlite'
   readonly #runner: Runner
-  /** The reads that failed. */
+  readonly #file: string | null
   readonly #failed = new FailedStatements()
   readonly #elapsed: () => number
   readonly #openedAt: number
@@ -57,12 +75,11 @@ export class Sqlite implements Engine {
   /** The end of the last transaction that was begun or waits. */
   #turn: Promise<void> = Promise.resolve()
   #refusal: StoreError | undefined
-  /** The error of the last transaction: writes all fail together. */
-  #failedWrite: StoreError | undefined
 
   constructor(sqlite: DatabaseSync, options: SqliteOptions = {}) {
     const { elapsed = () => performance.now() } = options
     this.#runner = options.runner ?? new Connection(sqlite)
+    this.#file = sqlite.location()
     this.#elapsed = elapsed
     this.#openedAt = elapsed()
     this.#earlierRunTime = Number(sqlite.prepare(`SELECT ms FROM ${RUN_TIME}`).get()?.ms)
@@ -99,13 +116,14 @@ export class Sqlite implements Engine {
 
   async check(): Promise<void> {
     await this.run(SAVE_RUN_TIME, this.runTime())
-    await this.#failed.retry((sql, params) => this.#read(sql, params))
+    if (this.#failed.size > 0) await this.#requireRoom()
+    await this.#failed.retry((job) => this.transaction(job))
     const failure = this.failure()
     if (failure) throw failure
   }
 
   failure(): StoreError | undefined {
-    return this.#refusal ?? this.#failedWrite ?? this.#failed.first()
+    return this.#refusal ?? this.#failed.first()
   }
 
   /** `undefined` allows writes again. */
@@ -141,21 +159,21 @@ export class Sqlite implements Engine {
   }
 
   async #runTogether(jobs: readonly Job[]): Promise<void> {
+    const statements: Statements = { ran: new Map([[NOTHING, []]]) }
     try {
       const isDurable = jobs.some((job) => job.isDurable)
       await this.#runner.begin(isDurable)
       const results: unknown[] = []
-      for (const job of jobs) results.push(await this.#runJob(job))
+      for (const job of jobs) results.push(await this.#runJob(job, statements))
       await this.#runner.end('COMMIT')
-      // Others may write to tables in memory alone.
-      if (isDurable) this.#failedWrite = undefined
+      for (const sql of statements.ran.keys()) this.#failed.delete(sql)
       jobs.forEach((job, i) => {
         job.resolve(results[i])
       })
     } catch (error) {
       await this.#runner.end('ROLLBACK')
       const failure = asStoreError(error)
-      if (isOfStore(failure)) this.#failedWrite = failure
+      if (isOfStore(failure)) this.#note(statements, failure)
       // The store is fine, so one job is at fault: run alone, only that one fails.
       else if (jobs.length > 1) return this.#runAlone(jobs)
       for (const job of jobs) job.reject(failure)
@@ -167,27 +185,29 @@ export class Sqlite implements Engine {
   }
 
   /** Keeps nothing of a job whose statement failed, as PostgreSQL does. A statement that comes late does nothing. */
-  async #runJob(job: Job): Promise<unknown> {
+  async #runJob(job: Job, statements: Statements): Promise<unknown> {
     let failure: unknown
     let isOver = false
-    const attempt = async <T>(statement: () => MaybePromise<T>): Promise<T> => {
+    const attempt = async <T>(method: 'all' | 'run', { sql, params }: Statement): Promise<T> => {
       if (isOver) throw new Error('The transaction is over')
       if (failure) throw failure
+      statements.ran.set(sql, params)
       try {
-        return await statement()
+        return (await this.#runner[method](sql, params)) as T
       } catch (error) {
+        statements.culprit ??= sql
         failure ??= asStoreError(error)
         throw failure
       }
     }
-    const all = async <T>(sql: string, ...params: readonly Parameter[]) =>
-      (await attempt(() => this.#runner.all(sql, params))) as readonly T[]
+    const all = <T>(sql: string, ...params: readonly Parameter[]) =>
+      attempt<readonly T[]>('all', { sql, params })
     try {
       const result = await job.run({
         all,
         get: async <T>(sql: string, ...params: readonly Parameter[]) =>
           (await all<T>(sql, ...params))[0],
-        run: (sql, ...params) => attempt(() => this.#runner.run(sql, params)),
+        run: (sql, ...params) => attempt('run', { sql, params }),
       })
       if (failure) throw failure
       return result
@@ -195,6 +215,29 @@ export class Sqlite implements Engine {
       throw failure ?? error
     } finally {
       isOver = true
+    }
+  }
+
+  /** If it was the commit that failed, its last statement stands for it. */
+  #note({ ran, culprit = [...ran.keys()].at(-1) ?? NOTHING }: Statements, failure: StoreError) {
+    this.#failed.note(culprit, ran.get(culprit) ?? [], failure)
+  }
+
+  /** What is rolled back needs less room than a commit. */
+  async #requireRoom(): Promise<void> {
+    if (this.#file === null) return
+    try {
+      const path = `${this.#file}.room`
+      await using file = await open(path, 'w', 0o600)
+      await rm(path)
+      await file.writeFile(Buffer.alloc(ROOM))
+      await file.sync()
+    } catch (error) {
+      const { code } = error as NodeJS.ErrnoException
+      throw storeUnavailable(
+        code === 'ENOSPC' ? 'the disk is full' : `its folder gives ${code}`,
+        error,
+      )
     }
   }
 

@@ -127,8 +127,6 @@ t.test('writes can be refused, and reads go on', async (t) => {
 
 interface Harm {
   readonly reason: RegExp
-  /** Whether even a small write fails. */
-  readonly isWhole: boolean
   harm(of: ReturnType<typeof openSqlite>): void
   mend(of: ReturnType<typeof openSqlite>): void
 }
@@ -141,25 +139,22 @@ const BIG = 'INSERT INTO numbers (n, bytes) VALUES (2, zeroblob(100000))'
 const harms: Readonly<Record<string, Harm>> = {
   'another program locks': {
     reason: /it is locked by another program/,
-    isWhole: true,
     harm: ({ other }) => other.exec('BEGIN IMMEDIATE'),
     mend: ({ other }) => other.exec('ROLLBACK'),
   },
   'is full': {
     reason: /the disk is full/,
-    isWhole: false,
     harm: ({ sqlite }) => sqlite.exec(`PRAGMA max_page_count = ${pagesOf(sqlite)}`),
     mend: ({ sqlite }) => sqlite.exec('PRAGMA max_page_count = 4294967294'),
   },
   'is read-only': {
     reason: /it is read-only/,
-    isWhole: true,
     harm: ({ sqlite }) => sqlite.exec('PRAGMA query_only = ON'),
     mend: ({ sqlite }) => sqlite.exec('PRAGMA query_only = OFF'),
   },
 }
 
-for (const [what, { reason, isWhole, harm, mend }] of Object.entries(harms))
+for (const [what, { reason, harm, mend }] of Object.entries(harms))
   t.test(`a database that ${what} is told, and is written again afterwards`, async (t) => {
     const opened = openSqlite(t)
     const { db, other, sqlite } = opened
@@ -175,12 +170,15 @@ for (const [what, { reason, isWhole, harm, mend }] of Object.entries(harms))
     t.match(db.failure(), UNAVAILABLE, 'and do not cure it')
     await db.transaction(inMemory, { durable: false }).catch(() => {})
     t.match(db.failure(), UNAVAILABLE, 'nor does what is in memory alone')
-    if (isWhole) t.match(await failureOf(db.check()), { ...UNAVAILABLE, message: reason })
+    await insert(db, 4).catch(() => {})
+    for (let i = 0; i < 3; i++)
+      t.match(await failureOf(db.check()), { ...UNAVAILABLE, message: reason })
+    t.match(db.failure(), UNAVAILABLE, 'nor a smaller write')
     mend(opened)
     await db.check()
     t.equal(db.failure(), undefined)
     await db.run(BIG)
-    t.same(committed(other), [1, 2])
+    t.match(committed(other), [1, 2])
   })
 
 t.test('a job that goes on after SQLite has ended its transaction writes nothing', async (t) => {
@@ -227,6 +225,32 @@ t.test('a read of what is damaged fails for as long as it is', async (t) => {
   writeFileSync(file, bytes)
   await using mended = new Sqlite(new DatabaseSync(file))
   await mended.check()
+})
+
+t.test('a write into what is damaged fails for as long as it is', async (t) => {
+  const { db, file } = openSqlite(t)
+  await Promise.all(Array.from({ length: 100 }, (_, n) => insert(db, n, 'a'.repeat(1_000))))
+  await db.run('CREATE TABLE sound (n)')
+  await db.close()
+  const bytes = readFileSync(file)
+  writeFileSync(file, Buffer.from(bytes).fill(7, bytes.length - 7 * 4_096, bytes.length - 4_096))
+  const damaged = new Sqlite(new DatabaseSync(file))
+  const corrupt = { code: 'STORE_CORRUPT' }
+  t.match(await failureOf(damaged.run('UPDATE numbers SET text = $1', 'b')), corrupt)
+  await damaged.run('INSERT INTO sound VALUES (1)')
+  t.match(damaged.failure(), corrupt, 'another write does not cure it')
+  for (let i = 0; i < 3; i++) t.match(await failureOf(damaged.check()), corrupt)
+  await damaged.close()
+})
+
+t.test('what failed is tried again without effect', async (t) => {
+  const { db, sqlite, other } = openSqlite(t)
+  sqlite.exec(`PRAGMA max_page_count = ${pagesOf(sqlite)}`)
+  t.match(await failureOf(db.run(BIG)), UNAVAILABLE)
+  sqlite.exec('PRAGMA max_page_count = 4294967294')
+  await db.check()
+  t.equal(db.failure(), undefined)
+  t.same(committed(other), [])
 })
 
 t.test('the run time goes on at the next start', async (t) => {

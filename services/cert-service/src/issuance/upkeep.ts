@@ -31,13 +31,9 @@ export const upkeep = fp<UpkeepOptions>(
     })
     const state: State = { isStoreUp: true, hasFuture: false }
     app.addHealthCheck(() => {
-      const isUp = state.isStoreUp && !app.store.failure()
-      const degraded = degradedParts(app, state)
-      if (isUp) return { degraded }
-      // Other replicas could do no more than this one: certificates in memory are answered.
-      return app.store.isShared
-        ? { degraded: [...degraded, 'store'] }
-        : { degraded, unready: 'store' }
+      // Certificates that it has are answered without the store.
+      const store = state.isStoreUp && !app.store.failure() ? [] : ['store']
+      return { degraded: [...degradedParts(app, state), ...store] }
     })
 
     const { loops, store, holdings, issuance, issuers, clock, log } = app

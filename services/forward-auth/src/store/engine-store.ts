@@ -1,5 +1,6 @@
 import { hasCode } from '@gatehouse/net'
 import type { Clock } from '@gatehouse/service-kit/clock'
+import type { HealthReport } from '@gatehouse/service-kit/http'
 import {
   columns,
   type Engine,
@@ -99,7 +100,8 @@ export abstract class EngineStore {
   readonly clock: Clock
   readonly #engine: Engine
   readonly #log: StoreOptions['log']
-  readonly #failing = new Set<'reading' | 'writing'>()
+  /** Whether something has failed since the last check, which was logged. */
+  #hasFailed = false
   #timer: { cancel(): void } | undefined
   #looking: Promise<void> | undefined
   #isClosed = false
@@ -254,14 +256,20 @@ export abstract class EngineStore {
     return { now: this.clock.now(), running: this.runningTime() }
   }
 
+  /** Sessions that are known are answered without the store. */
+  health(): HealthReport {
+    return { degraded: this.isFailing ? ['store'] : [] }
+  }
+
   protected get isFailing(): boolean {
-    return this.#failing.size > 0 || this.#engine.failure() !== undefined
+    return this.#hasFailed || this.#engine.failure() !== undefined
   }
 
   /** Finds out whether the store can be written, and what failed works again. Saves the running time. */
   protected async recheck(): Promise<void> {
     await this.told('writing', this.#engine.check())
-    this.#failing.clear()
+    if (this.#hasFailed) this.#log.info({}, 'the store can be used again')
+    this.#hasFailed = false
   }
 
   /** Calls {@link look} every so many ms. */
@@ -282,14 +290,12 @@ export abstract class EngineStore {
   /** Waits for what the engine does, and tells once that it fails. @throws StoreError STORE_UNAVAILABLE */
   protected async told<T>(what: 'reading' | 'writing', work: Promise<T>): Promise<T> {
     try {
-      const result = await work
-      this.#failing.delete(what)
-      return result
+      return await work
     } catch (cause) {
       const error = toUnavailable(cause)
-      if (!this.#failing.has(what) && !this.#isClosed)
+      if (!this.#hasFailed && !this.#isClosed)
         this.#log.error({ err: error }, `the store cannot be used: ${what} fails`)
-      this.#failing.add(what)
+      this.#hasFailed = true
       throw error
     }
   }

@@ -5,7 +5,7 @@ import { SharedSqlite } from '@gatehouse/store'
 import t from 'tap'
 import { HOUR, onFolder, SECOND, session, until } from './kit.ts'
 
-t.test('a folder that refuses writes is unready until it takes them again', async (t) => {
+t.test('a folder that refuses writes is degraded until it takes them again', async (t) => {
   const { folder, open } = onFolder(t)
   const clock = manualClock()
   const { store, log } = await open({ clock })
@@ -13,13 +13,13 @@ t.test('a folder that refuses writes is unready until it takes them again', asyn
   blocker.exec('BEGIN IMMEDIATE')
   const refused = { code: 'STORE_UNAVAILABLE', retryAfter: 5 }
   await t.rejects(store.completeLogin('login', clock.now() + HOUR), refused)
-  t.strictSame(store.health(), { unready: 'store' })
+  t.strictSame(store.health(), { degraded: ['store'] })
   t.equal(await store.hasCompleted('login'), false)
-  t.strictSame(store.health(), { unready: 'store' }, 'reading works, and does not hide it')
+  t.strictSame(store.health(), { degraded: ['store'] }, 'reading works, and does not hide it')
   blocker.close()
   await clock.advance(SECOND)
-  await until(() => store.health().unready === undefined)
-  t.strictSame(log, ['the store cannot be used: writing fails'])
+  await until(() => store.health().degraded?.length === 0)
+  t.strictSame(log, ['the store cannot be used: writing fails', 'the store can be used again'])
 })
 
 const REPLACED = 'the store of sessions was replaced: everybody signs in again'

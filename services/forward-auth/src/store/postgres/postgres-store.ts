@@ -27,8 +27,9 @@ import { SealedSecrets } from './sealed-secrets.ts'
 
 /** Ms for which a database is waited for at the start. Less than the timeout of plugins. */
 const PATIENCE = 30_000
-/** Ms between two tests whether the database can be written. */
+/** Ms between two tests whether the database can be written, and of what has failed. */
 const CHECK_INTERVAL = 5_000
+const RETRY_INTERVAL = 1_000
 /** The events of transactions since one. */
 const READ = EVENTS.select('WHERE xid >= $1::xid8', 'kind, key, until')
 const TELL = `SELECT pg_notify($1, '')`
@@ -81,6 +82,7 @@ function connect(
 class PostgresStore extends EngineStore implements AuthStore {
   readonly audit: AuditStore
   readonly staleness: AuthStore['staleness']
+  #checkedAt = 0
   readonly #db: Postgres
   readonly #config: PostgresConfig
   readonly #secrets: SealedSecrets
@@ -111,7 +113,7 @@ class PostgresStore extends EngineStore implements AuthStore {
       apply: (events, full) => this.pass(follower, events, full),
     })
     await this.told('reading', this.#feed.read())
-    this.watch(CHECK_INTERVAL)
+    this.watch(RETRY_INTERVAL)
   }
 
   async catchUp(): Promise<void> {
@@ -129,13 +131,16 @@ class PostgresStore extends EngineStore implements AuthStore {
     throw new FwaError('FWA_KEY_UNUSABLE', 'storage.url needs session.keys')
   }
 
-  health(): HealthReport {
-    if (this.#isStale() && this.staleness) return { unready: 'store' }
-    return { degraded: this.#db.failure() || this.#isStale() ? ['store'] : [] }
+  override health(): HealthReport {
+    if (!this.#isStale()) return super.health()
+    return this.staleness ? { unready: 'store' } : { degraded: ['store'] }
   }
 
-  protected look(): Promise<void> {
-    return this.recheck()
+  protected async look(): Promise<void> {
+    const age = Math.abs(this.clock.now() - this.#checkedAt)
+    if (!this.isFailing && age < CHECK_INTERVAL) return
+    this.#checkedAt = this.clock.now()
+    await this.recheck()
   }
 
   /** Tells the other instances that there are new rows. */

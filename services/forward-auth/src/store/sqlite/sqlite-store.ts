@@ -1,7 +1,6 @@
 import { join } from 'node:path'
 import { systemClock } from '@gatehouse/service-kit/clock'
 import { makeFolder } from '@gatehouse/service-kit/files'
-import type { HealthReport } from '@gatehouse/service-kit/http'
 import { asStoreError, SharedSqlite, StoreError } from '@gatehouse/store'
 import { EngineStore } from '../engine-store.ts'
 import type {
@@ -53,10 +52,6 @@ export class SqliteStore extends EngineStore implements AuthStore {
 
   secret(name: SecretName): Promise<string> {
     return storedSecret(this.#folder, name)
-  }
-
-  health(): HealthReport {
-    return { unready: this.isFailing ? 'store' : undefined }
   }
 
   protected async look(): Promise<void> {
