@@ -30,7 +30,7 @@ export const LIMITS: readonly Limit[] = [
   {
     title: 'src of all',
     pattern: '{packages,services}/*/src/**/*.ts',
-    most: 71_500,
+    most: 71_540,
   },
 ]
 

@@ -26,6 +26,7 @@ import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest }
 import { sessionsApi } from './account/api.ts'
 import { accountRoutes } from './account/routes.ts'
 import { audit } from './audit/audit.ts'
+import { backlog, takeTurns } from './backlog.ts'
 import type { ForwardAuthConfig } from './config/schema.ts'
 import { probes } from './doctor/probes.ts'
 import { ERRORS, STATUS_OF } from './errors.ts'
@@ -150,9 +151,10 @@ async function registerHttp(
 async function registerServices(
   app: FastifyInstance,
   config: ForwardAuthConfig,
-  { metrics, createFetch, lookup }: AppDeps,
+  { metrics, monotonic, createFetch, lookup }: AppDeps,
 ): Promise<void> {
   await app.register(logLimit)
+  await app.register(backlog, { monotonic })
   await app.register(keys, config)
   await app.register(sites, config)
   await app.register(trust, { ...config, lookup })
@@ -183,8 +185,7 @@ async function registerRoutes(app: FastifyInstance, basePath: string): Promise<v
     await app.register(backChannelRoutes, { prefix })
   }
   const portal = `${basePath}/portals/:portal`
-  for (const routes of [authorizeRoutes, tokenRoutes])
-    await app.register(routes, { prefix: portal })
+  await app.register(authorizationServer, { prefix: portal })
   // RFC 8414 section 3.1, and where some clients look besides.
   for (const prefix of [`/.well-known/${METADATA}${portal}`, `${portal}/.well-known/${METADATA}`])
     await app.register(metadataRoute, { prefix })
@@ -204,8 +205,14 @@ async function pageRoutes(app: FastifyInstance): Promise<void> {
 }
 
 async function signInPages(app: FastifyInstance): Promise<void> {
+  takeTurns(app)
   app.addHook('onError', recordErrorPage)
   for (const routes of [signInRoutes, callbackRoutes, returnRoute]) await app.register(routes)
+}
+
+async function authorizationServer(app: FastifyInstance): Promise<void> {
+  takeTurns(app)
+  for (const routes of [authorizeRoutes, tokenRoutes]) await app.register(routes)
 }
 
 const SECURITY_SCHEMES = {

@@ -12,6 +12,12 @@ export const FWA_ERRORS = {
       'Serve the app over HTTPS, because browsers send the session only over HTTPS. If another ' +
       'proxy in front does, let it send `X-Forwarded-Proto: https`, and let this proxy trust it.',
   },
+  FWA_BUSY: {
+    status: 503,
+    title: 'Too many sign-ins at once',
+    action:
+      'Wait as long as `Retry-After` says, then sign in again. If it happens every day, run more instances.',
+  },
   FWA_CALLBACK_FOREIGN: {
     status: 400,
     title: 'Callback from another provider',

@@ -183,6 +183,19 @@ export const TEXTS = {
     'Le fournisseur d’identité indique :', 'El proveedor de identidad indica:'],
   /** By code: what happened, and what to do next. */
   errors: {
+    FWA_BUSY: {
+      title: [
+        'Too many sign-ins at once', 'Zu viele Anmeldungen auf einmal',
+        'Trop de connexions à la fois', 'Demasiados inicios de sesión a la vez'],
+      happened: [
+        'More people are signing in right now than this site can serve.',
+        'Gerade melden sich mehr Personen an, als diese Website bedienen kann.',
+        'Plus de personnes se connectent en ce moment que ce site ne peut en servir.',
+        'En este momento inician sesión más personas de las que este sitio puede atender.'],
+      next: [
+        'Wait a few seconds, then load this page again.', 'Warten Sie ein paar Sekunden, und laden Sie diese Seite dann neu.',
+        'Attendez quelques secondes, puis rechargez cette page.', 'Espere unos segundos y vuelva a cargar esta página.'],
+    },
     FWA_CALLBACK_FOREIGN: {
       title: [
         'Callback from another provider', 'Antwort von einem anderen Anmeldedienst',

@@ -53,6 +53,7 @@ const querystring = Type.Object({
     }),
   ),
 })
+const FIRST = { isFirstStep: true }
 const params = Type.Object({ portal: Type.String(), provider: Type.String() })
 const tags = ['sign-in']
 const STARTED = {
@@ -78,7 +79,7 @@ const START_SCHEMA = {
 
 /** `GET /signin`, the chooser, and `GET /providers/:provider`, which starts a login there. */
 export const signInRoutes: FastifyPluginAsyncTypebox = async (app) => {
-  app.get('/signin', { schema: CHOOSER_SCHEMA }, async (request, reply) => {
+  app.get('/signin', { schema: CHOOSER_SCHEMA, config: FIRST }, async (request, reply) => {
     const arrival = arrivalOf(request)
     const isFramed = FRAMES.has(request.headers['sec-fetch-dest'] ?? '')
     if (!isFramed && tryCookies(arrival, reply)) return reply
@@ -97,12 +98,16 @@ export const signInRoutes: FastifyPluginAsyncTypebox = async (app) => {
     return startAt(provider, arrival, reply)
   })
 
-  app.get('/providers/:provider', { schema: START_SCHEMA }, async (request, reply) => {
-    const { providers } = signInSiteOf(request).portal
-    const provider = providers.get(request.params.provider)
-    if (!provider) throw new FwaError('FWA_PROVIDER_UNKNOWN', 'this portal has no such provider')
-    return startAt(provider, arrivalOf(request), reply)
-  })
+  app.get(
+    '/providers/:provider',
+    { schema: START_SCHEMA, config: FIRST },
+    async (request, reply) => {
+      const { providers } = signInSiteOf(request).portal
+      const provider = providers.get(request.params.provider)
+      if (!provider) throw new FwaError('FWA_PROVIDER_UNKNOWN', 'this portal has no such provider')
+      return startAt(provider, arrivalOf(request), reply)
+    },
+  )
 }
 
 /** `GET /` of a sign-in host, which people type: to the apps of the first portal. */

@@ -105,14 +105,14 @@ http {
   timeout connect 5s
   timeout client 1m
   timeout server 1m
-  timeout check 5s
+  timeout check 2s
 frontend checks
   bind 127.0.0.1:${port}
   default_backend gatehouse
 backend gatehouse
   ${WITHOUT_RETRIES.haproxy}
   option httpchk GET /readyz
-  default-server inter 200ms fall 1 rise 1
+  default-server inter 200ms fall 2 rise 1
   http-request set-path /portals/main/authz/haproxy
   http-request set-header X-Forwarded-Host app.example.com
   http-request set-header X-Forwarded-Proto https

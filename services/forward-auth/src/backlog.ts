@@ -1,0 +1,116 @@
+import type { FastifyInstance } from 'fastify'
+import fp from 'fastify-plugin'
+import { FwaError } from './errors.ts'
+
+/** The longest wait for a turn, in ms: people, browsers and proxies wait for longer. */
+const LONGEST_WAIT = 10_000
+/** The same for an address from which most of those that wait come. */
+const LONGEST_OF_MOST = 5_000
+/** The share of the newest turn in what a turn takes. */
+const SMOOTHING = 0.1
+
+interface Waiting {
+  /** Of a first step. Others are never refused. */
+  readonly address: string | undefined
+  begin(): void
+}
+
+/**
+ * The requests of sign-ins that wait for their turn. In each turn of the event loop one begins, so that what waits for
+ * nothing, such as a check, is answered in between. Steps of sign-ins under way go first.
+ */
+export class Backlog {
+  readonly #now: () => number
+  readonly #first: Waiting[] = []
+  readonly #underWay: Waiting[] = []
+  /** How many first steps of each address wait. */
+  readonly #addresses = new Map<string, number>()
+  /** Ms that a turn takes while some wait. */
+  #pace = 0
+  #lastBegin = 0
+  #isTurnTaken = false
+
+  /** @param now - milliseconds from a clock that nobody can set */
+  constructor(now: () => number) {
+    this.#now = now
+  }
+
+  /**
+   * Resolves when a request may begin.
+   * @param address - the client, of the first step of a sign-in
+   * @throws FwaError FWA_BUSY to a first step, if it would wait for too long
+   */
+  turn(address?: string): Promise<void> {
+    if (!this.#isTurnTaken) {
+      this.#take()
+      return Promise.resolve()
+    }
+    if (address !== undefined) this.#admit(address)
+    const waiting = address === undefined ? this.#underWay : this.#first
+    return new Promise((begin) => waiting.push({ address, begin }))
+  }
+
+  #admit(address: string): void {
+    const ofAddress = this.#addresses.get(address) ?? 0
+    const wait = (this.#underWay.length + this.#first.length) * this.#pace
+    const longest = ofAddress > this.#first.length / 2 ? LONGEST_OF_MOST : LONGEST_WAIT
+    if (wait > longest) {
+      const why = 'more people are signing in than can be served in time'
+      const retryAfter = Math.ceil(wait / 1_000)
+      throw new FwaError('FWA_BUSY', why, { retryAfter, expose: true })
+    }
+    this.#addresses.set(address, ofAddress + 1)
+  }
+
+  #take(): void {
+    this.#isTurnTaken = true
+    this.#lastBegin = this.#now()
+    setImmediate(() => this.#next())
+  }
+
+  #next(): void {
+    const next = this.#underWay.shift() ?? this.#first.shift()
+    if (!next) {
+      this.#isTurnTaken = false
+      return
+    }
+    const { address, begin } = next
+    if (address !== undefined) this.#release(address)
+    this.#pace += SMOOTHING * (this.#now() - this.#lastBegin - this.#pace)
+    this.#take()
+    begin()
+  }
+
+  #release(address: string): void {
+    const left = (this.#addresses.get(address) ?? 1) - 1
+    if (left > 0) this.#addresses.set(address, left)
+    else this.#addresses.delete(address)
+  }
+}
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    readonly backlog: Backlog
+  }
+  interface FastifyContextConfig {
+    /** Whether a sign-in begins here, which may be put off. */
+    readonly isFirstStep?: boolean
+  }
+}
+
+/** @param monotonic - milliseconds from a clock that nobody can set; default: since the process started */
+export const backlog = fp<{ readonly monotonic?: (() => number) | undefined }>(
+  async (app: FastifyInstance, { monotonic = () => performance.now() }) => {
+    app.decorate('backlog', new Backlog(monotonic))
+  },
+  { fastify: '5.x', name: 'forward-auth/backlog' },
+)
+
+/** Has the routes of `app` wait for their turn. */
+export function takeTurns(app: FastifyInstance): void {
+  app.addHook('onRequest', async ({ ip, routeOptions }, reply) => {
+    await app.backlog.turn(routeOptions.config.isFirstStep ? ip : undefined)
+    // Whoever has gone meanwhile needs no answer.
+    if (reply.raw.destroyed) reply.hijack()
+  })
+}
