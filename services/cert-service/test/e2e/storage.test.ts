@@ -21,7 +21,8 @@ t.test('a running service and others at its store', async (t) => {
     t.match(stderr, /^gatehouse-certs: Another process is using [^\n]+\n$/, `${command} is refused`)
   }
 
-  const other = new DatabaseSync(storeFile(place.folder))
+  // The service writes now and then, on a busy machine for a moment.
+  const other = new DatabaseSync(storeFile(place.folder), { timeout: 60_000 })
   other.exec('BEGIN EXCLUSIVE')
   const refused = await service.obtain('new.example')
   const unavailable = { status: 503, retryAfter: '5', body: { code: 'STORE_UNAVAILABLE' } }
