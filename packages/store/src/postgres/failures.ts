@@ -48,8 +48,10 @@ const REFUSALS: Readonly<Record<string, string>> = {
 const UNTRUSTED =
   'its certificate is of a CA that is not trusted; `storage.caFile` names that of a private one'
 
-/** Errors of TLS that last as {@link REFUSALS} do. */
+/** Errors of TLS that last as {@link REFUSALS} do, by their code or, where pg gives none, by their message. */
 const TLS_FAULTS: Readonly<Record<string, string>> = {
+  'The server does not support SSL connections':
+    'it has no TLS; `?sslmode=disable` in its URL does without, in a network that nobody else can read',
   CERT_HAS_EXPIRED: 'its certificate has expired',
   CERT_NOT_YET_VALID: 'its certificate is not valid yet',
   DEPTH_ZERO_SELF_SIGNED_CERT: UNTRUSTED,
@@ -61,9 +63,9 @@ const TLS_FAULTS: Readonly<Record<string, string>> = {
 }
 
 export function isRefusal(error: unknown): boolean {
-  const { code = '' } = error as NodeJS.ErrnoException
+  const { code, message } = error as NodeJS.ErrnoException
   const reasons = isServerError(error) ? REFUSALS : TLS_FAULTS
-  return reasons[code] !== undefined
+  return reasons[code ?? message] !== undefined
 }
 
 /** Whether the server works, and has no room for one more connection. */
@@ -170,7 +172,7 @@ export function reasonOf(error: unknown): string {
   if (isServerError(error))
     return REASONS[error.code] ?? REFUSALS[error.code] ?? `it answers with SQLSTATE ${error.code}`
   const { code, message } = error as NodeJS.ErrnoException
-  return TLS_FAULTS[code ?? ''] ?? code ?? message
+  return TLS_FAULTS[code ?? message] ?? code ?? message
 }
 
 function rejected(error: ServerError): StoreError {
