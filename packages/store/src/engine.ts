@@ -20,6 +20,8 @@ export interface Transaction extends Queries {
 export interface WriteOptions {
   /** `false`: may be lost if the machine of the store crashes within a second, and is faster. Default: true. */
   readonly durable?: boolean
+  /** Begins when this has settled. SQLite has one transaction at a time anyway. */
+  readonly after?: Promise<unknown>
 }
 
 /**

@@ -10,8 +10,9 @@ interface Call<Item, Result> {
 }
 
 /**
- * Group commit: gives what writes one item. All that waits when a transaction begins shares it; if it fails
- * before its commit, each is written alone, so that none fails for another.
+ * Group commit: gives what writes one item. One transaction runs at a time, so that none waits for the locks of
+ * another. All that waits when it begins shares it; if it fails before its commit, each is written alone, so that
+ * none fails for another.
  * @param write - part of a write: gives a result for each item
  */
 export function groupCommit<Item, Result>(
@@ -20,12 +21,14 @@ export function groupCommit<Item, Result>(
   options?: WriteOptions,
 ): (item: Item) => Promise<Result> {
   const waiting: Call<Item, Result>[] = []
+  let last: Promise<unknown> = Promise.resolve()
   const take = () => {
     const taken = waiting.splice(0, MAX_ITEMS)
     if (waiting.length > 0) void run([])
     return taken
   }
   const run = async (calls: Call<Item, Result>[]) => {
+    const isGroup = calls.length === 0
     let mayBeCommitted = false
     const writeAll = async (tx: Transaction) => {
       // It may run again.
@@ -38,7 +41,9 @@ export function groupCommit<Item, Result>(
       return results
     }
     try {
-      const results = await db.transaction(writeAll, options)
+      const turn = db.transaction(writeAll, isGroup ? { ...options, after: last } : options)
+      if (isGroup) last = turn.catch(() => {})
+      const results = await turn
       for (const [i, { resolve }] of calls.entries()) resolve(results[i] as Result)
     } catch (error) {
       if (calls.length > 1 && !mayBeCommitted) for (const call of calls) void run([call])

@@ -37,6 +37,28 @@ onBothEngines('what waits shares a transaction, and each gets its own result', a
   t.strictSame(await numbers(db), range(201))
 })
 
+onBothEngines(
+  'one group is written at a time, and the next is of all that waits',
+  async (t, db) => {
+    const others: Promise<number>[] = []
+    const groups: (readonly number[])[] = []
+    const add = groupCommit(db, async (tx, items: readonly number[]) => {
+      groups.push(items)
+      const isFirst = items.includes(1)
+      if (isFirst) others.push(add(2))
+      for (const _ of range(isFirst ? 20 : 0)) await tx.get('SELECT 1')
+      if (isFirst) others.push(add(3))
+      return Promise.all(items.map((n) => insert(tx, n)))
+    })
+    // Each has a connection by now.
+    await Promise.all(range(3).map(() => db.transaction((tx) => tx.get('SELECT 1'))))
+    t.equal(await add(1), 1)
+    t.strictSame(await Promise.all(others), [1, 1])
+    t.strictSame(groups, [[1], [2, 3]])
+    t.strictSame(await numbers(db), [1, 2, 3])
+  },
+)
+
 onBothEngines('an item that fails, fails alone', async (t, db) => {
   const { add, groups } = adding(db)
   await insert(db, 2)

@@ -202,7 +202,7 @@ class Database implements Postgres {
 
   /** Waits for the writes that are under way and saves the run time, then closes all connections. */
   async close(): Promise<void> {
-    await Promise.allSettled(this.#underWay)
+    while (this.#underWay.size > 0) await Promise.allSettled(this.#underWay)
     if (this.#savesRunTime && !this.#servers.failure()) await this.#saveRunTime().catch(() => {})
     this.clock.close()
     for (const feed of this.#feeds) feed.close()
@@ -215,8 +215,10 @@ class Database implements Postgres {
     await this.close()
   }
 
-  async #once<T>(job: (tx: Transaction) => Promise<T>, { durable }: WriteOptions = {}): Promise<T> {
-    const work = this.#writes.once(job, durable)
+  async #once<T>(job: (tx: Transaction) => Promise<T>, options: WriteOptions = {}): Promise<T> {
+    const { durable, after } = options
+    const write = () => this.#writes.once(job, durable)
+    const work = after ? after.then(write, write) : write()
     this.#underWay.add(work)
     return await work.finally(() => this.#underWay.delete(work))
   }
