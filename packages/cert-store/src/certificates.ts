@@ -199,7 +199,7 @@ export class Certificates {
       (tx, all: readonly (readonly [id: number, at: number])[]) =>
         // In the order of their ids, so that two transactions never wait for each other.
         Promise.all(all.toSorted(([a], [b]) => a - b).map((one) => tx.run(SET_DOWNLOADED, ...one))),
-      { durable: false },
+      { durable: false, repeatable: true },
     )
     this.setDownloaded = async (id, at) => void (await download([id, at]))
   }

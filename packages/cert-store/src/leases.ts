@@ -10,6 +10,9 @@ import { LEASE_MS } from './times.ts'
 /** Milliseconds after which a lease that has ended is deleted. */
 const KEPT_MS = 60_000
 
+/** A lease that is taken twice replaces itself. */
+const REPEATABLE = { durable: false, repeatable: true }
+
 /** The clock that leases go by: that of the database. One process alone has its leases for as long as it runs. */
 export const NOW: Readonly<Record<Engine['dialect'], string>> = {
   postgres: '(extract(epoch FROM clock_timestamp()) * 1000)::bigint',
@@ -70,9 +73,11 @@ export class Leases {
     this.replica = replica
     this.#db = db
     this.#sql = statementsBy(NOW[db.dialect])
-    this.#takeOne = groupCommit(db, (tx, works: readonly Work[]) => this.#takeAll(tx, works), {
-      durable: false,
-    })
+    this.#takeOne = groupCommit(
+      db,
+      (tx, works: readonly Work[]) => this.#takeAll(tx, works),
+      REPEATABLE,
+    )
   }
 
   takeLease = async (work: Work): Promise<Lease | undefined> => {
@@ -83,7 +88,7 @@ export class Leases {
   releaseLease = async ({ token }: Lease): Promise<void> => {
     // One that ended by itself is gone.
     if (this.#held.delete(token))
-      await this.#db.transaction((tx) => this.#each(tx, RELEASE, [token]), { durable: false })
+      await this.#db.transaction((tx) => this.#each(tx, RELEASE, [token]), REPEATABLE)
   }
 
   isBusyElsewhere = async (domain: string): Promise<boolean> =>
@@ -145,7 +150,7 @@ export class Leases {
     const held = new Map(this.#held)
     if (held.size === 0) return
     const renew = (tx: Transaction) => this.#each(tx, this.#sql.renew, [...held.keys()])
-    const renewed = await this.#db.transaction(renew, { durable: false })
+    const renewed = await this.#db.transaction(renew, REPEATABLE)
     for (const [token, { lose }] of held)
       if (!renewed.has(token) && this.#held.delete(token)) lose()
   }

@@ -63,7 +63,8 @@ export class Limits {
     ])
     const usage = new Usage(used, reserved)
     const results = changes.map(({ change }) => change(usage))
-    await save(tx, usage)
+    // Not awaited: the locks last until the commit, which goes with it.
+    save(tx, usage).catch(() => {})
     return results
   }
 

@@ -20,6 +20,11 @@ export interface Transaction extends Queries {
 export interface WriteOptions {
   /** `false`: may be lost if the machine of the store crashes within a second, and is faster. Default: true. */
   readonly durable?: boolean
+  /**
+   * It may be written twice, so nothing is kept that tells whether it was. It sends all its statements before the
+   * first answer: the commit goes with them, and no lock waits for this process. It throws nothing itself.
+   */
+  readonly repeatable?: boolean
   /** Begins when this has settled. SQLite has one transaction at a time anyway. */
   readonly after?: Promise<unknown>
 }
@@ -32,7 +37,8 @@ export interface Engine extends Transaction, AsyncDisposable {
   readonly dialect: 'sqlite' | 'postgres'
   /**
    * Runs `job` in one transaction, and resolves after the commit. It awaits nothing but its own statements,
-   * and if one of them fails, so does all of it.
+   * and if one of them fails, so does all of it. A `run` that it does not await goes with
+   * the commit.
    * It may run again, after a conflict or a lost connection, so it changes nothing else; what it gives is
    * that of the run that was committed. On PostgreSQL it is READ COMMITTED.
    */

@@ -2,6 +2,8 @@ import t from 'tap'
 import type { Transaction } from '../src/index.ts'
 import { failureOf, insert, numbers, onBothEngines } from './kit.ts'
 
+const violation = { code: 'STORE_STATEMENT_FAILED', constraint: /numbers/ }
+
 onBothEngines('values go in and come out', async (t, db) => {
   const bytes = Uint8Array.from({ length: 256 }, (_, i) => i)
   const values = [1, 'a "quoted" \\ {text}, ü', bytes] as const
@@ -46,6 +48,21 @@ onBothEngines('a transaction is written whole, and gives what its job does', asy
   t.strictSame(await numbers(db), [1, 2, 3])
 })
 
+onBothEngines('what a job does not await is written with the rest', async (t, db) => {
+  const job = (tx: Transaction, n: number) => {
+    insert(tx, n).catch(() => {})
+    return Promise.resolve(`given ${n}`)
+  }
+  t.equal(await db.transaction((tx) => job(tx, 1)), 'given 1')
+  t.match(await failureOf(db.transaction((tx) => job(tx, 1))), violation)
+  const throwing = db.transaction(async (tx) => {
+    await job(tx, 2)
+    throw new RangeError('own')
+  })
+  await t.rejects(throwing, RangeError)
+  t.strictSame(await numbers(db), [1])
+})
+
 onBothEngines('a job that throws writes nothing, and is told what it threw', async (t, db) => {
   const failing = db.transaction(async (tx) => {
     await insert(tx, 1)
@@ -56,7 +73,6 @@ onBothEngines('a job that throws writes nothing, and is told what it threw', asy
   t.equal(db.failure(), undefined)
 })
 
-const violation = { code: 'STORE_STATEMENT_FAILED', constraint: /numbers/ }
 const jobs: [what: string, job: (tx: Transaction) => Promise<unknown>][] = [
   ['alone', (tx) => insert(tx, 1)],
   ['beside others', (tx) => Promise.all([insert(tx, 2), insert(tx, 1), insert(tx, 3)])],
@@ -82,6 +98,15 @@ for (const [what, job] of jobs)
     t.strictSame(await numbers(db), [1, 6])
     t.equal(db.failure(), undefined, 'the store is fine')
   })
+
+onBothEngines('what is repeatable gives its rows, and fails as a whole', async (t, db) => {
+  const add = (...all: number[]) =>
+    db.transaction((tx) => Promise.all(all.map((n) => insert(tx, n))), { repeatable: true })
+  t.strictSame(await add(1, 2), [1, 1])
+  t.match(await failureOf(add(3, 2, 4)), violation)
+  t.strictSame(await add(5), [1])
+  t.strictSame(await numbers(db), [1, 2, 5])
+})
 
 onBothEngines('a statement after one that failed is not run', async (t, db) => {
   await insert(db, 1)

@@ -216,8 +216,8 @@ class Database implements Postgres {
   }
 
   async #once<T>(job: (tx: Transaction) => Promise<T>, options: WriteOptions = {}): Promise<T> {
-    const { durable, after } = options
-    const write = () => this.#writes.once(job, durable)
+    const { after } = options
+    const write = () => this.#writes.once(job, options)
     const work = after ? after.then(write, write) : write()
     this.#underWay.add(work)
     return await work.finally(() => this.#underWay.delete(work))

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
-import type { Parameter, Row, Transaction } from '../engine.ts'
+import type { Parameter, Row, Transaction, WriteOptions } from '../engine.ts'
 import { StoreError } from '../errors.ts'
 import type { FailedStatements } from '../failed-statements.ts'
 import { type Connection, fulfilled, type Statement, type StatementResult } from './connection.ts'
@@ -44,20 +44,20 @@ export class Writes {
    * tells: it is in the table if the write was committed. If it is not there yet, the write runs
    * again with the same id, and waits in the table for the end of the old transaction.
    */
-  async once<T>(job: Job<T>, durable = true): Promise<T> {
+  async once<T>(job: Job<T>, options: WriteOptions = {}): Promise<T> {
     const { pool } = this.#deps
     const id = randomUUID()
     let until = performance.now() + DEADLINE
     let maybeWritten = false
     let result: T
     for (let attempts = 1; ; attempts++) {
-      const attempt = new Attempt({ id, durable })
+      const attempt = new Attempt(id, options)
       try {
         return await pool.use((connection) =>
           diagnosed(connection, async () => {
             if (maybeWritten && (await connection.all(LOOK_UP, [id])).length > 0) return result
             result = await attempt.run(connection, job)
-            await attempt.commit(connection)
+            if (!options.repeatable) await attempt.commit(connection)
             for (const { sql } of attempt.ran) this.#deps.failed.delete(sql)
             return result
           }),
@@ -65,7 +65,8 @@ export class Writes {
       } catch (thrown) {
         // Nothing but making a connection throws anything else.
         const failed = thrown instanceof Failed ? thrown : new Failed('lost', thrown)
-        if ((failed.failure === 'lost' && attempt.isSent) || failed.failure === 'written') {
+        const isUnknown = failed.failure === 'lost' && attempt.isSent && !options.repeatable
+        if (isUnknown || failed.failure === 'written') {
           if (!maybeWritten) until = Math.max(until, performance.now() + GRACE)
           maybeWritten = true
         }
@@ -101,13 +102,17 @@ class Attempt {
   isSent = false
   /** The statements that are sent with the first one. */
   #head: readonly Statement[]
+  readonly #isRepeatable: boolean
+  /** The ends of its writes. */
+  readonly #sent: Promise<unknown>[] = []
   #isOpen = true
   /** The first one: the others only follow from it. */
   #failure: { readonly statement: Statement; readonly error: unknown } | undefined
 
-  constructor({ id, durable }: { readonly id: string; readonly durable: boolean }) {
-    const remember = { sql: REMEMBER, params: [id] }
-    this.#head = [{ sql: BEGIN }, remember, ...(durable ? [] : [{ sql: NOT_DURABLE }])]
+  constructor(id: string, { durable = true, repeatable = false }: WriteOptions) {
+    const remember = repeatable ? [] : [{ sql: REMEMBER, params: [id] }]
+    this.#head = [{ sql: BEGIN }, ...remember, ...(durable ? [] : [{ sql: NOT_DURABLE }])]
+    this.#isRepeatable = repeatable
   }
 
   /** The statement that failed. If COMMIT did, the one before it. */
@@ -121,18 +126,26 @@ class Attempt {
     const all = async <R = Row>(sql: string, ...params: readonly Parameter[]) =>
       (await send(sql, params)).rows as readonly R[]
     try {
-      const result = await job({
+      const running = job({
         all,
         get: async <R = Row>(sql: string, ...params: readonly Parameter[]) =>
           (await all<R>(sql, ...params))[0],
-        run: async (sql, ...params) => (await send(sql, params)).rowCount ?? 0,
+        run: (sql, ...params) => {
+          const ended = send(sql, params).then(({ rowCount }) => rowCount ?? 0)
+          this.#sent.push(ended.catch(() => {}))
+          return ended
+        },
       })
+      const committed = this.#isRepeatable ? this.commit(connection) : undefined
+      committed?.catch(() => {})
+      const result = await running
       this.#isOpen = false
       if (this.#failure) throw this.#failure.error
+      await committed
       return result
     } catch (error) {
       this.#isOpen = false
-      if (!connection.lost) await connection.pipeline([{ sql: 'ROLLBACK' }])
+      if (!this.isSent && !connection.lost) await connection.pipeline([{ sql: 'ROLLBACK' }])
       throw this.#failure ? this.#failure.error : error
     }
   }
@@ -140,8 +153,11 @@ class Attempt {
   /** A COMMIT after a failed statement rolls back, without an error of its own. */
   async commit(connection: Connection): Promise<void> {
     this.isSent = true
+    this.#isOpen = false
     const answers = fulfilled(await connection.pipeline([...this.#head, { sql: COMMIT }]))
-    if (answers.at(-1)?.command !== COMMIT) throw new Error('A statement of the transaction failed')
+    if (answers.at(-1)?.command === COMMIT) return
+    await Promise.all(this.#sent)
+    throw this.#failure?.error ?? new Error('A statement of the transaction failed')
   }
 
   async #send(

@@ -188,6 +188,7 @@ export class Sqlite implements Engine {
   async #runJob(job: Job, statements: Statements): Promise<unknown> {
     let failure: unknown
     let isOver = false
+    const sent: Promise<unknown>[] = []
     const attempt = async <T>(method: 'all' | 'run', { sql, params }: Statement): Promise<T> => {
       if (isOver) throw new Error('The transaction is over')
       if (failure) throw failure
@@ -207,8 +208,13 @@ export class Sqlite implements Engine {
         all,
         get: async <T>(sql: string, ...params: readonly Parameter[]) =>
           (await all<T>(sql, ...params))[0],
-        run: (sql, ...params) => attempt('run', { sql, params }),
+        run: (sql, ...params) => {
+          const ended = attempt<number>('run', { sql, params })
+          sent.push(ended.catch(() => {}))
+          return ended
+        },
       })
+      await Promise.all(sent)
       if (failure) throw failure
       return result
     } catch (error) {

@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto'
 import t from 'tap'
 import { startPostgres } from '../../../../scripts/test/postgres.ts'
 import type { Postgres, Transaction } from '../../src/index.ts'
@@ -16,6 +17,10 @@ const ways: [way: string, write: (db: Postgres, n: number) => Promise<unknown>][
     (db, n) => db.transaction((tx) => Promise.all([insert(tx, n, 'a'), tx.run(UPDATE, n)])),
   ],
   ['a fast one', (db, n) => db.transaction((tx) => insert(tx, n), { durable: false })],
+  [
+    'one that is not awaited',
+    (db, n) => db.transaction(async (tx) => void insert(tx, n).catch(() => {})),
+  ],
 ]
 
 /** The primary key would refuse a second one. */
@@ -42,6 +47,31 @@ for (const [way, write] of ways)
       t.equal(db.failure(), undefined)
     })
 
+for (const cuts of cases)
+  t.test(`what is repeatable, cut ${cuts.join(', then ')} COMMIT, is written`, async (t) => {
+    const relay = await Relay.start(t, server)
+    const db = await open(t, server, { url: relay.through(server.url) })
+    const replace = (n: number) =>
+      db.transaction(
+        async (tx) => {
+          const [, row] = await Promise.all([
+            tx.run('DELETE FROM numbers WHERE n = $1', n),
+            tx.get('INSERT INTO numbers (n) VALUES ($1) RETURNING n', n),
+          ])
+          return row
+        },
+        { repeatable: true },
+      )
+    t.strictSame(await replace(1), { n: 1 })
+    relay.cut(...cuts)
+    t.strictSame(await replace(2), { n: 2 })
+    t.equal(relay.left, 0)
+    t.strictSame(await numbers(db), [1, 2])
+    const [row] = await db.all('SELECT count(*) AS count FROM writes')
+    t.strictSame(row, { count: 1 }, 'that of the start')
+    t.equal(db.failure(), undefined)
+  })
+
 t.test('what a transaction gives is known even if the answer to its commit is lost', async (t) => {
   const relay = await Relay.start(t, server)
   const db = await open(t, server, { url: relay.through(server.url) })
@@ -57,6 +87,37 @@ t.test('what a transaction gives is known even if the answer to its commit is lo
   t.strictSame(given, { row: { n: 2, text: 'a' }, rows: [{ n: 1 }, { n: 2 }] })
   t.equal(runs, 1)
 })
+
+/** Writes whose answers are held once the last one before their commit has come. */
+const unawaited: [what: string, write: (db: Postgres, hold: () => void) => Promise<unknown>][] = [
+  [
+    'what is repeatable',
+    (db, hold) => {
+      hold()
+      return db.transaction((tx) => insert(tx, 1), { repeatable: true })
+    },
+  ],
+  [
+    'what a job does not await',
+    (db, hold) =>
+      db.transaction(async (tx) => {
+        await tx.get('SELECT 1')
+        hold()
+        insert(tx, 1).catch(() => {})
+      }),
+  ],
+]
+for (const [what, write] of unawaited)
+  t.test(`the commit goes with ${what}`, async (t) => {
+    const relay = await Relay.start(t, server)
+    const db = await open(t, server, { url: relay.through(server.url) })
+    const commit = hash('sha256', 'COMMIT', 'base64url').slice(0, 24)
+    const written = write(db, () => relay.hold())
+    await until(() => relay.sent.includes(commit))
+    relay.release()
+    await written
+    t.strictSame(await numbers(db), [1])
+  })
 
 const SLOW = () => `CREATE TABLE numbers (n int PRIMARY KEY, text text);
   CREATE SEQUENCE runs;
