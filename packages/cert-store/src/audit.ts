@@ -37,13 +37,15 @@ export class AuditLog {
   listAuditOf = async (name: string, limit: number): Promise<readonly AuditRecord[]> =>
     (await AUDIT.list(this.#db, OF_NAME, JSON.stringify(name), limit)).map(toRecord)
 
-  /** Part of a write. */
-  async add(tx: Transaction, entry: AuditEntry): Promise<void> {
-    const { at, action, actor, names, serialNumber, remoteAddress, requestId, detail } = entry
-    const { account, count = 1, key } = entry
-    const optional = { serialNumber, remoteAddress, requestId, detail, account, key }
-    const row = { at, action, actor, names, ...optional, count, ran: this.#db.runTime() }
-    await AUDIT.add(tx, row, COUNT)
+  /** Part of a write. Entries with a key are added one by one. */
+  async add(tx: Transaction, ...entries: readonly AuditEntry[]): Promise<void> {
+    const rows = entries.map((entry) => {
+      const { at, action, actor, names, serialNumber, remoteAddress, requestId, detail } = entry
+      const { account, count = 1, key } = entry
+      const optional = { serialNumber, remoteAddress, requestId, detail, account, key }
+      return { at, action, actor, names, ...optional, count, ran: this.#db.runTime() }
+    })
+    await AUDIT.addAll(tx, rows, COUNT)
   }
 
   /** Part of a write. */

@@ -334,7 +334,7 @@ export class Certificates {
   }
 
   async #addAll(tx: Transaction, additions: readonly Addition[]) {
-    const { leases, changes } = this.#parts
+    const { audit, leases, changes } = this.#parts
     const requestKeys = additions.map(({ certificate }) => certificate.requestKey)
     const chains = additions.map(({ chain, certificate }) => [chain, certificate.chain] as const)
     const held = additions.flatMap(({ lease }) => lease ?? [])
@@ -345,15 +345,21 @@ export class Certificates {
     const list = JSON.stringify(requestKeys)
     const [, rows] = await Promise.all([leases.end(tx, held), tx.all<Replaced>(REPLACED, list)])
     const replaced = new Map(rows.map((row) => [row.requestKey, row]))
-    const [, , , added] = await Promise.all([
+    const made = additions.map((one, i) => this.#rowOf(one, replaced.get(requestKeys[i] ?? '')))
+    const [, , , , ids] = await Promise.all([
+      Promise.all(rows.map(({ id }) => this.#retire(tx, id))),
       this.#chains.save(tx, new Map(chains)),
       tx.run(END_ORDERS, list),
       changes?.note(tx, [...requestKeys, ...followed]),
-      Promise.all(
-        additions.map((one, i) => this.#add(tx, one, replaced.get(requestKeys[i] ?? ''))),
-      ),
+      CERTIFICATES.addAll(tx, made, ' RETURNING id'),
+      audit.add(tx, ...additions.map(({ entry }) => entry)),
       ofClients.length > 0 && keepAccounts(tx, ofClients, this.#db.runTime()),
     ])
+    const added = additions.map(({ certificate: { askedBy: _, ...certificate } }, i) => {
+      const { madeAt, fetchedRan } = made[i] as (typeof made)[number]
+      return { ...certificate, id: ids[i] as number, madeAt, fetchedRan }
+    })
+    await Promise.all(added.map((one) => this.#settle(tx, one, replaced.get(one.requestKey)?.id)))
     // In the order of their ids, so that two transactions never wait for each other.
     const successions = additions
       .flatMap(({ predecessor, entry, certificate: { account = null } }, i) =>
@@ -364,45 +370,47 @@ export class Certificates {
     return added
   }
 
-  async #add(
-    tx: Transaction,
+  #rowOf(
     { certificate: { askedBy, ...certificate }, chain, entry, lease }: Addition,
     replaced: Replaced | undefined,
-  ): Promise<CertificateRecord> {
-    const { requestKey, names, fetchedAt, notAfter, checkAt = null, servedOrder } = certificate
+  ) {
+    const { requestKey, names, fetchedAt, checkAt = null } = certificate
     if (lease && replaced && replaced.id !== lease.currentId) throw leaseLost(requestKey)
     // Not an operator who has it tried again.
     const isOfClient = certificate.account && entry.account === certificate.account
     const ran = this.#db.runTime()
     const isUnfetched = replaced?.fetchedAt === fetchedAt
-    const made = { madeAt: entry.at, fetchedRan: isUnfetched ? replaced.fetchedRan : ran }
-    const [domain = ''] = names
-    const fingerprint = hash('sha256', certificate.certificate)
-    const row = {
+    return {
       ...certificate,
-      ...made,
+      madeAt: entry.at,
+      fetchedRan: isUnfetched ? replaced.fetchedRan : ran,
       isCurrent: true,
-      domain,
+      domain: names[0] ?? '',
       nameCount: names.length,
       searched: searchable(names),
-      fingerprint,
+      fingerprint: hash('sha256', certificate.certificate),
       chain,
       checkAt,
       madeRan: ran,
       // An ACME client that renews may be of another caller than the one before.
       askedBy: askedBy ?? (isOfClient ? entry.actor : replaced?.askedBy),
     }
-    const [, id] = await Promise.all([
-      replaced && this.#retire(tx, replaced.id),
-      CERTIFICATES.addNumbered(tx, row),
-      this.#parts.audit.add(tx, entry),
+  }
+
+  /** What follows on a certificate that has its id. */
+  async #settle(
+    tx: Transaction,
+    { id, names, notAfter, certificate, servedOrder }: CertificateRecord,
+    replaced: number | undefined,
+  ): Promise<void> {
+    const [, , ended] = await Promise.all([
+      replaced !== undefined && tx.run(SET_REPLACED, replaced, id, 'key'),
+      names.length > 1 && tx.run(ADD_NAMES, JSON.stringify(names), id, names[0] ?? '', notAfter),
+      servedOrder &&
+        tx.run(END_SERVED_ORDER, servedOrder, 'valid', hash('sha256', certificate), null),
     ])
-    if (replaced) await tx.run(SET_REPLACED, replaced.id, id as number, 'key')
-    if (names.length > 1) await tx.run(ADD_NAMES, JSON.stringify(names), id, domain, notAfter)
-    const outcome = ['valid', fingerprint, null] as const
-    if (servedOrder && (await tx.run(END_SERVED_ORDER, servedOrder, ...outcome)) === 0)
+    if (ended === 0)
       throw new CertStoreError('CERT_ORDER_ENDED', `The order ${servedOrder} has ended before.`)
-    return { ...certificate, id: id as number, ...made }
   }
 
   #retire(tx: Transaction, id: number) {

@@ -48,8 +48,10 @@ const statementsBy = (now: string) => ({
       WHERE request_key IN (${TEXTS}) AND (holder = $2 OR until <= ${now}) ORDER BY request_key FOR UPDATE)`,
   take: `
     INSERT INTO leases (request_key, holder, until, is_claim, asked_by, domain, names)
-    VALUES ($1, $2, ${now} + ${LEASE_MS}, $3, $4, $5, $6)
-    ON CONFLICT (request_key) DO NOTHING RETURNING token`,
+    SELECT value::json ->> 'requestKey', $2, ${now} + ${LEASE_MS}, $3::boolean, value::json ->> 'askedBy',
+      value::json ->> 'domain', (value::json ->> 'names')::bigint
+    FROM json_array_elements_text($1::json) WHERE true
+    ON CONFLICT (request_key) DO NOTHING RETURNING request_key AS "requestKey", token`,
   renew: `UPDATE leases SET until = ${now} + ${LEASE_MS} WHERE ${HELD} RETURNING token`,
   busy: `SELECT token FROM leases WHERE domain = $1 AND holder <> $2 AND until > ${now} LIMIT 1`,
   deleteExpired: `
@@ -188,16 +190,21 @@ export class Leases {
   async #take(tx: Transaction, works: readonly Work[], isClaim = false) {
     // In order, so that two transactions never wait for each other.
     const sorted = works.toSorted((a, b) => (a.requestKey < b.requestKey ? -1 : 1))
-    const [, ...rows] = await Promise.all([
+    const wanted = sorted.map(({ requestKey, askedBy, domain, names }) => {
+      return { requestKey, askedBy: askedBy && indexable(askedBy), domain, names }
+    })
+    const [, rows] = await Promise.all([
       tx.run(this.#sql.clear, listOf(works), this.replica),
-      ...sorted.map(({ requestKey, askedBy, domain, names }) => {
-        const asked = askedBy === undefined ? null : indexable(askedBy)
-        const params = [requestKey, this.replica, isClaim, asked, domain, names]
-        return tx.get<{ token: number }>(this.#sql.take, ...params)
-      }),
+      tx.all<{ requestKey: string; token: number }>(
+        this.#sql.take,
+        JSON.stringify(wanted),
+        this.replica,
+        isClaim,
+      ),
     ])
-    const taken = sorted.map((work, i) => [work, rows[i]?.token] as const)
-    return new Map(taken.filter(([, token]) => token !== undefined))
+    // Of two for the same request key, the first has it.
+    const first = new Map(sorted.toReversed().map((work) => [work.requestKey, work]))
+    return new Map(rows.map(({ requestKey, token }) => [first.get(requestKey) as Work, token]))
   }
 
   /** Changes leases of this replica. Gives the tokens of those that it still has. */

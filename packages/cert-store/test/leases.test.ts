@@ -41,6 +41,13 @@ onBothEngines('a certificate is stored by the lease in force, and ends it', asyn
   t.equal(await store.isBusyElsewhere(domain), false)
 })
 
+onBothEngines('of those who ask for a lease at once, one has it', async (t, { store }) => {
+  const { take } = workOn(store)
+  const [a, b, other] = await Promise.all([take(), take(), take({ requestKey: 'other' })])
+  t.match([a, other], [{ requestKey }, { requestKey: 'other' }])
+  t.equal(b, undefined)
+})
+
 for (const [what, lose] of [
   ['taken over', async (store) => void (await workOn(store).take())],
   ['given back', (store, lease) => store.releaseLease(lease)],

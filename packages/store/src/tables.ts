@@ -105,10 +105,11 @@ export class Table<const C extends Columns = Columns> {
   readonly #columns: C
   readonly #options: TableOptions
   readonly #selectOf = remembered((rest) => this.select(rest))
-  readonly #insertOf = remembered((members) => {
-    const all = members.split(',')
-    const values = all.map((_, i) => `$${i + 1}`)
-    return `INSERT INTO ${this.name} (${all.map(columnOf)}) VALUES (${values})`
+  readonly #insertOf = remembered((shape) => {
+    const [rows, ...members] = shape.split(',')
+    let n = 0
+    const values = Array.from({ length: Number(rows) }, () => `(${members.map(() => `$${++n}`)})`)
+    return `INSERT INTO ${this.name} (${members.map(columnOf)}) VALUES ${values}`
   })
 
   constructor(name: string, columns: C, options: TableOptions = {}) {
@@ -167,9 +168,27 @@ export class Table<const C extends Columns = Columns> {
 
   /** Adds a row that the engine numbers. Gives its number; undefined if `conflict` leaves it out. */
   async addNumbered(tx: Transaction, record: Given<C>, conflict = ''): Promise<number | undefined> {
-    const sql = `${this.#insert(record)}${conflict} RETURNING ${columns(this.key.join())}`
-    const row = await tx.get(sql, ...this.#valuesOf(record))
-    return row?.[this.key[0] ?? ''] as number | undefined
+    return (await this.addAll(tx, [record], `${conflict} RETURNING ${this.key}`))[0]
+  }
+
+  /**
+   * Adds rows, several by one statement: as many as a power of two, so that few texts are prepared.
+   * @param end - SQL after the values
+   * @returns the numbers of the rows in their order, if `end` gives them
+   */
+  async addAll(tx: Transaction, records: readonly Given<C>[], end = ''): Promise<number[]> {
+    const members = [...new Set(records.flatMap(Object.keys))]
+    const statements: Promise<readonly Row[]>[] = []
+    for (let at = 0, size = 16; at < records.length; at += size) {
+      while (size > records.length - at) size /= 2
+      const sql = `${this.#insertOf(`${size},${members}`)}${end}`
+      const rows = records.slice(at, at + size)
+      const values = rows.flatMap((row) => members.map((of) => encoded(this.#columns[of], row[of])))
+      statements.push(tx.all(sql, ...values))
+    }
+    const rows = (await Promise.all(statements)).flat()
+    // They are numbered in their order, but may be given in another one.
+    return rows.map((row) => row[this.key[0] ?? ''] as number).sort((a, b) => a - b)
   }
 
   /** Adds a row, or puts its values in place of those of the row with its key. */
@@ -226,7 +245,7 @@ export class Table<const C extends Columns = Columns> {
   }
 
   #insert(record: object): string {
-    return this.#insertOf(Object.keys(record).join())
+    return this.#insertOf(`1,${Object.keys(record)}`)
   }
 
   #valuesOf(record: object): readonly Parameter[] {

@@ -228,6 +228,33 @@ onBothEngines(
 )
 
 onBothEngines(
+  'rows are added together, and numbered in their order',
+  async (t, db) => {
+    for (const count of [0, 1, 2, 15, 16, 37]) {
+      const rows = Array.from({ length: count }, (_, n) => {
+        const thing = { ...SAMPLE, indexed: `${count} ${n}`, wholeNumber: n }
+        return n % 2 === 0 ? thing : { textOrNull: String(n), ...thing }
+      })
+      const ids = await db.transaction((tx) => THINGS.addAll(tx, rows, ' RETURNING id'))
+      const added = await THINGS.list(db, `WHERE indexed LIKE '${count} %' ORDER BY whole_number`)
+      t.strictSame(
+        added.map(({ id, wholeNumber, textOrNull }) => [id, wholeNumber, textOrNull]),
+        ids.map((id, n) => [id, n, n % 2 === 0 ? null : String(n)]),
+      )
+      t.equal(ids.length, count)
+    }
+    const again = [
+      { ...SAMPLE, indexed: 'new' },
+      { ...SAMPLE, indexed: '37 0' },
+    ]
+    const { code } = await failureOf(db.transaction((tx) => THINGS.addAll(tx, again)))
+    t.equal(code, 'STORE_STATEMENT_FAILED', 'all or none')
+    t.equal(await THINGS.find(db, 'WHERE indexed = $1', 'new'), undefined)
+  },
+  migrations,
+)
+
+onBothEngines(
   'no number is given twice',
   async (t, db) => {
     const add = (indexed: string) =>
