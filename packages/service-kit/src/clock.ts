@@ -31,5 +31,5 @@ export const clock = fp<{ readonly clock?: Clock }>(
   async (app: FastifyInstance, options) => {
     app.decorate('clock', options.clock ?? systemClock)
   },
-  { fastify: '5.x', name: 'service-kit/clock' },
+  { name: 'service-kit/clock' },
 )

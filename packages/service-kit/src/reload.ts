@@ -48,7 +48,7 @@ export const reload = fp(
       })
     })
   },
-  { fastify: '5.x', name: 'service-kit/reload' },
+  { name: 'service-kit/reload' },
 )
 
 /** A section of a configuration, or a key of one such as `server.port`. */

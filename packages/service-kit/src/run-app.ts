@@ -109,7 +109,7 @@ export const draining = fp(
       if (app.drain.ms > 0) await pause(app.drain.ms)
     })
   },
-  { fastify: '5.x', name: 'service-kit/draining', dependencies: ['service-kit/health'] },
+  { name: 'service-kit/draining', dependencies: ['service-kit/health'] },
 )
 
 /** Closes and ends the process on a signal, an unexpected error, or when `stop` is called. */

@@ -173,7 +173,7 @@ async function registerListeners(
 
 /** Stand in for what no route uses before the first request. */
 const absent = ['store', 'issuers', 'issuance'].map((name) =>
-  fp(async () => {}, { fastify: '5.x', name: `cert-service/${name}` }),
+  fp(async () => {}, { name: `cert-service/${name}` }),
 )
 
 /** The routes of cert-service without anything behind them, for their documentation. */

@@ -204,5 +204,5 @@ export const audit = fp(
     app.addHook('onClose', async () => audit.close())
     app.decorate('audit', audit)
   },
-  { fastify: '5.x', name: 'cert-service/audit', dependencies: ['cert-service/store'] },
+  { name: 'cert-service/audit', dependencies: ['cert-service/store'] },
 )

@@ -209,7 +209,7 @@ export const certMetrics = fp<MetricsOptions>(
   async (app: FastifyInstance, { metrics, issuers }) => {
     app.decorate('certMetrics', metrics && createCertMetrics(metrics, issuers))
   },
-  { fastify: '5.x', name: 'cert-service/metrics' },
+  { name: 'cert-service/metrics' },
 )
 
 interface GaugesOptions extends MetricsOptions {
@@ -225,7 +225,6 @@ export const certGauges = fp<GaugesOptions>(
     measureCounts(metrics, app, names)
   },
   {
-    fastify: '5.x',
     name: 'cert-service/gauges',
     dependencies: [
       'cert-service/store',

@@ -42,7 +42,7 @@ export const store = fp<StoreOptions>(
     app.decorate('store', store)
     app.decorate('keyring', await openKeyring({ masterKeyFile, masterKey, folder, store }))
   },
-  { fastify: '5.x', name: 'cert-service/store' },
+  { name: 'cert-service/store' },
 )
 
 /** The clock of a shared store, so that replicas agree; otherwise that of the system. */

@@ -103,7 +103,7 @@ export const backlog = fp<{ readonly monotonic?: (() => number) | undefined }>(
   async (app: FastifyInstance, { monotonic = () => performance.now() }) => {
     app.decorate('backlog', new Backlog(monotonic))
   },
-  { fastify: '5.x', name: 'forward-auth/backlog' },
+  { name: 'forward-auth/backlog' },
 )
 
 /** Has the routes of `app` wait for their turn. */

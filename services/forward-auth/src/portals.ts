@@ -208,7 +208,6 @@ export const portals = fp<PortalsOptions>(
     })
   },
   {
-    fastify: '5.x',
     name: 'forward-auth/portals',
     dependencies: ['service-kit/clock', 'service-kit/reload', 'service-kit/health'],
   },

@@ -205,5 +205,5 @@ export const sites = fp<SitesConfig>(
   async (app: FastifyInstance, config) => {
     await app.decorateReloaded('sites', config, (changed) => createSites(sitesOf(changed)))
   },
-  { fastify: '5.x', name: 'forward-auth/sites', dependencies: ['service-kit/reload'] },
+  { name: 'forward-auth/sites', dependencies: ['service-kit/reload'] },
 )

@@ -72,7 +72,7 @@ export const health = fp<HealthOptions>(
       return sendProblem(reply, ownProblem('NOT_READY', 503, REASONS[reason], docsUrl))
     })
   },
-  { fastify: '5.x', name: 'service-kit/health' },
+  { name: 'service-kit/health' },
 )
 
 const LIVENESS = {

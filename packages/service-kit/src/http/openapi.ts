@@ -52,7 +52,7 @@ export const openapi = fp<OpenApiOptions>(
       return sendPage(reply, 200, page)
     })
   },
-  { fastify: '5.x', name: 'service-kit/openapi' },
+  { name: 'service-kit/openapi' },
 )
 
 /** The answers of any route before its handler runs. */

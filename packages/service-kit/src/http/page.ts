@@ -188,7 +188,7 @@ export const errorReference = fp<ErrorReferenceOptions>(
       return sendPage(reply, 200, page)
     })
   },
-  { fastify: '5.x', name: 'service-kit/error-reference' },
+  { name: 'service-kit/error-reference' },
 )
 
 const errorPage = pagesIn(readFileSync(new URL('./errors.css', import.meta.url), 'utf8'))

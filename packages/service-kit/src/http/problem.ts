@@ -188,7 +188,7 @@ export const problems = fp<ProblemOptions>(
       return answer(problem, reply, options)
     })
   },
-  { fastify: '5.x', name: 'service-kit/problems' },
+  { name: 'service-kit/problems' },
 )
 
 function nothingThere(allowed: readonly string[], docsUrl: ProblemOptions['docsUrl']): Problem {

@@ -156,7 +156,7 @@ export const strictHttp = fp<Pick<ProblemOptions, 'docsUrl'>>(
       done()
     })
   },
-  { fastify: '5.x', name: 'service-kit/strict-http' },
+  { name: 'service-kit/strict-http' },
 )
 
 function faultOf(request: FastifyRequest, docsUrl: ProblemOptions['docsUrl']): Problem | undefined {
@@ -274,5 +274,5 @@ export const forwardedAddresses = fp(
       done()
     })
   },
-  { fastify: '5.x', name: 'service-kit/forwarded-addresses' },
+  { name: 'service-kit/forwarded-addresses' },
 )

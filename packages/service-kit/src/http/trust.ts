@@ -116,7 +116,6 @@ export const trust = fp<TrustOptions>(
     })
   },
   {
-    fastify: '5.x',
     name: 'service-kit/trust',
     dependencies: ['service-kit/clock', 'service-kit/health', 'service-kit/reload'],
   },

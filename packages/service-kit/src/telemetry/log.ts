@@ -154,7 +154,7 @@ export const requestTelemetry = fp<RequestTelemetryOptions>(
       done()
     })
   },
-  { fastify: '5.x', name: 'service-kit/request-telemetry' },
+  { name: 'service-kit/request-telemetry' },
 )
 
 function labelsOf({ method, routeOptions }: FastifyRequest, { statusCode }: FastifyReply) {

@@ -37,7 +37,6 @@ export const callerChanges = fp(
     app.addHook('onClose', () => followed)
   },
   {
-    fastify: '5.x',
     name: 'cert-service/caller-changes',
     dependencies: [
       '@gatehouse/auth-core',

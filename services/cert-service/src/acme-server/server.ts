@@ -106,7 +106,6 @@ export const acmeServer = fp<AcmeServerOptions>(
     })
   },
   {
-    fastify: '5.x',
     name: 'cert-service/acme-server',
     dependencies: [
       'cert-service/store',

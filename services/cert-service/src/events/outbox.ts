@@ -44,7 +44,6 @@ export const events = fp<EventsOptions>(
     app.addHook('onClose', async () => outbox?.close())
   },
   {
-    fastify: '5.x',
     name: 'cert-service/events',
     dependencies: ['cert-service/store', 'cert-service/loops', 'service-kit/clock'],
   },

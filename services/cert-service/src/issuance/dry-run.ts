@@ -45,7 +45,6 @@ export const dryRuns = fp(
     })
   },
   {
-    fastify: '5.x',
     name: 'cert-service/dry-runs',
     dependencies: [
       'cert-service/issuance',

@@ -40,7 +40,6 @@ export const issuance = fp<IssuanceOptions>(
     app.decorate('callerLimits', callers)
   },
   {
-    fastify: '5.x',
     name: 'cert-service/issuance',
     dependencies: [
       'cert-service/issuers',

@@ -31,7 +31,6 @@ export const issuers = fp<IssuersOptions>(
     app.decorate('issuers', opened.issuers)
   },
   {
-    fastify: '5.x',
     name: 'cert-service/issuers',
     dependencies: ['cert-service/store', 'cert-service/metrics', 'service-kit/clock'],
   },

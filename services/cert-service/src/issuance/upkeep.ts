@@ -57,7 +57,6 @@ export const upkeep = fp<UpkeepOptions>(
     loops.add(DAY, async () => warnOfCa(app), 'the CA could not be looked at')
   },
   {
-    fastify: '5.x',
     name: 'cert-service/upkeep',
     dependencies: [
       'cert-service/issuance',

@@ -35,9 +35,5 @@ export const listeners = fp<ListenersOptions>(
       opened.defer(() => challenges.close())
     })
   },
-  {
-    fastify: '5.x',
-    name: 'cert-service/listeners',
-    dependencies: ['cert-service/issuers', 'service-kit/clock'],
-  },
+  { name: 'cert-service/listeners', dependencies: ['cert-service/issuers', 'service-kit/clock'] },
 )

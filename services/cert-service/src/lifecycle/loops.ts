@@ -46,7 +46,7 @@ export const loops = fp(
     })
     app.addHook('onClose', async () => void (await stopped))
   },
-  { fastify: '5.x', name: 'cert-service/loops', dependencies: ['service-kit/clock'] },
+  { name: 'cert-service/loops', dependencies: ['service-kit/clock'] },
 )
 
 /**

@@ -30,7 +30,6 @@ export const ownTls = fp<{ readonly server: Server }>(
     applyTls(app, source.current())
   },
   {
-    fastify: '5.x',
     name: 'cert-service/own-tls',
     dependencies: ['cert-service/issuers', 'cert-service/store', 'service-kit/clock'],
   },

@@ -88,7 +88,6 @@ export const mtls = fp<Pick<AccessConfig, 'auth'>>(
     }
   },
   {
-    fastify: '5.x',
     name: 'cert-service/mtls',
     dependencies: [
       '@gatehouse/auth-core',

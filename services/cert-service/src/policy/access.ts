@@ -60,7 +60,6 @@ export const access = fp<AccessOptions>(
     })
   },
   {
-    fastify: '5.x',
     name: 'cert-service/access',
     dependencies: ['service-kit/clock', 'service-kit/health', 'service-kit/reload'],
   },

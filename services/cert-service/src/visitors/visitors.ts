@@ -51,7 +51,6 @@ export const visitors = fp(
     app.decorateRequest('visitor', null as never)
   },
   {
-    fastify: '5.x',
     name: 'cert-service/visitors',
     dependencies: [
       'cert-service/access',

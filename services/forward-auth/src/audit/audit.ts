@@ -267,7 +267,6 @@ export const audit = fp<AuditOptions>(
     app.decorate('auditTrail', trail)
   },
   {
-    fastify: '5.x',
     name: 'forward-auth/audit',
     dependencies: [
       'forward-auth/portals',

@@ -164,7 +164,6 @@ export const probes = fp(
     })
   },
   {
-    fastify: '5.x',
     name: 'forward-auth/probes',
     dependencies: ['forward-auth/keys', 'service-kit/trust', 'service-kit/clock'],
   },

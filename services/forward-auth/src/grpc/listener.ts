@@ -69,7 +69,6 @@ export const grpc = fp<Pick<ForwardAuthConfig, 'server'>>(
     listenWith(app, server, address, tls)
   },
   {
-    fastify: '5.x',
     name: 'forward-auth/grpc',
     dependencies: ['forward-auth/check', 'forward-auth/own-tls', 'forward-auth/portals'],
   },

@@ -248,7 +248,6 @@ export const logins = fp(
     app.decorate('signInRate', new SignInRate(() => app.clock.now()))
   },
   {
-    fastify: '5.x',
     name: 'forward-auth/logins',
     dependencies: ['forward-auth/keys', 'forward-auth/store', 'service-kit/clock'],
   },

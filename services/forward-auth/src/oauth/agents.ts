@@ -395,7 +395,6 @@ export const agents = fp(
     app.decorate('agents', new Agents(app))
   },
   {
-    fastify: '5.x',
     name: 'forward-auth/agents',
     dependencies: [
       'forward-auth/keys',

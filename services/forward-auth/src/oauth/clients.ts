@@ -201,7 +201,6 @@ export const clients = fp<ClientsOptions>(
     app.addHook('onClose', () => app.clients.close())
   },
   {
-    fastify: '5.x',
     name: 'forward-auth/clients',
     dependencies: [
       'forward-auth/keys',

@@ -60,7 +60,6 @@ export const check = fp<{ readonly metrics?: Metrics | undefined }>(
     app.decorate('countCheck', metrics ? createCounter(app, metrics) : () => {})
   },
   {
-    fastify: '5.x',
     name: 'forward-auth/check',
     dependencies: [
       'forward-auth/portals',

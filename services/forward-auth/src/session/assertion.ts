@@ -176,7 +176,6 @@ export const assertions = fp(
     app.decorate('assertions', new Assertions(app))
   },
   {
-    fastify: '5.x',
     name: 'forward-auth/assertions',
     dependencies: ['forward-auth/keys', 'forward-auth/sites', 'service-kit/clock'],
   },

@@ -43,9 +43,5 @@ export const keys = fp<Pick<ForwardAuthConfig, 'session'>>(
       ),
     )
   },
-  {
-    fastify: '5.x',
-    name: 'forward-auth/keys',
-    dependencies: ['service-kit/reload', 'forward-auth/store'],
-  },
+  { name: 'forward-auth/keys', dependencies: ['service-kit/reload', 'forward-auth/store'] },
 )

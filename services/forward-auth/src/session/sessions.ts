@@ -499,7 +499,6 @@ export const sessions = fp<{ readonly metrics?: Metrics | undefined }>(
     app.onReload(() => () => app.sessions.clear())
   },
   {
-    fastify: '5.x',
     name: 'forward-auth/sessions',
     dependencies: [
       'service-kit/trust',
