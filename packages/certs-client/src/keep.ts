@@ -1,4 +1,4 @@
-import { type Clock, sleep } from '@gatehouse/net'
+import { attempt, type Clock, sleep } from '@gatehouse/net'
 import { buildCsr, type KeyPair, toPem } from '@gatehouse/pki'
 import { printable } from '@gatehouse/service-kit/program'
 import {
@@ -166,13 +166,11 @@ async function renew(get: Get, held: Placed): Promise<Placed | undefined> {
 /** Reads an answer as a pair, if it can take the place of what is held. */
 function acceptable(answer: IssuedAnswer, get: Get, held: Placed): Placed | undefined {
   const { wanted, isOwnKey, clock } = get
-  try {
+  return attempt(() => {
     const pair = pairOf(answer, isOwnKey ? held.privateKey : undefined)
     requireUsable(pair, wanted, clock.now())
     return fits(pair, { ...wanted, keyType: held.keyType }) ? pair : undefined
-  } catch {
-    return undefined
-  }
+  })
 }
 
 function pairOf(answer: IssuedAnswer, ownKey: string | KeyPair | undefined): Placed {

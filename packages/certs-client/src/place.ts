@@ -1,4 +1,4 @@
-import type { Clock } from '@gatehouse/net'
+import { attempt, type Clock } from '@gatehouse/net'
 import { generateKeyPair, type KeyPair, type KeyType, keyPairFromPem, toPem } from '@gatehouse/pki'
 import type { Placed } from './certificate.ts'
 import { CertificateFolder, type FolderOptions } from './folder.ts'
@@ -82,13 +82,6 @@ export function openFolder(options: PlaceOptions): Place {
 function knownKey(folder: CertificateFolder, type: KeyType): KeyPair | undefined {
   const placed = folder.read()
   const pems = [folder.keptKey(), placed?.isOwnKey ? placed.privateKey : undefined]
-  return pems.map(keyOrNone).find((key) => key?.type === type)
-}
-
-function keyOrNone(pem: string | undefined): KeyPair | undefined {
-  try {
-    return pem === undefined ? undefined : keyPairFromPem(pem)
-  } catch {
-    return undefined
-  }
+  const keys = pems.flatMap((pem) => (pem && attempt(() => keyPairFromPem(pem))) || [])
+  return keys.find((key) => key.type === type)
 }

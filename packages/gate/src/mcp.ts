@@ -1,4 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http'
+import { attempt } from '@gatehouse/net'
 import type { McpCall } from '@gatehouse/profile'
 
 /** The headers in which a request of MCP names its call, in lower case. */
@@ -52,11 +53,7 @@ function decodeName(text: string): string | undefined {
   const bytes = Buffer.from(encoded, 'base64')
   // Several texts decode to the same bytes; only the canonical one is accepted.
   if (bytes.toString('base64') !== encoded) return undefined
-  try {
-    const name = utf8.decode(bytes)
-    // SDKs for TypeScript drop a byte order mark, and run the tool whose name is the rest.
-    return name.startsWith('\uFEFF') ? undefined : name
-  } catch {
-    return undefined
-  }
+  const name = attempt(() => utf8.decode(bytes))
+  // SDKs for TypeScript drop a byte order mark, and run the tool whose name is the rest.
+  return name?.startsWith('\uFEFF') ? undefined : name
 }

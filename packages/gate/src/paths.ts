@@ -1,3 +1,4 @@
+import { attempt } from '@gatehouse/net'
 /**
  * Whether something fits, whatever is unknown of a request: `maybe` if it does for some of what the
  * unknown may be.
@@ -147,7 +148,7 @@ const DOTS =
 
 /** Whether some app may find a segment of dots in a path, however often it decodes it. */
 function mayClimb(path: string): boolean {
-  let text = decode(path)
+  let text = attempt(() => decodeURIComponent(path))
   for (let times = 1; text !== undefined && times <= MAX_DECODINGS; times++) {
     if (TOO_MANY_MARKS.test(text)) return true
     const shown = text.normalize('NFKC')
@@ -162,22 +163,10 @@ function mayClimb(path: string): boolean {
   return true
 }
 
-function decode(text: string): string | undefined {
-  try {
-    return decodeURIComponent(text)
-  } catch {
-    return undefined
-  }
-}
-
 /** Undefined for what is not UTF-8, and for `%u002e`, which some servers decode. */
 function decodeAgain(text: string): string | undefined {
   if (/%u[0-9a-f]{4}/i.test(text)) return undefined
-  try {
-    return text.replace(/(?:%[0-9a-f]{2})+/gi, decodeURIComponent)
-  } catch {
-    return undefined
-  }
+  return attempt(() => text.replace(/(?:%[0-9a-f]{2})+/gi, decodeURIComponent))
 }
 
 function encodeBytes(target: string): string {

@@ -1,3 +1,4 @@
+import { attempt } from '@gatehouse/net'
 import { type Claims, type Condition, compileCondition, type Subject } from '@gatehouse/profile'
 import type { PolicyConfig } from './options.ts'
 
@@ -65,14 +66,8 @@ const MAX_SKEW = 30_000
 export function isSteppedUp(demand: StepUp, subject: Subject, now: number): boolean {
   const { claims, authentications = [], caller } = subject
   const all = caller?.method === 'jwt' ? [caller.claims] : [claims, ...authentications]
-  return all.some((each) => {
-    try {
-      return meets(demand, each, now)
-    } catch {
-      // Reading a claim whose value is unknown throws.
-      return false
-    }
-  })
+  // Reading a claim whose value is unknown throws.
+  return all.some((each) => attempt(() => meets(demand, each, now)))
 }
 
 function meets({ acr, maxAge }: StepUp, claims: Claims, now: number): boolean {

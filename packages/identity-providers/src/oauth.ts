@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { readFile } from 'node:fs/promises'
-import type { BoundedFetch, FetchAnswer } from '@gatehouse/net'
+import { type BoundedFetch, type FetchAnswer, parseJson } from '@gatehouse/net'
 import { createRemoteJWKSet, customFetch as keysFetch } from 'jose'
 import {
   authorizationCodeGrant,
@@ -19,7 +19,7 @@ import { Type } from 'typebox'
 import { ProviderError } from './errors.ts'
 import type { ClientAssertion } from './options.ts'
 import type { Login } from './provider.ts'
-import { parseJson, readJson, request } from './request.ts'
+import { readJson, request } from './request.ts'
 
 /** Success, and the errors of RFC 6749 section 5.2 and RFC 6750 section 3.1. */
 const STATUSES = [200, 400, 401, 403]

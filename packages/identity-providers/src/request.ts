@@ -3,6 +3,7 @@ import {
   type FetchAnswer,
   type FetchInit,
   parseEndpointUrl,
+  parseJson,
 } from '@gatehouse/net'
 import type { Static, TSchema } from 'typebox'
 import { Check } from 'typebox/schema'
@@ -52,14 +53,6 @@ export function readJson<S extends TSchema>(
   const value = parseJson(body)
   if (Check(schema, value)) return value as Static<S>
   throw new Error(`${source} sent an unexpected response`)
-}
-
-export function parseJson(body: Buffer): unknown {
-  try {
-    return JSON.parse(body.toString())
-  } catch {
-    return undefined
-  }
 }
 
 /** Leaves out the query, which may hold a secret. */

@@ -1,5 +1,5 @@
 import { X509Certificate } from 'node:crypto'
-import { parseEndpointUrl } from '@gatehouse/net'
+import { attempt, parseEndpointUrl } from '@gatehouse/net'
 import { type Fault, faultIf, faultOf, type Rule } from '@gatehouse/service-kit/rules'
 import type { ProviderConfig } from './kinds.ts'
 import { CONSUMERS } from './open-id-connect.ts'
@@ -53,8 +53,10 @@ export const PROVIDER_RULES: readonly Rule<ProviderConfig>[] = [
     ),
   ({ tenantId }: Checked) =>
     faultIf(tenantId === CONSUMERS, '/tenantId', 'is the tenant of all personal accounts'),
-  ({ ca }: Checked) =>
-    faultIf(ca !== undefined && !isCertificate(ca), '/ca', 'must be certificates in PEM'),
+  ({ ca }: Checked) => {
+    const isOther = ca !== undefined && !attempt(() => new X509Certificate(ca))
+    return faultIf(isOther, '/ca', 'must be certificates in PEM')
+  },
   ({ authorizationParameters = {} }: Checked) => checkParameters(authorizationParameters),
 ]
 
@@ -82,12 +84,4 @@ function checkUrl(path: string, url: string | undefined): Fault[] {
     if (parseEndpointUrl(url).search !== '') throw new Error('must not have a query')
     if (/\/\.well-known(\/|$)/.test(url)) throw new Error('must end before /.well-known')
   })
-}
-
-function isCertificate(pem: string): boolean {
-  try {
-    return new X509Certificate(pem) !== undefined
-  } catch {
-    return false
-  }
 }

@@ -1,8 +1,7 @@
-import type { FetchAnswer } from '@gatehouse/net'
+import { type FetchAnswer, parseJson } from '@gatehouse/net'
 import type { Clock } from '@gatehouse/service-kit/clock'
 import type { TokenEndpointResponse } from 'openid-client'
 import type { ProviderTokens } from './provider.ts'
-import { parseJson } from './request.ts'
 
 /** A longer one would not fit into the URL of a logout at many proxies. */
 const MAX_ID_TOKEN = 4_096

@@ -1,4 +1,5 @@
 import { parseEnv } from 'node:util'
+import { attempt } from '@gatehouse/net'
 import type { AST } from 'toml-eslint-parser'
 import { type GivenSetting, notTheirs, type Written } from './given.ts'
 
@@ -63,11 +64,7 @@ export function readAssignments(text: string, file: string): Written[] {
 
 function unquote(text: string): string {
   if (!/^".*"$/.test(text)) return text
-  try {
-    return JSON.parse(text)
-  } catch {
-    return text.slice(1, -1)
-  }
+  return attempt(() => JSON.parse(text)) ?? text.slice(1, -1)
 }
 
 /**

@@ -1,12 +1,17 @@
 const MAX_RETRY_AFTER_MS = 30 * 86_400_000
 
-/** Parses JSON; undefined for a text that is none. */
-export function parseJson(text: string | Buffer): unknown {
+/** The result of a function; undefined if it throws. */
+export function attempt<T>(step: () => T): T | undefined {
   try {
-    return JSON.parse(text.toString())
+    return step()
   } catch {
     return undefined
   }
+}
+
+/** Parses JSON; undefined for a text that is none. */
+export function parseJson(text: string | Buffer): unknown {
+  return attempt(() => JSON.parse(text.toString()))
 }
 
 interface RetryHeaders {

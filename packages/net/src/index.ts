@@ -1,4 +1,4 @@
-export { parseJson, retryAfterOf } from './answers.ts'
+export { attempt, parseJson, retryAfterOf } from './answers.ts'
 export { type Clock, orAborted, sleep } from './clock.ts'
 export {
   CodedError,

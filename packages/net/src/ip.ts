@@ -1,5 +1,6 @@
 import { isIPv4, SocketAddress } from 'node:net'
 import ipaddr from 'ipaddr.js'
+import { attempt } from './answers.ts'
 
 const EMBEDDED_IPV4 = /:(\d+)\.(\d+)\.(\d+)\.(\d+)$/
 
@@ -42,12 +43,7 @@ export function isIp(text: string): boolean {
 
 /** `net.isIPv6` compiles a regular expression at its first call, which takes milliseconds of the start. */
 function isIPv6(address: string): boolean {
-  try {
-    new SocketAddress({ address, family: 'ipv6' })
-    return true
-  } catch {
-    return false
-  }
+  return attempt(() => new SocketAddress({ address, family: 'ipv6' })) !== undefined
 }
 
 /** Writes `::1.2.3.4` as `::102:304`, since ipaddr.js takes the former for a mapped address. */

@@ -1,4 +1,5 @@
 import { X509Certificate } from 'node:crypto'
+import { attempt } from '@gatehouse/net'
 import { children, type Element, readAll } from './der.ts'
 import { PkiError } from './errors.ts'
 import { CLIENT_NAMES, OID, readClientName, readGeneralName } from './extensions.ts'
@@ -90,9 +91,6 @@ export function readFields({ raw }: X509Certificate) {
 const isOfClients = ({ tag }: Element) => tag === CLIENT_NAMES.email || tag === CLIENT_NAMES.uri
 
 function nameOrNone(element: Element): Name | [] {
-  try {
-    return isOfClients(element) ? readClientName(element) : readGeneralName(element)
-  } catch {
-    return []
-  }
+  const read = isOfClients(element) ? readClientName : readGeneralName
+  return attempt(() => read(element)) ?? []
 }

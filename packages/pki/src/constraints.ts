@@ -1,3 +1,4 @@
+import { attempt } from '@gatehouse/net'
 import { readFields, readX509 } from './certificate.ts'
 import { children, type Element } from './der.ts'
 import { PkiError } from './errors.ts'
@@ -90,11 +91,7 @@ function networkOf(range: Buffer): NameRule {
 }
 
 function ruleOf(text: string): NameRule {
-  try {
-    return parseNameRule(text)
-  } catch {
-    return fail()
-  }
+  return attempt(() => parseNameRule(text)) ?? fail()
 }
 
 function fail(): never {

@@ -1,5 +1,7 @@
 // The fields of a PKCS#10 request (RFC 2986), read strictly and within bounds.
+
 import { isAscii } from 'node:buffer'
+import { attempt } from '@gatehouse/net'
 import { children, type Element, fromPem, readAll, readOid } from './der.ts'
 import { PkiError } from './errors.ts'
 import { type Name, parseName } from './names.ts'
@@ -152,11 +154,7 @@ const NOT_CRITICAL = Buffer.of(0x01, 0x01, 0x00)
 export function commonNameOrNone({ id, value }: SubjectAttribute): Name | [] {
   if (id !== COMMON_NAME) return []
   const text = (DECODERS[value.tag] ?? fail('its common name is not a text'))(value.content)
-  try {
-    return parseName(text)
-  } catch {
-    return []
-  }
+  return attempt(() => parseName(text)) ?? []
 }
 
 const UTF_8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
@@ -172,11 +170,7 @@ const DECODERS: Readonly<Record<number, (content: Buffer) => string>> = {
 }
 
 function readUtf8(content: Buffer): string {
-  try {
-    return UTF_8.decode(content)
-  } catch {
-    return fail('its common name is not UTF-8')
-  }
+  return attempt(() => UTF_8.decode(content)) ?? fail('its common name is not UTF-8')
 }
 
 function readAscii(content: Buffer): string {

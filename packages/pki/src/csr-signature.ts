@@ -1,5 +1,7 @@
 // Signatures of requests, by a fixed table of algorithms with their parameters.
+
 import { constants, verify } from 'node:crypto'
+import { attempt } from '@gatehouse/net'
 import { type CsrFields, parts, readAlgorithm } from './csr-fields.ts'
 import { children, type Element, NULL, toPem } from './der.ts'
 import { PkiError } from './errors.ts'
@@ -95,11 +97,7 @@ function isSigned(
   // As PEM, because Node takes twice as long to accept a DER key.
   const pem = toPem('PUBLIC KEY', spki)
   const key = options.padding === undefined ? pem : { key: pem, ...options }
-  try {
-    return verify(digest, info, key, signature)
-  } catch {
-    return false
-  }
+  return attempt(() => verify(digest, info, key, signature)) ?? false
 }
 
 function fail(why: string): never {

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import type { Server } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
+import { attempt } from '@gatehouse/net'
 import closeWithGrace from 'close-with-grace'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
@@ -199,11 +200,7 @@ export function limitConnections(
 
 /** The number of files that the process may open; infinite if the system does not say. */
 function readOpenFiles(): number {
-  try {
-    const limits = readFileSync('/proc/self/limits', 'utf8')
-    const [, soft] = /^Max open files\s+(\d+)/m.exec(limits) ?? []
-    return soft === undefined ? Number.POSITIVE_INFINITY : Number(soft)
-  } catch {
-    return Number.POSITIVE_INFINITY
-  }
+  const limits = attempt(() => readFileSync('/proc/self/limits', 'utf8')) ?? ''
+  const [, soft] = /^Max open files\s+(\d+)/m.exec(limits) ?? []
+  return soft === undefined ? Number.POSITIVE_INFINITY : Number(soft)
 }

@@ -1,4 +1,5 @@
 import { hash, X509Certificate } from 'node:crypto'
+import { attempt } from '@gatehouse/net'
 import {
   buildChainPem,
   fromPem,
@@ -57,12 +58,8 @@ export function acceptChain(
 }
 
 function isIssuedBy(subject: X509Certificate | undefined, issuer: X509Certificate): boolean {
-  try {
-    return subject?.checkIssued(issuer) === true && subject.verify(issuer.publicKey)
-  } catch {
-    // OpenSSL does not know the kind of the key.
-    return false
-  }
+  // OpenSSL may not know the kind of the key.
+  return attempt(() => subject?.checkIssued(issuer) && subject.verify(issuer.publicKey)) ?? false
 }
 
 /** Whether the issuer of the last certificate in the chain has that common name. */

@@ -1,4 +1,4 @@
-import { type FetchAnswer, parseEndpointUrl } from '@gatehouse/net'
+import { attempt, type FetchAnswer, parseEndpointUrl } from '@gatehouse/net'
 import type { Static, TSchema } from 'typebox'
 import { Check } from 'typebox/schema'
 import { AcmeError } from '../errors.ts'
@@ -38,11 +38,7 @@ export function readJson<S extends TSchema>(
 }
 
 export function parseJson(body: Buffer): unknown {
-  try {
-    return JSON.parse(body.toString(), (_, value) => value ?? undefined)
-  } catch {
-    return undefined
-  }
+  return attempt(() => JSON.parse(body.toString(), (_, value) => value ?? undefined))
 }
 
 /** The Location header. @throws AcmeError `ACME_ANSWER_INVALID` */
@@ -56,13 +52,9 @@ const MAX_URL = 2_000
 
 /** Parses a URL from the CA. It must be https, or http on loopback if the CA itself is reached by http. */
 export function readUrl(text: string, response: AcmeResponse): URL {
-  try {
-    const url = parseEndpointUrl(URL.parse(text, response.url.href)?.href ?? text)
-    const isSecure = url.protocol === 'https:' || response.url.protocol === 'http:'
-    if (isSecure && url.href.length <= MAX_URL) return url
-  } catch {
-    // Thrown below.
-  }
+  const url = attempt(() => parseEndpointUrl(URL.parse(text, response.url.href)?.href ?? text))
+  const isSecure = url?.protocol === 'https:' || response.url.protocol === 'http:'
+  if (url && isSecure && url.href.length <= MAX_URL) return url
   throw refuse(response, 'answered with a URL that is not valid, not https or too long')
 }
 

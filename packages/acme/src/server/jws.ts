@@ -1,5 +1,5 @@
 import { createHmac, timingSafeEqual, verify } from 'node:crypto'
-import { isObject } from '@gatehouse/net'
+import { attempt, isObject } from '@gatehouse/net'
 import { BINDING_DIGESTS, REQUEST_DIGESTS } from '../protocol/jws.ts'
 import { type PublicKey, readJwk } from './keys.ts'
 import { isText, type Members, readBase64url, readObject } from './parts.ts'
@@ -91,12 +91,9 @@ function isSigned({ alg, input, signature }: OpenJws, { key, ...of }: PublicKey)
   if (alg !== of.alg || digest === undefined) return false
   const size = ECDSA_BYTES.get(alg)
   if (size !== undefined && signature.length !== size) return false
-  try {
-    return verify(digest, input, key, size === undefined ? signature : toDer(signature))
-  } catch {
-    // OpenSSL cannot read the signature.
-    return false
-  }
+  const sent = size === undefined ? signature : toDer(signature)
+  // OpenSSL may not be able to read the signature.
+  return attempt(() => verify(digest, input, key, sent)) ?? false
 }
 
 /** Bytes of the two numbers of a signature (RFC 7518 section 3.4). */

@@ -1,4 +1,4 @@
-import { decodeBase64url, isObject, parseStrictJson } from '@gatehouse/net'
+import { attempt, decodeBase64url, isObject, parseStrictJson } from '@gatehouse/net'
 import { malformed } from './problems.ts'
 
 export type Members = Readonly<Record<string, unknown>>
@@ -8,21 +8,15 @@ export const isText = (value: unknown, pattern: RegExp): value is string =>
 
 /** Decodes a member in canonical base64url, such as the `csr` of an order. @throws AcmeProblem `malformed` */
 export function readBase64url(value: unknown, what: string): Buffer {
-  try {
-    if (typeof value === 'string') return decodeBase64url(value)
-  } catch {
-    // Refused below.
-  }
+  const bytes = typeof value === 'string' && attempt(() => decodeBase64url(value))
+  if (bytes) return bytes
   throw malformed(`${what} is not base64url without padding`)
 }
 
 /** Parses a JSON object. @throws AcmeProblem `malformed` */
 export function readObject(bytes: Uint8Array, what: string): Members {
-  try {
-    const value = parseStrictJson(bytes)
-    if (isObject(value)) return value
-  } catch {
-    // Refused below; the message of the error quotes what was sent.
-  }
+  // The message of its error quotes what was sent.
+  const value = attempt(() => parseStrictJson(bytes))
+  if (isObject(value)) return value
   throw malformed(`${what} is no JSON object, has a member twice, or is nested too deeply`)
 }

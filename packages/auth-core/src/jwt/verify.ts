@@ -1,3 +1,4 @@
+import { attempt } from '@gatehouse/net'
 import { LRUCache } from 'lru-cache'
 import { AuthError } from '../errors.ts'
 import type { FittingKey, IssuerKeys } from '../oidc/issuer-keys.ts'
@@ -70,7 +71,7 @@ export function createVerifier<T>(sources: readonly TokenSource<T>[], now: () =>
   function find(token: string): T | Promise<T> | undefined {
     const known = recall(token)
     if (known) return known
-    const decoded = tryDecode(token)
+    const decoded = attempt(() => decodeToken(token))
     const source = decoded && byIssuer.get(decoded.claims.iss)
     return source && verifyBy(source, token, decoded)
   }
@@ -85,7 +86,7 @@ export function createVerifier<T>(sources: readonly TokenSource<T>[], now: () =>
   function verifyBy(source: TokenSource<T>, token: string, decoded: DecodedToken): T | Promise<T> {
     const header = checkHeader(decoded, source)
     const admit = ({ set, key }: FittingKey): T | Promise<T> => {
-      if (!isSignedBy(key, token)) return admitBy(source.keys.find(header, set))
+      if (!attempt(() => key.verify(token))) return admitBy(source.keys.find(header, set))
       const admitted = source.admit(decoded.claims, now())
       cache.set(token, { ...admitted, source, keySet: set })
       return admitted.value
@@ -93,23 +94,6 @@ export function createVerifier<T>(sources: readonly TokenSource<T>[], now: () =>
     const admitBy = (found: FittingKey | Promise<FittingKey>) =>
       found instanceof Promise ? found.then(admit) : admit(found)
     return admitBy(source.keys.find(header))
-  }
-}
-
-function tryDecode(token: string): DecodedToken | undefined {
-  try {
-    return decodeToken(token)
-  } catch {
-    return undefined
-  }
-}
-
-function isSignedBy(key: FittingKey['key'], token: string): boolean {
-  try {
-    key.verify(token)
-    return true
-  } catch {
-    return false
   }
 }
 

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import { DNS_PROVIDER_RULES, parseResolver } from '@gatehouse/acme'
-import { parseEndpointUrl } from '@gatehouse/net'
+import { attempt, parseEndpointUrl } from '@gatehouse/net'
 import {
   compileRules,
   type KeyType,
@@ -185,13 +185,7 @@ const DNS_CHALLENGE_RULES: readonly Rule<Extract<ChallengeConfig, { type: 'dns-0
 
 /** Parses name rules, without those that do not parse: another rule reports them. */
 export function nameRulesOf(texts: readonly string[]): NameRule[] {
-  return texts.flatMap((text) => {
-    try {
-      return [parseNameRule(text)]
-    } catch {
-      return []
-    }
-  })
+  return texts.flatMap((text) => attempt(() => parseNameRule(text)) ?? [])
 }
 
 /** The issuer for these names; `undefined` for the embedded CA. */

@@ -1,6 +1,7 @@
 import { hkdfSync } from 'node:crypto'
 import type { Callers, KeyCaller } from '@gatehouse/auth-core'
 import type { AcmeServerStore, AuditEntry, ServedAccount } from '@gatehouse/cert-store/port'
+import { attempt } from '@gatehouse/net'
 
 const KEY_BYTES = 32
 /** A caller with a longer name has no ACME accounts, as its key ID would be too long for clients. */
@@ -124,9 +125,5 @@ function escaped(character: string): string {
 function nameIn(kid: string): string | undefined {
   const end = kid.lastIndexOf('-')
   if (end < 1 || kid.length > 10 * MAX_CALLER) return undefined
-  try {
-    return decodeURIComponent(kid.slice(0, end))
-  } catch {
-    return undefined
-  }
+  return attempt(() => decodeURIComponent(kid.slice(0, end)))
 }

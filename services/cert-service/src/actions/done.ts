@@ -1,3 +1,4 @@
+import { parseJson } from '@gatehouse/net'
 import { REVOCATION_REASONS, type RevocationReason } from '@gatehouse/pki'
 import type { Language, Page } from '@gatehouse/service-kit/pages'
 import { html, type SafeHtml } from '@remix-run/html-template'
@@ -50,12 +51,8 @@ export function takeDone(reply: FastifyReply, domain: string): Done | undefined 
 }
 
 function read(text: string): Done | undefined {
-  try {
-    const what: unknown = JSON.parse(Buffer.from(text, 'base64url').toString())
-    return Check(DoneSchema, what) ? what : undefined
-  } catch {
-    return undefined
-  }
+  const what = parseJson(Buffer.from(text, 'base64url'))
+  return Check(DoneSchema, what) ? what : undefined
 }
 
 const NOT_REVOKED =

@@ -9,6 +9,7 @@ import type {
   Transition,
 } from '@gatehouse/cert-store/port'
 import { profileOf } from '@gatehouse/issuance/request'
+import { attempt } from '@gatehouse/net'
 import { buildChainPem, type Profile, parseCertificate } from '@gatehouse/pki'
 import type { Language, Page } from '@gatehouse/service-kit/pages'
 import { html, type SafeHtml } from '@remix-run/html-template'
@@ -305,7 +306,7 @@ function chain({ lang, record, root }: CertificateView): SafeHtml {
 }
 
 function chainLink(lang: Language, { title: text, der }: Link): SafeHtml {
-  const info = parsed(der)
+  const info = attempt(() => parseCertificate(der))
   const title = say(lang, text)
   if (!info) return html`<li><b>${title}</b><p>${say(lang, 'Its fields cannot be read.')}</p></li>`
   const { subject, issuer, notBefore, notAfter, fingerprint256 } = info
@@ -319,14 +320,6 @@ function chainLink(lang: Language, { title: text, der }: Link): SafeHtml {
         ${fingerprintFact(fingerprint256)}
       </dl>
     </li>`
-}
-
-function parsed(der: Uint8Array) {
-  try {
-    return parseCertificate(der)
-  } catch {
-    return undefined
-  }
 }
 
 function oneLine(name: string): string {

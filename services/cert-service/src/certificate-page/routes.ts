@@ -1,6 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { CertificateRecord, InService, OrderRecord } from '@gatehouse/cert-store/port'
 import { isEmbedded, nameOrNone, profileOf } from '@gatehouse/issuance/request'
+import { attempt } from '@gatehouse/net'
 import { buildChainPem, type Profile, parseCertificate } from '@gatehouse/pki'
 import { languageOf, sendPage } from '@gatehouse/service-kit/pages'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
@@ -240,9 +241,6 @@ function rootOf(
   const root = ca.root()
   const last = chain.at(-1)
   if (!isEmbedded(issuer) || !root || !last) return undefined
-  try {
-    return parseCertificate(last).akid === parseCertificate(root).skid ? root : undefined
-  } catch {
-    return undefined
-  }
+  const isAbove = attempt(() => parseCertificate(last).akid === parseCertificate(root).skid)
+  return isAbove ? root : undefined
 }

@@ -1,4 +1,5 @@
 import { userInfo } from 'node:os'
+import { attempt } from '@gatehouse/net'
 import { createLogger } from '@gatehouse/service-kit/telemetry'
 import type { FastifyInstance } from 'fastify'
 import { type AppDeps, buildApp } from '../app.ts'
@@ -17,9 +18,5 @@ export function startAside(
 
 /** The user of this machine; by number where a container gives it no name. */
 export function operator(): string {
-  try {
-    return userInfo().username
-  } catch {
-    return `uid ${process.getuid?.()}`
-  }
+  return attempt(() => userInfo().username) ?? `uid ${process.getuid?.()}`
 }

@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { type ProviderConfig, profileOf } from '@gatehouse/identity-providers'
+import { isObject, parseJson } from '@gatehouse/net'
 import type { Claims, Profile } from '@gatehouse/profile'
 import { UsageError } from '@gatehouse/service-kit/program'
 
@@ -20,17 +21,7 @@ export async function readPerson(
   const named = providers.find(({ name }) => text.startsWith(`${name}:`))
   const file = named ? text.slice(named.name.length + 1) : text
   const provider = named ?? providers[0]
-  const claims = parse(await readFile(file, 'utf8'))
-  if (provider && typeof claims === 'object' && claims !== null && !Array.isArray(claims))
-    return profileOf(provider, { ...defaults, ...claims })
+  const claims = parseJson(await readFile(file, 'utf8'))
+  if (provider && isObject(claims)) return profileOf(provider, { ...defaults, ...claims })
   throw new UsageError(`${file} holds no JSON object of claims`)
-}
-
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    // The same fault as a value that is no object.
-    return undefined
-  }
 }

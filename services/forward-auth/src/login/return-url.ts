@@ -1,4 +1,4 @@
-import { isUnder, parseEndpointUrl, parseHostPort } from '@gatehouse/net'
+import { attempt, isUnder, parseEndpointUrl, parseHostPort } from '@gatehouse/net'
 import type { Site } from '../sites.ts'
 
 /** The longest request line of common proxies. Links of dashboards have thousands of characters. */
@@ -20,7 +20,7 @@ export function validateReturnUrl(
 ): URL | undefined {
   if (text === undefined || text.length > MAX_RETURN_URL) return undefined
   if (UNSAFE.test(text) || UNSAFE_ENCODED.test(text.split('?', 1)[0] ?? '')) return undefined
-  const url = parse(text)
+  const url = attempt(() => parse(text))
   if (!url || url.href.length > MAX_RETURN_URL) return undefined
   const host = parseHostPort(url.host)?.host
   const isOurs =
@@ -28,13 +28,9 @@ export function validateReturnUrl(
   return host && isOurs ? url : undefined
 }
 
-function parse(text: string): URL | undefined {
-  try {
-    const [base = '', ...fragment] = text.split('#')
-    const url = parseEndpointUrl(base)
-    url.hash = fragment.join('#')
-    return url
-  } catch {
-    return undefined
-  }
+function parse(text: string): URL {
+  const [base = '', ...fragment] = text.split('#')
+  const url = parseEndpointUrl(base)
+  url.hash = fragment.join('#')
+  return url
 }

@@ -1,4 +1,4 @@
-import { decodeBase64url, isObject, parseStrictJson } from '@gatehouse/net'
+import { attempt, decodeBase64url, isObject, parseStrictJson } from '@gatehouse/net'
 import { OAuthError } from './oauth-error.ts'
 
 /** RFC 7523 section 2.2. */
@@ -54,21 +54,12 @@ function readBasic(authorization: string): { clientId: string; secrets: readonly
   )
 }
 
-function fromForm(text: string): string | undefined {
-  try {
-    return decodeURIComponent(text.replaceAll('+', ' '))
-  } catch {
-    return undefined
-  }
-}
+const fromForm = (text: string) => attempt(() => decodeURIComponent(text.replaceAll('+', ' ')))
 
 /** The client that an assertion is of: it need not be named beside it (RFC 7521 section 4.2). */
 function subjectOf(assertion: string): string {
-  try {
-    const claims = parseStrictJson(decodeBase64url(assertion.split('.')[1] ?? ''))
-    if (isObject(claims) && typeof claims.sub === 'string') return claims.sub
-  } catch {
-    // Refused below.
-  }
+  const [, payload = ''] = assertion.split('.')
+  const claims = attempt(() => parseStrictJson(decodeBase64url(payload)))
+  if (isObject(claims) && typeof claims.sub === 'string') return claims.sub
   throw new OAuthError('invalid_client', 'client_assertion is not a JWT that names its client')
 }

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import { isObject, parseJson } from '@gatehouse/net'
+import { attempt, isObject, parseJson } from '@gatehouse/net'
 import { isAllowedRedirect, isClientName, parseClientId, REDIRECT_URI } from '../client-metadata.ts'
 import { FwaError } from '../errors.ts'
 import type { ClientAuthentication } from '../session/session.ts'
@@ -146,14 +146,10 @@ const OF_DOCUMENTS: typeof OF_ALL = {
 }
 
 function parseObject(body: Buffer): Readonly<Record<string, unknown>> | undefined {
-  try {
-    // A byte order mark stays, and is no JSON.
-    const text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(body)
-    const value = parseJson(text)
-    return isObject(value) ? value : undefined
-  } catch {
-    return undefined
-  }
+  // A byte order mark stays, and is no JSON.
+  const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
+  const value = parseJson(attempt(() => decoder.decode(body)) ?? '')
+  return isObject(value) ? value : undefined
 }
 
 function isUriList(value: unknown, most: number): value is readonly string[] {

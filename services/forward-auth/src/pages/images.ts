@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { attempt } from '@gatehouse/net'
 import { readNamedFile } from '@gatehouse/service-kit/config'
 import { SaxesParser } from 'saxes'
 
@@ -55,12 +56,8 @@ const MAX_REASON = 100
 
 /** The reason why browsers do not show a file as SVG. Scripts are none: they cannot run. */
 function svgFault(bytes: Buffer): string | undefined {
-  let text: string
-  try {
-    text = new TextDecoder('utf-8', { fatal: true }).decode(bytes)
-  } catch {
-    return 'that is not UTF-8'
-  }
+  const text = attempt(() => new TextDecoder('utf-8', { fatal: true }).decode(bytes))
+  if (text === undefined) return 'that is not UTF-8'
   let root: string | undefined
   const parser = new SaxesParser({ xmlns: true })
   parser.on('opentag', ({ local, uri }) => {

@@ -1,3 +1,4 @@
+import { attempt } from '@gatehouse/net'
 import { type Static, type TSchema, Type } from 'typebox'
 import { AcmeError } from '../../errors.ts'
 import { type Api, createApi, type Outgoing, reasonIn } from './api.ts'
@@ -171,11 +172,7 @@ async function parseXml(body: Buffer): Promise<unknown> {
   const { XMLParser } = await import('fast-xml-parser')
   const isArray = (name: string) => LISTS.includes(name)
   const parser = new XMLParser({ parseTagValue: false, ignoreDeclaration: true, isArray })
-  try {
-    return Object.values(parser.parse(body.toString()))[0]
-  } catch {
-    return undefined
-  }
+  return attempt(() => Object.values(parser.parse(body.toString()))[0])
 }
 
 /** Signs all headers (Signature Version 4). @param now - epoch milliseconds */
