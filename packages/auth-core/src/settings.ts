@@ -1,6 +1,6 @@
 import { hash, X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import { NetError, parseEndpointUrl, parseOrigin } from '@gatehouse/net'
+import { attempt, NetError, parseEndpointUrl, parseOrigin } from '@gatehouse/net'
 import type { TSchema } from 'typebox'
 import { Errors } from 'typebox/schema'
 import { AuthError } from './errors.ts'
@@ -235,13 +235,8 @@ function checkUrl(url: string, path: string, allowHttp: boolean, fault: AddFault
 
 function readCa(file: string, path: string, fault: AddFault): string | undefined {
   const pem = readText(file, path, fault)
-  if (pem === undefined) return undefined
-  try {
-    new X509Certificate(pem)
-    return pem
-  } catch {
-    return fault(path, 'names a file that holds no PEM certificate')
-  }
+  if (pem === undefined || attempt(() => new X509Certificate(pem))) return pem
+  return fault(path, 'names a file that holds no PEM certificate')
 }
 
 function readText(file: string | undefined, path: string, fault: AddFault): string | undefined {

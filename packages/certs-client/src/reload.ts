@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { attempt } from '@gatehouse/net'
 import { ClientError } from './errors.ts'
 
 /** The time that a command may take to end when it is asked to, in ms. */
@@ -64,11 +65,8 @@ function end({ pid }: ChildProcess): void {
 }
 
 function kill(group: number, signal: NodeJS.Signals): void {
-  try {
-    process.kill(-group, signal)
-  } catch {
-    // It has ended.
-  }
+  // It may have ended.
+  attempt(() => process.kill(-group, signal))
 }
 
 function failed(how: string): ClientError {

@@ -1,5 +1,5 @@
 import { checkAuthOptions, isPublicIssuer } from '@gatehouse/auth-core'
-import { NetError, parseEndpointUrl } from '@gatehouse/net'
+import { parseEndpointUrl } from '@gatehouse/net'
 import { compileCondition } from '@gatehouse/profile'
 import {
   applyToEach,
@@ -211,13 +211,8 @@ function checkOwnTokens(
 }
 
 function checkEndpoint(url: string): Fault[] {
-  try {
-    parseEndpointUrl(url)
-    return []
-  } catch (error) {
-    if (!(error instanceof NetError)) throw error
-    return [{ path: '', message: `is no usable URL: ${error.message}` }]
-  }
+  const faults = faultOf('', () => parseEndpointUrl(url))
+  return faults.map(({ path, message }) => ({ path, message: `is no usable URL: ${message}` }))
 }
 
 function checkResourceUrl(text: string, domains: Domains): Fault[] {

@@ -1,10 +1,5 @@
-import { isObject } from '@gatehouse/net'
-import {
-  decodeJwt,
-  decodeProtectedHeader,
-  type JWTPayload,
-  type ProtectedHeaderParameters,
-} from 'jose'
+import { attempt, isObject } from '@gatehouse/net'
+import { decodeJwt, decodeProtectedHeader, type JWTPayload } from 'jose'
 import { ProviderError } from './errors.ts'
 import type { LogoutToken } from './provider.ts'
 
@@ -50,7 +45,9 @@ const isTime = (value: unknown): value is number => Number.isFinite(value)
  */
 export function parseLogoutToken(token: string, expected: Expected): LogoutToken {
   if (token.length > MAX_LENGTH) throw refused(`it has more than ${MAX_LENGTH} characters`)
-  const { header, claims } = decode(token)
+  const header = attempt(() => decodeProtectedHeader(token))
+  const claims = attempt(() => decodeJwt(token))
+  if (!header || !claims) throw refused('it is no signed token')
   const { alg = 'none', typ } = header
   if (!expected.algorithms.includes(alg)) throw refused('its header "alg" is not accepted')
   if (typ !== undefined && !/^(application\/)?logout\+jwt$/i.test(typ))
@@ -65,14 +62,6 @@ export function parseLogoutToken(token: string, expected: Expected): LogoutToken
     ...(sub !== undefined && { sub }),
     issuedAt: iat,
     jti,
-  }
-}
-
-function decode(token: string): { header: ProtectedHeaderParameters; claims: JWTPayload } {
-  try {
-    return { header: decodeProtectedHeader(token), claims: decodeJwt(token) }
-  } catch {
-    throw refused('it is no signed token')
   }
 }
 

@@ -1,3 +1,5 @@
+import { parseJson } from './answers.ts'
+
 const MAX_DEPTH = 32
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
@@ -22,17 +24,10 @@ export function decodeBase64url(text: string): Buffer {
  */
 export function parseStrictJson(bytes: Uint8Array): unknown {
   const text = utf8.decode(bytes)
-  const value = parse(text)
+  const value = parseJson(text)
+  if (value === undefined) throw new SyntaxError('not JSON')
   if (freezeAll(value) !== countColons(text)) throw new SyntaxError('duplicate members')
   return value
-}
-
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    throw new SyntaxError('not JSON')
-  }
 }
 
 /** Freezes a value deeply, and counts the members of its objects. @throws SyntaxError */

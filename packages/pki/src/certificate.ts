@@ -51,12 +51,8 @@ export function readAcmeIdentifier(der: Uint8Array): Buffer | undefined {
 
 /** OpenSSL parses a certificate first, so that our own reader gets well-formed DER only. */
 export function readX509(der: Uint8Array): X509Certificate {
-  try {
-    const x509 = new X509Certificate(der)
-    if (x509.raw.length === der.length) return x509
-  } catch {
-    // Thrown below.
-  }
+  const x509 = attempt(() => new X509Certificate(der))
+  if (x509?.raw.length === der.length) return x509
   throw new PkiError('PKI_CERTIFICATE_INVALID', 'the bytes are not one X.509 certificate')
 }
 

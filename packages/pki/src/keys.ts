@@ -7,6 +7,7 @@ import {
   randomBytes,
 } from 'node:crypto'
 import { promisify } from 'node:util'
+import { attempt } from '@gatehouse/net'
 import { PkiError } from './errors.ts'
 
 export const KEY_TYPES = ['p256', 'p384', 'rsa2048', 'rsa3072', 'rsa4096', 'ed25519'] as const
@@ -101,14 +102,10 @@ async function inRsaTurn<T>(make: () => Promise<T>): Promise<T> {
  * @throws PkiError `PKI_KEY_INVALID`, `PKI_KEY_WEAK`
  */
 export function keyPairFromPem(pem: string): KeyPair {
-  let key: KeyObject
-  try {
-    key = createPrivateKey(pem)
-  } catch {
-    // OpenSSL's error may quote the key, so it is not passed on as the cause.
-    throw new PkiError('PKI_KEY_INVALID', 'the private key cannot be read, or is encrypted')
-  }
-  return keyPairOf(key)
+  // OpenSSL's error may quote the key, so it is not passed on as the cause.
+  const key = attempt(() => createPrivateKey(pem))
+  if (key) return keyPairOf(key)
+  throw new PkiError('PKI_KEY_INVALID', 'the private key cannot be read, or is encrypted')
 }
 
 // By the details that node:crypto gives: kind and curve, or modulus length and exponent.
@@ -161,11 +158,9 @@ export function readPublicKey(der: Buffer): PublicKey {
 
 /** @throws PkiError `PKI_KEY_INVALID` */
 export function decodePublicKey(der: Buffer): KeyObject {
-  try {
-    return createPublicKey({ key: der, type: 'spki', format: 'der' })
-  } catch {
-    throw new PkiError('PKI_KEY_INVALID', 'the public key cannot be read')
-  }
+  const key = attempt(() => createPublicKey({ key: der, type: 'spki', format: 'der' }))
+  if (key) return key
+  throw new PkiError('PKI_KEY_INVALID', 'the public key cannot be read')
 }
 
 function keyPairOf(privateKey: KeyObject): KeyPair {

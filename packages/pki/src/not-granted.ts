@@ -1,4 +1,5 @@
 // What a request asks for besides names, and which of that its certificate lacks.
+import { attempt } from '@gatehouse/net'
 import {
   type CsrFields,
   commonNameOrNone,
@@ -70,14 +71,9 @@ export function notGranted(
   certificate: Uint8Array,
 ): readonly string[] {
   if (requested.size === 0) return []
-  try {
-    const granted = grantedBy(Buffer.from(certificate))
-    return [...requested]
-      .filter(([what, value]) => granted.get(what) !== value)
-      .map(([what]) => what)
-  } catch {
-    return []
-  }
+  const granted = attempt(() => grantedBy(Buffer.from(certificate)))
+  const missing = [...requested].filter(([what, value]) => granted?.get(what) !== value)
+  return granted ? missing.map(([what]) => what) : []
 }
 
 /** Lists what a request asks for besides names. */

@@ -1,4 +1,4 @@
-import { isUnder, parseEndpointUrl, parseHostPort } from '@gatehouse/net'
+import { attempt, isUnder, parseEndpointUrl, parseHostPort } from '@gatehouse/net'
 import { FilePath, Text } from '@gatehouse/service-kit/config'
 import { applyToEach, checkUnique, type Fault, faultIf, known } from '@gatehouse/service-kit/rules'
 import { type Static, Type } from 'typebox'
@@ -51,14 +51,11 @@ export function checkApps({ apps = [], policies }: AppsPortal, sites: readonly S
 
 function checkUrl(text: string, sites: readonly Site[]): Fault[] {
   const fault = (message: string) => [{ path: '/url', message }]
-  let url: URL
-  try {
-    url = parseEndpointUrl(text)
-  } catch {
+  const url = attempt(() => parseEndpointUrl(text))
+  if (!url)
     return fault(
       'is not an https URL without user name and fragment, such as https://app.example.com/',
     )
-  }
   const host = parseHostPort(url.host)?.host
   const site = host && sites.find(({ domain }) => isUnder(domain, host))
   if (!site)

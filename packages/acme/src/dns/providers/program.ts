@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { stripVTControlCharacters } from 'node:util'
+import { attempt } from '@gatehouse/net'
 import { type Static, Type } from 'typebox'
 import { AcmeError } from '../../errors.ts'
 import { Option } from './provider.ts'
@@ -124,11 +125,8 @@ function cannotRun(file: string, cause: unknown): never {
 }
 
 function killGroup({ pid }: ChildProcess): void {
-  try {
-    if (pid !== undefined) process.kill(-pid, 'SIGKILL')
-  } catch {
-    // It has exited.
-  }
+  // It may have exited.
+  if (pid !== undefined) attempt(() => process.kill(-pid, 'SIGKILL'))
 }
 
 function lastLine(output: string, secrets: readonly string[]): string {
