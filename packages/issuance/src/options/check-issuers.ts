@@ -13,6 +13,7 @@ import {
   applyRules,
   applyToEach,
   type Fault,
+  faultIf,
   faultOf,
   type Rule,
 } from '@gatehouse/service-kit/rules'
@@ -176,10 +177,7 @@ const DNS_CHALLENGE_RULES: readonly Rule<Extract<ChallengeConfig, { type: 'dns-0
   ({ providers }) => applyToEach(providers, '/providers', DNS_PROVIDER_RULES),
   ({ propagation: { resolvers = [] } }) =>
     applyToEach(resolvers, '/propagation/resolvers', [
-      (text) =>
-        parseResolver(text)
-          ? []
-          : [{ path: '', message: 'must be an IP address, and maybe a port' }],
+      (text) => faultIf(!parseResolver(text), '', 'must be an IP address, and maybe a port'),
     ]),
 ]
 

@@ -245,9 +245,7 @@ function below(path: string, options: AuthOptions): Fault[] {
 
 function checkDomainsClaim({ auth }: AccessConfig): Fault[] {
   const isTwice = auth.domainsClaim !== undefined && auth.jwt?.domainsClaim !== undefined
-  return isTwice
-    ? [{ path: '/auth/domainsClaim', message: 'is also given as jwt.domainsClaim' }]
-    : []
+  return faultIf(isTwice, '/auth/domainsClaim', 'is also given as jwt.domainsClaim')
 }
 
 interface Limited {

@@ -7,6 +7,7 @@ import {
   checkCertificateFile,
   checkUnique,
   type Fault,
+  faultIf,
   faultOf,
   type Rule,
 } from '@gatehouse/service-kit/rules'
@@ -150,23 +151,19 @@ export function ntfyTopic(url: string): { readonly server: string; readonly topi
 
 /** The rules for the section `events`, beyond its schema. */
 export function checkEvents({ events }: { readonly events: EventsConfig }): readonly Fault[] {
-  const { receivers } = events
-  return [
-    ...applyRules(events, [({ webhook }) => (webhook ? checkUrl(webhook, '/webhook') : [])]),
-    ...checkUnique('/receivers', receivers),
-    ...applyToEach(receivers, '/receivers', RECEIVER_RULES),
-    ...applyToEach(receivers, '/receivers', [
-      ({ name }) =>
-        events.webhook && name === WEBHOOK
-          ? [{ path: '/name', message: 'is the name of `events.webhook`: choose another one' }]
-          : [],
-    ]),
-  ].map((fault) => ({
-    ...fault,
-    path: `/events${fault.path}`,
-    ...(fault.other !== undefined && { other: `/events${fault.other}` }),
-  }))
+  return applyRules(events, EVENTS_RULES, '/events')
 }
+
+const EVENTS_RULES: readonly Rule<EventsConfig>[] = [
+  ({ webhook }) => (webhook ? checkUrl(webhook, '/webhook') : []),
+  ({ receivers }) => checkUnique('/receivers', receivers),
+  ({ receivers }) => applyToEach(receivers, '/receivers', RECEIVER_RULES),
+  ({ receivers, webhook }) =>
+    applyToEach(webhook ? receivers : [], '/receivers', [
+      ({ name }) => faultIf(name === WEBHOOK, '/name', TAKEN),
+    ]),
+]
+const TAKEN = 'is the name of `events.webhook`: choose another one'
 
 const RECEIVER_RULES: readonly Rule<ReceiverConfig>[] = [
   (receiver) => (receiver.type === 'email' ? [] : checkUrl(receiver, '')),
