@@ -32,8 +32,9 @@ const TEXTS = [
   'resource',
 ] as const
 
-/** Texts of options, by their names in camel case. */
-export type Texts<Name extends string> = { readonly [_ in Name]?: string | undefined }
+/** Values of options, by their names in camel case. */
+export type Options<Name extends string, Value> = { readonly [_ in Name]?: Value | undefined }
+export type Texts<Name extends string> = Options<Name, string>
 
 /** The options that every command of the client has. */
 export interface ConnectionOptions extends Texts<(typeof TEXTS)[number]> {

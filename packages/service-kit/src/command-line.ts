@@ -30,6 +30,7 @@ export interface CommandSyntax {
 
 /** A program with commands. */
 export interface ProgramSyntax<C extends CommandSyntax> {
+  /** Its name, such as `gatehouse-certs`. */
   readonly program: string
   readonly version: string
   /** One line, without a full stop. */

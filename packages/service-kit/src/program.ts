@@ -45,14 +45,10 @@ export interface ServiceCommand<Config> extends CommandSyntax {
 }
 
 /** The command line of a service. */
-export interface ServiceProgram<Config extends ServiceConfig> {
-  /** Name of the program, such as `gatehouse-certs`. */
-  readonly program: string
+export interface ServiceProgram<Config extends ServiceConfig>
+  extends Omit<ProgramSyntax<never>, 'commands'> {
   /** Name of the service in logs, and of the folder in `/etc/gatehouse`. */
   readonly name: string
-  readonly version: string
-  /** One line, without a full stop. */
-  readonly summary: string
   /** Options of `serve`. */
   readonly serveOptions?: Readonly<Record<string, string>>
   /** Commands besides those that every service has. */

@@ -12,28 +12,22 @@ import {
   type PendingOrder,
   type RenewalsAnswer,
 } from '../service.ts'
-import { type ConnectionOptions, readConnection, readName, readProfile } from '../settings.ts'
+import {
+  type ConnectionOptions,
+  type Options,
+  readConnection,
+  readName,
+  readProfile,
+  type Texts,
+} from '../settings.ts'
 import { labelled, table } from './table.ts'
 
 /** The options of these commands, each of which some of them have. */
-export interface CommandOptions extends ConnectionOptions {
-  readonly json?: boolean | undefined
-  readonly failing?: boolean | undefined
-  readonly pem?: boolean | undefined
-  readonly wait?: boolean | undefined
-  readonly reason?: string | undefined
-  readonly caller?: string | undefined
-  readonly spread?: string | undefined
-  readonly dryRun?: boolean | undefined
-  readonly renew?: boolean | undefined
-  readonly now?: boolean | undefined
-  readonly keep?: readonly string[] | undefined
-  readonly end?: string | undefined
-  readonly adopt?: string | undefined
-  readonly only?: readonly string[] | undefined
-  readonly account?: string | undefined
-  readonly profile?: string | undefined
-}
+export interface CommandOptions
+  extends ConnectionOptions,
+    Options<'json' | 'failing' | 'pem' | 'wait' | 'dryRun' | 'renew' | 'now', boolean>,
+    Options<'keep' | 'only', readonly string[]>,
+    Texts<'reason' | 'caller' | 'spread' | 'end' | 'adopt' | 'account' | 'profile'> {}
 
 export interface Io {
   readonly env: NodeJS.ProcessEnv

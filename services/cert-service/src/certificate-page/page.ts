@@ -2,7 +2,6 @@ import { hash } from 'node:crypto'
 import type {
   AuditRecord,
   CertificateRecord,
-  Coverage,
   InService,
   OrderRecord,
   PastCertificate,
@@ -25,39 +24,30 @@ import { issuerText, wayText } from '../pages/state.ts'
 import { page } from '../pages/style.ts'
 import { when, whenFromNow } from '../pages/time.ts'
 import { activity, history, transitions } from './history.ts'
-import { statusNotice } from './status.ts'
+import { type Around, statusNotice } from './status.ts'
 
 interface Reading {
   readonly lang: Language
   readonly visitor: VisitorName
 }
 
-interface NameView extends Reading {
-  /** The latest order, of the request key of the certificate if there is one. */
-  readonly order: OrderRecord | undefined
-  /** All certificates of its first name that the visitor may see, the newest first. */
-  readonly history: readonly PastCertificate[]
+interface NameView extends Reading, Pick<Around, 'order' | 'history' | 'now'> {
   /** The latest entries of the audit trail about the name; undefined for those who may not know. */
   readonly activity: readonly AuditRecord[] | undefined
   /** The actions that the visitor may take on the certificates of the name. */
   readonly actions: readonly Action[]
   /** The last action of the visitor. */
   readonly done: Done | undefined
-  readonly now: number
 }
 
 const ONLY_LOOK =
   'With an API key, you can look but not change anything. To make changes, sign in through the portal, or use the API.'
 
-export interface CertificateView extends NameView {
+export interface CertificateView extends NameView, Pick<Around, 'coverage' | 'lastSeen'> {
   readonly record: CertificateRecord & InService
   /** DER of the root that the chain leads to, if this service has it. */
   readonly root: Uint8Array | undefined
   readonly origin: string
-  /** Who has all of its names in certificates that end later. */
-  readonly coverage: Coverage | undefined
-  /** When the account of its ACME client was last used. */
-  readonly lastSeen: number | undefined
   /** What happened to it; undefined for those who may not know by whom. */
   readonly transitions: readonly Transition[] | undefined
 }

@@ -17,9 +17,12 @@ import { when, whenFromNow } from '../pages/time.ts'
 /** The state of a certificate as its notice has it: how good it is, and in words. */
 type Status = readonly [tone: Tone, said: SafeHtml, more?: SafeHtml | '']
 
-interface Around {
+/** What is known of a certificate besides what is in it. */
+export interface Around {
   readonly lang: Language
+  /** The latest order, of the request key of the certificate if there is one. */
   readonly order: OrderRecord | undefined
+  /** All certificates of its first name that the visitor may see, the newest first. */
   readonly history: readonly PastCertificate[]
   /** Who has all of its names in certificates that end later. */
   readonly coverage: Coverage | undefined

@@ -247,8 +247,9 @@ export function providerDownPage(
   })
 }
 
-interface Card {
-  readonly title: string
+type Content = Parameters<typeof shell>[0]
+
+interface Card extends Pick<Content, 'title' | 'images' | 'refresh' | 'formsTo' | 'framedBy'> {
   readonly text?: string | undefined
   /** Below the text. */
   readonly more?: SafeHtml | '' | undefined
@@ -257,13 +258,6 @@ interface Card {
   /** Default: usual. What is short stays below 4 kB. */
   readonly styles?: Styles | undefined
   readonly hasImages?: boolean | undefined
-  /** The places of images that are not those of the portal. */
-  readonly images?: readonly string[] | undefined
-  /** Where it goes on by itself. */
-  readonly refresh?: string | undefined
-  /** The scheme of where its form may redirect to, other than here. */
-  readonly formsTo?: string | undefined
-  readonly framedBy?: string | undefined
   readonly detail?: string | undefined
   readonly requestId?: string
 }
