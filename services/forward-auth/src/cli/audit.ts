@@ -5,44 +5,24 @@ import { printable, UsageError } from '@gatehouse/service-kit/program'
 import { ERRORS } from '../errors.ts'
 import type { AuditRow } from '../store/store.ts'
 
-type Matches = (row: AuditRow) => boolean
+type Option = 'portal' | 'event' | 'request' | 'host' | 'person' | 'tool' | 'client'
 
-/** Which rows an option selects. Where a row has `*`, it may stand for what is looked for. */
-const OPTIONS = {
-  portal:
-    (wanted: string): Matches =>
-    ({ portal }) =>
-      portal === wanted,
-  event:
-    (wanted: string): Matches =>
-    ({ event }) =>
-      event === wanted,
-  request:
-    (wanted: string): Matches =>
-    ({ requestId }) =>
-      requestId === wanted,
-  host:
-    (wanted: string): Matches =>
-    ({ host }) =>
-      host === wanted || host === '*',
+/** Whether an option selects a row. Where a row has `*`, it may stand for what is looked for. */
+const OPTIONS: Readonly<Record<Option, (row: AuditRow, wanted: string) => boolean>> = {
+  portal: ({ portal }, wanted) => portal === wanted,
+  event: ({ event }, wanted) => event === wanted,
+  request: ({ requestId }, wanted) => requestId === wanted,
+  host: ({ host }, wanted) => host === wanted || host === '*',
   /** By any name of theirs: identifier, with or without the provider, user name, e-mail address or full name. */
-  person:
-    (wanted: string): Matches =>
-    ({ person, provider, username, email, name }) =>
-      (person !== undefined && ['*', wanted, `${provider}:${wanted}`].includes(person)) ||
-      [username, email, name].some((one) => one?.toLowerCase() === wanted.toLowerCase()),
-  tool(wanted: string): Matches {
-    const fits = compilePattern(wanted)
-    return ({ tool }) => tool !== undefined && (tool === '*' || fits(tool))
-  },
+  person: ({ person, provider, username, email, name }, wanted) =>
+    (person !== undefined && ['*', wanted, `${provider}:${wanted}`].includes(person)) ||
+    [username, email, name].some((one) => one?.toLowerCase() === wanted.toLowerCase()),
+  tool: ({ tool }, wanted) => tool !== undefined && (tool === '*' || compilePattern(wanted)(tool)),
   /** By the client ID, or its host. */
-  client:
-    (wanted: string): Matches =>
-    (row) =>
-      [row.client, ...hostsOf(row)].includes(wanted) || row.client === '*',
+  client: (row, wanted) => [row.client, ...hostsOf(row)].includes(wanted) || row.client === '*',
 }
 
-type AuditQuery = Readonly<Partial<Record<keyof typeof OPTIONS, string | undefined>>> & {
+type AuditQuery = Readonly<Partial<Record<Option, string | undefined>>> & {
   readonly rows: AsyncIterable<AuditRow>
   readonly as: keyof typeof WRITERS
 }
@@ -56,12 +36,12 @@ const WRITERS = {
 /** The rows of the audit trail that a query selects, as lines. Rejects at the end if it names somebody and finds none. */
 export async function* listAudit({ rows, as, ...query }: AuditQuery): AsyncGenerator<string> {
   const { person, request } = query
-  const given = Object.entries(query).filter(([, wanted]) => wanted !== undefined)
-  const tests = given.map(([name, wanted = '']) => OPTIONS[name as keyof typeof OPTIONS](wanted))
+  const given = Object.entries(query) as [Option, string | undefined][]
   let isFound = as !== 'story' && (person ?? request) === undefined
   if (as === 'table') yield cellsOf(TITLES)
   for await (const row of rows) {
-    if (!tests.every((fits) => fits(row))) continue
+    const isWanted = given.every(([name, text]) => text === undefined || OPTIONS[name](row, text))
+    if (!isWanted) continue
     const text = WRITERS[as](row)
     isFound ||= text !== ''
     yield text

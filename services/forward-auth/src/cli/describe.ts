@@ -1,40 +1,36 @@
-import type { ForwardAuthConfig } from '../config/schema.ts'
+import type { ForwardAuthConfig, PortalConfig } from '../config/schema.ts'
 import { redirectUriOf } from '../login/redirect-uri.ts'
 import { BACK_CHANNEL_PATH } from '../routes/back-channel.ts'
-import { pageUrl, sitesOf } from '../sites.ts'
+import { pageUrl, type Site, sitesOf } from '../sites.ts'
 
-/** The redirect URIs of a configuration without faults, for each provider that people sign in at. */
-export function redirectUris(config: ForwardAuthConfig) {
+/** The URIs of each provider, but for those of some types, at each sign-in host of a configuration without faults. */
+function urisOf(
+  config: ForwardAuthConfig,
+  others: readonly string[],
+  urisAt: (portal: PortalConfig, site: Site, provider: string) => readonly string[],
+) {
   return config.portals.flatMap((portal) =>
     portal.providers
-      .filter(({ type }) => type !== 'tailscaleWhois')
+      .filter(({ type }) => !others.includes(type))
       .flatMap(({ name: provider }) =>
-        sitesOf(config).map((site) => ({
-          portal: portal.name,
-          provider,
-          uri: redirectUriOf(site, portal, provider),
-        })),
+        sitesOf(config)
+          .flatMap((site) => urisAt(portal, site, provider))
+          .map((uri) => ({ portal: portal.name, provider, uri })),
       ),
   )
 }
+
+/** The redirect URIs, for each provider that people sign in at. */
+export const redirectUris = (config: ForwardAuthConfig) =>
+  urisOf(config, ['tailscaleWhois'], (portal, site, name) => [redirectUriOf(site, portal, name)])
 
 /** The URIs of sign-out, for providers that have it: people return to the first, logout tokens go to the second. */
-function signOutUris(config: ForwardAuthConfig) {
-  return config.portals.flatMap((portal) =>
-    portal.providers
-      .filter(({ type }) => type !== 'tailscaleWhois' && type !== 'github')
-      .flatMap(({ name: provider }) =>
-        sitesOf(config).flatMap((site) => {
-          const urlOf = (path: string) => pageUrl({ portal, site }, path)
-          const named = { portal: portal.name, provider }
-          return [
-            { ...named, uri: urlOf('/logout') },
-            { ...named, uri: urlOf(BACK_CHANNEL_PATH.replace(':provider', provider)) },
-          ]
-        }),
-      ),
+const signOutUris = (config: ForwardAuthConfig) =>
+  urisOf(config, ['tailscaleWhois', 'github'], (portal, site, name) =>
+    ['/logout', BACK_CHANNEL_PATH.replace(':provider', name)].map((path) =>
+      pageUrl({ portal, site }, path),
+    ),
   )
-}
 
 /** The places where rules name tools, so that every other request is refused. */
 function closedPlaces({ portals }: ForwardAuthConfig) {
@@ -51,8 +47,17 @@ function closedPlaces({ portals }: ForwardAuthConfig) {
 export function describeConfig(config: ForwardAuthConfig): string {
   const closed = closedPlaces(config).map(({ portal, place }) => `  ${portal}: ${place}\n`)
   const hasKeys = config.portals.some(({ callers }) => callers?.keys[0])
-  return `${describeRedirectUris(config)}${closed.length > 0 ? CLOSED : ''}${[...new Set(closed)].join('')}${hasKeys ? KEYS : ''}`
+  return [
+    describeUris('Redirect URI to register at each provider:', redirectUris(config)),
+    describeUris(OF_SIGN_OUT, signOutUris(config)),
+    closed.length > 0 ? CLOSED : '',
+    ...new Set(closed),
+    hasKeys ? KEYS : '',
+  ].join('')
 }
+
+const OF_SIGN_OUT =
+  'If the provider has sign-out, register where people return to, and its back channel:'
 
 const KEYS =
   'API keys: the proxy has to give apps the `Authorization` of the check, or they get the keys.\n'
@@ -60,18 +65,7 @@ const KEYS =
 const CLOSED =
   'Only calls that a rule with `tools` or `mcpMethods` fits for certain pass here, and what an earlier rule fits:\n'
 
-function describeRedirectUris(config: ForwardAuthConfig): string {
-  return [
-    ['Redirect URI to register at each provider:', redirectUris(config)] as const,
-    [
-      'If the provider has sign-out, register where people return to, and its back channel:',
-      signOutUris(config),
-    ] as const,
-  ]
-    .filter(([, uris]) => uris.length > 0)
-    .map(([title, uris]) => {
-      const lines = uris.map(({ portal, provider, uri }) => `  ${portal}/${provider}: ${uri}\n`)
-      return `${title}\n${[...new Set(lines)].join('')}`
-    })
-    .join('')
+function describeUris(title: string, uris: ReturnType<typeof redirectUris>): string {
+  const lines = uris.map(({ portal, provider, uri }) => `  ${portal}/${provider}: ${uri}\n`)
+  return lines.length > 0 ? `${title}\n${[...new Set(lines)].join('')}` : ''
 }
