@@ -7,7 +7,7 @@ import {
 } from '@gatehouse/store'
 import type { AuditLog } from './audit.ts'
 import { isCovered } from './coverage.ts'
-import { type Age, isOld, MAX_ROWS, TEXTS } from './sql.ts'
+import { type Age, deleteOld, TEXTS } from './sql.ts'
 import type {
   AcmeServerStore,
   AuditEntry,
@@ -87,12 +87,8 @@ const TOUCH = `
   UPDATE served_accounts SET used_at = $2, client = $4, remote_address = $5, ${keptUntil('$2', '$3')}
   WHERE id = $1`
 const KEEP = `UPDATE served_accounts SET ${keptUntil('$2', '$3')} WHERE id = $1`
-const DELETE_OLD_ACCOUNTS = `
-  DELETE FROM served_accounts WHERE id IN (
-    SELECT id FROM served_accounts WHERE ${isOld('kept_at', 'kept_ran')} LIMIT ${MAX_ROWS})`
-const DELETE_OLD_ORDERS = `
-  DELETE FROM served_orders WHERE id IN (
-    SELECT id FROM served_orders WHERE ${isOld('at', 'ran')} ORDER BY at LIMIT ${MAX_ROWS})`
+const DELETE_OLD_ACCOUNTS = deleteOld('served_accounts', 'id', 'kept_at', 'kept_ran')
+const DELETE_OLD_ORDERS = deleteOld('served_orders', 'id', 'at', 'ran')
 
 type Claim = Parameters<AcmeServerStore['claimOrder']>
 type End = Parameters<AcmeServerStore['endOrder']>
@@ -274,14 +270,9 @@ export class AcmeServer implements AcmeServerStore {
       await tx.run(CHANGE, id, status, ...values)
     })
 
-  /** Part of a write. */
-  async prune(tx: Transaction, ageOf: (ms: number) => Age): Promise<number> {
-    const of = ({ now, before, ranBefore }: Age) => [now, before, ranBefore]
-    const pruned = await Promise.all([
-      tx.run(DELETE_OLD_ORDERS, ...of(ageOf(ORDER_KEPT))),
-      tx.run(DELETE_OLD_ACCOUNTS, ...of(ageOf(ACCOUNT_KEPT))),
-    ])
-    return pruned.reduce((sum, rows) => sum + rows, 0)
+  async prune(ageOf: (ms: number) => Age): Promise<number> {
+    const orders = await this.#db.run(DELETE_OLD_ORDERS, ...ageOf(ORDER_KEPT))
+    return orders + (await this.#db.run(DELETE_OLD_ACCOUNTS, ...ageOf(ACCOUNT_KEPT)))
   }
 
   /** Part of a write: the row of accounts that have ended, if there are any. */

@@ -48,9 +48,8 @@ export class AuditLog {
     await AUDIT.addAll(tx, rows, COUNT)
   }
 
-  /** Part of a write. */
-  prune(tx: Transaction, { now, before, ranBefore }: Age): Promise<number> {
-    return tx.run(DELETE_OLD, now, before, ranBefore)
+  prune(age: Age): Promise<number> {
+    return this.#db.run(DELETE_OLD, ...age)
   }
 }
 

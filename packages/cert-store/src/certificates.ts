@@ -41,13 +41,10 @@ import {
   type Transition,
   type Way,
 } from './store.ts'
-import { CERTIFICATES, CHAINS, TRANSITIONS } from './tables.ts'
+import { CERTIFICATES, CHAINS, LIFETIME, TRANSITIONS } from './tables.ts'
 
 /** Chains that are kept in memory: there is one for each issuing certificate. */
 const MAX_CHAINS = 1_000
-
-/** The longer of the lifetimes by the certificate and by the clock: one of the two clocks was right. */
-const LIFETIME = '(not_after - least(not_before, made_at))'
 
 /** Not expired by the clock, or not by the run time since it was stored. The arguments are parameters. */
 export function isLive(now: string, ran: string): string {
@@ -150,7 +147,7 @@ const DELETE_EXPIRED = `
   DELETE FROM certificates WHERE id IN (
     SELECT id FROM certificates
     WHERE not_after < $1 AND made_ran + ${LIFETIME} <= $2 AND id < (SELECT max(id) FROM certificates)
-    ORDER BY not_after LIMIT ${MAX_ROWS})`
+    ORDER BY made_ran + ${LIFETIME} LIMIT ${MAX_ROWS})`
 
 type CertificateRow = Awaited<ReturnType<typeof CERTIFICATES.list>>[number]
 
@@ -294,7 +291,7 @@ export class Certificates {
 
   listEnding: Store['listEnding'] = async (now, limit) => {
     const [soonest, counted] = await Promise.all([
-      this.#some<Expiry>(EXPIRY, ENDING, now, limit),
+      this.#db.all<Expiry>(CERTIFICATES.select(ENDING, EXPIRY), now, limit),
       this.#db.get<{ total: number }>(`SELECT count(*) AS total FROM certificates ${RENEWED}`),
     ])
     return { soonest, total: counted?.total ?? 0 }
@@ -316,9 +313,8 @@ export class Certificates {
   countInUse = (domain: string, now: number, upTo?: Lease) =>
     this.#count(this.#sql.countInUse, domain, now, upTo)
 
-  /** Part of a write. */
-  prune(tx: Transaction, { before, ranBefore }: Age): Promise<number> {
-    return tx.run(DELETE_EXPIRED, before, ranBefore)
+  prune([, before, ranBefore]: Age): Promise<number> {
+    return this.#db.run(DELETE_EXPIRED, before, ranBefore)
   }
 
   /** @param rest - SQL after `SELECT … FROM certificates` */

@@ -1,4 +1,5 @@
 import type { Engine } from '@gatehouse/store'
+import { MAX_ROWS, repeat } from './sql.ts'
 import type { EventRecord, NewEvent, Store } from './store.ts'
 import { EVENTS, TOLD } from './tables.ts'
 
@@ -19,7 +20,9 @@ const DUE = `
 const CLAIM = 'UPDATE events SET next_at = $2 WHERE id = $1'
 const DELAY = 'UPDATE events SET tries = tries + 1, next_at = $2 WHERE id = $1'
 const COUNT = 'SELECT receiver, count(*) AS total FROM events GROUP BY receiver'
-const DELETE_TOLD = `DELETE FROM told WHERE until <= $1 OR at > $1::bigint + ${DAY}`
+const DELETE_TOLD = `
+  DELETE FROM told WHERE key IN (
+    SELECT key FROM told WHERE until <= $1 ORDER BY until LIMIT ${MAX_ROWS})`
 const DROP_ORPHANS = `
   DELETE FROM events
   WHERE at <= $1 AND receiver NOT IN (SELECT value FROM json_array_elements_text($2::json))`
@@ -68,9 +71,8 @@ export class Events {
     await this.#db.run('DELETE FROM events WHERE id = $1', id)
   }
 
-  pruneEvents: Store['pruneEvents'] = (now, { receivers, before }) =>
-    this.#db.transaction(async (tx) => {
-      await tx.run(DELETE_TOLD, now)
-      await tx.run(DROP_ORPHANS, before, JSON.stringify(receivers))
-    })
+  pruneEvents: Store['pruneEvents'] = async (now, { receivers, before }) => {
+    await repeat(this.#db, DELETE_TOLD, now)
+    await this.#db.run(DROP_ORPHANS, before, JSON.stringify(receivers))
+  }
 }

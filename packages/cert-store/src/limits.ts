@@ -1,5 +1,5 @@
 import { type Engine, groupCommit, indexable, type Transaction } from '@gatehouse/store'
-import { TEXTS } from './sql.ts'
+import { MAX_ROWS, repeat, TEXTS } from './sql.ts'
 import { RESERVATIONS, USAGE } from './tables.ts'
 import { type Reservation, Usage } from './usage.ts'
 
@@ -23,9 +23,14 @@ const RESERVED = `
   WHERE key IN (${TEXTS}) ORDER BY order_id`
 const LIST_ENDING = "SELECT key FROM usage WHERE key LIKE $1 ESCAPE '!'"
 const END = 'DELETE FROM reservations WHERE order_id = $1'
-const UNMARK_ENDED = 'UPDATE usage SET ended_ran = NULL WHERE ended_ran IS NOT NULL AND until > $1'
-const MARK_ENDED = 'UPDATE usage SET ended_ran = $2 WHERE ended_ran IS NULL AND until <= $1'
-const DELETE_ENDED = 'DELETE FROM usage WHERE ended_ran <= $1'
+const some = (which: string, order: string) => `
+  WHERE key IN (SELECT key FROM usage WHERE ${which} ORDER BY ${order} LIMIT ${MAX_ROWS})`
+const UNMARK_ENDED = `
+  UPDATE usage SET ended_ran = NULL ${some('ended_ran IS NOT NULL AND until > $1', 'until')}`
+const MARK_ENDED = `
+  UPDATE usage SET ended_ran = $2 ${some('ended_ran IS NULL AND until <= $1', 'until')}`
+const DELETE_ENDED = `
+  DELETE FROM usage ${some('ended_ran IS NOT NULL AND ended_ran <= $1', 'ended_ran')}`
 const DELETE_ABANDONED = 'DELETE FROM reservations WHERE since <= $1'
 
 interface UsageChange {
@@ -77,14 +82,10 @@ export class Limits {
 
   pruneUsage = async (now: number): Promise<void> => {
     const ran = this.#db.runTime()
-    await this.#db.transaction((tx) =>
-      Promise.all([
-        tx.run(UNMARK_ENDED, now),
-        tx.run(MARK_ENDED, now, ran),
-        tx.run(DELETE_ENDED, ran - USAGE_KEPT_MS),
-        tx.run(DELETE_ABANDONED, now - DAY),
-      ]),
-    )
+    await repeat(this.#db, UNMARK_ENDED, now)
+    await repeat(this.#db, MARK_ENDED, now, ran)
+    await repeat(this.#db, DELETE_ENDED, ran - USAGE_KEPT_MS)
+    await this.#db.run(DELETE_ABANDONED, now - DAY)
   }
 }
 

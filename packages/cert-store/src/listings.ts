@@ -1,4 +1,5 @@
 import type { Engine } from '@gatehouse/store'
+import { LRUCache } from 'lru-cache'
 import { isCovered } from './coverage.ts'
 import { isDescending, NO_END } from './listing.ts'
 import { orderOf } from './order-record.ts'
@@ -12,11 +13,14 @@ import type {
   Search,
   Tally,
 } from './records.ts'
-import { TEXTS } from './sql.ts'
+import { IDS, TEXTS } from './sql.ts'
 import { ORDERS } from './tables.ts'
 
-/** Failing certificates that a tally looks at; if there are more, it takes the others for renewed ones. */
+/** Failing certificates that a tally counts at most. */
 const MAX_FAILING = 10_000
+/** From how many on counts are remembered, and for how many ms. */
+const MANY = 20_000
+const REMEMBERED = 10_000
 const NEVER = Number.MAX_SAFE_INTEGER
 /** More than there is. */
 const ALL = 1_000_000_000
@@ -36,6 +40,7 @@ const FIRST_NAME = '(names::json->>0)'
 const FAILING = `
   SELECT held.id FROM orders JOIN certificates AS held
     ON held.request_key = orders.request_key AND held.is_current WHERE orders.status = 'failed'`
+const IS_FINE = `id NOT IN (${FAILING})`
 /** The failed orders of request keys that have no current certificate. */
 const IS_WITHOUT = `
   status = 'failed' AND NOT EXISTS (
@@ -47,11 +52,6 @@ type Value = number | string
 /** Gives the parameter that stands for a value. */
 type Add = (value: Value) => string
 
-interface Failing {
-  readonly renewAt: number | null
-  readonly notAfter: number
-}
-
 /** Reads records of certificates. */
 interface Certificates {
   /** @param rest - SQL after `SELECT … FROM certificates` */
@@ -62,6 +62,8 @@ interface Certificates {
 export class Listings {
   readonly #db: Engine
   readonly #certificates: Certificates
+  /** Counts of many, which take long and are hardly others soon afterwards. */
+  readonly #tallies = new LRUCache<string, Promise<Tally>>({ max: 10, ttl: REMEMBERED })
 
   constructor(db: Engine, certificates: Certificates) {
     this.#db = db
@@ -71,9 +73,12 @@ export class Listings {
   findByFingerprint = async (sha256: string): Promise<CertificateRecord | undefined> =>
     (await this.#certificates.select('WHERE fingerprint = $1 AND is_current LIMIT 1', sha256))[0]
 
-  listCertificates = (listing: Listing, page: ListPage): Promise<readonly CertificateRecord[]> => {
+  listCertificates = async (listing: Listing, page: ListPage) => {
     const { rest, params } = pageQuery(listing, page)
-    return this.#certificates.select(rest, ...params)
+    const sql = `SELECT id FROM certificates ${rest}`
+    const ids = (await this.#db.all<{ id: number }>(sql, ...params)).map(({ id }) => id)
+    const records = await this.#certificates.select(`WHERE id IN (${IDS})`, JSON.stringify(ids))
+    return records.toSorted((one, other) => ids.indexOf(one.id) - ids.indexOf(other.id))
   }
 
   listFailedOrders = async (listing: Listing, page: ListPage): Promise<readonly OrderRecord[]> => {
@@ -88,9 +93,21 @@ export class Listings {
     return Object.fromEntries(rows.map(({ issuer, total }) => [issuer, total]))
   }
 
-  /** Counts by ranges of indexes. The few that fail are counted as what they are afterwards. No issuer is ''. */
   tally = async (now: number, starts: readonly number[], without = ''): Promise<Tally> => {
-    const of = 'FROM certificates WHERE is_current AND issuer <> $1 AND'
+    const [first = now, second = now] = starts
+    const key = `${second - first} ${without}`
+    const known = this.#tallies.get(key)
+    if (known) return known
+    const counting = this.#tally(now, starts, without)
+    this.#tallies.set(key, counting)
+    const all = await counting.then(({ counts }) => sum(Object.values(counts))).catch(() => 0)
+    if (all < MANY) this.#tallies.delete(key)
+    return counting
+  }
+
+  /** Counts by ranges of indexes. No issuer is ''. */
+  async #tally(now: number, starts: readonly number[], without: string): Promise<Tally> {
+    const of = `FROM certificates WHERE is_current AND issuer <> $1 AND ${IS_FINE} AND`
     const renewed = ([from, to]: Span) =>
       this.#count(
         `${of} ${NEXT} > $2 AND ${NEXT} <= $3 AND renew_at IS NOT NULL AND not_after > $4`,
@@ -107,15 +124,20 @@ export class Listings {
       renewed([0, now]),
       Promise.all(spans.map(renewed)),
       Promise.all(spans.map(ending)),
-      this.#db.all<Failing>(
-        `SELECT renew_at AS "renewAt", not_after AS "notAfter" FROM certificates
-        WHERE id IN (${FAILING}) AND issuer <> $1 LIMIT ${MAX_FAILING}`,
+      this.#db.all<{ ends: number }>(
+        `SELECT not_after AS ends FROM certificates WHERE id IN (${FAILING}) AND issuer <> $1 LIMIT ${MAX_FAILING}`,
         without,
       ),
       this.#count(`FROM orders WHERE ${IS_WITHOUT} AND issuer <> $1`, without),
     ])
-    const { counts, ...ahead } = withFailing({ ended, due, renewals, ends }, failing, spans, now)
-    return { counts: { ...counts, failing: counts.failing + alone }, ...ahead }
+    const states = { renews: sum(renewals), due, unrenewed: sum(ends), ended }
+    const within = ([from, to]: Span) =>
+      failing.filter((one) => one.ends > from && one.ends <= to).length
+    return {
+      counts: { ...states, failing: failing.length + alone },
+      renewals,
+      ends: spans.map((span, i) => (ends[i] ?? 0) + within(span)),
+    }
   }
 
   async #count(from: string, ...params: readonly Value[]): Promise<number> {
@@ -208,16 +230,16 @@ function conditionsOf(
   if (state === 'failing') return [`id IN (${FAILING})`]
   const now = addNow()
   const lives = `not_after > ${now}`
-  const isFine = `id NOT IN (${FAILING})`
+  const isDue = `(${NEXT} <= ${now} AND renew_at <= ${now})`
   // These are few, so that they are read first and then sorted.
   const few = (condition: string) =>
     `id IN (SELECT id FROM certificates WHERE is_current AND ${condition})`
   return {
-    renews: [lives, `renew_at > ${now}`, isFine],
-    due: [lives, few(`renew_at <= ${now}`), isFine],
-    unrenewed: [lives, few('renew_at IS NULL'), isFine],
-    ended: [few(`not_after <= ${now}`), isFine],
-    covered: [few(`(renew_at IS NULL OR renew_at <= ${now}) AND ${isCovered('any')}`)],
+    renews: [lives, `renew_at > ${now}`, IS_FINE],
+    due: [lives, few(isDue), IS_FINE],
+    unrenewed: [lives, few('renew_at IS NULL'), IS_FINE],
+    ended: [few(`not_after <= ${now}`), IS_FINE],
+    covered: [few(`(renew_at IS NULL OR ${isDue}) AND ${isCovered('any')}`)],
   }[state]
 }
 
@@ -245,33 +267,4 @@ function partOf({ part }: Search): string | undefined {
   return part !== undefined && PUNCTUATION.test(part) ? undefined : part
 }
 
-function withFailing(
-  { ended, due, renewals, ends }: Pick<Tally, 'renewals' | 'ends'> & { ended: number; due: number },
-  all: readonly Failing[],
-  spans: readonly Span[],
-  now: number,
-): Tally {
-  const failing = all.filter(({ notAfter }) => notAfter > now)
-  const within = (of: (one: Failing) => number | null, [from, to]: Span) =>
-    failing.filter((one) => {
-      const at = of(one)
-      return at !== null && at > from && at <= to
-    }).length
-  const sum = (counts: readonly number[]) => counts.reduce((all, each) => all + each, 0)
-  const unrenewed = sum(ends) - failing.filter(({ renewAt }) => renewAt === null).length
-  const renewing = renewals.map(
-    (all, i) => all - within(({ renewAt }) => renewAt, spans[i] ?? [0, 0]),
-  )
-  const isToEnd = ({ renewAt, notAfter }: Failing) => (renewAt === null ? null : notAfter)
-  return {
-    counts: {
-      renews: sum(renewing),
-      due: due - within(({ renewAt }) => renewAt, [0, now]),
-      unrenewed,
-      failing: all.length,
-      ended: ended - (all.length - failing.length),
-    },
-    renewals: renewing,
-    ends: ends.map((all, i) => all + within(isToEnd, spans[i] ?? [0, 0])),
-  }
-}
+const sum = (counts: readonly number[]) => counts.reduce((all, each) => all + each, 0)

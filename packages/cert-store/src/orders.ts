@@ -1,7 +1,7 @@
 import { type Engine, indexable, type Parameter, type Transaction } from '@gatehouse/store'
 import type { Leases } from './leases.ts'
 import { type OrderRow, orderOf } from './order-record.ts'
-import { type Age, isOld, MAX_ROWS, TEXTS } from './sql.ts'
+import { type Age, deleteOld, MAX_ROWS, TEXTS } from './sql.ts'
 import type { AccountRecord, Lease, OrderRecord, Waiting } from './store.ts'
 import { ACCOUNTS, CHALLENGES, ORDERS } from './tables.ts'
 
@@ -30,14 +30,9 @@ const FORGET = `
     FROM json_array_elements_text($1::json))`
 const DELETE = `DELETE FROM orders ${BY_REQUEST_KEY}`
 // What is being saved is not done with.
-const DELETE_OLD = `
-  DELETE FROM orders WHERE id IN (
-    SELECT id FROM orders
-    WHERE status <> 'pending' AND ${isOld('coalesce(next_try_at, since)', 'ran')}
-    LIMIT ${MAX_ROWS} FOR UPDATE SKIP LOCKED)`
-const DELETE_OLD_CHALLENGES = `
-  DELETE FROM challenges WHERE key IN (
-    SELECT key FROM challenges WHERE ${isOld('at', 'ran')} LIMIT ${MAX_ROWS})`
+const ENDED = `status <> 'pending'`
+const DELETE_OLD = deleteOld('orders', 'id', 'coalesce(next_try_at, since)', 'ran', ENDED)
+const DELETE_OLD_CHALLENGES = deleteOld('challenges', 'key', 'at', 'ran')
 
 /** Orders, and what ACME needs beside them: accounts at CAs and responses to their challenges. */
 export class Orders {
@@ -110,14 +105,12 @@ export class Orders {
     await tx.run(FORGET, JSON.stringify(certificates))
   }
 
-  /** Part of a write. */
-  prune(tx: Transaction, { now, before, ranBefore }: Age): Promise<number> {
-    return tx.run(DELETE_OLD, now, before, ranBefore)
+  prune(age: Age): Promise<number> {
+    return this.#db.run(DELETE_OLD, ...age)
   }
 
-  /** Part of a write. */
-  pruneChallenges(tx: Transaction, { now, before, ranBefore }: Age): Promise<number> {
-    return tx.run(DELETE_OLD_CHALLENGES, now, before, ranBefore)
+  pruneChallenges(age: Age): Promise<number> {
+    return this.#db.run(DELETE_OLD_CHALLENGES, ...age)
   }
 
   /** After what is being saved of the request key, whose order keeps its id. @param where - which orders make room */

@@ -5,6 +5,7 @@ import type { Leases } from './leases.ts'
 import type { SharedChanges } from './replicas/changes.ts'
 import { IDS, MAX_ROWS } from './sql.ts'
 import { type CertificateRecord, NAME_PAGE, type Store } from './store.ts'
+import { PUT_OFF } from './tables.ts'
 
 const MINUTE = 60_000
 const DAY = 86_400_000
@@ -14,7 +15,7 @@ const MAX_TRIES = 3
 const BY_IDS = `WHERE id IN (${IDS})`
 const UNCHECKED = `
   SELECT id, check_at AS "checkAt" FROM certificates
-  WHERE is_current AND check_at <= $1 AND renew_at IS NOT NULL
+  WHERE is_current AND check_at IS NOT NULL AND check_at <= $1 AND renew_at IS NOT NULL
   ORDER BY check_at LIMIT $2 FOR UPDATE SKIP LOCKED`
 const CHECK_LATER = `UPDATE certificates SET check_at = $2 ${BY_IDS}`
 const SET_RENEW_AT =
@@ -25,20 +26,16 @@ const SET_WINDOW = `
   UPDATE certificates
   SET check_at = $2, window_start = $3, window_end = $4, explanation_url = $5, renew_at = $6
   WHERE id = $1 AND renew_at IS NOT NULL RETURNING request_key AS "requestKey"`
-// Renewals are planned within the window or at two thirds of the lifetime, plus a day at most.
-const TOO_LATE = `
-  renew_at IS NOT NULL AND account IS NULL AND renew_at > $1::bigint + ${DAY}
-  AND renew_at > coalesce(window_end, not_before + (not_after - not_before) * 2 / 3)`
-const CHECKED_TOO_LATE = `check_at > $1::bigint + ${DAY}`
 // Excludes what a CA keeps dating in the future, and retries after a failure, which keep their time.
 const IS_MISDATED = `
-  renew_at IS NOT NULL AND not_before > $1::bigint + ${MINUTE}
-  AND (renew_at > not_before OR renew_at > $1::bigint + ${DAY}) AND (
-    made_at > $1::bigint + ${MINUTE}
-    OR made_at + least((not_after - not_before) / 10, ${DAY}) <= $1)`
+  renew_at IS NOT NULL AND (renew_at > not_before OR renew_at > $3::bigint + ${DAY}) AND (
+    made_at > $3::bigint + ${MINUTE}
+    OR made_at + least((not_after - not_before) / 10, ${DAY}) <= $3)`
+const IS_CHECKED = 'renew_at IS NOT NULL AND check_at IS NOT NULL'
 const FUTURE = `
   SELECT 1 AS found FROM certificates
-  WHERE is_current AND renew_at IS NOT NULL AND not_before > $1::bigint + ${MINUTE} LIMIT 1`
+  WHERE is_current AND renew_at IS NOT NULL AND not_before > $1::bigint + ${MINUTE}
+  ORDER BY not_before LIMIT 1`
 const SET_FETCHED = 'UPDATE certificates SET fetched_at = $2, fetched_ran = $3 WHERE id = $1'
 const SET_READ = 'UPDATE certificates SET renewal_info_read_at = $2 WHERE id = $1'
 // Never later than was requested before.
@@ -58,7 +55,11 @@ interface Due {
 /** A change of many certificates: found by an index of one column, to set that one or another. */
 interface Bulk {
   readonly condition: string
+  /** Its parameters, from `$3` on. */
+  readonly values?: readonly number[]
   readonly by: 'renew_at' | 'check_at' | 'not_before'
+  /** What is later than this. */
+  readonly from: number
   readonly set: 'renew_at' | 'check_at'
 }
 
@@ -122,12 +123,15 @@ export class Renewals {
   }
 
   bringForward = async (now: number): Promise<void> => {
-    await this.#changeAll({ condition: TOO_LATE, by: 'renew_at', set: 'renew_at' }, now)
-    await this.#changeAll({ condition: CHECKED_TOO_LATE, by: 'check_at', set: 'check_at' }, now)
+    const from = now + DAY
+    await this.#changeAll({ condition: PUT_OFF, by: 'renew_at', from, set: 'renew_at' }, now)
+    await this.#changeAll({ condition: IS_CHECKED, by: 'check_at', from, set: 'check_at' }, now)
   }
 
-  makeFutureDue = (now: number): Promise<readonly string[]> =>
-    this.#changeAll({ condition: IS_MISDATED, by: 'not_before', set: 'renew_at' }, now)
+  makeFutureDue = (now: number): Promise<readonly string[]> => {
+    const which = { condition: IS_MISDATED, values: [now], from: now + MINUTE } as const
+    return this.#changeAll({ ...which, by: 'not_before', set: 'renew_at' }, now)
+  }
 
   hasFuture = async (now: number) => (await this.#db.get(FUTURE, now)) !== undefined
 
@@ -168,7 +172,8 @@ export class Renewals {
     const { leases } = this.#parts
     const sql = `
       SELECT id, request_key AS "requestKey", domain FROM certificates
-      WHERE is_current AND renew_at <= $2 AND account IS NULL AND ${leases.isFree('certificates')}
+      WHERE is_current AND renew_at IS NOT NULL AND renew_at <= $2 AND account IS NULL
+        AND ${leases.isFree('certificates')}
       ORDER BY renew_at LIMIT $3 FOR UPDATE OF certificates SKIP LOCKED`
     const due = await tx.all<Due>(sql, leases.replica, now, limit)
     const works = due.map(({ requestKey, domain }) => ({ requestKey, domain, names: 0 }))
@@ -189,21 +194,21 @@ export class Renewals {
    * Sets a time of all current certificates that meet a condition, to `now`: a bounded number at a time, so that
    * others go on meanwhile, and each is looked at once. Gives their request keys.
    */
-  async #changeAll({ condition, by, set }: Bulk, now: number): Promise<readonly string[]> {
+  async #changeAll({ condition, values = [], by, from, set }: Bulk, now: number) {
     const { changes } = this.#parts
     const some = `SELECT id, ${by} AS at FROM certificates
-      WHERE is_current AND ${condition} AND (${by}, id) > ($2, $3)
+      WHERE is_current AND ${condition} AND (${by}, id) > ($1, $2)
       ORDER BY ${by}, id LIMIT ${MAX_ROWS} FOR UPDATE`
     const change = `UPDATE certificates SET ${set} = $2 ${BY_IDS} RETURNING request_key AS "requestKey"`
     const changeSome = (after: Place) =>
       this.#db.transaction(async (tx) => {
-        const rows = await tx.all<Place>(some, now, after.at, after.id)
+        const rows = await tx.all<Place>(some, after.at, after.id, ...values)
         const moved = requestKeysOf(await tx.all<Moved>(change, listOf(rows), now))
         await changes?.note(tx, moved)
         return { moved, last: rows[MAX_ROWS - 1] }
       })
     const all: string[] = []
-    let after: Place | undefined = { at: 0, id: 0 }
+    let after: Place | undefined = { at: from, id: Number.MAX_SAFE_INTEGER }
     while (after) {
       const { moved, last }: Awaited<ReturnType<typeof changeSome>> = await changeSome(after)
       all.push(...moved)

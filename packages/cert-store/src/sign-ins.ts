@@ -1,4 +1,4 @@
-import type { Engine, Transaction } from '@gatehouse/store'
+import type { Engine } from '@gatehouse/store'
 import type { SignInRecord } from './store.ts'
 import { SIGN_INS } from './tables.ts'
 
@@ -38,8 +38,8 @@ export class SignIns {
     await this.#db.run('DELETE FROM sign_ins WHERE id = $1', id)
   }
 
-  /** Part of a write: deletes what nobody can use any more, or a clock that was ahead has written. */
-  prune(tx: Transaction, now: number): Promise<number> {
-    return tx.run(DELETE_OLD, now)
+  /** Deletes what nobody can use any more, or a clock that was ahead has written. */
+  prune(now: number): Promise<number> {
+    return this.#db.run(DELETE_OLD, now)
   }
 }

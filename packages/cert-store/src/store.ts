@@ -296,7 +296,7 @@ interface Orders {
   listPendingOrders(): Promise<readonly OrderRecord[]>
   /** Failed orders that an issuer can take up again, whose next try is due. */
   listResumableOrders(now: number): Promise<readonly OrderRecord[]>
-  /** Makes failed orders due that wait for their next try, at most 1,000 at a time. Gives them as they were. */
+  /** Makes failed orders due that wait for their next try, at most 250 at a time. Gives them as they were. */
   voidWaits(of: Waiting, now: number): Promise<readonly OrderRecord[]>
   findAccount(directory: string): Promise<AccountRecord | undefined>
   /** Adds the account at a CA unless there is one. Gives the one that there is. */

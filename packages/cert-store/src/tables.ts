@@ -16,6 +16,13 @@ export const CHAINS = new Table(
   { key: ['id'], indexes: ['CREATE INDEX chains_issuer ON chains (issuer)'] },
 )
 
+/** SQL: the longer of the lifetimes by the certificate and by the clock: one of the two clocks was right. */
+export const LIFETIME = '(not_after - least(not_before, made_at))'
+/** SQL: renewals that are planned later than within the window, or at two thirds of the lifetime, as those are that failed. */
+export const PUT_OFF = `
+  renew_at IS NOT NULL AND account IS NULL
+  AND renew_at > coalesce(window_end, not_before + (not_after - not_before) * 2 / 3)`
+
 const CURRENT = 'WHERE is_current'
 const RENEWED = 'WHERE is_current AND renew_at IS NOT NULL'
 
@@ -73,11 +80,12 @@ export const CERTIFICATES = new Table(
       'CREATE UNIQUE INDEX certificates_serial ON certificates (serial_number, chain)',
       'CREATE INDEX certificates_fingerprint ON certificates (fingerprint)',
       'CREATE INDEX certificates_domain ON certificates (domain, not_after)',
-      `CREATE INDEX certificates_due ON certificates (renew_at, id) INCLUDE (is_current) ${RENEWED}`,
-      `CREATE INDEX certificates_check ON certificates (check_at, id) ${CURRENT} AND check_at IS NOT NULL`,
-      `CREATE INDEX certificates_late ON certificates (late_at) ${RENEWED}`,
+      `CREATE INDEX certificates_due ON certificates (renew_at, id) ${RENEWED} AND account IS NULL`,
+      `CREATE INDEX certificates_check ON certificates (check_at, id) ${RENEWED} AND check_at IS NOT NULL`,
+      `CREATE INDEX certificates_late ON certificates (late_at) INCLUDE (is_current) ${RENEWED}`,
       `CREATE INDEX certificates_begin ON certificates (not_before, id) ${RENEWED}`,
-      'CREATE INDEX certificates_expiry ON certificates (not_after)',
+      `CREATE INDEX certificates_put_off ON certificates (renew_at, id) ${CURRENT} AND ${PUT_OFF}`,
+      `CREATE INDEX certificates_kept ON certificates ((made_ran + ${LIFETIME}))`,
       `CREATE INDEX certificates_account ON certificates (account, domain)
         WHERE account IS NOT NULL AND revoked_at IS NULL`,
       `CREATE INDEX certificates_heads ON certificates (asked_by, domain) ${CURRENT} AND account IS NOT NULL`,
@@ -169,6 +177,7 @@ export const ORDERS = new Table(
       `CREATE INDEX orders_pending ON orders (request_key) WHERE status = 'pending'`,
       `CREATE INDEX orders_failed ON orders (next_try_at, request_key) WHERE status = 'failed'`,
       'CREATE INDEX orders_url ON orders (url)',
+      `CREATE INDEX orders_ran ON orders (ran) WHERE status <> 'pending'`,
     ],
   },
 )
@@ -251,7 +260,7 @@ export const SERVED_ORDERS = new Table(
     indexes: [
       `CREATE UNIQUE INDEX served_orders_open ON served_orders (account, wanted) ${IS_OPEN}`,
       'CREATE INDEX served_orders_account ON served_orders (account, id)',
-      'CREATE INDEX served_orders_at ON served_orders (at)',
+      'CREATE INDEX served_orders_ran ON served_orders (ran)',
     ],
   },
 )
@@ -259,7 +268,7 @@ export const SERVED_ORDERS = new Table(
 export const CHALLENGES = new Table(
   'challenges',
   { key: 'text', value: 'text', at: 'integer', ran: 'integer' },
-  { key: ['key'] },
+  { key: ['key'], indexes: ['CREATE INDEX challenges_ran ON challenges (ran)'] },
 )
 
 export const AUTHORITIES = new Table(
@@ -329,7 +338,14 @@ export const DATA_KEYS = new Table(
 export const USAGE = new Table(
   'usage',
   { key: 'indexed', until: 'integer', endedRan: 'integer?' },
-  { key: ['key'], indexes: ['CREATE INDEX usage_until ON usage (until)'] },
+  {
+    key: ['key'],
+    indexes: [
+      'CREATE INDEX usage_until ON usage (until) WHERE ended_ran IS NULL',
+      'CREATE INDEX usage_revived ON usage (until) WHERE ended_ran IS NOT NULL',
+      'CREATE INDEX usage_ended ON usage (ended_ran) WHERE ended_ran IS NOT NULL',
+    ],
+  },
 )
 
 /** To be told. */
@@ -354,7 +370,7 @@ export const EVENTS = new Table(
 export const TOLD = new Table(
   'told',
   { key: 'indexed', until: 'integer', at: 'integer' },
-  { key: ['key'] },
+  { key: ['key'], indexes: ['CREATE INDEX told_until ON told (until)'] },
 )
 
 /** At the inventory. */

@@ -30,19 +30,20 @@ export function storeOn(db: Engine, { leases, changes }: Parts) {
   const acme = new AcmeServer(db, audit)
   const certificates = new Certificates(db, { audit, leases, changes })
   const withdrawals = new Withdrawals(db, { orders, audit, changes })
-  const prune: Store['prune'] = (now, retention) => {
+  const prune: Store['prune'] = async (now, retention) => {
     const ageOf = agesAt(now, db.runTime())
-    return db.transaction(async (tx) => {
-      const pruned = await Promise.all([
-        audit.prune(tx, ageOf(retention.audit)),
-        certificates.prune(tx, ageOf(retention.certificates)),
-        orders.prune(tx, ageOf(retention.orders)),
-        orders.pruneChallenges(tx, ageOf(retention.challenges)),
-        acme.prune(tx, ageOf),
-        signIns.prune(tx, now),
-      ])
-      return pruned.reduce((sum, rows) => sum + rows, 0)
-    })
+    // Each in a transaction of its own, so that none takes long.
+    const parts = [
+      () => audit.prune(ageOf(retention.audit)),
+      () => certificates.prune(ageOf(retention.certificates)),
+      () => orders.prune(ageOf(retention.orders)),
+      () => orders.pruneChallenges(ageOf(retention.challenges)),
+      () => acme.prune(ageOf),
+      () => signIns.prune(now),
+    ]
+    let sum = 0
+    for (const prune of parts) sum += await prune()
+    return sum
   }
   return {
     ...certificates,

@@ -77,7 +77,7 @@ onBothEngines(
 
     await store.addAudit(Array.from({ length: 1500 }, () => newAudit({ at: NOW - 1 })))
     pass(DAY)
-    t.ok((await store.prune(NOW + 1, keptFor)) <= 1000)
+    t.ok((await store.prune(NOW + 1, keptFor)) <= 250)
   },
 )
 

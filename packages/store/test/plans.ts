@@ -211,16 +211,22 @@ export function costlyInSqlite(
 }
 
 /**
- * Whether a statement reads no more rows than its limit: an index has them in their order, and knows of each of its
- * conditions.
+ * Whether a statement, or what it takes rows from, reads no more rows than its limit: an index has them in their order,
+ * and knows of each of its conditions.
  */
 function isPage(text: string, where: string, index: string): boolean {
+  // After a row, which is after the first of its values.
+  const asked = folded(text).replace(/\((\w+), \w+\) > \((\$\d+), \$\d+\)/, '$1 > $2')
   const [, conditions = ''] =
-    /\bFROM \w+ WHERE ([^()]+) ORDER BY [^()]+ LIMIT \S+$/.exec(folded(text)) ?? []
-  const all = conditions.split(' AND ')
-  const isKnown = (condition: string) =>
-    where.includes(condition.replace(/ (.+) .*/, '$1?')) || index.includes(`WHERE ${condition}`)
-  return conditions !== '' && all.every(isKnown)
+    /\bFROM \w+ WHERE ([^()]+?)(?: ORDER BY [^()]+)? LIMIT [^ )]+(?:\)| FOR |$)/.exec(asked) ?? []
+  const [, ofIndex = ''] = / WHERE (.+)/.exec(folded(index)) ?? []
+  const isKnown = (condition: string) => {
+    const [, of, how] = /^([\w +]+) ([<=>])=? .+$/.exec(condition) ?? []
+    const isComputed = where.includes(`<expr>${how}?`) && index.includes(`(${of})`)
+    const isRange = where.includes(`${of}${how}?`)
+    return isComputed || isRange || ofIndex.split(' AND ').includes(condition)
+  }
+  return conditions !== '' && conditions.split(' AND ').every(isKnown)
 }
 
 /** Refuses what is costly, unless it is known, and what is known but not costly any more. */

@@ -102,8 +102,17 @@ function measureCounts(
 }
 
 function measureEndings(metrics: Metrics, { store, clock }: FastifyInstance): void {
-  const endings = (limit: number) =>
-    store.listEnding(clock.now(), limit).catch(() => ({ soonest: [], total: 0 }))
+  let asked: ReturnType<Store['listEnding']> | undefined
+  /** The gauges of one scrape share an answer. */
+  const endings = () => {
+    asked ??= store
+      .listEnding(clock.now(), MAX_LISTED)
+      .catch(() => ({ soonest: [], total: 0 }))
+      .finally(() => {
+        asked = undefined
+      })
+    return asked
+  }
   const measure = (name: string, help: string, measured: (ending: Expiry) => number) =>
     metrics.gauges({
       name,
@@ -111,7 +120,7 @@ function measureEndings(metrics: Metrics, { store, clock }: FastifyInstance): vo
       labels: ['domain', 'issuer', 'way'],
       max: MAX_LISTED,
       async collect() {
-        const { soonest } = await endings(MAX_LISTED)
+        const { soonest } = await endings()
         // The last of several values with the same labels counts: that of the first to expire.
         return soonest.toReversed().map((ending) => {
           const { domain, issuer, way } = ending
@@ -145,7 +154,7 @@ function measureEndings(metrics: Metrics, { store, clock }: FastifyInstance): vo
     labels: [],
     max: 1,
     async collect() {
-      const { total } = await endings(0)
+      const { total } = await endings()
       return [{ labels: {}, value: Math.max(0, total - MAX_LISTED) }]
     },
   })

@@ -262,33 +262,23 @@ async function driveRest({ store }: Opened): Promise<void> {
 export const KNOWN: Readonly<Record<string, string>> = {
   'SELECT id FROM ( SELECT id FROM (': 'a page of the inventory, or a search of it',
   'SELECT count(*) AS total FROM certificates WHERE is_current': 'a scrape counts all',
-  'ORDER BY renew_at, id LIMIT 1000': 'what a clock put off: bounded by what is found',
   'GROUP BY caller, bound_by': 'the accounts of all callers, at a start and a reload',
   'FROM usage WHERE key LIKE': 'a caller was renamed',
   'UPDATE orders SET asked_by': 'the same',
-  'FROM told WHERE until': 'a prune',
-  'DELETE FROM usage WHERE ended_ran': 'a prune',
-  'DELETE FROM orders WHERE id IN ( SELECT': 'a prune',
-  'DELETE FROM challenges WHERE key IN': 'a prune',
-  'DELETE FROM served_orders WHERE id IN': 'a prune',
-  'DELETE FROM served_accounts WHERE id IN': 'a prune',
   'FROM served_accounts ORDER BY used_at DESC, id LIMIT':
     'the accounts of all callers, sorted, for operators',
-  'renew_at <= $2 AND account IS NULL': 'passes over those that ACME clients renew',
-  'ORDER BY not_before, id LIMIT 1000': 'few begin in the future',
-  'not_before > $1::bigint + 60000 LIMIT 1': 'the first one',
-  'DELETE FROM audit WHERE': 'the oldest 1,000',
-  'DELETE FROM certificates WHERE id IN': 'those that have ended, in their order',
 }
 export const KNOWN_BY: Readonly<Record<'sqlite' | 'postgres', Readonly<Record<string, string>>>> = {
   // It is not known to stop at a limit, or at the first one, where an index is read from one end.
   sqlite: {
-    'UPDATE usage SET ended_ran': 'a prune',
+    'ORDER BY not_before, id LIMIT 250': 'few begin in the future',
+    'LIMIT 250 FOR UPDATE SKIP LOCKED)':
+      'a prune: passes over what was written while a clock was ahead',
+    'DELETE FROM audit WHERE': 'the oldest 250',
+    'DELETE FROM certificates WHERE id IN': 'a prune, like the others',
     'WHERE is_current AND id > $1 ORDER BY id LIMIT': 'passes over those that were replaced',
     'renew_at IS NOT NULL AND late_at < $1': 'few are late',
     'AND NOT (late_at < $1 AND': 'passes over those that are not renewed, or covered',
-    'check_at <= $1 AND renew_at IS NOT NULL ORDER BY check_at': 'passes over the same',
-    'ORDER BY check_at, id LIMIT 1000': 'a page',
     'FROM audit) - 5000': 'the newest 5,000',
   },
   postgres: {

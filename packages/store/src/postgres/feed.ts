@@ -9,9 +9,11 @@ export interface FeedOptions<T = Row> {
   readonly channel: string
   /** Reads rows with `xid >= $1::xid8`. Its order is kept. */
   readonly sql: string
+  /** Reads what matters to who knows nothing, without parameters. Default: all rows. */
+  readonly full?: string
   /**
-   * Gets the rows of a read; never two at once. Rows may come again. `full` tells that it is everything:
-   * the first read, and the first after a lost connection. If it fails, the same rows are read again.
+   * Gets the rows of a read; never two at once. Rows may come again. `full` tells that some may have been missed
+   * before: the first read, and the first after a lost connection. If it fails, the same rows are read again.
    */
   apply(rows: readonly T[], full: boolean): void | Promise<void>
   /** Milliseconds between reads without a notification. Default: 1000. */
@@ -120,7 +122,7 @@ export class Follower<T> implements Feed, Resident {
     if (!connection) throw unavailable('the connection for notifications is lost')
     const visit = this.#visit
     const full = this.#isFull
-    const { oldest, rows } = await explained(connection, () => this.#readRows(connection))
+    const { oldest, rows } = await explained(connection, () => this.#readRows(connection, full))
     if (this.#isClosed) throw unavailable('the feed is closed')
     await this.#options.apply(rows, full)
     // If the connection changed meanwhile, the next read is a full one.
@@ -131,8 +133,9 @@ export class Follower<T> implements Feed, Resident {
   }
 
   /** Reads the rows, and the oldest transaction that runs, in one snapshot. */
-  async #readRows(connection: Connection): Promise<{ oldest: bigint; rows: readonly T[] }> {
-    const read = { sql: this.#options.sql, params: [this.#from] }
+  async #readRows(connection: Connection, isFull: boolean) {
+    const { sql, full } = this.#options
+    const read = isFull && full ? { sql: full } : { sql, params: [this.#from] }
     const outcomes = await connection.pipeline([BEGIN, OLDEST_RUNNING, read, COMMIT])
     const [, oldest, rows] = fulfilled(outcomes).map((answer) => answer.rows)
     return { oldest: oldest?.[0]?.oldest as bigint, rows: rows as readonly T[] }

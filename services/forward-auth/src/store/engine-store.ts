@@ -25,14 +25,14 @@ import {
   type SessionRow,
   type StoreOptions,
 } from './store.ts'
-import { COMPLETED, CONSENTS, EVENTS, MARKS, SESSIONS } from './tables.ts'
+import { COMPLETED, CONSENTS, ENDING, EVENTS, type MARKS, SESSIONS } from './tables.ts'
 
 /** Rows that are added, or looked for, at once. */
 const PAGE = 1_000
 /** Sessions that one transaction touches, whose rows it locks. */
 const TOUCHED = 300
-/** Rows that one statement removes, so that none takes long. */
-const MAX_REMOVED = 100_000
+/** Rows that one transaction removes, for which readers of a folder wait: each is in a dozen of indexes. */
+const MAX_REMOVED = 100
 /** Ms for which no sign-in is under way. */
 const SIGN_IN = 3_600_000
 /** After so many ms without a read, changes may have been missed. */
@@ -73,15 +73,18 @@ const LIST = `
     WHERE visits.sid = sessions.sid) AS hosts FROM sessions`
 const VALUES = '(SELECT value FROM json_array_elements_text($1::json))'
 const LISTED = `sid IN ${VALUES}`
+const REMOVE_LISTED = `DELETE FROM sessions WHERE ${LISTED}`
+const AGENTS = `sid IN (SELECT sid FROM sessions WHERE parent IN ${VALUES} LIMIT $2)`
 const HAS_LISTED = `SELECT 1 AS found FROM sessions WHERE ${LISTED} LIMIT 1`
 /** Until the commit, no end takes this session, and one that is under way is waited for. */
 const HOLD = 'SELECT 1 AS found FROM sessions WHERE sid = $1 AND parent IS NULL FOR SHARE'
 const WITHDRAW = removing('consents', 'key', 'person = $1 AND substr(key, 1, length($2)) = $2')
 const WITHDRAW_ALL = removing('consents', 'key', 'substr(key, 1, length($1)) = $1')
-const PRUNE = [MARKS, EVENTS, COMPLETED, CONSENTS].map(({ name, key: [key] }) =>
-  removing(name, `${key}`, `until <= $1 AND due <= $2 LIMIT ${MAX_REMOVED}`),
+// By the running time, which no clock puts ahead: what is due has ended by the clock too, unless that was set back.
+const PRUNE = ENDING.map(({ name, key: [key] }) =>
+  removing(name, `${key}`, 'until <= $1 AND due <= $2 ORDER BY due LIMIT $3'),
 )
-const OVER = ['ends <= $1', 'last_seen + idle < $1']
+const OVER = ['ends <= $1', 'idle IS NOT NULL AND last_seen + idle < $1']
 /** Rows are locked in one order, so that no two instances wait for each other. */
 const IN_ORDER = 'ORDER BY sid COLLATE "C"'
 const LOCK_FAMILY = `SELECT sid FROM sessions WHERE sid = $1 OR parent = $1 ${IN_ORDER} FOR UPDATE`
@@ -233,15 +236,14 @@ export abstract class EngineStore {
 
   async prune(): Promise<void> {
     const { now, running } = this.age()
-    await this.#write(async (tx) => {
-      for (const [i, isOver] of OVER.entries()) {
-        const time = now - i * IDLE_MARGIN
-        // What ends with its session is told: an agent that is in use may be in memory.
-        await this.#end(tx, `parent IN (SELECT sid FROM sessions WHERE ${isOver})`, time)
-        await tx.run(removing('sessions', 'sid', `${isOver} LIMIT ${MAX_REMOVED}`), time)
-      }
-      await Promise.all(PRUNE.map((sql) => tx.run(sql, now, running)))
-    })
+    const removeSome = async (tx: Transaction) => {
+      let left = MAX_REMOVED
+      for (const [i, isOver] of OVER.entries())
+        left -= await this.#removeOver(tx, isOver, now - i * IDLE_MARGIN, left)
+      for (const sql of PRUNE) left -= await tx.run(sql, now, running, left)
+      return left
+    }
+    while ((await this.#write(removeSome)) === 0);
     await this.recheck()
   }
 
@@ -359,6 +361,19 @@ export abstract class EngineStore {
     const rows = (await Promise.all(removed)).flat()
     await this.#addEnds(tx, rows)
     return rows
+  }
+
+  /** Part of a write: removes sessions that are over, or first the agents that end with them. Gives how many. */
+  async #removeOver(tx: Transaction, isOver: string, time: number, limit: number) {
+    const some = `sid IN (SELECT sid FROM sessions WHERE ${isOver} LIMIT $2) AND ${isOver}`
+    const lock = `SELECT sid FROM sessions WHERE ${some} ${IN_ORDER} FOR UPDATE`
+    const locked = await tx.all<Pick<SessionRow, 'sid'>>(lock, time, limit)
+    if (locked.length === 0) return 0
+    const sids = JSON.stringify(locked.map(({ sid }) => sid))
+    // These are told: one that is in use may be in memory.
+    const agents = await this.#end(tx, AGENTS, sids, limit)
+    if (agents.length < limit) await tx.run(REMOVE_LISTED, sids)
+    return agents.length < limit ? locked.length : limit
   }
 
   /** Part of a write. */

@@ -144,7 +144,7 @@ export interface AuthStore {
   readonly audit: AuditStore
   /** The time for which the service has run on this store in ms, whatever clocks were set to. */
   runningTime(): number
-  /** Learns every event there is, before it resolves, and later those of any instance. */
+  /** Learns what matters of the events there are, before it resolves, and later those of any instance. */
   follow(follower: SessionFollower): Promise<void>
   /** Learns what has happened at other instances until now. Resolves in any case. */
   catchUp(): Promise<void>

@@ -36,6 +36,7 @@ export const SESSIONS = new Table(
       ),
       ...['portal', 'person', 'mail'].flatMap(listedBy),
       'CREATE INDEX sessions_parent ON sessions (parent) WHERE parent IS NOT NULL',
+      'CREATE INDEX sessions_idle ON sessions ((last_seen + idle)) WHERE idle IS NOT NULL',
     ],
   },
 )
@@ -56,6 +57,11 @@ export const MARKS = new Table(
 
 export const EVENTS = new Table('events', { id: 'id', kind: 'text', key: 'text', ...LASTING })
 
+/** SQL: what matters to who has nothing in memory: burnt tickets, and the last ends, should the store lose them. */
+export const RECENT = `WHERE id IN (
+  SELECT id FROM events WHERE kind = 'burnt'
+  UNION ALL SELECT id FROM events WHERE id > (SELECT max(id) FROM events) - 10000) ORDER BY id`
+
 export const COMPLETED = new Table('completed', { login: 'text', ...LASTING }, { key: ['login'] })
 
 /** What people have allowed agents, so that they are not asked again. */
@@ -64,6 +70,9 @@ export const CONSENTS = new Table(
   { key: 'text', person: 'text', mac: 'text', ...LASTING },
   { key: ['key'], indexes: ['CREATE INDEX consents_person ON consents (person)'] },
 )
+
+/** The tables whose rows end. */
+export const ENDING: readonly Table[] = [MARKS, EVENTS, COMPLETED, CONSENTS]
 
 /** Secrets; in a folder they are files. */
 export const SECRETS = new Table('secrets', { name: 'text', sealed: 'text' }, { key: ['name'] })
@@ -106,15 +115,11 @@ export const AUDIT = new Table(
 )
 
 /** The tables of PostgreSQL. */
-export const TABLES: readonly Table[] = [
-  SESSIONS,
-  VISITS,
-  MARKS,
-  EVENTS,
-  COMPLETED,
-  CONSENTS,
-  SECRETS,
-  AUDIT,
+export const TABLES: readonly Table[] = [SESSIONS, VISITS, ...ENDING, SECRETS, AUDIT]
+
+const INDEXES = [
+  ...ENDING.map(({ name }) => `CREATE INDEX ${name}_due ON ${name} (due)`),
+  `CREATE INDEX events_burnt ON events (id) WHERE kind = 'burnt'`,
 ]
 
 /** On PostgreSQL, instances find new events by this column, also those that commit late. */
@@ -128,7 +133,7 @@ export const MIGRATIONS: readonly Migration[] = [
     const isPostgres = dialect === 'postgres'
     const tables = TABLES.filter((table) => isPostgres || (table !== SECRETS && table !== AUDIT))
     const sql = tables.map((table) => table.createdBy(dialect))
-    return [...sql, ...(isPostgres ? [FOLLOWED] : [])].join(';\n')
+    return [...sql, ...INDEXES, ...(isPostgres ? [FOLLOWED] : [])].join(';\n')
   },
 ]
 

@@ -42,18 +42,19 @@ export async function driveAll(store: AuthStore): Promise<void> {
 
 /** Statements that may read many rows, by their beginning or a part of them, and why. */
 export const KNOWN: Readonly<Record<string, string>> = {
-  'FROM sessions WHERE ends <= $1': 'a prune removes all that are over in one transaction',
-  'FROM sessions WHERE last_seen + idle < $1': 'a prune: no index has idle sessions',
-  'FROM marks WHERE until <= $1 AND due <= $2': 'a prune',
-  'FROM events WHERE until <= $1 AND due <= $2': 'a prune',
-  'FROM completed WHERE until <= $1 AND due <= $2': 'a prune',
-  'FROM consents WHERE until <= $1 AND due <= $2': 'a prune',
   'FROM consents WHERE substr(key': 'an operator ends a client for everybody',
 }
 
 export const KNOWN_BY: Readonly<Record<'sqlite' | 'postgres', Readonly<Record<string, string>>>> = {
-  sqlite: { 'FROM events WHERE id >': 'what came since the last read; a start reads all' },
-  postgres: { 'FROM audit WHERE (at <': 'a prune of the audit trail, 10,000 rows at a time' },
+  sqlite: {
+    'FROM events WHERE id >': 'what came since the last read',
+    'AND due <= $2 ORDER BY due LIMIT $3':
+      'a prune: passes over what was written while a clock was ahead',
+  },
+  postgres: {
+    'UNION ALL SELECT id FROM events': 'the last 10,000',
+    'FROM audit WHERE (at <': 'a prune of the audit trail, 10,000 rows at a time',
+  },
 }
 
 /** The sources whose statements are driven. */
@@ -71,7 +72,7 @@ export const sqlOf = (table: string, column: string): string | undefined =>
     kind: `'changed'`,
     parent: table === 'sessions' ? `CASE WHEN n > 80000 THEN 'sid' || (n - 80000) END` : undefined,
     sid: table === 'visits' ? `'sid' || n` : undefined,
-    idle: 'NULL',
+    idle: 'CASE WHEN n % 2 = 0 THEN n END',
     lease: '0',
     rev: '1',
   })[column]

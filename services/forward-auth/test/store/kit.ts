@@ -87,6 +87,12 @@ export function onFolder(t: Test): { readonly folder: string; readonly open: Ope
   return { folder, open }
 }
 
+/** SQL: more events than whoever starts learns, the second one of a ticket. */
+export const MANY_EVENTS = `
+  INSERT INTO events (kind, key, until, due)
+  WITH RECURSIVE rows (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM rows WHERE n < 10003)
+  SELECT CASE WHEN n = 2 THEN 'burnt' ELSE 'ended' END, 'event ' || n, 1, 1 FROM rows`
+
 /** Each engine: prepares what gives new stores, and for each of them what opens another instance. */
 export const ENGINES: Readonly<Record<string, (t: Test) => Promise<(t: Test) => Open>>> = {
   'a folder': async () => (t) => onFolder(t).open,

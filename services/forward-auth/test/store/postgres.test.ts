@@ -5,7 +5,17 @@ import { AssertionKeys } from '../../src/session/assertion-keys.ts'
 import type { StoredAuditRow } from '../../src/store/store.ts'
 import { MIGRATIONS } from '../../src/store/tables.ts'
 import { OLD_SECRET } from '../session/kit.ts'
-import { HOUR, NEW_KEYS, OLD_KEYS, onPostgres, SECOND, seenAt, session, until } from './kit.ts'
+import {
+  HOUR,
+  MANY_EVENTS,
+  NEW_KEYS,
+  OLD_KEYS,
+  onPostgres,
+  SECOND,
+  seenAt,
+  session,
+  until,
+} from './kit.ts'
 
 /** Both keys, the new one first. */
 const ROTATED = { first: NEW_KEYS.first, all: [...NEW_KEYS.all, ...OLD_KEYS.all] }
@@ -75,6 +85,19 @@ t.test('with one server', async (t) => {
     await late
     await here.store.catchUp()
     t.strictSame(here.learned('ended'), ['late'])
+  })
+
+  t.test('whoever starts learns of tickets, the last ends and all that comes', async (t) => {
+    const open = onPostgres(t, server, 'many')
+    await open()
+    const add = () => server.sql(`SET search_path TO many; ${MANY_EVENTS}`)
+    await add()
+    const { store, events, learned } = await open()
+    t.equal(events.length, 10_001)
+    t.strictSame(learned('burnt'), ['event 2'])
+    await add()
+    await store.catchUp()
+    t.equal(new Set(events.slice(10_001).map(({ key }) => key)).size, 10_003)
   })
 
   t.test('nobody who reads the database learns a secret', async (t) => {

@@ -603,6 +603,31 @@ for (const [engine, prepare] of Object.entries(ENGINES))
       t.equal(await remaining(), 'of long,of idle ended,of short ended', 'by both times')
     })
 
+    t.test(
+      'more than one transaction removes is removed, agents before their session',
+      async (t) => {
+        const clock = manualClock(Date.now())
+        const one = await newStore(t)({ clock })
+        const [begun, names] = [clock.now(), Array.from({ length: 130 }, (_, i) => `${i}`)]
+        const short = names.map((sid) => session(sid, { begun, ends: begun + HOUR }))
+        await begin(
+          one,
+          session('idle', { begun, idle: MINUTE }),
+          session('used', { begun }),
+          ...short,
+        )
+        const agents = names.map((name) => agent(`agent ${name}`, 'idle', { begun }))
+        await beginAgents(one, ...agents)
+        await clock.advance(HOUR + 1)
+        await one.store.prune()
+        await one.store.catchUp()
+        t.strictSame(one.learned('ended'), sidsOf(agents).toSorted(), 'all agents are told')
+        t.strictSame(await present(one, [...sidsOf([...short, ...agents]), 'idle', 'used']), [
+          'used',
+        ])
+      },
+    )
+
     t.test('in any order, a session that has ended is never found again', async (t) => {
       const [here, there] = await two(newStore(t))
       const stores = [here.store, there.store]

@@ -3,7 +3,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { manualClock } from '@gatehouse/service-kit/testing'
 import { SharedSqlite } from '@gatehouse/store'
 import t from 'tap'
-import { HOUR, onFolder, SECOND, session, until } from './kit.ts'
+import { HOUR, MANY_EVENTS, onFolder, SECOND, session, until } from './kit.ts'
 
 t.test('a folder that refuses writes is degraded until it takes them again', async (t) => {
   const { folder, open } = onFolder(t)
@@ -57,6 +57,19 @@ t.test('in a file that was restored, what had ended ends again', async (t) => {
   t.strictSame(learned('ended'), ['a'])
   const late = await open({ clock })
   t.strictSame(late.learned('ended'), ['a'], 'with events')
+})
+
+t.test('whoever starts learns of tickets, the last ends and all that comes', async (t) => {
+  const { folder, open } = onFolder(t)
+  await (await open()).close()
+  using sqlite = new DatabaseSync(`${folder}/revocations.db`)
+  sqlite.exec(MANY_EVENTS)
+  const { store, events, learned } = await open()
+  t.equal(events.length, 10_001)
+  t.strictSame(learned('burnt'), ['event 2'])
+  sqlite.exec(MANY_EVENTS)
+  await store.catchUp()
+  t.equal(events.length, 20_004)
 })
 
 t.test('a file of a version that was never released is refused as it is', async (t) => {

@@ -21,7 +21,7 @@ import type {
   StoredAuditRow,
   StoreOptions,
 } from '../store.ts'
-import { EVENTS, MIGRATIONS, TABLES } from '../tables.ts'
+import { EVENTS, MIGRATIONS, RECENT, TABLES } from '../tables.ts'
 import { AuditTable, MAINTENANCE, readRows } from './audit-table.ts'
 import { SealedSecrets } from './sealed-secrets.ts'
 
@@ -32,6 +32,7 @@ const CHECK_INTERVAL = 5_000
 const RETRY_INTERVAL = 1_000
 /** The events of transactions since one. */
 const READ = EVENTS.select('WHERE xid >= $1::xid8', 'kind, key, until')
+const READ_RECENT = EVENTS.select(RECENT, 'kind, key, until')
 const TELL = `SELECT pg_notify($1, '')`
 
 /**
@@ -110,6 +111,7 @@ class PostgresStore extends EngineStore implements AuthStore {
     this.#feed = this.#db.follow<SessionEvent>({
       channel: this.#channel,
       sql: READ,
+      full: READ_RECENT,
       apply: (events, full) => this.pass(follower, events, full),
     })
     await this.told('reading', this.#feed.read())

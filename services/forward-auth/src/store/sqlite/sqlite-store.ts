@@ -11,7 +11,7 @@ import type {
   SessionFollower,
   StoreOptions,
 } from '../store.ts'
-import { EVENTS, MIGRATIONS } from '../tables.ts'
+import { EVENTS, MIGRATIONS, RECENT } from '../tables.ts'
 import { auditFolder, DayFiles } from './day-files.ts'
 import { storedSecret } from './secret-file.ts'
 
@@ -19,7 +19,9 @@ import { storedSecret } from './secret-file.ts'
 export const STATE_FILE = 'revocations.db'
 /** Delay until an instance sees what another one on the same folder wrote, in ms. */
 const POLL_INTERVAL = 1_000
-const READ = EVENTS.select('WHERE id > $1 ORDER BY id', 'id, kind, key, until')
+const MEMBERS = 'id, kind, key, until'
+const READ = EVENTS.select('WHERE id > $1 ORDER BY id', MEMBERS)
+const READ_RECENT = EVENTS.select(RECENT, MEMBERS)
 
 /** A folder that several instances may share: each sees what happens at the others within a second. */
 export class SqliteStore extends EngineStore implements AuthStore {
@@ -28,7 +30,8 @@ export class SqliteStore extends EngineStore implements AuthStore {
   readonly #engine: SharedSqlite
   readonly #log: StoreOptions['log']
   #follower: SessionFollower | undefined
-  #lastId = 0
+  /** Of the events that were read. */
+  #lastId: number | undefined
 
   /** Throws StoreError. */
   constructor(folder: string, { clock = systemClock, monotonic, log }: StoreOptions) {
@@ -64,12 +67,14 @@ export class SqliteStore extends EngineStore implements AuthStore {
     if (isReplaced) {
       const folder = this.#folder
       this.#log.error({ folder }, 'the store of sessions was replaced: everybody signs in again')
-      this.#lastId = 0
+      this.#lastId = undefined
     }
-    const rows = await this.#engine.all<SessionEvent & { readonly id: number }>(READ, this.#lastId)
+    const after = this.#lastId === undefined ? [] : [this.#lastId]
+    const sql = this.#lastId === undefined ? READ_RECENT : READ
+    const rows = await this.#engine.all<SessionEvent & { readonly id: number }>(sql, ...after)
     const events = rows.map(({ id: _, ...event }) => event)
     if (this.#follower) await this.pass(this.#follower, events, isReplaced)
-    this.#lastId = rows.at(-1)?.id ?? this.#lastId
+    this.#lastId = rows.at(-1)?.id ?? this.#lastId ?? 0
   }
 }
 
