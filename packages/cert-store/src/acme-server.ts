@@ -174,7 +174,7 @@ export class AcmeServer implements AcmeServerStore {
   async listAccounts(caller: string | undefined, limit: number) {
     const [where, ...of] = caller === undefined ? [''] : [OF_CALLER, caller]
     const rest = `${where} ORDER BY used_at DESC, id LIMIT ${limit}`
-    return (await SERVED_ACCOUNTS.list(this.#db, rest, ...of)) as readonly ServedAccount[]
+    return (await SERVED_ACCOUNTS.list(this.#db.reports, rest, ...of)) as readonly ServedAccount[]
   }
 
   endAccount: AcmeServerStore['endAccount'] = (id, status, entry) =>
@@ -197,7 +197,7 @@ export class AcmeServer implements AcmeServerStore {
       return adopted.length
     })
 
-  listBindings = () => this.#db.all<Binding>(BINDINGS)
+  listBindings = () => this.#db.reports.all<Binding>(BINDINGS)
 
   renameCaller: AcmeServerStore['renameCaller'] = (former, present, actorOf) =>
     this.#db.transaction(async (tx) => {

@@ -283,7 +283,7 @@ export class Certificates {
 
   countCovered: Store['countCovered'] = async (now) => {
     const { total = 0, caller = 0 } =
-      (await this.#db.get<{ total: number; caller: number }>(COUNT_COVERED, now)) ?? {}
+      (await this.#db.reports.get<{ total: number; caller: number }>(COUNT_COVERED, now)) ?? {}
     return { caller, other: total - caller }
   }
 
@@ -291,8 +291,10 @@ export class Certificates {
 
   listEnding: Store['listEnding'] = async (now, limit) => {
     const [soonest, counted] = await Promise.all([
-      this.#db.all<Expiry>(CERTIFICATES.select(ENDING, EXPIRY), now, limit),
-      this.#db.get<{ total: number }>(`SELECT count(*) AS total FROM certificates ${RENEWED}`),
+      this.#db.reports.all<Expiry>(CERTIFICATES.select(ENDING, EXPIRY), now, limit),
+      this.#db.reports.get<{ total: number }>(
+        `SELECT count(*) AS total FROM certificates ${RENEWED}`,
+      ),
     ])
     return { soonest, total: counted?.total ?? 0 }
   }

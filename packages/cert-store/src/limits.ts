@@ -75,7 +75,7 @@ export class Limits {
 
   listUsage = async (word: string): Promise<readonly string[]> => {
     const pattern = `% ${word.replace(/[!%_]/g, '!$&')}`
-    const rows = await this.#db.all<{ key: string }>(LIST_ENDING, pattern)
+    const rows = await this.#db.reports.all<{ key: string }>(LIST_ENDING, pattern)
     // SQLite also finds those in another case.
     return rows.map(({ key }) => key).filter((key) => key.endsWith(` ${word}`))
   }

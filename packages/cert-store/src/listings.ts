@@ -76,18 +76,18 @@ export class Listings {
   listCertificates = async (listing: Listing, page: ListPage) => {
     const { rest, params } = pageQuery(listing, page)
     const sql = `SELECT id FROM certificates ${rest}`
-    const ids = (await this.#db.all<{ id: number }>(sql, ...params)).map(({ id }) => id)
+    const ids = (await this.#db.reports.all<{ id: number }>(sql, ...params)).map(({ id }) => id)
     const records = await this.#certificates.select(`WHERE id IN (${IDS})`, JSON.stringify(ids))
     return records.toSorted((one, other) => ids.indexOf(one.id) - ids.indexOf(other.id))
   }
 
   listFailedOrders = async (listing: Listing, page: ListPage): Promise<readonly OrderRecord[]> => {
     const { rest, params } = orderQuery(listing, page)
-    return (await ORDERS.list(this.#db, rest, ...params)).map(orderOf)
+    return (await ORDERS.list(this.#db.reports, rest, ...params)).map(orderOf)
   }
 
   countFailedOrders = async (): Promise<Readonly<Record<string, number>>> => {
-    const rows = await this.#db.all<{ issuer: string; total: number }>(
+    const rows = await this.#db.reports.all<{ issuer: string; total: number }>(
       `SELECT issuer, count(*) AS total FROM orders WHERE status = 'failed' GROUP BY issuer`,
     )
     return Object.fromEntries(rows.map(({ issuer, total }) => [issuer, total]))
@@ -124,7 +124,7 @@ export class Listings {
       renewed([0, now]),
       Promise.all(spans.map(renewed)),
       Promise.all(spans.map(ending)),
-      this.#db.all<{ ends: number }>(
+      this.#db.reports.all<{ ends: number }>(
         `SELECT not_after AS ends FROM certificates WHERE id IN (${FAILING}) AND issuer <> $1 LIMIT ${MAX_FAILING}`,
         without,
       ),
@@ -141,7 +141,10 @@ export class Listings {
   }
 
   async #count(from: string, ...params: readonly Value[]): Promise<number> {
-    const row = await this.#db.get<{ total: number }>(`SELECT count(*) AS total ${from}`, ...params)
+    const row = await this.#db.reports.get<{ total: number }>(
+      `SELECT count(*) AS total ${from}`,
+      ...params,
+    )
     return row?.total ?? 0
   }
 }

@@ -64,7 +64,7 @@ interface Opened {
 /** The store of one process, over a connection. */
 export function sqliteStore(sqlite: DatabaseSync, { file, elapsed, closed }: Opened): Store {
   sqlite.exec(`PRAGMA temp_store = MEMORY; ${TEMPORARY}`)
-  const engine = new Sqlite(sqlite, { elapsed })
+  const engine = new Sqlite(sqlite, { elapsed, file })
   const health = new SqliteHealth(engine, file)
   const close = async (): Promise<void> => {
     await engine.close()

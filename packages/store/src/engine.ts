@@ -35,6 +35,8 @@ export interface WriteOptions {
  */
 export interface Engine extends Transaction, AsyncDisposable {
   readonly dialect: 'sqlite' | 'postgres'
+  /** Reads that look at many rows, as counts do: no other work waits for them. */
+  readonly reports: Queries
   /**
    * Runs `job` in one transaction, and resolves after the commit. It awaits nothing but its own statements,
    * and if one of them fails, so does all of it. A `run` that it does not await goes with

@@ -34,6 +34,7 @@ function holding(engine: Engine) {
   }
   const db: Engine = {
     dialect: engine.dialect,
+    reports: engine.reports,
     all: (sql, ...params) => engine.all(sql, ...params),
     get: (sql, ...params) => engine.get(sql, ...params),
     run: (sql, ...params) => transaction((tx) => tx.run(sql, ...params)),

@@ -3,6 +3,7 @@ import type { Engine, Parameter, Row, Transaction, WriteOptions } from '../engin
 import { StoreError } from '../errors.ts'
 import { FailedStatements } from '../failed-statements.ts'
 import { type Migration, RUN_TIME } from '../migrations.ts'
+import { queriesOf } from '../queries.ts'
 import { DatabaseClock } from './clock.ts'
 import type { ConnectionOptions } from './connection.ts'
 import { connected, explained } from './failures.ts'
@@ -101,12 +102,16 @@ export async function openPostgres(options: PostgresOptions): Promise<Postgres> 
 
 class Database implements Postgres {
   readonly dialect = 'postgres'
+  readonly reports = queriesOf((sql, params) =>
+    read({ sql, params }, this.#reporters, this.#failed),
+  )
   readonly clock: DatabaseClock
   readonly #options: PostgresOptions
   readonly #servers: Servers
   readonly #session: Session
   readonly #leadership: Leadership
   readonly #reads: Pool
+  readonly #reporters: Pool
   readonly #writes: Writes
   readonly #failed = new FailedStatements()
   readonly #feeds = new Set<Feed>()
@@ -128,6 +133,7 @@ class Database implements Postgres {
     this.clock = new DatabaseClock(this.#session)
     this.#leadership = new Leadership(this.#session, schema)
     this.#reads = new Pool({ size: READERS, share: SHARED_BY, connect })
+    this.#reporters = new Pool({ size: 1, connect })
     const pool = new Pool({ size: WRITERS, connect })
     this.#writes = new Writes({ pool, servers, failed: this.#failed })
     this.#elapsed = elapsed

@@ -1,8 +1,9 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
-import type { Parameter, Row, Transaction, WriteOptions } from '../engine.ts'
+import type { Parameter, Transaction, WriteOptions } from '../engine.ts'
 import { StoreError } from '../errors.ts'
 import type { FailedStatements } from '../failed-statements.ts'
+import { queriesOf } from '../queries.ts'
 import { type Connection, fulfilled, type Statement, type StatementResult } from './connection.ts'
 import { diagnosed, Failed, noted, reasonOf, toStoreError, unavailable } from './failures.ts'
 import type { Pool } from './pool.ts'
@@ -123,13 +124,9 @@ class Attempt {
   /** If the job fails, or one of its statements, all is rolled back. */
   async run<T>(connection: Connection, job: Job<T>): Promise<T> {
     const send = (sql: string, params: readonly Parameter[]) => this.#send(connection, sql, params)
-    const all = async <R = Row>(sql: string, ...params: readonly Parameter[]) =>
-      (await send(sql, params)).rows as readonly R[]
     try {
       const running = job({
-        all,
-        get: async <R = Row>(sql: string, ...params: readonly Parameter[]) =>
-          (await all<R>(sql, ...params))[0],
+        ...queriesOf(async (sql, params) => (await send(sql, params)).rows),
         run: (sql, ...params) => {
           const ended = send(sql, params).then(({ rowCount }) => rowCount ?? 0)
           this.#sent.push(ended.catch(() => {}))

@@ -1,10 +1,10 @@
 import { addAbortListener } from 'node:events'
 import { statSync } from 'node:fs'
 import { stat } from 'node:fs/promises'
-import { Worker } from 'node:worker_threads'
 import { StoreError, storeUnavailable } from '../errors.ts'
 import { asStoreError } from './failures.ts'
 import type { Sqlite } from './sqlite.ts'
+import { Thread } from './thread.ts'
 
 /** Finds out whether a store can be used, and stops writing to one that is damaged or gone. */
 export class SqliteHealth {
@@ -39,13 +39,22 @@ export class SqliteHealth {
    * @throws StoreError `STORE_CORRUPT`, `STORE_UNAVAILABLE`
    */
   async inspect(signal: AbortSignal): Promise<void> {
+    if (signal.aborted) return
+    const thread = new Thread(this.#file)
+    using _stop = addAbortListener(signal, () => void thread.end())
     try {
-      await quickCheck(this.#file, signal)
+      const [row] = await thread.read('PRAGMA quick_check(1)', [])
+      const found = row?.quick_check
+      if (found !== 'ok')
+        throw new StoreError('STORE_CORRUPT', `${this.#file} is damaged: ${found}`)
       this.#damage = undefined
-    } catch (error) {
+    } catch (thrown) {
+      if (signal.aborted) return
+      const error = asStoreError(thrown)
       if (error instanceof StoreError && error.code === 'STORE_CORRUPT') this.#damage = error
       throw error
     } finally {
+      await thread.end()
       this.#refuseWrites()
     }
   }
@@ -67,38 +76,3 @@ export class SqliteHealth {
 }
 
 const idOf = ({ dev, ino }: { dev: number; ino: number }): string => `${dev} ${ino}`
-
-/** A string, so that the bundle needs no second file. SQLite errors lose their codes when they are posted. */
-const QUICK_CHECK = `
-const { parentPort, workerData } = require('node:worker_threads')
-const { DatabaseSync } = require('node:sqlite')
-let sqlite
-try {
-  sqlite = new DatabaseSync(workerData, { readOnly: true, timeout: 5000 })
-  const [row] = sqlite.prepare('PRAGMA quick_check(1)').all()
-  parentPort.postMessage({ result: row.quick_check })
-} catch ({ message, code, errcode }) {
-  parentPort.postMessage({ message, code, errcode })
-} finally {
-  sqlite?.close()
-}`
-
-type QuickCheckResult = { result: string } | { message: string; code: string; errcode?: number }
-
-async function quickCheck(file: string, signal: AbortSignal): Promise<void> {
-  if (signal.aborted) return
-  await using worker = new Worker(QUICK_CHECK, { eval: true, workerData: file, execArgv: [] })
-  using _stop = addAbortListener(signal, () => void worker.terminate())
-  const { promise, resolve, reject } = Promise.withResolvers<QuickCheckResult | undefined>()
-  worker.once('message', resolve).once('error', reject)
-  worker.once('exit', () => resolve(undefined))
-  assertSound(file, await promise)
-}
-
-/** @param outcome - undefined if the check was stopped */
-function assertSound(file: string, outcome: QuickCheckResult | undefined): void {
-  if (!outcome) return
-  if (!('result' in outcome)) throw asStoreError(Object.assign(new Error(outcome.message), outcome))
-  if (outcome.result === 'ok') return
-  throw new StoreError('STORE_CORRUPT', `${file} is damaged: ${outcome.result}`)
-}

@@ -1,14 +1,12 @@
 import { closeSync, existsSync, openSync, statSync } from 'node:fs'
-import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite'
+import { DatabaseSync } from 'node:sqlite'
 import { setTimeout as pause } from 'node:timers/promises'
-import { pathToFileURL } from 'node:url'
-import { Worker } from 'node:worker_threads'
 import type { Parameter, Row } from '../engine.ts'
 import type { Migration } from '../migrations.ts'
-import { toSqlite } from '../translate.ts'
 import { isBusy } from './failures.ts'
 import { migrateSqlite } from './migrate.ts'
-import { bound, Connection, type Runner, Sqlite, type SqliteOptions } from './sqlite.ts'
+import { Connection, type Runner, Sqlite, type SqliteOptions } from './sqlite.ts'
+import { Thread } from './thread.ts'
 
 /** Longest wait of a write for those of other processes, on a slow disk, in ms. */
 const BUSY_TIMEOUT = 2_000
@@ -19,8 +17,6 @@ const LAST_TIMEOUT = 100
 /** Tries of a read while another process commits, and the pause between two of them, in ms. */
 const READ_TRIES = 80
 const READ_PAUSE = 25
-/** The thread ends after this time without a write, which frees its memory, in ms. */
-const IDLE = 60_000
 /** No WAL: it wants all processes on one machine. A removed journal is created for each commit, and may reappear after a power failure. */
 const PRAGMAS = 'PRAGMA journal_mode = TRUNCATE; PRAGMA synchronous = FULL'
 const BEGIN = 'BEGIN IMMEDIATE'
@@ -46,35 +42,20 @@ export class SharedSqlite extends Sqlite {
   }
 }
 
-/** A call of a method of a prepared statement. */
-interface Call {
-  readonly sql: string
-  readonly method: 'all' | 'run'
-  readonly params: readonly SQLInputValue[]
-}
-
-/** The result or the error of a call. An error that is posted would lose its codes. */
-interface CallResult {
-  readonly result?: unknown
-  readonly error?: Pick<Error, 'message'> & { readonly code?: unknown; readonly errcode?: unknown }
-}
-
 /** Reads in this thread, over a connection that waits for nobody, and writes in another one. */
 class SharedFile implements Runner {
   readonly pause = 50
   readonly #path: string
   readonly #migrations: readonly Migration[]
-  readonly #owed: PromiseWithResolvers<unknown>[] = []
+  readonly #thread: Thread
   #opened: ReturnType<typeof open>
-  readonly #translated = new Map<string, string>()
-  #calls: Call[] = []
-  #thread: Worker | undefined
-  #idle: NodeJS.Timeout | undefined
 
   constructor(path: string, migrations: readonly Migration[]) {
     this.#path = path
     this.#migrations = migrations
     this.#opened = open(path, migrations)
+    const options = { timeout: BUSY_TIMEOUT, pragmas: PRAGMAS, isOpenedOnce: false }
+    this.#thread = new Thread(path, options)
   }
 
   get sqlite(): DatabaseSync {
@@ -106,19 +87,19 @@ class SharedFile implements Runner {
   }
 
   begin(): Promise<unknown> {
-    return this.#call('run', BEGIN, [])
+    return this.#thread.call('run', BEGIN, [])
   }
 
   end(how: 'COMMIT' | 'ROLLBACK'): Promise<unknown> {
-    return this.#call('run', how, [])
+    return this.#thread.call('run', how, [])
   }
 
   async all(sql: string, params: readonly Parameter[]): Promise<readonly Row[]> {
-    return (await this.#call('all', sql, params)) as readonly Row[]
+    return (await this.#thread.call('all', sql, params)) as readonly Row[]
   }
 
   async run(sql: string, params: readonly Parameter[]): Promise<number> {
-    const { changes } = (await this.#call('run', sql, params)) as { changes: number }
+    const { changes } = (await this.#thread.call('run', sql, params)) as { changes: number }
     return changes
   }
 
@@ -129,47 +110,7 @@ class SharedFile implements Runner {
 
   async close(): Promise<void> {
     this.#opened.reader.close()
-    await this.#end()
-  }
-
-  /** The calls of one turn are one message. */
-  #call(method: Call['method'], sql: string, params: readonly Parameter[]): Promise<unknown> {
-    if (this.#calls.length === 0) queueMicrotask(() => this.#send())
-    const translated = this.#translated.get(sql) ?? toSqlite(sql)
-    this.#translated.set(sql, translated)
-    this.#calls.push({ sql: translated, method, params: params.map(bound) })
-    const answer = Promise.withResolvers<unknown>()
-    this.#owed.push(answer)
-    return answer.promise
-  }
-
-  #send(): void {
-    clearTimeout(this.#idle)
-    this.#thread ??= this.#start()
-    this.#thread.postMessage(this.#calls)
-    this.#calls = []
-  }
-
-  #start(): Worker {
-    const workerData = { url: `${pathToFileURL(this.#path)}?mode=rw`, BUSY_TIMEOUT, PRAGMAS }
-    return new Worker(`(${serve})()`, { eval: true, execArgv: [], workerData })
-      .on('message', (answers: readonly CallResult[]) => {
-        for (const { result, error } of answers)
-          if (error) this.#owed.shift()?.reject(Object.assign(new Error(), error))
-          else this.#owed.shift()?.resolve(result)
-        this.#idle = setTimeout(() => void this.#end(), IDLE).unref()
-      })
-      .on('error', (error) => {
-        this.#thread = undefined
-        for (const { reject } of this.#owed.splice(0)) reject(error)
-      })
-  }
-
-  async #end(): Promise<void> {
-    clearTimeout(this.#idle)
-    const thread = this.#thread
-    this.#thread = undefined
-    await thread?.terminate()
+    await this.#thread.end()
   }
 }
 
@@ -186,36 +127,4 @@ function open(path: string, migrations: readonly Migration[]) {
     sqlite.close()
     throw error
   }
-}
-
-/**
- * Runs in the thread, from its source text, so that a bundle needs no second file: it uses nothing outside
- * of itself. Each transaction has a connection of its own, as the file may be another one than before; it is
- * never created here. To close it rolls back.
- */
-function serve(): void {
-  const { parentPort, workerData } = process.getBuiltinModule('node:worker_threads')
-  const { DatabaseSync } = process.getBuiltinModule('node:sqlite')
-  const statements = new Map<string, StatementSync>()
-  let sqlite: DatabaseSync | undefined
-  parentPort?.on('message', (calls: readonly Call[]) => {
-    const answers = calls.map(({ sql, method, params }): CallResult => {
-      try {
-        if (sql === 'BEGIN IMMEDIATE') {
-          sqlite = new DatabaseSync(new URL(workerData.url), { timeout: workerData.BUSY_TIMEOUT })
-          sqlite.exec(workerData.PRAGMAS)
-          statements.clear()
-        }
-        if (sqlite && sql !== 'ROLLBACK' && !statements.has(sql))
-          statements.set(sql, sqlite.prepare(sql))
-        const result = statements.get(sql)?.[method](...params)
-        if ((sql === 'COMMIT' || sql === 'ROLLBACK') && sqlite?.isOpen) sqlite.close()
-        return { result }
-      } catch (thrown) {
-        const { message, code, errcode } = thrown as Required<CallResult>['error']
-        return { error: { message, code, errcode } }
-      }
-    })
-    parentPort.postMessage(answers)
-  })
 }

@@ -1,12 +1,15 @@
+import { statSync } from 'node:fs'
 import { open, rm } from 'node:fs/promises'
-import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite'
+import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import { setTimeout } from 'node:timers/promises'
 import type { Engine, Parameter, Row, Transaction, WriteOptions } from '../engine.ts'
 import { type StoreError, storeUnavailable } from '../errors.ts'
 import { FailedStatements, isOfStore } from '../failed-statements.ts'
 import { RUN_TIME } from '../migrations.ts'
+import { queriesOf } from '../queries.ts'
 import { toSqlite } from '../translate.ts'
 import { asStoreError } from './failures.ts'
+import { bound, Thread } from './thread.ts'
 
 type MaybePromise<T> = T | Promise<T>
 
@@ -51,6 +54,8 @@ export interface SqliteOptions {
   readonly elapsed?: (() => number) | undefined
   /** Default: statements run in this thread. */
   readonly runner?: Runner | undefined
+  /** The file, with a write-ahead log: once it is large, reports are read in another thread. Default: never. */
+  readonly file?: string
 }
 
 const MAX_WAITING = 4096
@@ -58,17 +63,27 @@ const MAX_WAITING = 4096
 const ROOM = 65_536
 /** A transaction of nothing else shows whether one can begin. */
 const NOTHING = 'SELECT 1'
+/** Bytes of a file all of whose rows are read within 20 ms. */
+const LARGE = 33_554_432
 const SAVE_RUN_TIME = `UPDATE ${RUN_TIME} SET ms = greatest(ms, $1)`
 
 /** A store in SQLite. Writes that come together share a transaction, and so a wait for the disk. */
 export class Sqlite implements Engine {
   readonly dialect = 'sqlite'
+  readonly reports = queriesOf((sql, params) => {
+    const size =
+      this.#file === undefined ? 0 : statSync(this.#file, { throwIfNoEntry: false })?.size
+    return Number(size) > LARGE ? this.#read(sql, params, this.#reporter) : this.all(sql, ...params)
+  })
   readonly #runner: Runner
-  readonly #file: string | null
+  /** Of a store that is not in memory. */
+  readonly #location: string | null
   readonly #failed = new FailedStatements()
   readonly #elapsed: () => number
   readonly #openedAt: number
   readonly #earlierRunTime: number
+  readonly #file: string | undefined
+  #reporter: Thread | undefined
   #waiting: Job[] = []
   /** The transaction that is under way, which readers wait for. */
   #running: Promise<void> | undefined
@@ -77,12 +92,14 @@ export class Sqlite implements Engine {
   #refusal: StoreError | undefined
 
   constructor(sqlite: DatabaseSync, options: SqliteOptions = {}) {
-    const { elapsed = () => performance.now() } = options
+    const { elapsed = () => performance.now(), file } = options
     this.#runner = options.runner ?? new Connection(sqlite)
-    this.#file = sqlite.location()
+    this.#location = sqlite.location()
     this.#elapsed = elapsed
     this.#openedAt = elapsed()
     this.#earlierRunTime = Number(sqlite.prepare(`SELECT ms FROM ${RUN_TIME}`).get()?.ms)
+    this.#file = file
+    this.#reporter = file === undefined ? undefined : new Thread(file)
   }
 
   async all<T = Row>(sql: string, ...params: readonly Parameter[]): Promise<readonly T[]> {
@@ -141,6 +158,8 @@ export class Sqlite implements Engine {
     } catch {
       // The run time since the last check is lost.
     }
+    await this.#reporter?.end()
+    this.#reporter = undefined
     await this.#runner.close()
   }
 
@@ -201,13 +220,9 @@ export class Sqlite implements Engine {
         throw failure
       }
     }
-    const all = <T>(sql: string, ...params: readonly Parameter[]) =>
-      attempt<readonly T[]>('all', { sql, params })
     try {
       const result = await job.run({
-        all,
-        get: async <T>(sql: string, ...params: readonly Parameter[]) =>
-          (await all<T>(sql, ...params))[0],
+        ...queriesOf((sql, params) => attempt('all', { sql, params })),
         run: (sql, ...params) => {
           const ended = attempt<number>('run', { sql, params })
           sent.push(ended.catch(() => {}))
@@ -231,9 +246,9 @@ export class Sqlite implements Engine {
 
   /** What is rolled back needs less room than a commit. */
   async #requireRoom(): Promise<void> {
-    if (this.#file === null) return
+    if (this.#location === null) return
     try {
-      const path = `${this.#file}.room`
+      const path = `${this.#location}.room`
       await using file = await open(path, 'w', 0o600)
       await rm(path)
       await file.writeFile(Buffer.alloc(ROOM))
@@ -247,10 +262,14 @@ export class Sqlite implements Engine {
     }
   }
 
-  async #read(sql: string, params: readonly Parameter[]): Promise<readonly Row[]> {
+  async #read(
+    sql: string,
+    params: readonly Parameter[],
+    runner: Pick<Runner, 'read'> = this.#runner,
+  ): Promise<readonly Row[]> {
     while (this.#running) await this.#running
     try {
-      const rows = await this.#runner.read(sql, params)
+      const rows = await runner.read(sql, params)
       this.#failed.delete(sql)
       return rows
     } catch (error) {
@@ -317,11 +336,4 @@ function rowOf(names: readonly string[], values: readonly unknown[]): Row {
   const row: Record<string, unknown> = {}
   for (const [i, name] of names.entries()) row[name] = values[i]
   return row
-}
-
-/** Binds a value: SQLite has no booleans, and would take a number for a fraction, so that 7 / 2 would be 3.5. */
-export function bound(value: Parameter): SQLInputValue {
-  if (value === undefined) return null
-  if (typeof value === 'boolean' || Number.isSafeInteger(value)) return BigInt(value as number)
-  return value
 }

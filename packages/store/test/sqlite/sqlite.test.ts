@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import t from 'tap'
-import { Sqlite, StoreError, type Transaction } from '../../src/index.ts'
+import { migrateSqlite, Sqlite, StoreError, type Transaction } from '../../src/index.ts'
 import { failureOf, insert, numbers, openSqlite } from '../kit.ts'
 
 const UNAVAILABLE = { code: 'STORE_UNAVAILABLE', retryAfter: 5 }
@@ -273,4 +273,32 @@ t.test('the run time goes on at the next start', async (t) => {
   passed += 1.5
   t.equal(again.runTime(), 7_001)
   await again.close()
+})
+
+t.test('a thread reads the reports of a large file, as any read', async (t) => {
+  const path = `${t.testdir()}/large.db`
+  const sqlite = new DatabaseSync(path)
+  sqlite.exec('PRAGMA journal_mode = WAL')
+  migrateSqlite(sqlite, [() => 'CREATE TABLE numbers (n INTEGER, filled BLOB) STRICT'])
+  const db = new Sqlite(sqlite, { file: path })
+  t.teardown(() => db.close())
+  const prepared: string[] = []
+  const { prepare } = sqlite
+  sqlite.prepare = (sql) => {
+    prepared.push(sql)
+    return prepare.call(sqlite, sql)
+  }
+  const count = async (of: string) =>
+    (await db.reports.get<{ n: number }>(`SELECT count(*) AS n FROM numbers WHERE n > ${of}`, 1))?.n
+  t.equal(await count('$1'), 0)
+  t.equal(prepared.length, 1, 'of a small one, this thread')
+  await db.run('INSERT INTO numbers VALUES (2, zeroblob($1::bigint))', 40_000_000)
+  sqlite.exec('PRAGMA wal_checkpoint(TRUNCATE)')
+  t.equal(await count('$1 + 0'), 1, 'what was committed')
+  await t.rejects(count('nothing'), { code: 'STORE_STATEMENT_FAILED' })
+  t.equal(prepared.length, 2)
+  const asked = t.rejects(count('$1'), { ...UNAVAILABLE, message: /it is closed/ })
+  await db.close()
+  await asked
+  await t.rejects(count('$1'), { code: 'STORE_UNAVAILABLE' }, 'no other thread')
 })
