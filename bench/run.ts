@@ -6,6 +6,7 @@ import { acmeServer } from './acme-server.ts'
 import { authRequest } from './auth-request.ts'
 import { check } from './check.ts'
 import { gate } from './gate.ts'
+import { growth } from './growth.ts'
 import type { Effort } from './harness/compare.ts'
 import { type Row, toMarkdown } from './harness/rows.ts'
 import { held } from './held.ts'
@@ -31,6 +32,7 @@ const MEASUREMENTS: Record<string, (effort: Effort) => AsyncIterable<Row>> = {
   start,
   memory,
   sessions,
+  growth,
   replicas,
 }
 
