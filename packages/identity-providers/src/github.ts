@@ -8,7 +8,6 @@ import { authorizationRequest, configure, redeemCode } from './oauth.ts'
 import { clientOptions, clientSecret } from './options.ts'
 import type { ProviderKind, ProviderTokens, ReRead } from './provider.ts'
 import { requestJson } from './request.ts'
-import { createThrottle } from './throttle.ts'
 import { keepAccess } from './tokens.ts'
 
 const PAGE_SIZE = 100
@@ -56,7 +55,6 @@ export const github: ProviderKind<Options> = {
     const fetch = deps.createFetch({ timeoutMs: timeout, ...(ca !== undefined && { ca }) })
     const configuration = configureClient(options, fetch)
     const scopes = ['read:user', 'user:email', ...(organizations.length > 0 ? ['read:org'] : [])]
-    const throttle = createThrottle(deps.clock)
     const read = (token: string) => readClaims(createApi(options, fetch, token), organizations)
     let isFailing = false
 
@@ -102,7 +100,7 @@ export const github: ProviderKind<Options> = {
       async reRead(tokens, before) {
         const { access, accessUntil = Number.POSITIVE_INFINITY } = tokens
         if (access === undefined || accessUntil <= deps.clock.now()) return { kind: 'impossible' }
-        return throttle(() => reRead(tokens, access, before))
+        return reRead(tokens, access, before)
       },
       logoutUrl: async () => undefined,
       close: () => fetch.close(),

@@ -25,13 +25,12 @@ import type {
   ReRead,
   SignedIn,
 } from './provider.ts'
-import { createThrottle } from './throttle.ts'
 import { keepRefresh, keepTokens } from './tokens.ts'
 
 /** The tolerance of openid-client. */
 const CLOCK_SKEW_SECONDS = 30
-/** An answer that nobody waits for costs the session where refresh tokens are valid once. */
-const MIN_REFRESH_TIMEOUT_MS = 10_000
+/** An answer that comes too late costs the session where refresh tokens are valid once, and nobody waits for it. */
+const MIN_REFRESH_TIMEOUT_MS = 30_000
 
 type ClientOptions = ClaimPaths &
   Registration & {
@@ -71,7 +70,6 @@ export function createOidc(
   const fail = (error: unknown) => Promise.reject(toProviderError(title, error))
   const discovery = new Discovery(name, () => discover(options, issuer, fetch).catch(fail), deps)
   const withKeys = createKeyRenewal(clock)
-  const throttle = createThrottle(clock)
 
   function noteOutage(error: unknown): void {
     if (isOutage(error)) discovery.reportFailure(toProviderError(title, error))
@@ -167,7 +165,7 @@ export function createOidc(
       const { accessUntil = Number.POSITIVE_INFINITY } = tokens
       const isUsable = tokens.access !== undefined && accessUntil > clock.now()
       if (tokens.refresh === undefined && !isUsable) return { kind: 'impossible' }
-      return throttle(() => reRead(tokens, before))
+      return reRead(tokens, before)
     },
     async readLogoutToken(token) {
       try {

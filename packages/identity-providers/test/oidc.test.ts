@@ -241,7 +241,7 @@ t.test('requests without an answer', async (t) => {
     t.match(outcome(await provider.reRead(tokens, profile)), expected, error.message)
     await deps.clock.advance(60_000)
   }
-  t.strictSame(timeouts, [undefined, ...table.map(() => 10_000)], 'a refresh has time')
+  t.strictSame(timeouts, [undefined, ...table.map(() => 30_000)], 'a refresh has time')
 
   idp.state.refreshes = false
   failure = undefined
@@ -250,19 +250,6 @@ t.test('requests without an answer', async (t) => {
   const { '/token': asked } = idp.asked
   t.match(outcome(await provider.reRead(without.tokens, profile)), /^fault: /, 'no token was sent')
   t.equal(idp.asked['/token'], asked)
-})
-
-t.test('one request at most goes to a provider that is down', async (t) => {
-  const { idp, deps, readAgain } = await start(t)
-  idp.hostility['/token'] = 'error'
-  const { '/token': asked } = idp.asked
-  await readAgain()
-  const answers = await Promise.all(Array.from({ length: 20 }, () => readAgain()))
-  t.ok(answers.every(({ kind }) => kind === 'fault'))
-  t.equal(idp.asked['/token'], Number(asked) + 1)
-  delete idp.hostility['/token']
-  await deps.clock.advance(5_000)
-  t.match(await readAgain(), { kind: 'read' })
 })
 
 t.test('keys that were rotated are read again, with one token request', async (t) => {

@@ -181,7 +181,6 @@ export const portals = fp<PortalsOptions>(
       if (replaced.delete(old)) await closeAll(old)
     }
     app.decorate('portals', current)
-    app.addHealthCheck(() => ({ degraded: failingProviders(current) }))
     app.onReload<ForwardAuthConfig>(async (changed) => {
       const next = await createPortals(changed, deps)
       return () => {
@@ -209,17 +208,9 @@ export const portals = fp<PortalsOptions>(
   },
   {
     name: 'forward-auth/portals',
-    dependencies: ['service-kit/clock', 'service-kit/reload', 'service-kit/health'],
+    dependencies: ['service-kit/clock', 'service-kit/reload'],
   },
 )
-
-function failingProviders(portals: Portals): string[] {
-  return [...portals.values()].flatMap(({ name, providers }) =>
-    [...providers.values()]
-      .filter((provider) => provider.failing())
-      .map((provider) => `provider ${name}/${provider.name}`),
-  )
-}
 
 async function closeAll(portals: Portals): Promise<void> {
   const parts = [...portals.values()].flatMap(({ providers, gate }) => [

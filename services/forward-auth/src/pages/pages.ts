@@ -1,4 +1,5 @@
 import type { Provider } from '@gatehouse/identity-providers'
+import type { Condition } from '@gatehouse/net'
 import type { Profile } from '@gatehouse/profile'
 import type { Page } from '@gatehouse/service-kit/pages'
 import { html, type SafeHtml } from '@remix-run/html-template'
@@ -38,14 +39,14 @@ export interface Visit extends Reader {
 
 export interface Choice extends Pick<Provider, 'title' | 'icon' | 'color'> {
   readonly href: string
-  readonly failing: boolean
+  readonly condition: Condition
 }
 
 /** The list of providers, with the host of `returnTo`, the validated return URL. */
 export function signInPage(
   of: Reader & { readonly choices: readonly Choice[]; readonly returnTo?: URL | undefined },
 ): Page {
-  const { title, text, choices, failing } = textsIn(of.language).signIn
+  const { title, text, choices, ...notes } = textsIn(of.language).signIn
   const { texts } = of.portal
   return page(of, {
     title: texts.title ? ownText(texts.title, of.language).text : title,
@@ -53,7 +54,7 @@ export function signInPage(
     more: texts.intro && own(texts.intro, of.language),
     actions: html`
       <nav class="actions" aria-label="${choices}">
-        ${of.choices.map((one) => choice(one, failing))}
+        ${of.choices.map((one) => choice(one, notes))}
       </nav>`,
   })
 }
@@ -378,8 +379,11 @@ export function clip(text: string, max: number): string {
 /** Bytes of the characters that HTML escapes. */
 const ESCAPED: Readonly<Record<string, number>> = { '&': 5, '<': 4, '>': 4, '"': 6, "'": 5 }
 
-function choice({ title, icon, color, href, failing }: Choice, failingNote: string): SafeHtml {
-  const note = failing ? html`<small>${failingNote}</small>` : ''
+function choice(
+  { title, icon, color, href, condition }: Choice,
+  notes: Readonly<Record<Exclude<Condition, 'well'>, string>>,
+): SafeHtml {
+  const note = condition === 'well' ? '' : html`<small>${notes[condition]}</small>`
   return html`
     <a class="choice" href="${href}">
       ${tile(icon, color)}

@@ -20,7 +20,8 @@ export const TEXTS = {
     title: ['Sign in', 'Anmelden', 'Connexion', 'Iniciar sesión'],
     text: ['Continue to {host}', 'Weiter zu {host}', 'Pour continuer vers {host}', 'Para continuar a {host}'],
     choices: ['Sign in with', 'Anmelden mit', 'Se connecter avec', 'Iniciar sesión con'],
-    failing: ['Not responding at the moment', 'Antwortet zurzeit nicht', 'Ne répond pas pour le moment', 'No responde en este momento'],
+    slow: ['Slow at the moment', 'Antwortet zurzeit langsam', 'Répond lentement en ce moment', 'Responde con lentitud ahora'],
+    away: ['Not responding at the moment', 'Antwortet zurzeit nicht', 'Ne répond pas pour le moment', 'No responde en este momento'],
   },
   signedIn: {
     title: ['You are signed in', 'Sie sind angemeldet', 'Vous êtes connecté', 'Ha iniciado sesión'],

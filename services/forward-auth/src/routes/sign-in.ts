@@ -93,7 +93,7 @@ export const signInRoutes: FastifyPluginAsyncTypebox = async (app) => {
       return sendPage(
         reply,
         200,
-        chooser(portalSite, query, providers, readerOf(request, portalSite)),
+        chooser(app, portalSite, query, providers, readerOf(request, portalSite)),
       )
     return startAt(provider, arrival, reply)
   })
@@ -241,18 +241,19 @@ function soleProvider(
 }
 
 function chooser(
+  { sessions }: FastifyInstance,
   portalSite: PortalSite,
   query: Query,
   providers: readonly Provider[],
   reader: Reader,
 ): Page {
   const { site } = portalSite
-  const choices = providers.map(({ name, title, icon, color, failing }) => ({
-    title,
-    icon,
-    color,
-    href: pageUrl(portalSite, `/providers/${name}`, query),
-    failing: failing(),
+  const choices = providers.map((provider) => ({
+    title: provider.title,
+    icon: provider.icon,
+    color: provider.color,
+    href: pageUrl(portalSite, `/providers/${provider.name}`, query),
+    condition: sessions.conditionOf(provider),
   }))
   return signInPage({ ...reader, choices, returnTo: validateReturnUrl(query.rd, site) })
 }

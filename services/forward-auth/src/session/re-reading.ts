@@ -1,42 +1,50 @@
-import type { RedirectProvider } from '@gatehouse/identity-providers'
+import type { Provider, RedirectProvider } from '@gatehouse/identity-providers'
+import { type Condition, Congestion } from '@gatehouse/net'
 import type { HealthReport } from '@gatehouse/service-kit/http'
 import type { FastifyInstance } from 'fastify'
 import type { Portal } from '../portals.ts'
 import { recordEnd } from './ends.ts'
-import { type OpenedRow, type Records, timesOf } from './records.ts'
+import { LEASE, type OpenedRow, type Records, timesOf } from './records.ts'
 import { digestsOf, type Session, sealSession } from './session.ts'
 
 /** What a provider can answer. */
 export const RE_READ_RESULTS = ['read', 'ended', 'fault', 'misconfigured', 'impossible'] as const
 export type ReReadResult = (typeof RE_READ_RESULTS)[number]
 
-/** The longest wait of a request for the provider, in ms. */
+/** The longest wait of a person for the provider, in ms: once in every {@link PAUSE}. */
 const PATIENCE = 3_000
-/**
- * The time for which one instance alone may ask about a session, in ms: longer than a provider may take, because
- * one that rotates refresh tokens takes the second use of one for a theft (RFC 9700 section 4.14.2).
- */
-const LEASE = 150_000
 /** The time for which a session is left alone after a fault, in ms: each try writes twice into the store. */
 const PAUSE = 30_000
 const MAX_PAUSED = 100_000
 /** The part of `refresh` from which on the provider is asked beside a request. Sessions differ, so that they spread. */
 const EARLIEST = 0.8
+const DONE = Promise.resolve()
 
 type Count = (portal: string, result: ReReadResult) => void
+
+/** The questions to a provider, and how it fared when that was last told. */
+interface Line {
+  readonly questions: Congestion
+  told: Condition
+}
 
 /** Has providers say again who people are: when a request comes, and what they said is old. */
 export class ReReading {
   readonly #app: FastifyInstance
   readonly #records: Records
   readonly #count: Count
+  readonly #lines = new WeakMap<Provider, Line>()
   readonly #asking = new Map<string, Promise<void>>()
-  /** When sessions could not be read again. */
-  readonly #failed = timesOf(MAX_PAUSED)
+  /** Until when sessions are left alone. */
+  readonly #paused = timesOf(MAX_PAUSED)
+  /** When somebody last began to wait for what the provider says of a session. */
+  readonly #waited = timesOf(MAX_PAUSED)
   /** Providers that refuse our client, which is logged once. */
   readonly #refused = new Set<string>()
   /** Providers that give nothing to ask with, which is logged once. */
   readonly #silent = new Set<string>()
+  /** Providers that have given another refresh token for one. */
+  readonly #rotating = new Set<string>()
 
   constructor(app: FastifyInstance, records: Records, count: Count = () => {}) {
     this.#app = app
@@ -44,101 +52,190 @@ export class ReReading {
     this.#count = count
   }
 
-  /** The providers that cannot be asked again, so that groups need not be what they are there. */
+  /** The providers that do not answer, or cannot be asked again, so that groups need not be what they are there. */
   health(): HealthReport {
     const names = new Set([...this.#refused, ...this.#silent])
+    for (const [portal, { providers }] of this.#app.portals)
+      for (const provider of providers.values()) {
+        const condition = this.conditionOf(provider)
+        const name = `${portal}/${provider.name}`
+        if (condition !== 'well') names.add(condition === 'slow' ? `${name}: slow` : name)
+      }
     return { degraded: [...names].map((name) => `provider ${name}`) }
   }
 
+  /** How a provider fares, which is logged once when it changes. */
+  conditionOf(provider: Provider): Condition {
+    const { log, clock } = this.#app
+    const line = this.#lineOf(provider)
+    const condition = line.questions.condition(clock.now())
+    // A provider that fails has told so itself.
+    const isFailing = provider.failing()
+    if (condition !== line.told && !isFailing)
+      log[condition === 'well' ? 'info' : 'warn'](
+        { provider: provider.name },
+        `the provider is ${condition} when people are read again`,
+      )
+    line.told = condition
+    return isFailing ? 'away' : condition
+  }
+
+  #lineOf(provider: Provider): Line {
+    const line = this.#lines.get(provider) ?? { questions: new Congestion(), told: 'well' }
+    this.#lines.set(provider, line)
+    return line
+  }
+
   /**
-   * Asks the provider about a session if that is due, and waits for the answer if it is overdue. Gives the session
-   * as it is then; undefined if it has ended, or if what it says is older than a fault of the provider excuses.
+   * Asks the provider about a session if that is due, and waits for the answer if it is overdue and an answer can be
+   * expected. Gives the session as it is then; undefined if it has ended, or if what it says is older than a provider
+   * that does not answer excuses.
    */
   current(session: Session, portal: Portal): Session | undefined | Promise<Session | undefined> {
     const { refresh } = portal.session
     if (refresh === undefined) return session
     const age = this.#app.clock.now() - session.reRead
     if (age < refresh * (EARLIEST + (1 - EARLIEST) * shareOf(session))) return session
-    const asking = this.#asked(session, portal)
-    return !asking || age < refresh ? session : this.#after(asking, session, portal)
+    const provider = providerOf(session, portal)
+    if (!provider) return session
+    const patience = age < refresh ? 0 : this.#patienceFor(session, portal, provider)
+    const asking = this.#asked(session, portal, provider)
+    if (age < refresh) return session
+    if (patience > 0 && asking !== DONE) return this.#after(asking, patience, session, portal)
+    return this.#isExcused(session, portal) ? session : undefined
   }
 
   /** Asks the provider about a session although that is not due, and waits for the answer. */
   async renew(session: Session, portal: Portal): Promise<void> {
     // What the provider has just said is all that it says.
     const isNew = this.#app.clock.now() - session.reRead < PAUSE
-    const asking = session.isReadable && !isNew && this.#asked(session, portal)
-    if (asking) await this.#orLate(asking)
+    const provider = session.isReadable && !isNew && providerOf(session, portal)
+    if (!provider) return
+    const patience = this.#patienceFor(session, portal, provider)
+    await this.#orLate(this.#asked(session, portal, provider), patience)
   }
 
-  /** The question about a session that is under way, or that begins; undefined if its provider cannot be asked. */
-  #asked(session: Session, { name, providers }: Portal): Promise<void> | undefined {
-    const { sid, profile } = session
-    const provider = providers.get(profile.provider)
-    // For agents alone, it was asked for what it can be asked by.
-    const isReadable = provider?.type === 'redirect' && (provider.reReads || session.isOffline)
-    if (!isReadable) return undefined
+  /** Whether what the provider said counts, should it not answer. */
+  #isExcused({ reRead }: Session, { session: { refresh = 0, grace } }: Portal): boolean {
+    return this.#app.clock.now() - reRead < refresh + grace
+  }
+
+  /** For how many ms a request may wait for the provider: all that come while one waits do so together. */
+  #patienceFor(session: Session, portal: Portal, provider: RedirectProvider): number {
+    const now = this.#app.clock.now()
+    const since = this.#waited.get(session.sid) ?? Number.NEGATIVE_INFINITY
+    if (Math.abs(now - since) < PAUSE) return Math.max(0, since + PATIENCE - now)
+    const isServed = this.#lineOf(provider).questions.wait(now) <= PATIENCE
+    const isWell = this.conditionOf(provider) === 'well'
+    if (!isServed || (!isWell && this.#isExcused(session, portal))) return 0
+    this.#waited.set(session.sid, now)
+    return PATIENCE
+  }
+
+  /** The question about a session that waits or is out, or that begins now. */
+  #asked(session: Session, portal: Portal, provider: RedirectProvider): Promise<void> {
+    const { sid } = session
+    const { clock, log } = this.#app
     const known = this.#asking.get(sid)
     if (known) return known
-    const asking = this.#ask(session, name, provider)
+    const left = (this.#paused.get(sid) ?? 0) - clock.now()
+    // More of it is left if the clock was set back, which must not end all asking.
+    if (left > 0 && left <= PAUSE) return DONE
+    const asking = this.#ask(session, portal, provider)
       .catch((err) => {
-        this.#noteFailure(sid)
-        this.#app.log.warn({ err, provider: provider.name }, 'a session was not read again')
+        this.#pause(sid)
+        log.warn({ err, provider: provider.name }, 'a session was not read again')
       })
       .finally(() => this.#asking.delete(sid))
     this.#asking.set(sid, asking)
     return asking
   }
 
-  async #after(asking: Promise<void>, { sid }: Session, portal: Portal) {
-    const { clock } = this.#app
-    await this.#orLate(asking)
+  async #after(asking: Promise<void>, patience: number, { sid }: Session, portal: Portal) {
+    await this.#orLate(asking, patience)
     const session = await this.#records.find(sid)
-    const { refresh = 0, grace } = portal.session
-    return session && clock.now() - session.reRead < refresh + grace ? session : undefined
+    return session && this.#isExcused(session, portal) ? session : undefined
   }
 
-  async #orLate(asking: Promise<void>): Promise<void> {
+  async #orLate(asking: Promise<void>, patience: number): Promise<void> {
+    if (patience === 0) return
     const late = Promise.withResolvers<void>()
-    const timer = this.#app.clock.setTimer(() => late.resolve(), PATIENCE)
+    const timer = this.#app.clock.setTimer(() => late.resolve(), patience)
     await Promise.race([asking, late.promise])
     timer.cancel()
   }
 
-  async #ask(session: Session, portal: string, provider: RedirectProvider): Promise<void> {
+  async #ask(session: Session, portal: Portal, provider: RedirectProvider): Promise<void> {
+    const { now } = this.#app.clock
+    const { questions } = this.#lineOf(provider)
+    // Whoever never has a turn is not asked about.
+    if (!(await new Promise<boolean>((resolve) => questions.enter(resolve, now())))) return
+    const over = new AbortController()
+    let sent: ReturnType<Congestion['send']> | undefined
+    let asked: Asked | undefined
+    let answer: ReRead | undefined
+    try {
+      asked = await this.#leased(session, portal, provider, over.signal)
+      if (asked) sent = questions.send(now())
+      answer = asked && (await provider.reRead(asked.tokens, session.profile))
+    } finally {
+      over.abort()
+      const isAway = answer?.kind === 'fault' && answer.error.code === 'FWA_PROVIDER_UNREACHABLE'
+      questions.end(sent, isAway, now())
+      this.conditionOf(provider)
+    }
+    if (asked && answer) await this.#take(answer, asked)
+  }
+
+  /** What a session can be asked about with: by this instance alone, until it is over. */
+  async #leased(
+    session: Session,
+    portal: Portal,
+    provider: RedirectProvider,
+    over: AbortSignal,
+  ): Promise<Asked | undefined> {
     const { sid, rev } = session
-    // Either way, so that a clock that was set back does not end all asking.
-    const failed = this.#failed.get(sid)
-    if (failed !== undefined && Math.abs(this.#app.clock.now() - failed) < PAUSE) return
     // From now on, so that what another instance says before the lease is refused is not missed.
-    const changed = this.#records.changed(sid, PATIENCE)
-    const since = this.#app.clock.now()
+    const changed = this.#isExcused(session, portal) ? DONE : this.#records.changed(sid, PATIENCE)
     const opened = await this.#records.open(sid)
-    if (opened?.row.rev !== rev) return this.#records.forget(sid)
-    const { tokens } = opened.said
-    // The token was lost, see below.
-    if (!tokens) return this.#noteFailure(sid)
-    if (!(await this.#records.lease(session, this.#app.clock.now() + LEASE))) return changed
-    // Whoever held a lease until now, or one since, has ended without a word, and may have used the token.
-    if (opened.row.lease !== 0 || this.#app.clock.now() - since > LEASE)
-      return this.#keep(opened, undefined)
-    const answer = await provider.reRead(tokens, session.profile)
-    this.#count(portal, answer.kind)
-    this.#noteRefusal(answer, `${portal}/${provider.name}`)
-    return this.#take(answer, { ...opened, session, provider })
+    if (opened?.row.rev !== rev) return void this.#records.forget(sid)
+    const { row, said } = opened
+    // They were lost, see below.
+    if (!said.tokens) return void this.#pause(sid)
+    const lease = await this.#records.lease(session, row.lease)
+    if (lease === undefined) {
+      this.#pause(sid, LEASE)
+      return void (await changed)
+    }
+    const name = `${portal.name}/${provider.name}`
+    const asked = { ...opened, session, provider, name, tokens: said.tokens }
+    // Whoever had a lease is gone without a word, and may have used the token.
+    if (row.lease !== 0 && this.#isSpent(asked)) return void (await this.#keep(opened, undefined))
+    this.#records.hold(session, lease, over).catch(() => {})
+    return asked
+  }
+
+  /** Whether a refresh token that was sent is used up: that of another provider can be sent again. */
+  #isSpent({ said, name }: Pick<Asked, 'said' | 'name'>): boolean {
+    return said.rotates === true || this.#rotating.has(name)
   }
 
   /** Writes what the provider answered. */
   async #take(answer: ReRead, asked: Asked): Promise<void> {
-    const { row, said, session, provider } = asked
+    const { row, said, session, provider, name, tokens: before } = asked
+    this.#count(row.portal, answer.kind)
+    this.#noteRefusal(answer, name)
     switch (answer.kind) {
       case 'read': {
         const { profile, tokens, sid: providerSid } = answer.signedIn
+        if (before.refresh !== undefined && tokens.refresh !== before.refresh)
+          this.#rotating.add(name)
         const digests = digestsOf(row.portal, profile, providerSid, provider.relation)
         // Many providers name their session at the sign-in alone.
         const named = providerSid === undefined && { providerSid: row.providerSid }
         const read = { ...row, ...digests, ...named, reRead: this.#app.clock.now() }
-        return this.#keep({ row: read, said: { ...said, claims: profile.claims } }, tokens)
+        const rotates = this.#isSpent(asked)
+        return this.#keep({ row: read, said: { ...said, claims: profile.claims, rotates } }, tokens)
       }
       case 'ended': {
         const newer = await this.#newerTokens(asked)
@@ -149,12 +246,14 @@ export class ReReading {
         if (said.isOffline) return this.#end(asked, 'it gives nothing to ask with any more')
         return this.#keep(asked, {})
       case 'misconfigured':
-        this.#noteFailure(session.sid)
-        return this.#keep(asked, said.tokens)
-      case 'fault':
-        this.#noteFailure(session.sid)
-        // A token that may have been used is never sent again.
-        return this.#keep(asked, answer.tokens ?? (answer.isUsed ? undefined : said.tokens))
+        this.#pause(session.sid)
+        return this.#keep(asked, before)
+      case 'fault': {
+        this.#pause(session.sid)
+        // A token that is good once and may have been used is never sent again.
+        const isLost = answer.isUsed && this.#isSpent(asked)
+        return this.#keep(asked, answer.tokens ?? (isLost ? undefined : before))
+      }
     }
   }
 
@@ -210,8 +309,9 @@ export class ReReading {
     }
   }
 
-  #noteFailure(sid: string): void {
-    this.#failed.set(sid, this.#app.clock.now())
+  /** Leaves a session alone for some ms. */
+  #pause(sid: string, ms = PAUSE): void {
+    this.#paused.set(sid, this.#app.clock.now() + ms)
   }
 
   /** Writes what is known now, which gives the lease back. */
@@ -228,6 +328,16 @@ type ReRead = Awaited<ReturnType<RedirectProvider['reRead']>>
 interface Asked extends OpenedRow {
   readonly session: Session
   readonly provider: RedirectProvider
+  /** Of the portal and the provider. */
+  readonly name: string
+  readonly tokens: ProviderTokens
+}
+
+/** The provider that can be asked about a session. */
+function providerOf({ profile, isOffline }: Session, { providers }: Portal) {
+  const provider = providers.get(profile.provider)
+  // For agents alone, it was asked for what it can be asked by.
+  return provider?.type === 'redirect' && (provider.reReads || isOffline) ? provider : undefined
 }
 
 /** A number from 0 to 1, of each revision of a session another one. */

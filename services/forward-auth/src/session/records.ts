@@ -1,3 +1,4 @@
+import { sleep } from '@gatehouse/net'
 import { LRUCache } from 'lru-cache'
 import type { KeyRing } from '../key-ring.ts'
 import {
@@ -12,6 +13,8 @@ import { openRow, type Sealed, type Session, seenMacOf, sessionOf } from './sess
 
 const SECOND = 1_000
 const MINUTE = 60 * SECOND
+/** For how long an instance that is gone keeps others from asking. Each makes its own last longer three times as often. */
+export const LEASE = 15 * SECOND
 const PRUNE_INTERVAL = 10 * MINUTE
 /** Bytes of memory for sessions: about 60,000 with claims of 800 characters. Others are read at each check. */
 const CACHE_BYTES = 134_217_728
@@ -35,6 +38,8 @@ interface Seen {
   at: number
   readonly hosts: string[]
 }
+
+type Leased = Pick<Session, 'sid' | 'rev'>
 
 interface Read {
   result: Promise<Session | undefined>
@@ -192,9 +197,26 @@ export class Records implements SessionFollower {
     return isDone
   }
 
-  /** Lets one instance alone ask the provider about a session, until a time. */
-  lease({ sid, rev }: Session, until: number): Promise<boolean> {
-    return this.#store.leaseSession(sid, rev, until)
+  /**
+   * Has this instance alone ask the provider about a session. Gives the lease, which no other one has; undefined if
+   * another instance has it, or the session has changed.
+   *
+   * @param before - the lease of the row, or the own one, which lasts longer then
+   */
+  async lease({ sid, rev }: Leased, before: number, isOwn = false): Promise<number | undefined> {
+    const now = this.#store.clock.now()
+    // One that lasts for longer is of a time when the clock was ahead.
+    if (!isOwn && before > now && before <= now + LEASE) return undefined
+    const lease = now + LEASE
+    return (await this.#store.leaseSession(sid, rev, before, lease)) ? lease : undefined
+  }
+
+  /** Has a lease last until it is over, or this instance is gone. */
+  async hold(session: Leased, lease: number, over: AbortSignal): Promise<void> {
+    for (let held: number | undefined = lease; held !== undefined; ) {
+      await sleep(this.#store.clock, LEASE / 3, over)
+      held = await this.lease(session, held, true).catch(() => held)
+    }
   }
 
   /** Resolves when a session has ended or changed, or after so many ms. */

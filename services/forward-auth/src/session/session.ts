@@ -79,6 +79,8 @@ export interface Sealed {
   readonly authentications?: readonly Authentication[] | undefined
   /** Undefined if they were lost, so that the provider cannot be asked any more. */
   readonly tokens: SignedIn['tokens'] | undefined
+  /** Whether its provider has given another refresh token for one, so that each may be good once. */
+  readonly rotates?: boolean | undefined
   readonly browser: Browser
   /** Whether it is for the agents of the person alone, and of no browser. */
   readonly isOffline?: boolean | undefined

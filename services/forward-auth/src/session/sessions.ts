@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import jwt, { type JWT, type SignOptions } from '@fastify/jwt'
-import type { RedirectProvider, SignedIn } from '@gatehouse/identity-providers'
+import type { Provider, RedirectProvider, SignedIn } from '@gatehouse/identity-providers'
+import type { Condition } from '@gatehouse/net'
 import type { Metrics } from '@gatehouse/service-kit/telemetry'
 import type { DecodedJwt } from 'fast-jwt'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
@@ -184,10 +185,11 @@ export class Sessions {
   /** The person as the provider says that they are, if it has to be asked. */
   #asToday(visitor: Visitor, at: PortalSite) {
     const { session } = visitor
-    const current = session.isReadable && this.#reReading.current(session, at.portal)
+    if (!session.isReadable) return visitor
+    const current = this.#reReading.current(session, at.portal)
     return current instanceof Promise
       ? current.then((read) => read && this.#visitor(read, at))
-      : visitor
+      : current && visitor
   }
 
   /**
@@ -279,6 +281,11 @@ export class Sessions {
       const { isOffline, authentications: held = [] } = openRow(row, this.#app.keys.record) ?? {}
       return isOffline && authentications.every((one) => held.some((own) => isAsGood(own, one)))
     })?.sid
+  }
+
+  /** How a provider fares, as far as people are waited for. */
+  conditionOf(provider: Provider): Condition {
+    return this.#reReading.conditionOf(provider)
   }
 
   /** A token of the provider that is valid for a while, for an app; undefined if there is none. */

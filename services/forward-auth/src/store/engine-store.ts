@@ -57,7 +57,7 @@ const UPDATE = `UPDATE sessions SET ${SET.slice(1)} WHERE sid = $1 AND rev = $${
 const OTHERS = 'person = $1 AND parent IS NULL AND sid <> $2'
 /** Agents that end with their session still do. */
 const PROLONG = 'UPDATE sessions SET ends = $2 WHERE parent = $1 AND ends = $3'
-const LEASE = 'UPDATE sessions SET lease = $3 WHERE sid = $1 AND rev = $2 AND lease < $4'
+const LEASE = 'UPDATE sessions SET lease = $4 WHERE sid = $1 AND rev = $2 AND lease = $3'
 // It locks the session also if that was seen later, so that no end comes between it and the visits.
 const TOUCH = `
   UPDATE sessions SET last_seen = greatest(last_seen, $2),
@@ -183,9 +183,8 @@ export abstract class EngineStore {
     })
   }
 
-  async leaseSession(sid: string, rev: number, until: number): Promise<boolean> {
-    const now = this.clock.now()
-    return (await this.#write((tx) => tx.run(LEASE, sid, rev, until, now))) === 1
+  async leaseSession(sid: string, rev: number, before: number, until: number): Promise<boolean> {
+    return (await this.#write((tx) => tx.run(LEASE, sid, rev, before, until))) === 1
   }
 
   async touchSessions(seen: readonly Seen[]): Promise<void> {

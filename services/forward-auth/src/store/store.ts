@@ -165,8 +165,11 @@ export interface AuthStore {
   listSessions(which: Listing, limit: number): Promise<readonly Listed[]>
   /** Ends sessions. Gives their rows. An end by the provider also holds for sign-ins that are under way. */
   endSessions(which: End): Promise<readonly SessionRow[]>
-  /** Lets one caller ask the provider. @param until - in ms since the epoch */
-  leaseSession(sid: string, rev: number, until: number): Promise<boolean>
+  /**
+   * Lets one caller ask the provider. Leases are times, in ms since the epoch, of which no two are the same: whoever
+   * names the one that is there replaces it.
+   */
+  leaseSession(sid: string, rev: number, before: number, until: number): Promise<boolean>
   /** Notes when sessions were last seen, and at which hosts. */
   touchSessions(seen: readonly Seen[]): Promise<void>
   /** Tells all instances. */

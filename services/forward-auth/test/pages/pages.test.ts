@@ -264,11 +264,11 @@ t.test('the sign-in page lists the providers', async (t) => {
   const links = named(page.html, 'a')
   t.strictSame(
     links.map((link) => [attribute(link, 'href'), text(link)]),
-    choices.map(({ href, title, failing }) => [
+    choices.map(({ href, title, condition }) => [
       href,
-      failing ? `${title}${texts.signIn.failing}` : title,
+      condition === 'well' ? title : `${title}${texts.signIn[condition]}`,
     ]),
-    'has a link for each provider in their order, and says which is failing',
+    'has a link for each provider in their order, and says which is slow or away',
   )
   t.equal(text(named(page.html, 'p')[0]!), 'Continue to app.example.com:8443', 'says where to')
   t.equal(

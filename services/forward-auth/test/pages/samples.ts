@@ -55,7 +55,7 @@ export const choices: readonly Choice[] = PROVIDERS.map(([title, icon]) => ({
   icon,
   color: undefined,
   href: '/portals/main/providers/corp?rd=https%3A%2F%2Fapp.example.com%2F',
-  failing: title === 'GitLab',
+  condition: title === 'GitLab' ? 'away' : title === 'GitHub' ? 'slow' : 'well',
 }))
 
 const FIREFOX = 'Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0'
@@ -137,7 +137,7 @@ export function samples({
     'sign-in': signInPage({ ...reader, choices: renamed, returnTo }),
     'sign-in-one': signInPage({
       ...reader,
-      choices: [{ ...provider, href, failing: false }],
+      choices: [{ ...provider, href, condition: 'well' }],
     }),
     'signed-in': accountPage({
       ...{ ...reader, profile, logoutHref: href, cameFrom: returnTo },

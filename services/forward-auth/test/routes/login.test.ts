@@ -375,7 +375,7 @@ t.test('the page to choose', async (t) => {
   const page = await ada.open(signInUrl())
   t.equal(page.statusCode, 200)
   t.match(page.body, `${MAIN}/providers/corp?rd=${encodeURIComponent(WANTED)}`)
-  t.match(page.body, texts.signIn.failing, 'marked as failing')
+  t.match(page.body, texts.signIn.away, 'marked as away')
   t.equal(ada.jar.size, 0)
 
   const down = await ada.open(`${MAIN}/providers/github?rd=${encodeURIComponent(WANTED)}`)

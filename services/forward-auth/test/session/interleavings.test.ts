@@ -3,70 +3,14 @@ import type { RedirectProvider } from '@gatehouse/identity-providers'
 import { fromClaims } from '@gatehouse/profile'
 import fc from 'fast-check'
 import t from 'tap'
-import type { AuthStore, SessionEvent, SessionRow } from '../../src/store/store.ts'
 import { createFakeProvider } from '../fake-provider.ts'
 import { ADA, type Instance, portalNamed, startInstances, touch } from './kit.ts'
+import { createModel, type Model } from './model.ts'
 
 type ReRead = Awaited<ReturnType<RedirectProvider['reRead']>>
 
 const REFRESH = 600_000
 const RUNS = Number(process.env.GATEHOUSE_FUZZ ?? 20_000) / 20
-
-type Sessions =
-  | 'beginSession'
-  | 'updateSession'
-  | 'findSession'
-  | 'endSessions'
-  | 'leaseSession'
-  | 'touchSessions'
-
-/** The sessions of a store, as both engines keep them, without a disk: so that thousands of orders can be tried. */
-function createModel(now: () => number) {
-  const rows = new Map<string, SessionRow>()
-  const events: SessionEvent[] = []
-  const tell = (kind: SessionEvent['kind'], { sid, ends }: SessionRow) =>
-    events.push({ kind, key: sid, until: ends })
-  const sessions: Pick<AuthStore, Sessions> = {
-    async beginSession(row) {
-      rows.set(row.sid, row)
-      return true
-    },
-    async updateSession(row) {
-      if (rows.get(row.sid)?.rev !== row.rev - 1) return false
-      rows.set(row.sid, { ...row, lease: 0 })
-      tell('changed', row)
-      return true
-    },
-    async findSession(sid) {
-      return rows.get(sid)
-    },
-    async endSessions(which) {
-      const isMeant = ({ sid, person }: SessionRow) =>
-        'sid' in which ? which.sid === sid : 'person' in which && which.person === person
-      const ended = [...rows.values()].filter(isMeant)
-      for (const row of ended) {
-        rows.delete(row.sid)
-        tell('ended', row)
-      }
-      return ended
-    },
-    async leaseSession(sid, rev, until) {
-      const row = rows.get(sid)
-      if (row?.rev !== rev || row.lease >= now()) return false
-      rows.set(sid, { ...row, lease: until })
-      return true
-    },
-    async touchSessions(seen) {
-      for (const { sid, lastSeen, seenMac } of seen) {
-        const row = rows.get(sid)
-        if (row) rows.set(sid, { ...row, lastSeen, seenMac })
-      }
-    },
-  }
-  return { sessions, events }
-}
-
-type Model = ReturnType<typeof createModel>
 
 /** Has an instance use a model, whose calls wait for a scheduler before they are made, and before they give their result. */
 function useModel({ store, records }: Instance, model: Model, scheduler: fc.Scheduler, at: number) {
@@ -120,7 +64,7 @@ t.test('property: in any order, a session that has ended passes no check again',
   const [here] = all
   // Before the instances end, which write what is left.
   t.teardown(() => {
-    const { sessions } = createModel(here.clock.now)
+    const { sessions } = createModel()
     for (const { store } of all)
       for (const name of [...Object.keys(sessions), 'catchUp']) Reflect.deleteProperty(store, name)
   })
@@ -133,7 +77,7 @@ t.test('property: in any order, a session that has ended passes no check again',
     answer: ReRead,
     isDue: boolean,
   ): Promise<readonly string[]> {
-    const model = createModel(here.clock.now)
+    const model = createModel()
     for (const [i, each] of all.entries()) useModel(each, model, scheduler, i)
     state.reRead = () => {
       note(answer.kind)

@@ -31,7 +31,7 @@ const HOUR = 60 * MINUTE
 const REFRESH = 10 * MINUTE
 const SESSION = { lifetime: 12 * HOUR, refresh: REFRESH, grace: HOUR }
 const PATIENCE = 3 * SECOND
-const LEASE = 150 * SECOND
+const LEASE = 15 * SECOND
 
 const OUTAGE = new ProviderError('FWA_PROVIDER_UNREACHABLE', 'the provider plays away')
 const fault = (isUsed = false, tokens?: ProviderTokens): ReRead => ({
@@ -173,7 +173,12 @@ t.test('a provider that is away: nobody is out before grace, nobody in after it'
   const { begun } = ada.session
   const last = begun + REFRESH + grace
   await clock.advance(REFRESH)
-  for (; clock.now() < last; await clock.advance(MINUTE)) t.ok(await groupsAt(here))
+  for (; clock.now() < last; await clock.advance(MINUTE)) {
+    const before = asked.length
+    t.ok(await groupsAt(here))
+    await until(() => asked.length > before)
+    await until(async () => (await here.records.open(ada.sid))?.row.lease === 0)
+  }
   for (let i = 0; i < 3; i++) {
     t.equal(await groupsAt(here), undefined)
     await clock.advance(MINUTE)
@@ -193,10 +198,11 @@ t.test('after a fault a session is left alone for half a minute', async (t) => {
   t.match([asked.length, leases.count], [1, 1])
   await clock.advance(30 * SECOND)
   await groupsAt(here)
-  t.equal(asked.length, 2)
+  await until(() => asked.length === 2)
   state.answer = (tokens) => read(tokens)
   await clock.advance(30 * SECOND)
-  t.strictSame(await groupsAt(here), ['anew'])
+  t.strictSame(await groupsAt(here), ['admin', 'ops'], 'nobody waits for a provider that is away')
+  await until(async () => (await groupsAt(here))?.[0] === 'anew')
 })
 
 t.test('a person whom the provider does not know any more is out, everywhere', async (t) => {
@@ -277,17 +283,31 @@ t.test('a session whose provider has no token for it is not asked about again', 
   t.strictSame(here.app.readiness().degraded, [], 'until it gives refresh tokens')
 })
 
-t.test('a token that may have been used is never sent again', async (t) => {
+t.test('a token that is good once and may have been used is never sent again', async (t) => {
   const { here, there, state, groupsAt, clock, asked } = await start(t, { count: 2 })
+  await clock.advance(REFRESH)
+  t.strictSame(await groupsAt(here), ['anew'])
+  const readAt = clock.now()
   state.answer = () => fault(true)
   await clock.advance(REFRESH)
   t.ok(await groupsAt(here))
   await there.catchUp()
   state.answer = (tokens) => read(tokens)
-  for (; clock.now() < Date.UTC(2030, 0, 1) + REFRESH + HOUR; await clock.advance(5 * MINUTE))
+  for (; clock.now() < readAt + REFRESH + HOUR; await clock.advance(5 * MINUTE))
     for (const instance of [here, there]) t.ok(await groupsAt(instance), 'grace')
   for (const instance of [here, there]) t.equal(await groupsAt(instance), undefined)
-  t.strictSame(asked, ['r'])
+  t.strictSame(asked, ['r', 'r+'])
+})
+
+t.test('a token of a provider that never gave another one is sent again', async (t) => {
+  const { here, state, groupsAt, clock, asked } = await start(t)
+  state.answer = () => fault(true)
+  await clock.advance(REFRESH)
+  t.ok(await groupsAt(here))
+  state.answer = (tokens) => read(tokens)
+  await clock.advance(MINUTE)
+  await until(async () => (await groupsAt(here))?.[0] === 'anew')
+  t.strictSame(asked, ['r', 'r'])
 })
 
 t.test('where a provider has no sessions, the token of the newest sign-in counts', async (t) => {
@@ -320,7 +340,7 @@ t.test('tokens that came before a fault replace those of before', async (t) => {
   t.ok(await groupsAt(here))
   state.answer = (tokens) => read(tokens)
   await clock.advance(MINUTE)
-  t.strictSame(await groupsAt(here), ['anew'])
+  await until(async () => (await groupsAt(here))?.[0] === 'anew')
   t.strictSame(asked, ['r', 'r2'])
 })
 
@@ -359,31 +379,68 @@ t.test('64 requests at each of three instances use one token once', async (t) =>
     }
 })
 
-t.test(
-  'an instance that ended while it asked: its token is not used, and grace counts',
-  async (t) => {
-    const { here, there, groupsAt, clock, asked, ada } = await start(t, { count: 2 })
+/** Waits for those that are asked about beside a request. */
+async function restOf({ records }: Instance, sid: string) {
+  for (let turn = 0; turn < 20; turn++) await settle()
+  return records.open(sid)
+}
+
+t.test('an instance that is gone while it asked keeps nobody from asking', async (t) => {
+  for (const rotates of [false, true]) {
+    const { here, there, groupsAt, clock, asked, ada, state } = await start(t, { count: 2 })
+    if (!rotates) state.answer = (tokens) => read(tokens)
     await clock.advance(REFRESH)
-    t.ok(await there.store.leaseSession(ada.sid, 1, clock.now() + LEASE))
+    t.strictSame(await groupsAt(here), ['anew'])
+    state.answer = (tokens) => read(tokens, withGroups('later'))
+    await clock.advance(REFRESH)
+    t.ok(await there.store.leaseSession(ada.sid, 2, 0, clock.now() + LEASE))
     await there.close()
-    const leases = countCalls(here, 'leaseSession')
-    for (let tries = 1; tries <= 4; tries++) {
-      const waiting = groupsAt(here)
-      await until(() => leases.done === tries)
-      await clock.advance(PATIENCE)
-      t.strictSame(await waiting, ['admin', 'ops'], 'while the lease lasts')
-      await clock.advance(30 * SECOND)
+    const begun = clock.now()
+    for (; clock.now() <= begun + LEASE; await clock.advance(SECOND)) {
+      t.strictSame(await groupsAt(here), ['anew'], 'nobody waits, and nobody asks')
+      t.match(await restOf(here, ada.sid), { row: { rev: 2 } })
     }
-    await clock.advance(LEASE)
-    t.strictSame(await groupsAt(here), ['admin', 'ops'])
-    t.match(await here.records.open(ada.sid), { row: { lease: 0 }, said: { tokens: undefined } })
+    t.strictSame(await groupsAt(here), ['anew'])
+    await until(async () => (await here.records.open(ada.sid))?.row.lease === 0)
+    t.strictSame(await groupsAt(here), [rotates ? 'anew' : 'later'])
+    const { row, said } = (await here.records.open(ada.sid))!
+    t.equal(row.rev, 3)
+    if (!rotates) {
+      t.strictSame(asked, ['r', 'r'], 'a token that is good more than once is sent again')
+      continue
+    }
+    t.strictSame([said.tokens, asked], [undefined, ['r']], 'one that is good once is not')
     await clock.advance(HOUR)
     t.equal(await groupsAt(here), undefined, 'until the end of grace')
-    t.strictSame(asked, [])
     const again = await here.begin({ before: ada.session, tokens: { refresh: 'new' } })
     t.ok(await here.check(again.cookie), 'a sign-in brings a new one')
-  },
-)
+  }
+})
+
+t.test('a lease lasts for as long as its question is out', async (t) => {
+  const { here, there, groupsAt, clock, asked, ada, state } = await start(t, { count: 2 })
+  const answer = Promise.withResolvers<ReRead>()
+  state.answer = () => answer.promise
+  await clock.advance(REFRESH)
+  const waiting = groupsAt(here)
+  await until(() => asked.length === 1)
+  for (let i = 0; i < 10; i++) {
+    await clock.advance(LEASE / 3)
+    await here.written()
+    t.ok(await groupsAt(there))
+    const { lease = 0 } = (await restOf(there, ada.sid))?.row ?? {}
+    t.ok(lease > clock.now(), 'it is held')
+  }
+  t.strictSame(await waiting, ['admin', 'ops'], 'though nobody waits any more')
+  answer.resolve(read({ refresh: 'r+' }))
+  await until(async () => (await groupsAt(here))?.[0] === 'anew')
+  await there.catchUp()
+  t.strictSame(await groupsAt(there), ['anew'], 'and what came late counts')
+  t.strictSame(asked, ['r'])
+  const leases = countCalls(here, 'leaseSession')
+  await clock.advance(MINUTE)
+  t.equal(leases.count, 0, 'it is given back')
+})
 
 t.test('whoever waits for another instance does so whatever else is read again', async (t) => {
   const { all, here, there, state, groupsAt, clock, ada } = await start(t, {
@@ -398,9 +455,11 @@ t.test('whoever waits for another instance does so whatever else is read again',
   await clock.advance(5 * HOUR)
   const asking = [groupsAt(there)]
   await until(async () => (await here.records.open(ada.sid))?.row.lease !== 0)
-  const leases = countCalls(here, 'leaseSession')
+  const reads = countCalls(here, 'findSession')
   asking.push(groupsAt(here))
-  await until(() => leases.done === 1)
+  // Of the session, and of its lease.
+  await until(() => reads.done === 2)
+  await settle()
   here.records.learn([], true)
   here.records.forget(ada.sid)
   await settle()
@@ -416,13 +475,13 @@ t.test('an instance that stood still: what another one did meanwhile counts', as
   const leasing = hold(here, 'leaseSession', 'before')
   const waiting = groupsAt(here)
   await leasing.entered
-  t.ok(await there.store.leaseSession(ada.sid, 1, clock.now() + LEASE))
+  t.ok(await there.store.leaseSession(ada.sid, 1, 0, clock.now() + LEASE))
   await there.close()
   await clock.advance(LEASE + SECOND)
   leasing.release()
   t.strictSame(await waiting, ['admin', 'ops'])
-  await until(async () => (await here.records.open(ada.sid))?.said.tokens === undefined)
-  t.strictSame(asked, [], 'a token that may have been used is not used again')
+  await restOf(here, ada.sid)
+  t.strictSame(asked, [], 'it has no lease')
 })
 
 t.test('an end that meets a re-reading', async (t) => {
@@ -480,23 +539,33 @@ t.test('a sign-in that meets a re-reading wins', async (t) => {
   }
 })
 
-t.test('a re-reading elsewhere that meets one here is waited for', async (t) => {
-  const { here, there, state, groupsAt, clock, asked } = await start(t, { count: 2 })
-  const answer = Promise.withResolvers<ReRead>()
-  state.answer = () => answer.promise
-  await clock.advance(REFRESH)
-  const first = groupsAt(there)
-  await until(() => asked.length === 1)
-  const leasing = hold(here, 'leaseSession', 'after')
-  const second = groupsAt(here)
-  await leasing.entered
-  leasing.release()
-  answer.resolve(read({ refresh: 'r+' }))
-  t.strictSame(await first, ['anew'])
-  await settle()
-  await here.catchUp()
-  t.strictSame(await second, ['anew'])
-  t.strictSame(asked, ['r'])
+t.test('a re-reading elsewhere that meets one here', async (t) => {
+  const rows: [what: string, grace: number, seen: string[]][] = [
+    ['is waited for', 0, ['anew']],
+    ['is not waited for within grace', HOUR, ['admin', 'ops']],
+  ]
+  for (const [what, grace, seen] of rows) {
+    const { here, there, state, groupsAt, clock, asked } = await start(t, {
+      count: 2,
+      session: { grace },
+    })
+    const answer = Promise.withResolvers<ReRead>()
+    state.answer = () => answer.promise
+    await clock.advance(REFRESH)
+    const leasing = hold(here, 'leaseSession', 'before')
+    const second = groupsAt(here)
+    await leasing.entered
+    const first = groupsAt(there)
+    await until(() => asked.length === 1)
+    leasing.release()
+    if (grace > 0) t.strictSame(await second, seen, what)
+    answer.resolve(read({ refresh: 'r+' }))
+    t.strictSame(await first, ['anew'])
+    await settle()
+    await here.catchUp()
+    t.strictSame(await second, seen, what)
+    t.strictSame(asked, ['r'])
+  }
 })
 
 t.test('a store that is away while the provider is to be asked', async (t) => {
@@ -519,8 +588,9 @@ t.test('what was read cannot be stored: the token is not used again', async (t) 
   const repair = breakStore(here, 'updateSession')
   t.strictSame(await groupsAt(here), ['admin', 'ops'])
   repair()
-  await clock.advance(LEASE + 1)
+  await clock.advance(MINUTE)
   t.ok(await groupsAt(here))
+  await until(async () => (await here.records.open(ada.sid))?.row.lease === 0)
   t.match(await here.records.open(ada.sid), { said: { tokens: undefined } })
   t.strictSame(asked, ['r'])
 })

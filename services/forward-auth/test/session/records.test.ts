@@ -219,7 +219,7 @@ t.test('ends of a person spare the session that ends the others', async (t) => {
 t.test('nothing that was under way revives a session that has ended', async (t) => {
   const rows: [what: string, act: (here: Instance, sid: string) => Promise<unknown>][] = [
     ['a touch', touch],
-    ['a lease', ({ store }, sid) => store.leaseSession(sid, 1, 9e15)],
+    ['a lease', ({ store }, sid) => store.leaseSession(sid, 1, 0, 9e15)],
     [
       'a change',
       async (here, sid) => {

@@ -14,7 +14,7 @@ export async function driveAll(store: AuthStore): Promise<void> {
     await store.beginSession(each)
   await store.beginAgent(agent('x', 'a'), codeOf('x'))
   await store.updateSession({ ...row, rev: 1, ends: row.ends + HOUR, lastSeen: row.lastSeen + 1 })
-  await store.leaseSession('a', 1, now + HOUR)
+  await store.leaseSession('a', 1, 0, now + HOUR)
   await store.touchSessions([seenAt('a', now + 2, ['app.example'])])
   await store.findSession('a')
   const keys: Listing[] = [{ portal: 'main' }, { person: 'ada' }, { mail: 'ada' }]

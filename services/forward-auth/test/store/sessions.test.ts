@@ -108,7 +108,7 @@ for (const [engine, prepare] of Object.entries(ENGINES))
 
       const seen = row.lastSeen + MINUTE
       await there.store.touchSessions([seenAt('a', seen)])
-      t.equal(await here.store.leaseSession('a', 0, Date.now() + HOUR), true)
+      t.equal(await here.store.leaseSession('a', 0, 0, Date.now() + HOUR), true)
       await here.store.touchSessions([seenAt('a', seen - 1)])
       const touched = await there.store.findSession('a')
       t.match(touched, { lastSeen: seen, seenMac: seenAt('a', seen).seenMac })
@@ -131,27 +131,26 @@ for (const [engine, prepare] of Object.entries(ENGINES))
     })
 
     t.test('one caller at a time may ask the provider', async (t) => {
-      const clock = manualClock(Date.now())
       const open = newStore(t)
-      const all = [await open({ clock }), await open({ clock })]
+      const all = [await open(), await open()]
       await begin(all[0]!, session('a', { rev: 7 }))
-      const lease = async (rev = 7) => {
-        const tries = [...all, ...all, ...all].map(({ store }) =>
-          store.leaseSession('a', rev, clock.now() + MINUTE),
+      const lease = async (before: number, until: number, rev = 7) => {
+        const tries = [...all, ...all, ...all].map(({ store }, i) =>
+          store.leaseSession('a', rev, before, until + i),
         )
         return (await Promise.all(tries)).filter(Boolean).length
       }
-      t.equal(await lease(6), 0, 'of another revision')
-      t.equal(await lease(), 1)
-      t.equal(await lease(), 0)
-      await clock.advance(MINUTE + 1)
-      t.equal(await lease(), 1, 'again when it is over')
+      t.equal(await lease(0, 100, 6), 0, 'of another revision')
+      t.equal(await lease(0, 100), 1)
+      t.equal(await lease(0, 200), 0, 'it is not free any more')
+      const { lease: held = 0 } = (await all[1]!.store.findSession('a')) ?? {}
+      t.equal(await lease(held, 300), 1, 'who knows the one that is there replaces it')
+      t.equal(await lease(held, 400), 0, 'and whoever had that has lost it')
       await all[1]!.store.updateSession(session('a', { rev: 8 }))
-      t.equal(await lease(), 0)
-      t.equal(await lease(8), 1, 'after a change')
+      t.equal(await lease(0, 500), 0)
+      t.equal(await lease(0, 500, 8), 1, 'after a change')
       await all[0]!.store.endSessions({ sid: 'a' })
-      await clock.advance(HOUR)
-      t.equal(await lease(8), 0, 'it has ended')
+      t.equal(await lease(0, 600, 8), 0, 'it has ended')
     })
 
     t.test('of changes at once, one is made', async (t) => {
@@ -389,7 +388,7 @@ for (const [engine, prepare] of Object.entries(ENGINES))
       await begin(here, session('a'))
       await there.store.endSessions({ sid: 'a' })
       t.equal(await here.store.updateSession(session('a', { rev: 1 })), false)
-      t.equal(await here.store.leaseSession('a', 0, Date.now() + HOUR), false)
+      t.equal(await here.store.leaseSession('a', 0, 0, Date.now() + HOUR), false)
       await here.store.touchSessions([seenAt('a', Date.now(), ['a.example'])])
       for (const { store } of [here, there]) t.equal(await store.findSession('a'), undefined)
       t.strictSame(await here.store.listSessions({ portal: 'main' }, 9), [])
@@ -668,7 +667,7 @@ for (const [engine, prepare] of Object.entries(ENGINES))
           if (what === 'update') await store.updateSession(row)
           if (what === 'touch')
             await store.touchSessions([seenAt(row.sid, Date.now(), ['a.example'])])
-          if (what === 'lease') await store.leaseSession(row.sid, rev - 1, Date.now() + HOUR)
+          if (what === 'lease') await store.leaseSession(row.sid, rev - 1, 0, Date.now() + HOUR)
           if (what === 'prune') await store.prune()
           if (what === 'end')
             for (const { sid } of await store.endSessions(endOf(row, how))) ended.add(sid)

@@ -1,0 +1,149 @@
+/** How somebody fares who is asked: answers come in time, they take too long, or none come. */
+export type Condition = 'well' | 'slow' | 'away'
+
+/** Questions that are out at once: at first, and at most. */
+const FIRST = 8
+const MOST = 64
+const MOST_WAITING = 1_000
+/** How long an answer takes until one came, and one that is never slow, in ms. */
+const USUAL = 250
+const QUICK = 500
+/** Whoever has to wait for longer than the one meets somebody slow, who then is so for the other, in ms. */
+const SLOW = 2_000
+const SLOW_FOR = 30_000
+const FIRST_PAUSE = 5_000
+const LONGEST_PAUSE = 60_000
+/** What was learned so long ago says nothing of today, in ms. */
+const FORGOTTEN = 120_000
+
+type Outage = Readonly<{ at: number; pause: number }>
+
+/** A question that is out. */
+type Sent = Readonly<{ at: number; outage: Outage | undefined }>
+
+/**
+ * Congestion control for questions to somebody else, as TCP has it (RFC 5681): one more may be out at once while
+ * answers are quick, and half as many once they are slow. After an outage it pauses, longer each time, and then lets
+ * one through. Times are in ms, by any clock.
+ */
+export class Congestion {
+  readonly #line: ((isTurn: boolean) => void)[] = []
+  readonly #sent = new Set<Sent>()
+  #window = FIRST
+  /** Quick answers since that changed. */
+  #quick = 0
+  /** Turns that were given and have not come back. */
+  #running = 0
+  /** How long answers take: lately, and at least. */
+  #latency = USUAL
+  #least = Number.POSITIVE_INFINITY
+  #halved = Number.NEGATIVE_INFINITY
+  #learned = Number.NEGATIVE_INFINITY
+  #outage: Outage | undefined
+  #slowAt = Number.NEGATIVE_INFINITY
+
+  get load(): Readonly<Record<'waiting' | 'running', number>> {
+    return { waiting: this.#line.length, running: this.#running }
+  }
+
+  /** @param turn - called once: when a turn has come, or with false if none will */
+  enter(turn: (isTurn: boolean) => void, now: number): void {
+    this.#forget(now)
+    if (this.#isClosed(now) || this.#line.length >= MOST_WAITING) turn(false)
+    else this.#line.push(turn)
+    this.#advance()
+  }
+
+  /** The question of a turn leaves. */
+  send(now: number): Sent {
+    const sent = { at: now, outage: this.#outage }
+    this.#sent.add(sent)
+    return sent
+  }
+
+  /**
+   * Takes a turn back.
+   *
+   * @param sent - undefined if its question never left
+   * @param isAway - whether nobody has answered
+   */
+  end(sent: Sent | undefined, isAway: boolean, now: number): void {
+    const isFull = this.#running >= this.#window
+    this.#running -= 1
+    if (sent && this.#sent.delete(sent)) {
+      this.#learned = now
+      if (!isAway) this.#learn(sent, isFull, now)
+      // Of those that were out at once, only the first counts.
+      else if (sent.outage === this.#outage) this.#pause(now)
+    }
+    this.#advance()
+  }
+
+  /** The time until whoever enters now would have an answer; infinite if nobody would be asked. */
+  wait(now: number): number {
+    this.#forget(now)
+    if (this.#isClosed(now)) return Number.POSITIVE_INFINITY
+    const [oldest] = this.#sent
+    const latency = Math.max(this.#latency, oldest ? now - oldest.at : 0)
+    return latency * Math.max(1, (this.#running + this.#line.length + 1) / this.#window)
+  }
+
+  condition(now: number): Condition {
+    const wait = this.wait(now)
+    if (this.#outage) return 'away'
+    if (wait > SLOW) this.#slowAt = now
+    const age = now - this.#slowAt
+    return age >= 0 && age < SLOW_FOR ? 'slow' : 'well'
+  }
+
+  /** During a pause, and while the one that was let through is out. */
+  #isClosed(now: number): boolean {
+    return this.#outage ? this.#running > 0 || now - this.#outage.at < this.#outage.pause : false
+  }
+
+  #advance(): void {
+    while (this.#running < (this.#outage ? 1 : this.#window)) {
+      const next = this.#line.shift()
+      if (!next) return
+      this.#running += 1
+      next(true)
+    }
+  }
+
+  #pause(now: number): void {
+    const { pause = FIRST_PAUSE / 2 } = this.#outage ?? {}
+    this.#outage = { at: now, pause: Math.min(LONGEST_PAUSE, pause * 2) }
+    this.#halve(now)
+    for (const turn of this.#line.splice(0)) turn(false)
+  }
+
+  #learn({ at }: Sent, isFull: boolean, now: number): void {
+    const latency = Math.max(0, now - at)
+    this.#outage = undefined
+    this.#latency += (latency - this.#latency) / 4
+    this.#least = Math.min(this.#least, latency)
+    if (latency <= Math.max(QUICK, 2 * this.#least)) {
+      if (!isFull || ++this.#quick < this.#window) return
+      this.#window = Math.min(MOST, this.#window + 1)
+      this.#quick = 0
+    }
+    // It is not our questions that make it slow.
+    else if (this.#window === 1) this.#least = latency
+    // Those that were out at once say the same.
+    else if (at >= this.#halved) this.#halve(now)
+  }
+
+  #halve(now: number): void {
+    this.#window = Math.max(1, Math.floor(this.#window / 2))
+    this.#quick = 0
+    this.#halved = now
+  }
+
+  /** Also after the clock was set back, so that no pause is longer by that. */
+  #forget(now: number): void {
+    const age = now - this.#learned
+    if (this.#running > 0 || (age >= 0 && age < FORGOTTEN)) return
+    this.#outage = undefined
+    this.#latency = USUAL
+  }
+}
