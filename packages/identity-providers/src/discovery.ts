@@ -5,6 +5,8 @@ import type { ProviderDeps } from './provider.ts'
 
 const MAX_AGE_MS = 3_600_000
 const REFRESH_MS = 60_000
+/** While the provider is down, whoever needs it causes a read, but not sooner after the last one. */
+const DEMAND_MS = 1_000
 
 /**
  * The metadata of a provider, cached for an hour and refreshed in the background once it is a minute
@@ -22,6 +24,7 @@ export class Discovery<T> {
   /** Reads that failed since the last one that did not. */
   #failedReads = 0
   #retryAt = 0
+  #failedAt = Number.NEGATIVE_INFINITY
   #timer: ReturnType<Clock['setTimer']>
   #isClosed = false
 
@@ -33,15 +36,15 @@ export class Discovery<T> {
     this.#timer = deps.clock.setTimer(() => this.#refreshInBackground(), 0)
   }
 
-  /** Rejects without a request while the provider is down and the next retry is not due. */
+  /** Rejects without a request if one has failed within the last second. */
   get(): Promise<T> {
     const { clock } = this.#deps
     this.#refreshIfStale()
     if (this.#cached && this.#age() < MAX_AGE_MS) return Promise.resolve(this.#cached.value)
-    if (this.#reading || !this.#failure || clock.now() >= this.#retryAt) return this.#refresh()
+    const isNew = Math.abs(clock.now() - this.#failedAt) < DEMAND_MS
+    if (this.#reading || !this.#failure || !isNew) return this.#refresh()
     const { code, message, cause } = this.#failure
-    const retryAfter = Math.ceil((this.#retryAt - clock.now()) / 1_000)
-    return Promise.reject(new ProviderError(code, message, { cause, retryAfter }))
+    return Promise.reject(new ProviderError(code, message, { cause, retryAfter: 1 }))
   }
 
   /** Reports that another request to the provider failed, so that discovery is retried soon. */
@@ -79,6 +82,7 @@ export class Discovery<T> {
       .then(
         (value) => this.#accept(value),
         (error: ProviderError) => {
+          this.#failedAt = this.#deps.clock.now()
           if (++this.#failedReads === 1 && this.#age() < MAX_AGE_MS) this.#retryLater()
           else {
             this.#cached = undefined
