@@ -49,6 +49,8 @@ export interface RedirectProvider extends AnyProvider {
 /** Tokens that a session keeps, sealed. */
 export interface ProviderTokens {
   readonly refresh?: string
+  /** In ms since 1970; absent if the provider does not say it. Being asked for a new one prolongs it. */
+  readonly refreshUntil?: number
   /** Only if it is needed to read a person again. */
   readonly access?: string
   /** In ms since 1970; absent if the provider does not say it. */

@@ -13,10 +13,12 @@ export function keepTokens(
   isAccessNeeded: (refresh: string | undefined) => boolean,
   clock: Clock,
 ): ProviderTokens {
-  const refresh = answer.refresh_token ?? before.refresh
+  const { refresh_token: refresh = before.refresh, refresh_expires_in: seconds } = answer
   const id = [answer.id_token, before.id].find((token) => token && token.length <= MAX_ID_TOKEN)
   return {
     ...(refresh !== undefined && { refresh }),
+    // Of Keycloak, where 0 is no end.
+    ...(Number(seconds) > 0 && { refreshUntil: clock.now() + Number(seconds) * 1_000 }),
     ...(isAccessNeeded(refresh) && keepAccess(answer, clock)),
     ...(id !== undefined && { id }),
   }

@@ -18,6 +18,8 @@ const PAUSE = 30_000
 const MAX_PAUSED = 100_000
 /** The part of `refresh` from which on the provider is asked beside a request. Sessions differ, so that they spread. */
 const EARLIEST = 0.8
+/** The shortest time between two questions, in ms, however soon a provider takes people for idle. */
+const SHORTEST = 5_000
 const DONE = Promise.resolve()
 
 type Count = (portal: string, result: ReReadResult) => void
@@ -43,6 +45,8 @@ export class ReReading {
   readonly #refused = new Set<string>()
   /** Providers that give nothing to ask with, which is logged once. */
   readonly #silent = new Set<string>()
+  /** Providers that end sessions before they are due, which is logged once. */
+  readonly #short = new Set<string>()
   /** Providers that have given another refresh token for one. */
   readonly #rotating = new Set<string>()
 
@@ -95,7 +99,9 @@ export class ReReading {
     const { refresh } = portal.session
     if (refresh === undefined) return session
     const age = this.#app.clock.now() - session.reRead
-    if (age < refresh * (EARLIEST + (1 - EARLIEST) * shareOf(session))) return session
+    const { readableUntil = Number.POSITIVE_INFINITY, reRead } = session
+    const due = Math.min(refresh, Math.max(SHORTEST, (readableUntil - reRead) * EARLIEST))
+    if (age < due * (EARLIEST + (1 - EARLIEST) * shareOf(session))) return session
     const provider = providerOf(session, portal)
     if (!provider) return session
     const patience = age < refresh ? 0 : this.#patienceFor(session, portal, provider)
@@ -279,13 +285,19 @@ export class ReReading {
 
   /** Notes what a sign-in brought: with a refresh token its provider can be asked again, without any token it cannot. */
   noteTokens(
-    { refresh, access }: ProviderTokens,
+    { refresh, access, refreshUntil = Number.POSITIVE_INFINITY }: ProviderTokens,
     portal: Portal,
     provider: RedirectProvider | undefined,
   ): void {
     if (provider?.type !== 'redirect') return
     const name = `${portal.name}/${provider.name}`
     const isAsked = portal.session.refresh !== undefined && provider.reReads
+    const isShort = refreshUntil - this.#app.clock.now() < (portal.session.refresh ?? 0)
+    if (isShort && !this.#short.has(name)) {
+      const message = 'the provider ends sessions that are idle for less than `refresh`'
+      this.#app.log.warn({ provider: name }, `${message}: whoever pauses signs in again`)
+      this.#short.add(name)
+    }
     if (refresh !== undefined) this.#silent.delete(name)
     else if (isAsked && access === undefined) this.#noteSilence(name)
   }

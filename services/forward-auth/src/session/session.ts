@@ -20,6 +20,8 @@ export interface Session extends Pick<SessionRow, Kept> {
   readonly exp: number
   /** Whether the provider can be asked about it, or was so once. */
   readonly isReadable: boolean
+  /** Until when it can, in ms since the epoch, as far as the provider has said it. */
+  readonly readableUntil?: number | undefined
   /** Whether it is for the agents of the person alone. */
   readonly isOffline: boolean
   /** Of an agent; a person has none. */
@@ -139,6 +141,7 @@ export function sessionOf(row: SessionRow, said: Sealed): Session {
     iat: Math.floor(begun / 1_000),
     exp: Math.floor(ends / 1_000),
     isOffline: said.isOffline === true,
+    readableUntil: tokens?.refreshUntil,
     isReadable: !tokens || tokens.refresh !== undefined || tokens.access !== undefined,
     ...(agent && parent !== null && { agent: { ...agent, parent } }),
   })

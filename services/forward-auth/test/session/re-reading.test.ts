@@ -21,6 +21,7 @@ import {
   portalNamed,
   startInstances,
 } from './kit.ts'
+import { createModel } from './model.ts'
 
 type ReRead = Awaited<ReturnType<RedirectProvider['reRead']>>
 type ProviderTokens = Parameters<RedirectProvider['reRead']>[0]
@@ -609,6 +610,39 @@ t.test('a session keeps the names by which it is found, and follows them', async
   t.equal(after.reRead, clock.now())
   const ended = await here.records.end({ providerSid: providerSid!, before: 1_000 })
   t.equal(ended.length, 1, 'the provider still ends it')
+})
+
+t.test('somebody who works is asked about before the provider takes them for idle', async (t) => {
+  const idle = 40 * SECOND
+  const { here, state, clock, asked } = await start(t, {
+    session: { refresh: MINUTE, grace: MINUTE },
+  })
+  // A disk would not know of a clock that stands still.
+  const { sessions } = createModel()
+  Object.assign(here.store, sessions)
+  t.teardown(() => {
+    for (const name of Object.keys(sessions)) Reflect.deleteProperty(here.store, name)
+  })
+  let liveUntil = clock.now() + idle
+  const tokens = () => ({ refresh: 'r', refreshUntil: liveUntil })
+  state.answer = () => {
+    if (clock.now() >= liveUntil) return { kind: 'ended', why: 'idle' }
+    liveUntil = clock.now() + idle
+    return read(tokens())
+  }
+  const ada = await here.begin({ tokens: tokens() })
+  for (let second = 0; second < 300; second += 5) {
+    t.ok(await here.check(ada.cookie), `after ${second} s`)
+    for (let turn = 0; turn < 20; turn++) await settle()
+    await clock.advance(5 * SECOND)
+  }
+  t.ok(asked.length >= 8 && asked.length <= 14, `${asked.length} questions`)
+  const message = 'the provider ends sessions that are idle for less than `refresh`'
+  t.strictSame(here.log, [`${message}: whoever pauses signs in again`], 'which is told once')
+  await here.begin({ tokens: tokens() })
+  t.equal(here.log.length, 1)
+  await clock.advance(idle + MINUTE)
+  t.equal(await here.check(ada.cookie), undefined, 'whoever pauses is out')
 })
 
 t.test('a clock that was set back asks nobody', async (t) => {
