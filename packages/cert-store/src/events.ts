@@ -20,9 +20,10 @@ const DUE = `
 const CLAIM = 'UPDATE events SET next_at = $2 WHERE id = $1'
 const DELAY = 'UPDATE events SET tries = tries + 1, next_at = $2 WHERE id = $1'
 const COUNT = 'SELECT receiver, count(*) AS total FROM events GROUP BY receiver'
-const DELETE_TOLD = `
-  DELETE FROM told WHERE key IN (
-    SELECT key FROM told WHERE until <= $1 ORDER BY until LIMIT ${MAX_ROWS})`
+const DELETE_TOLD = ['until <= $1', `at > $1::bigint + ${DAY}`].map(
+  (which) => `
+  DELETE FROM told WHERE key IN (SELECT key FROM told WHERE ${which} LIMIT ${MAX_ROWS})`,
+)
 const DROP_ORPHANS = `
   DELETE FROM events
   WHERE at <= $1 AND receiver NOT IN (SELECT value FROM json_array_elements_text($2::json))`
@@ -72,7 +73,7 @@ export class Events {
   }
 
   pruneEvents: Store['pruneEvents'] = async (now, { receivers, before }) => {
-    await repeat(this.#db, DELETE_TOLD, now)
+    for (const sql of DELETE_TOLD) await repeat(this.#db, sql, now)
     await this.#db.run(DROP_ORPHANS, before, JSON.stringify(receivers))
   }
 }

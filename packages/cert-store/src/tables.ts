@@ -370,7 +370,7 @@ export const EVENTS = new Table(
 export const TOLD = new Table(
   'told',
   { key: 'indexed', until: 'integer', at: 'integer' },
-  { key: ['key'], indexes: ['CREATE INDEX told_until ON told (until)'] },
+  { key: ['key'], indexes: ['until', 'at'].map((by) => `CREATE INDEX told_${by} ON told (${by})`) },
 )
 
 /** At the inventory. */
