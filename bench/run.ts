@@ -16,12 +16,14 @@ import { logouts } from './logouts.ts'
 import { memory } from './memory.ts'
 import { replicas } from './replicas.ts'
 import { sessions } from './sessions.ts'
+import { shipped } from './shipped.ts'
 import { start } from './start.ts'
 
 const MEASUREMENTS: Record<string, (effort: Effort) => AsyncIterable<Row>> = {
   gate,
   held,
   check,
+  shipped,
   logouts,
   'auth-request': authRequest,
   leaf,
@@ -37,7 +39,7 @@ const MEASUREMENTS: Record<string, (effort: Effort) => AsyncIterable<Row>> = {
 }
 
 /** Those that have no target. */
-const STATED: readonly string[] = ['gate', 'auth-request', 'leaf', 'issue', 'acme']
+const STATED: readonly string[] = ['gate', 'shipped', 'auth-request', 'leaf', 'issue', 'acme']
 
 /** One process says little: two of the same code can differ by a third. */
 const ROUNDS = 3

@@ -12,6 +12,8 @@ export interface Load {
   readonly ca?: string
   readonly connections: number
   readonly ms: number
+  /** Requests at most. */
+  readonly most?: number | undefined
   /** Requests per second, sent when they are due; absent: as many as are answered. */
   readonly rate?: number | undefined
   readonly requests: RequestsId
@@ -65,7 +67,9 @@ async function run({ beside, ...load }: Load): Promise<LoadResult> {
 
 async function runOne(load: Load): Promise<LoadResult> {
   const latencies = new Float64Array(MAX_SAMPLES)
-  const nextRequest = sources[load.requests]!
+  const source = sources[load.requests]!
+  let left = load.most ?? Number.POSITIVE_INFINITY
+  const nextRequest = () => (left-- > 0 ? source() : undefined)
   const connections = await Promise.all(Array.from({ length: load.connections }, () => open(load)))
   const started = performance.now()
   const deadline = started + load.ms
@@ -124,10 +128,10 @@ interface Pace extends Pick<Load, 'status'> {
   readonly deadline: number
 }
 
-/** One request after the other over one connection; one whose answer is late makes the next ones late. */
+/** One request after the other over one connection, as long as there are some; one whose answer is late makes the next ones late. */
 function drive(
   socket: Socket,
-  nextRequest: () => string | Buffer,
+  nextRequest: () => string | Buffer | undefined,
   { due, interval, deadline, status }: Pace,
   onAnswer: (ms: number) => void,
 ): Promise<void> {
@@ -145,15 +149,20 @@ function drive(
       if (due - now > 2) return void setTimeout(send, due - now - 1)
       if (now < due) return void setImmediate(send)
       if (interval === 0) due = now
-      socket.write(nextRequest())
+      const request = nextRequest()
+      if (request === undefined) return end()
+      socket.write(request)
+    }
+    const end = () => {
+      socket.destroy()
+      resolve()
     }
     const onComplete = () => {
       const now = performance.now()
       onAnswer(now - due)
       due += interval
       if (Math.max(now, due) < deadline) return send()
-      socket.destroy()
-      resolve()
+      end()
     }
     socket.on('data', (chunk: Buffer) => {
       if (missing === Number.POSITIVE_INFINITY) receiveChunks(chunk)

@@ -143,6 +143,20 @@ export function anonymousRequest(): string {
   return get('/portals/main', 'auth.example.com', TRAEFIK)
 }
 
+/** The check of a call that a script makes when nobody is signed in. */
+export function scriptRequest(): string {
+  const ofScript = ['Sec-Fetch-Mode: cors', 'Sec-Fetch-Site: same-origin', 'Sec-Fetch-Dest: empty']
+  const lines = [
+    'GET /portals/main HTTP/1.1',
+    'Host: auth.example.com',
+    ...BROWSER.filter((line) => !line.startsWith('Sec-') && !line.startsWith('Accept:')),
+    'Accept: */*',
+    ...ofScript,
+    ...TRAEFIK,
+  ]
+  return `${lines.join('\r\n')}\r\n\r\n`
+}
+
 /** What an app sends to verify the session token of a visitor. */
 export function verifyRequest(token: string): string {
   const headers = [`Authorization: Bearer ${token}`]

@@ -1,20 +1,32 @@
-import { dirname, join } from 'node:path'
-import { type DemoIdp, startDemoIdp } from '../../examples/demo-idp/src/index.ts'
-import { bundle } from '../../scripts/bundle.ts'
+import type { DemoIdp } from '../../examples/demo-idp/src/index.ts'
 import { freePort } from '../../scripts/free-ports.ts'
+import { cpuOf } from '../acme-server.ts'
 import { type Child, startChild } from '../harness/child.ts'
 import { AUDIENCE, startIssuer, type TestIssuer } from '../harness/issuer.ts'
 import type { LoadResult, RequestsId } from '../harness/load-generator.ts'
 import { type Running, residentOf, startProgram } from '../harness/program.ts'
-import { type ServiceFiles, writeConfig } from '../harness/service-files.ts'
-import { anonymousRequest, checkRequest, programRequest } from '../harness/visitors.ts'
-import { type Place, signIn } from './sign-ins.ts'
-import { type Figure, figureOf, measured, takeOnce, takeTurns } from './turns.ts'
+import { API_KEY } from '../harness/service-files.ts'
+import {
+  anonymousRequest,
+  checkRequest,
+  programRequest,
+  scriptRequest,
+} from '../harness/visitors.ts'
+import {
+  APP,
+  CLIENT,
+  forge,
+  gatehouseFiles,
+  gatehousePlaces,
+  gatehouseStart,
+  type Start,
+  startIdp,
+} from './gatehouse.ts'
+import { signIn } from './sign-ins.ts'
+import { type Drive, type Figure, figureOf, measured, takeOnce, takeTurns } from './turns.ts'
 
 const PROGRAMS = 1_000
-const APP = 'https://app.example.com/'
 const SECRET = 'a secret of 32 bytes: abcdefghij'
-const CLIENT = { clientId: 'bench', clientSecret: 'the-secret-of-the-bench' }
 
 const SIDES = ['Gatehouse', 'oauth2-proxy'] as const
 type Side = (typeof SIDES)[number]
@@ -24,14 +36,12 @@ export type Row = readonly [what: string, figures: Readonly<Partial<Record<strin
 
 interface Case {
   readonly what: string
-  readonly requests: Readonly<Record<Side, readonly string[]>>
+  /** Of the sides that have such a case. */
+  readonly requests: Readonly<Partial<Record<Side, readonly string[]>>>
   readonly status: Readonly<Record<Side, number>>
   /** Whether each request is the first of its session. */
   readonly isFirst?: boolean
 }
-
-/** Starts a side with what it has kept since it was started first. */
-type Start = () => Promise<Running>
 
 /** The check that proxies make, at both, for people who have signed in at an OpenID provider. */
 export async function* checks(
@@ -46,7 +56,8 @@ export async function* checks(
     Gatehouse: await gatehouseStart(gatehouse.config, gatehouse.port),
     'oauth2-proxy': await oauth2ProxyStart(oauth2Proxy, idp, issuer),
   }
-  const cookies = await signInEverywhere(starts, idp, people)
+  const signIns = new Map<Side, number[]>()
+  const cookies = await signInEverywhere(starts, idp, people, signIns)
   const cases = casesOf(cookies, people, issuer.tokens('RS256', PROGRAMS))
   const figures = cases.map(() => new Map<Side, number[]>())
   const resident: Record<'idle' | 'full', Map<Side, number[]>> = {
@@ -58,6 +69,7 @@ export async function* checks(
   issuer.close()
   await idp.close()
   for (const [n, { what }] of cases.entries()) yield [what, bySide(figures[n])]
+  yield ['a whole sign-in', bySide(signIns)]
   yield ['resident memory just started, MiB', bySide(resident.idle)]
   yield [`resident memory after checks of ${count(people)} sessions, MiB`, bySide(resident.full)]
 }
@@ -65,7 +77,7 @@ export async function* checks(
 const count = (n: number) => n.toLocaleString('en-GB')
 
 const bySide = (values: ReadonlyMap<Side, number[]> = new Map()) =>
-  Object.fromEntries(SIDES.map((side) => [side, figureOf(values.get(side))]))
+  Object.fromEntries(Array.from(values, ([side, each]) => [side, figureOf(each)]))
 
 async function runRound(
   starts: Record<Side, Start>,
@@ -85,7 +97,7 @@ async function runRound(
   for (const [n, { what, requests, status, isFirst }] of cases.entries()) {
     process.stderr.write(`${what} ...\n`)
     const drives = await drivesOf(generator, servers, requests, status)
-    const { length } = requests.Gatehouse
+    const { length } = Object.values(requests)[0]!
     // Half of them, so that none comes twice. All others have been seen when they are measured.
     if (isFirst) await takeOnce(drives, figures[n]!, length / 2)
     else await takeTurns(drives, figures[n]!, 2 * length)
@@ -101,13 +113,22 @@ async function drivesOf(
   requests: Case['requests'],
   status: Case['status'],
 ) {
-  const drive = async (side: Side) => {
-    const id = await generator.call<RequestsId>(requests[side])
-    const { port, pid } = servers[side]
-    const load = { port, connections: 64, requests: id, status: status[side] }
-    return measured(pid, async (ms) => (await generator.call<LoadResult>({ ...load, ms })).answers)
-  }
-  return { Gatehouse: await drive('Gatehouse'), 'oauth2-proxy': await drive('oauth2-proxy') }
+  const drives: Partial<Record<Side, Drive>> = {}
+  for (const [side, each] of Object.entries(requests) as [Side, readonly string[]][])
+    drives[side] = await driveOf(generator, servers[side], each, status[side])
+  return drives as Record<Side, Drive>
+}
+
+/** Has the generator send these requests to a server, over 64 connections. */
+export async function driveOf(
+  generator: Child,
+  { port, pid }: Pick<Running, 'port' | 'pid'>,
+  requests: readonly string[],
+  status: number,
+): Promise<Drive> {
+  const id = await generator.call<RequestsId>(requests)
+  const load = { port, connections: 64, requests: id, status }
+  return measured(pid, async (ms) => (await generator.call<LoadResult>({ ...load, ms })).answers)
 }
 
 function casesOf(
@@ -130,7 +151,17 @@ function casesOf(
       requests: both(() => tokens.map((token) => programRequest(`Bearer ${token}`))),
       status: admits,
     },
+    {
+      what: "a program's API key",
+      requests: { Gatehouse: [programRequest(`APIKey ${API_KEY}`)] },
+      status: admits,
+    },
     { what: 'not signed in', requests: both(() => [anonymousRequest()]), status: refuses },
+    {
+      what: 'not signed in, a script',
+      requests: both(() => [scriptRequest()]),
+      status: { ...refuses, Gatehouse: 401 },
+    },
     { what: 'forged session cookie', requests: some(0, people / 10, forge), status: refuses },
     {
       what: `check, ${count(people / 10)} sessions`,
@@ -147,99 +178,26 @@ function casesOf(
   ]
 }
 
-/** Changes eight letters of each signature, with which each of the cookies ends. */
-const forge = (cookie: string): string =>
-  cookie.replace(/[\w-]{8}(?=[\w=-]{12}(?:;|$))/g, 'AAAAAAAA')
-
-async function signInEverywhere(starts: Record<Side, Start>, idp: DemoIdp, people: number) {
-  const provider = { port: Number(new URL(idp.url).port) }
-  const forwarded = (url: URL) => ({
-    'x-forwarded-for': '198.51.100.7',
-    'x-forwarded-proto': 'https',
-    'x-forwarded-host': url.host,
-  })
+async function signInEverywhere(
+  starts: Record<Side, Start>,
+  idp: DemoIdp,
+  people: number,
+  figures: Map<Side, number[]>,
+) {
   const cookies = {} as Record<Side, readonly string[]>
   for (const side of SIDES) {
     process.stderr.write(`${count(people)} people sign in at ${side} ...\n`)
     const server = await starts[side]()
-    const own: Place = { port: server.port, headers: forwarded }
-    const app: Place = {
-      ...own,
-      path: () => '/portals/main',
-      headers: (url) => ({
-        ...forwarded(url),
-        'x-forwarded-method': 'GET',
-        'x-forwarded-uri': `${url.pathname}${url.search}`,
-      }),
-    }
-    const places: Record<string, Place> =
-      side === 'Gatehouse'
-        ? { 'app.example.com': app, 'auth.example.com': own, '127.0.0.1': provider }
-        : { 'app.example.com': own, '127.0.0.1': provider }
+    const own = gatehousePlaces(server.port, idp)
+    const places =
+      side === 'Gatehouse' ? own : { ...own, 'app.example.com': own['auth.example.com']! }
     const start = side === 'Gatehouse' ? APP : `${APP}oauth2/start?rd=%2Foauth2%2Fauth`
+    const before = cpuOf(server.pid)
     cookies[side] = await signIn(places, start, people)
+    figures.set(side, [((cpuOf(server.pid) - before) / people) * 1e6])
     await server.stop()
   }
   return cookies
-}
-
-/** A provider where whoever comes next is the next person. */
-function startIdp(count: number): Promise<DemoIdp> {
-  const ids = Array.from(
-    { length: count },
-    (_, n) => `5f0c2c1e-93a4-4f57-b0d8-${`${n}`.padStart(12, '0')}`,
-  )
-  const people = new Map(
-    ids.map((id, n) => [
-      id,
-      {
-        ...{ name: `Ada Lovelace ${n}`, given_name: 'Ada', family_name: `Lovelace ${n}` },
-        ...{ email: `ada.${n}@example.com`, email_verified: true },
-        groups: ['staff', 'engineering'],
-      },
-    ]),
-  )
-  let turn = 0
-  const redirectUris = [
-    'https://auth.example.com/portals/main/providers/corp/callback',
-    `${APP}oauth2/callback`,
-  ]
-  return startDemoIdp({
-    clients: [{ ...CLIENT, redirectUris }],
-    people,
-    signsIn: () => ids[turn++ % count],
-  })
-}
-
-async function gatehouseFiles(
-  idp: DemoIdp,
-  issuer: TestIssuer,
-): Promise<ServiceFiles & { readonly port: number }> {
-  const port = await freePort()
-  const files = writeConfig(`server: { port: ${port}, trustedProxies: [127.0.0.0/8] }
-metrics: { port: 0 }
-storage: { path: data }
-domains: [{ domain: example.com, authHost: auth.example.com }]
-portals:
-  - name: main
-    providers:
-      - type: openIDConnect
-        name: corp
-        issuerUrl: ${idp.issuer}
-        clientId: ${CLIENT.clientId}
-        clientSecret: ${CLIENT.clientSecret}
-        scopes: [openid, profile, email, groups]
-    callers:
-      issuers: [{ name: ci, issuerUrl: "${issuer.url}", audience: "${AUDIENCE}", hosts: [app.example.com] }]
-`)
-  return { ...files, port }
-}
-
-/** As the images start it. */
-async function gatehouseStart(config: string, port: number): Promise<Start> {
-  const program = await bundle('forward-auth')
-  const args = ['--max-semi-space-size=8', program, 'serve', '--config', config]
-  return () => startProgram([process.execPath, ...args], port, { HOME: dirname(join(config)) })
 }
 
 async function oauth2ProxyStart(program: string, idp: DemoIdp, issuer: TestIssuer): Promise<Start> {
