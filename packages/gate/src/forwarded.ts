@@ -93,6 +93,7 @@ export class ForwardedRequest<Site> implements SiteHost<Site> {
 
   /** What the request calls by MCP; undefined if that is not known. */
   get mcp(): McpCall | undefined {
+    if (this.#headers['mcp-method'] === undefined) return undefined
     this.#mcp ??= { call: readMcp(this.known.method, this.#headers) }
     return this.#mcp.call
   }

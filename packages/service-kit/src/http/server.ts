@@ -235,6 +235,7 @@ export function createTrust(trustedProxies: readonly string[] = LOOPBACK_NETWORK
   const isTrusted = compileNetworks(trustedProxies)
   // Each request asks for the same few addresses, and Fastify asks several times.
   const peers = new LRUCache<string, boolean>({ max: MAX_PEERS, memoMethod: isTrusted })
+  const clients = new LRUCache<string, string>({ max: MAX_PEERS })
   const isProxy = (address: string) => address.length <= MAX_ADDRESS_LENGTH && peers.memo(address)
 
   function trusts({ authorized, remoteAddress = '' }: Peer): boolean {
@@ -250,9 +251,13 @@ export function createTrust(trustedProxies: readonly string[] = LOOPBACK_NETWORK
     // Node joins the values of several headers.
     const forwardedFor = headers['x-forwarded-for'] as string | undefined
     if (forwardedFor === undefined || forwardedFor.length > MAX_FORWARDED_FOR) return undefined
+    const known = clients.get(forwardedFor)
+    if (known !== undefined) return known
     const hops = forwardedFor.split(',').map((hop) => parseIp(hop.trim())?.text)
     const client = hops.findLastIndex((hop = '') => !isProxy(hop))
-    return hops[Math.max(client, 0)]
+    const found = hops[Math.max(client, 0)]
+    if (found !== undefined) clients.set(forwardedFor, found)
+    return found
   }
   return { isProxy, trusts, clientIp }
 }

@@ -150,10 +150,10 @@ function bounded(
   { labels = {} }: MetricOptions<LabelLists>,
   values: Readonly<Record<string, string>> = {},
 ): Record<string, string> {
-  return Object.fromEntries(
-    Object.entries(labels).map(([label, list]) => {
-      const value = values[label] ?? ''
-      return [label, listOf(list).includes(value) ? value : 'other']
-    }),
-  )
+  const all: Record<string, string> = {}
+  for (const label in labels) {
+    const value = values[label] ?? ''
+    all[label] = listOf(labels[label] ?? []).includes(value) ? value : 'other'
+  }
+  return all
 }

@@ -42,7 +42,7 @@ interface Happening
   readonly caller?: string | undefined
   readonly refusal?: Refusal | undefined
   /** Of a program or an agent: its client ID, and what it calls. The calls of a minute are counted. */
-  readonly call?: Pick<AuditRow, 'client' | 'tool'> | undefined
+  readonly call?: (Pick<AuditRow, 'client' | 'tool'> & { readonly by: object }) | undefined
 }
 
 /** Who ends a session early, and as what; or who asks as a person. */
@@ -98,12 +98,18 @@ class AuditTrail {
 
   /** @param request - undefined for what no request of the person has caused */
   record(request: FastifyRequest | undefined, happening: Happening): void {
-    const { message, isHourly } = KINDS[happening.event]
+    const { event, host, method, call } = happening
+    const clientAddress = request && this.#app.trust.clientIp(request.raw)
+    const from = { clientAddress, requestId: request?.id ?? '' }
+    const passed = event === 'program-passed' ? call?.by : undefined
+    // What was described before is counted and no more, since programs call all the time.
+    if (passed && this.#minute.repeats({ host, method, tool: call?.tool, ...from }, passed)) return
+    const { message, isHourly } = KINDS[event]
     if (request) this.#recorded.add(request)
-    this.#count?.(happening.event, happening.portal, happening.ender?.endedBy)
-    const described = this.#describe(request, happening)
-    const limit = happening.call ? this.#minute : isHourly && this.#hour
-    const row = limit ? limit.take(described, happening.isPage) : described
+    this.#count?.(event, happening.portal, happening.ender?.endedBy)
+    const described = { ...this.#describe(happening), ...from }
+    const limit = call ? this.#minute : isHourly && this.#hour
+    const row = limit ? limit.take(described, happening.isPage, passed) : described
     if (!row) return
     if (message && !happening.isQuiet) (request ?? this.#app).log.info(fieldsOf(row), message)
     this.#write(row)
@@ -114,14 +120,13 @@ class AuditTrail {
     return this.#recorded.has(request)
   }
 
-  #describe(request: FastifyRequest | undefined, happening: Happening): AuditRow {
+  #describe(happening: Happening): Omit<AuditRow, 'requestId'> {
     const { event, portal, profile, host, code, refusal, ender, call, method, target } = happening
     const { client = happening.client, tool } = call ?? {}
     const { provider = happening.provider, id, name, email, groups, claims } = profile ?? {}
     const person = id === undefined ? undefined : `${provider}:${id}`
     const text = (value: unknown) =>
       typeof value === 'string' ? value.slice(0, MAX_TEXT) : undefined
-    const isRefused = code !== undefined
     return {
       time: new Date(this.#app.clock.now()).toISOString(),
       event,
@@ -131,12 +136,10 @@ class AuditTrail {
       name: text(name?.full),
       username: text(claims && !isUnknown(claims, USERNAME) && claims[USERNAME]),
       email: text(email?.address),
-      groups: isRefused ? groups && groupsOf(groups) : undefined,
+      groups: code !== undefined && groups ? groupsOf(groups) : undefined,
       host: text(host),
       method,
       path: target === undefined ? undefined : shownPath(target),
-      clientAddress: request && this.#app.trust.clientIp(request.raw),
-      requestId: request?.id ?? '',
       code,
       refusedBy: refusal?.by,
       clause: text(refusal?.clause),
@@ -224,19 +227,10 @@ function groupsOf(groups: readonly string[]): string {
 
 /** The members of a log line, which names people as providers do. The one who acts is its caller. */
 function fieldsOf(row: AuditRow) {
-  const {
-    time: _,
-    requestId: __,
-    name,
-    username,
-    email,
-    groups,
-    actorName,
-    person,
-    ...fields
-  } = row
-  const { actor } = row
-  return { ...fields, ...(actor === undefined ? { caller: person } : { caller: actor, person }) }
+  const { time: _, requestId: __, actor, ...told } = row
+  const { name, username, email, groups, actorName, person, ...rest } = told
+  const who = actor === undefined ? { caller: person } : { caller: actor, person }
+  return { ...rest, actor, ...who }
 }
 
 declare module 'fastify' {

@@ -1,6 +1,5 @@
 import type { Metrics } from '@gatehouse/service-kit/telemetry'
 import type { FastifyInstance } from 'fastify'
-import type { Portal } from '../portals.ts'
 import { type AuditEvent, ENDED_BY, type EndedBy } from '../store/store.ts'
 
 const LOGIN_RESULTS: Readonly<Partial<Record<AuditEvent, string>>> = {
@@ -18,6 +17,7 @@ export function createCounters(
   metrics: Metrics,
 ): (event: AuditEvent, portal: string, endedBy?: EndedBy) => void {
   const { portals } = app
+  const resources = () => [...portals.values()].flatMap(({ gate }) => gate.programs.resources)
   const logins = metrics.counter({
     name: 'gatehouse_auth_logins_total',
     help: 'Sign-ins by portal and result.',
@@ -38,7 +38,7 @@ export function createCounters(
     help: 'Checks of programs by portal, resource and outcome.',
     labels: {
       portal: () => [...portals.keys()],
-      resource: () => ['none', ...new Set([...portals.values()].flatMap(resourcesOf))],
+      resource: () => ['none', ...new Set(resources().map(({ url }) => url))],
       outcome: OUTCOMES,
     },
   })
@@ -58,8 +58,4 @@ export function createCounters(
     if (event === 'sign-out') logouts.inc({ portal })
     if (event === 'session-ended') ended.inc({ portal, by })
   }
-}
-
-function resourcesOf({ gate }: Portal): string[] {
-  return gate.programs.resources.map(({ url }) => url)
 }

@@ -20,6 +20,8 @@ interface RowLimitOptions {
   readonly repeated?: (row: AuditRow) => void
 }
 
+type Seen = { row: AuditRow; count: number }
+
 /**
  * Limits the rows of what is repeated: one in a time for the same person or program, portal, host, code, refusing
  * part, client and tool. A client that invents hosts, tools or addresses gets one row for all further ones.
@@ -28,20 +30,29 @@ export class RowLimit {
   readonly #options: RowLimitOptions
   #timer: { cancel(): void } | undefined
   /** For each kind, its last row and how often it was repeated. */
-  #seen = new Map<string, { row: AuditRow; count: number }>()
+  #seen = new Map<string, Seen>()
+  /** The same of what programs were let do, by host and tool. */
+  #passed = new WeakMap<object, Map<string | undefined, Seen>>()
   readonly #kindsOf = new Map<string, number>()
 
   constructor(options: RowLimitOptions) {
     this.#options = options
   }
 
+  /** Counts what a program was let do if it has a row of its own; false if not. */
+  repeats(call: Partial<AuditRow>, by: object): boolean {
+    const seen = this.#passed.get(by)?.get(placeOf(call))
+    if (seen) count(seen, { ...seen.row, ...call })
+    return seen !== undefined
+  }
+
   /** The row to write: this one, or one that stands for several. Undefined if it was written before. */
-  take(row: AuditRow, isPage = false): AuditRow | undefined {
+  take(row: AuditRow, isPage = false, by?: object): AuditRow | undefined {
     const { clock, time, most } = this.#options
     this.#timer ??= clock.setTimer(() => this.end(), time)
     const key = keyOf(row)
     const seen = this.#seen.get(key)
-    if (seen) return this.#add(row, key) ?? (isPage && seen.count < MAX_PAGES - 1 ? row : undefined)
+    if (seen) return this.#add(row, key, by) ?? (isPage && seen.count < MAX_PAGES ? row : undefined)
     const { event, person } = row
     // What is refused takes no room of what passes.
     const budget = `${event} ${person}`
@@ -49,7 +60,7 @@ export class RowLimit {
     const hasRoom = this.#seen.size < MAX_ALL
     if (hasRoom && kinds < most) {
       this.#kindsOf.set(budget, kinds + 1)
-      return this.#add(row, key)
+      return this.#add(row, key, by)
     }
     const several = Object.fromEntries(PLACES.map((name) => [name, row[name] && '*']))
     const ofPerson = { ...row, ...several }
@@ -65,20 +76,30 @@ export class RowLimit {
     this.#timer?.cancel()
     this.#timer = undefined
     this.#seen = new Map()
+    this.#passed = new WeakMap()
     this.#kindsOf.clear()
     const time = new Date(clock.now()).toISOString()
     for (const { row, count } of seen.values()) if (count > 0) repeated?.({ ...row, time, count })
   }
 
-  #add(row: AuditRow, key = keyOf(row)): AuditRow | undefined {
-    const seen = this.#seen.get(key)
-    const first = seen?.row ?? row
-    const isAsFirst = row.path === first.path && row.method === first.method
-    const counted = isAsFirst ? row : { ...row, method: '*', path: row.path && '*' }
-    this.#seen.set(key, { row: counted, count: seen ? seen.count + 1 : 0 })
-    return seen ? undefined : row
+  #add(row: AuditRow, key = keyOf(row), by?: object): AuditRow | undefined {
+    const seen = this.#seen.get(key) ?? { row, count: -1 }
+    this.#seen.set(key, seen)
+    if (by) this.#passed.set(by, (this.#passed.get(by) ?? new Map()).set(placeOf(row), seen))
+    return count(seen, row) === 0 ? row : undefined
   }
 }
+
+function count(seen: Seen, row: AuditRow): number {
+  const { path, method } = seen.row
+  const isAlike = row.path === path && row.method === method
+  seen.row = isAlike ? row : { ...row, method: '*', path: row.path && '*' }
+  return ++seen.count
+}
+
+/** No host has a space. */
+const placeOf = ({ host, tool }: Partial<AuditRow>) =>
+  tool === undefined ? host : `${host} ${tool}`
 
 function keyOf(row: AuditRow): string {
   const { event, portal, person, clientAddress, host, code, refusedBy, client, tool } = row

@@ -134,7 +134,7 @@ export function recordRefusal(
 /** What a program calls, and as which client; undefined for people. */
 function callOf({ principal, forwarded: { mcp } = {} }: Recorded) {
   if (!principal?.isProgram) return undefined
-  return { client: principal.identity.client, tool: mcp?.name ?? mcp?.method }
+  return { by: principal, client: principal.identity.client, tool: mcp?.name ?? mcp?.method }
 }
 
 /** Has a person, or a program, authenticate as a policy demands and try again (RFC 9470). */

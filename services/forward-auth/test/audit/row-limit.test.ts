@@ -103,6 +103,47 @@ t.test('repeats are counted, and told when the time is over', async (t) => {
   t.equal(repeats.length, 4)
 })
 
+t.test('a call like one with a row is counted before it is described', async (t) => {
+  const { limit, clock, repeats } = limitOf(MINUTE, 2)
+  const [program, other] = [{}, {}]
+  const { host, tool, method, clientAddress } = { ...CALL, method: 'GET' }
+  const call = { host, tool, method, clientAddress, requestId: 'a-1' }
+  const first = { ...CALL, method }
+  t.notOk(limit.repeats(call, program), 'not before its first row')
+  t.strictSame(limit.take(first, false, program), first)
+  const table: [what: string, of: typeof call, by: object, isCounted: boolean][] = [
+    ['the same', call, program, true],
+    [
+      'by another method, from another address',
+      { ...call, method: 'POST', requestId: 'a-2' },
+      program,
+      true,
+    ],
+    ['at another host', { ...call, host: 'wiki.example.com' }, program, false],
+    ['of another tool', { ...call, tool: 'read' }, program, false],
+    ['of none', { ...call, tool: undefined as never }, program, false],
+    [
+      'of a host and a tool that read as these',
+      { ...call, host: `${host} ${tool}`, tool: '' },
+      program,
+      false,
+    ],
+    ['of another program', call, other, false],
+  ]
+  for (const [what, of, by, isCounted] of table) t.equal(limit.repeats(of, by), isCounted, what)
+  t.equal(limit.take({ ...first, requestId: 'a-3' }, false, other), undefined, 'with another token')
+  t.ok(limit.repeats({ ...call, requestId: 'a-4', clientAddress: '192.0.2.9' }, other))
+
+  t.ok(limit.take({ ...first, tool: 'read' }, false, program))
+  t.match(limit.take({ ...first, tool: 'list' }, false, program), { tool: '*' })
+  t.notOk(limit.repeats({ ...call, tool: 'list' }, program), 'what has no row of its own')
+
+  await clock.advance(MINUTE)
+  t.match(repeats, [{ tool, count: 4, method: '*', requestId: 'a-4', clientAddress: '192.0.2.9' }])
+  t.equal(repeats.length, 1)
+  t.notOk(limit.repeats(call, program), 'nor in the next minute')
+})
+
 t.test('who invents tools gets one row for all further ones, which counts them', async (t) => {
   const { limit, clock, repeats } = limitOf(MINUTE, 1_000)
   const tools = Array.from({ length: 1_500 }, (_, i) =>
