@@ -20,7 +20,7 @@ export interface ChallengeOptions {
  * 5xx status: the client is not at fault.
  */
 export function challengesOf(
-  error: AuthError,
+  error: Pick<AuthError, 'code' | 'scopes' | 'statusCode'>,
   { methods, realm = 'api', parameters }: ChallengeOptions,
 ): string[] {
   if (error.statusCode >= 500) return []
@@ -31,7 +31,7 @@ export function challengesOf(
   )
 }
 
-function bearerError({ code, scopes }: AuthError): Record<string, string> {
+function bearerError({ code, scopes }: Pick<AuthError, 'code' | 'scopes'>): Record<string, string> {
   const entry = AUTH_ERRORS[code]
   if (!('challenge' in entry)) return {}
   const error = { error: entry.challenge }

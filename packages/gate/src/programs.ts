@@ -204,7 +204,7 @@ export class Programs {
    * portal takes no credentials of programs.
    */
   challenges(
-    error: AuthError,
+    error: Parameters<typeof challengesOf>[0],
     resource: Resource | undefined,
     parameters: Readonly<Record<string, string>> = {},
   ): string {

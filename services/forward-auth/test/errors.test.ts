@@ -1,11 +1,13 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { hasCode } from '@gatehouse/net'
 import { FASTIFY_ERRORS, HTTP_ERRORS } from '@gatehouse/service-kit/http'
 import t from 'tap'
 import pkg from '../package.json' with { type: 'json' }
 import { ForwardAuthSchema } from '../src/config/schema.ts'
-import { ERRORS, FWA_ERRORS, STATUS_OF } from '../src/errors.ts'
+import { ERRORS, FWA_ERRORS, FwaError, STATUS_OF } from '../src/errors.ts'
 import { describeApi } from '../src/openapi.ts'
+import { noSession } from '../src/routes/challenges.ts'
 import { VERSION } from '../src/version.ts'
 import { portalOf, startApp, yamlOf } from './app.ts'
 
@@ -21,6 +23,21 @@ t.test('every listed code is thrown, and every thrown code is listed', async (t)
   t.strictSame([...used].filter((code) => code in FWA_ERRORS).sort(), Object.keys(FWA_ERRORS))
   for (const code of ofPackages) t.ok(code in ERRORS, code)
   for (const code of Object.keys(ERRORS)) t.ok(STATUS_OF[code], `${code} has a status`)
+})
+
+t.test('the error when nobody is signed in is one like any other, but has no stack', async (t) => {
+  const { app } = await startApp(t, yamlOf(portalOf('main')))
+  const at = { portal: app.portals.get('main')!, site: app.sites.all[0]! }
+  const error = noSession(at)
+  const { name, code, message, title, headers, members, stack, ...others } = error
+  const made = new FwaError(code, message)
+  t.match({ name, code, title }, { name: made.name, code: 'FWA_NO_SESSION', title: made.title })
+  t.match(members, { loginUrl: /signin$/ })
+  t.match(headers, { 'www-authenticate': 'Cookie realm="main"' })
+  t.ok(hasCode(error, 'FWA_NO_SESSION'))
+  t.ok(error instanceof Error)
+  t.equal(stack, undefined)
+  t.strictSame(others, {})
 })
 
 t.test('every key of the configuration has a description', async (t) => {

@@ -8,7 +8,7 @@ import { refusedPage } from '../pages/pages.ts'
 import type { Dialect } from '../proxies/proxy.ts'
 import { Visitor } from '../session/visitor.ts'
 import { pageUrl } from '../sites.ts'
-import { basicChallenge, challengeHeaders, challenges, noSession } from './challenges.ts'
+import { basicChallenge, challengeHeaders, challenges, MISSING, noSession } from './challenges.ts'
 import {
   type Asked,
   begin,
@@ -157,11 +157,9 @@ function sendToStepUp(
     ...(maxAge !== undefined && { max_age: String(Math.floor(maxAge / 1_000)) }),
   }
   const scopes = principal?.identity.scopes?.filter((scope) => resource?.offers(scope))
-  // Clients ask for what a challenge names and nothing else.
-  const missing = new AuthError('AUTH_CREDENTIALS_MISSING', scopes && { scopes })
   const challenge = isPerson
     ? challenges(portal, resource)
-    : portal.gate.programs.challenges(missing, resource, parameters)
+    : portal.gate.programs.challenges({ ...MISSING, scopes }, resource, parameters)
   const code = 'FWA_STEP_UP_REQUIRED'
   const refusal = { by: `policy ${name}` }
   record(check, { event: 'access-refused', code, refusal }, request)

@@ -134,11 +134,11 @@ export function returnUrl(
   max: number,
   query: Query,
 ): string | undefined {
-  const short = new URL(url)
-  short.search = ''
   const fits = (rd: string) =>
     rd.length <= max && pageUrl(asked, '/signin', { ...query, rd }).length <= max
-  return [url, short.href].find(fits)
+  if (fits(url)) return url
+  const { href } = Object.assign(new URL(url), { search: '' })
+  return fits(href) ? href : undefined
 }
 
 /**

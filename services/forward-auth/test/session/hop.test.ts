@@ -173,6 +173,13 @@ t.test('cookie tossing: no cookie that was not set for this browser binds a hop'
   }
 })
 
+t.test('no two hops have the same value', async (t) => {
+  // More than random bytes are taken from the system for at a time.
+  const values = Array.from({ length: 1_000 }, () => browserAt().begin().cookies[0]?.value)
+  t.equal(new Set(values).size, 1_000)
+  t.ok(values.every((value) => /^[\w-]{22}$/.test(value ?? '')))
+})
+
 t.test('a script of the app cannot have a value set again that is none', async (t) => {
   for (const value of ['a b', 'ä', '"', 'a'.repeat(4_000), 'a'.repeat(21)]) {
     const name = `${PREFIX}${hash('sha256', value, 'hex').slice(0, 8)}`
