@@ -1,5 +1,5 @@
 import t from 'tap'
-import { parseJson, retryAfterOf } from '../src/answers.ts'
+import { attempt, parseJson, retryAfterOf } from '../src/answers.ts'
 
 const NOW = Date.UTC(2030, 0, 1)
 
@@ -26,4 +26,11 @@ t.test('JSON, or nothing', async (t) => {
   t.strictSame(parseJson('{"a":null}'), { a: null })
   t.strictSame(parseJson(Buffer.from('[1]')), [1])
   for (const text of ['', '{', 'x']) t.equal(parseJson(text), undefined, text)
+})
+
+t.test('gives what a function gives, and nothing if it throws', async (t) => {
+  const decode = (text: string) => attempt(() => decodeURIComponent(text))
+  t.equal(decode('a%20b'), 'a b')
+  t.equal(decode(''), '')
+  t.equal(decode('%'), undefined)
 })
