@@ -15,12 +15,12 @@ export const LIMITS: readonly Limit[] = [
   {
     title: 'store of cert-service, without keys and files',
     pattern: 'packages/cert-store/src/**/!(backup|errors|files|keyring|master-key|storage).ts',
-    most: 5_300,
+    most: 5_320,
   },
   {
     title: 'store and audit of forward-auth',
     pattern: 'services/forward-auth/src/{store,audit}/**/*.ts',
-    most: 1_870,
+    most: 1_905,
   },
   {
     title: 'services',
@@ -30,7 +30,7 @@ export const LIMITS: readonly Limit[] = [
   {
     title: 'src of all',
     pattern: '{packages,services}/*/src/**/*.ts',
-    most: 71_540,
+    most: 71_701,
   },
 ]
 

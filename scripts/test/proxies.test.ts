@@ -150,8 +150,9 @@ t.test('a check reads no headers of its client but those of the list', async (t)
     ...{ 'x-forwarded-method': 'OPTIONS', 'x-original-method': 'OPTIONS' },
   }
   const page = { 'sec-fetch-mode': 'navigate', accept: 'text/html' }
+  const call = { ...session, 'mcp-method': 'tools/list' }
   for (const shape of SHAPES)
-    for (const headers of [{}, session, { authorization: 'Bearer x' }, preflight, page])
+    for (const headers of [{}, session, { authorization: 'Bearer x' }, preflight, page, call])
       await check(shape, headers)
   // A page that refuses is in the language of the visitor.
   for (const shape of SHAPES)

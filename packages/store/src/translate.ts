@@ -1,3 +1,6 @@
+import type { SQLInputValue } from 'node:sqlite'
+import type { Parameter } from './engine.ts'
+
 /** The replacements that make SQLite's SQL of PostgreSQL's, in this order. */
 const RULES: readonly (readonly [RegExp, string])[] = [
   // Parameters.
@@ -23,4 +26,11 @@ const RULES: readonly (readonly [RegExp, string])[] = [
 /** The SQL of a statement for SQLite. No text of it is of a caller. */
 export function toSqlite(sql: string): string {
   return RULES.reduce((text, [pattern, replacement]) => text.replace(pattern, replacement), sql)
+}
+
+/** Binds a value: SQLite has no booleans, and would take a number for a fraction, so that 7 / 2 would be 3.5. */
+export function bound(value: Parameter): SQLInputValue {
+  if (value === undefined) return null
+  if (typeof value === 'boolean' || Number.isSafeInteger(value)) return BigInt(value as number)
+  return value
 }

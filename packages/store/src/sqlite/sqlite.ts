@@ -7,9 +7,9 @@ import { type StoreError, storeUnavailable } from '../errors.ts'
 import { FailedStatements, isOfStore } from '../failed-statements.ts'
 import { RUN_TIME } from '../migrations.ts'
 import { queriesOf } from '../queries.ts'
-import { toSqlite } from '../translate.ts'
+import { bound, toSqlite } from '../translate.ts'
 import { asStoreError } from './failures.ts'
-import { bound, Thread } from './thread.ts'
+import { Thread } from './thread.ts'
 
 type MaybePromise<T> = T | Promise<T>
 

@@ -3,7 +3,7 @@ import { pathToFileURL } from 'node:url'
 import { Worker } from 'node:worker_threads'
 import type { Parameter, Row } from '../engine.ts'
 import { storeUnavailable } from '../errors.ts'
-import { toSqlite } from '../translate.ts'
+import { bound, toSqlite } from '../translate.ts'
 
 /** The thread ends after this time without a call, which frees its memory, in ms. */
 const IDLE = 60_000
@@ -81,13 +81,6 @@ export class Thread {
         for (const { reject } of this.#owed.splice(0)) reject(error)
       })
   }
-}
-
-/** Binds a value: SQLite has no booleans, and would take a number for a fraction, so that 7 / 2 would be 3.5. */
-export function bound(value: Parameter): SQLInputValue {
-  if (value === undefined) return null
-  if (typeof value === 'boolean' || Number.isSafeInteger(value)) return BigInt(value as number)
-  return value
 }
 
 /**
