@@ -13,6 +13,8 @@ export type ReReadResult = (typeof RE_READ_RESULTS)[number]
 
 /** The longest wait of a person for the provider, in ms: once in every {@link PAUSE}. */
 const PATIENCE = 3_000
+/** The same for what another instance asks: a provider that is well answers sooner. */
+const PATIENCE_ELSEWHERE = 1_000
 /** The time for which a session is left alone after a fault, in ms: each try writes twice into the store. */
 const PAUSE = 30_000
 const MAX_PAUSED = 100_000
@@ -176,33 +178,37 @@ export class ReReading {
     const { questions } = this.#lineOf(provider)
     // Whoever never has a turn is not asked about.
     if (!(await new Promise<boolean>((resolve) => questions.enter(resolve, now())))) return
+    // Before the lease is refused, so that what another instance says is not missed.
+    const patience = this.#isExcused(session, portal) ? PATIENCE_ELSEWHERE : PATIENCE
+    const changed = this.#records.changed(session.sid, patience)
     const over = new AbortController()
     let sent: ReturnType<Congestion['send']> | undefined
-    let asked: Asked | undefined
+    let asked: Asked | 'elsewhere' | undefined
     let answer: ReRead | undefined
     try {
       asked = await this.#leased(session, portal, provider, over.signal)
-      if (asked) sent = questions.send(now())
-      answer = asked && (await provider.reRead(asked.tokens, session.profile))
+      if (typeof asked === 'object') {
+        sent = questions.send(now())
+        answer = await provider.reRead(asked.tokens, session.profile)
+      }
     } finally {
       over.abort()
       const isAway = answer?.kind === 'fault' && answer.error.code === 'FWA_PROVIDER_UNREACHABLE'
       questions.end(sent, isAway, now())
       this.conditionOf(provider)
     }
-    if (asked && answer) await this.#take(answer, asked)
+    if (asked === 'elsewhere') await changed
+    else if (asked && answer) await this.#take(answer, asked)
   }
 
-  /** What a session can be asked about with: by this instance alone, until it is over. */
+  /** What a session can be asked about with: by this instance alone, until it is over. Another one may be asking. */
   async #leased(
     session: Session,
     portal: Portal,
     provider: RedirectProvider,
     over: AbortSignal,
-  ): Promise<Asked | undefined> {
+  ): Promise<Asked | 'elsewhere' | undefined> {
     const { sid, rev } = session
-    // From now on, so that what another instance says before the lease is refused is not missed.
-    const changed = this.#isExcused(session, portal) ? DONE : this.#records.changed(sid, PATIENCE)
     const opened = await this.#records.open(sid)
     if (opened?.row.rev !== rev) return void this.#records.forget(sid)
     const { row, said } = opened
@@ -211,7 +217,10 @@ export class ReReading {
     const lease = await this.#records.lease(session, row.lease)
     if (lease === undefined) {
       this.#pause(sid, LEASE)
-      return void (await changed)
+      // Whoever has asked for longer may be gone.
+      const left = row.lease - this.#app.clock.now()
+      const isNew = left <= 0 || left > LEASE - PATIENCE_ELSEWHERE
+      return isNew || !this.#isExcused(session, portal) ? 'elsewhere' : undefined
     }
     const name = `${portal.name}/${provider.name}`
     const asked = { ...opened, session, provider, name, tokens: said.tokens }
