@@ -302,8 +302,8 @@ export abstract class EngineStore {
   }
 
   /** Part of a write: what all instances learn. */
-  protected addEvents(tx: Transaction, events: readonly EventRow[]): Promise<void> {
-    return addAll(tx, EVENTS, events, '')
+  protected async addEvents(tx: Transaction, events: readonly EventRow[]): Promise<void> {
+    await EVENTS.addAll(tx, events)
   }
 
   /** Passes on the events since the last read. @param full - some before may have been missed */
@@ -393,17 +393,6 @@ export abstract class EngineStore {
     if (sessions > 0)
       this.#log.warn({ sessions }, 'sessions that had ended were there again: they are ended')
   }
-}
-
-/** Part of a write: adds rows, a page of them in a round trip. */
-export async function addAll<Row extends object>(
-  tx: Transaction,
-  table: { add(tx: Transaction, row: Row, conflict: string): Promise<unknown> },
-  rows: readonly Row[],
-  conflict: string,
-): Promise<void> {
-  for (const page of pagesOf(rows, PAGE))
-    await Promise.all(page.map((row) => table.add(tx, row, conflict)))
 }
 
 function* pagesOf<T>(items: readonly T[], size: number): Generator<readonly T[]> {

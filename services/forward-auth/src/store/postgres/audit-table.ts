@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { Postgres, Queries } from '@gatehouse/store'
-import { addAll, type EngineStore } from '../engine-store.ts'
+import type { EngineStore } from '../engine-store.ts'
 import type { AuditStore, StoredAuditRow } from '../store.ts'
 import { AUDIT } from '../tables.ts'
 
@@ -29,7 +29,7 @@ export class AuditTable implements AuditStore {
 
   async append(rows: readonly StoredAuditRow[]): Promise<void> {
     const records = rows.map((row) => this.#recordOf(row))
-    await this.#db.transaction((tx) => addAll(tx, AUDIT, records, ' ON CONFLICT (id) DO NOTHING'))
+    await this.#db.transaction((tx) => AUDIT.addAll(tx, records, ' ON CONFLICT (id) DO NOTHING'))
   }
 
   async prune(retention: number): Promise<void> {
