@@ -30,7 +30,7 @@ export const LIMITS: readonly Limit[] = [
   {
     title: 'src of all',
     pattern: '{packages,services}/*/src/**/*.ts',
-    most: 71_700,
+    most: 71_742,
   },
 ]
 

@@ -90,13 +90,15 @@ class Agents {
     const portal = portalOf(request)
     const site = siteOfIssuer(sites, portal, claims.iss)
     if (!site) return undefined
-    const { agent } = (await sessions.records.find(claims.sid)) ?? {}
-    if (agent?.clientId !== claims.client_id || agent.resource !== claims.aud) return undefined
+    const session = await sessions.records.find(claims.sid)
+    const agent = session?.agent
+    if (!session || agent?.clientId !== claims.client_id) return undefined
+    if (agent.resource !== claims.aud) return undefined
     const visitor = await sessions.find(agent.parent, { portal, site })
     if (!visitor?.isAllowedAt(() => trust.clientIp(request.raw))) return undefined
     const found = this.#agentOf(claims, visitor)
     // Whoever uses an agent uses the session that it belongs to.
-    if (found) for (const sid of [claims.sid, agent.parent]) sessions.records.see(sid, undefined)
+    if (found) for (const used of [session, visitor.session]) sessions.records.see(used, undefined)
     return found
   }
 

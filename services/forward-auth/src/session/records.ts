@@ -40,6 +40,7 @@ interface Seen {
 }
 
 type Leased = Pick<Session, 'sid' | 'rev'>
+type Used = Pick<Session, 'sid' | 'lastSeen'>
 
 interface Read {
   result: Promise<Session | undefined>
@@ -79,7 +80,9 @@ export class Records implements SessionFollower {
   readonly #unsaved = new Set<string>()
   /** Sessions that were seen since that was written, and those before. */
   #seen = new Map<string, Seen>()
-  #written: ReadonlyMap<string, Seen> = new Map()
+  #written = new Map<string, Seen>()
+  /** Those of the first that came back after a minute, which are written at once. */
+  readonly #returned = new Set<string>()
   readonly #waiting = new Map<string, PromiseWithResolvers<void>>()
   #retry: { cancel(): void } | undefined
   readonly #timers: { cancel(): void }[] = []
@@ -262,13 +265,21 @@ export class Records implements SessionFollower {
     return until <= this.#burntBefore || this.#burnt.has(key)
   }
 
-  /** Notes that a session is in use, at an app or at the sign-in pages; that is written once a minute. */
-  see(sid: string, host: string | undefined): void {
-    this.#note(sid, this.#store.clock.now(), host)
+  /**
+   * Notes that a session is in use, at an app or at the sign-in pages. That is written once a minute, but the first use
+   * after a minute at once: before another instance could take the session for idle.
+   */
+  see(session: Used, host: string | undefined): void {
+    const { sid } = session
+    const now = this.#store.clock.now()
+    const isBack = now - this.lastSeen(session) >= MINUTE
+    this.#note(sid, now, host)
+    // Nobody waits for the store.
+    if (isBack && this.#returned.add(sid).size === 1) void this.#writeReturned()
   }
 
   /** When a session was last in use, as far as this instance knows. */
-  lastSeen({ sid, lastSeen }: Session): number {
+  lastSeen({ sid, lastSeen }: Used): number {
     return Math.max(lastSeen, (this.#seen.get(sid) ?? this.#written.get(sid))?.at ?? 0)
   }
 
@@ -298,11 +309,33 @@ export class Records implements SessionFollower {
     }
   }
 
+  async #writeReturned(): Promise<void> {
+    while (this.#returned.size > 0) {
+      // Those who come meanwhile are written together, next.
+      const sids = [...this.#returned]
+      const seen = new Map<string, Seen>()
+      for (const sid of sids) {
+        const each = this.#seen.get(sid)
+        if (!each) continue
+        this.#seen.delete(sid)
+        this.#written.set(sid, each)
+        seen.set(sid, each)
+      }
+      // What fails has been told, and is written by the minute.
+      await this.#write(seen).catch(() => {})
+      for (const sid of sids) this.#returned.delete(sid)
+    }
+  }
+
   async #writeSeen(): Promise<void> {
     const seen = this.#seen
     if (seen.size === 0) return
     this.#seen = new Map()
     this.#written = seen
+    await this.#write(seen)
+  }
+
+  async #write(seen: ReadonlyMap<string, Seen>): Promise<void> {
     try {
       const keys = this.#keys()
       const rows = [...seen].map(([sid, { at: lastSeen, hosts }]) => {

@@ -137,14 +137,14 @@ export class Sessions {
     return claims && this.#seen(await this.#visitorOf(claims, at), undefined, request.raw)
   }
 
-  /** The claims of the session cookie until they expire, whether or not its session still lives. */
+  /** The claims of the session cookie, whether or not its session still lives: a clock may be wrong about that. */
   async tokenOf(
     { headers: { cookie } }: FastifyRequest,
     { portal, site }: PortalSite,
   ): Promise<SessionToken | undefined> {
     const token = cookie && readCookie(cookie, sessionCookieName(portal))
     const claims = token ? await this.#verify(token, 'session') : undefined
-    return claims && isOf(claims, { portal, site }) && !this.#isOver(claims) ? claims : undefined
+    return claims && isOf(claims, { portal, site }) ? claims : undefined
   }
 
   /**
@@ -176,10 +176,12 @@ export class Sessions {
     const visitor = session && this.#visitor(session, at)
     const now = this.#app.clock.now()
     if (!visitor || now < session.begun - MAX_SKEW || now >= session.ends) return undefined
+    return this.#isIdle(session) ? this.#unlessIdle(session, at) : this.#asToday(visitor, at)
+  }
+
+  #isIdle(session: Session): boolean {
     const { idle } = session
-    return idle !== null && now - this.records.lastSeen(session) > idle
-      ? this.#unlessIdle(session, now - idle, at)
-      : this.#asToday(visitor, at)
+    return idle !== null && this.#app.clock.now() - this.records.lastSeen(session) > idle
   }
 
   /** The person as the provider says that they are, if it has to be asked. */
@@ -396,7 +398,7 @@ export class Sessions {
   /** A visitor whose session may be used from the address of a request; it is in use then. */
   #seen(visitor: Visitor | undefined, host: string | undefined, raw: FastifyRequest['raw']) {
     if (!visitor?.isAllowedAt(() => this.#app.trust.clientIp(raw))) return undefined
-    this.records.see(visitor.session.sid, host)
+    this.records.see(visitor.session, host)
     return visitor
   }
 
@@ -414,13 +416,12 @@ export class Sessions {
     return visitor
   }
 
-  /** Ends a session that was not used for too long. Memory alone does not decide it: other instances are used too. */
-  async #unlessIdle({ sid }: Session, idleSince: number, at: PortalSite) {
-    await this.records.end({ sid, idleSince })
+  /** Memory alone does not decide that a session is idle: other instances are used too. Its row is pruned later. */
+  async #unlessIdle({ sid }: Session, at: PortalSite) {
     this.records.forget(sid)
-    const kept = await this.records.find(sid)
-    const visitor = kept && this.#visitor(kept, at)
-    return visitor && this.#asToday(visitor, at)
+    const read = await this.records.find(sid)
+    const visitor = read && !this.#isIdle(read) && this.#visitor(read, at)
+    return visitor ? this.#asToday(visitor, at) : undefined
   }
 
   #assertFresh(): void {

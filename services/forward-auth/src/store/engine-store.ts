@@ -110,6 +110,9 @@ export abstract class EngineStore {
   #isClosed = false
   /** The age at the last read of events. */
   #lastRead = NEVER
+  /** How far the clock is ahead of the running time, and the running time when it was last set ahead. */
+  #clockOffset = Number.POSITIVE_INFINITY
+  #setAhead = Number.NEGATIVE_INFINITY
 
   protected constructor(engine: Engine, clock: Clock, log: StoreOptions['log']) {
     this.#engine = engine
@@ -169,10 +172,7 @@ export abstract class EngineStore {
 
   endSessions(which: End): Promise<readonly SessionRow[]> {
     return this.#write(async (tx) => {
-      if ('sid' in which) {
-        const { sid, idleSince = Number.MAX_SAFE_INTEGER } = which
-        return this.#end(tx, 'sid = $1 AND last_seen < $2', sid, idleSince)
-      }
+      if ('sid' in which) return this.#end(tx, 'sid = $1', which.sid)
       if ('person' in which) return this.#end(tx, OTHERS, which.person, which.except ?? '')
       const of = 'subject' in which ? 'subject' : 'providerSid'
       const digest = 'subject' in which ? which.subject : which.providerSid
@@ -235,9 +235,12 @@ export abstract class EngineStore {
 
   async prune(): Promise<void> {
     const { now, running } = this.age()
+    this.#noteClock(now, running)
+    // Every session would be gone by a mistake, until somebody sets the clock right.
+    const over = running - this.#setAhead < MARGIN ? [] : OVER
     const removeSome = async (tx: Transaction) => {
       let left = MAX_REMOVED
-      for (const [i, isOver] of OVER.entries())
+      for (const [i, isOver] of over.entries())
         left -= await this.#removeOver(tx, isOver, now - i * IDLE_MARGIN, left)
       for (const sql of PRUNE) left -= await tx.run(sql, now, running, left)
       return left
@@ -309,6 +312,7 @@ export abstract class EngineStore {
   /** Passes on the events since the last read. @param full - some before may have been missed */
   protected async pass(to: SessionFollower, events: readonly SessionEvent[], full: boolean) {
     const { now, running } = this.age()
+    this.#noteClock(now, running)
     const pause = Math.max(now - this.#lastRead.now, running - this.#lastRead.running)
     const isFull = full || pause > MAX_PAUSE
     const ended = isFull ? to.ended() : []
@@ -317,6 +321,12 @@ export abstract class EngineStore {
     to.learn(events, isFull)
     await this.#endAgain(ended)
     this.#lastRead = { now, running }
+  }
+
+  #noteClock(now: number, running: number): void {
+    const offset = now - running
+    if (offset > this.#clockOffset + IDLE_MARGIN) this.#setAhead = running
+    this.#clockOffset = offset
   }
 
   #write<T>(job: (tx: Transaction) => Promise<T>, options?: WriteOptions): Promise<T> {

@@ -26,12 +26,9 @@ export type Seen = Pick<Listed, 'sid' | 'lastSeen' | 'seenMac' | 'hosts'>
 /** What a person has allowed. */
 export type ConsentRow = Pick<RowOf<typeof CONSENTS>, 'key' | 'person' | 'until' | 'mac'>
 
-/**
- * The sessions to end, each with its agents: `before` is the last `iat` of theirs, in seconds; `idleSince` that they
- * were not seen since.
- */
+/** The sessions to end, each with its agents: `before` is the last `iat` of theirs, in seconds. */
 export type End =
-  | { readonly sid: string; readonly idleSince?: number }
+  | { readonly sid: string }
   | { readonly person: string; readonly except?: string }
   | { readonly subject: string; readonly before: number }
   | { readonly providerSid: string; readonly before: number }

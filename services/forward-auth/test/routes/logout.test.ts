@@ -24,6 +24,7 @@ const texts = textsIn('en')
 // What is wrong in these tests, and said.
 expectWarnings(t, 'ERR_SQLITE_ERROR', 'FWA_PROVIDER_UNREACHABLE', 'STORE_UNAVAILABLE')
 
+const HOUR = 3_600_000
 const FORM = {
   method: 'POST',
   headers: { origin: AUTH, 'content-type': 'application/x-www-form-urlencoded' },
@@ -60,6 +61,22 @@ t.test('after signing out the old cookie counts nowhere, nor after a restart', a
   const back = again.visitor()
   await signIn(back, again.corp, 'ada')
   t.equal(await whoIs(back), 'ada', 'and whoever signs in again is in')
+})
+
+t.test('a sign-out while the clock is ahead of the end of the session', async (t) => {
+  const folder = testFolder(t)
+  const yaml = yamlOf(portalOf('main'), `storage: { path: "${folder}" }`)
+  const ahead = await start(t, { yaml })
+  const ada = ahead.visitor()
+  await arrive(ada, ahead.corp, WANTED)
+  const old = copyOf(ada)
+  ada.jar.clear()
+  await ahead.clock.advance(9 * HOUR)
+  t.strictSame(await statuses(ahead, old), [401, 401, 401, 401])
+  const headers = { ...FORM.headers, cookie: old.own }
+  t.equal((await ada.open(`${MAIN}/logout`, { ...FORM, headers })).statusCode, 200)
+  const right = await start(t, { yaml })
+  t.strictSame(await statuses(right, old), [401, 401, 401, 401], 'when it is right again')
 })
 
 /** What somebody who can read the cookies of a browser has of it. */

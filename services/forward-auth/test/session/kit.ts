@@ -87,6 +87,8 @@ const standIn = (name: string, key: string, value: () => unknown) =>
 
 interface Settings {
   readonly folder?: string
+  /** In place of the folder. */
+  readonly database?: { readonly url: string; readonly schema: string }
   readonly clock?: ManualClock
   readonly monotonic?: () => number
   readonly portals?: readonly Portal[]
@@ -105,6 +107,7 @@ export async function startInstance(
   t: Test,
   {
     folder = testFolder(t),
+    database,
     clock = manualClock(),
     monotonic = clock.now,
     portals = [portalNamed('main'), portalNamed('other')],
@@ -133,7 +136,10 @@ export async function startInstance(
   await app.register(standIn('forward-auth/portals', 'portals', () => now.portals))
   await app.register(standIn('forward-auth/keys', 'keys', () => now.keys))
   await app.register(standIn('forward-auth/sites', 'sites', () => ({ all: now.sites })))
-  await app.register(storePlugin, { storage: { path: folder }, clock, monotonic })
+  const storage = database
+    ? { ...database, revocationStaleness: HOUR, whenStale: 'refuse' as const }
+    : { path: folder }
+  await app.register(storePlugin, { storage, clock, monotonic })
   await app.register(trust, { server: {} })
   const record = (_request: unknown, row: (typeof audit)[number]) => void audit.push(row)
   await app.register(standIn('forward-auth/audit', 'auditTrail', () => ({ record })))

@@ -349,7 +349,7 @@ t.test('of more burnt tickets than are remembered, none counts again', async (t)
 t.test('where sessions are seen is written once a minute, and at the end', async (t) => {
   const here = await startInstance(t)
   const touches = countCalls(here, 'touchSessions')
-  const { sid, cookie, own, session } = await here.begin()
+  const { cookie, own, session } = await here.begin()
   const seenAt = async () => {
     await here.written()
     const [row] = await here.store.listSessions({ portal: 'main' }, 10)
@@ -366,7 +366,7 @@ t.test('where sessions are seen is written once a minute, and at the end', async
   await here.clock.advance(HOUR / 2)
   t.equal(touches.count, 1, 'nothing is written of nobody')
 
-  for (let i = 0; i < 80; i++) here.records.see(sid, `${i}.example.com`)
+  for (let i = 0; i < 80; i++) here.records.see(session, `${i}.example.com`)
   await here.close()
   const again = await startInstance(t, { folder: here.folder, clock: here.clock })
   const [row] = await again.store.listSessions({ portal: 'main' }, 10)
@@ -380,7 +380,7 @@ t.test('what was seen while the store was away is written later', async (t) => {
   const repair = breakStore(here, 'touchSessions')
   await here.check(cookie)
   await here.clock.advance(2 * MINUTE)
-  here.records.see(session.sid, 'b.example.com')
+  here.records.see(session, 'b.example.com')
   await here.clock.advance(MINUTE)
   repair()
   await here.clock.advance(MINUTE)

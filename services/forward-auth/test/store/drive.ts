@@ -27,7 +27,7 @@ export async function driveAll(store: AuthStore): Promise<void> {
   await store.findConsent('key')
   await store.withdrawConsents('ada')
   await store.withdrawConsents(undefined, 'client')
-  await store.endSessions({ sid: 'x', idleSince: now + HOUR })
+  await store.endSessions({ sid: 'x' })
   await store.endSessions({ person: row.person, except: 'b' })
   await store.endSessions({ subject: 'subject of b', before: 1 })
   await store.endSessions({ providerSid: 'nobody', before: 1 })
