@@ -46,7 +46,7 @@ async function residentOf(program: string, checks: readonly string[]): Promise<n
   await storeVisitorsBeside(files.config, SESSIONS)
   const [command, ...pinned] = nodeCommand(0)
   // As the images and the units for systemd start it.
-  const args = [...pinned, '--max-semi-space-size=8', program, 'serve', '--config', files.config]
+  const args = [...pinned, '--max-semi-space-size=2', program, 'serve', '--config', files.config]
   const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'inherit'] })
   const exited = once(child, 'exit')
   const port = await new Promise<number>((resolve) => {

@@ -69,7 +69,7 @@ portals:
 /** As the images start it. */
 export async function gatehouseStart(config: string, port: number): Promise<Start> {
   const program = await bundle('forward-auth')
-  const args = ['--max-semi-space-size=8', program, 'serve', '--config', config]
+  const args = ['--max-semi-space-size=2', program, 'serve', '--config', config]
   return () => startProgram([process.execPath, ...args], port, { HOME: dirname(config) })
 }
 

@@ -37,7 +37,7 @@ const ABOUT = ['LICENSE', 'THIRD-PARTY-LICENSES.txt', 'sbom.cdx.json']
 /** Finds the Node beside it, also through links, and needs none elsewhere. */
 const START = `#!/bin/sh
 here="$(dirname "$(readlink -f "$0")")"
-exec "$here/../node/node" --max-semi-space-size=8 "$here/../app/main.js" "$@"
+exec "$here/../node/node" --max-semi-space-size=2 "$here/../app/main.js" "$@"
 `
 
 const run = promisify(execFile)

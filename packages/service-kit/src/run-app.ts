@@ -9,6 +9,8 @@ import type { Logger } from 'pino'
 import { ConfigError } from './errors.ts'
 
 const SWEEP_MS = 50
+/** Connections of a crowd that may wait to be accepted: the most that Linux has by default. Others are tried again after a second. */
+const BACKLOG = 4_096
 const REPORT_EVERY_MS = 60_000
 /** Files that stay available for the store, logs and outgoing requests, or a tenth of all. */
 const KEPT_FREE = 64
@@ -63,7 +65,7 @@ export async function runApp(options: RunOptions): Promise<RunningApp> {
   const host = options.host === 'localhost' ? '127.0.0.1' : options.host
   await app.ready()
   limitConnections(app.server, log)
-  const url = await app.listen({ host, port }).catch((error: unknown) => {
+  const url = await app.listen({ host, port, backlog: BACKLOG }).catch((error: unknown) => {
     throw listenError(error, { host, port })
   })
 

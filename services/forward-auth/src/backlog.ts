@@ -6,8 +6,15 @@ import { FwaError } from './errors.ts'
 const LONGEST_WAIT = 10_000
 /** The same for an address from which most of those that wait come. */
 const LONGEST_OF_MOST = 5_000
-/** The share of the newest turn in what a turn takes. */
+/** The share of the newest turn in what a request takes, and how many times as long as others it may count. */
 const SMOOTHING = 0.1
+const MOST_OF_USUAL = 4
+/** What a request takes until that is known, in ms. */
+const USUAL = 2
+/** Requests of a sign-in that wait. */
+const STEPS = 2
+/** How many begin in one turn: with fewer, the event loop takes longer than they do. */
+const AT_ONCE = 4
 
 interface Waiting {
   /** Of a first step. Others are never refused. */
@@ -16,8 +23,8 @@ interface Waiting {
 }
 
 /**
- * The requests of sign-ins that wait for their turn. In each turn of the event loop one begins, so that what waits for
- * nothing, such as a check, is answered in between. Steps of sign-ins under way go first.
+ * The requests of people who are not signed in, which wait for their turn. In each turn of the event loop a few begin, so
+ * that what waits for nothing, such as the check of a session, is answered in between. Steps of sign-ins under way go first.
  */
 export class Backlog {
   readonly #now: () => number
@@ -25,9 +32,9 @@ export class Backlog {
   readonly #underWay: Waiting[] = []
   /** How many first steps of each address wait. */
   readonly #addresses = new Map<string, number>()
-  /** Ms that a turn takes while some wait. */
-  #pace = 0
-  #lastBegin = 0
+  /** Ms that a request takes while some wait. */
+  #pace = USUAL
+  #begun = { now: 0, count: 0 }
   #isTurnTaken = false
 
   /** @param now - milliseconds from a clock that nobody can set */
@@ -42,7 +49,7 @@ export class Backlog {
    */
   turn(address?: string): Promise<void> {
     if (!this.#isTurnTaken) {
-      this.#take()
+      this.#take(1)
       return Promise.resolve()
     }
     if (address !== undefined) this.#admit(address)
@@ -52,7 +59,7 @@ export class Backlog {
 
   #admit(address: string): void {
     const ofAddress = this.#addresses.get(address) ?? 0
-    const wait = (this.#underWay.length + this.#first.length) * this.#pace
+    const wait = (this.#underWay.length + STEPS * this.#first.length) * this.#pace
     const longest = ofAddress > this.#first.length / 2 ? LONGEST_OF_MOST : LONGEST_WAIT
     if (wait > longest) {
       const why = 'more people are signing in than can be served in time'
@@ -62,23 +69,26 @@ export class Backlog {
     this.#addresses.set(address, ofAddress + 1)
   }
 
-  #take(): void {
+  #take(count: number): void {
     this.#isTurnTaken = true
-    this.#lastBegin = this.#now()
+    this.#begun = { now: this.#now(), count }
     setImmediate(() => this.#next())
   }
 
   #next(): void {
-    const next = this.#underWay.shift() ?? this.#first.shift()
-    if (!next) {
-      this.#isTurnTaken = false
-      return
+    const some = this.#underWay.splice(0, AT_ONCE)
+    some.push(...this.#first.splice(0, AT_ONCE - some.length))
+    this.#isTurnTaken = some.length > 0
+    if (!this.#isTurnTaken) return
+    const { now, count } = this.#begun
+    // The turn in which a crowd comes takes much longer than all that follow.
+    const took = Math.min((this.#now() - now) / count, MOST_OF_USUAL * this.#pace)
+    this.#pace += SMOOTHING * (took - this.#pace)
+    this.#take(some.length)
+    for (const { address, begin } of some) {
+      if (address !== undefined) this.#release(address)
+      begin()
     }
-    const { address, begin } = next
-    if (address !== undefined) this.#release(address)
-    this.#pace += SMOOTHING * (this.#now() - this.#lastBegin - this.#pace)
-    this.#take()
-    begin()
   }
 
   #release(address: string): void {

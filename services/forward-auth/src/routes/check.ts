@@ -194,6 +194,8 @@ async function answerCheck(dialect: Dialect, reply: FastifyReply): Promise<Fasti
     const split = target.includes(TICKET) ? splitTarget(target) : undefined
     if (split) return await answerTicket(dialect, asked, split, reply)
     request.check = await decideCheck(asked, request)
+    // Those who are signed in go ahead of a crowd that is not.
+    if (request.check.decision.outcome === 'sign-in') await request.server.backlog.turn()
     const answered = sendDecision(dialect, request.check, reply)
     countCheck(portal, request.check.decision.outcome)
     return answered
