@@ -70,6 +70,18 @@ export class ReReading {
     return { degraded: [...names].map((name) => `provider ${name}`) }
   }
 
+  /** How many questions to each provider are out, and how many wait. */
+  load() {
+    return [...this.#app.portals].flatMap(([portal, { providers }]) =>
+      [...providers.values()].flatMap((each) => {
+        const load = Object.entries(this.#lineOf(each).questions.load)
+        return load.map(([state, value]) => {
+          return { labels: { portal, provider: each.name, state }, value }
+        })
+      }),
+    )
+  }
+
   /** How a provider fares, which is logged once when it changes. */
   conditionOf(provider: Provider): Condition {
     const { log, clock } = this.#app

@@ -46,6 +46,8 @@ const MAX_OFFLINE = 200
 const CACHE_BYTES = 67_108_864
 /** Bytes that one takes besides its characters. */
 const CLAIMS_BYTES = 400
+/** Series of a metric. */
+const MAX_SERIES = 1_000
 
 /** Whether tokens of a provider outlive its session: those of some have no end. */
 export function isLasting({ refresh, access, accessUntil }: SignedIn['tokens']): boolean {
@@ -503,6 +505,13 @@ export const sessions = fp<{ readonly metrics?: Metrics | undefined }>(
     app.addHealthCheck(() => app.authStore.health())
     const reReading = new ReReading(app, records, metrics && countReReads(app, metrics))
     app.addHealthCheck(() => reReading.health())
+    metrics?.gauges({
+      name: 'gatehouse_auth_questions',
+      help: 'Questions to providers about sessions, by portal, provider and state: waiting or running.',
+      labels: ['portal', 'provider', 'state'],
+      max: MAX_SERIES,
+      collect: async () => reReading.load(),
+    })
     app.decorate('sessions', new Sessions(app, jwts, records, reReading))
     app.onReload(() => () => app.sessions.clear())
   },

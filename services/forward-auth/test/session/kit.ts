@@ -3,6 +3,7 @@ import { fromClaims } from '@gatehouse/profile'
 import { clock as clockPlugin } from '@gatehouse/service-kit/clock'
 import { health, trust } from '@gatehouse/service-kit/http'
 import { reload } from '@gatehouse/service-kit/lifecycle'
+import type { Metrics } from '@gatehouse/service-kit/telemetry'
 import { type ManualClock, manualClock, testFolder } from '@gatehouse/service-kit/testing'
 import { StoreError } from '@gatehouse/store'
 import Fastify, { type FastifyBaseLogger, type FastifyRequest } from 'fastify'
@@ -92,6 +93,7 @@ interface Settings {
   readonly clock?: ManualClock
   readonly monotonic?: () => number
   readonly portals?: readonly Portal[]
+  readonly metrics?: Metrics
 }
 
 /** Who signs in: by default, Ada at the portal `main`. */
@@ -111,6 +113,7 @@ export async function startInstance(
     clock = manualClock(),
     monotonic = clock.now,
     portals = [portalNamed('main'), portalNamed('other')],
+    metrics,
   }: Settings = {},
 ) {
   const log: string[] = []
@@ -143,7 +146,7 @@ export async function startInstance(
   await app.register(trust, { server: {} })
   const record = (_request: unknown, row: (typeof audit)[number]) => void audit.push(row)
   await app.register(standIn('forward-auth/audit', 'auditTrail', () => ({ record })))
-  await app.register(sessionsPlugin)
+  await app.register(sessionsPlugin, { metrics })
   const requestWith = await captureRequest(app)
 
   const { sessions }: { readonly sessions: Sessions } = app

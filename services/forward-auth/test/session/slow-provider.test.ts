@@ -1,7 +1,8 @@
 import { setImmediate } from 'node:timers/promises'
+import { createMetrics } from '@gatehouse/service-kit/telemetry'
 import t from 'tap'
 import { createFakeProvider } from '../fake-provider.ts'
-import { type Instance, portalNamed, startInstances } from './kit.ts'
+import { type Instance, portalNamed, startInstance, startInstances } from './kit.ts'
 import { createModel } from './model.ts'
 
 const SECOND = 1_000
@@ -119,3 +120,33 @@ t.test(
     }
   },
 )
+
+t.test('the length of the line is a metric', async (t) => {
+  const { provider, state } = createFakeProvider()
+  const metrics = createMetrics({ service: 'test', version: '0' })
+  const portals = [portalNamed('main', [provider], { refresh: REFRESH })]
+  const { begin, check, clock } = await startInstance(t, { portals, metrics })
+  const people = await Promise.all(
+    Array.from({ length: 20 }, (_, i) => begin({ tokens: { refresh: `${i}` } })),
+  )
+  const answered = Promise.withResolvers<void>()
+  state.reRead = async (profile) => {
+    await answered.promise
+    return { kind: 'read', signedIn: { profile, tokens: { refresh: 'the same' } } }
+  }
+  const seriesOf = async (state: string) =>
+    Number(
+      new RegExp(
+        `^gatehouse_auth_questions\\{portal="main",provider="corp",state="${state}"\\} (\\d+)$`,
+        'm',
+      ).exec(await metrics.text())?.[1],
+    )
+  t.strictSame([await seriesOf('running'), await seriesOf('waiting')], [0, 0])
+  await clock.advance(REFRESH)
+  const checks = people.map(({ cookie }) => check(cookie))
+  await setImmediate()
+  t.strictSame([await seriesOf('running'), await seriesOf('waiting')], [8, 12])
+  answered.resolve()
+  t.ok((await Promise.all(checks)).every(Boolean))
+  t.strictSame([await seriesOf('running'), await seriesOf('waiting')], [0, 0])
+})
