@@ -1,6 +1,6 @@
 import type { Engine } from '@gatehouse/store'
 import { MAX_ROWS, repeat } from './sql.ts'
-import type { EventRecord, NewEvent, Store } from './store.ts'
+import type { EventRecord, Events } from './store.ts'
 import { EVENTS, TOLD } from './tables.ts'
 
 /** When more events than this wait for a receiver, the oldest are dropped. */
@@ -29,51 +29,42 @@ const DROP_ORPHANS = `
   WHERE at <= $1 AND receiver NOT IN (SELECT value FROM json_array_elements_text($2::json))`
 
 /** The outbox. */
-export class Events {
-  readonly #db: Engine
-
-  constructor(db: Engine) {
-    this.#db = db
-  }
-
-  addEvent = ({ body, at, receivers, once }: NewEvent): Promise<void> =>
-    this.#db.transaction(async (tx) => {
-      if (once) {
-        const row = { key: once.key, until: once.until, at }
-        const conflict = `${TOLD.replacing(['key'], row)}${once.always ? '' : IF_OVER}`
-        if ((await TOLD.add(tx, row, conflict)) === 0) return
-      }
-      const event = { body, at, tries: 0, nextAt: at }
-      await Promise.all(
-        receivers.flatMap((receiver) => [
-          EVENTS.add(tx, { receiver, ...event }),
-          tx.run(DROP_EXCESS, receiver),
-        ]),
-      )
-    })
-
-  countEvents = async (): Promise<Readonly<Record<string, number>>> => {
-    const rows = await this.#db.all<{ receiver: string; total: number }>(COUNT)
-    return Object.fromEntries(rows.map(({ receiver, total }) => [receiver, total]))
-  }
-
-  claimDueEvents: Store['claimDueEvents'] = (receiver, now, limit, until) =>
-    this.#db.transaction(async (tx) => {
-      const due = await tx.all<EventRecord>(DUE, receiver, now, limit)
-      await Promise.all(due.map(({ id }) => tx.run(CLAIM, id, until)))
-      return due
-    })
-
-  delayEvent = async (id: number, nextAt: number): Promise<void> => {
-    await this.#db.run(DELAY, id, nextAt)
-  }
-
-  deleteEvent = async (id: number): Promise<void> => {
-    await this.#db.run('DELETE FROM events WHERE id = $1', id)
-  }
-
-  pruneEvents: Store['pruneEvents'] = async (now, { receivers, before }) => {
-    for (const sql of DELETE_TOLD) await repeat(this.#db, sql, now)
-    await this.#db.run(DROP_ORPHANS, before, JSON.stringify(receivers))
+export function eventsOn(db: Engine): Events {
+  return {
+    addEvent: ({ body, at, receivers, once }) =>
+      db.transaction(async (tx) => {
+        if (once) {
+          const row = { key: once.key, until: once.until, at }
+          const conflict = `${TOLD.replacing(['key'], row)}${once.always ? '' : IF_OVER}`
+          if ((await TOLD.add(tx, row, conflict)) === 0) return
+        }
+        const event = { body, at, tries: 0, nextAt: at }
+        await Promise.all(
+          receivers.flatMap((receiver) => [
+            EVENTS.add(tx, { receiver, ...event }),
+            tx.run(DROP_EXCESS, receiver),
+          ]),
+        )
+      }),
+    async countEvents() {
+      const rows = await db.all<{ receiver: string; total: number }>(COUNT)
+      return Object.fromEntries(rows.map(({ receiver, total }) => [receiver, total]))
+    },
+    claimDueEvents: (receiver, now, limit, until) =>
+      db.transaction(async (tx) => {
+        const due = await tx.all<EventRecord>(DUE, receiver, now, limit)
+        await Promise.all(due.map(({ id }) => tx.run(CLAIM, id, until)))
+        return due
+      }),
+    async delayEvent(id, nextAt) {
+      await db.run(DELAY, id, nextAt)
+    },
+    async deleteEvent(id) {
+      await db.run('DELETE FROM events WHERE id = $1', id)
+    },
+    async pruneEvents(now, { receivers, before }) {
+      for (const sql of DELETE_TOLD) await repeat(db, sql, now)
+      await db.run(DROP_ORPHANS, before, JSON.stringify(receivers))
+    },
   }
 }

@@ -1,5 +1,5 @@
 import type { Engine } from '@gatehouse/store'
-import type { KeyringRecord, Store } from './store.ts'
+import type { Keys } from './store.ts'
 import { DATA_KEYS, MASTER_KEY } from './tables.ts'
 
 const IF_ABSENT = ' ON CONFLICT (id) DO NOTHING'
@@ -16,42 +16,34 @@ const REWRAP = 'UPDATE data_keys SET wrapped = $2 WHERE id = $1'
 const COUNT = 'UPDATE data_keys SET seals = seals + $2 WHERE id = $1 RETURNING seals'
 
 /** The keyring. */
-export class Keys {
-  readonly #db: Engine
-
-  constructor(db: Engine) {
-    this.#db = db
+export function keysOn(db: Engine): Keys {
+  return {
+    async loadKeyring() {
+      const master = await MASTER_KEY.find(db, '')
+      const dataKeys = () => DATA_KEYS.list(db, 'ORDER BY id')
+      return master && { check: master.checkValue, dataKeys: await dataKeys() }
+    },
+    createKeyring: async (check) =>
+      (await MASTER_KEY.add(db, { id: 1, checkValue: check }, IF_ABSENT)) > 0,
+    addDataKey: (key, check) =>
+      db.transaction(async (tx) => {
+        if (!(await tx.get(SHARE, check))) return false
+        return (await DATA_KEYS.add(tx, { ...key }, IF_ABSENT)) > 0
+      }),
+    async countSeals(id, seals) {
+      const row = await db.transaction((tx) => tx.get<{ seals: number }>(COUNT, id, seals))
+      return Number(row?.seals)
+    },
+    replaceKeyring: ({ check, dataKeys }, before) =>
+      db.transaction(async (tx) => {
+        const ids = JSON.stringify(dataKeys.map(({ id }) => id))
+        const [, replaced] = await Promise.all([
+          tx.get(LOCK),
+          tx.run(REPLACE_MASTER, check, before, ids),
+        ])
+        if (replaced === 0) return false
+        await Promise.all(dataKeys.map(({ id, wrapped }) => tx.run(REWRAP, id, wrapped)))
+        return true
+      }),
   }
-
-  loadKeyring = async (): Promise<KeyringRecord | undefined> => {
-    const master = await MASTER_KEY.find(this.#db, '')
-    const dataKeys = () => DATA_KEYS.list(this.#db, 'ORDER BY id')
-    return master && { check: master.checkValue, dataKeys: await dataKeys() }
-  }
-
-  createKeyring = async (check: Uint8Array): Promise<boolean> =>
-    (await MASTER_KEY.add(this.#db, { id: 1, checkValue: check }, IF_ABSENT)) > 0
-
-  addDataKey: Store['addDataKey'] = (key, check) =>
-    this.#db.transaction(async (tx) => {
-      if (!(await tx.get(SHARE, check))) return false
-      return (await DATA_KEYS.add(tx, { ...key }, IF_ABSENT)) > 0
-    })
-
-  countSeals = async (id: number, seals: number): Promise<number> => {
-    const row = await this.#db.transaction((tx) => tx.get<{ seals: number }>(COUNT, id, seals))
-    return Number(row?.seals)
-  }
-
-  replaceKeyring = ({ check, dataKeys }: KeyringRecord, before: Uint8Array): Promise<boolean> =>
-    this.#db.transaction(async (tx) => {
-      const ids = JSON.stringify(dataKeys.map(({ id }) => id))
-      const [, replaced] = await Promise.all([
-        tx.get(LOCK),
-        tx.run(REPLACE_MASTER, check, before, ids),
-      ])
-      if (replaced === 0) return false
-      await Promise.all(dataKeys.map(({ id, wrapped }) => tx.run(REWRAP, id, wrapped)))
-      return true
-    })
 }

@@ -1,5 +1,6 @@
 import { type Engine, groupCommit, indexable, type Transaction } from '@gatehouse/store'
 import { MAX_ROWS, repeat, TEXTS } from './sql.ts'
+import type { Limits } from './store.ts'
 import { RESERVATIONS, USAGE } from './tables.ts'
 import { type Reservation, Usage } from './usage.ts'
 
@@ -39,30 +40,12 @@ interface UsageChange {
 }
 
 /** The used share of limits. Who changes it has its keys alone until the commit. */
-export class Limits {
-  readonly #db: Engine
-  readonly #change: Readonly<Record<'durably' | 'fast', (one: UsageChange) => Promise<unknown>>>
-
-  constructor(db: Engine) {
-    const changeAll = (tx: Transaction, changes: readonly UsageChange[]) =>
-      this.#changeAll(tx, changes)
-    this.#db = db
-    this.#change = {
-      durably: groupCommit(db, changeAll),
-      fast: groupCommit(db, changeAll, { durable: false }),
-    }
-  }
-
-  changeUsage = async <T>(keys: readonly string[], change: (usage: Usage) => T): Promise<T> => {
-    const isOfCallers = keys.every((key) => key.startsWith(OF_CALLERS))
-    return (await this.#change[isOfCallers ? 'fast' : 'durably']({ keys, change })) as T
-  }
-
-  async #changeAll(tx: Transaction, changes: readonly UsageChange[]): Promise<unknown[]> {
+export function limitsOn(db: Engine): Limits {
+  const changeAll = async (tx: Transaction, changes: readonly UsageChange[]) => {
     const keys = new Set(changes.flatMap((one) => one.keys.map(indexable)))
     const list = JSON.stringify([...keys])
     const [, used, reserved] = await Promise.all([
-      this.#db.dialect === 'postgres' && tx.get(LOCK, list),
+      db.dialect === 'postgres' && tx.get(LOCK, list),
       tx.all<{ key: string; until: number | null }>(USED, list),
       tx.all<Reservation>(RESERVED, list),
     ])
@@ -72,20 +55,26 @@ export class Limits {
     save(tx, usage).catch(() => {})
     return results
   }
-
-  listUsage = async (word: string): Promise<readonly string[]> => {
-    const pattern = `% ${word.replace(/[!%_]/g, '!$&')}`
-    const rows = await this.#db.reports.all<{ key: string }>(LIST_ENDING, pattern)
-    // SQLite also finds those in another case.
-    return rows.map(({ key }) => key).filter((key) => key.endsWith(` ${word}`))
-  }
-
-  pruneUsage = async (now: number): Promise<void> => {
-    const ran = this.#db.runTime()
-    await repeat(this.#db, UNMARK_ENDED, now)
-    await repeat(this.#db, MARK_ENDED, now, ran)
-    await repeat(this.#db, DELETE_ENDED, ran - USAGE_KEPT_MS)
-    await this.#db.run(DELETE_ABANDONED, now - DAY)
+  const durably = groupCommit(db, changeAll)
+  const fast = groupCommit(db, changeAll, { durable: false })
+  return {
+    async changeUsage<T>(keys: readonly string[], change: (usage: Usage) => T) {
+      const isOfCallers = keys.every((key) => key.startsWith(OF_CALLERS))
+      return (await (isOfCallers ? fast : durably)({ keys, change })) as T
+    },
+    async listUsage(word) {
+      const pattern = `% ${word.replace(/[!%_]/g, '!$&')}`
+      const rows = await db.reports.all<{ key: string }>(LIST_ENDING, pattern)
+      // SQLite also finds those in another case.
+      return rows.map(({ key }) => key).filter((key) => key.endsWith(` ${word}`))
+    },
+    async pruneUsage(now) {
+      const ran = db.runTime()
+      await repeat(db, UNMARK_ENDED, now)
+      await repeat(db, MARK_ENDED, now, ran)
+      await repeat(db, DELETE_ENDED, ran - USAGE_KEPT_MS)
+      await db.run(DELETE_ABANDONED, now - DAY)
+    },
   }
 }
 

@@ -1,5 +1,5 @@
 import type { Engine } from '@gatehouse/store'
-import type { SignInRecord } from './store.ts'
+import type { Store } from './store.ts'
 import { SIGN_INS } from './tables.ts'
 
 const MAX_SIGN_INS = 1_000
@@ -14,32 +14,24 @@ const DELETE_OLD = `
   WHERE used_at < $1::bigint - ${SIGN_IN_KEPT_MS} OR used_at > $1::bigint + ${SIGN_IN_KEPT_MS}`
 
 /** The sessions of people at the inventory. */
-export class SignIns {
-  readonly #db: Engine
-
-  constructor(db: Engine) {
-    this.#db = db
-  }
-
-  addSignIn = (session: SignInRecord): Promise<void> =>
-    this.#db.transaction(async (tx) => {
-      await SIGN_INS.add(tx, { ...session })
-      await tx.run(DELETE_EXCESS)
-    })
-
-  touchSignIn = async (id: string, usedAt: number): Promise<void> => {
-    await this.#db.run('UPDATE sign_ins SET used_at = $2 WHERE id = $1', id, usedAt)
-  }
-
-  findSignIn = (id: string): Promise<SignInRecord | undefined> =>
-    SIGN_INS.find(this.#db, 'WHERE id = $1', id)
-
-  deleteSignIn = async (id: string): Promise<void> => {
-    await this.#db.run('DELETE FROM sign_ins WHERE id = $1', id)
-  }
-
-  /** Deletes what nobody can use any more, or a clock that was ahead has written. */
-  prune(now: number): Promise<number> {
-    return this.#db.run(DELETE_OLD, now)
+export function signInsOn(
+  db: Engine,
+): Pick<Store, 'addSignIn' | 'touchSignIn' | 'findSignIn' | 'deleteSignIn'> {
+  return {
+    addSignIn: (session) =>
+      db.transaction(async (tx) => {
+        await SIGN_INS.add(tx, { ...session })
+        await tx.run(DELETE_EXCESS)
+      }),
+    async touchSignIn(id, usedAt) {
+      await db.run('UPDATE sign_ins SET used_at = $2 WHERE id = $1', id, usedAt)
+    },
+    findSignIn: (id) => SIGN_INS.find(db, 'WHERE id = $1', id),
+    async deleteSignIn(id) {
+      await db.run('DELETE FROM sign_ins WHERE id = $1', id)
+    },
   }
 }
+
+/** Deletes what nobody can use any more, or a clock that was ahead has written. */
+export const pruneSignIns = (db: Engine, now: number) => db.run(DELETE_OLD, now)

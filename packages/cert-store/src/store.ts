@@ -398,7 +398,7 @@ export interface Binding {
 }
 
 /** The outbox: what receivers have not accepted yet. */
-interface Events {
+export interface Events {
   addEvent(event: NewEvent): Promise<void>
   /** The number of events that wait, by the name of the receiver. */
   countEvents(): Promise<Readonly<Record<string, number>>>
@@ -422,7 +422,7 @@ interface Events {
 }
 
 /** The used share of limits. */
-interface Limits {
+export interface Limits {
   /**
    * Reads the use of these keys, and changes what `change` changes of it, in one transaction. `change`
    * may run more than once.
@@ -435,7 +435,7 @@ interface Limits {
 }
 
 /** The embedded CA with its revocation lists. */
-interface Authorities {
+export interface Authorities {
   /**
    * Adds the authority that follows `previous`, the id of the newest one of its role; `undefined` if
    * another one follows that already.
@@ -461,7 +461,7 @@ interface Authorities {
 }
 
 /** The keyring: data keys are added, and never replaced but by a rotation of the master key. */
-interface Keys {
+export interface Keys {
   loadKeyring(): Promise<KeyringRecord | undefined>
   /** Begins a keyring; `false` if there is one. */
   createKeyring(check: Uint8Array): Promise<boolean>

@@ -1,17 +1,17 @@
 import type { Engine } from '@gatehouse/store'
 import { AcmeServer } from './acme-server.ts'
 import { AuditLog } from './audit.ts'
-import { Authorities } from './authorities.ts'
+import { authoritiesOn } from './authorities.ts'
 import { Certificates } from './certificates.ts'
-import { Events } from './events.ts'
-import { Keys } from './keys.ts'
+import { eventsOn } from './events.ts'
+import { keysOn } from './keys.ts'
 import type { Leases } from './leases.ts'
-import { Limits } from './limits.ts'
+import { limitsOn } from './limits.ts'
 import { Listings } from './listings.ts'
 import { Orders } from './orders.ts'
 import { Renewals } from './renewals.ts'
 import type { SharedChanges } from './replicas/changes.ts'
-import { SignIns } from './sign-ins.ts'
+import { pruneSignIns, signInsOn } from './sign-ins.ts'
 import { agesAt } from './sql.ts'
 import type { Store } from './store.ts'
 import { Withdrawals } from './withdrawals.ts'
@@ -26,7 +26,6 @@ interface Parts {
 export function storeOn(db: Engine, { leases, changes }: Parts) {
   const orders = new Orders(db, leases)
   const audit = new AuditLog(db)
-  const signIns = new SignIns(db)
   const acme = new AcmeServer(db, audit)
   const certificates = new Certificates(db, { audit, leases, changes })
   const withdrawals = new Withdrawals(db, { orders, audit, changes })
@@ -39,7 +38,7 @@ export function storeOn(db: Engine, { leases, changes }: Parts) {
       () => orders.prune(ageOf(retention.orders)),
       () => orders.pruneChallenges(ageOf(retention.challenges)),
       () => acme.prune(ageOf),
-      () => signIns.prune(now),
+      () => pruneSignIns(db, now),
     ]
     let sum = 0
     for (const prune of parts) sum += await prune()
@@ -53,11 +52,11 @@ export function storeOn(db: Engine, { leases, changes }: Parts) {
     ...leases,
     ...orders,
     ...audit,
-    ...new Events(db),
-    ...new Limits(db),
-    ...new Authorities(db, (on, issuer, now) => withdrawals.revokedOf(on, issuer, now)),
-    ...new Keys(db),
-    ...signIns,
+    ...eventsOn(db),
+    ...limitsOn(db),
+    ...authoritiesOn(db, (on, issuer, now) => withdrawals.revokedOf(on, issuer, now)),
+    ...keysOn(db),
+    ...signInsOn(db),
     acme,
     onChange: changes?.onChange ?? (() => {}),
     awaitReplicas: changes?.awaitReplicas ?? (async () => []),

@@ -1,7 +1,7 @@
 import { openPostgres, parsePostgresUrl } from '@gatehouse/store'
 import t from 'tap'
 import { startPostgres } from '../../../../scripts/test/postgres.ts'
-import { Events } from '../../src/events.ts'
+import { eventsOn } from '../../src/events.ts'
 import { MIGRATIONS } from '../../src/tables.ts'
 
 const NOW = Date.UTC(2030, 0, 1)
@@ -13,7 +13,7 @@ t.test('a claim passes over what is being claimed, and does not wait for it', as
   const open = async (name: string) => {
     const engine = await openPostgres({ url, schema: 'certs', name, migrations: MIGRATIONS, log })
     t.teardown(() => engine.close())
-    return { engine, events: new Events(engine) }
+    return { engine, events: eventsOn(engine) }
   }
   const [a, b] = [await open('a'), await open('b')]
   const receivers = ['webhook']
