@@ -18,12 +18,6 @@ import {
 } from './sqlite.ts'
 import { takeOver } from './takeover.ts'
 
-/** Pages of the file that are copied, as `node:sqlite` tells it. */
-interface BackupProgress {
-  readonly totalPages: number
-  readonly remainingPages: number
-}
-
 interface Places {
   readonly folder: string
   readonly file: string
@@ -58,11 +52,12 @@ async function copyStore(from: string, to: string, say: (text: string) => void):
   assertStore(source, from)
   // Held open, so that a busy service does not make the copy begin anew.
   source.exec('BEGIN; SELECT count(*) FROM sqlite_schema')
-  const progress = ({ totalPages, remainingPages }: BackupProgress) => {
-    const percent = Math.floor(100 * (1 - remainingPages / totalPages))
-    say(`copying the store: ${percent} %`)
-  }
-  await copy(source, to, { progress })
+  await copy(source, to, {
+    progress({ totalPages, remainingPages }) {
+      const percent = Math.floor(100 * (1 - remainingPages / totalPages))
+      say(`copying the store: ${percent} %`)
+    },
+  })
 }
 
 interface Restoration extends Places {

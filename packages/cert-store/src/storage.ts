@@ -1,6 +1,7 @@
 import { closeSync, existsSync, openSync, readSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
-import { Duration, FilePath, Secret } from '@gatehouse/service-kit/config'
+import { attempt } from '@gatehouse/net'
+import { Duration, FilePath, optional, Secret } from '@gatehouse/service-kit/config'
 import {
   checkCertificateFile,
   checkFolder,
@@ -21,21 +22,19 @@ export const StorageSchema = Type.Object(
       default: 'data',
       description: 'Folder of the store, for one process at a time. Not used with `url`.',
     }),
-    url: Type.Optional(
-      Secret({
+    ...optional({
+      url: Secret({
         description:
           'PostgreSQL for any number of equal replicas, instead of a folder: ' +
           '`postgres://user:password@host:5432/database`. Separate several hosts with commas: ' +
           'the service uses the one that accepts writes. The connection uses verified TLS, ' +
           'unless the host is loopback or the URL has `?sslmode=disable`.',
       }),
-    ),
-    caFile: Type.Optional(
-      FilePath({
+      caFile: FilePath({
         description:
           'CA certificates of the database in PEM, if it has a private CA. Without `url`: for the database that `move` copies to.',
       }),
-    ),
+    }),
     schema: Type.String({
       pattern: SCHEMA_PATTERN,
       default: 'gatehouse_certs',
@@ -120,12 +119,7 @@ function checkMasterKey(storage: StorageConfig): Fault[] {
 
 /** An unreadable store is reported by another rule. */
 function needsKey(folder: string): boolean {
-  if (!existsSync(storeFile(folder))) return false
-  try {
-    return hasMasterKey(folder)
-  } catch {
-    return false
-  }
+  return existsSync(storeFile(folder)) && (attempt(() => hasMasterKey(folder)) ?? false)
 }
 
 /** Tells whether nothing was ever stored here. What is in a database is not known before the start. */

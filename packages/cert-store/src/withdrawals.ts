@@ -1,4 +1,5 @@
 import { hash, X509Certificate } from 'node:crypto'
+import { attempt } from '@gatehouse/net'
 import type { Engine, Queries, Transaction } from '@gatehouse/store'
 import type { AuditLog } from './audit.ts'
 import { addTransitions, isLive, issuerDigest } from './certificates.ts'
@@ -111,10 +112,8 @@ export class Withdrawals {
 
 /** As OpenSSL writes it. A certificate that cannot be read is revoked all the same, and has none. */
 function spkiSha256Of(certificate: Uint8Array): string | undefined {
-  try {
+  return attempt(() => {
     const { publicKey } = new X509Certificate(certificate)
     return hash('sha256', publicKey.export({ type: 'spki', format: 'der' }))
-  } catch {
-    return undefined
-  }
+  })
 }

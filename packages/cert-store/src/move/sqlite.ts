@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs'
 import { rename } from 'node:fs/promises'
 import { DatabaseSync } from 'node:sqlite'
+import { attempt } from '@gatehouse/net'
 import { asStoreError, type Engine, requireMigratedSqlite, Sqlite } from '@gatehouse/store'
 import { CertStoreError } from '../errors.ts'
 import { syncFolder } from '../files.ts'
@@ -113,9 +114,5 @@ function openExisting(folder: string, held: DisposableStack): DatabaseSync {
 
 /** The rest of an earlier move; `undefined` if that was killed before it began. */
 function openDraft(draft: string, held: DisposableStack): DatabaseSync | undefined {
-  try {
-    return existsSync(draft) ? held.use(connect(draft)) : undefined
-  } catch {
-    return undefined
-  }
+  return existsSync(draft) ? attempt(() => held.use(connect(draft))) : undefined
 }
