@@ -94,19 +94,18 @@ export type VerifyResult = Static<typeof VerifyResultSchema>
 export const AllowSchema = Type.Union(
   [
     Type.String({ description: '`anyone`, or a condition' }),
-    Type.Object(
-      {
-        condition: Type.Optional(Type.String({ description: 'A condition' })),
-        emailDomains: Type.Optional(
-          Type.Array(Type.String(), {
-            minItems: 1,
-            description: 'Domains of verified e-mail addresses, without their subdomains',
-          }),
-        ),
-        groups: Type.Optional(
-          Type.Array(Type.String(), { minItems: 1, description: 'Groups, of which one is enough' }),
-        ),
-      },
+    Type.Partial(
+      Type.Object({
+        condition: Type.String({ description: 'A condition' }),
+        emailDomains: Type.Array(Type.String(), {
+          minItems: 1,
+          description: 'Domains of verified e-mail addresses, without their subdomains',
+        }),
+        groups: Type.Array(Type.String(), {
+          minItems: 1,
+          description: 'Groups, of which one is enough',
+        }),
+      }),
       { ...closed, minProperties: 1, description: 'Restrictions that must all hold' },
     ),
   ],

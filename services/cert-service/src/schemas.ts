@@ -101,13 +101,13 @@ export const DomainSchema = Type.Object({
 })
 
 /** Which certificates are asked for. */
-export const ProfileQuerySchema = Type.Object({
-  profile: Type.Optional(
-    Type.Enum([...PROFILES], {
+export const ProfileQuerySchema = Type.Partial(
+  Type.Object({
+    profile: Type.Enum([...PROFILES], {
       description: 'Certificates of TLS servers, or of TLS clients. Default: `server`.',
     }),
-  ),
-})
+  }),
+)
 
 /** A body that names a certificate. */
 export const OfProfileSchema = Type.Object({

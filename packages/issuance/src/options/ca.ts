@@ -1,4 +1,4 @@
-import { Duration, FilePath, Text } from '@gatehouse/service-kit/config'
+import { Duration, FilePath, optional, Text } from '@gatehouse/service-kit/config'
 import { type Static, Type } from 'typebox'
 
 /** The options of the embedded CA. */
@@ -9,8 +9,8 @@ export const CaSchema = Type.Object({
     default: 'Gatehouse',
     description: 'Prefix of the common names of generated root and intermediate.',
   }),
-  root: Type.Optional(
-    Type.Object(
+  ...optional({
+    root: Type.Object(
       {
         certFile: FilePath({ description: 'Root certificate in PEM.' }),
         keyFile: Type.Optional(
@@ -19,16 +19,14 @@ export const CaSchema = Type.Object({
       },
       { description: 'Your own root.' },
     ),
-  ),
-  intermediate: Type.Optional(
-    Type.Object(
+    intermediate: Type.Object(
       {
         certFile: FilePath({ description: 'Intermediate in PEM, followed by its issuers.' }),
         keyFile: FilePath({ description: 'Its key in PEM.' }),
       },
       { description: 'Your own intermediate.' },
     ),
-  ),
+  }),
   permitted: Type.Array(Type.String({ minLength: 1 }), {
     default: [],
     description:

@@ -67,20 +67,18 @@ export const AuthSchema = Type.Object(
         {
           ...Jwt.properties,
           maxTokenLifetime,
-          issuers: Type.Optional(
-            Type.Array(
+          ...optional({
+            issuers: Type.Array(
               Type.Object({ ...Jwt.properties.issuers.items.properties, maxTokenLifetime, allow }),
               {
                 minItems: 1,
                 description: 'Several issuers instead of one, selected by the `iss` of the token.',
               },
             ),
-          ),
-          domainsClaim: Type.Optional(
-            Text(
+            domainsClaim: Text(
               'Claim with the name rules of the caller, as a list or as one comma-separated string.',
             ),
-          ),
+          }),
           allow,
         },
         { description: 'Access tokens: `Authorization: Bearer <token>`.' },

@@ -130,15 +130,15 @@ export const CertServiceSchema = Type.Object({
     { description: 'This service as the CA of ACME clients, at `/acme/directory`.' },
   ),
   events: EventsSchema,
-  audit: Type.Object({
-    retention: Type.Optional(
-      Duration({
+  audit: Type.Partial(
+    Type.Object({
+      retention: Duration({
         from: '1d',
         description:
           'How long audit rows are kept. Default: 90 days, and as long as certificates of their time.',
       }),
-    ),
-  }),
+    }),
+  ),
 })
 
 export type CertServiceConfig = Static<typeof CertServiceSchema>

@@ -20,14 +20,14 @@ const CLIENT_LISTS = documented('The revocation lists of all that is in `/ca/cli
 const INTERMEDIATE = documented('The intermediate that signs now', PEM)
 const LIST = {
   ...documented('The revocation list of the intermediate that signs now', CRL),
-  querystring: Type.Object({
-    issuer: Type.Optional(
-      Type.String({
+  querystring: Type.Partial(
+    Type.Object({
+      issuer: Type.String({
         pattern: '^[0-9a-f]{2,128}$',
         description: 'Key identifier of another authority, as in distribution points.',
       }),
-    ),
-  }),
+    }),
+  ),
 }
 
 /** The files of the CA, `GET /ca/root.pem` and the others, without authentication. */

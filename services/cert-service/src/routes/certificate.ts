@@ -50,13 +50,13 @@ const ISSUE = guarded([403, 422, 429], {
   summary: 'The certificate for a name',
   description:
     'Answers with the stored certificate, or issues one. With `dryRun=true` it only describes what would happen.',
-  querystring: Type.Object({
-    dryRun: Type.Optional(
-      Type.Enum(['true', 'false'], {
+  querystring: Type.Partial(
+    Type.Object({
+      dryRun: Type.Enum(['true', 'false'], {
         description: '`true`: only describe what would happen; nothing is ordered or delivered.',
       }),
-    ),
-  }),
+    }),
+  ),
   body: CertificateRequestSchema,
   response: { 200: certificateAnswer(DryRunSchema), 202: OrderSchema },
 })

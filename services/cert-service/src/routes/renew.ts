@@ -4,7 +4,7 @@ import type { CertificateRecord } from '@gatehouse/cert-store/port'
 import type { IssuanceResult } from '@gatehouse/issuance'
 import { limitLifetime, readName } from '@gatehouse/issuance/request'
 import { isMisdated, planRenewal, renewalWindow, toTime } from '@gatehouse/issuance/times'
-import { durationOf } from '@gatehouse/service-kit/config'
+import { durationOf, optional } from '@gatehouse/service-kit/config'
 import type { FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { CertError } from '../errors.ts'
@@ -96,19 +96,17 @@ const RenewAllSchema = Type.Object(
   {
     domain: Type.Optional(OfProfileSchema.properties.domain),
     profile: OfProfileSchema.properties.profile,
-    caller: Type.Optional(
-      Type.String({
+    ...optional({
+      caller: Type.String({
         maxLength: 300,
         description: 'As the audit trail has it, such as `psk:web`; without a method, a key.',
       }),
-    ),
-    spread: Type.Optional(
-      Type.String({
+      spread: Type.String({
         pattern: '^[1-9][0-9]{0,4}[smhd]$',
         description: 'The time in which all begin, such as `24h`. Default: all at once.',
       }),
-    ),
-    dryRun: Type.Optional(Type.Boolean({ description: 'Only say what would be renewed.' })),
+      dryRun: Type.Boolean({ description: 'Only say what would be renewed.' }),
+    }),
   },
   {
     description: 'With `domain`, `caller` or both.',

@@ -34,11 +34,11 @@ const ACCOUNT_SCHEMA = {
 const ALL_SCHEMA = {
   summary: 'The sessions of everybody, for administrators',
   tags,
-  querystring: Type.Object({
-    person: Type.Optional(
-      Type.String({ description: 'E-mail address or identifier.', maxLength: 320 }),
-    ),
-  }),
+  querystring: Type.Partial(
+    Type.Object({
+      person: Type.String({ description: 'E-mail address or identifier.', maxLength: 320 }),
+    }),
+  ),
   response: { 200: pageAnswer('The sessions.'), 303: TO_SIGN_IN, ...problemAnswers(403, 404, 503) },
 }
 const formSchema = Type.Object({

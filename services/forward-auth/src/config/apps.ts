@@ -1,5 +1,5 @@
 import { attempt, isUnder, parseEndpointUrl, parseHostPort } from '@gatehouse/net'
-import { FilePath, Text } from '@gatehouse/service-kit/config'
+import { FilePath, optional, Text } from '@gatehouse/service-kit/config'
 import { applyToEach, checkUnique, type Fault, faultIf, known } from '@gatehouse/service-kit/rules'
 import { type Static, Type } from 'typebox'
 import type { Site } from '../sites.ts'
@@ -12,15 +12,13 @@ export const AppsSchema = Type.Array(
   Type.Object({
     name: Type.String({ minLength: 1, maxLength: 60, description: 'Name of the app.' }),
     url: Text('Its address: `https://` and a host on one of the `domains`.'),
-    policy: Type.Optional(
-      Text('The policy that the proxy names for this app, if it names one in its checks.'),
-    ),
-    icon: Type.Optional(
-      FilePath({
+    ...optional({
+      policy: Text('The policy that the proxy names for this app, if it names one in its checks.'),
+      icon: FilePath({
         description:
           'Image beside its name: PNG, SVG, WebP or JPEG of at most 64 KiB. Default: the first letter of the name.',
       }),
-    ),
+    }),
   }),
   {
     maxItems: MAX_APPS,

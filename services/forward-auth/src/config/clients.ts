@@ -1,5 +1,5 @@
 import { parseEndpointUrl } from '@gatehouse/net'
-import { OptionalList, Secret, Text } from '@gatehouse/service-kit/config'
+import { OptionalList, optional, Secret, Text } from '@gatehouse/service-kit/config'
 import { applyToEach, type Fault, faultIf, faultOf } from '@gatehouse/service-kit/rules'
 import { type Static, Type } from 'typebox'
 import { isAllowedRedirect, isClientName, parseClientId } from '../client-metadata.ts'
@@ -21,17 +21,15 @@ const RegisteredSchema = Type.Object({
     maxItems: MAX_URIS,
     description: 'The redirect URIs of the client, exactly as it sends them.',
   }),
-  secret: Type.Optional(
-    Secret({
+  ...optional({
+    secret: Secret({
       minLength: 16,
       description: 'The secret of the client. Default: it has none, and PKCE alone protects it.',
     }),
-  ),
-  jwksUrl: Type.Optional(
-    Text(
+    jwksUrl: Text(
       'URL of the public keys of a client that authenticates by `private_key_jwt`, instead of a secret.',
     ),
-  ),
+  }),
 })
 
 export type RegisteredClient = Static<typeof RegisteredSchema>

@@ -130,11 +130,11 @@ const SCHEMA = {
   summary: 'Continue to a long return URL after signing in',
   tags: ['sign-in'],
   params: Type.Object({ portal: Type.String(), login: Type.String() }),
-  querystring: Type.Object({
-    rd: Type.Optional(
-      Type.String({ description: 'Return URL if the browser has lost the cookie.' }),
-    ),
-  }),
+  querystring: Type.Partial(
+    Type.Object({
+      rd: Type.String({ description: 'Return URL if the browser has lost the cookie.' }),
+    }),
+  ),
   response: { 303: bareAnswer('Redirect to the return URL.'), ...problemAnswers(403, 404) },
 }
 

@@ -31,28 +31,24 @@ import { cameFrom, cookiesBlocked, redirect, targetOf, withLoginUrl } from './re
 import { destinationSiteOf, returnToApp } from './return-to-app.ts'
 import { renewCookie, setDomainCookies } from './session-cookies.ts'
 
-const querystring = Type.Object({
-  rd: Type.Optional(Type.String({ description: 'Return URL.' })),
-  from: Type.Optional(
-    Type.String({
+const querystring = Type.Partial(
+  Type.Object({
+    rd: Type.String({ description: 'Return URL.' }),
+    from: Type.String({
       description:
         'Where the person comes from; the page of a signed-in person links back to it. Default: the page with the link.',
     }),
-  ),
-  hop: Type.Optional(
-    Type.String({
+    hop: Type.String({
       description:
         'Of a redirect by a check: it is answered with a ticket for the app. `at-…`: the browser got a cookie at that time, in ms.',
     }),
-  ),
-  switch: Type.Optional(Type.Literal('1', { description: 'Sign in with another account.' })),
-  policy: Type.Optional(
-    Type.String({
+    switch: Type.Literal('1', { description: 'Sign in with another account.' }),
+    policy: Type.String({
       description:
         'Policies whose `acr` and `maxAge` the sign-in has to meet, with commas between them.',
     }),
-  ),
-})
+  }),
+)
 const FIRST = { isFirstStep: true }
 const params = Type.Object({ portal: Type.String(), provider: Type.String() })
 const tags = ['sign-in']

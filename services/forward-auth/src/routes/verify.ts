@@ -23,14 +23,14 @@ const SCHEMA = {
     'that it was issued for: send that address as `X-Forwarded-For`, from an address in `server.trustedProxies`.',
   tags: ['verify'],
   security: [{ sessionToken: [] }],
-  querystring: Type.Object({
-    aud: Type.Optional(
-      Type.String({
+  querystring: Type.Partial(
+    Type.Object({
+      aud: Type.String({
         description:
           'Of an assertion: the origin of the app that asks, such as `https://app.example.com`.',
       }),
-    ),
-  }),
+    }),
+  ),
   response: {
     200: VerifyResultSchema,
     401: problemAnswer('No token, or no token that is valid at this portal.'),
