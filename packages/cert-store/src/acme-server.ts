@@ -94,204 +94,179 @@ type Claim = Parameters<AcmeServerStore['claimOrder']>
 type End = Parameters<AcmeServerStore['endOrder']>
 
 /** The accounts and orders of ACME clients. */
-export class AcmeServer implements AcmeServerStore {
-  readonly addOrder: AcmeServerStore['addOrder']
-  readonly claimOrder: AcmeServerStore['claimOrder']
-  readonly endOrder: AcmeServerStore['endOrder']
-  readonly #db: Engine
-  readonly #audit: AuditLog
-
-  constructor(db: Engine, audit: AuditLog) {
-    this.#db = db
-    this.#audit = audit
-    this.addOrder = groupCommit(db, (tx, orders: readonly ServedOrder[]) =>
-      each(orders, (order) => this.#add(tx, order)),
-    )
-    // A certificate is committed after the claim, and durably: what it needs is not lost before it.
-    const claim = groupCommit(
-      db,
-      (tx, claims: readonly Claim[]) =>
-        each(claims, async (values) => (await tx.run(CLAIM, ...values)) === 1),
-      { durable: false },
-    )
-    this.claimOrder = (...values) => claim(values)
-    // The client is told of it, and no certificate is committed after it.
-    const end = groupCommit(db, (tx, ended: readonly End[]) =>
-      each(ended, async ([id, to]) => (await tx.run(END_SERVED_ORDER, id, ...outcomeOf(to))) === 1),
-    )
-    this.endOrder = (...values) => end(values)
-  }
-
-  counterOf = (names: readonly string[]) => counterOf(this.#db, names)
-
-  renewExternalAccount: AcmeServerStore['renewExternalAccount'] = (
-    { names, digests, kept },
-    entry,
-  ) =>
-    this.#db.transaction(async (tx) => {
-      const [caller = ''] = names
-      const next = (await counterOf(tx, names)) + 1
-      const renewed = await tx.get<{ counter: number }>(RENEW, indexable(caller), next)
-      const [keep, values] = [kept, digests].map((texts) => JSON.stringify(texts))
-      const count = await tx.run(END_OTHERS, caller, keep, values)
-      await this.#audit.add(tx, entry)
-      await this.#addEnd(tx, { ...entry, count })
-      return renewed?.counter ?? next
-    })
-
-  addAccount: AcmeServerStore['addAccount'] = (account, entry, isInForce = isValid) =>
-    this.#db.transaction(async (tx) => {
-      const { thumbprint, caller } = account
-      const found = await SERVED_ACCOUNTS.find(tx, `${BY_KEY} FOR UPDATE`, thumbprint)
-      if (found && isInForce(found as ServedAccount)) return found as ServedAccount
-      // One that has ended keeps its id, and with it orders and certificates. They are its caller's.
-      const known = found?.caller === caller ? found : undefined
-      if (!known && !(await hasRoom(tx, account))) return undefined
-      // Not by its key, which another replica may have registered meanwhile.
-      if (found && !known) await tx.run('DELETE FROM served_accounts WHERE id = $1', found.id)
-      const id = known?.id ?? account.id
-      const keptAt = Math.max(known?.keptAt ?? 0, account.usedAt)
-      const keptRan = Math.max(known?.keptRan ?? 0, this.#db.runTime())
-      const row = { ...account, id, keptAt, keptRan }
-      const conflict = known ? SERVED_ACCOUNTS.replacing(['id'], row) : ' ON CONFLICT DO NOTHING'
-      const isAdded = (await SERVED_ACCOUNTS.add(tx, row, conflict)) === 1
-      if (!isAdded) return findAccount(tx, BY_KEY, thumbprint)
-      await this.#audit.add(tx, { ...entry, account: id })
-      return { ...account, id }
-    })
-
-  findAccount = (id: string) => findAccount(this.#db, 'WHERE id = $1', id)
-
-  findAccountByKey = (thumbprint: string) => findAccount(this.#db, BY_KEY, thumbprint)
-
-  findAccounts: AcmeServerStore['findAccounts'] = async (ids) =>
-    (await SERVED_ACCOUNTS.list(
-      this.#db,
-      `WHERE id IN (${TEXTS})`,
-      JSON.stringify(ids),
-    )) as readonly ServedAccount[]
-
-  async listAccounts(caller: string | undefined, limit: number) {
-    const [where, ...of] = caller === undefined ? [''] : [OF_CALLER, caller]
-    const rest = `${where} ORDER BY used_at DESC, id LIMIT ${limit}`
-    return (await SERVED_ACCOUNTS.list(this.#db.reports, rest, ...of)) as readonly ServedAccount[]
-  }
-
-  endAccount: AcmeServerStore['endAccount'] = (id, status, entry) =>
-    this.#db.transaction(async (tx) => {
-      const sql = `UPDATE served_accounts SET status = $2 WHERE id = $1 AND status = 'valid'`
-      await this.#addEnd(tx, { ...entry, account: id, count: await tx.run(sql, id, status) })
-    })
-
-  adoptAccounts: AcmeServerStore['adoptAccounts'] = ({ caller, boundBy, ids, kept = [] }, entry) =>
-    this.#db.transaction(async (tx) => {
-      const values = JSON.stringify(kept)
-      if (!ids) {
-        const count = await tx.run(ADOPT, caller, boundBy, values)
-        if (count > 0) await this.#audit.add(tx, { ...entry, count })
-        return count
-      }
-      const some = JSON.stringify(ids)
-      const adopted = await tx.all<{ id: string }>(ADOPT_SOME, caller, boundBy, values, some)
-      for (const { id } of adopted) await this.#audit.add(tx, { ...entry, account: id })
-      return adopted.length
-    })
-
-  listBindings = () => this.#db.reports.all<Binding>(BINDINGS)
-
-  renameCaller: AcmeServerStore['renameCaller'] = (former, present, actorOf) =>
-    this.#db.transaction(async (tx) => {
-      await tx.run(MOVE_ACCOUNTS, former, present)
-      await tx.run(COPY_COUNTER, indexable(former), indexable(present))
-      const [from, to] = [actorOf(former), actorOf(present)]
-      await tx.run(MOVE_CERTIFICATES, indexable(from), indexable(to))
-      await tx.run(MOVE_ORDERS, from, to)
-    })
-
-  async listIssuing(account: string): Promise<readonly (readonly string[])[]> {
-    const rows = await this.#db.all<{ names: string }>(ISSUING, account)
-    return rows.map(({ names }) => JSON.parse(names))
-  }
-
-  async changeContact(id: string, contact: readonly string[]): Promise<void> {
-    const sql = 'UPDATE served_accounts SET contact = $2 WHERE id = $1'
-    await this.#db.transaction((tx) => tx.run(sql, id, JSON.stringify(contact)))
-  }
-
-  changeKey: AcmeServerStore['changeKey'] = async (id, from, to, entry) => {
-    const other = await this.findAccountByKey(to.thumbprint)
-    if (other) return other.id
-    const sql = `UPDATE served_accounts SET thumbprint = $3, jwk = $4
-      WHERE id = $1 AND thumbprint = $2 AND status = 'valid'`
-    try {
-      return await this.#db.transaction(async (tx) => {
-        if ((await tx.run(sql, id, from, to.thumbprint, to.jwk)) !== 1) return id
-        await this.#audit.add(tx, { ...entry, account: id })
-        return undefined
-      })
-    } catch (error) {
-      // Another request may have given the key to an account meanwhile.
-      const faster = await this.findAccountByKey(to.thumbprint)
-      if (faster) return faster.id
-      throw error
-    }
-  }
-
-  async touchAccounts(used: Parameters<AcmeServerStore['touchAccounts']>[0]): Promise<void> {
-    const ran = this.#db.runTime()
-    // Sorted, so that two transactions never wait for each other.
-    const sorted = [...used].sort(([a], [b]) => (a < b ? -1 : 1))
-    await this.#db.transaction(
-      (tx) =>
-        each(sorted, ([id, { usedAt, client, remoteAddress }]) =>
-          tx.run(TOUCH, id, usedAt, ran, client, remoteAddress),
-        ),
-      { durable: false },
-    )
-  }
-
-  findOrder(id: string) {
-    return SERVED_ORDERS.find(this.#db, 'WHERE id = $1', id) as Promise<ServedOrder | undefined>
-  }
-
-  async listOrders(account: string, after: string, limit: number): Promise<readonly string[]> {
-    const sql = `SELECT id FROM served_orders WHERE account = $1 AND id > $2 ORDER BY id LIMIT $3`
-    const rows = await this.#db.all<{ id: string }>(sql, account, after, limit)
-    return rows.map(({ id }) => id)
-  }
-
-  changeOrder: AcmeServerStore['changeOrder'] = (id, change) =>
-    this.#db.transaction(async (tx) => {
-      const order = await SERVED_ORDERS.find(tx, 'WHERE id = $1 FOR UPDATE', id)
-      const changed = order && change(order as ServedOrder)
-      if (!changed) return
-      const { status, proofs, error } = changed
-      const values = [proofs, error].map((value) => (value === null ? null : JSON.stringify(value)))
-      await tx.run(CHANGE, id, status, ...values)
-    })
-
-  async prune(ageOf: (ms: number) => Age): Promise<number> {
-    const orders = await this.#db.run(DELETE_OLD_ORDERS, ...ageOf(ORDER_KEPT))
-    return orders + (await this.#db.run(DELETE_OLD_ACCOUNTS, ...ageOf(ACCOUNT_KEPT)))
-  }
+export function acmeServerOn(db: Engine, audit: AuditLog): AcmeServerStore {
+  const addOrder = groupCommit(db, (tx, orders: readonly ServedOrder[]) =>
+    each(orders, (order) => add(tx, order)),
+  )
+  // A certificate is committed after the claim, and durably: what it needs is not lost before it.
+  const claim = groupCommit(
+    db,
+    (tx, claims: readonly Claim[]) =>
+      each(claims, async (values) => (await tx.run(CLAIM, ...values)) === 1),
+    { durable: false },
+  )
+  // The client is told of it, and no certificate is committed after it.
+  const end = groupCommit(db, (tx, ended: readonly End[]) =>
+    each(ended, async ([id, to]) => (await tx.run(END_SERVED_ORDER, id, ...outcomeOf(to))) === 1),
+  )
 
   /** Part of a write: the row of accounts that have ended, if there are any. */
-  async #addEnd(tx: Transaction, entry: AuditEntry): Promise<void> {
-    if (entry.count) await this.#audit.add(tx, { ...entry, action: 'acme-account-end' })
+  async function addEnd(tx: Transaction, entry: AuditEntry): Promise<void> {
+    if (entry.count) await audit.add(tx, { ...entry, action: 'acme-account-end' })
   }
 
   /** The open order of the account for the same, or this one; undefined if too many are open. */
-  async #add(tx: Transaction, order: ServedOrder): Promise<ServedOrder | undefined> {
+  async function add(tx: Transaction, order: ServedOrder): Promise<ServedOrder | undefined> {
     const { account, wanted, at } = order
     await tx.run(END_OPEN, account, wanted, at)
-    const row = { ...order, ran: this.#db.runTime() }
+    const row = { ...order, ran: db.runTime() }
     const { count } = (await tx.get<{ count: number }>(COUNT_OPEN, account)) ?? { count: 0 }
     const mayAdd = count < MAX_OPEN && !(await tx.get(LAST_ONE, account))
     if (mayAdd && (await SERVED_ORDERS.add(tx, row, ' ON CONFLICT DO NOTHING'))) return order
     const same = await SERVED_ORDERS.find(tx, SAME, account, wanted)
     // Another replica may have finalized it just now.
-    return same ? (same as ServedOrder) : mayAdd ? this.#add(tx, order) : undefined
+    return same ? (same as ServedOrder) : mayAdd ? add(tx, order) : undefined
   }
+
+  return {
+    addOrder,
+    claimOrder: (...values) => claim(values),
+    endOrder: (...values) => end(values),
+    counterOf: (names) => counterOf(db, names),
+    renewExternalAccount: ({ names, digests, kept }, entry) =>
+      db.transaction(async (tx) => {
+        const [caller = ''] = names
+        const next = (await counterOf(tx, names)) + 1
+        const renewed = await tx.get<{ counter: number }>(RENEW, indexable(caller), next)
+        const [keep, values] = [kept, digests].map((texts) => JSON.stringify(texts))
+        const count = await tx.run(END_OTHERS, caller, keep, values)
+        await audit.add(tx, entry)
+        await addEnd(tx, { ...entry, count })
+        return renewed?.counter ?? next
+      }),
+    addAccount: (account, entry, isInForce = isValid) =>
+      db.transaction(async (tx) => {
+        const { thumbprint, caller } = account
+        const found = await SERVED_ACCOUNTS.find(tx, `${BY_KEY} FOR UPDATE`, thumbprint)
+        if (found && isInForce(found as ServedAccount)) return found as ServedAccount
+        // One that has ended keeps its id, and with it orders and certificates. They are its caller's.
+        const known = found?.caller === caller ? found : undefined
+        if (!known && !(await hasRoom(tx, account))) return undefined
+        // Not by its key, which another replica may have registered meanwhile.
+        if (found && !known) await tx.run('DELETE FROM served_accounts WHERE id = $1', found.id)
+        const id = known?.id ?? account.id
+        const keptAt = Math.max(known?.keptAt ?? 0, account.usedAt)
+        const keptRan = Math.max(known?.keptRan ?? 0, db.runTime())
+        const row = { ...account, id, keptAt, keptRan }
+        const conflict = known ? SERVED_ACCOUNTS.replacing(['id'], row) : ' ON CONFLICT DO NOTHING'
+        const isAdded = (await SERVED_ACCOUNTS.add(tx, row, conflict)) === 1
+        if (!isAdded) return findAccount(tx, BY_KEY, thumbprint)
+        await audit.add(tx, { ...entry, account: id })
+        return { ...account, id }
+      }),
+    findAccount: (id) => findAccount(db, 'WHERE id = $1', id),
+    findAccountByKey: (thumbprint) => findAccount(db, BY_KEY, thumbprint),
+    findAccounts: async (ids) =>
+      (await SERVED_ACCOUNTS.list(
+        db,
+        `WHERE id IN (${TEXTS})`,
+        JSON.stringify(ids),
+      )) as readonly ServedAccount[],
+    async listAccounts(caller, limit) {
+      const [where, ...of] = caller === undefined ? [''] : [OF_CALLER, caller]
+      const rest = `${where} ORDER BY used_at DESC, id LIMIT ${limit}`
+      return (await SERVED_ACCOUNTS.list(db.reports, rest, ...of)) as readonly ServedAccount[]
+    },
+    endAccount: (id, status, entry) =>
+      db.transaction(async (tx) => {
+        const sql = `UPDATE served_accounts SET status = $2 WHERE id = $1 AND status = 'valid'`
+        await addEnd(tx, { ...entry, account: id, count: await tx.run(sql, id, status) })
+      }),
+    adoptAccounts: ({ caller, boundBy, ids, kept = [] }, entry) =>
+      db.transaction(async (tx) => {
+        const values = JSON.stringify(kept)
+        if (!ids) {
+          const count = await tx.run(ADOPT, caller, boundBy, values)
+          if (count > 0) await audit.add(tx, { ...entry, count })
+          return count
+        }
+        const some = JSON.stringify(ids)
+        const adopted = await tx.all<{ id: string }>(ADOPT_SOME, caller, boundBy, values, some)
+        for (const { id } of adopted) await audit.add(tx, { ...entry, account: id })
+        return adopted.length
+      }),
+    listBindings: () => db.reports.all<Binding>(BINDINGS),
+    renameCaller: (former, present, actorOf) =>
+      db.transaction(async (tx) => {
+        await tx.run(MOVE_ACCOUNTS, former, present)
+        await tx.run(COPY_COUNTER, indexable(former), indexable(present))
+        const [from, to] = [actorOf(former), actorOf(present)]
+        await tx.run(MOVE_CERTIFICATES, indexable(from), indexable(to))
+        await tx.run(MOVE_ORDERS, from, to)
+      }),
+    async listIssuing(account) {
+      const rows = await db.all<{ names: string }>(ISSUING, account)
+      return rows.map(({ names }) => JSON.parse(names))
+    },
+    async changeContact(id, contact) {
+      const sql = 'UPDATE served_accounts SET contact = $2 WHERE id = $1'
+      await db.transaction((tx) => tx.run(sql, id, JSON.stringify(contact)))
+    },
+    async changeKey(id, from, to, entry) {
+      const other = await findAccount(db, BY_KEY, to.thumbprint)
+      if (other) return other.id
+      const sql = `UPDATE served_accounts SET thumbprint = $3, jwk = $4
+        WHERE id = $1 AND thumbprint = $2 AND status = 'valid'`
+      try {
+        return await db.transaction(async (tx) => {
+          if ((await tx.run(sql, id, from, to.thumbprint, to.jwk)) !== 1) return id
+          await audit.add(tx, { ...entry, account: id })
+          return undefined
+        })
+      } catch (error) {
+        // Another request may have given the key to an account meanwhile.
+        const faster = await findAccount(db, BY_KEY, to.thumbprint)
+        if (faster) return faster.id
+        throw error
+      }
+    },
+    async touchAccounts(used) {
+      const ran = db.runTime()
+      // Sorted, so that two transactions never wait for each other.
+      const sorted = [...used].sort(([a], [b]) => (a < b ? -1 : 1))
+      await db.transaction(
+        (tx) =>
+          each(sorted, ([id, { usedAt, client, remoteAddress }]) =>
+            tx.run(TOUCH, id, usedAt, ran, client, remoteAddress),
+          ),
+        { durable: false },
+      )
+    },
+    findOrder: (id) =>
+      SERVED_ORDERS.find(db, 'WHERE id = $1', id) as Promise<ServedOrder | undefined>,
+    async listOrders(account, after, limit) {
+      const sql = `SELECT id FROM served_orders WHERE account = $1 AND id > $2 ORDER BY id LIMIT $3`
+      const rows = await db.all<{ id: string }>(sql, account, after, limit)
+      return rows.map(({ id }) => id)
+    },
+    changeOrder: (id, change) =>
+      db.transaction(async (tx) => {
+        const order = await SERVED_ORDERS.find(tx, 'WHERE id = $1 FOR UPDATE', id)
+        const changed = order && change(order as ServedOrder)
+        if (!changed) return
+        const { status, proofs, error } = changed
+        const values = [proofs, error].map((value) =>
+          value === null ? null : JSON.stringify(value),
+        )
+        await tx.run(CHANGE, id, status, ...values)
+      }),
+  }
+}
+
+/** Deletes orders and accounts that nobody needs any more. */
+export async function pruneAcme(db: Engine, ageOf: (ms: number) => Age): Promise<number> {
+  const orders = await db.run(DELETE_OLD_ORDERS, ...ageOf(ORDER_KEPT))
+  return orders + (await db.run(DELETE_OLD_ACCOUNTS, ...ageOf(ACCOUNT_KEPT)))
 }
 
 /** Part of a write: accounts live as long as what they have got. */

@@ -1,20 +1,14 @@
-import type { Engine, Queries } from '@gatehouse/store'
-import type { Authorities, AuthorityRecord, RevokedCertificate } from './store.ts'
+import type { Engine } from '@gatehouse/store'
+import type { Authorities, AuthorityRecord } from './store.ts'
 import { AUTHORITIES, CRLS } from './tables.ts'
+import { revokedOf } from './withdrawals.ts'
 
 const NEWEST = 'SELECT max(id) AS id FROM authorities WHERE role = $1'
 const LOCK = 'SELECT 1 FROM authorities WHERE id = $1 FOR UPDATE'
 const CRL = 'WHERE authority_id = $1'
 
-/** Lists what is revoked of what an issuer signed, the DER of which is given. */
-type ListRevoked = (
-  on: Queries,
-  issuer: Uint8Array,
-  now: number,
-) => Promise<readonly RevokedCertificate[]>
-
 /** The embedded CA with its revocation lists. */
-export function authoritiesOn(db: Engine, listRevoked: ListRevoked): Authorities {
+export function authoritiesOn(db: Engine): Authorities {
   return {
     addAuthority: (authority, previous) =>
       db.transaction(async (tx) => {
@@ -42,7 +36,7 @@ export function authoritiesOn(db: Engine, listRevoked: ListRevoked): Authorities
         const [, stored, revoked] = await Promise.all([
           tx.get(LOCK, id),
           CRLS.find(tx, CRL, id),
-          listRevoked(tx, certificate, now),
+          revokedOf(tx, certificate, now, db.runTime()),
         ])
         const record = next(stored, revoked)
         if (record !== stored) await CRLS.put(tx, { ...record, authorityId: id })

@@ -8,12 +8,12 @@ import type {
   Listing,
   ListOrder,
   ListPage,
-  OrderRecord,
   Position,
   Search,
   Tally,
 } from './records.ts'
 import { IDS, TEXTS } from './sql.ts'
+import type { Store } from './store.ts'
 import { ORDERS } from './tables.ts'
 
 /** Failing certificates that a tally counts at most. */
@@ -59,76 +59,41 @@ interface Certificates {
 }
 
 /** Lists certificates, and orders that have none, for people. */
-export class Listings {
-  readonly #db: Engine
-  readonly #certificates: Certificates
+export function listingsOn(
+  db: Engine,
+  certificates: Certificates,
+): Pick<
+  Store,
+  'findByFingerprint' | 'listCertificates' | 'listFailedOrders' | 'countFailedOrders' | 'tally'
+> {
   /** Counts of many, which take long and are hardly others soon afterwards. */
-  readonly #tallies = new LRUCache<string, Promise<Tally>>({ max: 10, ttl: REMEMBERED })
-
-  constructor(db: Engine, certificates: Certificates) {
-    this.#db = db
-    this.#certificates = certificates
-  }
-
-  findByFingerprint = async (sha256: string): Promise<CertificateRecord | undefined> =>
-    (await this.#certificates.select('WHERE fingerprint = $1 AND is_current LIMIT 1', sha256))[0]
-
-  listCertificates = async (listing: Listing, page: ListPage) => {
-    const { rest, params } = pageQuery(listing, page)
-    const sql = `SELECT id FROM certificates ${rest}`
-    const ids = (await this.#db.reports.all<{ id: number }>(sql, ...params)).map(({ id }) => id)
-    const records = await this.#certificates.select(`WHERE id IN (${IDS})`, JSON.stringify(ids))
-    return records.toSorted((one, other) => ids.indexOf(one.id) - ids.indexOf(other.id))
-  }
-
-  listFailedOrders = async (listing: Listing, page: ListPage): Promise<readonly OrderRecord[]> => {
-    const { rest, params } = orderQuery(listing, page)
-    return (await ORDERS.list(this.#db.reports, rest, ...params)).map(orderOf)
-  }
-
-  countFailedOrders = async (): Promise<Readonly<Record<string, number>>> => {
-    const rows = await this.#db.reports.all<{ issuer: string; total: number }>(
-      `SELECT issuer, count(*) AS total FROM orders WHERE status = 'failed' GROUP BY issuer`,
-    )
-    return Object.fromEntries(rows.map(({ issuer, total }) => [issuer, total]))
-  }
-
-  tally = async (now: number, starts: readonly number[], without = ''): Promise<Tally> => {
-    const [first = now, second = now] = starts
-    const key = `${second - first} ${without}`
-    const known = this.#tallies.get(key)
-    if (known) return known
-    const counting = this.#tally(now, starts, without)
-    this.#tallies.set(key, counting)
-    const all = await counting.then(({ counts }) => sum(Object.values(counts))).catch(() => 0)
-    if (all < MANY) this.#tallies.delete(key)
-    return counting
-  }
+  const tallies = new LRUCache<string, Promise<Tally>>({ max: 10, ttl: REMEMBERED })
 
   /** Counts by ranges of indexes. No issuer is ''. */
-  async #tally(now: number, starts: readonly number[], without: string): Promise<Tally> {
+  async function tallyAnew(
+    now: number,
+    starts: readonly number[],
+    without: string,
+  ): Promise<Tally> {
     const of = `FROM certificates WHERE is_current AND issuer <> $1 AND ${IS_FINE} AND`
     const renewed = ([from, to]: Span) =>
-      this.#count(
+      count(
         `${of} ${NEXT} > $2 AND ${NEXT} <= $3 AND renew_at IS NOT NULL AND not_after > $4`,
         ...[without, from, to, now],
       )
     const ending = ([from, to]: Span) =>
-      this.#count(
-        `${of} not_after > $2 AND not_after <= $3 AND renew_at IS NULL`,
-        ...[without, from, to],
-      )
+      count(`${of} not_after > $2 AND not_after <= $3 AND renew_at IS NULL`, without, from, to)
     const spans = starts.map((start, i) => [start, starts[i + 1] ?? NEVER] as const)
     const [ended, due, renewals, ends, failing, alone] = await Promise.all([
-      this.#count(`${of} not_after <= $2`, without, now),
+      count(`${of} not_after <= $2`, without, now),
       renewed([0, now]),
       Promise.all(spans.map(renewed)),
       Promise.all(spans.map(ending)),
-      this.#db.reports.all<{ ends: number }>(
+      db.reports.all<{ ends: number }>(
         `SELECT not_after AS ends FROM certificates WHERE id IN (${FAILING}) AND issuer <> $1 LIMIT ${MAX_FAILING}`,
         without,
       ),
-      this.#count(`FROM orders WHERE ${IS_WITHOUT} AND issuer <> $1`, without),
+      count(`FROM orders WHERE ${IS_WITHOUT} AND issuer <> $1`, without),
     ])
     const states = { renews: sum(renewals), due, unrenewed: sum(ends), ended }
     const within = ([from, to]: Span) =>
@@ -140,12 +105,45 @@ export class Listings {
     }
   }
 
-  async #count(from: string, ...params: readonly Value[]): Promise<number> {
-    const row = await this.#db.reports.get<{ total: number }>(
+  async function count(from: string, ...params: readonly Value[]): Promise<number> {
+    const row = await db.reports.get<{ total: number }>(
       `SELECT count(*) AS total ${from}`,
       ...params,
     )
     return row?.total ?? 0
+  }
+
+  return {
+    findByFingerprint: async (sha256) =>
+      (await certificates.select('WHERE fingerprint = $1 AND is_current LIMIT 1', sha256))[0],
+    async listCertificates(listing, page) {
+      const { rest, params } = pageQuery(listing, page)
+      const sql = `SELECT id FROM certificates ${rest}`
+      const ids = (await db.reports.all<{ id: number }>(sql, ...params)).map(({ id }) => id)
+      const records = await certificates.select(`WHERE id IN (${IDS})`, JSON.stringify(ids))
+      return records.toSorted((one, other) => ids.indexOf(one.id) - ids.indexOf(other.id))
+    },
+    async listFailedOrders(listing, page) {
+      const { rest, params } = orderQuery(listing, page)
+      return (await ORDERS.list(db.reports, rest, ...params)).map(orderOf)
+    },
+    async countFailedOrders() {
+      const rows = await db.reports.all<{ issuer: string; total: number }>(
+        `SELECT issuer, count(*) AS total FROM orders WHERE status = 'failed' GROUP BY issuer`,
+      )
+      return Object.fromEntries(rows.map(({ issuer, total }) => [issuer, total]))
+    },
+    async tally(now, starts, without = '') {
+      const [first = now, second = now] = starts
+      const key = `${second - first} ${without}`
+      const known = tallies.get(key)
+      if (known) return known
+      const counting = tallyAnew(now, starts, without)
+      tallies.set(key, counting)
+      const all = await counting.then(({ counts }) => sum(Object.values(counts))).catch(() => 0)
+      if (all < MANY) tallies.delete(key)
+      return counting
+    },
   }
 }
 

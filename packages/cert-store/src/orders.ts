@@ -2,7 +2,7 @@ import { type Engine, indexable, type Parameter, type Transaction } from '@gateh
 import type { Leases } from './leases.ts'
 import { type OrderRow, orderOf } from './order-record.ts'
 import { type Age, deleteOld, MAX_ROWS, TEXTS } from './sql.ts'
-import type { AccountRecord, Lease, OrderRecord, Waiting } from './store.ts'
+import type { AccountRecord, Lease, OrderRecord, Orders } from './store.ts'
 import { ACCOUNTS, CHALLENGES, ORDERS } from './tables.ts'
 
 const DAY = 86_400_000
@@ -35,118 +35,47 @@ const DELETE_OLD = deleteOld('orders', 'id', 'coalesce(next_try_at, since)', 'ra
 const DELETE_OLD_CHALLENGES = deleteOld('challenges', 'key', 'at', 'ran')
 
 /** Orders, and what ACME needs beside them: accounts at CAs and responses to their challenges. */
-export class Orders {
-  readonly #db: Engine
-  readonly #leases: Leases
+export function ordersOn(
+  db: Engine,
+  leases: Leases,
+): Omit<Orders, 'listFailedOrders' | 'countFailedOrders'> {
   /** The last write of each request key: of states that are saved at once, the last one stays. */
-  readonly #saving = new Map<string, Promise<unknown>>()
-
-  constructor(db: Engine, leases: Leases) {
-    this.#db = db
-    this.#leases = leases
-  }
-
-  saveOrder = async (order: OrderRecord, lease?: Lease, ended?: Lease): Promise<string> =>
-    (await this.#leases.ending(ended, () => this.#save(order, '', lease, ended))).id
-
-  fileOrder = (order: OrderRecord): Promise<OrderRecord> => this.#save(order, IF_DONE)
-
-  findOrder = (id: string) => this.#find('WHERE id = $1', id)
-
-  findOrderByRequestKey = (requestKey: string) => this.#find(BY_REQUEST_KEY, requestKey)
-
-  findOrders = async (requestKeys: readonly string[]) => {
-    const rows = await ORDERS.list(this.#db, OF_REQUEST_KEYS, JSON.stringify(requestKeys))
-    return new Map(rows.map((row) => [row.requestKey, orderOf(row)]))
-  }
-
-  findOrderByUrl = (url: string) => this.#find('WHERE url = $1', indexable(url))
-
-  listPendingOrders = () => this.#listFree(`WHERE status = 'pending'`, 'since')
-
-  listResumableOrders = (now: number) => this.#listFree(RESUMABLE, 'next_try_at', now)
-
-  voidWaits = (of: Waiting, now: number): Promise<readonly OrderRecord[]> =>
-    this.#db.transaction(async (tx) => {
-      const isNamed = 'requestKeys' in of
-      const where = `WHERE ${WAITS} AND ${isNamed ? OF_THESE : OF_OTHERS} LIMIT ${MAX_ROWS}`
-      const values = JSON.stringify(isNamed ? of.requestKeys : of.configurations)
-      const rows = await ORDERS.list(tx, where, values, now)
-      await tx.run(VOID, JSON.stringify(rows.map(({ id }) => id)), now)
-      return rows.map(orderOf)
-    })
-
-  findAccount = (directory: string): Promise<AccountRecord | undefined> =>
-    ACCOUNTS.find(this.#db, 'WHERE directory = $1', directory)
-
-  addAccount = (account: AccountRecord): Promise<AccountRecord> =>
-    this.#db.transaction(async (tx) => {
-      const [, stored] = await Promise.all([
-        ACCOUNTS.add(tx, { ...account }, ' ON CONFLICT (directory) DO NOTHING'),
-        ACCOUNTS.find(tx, 'WHERE directory = $1', account.directory),
-      ])
-      return stored as AccountRecord
-    })
-
-  saveAccount = (account: AccountRecord): Promise<void> => ACCOUNTS.put(this.#db, { ...account })
-
-  putChallenge = (key: string, value: string, at: number): Promise<void> =>
-    CHALLENGES.put(this.#db, { key, value, at, ran: this.#db.runTime() })
-
-  findChallenge = async (key: string): Promise<string | undefined> =>
-    (await CHALLENGES.find(this.#db, 'WHERE key = $1', key))?.value
-
-  deleteChallenge = async (key: string): Promise<void> => {
-    await this.#db.run('DELETE FROM challenges WHERE key = $1', key)
-  }
-
-  /** Part of a write: failed orders of the request keys of these certificates are not resumed. */
-  async forget(tx: Transaction, certificates: readonly number[]): Promise<void> {
-    await tx.run(FORGET, JSON.stringify(certificates))
-  }
-
-  prune(age: Age): Promise<number> {
-    return this.#db.run(DELETE_OLD, ...age)
-  }
-
-  pruneChallenges(age: Age): Promise<number> {
-    return this.#db.run(DELETE_OLD_CHALLENGES, ...age)
-  }
+  const underWay = new Map<string, Promise<unknown>>()
 
   /** After what is being saved of the request key, whose order keeps its id. @param where - which orders make room */
-  async #save(
+  async function save(
     order: OrderRecord,
     where: string,
     lease?: Lease,
     ended?: Lease,
   ): Promise<OrderRecord> {
     const { requestKey } = order
-    const before = Promise.resolve(this.#saving.get(requestKey)).catch(() => {})
+    const before = Promise.resolve(underWay.get(requestKey)).catch(() => {})
     const saving = before.then(() =>
-      this.#db.transaction(async (tx) => {
-        const inForce = lease && this.#leases.assertInForce(tx, lease)
+      db.transaction(async (tx) => {
+        const inForce = lease && leases.assertInForce(tx, lease)
         const [row] = await Promise.all([
-          this.#put(tx, order, where),
+          put(tx, order, where),
           inForce,
-          ended && this.#leases.end(tx, [ended]),
+          ended && leases.end(tx, [ended]),
           ended && tx.run(DELETE, ended.requestKey),
         ])
         return orderOf(row)
       }),
     )
-    this.#saving.set(requestKey, saving)
+    underWay.set(requestKey, saving)
     try {
       return await saving
     } finally {
-      if (this.#saving.get(requestKey) === saving) this.#saving.delete(requestKey)
+      if (underWay.get(requestKey) === saving) underWay.delete(requestKey)
     }
   }
 
-  async #put(tx: Transaction, order: OrderRecord, where: string): Promise<OrderRow> {
+  async function put(tx: Transaction, order: OrderRecord, where: string): Promise<OrderRow> {
     const { id, checkpoint, askedBy, lifetime, ...rest } = order
     const { state, sealedKey } = checkpoint ?? {}
     const issuing = { state, url: urlOf(state), sealedKey, askedBy, lifetime }
-    const row = { ...rest, ...issuing, ran: this.#db.runTime() }
+    const row = { ...rest, ...issuing, ran: db.runTime() }
     const conflict = `${ORDERS.replacing(['requestKey'], row)}${where}`
     const [, stored] = await Promise.all([
       ORDERS.add(tx, { id, ...row }, conflict),
@@ -155,17 +84,64 @@ export class Orders {
     return stored as OrderRow
   }
 
-  async #find(where: string, value: string): Promise<OrderRecord | undefined> {
-    const row = await ORDERS.find(this.#db, where, value)
+  async function find(where: string, value: string): Promise<OrderRecord | undefined> {
+    const row = await ORDERS.find(db, where, value)
     return row && orderOf(row)
   }
 
   /** Lists orders that no other replica works on. */
-  async #listFree(where: string, order: string, ...params: readonly Parameter[]) {
-    const sql = `${where} AND ${this.#leases.isFree('orders')} ORDER BY ${order}, id`
-    return (await ORDERS.list(this.#db, sql, this.#leases.replica, ...params)).map(orderOf)
+  async function listFree(where: string, order: string, ...params: readonly Parameter[]) {
+    const sql = `${where} AND ${leases.isFree('orders')} ORDER BY ${order}, id`
+    return (await ORDERS.list(db, sql, leases.replica, ...params)).map(orderOf)
+  }
+
+  return {
+    saveOrder: async (order, lease, ended) =>
+      (await leases.ending(ended, () => save(order, '', lease, ended))).id,
+    fileOrder: (order) => save(order, IF_DONE),
+    findOrder: (id) => find('WHERE id = $1', id),
+    findOrderByRequestKey: (requestKey) => find(BY_REQUEST_KEY, requestKey),
+    async findOrders(requestKeys) {
+      const rows = await ORDERS.list(db, OF_REQUEST_KEYS, JSON.stringify(requestKeys))
+      return new Map(rows.map((row) => [row.requestKey, orderOf(row)]))
+    },
+    findOrderByUrl: (url) => find('WHERE url = $1', indexable(url)),
+    listPendingOrders: () => listFree(`WHERE status = 'pending'`, 'since'),
+    listResumableOrders: (now) => listFree(RESUMABLE, 'next_try_at', now),
+    voidWaits: (of, now) =>
+      db.transaction(async (tx) => {
+        const isNamed = 'requestKeys' in of
+        const where = `WHERE ${WAITS} AND ${isNamed ? OF_THESE : OF_OTHERS} LIMIT ${MAX_ROWS}`
+        const values = JSON.stringify(isNamed ? of.requestKeys : of.configurations)
+        const rows = await ORDERS.list(tx, where, values, now)
+        await tx.run(VOID, JSON.stringify(rows.map(({ id }) => id)), now)
+        return rows.map(orderOf)
+      }),
+    findAccount: (directory) => ACCOUNTS.find(db, 'WHERE directory = $1', directory),
+    addAccount: (account) =>
+      db.transaction(async (tx) => {
+        const [, stored] = await Promise.all([
+          ACCOUNTS.add(tx, { ...account }, ' ON CONFLICT (directory) DO NOTHING'),
+          ACCOUNTS.find(tx, 'WHERE directory = $1', account.directory),
+        ])
+        return stored as AccountRecord
+      }),
+    saveAccount: (account) => ACCOUNTS.put(db, { ...account }),
+    putChallenge: (key, value, at) => CHALLENGES.put(db, { key, value, at, ran: db.runTime() }),
+    findChallenge: async (key) => (await CHALLENGES.find(db, 'WHERE key = $1', key))?.value,
+    async deleteChallenge(key) {
+      await db.run('DELETE FROM challenges WHERE key = $1', key)
+    },
   }
 }
+
+/** Part of a write: failed orders of the request keys of these certificates are not resumed. */
+export const forgetOrders = (tx: Transaction, certificates: readonly number[]) =>
+  tx.run(FORGET, JSON.stringify(certificates))
+
+export const pruneOrders = (db: Engine, age: Age) => db.run(DELETE_OLD, ...age)
+
+export const pruneChallenges = (db: Engine, age: Age) => db.run(DELETE_OLD_CHALLENGES, ...age)
 
 /** Reads the URL of the order at the CA from the state that its issuer keeps. */
 function urlOf(state: unknown): string | undefined {

@@ -4,7 +4,7 @@ import { addTransitions, type Certificates } from './certificates.ts'
 import type { Leases } from './leases.ts'
 import type { SharedChanges } from './replicas/changes.ts'
 import { IDS, MAX_ROWS } from './sql.ts'
-import { type CertificateRecord, NAME_PAGE, type Store } from './store.ts'
+import { type CertificateRecord, NAME_PAGE, type Renewals } from './store.ts'
 import { PUT_OFF } from './tables.ts'
 
 const MINUTE = 60_000
@@ -80,96 +80,18 @@ interface Parts {
 }
 
 /** Keeps when certificates are to be renewed. */
-export class Renewals {
-  readonly #db: Engine
-  readonly #parts: Parts
-
-  constructor(db: Engine, parts: Parts) {
-    this.#db = db
-    this.#parts = parts
-  }
-
-  claimDue = async (now: number, limit: number): Promise<readonly CertificateRecord[]> => {
-    for (let tries = 1; ; tries++) {
-      const { due, claimed } = await this.#db.transaction((tx) => this.#claim(tx, now, limit), {
-        durable: false,
-      })
-      if (claimed.length > 0 || due.length === 0 || tries === MAX_TRIES)
-        return this.#listClaimed(claimed)
-    }
-  }
-
-  claimUnchecked = async (now: number, limit: number, until: number) => {
-    const claim = async (tx: Transaction) => {
-      const due = await tx.all<Pick<CertificateRecord, 'id' | 'checkAt'>>(UNCHECKED, now, limit)
-      if (due.length > 0) await tx.run(CHECK_LATER, listOf(due), until)
-      return due
-    }
-    return this.#listClaimed(await this.#db.transaction(claim, { durable: false }))
-  }
-
-  setRenewAt = (id: number, renewAt: number | null): Promise<void> =>
-    this.#move(async (tx) => {
-      const moved = await tx.all<Moved>(SET_RENEW_AT, id, renewAt)
-      for (const { requestKey } of moved)
-        await tx.run(END_CLAIM, requestKey, this.#parts.leases.replica)
-      return moved
-    })
-
-  setRenewalWindow: Store['setRenewalWindow'] = (id, window) => {
-    const { checkAt, windowStart, windowEnd, explanationUrl, renewAt } = window
-    const values = [checkAt, windowStart, windowEnd, explanationUrl, renewAt]
-    return this.#move((tx) => tx.all<Moved>(SET_WINDOW, id, ...values))
-  }
-
-  bringForward = async (now: number): Promise<void> => {
-    const from = now + DAY
-    await this.#changeAll({ condition: PUT_OFF, by: 'renew_at', from, set: 'renew_at' }, now)
-    await this.#changeAll({ condition: IS_CHECKED, by: 'check_at', from, set: 'check_at' }, now)
-  }
-
-  makeFutureDue = (now: number): Promise<readonly string[]> => {
-    const which = { condition: IS_MISDATED, values: [now], from: now + MINUTE } as const
-    return this.#changeAll({ ...which, by: 'not_before', set: 'renew_at' }, now)
-  }
-
-  hasFuture = async (now: number) => (await this.#db.get(FUTURE, now)) !== undefined
-
-  setFetchedAt = (fetched: ReadonlyMap<number, number>): Promise<void> => {
-    const ran = this.#db.runTime()
-    return this.#setEach(fetched, (tx, id, at) => tx.run(SET_FETCHED, id, at, ran))
-  }
-
-  setRenewalInfoRead = (read: ReadonlyMap<number, number>): Promise<void> =>
-    this.#setEach(read, (tx, id, at) => tx.run(SET_READ, id, at))
-
-  listOfCaller: Store['listOfCaller'] = (askedBy, { notAfter, id } = { notAfter: 0, id: 0 }) =>
-    this.#parts.certificates.select(OF_CALLER, indexable(askedBy), notAfter, id)
-
-  requestRenewals: Store['requestRenewals'] = (moments, entry) =>
-    this.#db.transaction(async (tx) => {
-      await this.#parts.audit.add(tx, entry)
-      const { at, actor } = entry
-      for (const [certificate, from] of byId(moments))
-        if ((await tx.run(REQUEST, certificate, from)) > 0)
-          await addTransitions(tx, [
-            { certificate, at, action: 'request-renewal', actor, account: null },
-          ])
-    })
-
-  async #setEach(
+export function renewalsOn(db: Engine, { audit, certificates, leases, changes }: Parts): Renewals {
+  async function setEach(
     times: ReadonlyMap<number, number>,
     set: (tx: Transaction, id: number, at: number) => Promise<number>,
   ): Promise<void> {
     if (times.size === 0) return
-    await this.#db.transaction(
-      (tx) => Promise.all(byId(times).map(([id, at]) => set(tx, id, at))),
-      { durable: false },
-    )
+    await db.transaction((tx) => Promise.all(byId(times).map(([id, at]) => set(tx, id, at))), {
+      durable: false,
+    })
   }
 
-  async #claim(tx: Transaction, now: number, limit: number) {
-    const { leases } = this.#parts
+  async function claim(tx: Transaction, now: number, limit: number) {
     const sql = `
       SELECT id, request_key AS "requestKey", domain FROM certificates
       WHERE is_current AND renew_at IS NOT NULL AND renew_at <= $2 AND account IS NULL
@@ -181,9 +103,8 @@ export class Renewals {
     return { due, claimed: due.filter(({ requestKey }) => claimed.has(requestKey)) }
   }
 
-  async #move(change: (tx: Transaction) => Promise<readonly Moved[]>): Promise<void> {
-    const { changes } = this.#parts
-    await this.#db.transaction(async (tx) => {
+  async function move(change: (tx: Transaction) => Promise<readonly Moved[]>): Promise<void> {
+    await db.transaction(async (tx) => {
       const moved = await change(tx)
       await changes?.note(tx, requestKeysOf(moved))
     })
@@ -194,14 +115,13 @@ export class Renewals {
    * Sets a time of all current certificates that meet a condition, to `now`: a bounded number at a time, so that
    * others go on meanwhile, and each is looked at once. Gives their request keys.
    */
-  async #changeAll({ condition, values = [], by, from, set }: Bulk, now: number) {
-    const { changes } = this.#parts
+  async function changeAll({ condition, values = [], by, from, set }: Bulk, now: number) {
     const some = `SELECT id, ${by} AS at FROM certificates
       WHERE is_current AND ${condition} AND (${by}, id) > ($1, $2)
       ORDER BY ${by}, id LIMIT ${MAX_ROWS} FOR UPDATE`
     const change = `UPDATE certificates SET ${set} = $2 ${BY_IDS} RETURNING request_key AS "requestKey"`
     const changeSome = (after: Place) =>
-      this.#db.transaction(async (tx) => {
+      db.transaction(async (tx) => {
         const rows = await tx.all<Place>(some, after.at, after.id, ...values)
         const moved = requestKeysOf(await tx.all<Moved>(change, listOf(rows), now))
         await changes?.note(tx, moved)
@@ -219,16 +139,74 @@ export class Renewals {
   }
 
   /** The certificates of these ids, in their order, with what else was read as they were claimed. */
-  async #listClaimed(
+  async function listClaimed(
     claimed: readonly (Pick<CertificateRecord, 'id'> & Partial<CertificateRecord>)[],
   ): Promise<readonly CertificateRecord[]> {
     if (claimed.length === 0) return []
-    const records = await this.#parts.certificates.select(BY_IDS, listOf(claimed))
+    const records = await certificates.select(BY_IDS, listOf(claimed))
     const byId = new Map(records.map((record) => [record.id, record]))
     return claimed.flatMap(({ id, checkAt }) => {
       const record = byId.get(id)
       return record ? { ...record, ...(checkAt !== undefined && { checkAt }) } : []
     })
+  }
+
+  return {
+    async claimDue(now, limit) {
+      for (let tries = 1; ; tries++) {
+        const { due, claimed } = await db.transaction((tx) => claim(tx, now, limit), {
+          durable: false,
+        })
+        if (claimed.length > 0 || due.length === 0 || tries === MAX_TRIES)
+          return listClaimed(claimed)
+      }
+    },
+    async claimUnchecked(now, limit, until) {
+      const claimSome = async (tx: Transaction) => {
+        const due = await tx.all<Pick<CertificateRecord, 'id' | 'checkAt'>>(UNCHECKED, now, limit)
+        if (due.length > 0) await tx.run(CHECK_LATER, listOf(due), until)
+        return due
+      }
+      return listClaimed(await db.transaction(claimSome, { durable: false }))
+    },
+    setRenewAt: (id, renewAt) =>
+      move(async (tx) => {
+        const moved = await tx.all<Moved>(SET_RENEW_AT, id, renewAt)
+        for (const { requestKey } of moved) await tx.run(END_CLAIM, requestKey, leases.replica)
+        return moved
+      }),
+    setRenewalWindow: (id, window) => {
+      const { checkAt, windowStart, windowEnd, explanationUrl, renewAt } = window
+      const values = [checkAt, windowStart, windowEnd, explanationUrl, renewAt]
+      return move((tx) => tx.all<Moved>(SET_WINDOW, id, ...values))
+    },
+    async bringForward(now) {
+      const from = now + DAY
+      await changeAll({ condition: PUT_OFF, by: 'renew_at', from, set: 'renew_at' }, now)
+      await changeAll({ condition: IS_CHECKED, by: 'check_at', from, set: 'check_at' }, now)
+    },
+    makeFutureDue: (now) => {
+      const which = { condition: IS_MISDATED, values: [now], from: now + MINUTE } as const
+      return changeAll({ ...which, by: 'not_before', set: 'renew_at' }, now)
+    },
+    hasFuture: async (now) => (await db.get(FUTURE, now)) !== undefined,
+    setFetchedAt: (fetched) => {
+      const ran = db.runTime()
+      return setEach(fetched, (tx, id, at) => tx.run(SET_FETCHED, id, at, ran))
+    },
+    setRenewalInfoRead: (read) => setEach(read, (tx, id, at) => tx.run(SET_READ, id, at)),
+    listOfCaller: (askedBy, { notAfter, id } = { notAfter: 0, id: 0 }) =>
+      certificates.select(OF_CALLER, indexable(askedBy), notAfter, id),
+    requestRenewals: (moments, entry) =>
+      db.transaction(async (tx) => {
+        await audit.add(tx, entry)
+        const { at, actor } = entry
+        for (const [certificate, from] of byId(moments))
+          if ((await tx.run(REQUEST, certificate, from)) > 0)
+            await addTransitions(tx, [
+              { certificate, at, action: 'request-renewal', actor, account: null },
+            ])
+      }),
   }
 }
 

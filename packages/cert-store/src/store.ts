@@ -59,6 +59,7 @@ export const AUDIT_LOOKED_AT = 5_000
  */
 export interface Store
   extends Certificates,
+    Renewals,
     Lifecycle,
     Leases,
     Orders,
@@ -93,7 +94,7 @@ export interface Store
   close(): Promise<void>
 }
 
-/** Finds certificates, and keeps when they are to be renewed. */
+/** Finds certificates. */
 interface Certificates {
   /** The current certificate of a request key: the newest one, neither revoked nor deleted. */
   findCurrent(requestKey: string): Promise<CertificateRecord | undefined>
@@ -162,13 +163,6 @@ interface Certificates {
   /** A page of the certificates of a listing. Backwards, what is nearest to the position comes first. */
   listCertificates(listing: Listing, page: ListPage): Promise<readonly CertificateRecord[]>
   /**
-   * Claims certificates whose renewal is due: no other replica gets them while this one works on them. Those of ACME
-   * clients are not among them.
-   */
-  claimDue(now: number, limit: number): Promise<readonly CertificateRecord[]>
-  /** Claims certificates whose CA is to be asked about their renewal: for other replicas they are due again at `until`. */
-  claimUnchecked(now: number, limit: number, until: number): Promise<readonly CertificateRecord[]>
-  /**
    * Certificates with less than a third of their lifetime left, the first to expire first, but for those that are covered: each of
    * their names is in a certificate that ends later. Those of another caller do not count, or alone if `isCovered`.
    */
@@ -182,6 +176,17 @@ interface Certificates {
     now: number,
     limit: number,
   ): Promise<{ readonly soonest: readonly Expiry[]; readonly total: number }>
+}
+
+/** Keeps when certificates are to be renewed. */
+export interface Renewals {
+  /**
+   * Claims certificates whose renewal is due: no other replica gets them while this one works on them. Those of ACME
+   * clients are not among them.
+   */
+  claimDue(now: number, limit: number): Promise<readonly CertificateRecord[]>
+  /** Claims certificates whose CA is to be asked about their renewal: for other replicas they are due again at `until`. */
+  claimUnchecked(now: number, limit: number, until: number): Promise<readonly CertificateRecord[]>
   /** At most {@link NAME_PAGE} current certificates that count for a caller and end later than `after`, by their end. */
   listOfCaller(
     askedBy: string,
@@ -273,7 +278,7 @@ interface Leases {
 }
 
 /** Orders, and what ACME needs beside them: accounts at CAs and responses to their challenges. */
-interface Orders {
+export interface Orders {
   /**
    * Saves the order of a request key, which keeps the id that it has. Gives that id. With `ended`, deletes the
    * order of that lease and ends the lease.

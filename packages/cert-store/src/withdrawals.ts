@@ -3,7 +3,7 @@ import { attempt } from '@gatehouse/net'
 import type { Engine, Queries, Transaction } from '@gatehouse/store'
 import type { AuditLog } from './audit.ts'
 import { addTransitions, isLive, issuerDigest } from './certificates.ts'
-import type { Orders } from './orders.ts'
+import { forgetOrders } from './orders.ts'
 import type { SharedChanges } from './replicas/changes.ts'
 import { IDS } from './sql.ts'
 import type { AuditEntry, RevokedCertificate, Store } from './store.ts'
@@ -33,64 +33,24 @@ interface Locked {
 }
 
 interface Parts {
-  readonly orders: Orders
   readonly audit: AuditLog
   readonly changes: SharedChanges | undefined
 }
 
 /** Takes certificates out of service. */
-export class Withdrawals {
-  readonly #db: Engine
-  readonly #parts: Parts
-
-  constructor(db: Engine, parts: Parts) {
-    this.#db = db
-    this.#parts = parts
-  }
-
-  revoke: Store['revoke'] = (ids, at, reason, entry) =>
-    this.#withdraw(ids, entry, async (tx, list) => {
-      const rows = await tx.all<{ serialNumber: string }>(
-        REVOKE,
-        list,
-        at,
-        reason,
-        this.#db.runTime(),
-      )
-      return rows.map(({ serialNumber }) => serialNumber)
-    })
-
-  compromise: Store['compromise'] = async (certificates, at) => {
-    const keys = new Set(certificates.flatMap((one) => spkiSha256Of(one) ?? []).sort())
-    await this.#db.transaction(async (tx) => {
-      for (const spkiSha256 of keys)
-        await COMPROMISED_KEYS.add(tx, { spkiSha256, at }, ' ON CONFLICT DO NOTHING')
-    })
-  }
-
-  remove = (ids: readonly number[], entry: AuditEntry): Promise<void> =>
-    this.#withdraw(ids, entry, async () => {})
-
-  listRevoked = (issuer: Uint8Array, now: number) => this.revokedOf(this.#db, issuer, now)
-
-  isCompromised = async (spkiSha256: string) =>
-    (await COMPROMISED_KEYS.find(this.#db, 'WHERE spki_sha256 = $1', spkiSha256)) !== undefined
-
-  /** The unexpired revoked certificates that `issuer`, the DER of their direct issuer, signed. */
-  revokedOf(on: Queries, issuer: Uint8Array, now: number): Promise<readonly RevokedCertificate[]> {
-    return on.all<RevokedCertificate>(REVOKED, issuerDigest(issuer), now, this.#db.runTime())
-  }
-
+export function withdrawalsOn(
+  db: Engine,
+  { audit, changes }: Parts,
+): Pick<Store, 'revoke' | 'compromise' | 'remove' | 'listRevoked' | 'isCompromised'> {
   /** Takes certificates out of service, and has the others confirm it. */
-  async #withdraw<T>(
+  async function withdraw<T>(
     ids: readonly number[],
     entry: AuditEntry,
     change: (tx: Transaction, list: string) => Promise<T>,
   ): Promise<T> {
-    const { orders, audit, changes } = this.#parts
     const { at, actor } = entry
     const action = entry.action === 'delete' ? 'delete' : 'revoke'
-    const { result, urgent } = await this.#db.transaction(async (tx) => {
+    const { result, urgent } = await db.transaction(async (tx) => {
       const locked = await tx.all<Locked>(LOCK[action], JSON.stringify(ids))
       const list = JSON.stringify(locked.map(({ id }) => id))
       if (locked.length > 0) await audit.add(tx, entry)
@@ -98,7 +58,7 @@ export class Withdrawals {
         tx,
         locked.map(({ id }) => ({ certificate: id, at, action, actor, account: null })),
       )
-      await orders.forget(tx, ids)
+      await forgetOrders(tx, ids)
       await tx.run(RETIRE, list)
       const result = await change(tx, list)
       await tx.run(FORGET_NAMES_OF, list)
@@ -108,6 +68,30 @@ export class Withdrawals {
     if (urgent !== undefined) changes?.expect(urgent)
     return result
   }
+
+  return {
+    revoke: (ids, at, reason, entry) =>
+      withdraw(ids, entry, async (tx, list) => {
+        const rows = await tx.all<{ serialNumber: string }>(REVOKE, list, at, reason, db.runTime())
+        return rows.map(({ serialNumber }) => serialNumber)
+      }),
+    async compromise(certificates, at) {
+      const keys = new Set(certificates.flatMap((one) => spkiSha256Of(one) ?? []).sort())
+      await db.transaction(async (tx) => {
+        for (const spkiSha256 of keys)
+          await COMPROMISED_KEYS.add(tx, { spkiSha256, at }, ' ON CONFLICT DO NOTHING')
+      })
+    },
+    remove: (ids, entry) => withdraw(ids, entry, async () => {}),
+    listRevoked: (issuer, now) => revokedOf(db, issuer, now, db.runTime()),
+    isCompromised: async (spkiSha256) =>
+      (await COMPROMISED_KEYS.find(db, 'WHERE spki_sha256 = $1', spkiSha256)) !== undefined,
+  }
+}
+
+/** The unexpired revoked certificates that `issuer`, the DER of their direct issuer, signed. */
+export function revokedOf(on: Queries, issuer: Uint8Array, now: number, ran: number) {
+  return on.all<RevokedCertificate>(REVOKED, issuerDigest(issuer), now, ran)
 }
 
 /** As OpenSSL writes it. A certificate that cannot be read is revoked all the same, and has none. */
