@@ -73,18 +73,12 @@ function readProbe(text: string, keys: KeyRing, now: number): string | undefined
 
 const cookieName = (header: unknown) => String(header).split('=', 1).join()
 
-class Probes {
-  readonly #app: FastifyInstance
-  readonly #checks = new LRUCache<string, ProbedCheck[]>({ max: MAX_PROBES })
-  readonly #errors = new WeakMap<FastifyRequest, { code?: string; message?: string }>()
-
-  constructor(app: FastifyInstance) {
-    this.#app = app
-  }
+function probesOf(app: FastifyInstance) {
+  const kept = new LRUCache<string, ProbedCheck[]>({ max: MAX_PROBES })
+  const errors = new WeakMap<FastifyRequest, { code?: string; message?: string }>()
 
   /** The token of a probe, in any of the texts in which a proxy may pass it on. */
-  find({ raw: { url, headers } }: FastifyRequest): string | undefined {
-    const { keys, clock } = this.#app
+  function find({ raw: { url, headers } }: FastifyRequest): string | undefined {
     const places = [
       headers['user-agent'],
       headers['x-forwarded-uri'],
@@ -92,41 +86,41 @@ class Probes {
       url,
     ]
     for (const text of places) {
-      const token = readProbe(String(text ?? ''), keys.login, clock.now())
+      const token = readProbe(String(text ?? ''), app.keys.login, app.clock.now())
       if (token !== undefined) return token
     }
     return undefined
   }
 
-  noteError(request: FastifyRequest, error: Error): void {
-    this.#errors.set(request, error)
+  function noteError(request: FastifyRequest, error: Error): void {
+    errors.set(request, error)
   }
 
   /** Keeps what arrived with a check that was refused, if it is a probe. */
-  keep(request: FastifyRequest, reply: FastifyReply): void {
-    const token = this.find(request)
+  function keep(request: FastifyRequest, reply: FastifyReply): void {
+    const token = find(request)
     if (token === undefined) return
-    const checks = this.#checks.get(token) ?? []
-    if (checks.length < MAX_CHECKS) checks.push(this.#describe(request, reply))
-    this.#checks.set(token, checks)
+    const checks = kept.get(token) ?? []
+    if (checks.length < MAX_CHECKS) checks.push(describe(request, reply))
+    kept.set(token, checks)
   }
 
-  #describe(request: FastifyRequest, reply: FastifyReply): ProbedCheck {
+  function describe(request: FastifyRequest, reply: FastifyReply): ProbedCheck {
     const { check, params, raw } = request
     const sent = request.sealedAnswer ?? { status: reply.statusCode, headers: reply.getHeaders() }
-    const { code, message } = this.#errors.get(request) ?? {}
+    const { code, message } = errors.get(request) ?? {}
     const { method, scheme, authority, target } = check?.forwarded ?? {}
     const [, dialect = 'forward'] = /\/authz\/([\w-]+)/.exec(request.routeOptions.url ?? '') ?? []
     return {
       portal: (params as { portal: string }).portal,
       dialect: dialect as ProbedCheck['dialect'],
       peer: raw.socket.remoteAddress ?? '',
-      isTrusted: this.#app.trust.trusts(raw.socket),
+      isTrusted: app.trust.trusts(raw.socket),
       status: sent.status,
       code,
       message,
       asked: check && ({ method, scheme, host: authority, target } as ProbedRequest),
-      clientAddress: this.#app.trust.clientIp(raw),
+      clientAddress: app.trust.clientIp(raw),
       headers: Object.fromEntries(
         KEPT.filter((name) => raw.headers[name] !== undefined).map((name) => [
           name,
@@ -139,14 +133,16 @@ class Probes {
     }
   }
 
-  report(token: string): readonly ProbedCheck[] {
-    return this.#checks.get(token) ?? []
+  function report(token: string): readonly ProbedCheck[] {
+    return kept.get(token) ?? []
   }
+
+  return { find, noteError, keep, report }
 }
 
 declare module 'fastify' {
   interface FastifyInstance {
-    readonly probes: Probes
+    readonly probes: ReturnType<typeof probesOf>
   }
 }
 
@@ -156,7 +152,7 @@ declare module 'fastify' {
  */
 export const probes = fp(
   async (app: FastifyInstance) => {
-    app.decorate('probes', new Probes(app))
+    app.decorate('probes', probesOf(app))
     app.get(REPORT_PATH, { schema: { hide: true } }, async (request, reply) => {
       const token = app.probes.find(request)
       if (token === undefined) return reply.callNotFound()

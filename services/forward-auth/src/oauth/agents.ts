@@ -18,7 +18,7 @@ import { findResource, scopesIn } from './authorization-request.ts'
 import { OAuthError } from './oauth-error.ts'
 import { ownResources } from './own-resources.ts'
 import type { Redemption, Renewal, Revocation, TokenAnswer } from './token.ts'
-import { ACCESS_LIFETIME, type AccessClaims, AccessTokens, isVerifierOf } from './tokens.ts'
+import { ACCESS_LIFETIME, type AccessClaims, accessTokensOf, isVerifierOf } from './tokens.ts'
 
 /** The time to redeem a code, in ms. */
 const CODE_LIFETIME = 60_000
@@ -61,7 +61,7 @@ type RefreshToken = Pick<SessionRow, 'sid' | 'rev'>
  */
 class Agents {
   readonly #app: FastifyInstance
-  readonly #tokens: AccessTokens
+  readonly #tokens: ReturnType<typeof accessTokensOf>
   /** By the claims of a token; another visitor is another agent. */
   readonly #agents = new WeakMap<
     AccessClaims,
@@ -70,7 +70,7 @@ class Agents {
 
   constructor(app: FastifyInstance) {
     this.#app = app
-    this.#tokens = new AccessTokens(app)
+    this.#tokens = accessTokensOf(app)
   }
 
   /**

@@ -26,40 +26,34 @@ export interface AccessClaims extends Times {
 }
 
 /** Signs and verifies access tokens, by the keys of assertions. */
-export class AccessTokens {
-  readonly #app: Pick<FastifyInstance, 'keys' | 'clock'>
-  readonly #verified = new LRUCache<string, AccessClaims>({
+export function accessTokensOf(app: Pick<FastifyInstance, 'keys' | 'clock'>) {
+  const verified = new LRUCache<string, AccessClaims>({
     maxSize: CACHE_BYTES,
     sizeCalculation: (_claims, token) => token.length + CLAIMS_BYTES,
   })
 
-  constructor(app: Pick<FastifyInstance, 'keys' | 'clock'>) {
-    this.#app = app
-  }
-
-  sign(claims: Omit<AccessClaims, keyof Times>): string {
-    const { keys, clock } = this.#app
-    const now = clock.now()
-    const iat = Math.floor(now / 1_000)
-    const jti = randomBytes(16).toString('base64url')
-    return keys.assertion
-      .present(now)
-      .access.sign({ ...claims, jti, iat, exp: iat + ACCESS_LIFETIME })
-  }
-
-  /** The claims of a token that is valid now; else undefined. The same object for the same token, as far as kept. */
-  verify(token: string): AccessClaims | undefined {
-    const now = this.#app.clock.now()
-    const claims = this.#verified.get(token) ?? this.#read(token, now)
-    return claims && isCurrent(claims, now) ? claims : undefined
-  }
-
-  #read(token: string, now: number): AccessClaims | undefined {
+  function read(token: string, now: number): AccessClaims | undefined {
     if (token.length > MAX_TOKEN) return undefined
-    const claims = this.#app.keys.assertion.read<AccessClaims>('access', token, now)
+    const claims = app.keys.assertion.read<AccessClaims>('access', token, now)
     // A copy, since the token may be a slice that keeps the whole header in memory.
-    if (claims) this.#verified.set(Buffer.from(token).toString(), claims)
+    if (claims) verified.set(Buffer.from(token).toString(), claims)
     return claims
+  }
+
+  return {
+    sign(claims: Omit<AccessClaims, keyof Times>): string {
+      const now = app.clock.now()
+      const iat = Math.floor(now / 1_000)
+      const jti = randomBytes(16).toString('base64url')
+      const signed = { ...claims, jti, iat, exp: iat + ACCESS_LIFETIME }
+      return app.keys.assertion.present(now).access.sign(signed)
+    },
+    /** The claims of a token that is valid now; else undefined. The same object for the same token, as far as kept. */
+    verify(token: string): AccessClaims | undefined {
+      const now = app.clock.now()
+      const claims = verified.get(token) ?? read(token, now)
+      return claims && isCurrent(claims, now) ? claims : undefined
+    },
   }
 }
 

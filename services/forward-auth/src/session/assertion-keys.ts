@@ -9,6 +9,7 @@ import {
   hkdfSync,
   type KeyObject,
 } from 'node:crypto'
+import { attempt } from '@gatehouse/net'
 import { createSigner, createVerifier } from 'fast-jwt'
 import { LRUCache } from 'lru-cache'
 
@@ -42,7 +43,11 @@ export function isCurrent({ iat, exp }: Times, now: number): boolean {
  */
 export class AssertionKeys {
   readonly #secret: string
-  readonly #keys = new Map<number, AssertionKey>()
+  /** By period. Only a clock that is set again and again needs more of them. */
+  readonly #keys = new LRUCache<number, AssertionKey>({
+    max: MAX_KEYS,
+    memoMethod: (period) => deriveKey(this.#secret, period),
+  })
   /** The key of each app for the IDs of sessions. */
   readonly #concealing = new LRUCache<string, KeyObject>({
     max: MAX_APPS,
@@ -59,7 +64,7 @@ export class AssertionKeys {
 
   /** The key that signs at a time, in ms since the epoch. */
   present(now: number): AssertionKey {
-    return this.#key(Math.floor(now / PERIOD))
+    return this.#keys.memo(Math.floor(now / PERIOD))
   }
 
   /** The present key and the next one; for an hour also the last one. */
@@ -67,17 +72,16 @@ export class AssertionKeys {
     const period = Math.floor(now / PERIOD)
     const last = Math.floor((now - OVERLAP) / PERIOD)
     const periods = [period, period + 1, ...(last < period ? [last] : [])]
-    return periods.map((one) => this.#key(one))
+    return periods.map((one) => this.#keys.memo(one))
   }
 
   /** The claims of a token of a kind that one of the published keys has signed, whenever; otherwise undefined. */
   read<Claims>(kind: 'assertion' | 'access', token: string, now: number): Claims | undefined {
-    for (const key of this.published(now))
-      try {
-        return key[kind].verify(token) as Claims
-      } catch {
-        // Of another key, or no token of ours.
-      }
+    for (const key of this.published(now)) {
+      // Undefined if it is of another key, or no token of ours.
+      const claims = attempt(() => key[kind].verify(token) as Claims)
+      if (claims) return claims
+    }
     return undefined
   }
 
@@ -97,16 +101,6 @@ export class AssertionKeys {
     const key = this.#concealing.memo(audience)
     const block = create('aes-256-ecb', key, null).setAutoPadding(false)
     return block.update(Buffer.from(id, 'base64url')).toString('base64url')
-  }
-
-  #key(period: number): AssertionKey {
-    const known = this.#keys.get(period)
-    if (known) return known
-    // Only a clock that is set again and again gets this far.
-    if (this.#keys.size >= MAX_KEYS) this.#keys.clear()
-    const key = deriveKey(this.#secret, period)
-    this.#keys.set(period, key)
-    return key
   }
 }
 

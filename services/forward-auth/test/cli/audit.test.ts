@@ -1,7 +1,7 @@
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t from 'tap'
 import { listAudit, readTime } from '../../src/cli/audit.ts'
-import { DayFiles, readRows } from '../../src/store/sqlite/day-files.ts'
+import { dayFilesIn, readRows } from '../../src/store/sqlite/day-files.ts'
 import type { StoredAuditRow } from '../../src/store/store.ts'
 
 const NOON = Date.UTC(2030, 0, 10, 12)
@@ -32,7 +32,7 @@ const ROWS = [
   rowAt(-1, { requestId: 'a-1', event: 'sign-in-failed', code: 'FWA_PROVIDER_UNREACHABLE' }),
   rowAt(0, { person: 'google:ada', provider: 'google', portal: 'other', event: 'sign-out' }),
 ]
-const filesIn = (folder: string) => new DayFiles(folder, () => ({ now: NOON, running: 0 }))
+const filesIn = (folder: string) => dayFilesIn(folder, () => ({ now: NOON, running: 0 }))
 type Query = Partial<Parameters<typeof listAudit>[0]> & { since?: number; until?: number }
 
 t.test('the rows that a query selects', async (t) => {

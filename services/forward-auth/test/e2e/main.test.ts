@@ -14,7 +14,7 @@ import { startRunning } from '../../../../scripts/test/running.ts'
 import { until } from '../../../../scripts/test/until.ts'
 import { serve } from '../../src/cli/serve.ts'
 import { loadForwardAuthConfig } from '../../src/config/load.ts'
-import { auditFolder, DayFiles } from '../../src/store/sqlite/day-files.ts'
+import { auditFolder, dayFilesIn } from '../../src/store/sqlite/day-files.ts'
 import { DOMAINS, portalOf, SESSION_KEY } from '../app.ts'
 import { freePort } from '../helpers/process.ts'
 import { SHAPES } from '../shapes.ts'
@@ -117,7 +117,7 @@ t.test('audit: lists the rows, and ends early for a reader that has enough', asy
   }))
   await makeFolder(folder)
   const age = () => ({ now: Date.now(), running: 0 })
-  await new DayFiles(auditFolder({ path: folder }), age).append(rows)
+  await dayFilesIn(auditFolder({ path: folder }), age).append(rows)
   const { code, stdout } = await run(t, 'audit', '--config', file)
   t.equal(code, 0)
   t.same(
@@ -133,7 +133,7 @@ t.test('audit: lists the rows, and ends early for a reader that has enough', asy
   const calls = ['delete_repo', 'read_repo'].map((tool) => {
     return { ...call, person: 'corp:alice', provider: 'corp', client: 'spa', tool }
   })
-  await new DayFiles(auditFolder({ path: folder }), age).append(calls)
+  await dayFilesIn(auditFolder({ path: folder }), age).append(calls)
   const query = ['--person', 'alice', '--tool', 'delete*', '--client', 'spa', '--since', '7d']
   t.same(JSON.parse((await run(t, 'audit', '--config', file, ...query)).stdout), calls[0])
 

@@ -8,7 +8,7 @@ import {
 } from 'node:fs'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t from 'tap'
-import { DayFiles, readRows } from '../../src/store/sqlite/day-files.ts'
+import { dayFilesIn, readRows } from '../../src/store/sqlite/day-files.ts'
 import type { StoredAuditRow } from '../../src/store/store.ts'
 
 const DAY = 86_400_000
@@ -19,8 +19,7 @@ const rowAt = (time: number, ran = 0, requestId = 'a'): StoredAuditRow => ({
   ...{ event: 'sign-in', portal: 'main', person: 'corp:ada', requestId, ran },
 })
 
-const filesIn = (folder: string, running = 0) =>
-  new DayFiles(folder, () => ({ now: NOON, running }))
+const filesIn = (folder: string, running = 0) => dayFilesIn(folder, () => ({ now: NOON, running }))
 
 async function all(folder: string, since = 0): Promise<StoredAuditRow[]> {
   const rows: StoredAuditRow[] = []

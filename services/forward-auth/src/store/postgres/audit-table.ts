@@ -16,39 +16,27 @@ const PRUNE = `
     SELECT seq FROM audit WHERE (at < $1 OR at > $2) AND ran <= $3 LIMIT ${MAX_REMOVED})`
 
 /** The audit trail of all instances, in a table. */
-export class AuditTable implements AuditStore {
-  readonly #db: Postgres
-  readonly #age: EngineStore['age']
+export function auditTableOf(db: Postgres, age: EngineStore['age']): AuditStore {
   /** A row that is tried again has the ID of before, so that it is added once. */
-  readonly #ids = new WeakMap<StoredAuditRow, string>()
-
-  constructor(db: Postgres, age: EngineStore['age']) {
-    this.#db = db
-    this.#age = age
-  }
-
-  async append(rows: readonly StoredAuditRow[]): Promise<void> {
-    const records = rows.map((row) => this.#recordOf(row))
-    await this.#db.transaction((tx) => AUDIT.addAll(tx, records, ' ON CONFLICT (id) DO NOTHING'))
-  }
-
-  async prune(retention: number): Promise<void> {
-    if (!(await this.#db.tryLead(MAINTENANCE))) return
-    const { now, running } = this.#age()
-    const bounds = [now - retention, now + DAY, running - retention]
-    for (let removed = MAX_REMOVED; removed === MAX_REMOVED; )
-      removed = await this.#db.run(PRUNE, ...bounds)
-  }
-
-  rows(since: number, until?: number): AsyncIterable<StoredAuditRow> {
-    return readRows(this.#db, since, until)
-  }
-
-  #recordOf(row: StoredAuditRow) {
-    const { time, ...rest } = row
-    const id = this.#ids.get(row) ?? randomUUID()
-    this.#ids.set(row, id)
-    return { ...rest, id, at: Date.parse(time) }
+  const ids = new WeakMap<StoredAuditRow, string>()
+  return {
+    async append(rows) {
+      const records = rows.map((row) => {
+        const { time, ...rest } = row
+        const id = ids.get(row) ?? randomUUID()
+        ids.set(row, id)
+        return { ...rest, id, at: Date.parse(time) }
+      })
+      await db.transaction((tx) => AUDIT.addAll(tx, records, ' ON CONFLICT (id) DO NOTHING'))
+    },
+    async prune(retention) {
+      if (!(await db.tryLead(MAINTENANCE))) return
+      const { now, running } = age()
+      const bounds = [now - retention, now + DAY, running - retention]
+      for (let removed = MAX_REMOVED; removed === MAX_REMOVED; )
+        removed = await db.run(PRUNE, ...bounds)
+    },
+    rows: (since, until) => readRows(db, since, until),
   }
 }
 

@@ -22,8 +22,8 @@ import type {
   StoreOptions,
 } from '../store.ts'
 import { EVENTS, MIGRATIONS, RECENT, TABLES } from '../tables.ts'
-import { AuditTable, MAINTENANCE, readRows } from './audit-table.ts'
-import { SealedSecrets } from './sealed-secrets.ts'
+import { auditTableOf, MAINTENANCE, readRows } from './audit-table.ts'
+import { sealedSecretsOf } from './sealed-secrets.ts'
 
 /** Ms for which a database is waited for at the start. Less than the timeout of plugins. */
 const PATIENCE = 30_000
@@ -86,7 +86,7 @@ class PostgresStore extends EngineStore implements AuthStore {
   #checkedAt = 0
   readonly #db: Postgres
   readonly #config: PostgresConfig
-  readonly #secrets: SealedSecrets
+  readonly #secrets: ReturnType<typeof sealedSecretsOf>
   readonly #channel: string
   #feed: Feed | undefined
 
@@ -95,9 +95,9 @@ class PostgresStore extends EngineStore implements AuthStore {
     super(db, clock ?? { now, setTimer: systemClock.setTimer }, log)
     this.#db = db
     this.#config = config
-    this.#secrets = new SealedSecrets(db)
+    this.#secrets = sealedSecretsOf(db)
     this.#channel = `${config.schema}_events`
-    this.audit = new AuditTable(db, () => this.age())
+    this.audit = auditTableOf(db, () => this.age())
     if (config.whenStale === 'refuse')
       this.staleness = () => {
         if (!this.#isStale()) return undefined

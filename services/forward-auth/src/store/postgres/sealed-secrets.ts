@@ -9,13 +9,20 @@ import { SECRETS } from '../tables.ts'
 const REPLACE = 'UPDATE secrets SET sealed = $3 WHERE name = $1 AND sealed = $2'
 
 /** The secrets of all instances, sealed: whoever reads the database learns none of them. */
-export class SealedSecrets {
-  readonly #db: Postgres
+export function sealedSecretsOf(db: Postgres) {
   /** Secrets, with the ID of the key that seals each. */
-  readonly #known = new Map<SecretName, { readonly secret: string; readonly kid: string }>()
+  const secrets = new Map<SecretName, { readonly secret: string; readonly kid: string }>()
 
-  constructor(db: Postgres) {
-    this.#db = db
+  async function read(name: SecretName): Promise<string | undefined> {
+    return (await SECRETS.find(db, 'WHERE name = $1', name))?.sealed
+  }
+
+  /** Makes a secret, unless another instance that starts at the same time was faster. */
+  async function make(name: SecretName, sealing: KeyRing): Promise<string> {
+    const secret = randomBytes(32).toString('base64url')
+    const sealed = seal(secret, sealing, `secret ${name}`)
+    await db.transaction((tx) => SECRETS.add(tx, { name, sealed }, ' ON CONFLICT DO NOTHING'))
+    return (await read(name)) ?? sealed
   }
 
   /**
@@ -24,11 +31,11 @@ export class SealedSecrets {
    *
    * @throws FwaError FWA_KEY_UNUSABLE, STORE_UNAVAILABLE
    */
-  async open(name: SecretName, sealing: KeyRing): Promise<string> {
+  async function open(name: SecretName, sealing: KeyRing): Promise<string> {
     const { first } = sealing
-    const known = this.#known.get(name)
+    const known = secrets.get(name)
     if (known?.kid === first.kid) return known.secret
-    const sealed = (await this.#read(name)) ?? (await this.#make(name, sealing))
+    const sealed = (await read(name)) ?? (await make(name, sealing))
     const purpose = `secret ${name}`
     const current = unseal(sealed, { first, all: [first] }, purpose)
     const secret = current ?? unseal(sealed, sealing, purpose) ?? known?.secret
@@ -38,21 +45,10 @@ export class SealedSecrets {
         `the secret ${name} in the database is sealed with a key that session.keys does not have: append the ` +
           'key of before to session.keys, or delete the row of the table secrets, and a new one is made',
       )
-    if (current === undefined)
-      await this.#db.run(REPLACE, name, sealed, seal(secret, sealing, purpose))
-    this.#known.set(name, { secret, kid: first.kid })
+    if (current === undefined) await db.run(REPLACE, name, sealed, seal(secret, sealing, purpose))
+    secrets.set(name, { secret, kid: first.kid })
     return secret
   }
 
-  async #read(name: SecretName): Promise<string | undefined> {
-    return (await SECRETS.find(this.#db, 'WHERE name = $1', name))?.sealed
-  }
-
-  /** Makes a secret, unless another instance that starts at the same time was faster. */
-  async #make(name: SecretName, sealing: KeyRing): Promise<string> {
-    const secret = randomBytes(32).toString('base64url')
-    const sealed = seal(secret, sealing, `secret ${name}`)
-    await this.#db.transaction((tx) => SECRETS.add(tx, { name, sealed }, ' ON CONFLICT DO NOTHING'))
-    return (await this.#read(name)) ?? sealed
-  }
+  return { open }
 }

@@ -1,6 +1,7 @@
 import { createReadStream } from 'node:fs'
 import { appendFile, open, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
+import { parseJson } from '@gatehouse/net'
 import { makeFolder } from '@gatehouse/service-kit/files'
 import type { EngineStore } from '../engine-store.ts'
 import type { AuditStore, StoredAuditRow } from '../store.ts'
@@ -16,42 +17,32 @@ export function auditFolder({ path }: { readonly path: string }): string {
 }
 
 /** The audit trail in files, one for each day. */
-export class DayFiles implements AuditStore {
-  readonly #folder: string
-  readonly #age: EngineStore['age']
+export function dayFilesIn(folder: string, age: EngineStore['age']): AuditStore {
   /** Ends a row that a write which failed has left in part. */
-  #start = ''
-
-  constructor(folder: string, age: EngineStore['age']) {
-    this.#folder = folder
-    this.#age = age
-  }
-
-  /** Each file (of a day in UTC) gets one write, so that several instances can share the folder. */
-  async append(rows: readonly StoredAuditRow[]): Promise<void> {
-    const start = this.#start
-    this.#start = '\n'
-    makeFolder(this.#folder)
-    for (const [day, ofDay] of Map.groupBy(rows, ({ time }) => time.slice(0, 10))) {
-      const lines = ofDay.map((row) => `${JSON.stringify(row)}\n`).join('')
-      await appendFile(join(this.#folder, `${day}.jsonl`), start + lines, { mode: 0o600 })
-    }
-    this.#start = ''
-  }
-
-  async prune(retention: number): Promise<void> {
-    const { now, running } = this.#age()
-    for (const file of await dayFiles(this.#folder)) {
-      const path = join(this.#folder, file)
-      const begin = Date.parse(file.slice(0, 10))
-      const isCurrent = now - retention < begin + DAY && begin <= now + DAY
-      if (isCurrent || running - (await ranAt(path)) < retention) continue
-      await rm(path, { force: true })
-    }
-  }
-
-  rows(since: number, until?: number): AsyncIterable<StoredAuditRow> {
-    return readRows(this.#folder, since, until)
+  let start = ''
+  return {
+    /** Each file (of a day in UTC) gets one write, so that several instances can share the folder. */
+    async append(rows) {
+      const begin = start
+      start = '\n'
+      makeFolder(folder)
+      for (const [day, ofDay] of Map.groupBy(rows, ({ time }) => time.slice(0, 10))) {
+        const lines = ofDay.map((row) => `${JSON.stringify(row)}\n`).join('')
+        await appendFile(join(folder, `${day}.jsonl`), begin + lines, { mode: 0o600 })
+      }
+      start = ''
+    },
+    async prune(retention) {
+      const { now, running } = age()
+      for (const file of await dayFiles(folder)) {
+        const path = join(folder, file)
+        const begin = Date.parse(file.slice(0, 10))
+        const isCurrent = now - retention < begin + DAY && begin <= now + DAY
+        if (isCurrent || running - (await ranAt(path)) < retention) continue
+        await rm(path, { force: true })
+      }
+    },
+    rows: (since, until) => readRows(folder, since, until),
   }
 }
 
@@ -100,10 +91,6 @@ async function* readLines(path: string): AsyncGenerator<string> {
 }
 
 function parseRow(line: string): StoredAuditRow | undefined {
-  try {
-    const row = JSON.parse(line) as StoredAuditRow
-    return typeof row.time === 'string' && typeof row.ran === 'number' ? row : undefined
-  } catch {
-    return undefined
-  }
+  const row = parseJson(line) as StoredAuditRow | undefined
+  return typeof row?.time === 'string' && typeof row.ran === 'number' ? row : undefined
 }

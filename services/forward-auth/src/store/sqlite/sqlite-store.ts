@@ -12,7 +12,7 @@ import type {
   StoreOptions,
 } from '../store.ts'
 import { EVENTS, MIGRATIONS, RECENT } from '../tables.ts'
-import { auditFolder, DayFiles } from './day-files.ts'
+import { auditFolder, dayFilesIn } from './day-files.ts'
 import { storedSecret } from './secret-file.ts'
 
 /** Named after what it held first. */
@@ -40,7 +40,7 @@ export class SqliteStore extends EngineStore implements AuthStore {
     this.#folder = folder
     this.#engine = engine
     this.#log = log
-    this.audit = new DayFiles(auditFolder({ path: folder }), () => this.age())
+    this.audit = dayFilesIn(auditFolder({ path: folder }), () => this.age())
   }
 
   async follow(follower: SessionFollower): Promise<void> {
