@@ -144,7 +144,7 @@ export function acmeServerOn(db: Engine, audit: AuditLog): AcmeServerStore {
         await addEnd(tx, { ...entry, count })
         return renewed?.counter ?? next
       }),
-    addAccount: (account, entry, isInForce = isValid) =>
+    addAccount: (account, entry, isInForce = ({ status }) => status === 'valid') =>
       db.transaction(async (tx) => {
         const { thumbprint, caller } = account
         const found = await SERVED_ACCOUNTS.find(tx, `${BY_KEY} FOR UPDATE`, thumbprint)
@@ -296,8 +296,6 @@ async function hasRoom(tx: Transaction, account: ServedAccount): Promise<boolean
   if (count < MAX_ACCOUNTS || (await tx.run(DELETE_ENDED, caller)) === 1) return true
   return (await tx.run(DELETE_IDLE, caller, createdAt, remoteAddress ?? '')) === 1
 }
-
-const isValid = ({ status }: ServedAccount) => status === 'valid'
 
 async function counterOf(on: Queries, names: readonly string[]): Promise<number> {
   const row = await on.get<{ counter: number }>(MOST_OF, JSON.stringify(names.map(indexable)))

@@ -24,6 +24,7 @@ import { type Age, MAX_ROWS, TEXTS } from './sql.ts'
 import {
   type AuditEntry,
   type CertificateRecord,
+  type Certificates,
   CLIENT_ISSUER,
   type Counted,
   type Coverage,
@@ -37,7 +38,6 @@ import {
   type NewCertificate,
   type PastCertificate,
   type Predecessor,
-  type Store,
   type Transition,
   type Way,
 } from './store.ts'
@@ -174,165 +174,37 @@ interface Parts {
   readonly changes: SharedChanges | undefined
 }
 
+/** Reads records. `rest` is SQL after `SELECT … FROM certificates`. */
+export type SelectCertificates = (
+  rest: string,
+  ...params: readonly Parameter[]
+) => Promise<readonly CertificateRecord[]>
+
 /** Finds certificates, puts them into service, and counts what callers hold. */
-export class Certificates {
-  readonly #db: Engine
-  readonly #parts: Parts
-  readonly #chains: Chains
-  readonly #sql: Readonly<Record<'countNames' | 'countInUse', string>>
-  readonly #addOne: (addition: Addition) => Promise<CertificateRecord>
+export function certificatesOn(
+  db: Engine,
+  { audit, leases, changes }: Parts,
+): Certificates & { readonly select: SelectCertificates } {
+  const loadChains = chainLoader(db)
+  const now = NOW[db.dialect]
+  const [namesBy, inUseBy] = [countNamesBy(now), countInUseBy(now)]
+  const addOne = groupCommit(db, (tx, additions: readonly Addition[]) => addAll(tx, additions))
+  const download = groupCommit(
+    db,
+    (tx, all: readonly (readonly [id: number, at: number])[]) =>
+      // In the order of their ids, so that two transactions never wait for each other.
+      Promise.all(all.toSorted(([a], [b]) => a - b).map((one) => tx.run(SET_DOWNLOADED, ...one))),
+    { durable: false, repeatable: true },
+  )
 
-  constructor(db: Engine, parts: Parts) {
-    this.#db = db
-    this.#parts = parts
-    this.#chains = new Chains(db)
-    const now = NOW[db.dialect]
-    this.#sql = { countNames: countNamesBy(now), countInUse: countInUseBy(now) }
-    this.#addOne = groupCommit(db, (tx, additions: readonly Addition[]) =>
-      this.#addAll(tx, additions),
-    )
-    const download = groupCommit(
-      db,
-      (tx, all: readonly (readonly [id: number, at: number])[]) =>
-        // In the order of their ids, so that two transactions never wait for each other.
-        Promise.all(all.toSorted(([a], [b]) => a - b).map((one) => tx.run(SET_DOWNLOADED, ...one))),
-      { durable: false, repeatable: true },
-    )
-    this.setDownloaded = async (id, at) => void (await download([id, at]))
+  const select: SelectCertificates = async (rest, ...params) =>
+    records(await CERTIFICATES.list(db, rest, ...params))
+
+  async function count(sql: string, of: string, now: number, upTo?: Lease): Promise<Counted> {
+    return (await db.get<Counted>(sql, of, now, upTo?.token ?? null)) as Counted
   }
 
-  findCurrent = async (requestKey: string) =>
-    (await this.select('WHERE is_current AND request_key = $1', requestKey))[0]
-
-  findByDomain = (domain: string, skip = 0) => this.select(BY_DOMAIN, domain, skip)
-
-  findByName = (name: string, skip = 0) => this.select(BY_NAME, name, skip)
-
-  listIssued: Store['listIssued'] = (domain, { now, isOut, after = { notAfter: 0, id: 0 } }) =>
-    this.#some<IssuedCertificate>(
-      ISSUED,
-      ISSUED_FOR,
-      domain,
-      isOut,
-      now,
-      this.#db.runTime(),
-      after.notAfter,
-      after.id,
-    )
-
-  listIssuedTo: Store['listIssuedTo'] = (account, { now, after = { notAfter: 0, id: 0 } }) =>
-    this.#some<IssuedCertificate>(
-      ISSUED,
-      ISSUED_TO,
-      account,
-      now,
-      this.#db.runTime(),
-      after.notAfter,
-      after.id,
-    )
-
-  listHistory = (domain: string): Promise<readonly PastCertificate[]> =>
-    this.#some<PastCertificate>(`${PAST}, ${IN_SERVICE}`, HISTORY, domain)
-
-  hasRevokedOfClient = async (name: string, since: number) =>
-    (await this.#db.get(REVOKED_OF_CLIENT, name, since)) !== undefined
-
-  findBySerial = async (domain: string, serialNumber: string) =>
-    (await this.#inService(BY_SERIAL, domain, serialNumber))[0]
-
-  findIssued = async (sha256: string) =>
-    (await this.#inService('WHERE fingerprint = $1', sha256))[0]
-
-  listBySerial = (serialNumber: string) =>
-    this.#inService('WHERE serial_number = $1 LIMIT 10', serialNumber)
-
-  findById = async (id: number) => (await this.#inService('WHERE id = $1', id))[0]
-
-  listHeads: Store['listHeads'] = (askedBy, names, { account, address }) =>
-    this.#some<Head>(HEAD, HEADS, indexable(askedBy), JSON.stringify(names), account, address)
-
-  listTransitions = async (id: number) =>
-    (await TRANSITIONS.list(
-      this.#db,
-      `WHERE certificate = $1 ORDER BY id DESC LIMIT ${NAME_PAGE}`,
-      id,
-    )) as readonly Transition[]
-
-  setDownloaded: Store['setDownloaded']
-
-  reinstate: Store['reinstate'] = async (
-    { id, names, requestKey, notAfter },
-    { at, actor, account },
-  ) => {
-    const { changes } = this.#parts
-    await this.#db.transaction(async (tx) => {
-      if ((await tx.run(REINSTATE, id, at, indexable(actor))) === 0) return
-      const [domain = ''] = names
-      if (names.length > 1) await tx.run(ADD_NAMES, JSON.stringify(names), id, domain, notAfter)
-      await addTransitions(tx, [{ certificate: id, at, action: 'reinstate', actor, account }])
-      await changes?.note(tx, [requestKey])
-    })
-    changes?.notify()
-  }
-
-  list: Store['list'] = ({ after, limit }) =>
-    this.select('WHERE is_current AND id > $1 ORDER BY id LIMIT $2', after, limit)
-
-  listLate: Store['listLate'] = (now, limit, isCovered = false) =>
-    this.select(isCovered ? LATE_COVERED : LATE_UNCOVERED, now, limit)
-
-  countCovered: Store['countCovered'] = async (now) => {
-    const { total = 0, caller = 0 } =
-      (await this.#db.reports.get<{ total: number; caller: number }>(COUNT_COVERED, now)) ?? {}
-    return { caller, other: total - caller }
-  }
-
-  findCoverage = async (id: number) => (await this.#db.get<{ by: Coverage }>(FIND_COVERAGE, id))?.by
-
-  listEnding: Store['listEnding'] = async (now, limit) => {
-    const [soonest, counted] = await Promise.all([
-      this.#db.reports.all<Expiry>(CERTIFICATES.select(ENDING, EXPIRY), now, limit),
-      this.#db.reports.get<{ total: number }>(
-        `SELECT count(*) AS total FROM certificates ${RENEWED}`,
-      ),
-    ])
-    return { soonest, total: counted?.total ?? 0 }
-  }
-
-  addCertificate: Store['addCertificate'] = async (certificate, entry, options = {}) => {
-    const { leases, changes } = this.#parts
-    const { lease, predecessor } = options
-    const chain = chainId(certificate.chain)
-    const addition = { certificate, chain, entry, lease, predecessor }
-    const added = await leases.ending(lease, () => this.#addOne(addition))
-    changes?.notify()
-    return added
-  }
-
-  countNames = async (askedBy: string, now: number, upTo?: Lease): Promise<Counted> =>
-    this.#count(this.#sql.countNames, indexable(askedBy), now, upTo)
-
-  countInUse = (domain: string, now: number, upTo?: Lease) =>
-    this.#count(this.#sql.countInUse, domain, now, upTo)
-
-  prune([, before, ranBefore]: Age): Promise<number> {
-    return this.#db.run(DELETE_EXPIRED, before, ranBefore)
-  }
-
-  /** @param rest - SQL after `SELECT … FROM certificates` */
-  async select(
-    rest: string,
-    ...params: readonly Parameter[]
-  ): Promise<readonly CertificateRecord[]> {
-    return this.#records(await CERTIFICATES.list(this.#db, rest, ...params))
-  }
-
-  async #count(sql: string, of: string, now: number, upTo?: Lease): Promise<Counted> {
-    return (await this.#db.get<Counted>(sql, of, now, upTo?.token ?? null)) as Counted
-  }
-
-  async #addAll(tx: Transaction, additions: readonly Addition[]) {
-    const { audit, leases, changes } = this.#parts
+  async function addAll(tx: Transaction, additions: readonly Addition[]) {
     const requestKeys = additions.map(({ certificate }) => certificate.requestKey)
     const chains = additions.map(({ chain, certificate }) => [chain, certificate.chain] as const)
     const held = additions.flatMap(({ lease }) => lease ?? [])
@@ -343,32 +215,32 @@ export class Certificates {
     const list = JSON.stringify(requestKeys)
     const [, rows] = await Promise.all([leases.end(tx, held), tx.all<Replaced>(REPLACED, list)])
     const replaced = new Map(rows.map((row) => [row.requestKey, row]))
-    const made = additions.map((one, i) => this.#rowOf(one, replaced.get(requestKeys[i] ?? '')))
+    const made = additions.map((one, i) => rowOf(one, replaced.get(requestKeys[i] ?? '')))
     const [, , , , ids] = await Promise.all([
-      Promise.all(rows.map(({ id }) => this.#retire(tx, id))),
-      this.#chains.save(tx, new Map(chains)),
+      Promise.all(rows.map(({ id }) => retire(tx, id))),
+      saveChains(tx, new Map(chains)),
       tx.run(END_ORDERS, list),
       changes?.note(tx, [...requestKeys, ...followed]),
       CERTIFICATES.addAll(tx, made, ' RETURNING id'),
       audit.add(tx, ...additions.map(({ entry }) => entry)),
-      ofClients.length > 0 && keepAccounts(tx, ofClients, this.#db.runTime()),
+      ofClients.length > 0 && keepAccounts(tx, ofClients, db.runTime()),
     ])
     const added = additions.map(({ certificate: { askedBy: _, ...certificate } }, i) => {
       const { madeAt, fetchedRan } = made[i] as (typeof made)[number]
       return { ...certificate, id: ids[i] as number, madeAt, fetchedRan }
     })
-    await Promise.all(added.map((one) => this.#settle(tx, one, replaced.get(one.requestKey)?.id)))
+    await Promise.all(added.map((one) => settle(tx, one, replaced.get(one.requestKey)?.id)))
     // In the order of their ids, so that two transactions never wait for each other.
     const successions = additions
       .flatMap(({ predecessor, entry, certificate: { account = null } }, i) =>
         predecessor ? { predecessor, id: added[i]?.id ?? 0, by: { ...entry, account } } : [],
       )
       .toSorted((a, b) => a.predecessor.id - b.predecessor.id)
-    for (const { id, predecessor, by } of successions) await this.#follow(tx, id, predecessor, by)
+    for (const { id, predecessor, by } of successions) await follow(tx, id, predecessor, by)
     return added
   }
 
-  #rowOf(
+  function rowOf(
     { certificate: { askedBy, ...certificate }, chain, entry, lease }: Addition,
     replaced: Replaced | undefined,
   ) {
@@ -376,7 +248,7 @@ export class Certificates {
     if (lease && replaced && replaced.id !== lease.currentId) throw leaseLost(requestKey)
     // Not an operator who has it tried again.
     const isOfClient = certificate.account && entry.account === certificate.account
-    const ran = this.#db.runTime()
+    const ran = db.runTime()
     const isUnfetched = replaced?.fetchedAt === fetchedAt
     return {
       ...certificate,
@@ -395,49 +267,10 @@ export class Certificates {
     }
   }
 
-  /** What follows on a certificate that has its id. */
-  async #settle(
-    tx: Transaction,
-    { id, names, notAfter, certificate, servedOrder }: CertificateRecord,
-    replaced: number | undefined,
-  ): Promise<void> {
-    const [, , ended] = await Promise.all([
-      replaced !== undefined && tx.run(SET_REPLACED, replaced, id, 'key'),
-      names.length > 1 && tx.run(ADD_NAMES, JSON.stringify(names), id, names[0] ?? '', notAfter),
-      servedOrder &&
-        tx.run(END_SERVED_ORDER, servedOrder, 'valid', hash('sha256', certificate), null),
-    ])
-    if (ended === 0)
-      throw new CertStoreError('CERT_ORDER_ENDED', `The order ${servedOrder} has ended before.`)
-  }
-
-  #retire(tx: Transaction, id: number) {
-    return Promise.all([tx.run(RETIRE, id), tx.run(FORGET_NAMES, id)])
-  }
-
-  /** Has a certificate follow its predecessor, or what followed that and nobody uses. */
-  async #follow(
-    tx: Transaction,
-    successor: number,
-    { id, reason }: Predecessor,
-    by: Pick<Transition, 'at' | 'actor' | 'account'>,
-  ): Promise<void> {
-    let next: number | undefined = id
-    for (let tries = 0; tries < MAX_FOLLOWED && next !== undefined; tries += 1) {
-      if ((await tx.run(SET_REPLACED, next, successor, reason)) === 1) {
-        await this.#retire(tx, next)
-        await addTransitions(tx, [{ ...by, certificate: next, action: 'replace' }])
-        return
-      }
-      if (reason !== 'named') return
-      next = (await tx.get<{ id: number }>(FOLLOWING, next, successor))?.id
-    }
-  }
-
-  async #inService(rest: string, ...params: readonly Parameter[]) {
-    const rows = await CERTIFICATES.list(this.#db, rest, ...params)
-    const records = await this.#records(rows)
-    return records.map((record, i) => {
+  async function inService(rest: string, ...params: readonly Parameter[]) {
+    const rows = await CERTIFICATES.list(db, rest, ...params)
+    const all = await records(rows)
+    return all.map((record, i) => {
       const { isCurrent, askedBy, revokedAt, revocationReason } = rows[i] as CertificateRow
       const { replacedBy, downloadedAt } = rows[i] as CertificateRow
       const state = { isCurrent, askedBy, revokedAt, revocationReason, replacedBy, downloadedAt }
@@ -445,16 +278,141 @@ export class Certificates {
     })
   }
 
-  async #some<T>(members: string, rest: string, ...params: readonly Parameter[]) {
-    const rows = await this.#db.all<Row>(CERTIFICATES.select(rest, members), ...params)
+  async function some<T>(members: string, rest: string, ...params: readonly Parameter[]) {
+    const rows = await db.all<Row>(CERTIFICATES.select(rest, members), ...params)
     return rows.map((row) => CERTIFICATES.recordOf(row)) as readonly T[]
   }
 
-  async #records(rows: readonly CertificateRow[]): Promise<readonly CertificateRecord[]> {
-    const chains = await this.#chains.load(rows.map(({ chain }) => chain))
+  async function records(rows: readonly CertificateRow[]): Promise<readonly CertificateRecord[]> {
+    const chains = await loadChains(rows.map(({ chain }) => chain))
     return rows.map((row, i) => toRecord(row, chains[i] as readonly Uint8Array[]))
   }
+
+  return {
+    select,
+    setDownloaded: async (id, at) => void (await download([id, at])),
+    findCurrent: async (requestKey) =>
+      (await select('WHERE is_current AND request_key = $1', requestKey))[0],
+    findByDomain: (domain, skip = 0) => select(BY_DOMAIN, domain, skip),
+    findByName: (name, skip = 0) => select(BY_NAME, name, skip),
+    listIssued: (domain, { now, isOut, after = { notAfter: 0, id: 0 } }) =>
+      some<IssuedCertificate>(
+        ISSUED,
+        ISSUED_FOR,
+        domain,
+        isOut,
+        now,
+        db.runTime(),
+        after.notAfter,
+        after.id,
+      ),
+    listIssuedTo: (account, { now, after = { notAfter: 0, id: 0 } }) =>
+      some<IssuedCertificate>(
+        ISSUED,
+        ISSUED_TO,
+        account,
+        now,
+        db.runTime(),
+        after.notAfter,
+        after.id,
+      ),
+    listHistory: (domain) => some<PastCertificate>(`${PAST}, ${IN_SERVICE}`, HISTORY, domain),
+    hasRevokedOfClient: async (name, since) =>
+      (await db.get(REVOKED_OF_CLIENT, name, since)) !== undefined,
+    findBySerial: async (domain, serialNumber) =>
+      (await inService(BY_SERIAL, domain, serialNumber))[0],
+    findIssued: async (sha256) => (await inService('WHERE fingerprint = $1', sha256))[0],
+    listBySerial: (serialNumber) => inService('WHERE serial_number = $1 LIMIT 10', serialNumber),
+    findById: async (id) => (await inService('WHERE id = $1', id))[0],
+    listHeads: (askedBy, names, { account, address }) =>
+      some<Head>(HEAD, HEADS, indexable(askedBy), JSON.stringify(names), account, address),
+    listTransitions: async (id) =>
+      (await TRANSITIONS.list(
+        db,
+        `WHERE certificate = $1 ORDER BY id DESC LIMIT ${NAME_PAGE}`,
+        id,
+      )) as readonly Transition[],
+    async reinstate({ id, names, requestKey, notAfter }, { at, actor, account }) {
+      await db.transaction(async (tx) => {
+        if ((await tx.run(REINSTATE, id, at, indexable(actor))) === 0) return
+        const [domain = ''] = names
+        if (names.length > 1) await tx.run(ADD_NAMES, JSON.stringify(names), id, domain, notAfter)
+        await addTransitions(tx, [{ certificate: id, at, action: 'reinstate', actor, account }])
+        await changes?.note(tx, [requestKey])
+      })
+      changes?.notify()
+    },
+    list: ({ after, limit }) =>
+      select('WHERE is_current AND id > $1 ORDER BY id LIMIT $2', after, limit),
+    listLate: (now, limit, isCovered = false) =>
+      select(isCovered ? LATE_COVERED : LATE_UNCOVERED, now, limit),
+    async countCovered(now) {
+      const { total = 0, caller = 0 } =
+        (await db.reports.get<{ total: number; caller: number }>(COUNT_COVERED, now)) ?? {}
+      return { caller, other: total - caller }
+    },
+    findCoverage: async (id) => (await db.get<{ by: Coverage }>(FIND_COVERAGE, id))?.by,
+    async listEnding(now, limit) {
+      const [soonest, counted] = await Promise.all([
+        db.reports.all<Expiry>(CERTIFICATES.select(ENDING, EXPIRY), now, limit),
+        db.reports.get<{ total: number }>(`SELECT count(*) AS total FROM certificates ${RENEWED}`),
+      ])
+      return { soonest, total: counted?.total ?? 0 }
+    },
+    async addCertificate(certificate, entry, options = {}) {
+      const { lease, predecessor } = options
+      const chain = hash('sha256', Buffer.concat(certificate.chain))
+      const addition = { certificate, chain, entry, lease, predecessor }
+      const added = await leases.ending(lease, () => addOne(addition))
+      changes?.notify()
+      return added
+    },
+    countNames: async (askedBy, now, upTo) => count(namesBy, indexable(askedBy), now, upTo),
+    countInUse: (domain, now, upTo) => count(inUseBy, domain, now, upTo),
+  }
 }
+
+/** What follows on a certificate that has its id. */
+async function settle(
+  tx: Transaction,
+  { id, names, notAfter, certificate, servedOrder }: CertificateRecord,
+  replaced: number | undefined,
+): Promise<void> {
+  const [, , ended] = await Promise.all([
+    replaced !== undefined && tx.run(SET_REPLACED, replaced, id, 'key'),
+    names.length > 1 && tx.run(ADD_NAMES, JSON.stringify(names), id, names[0] ?? '', notAfter),
+    servedOrder &&
+      tx.run(END_SERVED_ORDER, servedOrder, 'valid', hash('sha256', certificate), null),
+  ])
+  if (ended === 0)
+    throw new CertStoreError('CERT_ORDER_ENDED', `The order ${servedOrder} has ended before.`)
+}
+
+function retire(tx: Transaction, id: number) {
+  return Promise.all([tx.run(RETIRE, id), tx.run(FORGET_NAMES, id)])
+}
+
+/** Has a certificate follow its predecessor, or what followed that and nobody uses. */
+async function follow(
+  tx: Transaction,
+  successor: number,
+  { id, reason }: Predecessor,
+  by: Pick<Transition, 'at' | 'actor' | 'account'>,
+): Promise<void> {
+  let next: number | undefined = id
+  for (let tries = 0; tries < MAX_FOLLOWED && next !== undefined; tries += 1) {
+    if ((await tx.run(SET_REPLACED, next, successor, reason)) === 1) {
+      await retire(tx, next)
+      await addTransitions(tx, [{ ...by, certificate: next, action: 'replace' }])
+      return
+    }
+    if (reason !== 'named') return
+    next = (await tx.get<{ id: number }>(FOLLOWING, next, successor))?.id
+  }
+}
+
+export const pruneCertificates = (db: Engine, [, before, ranBefore]: Age) =>
+  db.run(DELETE_EXPIRED, before, ranBefore)
 
 function toRecord(row: CertificateRow, chain: readonly Uint8Array[]): CertificateRecord {
   const { checkAt, windowStart, windowEnd, explanationUrl } = row
@@ -485,45 +443,38 @@ function toRecord(row: CertificateRow, chain: readonly Uint8Array[]): Certificat
   }
 }
 
-/** The chains of certificates, which are shared and never change. */
-class Chains {
-  readonly #db: Queries
-  readonly #known = new LRUCache<string, Promise<readonly Uint8Array[]>>({ max: MAX_CHAINS })
-
-  constructor(db: Queries) {
-    this.#db = db
-  }
+/** Loads the chains of certificates, which are shared and never change, by their ids. */
+function chainLoader(db: Queries) {
+  const known = new LRUCache<string, Promise<readonly Uint8Array[]>>({
+    max: MAX_CHAINS,
+    memoMethod(id) {
+      const chain = read(id)
+      chain.catch(() => known.delete(id))
+      return chain
+    },
+  })
 
   /** @throws CertStoreError STORE_CORRUPT */
-  async load(ids: readonly string[]): Promise<readonly (readonly Uint8Array[])[]> {
-    return Promise.all(ids.map((id) => this.#known.get(id) ?? this.#load(id)))
-  }
-
-  /** Also of one that is known: a database that failed over may have lost it. */
-  save(tx: Transaction, chains: ReadonlyMap<string, readonly Uint8Array[]>) {
-    // Sorted, so that two transactions never wait for each other.
-    const added = [...chains]
-      .sort(([a], [b]) => (a < b ? -1 : 1))
-      .map(([id, chain]) => {
-        const certificates = chain.map((der) => Buffer.from(der).toString('base64'))
-        const row = { id, issuer: issuerDigest(chain[0] ?? ''), certificates }
-        return CHAINS.add(tx, row, ' ON CONFLICT DO NOTHING')
-      })
-    return Promise.all(added)
-  }
-
-  #load(id: string): Promise<readonly Uint8Array[]> {
-    const chain = this.#read(id)
-    this.#known.set(id, chain)
-    chain.catch(() => this.#known.delete(id))
-    return chain
-  }
-
-  async #read(id: string): Promise<readonly Uint8Array[]> {
-    const row = await CHAINS.find(this.#db, 'WHERE id = $1', id)
+  async function read(id: string): Promise<readonly Uint8Array[]> {
+    const row = await CHAINS.find(db, 'WHERE id = $1', id)
     if (!row) throw new StoreError('STORE_CORRUPT', 'The chain of a certificate is missing.')
     return row.certificates.map((text) => Buffer.from(text, 'base64'))
   }
+
+  return (ids: readonly string[]) => Promise.all(ids.map((id) => known.memo(id)))
+}
+
+/** Part of a write: also of chains that are known, as a database that failed over may have lost them. */
+function saveChains(tx: Transaction, chains: ReadonlyMap<string, readonly Uint8Array[]>) {
+  // Sorted, so that two transactions never wait for each other.
+  const added = [...chains]
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([id, chain]) => {
+      const certificates = chain.map((der) => Buffer.from(der).toString('base64'))
+      const row = { id, issuer: issuerDigest(chain[0] ?? ''), certificates }
+      return CHAINS.add(tx, row, ' ON CONFLICT DO NOTHING')
+    })
+  return Promise.all(added)
 }
 
 /** Part of a write. */
@@ -536,11 +487,6 @@ export async function addTransitions(
       TRANSITIONS.add(tx, { certificate, at, action, actor, account }),
     ),
   )
-}
-
-/** The id by which certificates refer to their chain. */
-function chainId(chain: readonly Uint8Array[]): string {
-  return hash('sha256', Buffer.concat(chain))
 }
 
 /** The digest by which chains refer to their direct issuer. */

@@ -1,19 +1,12 @@
 import type { Engine } from '@gatehouse/store'
 import { LRUCache } from 'lru-cache'
+import type { SelectCertificates } from './certificates.ts'
 import { isCovered } from './coverage.ts'
 import { isDescending, NO_END } from './listing.ts'
 import { orderOf } from './order-record.ts'
-import type {
-  CertificateRecord,
-  Listing,
-  ListOrder,
-  ListPage,
-  Position,
-  Search,
-  Tally,
-} from './records.ts'
+import type { Listing, ListOrder, ListPage, Position, Search, Tally } from './records.ts'
 import { IDS, TEXTS } from './sql.ts'
-import type { Store } from './store.ts'
+import type { Listings } from './store.ts'
 import { ORDERS } from './tables.ts'
 
 /** Failing certificates that a tally counts at most. */
@@ -52,20 +45,8 @@ type Value = number | string
 /** Gives the parameter that stands for a value. */
 type Add = (value: Value) => string
 
-/** Reads records of certificates. */
-interface Certificates {
-  /** @param rest - SQL after `SELECT … FROM certificates` */
-  select(rest: string, ...params: readonly Value[]): Promise<readonly CertificateRecord[]>
-}
-
 /** Lists certificates, and orders that have none, for people. */
-export function listingsOn(
-  db: Engine,
-  certificates: Certificates,
-): Pick<
-  Store,
-  'findByFingerprint' | 'listCertificates' | 'listFailedOrders' | 'countFailedOrders' | 'tally'
-> {
+export function listingsOn(db: Engine, select: SelectCertificates): Listings {
   /** Counts of many, which take long and are hardly others soon afterwards. */
   const tallies = new LRUCache<string, Promise<Tally>>({ max: 10, ttl: REMEMBERED })
 
@@ -115,12 +96,12 @@ export function listingsOn(
 
   return {
     findByFingerprint: async (sha256) =>
-      (await certificates.select('WHERE fingerprint = $1 AND is_current LIMIT 1', sha256))[0],
+      (await select('WHERE fingerprint = $1 AND is_current LIMIT 1', sha256))[0],
     async listCertificates(listing, page) {
       const { rest, params } = pageQuery(listing, page)
       const sql = `SELECT id FROM certificates ${rest}`
       const ids = (await db.reports.all<{ id: number }>(sql, ...params)).map(({ id }) => id)
-      const records = await certificates.select(`WHERE id IN (${IDS})`, JSON.stringify(ids))
+      const records = await select(`WHERE id IN (${IDS})`, JSON.stringify(ids))
       return records.toSorted((one, other) => ids.indexOf(one.id) - ids.indexOf(other.id))
     },
     async listFailedOrders(listing, page) {

@@ -35,10 +35,7 @@ const DELETE_OLD = deleteOld('orders', 'id', 'coalesce(next_try_at, since)', 'ra
 const DELETE_OLD_CHALLENGES = deleteOld('challenges', 'key', 'at', 'ran')
 
 /** Orders, and what ACME needs beside them: accounts at CAs and responses to their challenges. */
-export function ordersOn(
-  db: Engine,
-  leases: Leases,
-): Omit<Orders, 'listFailedOrders' | 'countFailedOrders'> {
+export function ordersOn(db: Engine, leases: Leases): Orders {
   /** The last write of each request key: of states that are saved at once, the last one stays. */
   const underWay = new Map<string, Promise<unknown>>()
 

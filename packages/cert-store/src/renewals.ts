@@ -1,6 +1,6 @@
 import { type Engine, indexable, type Transaction } from '@gatehouse/store'
 import type { AuditLog } from './audit.ts'
-import { addTransitions, type Certificates } from './certificates.ts'
+import { addTransitions, type SelectCertificates } from './certificates.ts'
 import type { Leases } from './leases.ts'
 import type { SharedChanges } from './replicas/changes.ts'
 import { IDS, MAX_ROWS } from './sql.ts'
@@ -74,13 +74,13 @@ interface Place {
 
 interface Parts {
   readonly audit: AuditLog
-  readonly certificates: Certificates
+  readonly select: SelectCertificates
   readonly leases: Leases
   readonly changes: SharedChanges | undefined
 }
 
 /** Keeps when certificates are to be renewed. */
-export function renewalsOn(db: Engine, { audit, certificates, leases, changes }: Parts): Renewals {
+export function renewalsOn(db: Engine, { audit, select, leases, changes }: Parts): Renewals {
   async function setEach(
     times: ReadonlyMap<number, number>,
     set: (tx: Transaction, id: number, at: number) => Promise<number>,
@@ -143,7 +143,7 @@ export function renewalsOn(db: Engine, { audit, certificates, leases, changes }:
     claimed: readonly (Pick<CertificateRecord, 'id'> & Partial<CertificateRecord>)[],
   ): Promise<readonly CertificateRecord[]> {
     if (claimed.length === 0) return []
-    const records = await certificates.select(BY_IDS, listOf(claimed))
+    const records = await select(BY_IDS, listOf(claimed))
     const byId = new Map(records.map((record) => [record.id, record]))
     return claimed.flatMap(({ id, checkAt }) => {
       const record = byId.get(id)
@@ -196,7 +196,7 @@ export function renewalsOn(db: Engine, { audit, certificates, leases, changes }:
     },
     setRenewalInfoRead: (read) => setEach(read, (tx, id, at) => tx.run(SET_READ, id, at)),
     listOfCaller: (askedBy, { notAfter, id } = { notAfter: 0, id: 0 }) =>
-      certificates.select(OF_CALLER, indexable(askedBy), notAfter, id),
+      select(OF_CALLER, indexable(askedBy), notAfter, id),
     requestRenewals: (moments, entry) =>
       db.transaction(async (tx) => {
         await audit.add(tx, entry)

@@ -59,8 +59,9 @@ export const AUDIT_LOOKED_AT = 5_000
  */
 export interface Store
   extends Certificates,
+    Listings,
     Renewals,
-    Lifecycle,
+    Withdrawals,
     Leases,
     Orders,
     Events,
@@ -94,8 +95,8 @@ export interface Store
   close(): Promise<void>
 }
 
-/** Finds certificates. */
-interface Certificates {
+/** Finds certificates, puts them into service, and counts what callers hold. */
+export interface Certificates {
   /** The current certificate of a request key: the newest one, neither revoked nor deleted. */
   findCurrent(requestKey: string): Promise<CertificateRecord | undefined>
   /**
@@ -130,13 +131,6 @@ interface Certificates {
     domain: string,
     serialNumber: string,
   ): Promise<(CertificateRecord & InService) | undefined>
-  /**
-   * Counts all that is listed, but what is `without`. Of the spans ahead, which begin at `starts` with `now`, the last
-   * has no end.
-   */
-  tally(now: number, starts: readonly number[], without?: string): Promise<Tally>
-  /** The current certificate with this SHA-256, in hexadecimal. */
-  findByFingerprint(sha256: string): Promise<CertificateRecord | undefined>
   /** The certificate with this SHA-256, in service or not. */
   findIssued(sha256: string): Promise<(CertificateRecord & InService) | undefined>
   /** The certificates with this serial number, in service or not: one of each direct issuer. */
@@ -160,8 +154,6 @@ interface Certificates {
   ): Promise<readonly IssuedCertificate[]>
   /** All current certificates by id. */
   list(page: { after: number; limit: number }): Promise<readonly CertificateRecord[]>
-  /** A page of the certificates of a listing. Backwards, what is nearest to the position comes first. */
-  listCertificates(listing: Listing, page: ListPage): Promise<readonly CertificateRecord[]>
   /**
    * Certificates with less than a third of their lifetime left, the first to expire first, but for those that are covered: each of
    * their names is in a certificate that ends later. Those of another caller do not count, or alone if `isCovered`.
@@ -176,6 +168,57 @@ interface Certificates {
     now: number,
     limit: number,
   ): Promise<{ readonly soonest: readonly Expiry[]; readonly total: number }>
+  /**
+   * Stores an issued certificate as the current one of its request key, ends the order of the request key, that
+   * of an ACME client and its lease, and audits it.
+   * @throws CertStoreError CERT_LEASE_LOST if `lease` is not in force, or another certificate than the one
+   * that it names is current; CERT_ORDER_ENDED if the order of the ACME client has ended before
+   */
+  addCertificate(
+    certificate: NewCertificate,
+    entry: AuditEntry,
+    options?: Succession & { readonly lease?: Lease | undefined },
+  ): Promise<CertificateRecord>
+  /** Keeps when the ACME client of a certificate has fetched it first. */
+  setDownloaded(id: number, at: number): Promise<void>
+  /**
+   * Puts a certificate that was replaced, and that its client has fetched only now, into service again, as the first of a
+   * lineage. One that was fetched before or revoked stays as it is.
+   */
+  reinstate(
+    certificate: Pick<CertificateRecord, 'id' | 'names' | 'requestKey' | 'notAfter'>,
+    by: Pick<Transition, 'at' | 'actor' | 'account'>,
+  ): Promise<void>
+  /**
+   * The number of names that count against the quota of a caller: those of all certificates that it asked for,
+   * until they expire or are renewed, and of those that are being issued for it. A name in two of them
+   * counts twice. `until` is the first expiry. With `upTo`, what is being issued under later leases does
+   * not count.
+   */
+  countNames(askedBy: string, now: number, upTo?: Lease): Promise<Counted>
+  /**
+   * The number of certificates in use under a first name or being issued, and the first expiry. One
+   * for a CSR is in use while it was last fetched within its lifetime: it is renewed for longer, but
+   * its machine may be gone. With `upTo`, what is being issued under later leases does not count.
+   */
+  countInUse(domain: string, now: number, upTo?: Lease): Promise<Counted>
+}
+
+/** Lists certificates, and orders that have none, for people. */
+export interface Listings {
+  /**
+   * Counts all that is listed, but what is `without`. Of the spans ahead, which begin at `starts` with `now`, the last
+   * has no end.
+   */
+  tally(now: number, starts: readonly number[], without?: string): Promise<Tally>
+  /** The current certificate with this SHA-256, in hexadecimal. */
+  findByFingerprint(sha256: string): Promise<CertificateRecord | undefined>
+  /** A page of the certificates of a listing. Backwards, what is nearest to the position comes first. */
+  listCertificates(listing: Listing, page: ListPage): Promise<readonly CertificateRecord[]>
+  /** A page of the failed orders of a listing whose request key has no current certificate: see `listAll`. */
+  listFailedOrders(listing: Listing, page: ListPage): Promise<readonly OrderRecord[]>
+  /** The number of orders that have failed, by their issuer. */
+  countFailedOrders(): Promise<Readonly<Record<string, number>>>
 }
 
 /** Keeps when certificates are to be renewed. */
@@ -209,29 +252,8 @@ export interface Renewals {
   setFetchedAt(fetched: ReadonlyMap<number, number>): Promise<void>
 }
 
-/** Puts certificates into service and takes them out of it, and counts what callers hold. */
-interface Lifecycle {
-  /**
-   * Stores an issued certificate as the current one of its request key, ends the order of the request key, that
-   * of an ACME client and its lease, and audits it.
-   * @throws CertStoreError CERT_LEASE_LOST if `lease` is not in force, or another certificate than the one
-   * that it names is current; CERT_ORDER_ENDED if the order of the ACME client has ended before
-   */
-  addCertificate(
-    certificate: NewCertificate,
-    entry: AuditEntry,
-    options?: Succession & { readonly lease?: Lease | undefined },
-  ): Promise<CertificateRecord>
-  /** Keeps when the ACME client of a certificate has fetched it first. */
-  setDownloaded(id: number, at: number): Promise<void>
-  /**
-   * Puts a certificate that was replaced, and that its client has fetched only now, into service again, as the first of a
-   * lineage. One that was fetched before or revoked stays as it is.
-   */
-  reinstate(
-    certificate: Pick<CertificateRecord, 'id' | 'names' | 'requestKey' | 'notAfter'>,
-    by: Pick<Transition, 'at' | 'actor' | 'account'>,
-  ): Promise<void>
+/** Takes certificates out of service. */
+export interface Withdrawals {
   /**
    * Revokes certificates, in service or not: they are no longer current and stay in the CRL until they expire.
    * Gives the serial numbers of those that it has revoked: unexpired ones that were not revoked before.
@@ -250,19 +272,6 @@ interface Lifecycle {
   listRevoked(issuer: Uint8Array, now: number): Promise<readonly RevokedCertificate[]>
   /** Whether a key was revoked as compromised, by the SHA-256 of its SubjectPublicKeyInfo in hex. */
   isCompromised(spkiSha256: string): Promise<boolean>
-  /**
-   * The number of names that count against the quota of a caller: those of all certificates that it asked for,
-   * until they expire or are renewed, and of those that are being issued for it. A name in two of them
-   * counts twice. `until` is the first expiry. With `upTo`, what is being issued under later leases does
-   * not count.
-   */
-  countNames(askedBy: string, now: number, upTo?: Lease): Promise<Counted>
-  /**
-   * The number of certificates in use under a first name or being issued, and the first expiry. One
-   * for a CSR is in use while it was last fetched within its lifetime: it is renewed for longer, but
-   * its machine may be gone. With `upTo`, what is being issued under later leases does not count.
-   */
-  countInUse(domain: string, now: number, upTo?: Lease): Promise<Counted>
 }
 
 /** Work on a request key: one piece at a time, whichever replica does it. */
@@ -293,10 +302,6 @@ export interface Orders {
   findOrders(requestKeys: readonly string[]): Promise<ReadonlyMap<string, OrderRecord>>
   /** By the URL of the order at the CA. */
   findOrderByUrl(url: string): Promise<OrderRecord | undefined>
-  /** A page of the failed orders of a listing whose request key has no current certificate: see `listAll`. */
-  listFailedOrders(listing: Listing, page: ListPage): Promise<readonly OrderRecord[]>
-  /** The number of orders that have failed, by their issuer. */
-  countFailedOrders(): Promise<Readonly<Record<string, number>>>
   /** Orders that were in progress when their process ended: no other replica works on them. */
   listPendingOrders(): Promise<readonly OrderRecord[]>
   /** Failed orders that an issuer can take up again, whose next try is due. */

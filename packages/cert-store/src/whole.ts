@@ -2,7 +2,7 @@ import type { Engine } from '@gatehouse/store'
 import { acmeServerOn, pruneAcme } from './acme-server.ts'
 import { AuditLog } from './audit.ts'
 import { authoritiesOn } from './authorities.ts'
-import { Certificates } from './certificates.ts'
+import { certificatesOn, pruneCertificates } from './certificates.ts'
 import { eventsOn } from './events.ts'
 import { keysOn } from './keys.ts'
 import type { Leases } from './leases.ts'
@@ -25,13 +25,13 @@ interface Parts {
 /** The parts that the stores of both engines share: everything in tables. */
 export function storeOn(db: Engine, { leases, changes }: Parts) {
   const audit = new AuditLog(db)
-  const certificates = new Certificates(db, { audit, leases, changes })
+  const { select, ...certificates } = certificatesOn(db, { audit, leases, changes })
   const prune: Store['prune'] = async (now, retention) => {
     const ageOf = agesAt(now, db.runTime())
     // Each in a transaction of its own, so that none takes long.
     const parts = [
       () => audit.prune(ageOf(retention.audit)),
-      () => certificates.prune(ageOf(retention.certificates)),
+      () => pruneCertificates(db, ageOf(retention.certificates)),
       () => pruneOrders(db, ageOf(retention.orders)),
       () => pruneChallenges(db, ageOf(retention.challenges)),
       () => pruneAcme(db, ageOf),
@@ -43,8 +43,8 @@ export function storeOn(db: Engine, { leases, changes }: Parts) {
   }
   return {
     ...certificates,
-    ...listingsOn(db, certificates),
-    ...renewalsOn(db, { audit, certificates, leases, changes }),
+    ...listingsOn(db, select),
+    ...renewalsOn(db, { audit, select, leases, changes }),
     ...withdrawalsOn(db, { audit, changes }),
     ...leases,
     ...ordersOn(db, leases),

@@ -6,7 +6,7 @@ import { addTransitions, isLive, issuerDigest } from './certificates.ts'
 import { forgetOrders } from './orders.ts'
 import type { SharedChanges } from './replicas/changes.ts'
 import { IDS } from './sql.ts'
-import type { AuditEntry, RevokedCertificate, Store } from './store.ts'
+import type { AuditEntry, RevokedCertificate, Withdrawals } from './store.ts'
 import { COMPROMISED_KEYS } from './tables.ts'
 
 const lock = (which: string) =>
@@ -38,10 +38,7 @@ interface Parts {
 }
 
 /** Takes certificates out of service. */
-export function withdrawalsOn(
-  db: Engine,
-  { audit, changes }: Parts,
-): Pick<Store, 'revoke' | 'compromise' | 'remove' | 'listRevoked' | 'isCompromised'> {
+export function withdrawalsOn(db: Engine, { audit, changes }: Parts): Withdrawals {
   /** Takes certificates out of service, and has the others confirm it. */
   async function withdraw<T>(
     ids: readonly number[],
