@@ -36,48 +36,44 @@ export interface RenewalDeps {
 type Plan = RenewalWindow & { readonly renewAt: number }
 
 /** Renews certificates in time. */
-export class Renewals {
-  readonly #deps: RenewalDeps
-
-  constructor(deps: RenewalDeps) {
-    this.#deps = deps
-  }
+export function renewalsOf(deps: RenewalDeps) {
+  const { store, holdings, issuance, issuers, clock, log, random } = deps
 
   /** Issues the configured certificates that are absent, and renews all that are due. */
-  async renewDue(configured: readonly IssuanceRequest[], signal: AbortSignal): Promise<void> {
-    const { store, clock } = this.#deps
+  async function renewDue(
+    configured: readonly IssuanceRequest[],
+    signal: AbortSignal,
+  ): Promise<void> {
     for (let at = 0; at < configured.length && !signal.aborted; at += BATCH)
-      await Promise.all(configured.slice(at, at + BATCH).map((one) => this.#ensure(one)))
+      await Promise.all(configured.slice(at, at + BATCH).map((one) => ensure(one)))
     const requestKeys = new Set(configured.map(({ requestKey }) => requestKey))
     while (!signal.aborted) {
       const due = await store.claimDue(clock.now(), BATCH)
-      await Promise.all(due.map((one) => this.#renewOne(one, requestKeys.has(one.requestKey))))
+      await Promise.all(due.map((one) => renewOne(one, requestKeys.has(one.requestKey))))
       if (due.length < BATCH) return
     }
   }
 
   /** Asks the CAs of certificates when to renew them (RFC 9773), as far as that is due. */
-  async checkWindows(signal: AbortSignal): Promise<void> {
-    const { store, clock } = this.#deps
+  async function checkWindows(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       const now = clock.now()
       const due = await store.claimUnchecked(now, BATCH, now + CLAIMED)
-      await Promise.all(due.map((record) => this.#checkOne(record, signal)))
+      await Promise.all(due.map((record) => checkOne(record, signal)))
       if (due.length < BATCH) return
     }
   }
 
-  async #ensure(request: IssuanceRequest): Promise<void> {
+  async function ensure(request: IssuanceRequest): Promise<void> {
     try {
-      await this.#deps.issuance.obtain(request, SYSTEM)
+      await issuance.obtain(request, SYSTEM)
     } catch (error) {
       const names = request.names.map((name) => name.text)
-      this.#deps.log.warn({ err: error, names }, 'a configured certificate could not be issued')
+      log.warn({ err: error, names }, 'a configured certificate could not be issued')
     }
   }
 
-  async #renewOne(record: CertificateRecord, isConfigured: boolean): Promise<void> {
-    const { clock, log, issuance, store, holdings } = this.#deps
+  async function renewOne(record: CertificateRecord, isConfigured: boolean): Promise<void> {
     const { id, requestKey, names } = record
     const setRenewAt = async (at: number | null) => {
       await store.setRenewAt(id, at)
@@ -95,17 +91,16 @@ export class Renewals {
     }
   }
 
-  async #checkOne(record: CertificateRecord, signal: AbortSignal): Promise<void> {
+  async function checkOne(record: CertificateRecord, signal: AbortSignal): Promise<void> {
     const { id, requestKey, renewAt, explanationUrl = null } = record
-    const next = await this.#ask(record, signal)
+    const next = await ask(record, signal)
     if (signal.aborted) return
-    await this.#deps.store.setRenewalWindow(id, next)
+    await store.setRenewalWindow(id, next)
     if (next.renewAt !== renewAt || next.explanationUrl !== explanationUrl)
-      this.#deps.holdings.forget([requestKey])
+      holdings.forget([requestKey])
   }
 
-  async #ask(record: CertificateRecord, signal: AbortSignal): Promise<Plan> {
-    const { issuers, clock, log } = this.#deps
+  async function ask(record: CertificateRecord, signal: AbortSignal): Promise<Plan> {
     const { issuer, certificate, names } = record
     const { windowStart = null, windowEnd = null, explanationUrl = null } = record
     const renewAt = record.renewAt ?? clock.now()
@@ -115,7 +110,7 @@ export class Renewals {
       const checkAt = clock.now() + (info?.retryAfterMs ?? ASK_AGAIN)
       // A window that ends after the certificate is no advice.
       if (!info || info.end > record.notAfter) return { ...unchanged, checkAt }
-      return { ...this.#planFrom(info, record, unchanged), checkAt }
+      return { ...planFrom(info, record, unchanged), checkAt }
     } catch (err) {
       log.info({ err, names }, 'the CA could not be asked when to renew')
       return { ...unchanged, checkAt: clock.now() + retryAfter(record) }
@@ -123,12 +118,11 @@ export class Renewals {
   }
 
   /** Draws the moment once for each window, so that asking again does not move it. */
-  #planFrom(
+  function planFrom(
     info: RenewalInfo,
     record: CertificateRecord,
     before: Omit<Plan, 'checkAt'>,
   ): Omit<Plan, 'checkAt'> {
-    const { clock, log, random } = this.#deps
     const { start, end, explanationUrl = null } = info
     const isNew = start !== before.windowStart || end !== before.windowEnd
     if (explanationUrl !== null && (isNew || explanationUrl !== before.explanationUrl))
@@ -140,6 +134,8 @@ export class Renewals {
     const renewAt = Math.max(pickMoment(info, random), soonest)
     return { windowStart: start, windowEnd: end, explanationUrl, renewAt }
   }
+
+  return { renewDue, checkWindows }
 }
 
 /** Tells whether nobody has fetched a certificate for two of its lifetimes, by the clock and by the run time. */

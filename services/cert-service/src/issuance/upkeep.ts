@@ -1,5 +1,5 @@
 import { retentionOf } from '@gatehouse/cert-store/port'
-import { Renewals } from '@gatehouse/issuance'
+import { renewalsOf } from '@gatehouse/issuance'
 import { type IssuanceRequest, parseRequest } from '@gatehouse/issuance/request'
 import { RENEW_EVERY } from '@gatehouse/issuance/times'
 import type { FastifyInstance } from 'fastify'
@@ -33,12 +33,14 @@ export const upkeep = fp<UpkeepOptions>(
     app.addHealthCheck(() => {
       // Certificates that it has are answered without the store.
       const store = state.isStoreUp && !app.store.failure() ? [] : ['store']
-      return { degraded: [...degradedParts(app, state), ...store] }
+      const clock = state.hasFuture ? ['clock'] : []
+      const parts = new Set([...app.ca.degraded(), ...clock, ...app.issuers.degraded()])
+      return { degraded: [...parts, ...store] }
     })
 
     const { loops, store, holdings, issuance, issuers, clock, log } = app
     const { random } = options
-    const renewals = new Renewals({ store, holdings, issuance, issuers, clock, log, random })
+    const renewals = renewalsOf({ store, holdings, issuance, issuers, clock, log, random })
     const renew = async (signal: AbortSignal) => {
       await followClock(app, state).catch((err: unknown) =>
         log.error({ err }, 'the clock could not be followed'),
@@ -84,11 +86,6 @@ function readConfigured(
   return certificates.map(({ names: [domain = '', ...names], keyType }) =>
     parseRequest({ domain, names, keyType }, issuers, () => Infinity),
   )
-}
-
-function degradedParts({ ca, issuers }: FastifyInstance, { hasFuture }: State): string[] {
-  const clock = hasFuture ? ['clock'] : []
-  return [...new Set([...ca.degraded(), ...clock, ...issuers.degraded()])]
 }
 
 async function checkStore({ store, log }: FastifyInstance, state: State): Promise<void> {

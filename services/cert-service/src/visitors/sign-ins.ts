@@ -28,29 +28,24 @@ interface OpenedSession {
 }
 
 /** The short sessions of people at the inventory, which any replica knows. */
-export class SignIns {
-  readonly #deps: SignInDeps
-  readonly #wrong = new LRUCache<string, { count: number; until: number }>({ max: MAX_NETWORKS })
-
-  constructor(deps: SignInDeps) {
-    this.#deps = deps
-  }
+export function signInsOf({ store, now, findKey }: SignInDeps) {
+  const wrong = new LRUCache<string, { count: number; until: number }>({ max: MAX_NETWORKS })
 
   /**
    * Opens a session with an API key and gives its random id and the caller; undefined if the key is not
    * valid. A valid key is never refused, however many invalid ones came from its address.
    * @throws CertError `CERT_SIGN_IN_LIMITED` after too many invalid keys from a network
    */
-  async open(key: string, address: string): Promise<OpenedSession | undefined> {
+  async function open(key: string, address: string): Promise<OpenedSession | undefined> {
     const keySha256 = hash('sha256', key, 'buffer')
-    const caller = this.#deps.findKey(keySha256)
+    const caller = findKey(keySha256)
     if (!caller) {
-      this.#countWrong(networkOf(address))
+      countWrong(networkOf(address))
       return undefined
     }
     const id = randomBytes(32).toString('base64url')
-    const at = this.#deps.now()
-    await this.#deps.store.addSignIn({ id: rowOf(id), keySha256, openedAt: at, usedAt: at })
+    const at = now()
+    await store.addSignIn({ id: rowOf(id), keySha256, openedAt: at, usedAt: at })
     return { id, caller }
   }
 
@@ -58,9 +53,8 @@ export class SignIns {
    * Finds the caller that signed in; undefined if the session has expired or the key is no longer valid. With
    * `isUsed` false, as for a page that refreshes itself, the session stays idle.
    */
-  async find(id: string, isUsed = true): Promise<KeyCaller | undefined> {
+  async function find(id: string, isUsed = true): Promise<KeyCaller | undefined> {
     if (id === '') return undefined
-    const { store, now, findKey } = this.#deps
     const session = await store.findSignIn(rowOf(id))
     if (!session) return undefined
     const at = now()
@@ -70,22 +64,24 @@ export class SignIns {
     return caller
   }
 
-  async close(id: string): Promise<void> {
-    if (id !== '') await this.#deps.store.deleteSignIn(rowOf(id))
+  async function close(id: string): Promise<void> {
+    if (id !== '') await store.deleteSignIn(rowOf(id))
   }
 
-  #countWrong(network: string): void {
-    const now = this.#deps.now()
-    const known = this.#wrong.get(network)
+  function countWrong(network: string): void {
+    const at = now()
+    const known = wrong.get(network)
     // Setting the clock back refuses nobody for longer.
-    const isRecent = known && known.until > now && known.until <= now + MINUTE
-    const { count, until } = isRecent ? known : { count: 0, until: now + MINUTE }
-    this.#wrong.set(network, { count: count + 1, until })
+    const isRecent = known && known.until > at && known.until <= at + MINUTE
+    const { count, until } = isRecent ? known : { count: 0, until: at + MINUTE }
+    wrong.set(network, { count: count + 1, until })
     if (count < MAX_WRONG) return
-    const retryAfter = Math.ceil((until - now) / 1_000)
+    const retryAfter = Math.ceil((until - at) / 1_000)
     const detail = `try again in ${retryAfter} seconds`
     throw new CertError('CERT_SIGN_IN_LIMITED', detail, { retryAfter })
   }
+
+  return { open, find, close }
 }
 
 /** A session that a clock ahead of time opened has no known age, so it ends. */

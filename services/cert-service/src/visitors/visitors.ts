@@ -10,11 +10,11 @@ import type { VisitorName } from '../pages/card.ts'
 import { orderHref } from '../pages/links.ts'
 import { isPerson, type Person } from '../policy/rules.ts'
 import { signInPage, tokensOnlyPage } from './sign-in-page.ts'
-import { SignIns } from './sign-ins.ts'
+import { signInsOf } from './sign-ins.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
-    readonly signIns: SignIns
+    readonly signIns: ReturnType<typeof signInsOf>
   }
   interface FastifyRequest {
     /** The visitor of the page, on routes with the guards of `requireVisitor()`. */
@@ -42,7 +42,7 @@ export const visitors = fp(
       { parseAs: 'string', bodyLimit: FORM_LIMIT },
       (_request, body, done) => done(null, Object.fromEntries(new URLSearchParams(body as string))),
     )
-    const signIns = new SignIns({
+    const signIns = signInsOf({
       store: app.store,
       now: () => app.clock.now(),
       findKey: (sha256) => app.callers.findKey(sha256),

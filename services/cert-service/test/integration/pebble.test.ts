@@ -6,7 +6,7 @@ import { chmodSync, mkdirSync, writeFileSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { connect, createServer } from 'node:tls'
-import { Renewals } from '@gatehouse/issuance'
+import { renewalsOf } from '@gatehouse/issuance'
 import { parseRequest } from '@gatehouse/issuance/request'
 import t, { type Test } from 'tap'
 import {
@@ -305,9 +305,9 @@ t.test('profile and renewal information', { skip: NO_CURRENT_PEBBLE }, async (t)
   const fail = (_fields: object, message: string) => void t.fail(message)
   const log = { info: fail, warn: fail }
   const { signal } = new AbortController()
-  await new Renewals({ ...service, log, random: Math.random }).checkWindows(signal)
+  await renewalsOf({ ...service, log, random: Math.random }).checkWindows(signal)
   const clock = { ...service.clock, now: () => Date.now() + DAY }
-  await new Renewals({ ...service, log, clock, random: Math.random }).renewDue([], signal)
+  await renewalsOf({ ...service, log, clock, random: Math.random }).renewDue([], signal)
   const renewed = await obtain(t, example, { domain: 'app.example.com' })
   t.ok(renewed.cached)
   t.not(renewed.serialNumber, serialNumber, 'as the CA wished')

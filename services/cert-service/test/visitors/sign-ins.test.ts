@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import t from 'tap'
 import { memoryStore } from '../../../../packages/cert-store/test/helpers/memory-store.ts'
-import { SignIns } from '../../src/visitors/sign-ins.ts'
+import { signInsOf } from '../../src/visitors/sign-ins.ts'
 
 const MINUTE = 60_000
 const HERE = '192.0.2.1'
@@ -15,7 +15,7 @@ function setup() {
     const subject = callers.get(Buffer.from(sha256).toString('hex'))
     return subject && keys.has(subject) ? ({ method: 'psk', subject } as const) : undefined
   }
-  const newReplica = () => new SignIns({ store, now: () => now, findKey })
+  const newReplica = () => signInsOf({ store, now: () => now, findKey })
   const signIns = newReplica()
   const open = async (key: string, address = HERE) => (await signIns.open(key, address))?.id
   const pass = (ms: number) => {
