@@ -99,7 +99,11 @@ export function parseRequest(
     )
   for (const { name, pointer } of entries)
     if (issuer.permits?.(name) === false)
-      refuse(pointer, 'CERT_NOT_PERMITTED', notPermitted(name, issuer))
+      refuse(
+        pointer,
+        'CERT_NOT_PERMITTED',
+        `${name.text} is outside of ${issuer.scopeFor?.(name)}, and no other issuer signs all of the names`,
+      )
   const objection = issuer.objection?.(names, csr)
   if (objection !== undefined) refuse(csr ? '/csr' : '/domain', 'CERT_NOT_PERMITTED', objection)
   const chosen = csr?.keyType ?? fields.keyType ?? issuer.keyType ?? 'p256'
@@ -133,7 +137,8 @@ function readFields({ domain, names = [], csr: given, keyType, profile }: Reques
     if (keyType !== undefined && keyType !== csr.keyType)
       refuse('/keyType', 'CERT_KEY_TYPE_CONFLICT', `the CSR has a ${csr.keyType} key`)
     for (const { text } of csr.names) add(text, '/csr')
-    pointingTo('/csr', () => assertCount(found.size))
+    if (found.size > MAX_NAMES)
+      throw pointTo('/csr', new PkiError('PKI_CSR_INVALID', `more than ${MAX_NAMES} names in all`))
   }
   return { entries: [...found.values()], csr }
 }
@@ -313,15 +318,6 @@ function complete(issuer: Issuer, certified: Certified): IssuanceRequest {
 
 function certifies({ keyTypes }: Issuer, keyType: KeyType): boolean {
   return keyTypes?.includes(keyType) ?? true
-}
-
-function assertCount(names: number): void {
-  if (names > MAX_NAMES)
-    throw new PkiError('PKI_CSR_INVALID', `more than ${MAX_NAMES} names in all`)
-}
-
-function notPermitted(name: Name, issuer: Issuer): string {
-  return `${name.text} is outside of ${issuer.scopeFor?.(name)}, and no other issuer signs all of the names`
 }
 
 function describeClaim({ name, issuer }: { name: Name; issuer: Issuer }): string {

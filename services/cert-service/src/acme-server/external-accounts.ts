@@ -107,6 +107,7 @@ export class ExternalAccounts {
   }
 
   #derive(caller: string, counter: number, boundBy: string): ExternalKey {
+    const escaped = (character: string) => `%${character.charCodeAt(0).toString(16)}`
     const kid = `${encodeURIComponent(caller).replace(UNSAFE, escaped)}-${counter}`
     const salt = Buffer.from(boundBy, 'hex')
     // A key that begins with a hyphen would be an option to command lines.
@@ -116,10 +117,6 @@ export class ExternalAccounts {
       if (!hmacKey.startsWith('-')) return { kid, hmacKey }
     }
   }
-}
-
-function escaped(character: string): string {
-  return `%${character.charCodeAt(0).toString(16)}`
 }
 
 function nameIn(kid: string): string | undefined {

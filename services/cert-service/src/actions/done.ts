@@ -46,13 +46,8 @@ export function takeDone(reply: FastifyReply, domain: string): Done | undefined 
   const text = reply.request.cookies[DONE]
   if (text === undefined) return undefined
   reply.clearCookie(DONE, COOKIE_SCOPE)
-  const what = read(text)
-  return what?.domain === domain ? what : undefined
-}
-
-function read(text: string): Done | undefined {
   const what = parseJson(Buffer.from(text, 'base64url'))
-  return Check(DoneSchema, what) ? what : undefined
+  return Check(DoneSchema, what) && what.domain === domain ? what : undefined
 }
 
 const NOT_REVOKED =

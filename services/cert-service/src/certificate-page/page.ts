@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto'
+import { isIP } from 'node:net'
 import type {
   AuditRecord,
   CertificateRecord,
@@ -322,7 +323,7 @@ function commands({ lang, record, origin, root }: CertificateView): SafeHtml {
   const names = record.names.map(quoted).join(' ')
   const key = record.csr ? ' --csr' : ` --key-type ${record.keyType}`
   const host = domain.includes(':') ? `[${domain}]` : domain
-  const serverName = isIp(domain) ? '' : ` -servername '${domain}'`
+  const serverName = isIP(domain) ? '' : ` -servername '${domain}'`
   const connect = `openssl s_client -connect '${host}:443'${serverName} </dev/null`
   const cacert = root ? ' --cacert root.pem' : ''
   const profile = isOfClient ? ' --profile client' : ''
@@ -350,8 +351,4 @@ function commands({ lang, record, origin, root }: CertificateView): SafeHtml {
 /** Quotes a name for a shell: those of wildcards and of clients have characters that it would read. */
 function quoted(name: string): string {
   return /^[\w.:@/-]+$/.test(name) ? name : `'${name.replaceAll("'", "'\\''")}'`
-}
-
-function isIp(name: string): boolean {
-  return name.includes(':') || /^[\d.]+$/.test(name)
 }

@@ -88,13 +88,10 @@ export function findResource<R extends Pick<Resource, 'url'>>(
   wanted: string | undefined,
 ): R | undefined {
   if (wanted === undefined) return resources.length === 1 ? resources[0] : undefined
-  const named = (url: string) => resources.find((one) => isSameUrl(one.url, url))
+  // Clients may write scheme and host in capitals, and no path as `/`.
+  const named = (text: string) =>
+    resources.find(({ url }) => URL.parse(url)?.href === URL.parse(text)?.href)
   return named(wanted) ?? named(wanted.replace(/\/$/, ''))
-}
-
-/** Whether two texts are one URL: clients may write scheme and host in capitals, and no path as `/`. */
-function isSameUrl(url: string, wanted: string): boolean {
-  return URL.parse(wanted)?.href === URL.parse(url)?.href
 }
 
 /**

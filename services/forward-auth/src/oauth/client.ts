@@ -75,7 +75,9 @@ function readRedirects(said: Members, most: number, refuse: Refuse) {
   const refused = redirectUris.findIndex((uri) => !isAllowedRedirect(uri))
   if (refused >= 0)
     throw refuseUris(`has a redirect URI, number ${refused + 1}, that is not ${REDIRECT_URI}`)
-  return { name: typeof name === 'string' ? clip(name) : undefined, redirectUris }
+  // Cut to the length that people read.
+  const clipped = typeof name === 'string' ? [...name].slice(0, MAX_NAME).join('') : undefined
+  return { name: clipped, redirectUris }
 }
 
 export function describeClient(id: string, registration: Registration): Client {
@@ -124,11 +126,6 @@ function readJwksUrl(clientId: string, said: unknown): string | undefined {
 const isAbsent = (value: unknown) => value === undefined
 const isAbsentOrHas = (text: string) => (value: unknown) =>
   isAbsent(value) || (Array.isArray(value) && value.includes(text))
-
-/** A name, cut to the length that people read. */
-function clip(name: string): string {
-  return [...name].slice(0, MAX_NAME).join('')
-}
 
 /** What is not valid in either. `null` is as good as absent. */
 const OF_ALL: Readonly<Record<string, { isValid(value: unknown): boolean; must: string }>> = {
