@@ -15,22 +15,22 @@ export const LIMITS: readonly Limit[] = [
   {
     title: 'store of cert-service, without keys and files',
     pattern: 'packages/cert-store/src/**/!(backup|errors|files|keyring|master-key|storage).ts',
-    most: 5_320,
+    most: 5_110,
   },
   {
     title: 'store and audit of forward-auth',
     pattern: 'services/forward-auth/src/{store,audit}/**/*.ts',
-    most: 1_905,
+    most: 1_875,
   },
   {
     title: 'services',
     pattern: 'services/*/src/**/*.ts',
-    most: 29_190,
+    most: 29_020,
   },
   {
     title: 'src of all',
     pattern: '{packages,services}/*/src/**/*.ts',
-    most: 71_742,
+    most: 71_500,
   },
 ]
 

@@ -71,6 +71,7 @@ export const check = fp<{ readonly metrics?: Metrics | undefined }>(
       'forward-auth/probes',
       'forward-auth/audit',
       'forward-auth/log-limit',
+      'forward-auth/backlog',
       'service-kit/clock',
       'service-kit/reload',
     ],
