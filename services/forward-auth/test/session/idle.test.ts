@@ -67,8 +67,8 @@ for (const [engine, prepare] of Object.entries(ENGINES))
         const [here, there] = (await begin(t)) as [Instance, Instance]
         const { cookie, sid } = await here.begin()
         await here.clock.advance(IDLE - SECOND)
-        const touches = countCalls(here, 'touchSessions')
         const writing = hold(here, 'touchSessions', 'before')
+        const touches = countCalls(here, 'touchSessions')
         t.ok(await here.check(cookie), 'while it is written')
         await writing.entered
         writing.release()
