@@ -25,7 +25,7 @@ export const LIMITS: readonly Limit[] = [
   {
     title: 'services',
     pattern: 'services/*/src/**/*.ts',
-    most: 29_020,
+    most: 29_040,
   },
   {
     title: 'src of all',

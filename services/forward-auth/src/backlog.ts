@@ -15,6 +15,8 @@ const USUAL = 2
 const STEPS = 2
 /** How many begin in one turn: with fewer, the event loop takes longer than they do. */
 const AT_ONCE = 4
+/** How many connections are accepted before the next ones begin. */
+const MOST_ACCEPTED = 100
 
 interface Waiting {
   /** Of a first step. Others are never refused. */
@@ -36,6 +38,9 @@ export class Backlog {
   #pace = USUAL
   #begun = { now: 0, count: 0 }
   #isTurnTaken = false
+  /** Connections that were accepted since some have begun, and whether the newest turn has accepted one. */
+  #accepted = 0
+  #isAccepting = false
 
   /** @param now - milliseconds from a clock that nobody can set */
   constructor(now: () => number) {
@@ -57,6 +62,15 @@ export class Backlog {
     return new Promise((begin) => waiting.push({ address, begin }))
   }
 
+  /**
+   * Notes that a connection was accepted. In each turn Node accepts one, so that of a crowd the last would wait for all that the
+   * others want: as long as connections come, nothing begins.
+   */
+  accept(): void {
+    this.#accepted += 1
+    this.#isAccepting = true
+  }
+
   #admit(address: string): void {
     const ofAddress = this.#addresses.get(address) ?? 0
     const wait = (this.#underWay.length + STEPS * this.#first.length) * this.#pace
@@ -76,6 +90,12 @@ export class Backlog {
   }
 
   #next(): void {
+    if (this.#isAccepting && this.#accepted < MOST_ACCEPTED) {
+      this.#isAccepting = false
+      setImmediate(() => this.#next())
+      return
+    }
+    this.#accepted = 0
     const some = this.#underWay.splice(0, AT_ONCE)
     some.push(...this.#first.splice(0, AT_ONCE - some.length))
     this.#isTurnTaken = some.length > 0
@@ -111,7 +131,9 @@ declare module 'fastify' {
 /** @param monotonic - milliseconds from a clock that nobody can set; default: since the process started */
 export const backlog = fp<{ readonly monotonic?: (() => number) | undefined }>(
   async (app: FastifyInstance, { monotonic = () => performance.now() }) => {
-    app.decorate('backlog', new Backlog(monotonic))
+    const waiting = new Backlog(monotonic)
+    app.server.on('connection', () => waiting.accept())
+    app.decorate('backlog', waiting)
   },
   { name: 'forward-auth/backlog' },
 )

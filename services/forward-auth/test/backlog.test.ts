@@ -17,7 +17,7 @@ function world(pace = 0) {
     begun.push(name)
     now += pace
   }
-  return { ask, begun }
+  return { ask, begun, backlog }
 }
 
 /** So many first steps of one address, once turns are known to take half a second. */
@@ -58,6 +58,21 @@ t.test('steps under way go first, each in its order', async (t) => {
   const names = ['first', 'a', 'b', 'B', 'c', 'C']
   await Promise.all(names.map((name) => ask(name, name === name.toUpperCase() ? undefined : '::1')))
   t.strictSame(begun, ['first', 'B', 'C', 'a', 'b', 'c'])
+})
+
+t.test('the connections of a crowd are accepted first, but no more than a hundred', async (t) => {
+  const { ask, begun, backlog } = world()
+  const all = ['a', 'b'].map((name) => ask(name, '::1'))
+  let turns = 0
+  for (; begun.length < 2; turns++) {
+    backlog.accept()
+    await nextTurn()
+  }
+  t.ok(turns >= 99 && turns <= 102, `${turns} turns`)
+  await Promise.all(all)
+  const more = ['c', 'd'].map((name) => ask(name, '::1'))
+  backlog.accept()
+  await Promise.all(more)
 })
 
 const BUSY = { code: 'FWA_BUSY', retryAfter: Number }
