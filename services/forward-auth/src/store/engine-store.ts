@@ -39,6 +39,9 @@ const SIGN_IN = 3_600_000
 const MAX_PAUSE = 600_000
 /** When sessions were last seen is written by the minute. */
 const IDLE_MARGIN = 120_000
+/** A clock that gains more, in ms, was set ahead. For so long after that no session is removed. */
+const LARGEST_GAIN = 120_000
+const DISTRUST = 3_600_000
 const NEVER = { now: Number.NEGATIVE_INFINITY, running: Number.NEGATIVE_INFINITY }
 
 const FIND = 'SELECT 1 AS found FROM completed WHERE login = $1'
@@ -237,7 +240,7 @@ export abstract class EngineStore {
     const { now, running } = this.age()
     this.#noteClock(now, running)
     // Every session would be gone by a mistake, until somebody sets the clock right.
-    const over = running - this.#setAhead < MARGIN ? [] : OVER
+    const over = running - this.#setAhead < DISTRUST ? [] : OVER
     const removeSome = async (tx: Transaction) => {
       let left = MAX_REMOVED
       for (const [i, isOver] of over.entries())
@@ -325,7 +328,7 @@ export abstract class EngineStore {
 
   #noteClock(now: number, running: number): void {
     const offset = now - running
-    if (offset > this.#clockOffset + IDLE_MARGIN) this.#setAhead = running
+    if (offset > this.#clockOffset + LARGEST_GAIN) this.#setAhead = running
     this.#clockOffset = offset
   }
 
