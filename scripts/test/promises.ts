@@ -196,28 +196,28 @@ export const PROMISES: Readonly<Record<string, readonly Said[]>> = {
     ['forward-auth decides', 'packages/gate/test/decide.test.ts: decisions'],
     [
       'It promises that no check',
-      `${FWA}/routes/no-session.test.ts: invariant: no valid session, no 2xx`,
+      `${FWA}/check/no-session.test.ts: invariant: no valid session, no 2xx`,
       `${FWA}/check/programs.test.ts: nothing but a valid credential makes a program`,
       'packages/gate/test/rules.test.ts: what may fit opens nothing, and demands all that it may demand',
-      `${FWA}/routes/check.test.ts: preflights`,
-      `${FWA}/routes/login.test.ts: 500 interleaved logins do not mix up people`,
+      `${FWA}/check/check.test.ts: preflights`,
+      `${FWA}/sign-in/login.test.ts: 500 interleaved logins do not mix up people`,
       `${FWA}/check/programs.test.ts: no person passes for a program`,
     ],
     [
       'A proxy in `server.trustedProxies`, or with',
-      `${FWA}/routes/check.test.ts: refuses checks from peers that are not trusted proxies`,
+      `${FWA}/check/check.test.ts: refuses checks from peers that are not trusted proxies`,
     ],
     [
       'An identity provider',
-      `${FWA}/routes/callback.test.ts: a provider that sends a victim on to another one never gets the code`,
+      `${FWA}/sign-in/callback.test.ts: a provider that sends a victim on to another one never gets the code`,
       'packages/identity-providers/test/open-id-connect.test.ts: ID tokens that are refused',
       'packages/gate/test/headers.test.ts: the same subject at two providers is two users',
     ],
     [
       'A browser',
-      `${FWA}/routes/login.test.ts: only the modules that validate a target write a redirect`,
-      `${FWA}/routes/login.test.ts: a callback is accepted once, and only in the browser that began the login`,
-      `${FWA}/routes/logout.test.ts: after signing out the old cookie counts nowhere, nor after a restart`,
+      `${FWA}/sign-in/login.test.ts: only the modules that validate a target write a redirect`,
+      `${FWA}/sign-in/login.test.ts: a callback is accepted once, and only in the browser that began the login`,
+      `${FWA}/account/logout.test.ts: after signing out the old cookie counts nowhere, nor after a restart`,
     ],
     ['An app behind the proxy', THROUGH_PROXIES],
     [
@@ -255,7 +255,7 @@ export const PROMISES: Readonly<Record<string, readonly Said[]>> = {
     ],
     [
       'It is made only in the browser',
-      `${FWA}/routes/hops.test.ts: who begins a hop and has another person finish it becomes nobody`,
+      `${FWA}/check/hops.test.ts: who begins a hop and has another person finish it becomes nobody`,
       `${HOP}: a hop counts in the browser that shows its sign-in binding`,
     ],
     ['No app gets the session', THROUGH_PROXIES],
@@ -274,7 +274,7 @@ export const PROMISES: Readonly<Record<string, readonly Said[]>> = {
       `${FWA}/store/sessions.test.ts: nothing revives a session that has ended`,
       `${FWA}/session/records.test.ts: nothing that was under way revives a session that has ended`,
       `${FWA}/store/sessions.test.ts: in any order, a session that has ended is never found again`,
-      `${FWA}/routes/logout.test.ts: after signing out the old cookie counts nowhere, nor after a restart`,
+      `${FWA}/account/logout.test.ts: after signing out the old cookie counts nowhere, nor after a restart`,
     ],
     [
       'If a store falls back',
@@ -298,8 +298,8 @@ export const PROMISES: Readonly<Record<string, readonly Said[]>> = {
     [
       'A logout token of a provider ends',
       LOGOUT_TOKENS,
-      `${FWA}/routes/back-channel.test.ts: the end of a session at the provider ends it in all portals of the client`,
-      `${FWA}/routes/back-channel.test.ts: what began after the logout token stays`,
+      `${FWA}/account/back-channel.test.ts: the end of a session at the provider ends it in all portals of the client`,
+      `${FWA}/account/back-channel.test.ts: what began after the logout token stays`,
     ],
     ['One that breaks a rule', LOGOUT_TOKENS],
     [
@@ -319,7 +319,7 @@ export const PROMISES: Readonly<Record<string, readonly Said[]>> = {
     ],
     [
       'A replica that is cut off',
-      `${FWA}/routes/replicas.test.ts: while the database is away`,
+      `${FWA}/session/replicas.test.ts: while the database is away`,
       `${FWA}/config/storage.test.ts: a database in place of a folder, and its defaults`,
     ],
     [
@@ -337,7 +337,7 @@ export const PROMISES: Readonly<Record<string, readonly Said[]>> = {
     [
       'forward-auth refuses a request',
       'packages/gate/test/forwarded.test.ts: refuses a URI that is not in origin form',
-      `${FWA}/routes/check.test.ts: a restriction that cannot be evaluated denies`,
+      `${FWA}/check/check.test.ts: a restriction that cannot be evaluated denies`,
       `${FWA}/security/faults.test.ts: nobody passes while a dependency of the check is broken`,
       `${FWA}/check/programs.test.ts: an issuer that cannot be reached denies, for now`,
     ],
@@ -466,12 +466,12 @@ export const PROMISES: Readonly<Record<string, readonly Said[]>> = {
     [
       'the link to a sign-in page',
       `${HOP}: a ticket from an access log is nothing in the browser of who reads it`,
-      `${FWA}/login/logins.test.ts: a login cannot be finished in another browser`,
+      `${FWA}/sign-in/logins.test.ts: a login cannot be finished in another browser`,
     ],
     ['Every other host of the domain', DEFINITION],
     [
       'It can read and set the cookie',
-      `${FWA}/routes/hops.test.ts: a sibling that tosses sign-in bindings gets nothing, and Ada still arrives`,
+      `${FWA}/check/hops.test.ts: a sibling that tosses sign-in bindings gets nothing, and Ada still arrives`,
     ],
     [
       'What it sets counts',
@@ -479,13 +479,13 @@ export const PROMISES: Readonly<Record<string, readonly Said[]>> = {
     ],
     [
       'It can have a person who is signed in',
-      `${FWA}/routes/hops.test.ts: images fetch a cookie for our pages only`,
+      `${FWA}/check/hops.test.ts: images fetch a cookie for our pages only`,
     ],
     [
       'It can neither read nor set',
       `${FWA}/session/cookie.test.ts: Set-Cookie`,
       `${HOP}: cookie tossing: no cookie that was not set for this browser binds a hop`,
-      `${FWA}/login/logins.test.ts: a cookie of another host counts for no login`,
+      `${FWA}/sign-in/logins.test.ts: a cookie of another host counts for no login`,
     ],
     ['It can have a browser clear', DEFINITION],
     [
@@ -510,10 +510,10 @@ export const PROMISES: Readonly<Record<string, readonly Said[]>> = {
     ['So after you restore', ADVICE],
     [
       'A person may sign in 60 times',
-      `${FWA}/login/sign-in-rate.test.ts: a person may sign in 60 times at once, then once every 5 seconds`,
-      `${FWA}/routes/loops.test.ts: one account cannot fill the store of sessions`,
+      `${FWA}/sign-in/sign-in-rate.test.ts: a person may sign in 60 times at once, then once every 5 seconds`,
+      `${FWA}/sign-in/loops.test.ts: one account cannot fill the store of sessions`,
     ],
-    ['Each replica counts', `${FWA}/login/sign-in-rate.test.ts: each instance counts on its own`],
+    ['Each replica counts', `${FWA}/sign-in/sign-in-rate.test.ts: each instance counts on its own`],
     ['Docker gives a container the labels', DEFINITION],
     ['In [the homelab](homelab.md#what', FOLLOWED],
     ['They take no host of Gatehouse', GREEDY, UNFIT, ANY_LABELS, THROUGH_TRAEFIK],
@@ -574,7 +574,7 @@ export const PROMISES: Readonly<Record<string, readonly Said[]>> = {
     ],
     [
       'you have to lock a person out',
-      `${FWA}/routes/check.test.ts: a reload takes access away at once`,
+      `${FWA}/check/check.test.ts: a reload takes access away at once`,
     ],
     [
       'an agent misbehaves',

@@ -39,7 +39,7 @@ const EXAMPLES: Readonly<Record<string, Example>> = {
     words: [/\bfr\b|French/],
     users: [
       'services/forward-auth/test/pages/look.test.ts',
-      'services/forward-auth/test/routes/by-hand.test.ts',
+      'services/forward-auth/test/check/by-hand.test.ts',
     ],
   },
   'A proxy': {

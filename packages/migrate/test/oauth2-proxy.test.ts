@@ -1,7 +1,7 @@
 import { fromClaims } from '@gatehouse/profile'
 import fc from 'fast-check'
 import t from 'tap'
-import { createAdmission } from '../../../services/forward-auth/src/portals.ts'
+import { createAdmission } from '../../../services/forward-auth/src/portal/portals.ts'
 import { forwardDialect } from '../../../services/forward-auth/src/proxies/proxy.ts'
 import { startApp } from '../../../services/forward-auth/test/app.ts'
 import { withTrust } from '../../identity-providers/src/oidc.ts'

@@ -4,7 +4,7 @@ import t from 'tap'
 import { expectWarnings } from '../../../scripts/test/quiet.ts'
 import { Backlog } from '../src/backlog.ts'
 import { CORP, startApp, yamlOf } from './app.ts'
-import { SCRIPT } from './routes/kit.ts'
+import { SCRIPT } from './portal/kit.ts'
 import { BROWSER, SHAPES } from './shapes.ts'
 
 /** A backlog in which each turn takes `pace` ms, and the names of those that have begun. */

@@ -4,10 +4,10 @@ import { hasCode } from '@gatehouse/net'
 import { FASTIFY_ERRORS, HTTP_ERRORS } from '@gatehouse/service-kit/http'
 import t from 'tap'
 import pkg from '../package.json' with { type: 'json' }
+import { noSession } from '../src/check/challenges.ts'
 import { ForwardAuthSchema } from '../src/config/schema.ts'
 import { ERRORS, FWA_ERRORS, FwaError, STATUS_OF } from '../src/errors.ts'
 import { describeApi } from '../src/openapi.ts'
-import { noSession } from '../src/routes/challenges.ts'
 import { VERSION } from '../src/version.ts'
 import { portalOf, startApp, yamlOf } from './app.ts'
 

@@ -3,7 +3,7 @@ import t, { type Test } from 'tap'
 import { expectWarnings } from '../../../scripts/test/quiet.ts'
 import type * as App from '../src/app.ts'
 import { portalOf, startApp, yamlOf } from './app.ts'
-import { signIn, start, whoIs } from './routes/kit.ts'
+import { signIn, start, whoIs } from './portal/kit.ts'
 import { SHAPES } from './shapes.ts'
 
 // What is wrong in these tests, and said.

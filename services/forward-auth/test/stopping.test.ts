@@ -4,7 +4,7 @@ import t from 'tap'
 import { expectWarnings } from '../../../scripts/test/quiet.ts'
 import { ask } from '../../../scripts/test/running.ts'
 import { until } from '../../../scripts/test/until.ts'
-import { untrusted } from '../src/routes/check.ts'
+import { untrusted } from '../src/check/check.ts'
 import { DOMAINS, SESSION_KEY, startApp } from './app.ts'
 
 t.test('nobody is told to trust a connection without an address', async (t) => {

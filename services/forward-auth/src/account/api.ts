@@ -1,10 +1,10 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { AuthError } from '@gatehouse/auth-core'
 import { Type } from 'typebox'
-import { signInSiteOf } from '../portal-site.ts'
-import { forbid, refuseCaller } from '../routes/check-answers.ts'
-import { problemAnswers } from '../routes/documented.ts'
+import { forbid, refuseCaller } from '../check/check-answers.ts'
 import { signInHost } from '../session/sessions.ts'
+import { problemAnswers } from '../web/documented.ts'
+import { signInSiteOf } from '../web/portal-site.ts'
 import { endNamed } from './end.ts'
 
 /** The scope that a program needs. */

@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Ender } from '../audit/audit.ts'
-import type { Portal } from '../portals.ts'
+import type { Portal } from '../portal/portals.ts'
 import { endSessions } from '../session/ends.ts'
 import { consentsTo } from '../session/session.ts'
 import type { End } from '../store/store.ts'

@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import type { ShownAgent, ShownSession } from '../pages/sessions.ts'
-import type { Portal } from '../portals.ts'
+import type { Portal } from '../portal/portals.ts'
 import { mailOf, openRow, personOf, profileOf } from '../session/session.ts'
 
 /** A session that was found, with what it says. */

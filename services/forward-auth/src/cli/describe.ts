@@ -1,6 +1,6 @@
+import { BACK_CHANNEL_PATH } from '../account/back-channel.ts'
 import type { ForwardAuthConfig, PortalConfig } from '../config/schema.ts'
-import { redirectUriOf } from '../login/redirect-uri.ts'
-import { BACK_CHANNEL_PATH } from '../routes/back-channel.ts'
+import { redirectUriOf } from '../sign-in/redirect-uri.ts'
 import { pageUrl, type Site, sitesOf } from '../sites.ts'
 
 /** The URIs of each provider, but for those of some types, at each sign-in host of a configuration without faults. */

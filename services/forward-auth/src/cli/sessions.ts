@@ -3,7 +3,7 @@ import type { FastifyInstance } from 'fastify'
 import { endNamed } from '../account/end.ts'
 import { type FoundSession, findGrants, findSessions } from '../account/find.ts'
 import type { ForwardAuthConfig } from '../config/schema.ts'
-import type { Portal } from '../portals.ts'
+import type { Portal } from '../portal/portals.ts'
 import { operator, startAside } from './aside.ts'
 
 export interface SessionsQuery {

@@ -1,5 +1,5 @@
 import { HEADER_NAMES } from '@gatehouse/gate'
-import type { KeyRing } from '../key-ring.ts'
+import type { KeyRing } from '../keys/key-ring.ts'
 import { TICKET } from '../session/hop.ts'
 import { pageUrl, type Site } from '../sites.ts'
 import { type Client, HANGS } from './client.ts'

@@ -2,8 +2,8 @@ import { HEADER_NAMES } from '@gatehouse/gate'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { LRUCache } from 'lru-cache'
-import type { KeyRing } from '../key-ring.ts'
-import { sealValue, unsealValue } from '../seal.ts'
+import type { KeyRing } from '../keys/key-ring.ts'
+import { sealValue, unsealValue } from '../keys/seal.ts'
 
 /** Precedes the token of a probe, in User-Agent or in the path that was asked for. */
 export const PROBE_MARK = 'gatehouse-doctor/'

@@ -1,5 +1,5 @@
-import type { PortalSite } from '../portal-site.ts'
 import { pageUrl } from '../sites.ts'
+import type { PortalSite } from '../web/portal-site.ts'
 import { createClient } from './client.ts'
 import type { Finding } from './diagnose.ts'
 

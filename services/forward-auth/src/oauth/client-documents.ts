@@ -15,7 +15,7 @@ import type { Clock } from '@gatehouse/service-kit/clock'
 import { LRUCache } from 'lru-cache'
 import { parseClientId } from '../client-metadata.ts'
 import { FwaError } from '../errors.ts'
-import { SignInRate } from '../login/sign-in-rate.ts'
+import { SignInRate } from '../sign-in/sign-in-rate.ts'
 import { type Client, readDocument } from './client.ts'
 
 const MAX_BYTES = 5_120

@@ -1,10 +1,10 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { FwaError } from '../errors.ts'
-import { signInSiteOf } from '../portal-site.ts'
-import { allowOrigins } from '../routes/cross-origin.ts'
-import { problemAnswers } from '../routes/documented.ts'
 import { issuerOf, pageUrl } from '../sites.ts'
+import { allowOrigins } from '../web/cross-origin.ts'
+import { problemAnswers } from '../web/documented.ts'
+import { signInSiteOf } from '../web/portal-site.ts'
 import { ownResources } from './own-resources.ts'
 
 /** Seconds. */

@@ -1,6 +1,6 @@
 import type { Resource } from '@gatehouse/gate'
 import type { FastifyInstance } from 'fastify'
-import type { PortalSite } from '../portal-site.ts'
+import type { PortalSite } from '../web/portal-site.ts'
 
 /** The resources whose tokens a portal issues at a sign-in host. */
 export function ownResources(

@@ -1,4 +1,4 @@
-import type { HostCookie } from '../cookies.ts'
+import type { HostCookie } from '../web/cookies.ts'
 
 /** The longest token of a cookie: browsers keep 4,096 characters of its name and value. */
 export const MAX_TOKEN_LENGTH = 3_800

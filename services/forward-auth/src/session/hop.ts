@@ -1,9 +1,9 @@
 import { hash, randomUUID } from 'node:crypto'
 import { formatHostPort, parseHostPort } from '@gatehouse/net'
-import type { HostCookie } from '../cookies.ts'
-import type { KeyRing } from '../key-ring.ts'
-import { readSigned, sealValue, signValue, unsealValue } from '../seal.ts'
+import type { KeyRing } from '../keys/key-ring.ts'
+import { readSigned, sealValue, signValue, unsealValue } from '../keys/seal.ts'
 import type { Site } from '../sites.ts'
+import type { HostCookie } from '../web/cookies.ts'
 import { readCookies } from './cookie.ts'
 
 /** The parameter of a target that brings a session from the sign-in host to the host of an app. */

@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import type { ForwardAuthConfig } from '../config/schema.ts'
-import { deriveKeys } from '../key-ring.ts'
+import { deriveKeys } from '../keys/key-ring.ts'
 import type { AuthStore } from '../store/store.ts'
 import { AssertionKeys } from './assertion-keys.ts'
 

@@ -1,6 +1,6 @@
 import { sleep } from '@gatehouse/net'
 import { LRUCache } from 'lru-cache'
-import type { KeyRing } from '../key-ring.ts'
+import type { KeyRing } from '../keys/key-ring.ts'
 import {
   type AuthStore,
   type End,

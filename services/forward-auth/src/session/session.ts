@@ -2,8 +2,8 @@ import { hash } from 'node:crypto'
 import type { SignedIn } from '@gatehouse/identity-providers'
 import { fromClaims, type Profile } from '@gatehouse/profile'
 import { FwaError } from '../errors.ts'
-import type { KeyRing } from '../key-ring.ts'
-import { isMacOf, MAX_LENGTH, macOf, seal, unsealValue } from '../seal.ts'
+import type { KeyRing } from '../keys/key-ring.ts'
+import { isMacOf, MAX_LENGTH, macOf, seal, unsealValue } from '../keys/seal.ts'
 import type { SessionRow } from '../store/store.ts'
 
 /** The members of a row that a session in memory has. */

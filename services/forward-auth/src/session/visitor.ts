@@ -1,6 +1,6 @@
 import { Principal, type Refusal } from '@gatehouse/gate'
 import type { Provider } from '@gatehouse/identity-providers'
-import type { Portal } from '../portals.ts'
+import type { Portal } from '../portal/portals.ts'
 import type { Session } from './session.ts'
 
 /** A person with a session at a portal. */

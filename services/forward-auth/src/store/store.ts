@@ -1,7 +1,7 @@
 import type { Clock } from '@gatehouse/service-kit/clock'
 import type { HealthReport } from '@gatehouse/service-kit/http'
 import type { RowOf } from '@gatehouse/store'
-import type { KeyRing } from '../key-ring.ts'
+import type { KeyRing } from '../keys/key-ring.ts'
 import type { CONSENTS, SESSIONS } from './tables.ts'
 
 /** A session as the store keeps it: digests, times in ms since the epoch, and what is sealed. */

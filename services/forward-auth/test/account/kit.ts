@@ -2,7 +2,7 @@ import type { LightMyRequestResponse } from 'fastify'
 import type { Test } from 'tap'
 import { portalOf, type TestApp, yamlOf } from '../app.ts'
 import { attribute, below, named, text } from '../pages/read.ts'
-import { AUTH, signInUrl, start } from '../routes/kit.ts'
+import { AUTH, signInUrl, start } from '../portal/kit.ts'
 import { BROWSER, SHAPES } from '../shapes.ts'
 
 export const API_KEY = 'key-of-the-offboarding-0123456789'

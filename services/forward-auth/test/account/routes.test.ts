@@ -3,7 +3,7 @@ import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { until } from '../../../../scripts/test/until.ts'
 import { textsIn } from '../../src/pages/languages.ts'
 import { bothCookies } from '../helpers/both-cookies.ts'
-import { MAIN, signIn } from '../routes/kit.ts'
+import { MAIN, signIn } from '../portal/kit.ts'
 import { actionsIn, passes, startAccounts } from './kit.ts'
 
 const en = textsIn('en')

@@ -4,7 +4,7 @@ import t, { type Test } from 'tap'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import type {} from '../../src/audit/audit.ts'
 import { portalOf, startApp, yamlOf } from '../app.ts'
-import { AUTH, goalOf, MAIN, SCRIPT, signIn, signInUrl, start, WANTED } from '../routes/kit.ts'
+import { AUTH, goalOf, MAIN, SCRIPT, signIn, signInUrl, start, WANTED } from '../portal/kit.ts'
 import { BROWSER, SHAPES } from '../shapes.ts'
 
 // What is wrong in these tests, and said.

@@ -2,7 +2,7 @@ import { createMetrics } from '@gatehouse/service-kit/telemetry'
 import t from 'tap'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { portalOf, yamlOf } from '../app.ts'
-import { AUTH, MAIN, signIn, signInUrl, start, WANTED } from '../routes/kit.ts'
+import { AUTH, MAIN, signIn, signInUrl, start, WANTED } from '../portal/kit.ts'
 
 // What is wrong in these tests, and said.
 expectWarnings(t, 'FWA_PROVIDER_INVALID')

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { portalOf, yamlOf } from '../app.ts'
-import { arrive, start } from '../routes/kit.ts'
+import { arrive, start } from '../portal/kit.ts'
 
 const APP = 'https://app.example.com/'
 const OTHER = 'https://other.example.com/'

@@ -8,7 +8,7 @@ import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { portalOf, startApp, yamlOf } from '../app.ts'
 import { bothCookies } from '../helpers/both-cookies.ts'
 import { pngOf, SVG } from '../pages/pictures.ts'
-import { AUTH, MAIN } from '../routes/kit.ts'
+import { AUTH, MAIN } from '../portal/kit.ts'
 import { BROWSER, SHAPES } from '../shapes.ts'
 import { launchChromium } from './chromium.ts'
 

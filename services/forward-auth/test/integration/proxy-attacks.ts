@@ -85,8 +85,8 @@ export const ATTACKS: Readonly<Record<string, Attack>> = {
   },
   'a redirect that nobody validates': {
     elsewhere: [
-      'routes/login.test.ts: only the modules that validate a target write a redirect',
-      'routes/login.test.ts: validates the return URL before every redirect',
+      'sign-in/login.test.ts: only the modules that validate a target write a redirect',
+      'sign-in/login.test.ts: validates the return URL before every redirect',
     ],
   },
   'a host that only ends like the domain': {
@@ -98,7 +98,7 @@ export const ATTACKS: Readonly<Record<string, Attack>> = {
         status: { others: 403, caddy: 200, traefik: 404, envoy: 404, 'envoy-grpc': 404 },
       },
     },
-    elsewhere: ['login/return-url.test.ts: matches domains at label boundaries, not by suffix'],
+    elsewhere: ['web/return-url.test.ts: matches domains at label boundaries, not by suffix'],
   },
   'user information in a return URL': {
     cases: {
@@ -117,18 +117,18 @@ export const ATTACKS: Readonly<Record<string, Attack>> = {
         lacks: /(href|action|value)="[^"]*evil/,
       },
     },
-    elsewhere: ['routes/logout.test.ts: validates the return URL of a logout like that of a login'],
+    elsewhere: ['account/logout.test.ts: validates the return URL of a logout like that of a login'],
   },
   'a return URL that is swapped in the state of a login': {
     elsewhere: [
-      'login/logins.test.ts: each login has its own state, nonce and verifier, and neither URL nor cookie tells them',
-      'login/logins.test.ts: a login cannot be finished in another browser',
+      'sign-in/logins.test.ts: each login has its own state, nonce and verifier, and neither URL nor cookie tells them',
+      'sign-in/logins.test.ts: a login cannot be finished in another browser',
     ],
   },
   'parameters of a sign-in that are not signed, or are old': {
     elsewhere: [
-      'login/logins.test.ts: a login expires',
-      'routes/login.test.ts: validates the return URL again when the login ends',
+      'sign-in/logins.test.ts: a login expires',
+      'sign-in/login.test.ts: validates the return URL again when the login ends',
     ],
   },
 
@@ -306,16 +306,16 @@ export const ATTACKS: Readonly<Record<string, Attack>> = {
   },
   'line breaks in the claims of a person': {
     cases: { 'in a name': { who: 'control', status: 200, user: 'ada' } },
-    elsewhere: ['routes/check.test.ts: denies an identity that cannot be sent, and logs why'],
+    elsewhere: ['check/check.test.ts: denies an identity that cannot be sent, and logs why'],
   },
 
   'logins of several people that are mixed up': {
-    elsewhere: ['routes/login.test.ts: 500 interleaved logins do not mix up people'],
+    elsewhere: ['sign-in/login.test.ts: 500 interleaved logins do not mix up people'],
   },
   'a login that somebody else began': {
     elsewhere: [
-      'routes/login.test.ts: a callback is accepted once, and only in the browser that began the login',
-      'routes/login.test.ts: refuses a callback that mixes state, code and provider of several logins',
+      'sign-in/login.test.ts: a callback is accepted once, and only in the browser that began the login',
+      'sign-in/login.test.ts: refuses a callback that mixes state, code and provider of several logins',
     ],
   },
   'two session cookies of one name': {
@@ -324,7 +324,7 @@ export const ATTACKS: Readonly<Record<string, Attack>> = {
     },
     elsewhere: [
       'session/cookie.test.ts: a doubled cookie is none, wherever the second one stands',
-      'routes/loops.test.ts: a second cookie that only the app gets ends at a page',
+      'sign-in/loops.test.ts: a second cookie that only the app gets ends at a page',
     ],
   },
   'a cookie that another host of the domain has set': {
@@ -345,11 +345,11 @@ export const ATTACKS: Readonly<Record<string, Attack>> = {
     },
     elsewhere: [
       'session/hop.test.ts: takes the cookie that a browser has, and keeps at most 16',
-      'login/logins.test.ts: a browser has one login cookie however many logins begin',
+      'sign-in/logins.test.ts: a browser has one login cookie however many logins begin',
     ],
   },
   'logins in several tabs': {
-    elsewhere: ['routes/login.test.ts: each of several tabs returns to the page where it began'],
+    elsewhere: ['sign-in/login.test.ts: each of several tabs returns to the page where it began'],
   },
   'an e-mail address with several @': {
     elsewhere: ['packages/identity-providers/test/open-id-connect.test.ts: e-mail addresses'],
@@ -359,7 +359,7 @@ export const ATTACKS: Readonly<Record<string, Attack>> = {
   },
   'a restriction that cannot be evaluated': {
     cases: { 'no groups': { ...admin, who: 'nameless', headers: program, status: 403 } },
-    elsewhere: ['routes/check.test.ts: a restriction that cannot be evaluated denies'],
+    elsewhere: ['check/check.test.ts: a restriction that cannot be evaluated denies'],
   },
   'a code or token for another client': {
     elsewhere: [
@@ -369,7 +369,7 @@ export const ATTACKS: Readonly<Record<string, Attack>> = {
 
   'a session that outlives its logout': {
     elsewhere: [
-      'routes/logout.test.ts: after signing out the old cookie counts nowhere, nor after a restart',
+      'account/logout.test.ts: after signing out the old cookie counts nowhere, nor after a restart',
     ],
   },
   'a broken cookie, or a gateway that is down': {
@@ -415,15 +415,15 @@ export const ATTACKS: Readonly<Record<string, Attack>> = {
         lacks: /eyJ[\w-]+\.[\w-]+\./,
       },
     },
-    elsewhere: ['routes/profile.test.ts: no page and no answer about a person contains a token'],
+    elsewhere: ['account/profile.test.ts: no page and no answer about a person contains a token'],
   },
 
   'a lock that one client closes for everybody': {
-    elsewhere: ['routes/check.test.ts: many refused requests do not lock out others'],
+    elsewhere: ['check/check.test.ts: many refused requests do not lock out others'],
   },
   'one person under several names': {
     elsewhere: [
-      'login/sign-in-rate.test.ts: a person may sign in 60 times at once, then once every 5 seconds',
+      'sign-in/sign-in-rate.test.ts: a person may sign in 60 times at once, then once every 5 seconds',
     ],
   },
   'text of a client in the security policy of a page': {
@@ -449,6 +449,6 @@ export const ATTACKS: Readonly<Record<string, Attack>> = {
         status: 403,
       },
     },
-    elsewhere: ['routes/check.test.ts: keeps every answer small'],
+    elsewhere: ['check/check.test.ts: keeps every answer small'],
   },
 }

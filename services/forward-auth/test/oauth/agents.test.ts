@@ -4,7 +4,7 @@ import type {} from '../../src/oauth/clients.ts'
 import { personOf } from '../../src/session/session.ts'
 import { portalOf, yamlOf } from '../app.ts'
 import { attribute, named, text } from '../pages/read.ts'
-import { MAIN } from '../routes/kit.ts'
+import { MAIN } from '../portal/kit.ts'
 import type { Visitor } from '../visitor.ts'
 import { CLIENT, NOTES, OTHER, portalWith, sendForm, startIssuer } from './kit.ts'
 

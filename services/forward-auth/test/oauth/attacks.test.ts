@@ -1,7 +1,7 @@
 import t from 'tap'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { attribute, named } from '../pages/read.ts'
-import { MAIN } from '../routes/kit.ts'
+import { MAIN } from '../portal/kit.ts'
 import {
   answerIn,
   CHALLENGE,

@@ -2,7 +2,7 @@ import t from 'tap'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import type { ConsentRow } from '../../src/store/store.ts'
 import { attribute, named, text } from '../pages/read.ts'
-import { AUTH, MAIN, signInUrl } from '../routes/kit.ts'
+import { AUTH, MAIN, signInUrl } from '../portal/kit.ts'
 import {
   answerIn,
   CHALLENGE,

@@ -2,7 +2,7 @@ import { generateKeyPairSync, type KeyObject, randomUUID, sign } from 'node:cryp
 import t from 'tap'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { portalOf, yamlOf } from '../app.ts'
-import { MAIN } from '../routes/kit.ts'
+import { MAIN } from '../portal/kit.ts'
 import { CLIENT, DOCUMENT, portalWith, REDIRECT, startIssuer } from './kit.ts'
 
 expectWarnings(t, 'FWA_', 'AUTH_', 'issuer gives no keys')

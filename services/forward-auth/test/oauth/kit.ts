@@ -4,7 +4,7 @@ import type { LightMyRequestResponse } from 'fastify'
 import type { Test } from 'tap'
 import { portalOf, yamlOf } from '../app.ts'
 import { attribute, named } from '../pages/read.ts'
-import { AUTH, MAIN, signIn, signInUrl, start } from '../routes/kit.ts'
+import { AUTH, MAIN, signIn, signInUrl, start } from '../portal/kit.ts'
 import { BROWSER, type RequestHeaders, SHAPES } from '../shapes.ts'
 import type { Visitor } from '../visitor.ts'
 

@@ -2,7 +2,7 @@ import type { LightMyRequestResponse } from 'fastify'
 import t from 'tap'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { portalOf, yamlOf } from '../app.ts'
-import { AUTH } from '../routes/kit.ts'
+import { AUTH } from '../portal/kit.ts'
 import type { Visitor } from '../visitor.ts'
 import { answerIn, NOTES, portalWith, REDIRECT, sendForm, startIssuer } from './kit.ts'
 

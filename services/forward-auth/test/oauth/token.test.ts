@@ -3,7 +3,7 @@ import { StoreError } from '@gatehouse/store'
 import t from 'tap'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { portalOf, yamlOf } from '../app.ts'
-import { AUTH } from '../routes/kit.ts'
+import { AUTH } from '../portal/kit.ts'
 import { CLIENT, claimsOf, portalWith, startIssuer } from './kit.ts'
 
 expectWarnings(t, 'FWA_', 'tokens could not be issued')

@@ -49,7 +49,7 @@ t.test('the policy allows the one style sheet of the page, and nothing else', as
     for (const [name, { html, policy }] of Object.entries(
       samples({ portal: { ...portal, accent } }),
     )) {
-      // The answer to its form redirects to the client: consent.test.ts. That of an app posts there: routes/hops.test.ts.
+      // The answer to its form redirects to the client: consent.test.ts. That of an app posts there: check/hops.test.ts.
       if (name.startsWith('consent') || name === 'onTheWay') continue
       const [style, ...others] = named(html, 'style').map(text)
       t.strictSame(others, [], `${name}: one style sheet`)

@@ -14,11 +14,11 @@ import {
 } from '../../../../packages/identity-providers/test/stand-ins/openid-provider.ts'
 import { buildApp } from '../../src/app.ts'
 import { loadForwardAuthConfig } from '../../src/config/load.ts'
-import { deriveKeys } from '../../src/key-ring.ts'
+import { deriveKeys } from '../../src/keys/key-ring.ts'
 import { TICKET } from '../../src/session/hop.ts'
 import { STATE_FILE } from '../../src/store/sqlite/sqlite-store.ts'
 import { DOMAINS } from '../app.ts'
-import { AUTH, MAIN, SCRIPT, signInUrl } from '../routes/kit.ts'
+import { AUTH, MAIN, SCRIPT, signInUrl } from '../portal/kit.ts'
 import { SHAPES } from '../shapes.ts'
 import { createVisitor, type Visitor } from '../visitor.ts'
 

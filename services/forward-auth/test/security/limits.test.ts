@@ -1,11 +1,11 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { TICKETS } from '../../src/login/sign-in-rate.ts'
+import { TICKETS } from '../../src/sign-in/sign-in-rate.ts'
 
 import { EVENTS, TABLES } from '../../src/store/tables.ts'
 import { portalOf, yamlOf } from '../app.ts'
-import { signIn, signInUrl, start, ticketIn, WANTED } from '../routes/kit.ts'
+import { signIn, signInUrl, start, ticketIn, WANTED } from '../portal/kit.ts'
 
 /** What keeps one person, or whoever is not known yet, from filling a table: tests that fail without it. */
 const LIMITS: Readonly<Record<string, readonly string[]>> = {

@@ -2,7 +2,7 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import type { FastifyRequest } from 'fastify'
 import t from 'tap'
-import { decideCheck, readCheck } from '../../src/routes/check.ts'
+import { decideCheck, readCheck } from '../../src/check/check.ts'
 import { portalOf, startApp, yamlOf } from '../app.ts'
 import { SHAPES } from '../shapes.ts'
 

@@ -3,7 +3,7 @@ import t from 'tap'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { portalOf, yamlOf } from '../app.ts'
 import { createFakeProvider } from '../fake-provider.ts'
-import { start } from '../routes/kit.ts'
+import { start } from '../portal/kit.ts'
 import { BROWSER } from '../shapes.ts'
 
 // What is wrong in these tests, and said.

@@ -2,7 +2,6 @@ import cookie from '@fastify/cookie'
 import fc from 'fast-check'
 import Fastify from 'fastify'
 import t, { type Test } from 'tap'
-import { type HostCookie, serializeCookie, setHostCookies } from '../../src/cookies.ts'
 import {
   appCookie,
   appCookieName,
@@ -14,6 +13,7 @@ import {
   sessionCookieName,
   withoutSessionCookies,
 } from '../../src/session/cookie.ts'
+import { type HostCookie, serializeCookie, setHostCookies } from '../../src/web/cookies.ts'
 
 const MAIN = { name: 'main' }
 const NAME = '__Host-gatehouse.main'

@@ -3,9 +3,8 @@ import cookie from '@fastify/cookie'
 import fc from 'fast-check'
 import Fastify from 'fastify'
 import t from 'tap'
-import { type HostCookie, serializeCookie } from '../../src/cookies.ts'
-import { deriveKeys } from '../../src/key-ring.ts'
-import { seal } from '../../src/seal.ts'
+import { deriveKeys } from '../../src/keys/key-ring.ts'
+import { seal } from '../../src/keys/seal.ts'
 import {
   addTicket,
   beginHop,
@@ -20,6 +19,7 @@ import {
   withTicket,
 } from '../../src/session/hop.ts'
 import { readSite } from '../../src/sites.ts'
+import { type HostCookie, serializeCookie } from '../../src/web/cookies.ts'
 
 const [OLD, NEW] = ['the old secret of 32 characters !', 'the new secret of 32 characters !']
 const KEYS = deriveKeys([OLD], 'login')

@@ -9,7 +9,7 @@ import {
   parsePostgresUrl,
 } from '@gatehouse/store'
 import { FwaError } from '../../errors.ts'
-import type { KeyRing } from '../../key-ring.ts'
+import type { KeyRing } from '../../keys/key-ring.ts'
 import { EngineStore } from '../engine-store.ts'
 import type { PostgresConfig } from '../storage-schema.ts'
 import type {

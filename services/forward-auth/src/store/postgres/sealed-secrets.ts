@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto'
 import type { Postgres } from '@gatehouse/store'
 import { FwaError } from '../../errors.ts'
-import type { KeyRing } from '../../key-ring.ts'
-import { seal, unseal } from '../../seal.ts'
+import type { KeyRing } from '../../keys/key-ring.ts'
+import { seal, unseal } from '../../keys/seal.ts'
 import type { SecretName } from '../store.ts'
 import { SECRETS } from '../tables.ts'
 

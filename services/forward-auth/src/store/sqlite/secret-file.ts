@@ -4,7 +4,7 @@ import { link, open, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { makeFolder } from '@gatehouse/service-kit/files'
 import { FwaError } from '../../errors.ts'
-import { MIN_LENGTH } from '../../key-ring.ts'
+import { MIN_LENGTH } from '../../keys/key-ring.ts'
 import type { SecretName } from '../store.ts'
 
 /** The file of a secret in the folder of the store. */

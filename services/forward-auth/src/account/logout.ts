@@ -1,0 +1,156 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import type { Provider } from '@gatehouse/identity-providers'
+import { isNavigation } from '@gatehouse/service-kit/http'
+import { sendPage } from '@gatehouse/service-kit/pages'
+import { StoreError } from '@gatehouse/store'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { Type } from 'typebox'
+import { FwaError } from '../errors.ts'
+import { logoutPage, signedOutPage } from '../pages/pages.ts'
+import { type OpenedRow, timesOf } from '../session/records.ts'
+import { profileOf } from '../session/session.ts'
+import { clearSessionCookies } from '../session/session-cookies.ts'
+import type { SessionToken } from '../session/sessions.ts'
+import { pageUrl, type Site } from '../sites.ts'
+import { setHostCookies } from '../web/cookies.ts'
+import { pageAnswer, problemAnswers } from '../web/documented.ts'
+import { FORM } from '../web/forms.ts'
+import { type PortalSite, signInSiteOf } from '../web/portal-site.ts'
+import { readerOf } from '../web/reader.ts'
+import { validateReturnUrl } from '../web/return-url.ts'
+
+const MAX_RECORDED = 10_000
+const querystring = Type.Object({
+  rd: Type.Optional(Type.String({ description: 'Return URL after signing in again.' })),
+})
+const COMMON = { tags: ['sign-in'], querystring }
+const FORM_PAGE = pageAnswer('The signed-in person, and the form.')
+const CONFIRM_SCHEMA = {
+  ...COMMON,
+  summary: 'Confirm signing out',
+  response: { 200: FORM_PAGE, ...problemAnswers(403, 404) },
+}
+const SIGNED_OUT_PAGE = pageAnswer('Signed out, with a link to sign out at the provider.')
+const LOGOUT_SCHEMA = {
+  ...COMMON,
+  summary: 'Sign out',
+  response: { 200: SIGNED_OUT_PAGE, ...problemAnswers(403, 404, 413, 415, 503) },
+}
+
+/** `GET /logout` asks for confirmation, `POST /logout` signs out. */
+export const logoutRoutes: FastifyPluginAsyncTypebox = async (app) => {
+  /** Sessions whose sign-out is recorded. The same cookie may come again and again. */
+  const recorded = timesOf(MAX_RECORDED)
+  // Browsers send the form with this type; it has no fields.
+  app.addContentTypeParser(FORM, { parseAs: 'string' }, (_request, _body, done) => done(null))
+
+  app.get('/logout', { schema: CONFIRM_SCHEMA }, async (request, reply) => {
+    const portalSite = signInSiteOf(request)
+    const { site } = portalSite
+    const rd = validateReturnUrl(request.query.rd, site)?.href
+    const reader = readerOf(request, portalSite)
+    const { sid = '' } = (await app.sessions.tokenOf(request, portalSite)) ?? {}
+    const waiting = 'signing out is not stored yet'
+    if (app.sessions.records.isUnsaved(sid))
+      throw new StoreError('STORE_UNAVAILABLE', waiting, { retryAfter: 1 })
+    const visitor = await app.sessions.atSignIn(request, portalSite)
+    const signInHref = pageUrl(portalSite, '/signin', { rd })
+    if (!visitor) return sendPage(reply, 200, signedOutPage({ ...reader, signInHref }))
+    const { profile } = visitor.session
+    const action = pageUrl(portalSite, '/logout', { rd })
+    const stayHref = rd ?? pageUrl(portalSite, '/signin')
+    return sendPage(reply, 200, logoutPage({ ...reader, profile, action, stayHref }))
+  })
+
+  app.post('/logout', { schema: LOGOUT_SCHEMA }, async (request, reply) => {
+    const portalSite = signInSiteOf(request)
+    const { portal, site } = portalSite
+    requireOwnForm(request, site)
+    const token = await app.sessions.tokenOf(request, portalSite)
+    // Before anything can fail: the browser loses its session in any case.
+    clearSessionCookies(reply, portalSite)
+    setHostCookies(reply, app.logins.clear(portal, request.headers.cookie))
+    const opened = token && (await app.sessions.records.open(token.sid).catch(() => undefined))
+    if (token) {
+      const { sid, exp } = token
+      if (!recorded.has(sid)) recordSignOut(token, portal.name, opened, request)
+      recorded.set(sid, exp)
+      const end = app.sessions.records.endOne({ sid, ends: exp * 1_000 })
+      const error = await end.catch((reason: FwaError) => reason)
+      if (error) return sendNotSaved(portalSite, token, error, reply)
+    }
+    return sendSignedOut(portalSite, opened, reply)
+  })
+}
+
+/** The page after signing out, which leads on to the provider. */
+export async function sendSignedOut(
+  portalSite: PortalSite,
+  opened: OpenedRow | undefined,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const { request } = reply
+  const { portal, site } = portalSite
+  const rd = validateReturnUrl((request.query as { rd?: string }).rd, site)?.href
+  const provider = opened && portal.providers.get(opened.said.provider)
+  const hint = opened?.said.tokens?.id
+  const providerHref = provider && (await logoutUrlAt(provider, portalSite, hint, request))
+  const signInHref = pageUrl(portalSite, '/signin', { rd })
+  const reader = readerOf(request, portalSite)
+  return sendPage(reply, 200, signedOutPage({ ...reader, signInHref, provider, providerHref }))
+}
+
+/** Refuses a POST of another site. Browsers send Origin with each; without it, it is not our form. */
+export function requireOwnForm({ headers }: FastifyRequest, { authOrigin }: Site): void {
+  if (headers.origin !== authOrigin)
+    throw new FwaError('FWA_ORIGIN_FOREIGN', `Origin is not ${authOrigin}`)
+}
+
+/** Also where the store no longer knows the session: it may have taken an end whose answer got lost. */
+function recordSignOut(
+  { iss, sub, gatehouse_provider: provider }: SessionToken,
+  portal: string,
+  opened: OpenedRow | undefined,
+  request: FastifyRequest,
+): void {
+  const profile = opened && profileOf(opened.said)
+  const who = { portal, profile, provider, caller: `${provider}:${sub}`, host: new URL(iss).host }
+  request.server.auditTrail.record(request, { event: 'sign-out', ...who })
+}
+
+/** The session has ended here and in this browser, but the store does not know it yet. */
+function sendNotSaved(
+  portalSite: PortalSite,
+  { exp }: SessionToken,
+  error: FwaError,
+  reply: FastifyReply,
+): FastifyReply {
+  const { request } = reply
+  // The form is a POST that opens a page.
+  if (!isNavigation('GET', request.headers)) throw error
+  request.log.warn({ err: error }, 'a logout could not be stored')
+  reply.header('retry-after', error.retryAfter ?? 0)
+  const signInHref = pageUrl(portalSite, '/signin')
+  const page = signedOutPage({
+    ...readerOf(request, portalSite),
+    signInHref,
+    mayStayValidUntil: exp * 1_000,
+  })
+  return sendPage(reply, 503, page)
+}
+
+/** The URL to sign out at the provider too, if it offers one. Its errors do not affect the logout. */
+async function logoutUrlAt(
+  provider: Provider,
+  portalSite: PortalSite,
+  idToken: string | undefined,
+  { log }: FastifyRequest,
+): Promise<string | undefined> {
+  if (provider.type !== 'redirect') return undefined
+  try {
+    return (await provider.logoutUrl(pageUrl(portalSite, '/logout'), idToken))?.href
+  } catch (error) {
+    log.warn({ err: error, provider: provider.name }, 'the provider offers no logout now')
+    return undefined
+  }
+}

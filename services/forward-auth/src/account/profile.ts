@@ -1,0 +1,55 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { type Profile, ProfileJsonSchema, toJson, toText } from '@gatehouse/profile'
+import { isNavigation } from '@gatehouse/service-kit/http'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { Type } from 'typebox'
+import { noSession } from '../check/challenges.ts'
+import { FwaError } from '../errors.ts'
+import { pageUrl } from '../sites.ts'
+import { problemAnswers, TO_SIGN_IN } from '../web/documented.ts'
+import { appHostOf, isSentTo, type PortalSite, portalSiteOf } from '../web/portal-site.ts'
+import { redirect } from '../web/redirects.ts'
+
+const schemaOf = (format: string, profile: object) => ({
+  summary: `Profile of the signed-in person, as ${format}`,
+  tags: ['profile'],
+  security: [{ sessionCookie: [] }],
+  response: { 200: profile, 303: TO_SIGN_IN, ...problemAnswers(401, 403, 404, 503) },
+})
+const TEXT_SCHEMA = schemaOf('text', { content: { 'text/plain': { schema: Type.String() } } })
+const JSON_SCHEMA = schemaOf('JSON', ProfileJsonSchema)
+
+/** `GET /profile` as text and `GET /profile.json`. */
+export const profileRoutes: FastifyPluginAsyncTypebox = async (app) => {
+  app.get('/profile', { schema: TEXT_SCHEMA }, async (_request, reply) =>
+    sendProfile('/profile', reply, (profile) =>
+      reply.type('text/plain; charset=utf-8').send(toText(profile)),
+    ),
+  )
+  app.get('/profile.json', { schema: JSON_SCHEMA }, async (_request, reply) =>
+    sendProfile('/profile.json', reply, (profile) => reply.send(toJson(profile))),
+  )
+}
+
+/** The person of the session: of the sign-in host, or of the app whose host leads here. */
+function visitorOf(request: FastifyRequest, portalSite: PortalSite) {
+  const { sessions } = request.server
+  const { portal, site } = portalSite
+  if (isSentTo(site.authOrigin, request)) return sessions.atSignIn(request, portalSite)
+  return sessions.atApp(request, { portal, site, ...appHostOf(request) })
+}
+
+async function sendProfile(
+  path: string,
+  reply: FastifyReply,
+  send: (profile: Profile) => FastifyReply,
+): Promise<FastifyReply> {
+  const { request } = reply
+  reply.headers({ 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' })
+  const portalSite = portalSiteOf(request)
+  const visitor = await visitorOf(request, portalSite)
+  if (visitor?.isAdmitted) return send(visitor.session.profile)
+  if (visitor) throw new FwaError('FWA_FORBIDDEN', 'this account has no access to this portal')
+  if (!isNavigation(request.method, request.headers)) throw noSession(portalSite)
+  return redirect(reply, pageUrl(portalSite, '/signin', { rd: pageUrl(portalSite, path) }))
+}

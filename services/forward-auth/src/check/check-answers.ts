@@ -1,0 +1,287 @@
+import { AUTH_ERRORS, AuthError } from '@gatehouse/auth-core'
+import type { Decision, Policy, Principal, Refusal, Resource } from '@gatehouse/gate'
+import { isNavigation, statusOfError } from '@gatehouse/service-kit/http'
+import { sendPage } from '@gatehouse/service-kit/pages'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { FwaError, STATUS_OF } from '../errors.ts'
+import { refusedPage } from '../pages/pages.ts'
+import type { Dialect } from '../proxies/proxy.ts'
+import { Visitor } from '../session/visitor.ts'
+import { pageUrl } from '../sites.ts'
+import { readerOf } from '../web/reader.ts'
+import { basicChallenge, challengeHeaders, challenges, MISSING, noSession } from './challenges.ts'
+import {
+  type Asked,
+  begin,
+  isRead,
+  loginUrlOf,
+  MAX_LINK,
+  returnUrl,
+  sendToSignIn,
+  sendUnsent,
+} from './hops.ts'
+
+export interface Check extends Asked {
+  readonly decision: Decision
+  /** The person who is signed in, or the program whose credentials were sent. */
+  readonly principal: Principal | undefined
+  readonly resource: Resource | undefined
+  /** The scopes that a client has to ask for, if it has no token. */
+  readonly scopes: readonly string[] | undefined
+  /** The token of the provider that the app gets. */
+  readonly providerToken: string | undefined
+  /** The tools that the app is told of. */
+  readonly tools: readonly string[] | undefined
+}
+
+/** Answers a check. Throws for what programs get as a problem. */
+export function sendDecision(dialect: Dialect, check: Check, reply: FastifyReply): FastifyReply {
+  const { decision, portal, resource, scopes } = check
+  switch (decision.outcome) {
+    case 'allow':
+      return sendIdentity(check, reply)
+    case 'anonymous':
+    case 'preflight':
+      return tellMore(check, reply.headers(portal.gate.anonymousHeaders)).send(portal.gate.body)
+    case 'sign-in':
+      return sendToPage(dialect, check, reply)
+    case 'step-up':
+      return sendToStepUp(dialect, check, decision.policy, reply)
+    case 'forbidden':
+      return sendForbidden(check, decision, reply)
+    default:
+      throw noSession(check, resource ? undefined : loginUrlOf(check, reply), {
+        resource,
+        scopes,
+        basic: basicChallenge(check, reply.request),
+      })
+  }
+}
+
+/** What every 200 has: the tools, and the credentials that are meant for the app. */
+function tellMore({ portal, tools, principal }: Check, reply: FastifyReply): FastifyReply {
+  const { authorization } = reply.request.headers
+  // A key must not reach the app. Proxies put this in place of what they got.
+  if (authorization !== undefined) {
+    const isKey = principal?.identity.method === 'psk'
+    reply.header('authorization', isKey || !/^[ -~]*$/.test(authorization) ? '' : authorization)
+  }
+  const { toolsHeader } = portal.gate
+  return toolsHeader && tools ? reply.header(toolsHeader, tools.join(',')) : reply
+}
+
+function sendIdentity(check: Check, reply: FastifyReply): FastifyReply {
+  const { portal, principal, site, forwarded, providerToken, tools } = check
+  if (!principal) throw new Error('there is nobody to let pass')
+  const { identity, headers } = principal.toldAt(forwarded.host)
+  tellMore(check, reply.headers(headers))
+  const { assertion, body, providerToken: settings } = portal.gate
+  if (settings && providerToken) reply.header(settings.header, providerToken)
+  if (assertion?.isFor(forwarded.host)) {
+    const receiver = { portal, site, origin: forwarded.origin, tools }
+    reply.header(assertion.header, reply.server.assertions.for(identity, receiver))
+  }
+  if (principal.isProgram) record(check, { event: 'program-passed' }, reply.request)
+  return reply.send(body)
+}
+
+/** What is recorded of a check. */
+interface Happened {
+  readonly event: 'program-passed' | 'access-refused'
+  readonly code?: string
+  readonly refusal?: Refusal
+  /** Default: whether the request is for a page. */
+  readonly isPage?: boolean
+  readonly isQuiet?: true
+}
+
+/** Records who was refused, and what a program was let do, which proxies do not log. */
+function record(check: Recorded, happened: Happened, request: FastifyRequest): void {
+  const { portal, principal, forwarded: { authority: host, method, target, kind } = {} } = check
+  const isRefused = happened.event === 'access-refused'
+  request.server.auditTrail.record(request, {
+    ...{ portal: portal.name, host, method, call: callOf(check) },
+    profile: principal?.identity.profile,
+    caller: principal?.caller,
+    ...(isRefused && { target, isPage: kind === 'navigation' }),
+    ...happened,
+  })
+}
+
+/** Decisions have a row of their own, and the others are no refusal of anybody. */
+const UNRECORDED = [
+  ...['FWA_FORBIDDEN', 'FWA_TOOL_REFUSED', 'AUTH_SCOPE_MISSING', 'FWA_STEP_UP_REQUIRED'],
+  ...['FWA_NO_SESSION', 'FWA_PEER_UNTRUSTED'],
+]
+
+/** Records an error that refuses a check without a decision, if it is shown to a person or is about a caller. */
+export function recordRefusal(
+  error: Partial<FwaError>,
+  forwarded: Asked['forwarded'] | undefined,
+  request: FastifyRequest,
+): void {
+  const { code = '' } = error
+  const { server, headers, check } = request
+  const portal = server.portals.get((request.params as { portal: string }).portal)
+  const isPage = forwarded ? forwarded.kind === 'navigation' : isNavigation(request.method, headers)
+  const isShown = isPage || check?.principal !== undefined || error instanceof AuthError
+  const isRefusal = (statusOfError(error as FwaError, STATUS_OF) ?? 500) < 500
+  if (!portal || !isShown || !isRefusal || UNRECORDED.includes(code)) return
+  const happened = { event: 'access-refused', code, isPage, isQuiet: true } as const
+  record({ portal, principal: check?.principal, forwarded }, happened, request)
+}
+
+/** What a program calls, and as which client; undefined for people. */
+function callOf({ principal, forwarded: { mcp } = {} }: Recorded) {
+  if (!principal?.isProgram) return undefined
+  return { by: principal, client: principal.identity.client, tool: mcp?.name ?? mcp?.method }
+}
+
+/** Has a person, or a program, authenticate as a policy demands and try again (RFC 9470). */
+function sendToStepUp(
+  dialect: Dialect,
+  check: Check,
+  { name, stepUp }: Policy,
+  reply: FastifyReply,
+): FastifyReply {
+  const { portal, forwarded, principal, resource } = check
+  const { request } = reply
+  const query = { policy: name }
+  const isPerson = principal instanceof Visitor
+  if (isPerson && forwarded.kind === 'navigation') return sendToPage(dialect, check, reply, query)
+  const { acr = [], maxAge } = stepUp ?? {}
+  const parameters = {
+    error: 'insufficient_user_authentication',
+    error_description: 'The user has to authenticate again',
+    ...(acr.length > 0 && { acr_values: acr.join(' ') }),
+    ...(maxAge !== undefined && { max_age: String(Math.floor(maxAge / 1_000)) }),
+  }
+  const scopes = principal?.identity.scopes?.filter((scope) => resource?.offers(scope))
+  const challenge = isPerson
+    ? challenges(portal, resource)
+    : portal.gate.programs.challenges({ ...MISSING, scopes }, resource, parameters)
+  const code = 'FWA_STEP_UP_REQUIRED'
+  const refusal = { by: `policy ${name}` }
+  record(check, { event: 'access-refused', code, refusal }, request)
+  throw new FwaError(code, `the policy ${name} requires a new sign-in`, {
+    members: {
+      loginUrl: isPerson ? loginUrlOf(check, reply, query) : pageUrl(check, '/signin', query),
+    },
+    headers: challengeHeaders(challenge, resource),
+  })
+}
+
+/**
+ * Leads a person to the sign-in page. A redirect would lose what a form has sent, so a page says that nothing was: the
+ * browser keeps it, and sends it again when the page is loaded again.
+ */
+function sendToPage(
+  dialect: Dialect,
+  check: Check,
+  reply: FastifyReply,
+  query?: { readonly policy: string | undefined },
+): FastifyReply {
+  if (isRead(check.forwarded)) return sendToSignIn(dialect, check, reply, { query })
+  // Another site does not send the cookie along, nor does its request when it is sent again.
+  const isRepeatable = reply.request.headers['sec-fetch-site'] !== 'cross-site'
+  return sendUnsent(check, reply, { query, isRepeatable })
+}
+
+type Forbidden = Extract<Decision, { outcome: 'forbidden' }>
+
+function sendForbidden(check: Check, decision: Forbidden, reply: FastifyReply): FastifyReply {
+  const { forwarded, principal } = check
+  const { request } = reply
+  const error = forbid(check, decision, request)
+  if (!(principal instanceof Visitor && forwarded.kind === 'navigation')) throw error
+  const page = refusedPage({
+    ...readerOf(request, check),
+    profile: principal.session.profile,
+    switchHref: switchUrl(check, reply),
+    appsHref: pageUrl(check, '/signin'),
+    requestId: request.id,
+  })
+  return sendPage(reply, 403, page)
+}
+
+/** The code of a refusal. A page does not show it, but the audit trail does. */
+export function codeOf({ refusal: { wantedScopes = [] }, isClosed }: Forbidden) {
+  if (wantedScopes.length > 0) return 'AUTH_SCOPE_MISSING'
+  return isClosed ? 'FWA_TOOL_REFUSED' : 'FWA_FORBIDDEN'
+}
+
+/** The part of a check that a refusal is about. */
+export type Refused = Pick<Check, 'portal' | 'resource' | 'principal'> & {
+  readonly forwarded: Pick<Check['forwarded'], 'authority' | 'host' | 'mcp'> &
+    Partial<Pick<Check['forwarded'], 'method' | 'target' | 'kind'>>
+}
+
+/** As far as it is known. */
+type Recorded = Pick<Refused, 'portal'> &
+  Partial<Pick<Refused, 'principal'>> & {
+    readonly forwarded?: Partial<Refused['forwarded']> | undefined
+  }
+
+/** The error of somebody who may not pass, which it records. */
+export function forbid(check: Refused, decision: Forbidden, request: FastifyRequest): Error {
+  const { refusal, isClosed } = decision
+  const { portal, forwarded, principal } = check
+  const scopes = scopesToAskFor(check, refusal.wantedScopes)
+  const code = codeOf(decision)
+  record(check, { event: 'access-refused', code, refusal }, request)
+  if (scopes.length > 0)
+    return refuseCaller(new AuthError('AUTH_SCOPE_MISSING', { scopes }), check, request)
+  if (isClosed) return new FwaError('FWA_TOOL_REFUSED', whyClosed(forwarded.mcp))
+  const ofPerson = `this account has no access to the portal ${portal.name}`
+  const ofProgram = `this program has no access at ${forwarded.authority}`
+  return new FwaError('FWA_FORBIDDEN', principal instanceof Visitor ? ofPerson : ofProgram)
+}
+
+/** Tells a client why no rule for tools fits its request. */
+function whyClosed(call: Refused['forwarded']['mcp']): string {
+  if (call)
+    return `no rule allows ${[call.method, call.name].filter(Boolean).join(' ').slice(0, 200)}`
+  return 'the rules here are for MCP tools, and the headers name none for certain: it takes MCP 2026-07-28, without a session'
+}
+
+/** With a hop, by which the app gets the other session in place of this one. */
+function switchUrl(check: Check, reply: FastifyReply): string {
+  const query = { switch: '1' }
+  const rd = returnUrl(check, check.forwarded.url, MAX_LINK, query)
+  const hop = rd && begin(check, reply, { count: 0 })
+  return pageUrl(check, '/signin', { ...query, rd, hop })
+}
+
+/**
+ * The scopes that a program gets another token with. Those that it has of a resource are among them, because
+ * clients ask for what a challenge names and nothing else.
+ */
+function scopesToAskFor({ principal, resource }: Refused, wanted: readonly string[] = []) {
+  if (wanted.length === 0) return []
+  const { scopes = [] } = principal?.identity ?? {}
+  const kept = resource?.scopes.filter((scope) => scopes.includes(scope)) ?? []
+  return [...new Set([...kept, ...wanted])]
+}
+
+/** An error, with its challenges if it is that of a program, whose line it writes once a minute. */
+export function refuseCaller<E>(
+  error: E,
+  check: Omit<Refused, 'principal'>,
+  request: FastifyRequest,
+): E {
+  if (!(error instanceof AuthError)) return error
+  const { code, detail, statusCode } = error
+  const { portal, resource, forwarded } = check
+  const { server, raw, log } = request
+  const fields = { code, portal: portal.name, clientAddress: server.trust.clientIp(raw) }
+  // It may quote what was sent.
+  const details = { ...fields, host: forwarded.authority, detail: detail?.slice(0, 200) }
+  server.limitLog(`caller refused ${Object.values(fields).join(' ')}`, () =>
+    log[statusCode < 500 ? 'info' : 'warn'](details, 'caller refused'),
+  )
+  const { title } = AUTH_ERRORS[code]
+  const others = portal.gate.programs.challenges(error, resource)
+  const basic = statusCode === 401 ? basicChallenge(check, request) : undefined
+  const headers = challengeHeaders(others, resource, basic)
+  return Object.assign(error, { title, headers })
+}

@@ -1,0 +1,236 @@
+import type { ForwardedRequest } from '@gatehouse/gate'
+import { isLoopback } from '@gatehouse/net'
+import { isPrefetch } from '@gatehouse/service-kit/http'
+import { sendPage } from '@gatehouse/service-kit/pages'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { FwaError } from '../errors.ts'
+import { unsentPage } from '../pages/pages.ts'
+import type { Dialect } from '../proxies/proxy.ts'
+import { appCookie } from '../session/cookie.ts'
+import {
+  beginHop,
+  bindingPlace,
+  clearHops,
+  type Hop,
+  MAX_HOPS,
+  readTicket,
+  type splitTarget,
+  TICKET,
+} from '../session/hop.ts'
+import type { Session } from '../session/session.ts'
+import { pageUrl, type Site } from '../sites.ts'
+import { setHostCookies } from '../web/cookies.ts'
+import type { PortalSite } from '../web/portal-site.ts'
+import { readerOf } from '../web/reader.ts'
+import { validateReturnUrl } from '../web/return-url.ts'
+import { challenges, noSession } from './challenges.ts'
+
+/** The request of a check, whoever sends it. */
+export interface Asked extends PortalSite {
+  readonly forwarded: ForwardedRequest<Site>
+}
+
+type Query = Readonly<Record<string, string | undefined>>
+
+/** Characters that proxies accept in a header, and in the request that follows. */
+const MAX_LOCATION = 8_000
+/** Characters of a link, which keep the page of a check under 4 kB. */
+export const MAX_LINK = 300
+const WHY_NONE =
+  'the browser keeps none, or the proxy sends no Cookie with the check (Traefik: authRequestHeaders without it), ' +
+  'or does not pass on the Set-Cookie of its answer'
+/** Characters of the parameter `hop`. */
+const HOP_LENGTH = 500
+
+/** Redirects a browser to the sign-in page; it comes back to the same URL with a ticket. */
+export function sendToSignIn(
+  dialect: Dialect,
+  asked: Asked,
+  reply: FastifyReply,
+  {
+    query = {},
+    count = 0,
+    url = asked.forwarded.url,
+    path,
+  }: { query?: Query | undefined; url?: string } & Partial<Pick<Hop, 'count' | 'path'>> = {},
+): FastifyReply {
+  requireSecure(asked)
+  // What a browser loads before a click must not sign anybody in.
+  if (isPrefetch(reply.request.headers)) throw noSession(asked)
+  const rd = returnUrl(asked, url, MAX_LOCATION - HOP_LENGTH, query)
+  const hop = rd && begin(asked, reply, { count, path })
+  return sendRedirect(dialect, asked, pageUrl(asked, '/signin', { ...query, rd, hop }), reply)
+}
+
+/** Browsers send the session over HTTPS only, so that a sign-in would lead back here again and again. */
+export function requireSecure({
+  forwarded: { scheme, host, origin },
+}: Pick<Asked, 'forwarded'>): void {
+  if (scheme === 'http' && !isLoopback(host))
+    throw new FwaError('FWA_APP_INSECURE', `${origin} is not https`)
+}
+
+/** Where a script signs somebody in. One of the app, without credentials of a program, begins a hop by its call. */
+export function loginUrlOf(asked: Asked, reply: FastifyReply, query?: Query): string {
+  const { headers } = reply.request
+  const isProgram = headers.authorization !== undefined || isPrefetch(headers)
+  const isCall =
+    headers['sec-fetch-site'] === 'same-origin' && headers['sec-fetch-dest'] === 'empty'
+  const isOwn = isCall && !isProgram
+  return isOwn ? startUrl(asked, reply, query) : pageUrl(asked, '/signin', query)
+}
+
+/**
+ * The sign-in page for what is not redirected there. It leads back to the page that sent the request, if that is one of the
+ * app, and on the way the app's host gets its cookie at the path of the request: the page itself may be in the cache
+ * of a worker, or open to anyone.
+ */
+function startUrl(asked: Asked, reply: FastifyReply, query: Query = {}): string {
+  requireSecure(asked)
+  const { forwarded, site } = asked
+  const referer = validateReturnUrl(reply.request.headers.referer, site)
+  const from = referer?.origin === forwarded.origin ? referer.href : `${forwarded.origin}/`
+  const { pathname } = new URL(forwarded.url)
+  const path = pathname.length <= MAX_LINK ? pathname : '/'
+  const rd = returnUrl(asked, from, MAX_LINK, query) ?? `${forwarded.origin}/`
+  return pageUrl(asked, '/signin', { ...query, rd, hop: begin(asked, reply, { count: 0, path }) })
+}
+
+/**
+ * Says that the app did not receive what the browser sent, which a redirect would lose. `isRepeatable` tells whether the
+ * browser may send it again, once it has a session here.
+ */
+export function sendUnsent(
+  asked: Asked,
+  reply: FastifyReply,
+  { query, isRepeatable }: { query?: Query | undefined; isRepeatable: boolean },
+): FastifyReply {
+  const page = unsentPage({
+    ...readerOf(reply.request, asked),
+    signInHref: startUrl(asked, reply, query),
+    image: isRepeatable ? `?${TICKET}` : undefined,
+    origins: [asked.forwarded.origin, asked.site.authOrigin],
+  })
+  return sendPage(reply, 403, page)
+}
+
+/** Begins a hop, where a host has a cookie of its own. Gives the parameter of the sign-in page. */
+export function begin(asked: Asked, reply: FastifyReply, of: Pick<Hop, 'count' | 'path'>) {
+  const { portal, forwarded, site } = asked
+  if (site.scope === 'domain') return undefined
+  const { headers, server } = reply.request
+  const { cookie: cookieHeader = '' } = headers
+  const at = { portal: portal.name, origin: forwarded.origin, now: server.clock.now() }
+  const place = bindingPlace(asked)
+  const { hop, cookies } = beginHop({ ...at, ...of, cookieHeader, place }, server.keys.login)
+  setHostCookies(reply, cookies)
+  return hop
+}
+
+/** The URL to return to, which loses its query if it is too long; undefined if it is too long even so. */
+export function returnUrl(
+  asked: Asked,
+  url: string,
+  max: number,
+  query: Query,
+): string | undefined {
+  const fits = (rd: string) =>
+    rd.length <= max && pageUrl(asked, '/signin', { ...query, rd }).length <= max
+  if (fits(url)) return url
+  const { href } = Object.assign(new URL(url), { search: '' })
+  return fits(href) ? href : undefined
+}
+
+/**
+ * Answers a request whose URL holds a ticket, which never reaches an app: by a redirect to the URL without it,
+ * and the cookie for this host if the ticket is that of this browser. An image of our pages gets the cookie alone.
+ */
+export async function answerTicket(
+  dialect: Dialect,
+  asked: Asked,
+  { target, ticket }: NonNullable<ReturnType<typeof splitTarget>>,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const { portal, site, forwarded } = asked
+  const { request } = reply
+  const { host, authority } = forwarded
+  // Nor by the links of an error page.
+  reply.header('referrer-policy', 'no-referrer')
+  const url = new URL(`${forwarded.origin}${target}`).href
+  const { visitor, to, count } = await takeTicket(ticket ?? '', asked, request)
+  if (visitor) setAppCookie(visitor.session, asked, reply)
+  const { 'sec-fetch-dest': dest, 'sec-fetch-site': from } = request.headers
+  const isImage = dest === 'image' && (from === 'same-site' || from === 'same-origin')
+  // A form of a page whose address has kept a ticket. Those of our pages come from another host, and hold nothing else.
+  const isForm = forwarded.kind === 'navigation' && !isRead(forwarded) && to === undefined
+  if (isForm && from !== 'cross-site' && from !== 'same-site')
+    return sendUnsent(asked, reply, { isRepeatable: false })
+  if (visitor || (await request.server.sessions.atApp(request, { portal, site, host, authority })))
+    return isImage
+      ? reply.code(403).header('cache-control', 'no-store').send('')
+      : sendRedirect(dialect, asked, to ?? url, reply)
+  if (forwarded.kind !== 'navigation' && !isImage) throw noSession(asked)
+  if (count >= MAX_HOPS)
+    throw new FwaError('FWA_COOKIES_BLOCKED', `${host.name} gets no cookies: ${WHY_NONE}`, {
+      members: { loginUrl: returnUrl(asked, url, MAX_LINK, {}) ?? forwarded.origin },
+    })
+  // A button that was clicked late leads to the page again, by the path that gives the cookie.
+  const again = to === undefined ? { url } : { url: to, path: new URL(url).pathname }
+  return sendToSignIn(dialect, asked, reply, { count, ...again })
+}
+
+/** Reads a ticket, and whose it is if it fits; one that does not fit here is burnt. */
+async function takeTicket(text: string, asked: Asked, { headers, server }: FastifyRequest) {
+  const { sessions, keys, clock } = server
+  const { cookie: cookieHeader = '' } = headers
+  const { portal, forwarded } = asked
+  const of = { portal: portal.name, host: forwarded.authority, cookieHeader, now: clock.now() }
+  const ticket = readTicket(text, of, keys.login)
+  const { sid, burn } = ticket
+  // The sign-in host may have just changed it, at another instance.
+  if (sid !== undefined) sessions.records.forget(sid)
+  const isBurnt = burn !== undefined && sessions.records.isBurnt(burn)
+  // Of another browser: whoever began that hop may read it in a log. Other instances learn of it, unless the store is away.
+  if (burn && !isBurnt && sid === undefined) await sessions.records.burn(burn).catch(() => {})
+  const visitor = sid === undefined || isBurnt ? undefined : await sessions.find(sid, asked)
+  return { ...ticket, visitor }
+}
+
+/** Gives the browser the cookie of its session for the host of the app; its way there has ended. */
+function setAppCookie(
+  session: Session,
+  { portal, site, forwarded }: Asked,
+  reply: FastifyReply,
+): void {
+  const { sessions, clock } = reply.server
+  const { authority } = forwarded
+  const token = sessions.appToken(session, site, authority)
+  const own = appCookie(portal, site, authority, token, session.ends - clock.now())
+  const { cookie = '' } = reply.request.headers
+  setHostCookies(reply, [own, ...clearHops(portal.name, cookie)])
+}
+
+/** Whether a redirect loses nothing. */
+export function isRead({ method }: Pick<ForwardedRequest<Site>, 'method'>): boolean {
+  return ['GET', 'HEAD'].includes(method)
+}
+
+/** A redirect in the form that the proxy understands. */
+function sendRedirect(
+  { redirects }: Dialect,
+  { portal, forwarded }: Asked,
+  location: string,
+  reply: FastifyReply,
+): FastifyReply {
+  reply.headers({
+    location,
+    'cache-control': 'no-store',
+    'referrer-policy': 'no-referrer',
+    'content-type': 'text/plain; charset=utf-8',
+  })
+  if (redirects) return reply.code(isRead(forwarded) ? 302 : 303).send('')
+  return reply
+    .code(401)
+    .headers({ 'x-auth-redirect': location, 'www-authenticate': challenges(portal) })
+    .send('')
+}

@@ -1,0 +1,271 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { isSteppedUp } from '@gatehouse/gate'
+import {
+  PROVIDER_ERRORS,
+  ProviderError,
+  type RedirectProvider,
+  type SignedIn,
+} from '@gatehouse/identity-providers'
+import type { Profile } from '@gatehouse/profile'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { Type } from 'typebox'
+import { FwaError, isOwn } from '../errors.ts'
+import { warnRarely } from '../log-limit.ts'
+import { personOf } from '../session/session.ts'
+import { isLasting } from '../session/sessions.ts'
+import { bareAnswer, pageAnswer, problemAnswers } from '../web/documented.ts'
+import { type PortalSite, signInSiteOf } from '../web/portal-site.ts'
+import { cookiesBlocked, redirect, signInUrl, targetOf, withLoginUrl } from '../web/redirects.ts'
+import {
+  type Attempt,
+  browserOf,
+  completeSignIn,
+  isEnough,
+  ownHop,
+  recordSignIn,
+  refuseDuplicate,
+  startLogin,
+  withoutPlace,
+} from './login.ts'
+import type { CallbackLogin, LoginState } from './logins.ts'
+import { CALLBACK_PATH, SHARED_CALLBACK_PATH, soleRedirectProvider } from './redirect-uri.ts'
+import { describeUnmet, type StepUpDemand } from './step-up.ts'
+
+const tags = ['sign-in']
+const params = Type.Object({ portal: Type.String(), provider: Type.String() })
+const response = {
+  200: pageAnswer('A page on the way to an app whose host gets its session now.'),
+  303: bareAnswer('Redirect to the return URL, or to the provider once more.'),
+  ...problemAnswers(400, 401, 403, 404, 429, 502, 503),
+}
+const SCHEMA = { summary: 'Callback of a provider', tags, response, params }
+const SHARED_SCHEMA = { summary: 'Callback of the only provider', tags, response, deprecated: true }
+
+/** `GET /providers/:provider/callback`: the redirect URI of each provider. */
+export const callbackRoutes: FastifyPluginAsyncTypebox = async (app) => {
+  app.get(CALLBACK_PATH, { schema: SCHEMA }, async (request, reply) =>
+    receiveCallback(signInSiteOf(request), request.params.provider, reply),
+  )
+  app.get(SHARED_CALLBACK_PATH, { schema: SHARED_SCHEMA }, async (request, reply) => {
+    const portalSite = signInSiteOf(request)
+    const provider = soleRedirectProvider(portalSite.portal)
+    if (provider !== undefined) return receiveCallback(portalSite, provider, reply)
+    const code = 'FWA_CALLBACK_SHARED'
+    const portal = portalSite.portal.name
+    const message = `${SHARED_CALLBACK_PATH} is refused because the portal ${portal} has several providers`
+    const remedy = 'register at each provider the redirect URI that check-config prints'
+    warnRarely(request, { code, portal }, `${message}: ${remedy}`)
+    throw withLoginUrl(new FwaError(code, message), portalSite, { returnTo: undefined })
+  })
+}
+
+async function receiveCallback(
+  portalSite: PortalSite,
+  provider: string,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const { request, server } = reply
+  const { state } = request.query as { state?: unknown }
+  const cookieHeader = request.headers.cookie
+  const { portal, site } = portalSite
+  const found = await server.logins.complete(portal, site, { provider, state, cookieHeader })
+  const login = found.kind === 'unknown' ? undefined : found.login
+  refuseDuplicate(request, portalSite, login?.returnTo)
+  if (found.kind === 'valid')
+    return found.login.isOffline
+      ? finishOffline(portalSite, found, reply)
+      : finish(portalSite, found, reply)
+  if (found.kind === 'foreign') throw foreignCallback(portalSite, provider, found.login, request)
+
+  if (found.kind === 'used') return redirect(reply, signInUrl(portalSite, found.login))
+  // The answer that began it again was for this browser, with a cookie.
+  if (found.kind === 'lost' && found.login.restarts && cookieHeader === undefined)
+    throw cookiesBlocked(portalSite, found.login.returnTo)
+  return goOn(portalSite, login, MAX_RESTARTS, reply)
+}
+
+type ValidLogin = Extract<CallbackLogin, { kind: 'valid' }>
+
+async function finish(
+  portalSite: PortalSite,
+  { login, secrets, confirm }: ValidLogin,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const provider = providerOf(portalSite, login)
+  if (!provider) throw unknownLogin(portalSite, login)
+  const { returnTo, hop, stepUp } = login
+  const attempt = { portalSite, returnTo, hop, stepUp }
+  const { redirectUri, callback } = callbackOf(login, reply.request)
+
+  let signedIn: SignedIn
+  try {
+    signedIn = await provider.finish(callback, { ...secrets, redirectUri })
+  } catch (thrown) {
+    if (!(isOwn(thrown) || thrown instanceof ProviderError)) throw thrown
+    const error = withoutPlace(thrown, 'the sign-in cannot be completed at the moment')
+    const giveUp = () => failed({ ...attempt, provider }, error, reply.request)
+    if (!isOvertaken(callback, error)) throw giveUp()
+    return goOn(portalSite, login, 1, reply, giveUp)
+  }
+  const { profile } = signedIn
+  const now = reply.server.clock.now()
+  if (stepUp && !isSteppedUp(stepUp, profile, now))
+    throw unmet({ ...attempt, provider, profile }, stepUp, reply)
+  return completeSignIn({ ...attempt, signedIn, confirm }, reply)
+}
+
+/**
+ * Keeps what a provider gives for the agents of a person, if it is the one who is signed in. Where it gives nothing, it
+ * may show its page once; after that they end with the session of the browser.
+ */
+async function finishOffline(
+  portalSite: PortalSite,
+  { login, secrets, confirm }: ValidLogin,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const { request, server } = reply
+  const { redirectUri, callback } = callbackOf(login, request)
+  const { returnTo, restarts = 0 } = login
+  const provider = providerOf(portalSite, login)
+  let signedIn: SignedIn | undefined
+  try {
+    signedIn = await provider?.finish(callback, { ...secrets, redirectUri })
+  } catch (err) {
+    if (!(isOwn(err) || err instanceof ProviderError)) throw err
+    request.log.info({ err, provider: login.provider }, 'Provider refused an offline token')
+  }
+  if (provider && restarts === 0 && !(signedIn && isLasting(signedIn.tokens)))
+    return startLogin({ portalSite, provider, returnTo, isOffline: true, restarts: 1 }, reply)
+  const session = (await server.sessions.atSignIn(request, portalSite))?.session
+  if (session && signedIn && session.person === personOf(session.portal, signedIn.profile))
+    if (await confirm()) {
+      const begun = { ...portalSite, signedIn, browser: browserOf(request) }
+      await server.sessions.beginOffline(begun, session.authentications)
+    }
+  return redirect(reply, returnTo)
+}
+
+/** The URL to which a provider has sent a browser, as it was registered there and as it came. */
+function callbackOf({ redirectUri }: LoginState, request: FastifyRequest) {
+  const callback = new URL(redirectUri)
+  callback.search = new URL(request.url, redirectUri).search
+  return { redirectUri, callback }
+}
+
+/** Records a login that the provider did not complete, and gives its error. */
+function failed(
+  attempt: Attempt & { readonly provider: RedirectProvider },
+  error: FwaError,
+  request: FastifyRequest,
+): FwaError {
+  const { portalSite, provider } = attempt
+  const { code } = error
+  const event = REFUSALS.has(code) ? 'sign-in-refused' : 'sign-in-failed'
+  recordSignIn(event, { ...attempt, code }, request)
+  warnOperator(portalSite, provider, error, request)
+  return withLoginUrl(error, portalSite, attempt)
+}
+
+/** The error of a sign-in that does not meet the demands of a policy. */
+function unmet(
+  attempt: Attempt & { readonly provider: RedirectProvider; readonly profile: Profile },
+  demand: StepUpDemand,
+  { request, server }: FastifyReply,
+): FwaError {
+  const { portalSite, provider, profile } = attempt
+  const code = 'FWA_STEP_UP_UNMET'
+  const portal = portalSite.portal.name
+  const { policy } = demand
+  const refusal = { by: `policy ${policy}` }
+  recordSignIn('sign-in-refused', { ...attempt, code, refusal }, request)
+  const sent = describeUnmet(demand, profile, server.clock.now())
+  const message = `${provider.name} did not authenticate a person the way the policy ${policy} requires`
+  warnRarely(request, { code, portal, provider: provider.name, policy }, message, sent)
+  const text =
+    `${provider.title} did not confirm that you signed in the way this page requires. ` +
+    'Try again, or ask the administrator of this site.'
+  return withLoginUrl(new FwaError(code, text), portalSite, attempt)
+}
+
+/**
+ * Goes on with a tab whose login is of no use. If another tab has signed in meanwhile, it goes to its
+ * page. Otherwise it starts again: a code that another browser may have obtained is not redeemed. A
+ * browser that keeps no cookies gets an error page in the end.
+ */
+async function goOn(
+  portalSite: PortalSite,
+  login: LoginState | undefined,
+  maxRestarts: number,
+  reply: FastifyReply,
+  giveUp: () => FwaError = () => unknownLogin(portalSite, login),
+): Promise<FastifyReply> {
+  const { request, server } = reply
+  const { stepUp, returnTo: wanted } = login ?? {}
+  if (isEnough(await server.sessions.atSignIn(request, portalSite), stepUp, server.clock.now()))
+    return redirect(reply, signInUrl(portalSite, { returnTo: wanted, ...login }))
+  const provider = login && providerOf(portalSite, login)
+  const restarts = (login?.restarts ?? 0) + 1
+  if (!provider || restarts > maxRestarts) throw giveUp()
+  const returnTo = targetOf(portalSite, wanted)
+  const hop = ownHop(portalSite, login, request)
+  return startLogin({ portalSite, provider, returnTo, hop, restarts, stepUp }, reply)
+}
+
+/** Browsers follow 20 redirects, and a login takes up to five. */
+const MAX_RESTARTS = 3
+
+/**
+ * Whether the provider gave up a login, rather than refused it, as it does when another tab was faster:
+ * it does not take its own code, or says what Keycloak says then.
+ */
+function isOvertaken({ searchParams }: URL, { code }: FwaError): boolean {
+  const error = searchParams.get('error')
+  return error === 'temporarily_unavailable' || (error === null && code === 'FWA_LOGIN_REFUSED')
+}
+
+/** Errors by which the provider refuses the person, rather than this site. */
+const REFUSALS = new Set<string>(['FWA_LOGIN_REFUSED', 'FWA_STEP_UP_UNMET'])
+
+/** Logs errors that keep everybody from signing in until the configuration is corrected. */
+function warnOperator(
+  { portal: { name: portal } }: PortalSite,
+  { name: provider }: RedirectProvider,
+  { code, cause }: FwaError,
+  request: FastifyRequest,
+): void {
+  if (code !== 'FWA_CLIENT_REFUSED' && code !== 'FWA_REQUEST_REFUSED') return
+  const { message: reason } = cause as Error
+  const message = `nobody can sign in at ${provider}: ${PROVIDER_ERRORS[code].action}`
+  warnRarely(request, { code, portal, provider }, message, { reason })
+}
+
+function providerOf(
+  { portal }: PortalSite,
+  { provider: name }: LoginState,
+): RedirectProvider | undefined {
+  const provider = portal.providers.get(name)
+  return provider?.type === 'redirect' ? provider : undefined
+}
+
+function unknownLogin(portalSite: PortalSite, login: LoginState | undefined): FwaError {
+  const error = new FwaError('FWA_LOGIN_UNKNOWN', 'this browser has no such sign-in in progress')
+  return withLoginUrl(error, portalSite, { returnTo: undefined, ...login })
+}
+
+/** Mix-up (RFC 9700 section 4.4): one provider may send people to another to obtain its codes. */
+function foreignCallback(
+  portalSite: PortalSite,
+  provider: string,
+  login: LoginState,
+  request: FastifyRequest,
+): FwaError {
+  const portal = portalSite.portal.name
+  const code = 'FWA_CALLBACK_FOREIGN'
+  const { provider: begunAt, returnTo } = login
+  const attempt = { portalSite, provider: { name: provider }, returnTo, code }
+  recordSignIn('sign-in-failed', attempt, request)
+  const message = `a login that started at ${begunAt} came back to the redirect URI of ${provider}: refused`
+  warnRarely(request, { code, portal, provider, begunAt }, message)
+  const text = 'this sign-in started at another provider than the one that answered'
+  return withLoginUrl(new FwaError(code, text), portalSite, login)
+}
