@@ -3,37 +3,6 @@ import { dirname, join } from 'node:path'
 
 const ROOT = join(import.meta.dirname, '..')
 
-/** What is counted beside the packages and services. A feature that needs more lines raises its limits. */
-interface Limit {
-  readonly title: string
-  readonly pattern: string
-  /** How many lines it may have. */
-  readonly most: number
-}
-
-export const LIMITS: readonly Limit[] = [
-  {
-    title: 'store of cert-service, without keys and files',
-    pattern: 'packages/cert-store/src/**/!(backup|errors|files|keyring|master-key|storage).ts',
-    most: 5_110,
-  },
-  {
-    title: 'store and audit of forward-auth',
-    pattern: 'services/forward-auth/src/{store,audit}/**/*.ts',
-    most: 1_875,
-  },
-  {
-    title: 'services',
-    pattern: 'services/*/src/**/*.ts',
-    most: 29_040,
-  },
-  {
-    title: 'src of all',
-    pattern: '{packages,services}/*/src/**/*.ts',
-    most: 71_500,
-  },
-]
-
 /** The text of each file, by its path. */
 type Texts = ReadonlyMap<string, string>
 
@@ -87,7 +56,7 @@ export function privatePackages(): string[] {
   )
 }
 
-export function linesOf(texts: Texts): number {
+function linesOf(texts: Texts): number {
   return [...texts.values()].reduce((sum, text) => sum + text.split('\n').length - 1, 0)
 }
 
@@ -131,6 +100,5 @@ if (import.meta.main) {
     const names = exportsOf(readTexts(`${unit}/src/index.ts`).get(`${unit}/src/index.ts`) ?? '')
     print(names.length, `exports of ${unit}: ${names.join(', ')}`)
   }
-  for (const { title, pattern, most } of LIMITS)
-    print(linesOf(readTexts(pattern)), `${title}, at most ${most}`)
+  print(linesOf(readTexts('{packages,services}/*/src/**/*.ts')), 'all')
 }
