@@ -1,19 +1,37 @@
 import type { TObject } from 'typebox'
 import { type ConfigSchema, expectation } from '../../packages/service-kit/src/config/schema.ts'
 
-interface Variant {
+interface Section {
   readonly title: string
+  readonly text: string
   readonly rows: readonly string[]
 }
 
-/** Renders a Markdown page with a row for each key of the schema, and a table for each variant. */
+/** What is collected while rows are written. */
+interface Page {
+  /** Write the tables of variants, which follow the rows. */
+  readonly unions: (() => Section[])[]
+  /** Where a mapping was shown, by its rows. */
+  readonly shown: Map<string, string>
+}
+
+/**
+ * Renders a Markdown page with a row for each key of the schema, and a table for each variant. What variants
+ * share, and a mapping that occurs again elsewhere, is shown once.
+ */
 export function renderReference(schema: TObject, options: { title: string }): string {
-  const variants: Variant[] = []
-  const rows = membersOf(schema as ConfigSchema, '', variants)
+  const page: Page = { unions: [], shown: new Map() }
+  const rows = membersOf(schema as ConfigSchema, '', page)
   // The same union may occur in several variants.
-  const sections = unique(variants.map(({ title, rows }) => `## ${title}\n\n${table(rows)}`))
+  const sections = unique(
+    sectionsOf(page).map(({ title, text, rows }) =>
+      [`## ${title}`, text, rows.length > 0 && table(rows)].filter(Boolean).join('\n\n'),
+    ),
+  )
   return `${[`# ${options.title}\n\n${table(rows)}`, ...sections].join('\n\n')}\n`
 }
+
+const sectionsOf = ({ unions }: Page): Section[] => unions.flatMap((write) => write())
 
 function table(rows: readonly string[]): string {
   return ['| key | type | default | what it does |', '| --- | --- | --- | --- |', ...rows].join(
@@ -21,40 +39,75 @@ function table(rows: readonly string[]): string {
   )
 }
 
-/** The rows of a schema. Rows of variants are added to `variants`, in the order of the page. */
-function membersOf(schema: ConfigSchema, prefix: string, variants: Variant[]): string[] {
-  if (schema.anyOf) return unionRows(schema.anyOf, prefix, variants)
-  if (schema.items) return membersOf(schema.items, `${prefix}[]`, variants)
+/** The rows of a schema. Tables of variants are added to the page. */
+function membersOf(schema: ConfigSchema, prefix: string, page: Page): string[] {
+  if (schema.anyOf) return unionRows(schema.anyOf, prefix, page)
+  if (schema.items) return membersOf(schema.items, `${prefix}[]`, page)
   const { properties = {}, patternProperties = {}, required } = schema
   const patterned = Object.values(patternProperties).map((member) => ['<name>', member] as const)
   return [...Object.entries(properties), ...patterned].flatMap(([name, member]) => {
     const key = prefix ? `${prefix}.${name}` : name
-    const own = row(key, member, required?.includes(name) ?? false)
-    return [own, ...membersOf(member, key, variants)]
+    const isRequired = required?.includes(name) ?? false
+    const rows = membersOf(member, key, page)
+    const twin = twinOf(key, rows, page)
+    return twin ? [row(key, member, isRequired, twin)] : [row(key, member, isRequired), ...rows]
   })
 }
 
-function unionRows(union: readonly ConfigSchema[], prefix: string, variants: Variant[]): string[] {
+/** The key whose mapping was shown before, with the same members. */
+function twinOf(key: string, rows: readonly string[], { shown }: Page): string | undefined {
+  if (rows.length < 2) return undefined
+  const members = rows.map((text) => text.replace(`\`${key}`, '`')).join('\n')
+  const twin = shown.get(members)
+  if (twin === undefined) shown.set(members, key)
+  return twin
+}
+
+function unionRows(union: readonly ConfigSchema[], prefix: string, page: Page): string[] {
   const mappings = mappingsOf(union)
-  if (mappings.length < 2) return union.flatMap((variant) => membersOf(variant, prefix, variants))
-  for (const variant of mappings) {
-    const below: Variant[] = []
-    const rows = membersOf(variant, prefix, below)
-    variants.push({ title: titleOf(variant, mappings, prefix), rows }, ...below)
-  }
+  if (mappings.length < 2) return union.flatMap((variant) => membersOf(variant, prefix, page))
+  page.unions.push(() => variantSections(mappings, prefix, page))
   return union
     .filter((variant) => !mappings.includes(variant))
-    .flatMap((variant) => membersOf(variant, prefix, variants))
+    .flatMap((variant) => membersOf(variant, prefix, page))
+}
+
+function variantSections(variants: readonly ConfigSchema[], prefix: string, { shown }: Page) {
+  const tables = variants.map((variant) => {
+    const page: Page = { unions: [], shown: new Map(shown) }
+    return { variant, rows: membersOf(variant, prefix, page), page }
+  })
+  const [first] = tables
+  const common = first?.rows.filter((row) => tables.every(({ rows }) => rows.includes(row))) ?? []
+  const tags = variants.flatMap((variant) => tagOf(variant)?.[1].const ?? [])
+  const [name] = variants.flatMap((variant) => tagOf(variant)?.[0] ?? [])
+  const values = `\`${tags.map((value) => `"${value}"`).join(' or ')}\``
+  const choice = name ? [`| \`${prefix}.${name}\` | ${values} | required | See below. |`] : []
+  const rows = [...choice, ...common]
+  const shared = { title: `\`${prefix}\``, text: 'Each of them has these.', rows }
+  const sections = tables.flatMap(({ variant, rows, page }): Section[] => {
+    const [, tag] = tagOf(variant) ?? []
+    const isOwn = (row: string) =>
+      !common.includes(row) && !row.startsWith(`| \`${prefix}.${name}\` `)
+    const title = titleOf(variant, variants, prefix)
+    return [{ title, text: tag?.description ?? '', rows: rows.filter(isOwn) }, ...sectionsOf(page)]
+  })
+  return rows.length > 0 ? [shared, ...sections] : sections
 }
 
 function mappingsOf(union: readonly ConfigSchema[]): readonly ConfigSchema[] {
   return union.filter(({ type }) => type === 'object')
 }
 
+/** The member whose constant names a variant, such as `type`. */
+function tagOf({ properties = {} }: ConfigSchema): readonly [string, ConfigSchema] | undefined {
+  return Object.entries(properties).find(([, { const: value }]) => value !== undefined)
+}
+
 /** Named by its constant, or else by the keys that only it has. */
 function titleOf(variant: ConfigSchema, all: readonly ConfigSchema[], prefix: string): string {
   const { properties = {} } = variant
-  const tag = Object.entries(properties).find(([, { const: value }]) => value !== undefined)
+  const tag = tagOf(variant)
   if (tag) return `\`${prefix}\` with \`${tag[0]}: ${tag[1].const}\``
   const others = all.filter((other) => other !== variant)
   const own = Object.keys(properties).filter((key) =>
@@ -63,8 +116,8 @@ function titleOf(variant: ConfigSchema, all: readonly ConfigSchema[], prefix: st
   return `\`${prefix}\` with ${own.map((key) => `\`${key}\``).join(' and ')}`
 }
 
-function row(key: string, schema: ConfigSchema, isRequired: boolean): string {
-  const types = typesOf(schema, key).join(' or ')
+function row(key: string, schema: ConfigSchema, isRequired: boolean, twin?: string): string {
+  const types = `${typesOf(schema, key).join(' or ')}${twin ? `, as \`${twin}\`` : ''}`
   const fallback = schema.type === 'object' ? '' : fallbackOf(schema, isRequired)
   const cells = [`\`${key}\``, types, fallback, schema.description ?? '']
   return `| ${cells.map(escapePipes).join(' | ')} |`

@@ -321,6 +321,14 @@ t.test('what the guides name exists', async (t) => {
         return twin === undefined ? [path] : [path, path.replace(/\w+$/, twin)]
       }),
     )
+    // A mapping that occurs again is shown where it occurs first.
+    for (const [key = '', type = ''] of rows) {
+      const [, first] = /, as `([^`]+)`/.exec(type) ?? []
+      const [path = ''] = codeOf(key)
+      if (first)
+        for (const other of [...known])
+          if (other.startsWith(first)) known.add(path + other.slice(first.length))
+    }
     const sections = [...known].filter((key) => /^\w+$/.test(key)).join('|')
     const pattern = new RegExp(`^(${sections})(\\[\\])?\\.[\\w.[\\]]+`)
     // In tables of other programs their keys come first, and ours second.

@@ -15,7 +15,7 @@ import type { ProviderKind } from './provider.ts'
 
 export const OpenIdConnectSchema = Type.Object({
   type: Type.Literal('openIDConnect', {
-    description: 'Kind of the provider. Each kind has its own keys.',
+    description: 'Any provider that follows OpenID Connect.',
   }),
   ...clientOptions,
   ...secretOrAssertion,

@@ -18,7 +18,7 @@ t.test('renderReference writes a row for each key', async (t) => {
     issuers: Type.Record(
       Type.String(),
       Type.Union([
-        Type.Object({ kind: Type.Literal('ca') }),
+        Type.Object({ kind: Type.Literal('ca', { description: 'Our own.' }) }),
         Type.Object({ kind: Type.Literal('acme'), email: Type.Optional(Type.String()) }),
       ]),
     ),
@@ -39,17 +39,22 @@ t.test('renderReference writes a row for each key', async (t) => {
 | \`issuers\` | mapping |  |  |
 | \`issuers.<name>\` | mapping, see below |  |  |
 
-## \`issuers.<name>\` with \`kind: ca\`
+## \`issuers.<name>\`
+
+Each of them has these.
 
 | key | type | default | what it does |
 | --- | --- | --- | --- |
-| \`issuers.<name>.kind\` | \`"ca"\` | required |  |
+| \`issuers.<name>.kind\` | \`"ca" or "acme"\` | required | See below. |
+
+## \`issuers.<name>\` with \`kind: ca\`
+
+Our own.
 
 ## \`issuers.<name>\` with \`kind: acme\`
 
 | key | type | default | what it does |
 | --- | --- | --- | --- |
-| \`issuers.<name>.kind\` | \`"acme"\` | required |  |
 | \`issuers.<name>.email\` | string |  |  |
 `,
   )
@@ -76,16 +81,45 @@ t.test('each variant of a union has a table with its own defaults', async (t) =>
   })
   const page = renderReference(schema, { title: 'P' })
   t.strictSame(page.match(/^## .*$/gm), [
+    '## `providers[]`',
     '## `providers[]` with `type: a`',
     '## `providers[].proof` with `file`',
     '## `providers[].proof` with `id`',
     '## `providers[]` with `type: b`',
   ])
-  const [, a, file, , b] = page.split(/^## /m)
+  const [, , a, file, , b] = page.split(/^## /m)
   t.match(a, '| `providers[].scopes` | list of string | `["x"]` | Of a. |')
   t.match(b, '| `providers[].scopes` | list of string | `["x","groups"]` | Of b. |')
   t.match(file, '| `providers[].proof.file` | path | `/a` |')
   t.match(page, '| `tls.certFile` | path | required |', 'a single mapping stays in its place')
+})
+
+t.test('what variants share is shown once', async (t) => {
+  const Provider = (type: string) =>
+    Type.Object({
+      type: Type.Literal(type),
+      name: Type.String(),
+      scopes: Type.Array(Type.String(), { description: `Of ${type}.` }),
+    })
+  const schema = Type.Object({ providers: Type.Array(Type.Union([Provider('a'), Provider('b')])) })
+  const [, , shared, a, b] = renderReference(schema, { title: 'P' }).split(/^#+ /m)
+  const names = [shared, a, b].map((text) => text?.match(/(?<=\[\]\.)\w+/g))
+  t.strictSame(names, [['type', 'name'], ['scopes'], ['scopes']])
+})
+
+t.test('a mapping that occurs again names the first one', async (t) => {
+  const Listener = () => Type.Object({ host: Type.String(), port: Type.Integer() })
+  const schema = Type.Object({
+    own: Listener(),
+    other: Listener(),
+    third: Type.Object({ host: Type.String(), port: Type.Integer({ default: 1 }) }),
+  })
+  const page = renderReference(schema, { title: 'P' })
+  t.match(page, '| `other` | mapping, as `own` | ')
+  t.strictSame(page.match(/(?<=^\| `)[\w.]+/gm), [
+    ...['own', 'own.host', 'own.port', 'other'],
+    ...['third', 'third.host', 'third.port'],
+  ])
 })
 
 t.test('a duration shows its limits', async (t) => {
