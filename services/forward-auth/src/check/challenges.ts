@@ -10,7 +10,7 @@ import type { PortalSite } from '../web/portal-site.ts'
 export function noSession(
   portalSite: PortalSite,
   loginUrl = pageUrl(portalSite, '/signin'),
-  { resource, scopes, basic }: Demanded = {},
+  { resource, scopes, basic }: ChallengeOptions = {},
 ): FwaError {
   const { portal } = portalSite
   const { title } = FWA_ERRORS.FWA_NO_SESSION
@@ -24,7 +24,7 @@ export function noSession(
 }
 
 /** What a program is asked for. */
-interface Demanded {
+interface ChallengeOptions {
   readonly resource?: Resource | undefined
   /** Default: those of the resource that clients ask for at first. */
   readonly scopes?: readonly string[] | undefined
@@ -41,11 +41,11 @@ export function challenges(
   scopes?: readonly string[],
 ): string {
   const cookie = `Cookie realm="${portal.name}"`
-  const others = portal.gate.programs.challenges({ ...MISSING, scopes }, resource)
-  return others === '' ? cookie : `${others}, ${cookie}`
+  const tokenChallenges = portal.gate.programs.challenges({ ...NO_CREDENTIALS, scopes }, resource)
+  return tokenChallenges === '' ? cookie : `${tokenChallenges}, ${cookie}`
 }
 
-export const MISSING = { code: 'AUTH_CREDENTIALS_MISSING', statusCode: 401 } as const
+export const NO_CREDENTIALS = { code: 'AUTH_CREDENTIALS_MISSING', statusCode: 401 } as const
 
 const BY_BROWSERS = ['sec-fetch-mode', 'origin', 'x-requested-with']
 
@@ -60,11 +60,11 @@ export function basicChallenge(
 
 /** The headers of a challenge. At a resource, scripts of any origin may read it, since clients run in browsers. */
 export function challengeHeaders(
-  others: string,
+  authenticate: string,
   resource: Resource | undefined,
   basic?: string | undefined,
 ): Record<string, string> {
-  const challenge = [others, basic].filter(Boolean).join(', ')
+  const challenge = [authenticate, basic].filter(Boolean).join(', ')
   if (challenge === '') return {}
   const open = { 'access-control-allow-origin': '*', 'access-control-expose-headers': CHALLENGE }
   return { [CHALLENGE]: challenge, ...(resource && open) }

@@ -9,9 +9,15 @@ import type { Dialect } from '../proxies/proxy.ts'
 import { Visitor } from '../session/visitor.ts'
 import { pageUrl } from '../sites.ts'
 import { readerOf } from '../web/reader.ts'
-import { basicChallenge, challengeHeaders, challenges, MISSING, noSession } from './challenges.ts'
 import {
-  type Asked,
+  basicChallenge,
+  challengeHeaders,
+  challenges,
+  NO_CREDENTIALS,
+  noSession,
+} from './challenges.ts'
+import {
+  type AppRequest,
   begin,
   isRead,
   loginUrlOf,
@@ -21,7 +27,7 @@ import {
   sendUnsent,
 } from './hops.ts'
 
-export interface Check extends Asked {
+export interface Check extends AppRequest {
   readonly decision: Decision
   /** The person who is signed in, or the program whose credentials were sent. */
   readonly principal: Principal | undefined
@@ -86,7 +92,7 @@ function sendIdentity(check: Check, reply: FastifyReply): FastifyReply {
 }
 
 /** What is recorded of a check. */
-interface Happened {
+interface RecordedEvent {
   readonly event: 'program-passed' | 'access-refused'
   readonly code?: string
   readonly refusal?: Refusal
@@ -96,15 +102,15 @@ interface Happened {
 }
 
 /** Records who was refused, and what a program was let do, which proxies do not log. */
-function record(check: Recorded, happened: Happened, request: FastifyRequest): void {
+function record(check: Recorded, entry: RecordedEvent, request: FastifyRequest): void {
   const { portal, principal, forwarded: { authority: host, method, target, kind } = {} } = check
-  const isRefused = happened.event === 'access-refused'
+  const isRefused = entry.event === 'access-refused'
   request.server.auditTrail.record(request, {
     ...{ portal: portal.name, host, method, call: callOf(check) },
     profile: principal?.identity.profile,
     caller: principal?.caller,
     ...(isRefused && { target, isPage: kind === 'navigation' }),
-    ...happened,
+    ...entry,
   })
 }
 
@@ -117,7 +123,7 @@ const UNRECORDED = [
 /** Records an error that refuses a check without a decision, if it is shown to a person or is about a caller. */
 export function recordRefusal(
   error: Partial<FwaError>,
-  forwarded: Asked['forwarded'] | undefined,
+  forwarded: AppRequest['forwarded'] | undefined,
   request: FastifyRequest,
 ): void {
   const { code = '' } = error
@@ -127,8 +133,8 @@ export function recordRefusal(
   const isShown = isPage || check?.principal !== undefined || error instanceof AuthError
   const isRefusal = (statusOfError(error as FwaError, STATUS_OF) ?? 500) < 500
   if (!portal || !isShown || !isRefusal || UNRECORDED.includes(code)) return
-  const happened = { event: 'access-refused', code, isPage, isQuiet: true } as const
-  record({ portal, principal: check?.principal, forwarded }, happened, request)
+  const entry = { event: 'access-refused', code, isPage, isQuiet: true } as const
+  record({ portal, principal: check?.principal, forwarded }, entry, request)
 }
 
 /** What a program calls, and as which client; undefined for people. */
@@ -159,7 +165,7 @@ function sendToStepUp(
   const scopes = principal?.identity.scopes?.filter((scope) => resource?.offers(scope))
   const challenge = isPerson
     ? challenges(portal, resource)
-    : portal.gate.programs.challenges({ ...MISSING, scopes }, resource, parameters)
+    : portal.gate.programs.challenges({ ...NO_CREDENTIALS, scopes }, resource, parameters)
   const code = 'FWA_STEP_UP_REQUIRED'
   const refusal = { by: `policy ${name}` }
   record(check, { event: 'access-refused', code, refusal }, request)
@@ -256,11 +262,11 @@ function switchUrl(check: Check, reply: FastifyReply): string {
  * The scopes that a program gets another token with. Those that it has of a resource are among them, because
  * clients ask for what a challenge names and nothing else.
  */
-function scopesToAskFor({ principal, resource }: Refused, wanted: readonly string[] = []) {
-  if (wanted.length === 0) return []
+function scopesToAskFor({ principal, resource }: Refused, missingScopes: readonly string[] = []) {
+  if (missingScopes.length === 0) return []
   const { scopes = [] } = principal?.identity ?? {}
-  const kept = resource?.scopes.filter((scope) => scopes.includes(scope)) ?? []
-  return [...new Set([...kept, ...wanted])]
+  const currentScopes = resource?.scopes.filter((scope) => scopes.includes(scope)) ?? []
+  return [...new Set([...currentScopes, ...missingScopes])]
 }
 
 /** An error, with its challenges if it is that of a program, whose line it writes once a minute. */
@@ -280,8 +286,8 @@ export function refuseCaller<E>(
     log[statusCode < 500 ? 'info' : 'warn'](details, 'caller refused'),
   )
   const { title } = AUTH_ERRORS[code]
-  const others = portal.gate.programs.challenges(error, resource)
+  const authenticate = portal.gate.programs.challenges(error, resource)
   const basic = statusCode === 401 ? basicChallenge(check, request) : undefined
-  const headers = challengeHeaders(others, resource, basic)
+  const headers = challengeHeaders(authenticate, resource, basic)
   return Object.assign(error, { title, headers })
 }

@@ -21,7 +21,7 @@ import { bareAnswer, problemAnswers, TO_SIGN_IN } from '../web/documented.ts'
 import { isSentTo } from '../web/portal-site.ts'
 import { redirect } from '../web/redirects.ts'
 import { type Check, recordRefusal, refuseCaller, sendDecision } from './check-answers.ts'
-import { type Asked, answerTicket } from './hops.ts'
+import { type AppRequest, answerTicket } from './hops.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -188,13 +188,13 @@ async function answerCheck(dialect: Dialect, reply: FastifyReply): Promise<Fasti
   const { request } = reply
   const { countCheck } = request.server
   const { portal } = request.params as { portal: string }
-  let asked: Asked | undefined
+  let appRequest: AppRequest | undefined
   try {
-    asked = readCheck(dialect, request)
-    const { target } = asked.forwarded
+    appRequest = readCheck(dialect, request)
+    const { target } = appRequest.forwarded
     const split = target.includes(TICKET) ? splitTarget(target) : undefined
-    if (split) return await answerTicket(dialect, asked, split, reply)
-    request.check = await decideCheck(asked, request)
+    if (split) return await answerTicket(dialect, appRequest, split, reply)
+    request.check = await decideCheck(appRequest, request)
     // Those who are signed in go ahead of a crowd that is not.
     if (request.check.decision.outcome === 'sign-in') await request.server.backlog.turn()
     const answered = sendDecision(dialect, request.check, reply)
@@ -205,7 +205,7 @@ async function answerCheck(dialect: Dialect, reply: FastifyReply): Promise<Fasti
     const isDecision = DECISIONS.includes(code)
     const outcome = error instanceof AuthError ? 'bad-credentials' : 'refused'
     countCheck(portal, (isDecision && request.check?.decision.outcome) || outcome)
-    recordRefusal(Object(error), asked?.forwarded, request)
+    recordRefusal(Object(error), appRequest?.forwarded, request)
     const peer = request.raw.socket.remoteAddress
     // The operator corrects these errors in the configuration of the proxy.
     if (!isDecision && outcome === 'refused')
@@ -223,7 +223,7 @@ const DECISIONS: readonly string[] = [
 ]
 
 /** Reads the request that a trusted proxy asks about. */
-export function readCheck(dialect: Dialect, request: FastifyRequest): Asked {
+export function readCheck(dialect: Dialect, request: FastifyRequest): AppRequest {
   const { server, raw } = request
   if (!server.trust.trusts(raw.socket)) throw untrusted(raw.socket)
   if (dialect.isSealed) assertUnpacks(request)
@@ -246,27 +246,27 @@ export function readForwarded(
   return forwarded
 }
 
-export async function decideCheck(asked: Asked, request: FastifyRequest): Promise<Check> {
+export async function decideCheck(appRequest: AppRequest, request: FastifyRequest): Promise<Check> {
   const { server, raw } = request
-  const { portal, forwarded } = asked
+  const { portal, forwarded } = appRequest
   const { gate } = portal
   const { host, authority } = forwarded
-  const sent = {
+  const sender = {
     request,
-    person: () => server.sessions.atApp(request, { ...asked, host, authority }),
+    person: () => server.sessions.atApp(request, { ...appRequest, host, authority }),
     clientIp: () => server.trust.clientIp(raw),
     now: server.clock.now(),
   }
   try {
-    const checked = await gate.check(forwarded, sent, policyQuery(request))
-    const { decision, principal } = checked
+    const result = await gate.check(forwarded, sender, policyQuery(request))
+    const { decision, principal } = result
     const passes = decision.outcome === 'allow' && principal instanceof Visitor
-    const wanted = gate.providerToken?.isFor(host) ? gate.providerToken : undefined
+    const settings = gate.providerToken?.isFor(host) ? gate.providerToken : undefined
     const providerToken =
-      wanted && passes ? await server.sessions.providerToken(principal, wanted.kind) : undefined
-    return { ...asked, ...checked, providerToken }
+      settings && passes ? await server.sessions.providerToken(principal, settings.kind) : undefined
+    return { ...appRequest, ...result, providerToken }
   } catch (error) {
-    throw refuseCaller(error, { ...asked, resource: gate.resourceAt(forwarded) }, request)
+    throw refuseCaller(error, { ...appRequest, resource: gate.resourceAt(forwarded) }, request)
   }
 }
 
@@ -288,12 +288,13 @@ function assertNotOnAuthHost(
   { headers }: ProxyRequest,
   sites: Sites,
 ): void {
-  const host = headers['x-forwarded-host']
-  const named = typeof host === 'string' ? sites.find(host) : undefined
+  const name = headers['x-forwarded-host']
+  const forwardedHost = typeof name === 'string' ? sites.find(name) : undefined
   // Only for its sign-in pages does a proxy set this header, if it names the app by another one.
-  const isOfPages = named && source !== 'x-forwarded' && sites.hasPagesAt(named.host.name)
-  if (!isAuthHost && !named?.isAuthHost && !isOfPages) return
-  const reserved = isAuthHost ? authority : host
+  const isOfPages =
+    forwardedHost && source !== 'x-forwarded' && sites.hasPagesAt(forwardedHost.host.name)
+  if (!isAuthHost && !forwardedHost?.isAuthHost && !isOfPages) return
+  const reserved = isAuthHost ? authority : name
   const message = `${reserved} is the host of the sign-in pages, and no app is on it`
   throw new FwaError('FWA_HOST_RESERVED', message)
 }
@@ -322,13 +323,13 @@ function removeIdentity({ check }: FastifyRequest, reply: FastifyReply): void {
 /** The error with a status that the proxy takes for a denial. */
 function asDenial(thrown: unknown, { denialStatus = (status) => status }: Dialect): Error {
   const error = thrown instanceof Error ? thrown : new Error('the check failed', { cause: thrown })
-  const known = statusOfError(error, STATUS_OF)
-  const status = known ?? 500
+  const mappedStatus = statusOfError(error, STATUS_OF)
+  const status = mappedStatus ?? 500
   const statusCode = denialStatus(status)
   if (statusCode === status) return error
   // A 4xx in place of a 5xx must not show what the 5xx hides.
   const expose = status < 500 || (error as FwaError).expose === true
-  if (known !== undefined) return Object.assign(error, { statusCode, expose })
+  if (mappedStatus !== undefined) return Object.assign(error, { statusCode, expose })
   const hidden = new Error('the check failed', { cause: thrown })
   return Object.assign(hidden, { code: 'INTERNAL', statusCode, expose })
 }

@@ -26,7 +26,7 @@ import { validateReturnUrl } from '../web/return-url.ts'
 import { challenges, noSession } from './challenges.ts'
 
 /** The request of a check, whoever sends it. */
-export interface Asked extends PortalSite {
+export interface AppRequest extends PortalSite {
   readonly forwarded: ForwardedRequest<Site>
 }
 
@@ -45,39 +45,44 @@ const HOP_LENGTH = 500
 /** Redirects a browser to the sign-in page; it comes back to the same URL with a ticket. */
 export function sendToSignIn(
   dialect: Dialect,
-  asked: Asked,
+  appRequest: AppRequest,
   reply: FastifyReply,
   {
     query = {},
     count = 0,
-    url = asked.forwarded.url,
+    url = appRequest.forwarded.url,
     path,
   }: { query?: Query | undefined; url?: string } & Partial<Pick<Hop, 'count' | 'path'>> = {},
 ): FastifyReply {
-  requireSecure(asked)
+  requireSecure(appRequest)
   // What a browser loads before a click must not sign anybody in.
-  if (isPrefetch(reply.request.headers)) throw noSession(asked)
-  const rd = returnUrl(asked, url, MAX_LOCATION - HOP_LENGTH, query)
-  const hop = rd && begin(asked, reply, { count, path })
-  return sendRedirect(dialect, asked, pageUrl(asked, '/signin', { ...query, rd, hop }), reply)
+  if (isPrefetch(reply.request.headers)) throw noSession(appRequest)
+  const rd = returnUrl(appRequest, url, MAX_LOCATION - HOP_LENGTH, query)
+  const hop = rd && begin(appRequest, reply, { count, path })
+  return sendRedirect(
+    dialect,
+    appRequest,
+    pageUrl(appRequest, '/signin', { ...query, rd, hop }),
+    reply,
+  )
 }
 
 /** Browsers send the session over HTTPS only, so that a sign-in would lead back here again and again. */
 export function requireSecure({
   forwarded: { scheme, host, origin },
-}: Pick<Asked, 'forwarded'>): void {
+}: Pick<AppRequest, 'forwarded'>): void {
   if (scheme === 'http' && !isLoopback(host))
     throw new FwaError('FWA_APP_INSECURE', `${origin} is not https`)
 }
 
 /** Where a script signs somebody in. One of the app, without credentials of a program, begins a hop by its call. */
-export function loginUrlOf(asked: Asked, reply: FastifyReply, query?: Query): string {
+export function loginUrlOf(appRequest: AppRequest, reply: FastifyReply, query?: Query): string {
   const { headers } = reply.request
   const isProgram = headers.authorization !== undefined || isPrefetch(headers)
   const isCall =
     headers['sec-fetch-site'] === 'same-origin' && headers['sec-fetch-dest'] === 'empty'
   const isOwn = isCall && !isProgram
-  return isOwn ? startUrl(asked, reply, query) : pageUrl(asked, '/signin', query)
+  return isOwn ? startUrl(appRequest, reply, query) : pageUrl(appRequest, '/signin', query)
 }
 
 /**
@@ -85,15 +90,19 @@ export function loginUrlOf(asked: Asked, reply: FastifyReply, query?: Query): st
  * app, and on the way the app's host gets its cookie at the path of the request: the page itself may be in the cache
  * of a worker, or open to anyone.
  */
-function startUrl(asked: Asked, reply: FastifyReply, query: Query = {}): string {
-  requireSecure(asked)
-  const { forwarded, site } = asked
+function startUrl(appRequest: AppRequest, reply: FastifyReply, query: Query = {}): string {
+  requireSecure(appRequest)
+  const { forwarded, site } = appRequest
   const referer = validateReturnUrl(reply.request.headers.referer, site)
-  const from = referer?.origin === forwarded.origin ? referer.href : `${forwarded.origin}/`
+  const page = referer?.origin === forwarded.origin ? referer.href : `${forwarded.origin}/`
   const { pathname } = new URL(forwarded.url)
   const path = pathname.length <= MAX_LINK ? pathname : '/'
-  const rd = returnUrl(asked, from, MAX_LINK, query) ?? `${forwarded.origin}/`
-  return pageUrl(asked, '/signin', { ...query, rd, hop: begin(asked, reply, { count: 0, path }) })
+  const rd = returnUrl(appRequest, page, MAX_LINK, query) ?? `${forwarded.origin}/`
+  return pageUrl(appRequest, '/signin', {
+    ...query,
+    rd,
+    hop: begin(appRequest, reply, { count: 0, path }),
+  })
 }
 
 /**
@@ -101,41 +110,49 @@ function startUrl(asked: Asked, reply: FastifyReply, query: Query = {}): string 
  * browser may send it again, once it has a session here.
  */
 export function sendUnsent(
-  asked: Asked,
+  appRequest: AppRequest,
   reply: FastifyReply,
   { query, isRepeatable }: { query?: Query | undefined; isRepeatable: boolean },
 ): FastifyReply {
   const page = unsentPage({
-    ...readerOf(reply.request, asked),
-    signInHref: startUrl(asked, reply, query),
+    ...readerOf(reply.request, appRequest),
+    signInHref: startUrl(appRequest, reply, query),
     image: isRepeatable ? `?${TICKET}` : undefined,
-    origins: [asked.forwarded.origin, asked.site.authOrigin],
+    origins: [appRequest.forwarded.origin, appRequest.site.authOrigin],
   })
   return sendPage(reply, 403, page)
 }
 
 /** Begins a hop, where a host has a cookie of its own. Gives the parameter of the sign-in page. */
-export function begin(asked: Asked, reply: FastifyReply, of: Pick<Hop, 'count' | 'path'>) {
-  const { portal, forwarded, site } = asked
+export function begin(
+  appRequest: AppRequest,
+  reply: FastifyReply,
+  options: Pick<Hop, 'count' | 'path'>,
+) {
+  const { portal, forwarded, site } = appRequest
   if (site.scope === 'domain') return undefined
   const { headers, server } = reply.request
   const { cookie: cookieHeader = '' } = headers
-  const at = { portal: portal.name, origin: forwarded.origin, now: server.clock.now() }
-  const place = bindingPlace(asked)
-  const { hop, cookies } = beginHop({ ...at, ...of, cookieHeader, place }, server.keys.login)
+  const { hop, cookies } = beginHop(
+    {
+      ...{ portal: portal.name, origin: forwarded.origin, place: bindingPlace(appRequest) },
+      ...{ ...options, cookieHeader, now: server.clock.now() },
+    },
+    server.keys.login,
+  )
   setHostCookies(reply, cookies)
   return hop
 }
 
 /** The URL to return to, which loses its query if it is too long; undefined if it is too long even so. */
 export function returnUrl(
-  asked: Asked,
+  appRequest: AppRequest,
   url: string,
   max: number,
   query: Query,
 ): string | undefined {
   const fits = (rd: string) =>
-    rd.length <= max && pageUrl(asked, '/signin', { ...query, rd }).length <= max
+    rd.length <= max && pageUrl(appRequest, '/signin', { ...query, rd }).length <= max
   if (fits(url)) return url
   const { href } = Object.assign(new URL(url), { search: '' })
   return fits(href) ? href : undefined
@@ -147,67 +164,72 @@ export function returnUrl(
  */
 export async function answerTicket(
   dialect: Dialect,
-  asked: Asked,
+  appRequest: AppRequest,
   { target, ticket }: NonNullable<ReturnType<typeof splitTarget>>,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
-  const { portal, site, forwarded } = asked
+  const { portal, site, forwarded } = appRequest
   const { request } = reply
   const { host, authority } = forwarded
   // Nor by the links of an error page.
   reply.header('referrer-policy', 'no-referrer')
   const url = new URL(`${forwarded.origin}${target}`).href
-  const { visitor, to, count } = await takeTicket(ticket ?? '', asked, request)
-  if (visitor) setAppCookie(visitor.session, asked, reply)
-  const { 'sec-fetch-dest': dest, 'sec-fetch-site': from } = request.headers
-  const isImage = dest === 'image' && (from === 'same-site' || from === 'same-origin')
+  const { visitor, to, count } = await takeTicket(ticket ?? '', appRequest, request)
+  if (visitor) setAppCookie(visitor.session, appRequest, reply)
+  const { 'sec-fetch-dest': fetchDest, 'sec-fetch-site': fetchSite } = request.headers
+  const isImage =
+    fetchDest === 'image' && (fetchSite === 'same-site' || fetchSite === 'same-origin')
   // A form of a page whose address has kept a ticket. Those of our pages come from another host, and hold nothing else.
   const isForm = forwarded.kind === 'navigation' && !isRead(forwarded) && to === undefined
-  if (isForm && from !== 'cross-site' && from !== 'same-site')
-    return sendUnsent(asked, reply, { isRepeatable: false })
+  if (isForm && fetchSite !== 'cross-site' && fetchSite !== 'same-site')
+    return sendUnsent(appRequest, reply, { isRepeatable: false })
   if (visitor || (await request.server.sessions.atApp(request, { portal, site, host, authority })))
     return isImage
       ? reply.code(403).header('cache-control', 'no-store').send('')
-      : sendRedirect(dialect, asked, to ?? url, reply)
-  if (forwarded.kind !== 'navigation' && !isImage) throw noSession(asked)
+      : sendRedirect(dialect, appRequest, to ?? url, reply)
+  if (forwarded.kind !== 'navigation' && !isImage) throw noSession(appRequest)
   if (count >= MAX_HOPS)
     throw new FwaError('FWA_COOKIES_BLOCKED', `${host.name} gets no cookies: ${WHY_NONE}`, {
-      members: { loginUrl: returnUrl(asked, url, MAX_LINK, {}) ?? forwarded.origin },
+      members: { loginUrl: returnUrl(appRequest, url, MAX_LINK, {}) ?? forwarded.origin },
     })
   // A button that was clicked late leads to the page again, by the path that gives the cookie.
-  const again = to === undefined ? { url } : { url: to, path: new URL(url).pathname }
-  return sendToSignIn(dialect, asked, reply, { count, ...again })
+  const destination = to === undefined ? { url } : { url: to, path: new URL(url).pathname }
+  return sendToSignIn(dialect, appRequest, reply, { count, ...destination })
 }
 
 /** Reads a ticket, and whose it is if it fits; one that does not fit here is burnt. */
-async function takeTicket(text: string, asked: Asked, { headers, server }: FastifyRequest) {
+async function takeTicket(
+  text: string,
+  appRequest: AppRequest,
+  { headers, server }: FastifyRequest,
+) {
   const { sessions, keys, clock } = server
   const { cookie: cookieHeader = '' } = headers
-  const { portal, forwarded } = asked
-  const of = { portal: portal.name, host: forwarded.authority, cookieHeader, now: clock.now() }
-  const ticket = readTicket(text, of, keys.login)
+  const { portal, forwarded } = appRequest
+  const app = { portal: portal.name, host: forwarded.authority }
+  const ticket = readTicket(text, { ...app, cookieHeader, now: clock.now() }, keys.login)
   const { sid, burn } = ticket
   // The sign-in host may have just changed it, at another instance.
   if (sid !== undefined) sessions.records.forget(sid)
   const isBurnt = burn !== undefined && sessions.records.isBurnt(burn)
   // Of another browser: whoever began that hop may read it in a log. Other instances learn of it, unless the store is away.
   if (burn && !isBurnt && sid === undefined) await sessions.records.burn(burn).catch(() => {})
-  const visitor = sid === undefined || isBurnt ? undefined : await sessions.find(sid, asked)
+  const visitor = sid === undefined || isBurnt ? undefined : await sessions.find(sid, appRequest)
   return { ...ticket, visitor }
 }
 
 /** Gives the browser the cookie of its session for the host of the app; its way there has ended. */
 function setAppCookie(
   session: Session,
-  { portal, site, forwarded }: Asked,
+  { portal, site, forwarded }: AppRequest,
   reply: FastifyReply,
 ): void {
   const { sessions, clock } = reply.server
   const { authority } = forwarded
   const token = sessions.appToken(session, site, authority)
-  const own = appCookie(portal, site, authority, token, session.ends - clock.now())
+  const sessionCookie = appCookie(portal, site, authority, token, session.ends - clock.now())
   const { cookie = '' } = reply.request.headers
-  setHostCookies(reply, [own, ...clearHops(portal.name, cookie)])
+  setHostCookies(reply, [sessionCookie, ...clearHops(portal.name, cookie)])
 }
 
 /** Whether a redirect loses nothing. */
@@ -218,7 +240,7 @@ export function isRead({ method }: Pick<ForwardedRequest<Site>, 'method'>): bool
 /** A redirect in the form that the proxy understands. */
 function sendRedirect(
   { redirects }: Dialect,
-  { portal, forwarded }: Asked,
+  { portal, forwarded }: AppRequest,
   location: string,
   reply: FastifyReply,
 ): FastifyReply {

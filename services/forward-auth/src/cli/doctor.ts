@@ -54,10 +54,10 @@ export async function doctor(
     )
   const ca = caFile === undefined ? undefined : await readFile(caFile, 'utf8')
   const app = await startAside(config, deps)
-  await using opened = new AsyncDisposableStack()
-  opened.defer(() => app.close())
-  const found = findSite(app, url)
-  const { site } = found
+  await using resources = new AsyncDisposableStack()
+  resources.defer(() => app.close())
+  const siteHost = findSite(app, url)
+  const { site } = siteHost
   const portal = findPortal(app, options.portal)
   const { providers = [] } = config.portals.find(({ name }) => name === portal.name) ?? {}
   const person =
@@ -67,17 +67,14 @@ export async function doctor(
   const session = person && (await signInAs(app, { portal, site }, person))
   if (session) {
     const actor = operator()
-    const by = {
-      host: url.host,
-      client: 'gatehouse-auth doctor',
-      profile: person,
-      ender: { actor },
-    }
-    app.auditTrail.record(undefined, { event: 'sign-in', portal: portal.name, ...by })
+    app.auditTrail.record(undefined, {
+      ...{ event: 'sign-in', portal: portal.name, host: url.host, profile: person },
+      ...{ client: 'gatehouse-auth doctor', ender: { actor } },
+    })
     const ender = { endedBy: 'operator', actor } as const
-    opened.defer(() => endSessions(app, [{ sid: session.sid }], ender).then(() => {}))
+    resources.defer(() => endSessions(app, [{ sid: session.sid }], ender).then(() => {}))
   }
-  const seen = await examine({
+  const examination = await examine({
     app: url,
     site,
     portal,
@@ -87,14 +84,19 @@ export async function doctor(
     // On this machine, as for the health check.
     askService: createClient({ insecure: true }),
     service: serviceUrl(config),
-    signedIn: session && (await signInAside(app, url, found, session)),
+    signedIn: session && (await signInAside(app, url, siteHost, session)),
   })
-  return report(url, seen, proxy ?? proxyOf(seen), await examineSignOut({ portal, site }))
+  return report(
+    url,
+    examination,
+    proxy ?? proxyOf(examination),
+    await examineSignOut({ portal, site }),
+  )
 }
 
 function findSite({ sites }: FastifyInstance, { host }: URL): SiteHost {
-  const found = sites.find(host)
-  if (found && !found.isAuthHost) return found
+  const siteHost = sites.find(host)
+  if (siteHost && !siteHost.isAuthHost) return siteHost
   throw new UsageError(`${host} is not an app on one of the configured domains`)
 }
 
@@ -105,9 +107,13 @@ function findPortal({ portals }: FastifyInstance, name: string | undefined): Por
   throw new UsageError(`--portal must be one of ${[...portals.keys()].join(', ')}`)
 }
 
-async function signInAs(app: FastifyInstance, at: PortalSite, profile: Profile) {
+async function signInAs(app: FastifyInstance, portalSite: PortalSite, profile: Profile) {
   const browser = { userAgent: 'gatehouse-auth doctor', address: undefined }
-  const session = await app.sessions.begin({ ...at, signedIn: { profile, tokens: {} }, browser })
+  const session = await app.sessions.begin({
+    ...portalSite,
+    signedIn: { profile, tokens: {} },
+    browser,
+  })
   if (session) return session
   throw new UsageError('the session of --as could not be stored')
 }
@@ -162,7 +168,7 @@ function readAddress(text: string | undefined): ClientOptions['address'] {
 }
 
 function readProxy(name: string | undefined): ProxyName | undefined {
-  const proxy = PROXY_NAMES.find((known) => known === name)
+  const proxy = PROXY_NAMES.find((proxyName) => proxyName === name)
   if (name === undefined || proxy) return proxy
   throw new UsageError(`--proxy must be one of ${PROXY_NAMES.join(', ')}`)
 }
@@ -184,23 +190,23 @@ and name a file with the claims of a person: --as claims.json
 
 function report(
   url: URL,
-  seen: Examination,
+  examination: Examination,
   proxy: ProxyName | undefined,
-  ofProviders: readonly Finding[],
+  providerFindings: readonly Finding[],
 ): string {
   // Traefik cannot remove one cookie; its guide says so.
-  const ofProxy = diagnose(seen).filter(
+  const proxyFindings = diagnose(examination).filter(
     ({ mistake }) => !(mistake === 'session-shown' && proxy === 'traefik'),
   )
-  const findings = [...ofProxy, ...ofProviders]
-  const rest = seen.app?.signedIn.body.includes(ECHO) ? '' : APP_UNSEEN
+  const findings = [...proxyFindings, ...providerFindings]
+  const hint = examination.app?.signedIn.body.includes(ECHO) ? '' : APP_UNSEEN
   const behind = proxy ? ` behind ${proxy}` : ''
-  if (findings.length === 0) return `${url.origin}${behind}: no mistake found\n${rest}`
+  if (findings.length === 0) return `${url.origin}${behind}: no mistake found\n${hint}`
   const count = findings.length === 1 ? '1 mistake' : `${findings.length} mistakes`
   const unknown = proxy ? '' : '\nName the proxy to see which line to change: --proxy nginx\n'
   const lines = findings.map((finding, i) => describeFinding(finding, i + 1, proxy))
   throw new Error(
-    `${url.origin}${behind}: ${count}\n\n${lines.join('')}${unknown}${rest}`.trimEnd(),
+    `${url.origin}${behind}: ${count}\n\n${lines.join('')}${unknown}${hint}`.trimEnd(),
   )
 }
 

@@ -15,18 +15,18 @@ export interface ClientOptions {
   readonly insecure?: boolean | undefined
 }
 
-export type Client = (
+export type HttpClient = (
   url: URL,
   request: { readonly method?: string; readonly headers: Readonly<Record<string, string>> },
 ) => Promise<HttpAnswer>
 
 /** A client that sends headers as they are and follows no redirects. Time and size are limited. */
-export function createClient({ address, ca, insecure = false }: ClientOptions = {}): Client {
+export function createClient({ address, ca, insecure = false }: ClientOptions = {}): HttpClient {
   return (url, { method = 'GET', headers }) =>
     new Promise((resolve, reject) => {
-      const request = url.protocol === 'https:' ? requestHttps : requestHttp
+      const makeRequest = url.protocol === 'https:' ? requestHttps : requestHttp
       const port = address?.port ?? url.port
-      const sent = request({
+      const request = makeRequest({
         method,
         path: `${url.pathname}${url.search}`,
         agent: false,
@@ -41,15 +41,15 @@ export function createClient({ address, ca, insecure = false }: ClientOptions = 
         headers: { host: url.host, ...headers },
         signal: AbortSignal.timeout(TIMEOUT),
       })
-      sent.on('error', (error: NodeJS.ErrnoException) =>
+      request.on('error', (error: NodeJS.ErrnoException) =>
         error.name === 'AbortError' ? resolve(HANGS) : reject(explain(error, url)),
       )
-      sent.on('upgrade', ({ statusCode: status = 0 }, socket) => {
+      request.on('upgrade', ({ statusCode: status = 0 }, socket) => {
         socket.destroy()
         resolve({ status, headers: {}, body: '' })
       })
-      readAnswer(sent, resolve)
-      sent.end()
+      readAnswer(request, resolve)
+      request.end()
     })
 }
 
@@ -59,8 +59,8 @@ function explain(error: NodeJS.ErrnoException, { host }: URL): Error {
   return new Error(text, { cause: error })
 }
 
-function readAnswer(sent: ClientRequest, done: (answer: HttpAnswer) => void): void {
-  sent.on('response', (response) => {
+function readAnswer(request: ClientRequest, resolve: (answer: HttpAnswer) => void): void {
+  request.on('response', (response) => {
     const { statusCode: status = 0 } = response
     const headers = Object.fromEntries(
       Object.entries(response.headers).map(([name, value]) => [name, String(value)]),
@@ -69,7 +69,7 @@ function readAnswer(sent: ClientRequest, done: (answer: HttpAnswer) => void): vo
     response.setEncoding('utf8').on('data', (text) => {
       if (body.length < MAX_BODY) body += text
     })
-    response.on('error', (error) => sent.destroy(error))
-    response.on('end', () => done({ status, headers, body }))
+    response.on('error', (error) => request.destroy(error))
+    response.on('end', () => resolve({ status, headers, body }))
   })
 }

@@ -82,24 +82,24 @@ export const FORGED_HOST = 'forged.invalid'
 export const ECHO = 'gatehouse-doctor-echo'
 
 /** Names what is wrong with a proxy, worst first; an empty list if nothing is. */
-export function diagnose(seen: Examination): readonly Finding[] {
-  const unreached = diagnoseReach(seen)
-  if (unreached) return [unreached, ...diagnoseAuthHost(seen.auth)]
+export function diagnose(examination: Examination): readonly Finding[] {
+  const unreached = diagnoseReach(examination)
+  if (unreached) return [unreached, ...diagnoseAuthHost(examination.auth)]
   const findings = [
-    ...(seen.app ? diagnoseApp(seen.app, seen.forged) : []),
-    ...diagnoseForged(seen.forged),
-    ...diagnoseCheck(seen.page),
-    ...diagnoseCheck(seen.program),
-    ...diagnoseAnswers(seen),
-    ...diagnoseHop(seen),
-    ...diagnoseSizes(seen),
-    ...diagnoseAuthHost(seen.auth),
-    ...diagnoseSignIn(seen),
+    ...(examination.app ? diagnoseApp(examination.app, examination.forged) : []),
+    ...diagnoseForged(examination.forged),
+    ...diagnoseCheck(examination.page),
+    ...diagnoseCheck(examination.program),
+    ...diagnoseAnswers(examination),
+    ...diagnoseHop(examination),
+    ...diagnoseSizes(examination),
+    ...diagnoseAuthHost(examination.auth),
+    ...diagnoseSignIn(examination),
   ]
-  return findings.filter(({ text }, i) => findings.findIndex((one) => one.text === text) === i)
+  return findings.filter(
+    ({ text }, i) => findings.findIndex((finding) => finding.text === text) === i,
+  )
 }
-
-type Findings = Generator<Finding, void>
 
 const fault = (mistake: Mistake, text: string): Finding => ({ mistake, text })
 
@@ -123,15 +123,18 @@ function diagnoseReach({ page, program }: Examination): Finding | undefined {
 }
 
 /** Follows the hop of a browser to the sign-in host and back: without its cookies, everybody ends there. */
-function* diagnoseHop({ page, program, back }: Examination): Findings {
+function* diagnoseHop({ page, program, back }: Examination): Iterable<Finding> {
   for (const { answer, checks } of [page, program, back]) {
     const sets = checks.filter(({ setCookies }) => setCookies.length > 0)
-    const lost = sets.map(({ setCookies }) =>
+    const lostCookies = sets.map(({ setCookies }) =>
       setCookies.find((name) => !answer.headers['set-cookie']?.includes(`${name}=`)),
     )
     // Where several proxies ask, the client has one of the answers.
-    if (lost.length > 0 && lost.every((name) => name !== undefined))
-      yield fault('set-cookie', `With ${answer.status}, no client receives the cookie ${lost[0]}.`)
+    if (lostCookies.length > 0 && lostCookies.every((name) => name !== undefined))
+      yield fault(
+        'set-cookie',
+        `With ${answer.status}, no client receives the cookie ${lostCookies[0]}.`,
+      )
   }
   const isLacking = (name: string) => page.checks.some(({ headers }) => !headers[name])
   const lacking = NAVIGATION.slice(1).filter(isLacking).join(', ')
@@ -140,10 +143,10 @@ function* diagnoseHop({ page, program, back }: Examination): Findings {
 }
 
 /** Compares what each check says with what the client asked for. */
-function* diagnoseCheck(exchange: Exchange): Findings {
+function* diagnoseCheck(exchange: Exchange): Iterable<Finding> {
   for (const check of exchange.checks) {
-    const { asked, headers } = check
-    if (asked) yield* compareAsked(exchange, asked)
+    const { request, headers } = check
+    if (request) yield* compareRequests(exchange, request)
     else yield explainCode(check, exchange)
     if (exchange.cookieLength > 0 && check.cookieLength === 0)
       yield fault('cookie', 'The check receives no Cookie.')
@@ -158,17 +161,18 @@ function* diagnoseCheck(exchange: Exchange): Findings {
   }
 }
 
-function* compareAsked(sent: Exchange, asked: ProbedRequest): Findings {
-  const told = (what: string, expected: string, said: string) =>
-    `The check is told the ${what} ${said}, not ${expected}.`
-  for (const what of ['host', 'scheme', 'method'] as const)
-    if (sent[what] !== asked[what]) yield fault(what, told(what, sent[what], asked[what]))
-  const prefix = sent.target.slice(0, -asked.target.length)
-  const expected = shortened(sent.target)
-  const said = shortened(asked.target)
-  if (prefix !== '' && sent.target === prefix + asked.target)
+function* compareRequests(exchange: Exchange, request: ProbedRequest): Iterable<Finding> {
+  const mismatch = (part: string, expected: string, actual: string) =>
+    `The check is told the ${part} ${actual}, not ${expected}.`
+  for (const part of ['host', 'scheme', 'method'] as const)
+    if (exchange[part] !== request[part])
+      yield fault(part, mismatch(part, exchange[part], request[part]))
+  const prefix = exchange.target.slice(0, -request.target.length)
+  const expected = shortened(exchange.target)
+  const actual = shortened(request.target)
+  if (prefix !== '' && exchange.target === prefix + request.target)
     yield fault('stripped', `The proxy strips ${prefix} before it asks.`)
-  else if (expected !== said) yield fault('target', told('path', expected, said))
+  else if (expected !== actual) yield fault('target', mismatch('path', expected, actual))
 }
 
 /** Leaves out the token, which differs in each request. */
@@ -183,15 +187,15 @@ const MISSING: readonly (readonly [header: RegExp, mistake: Mistake])[] = [
   [/Uri|URL/, 'target'],
 ]
 
-/** The finding for a check that could not be read. */
+/** The finding for a check that the gate could not read. */
 function explainCode({ code, message = '', headers }: ProbedCheck, { host }: Exchange): Finding {
   if (code === 'FWA_HEADER_MISSING') {
     const [, mistake = 'other'] = MISSING.find(([header]) => header.test(message)) ?? []
     return fault(mistake, `The check is incomplete: ${message}.`)
   }
   if (code === 'FWA_HOST_UNKNOWN' || code === 'FWA_HOST_RESERVED') {
-    const told = headers['x-forwarded-host'] ?? headers['x-original-url'] ?? headers.host
-    return fault('host', `The check is told the host ${told?.slice(0, 100)}, not ${host}.`)
+    const forwardedHost = headers['x-forwarded-host'] ?? headers['x-original-url'] ?? headers.host
+    return fault('host', `The check is told the host ${forwardedHost?.slice(0, 100)}, not ${host}.`)
   }
   if (code === 'FWA_HEADER_INVALID') {
     const mistake = /scheme/.test(message) ? 'scheme' : /method/.test(message) ? 'method' : 'target'
@@ -202,7 +206,7 @@ function explainCode({ code, message = '', headers }: ProbedCheck, { host }: Exc
 }
 
 /** Finds forged headers that a check is told. */
-function* diagnoseForged(forged: Exchange): Findings {
+function* diagnoseForged(forged: Exchange): Iterable<Finding> {
   for (const check of forged.checks) {
     const names = believed(check, forged)
     if (names.length > 0)
@@ -211,11 +215,11 @@ function* diagnoseForged(forged: Exchange): Findings {
 }
 
 function believed(check: ProbedCheck, { scheme }: Exchange): string[] {
-  const { asked, code, dialect, headers, clientAddress } = check
+  const { request, code, dialect, headers, clientAddress } = check
   const isHostUnknown = code === 'FWA_HOST_UNKNOWN'
   const isOriginal = dialect.endsWith('nginx')
   const source = isOriginal ? 'X-Original' : 'X-Forwarded'
-  const told: readonly (readonly [name: string, isForged: boolean | undefined])[] = [
+  const headerForgeries: readonly (readonly [name: string, isForged: boolean | undefined])[] = [
     // After its value, a proxy would name its client: the doctor, which may be on a trusted machine.
     [
       'X-Forwarded-For',
@@ -229,15 +233,15 @@ function believed(check: ProbedCheck, { scheme }: Exchange): string[] {
       'X-Original-URL',
       isHostUnknown && isOriginal && headers['x-original-url']?.includes(FORGED_HOST),
     ],
-    ['X-Forwarded-Proto', asked && asked.scheme !== scheme],
-    [`${source}-Method`, asked?.method === 'OPTIONS'],
-    [isOriginal ? 'X-Original-URL' : 'X-Forwarded-Uri', asked?.target.includes(FORGED)],
+    ['X-Forwarded-Proto', request && request.scheme !== scheme],
+    [`${source}-Method`, request?.method === 'OPTIONS'],
+    [isOriginal ? 'X-Original-URL' : 'X-Forwarded-Uri', request?.target.includes(FORGED)],
   ]
-  return told.filter(([, isForged]) => isForged).map(([name]) => name)
+  return headerForgeries.filter(([, isForged]) => isForged).map(([name]) => name)
 }
 
 /** Finds out whether the client receives what the checks answer, and people are told from programs. */
-function* diagnoseAnswers({ page, program }: Examination): Findings {
+function* diagnoseAnswers({ page, program }: Examination): Iterable<Finding> {
   const isHidden = page.checks.some(
     ({ headers: { accept = '', 'sec-fetch-mode': mode } }) =>
       mode === undefined && !accept.includes('text/html'),
@@ -245,7 +249,7 @@ function* diagnoseAnswers({ page, program }: Examination): Findings {
   if (isHidden) yield fault('navigation', 'The check receives neither Accept nor Sec-Fetch-Mode.')
   const { status, headers } = page.answer
   const isRefusal = page.checks.some(
-    ({ asked, status }) => asked && [302, 303, 401].includes(status),
+    ({ request, status }) => request && [302, 303, 401].includes(status),
   )
   const isRedirected = status >= 300 && status < 400 && SIGN_IN.test(headers.location ?? '')
   if (isRefusal && !isRedirected) {
@@ -269,7 +273,7 @@ function codeOf({ body }: HttpAnswer): string | undefined {
   return /"code":"(FWA_\w+)"/.exec(body)?.[1]
 }
 
-function* diagnoseSizes({ page, large, long }: Examination): Findings {
+function* diagnoseSizes({ page, large, long }: Examination): Iterable<Finding> {
   const isRedirect = ({ answer: { status } }: Exchange) => status === page.answer.status
   const arrived = Math.max(0, ...large.checks.map(({ cookieLength }) => cookieLength))
   const hasCookies = page.checks.some(({ cookieLength }) => cookieLength > 0)
@@ -282,7 +286,7 @@ function* diagnoseSizes({ page, large, long }: Examination): Findings {
     )
 }
 
-function* diagnoseAuthHost({ host, answer, checks }: Exchange): Findings {
+function* diagnoseAuthHost({ host, answer, checks }: Exchange): Iterable<Finding> {
   const code = codeOf(answer)
   if (checks.length > 0 || code === 'FWA_HOST_RESERVED')
     yield fault('auth-protected', `${host} is protected itself, so that nobody can sign in.`)
@@ -292,7 +296,7 @@ function* diagnoseAuthHost({ host, answer, checks }: Exchange): Findings {
     yield fault('auth-missing', `${host} answers ${statusOf(answer)}, not the sign-in pages.`)
 }
 
-function* diagnoseSignIn({ signIn, auth: { host } }: Examination): Findings {
+function* diagnoseSignIn({ signIn, auth: { host } }: Examination): Iterable<Finding> {
   const { first, second } = signIn ?? {}
   if (first?.status === 303 && first.headers['set-cookie'] === undefined)
     yield fault('auth-cookies', `No client receives the cookies of the sign-in pages at ${host}.`)
@@ -300,7 +304,7 @@ function* diagnoseSignIn({ signIn, auth: { host } }: Examination): Findings {
     yield fault('auth-cookies', `The sign-in pages at ${host} receive no Cookie.`)
 }
 
-function* diagnoseApp(app: AppExamination, forged: Exchange): Findings {
+function* diagnoseApp(app: AppExamination, forged: Exchange): Iterable<Finding> {
   const { signedIn, sessionCookie } = app
   if (/\bGatehouse realm=/.test(signedIn.headers['www-authenticate'] ?? ''))
     return yield fault('assertion', 'The app gets no assertion that it accepts.')
@@ -324,7 +328,7 @@ function* diagnoseApp(app: AppExamination, forged: Exchange): Findings {
 }
 
 /** Checks what docs/proxies.md lists besides identity. */
-function* diagnosePassedOn(app: AppExamination, forged: Exchange): Findings {
+function* diagnosePassedOn(app: AppExamination, forged: Exchange): Iterable<Finding> {
   const { host, signedIn, believed, overridden, upgraded } = app
   if (valuesOf('upgrade', upgraded.body).includes('h2c'))
     yield fault('upgrade', 'A client can leave every check behind: the app receives Upgrade: h2c.')
@@ -339,20 +343,25 @@ function* diagnosePassedOn(app: AppExamination, forged: Exchange): Findings {
   for (const name of HEADER_NAMES.believed.filter((name) => isForged(name, believed)))
     yield fault('believed', `A client can forge ${name} for the app.`)
   const hosts = valuesOf('host', signedIn.body)
-  if (hosts.length > 0 && !hosts.some((one) => `${host}:`.startsWith(`${one}:`)))
+  if (hosts.length > 0 && !hosts.some((name) => `${host}:`.startsWith(`${name}:`)))
     yield fault('app-host', `The app is told the host ${hosts[0]}, not ${host}.`)
 }
 
-function* diagnoseIdentity({ signedIn, aliased, taken, identity }: AppExamination): Findings {
+function* diagnoseIdentity({
+  signedIn,
+  aliased,
+  taken,
+  identity,
+}: AppExamination): Iterable<Finding> {
   const isTold = (name: string, { body }: HttpAnswer) =>
-    valuesOf(name, body).some((one) => one !== '')
+    valuesOf(name, body).some((text) => text !== '')
   const isTaken = (name: string) => {
     const answer = taken[name] ?? signedIn
-    const isPassedOn = valuesOf('connection', answer.body).some((one) => one.includes(name))
+    const isPassedOn = valuesOf('connection', answer.body).some((option) => option.includes(name))
     return answer.status === 200 && (isPassedOn || !isTold(name, answer))
   }
   for (const [name, value] of Object.entries(identity)) {
-    if (valuesOf(name, signedIn.body).some((one) => one.includes(FORGED)))
+    if (valuesOf(name, signedIn.body).some((text) => text.includes(FORGED)))
       yield fault('not-stripped', `A client can forge ${name} for the app.`)
     else if (value !== '' && !isTold(name, signedIn))
       yield fault('not-copied', `The app does not receive ${name}.`)

@@ -2,7 +2,7 @@ import { HEADER_NAMES } from '@gatehouse/gate'
 import type { KeyRing } from '../keys/key-ring.ts'
 import { TICKET } from '../session/hop.ts'
 import { pageUrl, type Site } from '../sites.ts'
-import { type Client, HANGS } from './client.ts'
+import { HANGS, type HttpClient } from './client.ts'
 import {
   type AppExamination,
   ECHO,
@@ -32,9 +32,9 @@ export interface ExamineOptions {
   }
   readonly keys: KeyRing
   readonly now: () => number
-  readonly ask: Client
+  readonly ask: HttpClient
   /** Asks the service itself, at its URL. */
-  readonly askService: Client
+  readonly askService: HttpClient
   readonly service: URL
   readonly signedIn?: SignedIn | undefined
 }
@@ -106,12 +106,12 @@ async function examineSignIn({ app, site, portal, ask }: ExamineOptions) {
   const url = pageUrl({ portal, site }, '/signin', { rd: app.href, hop: FORGED })
   const first = await ask(new URL(url), { headers })
   const cookie = first.headers['set-cookie']?.split(';', 1).join()
-  const to = URL.parse(first.headers.location ?? '', url)
-  if (cookie === undefined || to?.origin !== site.authOrigin) return { first }
-  return { first, second: await ask(to, { headers: { ...headers, cookie } }) }
+  const destination = URL.parse(first.headers.location ?? '', url)
+  if (cookie === undefined || destination?.origin !== site.authOrigin) return { first }
+  return { first, second: await ask(destination, { headers: { ...headers, cookie } }) }
 }
 
-interface Sent {
+interface ProbeOptions {
   readonly method?: string
   readonly headers: Readonly<Record<string, string>>
   readonly query?: string
@@ -125,15 +125,15 @@ interface Sent {
 async function exchange(
   { keys, now, ask, askService, service }: ExamineOptions,
   base: URL,
-  { method = 'GET', headers, query = '', forge, calls = [], isPage = false }: Sent,
+  { method = 'GET', headers, query = '', forge, calls = [], isPage = false }: ProbeOptions,
 ): Promise<Exchange> {
   const token = createProbe(keys, now())
   const url = new URL(base)
   if (!isPage) url.pathname = `${base.pathname.replace(/\/$/, '')}/${PROBE_MARK}${token}`
   if (query !== '') url.search = query
   const agent = { 'user-agent': `${PROBE_MARK}${token}` }
-  const all = { ...headers, ...agent, ...withForged(calls), ...forge?.(token, url) }
-  const answer = await ask(url, { method, headers: all })
+  const allHeaders = { ...headers, ...agent, ...withForged(calls), ...forge?.(token, url) }
+  const answer = await ask(url, { method, headers: allHeaders })
   const report = await askService(new URL(REPORT_PATH, service), { headers: agent })
   if (report.status !== 200)
     throw new Error(
@@ -157,9 +157,11 @@ async function examineApp(
 ): Promise<AppExamination> {
   const names = Object.keys(identity)
   let isHanging = false
-  const askWith = async (more: Record<string, string>) => {
+  const askWith = async (headers: Record<string, string>) => {
     if (isHanging) return HANGS
-    const answer = await ask(app, { headers: { ...PROGRAM, cookie, 'user-agent': ECHO, ...more } })
+    const answer = await ask(app, {
+      headers: { ...PROGRAM, cookie, 'user-agent': ECHO, ...headers },
+    })
     isHanging = answer === HANGS
     return answer
   }

@@ -17,7 +17,7 @@ const MAX_CHECKS = 8
 const MAX_TEXT = 16_384
 /** What tells who waits for a page, and where a call came from. */
 export const NAVIGATION = ['sec-fetch-mode', 'sec-fetch-dest', 'sec-fetch-site', 'referer'] as const
-const KEPT: readonly string[] = [
+const RECORDED_HEADERS: readonly string[] = [
   ...new Set([
     ...HEADER_NAMES.read,
     ...HEADER_NAMES.methodOverrides,
@@ -46,7 +46,7 @@ export interface ProbedCheck {
   readonly code?: string | undefined
   readonly message?: string | undefined
   /** The request that the check was about; absent if it could not be read. */
-  readonly asked?: ProbedRequest | undefined
+  readonly request?: ProbedRequest | undefined
   readonly clientAddress?: string | undefined
   /** The headers that say what the check is about, by name in lower case. */
   readonly headers: Readonly<Record<string, string | undefined>>
@@ -64,8 +64,8 @@ export function createProbe(keys: KeyRing, now: number): string {
 
 /** The token of a probe, if it is valid now. */
 function readProbe(text: string, keys: KeyRing, now: number): string | undefined {
-  const at = text.indexOf(PROBE_MARK)
-  const [token] = (at >= 0 && TOKEN.exec(text.slice(at + PROBE_MARK.length))) || []
+  const start = text.indexOf(PROBE_MARK)
+  const [token] = (start >= 0 && TOKEN.exec(text.slice(start + PROBE_MARK.length))) || []
   const expiresAt = unsealValue<number>(token, keys, PURPOSE)
   const isCurrent = expiresAt !== undefined && now < expiresAt && expiresAt <= now + LIFETIME
   return isCurrent ? token : undefined
@@ -74,7 +74,7 @@ function readProbe(text: string, keys: KeyRing, now: number): string | undefined
 const cookieName = (header: unknown) => String(header).split('=', 1).join()
 
 function probesOf(app: FastifyInstance) {
-  const kept = new LRUCache<string, ProbedCheck[]>({ max: MAX_PROBES })
+  const checksByToken = new LRUCache<string, ProbedCheck[]>({ max: MAX_PROBES })
   const errors = new WeakMap<FastifyRequest, { code?: string; message?: string }>()
 
   /** The token of a probe, in any of the texts in which a proxy may pass it on. */
@@ -100,14 +100,14 @@ function probesOf(app: FastifyInstance) {
   function keep(request: FastifyRequest, reply: FastifyReply): void {
     const token = find(request)
     if (token === undefined) return
-    const checks = kept.get(token) ?? []
+    const checks = checksByToken.get(token) ?? []
     if (checks.length < MAX_CHECKS) checks.push(describe(request, reply))
-    kept.set(token, checks)
+    checksByToken.set(token, checks)
   }
 
   function describe(request: FastifyRequest, reply: FastifyReply): ProbedCheck {
     const { check, params, raw } = request
-    const sent = request.sealedAnswer ?? { status: reply.statusCode, headers: reply.getHeaders() }
+    const answer = request.sealedAnswer ?? { status: reply.statusCode, headers: reply.getHeaders() }
     const { code, message } = errors.get(request) ?? {}
     const { method, scheme, authority, target } = check?.forwarded ?? {}
     const [, dialect = 'forward'] = /\/authz\/([\w-]+)/.exec(request.routeOptions.url ?? '') ?? []
@@ -116,25 +116,25 @@ function probesOf(app: FastifyInstance) {
       dialect: dialect as ProbedCheck['dialect'],
       peer: raw.socket.remoteAddress ?? '',
       isTrusted: app.trust.trusts(raw.socket),
-      status: sent.status,
+      status: answer.status,
       code,
       message,
-      asked: check && ({ method, scheme, host: authority, target } as ProbedRequest),
+      request: check && ({ method, scheme, host: authority, target } as ProbedRequest),
       clientAddress: app.trust.clientIp(raw),
       headers: Object.fromEntries(
-        KEPT.filter((name) => raw.headers[name] !== undefined).map((name) => [
+        RECORDED_HEADERS.filter((name) => raw.headers[name] !== undefined).map((name) => [
           name,
           String(raw.headers[name]).slice(0, MAX_TEXT),
         ]),
       ),
       query: raw.url?.split('?').slice(1).join('?') ?? '',
       cookieLength: raw.headers.cookie?.length ?? 0,
-      setCookies: [sent.headers['set-cookie'] ?? []].flat().map(cookieName),
+      setCookies: [answer.headers['set-cookie'] ?? []].flat().map(cookieName),
     }
   }
 
   function report(token: string): readonly ProbedCheck[] {
-    return kept.get(token) ?? []
+    return checksByToken.get(token) ?? []
   }
 
   return { find, noteError, keep, report }

@@ -27,7 +27,7 @@ const denied: HttpAnswer = {
 }
 const CHECK: ProbedCheck = {
   ...{ portal: 'main', dialect: 'forward', peer: '10.0.0.1', isTrusted: true, status: 302 },
-  asked: { method: 'GET', scheme: 'https', host: 'app.example.com', target: '/a?b' },
+  request: { method: 'GET', scheme: 'https', host: 'app.example.com', target: '/a?b' },
   clientAddress: '198.51.100.7',
   headers: {
     ...{
@@ -45,9 +45,9 @@ const PAGE: Exchange = {
   ...{ method: 'GET', scheme: 'https', host: 'app.example.com', target: '/a?b', cookieLength: 5 },
   ...{ answer: redirected, checks: [CHECK] },
 }
-const asking = (asked: Partial<NonNullable<ProbedCheck['asked']>>): ProbedCheck => ({
+const asking = (asked: Partial<NonNullable<ProbedCheck['request']>>): ProbedCheck => ({
   ...CHECK,
-  asked: { ...CHECK.asked!, ...asked },
+  request: { ...CHECK.request!, ...asked },
 })
 const GOOD: Examination = {
   page: PAGE,
@@ -107,7 +107,7 @@ const at = (location: string | undefined): HttpAnswer => ({
   headers: { ...redirected.headers, location },
 })
 const unread = (code: string, message = '', rest: Partial<ProbedCheck> = {}) =>
-  page({ asked: undefined, status: 400, code, message, ...rest }, { ...redirected })
+  page({ request: undefined, status: 400, code, message, ...rest }, { ...redirected })
 const forged = (check: Partial<ProbedCheck>): Partial<Examination> => ({
   forged: { ...PAGE, checks: [{ ...CHECK, ...check }] },
 })
@@ -141,16 +141,20 @@ const TABLE: readonly [seen: Partial<Examination>, mistakes: readonly string[], 
     /pages at auth\.example\.com receive no Cookie/,
   ],
   [silent({ ...denied, body: '{"code":"FWA_HEADER_MISSING"}' }), ['target']],
-  [page({ code: 'FWA_PEER_UNTRUSTED', asked: undefined }), ['untrusted'], /at 10\.0\.0\.1/],
+  [page({ code: 'FWA_PEER_UNTRUSTED', request: undefined }), ['untrusted'], /at 10\.0\.0\.1/],
   [
-    page({ asked: { ...CHECK.asked!, host: 'x.example.com' } }),
+    page({ request: { ...CHECK.request!, host: 'x.example.com' } }),
     ['host'],
     /x\.example\.com, not app/,
   ],
-  [page({ asked: { ...CHECK.asked!, scheme: 'http' } }), ['scheme']],
-  [page({ asked: { ...CHECK.asked!, method: 'HEAD' } }), ['method']],
-  [page({ asked: { ...CHECK.asked!, target: '/a' } }), ['target'], /the path \/a, not \/a\?b/],
-  [page({ asked: { ...CHECK.asked!, target: '?b' } }), ['stripped'], /strips \/a before it asks/],
+  [page({ request: { ...CHECK.request!, scheme: 'http' } }), ['scheme']],
+  [page({ request: { ...CHECK.request!, method: 'HEAD' } }), ['method']],
+  [page({ request: { ...CHECK.request!, target: '/a' } }), ['target'], /the path \/a, not \/a\?b/],
+  [
+    page({ request: { ...CHECK.request!, target: '?b' } }),
+    ['stripped'],
+    /strips \/a before it asks/,
+  ],
   [page({ query: 'b' }), ['query'], /query of the client/],
   [page({ cookieLength: 0 }), ['cookie']],
   [calling({ ...CALL }), []],
@@ -223,7 +227,7 @@ const TABLE: readonly [seen: Partial<Examination>, mistakes: readonly string[], 
   ],
   [
     forged({
-      asked: undefined,
+      request: undefined,
       code: 'FWA_HOST_UNKNOWN',
       headers: { 'x-forwarded-host': FORGED_HOST },
     }),
@@ -232,7 +236,7 @@ const TABLE: readonly [seen: Partial<Examination>, mistakes: readonly string[], 
   ],
   [
     forged({
-      asked: undefined,
+      request: undefined,
       dialect: 'nginx',
       code: 'FWA_HOST_UNKNOWN',
       headers: { 'x-original-url': `https://${FORGED_HOST}/` },

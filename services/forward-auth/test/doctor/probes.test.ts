@@ -45,7 +45,7 @@ t.test('the report tells what arrived, by the path or User-Agent, from every pro
           {
             ...{ portal: 'main', dialect: /^(forward|nginx|ingress-nginx|haproxy|envoy)$/, status },
             ...{ peer: '127.0.0.1', isTrusted: true, cookieLength: 5 },
-            asked: { method: 'POST', scheme: 'https', host: 'app.example.com', target: /^\/./ },
+            request: { method: 'POST', scheme: 'https', host: 'app.example.com', target: /^\/./ },
           },
         ],
         `${shape.proxy}, ${isInPath ? 'path' : 'User-Agent'}`,
@@ -105,7 +105,7 @@ t.test('a check that passes is kept only where anyone does', async (t) => {
   t.strictSame(await checksOf(token), [])
   const open = probe()
   await check(SHAPES[0]!, { ...agent(open), 'x-forwarded-uri': '/public/a' })
-  t.match(await checksOf(open), [{ status: 200, asked: { target: '/public/a' } }])
+  t.match(await checksOf(open), [{ status: 200, request: { target: '/public/a' } }])
 })
 
 t.test('only who holds a valid token reads a report', async (t) => {
