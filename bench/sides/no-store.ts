@@ -1,5 +1,9 @@
-import type { AuthorityRecord, KeyringRecord, Store } from '../../packages/cert-store/src/store.ts'
-import { Usage } from '../../packages/cert-store/src/usage.ts'
+import type {
+  AuthorityRecord,
+  KeyringRecord,
+  Store,
+} from '../../packages/cert-store/src/port/store.ts'
+import { Usage } from '../../packages/cert-store/src/port/usage.ts'
 
 const NEVER = new AbortController().signal
 

@@ -6,8 +6,6 @@ import {
   type Transaction,
 } from '@gatehouse/store'
 import type { AuditLog } from './audit.ts'
-import { isCovered } from './coverage.ts'
-import { type Age, deleteOld, TEXTS } from './sql.ts'
 import type {
   AcmeServerStore,
   AuditEntry,
@@ -15,9 +13,11 @@ import type {
   NewCertificate,
   ServedAccount,
   ServedOrder,
-} from './store.ts'
-import { SERVED_ACCOUNTS, SERVED_ORDERS } from './tables.ts'
-import { ACCOUNT_KEPT, ORDER_KEPT } from './times.ts'
+} from './port/store.ts'
+import { ACCOUNT_KEPT, ORDER_KEPT } from './port/times.ts'
+import { isCovered } from './schema/coverage.ts'
+import { type Age, deleteOld, TEXTS } from './schema/sql.ts'
+import { SERVED_ACCOUNTS, SERVED_ORDERS } from './schema/tables.ts'
 
 /** Orders that one client may have, and those of them that are open; accounts that one caller may have. */
 const MAX_ORDERS = 20_000

@@ -1,7 +1,7 @@
 import type { Engine, Transaction } from '@gatehouse/store'
-import { type Age, isOld, MAX_ROWS } from './sql.ts'
-import { AUDIT_LOOKED_AT, type AuditEntry, type AuditRecord, type Store } from './store.ts'
-import { AUDIT } from './tables.ts'
+import { AUDIT_LOOKED_AT, type AuditEntry, type AuditRecord, type Store } from './port/store.ts'
+import { type Age, isOld, MAX_ROWS } from './schema/sql.ts'
+import { AUDIT } from './schema/tables.ts'
 
 /** For an entry with a key that has a row: its count grows. */
 const COUNT = `

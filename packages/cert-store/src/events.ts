@@ -1,7 +1,7 @@
 import type { Engine } from '@gatehouse/store'
-import { MAX_ROWS, repeat } from './sql.ts'
-import type { EventRecord, Events } from './store.ts'
-import { EVENTS, TOLD } from './tables.ts'
+import type { EventRecord, Events } from './port/store.ts'
+import { MAX_ROWS, repeat } from './schema/sql.ts'
+import { EVENTS, TOLD } from './schema/tables.ts'
 
 /** When more events than this wait for a receiver, the oldest are dropped. */
 const MAX_EVENTS = 10_000

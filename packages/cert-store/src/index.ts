@@ -1,4 +1,4 @@
-export { backup, restore } from './backup.ts'
+export { backup, restore } from './backup/backup.ts'
 export { CERT_STORE_ERRORS } from './errors.ts'
 export { createPrivateFile } from './files.ts'
 export { moveStore } from './move/move.ts'

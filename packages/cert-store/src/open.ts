@@ -2,10 +2,10 @@ import { DatabaseSync } from 'node:sqlite'
 import { requireNamedFile } from '@gatehouse/service-kit/config'
 import { openPostgres, parsePostgresUrl, requireMigratedSqlite, Sqlite } from '@gatehouse/store'
 import { AuditLog } from './audit.ts'
-import { openSqliteStore, requireStore, storeFile } from './sqlite.ts'
+import { openSqliteStore, requireStore, storeFile } from './engines/sqlite.ts'
+import type { Store } from './port/store.ts'
+import { MIGRATIONS } from './schema/tables.ts'
 import type { StorageConfig } from './storage.ts'
-import type { Store } from './store.ts'
-import { MIGRATIONS } from './tables.ts'
 
 export interface OpenOptions {
   readonly storage: Pick<StorageConfig, 'path' | 'url' | 'caFile' | 'schema'>
@@ -29,7 +29,7 @@ export async function openStore({ storage, existing, ...options }: OpenOptions):
   if (url === undefined && existing) requireStore(folder)
   if (url === undefined) return openSqliteStore({ folder, elapsed: options.elapsed })
   // Loaded only where it is configured: its driver takes a tenth of a start.
-  const { openPostgresStore } = await import('./postgres.ts')
+  const { openPostgresStore } = await import('./engines/postgres.ts')
   return openPostgresStore({ ...options, url, ca: certificatesIn(caFile), schema })
 }
 

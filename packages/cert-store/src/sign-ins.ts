@@ -1,6 +1,6 @@
 import type { Engine } from '@gatehouse/store'
-import type { Store } from './store.ts'
-import { SIGN_INS } from './tables.ts'
+import type { Store } from './port/store.ts'
+import { SIGN_INS } from './schema/tables.ts'
 
 const MAX_SIGN_INS = 1_000
 /** Milliseconds after which nobody can use a session any more that was not used. */

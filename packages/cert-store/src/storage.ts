@@ -12,8 +12,8 @@ import {
 } from '@gatehouse/service-kit/rules'
 import { SCHEMA_PATTERN } from '@gatehouse/store'
 import { type Static, Type } from 'typebox'
+import { APPLICATION_ID, hasMasterKey, storeFile } from './engines/sqlite.ts'
 import { assertMasterKey, nextFile, refuseBeside } from './sealing/master-key.ts'
-import { APPLICATION_ID, hasMasterKey, storeFile } from './sqlite.ts'
 
 /** The options of a store: a folder or a database, and the master key. */
 export const StorageSchema = Type.Object(

@@ -1,5 +1,5 @@
 import t from 'tap'
-import type { ServedOrder } from '../src/store.ts'
+import type { ServedOrder } from '../src/port/store.ts'
 import { newSchema, onBothEngines, openReplica } from './helpers/engines.ts'
 import { NOW, newAudit, newCertificate, newOrder } from './helpers/store.ts'
 

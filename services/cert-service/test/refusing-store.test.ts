@@ -4,13 +4,13 @@ import { rename, symlink, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import t, { type Test } from 'tap'
-import { openStore } from '../../../packages/cert-store/src/open.ts'
 import {
   connect,
   initialise,
   sqliteStore,
   storeFile,
-} from '../../../packages/cert-store/src/sqlite.ts'
+} from '../../../packages/cert-store/src/engines/sqlite.ts'
+import { openStore } from '../../../packages/cert-store/src/open.ts'
 import { newSchema, testServer, until } from '../../../packages/cert-store/test/helpers/engines.ts'
 import { expectWarnings } from '../../../scripts/test/quiet.ts'
 import { type Running, start } from './helpers/app.ts'

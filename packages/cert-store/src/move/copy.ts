@@ -1,7 +1,7 @@
 import { asStoreError, type Engine, type Row, StoreError, type Table } from '@gatehouse/store'
+import { UNFINISHED } from '../engines/unfinished.ts'
 import { CertStoreError } from '../errors.ts'
-import { TABLES } from '../tables.ts'
-import { UNFINISHED } from './unfinished.ts'
+import { TABLES } from '../schema/tables.ts'
 
 /** A store that is to be moved. It is only read. */
 export interface Source extends AsyncDisposable {

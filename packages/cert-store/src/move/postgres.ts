@@ -1,8 +1,8 @@
 import { type Engine, openPostgres, parsePostgresUrl } from '@gatehouse/store'
+import { findUnfinished, noteUnfinished, refuseUnfinished } from '../engines/unfinished.ts'
 import { CertStoreError } from '../errors.ts'
-import { MASTER_KEY, MIGRATIONS, TABLES } from '../tables.ts'
+import { MASTER_KEY, MIGRATIONS, TABLES } from '../schema/tables.ts'
 import type { Found, Source, Target } from './copy.ts'
-import { findUnfinished, noteUnfinished, refuseUnfinished } from './unfinished.ts'
 
 export interface Place {
   readonly url: string

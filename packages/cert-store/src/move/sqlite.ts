@@ -3,8 +3,6 @@ import { rename } from 'node:fs/promises'
 import { DatabaseSync } from 'node:sqlite'
 import { attempt } from '@gatehouse/net'
 import { asStoreError, type Engine, requireMigratedSqlite, Sqlite } from '@gatehouse/store'
-import { CertStoreError } from '../errors.ts'
-import { syncFolder } from '../files.ts'
 import {
   assertStore,
   checkIntegrity,
@@ -15,10 +13,12 @@ import {
   requireEmpty,
   requireStore,
   storeFile,
-} from '../sqlite.ts'
-import { MASTER_KEY, MIGRATIONS } from '../tables.ts'
+} from '../engines/sqlite.ts'
+import { findUnfinished, noteUnfinished } from '../engines/unfinished.ts'
+import { CertStoreError } from '../errors.ts'
+import { syncFolder } from '../files.ts'
+import { MASTER_KEY, MIGRATIONS } from '../schema/tables.ts'
 import type { Found, Source, Target } from './copy.ts'
-import { findUnfinished, noteUnfinished } from './unfinished.ts'
 
 /**
  * @throws CertStoreError CERT_STORE_MISSING, CERT_STORE_LOCKED, STORE_CORRUPT, STORE_OLDER,

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Feed, Postgres, Transaction } from '@gatehouse/store'
-import type { Change, Store } from '../store.ts'
+import type { Change, Store } from '../port/store.ts'
 
 /** Milliseconds for which changes are kept. A replica that has not read for longer has missed some. */
 const KEPT_MS = 3_600_000

@@ -1,6 +1,6 @@
 import type { Postgres, Transaction } from '@gatehouse/store'
-import type { Leases } from '../leases.ts'
-import { LEASE_RENEWED_EVERY } from '../times.ts'
+import type { Leases } from '../orders/leases.ts'
+import { LEASE_RENEWED_EVERY } from '../port/times.ts'
 import { type SharedChanges, WAS_REPLACED } from './changes.ts'
 
 const SECOND = 1_000

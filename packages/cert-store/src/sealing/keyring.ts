@@ -9,7 +9,7 @@ import {
 } from 'node:crypto'
 import { storeUnavailable } from '@gatehouse/store'
 import { CertStoreError } from '../errors.ts'
-import type { DataKeyRecord, KeyringRecord, Store } from '../store.ts'
+import type { DataKeyRecord, KeyringRecord, Store } from '../port/store.ts'
 
 /** Each has data keys of its own. */
 export const PURPOSES = ['leaf', 'account', 'intermediate', 'root', 'acme'] as const

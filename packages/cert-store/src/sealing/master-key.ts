@@ -5,7 +5,7 @@ import { basename, dirname, join, relative, resolve, sep } from 'node:path'
 import { makeFolder } from '@gatehouse/service-kit/files'
 import { CertStoreError } from '../errors.ts'
 import { createPrivateFile, fileError, syncFolder } from '../files.ts'
-import type { Store } from '../store.ts'
+import type { Store } from '../port/store.ts'
 import { dataKeyLabel, KEY_BYTES, Keyring, MasterKey, openDataKeys } from './keyring.ts'
 
 interface KeyringOptions {

@@ -1,5 +1,10 @@
-import { listAll } from '../../src/listing.ts'
-import type { CertificateState, ListOrder, ServedAccount, ServedOrder } from '../../src/store.ts'
+import { listAll } from '../../src/port/listing.ts'
+import type {
+  CertificateState,
+  ListOrder,
+  ServedAccount,
+  ServedOrder,
+} from '../../src/port/store.ts'
 import type { Opened } from './engines.ts'
 import { CHAIN, NOW, newAudit, newCertificate, newOrder } from './store.ts'
 
@@ -305,18 +310,11 @@ export const OF_POSTGRES = [
 /** The sources whose statements are driven. */
 export const SOURCES = {
   both: [
-    ...[
-      'acme-server',
-      'audit',
-      'authorities',
-      'certificates',
-      'coverage',
-      'events',
-      'keys',
-      'leases',
-      'limits',
-    ],
-    ...['listings', 'orders', 'renewals', 'sign-ins', 'withdrawals'],
+    ...['acme-server', 'audit', 'events', 'sealing/keys', 'schema/coverage', 'sign-ins'],
+    ...['authorities', 'certificates', 'listings', 'renewals', 'withdrawals'].map(
+      (name) => `certificate/${name}`,
+    ),
+    ...['leases', 'limits', 'orders'].map((name) => `orders/${name}`),
   ].map((name) => `${name}.ts`),
   postgres: ['replicas/changes.ts', 'replicas/membership.ts'],
 }

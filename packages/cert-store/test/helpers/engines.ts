@@ -3,9 +3,9 @@ import { DatabaseSync } from 'node:sqlite'
 import type { Test } from 'tap'
 import t from 'tap'
 import { type PostgresServer, startPostgres } from '../../../../scripts/test/postgres.ts'
-import { openPostgresStore } from '../../src/postgres.ts'
-import { storeFile } from '../../src/sqlite.ts'
-import type { Store } from '../../src/store.ts'
+import { openPostgresStore } from '../../src/engines/postgres.ts'
+import { storeFile } from '../../src/engines/sqlite.ts'
+import type { Store } from '../../src/port/store.ts'
 import { testStore } from './store.ts'
 
 /** An empty store of one of the engines. */

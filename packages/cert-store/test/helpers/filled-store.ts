@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto'
 import { createRoot } from '@gatehouse/pki'
 import { indexable } from '@gatehouse/store'
+import type { NewCertificate, Store } from '../../src/port/store.ts'
 import { PURPOSES, type Purpose } from '../../src/sealing/keyring.ts'
-import type { NewCertificate, Store } from '../../src/store.ts'
 import { CHAIN, NOW, newAudit, newCertificate, newOrder } from './store.ts'
 
 const HOUR = 3_600_000

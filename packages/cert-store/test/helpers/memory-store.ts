@@ -1,8 +1,8 @@
 import { DatabaseSync } from 'node:sqlite'
 import { migrateSqlite } from '@gatehouse/store'
-import { sqliteStore } from '../../src/sqlite.ts'
-import type { Store } from '../../src/store.ts'
-import { MIGRATIONS } from '../../src/tables.ts'
+import { sqliteStore } from '../../src/engines/sqlite.ts'
+import type { Store } from '../../src/port/store.ts'
+import { MIGRATIONS } from '../../src/schema/tables.ts'
 
 /** A store that is in memory alone, for tests that need many and restart none. */
 export function memoryStore(): Store {

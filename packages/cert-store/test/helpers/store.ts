@@ -2,9 +2,9 @@ import { randomBytes } from 'node:crypto'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import { indexable } from '@gatehouse/store'
 import type { Test } from 'tap'
-import { isOrder, listAll } from '../../src/listing.ts'
-import { openSqliteStore } from '../../src/sqlite.ts'
-import type { AuditEntry, NewCertificate, OrderRecord, Store } from '../../src/store.ts'
+import { openSqliteStore } from '../../src/engines/sqlite.ts'
+import { isOrder, listAll } from '../../src/port/listing.ts'
+import type { AuditEntry, NewCertificate, OrderRecord, Store } from '../../src/port/store.ts'
 
 /** When the tests take place. */
 export const NOW = Date.UTC(2030, 0, 1)

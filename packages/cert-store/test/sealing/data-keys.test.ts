@@ -1,8 +1,8 @@
 import { DatabaseSync } from 'node:sqlite'
 import t, { type Test } from 'tap'
+import { storeFile } from '../../src/engines/sqlite.ts'
 import { openDataKeys, PURPOSES, type Purpose } from '../../src/sealing/keyring.ts'
 import { createMasterKey } from '../../src/sealing/master-key.ts'
-import { storeFile } from '../../src/sqlite.ts'
 import { testStore } from '../helpers/store.ts'
 
 const LEASE = 2 ** 16

@@ -15,8 +15,8 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
+import { openSqliteStore, storeFile } from '../../src/engines/sqlite.ts'
 import { createMasterKey, openKeyring } from '../../src/sealing/master-key.ts'
-import { openSqliteStore, storeFile } from '../../src/sqlite.ts'
 
 const secret = Buffer.from('a private key')
 const context = Buffer.from('its certificate')

@@ -1,7 +1,7 @@
 import { DatabaseSync } from 'node:sqlite'
 import fc from 'fast-check'
 import t, { type Test } from 'tap'
-import { openSqliteStore, storeFile } from '../../../cert-store/src/sqlite.ts'
+import { openSqliteStore, storeFile } from '../../../cert-store/src/engines/sqlite.ts'
 import { memoryStore } from '../../../cert-store/test/helpers/memory-store.ts'
 import { NOW, testStore } from '../../../cert-store/test/helpers/store.ts'
 import { IssuanceError } from '../../src/errors.ts'

@@ -6,6 +6,11 @@ import { isDeepStrictEqual } from 'node:util'
 import type { Store } from '@gatehouse/cert-store/port'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
+import { openPostgresStore } from '../../../../packages/cert-store/src/engines/postgres.ts'
+import {
+  openSqliteStore,
+  requireStore,
+} from '../../../../packages/cert-store/src/engines/sqlite.ts'
 import {
   copyStore,
   type Source,
@@ -19,8 +24,6 @@ import {
   openSqliteSource,
   openSqliteTarget,
 } from '../../../../packages/cert-store/src/move/sqlite.ts'
-import { openPostgresStore } from '../../../../packages/cert-store/src/postgres.ts'
-import { openSqliteStore, requireStore } from '../../../../packages/cert-store/src/sqlite.ts'
 import {
   newSchema,
   openReplica,

@@ -9,13 +9,13 @@ import {
 import { join } from 'node:path'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
-import { backup, restore } from '../../../../packages/cert-store/src/backup.ts'
+import { backup, restore } from '../../../../packages/cert-store/src/backup/backup.ts'
+import { openSqliteStore } from '../../../../packages/cert-store/src/engines/sqlite.ts'
 import { PURPOSES } from '../../../../packages/cert-store/src/sealing/keyring.ts'
 import {
   createMasterKey,
   openKeyring,
 } from '../../../../packages/cert-store/src/sealing/master-key.ts'
-import { openSqliteStore } from '../../../../packages/cert-store/src/sqlite.ts'
 import { rekey } from '../../src/cli/keys.ts'
 import { PROGRAM } from '../../src/cli/program.ts'
 

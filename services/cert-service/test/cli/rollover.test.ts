@@ -2,7 +2,7 @@ import type { Store } from '@gatehouse/cert-store/port'
 import { systemClock } from '@gatehouse/service-kit/clock'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
-import { openSqliteStore } from '../../../../packages/cert-store/src/sqlite.ts'
+import { openSqliteStore } from '../../../../packages/cert-store/src/engines/sqlite.ts'
 import { rollover } from '../../src/cli/keys.ts'
 import { briskClock, post, startAcme } from '../helpers/acme.ts'
 

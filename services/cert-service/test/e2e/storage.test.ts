@@ -3,7 +3,11 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
-import { checkIntegrity, connect, storeFile } from '../../../../packages/cert-store/src/sqlite.ts'
+import {
+  checkIntegrity,
+  connect,
+  storeFile,
+} from '../../../../packages/cert-store/src/engines/sqlite.ts'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { createHome, runMain, startService } from '../helpers/service.ts'
 

@@ -8,14 +8,14 @@ import { type BoundedFetch, NetError } from '@gatehouse/net'
 import { createLogger } from '@gatehouse/service-kit/telemetry'
 import { StoreError } from '@gatehouse/store'
 import type { FastifyInstance } from 'fastify'
-import { openPostgresStore } from '../../../../packages/cert-store/src/postgres.ts'
+import { openPostgresStore } from '../../../../packages/cert-store/src/engines/postgres.ts'
 import {
   connect,
   initialise,
   lockFolder,
   sqliteStore,
   storeFile,
-} from '../../../../packages/cert-store/src/sqlite.ts'
+} from '../../../../packages/cert-store/src/engines/sqlite.ts'
 import type { PostgresServer } from '../../../../scripts/test/postgres.ts'
 import { until } from '../../../../scripts/test/until.ts'
 import { buildApp } from '../../src/app.ts'

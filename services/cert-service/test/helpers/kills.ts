@@ -5,13 +5,13 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { AuditRecord, CertificateRecord, Store } from '@gatehouse/cert-store/port'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import type { Test } from 'tap'
-import { openKeyring } from '../../../../packages/cert-store/src/sealing/master-key.ts'
 import {
   checkIntegrity,
   connect,
   openSqliteStore,
   storeFile,
-} from '../../../../packages/cert-store/src/sqlite.ts'
+} from '../../../../packages/cert-store/src/engines/sqlite.ts'
+import { openKeyring } from '../../../../packages/cert-store/src/sealing/master-key.ts'
 import type { Running } from '../../../../scripts/test/running.ts'
 import { withClock } from './clock.ts'
 import {

@@ -17,7 +17,7 @@ import { buildCsr, fromPem, generateP256, parseCertificate, parseName } from '@g
 import { systemClock } from '@gatehouse/service-kit/clock'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t from 'tap'
-import { storeFile } from '../../../../packages/cert-store/src/sqlite.ts'
+import { storeFile } from '../../../../packages/cert-store/src/engines/sqlite.ts'
 import { freePort } from '../../../../scripts/free-ports.ts'
 import { createHome, readyUrl, serveMain } from '../helpers/service.ts'
 

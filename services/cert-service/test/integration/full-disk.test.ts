@@ -3,7 +3,11 @@ import { mkdtempSync, rmdirSync, rmSync, statfsSync, writeFileSync } from 'node:
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
-import { checkIntegrity, connect, storeFile } from '../../../../packages/cert-store/src/sqlite.ts'
+import {
+  checkIntegrity,
+  connect,
+  storeFile,
+} from '../../../../packages/cert-store/src/engines/sqlite.ts'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { until } from '../../../../scripts/test/until.ts'
 import { createHome, startService } from '../helpers/service.ts'

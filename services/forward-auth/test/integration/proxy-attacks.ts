@@ -117,7 +117,9 @@ export const ATTACKS: Readonly<Record<string, Attack>> = {
         lacks: /(href|action|value)="[^"]*evil/,
       },
     },
-    elsewhere: ['account/logout.test.ts: validates the return URL of a logout like that of a login'],
+    elsewhere: [
+      'account/logout.test.ts: validates the return URL of a logout like that of a login',
+    ],
   },
   'a return URL that is swapped in the state of a login': {
     elsewhere: [

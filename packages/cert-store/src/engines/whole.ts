@@ -1,0 +1,63 @@
+import type { Engine } from '@gatehouse/store'
+import { acmeServerOn, pruneAcme } from '../acme-server.ts'
+import { AuditLog } from '../audit.ts'
+import { authoritiesOn } from '../certificate/authorities.ts'
+import { certificatesOn, pruneCertificates } from '../certificate/certificates.ts'
+import { listingsOn } from '../certificate/listings.ts'
+import { renewalsOn } from '../certificate/renewals.ts'
+import { withdrawalsOn } from '../certificate/withdrawals.ts'
+import { eventsOn } from '../events.ts'
+import type { Leases } from '../orders/leases.ts'
+import { limitsOn } from '../orders/limits.ts'
+import { ordersOn, pruneChallenges, pruneOrders } from '../orders/orders.ts'
+import type { Store } from '../port/store.ts'
+import type { SharedChanges } from '../replicas/changes.ts'
+import { agesAt } from '../schema/sql.ts'
+import { keysOn } from '../sealing/keys.ts'
+import { pruneSignIns, signInsOn } from '../sign-ins.ts'
+
+interface Parts {
+  readonly leases: Leases
+  /** One process has nobody to tell. */
+  readonly changes?: SharedChanges
+}
+
+/** The parts that the stores of both engines share: everything in tables. */
+export function storeOn(db: Engine, { leases, changes }: Parts) {
+  const audit = new AuditLog(db)
+  const { select, ...certificates } = certificatesOn(db, { audit, leases, changes })
+  const prune: Store['prune'] = async (now, retention) => {
+    const ageOf = agesAt(now, db.runTime())
+    // Each in a transaction of its own, so that none takes long.
+    const parts = [
+      () => audit.prune(ageOf(retention.audit)),
+      () => pruneCertificates(db, ageOf(retention.certificates)),
+      () => pruneOrders(db, ageOf(retention.orders)),
+      () => pruneChallenges(db, ageOf(retention.challenges)),
+      () => pruneAcme(db, ageOf),
+      () => pruneSignIns(db, now),
+    ]
+    let sum = 0
+    for (const prune of parts) sum += await prune()
+    return sum
+  }
+  return {
+    ...certificates,
+    ...listingsOn(db, select),
+    ...renewalsOn(db, { audit, select, leases, changes }),
+    ...withdrawalsOn(db, { audit, changes }),
+    ...leases,
+    ...ordersOn(db, leases),
+    ...audit,
+    ...eventsOn(db),
+    ...limitsOn(db),
+    ...authoritiesOn(db),
+    ...keysOn(db),
+    ...signInsOn(db),
+    acme: acmeServerOn(db, audit),
+    onChange: changes?.onChange ?? (() => {}),
+    awaitReplicas: changes?.awaitReplicas ?? (async () => []),
+    prune,
+    runTime: () => db.runTime(),
+  }
+}

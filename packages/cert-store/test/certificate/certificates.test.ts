@@ -1,0 +1,353 @@
+import { randomBytes } from 'node:crypto'
+import { AUDIT_LOOKED_AT, type CertificateRecord } from '../../src/port/store.ts'
+import { onBothEngines } from '../helpers/engines.ts'
+import { CHAIN, NOW, newAudit, newCertificate, newOrder } from '../helpers/store.ts'
+
+const DAY = 86_400_000
+const domains = (records: readonly CertificateRecord[]) => records.map(({ names }) => names[0])
+
+onBothEngines('a certificate comes back as it went in', async (t, { store }) => {
+  const variants = {
+    'with our key': newCertificate({ names: ['a.example'] }),
+    'with the key of its caller': newCertificate({
+      names: ['b.example'],
+      sealedKey: null,
+      csr: randomBytes(99),
+    }),
+    'of many names': newCertificate({ names: ['c.example', '*.c.example', '192.0.2.1'] }),
+    'under a longer chain': newCertificate({
+      names: ['d.example'],
+      chain: [...CHAIN, randomBytes(400)],
+    }),
+    'under no chain': newCertificate({ names: ['e.example'], chain: [] }),
+    'never renewed': newCertificate({ names: ['f.example'], renewAt: null }),
+  }
+  for (const [name, certificate] of Object.entries(variants)) {
+    const added = await store.addCertificate(certificate, newAudit())
+    t.match(added, certificate, `${name}: given back`)
+    t.same(await store.findCurrent(certificate.requestKey), added, `${name}: found`)
+  }
+})
+
+onBothEngines(
+  'the newest certificate of a request key is the current one',
+  async (t, { store }) => {
+    const first = await store.addCertificate(newCertificate(), newAudit())
+    const second = await store.addCertificate(newCertificate(), newAudit())
+    t.equal((await store.findCurrent(first.requestKey))?.id, second.id)
+    t.same(
+      (await store.list({ after: 0, limit: 10 })).map(({ id }) => id),
+      [second.id],
+    )
+  },
+)
+
+onBothEngines('the history of a name, in service or not', async (t, { store }) => {
+  const add = (overrides: Parameters<typeof newCertificate>[0]) =>
+    store.addCertificate(newCertificate({ names: ['a.example'], ...overrides }), newAudit())
+  const replaced = await add({ serialNumber: 'aa' })
+  const revoked = await add({ requestKey: 'another', serialNumber: 'bb' })
+  const deleted = await add({ requestKey: 'deleted', serialNumber: 'cc' })
+  const current = await add({ serialNumber: 'dd' })
+  await add({ names: ['b.example', 'a.example'], serialNumber: 'ee' })
+  await store.revoke([revoked.id], NOW + DAY, 'superseded', newAudit({ action: 'revoke' }))
+  await store.remove([deleted.id], newAudit({ action: 'delete' }))
+
+  const history = await store.listHistory('a.example')
+  t.strictSame(
+    history.map(({ id, isCurrent, revokedAt, revocationReason }) => [
+      ...[id, isCurrent, revokedAt, revocationReason],
+    ]),
+    [
+      [current.id, true, null, null],
+      [deleted.id, false, null, null],
+      [revoked.id, false, NOW + DAY, 'superseded'],
+      [replaced.id, false, null, null],
+    ],
+    'the newest first, and none of another first name',
+  )
+  const [newest] = history
+  const { requestKey, issuer, names, keyType, serialNumber, notBefore, notAfter } = current
+  const members = { requestKey, issuer, names, keyType, serialNumber, notBefore, notAfter }
+  t.match(newest, { ...members, madeAt: NOW })
+  t.strictSame(await store.listHistory('none.example'), [])
+
+  const cases: [why: string, domain: string, serial: string, found: object | undefined][] = [
+    ['in service', 'a.example', 'dd', { ...current, isCurrent: true, revokedAt: null }],
+    ['revoked', 'a.example', 'bb', { id: revoked.id, isCurrent: false, revokedAt: NOW + DAY }],
+    ['replaced', 'a.example', 'aa', { id: replaced.id, isCurrent: false, sealedKey: null }],
+    ['of another name', 'b.example', 'dd', undefined],
+    ['part of a serial number', 'a.example', 'd', undefined],
+  ]
+  for (const [why, domain, serial, found] of cases) {
+    const record = await store.findBySerial(domain, serial)
+    if (found) t.match(record, found, why)
+    else t.equal(record, undefined, why)
+  }
+})
+
+onBothEngines('a history ends with its hundred newest', async (t, { store }) => {
+  for (let n = 0; n < 105; n += 1) await store.addCertificate(newCertificate(), newAudit())
+  const history = await store.listHistory('app.example.com')
+  t.equal(history.length, 100)
+  t.equal(history[0]?.isCurrent, true)
+  t.ok(history.every(({ id }, at) => at === 0 || id < history[at - 1]!.id))
+})
+
+onBothEngines('what happened to a name lately', async (t, { store, sql }) => {
+  const names = ['a.example', '*.a.example']
+  await store.addAudit([
+    newAudit({ names, at: NOW }),
+    newAudit({ names: ['b.example'], at: NOW + 1 }),
+    newAudit({ names: ['xa.example', 'a.example.com'], at: NOW + 2 }),
+    newAudit({ names: ['b.example', 'a.example'], at: NOW + 3, action: 'revoke', detail: 'why' }),
+  ])
+  const of = async (name: string, limit = 10) =>
+    (await store.listAuditOf(name, limit)).map(({ at }) => at - NOW)
+  t.strictSame(await of('a.example'), [3, 0])
+  t.strictSame(await of('a.example', 1), [3])
+  t.strictSame(await of('*.a.example'), [0])
+  t.strictSame(await of('example'), [], 'no part of a name')
+  t.match(await store.listAuditOf('a.example', 1), [
+    { action: 'revoke', detail: 'why', names: ['b.example', 'a.example'] },
+  ])
+  const others = (count: number) =>
+    sql(`
+      INSERT INTO @audit (at, action, actor, names, count, ran)
+      WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < ${count})
+      SELECT ${NOW}, 'issue', 'psk:test', '["c.example"]', 1, 0 FROM n`)
+  await others(AUDIT_LOOKED_AT - 1)
+  t.strictSame(await of('a.example'), [3])
+  await others(1)
+  t.strictSame(await of('a.example'), [], 'of all, not too many are looked at')
+})
+
+onBothEngines('finding, listing and what is due', async (t, { store }) => {
+  const nextDue = async () => (await store.claimDue(NOW + 9 * DAY, 1))[0]?.renewAt
+  t.equal(await nextDue(), undefined, 'nothing is due in an empty store')
+  t.equal(await store.findCurrent('nothing'), undefined)
+  const add = (overrides: Parameters<typeof newCertificate>[0]) =>
+    store.addCertificate(newCertificate(overrides), newAudit())
+
+  await add({ names: ['a.example'], renewAt: NOW + 2 * DAY })
+  await add({ names: ['a.example', 'b.example'], renewAt: NOW + DAY })
+  await add({ names: ['b.example'], renewAt: null })
+
+  t.same(
+    (await store.findByDomain('a.example')).map(({ names }) => names.length),
+    [2, 1],
+  )
+  t.same(domains(await store.findByDomain('example')), [])
+  t.same(domains(await store.findByName('b.example')), ['b.example', 'a.example'], 'first or not')
+  const page = await store.list({ after: 0, limit: 2 })
+  t.same(domains(page), ['a.example', 'a.example'])
+  t.same(domains(await store.list({ after: page[1]!.id, limit: 2 })), ['b.example'])
+
+  t.equal(await nextDue(), NOW + DAY)
+  t.same(await store.claimDue(NOW, 10), [])
+  t.same(
+    (await store.claimDue(NOW + 2 * DAY, 10)).map(({ names }) => names.length),
+    [2, 1],
+  )
+  t.equal((await store.claimDue(NOW + 2 * DAY, 1)).length, 1)
+  const due = { names: ['due.example'], renewAt: NOW, checkAt: NOW }
+  await add(due)
+  const { id } = await add(due)
+  const claimed = [...(await store.claimDue(NOW, 9)), ...(await store.claimUnchecked(NOW, 9, NOW))]
+  t.same(
+    claimed.map((one) => one.id),
+    [id, id],
+    'not what was replaced',
+  )
+  await store.setRenewAt(id, null)
+
+  await store.setRenewAt(page[1]!.id, null)
+  t.equal(await nextDue(), NOW + 2 * DAY, 'a stopped renewal is not due')
+  await store.setFetchedAt(new Map([[page[0]!.id, NOW + 5]]))
+  t.equal((await store.findCurrent(page[0]!.requestKey))?.fetchedAt, NOW + 5)
+})
+
+onBothEngines('a serial number is used once per chain', async (t, { store }) => {
+  const first = newCertificate({ names: ['a.example'] })
+  await store.addCertificate(first, newAudit())
+  const { serialNumber } = first
+  const twice = newCertificate({ names: ['b.example'], serialNumber })
+  await t.rejects(store.addCertificate(twice, newAudit()), /unique/i)
+  t.equal(await store.findCurrent(twice.requestKey), undefined)
+  t.equal((await store.listAudit({ limit: 9 })).length, 1, 'no trace of the one that failed')
+})
+
+onBothEngines(
+  'what begins in the future is due once, if a clock dated it that was ahead',
+  async (t, { store }) => {
+    const HOUR = DAY / 24
+    const add = (name: string, begins: number, madeAt: number, overrides = {}) =>
+      store.addCertificate(
+        newCertificate({
+          names: [name],
+          notBefore: begins,
+          notAfter: begins + 7 * DAY,
+          renewAt: begins + 3 * DAY,
+          ...overrides,
+        }),
+        newAudit({ at: madeAt }),
+      )
+    await add('right.example', NOW - 60_000, NOW)
+    await add('renewed.example', NOW + 5 * DAY, NOW + 5 * DAY)
+    await add('renewed.example', NOW, NOW)
+    await add('not-renewed.example', NOW + 5 * DAY, NOW + 5 * DAY, { renewAt: null })
+    t.equal(await store.hasFuture(NOW), false)
+    await add('ahead.example', NOW + 5 * DAY, NOW + 5 * DAY)
+    await add('ca-ahead.example', NOW + 5 * DAY, NOW)
+    t.equal(await store.hasFuture(NOW), true)
+    t.same(await store.makeFutureDue(NOW), ['ca|server|p256|ahead.example'])
+    t.same(domains(await store.claimDue(NOW, 9)), ['ahead.example'])
+    t.same(await store.makeFutureDue(NOW), [], 'once')
+    await add('twice.example', NOW + 45 * DAY, NOW + 45 * DAY, { renewAt: NOW + 5 * DAY })
+    t.same(
+      await store.makeFutureDue(NOW),
+      ['ca|server|p256|twice.example'],
+      'also where a clock made it due that was ahead by less',
+    )
+    t.same(await store.makeFutureDue(NOW + DAY), ['ca|server|p256|ca-ahead.example'], 'later again')
+    t.equal(await store.hasFuture(NOW + 45 * DAY - HOUR), true)
+    t.equal(await store.hasFuture(NOW + 45 * DAY), false)
+  },
+)
+
+onBothEngines('windows of renewal, as far as there is a renewal', async (t, { store }) => {
+  const { id } = await store.addCertificate(newCertificate({ checkAt: NOW }), newAudit())
+  await store.addCertificate(newCertificate({ requestKey: 'none', names: ['b.test'] }), newAudit())
+  const until = NOW + 9 * DAY
+  const claim = (now: number) => store.claimUnchecked(now, 9, until)
+  const ids = async (now: number) => (await claim(now)).map((one) => one.id)
+  t.same(await ids(NOW - 1), [])
+  t.same(await ids(NOW), [id])
+  const window = {
+    checkAt: NOW + DAY,
+    windowStart: NOW + 1,
+    windowEnd: NOW + 3,
+    explanationUrl: 'https://ca.test/why',
+  }
+  await store.setRenewalWindow(id, { ...window, renewAt: NOW + 2 })
+  t.same(await ids(NOW), [])
+  t.match(await claim(NOW + DAY), [{ ...window, renewAt: NOW + 2 }])
+  await store.setRenewAt(id, null)
+  t.same(await ids(until), [])
+  await store.setRenewalWindow(id, { ...window, renewAt: NOW + 2 })
+  t.match(await store.list({ after: 0, limit: 1 }), [{ renewAt: null }], 'it stays let go')
+})
+
+onBothEngines(
+  'what is planned later than anything is planned is brought forward',
+  async (t, { store }) => {
+    const window = { windowStart: NOW, windowEnd: NOW + 80 * DAY, explanationUrl: null }
+    for (const [what, days, checkDays, windows, brought] of [
+      ['two thirds of its life', 60, 0.5, undefined, [60, 0.5]],
+      ['later', 61, 2, undefined, [0, 0]],
+      ['later, as its window says', 80, 1, window, [80, 1]],
+      ['later than its window', 81, 1, window, [0, 1]],
+      ['let go', null, null, undefined, [null, null]],
+    ] as const)
+      await t.test(what, async (t) => {
+        const at = (one: number | null) => (one === null ? null : NOW + one * DAY)
+        const { id } = await store.addCertificate(
+          newCertificate({ notAfter: NOW + 90 * DAY, renewAt: at(days), checkAt: at(checkDays) }),
+          newAudit(),
+        )
+        if (windows)
+          await store.setRenewalWindow(id, {
+            ...windows,
+            checkAt: at(checkDays),
+            renewAt: NOW + days * DAY,
+          })
+        await store.bringForward(NOW)
+        const [record] = await store.findByDomain('app.example.com')
+        t.same([record?.renewAt, record?.checkAt ?? null], brought.map(at))
+      })
+
+    const late = newCertificate({ notAfter: NOW + 90 * DAY, renewAt: NOW + 89.5 * DAY })
+    await store.addCertificate(late, newAudit())
+    await store.bringForward(NOW + 89 * DAY)
+    t.match(await store.findByDomain('app.example.com'), [{ renewAt: late.renewAt }], 'or by a day')
+  },
+)
+
+onBothEngines('a request key may be as long as a hundred names are', async (t, { store }) => {
+  const names = Array.from({ length: 100 }, (_, i) => `${i}.${'x'.repeat(60)}.example`)
+  const added = await store.addCertificate(newCertificate({ names }), newAudit({ names }))
+  t.same(await store.findCurrent(added.requestKey), added)
+  t.same(await store.findByName(names[99]!), [added])
+  const again = await store.addCertificate(newCertificate({ names }), newAudit({ names }))
+  t.same(await store.list({ after: 0, limit: 9 }), [again], 'it is one request key')
+  const issued = await store.listIssued(names[0]!, { now: NOW, isOut: true })
+  t.match(issued, [{ id: added.id }, { id: again.id }])
+  await store.setRenewAt(again.id, NOW - 1)
+  t.same(
+    (await store.claimDue(NOW, 9)).map(({ requestKey }) => requestKey),
+    [added.requestKey],
+  )
+  const [entry] = await store.listAudit({ limit: 1 })
+  t.same(entry?.names, names)
+})
+
+onBothEngines('names and texts are stored as they are', async (t, { store }) => {
+  const odd = ['quote"d', 'back\\slash', "it's", '{a,b}', ' NULL ', 'NULL', 'naïve', '']
+  const added = await store.addCertificate(newCertificate({ names: odd }), newAudit({ names: odd }))
+  t.same(await store.findCurrent(added.requestKey), added)
+  t.same((await store.listAudit({ limit: 1 }))[0]?.names, odd)
+})
+
+onBothEngines(
+  'a page of the certificates of a name: those with a key first',
+  async (t, { store }) => {
+    const add = (n: number, overrides = {}) =>
+      store.addCertificate(newCertificate({ requestKey: `l${n}`, ...overrides }), newAudit())
+    const ids: number[] = []
+    for (let n = 0; n < 101; n += 1) ids.push((await add(n)).id)
+    const { id } = await add(101, { sealedKey: null, csr: randomBytes(9) })
+    for (const find of [store.findByDomain, store.findByName]) {
+      const [first, second] = [await find('app.example.com'), await find('app.example.com', 100)]
+      t.same(
+        [...first, ...second].map((one) => one.id),
+        [...ids.toReversed(), id],
+      )
+      t.equal(first.length, 100)
+    }
+  },
+)
+
+onBothEngines('what expires soonest, and what is late', async (t, { store }) => {
+  const add = (name: string, notAfter: number, renewAt: number | null = NOW) =>
+    store.addCertificate(
+      newCertificate({ names: [name], notBefore: NOW, notAfter, renewAt }),
+      newAudit(),
+    )
+  await add('b.example', NOW + 6 * DAY)
+  await add('a.example', NOW + 3 * DAY)
+  await add('never.example', NOW + DAY, null)
+  t.same(await store.listEnding(NOW, 1), {
+    soonest: [
+      { domain: 'a.example', issuer: 'ca', notBefore: NOW, notAfter: NOW + 3 * DAY, way: null },
+    ],
+    total: 2,
+  })
+  t.same(domains(await store.listLate(NOW + 2 * DAY, 9)), [])
+  t.same(domains(await store.listLate(NOW + 2 * DAY + 1, 9)), ['a.example'])
+  t.same(domains(await store.listLate(NOW + 5 * DAY, 9)), ['a.example', 'b.example'])
+})
+
+onBothEngines(
+  'how long it may live is kept with a certificate and with an order',
+  async (t, { store }) => {
+    const { requestKey } = await store.addCertificate(
+      newCertificate({ lifetime: 3_600_000 }),
+      newAudit(),
+    )
+    t.equal((await store.findCurrent(requestKey))?.lifetime, 3_600_000)
+    await store.saveOrder(newOrder({ requestKey: 'x', lifetime: 7_200_000 }))
+    t.equal((await store.findOrderByRequestKey('x'))?.lifetime, 7_200_000)
+    await store.saveOrder(newOrder({ requestKey: 'x' }))
+    t.notOk('lifetime' in ((await store.findOrderByRequestKey('x')) ?? {}))
+  },
+)
