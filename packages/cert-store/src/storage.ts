@@ -3,12 +3,12 @@ import { dirname } from 'node:path'
 import { attempt } from '@gatehouse/net'
 import { Duration, FilePath, optional, Secret } from '@gatehouse/service-kit/config'
 import {
+  type ConfigRule,
   checkCertificateFile,
   checkFolder,
   checkText,
   type Fault,
   faultOf,
-  type Rule,
 } from '@gatehouse/service-kit/rules'
 import { SCHEMA_PATTERN } from '@gatehouse/store'
 import { type Static, Type } from 'typebox'
@@ -68,7 +68,7 @@ export const StorageSchema = Type.Object(
 export type StorageConfig = Static<typeof StorageSchema>
 
 /** The rules for the files and folders that a start needs. They are only read, so the service may run. */
-export const STORAGE_RULES: readonly Rule<StorageConfig>[] = [
+export const STORAGE_RULES: readonly ConfigRule<StorageConfig>[] = [
   ({ url, path }) =>
     url === undefined ? [...checkFolder('/path', path), ...checkStore(path)] : [],
   ({ caFile }) => checkCertificateFile('/caFile', caFile),

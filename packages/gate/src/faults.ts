@@ -1,13 +1,13 @@
 import {
   applyRules,
   applyToEach,
+  type ConfigRule,
   checkNetwork,
   type Fault,
   faultIf,
   faultOf,
+  ifKnown,
   isWhole,
-  known,
-  type Rule,
 } from '@gatehouse/service-kit/rules'
 import { HEADER_NAMES, MAX_TOLD, TOOLS_HEADER } from './header-names.ts'
 import { headerRows } from './header-presets.ts'
@@ -27,8 +27,8 @@ import { ANY_TOOL, ANYONE, SIGNED_IN, shadowedRules } from './rules.ts'
 export function gateRules(
   domains: readonly string[],
   earlier: readonly ResourceConfig[],
-): readonly Rule<GateConfig>[] {
-  const compiled: Rule<GateConfig>[] = [
+): readonly ConfigRule<GateConfig>[] {
+  const compiled: ConfigRule<GateConfig>[] = [
     ({ policies }) => applyRules(policies, Object.keys(policies).map(policyRule), '/policies'),
     (gate) => checkRules(gate, domains),
   ]
@@ -48,7 +48,7 @@ export function gateRules(
   ]
 }
 
-function policyRule(name: string): Rule<GateConfig['policies']> {
+function policyRule(name: string): ConfigRule<GateConfig['policies']> {
   const path = `/${name}`
   if (name === ANY_POLICY || name === ANYONE)
     return () => [{ path, message: 'is built in and cannot be redefined' }]
@@ -137,7 +137,7 @@ function checkAssertionClaims({ assertion }: GateConfig): Fault[] {
 
 /** The faults of `rules`. A rule that no request reaches is a warning. */
 function checkRules({ rules, policies }: GateConfig, domains: Domains): Fault[] {
-  const named = known(() => Object.keys(policies)) ?? []
+  const named = ifKnown(() => Object.keys(policies)) ?? []
   const faults = applyToEach(rules, '/rules', [
     ({ hosts }) => checkHosts(hosts, '/hosts', domains),
     ({ paths = [] }) => applyToEach(paths, '/paths', [checkPath]),
@@ -179,7 +179,7 @@ function checkCalls({ tools, mcpMethods, methods }: RuleConfig): Fault[] {
   return [
     ...faultIf(Boolean(tools && mcpMethods), '', 'names `tools` and `mcpMethods`: make two rules'),
     ...faultIf(isUnfit, member, 'can never fit: MCP calls by POST, which `methods` leaves out').map(
-      (fault) => ({ ...fault, other: '/methods', isWarning: true }),
+      (fault) => ({ ...fault, relatedPath: '/methods', isWarning: true }),
     ),
   ]
 }
@@ -206,7 +206,7 @@ function checkShadowed(rules: readonly RuleConfig[]): Fault[] {
     message: entry?.startsWith('tools')
       ? 'never decides: whatever it fits, another pattern fits first'
       : 'never decides: every request that it fits, an earlier rule fits first, or closes to what its tools do not name',
-    other: pathOf(by, byEntry),
+    relatedPath: pathOf(by, byEntry),
     isWarning: true,
   }))
 }

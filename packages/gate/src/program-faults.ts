@@ -7,8 +7,8 @@ import {
   type Fault,
   faultIf,
   faultOf,
+  ifKnown,
   isWhole,
-  known,
 } from '@gatehouse/service-kit/rules'
 import { checkDomain, checkHosts, type Domains } from './host-faults.ts'
 import { coversHost, readHost } from './hosts.ts'
@@ -25,13 +25,13 @@ export function checkCallers(
 ): Fault[] {
   if (!callers) return []
   const { keys, issuers } = callers
-  const named = known(() => Object.keys(policies)) ?? []
+  const named = ifKnown(() => Object.keys(policies)) ?? []
   const row = [
     checkReach,
     ({ policies = [] }: ReachConfig) => checkNames(policies, '/policies', named),
     ({ hosts }: ReachConfig) => checkHosts(hosts, '/hosts', domains),
   ]
-  const taken = providers.map((_, i) => known(() => providers[i]?.name))
+  const taken = providers.map((_, i) => ifKnown(() => providers[i]?.name))
   const checkName = ({ name }: { readonly name: string }) =>
     faultIf(name === KEYS, '/name', `is what the names of API keys begin with: ${KEYS}`)
   return [
@@ -115,7 +115,7 @@ export function checkKeys({ callers, policies: configs, rules: rows }: GateConfi
         ...ofHosts.flatMap((index, i): Fault[] => {
           if (index === undefined) return []
           const message = `is where this key can pass nowhere: it does not meet \`${[rows[index]?.require].flat().join(', ')}\`. ${todo}`
-          return [{ path: `/hosts/${i}`, message, other: `/rules/${index}`, isWarning: true }]
+          return [{ path: `/hosts/${i}`, message, relatedPath: `/rules/${index}`, isWarning: true }]
         }),
       ]
     },
@@ -150,9 +150,9 @@ export function checkResources(
   earlier: readonly ResourceConfig[],
   domains: Domains,
 ): Fault[] {
-  const limited = known(() => callers?.issuers.filter(({ allow }) => allow !== undefined)) ?? []
+  const limited = ifKnown(() => callers?.issuers.filter(({ allow }) => allow !== undefined)) ?? []
   const urls = [...earlier, ...resources].map((one) =>
-    known(() => URL.parse(one.url)?.href.replace(/\/$/, '')),
+    ifKnown(() => URL.parse(one.url)?.href.replace(/\/$/, '')),
   )
   return applyToEach(resources, '/resources', [
     ({ url }) => checkResourceUrl(url, domains),

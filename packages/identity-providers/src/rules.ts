@@ -1,6 +1,6 @@
 import { X509Certificate } from 'node:crypto'
 import { attempt, parseEndpointUrl } from '@gatehouse/net'
-import { type Fault, faultIf, faultOf, type Rule } from '@gatehouse/service-kit/rules'
+import { type ConfigRule, type Fault, faultIf, faultOf } from '@gatehouse/service-kit/rules'
 import type { ProviderConfig } from './kinds.ts'
 import { CONSUMERS } from './open-id-connect.ts'
 
@@ -35,7 +35,7 @@ const OWN_PARAMETERS: Readonly<Record<string, string>> = {
 const MAX_PARAMETERS = 500
 
 /** Rules for the options of a provider that their schema does not express. */
-export const PROVIDER_RULES: readonly Rule<ProviderConfig>[] = [
+export const PROVIDER_RULES: readonly ConfigRule<ProviderConfig>[] = [
   ({ issuerUrl }: Checked) => checkUrl('/issuerUrl', issuerUrl),
   ({ url }: Checked) => checkUrl('/url', url),
   ({ authority }: Checked) => checkUrl('/authority', authority),

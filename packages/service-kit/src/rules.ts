@@ -8,6 +8,7 @@ export {
 export {
   applyRules,
   applyToEach,
+  type ConfigRule,
   checkListeners,
   checkNetwork,
   checkTrustedProxies,
@@ -15,8 +16,7 @@ export {
   type Fault,
   faultIf,
   faultOf,
+  ifKnown,
   isWhole,
-  known,
   type Listener,
-  type Rule,
 } from './config/rules.ts'

@@ -12,10 +12,10 @@ import {
 import {
   applyRules,
   applyToEach,
+  type ConfigRule,
   type Fault,
   faultIf,
   faultOf,
-  type Rule,
 } from '@gatehouse/service-kit/rules'
 import { isEmbedded } from '../profile.ts'
 import {
@@ -173,7 +173,7 @@ function checkRule(text: string, challenges: IssuerConfig['challenges']): void {
     throw new Error('is for IP addresses, which take an http-01 or tls-alpn-01 challenge')
 }
 
-const DNS_CHALLENGE_RULES: readonly Rule<Extract<ChallengeConfig, { type: 'dns-01' }>>[] = [
+const DNS_CHALLENGE_RULES: readonly ConfigRule<Extract<ChallengeConfig, { type: 'dns-01' }>>[] = [
   ({ providers }) => applyToEach(providers, '/providers', DNS_PROVIDER_RULES),
   ({ propagation: { resolvers = [] } }) =>
     applyToEach(resolvers, '/propagation/resolvers', [

@@ -6,7 +6,7 @@ import type { Static, TObject } from 'typebox'
 import { type Document, LineCounter, parseDocument } from 'yaml'
 import { ConfigError } from '../errors.ts'
 import { ConfigReader, type RawFault } from './reader.ts'
-import { applyRules, checkProxyNames, type Fault, type Rule } from './rules.ts'
+import { applyRules, type ConfigRule, checkProxyNames, type Fault } from './rules.ts'
 import type { ConfigSchema } from './schema.ts'
 
 const MAX_FILE_BYTES = 1_048_576
@@ -28,7 +28,7 @@ interface LoadOptions<S extends TObject> extends Pick<LoadSettings, 'withoutSecr
   file: string
   env: NodeJS.ProcessEnv
   /** Further checks. They also run on a value with faults, for the parts that could be read. */
-  rules?: readonly Rule<Static<S>>[]
+  rules?: readonly ConfigRule<Static<S>>[]
 }
 
 /** A configuration file that was read. */
@@ -73,14 +73,14 @@ export async function loadConfig<S extends TObject>({
       reader.faults.push(withPlace(fault, reader, lines))
 
   const warnings = reader.faults.filter(({ isWarning }) => isWarning)
-  const all = reader.faults.filter(({ isWarning }) => !isWarning)
-  const faults = all.filter(({ absent }) => !(withoutSecrets && absent))
+  const errors = reader.faults.filter(({ isWarning }) => !isWarning)
+  const faults = errors.filter(({ absent }) => !(withoutSecrets && absent))
   if (value === undefined || faults.length > 0) throw invalid(locate(file, lines, faults))
   return {
     value,
     file,
     secretFiles: [...reader.secretFiles],
-    absent: all.length,
+    absent: errors.length,
     warnings: locate(file, lines, warnings).map(describe),
   }
 }
@@ -127,7 +127,7 @@ function isReadable({ errors }: Document): boolean {
 /** The first byte that was replaced, since the text would be another than was meant. */
 function utf8Faults(bytes: Buffer, text: string): RawFault[] {
   const read = Buffer.from(text)
-  const first = bytes.findIndex((byte, at) => byte !== read[at])
+  const first = bytes.findIndex((byte, index) => byte !== read[index])
   if (first < 0) return []
   const offset = bytes.subarray(0, first).toString().length
   return [{ offset, path: '', message: 'is not valid UTF-8' }]
@@ -157,10 +157,10 @@ async function readBounded(file: string): Promise<Buffer> {
 
 /** The fault at its offset, with the position of the other key in its message. */
 function withPlace(fault: Fault, reader: ConfigReader, lines: LineCounter): RawFault {
-  const { path, other, message } = fault
+  const { path, relatedPath, message } = fault
   const offset = reader.offsetOf(path)
-  if (other === undefined) return { ...fault, offset }
-  const { line, col } = lines.linePos(reader.offsetOf(other))
+  if (relatedPath === undefined) return { ...fault, offset }
+  const { line, col } = lines.linePos(reader.offsetOf(relatedPath))
   return { ...fault, offset, message: `${message} (line ${line}, column ${col})` }
 }
 

@@ -57,7 +57,7 @@ export class ConfigReader {
     return this.#read(schema, this.#doc.contents, { path: '', offset: 0 })
   }
 
-  /** The offset of the value at a JSON pointer, or of the nearest value around it that is given. */
+  /** The offset of the value at a JSON pointer, or of the nearest value around it that is present. */
   offsetOf(path: string): number {
     const offset = this.#offsets.get(path)
     if (offset !== undefined || path === '') return offset ?? 0
@@ -69,28 +69,28 @@ export class ConfigReader {
   }
 
   /** Checks the value itself, without its members. */
-  #check(schema: ConfigSchema, value: unknown, at: Location): boolean {
-    const { properties, patternProperties, required, items, anyOf, removed, ...own } = schema
-    const [passed, errors] = Errors({ ...own, additionalProperties: true }, value)
+  #check(schema: ConfigSchema, value: unknown, location: Location): boolean {
+    const { properties, patternProperties, required, items, anyOf, removed, ...keywords } = schema
+    const [passed, errors] = Errors({ ...keywords, additionalProperties: true }, value)
     for (const { keyword, message } of errors)
-      this.#fault(at, explain(schema, keyword, message, value))
+      this.#fault(location, explain(schema, keyword, message, value))
     return passed
   }
 
-  #read(schema: ConfigSchema, given: Node | null, around: Location): unknown {
-    const node = isAlias(given) ? this.#resolve(given) : given
-    if (isAlias(node)) return this.#fault(around, 'is an alias of nothing, or one too many')
-    if (!node) return this.#readMissing(schema, around)
+  #read(schema: ConfigSchema, source: Node | null, fallback: Location): unknown {
+    const node = isAlias(source) ? this.#resolve(source) : source
+    if (isAlias(node)) return this.#fault(fallback, 'is an alias of nothing, or one too many')
+    if (!node) return this.#readMissing(schema, fallback)
     // Faults are reported at a scalar itself, and at the key of a mapping or list.
-    const at = { path: around.path, offset: startOf(isScalar(node) ? node : null, around) }
-    this.#offsets.set(at.path, at.offset)
+    const location = isScalar(node) ? { ...fallback, offset: startOf(node, fallback) } : fallback
+    this.#offsets.set(location.path, location.offset)
 
     if (isScalar(node) && node.value === null)
-      return this.#fault(at, 'is empty: give it a value or remove the key')
-    if (schema.anyOf) return this.#readUnion(schema.anyOf, node, at)
-    if (schema.type === 'object') return this.#readObject(schema, node, at)
-    if (schema.type === 'array') return this.#readArray(schema, node, at)
-    return this.#readScalar(schema, isScalar(node) ? node.value : {}, at)
+      return this.#fault(location, 'is empty: give it a value or remove the key')
+    if (schema.anyOf) return this.#readUnion(schema.anyOf, node, location)
+    if (schema.type === 'object') return this.#readObject(schema, node, location)
+    if (schema.type === 'array') return this.#readArray(schema, node, location)
+    return this.#readScalar(schema, isScalar(node) ? node.value : {}, location)
   }
 
   #resolve(alias: Alias): Node {
@@ -98,31 +98,34 @@ export class ConfigReader {
     return (this.#aliases <= MAX_ALIASES && alias.resolve(this.#doc)) || alias
   }
 
-  #readMissing(schema: ConfigSchema, at: Location): unknown {
+  #readMissing(schema: ConfigSchema, location: Location): unknown {
     if (schema.default !== undefined)
-      return this.#read(schema, this.#doc.createNode(schema.default) as Node, at)
+      return this.#read(schema, this.#doc.createNode(schema.default) as Node, location)
     // An object may be left out if each of its required members has a default.
-    if (schema.type === 'object') return this.#read(schema, new YAMLMap(), at)
-    return this.#fault(at, `is missing${hintOf(schema)}`)
+    if (schema.type === 'object') return this.#read(schema, new YAMLMap(), location)
+    return this.#fault(location, `is missing${hintOf(schema)}`)
   }
 
-  #readObject(schema: ConfigSchema, node: Node, at: Location): unknown {
+  #readObject(schema: ConfigSchema, node: Node, location: Location): unknown {
     if (!isMap<unknown, Node>(node))
-      return this.#fault(at, `must be ${expectation(schema)}${hintOf(schema)}`)
-    const entries = this.#entriesOf(schema, node, at)
+      return this.#fault(location, `must be ${expectation(schema)}${hintOf(schema)}`)
+    const entries = this.#entriesOf(schema, node, location)
     const members = membersOf(schema, [...entries.keys()]).flatMap(([key, member]) => {
-      const own = take(entries, key)
+      const entry = take(entries, key)
       const file = member.secret && take(entries, `${key}File`)
-      if (file) return [[key, this.#readSecretFile(member, key, file, at, own !== undefined)]]
-      const isRead = own || member.default !== undefined || schema.required?.includes(key)
-      return isRead ? [[key, this.#read(member, own?.value ?? null, below(at, key, own))]] : []
+      if (file) return [[key, this.#readSecretFile(member, key, file, location, entry)]]
+      const isRead = entry || member.default !== undefined || schema.required?.includes(key)
+      if (!isRead) return []
+      return [[key, this.#read(member, entry?.value ?? null, below(location, key, entry))]]
     })
     const [pattern] = Object.keys(schema.patternProperties ?? {})
     const hint = pattern ? `: names match ${pattern}` : ''
-    for (const [name, entry] of entries)
-      this.#fault(below(at, name, entry), schema.removed?.[name] ?? `is not a known key${hint}`)
+    for (const [name, entry] of entries) {
+      const message = schema.removed?.[name] ?? `is not a known key${hint}`
+      this.#fault(below(location, name, entry), message)
+    }
     const value = Object.fromEntries(members)
-    this.#check(schema, value, at)
+    this.#check(schema, value, location)
     return hideUnknown(value)
   }
 
@@ -130,49 +133,49 @@ export class ConfigReader {
   #entriesOf(
     { properties = {}, removed = {} }: ConfigSchema,
     { items }: YAMLMap<unknown, Node>,
-    at: Location,
+    location: Location,
   ): Entries {
     const entries: Entries = new Map()
     for (const pair of items) {
       if (isScalar(pair.key)) entries.set(String(pair.key.value), pair as Pair<Scalar, Node>)
-      else this.#fault(at, 'has a key that is not a plain word')
+      else this.#fault(location, 'has a key that is not a plain word')
     }
-    const known = Object.entries(properties).flatMap(([key, { secret }]) =>
+    const keys = Object.entries(properties).flatMap(([key, { secret }]) =>
       secret ? [key, `${key}File`] : [key],
     )
     for (const [name, entry] of [...entries]) {
-      const meant = known.includes(name) || removed[name] ? undefined : suggest(name, known)
+      const meant = keys.includes(name) || removed[name] ? undefined : suggest(name, keys)
       if (meant === undefined) continue
       entries.delete(name)
-      this.#fault(below(at, name, entry), `is not a known key, did you mean ${meant}?`)
+      this.#fault(below(location, name, entry), `is not a known key, did you mean ${meant}?`)
       if (!entries.has(meant)) entries.set(meant, entry)
     }
     return entries
   }
 
-  #readArray(schema: ConfigSchema, node: Node, at: Location): unknown {
-    if (!isSeq<Node>(node)) return this.#fault(at, `must be ${expectation(schema)}`)
+  #readArray(schema: ConfigSchema, node: Node, location: Location): unknown {
+    if (!isSeq<Node>(node)) return this.#fault(location, `must be ${expectation(schema)}`)
     const value = node.items.map((item, index) =>
       this.#read(schema.items ?? {}, item, {
-        path: `${at.path}/${index}`,
-        offset: startOf(item, at),
+        path: `${location.path}/${index}`,
+        offset: startOf(item, location),
       }),
     )
-    const passed = this.#check(schema, value, at)
+    const passed = this.#check(schema, value, location)
     // Rules about an empty list would only repeat its fault.
     return passed || value.length > 0 ? hideUnknown(value) : undefined
   }
 
   /** Reads by the variant that the tag names; without tags by the one with the fewest faults. */
-  #readUnion(variants: readonly ConfigSchema[], node: Node, at: Location): unknown {
+  #readUnion(variants: readonly ConfigSchema[], node: Node, location: Location): unknown {
     const shape = isMap(node) ? 'object' : isSeq(node) ? 'array' : 'scalar'
     const alike = variants.filter((variant) => shapeOf(variant) === shape)
     const tag = tagOf(alike)
-    if (isMap<unknown, Node>(node) && tag) return this.#readTagged(alike, tag, node, at)
-    const nearest = this.#nearestOf(alike, node, at)
+    if (isMap<unknown, Node>(node) && tag) return this.#readTagged(alike, tag, node, location)
+    const nearest = this.#nearestOf(alike, node, location)
     const isAmbiguous = shape === 'scalar' && alike.length > 1
     if (!nearest || (isAmbiguous && nearest.faults.length > 0))
-      return this.#fault(at, `must be ${eitherOf(variants)}`)
+      return this.#fault(location, `must be ${eitherOf(variants)}`)
     this.faults.push(...nearest.faults)
     return nearest.value
   }
@@ -181,22 +184,22 @@ export class ConfigReader {
     variants: readonly ConfigSchema[],
     tag: string,
     node: YAMLMap<unknown, Node>,
-    at: Location,
+    location: Location,
   ): unknown {
     const variant = variants.find(({ properties }) => properties?.[tag]?.const === node.get(tag))
-    if (variant) return this.#readObject(variant, node, at)
-    const given = node.items.find(({ key }) => isScalar(key) && key.value === tag)
+    if (variant) return this.#readObject(variant, node, location)
+    const tagEntry = node.items.find(({ key }) => isScalar(key) && key.value === tag)
     const tags = variants.flatMap(({ properties }) => properties?.[tag] ?? [])
-    return this.#fault(below(at, tag, given), `must be ${eitherOf(tags)}`)
+    return this.#fault(below(location, tag, tagEntry), `must be ${eitherOf(tags)}`)
   }
 
   /** The value by the variant with the fewest faults, with these faults, which are not reported yet. */
-  #nearestOf(variants: readonly ConfigSchema[], node: Node, at: Location) {
+  #nearestOf(variants: readonly ConfigSchema[], node: Node, location: Location) {
     const outer = this.faults
     let nearest: { value: unknown; faults: RawFault[] } | undefined
     for (const variant of variants) {
       this.faults = []
-      const value = this.#read(variant, node, at)
+      const value = this.#read(variant, node, location)
       if (!nearest || this.faults.length < nearest.faults.length)
         nearest = { value, faults: this.faults }
       if (nearest.faults.length === 0) break
@@ -206,19 +209,19 @@ export class ConfigReader {
   }
 
   /** Expands, checks and converts a scalar. */
-  #readScalar(schema: ConfigSchema, given: unknown, at: Location): unknown {
-    const expanded = typeof given === 'string' ? this.#expand(schema, given, at) : given
+  #readScalar(schema: ConfigSchema, source: unknown, location: Location): unknown {
+    const expanded = typeof source === 'string' ? this.#expand(schema, source, location) : source
     if (expanded === undefined) return undefined
-    const value = expanded === given ? given : fromText(schema, String(expanded))
-    if (!this.#check(schema, value, at)) return undefined
+    const value = expanded === source ? source : fromText(schema, String(expanded))
+    if (!this.#check(schema, value, location)) return undefined
     if (schema.filePath) return resolve(this.#folder, String(value))
     if (!schema.duration) return value
     const message = spanFault(schema, String(value))
-    return message === undefined ? durationMs(String(value)) : this.#fault(at, message)
+    return message === undefined ? durationMs(String(value)) : this.#fault(location, message)
   }
 
   /** Replaces `$` followed by a name in braces by that environment variable, and `$$` by `$`. */
-  #expand(schema: ConfigSchema, text: string, at: Location): string | undefined {
+  #expand(schema: ConfigSchema, text: string, location: Location): string | undefined {
     let isComplete = true
     const expanded = text.replace(/\$\$|\$\{([^}]*)\}?/g, (match, name: string | undefined) => {
       if (name === undefined) return '$'
@@ -229,7 +232,7 @@ export class ConfigReader {
       const shown = isName && !schema.secret ? `$\{${name}}` : 'an environment variable'
       const reason = isName ? 'is not set' : `is not written as $\{NAME}`
       const message = `needs ${shown}, which ${reason} ($$ stands for a plain $)`
-      this.#fault(at, message, isName && schema.secret === true)
+      this.#fault(location, message, isName && schema.secret === true)
       return ''
     })
     return isComplete ? expanded : undefined
@@ -240,20 +243,20 @@ export class ConfigReader {
     schema: ConfigSchema,
     key: string,
     entry: Pair<Scalar, Node>,
-    around: Location,
-    isGivenTwice: boolean,
+    parent: Location,
+    inline?: Pair<Scalar, Node>,
   ): unknown {
-    const at = below(around, `${key}File`, entry)
-    this.#offsets.set(below(around, key, entry).path, at.offset)
-    if (isGivenTwice) this.#fault(at, `is given together with ${key}: keep one of the two`)
-    const file = this.#read({ type: 'string', filePath: true }, entry.value, at)
+    const location = below(parent, `${key}File`, entry)
+    this.#offsets.set(below(parent, key, entry).path, location.offset)
+    if (inline) this.#fault(location, `is given together with ${key}: keep one of the two`)
+    const file = this.#read({ type: 'string', filePath: true }, entry.value, location)
     if (typeof file !== 'string') return undefined
     const read = readNamedFile(file, MAX_SECRET_BYTES)
-    if ('fault' in read) return this.#fault(at, read.fault, read.absent)
+    if ('fault' in read) return this.#fault(location, read.fault, read.absent)
     this.secretFiles.add(file)
     const secret = read.text.replace(/\r?\n$/, '')
-    if (secret === '') return this.#fault(at, 'names a file that is empty')
-    return this.#check(schema, secret, at) ? secret : undefined
+    if (secret === '') return this.#fault(location, 'names a file that is empty')
+    return this.#check(schema, secret, location) ? secret : undefined
   }
 }
 
@@ -263,15 +266,15 @@ function membersOf(
   names: readonly string[],
 ): [key: string, schema: ConfigSchema][] {
   // The reader itself reads the file of a secret, also where the schema has a key for it.
-  const own = Object.entries(properties).filter(
+  const members = Object.entries(properties).filter(
     ([key]) => !(key.endsWith('File') && properties[key.slice(0, -4)]?.secret),
   )
-  const matching = Object.entries(patternProperties).flatMap(([pattern, schema]) =>
+  const matches = Object.entries(patternProperties).flatMap(([pattern, schema]) =>
     names
       .filter((name) => new RegExp(pattern, 'u').test(name))
       .map((name): [string, ConfigSchema] => [name, schema]),
   )
-  return [...own, ...matching]
+  return [...members, ...matches]
 }
 
 function take(entries: Entries, name: string): Pair<Scalar, Node> | undefined {
@@ -284,9 +287,12 @@ function startOf(node: Node | null, { offset }: Location): number {
   return node?.range?.[0] ?? offset
 }
 
-function below(at: Location, name: string, entry: Pair<unknown, Node> | undefined): Location {
+function below(parent: Location, name: string, entry: Pair<unknown, Node> | undefined): Location {
   const token = name.replaceAll('~', '~0').replaceAll('/', '~1')
-  return { path: `${at.path}/${token}`, offset: startOf((entry?.key ?? null) as Node | null, at) }
+  return {
+    path: `${parent.path}/${token}`,
+    offset: startOf((entry?.key ?? null) as Node | null, parent),
+  }
 }
 
 function eitherOf(variants: readonly ConfigSchema[]): string {

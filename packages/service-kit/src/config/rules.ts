@@ -12,13 +12,13 @@ export interface Fault {
   /** Whether the value is used all the same. */
   readonly isWarning?: boolean
   /** JSON pointer of another key that the message is about; its position is added. */
-  readonly other?: string
+  readonly relatedPath?: string
 }
 
-/** Returns the faults of a value, with paths that begin at the value. */
-export type Rule<T> = (value: T) => readonly Fault[]
+/** A check of a value: returns its faults, with paths that begin at the value. */
+export type ConfigRule<T> = (value: T) => readonly Fault[]
 
-/** Thrown when a rule reads a part that has a fault itself, or a secret that is absent. */
+/** The error that is thrown when a rule reads a part that has a fault itself, or a secret that is absent. */
 class UnknownPart extends Error {}
 
 /** Makes undefined members throw {@link UnknownPart} when they are read, so that no rule judges them. */
@@ -34,13 +34,13 @@ export function hideUnknown<T extends object>(target: T): T {
 }
 
 /** The faults that the rules find. A rule that reads an unknown part finds none. */
-export function applyRules<T>(value: T, rules: readonly Rule<T>[], path = ''): Fault[] {
+export function applyRules<T>(value: T, rules: readonly ConfigRule<T>[], path = ''): Fault[] {
   return rules
-    .flatMap((rule) => known(() => rule(value)) ?? [])
+    .flatMap((rule) => ifKnown(() => rule(value)) ?? [])
     .map((fault) => ({
       ...fault,
       path: `${path}${fault.path}`,
-      ...(fault.other !== undefined && { other: `${path}${fault.other}` }),
+      ...(fault.relatedPath !== undefined && { relatedPath: `${path}${fault.relatedPath}` }),
     }))
 }
 
@@ -59,14 +59,14 @@ export function applyToEach<T>(
   )
 }
 
-/** The fault of a path with this message, if it is broken. */
+/** The fault of a path with this message, if a rule is broken. */
 export function faultIf(isBroken: boolean, path: string, message: string): Fault[] {
   return isBroken ? [{ path, message }] : []
 }
 
 /** The faults of rows whose name an earlier one has. */
 export function checkUnique(path: string, rows: readonly { readonly name: string }[]): Fault[] {
-  const names = rows.map((_, index) => known(() => rows[index]?.name))
+  const names = rows.map((_, index) => ifKnown(() => rows[index]?.name))
   return names.flatMap((name, index) =>
     name !== undefined && names.indexOf(name) < index
       ? [{ path: `${path}/${index}/name`, message: `is already in use: ${name}` }]
@@ -76,11 +76,11 @@ export function checkUnique(path: string, rows: readonly { readonly name: string
 
 /** Whether every part of a value is known. */
 export function isWhole(value: unknown): boolean {
-  return known(() => JSON.stringify(value)) !== undefined
+  return ifKnown(() => JSON.stringify(value)) !== undefined
 }
 
 /** The result of `read`, or undefined if it reads an unknown part. */
-export function known<T>(read: () => T): T | undefined {
+export function ifKnown<T>(read: () => T): T | undefined {
   try {
     return read()
   } catch (error) {
@@ -104,7 +104,7 @@ export function faultOf(path: string, read: () => unknown): Fault[] {
 export interface Listener {
   /** JSON pointer of its section, such as `/server`. */
   readonly path: string
-  readonly at: { readonly host: string; readonly port: number }
+  readonly address: { readonly host: string; readonly port: number }
   /** Listeners of the same kind and address are one listener. */
   readonly kind?: string
 }
@@ -115,15 +115,15 @@ export function checkListeners(listeners: readonly Listener[]): Fault[] {
     applyRules(
       listener,
       [
-        ({ at: { host } }) =>
+        ({ address: { host } }) =>
           isIP(host) > 0 || (!host.startsWith('[') && parseHost(host))
             ? []
             : [{ path: '/host', message: 'is not an IP address or host name to listen on' }],
-        ({ at: { port } }) => {
+        ({ address: { port } }) => {
           const earlier = listeners.slice(0, index)
-          const other = earlier.find((one) => known(() => clash(one, listener)))
-          if (!other) return []
-          const name = other.path.slice(1).replaceAll('/', '.')
+          const conflict = earlier.find((candidate) => ifKnown(() => clash(candidate, listener)))
+          if (!conflict) return []
+          const name = conflict.path.slice(1).replaceAll('/', '.')
           return [{ path: '/port', message: `is taken by ${name}, which has port ${port} too` }]
         },
       ],
@@ -133,12 +133,12 @@ export function checkListeners(listeners: readonly Listener[]): Fault[] {
 }
 
 /** Whether the two cannot listen at the same time. Port 0 is a different port for each. */
-function clash(one: Listener, other: Listener): boolean {
-  if (one.at.port !== other.at.port || one.at.port === 0) return false
-  const a = addressOf(one.at.host)
-  const b = addressOf(other.at.host)
-  if (a === b) return one.kind === undefined || one.kind !== other.kind
-  return covers(a, b) || covers(b, a)
+function clash(first: Listener, second: Listener): boolean {
+  if (first.address.port !== second.address.port || first.address.port === 0) return false
+  const firstHost = addressOf(first.address.host)
+  const secondHost = addressOf(second.address.host)
+  if (firstHost === secondHost) return first.kind === undefined || first.kind !== second.kind
+  return covers(firstHost, secondHost) || covers(secondHost, firstHost)
 }
 
 /** Whether `any` is the address of all interfaces; `::` includes IPv4. */
@@ -158,7 +158,7 @@ const MAX_NAMES = 16
 
 /** The faults of a list of trusted proxies: addresses, networks and host names. */
 export function checkTrustedProxies(list: readonly string[] = [], path: string): Fault[] {
-  const names = known(() => list.filter(parseProxyName)) ?? []
+  const names = ifKnown(() => list.filter(parseProxyName)) ?? []
   return [
     ...faultIf(names.length > MAX_NAMES, path, `may have at most ${MAX_NAMES} host names`),
     ...applyToEach(list, path, [checkProxy]),
@@ -171,9 +171,9 @@ export function checkNetwork(
   what = 'an IP address or network, such as 10.0.0.0/8',
 ): Fault[] {
   if (parseCidr(text)) return []
-  const [address = '', prefix = '', ...rest] = text.split('/')
+  const [address = '', prefix = '', ...extra] = text.split('/')
   const most = isIP(address) === 6 ? 128 : 32
-  if (isIP(address) === 0 || rest.length > 0) return [{ path: '', message: `is not ${what}` }]
+  if (isIP(address) === 0 || extra.length > 0) return [{ path: '', message: `is not ${what}` }]
   const isPrefix = /^\d{1,3}$/.test(prefix) && Number(prefix) <= most
   const why = isPrefix
     ? 'the bits behind the prefix must be zero'
@@ -194,15 +194,15 @@ function checkProxy(text: string): Fault[] {
   )
 }
 
-/** What the host names of a service's proxies stand for here; one that is unknown may be known elsewhere. */
+/** The faults of the host names of a service's proxies. One that cannot be looked up here is a warning: it may be known elsewhere. */
 export async function checkProxyNames(config: object | undefined, lookup = systemLookup) {
   const { server } = config as { server?: { trustedProxies?: readonly string[] } }
   const faults = (server?.trustedProxies ?? []).map(async (text, index): Promise<Fault[]> => {
     const path = `/server/trustedProxies/${index}`
     const name = parseProxyName(text)
-    const found = name && (await proxyAsker(name, systemClock, lookup)())
-    if (!found || found.state === 'found') return []
-    return [{ path, message: found.says, isWarning: found.state !== 'broad' }]
+    const resolution = name && (await proxyAsker(name, systemClock, lookup)())
+    if (!resolution || resolution.state === 'found') return []
+    return [{ path, message: resolution.says, isWarning: resolution.state !== 'broad' }]
   })
   return (await Promise.all(faults)).flat()
 }

@@ -3,7 +3,7 @@ import { checkListeners, type Listener } from '../../src/rules.ts'
 
 const listener = (path: string, host: string, port: number, kind?: string): Listener => ({
   path,
-  at: { host, port },
+  address: { host, port },
   ...(kind && { kind }),
 })
 

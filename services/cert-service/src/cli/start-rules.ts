@@ -9,13 +9,13 @@ import { readNamedFile } from '@gatehouse/service-kit/config'
 import {
   applyRules,
   applyToEach,
+  type ConfigRule,
   checkCertificateFile,
   checkText,
   checkTlsFiles,
   checkTokenFile,
   type Fault,
   faultOf,
-  type Rule,
 } from '@gatehouse/service-kit/rules'
 import { checkEventFiles } from '../config/events.ts'
 import type { CertServiceConfig } from '../config/schema.ts'
@@ -24,7 +24,7 @@ import type { CertServiceConfig } from '../config/schema.ts'
  * The rules for the files and folders that a start needs. They are only read, so that they can be
  * checked while the service runs.
  */
-export const START_RULES: readonly Rule<CertServiceConfig>[] = [
+export const START_RULES: readonly ConfigRule<CertServiceConfig>[] = [
   ({ server }) => (typeof server.tls === 'object' ? checkTlsFiles('/server/tls', server.tls) : []),
   ({ storage }) => applyRules(storage, STORAGE_RULES, '/storage'),
   checkRoot,

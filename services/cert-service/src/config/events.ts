@@ -4,12 +4,12 @@ import { FilePath, Secret, Text } from '@gatehouse/service-kit/config'
 import {
   applyRules,
   applyToEach,
+  type ConfigRule,
   checkCertificateFile,
   checkUnique,
   type Fault,
   faultIf,
   faultOf,
-  type Rule,
 } from '@gatehouse/service-kit/rules'
 import { type Static, Type } from 'typebox'
 
@@ -154,7 +154,7 @@ export function checkEvents({ events }: { readonly events: EventsConfig }): read
   return applyRules(events, EVENTS_RULES, '/events')
 }
 
-const EVENTS_RULES: readonly Rule<EventsConfig>[] = [
+const EVENTS_RULES: readonly ConfigRule<EventsConfig>[] = [
   ({ webhook }) => (webhook ? checkUrl(webhook, '/webhook') : []),
   ({ receivers }) => checkUnique('/receivers', receivers),
   ({ receivers }) => applyToEach(receivers, '/receivers', RECEIVER_RULES),
@@ -165,7 +165,7 @@ const EVENTS_RULES: readonly Rule<EventsConfig>[] = [
 ]
 const TAKEN = 'is the name of `events.webhook`: choose another one'
 
-const RECEIVER_RULES: readonly Rule<ReceiverConfig>[] = [
+const RECEIVER_RULES: readonly ConfigRule<ReceiverConfig>[] = [
   (receiver) => (receiver.type === 'email' ? [] : checkUrl(receiver, '')),
   (receiver) => (receiver.type === 'ntfy' ? faultOf('/url', () => ntfyTopic(receiver.url)) : []),
   (receiver) => (receiver.type === 'email' ? checkServer(receiver) : []),

@@ -14,15 +14,15 @@ import { compileMembership } from '@gatehouse/profile/allow'
 import { type Loaded, type LoadSettings, loadConfig } from '@gatehouse/service-kit/config'
 import {
   applyToEach,
+  type ConfigRule,
   checkListeners,
   checkNetwork,
   checkTrustedProxies,
   type Fault,
   faultIf,
   faultOf,
-  known,
+  ifKnown,
   type Listener,
-  type Rule,
 } from '@gatehouse/service-kit/rules'
 import { parsePostgresUrl } from '@gatehouse/store'
 import { AUTH_RULES, checkProfile, type PolicyRule } from './auth.ts'
@@ -34,7 +34,7 @@ const HOUR = 3_600_000
 
 interface CertLoadSettings extends Pick<LoadSettings, 'withoutSecrets' | 'looksUp'> {
   /** The rules for what only a start needs, which are not checked without them. */
-  readonly startRules?: readonly Rule<CertServiceConfig>[] | undefined
+  readonly startRules?: readonly ConfigRule<CertServiceConfig>[] | undefined
 }
 
 /** Reads a configuration file. @throws ConfigError with all of its errors */
@@ -44,7 +44,7 @@ export async function loadCertConfig(
   { startRules, ...options }: CertLoadSettings = {},
 ): Promise<Loaded<CertServiceConfig>> {
   const rules = [...RULES, ...(startRules ?? [])]
-  const load = (rules: readonly Rule<CertServiceConfig>[]) =>
+  const load = (rules: readonly ConfigRule<CertServiceConfig>[]) =>
     loadConfig({ schema: CertServiceSchema, file, env, rules, ...options })
   const loaded = await load(rules)
   const { ca, certificates, issuers } = loaded.value
@@ -73,7 +73,7 @@ function checkClaims(config: CertServiceConfig, claimOf: ClaimOf): Fault[] {
  * The rules for a configuration beyond its schema. A rule that reads an invalid part reports nothing,
  * so each one reads as little as possible.
  */
-const RULES: readonly Rule<CertServiceConfig>[] = [
+const RULES: readonly ConfigRule<CertServiceConfig>[] = [
   ({ server }) => checkTrustedProxies(server.trustedProxies, '/server/trustedProxies'),
   checkAcme,
   ...AUTH_RULES,
@@ -222,27 +222,35 @@ function checkPlainHttp({ server }: CertServiceConfig): Fault[] {
 /** The listeners of all valid sections. */
 function listenersOf(config: CertServiceConfig): Listener[] {
   const sections: readonly (() => Listener[])[] = [
-    () => [{ path: '/server', at: config.server }],
-    () => atOf('/server/plainHttp', config.server.plainHttp),
-    () => atOf('/metrics', config.metrics.enabled ? config.metrics : undefined),
+    () => [{ path: '/server', address: config.server }],
+    () => optionalListener('/server/plainHttp', config.server.plainHttp),
+    () => optionalListener('/metrics', config.metrics.enabled ? config.metrics : undefined),
     () =>
       [...config.issuers.keys()].flatMap(
-        (index) => known(() => challengeListeners(config, index)) ?? [],
+        (index) => ifKnown(() => challengeListeners(config, index)) ?? [],
       ),
   ]
-  return sections.flatMap((section) => known(section) ?? [])
+  return sections.flatMap((section) => ifKnown(section) ?? [])
 }
 
 function challengeListeners({ issuers }: CertServiceConfig, index: number): Listener[] {
-  return (issuers[index]?.challenges ?? []).flatMap((challenge, at) =>
+  return (issuers[index]?.challenges ?? []).flatMap((challenge, position) =>
     challenge.type === 'dns-01'
       ? []
-      : atOf(`/issuers/${index}/challenges/${at}/listen`, challenge.listen, challenge.type),
+      : optionalListener(
+          `/issuers/${index}/challenges/${position}/listen`,
+          challenge.listen,
+          challenge.type,
+        ),
   )
 }
 
-function atOf(path: string, at: Listener['at'] | undefined, kind?: string): Listener[] {
-  return at ? [{ path, at, ...(kind !== undefined && { kind }) }] : []
+function optionalListener(
+  path: string,
+  address: Listener['address'] | undefined,
+  kind?: string,
+): Listener[] {
+  return address ? [{ path, address, ...(kind !== undefined && { kind }) }] : []
 }
 
 function checkStorage({ storage }: CertServiceConfig): Fault[] {

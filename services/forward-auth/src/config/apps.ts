@@ -1,6 +1,12 @@
 import { attempt, isUnder, parseEndpointUrl, parseHostPort } from '@gatehouse/net'
 import { FilePath, optional, Text } from '@gatehouse/service-kit/config'
-import { applyToEach, checkUnique, type Fault, faultIf, known } from '@gatehouse/service-kit/rules'
+import {
+  applyToEach,
+  checkUnique,
+  type Fault,
+  faultIf,
+  ifKnown,
+} from '@gatehouse/service-kit/rules'
 import { type Static, Type } from 'typebox'
 import type { Site } from '../sites.ts'
 import { checkImage } from './look.ts'
@@ -35,7 +41,7 @@ interface AppsPortal {
 
 /** The faults of `apps`: each must be where a check of the portal can let people pass. */
 export function checkApps({ apps = [], policies }: AppsPortal, sites: readonly Site[]): Fault[] {
-  const named = known(() => Object.keys(policies)) ?? []
+  const named = ifKnown(() => Object.keys(policies)) ?? []
   return [
     ...checkUnique('/apps', apps),
     ...applyToEach(apps, '/apps', [

@@ -11,14 +11,14 @@ import { type Loaded, type LoadSettings, loadConfig } from '@gatehouse/service-k
 import {
   applyRules,
   applyToEach,
+  type ConfigRule,
   checkListeners,
   checkTrustedProxies,
   checkUnique,
   type Fault,
   faultIf,
   faultOf,
-  known,
-  type Rule,
+  ifKnown,
 } from '@gatehouse/service-kit/rules'
 import { parsePostgresUrl } from '@gatehouse/store'
 import { readSite, type Site } from '../sites.ts'
@@ -46,7 +46,7 @@ export async function loadForwardAuthConfig(
  * Rules for a configuration that its schema does not express. Reading a member that has a fault
  * throws and ends the rule, so each rule reads no more members than it needs.
  */
-const RULES: readonly Rule<ForwardAuthConfig>[] = [
+const RULES: readonly ConfigRule<ForwardAuthConfig>[] = [
   checkAddresses,
   ({ server }) => checkTrustedProxies(server.trustedProxies, '/server/trustedProxies'),
   checkSites,
@@ -59,7 +59,7 @@ const RULES: readonly Rule<ForwardAuthConfig>[] = [
       (portal, index) => {
         const earlier = config.portals
           .slice(0, index)
-          .flatMap((one) => known(() => one.resources) ?? [])
+          .flatMap((one) => ifKnown(() => one.resources) ?? [])
         return applyRules(portal, gateRules(domainsOf(config), earlier), '')
       },
       (portal) => checkApps(portal, validSitesOf(config)),
@@ -77,7 +77,7 @@ const RULES: readonly Rule<ForwardAuthConfig>[] = [
 
 const DAY = 86_400_000
 
-const PORTAL_RULES: readonly Rule<PortalConfig>[] = [
+const PORTAL_RULES: readonly ConfigRule<PortalConfig>[] = [
   ({ authorizationServer: { privateNetworks } }) =>
     applyToEach(privateNetworks, '/authorizationServer/privateNetworks', [
       (text) => faultIf(!parseCidr(text), '', 'is not a network such as 10.0.0.0/8'),
@@ -104,27 +104,27 @@ const PORTAL_RULES: readonly Rule<PortalConfig>[] = [
 
 /** The canonical names of the cookie domains that are valid. */
 function domainsOf({ domains }: ForwardAuthConfig): string[] {
-  return domains.flatMap((_, i) => known(() => parseHost(domains[i]?.domain ?? '')?.name) ?? [])
+  return domains.flatMap((_, i) => ifKnown(() => parseHost(domains[i]?.domain ?? '')?.name) ?? [])
 }
 
 function validSitesOf({ domains }: ForwardAuthConfig): Site[] {
   return domains.flatMap((_, i) => {
     const row = domains[i]
-    const site = row && known(() => readSite(row, ''))
+    const site = row && ifKnown(() => readSite(row, ''))
     return site && 'authOrigin' in site ? [site] : []
   })
 }
 
 function checkAddresses({ server, metrics }: ForwardAuthConfig): Fault[] {
-  const own = { path: '/server', at: server }
-  const isAlone = known(() => !metrics.enabled) ?? true
-  return checkListeners(isAlone ? [own] : [own, { path: '/metrics', at: metrics }])
+  const listener = { path: '/server', address: server }
+  const isAlone = ifKnown(() => !metrics.enabled) ?? true
+  return checkListeners(isAlone ? [listener] : [listener, { path: '/metrics', address: metrics }])
 }
 
 function checkSites({ domains, server }: ForwardAuthConfig): Fault[] {
   return applyToEach(domains, '/domains', [
     (row) => {
-      const site = readSite(row, known(() => server.basePath) ?? '')
+      const site = readSite(row, ifKnown(() => server.basePath) ?? '')
       return 'message' in site ? [{ path: `/${site.key}`, message: site.message }] : []
     },
   ])
@@ -136,7 +136,7 @@ function checkStorage({ storage, session }: ForwardAuthConfig): Fault[] {
   const { url } = storage
   const message =
     'is missing: with storage.url, all instances need the same keys. Make one with `openssl rand -hex 32`, and give it to each of them'
-  const isKeyless = known(() => session.keys === undefined) ?? false
+  const isKeyless = ifKnown(() => session.keys === undefined) ?? false
   return [
     ...faultOf('/storage/url', () => parsePostgresUrl(url)),
     ...faultIf(isKeyless, '/session/keys', message),
@@ -144,7 +144,7 @@ function checkStorage({ storage, session }: ForwardAuthConfig): Fault[] {
 }
 
 function checkOverlaps({ domains }: ForwardAuthConfig): Fault[] {
-  const hosts = domains.map((row) => parseHost(known(() => row.domain) ?? ''))
+  const hosts = domains.map((row) => parseHost(ifKnown(() => row.domain) ?? ''))
   return applyToEach(domains, '/domains', [
     (_, index) => {
       const own = hosts[index]
@@ -170,15 +170,15 @@ function checkWhois({ type }: ProviderConfig, { server }: ForwardAuthConfig): Fa
 
 /** People authenticate anew by OpenID Connect, and programs have tokens of those who did. */
 function checkStepUps({ policies, providers, callers }: PortalConfig): Fault[] {
-  const canMeet = providers.some(stepsUp) || (known(() => callers?.issuers.length) ?? 0) > 0
+  const canMeet = providers.some(stepsUp) || (ifKnown(() => callers?.issuers.length) ?? 0) > 0
   if (canMeet) return []
   const message =
     'can be met by nobody: the portal has no provider of OpenID Connect, and no issuer of tokens'
   return Object.keys(policies).flatMap((name) => {
-    const policy = known(() => policies[name])
+    const policy = ifKnown(() => policies[name])
     if (typeof policy !== 'object') return []
     return (['acr', 'maxAge'] as const)
-      .filter((key) => known(() => policy[key]) !== undefined)
+      .filter((key) => ifKnown(() => policy[key]) !== undefined)
       .map((key) => ({ path: `/policies/${name}/${key}`, message }))
   })
 }
@@ -190,7 +190,7 @@ function checkAdmins({ policies, sessions }: PortalConfig): Fault[] {
 
 /** What somebody may do for days ought to be what the provider says today. */
 function checkLifetime({ providers, session }: PortalConfig, config: ForwardAuthConfig): Fault[] {
-  const { lifetime = known(() => config.session.lifetime) ?? 0, refresh } = session
+  const { lifetime = ifKnown(() => config.session.lifetime) ?? 0, refresh } = session
   const isRead = refresh !== 'off' && providers.every(({ type }) => type !== 'tailscaleWhois')
   const message =
     'is more than a day, and the provider is not asked again: groups and closed accounts count only at the next sign-in'
@@ -214,7 +214,7 @@ function checkAllow(allow: PortalConfig['allow']): Fault[] {
   if (keys.length === 0) return faultOf('/allow', () => compileAllow(allow))
   // Each key on its own, so that all faults are reported.
   return keys.flatMap((key) => {
-    const one = known(() => ({ [key]: allow[key as keyof typeof allow] }))
+    const one = ifKnown(() => ({ [key]: allow[key as keyof typeof allow] }))
     return one ? faultOf(`/allow/${key}`, () => compileAllow(one)) : []
   })
 }

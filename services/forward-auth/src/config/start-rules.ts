@@ -4,6 +4,7 @@ import type { ProviderConfig } from '@gatehouse/identity-providers'
 import { parseHost } from '@gatehouse/net'
 import {
   applyToEach,
+  type ConfigRule,
   checkCertificateFile,
   checkFolder,
   checkText,
@@ -11,8 +12,7 @@ import {
   checkTokenFile,
   type Fault,
   faultIf,
-  known,
-  type Rule,
+  ifKnown,
 } from '@gatehouse/service-kit/rules'
 import { assertStoredSecret, SECRET_FILES } from '../store/sqlite/secret-file.ts'
 import { STATE_FILE } from '../store/sqlite/sqlite-store.ts'
@@ -23,11 +23,11 @@ import type { ForwardAuthConfig, PortalConfig } from './schema.ts'
  * Rules for the files and folders that a start needs, and the rule that needs the public suffix
  * list. They write nothing, so they can be applied while the service is running.
  */
-export async function loadStartRules(): Promise<readonly Rule<ForwardAuthConfig>[]> {
+export async function loadStartRules(): Promise<readonly ConfigRule<ForwardAuthConfig>[]> {
   // A large list that a health check does not need.
   const { isPublicSuffix, isRegistrySuffix } = await import('@gatehouse/net/suffixes')
 
-  const checkSuffix: Rule<ForwardAuthConfig['domains'][number]> = ({ domain, session }) => {
+  const checkSuffix: ConfigRule<ForwardAuthConfig['domains'][number]> = ({ domain, session }) => {
     const name = parseHost(domain)?.name ?? ''
     const hint = isRegistrySuffix(name)
       ? 'below which anybody can get names: use your own domain'
@@ -38,7 +38,7 @@ export async function loadStartRules(): Promise<readonly Rule<ForwardAuthConfig>
   return [...START_RULES, ({ domains }) => applyToEach(domains, '/domains', [checkSuffix])]
 }
 
-const START_RULES: readonly Rule<ForwardAuthConfig>[] = [
+const START_RULES: readonly ConfigRule<ForwardAuthConfig>[] = [
   ({ server }) => (server.tls ? checkTlsFiles('/server/tls', server.tls) : []),
   ({ server }) => checkCertificateFile('/server/tls/clientCaFile', server.tls?.clientCaFile),
   checkStorage,
@@ -69,7 +69,7 @@ function checkStorage({ storage, session }: ForwardAuthConfig): readonly Fault[]
   const { path } = storage
   return [
     ...checkFolder('/storage/path', path),
-    ...(known(() => session.keys) ? [] : checkStoredSecret(path, 'session')),
+    ...(ifKnown(() => session.keys) ? [] : checkStoredSecret(path, 'session')),
     ...checkStoredSecret(path, 'assertion'),
     ...checkStateFile(path),
   ]
