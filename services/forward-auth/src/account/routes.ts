@@ -183,7 +183,7 @@ async function sendAccount(
     apps: portal.apps || apps.length > 0 ? apps : undefined,
     cameFrom: origin && mayOpenPage(origin, asked) ? origin : undefined,
     logoutHref: url('/logout'),
-    own: {
+    ownSessions: {
       sessions: sessions.map((one) => ({ ...one, isCurrent: one.id === sid, profile: undefined })),
       agents: agents.map((one) => ({ ...one, profile: undefined })),
       endAction: url('/account/end'),

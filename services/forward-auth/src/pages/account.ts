@@ -23,50 +23,52 @@ interface OwnSessions extends SessionList {
 
 /**
  * Shows who is signed in, their apps, where they came from, their sessions and agents. `apps` is undefined where
- * no app is known, `own` where sessions cannot be listed.
+ * no app is known, `ownSessions` where sessions cannot be listed.
  */
 export function accountPage(
-  of: Visit & {
+  view: Visit & {
     readonly logoutHref: string
     readonly apps?: readonly ShownApp[] | undefined
     /** Validated. */
     readonly cameFrom?: URL | undefined
-    readonly own?: OwnSessions | undefined
+    readonly ownSessions?: OwnSessions | undefined
     /** The sessions of everybody, for administrators. */
     readonly allSessionsHref?: string | undefined
   },
 ): Page {
-  const { signedIn, sessions } = textsIn(of.language)
-  const { cameFrom, own, allSessionsHref } = of
-  const others = own?.sessions.some(({ isCurrent }) => !isCurrent) ? own : undefined
-  return page(of, {
+  const { signedIn, sessions } = textsIn(view.language)
+  const { cameFrom, ownSessions, allSessionsHref } = view
+  const otherSessions = ownSessions?.sessions.some(({ isCurrent }) => !isCurrent)
+    ? ownSessions
+    : undefined
+  return page(view, {
     title: signedIn.title,
     symbol: 'check',
-    styles: own && 'lists',
-    hasImages: of.apps?.some(({ icon }) => icon),
+    styles: ownSessions && 'lists',
+    hasImages: view.apps?.some(({ icon }) => icon),
     actions: html`
-      ${of.apps && appList(of.apps, of)}
+      ${view.apps && appList(view.apps, view)}
       <div class="actions">
         ${cameFrom && mainLink(cameFrom.href, fill(signedIn.back, { host: cameFrom.host }))}
         <details>
           <summary>${signedIn.profile}</summary>
-          <pre>${toText(of.profile)}</pre>
+          <pre>${toText(view.profile)}</pre>
         </details>
       </div>
       ${
-        own &&
+        ownSessions &&
         html`
           <section class="actions" aria-labelledby="sessions">
             <h2 id="sessions">${sessions.title}</h2>
-            ${sessionList({ ...of, ...own })}
+            ${sessionList({ ...view, ...ownSessions })}
           </section>
-          ${agentList({ ...of, ...own })}`
+          ${agentList({ ...view, ...ownSessions })}`
       }
       <div class="actions">
-        ${others && post(others.othersAction, html`<button>${sessions.others}</button>`)}
-        ${link(of.logoutHref, signedIn.signOut)}
-        ${others && post(others.everywhereAction, html`<button>${sessions.everywhere}</button>`)}
-        ${allSessionsHref && link(allSessionsHref, sessions.all)}
+        ${otherSessions && post(otherSessions.othersAction, html`<button>${sessions.endOthers}</button>`)}
+        ${link(view.logoutHref, signedIn.signOut)}
+        ${otherSessions && post(otherSessions.everywhereAction, html`<button>${sessions.everywhere}</button>`)}
+        ${allSessionsHref && link(allSessionsHref, sessions.everybody)}
       </div>`,
   })
 }

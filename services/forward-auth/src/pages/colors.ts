@@ -11,8 +11,8 @@ const STEPS = 20
 type Rgb = readonly [red: number, green: number, blue: number]
 
 /** The contrast ratio of WCAG 2.2: 1 for the same colour, 21 for black on white. */
-export function contrast(one: string, other: string): number {
-  const [dark = 0, light = 0] = [luminance(one), luminance(other)].toSorted((a, b) => a - b)
+export function contrast(color: string, background: string): number {
+  const [dark = 0, light = 0] = [luminance(color), luminance(background)].toSorted((a, b) => a - b)
   return (light + 0.05) / (dark + 0.05)
 }
 
@@ -23,16 +23,18 @@ export function textOn(background: string): '#ffffff' | '#000000' {
 
 /** The colour, darkened or lightened until its contrast with the background suffices for graphics. */
 export function standOut(color: string, background: string): string {
-  const from = parse(color)
-  const to = parse(textOn(background))
-  const shades = Array.from({ length: STEPS + 1 }, (_, step) => format(mix(from, to, step / STEPS)))
-  return shades.find((shade) => contrast(shade, background) >= GRAPHICS) ?? format(to)
+  const start = parse(color)
+  const end = parse(textOn(background))
+  const shades = Array.from({ length: STEPS + 1 }, (_, step) =>
+    format(mix(start, end, step / STEPS)),
+  )
+  return shades.find((shade) => contrast(shade, background) >= GRAPHICS) ?? format(end)
 }
 
 function parse(color: string): Rgb {
   if (!new RegExp(COLOR_PATTERN).test(color)) throw new TypeError(`Not a colour: ${color}`)
   const hex = color.length === 4 ? color.replace(/[^#]/g, '$&$&') : color
-  const channel = (at: number) => Number.parseInt(hex.slice(at, at + 2), 16)
+  const channel = (index: number) => Number.parseInt(hex.slice(index, index + 2), 16)
   return [channel(1), channel(3), channel(5)]
 }
 
@@ -41,7 +43,7 @@ function format(rgb: Rgb): string {
 }
 
 function mix([r, g, b]: Rgb, [toR, toG, toB]: Rgb, share: number): Rgb {
-  const between = (from: number, to: number) => Math.round(from + (to - from) * share)
+  const between = (start: number, end: number) => Math.round(start + (end - start) * share)
   return [between(r, toR), between(g, toG), between(b, toB)]
 }
 

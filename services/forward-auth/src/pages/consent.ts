@@ -8,7 +8,7 @@ import {
   MAX_NAME,
   MAX_TEXT,
   type OwnText,
-  own,
+  ownParagraph,
   page,
   post,
   type Visit,
@@ -18,7 +18,7 @@ import {
 const MAX_HOST = 260
 
 /** A client that asks for access on behalf of a person. */
-interface Asking {
+interface ConsentRequest {
   /** The host of its ID; undefined if it registered itself, so that nothing about it is proven. */
   readonly clientHost: string | undefined
   /** Whether an operator says who it is. */
@@ -37,43 +37,46 @@ interface Asking {
 
 /** Asks a person whether a client may act for them. `action` takes a POST with `decision` and `form`. */
 export function consentPage(
-  of: Visit & Asking & Readonly<Record<'action' | 'form' | 'switchHref', string>>,
+  view: Visit & ConsentRequest & Readonly<Record<'action' | 'form' | 'switchHref', string>>,
 ): Page {
-  const { language, clientHost, isConfigured, scopes } = of
+  const { language, clientHost, isConfigured, scopes } = view
   const texts = textsIn(language).consent
   const isProven = isConfigured || clientHost !== undefined
-  const name = isConfigured ? '' : calledItself(of.name, language)
-  const scheme = of.redirectHost.endsWith(':') && of.redirectHost
+  const name = isConfigured ? '' : calledItself(view.name, language)
+  const scheme = view.redirectHost.endsWith(':') && view.redirectHost
   const answer = scheme
     ? fill(texts.opens, { scheme: clip(scheme, MAX_NAME) })
-    : host(of.redirectHost)
-  const known = isConfigured ? clip(of.name ?? '', MAX_NAME) : clientHost
-  const who = known ? html`<b>${host(known)}</b>` : ''
-  const app: Fact = [texts.app, html`${who}${name}`]
+    : host(view.redirectHost)
+  const provenName = isConfigured ? clip(view.name ?? '', MAX_NAME) : clientHost
+  const identity = provenName ? html`<b>${host(provenName)}</b>` : ''
+  const app: Fact = [texts.app, html`${identity}${name}`]
   const goesTo: Fact = [texts.answer, html`<b>${answer}</b>`]
   const words = scopes.map(
-    ({ name, text }) => html`<li>${own(text, language)}<small>${name}</small></li>`,
+    ({ name, text }) => html`<li>${ownParagraph(text, language)}<small>${name}</small></li>`,
   )
   // What is proven comes first.
   const facts: readonly Fact[] = [
     ...(isProven ? [app, goesTo] : [goesTo, app]),
-    [texts.resource, html`<b>${resourceText(of.resource)}</b>`],
+    [texts.resource, html`<b>${resourceText(view.resource)}</b>`],
     ...(words.length > 0 ? [[texts.scopes, html`<ul role="list">${words}</ul>`] as const] : []),
   ]
   const form = html`
-    <input type="hidden" name="form" value="${of.form}">
+    <input type="hidden" name="form" value="${view.form}">
     <button class="main" name="decision" value="allow">${texts.allow}</button>
     <button name="decision" value="deny">${texts.deny}</button>`
-  return page(of, {
+  return page(view, {
     title: texts.title,
-    more: html`
+    content: html`
       <dl>${facts.map(([label, fact]) => html`<div><dt>${label}</dt><dd>${fact}</dd></div>`)}</dl>
       ${isProven ? '' : html`<p class="notice">${texts.selfRegistered}</p>`}
-      ${of.isLoopback ? html`<p class="notice">${texts.loopback}</p>` : ''}`,
+      ${view.isLoopback ? html`<p class="notice">${texts.loopback}</p>` : ''}`,
     styles: 'consent',
     // Browsers hold the redirects after a form to the policy, those of the client's own pages too.
-    formsTo: scheme || (of.isLoopback ? 'http:' : 'https:'),
-    actions: actions(post(of.action, form), link(of.switchHref, textsIn(language).refused.other)),
+    formsTo: scheme || (view.isLoopback ? 'http:' : 'https:'),
+    actions: actions(
+      post(view.action, form),
+      link(view.switchHref, textsIn(language).refused.switchAccount),
+    ),
   })
 }
 
@@ -81,9 +84,10 @@ type Fact = readonly [label: string, fact: SafeHtml]
 
 /** What a client calls itself, quoted, so that nothing of it is taken for words of the page. */
 export function calledItself(name: string | undefined, language: Language): SafeHtml | '' {
-  const said = clip(tamed(name ?? ''), MAX_NAME)
+  const quote = clip(tamed(name ?? ''), MAX_NAME)
   return (
-    said && html`<small>${textsIn(language).consent.callsItself} <q><bdi>${said}</bdi></q></small>`
+    quote &&
+    html`<small>${textsIn(language).consent.callsItself} <q><bdi>${quote}</bdi></q></small>`
   )
 }
 

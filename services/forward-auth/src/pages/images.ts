@@ -37,12 +37,12 @@ type ReadImage = { readonly image: Image } | { readonly fault: string; readonly 
 
 export function readImage(kind: ImageKind, file: string): ReadImage {
   const { formats, maxBytes } = KINDS[kind]
-  const read = readNamedFile(file, maxBytes)
-  if ('fault' in read) return read
-  const { bytes } = read
-  const format = formats.find((each) => FORMATS[each].fits(bytes))
+  const content = readNamedFile(file, maxBytes)
+  if ('fault' in content) return content
+  const { bytes } = content
+  const format = formats.find((name) => FORMATS[name].fits(bytes))
   if (format === undefined) {
-    const names = formats.map((each) => FORMATS[each].name)
+    const names = formats.map((key) => FORMATS[key].name)
     return { fault: `names a file that is none of ${names.join(', ')}`, absent: false }
   }
   const fault = format === 'svg' ? svgFault(bytes) : undefined
@@ -101,9 +101,9 @@ function isIco(bytes: Buffer): boolean {
   const count = bytes.readUInt16LE(4)
   const end = 6 + 16 * count
   if (count === 0 || bytes.length < end) return false
-  return Array.from({ length: count }, (_, index) => 6 + 16 * index).every((at) => {
-    const size = bytes.readUInt32LE(at + 8)
-    const offset = bytes.readUInt32LE(at + 12)
+  return Array.from({ length: count }, (_, index) => 6 + 16 * index).every((entry) => {
+    const size = bytes.readUInt32LE(entry + 8)
+    const offset = bytes.readUInt32LE(entry + 12)
     return size > 0 && offset >= end && offset + size <= bytes.length
   })
 }

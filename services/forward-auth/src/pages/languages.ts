@@ -1,20 +1,22 @@
 import { LANGUAGES, type Language } from '@gatehouse/service-kit/pages'
-import { type Rows, TEXTS } from './texts.ts'
+import { TEXTS, type Translations } from './texts.ts'
 
 export type { Language } from '@gatehouse/service-kit/pages'
 
-type InOne<T> = { readonly [Name in keyof T]: T[Name] extends Rows ? InOne<T[Name]> : string }
-type Texts = InOne<typeof TEXTS>
+type InLanguage<T> = {
+  readonly [Name in keyof T]: T[Name] extends Translations ? InLanguage<T[Name]> : string
+}
+type Texts = InLanguage<typeof TEXTS>
 
 const BY_LANGUAGE = Object.fromEntries(
-  LANGUAGES.map((language, column) => [language, inOne(TEXTS, column)]),
+  LANGUAGES.map((language, column) => [language, textsOf(TEXTS, column)]),
 ) as Readonly<Record<Language, Texts>>
 
 /** Takes the column of one language. */
-function inOne(rows: Rows, column: number): object {
-  const entries = Object.entries(rows).map(([name, value]) => [
+function textsOf(translations: Translations, column: number): object {
+  const entries = Object.entries(translations).map(([name, value]) => [
     name,
-    Array.isArray(value) ? value[column] : inOne(value as Rows, column),
+    Array.isArray(value) ? value[column] : textsOf(value as Translations, column),
   ])
   return Object.fromEntries(entries)
 }

@@ -7,7 +7,7 @@ import { DEFAULT_ACCENT } from './colors.ts'
 import { type SymbolName, symbol, TONES, tile } from './icons.ts'
 import type { Image } from './images.ts'
 import { fill, type Language, textsIn, writeTime } from './languages.ts'
-import { type Styles, shell } from './shell.ts'
+import { type ShellOptions, type Styles, shell } from './shell.ts'
 
 /** Names of people, and texts of providers and errors, are cut to these many bytes of HTML. */
 export const MAX_NAME = 80
@@ -44,26 +44,28 @@ export interface Choice extends Pick<Provider, 'title' | 'icon' | 'color'> {
 
 /** The list of providers, with the host of `returnTo`, the validated return URL. */
 export function signInPage(
-  of: Reader & { readonly choices: readonly Choice[]; readonly returnTo?: URL | undefined },
+  view: Reader & { readonly choices: readonly Choice[]; readonly returnTo?: URL | undefined },
 ): Page {
-  const { title, text, choices, ...notes } = textsIn(of.language).signIn
-  const { texts } = of.portal
-  return page(of, {
-    title: texts.title ? ownText(texts.title, of.language).text : title,
-    text: of.returnTo && fill(text, { host: of.returnTo.host }),
-    more: texts.intro && own(texts.intro, of.language),
+  const { language, portal, returnTo } = view
+  const { title, text, choices, ...notes } = textsIn(language).signIn
+  const { texts } = portal
+  return page(view, {
+    title: texts.title ? ownText(texts.title, language).text : title,
+    text: returnTo && fill(text, { host: returnTo.host }),
+    content: texts.intro && ownParagraph(texts.intro, language),
     actions: html`
       <nav class="actions" aria-label="${choices}">
-        ${of.choices.map((one) => choice(one, notes))}
+        ${view.choices.map((choice) => choiceLink(choice, notes))}
       </nav>`,
   })
 }
 
 /** Asks for confirmation, since a link on another site may have led here. */
-export function logoutPage(of: Visit & Record<'action' | 'stayHref', string>): Page {
-  const { title, text, confirm, stay } = textsIn(of.language).signOut
-  const form = post(of.action, html`<button class="main">${confirm}</button>`)
-  return page(of, { title, text, symbol: 'leave', actions: actions(form, link(of.stayHref, stay)) })
+export function logoutPage(view: Visit & Record<'action' | 'stayHref', string>): Page {
+  const { title, text, confirm, stay } = textsIn(view.language).signOut
+  const form = post(view.action, html`<button class="main">${confirm}</button>`)
+  const leave = actions(form, link(view.stayHref, stay))
+  return page(view, { title, text, symbol: 'leave', actions: leave })
 }
 
 /**
@@ -71,25 +73,25 @@ export function logoutPage(of: Visit & Record<'action' | 'stayHref', string>): P
  * set if the end of the session could not be stored: a copy may be valid until then, in ms.
  */
 export function signedOutPage(
-  of: Reader & {
+  view: Reader & {
     readonly signInHref: string
     readonly provider?: Pick<Provider, 'title'> | undefined
     readonly providerHref?: string | undefined
     readonly mayStayValidUntil?: number
   },
 ): Page {
-  const { title, text, notStored, provider, signIn } = textsIn(of.language).signedOut
-  const { mayStayValidUntil: end } = of
+  const texts = textsIn(view.language).signedOut
+  const { provider, providerHref, mayStayValidUntil: end } = view
   const atProvider =
-    of.provider &&
-    of.providerHref &&
-    link(of.providerHref, fill(provider, { provider: of.provider.title }))
+    provider &&
+    providerHref &&
+    link(providerHref, fill(texts.provider, { provider: provider.title }))
   const isDone = end === undefined
-  return page(of, {
-    title,
-    text: isDone ? text : fill(notStored, { end: writeTime(of.language, end) }),
+  return page(view, {
+    title: texts.title,
+    text: isDone ? texts.text : fill(texts.notStored, { end: writeTime(view.language, end) }),
     symbol: isDone ? 'check' : 'alert',
-    actions: actions(atProvider, link(of.signInHref, signIn)),
+    actions: actions(atProvider, link(view.signInHref, texts.signIn)),
   })
 }
 
@@ -98,19 +100,18 @@ export function signedOutPage(
  * to what the person may open.
  */
 export function refusedPage(
-  of: Visit & Record<'switchHref' | 'requestId', string> & { readonly appsHref?: string },
+  view: Visit & Record<'switchHref' | 'requestId', string> & { readonly appsHref?: string },
 ): Page {
-  const { title, text, other } = textsIn(of.language).refused
-  const { requestId } = of
-  return page(of, {
+  const { title, text, switchAccount } = textsIn(view.language).refused
+  return page(view, {
     title,
     text,
     symbol: 'lock',
     styles: 'short',
-    requestId,
+    requestId: view.requestId,
     actions: actions(
-      mainLink(of.switchHref, other),
-      of.appsHref && link(of.appsHref, textsIn(of.language).signedIn.apps),
+      mainLink(view.switchHref, switchAccount),
+      view.appsHref && link(view.appsHref, textsIn(view.language).signedIn.apps),
     ),
   })
 }
@@ -120,22 +121,22 @@ export function refusedPage(
  * goes on by itself, or by a click that posts to `action`.
  */
 export function continuePage(
-  of: Visit & { readonly url: URL } & (
+  view: Visit & { readonly url: URL } & (
       | { readonly image: string; readonly origins: readonly string[] }
       | { readonly action: string }
     ),
 ): Page {
-  const { title, back } = textsIn(of.language).signedIn
-  const label = fill(back, { host: of.url.host })
-  const { href, protocol } = of.url
-  if ('action' in of) {
-    const form = post(of.action, html`<button class="main">${label}</button>`)
-    return page(of, { title, actions: actions(form), formsTo: protocol })
+  const { title, back } = textsIn(view.language).signedIn
+  const label = fill(back, { host: view.url.host })
+  const { href, protocol } = view.url
+  if ('action' in view) {
+    const form = post(view.action, html`<button class="main">${label}</button>`)
+    return page(view, { title, actions: actions(form), formsTo: protocol })
   }
-  return page(of, {
+  return page(view, {
     title,
-    more: html`<img src="${of.image}" alt="" hidden>`,
-    images: of.origins,
+    content: html`<img src="${view.image}" alt="" hidden>`,
+    images: view.origins,
     refresh: href,
     actions: actions(mainLink(href, label)),
   })
@@ -146,38 +147,39 @@ export function continuePage(
  * signed in elsewhere. Under 4 kB with a short link, too.
  */
 export function unsentPage(
-  of: Reader & {
+  view: Reader & {
     readonly signInHref: string
     /** Undefined if reloading the page sends it without a session once more. */
     readonly image: string | undefined
     readonly origins: readonly string[]
   },
 ): Page {
-  const { title, text, reload } = textsIn(of.language).unsent
-  const { image, origins } = of
-  return page(of, {
+  const { title, text, reload } = textsIn(view.language).unsent
+  const { image, origins } = view
+  return page(view, {
     title,
     text,
-    more: image && html`<p>${reload}</p><img src="${image}" alt="" hidden>`,
+    content: image && html`<p>${reload}</p><img src="${image}" alt="" hidden>`,
     symbol: 'alert',
     images: origins,
     styles: 'short',
     actions: actions(
-      html`<a class="main" href="${of.signInHref}" target="_blank">${textsIn(of.language).signIn.title}</a>`,
+      html`<a class="main" href="${view.signInHref}" target="_blank">${textsIn(view.language).signIn.title}</a>`,
     ),
   })
 }
 
 /** In a frame of an app, where nobody can sign in: it leads to `href` in a window of its own, and nowhere else. */
-export function framedPage(of: Reader & Readonly<Record<'href' | 'framedBy', string>>): Page {
-  const { framed, signIn } = textsIn(of.language)
-  const { framedBy, href } = of
+export function framedPage(view: Reader & Readonly<Record<'href' | 'framedBy', string>>): Page {
+  const { framed, signIn } = textsIn(view.language)
+  const { framedBy, href } = view
   const open = html`<a class="main" href="${href}" target="_blank" rel="noopener">${signIn.title}</a>`
-  return page(of, { ...framed, symbol: 'lock', styles: 'short', framedBy, actions: actions(open) })
+  const button = actions(open)
+  return page(view, { ...framed, symbol: 'lock', styles: 'short', framedBy, actions: button })
 }
 
 /** Says what happened and what to do next. Under 4 kB, too. */
-export function errorPage(of: {
+export function errorPage(view: {
   readonly portal?: PagePortal | undefined
   readonly language: Language
   /** Undefined where the request does not tell which sign-in host its page belongs to. */
@@ -193,26 +195,26 @@ export function errorPage(of: {
   readonly clientHref?: string | undefined
   readonly requestId: string
 }): Page {
-  const texts = textsIn(of.language)
-  const kind = errorTextFor(of.code, of.status)
-  const { title, happened, next } = texts.errors[kind]
-  const { problem, providerSays: said } = of
+  const texts = textsIn(view.language)
+  const kind = errorTextFor(view.code, view.status)
+  const { title, text, next } = texts.errors[kind]
+  const { problem, providerSays } = view
   // The title of the page says less than that of the problem.
-  const named = kind === of.code ? [] : [problem?.title]
-  const detail = [...named, problem?.detail].filter(Boolean).join(': ')
-  return page(of, {
+  const problemTitle = kind === view.code ? [] : [problem?.title]
+  const detail = [...problemTitle, problem?.detail].filter(Boolean).join(': ')
+  return page(view, {
     title,
-    text: happened,
-    more: html`
+    text,
+    content: html`
       <p>${next}</p>
-      ${said && html`<p>${texts.providerSays} <q><bdi>${clip(said, MAX_TEXT)}</bdi></q></p>`}`,
-    symbol: of.status === 403 && kind !== 'SETUP' ? 'lock' : 'alert',
-    actions: of.retryHref
-      ? actions(mainLink(of.retryHref, texts.retry))
-      : of.clientHref && actions(link(of.clientHref, backTo(of.clientHref, of.language))),
+      ${providerSays && html`<p>${texts.providerSays} <q><bdi>${clip(providerSays, MAX_TEXT)}</bdi></q></p>`}`,
+    symbol: view.status === 403 && kind !== 'SETUP' ? 'lock' : 'alert',
+    actions: view.retryHref
+      ? actions(mainLink(view.retryHref, texts.retry))
+      : view.clientHref && actions(link(view.clientHref, backTo(view.clientHref, view.language))),
     detail,
     styles: 'short',
-    requestId: `${of.requestId} · ${of.status} ${of.code}`,
+    requestId: `${view.requestId} · ${view.status} ${view.code}`,
   })
 }
 
@@ -232,28 +234,27 @@ function errorTextFor(code: string, status: number): ErrorText {
 
 /** The chosen provider is down. `otherHref` is the list of providers, if there are several. */
 export function providerDownPage(
-  of: Reader & {
+  view: Reader & {
     readonly provider: Pick<Provider, 'title'>
     readonly retryHref: string
     readonly otherHref?: string | undefined
   },
 ): Page {
-  const { providerDown, retry } = textsIn(of.language)
-  const { title, text, other } = providerDown
-  return page(of, {
-    title: fill(title, { provider: of.provider.title }),
+  const { providerDown, retry } = textsIn(view.language)
+  const { title, text, switchProvider } = providerDown
+  const { provider, retryHref, otherHref } = view
+  return page(view, {
+    title: fill(title, { provider: provider.title }),
     text,
     symbol: 'unplugged',
-    actions: actions(mainLink(of.retryHref, retry), of.otherHref && link(of.otherHref, other)),
+    actions: actions(mainLink(retryHref, retry), otherHref && link(otherHref, switchProvider)),
   })
 }
 
-type Content = Parameters<typeof shell>[0]
-
-interface Card extends Pick<Content, 'title' | 'images' | 'refresh' | 'formsTo' | 'framedBy'> {
+interface Card extends Pick<ShellOptions, 'title' | 'images' | 'refresh' | 'formsTo' | 'framedBy'> {
   readonly text?: string | undefined
   /** Below the text. */
-  readonly more?: SafeHtml | '' | undefined
+  readonly content?: SafeHtml | '' | undefined
   readonly symbol?: SymbolName
   readonly actions?: SafeHtml | '' | undefined
   /** Default: usual. What is short stays below 4 kB. */
@@ -272,15 +273,15 @@ export function page(
   }: Pick<Reader, 'language'> & {
     readonly [key in 'portal' | 'profile' | 'imagesUrl']?: Visit[key] | undefined
   },
-  { title, text, more, styles = 'usual', hasImages, detail, requestId, ...card }: Card,
+  { title, text, content, styles = 'usual', hasImages, detail, requestId, ...card }: Card,
 ): Page {
   const texts = textsIn(language)
   const tone = card.symbol && TONES[card.symbol]
   const helper = tone === 'warn' || tone === 'bad' ? portal?.contact : undefined
-  const ownFooter = portal?.texts.footer
+  const footer = portal?.texts.footer
   const { logo, favicon } = portal ?? {}
   const { formsTo, framedBy, refresh, images = [] } = card
-  const ofPortal = logo || favicon || hasImages ? [imagesUrl ?? []].flat() : []
+  const portalImages = logo || favicon || hasImages ? [imagesUrl ?? []].flat() : []
   const urlOf = (image: Image | undefined) => image && imagesUrl && `${imagesUrl}${image.name}`
   return shell({
     title,
@@ -291,18 +292,18 @@ export function page(
       ${card.symbol && symbol(card.symbol)}
       <h1>${title}</h1>
       ${text && html`<p>${text}</p>`}
-      ${more}
+      ${content}
       ${profile && person(portal, profile)}
       ${card.actions}
       ${helper && contact(texts.contact, helper)}`,
     styles,
     logo: urlOf(logo),
     icon: urlOf(favicon),
-    images: [...ofPortal, ...images],
+    images: [...portalImages, ...images],
     refresh,
     formsTo,
     framedBy,
-    footer: requestId ? report(texts, requestId, detail) : ownFooter && own(ownFooter, language),
+    footer: requestId ? report(texts, requestId, detail) : footer && ownParagraph(footer, language),
   })
 }
 
@@ -318,7 +319,7 @@ function report(
 }
 
 /** An own text of a portal. Where it lacks the language of the page, it says which one it has. */
-export function own(texts: OwnText, language: Language): SafeHtml {
+export function ownParagraph(texts: OwnText, language: Language): SafeHtml {
   const { text, tag } = ownText(texts, language)
   return tag === undefined || tag === language
     ? html`<p>${text}</p>`
@@ -330,15 +331,15 @@ export type OwnText = string | Readonly<Record<string, string | undefined>>
 
 function ownText(texts: OwnText, language: Language): { text: string; tag?: string } {
   if (typeof texts === 'string') return { text: texts }
-  const tag = [language, 'en', ...Object.keys(texts)].find((one) => texts[one] !== undefined) ?? ''
+  const tag = [language, 'en', ...Object.keys(texts)].find((tag) => texts[tag] !== undefined) ?? ''
   return { text: texts[tag] ?? '', tag }
 }
 
 /** Names the contact of a portal. The configuration was checked: it has no other scheme. */
-function contact(question: string, where: string): SafeHtml {
-  const isLink = /^(mailto:|https:\/\/)/.test(where)
-  const shown = where.replace(/^mailto:|^https:\/\//, '')
-  const text = isLink ? html`<a class="inline" href="${where}">${shown}</a>` : where
+function contact(question: string, address: string): SafeHtml {
+  const isLink = /^(mailto:|https:\/\/)/.test(address)
+  const label = address.replace(/^mailto:|^https:\/\//, '')
+  const text = isLink ? html`<a class="inline" href="${address}">${label}</a>` : address
   return html`<p class="ask">${question} ${text}</p>`
 }
 
@@ -347,14 +348,14 @@ export function person(
   portal: PagePortal | undefined,
   { provider, id, name, email }: Profile,
 ): SafeHtml {
-  const who = name?.full ?? email?.address ?? id
+  const label = name?.full ?? email?.address ?? id
   const address =
-    email && email.address !== who ? html`<bdi>${clip(email.address, MAX_NAME)}</bdi> · ` : ''
+    email && email.address !== label ? html`<bdi>${clip(email.address, MAX_NAME)}</bdi> · ` : ''
   const via = portal?.providers.get(provider)?.title ?? provider
   return html`
     <div class="person">
-      ${initial(who)}
-      <p><b><bdi>${clip(who, MAX_NAME)}</bdi></b>${address}${via}</p>
+      ${initial(label)}
+      <p><b><bdi>${clip(label, MAX_NAME)}</bdi></b>${address}${via}</p>
     </div>`
 }
 
@@ -379,7 +380,7 @@ export function clip(text: string, max: number): string {
 /** Bytes of the characters that HTML escapes. */
 const ESCAPED: Readonly<Record<string, number>> = { '&': 5, '<': 4, '>': 4, '"': 6, "'": 5 }
 
-function choice(
+function choiceLink(
   { title, icon, color, href, condition }: Choice,
   notes: Readonly<Record<Exclude<Condition, 'well'>, string>>,
 ): SafeHtml {

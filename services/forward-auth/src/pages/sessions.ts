@@ -12,7 +12,7 @@ export const MAX_SHOWN = 100
 const MAX_NAMES = 20
 
 /** What people see of a session or an agent, with times in ms. */
-interface Shown {
+interface ListEntry {
   /** What the form that ends it sends as `session`. */
   readonly id: string
   readonly begun: number
@@ -21,7 +21,7 @@ interface Shown {
   readonly profile?: Profile | undefined
 }
 
-export interface ShownSession extends Shown {
+export interface ShownSession extends ListEntry {
   /** Whether the page is read in it: it has no form then, since signing out ends it. */
   readonly isCurrent: boolean
   readonly userAgent: string
@@ -32,7 +32,7 @@ export interface ShownSession extends Shown {
 }
 
 /** A client that may act for a person. */
-export interface ShownAgent extends Shown {
+export interface ShownAgent extends ListEntry {
   /** The host of its ID; undefined if it registered itself. */
   readonly clientHost: string | undefined
   /** What it calls itself. */
@@ -52,93 +52,97 @@ export interface SessionList {
   readonly endAction: string
 }
 
+type ListView = Reader & SessionList
+
 /** Sessions in the order they are given. */
-export function sessionList(of: Reader & SessionList): SafeHtml {
-  const { more } = textsIn(of.language).sessions
-  return list(of.sessions, more, (one, index) => sessionItem(one, `session-${index}`, of))
+export function sessionList(view: ListView): SafeHtml {
+  const { onlyNewest } = textsIn(view.language).sessions
+  return list(view.sessions, onlyNewest, (session, index) =>
+    sessionItem(session, `session-${index}`, view),
+  )
 }
 
 /** Agents in the order they are given, with a heading; nothing if there are none. */
-export function agentList(of: Reader & SessionList): SafeHtml | '' {
-  const { agents = [], language } = of
+export function agentList(view: ListView): SafeHtml | '' {
+  const { agents = [], language } = view
   if (agents.length === 0) return ''
-  const { title, more } = textsIn(language).agents
+  const { title, onlyNewest } = textsIn(language).agents
   return html`
     <section class="actions" aria-labelledby="agents">
       <h2 id="agents">${title}</h2>
-      ${list(agents, more, (one, index) => agentItem(one, `agent-${index}`, of))}
+      ${list(agents, onlyNewest, (agent, index) => agentItem(agent, `agent-${index}`, view))}
     </section>`
 }
 
 function list<T>(
-  all: readonly T[],
-  more: string,
-  show: (one: T, index: number) => SafeHtml,
+  entries: readonly T[],
+  onlyNewest: string,
+  show: (entry: T, index: number) => SafeHtml,
 ): SafeHtml {
-  const items = all.slice(0, MAX_SHOWN).map(show)
+  const items = entries.slice(0, MAX_SHOWN).map(show)
   return html`
     <ul class="sessions" role="list">${items}</ul>
-    ${all.length > MAX_SHOWN ? html`<p>${fill(more, { count: String(MAX_SHOWN) })}</p>` : ''}`
+    ${entries.length > MAX_SHOWN ? html`<p>${fill(onlyNewest, { count: String(MAX_SHOWN) })}</p>` : ''}`
 }
 
-function sessionItem(session: ShownSession, id: string, of: Reader & SessionList): SafeHtml {
+function sessionItem(session: ShownSession, id: string, view: ListView): SafeHtml {
   const { address, isCurrent } = session
-  const texts = textsIn(of.language).sessions
+  const texts = textsIn(view.language).sessions
   const facts: Facts = [
     [texts.address, address && isolate(address)],
-    [texts.begun, writeTime(of.language, session.begun)],
-    [texts.lastSeen, writeTime(of.language, session.lastSeen)],
-    [texts.ends, writeTime(of.language, session.ends)],
+    [texts.begun, writeTime(view.language, session.begun)],
+    [texts.lastSeen, writeTime(view.language, session.lastSeen)],
+    [texts.ends, writeTime(view.language, session.ends)],
     [texts.hosts, isolateAll(session.hosts)],
   ]
   const head = html`
-    <b>${device(session.userAgent, of.language)}</b>
-    ${isCurrent ? html`<mark>${texts.here}</mark>` : ''}`
-  return item({ id, of, one: session, head, facts, end: isCurrent ? undefined : texts.end })
+    <b>${device(session.userAgent, view.language)}</b>
+    ${isCurrent ? html`<mark>${texts.current}</mark>` : ''}`
+  return item({ id, view, entry: session, head, facts, end: isCurrent ? undefined : texts.end })
 }
 
-function agentItem(agent: ShownAgent, id: string, of: Reader & SessionList): SafeHtml {
+function agentItem(agent: ShownAgent, id: string, view: ListView): SafeHtml {
   const { clientHost } = agent
-  const { agents: texts, sessions } = textsIn(of.language)
+  const { agents: texts, sessions } = textsIn(view.language)
   const facts: Facts = [
     [
       texts.resource,
       html`${agent.resources.slice(0, MAX_NAMES).map((url) => html`<div>${resourceText(url)}</div>`)}`,
     ],
     [texts.scopes, isolateAll(agent.scopes)],
-    [texts.begun, writeTime(of.language, agent.begun)],
-    [texts.lastCall, agent.lastCall === undefined ? '–' : writeTime(of.language, agent.lastCall)],
-    [sessions.ends, writeTime(of.language, agent.ends)],
+    [texts.begun, writeTime(view.language, agent.begun)],
+    [texts.lastCall, agent.lastCall === undefined ? '–' : writeTime(view.language, agent.lastCall)],
+    [sessions.ends, writeTime(view.language, agent.ends)],
   ]
   const head = html`
     <b>${clientHost ? host(clientHost) : texts.selfRegistered}</b>
-    ${calledItself(agent.name, of.language)}`
-  return item({ id, of, one: agent, head, facts, end: texts.end })
+    ${calledItself(agent.name, view.language)}`
+  return item({ id, view, entry: agent, head, facts, end: texts.end })
 }
 
 type Facts = readonly (readonly [name: string, fact: SafeHtml | string | undefined])[]
 
 /** What there is of one session or agent, with a button that ends it. */
-function item(shown: {
+function item(options: {
   readonly id: string
-  readonly of: Reader & SessionList
-  readonly one: Shown
+  readonly view: ListView
+  readonly entry: ListEntry
   readonly head: SafeHtml
   readonly facts: Facts
   readonly end: string | undefined
 }): SafeHtml {
-  const { id, of, one, head, facts, end } = shown
+  const { id, view, entry, head, facts, end } = options
   const form = html`
-    <input type="hidden" name="session" value="${one.id}">
+    <input type="hidden" name="session" value="${entry.id}">
     <button aria-describedby="${id}">${end}</button>`
   return html`
     <li>
       <div id="${id}">
-        ${one.profile && person(of.portal, one.profile)}
+        ${entry.profile && person(view.portal, entry.profile)}
         ${head}
       </div>
       <dl>${facts.map(([name, fact]) => html`<dt>${name}</dt><dd>${fact}</dd>`)}</dl>
-      ${end && post(of.endAction, form)}
+      ${end && post(view.endAction, form)}
     </li>`
 }
 
@@ -155,8 +159,8 @@ function isolate(text: string): SafeHtml {
 }
 
 function isolateAll(texts: readonly string[]): SafeHtml {
-  const shown = texts.slice(0, MAX_NAMES)
-  return html`${shown.map(isolate)}${shown.length < texts.length ? '…' : ''}`
+  const ellipsis = texts.length > MAX_NAMES ? '…' : ''
+  return html`${texts.slice(0, MAX_NAMES).map(isolate)}${ellipsis}`
 }
 
 /**
@@ -164,33 +168,32 @@ function isolateAll(texts: readonly string[]): SafeHtml {
  * `searchAction` takes a GET with `person`, `endPersonAction` a POST.
  */
 export function sessionsPage(
-  of: Reader &
-    SessionList &
+  view: ListView &
     Record<'searchAction' | 'endPersonAction' | 'accountHref', string> & {
       readonly person?: string | undefined
     },
 ): Page {
-  const texts = textsIn(of.language).sessions
-  const endAll = html`<input type="hidden" name="person" value="${of.person}"><button>${texts.endAll}</button>`
-  const hasSessions = of.sessions.length > 0
-  const isFound = hasSessions || of.agents?.length
-  return page(of, {
-    title: texts.all,
+  const texts = textsIn(view.language).sessions
+  const endAll = html`<input type="hidden" name="person" value="${view.person}"><button>${texts.endAll}</button>`
+  const hasSessions = view.sessions.length > 0
+  const isFound = hasSessions || view.agents?.length
+  return page(view, {
+    title: texts.everybody,
     styles: 'lists',
     actions: html`
-      <form class="search" role="search" action="${of.searchAction}">
-        <label for="person">${texts.whose}</label>
-        <input id="person" name="person" type="search" value="${of.person}">
+      <form class="search" role="search" action="${view.searchAction}">
+        <label for="person">${texts.searchLabel}</label>
+        <input id="person" name="person" type="search" value="${view.person}">
         <button>${texts.search}</button>
       </form>
       <div class="actions">
-        ${of.person && isFound ? post(of.endPersonAction, endAll) : ''}
-        ${hasSessions ? sessionList(of) : html`<p>${texts.none}</p>`}
+        ${view.person && isFound ? post(view.endPersonAction, endAll) : ''}
+        ${hasSessions ? sessionList(view) : html`<p>${texts.none}</p>`}
       </div>
-      ${agentList(of)}
+      ${agentList(view)}
       <div class="actions">
-        ${of.person && link(of.searchAction, texts.all)}
-        ${link(of.accountHref, texts.title)}
+        ${view.person && link(view.searchAction, texts.everybody)}
+        ${link(view.accountHref, texts.title)}
       </div>`,
   })
 }

@@ -6,7 +6,7 @@ import { standOut, textOn } from './colors.ts'
 import { outline } from './icons.ts'
 import type { Language } from './languages.ts'
 
-interface Content extends Omit<Parameters<typeof pageOf>[0], 'script'> {
+export interface ShellOptions extends Omit<Parameters<typeof pageOf>[0], 'script'> {
   readonly language: Language
   /** Title of the portal, above the card. */
   readonly brand: string
@@ -19,15 +19,15 @@ interface Content extends Omit<Parameters<typeof pageOf>[0], 'script'> {
 }
 
 /** A whole page: the layout that all pages share, around the content. */
-export function shell(content: Content): Page {
-  const { title, language, brand, accent, body, styles, footer, logo, ...more } = content
+export function shell(options: ShellOptions): Page {
+  const { title, language, brand, accent, body, styles, footer, logo, ...pageOptions } = options
   const header = logo ? html`<img src="${logo}" alt="${brand}">` : html`${outline('gate')}${brand}`
-  const whole = html`
+  const pageBody = html`
     <header>${header}</header>
     <main>${body}</main>
     ${footer ? html`<footer>${footer}</footer>` : ''}`
   return pageOf(
-    { ...more, title: `${title} · ${brand}`, language, accent, body: whole },
+    { ...pageOptions, title: `${title} · ${brand}`, language, accent, body: pageBody },
     SHEETS[styles].memo(accent),
   )
 }

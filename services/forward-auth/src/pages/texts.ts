@@ -1,8 +1,8 @@
 /** A text in each language, in the order of `LANGUAGES`. */
-type Row = readonly [en: string, de: string, fr: string, es: string]
+type Translation = readonly [en: string, de: string, fr: string, es: string]
 
-export interface Rows {
-  readonly [name: string]: Row | Rows
+export interface Translations {
+  readonly [name: string]: Translation | Translations
 }
 
 /**
@@ -35,7 +35,7 @@ export const TEXTS = {
   },
   sessions: {
     title: ['Your sessions', 'Ihre Sitzungen', 'Vos sessions', 'Sus sesiones'],
-    here: ['This browser', 'Dieser Browser', 'Ce navigateur', 'Este navegador'],
+    current: ['This browser', 'Dieser Browser', 'Ce navigateur', 'Este navegador'],
     device: ['{browser} on {system}', '{browser} unter {system}', '{browser} sous {system}', '{browser} en {system}'],
     unknown: ['Unknown device', 'Unbekanntes Gerät', 'Appareil inconnu', 'Dispositivo desconocido'],
     address: ['IP address', 'IP-Adresse', 'Adresse IP', 'Dirección IP'],
@@ -44,15 +44,15 @@ export const TEXTS = {
     ends: ['Expires', 'Läuft ab', 'Expiration', 'Caducidad'],
     hosts: ['Used at', 'Verwendet bei', 'Utilisée sur', 'Usada en'],
     end: ['End session', 'Sitzung beenden', 'Fermer la session', 'Cerrar esta sesión'],
-    others: [
+    endOthers: [
       'End all other sessions', 'Alle anderen Sitzungen beenden',
       'Fermer toutes les autres sessions', 'Cerrar todas las demás sesiones'],
     everywhere: ['Sign out everywhere', 'Überall abmelden', 'Se déconnecter partout', 'Cerrar sesión en todas partes'],
-    more: [
+    onlyNewest: [
       'Only the newest {count} sessions are shown.', 'Es werden nur die {count} neuesten Sitzungen angezeigt.',
       'Seules les {count} sessions les plus récentes sont affichées.', 'Solo se muestran las {count} sesiones más recientes.'],
-    all: ['Sessions of everybody', 'Sitzungen aller Personen', 'Sessions de tout le monde', 'Sesiones de todas las personas'],
-    whose: [
+    everybody: ['Sessions of everybody', 'Sitzungen aller Personen', 'Sessions de tout le monde', 'Sesiones de todas las personas'],
+    searchLabel: [
       'Whole e-mail address or identifier of a person', 'Vollständige E-Mail-Adresse oder Kennung einer Person',
       'Adresse e-mail complète ou identifiant d’une personne', 'Dirección de correo completa o identificador de una persona'],
     search: ['Search', 'Suchen', 'Rechercher', 'Buscar'],
@@ -100,7 +100,7 @@ export const TEXTS = {
     begun: ['Connected', 'Verbunden', 'Connexion', 'Conexión'],
     lastCall: ['Last call', 'Letzter Aufruf', 'Dernier appel', 'Última llamada'],
     end: ['Disconnect', 'Verbindung trennen', 'Déconnecter', 'Desconectar'],
-    more: [
+    onlyNewest: [
       'Only the newest {count} agents are shown.', 'Es werden nur die {count} neuesten Agenten angezeigt.',
       'Seuls les {count} agents les plus récents sont affichés.', 'Solo se muestran los {count} agentes más recientes.'],
   },
@@ -142,7 +142,7 @@ export const TEXTS = {
       'Vous êtes connecté, mais ce compte n’a pas accès à cette page. Pour y accéder, adressez-vous à l’administrateur de ce site.',
       'Ha iniciado sesión, pero esta cuenta no tiene acceso a esta página. ' +
         'Si necesita acceso, póngase en contacto con el administrador de este sitio.'],
-    other: ['Sign in as someone else', 'Mit einem anderen Konto anmelden', 'Utiliser un autre compte', 'Usar otra cuenta'],
+    switchAccount: ['Sign in as someone else', 'Mit einem anderen Konto anmelden', 'Utiliser un autre compte', 'Usar otra cuenta'],
   },
   framed: {
     title: ['Sign in to see this', 'Melden Sie sich an, um dies zu sehen', 'Connectez-vous pour voir ceci', 'Inicie sesión para ver esto'],
@@ -176,7 +176,7 @@ export const TEXTS = {
       'Dort ist die Anmeldung zurzeit nicht möglich. Mit Ihrem Konto ist alles in Ordnung.',
       'La connexion y est impossible pour le moment. Votre compte n’est pas en cause.',
       'En este momento no se puede iniciar sesión allí. El problema no está en su cuenta.'],
-    other: ['Sign in another way', 'Auf andere Weise anmelden', 'Se connecter autrement', 'Iniciar sesión de otra manera'],
+    switchProvider: ['Sign in another way', 'Auf andere Weise anmelden', 'Se connecter autrement', 'Iniciar sesión de otra manera'],
   },
   /** Introduces what the identity provider said about an error, in its own words. */
   providerSays: [
@@ -188,7 +188,7 @@ export const TEXTS = {
       title: [
         'Too many sign-ins at once', 'Zu viele Anmeldungen auf einmal',
         'Trop de connexions à la fois', 'Demasiados inicios de sesión a la vez'],
-      happened: [
+      text: [
         'More people are signing in right now than this site can serve.',
         'Gerade melden sich mehr Personen an, als diese Website bedienen kann.',
         'Plus de personnes se connectent en ce moment que ce site ne peut en servir.',
@@ -201,7 +201,7 @@ export const TEXTS = {
       title: [
         'Callback from another provider', 'Antwort von einem anderen Anmeldedienst',
         'Réponse d’un autre fournisseur', 'Respuesta de otro proveedor'],
-      happened: [
+      text: [
         'You returned from a different identity provider than the one you started with.',
         'Die Antwort kam von einem anderen Anmeldedienst als dem, bei dem Sie begonnen haben.',
         'La réponse vient d’un autre fournisseur d’identité que celui avec lequel vous avez commencé.',
@@ -214,7 +214,7 @@ export const TEXTS = {
     },
     FWA_CLIENT_INVALID: {
       title: ['Client is not acceptable', 'Client nicht zulässig', 'Client non accepté', 'Cliente no admitido'],
-      happened: [
+      text: [
         'The app that wants access describes itself in a way that this site does not accept.',
         'Die App, die Zugriff möchte, beschreibt sich auf eine Weise, die diese Website nicht akzeptiert.',
         'L’application qui demande l’accès se décrit d’une manière que ce site n’accepte pas.',
@@ -227,7 +227,7 @@ export const TEXTS = {
     },
     FWA_CLIENT_RATE: {
       title: ['Too many new clients', 'Zu viele neue Clients', 'Trop de nouveaux clients', 'Demasiados clientes nuevos'],
-      happened: [
+      text: [
         'This account has used too many new apps in a short time.',
         'Dieses Konto hat in kurzer Zeit zu viele neue Apps verwendet.',
         'Ce compte a utilisé trop de nouvelles applications en peu de temps.',
@@ -240,7 +240,7 @@ export const TEXTS = {
       title: [
         'Client metadata document cannot be read', 'Beschreibung des Clients nicht lesbar',
         'Description du client illisible', 'No se puede leer la descripción del cliente'],
-      happened: [
+      text: [
         'This site cannot read the description of the app that wants access.',
         'Diese Website kann die Beschreibung der App, die Zugriff möchte, nicht abrufen.',
         'Ce site ne parvient pas à lire la description de l’application qui demande l’accès.',
@@ -255,7 +255,7 @@ export const TEXTS = {
       title: [
         'Browser does not keep cookies', 'Browser speichert keine Cookies',
         'Cookies non conservés', 'El navegador no guarda cookies'],
-      happened: [
+      text: [
         'Your browser does not keep the cookies of this app.',
         'Ihr Browser speichert die Cookies dieser App nicht.',
         'Votre navigateur ne conserve pas les cookies de cette application.',
@@ -270,7 +270,7 @@ export const TEXTS = {
       title: [
         'Session cookie sent twice', 'Sitzungs-Cookie doppelt gesendet',
         'Cookie de session envoyé deux fois', 'Cookie de sesión enviada dos veces'],
-      happened: [
+      text: [
         'Another site has set a second session cookie. This site cannot tell which one is yours, so it accepts neither.',
         'Eine andere Website hat ein zweites Sitzungs-Cookie gesetzt. Deshalb wird keines der beiden akzeptiert.',
         'Un autre site a créé un second cookie de session : aucun des deux n’est donc accepté.',
@@ -285,7 +285,7 @@ export const TEXTS = {
       title: [
         'Access denied for this account', 'Kein Zugriff für dieses Konto',
         'Accès refusé à ce compte', 'Acceso denegado a esta cuenta'],
-      happened: [
+      text: [
         'This account does not have access to this page.', 'Dieses Konto hat keinen Zugriff auf diese Seite.',
         'Ce compte n’a pas accès à cette page.', 'Esta cuenta no tiene acceso a esta página.'],
       next: [
@@ -296,7 +296,7 @@ export const TEXTS = {
     },
     FWA_LOGIN_REFUSED: {
       title: ['Provider refused the sign-in', 'Anmeldung abgelehnt', 'Connexion refusée', 'Inicio de sesión rechazado'],
-      happened: [
+      text: [
         'The identity provider did not sign you in.', 'Der Anmeldedienst hat Sie nicht angemeldet.',
         'Le fournisseur d’identité a refusé de vous connecter.', 'El proveedor de identidad ha rechazado su inicio de sesión.'],
       next: [
@@ -309,7 +309,7 @@ export const TEXTS = {
       title: [
         'Sign-in expired or started in another browser', 'Anmeldung abgelaufen oder in einem anderen Browser begonnen',
         'Connexion expirée ou commencée dans un autre navigateur', 'Inicio de sesión caducado o iniciado en otro navegador'],
-      happened: [
+      text: [
         'The sign-in took too long, or began in another browser.',
         'Die Anmeldung hat zu lange gedauert oder wurde in einem anderen Browser begonnen.',
         'La connexion a pris trop de temps, ou a commencé dans un autre navigateur.',
@@ -324,7 +324,7 @@ export const TEXTS = {
       title: [
         "This app's request is not valid", 'Anfrage dieser App ungültig',
         'La demande de cette application n’est pas valide', 'La solicitud de esta aplicación no es válida'],
-      happened: [
+      text: [
         'The app that sent you here made a mistake. Nothing was shared with it.',
         'Die App, von der Sie kommen, hat einen Fehler gemacht. Sie hat keine Daten erhalten.',
         'L’application qui vous a envoyé ici a commis une erreur. Rien ne lui a été transmis.',
@@ -340,7 +340,7 @@ export const TEXTS = {
       title: [
         'Request came from another origin', 'Anfrage von einer anderen Website',
         'Requête provenant d’un autre site', 'Solicitud de otro sitio'],
-      happened: [
+      text: [
         'Another site tried to end a session. Nothing was changed.',
         'Eine andere Website wollte eine Sitzung beenden. Es wurde nichts geändert.',
         'Un autre site a tenté de fermer une session. Rien n’a été modifié.',
@@ -353,7 +353,7 @@ export const TEXTS = {
     },
     FWA_PORTAL_UNKNOWN: {
       title: ['No such portal', 'Dieses Portal gibt es nicht', 'Portail inconnu', 'Portal desconocido'],
-      happened: [
+      text: [
         'There is no sign-in page at this address.', 'Unter dieser Adresse gibt es keine Anmeldeseite.',
         'Il n’y a pas de page de connexion à cette adresse.', 'En esta dirección no hay ninguna página de inicio de sesión.'],
       next: [
@@ -362,7 +362,7 @@ export const TEXTS = {
     },
     FWA_PROVIDER_UNKNOWN: {
       title: ['No such provider', 'Diesen Anmeldedienst gibt es nicht', 'Fournisseur inconnu', 'Proveedor desconocido'],
-      happened: [
+      text: [
         'This sign-in page has no identity provider with this name.',
         'Diese Anmeldeseite hat keinen Anmeldedienst mit diesem Namen.',
         'Aucun fournisseur d’identité de cette page de connexion ne porte ce nom.',
@@ -377,7 +377,7 @@ export const TEXTS = {
       title: [
         'Provider cannot be reached', 'Anmeldedienst nicht erreichbar',
         'Fournisseur injoignable', 'No se puede contactar con el proveedor'],
-      happened: [
+      text: [
         'The identity provider is not responding.', 'Der Anmeldedienst antwortet nicht.',
         'Le fournisseur d’identité ne répond pas.', 'El proveedor de identidad no responde.'],
       next: [
@@ -388,7 +388,7 @@ export const TEXTS = {
     },
     FWA_SESSION_TOO_LARGE: {
       title: ['Session too large', 'Sitzung zu groß', 'Session trop volumineuse', 'Sesión demasiado grande'],
-      happened: [
+      text: [
         'The identity provider sent more information about you than fits in a cookie.',
         'Der Anmeldedienst sendet mehr Angaben über Sie, als in ein Cookie passen.',
         'Le fournisseur d’identité a envoyé plus d’informations sur vous qu’un cookie ne peut en contenir.',
@@ -401,7 +401,7 @@ export const TEXTS = {
     },
     FWA_SIGN_IN_LOOP: {
       title: ['Redirect loop', 'Endlose Weiterleitung', 'Boucle de redirection', 'Bucle de redirección'],
-      happened: [
+      text: [
         'You are signed in, but the app keeps sending you back to sign in.',
         'Sie sind angemeldet, aber die App schickt Sie immer wieder zur Anmeldung.',
         'Vous êtes connecté, mais l’application vous renvoie sans cesse à la page de connexion.',
@@ -416,7 +416,7 @@ export const TEXTS = {
       title: [
         'Sign-in link names an unknown policy', 'Link zur Anmeldung ungültig',
         'Lien de connexion non valide', 'Enlace de inicio de sesión no válido'],
-      happened: [
+      text: [
         'The link that brought you here is no longer valid.',
         'Der Link, über den Sie hierhergekommen sind, ist nicht mehr gültig.',
         'Le lien que vous avez suivi n’est plus valide.',
@@ -429,7 +429,7 @@ export const TEXTS = {
     },
     FWA_SIGN_IN_RATE: {
       title: ['Too many sign-ins', 'Zu viele Anmeldungen', 'Trop de connexions', 'Demasiados inicios de sesión'],
-      happened: [
+      text: [
         'This account has signed in too often in a short time.',
         'Dieses Konto hat sich in kurzer Zeit zu oft angemeldet.',
         'Ce compte s’est connecté trop souvent en peu de temps.',
@@ -442,7 +442,7 @@ export const TEXTS = {
       title: [
         'Sign-in does not meet the requirements', 'Anmeldung reicht nicht aus',
         'Connexion insuffisante', 'El inicio de sesión no es suficiente'],
-      happened: [
+      text: [
         'This page requires another kind of sign-in, such as one with a second factor.',
         'Diese Seite erfordert eine andere Anmeldung, zum Beispiel mit einem zweiten Faktor.',
         'Cette page exige une autre méthode de connexion, par exemple avec un second facteur.',
@@ -457,7 +457,7 @@ export const TEXTS = {
       title: [
         'Sessions cannot be checked', 'Sitzungen können nicht geprüft werden',
         'Impossible de vérifier les sessions', 'No se pueden comprobar las sesiones'],
-      happened: [
+      text: [
         'This site cannot check who is signed in at the moment.',
         'Diese Website kann zurzeit nicht prüfen, wer angemeldet ist.',
         'Pour le moment, ce site ne peut pas vérifier qui est connecté.',
@@ -468,7 +468,7 @@ export const TEXTS = {
     },
     NOT_FOUND: {
       title: ['Not found', 'Nicht gefunden', 'Page introuvable', 'Página no encontrada'],
-      happened: [
+      text: [
         'There is nothing at this address.', 'Unter dieser Adresse wurde nichts gefunden.',
         'Il n’y a rien à cette adresse.', 'No hay nada en esta dirección.'],
       next: [
@@ -480,7 +480,7 @@ export const TEXTS = {
       title: [
         'This site is not set up correctly', 'Diese Website ist nicht richtig eingerichtet',
         'Ce site n’est pas correctement configuré', 'Este sitio no está bien configurado'],
-      happened: [
+      text: [
         'You did nothing wrong. The configuration of this site has to be corrected.',
         'Sie haben nichts falsch gemacht. Die Konfiguration dieser Website muss korrigiert werden.',
         'Vous n’y êtes pour rien : la configuration de ce site doit être corrigée.',
@@ -491,7 +491,7 @@ export const TEXTS = {
     },
     INTERNAL: {
       title: ['Something went wrong', 'Etwas ist schiefgegangen', 'Une erreur est survenue', 'Algo ha salido mal'],
-      happened: [
+      text: [
         'An error occurred on this site. It has been logged.',
         'Auf dieser Website ist ein Fehler aufgetreten. Er wurde protokolliert.',
         'Une erreur s’est produite sur ce site et a été enregistrée.',
@@ -504,7 +504,7 @@ export const TEXTS = {
     },
     REQUEST: {
       title: ['Request not understood', 'Anfrage nicht verstanden', 'Requête non comprise', 'No se ha entendido la solicitud'],
-      happened: [
+      text: [
         'This site did not understand the request from your browser.',
         'Diese Website konnte die Anfrage Ihres Browsers nicht verarbeiten.',
         'Ce site n’a pas compris la requête de votre navigateur.',
@@ -516,4 +516,4 @@ export const TEXTS = {
         'Vuelva atrás e inténtelo de nuevo, o abra otra vez la aplicación.'],
     },
   },
-} satisfies Rows
+} satisfies Translations

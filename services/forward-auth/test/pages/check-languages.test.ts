@@ -19,9 +19,9 @@ t.test('people get each page in their language, and programs get English', async
     t.match(page.body, `<html lang="${language}">`)
 
     const callback = `${MAIN}/providers/corp/callback?code=x`
-    const { happened, next } = errors.FWA_LOGIN_UNKNOWN
+    const { text, next } = errors.FWA_LOGIN_UNKNOWN
     const error = await visitor().open(callback, { headers })
-    t.match(error, { statusCode: 400, headers: sent, body: happened })
+    t.match(error, { statusCode: 400, headers: sent, body: text })
     t.match(error.body, next)
 
     const cookie = await signIn('main')

@@ -62,7 +62,7 @@ t.test('each state, in each language: whose host is proven comes first', async (
       t.strictSame(notices.map(text), expected, `${language}: ${why}: warning`)
       t.equal(text(named(html, 'h1')[0]!), texts.title)
       t.match(html, 'Ada Lovelace', 'who is signed in')
-      t.match(html, refused.other)
+      t.match(html, refused.switchAccount)
     }
     const [first] = named(pageFor({ language }).html, 'li').flatMap(below)
     t.equal(attribute(first!, 'lang'), language === 'de' || language === 'en' ? undefined : 'en')

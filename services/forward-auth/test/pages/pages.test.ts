@@ -188,12 +188,14 @@ t.test('every error page says what happened, what to do next, and its code', asy
     for (const code of Object.keys(ERRORS)) {
       const status = STATUS_OF[code]!
       const { html } = errorPage({ portal, language, status, code, requestId: 'abc' })
-      const [title = '', happened = '', next = ''] = [
+      const [title = '', happening = '', next = ''] = [
         ...named(html, 'h1').map(text),
         ...named(html, 'p').map(text),
       ]
       t.ok(
-        known.some((one) => one.title === title && one.happened === happened && one.next === next),
+        known.some(
+          (error) => error.title === title && error.text === happening && error.next === next,
+        ),
         `${language}: ${code}`,
       )
       t.match(text(named(html, 'footer')[0]!), `${status} ${code}`)

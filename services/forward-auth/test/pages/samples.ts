@@ -147,10 +147,16 @@ export function samples({
       ],
     }),
     'signed-in-without-apps': accountPage({ ...reader, profile, logoutHref: href, apps: [] }),
-    account: accountPage({ ...reader, profile, logoutHref: href, own, allSessionsHref: href }),
+    account: accountPage({
+      ...reader,
+      profile,
+      logoutHref: href,
+      ownSessions: own,
+      allSessionsHref: href,
+    }),
     'account-with-agents': accountPage({
       ...{ ...reader, profile, logoutHref: href },
-      own: { ...own, agents },
+      ownSessions: { ...own, agents },
     }),
     'all-sessions': sessionsPage({ ...reader, ...everybody }),
     'all-agents': sessionsPage({

@@ -12,7 +12,7 @@ const reader = { portal, language: 'en', imagesUrl: IMAGES } as const
 const account = (sessions: readonly ShownSession[]) =>
   accountPage({
     ...{ ...reader, profile: ada, logoutHref: '/logout' },
-    own: {
+    ownSessions: {
       ...{ sessions, endAction: '/end' },
       ...{ othersAction: '/others', everywhereAction: '/everywhere' },
     },
@@ -86,10 +86,10 @@ t.test('a person ends one session, the others, or all', async (t) => {
   t.strictSame(formsIn(html), [
     ['post', '/end', 'session=b2', texts.end],
     ['post', '/end', 'session="c3', texts.end],
-    ['post', '/others', texts.others],
+    ['post', '/others', texts.endOthers],
     ['post', '/everywhere', texts.everywhere],
   ])
-  t.strictSame(named(html, 'mark').map(text), [texts.here], 'the current one is marked')
+  t.strictSame(named(html, 'mark').map(text), [texts.current], 'the current one is marked')
   t.ok(hrefsIn(html).includes('/logout'), 'and ended by signing out')
   const ids = elements(html).flatMap((each) => attribute(each, 'id') ?? [])
   t.equal(new Set(ids).size, ids.length, 'no identifier comes twice')
@@ -147,7 +147,7 @@ t.test('however much there is, a page is bounded', async (t) => {
     t.match(text(named(html, 'dd')[4]!), /…$/, 'and says that there are more')
     t.ok(Buffer.byteLength(html) < 350_000, `${Buffer.byteLength(html)} bytes`)
   }
-  const more = fill(texts.more, { count: '100' })
+  const more = fill(texts.onlyNewest, { count: '100' })
   t.match(account(many), more)
   t.notMatch(account([one]), 'sessions are shown')
 })
@@ -162,9 +162,9 @@ t.test('what clients send is isolated from the direction of the text around it',
 const withAgents = (agents: readonly ShownAgent[], language: Language = 'en') => {
   const lists = { sessions: [session({ isCurrent: true })], agents }
   const all = { ...reader, ...lists, language, endAction: '/end', searchAction: '/sessions' }
-  const own = { ...lists, endAction: '/end', othersAction: '/o', everywhereAction: '/e' }
+  const ownSessions = { ...lists, endAction: '/end', othersAction: '/o', everywhereAction: '/e' }
   return [
-    accountPage({ ...reader, language, profile: ada, logoutHref: '/logout', own }).html,
+    accountPage({ ...reader, language, profile: ada, logoutHref: '/logout', ownSessions }).html,
     sessionsPage({ ...all, endPersonAction: '/end-person', accountHref: '/account' }).html,
   ]
 }
@@ -274,7 +274,7 @@ t.test(
     for (const html of withAgents(many)) {
       t.equal(agentsIn(html).length, 100)
       t.ok(Buffer.byteLength(html) < 500_000, `${Buffer.byteLength(html)} bytes`)
-      t.match(html, fill(agentTexts.more, { count: '100' }))
+      t.match(html, fill(agentTexts.onlyNewest, { count: '100' }))
       t.match(text(agentsIn(html)[0]!), '.evil.test')
       t.equal(text(named(html, 'q')[0]!).startsWith("&'&&"), true, 'without quotes or turns')
     }
