@@ -55,7 +55,7 @@ export class Callers implements CallerGate {
     if (own) await this.#admitOwn(actor, wanted, own, lease)
   }
 
-  async ask(...[wanted, by, isRenewal]: Parameters<CallerGate['ask']>): Promise<void> {
+  async ask(...[wanted, actor, isRenewal]: Parameters<CallerGate['ask']>): Promise<void> {
     const { store, clock } = this.#deps
     const looks: GateDeps['store'] = {
       countNames: (...of) => store.countNames(...of),
@@ -64,7 +64,7 @@ export class Callers implements CallerGate {
       changeUsage: (keys, change) => store.changeUsage(keys, (usage) => change(usage.copy())),
     }
     const deps = { store: looks, clock, log: { warn() {} }, isAsked: true }
-    await new Callers(this.limits, deps).admit(wanted, by, isRenewal)
+    await new Callers(this.limits, deps).admit(wanted, actor, isRenewal)
   }
 
   async admitRetry(name: string): Promise<void> {

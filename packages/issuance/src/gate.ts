@@ -10,7 +10,7 @@ export const SYSTEM: Actor = { actor: 'system', way: 'service' }
 /** What is to be admitted. Without a lease it is only asked whether it would be. */
 export interface Asked {
   readonly request: IssuanceRequest
-  readonly by: Actor
+  readonly actor: Actor
   /** The latest order of the request key. */
   readonly order: OrderRecord | undefined
   readonly isRenewal: boolean
@@ -30,9 +30,9 @@ export interface CallerGate {
    * that requests at the same time see each other.
    * @throws IssuanceError `CERT_CALLER_LIMITED`
    */
-  admit(wanted: Wanted, by: Actor, isRenewal: boolean, lease: Lease): Promise<void>
+  admit(wanted: Wanted, actor: Actor, isRenewal: boolean, lease: Lease): Promise<void>
   /** Refuses what `admit` would refuse now, and takes nothing. @throws IssuanceError `CERT_CALLER_LIMITED` */
-  ask(wanted: Wanted, by: Actor, isRenewal: boolean): Promise<void>
+  ask(wanted: Wanted, actor: Actor, isRenewal: boolean): Promise<void>
   /** Takes one of the tries that a name has before its wait is over. @throws IssuanceError `CERT_CALLER_LIMITED` */
   admitRetry(name: string): Promise<void>
   /** Notes that a request goes on that was admitted before a restart: it may not be counted. */
@@ -50,13 +50,15 @@ interface GateDeps {
  * collects all. Who asks for the same later may be refused nevertheless.
  */
 export async function* refusalsOf(asked: Asked, { callers, clock, store }: GateDeps) {
-  const { request, by, isRenewal, lease } = asked
+  const { request, actor, isRenewal, lease } = asked
   const retry = await refusedRetry(asked, callers, clock.now())
   if (retry) yield retry
-  if (by !== SYSTEM) {
+  if (actor !== SYSTEM) {
     const wanted = { names: request.names, isPrepared: await isPrepared(asked, store) }
     const limit = await limitOf(
-      lease ? callers.admit(wanted, by, isRenewal, lease) : callers.ask(wanted, by, isRenewal),
+      lease
+        ? callers.admit(wanted, actor, isRenewal, lease)
+        : callers.ask(wanted, actor, isRenewal),
     )
     if (limit) yield limit
   }
@@ -66,14 +68,14 @@ export async function* refusalsOf(asked: Asked, { callers, clock, store }: GateD
 
 /** Refuses what failed until its next try is due, unless its share refused another caller. */
 async function refusedRetry(
-  { request, by, order, lease }: Asked,
+  { request, actor, order, lease }: Asked,
   callers: CallerGate,
   now: number,
 ): Promise<Error | undefined> {
   const nextTryAt = order && waitOf(order, now)
   if (!order || nextTryAt === undefined) return undefined
-  const { lastError, askedBy = by.actor, names } = order
-  if (lastError?.code === 'CERT_RATE_LIMITED' && askedBy !== by.actor) return undefined
+  const { lastError, askedBy = actor.actor, names } = order
+  if (lastError?.code === 'CERT_RATE_LIMITED' && askedBy !== actor.actor) return undefined
   const isVoid = nextTryOf(order, request.issuer, now) === undefined
   // Replicas with two configurations must not hand a name to and fro.
   const isTried = isVoid && (!lease || !(await limitOf(callers.admitRetry(names[0] ?? ''))))

@@ -1,7 +1,7 @@
 export { Callers } from './callers.ts'
 export { FINAL_CODES, ISSUANCE_ERRORS, IssueError } from './errors.ts'
 export { issueFailed, orderPath } from './failure.ts'
-export type { CertEvent, Events, IssuanceMetrics } from './flight.ts'
+export type { CertEvent, Events, IssuanceMetrics } from './flight/ports.ts'
 export { describeCertificate, type Held, Holdings } from './held.ts'
 export { Issuance, type IssuanceResult } from './issuance.ts'
 export { renewalsOf } from './renewals.ts'

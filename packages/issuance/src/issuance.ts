@@ -4,7 +4,9 @@ import type { Name } from '@gatehouse/pki'
 import { isUnavailable } from '@gatehouse/store'
 import { IssuanceError, IssueError } from './errors.ts'
 import { nextTryOf } from './failure.ts'
-import { Flight, type FlightPlan, type IssuanceDeps } from './flight.ts'
+import { Flight } from './flight/flight.ts'
+import type { FlightPlan } from './flight/order.ts'
+import type { IssuanceDeps } from './flight/ports.ts'
 import { type Asked, refusalsOf, SYSTEM } from './gate.ts'
 import type { Held } from './held.ts'
 import {
@@ -63,28 +65,30 @@ export class Issuance {
    * The certificate that is held, or else a new one. Returns no promise if the answer is ready.
    * @throws IssuanceError, IssueError, CertStoreError; see also {@link refuseCompromised}
    */
-  obtain(request: IssuanceRequest, by: Actor): IssuanceResult | Promise<IssuanceResult> {
+  obtain(request: IssuanceRequest, actor: Actor): IssuanceResult | Promise<IssuanceResult> {
     const held = request.csr ? undefined : this.#deps.holdings.peek(request.requestKey)
     const isFit = held && !livesTooLong(held.record, request)
-    return isFit ? this.#answer(held, by) : this.#obtain(request, by)
+    return isFit ? this.#answer(held, actor) : this.#obtain(request, actor)
   }
 
-  async #obtain(request: IssuanceRequest, by: Actor): Promise<IssuanceResult> {
+  async #obtain(request: IssuanceRequest, actor: Actor): Promise<IssuanceResult> {
     const held = await this.#find(request)
-    if (!held || livesTooLong(held.record, request)) return this.#order(request, by, held)
+    if (!held || livesTooLong(held.record, request)) return this.#order(request, actor, held)
     return isMisdated(held.record, this.#deps.clock.now())
-      ? this.#replace(held, by)
-      : this.#answer(held, by)
+      ? this.#replace(held, actor)
+      : this.#answer(held, actor)
   }
 
   /** Gets a new certificate, which replaces one that lives longer than was asked for. */
-  async #order(request: IssuanceRequest, by: Actor, long?: Held): Promise<IssuanceResult> {
+  async #order(request: IssuanceRequest, actor: Actor, long?: Held): Promise<IssuanceResult> {
     const outcome = long
-      ? await this.renew({ ...long.record, lifetime: request.lifetime }, by)
-      : await this.#joinOrFallBack(request, by)
+      ? await this.renew({ ...long.record, lifetime: request.lifetime }, actor)
+      : await this.#joinOrFallBack(request, actor)
     // Somebody else may have asked for a longer one at the same time.
     const isNew = outcome.held && outcome.held.record.id !== long?.record.id
-    return isNew && livesTooLong(outcome.held.record, request) ? this.#obtain(request, by) : outcome
+    return isNew && livesTooLong(outcome.held.record, request)
+      ? this.#obtain(request, actor)
+      : outcome
   }
 
   /**
@@ -129,23 +133,23 @@ export class Issuance {
    * says that it takes longer than callers wait. What nobody finalizes ends by itself.
    * @throws IssuanceError, IssueError, CertStoreError as {@link obtain} does
    */
-  async authorize(wanted: NamesOfIssuer, by: Actor): Promise<'ready' | 'working'> {
+  async authorize(wanted: NamesOfIssuer, actor: Actor): Promise<'ready' | 'working'> {
     if (!wanted.issuer.authorize) return 'ready'
     const request = preparationOf(wanted)
     const joined = this.#flights.get(request.requestKey)
     try {
-      const flight = joined ?? this.#start(this.#planOf(request, by))
+      const flight = joined ?? this.#start(this.#planOf(request, actor))
       return (await this.#earlyOf(flight)) ? 'ready' : 'working'
     } catch (error) {
-      if (joined && isOfItsCaller(error)) return this.authorize(request, by)
+      if (joined && isOfItsCaller(error)) return this.authorize(request, actor)
       const fallback = error instanceof IssueError && this.fallbackOf(request)
       if (!fallback) throw error
-      return this.authorize(fallback, by)
+      return this.authorize(fallback, actor)
     }
   }
 
   /** @throws IssuanceError CERT_NOT_PERMITTED also for a certificate whose client has asked for its end */
-  async renew(record: CertificateRecord, by: Actor): Promise<IssuanceResult> {
+  async renew(record: CertificateRecord, actor: Actor): Promise<IssuanceResult> {
     // Only clients with keys of their own can.
     const asked = record.csr && restoreRequest(record, this.#deps.issuers, record.notAfter)
     if (asked?.requestKey === record.requestKey)
@@ -154,19 +158,19 @@ export class Issuance {
         'its client has asked for this end: it renews it',
       )
     const today = rerouteRequest(record, this.#deps.issuers)
-    if (today && today.requestKey !== record.requestKey) return this.#move(record, today, by)
-    return this.#join(today ?? this.#restore(record), by, record)
+    if (today && today.requestKey !== record.requestKey) return this.#move(record, today, actor)
+    return this.#join(today ?? this.#restore(record), actor, record)
   }
 
   /**
    * Records that a certificate is delivered, and plans its renewal again if that had stopped. Await the
    * promise before the answer: then the audit trail has the row.
    */
-  recordDelivery(held: Held, by: Actor): Promise<void> | undefined {
-    if (by === SYSTEM) return undefined
+  recordDelivery(held: Held, actor: Actor): Promise<void> | undefined {
+    if (actor === SYSTEM) return undefined
     const isWithheld = held.record.sealedKey !== null && held.privateKey === ''
     const detail = isWithheld ? 'without the private key' : undefined
-    const written = this.#deps.audit.recordDelivery(held.record, by, detail)
+    const written = this.#deps.audit.recordDelivery(held.record, actor, detail)
     this.#deps.metrics?.delivered.inc()
     this.#ensureRenewal(held.record)
     return written
@@ -227,7 +231,7 @@ export class Issuance {
   async retry(
     name: string,
     orders: readonly OrderRecord[],
-    by: Actor,
+    actor: Actor,
   ): Promise<readonly OrderRecord[]> {
     const { callers, store, clock, issuers } = this.#deps
     await callers.admitRetry(name)
@@ -240,11 +244,11 @@ export class Issuance {
     }
     const requestKeys = orders.flatMap((one) => (isDemanded(one) ? [] : one.requestKey))
     await this.#bringForward(await store.voidWaits({ requestKeys }, now))
-    return Promise.all(orders.map((one) => (isDemanded(one) ? one : this.#retryOne(one, by))))
+    return Promise.all(orders.map((one) => (isDemanded(one) ? one : this.#retryOne(one, actor))))
   }
 
-  async #retryOne(order: OrderRecord, by: Actor): Promise<OrderRecord> {
-    const flight = await this.#resumeOne(order, by)
+  async #retryOne(order: OrderRecord, actor: Actor): Promise<OrderRecord> {
+    const flight = await this.#resumeOne(order, actor)
     try {
       if (flight && !(await this.#earlyOf(flight))) return await flight.file()
     } catch (error) {
@@ -268,11 +272,11 @@ export class Issuance {
   }
 
   /** What would refuse this request now, before its issuer is asked. */
-  async refusals(request: IssuanceRequest, by: Actor): Promise<readonly Error[]> {
+  async refusals(request: IssuanceRequest, actor: Actor): Promise<readonly Error[]> {
     const order = await this.#deps.store.findOrderByRequestKey(request.requestKey)
     // One that lives too long is renewed.
     const isRenewal = (await this.#find(request)) !== undefined
-    const asked: Asked = { request, by, order, isRenewal, askedBy: by.actor }
+    const asked: Asked = { request, actor, order, isRenewal, askedBy: actor.actor }
     return Array.fromAsync(refusalsOf(asked, this.#deps))
   }
 
@@ -291,31 +295,31 @@ export class Issuance {
     await Promise.allSettled(underway.map(({ result }) => this.#within(result, CLOSING_MS)))
   }
 
-  #answer(held: Held, by: Actor): IssuanceResult | Promise<IssuanceResult> {
+  #answer(held: Held, actor: Actor): IssuanceResult | Promise<IssuanceResult> {
     const outcome = { held, cached: true }
-    return this.recordDelivery(held, by)?.then(() => outcome) ?? outcome
+    return this.recordDelivery(held, actor)?.then(() => outcome) ?? outcome
   }
 
   /** Replaces a misdated certificate, or answers it if there is no other at once. */
-  async #replace(held: Held, by: Actor): Promise<IssuanceResult> {
+  async #replace(held: Held, actor: Actor): Promise<IssuanceResult> {
     try {
-      const outcome = await this.renew(held.record, by)
-      return outcome.held ? outcome : this.#answer(held, by)
+      const outcome = await this.renew(held.record, actor)
+      return outcome.held ? outcome : this.#answer(held, actor)
     } catch (error) {
       const { names } = held.record
       this.#deps.log.warn({ err: error, names }, 'a misdated certificate is still answered')
-      return this.#answer(held, by)
+      return this.#answer(held, actor)
     }
   }
 
-  async #joinOrFallBack(request: IssuanceRequest, by: Actor): Promise<IssuanceResult> {
+  async #joinOrFallBack(request: IssuanceRequest, actor: Actor): Promise<IssuanceResult> {
     try {
-      return await this.#join(request, by)
+      return await this.#join(request, actor)
     } catch (error) {
       const fallback = this.fallbackOf(request)
       // Only the failure of an issuer itself is a reason to ask another one.
       if (!fallback || !(error instanceof IssueError)) throw error
-      return this.#joinOrFallBack(fallback, by)
+      return this.#joinOrFallBack(fallback, actor)
     }
   }
 
@@ -330,18 +334,18 @@ export class Issuance {
   async #move(
     record: CertificateRecord,
     today: IssuanceRequest,
-    by: Actor,
+    actor: Actor,
   ): Promise<IssuanceResult> {
     const { holdings, store, clock } = this.#deps
     try {
       const held = await holdings.find(today.requestKey)
-      const outcome = held ? { held, cached: true } : await this.#join(today, by)
+      const outcome = held ? { held, cached: true } : await this.#join(today, actor)
       if (outcome.held) await store.setRenewAt(record.id, null)
       holdings.forget([record.requestKey])
       return outcome
     } catch (error) {
       if (planRenewal(record, () => 0) > clock.now()) throw error
-      return this.#join(this.#restore(record), by, record)
+      return this.#join(this.#restore(record), actor, record)
     }
   }
 
@@ -369,24 +373,24 @@ export class Issuance {
   /** Waits for the work on a request key, which it starts if there is none. */
   async #join(
     request: IssuanceRequest,
-    by: Actor,
+    actor: Actor,
     replaces?: CertificateRecord,
   ): Promise<IssuanceResult> {
     const joined = this.#flights.get(request.requestKey)
-    const flight = joined ?? this.#start(this.#planOf(request, by, replaces))
+    const flight = joined ?? this.#start(this.#planOf(request, actor, replaces))
     try {
-      return await this.#outcomeOf(flight, by, joined !== undefined)
+      return await this.#outcomeOf(flight, actor, joined !== undefined)
     } catch (error) {
       // The limits and the order of the caller that it waited for are not its own.
       if (joined && (isOfItsCaller(error) || hasCode(error, 'CERT_ORDER_ENDED')))
-        return this.#join(request, by, replaces)
+        return this.#join(request, actor, replaces)
       throw error
     }
   }
 
-  #planOf(request: IssuanceRequest, by: Actor, replaces?: CertificateRecord): FlightPlan {
-    const askedBy = replaces ? undefined : by.actor
-    return { request, by, replaces, since: this.#deps.clock.now(), askedBy }
+  #planOf(request: IssuanceRequest, actor: Actor, replaces?: CertificateRecord): FlightPlan {
+    const askedBy = replaces ? undefined : actor.actor
+    return { request, actor, replaces, since: this.#deps.clock.now(), askedBy }
   }
 
   /** What comes of a flight before callers stop waiting. */
@@ -398,12 +402,12 @@ export class Issuance {
     })
   }
 
-  async #outcomeOf(flight: Flight, by: Actor, hasJoined: boolean): Promise<IssuanceResult> {
+  async #outcomeOf(flight: Flight, actor: Actor, hasJoined: boolean): Promise<IssuanceResult> {
     const early = await this.#earlyOf(flight)
     if (!early && flight.state !== 'storing') return { order: await flight.file() }
     const held = (early ?? (await flight.result)) as Held
     // The audit row of the issuance covers the caller that started it.
-    if (hasJoined || flight.state !== 'landed') await this.recordDelivery(held, by)
+    if (hasJoined || flight.state !== 'landed') await this.recordDelivery(held, actor)
     return { held, cached: false }
   }
 
@@ -422,7 +426,7 @@ export class Issuance {
     return flight
   }
 
-  async #resumeOne(order: OrderRecord, by = SYSTEM): Promise<Flight | undefined> {
+  async #resumeOne(order: OrderRecord, actor = SYSTEM): Promise<Flight | undefined> {
     const { store, issuers, callers } = this.#deps
     const underway = this.#flights.get(order.requestKey)
     if (underway) return underway
@@ -444,7 +448,7 @@ export class Issuance {
     }
     if (askedBy !== undefined) await callers.resumed(askedBy)
     const resumed = { ...request, predecessor: origin?.predecessor }
-    return this.#start({ request: resumed, by, replaces, since, askedBy, origin })
+    return this.#start({ request: resumed, actor, replaces, since, askedBy, origin })
   }
 
   /** Ends an order that cannot go on, as its issuer was changed: it failed unless another one has led to a certificate. */

@@ -1,0 +1,41 @@
+import type { Lease } from '@gatehouse/cert-store/port'
+
+/** Where a flight is. With a lease, this replica is the one that does the work. */
+export type FlightState =
+  /** It asks for the lease. */
+  | { readonly name: 'starting' }
+  /** Another replica has the lease, and may store the certificate. */
+  | { readonly name: 'following' }
+  /** The issuer works. */
+  | { readonly name: 'leading'; readonly lease: Lease; readonly step?: string }
+  /** The issuer has signed: what is left is one commit. */
+  | { readonly name: 'storing'; readonly lease: Lease }
+  /** The certificate was issued here, so that the audit row of that covers who asked first. */
+  | { readonly name: 'landed' }
+
+const NEXT: Readonly<Record<FlightState['name'], readonly FlightState['name'][]>> = {
+  starting: ['following', 'leading'],
+  following: ['starting'],
+  leading: ['leading', 'storing', 'starting'],
+  storing: ['landed', 'starting'],
+  landed: [],
+}
+
+/** @throws Error if no flight goes that way */
+export function changeState({ name }: FlightState, next: FlightState): FlightState {
+  if (NEXT[name].includes(next.name)) return next
+  throw new Error(`A flight goes from ${name} to ${next.name}.`)
+}
+
+/** The steps as orders show them, until an issuer reports its own. */
+const STEPS: Readonly<Record<FlightState['name'], string>> = {
+  starting: 'starting',
+  following: 'another replica is issuing it',
+  leading: 'starting',
+  storing: 'storing',
+  landed: 'storing',
+}
+
+export function stepOf(state: FlightState): string {
+  return (state.name === 'leading' && state.step) || STEPS[state.name]
+}
