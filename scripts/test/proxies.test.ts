@@ -1,14 +1,14 @@
 import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { HEADER_NAMES } from '@gatehouse/gate'
-import t from 'tap'
-import { parse, parseAllDocuments } from 'yaml'
 import {
   PROXIES,
   PROXY_NAMES,
   type ProxyName,
-} from '../../services/forward-auth/src/proxies/index.ts'
-import type { ProxySetup } from '../../services/forward-auth/src/proxies/proxy.ts'
+  type ReverseProxy,
+} from '@gatehouse/service-kit/proxies'
+import t from 'tap'
+import { parse, parseAllDocuments } from 'yaml'
 import { portalOf, startApp, yamlOf } from '../../services/forward-auth/test/app.ts'
 import { SHAPES } from '../../services/forward-auth/test/shapes.ts'
 import { codeOf, ROOT, readDocument, tableRows } from './markdown.ts'
@@ -51,7 +51,7 @@ t.test('the one list has the names of the code', async (t) => {
 
 const OF_PROXIES = [...HEADER_NAMES.read, ...HEADER_NAMES.believed]
 /** What a proxy makes of a header that only a proxy may set. */
-const fateOf = ({ sets, leaves = [] }: ProxySetup, name: string) =>
+const fateOf = ({ sets, leaves = [] }: ReverseProxy, name: string) =>
   sets.includes(name) ? 'set' : leaves.includes(name) ? 'refused' : 'removed'
 
 t.test('the table of proxies is that of the code', async (t) => {

@@ -2,6 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import type { Host } from '@gatehouse/net'
 import type { McpCall } from '@gatehouse/profile'
 import { isRepeated } from '@gatehouse/service-kit/http'
+import type { RequestSource } from '@gatehouse/service-kit/proxies'
 import { kindOf, type RequestKind } from './decide.ts'
 import { GateError } from './errors.ts'
 import { foldName, readOverrides } from './header-names.ts'
@@ -131,9 +132,9 @@ const METHOD = /^[A-Za-z][A-Za-z-]{0,31}$/
 // RFC 9112 section 3.2.1, and all that clients send; in a path, `\` is `/` to some.
 const ORIGIN_FORM = /^\/[!"$->@-[\]-~\x80-\xff]*(?:\?[!"$-~\x80-\xff]*)?$/
 const ABSOLUTE_URL = /^([a-z]{2,5}):\/\/([^/?#\\]+)([/?#\\].*)?$/
-const ENVOY_ROUTE = /\/authz\/envoy\/policy\/[^/?]+/
+const POLICY_ROUTE = /\/authz\/[\w-]+\/policy\/[^/?]+/
 
-/** Traefik, Caddy and HAProxy: `X-Forwarded-*`. `X-Forwarded-Port` is not read, `-Prefix` by the check. */
+/** `X-Forwarded-*`. `X-Forwarded-Port` is not read, `-Prefix` by the check. */
 export const readForwarded: ForwardedReader = (request, sites) => {
   const { headers } = request
   return validate(request, sites, 'X-Forwarded-', {
@@ -144,7 +145,7 @@ export const readForwarded: ForwardedReader = (request, sites) => {
   })
 }
 
-/** nginx: `X-Original-Method`, and the whole URL in `X-Original-URL`. */
+/** `X-Original-Method`, and the whole URL in `X-Original-URL`. */
 export const readOriginal: ForwardedReader = (request, sites) => {
   const { headers } = request
   const method = required('X-Original-Method', headers['x-original-method'])
@@ -153,13 +154,13 @@ export const readOriginal: ForwardedReader = (request, sites) => {
   return validate(request, sites, 'X-Original-', { method, scheme, host, target })
 }
 
-/** Envoy: the request line, with the path after the route of the policy, and Host. */
+/** The request line, with the path after the route of the policy, and Host. */
 export const readRequestLine: ForwardedReader = (request, sites) => {
   const { method = '', url = '', headers, rawHeaders } = request
   if (isRepeated(rawHeaders, 'host'))
     throw new GateError('FWA_HEADER_INVALID', 'Host was sent more than once')
   const host = required('Host', headers.host)
-  const route = ENVOY_ROUTE.exec(url)
+  const route = POLICY_ROUTE.exec(url)
   const target = route ? url.slice(route.index + route[0].length) : ''
   const forwarded = headers['x-forwarded-proto']
   const scheme = forwarded === undefined ? configuredScheme(sites, host) : String(forwarded)
@@ -249,11 +250,8 @@ export function createAliasGuard(
  *
  * @throws GateError FWA_HEADER_MISSING, FWA_HEADER_INVALID, FWA_HOST_UNKNOWN
  */
-export const READERS = {
+export const READERS: Readonly<Record<RequestSource, ForwardedReader>> = {
   'x-forwarded': readForwarded,
   'x-original': readOriginal,
   'request-line': readRequestLine,
-} as const satisfies Record<string, ForwardedReader>
-
-/** The headers in which a proxy names the request that it asks about. */
-export type RequestSource = keyof typeof READERS
+}

@@ -1,6 +1,7 @@
 import { AuthError } from '@gatehouse/auth-core'
 import type { Host } from '@gatehouse/net'
 import { compileCondition, ProfileError } from '@gatehouse/profile'
+import type { RequestSource } from '@gatehouse/service-kit/proxies'
 import { LRUCache } from 'lru-cache'
 import { type Decision, decide, type Principal, withRoute } from './decide.ts'
 import { GateError } from './errors.ts'
@@ -9,7 +10,6 @@ import {
   type ForwardedRequest,
   type ProxyRequest,
   READERS,
-  type RequestSource,
   type Sites,
 } from './forwarded.ts'
 import { createGroups, type Groups } from './groups.ts'

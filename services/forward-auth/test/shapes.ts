@@ -1,6 +1,7 @@
-import { envoyDialect } from '../src/proxies/envoy.ts'
-import { ingressNginxDialect, nginxDialect } from '../src/proxies/nginx.ts'
-import { type Dialect, forwardDialect } from '../src/proxies/proxy.ts'
+import { type Dialect, forwardDialect, PROXIES } from '@gatehouse/service-kit/proxies'
+
+const [nginxDialect, ingressNginxDialect] = PROXIES.nginx.dialects as [Dialect, Dialect]
+const [envoyDialect] = PROXIES.envoy.dialects as [Dialect]
 
 /** What the browser of somebody who opens a page sends; proxies pass it on. */
 export const BROWSER = {

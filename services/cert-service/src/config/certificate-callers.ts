@@ -1,6 +1,7 @@
 import { LOOPBACK_NETWORKS } from '@gatehouse/net'
 import { type Name, parseClientName } from '@gatehouse/pki'
 import { FilePath, OptionalList, Text } from '@gatehouse/service-kit/config'
+import { PROXIES, PROXY_NAMES } from '@gatehouse/service-kit/proxies'
 import {
   applyRules,
   applyToEach,
@@ -11,9 +12,6 @@ import {
 } from '@gatehouse/service-kit/rules'
 import { type Static, Type } from 'typebox'
 import { Lifetime, ProfileOf, Rights } from './rights.ts'
-
-const HEADER_FORMATS = ['nginx', 'traefik', 'caddy', 'envoy', 'haproxy'] as const
-export type HeaderFormat = (typeof HEADER_FORMATS)[number]
 
 const CallerSchema = Type.Object({
   name: Text('Name of the caller; in the audit trail and the log it is `mtls:NAME`.'),
@@ -42,11 +40,10 @@ const CallerSchema = Type.Object({
 
 const HeaderSchema = Type.Object(
   {
-    format: Type.Enum([...HEADER_FORMATS], {
-      description:
-        '`nginx`: `X-SSL-Client-Cert` with `$ssl_client_escaped_cert`. `traefik`: ' +
-        '`X-Forwarded-Tls-Client-Cert`. `envoy`: `X-Forwarded-Client-Cert`. `caddy` and `haproxy`: ' +
-        '`Client-Cert` (RFC 9440).',
+    format: Type.Enum([...PROXY_NAMES], {
+      description: `The proxy: ${PROXY_NAMES.map(
+        (name) => `\`${name}\` writes \`${PROXIES[name].clientCertificate.header}\``,
+      ).join(', ')}.`,
     }),
   },
   {

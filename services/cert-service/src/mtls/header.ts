@@ -1,25 +1,14 @@
-import type { HeaderFormat } from '../config/certificate-callers.ts'
+import type { ReverseProxy } from '@gatehouse/service-kit/proxies'
 
-/** The header in which a proxy tells the whole certificate of its client. Node bounds all headers to 16 kB. */
-interface CertificateHeader {
-  /** In lower case. */
-  readonly name: string
-  /** The certificate, DER; undefined for a value that the proxy does not write. */
-  read(value: string): Buffer | undefined
-}
+type Encoding = ReverseProxy['clientCertificate']['encoding']
 
-/** RFC 9440: a byte sequence of RFC 8941. */
-const CLIENT_CERT: CertificateHeader = {
-  name: 'client-cert',
-  read: (value) => fromBase64(/^:([^:]*):$/.exec(value)?.[1]),
-}
-
-export const HEADERS: Readonly<Record<HeaderFormat, CertificateHeader>> = {
-  caddy: CLIENT_CERT,
-  haproxy: CLIENT_CERT,
-  nginx: { name: 'x-ssl-client-cert', read: fromEscapedPem },
-  traefik: { name: 'x-forwarded-tls-client-cert', read: fromChain },
-  envoy: { name: 'x-forwarded-client-cert', read: fromElement },
+/** Readers of a certificate, DER; undefined for a value that no proxy writes. Node bounds all headers to 16 kB. */
+export const READERS: Readonly<Record<Encoding, (value: string) => Buffer | undefined>> = {
+  // RFC 9440: a byte sequence of RFC 8941.
+  'byte-sequence': (value) => fromBase64(/^:([^:]*):$/.exec(value)?.[1]),
+  'escaped-pem': fromEscapedPem,
+  chain: fromChain,
+  elements: fromElement,
 }
 
 /**

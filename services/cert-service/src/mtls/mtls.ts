@@ -3,13 +3,14 @@ import { readFile } from 'node:fs/promises'
 import { TLSSocket, Server as TlsServer } from 'node:tls'
 import type { RouteGuard } from '@gatehouse/auth-core'
 import { type ClientCertificate, fromPem, PkiError, readClientCertificate } from '@gatehouse/pki'
+import { PROXIES } from '@gatehouse/service-kit/proxies'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { LRUCache } from 'lru-cache'
 import type { AccessConfig } from '../config/auth.ts'
 import { type CertificateCaller, certificateCallersOf } from '../config/certificate-callers.ts'
 import type { CertServiceConfig } from '../config/schema.ts'
-import { findOnce, HEADERS } from './header.ts'
+import { findOnce, READERS } from './header.ts'
 
 /** Certificates that are remembered, and for how long at most. */
 const MAX_KNOWN = 1_000
@@ -122,7 +123,8 @@ function presentedBy(
   { header }: Accepted,
 ): Buffer | undefined {
   if (header) {
-    const { name, read } = HEADERS[header.format]
+    const { header: spelled, encoding } = PROXIES[header.format].clientCertificate
+    const name = spelled.toLowerCase()
     const { remoteAddress = '' } = socket
     const value = findOnce(rawHeaders, name)
     const isProxy = server.trust.isProxy(remoteAddress)
@@ -130,7 +132,10 @@ function presentedBy(
       refuse(`the header ${name} is from ${remoteAddress}, not from server.trustedProxies`)
     if (value === false) refuse(`the header ${name} is there twice, or spelled otherwise`)
     if (value !== undefined)
-      return read(value) ?? refuse(`the header ${name} is not as ${header.format} writes it`)
+      return (
+        READERS[encoding](value) ??
+        refuse(`the header ${name} is not as ${header.format} writes it`)
+      )
     if (isProxy) return undefined
   }
   return socket instanceof TLSSocket ? socket.getPeerX509Certificate()?.raw : undefined

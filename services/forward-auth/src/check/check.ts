@@ -2,6 +2,7 @@ import { METHODS } from 'node:http'
 import { AuthError } from '@gatehouse/auth-core'
 import type { Decision, ForwardedRequest, Gate } from '@gatehouse/gate'
 import { isNavigation, type Peer, statusOfError } from '@gatehouse/service-kit/http'
+import { DIALECTS, type Dialect } from '@gatehouse/service-kit/proxies'
 import type { Metrics } from '@gatehouse/service-kit/telemetry'
 import type { FastifyInstance, FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
 import fp from 'fastify-plugin'
@@ -10,10 +11,6 @@ import { PROBE_MARK } from '../doctor/probes.ts'
 import { FwaError, STATUS_OF } from '../errors.ts'
 import { warnRarely } from '../log-limit.ts'
 import { portalOf } from '../portal/portals.ts'
-import { envoyDialect } from '../proxies/envoy.ts'
-import { ingressNginxDialect, nginxDialect } from '../proxies/nginx.ts'
-import { type Dialect, forwardDialect } from '../proxies/proxy.ts'
-import { assertUnpacks, sealAnswer, unpackAnswer } from '../proxies/sealed-answer.ts'
 import { splitTarget, TICKET } from '../session/hop.ts'
 import { Visitor } from '../session/visitor.ts'
 import { pageUrl, type Site, type Sites } from '../sites.ts'
@@ -22,6 +19,7 @@ import { isSentTo } from '../web/portal-site.ts'
 import { redirect } from '../web/redirects.ts'
 import { type Check, recordRefusal, refuseCaller, sendDecision } from './check-answers.ts'
 import { type AppRequest, answerTicket } from './hops.ts'
+import { assertUnpacks, sealAnswer, unpackAnswer } from './sealed-answer.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -92,18 +90,18 @@ function createCounter(
 
 const BY_QUERY =
   'The query may add a requirement for this route: `policy`, the name of a policy of the portal, or `if`, a condition.'
-const BY_PATH = 'The path names a policy, because Envoy appends the query of its client.'
-const ENVOY = '/authz/envoy/policy/:policy'
-
-const ROUTES: readonly (readonly [dialect: Dialect, url: string, summary: string])[] = [
-  [forwardDialect, '/', 'Check for Traefik and Caddy'],
-  [nginxDialect, '/authz/nginx', 'Check for nginx'],
-  [ingressNginxDialect, '/authz/ingress-nginx', 'Check for ingress-nginx'],
-  [forwardDialect, '/authz/haproxy', 'Check for HAProxy'],
-  [envoyDialect, `${ENVOY}/*`, 'Check for Envoy, by a policy of the portal or `any`'],
-  // Trailing slashes are ignored, so that the wildcard does not match the page `/` of an app.
-  [envoyDialect, ENVOY, 'Check for Envoy, of the page `/`'],
-]
+/** The routes of a dialect, and what each is for. */
+function routesOf({ name, title, source }: Dialect): readonly (readonly [string, string])[] {
+  const summary = `Check for ${title}`
+  const url = name === 'forward' ? '/' : `/authz/${name}`
+  if (source !== 'request-line') return [[url, summary]]
+  const byPolicy = `${url}/policy/:policy`
+  return [
+    [`${byPolicy}/*`, `${summary}, by a policy of the portal or \`any\``],
+    // Trailing slashes are ignored, so that the wildcard does not match the page `/` of an app.
+    [byPolicy, `${summary}, of the page \`/\``],
+  ]
+}
 
 const OTHER_METHODS = METHODS.filter((method) => method !== 'GET' && method !== 'CONNECT')
 const SCHEMA = { tags: ['check'], security: [{ sessionCookie: [] }] }
@@ -125,31 +123,44 @@ export async function checkRoutes(app: FastifyInstance): Promise<void> {
     done()
   })
 
-  for (const [dialect, url, summary] of ROUTES) {
+  for (const dialect of DIALECTS) checkRoutesOf(dialect, app)
+}
+
+function checkRoutesOf(dialect: Dialect, app: FastifyInstance): void {
+  const { title, source, isSealed } = dialect
+  const description =
+    source === 'request-line'
+      ? `The path names a policy, because ${title} appends the query of its client.`
+      : BY_QUERY
+  for (const [url, summary] of routesOf(dialect)) {
     const route: Omit<RouteOptions, 'method'> = {
       url,
       preHandler: url === '/' ? leadHome : [],
-      onSend: dialect.isSealed
-        ? async (_request, reply, payload) => sealAnswer(reply, payload)
-        : [],
+      onSend: isSealed ? async (_request, reply, payload) => sealAnswer(reply, payload) : [],
       handler: (_request, reply) => answerCheck(dialect, reply),
       errorHandler(error, request, reply) {
         removeIdentity(request, reply)
         throw asDenial(error, dialect)
       },
     }
-    const description = dialect === envoyDialect ? BY_PATH : BY_QUERY
     const schema = { ...SCHEMA, summary, description, response: answersIn(dialect) }
     app.route({ ...route, method: 'GET', exposeHeadRoute: false, schema })
     app.route({ ...route, method: OTHER_METHODS, schema: { hide: true } })
+    if (!isSealed) continue
+    const answer = {
+      ...SCHEMA,
+      summary: `The answer for the client of ${title}`,
+      response: UNPACKED,
+    }
+    // The check has its line in the log.
+    const options = { schema: answer, logLevel: 'warn', exposeHeadRoute: false } as const
+    app.get(`${url}/answer`, options, unpackAnswer)
   }
-  const response = {
-    ...{ 302: TO_SIGN_IN, 303: TO_SIGN_IN },
-    ...problemAnswers(400, 401, 403, 404, 429, 502, 503),
-  }
-  const schema = { ...SCHEMA, summary: 'The answer for the client of nginx', response }
-  // The check has its line in the log.
-  app.get('/authz/nginx/answer', { schema, logLevel: 'warn', exposeHeadRoute: false }, unpackAnswer)
+}
+
+const UNPACKED = {
+  ...{ 302: TO_SIGN_IN, 303: TO_SIGN_IN },
+  ...problemAnswers(400, 401, 403, 404, 429, 502, 503),
 }
 
 /** Leads a person who types the URL of a portal, which no proxy asks at a sign-in host, to its apps. */

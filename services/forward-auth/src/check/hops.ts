@@ -2,10 +2,10 @@ import type { ForwardedRequest } from '@gatehouse/gate'
 import { isLoopback } from '@gatehouse/net'
 import { isPrefetch } from '@gatehouse/service-kit/http'
 import { sendPage } from '@gatehouse/service-kit/pages'
+import type { Dialect } from '@gatehouse/service-kit/proxies'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { FwaError } from '../errors.ts'
 import { unsentPage } from '../pages/pages.ts'
-import type { Dialect } from '../proxies/proxy.ts'
 import { appCookie } from '../session/cookie.ts'
 import {
   beginHop,

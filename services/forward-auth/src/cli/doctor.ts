@@ -3,6 +3,7 @@ import { isIP } from 'node:net'
 import { parseHostPort } from '@gatehouse/net'
 import type { Profile } from '@gatehouse/profile'
 import { localHost, UsageError } from '@gatehouse/service-kit/program'
+import { PROXIES, PROXY_NAMES, type ProxyName } from '@gatehouse/service-kit/proxies'
 import type { FastifyInstance } from 'fastify'
 import type { AppDeps } from '../app.ts'
 import type { ForwardAuthConfig } from '../config/schema.ts'
@@ -12,7 +13,6 @@ import { examine, type SignedIn } from '../doctor/examine.ts'
 import { remedyFor } from '../doctor/remedies.ts'
 import { examineSignOut } from '../doctor/sign-out.ts'
 import type { Portal } from '../portal/portals.ts'
-import { PROXY_NAMES, type ProxyName } from '../proxies/index.ts'
 import { appCookieName } from '../session/cookie.ts'
 import { endSessions } from '../session/ends.ts'
 import type { Session } from '../session/session.ts'
@@ -173,12 +173,16 @@ function readProxy(name: string | undefined): ProxyName | undefined {
   throw new UsageError(`--proxy must be one of ${PROXY_NAMES.join(', ')}`)
 }
 
-/** The proxy, by the routes of its checks, a header that only Traefik sends, or the header Server. */
+/** The proxy, by the routes of its checks, a header that no other one sends, or the header Server. */
 function proxyOf({ page, program, auth }: Examination): ProxyName | undefined {
   const checks = [...page.checks, ...program.checks]
   const byRoute = PROXY_NAMES.find((proxy) => checks.some(({ dialect }) => dialect === proxy))
   if (byRoute) return byRoute
-  if (checks.some(({ headers }) => headers['x-forwarded-server'] !== undefined)) return 'traefik'
+  const byMark = PROXY_NAMES.find((proxy) => {
+    const { mark } = PROXIES[proxy]
+    return mark && checks.some(({ headers }) => headers[mark] !== undefined)
+  })
+  if (byMark) return byMark
   const servers = [page, program, auth].map(({ answer }) => answer.headers.server?.toLowerCase())
   return PROXY_NAMES.find((proxy) => servers.some((server) => server?.startsWith(proxy)))
 }
@@ -194,9 +198,9 @@ function report(
   proxy: ProxyName | undefined,
   providerFindings: readonly Finding[],
 ): string {
-  // Traefik cannot remove one cookie; its guide says so.
+  // Some cannot remove one cookie; their guides say so.
   const proxyFindings = diagnose(examination).filter(
-    ({ mistake }) => !(mistake === 'session-shown' && proxy === 'traefik'),
+    ({ mistake }) => mistake !== 'session-shown' || !proxy || mistake in PROXIES[proxy].remedies,
   )
   const findings = [...proxyFindings, ...providerFindings]
   const hint = examination.app?.signedIn.body.includes(ECHO) ? '' : APP_UNSEEN

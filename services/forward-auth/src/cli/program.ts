@@ -4,6 +4,7 @@ import {
   type ServiceProgram,
   UsageError,
 } from '@gatehouse/service-kit/program'
+import { PROXY_NAMES } from '@gatehouse/service-kit/proxies'
 import { loadForwardAuthConfig } from '../config/load.ts'
 import type { ForwardAuthConfig } from '../config/schema.ts'
 import { ERRORS } from '../errors.ts'
@@ -13,6 +14,9 @@ import { describeConfig } from './describe.ts'
 const ACTIONS: Readonly<Record<string, { readonly action: string }>> = ERRORS
 
 type Command = ServiceCommand<ForwardAuthConfig>
+
+/** Such as `a, b or c`. */
+const CHOICE = new Intl.ListFormat('en-GB', { type: 'disjunction' })
 
 const LOOK = { group: 'Look into it:', readsConfig: true } as const
 
@@ -160,7 +164,7 @@ const doctor: Command = {
   summary: 'ask an app through its proxy, and name what is wrong with the proxy',
   options: {
     '--portal NAME': 'the portal to ask',
-    '--proxy NAME': 'nginx, caddy, traefik, envoy or haproxy, if it is not recognized',
+    '--proxy NAME': `${CHOICE.format(PROXY_NAMES)}, if it is not recognized`,
     '--resolve ADDR': 'connect to this address, such as 127.0.0.1:8443',
     '--ca FILE': 'CA certificates of the proxy, in PEM',
     '--insecure': 'accept any certificate of the proxy',

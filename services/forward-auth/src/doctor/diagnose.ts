@@ -1,4 +1,5 @@
 import { HEADER_NAMES } from '@gatehouse/gate'
+import { DIALECTS } from '@gatehouse/service-kit/proxies'
 import { ERRORS, type FwaErrorCode } from '../errors.ts'
 import { NAVIGATION, type ProbedCheck, type ProbedRequest } from './probes.ts'
 import type { Mistake } from './remedies.ts'
@@ -154,7 +155,7 @@ function* diagnoseCheck(exchange: Exchange): Iterable<Finding> {
     if (lacking.length > 0)
       yield fault('calls', `The check receives no ${lacking.join(', ')}: rules for tools need it.`)
     const [, query = ''] = exchange.target.split('?')
-    if (query !== '' && check.dialect !== 'envoy' && check.query.includes(query))
+    if (query !== '' && sourceOf(check) !== 'request-line' && check.query.includes(query))
       yield fault('query', 'The check receives the query of the client.')
     if (check.clientAddress === undefined && headers['x-forwarded-for'] === undefined)
       yield fault('client', 'The check receives no X-Forwarded-For.')
@@ -214,11 +215,13 @@ function* diagnoseForged(forged: Exchange): Iterable<Finding> {
   }
 }
 
+const sourceOf = ({ dialect }: ProbedCheck) => DIALECTS.find(({ name }) => name === dialect)?.source
+
 function believed(check: ProbedCheck, { scheme }: Exchange): string[] {
-  const { request, code, dialect, headers, clientAddress } = check
+  const { request, code, headers, clientAddress } = check
   const isHostUnknown = code === 'FWA_HOST_UNKNOWN'
-  const isOriginal = dialect.endsWith('nginx')
-  const source = isOriginal ? 'X-Original' : 'X-Forwarded'
+  const isOriginal = sourceOf(check) === 'x-original'
+  const prefix = isOriginal ? 'X-Original' : 'X-Forwarded'
   const headerForgeries: readonly (readonly [name: string, isForged: boolean | undefined])[] = [
     // After its value, a proxy would name its client: the doctor, which may be on a trusted machine.
     [
@@ -227,14 +230,16 @@ function believed(check: ProbedCheck, { scheme }: Exchange): string[] {
     ],
     [
       'X-Forwarded-Host',
-      isHostUnknown && dialect === 'forward' && headers['x-forwarded-host'] === FORGED_HOST,
+      isHostUnknown &&
+        sourceOf(check) === 'x-forwarded' &&
+        headers['x-forwarded-host'] === FORGED_HOST,
     ],
     [
       'X-Original-URL',
       isHostUnknown && isOriginal && headers['x-original-url']?.includes(FORGED_HOST),
     ],
     ['X-Forwarded-Proto', request && request.scheme !== scheme],
-    [`${source}-Method`, request?.method === 'OPTIONS'],
+    [`${prefix}-Method`, request?.method === 'OPTIONS'],
     [isOriginal ? 'X-Original-URL' : 'X-Forwarded-Uri', request?.target.includes(FORGED)],
   ]
   return headerForgeries.filter(([, isForged]) => isForged).map(([name]) => name)

@@ -1,4 +1,5 @@
 import { HEADER_NAMES } from '@gatehouse/gate'
+import { PROXIES } from '@gatehouse/service-kit/proxies'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { LRUCache } from 'lru-cache'
@@ -24,7 +25,7 @@ const RECORDED_HEADERS: readonly string[] = [
     ...HEADER_NAMES.pathOverrides,
     ...HEADER_NAMES.calls,
   ]),
-  'x-forwarded-server',
+  ...Object.values(PROXIES).flatMap(({ mark = [] }) => mark),
   'host',
   'accept',
   ...NAVIGATION,
@@ -36,8 +37,8 @@ export type ProbedRequest = Readonly<Record<'method' | 'scheme' | 'host' | 'targ
 /** A check that refused a probe, as it arrived. */
 export interface ProbedCheck {
   readonly portal: string
-  /** Route of the check, by the name of its proxy; `forward` is for Traefik and Caddy. */
-  readonly dialect: 'forward' | 'nginx' | 'ingress-nginx' | 'haproxy' | 'envoy'
+  /** Name of the dialect whose route was asked. */
+  readonly dialect: string
   /** Address of the proxy. */
   readonly peer: string
   readonly isTrusted: boolean
@@ -113,7 +114,7 @@ function probesOf(app: FastifyInstance) {
     const [, dialect = 'forward'] = /\/authz\/([\w-]+)/.exec(request.routeOptions.url ?? '') ?? []
     return {
       portal: (params as { portal: string }).portal,
-      dialect: dialect as ProbedCheck['dialect'],
+      dialect,
       peer: raw.socket.remoteAddress ?? '',
       isTrusted: app.trust.trusts(raw.socket),
       status: answer.status,

@@ -1,8 +1,8 @@
-import { PROXIES, type ProxyName } from '../proxies/index.ts'
+import { type CurableMistake, PROXIES, type ProxyName } from '@gatehouse/service-kit/proxies'
 
 /** The faults of a proxy: those that a line cures, and those that none does. */
 export type Mistake =
-  | { [Proxy in ProxyName]: keyof (typeof PROXIES)[Proxy]['remedies'] }[ProxyName]
+  | CurableMistake
   | 'untrusted'
   | 'assertion'
   | 'sign-out'
@@ -21,6 +21,5 @@ export function remedyFor(mistake: Mistake, proxy: ProxyName | undefined): strin
     return 'the lines for the host of the sign-in pages: Cookie and Set-Cookie have to pass'
   if (mistake === 'assertion')
     return 'assertion.hosts of the portal: add the host of the app; and audience in the app'
-  const remedies: Partial<Record<Mistake, string>> = proxy ? PROXIES[proxy].remedies : {}
-  return remedies[mistake]
+  return proxy && PROXIES[proxy].remedies[mistake]
 }

@@ -1,3 +1,4 @@
+import { PROXY_NAMES } from '@gatehouse/service-kit/proxies'
 import t from 'tap'
 import {
   diagnose,
@@ -11,7 +12,6 @@ import {
 } from '../../src/doctor/diagnose.ts'
 import type { ProbedCheck } from '../../src/doctor/probes.ts'
 import { remedyFor } from '../../src/doctor/remedies.ts'
-import { PROXY_NAMES } from '../../src/proxies/index.ts'
 
 const SIGN_IN = 'https://auth.example.com/portals/main/signin?rd=x'
 const HOP = '__Host-gatehouse-hop.main.0123abcd'
@@ -366,6 +366,7 @@ const CURED_BY: Readonly<Record<string, readonly string[]>> = {
     'check-shown': ['nginx'],
     taken: ['caddy', 'haproxy'],
     query: ['caddy'],
+    'session-shown': PROXY_NAMES.filter((name) => name !== 'traefik'),
   },
 }
 

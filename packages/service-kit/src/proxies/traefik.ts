@@ -1,9 +1,13 @@
-import { FORWARDED, forwardDialect, type ProxySetup } from './proxy.ts'
+import { FORWARDED, forwardDialect, type ReverseProxy } from './proxy.ts'
 
 export const traefik = {
-  dialect: forwardDialect,
+  title: 'Traefik',
+  example: 'traefik.yaml',
+  dialects: [forwardDialect],
+  mark: 'x-forwarded-server',
   sets: [...FORWARDED, 'x-forwarded-port', 'x-real-ip'],
   leaves: ['x-forward-auth-if'],
+  clientCertificate: { header: 'X-Forwarded-Tls-Client-Cert', encoding: 'chain' },
   remedies: {
     'set-cookie': 'headers middlewares that remove Set-Cookie before forwardAuth: remove them',
     stripped: 'middlewares of the router: the check before stripPrefix, [gatehouse, strip]',
@@ -33,6 +37,5 @@ export const traefik = {
     'not-stripped': 'authResponseHeaders of forwardAuth: list every header of the portal',
     'not-copied': 'authResponseHeaders of forwardAuth: list every header of the portal',
     aliases: 'a headers middleware that removes X_Forwarded_User; see the guide',
-    'session-shown': 'a plugin that removes cookies: Traefik has none of its own; see the guide',
   },
-} as const satisfies ProxySetup
+} as const satisfies ReverseProxy

@@ -1,15 +1,20 @@
-import type { Dialect, ProxySetup } from './proxy.ts'
+import type { Dialect, ReverseProxy } from './proxy.ts'
 
 /** Envoy `ext_authz` over HTTP: a 5xx would let the request pass under `failure_mode_allow`. */
-export const envoyDialect: Dialect = {
+const envoyDialect: Dialect = {
+  name: 'envoy',
+  title: 'Envoy',
   source: 'request-line',
   redirects: true,
   denialStatus: (status) => (status >= 500 ? 403 : status),
 }
 
 export const envoy = {
-  dialect: envoyDialect,
+  title: 'Envoy',
+  example: 'envoy.yaml',
+  dialects: [envoyDialect],
   sets: ['x-forwarded-proto', 'x-forwarded-for'],
+  clientCertificate: { header: 'X-Forwarded-Client-Cert', encoding: 'elements' },
   remedies: {
     'set-cookie': 'allowed_client_headers of authorization_response: { exact: set-cookie }',
     stripped: 'filters before ext_authz that change the path: remove them',
@@ -41,4 +46,4 @@ export const envoy = {
     aliases: 'headers_with_underscores_action: REJECT_REQUEST',
     'session-shown': 'ext_authz over gRPC, which takes it out: see the guide',
   },
-} as const satisfies ProxySetup
+} as const satisfies ReverseProxy

@@ -1,8 +1,11 @@
-import { FORWARDED, forwardDialect, type ProxySetup } from './proxy.ts'
+import { FORWARDED, forwardDialect, type ReverseProxy } from './proxy.ts'
 
 export const haproxy = {
-  dialect: forwardDialect,
+  title: 'HAProxy',
+  example: 'haproxy.cfg',
+  dialects: [{ ...forwardDialect, name: 'haproxy', title: 'HAProxy' }],
   sets: FORWARDED,
+  clientCertificate: { header: 'Client-Cert', encoding: 'byte-sequence' },
   remedies: {
     'set-cookie': 'headers = answer.headers in refuse(), and del-header Set-Cookie: remove it',
     stripped: 'http-request set-path and replace-path: after http-request lua.gatehouse',
@@ -35,4 +38,4 @@ export const haproxy = {
     aliases: 'http-request del-header [^a-zA-Z0-9-] -m reg',
     'session-shown': "http-request set-header Cookie %[req.fhdr(cookie),'regsub(…)']",
   },
-} as const satisfies ProxySetup
+} as const satisfies ReverseProxy

@@ -1,9 +1,12 @@
-import { FORWARDED, forwardDialect, type ProxySetup } from './proxy.ts'
+import { FORWARDED, forwardDialect, type ReverseProxy } from './proxy.ts'
 
 export const caddy = {
-  dialect: forwardDialect,
+  title: 'Caddy',
+  example: 'Caddyfile',
+  dialects: [forwardDialect],
   sets: FORWARDED,
   leaves: ['x-forward-auth-if'],
+  clientCertificate: { header: 'Client-Cert', encoding: 'byte-sequence' },
   remedies: {
     'set-cookie': 'header -Set-Cookie and handle_response in forward_auth: remove them',
     stripped: 'header_up X-Forwarded-Uri {http.request.orig_uri} in forward_auth',
@@ -38,4 +41,4 @@ export const caddy = {
     'session-shown':
       'header_up Cookie "__(?:Host|Secure)-gatehouse[^;]*;? ?()" "$1" in reverse_proxy',
   },
-} as const satisfies ProxySetup
+} as const satisfies ReverseProxy

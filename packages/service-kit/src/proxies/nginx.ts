@@ -1,18 +1,29 @@
-import type { Dialect, ProxySetup } from './proxy.ts'
+import type { Dialect, ReverseProxy } from './proxy.ts'
 
 /** nginx `auth_request` drops the answer, but for one header of it. */
-export const nginxDialect: Dialect = { source: 'x-original', redirects: true, isSealed: true }
+const nginxDialect: Dialect = {
+  name: 'nginx',
+  title: 'nginx',
+  source: 'x-original',
+  redirects: true,
+  isSealed: true,
+}
 
 /** ingress-nginx writes its configuration itself: 401 and 403 deny, everything else becomes a 500. */
-export const ingressNginxDialect: Dialect = {
+const ingressNginxDialect: Dialect = {
+  name: 'ingress-nginx',
+  title: 'ingress-nginx',
   source: 'x-original',
   redirects: false,
   denialStatus: (status) => (status === 401 ? 401 : 403),
 }
 
 export const nginx = {
-  dialect: nginxDialect,
+  title: 'nginx',
+  example: 'nginx.conf',
+  dialects: [nginxDialect, ingressNginxDialect],
   sets: ['x-original-method', 'x-original-url', 'x-forwarded-for'],
+  clientCertificate: { header: 'X-SSL-Client-Cert', encoding: 'escaped-pem' },
   remedies: {
     'set-cookie': 'proxy_hide_header Set-Cookie; in @refused: remove it',
     'check-shown': 'location = /_gatehouse and @refused: copy both from the example',
@@ -45,4 +56,4 @@ export const nginx = {
     aliases: 'underscores_in_headers off;',
     'session-shown': 'proxy_set_header Cookie $own_cookies; with its maps: see the guide',
   },
-} as const satisfies ProxySetup
+} as const satisfies ReverseProxy
