@@ -1,5 +1,5 @@
 import { Document, isMap, isScalar, type Scalar, visit } from 'yaml'
-import type { GivenSetting } from './given.ts'
+import type { SourceSetting } from './source.ts'
 
 /** Keys and numbers of items, from the top. */
 export type Path = readonly (string | number)[]
@@ -33,12 +33,12 @@ export class Draft {
   }
 
   /** Sets a value, with the setting that it comes from. Undefined sets nothing. */
-  set(path: Path, value: unknown, from?: GivenSetting): void {
+  set(path: Path, value: unknown, setting?: SourceSetting): void {
     if (value === undefined) return
     this.#doc.setIn(path, this.#doc.createNode(escapeDollars(value)))
-    if (!from) return
+    if (!setting) return
     const node = this.#doc.getIn(path, true)
-    const source = `${from.written}, line ${from.line}`
+    const source = `${setting.spelling}, line ${setting.line}`
     const isOneLine = isScalar(node) && !String(node.value).includes('\n')
     if (isOneLine) (node as Scalar).comment = ` ${source}`
     else this.comment(path, source)
@@ -47,18 +47,18 @@ export class Draft {
   /** Sets the first value of a setting, or else the fallback; changed or as it is. */
   copy(
     path: Path,
-    from: GivenSetting | undefined,
+    setting: SourceSetting | undefined,
     change: (text: string) => unknown = (text) => text,
     fallback?: string,
   ): void {
-    const text = from?.values[0] ?? fallback
-    this.set(path, text === undefined ? undefined : change(text), from)
+    const text = setting?.values[0] ?? fallback
+    this.set(path, text === undefined ? undefined : change(text), setting)
   }
 
   /** Names a file for a secret, which a person has to write. */
-  secret(path: Path, file: string, from: GivenSetting): void {
-    this.set(path, file, from)
-    this.#secrets.push(`${from.written} (line ${from.line}) to ${file}`)
+  secret(path: Path, file: string, setting: SourceSetting): void {
+    this.set(path, file, setting)
+    this.#secrets.push(`${setting.spelling} (line ${setting.line}) to ${file}`)
   }
 
   /** Explains a value, before its key. */
@@ -70,9 +70,9 @@ export class Draft {
   /** Marks a place that a person has to decide about: the value, or the one around it that is there. */
   todo(path: Path, text: string): void {
     this.#todos += 1
-    const at = this.#nearest(path)
-    this.#marked.add(JSON.stringify(at))
-    this.comment(at, `TODO: ${text}`)
+    const keyPath = this.#nearest(path)
+    this.#marked.add(JSON.stringify(keyPath))
+    this.comment(keyPath, `TODO: ${text}`)
   }
 
   /** Whether the value, or the one around it that is there, is marked already. */
@@ -81,8 +81,8 @@ export class Draft {
   }
 
   /** Says what becomes of a setting without a counterpart. */
-  remark({ written, line }: GivenSetting, text: string): void {
-    this.#remarks.push({ line, text: `line ${line}, ${written}: ${text}` })
+  remark({ spelling, line }: SourceSetting, text: string): void {
+    this.#remarks.push({ line, text: `line ${line}, ${spelling}: ${text}` })
   }
 
   has(path: Path): boolean {
@@ -98,7 +98,7 @@ export class Draft {
         if (list.items.every(isScalar)) list.flow = true
       },
     })
-    const all = [
+    const tasks = [
       ...(this.#secrets.length > 0
         ? [`Write each secret to its file, with mode 0600: ${this.#secrets.join('; ')}.`]
         : []),
@@ -107,7 +107,7 @@ export class Draft {
         : []),
       ...steps,
     ]
-    const header = [title, 'What to do next:', ...all.map((step, n) => `${n + 1}. ${step}`)]
+    const header = [title, 'What to do next:', ...tasks.map((step, n) => `${n + 1}. ${step}`)]
     const top = header.map((text) => commentLines(text, '   ')).join('')
     const end = this.#remarks
       .toSorted((a, b) => a.line - b.line)
@@ -135,7 +135,9 @@ function escapeDollars(value: unknown): unknown {
   if (typeof value === 'string') return value.replaceAll('$', '$$$$')
   if (Array.isArray(value)) return value.map(escapeDollars)
   if (typeof value !== 'object' || value === null) return value
-  return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, escapeDollars(one)]))
+  return Object.fromEntries(
+    Object.entries(value).map(([key, member]) => [key, escapeDollars(member)]),
+  )
 }
 
 function attach(doc: Document, path: Path, texts: readonly string[]): void {
@@ -159,9 +161,9 @@ function commentLines(text: string, indent: string): string {
   const lines: string[] = []
   // Nothing of a setting may end the comment.
   for (const word of text.replaceAll(/[\p{Cc}\u2028\u2029]/gu, ' ').split(' ')) {
-    const last = lines.at(-1)
-    if (last !== undefined && last.length + word.length < WIDTH - 3)
-      lines[lines.length - 1] = `${last} ${word}`
+    const tail = lines.at(-1)
+    if (tail !== undefined && tail.length + word.length < WIDTH - 3)
+      lines[lines.length - 1] = `${tail} ${word}`
     else lines.push(lines.length === 0 ? word : `${indent}${word}`)
   }
   return lines.map((line) => `# ${line}\n`).join('')

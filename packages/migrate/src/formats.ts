@@ -1,7 +1,7 @@
 import { parseEnv } from 'node:util'
 import { attempt } from '@gatehouse/net'
 import type { AST } from 'toml-eslint-parser'
-import { type GivenSetting, notTheirs, type Written } from './given.ts'
+import { notTheirs, type RawSetting, type SourceSetting } from './source.ts'
 
 // One flag in a line, also as in a list of YAML, in quotes, or continued by a backslash.
 const FLAG = /^\s*(?:-\s+)?["']?--?([a-z][\w.-]*)(?:=(.*)|\s(.*))?$/s
@@ -25,40 +25,40 @@ export function isVariables(text: string): boolean {
 }
 
 /** Reads flags, one in each line. If a flag is given several times, all its values count. */
-export function readFlags(text: string): Written[] {
+export function readFlags(text: string): RawSetting[] {
   return linesOf(text).flatMap((line, index) => {
     const flag = flagOf(line)
     return flag ? [{ ...flag, line: index + 1 }] : []
   })
 }
 
-function flagOf(line: string): Pick<Written, 'written' | 'values'> | undefined {
+function flagOf(line: string): Pick<RawSetting, 'spelling' | 'values'> | undefined {
   const bare = line.replace(/\\$/, '').trimEnd().replace(/["']$/, '')
-  const [, written, set, told] = FLAG.exec(bare) ?? []
-  if (written === undefined) return undefined
-  const value = set ?? told?.trimStart() ?? 'true'
-  return { written, values: [value.replace(/^(["'])(.*)\1$/, '$2')] }
+  const [, spelling, assignment, argument] = FLAG.exec(bare) ?? []
+  if (spelling === undefined) return undefined
+  const value = assignment ?? argument?.trimStart() ?? 'true'
+  return { spelling, values: [value.replace(/^(["'])(.*)\1$/, '$2')] }
 }
 
 /** Reads environment variables. */
-export function readVariables(text: string): Written[] {
+export function readVariables(text: string): RawSetting[] {
   const lines = linesOf(text)
   const plain = lines.map((line) => line.replace(VARIABLE, '$1=')).join('\n')
-  return Object.entries(parseEnv(plain)).map(([written, value = '']) => ({
-    written,
+  return Object.entries(parseEnv(plain)).map(([spelling, value = '']) => ({
+    spelling,
     values: [value],
-    line: lines.findLastIndex((line) => VARIABLE.exec(line)?.[1] === written) + 1,
+    line: lines.findLastIndex((line) => VARIABLE.exec(line)?.[1] === spelling) + 1,
   }))
 }
 
 /** Reads assignments as in INI files: `name = value`, or `name value`. Sections have no meaning. */
-export function readAssignments(text: string, file: string): Written[] {
+export function readAssignments(text: string, file: string): RawSetting[] {
   return linesOf(text).flatMap((line, index) => {
     if (COMMENT.test(line) || /^\s*\[.*\]\s*$/.test(line)) return []
-    const [, written, value = ''] = /^([\w.-]+)(?:\s*=|\s)(.*)$/s.exec(line.trimStart()) ?? []
-    if (written === undefined)
+    const [, spelling, value = ''] = /^([\w.-]+)(?:\s*=|\s)(.*)$/s.exec(line.trimStart()) ?? []
+    if (spelling === undefined)
       throw notTheirs(file, index + 1, 'is neither a comment nor `name = value`')
-    return [{ written, values: [unquote(value.trim())], line: index + 1 }]
+    return [{ spelling, values: [unquote(value.trim())], line: index + 1 }]
   })
 }
 
@@ -71,7 +71,7 @@ function unquote(text: string): string {
  * Reads the keys at the top of a TOML file.
  * @throws ConfigError CONFIG_NOT_THEIRS; nothing of the file is quoted
  */
-export async function readToml(text: string, file: string): Promise<Written[]> {
+export async function readToml(text: string, file: string): Promise<RawSetting[]> {
   const { getStaticTOMLValue, parseTOML } = await import('toml-eslint-parser')
   let program: AST.TOMLProgram
   try {
@@ -82,10 +82,10 @@ export async function readToml(text: string, file: string): Promise<Written[]> {
   }
   return program.body[0].body.flatMap((node) => {
     const [key] = node.key.keys
-    const written = node.key.keys.map(nameOf).join('.')
-    if (node.type !== 'TOMLKeyValue' || !key) return [{ written, values: [], line: lineOf(node) }]
+    const spelling = node.key.keys.map(nameOf).join('.')
+    if (node.type !== 'TOMLKeyValue' || !key) return [{ spelling, values: [], line: lineOf(node) }]
     const values = [getStaticTOMLValue(node.value)].flat().map(String)
-    return [{ written, values, line: lineOf(node) }]
+    return [{ spelling, values, line: lineOf(node) }]
   })
 }
 
@@ -95,17 +95,17 @@ const nameOf = (key: AST.TOMLBare | AST.TOMLQuoted) =>
 const lineOf = ({ loc }: AST.TOMLNode) => loc.start.line
 
 /** Joins what is given several times: all values of a list count, and the last one of any other setting. */
-export function joined(
-  settings: readonly GivenSetting[],
+export function mergeRepeated(
+  settings: readonly SourceSetting[],
   isList: (name: string) => boolean,
-): GivenSetting[] {
-  return [...Map.groupBy(settings, ({ name }) => name)].flatMap(([name, all]) => {
-    const last = all.at(-1)
-    if (!last) return []
+): SourceSetting[] {
+  return [...Map.groupBy(settings, ({ name }) => name)].flatMap(([name, occurrences]) => {
+    const latest = occurrences.at(-1)
+    if (!latest) return []
     // Lists are separated by commas wherever a value is one text.
     const values = isList(name)
-      ? all.flatMap((one) => one.values.flatMap((value) => value.split(',')))
-      : last.values
-    return [{ ...last, values: values.map((value) => value.trim()) }]
+      ? occurrences.flatMap((occurrence) => occurrence.values.flatMap((value) => value.split(',')))
+      : latest.values
+    return [{ ...latest, values: values.map((value) => value.trim()) }]
   })
 }

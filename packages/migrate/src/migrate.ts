@@ -4,9 +4,9 @@ import { dirname, join, resolve } from 'node:path'
 import { ConfigError, type ConfigFault, readNamedFile } from '@gatehouse/service-kit/config'
 import { Draft, type Path } from './draft.ts'
 import type { ReadFile, Service } from './foreign.ts'
-import { Given, type GivenSetting, notTheirs } from './given.ts'
 import { PROGRAMS, type ProgramName } from './programs.ts'
-import { remarkOnRest, rowOf } from './table.ts'
+import { notTheirs, SourceConfig, type SourceSetting } from './source.ts'
+import { remarkOnUnused, rowOf } from './table.ts'
 
 /** A configuration that was translated. */
 export interface Migrated {
@@ -36,23 +36,23 @@ export async function migrate(name: ProgramName, file: string, load: Load): Prom
   const { service, tables, read, translate, refuse } = PROGRAMS[name]
   const text = textOf(file)
   const table = Object.values(tables).flat()
-  const all = await read(text, file)
-  if (!all.some((setting) => rowOf(table, setting.name)))
+  const settings = await read(text, file)
+  if (!settings.some((setting) => rowOf(table, setting.name)))
     throw notTheirs(file, 1, `has no setting of ${name}`)
-  const given = new Given(all)
+  const source = new SourceConfig(settings)
   const draft = new Draft()
-  const steps = translate(given, draft, readBeside(file))
-  const lost = remarkOnRest(given, draft, table)
-  if (lost.length > 0) refuse(draft, lostText(lost))
+  const steps = translate(source, draft, readBeside(file))
+  const restrictions = remarkOnUnused(source, draft, table)
+  if (restrictions.length > 0) refuse(draft, restrictionText(restrictions))
   const texts = {
     title: `The configuration of ${service}, made of that of ${name}: ${file}`,
     steps,
   }
   for (const { path, message } of await faultsOf(draft.print(texts), load)) {
-    const at = pathOf(path)
-    const last = at.at(-1) ?? 'the file'
-    const what = typeof last === 'number' ? `item ${last + 1}` : last
-    if (!draft.isMarked(at)) draft.todo(at, `${what} ${message}.`)
+    const place = pathOf(path)
+    const key = place.at(-1) ?? 'the file'
+    const what = typeof key === 'number' ? `item ${key + 1}` : key
+    if (!draft.isMarked(place)) draft.todo(place, `${what} ${message}.`)
   }
   return { yaml: draft.print(texts), todos: draft.todos }
 }
@@ -80,8 +80,9 @@ export async function recognise(
   for (const [name, { tables, read, isOnlyTheirs }] of programs) {
     const table = Object.values(tables).flat()
     const settings = await read(text, file).catch(() => [])
-    const known = settings.filter((setting) => rowOf(table, setting.name))
-    if (known.length * 2 >= settings.length && known.filter(isOnlyTheirs).length > 1) return name
+    const matches = settings.filter((setting) => rowOf(table, setting.name))
+    if (matches.length * 2 >= settings.length && matches.filter(isOnlyTheirs).length > 1)
+      return name
   }
   return undefined
 }
@@ -99,8 +100,8 @@ function readBeside(file: string): ReadFile {
   }
 }
 
-function lostText(lost: readonly GivenSetting[]): string {
-  const names = lost.map(({ written, line }) => `${written} (line ${line})`).join(', ')
+function restrictionText(restrictions: readonly SourceSetting[]): string {
+  const names = restrictions.map(({ spelling, line }) => `${spelling} (line ${line})`).join(', ')
   return `${names} may keep people out, and cannot be translated: say who may come in.`
 }
 

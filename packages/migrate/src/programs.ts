@@ -1,11 +1,11 @@
 import type { Foreign } from './foreign.ts'
 import { refuseAll } from './forward-auth/settings.ts'
-import { readYamlSettings } from './given.ts'
 import { LE_CERT_SERVER } from './le-cert-server/settings.ts'
 import { refuseCallers, translateLeCertServer } from './le-cert-server/translate.ts'
 import { readOauth2Proxy } from './oauth2-proxy/read.ts'
 import { OAUTH2_PROXY } from './oauth2-proxy/settings.ts'
 import { translateOauth2Proxy } from './oauth2-proxy/translate.ts'
+import { readYamlSettings } from './source.ts'
 import {
   isOnlyTraefikForwardAuth,
   readTraefikForwardAuth,

@@ -1,23 +1,23 @@
 import type { Draft } from './draft.ts'
-import type { Given } from './given.ts'
+import type { SourceConfig } from './source.ts'
 
 // le-cert-server and traefik-forward-auth 4 are by one author, and share these settings.
 
 export const lower = (text: string) => text.toLowerCase()
 
 /** Sets the log, from `logs.level` and `logs.json`. */
-export function setLog(given: Given, draft: Draft): void {
-  draft.copy(['log', 'level'], given.take('logs.level'), lower)
-  const format = given.ifOn('logs.json') ? 'json' : 'pretty'
-  draft.copy(['log', 'format'], given.take('logs.json'), () => format)
+export function setLog(source: SourceConfig, draft: Draft): void {
+  draft.copy(['log', 'level'], source.take('logs.level'), lower)
+  const format = source.ifOn('logs.json') ? 'json' : 'pretty'
+  draft.copy(['log', 'format'], source.take('logs.json'), () => format)
 }
 
 /**
  * Sets certificate and key of the server; false if there are none.
  * @param names - the settings: a folder with the files, or the texts of both
  */
-export function setTls(given: Given, draft: Draft, names: readonly string[]): boolean {
-  const [folder, cert, key] = names.map((name) => given.take(name))
+export function setTls(source: SourceConfig, draft: Draft, names: readonly string[]): boolean {
+  const [folder, cert, key] = names.map((name) => source.take(name))
   const certFile = ['server', 'tls', 'certFile']
   const keyFile = ['server', 'tls', 'keyFile']
   if (cert && key) {

@@ -1,6 +1,6 @@
 import { suggest } from '@gatehouse/service-kit/config'
 import type { Draft } from './draft.ts'
-import type { Given, GivenSetting } from './given.ts'
+import type { SourceConfig, SourceSetting } from './source.ts'
 
 /** Settings of another program that have the same fate. */
 export interface SettingRow {
@@ -49,23 +49,23 @@ function patternOf(name: string): RegExp {
  * Says in the draft what becomes of the settings that the translation did not use.
  * @returns those that may keep people out
  */
-export function remarkOnRest(
-  given: Given,
+export function remarkOnUnused(
+  source: SourceConfig,
   draft: Draft,
   table: SettingTable,
-): readonly GivenSetting[] {
-  return given.all.filter((setting) => {
+): readonly SourceSetting[] {
+  return source.settings.filter((setting) => {
     if (setting.values.some((value) => VARIABLE.test(value)))
       draft.remark(setting, 'holds a variable, which is not replaced: write its value in its place')
     const row = rowOf(table, setting.name)
     if (!row) {
-      const known = table.flatMap(({ names }) => names)
-      const near = suggest(setting.name, known)
+      const candidates = table.flatMap(({ names }) => names)
+      const near = suggest(setting.name, candidates)
       const hint = near === undefined ? '' : `, did you mean ${near}?`
       draft.remark(setting, `is not a known setting${hint}`)
       return true
     }
-    if (given.isTaken(setting)) return false
+    if (source.isTaken(setting)) return false
     const isEmpty = setting.values.every((value) => value === '')
     draft.remark(setting, (row.note ?? 'is not needed here').replaceAll('`', ''))
     return row.restricts === true && !isEmpty && setting.values[0] !== 'false'

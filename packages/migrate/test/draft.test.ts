@@ -1,13 +1,13 @@
 import t from 'tap'
 import { parse } from 'yaml'
 import { Draft } from '../src/draft.ts'
-import { durationText, Given, goDurationMs, readYamlSettings } from '../src/given.ts'
 import { printMigrated } from '../src/migrate.ts'
-import { remarkOnRest, rowOf } from '../src/table.ts'
+import { durationText, goDurationMs, readYamlSettings, SourceConfig } from '../src/source.ts'
+import { remarkOnUnused, rowOf } from '../src/table.ts'
 
 const TEXTS = { title: 'The configuration, made of x', steps: ['Start it.'] }
 const setting = (name: string, line: number, ...values: string[]) => ({
-  ...{ name, written: name.replaceAll('-', '_') },
+  ...{ name, spelling: name.replaceAll('-', '_') },
   ...{ line, values },
 })
 
@@ -60,9 +60,9 @@ t.test('what is to be decided is the exit code', async (t) => {
 t.test('settings of a YAML file have names with the numbers of items, and lines', async (t) => {
   const text = `a:\n  b: 007\n  empty:\nlist:\n  - { name: x, in: [1, two] }\n  - name: y\nnone: []\n`
   t.strictSame(
-    readYamlSettings(text, 'f').map(({ name, written, values, line }) => [
+    readYamlSettings(text, 'f').map(({ name, spelling, values, line }) => [
       name,
-      written,
+      spelling,
       values,
       line,
     ]),
@@ -74,7 +74,7 @@ t.test('settings of a YAML file have names with the numbers of items, and lines'
       ['none', 'none', [], 7],
     ],
   )
-  t.strictSame(new Given(readYamlSettings(text, 'f')).itemsOf('list'), [0, 1])
+  t.strictSame(new SourceConfig(readYamlSettings(text, 'f')).itemsOf('list'), [0, 1])
   for (const wrong of ['a: [secret', '- secret', 'secret', ''])
     t.throws(() => readYamlSettings(wrong, 'f'), {
       code: 'CONFIG_NOT_THEIRS',
@@ -83,9 +83,13 @@ t.test('settings of a YAML file have names with the numbers of items, and lines'
 })
 
 t.test('the last of several counts, and an empty one is missing', async (t) => {
-  const given = new Given([setting('a', 1, 'x'), setting('a', 2, 'true'), setting('b', 3, '')])
+  const source = new SourceConfig([
+    setting('a', 1, 'x'),
+    setting('a', 2, 'true'),
+    setting('b', 3, ''),
+  ])
   t.strictSame(
-    [given.text('a'), given.ifOn('a')?.line, given.take('b'), given.list('c')],
+    [source.text('a'), source.ifOn('a')?.line, source.take('b'), source.list('c')],
     ['true', 2, undefined, []],
   )
 })
@@ -114,18 +118,18 @@ t.test('what is not used is explained, and what may keep people out is told', as
     { names: ['off', 'list.$.x'], note: 'no `need`' },
     { names: ['limit', 'limit.*'], note: 'cannot be', restricts: true },
   ]
-  const given = new Given([
+  const source = new SourceConfig([
     setting('used', 1, 'x'),
     setting('list.3.x', 2, 'y'),
     setting('limit', 3, 'z'),
     setting('limit.any', 4, 'false'),
     setting('lmit', 5, 'z'),
   ])
-  given.take('used')
+  source.take('used')
   const draft = new Draft()
-  const lost = remarkOnRest(given, draft, table)
+  const restrictions = remarkOnUnused(source, draft, table)
   t.strictSame(
-    lost.map(({ name }) => name),
+    restrictions.map(({ name }) => name),
     ['limit', 'lmit'],
   )
   t.match(

@@ -41,21 +41,21 @@ export function accessByEmail({ domains, addresses, claim = 'email' }: Emails): 
     }),
     ...(addresses.length > 0 ? [`${value} in ${listOf(addresses)}`] : []),
   ]
-  const one = parts.length > 1 && isEmail ? `(${parts.join(' || ')})` : parts.join(' || ')
-  return { condition: isEmail ? `EmailVerified() && ${one}` : one }
+  const test = parts.length > 1 && isEmail ? `(${parts.join(' || ')})` : parts.join(' || ')
+  return { condition: isEmail ? `EmailVerified() && ${test}` : test }
 }
 
 /** Writes a list in a condition. */
 export const listOf = (texts: readonly string[]) =>
-  `[${texts.map((one) => JSON.stringify(one)).join(', ')}]`
+  `[${texts.map((text) => JSON.stringify(text)).join(', ')}]`
 
 /** Grants access to members of any of the groups or roles. */
 export function accessByMembership(
   groups: readonly string[],
-  others: readonly string[],
+  conditions: readonly string[],
 ): Access | undefined {
-  if (others.length === 0) return groups.length > 0 ? { groups } : undefined
-  const parts = [...groups.map((group) => `Group(${JSON.stringify(group)})`), ...others]
+  if (conditions.length === 0) return groups.length > 0 ? { groups } : undefined
+  const parts = [...groups.map((group) => `Group(${JSON.stringify(group)})`), ...conditions]
   return { condition: parts.join(' || ') }
 }
 
@@ -64,7 +64,7 @@ export function allOf(parts: readonly (Access | undefined)[]): Access {
   const conditions = parts.flatMap((part) => part?.condition ?? [])
   const condition =
     conditions.length > 1
-      ? conditions.map((one) => (one.includes('||') ? `(${one})` : one)).join(' && ')
+      ? conditions.map((part) => (part.includes('||') ? `(${part})` : part)).join(' && ')
       : conditions[0]
   return Object.assign({}, ...parts, condition === undefined ? {} : { condition })
 }

@@ -1,6 +1,6 @@
 import { parseHost } from '@gatehouse/net'
 import type { Draft, Path } from '../draft.ts'
-import { durationText, type Given, type GivenSetting, goDurationMs } from '../given.ts'
+import { durationText, goDurationMs, type SourceConfig, type SourceSetting } from '../source.ts'
 import { type Access, allowOf, faultOfCondition, PORTAL, PROVIDER } from './access.ts'
 
 export const ONLY_HERE =
@@ -16,9 +16,9 @@ export function refuseAll(draft: Draft, why: string): void {
 
 /** Sets who may come in. */
 export function setAllow(draft: Draft, access: Access, sources: string): void {
-  const at = [...PORTAL, 'allow']
-  if (setCondition(draft, at, allowOf(access), sources))
-    draft.comment(at, `Who may come in, from ${sources}.`)
+  const path = [...PORTAL, 'allow']
+  if (setCondition(draft, path, allowOf(access), sources))
+    draft.comment(path, `Who may come in, from ${sources}.`)
 }
 
 /**
@@ -26,10 +26,10 @@ export function setAllow(draft: Draft, access: Access, sources: string): void {
  *
  * @returns whether the value was set
  */
-export function setCondition(draft: Draft, at: Path, value: unknown, sources: string): boolean {
+export function setCondition(draft: Draft, path: Path, value: unknown, sources: string): boolean {
   const condition = typeof value === 'string' ? value : Object(value).condition
   const fault = condition === undefined ? undefined : faultOfCondition(condition)
-  if (fault === undefined) draft.set(at, value)
+  if (fault === undefined) draft.set(path, value)
   else
     refuseAll(
       draft,
@@ -69,10 +69,10 @@ export function secondsText(text: string): string | undefined {
 
 /** Reads host and port of an address such as `:4180` or `http://[::1]:4180`; undefined for a socket. */
 export function readAddress(
-  from: GivenSetting | undefined,
+  setting: SourceSetting | undefined,
 ): { host: string; port: number } | undefined {
   const [, host = '', port = ''] =
-    /^(?:https?:\/\/)?(.*):(\d{1,5})$/i.exec(from?.values[0] ?? '') ?? []
+    /^(?:https?:\/\/)?(.*):(\d{1,5})$/i.exec(setting?.values[0] ?? '') ?? []
   if (port === '' || Number(port) > 65_535) return undefined
   return { host: host.replace(/^\[(.*)\]$/, '$1') || '0.0.0.0', port: Number(port) }
 }
@@ -81,7 +81,7 @@ export function readAddress(
 function cookieDomains(texts: readonly string[]): string[] {
   const names = texts.flatMap((text) => parseHost(text.replace(/^(\*?\.)+/, ''))?.name ?? [])
   return [...new Set(names)].filter(
-    (name) => !names.some((other) => other !== name && name.endsWith(`.${other}`)),
+    (name) => !names.some((parent) => parent !== name && name.endsWith(`.${parent}`)),
   )
 }
 
@@ -108,17 +108,17 @@ export const isOn = (host: string, domain: string) => host === domain || host.en
 
 /** Sets the secret of a provider, as a file. */
 export function setClientSecret(
-  given: Given,
+  source: SourceConfig,
   draft: Draft,
   provider: Path,
   [inline, named]: readonly [inline: string, named?: string],
   file = 'client-secret',
 ): void {
-  const secret = given.take(inline)
+  const secret = source.take(inline)
   const path = [...provider, 'clientSecretFile']
-  const from = named === undefined ? undefined : given.take(named)
+  const fileSetting = named === undefined ? undefined : source.take(named)
   if (secret) draft.secret(path, file, secret)
-  else draft.copy(path, from)
+  else draft.copy(path, fileSetting)
 }
 
 /** Trusts addresses as other programs do: unless the provider says that one is not verified, or always. */

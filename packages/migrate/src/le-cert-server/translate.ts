@@ -2,21 +2,21 @@ import { hash } from 'node:crypto'
 import { isLoopback, parseHost } from '@gatehouse/net'
 import type { Draft, Path } from '../draft.ts'
 import type { Translate } from '../foreign.ts'
-import { type Given, plainUrl } from '../given.ts'
 import { lower, setLog, setTls } from '../server.ts'
+import { plainUrl, type SourceConfig } from '../source.ts'
 
 const ISSUER: Path = ['issuers', 0]
 const CHALLENGE: Path = [...ISSUER, 'challenges', 0]
 const DNS: Path = [...CHALLENGE, 'providers', 0]
 
 /** Translates the settings of le-cert-server. */
-export const translateLeCertServer: Translate = (given, draft) => {
-  setServer(given, draft)
-  setLog(given, draft)
+export const translateLeCertServer: Translate = (source, draft) => {
+  setServer(source, draft)
+  setLog(source, draft)
   draft.set(['storage'], { path: 'data', masterKeyFile: 'keys/master.key' })
   draft.comment(['storage'], 'New: certificates are issued anew. Keep a copy of the master key.')
-  setAuth(given, draft)
-  setIssuer(given, draft)
+  setAuth(source, draft)
+  setIssuer(source, draft)
   return [
     'Save this file, and check it: gatehouse-certs check-config --config config.yaml',
     'Give clients the header Content-Type: application/json, and the new address and root if these change.',
@@ -29,13 +29,13 @@ export function refuseCallers(draft: Draft, why: string): void {
   draft.todo(['auth'], why)
 }
 
-function setServer(given: Given, draft: Draft): void {
-  const host = given.text('server.bind') ?? '127.0.0.1'
-  draft.set(['server', 'host'], host, given.take('server.bind'))
-  draft.copy(['server', 'port'], given.take('server.port'), Number, '7401')
-  const name = given.take('server.tls.letsEncryptDomain')
+function setServer(source: SourceConfig, draft: Draft): void {
+  const host = source.text('server.bind') ?? '127.0.0.1'
+  draft.set(['server', 'host'], host, source.take('server.bind'))
+  draft.copy(['server', 'port'], source.take('server.port'), Number, '7401')
+  const name = source.take('server.tls.letsEncryptDomain')
   draft.copy(['server', 'names'], name, (text) => [text])
-  if (setTls(given, draft, ['server.tls.path', 'server.tls.certPEM', 'server.tls.keyPEM'])) return
+  if (setTls(source, draft, ['server.tls.path', 'server.tls.certPEM', 'server.tls.keyPEM'])) return
   const tls = ['server', 'tls']
   const parsed = parseHost(host)
   const isPlain = !name && parsed !== undefined && isLoopback(parsed)
@@ -48,21 +48,21 @@ function setServer(given: Given, draft: Draft): void {
   )
 }
 
-function setAuth(given: Given, draft: Draft): void {
-  const method = given.text('auth.method')?.toLowerCase()
-  const key = given.take('auth.psk.key')
-  const issuer = given.take('auth.jwt.issuerUrl') ?? given.take('auth.issuerUrl')
+function setAuth(source: SourceConfig, draft: Draft): void {
+  const method = source.text('auth.method')?.toLowerCase()
+  const key = source.take('auth.psk.key')
+  const issuer = source.take('auth.jwt.issuerUrl') ?? source.take('auth.issuerUrl')
   if (key && method !== 'jwt') {
     const keySha256 = hash('sha256', key.values[0] ?? '', 'hex')
     draft.set(['auth', 'psk', 'keys'], [{ name: 'default', keySha256 }], key)
     draft.comment(['auth', 'psk', 'keys'], 'The hash of the key, which clients go on to send.')
   } else if (issuer && method !== 'psk') {
-    const at = (name: string) => ['auth', 'jwt', name]
-    draft.copy(at('issuerUrl'), issuer, plainUrl)
+    const path = (name: string) => ['auth', 'jwt', name]
+    draft.copy(path('issuerUrl'), issuer, plainUrl)
     for (const name of ['audience', 'requiredScopes', 'domainsClaim']) {
-      const setting = given.take(`auth.jwt.${name}`) ?? given.take(`auth.${name}`)
+      const setting = source.take(`auth.jwt.${name}`) ?? source.take(`auth.${name}`)
       const value = name === 'requiredScopes' ? setting?.values : setting?.values[0]
-      draft.set(at(name), value, setting)
+      draft.set(path(name), value, setting)
     }
   } else
     refuseCallers(
@@ -71,17 +71,20 @@ function setAuth(given: Given, draft: Draft): void {
     )
 }
 
-function setIssuer(given: Given, draft: Draft): void {
-  const at = (key: string) => [...ISSUER, key]
-  const staging = given.ifOn('letsEncrypt.staging')
-  draft.set(at('name'), 'letsencrypt')
-  draft.set(at('type'), 'acme')
-  draft.set(at('directory'), staging ? 'letsencrypt-staging' : 'letsencrypt', staging)
-  draft.copy(at('email'), given.take('letsEncrypt.email'))
-  draft.set(at('agreeToTerms'), true)
-  draft.comment(at('agreeToTerms'), 'le-cert-server agreed to the terms of the CA without asking.')
+function setIssuer(source: SourceConfig, draft: Draft): void {
+  const path = (key: string) => [...ISSUER, key]
+  const staging = source.ifOn('letsEncrypt.staging')
+  draft.set(path('name'), 'letsencrypt')
+  draft.set(path('type'), 'acme')
+  draft.set(path('directory'), staging ? 'letsencrypt-staging' : 'letsencrypt', staging)
+  draft.copy(path('email'), source.take('letsEncrypt.email'))
+  draft.set(path('agreeToTerms'), true)
+  draft.comment(
+    path('agreeToTerms'),
+    'le-cert-server agreed to the terms of the CA without asking.',
+  )
   draft.set([...CHALLENGE, 'type'], 'dns-01')
-  setDnsProvider(given, draft)
+  setDnsProvider(source, draft)
 }
 
 /** Keys that have the same name in theirs. */
@@ -114,21 +117,21 @@ const OTHER_NAMES: Readonly<Record<string, string>> = {
 
 const CREDENTIALS = 'letsEncrypt.dnsCredentials.'
 
-function setDnsProvider(given: Given, draft: Draft): void {
-  const provider = given.take('letsEncrypt.dnsProvider')
+function setDnsProvider(source: SourceConfig, draft: Draft): void {
+  const provider = source.take('letsEncrypt.dnsProvider')
   const theirs = provider?.values[0]?.toLowerCase() ?? ''
   const name = OTHER_NAMES[theirs] ?? theirs
   const keys = DNS_KEYS[name]
   const type = name === 'gcloud' ? 'google' : name
   draft.set([...DNS, 'type'], keys ? type : 'acmesh', provider)
-  for (const setting of given.all.filter(({ name }) => name.startsWith(CREDENTIALS))) {
-    if (keys) setCredential(given, draft, keys, setting.name)
-    if (given.isTaken(setting)) continue
+  for (const setting of source.settings.filter(({ name }) => name.startsWith(CREDENTIALS))) {
+    if (keys) setCredential(source, draft, keys, setting.name)
+    if (source.isTaken(setting)) continue
     draft.remark(
       setting,
       keys ? 'is not needed here' : 'write it as the variable of acme.sh for it',
     )
-    given.take(setting.name)
+    source.take(setting.name)
   }
   if (type === 'acme-dns')
     draft.todo(
@@ -147,7 +150,7 @@ function setDnsProvider(given: Given, draft: Draft): void {
 }
 
 function setCredential(
-  given: Given,
+  source: SourceConfig,
   draft: Draft,
   keys: Readonly<Record<string, string>>,
   name: string,
@@ -161,7 +164,7 @@ function setCredential(
     return plain.endsWith(theirs) || (key.endsWith('File') && plain.endsWith(`${theirs}file`))
   })
   if (ours === undefined || draft.has([...DNS, ours])) return
-  const setting = given.take(name)
+  const setting = source.take(name)
   if (!ours.endsWith('File') || plain.endsWith('file'))
     draft.copy([...DNS, ours], setting, CHANGES[ours])
   else if (setting) draft.secret([...DNS, ours], `dns-${ours.slice(0, -4).toLowerCase()}`, setting)

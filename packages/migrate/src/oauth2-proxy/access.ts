@@ -10,9 +10,9 @@ import {
   PORTAL,
   PROVIDER,
 } from '../forward-auth/access.ts'
-import type { Given, GivenSetting } from '../given.ts'
+import type { SourceConfig, SourceSetting } from '../source.ts'
 
-interface Found {
+interface ProviderAccess {
   readonly access: Access
   /** Whether everybody with an account at the provider may come in. */
   readonly isForAll: boolean
@@ -22,28 +22,28 @@ interface Found {
 
 /** Reads who may come in; a text says why it cannot be known. */
 export function readAccess(
-  given: Given,
+  source: SourceConfig,
   draft: Draft,
   type: string,
   readFile: ReadFile,
-): Found | string {
-  const emails = readEmails(given, readFile)
+): ProviderAccess | string {
+  const emails = readEmails(source, readFile)
   if (typeof emails === 'string') return emails
-  const membership = readMembership(given, draft, type)
+  const membership = readMembership(source, draft, type)
   if (typeof membership === 'string') return membership
   const sources = [...emails.sources, ...(membership?.sources ?? [])]
   return {
     access: allOf([emails.access, membership?.access]),
     isForAll: emails.isForAll && membership?.access === undefined,
-    sources: sources.map(({ written, line }) => `${written} (line ${line})`).join(' and '),
+    sources: sources.map(({ spelling, line }) => `${spelling} (line ${line})`).join(' and '),
   }
 }
 
 /** An address has to be of a domain, or in the file. */
-function readEmails(given: Given, readFile: ReadFile) {
-  const domains = given.take('email-domain')
-  const file = given.take('authenticated-emails-file')
-  const sources = [domains, file].filter((one) => one !== undefined)
+function readEmails(source: SourceConfig, readFile: ReadFile) {
+  const domains = source.take('email-domain')
+  const file = source.take('authenticated-emails-file')
+  const sources = [domains, file].filter((setting) => setting !== undefined)
   if (sources.length === 0)
     return 'neither email_domains nor authenticated_emails_file is set, so say who may come in.'
   const addresses = file ? readFile(file.values[0] ?? '') : ''
@@ -57,79 +57,87 @@ function readEmails(given: Given, readFile: ReadFile) {
     .split(/\r?\n/)
     .map((line) => line.split(',')[0]?.trim().replaceAll('"', '') ?? '')
     .filter((line) => line.includes('@') && !line.startsWith('#'))
-  const own = given.text('oidc-email-claim') ?? given.text('user-id-claim')
+  const claim = source.text('oidc-email-claim') ?? source.text('user-id-claim')
   return {
     sources,
     isForAll: domains?.values.includes('*') ?? false,
     access: accessByEmail({
       domains: domains?.values.filter((value) => value !== '') ?? [],
       addresses: listed,
-      ...(own !== undefined && { claim: own }),
+      ...(claim !== undefined && { claim }),
     }),
   }
 }
 
-interface Membership {
+interface MembershipAccess {
   readonly access: Access | undefined
-  readonly sources: readonly GivenSetting[]
+  readonly sources: readonly SourceSetting[]
 }
 
-function readMembership(given: Given, draft: Draft, type: string): Membership | undefined | string {
-  if (type === 'github') return readGithub(given, draft)
-  const taken = ['allowed-group', 'keycloak-group', 'gitlab-group', 'allowed-role'].map((name) =>
-    given.take(name),
+function readMembership(
+  source: SourceConfig,
+  draft: Draft,
+  type: string,
+): MembershipAccess | undefined | string {
+  if (type === 'github') return readGithub(source, draft)
+  const settings = ['allowed-group', 'keycloak-group', 'gitlab-group', 'allowed-role'].map((name) =>
+    source.take(name),
   )
-  const [groups, keycloak, gitlab, roles] = taken
-  const all = [groups, keycloak, gitlab].flatMap((one) => one?.values ?? [])
-  const sources = taken.filter((one) => one !== undefined)
+  const [groups, keycloak, gitlab, roles] = settings
+  const groupNames = [groups, keycloak, gitlab].flatMap((setting) => setting?.values ?? [])
+  const sources = settings.filter((setting) => setting !== undefined)
   if (sources.length === 0) return undefined
-  if (type === 'google') return `${sources[0]?.written} cannot be met: Google sends no groups.`
-  if (type === 'gitlab') draft.set([...PROVIDER, 'groups'], topGroups(all), gitlab ?? groups)
-  const wanted = readRoles(roles, draft)
-  if (typeof wanted === 'string') return wanted
-  return { access: accessByMembership(all, wanted), sources }
+  if (type === 'google') return `${sources[0]?.spelling} cannot be met: Google sends no groups.`
+  if (type === 'gitlab') draft.set([...PROVIDER, 'groups'], topGroups(groupNames), gitlab ?? groups)
+  const conditions = readRoles(roles, draft)
+  if (typeof conditions === 'string') return conditions
+  return { access: accessByMembership(groupNames, conditions), sources }
 }
 
 /** Finds the outermost groups: with each, its subgroups are in the profile. */
 const topGroups = (groups: readonly string[]) =>
   groups.filter(
-    (group) => !groups.some((other) => other !== group && group.startsWith(`${other}/`)),
+    (group) => !groups.some((parent) => parent !== group && group.startsWith(`${parent}/`)),
   )
 
 /** Reads roles of the realm, or of one client as `client:role`. Gatehouse reads them from one claim. */
-function readRoles(roles: GivenSetting | undefined, draft: Draft): readonly string[] | string {
+function readRoles(roles: SourceSetting | undefined, draft: Draft): readonly string[] | string {
   if (!roles) return []
   const parts = roles.values.map((role) => role.split(':'))
   const clients = new Set(parts.map((part) => (part.length > 1 ? part[0] : '')))
   const [client] = clients
   if (clients.size > 1)
-    return `${roles.written} (line ${roles.line}) names roles of the realm and of clients, and rolesClaim is one of them.`
+    return `${roles.spelling} (line ${roles.line}) names roles of the realm and of clients, and rolesClaim is one of them.`
   const claim = client ? `resource_access.${client}.roles` : 'realm_access.roles'
   draft.set([...PROVIDER, 'rolesClaim'], claim, roles)
   draft.comment([...PROVIDER, 'rolesClaim'], 'Keycloak has to add this claim to the ID token.')
   return parts.map((part) => `Role(${JSON.stringify(part.at(-1))})`)
 }
 
-function readGithub(given: Given, draft: Draft): Membership | undefined {
-  const org = given.take('github-org')
-  const team = given.take('github-team')
-  const users = given.take('github-user')
-  const groups = given.take('allowed-group')
-  const sources = [org, team, users, groups].filter((one) => one !== undefined)
+function readGithub(source: SourceConfig, draft: Draft): MembershipAccess | undefined {
+  const org = source.take('github-org')
+  const team = source.take('github-team')
+  const users = source.take('github-user')
+  const groups = source.take('allowed-group')
+  const sources = [org, team, users, groups].filter((setting) => setting !== undefined)
   if (sources.length === 0) return undefined
-  const name = org?.values[0]
-  const teams = (team?.values[0] ?? '').split(',').filter((one) => one !== '')
+  const organization = org?.values[0]
+  const teams = (team?.values[0] ?? '').split(',').filter((text) => text !== '')
   // A team is `slug` of the organization, or `organization:slug`.
-  const listed = teams.map((one) =>
-    one.includes(':') ? one.replace(':', '/') : `${name}/${one.trim()}`,
+  const teamGroups = teams.map((text) =>
+    text.includes(':') ? text.replace(':', '/') : `${organization}/${text.trim()}`,
   )
-  const own = listed.length > 0 ? listed : name === undefined ? [] : [name]
-  const all = [...own, ...(groups?.values.map((one) => one.replace(':', '/')) ?? [])]
-  const organizations = [...new Set(all.map((group) => group.split('/')[0] ?? ''))]
+  const ownGroups =
+    teamGroups.length > 0 ? teamGroups : organization === undefined ? [] : [organization]
+  const groupNames = [
+    ...ownGroups,
+    ...(groups?.values.map((group) => group.replace(':', '/')) ?? []),
+  ]
+  const organizations = [...new Set(groupNames.map((group) => group.split('/')[0] ?? ''))]
   if (organizations.length > 0)
     draft.set([...PROVIDER, 'organizations'], organizations, org ?? team ?? groups)
   const byName = users ? [`claims.preferred_username in ${listOf(users.values)}`] : []
-  return { access: accessByMembership(all, byName), sources }
+  return { access: accessByMembership(groupNames, byName), sources }
 }
 
 interface OpenRule {
@@ -140,18 +148,18 @@ interface OpenRule {
 }
 
 /** Sets the rules for whoever needs no session. What is not certain to open the same keeps asking for one. */
-export function setOpenRules(given: Given, draft: Draft): void {
+export function setOpenRules(source: SourceConfig, draft: Draft): void {
   const rules: OpenRule[] = []
-  const trusted = given.take('trusted-ip')
+  const trusted = source.take('trusted-ip')
   const networks = trusted?.values.filter((text) => parseCidr(text)) ?? []
   if (networks.length > 0) rules.push({ from: networks, require: 'anyone' })
   if (trusted && networks.length < trusted.values.length)
     draft.remark(trusted, 'has entries that are no addresses or networks, which are left out')
   for (const name of ['skip-auth-route', 'skip-auth-regex']) {
-    const routes = given.take(name)
+    const routes = source.take(name)
     for (const route of routes?.values ?? []) {
-      const found = readRoute(name === 'skip-auth-regex' ? `=${route}` : route)
-      if (found) rules.push(found)
+      const rule = readRoute(name === 'skip-auth-regex' ? `=${route}` : route)
+      if (rule) rules.push(rule)
       else if (routes)
         draft.remark(routes, `${route} is no rule here, so a session is needed; write one in rules`)
     }
@@ -175,11 +183,11 @@ function readRoute(route: string): OpenRule | undefined {
 
 /** Reads `^/x$`, and whatever begins with `^/x/`. An expression without an end also opens `/x-admin`: refused. */
 function readPattern(regex: string): string | undefined {
-  const [, path, rest, end] =
+  const [, path, suffix, end] =
     /^\^((?:\/(?:[\w~-]|\\[./-])+)+)(\/(?:\.[*+])?)?(\$)?$/.exec(regex) ?? []
   if (path === undefined) return regex === '^/$' ? '/' : undefined
   const plain = path.replaceAll('\\', '')
   if (/\/\.{1,2}(\/|$)|\/\//.test(plain)) return undefined
-  if (rest === undefined) return end ? plain : undefined
-  return rest === '/' && end ? plain : `${plain}/*/*`
+  if (suffix === undefined) return end ? plain : undefined
+  return suffix === '/' && end ? plain : `${plain}/*/*`
 }

@@ -1,5 +1,12 @@
-import { isFlags, isVariables, joined, readFlags, readToml, readVariables } from '../formats.ts'
-import { type GivenSetting, readYamlSettings, type Written } from '../given.ts'
+import {
+  isFlags,
+  isVariables,
+  mergeRepeated,
+  readFlags,
+  readToml,
+  readVariables,
+} from '../formats.ts'
+import { type RawSetting, readYamlSettings, type SourceSetting } from '../source.ts'
 import { LISTS, OAUTH2_PROXY } from './settings.ts'
 
 const PREFIX = 'OAUTH2_PROXY_'
@@ -49,31 +56,37 @@ const ALPHA_PARTS: readonly [start: string, flag: string][] = [
  * structured configuration.
  * @throws ConfigError CONFIG_NOT_THEIRS
  */
-export async function readOauth2Proxy(text: string, file: string): Promise<GivenSetting[]> {
+export async function readOauth2Proxy(text: string, file: string): Promise<SourceSetting[]> {
   if (isFlags(text))
-    return joined(
-      readFlags(text).map((one) => named(one, one.written, `--${one.written}`)),
+    return mergeRepeated(
+      readFlags(text).map((setting) =>
+        settingOf(setting, setting.spelling, `--${setting.spelling}`),
+      ),
       (name) => LISTS.has(name),
     )
   if (isVariables(text) && text.includes(PREFIX))
     return readVariables(text)
-      .filter(({ written }) => written.startsWith(PREFIX))
-      .map((one) => named(one, one.written.slice(PREFIX.length).toLowerCase()))
+      .filter(({ spelling }) => spelling.startsWith(PREFIX))
+      .map((setting) => settingOf(setting, setting.spelling.slice(PREFIX.length).toLowerCase()))
   if (/^(providers|upstreamConfig|injectRe\w+Headers|server):/m.test(text))
     return readYamlSettings(text, file).flatMap(fromAlpha)
-  return (await readToml(text, file)).map((one) => named(one, one.written))
+  return (await readToml(text, file)).map((setting) => settingOf(setting, setting.spelling))
 }
 
-function named({ values, line, written }: Written, name: string, shown = written): GivenSetting {
+function settingOf(
+  { values, line, spelling }: RawSetting,
+  name: string,
+  shown = spelling,
+): SourceSetting {
   const flag = FLAGS.includes(name)
     ? name
     : (BY_FILE_NAME.get(name.replaceAll('-', '_')) ?? name.replaceAll('_', '-'))
   // Lists are separated by commas wherever a value is one text.
-  const all = LISTS.has(flag) ? values.flatMap((value) => value.split(',')) : values
-  return { name: flag, written: shown, values: all.map((value) => value.trim()), line }
+  const items = LISTS.has(flag) ? values.flatMap((value) => value.split(',')) : values
+  return { name: flag, spelling: shown, values: items.map((value) => value.trim()), line }
 }
 
-function fromAlpha(setting: GivenSetting): GivenSetting[] {
+function fromAlpha(setting: SourceSetting): SourceSetting[] {
   const { name } = setting
   if (name === 'providers.0.id') return []
   const part = ALPHA_PARTS.find(([start]) => name.startsWith(start))?.[1]
@@ -85,5 +98,7 @@ function providerFlag(name: string): string | undefined {
   if (key === undefined) return undefined
   const kebab = key.replaceAll(/(?<=[a-z])(?=[A-Z])|_/g, '-').toLowerCase()
   const flag = kind === undefined ? kebab : `${kind}-${kebab}`
-  return FLAGS.find((one) => one === flag || (LISTS.has(one) && `${one}s` === flag))
+  return FLAGS.find(
+    (candidate) => candidate === flag || (LISTS.has(candidate) && `${candidate}s` === flag),
+  )
 }

@@ -15,7 +15,7 @@ import {
   shortened,
   trustEmail,
 } from '../forward-auth/settings.ts'
-import { type Given, type GivenSetting, plainUrl } from '../given.ts'
+import { plainUrl, type SourceConfig, type SourceSetting } from '../source.ts'
 import { words } from '../table.ts'
 import { readAccess, setOpenRules } from './access.ts'
 
@@ -36,33 +36,33 @@ const BY_UPN = ['adfs', 'azure']
 const ENTRA = /^(https:\/\/[^/]+)\/([0-9a-f-]{36})\/v2\.0\/?$/i
 
 /** Translates the settings of oauth2-proxy. */
-export const translateOauth2Proxy: Translate = (given, draft, readFile) => {
-  const provider = given.take('provider')
-  const theirs = provider?.values[0] ?? 'google'
-  const type = TYPES[theirs]
-  setServer(given, draft)
-  setSession(given, draft)
-  const authHost = setHosts(given, draft)
+export const translateOauth2Proxy: Translate = (source, draft, readFile) => {
+  const provider = source.take('provider')
+  const kind = provider?.values[0] ?? 'google'
+  const type = TYPES[kind]
+  setServer(source, draft)
+  setSession(source, draft)
+  const authHost = setHosts(source, draft)
   draft.set([...PORTAL, 'name'], 'main')
-  setProvider(given, draft, theirs, provider)
-  const found = readAccess(given, draft, theirs, readFile)
-  if (typeof found === 'string') refuseAll(draft, found)
+  setProvider(source, draft, kind, provider)
+  const admission = readAccess(source, draft, kind, readFile)
+  if (typeof admission === 'string') refuseAll(draft, admission)
   else {
-    setAllow(draft, found.access, found.sources)
-    if (BY_UPN.includes(theirs))
+    setAllow(draft, admission.access, admission.sources)
+    if (BY_UPN.includes(kind))
       draft.comment(
         [...PORTAL, 'allow'],
         'For people without a claim email, upn counted before: send email, or read claims["upn"] in a condition.',
       )
-    if (found.isForAll)
+    if (admission.isForAll)
       draft.comment([...PORTAL, 'allow'], 'Everybody with an account at the provider, as before.')
   }
-  setHeaders(given, draft, theirs)
-  setOpenRules(given, draft)
-  draft.copy([...PORTAL, 'preflight'], given.ifOn('skip-auth-preflight'), () => true)
-  const name = nameOf(theirs)
+  setHeaders(source, draft, kind)
+  setOpenRules(source, draft)
+  draft.copy([...PORTAL, 'preflight'], source.ifOn('skip-auth-preflight'), () => true)
+  const name = nameOf(kind)
   return [
-    ...(type === undefined ? [`Find an OpenID Connect provider in place of ${theirs}.`] : []),
+    ...(type === undefined ? [`Find an OpenID Connect provider in place of ${kind}.`] : []),
     redirectStep(authHost, name),
     'Save this file, and check it: gatehouse-auth check-config --config config.yaml',
     'If oauth2-proxy keeps running on this machine for now, change server.port, for example to 4181.',
@@ -70,33 +70,37 @@ export const translateOauth2Proxy: Translate = (given, draft, readFile) => {
   ]
 }
 
-const nameOf = (theirs: string) =>
-  theirs.replaceAll(/[^a-z0-9-]/g, '-').replace(/^[^a-z]+/, '') || 'corp'
+const nameOf = (kind: string) =>
+  kind.replaceAll(/[^a-z0-9-]/g, '-').replace(/^[^a-z]+/, '') || 'corp'
 
-function setServer(given: Given, draft: Draft): void {
-  const cert = given.take('tls-cert-file')
-  const key = given.take('tls-key-file')
-  const plain = given.take('http-address')
-  const tls = given.take('https-address')
+function setServer(source: SourceConfig, draft: Draft): void {
+  const cert = source.take('tls-cert-file')
+  const key = source.take('tls-key-file')
+  const plain = source.take('http-address')
+  const tls = source.take('https-address')
   // With a certificate it only listens on the second address.
   const address = cert ? tls : plain
-  const at = readAddress(address)
-  draft.set(['server', 'host'], at?.host ?? (cert ? '0.0.0.0' : '127.0.0.1'), at && address)
-  draft.set(['server', 'port'], at?.port ?? (cert ? 443 : 4180), at && address)
-  if (address && !at) draft.remark(address, 'is no address of TCP; the default is set')
+  const listener = readAddress(address)
+  draft.set(
+    ['server', 'host'],
+    listener?.host ?? (cert ? '0.0.0.0' : '127.0.0.1'),
+    listener && address,
+  )
+  draft.set(['server', 'port'], listener?.port ?? (cert ? 443 : 4180), listener && address)
+  if (address && !listener) draft.remark(address, 'is no address of TCP; the default is set')
   if (cert) {
     draft.copy(['server', 'tls', 'certFile'], cert)
     draft.copy(['server', 'tls', 'keyFile'], key)
   }
-  setTrustedProxies(given, draft)
-  const metrics = given.take('metrics-address')
-  const metricsAt = readAddress(metrics)
-  draft.set(['metrics', 'host'], metricsAt?.host, metrics)
-  draft.set(['metrics', 'port'], metricsAt?.port, metrics)
+  setTrustedProxies(source, draft)
+  const metrics = source.take('metrics-address')
+  const metricsListener = readAddress(metrics)
+  draft.set(['metrics', 'host'], metricsListener?.host, metrics)
+  draft.set(['metrics', 'port'], metricsListener?.port, metrics)
 }
 
-function setTrustedProxies(given: Given, draft: Draft): void {
-  const proxies = given.take('trusted-proxy-ip')
+function setTrustedProxies(source: SourceConfig, draft: Draft): void {
+  const proxies = source.take('trusted-proxy-ip')
   // Everybody cannot be trusted.
   const narrow = proxies?.values.filter((text) => !/\/[0-6]$/.test(text)) ?? []
   if (narrow.length > 0) draft.set(['server', 'trustedProxies'], narrow, proxies)
@@ -108,16 +112,16 @@ function setTrustedProxies(given: Given, draft: Draft): void {
     )
 }
 
-function setSession(given: Given, draft: Draft): void {
-  const expire = given.take('cookie-expire')
+function setSession(source: SourceConfig, draft: Draft): void {
+  const expire = source.take('cookie-expire')
   draft.copy(['session', 'lifetime'], expire, boundedDuration, '168h')
   if (expire && !draft.has(['session', 'lifetime']))
     draft.remark(expire, 'is no duration of a session here; it lasts 8h, or session.lifetime')
 }
 
 /** The setting with a host of the sign-in pages that can be one. A path is completed by the request. */
-function readRedirectHost(given: Given, draft: Draft): URL | undefined {
-  const setting = given.take('redirect-url')
+function readRedirectHost(source: SourceConfig, draft: Draft): URL | undefined {
+  const setting = source.take('redirect-url')
   const text = setting?.values[0] ?? ''
   const url = URL.parse(text)
   if (url && parseHost(url.hostname)) return url
@@ -129,66 +133,76 @@ function readRedirectHost(given: Given, draft: Draft): URL | undefined {
 const bare = (domain: string) => domain.replace(/^\*?\./, '').replace(/:[\d*]+$/, '')
 
 /** @returns the host of the sign-in pages */
-function setHosts(given: Given, draft: Draft): string | undefined {
-  const url = readRedirectHost(given, draft)
-  const domains = given.list('cookie-domain').map(bare)
-  const allowed = given.list('whitelist-domain').map(bare)
+function setHosts(source: SourceConfig, draft: Draft): string | undefined {
+  const url = readRedirectHost(source, draft)
+  const domains = source.list('cookie-domain').map(bare)
+  const allowed = source.list('whitelist-domain').map(bare)
   const host = url?.host || undefined
-  const own = url?.hostname ? [url.hostname] : []
-  const around = allowed.filter((domain) => own.every((one) => isOn(one, domain)))
-  const found = [domains, around, own].find((list) => list.length > 0) ?? []
-  setDomains(draft, found, host)
-  for (const domain of found.length === 0 ? [] : allowed)
-    if (!found.some((one) => isOn(domain, one)))
+  const names = url?.hostname ? [url.hostname] : []
+  const parents = allowed.filter((domain) => names.every((name) => isOn(name, domain)))
+  const sites = [domains, parents, names].find((list) => list.length > 0) ?? []
+  setDomains(draft, sites, host)
+  for (const domain of sites.length === 0 ? [] : allowed)
+    if (!sites.some((site) => isOn(domain, site)))
       draft.comment(['domains'], `People are not sent back to ${domain}: add it if it has apps.`)
   return host
 }
 
-function setProvider(given: Given, draft: Draft, theirs: string, from?: GivenSetting): void {
-  const type = TYPES[theirs] ?? 'openIDConnect'
-  const at = (key: string) => [...PROVIDER, key]
-  draft.set(at('type'), type, from)
-  draft.set(at('name'), nameOf(theirs))
-  draft.copy(at('title'), given.take('provider-display-name'), shortened)
-  setIssuer(given, draft, theirs)
-  draft.copy(at('clientId'), given.take('client-id'))
-  const token = given.ifOn('entra-id-federated-token-auth')
-  if (token) draft.set(at('clientAssertion'), { type: 'azureWorkloadIdentity' }, token)
-  else setClientSecret(given, draft, PROVIDER, ['client-secret', 'client-secret-file'])
-  setParameters(given, draft, type)
+function setProvider(
+  source: SourceConfig,
+  draft: Draft,
+  kind: string,
+  setting?: SourceSetting,
+): void {
+  const type = TYPES[kind] ?? 'openIDConnect'
+  const path = (key: string) => [...PROVIDER, key]
+  draft.set(path('type'), type, setting)
+  draft.set(path('name'), nameOf(kind))
+  draft.copy(path('title'), source.take('provider-display-name'), shortened)
+  setIssuer(source, draft, kind)
+  draft.copy(path('clientId'), source.take('client-id'))
+  const token = source.ifOn('entra-id-federated-token-auth')
+  if (token) draft.set(path('clientAssertion'), { type: 'azureWorkloadIdentity' }, token)
+  else setClientSecret(source, draft, PROVIDER, ['client-secret', 'client-secret-file'])
+  setParameters(source, draft, type)
   if (type !== 'openIDConnect' && type !== 'microsoftEntraID') return
-  const groups = given.take('oidc-groups-claim')
-  if (groups?.values[0] !== 'groups') draft.copy(at('groupsClaim'), groups)
-  const trust = given.ifOn('insecure-oidc-allow-unverified-email')
-  if (trust) draft.set(at('trustEmail'), true, trust)
+  const groups = source.take('oidc-groups-claim')
+  if (groups?.values[0] !== 'groups') draft.copy(path('groupsClaim'), groups)
+  const trust = source.ifOn('insecure-oidc-allow-unverified-email')
+  if (trust) draft.set(path('trustEmail'), true, trust)
   // Their older provider for Keycloak does not ask.
-  else trustEmail(draft, theirs === 'keycloak' ? true : 'unlessFalse')
+  else trustEmail(draft, kind === 'keycloak' ? true : 'unlessFalse')
 }
 
-function setParameters(given: Given, draft: Draft, type: string): void {
-  const scope = given.take('scope')
+function setParameters(source: SourceConfig, draft: Draft, type: string): void {
+  const scope = source.take('scope')
   if (scope && type === 'github') draft.remark(scope, 'GitHub needs none here')
   else draft.copy([...PROVIDER, 'scopes'], scope, words)
   for (const name of ['prompt', 'acr-values', 'resource'])
-    draft.copy([...PROVIDER, 'authorizationParameters', name.replace('-', '_')], given.take(name))
-  const ca = given.take('provider-ca-file')
+    draft.copy([...PROVIDER, 'authorizationParameters', name.replace('-', '_')], source.take(name))
+  const ca = source.take('provider-ca-file')
   if (ca && ca.values.length > 1) draft.remark(ca, 'join the files into one, and set caFile to it')
   else draft.copy([...PROVIDER, 'caFile'], ca)
 }
 
-function setIssuer(given: Given, draft: Draft, theirs: string): void {
-  const type = TYPES[theirs]
-  const issuer = given.take('oidc-issuer-url')
+function setIssuer(source: SourceConfig, draft: Draft, kind: string): void {
+  const type = TYPES[kind]
+  const issuer = source.take('oidc-issuer-url')
   const url = plainUrl(issuer?.values[0] ?? '')
   if (type === 'google' || type === 'github') return
-  if (type === 'microsoftEntraID') setTenant(given, draft, url, issuer)
+  if (type === 'microsoftEntraID') setTenant(source, draft, url, issuer)
   else if (type === 'gitlab') draft.set([...PROVIDER, 'url'], url, issuer)
-  else setIssuerUrl(given, draft, theirs, issuer)
+  else setIssuerUrl(source, draft, kind, issuer)
 }
 
-function setIssuerUrl(given: Given, draft: Draft, theirs: string, issuer?: GivenSetting): void {
+function setIssuerUrl(
+  source: SourceConfig,
+  draft: Draft,
+  kind: string,
+  issuer?: SourceSetting,
+): void {
   const url = plainUrl(issuer?.values[0] ?? '')
-  const login = given.take('login-url')
+  const login = source.take('login-url')
   const realm = /^(https?:\/\/.+\/realms\/[^/]+)\/protocol\/openid-connect\/auth$/.exec(
     login?.values[0] ?? '',
   )?.[1]
@@ -198,18 +212,18 @@ function setIssuerUrl(given: Given, draft: Draft, theirs: string, issuer?: Given
   if (!draft.has([...PROVIDER, 'issuerUrl']))
     draft.todo(
       [...PROVIDER, 'type'],
-      `issuerUrl is missing: give the issuer of an OpenID Connect provider in place of ${theirs}.`,
+      `issuerUrl is missing: give the issuer of an OpenID Connect provider in place of ${kind}.`,
     )
 }
 
-function setTenant(given: Given, draft: Draft, url?: string, issuer?: GivenSetting): void {
-  const tenant = given.take('azure-tenant')
+function setTenant(source: SourceConfig, draft: Draft, url?: string, issuer?: SourceSetting): void {
+  const tenant = source.take('azure-tenant')
   const [, authority, id] = ENTRA.exec(url ?? '') ?? []
-  const own = id ?? tenant?.values[0]
-  draft.set([...PROVIDER, 'tenantId'], own?.toLowerCase(), id === undefined ? tenant : issuer)
+  const tenantId = id ?? tenant?.values[0]
+  draft.set([...PROVIDER, 'tenantId'], tenantId?.toLowerCase(), id === undefined ? tenant : issuer)
   if (authority !== undefined && authority !== 'https://login.microsoftonline.com')
     draft.set([...PROVIDER, 'authority'], authority, issuer)
-  if (own === undefined)
+  if (tenantId === undefined)
     draft.todo(
       [...PROVIDER, 'type'],
       'tenantId is missing: a provider is for one tenant, by its ID.',
@@ -217,10 +231,10 @@ function setTenant(given: Given, draft: Draft, url?: string, issuer?: GivenSetti
 }
 
 /** Sets the headers for apps. Their user is the login name for GitHub, and the subject for the others. */
-function setHeaders(given: Given, draft: Draft, theirs: string): void {
-  const xauth = given.ifOn('set-xauthrequest')
+function setHeaders(source: SourceConfig, draft: Draft, kind: string): void {
+  const xauth = source.ifOn('set-xauthrequest')
   draft.copy([...PORTAL, 'headers'], xauth, () => 'x-auth-request-*')
-  const prefer = given.ifOn('prefer-email-to-user')
+  const prefer = source.ifOn('prefer-email-to-user')
   if (prefer) draft.set([...PORTAL, 'userHeader'], 'email', prefer)
-  else if (theirs === 'github') draft.set([...PORTAL, 'userHeader'], 'username')
+  else if (kind === 'github') draft.set([...PORTAL, 'userHeader'], 'username')
 }

@@ -15,13 +15,13 @@ const PATH = /^(\/[\w.~-]+)*\/?$/
  */
 export function readMatchers(text: string, isOpen: boolean): Fits[] | undefined {
   const alternatives = text.split('||').map((part) => readAll(part.split('&&'), isOpen))
-  return alternatives.every((one) => one !== undefined) ? alternatives : undefined
+  return alternatives.every((alternative) => alternative !== undefined) ? alternatives : undefined
 }
 
 function readAll(parts: readonly string[], isOpen: boolean): Fits | undefined {
   const members = parts.map((part) => readOne(part.trim(), isOpen))
-  if (members.some((one) => one === undefined)) return undefined
-  const keys = members.flatMap((one) => Object.keys(one ?? {}))
+  if (members.some((member) => member === undefined)) return undefined
+  const keys = members.flatMap((member) => Object.keys(member ?? {}))
   // Two of the same kind would have to hold both.
   return new Set(keys).size === keys.length ? Object.assign({}, ...members) : undefined
 }

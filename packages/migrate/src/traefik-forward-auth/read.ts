@@ -2,12 +2,12 @@ import type { Translate } from '../foreign.ts'
 import {
   isFlags,
   isVariables,
-  joined,
+  mergeRepeated,
   readAssignments,
   readFlags,
   readVariables,
 } from '../formats.ts'
-import { type GivenSetting, readYamlSettings, type Written } from '../given.ts'
+import { type RawSetting, readYamlSettings, type SourceSetting } from '../source.ts'
 import { VERSION_2 } from './settings.ts'
 import { translateVersion2 } from './version-2.ts'
 import { translateVersion4 } from './version-4.ts'
@@ -25,26 +25,26 @@ const isList = (name: string) =>
  * environment variables or flags of version 2 by thomseddon.
  * @throws ConfigError CONFIG_NOT_THEIRS
  */
-export async function readTraefikForwardAuth(text: string, file: string): Promise<GivenSetting[]> {
-  if (isFlags(text)) return joined(readFlags(text).map(asWritten), isList)
+export async function readTraefikForwardAuth(text: string, file: string): Promise<SourceSetting[]> {
+  if (isFlags(text)) return mergeRepeated(readFlags(text).map(asSetting), isList)
   // Other variables than its own have nothing to do with it.
   if (isVariables(text))
-    return joined(
-      readVariables(text).flatMap((one) => {
-        const name = BY_VARIABLE.get(one.written)
-        return name === undefined ? [] : [{ ...one, name }]
+    return mergeRepeated(
+      readVariables(text).flatMap((variable) => {
+        const name = BY_VARIABLE.get(variable.spelling)
+        return name === undefined ? [] : [{ ...variable, name }]
       }),
       isList,
     )
   if (/^[\w.]+:/m.test(text) && !/^[\w.-]+\s*=/m.test(text)) return readYamlSettings(text, file)
-  return joined(readAssignments(text, file).map(asWritten), isList)
+  return mergeRepeated(readAssignments(text, file).map(asSetting), isList)
 }
 
-const asWritten = (setting: Written): GivenSetting => ({ ...setting, name: setting.written })
+const asSetting = (setting: RawSetting): SourceSetting => ({ ...setting, name: setting.spelling })
 
-export const translateTraefikForwardAuth: Translate = (given, draft, readFile) => {
-  const isNew = ['portals', 'server', 'tokens', 'cookies', 'logs'].some((name) => given.has(name))
-  return (isNew ? translateVersion4 : translateVersion2)(given, draft, readFile)
+export const translateTraefikForwardAuth: Translate = (source, draft, readFile) => {
+  const isNew = ['portals', 'server', 'tokens', 'cookies', 'logs'].some((name) => source.has(name))
+  return (isNew ? translateVersion4 : translateVersion2)(source, draft, readFile)
 }
 
 const ONLY_THEIRS = [
@@ -54,5 +54,5 @@ const ONLY_THEIRS = [
 ]
 
 /** Whether a setting is one that no configuration of ours has. */
-export const isOnlyTraefikForwardAuth = ({ name }: GivenSetting) =>
+export const isOnlyTraefikForwardAuth = ({ name }: SourceSetting) =>
   ONLY_THEIRS.some((form) => form.test(name)) || FLAGS.includes(name) || name.startsWith('rule.')

@@ -13,69 +13,71 @@ import {
   slug,
   trustEmail,
 } from '../forward-auth/settings.ts'
-import { type Given, type GivenSetting, plainUrl } from '../given.ts'
+import { plainUrl, type SourceConfig, type SourceSetting } from '../source.ts'
 import { readMatchers } from './matchers.ts'
 
 /** Translates the settings of thomseddon/traefik-forward-auth 2. */
-export const translateVersion2: Translate = (given, draft) => {
+export const translateVersion2: Translate = (source, draft) => {
   draft.set(['server', 'host'], '0.0.0.0')
-  draft.copy(['server', 'port'], given.take('port'), Number, '4181')
+  draft.copy(['server', 'port'], source.take('port'), Number, '4181')
   draft.comment(['server'], ONLY_HERE)
-  draft.copy(['session', 'lifetime'], given.take('lifetime'), secondsText, '43200')
-  setLog(given, draft)
-  const host = given.text('auth-host')
-  const domains = [...given.list('cookie-domain'), ...given.list('cookie-domains')]
+  draft.copy(['session', 'lifetime'], source.take('lifetime'), secondsText, '43200')
+  setLog(source, draft)
+  const host = source.text('auth-host')
+  const domains = [...source.list('cookie-domain'), ...source.list('cookie-domains')]
   setDomains(draft, domains, host)
   draft.set([...PORTAL, 'name'], 'main')
-  const theirs = given.text('default-provider') ?? 'google'
-  setProvider(given, draft, theirs)
+  const providerName = source.text('default-provider') ?? 'google'
+  setProvider(source, draft, providerName)
   draft.set([...PORTAL, 'userHeader'], 'email')
-  const rules = rulesOf(given)
-  const others = rules.filter(
-    ({ action, provider }) => action !== 'allow' && provider !== undefined && provider !== theirs,
+  const rules = rulesOf(source)
+  const strayRules = rules.filter(
+    ({ action, provider }) =>
+      action !== 'allow' && provider !== undefined && provider !== providerName,
   )
-  setAccess(given, draft, rules)
-  if (others.length > 0)
+  setAccess(source, draft, rules)
+  if (strayRules.length > 0)
     refuseAll(
       draft,
-      `rules sign in at another provider than ${theirs}: make a portal for each, and have Traefik ask it.`,
+      `rules sign in at another provider than ${providerName}: make a portal for each, and have Traefik ask it.`,
     )
   const isHere =
     host !== undefined && domains.some((domain) => isOn(host, domain.replace(/^\./, '')))
   return [
-    redirectStep(isHere ? host : undefined, slug(theirs, 24)),
+    redirectStep(isHere ? host : undefined, slug(providerName, 24)),
     'Save this file, and check it: gatehouse-auth check-config --config config.yaml',
     'In Traefik, have the middleware ask /portals/main, set trustForwardHeader: true, and route the host ' +
       'of the sign-in pages to Gatehouse.',
   ]
 }
 
-function setLog(given: Given, draft: Draft): void {
+function setLog(source: SourceConfig, draft: Draft): void {
   const levelOf = (text: string) => text.toLowerCase().replace(/^panic$/, 'fatal')
-  draft.copy(['log', 'level'], given.take('log-level'), levelOf, 'warn')
-  const format = given.take('log-format')
+  draft.copy(['log', 'level'], source.take('log-level'), levelOf, 'warn')
+  const format = source.take('log-format')
   draft.copy(['log', 'format'], format, (text) => (text === 'json' ? 'json' : 'pretty'))
 }
 
-function setProvider(given: Given, draft: Draft, theirs: string): void {
-  const at = (key: string) => [...PROVIDER, key]
-  const isGoogle = theirs === 'google'
-  draft.set(at('type'), isGoogle ? 'google' : 'openIDConnect', given.take('default-provider'))
-  draft.set(at('name'), slug(theirs, 24) || 'corp')
-  const isOidc = theirs === 'oidc'
-  if (isOidc) draft.copy(at('issuerUrl'), given.take('providers.oidc.issuer-url'), plainUrl)
-  const old = isGoogle && !given.has('providers.google.client-id') ? '' : `providers.${theirs}.`
-  draft.copy(at('clientId'), given.take(`${old}client-id`))
-  setClientSecret(given, draft, PROVIDER, [`${old}client-secret`])
-  const parameter = (name: string) => [...at('authorizationParameters'), name]
+function setProvider(source: SourceConfig, draft: Draft, providerName: string): void {
+  const path = (key: string) => [...PROVIDER, key]
+  const isGoogle = providerName === 'google'
+  draft.set(path('type'), isGoogle ? 'google' : 'openIDConnect', source.take('default-provider'))
+  draft.set(path('name'), slug(providerName, 24) || 'corp')
+  const isOidc = providerName === 'oidc'
+  if (isOidc) draft.copy(path('issuerUrl'), source.take('providers.oidc.issuer-url'), plainUrl)
+  const old =
+    isGoogle && !source.has('providers.google.client-id') ? '' : `providers.${providerName}.`
+  draft.copy(path('clientId'), source.take(`${old}client-id`))
+  setClientSecret(source, draft, PROVIDER, [`${old}client-secret`])
+  const parameter = (name: string) => [...path('authorizationParameters'), name]
   if (isGoogle)
-    draft.copy(parameter('prompt'), given.take('providers.google.prompt') ?? given.take('prompt'))
-  if (isOidc) draft.copy(parameter('resource'), given.take('providers.oidc.resource'))
+    draft.copy(parameter('prompt'), source.take('providers.google.prompt') ?? source.take('prompt'))
+  if (isOidc) draft.copy(parameter('resource'), source.take('providers.oidc.resource'))
   if (!isGoogle) trustEmail(draft, 'unlessFalse')
-  if (!isGoogle && !draft.has(at('issuerUrl')))
+  if (!isGoogle && !draft.has(path('issuerUrl')))
     draft.todo(
-      at('type'),
-      `issuerUrl is missing: give the issuer of an OpenID Connect provider in place of ${theirs}.`,
+      path('type'),
+      `issuerUrl is missing: give the issuer of an OpenID Connect provider in place of ${providerName}.`,
     )
 }
 
@@ -83,7 +85,7 @@ interface TheirRule {
   readonly name: string
   readonly action: string
   readonly provider: string | undefined
-  readonly matcher: GivenSetting | undefined
+  readonly matcher: SourceSetting | undefined
   /** The lists of the rule, which replace those for all. */
   readonly lists: Lists | undefined
 }
@@ -93,17 +95,17 @@ interface Lists {
   readonly domains: readonly string[]
 }
 
-function rulesOf(given: Given): TheirRule[] {
-  const names = given.all.flatMap(({ name }) => /^rule\.([^.]+)\./.exec(name)?.[1] ?? [])
+function rulesOf(source: SourceConfig): TheirRule[] {
+  const names = source.settings.flatMap(({ name }) => /^rule\.([^.]+)\./.exec(name)?.[1] ?? [])
   return [...new Set(names)].map((name) => {
-    const addresses = given.list(`rule.${name}.whitelist`)
-    const domains = given.list(`rule.${name}.domains`)
+    const addresses = source.list(`rule.${name}.whitelist`)
+    const domains = source.list(`rule.${name}.domains`)
     const lists = addresses.length + domains.length > 0 ? { addresses, domains } : undefined
     return {
       name,
-      action: given.text(`rule.${name}.action`) ?? 'auth',
-      provider: given.text(`rule.${name}.provider`),
-      matcher: given.take(`rule.${name}.rule`),
+      action: source.text(`rule.${name}.action`) ?? 'auth',
+      provider: source.text(`rule.${name}.provider`),
+      matcher: source.take(`rule.${name}.rule`),
       lists,
     }
   })
@@ -117,28 +119,32 @@ function accessOf({ addresses, domains }: Lists, isEither: boolean): Access | un
   return accessByEmail({ addresses, domains: counted.filter((domain) => /^\w/.test(domain)) })
 }
 
-function setAccess(given: Given, draft: Draft, rules: readonly TheirRule[]): void {
-  const isEither = given.ifOn('match-whitelist-or-domain') !== undefined
+function setAccess(source: SourceConfig, draft: Draft, rules: readonly TheirRule[]): void {
+  const isEither = source.ifOn('match-whitelist-or-domain') !== undefined
   const global = accessOf(
-    { addresses: given.list('whitelist'), domains: given.list('domain') },
+    { addresses: source.list('whitelist'), domains: source.list('domain') },
     isEither,
   )
-  const isOpen = given.text('default-action') === 'allow'
-  const own = rules.filter(({ action, lists }) => action !== 'allow' && lists)
-  const byRule = new Map(own.map(({ name, lists }) => [name, lists && accessOf(lists, isEither)]))
+  const isOpen = source.text('default-action') === 'allow'
+  const listRules = rules.filter(({ action, lists }) => action !== 'allow' && lists)
+  const accessByRule = new Map(
+    listRules.map(({ name, lists }) => [name, lists && accessOf(lists, isEither)]),
+  )
   const signedIn = rules.filter(({ action }) => action !== 'allow')
   const isUsed = !isOpen || signedIn.length === 0 || signedIn.some(({ lists }) => !lists)
-  const all = [...(isUsed ? [global] : []), ...byRule.values()]
-  const allow = all.some((access) => access === undefined) ? undefined : anyOf(all as Access[])
+  const accesses = [...(isUsed ? [global] : []), ...accessByRule.values()]
+  const allow = accesses.some((access) => access === undefined)
+    ? undefined
+    : anyOf(accesses as Access[])
   setCondition(draft, [...PORTAL, 'allow'], allow && allowOf(allow), LISTED)
   const printed = rulesFor(rules, draft, {
     isOpen,
-    hasOwn: own.length > 0,
+    hasLists: listRules.length > 0,
     hasGlobal: global !== undefined,
   })
-  if (own.length > 0) {
-    for (const [name, access] of byRule) setPolicy(draft, policyOf(name), access)
-    setPolicy(draft, OTHERS, global)
+  if (listRules.length > 0) {
+    for (const [name, access] of accessByRule) setPolicy(draft, policyOf(name), access)
+    setPolicy(draft, DEFAULT_POLICY, global)
   }
   if (printed.length > 0) draft.set([...PORTAL, 'rules'], printed)
 }
@@ -149,12 +155,12 @@ function setPolicy(draft: Draft, name: string, access: Access | undefined): void
   setCondition(draft, [...PORTAL, 'policies', name], access && conditionOf(access), LISTED)
 }
 
-const OTHERS = 'others'
+const DEFAULT_POLICY = 'others'
 const policyOf = (name: string) => `rule-${slug(name, 24)}`
 
 interface Defaults {
   readonly isOpen: boolean
-  readonly hasOwn: boolean
+  readonly hasLists: boolean
   readonly hasGlobal: boolean
 }
 
@@ -162,19 +168,19 @@ interface Defaults {
 function rulesFor(
   rules: readonly TheirRule[],
   draft: Draft,
-  { isOpen, hasOwn, hasGlobal }: Defaults,
+  { isOpen, hasLists, hasGlobal }: Defaults,
 ) {
-  const forOthers = hasOwn && hasGlobal ? OTHERS : 'signedIn'
-  const needed = rules.filter(
-    ({ action, lists }) => action === 'allow' || isOpen || lists || hasOwn,
+  const defaultPolicy = hasLists && hasGlobal ? DEFAULT_POLICY : 'signedIn'
+  const relevant = rules.filter(
+    ({ action, lists }) => action === 'allow' || isOpen || lists || hasLists,
   )
-  const printed = needed
+  const printed = relevant
     .toSorted((a, b) => Number(a.action === 'allow') - Number(b.action === 'allow'))
     .flatMap(({ name, action, matcher, lists }) => {
       const isAllow = action === 'allow'
-      const require = isAllow ? 'anyone' : lists ? policyOf(name) : forOthers
+      const require = isAllow ? 'anyone' : lists ? policyOf(name) : defaultPolicy
       const matchers = readMatchers(matcher?.values[0] ?? '', isAllow)
-      if (matchers) return matchers.map((one) => ({ ...one, require }))
+      if (matchers) return matchers.map((fits) => ({ ...fits, require }))
       if (matcher && isAllow)
         draft.remark(matcher, 'is no rule here, so a session is needed; write one in rules')
       else
@@ -184,8 +190,8 @@ function rulesFor(
         )
       return []
     })
-  const last = isOpen ? 'anyone' : forOthers
-  return last === 'signedIn' ? printed : [...printed, { require: last }]
+  const fallback = isOpen ? 'anyone' : defaultPolicy
+  return fallback === 'signedIn' ? printed : [...printed, { require: fallback }]
 }
 
 function conditionOf({ condition, emailDomains = [] }: Access): string {
@@ -195,8 +201,8 @@ function conditionOf({ condition, emailDomains = [] }: Access): string {
   return condition ?? `EmailVerified() && (${ends.join(' || ')})`
 }
 
-function anyOf(all: readonly Access[]): Access {
-  const [one] = all
-  if (one && all.length === 1) return one
-  return { condition: all.map((access) => `(${conditionOf(access)})`).join(' || ') }
+function anyOf(accesses: readonly Access[]): Access {
+  const [first] = accesses
+  if (first && accesses.length === 1) return first
+  return { condition: accesses.map((access) => `(${conditionOf(access)})`).join(' || ') }
 }

@@ -7,23 +7,23 @@ import {
   shortened,
   slug,
 } from '../forward-auth/settings.ts'
-import { type Given, plainUrl } from '../given.ts'
 import { fileIn, lower, setLog, setTls } from '../server.ts'
+import { plainUrl, type SourceConfig } from '../source.ts'
 import { words } from '../table.ts'
 
 /** Translates the settings of ItalyPaleAle/traefik-forward-auth 4. */
-export const translateVersion4: Translate = (given, draft) => {
-  setServer(given, draft)
-  draft.copy(['session', 'lifetime'], given.take('tokens.sessionLifetime'), boundedDuration, '2h')
-  setLog(given, draft)
-  setDomains(given, draft)
-  const portals = given.itemsOf('portals')
-  for (const [index, number] of portals.entries()) setPortal(given, draft, number, index)
+export const translateVersion4: Translate = (source, draft) => {
+  setServer(source, draft)
+  draft.copy(['session', 'lifetime'], source.take('tokens.sessionLifetime'), boundedDuration, '2h')
+  setLog(source, draft)
+  setDomains(source, draft)
+  const portals = source.itemsOf('portals')
+  for (const [index, number] of portals.entries()) setPortal(source, draft, number, index)
   if (portals.length === 0) {
     draft.set(['portals'], [])
     draft.todo(['portals'], 'there is no portal.')
   }
-  const isDefault = given.text('defaultPortal') !== undefined
+  const isDefault = source.text('defaultPortal') !== undefined
   return [
     'List the address or host name of Traefik in server.trustedProxies, unless it runs on this machine.',
     'Save this file, and check it: gatehouse-auth check-config --config config.yaml',
@@ -32,19 +32,19 @@ export const translateVersion4: Translate = (given, draft) => {
   ]
 }
 
-function setServer(given: Given, draft: Draft): void {
-  const from = (key: string) => given.take(`server.${key}`)
-  draft.copy(['server', 'host'], from('bind'), asIs, '0.0.0.0')
-  draft.copy(['server', 'port'], from('port'), Number, '4181')
+function setServer(source: SourceConfig, draft: Draft): void {
+  const setting = (key: string) => source.take(`server.${key}`)
+  draft.copy(['server', 'host'], setting('bind'), asIs, '0.0.0.0')
+  draft.copy(['server', 'port'], setting('port'), Number, '4181')
   draft.copy(
     ['server', 'basePath'],
-    from('basePath'),
+    setting('basePath'),
     (text) => text.replace(/^\/*/, '/').replace(/(?<!\/)\/+$/, '') || undefined,
   )
-  setTls(given, draft, ['server.tlsPath', 'server.tlsCertPEM', 'server.tlsKeyPEM'])
-  const ca = from('tlsCAPEM')
-  const folder = from('tlsPath')
-  const clientAuth = given.ifOn('server.tlsClientAuth')
+  setTls(source, draft, ['server.tlsPath', 'server.tlsCertPEM', 'server.tlsKeyPEM'])
+  const ca = setting('tlsCAPEM')
+  const folder = setting('tlsPath')
+  const clientAuth = source.ifOn('server.tlsClientAuth')
   if (!clientAuth) return
   const clientCa = ['server', 'tls', 'clientCaFile']
   if (ca) draft.secret(clientCa, 'tls-ca.pem', ca)
@@ -53,14 +53,14 @@ function setServer(given: Given, draft: Draft): void {
   draft.set(['server', 'trustedProxies'], [], clientAuth)
 }
 
-function setDomains(given: Given, draft: Draft): void {
-  const rows = given.itemsOf('server.domains')
+function setDomains(source: SourceConfig, draft: Draft): void {
+  const rows = source.itemsOf('server.domains')
   for (const [index, number] of rows.entries())
     for (const key of ['domain', 'authHost'])
-      draft.copy(['domains', index, key], given.take(`server.domains.${number}.${key}`))
+      draft.copy(['domains', index, key], source.take(`server.domains.${number}.${key}`))
   // As older versions had it, for one domain.
-  const host = given.take('server.hostname')
-  const domain = given.take('cookies.domain') ?? host
+  const host = source.take('server.hostname')
+  const domain = source.take('cookies.domain') ?? host
   if (rows.length === 0 && host) {
     draft.copy(['domains', 0, 'domain'], domain, (text) => text.replace(/:\d+$/, ''))
     draft.copy(['domains', 0, 'authHost'], host)
@@ -70,38 +70,38 @@ function setDomains(given: Given, draft: Draft): void {
   askForDomains(draft)
 }
 
-function setPortal(given: Given, draft: Draft, number: number, index: number): void {
+function setPortal(source: SourceConfig, draft: Draft, number: number, index: number): void {
   const start = `portals.${number}`
-  const from = (key: string) => given.take(`${start}.${key}`)
-  const at = (key: string): Path => ['portals', index, key]
-  const name = from('name')
+  const setting = (key: string) => source.take(`${start}.${key}`)
+  const path = (key: string): Path => ['portals', index, key]
+  const name = setting('name')
   const ours = slug(name?.values[0] ?? '', 32)
-  draft.set(at('name'), ours, name)
+  draft.set(path('name'), ours, name)
   if (ours !== name?.values[0]?.toLowerCase())
     draft.comment(
-      at('name'),
+      path('name'),
       'The name is part of the addresses that Traefik asks. Change it there too.',
     )
-  draft.copy(at('title'), from('displayName'), shortened)
-  const isShown = given.ifOn(`${start}.alwaysShowProvidersPage`)
-  draft.copy(at('alwaysShowProviders'), isShown, () => true)
+  draft.copy(path('title'), setting('displayName'), shortened)
+  const isShown = source.ifOn(`${start}.alwaysShowProvidersPage`)
+  draft.copy(path('alwaysShowProviders'), isShown, () => true)
   const loginLifetime = (text: string) => boundedDuration(text, 30_000, 3_600_000)
-  draft.copy(at('loginLifetime'), from('authenticationTimeout'), loginLifetime, '5m')
-  draft.copy([...at('session'), 'lifetime'], from('sessionLifetime'), boundedDuration)
-  const providers = given.itemsOf(`${start}.providers`)
+  draft.copy(path('loginLifetime'), setting('authenticationTimeout'), loginLifetime, '5m')
+  draft.copy([...path('session'), 'lifetime'], setting('sessionLifetime'), boundedDuration)
+  const providers = source.itemsOf(`${start}.providers`)
   const kinds = providers.map((item, place) =>
-    setProvider(given, draft, `${start}.providers.${item}`, [...at('providers'), place]),
+    setProvider(source, draft, `${start}.providers.${item}`, [...path('providers'), place]),
   )
-  setCallback(draft, at('sharedCallback'), kinds)
-  setHeaders(given, draft, number, index)
+  setCallback(draft, path('sharedCallback'), kinds)
+  setHeaders(source, draft, number, index)
 }
 
 /** A portal with one provider to sign in at can keep its redirect URI. */
-function setCallback(draft: Draft, at: Path, kinds: readonly string[]): void {
+function setCallback(draft: Draft, path: Path, kinds: readonly string[]): void {
   if (kinds.filter((kind) => kind !== 'tailscaleWhois').length !== 1) return
-  draft.set(at, true)
+  draft.set(path, true)
   draft.comment(
-    at,
+    path,
     'Keeps the redirect URI that is registered. Without it, each provider has its own.',
   )
 }
@@ -130,33 +130,33 @@ const COPIED: readonly [theirs: string, ours: string, change: (text: string) => 
 ]
 
 /** Sets a provider, and returns its kind. */
-function setProvider(given: Given, draft: Draft, item: string, at: Path): string {
-  const [first] = given.all.filter(({ name }) => name.startsWith(`${item}.`))
+function setProvider(source: SourceConfig, draft: Draft, item: string, path: Path): string {
+  const [first] = source.settings.filter(({ name }) => name.startsWith(`${item}.`))
   const kind = first?.name.slice(item.length + 1).split('.')[0] ?? ''
   const start = `${item}.${kind}`
-  draft.set([...at, 'type'], kind)
-  draft.set([...at, 'name'], slug(given.text(`${start}.name`) ?? kind, 32))
+  draft.set([...path, 'type'], kind)
+  draft.set([...path, 'name'], slug(source.text(`${start}.name`) ?? kind, 32))
   for (const [theirs, ours, change] of COPIED) {
-    const setting = given.take(`${start}.${theirs}`)
+    const setting = source.take(`${start}.${theirs}`)
     if (!setting) continue
     const value =
       kind === 'github' && ours === 'scopes' ? undefined : change(setting.values[0] ?? '')
-    draft.set([...at, ours], value, setting)
+    draft.set([...path, ours], value, setting)
     if (value === undefined) draft.remark(setting, 'has no such value here')
   }
-  const [, portal, , place] = at
+  const [, portal, , place] = path
   const file = `client-secret${portal === 0 && place === 0 ? '' : `-${portal}-${place}`}`
-  setClientSecret(given, draft, at, [`${start}.clientSecret`, `${start}.clientSecretFile`], file)
-  setAssertion(given, draft, start, at)
-  const capabilities = given.take(`${start}.capabilityNames`)
+  setClientSecret(source, draft, path, [`${start}.clientSecret`, `${start}.clientSecretFile`], file)
+  setAssertion(source, draft, start, path)
+  const capabilities = source.take(`${start}.capabilityNames`)
   const names = capabilities?.values.map((name) => name.replace(/^https:\/\//, ''))
-  draft.set([...at, 'capabilities'], names, capabilities)
+  draft.set([...path, 'capabilities'], names, capabilities)
   return kind
 }
 
-function setAssertion(given: Given, draft: Draft, start: string, at: Path): void {
-  const old = given.take(`${start}.azureFederatedIdentity`)
-  const setting = given.take(`${start}.clientAssertion`) ?? old
+function setAssertion(source: SourceConfig, draft: Draft, start: string, path: Path): void {
+  const old = source.take(`${start}.azureFederatedIdentity`)
+  const setting = source.take(`${start}.clientAssertion`) ?? old
   const text = setting?.values[0] ?? ''
   const [kind = '', detail] = (setting === old && text !== '' ? `Azure${text}` : text).split(
     /=(.*)/,
@@ -169,7 +169,7 @@ function setAssertion(given: Given, draft: Draft, start: string, at: Path): void
       ...(detail && { file: detail }),
     },
   }[kind]
-  draft.set([...at, 'clientAssertion'], assertion, setting)
+  draft.set([...path, 'clientAssertion'], assertion, setting)
   if (setting && !assertion)
     draft.remark(
       setting,
@@ -182,15 +182,15 @@ const PROPERTIES: Readonly<Record<string, string>> = {
   'provider.name': 'provider',
 }
 
-function setHeaders(given: Given, draft: Draft, number: number, index: number): void {
+function setHeaders(source: SourceConfig, draft: Draft, number: number, index: number): void {
   const list = `portals.${number}.headers`
-  const rows = given.itemsOf(list).map((item) => {
+  const rows = source.itemsOf(list).map((item) => {
     const [name, claim, property] = ['name', 'claim', 'property'].map((key) =>
-      given.text(`${list}.${item}.${key}`),
+      source.text(`${list}.${item}.${key}`),
     )
     return claim === undefined ? { name, property: PROPERTIES[property ?? ''] } : { name, claim }
   })
-  const isEmpty = given.all.some(({ name, values }) => name === list && values.length === 0)
-  given.take(list)
+  const isEmpty = source.settings.some(({ name, values }) => name === list && values.length === 0)
+  source.take(list)
   if (rows.length > 0 || isEmpty) draft.set(['portals', index, 'headers'], rows)
 }

@@ -2,35 +2,35 @@ import { ConfigError } from '@gatehouse/service-kit/config'
 import { isMap, isScalar, isSeq, LineCounter, type Node, parseDocument, type Scalar } from 'yaml'
 
 /** A setting as a file has it. */
-export interface Written {
-  /** The name as it is written. */
-  readonly written: string
+export interface RawSetting {
+  /** The name as the file has it. */
+  readonly spelling: string
   readonly values: readonly string[]
   /** The line, from 1. */
   readonly line: number
 }
 
 /** A setting in the configuration file of another program. */
-export interface GivenSetting extends Written {
+export interface SourceSetting extends RawSetting {
   /** The name in the reference of that program; items of lists by their numbers, as in `portals.0.name`. */
   readonly name: string
 }
 
 /** The settings of a configuration file of another program. Keeps track of those that were asked for. */
-export class Given {
-  readonly all: readonly GivenSetting[]
-  readonly #taken = new Set<GivenSetting>()
+export class SourceConfig {
+  readonly settings: readonly SourceSetting[]
+  readonly #taken = new Set<SourceSetting>()
 
-  constructor(all: readonly GivenSetting[]) {
-    this.all = all
+  constructor(settings: readonly SourceSetting[]) {
+    this.settings = settings
   }
 
   /** Finds a setting, unless it is missing or empty. The last one with the name counts. */
-  take(name: string): GivenSetting | undefined {
-    const found = this.all.filter((setting) => setting.name === name)
-    for (const setting of found) this.#taken.add(setting)
-    const last = found.at(-1)
-    return last?.values.some((value) => value !== '') ? last : undefined
+  take(name: string): SourceSetting | undefined {
+    const matches = this.settings.filter((setting) => setting.name === name)
+    for (const setting of matches) this.#taken.add(setting)
+    const latest = matches.at(-1)
+    return latest?.values.some((value) => value !== '') ? latest : undefined
   }
 
   text(name: string): string | undefined {
@@ -42,24 +42,24 @@ export class Given {
   }
 
   /** Finds a setting that is switched on. */
-  ifOn(name: string): GivenSetting | undefined {
-    const found = this.take(name)
-    return /^(1|t|true|yes|on)$/i.test(found?.values[0] ?? '') ? found : undefined
+  ifOn(name: string): SourceSetting | undefined {
+    const setting = this.take(name)
+    return /^(1|t|true|yes|on)$/i.test(setting?.values[0] ?? '') ? setting : undefined
   }
 
   /** Lists the numbers of the items of a list, such as `portals`. */
   itemsOf(list: string): readonly number[] {
-    const numbers = this.all.flatMap(({ name }) =>
+    const numbers = this.settings.flatMap(({ name }) =>
       name.startsWith(`${list}.`) ? (/^\d+/.exec(name.slice(list.length + 1))?.[0] ?? []) : [],
     )
     return [...new Set(numbers)].map(Number)
   }
 
   has(start: string): boolean {
-    return this.all.some(({ name }) => name === start || name.startsWith(`${start}.`))
+    return this.settings.some(({ name }) => name === start || name.startsWith(`${start}.`))
   }
 
-  isTaken(setting: GivenSetting): boolean {
+  isTaken(setting: SourceSetting): boolean {
     return this.#taken.has(setting)
   }
 }
@@ -68,16 +68,16 @@ export class Given {
  * Reads the settings of a YAML file, each by its path.
  * @throws ConfigError CONFIG_NOT_THEIRS if it is not YAML with a mapping; nothing of the file is quoted
  */
-export function readYamlSettings(text: string, file: string): GivenSetting[] {
+export function readYamlSettings(text: string, file: string): SourceSetting[] {
   const lines = new LineCounter()
   const doc = parseDocument(text, { lineCounter: lines, prettyErrors: false })
   const [error] = doc.errors
   if (error) throw notTheirs(file, lines.linePos(error.pos[0]).line, 'is not valid YAML')
   if (!isMap(doc.contents)) throw notTheirs(file, 1, 'is not a mapping of keys to values')
-  const settings: GivenSetting[] = []
+  const settings: SourceSetting[] = []
   const lineOf = (node: Node) => lines.linePos(node.range?.[0] ?? 0).line
   const add = (name: string, values: readonly string[], line: number) =>
-    settings.push({ name, written: name.replaceAll(/\.(\d+)(?=\.|$)/g, '[$1]'), values, line })
+    settings.push({ name, spelling: name.replaceAll(/\.(\d+)(?=\.|$)/g, '[$1]'), values, line })
 
   function walk(node: unknown, path: string, line: number): void {
     if (isMap<Node, Node>(node)) {
