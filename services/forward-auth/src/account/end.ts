@@ -32,10 +32,10 @@ export async function endsAt(
   }
   const opened = session === undefined ? undefined : await app.sessions.records.open(session)
   if (opened?.row.portal !== portal.name) return []
-  const { row, said } = opened
-  if (!said.agent) return [{ sid: row.sid }]
+  const { row, contents } = opened
+  if (!contents.agent) return [{ sid: row.sid }]
   const whose = { digest: row.person }
-  const found = await findGrants(app, portal, said.agent.clientId, whose)
+  const found = await findGrants(app, portal, contents.agent.clientId, whose)
   return found.map(({ id: sid }) => ({ sid }))
 }
 

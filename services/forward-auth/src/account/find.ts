@@ -25,9 +25,13 @@ export async function findSessions(
   return (await findRows(app, portal, whose, limit, false)).map(foundOf)
 }
 
-function foundOf({ row, said }: Found): FoundSession {
+function foundOf({ row, contents }: Found): FoundSession {
   const { sid: id, person, begun, lastSeen, ends, hosts } = row
-  const of = { ...said.browser, profile: profileOf(said), isOffline: said.isOffline === true }
+  const of = {
+    ...contents.browser,
+    profile: profileOf(contents),
+    isOffline: contents.isOffline === true,
+  }
   return { id, person, isCurrent: false, begun, lastSeen, ends, hosts, ...of }
 }
 
@@ -39,14 +43,17 @@ export async function findAgents(
   limit: number,
 ): Promise<readonly ShownAgent[]> {
   const rows = await findRows(app, portal, whose, limit, true)
-  const clients = Map.groupBy(rows, ({ row, said }) => `${row.person} ${said.agent?.clientId}`)
+  const clients = Map.groupBy(
+    rows,
+    ({ row, contents }) => `${row.person} ${contents.agent?.clientId}`,
+  )
   return [...clients.values()].flatMap((grants) => {
-    const [{ row, said }] = grants as [Found, ...Found[]]
-    if (!said.agent) return []
-    const { clientId, clientName: name } = said.agent
+    const [{ row, contents }] = grants as [Found, ...Found[]]
+    if (!contents.agent) return []
+    const { clientId, clientName: name } = contents.agent
     const timesOf = (member: 'begun' | 'lastSeen' | 'ends') => grants.map(({ row }) => row[member])
     const all = (member: 'resource' | 'scopes') => [
-      ...new Set(grants.flatMap(({ said }) => said.agent?.[member] ?? [])),
+      ...new Set(grants.flatMap(({ contents }) => contents.agent?.[member] ?? [])),
     ]
     const called = grants.filter(({ row }) => row.lastSeen > row.begun)
     return {
@@ -58,7 +65,7 @@ export async function findAgents(
       name,
       resources: all('resource'),
       scopes: all('scopes'),
-      profile: profileOf(said),
+      profile: profileOf(contents),
     }
   })
 }
@@ -76,9 +83,9 @@ export async function findGrants(
   whose: Whose,
 ): Promise<readonly FoundSession[]> {
   const rows = await findRows(app, portal, whose, MAX_GRANTS, true)
-  return rows.flatMap(({ row, said: { agent, ...said } }) =>
+  return rows.flatMap(({ row, contents: { agent, ...contents } }) =>
     agent?.clientId === clientId
-      ? [{ ...foundOf({ row, said }), hosts: [new URL(agent.resource).host] }]
+      ? [{ ...foundOf({ row, contents }), hosts: [new URL(agent.resource).host] }]
       : [],
   )
 }
@@ -100,8 +107,8 @@ async function findRows(
     .slice(0, limit)
     .filter(({ ends }) => ends > clock.now())
     .flatMap((row) => {
-      const said = openRow(row, keys.record)
-      return said ? [{ row, said }] : []
+      const contents = openRow(row, keys.record)
+      return contents ? [{ row, contents }] : []
     })
 }
 

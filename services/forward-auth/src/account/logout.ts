@@ -70,30 +70,30 @@ export const logoutRoutes: FastifyPluginAsyncTypebox = async (app) => {
     // Before anything can fail: the browser loses its session in any case.
     clearSessionCookies(reply, portalSite)
     setHostCookies(reply, app.logins.clear(portal, request.headers.cookie))
-    const opened = token && (await app.sessions.records.open(token.sid).catch(() => undefined))
+    const openedRow = token && (await app.sessions.records.open(token.sid).catch(() => undefined))
     if (token) {
       const { sid, exp } = token
-      if (!recorded.has(sid)) recordSignOut(token, portal.name, opened, request)
+      if (!recorded.has(sid)) recordSignOut(token, portal.name, openedRow, request)
       recorded.set(sid, exp)
       const end = app.sessions.records.endOne({ sid, ends: exp * 1_000 })
       const error = await end.catch((reason: FwaError) => reason)
       if (error) return sendNotSaved(portalSite, token, error, reply)
     }
-    return sendSignedOut(portalSite, opened, reply)
+    return sendSignedOut(portalSite, openedRow, reply)
   })
 }
 
 /** The page after signing out, which leads on to the provider. */
 export async function sendSignedOut(
   portalSite: PortalSite,
-  opened: OpenedRow | undefined,
+  openedRow: OpenedRow | undefined,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
   const { request } = reply
   const { portal, site } = portalSite
   const rd = validateReturnUrl((request.query as { rd?: string }).rd, site)?.href
-  const provider = opened && portal.providers.get(opened.said.provider)
-  const hint = opened?.said.tokens?.id
+  const provider = openedRow && portal.providers.get(openedRow.contents.provider)
+  const hint = openedRow?.contents.tokens?.id
   const providerHref = provider && (await logoutUrlAt(provider, portalSite, hint, request))
   const signInHref = pageUrl(portalSite, '/signin', { rd })
   const reader = readerOf(request, portalSite)
@@ -110,10 +110,10 @@ export function requireOwnForm({ headers }: FastifyRequest, { authOrigin }: Site
 function recordSignOut(
   { iss, sub, gatehouse_provider: provider }: SessionToken,
   portal: string,
-  opened: OpenedRow | undefined,
+  openedRow: OpenedRow | undefined,
   request: FastifyRequest,
 ): void {
-  const profile = opened && profileOf(opened.said)
+  const profile = openedRow && profileOf(openedRow.contents)
   const who = { portal, profile, provider, caller: `${provider}:${sub}`, host: new URL(iss).host }
   request.server.auditTrail.record(request, { event: 'sign-out', ...who })
 }

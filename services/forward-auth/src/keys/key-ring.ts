@@ -21,29 +21,29 @@ export interface Key {
 export interface KeyRing {
   readonly first: Key
   /** Verify or open; includes the first one. */
-  readonly all: readonly Key[]
+  readonly keys: readonly Key[]
 }
 
 /** Characters that a secret has at least. */
 export const MIN_LENGTH = 32
 
 /** The purpose of a key: it is of no use for the others. */
-type Purpose = 'session' | 'record' | 'login' | 'store'
+type KeyPurpose = 'session' | 'record' | 'login' | 'store'
 
 /**
  * Derives a key of each secret for one purpose.
  *
  * @throws FwaError FWA_KEY_UNUSABLE
  */
-export function deriveKeys(secrets: readonly string[], purpose: Purpose): KeyRing {
-  const all = secrets.map((secret) => deriveKey(secret, purpose))
-  const [first] = all
+export function deriveKeys(secrets: readonly string[], purpose: KeyPurpose): KeyRing {
+  const keys = secrets.map((secret) => deriveKey(secret, purpose))
+  const [first] = keys
   if (!first) throw new FwaError('FWA_KEY_UNUSABLE', 'no secret is given')
-  return { first, all }
+  return { first, keys }
 }
 
 /** RFC 5869. Tokens show the key ID, so it is a digest of the derived key, not of the secret. */
-function deriveKey(secret: string, purpose: Purpose): Key {
+function deriveKey(secret: string, purpose: KeyPurpose): Key {
   if (secret.length < MIN_LENGTH)
     throw new FwaError('FWA_KEY_UNUSABLE', `a secret has fewer than ${MIN_LENGTH} characters`)
   const bytes = Buffer.from(hkdfSync('sha256', secret, '', `gatehouse forward-auth ${purpose}`, 64))
@@ -56,15 +56,13 @@ function deriveKey(secret: string, purpose: Purpose): Key {
  * Whether one of the keys has signed a token in compact form with HS256 (RFC 7515 section 5.2). JWT libraries
  * refuse with an error, which costs ten times as much, and anybody can send a cookie that they made up.
  */
-export function isSigned(token: string, { all }: KeyRing): boolean {
+export function isSigned(token: string, { keys }: KeyRing): boolean {
   const header = Buffer.from(token.slice(0, token.indexOf('.')), 'base64url').toString()
   const [, kid] = /"kid":"([\w-]{16})"/.exec(header) ?? []
-  const key = all.find((each) => each.kid === kid)
+  const key = keys.find((candidate) => candidate.kid === kid)
   if (!key) return false
   const end = token.lastIndexOf('.')
-  const signature = createHmac('sha256', key.object).update(token.slice(0, end)).digest('base64url')
-  const given = token.slice(end + 1)
-  return (
-    given.length === signature.length && timingSafeEqual(Buffer.from(given), Buffer.from(signature))
-  )
+  const mac = createHmac('sha256', key.object).update(token.slice(0, end)).digest('base64url')
+  const [expected, signature] = [Buffer.from(mac), Buffer.from(token.slice(end + 1))]
+  return signature.length === expected.length && timingSafeEqual(signature, expected)
 }

@@ -33,12 +33,12 @@ export function seal(text: string, { first }: KeyRing, purpose: string): string 
 }
 
 /** Decrypts a text that was sealed for this purpose with one of the keys. Otherwise undefined. */
-export function unseal(sealed: string, { all }: KeyRing, purpose: string): string | undefined {
+export function unseal(sealed: string, { keys }: KeyRing, purpose: string): string | undefined {
   const bytes = Buffer.from(sealed, 'base64url')
   // Several texts decode to the same bytes; only the canonical one is accepted.
   if (bytes.toString('base64url') !== sealed) return undefined
   if (bytes.length < IV_LENGTH + TAG_LENGTH) return undefined
-  for (const key of all) {
+  for (const key of keys) {
     const text = open(bytes, key, purpose)
     if (text !== undefined) return text
   }
@@ -75,10 +75,12 @@ export function macOf(values: readonly unknown[], { first }: Pick<KeyRing, 'firs
 }
 
 /** Whether one of the keys has made a MAC of these values. */
-export function isMacOf(mac: string, values: readonly unknown[], { all }: KeyRing): boolean {
-  const given = Buffer.from(mac)
-  const made = all.map((first) => Buffer.from(macOf(values, { first })))
-  return made.some((each) => each.length === given.length && timingSafeEqual(each, given))
+export function isMacOf(mac: string, values: readonly unknown[], { keys }: KeyRing): boolean {
+  const candidate = Buffer.from(mac)
+  const macs = keys.map((first) => Buffer.from(macOf(values, { first })))
+  return macs.some(
+    (bytes) => bytes.length === candidate.length && timingSafeEqual(bytes, candidate),
+  )
 }
 
 function open(bytes: Buffer, { object }: Key, purpose: string): string | undefined {

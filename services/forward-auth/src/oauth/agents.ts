@@ -98,7 +98,8 @@ class Agents {
     if (!visitor?.isAllowedAt(() => trust.clientIp(request.raw))) return undefined
     const found = this.#agentOf(claims, visitor)
     // Whoever uses an agent uses the session that it belongs to.
-    if (found) for (const used of [session, visitor.session]) sessions.records.see(used, undefined)
+    if (found)
+      for (const used of [session, visitor.session]) sessions.records.noteUse(used, undefined)
     return found
   }
 
@@ -287,7 +288,7 @@ class Agents {
     if (token.rev !== row.rev) return this.#isLate(token, opened) ? { sid: token.sid } : undefined
     const now = clock.now()
     const next = { ...row, rev: row.rev + 1, ends, reRead: now }
-    const spent = [...(opened.said.spent ?? []), now].slice(-MAX_LATE)
+    const spent = [...(opened.contents.spent ?? []), now].slice(-MAX_LATE)
     if (await sessions.records.update(this.#sealed(next, opened, consent, spent))) return next
     // Another request with the same token was quicker.
     const { opened: newest } = await this.#open(token, consent.clientId)
@@ -295,7 +296,7 @@ class Agents {
   }
 
   /** Whether a refresh token was spent so lately that another process of the client may have done it. */
-  #isLate({ rev }: RefreshToken, { row, said: { spent = [] } }: OpenedRow): boolean {
+  #isLate({ rev }: RefreshToken, { row, contents: { spent = [] } }: OpenedRow): boolean {
     const at = rev < row.rev ? spent.at(rev - row.rev) : undefined
     const age = this.#app.clock.now() - (at ?? Number.NEGATIVE_INFINITY)
     // A clock that was set back gives nobody more time.
@@ -308,9 +309,10 @@ class Agents {
     const sid = (this.#openRefresh(at, token) ?? this.#tokens.verify(token))?.sid
     const found = sid && (await this.#app.sessions.records.open(sid))
     const isOf =
-      found && found.said.agent?.clientId === clientId && found.row.portal === at.portal.name
+      found && found.contents.agent?.clientId === clientId && found.row.portal === at.portal.name
     const ender = { endedBy: 'program', actor: clientId } as const
-    if (isOf) await this.#app.clients.authenticate(at, found.said.agent as Consent, sent, request)
+    if (isOf)
+      await this.#app.clients.authenticate(at, found.contents.agent as Consent, sent, request)
     if (isOf) await endSessions(this.#app, [{ sid: found.row.sid }], ender, request)
   }
 
@@ -320,7 +322,7 @@ class Agents {
 
   async #open({ sid }: RefreshToken, clientId: string) {
     const opened = await this.#app.sessions.records.open(sid)
-    const consent = opened?.said.agent
+    const consent = opened?.contents.agent
     if (!opened || consent?.clientId !== clientId)
       throw invalidGrant('the refresh token has ended, or is of another client')
     return { opened, consent }
@@ -329,11 +331,11 @@ class Agents {
   /** The row of an agent: it is of the person, and knows nothing of what the provider says. */
   #sealed(
     { sealed: _, ...row }: SessionRow,
-    { said }: OpenedRow,
+    { contents }: OpenedRow,
     consent: Consent,
     spent?: readonly number[],
   ): SessionRow {
-    const { issuer, provider, claims } = said
+    const { issuer, provider, claims } = contents
     const now = this.#app.clock.now()
     const isNew = row.rev === 1
     return sealSession(

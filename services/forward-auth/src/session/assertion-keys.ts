@@ -67,12 +67,12 @@ export class AssertionKeys {
     return this.#keys.memo(Math.floor(now / PERIOD))
   }
 
-  /** The present key and the next one; for an hour also the last one. */
+  /** The present key and the next one; for an hour also the previous one. */
   published(now: number): readonly AssertionKey[] {
     const period = Math.floor(now / PERIOD)
-    const last = Math.floor((now - OVERLAP) / PERIOD)
-    const periods = [period, period + 1, ...(last < period ? [last] : [])]
-    return periods.map((one) => this.#keys.memo(one))
+    const previous = Math.floor((now - OVERLAP) / PERIOD)
+    const periods = [period, period + 1, ...(previous < period ? [previous] : [])]
+    return periods.map((key) => this.#keys.memo(key))
   }
 
   /** The claims of a token of a kind that one of the published keys has signed, whenever; otherwise undefined. */

@@ -18,15 +18,15 @@ const CACHE_BYTES = 67_108_864
 const MADE_BYTES = 200
 /** Characters of an assertion: proxies limit the headers of an answer. */
 const MAX_LENGTH = 4_096
-/** Claims that are left out, in this order, if an assertion would be longer; then the mapped ones. */
+/** Claims that an assertion omits, in this order, if it would be longer; then the mapped ones. */
 const LONG_CLAIMS = ['groups', 'roles', 'picture']
 
 type Identity = Principal['identity']
 
-interface Made {
+interface CachedAssertion {
   readonly token: string
   /** Milliseconds since the epoch. */
-  readonly at: number
+  readonly time: number
 }
 
 /** The claims of an assertion that `verify` reads; there are those about the person besides. */
@@ -55,13 +55,13 @@ interface Receiver {
  */
 class Assertions {
   readonly #app: FastifyInstance
-  readonly #made = new LRUCache<string, Made>({
+  readonly #made = new LRUCache<string, CachedAssertion>({
     maxSize: CACHE_BYTES,
     sizeCalculation: ({ token }) => token.length + MADE_BYTES,
   })
   /** Numbers the identities, whose objects are as old as what they say. */
   readonly #numbers = new WeakMap<Identity, number>()
-  #last = 0
+  #count = 0
 
   constructor(app: FastifyInstance) {
     this.#app = app
@@ -72,10 +72,10 @@ class Assertions {
     const now = this.#app.clock.now()
     const { origin, tools = [] } = receiver
     const key = [this.#numberOf(identity), origin, ...tools].join(' ')
-    const known = this.#made.get(key)
-    if (known && now >= known.at && now < known.at + RENEW_AFTER) return known.token
+    const { token: cachedToken, time = 0 } = this.#made.get(key) ?? {}
+    if (cachedToken && now >= time && now < time + RENEW_AFTER) return cachedToken
     const token = this.#make(identity, receiver, now)
-    this.#made.set(key, { token, at: now })
+    this.#made.set(key, { token, time: now })
     return token
   }
 
@@ -94,10 +94,10 @@ class Assertions {
   }
 
   #numberOf(identity: Identity): number {
-    const known = this.#numbers.get(identity)
-    if (known !== undefined) return known
-    this.#numbers.set(identity, ++this.#last)
-    return this.#last
+    const number = this.#numbers.get(identity)
+    if (number !== undefined) return number
+    this.#numbers.set(identity, ++this.#count)
+    return this.#count
   }
 
   #make(identity: Identity, { portal, site, origin, tools }: Receiver, now: number): string {

@@ -1,20 +1,21 @@
-type Claims = Readonly<Record<string, unknown>>
+type TokenClaims = Readonly<Record<string, unknown>>
 
 /**
  * Signs claims, without some of the optional ones if the token would be too long: it names those. Undefined if
  * the others alone are too long.
  */
 export function signBounded(
-  claims: Claims,
+  claims: TokenClaims,
   optional: readonly string[],
-  sign: (claims: Claims) => string,
+  sign: (claims: TokenClaims) => string,
   max: number,
 ): string | undefined {
   let token = sign(claims)
   const kept: Record<string, unknown> = { ...claims }
   const left: string[] = []
-  for (const name of optional.filter((one) => one in claims)) {
+  for (const name of optional) {
     if (token.length <= max) return token
+    if (!(name in claims)) continue
     delete kept[name]
     left.push(name)
     token = sign({ ...kept, _claim_names: { ...Object(claims._claim_names), ...namesOf(left) } })

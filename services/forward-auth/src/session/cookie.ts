@@ -1,11 +1,10 @@
+import type { Portal } from '../portal/portals.ts'
 import type { HostCookie } from '../web/cookies.ts'
 
 /** The longest token of a cookie: browsers keep 4,096 characters of its name and value. */
 export const MAX_TOKEN_LENGTH = 3_800
 
-interface Named {
-  readonly name: string
-}
+type NamedPortal = Pick<Portal, 'name'>
 
 /** A site whose app cookies are of one host, or of all hosts of its domain. */
 interface CookieSite {
@@ -14,12 +13,12 @@ interface CookieSite {
 }
 
 /** The cookie of the sign-in host. With `__Host-` no other host can set or replace it. */
-export function sessionCookieName({ name }: Named): string {
+export function sessionCookieName({ name }: NamedPortal): string {
   return `__Host-gatehouse.${name}`
 }
 
 /** The session on the sign-in host. Without a token: removes it. */
-export function sessionCookie(portal: Named, token = '', maxAge = 0): HostCookie {
+export function sessionCookie(portal: NamedPortal, token = '', maxAge = 0): HostCookie {
   return { name: sessionCookieName(portal), value: token, maxAge, priority: 'high' }
 }
 
@@ -29,7 +28,11 @@ export function sessionCookie(portal: Named, token = '', maxAge = 0): HostCookie
  *
  * @param authority - the host of the app with its port, or the domain
  */
-export function appCookieName({ name }: Named, { scope }: CookieSite, authority: string): string {
+export function appCookieName(
+  { name }: NamedPortal,
+  { scope }: CookieSite,
+  authority: string,
+): string {
   if (scope === 'domain') return `__Secure-gatehouse-app.${name}`
   const colon = authority.lastIndexOf(':')
   return `__Host-gatehouse-app.${name}${colon < 0 ? '' : `.${authority.slice(colon + 1)}`}`
@@ -37,7 +40,7 @@ export function appCookieName({ name }: Named, { scope }: CookieSite, authority:
 
 /** The session on the host of an app, or on all of the domain. Without a token: removes it. */
 export function appCookie(
-  portal: Named,
+  portal: NamedPortal,
   site: CookieSite,
   authority: string,
   token = '',
@@ -48,7 +51,7 @@ export function appCookie(
   return { name, value: token, maxAge, ...(scope === 'domain' && { domain }) }
 }
 
-// Wherever it stands and however it is written: apps differ in what they take for a name.
+// At any position and in any spelling: apps differ in what they take for a name.
 const OURS = /__(?:host|secure)-gatehouse/i
 
 /** A Cookie header without those that look like cookies of Gatehouse; '' if none is left. */
@@ -69,7 +72,7 @@ export function readCookie(header: string, name: string): string | undefined {
 }
 
 /**
- * Whether a Cookie header holds a name twice. Another site below the domain can do that to a cookie
+ * Whether a Cookie header has a name twice. Another site below the domain can do that to a cookie
  * of the domain, and a sign-in does not help: its cookie would remain beside the new one.
  */
 export function isDoubled(header: string, name: string): boolean {
@@ -79,14 +82,14 @@ export function isDoubled(header: string, name: string): boolean {
 
 /** The cookies whose names begin like this; without a value if the name occurs twice. */
 export function readCookies(header: string, prefix: string) {
-  const found = new Map<string, string | undefined>()
+  const values = new Map<string, string | undefined>()
   for (const pair of header.split(';')) {
     const equals = pair.indexOf('=')
     const name = trimBlanks(pair.slice(0, Math.max(equals, 0)))
     if (name.startsWith(prefix))
-      found.set(name, found.has(name) ? undefined : pair.slice(equals + 1))
+      values.set(name, values.has(name) ? undefined : pair.slice(equals + 1))
   }
-  return found
+  return values
 }
 
 const TAB = 9
@@ -96,20 +99,20 @@ const EQUALS = 61
 
 /** Where the value of the next cookie with this name starts; -1 if there is none. */
 function valueStart(header: string, name: string, from: number): number {
-  for (let at = header.indexOf(name, from); at >= 0; at = header.indexOf(name, at + 1)) {
-    const before = skipBlanks(header, at - 1, -1)
-    const after = skipBlanks(header, at + name.length, 1)
-    const isStart = before < 0 || header.charCodeAt(before) === SEMICOLON
-    if (isStart && header.charCodeAt(after) === EQUALS) return after + 1
+  for (let i = header.indexOf(name, from); i >= 0; i = header.indexOf(name, i + 1)) {
+    const start = skipBlanks(header, i - 1, -1)
+    const end = skipBlanks(header, i + name.length, 1)
+    const isStart = start < 0 || header.charCodeAt(start) === SEMICOLON
+    if (isStart && header.charCodeAt(end) === EQUALS) return end + 1
   }
   return -1
 }
 
-/** Only what RFC 6265 takes off: a name behind another space of Unicode is another name. */
+/** Skips only what RFC 6265 takes off: a name behind another space of Unicode is another name. */
 function skipBlanks(text: string, from: number, step: 1 | -1): number {
-  let at = from
-  while (text.charCodeAt(at) === SPACE || text.charCodeAt(at) === TAB) at += step
-  return at
+  let i = from
+  while (text.charCodeAt(i) === SPACE || text.charCodeAt(i) === TAB) i += step
+  return i
 }
 
 function trimBlanks(text: string): string {

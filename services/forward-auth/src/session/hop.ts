@@ -8,8 +8,8 @@ import { readCookies } from './cookie.ts'
 
 /** The parameter of a target that brings a session from the sign-in host to the host of an app. */
 export const TICKET = 'gatehouse-ticket'
-const GIVEN = `${TICKET}=`
-/** After so many hops that failed one after the other, the browser keeps no cookies here. */
+const TICKET_PREFIX = `${TICKET}=`
+/** Consecutive hops that fail before Gatehouse concludes that the browser keeps no cookies here. */
 export const MAX_HOPS = 3
 
 /** In ms: how long somebody may take to sign in before the hop begins anew. */
@@ -32,7 +32,7 @@ export interface Hop {
   /** How many hops failed before it. */
   readonly count: number
   /** When it began, in ms. */
-  readonly at: number
+  readonly start: number
   /** The path of the call of a script that began it. */
   readonly path?: string | undefined
   /** The parameter that it was read from. */
@@ -40,7 +40,7 @@ export interface Hop {
 }
 
 /** Where a sign-in binding is kept. */
-type Place = Pick<HostCookie, 'domain' | 'path'>
+type CookiePlace = Pick<HostCookie, 'domain' | 'path'>
 
 export interface Ticket {
   /** The session; undefined unless the ticket fits this portal, host, browser and time. */
@@ -53,7 +53,7 @@ export interface Ticket {
   readonly burn: { readonly key: string; readonly until: number } | undefined
 }
 
-interface At {
+interface HopContext {
   readonly portal: string
   readonly now: number
 }
@@ -68,7 +68,7 @@ type Bearing = Pick<Ticket, 'to'> & { readonly sid: string }
 type SealedTicket = Omit<Hop, 'path' | 'signed'> & Bearing
 
 /** Where the sign-in binding is kept: the sign-in host gets it for the pages of the portal. */
-export function bindingPlace({ portal, site }: SignInPages): Place | undefined {
+export function bindingPlace({ portal, site }: SignInPages): CookiePlace | undefined {
   const { sharedDomain: domain, basePath } = site
   return domain === undefined ? undefined : { domain, path: `${basePath}/portals/${portal.name}` }
 }
@@ -80,56 +80,56 @@ export function bindingPlace({ portal, site }: SignInPages): Place | undefined {
  * @returns the parameter `hop` of the sign-in page, and the cookies to set
  */
 export function beginHop(
-  at: At &
+  context: HopContext &
     Pick<Hop, 'count' | 'path'> & {
       readonly origin: string
       readonly cookieHeader: string
       /** Undefined if the app cannot set a cookie for the sign-in host. */
-      readonly place: Place | undefined
+      readonly place: CookiePlace | undefined
     },
   keys: KeyRing,
 ): { readonly hop: string; readonly cookies: readonly HostCookie[] } {
-  const { portal, origin, count, path, place } = at
-  const held = cookiesOf(portal, at.cookieHeader)
-  const known = held.find((each) => each.browser)?.value
-  // Of 122 random bits: Node takes those of many UUIDs at a time, and some for each cost ten times as much.
-  const value = known ?? Buffer.from(randomUUID().replaceAll('-', ''), 'hex').toString('base64url')
+  const { portal, origin, count, path, place, cookieHeader } = context
+  const cookies = cookiesOf(portal, cookieHeader)
+  const value = cookies.find(({ browser }) => browser)?.value ?? randomValue()
   const binding = bindingOf(value)
   const browser = digest(binding)
-  const own = { name: cookieName(portal, browser), value, maxAge: COOKIE_LIFETIME }
-  const others = clearHops(portal, at.cookieHeader).filter(({ name }) => name !== own.name)
-  const hop: SignedHop = { browser, count, at: at.now, path, isBound: place !== undefined }
+  const cookie = { name: cookieName(portal, browser), value, maxAge: COOKIE_LIFETIME }
+  const surplus = clearHops(portal, cookieHeader).filter(({ name }) => name !== cookie.name)
+  const hop: SignedHop = { browser, count, start: context.now, path, isBound: place !== undefined }
+  const name = bindingName(portal, browser)
   const ends: HostCookie[] = place
-    ? [own, { ...place, name: bindingName(portal, browser), value: binding, maxAge: HOP_LIFETIME }]
-    : [{ ...own, sameSite: 'none' }]
+    ? [cookie, { ...place, name, value: binding, maxAge: HOP_LIFETIME }]
+    : [{ ...cookie, sameSite: 'none' }]
   return {
     hop: signValue(hop, keys, purposeOf(portal, origin)),
-    cookies: held.length < MAX_COOKIES ? ends : [...ends, ...others],
+    cookies: cookies.length < MAX_COOKIES ? ends : [...ends, ...surplus],
   }
 }
 
 /**
  * The hop that led to the sign-in page, if it began for this portal and the origin of the return URL, and in this browser.
  *
- * @param of - without `cookieHeader` if the state of a login of this browser has brought the hop, which is proof
+ * @param context - without `cookieHeader` if the state of a login of this browser has brought the hop, which is proof
  */
 export function readHop(
   signed: string | undefined,
-  of: At & { readonly returnTo: string; readonly cookieHeader?: string },
+  context: HopContext & { readonly returnTo: string; readonly cookieHeader?: string },
   keys: KeyRing,
 ): Hop | undefined {
-  const url = URL.parse(of.returnTo)
+  const { portal, returnTo, cookieHeader, now } = context
+  const url = URL.parse(returnTo)
   const parsed = parseHostPort(url?.host ?? '')
   if (!url || !parsed || signed === undefined) return undefined
-  const hop = readSigned<SignedHop>(signed, keys, purposeOf(of.portal, url.origin))
-  if (!hop) return undefined
-  const { isBound, ...begun } = hop
+  const contents = readSigned<SignedHop>(signed, keys, purposeOf(portal, url.origin))
+  if (!contents) return undefined
+  const { isBound, ...hop } = contents
   const isProven =
-    of.cookieHeader === undefined || (isBound && showsBinding(of.cookieHeader, of.portal, hop))
+    cookieHeader === undefined || (isBound && showsBinding(cookieHeader, portal, hop))
   if (isBound && !isProven) return undefined
   const lifetime = isProven ? HOP_LIFETIME : TICKET_LIFETIME
-  return isWithin(lifetime, hop.at, of.now)
-    ? { ...begun, host: formatHostPort(parsed), signed }
+  return isWithin(lifetime, hop.start, now)
+    ? { ...hop, host: formatHostPort(parsed), signed }
     : undefined
 }
 
@@ -140,12 +140,12 @@ function purposeOf(portal: string, origin: string): string {
 /** Whether a browser has the binding, whatever other hosts of the domain have set beside it. */
 function showsBinding(cookieHeader: string, portal: string, { browser }: Pick<Hop, 'browser'>) {
   const start = `${bindingName(portal, browser)}=`
-  const values = cookieHeader.split(/; */).filter((each) => each.startsWith(start))
-  return values.some((each) => digest(each.slice(start.length)) === browser)
+  const values = cookieHeader.split(/; */).filter((cookie) => cookie.startsWith(start))
+  return values.some((cookie) => digest(cookie.slice(start.length)) === browser)
 }
 
 /** Removes the sign-in bindings that a browser has got first, if it has many. */
-export function clearBindings(portal: string, cookieHeader: string, place: Place) {
+export function clearBindings(portal: string, cookieHeader: string, place: CookiePlace) {
   const names = [...readCookies(cookieHeader, bindingName(portal, '')).keys()].filter(isName)
   const surplus = names.slice(0, -MAX_COOKIES).slice(0, MAX_COOKIES)
   return surplus.map((name): HostCookie => ({ ...place, name, value: '', maxAge: 0 }))
@@ -155,34 +155,34 @@ export function clearBindings(portal: string, cookieHeader: string, place: Place
 export function withTicket(
   returnTo: string,
   { host, browser, count }: Hop,
-  of: At & Bearing,
+  { portal, sid, to, now }: HopContext & Bearing,
   keys: KeyRing,
 ): string {
-  const ticket: SealedTicket = { host, browser, count, sid: of.sid, to: of.to, at: of.now }
-  return addTicket(returnTo, sealValue(ticket, keys, `ticket ${of.portal}`))
+  const ticket: SealedTicket = { host, browser, count, sid, to, start: now }
+  return addTicket(returnTo, sealValue(ticket, keys, `ticket ${portal}`))
 }
 
 /** A URL as it is written, with a ticket as the last parameter of its query. An empty one has the check begin a hop. */
 export function addTicket(url: string, ticket = ''): string {
   const end = url.includes('#') ? url.indexOf('#') : url.length
   const base = url.slice(0, end)
-  return `${base}${base.includes('?') ? '&' : '?'}${GIVEN}${ticket}${url.slice(end)}`
+  return `${base}${base.includes('?') ? '&' : '?'}${TICKET_PREFIX}${ticket}${url.slice(end)}`
 }
 
 /**
  * A request target without tickets, so that none reaches an app; undefined if it has none. The rest
- * stays as it was sent. A ticket counts wherever it stands, since a CDN may sort parameters, if it is alone.
+ * is unchanged. A ticket counts at any position, since a CDN may sort parameters, if it is the only one.
  */
 export function splitTarget(target: string) {
   const start = target.indexOf('?')
   if (start < 0) return undefined
-  const all = target.slice(start + 1).split('&')
-  const isTicket = (each: string) => each === TICKET || each.startsWith(GIVEN)
-  const tickets = all.filter(isTicket)
+  const parameters = target.slice(start + 1).split('&')
+  const isTicket = (text: string) => text === TICKET || text.startsWith(TICKET_PREFIX)
+  const tickets = parameters.filter(isTicket)
   if (tickets.length === 0) return undefined
-  const rest = all.filter((each) => !isTicket(each))
-  const query = rest.length > 0 ? `?${rest.join('&')}` : ''
-  const ticket = tickets.length === 1 ? tickets[0]?.slice(GIVEN.length) : undefined
+  const appParameters = parameters.filter((text) => !isTicket(text))
+  const query = appParameters.length > 0 ? `?${appParameters.join('&')}` : ''
+  const ticket = tickets.length === 1 ? tickets[0]?.slice(TICKET_PREFIX.length) : undefined
   return { target: `${target.slice(0, start)}${query}`, ticket }
 }
 
@@ -192,28 +192,34 @@ export function splitTarget(target: string) {
  */
 export function readTicket(
   ticket: string,
-  of: At & { readonly host: string; readonly cookieHeader: string },
+  context: HopContext & { readonly host: string; readonly cookieHeader: string },
   keys: KeyRing,
 ): Ticket {
-  const given = unsealValue<SealedTicket>(ticket, keys, `ticket ${of.portal}`)
-  if (!given) return { sid: undefined, count: 1, burn: undefined }
-  const { sid, to, host, browser, count, at } = given
-  const isLive = isWithin(TICKET_LIFETIME, at, of.now)
-  const held = cookiesOf(of.portal, of.cookieHeader)
-  const fits = host === of.host && held.some((each) => each.browser === browser)
+  const { portal, now, cookieHeader } = context
+  const contents = unsealValue<SealedTicket>(ticket, keys, `ticket ${portal}`)
+  if (!contents) return { sid: undefined, count: 1, burn: undefined }
+  const { sid, to, host, browser, count, start } = contents
+  const isLive = isWithin(TICKET_LIFETIME, start, now)
+  const cookies = cookiesOf(portal, cookieHeader)
+  const fits = host === context.host && cookies.some((cookie) => cookie.browser === browser)
   return {
     sid: isLive && fits ? sid : undefined,
     to: fits ? to : undefined,
     // A ticket in a bookmark is not part of a loop, nor is a late click of its browser.
-    count: isWithin(COOKIE_LIFETIME, at, of.now) && (isLive || !fits) ? count + 1 : 1,
-    burn: isLive ? { key: digest(ticket), until: at + TICKET_LIFETIME } : undefined,
+    count: isWithin(COOKIE_LIFETIME, start, now) && (isLive || !fits) ? count + 1 : 1,
+    burn: isLive ? { key: digest(ticket), until: start + TICKET_LIFETIME } : undefined,
   }
 }
 
 /** Removes the cookies of the hops of a browser. */
 export function clearHops(portal: string, cookieHeader: string): readonly HostCookie[] {
-  const held = cookiesOf(portal, cookieHeader)
-  return held.slice(0, MAX_COOKIES).map(({ name }) => ({ name, value: '', maxAge: 0 }))
+  const cookies = cookiesOf(portal, cookieHeader)
+  return cookies.slice(0, MAX_COOKIES).map(({ name }) => ({ name, value: '', maxAge: 0 }))
+}
+
+/** 122 random bits: Node takes those of many UUIDs at a time, and some for each cost ten times as much. */
+function randomValue(): string {
+  return Buffer.from(randomUUID().replaceAll('-', ''), 'hex').toString('base64url')
 }
 
 /** With `__Host-` no other host can set it. Its value gives it the name, so no other value counts. */
@@ -232,8 +238,8 @@ const VALUE = /^[\w-]{22}$/
 
 /** The cookies of hops. Only one whose value counts has a `browser`. */
 function cookiesOf(portal: string, header: string) {
-  const all = [...readCookies(header, cookieName(portal, ''))].filter(([name]) => isName(name))
-  return all.map(([name, value = '']) => {
+  const cookies = [...readCookies(header, cookieName(portal, ''))].filter(([name]) => isName(name))
+  return cookies.map(([name, value = '']) => {
     const browser = VALUE.test(value) ? digest(bindingOf(value)) : ''
     return { name, value, browser: name === cookieName(portal, browser) ? browser : undefined }
   })
@@ -248,7 +254,7 @@ function digest(text: string): string {
   return hash('sha256', text, 'hex').slice(0, 32)
 }
 
-/** In both directions, because the clocks of instances differ. */
-function isWithin(time: number, at: number, now: number): boolean {
-  return Math.abs(now - at) < time
+/** Whether two times are close, in both directions, because the clocks of instances differ. */
+function isWithin(lifetime: number, start: number, now: number): boolean {
+  return Math.abs(now - start) < lifetime
 }

@@ -7,30 +7,30 @@ import { AssertionKeys } from './assertion-keys.ts'
 
 /**
  * Derives the keys of sessions from the configured secrets, or from one that the store makes at the
- * first start; those of assertions always from such a one.
+ * first start; those of assertions always from the store.
  *
  * @throws FwaError FWA_KEY_UNUSABLE, STORE_UNAVAILABLE
  */
 export async function loadKeys(
-  secrets: readonly string[] | undefined,
+  configuredSecrets: readonly string[] | undefined,
   store: Pick<AuthStore, 'secret'>,
 ) {
-  const all = secrets ?? [await store.secret('session')]
-  const secret = await store.secret('assertion', deriveKeys(all, 'store'))
+  const secrets = configuredSecrets ?? [await store.secret('session')]
+  const secret = await store.secret('assertion', deriveKeys(secrets, 'store'))
   return {
-    session: deriveKeys(all, 'session'),
-    login: deriveKeys(all, 'login'),
-    record: deriveKeys(all, 'record'),
+    session: deriveKeys(secrets, 'session'),
+    login: deriveKeys(secrets, 'login'),
+    record: deriveKeys(secrets, 'record'),
     assertion: new AssertionKeys(secret),
   }
 }
 
 /** The keys by purpose: a key for one purpose is of no use for the others. */
-export type Keys = Readonly<Awaited<ReturnType<typeof loadKeys>>>
+export type ServiceKeys = Readonly<Awaited<ReturnType<typeof loadKeys>>>
 
 declare module 'fastify' {
   interface FastifyInstance {
-    readonly keys: Keys
+    readonly keys: ServiceKeys
   }
 }
 

@@ -3,9 +3,10 @@ import { type Condition, Congestion } from '@gatehouse/net'
 import type { HealthReport } from '@gatehouse/service-kit/http'
 import type { FastifyInstance } from 'fastify'
 import type { Portal } from '../portal/portals.ts'
+import type { SessionRow } from '../store/store.ts'
 import { recordEnd } from './ends.ts'
 import { LEASE, type OpenedRow, type Records, timesOf } from './records.ts'
-import { digestsOf, type Session, sealSession } from './session.ts'
+import { digestsOf, type Session, type SessionContents, sealSession } from './session.ts'
 
 /** What a provider can answer. */
 export const RE_READ_RESULTS = ['read', 'ended', 'fault', 'misconfigured', 'impossible'] as const
@@ -26,13 +27,13 @@ const DONE = Promise.resolve()
 
 type Count = (portal: string, result: ReReadResult) => void
 
-/** The questions to a provider, and how it fared when that was last told. */
+/** The questions to a provider, and how it fared when that was last logged. */
 interface Line {
   readonly questions: Congestion
-  told: Condition
+  condition: Condition
 }
 
-/** Has providers say again who people are: when a request comes, and what they said is old. */
+/** Asks providers again who people are: when a request comes, and the last answer is old. */
 export class ReReading {
   readonly #app: FastifyInstance
   readonly #records: Records
@@ -73,10 +74,10 @@ export class ReReading {
   /** How many questions to each provider are out, and how many wait. */
   load() {
     return [...this.#app.portals].flatMap(([portal, { providers }]) =>
-      [...providers.values()].flatMap((each) => {
-        const load = Object.entries(this.#lineOf(each).questions.load)
+      [...providers.values()].flatMap((provider) => {
+        const load = Object.entries(this.#lineOf(provider).questions.load)
         return load.map(([state, value]) => {
-          return { labels: { portal, provider: each.name, state }, value }
+          return { labels: { portal, provider: provider.name, state }, value }
         })
       }),
     )
@@ -87,19 +88,19 @@ export class ReReading {
     const { log, clock } = this.#app
     const line = this.#lineOf(provider)
     const condition = line.questions.condition(clock.now())
-    // A provider that fails has told so itself.
+    // A provider that fails has logged that itself.
     const isFailing = provider.failing()
-    if (condition !== line.told && !isFailing)
+    if (condition !== line.condition && !isFailing)
       log[condition === 'well' ? 'info' : 'warn'](
         { provider: provider.name },
         `the provider is ${condition} when people are read again`,
       )
-    line.told = condition
+    line.condition = condition
     return isFailing ? 'away' : condition
   }
 
   #lineOf(provider: Provider): Line {
-    const line = this.#lines.get(provider) ?? { questions: new Congestion(), told: 'well' }
+    const line = this.#lines.get(provider) ?? { questions: new Congestion(), condition: 'well' }
     this.#lines.set(provider, line)
     return line
   }
@@ -119,7 +120,7 @@ export class ReReading {
     const provider = providerOf(session, portal)
     if (!provider) return session
     const patience = age < refresh ? 0 : this.#patienceFor(session, portal, provider)
-    const asking = this.#asked(session, portal, provider)
+    const asking = this.#askOnce(session, portal, provider)
     if (age < refresh) return session
     if (patience > 0 && asking !== DONE) return this.#after(asking, patience, session, portal)
     return this.#isExcused(session, portal) ? session : undefined
@@ -132,7 +133,7 @@ export class ReReading {
     const provider = session.isReadable && !isNew && providerOf(session, portal)
     if (!provider) return
     const patience = this.#patienceFor(session, portal, provider)
-    await this.#orLate(this.#asked(session, portal, provider), patience)
+    await this.#orLate(this.#askOnce(session, portal, provider), patience)
   }
 
   /** Whether what the provider said counts, should it not answer. */
@@ -153,7 +154,7 @@ export class ReReading {
   }
 
   /** The question about a session that waits or is out, or that begins now. */
-  #asked(session: Session, portal: Portal, provider: RedirectProvider): Promise<void> {
+  #askOnce(session: Session, portal: Portal, provider: RedirectProvider): Promise<void> {
     const { sid } = session
     const { clock, log } = this.#app
     const known = this.#asking.get(sid)
@@ -194,38 +195,38 @@ export class ReReading {
     const patience = this.#isExcused(session, portal) ? PATIENCE_ELSEWHERE : PATIENCE
     const changed = this.#records.changed(session.sid, patience)
     const over = new AbortController()
-    let sent: ReturnType<Congestion['send']> | undefined
-    let asked: Asked | 'elsewhere' | undefined
+    let sentAt: ReturnType<Congestion['send']> | undefined
+    let question: ReReadQuestion | 'elsewhere' | undefined
     let answer: ReRead | undefined
     try {
-      asked = await this.#leased(session, portal, provider, over.signal)
-      if (typeof asked === 'object') {
-        sent = questions.send(now())
-        answer = await provider.reRead(asked.tokens, session.profile)
+      question = await this.#lease(session, portal, provider, over.signal)
+      if (typeof question === 'object') {
+        sentAt = questions.send(now())
+        answer = await provider.reRead(question.tokens, session.profile)
       }
     } finally {
       over.abort()
       const isAway = answer?.kind === 'fault' && answer.error.code === 'FWA_PROVIDER_UNREACHABLE'
-      questions.end(sent, isAway, now())
+      questions.end(sentAt, isAway, now())
       this.conditionOf(provider)
     }
-    if (asked === 'elsewhere') await changed
-    else if (asked && answer) await this.#take(answer, asked)
+    if (question === 'elsewhere') await changed
+    else if (question && answer) await this.#take(answer, question)
   }
 
-  /** What a session can be asked about with: by this instance alone, until it is over. Another one may be asking. */
-  async #leased(
+  /** Gives this instance alone the right to ask about a session, until it is over. Another one may be asking. */
+  async #lease(
     session: Session,
     portal: Portal,
     provider: RedirectProvider,
     over: AbortSignal,
-  ): Promise<Asked | 'elsewhere' | undefined> {
+  ): Promise<ReReadQuestion | 'elsewhere' | undefined> {
     const { sid, rev } = session
     const opened = await this.#records.open(sid)
     if (opened?.row.rev !== rev) return void this.#records.forget(sid)
-    const { row, said } = opened
-    // They were lost, see below.
-    if (!said.tokens) return void this.#pause(sid)
+    const { row, contents } = opened
+    // The tokens were lost, see below.
+    if (!contents.tokens) return void this.#pause(sid)
     const lease = await this.#records.lease(session, row.lease)
     if (lease === undefined) {
       this.#pause(sid, LEASE)
@@ -235,56 +236,58 @@ export class ReReading {
       return isNew || !this.#isExcused(session, portal) ? 'elsewhere' : undefined
     }
     const name = `${portal.name}/${provider.name}`
-    const asked = { ...opened, session, provider, name, tokens: said.tokens }
+    const question = { ...opened, session, provider, name, tokens: contents.tokens }
     // Whoever had a lease is gone without a word, and may have used the token.
-    if (row.lease !== 0 && this.#isSpent(asked)) return void (await this.#keep(opened, undefined))
+    if (row.lease !== 0 && this.#isSpent(question))
+      return void (await this.#keep(row, { ...contents, tokens: undefined }))
     this.#records.hold(session, lease, over).catch(() => {})
-    return asked
+    return question
   }
 
   /** Whether a refresh token that was sent is used up: that of another provider can be sent again. */
-  #isSpent({ said, name }: Pick<Asked, 'said' | 'name'>): boolean {
-    return said.rotates === true || this.#rotating.has(name)
+  #isSpent({ contents, name }: Pick<ReReadQuestion, 'contents' | 'name'>): boolean {
+    return contents.rotates === true || this.#rotating.has(name)
   }
 
   /** Writes what the provider answered. */
-  async #take(answer: ReRead, asked: Asked): Promise<void> {
-    const { row, said, session, provider, name, tokens: before } = asked
+  async #take(answer: ReRead, question: ReReadQuestion): Promise<void> {
+    const { row, contents, session, provider, name, tokens: sentTokens } = question
+    const keep = (tokens?: ProviderTokens) => this.#keep(row, { ...contents, tokens })
     this.#count(row.portal, answer.kind)
     this.#noteRefusal(answer, name)
     switch (answer.kind) {
       case 'read': {
         const { profile, tokens, sid: providerSid } = answer.signedIn
-        if (before.refresh !== undefined && tokens.refresh !== before.refresh)
+        if (sentTokens.refresh !== undefined && tokens.refresh !== sentTokens.refresh)
           this.#rotating.add(name)
         const digests = digestsOf(row.portal, profile, providerSid, provider.relation)
         // Many providers name their session at the sign-in alone.
-        const named = providerSid === undefined && { providerSid: row.providerSid }
-        const read = { ...row, ...digests, ...named, reRead: this.#app.clock.now() }
-        const rotates = this.#isSpent(asked)
-        return this.#keep({ row: read, said: { ...said, claims: profile.claims, rotates } }, tokens)
+        const kept = providerSid === undefined && { providerSid: row.providerSid }
+        const next = { ...row, ...digests, ...kept, reRead: this.#app.clock.now() }
+        const rotates = this.#isSpent(question)
+        return this.#keep(next, { ...contents, claims: profile.claims, rotates, tokens })
       }
       case 'ended': {
-        const newer = await this.#newerTokens(asked)
-        return newer ? this.#keep(asked, newer) : this.#end(asked, answer.why)
+        const newer = await this.#newerTokens(question)
+        return newer ? keep(newer) : this.#end(question, answer.why)
       }
       case 'impossible':
         // Nobody would ever notice that the person of these agents has gone.
-        if (said.isOffline) return this.#end(asked, 'it gives nothing to ask with any more')
-        return this.#keep(asked, {})
+        if (contents.isOffline) return this.#end(question, 'it gives nothing to ask with any more')
+        return keep({})
       case 'misconfigured':
         this.#pause(session.sid)
-        return this.#keep(asked, before)
+        return keep(sentTokens)
       case 'fault': {
         this.#pause(session.sid)
         // A token that is good once and may have been used is never sent again.
-        const isLost = answer.isUsed && this.#isSpent(asked)
-        return this.#keep(asked, answer.tokens ?? (isLost ? undefined : before))
+        const isLost = answer.isUsed && this.#isSpent(question)
+        return keep(answer.tokens ?? (isLost ? undefined : sentTokens))
       }
     }
   }
 
-  async #end({ row, session, provider }: Asked, reason: string): Promise<void> {
+  async #end({ row, session, provider }: ReReadQuestion, reason: string): Promise<void> {
     const { sid, rev } = session
     // A sign-in may have renewed it meanwhile, with tokens of its own.
     if ((await this.#records.open(sid))?.row.rev !== rev) return this.#records.forget(sid)
@@ -297,11 +300,11 @@ export class ReReading {
    * The tokens of the newest session of the person, where a provider has no sessions: GitHub keeps ten tokens of
    * a person, and the eleventh sign-in makes the oldest void. Undefined if those are refused already.
    */
-  async #newerTokens({ row: { person }, said, provider }: Asked) {
+  async #newerTokens({ row: { person }, contents, provider }: ReReadQuestion) {
     if (provider.relation) return undefined
     const [newest] = await this.#app.authStore.listSessions({ person }, 1)
-    const tokens = newest && (await this.#records.open(newest.sid))?.said.tokens
-    return tokens?.access === said.tokens?.access || !tokens?.access ? undefined : tokens
+    const tokens = newest && (await this.#records.open(newest.sid))?.contents.tokens
+    return tokens?.access === contents.tokens?.access || !tokens?.access ? undefined : tokens
   }
 
   /** Notes what a sign-in brought: with a refresh token its provider can be asked again, without any token it cannot. */
@@ -347,10 +350,10 @@ export class ReReading {
     this.#paused.set(sid, this.#app.clock.now() + ms)
   }
 
-  /** Writes what is known now, which gives the lease back. */
-  async #keep({ row, said }: OpenedRow, tokens: OpenedRow['said']['tokens']): Promise<void> {
+  /** Writes a new revision of a session, which gives the lease back. */
+  async #keep(row: SessionRow, contents: SessionContents): Promise<void> {
     const next = { ...row, rev: row.rev + 1, lease: 0 }
-    await this.#records.update(sealSession(next, { ...said, tokens }, this.#app.keys.record))
+    await this.#records.update(sealSession(next, contents, this.#app.keys.record))
   }
 }
 
@@ -358,7 +361,7 @@ type ProviderTokens = Parameters<RedirectProvider['reRead']>[0]
 type ReRead = Awaited<ReturnType<RedirectProvider['reRead']>>
 
 /** A session that its provider was asked about. */
-interface Asked extends OpenedRow {
+interface ReReadQuestion extends OpenedRow {
   readonly session: Session
   readonly provider: RedirectProvider
   /** Of the portal and the provider. */

@@ -9,7 +9,14 @@ import {
   type SessionFollower,
   type SessionRow,
 } from '../store/store.ts'
-import { openRow, type Sealed, type Session, seenMacOf, sessionOf } from './session.ts'
+import {
+  openRow,
+  type Session,
+  type SessionContents,
+  type SessionUse,
+  seenMacOf,
+  sessionOf,
+} from './session.ts'
 
 const SECOND = 1_000
 const MINUTE = 60 * SECOND
@@ -30,19 +37,18 @@ const MAX_CHANGED = 100_000
 /** A row and what it seals. */
 export interface OpenedRow {
   readonly row: SessionRow
-  readonly said: Sealed
+  readonly contents: SessionContents
 }
 
 /** When a session was last in use, and where. */
-interface Seen {
-  at: number
+interface Use {
+  time: number
   readonly hosts: string[]
 }
 
-type Leased = Pick<Session, 'sid' | 'rev'>
-type Used = Pick<Session, 'sid' | 'lastSeen'>
+type SessionRevision = Pick<Session, 'sid' | 'rev'>
 
-interface Read {
+interface PendingRead {
   result: Promise<Session | undefined>
   /** Whether the session has changed since it was read. */
   isOld: boolean
@@ -58,14 +64,14 @@ export function timesOf(max: number, forget = (_time: number) => {}): LRUCache<s
 }
 
 /**
- * The sessions of the store, as far as this instance has seen them. One that was ended or changed, at any
- * instance, leaves the memory and is read again, so that nothing is decided by what was true before.
+ * The sessions of the store that this instance has read. One that ends or changes, at any instance, leaves the
+ * memory and is read again, so that nothing is decided by what was true before.
  */
 export class Records implements SessionFollower {
   readonly #store: AuthStore
   readonly #keys: () => KeyRing
   readonly #sessions = new LRUCache<string, Session>({ maxSize: CACHE_BYTES })
-  readonly #reads = new Map<string, Read>()
+  readonly #reads = new Map<string, PendingRead>()
   /** Times until which IDs are known to be missing, ended or burnt, in ms. */
   readonly #missed = timesOf(MAX_MISSED)
   readonly #ended = timesOf(MAX_ENDED)
@@ -78,10 +84,10 @@ export class Records implements SessionFollower {
   readonly #newest = timesOf(MAX_CHANGED)
   /** Sessions whose end the store has not taken yet. */
   readonly #unsaved = new Set<string>()
-  /** Sessions that were seen since that was written, and those before. */
-  #seen = new Map<string, Seen>()
-  #written = new Map<string, Seen>()
-  /** Those of the first that came back after a minute, which are written at once. */
+  /** The uses of sessions that the store does not have yet, and those written before. */
+  #uses = new Map<string, Use>()
+  #writtenUses = new Map<string, Use>()
+  /** Sessions of the first that came back after a minute, which are written at once. */
   readonly #returned = new Set<string>()
   readonly #waiting = new Map<string, PromiseWithResolvers<void>>()
   #retry: { cancel(): void } | undefined
@@ -96,10 +102,10 @@ export class Records implements SessionFollower {
   /** Follows what other instances change. @throws StoreError STORE_UNAVAILABLE */
   async start(): Promise<void> {
     await this.#store.follow(this)
-    this.#every(MINUTE, () => this.#writeSeen())
+    this.#every(MINUTE, () => this.#writeUses())
     this.#every(PRUNE_INTERVAL, async () => {
       // Or it takes those for idle that were in use while the store was away.
-      await this.#writeSeen()
+      await this.#writeUses()
       await this.#store.prune()
     })
   }
@@ -126,8 +132,8 @@ export class Records implements SessionFollower {
    * @throws StoreError STORE_UNAVAILABLE
    */
   find(sid: string): Session | undefined | Promise<Session | undefined> {
-    const known = this.#sessions.get(sid)
-    if (known || this.#ended.has(sid)) return known
+    const session = this.#sessions.get(sid)
+    if (session || this.#ended.has(sid)) return session
     if (Number(this.#missed.get(sid)) > this.#store.clock.now()) return undefined
     return (this.#reads.get(sid) ?? this.#read(sid)).result
   }
@@ -135,18 +141,18 @@ export class Records implements SessionFollower {
   /** The row of a session as it is now, with what memory does not keep. */
   async open(sid: string): Promise<OpenedRow | undefined> {
     const row = this.#ended.has(sid) ? undefined : await this.#store.findSession(sid)
-    const said = row && this.#opened(row)
-    return said && { row, said }
+    const contents = row && this.#opened(row)
+    return contents && { row, contents }
   }
 
-  #opened(row: SessionRow): Sealed | undefined {
+  #opened(row: SessionRow): SessionContents | undefined {
     if (row.rev < (this.#newest.get(row.sid) ?? 0)) return undefined
-    const said = openRow(row, this.#keys())
-    if (said && row.rev > 1) this.#newest.set(row.sid, row.rev)
-    return said
+    const contents = openRow(row, this.#keys())
+    if (contents && row.rev > 1) this.#newest.set(row.sid, row.rev)
+    return contents
   }
 
-  /** Has a session read again that may not be the newest one. Who waits for a change of it still does. */
+  /** Forgets a session that may not be the newest one, so that it is read again. Waits for its change go on. */
   forget(sid: string): void {
     this.#sessions.delete(sid)
     const read = this.#reads.get(sid)
@@ -159,27 +165,28 @@ export class Records implements SessionFollower {
     for (const read of this.#reads.values()) read.isOld = true
   }
 
-  #read(sid: string): Read {
-    const read: Read = { isOld: false, result: Promise.resolve(undefined) }
+  #read(sid: string): PendingRead {
+    const read: PendingRead = { isOld: false, result: Promise.resolve(undefined) }
     this.#reads.set(sid, read)
     read.result = this.#load(sid, read)
     return read
   }
 
-  async #load(sid: string, read: Read): Promise<Session | undefined> {
+  async #load(sid: string, read: PendingRead): Promise<Session | undefined> {
     try {
       let row: SessionRow | undefined
       do {
         read.isOld = false
         row = await this.#store.findSession(sid)
       } while (read.isOld)
-      const said = row && this.#opened(row)
-      if (!row || !said || this.#ended.has(sid)) {
+      const contents = row && this.#opened(row)
+      if (!row || !contents || this.#ended.has(sid)) {
         this.#missed.set(sid, this.#store.clock.now() + MISSED)
         return undefined
       }
-      const session = sessionOf(row, said)
-      const size = 2 * JSON.stringify([said.claims, session.authentications]).length + SESSION_BYTES
+      const session = sessionOf(row, contents)
+      const size =
+        2 * JSON.stringify([contents.claims, session.authentications]).length + SESSION_BYTES
       this.#sessions.set(sid, session, { size })
       return session
     } finally {
@@ -204,21 +211,25 @@ export class Records implements SessionFollower {
    * Has this instance alone ask the provider about a session. Gives the lease, which no other one has; undefined if
    * another instance has it, or the session has changed.
    *
-   * @param before - the lease of the row, or the own one, which lasts longer then
+   * @param previousLease - the lease of the row, or that of this instance, which lasts longer then
    */
-  async lease({ sid, rev }: Leased, before: number, isOwn = false): Promise<number | undefined> {
+  async lease(
+    { sid, rev }: SessionRevision,
+    previousLease: number,
+    isOwn = false,
+  ): Promise<number | undefined> {
     const now = this.#store.clock.now()
     // One that lasts for longer is of a time when the clock was ahead.
-    if (!isOwn && before > now && before <= now + LEASE) return undefined
+    if (!isOwn && previousLease > now && previousLease <= now + LEASE) return undefined
     const lease = now + LEASE
-    return (await this.#store.leaseSession(sid, rev, before, lease)) ? lease : undefined
+    return (await this.#store.leaseSession(sid, rev, previousLease, lease)) ? lease : undefined
   }
 
   /** Has a lease last until it is over, or this instance is gone. */
-  async hold(session: Leased, lease: number, over: AbortSignal): Promise<void> {
-    for (let held: number | undefined = lease; held !== undefined; ) {
+  async hold(session: SessionRevision, lease: number, over: AbortSignal): Promise<void> {
+    for (let latest: number | undefined = lease; latest !== undefined; ) {
       await sleep(this.#store.clock, LEASE / 3, over)
-      held = await this.lease(session, held, true).catch(() => held)
+      latest = await this.lease(session, latest, true).catch(() => latest)
     }
   }
 
@@ -243,8 +254,8 @@ export class Records implements SessionFollower {
   }
 
   /** Ends sessions, and gives their rows. */
-  async end(which: End): Promise<readonly SessionRow[]> {
-    const rows = await this.#store.endSessions(which)
+  async end(target: End): Promise<readonly SessionRow[]> {
+    const rows = await this.#store.endSessions(target)
     this.learn(rows.map(({ sid, ends }) => ({ kind: 'ended', key: sid, until: ends })))
     return rows
   }
@@ -269,18 +280,18 @@ export class Records implements SessionFollower {
    * Notes that a session is in use, at an app or at the sign-in pages. That is written once a minute, but the first use
    * after a minute at once: before another instance could take the session for idle.
    */
-  see(session: Used, host: string | undefined): void {
+  noteUse(session: SessionUse, host: string | undefined): void {
     const { sid } = session
     const now = this.#store.clock.now()
     const isBack = now - this.lastSeen(session) >= MINUTE
     this.#note(sid, now, host)
-    // Nobody waits for the store.
+    // No request waits for the store.
     if (isBack && this.#returned.add(sid).size === 1) void this.#writeReturned()
   }
 
   /** When a session was last in use, as far as this instance knows. */
-  lastSeen({ sid, lastSeen }: Used): number {
-    return Math.max(lastSeen, (this.#seen.get(sid) ?? this.#written.get(sid))?.at ?? 0)
+  lastSeen({ sid, lastSeen }: SessionUse): number {
+    return Math.max(lastSeen, (this.#uses.get(sid) ?? this.#writtenUses.get(sid))?.time ?? 0)
   }
 
   /** Writes what is left. */
@@ -289,7 +300,7 @@ export class Records implements SessionFollower {
     this.#retry?.cancel()
     for (const timer of this.#timers) timer.cancel()
     await Promise.allSettled([
-      this.#writeSeen(),
+      this.#writeUses(),
       ...[...this.#unsaved].map((sid) => this.#save(sid)),
     ])
   }
@@ -303,7 +314,7 @@ export class Records implements SessionFollower {
       if (!this.#isClosed)
         this.#retry ??= this.#store.clock.setTimer(() => {
           this.#retry = undefined
-          for (const each of this.#unsaved) this.#save(each).catch(() => {})
+          for (const pendingSid of this.#unsaved) this.#save(pendingSid).catch(() => {})
         }, SECOND)
       throw error
     }
@@ -313,54 +324,54 @@ export class Records implements SessionFollower {
     while (this.#returned.size > 0) {
       // Those who come meanwhile are written together, next.
       const sids = [...this.#returned]
-      const seen = new Map<string, Seen>()
+      const uses = new Map<string, Use>()
       for (const sid of sids) {
-        const each = this.#seen.get(sid)
-        if (!each) continue
-        this.#seen.delete(sid)
-        this.#written.set(sid, each)
-        seen.set(sid, each)
+        const use = this.#uses.get(sid)
+        if (!use) continue
+        this.#uses.delete(sid)
+        this.#writtenUses.set(sid, use)
+        uses.set(sid, use)
       }
-      // What fails has been told, and is written by the minute.
-      await this.#write(seen).catch(() => {})
+      // The store has logged a failure, and the next minute writes the rest.
+      await this.#write(uses).catch(() => {})
       for (const sid of sids) this.#returned.delete(sid)
     }
   }
 
-  async #writeSeen(): Promise<void> {
-    const seen = this.#seen
-    if (seen.size === 0) return
-    this.#seen = new Map()
-    this.#written = seen
-    await this.#write(seen)
+  async #writeUses(): Promise<void> {
+    const uses = this.#uses
+    if (uses.size === 0) return
+    this.#uses = new Map()
+    this.#writtenUses = uses
+    await this.#write(uses)
   }
 
-  async #write(seen: ReadonlyMap<string, Seen>): Promise<void> {
+  async #write(uses: ReadonlyMap<string, Use>): Promise<void> {
     try {
       const keys = this.#keys()
-      const rows = [...seen].map(([sid, { at: lastSeen, hosts }]) => {
+      const rows = [...uses].map(([sid, { time: lastSeen, hosts }]) => {
         return { sid, lastSeen, hosts, seenMac: seenMacOf({ sid, lastSeen }, keys) }
       })
       await this.#store.touchSessions(rows)
     } catch (error) {
       // Who uses a session while the store is away does not lose it by that.
-      for (const [sid, { at, hosts }] of seen)
-        for (const host of hosts.length > 0 ? hosts : [undefined]) this.#note(sid, at, host)
+      for (const [sid, { time, hosts }] of uses)
+        for (const host of hosts.length > 0 ? hosts : [undefined]) this.#note(sid, time, host)
       throw error
     }
   }
 
-  #note(sid: string, at: number, host: string | undefined): void {
-    const seen = this.#seen.get(sid)
-    if (!seen) this.#seen.set(sid, { at, hosts: host === undefined ? [] : [host] })
+  #note(sid: string, time: number, host: string | undefined): void {
+    const use = this.#uses.get(sid)
+    if (!use) this.#uses.set(sid, { time, hosts: host === undefined ? [] : [host] })
     else {
-      seen.at = Math.max(seen.at, at)
-      const { hosts } = seen
+      use.time = Math.max(use.time, time)
+      const { hosts } = use
       if (host !== undefined && hosts.length < MAX_HOSTS && !hosts.includes(host)) hosts.push(host)
     }
   }
 
-  /** Repeats a work, which tells of its failures itself. */
+  /** Repeats a task, which logs its failures itself. */
   #every(ms: number, work: () => Promise<unknown>, i = this.#timers.length): void {
     this.#timers[i] = this.#store.clock.setTimer(() => {
       work().catch(() => {})

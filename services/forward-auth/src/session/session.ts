@@ -37,17 +37,17 @@ const MAX_ACR = 256
 
 /** The authentications of a session after another sign-in. */
 export function authenticationsAfter(
-  known: readonly Authentication[],
+  authentications: readonly Authentication[],
   claims: Profile['claims'],
 ): readonly Authentication[] {
   // A copy, since claims of a profile refuse to tell what is not known of them.
   const { acr, auth_time: time } = { ...claims }
   const level = typeof acr === 'string' && acr.length <= MAX_ACR ? { acr } : {}
-  const times = [time, known.find((each) => each.acr === level.acr)?.auth_time]
-  const latest = Math.max(...times.filter((each) => typeof each === 'number'))
-  const now = { ...level, ...(Number.isFinite(latest) && { auth_time: latest }) }
-  const others = known.filter((each) => each.acr !== level.acr)
-  return [now, ...others].slice(0, MAX_AUTHENTICATIONS)
+  const sameLevel = authentications.find((previous) => previous.acr === level.acr)
+  const times = [time, sameLevel?.auth_time].filter((number) => typeof number === 'number')
+  const latest = times.length > 0 && { auth_time: Math.max(...times) }
+  const otherLevels = authentications.filter((previous) => previous.acr !== level.acr)
+  return [{ ...level, ...latest }, ...otherLevels].slice(0, MAX_AUTHENTICATIONS)
 }
 
 /** How a client authenticates: not at all, by a secret (RFC 6749 section 2.3.1) or by a key (RFC 7523 section 2.2). */
@@ -73,8 +73,8 @@ export interface Browser {
   readonly address: string | undefined
 }
 
-/** The sealed part of a row. */
-export interface Sealed {
+/** The sealed contents of a row. */
+export interface SessionContents {
   readonly issuer: string
   readonly provider: string
   readonly claims: Profile['claims']
@@ -93,46 +93,49 @@ export interface Sealed {
 }
 
 /**
- * Seals what a session says, for the row that it belongs to and no other one.
+ * Seals the contents of a session, for the row that it belongs to and no other one.
  *
  * @throws FwaError FWA_SESSION_TOO_LARGE
  */
 export function sealSession(
   row: Omit<SessionRow, 'sealed' | 'seenMac'>,
-  said: Sealed,
+  contents: SessionContents,
   keys: KeyRing,
 ): SessionRow {
-  const text = JSON.stringify(said)
+  const text = JSON.stringify(contents)
   if (Buffer.byteLength(text) <= MAX_LENGTH)
     return { ...row, seenMac: seenMacOf(row, keys), sealed: seal(text, keys, contextOf(row)) }
-  const reason = `what ${said.provider} says of you is longer than ${MAX_LENGTH} bytes`
+  const reason = `what ${contents.provider} says of you is longer than ${MAX_LENGTH} bytes`
   throw new FwaError('FWA_SESSION_TOO_LARGE', reason)
 }
 
 /** Opens a row; undefined unless somebody who has a key has sealed it for this row. */
-export function openRow(row: SessionRow, keys: KeyRing): Sealed | undefined {
+export function openRow(row: SessionRow, keys: KeyRing): SessionContents | undefined {
   if (!isMacOf(row.seenMac, seenOf(row), keys)) return undefined
   return unsealValue(row.sealed, keys, contextOf(row))
 }
 
-type Seen = Pick<SessionRow, 'sid' | 'lastSeen'>
-const seenOf = ({ sid, lastSeen }: Seen) => ['seen', sid, lastSeen]
+export type SessionUse = Pick<SessionRow, 'sid' | 'lastSeen'>
+const seenOf = ({ sid, lastSeen }: SessionUse) => ['seen', sid, lastSeen]
 
-/** Proves when a session was last seen: it is written too often to be sealed with the rest. */
-export function seenMacOf(seen: Seen, keys: KeyRing): string {
-  return macOf(seenOf(seen), keys)
+/** Proves when a session was last in use, which is written too often to be part of the sealed contents. */
+export function seenMacOf(use: SessionUse, keys: KeyRing): string {
+  return macOf(seenOf(use), keys)
 }
 
 /** The person of a session. */
-export function profileOf({ provider, claims }: Pick<Sealed, 'provider' | 'claims'>): Profile {
+export function profileOf({
+  provider,
+  claims,
+}: Pick<SessionContents, 'provider' | 'claims'>): Profile {
   // A copy, since claims of a profile refuse to tell what is not known of them.
   return fromClaims(provider, { ...claims })
 }
 
-export function sessionOf(row: SessionRow, said: Sealed): Session {
-  const { issuer, tokens, agent, authentications = [] } = said
+export function sessionOf(row: SessionRow, contents: SessionContents): Session {
+  const { issuer, tokens, agent, authentications = [] } = contents
   const { sid, portal, person, begun, lastSeen, idle, reRead, ends, rev, parent } = row
-  const profile = profileOf(said)
+  const profile = profileOf(contents)
   Object.freeze(profile.claims)
   return Object.freeze({
     ...{ sid, portal, person, begun, lastSeen, idle, reRead, ends, rev, issuer },
@@ -140,7 +143,7 @@ export function sessionOf(row: SessionRow, said: Sealed): Session {
     authentications,
     iat: Math.floor(begun / 1_000),
     exp: Math.floor(ends / 1_000),
-    isOffline: said.isOffline === true,
+    isOffline: contents.isOffline === true,
     readableUntil: tokens?.refreshUntil,
     isReadable: !tokens || tokens.refresh !== undefined || tokens.access !== undefined,
     ...(agent && parent !== null && { agent: { ...agent, parent } }),
@@ -156,8 +159,8 @@ function contextOf(row: Omit<SessionRow, 'sealed' | 'seenMac'>): string {
   const names = [sid, portal, person, mail, subject, providerSid]
   const times = [issuedAt, begun, idle, reRead]
   // An agent ends with its session.
-  const of = row.parent === null ? [row.ends, row.rev] : [row.rev, row.parent]
-  return `session ${JSON.stringify([...names, ...times, ...of])}`
+  const end = row.parent === null ? [row.ends, row.rev] : [row.rev, row.parent]
+  return `session ${JSON.stringify([...names, ...times, ...end])}`
 }
 
 /** A digest of the person, since the store need not say in the clear who signed in. */

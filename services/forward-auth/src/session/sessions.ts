@@ -24,6 +24,7 @@ import {
   digestsOf,
   openRow,
   type Session,
+  type SessionContents,
   sealSession,
   sessionOf,
 } from './session.ts'
@@ -31,7 +32,7 @@ import { Visitor } from './visitor.ts'
 
 /** Header `typ` of tokens: nothing else that is signed passes for one. */
 const TYPES = { session: 'gatehouse-session+jwt', app: 'gatehouse-app+jwt' } as const
-type Kind = keyof typeof TYPES
+type TokenKind = keyof typeof TYPES
 /** A compact JWS (RFC 7515 section 7.1) whose signature has the 256 bits of HS256. */
 const TOKEN = /^[\w-]+\.[\w-]+\.[\w-]{43}$/
 /** A token as a header may hold it. */
@@ -54,8 +55,12 @@ export function isLasting({ refresh, access, accessUntil }: SignedIn['tokens']):
   return refresh !== undefined || (access !== undefined && accessUntil === undefined)
 }
 
-function isAsGood(own: Authentication, { acr, auth_time: time = 0 }: Authentication): boolean {
-  return own.acr === acr && (own.auth_time ?? 0) >= time
+/** Whether a session has an authentication with the same `acr` that is as new. */
+function isMet(
+  { acr, auth_time: time = 0 }: Authentication,
+  { authentications = [] }: SessionContents,
+): boolean {
+  return authentications.some((session) => session.acr === acr && (session.auth_time ?? 0) >= time)
 }
 
 declare module 'fastify' {
@@ -83,6 +88,12 @@ const REQUIRED = {
   app: ['iss', 'aud', 'sid', 'rev', 'exp'],
 }
 
+/** The host of an app of a portal. */
+interface AppHost extends PortalSite {
+  readonly host: { readonly name: string }
+  readonly authority: string
+}
+
 /** What a sign-in brings. */
 export interface NewSession extends PortalSite {
   readonly signedIn: SignedIn
@@ -93,17 +104,17 @@ export interface NewSession extends PortalSite {
 export class Sessions {
   readonly records: Records
   readonly #app: FastifyInstance
-  readonly #jwts: Readonly<Record<Kind, JWT>>
+  readonly #jwts: Readonly<Record<TokenKind, JWT>>
   readonly #reReading: ReReading
   #visitors = new WeakMap<Session, Visitor>()
-  readonly #verified = new LRUCache<string, SessionToken & { readonly kind: Kind }>({
+  readonly #verified = new LRUCache<string, SessionToken & { readonly kind: TokenKind }>({
     maxSize: CACHE_BYTES,
     sizeCalculation: (_claims, token) => token.length + CLAIMS_BYTES,
   })
 
   constructor(
     app: FastifyInstance,
-    jwts: Readonly<Record<Kind, JWT>>,
+    jwts: Readonly<Record<TokenKind, JWT>>,
     records: Records,
     reReading: ReReading,
   ) {
@@ -120,13 +131,13 @@ export class Sessions {
    */
   async atApp(
     { headers: { cookie }, raw }: FastifyRequest,
-    at: PortalSite & { readonly host: { readonly name: string }; readonly authority: string },
+    { portal, site, host, authority }: AppHost,
   ): Promise<Visitor | undefined> {
-    const token = cookie && readCookie(cookie, appCookieName(at.portal, at.site, at.authority))
+    const token = cookie && readCookie(cookie, appCookieName(portal, site, authority))
     if (!token) return undefined
-    const claims = this.#known(token, 'app') ?? (await this.#verify(token, 'app'))
-    if (claims?.aud !== audienceAt(at.site, at.authority)) return undefined
-    return this.#seen(await this.#visitorOf(claims, at), at.host.name, raw)
+    const claims = this.#cachedClaims(token, 'app') ?? (await this.#verify(token, 'app'))
+    if (claims?.aud !== audienceAt(site, authority)) return undefined
+    return this.#use(await this.#visitorOf(claims, { portal, site }), host.name, raw)
   }
 
   /**
@@ -134,12 +145,12 @@ export class Sessions {
    *
    * @throws FwaError as {@link atApp}
    */
-  async atSignIn(request: FastifyRequest, at: PortalSite): Promise<Visitor | undefined> {
-    const claims = await this.tokenOf(request, at)
-    return claims && this.#seen(await this.#visitorOf(claims, at), undefined, request.raw)
+  async atSignIn(request: FastifyRequest, portalSite: PortalSite): Promise<Visitor | undefined> {
+    const claims = await this.tokenOf(request, portalSite)
+    return claims && this.#use(await this.#visitorOf(claims, portalSite), undefined, request.raw)
   }
 
-  /** The claims of the session cookie, whether or not its session still lives: a clock may be wrong about that. */
+  /** The claims of the session cookie, whether or not its session has ended: a clock may be wrong about that. */
   async tokenOf(
     { headers: { cookie } }: FastifyRequest,
     { portal, site }: PortalSite,
@@ -156,7 +167,7 @@ export class Sessions {
    */
   async verify(portal: Portal, token: string): Promise<Visitor | undefined> {
     const claims = await this.#verify(token, 'session')
-    const site = claims && this.#app.sites.all.find((each) => isOf(claims, { portal, site: each }))
+    const site = claims && this.#app.sites.all.find((site) => isOf(claims, { portal, site }))
     return site && this.#visitorOf(claims, { portal, site })
   }
 
@@ -166,19 +177,22 @@ export class Sessions {
    *
    * @throws FwaError as {@link atApp}
    */
-  find(sid: string, at: PortalSite): Visitor | undefined | Promise<Visitor | undefined> {
+  find(sid: string, portalSite: PortalSite): Visitor | undefined | Promise<Visitor | undefined> {
     this.#assertFresh()
     const session = this.records.find(sid)
     return session instanceof Promise
-      ? session.then((read) => this.#believe(read, at))
-      : this.#believe(session, at)
+      ? session.then((read) => this.#believe(read, portalSite))
+      : this.#believe(session, portalSite)
   }
 
-  #believe(session: Session | undefined, at: PortalSite) {
-    const visitor = session && this.#visitor(session, at)
+  /** The person of a session that is not over. */
+  #believe(session: Session | undefined, portalSite: PortalSite) {
+    const visitor = session && this.#visitor(session, portalSite)
     const now = this.#app.clock.now()
     if (!visitor || now < session.begun - MAX_SKEW || now >= session.ends) return undefined
-    return this.#isIdle(session) ? this.#unlessIdle(session, at) : this.#asToday(visitor, at)
+    return this.#isIdle(session)
+      ? this.#unlessIdle(session, portalSite)
+      : this.#asToday(visitor, portalSite)
   }
 
   #isIdle(session: Session): boolean {
@@ -187,12 +201,12 @@ export class Sessions {
   }
 
   /** The person as the provider says that they are, if it has to be asked. */
-  #asToday(visitor: Visitor, at: PortalSite) {
+  #asToday(visitor: Visitor, portalSite: PortalSite) {
     const { session } = visitor
     if (!session.isReadable) return visitor
-    const current = this.#reReading.current(session, at.portal)
+    const current = this.#reReading.current(session, portalSite.portal)
     return current instanceof Promise
-      ? current.then((read) => read && this.#visitor(read, at))
+      ? current.then((read) => read && this.#visitor(read, portalSite))
       : current && visitor
   }
 
@@ -202,8 +216,10 @@ export class Sessions {
    *
    * @throws FwaError FWA_SESSION_TOO_LARGE, STORE_UNAVAILABLE
    */
-  async begin(sent: NewSession, before?: Session): Promise<Session | undefined> {
-    const { portal, site, signedIn, browser } = sent
+  async begin(
+    { portal, site, signedIn, browser }: NewSession,
+    browserSession?: Session,
+  ): Promise<Session | undefined> {
     const { profile, tokens, issuedAt } = signedIn
     const provider = portal.providers.get(profile.provider) as RedirectProvider | undefined
     this.#reReading.noteTokens(tokens, portal, provider)
@@ -219,26 +235,26 @@ export class Sessions {
     }
     const issuer = issuerOf({ portal, site })
     const { claims, provider: name } = profile
-    const seal = (sid: string, rev: number, known: Session['authentications'] = []) => {
-      const authentications = authenticationsAfter(known, claims)
-      const said = { issuer, provider: name, claims, authentications, tokens, browser }
-      const sealed = sealSession({ ...row, sid, rev }, said, this.#app.keys.record)
-      return { row: sealed, session: sessionOf(sealed, said) }
+    const seal = (sid: string, rev: number, previous: Session['authentications'] = []) => {
+      const authentications = authenticationsAfter(previous, claims)
+      const contents = { issuer, provider: name, claims, authentications, tokens, browser }
+      const sealed = sealSession({ ...row, sid, rev }, contents, this.#app.keys.record)
+      return { row: sealed, session: sessionOf(sealed, contents) }
     }
     const anew = seal(randomBytes(16).toString('base64url'), 1)
     // It throws for what no cookie could hold, before anything is written.
     this.sessionToken(anew.session, site)
-    let held = before?.person === digests.person ? before : undefined
-    while (held) {
-      const renewed = seal(held.sid, held.rev + 1, held.authentications)
+    let current = browserSession?.person === digests.person ? browserSession : undefined
+    while (current) {
+      const renewed = seal(current.sid, current.rev + 1, current.authentications)
       if (await this.records.update(renewed.row)) return renewed.session
-      this.records.forget(held.sid)
-      const newest = await this.records.find(held.sid)
+      this.records.forget(current.sid)
+      const newest = await this.records.find(current.sid)
       // Another tab of the browser was quicker.
-      const isNewer: boolean = newest !== undefined && newest.rev > held.rev
-      // It ended while its person signed in anew. Apps would know it still, and no sign-out would end it.
-      if (!isNewer) await this.records.endOne(held)
-      held = isNewer ? newest : undefined
+      const isNewer: boolean = newest !== undefined && newest.rev > current.rev
+      // It ended while its person signed in again. Its app cookies would stay valid, and no sign-out would end it.
+      if (!isNewer) await this.records.endOne(current)
+      current = isNewer ? newest : undefined
     }
     return (await this.records.begin(anew.row)) ? anew.session : undefined
   }
@@ -247,12 +263,12 @@ export class Sessions {
    * Begins a session for the agents of a person, which no browser has: it lasts as long as the portal lets agents work, and
    * ends when the person does. It has no effect if the provider has given nothing by which they can be read again.
    *
-   * @param known - the authentications of the session of their browser
+   * @param previous - the authentications of the session of their browser
    * @throws FwaError FWA_SESSION_TOO_LARGE, STORE_UNAVAILABLE
    */
   async beginOffline(
     { portal, site, signedIn, browser }: NewSession,
-    known: Session['authentications'],
+    previous: Session['authentications'],
   ): Promise<void> {
     const { profile, tokens, issuedAt } = signedIn
     const provider = portal.providers.get(profile.provider) as RedirectProvider | undefined
@@ -266,12 +282,17 @@ export class Sessions {
       ...{ begun: now, lastSeen: now, reRead: now, lease: 0, rev: 1 },
       ...{ ends: now + Math.max(...lifetimes), idle: OFFLINE_IDLE },
     }
-    const { claims, provider: name } = profile
-    const authentications = authenticationsAfter(known, claims)
-    const of = { claims, authentications, tokens, browser, isOffline: true }
-    const said = { issuer: issuerOf({ portal, site }), provider: name, ...of }
+    const contents = {
+      issuer: issuerOf({ portal, site }),
+      provider: profile.provider,
+      claims: profile.claims,
+      authentications: authenticationsAfter(previous, profile.claims),
+      tokens,
+      browser,
+      isOffline: true,
+    }
     const sid = randomBytes(16).toString('base64url')
-    await this.records.begin(sealSession({ ...row, sid }, said, this.#app.keys.record))
+    await this.records.begin(sealSession({ ...row, sid }, contents, this.#app.keys.record))
   }
 
   /** The session of the agents of a person that lasts until a time at least, and is as good as that of their browser. */
@@ -282,8 +303,8 @@ export class Sessions {
     const rows = await this.#app.authStore.listSessions({ person }, MAX_OFFLINE)
     return rows.find((row) => {
       if (row.portal !== portal || row.ends < until) return false
-      const { isOffline, authentications: held = [] } = openRow(row, this.#app.keys.record) ?? {}
-      return isOffline && authentications.every((one) => held.some((own) => isAsGood(own, one)))
+      const contents = openRow(row, this.#app.keys.record)
+      return contents?.isOffline && authentications.every((level) => isMet(level, contents))
     })?.sid
   }
 
@@ -301,7 +322,7 @@ export class Sessions {
   }
 
   async #keptToken(sid: string, kind: 'access' | 'id'): Promise<string | undefined> {
-    const { access, accessUntil, id } = (await this.records.open(sid))?.said.tokens ?? {}
+    const { access, accessUntil, id } = (await this.records.open(sid))?.contents.tokens ?? {}
     const token = kind === 'access' ? access : id
     const until = kind === 'access' ? accessUntil : id === undefined ? undefined : endOf(id)
     const isFresh = (until ?? Number.POSITIVE_INFINITY) > this.#app.clock.now() + FRESH
@@ -325,14 +346,10 @@ export class Sessions {
     const optional = Object.keys(profile.claims)
       .filter((name) => name !== 'sub' && name !== '_claim_names')
       .map((name) => ({ name, length: JSON.stringify(profile.claims[name])?.length ?? 0 }))
-      .sort((one, other) => other.length - one.length)
+      .sort((a, b) => b.length - a.length)
       .map(({ name }) => name)
-    const token = signBounded(
-      claims,
-      optional,
-      (all) => this.#sign('session', all),
-      MAX_TOKEN_LENGTH,
-    )
+    const sign = (kept: object) => this.#sign('session', kept)
+    const token = signBounded(claims, optional, sign, MAX_TOKEN_LENGTH)
     if (token !== undefined) return token
     const text = `what ${profile.provider} says of you is too long for a cookie`
     throw new FwaError('FWA_SESSION_TOO_LARGE', text)
@@ -349,20 +366,20 @@ export class Sessions {
     this.#visitors = new WeakMap()
   }
 
-  #sign(kind: Kind, claims: object): string {
+  #sign(kind: TokenKind, claims: object): string {
     const { kid, secret: key } = this.#app.keys.session.first
     return this.#jwts[kind].sign(claims, { key, kid } as Partial<SignOptions>)
   }
 
-  #known(token: string, kind: Kind): SessionToken | undefined {
-    const known = this.#verified.get(token)
-    return known?.kind === kind ? known : undefined
+  #cachedClaims(token: string, kind: TokenKind): SessionToken | undefined {
+    const claims = this.#verified.get(token)
+    return claims?.kind === kind ? claims : undefined
   }
 
-  /** Checks the signature and the type of a token. Its times, and whose it is, are checked by others. */
-  async #verify(token: string, kind: Kind): Promise<SessionToken | undefined> {
-    const known = this.#known(token, kind)
-    if (known) return known
+  /** Checks the signature and the type of a token. Callers check its times, and whose it is. */
+  async #verify(token: string, kind: TokenKind): Promise<SessionToken | undefined> {
+    const cachedClaims = this.#cachedClaims(token, kind)
+    if (cachedClaims) return cachedClaims
     if (token.length > MAX_TOKEN_LENGTH || !TOKEN.test(token)) return undefined
     if (!isSigned(token, this.#app.keys.session)) return undefined
     try {
@@ -380,16 +397,16 @@ export class Sessions {
     }
   }
 
-  async #visitorOf(claims: SessionToken, at: PortalSite): Promise<Visitor | undefined> {
+  async #visitorOf(claims: SessionToken, portalSite: PortalSite): Promise<Visitor | undefined> {
     if (this.#isOver(claims)) return undefined
     const { sid, rev } = claims
-    const found = this.find(sid, at)
-    const visitor = found instanceof Promise ? await found : found
+    const pendingVisitor = this.find(sid, portalSite)
+    const visitor = pendingVisitor instanceof Promise ? await pendingVisitor : pendingVisitor
     if (visitor?.session.issuer !== claims.iss) return undefined
     if (rev <= visitor.session.rev) return visitor
     // Another instance has just changed it, or the store was set back and knows less than the token.
     this.records.forget(sid)
-    const newest = await this.find(sid, at)
+    const newest = await this.find(sid, portalSite)
     return newest && rev <= newest.session.rev ? newest : undefined
   }
 
@@ -397,21 +414,21 @@ export class Sessions {
     return this.#app.clock.now() >= exp * 1_000
   }
 
-  /** A visitor whose session may be used from the address of a request; it is in use then. */
-  #seen(visitor: Visitor | undefined, host: string | undefined, raw: FastifyRequest['raw']) {
+  /** Notes the use of a session by a request, unless it may not be used from the address: undefined then. */
+  #use(visitor: Visitor | undefined, host: string | undefined, raw: FastifyRequest['raw']) {
     if (!visitor?.isAllowedAt(() => this.#app.trust.clientIp(raw))) return undefined
-    this.records.see(visitor.session, host)
+    this.records.noteUse(visitor.session, host)
     return visitor
   }
 
   /** The person of a session, if it is of this portal and sign-in host. */
   #visitor(session: Session, { portal, site }: PortalSite): Visitor | undefined {
-    const known = this.#visitors.get(session)
+    const cached = this.#visitors.get(session)
     // A reload replaces the portals.
-    if (known?.portal === portal && known.authOrigin === site.authOrigin) return known
+    if (cached?.portal === portal && cached.authOrigin === site.authOrigin) return cached
     const provider = portal.providers.get(session.profile.provider)
     const isOurs = session.portal === portal.name && session.issuer === issuerOf({ portal, site })
-    // An agent is nobody's session.
+    // The session of an agent signs in no person.
     if (!provider || !isOurs || session.agent) return undefined
     const visitor = new Visitor(session, portal, provider, site.authOrigin)
     this.#visitors.set(session, visitor)
@@ -419,11 +436,11 @@ export class Sessions {
   }
 
   /** Memory alone does not decide that a session is idle: other instances are used too. Its row is pruned later. */
-  async #unlessIdle({ sid }: Session, at: PortalSite) {
+  async #unlessIdle({ sid }: Session, portalSite: PortalSite) {
     this.records.forget(sid)
-    const read = await this.records.find(sid)
-    const visitor = read && !this.#isIdle(read) && this.#visitor(read, at)
-    return visitor ? this.#asToday(visitor, at) : undefined
+    const newest = await this.records.find(sid)
+    const visitor = newest && !this.#isIdle(newest) && this.#visitor(newest, portalSite)
+    return visitor ? this.#asToday(visitor, portalSite) : undefined
   }
 
   #assertFresh(): void {
@@ -444,8 +461,8 @@ export function signInHost({ authOrigin }: Site): string {
 }
 
 /** Whether a session token is of a portal, at a sign-in host. */
-function isOf({ iss, aud }: SessionToken, at: PortalSite): boolean {
-  return iss === issuerOf(at) && aud === signInHost(at.site)
+function isOf({ iss, aud }: SessionToken, portalSite: PortalSite): boolean {
+  return iss === issuerOf(portalSite) && aud === signInHost(portalSite.site)
 }
 
 /** The claim `aud` of a token for an app. */
@@ -454,14 +471,14 @@ function audienceAt({ scope, domain }: Site, authority: string): string {
 }
 
 /** @fastify/jwt for one type of tokens, in a namespace of its own. */
-async function registerJwt(app: FastifyInstance, kind: Kind): Promise<void> {
+async function registerJwt(app: FastifyInstance, kind: TokenKind): Promise<void> {
   await app.register(jwt, {
     namespace: kind,
     decoratorName: `${kind}Claims`,
     secret: {
       private: async () => app.keys.session.first.secret,
       public: async ({ header: { kid } }: DecodedJwt) => {
-        const key = app.keys.session.all.find((each) => each.kid === kid)
+        const key = app.keys.session.keys.find((candidate) => candidate.kid === kid)
         if (!key) throw new Error('the token is signed with an unknown key')
         return key.secret
       },
@@ -498,7 +515,7 @@ export const sessions = fp<{ readonly metrics?: Metrics | undefined }>(
   async (app: FastifyInstance, { metrics }) => {
     await registerJwt(app, 'session')
     await registerJwt(app, 'app')
-    const jwts = app.jwt as unknown as Record<Kind, JWT>
+    const jwts = app.jwt as unknown as Record<TokenKind, JWT>
     const records = new Records(app.authStore, () => app.keys.record)
     await records.start()
     app.addHook('onClose', () => records.close())

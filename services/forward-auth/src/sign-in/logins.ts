@@ -7,7 +7,7 @@ import { LRUCache } from 'lru-cache'
 import { sealValue, unsealValue } from '../keys/seal.ts'
 import type { Portal } from '../portal/portals.ts'
 import { readCookie, readCookies } from '../session/cookie.ts'
-import type { Keys } from '../session/keys.ts'
+import type { ServiceKeys } from '../session/keys.ts'
 import { pageUrl, type Site } from '../sites.ts'
 import type { AuthStore } from '../store/store.ts'
 import type { HostCookie } from '../web/cookies.ts'
@@ -92,13 +92,13 @@ type CompletedLogins = Pick<AuthStore, 'hasCompleted' | 'completeLogin'>
  * So no answer overwrites what another login needs.
  */
 export class Logins {
-  readonly #keys: () => Keys
+  readonly #keys: () => ServiceKeys
   readonly #clock: Clock
   readonly #store: CompletedLogins
   /** Logins that were tried here: their codes were sent to the provider, which takes each once. */
   readonly #tried = new LRUCache<string, true>({ max: MAX_TRIED })
 
-  constructor(keys: () => Keys, clock: Clock, store: CompletedLogins) {
+  constructor(keys: () => ServiceKeys, clock: Clock, store: CompletedLogins) {
     this.#keys = keys
     this.#clock = clock
     this.#store = store

@@ -60,7 +60,7 @@ export function returnToApp(
   const guarded = hop?.path === undefined ? url.href : `${url.origin}${hop.path}`
   // Programs may repeat a request without a loop.
   if (!isNavigation(method, headers)) return redirect(reply, hop ? addTo(guarded) : url.href)
-  if (reason) endLoop(to, reason, reply, hop?.at)
+  if (reason) endLoop(to, reason, reply, hop?.start)
   if (!site) return redirect(reply, url.href)
   const place = bindingPlace({ portal, site })
   setHostCookies(reply, place ? clearBindings(portal.name, headers.cookie ?? '', place) : [])

@@ -67,7 +67,7 @@ t.test('a sign-out has its row though the session was gone, or cannot be read', 
     await signIn(one, corp, name, signInUrl())
   const listed = await app.authStore.listSessions({ portal: 'main' }, 9)
   const opened = await Promise.all(listed.map(({ sid }) => app.sessions.records.open(sid)))
-  const ofAda = opened.find((each) => each?.said.claims.sub === 'ada')!
+  const ofAda = opened.find((each) => each?.contents.claims.sub === 'ada')!
   await app.authStore.endSessions({ sid: ofAda.row.sid })
   const cookie = ada.cookies('auth.example.com')
   await ada.open(`${MAIN}/logout`, FORM)

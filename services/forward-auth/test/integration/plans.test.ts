@@ -19,7 +19,7 @@ t.test('no statement reads many rows of a database', async (t) => {
   const store = await openPostgresStore({ ...config, whenStale: 'refuse' }, { log: LOG })
   await driveAll(store)
   await store.secret('session', OLD_KEYS)
-  const keys = { first: NEW_KEYS.first, all: [...NEW_KEYS.all, ...OLD_KEYS.all] }
+  const keys = { first: NEW_KEYS.first, keys: [...NEW_KEYS.keys, ...OLD_KEYS.keys] }
   await store.secret('session', keys)
   await store.close()
   const sources = [...SOURCES.both, ...SOURCES.postgres]

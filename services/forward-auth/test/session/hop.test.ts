@@ -401,7 +401,7 @@ t.test('nothing that was sealed for another purpose passes', async (t) => {
   t.equal(ada.read(hop).sid, undefined, 'a hop is no ticket')
   t.equal(readAsHop(ticket), undefined, 'a ticket is no hop')
   const [browser] = [...ada.jar.values()]
-  const forged = JSON.stringify({ sid: 'eve', host: HOST, browser, count: 0, at: NOW })
+  const forged = JSON.stringify({ sid: 'eve', host: HOST, browser, count: 0, start: NOW })
   for (const purpose of [
     'state main https://auth.example.com',
     'target main',
@@ -452,7 +452,7 @@ const targets = fc.array(pieces, { maxLength: 12 }).map((all) => `/${all.join(''
 const isClean = (target: string) => splitTarget(target) === undefined
 
 t.test('what a ticket is added to comes back byte by byte', async (t) => {
-  const hop = { host: HOST, browser: 'b', count: 0, at: NOW, signed: '' }
+  const hop = { host: HOST, browser: 'b', count: 0, start: NOW, signed: '' }
   const add = (target: string) =>
     withTicket(target, hop, { portal: PORTAL, sid: 's', now: NOW }, KEYS)
   for (const target of [

@@ -11,11 +11,11 @@ const storeOn = (folder: string) => ({
 
 t.test('derives a different key for each purpose and each secret', async (t) => {
   const { session, login } = await keysOf(OLD_SECRET, NEW_SECRET)
-  const all = [...session.all, ...login.all]
+  const all = [...session.keys, ...login.keys]
   t.equal(new Set(all.map(({ secret }) => secret.toString('hex'))).size, 4)
   t.equal(new Set(all.map(({ kid }) => kid)).size, 4)
   for (const { secret } of all) t.equal(secret.length, 32)
-  t.equal(session.first, session.all[0])
+  t.equal(session.first, session.keys[0])
   t.strictSame((await keysOf(OLD_SECRET)).session.first, session.first)
   const told = all.map(({ kid }) => kid).join()
   t.notOk(told.includes(OLD_SECRET) || told.includes(session.first.secret.toString('base64url')))

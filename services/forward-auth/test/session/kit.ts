@@ -11,7 +11,7 @@ import fp from 'fastify-plugin'
 import type { Test } from 'tap'
 import type { Portal } from '../../src/portal/portals.ts'
 import { appCookieName, sessionCookieName } from '../../src/session/cookie.ts'
-import { type Keys, loadKeys } from '../../src/session/keys.ts'
+import { loadKeys, type ServiceKeys } from '../../src/session/keys.ts'
 import type { Session } from '../../src/session/session.ts'
 import { seenMacOf } from '../../src/session/session.ts'
 import { type Sessions, sessions as sessionsPlugin } from '../../src/session/sessions.ts'
@@ -70,7 +70,7 @@ export function portalNamed(
   }
 }
 
-export async function keysOf(...secrets: string[]): Promise<Keys> {
+export async function keysOf(...secrets: string[]): Promise<ServiceKeys> {
   return loadKeys(secrets, { secret: async (name) => `the secret called ${name}` })
 }
 
@@ -128,7 +128,7 @@ export async function startInstance(
     get keys() {
       return keys
     },
-    set keys(changed: Keys) {
+    set keys(changed: ServiceKeys) {
       keys = changed
       app.sessions.clear()
     },

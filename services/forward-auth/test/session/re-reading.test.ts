@@ -405,13 +405,13 @@ t.test('an instance that is gone while it asked keeps nobody from asking', async
     t.strictSame(await groupsAt(here), ['anew'])
     await until(async () => (await here.records.open(ada.sid))?.row.lease === 0)
     t.strictSame(await groupsAt(here), [rotates ? 'anew' : 'later'])
-    const { row, said } = (await here.records.open(ada.sid))!
+    const { row, contents } = (await here.records.open(ada.sid))!
     t.equal(row.rev, 3)
     if (!rotates) {
       t.strictSame(asked, ['r', 'r'], 'a token that is good more than once is sent again')
       continue
     }
-    t.strictSame([said.tokens, asked], [undefined, ['r']], 'one that is good once is not')
+    t.strictSame([contents.tokens, asked], [undefined, ['r']], 'one that is good once is not')
     await clock.advance(HOUR)
     t.equal(await groupsAt(here), undefined, 'until the end of grace')
     const again = await here.begin({ before: ada.session, tokens: { refresh: 'new' } })
@@ -544,7 +544,7 @@ t.test('a sign-in that meets a re-reading wins', async (t) => {
     await here.catchUp()
     answer.resolve(given)
     t.strictSame(await waiting, ['new'], what)
-    t.match(await here.records.open(ada.sid), { row: { rev: 2 }, said: { tokens } })
+    t.match(await here.records.open(ada.sid), { row: { rev: 2 }, contents: { tokens } })
     for (const instance of [here, there]) t.strictSame(await groupsAt(instance), ['new'], what)
   }
 })
@@ -604,7 +604,7 @@ t.test('what was read cannot be stored: the token is not used again', async (t) 
   await clock.advance(MINUTE)
   t.ok(await groupsAt(here))
   await until(async () => (await here.records.open(ada.sid))?.row.lease === 0)
-  t.match(await here.records.open(ada.sid), { said: { tokens: undefined } })
+  t.match(await here.records.open(ada.sid), { contents: { tokens: undefined } })
   t.strictSame(asked, ['r'])
 })
 

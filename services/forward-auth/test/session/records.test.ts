@@ -154,10 +154,10 @@ t.test('the agents of a session end with it, here at once', async (t) => {
   const here = await startInstance(t)
   for (const how of ['endOne', 'end'] as const) {
     const { session, sid } = await here.begin()
-    const { row, said } = (await here.records.open(sid))!
+    const { row, contents } = (await here.records.open(sid))!
     const keys = await keysOf(OLD_SECRET)
     const of = { sid: `agent of ${sid}`, parent: sid, subject: null, providerSid: null }
-    const agent = sealSession({ ...row, ...of }, said, keys.record)
+    const agent = sealSession({ ...row, ...of }, contents, keys.record)
     t.equal(await here.store.beginAgent(agent, { id: sid, until: session.ends }), true)
     t.match(await here.records.find(agent.sid), { sid: agent.sid, profile: session.profile })
     if (how === 'end') await here.records.end({ sid })
@@ -286,8 +286,8 @@ t.test('a row that somebody wrote by hand is no session', async (t) => {
   t.ok(await here.check(ada.cookie))
 
   const row = (await here.store.findSession(ada.sid))!
-  const { said } = (await here.records.open(ada.sid))!
-  const foreign = sealSession({ ...row, rev: 2 }, said, (await keysOf(NEW_SECRET)).record)
+  const { contents } = (await here.records.open(ada.sid))!
+  const foreign = sealSession({ ...row, rev: 2 }, contents, (await keysOf(NEW_SECRET)).record)
   await here.records.update(foreign)
   t.equal(await here.check(ada.cookie), undefined, 'sealed with a key that is not ours')
 })
@@ -366,7 +366,7 @@ t.test('where sessions are seen is written once a minute, and at the end', async
   await here.clock.advance(HOUR / 2)
   t.equal(touches.count, 1, 'nothing is written of nobody')
 
-  for (let i = 0; i < 80; i++) here.records.see(session, `${i}.example.com`)
+  for (let i = 0; i < 80; i++) here.records.noteUse(session, `${i}.example.com`)
   await here.close()
   const again = await startInstance(t, { folder: here.folder, clock: here.clock })
   const [row] = await again.store.listSessions({ portal: 'main' }, 10)
@@ -380,7 +380,7 @@ t.test('what was seen while the store was away is written later', async (t) => {
   const repair = breakStore(here, 'touchSessions')
   await here.check(cookie)
   await here.clock.advance(2 * MINUTE)
-  here.records.see(session, 'b.example.com')
+  here.records.noteUse(session, 'b.example.com')
   await here.clock.advance(MINUTE)
   repair()
   await here.clock.advance(MINUTE)

@@ -10,7 +10,7 @@ import {
   nameAtProvider,
   openRow,
   personOf,
-  type Sealed,
+  type SessionContents,
   sealSession,
   seenMacOf,
   sessionOf,
@@ -22,7 +22,7 @@ const RELATION = { issuer: 'https://id.example', clientId: 'gatehouse' }
 const BEGUN = Date.UTC(2030, 0, 1)
 const KEYS = (await keysOf(OLD_SECRET)).record
 
-const said: Sealed = {
+const contents: SessionContents = {
   issuer: 'https://auth.example.com/portals/main',
   provider: 'corp',
   claims: ADA.claims,
@@ -36,13 +36,13 @@ const row: Omit<SessionRow, 'sealed' | 'seenMac'> = {
 }
 
 t.test('a row opens as what it was sealed for', async (t) => {
-  const sealed = sealSession(row, said, KEYS)
-  t.match(openRow(sealed, KEYS), said)
+  const sealed = sealSession(row, contents, KEYS)
+  t.match(openRow(sealed, KEYS), contents)
   t.notMatch(JSON.stringify(sealed), /Lovelace|Mozilla|203\.0|id\.example/i)
 
   const seen = { sid: row.sid, lastSeen: BEGUN + 1 }
   const touched = { ...sealed, ...seen, seenMac: seenMacOf(seen, KEYS), lease: BEGUN + 2 }
-  t.match(openRow(touched, KEYS), said, 'those change without a revision')
+  t.match(openRow(touched, KEYS), contents, 'those change without a revision')
   const others: Partial<Record<keyof SessionRow, unknown>> = {
     ...{ sid: 'b', portal: 'other', person: 'x', mail: 'x', subject: null, providerSid: null },
     ...{
@@ -65,8 +65,8 @@ t.test('a row opens as what it was sealed for', async (t) => {
 })
 
 t.test('a row opens with the keys that are there', async (t) => {
-  const sealed = sealSession(row, said, KEYS)
-  t.match(openRow(sealed, (await keysOf(NEW_SECRET, OLD_SECRET)).record), said, 'rotated')
+  const sealed = sealSession(row, contents, KEYS)
+  t.match(openRow(sealed, (await keysOf(NEW_SECRET, OLD_SECRET)).record), contents, 'rotated')
   t.equal(openRow(sealed, (await keysOf(NEW_SECRET)).record), undefined, 'gone')
   t.equal(openRow(sealed, (await keysOf(OLD_SECRET)).login), undefined, 'for another purpose')
 })
@@ -74,7 +74,7 @@ t.test('a row opens with the keys that are there', async (t) => {
 t.test('what could not be opened again is not sealed', async (t) => {
   const withGroups = (count: number) => {
     const groups = Array.from({ length: count }, (_, i) => `CN=Group ${i},${'OU=x,'.repeat(40)}`)
-    return { ...said, claims: { ...ADA.claims, groups } }
+    return { ...contents, claims: { ...ADA.claims, groups } }
   }
   for (const count of [250, 1_000])
     t.match(openRow(sealSession(row, withGroups(count), KEYS), KEYS), withGroups(count))
@@ -85,16 +85,16 @@ t.test('what could not be opened again is not sealed', async (t) => {
 })
 
 t.test('a session says what its row does', async (t) => {
-  const session = sessionOf(sealSession(row, said, KEYS), said)
+  const session = sessionOf(sealSession(row, contents, KEYS), contents)
   t.match(session, {
-    ...{ sid: 'a', portal: 'main', person: row.person, rev: 7, issuer: said.issuer },
+    ...{ sid: 'a', portal: 'main', person: row.person, rev: 7, issuer: contents.issuer },
     ...{ iat: BEGUN / 1_000, exp: BEGUN / 1_000 + 3_600, isReadable: true, profile: ADA },
   })
   t.notMatch(JSON.stringify(session), /r1|Mozilla/, 'tokens and browser stay in the row')
   for (const part of [session, session.profile, session.profile.claims])
     t.ok(Object.isFrozen(part), 'all requests share it')
 
-  const readable: [tokens: Sealed['tokens'], isReadable: boolean][] = [
+  const readable: [tokens: SessionContents['tokens'], isReadable: boolean][] = [
     [{}, false],
     [{ id: 'x' }, false],
     [{ access: 'x' }, true],
@@ -102,10 +102,10 @@ t.test('a session says what its row does', async (t) => {
     [undefined, true],
   ]
   for (const [tokens, isReadable] of readable)
-    t.match(sessionOf(sealSession(row, said, KEYS), { ...said, tokens }), { isReadable })
+    t.match(sessionOf(sealSession(row, contents, KEYS), { ...contents, tokens }), { isReadable })
 
   const claims = fromClaims('corp', { sub: 'ada', _claim_names: { groups: 'src1' } }).claims
-  const unknown = sessionOf(sealSession(row, said, KEYS), { ...said, claims })
+  const unknown = sessionOf(sealSession(row, contents, KEYS), { ...contents, claims })
   t.throws(() => unknown.profile.claims.groups, { code: 'PROFILE_CLAIM_UNKNOWN' })
 })
 

@@ -87,7 +87,7 @@ async function spend(t: Parameters<typeof startInstances>[0], spell: Spell) {
   const rows = await Promise.all(people.map(({ sid }) => all[0].records.open(sid)))
   return {
     ...{ counts, told: [...told], log, degraded: app.readiness().degraded },
-    dropped: rows.filter((row) => !row?.said.tokens).length,
+    dropped: rows.filter((row) => !row?.contents.tokens).length,
     oldest: Math.max(...rows.map((row) => clock.now() - Number(row?.row.reRead))),
   }
 }

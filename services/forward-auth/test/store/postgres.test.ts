@@ -18,7 +18,7 @@ import {
 } from './kit.ts'
 
 /** Both keys, the new one first. */
-const ROTATED = { first: NEW_KEYS.first, all: [...NEW_KEYS.all, ...OLD_KEYS.all] }
+const ROTATED = { first: NEW_KEYS.first, keys: [...NEW_KEYS.keys, ...OLD_KEYS.keys] }
 const DOWN = { code: 'STORE_UNAVAILABLE', retryAfter: Number }
 
 /** Ways in which a database refuses writes, and accepts them again: SQL for a table. `lasts`: until then it runs. */

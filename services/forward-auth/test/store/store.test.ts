@@ -115,4 +115,4 @@ for (const [engine, prepare] of Object.entries(ENGINES)) {
   })
 }
 
-const NEW_KEYS_AND_OLD = { first: NEW_KEYS.first, all: [...NEW_KEYS.all, ...OLD_KEYS.all] }
+const NEW_KEYS_AND_OLD = { first: NEW_KEYS.first, keys: [...NEW_KEYS.keys, ...OLD_KEYS.keys] }

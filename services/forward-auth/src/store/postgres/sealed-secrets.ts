@@ -37,7 +37,7 @@ export function sealedSecretsOf(db: Postgres) {
     if (known?.kid === first.kid) return known.secret
     const sealed = (await read(name)) ?? (await make(name, sealing))
     const purpose = `secret ${name}`
-    const current = unseal(sealed, { first, all: [first] }, purpose)
+    const current = unseal(sealed, { first, keys: [first] }, purpose)
     const secret = current ?? unseal(sealed, sealing, purpose) ?? known?.secret
     if (secret === undefined)
       throw new FwaError(
