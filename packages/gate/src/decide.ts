@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import type { Host } from '@gatehouse/net'
 import type { McpCall, Subject } from '@gatehouse/profile'
 import { isNavigation } from '@gatehouse/service-kit/http'
-import type { Groups } from './groups.ts'
+import type { GroupFilter } from './groups.ts'
 import { readOverrides } from './header-names.ts'
 import { checkHeaders, type HeaderSettings, type Identity } from './headers.ts'
 import { combineStepUps, isSteppedUp, type Policy } from './policy.ts'
@@ -11,14 +11,14 @@ import { type Admission, ANYONE } from './rules.ts'
 /** The reason why somebody may not pass, for the log and never for the answer. */
 export interface Refusal {
   /** The part that refuses: `allow`, `hosts`, `policies` or a policy such as `policy admin`. */
-  readonly by: string
+  readonly reason: string
   /** The part of the condition that does not hold. */
   readonly clause?: string | undefined
   /** Scopes with which a program would pass: all that are demanded (RFC 6750 section 3). */
   readonly wantedScopes?: readonly string[]
 }
 
-type Settings = HeaderSettings & { readonly toldGroups?: Groups }
+type Settings = HeaderSettings & { readonly groupFilter?: GroupFilter }
 
 /**
  * The sender of a request: a person with a session, or a program. Neither changes, so each result is
@@ -31,7 +31,7 @@ export abstract class Principal {
   #policy: Policy | undefined
   #isMet = false
   /** By row of `groups`. */
-  readonly #told: ReturnType<typeof tell>[] = []
+  readonly #answers: ReturnType<typeof composeAnswer>[] = []
 
   constructor(identity: Identity, subject: Subject, settings: Settings) {
     this.identity = identity
@@ -76,19 +76,19 @@ export abstract class Principal {
   }
 
   /** What the app at a host is told: the identity, and the headers of a 200 without the assertion. */
-  toldAt(host: Host): ReturnType<typeof tell> {
-    const { toldGroups } = this.#settings
-    const row = toldGroups ? toldGroups.hosts.findIndex((isAt) => isAt(host)) + 1 : 0
-    this.#told[row] ??= tell(this.#settings, this.identity, row)
-    return this.#told[row]
+  answerAt(host: Host): ReturnType<typeof composeAnswer> {
+    const { groupFilter } = this.#settings
+    const row = groupFilter ? groupFilter.hosts.findIndex((isAt) => isAt(host)) + 1 : 0
+    this.#answers[row] ??= composeAnswer(this.#settings, this.identity, row)
+    return this.#answers[row]
   }
 }
 
-function tell(settings: Settings, identity: Identity, row: number) {
+function composeAnswer(settings: Settings, identity: Identity, row: number) {
   const { groups } = identity.profile
-  const told = groups && settings.toldGroups?.narrow(row, groups)
-  const headers = checkHeaders(settings, { ...identity, groups: told?.fitting })
-  return { identity: { ...identity, groups: told?.known }, headers }
+  const shared = groups && settings.groupFilter?.narrow(row, groups)
+  const headers = checkHeaders(settings, { ...identity, groups: shared?.fitting })
+  return { identity: { ...identity, groups: shared?.shared }, headers }
 }
 
 /** The result of a check. */
@@ -148,12 +148,12 @@ export function decide(input: CheckInput): Decision {
   return ALLOW
 }
 
-const CLOSED: Decision = { outcome: 'forbidden', refusal: { by: 'tools' }, isClosed: true }
+const CLOSED: Decision = { outcome: 'forbidden', refusal: { reason: 'tools' }, isClosed: true }
 
 /** Passes if one of the admissions lets it pass; otherwise the one that asks for the fewest scopes says what is missing. */
 function decideAny(input: CheckInput, admissions: readonly Admission[]): Decision {
   const decisions = admissions.map((admission) => decide({ ...input, admission }))
-  return decisions.toSorted((one, other) => lackOf(one) - lackOf(other))[0] ?? CLOSED
+  return decisions.toSorted((left, right) => lackOf(left) - lackOf(right))[0] ?? CLOSED
 }
 
 /** More than a request has scopes. */
@@ -180,13 +180,13 @@ function decideStepUp(policies: readonly Policy[]): Decision {
   const policy = combineStepUps(policies)
   return policy
     ? { outcome: 'step-up', policy }
-    : { outcome: 'forbidden', refusal: { by: 'policies that nobody can meet together' } }
+    : { outcome: 'forbidden', refusal: { reason: 'policies that nobody can meet together' } }
 }
 
 function decideNobody({ preflight, kind, routePolicy }: CheckInput): Decision {
-  const sent = kind()
-  if (sent === 'navigation') return { outcome: 'sign-in' }
-  if (sent !== 'preflight' || !preflight) return { outcome: 'no-session' }
+  const requestKind = kind()
+  if (requestKind === 'navigation') return { outcome: 'sign-in' }
+  if (requestKind !== 'preflight' || !preflight) return { outcome: 'no-session' }
   // A condition that cannot be read denies everybody, preflights too.
   routePolicy()
   return PREFLIGHT
@@ -202,15 +202,15 @@ function judge(
   const { readsMcp } = policy.condition ?? {}
   const subject = readsMcp ? { ...principal.subject, mcp: mcp?.() } : principal.subject
   const { name = '?if=', condition, stepUp } = policy
-  const by = `policy ${name}`
+  const reason = `policy ${name}`
   if (!principal.meets(policy, mcp)) {
     const clause = condition?.refusingClause(subject)
     const wantedScopes = scopesFor(policy, policies, principal, mcp)
-    return { outcome: 'forbidden', refusal: { by, clause, wantedScopes } }
+    return { outcome: 'forbidden', refusal: { reason, clause, wantedScopes } }
   }
   if (!stepUp || isSteppedUp(stepUp, subject, now)) return undefined
   // A key never authenticates anew; the person of an agent does, when that asks for another token (RFC 9470).
-  if (subject.caller?.method === 'psk') return { outcome: 'forbidden', refusal: { by } }
+  if (subject.caller?.method === 'psk') return { outcome: 'forbidden', refusal: { reason } }
   return { outcome: 'step-up', policy }
 }
 

@@ -1,17 +1,17 @@
 import type { Principal } from './decide.ts'
 import { withRoute } from './decide.ts'
 import type { ForwardedRequest } from './forwarded.ts'
-import { type Asker, type Gate, ruledRequest } from './gate.ts'
+import { type Gate, ruledRequest, type Sender } from './gate.ts'
 import type { GateConfig } from './options.ts'
 import type { RequestPath } from './paths.ts'
 import type { Policy } from './policy.ts'
 import { createReach, type Resource, refusalOf } from './programs.ts'
 import {
+  type AccessRule,
   type Admission,
   ANYONE,
   admissionFor,
   fitOf,
-  type Rule,
   type RuledRequest,
   SIGNED_IN,
 } from './rules.ts'
@@ -26,30 +26,34 @@ import {
 export async function explain(
   gate: Gate,
   config: GateConfig,
-  asked: ForwardedRequest<unknown>,
-  asker: Asker,
+  forwarded: ForwardedRequest<unknown>,
+  sender: Sender,
   query: string,
 ) {
-  const request = ruledRequest(asked, asker)
+  const request = ruledRequest(forwarded, sender)
   const admission = withRoute(admissionFor(gate.rules, request), gate.readPolicy(query))
-  const { decision } = await gate.check(asked, { ...asker, person: () => asker.principal }, query)
+  const { decision } = await gate.check(
+    forwarded,
+    { ...sender, person: () => sender.principal },
+    query,
+  )
   const lines = [
     ...describePath(request.path),
     ...describeRules(gate.rules, request),
     ...describeAdmission(admission),
-    `admitted: ${describeAdmitted(config, request, admission, gate.resourceAt(asked))}`,
-    `who: ${describePrincipal(asker.principal)}`,
+    `admitted: ${describeAdmitted(config, request, admission, gate.resourceAt(forwarded))}`,
+    `who: ${describePrincipal(sender.principal)}`,
   ]
   return { lines, decision }
 }
 
-function describePath({ known, next }: RequestPath): string[] {
+function describePath({ segments, next }: RequestPath): string[] {
   if (next === undefined) return []
-  const start = ['', ...known, next].join('/')
+  const start = ['', ...segments, next].join('/')
   return [`path: known up to ${start}, as apps do not agree about the rest`]
 }
 
-function describeRules(rules: readonly Rule[], request: RuledRequest): string[] {
+function describeRules(rules: readonly AccessRule[], request: RuledRequest): string[] {
   if (rules.length === 0) return ['rules: none']
   const fits = rules.map((rule) => fitOf(rule, request))
   const first = fits.indexOf('yes')
@@ -70,10 +74,10 @@ function describeAdmission({ demanded, purpose, isClosed }: Admission): string[]
   const listOf = (policies: readonly Policy[]) =>
     policies.map(({ name, condition }) => name ?? `?if=${condition?.source}`)
   const isOpen = purpose === ANYONE
-  const known = isOpen ? ANYONE : purpose && (listOf(purpose).join(', ') || SIGNED_IN)
+  const admitted = isOpen ? ANYONE : purpose && (listOf(purpose).join(', ') || SIGNED_IN)
   return [
     `demanded: ${isOpen ? 'nothing' : ['a session or a program', ...listOf(demanded)].join(', ')}`,
-    `purpose: ${known ?? 'not known, since an earlier rule may fit'}`,
+    `purpose: ${admitted ?? 'not known, since an earlier rule may fit'}`,
   ]
 }
 

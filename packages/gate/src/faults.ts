@@ -9,7 +9,7 @@ import {
   ifKnown,
   isWhole,
 } from '@gatehouse/service-kit/rules'
-import { HEADER_NAMES, MAX_TOLD, TOOLS_HEADER } from './header-names.ts'
+import { HEADER_NAMES, MAX_TOOLS_LENGTH, TOOLS_HEADER } from './header-names.ts'
 import { headerRows } from './header-presets.ts'
 import { checkHosts, type Domains } from './host-faults.ts'
 import type { GateConfig, ResourceConfig, RuleConfig } from './options.ts'
@@ -53,8 +53,8 @@ function policyRule(name: string): ConfigRule<GateConfig['policies']> {
   if (name === ANY_POLICY || name === ANYONE)
     return () => [{ path, message: 'is built in and cannot be redefined' }]
   return ({ [name]: policy = '' }) => {
-    const at = typeof policy === 'string' ? path : `${path}/condition`
-    return faultOf(at, () => createPolicy(name, policy))
+    const pointer = typeof policy === 'string' ? path : `${path}/condition`
+    return faultOf(pointer, () => createPolicy(name, policy))
   }
 }
 
@@ -89,20 +89,24 @@ const RESERVED: ReadonlySet<string> = new Set([
 ])
 
 function checkHeaders({ headers, assertion, providerToken }: GateConfig): Fault[] {
-  const all = headerRows(headers).map(({ name, entry }) => {
-    const at = Array.isArray(headers) ? `/headers/${entry}` : '/headers'
+  const names = headerRows(headers).map(({ name, entry }) => {
+    const pointer = Array.isArray(headers) ? `/headers/${entry}` : '/headers'
     const isOwn = Array.isArray(headers) && typeof headers[entry] === 'object'
-    return { name, path: isOwn ? `${at}/name` : at }
+    return { name, path: isOwn ? `${pointer}/name` : pointer }
   })
-  if (assertion) all.push({ name: assertion.header, path: '/assertion/header' })
-  if (providerToken) all.push({ name: providerToken.header, path: '/providerToken/header' })
-  const lower = all.map(({ name }) => name.toLowerCase())
-  return all.flatMap(({ name, path }, index): Fault[] => {
-    const own = name.toLowerCase()
+  if (assertion) names.push({ name: assertion.header, path: '/assertion/header' })
+  if (providerToken) names.push({ name: providerToken.header, path: '/providerToken/header' })
+  const lowerNames = names.map(({ name }) => name.toLowerCase())
+  return names.flatMap(({ name, path }, index): Fault[] => {
+    const lowerName = name.toLowerCase()
     if (!HEADER_NAME.test(name))
       return [{ path, message: 'must be a header name of letters, digits and hyphens' }]
-    if (RESERVED.has(own)) return [{ path, message: `is reserved: ${own}` }]
-    return faultIf(lower.indexOf(own) < index, path, `duplicates the header ${own}`)
+    if (RESERVED.has(lowerName)) return [{ path, message: `is reserved: ${lowerName}` }]
+    return faultIf(
+      lowerNames.indexOf(lowerName) < index,
+      path,
+      `duplicates the header ${lowerName}`,
+    )
   })
 }
 
@@ -145,7 +149,7 @@ function checkRules({ rules, policies }: GateConfig, domains: Domains): Fault[] 
     ({ require }) => checkRequire(require, named),
     checkCalls,
   ])
-  return isWhole(rules) ? [...faults, ...checkShadowed(rules), ...checkTold(rules)] : faults
+  return isWhole(rules) ? [...faults, ...checkShadowed(rules), ...checkToolLengths(rules)] : faults
 }
 
 /** A pattern that is not normal would fit no path: those of requests are normal, or fit no pattern. */
@@ -185,15 +189,15 @@ function checkCalls({ tools, mcpMethods, methods }: RuleConfig): Fault[] {
 }
 
 /** A server is told of the tools of all rules of a place in one header. */
-function checkTold(rules: readonly RuleConfig[]): Fault[] {
+function checkToolLengths(rules: readonly RuleConfig[]): Fault[] {
   const lengths = new Map<string, number>()
   return rules.flatMap(({ hosts, tools = [] }, index): Fault[] => {
     const place = JSON.stringify(hosts)
-    const before = lengths.get(place) ?? 0
-    const all = before + tools.join(',!').length
-    lengths.set(place, all)
-    const message = `have more than ${MAX_TOLD} characters with those before, so that the server is told of no tools: use patterns`
-    const isFirst = before <= MAX_TOLD && all > MAX_TOLD
+    const previous = lengths.get(place) ?? 0
+    const length = previous + tools.join(',!').length
+    lengths.set(place, length)
+    const message = `have more than ${MAX_TOOLS_LENGTH} characters with those before, so that the server is told of no tools: use patterns`
+    const isFirst = previous <= MAX_TOOLS_LENGTH && length > MAX_TOOLS_LENGTH
     return isFirst ? [{ path: `/rules/${index}/tools`, message, isWarning: true }] : []
   })
 }
@@ -201,12 +205,12 @@ function checkTold(rules: readonly RuleConfig[]): Fault[] {
 function checkShadowed(rules: readonly RuleConfig[]): Fault[] {
   const pathOf = (index: number, entry?: string) =>
     ['/rules', index, entry].filter((part) => part !== undefined).join('/')
-  return shadowedRules(rules).map(({ index, entry, by, byEntry }) => ({
+  return shadowedRules(rules).map(({ index, entry, winner, winnerEntry }) => ({
     path: pathOf(index, entry),
     message: entry?.startsWith('tools')
       ? 'never decides: whatever it fits, another pattern fits first'
       : 'never decides: every request that it fits, an earlier rule fits first, or closes to what its tools do not name',
-    relatedPath: pathOf(by, byEntry),
+    relatedPath: pathOf(winner, winnerEntry),
     isWarning: true,
   }))
 }

@@ -49,7 +49,7 @@ export class ForwardedRequest<Site> implements SiteHost<Site> {
   readonly #headers: IncomingHttpHeaders
   readonly #urlHeader: string | undefined
   #mcp: { readonly call: McpCall | undefined } | undefined
-  #known: { readonly path: RequestPath; readonly method: string | undefined } | undefined
+  #routing: { readonly path: RequestPath; readonly method: string | undefined } | undefined
 
   constructor(
     { site, host, authority, isAuthHost }: SiteHost<Site>,
@@ -81,21 +81,21 @@ export class ForwardedRequest<Site> implements SiteHost<Site> {
   }
 
   /** Path and method as far as all apps agree: nothing of what a header replaces, or of a path without its prefix. */
-  get known() {
-    if (this.#known) return this.#known
+  get routing() {
+    if (this.#routing) return this.#routing
     const overrides = readOverrides(this.#headers, this.#urlHeader)
     const isElsewhere = overrides.path || this.#headers['x-forwarded-prefix'] !== undefined
-    this.#known = {
+    this.#routing = {
       path: isElsewhere ? UNKNOWN_PATH : readPath(this.target),
       method: overrides.method ? undefined : this.method,
     }
-    return this.#known
+    return this.#routing
   }
 
   /** What the request calls by MCP; undefined if that is not known. */
   get mcp(): McpCall | undefined {
     if (this.#headers['mcp-method'] === undefined) return undefined
-    this.#mcp ??= { call: readMcp(this.known.method, this.#headers) }
+    this.#mcp ??= { call: readMcp(this.routing.method, this.#headers) }
     return this.#mcp.call
   }
 }
@@ -185,14 +185,15 @@ function validate<Site extends SignInSite>(
   const scheme = SCHEMES.get(forwarded.scheme)
   if (!scheme) {
     const header = source === 'X-Original-' ? 'the scheme of X-Original-URL' : 'X-Forwarded-Proto'
-    const sent = JSON.stringify(forwarded.scheme.slice(0, 100))
-    throw new GateError('FWA_HEADER_INVALID', `${header} is http or https, and not ${sent}`)
+    const schemeText = JSON.stringify(forwarded.scheme.slice(0, 100))
+    throw new GateError('FWA_HEADER_INVALID', `${header} is http or https, and not ${schemeText}`)
   }
   if (!METHOD.test(method)) throw invalid(source, 'method', forwarded)
   if (!ORIGIN_FORM.test(target)) throw invalid(source, 'path', forwarded)
-  const found = sites.find(host)
+  const siteHost = sites.find(host)
   const urlHeader = source === 'X-Original-' ? 'x-original-url' : undefined
-  if (found) return new ForwardedRequest(found, { method, scheme, target }, headers, urlHeader)
+  if (siteHost)
+    return new ForwardedRequest(siteHost, { method, scheme, target }, headers, urlHeader)
   const quoted = JSON.stringify(host.slice(0, 100))
   const why = host.includes('_') ? ', since no host name holds "_" (RFC 1123)' : ''
   throw new GateError('FWA_HOST_UNKNOWN', `${quoted} is on none of the configured domains${why}`)

@@ -12,8 +12,8 @@ import {
   READERS,
   type Sites,
 } from './forwarded.ts'
-import { createGroups, type Groups } from './groups.ts'
-import { HEADER_NAMES, MAX_TOLD, TOOLS_HEADER } from './header-names.ts'
+import { createGroupFilter, type GroupFilter } from './groups.ts'
+import { HEADER_NAMES, MAX_TOOLS_LENGTH, TOOLS_HEADER } from './header-names.ts'
 import { headerRows } from './header-presets.ts'
 import {
   type AssertionSettings,
@@ -31,18 +31,18 @@ import { readPath } from './paths.ts'
 import { ANY_POLICY, createPolicies, createPolicy, type Policy } from './policy.ts'
 import { type ProgramDeps, Programs, prefixesOf, type Resource, resourceAt } from './programs.ts'
 import {
+  type AccessRule,
   type Admission,
   ANY_TOOL,
   admissionFor,
   createRules,
-  type Rule,
   type RuledRequest,
   SESSION_REQUIRED,
   toolRulesFor,
 } from './rules.ts'
 
 /** The sender of a request, their address and the time. */
-export interface Asker {
+export interface Sender {
   /** Undefined if nobody is signed in and no program is known. */
   readonly principal: Principal | undefined
   /** The address of the client; undefined if it is not known. */
@@ -54,7 +54,7 @@ export interface Asker {
 type Credentials = Parameters<Programs['find']>[0]
 
 /** A request whose sender nobody learns without asking what they may. */
-interface Sent extends Omit<Asker, 'principal'> {
+interface CheckContext extends Omit<Sender, 'principal'> {
   /** Undefined: there are no credentials of a program. */
   readonly request?: Credentials
   /** Finds the person of the session. Called if there are no credentials of a program. */
@@ -68,7 +68,7 @@ export class Gate {
   /** The policies by name. */
   readonly policies: ReadonlyMap<string, Policy>
   /** The rules that requests must meet; the first one that fits decides. */
-  readonly rules: readonly Rule[]
+  readonly rules: readonly AccessRule[]
   /** Whether a rule or policy asks what a request calls by MCP. */
   readonly readsCalls: boolean
   /** The header that tells a server which tools the caller may use; undefined if no rule names tools. */
@@ -80,10 +80,10 @@ export class Gate {
   readonly headers: readonly IdentityHeader[]
   readonly assertion: AssertionSettings | undefined
   readonly providerToken: ProviderTokenSettings | undefined
-  readonly changing: readonly string[]
-  readonly toldGroups: Groups
+  readonly dynamicHeaders: readonly string[]
+  readonly groupFilter: GroupFilter
   /** The names of all headers for the app, in lower case. */
-  readonly sent: readonly string[]
+  readonly headerNames: readonly string[]
   /** The headers of a 200 without an identity: all that are configured, empty. */
   readonly anonymousHeaders: CheckHeaders
   /** The body of a 200. */
@@ -118,21 +118,21 @@ export class Gate {
       isFor: compileHosts(providerToken.hosts),
       kind: providerToken.token,
     }
-    this.changing = [
-      ...[this.assertion, this.providerToken].flatMap((one) => one?.header ?? []),
+    this.dynamicHeaders = [
+      ...[this.assertion, this.providerToken].flatMap((settings) => settings?.header ?? []),
       ...(this.toolsHeader ? [this.toolsHeader] : []),
     ]
-    this.toldGroups = createGroups(config, this.policies, deps)
+    this.groupFilter = createGroupFilter(config, this.policies, deps)
     this.anonymousHeaders = checkHeaders(this, undefined)
     this.body = bodyFor(headerEncoding)
-    this.sent = [...this.headers.map((header) => header.name), ...this.changing]
+    this.headerNames = [...this.headers.map((header) => header.name), ...this.dynamicHeaders]
     this.#refuseAliases = createAliasGuard([
       ...HEADER_NAMES.read,
       ...HEADER_NAMES.calls,
       ...HEADER_NAMES.believed,
-      ...this.sent,
+      ...this.headerNames,
     ])
-    const compiled = { headers: this.headers, changing: this.changing }
+    const compiled = { headers: this.headers, dynamicHeaders: this.dynamicHeaders }
     this.#programs = new Programs({ ...config, ...compiled }, deps)
     this.programs = this.#programs
   }
@@ -152,10 +152,10 @@ export class Gate {
   }
 
   /** The resource that a request is for. */
-  resourceAt(asked: ForwardedRequest<unknown>): Resource | undefined {
+  resourceAt(forwarded: ForwardedRequest<unknown>): Resource | undefined {
     const { resources } = this.programs
     if (resources.length === 0) return undefined
-    return resourceAt(resources, asked.origin, asked.known.path)
+    return resourceAt(resources, forwarded.origin, forwarded.routing.path)
   }
 
   /**
@@ -165,27 +165,27 @@ export class Gate {
    * @throws AuthError if credentials are not valid; GateError FWA_POLICY_UNKNOWN, FWA_PARAMETER_UNKNOWN;
    * ProfileError PROFILE_CONDITION_…
    */
-  async check(asked: ForwardedRequest<unknown>, sent: Sent, query: string) {
+  async check(forwarded: ForwardedRequest<unknown>, context: CheckContext, query: string) {
     const { rules } = this
-    const resource = this.resourceAt(asked)
-    const { request, clientIp, now } = sent
-    const scopes = () => resource && this.#scopesAt(resource, asked, sent, query)
+    const resource = this.resourceAt(forwarded)
+    const { request, clientIp, now } = context
+    const scopes = () => resource && this.#scopesAt(resource, forwarded, context, query)
     let principal: Principal | undefined
     try {
       const program = request?.headers.authorization && this.#programs.find(request, resource)
-      principal = program ? await program : await sent.person()
+      principal = program ? await program : await context.person()
     } catch (error) {
       if (!(error instanceof AuthError) || error.scopes) throw error
       throw Object.assign(error, { scopes: scopes() })
     }
-    const asker = { principal, clientIp, now }
+    const sender = { principal, clientIp, now }
     const admission =
-      rules.length > 0 ? admissionFor(rules, ruledRequest(asked, asker)) : SESSION_REQUIRED
-    const decision = this.#decide(asked, asker, query, { admission, mcp: () => asked.mcp })
-    const isTold = decision.outcome === 'allow' || decision.outcome === 'anonymous'
-    const tools = isTold ? this.#toolsAt(asked, asker, query) : undefined
-    const needed = decision.outcome === 'no-session' ? scopes() : undefined
-    return { decision, principal, resource, tools, scopes: needed }
+      rules.length > 0 ? admissionFor(rules, ruledRequest(forwarded, sender)) : SESSION_REQUIRED
+    const decision = this.#decide(forwarded, sender, query, { admission, mcp: () => forwarded.mcp })
+    const isPassed = decision.outcome === 'allow' || decision.outcome === 'anonymous'
+    const tools = isPassed ? this.#toolsAt(forwarded, sender, query) : undefined
+    const missingScopes = decision.outcome === 'no-session' ? scopes() : undefined
+    return { decision, principal, resource, tools, scopes: missingScopes }
   }
 
   /**
@@ -194,18 +194,18 @@ export class Gate {
    */
   #scopesAt(
     resource: Resource,
-    asked: ForwardedRequest<unknown>,
-    { clientIp }: Pick<Asker, 'clientIp'>,
+    forwarded: ForwardedRequest<unknown>,
+    { clientIp }: Pick<Sender, 'clientIp'>,
     query: string,
   ): readonly string[] {
-    const admission = admissionFor(this.rules, ruledRequest(asked, { clientIp }))
+    const admission = admissionFor(this.rules, ruledRequest(forwarded, { clientIp }))
     const route = this.readPolicy(query)
-    const demanded = (admission.anyOf ?? [admission]).map((one) =>
-      withRoute(one, route).demanded.flatMap(
-        ({ condition }) => condition?.scopesOfAgents(asked.mcp) ?? [],
+    const demanded = (admission.anyOf ?? [admission]).map((alternative) =>
+      withRoute(alternative, route).demanded.flatMap(
+        ({ condition }) => condition?.scopesOfAgents(forwarded.mcp) ?? [],
       ),
     )
-    const [fewest = []] = demanded.toSorted((one, other) => one.length - other.length)
+    const [fewest = []] = demanded.toSorted((left, right) => left.length - right.length)
     return [...new Set([...resource.scopes, ...fewest.filter((scope) => resource.offers(scope))])]
   }
 
@@ -227,51 +227,55 @@ export class Gate {
    * of which the first that fits a name decides. `!` before one says that its tools may not be called, as may
    * none that no pattern fits. Undefined where no rule names tools, for a call, and if they are too many.
    */
-  #toolsAt(asked: ForwardedRequest<unknown>, asker: Asker, query: string): string[] | undefined {
-    if (!this.toolsHeader || asked.mcp?.method === 'tools/call') return undefined
-    const found = toolRulesFor(this.rules, ruledRequest(asked, asker))
-    if (found.length === 0) return undefined
+  #toolsAt(
+    forwarded: ForwardedRequest<unknown>,
+    sender: Sender,
+    query: string,
+  ): string[] | undefined {
+    if (!this.toolsHeader || forwarded.mcp?.method === 'tools/call') return undefined
+    const toolRules = toolRulesFor(this.rules, ruledRequest(forwarded, sender))
+    if (toolRules.length === 0) return undefined
     const mayCall = (pattern: string, admission: Admission) => {
       // What a condition says about all names of a pattern is not known.
       const mcp = () =>
         pattern.includes('*') ? undefined : { method: 'tools/call', name: pattern }
-      const { outcome } = this.#decide(asked, asker, query, { admission, mcp })
+      const { outcome } = this.#decide(forwarded, sender, query, { admission, mcp })
       return outcome === 'allow' || outcome === 'anonymous'
     }
-    const told = found.flatMap(({ tools, admission, isCertain }) =>
+    const patterns = toolRules.flatMap(({ tools, admission, isCertain }) =>
       tools.flatMap((pattern) => {
         if (!mayCall(pattern, admission)) return `!${pattern}`
         return isCertain ? pattern : []
       }),
     )
-    if (told.join().length > MAX_TOLD) return undefined
+    if (patterns.join().length > MAX_TOOLS_LENGTH) return undefined
     // An empty list would look like none.
-    return told.length > 0 ? told : [`!${ANY_TOOL}`]
+    return patterns.length > 0 ? patterns : [`!${ANY_TOOL}`]
   }
 
   #decide(
-    asked: ForwardedRequest<unknown>,
-    asker: Asker,
+    forwarded: ForwardedRequest<unknown>,
+    sender: Sender,
     query: string,
     { admission, mcp }: Required<Pick<Parameters<typeof decide>[0], 'admission' | 'mcp'>>,
   ): Decision {
     return decide({
-      ...asker,
+      ...sender,
       admission,
       mcp,
       preflight: this.preflight,
-      host: asked.host,
+      host: forwarded.host,
       routePolicy: () => this.readPolicy(query),
-      kind: () => asked.kind,
+      kind: () => forwarded.kind,
     })
   }
 
   /** Decides whether a person may open a page of an app by a link. */
-  checkPage(url: URL, host: Host, asker: Asker, policy: Policy | undefined): Decision {
+  checkPage(url: URL, host: Host, sender: Sender, policy: Policy | undefined): Decision {
     const path = readPath(`${url.pathname}${url.search}`)
-    const { clientIp } = asker
+    const { clientIp } = sender
     return decide({
-      ...asker,
+      ...sender,
       preflight: this.preflight,
       host,
       admission: admissionFor(this.rules, { method: 'GET', host, path, clientIp }),
@@ -286,11 +290,11 @@ export class Gate {
 }
 
 export function ruledRequest(
-  asked: ForwardedRequest<unknown>,
-  { clientIp }: Pick<Asker, 'clientIp'>,
+  forwarded: ForwardedRequest<unknown>,
+  { clientIp }: Pick<Sender, 'clientIp'>,
 ): RuledRequest {
-  const { host, known } = asked
-  return { host, ...known, mcp: () => asked.mcp, clientIp }
+  const { host, routing } = forwarded
+  return { host, ...routing, mcp: () => forwarded.mcp, clientIp }
 }
 
 const MAX_QUERIES = 200
@@ -320,8 +324,8 @@ export function createPolicyReader(gate: NamedPolicies) {
 }
 
 function readQuery(gate: NamedPolicies, query: string): PolicyFinder {
-  const [parameter, ...others] = new URLSearchParams(query)
-  if (others.length > 0)
+  const [parameter, ...extraParameters] = new URLSearchParams(query)
+  if (extraParameters.length > 0)
     throw new ProfileError('PROFILE_CONDITION_TWICE', 'the query holds more than one condition')
   const [name = '', value = ''] = parameter ?? []
   if (name === 'policy') return () => policyOf(gate, value)
@@ -335,11 +339,11 @@ function readQuery(gate: NamedPolicies, query: string): PolicyFinder {
   return () => policy
 }
 
-function policyOf({ name, policies }: NamedPolicies, wanted: string): Policy | undefined {
-  if (wanted === ANY_POLICY) return undefined
-  const policy = policies.get(wanted)
+function policyOf({ name, policies }: NamedPolicies, policyName: string): Policy | undefined {
+  if (policyName === ANY_POLICY) return undefined
+  const policy = policies.get(policyName)
   if (policy) return policy
-  throw new GateError('FWA_POLICY_UNKNOWN', `the portal ${name} has no policy ${quote(wanted)}`)
+  throw new GateError('FWA_POLICY_UNKNOWN', `the portal ${name} has no policy ${quote(policyName)}`)
 }
 
 function quote(text: string): string {

@@ -11,20 +11,20 @@ const MAX_LENGTH = 3_072
 const HOUR = 3_600_000
 const TOO_MANY = 'somebody has more groups than fit into headers: set `groups` of the portal'
 
-export type Groups = ReturnType<typeof createGroups>
+export type GroupFilter = ReturnType<typeof createGroupFilter>
 
 /** Compiles which groups the apps of a portal are told of. */
-export function createGroups(
+export function createGroupFilter(
   { name: portal, groups = ['*'], headers, allow, providers }: GateConfig,
   policies: ReadonlyMap<string, Policy>,
   { now, log }: AuthDeps,
 ) {
   const rows = groups.filter((row) => typeof row !== 'string')
-  const others = { groups: groups.filter((row) => typeof row === 'string') }
-  const lists = [others, ...rows].map((row) => row.groups.map(compilePattern))
-  const allows = [{ allow }, ...providers].map((one) => compileAllow(one.allow ?? 'anyone'))
+  const portalRow = { groups: groups.filter((row) => typeof row === 'string') }
+  const lists = [portalRow, ...rows].map((row) => row.groups.map(compilePattern))
+  const allows = [{ allow }, ...providers].map((source) => compileAllow(source.allow ?? 'anyone'))
   const conditions = [...policies.values()].flatMap(({ condition }) => condition ?? [])
-  const named = new Set([...conditions, ...allows].flatMap(({ texts }) => texts))
+  const policyGroups = new Set([...conditions, ...allows].flatMap(({ texts }) => texts))
   const times = headerRows(headers).filter((row) =>
     'claim' in row ? row.claim === 'groups' : ['groups', 'json'].includes(row.property),
   ).length
@@ -35,32 +35,32 @@ export function createGroups(
   return {
     hosts: rows.map((row) => compileHosts(row.hosts)),
     /** What apps of a row (0: of none) may know, and what fits into headers: all that, what the portal names, or nothing. */
-    narrow(row: number, all: readonly string[]) {
-      const known = all.filter((group) => lists[row]?.some((isOf) => isOf(group)))
-      const few = known.filter((group) => named.has(group))
-      const fitting = [known, few].find(fits) ?? []
-      if (fitting !== known && Math.abs(now() - warned) >= HOUR) {
-        log.warn({ portal, groups: known.length, told: fitting.length }, TOO_MANY)
+    narrow(row: number, personGroups: readonly string[]) {
+      const shared = personGroups.filter((group) => lists[row]?.some((isOf) => isOf(group)))
+      const relevant = shared.filter((group) => policyGroups.has(group))
+      const fitting = [shared, relevant].find(fits) ?? []
+      if (fitting !== shared && Math.abs(now() - warned) >= HOUR) {
+        log.warn({ portal, groups: shared.length, told: fitting.length }, TOO_MANY)
         warned = now()
       }
-      return { known, fitting }
+      return { shared, fitting }
     },
   }
 }
 
 /** Compiles a pattern in which `*` stands for any text. Its parts are looked for from left to right, each once. */
 export function compilePattern(pattern: string): (text: string) => boolean {
-  const [first = '', ...parts] = pattern.split('*')
-  const last = parts.pop()
-  if (last === undefined) return (text) => text === pattern
+  const [prefix = '', ...parts] = pattern.split('*')
+  const suffix = parts.pop()
+  if (suffix === undefined) return (text) => text === pattern
   return (text) => {
-    if (!text.startsWith(first) || !text.endsWith(last)) return false
-    let at = first.length
+    if (!text.startsWith(prefix) || !text.endsWith(suffix)) return false
+    let position = prefix.length
     for (const part of parts) {
-      const found = text.indexOf(part, at)
-      if (found < 0) return false
-      at = found + part.length
+      const index = text.indexOf(part, position)
+      if (index < 0) return false
+      position = index + part.length
     }
-    return at <= text.length - last.length
+    return position <= text.length - suffix.length
   }
 }

@@ -28,7 +28,7 @@ export const HEADER_NAMES = {
 /** The header that tells a server which tools the caller may use, in lower case. */
 export const TOOLS_HEADER = 'x-gatehouse-tools'
 /** Characters of it: proxies limit the headers of an answer, some to 4 kB. */
-export const MAX_TOLD = 2_048
+export const MAX_TOOLS_LENGTH = 2_048
 
 /**
  * A header name as apps behind CGI, FastCGI and WSGI see it: they keep letters and digits, and fold
@@ -43,11 +43,11 @@ export function foldName(name: string): string {
 /**
  * Finds out what the headers of a request may replace before an app reads it, in any spelling.
  *
- * @param own - a header that the proxy sets for the check, in lower case
+ * @param proxyHeader - a header that the proxy sets for the check, in lower case
  */
-export function readOverrides(headers: IncomingHttpHeaders, own?: string) {
-  const others = Object.keys(headers).filter((name) => name !== own)
-  const names = new Set(others.map(foldName))
+export function readOverrides(headers: IncomingHttpHeaders, proxyHeader?: string) {
+  const clientHeaders = Object.keys(headers).filter((name) => name !== proxyHeader)
+  const names = new Set(clientHeaders.map(foldName))
   const isThere = (name: string) => names.has(name)
   return {
     method: HEADER_NAMES.methodOverrides.some(isThere),

@@ -33,22 +33,22 @@ const PRESET_ROWS: Readonly<Record<Preset, readonly HeaderRow[]>> = {
 }
 
 /** A configured header, and the entry of the list that it comes from. */
-export type HeaderAt = HeaderRow & { readonly entry: number }
+export type HeaderEntry = HeaderRow & { readonly entry: number }
 
 /**
  * The headers that a portal sends. A header of the list replaces the one of that name in a preset;
  * other duplicates are kept, for the fault that they are.
  */
-export function headerRows(headers: HeadersConfig): readonly HeaderAt[] {
+export function headerRows(headers: HeadersConfig): readonly HeaderEntry[] {
   const entries: readonly (Preset | HeaderRow)[] = [headers].flat()
-  const own = new Set(
+  const listedNames = new Set(
     entries.flatMap((row) => (typeof row === 'string' ? [] : row.name.toLowerCase())),
   )
   return entries.flatMap((row, entry) =>
     typeof row === 'string'
       ? PRESET_ROWS[row]
-          .filter(({ name }) => !own.has(name.toLowerCase()))
-          .map((one) => ({ ...one, entry }))
+          .filter(({ name }) => !listedNames.has(name.toLowerCase()))
+          .map((header) => ({ ...header, entry }))
       : { ...row, entry },
   )
 }

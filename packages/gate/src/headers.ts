@@ -69,16 +69,19 @@ const PROPERTIES = {
 
 export const PROPERTY_NAMES = Object.keys(PROPERTIES) as Property[]
 
-/** @param ofPrograms - what the IDs of programs begin with: no text about a person does, in any header */
+/** @param programPrefixes - what the IDs of programs begin with: no text about a person does, in any header */
 export function createHeaders(
   rows: readonly HeaderRow[],
   user: UserOf,
   encoding: (typeof ENCODINGS)[number] = 'percent',
-  ofPrograms: readonly string[] = [],
+  programPrefixes: readonly string[] = [],
 ): readonly IdentityHeader[] {
   return rows.map((row) => {
     const encode = ENCODERS[row.encoding ?? encoding]
-    const aboutPerson = { ...encode, text: (text: string) => encode.text(own(text, ofPrograms)) }
+    const aboutPerson = {
+      ...encode,
+      text: (text: string) => encode.text(personText(text, programPrefixes)),
+    }
     const value = (identity: Identity) => {
       const encoding = isOfPerson(identity) ? aboutPerson : encode
       return 'claim' in row
@@ -90,9 +93,9 @@ export function createHeaders(
 }
 
 /** A text about a person, which some app compares without regard to case. */
-function own(text: string, ofPrograms: readonly string[]): string {
+function personText(text: string, programPrefixes: readonly string[]): string {
   const folded = text.toLowerCase()
-  if (ofPrograms.some((prefix) => folded.startsWith(prefix.toLowerCase())))
+  if (programPrefixes.some((prefix) => folded.startsWith(prefix.toLowerCase())))
     throw new TypeError('this is the name of a program')
   return text
 }
@@ -160,7 +163,7 @@ export type CheckHeaders = Readonly<Record<string, string>>
 export interface HeaderSettings {
   readonly headers: readonly IdentityHeader[]
   /** Headers for some hosts whose values change: everybody gets them empty first. Names in lower case. */
-  readonly changing: readonly string[]
+  readonly dynamicHeaders: readonly string[]
 }
 
 /** The header of a token of the provider. */
@@ -187,17 +190,17 @@ export interface AssertionSettings {
  * @param identity - undefined for a request without one: all configured headers are empty
  */
 export function checkHeaders(
-  { headers, changing }: HeaderSettings,
+  { headers, dynamicHeaders }: HeaderSettings,
   identity: Identity | undefined,
 ): CheckHeaders {
-  const made: Record<string, string> = {
+  const result: Record<string, string> = {
     'cache-control': 'no-store',
     'content-type': 'text/plain; charset=utf-8',
   }
   for (const { name, value } of headers)
-    made[name] = identity ? sendable(name, () => value(identity)) : ''
-  for (const name of changing) made[name] = ''
-  return made
+    result[name] = identity ? sendable(name, () => value(identity)) : ''
+  for (const name of dynamicHeaders) result[name] = ''
+  return result
 }
 
 function sendable(name: string, value: () => string): string {

@@ -8,7 +8,7 @@ export type Fit = 'yes' | 'no' | 'maybe'
 /** The path of a request, as far as all apps agree about it. */
 export interface RequestPath {
   /** Segments, percent-decoded once. */
-  readonly known: readonly string[]
+  readonly segments: readonly string[]
   /** The same, see {@link fold}. */
   readonly folded: readonly string[]
   /** The beginning of the segment after them, folded; undefined if there is none. */
@@ -16,7 +16,7 @@ export interface RequestPath {
 }
 
 /** A path of which nothing is known. */
-export const UNKNOWN_PATH: RequestPath = { known: [], folded: [], next: '' }
+export const UNKNOWN_PATH: RequestPath = { segments: [], folded: [], next: '' }
 
 export interface PathPattern {
   readonly segments: readonly string[]
@@ -27,36 +27,35 @@ export interface PathPattern {
 
 /** `/x` is that path, with or without a slash at its end; `/x/*` also every path below it. */
 export function compilePath(pattern: string): PathPattern {
-  const all = segmentsOf(pattern)
-  const isPrefix = all.at(-1) === '*'
-  const segments = isPrefix ? all.slice(0, -1) : all
+  const patternSegments = segmentsOf(pattern)
+  const isPrefix = patternSegments.at(-1) === '*'
+  const segments = isPrefix ? patternSegments.slice(0, -1) : patternSegments
   return { segments, folded: segments.map(fold), isPrefix }
 }
 
 /** Whether a pattern fits a path. `*` is any one segment. */
 export function fitPath({ segments, folded, isPrefix }: PathPattern, path: RequestPath): Fit {
-  const { known, next } = path
+  const { segments: requestSegments, next } = path
   let fit: Fit = 'yes'
   for (let i = 0; i < segments.length; i++) {
-    const wanted = segments[i]
-    if (i === known.length) {
+    const segment = segments[i]
+    if (i === requestSegments.length) {
       if (next === undefined) return 'no'
-      return wanted === '*' || folded[i]?.startsWith(next) ? 'maybe' : 'no'
+      return segment === '*' || folded[i]?.startsWith(next) ? 'maybe' : 'no'
     }
-    if (wanted === '*' || wanted === known[i]) continue
+    if (segment === '*' || segment === requestSegments[i]) continue
     if (folded[i] !== path.folded[i]) return 'no'
     fit = 'maybe'
   }
   if (isPrefix) return fit
-  if (known.length > segments.length || (next !== undefined && next !== '')) return 'no'
+  if (requestSegments.length > segments.length || (next !== undefined && next !== '')) return 'no'
   return next === undefined ? fit : 'maybe'
 }
 
 /** Whether a pattern fits every path that another one fits. */
 export function coversPath(wide: PathPattern, narrow: PathPattern): boolean {
   if (narrow.isPrefix && !wide.isPrefix) return false
-  const { segments: known, folded } = narrow
-  return fitPath(wide, { known, folded, next: undefined }) === 'yes'
+  return fitPath(wide, { ...narrow, next: undefined }) === 'yes'
 }
 
 /** The number of segments that are read: more than the pattern of a rule may have. */
@@ -82,24 +81,24 @@ export function readPath(target: string): RequestPath {
   const segments = segmentsOf(path)
   if (isPlain && segments.length <= MAX_SEGMENTS) return pathOf(segments, undefined)
   if (mayClimb(encodeBytes(path))) return UNKNOWN_PATH
-  const known: string[] = []
+  const agreed: string[] = []
   for (const written of segments) {
     const { text, odd } = readSegment(written)
-    if (odd !== undefined || known.length === MAX_SEGMENTS) return pathOf(known, odd ?? '')
-    known.push(text)
+    if (odd !== undefined || agreed.length === MAX_SEGMENTS) return pathOf(agreed, odd ?? '')
+    agreed.push(text)
   }
-  return pathOf(known, undefined)
+  return pathOf(agreed, undefined)
 }
 
 /** Whether a path as it is configured, percent-encoded or not, is the same to every app. */
 export function isNormalPath(path: string): boolean {
   if (!path.isWellFormed()) return false
-  const { known, next } = readPath(path.replaceAll(/[^!-~]/gu, encodeURIComponent))
-  return next === undefined && !known.some((segment) => /^\s|[.\s]$/.test(segment))
+  const { segments, next } = readPath(path.replaceAll(/[^!-~]/gu, encodeURIComponent))
+  return next === undefined && !segments.some((segment) => /^\s|[.\s]$/.test(segment))
 }
 
-function pathOf(known: readonly string[], next: string | undefined): RequestPath {
-  return { known, folded: known.map(fold), next }
+function pathOf(segments: readonly string[], next: string | undefined): RequestPath {
+  return { segments, folded: segments.map(fold), next }
 }
 
 /** The segments of a path, without the empty one of a slash at its end. */
@@ -120,9 +119,9 @@ function readSegment(written: string): { text: string; odd?: string } {
   const bare = text.replace(HIDDEN, '')
   if (TOO_MANY_MARKS.test(bare)) return { text: '', odd: '' }
   const shown = bare.normalize('NFKC')
-  const at = text.search(ODD)
-  if (at < 0 && shown === text && fold(text) !== '') return { text }
-  const start = at < 0 ? text : text.slice(0, at)
+  const position = text.search(ODD)
+  if (position < 0 && shown === text && fold(text) !== '') return { text }
+  const start = position < 0 ? text : text.slice(0, position)
   return { text, odd: shown.startsWith(start) ? fold(start) : '' }
 }
 

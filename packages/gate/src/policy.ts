@@ -35,7 +35,9 @@ export function createPolicy(name: string, config: PolicyConfig): Policy {
 export function createPolicies(
   configs: Readonly<Record<string, PolicyConfig>>,
 ): ReadonlyMap<string, Policy> {
-  return new Map(Object.entries(configs).map(([name, one]) => [name, createPolicy(name, one)]))
+  return new Map(
+    Object.entries(configs).map(([name, config]) => [name, createPolicy(name, config)]),
+  )
 }
 
 /**
@@ -47,8 +49,7 @@ export function combineStepUps(policies: readonly Policy[]): Policy | undefined 
   if (demanding.length <= 1) return demanding[0]
   const stepUps = demanding.flatMap(({ stepUp }) => stepUp ?? [])
   const lists = stepUps.flatMap(({ acr }) => (acr.length > 0 ? [acr] : []))
-  const [first = [], ...others] = lists
-  const acr = first.filter((one) => others.every((list) => list.includes(one)))
+  const acr = (lists[0] ?? []).filter((level) => lists.every((list) => list.includes(level)))
   if (lists.length > 0 && acr.length === 0) return undefined
   const ages = stepUps.flatMap(({ maxAge }) => maxAge ?? [])
   const maxAge = ages.length > 0 ? Math.min(...ages) : undefined
@@ -65,14 +66,14 @@ const MAX_SKEW = 30_000
  */
 export function isSteppedUp(demand: StepUp, subject: Subject, now: number): boolean {
   const { claims, authentications = [], caller } = subject
-  const all = caller?.method === 'jwt' ? [caller.claims] : [claims, ...authentications]
+  const candidates = caller?.method === 'jwt' ? [caller.claims] : [claims, ...authentications]
   // Reading a claim whose value is unknown throws.
-  return all.some((each) => attempt(() => meets(demand, each, now)))
+  return candidates.some((candidate) => attempt(() => meets(demand, candidate, now)))
 }
 
 function meets({ acr, maxAge }: StepUp, claims: Claims, now: number): boolean {
   const { acr: level, auth_time: time } = claims
-  if (acr.length > 0 && !acr.some((one) => one === level)) return false
+  if (acr.length > 0 && !acr.some((demanded) => demanded === level)) return false
   if (maxAge === undefined) return true
   if (typeof time !== 'number') return false
   const age = now - time * 1_000

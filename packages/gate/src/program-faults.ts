@@ -16,7 +16,7 @@ import type { CallersConfig, GateConfig, ReachConfig, ResourceConfig } from './o
 import { isNormalPath } from './paths.ts'
 import { createPolicies, type Policy } from './policy.ts'
 import { authOptionsOf, KEYS, scopeName } from './programs.ts'
-import { ANYONE, createRules, type Rule } from './rules.ts'
+import { type AccessRule, ANYONE, createRules } from './rules.ts'
 
 /** The faults of `callers`. */
 export function checkCallers(
@@ -125,7 +125,7 @@ export function checkKeys({ callers, policies: configs, rules: rows }: GateConfi
 /** The index of the rule at whose end a program has passed nowhere at a host; undefined if it can somewhere. */
 function lockOf(
   host: ReturnType<typeof readHost>,
-  rules: readonly Rule[],
+  rules: readonly AccessRule[],
   isMet: (policy: Policy) => boolean,
 ): number | undefined {
   for (const [index, { config, tests, admission }] of rules.entries()) {
@@ -151,21 +151,21 @@ export function checkResources(
   domains: Domains,
 ): Fault[] {
   const limited = ifKnown(() => callers?.issuers.filter(({ allow }) => allow !== undefined)) ?? []
-  const urls = [...earlier, ...resources].map((one) =>
-    ifKnown(() => URL.parse(one.url)?.href.replace(/\/$/, '')),
+  const urls = [...earlier, ...resources].map((resource) =>
+    ifKnown(() => URL.parse(resource.url)?.href.replace(/\/$/, '')),
   )
   return applyToEach(resources, '/resources', [
     ({ url }) => checkResourceUrl(url, domains),
     (_, index) => {
-      const at = earlier.length + index
-      const isTaken = urls[at] !== undefined && urls.indexOf(urls[at]) < at
+      const position = earlier.length + index
+      const isTaken = urls[position] !== undefined && urls.indexOf(urls[position]) < position
       return faultIf(isTaken, '/url', 'is already a resource')
     },
     (resource) => checkOwnTokens(resource, providers),
     ({ scopes }) =>
       applyToEach(scopes, '/scopes', [
         (scope, index) => {
-          const isTaken = scopes.findIndex((one) => scopeName(one) === scopeName(scope)) < index
+          const isTaken = scopes.map(scopeName).indexOf(scopeName(scope)) < index
           return faultIf(isTaken, '', 'is listed twice')
         },
       ]),

@@ -82,7 +82,7 @@ export interface ProgramDeps extends AuthDeps {
 }
 
 /** The same, for its token: that of auth-core for {@link Programs.find}. */
-type FindCaller = (...sent: Parameters<FindAgent>) => Promise<TokenCaller | undefined>
+type FindCaller = (...parameters: Parameters<FindAgent>) => Promise<TokenCaller | undefined>
 
 type ProgramsConfig = Pick<GateConfig, 'name' | 'callers' | 'resources'>
 type ProgramSettings = HeaderSettings & ProgramsConfig
@@ -102,8 +102,8 @@ export class Programs {
     const { callers, resources } = settings
     this.#settings = settings
     this.#callers = callers && new Authenticator(authOptionsOf(callers), deps)
-    const findCaller: FindCaller = async (...sent) => {
-      const agent = await deps.findAgent?.(...sent)
+    const findCaller: FindCaller = async (...parameters) => {
+      const agent = await deps.findAgent?.(...parameters)
       if (agent) this.#programs.set(agent.token, agent)
       return agent?.token
     }
@@ -129,17 +129,17 @@ export class Programs {
   ): Principal | Promise<Principal> | undefined {
     const { authorization } = request.headers
     if (authorization === undefined) return undefined
-    const byPassword = this.#findBasic(request)
-    if (byPassword) return byPassword
+    const basicProgram = this.#findBasic(request)
+    if (basicProgram) return basicProgram
     const isOfResource = resource !== undefined && BEARER.test(authorization)
-    const byKey = isOfResource && this.#findBearerKey(request)
-    if (byKey) return byKey
+    const keyProgram = isOfResource && this.#findBearerKey(request)
+    if (keyProgram) return keyProgram
     const caller = isOfResource
       ? resource.authenticator.authenticate(request)
       : this.#callers?.find(request)
     if (!caller) return this.#refuseKey(authorization)
     return caller instanceof Promise
-      ? caller.then((found) => this.#programOf(found, isOfResource))
+      ? caller.then((tokenCaller) => this.#programOf(tokenCaller, isOfResource))
       : this.#programOf(caller, isOfResource)
   }
 
@@ -158,7 +158,7 @@ export class Programs {
   }
 
   /** The program of a key, by its name. */
-  named(name: string): Principal | undefined {
+  findByKeyName(name: string): Principal | undefined {
     const caller = this.#callers?.findNamed(name)
     return caller && this.#programOf(caller, false)
   }
@@ -178,9 +178,9 @@ export class Programs {
    * @throws AuthError if they do not belong together, or an app may read them otherwise
    */
   #findBasic({ raw }: AuthenticatedRequest): Principal | undefined {
-    const sent = this.#callers && parseBasic(raw.headers.authorization ?? '')
-    if (!sent) return undefined
-    const { user, password, isPlain } = sent
+    const basic = this.#callers && parseBasic(raw.headers.authorization ?? '')
+    if (!basic) return undefined
+    const { user, password, isPlain } = basic
     const caller = this.#callers.findKey(hash('sha256', password, 'buffer'))
     const isNamed = this.#basic.includes(user)
     if (!caller && !isNamed) return undefined
@@ -230,13 +230,13 @@ export class Programs {
   }
 
   #programOf(caller: Caller, isOfResource: boolean): Principal {
-    const known = this.#programs.get(caller)
-    if (known) return known
+    const cached = this.#programs.get(caller)
+    if (cached) return cached
     const issuer = caller.method === 'jwt' ? caller.issuer : undefined
     const row = issuer === undefined ? `psk ${caller.subject}` : `jwt ${issuer}`
-    const found = this.#reaches.get(row) ?? NOTHING
+    const rowReach = this.#reaches.get(row) ?? NOTHING
     // A token for a resource reaches that resource, whatever else its issuer may reach.
-    const reach = isOfResource ? { allow: found.allow } : found
+    const reach = isOfResource ? { allow: rowReach.allow } : rowReach
     const rows = this.#settings.callers?.issuers ?? []
     const name = rows.find(({ issuerUrl }) => issuerUrl === issuer)?.name ?? issuer ?? ''
     const program = new Program({ caller, name, reach, settings: this.#settings })
@@ -246,7 +246,7 @@ export class Programs {
 }
 
 /** The URL of a resource, and the paths at and below it. */
-export class Place {
+export class ResourceUrl {
   readonly url: string
   readonly origin: string
   /** Without a slash at its end. */
@@ -267,24 +267,24 @@ export class Place {
  * The resource that a path belongs to: the one with the longest URL. Undefined if it may belong to a
  * longer one.
  */
-export function resourceAt<R extends Place>(
+export function resourceAt<R extends ResourceUrl>(
   resources: readonly R[],
   origin: string,
   path: RequestPath,
 ): R | undefined {
-  let found: R | undefined
+  let match: R | undefined
   let open = 0
   for (const resource of resources) {
     const fit = resource.origin === origin ? fitPath(resource.paths, path) : 'no'
     const { length } = resource.url
     if (fit === 'maybe') open = Math.max(open, length)
-    if (fit === 'yes' && length > (found?.url.length ?? 0)) found = resource
+    if (fit === 'yes' && length > (match?.url.length ?? 0)) match = resource
   }
-  return found && found.url.length >= open ? found : undefined
+  return match && match.url.length >= open ? match : undefined
 }
 
 /** A protected resource (RFC 9728): a part of an app that takes tokens which were issued for it. */
-export class Resource extends Place {
+export class Resource extends ResourceUrl {
   readonly metadataUrl: string
   /** Undefined if the portal issues its tokens. */
   readonly authorizationServers: readonly string[] | undefined
@@ -293,10 +293,10 @@ export class Resource extends Place {
   /** The scopes that clients request at first. */
   readonly scopes: readonly string[]
   /** The scopes that people can allow. */
-  readonly allowed: readonly ScopeConfig[]
+  readonly grantableScopes: readonly ScopeConfig[]
   readonly authenticator: Authenticator
   /** All of them by name. */
-  readonly #offered: ReadonlySet<string>
+  readonly #scopeNames: ReadonlySet<string>
 
   constructor(
     config: ResourceConfig,
@@ -310,14 +310,16 @@ export class Resource extends Place {
     this.lifetime = lifetime
     this.metadataUrl = `${origin}${WELL_KNOWN}${pathname}`
     this.authorizationServers = authorizationServers
-    this.allowed = scopes.filter((scope) => typeof scope !== 'string')
-    const late = new Set(this.allowed.filter(({ onDemand }) => onDemand).map(({ name }) => name))
-    this.#offered = new Set(scopes.map(scopeName))
-    this.scopes = [...this.#offered].filter((name) => !late.has(name))
+    this.grantableScopes = scopes.filter((scope) => typeof scope !== 'string')
+    const onDemandScopes = new Set(
+      this.grantableScopes.filter(({ onDemand }) => onDemand).map(({ name }) => name),
+    )
+    this.#scopeNames = new Set(scopes.map(scopeName))
+    this.scopes = [...this.#scopeNames].filter((name) => !onDemandScopes.has(name))
     // The two spellings of a URL without a path.
     const audience = pathname === '' ? [origin, `${origin}/`] : [url]
     const issuers = authorizationServers?.map((issuerUrl) => {
-      const row = callers?.issuers.filter((one) => one.issuerUrl === issuerUrl) ?? []
+      const row = callers?.issuers.filter((issuer) => issuer.issuerUrl === issuerUrl) ?? []
       const [limits] = authOptionsOf({ keys: [], issuers: row }).jwt?.issuers ?? []
       return { maxTokenLifetime: DAY, ...limits, issuerUrl, audience }
     })
@@ -330,7 +332,7 @@ export class Resource extends Place {
 
   /** Whether a client can ask for a scope. */
   offers(scope: string): boolean {
-    return this.#offered.has(scope)
+    return this.#scopeNames.has(scope)
   }
 }
 
@@ -361,10 +363,10 @@ export function refusalOf(
   host: Host,
   purpose: readonly Policy[] | undefined,
 ): Refusal | undefined {
-  if (hosts && !hosts(host)) return { by: 'hosts' }
+  if (hosts && !hosts(host)) return { reason: 'hosts' }
   if (!policies) return undefined
   const isNamed = purpose?.every(({ name }) => policies.has(name)) && purpose.length > 0
-  return isNamed ? undefined : { by: 'policies' }
+  return isNamed ? undefined : { reason: 'policies' }
 }
 
 /** The client that a token was issued to: RFC 9068 section 2.2, or as OpenID Connect names it. */
@@ -404,7 +406,7 @@ export class Program extends Principal {
   refusal(host: Host, purpose: readonly Policy[] | undefined): Refusal | undefined {
     const { allow } = this.#reach
     this.#isAllowed ??= allow === undefined || allow.holds(this.subject)
-    if (!this.#isAllowed) return { by: 'allow', clause: allow?.refusingClause(this.subject) }
+    if (!this.#isAllowed) return { reason: 'allow', clause: allow?.refusingClause(this.subject) }
     return refusalOf(this.#reach, host, purpose)
   }
 }

@@ -11,7 +11,7 @@ export const ANYONE = 'anyone'
 export const SIGNED_IN = 'signedIn'
 
 /** The people whom a route is for: anyone, or people and programs with these policies, of which there may be none. */
-type Purpose = typeof ANYONE | readonly Policy[]
+type RoutePurpose = typeof ANYONE | readonly Policy[]
 
 /** The result of the rules for a request. What is demanded has to be met; the purpose is what admits. */
 export interface Admission {
@@ -21,7 +21,7 @@ export interface Admission {
    * The purpose of the first rule that fits. Undefined if it is not known, because a rule before it may fit
    * and is for something else.
    */
-  readonly purpose: Purpose | undefined
+  readonly purpose: RoutePurpose | undefined
   /**
    * Whether a rule names tools here, and no such rule fits for certain: then nobody may pass, whatever other
    * rules say.
@@ -45,7 +45,7 @@ export interface RuledRequest {
 
 type Test = (request: RuledRequest) => Fit
 
-export interface Rule {
+export interface AccessRule {
   readonly config: RuleConfig
   /** Whether it names tools or methods of MCP, and so closes its place. */
   readonly isMcp: boolean
@@ -66,7 +66,7 @@ const OPEN: Admission = { demanded: [], purpose: ANYONE }
 export function createRules(
   configs: readonly RuleConfig[],
   policies: ReadonlyMap<string, Policy>,
-): readonly Rule[] {
+): readonly AccessRule[] {
   return configs.map((config) => ({
     config,
     isMcp: config.tools !== undefined || config.mcpMethods !== undefined,
@@ -92,24 +92,24 @@ function admissionOf({ require }: RuleConfig, policies: ReadonlyMap<string, Poli
  * Reads the rules in order, up to the first one that fits. If none does, a session is required, unless a rule
  * has closed the place.
  */
-export function admissionFor(rules: readonly Rule[], request: RuledRequest): Admission {
-  let before: Admission[] | undefined
+export function admissionFor(rules: readonly AccessRule[], request: RuledRequest): Admission {
+  let possible: Admission[] | undefined
   let isClosed = false
   const fitting: Admission[] = []
   for (const rule of rules) {
     const isListed = rule.isListed && isListing(request)
     const fit = isListed ? fitOf(rule, request, NOT_CALLS) : fitOf(rule, request)
     if (fit === 'yes' && isClosed && !rule.isMcp) break
-    if (fit === 'yes') fitting.push(join(before, rule.admission))
+    if (fit === 'yes') fitting.push(join(possible, rule.admission))
     if (fit === 'yes' && !isListed) break
-    if (fit === 'maybe') before = [...(before ?? []), rule.admission]
+    if (fit === 'maybe') possible = [...(possible ?? []), rule.admission]
     if (rule.isMcp) isClosed ||= fitOf(rule, request, PLACE) !== 'no'
   }
   if (fitting.length > 1) return { ...SESSION_REQUIRED, anyOf: fitting }
   if (fitting[0]) return fitting[0]
   return isClosed
-    ? { ...join(before, SESSION_REQUIRED), ...CLOSED }
-    : join(before, SESSION_REQUIRED)
+    ? { ...join(possible, SESSION_REQUIRED), ...CLOSED }
+    : join(possible, SESSION_REQUIRED)
 }
 
 const CLOSED = { purpose: undefined, isClosed: true } as const
@@ -133,34 +133,37 @@ interface ToolRule {
 }
 
 /** The rules for tools at the place of a request, in order; empty where no rule names tools. */
-export function toolRulesFor(rules: readonly Rule[], request: RuledRequest): readonly ToolRule[] {
-  const found: ToolRule[] = []
+export function toolRulesFor(
+  rules: readonly AccessRule[],
+  request: RuledRequest,
+): readonly ToolRule[] {
+  const toolRules: ToolRule[] = []
   for (const rule of rules) {
     const { tools } = rule
     const fit = fitOf(rule, request, NOT_CALLS)
     if (tools && fit !== 'no')
-      found.push({ tools, admission: rule.admission, isCertain: fit === 'yes' })
+      toolRules.push({ tools, admission: rule.admission, isCertain: fit === 'yes' })
     // What an earlier rule decides never gets here.
     if (!rule.isMcp && fit === 'yes') break
   }
-  return found
+  return toolRules
 }
 
-function join(before: readonly Admission[] | undefined, last: Admission): Admission {
-  if (!before) return last
-  const all = [...before, last].flatMap(({ demanded }) => demanded)
-  const isKnown = before.every(({ purpose }) => isSame(purpose, last.purpose))
-  return { demanded: [...new Set(all)], purpose: isKnown ? last.purpose : undefined }
+function join(possible: readonly Admission[] | undefined, admission: Admission): Admission {
+  if (!possible) return admission
+  const demands = [...possible, admission].flatMap(({ demanded }) => demanded)
+  const isKnown = possible.every(({ purpose }) => isSame(purpose, admission.purpose))
+  return { demanded: [...new Set(demands)], purpose: isKnown ? admission.purpose : undefined }
 }
 
-function isSame(one: Purpose | undefined, other: Purpose | undefined): boolean {
-  if (!Array.isArray(one) || !Array.isArray(other)) return one === other
-  return one.length === other.length && one.every((policy) => other.includes(policy))
+function isSame(left: RoutePurpose | undefined, right: RoutePurpose | undefined): boolean {
+  if (!Array.isArray(left) || !Array.isArray(right)) return left === right
+  return left.length === right.length && left.every((policy) => right.includes(policy))
 }
 
 /** Whether a rule fits a request: as its worst member does. @param counts - which members count. Default: all */
 export function fitOf(
-  { tests }: Rule,
+  { tests }: AccessRule,
   request: RuledRequest,
   counts?: (member: Member) => boolean,
 ): Fit {
@@ -174,7 +177,7 @@ export function fitOf(
   return result
 }
 
-function compileTests(config: RuleConfig): Rule['tests'] {
+function compileTests(config: RuleConfig): AccessRule['tests'] {
   const { hosts, paths, methods, from, tools, mcpMethods } = config
   return [
     ...(hosts ? [['hosts', fitHost(hosts)] as const] : []),
@@ -254,9 +257,9 @@ export interface Shadowed {
   /** Such as `tools/0`; undefined for the whole rule. */
   readonly entry?: string
   /** The index of the earlier rule that fits first, or the same one. */
-  readonly by: number
+  readonly winner: number
   /** Of the pattern of the same rule. */
-  readonly byEntry?: string
+  readonly winnerEntry?: string
 }
 
 /**
@@ -268,25 +271,27 @@ export function shadowedRules(configs: readonly RuleConfig[]): Shadowed[] {
   const coveringOf = (rule: Patterns, index: number) =>
     rules.findIndex((earlier, i) => i === index || coversRule(earlier, rule))
   return rules.flatMap((rule, index): Shadowed[] => {
-    const by = coveringOf(rule, index)
-    if (by !== index) return [{ index, by }]
+    const winner = coveringOf(rule, index)
+    if (winner !== index) return [{ index, winner }]
     const { tools = [], mcpMethods, hosts = [], paths = [] } = rule
     const places = mcpMethods || rule.tools ? Object.entries({ hosts, paths }) : []
-    const never = places.flatMap(([member, entries]) =>
+    const shadowedPlaces = places.flatMap(([member, entries]) =>
       entries.flatMap((entry, i) => {
-        const first = coveringOf({ ...rule, [member]: [entry] }, index)
-        return first === index ? [] : [{ index, entry: `${member}/${i}`, by: first }]
+        const earlier = coveringOf({ ...rule, [member]: [entry] }, index)
+        return earlier === index ? [] : [{ index, entry: `${member}/${i}`, winner: earlier }]
       }),
     )
-    const ofTools = tools.flatMap((pattern, tool): Shadowed[] => {
+    const shadowedTools = tools.flatMap((pattern, tool): Shadowed[] => {
       const entry = `tools/${tool}`
-      const byTool = tools.findIndex((other, i) => i !== tool && coversPattern(other, pattern))
-      const isFirst = byTool < 0 || (tools[byTool] === pattern && byTool > tool)
-      if (!isFirst) return [{ index, entry, by: index, byEntry: `tools/${byTool}` }]
-      const first = coveringOf({ ...rule, tools: [pattern] }, index)
-      return first === index ? [] : [{ index, entry, by: first }]
+      const winningTool = tools.findIndex(
+        (candidate, i) => i !== tool && coversPattern(candidate, pattern),
+      )
+      const isFirst = winningTool < 0 || (tools[winningTool] === pattern && winningTool > tool)
+      if (!isFirst) return [{ index, entry, winner: index, winnerEntry: `tools/${winningTool}` }]
+      const earlier = coveringOf({ ...rule, tools: [pattern] }, index)
+      return earlier === index ? [] : [{ index, entry, winner: earlier }]
     })
-    return [...never, ...ofTools]
+    return [...shadowedPlaces, ...shadowedTools]
   })
 }
 
@@ -294,13 +299,13 @@ type Patterns = ReturnType<typeof readPatterns>
 type Network = ReturnType<typeof parseCidr>
 
 function readPatterns({ hosts, methods, from, paths, tools, mcpMethods }: RuleConfig) {
-  const ofTools = tools && !tools.includes(ANY_TOOL) ? ['tools/call'] : undefined
-  const isOfCalls = ofTools !== undefined || mcpMethods !== undefined
+  const toolMethods = tools && !tools.includes(ANY_TOOL) ? ['tools/call'] : undefined
+  const isForCalls = toolMethods !== undefined || mcpMethods !== undefined
   return {
     tools,
-    mcpMethods: mcpMethods ?? ofTools,
+    mcpMethods: mcpMethods ?? toolMethods,
     hosts: hosts?.map(readHost),
-    methods: isOfCalls ? (methods ?? ['POST']).filter((one) => one === 'POST') : methods,
+    methods: isForCalls ? (methods ?? ['POST']).filter((method) => method === 'POST') : methods,
     from: from?.map((text) => parseCidr(text)),
     paths: paths?.map(compilePath),
   }

@@ -5,7 +5,7 @@ import { decide } from '../src/decide.ts'
 import { readPath, UNKNOWN_PATH } from '../src/paths.ts'
 import { createPolicy } from '../src/policy.ts'
 import { createReach, Program } from '../src/programs.ts'
-import { admissionFor, createRules, type Rule, type RuledRequest } from '../src/rules.ts'
+import { type AccessRule, admissionFor, createRules, type RuledRequest } from '../src/rules.ts'
 import { createRandom, oneOf, type Random, randomTarget, readingOf } from './paths.ts'
 import { Person, profileOf } from './person.ts'
 
@@ -19,7 +19,7 @@ const policies = new Map(
   Object.entries(CONDITIONS).map(([name, source]) => [name, createPolicy(name, source)]),
 )
 const NAMES = Object.keys(CONDITIONS)
-const settings = { name: 'main', headers: [], changing: [] }
+const settings = { name: 'main', headers: [], dynamicHeaders: [] }
 
 const program = (scopes: string[], reach: { hosts?: string[]; policies?: string[] }) =>
   new Program({
@@ -44,7 +44,7 @@ const PATHS = ['/admin', '/admin/*', '/public/*', '/a/*/b', '/a/admin', '/*/admi
 const METHODS = ['GET', 'POST', 'DELETE']
 const REQUIRED = ['anyone', 'signedIn', ...NAMES, ['ops', 'metrics'], ['staff', 'ops']]
 
-function randomRules(random: Random): readonly Rule[] {
+function randomRules(random: Random): readonly AccessRule[] {
   const some = <T>(all: readonly T[]) => [oneOf(random, all), oneOf(random, all)]
   const maybe = <T>(name: string, all: readonly T[]) =>
     random(3) === 0 ? { [name]: some(all) } : {}
@@ -84,7 +84,7 @@ function randomRequest(random: Random): {
     clientIp: () => parseIp(oneOf(random, ADDRESS_SPELLINGS).replace('$', from))?.text,
   }
   const address = written.clientIp()
-  const known =
+  const segments =
     written.path === UNKNOWN_PATH
       ? readingOf(random, randomTarget(random))
       : readingOf(random, target)
@@ -93,16 +93,16 @@ function randomRequest(random: Random): {
     // Nothing that this app would take for another one.
     plain: {
       host: parseHost(host)!,
-      path: { known, folded: known.map((segment) => `\0${segment}`), next: undefined },
+      path: { segments, folded: segments.map((segment) => `\0${segment}`), next: undefined },
       method,
       clientIp: () => from,
     },
-    text: `${written.method} ${host}${target} from ${address}, to an app ${method} /${known.join('/')}`,
+    text: `${written.method} ${host}${target} from ${address}, to an app ${method} /${segments.join('/')}`,
   }
 }
 
 const passes = (
-  rules: readonly Rule[],
+  rules: readonly AccessRule[],
   request: RuledRequest,
   principal: Principal | undefined,
   route?: string,

@@ -16,7 +16,7 @@ interface Door {
   readonly preflight: boolean
   readonly policies: ReadonlyMap<string, Policy>
   readonly headers: HeaderSettings['headers']
-  readonly changing: readonly string[]
+  readonly dynamicHeaders: readonly string[]
   readonly admits: () => boolean
 }
 
@@ -25,7 +25,7 @@ const portal = (rest: Partial<Door> = {}): Door => ({
   preflight: false,
   policies: new Map(),
   headers: [],
-  changing: [],
+  dynamicHeaders: [],
   admits: () => true,
   ...rest,
 })
@@ -169,9 +169,9 @@ t.test('a refusal names the policy and the clause', async (t) => {
     kind: () => 'api' as const,
     now: 0,
   }
-  t.match(decide(question), { refusal: { by: 'policy admin', clause: 'Group("admin")' } })
+  t.match(decide(question), { refusal: { reason: 'policy admin', clause: 'Group("admin")' } })
   const shut = visit(portal({ admits: () => false }), profileOf())
-  t.match(decide({ ...question, principal: shut }), { refusal: { by: 'allow' } })
+  t.match(decide({ ...question, principal: shut }), { refusal: { reason: 'allow' } })
 })
 
 t.test('a policy may demand how and how lately a person has authenticated', async (t) => {
@@ -329,9 +329,9 @@ t.test('headers are made once per session, and anew for another portal', async (
   const headers = [{ name: 'x-it', value: () => String(++made) }]
   const [one, two] = [portal({ headers }), portal({ headers })]
   const ada = visit(one, profileOf())
-  t.equal(ada.toldAt(host), ada.toldAt(host))
+  t.equal(ada.answerAt(host), ada.answerAt(host))
   t.equal(made, 1)
-  t.equal(visit(two, profileOf()).toldAt(host).headers['x-it'], '2', 'as after a reload')
+  t.equal(visit(two, profileOf()).answerAt(host).headers['x-it'], '2', 'as after a reload')
 })
 
 t.test('a portal and a condition are asked once of a session, and another one anew', async (t) => {
@@ -379,7 +379,7 @@ t.test('what a portal or a condition throws is thrown again, never kept', async 
 })
 
 t.test('a program is known by its method, or by the client that acts for a person', async (t) => {
-  const settings = { headers: [], changing: [] }
+  const settings = { headers: [], dynamicHeaders: [] }
   const table: [method: Identity['method'], client: string | undefined, isProgram: boolean][] = [
     ['session', undefined, false],
     ['session', 'https://agent.example/id.json', true],
@@ -406,19 +406,25 @@ t.test('whoever may meet one of several rules is asked for the fewest scopes', a
   class Token extends Principal {
     constructor() {
       const profile = profileOf()
-      super({ method: 'jwt', portal: 'main', profile }, subject, { headers: [], changing: [] })
+      super({ method: 'jwt', portal: 'main', profile }, subject, {
+        headers: [],
+        dynamicHeaders: [],
+      })
     }
     refusal = () => undefined
   }
   const subject = { claims: {}, caller: { method: 'jwt', scopes: [], claims: {} } } as const
   const table: [anyOf: Admission[], decision: object][] = [
     [[by(reads, writes), by(reads)], { refusal: { wantedScopes: ['read'] } }],
-    [[by(reads, editors), by(reads)], { refusal: { by: 'policy reads', wantedScopes: ['read'] } }],
+    [
+      [by(reads, editors), by(reads)],
+      { refusal: { reason: 'policy reads', wantedScopes: ['read'] } },
+    ],
     [[by(editors), by(lately), by(writes)], { refusal: { wantedScopes: ['write'] } }],
     [[by(editors), by(lately)], { outcome: 'step-up' }],
     [
       [by(editors), by(editors, reads)],
-      { outcome: 'forbidden', refusal: { by: 'policy editors' } },
+      { outcome: 'forbidden', refusal: { reason: 'policy editors' } },
     ],
     [[by(editors), by()], { outcome: 'allow' }],
   ]

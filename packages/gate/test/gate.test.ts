@@ -34,7 +34,8 @@ t.test('nobody learns who a program is without asking what it may', async (t) =>
   const gate = gateOf(t, { hosts: ['auth.example.com'] })
   // @ts-expect-error: it gives a program and no decision
   t.type(gate.programs.find, 'function')
-  const rows: [row: object, authorization: string | undefined, outcome: string, by?: string][] = [
+  type Row = [row: object, authorization: string | undefined, outcome: string, reason?: string]
+  const rows: Row[] = [
     [{ hosts: ['auth.example.com'] }, `APIKey ${KEY}`, 'allow'],
     [{ hosts: ['*.example.com'] }, `APIKey ${KEY}`, 'allow'],
     [{ hosts: ['app.example.com'] }, `APIKey ${KEY}`, 'forbidden', 'hosts'],
@@ -42,9 +43,10 @@ t.test('nobody learns who a program is without asking what it may', async (t) =>
     [{ hosts: ['auth.example.com'] }, undefined, 'no-session'],
     [{ hosts: ['auth.example.com'] }, 'Bearer of-somebody-else', 'no-session'],
   ]
-  for (const [row, authorization, outcome, by] of rows) {
+  for (const [row, authorization, outcome, reason] of rows) {
     const asked = gateOf(t, row).checkProgram(requestOf(authorization), HOST, 'end', 0)
-    t.match(await asked, { decision: { outcome, ...(by && { refusal: { by } }) } }, `${by}`)
+    const decision = { outcome, ...(reason && { refusal: { reason } }) }
+    t.match(await asked, { decision }, `${reason}`)
   }
   await t.rejects(gate.checkProgram(requestOf('APIKey wrong'), HOST, 'end', 0), {
     code: 'AUTH_KEY_INVALID',

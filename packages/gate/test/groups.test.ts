@@ -35,7 +35,7 @@ function gateOf({ groups: listed, ...config }: Partial<Row>) {
   )
   /** What an app is told of somebody. */
   const tell = (groups: readonly string[] | undefined, at = 'app.example.com', claims = {}) =>
-    new Person(profileOf({ groups, ...claims }), gate).toldAt(parseHost(at)!)
+    new Person(profileOf({ groups, ...claims }), gate).answerAt(parseHost(at)!)
   const pass = (ms: number) => {
     time += ms
   }
@@ -200,7 +200,7 @@ t.test('policies see all groups, whatever apps are told', async (t) => {
   const ada = new Person(profileOf({ groups: guids(250) }), gate)
   const ops = gate.policies.get('ops')!
   t.ok(ada.meets(ops))
-  ada.toldAt(parseHost('app.example.com')!)
+  ada.answerAt(parseHost('app.example.com')!)
   t.ok(ada.meets(ops))
   t.equal(ada.identity.profile.groups?.length, 250)
 })
@@ -208,7 +208,7 @@ t.test('policies see all groups, whatever apps are told', async (t) => {
 t.test('what an app is told is computed once for each row of hosts', async (t) => {
   const { gate } = gateOf({ groups: ['*', { hosts: ['wiki.example.com'], groups: ['wiki'] }] })
   const ada = new Person(profileOf({ groups: ['wiki', 'ops'] }), gate)
-  const at = (host: string) => ada.toldAt(parseHost(host)!)
+  const at = (host: string) => ada.answerAt(parseHost(host)!)
   t.equal(at('a.example.com'), at('b.example.com'))
   t.equal(at('wiki.example.com'), at('wiki.example.com'))
   t.not(at('wiki.example.com'), at('a.example.com'))

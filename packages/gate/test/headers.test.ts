@@ -37,7 +37,7 @@ function sent(
   } = checkHeaders(
     {
       headers,
-      changing: assertion === '' ? [] : [assertion],
+      dynamicHeaders: assertion === '' ? [] : [assertion],
     },
     who && identityOf(who),
   )
@@ -301,7 +301,7 @@ t.test('no header tells an app the same of a person and of a program', async (t)
       const [header] = createHeaders([row], createUser(kind, several), encoding, prefixes)
       const about = (identity: Identity) => {
         try {
-          return checkHeaders({ headers: [header!], changing: [] }, identity)['x-it']
+          return checkHeaders({ headers: [header!], dynamicHeaders: [] }, identity)['x-it']
         } catch {
           return undefined
         }

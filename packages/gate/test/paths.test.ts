@@ -5,7 +5,7 @@ import { createRandom, DAILY_URLS, randomTarget, readingOf } from './paths.ts'
 const fitOf = (pattern: string, target: string) => fitPath(compilePath(pattern), readPath(target))
 
 t.test('a path is known up to its first odd segment', async (t) => {
-  const whole: [target: string, known: string[]][] = [
+  const whole: [target: string, segments: string[]][] = [
     ['/', []],
     ['/a/b', ['a', 'b']],
     ['/a/b/', ['a', 'b']],
@@ -20,8 +20,9 @@ t.test('a path is known up to its first odd segment', async (t) => {
     [`/x${'%CC%81'.repeat(30)}`, [`x${'\u0301'.repeat(30)}`.normalize('NFKC')]],
     [`/${'a'.repeat(40_000)}`, ['a'.repeat(40_000)]],
   ]
-  for (const [target, known] of whole) t.match(readPath(target), { known, next: undefined }, target)
-  const part: [target: string, known: string[], next: string][] = [
+  for (const [target, segments] of whole)
+    t.match(readPath(target), { segments, next: undefined }, target)
+  const part: [target: string, segments: string[], next: string][] = [
     ['/a//b', ['a'], ''],
     ['/a/b//', ['a', 'b'], ''],
     ['//a', [], ''],
@@ -42,7 +43,7 @@ t.test('a path is known up to its first odd segment', async (t) => {
     [`/${'x/'.repeat(100)}`, Array(64).fill('x'), ''],
     [`/x/a${'%CC%A7%CC%81%E2%80%8D'.repeat(16)}`, ['x'], ''],
   ]
-  for (const [target, known, next] of part) t.match(readPath(target), { known, next }, target)
+  for (const [target, segments, next] of part) t.match(readPath(target), { segments, next }, target)
 })
 
 t.test('nothing is known of a path that may climb, in any decoding', async (t) => {

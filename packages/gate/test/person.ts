@@ -13,7 +13,7 @@ export class Person extends Principal {
 
   constructor(
     profile: Profile,
-    settings: HeaderSettings = { headers: [], changing: [] },
+    settings: HeaderSettings = { headers: [], dynamicHeaders: [] },
     admits: () => boolean = () => true,
   ) {
     super({ method: 'session', portal: 'main', profile }, profile, settings)
@@ -22,6 +22,6 @@ export class Person extends Principal {
 
   refusal(): Refusal | undefined {
     this.#isAdmitted ??= this.#admits() === true
-    return this.#isAdmitted ? undefined : { by: 'allow' }
+    return this.#isAdmitted ? undefined : { reason: 'allow' }
   }
 }

@@ -182,7 +182,7 @@ t.test('a rule that is never reached, with the one before it', async (t) => {
     ],
   ]
   for (const [later, earlier] of shadowed) {
-    t.strictSame(shadowedRules([earlier, later]), [{ index: 1, by: 0 }], JSON.stringify(later))
+    t.strictSame(shadowedRules([earlier, later]), [{ index: 1, winner: 0 }], JSON.stringify(later))
     t.strictSame(shadowedRules([later, earlier]), [], 'and not the other way round')
   }
   const reached: [later: RuleConfig, earlier: RuleConfig][] = [
@@ -336,7 +336,7 @@ t.test('rules and tools that never decide', async (t) => {
         { ...at, tools: ['a'], require: 'staff' },
         { ...at, require: 'ops' },
       ],
-      [{ index: 1, by: 0 }],
+      [{ index: 1, winner: 0 }],
     ],
     [
       'the same at a path of the place',
@@ -344,7 +344,7 @@ t.test('rules and tools that never decide', async (t) => {
         { ...at, tools: ['a'], require: 'staff' },
         { ...at, paths: ['/x'], require: 'ops' },
       ],
-      [{ index: 1, by: 0 }],
+      [{ index: 1, winner: 0 }],
     ],
     [
       'a rule without tools before one with them',
@@ -360,7 +360,7 @@ t.test('rules and tools that never decide', async (t) => {
         { ...at, tools: ['read_*'], require: 'staff' },
         { ...at, tools: ['read_a', 'write'], require: 'ops' },
       ],
-      [{ index: 1, entry: 'tools/0', by: 0 }],
+      [{ index: 1, entry: 'tools/0', winner: 0 }],
     ],
     [
       'all tools of a rule',
@@ -368,7 +368,7 @@ t.test('rules and tools that never decide', async (t) => {
         { ...at, tools: ['read_*'], require: 'staff' },
         { ...at, tools: ['read_a'], require: 'ops' },
       ],
-      [{ index: 1, by: 0 }],
+      [{ index: 1, winner: 0 }],
     ],
     [
       'everything behind *',
@@ -376,17 +376,17 @@ t.test('rules and tools that never decide', async (t) => {
         { ...at, tools: ['*'], require: 'staff' },
         { ...at, mcpMethods: ['prompts/*'], require: 'ops' },
       ],
-      [{ index: 1, by: 0 }],
+      [{ index: 1, winner: 0 }],
     ],
     [
       'a tool twice',
       [{ ...at, tools: ['a', 'a'], require: 'staff' }],
-      [{ index: 0, entry: 'tools/1', by: 0, byEntry: 'tools/0' }],
+      [{ index: 0, entry: 'tools/1', winner: 0, winnerEntry: 'tools/0' }],
     ],
     [
       'a tool beside *',
       [{ ...at, tools: ['a', '*'], require: 'staff' }],
-      [{ index: 0, entry: 'tools/0', by: 0, byEntry: 'tools/1' }],
+      [{ index: 0, entry: 'tools/0', winner: 0, winnerEntry: 'tools/1' }],
     ],
     [
       'tools behind all methods',
@@ -395,7 +395,7 @@ t.test('rules and tools that never decide', async (t) => {
         { ...at, tools: ['a'], require: 'ops' },
         { ...at, tools: ['*'], require: 'ops' },
       ],
-      [{ index: 1, by: 0 }],
+      [{ index: 1, winner: 0 }],
     ],
     [
       'tools behind those methods of which they are one',
@@ -404,7 +404,7 @@ t.test('rules and tools that never decide', async (t) => {
         { ...at, tools: ['a'], require: 'ops' },
         { ...at, mcpMethods: ['tools/call', 'prompts/*'], require: 'ops' },
       ],
-      [{ index: 1, by: 0 }],
+      [{ index: 1, winner: 0 }],
     ],
     [
       'methods behind tools',
@@ -423,8 +423,8 @@ t.test('rules and tools that never decide', async (t) => {
         { ...at, tools: ['*'], require: 'staff' },
       ],
       [
-        { index: 1, by: 0 },
-        { index: 2, by: 0 },
+        { index: 1, winner: 0 },
+        { index: 2, winner: 0 },
       ],
     ],
     [
@@ -445,8 +445,8 @@ t.test('rules and tools that never decide', async (t) => {
         { hosts: ['b.example.com', ...at.hosts], require: 'staff' },
       ],
       [
-        { index: 2, entry: 'hosts/1', by: 0 },
-        { index: 3, entry: 'paths/1', by: 1 },
+        { index: 2, entry: 'hosts/1', winner: 0 },
+        { index: 3, entry: 'paths/1', winner: 1 },
       ],
     ],
     [
@@ -455,7 +455,7 @@ t.test('rules and tools that never decide', async (t) => {
         { ...at, require: 'ops' },
         { ...at, tools: ['a'], require: 'staff' },
       ],
-      [{ index: 1, by: 0 }],
+      [{ index: 1, winner: 0 }],
     ],
   ]
   for (const [title, rules, shadowed] of table) t.same(shadowedRules(rules), shadowed, title)

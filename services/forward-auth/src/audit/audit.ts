@@ -141,7 +141,7 @@ class AuditTrail {
       method,
       path: target === undefined ? undefined : shownPath(target),
       code,
-      refusedBy: refusal?.by,
+      refusedBy: refusal?.reason,
       clause: text(refusal?.clause),
       ...ender,
       actor: text(ender?.actor),

@@ -79,7 +79,7 @@ function tellMore({ portal, tools, principal }: Check, reply: FastifyReply): Fas
 function sendIdentity(check: Check, reply: FastifyReply): FastifyReply {
   const { portal, principal, site, forwarded, providerToken, tools } = check
   if (!principal) throw new Error('there is nobody to let pass')
-  const { identity, headers } = principal.toldAt(forwarded.host)
+  const { identity, headers } = principal.answerAt(forwarded.host)
   tellMore(check, reply.headers(headers))
   const { assertion, body, providerToken: settings } = portal.gate
   if (settings && providerToken) reply.header(settings.header, providerToken)
@@ -167,7 +167,7 @@ function sendToStepUp(
     ? challenges(portal, resource)
     : portal.gate.programs.challenges({ ...NO_CREDENTIALS, scopes }, resource, parameters)
   const code = 'FWA_STEP_UP_REQUIRED'
-  const refusal = { by: `policy ${name}` }
+  const refusal = { reason: `policy ${name}` }
   record(check, { event: 'access-refused', code, refusal }, request)
   throw new FwaError(code, `the policy ${name} requires a new sign-in`, {
     members: {

@@ -359,7 +359,7 @@ export function describeCheck(request: FastifyRequest) {
     host: forwarded?.authority,
     clientAddress: server.trust.clientIp(request.raw),
     caller: principal?.caller,
-    refusedBy: refusal?.by,
+    refusedBy: refusal?.reason,
     clause: refusal?.clause,
     ...(refusal && { appMethod: forwarded?.method, appPath: shownPath(forwarded?.target ?? '') }),
   }

@@ -142,7 +142,7 @@ async function signInAside(
   })
   if (statusCode !== 200)
     throw new UsageError(`the portal ${portal} does not admit the person of --as (${statusCode})`)
-  const names = app.portals.get(portal)?.gate.sent ?? []
+  const names = app.portals.get(portal)?.gate.headerNames ?? []
   return {
     cookie,
     identity: Object.fromEntries(names.map((name) => [name, String(headers[name] ?? '')])),

@@ -70,7 +70,7 @@ export async function explain(
     const { lines: steps, decision } = await explainCheck(gate, portal, asked, asker, query)
     lines.push(...steps)
     // Not every identity can be sent.
-    if (decision.outcome === 'allow') principal?.toldAt(asked.host)
+    if (decision.outcome === 'allow') principal?.answerAt(asked.host)
     lines.push(...describeAnswer(asked, decision))
   } catch (error) {
     lines.push(...describeRefusal(error))
@@ -91,8 +91,8 @@ const PASSES = {
 function describeAnswer(asked: Forwarded, decision: Decision): string[] {
   switch (decision.outcome) {
     case 'forbidden': {
-      const { by, clause } = decision.refusal
-      const why = clause === undefined ? by : `${by}, because this is not true: ${clause}`
+      const { reason, clause } = decision.refusal
+      const why = clause === undefined ? reason : `${reason}, because this is not true: ${clause}`
       return [`decision: 403 ${codeOf(decision)}, refused by ${why}`]
     }
     case 'step-up': {
@@ -181,7 +181,7 @@ async function principalOf(
   if (text === undefined) return undefined
   if (!text.startsWith(KEY))
     return new Described(portal, gate, await readPerson(text, portal.providers))
-  const key = gate.programs.named(text.slice(KEY.length))
+  const key = gate.programs.findByKeyName(text.slice(KEY.length))
   if (key) return key
   throw new UsageError(`the portal ${portal.name} has no key ${text.slice(KEY.length)}`)
 }

@@ -45,7 +45,7 @@ export const grpc = fp<Pick<ForwardAuthConfig, 'server'>>(
       const onlyPortal = names.length === 1 ? names[0] : undefined
       const { portal, request } = toCheck(call.request, { basePath, onlyPortal })
       const answer = await ask(call, request)
-      return toResponse(answer, app.portals.get(portal)?.gate.sent, call.request)
+      return toResponse(answer, app.portals.get(portal)?.gate.headerNames, call.request)
     }
 
     const server = new Server({

@@ -257,7 +257,7 @@ class Agents {
   #scopesOf(at: PortalSite, { resource, scopes }: Consent, wanted: string | undefined): string[] {
     const configured = ownResources(this.#app, at).find(({ url }) => url === resource)
     if (!configured) throw invalidGrant('the resource is not one of this portal any more')
-    const allowed = configured.allowed.map(({ name }) => name)
+    const allowed = configured.grantableScopes.map(({ name }) => name)
     const given = allowed.filter((name) => scopes.includes(name))
     const asked = new Set(scopesIn(wanted ?? ''))
     // Others that are asked for, such as `offline_access`, are nothing that could be given.

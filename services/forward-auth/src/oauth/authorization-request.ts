@@ -20,7 +20,7 @@ export const PARAMETERS = [
 
 export type Parameters = Readonly<Partial<Record<(typeof PARAMETERS)[number], string>>>
 
-type ScopeConfig = Resource['allowed'][number]
+type ScopeConfig = Resource['grantableScopes'][number]
 
 /** What a client asks a person for. */
 export interface Asked {
@@ -99,10 +99,13 @@ export function findResource<R extends Pick<Resource, 'url'>>(
  * `offline_access`, is left out (RFC 6749 section 3.3): the answer says what was given. Default: those that clients ask
  * for at first.
  */
-function readScopes(scope: string | undefined, { scopes, allowed }: Resource): ScopeConfig[] {
+function readScopes(
+  scope: string | undefined,
+  { scopes, grantableScopes }: Resource,
+): ScopeConfig[] {
   const wanted = new Set(scopesIn(scope ?? ''))
-  const found = allowed.filter(({ name }) => wanted.has(name))
-  return found.length > 0 ? found : allowed.filter(({ name }) => scopes.includes(name))
+  const found = grantableScopes.filter(({ name }) => wanted.has(name))
+  return found.length > 0 ? found : grantableScopes.filter(({ name }) => scopes.includes(name))
 }
 
 /** The scopes in a parameter or claim (RFC 6749 section 3.3). */

@@ -53,7 +53,9 @@ export const metadataRoute: FastifyPluginAsyncTypebox = async (app) => {
       throw new FwaError('FWA_RESOURCE_UNKNOWN', 'this portal issues no tokens')
     const { registration } = at.portal.authorizationServer
     const methods = [...app.clients.methodsOf(at.portal)]
-    const scopes = resources.flatMap(({ allowed }) => allowed.map(({ name }) => name))
+    const scopes = resources.flatMap(({ grantableScopes }) =>
+      grantableScopes.map(({ name }) => name),
+    )
     reply.header('cache-control', `public, max-age=${MAX_AGE}`)
     return {
       issuer: issuerOf(at),

@@ -134,9 +134,10 @@ export function createAdmission({ allow, providers }: PortalConfig) {
     admits: (profile: Profile): boolean => isAtProvider(profile) && byPortal(profile),
     /** The reason why a person has no access. */
     refusalOf(profile: Profile): Refusal {
-      if (isAtProvider(profile)) return { by: 'allow', clause: byPortal.refusingClause(profile) }
+      if (isAtProvider(profile))
+        return { reason: 'allow', clause: byPortal.refusingClause(profile) }
       const clause = byProvider.get(profile.provider)?.refusingClause(profile)
-      return { by: `allow of the provider ${profile.provider}`, clause }
+      return { reason: `allow of the provider ${profile.provider}`, clause }
     },
   }
 }

@@ -176,7 +176,7 @@ function unmet(
   const code = 'FWA_STEP_UP_UNMET'
   const portal = portalSite.portal.name
   const { policy } = demand
-  const refusal = { by: `policy ${policy}` }
+  const refusal = { reason: `policy ${policy}` }
   recordSignIn('sign-in-refused', { ...attempt, code, refusal }, request)
   const sent = describeUnmet(demand, profile, server.clock.now())
   const message = `${provider.name} did not authenticate a person the way the policy ${policy} requires`

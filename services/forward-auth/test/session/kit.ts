@@ -58,7 +58,7 @@ export function portalNamed(
     images: new Map(),
     providers: new Map(all.map((each) => [each.name, each])),
     admits: () => true,
-    refusalOf: () => ({ by: 'allow' }),
+    refusalOf: () => ({ reason: 'allow' }),
     gate: gateOf(name),
     apps: undefined,
     session: { lifetime: HOUR, idle: undefined, refresh: undefined, grace: HOUR, ...session },
