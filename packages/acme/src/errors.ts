@@ -59,10 +59,6 @@ export const ACME_ERRORS = {
     action:
       'Check that the name resolves from the internet, and that its DNSSEC signatures are valid.',
   },
-  ACME_DNS_MESSAGE: {
-    title: 'DNS message is not valid',
-    action: 'Check that a name server answers at that address, and that the name is a DNS name.',
-  },
   ACME_DNS_UNREACHABLE: {
     title: 'No name server answers',
     action:
@@ -71,12 +67,8 @@ export const ACME_ERRORS = {
   ACME_DNS_LOOKUP: {
     title: 'Name cannot be looked up',
     action:
-      'Check that the zone is delegated, that its name servers answer for it, and that DNSSEC is valid.',
-  },
-  ACME_DNS_CNAME: {
-    title: 'CNAME records cannot be followed',
-    action:
-      'Point the CNAME of `_acme-challenge` at a name of letters, digits, hyphens and underscores that has no CNAME itself.',
+      'Check that the zone is delegated, that its name servers answer for it, and that DNSSEC is valid. A CNAME of ' +
+      '`_acme-challenge` leads to a name of letters, digits, hyphens and underscores that has no CNAME itself.',
   },
   ACME_DNS_PROPAGATION: {
     title: 'Record did not reach every name server in time',
@@ -98,11 +90,8 @@ export const ACME_ERRORS = {
   },
   ACME_DNS_PROVIDER: {
     title: 'DNS provider refused the change',
-    action: 'Read the detail, which has the reason of the provider.',
-  },
-  ACME_DNS_PROGRAM: {
-    title: 'DNS program failed',
-    action: 'Run the program manually, as the same user and with the same environment.',
+    action:
+      'Read the detail, which has the reason of the provider. Run a program by hand, as the same user and with the same environment.',
   },
   ACME_EXTERNAL_ACCOUNT_REQUIRED: {
     title: 'CA requires an external account',

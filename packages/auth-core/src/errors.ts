@@ -80,14 +80,9 @@ export const AUTH_ERRORS = {
   AUTH_TOKEN_TYPE: {
     title: 'Token is not an access token',
     action:
-      'Send an access token: header `typ` is `at+jwt`, `JWT` or absent; only `at+jwt` with `requireAccessTokenType`.',
-    ...INVALID_TOKEN,
-  },
-  AUTH_TOKEN_PURPOSE: {
-    title: 'Token was issued for another purpose than Bearer access to an API',
-    action:
-      'Send the access token. An ID token (`nonce`, `at_hash`, `c_hash`), logout token (`events`) or token that is ' +
-      'bound to a key (`cnf`) is refused; the log names the claim.',
+      'Send an access token: header `typ` is `at+jwt`, `JWT` or absent; only `at+jwt` with `requireAccessTokenType`. ' +
+      'An ID token (`nonce`, `at_hash`, `c_hash`), logout token (`events`) or token that is bound to a key (`cnf`) is ' +
+      'refused; the log names the claim.',
     ...INVALID_TOKEN,
   },
   AUTH_TOKEN_ALGORITHM: {

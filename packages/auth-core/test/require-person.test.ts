@@ -189,7 +189,7 @@ const refused: [what: string, value: string, reason: string][] = [
   ['a program with a token', assertion(es, { method: 'jwt' }), 'it is about a program'],
   ['no method', assertion(es, { method: undefined }), 'it is about a program'],
   ['no provider', assertion(es, { provider: undefined }), 'AUTH_TOKEN_CLAIMS'],
-  ['a key that nobody proves', assertion(es, { cnf: { jkt: 'AAAA' } }), 'AUTH_TOKEN_PURPOSE'],
+  ['a key that nobody proves', assertion(es, { cnf: { jkt: 'AAAA' } }), 'AUTH_TOKEN_TYPE'],
   ['no person', assertion(es, { sub: undefined }), 'the claim "sub"'],
   ['more claims than anybody has', assertion(es, manyClaims()), 'more than 200 claims'],
 ]

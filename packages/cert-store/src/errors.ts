@@ -11,13 +11,10 @@ export const CERT_STORE_ERRORS = {
     title: 'Backup is not valid',
     action: 'Use a complete file written by `backup`, of this version or an older one.',
   },
-  CERT_FILE_EXISTS: {
-    title: 'File already exists',
-    action: 'Name a file that does not exist yet. No file is overwritten.',
-  },
   CERT_FILE_FAILED: {
     title: 'File could not be written',
-    action: 'Check the folder, its permissions and the free space, then try again.',
+    action:
+      'Name a file that does not exist yet: none is overwritten. Check the folder, its permissions and the free space.',
   },
   CERT_LEASE_LOST: {
     title: 'Another replica took over',
@@ -25,15 +22,12 @@ export const CERT_STORE_ERRORS = {
   },
   CERT_MASTER_KEY_EXPOSED: {
     title: 'Master key is readable by others',
-    action: 'Restrict the file to its owner (`chmod 600`) and consider `rekey`.',
+    action:
+      'Restrict the file to its owner (`chmod 600`), keep it out of the data folder, and consider `rekey`.',
   },
   CERT_MASTER_KEY_INVALID: {
     title: 'Master key is not valid',
     action: 'Restore the file: 32 random bytes in base64, readable by the service.',
-  },
-  CERT_MASTER_KEY_MISPLACED: {
-    title: 'Master key is in the data folder',
-    action: 'Move the file out of the data folder and set `storage.masterKeyFile` to its new path.',
   },
   CERT_MASTER_KEY_MISSING: {
     title: 'Master key is missing',

@@ -6,13 +6,13 @@ import { CertStoreError } from './errors.ts'
 
 /**
  * Makes a new file for its owner alone, which appears when `fill` has filled its draft and not before.
- * @throws CertStoreError CERT_FILE_EXISTS, CERT_FILE_FAILED, and each {@link TitledError} of `fill`
+ * @throws CertStoreError CERT_FILE_FAILED, and each {@link TitledError} of `fill`
  */
 export async function createPrivateFile(
   path: string,
   fill: (draft: string) => Promise<void>,
 ): Promise<void> {
-  if (existsSync(path)) throw new CertStoreError('CERT_FILE_EXISTS', `${path} exists already.`)
+  if (existsSync(path)) throw new CertStoreError('CERT_FILE_FAILED', `${path} exists already.`)
   const draft = `${path}.draft`
   try {
     await rm(draft, { force: true })

@@ -8,14 +8,10 @@ export const GATE_ERRORS = {
       'Have the proxy drop headers with underscores or dots that resemble X-Forwarded- or identity headers.',
   },
   FWA_HEADER_INVALID: {
-    title: 'Invalid header',
+    title: 'Invalid or missing header',
     action:
-      'Check what the proxy sends in this header: it must set the header exactly once and replace the value that the client sent.',
-  },
-  FWA_HEADER_MISSING: {
-    title: 'Header missing',
-    action:
-      'Have the proxy send this header with every check. The guides have a configuration for each proxy.',
+      'The proxy must send this header with every check, exactly once, and replace what the client sent. ' +
+      'The guides have a configuration for each proxy.',
   },
   FWA_HOST_UNKNOWN: {
     title: 'Host is not on a configured domain',

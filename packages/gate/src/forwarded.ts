@@ -169,7 +169,7 @@ export const readRequestLine: ForwardedReader = (request, sites) => {
 
 function required(name: string, value: string | string[] | undefined): string {
   if (typeof value === 'string' && value !== '') return value
-  throw new GateError('FWA_HEADER_MISSING', `${name} is missing`)
+  throw new GateError('FWA_HEADER_INVALID', `${name} is missing`)
 }
 
 type Unvalidated = Readonly<Record<'method' | 'scheme' | 'host' | 'target', string>>
@@ -249,7 +249,7 @@ export function createAliasGuard(
 /**
  * The readers of the request that a proxy asks about.
  *
- * @throws GateError FWA_HEADER_MISSING, FWA_HEADER_INVALID, FWA_HOST_UNKNOWN
+ * @throws GateError FWA_HEADER_INVALID, FWA_HOST_UNKNOWN
  */
 export const READERS: Readonly<Record<RequestSource, ForwardedReader>> = {
   'x-forwarded': readForwarded,

@@ -140,7 +140,7 @@ export class Gate {
   /**
    * Reads the request that a proxy asks about.
    *
-   * @throws GateError FWA_HEADER_ALIAS, FWA_HEADER_MISSING, FWA_HEADER_INVALID, FWA_HOST_UNKNOWN
+   * @throws GateError FWA_HEADER_ALIAS, FWA_HEADER_INVALID, FWA_HOST_UNKNOWN
    */
   read<Site extends { readonly authOrigin: string }>(
     source: RequestSource,
@@ -326,7 +326,7 @@ export function createPolicyReader(gate: NamedPolicies) {
 function readQuery(gate: NamedPolicies, query: string): PolicyFinder {
   const [parameter, ...extraParameters] = new URLSearchParams(query)
   if (extraParameters.length > 0)
-    throw new ProfileError('PROFILE_CONDITION_TWICE', 'the query holds more than one condition')
+    throw new ProfileError('PROFILE_CONDITION_INVALID', 'the query holds more than one condition')
   const [name = '', value = ''] = parameter ?? []
   if (name === 'policy') return () => policyOf(gate, value)
   if (name !== 'if')

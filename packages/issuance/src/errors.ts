@@ -13,10 +13,6 @@ export const ISSUANCE_ERRORS = {
     action:
       'Try again after the given time, request fewer names, or have an operator raise `limits` or delete certificates.',
   },
-  CERT_CRL_UNKNOWN: {
-    title: 'Revocation list not found',
-    action: 'Request the list of an authority of this service, or omit `issuer`.',
-  },
   CERT_ISSUE_FAILED: {
     title: 'Certificate could not be issued',
     action: 'The log shows the cause. The next attempt is made after the given time.',
@@ -39,6 +35,11 @@ export const ISSUANCE_ERRORS = {
     action:
       'Ask for a lifetime in the range of the message, or leave it out: then the certificate lives as long as its ' +
       'issuer decides. An operator can raise `ca.maxLifetime`, or the `lifetime` of the rule or key.',
+  },
+  CERT_NOT_FOUND: {
+    title: 'Nothing of this name or ID',
+    action:
+      'Check the name or ID. A certificate is there once it was requested with POST /api/certificate.',
   },
   CERT_NOT_PERMITTED: {
     title: 'Name is outside the scope of the CA',
@@ -95,7 +96,7 @@ export class IssuanceError extends TitledError<IssuanceErrorCode> {
   }
 }
 
-const ROWS = { ...ISSUANCE_ERRORS, PKI_CA_EXPIRING: PKI_ERRORS.PKI_CA_EXPIRING, ...ACME_ERRORS }
+const ROWS = { ...ISSUANCE_ERRORS, PKI_CA_EXPIRED: PKI_ERRORS.PKI_CA_EXPIRED, ...ACME_ERRORS }
 
 /** When an order failed and when it is tried next, RFC 3339. */
 interface IssueTimes {

@@ -93,7 +93,7 @@ export function issueFailed(order: OrderRecord, now: number, cause?: unknown): I
 }
 
 /** The embedded CA has less than an hour left. With another one the same request succeeds. */
-const CA_ENDS = 'PKI_CA_EXPIRING'
+const CA_ENDS = 'PKI_CA_EXPIRED'
 
 /** Codes of ours that callers see. All others are faults of this service: `CERT_ISSUE_FAILED`. */
 const PUBLIC: readonly IssuanceErrorCode[] = [

@@ -65,8 +65,8 @@ export async function createRoot(options: {
  * and 1 year by default or what is left of the root. `permitted` becomes a critical name constraint
  * unless it is empty or contains `*`. In it `x`, `*.x` and `=*.x` all mean "x and everything below"; DNS
  * names or addresses without any rule are excluded.
- * @throws PkiError `PKI_SUBJECT_INVALID`, `PKI_CA_KEY_MISSING`, `PKI_CA_PATH_LENGTH`,
- *   `PKI_CA_EXPIRING`; `PKI_CA_INVALID` if the root is not for this purpose
+ * @throws PkiError `PKI_SUBJECT_INVALID`, `PKI_CA_KEY_INVALID`, `PKI_CA_PATH_LENGTH`,
+ *   `PKI_CA_EXPIRED`; `PKI_CA_INVALID` if the root is not for this purpose
  */
 export async function createIntermediate(options: {
   readonly root: Authority
@@ -151,7 +151,7 @@ function authorityName(commonName: string): Buffer {
  * needs a P-256, P-384 or RSA key.
  * @throws PkiError `PKI_CERTIFICATE_INVALID`, `PKI_PEM_INVALID`, `PKI_KEY_INVALID`,
  *   `PKI_KEY_WEAK`, `PKI_CA_INVALID`, `PKI_CA_CHAIN`, `PKI_CA_PATH_LENGTH`, `PKI_CA_EXPIRED`,
- *   `PKI_CA_KEY_MISMATCH`
+ *   `PKI_CA_KEY_INVALID`
  */
 export function loadAuthority(options: {
   readonly certificate: string | Uint8Array | readonly Uint8Array[]
@@ -177,7 +177,7 @@ export function loadAuthority(options: {
   // An empty text is an unreadable key, not a missing one.
   const key = options.key === undefined ? undefined : privateKeyOf(options.key)
   if (key && !own.checkPrivateKey(key))
-    throw new PkiError('PKI_CA_KEY_MISMATCH', `the private key is not that of ${own.subject}`)
+    throw new PkiError('PKI_CA_KEY_INVALID', `the private key is not that of ${own.subject}`)
   return authorityOf([own.raw, ...chain.slice(1).map(({ raw }) => raw)], key)
 }
 

@@ -29,7 +29,7 @@ const ENUMERATED = 0x0a
 /**
  * Signs a certificate revocation list of the authority, DER (RFC 5280 section 5). `number` must grow
  * from list to list; times are epoch milliseconds.
- * @throws PkiError `PKI_CA_KEY_MISSING`
+ * @throws PkiError `PKI_CA_KEY_INVALID`
  */
 export function createCrl(options: {
   readonly authority: Authority

@@ -101,5 +101,5 @@ function isSigned(
 }
 
 function fail(why: string): never {
-  throw new PkiError('PKI_CSR_SIGNATURE', `the signature cannot be accepted: ${why}`)
+  throw new PkiError('PKI_CSR_INVALID', `the signature cannot be accepted: ${why}`)
 }

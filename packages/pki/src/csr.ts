@@ -26,7 +26,7 @@ export interface Csr {
 /**
  * Parses a request in PEM or DER and verifies that it is signed by its own key. One for a `client` may
  * have e-mail addresses and SPIFFE IDs, but neither IP addresses nor wildcards.
- * @throws PkiError `PKI_CSR_INVALID`, `PKI_CSR_SIGNATURE`, `PKI_KEY_WEAK`
+ * @throws PkiError `PKI_CSR_INVALID`, `PKI_KEY_WEAK`
  */
 export function parseCsr(input: string | Uint8Array, profile?: Profile): Csr {
   return read(input, profile, verifyCsr)
@@ -61,14 +61,17 @@ function read(
   })
 }
 
-const OF_THE_KEY = ['PKI_KEY_WEAK', 'PKI_CSR_SIGNATURE']
-
 /** Turns errors about the form of a request into `PKI_CSR_INVALID`. */
 function orInvalid<T>(read: () => T): T {
   try {
     return read()
   } catch (cause) {
-    if (!(cause instanceof PkiError) || OF_THE_KEY.includes(cause.code)) throw cause
+    if (
+      !(cause instanceof PkiError) ||
+      cause.code === 'PKI_KEY_WEAK' ||
+      cause.code === 'PKI_CSR_INVALID'
+    )
+      throw cause
     throw new PkiError('PKI_CSR_INVALID', cause.message, { cause })
   }
 }

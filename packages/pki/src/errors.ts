@@ -38,11 +38,6 @@ export const PKI_ERRORS = {
       'Provide a PKCS#10 request for DNS names and IP addresses only; for a client certificate one for ' +
       'DNS names, e-mail addresses and SPIFFE IDs.',
   },
-  PKI_CSR_SIGNATURE: {
-    title: 'Signature of the certificate request is not valid',
-    action:
-      'Create the request again, signed with the private key of its public key and with SHA-256, SHA-384 or SHA-512.',
-  },
   PKI_CERTIFICATE_INVALID: {
     title: 'Certificate cannot be read',
     action: 'Provide an X.509 certificate in DER, or in PEM where PEM is accepted.',
@@ -71,20 +66,12 @@ export const PKI_ERRORS = {
     action: 'Use an authority whose pathLenConstraint allows another certificate below it.',
   },
   PKI_CA_EXPIRED: {
-    title: 'Authority is expired or not valid yet',
-    action: 'Renew the certificate of the authority, or correct the clock.',
-  },
-  PKI_CA_EXPIRING: {
-    title: 'Authority ends too soon to sign, or has not begun',
+    title: 'Authority has ended, ends too soon to sign, or has not begun',
     action:
       'Replace the root or intermediate that ends, or set the clock: see the guide of the embedded CA.',
   },
-  PKI_CA_KEY_MISSING: {
-    title: 'Authority has no private key',
-    action: 'Provide the private key of the authority.',
-  },
-  PKI_CA_KEY_MISMATCH: {
-    title: 'Private key does not match the authority',
+  PKI_CA_KEY_INVALID: {
+    title: 'Authority has no private key that belongs to it',
     action: 'Provide the private key that belongs to the certificate of the authority.',
   },
 } as const satisfies Record<`PKI_${string}`, { title: string; action: string }>

@@ -68,9 +68,9 @@ export function createSigner(issuer: Buffer, keyId: Der, key: KeyObject) {
   }
 }
 
-/** @throws PkiError `PKI_CA_KEY_MISSING` */
+/** @throws PkiError `PKI_CA_KEY_INVALID` */
 export function signerOf({ info, key }: Authority): Signer {
-  if (!key) throw new PkiError('PKI_CA_KEY_MISSING', `there is no private key for ${info.subject}`)
+  if (!key) throw new PkiError('PKI_CA_KEY_INVALID', `there is no private key for ${info.subject}`)
   return createSigner(info.subjectDer, Buffer.from(info.skid ?? '', 'hex'), key)
 }
 
@@ -148,7 +148,7 @@ const HOUR = 3_600_000
 /**
  * Limits a validity period to that of the authority, in whole seconds. It fails if less than an
  * hour is left before the authority ends, or if the authority is not valid before the period ends.
- * @throws PkiError `PKI_CA_EXPIRING`
+ * @throws PkiError `PKI_CA_EXPIRED`
  */
 export function clampValidity(
   { info, ends }: Authority,
@@ -157,7 +157,7 @@ export function clampValidity(
   const notBefore = wholeSeconds(Math.max(asked.notBefore, info.notBefore))
   const notAfter = wholeSeconds(Math.min(asked.notAfter, ends))
   const refuse = (verb: string, at: number) =>
-    new PkiError('PKI_CA_EXPIRING', `${info.subject} ${verb} at ${new Date(at).toISOString()}`)
+    new PkiError('PKI_CA_EXPIRED', `${info.subject} ${verb} at ${new Date(at).toISOString()}`)
   if (asked.notAfter > ends && notAfter - notBefore < HOUR) throw refuse('ends', ends)
   if (notBefore >= notAfter) throw refuse('begins only', info.notBefore)
   return { notBefore, notAfter }
@@ -187,7 +187,7 @@ export type LeafSigner = ReturnType<typeof createLeafSigner>
  *
  * The common name is the first DNS name of at most 64 characters, for people to read; without one
  * the subject is empty. Software uses the subject alternative name, which is always present.
- * @throws PkiError `PKI_CA_KEY_MISSING`
+ * @throws PkiError `PKI_CA_KEY_INVALID`
  */
 export function createLeafSigner(
   authority: Authority,

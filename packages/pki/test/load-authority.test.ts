@@ -188,7 +188,7 @@ t.test('times and keys', async (t) => {
     code: 'PKI_CA_EXPIRED',
   })
   t.throws(() => loadAuthority({ certificate, key: generateP256(), now: NOW }), {
-    code: 'PKI_CA_KEY_MISMATCH',
+    code: 'PKI_CA_KEY_INVALID',
   })
   t.throws(() => loadAuthority({ certificate, key: 'secret-canary', now: NOW }), {
     code: 'PKI_KEY_INVALID',

@@ -11,7 +11,7 @@ interface Restriction extends Pick<Part, 'texts'> {
 /**
  * Compiles an allow rule. All restrictions of an object must hold; only a verified e-mail address
  * counts.
- * @throws ProfileError PROFILE_ALLOW_INVALID, PROFILE_CONDITION_INVALID, PROFILE_CONDITION_TOO_LONG
+ * @throws ProfileError PROFILE_ALLOW_INVALID, PROFILE_CONDITION_INVALID
  */
 export function compileAllow(allow: Allow): Restriction {
   if (allow === 'anyone') return restriction([])

@@ -60,7 +60,7 @@ export interface Condition {
  * Compiles a condition.
  *
  * @param of - a `person`, or a `request`, which may have the variable `mcp`
- * @throws ProfileError PROFILE_CONDITION_INVALID, PROFILE_CONDITION_TOO_LONG
+ * @throws ProfileError PROFILE_CONDITION_INVALID
  */
 export function compileCondition(source: string, of: 'person' | 'request' = 'person'): Condition {
   const { expression, text, texts, readsMcp } = parseCondition(source, of)
@@ -236,7 +236,7 @@ const OPERATORS = ['[]', '==', '!=', '<', '<=', '>', '>=', 'in', '&&', '||', '?:
 function parseCondition(source: string, of: 'person' | 'request') {
   if (source.length > MAX_LENGTH)
     throw new ProfileError(
-      'PROFILE_CONDITION_TOO_LONG',
+      'PROFILE_CONDITION_INVALID',
       `the condition has ${source.length} characters, more than ${MAX_LENGTH}`,
     )
   const unprintable = source.search(/[^\P{Cc}\t\r\n]|\p{Cs}/u)

@@ -21,13 +21,9 @@ export const PROFILE_ERRORS = {
   },
   PROFILE_CONDITION_INVALID: {
     title: 'Condition is not valid',
-    action: 'Correct the condition at the column that the message names.',
+    action:
+      'Give one condition of at most 1,024 characters. Correct it at the column that the message names.',
   },
-  PROFILE_CONDITION_TOO_LONG: {
-    title: 'Condition is too long',
-    action: 'Shorten it to 1,024 characters, for instance by testing one group instead of many.',
-  },
-  PROFILE_CONDITION_TWICE: { title: 'Two conditions at once', action: 'Give one condition.' },
 } as const satisfies Record<`PROFILE_${string}`, { title: string; action: string }>
 
 export type ProfileErrorCode = keyof typeof PROFILE_ERRORS

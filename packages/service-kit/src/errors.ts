@@ -2,13 +2,10 @@ import { CodedError } from '@gatehouse/net'
 
 /** The errors that keep a service from starting: what each means, and what to do about it. */
 export const CONFIG_ERRORS = {
-  CONFIG_NOT_FOUND: {
-    title: 'No configuration file',
-    action: 'Create the file, or name it by --config or $GATEHOUSE_CONFIG.',
-  },
   CONFIG_UNREADABLE: {
     title: 'Configuration file cannot be read',
-    action: 'Check its owner, its mode and its size, which may be up to 1 MiB.',
+    action:
+      'Create the file, or name it by --config or $GATEHOUSE_CONFIG. Check its owner, its mode and its size, which may be up to 1 MiB.',
   },
   CONFIG_INVALID: {
     title: 'Configuration is not valid',

@@ -109,8 +109,8 @@ t.test('prints an error as one line with its code, and each fault on its own lin
     [new UsageError('which?'), 'p: which?\n'],
     [new Error('not ready'), 'p: not ready\n'],
     [
-      new ConfigError('CONFIG_NOT_FOUND', '/c does not exist'),
-      'p: /c does not exist [CONFIG_NOT_FOUND]\n',
+      new ConfigError('CONFIG_UNREADABLE', '/c does not exist'),
+      'p: /c does not exist [CONFIG_UNREADABLE]\n',
     ],
     [
       new ConfigError('CONFIG_INVALID', 'one\ntwo', { faults }),

@@ -18,11 +18,11 @@ const PACKAGE_ERRORS = { ...CERT_STORE_ERRORS, ...ISSUANCE_ERRORS }
 const PACKAGE_STATUS: Partial<Record<keyof typeof PACKAGE_ERRORS, number>> = {
   CERT_BUSY: 503,
   CERT_CALLER_LIMITED: 429,
-  CERT_CRL_UNKNOWN: 404,
   CERT_ISSUE_FAILED: 503,
   CERT_KEY_TYPE_CONFLICT: 400,
   CERT_LIFETIME_REFUSED: 400,
   CERT_LEASE_LOST: 503,
+  CERT_NOT_FOUND: 404,
   CERT_ORDER_ENDED: 503,
   CERT_RATE_LIMITED: 429,
   CERT_ROOT_KEY_ABSENT: 503,
@@ -33,22 +33,6 @@ const PACKAGE_STATUS: Partial<Record<keyof typeof PACKAGE_ERRORS, number>> = {
 
 /** The errors that only the service itself throws. */
 const OWN_ERRORS = {
-  CERT_ACME_ACCOUNT_UNKNOWN: {
-    status: 404,
-    title: 'ACME account not found',
-    action: 'Use an ID of `gatehouse-certs acme-accounts`. Accounts that nobody uses are deleted.',
-  },
-  CERT_CALLER_UNKNOWN: {
-    status: 404,
-    title: 'API key not found',
-    action:
-      'Use the name of a key in `auth.psk.keys`; a key that is limited to names may name only itself.',
-  },
-  CERT_CHALLENGE_UNKNOWN: {
-    status: 404,
-    title: 'Challenge not found',
-    action: 'If a CA requested it, find out which host responds for the name. Otherwise ignore it.',
-  },
   CERT_DOCUMENT_TOO_LARGE: {
     status: 422,
     title: 'Too many certificates for one proxy',
@@ -80,11 +64,6 @@ const OWN_ERRORS = {
     title: 'No certificate for this proxy yet',
     action:
       'List its names in `certificates`, or request each one once. The `domains` of its key must include every name of a certificate.',
-  },
-  CERT_NOT_FOUND: {
-    status: 404,
-    title: 'Certificate not found',
-    action: 'Request it with POST /api/certificate first.',
   },
   CERT_ORDER_NOT_FOUND: {
     status: 404,
@@ -139,11 +118,10 @@ export const STATUS_OF: Readonly<Record<string, number>> = {
   ...Object.fromEntries(FINAL_CODES.map((code) => [code, 422])),
   ACME_BAD_REVOCATION_REASON: 400,
   ...Object.fromEntries(Object.entries(CERT_ERRORS).map(([code, { status }]) => [code, status])),
-  PKI_CA_EXPIRING: 503,
+  PKI_CA_EXPIRED: 503,
   PKI_CLIENT_REFUSED: 401,
   PKI_NAME_INVALID: 400,
   PKI_CSR_INVALID: 400,
-  PKI_CSR_SIGNATURE: 400,
   PKI_KEY_WEAK: 400,
   STORE_CORRUPT: 503,
   STORE_NEWER: 503,

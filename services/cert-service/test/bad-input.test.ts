@@ -178,7 +178,7 @@ const BAD: readonly Bad[] = [
   badCsr('cut off', `${csr.slice(0, 200)}\n-----END CERTIFICATE REQUEST-----\n`),
   badCsr('two of them', csr + csr),
   badCsr('other bytes', toPem('CERTIFICATE REQUEST', Buffer.from('hello'))),
-  badCsr('signed by another key', makeCsr({ forged: true }), 'PKI_CSR_SIGNATURE'),
+  badCsr('signed by another key', makeCsr({ forged: true }), 'PKI_CSR_INVALID'),
   badCsr('1,024-bit RSA', makeCsr({ rsa: 1024 }), 'PKI_KEY_WEAK'),
   {
     ...badCsr('its key is of another type', csr, 'CERT_KEY_TYPE_CONFLICT'),

@@ -14,7 +14,7 @@ import { DAY, leapClock, NOW, type Running, settle, start } from './helpers/app.
 // What is wrong in these tests, and said.
 expectWarnings(
   t,
-  'PKI_CA_EXPIRING',
+  'PKI_CA_EXPIRED',
   'the CA needs its operator',
   'this CA begins in the future: is the clock behind?',
 )
@@ -215,7 +215,7 @@ t.test(
     await first.close()
     const clock = leapClock(NOW - 3000 * DAY)
     const behind = await start(t, { server: { tls: 'off' } }, { folder, clock })
-    t.match((await post(behind, 'new.test')).code, 'PKI_CA_EXPIRING')
+    t.match((await post(behind, 'new.test')).code, 'PKI_CA_EXPIRED')
     t.equal((await post(behind, 'held.test')).serialNumber, held.serialNumber, 'held is answered')
   },
 )
@@ -257,7 +257,7 @@ t.test(
         t.ok(own.validToDate.getTime() <= info.notAfter)
         tls.close()
         t.match(await post(wrong, 'new.test'), {
-          code: 'PKI_CA_EXPIRING',
+          code: 'PKI_CA_EXPIRED',
           detail: /Intermed|Ours/,
         })
         const { status, body } = await wrong.call('GET', '/api/certificate/held.test')

@@ -40,11 +40,6 @@ export const FWA_ERRORS = {
       'Correct the client ID metadata document that the message names, or the client ID. The developer ' +
       'of the client can do so. The document is read again after 10 seconds.',
   },
-  FWA_CLIENT_RATE: {
-    status: 429,
-    title: 'Too many new clients',
-    action: 'Wait as long as `Retry-After` says, then try again.',
-  },
   FWA_CLIENT_UNREACHABLE: {
     status: 502,
     title: 'Client metadata document cannot be read',
@@ -100,6 +95,12 @@ export const FWA_ERRORS = {
     title: 'Sign-in expired or started in another browser',
     action: 'Start again at `loginUrl` and allow cookies.',
   },
+  FWA_NOT_FOUND: {
+    status: 404,
+    title: 'Nothing at this address',
+    action:
+      'Compare the URL with `portals` in the configuration, and with the `providers` and `resources` of the portal.',
+  },
   FWA_NO_SESSION: {
     status: 401,
     title: 'Not signed in',
@@ -123,20 +124,10 @@ export const FWA_ERRORS = {
     action:
       'Add the address or host name of the proxy to `server.trustedProxies`. The log has the address.',
   },
-  FWA_PORTAL_UNKNOWN: {
-    status: 404,
-    title: 'No such portal',
-    action: 'Check the name of the portal in the URL against `portals` in the configuration.',
-  },
-  FWA_PROVIDER_UNKNOWN: {
-    status: 404,
-    title: 'No such provider',
-    action: 'Choose one of the providers that the sign-in page of the portal lists.',
-  },
-  FWA_RESOURCE_UNKNOWN: {
-    status: 404,
-    title: 'No such resource',
-    action: 'Compare the URL with `resources` in the configuration, its host and path.',
+  FWA_RATE_LIMITED: {
+    status: 429,
+    title: 'Too many attempts',
+    action: 'Wait as long as `Retry-After` says, then try again.',
   },
   FWA_SESSION_TOO_LARGE: {
     status: 403,
@@ -156,11 +147,6 @@ export const FWA_ERRORS = {
     title: 'Sign-in link names an unknown policy',
     action: 'Open the app again to get a new link.',
   },
-  FWA_SIGN_IN_RATE: {
-    status: 429,
-    title: 'Too many sign-ins',
-    action: 'Wait as long as `Retry-After` says, then sign in again.',
-  },
   FWA_STEP_UP_REQUIRED: {
     status: 401,
     title: 'New sign-in required',
@@ -178,12 +164,8 @@ export const FWA_ERRORS = {
   FWA_TOKEN_INVALID: {
     status: 401,
     title: 'Invalid session token',
-    action: 'Send the complete, unchanged token of a session at this portal.',
-  },
-  FWA_TOKEN_MISSING: {
-    status: 401,
-    title: 'Session token missing',
-    action: 'Send one `Authorization: Bearer <session token>` header.',
+    action:
+      'Send one `Authorization: Bearer <session token>` header, with the complete, unchanged token of a session at this portal.',
   },
   FWA_TOOL_REFUSED: {
     status: 403,
@@ -199,7 +181,6 @@ export const STATUS_OF: Readonly<Record<string, number>> = {
   ...Object.fromEntries(Object.entries(FWA_ERRORS).map(([code, { status }]) => [code, status])),
   FWA_HEADER_ALIAS: 400,
   FWA_HEADER_INVALID: 400,
-  FWA_HEADER_MISSING: 400,
   FWA_HOST_UNKNOWN: 403,
   FWA_IDENTITY_UNSENDABLE: 403,
   FWA_PARAMETER_UNKNOWN: 400,
@@ -213,8 +194,6 @@ export const STATUS_OF: Readonly<Record<string, number>> = {
   FWA_REQUEST_REFUSED: 502,
   FWA_STEP_UP_UNMET: 403,
   PROFILE_CONDITION_INVALID: 400,
-  PROFILE_CONDITION_TOO_LONG: 400,
-  PROFILE_CONDITION_TWICE: 400,
   ...Object.fromEntries(Object.keys(STORE_ERRORS).map((code) => [code, 503])),
 }
 

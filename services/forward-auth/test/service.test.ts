@@ -14,7 +14,7 @@ import { CORP, portalOf, startApp, yamlOf } from './app.ts'
 import { SHAPES } from './shapes.ts'
 
 // What is wrong in these tests, and said.
-expectWarnings(t, 'FWA_HOST_UNKNOWN', 'FWA_PEER_UNTRUSTED', 'FWA_PORTAL_UNKNOWN')
+expectWarnings(t, 'FWA_HOST_UNKNOWN', 'FWA_PEER_UNTRUSTED', 'FWA_NOT_FOUND')
 
 const SILENT = createLogger({ name: 'test', level: 'silent', format: 'json' })
 

@@ -45,7 +45,7 @@ export async function ask(
   if (datagram && !(datagram.flags & FLAG.truncated)) return datagram
   const answer = accept(await exchangeTcp(server, request, signal))
   if (answer) return answer
-  throw new AcmeError('ACME_DNS_MESSAGE', `${server.host} answered another question`)
+  throw new AcmeError('ACME_DNS_LOOKUP', `${server.host} answered another question`)
 }
 
 function answerIn(bytes: Buffer, id: number, { name, type }: DnsQuestion): DnsMessage | undefined {

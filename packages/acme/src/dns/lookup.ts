@@ -79,12 +79,12 @@ export class Lookup {
       if (seen.has(next)) break
       if (!next.split('.').every((label) => HOST_LABEL.test(label)))
         throw new AcmeError(
-          'ACME_DNS_CNAME',
+          'ACME_DNS_LOOKUP',
           `${at} leads to ${JSON.stringify(next)}, which is no host`,
         )
       at = next
     }
-    throw new AcmeError('ACME_DNS_CNAME', `the CNAME records of ${name} go in a circle or too far`)
+    throw new AcmeError('ACME_DNS_LOOKUP', `the CNAME records of ${name} go in a circle or too far`)
   }
 
   /** Finds the servers that answer for the name, and its CNAME records. */

@@ -46,7 +46,7 @@ const CLASS_NONE = 254
 
 export const rcodeOf = ({ flags }: Pick<DnsMessage, 'flags'>): number => flags & 0x0f
 
-/** @throws AcmeError `ACME_DNS_MESSAGE` for a name that DNS messages of this package cannot hold */
+/** @throws AcmeError `ACME_DNS_LOOKUP` for a name that DNS messages of this package cannot hold */
 export function encodeQuery(id: number, flags: number, question: DnsQuestion): Buffer {
   checkName(question.name)
   return encode({ id, flags, questions: [question] })
@@ -145,5 +145,5 @@ function canonicalName(text: string): string {
 }
 
 function fail(why: string, cause?: unknown): never {
-  throw new AcmeError('ACME_DNS_MESSAGE', `the DNS message is not valid: ${why}`, { cause })
+  throw new AcmeError('ACME_DNS_LOOKUP', `the DNS message is not valid: ${why}`, { cause })
 }

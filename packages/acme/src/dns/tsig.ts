@@ -143,5 +143,5 @@ function uint48(value: number): Buffer {
 }
 
 function fail(why: string): never {
-  throw new AcmeError('ACME_DNS_MESSAGE', `the answer of the name server cannot be trusted: ${why}`)
+  throw new AcmeError('ACME_DNS_LOOKUP', `the answer of the name server cannot be trusted: ${why}`)
 }

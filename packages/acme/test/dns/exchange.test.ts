@@ -120,12 +120,12 @@ const FAILURES: [
   [
     'the answer is to another question',
     (request, socket) => socket.end(frame(withId(answerTo(request), request.readUInt16BE() ^ 1))),
-    'ACME_DNS_MESSAGE',
+    'ACME_DNS_LOOKUP',
   ],
   [
     'the answer is garbage',
     (_request, socket) => socket.end(frame(Buffer.from('garbage'))),
-    'ACME_DNS_MESSAGE',
+    'ACME_DNS_LOOKUP',
   ],
 ]
 

@@ -58,14 +58,14 @@ t.test('answers are read', async (t) => {
 
 t.test('refuses malformed messages', async (t) => {
   for (const [title, message] of Object.entries(MALFORMED))
-    t.throws(() => decodeMessage(message), { code: 'ACME_DNS_MESSAGE' }, title)
+    t.throws(() => decodeMessage(message), { code: 'ACME_DNS_LOOKUP' }, title)
   for (const name of ['a..b', '.', 'a.', 'ä', 'A', 'a b', 'x'.repeat(64), 'x.'.repeat(130)])
     for (const encode of [
       () => encodeQuery(0, 0, { name, type: 'TXT' }),
       () => encodeUpdate(0, name, { name: 'a', value: '' }, 'delete'),
       () => encodeUpdate(0, 'a', { name, value: '' }, 'delete'),
     ])
-      t.throws(encode, { code: 'ACME_DNS_MESSAGE' }, JSON.stringify(name))
+      t.throws(encode, { code: 'ACME_DNS_LOOKUP' }, JSON.stringify(name))
 })
 
 t.test(
@@ -85,7 +85,7 @@ t.test(
         `${last} 00ff 0001 0000003c 0000`.repeat(records - 1),
       )
     t.equal(decodeMessage(messageOf(249)).answers.at(-1)?.name, 'example')
-    const refused = { code: 'ACME_DNS_MESSAGE', message: /too many records/ }
+    const refused = { code: 'ACME_DNS_LOOKUP', message: /too many records/ }
     t.throws(() => decodeMessage(messageOf(250)), refused)
   },
 )
@@ -154,7 +154,7 @@ t.test('property: reads or refuses any bytes', async () => {
       try {
         decodeMessage(input)
       } catch (error) {
-        return error instanceof AcmeError && error.code === 'ACME_DNS_MESSAGE'
+        return error instanceof AcmeError && error.code === 'ACME_DNS_LOOKUP'
       }
       return true
     }),

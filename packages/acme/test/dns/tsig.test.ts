@@ -79,27 +79,27 @@ const REFUSED: [
       unsigned.writeUInt16BE(0, 10)
       return verifyAnswer(unsigned, key, hex(mac), NOW)
     },
-    { code: 'ACME_DNS_MESSAGE', message: /not signed/ },
+    { code: 'ACME_DNS_LOOKUP', message: /not signed/ },
   ],
   [
     'an answer to another request',
     () => verifyAnswer(hex(answer), key, Buffer.alloc(32), NOW),
-    { code: 'ACME_DNS_MESSAGE', message: /signature is wrong/ },
+    { code: 'ACME_DNS_LOOKUP', message: /signature is wrong/ },
   ],
   [
     'another key',
     () => verifyAnswer(hex(answer), { ...key, name: 'other' }, hex(mac), NOW),
-    { code: 'ACME_DNS_MESSAGE', message: /another key/ },
+    { code: 'ACME_DNS_LOOKUP', message: /another key/ },
   ],
   [
     'another secret',
     () => verifyAnswer(hex(answer), { ...key, secret: Buffer.alloc(32) }, hex(mac), NOW),
-    { code: 'ACME_DNS_MESSAGE', message: /signature is wrong/ },
+    { code: 'ACME_DNS_LOOKUP', message: /signature is wrong/ },
   ],
   [
     'an answer of another time',
     () => verifyAnswer(hex(answer), key, hex(mac), NOW + 302_000),
-    { code: 'ACME_DNS_MESSAGE', message: /not of this time/ },
+    { code: 'ACME_DNS_LOOKUP', message: /not of this time/ },
   ],
   [
     'BADSIG',

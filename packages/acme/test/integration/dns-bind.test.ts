@@ -127,7 +127,7 @@ const REFUSED: [
     'app.example.test',
     { code: 'ACME_DNS_PROVIDER' },
   ],
-  ['a CNAME to itself', rfc2136(), 'loop.example.test', { code: 'ACME_DNS_CNAME' }],
+  ['a CNAME to itself', rfc2136(), 'loop.example.test', { code: 'ACME_DNS_LOOKUP' }],
 ]
 
 t.test('checks a record set without changing it', async (t) => {

@@ -167,7 +167,7 @@ const FAILURES: [
       [RESOLVER]: delegation,
       [NS1]: [`${CHALLENGE} CNAME a.example.test`, `a.example.test CNAME ${CHALLENGE}`],
     },
-    { code: 'ACME_DNS_CNAME' },
+    { code: 'ACME_DNS_LOOKUP' },
   ],
   [
     'CNAME records go on and on',
@@ -178,13 +178,13 @@ const FAILURES: [
         ...Array.from({ length: 20 }, (_, i) => `c${i}.example.test CNAME c${i + 1}.example.test`),
       ],
     },
-    { code: 'ACME_DNS_CNAME' },
+    { code: 'ACME_DNS_LOOKUP' },
   ],
   ...['x/%2e%2e/%2e%2e?.test', '-rf.test', 'a<b>.test', '*.example.test'].map(
     (target): (typeof FAILURES)[number] => [
       `a CNAME leads to what is no host, ${target}`,
       { [RESOLVER]: delegation, [NS1]: [`${CHALLENGE} CNAME ${target}`] },
-      { code: 'ACME_DNS_CNAME', message: /no host/ },
+      { code: 'ACME_DNS_LOOKUP', message: /no host/ },
     ],
   ),
 ]

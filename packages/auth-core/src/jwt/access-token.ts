@@ -57,7 +57,7 @@ const ID_TOKEN_MARKS = [
  * Refuses a token that was issued for another purpose than access to an API (RFC 8725 section 3.12).
  * An issuer may sign such tokens with the same key, for the same audience.
  *
- * @throws AuthError AUTH_TOKEN_PURPOSE
+ * @throws AuthError AUTH_TOKEN_TYPE
  */
 function checkPurpose(claims: Claims): void {
   const mark =

@@ -48,7 +48,7 @@ const CLOCK_SKEW_MS = 30_000
  * key by `cnf` (RFC 7800, RFC 8705 section 3, RFC 9449 section 7). Gives its period of validity in
  * milliseconds, with the accepted clock skew.
  *
- * @throws AuthError AUTH_TOKEN_PURPOSE, AUTH_TOKEN_CLAIMS, AUTH_TOKEN_AUDIENCE, AUTH_TOKEN_EXPIRED, AUTH_TOKEN_NOT_YET_VALID
+ * @throws AuthError AUTH_TOKEN_TYPE, AUTH_TOKEN_CLAIMS, AUTH_TOKEN_AUDIENCE, AUTH_TOKEN_EXPIRED, AUTH_TOKEN_NOT_YET_VALID
  */
 export function checkClaims(
   claims: Claims,
@@ -92,7 +92,7 @@ export function readTime(claims: Claims, claim: string): number | undefined {
 }
 
 export function wrongPurpose(claim: string): AuthError {
-  return new AuthError('AUTH_TOKEN_PURPOSE', { detail: `the token has the claim ${claim}` })
+  return new AuthError('AUTH_TOKEN_TYPE', { detail: `the token has the claim ${claim}` })
 }
 
 export function wrongClaim(claim: string): AuthError {

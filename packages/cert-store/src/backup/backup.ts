@@ -28,7 +28,7 @@ interface Places {
 /**
  * Copies the store of `folder`, as it is at one moment, into a new file; the service may run.
  * The keys in it are sealed: without the master key, which is not in it, they stay closed.
- * @throws CertStoreError CERT_STORE_MISSING, CERT_FILE_EXISTS, CERT_FILE_FAILED, STORE_CORRUPT
+ * @throws CertStoreError CERT_STORE_MISSING, CERT_FILE_FAILED, STORE_CORRUPT
  */
 export async function backup({ folder, file, say = () => {} }: Places): Promise<void> {
   requireStore(folder)

@@ -23,7 +23,7 @@ const OTHERS_OR_GROUP_WRITE = 0o027
 /**
  * Opens the keyring of a store. A store without one gets a new keyring, and a master key if the file
  * does not exist and the store is not shared; a store that has one never gets a new master key here.
- * @throws CertStoreError CERT_MASTER_KEY_MISPLACED, CERT_MASTER_KEY_MISSING, CERT_MASTER_KEY_WRONG,
+ * @throws CertStoreError CERT_MASTER_KEY_EXPOSED, CERT_MASTER_KEY_MISSING, CERT_MASTER_KEY_WRONG,
  * CERT_MASTER_KEY_INVALID, CERT_MASTER_KEY_EXPOSED
  */
 export async function openKeyring(options: KeyringOptions): Promise<Keyring> {
@@ -67,7 +67,7 @@ export function assertMasterKey(
     throw new CertStoreError('CERT_MASTER_KEY_INVALID', `${file} does not hold 32 bytes in base64.`)
 }
 
-/** Creates a key in a new file. @throws CertStoreError CERT_FILE_EXISTS, CERT_FILE_FAILED */
+/** Creates a key in a new file. @throws CertStoreError CERT_FILE_FAILED */
 export async function createMasterKey(file: string): Promise<MasterKey> {
   const bytes = randomBytes(KEY_BYTES)
   try {
@@ -149,13 +149,13 @@ async function adoptNextMasterKey(file: string): Promise<void> {
   await syncFolder(dirname(file))
 }
 
-/** @throws CertStoreError CERT_MASTER_KEY_MISPLACED if the key lies inside of the data folder, so that a copy of it reveals everything */
+/** @throws CertStoreError CERT_MASTER_KEY_EXPOSED if the key lies inside of the data folder, so that a copy of it reveals everything */
 export function refuseBeside(file: string, folder: string): void {
   const data = realpath(folder)
   const paths = [join(realpath(dirname(file)), basename(file)), realpath(file)]
   if (paths.every((path) => relative(data, path).split(sep)[0] === '..')) return
   throw new CertStoreError(
-    'CERT_MASTER_KEY_MISPLACED',
+    'CERT_MASTER_KEY_EXPOSED',
     `${file} is inside the data folder ${folder}.`,
   )
 }

@@ -201,12 +201,12 @@ class Crls {
     this.#find = find
   }
 
-  /** The CRL of this key identifier, at most a day old and complete. @throws IssuanceError `CERT_CRL_UNKNOWN` */
+  /** The CRL of this key identifier, at most a day old and complete. @throws IssuanceError `CERT_NOT_FOUND` */
   async get(keyId: string): Promise<Uint8Array> {
     const stored = await this.#find(keyId)
     const record = stored && (await this.#current(stored))
     if (!record)
-      throw new IssuanceError('CERT_CRL_UNKNOWN', 'this service has no list of that issuer')
+      throw new IssuanceError('CERT_NOT_FOUND', 'this service has no list of that issuer')
     return record.crl
   }
 

@@ -145,7 +145,7 @@ export class SigningLine implements Issuer {
     return { certificate, chain: authority.chain, serialNumber, ...validity }
   }
 
-  /** @throws PkiError PKI_CA_EXPIRING; IssuanceError CERT_NOT_PERMITTED */
+  /** @throws PkiError PKI_CA_EXPIRED; IssuanceError CERT_NOT_PERMITTED */
   #validityOf(
     authority: Authority,
     { notAfter, lifetime = this.#options.leafLifetime }: Pick<LeafRequest, 'notAfter' | 'lifetime'>,

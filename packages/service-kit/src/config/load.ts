@@ -47,7 +47,7 @@ export interface Loaded<Config> {
 /**
  * Reads a YAML file into the value of the schema. Reports all faults at once, with line and column.
  *
- * @throws ConfigError CONFIG_NOT_FOUND, CONFIG_UNREADABLE, CONFIG_INVALID
+ * @throws ConfigError CONFIG_UNREADABLE, CONFIG_INVALID
  */
 export async function loadConfig<S extends TObject>({
   schema,
@@ -89,7 +89,7 @@ export async function loadConfig<S extends TObject>({
  * Finds the configuration file of a service: `flag`, else `$GATEHOUSE_CONFIG`, else `config.yaml` in
  * the working directory, else in the folder of the service below `/etc/gatehouse`.
  *
- * @throws ConfigError CONFIG_NOT_FOUND
+ * @throws ConfigError CONFIG_UNREADABLE
  */
 export async function locateConfig(options: {
   flag?: string | undefined
@@ -105,7 +105,7 @@ export async function locateConfig(options: {
   const file = files.find((file) => existsSync(file))
   if (file !== undefined) return file
   throw new ConfigError(
-    'CONFIG_NOT_FOUND',
+    'CONFIG_UNREADABLE',
     `no configuration file: neither --config nor $GATEHOUSE_CONFIG is given, and there is no ${files.join(' and no ')}`,
   )
 }
@@ -149,7 +149,7 @@ async function readBounded(file: string): Promise<Buffer> {
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
     throw code === 'ENOENT'
-      ? new ConfigError('CONFIG_NOT_FOUND', `${file} does not exist`, { cause: error })
+      ? new ConfigError('CONFIG_UNREADABLE', `${file} does not exist`, { cause: error })
       : new ConfigError('CONFIG_UNREADABLE', `${file} cannot be read (${code})`, { cause: error })
   }
   throw new ConfigError('CONFIG_UNREADABLE', `${file} is larger than ${MAX_FILE_BYTES} bytes`)

@@ -505,7 +505,7 @@ t.test('bounds', async (t) => {
 t.test('a file that cannot be read', async (t) => {
   const folder = t.testdir({})
   t.match(await faultsOf(join(folder, 'none.yaml')), {
-    code: 'CONFIG_NOT_FOUND',
+    code: 'CONFIG_UNREADABLE',
     faults: { length: 0 },
   })
   t.match(await faultsOf(folder), { code: 'CONFIG_UNREADABLE', message: /EISDIR/ })
@@ -551,7 +551,7 @@ t.test('locateConfig', async (t) => {
 
   process.chdir(join(folder, 'without'))
   await t.rejects(locateConfig({ env: {}, name }), {
-    code: 'CONFIG_NOT_FOUND',
+    code: 'CONFIG_UNREADABLE',
     message: /gatehouse\/no-such-service\/config\.yaml/,
   })
 })

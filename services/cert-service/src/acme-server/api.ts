@@ -232,27 +232,27 @@ function isOperator(request: FastifyRequest, right: Right = 'read'): boolean {
   return request.server.policy.scopeOf(principalOf(request), right).names === undefined
 }
 
-/** An account of the caller, or for an operator who may revoke of any. @throws CertError CERT_ACME_ACCOUNT_UNKNOWN */
+/** An account of the caller, or for an operator who may revoke of any. @throws CertError CERT_NOT_FOUND */
 async function requireAccount(request: FastifyRequest, id: string): Promise<ServedAccount> {
   const account = await request.server.store.acme.findAccount(id)
   if (account && (account.caller === ownName(request) || isOperator(request, 'revoke')))
     return account
-  throw new CertError('CERT_ACME_ACCOUNT_UNKNOWN', 'the caller has no such account')
+  throw new CertError('CERT_NOT_FOUND', 'the caller has no such account')
 }
 
-/** Refuses a mistyped ID, which would end an account. @throws CertError CERT_ACME_ACCOUNT_UNKNOWN */
+/** Refuses a mistyped ID, which would end an account. @throws CertError CERT_NOT_FOUND */
 async function requireAccounts(store: Store, caller: string, ids: readonly string[]) {
   const accounts = await Promise.all(ids.map((id) => store.acme.findAccount(id)))
   const isKept = (n: number) => accounts[n]?.caller === caller && accounts[n].status === 'valid'
   const unknown = ids.find((_, n) => !isKept(n))
   if (unknown !== undefined)
-    throw new CertError('CERT_ACME_ACCOUNT_UNKNOWN', `${caller} has no valid account ${unknown}`)
+    throw new CertError('CERT_NOT_FOUND', `${caller} has no valid account ${unknown}`)
 }
 
 /**
  * The API key that a request is about. Who asks for itself gets no further than the value with which it asks: an old one
  * makes nothing that outlives it.
- * @throws CertError CERT_CALLER_UNKNOWN
+ * @throws CertError CERT_NOT_FOUND
  */
 function requireOwner(request: FastifyRequest, caller: string): Owner {
   const { callers } = request.server
@@ -264,4 +264,4 @@ function requireOwner(request: FastifyRequest, caller: string): Owner {
   throw callerUnknown('only an API key has ACME accounts: its own, or by an operator that of any')
 }
 
-const callerUnknown = (why: string) => new CertError('CERT_CALLER_UNKNOWN', why)
+const callerUnknown = (why: string) => new CertError('CERT_NOT_FOUND', why)

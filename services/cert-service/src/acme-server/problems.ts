@@ -17,7 +17,6 @@ const TYPES: Readonly<Record<string, ProblemType>> = {
   CERT_NOT_PERMITTED: 'rejectedIdentifier',
   CERT_RATE_LIMITED: 'rateLimited',
   PKI_CSR_INVALID: 'badCSR',
-  PKI_CSR_SIGNATURE: 'badCSR',
   PKI_KEY_WEAK: 'badCSR',
   PKI_NAME_INVALID: 'rejectedIdentifier',
   // Of a public CA in the place of which this service stands.

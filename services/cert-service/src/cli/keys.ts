@@ -35,7 +35,7 @@ function keyringOf({ url, path, masterKey, masterKeyFile }: Stopped, store: Stor
 /**
  * Moves the root's private key out of the store into a new file (PEM, PKCS#8), to be kept offline.
  * @throws CertError CERT_STORE_MISSING, CERT_STORE_LOCKED, CERT_ROOT_KEY_ABSENT, CERT_MASTER_KEY_*,
- * CERT_FILE_EXISTS, CERT_FILE_FAILED
+ * CERT_FILE_FAILED
  */
 export async function detachRoot({
   file,

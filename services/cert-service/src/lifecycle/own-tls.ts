@@ -77,7 +77,7 @@ function issueAnyway(ca: Ca, request: Parameters<Ca['issue']>[0]): Issued {
   try {
     return ca.issue(request)
   } catch (error) {
-    if (error instanceof PkiError && error.code === 'PKI_CA_EXPIRING')
+    if (error instanceof PkiError && error.code === 'PKI_CA_EXPIRED')
       return ca.issueNearest(request)
     throw error
   }

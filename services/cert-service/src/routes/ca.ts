@@ -67,8 +67,7 @@ export const challengeRoute: FastifyPluginAsyncTypebox = async (app) => {
   }
   app.get('/.well-known/acme-challenge/:token', { schema }, async (request, reply) => {
     const answer = await answerHttp01(app.challenges, request.params.token)
-    if (answer === undefined)
-      throw new CertError('CERT_CHALLENGE_UNKNOWN', 'no CA has set this challenge')
+    if (answer === undefined) throw new CertError('CERT_NOT_FOUND', 'no CA has set this challenge')
     return reply.type('application/octet-stream').send(answer)
   })
 }

@@ -192,7 +192,7 @@ t.test('renewing the key of a caller ends its accounts, but those that are kept'
   for (const wrong of ['7', other.url.split('/').at(-1)])
     t.match(
       await call('POST', '/api/acme/key', { ...renew, keep: [id, wrong] }),
-      { status: 404, body: { code: 'CERT_ACME_ACCOUNT_UNKNOWN' } },
+      { status: 404, body: { code: 'CERT_NOT_FOUND' } },
       'an ID that is none of its accounts changes nothing',
     )
   const renewed = await call('POST', '/api/acme/key', { ...renew, keep: [id] })
@@ -267,7 +267,7 @@ t.test('keys and accounts are for those whom they concern', async (t) => {
   ] as const)
     t.match(await call('POST', '/api/acme/key', { caller }, headers), {
       status: 404,
-      body: { code: 'CERT_CALLER_UNKNOWN' },
+      body: { code: 'CERT_NOT_FOUND' },
     })
   t.equal((await call('POST', '/api/acme/key', {}, { authorization: '' })).status, 401)
 })

@@ -88,11 +88,11 @@ t.test('story 8: a key leaked, and its value is replaced', async (t) => {
     call('POST', '/api/acme/accounts/adopt', body, headers)
   t.match(await adopt({ caller: 'web' }, { authorization: 'APIKey a-key-of-somebody-else' }), {
     status: 404,
-    body: { code: 'CERT_CALLER_UNKNOWN' },
+    body: { code: 'CERT_NOT_FOUND' },
   })
   t.match(await adopt({ caller: 'web', ids: [idOf(own), 'nobody'] }), {
     status: 404,
-    body: { code: 'CERT_ACME_ACCOUNT_UNKNOWN' },
+    body: { code: 'CERT_NOT_FOUND' },
   })
   t.match(await adopt({ caller: 'web', ids: [idOf(own)] }), { status: 200, body: { adopted: 1 } })
   t.ok(await works(own), 'as it is')
@@ -330,7 +330,7 @@ t.test('an account is ended with all that it has ordered', async (t) => {
     call('POST', `/api/acme/accounts/${id}/revoke`, body, headers)
   t.match(await revoke(idOf(other), {}, by('first')), {
     status: 404,
-    body: { code: 'CERT_ACME_ACCOUNT_UNKNOWN' },
+    body: { code: 'CERT_NOT_FOUND' },
   })
   t.match(await revoke('nobody', {}), { status: 404 })
   const own = await revoke(idOf(client), { reason: 'keyCompromise' }, by('first'))

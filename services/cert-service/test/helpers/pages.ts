@@ -44,7 +44,7 @@ export const record = (overrides: Partial<CertificateRecord> = {}): CertificateR
 export const failed = (overrides: Partial<OrderRecord> = {}) =>
   newOrder({
     status: 'failed',
-    lastError: { code: 'PKI_CA_EXPIRING', detail: 'the intermediate ends first', at: NOW },
+    lastError: { code: 'PKI_CA_EXPIRED', detail: 'the intermediate ends first', at: NOW },
     nextTryAt: NOW + HOUR,
     ...overrides,
   })

@@ -41,7 +41,7 @@ async function fillWith({ service: { store } }: Running, failing: readonly strin
   await add([`${long}.${long}.${long}.example.com`, ...more], { renewAt: NOW + 120_000 })
   for (let n = 0; n < 196; n += 1)
     await add([`app${n}.example.com`], { renewAt: NOW + (n + 1) * 3_600_000 })
-  const lastError = { code: 'PKI_CA_EXPIRING', detail: 'the intermediate ends too soon', at: NOW }
+  const lastError = { code: 'PKI_CA_EXPIRED', detail: 'the intermediate ends too soon', at: NOW }
   for (const name of ['failing.example.com', `never.${long}.${long}.example.com`, ...failing])
     await store.saveOrder(
       newOrder({

@@ -87,7 +87,7 @@ t.test('a failed order says why, what to do, and when the next try is', async (t
       .replace(/\s+/g, ' ')
   t.match(
     said(failed()),
-    'Last try failed this minute : the intermediate ends first Replace the root or intermediate that ends, or set the clock: see the guide of the embedded CA. PKI_CA_EXPIRING Next try: in 60 minutes at the earliest.',
+    'Last try failed this minute : the intermediate ends first Replace the root or intermediate that ends, or set the clock: see the guide of the embedded CA. PKI_CA_EXPIRED Next try: in 60 minutes at the earliest.',
   )
   t.match(said(failed({ nextTryAt: NOW - 1 })), 'Next try: with the next request for it.')
   const internal = failed({ lastError: { code: 'INTERNAL', detail: 'an internal error', at: NOW } })

@@ -5,7 +5,7 @@ import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { DAY, KEY, start } from '../helpers/app.ts'
 
 // What is wrong in these tests, and said.
-expectWarnings(t, 'ACME_', 'PKI_CA_EXPIRING', 'nearly `limits.perName.certificates`')
+expectWarnings(t, 'ACME_', 'PKI_CA_EXPIRED', 'nearly `limits.perName.certificates`')
 
 const LIMITED = { authorization: 'APIKey a-key-limited-to-names' }
 const psk = {
@@ -90,6 +90,6 @@ t.test('property: a request succeeds exactly where its dry run sees no obstacle'
     // Each refusal comes at least once.
     { numRuns: 25, examples: [[limited], [ended], [failed]] },
   )
-  for (const code of ['issued', 'CERT_CALLER_LIMITED', 'PKI_CA_EXPIRING', 'ACME_CAA'])
+  for (const code of ['issued', 'CERT_CALLER_LIMITED', 'PKI_CA_EXPIRED', 'ACME_CAA'])
     t.ok(seen.get(code), `${code}: ${seen.get(code)} times`)
 })

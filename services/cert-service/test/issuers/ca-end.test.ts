@@ -77,7 +77,7 @@ t.test(
 )
 
 t.test('the last day of a root: a shorter leaf, then a refusal with its own code', async (t) => {
-  expectWarnings(t, 'PKI_CA_EXPIRING')
+  expectWarnings(t, 'PKI_CA_EXPIRED')
   const running = await start(t)
   const { clock, service, call } = running
   clock.shift(3650 * DAY - 2 * HOUR)
@@ -88,7 +88,7 @@ t.test('the last day of a root: a shorter leaf, then a refusal with its own code
   clock.shift(1.5 * HOUR)
   await service.ca.upkeep()
   const refused = await call('POST', '/api/certificate', { domain: 'b.test' })
-  t.match(refused, { status: 503, body: { code: 'PKI_CA_EXPIRING', action: /Replace the root/ } })
+  t.match(refused, { status: 503, body: { code: 'PKI_CA_EXPIRED', action: /Replace the root/ } })
   t.match(refused.body.detail, /ends at 2039-12-30T00:00:00/)
   t.equal(Number(refused.headers['retry-after']), 60)
   const held = await call('GET', '/api/certificate/a.test')

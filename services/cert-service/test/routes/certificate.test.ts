@@ -442,7 +442,7 @@ t.test('routes without authentication', async (t) => {
   t.equal(crl.headers['content-type'], 'application/pkix-crl')
   const { skid } = service.ca.intermediate().info
   t.ok(crl.rawPayload.equals((await open(`/ca/crl.der?issuer=${skid}`)).rawPayload))
-  t.match((await open('/ca/crl.der?issuer=00')).json(), { status: 404, code: 'CERT_CRL_UNKNOWN' })
+  t.match((await open('/ca/crl.der?issuer=00')).json(), { status: 404, code: 'CERT_NOT_FOUND' })
   t.match((await open('/healthz')).json(), { status: 'ok' })
   t.strictSame((await open('/readyz')).json(), { status: 'ready', degraded: [] })
   t.match((await open('/openapi.json')).json(), { openapi: '3.1.0' })

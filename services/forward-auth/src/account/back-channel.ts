@@ -44,7 +44,7 @@ export const backChannelRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const { provider: name } = request.params
     const provider = portal.providers.get(name)
     if (provider?.type !== 'redirect' || !provider.relation || !provider.readLogoutToken)
-      throw new FwaError('FWA_PROVIDER_UNKNOWN', 'no provider of this name sends logout tokens')
+      throw new FwaError('FWA_NOT_FOUND', 'no provider of this name sends logout tokens')
     const [token = '', ...others] = (request.body ?? []) as string[]
     try {
       if (others.length > 0)

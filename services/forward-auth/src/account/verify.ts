@@ -120,7 +120,7 @@ function refusal({ code }: AuthError, request: FastifyRequest): FwaError {
   const message = isInvalid ? invalid : 'no token was sent'
   // RFC 6750 section 3.1: no error code without a token.
   const challenge = `Bearer realm="${portal}"${isInvalid ? ', error="invalid_token"' : ''}`
-  return new FwaError(isInvalid ? 'FWA_TOKEN_INVALID' : 'FWA_TOKEN_MISSING', message, {
+  return new FwaError('FWA_TOKEN_INVALID', message, {
     members: { valid: false, portal },
     headers: { 'www-authenticate': challenge },
   })

@@ -61,5 +61,5 @@ export function assertUnpacks({ headers }: FastifyRequest): void {
   if (headers[ANSWER] === 'sealed') return
   const message =
     'X-Gatehouse-Answer is missing: copy `location = /_gatehouse` and `@refused` of the example for nginx, which asks once'
-  throw new GateError('FWA_HEADER_MISSING', message)
+  throw new GateError('FWA_HEADER_INVALID', message)
 }

@@ -190,7 +190,7 @@ const MISSING: readonly (readonly [header: RegExp, mistake: Mistake])[] = [
 
 /** The finding for a check that the gate could not read. */
 function explainCode({ code, message = '', headers }: ProbedCheck, { host }: Exchange): Finding {
-  if (code === 'FWA_HEADER_MISSING') {
+  if (code === 'FWA_HEADER_INVALID' && / is missing\b/.test(message)) {
     const [, mistake = 'other'] = MISSING.find(([header]) => header.test(message)) ?? []
     return fault(mistake, `The check is incomplete: ${message}.`)
   }

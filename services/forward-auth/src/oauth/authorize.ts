@@ -295,7 +295,7 @@ async function ask(
   return sendPage(reply, 200, page)
 }
 
-/** @throws FwaError FWA_CLIENT_RATE, before anything is stored */
+/** @throws FwaError FWA_RATE_LIMITED, before anything is stored */
 function requireRate({ session }: Visitor, { signInRate }: FastifyInstance): void {
   signInRate.require(`agents of ${session.person}`, 'too many programs were connected')
 }

@@ -50,7 +50,7 @@ export class ClientDocuments {
   /**
    * Finds the client with this ID for a person, to whom a request is counted. All that ask for one
    * document at a time share one request.
-   * @throws FwaError FWA_CLIENT_INVALID, FWA_CLIENT_UNREACHABLE, FWA_CLIENT_RATE
+   * @throws FwaError FWA_CLIENT_INVALID, FWA_CLIENT_UNREACHABLE, FWA_RATE_LIMITED
    */
   async find(clientId: string, person: string): Promise<Client> {
     const url = parseClientId(clientId)

@@ -52,7 +52,7 @@ class Clients {
   /**
    * The client with an ID, for a person who is signed in.
    *
-   * @throws FwaError FWA_CLIENT_INVALID, FWA_CLIENT_UNREACHABLE, FWA_CLIENT_RATE
+   * @throws FwaError FWA_CLIENT_INVALID, FWA_CLIENT_UNREACHABLE, FWA_RATE_LIMITED
    */
   async find(at: PortalSite, clientId: string, person: string): Promise<Client> {
     const { configured, documents } = this.#of(at.portal)
@@ -98,7 +98,7 @@ class Clients {
   /**
    * Has a client authenticate as it said that it does when its person was asked, or as the configuration has it now.
    *
-   * @throws OAuthError invalid_client; FwaError FWA_CLIENT_INVALID, FWA_CLIENT_UNREACHABLE, FWA_CLIENT_RATE
+   * @throws OAuthError invalid_client; FwaError FWA_CLIENT_INVALID, FWA_CLIENT_UNREACHABLE, FWA_RATE_LIMITED
    */
   async authenticate(
     at: PortalSite,

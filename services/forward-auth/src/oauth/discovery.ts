@@ -98,8 +98,7 @@ export const resourceRoutes: FastifyPluginAsyncTypebox = async (app) => {
       async (request, reply) => {
         const found = resourceOf(request)
         const site = siteOf(request)
-        if (!found || !site)
-          throw new FwaError('FWA_RESOURCE_UNKNOWN', 'there is no resource of this URL')
+        if (!found || !site) throw new FwaError('FWA_NOT_FOUND', 'there is no resource of this URL')
         const { portal, resource } = found
         const { scopes, authorizationServers = [issuerOf({ portal, site })] } = resource
         reply.header('cache-control', `public, max-age=${MAX_AGE}`)

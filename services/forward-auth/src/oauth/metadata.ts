@@ -49,8 +49,7 @@ export const metadataRoute: FastifyPluginAsyncTypebox = async (app) => {
   app.get('/', { schema }, async (request, reply) => {
     const at = signInSiteOf(request)
     const resources = ownResources(app, at)
-    if (resources.length === 0)
-      throw new FwaError('FWA_RESOURCE_UNKNOWN', 'this portal issues no tokens')
+    if (resources.length === 0) throw new FwaError('FWA_NOT_FOUND', 'this portal issues no tokens')
     const { registration } = at.portal.authorizationServer
     const methods = [...app.clients.methodsOf(at.portal)]
     const scopes = resources.flatMap(({ grantableScopes }) =>

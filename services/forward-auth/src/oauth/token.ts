@@ -203,7 +203,7 @@ function sendError(
     return reply.code(isBasic ? 401 : 400).send(error.parameters)
   }
   if (isOwn(error) && LATER.includes(error.code)) {
-    const status = error.code === 'FWA_CLIENT_RATE' ? 429 : 503
+    const status = error.code === 'FWA_RATE_LIMITED' ? 429 : 503
     if (status === 503) request.log.warn({ err: error }, 'tokens could not be issued')
     const later = new OAuthError('temporarily_unavailable', 'try again')
     reply.header('retry-after', error.retryAfter ?? 1)
@@ -220,6 +220,6 @@ function sendError(
 
 /** Errors after which a client tries again, and has lost nothing. */
 const LATER: readonly string[] = [
-  ...['FWA_CLIENT_RATE', 'FWA_CLIENT_UNREACHABLE'],
+  ...['FWA_RATE_LIMITED', 'FWA_CLIENT_UNREACHABLE'],
   ...['STORE_UNAVAILABLE', 'FWA_STORE_STALE'],
 ]

@@ -225,17 +225,6 @@ export const TEXTS = {
         'Prévenez les développeurs de l’application. Les détails figurent ci-dessous.',
         'Avise a los desarrolladores de la aplicación. Los detalles figuran abajo.'],
     },
-    FWA_CLIENT_RATE: {
-      title: ['Too many new clients', 'Zu viele neue Clients', 'Trop de nouveaux clients', 'Demasiados clientes nuevos'],
-      text: [
-        'This account has used too many new apps in a short time.',
-        'Dieses Konto hat in kurzer Zeit zu viele neue Apps verwendet.',
-        'Ce compte a utilisé trop de nouvelles applications en peu de temps.',
-        'Esta cuenta ha utilizado demasiadas aplicaciones nuevas en poco tiempo.'],
-      next: [
-        'Wait a minute, then try again.', 'Warten Sie eine Minute, und versuchen Sie es dann noch einmal.',
-        'Attendez une minute, puis réessayez.', 'Espere un minuto y vuelva a intentarlo.'],
-    },
     FWA_CLIENT_UNREACHABLE: {
       title: [
         'Client metadata document cannot be read', 'Beschreibung des Clients nicht lesbar',
@@ -320,6 +309,15 @@ export const TEXTS = {
         'Réessayez, et autorisez les cookies pour ce site.',
         'Vuelva a intentarlo y permita las cookies de este sitio.'],
     },
+    FWA_NOT_FOUND: {
+      title: ['Nothing at this address', 'Unter dieser Adresse ist nichts', 'Rien à cette adresse', 'No hay nada en esta dirección'],
+      text: [
+        'There is no sign-in page at this address.', 'Unter dieser Adresse gibt es keine Anmeldeseite.',
+        'Il n’y a pas de page de connexion à cette adresse.', 'En esta dirección no hay ninguna página de inicio de sesión.'],
+      next: [
+        'Check the address, or open the app again.', 'Prüfen Sie die Adresse, oder öffnen Sie die App noch einmal.',
+        'Vérifiez l’adresse, ou ouvrez de nouveau l’application.', 'Compruebe la dirección o vuelva a abrir la aplicación.'],
+    },
     FWA_OAUTH_INVALID: {
       title: [
         "This app's request is not valid", 'Anfrage dieser App ungültig',
@@ -351,28 +349,6 @@ export const TEXTS = {
         'Pour fermer une session, utilisez les pages de ce site.',
         'Si quiere cerrar una sesión, use las páginas de este sitio.'],
     },
-    FWA_PORTAL_UNKNOWN: {
-      title: ['No such portal', 'Dieses Portal gibt es nicht', 'Portail inconnu', 'Portal desconocido'],
-      text: [
-        'There is no sign-in page at this address.', 'Unter dieser Adresse gibt es keine Anmeldeseite.',
-        'Il n’y a pas de page de connexion à cette adresse.', 'En esta dirección no hay ninguna página de inicio de sesión.'],
-      next: [
-        'Check the address, or open the app again.', 'Prüfen Sie die Adresse, oder öffnen Sie die App noch einmal.',
-        'Vérifiez l’adresse, ou ouvrez de nouveau l’application.', 'Compruebe la dirección o vuelva a abrir la aplicación.'],
-    },
-    FWA_PROVIDER_UNKNOWN: {
-      title: ['No such provider', 'Diesen Anmeldedienst gibt es nicht', 'Fournisseur inconnu', 'Proveedor desconocido'],
-      text: [
-        'This sign-in page has no identity provider with this name.',
-        'Diese Anmeldeseite hat keinen Anmeldedienst mit diesem Namen.',
-        'Aucun fournisseur d’identité de cette page de connexion ne porte ce nom.',
-        'Esta página no tiene ningún proveedor de identidad con ese nombre.'],
-      next: [
-        'Open the app again and choose a provider from the list.',
-        'Öffnen Sie die App noch einmal, und wählen Sie einen Dienst aus der Liste.',
-        'Ouvrez de nouveau l’application, et choisissez un fournisseur dans la liste.',
-        'Vuelva a abrir la aplicación y elija uno de la lista.'],
-    },
     FWA_PROVIDER_UNREACHABLE: {
       title: [
         'Provider cannot be reached', 'Anmeldedienst nicht erreichbar',
@@ -385,6 +361,17 @@ export const TEXTS = {
         'Versuchen Sie es gleich noch einmal, oder melden Sie sich auf andere Weise an.',
         'Réessayez dans un instant, ou connectez-vous autrement.',
         'Vuelva a intentarlo en un momento o inicie sesión de otra manera.'],
+    },
+    FWA_RATE_LIMITED: {
+      title: ['Too many attempts', 'Zu viele Versuche', 'Trop de tentatives', 'Demasiados intentos'],
+      text: [
+        'This account has signed in, or allowed new apps, too often in a short time.',
+        'Dieses Konto hat sich in kurzer Zeit zu oft angemeldet oder zu viele neue Apps erlaubt.',
+        'Ce compte s’est connecté ou a autorisé de nouvelles applications trop souvent en peu de temps.',
+        'Esta cuenta ha iniciado sesión o ha permitido aplicaciones nuevas demasiadas veces en poco tiempo.'],
+      next: [
+        'Wait a minute, then try again.', 'Warten Sie eine Minute, und versuchen Sie es dann noch einmal.',
+        'Attendez une minute, puis réessayez.', 'Espere un minuto y vuelva a intentarlo.'],
     },
     FWA_SESSION_TOO_LARGE: {
       title: ['Session too large', 'Sitzung zu groß', 'Session trop volumineuse', 'Sesión demasiado grande'],
@@ -426,17 +413,6 @@ export const TEXTS = {
         'Öffnen Sie die App noch einmal, um einen neuen Link zu erhalten.',
         'Ouvrez de nouveau l’application pour obtenir un nouveau lien.',
         'Vuelva a abrir la aplicación para obtener un enlace nuevo.'],
-    },
-    FWA_SIGN_IN_RATE: {
-      title: ['Too many sign-ins', 'Zu viele Anmeldungen', 'Trop de connexions', 'Demasiados inicios de sesión'],
-      text: [
-        'This account has signed in too often in a short time.',
-        'Dieses Konto hat sich in kurzer Zeit zu oft angemeldet.',
-        'Ce compte s’est connecté trop souvent en peu de temps.',
-        'Esta cuenta ha iniciado sesión demasiadas veces en poco tiempo.'],
-      next: [
-        'Wait a minute, then try again.', 'Warten Sie eine Minute, und versuchen Sie es dann noch einmal.',
-        'Attendez une minute, puis réessayez.', 'Espere un minuto y vuelva a intentarlo.'],
     },
     FWA_STEP_UP_UNMET: {
       title: [

@@ -152,11 +152,11 @@ declare module 'fastify' {
 /**
  * The portal in the path of a request.
  *
- * @throws FwaError FWA_PORTAL_UNKNOWN
+ * @throws FwaError FWA_NOT_FOUND
  */
 export function portalOf({ params, server }: FastifyRequest): Portal {
   const portal = server.portals.get((params as { portal: string }).portal)
-  if (!portal) throw new FwaError('FWA_PORTAL_UNKNOWN', 'there is no portal of this name')
+  if (!portal) throw new FwaError('FWA_NOT_FOUND', 'there is no portal of this name')
   return portal
 }
 

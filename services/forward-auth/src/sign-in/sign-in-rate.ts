@@ -39,9 +39,9 @@ export class SignInRate {
     return isAllowed ? 0 : Math.ceil((after - latest) / 1_000)
   }
 
-  /** Counts what a client does for a person. @throws FwaError FWA_CLIENT_RATE if there was too much of it */
+  /** Counts what a client does for a person. @throws FwaError FWA_RATE_LIMITED if there was too much of it */
   require(person: string, why: string): void {
     const retryAfter = this.take(person)
-    if (retryAfter > 0) throw new FwaError('FWA_CLIENT_RATE', why, { retryAfter })
+    if (retryAfter > 0) throw new FwaError('FWA_RATE_LIMITED', why, { retryAfter })
   }
 }

@@ -100,7 +100,7 @@ export const signInRoutes: FastifyPluginAsyncTypebox = async (app) => {
     async (request, reply) => {
       const { providers } = signInSiteOf(request).portal
       const provider = providers.get(request.params.provider)
-      if (!provider) throw new FwaError('FWA_PROVIDER_UNKNOWN', 'this portal has no such provider')
+      if (!provider) throw new FwaError('FWA_NOT_FOUND', 'this portal has no such provider')
       return startAt(provider, arrivalOf(request), reply)
     },
   )

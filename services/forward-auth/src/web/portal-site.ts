@@ -13,7 +13,7 @@ export interface PortalSite {
  * The portal and site of a page that belongs to the sign-in host. Scheme and port are those of the
  * configuration, whatever the request says.
  *
- * @throws FwaError FWA_HOST_UNKNOWN, FWA_PORTAL_UNKNOWN
+ * @throws FwaError FWA_HOST_UNKNOWN, FWA_NOT_FOUND
  */
 export function signInSiteOf(request: FastifyRequest): PortalSite {
   const site = request.server.sites.all.find(({ authOrigin }) => isSentTo(authOrigin, request))
@@ -24,7 +24,7 @@ export function signInSiteOf(request: FastifyRequest): PortalSite {
 /**
  * The portal and site of a page that every host of a cookie domain may show.
  *
- * @throws FwaError FWA_HOST_UNKNOWN, FWA_PORTAL_UNKNOWN
+ * @throws FwaError FWA_HOST_UNKNOWN, FWA_NOT_FOUND
  */
 export function portalSiteOf(request: FastifyRequest): PortalSite {
   const site = siteOf(request)

@@ -67,6 +67,6 @@ export function tooOften(
   destination: Destination,
 ): FwaError {
   const text = `This account has signed in too often in a short time. Try again in ${retryAfter} seconds.`
-  const error = new FwaError('FWA_SIGN_IN_RATE', text, { retryAfter })
+  const error = new FwaError('FWA_RATE_LIMITED', text, { retryAfter })
   return withLoginUrl(error, portalSite, destination)
 }

@@ -170,12 +170,12 @@ t.test('verify', async (t) => {
     })
   }
   const rows: [what: string, headers: Record<string, string>, code: string][] = [
-    ['no token', {}, 'FWA_TOKEN_MISSING'],
-    ['its cookie', { cookie: `__Host-gatehouse.main=${token}` }, 'FWA_TOKEN_MISSING'],
-    ['another scheme', { authorization: `APIKey ${token}` }, 'FWA_TOKEN_MISSING'],
-    ['no scheme', { authorization: token }, 'FWA_TOKEN_MISSING'],
-    ['an empty token', { authorization: 'Bearer ' }, 'FWA_TOKEN_MISSING'],
-    ['two tokens', { authorization: `Bearer ${token} ${token}` }, 'FWA_TOKEN_MISSING'],
+    ['no token', {}, 'FWA_TOKEN_INVALID'],
+    ['its cookie', { cookie: `__Host-gatehouse.main=${token}` }, 'FWA_TOKEN_INVALID'],
+    ['another scheme', { authorization: `APIKey ${token}` }, 'FWA_TOKEN_INVALID'],
+    ['no scheme', { authorization: token }, 'FWA_TOKEN_INVALID'],
+    ['an empty token', { authorization: 'Bearer ' }, 'FWA_TOKEN_INVALID'],
+    ['two tokens', { authorization: `Bearer ${token} ${token}` }, 'FWA_TOKEN_INVALID'],
     ['half a token', { authorization: `Bearer ${token.slice(0, -20)}` }, 'FWA_TOKEN_INVALID'],
     ['junk', { authorization: 'Bearer junk' }, 'FWA_TOKEN_INVALID'],
   ]
@@ -186,13 +186,13 @@ t.test('verify', async (t) => {
     t.match(answer.headers, {
       'content-type': /^application\/problem\+json/,
       'cache-control': 'no-store',
-      'www-authenticate': `Bearer realm="main"${code === 'FWA_TOKEN_MISSING' ? '' : ', error="invalid_token"'}`,
+      'www-authenticate': `Bearer realm="main"${code === 'FWA_TOKEN_INVALID' ? '' : ', error="invalid_token"'}`,
     })
     t.notOk(answer.body.includes(token.slice(0, 40)))
   }
   const authorization = `Bearer ${token}`
   const nobody = await verify({ authorization }, `${AUTH}/api/portals/nobody/verify`)
-  t.match(nobody.json(), { status: 404, code: 'FWA_PORTAL_UNKNOWN' })
+  t.match(nobody.json(), { status: 404, code: 'FWA_NOT_FOUND' })
   const other = await verify({ authorization }, `${AUTH}/api/portals/other/verify`)
   t.match(other.json(), { status: 401, code: 'FWA_TOKEN_INVALID', portal: 'other' })
   t.equal(

@@ -9,7 +9,7 @@ import { actionsIn, passes, startAccounts } from './kit.ts'
 const en = textsIn('en')
 
 // What is wrong in these tests, and said.
-expectWarnings(t, 'FWA_SIGN_IN_RATE')
+expectWarnings(t, 'FWA_RATE_LIMITED')
 
 const CHROME =
   'Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Safari/537.36'

@@ -126,7 +126,7 @@ t.test('sign-ins that do not succeed', async (t) => {
       ['sign-in-refused', undefined, 'corp', 'app.example.com', 'FWA_LOGIN_REFUSED'],
       ['sign-in-failed', undefined, 'corp', 'app.example.com', 'FWA_PROVIDER_INVALID'],
       ['sign-in-failed', undefined, 'corp', 'app.example.com', 'FWA_PROVIDER_UNREACHABLE'],
-      ['sign-in-refused', 'corp:often', 'corp', 'app.example.com', 'FWA_SIGN_IN_RATE'],
+      ['sign-in-refused', 'corp:often', 'corp', 'app.example.com', 'FWA_RATE_LIMITED'],
     ],
   )
 })

@@ -44,7 +44,7 @@ t.test('the same person, portal, host, code and refusing part have one row per h
     ['the same', { ...ROW, requestId: 'a-1' }, false],
     ['from another address', { ...ROW, clientAddress: '192.0.2.8' }, false],
     ['at another host', { ...ROW, host: 'wiki.example.com' }, true],
-    ['with another code', { ...ROW, code: 'FWA_SIGN_IN_RATE' }, true],
+    ['with another code', { ...ROW, code: 'FWA_RATE_LIMITED' }, true],
     ['at another portal', { ...ROW, portal: 'other' }, true],
     ['of another event', { ...ROW, event: 'sign-in-refused' }, true],
     ['of another person', { ...ROW, person: 'corp:bob' }, true],

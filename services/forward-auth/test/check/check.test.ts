@@ -227,7 +227,7 @@ t.test('policies and conditions of the route', async (t) => {
     t.equal((await check(shape, { ...PROGRAM, ...BOB }, { query })).statusCode, bob, `${name}: bob`)
   }
   const twice = await check(TRAEFIK, { ...PROGRAM, ...ADA }, { query: '?if=true&policy=admin' })
-  t.equal(twice.json().code, 'PROFILE_CONDITION_TWICE')
+  t.equal(twice.json().code, 'PROFILE_CONDITION_INVALID')
 })
 
 t.test('nobody has a condition compiled for them, whatever it is', async (t) => {

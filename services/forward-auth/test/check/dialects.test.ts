@@ -34,7 +34,7 @@ t.test('names a required header that is missing or empty, and never guesses it',
       const others = names.filter((name) => name.toLowerCase() !== need)
       const without = Object.fromEntries(others.map((name) => [name, headers[name] ?? '']))
       const refused = {
-        code: 'FWA_HEADER_MISSING',
+        code: 'FWA_HEADER_INVALID',
         message: new RegExp(`${need} is missing`, 'i'),
       }
       const ask = (told: RequestHeaders) => () =>

@@ -309,7 +309,7 @@ t.test('programs reach what their row names, and nothing else', async (t) => {
       undefined,
       'AUTH_TOKEN_LIFETIME',
     ],
-    ['an ID token', { auth: bearer({ nonce: 'x' }) }, undefined, 'AUTH_TOKEN_PURPOSE'],
+    ['an ID token', { auth: bearer({ nonce: 'x' }) }, undefined, 'AUTH_TOKEN_TYPE'],
     [
       'signed by another key',
       { auth: `Bearer ${issue({}, {}, signingKey('k1'))}` },

@@ -113,7 +113,7 @@ t.test('a resource takes tokens that were issued for it, and no others', async (
       'AUTH_TOKEN_SIGNATURE',
     ],
     ['that is none', { auth: 'Bearer opaque' }, 'AUTH_TOKEN_MALFORMED'],
-    ['an ID token', { auth: tokenFor(`${APP}/mcp`, { nonce: 'x' }) }, 'AUTH_TOKEN_PURPOSE'],
+    ['an ID token', { auth: tokenFor(`${APP}/mcp`, { nonce: 'x' }) }, 'AUTH_TOKEN_TYPE'],
     ['a key', { auth: `APIKey ${KEY}` }, undefined],
     ['nothing', {}, 'FWA_NO_SESSION'],
     ['beside it', { auth: notes, at: `${APP}/mcpx` }, 'FWA_NO_SESSION'],
@@ -325,7 +325,7 @@ t.test('each resource has metadata on its host', async (t) => {
     const why = `${host} ${path}`
     const answer = await app.inject({ url: `${WELL_KNOWN}${path}`, headers: { host } })
     if (!expected) {
-      t.match([answer.statusCode, answer.json().code], [404, 'FWA_RESOURCE_UNKNOWN'], why)
+      t.match([answer.statusCode, answer.json().code], [404, 'FWA_NOT_FOUND'], why)
       continue
     }
     t.strictSame(answer.json(), expected, why)

@@ -171,7 +171,7 @@ t.test(
       } = await ask({ ...PROGRAM, ...headers }, { sent: OF_BEFORE })
       t.equal(statusCode, 400, 'nginx answers its client 500 for it, and asks nobody else')
       t.match(JSON.parse(body), {
-        code: 'FWA_HEADER_MISSING',
+        code: 'FWA_HEADER_INVALID',
         detail: /copy `location = \/_gatehouse` and `@refused`/,
       })
       t.same([answered['x-forwarded-user'], answered['x-gatehouse-answer']], [undefined, undefined])

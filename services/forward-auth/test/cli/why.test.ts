@@ -208,7 +208,7 @@ t.test('the request ID of each error page of a sign-in leads to its row', async 
   const signin = '/portals/main/signin'
   const table: [url: string, code: string][] = [
     [`/portals/main/providers/corp/callback?state=${'x'.repeat(22)}&code=y`, 'FWA_LOGIN_UNKNOWN'],
-    ['/portals/main/providers/other', 'FWA_PROVIDER_UNKNOWN'],
+    ['/portals/main/providers/other', 'FWA_NOT_FOUND'],
     [`${signin}?policy=no-such-policy`, 'FWA_SIGN_IN_POLICY'],
   ]
   for (const [url, code] of table) {

@@ -7,7 +7,7 @@ import { portalOf, startApp, yamlOf } from '../app.ts'
 import { BROWSER, SHAPES, type Shape } from '../shapes.ts'
 
 // What is wrong in these tests, and said.
-expectWarnings(t, 'FWA_HEADER_MISSING', 'FWA_HOST_UNKNOWN', 'FWA_PEER_UNTRUSTED')
+expectWarnings(t, 'FWA_HEADER_INVALID', 'FWA_HOST_UNKNOWN', 'FWA_PEER_UNTRUSTED')
 
 const MINUTE = 60_000
 const POLICIES = `policies: { admin: 'Group("admin")' }, preflight: true,
@@ -65,7 +65,7 @@ t.test('a check that cannot be read is told with its error', async (t) => {
       '127.0.0.1',
       { code: 'FWA_HOST_UNKNOWN', isTrusted: true },
     ],
-    [{ 'x-forwarded-method': '' }, '127.0.0.1', { code: 'FWA_HEADER_MISSING', status: 400 }],
+    [{ 'x-forwarded-method': '' }, '127.0.0.1', { code: 'FWA_HEADER_INVALID', status: 400 }],
     [{}, '192.0.2.1', { code: 'FWA_PEER_UNTRUSTED', isTrusted: false, peer: '192.0.2.1' }],
   ]
   for (const [headers, remoteAddress, told] of table) {

@@ -182,9 +182,9 @@ t.test('a check over gRPC', async (t) => {
     const wrong: [extensions: Record<string, string>, status: number, code: string][] = [
       [{ policy: 'admin' }, 403, 'FWA_POLICY_UNKNOWN'],
       [{ Policy: 'admins' }, 400, 'FWA_PARAMETER_UNKNOWN'],
-      [{ portal: 'other' }, 404, 'FWA_PORTAL_UNKNOWN'],
+      [{ portal: 'other' }, 404, 'FWA_NOT_FOUND'],
       [{ portal: '..' }, 404, 'NOT_FOUND'],
-      [{ portal: '../healthz' }, 404, 'FWA_PORTAL_UNKNOWN'],
+      [{ portal: '../healthz' }, 404, 'FWA_NOT_FOUND'],
     ]
     for (const [extensions, status, code] of wrong) {
       const answer = await check({ extensions, headers: { ...headers, ...program } })

@@ -148,7 +148,7 @@ t.test('audit: lists the rows, and ends early for a reader that has enough', asy
 })
 
 t.test('serve: answers, is healthy, reloads and ends', async (t) => {
-  expectWarnings(t, 'FWA_PORTAL_UNKNOWN', 'configuration not reloaded')
+  expectWarnings(t, 'FWA_NOT_FOUND', 'configuration not reloaded')
   const port = await freePort()
   const file = await createHome(t, `{ port: ${port} }`)
   const down = await run(t, 'healthcheck', '--config', file)

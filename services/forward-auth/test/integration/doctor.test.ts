@@ -248,7 +248,7 @@ const SEEDS: Readonly<Record<string, readonly Seed[]>> = {
         [['copy_headers', 'header_up -Accept\n\t\theader_up -Sec-Fetch-Mode\n\t\tcopy_headers']],
         /neither Accept nor Sec-Fetch-Mode/,
       ],
-      ['a portal that is not there', [['/portals/main?', '/portals/nope?']], /FWA_PORTAL_UNKNOWN/],
+      ['a portal that is not there', [['/portals/main?', '/portals/nope?']], /FWA_NOT_FOUND/],
       [
         'no query',
         [['uri /portals/main?policy={policy}', 'uri /portals/main']],
@@ -485,7 +485,7 @@ const SEEDS: Readonly<Record<string, readonly Seed[]>> = {
       [
         'a portal that is not there',
         [['path_prefix: /portals/main/', 'path_prefix: /portals/nope/']],
-        /FWA_PORTAL_UNKNOWN/,
+        /FWA_NOT_FOUND/,
       ],
       [
         'a check before the sign-in pages',

@@ -568,7 +568,7 @@ t.test('a person may have 20 documents read at once, then one every 6 seconds', 
   const find = (n: number, person = 'ada') => documents.find(`https://app.example.com/${n}`, person)
   for (let n = 0; n < 20; n++) await find(n)
   await t.rejects(find(20), {
-    code: 'FWA_CLIENT_RATE',
+    code: 'FWA_RATE_LIMITED',
     retryAfter: 6,
     message: 'too many clients were new',
   })
@@ -577,7 +577,7 @@ t.test('a person may have 20 documents read at once, then one every 6 seconds', 
   t.ok(await find(20))
   await clock.advance(6 * SECOND)
   t.ok(await find(21))
-  await t.rejects(find(22), { code: 'FWA_CLIENT_RATE' })
+  await t.rejects(find(22), { code: 'FWA_RATE_LIMITED' })
   t.equal(requests.length, 22)
 })
 

@@ -322,7 +322,7 @@ t.test('libraries find the keys by the URL of the portal', async (t) => {
       url: `/portals/nope/.well-known/${path}`,
       headers: { host: 'auth.example.com' },
     })
-    t.match([missing.statusCode, missing.json().code], [404, 'FWA_PORTAL_UNKNOWN'])
+    t.match([missing.statusCode, missing.json().code], [404, 'FWA_NOT_FOUND'])
   }
 })
 

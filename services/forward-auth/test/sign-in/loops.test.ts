@@ -317,7 +317,7 @@ t.test('one account cannot fill the store of sessions', async (t) => {
   for (let i = 0; i < 60; i++) t.equal((await signInOnce('ada', i)).statusCode, 200)
   const refused = await signInOnce('ada', 60)
   t.match(refused, { statusCode: 429, headers: { 'retry-after': '5' } })
-  t.match(refused.body, ERRORS.FWA_SIGN_IN_RATE.title)
+  t.match(refused.body, ERRORS.FWA_RATE_LIMITED.title)
   t.match(refused.body, 'Try again in 5 seconds')
   t.notMatch(String(refused.headers['set-cookie']), /gatehouse(-app)?\.main=/)
   t.equal((await signInOnce('bob', 0)).statusCode, 200, 'others are not held up')

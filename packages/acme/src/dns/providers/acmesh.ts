@@ -69,7 +69,7 @@ const OPTIONS = /^ *Options\w*:\n((?: +\S.*\n)+)/gm
 async function checkCredentials({ path, script, credentials }: AcmeshConfig): Promise<void> {
   const file = join(path, 'dnsapi', `${script}.sh`)
   const text = await readFile(file, 'utf8').catch((cause) => {
-    throw new AcmeError('ACME_DNS_PROGRAM', `${file} cannot be read`, { cause })
+    throw new AcmeError('ACME_DNS_PROVIDER', `${file} cannot be read`, { cause })
   })
   const words = new Set(text.split(/\W+/))
   const unknown = credentials.find(({ name }) => !words.has(name))

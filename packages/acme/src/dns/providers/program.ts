@@ -101,7 +101,7 @@ async function runIn(folder: string, program: Program, signal: AbortSignal): Pro
   if (status === 0) return
   const how = limit.aborted ? `was not done within ${timeout / 1_000} s` : `ended with ${status}`
   const said = lastLine(output, program.secrets)
-  throw new AcmeError('ACME_DNS_PROGRAM', `${file} ${how}${said && `: ${said}`}`)
+  throw new AcmeError('ACME_DNS_PROVIDER', `${file} ${how}${said && `: ${said}`}`)
 }
 
 /** Waits for the end of the program and its output, and gives the exit code or signal. */
@@ -121,7 +121,7 @@ async function exitOf(child: ChildProcess): Promise<number | string> {
 
 function cannotRun(file: string, cause: unknown): never {
   const { code } = cause as NodeJS.ErrnoException
-  throw new AcmeError('ACME_DNS_PROGRAM', `${file} cannot be run: ${code}`, { cause })
+  throw new AcmeError('ACME_DNS_PROVIDER', `${file} cannot be run: ${code}`, { cause })
 }
 
 function killGroup({ pid }: ChildProcess): void {

@@ -20,7 +20,7 @@ export interface DnsRecord {
  * at the name alone. They are never called twice at once for one name.
  */
 export interface DnsProvider {
-  /** @throws AcmeError `ACME_DNS_NO_ZONE`, `ACME_DNS_CREDENTIALS`, `ACME_DNS_PROVIDER`, `ACME_DNS_PROGRAM` */
+  /** @throws AcmeError `ACME_DNS_NO_ZONE`, `ACME_DNS_CREDENTIALS`, `ACME_DNS_PROVIDER` */
   present(record: DnsRecord, signal: AbortSignal): Promise<void>
   cleanUp(record: DnsRecord, signal: AbortSignal): Promise<void>
   /**

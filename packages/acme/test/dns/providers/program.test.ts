@@ -139,12 +139,15 @@ for (const [title, program, message] of FAILURES)
   t.test(`fails: ${title}`, async (t) => {
     const folder = folderFor(t, { program: `#!/bin/sh\n${program}\n` })
     const provider = exec(folder, { env: [{ name: 'API_KEY', value: 'canary-1' }] })
-    await t.rejects(provider.present(recordAt(NAME), signal), { code: 'ACME_DNS_PROGRAM', message })
+    await t.rejects(provider.present(recordAt(NAME), signal), {
+      code: 'ACME_DNS_PROVIDER',
+      message,
+    })
   })
 
 t.test('fails: no such program', (t) =>
   t.rejects(exec('/nowhere').present(recordAt(NAME), signal), {
-    code: 'ACME_DNS_PROGRAM',
+    code: 'ACME_DNS_PROVIDER',
     message: /ENOENT/,
   }),
 )
@@ -154,7 +157,7 @@ t.test('kills a program that runs too long, with all that it has started', async
     program: '#!/bin/sh\nwhile echo >>"$(dirname "$0")/beats"; do sleep 0.05; done &\nsleep 60\n',
   })
   await t.rejects(exec(folder, { timeout: 300 }).present(recordAt(NAME), signal), {
-    code: 'ACME_DNS_PROGRAM',
+    code: 'ACME_DNS_PROVIDER',
     message: / was not done within 0\.3 s/,
   })
   const aborted = AbortSignal.timeout(200)
@@ -267,11 +270,11 @@ t.test('acmesh: passes record and credentials to the script and nowhere else', a
 
 t.test('acmesh: reports the output of the script', async (t) => {
   await t.rejects(acmesh(t, {}).provider.present(recordAt(NAME), signal), {
-    code: 'ACME_DNS_PROGRAM',
+    code: 'ACME_DNS_PROVIDER',
     message: /: Test_Token is missing$/,
   })
   await t.rejects(acmesh(t, {}, { script: 'dns_none' }).provider.present(recordAt(NAME), signal), {
-    code: 'ACME_DNS_PROGRAM',
+    code: 'ACME_DNS_PROVIDER',
     message: /dns_none/,
   })
 })

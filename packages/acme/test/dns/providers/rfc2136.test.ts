@@ -135,7 +135,7 @@ const REFUSALS: [title: string, answer: Answer, expected: { code: string; messag
   [
     'success that is not signed',
     { isSigned: false },
-    { code: 'ACME_DNS_MESSAGE', message: /not signed/ },
+    { code: 'ACME_DNS_LOOKUP', message: /not signed/ },
   ],
 ]
 
