@@ -17,7 +17,7 @@ const RETRIES = { issuancesPerMinute: 0.5, burst: 5 }
 const MINUTE = 60_000
 const DAY = 86_400_000
 
-interface GateDeps {
+interface CallersDeps {
   readonly store: Pick<Store, 'countNames' | 'countInUse' | 'changeUsage' | 'listUsage'>
   readonly clock: Clock
   readonly log: { warn(fields: object, message: string): void }
@@ -31,14 +31,14 @@ interface OwnLimits extends Readonly<CallerLimits['perCaller']> {
 
 /** Limits how many certificates callers have and how fast they get new ones, whichever replica they ask. */
 export class Callers implements CallerGate {
-  readonly #deps: GateDeps
+  readonly #deps: CallersDeps
   /** Names that the log warned of in this hour. */
   readonly #warned = new LRUCache<string, true>({ max: 1_000, ttl: 60 * MINUTE })
 
   /** Replaced when the configuration changes. */
   limits: CallerLimits
 
-  constructor(limits: CallerLimits, deps: GateDeps) {
+  constructor(limits: CallerLimits, deps: CallersDeps) {
     this.limits = limits
     this.#deps = deps
   }
@@ -49,29 +49,29 @@ export class Callers implements CallerGate {
     isRenewal: boolean,
     lease?: Lease,
   ): Promise<void> {
-    const own = ownLimits(this.limits, isOperator)
+    const limits = ownLimits(this.limits, isOperator)
     if (!isRenewal) await this.#checkName(names[0]?.text ?? '', lease)
-    const wanted = { names: isRenewal ? 0 : names.length, tokens: isPrepared ? 0 : 1 }
-    if (own) await this.#admitOwn(actor, wanted, own, lease)
+    const demand = { names: isRenewal ? 0 : names.length, tokens: isPrepared ? 0 : 1 }
+    if (limits) await this.#admitOwn(actor, demand, limits, lease)
   }
 
-  async ask(...[wanted, actor, isRenewal]: Parameters<CallerGate['ask']>): Promise<void> {
+  async ask(...[demand, actor, isRenewal]: Parameters<CallerGate['ask']>): Promise<void> {
     const { store, clock } = this.#deps
-    const looks: GateDeps['store'] = {
+    const looks: CallersDeps['store'] = {
       countNames: (...of) => store.countNames(...of),
       countInUse: (...of) => store.countInUse(...of),
       listUsage: (word) => store.listUsage(word),
       changeUsage: (keys, change) => store.changeUsage(keys, (usage) => change(usage.copy())),
     }
     const deps = { store: looks, clock, log: { warn() {} }, isAsked: true }
-    await new Callers(this.limits, deps).admit(wanted, actor, isRenewal)
+    await new Callers(this.limits, deps).admit(demand, actor, isRenewal)
   }
 
   async admitRetry(name: string): Promise<void> {
     const key = `caller retry ${name}`
-    const at = this.#deps.clock.now()
+    const now = this.#deps.clock.now()
     const wait = await this.#deps.store.changeUsage([key], (usage) =>
-      takeOne(usage, key, RETRIES, at),
+      takeOne(usage, key, RETRIES, now),
     )
     if (wait === 0) return
     const retryAfter = Math.ceil(wait / 1_000)
@@ -103,9 +103,9 @@ export class Callers implements CallerGate {
     const { count, until } = await this.#count(certificates, lease, (upTo) =>
       store.countInUse(domain, clock.now(), upTo),
     )
-    const all = count + (this.#deps.isAsked ? 1 : 0)
+    const total = count + (this.#deps.isAsked ? 1 : 0)
     if (count >= certificates * NEARLY) this.#warn(domain, count)
-    if (all <= certificates) return
+    if (total <= certificates) return
     const why = `${certificates} certificates are in use whose first name is ${domain}`
     throw limited('perName.certificates', why, this.#waitUntil(until))
   }
@@ -120,40 +120,40 @@ export class Callers implements CallerGate {
 
   async #admitOwn(
     actor: string,
-    { names: wanted, tokens }: { readonly names: number; readonly tokens: number },
-    own: OwnLimits,
+    { names: newNames, tokens }: { readonly names: number; readonly tokens: number },
+    limits: OwnLimits,
     lease?: Lease,
   ): Promise<void> {
-    const at = this.#deps.clock.now()
+    const now = this.#deps.clock.now()
     const keys = keysOf(actor)
     const admit = (count: (usage: Usage) => boolean) =>
       this.#deps.store.changeUsage(Object.values(keys), (usage) =>
-        count(usage) ? (tokens === 0 ? 0 : takeOne(usage, keys.bucket, own, at)) : usage,
+        count(usage) ? (tokens === 0 ? 0 : takeOne(usage, keys.bucket, limits, now)) : usage,
       )
-    let wait = await admit((usage) => addNames(usage, keys, { at, wanted, own }))
+    let wait = await admit((usage) => addNames(usage, keys, { now, newNames, limits }))
     // A count reads all rows of the caller, so it is made only near the limit.
     while (typeof wait !== 'number') {
       const kept = wait.until(keys.names)
-      const names = await this.#recount(actor, wanted, own, lease)
-      wait = await admit((usage) => replaceNames(usage, keys, { kept, names, at }))
+      const names = await this.#recount(actor, newNames, limits, lease)
+      wait = await admit((usage) => replaceNames(usage, keys, { kept, names, now }))
     }
     if (wait === 0) return
-    throw limited(`${own.path}.issuancesPerMinute`, 'too many certificates at once', wait)
+    throw limited(`${limits.path}.issuancesPerMinute`, 'too many certificates at once', wait)
   }
 
   async #recount(
     actor: string,
-    wanted: number,
+    newNames: number,
     { path, names: allowed }: OwnLimits,
     lease?: Lease,
   ): Promise<number> {
     const { store, clock } = this.#deps
-    const { count: held, until } = await this.#count(allowed, lease, (upTo) =>
+    const { count: used, until } = await this.#count(allowed, lease, (upTo) =>
       store.countNames(actor, clock.now(), upTo),
     )
-    const count = held + (this.#deps.isAsked ? wanted : 0)
+    const count = used + (this.#deps.isAsked ? newNames : 0)
     if (count <= allowed) return count
-    const why = `${count - wanted} of ${allowed} names are in use, and this takes ${wanted}`
+    const why = `${count - newNames} of ${allowed} names are in use, and this takes ${newNames}`
     throw limited(`${path}.names`, why, this.#waitUntil(until))
   }
 
@@ -167,8 +167,8 @@ export class Callers implements CallerGate {
     count: (upTo?: Lease) => Promise<Counted>,
   ): Promise<Counted> {
     for (let tries = 1; ; tries += 1) {
-      const all = await count()
-      if (all.count <= most || !lease || tries === MAX_COUNTS) return all
+      const counted = await count()
+      if (counted.count <= most || !lease || tries === MAX_COUNTS) return counted
       const withoutLater = await count(lease)
       if (withoutLater.count > most) return withoutLater
       await new Promise<void>((resolve) => this.#deps.clock.setTimer(resolve, COUNT_AGAIN))
@@ -188,23 +188,27 @@ function keysOf(actor: string) {
   return {
     bucket: `caller ${actor}`,
     names: `caller names ${actor}`,
-    at: `caller counted ${actor}`,
+    countedAt: `caller counted ${actor}`,
   }
 }
 
-type Keys = ReturnType<typeof keysOf>
+type UsageKeys = ReturnType<typeof keysOf>
 
 /** Adds names to the last count and all that was admitted since; false if that may be too many. */
 function addNames(
   usage: Usage,
-  keys: Keys,
-  { at, wanted, own }: { readonly at: number; readonly wanted: number; readonly own: OwnLimits },
+  keys: UsageKeys,
+  {
+    now,
+    newNames,
+    limits,
+  }: { readonly now: number; readonly newNames: number; readonly limits: OwnLimits },
 ): boolean {
-  if (wanted === 0) return true
+  if (newNames === 0) return true
   const kept = usage.until(keys.names)
-  const names = kept - 1 + wanted
+  const names = kept - 1 + newNames
   // After the clock was set back, expired certificates count again.
-  if (kept === UNKNOWN || usage.until(keys.at) > at || names > own.names) return false
+  if (kept === UNKNOWN || usage.until(keys.countedAt) > now || names > limits.names) return false
   usage.set(keys.names, names + 1)
   return true
 }
@@ -212,12 +216,12 @@ function addNames(
 /** Takes up a count, unless others were admitted since it was begun. */
 function replaceNames(
   usage: Usage,
-  keys: Keys,
-  { kept, names, at }: { readonly kept: number; readonly names: number; readonly at: number },
+  keys: UsageKeys,
+  { kept, names, now }: { readonly kept: number; readonly names: number; readonly now: number },
 ): boolean {
   if (usage.until(keys.names) !== kept) return false
   usage.set(keys.names, names + 1)
-  usage.set(keys.at, at)
+  usage.set(keys.countedAt, now)
   return true
 }
 
@@ -226,13 +230,13 @@ function takeOne(
   usage: Usage,
   key: string,
   { issuancesPerMinute, burst }: Pick<OwnLimits, 'issuancesPerMinute' | 'burst'>,
-  at: number,
+  now: number,
 ) {
   const limit = { count: burst, per: (burst / issuancesPerMinute) * MINUTE }
   // After the clock was set back, the bucket is empty at worst.
-  const fullAt = usage.untilAtMost(key, emptyAt(limit, at))
-  if (left(fullAt, limit, at) < 1) return freeAt(fullAt, limit, 1) - at
-  usage.set(key, take(fullAt, limit, at))
+  const fullAt = usage.untilAtMost(key, emptyAt(limit, now))
+  if (left(fullAt, limit, now) < 1) return freeAt(fullAt, limit, 1) - now
+  usage.set(key, take(fullAt, limit, now))
   return 0
 }
 

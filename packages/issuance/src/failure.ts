@@ -25,10 +25,10 @@ const EARLY: readonly string[] = [
   'CERT_TERMS_NOT_AGREED',
 ]
 
-type Waiting = Pick<OrderRecord, 'status' | 'nextTryAt' | 'configuration' | 'lastError'>
+type OrderWait = Pick<OrderRecord, 'status' | 'nextTryAt' | 'configuration' | 'lastError'>
 
 /** When a failed order is tried next; undefined if its wait is over, whatever was configured when it failed. */
-export function waitOf(order: Waiting, now: number): number | undefined {
+export function waitOf(order: OrderWait, now: number): number | undefined {
   const { status, nextTryAt } = order
   if (status !== 'failed' || nextTryAt === null) return undefined
   const until = Math.max(nextTryAt, demandOf(order))
@@ -43,7 +43,7 @@ function demandOf({ lastError }: Pick<OrderRecord, 'lastError'>): number {
 
 /** When a failed order is tried next; undefined if at once, as also where another configuration has failed. */
 export function nextTryOf(
-  order: Waiting,
+  order: OrderWait,
   { configuration }: Pick<Issuer, 'configuration'>,
   now: number,
 ): number | undefined {
@@ -51,26 +51,26 @@ export function nextTryOf(
   return waitOf(isOther ? { ...order, nextTryAt: demandOf(order) } : order, now)
 }
 
-/** Gives the order of work that has failed, with the time of its next try. @param before - its last failure */
+/** Gives the order of work that has failed, with the time of its next try. @param previous - its last failure */
 export function failedOrder(
   order: OrderRecord,
   error: unknown,
   now: number,
-  before: OrderFailure | null = null,
+  previous: OrderFailure | null = null,
 ): OrderRecord {
   const isEarly = isCoded(error) && EARLY.includes(error.code)
-  const failures = countFailures(order, error, { isEarly, wasEarly: before?.isEarly === true })
-  const told = isCoded(error)
+  const failures = countFailures(order, error, { isEarly, wasEarly: previous?.isEarly === true })
+  const problem = isCoded(error)
     ? { code: error.code, detail: error.message }
     : { code: 'INTERNAL', detail: 'an internal error; the log has the cause' }
   const demanded = demandedWait(error)
   // Somebody may have opened the URL of the pause.
-  const least = told.code === 'ACME_PAUSED' ? LONGEST_WAIT : demanded
+  const least = problem.code === 'ACME_PAUSED' ? LONGEST_WAIT : demanded
   const wait = Math.max(isEarly ? earlyBackoff(failures) : backoff(failures), least)
   const nextTryAt = now + Math.min(wait, LONGEST_WAIT)
   const demandedUntil = now + Math.min(demanded, LONGEST_WAIT)
   const lastError = {
-    ...told,
+    ...problem,
     at: now,
     ...(isEarly && { isEarly }),
     ...(demanded > 0 && { demandedUntil }),
@@ -108,7 +108,7 @@ const PUBLIC: readonly IssuanceErrorCode[] = [
 function publicCode(code = ''): IssueError['code'] {
   if (code === CA_ENDS) return code
   if (Object.hasOwn(ACME_ERRORS, code)) return code as AcmeErrorCode
-  return PUBLIC.find((one) => one === code) ?? 'CERT_ISSUE_FAILED'
+  return PUBLIC.find((name) => name === code) ?? 'CERT_ISSUE_FAILED'
 }
 
 /** Errors that refuse no name and use up no limit of the CA. */
@@ -124,12 +124,12 @@ const TRANSIENT: readonly IssuanceErrorCode[] = [
  * two count: after an outage of hours a certificate must not wait for another day. So it is with early ones before it.
  */
 function countFailures(
-  { failures: before, checkpoint }: OrderRecord,
+  { failures: previous, checkpoint }: OrderRecord,
   error: unknown,
   { isEarly, wasEarly }: { readonly isEarly: boolean; readonly wasEarly: boolean },
 ): number {
-  if (isEarly) return before + 1
-  const failures = wasEarly ? Math.min(before, 2) : before
+  if (isEarly) return previous + 1
+  const failures = wasEarly ? Math.min(previous, 2) : previous
   const isOpen = isTransient(error) || checkpoint
   return isOpen ? Math.max(failures, Math.min(failures + 1, 2)) : failures + 1
 }

@@ -8,7 +8,7 @@ import { type Actor, type IssuanceRequest, preparationOf } from './request.ts'
 export const SYSTEM: Actor = { actor: 'system', way: 'service' }
 
 /** What is to be admitted. Without a lease it is only asked whether it would be. */
-export interface Asked {
+export interface Admission {
   readonly request: IssuanceRequest
   readonly actor: Actor
   /** The latest order of the request key. */
@@ -19,7 +19,7 @@ export interface Asked {
   readonly lease?: Lease
 }
 
-interface Wanted extends Pick<IssuanceRequest, 'names'> {
+interface Demand extends Pick<IssuanceRequest, 'names'> {
   readonly isPrepared: boolean
 }
 
@@ -30,16 +30,16 @@ export interface CallerGate {
    * that requests at the same time see each other.
    * @throws IssuanceError `CERT_CALLER_LIMITED`
    */
-  admit(wanted: Wanted, actor: Actor, isRenewal: boolean, lease: Lease): Promise<void>
+  admit(demand: Demand, actor: Actor, isRenewal: boolean, lease: Lease): Promise<void>
   /** Refuses what `admit` would refuse now, and takes nothing. @throws IssuanceError `CERT_CALLER_LIMITED` */
-  ask(wanted: Wanted, actor: Actor, isRenewal: boolean): Promise<void>
+  ask(demand: Demand, actor: Actor, isRenewal: boolean): Promise<void>
   /** Takes one of the tries that a name has before its wait is over. @throws IssuanceError `CERT_CALLER_LIMITED` */
   admitRetry(name: string): Promise<void>
   /** Notes that a request goes on that was admitted before a restart: it may not be counted. */
   resumed(askedBy: string): Promise<void>
 }
 
-interface GateDeps {
+interface AdmissionDeps {
   readonly callers: CallerGate
   readonly clock: Pick<Clock, 'now'>
   readonly store: Pick<Store, 'findOrderByRequestKey'>
@@ -49,16 +49,16 @@ interface GateDeps {
  * Whatever refuses a certificate before its issuer begins, in order. Work on it ends at the first; a dry run
  * collects all. Who asks for the same later may be refused nevertheless.
  */
-export async function* refusalsOf(asked: Asked, { callers, clock, store }: GateDeps) {
-  const { request, actor, isRenewal, lease } = asked
-  const retry = await refusedRetry(asked, callers, clock.now())
+export async function* refusalsOf(admission: Admission, { callers, clock, store }: AdmissionDeps) {
+  const { request, actor, isRenewal, lease } = admission
+  const retry = await refusedRetry(admission, callers, clock.now())
   if (retry) yield retry
   if (actor !== SYSTEM) {
-    const wanted = { names: request.names, isPrepared: await isPrepared(asked, store) }
+    const demand = { names: request.names, isPrepared: await isPrepared(admission, store) }
     const limit = await limitOf(
       lease
-        ? callers.admit(wanted, actor, isRenewal, lease)
-        : callers.ask(wanted, actor, isRenewal),
+        ? callers.admit(demand, actor, isRenewal, lease)
+        : callers.ask(demand, actor, isRenewal),
     )
     if (limit) yield limit
   }
@@ -68,7 +68,7 @@ export async function* refusalsOf(asked: Asked, { callers, clock, store }: GateD
 
 /** Refuses what failed until its next try is due, unless its share refused another caller. */
 async function refusedRetry(
-  { request, actor, order, lease }: Asked,
+  { request, actor, order, lease }: Admission,
   callers: CallerGate,
   now: number,
 ): Promise<Error | undefined> {
@@ -83,7 +83,10 @@ async function refusedRetry(
 }
 
 /** Whether the same caller had the names proven ahead, which took one from its bucket. */
-async function isPrepared({ request, askedBy }: Asked, store: GateDeps['store']): Promise<boolean> {
+async function isPrepared(
+  { request, askedBy }: Admission,
+  store: AdmissionDeps['store'],
+): Promise<boolean> {
   if (!request.issuer.authorize || request.isPreparation) return false
   const prepared = await store.findOrderByRequestKey(preparationOf(request).requestKey)
   const isProven = prepared?.status === 'done' && prepared.checkpoint !== undefined

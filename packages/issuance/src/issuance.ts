@@ -7,8 +7,8 @@ import { nextTryOf } from './failure.ts'
 import { Flight } from './flight/flight.ts'
 import type { FlightPlan } from './flight/order.ts'
 import type { IssuanceDeps } from './flight/ports.ts'
-import { type Asked, refusalsOf, SYSTEM } from './gate.ts'
-import type { Held } from './held.ts'
+import { type Admission, refusalsOf, SYSTEM } from './gate.ts'
+import type { Certificate } from './holdings.ts'
 import {
   type Actor,
   type IssuanceRequest,
@@ -24,8 +24,8 @@ import { hasBegun, isMisdated, planRenewal } from './times.ts'
 
 /** A certificate, or the order of one that takes longer than its caller waits. */
 export type IssuanceResult =
-  | { readonly held: Held; readonly cached: boolean }
-  | { readonly held?: undefined; readonly order: OrderRecord }
+  | { readonly certificate: Certificate; readonly cached: boolean }
+  | { readonly certificate?: undefined; readonly order: OrderRecord }
 
 const MAX_FLIGHTS = 10_000
 /** Time for flights to end when the service closes. */
@@ -66,27 +66,32 @@ export class Issuance {
    * @throws IssuanceError, IssueError, CertStoreError; see also {@link refuseCompromised}
    */
   obtain(request: IssuanceRequest, actor: Actor): IssuanceResult | Promise<IssuanceResult> {
-    const held = request.csr ? undefined : this.#deps.holdings.peek(request.requestKey)
-    const isFit = held && !livesTooLong(held.record, request)
-    return isFit ? this.#answer(held, actor) : this.#obtain(request, actor)
+    const certificate = request.csr ? undefined : this.#deps.holdings.peek(request.requestKey)
+    const isFit = certificate && !livesTooLong(certificate.record, request)
+    return isFit ? this.#answer(certificate, actor) : this.#obtain(request, actor)
   }
 
   async #obtain(request: IssuanceRequest, actor: Actor): Promise<IssuanceResult> {
-    const held = await this.#find(request)
-    if (!held || livesTooLong(held.record, request)) return this.#order(request, actor, held)
-    return isMisdated(held.record, this.#deps.clock.now())
-      ? this.#replace(held, actor)
-      : this.#answer(held, actor)
+    const certificate = await this.#find(request)
+    if (!certificate || livesTooLong(certificate.record, request))
+      return this.#order(request, actor, certificate)
+    return isMisdated(certificate.record, this.#deps.clock.now())
+      ? this.#replace(certificate, actor)
+      : this.#answer(certificate, actor)
   }
 
   /** Gets a new certificate, which replaces one that lives longer than was asked for. */
-  async #order(request: IssuanceRequest, actor: Actor, long?: Held): Promise<IssuanceResult> {
+  async #order(
+    request: IssuanceRequest,
+    actor: Actor,
+    long?: Certificate,
+  ): Promise<IssuanceResult> {
     const outcome = long
       ? await this.renew({ ...long.record, lifetime: request.lifetime }, actor)
       : await this.#joinOrFallBack(request, actor)
     // Somebody else may have asked for a longer one at the same time.
-    const isNew = outcome.held && outcome.held.record.id !== long?.record.id
-    return isNew && livesTooLong(outcome.held.record, request)
+    const isNew = outcome.certificate && outcome.certificate.record.id !== long?.record.id
+    return isNew && livesTooLong(outcome.certificate.record, request)
       ? this.#obtain(request, actor)
       : outcome
   }
@@ -96,32 +101,32 @@ export class Issuance {
    * validity begins in the future is the last resort.
    * @throws as {@link refuseCompromised}
    */
-  async find(request: IssuanceRequest): Promise<Held | undefined> {
-    const held = await this.#find(request)
-    return held && livesTooLong(held.record, request) ? undefined : held
+  async find(request: IssuanceRequest): Promise<Certificate | undefined> {
+    const certificate = await this.#find(request)
+    return certificate && livesTooLong(certificate.record, request) ? undefined : certificate
   }
 
-  async #find(request: IssuanceRequest): Promise<Held | undefined> {
+  async #find(request: IssuanceRequest): Promise<Certificate | undefined> {
     // At once, so that a database answers both together.
     const refusal = refuseCompromised(request, this.#deps.store)
-    const [held] = await Promise.all([this.#findBest(request), refusal])
-    return held
+    const [certificate] = await Promise.all([this.#findBest(request), refusal])
+    return certificate
   }
 
-  async #findBest(request: IssuanceRequest): Promise<Held | undefined> {
+  async #findBest(request: IssuanceRequest): Promise<Certificate | undefined> {
     const { holdings, clock } = this.#deps
-    let best: Held | undefined
+    let best: Certificate | undefined
     let failure: unknown
     for (let next: IssuanceRequest | undefined = request; next; next = this.fallbackOf(next)) {
-      const found = await holdings.find(next.requestKey).catch((error) => {
+      const stored = await holdings.find(next.requestKey).catch((error) => {
         if (!isUnavailable(error)) throw error
         failure = error
         return undefined
       })
       // It may have been issued while the store was read.
-      const held = holdings.peek(next.requestKey) ?? found
-      if (held && hasBegun(held.record, clock.now())) return held
-      best ??= held
+      const certificate = holdings.peek(next.requestKey) ?? stored
+      if (certificate && hasBegun(certificate.record, clock.now())) return certificate
+      best ??= certificate
     }
     if (!best && failure) throw failure
     return best
@@ -133,9 +138,9 @@ export class Issuance {
    * says that it takes longer than callers wait. What nobody finalizes ends by itself.
    * @throws IssuanceError, IssueError, CertStoreError as {@link obtain} does
    */
-  async authorize(wanted: NamesOfIssuer, actor: Actor): Promise<'ready' | 'working'> {
-    if (!wanted.issuer.authorize) return 'ready'
-    const request = preparationOf(wanted)
+  async authorize(names: NamesOfIssuer, actor: Actor): Promise<'ready' | 'working'> {
+    if (!names.issuer.authorize) return 'ready'
+    const request = preparationOf(names)
     const joined = this.#flights.get(request.requestKey)
     try {
       const flight = joined ?? this.#start(this.#planOf(request, actor))
@@ -151,8 +156,8 @@ export class Issuance {
   /** @throws IssuanceError CERT_NOT_PERMITTED also for a certificate whose client has asked for its end */
   async renew(record: CertificateRecord, actor: Actor): Promise<IssuanceResult> {
     // Only clients with keys of their own can.
-    const asked = record.csr && restoreRequest(record, this.#deps.issuers, record.notAfter)
-    if (asked?.requestKey === record.requestKey)
+    const clientRequest = record.csr && restoreRequest(record, this.#deps.issuers, record.notAfter)
+    if (clientRequest?.requestKey === record.requestKey)
       throw new IssuanceError(
         'CERT_NOT_PERMITTED',
         'its client has asked for this end: it renews it',
@@ -166,18 +171,18 @@ export class Issuance {
    * Records that a certificate is delivered, and plans its renewal again if that had stopped. Await the
    * promise before the answer: then the audit trail has the row.
    */
-  recordDelivery(held: Held, actor: Actor): Promise<void> | undefined {
+  recordDelivery(certificate: Certificate, actor: Actor): Promise<void> | undefined {
     if (actor === SYSTEM) return undefined
-    const isWithheld = held.record.sealedKey !== null && held.privateKey === ''
+    const isWithheld = certificate.record.sealedKey !== null && certificate.privateKey === ''
     const detail = isWithheld ? 'without the private key' : undefined
-    const written = this.#deps.audit.recordDelivery(held.record, actor, detail)
+    const written = this.#deps.audit.recordDelivery(certificate.record, actor, detail)
     this.#deps.metrics?.delivered.inc()
-    this.#ensureRenewal(held.record)
+    this.#ensureRenewal(certificate.record)
     return written
   }
 
   /** Records that a certificate is in use although it was not delivered again. */
-  recordUse({ record }: Held): void {
+  recordUse({ record }: Certificate): void {
     this.#deps.audit.recordUse(record.id)
     this.#ensureRenewal(record)
   }
@@ -242,9 +247,11 @@ export class Issuance {
       const demanded = { ...order, nextTryAt: order.lastError?.demandedUntil ?? 0 }
       return nextTryOf(demanded, { configuration }, now) !== undefined
     }
-    const requestKeys = orders.flatMap((one) => (isDemanded(one) ? [] : one.requestKey))
+    const requestKeys = orders.flatMap((order) => (isDemanded(order) ? [] : order.requestKey))
     await this.#bringForward(await store.voidWaits({ requestKeys }, now))
-    return Promise.all(orders.map((one) => (isDemanded(one) ? one : this.#retryOne(one, actor))))
+    return Promise.all(
+      orders.map((order) => (isDemanded(order) ? order : this.#retryOne(order, actor))),
+    )
   }
 
   async #retryOne(order: OrderRecord, actor: Actor): Promise<OrderRecord> {
@@ -276,8 +283,8 @@ export class Issuance {
     const order = await this.#deps.store.findOrderByRequestKey(request.requestKey)
     // One that lives too long is renewed.
     const isRenewal = (await this.#find(request)) !== undefined
-    const asked: Asked = { request, actor, order, isRenewal, askedBy: actor.actor }
-    return Array.fromAsync(refusalsOf(asked, this.#deps))
+    const admission: Admission = { request, actor, order, isRenewal, askedBy: actor.actor }
+    return Array.fromAsync(refusalsOf(admission, this.#deps))
   }
 
   /** Ends the waiting of callers, and not what they wait for: they are told where to ask for it. */
@@ -295,20 +302,20 @@ export class Issuance {
     await Promise.allSettled(underway.map(({ result }) => this.#within(result, CLOSING_MS)))
   }
 
-  #answer(held: Held, actor: Actor): IssuanceResult | Promise<IssuanceResult> {
-    const outcome = { held, cached: true }
-    return this.recordDelivery(held, actor)?.then(() => outcome) ?? outcome
+  #answer(certificate: Certificate, actor: Actor): IssuanceResult | Promise<IssuanceResult> {
+    const outcome = { certificate, cached: true }
+    return this.recordDelivery(certificate, actor)?.then(() => outcome) ?? outcome
   }
 
   /** Replaces a misdated certificate, or answers it if there is no other at once. */
-  async #replace(held: Held, actor: Actor): Promise<IssuanceResult> {
+  async #replace(certificate: Certificate, actor: Actor): Promise<IssuanceResult> {
     try {
-      const outcome = await this.renew(held.record, actor)
-      return outcome.held ? outcome : this.#answer(held, actor)
+      const outcome = await this.renew(certificate.record, actor)
+      return outcome.certificate ? outcome : this.#answer(certificate, actor)
     } catch (error) {
-      const { names } = held.record
+      const { names } = certificate.record
       this.#deps.log.warn({ err: error, names }, 'a misdated certificate is still answered')
-      return this.#answer(held, actor)
+      return this.#answer(certificate, actor)
     }
   }
 
@@ -338,9 +345,9 @@ export class Issuance {
   ): Promise<IssuanceResult> {
     const { holdings, store, clock } = this.#deps
     try {
-      const held = await holdings.find(today.requestKey)
-      const outcome = held ? { held, cached: true } : await this.#join(today, actor)
-      if (outcome.held) await store.setRenewAt(record.id, null)
+      const certificate = await holdings.find(today.requestKey)
+      const outcome = certificate ? { certificate, cached: true } : await this.#join(today, actor)
+      if (outcome.certificate) await store.setRenewAt(record.id, null)
       holdings.forget([record.requestKey])
       return outcome
     } catch (error) {
@@ -394,7 +401,7 @@ export class Issuance {
   }
 
   /** What comes of a flight before callers stop waiting. */
-  async #earlyOf(flight: Flight): Promise<Held | 'proven' | undefined> {
+  async #earlyOf(flight: Flight): Promise<Certificate | 'proven' | undefined> {
     return this.#within(flight.result, this.#patience).catch((error) => {
       // The next start resumes it.
       if (this.#closing.signal.aborted) return undefined
@@ -405,10 +412,10 @@ export class Issuance {
   async #outcomeOf(flight: Flight, actor: Actor, hasJoined: boolean): Promise<IssuanceResult> {
     const early = await this.#earlyOf(flight)
     if (!early && flight.state !== 'storing') return { order: await flight.file() }
-    const held = (early ?? (await flight.result)) as Held
+    const certificate = (early ?? (await flight.result)) as Certificate
     // The audit row of the issuance covers the caller that started it.
-    if (hasJoined || flight.state !== 'landed') await this.recordDelivery(held, actor)
-    return { held, cached: false }
+    if (hasJoined || flight.state !== 'landed') await this.recordDelivery(certificate, actor)
+    return { certificate, cached: false }
   }
 
   /** The work on a request key that is under way, or begins now: two would take the lease from each other without end. */
@@ -454,13 +461,17 @@ export class Issuance {
   /** Ends an order that cannot go on, as its issuer was changed: it failed unless another one has led to a certificate. */
   async #giveUp(order: OrderRecord): Promise<void> {
     const { store, clock } = this.#deps
-    const at = clock.now()
+    const now = clock.now()
     const setOf = ({ names }: Pick<OrderRecord, 'names'>) => names.toSorted().join()
-    const held = await store.findByDomain(order.names[0] ?? '')
-    if (held.some((one) => setOf(one) === setOf(order)))
+    const records = await store.findByDomain(order.names[0] ?? '')
+    if (records.some((record) => setOf(record) === setOf(order)))
       return void (await store.saveOrder({ ...order, status: 'done' }))
-    const lastError = { code: 'CERT_NOT_PERMITTED', detail: 'its issuer no longer signs it', at }
-    await store.saveOrder({ ...order, status: 'failed', lastError, nextTryAt: at })
+    const lastError = {
+      code: 'CERT_NOT_PERMITTED',
+      detail: 'its issuer no longer signs it',
+      at: now,
+    }
+    await store.saveOrder({ ...order, status: 'failed', lastError, nextTryAt: now })
   }
 
   async #within<T>(promise: Promise<T>, ms: number): Promise<T | undefined> {

@@ -13,7 +13,7 @@ import { createIssuers } from './request.ts'
 export { listenForChallenges } from './issuers/acme/challenges.ts'
 export { loadOwnAuthority } from './issuers/authorities.ts'
 export type { Ca } from './issuers/ca.ts'
-export type { Issued, Issuer } from './issuers/issuer.ts'
+export type { Issuer, SignedCertificate as Issued } from './issuers/issuer.ts'
 export type { Budget, Ledger } from './limits/ledger.ts'
 
 export interface IssuersOptions {

@@ -4,7 +4,7 @@ import type { Clock } from '@gatehouse/net'
 import { TitledError } from '@gatehouse/net'
 import { IssueError } from './errors.ts'
 import { SYSTEM } from './gate.ts'
-import type { Holdings } from './held.ts'
+import type { Holdings } from './holdings.ts'
 import type { Issuance } from './issuance.ts'
 import type { IssuanceRequest, Issuers } from './request.ts'
 import { HOUR, retryAfter, soonestRenewal } from './times.ts'
@@ -44,12 +44,12 @@ export function renewalsOf(deps: RenewalDeps) {
     configured: readonly IssuanceRequest[],
     signal: AbortSignal,
   ): Promise<void> {
-    for (let at = 0; at < configured.length && !signal.aborted; at += BATCH)
-      await Promise.all(configured.slice(at, at + BATCH).map((one) => ensure(one)))
+    for (let start = 0; start < configured.length && !signal.aborted; start += BATCH)
+      await Promise.all(configured.slice(start, start + BATCH).map(ensure))
     const requestKeys = new Set(configured.map(({ requestKey }) => requestKey))
     while (!signal.aborted) {
       const due = await store.claimDue(clock.now(), BATCH)
-      await Promise.all(due.map((one) => renewOne(one, requestKeys.has(one.requestKey))))
+      await Promise.all(due.map((record) => renewOne(record, requestKeys.has(record.requestKey))))
       if (due.length < BATCH) return
     }
   }
@@ -75,15 +75,15 @@ export function renewalsOf(deps: RenewalDeps) {
 
   async function renewOne(record: CertificateRecord, isConfigured: boolean): Promise<void> {
     const { id, requestKey, names } = record
-    const setRenewAt = async (at: number | null) => {
-      await store.setRenewAt(id, at)
+    const setRenewAt = async (renewAt: number | null) => {
+      await store.setRenewAt(id, renewAt)
       holdings.forget([requestKey])
     }
     const times = { now: clock.now(), ran: store.runTime() }
     if (!isConfigured && isAbandoned(record, times)) return setRenewAt(null)
     try {
       const result = await issuance.renew(record, SYSTEM)
-      if (!result.held) await setRenewAt(clock.now() + PENDING)
+      if (!result.certificate) await setRenewAt(clock.now() + PENDING)
     } catch (error) {
       const wait = waitOf(error) ?? retryAfter(record)
       log.warn({ err: error, names, retryAfter: wait / 1000 }, 'a certificate could not be renewed')
@@ -121,16 +121,16 @@ export function renewalsOf(deps: RenewalDeps) {
   function planFrom(
     info: RenewalInfo,
     record: CertificateRecord,
-    before: Omit<Plan, 'checkAt'>,
+    previous: Omit<Plan, 'checkAt'>,
   ): Omit<Plan, 'checkAt'> {
     const { start, end, explanationUrl = null } = info
-    const isNew = start !== before.windowStart || end !== before.windowEnd
-    if (explanationUrl !== null && (isNew || explanationUrl !== before.explanationUrl))
+    const isNew = start !== previous.windowStart || end !== previous.windowEnd
+    if (explanationUrl !== null && (isNew || explanationUrl !== previous.explanationUrl))
       log.info({ names: record.names, explanationUrl }, 'the CA explains when it wants a renewal')
-    if (!isNew) return { ...before, explanationUrl }
+    if (!isNew) return { ...previous, explanationUrl }
     // The first window is read when the certificate is new, whatever the clocks say.
-    const since = before.windowStart === null ? clock.now() : record.notBefore
-    const soonest = Math.min(soonestRenewal(record, since), before.renewAt)
+    const since = previous.windowStart === null ? clock.now() : record.notBefore
+    const soonest = Math.min(soonestRenewal(record, since), previous.renewAt)
     const renewAt = Math.max(pickMoment(info, random), soonest)
     return { windowStart: start, windowEnd: end, explanationUrl, renewAt }
   }
@@ -150,7 +150,7 @@ export function isAbandoned(
 
 /** Milliseconds that an error asks to wait. */
 function waitOf(error: unknown): number | undefined {
-  const asked = error instanceof TitledError ? error.retryAfter : undefined
-  const seconds = error instanceof IssueError ? error.wait : asked
+  const demanded = error instanceof TitledError ? error.retryAfter : undefined
+  const seconds = error instanceof IssueError ? error.wait : demanded
   return seconds ? seconds * 1000 : undefined
 }

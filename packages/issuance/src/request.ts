@@ -114,33 +114,33 @@ export function parseRequest(
 }
 
 /** The lifetime that is asked for, or else the longest that its caller may have. @throws IssuanceError `CERT_LIFETIME_REFUSED` */
-function lifetimeOf({ name, longest = 0 }: Issuer, asked: number | undefined, allowed: number) {
-  if (asked === undefined) return allowed === Infinity ? undefined : allowed
+function lifetimeOf({ name, longest = 0 }: Issuer, lifetime: number | undefined, allowed: number) {
+  if (lifetime === undefined) return allowed === Infinity ? undefined : allowed
   const most = Math.min(longest, allowed)
-  if (asked >= HOUR && asked <= most) return asked
+  if (lifetime >= HOUR && lifetime <= most) return lifetime
   const why = most > 0 ? `it has to be from 1h to ${spanOf(most)}` : `the CA behind ${name} decides`
   return refuse('/lifetime', 'CERT_LIFETIME_REFUSED', why)
 }
 
 /** Reads the CSR, and each name once with a JSON pointer to the member that has it first. */
-function readFields({ domain, names = [], csr: given, keyType, profile }: RequestFields) {
-  const found = new Map<string, { name: Name; pointer: string }>()
+function readFields({ domain, names = [], csr: input, keyType, profile }: RequestFields) {
+  const entries = new Map<string, { name: Name; pointer: string }>()
   const add = (text: string, pointer: string) => {
     const name = pointingTo(pointer, () => readName(text, profile))
-    if (!found.has(name.text)) found.set(name.text, { name, pointer })
+    if (!entries.has(name.text)) entries.set(name.text, { name, pointer })
   }
   add(domain, '/domain')
   for (const [index, text] of names.entries()) add(text, `/names/${index}`)
   const csr =
-    typeof given === 'string' ? pointingTo('/csr', () => parseCsr(given, profile)) : (given ?? null)
+    typeof input === 'string' ? pointingTo('/csr', () => parseCsr(input, profile)) : (input ?? null)
   if (csr) {
     if (keyType !== undefined && keyType !== csr.keyType)
       refuse('/keyType', 'CERT_KEY_TYPE_CONFLICT', `the CSR has a ${csr.keyType} key`)
     for (const { text } of csr.names) add(text, '/csr')
-    if (found.size > MAX_NAMES)
+    if (entries.size > MAX_NAMES)
       throw pointTo('/csr', new PkiError('PKI_CSR_INVALID', `more than ${MAX_NAMES} names in all`))
   }
-  return { entries: [...found.values()], csr }
+  return { entries: [...entries.values()], csr }
 }
 
 export type Issuers = ReturnType<typeof createIssuers>
@@ -151,27 +151,27 @@ export type Issuers = ReturnType<typeof createIssuers>
  */
 export function createIssuers(
   configured: readonly Issuer[],
-  last: Issuer,
+  fallback: Issuer,
   claimOf: (name: Name) => string | undefined = () => undefined,
   clients?: Issuer,
 ) {
-  const all = [...configured, last, ...(clients ? [clients] : [])]
-  const byName = new Map(all.map((issuer) => [issuer.name, issuer]))
+  const issuers = [...configured, fallback, ...(clients ? [clients] : [])]
+  const byName = new Map(issuers.map((issuer) => [issuer.name, issuer]))
   const choose = (names: readonly Name[], profile: Profile | undefined): Issuer => {
     if (profile === 'client') return clients ?? refuse('/profile', 'CERT_NO_ISSUER', NO_CLIENTS)
     return (
-      configured.find((issuer) => names.every((name) => issuer.permits?.(name) ?? true)) ?? last
+      configured.find((issuer) => names.every((name) => issuer.permits?.(name) ?? true)) ?? fallback
     )
   }
   return {
-    /** The first that may sign all of the names; the last one if none may. */
+    /** The first that may sign all of the names; the fallback if none may. */
     choose,
-    /** The first of the names that the last one must not sign, as another issuer is there for it. */
+    /** The first of the names that the fallback must not sign, as another issuer is there for it. */
     findClaimed(
       names: readonly Name[],
       profile?: Profile,
     ): { name: Name; issuer: Issuer } | undefined {
-      if (choose(names, profile) !== last) return undefined
+      if (choose(names, profile) !== fallback) return undefined
       for (const name of names) {
         const issuer = byName.get(claimOf(name) ?? '')
         if (issuer) return { name, issuer }
@@ -181,7 +181,7 @@ export function createIssuers(
     find: (name: string) => byName.get(name),
     names: (): readonly string[] => [...byName.keys()],
     /** The digests of what they are configured with. */
-    configurations: () => all.flatMap(({ configuration = [] }) => configuration),
+    configurations: () => issuers.flatMap(({ configuration = [] }) => configuration),
     /** Apart from the embedded CA. */
     degraded: () => configured.flatMap((issuer) => issuer.degraded?.() ?? []),
   }

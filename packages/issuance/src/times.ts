@@ -117,8 +117,8 @@ export function describeRenewal(record: Renewed) {
 }
 
 /** RFC 3339 in UTC, to the second as in X.509. */
-export function toTime(at: number): string {
-  return `${new Date(at).toISOString().slice(0, 19)}Z`
+export function toTime(time: number): string {
+  return `${new Date(time).toISOString().slice(0, 19)}Z`
 }
 
 /** A time span as the configuration writes it. */

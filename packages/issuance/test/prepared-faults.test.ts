@@ -211,7 +211,7 @@ t.test(
         const answer = await replica.within(
           Promise.resolve(replica.issuance.obtain(request, BY)).catch(() => undefined),
         )
-        return answer === 'ended' ? undefined : answer?.held
+        return answer === 'ended' ? undefined : answer?.certificate
       }
       const authorize = (replica: Replica) =>
         replica.within(

@@ -223,8 +223,8 @@ t.test('while the database is away, memory answers, once and again', async (t) =
   t.match(gone.json().unconfirmed, [/:7402$/])
   await other.inject({ method: 'DELETE', url: `/api/certificate/${deleted}`, headers })
   const [record] = await other.store.findByDomain(renewed)
-  const { held } = await other.issuance.renew(record!, { actor: 'system' })
-  serials.set(renewed, held!.record.serialNumber)
+  const { certificate } = await other.issuance.renew(record!, { actor: 'system' })
+  serials.set(renewed, certificate!.record.serialNumber)
 
   relay.refuse(false)
   await until(async () => (await obtain(cut, 'new.example.com')).statusCode === 200)

@@ -2,8 +2,8 @@ import type { Lease, NewCertificate, OrderRecord } from '@gatehouse/cert-store/p
 import { hasCode } from '@gatehouse/net'
 import { buildCsr, type KeyPair } from '@gatehouse/pki'
 import { refusalsOf, SYSTEM } from '../gate.ts'
-import type { Held } from '../held.ts'
-import type { Issued, IssuerIo } from '../issuers/issuer.ts'
+import type { Certificate } from '../holdings.ts'
+import type { IssuerIo, SignedCertificate } from '../issuers/issuer.ts'
 import { profileOf, refuseCompromised } from '../request.ts'
 import { isMisdated, planRenewal, soonestRenewal } from '../times.ts'
 import { storeFailure } from './failure.ts'
@@ -21,7 +21,7 @@ const LOOK_EVERY = 1_000
 export class Flight {
   readonly plan: FlightPlan
   /** Of a preparation, that the names are proven. */
-  readonly result: Promise<Held | 'proven'>
+  readonly result: Promise<Certificate | 'proven'>
   readonly #deps: IssuanceDeps
   readonly #order: FlightOrder
   /** Once it is aborted, the order stays as it is for the next start. */
@@ -60,7 +60,7 @@ export class Flight {
    * Has the certificate signed and stores it, or stores the failure. While another replica works on the
    * request key, waits for what comes of it.
    */
-  async #fly(): Promise<Held | 'proven'> {
+  async #fly(): Promise<Certificate | 'proven'> {
     const { request, askedBy } = this.plan
     const { requestKey, names } = request
     const { store } = this.#deps
@@ -68,8 +68,8 @@ export class Flight {
     for (;;) {
       const lease = await store.takeLease(work)
       try {
-        const held = lease ? await this.#lead(lease) : await this.#follow()
-        if (held) return held
+        const certificate = lease ? await this.#lead(lease) : await this.#follow()
+        if (certificate) return certificate
       } finally {
         if (this.#state.name !== 'landed') this.#become({ name: 'starting' })
         // Until it ends by itself, other replicas wait.
@@ -79,23 +79,23 @@ export class Flight {
   }
 
   /** The certificate that another replica has issued since this one looked. */
-  async #follow(): Promise<Held | undefined> {
+  async #follow(): Promise<Certificate | undefined> {
     const { request, replaces } = this.plan
     this.#become({ name: 'following' })
     await this.#deps.holdings.nextChange(request.requestKey, LOOK_EVERY)
     this.#closing.throwIfAborted()
-    const held = await this.#findUsable()
-    return held?.record.id === replaces?.id ? undefined : held
+    const certificate = await this.#findUsable()
+    return certificate?.record.id === replaces?.id ? undefined : certificate
   }
 
   /** Undefined if another replica has taken the request key over. */
-  async #lead(lease: Lease): Promise<Held | 'proven' | undefined> {
+  async #lead(lease: Lease): Promise<Certificate | 'proven' | undefined> {
     const { request, actor, replaces, askedBy } = this.plan
     const { currentId, order } = lease
     this.#become({ name: 'leading', lease })
     if (currentId !== null && currentId !== replaces?.id) {
-      const held = await this.#findUsable()
-      if (held) return held
+      const certificate = await this.#findUsable()
+      if (certificate) return certificate
     }
     if (order) this.#order.resume(order)
     const admission = { request, actor, order, isRenewal: replaces !== undefined, askedBy, lease }
@@ -111,13 +111,13 @@ export class Flight {
     }
   }
 
-  async #findUsable(): Promise<Held | undefined> {
+  async #findUsable(): Promise<Certificate | undefined> {
     const { holdings, clock } = this.#deps
-    const held = await holdings.find(this.plan.request.requestKey)
-    return held && !isMisdated(held.record, clock.now()) ? held : undefined
+    const certificate = await holdings.find(this.plan.request.requestKey)
+    return certificate && !isMisdated(certificate.record, clock.now()) ? certificate : undefined
   }
 
-  async #issue(lease: Lease): Promise<Held> {
+  async #issue(lease: Lease): Promise<Certificate> {
     const { request, actor, replaces } = this.plan
     const { issuer, names, keyType, csr, notAfter, lifetime } = request
     // The key may have been revoked since this was first asked for.
@@ -175,7 +175,7 @@ export class Flight {
     }
   }
 
-  async #save(lease: Lease, key: KeyPair | null, issued: Issued): Promise<Held> {
+  async #save(lease: Lease, key: KeyPair | null, issued: SignedCertificate): Promise<Certificate> {
     const { request, actor, replaces, askedBy } = this.plan
     const { store, keyring, holdings, clock, metrics, events } = this.#deps
     const now = clock.now()
@@ -209,7 +209,7 @@ export class Flight {
   }
 
   /** When to renew it and to ask its CA; never if what it replaces went out of service meanwhile. */
-  async #planOf(issued: Issued): Promise<Pick<NewCertificate, 'renewAt' | 'checkAt'>> {
+  async #planOf(issued: SignedCertificate): Promise<Pick<NewCertificate, 'renewAt' | 'checkAt'>> {
     const { request, replaces } = this.plan
     const { issuer, names, requestKey } = request
     const { clock, store, issuers, random } = this.#deps

@@ -2,7 +2,7 @@ import type { Keyring } from '@gatehouse/cert-store'
 import type { CertificateRecord, OrderRecord, Store } from '@gatehouse/cert-store/port'
 import type { Clock } from '@gatehouse/net'
 import type { CallerGate } from '../gate.ts'
-import type { Holdings } from '../held.ts'
+import type { Holdings } from '../holdings.ts'
 import type { Actor, Issuers } from '../request.ts'
 
 /** The parts of the service that issuing needs. */

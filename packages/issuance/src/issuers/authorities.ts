@@ -88,10 +88,11 @@ export class Authorities {
   }
 
   async #openRoot(): Promise<StoredAuthority | undefined> {
-    const { name, root: own, intermediate } = this.#options
+    const { name, root: files, intermediate } = this.#options
     const now = this.#deps.clock.now()
     // The key is not read here: it may be offline until an intermediate has to be signed.
-    if (own) return this.#adopt('root', readAuthority('ca.root', { certFile: own.certFile }, now))
+    if (files)
+      return this.#adopt('root', readAuthority('ca.root', { certFile: files.certFile }, now))
     if (intermediate) return undefined
     const rows = (await this.#deps.store.listAuthorities()).filter(({ role }) => role === 'root')
     const stored = rootsOf(rows)
@@ -110,17 +111,17 @@ export class Authorities {
 
   /** The operator's, or the newest stored one that fits, or a new one. @throws IssuanceError CERT_ROOT_KEY_ABSENT */
   async openIntermediate(): Promise<StoredAuthority> {
-    const { root: ownRoot, intermediate: own } = this.#options
+    const { root: rootFiles, intermediate: files } = this.#options
     const now = this.#deps.clock.now()
-    if (own && this.#line === LINES.server)
-      return this.#adopt('intermediate', readAuthority('ca.intermediate', own, now))
+    if (files && this.#line === LINES.server)
+      return this.#adopt('intermediate', readAuthority('ca.intermediate', files, now))
     const stored = await this.listIntermediates()
     const chosen =
       this.choose(stored) ??
       (await this.#createUnlessRootIsInvalid(stored)) ??
       leastUnfit(stored, now)
     if (!chosen)
-      throw new IssuanceError('CERT_ROOT_KEY_ABSENT', absenceOf(this.#line, ownRoot?.keyFile))
+      throw new IssuanceError('CERT_ROOT_KEY_ABSENT', absenceOf(this.#line, rootFiles?.keyFile))
     this.#warnOfFuture(stored, chosen)
     return chosen
   }
@@ -190,10 +191,10 @@ export class Authorities {
     if (!signer) return undefined
     const { name } = this.#options
     const now = this.#deps.clock.now()
-    const before = await this.#deps.store.listAuthorities()
+    const rows = await this.#deps.store.listAuthorities()
     // Another replica may have stored one since this one looked for it.
-    const other = this.choose(await this.#intermediatesOf(before))
-    if (other) return other
+    const existing = this.choose(await this.#intermediatesOf(rows))
+    if (existing) return existing
     const authority = await createIntermediate({
       root: signer.authority,
       commonName: `${name} ${this.#line.title}`,
@@ -204,7 +205,7 @@ export class Authorities {
     })
     // The CRL of the root is created while its key is open, and lasts as long as the intermediate.
     await replaceRootCrl(signer, now, authority.ends, this.#deps.store)
-    const id = await this.#save(this.#line.role, authority, before)
+    const id = await this.#save(this.#line.role, authority, rows)
     // Another replica was faster: its intermediate is the one.
     return id === undefined ? this.choose(await this.listIntermediates()) : { id, authority }
   }
@@ -215,7 +216,9 @@ export class Authorities {
     return Promise.all(
       kept.map(async (row) => {
         const { id, authority } = restore(row, await this.#openKey(row))
-        const root = roots.find((one) => isSignedBy(row.certificate, one.authority.certificate))
+        const root = roots.find((candidate) =>
+          isSignedBy(row.certificate, candidate.authority.certificate),
+        )
         return { id, authority: root ? placeBelow(root.authority, authority) : authority }
       }),
     )
@@ -223,10 +226,10 @@ export class Authorities {
 
   /** The root with its key from the operator's file or the store; `undefined` while it is offline. */
   async #withKey({ id }: StoredAuthority): Promise<StoredAuthority | undefined> {
-    const { root: own } = this.#options
-    if (own?.keyFile !== undefined)
-      return existsSync(own.keyFile)
-        ? { id, authority: readAuthority('ca.root', own, this.#deps.clock.now()) }
+    const { root: files } = this.#options
+    if (files?.keyFile !== undefined)
+      return existsSync(files.keyFile)
+        ? { id, authority: readAuthority('ca.root', files, this.#deps.clock.now()) }
         : undefined
     const record = (await this.#deps.store.listAuthorities()).find((row) => row.id === id)
     const key = record && (await this.#openKey(record))
@@ -246,23 +249,23 @@ export class Authorities {
     const record = { role, certificate, sealedKey: null, notAfter: info.notAfter }
     for (;;) {
       const rows = await store.listAuthorities()
-      const known = rows.find((row) => row.role === role && certificate.equals(row.certificate))
-      const { id } = known ?? (await store.addAuthority(record, newestOf(role, rows))) ?? {}
+      const existing = rows.find((row) => row.role === role && certificate.equals(row.certificate))
+      const { id } = existing ?? (await store.addAuthority(record, newestOf(role, rows))) ?? {}
       if (id !== undefined) return { id, authority }
     }
   }
 
-  /** Stores an authority that follows those of `before`. Gives its id unless another replica was faster. */
+  /** Stores an authority that follows those of `rows`. Gives its id unless another replica was faster. */
   async #save(
     role: AuthorityRecord['role'],
     { certificate, info, key }: Authority,
-    before: readonly AuthorityRecord[],
+    rows: readonly AuthorityRecord[],
   ): Promise<number | undefined> {
     const { store, keyring } = this.#deps
     const pkcs8 = (key as KeyObject).export({ format: 'der', type: 'pkcs8' })
     const sealedKey = keyring.seal(role === 'root' ? role : 'intermediate', pkcs8, certificate)
     const record = { role, certificate, sealedKey, notAfter: info.notAfter }
-    return (await store.addAuthority(record, newestOf(role, before)))?.id
+    return (await store.addAuthority(record, newestOf(role, rows)))?.id
   }
 
   #warnOfFuture(stored: readonly StoredAuthority[], chosen: StoredAuthority): void {
@@ -284,9 +287,9 @@ export function nextCrl(
   { thisUpdate, nextUpdate, revoked }: Pick<NextCrl, 'thisUpdate' | 'nextUpdate' | 'revoked'>,
 ): CrlRecord {
   // By the clock too, so that none goes back with the store.
-  const last = stored?.number ?? 0n
+  const storedNumber = stored?.number ?? 0n
   const seconds = BigInt(Math.floor(thisUpdate / 1000))
-  const number = seconds > last ? seconds : last + 1n
+  const number = seconds > storedNumber ? seconds : storedNumber + 1n
   const crl = createCrl({ authority, number, revoked, thisUpdate, nextUpdate })
   return { authorityId: id, number, crl, thisUpdate, nextUpdate, entries: digestOf(revoked) }
 }

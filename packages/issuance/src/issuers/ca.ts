@@ -11,7 +11,7 @@ import {
   type StoredAuthority,
   YEAR,
 } from './authorities.ts'
-import type { Issued } from './issuer.ts'
+import type { SignedCertificate } from './issuer.ts'
 import { type LeafRequest, SigningLine } from './line.ts'
 
 const SECOND = 1_000
@@ -59,14 +59,15 @@ export class Ca {
   }
 
   /** Issues as {@link servers} does. */
-  issue = (request: LeafRequest): Issued => this.servers.issue(request) as Issued
+  issue = (request: LeafRequest): SignedCertificate =>
+    this.servers.issue(request) as SignedCertificate
 
   /** Issues within the validity of the CA, as near to now as possible: for a CA that has expired. */
-  issueNearest = (request: LeafRequest): Issued => {
+  issueNearest = (request: LeafRequest): SignedCertificate => {
     const { info, ends } = this.#current.authority
     const latest = ends - this.#options.leafLifetime
-    const at = Math.max(info.notBefore, Math.min(latest, this.#deps.clock.now()))
-    return this.servers.sign(this.#current, request, at)
+    const signingTime = Math.max(info.notBefore, Math.min(latest, this.#deps.clock.now()))
+    return this.servers.sign(this.#current, request, signingTime)
   }
 
   /** The trust anchor, DER; `undefined` if the operator brought an intermediate without its root. */
@@ -113,7 +114,9 @@ export class Ca {
     const root = this.#root?.authority
     const current = this.#current.authority
     const client = this.clients.current?.authority
-    const isBehind = [current, client, root].some((one) => one && !hasBegun(one.info, now))
+    const isBehind = [current, client, root].some(
+      (authority) => authority && !hasBegun(authority.info, now),
+    )
     const isRootEnding = (this.rootEnds() ?? Infinity) - now < YEAR
     const isDue = this.#options.intermediate
       ? isEnding(current, this.servers.longest, now)
@@ -157,14 +160,14 @@ export class Ca {
   }
 
   #index(): void {
-    for (const one of [...this.#roots, ...this.servers.all, ...this.clients.all, this.#root])
-      if (one) this.#byKeyId.set(one.authority.info.skid ?? '', one)
+    for (const stored of [...this.#roots, ...this.servers.all, ...this.clients.all, this.#root])
+      if (stored) this.#byKeyId.set(stored.authority.info.skid ?? '', stored)
   }
 
   /** Another replica may have created one that is not known here, and so may a request. */
   async #authorityOf(keyId: string): Promise<StoredAuthority | undefined> {
-    const known = this.#byKeyId.get(keyId)
-    if (known) return known
+    const stored = this.#byKeyId.get(keyId)
+    if (stored) return stored
     await this.#refresh()
     return this.#byKeyId.get(keyId)
   }
@@ -181,15 +184,17 @@ export class Ca {
 }
 
 function distinct(certificates: readonly (Buffer | undefined)[]): readonly Buffer[] {
-  const found = certificates.flatMap((der) => (der ? [[der.toString('base64'), der] as const] : []))
-  return [...new Map(found).values()]
+  const entries = certificates.flatMap((der) =>
+    der ? [[der.toString('base64'), der] as const] : [],
+  )
+  return [...new Map(entries).values()]
 }
 
 class Crls {
   readonly #deps: Pick<AuthorityDeps, 'clock' | 'log' | 'store'>
   readonly #find: (keyId: string) => Promise<StoredAuthority | undefined>
   /** Lists that were complete at that count of revocations. */
-  readonly #known = new Map<number, { record: CrlRecord; revocation: number }>()
+  readonly #latest = new Map<number, { record: CrlRecord; revocation: number }>()
   readonly #replacing = new Map<number, Promise<CrlRecord>>()
   #revocation = 0
 
@@ -218,8 +223,8 @@ class Crls {
   async #current(stored: StoredAuthority): Promise<CrlRecord | undefined> {
     // The CRL of the root is created with each intermediate, while the key of the root is open.
     if (!stored.authority.key) return this.#deps.store.findCrl(stored.id)
-    const last = this.#known.get(stored.id)
-    if (last?.revocation === this.#revocation && !this.#isOld(last.record)) return last.record
+    const latest = this.#latest.get(stored.id)
+    if (latest?.revocation === this.#revocation && !this.#isOld(latest.record)) return latest.record
     let replacing = this.#replacing.get(stored.id)
     if (!replacing) {
       replacing = this.#replace(stored).finally(() => this.#replacing.delete(stored.id))
@@ -246,24 +251,29 @@ class Crls {
         // A clock that was ahead may have dated a revocation in the future.
         return { serialNumber, at: Math.min(revokedAt, now), reason }
       })
-      const last = this.#newerOf(stored, this.#known.get(id)?.record)
-      if (stored && last === stored && stored.entries === digestOf(revoked) && !this.#isOld(stored))
+      const newest = this.#newerOf(stored, this.#latest.get(id)?.record)
+      if (
+        stored &&
+        newest === stored &&
+        stored.entries === digestOf(revoked) &&
+        !this.#isOld(stored)
+      )
         return stored
-      return nextCrl(authority, last, {
+      return nextCrl(authority, newest, {
         thisUpdate: now,
         nextUpdate: now + CRL_LIFETIME,
         revoked,
       })
     })
-    this.#known.set(id, { record, revocation })
+    this.#latest.set(id, { record, revocation })
     return record
   }
 
   /** A store that was restored, or whose standby took over, may be behind what clients have seen. */
-  #newerOf(stored: CrlRecord | undefined, known: CrlRecord | undefined): CrlRecord | undefined {
-    if (!known || (stored && stored.number >= known.number)) return stored
-    const numbers = { stored: String(stored?.number ?? 0), known: String(known.number) }
+  #newerOf(stored: CrlRecord | undefined, latest: CrlRecord | undefined): CrlRecord | undefined {
+    if (!latest || (stored && stored.number >= latest.number)) return stored
+    const numbers = { stored: String(stored?.number ?? 0), known: String(latest.number) }
     this.#deps.log.warn(numbers, 'the store went back in time: what was written last is lost')
-    return known
+    return latest
   }
 }

@@ -34,7 +34,7 @@ export interface Issuer {
    */
   authorize?(request: NamesToProve, io: IssuerIo): Promise<void>
   /** Signs, at once or in the background of the requests for it. Rejects with a coded error. */
-  issue(request: IssuerRequest, io: IssuerIo): Issued | Promise<Issued>
+  issue(request: IssuerRequest, io: IssuerIo): SignedCertificate | Promise<SignedCertificate>
   /** The URL of the account at the CA once it is registered, for CAA records (RFC 8657). */
   accountUrl?(): Promise<string | undefined>
   /** The solver that would prove a name. Absent if the CA requires no proof. */
@@ -90,7 +90,7 @@ export interface IssuerIo {
   readonly patience: number
 }
 
-export interface Issued extends Validity {
+export interface SignedCertificate extends Validity {
   readonly certificate: Uint8Array
   /** The direct issuer first, without the root. */
   readonly chain: readonly Uint8Array[]

@@ -20,7 +20,7 @@ import {
   LINES,
   type StoredAuthority,
 } from './authorities.ts'
-import type { Issued, Issuer, IssuerRequest } from './issuer.ts'
+import type { Issuer, IssuerRequest, SignedCertificate } from './issuer.ts'
 
 export type LeafRequest = Omit<IssuerRequest, 'csr' | 'replaces' | 'askedBy'>
 
@@ -98,8 +98,8 @@ export class SigningLine implements Issuer {
   skipFuture(): void {
     if (!this.#current || (this.profile === 'server' && this.#options.intermediate)) return
     if (hasBegun(this.#current.authority.info, this.#deps.clock.now())) return
-    const other = this.authorities.choose(this.#intermediates)
-    if (other) this.#signBy(other)
+    const intermediate = this.authorities.choose(this.#intermediates)
+    if (intermediate) this.#signBy(intermediate)
   }
 
   /** A description of the names that it may sign, for a name that it may not. */
@@ -113,7 +113,7 @@ export class SigningLine implements Issuer {
     return Math.min(end, this.#current?.authority.ends ?? end)
   }
 
-  issue = (request: LeafRequest): Issued | Promise<Issued> => {
+  issue = (request: LeafRequest): SignedCertificate | Promise<SignedCertificate> => {
     this.skipFuture()
     const now = this.#deps.clock.now()
     const wide = request.names.find(
@@ -136,7 +136,7 @@ export class SigningLine implements Issuer {
     }
   }
 
-  sign({ authority, signer }: Signing, request: LeafRequest, now: number): Issued {
+  sign({ authority, signer }: Signing, request: LeafRequest, now: number): SignedCertificate {
     const { names, keyType, spki } = request
     const validity = this.#validityOf(authority, request, now)
     const serial = createSerial(this.#deps.clock.now())

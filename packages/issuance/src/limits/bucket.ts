@@ -20,8 +20,8 @@ export function take(fullAt: number, limit: Limit, now: number): number {
 }
 
 /** When so many will be left, if none is taken. */
-export function freeAt(fullAt: number, limit: Limit, wanted: number): number {
-  return fullAt - (limit.count - wanted) * interval(limit)
+export function freeAt(fullAt: number, limit: Limit, count: number): number {
+  return fullAt - (limit.count - count) * interval(limit)
 }
 
 /** The latest time at which a bucket can be full again if it was never taken from while empty. */

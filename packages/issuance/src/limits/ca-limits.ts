@@ -87,13 +87,13 @@ export function sharesOf(
 ): readonly Quota[] {
   const partOf = ({ limit }: Quota) => Math.floor(limit.count * SHARE)
   // What a CA does not count needs no room.
-  const all = quotas.map((quota) => {
+  const shared = quotas.map((quota) => {
     const kept = renewalsExempt ? 0 : partOf(quota)
     return kept
       ? { ...quota, kept, subject: `${quota.subject}, without ${kept} for renewals` }
       : quota
   })
-  if (askedBy === undefined) return all
+  if (askedBy === undefined) return shared
   const shares = quotas.map((quota) => ({
     ...quota,
     key: `share ${quota.key} ${askedBy}`,
@@ -101,7 +101,7 @@ export function sharesOf(
     // The first certificate is always possible.
     limit: { ...quota.limit, count: Math.max(1, partOf(quota)) },
   }))
-  return [...all, ...shares]
+  return [...shared, ...shares]
 }
 
 export function issuedKey({ directory, names }: Names): string {
@@ -121,8 +121,9 @@ function subjectsOf(
   if (kind === 'accounts') return [{ id: '', subject: 'the address of this host' }]
   if (kind === 'names') return [{ id: setOf(names), subject: 'exactly these names' }]
   // A wildcard is authorized by its base name.
-  const of = kind === 'domain' ? registeredDomain : (name: string) => name.replace(/^\*\./, '')
-  return [...new Set(names.map(of))].map((id) => ({ id, subject: id }))
+  const subjectOf =
+    kind === 'domain' ? registeredDomain : (name: string) => name.replace(/^\*\./, '')
+  return [...new Set(names.map(subjectOf))].map((id) => ({ id, subject: id }))
 }
 
 /** The subject of `domain`: the registered domain, an IPv4 address, or the /64 of an IPv6 address. */

@@ -84,14 +84,14 @@ export class Ledger {
 
   failed(order: LimitedOrder, names: readonly string[]): Promise<void> {
     // A CA may report names in another form than the order has.
-    const all = { ...order, names: [...order.names, ...names] }
-    return this.#count(all, (usage) => {
+    const report = { ...order, names: [...order.names, ...names] }
+    return this.#count(report, (usage) => {
       usage.end(idOf(order))
       // A name and its wildcard are two authorizations and share a bucket.
       for (const name of names) {
-        const of = { ...order, names: [name] }
-        this.#take(usage, this.#quotas('failures', of))
-        this.#take(usage, this.#quotas('failuresInARow', of))
+        const authorization = { ...order, names: [name] }
+        this.#take(usage, this.#quotas('failures', authorization))
+        this.#take(usage, this.#quotas('failuresInARow', authorization))
       }
     })
   }
@@ -196,8 +196,8 @@ export class Ledger {
     const unused = left(fullAt, quota.limit, now) - kept
     const budget = { ...quota, left: Math.max(0, unused - reserved.count) }
     if (budget.left > 0) return { ...budget, freeAt: null }
-    const at = freeAt(Math.max(fullAt, now), quota.limit, kept + reserved.count + 1)
-    return { ...budget, freeAt: unused > 0 ? Math.min(at, reserved.until) : at }
+    const time = freeAt(Math.max(fullAt, now), quota.limit, kept + reserved.count + 1)
+    return { ...budget, freeAt: unused > 0 ? Math.min(time, reserved.until) : time }
   }
 
   #quotas(kind: Quota['kind'], order: Omit<LimitedOrder, 'renewal'>): readonly Quota[] {
@@ -254,11 +254,11 @@ function idOf({ directory, names }: LimitedOrder): string {
 }
 
 function rateLimited(issuer: string, { kind, subject, limit, freeAt }: Budget, now: number) {
-  const at = Number(freeAt)
+  const time = Number(freeAt)
   const what = `${limit.count} ${UNITS[kind]} in ${spanOf(limit.per)} for ${subject}`
-  const detail = `the limit of ${issuer} is used up: ${what}; none is left until ${toTime(at)}`
+  const detail = `the limit of ${issuer} is used up: ${what}; none is left until ${toTime(time)}`
   return new IssuanceError('CERT_RATE_LIMITED', detail, {
-    retryAfter: Math.ceil((at - now) / 1000),
+    retryAfter: Math.ceil((time - now) / 1000),
   })
 }
 

@@ -55,7 +55,7 @@ export function checkIssuer(
     ({ challenges }) =>
       applyToEach(challenges, '/challenges', [
         ({ type }, index) =>
-          challenges.findIndex((other) => other.type === type) < index
+          challenges.findIndex((challenge) => challenge.type === type) < index
             ? [{ path: '', message: 'is of the same type as another' }]
             : [],
         (challenge) =>
@@ -70,14 +70,14 @@ export function checkIssuer(
 
 /** Issuers of one CA share its limits, even with separate accounts. */
 function checkLimits({ directory, limits }: IssuerConfig, issuers: readonly IssuerConfig[]) {
-  const first = issuers.find((other) => directoryOf(other.directory) === directoryOf(directory))
+  const first = issuers.find((issuer) => directoryOf(issuer.directory) === directoryOf(directory))
   if (!first || isDeepStrictEqual(first.limits, limits)) return []
   const message = `must be those of ${first.name}, which orders from the same CA`
   return [{ path: '/limits', message }]
 }
 
 function checkName(name: string, earlier: readonly IssuerConfig[]): Fault[] {
-  const isTaken = isEmbedded(name) || earlier.some((other) => other.name === name)
+  const isTaken = isEmbedded(name) || earlier.some((issuer) => issuer.name === name)
   return isTaken ? [{ path: '/name', message: 'is the name of another issuer' }] : []
 }
 
@@ -90,7 +90,7 @@ function checkTerms({ directory, agreeToTerms }: IssuerConfig): Fault[] {
 
 /** Issuers with one directory share an account unless they name another. */
 function checkAccount(issuer: IssuerConfig, earlier: readonly IssuerConfig[]): Fault[] {
-  const same = earlier.find((other) => accountOf(other) === accountOf(issuer))
+  const same = earlier.find((candidate) => accountOf(candidate) === accountOf(issuer))
   if (!same || isDeepStrictEqual(ownerOf(same), ownerOf(issuer))) return []
   const message = `needs the email, caFile and externalAccount of ${same.name}, which has the same account, or an \`account\` of its own`
   return [{ path: '/directory', message }]
@@ -115,7 +115,7 @@ function checkFallback({ name, fallback }: IssuerConfig, issuers: readonly Issue
   const path = '/fallback'
   const seen = new Set([name])
   for (let next = fallback; next !== undefined && next !== 'ca'; ) {
-    const issuer = issuers.find((other) => other.name === next)
+    const issuer = issuers.find(({ name }) => name === next)
     if (!issuer) return next === fallback ? [{ path, message: 'is not an issuer' }] : []
     if (seen.has(next)) return [{ path, message: 'goes in a circle' }]
     seen.add(next)
@@ -130,13 +130,13 @@ function checkFallbackNames(
   issuers: readonly IssuerConfig[],
   permitted: readonly string[],
 ): Fault[] {
-  let last = fallback
+  let end = fallback
   // A circle is told by another rule.
-  for (const _ of issuers) last = issuers.find(({ name }) => name === last)?.fallback ?? last
+  for (const _ of issuers) end = issuers.find(({ name }) => name === end)?.fallback ?? end
   const signed = nameRulesOf(permitted).filter((rule) => !isOfClients(rule))
-  if (last !== 'ca' || permitted.length === 0) return []
+  if (end !== 'ca' || permitted.length === 0) return []
   return nameRulesOf(names)
-    .filter((rule) => !isOfClients(rule) && !signed.some((other) => haveCommonName(rule, other)))
+    .filter((rule) => !isOfClients(rule) && !signed.some((permit) => haveCommonName(rule, permit)))
     .map(({ text }) => {
       const message = `leads to \`ca\`, which signs no name of \`${text}\`: add that to ca.permitted, or use another fallback`
       return { path: '/fallback', message }

@@ -10,8 +10,8 @@ export async function loadClaims(
 ): Promise<ClaimOf> {
   const { parse } = await import('tldts')
   const publicDomainOf = (labels: readonly string[]) => {
-    const found = parse(labels.join('.'), { allowPrivateDomains: true })
-    return found.isIcann || found.isPrivate ? found.domain : null
+    const host = parse(labels.join('.'), { allowPrivateDomains: true })
+    return host.isIcann || host.isPrivate ? host.domain : null
   }
   const claims = issuers.flatMap(({ name: issuer, names }) =>
     names.map(parseNameRule).flatMap((rule) => {
@@ -21,8 +21,9 @@ export async function loadClaims(
     }),
   )
   return ({ labels }) => {
-    const own = publicDomainOf(labels)
-    const isClaimed = (domain: string) => own === domain || own?.endsWith(`.${domain}`)
+    const publicDomain = publicDomainOf(labels)
+    const isClaimed = (domain: string) =>
+      publicDomain === domain || publicDomain?.endsWith(`.${domain}`)
     return claims.find(({ domain }) => isClaimed(domain))?.issuer
   }
 }

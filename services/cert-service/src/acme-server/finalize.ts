@@ -1,6 +1,6 @@
 import { AcmeProblem, readPublicKey, renewalId } from '@gatehouse/acme/server'
 import type { Head, ServedAccount, ServedOrder } from '@gatehouse/cert-store/port'
-import type { Held } from '@gatehouse/issuance'
+import type { Certificate } from '@gatehouse/issuance'
 import {
   type Actor,
   type IssuanceRequest,
@@ -132,19 +132,19 @@ async function obtain(
   order: ServedOrder,
   wanted: IssuanceRequest,
   by: Actor,
-): Promise<Held | undefined> {
+): Promise<Certificate | undefined> {
   const { issuance, clock } = request.server
   const held = await issuance.find(wanted)
   if (!held) {
     const predecessor = await predecessorOf(request, order, wanted.csr)
-    return (await issuance.obtain({ ...wanted, predecessor }, by)).held
+    return (await issuance.obtain({ ...wanted, predecessor }, by)).certificate
   }
   const { record } = held
   // There is none that is better than one which ends when it has to.
   const isBest = record.servedOrder === order.id || order.notAfter !== null
   const isOver = isDue(record, clock.now()) || renewalId(record.certificate) === order.replaces
   const { lifetime } = wanted
-  if (isOver && !isBest) return (await issuance.renew({ ...record, lifetime }, by)).held
+  if (isOver && !isBest) return (await issuance.renew({ ...record, lifetime }, by)).certificate
   await issuance.recordDelivery(held, by)
   return held
 }

@@ -9,7 +9,7 @@ import {
   type OrderRecord,
   type Store,
 } from '@gatehouse/cert-store/port'
-import type { Held } from '@gatehouse/issuance'
+import type { Certificate } from '@gatehouse/issuance'
 import { pointingTo, profileOf, readName } from '@gatehouse/issuance/request'
 import { preferBegun } from '@gatehouse/issuance/times'
 import type { Name, Profile } from '@gatehouse/pki'
@@ -66,7 +66,7 @@ export async function findPermitted(
  * Finds a valid certificate that the caller may read, by its first name or else by any.
  * @throws CertError `CERT_NOT_FOUND`
  */
-export async function findReadable(request: FastifyRequest, domain: Subject): Promise<Held> {
+export async function findReadable(request: FastifyRequest, domain: Subject): Promise<Certificate> {
   const { server } = request
   const { holdings, store } = server
   const { text } = domain
@@ -92,7 +92,7 @@ export async function findHeld(
   names: readonly string[],
   find: () => Promise<CertificateRecord | undefined>,
   isFit: IsFit,
-): Promise<Held | undefined> {
+): Promise<Certificate | undefined> {
   const { server, log } = request
   const { holdings } = server
   const changes = holdings.changes()

@@ -1,4 +1,4 @@
-import type { Held } from '@gatehouse/issuance'
+import type { Certificate } from '@gatehouse/issuance'
 import { type Actor, nameOrNone, profileOf } from '@gatehouse/issuance/request'
 import type { Name, Profile } from '@gatehouse/pki'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
@@ -98,14 +98,14 @@ export function mayAll(
 }
 
 /** Gives a certificate as the caller gets it: with its private key only for those who may issue it. */
-export function heldFor(request: FastifyRequest, held: Held): Held {
+export function heldFor(request: FastifyRequest, held: Certificate): Certificate {
   return mayAll(request.server, principalOf(request), 'issue', held.record)
     ? held
     : held.withoutKey()
 }
 
 /** Records that a held certificate is delivered. The answer has to await it. */
-export function recordDelivery(request: FastifyRequest, held: Held): Promise<void> | undefined {
+export function recordDelivery(request: FastifyRequest, held: Certificate): Promise<void> | undefined {
   const written = request.server.issuance.recordDelivery(held, actorOf(request))
   request.isRepeated = written === undefined
   return written

@@ -1,6 +1,6 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { CertificateRecord } from '@gatehouse/cert-store/port'
-import type { Held } from '@gatehouse/issuance'
+import type { Certificate } from '@gatehouse/issuance'
 import { nameOrNone } from '@gatehouse/issuance/request'
 import { parseName } from '@gatehouse/pki'
 import type { FastifyReply, FastifyRequest } from 'fastify'
@@ -89,7 +89,7 @@ function send(reply: FastifyReply, type: string, body: string | Buffer): Fastify
   return reply.header('cache-control', 'no-store').type(type).send(body)
 }
 
-function findFor(request: FastifyRequest, serverName: string): Promise<Held | undefined> {
+function findFor(request: FastifyRequest, serverName: string): Promise<Certificate | undefined> {
   const { server } = request
   const caller = programOf(request)
   const names = namesFor(serverName)

@@ -1,5 +1,5 @@
 import { setImmediate } from 'node:timers/promises'
-import type { Held } from '@gatehouse/issuance'
+import type { Certificate } from '@gatehouse/issuance'
 import type { Actor } from '@gatehouse/issuance/request'
 import { hasBegun } from '@gatehouse/issuance/times'
 import type { FastifyInstance } from 'fastify'
@@ -73,7 +73,7 @@ export function keysWithheld({ subject }: Program): CertError {
 
 async function readAll(deps: DocumentDeps, caller: Program, maxBytes: number) {
   const { store, holdings, clock } = deps
-  const held: Held[] = []
+  const held: Certificate[] = []
   let bytes = 0
   let isWithheld = false
   for (let after = 0; ; await setImmediate()) {
@@ -98,14 +98,14 @@ async function readAll(deps: DocumentDeps, caller: Program, maxBytes: number) {
 }
 
 /** Drops certificates that begin in the future if another one for the same names is valid. */
-function withoutFuture(held: readonly Held[], now: number): Held[] {
-  const namesOf = ({ record }: Held) => record.names.toSorted().join()
+function withoutFuture(held: readonly Certificate[], now: number): Certificate[] {
+  const namesOf = ({ record }: Certificate) => record.names.toSorted().join()
   const begun = new Set(held.filter(({ record }) => hasBegun(record, now)).map(namesOf))
   return held.filter((one) => hasBegun(one.record, now) || !begun.has(namesOf(one)))
 }
 
 /** Writes the document. The same certificates give the same bytes, which is what Traefik compares. */
-function writeDocument(held: readonly Held[]): string {
+function writeDocument(held: readonly Certificate[]): string {
   const sorted = held.toSorted((a, b) => (a.record.requestKey < b.record.requestKey ? -1 : 1))
   const certificates = sorted.map(({ chain, privateKey }) => ({
     certFile: chain,

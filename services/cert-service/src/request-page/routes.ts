@@ -85,8 +85,8 @@ async function issue(reply: FastifyReply, wanted: IssuanceRequest): Promise<Fast
   if (known) return reply.redirect(certificateHref(known.record), 303)
   try {
     const obtained = await issuance.obtain(wanted, actorOf(reply.request))
-    if (!obtained.held) return reply.redirect(orderHref(obtained.order), 303)
-    const { record } = obtained.held
+    if (!obtained.certificate) return reply.redirect(orderHref(obtained.order), 303)
+    const { record } = obtained.certificate
     keepDone(reply, { action: 'request', domain: record.names[0] ?? '' })
     return reply.redirect(certificateHref(record), 303)
   } catch (error) {

@@ -1,5 +1,5 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import { type Held, type IssuanceResult, orderPath } from '@gatehouse/issuance'
+import { type Certificate, type IssuanceResult, orderPath } from '@gatehouse/issuance'
 import { type IssuanceRequest, parseRequest } from '@gatehouse/issuance/request'
 import { type Csr, type Name, notGranted } from '@gatehouse/pki'
 import { durationOf } from '@gatehouse/service-kit/config'
@@ -108,10 +108,10 @@ export function sendResult(
   outcome: IssuanceResult,
   csr: Csr | null = null,
 ): FastifyReply {
-  if (outcome.held) {
-    const { held, cached } = outcome
-    const ignored = csr ? notGranted(csr, held.record.certificate) : []
-    return sendCertificate(reply, domain, held, cached, ignored)
+  if (outcome.certificate) {
+    const { certificate, cached } = outcome
+    const ignored = csr ? notGranted(csr, certificate.record.certificate) : []
+    return sendCertificate(reply, domain, certificate, cached, ignored)
   }
   const { order } = outcome
   return reply
@@ -125,7 +125,7 @@ export function sendResult(
 function sendCertificate(
   reply: FastifyReply,
   domain: string,
-  held: Held,
+  held: Certificate,
   cached: boolean,
   ignored: readonly string[] = [],
 ): FastifyReply {

@@ -40,8 +40,11 @@ export const renewRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const domain = readDomain(request.body.domain, request.body.profile)
     const outcome = await renewNewest(request, domain)
     if ('asked' in outcome) return reply.code(202).send(outcome)
-    const own = outcome.held ? { ...outcome, held: heldFor(request, outcome.held) } : outcome
-    return sendResult(reply, domain.text, own)
+    const { certificate } = outcome
+    const answer = certificate
+      ? { ...outcome, certificate: heldFor(request, certificate) }
+      : outcome
+    return sendResult(reply, domain.text, answer)
   })
   app.post('/api/certificate/retry', { onRequest, schema: RETRY }, async (request, reply) => {
     const { domain, profile } = request.body

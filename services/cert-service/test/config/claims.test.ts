@@ -105,7 +105,7 @@ t.test('what the private CA issued before is renewed, not lost', async (t) => {
   await second.clock.advance(6 * 86_400_000)
   const [record] = await second.service.store.findByDomain('*.dev.example.com')
   const renewed = await second.service.issuance.renew(record!, { actor: 'system' } as never)
-  t.not(renewed.held?.record.serialNumber, body.serialNumber)
+  t.not(renewed.certificate?.record.serialNumber, body.serialNumber)
 })
 
 t.test('check-config names the configured certificates, each with its line', async (t) => {

@@ -144,8 +144,8 @@ t.test('orders by rfc2136 at a Pebble that refuses nonces and has alternate chai
     t.equal(await issuance.authorize(request, by), 'ready')
 
     const asked = recordPaths(t)
-    const { held } = await issuance.obtain(request, by)
-    t.ok(new X509Certificate(held?.chain ?? '').checkPrivateKey(pair.privateKey))
+    const { certificate } = await issuance.obtain(request, by)
+    t.ok(new X509Certificate(certificate?.chain ?? '').checkPrivateKey(pair.privateKey))
     const kinds = asked.filter((path) => path !== 'nonce-plz')
     t.comment(kinds.join(' '))
     t.equal(kinds.filter((kind) => kind === 'finalize-order').length, 1)

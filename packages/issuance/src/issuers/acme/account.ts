@@ -7,7 +7,7 @@ import { IssuanceError } from '../../errors.ts'
 import type { Ledger } from '../../limits/ledger.ts'
 import { accountOf, directoryOf, type IssuerConfig } from '../../options/issuers.ts'
 
-interface Signer {
+interface AccountSigner {
   readonly accountUrl: string
   readonly key: KeyObject
 }
@@ -29,7 +29,7 @@ export class AcmeAccount {
   readonly #options: AccountOptions
   /** The key of its row. */
   readonly #id: string
-  #opened: Promise<Signer> | undefined
+  #opened: Promise<AccountSigner> | undefined
 
   constructor(options: AccountOptions) {
     this.#options = options
@@ -40,7 +40,7 @@ export class AcmeAccount {
    * URL and key of the account, which is registered first if that has not been done.
    * @throws AcmeError; IssuanceError `CERT_TERMS_NOT_AGREED`, `CERT_RATE_LIMITED`
    */
-  get(signal?: AbortSignal): Promise<Signer> {
+  get(signal?: AbortSignal): Promise<AccountSigner> {
     this.#opened ??= this.#open(signal).catch((error) => {
       this.#opened = undefined
       throw error
@@ -78,7 +78,7 @@ export class AcmeAccount {
     this.#opened = undefined
   }
 
-  async #open(signal?: AbortSignal): Promise<Signer> {
+  async #open(signal?: AbortSignal): Promise<AccountSigner> {
     const { name, email, transport, store, log } = this.#options
     const stored = (await this.#find()) ?? (await this.#create())
     const record = await this.#settleRollover(stored)

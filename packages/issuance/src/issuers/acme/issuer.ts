@@ -26,7 +26,7 @@ import {
   directoryOf,
   type IssuerConfig,
 } from '../../options/issuers.ts'
-import type { Issued, Issuer } from '../issuer.ts'
+import type { Issuer, SignedCertificate } from '../issuer.ts'
 import { createSolver } from './challenges.ts'
 import { type AcmeIssuerDeps, obtainChain } from './order.ts'
 import { type AcmeServer, type AcmeServerDeps, openAcmeServer } from './server.ts'
@@ -56,7 +56,7 @@ export function openAcmeIssuers(configs: readonly IssuerConfig[], deps: AcmeDeps
   return {
     issuers,
     async close() {
-      await Promise.all([fetch, ...servers.values()].map((one) => one.close()))
+      await Promise.all([fetch, ...servers.values()].map((resource) => resource.close()))
     },
   }
 }
@@ -137,7 +137,7 @@ function isUnknownCertificate(error: unknown): boolean {
   )
 }
 
-function toIssued(pem = ''): Issued {
+function toIssued(pem = ''): SignedCertificate {
   const [certificate = Buffer.alloc(0), ...chain] = fromPem(pem, 'CERTIFICATE')
   const { serialNumber, notBefore, notAfter } = parseCertificate(certificate)
   return { certificate, chain, serialNumber, notBefore, notAfter }

@@ -53,7 +53,7 @@ const STEPS: Readonly<Record<OrderState['step'], string>> = {
 const PLACING_MS = 7 * 86_400_000
 
 /** What an order is for; without a CSR only its names are proven, for an order with one to take it over. */
-type Wished = NamesToProve & Partial<Pick<IssuerRequest, 'csr'>>
+type OrderRequest = NamesToProve & Partial<Pick<IssuerRequest, 'csr'>>
 
 /**
  * Orders a certificate, or resumes the order of the checkpoint; gives the chain in PEM, if there is a CSR. Each
@@ -63,7 +63,7 @@ type Wished = NamesToProve & Partial<Pick<IssuerRequest, 'csr'>>
  * @throws AcmeError; IssuanceError `CERT_BUSY`, `CERT_RATE_LIMITED`, `CERT_TERMS_NOT_AGREED`
  */
 export async function obtainChain(
-  request: Wished,
+  request: OrderRequest,
   io: IssuerIo,
   config: IssuerConfig,
   deps: AcmeIssuerDeps,
@@ -75,7 +75,7 @@ export async function obtainChain(
 
 class OrderRun {
   readonly names: readonly string[]
-  readonly #request: Wished
+  readonly #request: OrderRequest
   readonly #io: IssuerIo
   readonly #config: IssuerConfig
   readonly #deps: AcmeIssuerDeps
@@ -85,7 +85,7 @@ class OrderRun {
   /** The state of an order that was prepared, as it was saved for this one. */
   #takenOver: OrderState | undefined
 
-  constructor(request: Wished, io: IssuerIo, config: IssuerConfig, deps: AcmeIssuerDeps) {
+  constructor(request: OrderRequest, io: IssuerIo, config: IssuerConfig, deps: AcmeIssuerDeps) {
     this.names = request.names.map(({ text }) => text)
     this.#request = request
     this.#io = io
@@ -209,11 +209,11 @@ class OrderRun {
   /** With the same key the CA may find the same account, which still has the order. */
   async #registerAgain(state: OrderState): Promise<OrderState> {
     const { account } = this.#deps.server
-    const before = await account.url()
+    const formerUrl = await account.url()
     await account.renounce()
     const { accountUrl } = await account.get(this.#io.signal)
     // If an earlier try was interrupted here, the URL is unknown: the order itself shows.
-    if (before === undefined || accountUrl === before) return state
+    if (formerUrl === undefined || accountUrl === formerUrl) return state
     if (state.step === 'authorizing') await cleanUpChallenges(state.tasks, await this.#orderIo())
     const again: OrderState = { step: 'created', wanted: state.wanted }
     await this.#io.save(again)
@@ -280,7 +280,7 @@ function sharedOrder([name]: readonly string[]): IssuanceError {
 }
 
 /** The names that the CA reports, or else all. */
-function failedNames({ error }: Extract<OrderState, { step: 'failed' }>, all: readonly string[]) {
+function failedNames({ error }: Extract<OrderState, { step: 'failed' }>, names: readonly string[]) {
   const reported = (error.problem?.subproblems ?? []).flatMap(({ identifier }) => identifier ?? [])
-  return reported.length > 0 ? reported.map(({ value }) => value) : all
+  return reported.length > 0 ? reported.map(({ value }) => value) : names
 }

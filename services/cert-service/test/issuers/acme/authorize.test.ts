@@ -28,8 +28,8 @@ const authorize = (running: Running, by = CALLER, domain = NAME) =>
 async function obtain(running: Running, by = CALLER, domain = NAME): Promise<boolean> {
   const pair = generateKeyPairSync('ec', { namedCurve: 'P-256' })
   const request = requestFor(running, makeCsr({ pair, names: [domain] }), domain)
-  const { held } = await running.service.issuance.obtain(request, by)
-  return held ? new X509Certificate(held.chain).checkPrivateKey(pair.privateKey) : false
+  const { certificate } = await running.service.issuance.obtain(request, by)
+  return certificate ? new X509Certificate(certificate.chain).checkPrivateKey(pair.privateKey) : false
 }
 
 /** The kinds of what the CA was asked since a count of requests, without nonces. */

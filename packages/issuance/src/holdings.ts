@@ -14,7 +14,7 @@ const MAX_CACHED = 10_000
 /** Certificates that are compared with the store before other work gets a turn. */
 const PAGE = 100
 
-export class Held {
+export class Certificate {
   readonly record: CertificateRecord
   /** Lower-case hexadecimal SHA-256 of the certificate. */
   readonly fingerprint256: string
@@ -24,7 +24,7 @@ export class Held {
   readonly pem: string
   readonly #usual: string
   readonly #begins: number
-  #bare: Held | undefined
+  #bare: Certificate | undefined
 
   constructor(record: CertificateRecord, key: Uint8Array | undefined) {
     this.record = record
@@ -50,9 +50,9 @@ export class Held {
   }
 
   /** The same certificate for a caller who does not get its private key. */
-  withoutKey(): Held {
+  withoutKey(): Certificate {
     if (this.privateKey === '') return this
-    this.#bare ??= new Held(this.record, undefined)
+    this.#bare ??= new Certificate(this.record, undefined)
     return this.#bare
   }
 
@@ -100,9 +100,9 @@ export interface HoldingsDeps {
 /** The certificates that are held; those answered lately are cached with their answers. */
 export class Holdings {
   readonly #deps: HoldingsDeps
-  readonly #cached = new LRUCache<string, Held>({ max: MAX_CACHED })
+  readonly #cached = new LRUCache<string, Certificate>({ max: MAX_CACHED })
   /** Cached certificates that may be out of date: answered only while the store is away. */
-  readonly #doubted = new WeakSet<Held>()
+  readonly #doubted = new WeakSet<Certificate>()
   /** By first name, what the store held at that count of changes. */
   readonly #listed = new LRUCache<
     string,
@@ -121,16 +121,16 @@ export class Holdings {
   }
 
   /** The certificate of a request key if it is cached and valid now. */
-  peek(requestKey: string): Held | undefined {
-    const held = this.#cached.get(requestKey)
-    if (!held || this.#doubted.has(held)) return undefined
-    return held.isValid(this.#deps.clock.now()) ? held : undefined
+  peek(requestKey: string): Certificate | undefined {
+    const certificate = this.#cached.get(requestKey)
+    if (!certificate || this.#doubted.has(certificate)) return undefined
+    return certificate.isValid(this.#deps.clock.now()) ? certificate : undefined
   }
 
   /** The certificate of a request key unless it has expired; its validity may begin in the future. */
-  async find(requestKey: string): Promise<Held | undefined> {
+  async find(requestKey: string): Promise<Certificate | undefined> {
     const changes = this.#changes
-    const held = await this.#deps.store.findCurrent(requestKey).then(
+    const certificate = await this.#deps.store.findCurrent(requestKey).then(
       (record) => record && this.of(record, changes),
       (error) => {
         const remembered = this.#isAway(error) ? this.#cached.get(requestKey) : undefined
@@ -138,7 +138,9 @@ export class Holdings {
         return remembered
       },
     )
-    return held && held.record.notAfter > this.#deps.clock.now() ? held : undefined
+    return certificate && certificate.record.notAfter > this.#deps.clock.now()
+      ? certificate
+      : undefined
   }
 
   /** The certificates whose first name is `domain`, if they are cached. */
@@ -177,19 +179,19 @@ export class Holdings {
   }
 
   /** The answers of a certificate. They are cached if it was read from the store at this count of changes. */
-  async of(record: CertificateRecord, changes?: number): Promise<Held> {
-    const held = await this.#open(record)
-    if (changes === this.#changes) this.#keep(held)
+  async of(record: CertificateRecord, changes?: number): Promise<Certificate> {
+    const certificate = await this.#open(record)
+    if (changes === this.#changes) this.#keep(certificate)
     else if (changes !== undefined) void this.#keepLater(record.requestKey)
-    return held
+    return certificate
   }
 
   /** Caches what the store now holds for a request key; `key` is its PKCS#8. */
-  put(record: CertificateRecord, key?: Uint8Array): Held {
-    const held = new Held(record, key)
+  put(record: CertificateRecord, key?: Uint8Array): Certificate {
+    const certificate = new Certificate(record, key)
     this.#changes += 1
-    this.#keep(held)
-    return held
+    this.#keep(certificate)
+    return certificate
   }
 
   /** To be called after each change that takes the certificates of these request keys out of service. */
@@ -211,18 +213,20 @@ export class Holdings {
     this.#changes += 1
     const changed = requestKeys === 'all' ? [...this.#cached.keys()].reverse() : requestKeys
     const doubted = changed.flatMap((requestKey) => this.#cached.peek(requestKey) ?? [])
-    for (const held of doubted) this.#doubted.add(held)
+    for (const certificate of doubted) this.#doubted.add(certificate)
     for (const requestKey of requestKeys === 'all' ? this.#emitter.eventNames() : requestKeys)
       this.#emitter.emit(requestKey)
-    for (let at = 0; at < doubted.length; at += PAGE)
-      await Promise.all(doubted.slice(at, at + PAGE).map((held) => this.#compare(held)))
+    for (let start = 0; start < doubted.length; start += PAGE)
+      await Promise.all(
+        doubted.slice(start, start + PAGE).map((certificate) => this.#compare(certificate)),
+      )
   }
 
-  async #compare(held: Held): Promise<void> {
-    const { requestKey } = held.record
+  async #compare(certificate: Certificate): Promise<void> {
+    const { requestKey } = certificate.record
     const current = await this.#readAgain(requestKey)
     // It was changed here meanwhile.
-    if (this.#cached.peek(requestKey) !== held) return
+    if (this.#cached.peek(requestKey) !== certificate) return
     if (current) this.#keep(current)
     else this.forget([requestKey])
   }
@@ -230,12 +234,12 @@ export class Holdings {
   /** Reads once more what may have changed while it was read. */
   async #keepLater(requestKey: string): Promise<void> {
     const changes = this.#changes
-    const held = await this.#readAgain(requestKey).catch(() => undefined)
-    if (held && changes === this.#changes) this.#keep(held)
+    const certificate = await this.#readAgain(requestKey).catch(() => undefined)
+    if (certificate && changes === this.#changes) this.#keep(certificate)
   }
 
   /** Forgets a certificate that cannot be read although the store can: others must not wait for it. */
-  async #readAgain(requestKey: string): Promise<Held | undefined> {
+  async #readAgain(requestKey: string): Promise<Certificate | undefined> {
     try {
       const record = await this.#deps.store.findCurrent(requestKey)
       return record && (await this.#open(record))
@@ -250,17 +254,17 @@ export class Holdings {
     return isUnavailable(error) && this.#deps.store.isShared
   }
 
-  #keep(held: Held): void {
-    this.#doubted.delete(held)
-    this.#cached.set(held.record.requestKey, held)
+  #keep(certificate: Certificate): void {
+    this.#doubted.delete(certificate)
+    this.#cached.set(certificate.record.requestKey, certificate)
   }
 
-  async #open(record: CertificateRecord): Promise<Held> {
+  async #open(record: CertificateRecord): Promise<Certificate> {
     const { sealedKey, certificate, requestKey } = record
     const cached = this.#cached.peek(requestKey)
     if (cached && hasSameAnswer(cached.record, record)) return cached
     const key = sealedKey ? await this.#deps.keyring.openAny(sealedKey, certificate) : undefined
-    return new Held(record, key)
+    return new Certificate(record, key)
   }
 }
 
@@ -269,7 +273,10 @@ function hasSameAnswer(a: CertificateRecord, b: CertificateRecord): boolean {
 }
 
 /** By the name, then those whose first one it is, then those with a stored key. */
-function rankFor(wanted: readonly string[], { names, sealedKey }: CertificateRecord): number {
-  const at = wanted.findIndex((name) => names.includes(name))
-  return 4 * at + (names[0] === wanted[at] ? 0 : 2) + (sealedKey ? 0 : 1)
+function rankFor(
+  requestedNames: readonly string[],
+  { names, sealedKey }: CertificateRecord,
+): number {
+  const position = requestedNames.findIndex((name) => names.includes(name))
+  return 4 * position + (names[0] === requestedNames[position] ? 0 : 2) + (sealedKey ? 0 : 1)
 }

@@ -2,7 +2,7 @@ import type { CertificateRecord, Store } from '@gatehouse/cert-store/port'
 import { storeUnavailable } from '@gatehouse/store'
 import t from 'tap'
 import { NOW, newCertificate } from '../../cert-store/test/helpers/store.ts'
-import { Holdings } from '../src/held.ts'
+import { Holdings } from '../src/holdings.ts'
 import { leapClock, settle } from './leap-clock.ts'
 
 const MANY = 6_000
