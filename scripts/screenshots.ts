@@ -153,10 +153,18 @@ async function takeDemo({ open, take }: Tabs, { GATEHOUSE_HTTPS_PORT: port }: Se
 
 /** Pages that need several providers, or an agent, which the demo does not have. */
 async function takeSamples({ open, take }: Tabs): Promise<void> {
-  const shown = ['Example Corp', 'Google', 'GitHub', 'Pocket ID']
+  const shown: Readonly<Record<string, string>> = {
+    openid: 'Example Corp',
+    google: 'Google',
+    github: 'GitHub',
+    'pocket-id': 'Pocket ID',
+  }
   const returnTo = new URL('https://wiki.example.com/')
   const door = { portal, language: 'en', imagesUrl: '' } as const
-  const own = choices.filter(({ title }) => shown.includes(title))
+  const own = choices.flatMap((choice) => {
+    const title = shown[choice.icon ?? '']
+    return title === undefined ? [] : [{ ...choice, title, condition: 'well' as const }]
+  })
   const signIn = signInPage({ ...door, choices: own, returnTo })
   const samples: readonly [name: string, page: Page, size: Size][] = [
     ['sign-in', signIn, CARD],

@@ -85,14 +85,32 @@ function variantSections(variants: readonly ConfigSchema[], prefix: string, { sh
   const choice = name ? [`| \`${prefix}.${name}\` | ${values} | required | See below. |`] : []
   const rows = [...choice, ...common]
   const shared = { title: `\`${prefix}\``, text: 'Each of them has these.', rows }
-  const sections = tables.flatMap(({ variant, rows, page }): Section[] => {
+  const sections = tables.flatMap(({ variant, rows, page }, index): Section[] => {
     const [, tag] = tagOf(variant) ?? []
     const isOwn = (row: string) =>
       !common.includes(row) && !row.startsWith(`| \`${prefix}.${name}\` `)
     const title = titleOf(variant, variants, prefix)
-    return [{ title, text: tag?.description ?? '', rows: rows.filter(isOwn) }, ...sectionsOf(page)]
+    const own = rows.filter(isOwn)
+    const basis = index > 0 ? first?.rows.filter(isOwn) : undefined
+    const like = basis && likeFirst(own, basis, `\`${name}: ${tags[0]}\``)
+    const text = [tag?.description, like].filter(Boolean).join(' ')
+    const isNew = (row: string) => !like || !basis?.includes(row)
+    return [{ title, text, rows: own.filter(isNew) }, ...sectionsOf(page)]
   })
   return rows.length > 0 ? [shared, ...sections] : sections
+}
+
+/** Says which rows a variant has like the first one, if they are worth a sentence. */
+function likeFirst(rows: readonly string[], first: readonly string[], title: string) {
+  const keyOf = (row: string) => /^\| `.*?(\w+)` \|/.exec(row)?.[1]
+  const keysOf = (rows: readonly string[]) => rows.flatMap((row) => keyOf(row) ?? [])
+  const shared = keysOf(rows.filter((row) => first.includes(row)))
+  const missing = keysOf(first).filter((key) => !keysOf(rows).includes(key))
+  if (shared.length < 3) return undefined
+  const list = (keys: readonly string[]) => keys.map((key) => `\`${key}\``).join(', ')
+  return missing.length < shared.length
+    ? `Has the options of ${title} too, without ${list(missing)}.`
+    : `Has ${list(shared)} too, as ${title}.`
 }
 
 function mappingsOf(union: readonly ConfigSchema[]): readonly ConfigSchema[] {

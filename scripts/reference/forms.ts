@@ -1,3 +1,4 @@
+import { PRESETS } from '../../packages/identity-providers/src/presets/index.ts'
 import { DIRECTORIES } from '../../packages/issuance/src/options/issuers.ts'
 import { CertServiceSchema } from '../../services/cert-service/src/config/schema.ts'
 
@@ -61,9 +62,9 @@ export const FORMS: Readonly<Record<string, Readonly<Record<string, Form>>>> = {
       // biome-ignore lint/suspicious/noThenProperty: a keyword of JSON Schema
       then: { ...only('session'), properties: { session: only('keys') } },
     },
-    'portals[].providers[] openIDConnect': EITHER_SECRET,
-    'portals[].providers[] pocketID': EITHER_SECRET,
-    'portals[].providers[] microsoftEntraID': EITHER_SECRET,
+    ...Object.fromEntries(
+      PRESETS.map(({ type }) => [`portals[].providers[] ${type}`, EITHER_SECRET]),
+    ),
     'portals[].providers[].authorizationParameters': PARAMETERS,
     'portals[].callers.keys[]': oneOf('key', 'keyFile', 'keyFiles', 'keySha256'),
   },

@@ -9,6 +9,8 @@ interface Example {
   readonly name: string
   readonly words: readonly RegExp[]
   readonly within?: string
+  /** How many files it may touch. */
+  readonly most?: number
   /** Files that use the example, rather than make it work. */
   readonly users?: readonly string[]
 }
@@ -23,8 +25,11 @@ const EXAMPLES: Readonly<Record<string, Example>> = {
   'An identity provider': {
     name: '`pocketID`',
     words: [/pocket[- ]?id/i],
+    most: 6,
     users: [
       ...['docs/homelab.md', 'scripts/screenshots.ts', 'scripts/test/integration/homelab.ts'],
+      // Where they say what the homelab consists of.
+      ...['README.md', 'docs/README.md'],
       // Threads of its tracker.
       'services/forward-auth/test/clients/agents.test.ts',
     ],
@@ -88,6 +93,7 @@ for (const [title, example] of Object.entries(EXAMPLES)) {
   t.test(`${title}: the recipe lists the files that name its example, and no others`, async (t) => {
     t.ok(recipe.includes(example.name), `names ${example.name}`)
     const files = filesOf(recipe)
+    t.ok(files.length <= (example.most ?? files.length), `${files.length} files`)
     for (const file of files) {
       t.ok(existsSync(join(ROOT, file)), `${file} is there`)
       t.ok(

@@ -1,13 +1,12 @@
 export { PROVIDER_ERRORS, ProviderError } from './errors.ts'
+export { PROVIDER_ICONS } from './icons.ts'
 export {
   createProvider,
-  isPublic,
+  kindOf,
   type ProviderConfig,
   ProviderSchema,
   profileOf,
-  stepsUp,
 } from './kinds.ts'
-export { PROVIDER_ICONS } from './options.ts'
 export type {
   LoginSecrets,
   Provider,

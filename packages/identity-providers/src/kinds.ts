@@ -2,47 +2,35 @@ import { type Claims, fromClaims, type Profile } from '@gatehouse/profile'
 import { type Static, Type } from 'typebox'
 import { GithubSchema, github } from './github.ts'
 import { readClaims } from './oidc.ts'
-import {
-  GitlabSchema,
-  GoogleSchema,
-  gitlab,
-  google,
-  MicrosoftEntraIdSchema,
-  microsoftEntraID,
-  OpenIdConnectSchema,
-  openIDConnect,
-  PocketIdSchema,
-  pocketID,
-} from './open-id-connect.ts'
+import { kindOfPreset, type OptionsOf, schemaOf } from './open-id-connect.ts'
+import { PRESETS } from './presets/index.ts'
 import type { Provider, ProviderDeps, ProviderKind } from './provider.ts'
 import { TailscaleWhoisSchema, tailscaleWhois } from './tailscale-whois.ts'
 
+export type ProviderConfig =
+  | OptionsOf<(typeof PRESETS)[number]>
+  | Static<typeof GithubSchema>
+  | Static<typeof TailscaleWhoisSchema>
+
 /** One provider in the configuration. `type` selects its kind. */
-export const ProviderSchema = Type.Union([
-  OpenIdConnectSchema,
-  GoogleSchema,
-  MicrosoftEntraIdSchema,
-  GithubSchema,
-  GitlabSchema,
-  PocketIdSchema,
-  TailscaleWhoisSchema,
-])
+export const ProviderSchema = Type.Unsafe<ProviderConfig>(
+  Type.Union([...PRESETS.map(schemaOf), GithubSchema, TailscaleWhoisSchema]),
+)
 
-export type ProviderConfig = Static<typeof ProviderSchema>
-
-const KINDS: Readonly<Record<ProviderConfig['type'], ProviderKind<ProviderConfig>>> = {
-  openIDConnect,
-  google,
-  microsoftEntraID,
+const KINDS = {
+  ...Object.fromEntries(PRESETS.map((preset) => [preset.type, kindOfPreset(preset)])),
   github,
-  gitlab,
-  pocketID,
   tailscaleWhois,
+} as Readonly<Record<ProviderConfig['type'], ProviderKind<ProviderConfig>>>
+
+/** The kind of a configured provider. */
+export function kindOf({ type }: ProviderConfig): ProviderKind<ProviderConfig> {
+  return KINDS[type]
 }
 
 /** Creates a provider. It sends no request before the next turn of the event loop. */
 export function createProvider(config: ProviderConfig, deps: ProviderDeps): Provider {
-  const kind = KINDS[config.type]
+  const kind = kindOf(config)
   const { name, color } = config
   const title = config.title ?? kind.title ?? name
   const behaviour = kind.create({ ...config, title }, deps)
@@ -56,17 +44,5 @@ export function createProvider(config: ProviderConfig, deps: ProviderDeps): Prov
  * @throws ProfileError PROFILE_ID_INVALID, PROFILE_CLAIMS_INVALID
  */
 export function profileOf(config: ProviderConfig, sent: Claims): Profile {
-  const { claimsOf } = KINDS[config.type]
-  const read = (claims: Claims) => claimsOf?.(claims, config) ?? claims
-  return fromClaims(config.name, readClaims(sent, {}, config as object, read))
-}
-
-/** Whether providers of this kind can authenticate people anew, or in another way. */
-export function stepsUp({ type }: ProviderConfig): boolean {
-  return KINDS[type].stepsUp ?? false
-}
-
-/** Whether anybody can get an account at the provider. */
-export function isPublic(config: ProviderConfig): boolean {
-  return KINDS[config.type].isPublic?.(config) ?? false
+  return fromClaims(config.name, readClaims(sent, {}, config as object, kindOf(config)))
 }

@@ -16,6 +16,7 @@ import { isOutage, isUnauthorized, toLogoutError, toProviderError, toReRead } fr
 import { isId, parseLogoutToken } from './logout-token.ts'
 import { authorizationRequest, type Exchange, inExchange, redeemCode } from './oauth.ts'
 import type { trustEmail } from './options.ts'
+import type { Preset } from './presets/index.ts'
 import type {
   AuthorizationOptions,
   Behaviour,
@@ -32,7 +33,8 @@ const CLOCK_SKEW_SECONDS = 30
 /** An answer that comes too late costs the session where refresh tokens are valid once, and nobody waits for it. */
 const MIN_REFRESH_TIMEOUT_MS = 30_000
 
-type ClientOptions = ClaimPaths &
+/** The options of every OpenID provider. */
+export type OidcOptions = ClaimPaths &
   Registration & {
     readonly title: string
     /** Default: `openid`, `profile`, `email`, and `groups` if the provider supports it. */
@@ -44,27 +46,14 @@ type ClientOptions = ClaimPaths &
 type Answer = TokenEndpointResponse & Partial<TokenEndpointResponseHelpers>
 type Before = Pick<SignedIn, 'profile' | 'tokens'>
 
-/** The differences between kinds of OpenID providers. */
-export interface OidcKind {
-  /** Exactly as the provider writes it. */
-  readonly issuer: string
-  /** What UserInfo is for. Default: claims that the ID token lacks, and all where no ID token comes. */
-  readonly userInfo?: 'without ID token' | 'nothing'
-  /** Whether it supports `prompt=select_account` without saying so. */
-  readonly choosesAccount?: boolean
-  /** Parameters of the authorization request, unless the configuration has others. */
-  readonly parameters?: Readonly<Record<string, string>>
-  readonly claimsOf?: (claims: Claims) => Claims
-}
-
 /** Creates a provider of OpenID Connect. It keeps nothing of a login. */
 export function createOidc(
-  options: ClientOptions,
-  kind: OidcKind,
+  options: OidcOptions,
+  preset: Preset,
   deps: ProviderDeps,
 ): Behaviour<RedirectProvider> {
   const { name, title, ca, timeout, clientId } = options
-  const { issuer } = kind
+  const issuer = preset.issuer(options)
   const { clock } = deps
   const fetch = deps.createFetch({ timeoutMs: timeout, ...(ca !== undefined && { ca }) })
   const fail = (error: unknown) => Promise.reject(toProviderError(title, error))
@@ -79,17 +68,17 @@ export function createOidc(
   async function read(configuration: Configuration, answer: Answer, before?: Before) {
     const idToken = answer.claims?.() as Claims | undefined
     if (idToken) checkIdToken(idToken, clientId)
-    const url = kind.userInfo !== 'nothing' && configuration.serverMetadata().userinfo_endpoint
+    const url = preset.userInfo !== 'nothing' && configuration.serverMetadata().userinfo_endpoint
     if (!idToken && !url) throw new Error('the answer has no ID token')
     const isAsked = idToken
-      ? !kind.userInfo && lacksClaims(idToken, options, scopesOf(configuration, options))
+      ? !preset.userInfo && lacksClaims(idToken, options, scopesOf(configuration, options))
       : true
     const isAccessNeeded = (refresh: unknown) =>
       deps.keepsAccess || (refresh === undefined && Boolean(url))
     const subject = String(idToken?.sub ?? before?.profile.id)
     const userInfo =
       url && isAsked ? await fetchUserInfo(configuration, answer.access_token, subject) : {}
-    const claims = readClaims(idToken ?? {}, userInfo, options, kind.claimsOf)
+    const claims = readClaims(idToken ?? {}, userInfo, options, preset)
     return {
       profile: before ? profileAgain(name, claims, before.profile) : fromClaims(name, claims),
       tokens: keepTokens(answer, before?.tokens ?? {}, isAccessNeeded, clock),
@@ -133,17 +122,17 @@ export function createOidc(
   return {
     type: 'redirect',
     relation: { issuer, clientId },
-    reReads: kind.userInfo !== 'nothing' || (options.scopes ?? []).includes('offline_access'),
+    reReads: reReads(options, preset),
     failing: () => discovery.failing(),
     async authorizationUrl(login) {
       const { configuration } = (await discovery.get()).client
       return authorizationRequest(configuration, login, {
-        ...kind.parameters,
+        ...preset.parameters,
         ...options.authorizationParameters,
         scope: scopesOf(configuration, options, login.offlinePrompt !== undefined).join(' '),
         nonce: login.nonce,
         ...stepUpParameters(login),
-        ...(login.chooseAccount && { prompt: promptOf(configuration, kind) }),
+        ...(login.chooseAccount && { prompt: promptOf(configuration, preset) }),
         ...(login.offlinePrompt && { prompt: login.offlinePrompt }),
       })
     },
@@ -187,18 +176,24 @@ export function createOidc(
   }
 }
 
+/** Whether people can be read again, as far as the configuration tells: by UserInfo, or with a refresh token. */
+export function reReads({ scopes = [] }: Pick<OidcOptions, 'scopes'>, { userInfo }: Preset) {
+  return userInfo !== 'nothing' || scopes.includes('offline_access')
+}
+
 /** The claims of a person as the configuration of a provider reads them. */
 export function readClaims(
   idToken: Claims,
   userInfo: Claims,
-  options: ClaimPaths & Pick<ClientOptions, 'trustEmail'>,
-  claimsOf: OidcKind['claimsOf'] = (claims) => claims,
+  options: ClaimPaths & Pick<OidcOptions, 'trustEmail'>,
+  { claimsOf = (claims) => claims }: Pick<Preset, 'claimsOf'>,
 ): Claims {
-  return withTrust(claimsOf(mergeClaims(idToken, userInfo, options)), options.trustEmail)
+  const merged = mergeClaims(idToken, userInfo, options)
+  return withTrust(claimsOf(merged, options), options.trustEmail)
 }
 
 /** The claims with an address that is verified if the configuration trusts it. */
-export function withTrust(claims: Claims, trustEmail: ClientOptions['trustEmail']): Claims {
+export function withTrust(claims: Claims, trustEmail: OidcOptions['trustEmail']): Claims {
   const isSilent = (claims.email_verified ?? claims.verified_email) == null
   const isTrusted = trustEmail === 'unlessFalse' ? isSilent : trustEmail
   return isTrusted ? { ...claims, email_verified: true } : claims
@@ -231,7 +226,7 @@ async function logoutUrl(
 
 function scopesOf(
   configuration: Configuration,
-  { scopes }: ClientOptions,
+  { scopes }: OidcOptions,
   isOffline = false,
 ): readonly string[] {
   const { scopes_supported: supported } = configuration.serverMetadata()
@@ -251,7 +246,7 @@ function stepUpParameters({ stepUp }: AuthorizationOptions) {
 }
 
 /** The `prompt` that lets the person use another account (OpenID Connect Core section 3.1.2.1). */
-function promptOf(configuration: Configuration, { choosesAccount = false }: OidcKind): string {
+function promptOf(configuration: Configuration, { choosesAccount = false }: Preset): string {
   const { prompt_values_supported: supported } = configuration.serverMetadata()
   const canChoose = Array.isArray(supported) && supported.includes('select_account')
   return choosesAccount || canChoose ? 'select_account' : 'login'

@@ -1,18 +1,7 @@
 import { AllowSchema } from '@gatehouse/profile'
 import { Duration, FilePath, optional, Secret } from '@gatehouse/service-kit/config'
 import { type Static, Type } from 'typebox'
-
-export const PROVIDER_ICONS = [
-  'openid',
-  'google',
-  'microsoft',
-  'github',
-  'gitlab',
-  'pocket-id',
-  'tailscale',
-] as const
-
-export type ProviderIcon = (typeof PROVIDER_ICONS)[number]
+import { PROVIDER_ICONS } from './icons.ts'
 
 export const commonOptions = {
   name: Type.String({
@@ -25,7 +14,7 @@ export const commonOptions = {
       maxLength: 60,
       description: 'Title on pages. Default: the name of the product.',
     }),
-    icon: Type.Enum([...PROVIDER_ICONS], {
+    icon: Type.Enum([...PROVIDER_ICONS.keys()], {
       description: 'Icon on pages. Default: that of the product.',
     }),
     color: Type.String({
@@ -63,23 +52,21 @@ export const clientOptions = {
 }
 
 /** The claims that hold groups and roles, where a provider has names of its own for them. */
-export const claimPaths = {
-  ...optional({
-    groupsClaim: Type.String({
-      minLength: 1,
-      maxLength: 256,
-      description:
-        'Claim that holds the groups, such as `memberOf`, or a path to it, such as ' +
-        '`resource_access.app.groups`. Default: `groups` and `group`.',
-    }),
-    rolesClaim: Type.String({
-      minLength: 1,
-      maxLength: 256,
-      description:
-        'Claim that holds the roles, or a path to it, such as `realm_access.roles`. Default: `roles` and `role`.',
-    }),
+export const claimPaths = optional({
+  groupsClaim: Type.String({
+    minLength: 1,
+    maxLength: 256,
+    description:
+      'Claim that holds the groups, such as `memberOf`, or a path to it, such as ' +
+      '`resource_access.app.groups`. Default: `groups` and `group`.',
   }),
-}
+  rolesClaim: Type.String({
+    minLength: 1,
+    maxLength: 256,
+    description:
+      'Claim that holds the roles, or a path to it, such as `realm_access.roles`. Default: `roles` and `role`.',
+  }),
+})
 
 export const clientSecret = Secret({ minLength: 1, description: 'Client secret.' })
 
@@ -131,14 +118,12 @@ export const trustEmail = Type.Union([Type.Boolean(), Type.Literal('unlessFalse'
     'as a company directory.',
 })
 
-const Scope = Type.String({ pattern: '^[!#-\\[\\]-~]+$' })
-
-export const Scopes = (defaults: string[]) =>
-  Type.Array(Scope, { default: defaults, description: 'Scopes to request.' })
-
-export const discoveredScopes = Type.Optional(
-  Type.Array(Scope, {
-    description:
-      'Scopes to request. Default: `openid`, `profile`, `email`, and `groups` if the provider supports it.',
-  }),
-)
+/** The scopes to request, if the preset has its own or else those of the standard. */
+export function Scopes(defaults?: readonly string[]) {
+  const fallback =
+    'Default: `openid`, `profile`, `email`, and `groups` if the provider supports it.'
+  return Type.Array(Type.String({ pattern: '^[!#-\\[\\]-~]+$' }), {
+    ...(defaults && { default: [...defaults] }),
+    description: defaults ? 'Scopes to request.' : `Scopes to request. ${fallback}`,
+  })
+}

@@ -3,7 +3,6 @@ import type { BoundedFetch, FetchOptions } from '@gatehouse/net'
 import type { Claims, Profile } from '@gatehouse/profile'
 import type { Clock } from '@gatehouse/service-kit/clock'
 import type { ProviderError } from './errors.ts'
-import type { ProviderIcon } from './options.ts'
 
 /** An identity provider: people sign in at its site, or it knows the address of a request. */
 export type Provider = RedirectProvider | SeamlessProvider
@@ -146,12 +145,14 @@ export interface ProviderDeps {
 export interface ProviderKind<Options> {
   /** Default title of its providers. Without it their name is the title. */
   readonly title?: string
-  /** Default icon of its providers. */
-  readonly icon: ProviderIcon
+  /** Name of the default icon of its providers. */
+  readonly icon: string
   /** See {@link Attributes.stepsUp}. Default: no. */
   readonly stepsUp?: boolean
   /** Whether anybody can get an account, so that the configuration has to set `allow`. Default: no. */
   isPublic?(options: Options): boolean
+  /** Whether people can be read again, as far as the configuration tells. Default: yes. */
+  reReads?(options: Options): boolean
   /** Reads claims that it names in its own way. */
   claimsOf?(claims: Claims, options: Options): Claims
   create(options: Options & Pick<Attributes, 'title'>, deps: ProviderDeps): Behaviour<Provider>

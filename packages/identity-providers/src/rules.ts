@@ -2,13 +2,12 @@ import { X509Certificate } from 'node:crypto'
 import { attempt, parseEndpointUrl } from '@gatehouse/net'
 import { type ConfigRule, type Fault, faultIf, faultOf } from '@gatehouse/service-kit/rules'
 import type { ProviderConfig } from './kinds.ts'
-import { CONSUMERS } from './open-id-connect.ts'
+import { PRESETS, type Preset } from './presets/index.ts'
 
 interface Checked extends Pick<ProviderConfig, 'name'> {
   readonly issuerUrl?: string
   readonly url?: string
   readonly authority?: string
-  readonly tenantId?: string
   readonly clientId?: string
   readonly clientSecret?: string
   readonly clientAssertion?: object
@@ -51,8 +50,10 @@ export const PROVIDER_RULES: readonly ConfigRule<ProviderConfig>[] = [
       '/clientId',
       'needs a clientSecret or a clientAssertion',
     ),
-  ({ tenantId }: Checked) =>
-    faultIf(tenantId === CONSUMERS, '/tenantId', 'is the tenant of all personal accounts'),
+  (options) => {
+    const preset: Preset | undefined = PRESETS.find(({ type }) => type === options.type)
+    return preset?.check?.(options) ?? []
+  },
   ({ ca }: Checked) => {
     const isOther = ca !== undefined && !attempt(() => new X509Certificate(ca))
     return faultIf(isOther, '/ca', 'must be certificates in PEM')

@@ -4,12 +4,13 @@ import { applyRules } from '@gatehouse/service-kit/rules'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import { Type } from 'typebox'
-import { isPublic, type ProviderConfig, ProviderSchema, stepsUp } from '../src/kinds.ts'
-import { CONSUMERS } from '../src/open-id-connect.ts'
+import { kindOf, type ProviderConfig, ProviderSchema } from '../src/kinds.ts'
+import { CONSUMERS } from '../src/presets/microsoft-entra-id.ts'
 import { PROVIDER_RULES } from '../src/rules.ts'
 import { open, signIn } from './kit.ts'
 import { startGithub } from './stand-ins/github.ts'
 import { CLIENT, startOpenIdProvider } from './stand-ins/openid-provider.ts'
+import { PRODUCTS } from './stand-ins/products.ts'
 
 const schema = Type.Object({ provider: ProviderSchema })
 
@@ -36,19 +37,15 @@ async function faults(t: Test, provider: object): Promise<string[]> {
 const client = { clientId: 'gatehouse', clientSecretFile: 'secret' }
 const oidc = { type: 'openIDConnect', name: 'corp', ...client, issuerUrl: 'https://idp.example' }
 const tenantId = '7d6e6b2c-2f0b-4b0e-9a55-0c5d0a6f3e11'
+const presets = Object.values(PRODUCTS).flatMap(({ config }) =>
+  config ? [{ name: 'corp', ...client, ...config }] : [],
+)
 const entra = { type: 'microsoftEntraID', name: 'corp', ...client, tenantId }
 
 t.test(
   'every type of provider reads its secret from a file and drops the final newline',
   async (t) => {
-    const kinds = [
-      oidc,
-      entra,
-      { type: 'google', name: 'corp', ...client },
-      { type: 'github', name: 'corp', ...client },
-      { type: 'gitlab', name: 'corp', ...client },
-      { type: 'pocketID', name: 'corp', ...client, url: 'https://id.example' },
-    ]
+    const kinds = [oidc, ...presets, { type: 'github', name: 'corp', ...client }]
     for (const kind of kinds)
       t.match(
         await load(t, kind),
@@ -170,15 +167,12 @@ t.test('reports faults of the options', async (t) => {
 t.test('knows which providers can be asked for a step-up', async (t) => {
   const table: [provider: object, expected: boolean][] = [
     [oidc, true],
-    [entra, true],
-    [{ type: 'google', name: 'goo', ...client }, true],
-    [{ type: 'gitlab', name: 'code', ...client }, true],
-    [{ type: 'pocketID', name: 'home', ...client, url: 'https://id.example' }, true],
+    ...presets.map((config): [object, boolean] => [config, true]),
     [{ type: 'github', name: 'code', ...client }, false],
     [{ type: 'tailscaleWhois', name: 'net' }, false],
   ]
   for (const [provider, expected] of table)
-    t.equal(stepsUp(await load(t, provider)), expected, JSON.stringify(provider))
+    t.equal(kindOf(await load(t, provider)).stepsUp ?? false, expected, JSON.stringify(provider))
 })
 
 t.test('knows which providers are open to anybody', async (t) => {
@@ -200,9 +194,10 @@ t.test('knows which providers are open to anybody', async (t) => {
     [{ ...oidc, issuerUrl: 'https://login.microsoftonline.com/common/v2.0' }, true],
     [{ ...oidc, issuerUrl: 'https://app.terraform.io' }, true],
     [{ ...oidc, issuerUrl: 'https://accounts.google.com.acme.example' }, false],
-    [{ type: 'pocketID', name: 'home', ...client, url: 'https://id.example' }, false],
     [{ type: 'tailscaleWhois', name: 'net' }, false],
   ]
-  for (const [provider, expected] of table)
-    t.equal(isPublic(await load(t, provider)), expected, JSON.stringify(provider))
+  for (const [provider, expected] of table) {
+    const config = await load(t, provider)
+    t.equal(kindOf(config).isPublic?.(config) ?? false, expected, JSON.stringify(provider))
+  }
 })

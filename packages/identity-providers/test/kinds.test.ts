@@ -14,7 +14,6 @@ import { startGitlab } from './stand-ins/gitlab.ts'
 import { startGoogle } from './stand-ins/google.ts'
 import { atStandIn, createFetchTo } from './stand-ins/hosts.ts'
 import { CLIENT } from './stand-ins/openid-provider.ts'
-import { startPocketId } from './stand-ins/pocket-id.ts'
 import { deviceOf, startTailscale } from './stand-ins/tailscale.ts'
 
 const { clientId, clientSecret } = CLIENT
@@ -213,31 +212,6 @@ t.test('gitlab', async (t) => {
     'groups that anybody can make mean nothing unless they are configured',
   )
   t.match(open(t, configure([])), { title: 'GitLab', icon: 'gitlab' })
-})
-
-t.test('pocketID', async (t) => {
-  const { url } = await startPocketId(t)
-  const config = {
-    ...{ type: 'pocketID' as const, name: 'home', title: 'Home', color: '#123456', ...common },
-    ...{ url: `${url}/`, scopes: ['openid', 'profile', 'email', 'groups'] },
-  } as const
-  const provider = open(t, config)
-  t.match(provider, { title: 'Home', color: '#123456', icon: 'pocket-id' })
-  const { claims, ...profile } = await signIn(provider)
-  t.strictSame(profile, {
-    provider: 'home',
-    id: '9f1c3d1a-6b0e-4f0d-8f57-3a2f6d1f9b10',
-    name: { full: 'Alice Arden', first: 'Alice', last: 'Arden' },
-    email: { address: 'alice@acme.example', verified: true },
-    picture: 'https://id.acme.example/api/users/alice/profile-picture.png',
-    groups: ['family'],
-  })
-  const { searchParams } = await provider.authorizationUrl({ ...newLogin(), chooseAccount: true })
-  t.equal(searchParams.get('prompt'), 'select_account')
-  t.equal((await provider.logoutUrl('https://x.example/'))?.pathname, '/api/oidc/end-session')
-  const { callback, finish } = await reachCallback(provider)
-  callback.searchParams.set('iss', 'https://evil.example')
-  t.match(await refusal(finish()), /INVALID.*"iss"/, 'a foreign issuer')
 })
 
 t.test('github', async (t) => {

@@ -12,6 +12,10 @@ type Claims = Readonly<Record<string, unknown>>
 
 /** An OpenID provider as one product has it: where it is, and what it tells of a person. */
 export interface OpenIdProduct {
+  /** A configuration of its preset, beside the client. */
+  readonly config?: { readonly type: string; readonly [option: string]: unknown }
+  /** Parts of the profile that this configuration makes. */
+  readonly profile?: object
   readonly issuer: string
   readonly scopesSupported?: readonly string[]
   /** Claims about the person, besides those that every ID token has. */
@@ -36,6 +40,7 @@ export async function startProduct(
     authorizationServer({
       client,
       paths: { authorize: '/authorize', token: '/token' },
+      issuerInCallback: issuer,
       authentication: ['basic', 'post'],
       tokens: ({ nonce, scopes }) => ({
         id_token: signToken(key, {
@@ -54,6 +59,7 @@ export async function startProduct(
             jwks_uri: `${origin}/keys`,
             id_token_signing_alg_values_supported: ['RS256'],
             scopes_supported: scopesSupported,
+            authorization_response_iss_parameter_supported: true,
           },
         }),
         '/keys': () => ({ json: { keys: [key.publicJwk] } }),

@@ -1,10 +1,5 @@
 import { gateRules } from '@gatehouse/gate'
-import {
-  isPublic,
-  PROVIDER_RULES,
-  type ProviderConfig,
-  stepsUp,
-} from '@gatehouse/identity-providers'
+import { kindOf, PROVIDER_RULES, type ProviderConfig } from '@gatehouse/identity-providers'
 import { isUnder, parseCidr, parseHost } from '@gatehouse/net'
 import { compileAllow } from '@gatehouse/profile'
 import { type Loaded, type LoadSettings, loadConfig } from '@gatehouse/service-kit/config'
@@ -157,7 +152,8 @@ function checkOverlaps({ domains }: ForwardAuthConfig): Fault[] {
 }
 
 function checkOpenProvider(provider: ProviderConfig, portal: PortalConfig): Fault[] {
-  const isOpen = isPublic(provider) && provider.allow === undefined && portal.allow === undefined
+  const isPublic = kindOf(provider).isPublic?.(provider) ?? false
+  const isOpen = isPublic && provider.allow === undefined && portal.allow === undefined
   const message = 'lets anybody create an account: set `allow`, to `anyone` if that is intended'
   return faultIf(isOpen, '', message)
 }
@@ -170,8 +166,8 @@ function checkWhois({ type }: ProviderConfig, { server }: ForwardAuthConfig): Fa
 
 /** People authenticate anew by OpenID Connect, and programs have tokens of those who did. */
 function checkStepUps({ policies, providers, callers }: PortalConfig): Fault[] {
-  const canMeet = providers.some(stepsUp) || (ifKnown(() => callers?.issuers.length) ?? 0) > 0
-  if (canMeet) return []
+  const stepsUp = providers.some((provider) => kindOf(provider).stepsUp)
+  if (stepsUp || (ifKnown(() => callers?.issuers.length) ?? 0) > 0) return []
   const message =
     'can be met by nobody: the portal has no provider of OpenID Connect, and no issuer of tokens'
   return Object.keys(policies).flatMap((name) => {
@@ -199,11 +195,9 @@ function checkLifetime({ providers, session }: PortalConfig, config: ForwardAuth
 
 /** Other providers may say who people are by an access token. */
 function checkScopes(provider: PortalConfig['providers'][number], { session }: PortalConfig) {
-  const isSilent =
-    provider.type === 'microsoftEntraID' && !provider.scopes.includes('offline_access')
   const message =
-    'lacks `offline_access`, so Microsoft is not asked about people again: add it, or set `refresh: off` in `session`'
-  return session.refresh !== 'off' && isSilent
+    'lacks `offline_access`, so the provider is not asked about people again: add it, or set `refresh: off` in `session`'
+  return session.refresh !== 'off' && kindOf(provider).reReads?.(provider) === false
     ? [{ path: '/scopes', message, isWarning: true }]
     : []
 }

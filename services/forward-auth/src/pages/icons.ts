@@ -1,4 +1,4 @@
-import type { PROVIDER_ICONS } from '@gatehouse/identity-providers'
+import { PROVIDER_ICONS } from '@gatehouse/identity-providers'
 import { GATE } from '@gatehouse/service-kit/pages'
 import { html, type SafeHtml } from '@remix-run/html-template'
 import { textOn } from './colors.ts'
@@ -33,41 +33,14 @@ export function outline(name: keyof typeof OUTLINES): SafeHtml {
   return html`<svg viewBox="0 0 24 24" aria-hidden="true"><path d="${OUTLINES[name]}"/></svg>`
 }
 
-interface Tile {
-  readonly color: string
-  readonly path: string
-}
-
-/** SVG paths on a grid of 24 by 24, drawn in white or black on the colour of the tile. */
-const TILES: ReadonlyMap<string, Tile> = new Map(
-  Object.entries({
-    openid: {
-      color: '#c2570c',
-      path: 'M8 12.5a3.75 3.75 0 0 1 0 7.5 3.75 3.75 0 0 1 0-7.5M10.75 13.5 20 4.5M15.5 9l3 3',
-    },
-    google: { color: '#1a73e8', path: 'M18.5 7.5A8 8 0 1 0 20 12h-7.5' },
-    microsoft: {
-      color: '#0067b8',
-      path: 'M4.5 4.5h6v6h-6zM13.5 4.5h6v6h-6zM4.5 13.5h6v6h-6zM13.5 13.5h6v6h-6z',
-    },
-    github: { color: '#24292f', path: 'M5 4.5 9 7h6l4-2.5v7a7 7 0 0 1-14 0zM9 18v3.5M15 18v3.5' },
-    gitlab: { color: '#c9401a', path: 'M6 4 3.5 13 12 20.5 20.5 13 18 4l-2.5 6h-7z' },
-    'pocket-id': { color: '#3f3f46', path: 'M4.5 5h15v6.5a7.5 7.5 0 0 1-15 0zM12 9.5v4' },
-    tailscale: {
-      color: '#3d4451',
-      path: 'M4.5 4.5h1v1h-1zm7 0h1v1h-1zm7 0h1v1h-1zM4.5 11.5h1v1h-1zm7 0h1v1h-1zm7 0h1v1h-1zM4.5 18.5h1v1h-1zm7 0h1v1h-1zm7 0h1v1h-1z',
-    },
-  } satisfies Record<(typeof PROVIDER_ICONS)[number], Tile>),
-)
-
-const NEUTRAL: Tile = {
+const NEUTRAL = {
   color: '#565e6c',
   path: 'M12 4a4 4 0 0 1 0 8 4 4 0 0 1 0-8M4.5 20.5a7.5 7.5 0 0 1 15 0',
 }
 
 /** The tile of a provider, a neutral one if it has no built-in icon. */
 export function tile(icon: string | undefined, color: string | undefined): SafeHtml {
-  const { path, color: usual } = TILES.get(icon ?? '') ?? NEUTRAL
+  const { path, color: usual } = PROVIDER_ICONS.get(icon ?? '') ?? NEUTRAL
   const background = color ?? usual
   return html`
     <svg viewBox="-6 -6 36 36" aria-hidden="true">

@@ -296,12 +296,8 @@ t.test('every provider has an icon that contrasts with its tile', async (t) => {
       'svg',
     )[1]!
   const paths = (icon: string | undefined) => attribute(below(draw(icon))[1]!, 'd')
-  const drawings = [...PROVIDER_ICONS, undefined].map(paths)
-  t.equal(
-    new Set(drawings).size,
-    PROVIDER_ICONS.length + 1,
-    'each provider has a drawing of its own',
-  )
+  const drawings = [...PROVIDER_ICONS.keys(), undefined].map(paths)
+  t.equal(new Set(drawings).size, PROVIDER_ICONS.size + 1, 'each provider has a drawing of its own')
   for (const unknown of ['constructor', 'https://example.com/x.svg', ''])
     t.equal(paths(unknown), paths(undefined), `"${unknown}" is drawn as the neutral one`)
   for (const color of ['#ffeb3b', '#123']) {

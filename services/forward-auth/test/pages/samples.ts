@@ -1,3 +1,4 @@
+import { PROVIDER_ICONS } from '@gatehouse/identity-providers'
 import type { Profile } from '@gatehouse/profile'
 import type { Page } from '@gatehouse/service-kit/pages'
 import { accountPage } from '../../src/pages/account.ts'
@@ -39,23 +40,13 @@ export const ada: Profile = {
   claims: {},
 }
 
-const PROVIDERS = [
-  ['Example Corp', 'openid'],
-  ['Google', 'google'],
-  ['Microsoft', 'microsoft'],
-  ['GitHub', 'github'],
-  ['GitLab', 'gitlab'],
-  ['Pocket ID', 'pocket-id'],
-  ['Tailscale', 'tailscale'],
-  ['The old directory of the house', undefined],
-] as const
-
-export const choices: readonly Choice[] = PROVIDERS.map(([title, icon]) => ({
-  title,
+/** A provider with each icon, and one without. */
+export const choices: readonly Choice[] = [...PROVIDER_ICONS.keys(), undefined].map((icon) => ({
+  title: icon ?? 'The old directory of the house',
   icon,
   color: undefined,
   href: '/portals/main/providers/corp?rd=https%3A%2F%2Fapp.example.com%2F',
-  condition: title === 'GitLab' ? 'away' : title === 'GitHub' ? 'slow' : 'well',
+  condition: icon === 'google' ? 'away' : icon === 'github' ? 'slow' : 'well',
 }))
 
 const FIREFOX = 'Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0'
