@@ -12,13 +12,13 @@ export function lacksClaims(
   { groupsClaim = 'groups', rolesClaim }: ClaimPaths,
   scopes: readonly string[],
 ): boolean {
-  const wanted = [
+  const paths = [
     groupsClaim,
     rolesClaim,
     ...(scopes.includes('email') ? ['email', 'email_verified'] : []),
     ...(scopes.includes('profile') ? ['name'] : []),
   ]
-  return wanted.some((path) => path !== undefined && !take(idToken, path))
+  return paths.some((path) => path !== undefined && !take(idToken, path))
 }
 
 /**
@@ -55,14 +55,16 @@ function withoutEmail({ email, email_verified, verified_email, ...claims }: Clai
  * The profile of a person who is read again. A claim that was there before and is missing now is unknown:
  * it may be left out for other reasons. How the person signed in stays, unless that was done anew.
  */
-export function profileAgain(provider: string, sent: Claims, before: Profile): Profile {
+export function profileAgain(provider: string, newClaims: Claims, storedProfile: Profile): Profile {
   // A copy without the claims whose reading throws.
-  const { _claim_names: names, ...known }: Claims = { ...before.claims }
-  const { acr, amr, auth_time = null } = known
-  const isAnew = (sent.auth_time ?? auth_time) !== auth_time
-  const claims = isAnew ? sent : { ...sent, acr: sent.acr ?? acr, amr: sent.amr ?? amr, auth_time }
+  const { _claim_names: names, ...storedClaims }: Claims = { ...storedProfile.claims }
+  const { acr, amr, auth_time = null } = storedClaims
+  const isAnew = (newClaims.auth_time ?? auth_time) !== auth_time
+  const claims = isAnew
+    ? newClaims
+    : { ...newClaims, acr: newClaims.acr ?? acr, amr: newClaims.amr ?? amr, auth_time }
   const { claims: now } = fromClaims(provider, claims)
-  const missing = Object.keys({ ...known, ...Object(names) })
+  const missing = Object.keys({ ...storedClaims, ...Object(names) })
     .filter((name) => !Object.hasOwn(now, name))
     .map((name) => [name, 'unknown'])
   const _claim_names = { ...Object.fromEntries(missing), ...Object(claims._claim_names) }
@@ -86,9 +88,9 @@ const isText = (value: unknown) => typeof value === 'string'
 
 /** Leaves out the lists that become groups and roles, so that a session does not hold them twice. */
 function withoutList(claims: Claims, { groupsClaim, rolesClaim }: ClaimPaths): Claims {
-  return [groupsClaim, rolesClaim].reduce<Claims>((rest, path) => {
-    const taken = path === undefined ? undefined : take(rest, path)
-    return taken && Array.isArray(asList(taken.value)) ? taken.rest : rest
+  return [groupsClaim, rolesClaim].reduce<Claims>((remainder, path) => {
+    const taken = path === undefined ? undefined : take(remainder, path)
+    return taken && Array.isArray(asList(taken.value)) ? taken.remainder : remainder
   }, claims)
 }
 
@@ -99,15 +101,15 @@ function withoutList(claims: Claims, { groupsClaim, rolesClaim }: ClaimPaths): C
 function take(
   claims: unknown,
   path: string,
-): { readonly value: unknown; readonly rest: Claims } | undefined {
+): { readonly value: unknown; readonly remainder: Claims } | undefined {
   if (!isObject(claims)) return undefined
   for (let end = path.length; end > 0; end = path.lastIndexOf('.', end - 1)) {
     const name = path.slice(0, end)
-    const { [name]: member, ...others } = claims as Claims
+    const { [name]: member, ...siblings } = claims as Claims
     if (member == null || !Object.hasOwn(claims, name)) continue
-    if (end === path.length) return { value: member, rest: others }
+    if (end === path.length) return { value: member, remainder: siblings }
     const inner = take(member, path.slice(end + 1))
-    if (inner) return { value: inner.value, rest: { ...others, [name]: inner.rest } }
+    if (inner) return { value: inner.value, remainder: { ...siblings, [name]: inner.remainder } }
   }
   return undefined
 }

@@ -56,8 +56,8 @@ const SENTENCES: Partial<Record<ProviderErrorCode, string>> = {
  */
 export function toProviderError(title: string, error: unknown): ProviderError {
   const chain = causesOf(error)
-  const known = chain.find((cause) => cause instanceof ProviderError)
-  if (known) return known
+  const providerError = chain.find((cause) => cause instanceof ProviderError)
+  if (providerError) return providerError
   const code = codeOf(chain)
   const detail = [...new Set(chain.map(describe))].join(': ')
   const providerSays = wordsOf(chain)

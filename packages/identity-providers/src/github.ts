@@ -61,12 +61,12 @@ export const github: ProviderKind<Options> = {
     async function reRead(
       tokens: ProviderTokens,
       access: string,
-      before: Profile,
+      storedProfile: Profile,
     ): Promise<ReRead> {
       try {
-        const profile = profileAgain(name, await read(access), before)
+        const profile = profileAgain(name, await read(access), storedProfile)
         isFailing = false
-        return profile.id === before.id
+        return profile.id === storedProfile.id
           ? { kind: 'read', signedIn: { profile, tokens } }
           : { kind: 'ended', why: 'the token is that of somebody else' }
       } catch (error) {
@@ -97,10 +97,10 @@ export const github: ProviderKind<Options> = {
           throw toProviderError(title, error)
         }
       },
-      async reRead(tokens, before) {
+      async reRead(tokens, storedProfile) {
         const { access, accessUntil = Number.POSITIVE_INFINITY } = tokens
         if (access === undefined || accessUntil <= deps.clock.now()) return { kind: 'impossible' }
-        return reRead(tokens, access, before)
+        return reRead(tokens, access, storedProfile)
       },
       logoutUrl: async () => undefined,
       close: () => fetch.close(),
@@ -163,9 +163,9 @@ async function readGroups(api: Api, organizations: readonly string[]): Promise<s
 async function readPages<S extends TSchema>(api: Api, path: string, schema: S) {
   const items = []
   for (let page = 1; page <= MAX_PAGES; page++) {
-    const found = await api(`${path}?per_page=${PAGE_SIZE}&page=${page}`, Type.Array(schema))
-    items.push(...found)
-    if (found.length < PAGE_SIZE) return items
+    const entries = await api(`${path}?per_page=${PAGE_SIZE}&page=${page}`, Type.Array(schema))
+    items.push(...entries)
+    if (entries.length < PAGE_SIZE) return items
   }
   // A condition must not be evaluated on part of the list.
   throw new Error(`${path} has more than ${MAX_PAGES * PAGE_SIZE} entries`)

@@ -43,6 +43,6 @@ export function createProvider(config: ProviderConfig, deps: ProviderDeps): Prov
  *
  * @throws ProfileError PROFILE_ID_INVALID, PROFILE_CLAIMS_INVALID
  */
-export function profileOf(config: ProviderConfig, sent: Claims): Profile {
-  return fromClaims(config.name, readClaims(sent, {}, config as object, kindOf(config)))
+export function profileOf(config: ProviderConfig, claims: Claims): Profile {
+  return fromClaims(config.name, readClaims(claims, {}, config as object, kindOf(config)))
 }

@@ -44,7 +44,7 @@ export type OidcOptions = ClaimPaths &
 
 /** The answer of a token endpoint; without `claims`, an access token alone. */
 type Answer = TokenEndpointResponse & Partial<TokenEndpointResponseHelpers>
-type Before = Pick<SignedIn, 'profile' | 'tokens'>
+type Session = Pick<SignedIn, 'profile' | 'tokens'>
 
 /** Creates a provider of OpenID Connect. It keeps nothing of a login. */
 export function createOidc(
@@ -65,7 +65,7 @@ export function createOidc(
   }
 
   /** Reads the person of an ID token, and of UserInfo if claims that are wanted are not in it. */
-  async function read(configuration: Configuration, answer: Answer, before?: Before) {
+  async function read(configuration: Configuration, answer: Answer, session?: Session) {
     const idToken = answer.claims?.() as Claims | undefined
     if (idToken) checkIdToken(idToken, clientId)
     const url = preset.userInfo !== 'nothing' && configuration.serverMetadata().userinfo_endpoint
@@ -75,36 +75,39 @@ export function createOidc(
       : true
     const isAccessNeeded = (refresh: unknown) =>
       deps.keepsAccess || (refresh === undefined && Boolean(url))
-    const subject = String(idToken?.sub ?? before?.profile.id)
+    const subject = String(idToken?.sub ?? session?.profile.id)
     const userInfo =
       url && isAsked ? await fetchUserInfo(configuration, answer.access_token, subject) : {}
     const claims = readClaims(idToken ?? {}, userInfo, options, preset)
     return {
-      profile: before ? profileAgain(name, claims, before.profile) : fromClaims(name, claims),
-      tokens: keepTokens(answer, before?.tokens ?? {}, isAccessNeeded, clock),
+      profile: session ? profileAgain(name, claims, session.profile) : fromClaims(name, claims),
+      tokens: keepTokens(answer, session?.tokens ?? {}, isAccessNeeded, clock),
       ...(idToken && { issuedAt: Number(idToken.iat) }),
       ...(isId(idToken?.sid) && { sid: idToken.sid }),
     }
   }
 
-  async function askAgain(before: Before, exchange: Exchange): Promise<SignedIn> {
+  async function askAgain(session: Session, exchange: Exchange): Promise<SignedIn> {
     const server = await discovery.get()
-    const { refresh, access = '' } = before.tokens
+    const { refresh, access = '' } = session.tokens
     if (refresh === undefined) {
       const answer = { access_token: access, token_type: 'bearer' } as const
-      return { ...(await read(server.client.configuration, answer, before)), tokens: before.tokens }
+      return {
+        ...(await read(server.client.configuration, answer, session)),
+        tokens: session.tokens,
+      }
     }
     const answer = await inExchange(exchange, () =>
       withKeys(server, ({ configuration }) => refreshTokenGrant(configuration, refresh)),
     )
-    return read(server.client.configuration, answer, before)
+    return read(server.client.configuration, answer, session)
   }
 
-  async function reRead(tokens: ProviderTokens, before: Profile): Promise<ReRead> {
+  async function reRead(tokens: ProviderTokens, storedProfile: Profile): Promise<ReRead> {
     const exchange: Exchange = { timeoutMs: Math.max(timeout, MIN_REFRESH_TIMEOUT_MS) }
     try {
-      const signedIn = await askAgain({ tokens, profile: before }, exchange)
-      return signedIn.profile.id === before.id
+      const signedIn = await askAgain({ tokens, profile: storedProfile }, exchange)
+      return signedIn.profile.id === storedProfile.id
         ? { kind: 'read', signedIn }
         : { kind: 'ended', why: 'the provider tells of somebody else (claim "sub")' }
     } catch (error) {
@@ -150,11 +153,11 @@ export function createOidc(
         throw toProviderError(title, error)
       }
     },
-    async reRead(tokens, before) {
+    async reRead(tokens, storedProfile) {
       const { accessUntil = Number.POSITIVE_INFINITY } = tokens
       const isUsable = tokens.access !== undefined && accessUntil > clock.now()
       if (tokens.refresh === undefined && !isUsable) return { kind: 'impossible' }
-      return reRead(tokens, before)
+      return reRead(tokens, storedProfile)
     },
     async readLogoutToken(token) {
       try {

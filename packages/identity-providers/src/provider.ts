@@ -34,7 +34,7 @@ export interface RedirectProvider extends AnyProvider {
   /** Whether people can be read again, as far as the configuration tells. */
   readonly reReads: boolean
   /** Asks again about a person who signed in. Never rejects. */
-  reRead(tokens: ProviderTokens, before: Profile): Promise<ReRead>
+  reRead(tokens: ProviderTokens, storedProfile: Profile): Promise<ReRead>
   /**
    * Verifies a logout token (OpenID Connect Back-Channel Logout 1.0 section 2.6); there if `relation` is.
    * Whether its `jti` was seen before is not checked.

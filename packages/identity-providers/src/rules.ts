@@ -62,18 +62,18 @@ export const PROVIDER_RULES: readonly ConfigRule<ProviderConfig>[] = [
 ]
 
 function checkParameters(parameters: Readonly<Record<string, string>>): Fault[] {
-  const at = '/authorizationParameters'
+  const path = '/authorizationParameters'
   const { length } = String(new URLSearchParams(parameters))
   return [
     ...Object.keys(parameters)
       .filter((name) => Object.hasOwn(OWN_PARAMETERS, name))
       .map((name) => {
         const instead = OWN_PARAMETERS[name] ? `: ${OWN_PARAMETERS[name]} instead` : ''
-        return { path: `${at}/${name}`, message: `is set by Gatehouse itself${instead}` }
+        return { path: `${path}/${name}`, message: `is set by Gatehouse itself${instead}` }
       }),
     ...faultIf(
       length > MAX_PARAMETERS,
-      at,
+      path,
       `has ${length} characters in a URL, more than ${MAX_PARAMETERS}`,
     ),
   ]

@@ -9,12 +9,14 @@ const MAX_ID_TOKEN = 4_096
 /** Keeps of an answer what was not there before; the access token only where it is needed. */
 export function keepTokens(
   answer: TokenEndpointResponse,
-  before: ProviderTokens,
+  storedTokens: ProviderTokens,
   isAccessNeeded: (refresh: string | undefined) => boolean,
   clock: Clock,
 ): ProviderTokens {
-  const { refresh_token: refresh = before.refresh, refresh_expires_in: seconds } = answer
-  const id = [answer.id_token, before.id].find((token) => token && token.length <= MAX_ID_TOKEN)
+  const { refresh_token: refresh = storedTokens.refresh, refresh_expires_in: seconds } = answer
+  const id = [answer.id_token, storedTokens.id].find(
+    (token) => token && token.length <= MAX_ID_TOKEN,
+  )
   return {
     ...(refresh !== undefined && { refresh }),
     // Of Keycloak, where 0 is no end.
@@ -34,9 +36,9 @@ export function keepAccess(
 
 /** Tokens with the refresh token of an answer that could not be used otherwise, if it has one. */
 export function keepRefresh(
-  before: ProviderTokens,
+  storedTokens: ProviderTokens,
   answer: FetchAnswer | undefined,
 ): ProviderTokens | undefined {
-  const sent = answer?.status === 200 && Object(parseJson(answer.body)).refresh_token
-  return typeof sent === 'string' && sent !== '' ? { ...before, refresh: sent } : undefined
+  const refresh = answer?.status === 200 && Object(parseJson(answer.body)).refresh_token
+  return typeof refresh === 'string' && refresh !== '' ? { ...storedTokens, refresh } : undefined
 }
