@@ -88,7 +88,7 @@ export interface AppDeps {
 export async function buildApp(config: ForwardAuthConfig, deps: AppDeps): Promise<FastifyInstance> {
   const { basePath, tls } = config.server
   // Absolute, because checks are answered for hosts that have no such page, or another one.
-  const docsUrl = () => `${app.sites.all[0]?.authOrigin ?? ''}${basePath}/errors`
+  const docsUrl = () => `${app.sites.list[0]?.authOrigin ?? ''}${basePath}/errors`
   const http = { maxHeaderSize: HEADER_LIMIT }
   const app = Fastify({
     ...appOptions(deps.log, { docsUrl, page: problemPage }),

@@ -3,22 +3,22 @@ import fp from 'fastify-plugin'
 import { FwaError } from './errors.ts'
 
 /** The longest wait for a turn, in ms: people, browsers and proxies wait for longer. */
-const LONGEST_WAIT = 10_000
-/** The same for an address from which most of those that wait come. */
-const LONGEST_OF_MOST = 5_000
+const MAX_WAIT = 10_000
+/** The longest wait for the address from which most of those that wait come. */
+const MAX_WAIT_OF_BUSIEST = 5_000
 /** The share of the newest turn in what a request takes, and how many times as long as others it may count. */
 const SMOOTHING = 0.1
-const MOST_OF_USUAL = 4
+const MAX_GROWTH = 4
 /** What a request takes until that is known, in ms. */
-const USUAL = 2
+const INITIAL_PACE = 2
 /** Requests of a sign-in that wait. */
 const STEPS = 2
 /** How many begin in one turn: with fewer, the event loop takes longer than they do. */
-const AT_ONCE = 4
+const BATCH_SIZE = 4
 /** How many connections are accepted before the next ones begin. */
-const MOST_ACCEPTED = 100
+const MAX_ACCEPTED = 100
 
-interface Waiting {
+interface QueuedRequest {
   /** Of a first step. Others are never refused. */
   readonly address: string | undefined
   begin(): void
@@ -30,12 +30,12 @@ interface Waiting {
  */
 export class Backlog {
   readonly #now: () => number
-  readonly #first: Waiting[] = []
-  readonly #underWay: Waiting[] = []
+  readonly #first: QueuedRequest[] = []
+  readonly #underWay: QueuedRequest[] = []
   /** How many first steps of each address wait. */
   readonly #addresses = new Map<string, number>()
   /** Ms that a request takes while some wait. */
-  #pace = USUAL
+  #pace = INITIAL_PACE
   #begun = { now: 0, count: 0 }
   #isTurnTaken = false
   /** Connections that were accepted since some have begun, and whether the newest turn has accepted one. */
@@ -58,8 +58,8 @@ export class Backlog {
       return Promise.resolve()
     }
     if (address !== undefined) this.#admit(address)
-    const waiting = address === undefined ? this.#underWay : this.#first
-    return new Promise((begin) => waiting.push({ address, begin }))
+    const queue = address === undefined ? this.#underWay : this.#first
+    return new Promise((begin) => queue.push({ address, begin }))
   }
 
   /**
@@ -72,15 +72,15 @@ export class Backlog {
   }
 
   #admit(address: string): void {
-    const ofAddress = this.#addresses.get(address) ?? 0
+    const addressCount = this.#addresses.get(address) ?? 0
     const wait = (this.#underWay.length + STEPS * this.#first.length) * this.#pace
-    const longest = ofAddress > this.#first.length / 2 ? LONGEST_OF_MOST : LONGEST_WAIT
-    if (wait > longest) {
-      const why = 'more people are signing in than can be served in time'
+    const maxWait = addressCount > this.#first.length / 2 ? MAX_WAIT_OF_BUSIEST : MAX_WAIT
+    if (wait > maxWait) {
+      const text = 'more people are signing in than can be served in time'
       const retryAfter = Math.ceil(wait / 1_000)
-      throw new FwaError('FWA_BUSY', why, { retryAfter, expose: true })
+      throw new FwaError('FWA_BUSY', text, { retryAfter, expose: true })
     }
-    this.#addresses.set(address, ofAddress + 1)
+    this.#addresses.set(address, addressCount + 1)
   }
 
   #take(count: number): void {
@@ -90,30 +90,30 @@ export class Backlog {
   }
 
   #next(): void {
-    if (this.#isAccepting && this.#accepted < MOST_ACCEPTED) {
+    if (this.#isAccepting && this.#accepted < MAX_ACCEPTED) {
       this.#isAccepting = false
       setImmediate(() => this.#next())
       return
     }
     this.#accepted = 0
-    const some = this.#underWay.splice(0, AT_ONCE)
-    some.push(...this.#first.splice(0, AT_ONCE - some.length))
-    this.#isTurnTaken = some.length > 0
+    const batch = this.#underWay.splice(0, BATCH_SIZE)
+    batch.push(...this.#first.splice(0, BATCH_SIZE - batch.length))
+    this.#isTurnTaken = batch.length > 0
     if (!this.#isTurnTaken) return
     const { now, count } = this.#begun
     // The turn in which a crowd comes takes much longer than all that follow.
-    const took = Math.min((this.#now() - now) / count, MOST_OF_USUAL * this.#pace)
+    const took = Math.min((this.#now() - now) / count, MAX_GROWTH * this.#pace)
     this.#pace += SMOOTHING * (took - this.#pace)
-    this.#take(some.length)
-    for (const { address, begin } of some) {
+    this.#take(batch.length)
+    for (const { address, begin } of batch) {
       if (address !== undefined) this.#release(address)
       begin()
     }
   }
 
   #release(address: string): void {
-    const left = (this.#addresses.get(address) ?? 1) - 1
-    if (left > 0) this.#addresses.set(address, left)
+    const count = (this.#addresses.get(address) ?? 1) - 1
+    if (count > 0) this.#addresses.set(address, count)
     else this.#addresses.delete(address)
   }
 }
@@ -131,9 +131,9 @@ declare module 'fastify' {
 /** @param monotonic - milliseconds from a clock that nobody can set; default: since the process started */
 export const backlog = fp<{ readonly monotonic?: (() => number) | undefined }>(
   async (app: FastifyInstance, { monotonic = () => performance.now() }) => {
-    const waiting = new Backlog(monotonic)
-    app.server.on('connection', () => waiting.accept())
-    app.decorate('backlog', waiting)
+    const turns = new Backlog(monotonic)
+    app.server.on('connection', () => turns.accept())
+    app.decorate('backlog', turns)
   },
   { name: 'forward-auth/backlog' },
 )

@@ -74,7 +74,7 @@ export function isProven(redirectUri: string): boolean {
 export function fitsRedirect(redirectUris: readonly string[], uri: string): boolean {
   const withoutPort = (text: string) => text.replace(LOOPBACK, 'http://$1')
   if (!isLoopbackRedirect(uri)) return redirectUris.includes(uri)
-  return redirectUris.some((each) => withoutPort(each) === withoutPort(uri))
+  return redirectUris.some((redirectUri) => withoutPort(redirectUri) === withoutPort(uri))
 }
 
 /** Whether people can read a name as it is. */

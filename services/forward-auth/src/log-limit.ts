@@ -10,12 +10,12 @@ export type LimitLog = (key: string, write: () => void) => void
 
 /** @param now - milliseconds since the epoch */
 export function createLogLimit(now: () => number): LimitLog {
-  const last = new LRUCache<string, number>({ max: MAX_KEYS })
+  const times = new LRUCache<string, number>({ max: MAX_KEYS })
   return (key, write) => {
-    const before = last.get(key)
+    const previous = times.get(key)
     // Either way, so that a clock that was set back does not end all logging.
-    if (before !== undefined && Math.abs(now() - before) < INTERVAL) return
-    last.set(key, now())
+    if (previous !== undefined && Math.abs(now() - previous) < INTERVAL) return
+    times.set(key, now())
     write()
   }
 }

@@ -28,7 +28,7 @@ export interface Site {
    */
   readonly sharedDomain?: string | undefined
   /** The other domains with the same sign-in pages. */
-  readonly others?: readonly string[]
+  readonly otherDomains?: readonly string[]
 }
 
 /** A host that a request was sent to, on one of the cookie domains. */
@@ -39,32 +39,33 @@ export type Sites = ReturnType<typeof createSites>
 const MAX_HOSTS = 1_000
 const MAX_HOST_LENGTH = 260
 
-/** The hosts that were found are kept in a bounded cache. */
-export function createSites(all: readonly Site[]) {
+/** The sites of a configuration. A bounded cache keeps the hosts that were found. */
+export function createSites(list: readonly Site[]) {
   const hosts = new LRUCache<string, SiteHost>({ max: MAX_HOSTS })
-  const pages = new Set(all.map(signInName))
+  const pages = new Set(list.map(signInName))
   return {
-    all,
+    list,
     /** Whether sign-in pages are at a host, alone or beside apps. */
     hasPagesAt: (name: string) => pages.has(name),
     /** Finds the site of a Host header; undefined if the host is on none of the domains. */
     find(hostHeader: string): SiteHost | undefined {
-      const known = hosts.get(hostHeader)
-      if (known || hostHeader.length > MAX_HOST_LENGTH) return known
-      const found = findHost(all, hostHeader)
-      if (found) hosts.set(hostHeader, found)
-      return found
+      const cachedHost = hosts.get(hostHeader)
+      if (cachedHost || hostHeader.length > MAX_HOST_LENGTH) return cachedHost
+      const siteHost = findHost(list, hostHeader)
+      if (siteHost) hosts.set(hostHeader, siteHost)
+      return siteHost
     },
   }
 }
 
-function findHost(all: readonly Site[], hostHeader: string): SiteHost | undefined {
+function findHost(sites: readonly Site[], hostHeader: string): SiteHost | undefined {
   const parsed = parseHostPort(hostHeader)
-  const site = parsed && all.find(({ domain }) => isUnder(domain, parsed.host))
+  const site = parsed && sites.find(({ domain }) => isUnder(domain, parsed.host))
   if (!parsed || !site) return undefined
   const { host } = parsed
   const authority = formatHostPort(parsed)
-  return { site, host, authority, isAuthHost: all.some((each) => isOnlyForPages(each, host.name)) }
+  const isAuthHost = sites.some((candidate) => isOnlyForPages(candidate, host.name))
+  return { site, host, authority, isAuthHost }
 }
 
 /**
@@ -87,19 +88,19 @@ export function issuerOf({ portal, site }: PortalAt): string {
 
 /** A purpose for which values are sealed at a portal and a sign-in host, and are good at no other. */
 export function purposeAt(
-  at: PortalAt,
+  portalSite: PortalAt,
   purpose: 'client' | 'code' | 'consent' | 'granted' | 'refresh',
 ): string {
-  return `${purpose} ${issuerOf(at)}`
+  return `${purpose} ${issuerOf(portalSite)}`
 }
 
 /** The site at whose sign-in host a portal has this issuer. */
 export function siteOfIssuer(
-  { all }: Pick<Sites, 'all'>,
+  { list }: Pick<Sites, 'list'>,
   portal: PortalAt['portal'],
   issuer: string,
 ): Site | undefined {
-  return all.find((site) => issuer === issuerOf({ portal, site }))
+  return list.find((site) => issuer === issuerOf({ portal, site }))
 }
 
 interface PortalAt {
@@ -107,31 +108,28 @@ interface PortalAt {
   readonly site: Site
 }
 
-/**
- * The absolute URL of a page of a portal, such as `/signin`. Members of the query that
- * are undefined are left out.
- */
-export function pageUrl(
-  at: PortalAt,
-  path: string,
-  query: Readonly<Record<string, string | undefined>> = {},
-): string {
-  const given = Object.entries(query).flatMap(([name, value]): [string, string][] =>
+/** The parameters of a page; those that are undefined are left out. */
+export type PageQuery = Readonly<Record<string, string | undefined>>
+
+/** The absolute URL of a page of a portal, such as `/signin`. */
+export function pageUrl(portalSite: PortalAt, path: string, query: PageQuery = {}): string {
+  const parameters = Object.entries(query).flatMap(([name, value]): [string, string][] =>
     value === undefined ? [] : [[name, value]],
   )
-  const search = given.length > 0 ? `?${encodeQuery(given)}` : ''
-  return `${issuerOf(at)}${path}${search}`
+  const search = parameters.length > 0 ? `?${encodeQuery(parameters)}` : ''
+  return `${issuerOf(portalSite)}${path}${search}`
 }
 
 /** The length from which on only what RFC 3986 demands is encoded, because proxies limit URLs. */
 const LONG_QUERY = 2_048
 
-function encodeQuery(given: [name: string, value: string][]): string {
-  const search = String(new URLSearchParams(given))
-  const isShort = search.length < LONG_QUERY || given.some(([, value]) => !/^[!-~]*$/.test(value))
+function encodeQuery(parameters: [name: string, value: string][]): string {
+  const search = String(new URLSearchParams(parameters))
+  const isShort =
+    search.length < LONG_QUERY || parameters.some(([, value]) => !/^[!-~]*$/.test(value))
   return isShort
     ? search
-    : given.map(([name, value]) => `${name}=${encodeMinimally(value)}`).join('&')
+    : parameters.map(([name, value]) => `${name}=${encodeMinimally(value)}`).join('&')
 }
 
 /** Percent-encodes what a query must not contain (RFC 3986 section 3.4) and its delimiters. */
@@ -158,8 +156,8 @@ export function readSite(
   if (parsed.ip)
     return { key: 'domain', message: 'is an IP address, and cookies are for names: use one' }
   const key = authHost === undefined ? 'domain' : 'authHost'
-  const written = authHost ?? domain
-  const authOrigin = parseOrigin(written.includes('://') ? written : `https://${written}`)
+  const address = authHost ?? domain
+  const authOrigin = parseOrigin(address.includes('://') ? address : `https://${address}`)
   const host = authOrigin && parseHostPort(authOrigin.slice(authOrigin.indexOf('//') + 2))?.host
   if (!authOrigin || !host) return { key, message: 'is not a host, with a port if need be' }
   if (scope === 'domain' && !isUnder(parsed.name, host))
@@ -189,7 +187,7 @@ export function sitesOf({ domains, server }: SitesConfig): readonly Site[] {
     .filter((site) => 'authOrigin' in site)
   return sites.map((site) => ({
     ...site,
-    others: sites
+    otherDomains: sites
       .filter(({ authOrigin, domain }) => authOrigin === site.authOrigin && domain !== site.domain)
       .map(({ domain }) => domain),
   }))
@@ -203,7 +201,7 @@ declare module 'fastify' {
 
 export const sites = fp<SitesConfig>(
   async (app: FastifyInstance, config) => {
-    await app.decorateReloaded('sites', config, (changed) => createSites(sitesOf(changed)))
+    await app.decorateReloaded('sites', config, (newConfig) => createSites(sitesOf(newConfig)))
   },
   { name: 'forward-auth/sites', dependencies: ['service-kit/reload'] },
 )

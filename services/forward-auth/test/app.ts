@@ -103,7 +103,7 @@ export async function startApp(
     async signIn(name, claims = {}, options = {}) {
       const { provider = 'corp', domain = 'example.com', host = `app.${domain}` } = options
       const portal = app.portals.get(name)
-      const site = app.sites.all.find((each) => each.domain === domain)
+      const site = app.sites.list.find((each) => each.domain === domain)
       if (!portal || !site) throw new Error(`no ${name} at ${domain}`)
       const profile = fromClaims(provider, { sub: 'ada', ...claims })
       const browser = { userAgent: 'Mozilla/5.0', address: undefined }

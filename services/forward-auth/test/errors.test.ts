@@ -27,7 +27,7 @@ t.test('every listed code is thrown, and every thrown code is listed', async (t)
 
 t.test('the error when nobody is signed in is one like any other, but has no stack', async (t) => {
   const { app } = await startApp(t, yamlOf(portalOf('main')))
-  const at = { portal: app.portals.get('main')!, site: app.sites.all[0]! }
+  const at = { portal: app.portals.get('main')!, site: app.sites.list[0]! }
   const error = noSession(at)
   const { name, code, message, title, headers, members, stack, ...others } = error
   const made = new FwaError(code, message)

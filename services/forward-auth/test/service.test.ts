@@ -81,7 +81,7 @@ const FAULTS: Readonly<Record<string, Broken>> = {
 function stateOf({ portals, sites, trust }: FastifyInstance) {
   return {
     portals: new Map(portals),
-    sites: sites.all,
+    sites: sites.list,
     trusted: ['10.0.0.9', '127.0.0.1'].map((remoteAddress) => trust.trusts({ remoteAddress })),
   }
 }

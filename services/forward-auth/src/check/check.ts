@@ -168,7 +168,7 @@ function leadHome(request: FastifyRequest, reply: FastifyReply, done: () => void
   const { headers, method, server } = request
   const isAsked = 'x-forwarded-method' in headers || 'x-forwarded-uri' in headers
   if (isAsked || !isNavigation(method, headers)) return done()
-  const site = server.sites.all.find(({ authOrigin }) => isSentTo(authOrigin, request))
+  const site = server.sites.list.find(({ authOrigin }) => isSentTo(authOrigin, request))
   if (site) redirect(reply, pageUrl({ portal: portalOf(request), site }, '/signin'))
   else done()
 }

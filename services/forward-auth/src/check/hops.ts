@@ -18,7 +18,7 @@ import {
   TICKET,
 } from '../session/hop.ts'
 import type { Session } from '../session/session.ts'
-import { pageUrl, type Site } from '../sites.ts'
+import { type PageQuery, pageUrl, type Site } from '../sites.ts'
 import { setHostCookies } from '../web/cookies.ts'
 import type { PortalSite } from '../web/portal-site.ts'
 import { readerOf } from '../web/reader.ts'
@@ -29,8 +29,6 @@ import { challenges, noSession } from './challenges.ts'
 export interface AppRequest extends PortalSite {
   readonly forwarded: ForwardedRequest<Site>
 }
-
-type Query = Readonly<Record<string, string | undefined>>
 
 /** Characters that proxies accept in a header, and in the request that follows. */
 const MAX_LOCATION = 8_000
@@ -52,7 +50,7 @@ export function sendToSignIn(
     count = 0,
     url = appRequest.forwarded.url,
     path,
-  }: { query?: Query | undefined; url?: string } & Partial<Pick<Hop, 'count' | 'path'>> = {},
+  }: { query?: PageQuery | undefined; url?: string } & Partial<Pick<Hop, 'count' | 'path'>> = {},
 ): FastifyReply {
   requireSecure(appRequest)
   // What a browser loads before a click must not sign anybody in.
@@ -76,7 +74,7 @@ export function requireSecure({
 }
 
 /** Where a script signs somebody in. One of the app, without credentials of a program, begins a hop by its call. */
-export function loginUrlOf(appRequest: AppRequest, reply: FastifyReply, query?: Query): string {
+export function loginUrlOf(appRequest: AppRequest, reply: FastifyReply, query?: PageQuery): string {
   const { headers } = reply.request
   const isProgram = headers.authorization !== undefined || isPrefetch(headers)
   const isCall =
@@ -90,7 +88,7 @@ export function loginUrlOf(appRequest: AppRequest, reply: FastifyReply, query?: 
  * app, and on the way the app's host gets its cookie at the path of the request: the page itself may be in the cache
  * of a worker, or open to anyone.
  */
-function startUrl(appRequest: AppRequest, reply: FastifyReply, query: Query = {}): string {
+function startUrl(appRequest: AppRequest, reply: FastifyReply, query: PageQuery = {}): string {
   requireSecure(appRequest)
   const { forwarded, site } = appRequest
   const referer = validateReturnUrl(reply.request.headers.referer, site)
@@ -112,7 +110,7 @@ function startUrl(appRequest: AppRequest, reply: FastifyReply, query: Query = {}
 export function sendUnsent(
   appRequest: AppRequest,
   reply: FastifyReply,
-  { query, isRepeatable }: { query?: Query | undefined; isRepeatable: boolean },
+  { query, isRepeatable }: { query?: PageQuery | undefined; isRepeatable: boolean },
 ): FastifyReply {
   const page = unsentPage({
     ...readerOf(reply.request, appRequest),
@@ -149,7 +147,7 @@ export function returnUrl(
   appRequest: AppRequest,
   url: string,
   max: number,
-  query: Query,
+  query: PageQuery,
 ): string | undefined {
   const fits = (rd: string) =>
     rd.length <= max && pageUrl(appRequest, '/signin', { ...query, rd }).length <= max

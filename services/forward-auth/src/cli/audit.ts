@@ -8,18 +8,18 @@ import type { AuditRow } from '../store/store.ts'
 type Option = 'portal' | 'event' | 'request' | 'host' | 'person' | 'tool' | 'client'
 
 /** Whether an option selects a row. Where a row has `*`, it may stand for what is looked for. */
-const OPTIONS: Readonly<Record<Option, (row: AuditRow, wanted: string) => boolean>> = {
-  portal: ({ portal }, wanted) => portal === wanted,
-  event: ({ event }, wanted) => event === wanted,
-  request: ({ requestId }, wanted) => requestId === wanted,
-  host: ({ host }, wanted) => host === wanted || host === '*',
+const OPTIONS: Readonly<Record<Option, (row: AuditRow, text: string) => boolean>> = {
+  portal: ({ portal }, text) => portal === text,
+  event: ({ event }, text) => event === text,
+  request: ({ requestId }, text) => requestId === text,
+  host: ({ host }, text) => host === text || host === '*',
   /** By any name of theirs: identifier, with or without the provider, user name, e-mail address or full name. */
-  person: ({ person, provider, username, email, name }, wanted) =>
-    (person !== undefined && ['*', wanted, `${provider}:${wanted}`].includes(person)) ||
-    [username, email, name].some((one) => one?.toLowerCase() === wanted.toLowerCase()),
-  tool: ({ tool }, wanted) => tool !== undefined && (tool === '*' || compilePattern(wanted)(tool)),
+  person: ({ person, provider, username, email, name }, text) =>
+    (person !== undefined && ['*', text, `${provider}:${text}`].includes(person)) ||
+    [username, email, name].some((alias) => alias?.toLowerCase() === text.toLowerCase()),
+  tool: ({ tool }, text) => tool !== undefined && (tool === '*' || compilePattern(text)(tool)),
   /** By the client ID, or its host. */
-  client: (row, wanted) => [row.client, ...hostsOf(row)].includes(wanted) || row.client === '*',
+  client: (row, text) => [row.client, ...hostsOf(row)].includes(text) || row.client === '*',
 }
 
 type AuditQuery = Readonly<Partial<Record<Option, string | undefined>>> & {
@@ -36,19 +36,19 @@ const WRITERS = {
 /** The rows of the audit trail that a query selects, as lines. Rejects at the end if it names somebody and finds none. */
 export async function* listAudit({ rows, as, ...query }: AuditQuery): AsyncGenerator<string> {
   const { person, request } = query
-  const given = Object.entries(query) as [Option, string | undefined][]
+  const filters = Object.entries(query) as [Option, string | undefined][]
   let isFound = as !== 'story' && (person ?? request) === undefined
   if (as === 'table') yield cellsOf(TITLES)
   for await (const row of rows) {
-    const isWanted = given.every(([name, text]) => text === undefined || OPTIONS[name](row, text))
-    if (!isWanted) continue
+    const isMatch = filters.every(([name, text]) => text === undefined || OPTIONS[name](row, text))
+    if (!isMatch) continue
     const text = WRITERS[as](row)
     isFound ||= text !== ''
     yield text
   }
   if (!isFound)
     throw new Error(
-      `nothing of that time is known of ${printable(person ?? request ?? query.host ?? 'anybody')}`,
+      `the audit trail has nothing of that time about ${printable(person ?? request ?? query.host ?? 'anybody')}`,
     )
 }
 
@@ -66,21 +66,20 @@ const COLUMNS = [
   ['person', 'PERSON', 32],
   ['host', 'HOST', 18],
   ['client', 'CLIENT', 15],
-  ['what', 'TOOL, CODE, REASON', 0],
+  ['details', 'TOOL, CODE, REASON', 0],
 ] as const
 const TITLES = Object.fromEntries(COLUMNS.map(([column, title]) => [column, title]))
 
-type Shown = Readonly<Partial<Record<(typeof COLUMNS)[number][0], string | undefined>>>
+type TableRow = Readonly<Partial<Record<(typeof COLUMNS)[number][0], string | undefined>>>
 
 function lineOf(row: AuditRow): string {
   const { client = row.clientAddress, tool, code, count } = row
-  const what = [tool, code, reasonOf(row) ?? enderOf(row), count && `x${count}`]
-  const shown = { person: whoOf(row) ?? row.provider, client: hostsOf(row)[0] || client }
+  const details = [tool, code, reasonOf(row) ?? enderOf(row), count && `x${count}`]
   return cellsOf({
     ...row,
-    ...shown,
+    ...{ person: whoOf(row) ?? row.provider, client: hostsOf(row)[0] || client },
     time: timeOf(row),
-    what: what.filter(Boolean).join(' ') || undefined,
+    details: details.filter(Boolean).join(' ') || undefined,
   })
 }
 
@@ -91,10 +90,10 @@ function timeOf({ time }: AuditRow): string {
 
 /** The best known name of a person, and the identifier. */
 function whoOf({ person, email, username, name }: AuditRow): string | undefined {
-  return named(email ?? username ?? name, person)
+  return nameWithId(email ?? username ?? name, person)
 }
 
-function named(name: string | undefined, id: string | undefined): string | undefined {
+function nameWithId(name: string | undefined, id: string | undefined): string | undefined {
   return name === undefined ? id : `${name} (${id})`
 }
 
@@ -104,10 +103,10 @@ function reasonOf({ refusedBy, clause }: AuditRow): string | undefined {
 
 function enderOf({ endedBy, actor, actorName }: AuditRow): string | undefined {
   if (endedBy === undefined) return undefined
-  return ['by', endedBy, named(actorName, actor)].filter(Boolean).join(' ')
+  return ['by', endedBy, nameWithId(actorName, actor)].filter(Boolean).join(' ')
 }
 
-const KNOWN: Readonly<Record<string, Readonly<Record<'title' | 'action', string>>>> = {
+const ERROR_TEXTS: Readonly<Record<string, Readonly<Record<'title' | 'action', string>>>> = {
   ...{ ...AUTH_ERRORS, ...ERRORS },
 }
 
@@ -115,18 +114,16 @@ const KNOWN: Readonly<Record<string, Readonly<Record<'title' | 'action', string>
 function storyOf(row: AuditRow): string {
   const { event, host, method, path, code, groups, clientAddress, tool, endedBy } = row
   if ((code ?? endedBy) === undefined) return ''
-  const { title, action } = KNOWN[code ?? ''] ?? {}
-  const asked = {
-    at: host,
-    by: method && `${method} ${path ?? ''}`,
-    calling: tool,
-    from: clientAddress,
-  }
+  const { title, action } = ERROR_TEXTS[code ?? ''] ?? {}
+  const circumstances = [
+    ['at', host],
+    ['by', method && `${method} ${path ?? ''}`],
+    ['calling', tool],
+    ['from', clientAddress],
+  ]
   const lines = [
     `${timeOf(row)}  ${event}: ${whoOf(row) ?? 'somebody who is not signed in'}`,
-    Object.entries(asked)
-      .flatMap(([word, text]) => (text ? [word, text] : []))
-      .join(' '),
+    circumstances.flatMap(([word, text]) => (text ? [word, text] : [])).join(' '),
     endedBy ? `ended ${enderOf(row)}` : `refused by ${reasonOf(row) ?? code}`,
     ...groupLines(groups),
     title && `${code}: ${title}. ${action}`,
@@ -146,8 +143,8 @@ function groupLines(groups: string | undefined): string[] {
   })
 }
 
-function cellsOf(shown: Shown): string {
-  const cells = COLUMNS.map(([column, , width]) => printable(shown[column] ?? '-').padEnd(width))
+function cellsOf(row: TableRow): string {
+  const cells = COLUMNS.map(([column, , width]) => printable(row[column] ?? '-').padEnd(width))
   return `${cells.join('  ').trimEnd()}\n`
 }
 

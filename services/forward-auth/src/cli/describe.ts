@@ -6,12 +6,12 @@ import { pageUrl, type Site, sitesOf } from '../sites.ts'
 /** The URIs of each provider, but for those of some types, at each sign-in host of a configuration without faults. */
 function urisOf(
   config: ForwardAuthConfig,
-  others: readonly string[],
+  excludedTypes: readonly string[],
   urisAt: (portal: PortalConfig, site: Site, provider: string) => readonly string[],
 ) {
   return config.portals.flatMap((portal) =>
     portal.providers
-      .filter(({ type }) => !others.includes(type))
+      .filter(({ type }) => !excludedTypes.includes(type))
       .flatMap(({ name: provider }) =>
         sitesOf(config)
           .flatMap((site) => urisAt(portal, site, provider))
@@ -45,13 +45,13 @@ function closedPlaces({ portals }: ForwardAuthConfig) {
 
 /** Lines for the operator: what to register, and what is closed. */
 export function describeConfig(config: ForwardAuthConfig): string {
-  const closed = closedPlaces(config).map(({ portal, place }) => `  ${portal}: ${place}\n`)
+  const places = closedPlaces(config).map(({ portal, place }) => `  ${portal}: ${place}\n`)
   const hasKeys = config.portals.some(({ callers }) => callers?.keys[0])
   return [
     describeUris('Redirect URI to register at each provider:', redirectUris(config)),
     describeUris(OF_SIGN_OUT, signOutUris(config)),
-    closed.length > 0 ? CLOSED : '',
-    ...new Set(closed),
+    places.length > 0 ? CLOSED : '',
+    ...new Set(places),
     hasKeys ? KEYS : '',
   ].join('')
 }

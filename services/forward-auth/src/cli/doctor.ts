@@ -129,7 +129,7 @@ async function signInAside(
   const token = app.sessions.appToken(session, site, url.host)
   const cookie = `${appCookieName({ name: portal }, site, url.host)}=${token}`
   const { statusCode, headers } = await app.inject({
-    url: `${app.sites.all[0]?.basePath}/portals/${portal}`,
+    url: `${app.sites.list[0]?.basePath}/portals/${portal}`,
     headers: {
       cookie,
       accept: 'application/json',

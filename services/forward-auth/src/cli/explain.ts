@@ -65,13 +65,13 @@ export async function explain(
   const lines = [`${title} at the portal ${portal.name}`]
   try {
     const request = { headers, rawHeaders: [] }
-    const asked = readForwarded(gate, forwardDialect, request, createSites(sitesOf(config)))
+    const forwarded = readForwarded(gate, forwardDialect, request, createSites(sitesOf(config)))
     const asker = { principal, clientIp: () => from, now }
-    const { lines: steps, decision } = await explainCheck(gate, portal, asked, asker, query)
+    const { lines: steps, decision } = await explainCheck(gate, portal, forwarded, asker, query)
     lines.push(...steps)
     // Not every identity can be sent.
-    if (decision.outcome === 'allow') principal?.answerAt(asked.host)
-    lines.push(...describeAnswer(asked, decision))
+    if (decision.outcome === 'allow') principal?.answerAt(forwarded.host)
+    lines.push(...describeAnswer(forwarded, decision))
   } catch (error) {
     lines.push(...describeRefusal(error))
   }
@@ -88,46 +88,47 @@ const PASSES = {
 }
 
 /** What a check answers, and why. */
-function describeAnswer(asked: Forwarded, decision: Decision): string[] {
+function describeAnswer(forwarded: Forwarded, decision: Decision): string[] {
   switch (decision.outcome) {
     case 'forbidden': {
       const { reason, clause } = decision.refusal
-      const why = clause === undefined ? reason : `${reason}, because this is not true: ${clause}`
-      return [`decision: 403 ${codeOf(decision)}, refused by ${why}`]
+      const cause = clause === undefined ? '' : `, because this is not true: ${clause}`
+      return [`decision: 403 ${codeOf(decision)}, refused by ${reason}${cause}`]
     }
     case 'step-up': {
-      const why = `, for ${decision.policy.name}: acr or maxAge is not met`
-      return describeSignIn(asked, '401 FWA_STEP_UP_REQUIRED', why)
+      const reason = `, for ${decision.policy.name}: acr or maxAge is not met`
+      return describeSignIn(forwarded, '401 FWA_STEP_UP_REQUIRED', reason)
     }
     case 'sign-in':
     case 'no-session':
-      return describeSignIn(asked, '401 FWA_NO_SESSION')
+      return describeSignIn(forwarded, '401 FWA_NO_SESSION')
     default:
       return [`decision: 200, ${PASSES[decision.outcome]}`]
   }
 }
 
 /** @param program - what a program gets, which is not led to the sign-in page */
-function describeSignIn(asked: Forwarded, program: string, why = ''): string[] {
-  if (asked.kind !== 'navigation') return [`decision: ${program}${why}`]
-  const [browser, ...advice] = describeBrowser(asked, why)
+function describeSignIn(forwarded: Forwarded, program: string, reason = ''): string[] {
+  if (forwarded.kind !== 'navigation') return [`decision: ${program}${reason}`]
+  const [browser, ...advice] = describeBrowser(forwarded, reason)
   return [`${browser}; a program gets ${program}`, ...advice]
 }
 
-function describeBrowser(asked: Forwarded, why: string): string[] {
+function describeBrowser(forwarded: Forwarded, reason: string): string[] {
   try {
-    requireSecure({ forwarded: asked })
+    requireSecure({ forwarded: forwarded })
   } catch (error) {
     return describeRefusal(error)
   }
-  if (isRead(asked)) return [`decision: 302, a browser is sent to sign in${why}`]
-  return [`decision: 403, a browser gets a page with a link to sign in${why}`]
+  if (isRead(forwarded)) return [`decision: 302, a browser is sent to sign in${reason}`]
+  return [`decision: 403, a browser gets a page with a link to sign in${reason}`]
 }
 
 /** The request, and the headers of a check of it. */
-function readRequest({ host: text, path = '/', tool, method: named }: ExplainOptions) {
+function readRequest(options: ExplainOptions) {
+  const { host: text, path = '/', tool } = options
+  const { method = tool === undefined ? 'GET' : 'POST' } = options
   if (!path.startsWith('/')) throw new UsageError('--path must begin with /')
-  const method = named ?? (tool === undefined ? 'GET' : 'POST')
   if (!METHOD.test(method)) throw new UsageError(`--method is no method: ${method}`)
   const [, scheme = 'https', host = text] = /^(https?):\/\/(.*)$/.exec(text) ?? []
   const call = tool === undefined ? '' : `, tools/call ${tool},`
@@ -146,7 +147,7 @@ function portalOf({ portals }: ForwardAuthConfig, name: string | undefined): Por
   const names = portals.map((portal) => portal.name).join(', ')
   if (name === undefined && portals.length > 1)
     throw new UsageError(`explain needs --portal, one of: ${names}`)
-  const portal = portals.find((each) => name === undefined || each.name === name)
+  const portal = portals.find((candidate) => name === undefined || candidate.name === name)
   if (portal) return portal
   throw new UsageError(`there is no portal ${name}, only: ${names}`)
 }
@@ -159,7 +160,7 @@ function queryOf({ policy, if: condition }: ExplainOptions): string {
 }
 
 /** A person without a session. */
-class Described extends Principal {
+class UnstoredPerson extends Principal {
   readonly #refusal: Refusal | undefined
 
   constructor(portal: PortalConfig, gate: Gate, profile: Profile) {
@@ -180,7 +181,7 @@ async function principalOf(
 ): Promise<Principal | undefined> {
   if (text === undefined) return undefined
   if (!text.startsWith(KEY))
-    return new Described(portal, gate, await readPerson(text, portal.providers))
+    return new UnstoredPerson(portal, gate, await readPerson(text, portal.providers))
   const key = gate.programs.findByKeyName(text.slice(KEY.length))
   if (key) return key
   throw new UsageError(`the portal ${portal.name} has no key ${text.slice(KEY.length)}`)

@@ -18,9 +18,9 @@ export async function readPerson(
   providers: readonly ProviderConfig[],
   defaults: Claims = {},
 ): Promise<Profile> {
-  const named = providers.find(({ name }) => text.startsWith(`${name}:`))
-  const file = named ? text.slice(named.name.length + 1) : text
-  const provider = named ?? providers[0]
+  const prefixProvider = providers.find(({ name }) => text.startsWith(`${name}:`))
+  const file = prefixProvider ? text.slice(prefixProvider.name.length + 1) : text
+  const provider = prefixProvider ?? providers[0]
   const claims = parseJson(await readFile(file, 'utf8'))
   if (provider && isObject(claims)) return profileOf(provider, { ...defaults, ...claims })
   throw new UsageError(`${file} holds no JSON object of claims`)

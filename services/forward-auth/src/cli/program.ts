@@ -47,19 +47,19 @@ const migrateFrom = (name: 'oauth2-proxy' | 'traefik-forward-auth', file: string
 const listTrail: (as?: 'story') => Command['run'] =
   (as) =>
   async ({ config, options, progress, process: { stdout } }) => {
-    const { since = '24h', at, until = at, json, config: _, ...selected } = options
+    const { since = '24h', at: moment, until = moment, json, config: _, ...selected } = options
     const { storage } = (await config()).value
     const { listAudit, readTime } = await import('./audit.ts')
     const { readAudit } = await import('../store/open.ts')
     progress.say('reading the audit trail')
     const time = (name: string, text: string) => readTime(name, text, systemClock.now())
-    const start = at === undefined ? time('--since', since) : time('--at', at) - 3_600_000
-    const end = until && time('--until', until) + (at === undefined ? 0 : 300_000)
+    const start = moment === undefined ? time('--since', since) : time('--at', moment) - 3_600_000
+    const end = until && time('--until', until) + (moment === undefined ? 0 : 300_000)
     const rows = readAudit(storage, start, end)
     return listAudit({ rows, ...selected, as: as ?? (json || !stdout.isTTY ? 'json' : 'table') })
   }
 
-const WHO = 'an e-mail address, user name, full name, ada, or corp:ada'
+const PERSON_NAMES = 'an e-mail address, user name, full name, ada, or corp:ada'
 const dockerReader: Command = {
   usage: 'docker-reader DOMAIN [HOST...]',
   group: 'Run:',
@@ -79,7 +79,7 @@ const audit: Command = {
     '--portal NAME': 'events of this portal',
     '--event NAME': 'events of this kind, such as access-refused',
     '--host HOST': 'events at this host',
-    '--person WHO': `events of this person: ${WHO}`,
+    '--person WHO': `events of this person: ${PERSON_NAMES}`,
     '--request ID': 'the event of this request, whose ID its page shows',
     '--tool PATTERN': 'calls of these MCP tools, resources, prompts or methods: * is any text',
     '--client TEXT': 'calls of this client: its ID, or the host of that',
@@ -97,7 +97,7 @@ const why: Command = {
   usage: 'why',
   summary: 'say why people were refused, or who ended their sessions',
   options: {
-    '--person WHO': WHO,
+    '--person WHO': PERSON_NAMES,
     '--at TIME': 'about when: 10:03, or 2030-01-31T10:03 (default: the last 24 hours)',
     '--host HOST': 'the host of the app',
     '--request ID': 'the request ID of the page that they saw',
@@ -173,10 +173,16 @@ const doctor: Command = {
   },
   examples: ['gatehouse-auth doctor https://app.example.com'],
   async run({ config, progress, words: [url = ''], options }) {
-    const { ca: caFile, as: claimsFile, insecure = false, config: _config, ...rest } = options
+    const {
+      ca: caFile,
+      as: claimsFile,
+      insecure = false,
+      config: _config,
+      ...doctorOptions
+    } = options
     progress.say(`asking ${url}`)
     const { doctor } = await import('./doctor.ts')
-    return doctor((await config()).value, { url, ...rest, caFile, claimsFile, insecure })
+    return doctor((await config()).value, { url, ...doctorOptions, caFile, claimsFile, insecure })
   },
 }
 

@@ -28,20 +28,20 @@ export async function* listSessions(
   if (end && person === undefined && client === undefined)
     throw new UsageError('--end needs --person, whose sessions end, or --client')
   const app = await startAside(config)
-  await using opened = new AsyncDisposableStack()
-  opened.defer(() => app.close())
+  await using resources = new AsyncDisposableStack()
+  resources.defer(() => app.close())
   const portals = portalsOf(app, name)
   if (!asJson) yield TITLES
   let count = 0
   const ender = { endedBy: 'operator', actor: operator() } as const
   for (const portal of portals) {
-    const whose = person === undefined ? 'everybody' : { text: person }
-    const found =
+    const subject = person === undefined ? 'everybody' : { text: person }
+    const sessions =
       client === undefined
-        ? await findSessions(app, portal, whose, MAX_SESSIONS)
-        : await findGrants(app, portal, client, whose)
-    count += found.length
-    for (const session of found) yield asJson ? jsonOf(portal, session) : lineOf(portal, session)
+        ? await findSessions(app, portal, subject, MAX_SESSIONS)
+        : await findGrants(app, portal, client, subject)
+    count += sessions.length
+    for (const session of sessions) yield asJson ? jsonOf(portal, session) : lineOf(portal, session)
     if (end) await endNamed(app, portal, { person, client }, ender)
   }
   if (count === 0) requireNobody(query)
@@ -56,8 +56,8 @@ function portalsOf({ portals }: FastifyInstance, name: string | undefined): read
 
 /** @throws Error if somebody was named, who has nothing */
 function requireNobody({ client, person }: SessionsQuery): void {
-  const who = person === undefined ? 'nobody' : `nobody who is called ${printable(person)}`
-  if (client !== undefined) throw new Error(`${who} has allowed ${printable(client)} anything`)
+  const nobody = person === undefined ? 'nobody' : `nobody who is called ${printable(person)}`
+  if (client !== undefined) throw new Error(`${nobody} has allowed ${printable(client)} anything`)
   if (person !== undefined)
     throw new Error(`nobody who is signed in is called ${printable(person)}`)
 }
@@ -85,8 +85,8 @@ function timeOf(ms: number): string {
   return new Date(ms).toISOString().replace(/\.\d+/, '')
 }
 
-function jsonOf({ name: portal }: Portal, { profile, id: session, ...of }: FoundSession): string {
-  const { begun, lastSeen, ends, address, userAgent, hosts, isOffline } = of
+function jsonOf({ name: portal }: Portal, row: FoundSession): string {
+  const { profile, id: session, begun, lastSeen, ends, address, userAgent, hosts, isOffline } = row
   const { provider, id, name, email } = profile
   return `${JSON.stringify({
     portal,

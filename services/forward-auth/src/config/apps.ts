@@ -41,14 +41,14 @@ interface AppsPortal {
 
 /** The faults of `apps`: each must be where a check of the portal can let people pass. */
 export function checkApps({ apps = [], policies }: AppsPortal, sites: readonly Site[]): Fault[] {
-  const named = ifKnown(() => Object.keys(policies)) ?? []
+  const policyNames = ifKnown(() => Object.keys(policies)) ?? []
   return [
     ...checkUnique('/apps', apps),
     ...applyToEach(apps, '/apps', [
       ({ url }) => checkUrl(url, sites),
       checkImage('icon'),
       ({ policy = 'any' }) =>
-        faultIf(![...named, 'any'].includes(policy), '/policy', `is no policy: ${policy}`),
+        faultIf(![...policyNames, 'any'].includes(policy), '/policy', `is no policy: ${policy}`),
     ]),
   ]
 }

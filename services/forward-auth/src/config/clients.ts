@@ -44,19 +44,19 @@ export const ClientsSchema = OptionalList(
 type ClientsConfig = Static<typeof ClientsSchema> | undefined
 
 export function checkClients(clients: ClientsConfig): Fault[] {
-  const ids = clients?.map((one) => (typeof one === 'string' ? one : one.id)) ?? []
+  const ids = clients?.map((client) => (typeof client === 'string' ? client : client.id)) ?? []
   return applyToEach(clients ?? [], '/authorizationServer/clients', [
-    (one, index) =>
+    (client, index) =>
       faultIf(
         ids.indexOf(ids[index] ?? '') < index,
-        typeof one === 'string' ? '' : '/id',
+        typeof client === 'string' ? '' : '/id',
         'is listed twice',
       ),
-    (one) => {
-      if (typeof one !== 'string') return checkRegistered(one)
-      const isHost = !one.includes('/')
-      const id = parseClientId(isHost ? `https://${one}/x` : one.replace(/\*$/, 'x'))
-      const isKnown = one === '*' || id !== undefined
+    (client) => {
+      if (typeof client !== 'string') return checkRegistered(client)
+      const isHost = !client.includes('/')
+      const id = parseClientId(isHost ? `https://${client}/x` : client.replace(/\*$/, 'x'))
+      const isKnown = client === '*' || id !== undefined
       const message =
         'is not the host or https URL of a document as clients send it, such as `claude.ai`'
       return faultIf(!isKnown, '', message)
@@ -66,7 +66,7 @@ export function checkClients(clients: ClientsConfig): Fault[] {
 
 function checkRegistered(client: RegisteredClient): Fault[] {
   const { id, name, redirectUris, secret, jwksUrl } = client
-  const both = 'cannot be given together with `secret`: a client authenticates in one way'
+  const message = 'cannot be given together with `secret`: a client authenticates in one way'
   return [
     ...faultIf(id.startsWith('registered.'), '/id', 'is of clients that register themselves'),
     ...faultIf(
@@ -83,16 +83,16 @@ function checkRegistered(client: RegisteredClient): Fault[] {
         ),
     ]),
     ...(jwksUrl === undefined ? [] : faultOf('/jwksUrl', () => parseEndpointUrl(jwksUrl))),
-    ...faultIf(secret !== undefined && jwksUrl !== undefined, '/jwksUrl', both),
+    ...faultIf(secret !== undefined && jwksUrl !== undefined, '/jwksUrl', message),
   ]
 }
 
 /** Whether the client of a document may be allowed, by its ID. Without a list, all may. */
 export function compileClients(clients: ClientsConfig): (id: URL) => boolean {
-  const texts = clients?.filter((one) => typeof one === 'string') ?? ['*']
-  const exact = new Set(texts.filter((one) => !one.endsWith('*')))
-  const beginnings = texts.filter((one) => one.endsWith('*')).map((one) => one.slice(0, -1))
+  const texts = clients?.filter((client) => typeof client === 'string') ?? ['*']
+  const exact = new Set(texts.filter((text) => !text.endsWith('*')))
+  const beginnings = texts.filter((text) => text.endsWith('*')).map((text) => text.slice(0, -1))
   return ({ host, hostname, href }) =>
-    [host, hostname, href].some((one) => exact.has(one)) ||
-    beginnings.some((one) => href.startsWith(one))
+    [host, hostname, href].some((name) => exact.has(name)) ||
+    beginnings.some((name) => href.startsWith(name))
 }

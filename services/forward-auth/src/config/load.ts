@@ -52,10 +52,10 @@ const RULES: readonly ConfigRule<ForwardAuthConfig>[] = [
     applyToEach(config.portals, '/portals', [
       ...PORTAL_RULES,
       (portal, index) => {
-        const earlier = config.portals
+        const resources = config.portals
           .slice(0, index)
-          .flatMap((one) => ifKnown(() => one.resources) ?? [])
-        return applyRules(portal, gateRules(domainsOf(config), earlier), '')
+          .flatMap((earlierPortal) => ifKnown(() => earlierPortal.resources) ?? [])
+        return applyRules(portal, gateRules(domainsOf(config), resources), '')
       },
       (portal) => checkApps(portal, validSitesOf(config)),
       (portal) => checkLifetime(portal, config),
@@ -142,11 +142,11 @@ function checkOverlaps({ domains }: ForwardAuthConfig): Fault[] {
   const hosts = domains.map((row) => parseHost(ifKnown(() => row.domain) ?? ''))
   return applyToEach(domains, '/domains', [
     (_, index) => {
-      const own = hosts[index]
-      const at = hosts.findIndex(
-        (host, at) => host && own && at !== index && isUnder(host.name, own),
+      const child = hosts[index]
+      const parent = hosts.findIndex(
+        (host, i) => host && child && i !== index && isUnder(host.name, child),
       )
-      return faultIf(at >= 0, '/domain', `is covered by ${domains[at]?.domain}`)
+      return faultIf(parent >= 0, '/domain', `is covered by ${domains[parent]?.domain}`)
     },
   ])
 }
@@ -208,8 +208,8 @@ function checkAllow(allow: PortalConfig['allow']): Fault[] {
   if (keys.length === 0) return faultOf('/allow', () => compileAllow(allow))
   // Each key on its own, so that all faults are reported.
   return keys.flatMap((key) => {
-    const one = ifKnown(() => ({ [key]: allow[key as keyof typeof allow] }))
-    return one ? faultOf(`/allow/${key}`, () => compileAllow(one)) : []
+    const entry = ifKnown(() => ({ [key]: allow[key as keyof typeof allow] }))
+    return entry ? faultOf(`/allow/${key}`, () => compileAllow(entry)) : []
   })
 }
 

@@ -5,17 +5,17 @@ import { type Fault, faultOf } from '@gatehouse/service-kit/rules'
 import { Type } from 'typebox'
 import { type ImageKind, readImage } from '../pages/images.ts'
 
-const Written = (description?: string) =>
+const WrittenText = (description?: string) =>
   Type.String({ minLength: 1, maxLength: 300, ...(description && { description }) })
 
 /** A text, or one for each language. */
 const Localized = (description: string) =>
   Type.Union(
     [
-      Written(),
+      WrittenText(),
       Type.Object(
         Object.fromEntries(
-          LANGUAGES.map((tag) => [tag, Type.Optional(Written(`The text in \`${tag}\`.`))]),
+          LANGUAGES.map((tag) => [tag, Type.Optional(WrittenText(`The text in \`${tag}\`.`))]),
         ),
         { minProperties: 1 },
       ),
@@ -57,9 +57,9 @@ export const FaviconSchema = FilePath({
 export function checkImage<Kind extends ImageKind>(kind: Kind) {
   return ({ [kind]: file }: { readonly [key in Kind]?: string }): Fault[] => {
     if (file === undefined) return []
-    const read = readImage(kind, file)
-    if (!('fault' in read)) return []
-    return [{ path: `/${kind}`, message: `${read.fault}: ${file}`, absent: read.absent }]
+    const result = readImage(kind, file)
+    if (!('fault' in result)) return []
+    return [{ path: `/${kind}`, message: `${result.fault}: ${file}`, absent: result.absent }]
   }
 }
 

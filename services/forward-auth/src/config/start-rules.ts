@@ -51,9 +51,9 @@ const START_RULES: readonly ConfigRule<ForwardAuthConfig>[] = [
 
 /** Such a rule is demanded at every host of a path of which nothing is known. */
 function checkRuleHosts({ rules, apps = [] }: PortalConfig): Fault[] {
-  const named = rules.flatMap(({ hosts = [] }) => hosts)
-  const hosts = new Set([...named, ...apps.map(({ url }) => URL.parse(url)?.hostname)])
-  if (hosts.size <= 1 && !named.some((host) => host.startsWith('*.'))) return []
+  const ruleHosts = rules.flatMap(({ hosts = [] }) => hosts)
+  const hosts = new Set([...ruleHosts, ...apps.map(({ url }) => URL.parse(url)?.hostname)])
+  if (hosts.size <= 1 && !ruleHosts.some((host) => host.startsWith('*.'))) return []
   const message =
     'is also demanded at all other hosts, of paths that apps read in several ways: name its `hosts`'
   return applyToEach(rules, '/rules', [

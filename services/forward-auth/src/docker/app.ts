@@ -45,24 +45,27 @@ const COMPOSE = 'com.docker.compose.'
 export function readApp(container: Container, image: Labels | undefined, zone: Zone) {
   const name = (container.Names[0] ?? container.Id).replace(/^\//, '')
   const warnings: string[] = []
-  const own = Object.fromEntries(
+  const ownLabels = Object.fromEntries(
     Object.entries(container.Labels).filter(([label, value]) => image && image[label] !== value),
   )
   const ignored = Object.keys(container.Labels)
     .filter((label) => /^traefik\./i.test(label))
-    .filter((label) => !(label in own && COUNTING.some((kind) => kind.test(label))))
+    .filter((label) => !(label in ownLabels && COUNTING.some((kind) => kind.test(label))))
   if (ignored.length > 0) warnings.push(`${name}: ${IGNORED}: ${ignored.join(', ')}`)
   // Compose writes all of its labels or none, but some of them into images that it builds, too.
-  const compose = `${COMPOSE}config-hash` in own ? container.Labels : own
+  const compose = `${COMPOSE}config-hash` in ownLabels ? container.Labels : ownLabels
   let app: App | undefined
   // `docker compose run` gives a container the labels of its service.
-  if (/^(1|t|true)$/i.test(own['traefik.enable'] ?? '') && compose[`${COMPOSE}oneoff`] !== 'True')
+  if (
+    /^(1|t|true)$/i.test(ownLabels['traefik.enable'] ?? '') &&
+    compose[`${COMPOSE}oneoff`] !== 'True'
+  )
     try {
       const { [`${COMPOSE}project`]: project, [`${COMPOSE}service`]: service } = compose
       const id = project && service ? `${project}/${service}` : container.Id
-      app = { id, name, host: hostOf(own, service ?? name, zone), server: undefined }
+      app = { id, name, host: hostOf(ownLabels, service ?? name, zone), server: undefined }
       if (/^Up [^()]+( \(healthy\))?$/.test(container.Status))
-        app = { ...app, server: serverOf(container, own) }
+        app = { ...app, server: serverOf(container, ownLabels) }
     } catch (error) {
       warnings.push(`${name} has no route: ${(error as Error).message}`)
     }
@@ -71,11 +74,11 @@ export function readApp(container: Container, image: Labels | undefined, zone: Z
 
 function hostOf(labels: Labels, service: string, { domain, reserved }: Zone): string {
   const rule = onlyOf(labels, RULE)
-  const own = `${service.split(/[^\p{L}\p{N}]+/u).join('-')}.${domain}`
-  const written = rule === undefined ? own : /^Host\(`([^`]+)`\)$/.exec(rule)?.[1]
-  const host = parseHost(written ?? '')?.name
-  if (host === undefined || (rule !== undefined && host !== written))
-    throw new Error(`its rule has to be one host, as in Host(\`${own}\`)`)
+  const defaultHost = `${service.split(/[^\p{L}\p{N}]+/u).join('-')}.${domain}`
+  const ruleHost = rule === undefined ? defaultHost : /^Host\(`([^`]+)`\)$/.exec(rule)?.[1]
+  const host = parseHost(ruleHost ?? '')?.name
+  if (host === undefined || (rule !== undefined && host !== ruleHost))
+    throw new Error(`its rule has to be one host, as in Host(\`${defaultHost}\`)`)
   const isBelow = (parent: string) => isUnder(parent, { name: host })
   if (host === domain || !isBelow(domain) || reserved.some(isBelow))
     throw new Error(`${host} is not below ${domain}, or not for apps: choose another`)
@@ -85,8 +88,8 @@ function hostOf(labels: Labels, service: string, { domain, reserved }: Zone): st
 function serverOf(container: Container, labels: Labels): string {
   const address = parseIp(container.NetworkSettings.Networks[NETWORK]?.IPAddress ?? '')
   if (address?.version !== 4) throw new Error(`it has no address in the network ${NETWORK}`)
-  const exposed = container.Ports.flatMap((one) => (one.Type === 'tcp' ? one.PrivatePort : []))
-  const port = onlyOf(labels, PORT) ?? String(Math.min(...exposed))
+  const ports = container.Ports.flatMap((port) => (port.Type === 'tcp' ? port.PrivatePort : []))
+  const port = onlyOf(labels, PORT) ?? String(Math.min(...ports))
   const scheme = onlyOf(labels, SCHEME) ?? 'http'
   if (!/^[1-9]\d{0,4}$/.test(port) || Number(port) > 65_535 || !/^(https?|h2c)$/.test(scheme))
     throw new Error('its labels have to name a port, and no scheme but http, https or h2c')
@@ -101,10 +104,10 @@ function onlyOf(labels: Labels, kind: RegExp): string | undefined {
 }
 
 /** Makes Traefik's document of apps, from the oldest on. A host stays with the app that had it, even a stopped one. */
-export function routeApps(apps: readonly App[], before: ReadonlyMap<string, string>) {
+export function routeApps(apps: readonly App[], previousHolders: ReadonlyMap<string, string>) {
   const holders = new Map<string, string>()
   for (const { host, id } of apps)
-    if (!holders.has(host) || before.get(host) === id) holders.set(host, id)
+    if (!holders.has(host) || previousHolders.get(host) === id) holders.set(host, id)
   const holds = ({ host, id }: App) => holders.get(host) === id
   const warnings = apps
     .filter((app) => !holds(app))
@@ -112,8 +115,8 @@ export function routeApps(apps: readonly App[], before: ReadonlyMap<string, stri
   // Traefik refuses whatever is empty, and would then keep the routes of the document before.
   const services: Record<string, object> = { none: { loadBalancer: { passHostHeader: true } } }
   let routers: Record<string, object> | undefined
-  for (const [host, own] of Map.groupBy(apps.filter(holds), ({ host }) => host)) {
-    const servers = own.flatMap(({ server }) => (server === undefined ? [] : { url: server }))
+  for (const [host, hostApps] of Map.groupBy(apps.filter(holds), ({ host }) => host)) {
+    const servers = hostApps.flatMap(({ server }) => (server === undefined ? [] : { url: server }))
     if (servers.length === 0) continue
     services[host] = { loadBalancer: { servers } }
     routers ??= {}

@@ -18,13 +18,13 @@ const MAX_WARNING = 1_000
 /** For all that one answer needs: Traefik waits for 5 seconds. */
 const PATIENCE_MS = 4_000
 /** Docker may give the address of a container that has stopped to another. */
-const KEPT_MS = 30_000
+const MAX_AGE_MS = 30_000
 
 /** Starts the reader, which a signal stops, and prints nothing. */
 export async function runReader(zone: Zone): Promise<string> {
   for (const host of [zone.domain, ...zone.reserved]) {
-    const read = parseHost(host)
-    if (read?.name !== host || !isUnder(zone.domain, read))
+    const parsed = parseHost(host)
+    if (parsed?.name !== host || !isUnder(zone.domain, parsed))
       throw new UsageError(`${host} must be a host in lower case, and below the domain`)
   }
   const log = createLogger({ level: 'info', format: 'auto', name: 'docker-reader' })
@@ -43,7 +43,7 @@ export function buildReader(
   const images = new Map<string, Record<string, string>>()
   const none = { ...routeApps([], new Map()), time: Number.NEGATIVE_INFINITY }
   let latest = none
-  let told = new Set<string>()
+  let previousWarnings = new Set<string>()
   let reading: Promise<void> | undefined
 
   async function ask<T extends Type.TSchema>(path: string, schema: T, init: object) {
@@ -64,34 +64,38 @@ export function buildReader(
         }
   }
 
-  async function read(): Promise<void> {
+  async function update(): Promise<void> {
     const time = now()
     const signal = AbortSignal.timeout(PATIENCE_MS)
-    const listed = await ask(LIST, Containers, { signal, maxBytes: MAX_LIST_BYTES })
-    const found = listed.filter((one) => Value.Check(Container, one))
-    found.sort((a, b) => a.Created - b.Created || (a.Id < b.Id ? -1 : 1))
-    const containers = found.slice(0, 500)
+    const entries = await ask(LIST, Containers, { signal, maxBytes: MAX_LIST_BYTES })
+    const wellFormed = entries.filter((entry) => Value.Check(Container, entry))
+    wellFormed.sort((a, b) => a.Created - b.Created || (a.Id < b.Id ? -1 : 1))
+    const containers = wellFormed.slice(0, 500)
     await readImages(new Set(containers.map(({ ImageID }) => ImageID)), signal)
-    const readings = containers.map((one) => readApp(one, images.get(one.ImageID), zone))
+    const readings = containers.map((container) =>
+      readApp(container, images.get(container.ImageID), zone),
+    )
     const apps = readings.flatMap(({ app }) => app ?? [])
     latest = { ...routeApps(apps, latest.holders), time }
-    if (found.length < listed.length) latest.warnings.push('a container is not of a known form')
-    if (found.length > containers.length) latest.warnings.push('only 500 containers count')
+    if (wellFormed.length < entries.length)
+      latest.warnings.push('a container is not of a known form')
+    if (wellFormed.length > containers.length) latest.warnings.push('only 500 containers count')
     warn([...readings.flatMap(({ warnings }) => warnings), ...latest.warnings])
   }
   function warn(warnings: readonly string[]): void {
-    for (const one of warnings) if (!told.has(one)) log.warn(one.slice(0, MAX_WARNING))
-    told = new Set(warnings)
+    for (const warning of warnings)
+      if (!previousWarnings.has(warning)) log.warn(warning.slice(0, MAX_WARNING))
+    previousWarnings = new Set(warnings)
   }
   app.get('/', async (_request, reply) => {
-    reading ??= read()
+    reading ??= update()
       .catch(({ message }: Error) => warn([`Docker does not answer: ${message}`]))
       .finally(() => {
         reading = undefined
       })
     await reading
     if (latest === none) reply.code(503)
-    return (now() - latest.time > KEPT_MS ? none : latest).document
+    return (now() - latest.time > MAX_AGE_MS ? none : latest).document
   })
   app.addHook('onClose', () => docker.close())
   return app

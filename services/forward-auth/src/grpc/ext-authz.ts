@@ -15,7 +15,7 @@ import {
  * Headers of the client that a check must not have: those that a proxy sets, and those of a body.
  * `X-Original-URL` says there that an app may read another path.
  */
-const NOT_PASSED_ON: ReadonlySet<string> = new Set([
+const DROPPED_HEADERS: ReadonlySet<string> = new Set([
   ...HEADER_NAMES.read.filter((name) => name !== 'x-original-url'),
   'connection',
   'content-encoding',
@@ -48,8 +48,8 @@ export function toCheck(
   // Without either, the problem that Fastify answers with says what is missing.
   const { portal = onlyPortal ?? 'context_extensions.portal', ...query } =
     attributes.contextExtensions
-  const passed = Object.entries(http.headers).filter(
-    ([name]) => !name.startsWith(':') && !NOT_PASSED_ON.has(name),
+  const clientHeaders = Object.entries(http.headers).filter(
+    ([name]) => !name.startsWith(':') && !DROPPED_HEADERS.has(name),
   )
   // Only the address that Envoy names: the header may come from the client.
   const source = attributes.source?.address?.socketAddress?.address ?? 'unknown'
@@ -60,7 +60,7 @@ export function toCheck(
       url: `${basePath}/portals/${encodeURIComponent(portal)}?${new URLSearchParams(query)}`,
       headers: {
         'user-agent': undefined,
-        ...Object.fromEntries(passed),
+        ...Object.fromEntries(clientHeaders),
         host: http.host,
         'x-forwarded-method': http.method,
         'x-forwarded-proto': http.scheme,
@@ -114,15 +114,15 @@ export function toResponse(
 
 /** Envoy takes this for a decision, while an error of gRPC passes under `failure_mode_allow`. */
 export function denied({ statusCode, headers, payload }: HttpAnswer): CheckResponse {
-  const sent = Object.entries(headers).filter(([name]) => !FRAMING.includes(name))
+  const entries = Object.entries(headers).filter(([name]) => !FRAMING.includes(name))
   return {
     status: { code: PERMISSION_DENIED },
     deniedResponse: {
       // An unknown portal has no identity headers, and must not pass by any answer.
       status: { code: statusCode === 200 ? 403 : statusCode },
-      headers: sent.flatMap(([key, value]) =>
-        [value].flat().map((each, i) => ({
-          header: { key, value: String(each) },
+      headers: entries.flatMap(([key, value]) =>
+        [value].flat().map((text, i) => ({
+          header: { key, value: String(text) },
           appendAction: i === 0 ? OVERWRITE_IF_EXISTS_OR_ADD : APPEND_IF_EXISTS_OR_ADD,
         })),
       ),

@@ -81,11 +81,11 @@ function unary<Request, Response>(
 ) {
   return (
     call: ServerUnaryCall<Request, Response>,
-    done: (error: null, response: Response) => void,
+    callback: (error: null, response: Response) => void,
   ) => {
     void handle(call)
       .catch(onError)
-      .then((response) => done(null, response))
+      .then((response) => callback(null, response))
   }
 }
 

@@ -162,7 +162,7 @@ class Clients {
 
   #isOwnHost(name: string): boolean {
     const host = parseHost(name)
-    return this.#app.sites.all.some(
+    return this.#app.sites.list.some(
       ({ domain, authOrigin }) =>
         (host && isUnder(domain, host)) || new URL(authOrigin).hostname === name,
     )

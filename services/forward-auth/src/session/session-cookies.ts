@@ -48,5 +48,5 @@ export function clearSessionCookies(
 
 /** The sites whose sign-in pages have an origin. */
 function sitesOf({ sites }: FastifyInstance, authOrigin: string): readonly Site[] {
-  return sites.all.filter((site) => site.authOrigin === authOrigin)
+  return sites.list.filter((site) => site.authOrigin === authOrigin)
 }

@@ -167,7 +167,7 @@ export class Sessions {
    */
   async verify(portal: Portal, token: string): Promise<Visitor | undefined> {
     const claims = await this.#verify(token, 'session')
-    const site = claims && this.#app.sites.all.find((site) => isOf(claims, { portal, site }))
+    const site = claims && this.#app.sites.list.find((site) => isOf(claims, { portal, site }))
     return site && this.#visitorOf(claims, { portal, site })
   }
 

@@ -68,19 +68,20 @@ async function receiveCallback(
   const { state } = request.query as { state?: unknown }
   const cookieHeader = request.headers.cookie
   const { portal, site } = portalSite
-  const found = await server.logins.complete(portal, site, { provider, state, cookieHeader })
-  const login = found.kind === 'unknown' ? undefined : found.login
+  const outcome = await server.logins.complete(portal, site, { provider, state, cookieHeader })
+  const login = outcome.kind === 'unknown' ? undefined : outcome.login
   refuseDuplicate(request, portalSite, login?.returnTo)
-  if (found.kind === 'valid')
-    return found.login.isOffline
-      ? finishOffline(portalSite, found, reply)
-      : finish(portalSite, found, reply)
-  if (found.kind === 'foreign') throw foreignCallback(portalSite, provider, found.login, request)
+  if (outcome.kind === 'valid')
+    return outcome.login.isOffline
+      ? finishOffline(portalSite, outcome, reply)
+      : finish(portalSite, outcome, reply)
+  if (outcome.kind === 'foreign')
+    throw foreignCallback(portalSite, provider, outcome.login, request)
 
-  if (found.kind === 'used') return redirect(reply, signInUrl(portalSite, found.login))
+  if (outcome.kind === 'used') return redirect(reply, signInUrl(portalSite, outcome.login))
   // The answer that began it again was for this browser, with a cookie.
-  if (found.kind === 'lost' && found.login.restarts && cookieHeader === undefined)
-    throw cookiesBlocked(portalSite, found.login.returnTo)
+  if (outcome.kind === 'lost' && outcome.login.restarts && cookieHeader === undefined)
+    throw cookiesBlocked(portalSite, outcome.login.returnTo)
   return goOn(portalSite, login, MAX_RESTARTS, reply)
 }
 
@@ -139,8 +140,10 @@ async function finishOffline(
   const session = (await server.sessions.atSignIn(request, portalSite))?.session
   if (session && signedIn && session.person === personOf(session.portal, signedIn.profile))
     if (await confirm()) {
-      const begun = { ...portalSite, signedIn, browser: browserOf(request) }
-      await server.sessions.beginOffline(begun, session.authentications)
+      await server.sessions.beginOffline(
+        { ...portalSite, signedIn, browser: browserOf(request) },
+        session.authentications,
+      )
     }
   return redirect(reply, returnTo)
 }
@@ -178,9 +181,9 @@ function unmet(
   const { policy } = demand
   const refusal = { reason: `policy ${policy}` }
   recordSignIn('sign-in-refused', { ...attempt, code, refusal }, request)
-  const sent = describeUnmet(demand, profile, server.clock.now())
+  const details = describeUnmet(demand, profile, server.clock.now())
   const message = `${provider.name} did not authenticate a person the way the policy ${policy} requires`
-  warnRarely(request, { code, portal, provider: provider.name, policy }, message, sent)
+  warnRarely(request, { code, portal, provider: provider.name, policy }, message, details)
   const text =
     `${provider.title} did not confirm that you signed in the way this page requires. ` +
     'Try again, or ask the administrator of this site.'
@@ -200,13 +203,13 @@ async function goOn(
   giveUp: () => FwaError = () => unknownLogin(portalSite, login),
 ): Promise<FastifyReply> {
   const { request, server } = reply
-  const { stepUp, returnTo: wanted } = login ?? {}
+  const { stepUp, returnTo: requestedUrl } = login ?? {}
   if (isEnough(await server.sessions.atSignIn(request, portalSite), stepUp, server.clock.now()))
-    return redirect(reply, signInUrl(portalSite, { returnTo: wanted, ...login }))
+    return redirect(reply, signInUrl(portalSite, { returnTo: requestedUrl, ...login }))
   const provider = login && providerOf(portalSite, login)
   const restarts = (login?.restarts ?? 0) + 1
   if (!provider || restarts > maxRestarts) throw giveUp()
-  const returnTo = targetOf(portalSite, wanted)
+  const returnTo = targetOf(portalSite, requestedUrl)
   const hop = ownHop(portalSite, login, request)
   return startLogin({ portalSite, provider, returnTo, hop, restarts, stepUp }, reply)
 }

@@ -79,8 +79,8 @@ async function sendToProvider(
   const { secrets, cookies } = logins.begin(portal, site, login, reply.request.headers.cookie)
   // With its page only where it gives nothing without.
   const offlinePrompt = isOffline ? (restarts === 0 ? 'none' : 'consent') : undefined
-  const asked = { chooseAccount, stepUp, offlinePrompt } as const
-  const url = await provider.authorizationUrl({ ...secrets, redirectUri, ...asked })
+  const demands = { chooseAccount, stepUp, offlinePrompt } as const
+  const url = await provider.authorizationUrl({ ...secrets, redirectUri, ...demands })
   setHostCookies(reply, cookies)
   return redirect(reply, url.href)
 }
@@ -199,8 +199,8 @@ export function ownHop(
   { headers, server }: FastifyRequest,
 ): string | undefined {
   const { cookie: cookieHeader = '' } = headers
-  const of = { portal: portal.name, returnTo, cookieHeader, now: server.clock.now() }
-  return readHop(hop, of, server.keys.login)?.signed
+  const context = { portal: portal.name, returnTo, cookieHeader, now: server.clock.now() }
+  return readHop(hop, context, server.keys.login)?.signed
 }
 
 /** Whether a session is as good as a sign-in would be. */
@@ -231,15 +231,15 @@ export async function completeSignIn(signIn: SignIn, reply: FastifyReply): Promi
     recordSignIn('sign-in-refused', { ...signIn, profile, code: error.code }, request)
     throw error
   }
-  const before = (await server.sessions.atSignIn(request, portalSite))?.session
-  const session = await beginSession(before, signIn, reply)
+  const previousSession = (await server.sessions.atSignIn(request, portalSite))?.session
+  const session = await beginSession(previousSession, signIn, reply)
   // The provider has ended it already, or another tab has completed it: it is asked once more who is there.
   if (!session) return redirect(reply, signInUrl(portalSite, signIn))
   setSessionCookies(reply, portalSite, session)
   recordSignIn('sign-in', { ...signIn, profile }, request)
   if (signIn.stepUp) return returnToApp({ ...signIn, session }, 'step-up', reply)
   // A person with a session may sign in again, with another account.
-  return returnToApp({ ...signIn, session }, before ? undefined : 'login', reply)
+  return returnToApp({ ...signIn, session }, previousSession ? undefined : 'login', reply)
 }
 
 function sendRefused(signIn: SignIn, reply: FastifyReply): FastifyReply {
@@ -256,7 +256,7 @@ function sendRefused(signIn: SignIn, reply: FastifyReply): FastifyReply {
 
 /** Begins a session; that of another account in this browser ends. */
 async function beginSession(
-  before: Session | undefined,
+  previousSession: Session | undefined,
   signIn: SignIn,
   { request, server }: FastifyReply,
 ): Promise<Session | undefined> {
@@ -266,14 +266,17 @@ async function beginSession(
   try {
     // Not before the person is known and within their limit, so that nobody can fill the store.
     if (signIn.confirm && !(await signIn.confirm())) return undefined
-    if (before && before.person !== personOf(portalSite.portal.name, profile)) {
+    if (previousSession && previousSession.person !== personOf(portalSite.portal.name, profile)) {
       const actor = `${profile.provider}:${profile.id}`
       const ender = { endedBy: 'sign-in', actor, actorName: profile.name?.full } as const
-      const ended = { ...signIn, profile: before.profile, ender }
-      recordSignIn('session-ended', ended, request)
-      await sessions.records.endOne(before)
+      const attempt = { ...signIn, profile: previousSession.profile, ender }
+      recordSignIn('session-ended', attempt, request)
+      await sessions.records.endOne(previousSession)
     }
-    return await sessions.begin({ ...portalSite, signedIn, browser: browserOf(request) }, before)
+    return await sessions.begin(
+      { ...portalSite, signedIn, browser: browserOf(request) },
+      previousSession,
+    )
   } catch (error) {
     if (!isOwn(error)) throw error
     recordSignIn('sign-in-failed', { ...signIn, profile, code: error.code }, request)

@@ -73,14 +73,14 @@ export type CallbackLogin =
   /** The state was not made by this service, or for another portal or site. */
   | { readonly kind: 'unknown' }
 
-interface SealedState extends LoginState {
+interface FullLoginState extends LoginState {
   readonly id: string
   readonly expiresAt: number
   /** The browser that started it, as {@link browserOf} names it. */
   readonly browser: string
 }
 
-type Purpose = 'state' | 'target'
+type LoginPurpose = 'state' | 'target'
 
 /** The logins that have completed, at any instance. */
 type CompletedLogins = Pick<AuthStore, 'hasCompleted' | 'completeLogin'>
@@ -109,8 +109,8 @@ export class Logins {
     const id = randomText(16)
     const browser = browserOf(secret)
     const expiresAt = this.#clock.now() + portal.loginLifetime
-    const begun = { ...login, id, browser, expiresAt }
-    const { state, cookies } = this.#sealState(portal, site, begun)
+    const fullState = { ...login, id, browser, expiresAt }
+    const { state, cookies } = this.#sealState(portal, site, fullState)
     const name = `${cookiePrefix(portal)}${browser.slice(0, 8)}`
     const cookie: HostCookie = { name, value: secret, maxAge: portal.loginLifetime }
     return { secrets: secretsOf(state, id, secret), cookies: [cookie, ...cookies] }
@@ -124,13 +124,15 @@ export class Logins {
    */
   async complete(portal: Portal, site: Site, callback: Callback): Promise<CallbackLogin> {
     const { provider, state, cookieHeader } = callback
-    const sealed = this.#unseal('state', portal, site, state)
-    if (!sealed) return { kind: 'unknown' }
-    const { id, expiresAt, browser, ...login } = sealed
+    const fullState = this.#unseal('state', portal, site, state)
+    if (!fullState) return { kind: 'unknown' }
+    const { id, expiresAt, browser, ...login } = fullState
     if (login.provider !== provider) return { kind: 'foreign', login }
     if (this.#clock.now() >= expiresAt) return { kind: 'expired', login }
     if (this.#tried.has(id)) return { kind: 'used', login }
-    const secret = readSecrets(portal, cookieHeader).find((each) => browserOf(each) === browser)
+    const secret = readSecrets(portal, cookieHeader).find(
+      (candidate) => browserOf(candidate) === browser,
+    )
     if (secret === undefined) return { kind: 'lost', login }
     if (!(await this.#take(id))) return { kind: 'used', login }
 
@@ -161,7 +163,7 @@ export class Logins {
    * one page only, where the login leads then: such cookies never add up to a header that is too long.
    * The URL without its query remains in case the browser has lost the cookie.
    */
-  #sealState(portal: Portal, site: Site, login: SealedState) {
+  #sealState(portal: Portal, site: Site, login: FullLoginState) {
     const state = this.#seal('state', portal, site, login)
     if (state.length <= MAX_STATE) return { state, cookies: [] }
     const { id, returnTo, hop } = login
@@ -177,22 +179,22 @@ export class Logins {
 
   /** The destination of a login that was too long for its state, if this browser still has it. */
   longDestination(portal: Portal, site: Site, id: string, cookieHeader = '') {
-    const sealed = readCookie(cookieHeader, TARGET_COOKIE)
-    const target = this.#unseal('target', portal, site, sealed)
+    const cookie = readCookie(cookieHeader, TARGET_COOKIE)
+    const target = this.#unseal('target', portal, site, cookie)
     return target?.id === id ? target : undefined
   }
 
-  #seal(purpose: Purpose, portal: Portal, site: Site, value: object): string {
+  #seal(purpose: LoginPurpose, portal: Portal, site: Site, value: object): string {
     return sealValue(value, this.#keys().login, contextOf(purpose, portal, site))
   }
 
-  #unseal(purpose: Purpose, portal: Portal, site: Site, sealed: unknown) {
+  #unseal(purpose: LoginPurpose, portal: Portal, site: Site, text: unknown) {
     const context = contextOf(purpose, portal, site)
-    return unsealValue<SealedState>(sealed, this.#keys().login, context)
+    return unsealValue<FullLoginState>(text, this.#keys().login, context)
   }
 }
 
-function contextOf(purpose: Purpose, { name }: Portal, { authOrigin }: Site): string {
+function contextOf(purpose: LoginPurpose, { name }: Portal, { authOrigin }: Site): string {
   return `${purpose} ${name} ${authOrigin}`
 }
 
@@ -202,8 +204,8 @@ function cookiePrefix({ name }: Portal): string {
 }
 
 function readSecrets(portal: Portal, cookieHeader = ''): string[] {
-  const found = readCookies(cookieHeader, cookiePrefix(portal)).values()
-  return [...found].filter((value) => value !== undefined && SECRET.test(value)) as string[]
+  const values = readCookies(cookieHeader, cookiePrefix(portal)).values()
+  return [...values].filter((value) => value !== undefined && SECRET.test(value)) as string[]
 }
 
 /** Names a browser in states without telling its secret. */

@@ -29,17 +29,17 @@ export function countRedirect(
 ): { readonly isLoop: boolean; readonly cookie: HostCookie } {
   const digest = createHash('sha256').update(target).digest('base64url').slice(0, 12)
   const counts = readCounts(portal, cookieHeader, now)
-  const before = counts.find((each) => each.digest === digest)
-  const isTab = before !== undefined && began < before.since
+  const previous = counts.find((count) => count.digest === digest)
+  const isTab = previous !== undefined && began < previous.since
   const current = {
     digest,
-    count: (before?.count ?? 0) + (isTab ? 0 : 1),
-    since: before?.since ?? now,
+    count: (previous?.count ?? 0) + (isTab ? 0 : 1),
+    since: previous?.since ?? now,
   }
-  const others = counts.filter((each) => each !== before)
-  const value = [current, ...others]
+  const otherCounts = counts.filter((count) => count !== previous)
+  const value = [current, ...otherCounts]
     .slice(0, MAX_TARGETS)
-    .map((each) => `${each.digest}:${each.count}:${each.since}`)
+    .map(({ digest, count, since }) => `${digest}:${count}:${since}`)
     .join('~')
   return {
     isLoop: !isTab && current.count > MAX_REDIRECTS[reason],

@@ -22,6 +22,6 @@ export function redirectUriOf(
  * several, their callbacks could not be told apart.
  */
 export function soleRedirectProvider({ providers }: Pick<Portal, 'providers'>): string | undefined {
-  const [only, ...others] = [...providers.values()].filter(({ type }) => type === 'redirect')
-  return others.length === 0 ? only?.name : undefined
+  const redirectProviders = [...providers.values()].filter(({ type }) => type === 'redirect')
+  return redirectProviders.length === 1 ? redirectProviders[0]?.name : undefined
 }

@@ -37,30 +37,30 @@ interface Goal extends Destination {
  * led here, or else by a page whose image fetches one. If their browser keeps coming back from there, the app does
  * not receive the session, and an error page ends the loop.
  *
- * @param to - its hop counts in this browser
+ * @param goal - its hop counts in this browser
  */
 export function returnToApp(
-  to: Goal & { readonly session: Session },
+  goal: Goal & { readonly session: Session },
   reason: Reason | undefined,
   reply: FastifyReply,
 ): FastifyReply {
-  const { portalSite, session } = to
+  const { portalSite, session } = goal
   const { portal } = portalSite
   const { request, server } = reply
   const { method, headers } = request
-  const url = new URL(targetOf(portalSite, to.returnTo))
+  const url = new URL(targetOf(portalSite, goal.returnTo))
   const site = siteOfApp(server, portalSite, url)
-  const at = { portal: portal.name, now: server.clock.now() }
-  const hop = site && readHop(to.hop, { ...at, returnTo: url.href }, server.keys.login)
-  if (hop) limitTickets(to, server)
-  const addTo = (target: string, to?: string) =>
+  const context = { portal: portal.name, now: server.clock.now() }
+  const hop = site && readHop(goal.hop, { ...context, returnTo: url.href }, server.keys.login)
+  if (hop) limitTickets(goal, server)
+  const addTo = (target: string, page?: string) =>
     hop
-      ? withTicket(target, hop, { ...at, sid: session.sid, to }, server.keys.login)
+      ? withTicket(target, hop, { ...context, sid: session.sid, to: page }, server.keys.login)
       : addTicket(target)
   const guarded = hop?.path === undefined ? url.href : `${url.origin}${hop.path}`
   // Programs may repeat a request without a loop.
   if (!isNavigation(method, headers)) return redirect(reply, hop ? addTo(guarded) : url.href)
-  if (reason) endLoop(to, reason, reply, hop?.start)
+  if (reason) endLoop(goal, reason, reply, hop?.start)
   if (!site) return redirect(reply, url.href)
   const place = bindingPlace({ portal, site })
   setHostCookies(reply, place ? clearBindings(portal.name, headers.cookie ?? '', place) : [])
@@ -77,18 +77,18 @@ export function returnToApp(
 }
 
 /** Each ticket may have to be burnt, which is a row. */
-function limitTickets(to: Parameters<typeof returnToApp>[0], { signInRate }: FastifyInstance) {
-  const wait = signInRate.take(`tickets of ${to.session.person}`, TICKETS)
-  if (wait > 0) throw tooOften(wait, to.portalSite, to)
+function limitTickets(goal: Parameters<typeof returnToApp>[0], { signInRate }: FastifyInstance) {
+  const wait = signInRate.take(`tickets of ${goal.session.person}`, TICKETS)
+  if (wait > 0) throw tooOften(wait, goal.portalSite, goal)
 }
 
 /** The site of an app whose host has a cookie of its own, if a URL leads to one. */
 function siteOfApp({ sites }: FastifyInstance, { site }: PortalSite, url: URL): Site | undefined {
   const isOurs =
     url.origin === site.authOrigin && url.pathname.startsWith(`${site.basePath}/portals/`)
-  const found = sites.find(url.host)
-  const isApp = found && !found.isAuthHost && found.site.scope === 'host' && !isOurs
-  return isApp ? found.site : undefined
+  const siteHost = sites.find(url.host)
+  const isApp = siteHost && !siteHost.isAuthHost && siteHost.site.scope === 'host' && !isOurs
+  return isApp ? siteHost.site : undefined
 }
 
 function endLoop(
@@ -122,8 +122,12 @@ export function destinationOf(portalSite: PortalSite, returnTo: string | undefin
 }
 
 /** The site to which a return URL leads in the end: of several with one sign-in host, only that one has a say. */
-export function destinationSiteOf({ sites }: FastifyInstance, at: PortalSite, returnTo: string) {
-  return sites.find(destinationOf(at, returnTo).host)?.site ?? at.site
+export function destinationSiteOf(
+  { sites }: FastifyInstance,
+  portalSite: PortalSite,
+  returnTo: string,
+) {
+  return sites.find(destinationOf(portalSite, returnTo).host)?.site ?? portalSite.site
 }
 
 const SCHEMA = {

@@ -32,16 +32,16 @@ export class SignInRate {
     const now = this.#now()
     const latest = now + burst * interval
     // Limited to an empty bucket, in case the clock was set back.
-    const before = Math.min(Math.max(this.#fullAt.get(person) ?? now, now), latest)
-    const after = before + interval
-    const isAllowed = after <= latest
-    this.#fullAt.set(person, isAllowed ? after : before)
-    return isAllowed ? 0 : Math.ceil((after - latest) / 1_000)
+    const current = Math.min(Math.max(this.#fullAt.get(person) ?? now, now), latest)
+    const next = current + interval
+    const isAllowed = next <= latest
+    this.#fullAt.set(person, isAllowed ? next : current)
+    return isAllowed ? 0 : Math.ceil((next - latest) / 1_000)
   }
 
   /** Counts what a client does for a person. @throws FwaError FWA_RATE_LIMITED if there was too much of it */
-  require(person: string, why: string): void {
+  require(person: string, message: string): void {
     const retryAfter = this.take(person)
-    if (retryAfter > 0) throw new FwaError('FWA_RATE_LIMITED', why, { retryAfter })
+    if (retryAfter > 0) throw new FwaError('FWA_RATE_LIMITED', message, { retryAfter })
   }
 }

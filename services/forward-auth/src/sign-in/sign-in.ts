@@ -49,10 +49,10 @@ const querystring = Type.Partial(
     }),
   }),
 )
-const FIRST = { isFirstStep: true }
+const FIRST_STEP = { isFirstStep: true }
 const params = Type.Object({ portal: Type.String(), provider: Type.String() })
 const tags = ['sign-in']
-const STARTED = {
+const START_RESPONSES = {
   303: bareAnswer('Redirect to the provider, or to the return URL.'),
   ...problemAnswers(400, 401, 403, 404, 429, 502, 503),
 }
@@ -62,7 +62,7 @@ const CHOOSER_SCHEMA = {
   querystring,
   response: {
     200: pageAnswer('The providers to choose from, or a page on the way to an app.'),
-    ...STARTED,
+    ...START_RESPONSES,
   },
 }
 const START_SCHEMA = {
@@ -70,18 +70,18 @@ const START_SCHEMA = {
   tags,
   querystring,
   params,
-  response: { 200: pageAnswer('The same as of the callback.'), ...STARTED },
+  response: { 200: pageAnswer('The same as of the callback.'), ...START_RESPONSES },
 }
 
 /** `GET /signin`, the chooser, and `GET /providers/:provider`, which starts a login there. */
 export const signInRoutes: FastifyPluginAsyncTypebox = async (app) => {
-  app.get('/signin', { schema: CHOOSER_SCHEMA, config: FIRST }, async (request, reply) => {
+  app.get('/signin', { schema: CHOOSER_SCHEMA, config: FIRST_STEP }, async (request, reply) => {
     const arrival = arrivalOf(request)
     const isFramed = FRAMES.has(request.headers['sec-fetch-dest'] ?? '')
     if (!isFramed && tryCookies(arrival, reply)) return reply
     const { portalSite, query, stepUp } = arrival
     const visitor = query.switch ? undefined : await app.sessions.atSignIn(request, portalSite)
-    if (!query.switch && (await answerKnown(arrival, visitor, reply))) return reply
+    if (!query.switch && (await answerVisitor(arrival, visitor, reply))) return reply
     if (isFramed) return sendFramed(arrival, reply)
     const providers = providersFor(portalSite.portal, stepUp)
     const provider = soleProvider(portalSite.portal, providers, stepUp && visitor)
@@ -96,7 +96,7 @@ export const signInRoutes: FastifyPluginAsyncTypebox = async (app) => {
 
   app.get(
     '/providers/:provider',
-    { schema: START_SCHEMA, config: FIRST },
+    { schema: START_SCHEMA, config: FIRST_STEP },
     async (request, reply) => {
       const { providers } = signInSiteOf(request).portal
       const provider = providers.get(request.params.provider)
@@ -110,20 +110,20 @@ export const signInRoutes: FastifyPluginAsyncTypebox = async (app) => {
 export async function homeRoute(app: FastifyInstance): Promise<void> {
   app.get('/', { schema: { hide: true } }, async (request, reply) => {
     const [portal] = app.portals.values()
-    const site = app.sites.all.find(({ authOrigin }) => isSentTo(authOrigin, request))
+    const site = app.sites.list.find(({ authOrigin }) => isSentTo(authOrigin, request))
     if (!portal || !site) return reply.callNotFound()
     return redirect(reply, pageUrl({ portal, site }, '/signin'))
   })
 }
 
-type Query = Static<typeof querystring>
+type SignInQuery = Static<typeof querystring>
 
 /** A person who wants to go somewhere. */
 interface Arrival extends Attempt {
-  readonly query: Query
+  readonly query: SignInQuery
 }
 
-function arrivalOf(request: FastifyRequest<{ Querystring: Query }>): Arrival {
+function arrivalOf(request: FastifyRequest<{ Querystring: SignInQuery }>): Arrival {
   const portalSite = signInSiteOf(request)
   const { query } = request
   refuseDuplicate(request, portalSite, query.rd)
@@ -131,8 +131,10 @@ function arrivalOf(request: FastifyRequest<{ Querystring: Query }>): Arrival {
   const home = { from: cameFrom(request, portalSite, from)?.href }
   const returnTo =
     rd === undefined ? pageUrl(portalSite, '/account', home) : targetOf(portalSite, rd)
-  const own = ownHop(portalSite, { returnTo, hop }, request)
-  return { portalSite, query, returnTo, hop: own, stepUp: stepUpFor(portalSite, query) }
+  return {
+    ...{ portalSite, query, returnTo, hop: ownHop(portalSite, { returnTo, hop }, request) },
+    stepUp: stepUpFor(portalSite, query),
+  }
 }
 
 /** Destinations of Fetch Metadata that are part of another page, which shows no page of ours or of a provider. */
@@ -166,7 +168,7 @@ function startAt(provider: Provider, { query, ...attempt }: Arrival, reply: Fast
   return startLogin({ ...attempt, provider, chooseAccount: query.switch === '1' }, reply)
 }
 
-function stepUpFor(portalSite: PortalSite, { rd, policy }: Query): StepUpDemand | undefined {
+function stepUpFor(portalSite: PortalSite, { rd, policy }: SignInQuery): StepUpDemand | undefined {
   const { portal } = portalSite
   const names = policy?.split(',') ?? []
   const policies = names.flatMap((name) => portal.gate.policies.get(name) ?? [])
@@ -180,7 +182,7 @@ function stepUpFor(portalSite: PortalSite, { rd, policy }: Query): StepUpDemand 
  * Answers a person whose session is enough, or whom a provider identifies by their address. Resolves with
  * whether it has, since a reply that an async function returns is awaited until it is sent, and lost.
  */
-async function answerKnown(
+async function answerVisitor(
   { query, ...attempt }: Arrival,
   visitor: Visitor | undefined,
   reply: FastifyReply,
@@ -218,8 +220,8 @@ function providersFor(
   { name, providers }: Portal,
   stepUp: StepUpDemand | undefined,
 ): readonly Provider[] {
-  const able = [...providers.values()].filter(({ stepsUp }) => !stepUp || stepsUp)
-  if (able.length > 0) return able
+  const suitable = [...providers.values()].filter(({ stepsUp }) => !stepUp || stepsUp)
+  if (suitable.length > 0) return suitable
   const text = `no provider of the portal ${name} can sign people in the way this page requires`
   throw new FwaError('FWA_STEP_UP_UNMET', text)
 }
@@ -230,16 +232,15 @@ function soleProvider(
   providers: readonly Provider[],
   visitor: Visitor | undefined,
 ): Provider | undefined {
-  const own = providers.find(({ name }) => name === visitor?.session.profile.provider)
-  if (own) return own
-  const [first, ...others] = providers
-  return others.length > 0 || alwaysShowProviders ? undefined : first
+  const sessionProvider = providers.find(({ name }) => name === visitor?.session.profile.provider)
+  if (sessionProvider) return sessionProvider
+  return providers.length > 1 || alwaysShowProviders ? undefined : providers[0]
 }
 
 function chooser(
   { sessions }: FastifyInstance,
   portalSite: PortalSite,
-  query: Query,
+  query: SignInQuery,
   providers: readonly Provider[],
   reader: Reader,
 ): Page {

@@ -15,16 +15,16 @@ export function demandOf(policies: readonly Policy[]): StepUpDemand | undefined 
 
 /** The demands and what the provider said, for the log. */
 export function describeUnmet({ acr, maxAge }: StepUpDemand, { claims }: Profile, now: number) {
-  const read = (name: string) => {
+  const readClaim = (name: string) => {
     try {
       return claims[name]
     } catch {
       return 'unknown'
     }
   }
-  const time = read('auth_time')
+  const time = readClaim('auth_time')
   return {
-    ...(acr.length > 0 && { acrDemanded: acr, acr: read('acr') ?? 'missing' }),
+    ...(acr.length > 0 && { acrDemanded: acr, acr: readClaim('acr') ?? 'missing' }),
     ...(maxAge !== undefined && {
       maxAge: maxAge / 1_000,
       age: typeof time === 'number' ? Math.round(now / 1_000 - time) : 'auth_time missing',

@@ -38,5 +38,5 @@ export function serializeCookie({ name, value, maxAge, ...options }: HostCookie)
 
 /** Sets cookies in an answer, of a page or of a check. */
 export function setHostCookies(reply: FastifyReply, cookies: readonly HostCookie[]): void {
-  for (const each of cookies) reply.header('set-cookie', serializeCookie(each))
+  for (const hostCookie of cookies) reply.header('set-cookie', serializeCookie(hostCookie))
 }

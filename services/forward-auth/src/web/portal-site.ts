@@ -16,7 +16,7 @@ export interface PortalSite {
  * @throws FwaError FWA_HOST_UNKNOWN, FWA_NOT_FOUND
  */
 export function signInSiteOf(request: FastifyRequest): PortalSite {
-  const site = request.server.sites.all.find(({ authOrigin }) => isSentTo(authOrigin, request))
+  const site = request.server.sites.list.find(({ authOrigin }) => isSentTo(authOrigin, request))
   if (!site) throw unknownHost(request)
   return { portal: portalOf(request), site }
 }
@@ -36,7 +36,7 @@ export function portalSiteOf(request: FastifyRequest): PortalSite {
 export function siteOf(request: FastifyRequest): Site | undefined {
   const { sites } = request.server
   const isSignInHost = ({ authOrigin }: Site) => isSentTo(authOrigin, request)
-  return sites.find(hostOf(request))?.site ?? sites.all.find(isSignInHost)
+  return sites.find(hostOf(request))?.site ?? sites.list.find(isSignInHost)
 }
 
 /** Whether a request was sent to an origin, whatever it says of the scheme. */

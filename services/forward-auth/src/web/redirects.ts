@@ -15,13 +15,13 @@ export function targetOf(portalSite: PortalSite, returnTo: string | undefined): 
   return validateReturnUrl(returnTo, portalSite.site)?.href ?? pageUrl(portalSite, '/signin')
 }
 
-/** The page that led a person here, if it is one of an app. @param from - its URL. Default: the page with the link */
+/** The page that led a person here, if it is one of an app. @param page - its URL. Default: the page with the link */
 export function cameFrom(
   { headers }: FastifyRequest,
   { site }: PortalSite,
-  from: string | undefined,
+  page: string | undefined,
 ): URL | undefined {
-  const url = validateReturnUrl(from ?? headers.referer, site)
+  const url = validateReturnUrl(page ?? headers.referer, site)
   return url?.origin === site.authOrigin ? undefined : url
 }
 

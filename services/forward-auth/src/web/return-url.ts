@@ -16,7 +16,7 @@ const UNSAFE_ENCODED = /%(?:[01][0-9a-f]|7f|5c)/i
  */
 export function validateReturnUrl(
   text: string | undefined,
-  { domain, authOrigin, others = [] }: Pick<Site, 'domain' | 'authOrigin' | 'others'>,
+  { domain, authOrigin, otherDomains = [] }: Pick<Site, 'domain' | 'authOrigin' | 'otherDomains'>,
 ): URL | undefined {
   if (text === undefined || text.length > MAX_RETURN_URL) return undefined
   if (UNSAFE.test(text) || UNSAFE_ENCODED.test(text.split('?', 1)[0] ?? '')) return undefined
@@ -24,7 +24,8 @@ export function validateReturnUrl(
   if (!url || url.href.length > MAX_RETURN_URL) return undefined
   const host = parseHostPort(url.host)?.host
   const isOurs =
-    url.origin === authOrigin || [domain, ...others].some((each) => host && isUnder(each, host))
+    url.origin === authOrigin ||
+    [domain, ...otherDomains].some((parent) => host && isUnder(parent, host))
   return host && isOurs ? url : undefined
 }
 

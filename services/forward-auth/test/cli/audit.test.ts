@@ -68,10 +68,10 @@ t.test('the rows that a query selects', async (t) => {
     [{ since: NOON + 1 }, []],
   ]
   for (const [query, rows] of table) t.strictSame(await list(query), rows, JSON.stringify(query))
-  const none = { message: 'nothing of that time is known of bob@example.com' }
+  const none = { message: 'the audit trail has nothing of that time about bob@example.com' }
   await t.rejects(list({ person: 'bob@example.com' }), none)
-  await t.rejects(list({ person: 'corp:ada', since: NOON }), { message: /known of corp:ada$/ })
-  await t.rejects(list({ request: 'a-2' }), { message: /known of a-2$/ })
+  await t.rejects(list({ person: 'corp:ada', since: NOON }), { message: /about corp:ada$/ })
+  await t.rejects(list({ request: 'a-2' }), { message: /about a-2$/ })
 })
 
 t.test('the calls that a query selects', async (t) => {

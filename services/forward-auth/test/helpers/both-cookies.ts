@@ -9,7 +9,7 @@ export async function bothCookies(
   claims: object,
 ): Promise<{ readonly auth: string; readonly app: string }> {
   const auth = await signIn('main', claims, { host: AUTH_HOST })
-  const [portal, site] = [app.portals.get('main'), app.sites.all[0]]
+  const [portal, site] = [app.portals.get('main'), app.sites.list[0]]
   const { sid } = JSON.parse(Buffer.from(auth.split('.')[2] ?? '', 'base64url').toString())
   const session = await app.sessions.records.find(sid)
   if (!portal || !site || !session) throw new Error('there is no session')

@@ -330,7 +330,7 @@ t.test('an agent is nobody’s session', async (t) => {
   await connect(await person())
   const [row] = await app.authStore.listSessions({ portal: 'main', agents: true }, 10)
   const portal = app.portals.get('main')!
-  const site = app.sites.all[0]!
+  const site = app.sites.list[0]!
   t.equal(await app.sessions.find(row!.sid, { portal, site }), undefined)
 })
 

@@ -408,7 +408,7 @@ t.test('it says what the session does by now', async (t) => {
   const { sessions, portals, sites } = test.app
   const first = await assertionOf(test, cookie)
   const sid = String(decode(cookie.split('=')[1]).claims.sid)
-  const at = { portal: portals.get('main')!, site: sites.all[0]! }
+  const at = { portal: portals.get('main')!, site: sites.list[0]! }
   const { session } = (await sessions.find(sid, at))!
   const profile = fromClaims('corp', { sub: 'ada', ...CLAIMS, groups: ['ops'] })
   const browser = { userAgent: '', address: undefined }

@@ -21,7 +21,13 @@ import { createFakeProvider } from '../fake-provider.ts'
 import { gateOf } from '../gate.ts'
 
 const siteOf = (domain: string): Site => ({
-  ...{ domain, authOrigin: `https://auth.${domain}`, basePath: '', scope: 'host', others: [] },
+  ...{
+    domain,
+    authOrigin: `https://auth.${domain}`,
+    basePath: '',
+    scope: 'host',
+    otherDomains: [],
+  },
 })
 export const SITE = siteOf('example.com')
 export const OTHER_SITE = siteOf('example.org')

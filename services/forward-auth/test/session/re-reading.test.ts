@@ -682,7 +682,7 @@ async function startService(t: Test) {
     }
   })
   const { sessions, portals, sites } = test.app
-  const at = { portal: portals.get('main')!, site: sites.all[0]! }
+  const at = { portal: portals.get('main')!, site: sites.list[0]! }
   const signedIn = { profile: withGroups('admin'), tokens: { refresh: 'r' } }
   const browser = { userAgent: '', address: undefined }
   const session = (await sessions.begin({ ...at, signedIn, browser }))!

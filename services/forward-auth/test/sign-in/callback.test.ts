@@ -275,7 +275,7 @@ t.test(
 
 t.test('what an old login was for is read again before anybody goes there', async (t) => {
   const { visitor, app, clock, signIn: cookieOf } = await start(t)
-  const [portal, site] = [app.portals.get('main')!, app.sites.all[0]!]
+  const [portal, site] = [app.portals.get('main')!, app.sites.list[0]!]
   const state = {
     ...{ provider: 'corp', redirectUri: callbackOf('corp') },
     ...{ returnTo: 'https://removed.test/', restarts: 3 },

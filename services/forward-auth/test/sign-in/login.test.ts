@@ -244,7 +244,7 @@ t.test('validates the return URL before every redirect', async (t) => {
 
 t.test('validates the return URL again when the login ends', async (t) => {
   const { corp, visitor, app } = await start(t)
-  const [portal, site] = [app.portals.get('main')!, app.sites.all[0]!]
+  const [portal, site] = [app.portals.get('main')!, app.sites.list[0]!]
   const state = {
     provider: 'corp',
     redirectUri: CALLBACK,

@@ -25,7 +25,7 @@ t.test('accepts URLs on the cookie domain', async (t) => {
 })
 
 t.test('accepts URLs on every domain with the same sign-in host', async (t) => {
-  const site = { ...SITE, others: ['example.org', 'apps.example.net'] }
+  const site = { ...SITE, otherDomains: ['example.org', 'apps.example.net'] }
   for (const host of ['app.example.com', 'example.org', 'a.b.example.org', 'x.apps.example.net'])
     t.ok(validateReturnUrl(`https://${host}/`, site), host)
   for (const host of ['example.net', 'badexample.org', 'example.org.evil.test', 'evil.test'])
