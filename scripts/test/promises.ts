@@ -77,7 +77,7 @@ export const PROMISES: Readonly<Record<string, readonly Said[]>> = {
     [
       'A kill of the process loses',
       `${CERT}/e2e/kill.test.ts: killed at any moment, nothing that was handed out is lost`,
-      `${CERT}/issuance/obtain.test.ts: an order outlives the process`,
+      `packages/issuance/test/issuance.test.ts: an order outlives the process`,
     ],
     [
       'A failover loses none',

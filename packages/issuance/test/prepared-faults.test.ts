@@ -6,13 +6,13 @@ import type { Clock } from '@gatehouse/net'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import fc from 'fast-check'
 import t from 'tap'
-import { makeCsr } from '../../../services/cert-service/test/helpers/csr.ts'
 import { type Reply, startScriptedCa } from '../../acme/test/scripted-ca/index.ts'
 import { newSchema, openReplica, testServer } from '../../cert-store/test/helpers/engines.ts'
 import { Callers, Holdings, Issuance } from '../src/index.ts'
 import { openIssuers } from '../src/open-issuers.ts'
 import type { IssuerConfig } from '../src/options/issuers.ts'
 import { parseRequest } from '../src/request.ts'
+import { makeCsr } from './helpers/csr.ts'
 
 const RUNS = Number(process.env.GATEHOUSE_PREPARED_RUNS ?? 12)
 const SEED = process.env.GATEHOUSE_FAULT_SEED

@@ -5,7 +5,7 @@ import t from 'tap'
 import { expectWarnings } from '../../../scripts/test/quiet.ts'
 import { createIdp, DAY, KEY, start } from './helpers/app.ts'
 import { browse } from './helpers/browse.ts'
-import { makeCsr } from './helpers/csr.ts'
+import { makeCsr } from '../../../packages/issuance/test/helpers/csr.ts'
 
 t.test('no secret reaches the log, an error, a metric, the audit trail or a page', async (t) => {
   expectWarnings(

@@ -16,7 +16,7 @@ import {
 } from '../../../../packages/acme/test/integration/pebble.ts'
 import { freePorts, makeFolder } from '../../../../packages/acme/test/integration/processes.ts'
 import { type AcmeExample, startExample } from '../helpers/acme-example.ts'
-import { makeCsr } from '../helpers/csr.ts'
+import { makeCsr } from '../../../../packages/issuance/test/helpers/csr.ts'
 import { startDnsBridge, startPublicDns } from '../helpers/public-dns.ts'
 
 const dns = await startPublicDns(t)

@@ -14,7 +14,7 @@ import { buildApp } from '../../src/app.ts'
 import { AcmeClient } from '../helpers/acme-client.ts'
 import { PSK } from '../helpers/acme-service.ts'
 import { configure, KEY } from '../helpers/app.ts'
-import { makeCsr } from '../helpers/csr.ts'
+import { makeCsr } from '../../../../packages/issuance/test/helpers/csr.ts'
 
 const run = promisify(execFile)
 const domain = 'app.example.com'

@@ -1,11 +1,11 @@
 import { storeUnavailable } from '@gatehouse/store'
 import t from 'tap'
 import { openStore } from '../../../../packages/cert-store/src/open.ts'
+import { makeCsr } from '../../../../packages/issuance/test/helpers/csr.ts'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import type { AppDeps } from '../../src/app.ts'
 import { briskClock, issuerAt, problem, startAcme, startCa } from '../helpers/acme.ts'
 import { type Running, start } from '../helpers/app.ts'
-import { makeCsr } from '../helpers/csr.ts'
 
 // What is wrong in these tests, and said.
 expectWarnings(t, 'STORE_UNAVAILABLE', 'audit.lost', 'ACME_', 'planned again')

@@ -20,7 +20,7 @@ import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import type { AppDeps } from '../../src/app.ts'
 import { startAcme, WAIT } from '../helpers/acme.ts'
 import { createIdp, DAY, KEY, NOW, type Running, reload, settle, start } from '../helpers/app.ts'
-import { makeCsr } from '../helpers/csr.ts'
+import { makeCsr } from '../../../../packages/issuance/test/helpers/csr.ts'
 
 // What is wrong in these tests, and said.
 expectWarnings(t, 'nearly `limits.perName.certificates`')

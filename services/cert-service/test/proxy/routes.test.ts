@@ -3,7 +3,7 @@ import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { createIdp, DAY, KEY, NOW, type Running, reload, start } from '../helpers/app.ts'
-import { makeCsr } from '../helpers/csr.ts'
+import { makeCsr } from '../../../../packages/issuance/test/helpers/csr.ts'
 
 // What is wrong in these tests, and said.
 expectWarnings(t, 'CERT_NOTHING_HELD')

@@ -14,7 +14,7 @@ import { openSqliteStore } from '../../../../packages/cert-store/src/engines/sql
 import { newAudit, newCertificate } from '../../../../packages/cert-store/test/helpers/store.ts'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { DAY, NOW, start } from '../helpers/app.ts'
-import { makeCsr } from '../helpers/csr.ts'
+import { makeCsr } from '../../../../packages/issuance/test/helpers/csr.ts'
 
 t.test('POST /api/certificate answers with a certificate and its key', async (t) => {
   const { call, service } = await start(t)

@@ -5,7 +5,7 @@ import { newAudit, newCertificate } from '../../../../packages/cert-store/test/h
 import { post, problem, startAcme as startPublic } from '../helpers/acme.ts'
 import { startAcme } from '../helpers/acme-service.ts'
 import { DAY, NOW, start } from '../helpers/app.ts'
-import { makeCsr } from '../helpers/csr.ts'
+import { makeCsr } from '../../../../packages/issuance/test/helpers/csr.ts'
 
 const serialOf = (leaf: Buffer | undefined) => parseCertificate(leaf as Buffer).serialNumber
 const domain = 'a.example.com'

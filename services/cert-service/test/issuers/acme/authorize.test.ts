@@ -7,7 +7,7 @@ import { failedOrders } from '../../../../../packages/cert-store/test/helpers/st
 import { expectWarnings } from '../../../../../scripts/test/quiet.ts'
 import { briskClock, problem, startAcme, WAIT } from '../../helpers/acme.ts'
 import { DAY, type Running, settle, start } from '../../helpers/app.ts'
-import { makeCsr } from '../../helpers/csr.ts'
+import { makeCsr } from '../../../../../packages/issuance/test/helpers/csr.ts'
 
 // What is wrong in these tests, and said.
 expectWarnings(t, 'ACME_', 'CERT_RATE_LIMITED')

@@ -19,7 +19,7 @@ import {
   WAIT,
 } from '../../helpers/acme.ts'
 import { settle } from '../../helpers/app.ts'
-import { makeCsr } from '../../helpers/csr.ts'
+import { makeCsr } from '../../../../../packages/issuance/test/helpers/csr.ts'
 
 const payloads = (ca: { exchanges: readonly Exchange[] }, kind: Kind) =>
   ca.exchanges.filter((exchange) => exchange.kind === kind).map(({ payload }) => payload)
