@@ -1,4 +1,4 @@
-import { type Shown, TitledError } from '@gatehouse/net'
+import { TitledError, type TitledErrorOptions } from '@gatehouse/net'
 
 /** The errors of this package, each with a title and what to do about it. */
 export const CERT_STORE_ERRORS = {
@@ -72,7 +72,7 @@ export type CertStoreErrorCode = keyof typeof CERT_STORE_ERRORS
 export class CertStoreError extends TitledError<CertStoreErrorCode> {
   override readonly name = 'CertError'
 
-  constructor(code: CertStoreErrorCode, message: string, options?: ErrorOptions & Shown) {
+  constructor(code: CertStoreErrorCode, message: string, options?: TitledErrorOptions) {
     super(CERT_STORE_ERRORS, code, message, options)
   }
 }

@@ -1,5 +1,5 @@
 import { ACME_ERRORS, type AcmeErrorCode } from '@gatehouse/acme'
-import { CodedError, type Shown, TitledError } from '@gatehouse/net'
+import { CodedError, TitledError, type TitledErrorOptions } from '@gatehouse/net'
 import { PKI_ERRORS } from '@gatehouse/pki'
 
 /** The errors of this package, each with a title and what to do about it. */
@@ -91,7 +91,7 @@ export const FINAL_CODES: readonly (AcmeErrorCode | IssuanceErrorCode)[] = [
 export class IssuanceError extends TitledError<IssuanceErrorCode> {
   override readonly name = 'CertError'
 
-  constructor(code: IssuanceErrorCode, message: string, options?: ErrorOptions & Shown) {
+  constructor(code: IssuanceErrorCode, message: string, options?: TitledErrorOptions) {
     super(ISSUANCE_ERRORS, code, message, options)
   }
 }

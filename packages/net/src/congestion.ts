@@ -16,10 +16,10 @@ const LONGEST_PAUSE = 60_000
 /** What was learned so long ago says nothing of today, in ms. */
 const FORGOTTEN = 120_000
 
-type Outage = Readonly<{ at: number; pause: number }>
+type Outage = Readonly<{ startedAt: number; pause: number }>
 
 /** A question that is out. */
-type Sent = Readonly<{ at: number; outage: Outage | undefined }>
+type Question = Readonly<{ sentAt: number; outage: Outage | undefined }>
 
 /**
  * Congestion control for questions to somebody else, as TCP has it (RFC 5681): one more may be out at once while
@@ -28,7 +28,7 @@ type Sent = Readonly<{ at: number; outage: Outage | undefined }>
  */
 export class Congestion {
   readonly #line: ((isTurn: boolean) => void)[] = []
-  readonly #sent = new Set<Sent>()
+  readonly #outstanding = new Set<Question>()
   #window = FIRST
   /** Quick answers since that changed. */
   #quick = 0
@@ -55,26 +55,26 @@ export class Congestion {
   }
 
   /** The question of a turn leaves. */
-  send(now: number): Sent {
-    const sent = { at: now, outage: this.#outage }
-    this.#sent.add(sent)
-    return sent
+  send(now: number): Question {
+    const question = { sentAt: now, outage: this.#outage }
+    this.#outstanding.add(question)
+    return question
   }
 
   /**
    * Takes a turn back.
    *
-   * @param sent - undefined if its question never left
+   * @param question - undefined if its question never left
    * @param isAway - whether nobody has answered
    */
-  end(sent: Sent | undefined, isAway: boolean, now: number): void {
+  end(question: Question | undefined, isAway: boolean, now: number): void {
     const isFull = this.#running >= this.#window
     this.#running -= 1
-    if (sent && this.#sent.delete(sent)) {
+    if (question && this.#outstanding.delete(question)) {
       this.#learned = now
-      if (!isAway) this.#learn(sent, isFull, now)
+      if (!isAway) this.#learn(question, isFull, now)
       // Of those that were out at once, only the first counts.
-      else if (sent.outage === this.#outage) this.#pause(now)
+      else if (question.outage === this.#outage) this.#pause(now)
     }
     this.#advance()
   }
@@ -83,8 +83,8 @@ export class Congestion {
   wait(now: number): number {
     this.#forget(now)
     if (this.#isClosed(now)) return Number.POSITIVE_INFINITY
-    const [oldest] = this.#sent
-    const latency = Math.max(this.#latency, oldest ? now - oldest.at : 0)
+    const [oldest] = this.#outstanding
+    const latency = Math.max(this.#latency, oldest ? now - oldest.sentAt : 0)
     return latency * Math.max(1, (this.#running + this.#line.length + 1) / this.#window)
   }
 
@@ -98,7 +98,9 @@ export class Congestion {
 
   /** During a pause, and while the one that was let through is out. */
   #isClosed(now: number): boolean {
-    return this.#outage ? this.#running > 0 || now - this.#outage.at < this.#outage.pause : false
+    return this.#outage
+      ? this.#running > 0 || now - this.#outage.startedAt < this.#outage.pause
+      : false
   }
 
   #advance(): void {
@@ -112,13 +114,13 @@ export class Congestion {
 
   #pause(now: number): void {
     const { pause = FIRST_PAUSE / 2 } = this.#outage ?? {}
-    this.#outage = { at: now, pause: Math.min(LONGEST_PAUSE, pause * 2) }
+    this.#outage = { startedAt: now, pause: Math.min(LONGEST_PAUSE, pause * 2) }
     this.#halve(now)
     for (const turn of this.#line.splice(0)) turn(false)
   }
 
-  #learn({ at }: Sent, isFull: boolean, now: number): void {
-    const latency = Math.max(0, now - at)
+  #learn({ sentAt }: Question, isFull: boolean, now: number): void {
+    const latency = Math.max(0, now - sentAt)
     this.#outage = undefined
     this.#latency += (latency - this.#latency) / 4
     this.#least = Math.min(this.#least, latency)
@@ -130,7 +132,7 @@ export class Congestion {
     // It is not our questions that make it slow.
     else if (this.#window === 1) this.#least = latency
     // Those that were out at once say the same.
-    else if (at >= this.#halved) this.#halve(now)
+    else if (sentAt >= this.#halved) this.#halve(now)
   }
 
   #halve(now: number): void {

@@ -58,8 +58,9 @@ export class CodedError<Code extends string> extends Error {
 /** The titles of a package's error codes. */
 type Titles<Code extends string> = Readonly<Record<Code, { readonly title: string }>>
 
-/** The members of an error that problem details show (RFC 9457), besides its code and message. */
-export type Shown = Pick<TitledError, 'members' | 'retryAfter' | 'expose' | 'headers'>
+/** The cause of an error, and what problem details show of it (RFC 9457) besides its code and message. */
+export type TitledErrorOptions = ErrorOptions &
+  Pick<TitledError, 'members' | 'retryAfter' | 'expose' | 'headers'>
 
 /** The base of errors that clients see as problem details (RFC 9457): with the title of its code. */
 export class TitledError<Code extends string = string> extends CodedError<Code> {
@@ -73,16 +74,11 @@ export class TitledError<Code extends string = string> extends CodedError<Code> 
   /** Headers of the answer. */
   readonly headers?: Readonly<Record<string, string | string[]>>
 
-  constructor(
-    table: Titles<Code>,
-    code: Code,
-    message: string,
-    options: ErrorOptions & Shown = {},
-  ) {
+  constructor(table: Titles<Code>, code: Code, message: string, options: TitledErrorOptions = {}) {
     super(code, message, options)
     this.title = table[code].title
-    const { cause, ...shown } = options
-    Object.assign(this, shown)
+    const { cause, ...details } = options
+    Object.assign(this, details)
   }
 }
 

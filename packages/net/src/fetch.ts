@@ -128,8 +128,8 @@ async function openAgent({
   const { Agent, buildConnector } = await loadUndici()
   if (allows) {
     // Selects among all addresses of a name, so that the lookup gives all of them.
-    const all = { autoSelectFamily: true, lookup: lookupAllowed(allows) }
-    const connect = buildConnector({ ...connection, ...all })
+    const resolution = { autoSelectFamily: true, lookup: lookupAllowed(allows) }
+    const connect = buildConnector({ ...connection, ...resolution })
     return new Agent({
       connect(target, done) {
         // Node does not look up a host that is an address.
@@ -164,10 +164,11 @@ export function lookupAllowed(allows: (address: IpAddress) => boolean): LookupFu
     return !ip || !allows(ip)
   }
   return (hostname, options, callback) =>
-    lookup(hostname, options, (error, found, family) => {
-      const all = typeof found === 'string' ? [{ address: found }] : (found ?? [])
-      const refusal = all.some(({ address }) => isRefused(address)) && addressRefused(hostname)
-      callback(refusal || error, found, family)
+    lookup(hostname, options, (error, result, family) => {
+      const addresses = typeof result === 'string' ? [{ address: result }] : (result ?? [])
+      const refusal =
+        addresses.some(({ address }) => isRefused(address)) && addressRefused(hostname)
+      callback(refusal || error, result, family)
     })
 }
 

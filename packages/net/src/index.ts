@@ -7,8 +7,8 @@ export {
   NET_ERRORS,
   NetError,
   type NetErrorCode,
-  type Shown,
   TitledError,
+  type TitledErrorOptions,
 } from './errors.ts'
 export {
   type BoundedFetch,

@@ -54,9 +54,9 @@ function hexGroups(_: string, a: string, b: string, c: string, d: string): strin
 
 /** Parses `address/prefix`; a plain address is a /32 or /128. Host bits must be zero. */
 export function parseCidr(text: string): Cidr | undefined {
-  const [address = '', length, ...rest] = text.split('/')
+  const [address = '', length, ...extra] = text.split('/')
   const network = parseIp(address)
-  if (!network || rest.length > 0) return undefined
+  if (!network || extra.length > 0) return undefined
   const bits = network.bytes.length * 8
   const prefix = length === undefined ? bits : parsePrefix(length, bits, address)
   if (prefix === undefined) return undefined
@@ -108,9 +108,9 @@ const isThisMachine = compileNetworks(['::/127'])
 
 /** The IPv4 address that an IPv6 address leads to, if it is one of those that embed one. */
 export function embeddedIp(address: IpAddress): IpAddress | undefined {
-  const found = EMBEDDING.find(({ contains }) => contains(address))
-  if (!found || isThisMachine(address)) return undefined
-  const { offset, mask } = found
+  const embedding = EMBEDDING.find(({ contains }) => contains(address))
+  if (!embedding || isThisMachine(address)) return undefined
+  const { offset, mask } = embedding
   return parseIp(
     address.bytes
       .subarray(offset, offset + 4)

@@ -61,12 +61,13 @@ export function proxyAsker(name: string, clock: Clock, lookup: LookupAll) {
 const FAILING = { state: 'failing', addresses: [], says: 'cannot be looked up now' } as const
 
 function judge(answer: readonly string[]): ProxyAddresses {
-  const found = new Set(answer.flatMap((text) => parseIp(text)?.text ?? []))
-  const addresses = [...found].toSorted()
+  const texts = answer.flatMap((text) => parseIp(text)?.text ?? [])
+  const addresses = [...new Set(texts)].toSorted()
   const broad = (says: string) => ({ state: 'broad', addresses: [], says }) as const
-  if (found.size > MAX_ADDRESSES) return broad('resolves to a network: list that in its place')
-  const other = addresses.find((text) => OF_NO_MACHINE.test(text))
-  if (other) return broad(`resolves to ${other}, which is not the address of a machine`)
-  if (found.size === 0) return { state: 'missing', addresses, says: 'has no address' }
+  if (addresses.length > MAX_ADDRESSES)
+    return broad('resolves to a network: list that in its place')
+  const unusable = addresses.find((text) => OF_NO_MACHINE.test(text))
+  if (unusable) return broad(`resolves to ${unusable}, which is not the address of a machine`)
+  if (addresses.length === 0) return { state: 'missing', addresses, says: 'has no address' }
   return { state: 'found', addresses, says: `resolves to ${addresses.join(', ')}` }
 }

@@ -58,9 +58,9 @@ function endOfString(text: string, start: number): number {
   return end
 }
 
-function isEscaped(text: string, at: number): boolean {
+function isEscaped(text: string, position: number): boolean {
   let backslashes = 0
-  while (text.charCodeAt(at - 1 - backslashes) === BACKSLASH) backslashes++
+  while (text.charCodeAt(position - 1 - backslashes) === BACKSLASH) backslashes++
   return backslashes % 2 === 1
 }
 

@@ -15,7 +15,7 @@ export interface Part {
 }
 
 /** Groups and e-mail domains of an allow rule. */
-export type Membership = Pick<Exclude<Allow, string>, 'emailDomains' | 'groups'>
+export type AllowLists = Pick<Exclude<Allow, string>, 'emailDomains' | 'groups'>
 
 /**
  * Compiles groups and e-mail domains, which must all hold. The test gives undefined if that is not known:
@@ -24,7 +24,7 @@ export type Membership = Pick<Exclude<Allow, string>, 'emailDomains' | 'groups'>
  * @throws ProfileError PROFILE_ALLOW_INVALID
  */
 export function compileMembership(
-  membership: Membership,
+  membership: AllowLists,
 ): (profile: Profile) => boolean | undefined {
   const parts = assertSome(partsOf(membership))
   return (profile) => {
@@ -33,7 +33,7 @@ export function compileMembership(
   }
 }
 
-export function partsOf({ emailDomains, groups }: Membership): Part[] {
+export function partsOf({ emailDomains, groups }: AllowLists): Part[] {
   return [emailDomains ? hasEmailAt(emailDomains) : [], groups ? isInOneOf(groups) : []].flat()
 }
 
@@ -62,11 +62,11 @@ function hasEmailAt(emailDomains: readonly string[]): Part {
   }
 }
 
-function isInOneOf(wanted: readonly string[]): Part {
-  const allowed = new Set(wanted)
-  const list = `groups: ${wanted.join(', ')}`
+function isInOneOf(names: readonly string[]): Part {
+  const allowed = new Set(names)
+  const list = `groups: ${names.join(', ')}`
   return {
-    texts: wanted,
+    texts: names,
     holds: ({ groups = [], claims }) =>
       isUnknown(claims, 'groups') ? undefined : groups.some((group) => allowed.has(group)),
     refusingClause: ({ groups, claims }) => {

@@ -1,7 +1,7 @@
 import { ProfileError } from './errors.ts'
 import type { Claims } from './schema.ts'
 
-type Sent = Readonly<Record<string, unknown>>
+type RawClaims = Readonly<Record<string, unknown>>
 
 const MAX_CLAIMS = 200
 const MAX_NAME_LENGTH = 256
@@ -61,15 +61,17 @@ function keepFlag(value: unknown): unknown {
  * PROFILE_CLAIM_UNKNOWN, so that no decision takes it for missing. Its name is listed in
  * `_claim_names`, as OpenID Connect Core (5.6.2) does with claims that a token does not hold.
  */
-export function keepClaims(sent: Sent): Claims {
-  const all = inOneSpelling(sent)
-  const names = namesOf(all)
-  const unknown = namesOf(inOneSpelling(elsewhere(sent))).filter((name) => !hasValue(all, name))
+export function keepClaims(raw: RawClaims): Claims {
+  const candidates = inOneSpelling(raw)
+  const names = namesOf(candidates)
+  const unknown = namesOf(inOneSpelling(elsewhere(raw))).filter(
+    (name) => !hasValue(candidates, name),
+  )
   assertBounded([...names, ...unknown])
 
   const claims: Record<string, unknown> = Object.create(NOTHING)
   for (const name of names) {
-    const kept = (KEEPERS.get(name) ?? keepJson)(all[name])
+    const kept = (KEEPERS.get(name) ?? keepJson)(candidates[name])
     if (kept === UNKNOWN) unknown.push(name)
     else claims[name] = kept
   }
@@ -80,12 +82,12 @@ export function keepClaims(sent: Sent): Claims {
 }
 
 /** Whether somebody has a claim whose value was not sent, or that a token for them leaves out. */
-export function isUnknown({ _claim_names: names }: Sent, name: string): boolean {
+export function isUnknown({ _claim_names: names }: RawClaims, name: string): boolean {
   return typeof names === 'object' && names !== null && Object.hasOwn(names, name)
 }
 
 /** The claims of a token, of which those that it leaves out are unknown, not missing. */
-export function withUnknown(claims: Sent): Claims {
+export function withUnknown(claims: RawClaims): Claims {
   const names = Object.keys(elsewhere(claims)).filter((name) => !hasValue(claims, name))
   return names.length === 0 ? claims : refuseUnknown({ ...claims }, names)
 }
@@ -107,29 +109,29 @@ function assertBounded(names: readonly string[]): void {
 }
 
 /** The claims that `_claim_names` lists. */
-function elsewhere({ _claim_names: names }: Sent): Sent {
+function elsewhere({ _claim_names: names }: RawClaims): RawClaims {
   if (typeof names !== 'object' || names === null) return {}
   return Object.fromEntries(Object.keys(names).map((name) => [name, UNKNOWN]))
 }
 
 /** The names of claims about the person that have a value. */
-function namesOf(claims: Sent): string[] {
+function namesOf(claims: RawClaims): string[] {
   return Object.keys(claims).filter((name) => !NOT_KEPT.has(name) && hasValue(claims, name))
 }
 
-function hasValue(claims: Sent, name: string): boolean {
+function hasValue(claims: RawClaims, name: string): boolean {
   return Object.hasOwn(claims, name) && claims[name] != null && claims[name] !== ''
 }
 
 /** Merges the claims that providers spell in two ways. */
-function inOneSpelling(sent: Sent): Sent {
-  if (sent.group == null && sent.role == null && sent.verified_email == null) return sent
-  const { group, role, verified_email, ...others } = sent
+function inOneSpelling(raw: RawClaims): RawClaims {
+  if (raw.group == null && raw.role == null && raw.verified_email == null) return raw
+  const { group, role, verified_email, ...plain } = raw
   return {
-    ...others,
-    groups: join(sent.groups, group),
-    roles: join(sent.roles, role),
-    email_verified: sent.email_verified ?? verified_email,
+    ...plain,
+    groups: join(raw.groups, group),
+    roles: join(raw.roles, role),
+    email_verified: raw.email_verified ?? verified_email,
   }
 }
 
@@ -184,8 +186,8 @@ const DOMAIN = /^(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9](?:[a-z0-9-]
 /** Whether the value is a plain e-mail address with exactly one `@`. */
 function isEmailAddress(value: unknown): value is string {
   if (typeof value !== 'string' || value.length > 254) return false
-  const [local = '', domain = '', ...rest] = value.split('@')
-  return rest.length === 0 && local.length <= 64 && LOCAL.test(local) && isEmailDomain(domain)
+  const [local = '', domain = '', ...extra] = value.split('@')
+  return extra.length === 0 && local.length <= 64 && LOCAL.test(local) && isEmailDomain(domain)
 }
 
 /** Whether the text is a domain in ASCII, as after the `@` of an address. */

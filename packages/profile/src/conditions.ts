@@ -59,11 +59,14 @@ export interface Condition {
 /**
  * Compiles a condition.
  *
- * @param of - a `person`, or a `request`, which may have the variable `mcp`
+ * @param context - a `person`, or a `request`, which may have the variable `mcp`
  * @throws ProfileError PROFILE_CONDITION_INVALID
  */
-export function compileCondition(source: string, of: 'person' | 'request' = 'person'): Condition {
-  const { expression, text, texts, readsMcp } = parseCondition(source, of)
+export function compileCondition(
+  source: string,
+  context: 'person' | 'request' = 'person',
+): Condition {
+  const { expression, text, texts, readsMcp } = parseCondition(source, context)
   let clauses: readonly Clause[] | undefined
   return {
     source,
@@ -213,9 +216,9 @@ function claimContains(claim: string, expected: unknown): boolean {
   return includes(Array.isArray(value) ? value : textOf(value).match(/\S+/g), textOf(expected))
 }
 
-function includes(list: unknown, wanted: string): boolean {
+function includes(list: unknown, expected: string): boolean {
   if (!Array.isArray(list)) return false
-  return list.some((item) => typeof item !== 'object' && String(item) === wanted)
+  return list.some((item) => typeof item !== 'object' && String(item) === expected)
 }
 
 /** Conditions compare texts. A missing claim is the empty text; a list or an object has none. */
@@ -233,7 +236,7 @@ const OPERATORS = ['[]', '==', '!=', '<', '<=', '>', '>=', 'in', '&&', '||', '?:
  * Parses a condition: CEL limited to comparison, logic, lists and the functions and methods above.
  * The cost of loops, arithmetic and patterns is not bounded by the length of the condition.
  */
-function parseCondition(source: string, of: 'person' | 'request') {
+function parseCondition(source: string, context: 'person' | 'request') {
   if (source.length > MAX_LENGTH)
     throw new ProfileError(
       'PROFILE_CONDITION_INVALID',
@@ -247,7 +250,7 @@ function parseCondition(source: string, of: 'person' | 'request') {
   const expression = parse(text)
   const nodes = assertOffered(expression.ast, text)
   const mcp = nodes.find(isMcp)
-  if (mcp && of !== 'request')
+  if (mcp && context !== 'request')
     throw invalid(
       'mcp is known in policies and conditions of a route only',
       text.columnOf(mcp.start),
@@ -274,8 +277,8 @@ function parse(text: CelText): ParseResult {
     const column = columnOf(error as ParseError, text)
     if (code === 'limit_exceeded') throw invalid('too many parts or levels', column, error)
     if (!/^(un)?expected_/.test(code)) throw invalid(summary, column, error)
-    const found = text.cel.slice(range?.start, range?.end)
-    throw invalid(`unexpected ${found === '' ? 'end' : JSON.stringify(found)}`, column, error)
+    const token = text.cel.slice(range?.start, range?.end)
+    throw invalid(`unexpected ${token === '' ? 'end' : JSON.stringify(token)}`, column, error)
   }
 }
 
@@ -336,18 +339,21 @@ const STRINGS =
 
 /** Turns back-quoted raw strings, which Go has and CEL does not, into CEL strings. */
 function toCel(source: string): CelText {
-  const growths: { end: number; by: number }[] = []
+  const growths: { end: number; growth: number }[] = []
   let grown = 0
-  const cel = source.replace(STRINGS, (written: string, raw: string | undefined, at: number) => {
-    if (raw === undefined) return written
-    const quoted = JSON.stringify(raw)
-    const by = quoted.length - written.length
-    growths.push({ end: at + grown + quoted.length, by })
-    grown += by
-    return quoted
-  })
+  const cel = source.replace(
+    STRINGS,
+    (match: string, raw: string | undefined, position: number) => {
+      if (raw === undefined) return match
+      const quoted = JSON.stringify(raw)
+      const growth = quoted.length - match.length
+      growths.push({ end: position + grown + quoted.length, growth })
+      grown += growth
+      return quoted
+    },
+  )
   const growthBefore = (position: number) =>
-    growths.reduce((sum, { end, by }) => (position >= end ? sum + by : sum), 0)
+    growths.reduce((sum, { end, growth }) => (position >= end ? sum + growth : sum), 0)
   const columnOf = (position: number) => position - growthBefore(position) + 1
   return {
     cel,

@@ -13,13 +13,13 @@ const SUBJECT = /^[!-~](?:[ -~]{0,253}[!-~])?$/
  * @param provider - name of the provider, as configured
  * @throws ProfileError PROFILE_ID_INVALID, PROFILE_CLAIMS_INVALID
  */
-export function fromClaims(provider: string, sent: Readonly<Record<string, unknown>>): Profile {
-  const claims = keepClaims(sent)
+export function fromClaims(provider: string, raw: Readonly<Record<string, unknown>>): Profile {
+  const claims = keepClaims(raw)
   // A copy without the claims whose reading throws.
-  const known: Record<string, unknown> = { ...claims }
-  const id = readSubject(known.sub)
-  const name = readName(known)
-  const picture = readPicture(known.picture)
+  const readable: Record<string, unknown> = { ...claims }
+  const id = readSubject(readable.sub)
+  const name = readName(readable)
+  const picture = readPicture(readable.picture)
 
   // For conditions. They follow from the others, so a session token need not hold them.
   Object.defineProperty(claims, 'id', { value: id })
@@ -30,12 +30,12 @@ export function fromClaims(provider: string, sent: Readonly<Record<string, unkno
     provider,
     id,
     ...(name && { name }),
-    ...(typeof known.email === 'string' && {
-      email: { address: known.email, verified: known.email_verified === true },
+    ...(typeof readable.email === 'string' && {
+      email: { address: readable.email, verified: readable.email_verified === true },
     }),
     ...(picture && { picture }),
-    ...(isFilled(known.groups) && { groups: known.groups }),
-    ...(isFilled(known.roles) && { roles: known.roles }),
+    ...(isFilled(readable.groups) && { groups: readable.groups }),
+    ...(isFilled(readable.roles) && { roles: readable.roles }),
     claims,
   }
 }
@@ -48,13 +48,17 @@ function readSubject(sub: unknown): string {
   )
 }
 
-function readName(known: Readonly<Record<string, unknown>>): Profile['name'] {
-  const read = (claim: string) => readLine(known[claim])
-  const first = read('given_name')
-  const last = read('family_name')
-  const parts = [first, read('middle_name'), last].filter((part) => part !== undefined)
+function readName(claims: Readonly<Record<string, unknown>>): Profile['name'] {
+  const read = (claim: string) => readLine(claims[claim])
+  const givenName = read('given_name')
+  const familyName = read('family_name')
+  const parts = [givenName, read('middle_name'), familyName].filter((part) => part !== undefined)
   const full = read('name') ?? read('nickname') ?? (parts.join(' ') || read('preferred_username'))
-  const name = { ...(full && { full }), ...(first && { first }), ...(last && { last }) }
+  const name = {
+    ...(full && { full }),
+    ...(givenName && { first: givenName }),
+    ...(familyName && { last: familyName }),
+  }
   return Object.keys(name).length > 0 ? name : undefined
 }
 

@@ -88,7 +88,7 @@ function addCommand(
   let parent = root
   for (const word of words.slice(0, -1))
     parent =
-      parent.commands.find((each) => each.name() === word) ??
+      parent.commands.find((command) => command.name() === word) ??
       parent
         .command(word)
         .helpGroup(group)
@@ -117,7 +117,7 @@ function optionOf(flags: string, help: string): Option {
     value === undefined ? flag : `${flag} <${value.replace('...', '')}>`,
     isList ? `${help}; may be repeated` : help,
   )
-  if (isList) option.argParser((text, before: readonly string[] = []) => [...before, text])
+  if (isList) option.argParser((text, texts: readonly string[] = []) => [...texts, text])
   // `--no-secrets` is a flag of its own, not the opposite of `--secrets`.
   option.negate = false
   option.attributeName = () =>

@@ -28,9 +28,9 @@ function bash(syntax: Syntax): string {
   const name = `_${syntax.program.replaceAll('-', '_')}`
   const first = [...new Set(commands.map(({ words }) => words[0] ?? ''))]
   const cases = first.map((word) => {
-    const own = commands.filter(({ words }) => words[0] === word)
-    const second = own.flatMap(({ words }) => words.slice(1))
-    const options = new Set(own.flatMap((command) => command.options.map(({ flag }) => flag)))
+    const matches = commands.filter(({ words }) => words[0] === word)
+    const second = matches.flatMap(({ words }) => words.slice(1))
+    const options = new Set(matches.flatMap((command) => command.options.map(({ flag }) => flag)))
     const flags = [...options, '--help'].join(' ')
     return `    ${word}) seconds="${second.join(' ')}" options="${flags}" ;;`
   })

@@ -13,14 +13,14 @@ export function watchFiles(
   options: { debounceMs?: number } = {},
 ): { close(): void } {
   const { debounceMs = 200 } = options
-  let seen = fingerprint(paths)
+  let previous = fingerprint(paths)
   let timer: NodeJS.Timeout | undefined
 
   function compare(): void {
     timer = undefined
     const now = fingerprint(paths)
-    if (now === seen) return
-    seen = now
+    if (now === previous) return
+    previous = now
     onChange()
   }
   const compareSoon = () => {

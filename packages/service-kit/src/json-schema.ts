@@ -5,6 +5,6 @@ const FOLDERS = ['..', '../../../docs/reference']
 
 /** The JSON Schema of the configuration of a service, for editors. `scripts/reference.ts` makes it. */
 export function readJsonSchema(name: string): string {
-  const files = FOLDERS.map((at) => new URL(`${at}/${name}.schema.json`, import.meta.url))
+  const files = FOLDERS.map((folder) => new URL(`${folder}/${name}.schema.json`, import.meta.url))
   return readFileSync(files.find(existsSync) ?? '', 'utf8')
 }

@@ -77,7 +77,7 @@ export function watchConfig<Config extends object>(
   options: ReloadOptions<Config>,
 ): { reload(): Promise<void>; close(): void } {
   const { loaded, load, prepare, readOnce, onReload, log } = options
-  let last = Promise.resolve()
+  let latest = Promise.resolve()
   let isClosed = false
   let watcher = watchSecrets(loaded.secretFiles)
 
@@ -88,8 +88,8 @@ export function watchConfig<Config extends object>(
   }
 
   function reload(): Promise<void> {
-    const next = last.then(reloadOnce)
-    last = next.then(
+    const next = latest.then(reloadOnce)
+    latest = next.then(
       () => onReload?.(true),
       () => onReload?.(false),
     )
@@ -125,7 +125,7 @@ export function watchConfig<Config extends object>(
 function textAt(config: object, path: string): string | undefined {
   const value = path
     .split('.')
-    .reduce<unknown>((at, key) => (at as Record<string, unknown> | undefined)?.[key], config)
+    .reduce<unknown>((node, key) => (node as Record<string, unknown> | undefined)?.[key], config)
   return JSON.stringify(value)
 }
 
@@ -136,7 +136,7 @@ function textAt(config: object, path: string): string | undefined {
  * @param now - milliseconds since the epoch
  */
 export function measureReloads(metrics: Metrics, now: () => number): (isApplied: boolean) => void {
-  const at = metrics.gauge({
+  const loaded = metrics.gauge({
     name: 'gatehouse_config_loaded_seconds',
     help: 'When the configuration that is in use was taken up, as a Unix time.',
   })
@@ -146,7 +146,7 @@ export function measureReloads(metrics: Metrics, now: () => number): (isApplied:
   })
   function reloaded(isApplied: boolean): void {
     success.set(isApplied ? 1 : 0)
-    if (isApplied) at.set(Math.floor(now() / 1000))
+    if (isApplied) loaded.set(Math.floor(now() / 1000))
   }
   reloaded(true)
   return reloaded

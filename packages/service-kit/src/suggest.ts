@@ -5,15 +5,17 @@
 export function suggest(word: string, candidates: readonly string[]): string | undefined {
   const most = Math.min(2, Math.floor(word.length / 3))
   for (let edits = 0; edits <= most; edits++) {
-    const isNear = (one: string) => isWithin(edits, word.toLowerCase(), one.toLowerCase())
+    const isNear = (candidate: string) =>
+      isWithin(edits, word.toLowerCase(), candidate.toLowerCase())
     const nearest = candidates.find(isNear)
     if (nearest !== undefined) return nearest
   }
-  const isLast = (one: string) =>
-    [one, one.replace(/s$/, '')].some((end) =>
+  const isLast = (candidate: string) =>
+    [candidate, candidate.replace(/s$/, '')].some((end) =>
       word.endsWith(end.charAt(0).toUpperCase() + end.slice(1)),
     )
-  const isFirst = (one: string) => one.startsWith(word) && /^[A-Z]/.test(one.slice(word.length))
+  const isFirst = (candidate: string) =>
+    candidate.startsWith(word) && /^[A-Z]/.test(candidate.slice(word.length))
   return candidates.find(isLast) ?? candidates.find(isFirst)
 }
 

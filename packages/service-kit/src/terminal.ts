@@ -9,7 +9,7 @@ const OBEYED = /[^\P{Cc}\t\n\r]|\r(?!\n)|[\p{Cf}\p{Zl}\p{Zp}]/gu
  */
 export function escaped(text: string): string {
   if (PLAIN.test(text)) return text
-  return text.replace(OBEYED, (found) => found.split('').map(escapeOf).join(''))
+  return text.replace(OBEYED, (match) => match.split('').map(escapeOf).join(''))
 }
 
 const escapeOf = (unit: string) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`

@@ -9,14 +9,14 @@ export interface ManualClock extends Clock {
 /** Creates a {@link ManualClock} that begins at `start`, in milliseconds since the epoch. */
 export function manualClock(start = Date.UTC(2030, 0, 1)): ManualClock {
   let now = start
-  const timers = new Set<{ at: number; fn: () => void }>()
+  const timers = new Set<{ time: number; fn: () => void }>()
   const next = (until: number) =>
-    [...timers].filter(({ at }) => at <= until).toSorted((a, b) => a.at - b.at)[0]
+    [...timers].filter(({ time }) => time <= until).toSorted((a, b) => a.time - b.time)[0]
 
   return {
     now: () => now,
     setTimer(fn, ms) {
-      const timer = { at: now + ms, fn }
+      const timer = { time: now + ms, fn }
       timers.add(timer)
       return { cancel: () => void timers.delete(timer) }
     },
@@ -24,7 +24,7 @@ export function manualClock(start = Date.UTC(2030, 0, 1)): ManualClock {
       const until = now + ms
       for (let timer = next(until); timer; timer = next(until)) {
         timers.delete(timer)
-        now = Math.max(now, timer.at)
+        now = Math.max(now, timer.time)
         timer.fn()
         await new Promise(setImmediate)
       }

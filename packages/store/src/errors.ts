@@ -1,4 +1,4 @@
-import { type Shown, TitledError } from '@gatehouse/net'
+import { TitledError, type TitledErrorOptions } from '@gatehouse/net'
 
 /** Every error of this package: its meaning and what to do about it. */
 export const STORE_ERRORS = {
@@ -64,7 +64,7 @@ export class StoreError extends TitledError<StoreErrorCode> {
   constructor(
     code: StoreErrorCode,
     message: string,
-    options: ErrorOptions & Shown & { readonly constraint?: string | undefined } = {},
+    options: TitledErrorOptions & { readonly constraint?: string | undefined } = {},
   ) {
     const retryAfter = UNAVAILABLE.includes(code) ? { retryAfter: RETRY_AFTER } : {}
     super(STORE_ERRORS, code, message, { ...retryAfter, ...options })

@@ -2,7 +2,7 @@ import { ACME_ERRORS } from '@gatehouse/acme'
 import { AUTH_ERRORS } from '@gatehouse/auth-core'
 import { CERT_STORE_ERRORS } from '@gatehouse/cert-store'
 import { FINAL_CODES, ISSUANCE_ERRORS } from '@gatehouse/issuance'
-import { type Shown, TitledError } from '@gatehouse/net'
+import { TitledError, type TitledErrorOptions } from '@gatehouse/net'
 import { PKI_ERRORS } from '@gatehouse/pki'
 import { STORE_ERRORS } from '@gatehouse/store'
 
@@ -149,7 +149,7 @@ export function actionFor(code: string): string | undefined {
 export class CertError extends TitledError<CertErrorCode> {
   override readonly name = 'CertError'
 
-  constructor(code: CertErrorCode, message: string, options?: ErrorOptions & Shown) {
+  constructor(code: CertErrorCode, message: string, options?: TitledErrorOptions) {
     super(CERT_ERRORS, code, message, options)
   }
 }

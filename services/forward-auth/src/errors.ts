@@ -1,6 +1,6 @@
 import { GATE_ERRORS } from '@gatehouse/gate'
 import { PROVIDER_ERRORS } from '@gatehouse/identity-providers'
-import { type Shown, TitledError } from '@gatehouse/net'
+import { TitledError, type TitledErrorOptions } from '@gatehouse/net'
 import { STORE_ERRORS, StoreError } from '@gatehouse/store'
 
 /** The errors of forward-auth itself by code: HTTP status, title, and what to do about it. */
@@ -206,7 +206,7 @@ export type FwaErrorCode = keyof typeof ERRORS
 export class FwaError extends TitledError<FwaErrorCode> {
   override readonly name: string = 'FwaError'
 
-  constructor(code: FwaErrorCode, message: string, options?: ErrorOptions & Shown) {
+  constructor(code: FwaErrorCode, message: string, options?: TitledErrorOptions) {
     super(ERRORS, code, message, options)
   }
 }

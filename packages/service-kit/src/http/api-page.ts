@@ -2,21 +2,21 @@ import { readFileSync } from 'node:fs'
 import { html, type SafeHtml } from '@remix-run/html-template'
 import { type Page, pagesIn, prose } from './page.ts'
 
-type Parts = Readonly<Record<string, Part>>
+type NamedParts = Readonly<Record<string, Part>>
 /** What the page shows of any part of an OpenAPI document. */
 type Part = {
   readonly [K in 'name' | 'in' | 'summary' | 'description' | 'type' | 'format' | 'scheme']?: string
 } & { readonly [K in 'items' | 'schema' | 'requestBody']?: Part } & {
   readonly [K in 'anyOf' | 'parameters']?: readonly Part[]
-} & { readonly [K in 'properties' | 'content' | 'responses']?: Parts } & {
+} & { readonly [K in 'properties' | 'content' | 'responses']?: NamedParts } & {
   readonly [K in 'enum' | 'examples' | 'required' | 'tags']?: readonly unknown[]
 } & { readonly security?: readonly object[] }
 
 /** As much of the document as the page shows. */
 export interface ApiDocument {
   readonly info: Readonly<Record<'title' | 'version' | 'description', string>>
-  readonly components: { readonly securitySchemes: Parts }
-  readonly paths: Readonly<Record<string, Parts>>
+  readonly components: { readonly securitySchemes: NamedParts }
+  readonly paths: Readonly<Record<string, NamedParts>>
 }
 
 const render = pagesIn(readFileSync(new URL('./api-page.css', import.meta.url), 'utf8'))
@@ -24,44 +24,44 @@ const render = pagesIn(readFileSync(new URL('./api-page.css', import.meta.url), 
 /** Renders each operation with an anchor and a command to try it. */
 export function apiPage({ info, components, paths }: ApiDocument): Page {
   const schemes = components.securitySchemes
-  const all = Object.entries(paths).flatMap(([path, methods]) =>
+  const operations = Object.entries(paths).flatMap(([path, methods]) =>
     Object.keys(methods).map((verb) => ({
       ...methods[verb],
       name: `${verb.toUpperCase()} ${path}`,
     })),
   )
-  const groups = [...Map.groupBy(all, ({ tags }) => String(tags ?? 'other'))]
+  const groups = [...Map.groupBy(operations, ({ tags }) => String(tags ?? 'other'))]
   const main = html`
     <h1>${info.title} ${info.version}</h1>
     <p>${info.description} In the commands, <code>$URL</code> is the address of this service.
       Errors are problems (RFC 9457), each with a <code>code</code>.</p>
     <nav aria-label="Operations">${groups.map(([tag, list]) => html`<div><b>${tag}</b>${list.map(link)}</div>`)}</nav>
     <h2 id="authentication">Authentication</h2>
-    <dl>${Object.entries(schemes).map(([name, of]) => html`<dt>${name}</dt><dd>${told(of)}</dd>`)}</dl>
-    ${groups.map(([tag, list]) => html`<h2>${tag}</h2>${list.map((of) => card(of, schemes))}`)}`
+    <dl>${Object.entries(schemes).map(([name, scheme]) => html`<dt>${name}</dt><dd>${describe(scheme)}</dd>`)}</dl>
+    ${groups.map(([tag, list]) => html`<h2>${tag}</h2>${list.map((operation) => card(operation, schemes))}`)}`
   const bar = html`<a href="/openapi.json">OpenAPI document</a>`
   return render({ title: info.title, bar, main })
 }
 
 const idOf = (name = '') => name.replace(/[{}]/g, '').replace(/\W+/g, '-')
 const link = ({ name }: Part) => html`<a href="#${idOf(name)}"><code>${name}</code></a>`
-const told = ({ description = '' }: Part) => prose(description)
+const describe = ({ description = '' }: Part) => prose(description)
 
-function card(of: Part, schemes: Parts): SafeHtml {
-  const ways = of.security?.flatMap(Object.keys) ?? []
-  const answers = Object.entries(of.responses ?? {})
-  return html`<article id="${idOf(of.name)}">
-    <h3>${link(of)} ${prose(of.summary ?? '')}</h3>
-    <p>${told(of)}</p>
+function card(operation: Part, schemes: NamedParts): SafeHtml {
+  const ways = operation.security?.flatMap(Object.keys) ?? []
+  const answers = Object.entries(operation.responses ?? {})
+  return html`<article id="${idOf(operation.name)}">
+    <h3>${link(operation)} ${prose(operation.summary ?? '')}</h3>
+    <p>${describe(operation)}</p>
     ${ways.length > 0 ? html`<p>Needs <a href="#authentication">${ways.join(' or ')}</a>.</p>` : ''}
-    <pre>${commandOf(of, schemes[ways[0] ?? ''])}</pre>
-    ${of.parameters?.map(
-      (one) => html`<p><code>${one.name}</code> in the ${one.in}:
-      <code>${typeOf(one.schema)}</code>${one.required ? ', required' : ''}. ${told(one)}</p>`,
+    <pre>${commandOf(operation, schemes[ways[0] ?? ''])}</pre>
+    ${operation.parameters?.map(
+      (parameter) => html`<p><code>${parameter.name}</code> in the ${parameter.in}:
+      <code>${typeOf(parameter.schema)}</code>${parameter.required ? ', required' : ''}. ${describe(parameter)}</p>`,
     )}
-    ${of.requestBody ? html`<h4>Body</h4>${content(of.requestBody)}` : ''}
+    ${operation.requestBody ? html`<h4>Body</h4>${content(operation.requestBody)}` : ''}
     <details><summary>Answers: ${answers.map(([status]) => status).join(', ')}</summary>${answers.map(
-      ([status, one]) => html`<h4>${status}</h4><p>${told(one)}</p>${content(one)}`,
+      ([status, answer]) => html`<h4>${status}</h4><p>${describe(answer)}</p>${content(answer)}`,
     )}</details></article>`
 }
 
@@ -75,13 +75,13 @@ function content({ content = {} }: Part): SafeHtml {
 function typeOf(schema: Part = {}, indent = '\n'): string {
   const { type, format, items, anyOf, properties, required } = schema
   if (schema.enum) return schema.enum.map((value) => JSON.stringify(value)).join(' | ')
-  if (anyOf) return anyOf.map((one) => typeOf(one, indent)).join(' | ')
+  if (anyOf) return anyOf.map((variant) => typeOf(variant, indent)).join(' | ')
   if (items) return `Array<${typeOf(items, indent)}>`
   if (!properties) return format ?? type ?? ''
   const inner = `${indent}  `
-  const rows = Object.entries(properties).map(([name, of]) => {
-    const comment = of.description ? `${inner}// ${of.description}` : ''
-    return `${comment}${inner}${name}${required?.includes(name) ? '' : '?'}: ${typeOf(of, inner)}`
+  const rows = Object.entries(properties).map(([name, member]) => {
+    const comment = member.description ? `${inner}// ${member.description}` : ''
+    return `${comment}${inner}${name}${required?.includes(name) ? '' : '?'}: ${typeOf(member, inner)}`
   })
   return `{${rows.join('')}${indent}}`
 }
@@ -90,9 +90,9 @@ function typeOf(schema: Part = {}, indent = '\n'): string {
 function commandOf({ name = '', parameters = [], requestBody }: Part, way?: Part): string {
   const [method, path = ''] = name.split(' ')
   const variable = (name = '') => `$${name.toUpperCase().replace('*', 'REST')}`
-  const query = parameters.filter((one) => one.in === 'query' && one.required)
-  const asked = query.map((one, n) => `${n > 0 ? '&' : '?'}${one.name}=${variable(one.name)}`)
-  const target = path.replace(/\{([^{}]+)\}/g, (_, name) => variable(name)) + asked.join('')
+  const required = parameters.filter((parameter) => parameter.in === 'query' && parameter.required)
+  const query = required.map(({ name }, n) => `${n > 0 ? '&' : '?'}${name}=${variable(name)}`)
+  const target = path.replace(/\{([^{}]+)\}/g, (_, name) => variable(name)) + query.join('')
   const [[type = '', { schema = {} } = {}] = []] = Object.entries(requestBody?.content ?? {})
   return [
     `curl -X ${method} "$URL${target}"`,

@@ -59,13 +59,16 @@ function compact(css: string): string {
 }
 
 /** The policy that allows one style sheet, these sources of images, targets of forms and scripts, and nothing else. */
-function policyOf(style: string, images: string[], forms: string[], { script, framedBy }: Policy) {
-  const own = `style-src ${style}; img-src ${images.join(' ')}; form-action ${forms.join(' ')}`
+function policyOf(
+  style: string,
+  images: string[],
+  forms: string[],
+  { script, framedBy }: Pick<Document, 'script' | 'framedBy'>,
+) {
+  const sources = `style-src ${style}; img-src ${images.join(' ')}; form-action ${forms.join(' ')}`
   const run = script === undefined ? '' : `; script-src ${sourceOf(script)}`
-  return `default-src 'none'; ${own}${run}; frame-ancestors ${framedBy ?? "'none'"}; base-uri 'none'`
+  return `default-src 'none'; ${sources}${run}; frame-ancestors ${framedBy ?? "'none'"}; base-uri 'none'`
 }
-
-type Policy = Pick<Document, 'script' | 'framedBy'>
 
 /** A scheme alone, since a host of a URL may have a semicolon or a star. What is none is left out. */
 const SCHEME = /^[a-z][a-z\d+.-]*:$/

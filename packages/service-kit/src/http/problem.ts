@@ -180,9 +180,9 @@ export const problems = fp<ProblemOptions>(
     app.addHook('onRoute', ({ url, method }) => methods.add(url, method))
     app.setErrorHandler((error, _, reply) => answerError(error, reply, options))
     app.setNotFoundHandler((request, reply) => {
-      const known = methods.allowedFor(request.url)
+      const supported = methods.allowedFor(request.url)
       // A route that found nothing allows the method.
-      const allowed = known.includes(request.method) ? [] : known
+      const allowed = supported.includes(request.method) ? [] : supported
       if (allowed.length > 0) reply.header('allow', allowed.join(', '))
       const problem = nothingThere(allowed, options.docsUrl)
       return answer(problem, reply, options)
@@ -225,17 +225,16 @@ function createMethodTable() {
 
   return {
     add(pattern: string, method: string | readonly string[]): void {
-      const known = methodsOf.get(pattern)
-      const methods = known ?? new Set()
+      const methods = methodsOf.get(pattern) ?? new Set()
       for (const name of [method].flat()) methods.add(name)
-      if (known) return
+      if (methodsOf.has(pattern)) return
       methodsOf.set(pattern, methods)
       patterns.on('GET', pattern, () => {}, methods)
     },
     /** Empty if nothing answers the path. */
     allowedFor(url: string): string[] {
-      const found = patterns.find('GET', url.split('?', 1)[0] ?? url)
-      return found ? [...(found.store as Set<string>)].toSorted() : []
+      const route = patterns.find('GET', url.split('?', 1)[0] ?? url)
+      return route ? [...(route.store as Set<string>)].toSorted() : []
     },
   }
 }

@@ -108,12 +108,12 @@ function withSuggestions(errors: readonly RawError[], schema: object): RawError[
 
 function membersAt(schema: object, path: string): string[] {
   const steps = path.split('/').slice(1, -1)
-  let at: unknown = schema
+  let node: unknown = schema
   for (const step of steps) {
-    if (typeof at !== 'object' || at === null || !Object.hasOwn(at, step)) return []
-    at = (at as Record<string, unknown>)[step]
+    if (typeof node !== 'object' || node === null || !Object.hasOwn(node, step)) return []
+    node = (node as Record<string, unknown>)[step]
   }
-  return Object.keys((at as { properties?: object } | undefined)?.properties ?? {})
+  return Object.keys((node as { properties?: object } | undefined)?.properties ?? {})
 }
 
 const CLIENT_ERRORS: Readonly<Record<string, number>> = {
@@ -251,13 +251,13 @@ export function createTrust(trustedProxies: readonly string[] = LOOPBACK_NETWORK
     // Node joins the values of several headers.
     const forwardedFor = headers['x-forwarded-for'] as string | undefined
     if (forwardedFor === undefined || forwardedFor.length > MAX_FORWARDED_FOR) return undefined
-    const known = clients.get(forwardedFor)
-    if (known !== undefined) return known
+    const cached = clients.get(forwardedFor)
+    if (cached !== undefined) return cached
     const hops = forwardedFor.split(',').map((hop) => parseIp(hop.trim())?.text)
     const client = hops.findLastIndex((hop = '') => !isProxy(hop))
-    const found = hops[Math.max(client, 0)]
-    if (found !== undefined) clients.set(forwardedFor, found)
-    return found
+    const address = hops[Math.max(client, 0)]
+    if (address !== undefined) clients.set(forwardedFor, address)
+    return address
   }
   return { isProxy, trusts, clientIp }
 }
@@ -272,8 +272,8 @@ export const forwardedAddresses = fp(
       const { headers } = request.raw
       if (headers['x-forwarded-for'] !== undefined) {
         const [, ...hops] = request.ips ?? []
-        const last = hops.at(-1)
-        if (last !== undefined && !isIp(last))
+        const nearest = hops.at(-1)
+        if (nearest !== undefined && !isIp(nearest))
           headers['x-forwarded-for'] = hops.slice(0, -1).reverse().join(', ')
       }
       done()

@@ -48,31 +48,31 @@ export const trust = fp<TrustOptions>(
     let isClosed = false
 
     function update() {
-      const addresses = names.flatMap((one) => one.addresses)
+      const addresses = names.flatMap((proxy) => proxy.addresses)
       Object.assign(app, { trust: createTrust(list && [...list, ...addresses]) })
     }
-    function set(one: Name, addresses: readonly string[], says: string, isNew = false) {
-      const isSame = addresses.join() === one.addresses.join()
+    function set(proxy: Name, addresses: readonly string[], says: string, isNew = false) {
+      const isSame = addresses.join() === proxy.addresses.join()
       if (isSame && !isNew) return
-      one.addresses = addresses
-      const level = one.state === 'found' ? 'info' : 'warn'
-      log[level]({ proxy: one.name, addresses }, `proxy ${says}`)
+      proxy.addresses = addresses
+      const level = proxy.state === 'found' ? 'info' : 'warn'
+      log[level]({ proxy: proxy.name, addresses }, `proxy ${says}`)
       if (!isSame) update()
     }
-    function take(one: Name, { state, addresses, says }: ProxyAddresses) {
-      if (!names.includes(one)) return
-      const isNew = state !== one.state
-      one.state = state
-      if (state === 'failing') return set(one, one.addresses, says, isNew)
-      one.hold.cancel()
-      set(one, addresses, says, isNew)
+    function take(proxy: Name, { state, addresses, says }: ProxyAddresses) {
+      if (!names.includes(proxy)) return
+      const isNew = state !== proxy.state
+      proxy.state = state
+      if (state === 'failing') return set(proxy, proxy.addresses, says, isNew)
+      proxy.hold.cancel()
+      set(proxy, addresses, says, isNew)
       if (state === 'found')
-        one.hold = clock.setTimer(() => set(one, [], 'has lost its addresses'), HOLD_MS)
+        proxy.hold = clock.setTimer(() => set(proxy, [], 'has lost its addresses'), HOLD_MS)
     }
     /** Changes the names. An answer that is still on its way to another one comes too late. */
-    function use(others: readonly Name[]) {
-      for (const one of names) if (!others.includes(one)) one.hold.cancel()
-      names = isClosed ? [] : others
+    function use(nextNames: readonly Name[]) {
+      for (const proxy of names) if (!nextNames.includes(proxy)) proxy.hold.cancel()
+      names = isClosed ? [] : nextNames
     }
     function schedule() {
       next.cancel()
@@ -80,23 +80,27 @@ export const trust = fp<TrustOptions>(
       if (names.length > 0) next = clock.setTimer(() => void round(), isFound ? ROUND_MS : RETRY_MS)
     }
     async function round() {
-      await Promise.all(names.map(async (one) => take(one, await one.ask())))
+      await Promise.all(names.map(async (proxy) => take(proxy, await proxy.ask())))
       schedule()
     }
     async function prepare({ server: { trustedProxies } }: TrustOptions) {
       const texts = new Set(trustedProxies?.flatMap((text) => parseProxyName(text) ?? []))
-      const all = [...texts].map((text) => names.find(({ name }) => name === text) ?? nameOf(text))
-      const added = all.filter((one) => !names.includes(one))
-      const found = await Promise.all(added.map(async (one) => ({ one, answer: await one.ask() })))
-      for (const { one, answer } of found)
+      const proxies = [...texts].map(
+        (text) => names.find(({ name }) => name === text) ?? nameOf(text),
+      )
+      const added = proxies.filter((proxy) => !names.includes(proxy))
+      const answers = await Promise.all(
+        added.map(async (proxy) => ({ proxy, answer: await proxy.ask() })),
+      )
+      for (const { proxy, answer } of answers)
         if (answer.state === 'broad') {
-          const message = `server.trustedProxies: ${one.name} ${answer.says}`
+          const message = `server.trustedProxies: ${proxy.name} ${answer.says}`
           throw new ConfigError('CONFIG_INVALID', message)
         }
       return () => {
         list = trustedProxies
-        use(all)
-        for (const { one, answer } of found) take(one, answer)
+        use(proxies)
+        for (const { proxy, answer } of answers) take(proxy, answer)
         update()
         schedule()
       }

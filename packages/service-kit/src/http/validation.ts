@@ -26,10 +26,10 @@ type Params = Readonly<Record<string, unknown>>
 export function describeErrors(errors: readonly RawError[]): string {
   const [first, ...more] = fieldErrors(errors)
   if (!first) return 'The request is not valid.'
-  const others = more.length > 0 ? ` ${more.length} more under \`errors\`.` : ''
+  const remainder = more.length > 0 ? ` ${more.length} more under \`errors\`.` : ''
   const name =
     first.pointer === '' ? 'The body' : `\`${first.pointer.slice(1).replaceAll('/', '.')}\``
-  return `${name} ${first.detail}.${others}`
+  return `${name} ${first.detail}.${remainder}`
 }
 
 /** A pointer and a sentence for each refused member. */
@@ -86,9 +86,9 @@ function unknownMember({ suggestion }: RawError): string {
   return `is not a known member${hint}`
 }
 
-function count(limit: unknown, one: string): string {
-  if (limit === 1) return `1 ${one}`
-  return `${limit} ${one.endsWith('y') ? `${one.slice(0, -1)}ies` : `${one}s`}`
+function count(limit: unknown, noun: string): string {
+  if (limit === 1) return `1 ${noun}`
+  return `${limit} ${noun.endsWith('y') ? `${noun.slice(0, -1)}ies` : `${noun}s`}`
 }
 
 function listOf(values: unknown): string {
@@ -103,10 +103,10 @@ const MAX_TYPE = 100
 
 /** A sentence about a body whose media type no parser takes: what to send instead. */
 export function describeMediaType({ headers, server }: FastifyRequest): string {
-  const given = headers['content-type']?.split(';', 1)[0]?.trim().slice(0, MAX_TYPE)
-  const came = given ? `The body is ${given}` : 'The body has no content type'
+  const mediaType = headers['content-type']?.split(';', 1)[0]?.trim().slice(0, MAX_TYPE)
+  const came = mediaType ? `The body is ${mediaType}` : 'The body has no content type'
   const expected = MEDIA_TYPES.filter((type) => server.hasContentTypeParser(type))
   if (expected.length === 0) return `${came}, and this path takes none.`
-  const wanted = expected.map((type) => `\`Content-Type: ${type}\``).join(' or ')
-  return `${came}, which this path does not take: send the header ${wanted}.`
+  const fields = expected.map((type) => `\`Content-Type: ${type}\``).join(' or ')
+  return `${came}, which this path does not take: send the header ${fields}.`
 }

@@ -30,7 +30,7 @@ export class Metrics {
 
   counter<const L extends LabelLists = Record<never, never>>(
     options: MetricOptions<L>,
-  ): { inc(labels?: LabelsOf<L>, by?: number): void } {
+  ): { inc(labels?: LabelsOf<L>, amount?: number): void } {
     const counter = new Counter({
       ...this.configure(options),
       // A rate needs a series that begins with 0, also for values that a reload has added.
@@ -38,7 +38,7 @@ export class Metrics {
         for (const values of combinations(options.labels)) this.inc(values, 0)
       },
     })
-    return { inc: (values, by = 1) => counter.inc(bounded(options, values), by) }
+    return { inc: (values, amount = 1) => counter.inc(bounded(options, values), amount) }
   }
 
   /** With `collect`, the value is read at each scrape. */
@@ -79,7 +79,7 @@ export class Metrics {
       async collect() {
         const values = await collect()
         this.reset()
-        for (const one of values.slice(0, max)) this.set(one.labels, one.value)
+        for (const sample of values.slice(0, max)) this.set(sample.labels, sample.value)
       },
     })
   }
@@ -137,7 +137,7 @@ export async function listenMetrics(
 function combinations(lists: LabelLists = {}): Record<string, string>[] {
   return Object.entries(lists).reduce<Record<string, string>[]>(
     (chosen, [label, values]) =>
-      chosen.flatMap((others) => listOf(values).map((value) => ({ ...others, [label]: value }))),
+      chosen.flatMap((labels) => listOf(values).map((value) => ({ ...labels, [label]: value }))),
     [{}],
   )
 }
@@ -150,10 +150,10 @@ function bounded(
   { labels = {} }: MetricOptions<LabelLists>,
   values: Readonly<Record<string, string>> = {},
 ): Record<string, string> {
-  const all: Record<string, string> = {}
+  const boundedLabels: Record<string, string> = {}
   for (const label in labels) {
     const value = values[label] ?? ''
-    all[label] = listOf(labels[label] ?? []).includes(value) ? value : 'other'
+    boundedLabels[label] = listOf(labels[label] ?? []).includes(value) ? value : 'other'
   }
-  return all
+  return boundedLabels
 }

@@ -35,19 +35,19 @@ export function createTerminalLines({ write, actionFor, later }: TerminalOptions
   const waiting = new Map<string, Entry[]>()
   const print = (...entries: Entry[]) => write(`${JSON.stringify(lineOf(entries, actionFor))}\n`)
   function release(reqId: string): readonly Entry[] {
-    const held = waiting.get(reqId) ?? []
+    const entries = waiting.get(reqId) ?? []
     waiting.delete(reqId)
-    return held
+    return entries
   }
   const flush = (reqId: string) => release(reqId).forEach((entry) => void print(entry))
   return {
     take(line: string): void {
       const entry: Entry = JSON.parse(line, clean)
       const { reqId, err, msg } = entry
-      const held = reqId === undefined ? undefined : waiting.get(reqId)
+      const entries = reqId === undefined ? undefined : waiting.get(reqId)
       if (reqId !== undefined && msg === 'request') print(...release(reqId), entry)
       else if (reqId === undefined || isUnexpected(err) || waiting.size >= MAX_WAITING) print(entry)
-      else if (held) held.push(entry)
+      else if (entries) entries.push(entry)
       else {
         waiting.set(reqId, [entry])
         later(() => flush(reqId), PATIENCE)
@@ -65,13 +65,13 @@ const isUnexpected = (err: Entry['err']) => err !== undefined && !EXPECTED.test(
 function lineOf(entries: readonly Entry[], actionFor: TerminalOptions['actionFor']): object {
   const level = Math.max(...entries.map(({ level }) => level))
   const { time, pid, msg = '', err, reqId, ...more }: Entry = Object.assign({}, ...entries)
-  const { code = err?.code, detail, reason = detail, level: _, name: __, ...given } = more
+  const { code = err?.code, detail, reason = detail, level: _, name: __, ...details } = more
   const unexpected = isUnexpected(err) ? err : undefined
-  const [head, fields] = msg === 'request' ? splitRequest(given) : [msg, given]
+  const [head, fields] = msg === 'request' ? splitRequest(details) : [msg, details]
   // What else was logged about a request; that it was refused shows in its status.
   const notes = entries.map(({ msg = '' }) => msg).filter((note) => !/^request|^$/.test(note))
-  const known = reason ?? (unexpected ? undefined : err?.message)
-  const cause = [code, known].filter(Boolean).join(': ')
+  const summary = reason ?? (unexpected ? undefined : err?.message)
+  const cause = [code, summary].filter(Boolean).join(': ')
   const action = level >= WARN ? actionFor?.(String(code)) : undefined
   const shown = { ...fields, ...(level >= WARN && { reqId }) }
   const text = [

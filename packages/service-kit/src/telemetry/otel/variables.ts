@@ -35,7 +35,7 @@ export class Variables {
 
   /** The choice that the first variable that is set names. */
   choice<T>(names: readonly string[], choices: Readonly<Record<string, T>>, fallback: T): T {
-    const name = names.find((one) => this.#read(one))
+    const name = names.find((candidate) => this.#read(candidate))
     if (name === undefined) return fallback
     const value = this.#read(name) ?? ''
     if (Object.hasOwn(choices, value)) return choices[value] as T
@@ -45,15 +45,15 @@ export class Variables {
 
   /** Sizes and milliseconds, by the keys of `names`; those that are not set are left out. */
   numbers<K extends string>(names: Readonly<Record<K, string>>): { [key in K]?: number } {
-    const found: { [key in K]?: number } = {}
+    const sizes: { [key in K]?: number } = {}
     for (const key of Object.keys(names) as K[]) {
       const text = this.#read(names[key])
       const value = Number(text)
-      if (Number.isInteger(value) && value > 0 && value <= MAX_NUMBER) found[key] = value
+      if (Number.isInteger(value) && value > 0 && value <= MAX_NUMBER) sizes[key] = value
       else if (text !== undefined)
         this.#refuse(names[key], `a whole number from 1 to ${MAX_NUMBER}`)
     }
-    return found
+    return sizes
   }
 
   /** Logs which of the variables are set to something other than a URL. */
