@@ -22,7 +22,7 @@ export interface OpenOptions {
 
 /**
  * Opens the store that is configured: SQLite in a folder, or PostgreSQL.
- * @throws CertStoreError CERT_STORE_…; StoreError STORE_URL_INVALID, STORE_FOREIGN
+ * @throws StoreError
  */
 export async function openStore({ storage, existing, ...options }: OpenOptions): Promise<Store> {
   const { path: folder, url, caFile, schema } = storage
@@ -35,7 +35,7 @@ export async function openStore({ storage, existing, ...options }: OpenOptions):
 
 /**
  * Opens the audit trail of a store alone, to be read. The service may run.
- * @throws CertStoreError CERT_STORE_MISSING, STORE_OLDER, STORE_NEWER, STORE_UNRELEASED; StoreError
+ * @throws StoreError
  */
 export async function openAuditLog({
   path,

@@ -25,23 +25,35 @@ export const STORE_ERRORS = {
     action:
       'Stop the service, move the folder of the store away and restore a backup into an empty one.',
   },
+  STORE_LOCKED: {
+    title: 'Store is in use',
+    action:
+      'Stop the other service first, or all replicas of a database. Each service needs its own data folder.',
+  },
+  STORE_MISSING: {
+    title: 'Store is absent or from an older version',
+    action:
+      'Check the folder or schema in `storage`, and what is mounted there, or restore a backup. The service makes its ' +
+      'store at the first start, and brings one of an older version up to date.',
+  },
   STORE_NEWER: {
     title: 'Store is from a newer version',
     action: 'Start the version that made the store, or a newer one.',
   },
-  STORE_OLDER: {
-    title: 'Store is absent or from an older version',
+  STORE_NOT_EMPTY: {
+    title: 'Folder or schema holds something else',
     action:
-      'Check the name of the folder or schema, and start this version of the service once: it brings the store up to date.',
+      'Name one that is empty or does not exist. Each service needs its own: `storage.path`, `storage.schema`.',
+  },
+  STORE_UNFINISHED: {
+    title: 'Store was not moved completely',
+    action:
+      'Run the same `move` again: it continues where it stopped. Or drop the schema, and continue with the old store.',
   },
   STORE_UNRELEASED: {
     title: 'Store is of a version that was never released',
     action:
       'Start with an empty folder, or with a schema that does not exist yet. Nothing converts such a store.',
-  },
-  STORE_FOREIGN: {
-    title: 'Schema is of another service',
-    action: 'Give each service its own schema: `storage.schema`.',
   },
   STORE_STATEMENT_FAILED: {
     title: 'Store rejects a statement',

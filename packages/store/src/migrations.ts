@@ -47,11 +47,11 @@ export function missing(applied: readonly Applied[], all: readonly Step[]): read
   return all.slice(applied.length)
 }
 
-/** @throws StoreError as {@link missing}, and `STORE_OLDER` */
+/** @throws StoreError as {@link missing}, and `STORE_MISSING` */
 export function requireAll(applied: readonly Applied[], all: readonly Step[]): void {
   if (missing(applied, all).length === 0) return
   throw new StoreError(
-    'STORE_OLDER',
+    'STORE_MISSING',
     `The store has schema ${applied.length}, and this version needs ${all.length}.`,
   )
 }

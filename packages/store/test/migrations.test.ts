@@ -118,7 +118,7 @@ onBoth('an existing store is opened as it is, or refused', async (t, place) => {
   await place.migrate(steps.slice(0, 2))
   const before = await whole(place)
   const versions: [steps: readonly Migration[], code: string | undefined][] = [
-    [steps, 'STORE_OLDER'],
+    [steps, 'STORE_MISSING'],
     [steps.slice(0, 2), undefined],
     [steps.slice(0, 1), 'STORE_NEWER'],
     [[steps[0] as Migration, () => 'SELECT 2'], 'STORE_UNRELEASED'],
@@ -132,7 +132,7 @@ onBoth('an existing store is opened as it is, or refused', async (t, place) => {
 })
 
 onBoth('an empty place is no store yet', async (t, place) => {
-  t.match(await failureOf(place.requireMigrated(steps)), { code: 'STORE_OLDER' })
+  t.match(await failureOf(place.requireMigrated(steps)), { code: 'STORE_MISSING' })
   await place.migrate([])
   t.strictSame(await whole(place), [], 'a store without migrations has what each has')
   await place.requireMigrated([])

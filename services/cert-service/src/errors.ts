@@ -26,7 +26,6 @@ const PACKAGE_STATUS: Partial<Record<keyof typeof PACKAGE_ERRORS, number>> = {
   CERT_ORDER_ENDED: 503,
   CERT_RATE_LIMITED: 429,
   CERT_ROOT_KEY_ABSENT: 503,
-  CERT_STORE_LOCKED: 503,
   CERT_TERMS_NOT_AGREED: 503,
   ...Object.fromEntries(FINAL_CODES.map((code) => [code, 422])),
 }
@@ -87,17 +86,6 @@ const OWN_ERRORS = {
     title: 'Too many invalid keys',
     action: 'Enter a configured key: a valid one is never refused.',
   },
-  CERT_STORE_LOST: {
-    status: 500,
-    title: 'Store is missing, but its master key exists',
-    action:
-      'Check `storage.path` and what is mounted there, or restore a backup. To create a new CA on purpose, start once with `serve --new`.',
-  },
-  CERT_STORE_SHARED: {
-    status: 500,
-    title: 'Command is for a store in a folder',
-    action: 'Use the tools of PostgreSQL for a database: see the guide about several replicas.',
-  },
 } as const satisfies Record<`CERT_${string}`, ErrorRow>
 
 export type CertErrorCode = keyof typeof OWN_ERRORS | keyof typeof PACKAGE_ERRORS
@@ -124,6 +112,7 @@ export const STATUS_OF: Readonly<Record<string, number>> = {
   PKI_CSR_INVALID: 400,
   PKI_KEY_WEAK: 400,
   STORE_CORRUPT: 503,
+  STORE_LOCKED: 503,
   STORE_NEWER: 503,
   STORE_REFUSED: 503,
   STORE_UNAVAILABLE: 503,

@@ -3,10 +3,10 @@ import { hostname } from 'node:os'
 import { isFirstStart, type Keyring, openKeyring, openStore } from '@gatehouse/cert-store'
 import type { Store } from '@gatehouse/cert-store/port'
 import { type Clock, systemClock } from '@gatehouse/service-kit/clock'
+import { StoreError } from '@gatehouse/store'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import type { CertServiceConfig } from './config/schema.ts'
-import { CertError } from './errors.ts'
 
 /** A database that starts, or whose standby takes over, is waited for. Less than the timeout of plugins. */
 const PATIENCE = 30_000
@@ -29,7 +29,7 @@ export interface StoreOptions extends Pick<CertServiceConfig, 'storage'> {
   readonly open?: typeof openStore | undefined
 }
 
-/** Opens the store and its keyring. @throws CertError CERT_STORE_…, CERT_MASTER_KEY_… */
+/** Opens the store and its keyring. @throws StoreError; CertStoreError CERT_MASTER_KEY_UNUSABLE */
 export const store = fp<StoreOptions>(
   async (app: FastifyInstance, options) => {
     const { storage, server, isNew, elapsed, open = openStore } = options
@@ -54,8 +54,8 @@ export function clockOf({ now = systemClock.now }: Pick<Store, 'now'>): Clock {
 function refuseLostStore({ path, masterKeyFile }: CertServiceConfig['storage']): void {
   if (!existsSync(masterKeyFile)) return
   const cure = 'restore a backup, or start once with `serve --new` to make a new CA'
-  throw new CertError(
-    'CERT_STORE_LOST',
+  throw new StoreError(
+    'STORE_MISSING',
     `${masterKeyFile} is the key of a store, but there is none in ${path}: ${cure}.`,
   )
 }

@@ -34,7 +34,7 @@ t.test('a store that vanished: degraded within seconds, and no new CA in its pla
   await running.close()
 
   const again = start(t, {}, { folder, clock: running.clock })
-  await t.rejects(again, { code: 'CERT_STORE_LOST', message: /--new/ })
+  await t.rejects(again, { code: 'STORE_MISSING', message: /--new/ })
   t.notOk(existsSync(join(folder, 'data', 'store.db')), 'and nothing is made')
 
   const fresh = await start(t, {}, { folder, clock: running.clock, isNew: true })

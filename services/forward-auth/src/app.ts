@@ -83,7 +83,7 @@ export interface AppDeps {
 /**
  * Builds the service. It does not listen, and hooks may still be added.
  *
- * @throws FwaError FWA_STORE_…, FWA_KEY_UNUSABLE; StoreError; ConfigError CONFIG_TLS_INVALID
+ * @throws FwaError FWA_KEY_UNUSABLE; StoreError; ConfigError CONFIG_TLS_INVALID
  */
 export async function buildApp(config: ForwardAuthConfig, deps: AppDeps): Promise<FastifyInstance> {
   const { basePath, tls } = config.server

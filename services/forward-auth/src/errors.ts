@@ -153,14 +153,6 @@ export const FWA_ERRORS = {
     action:
       'Open `loginUrl` in a browser and sign in. A program gets a new token with the `acr_values` and `max_age` of the challenge.',
   },
-  FWA_STORE_STALE: {
-    status: 503,
-    title: 'Sessions cannot be checked',
-    action:
-      'Try again. This instance has not reached the database for longer than ' +
-      '`storage.revocationStaleness`, so it does not know who has signed out elsewhere. Check ' +
-      'the database of `storage.url`; the instance then continues automatically.',
-  },
   FWA_TOKEN_INVALID: {
     status: 401,
     title: 'Invalid session token',

@@ -28,7 +28,7 @@ interface Places {
 /**
  * Copies the store of `folder`, as it is at one moment, into a new file; the service may run.
  * The keys in it are sealed: without the master key, which is not in it, they stay closed.
- * @throws CertStoreError CERT_STORE_MISSING, CERT_FILE_FAILED, STORE_CORRUPT
+ * @throws StoreError STORE_MISSING, STORE_CORRUPT; CertStoreError CERT_FILE_FAILED
  */
 export async function backup({ folder, file, say = () => {} }: Places): Promise<void> {
   requireStore(folder)
@@ -93,8 +93,7 @@ const RENEW_KEYS = `
 /**
  * Makes a backup the store of `folder`, which has to be empty or absent. The master key that it was
  * made under has to be put in its place by hand. Nobody stays signed in at the inventory.
- * @throws CertStoreError CERT_STORE_LOCKED, CERT_STORE_NOT_EMPTY, CERT_STORE_MISSING, CERT_BACKUP_INVALID,
- *   CERT_BACKUP_FORGETS, CERT_FILE_FAILED; StoreError STORE_NEWER, STORE_UNRELEASED
+ * @throws StoreError STORE_…; CertStoreError CERT_BACKUP_REFUSED, CERT_FILE_FAILED
  */
 export async function restore(options: Restoration): Promise<Restored> {
   const { folder, file, over, say = () => {} } = options
@@ -146,7 +145,7 @@ function forgets(at: unknown, later: string | undefined, tables: readonly string
   const unread = `${later} cannot be read in ${tables.join(', ')}, so nothing`
   const which = later === undefined ? 'Nothing' : unread
   return new CertStoreError(
-    'CERT_BACKUP_FORGETS',
+    'CERT_BACKUP_REFUSED',
     `The backup is of ${timeOf(at)}. ${which} says what was taken back since then: revoked certificates, ` +
       'compromised keys, ended accounts and replaced keys of ACME clients may be valid again.',
   )
@@ -156,12 +155,12 @@ async function copyInto(draft: string, file: string): Promise<void> {
   // Opening a pipe would wait for somebody to write.
   const flags = constants.O_RDONLY | constants.O_NONBLOCK
   await using source = await open(file, flags).catch((cause) => {
-    throw new CertStoreError('CERT_BACKUP_INVALID', `Cannot read ${file} (${cause.code}).`, {
+    throw new CertStoreError('CERT_BACKUP_REFUSED', `Cannot read ${file} (${cause.code}).`, {
       cause,
     })
   })
   if (!(await source.stat()).isFile())
-    throw new CertStoreError('CERT_BACKUP_INVALID', `${file} is not a file.`)
+    throw new CertStoreError('CERT_BACKUP_REFUSED', `${file} is not a file.`)
   try {
     await using target = await open(draft, 'w')
     await pipeline(source.createReadStream(), target.createWriteStream({ flush: true }))
@@ -178,6 +177,6 @@ function verify(file: string, draft: string): void {
   } catch (cause) {
     const failure = asStoreError(cause)
     if (!(failure instanceof StoreError) || failure.code !== 'STORE_CORRUPT') throw failure
-    throw new CertStoreError('CERT_BACKUP_INVALID', `${file} is not a whole backup.`, { cause })
+    throw new CertStoreError('CERT_BACKUP_REFUSED', `${file} is not a whole backup.`, { cause })
   }
 }

@@ -98,7 +98,7 @@ const STEPS: Readonly<Record<string, (columns: Columns) => string>> = {
  * compromised keys, ended accounts, larger counters and revocation lists, and new certificates. Both stay in files.
  * @param file - the later state, which stays as it is and may be damaged
  * @returns the tables that cannot be read there
- * @throws CertStoreError CERT_BACKUP_INVALID for a store of another CA; what SQLite throws about `sqlite`
+ * @throws CertStoreError CERT_BACKUP_REFUSED for a store of another CA; what SQLite throws about `sqlite`
  */
 export function takeOver(sqlite: DatabaseSync, file: string): readonly string[] {
   sqlite.exec(`
@@ -137,5 +137,5 @@ function isRead(sqlite: DatabaseSync, work: () => unknown): boolean {
 
 function refuseForeign(sqlite: DatabaseSync, file: string): void {
   if (sqlite.prepare(IS_FOREIGN).get())
-    throw new CertStoreError('CERT_BACKUP_INVALID', `${file} is a store of another CA.`)
+    throw new CertStoreError('CERT_BACKUP_REFUSED', `${file} is a store of another CA.`)
 }

@@ -453,7 +453,7 @@ function chainLoader(db: Queries) {
     },
   })
 
-  /** @throws CertStoreError STORE_CORRUPT */
+  /** @throws StoreError STORE_CORRUPT */
   async function read(id: string): Promise<readonly Uint8Array[]> {
     const row = await CHAINS.find(db, 'WHERE id = $1', id)
     if (!row) throw new StoreError('STORE_CORRUPT', 'The chain of a certificate is missing.')

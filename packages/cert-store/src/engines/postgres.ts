@@ -25,8 +25,7 @@ export interface PostgresStoreOptions
 
 /**
  * Opens the store in a schema of a PostgreSQL database, which is created if it is absent.
- * @throws CertStoreError STORE_NEWER, STORE_UNRELEASED, CERT_STORE_UNFINISHED, STORE_UNAVAILABLE;
- *   StoreError STORE_URL_INVALID, STORE_FOREIGN
+ * @throws StoreError
  */
 export async function openPostgresStore(options: PostgresStoreOptions): Promise<Store> {
   const { replica = randomUUID(), name, url, ...rest } = options

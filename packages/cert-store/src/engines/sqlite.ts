@@ -14,7 +14,6 @@ import {
   StoreError,
   storeUnavailable,
 } from '@gatehouse/store'
-import { CertStoreError } from '../errors.ts'
 import { syncFolder } from '../files.ts'
 import { Leases } from '../orders/leases.ts'
 import type { Store } from '../port/store.ts'
@@ -40,8 +39,7 @@ export interface SqliteStoreOptions {
 
 /**
  * Opens the store in `folder`, made if absent, and keeps other processes off it until it is closed.
- * @throws CertStoreError CERT_STORE_LOCKED, STORE_CORRUPT, STORE_NEWER, STORE_UNRELEASED,
- *   STORE_UNAVAILABLE
+ * @throws StoreError STORE_LOCKED, STORE_CORRUPT, STORE_NEWER, STORE_UNRELEASED, STORE_UNAVAILABLE
  */
 export async function openSqliteStore({ folder, elapsed }: SqliteStoreOptions): Promise<Store> {
   const unlock = await lockFolder(folder)
@@ -96,13 +94,13 @@ export async function emptyDraft(
   return draft
 }
 
-/** @throws CertStoreError CERT_STORE_NOT_EMPTY if the folder holds anything but a draft */
+/** @throws StoreError STORE_NOT_EMPTY if the folder holds anything but a draft */
 export async function requireEmpty(folder: string, draft: string): Promise<void> {
   const found = (await readdir(folder)).find(
     (name) => !NOT_DATA.includes(name) && !name.startsWith(basename(draft)),
   )
   if (found === undefined) return
-  throw new CertStoreError('CERT_STORE_NOT_EMPTY', `${folder} holds ${found} already.`)
+  throw new StoreError('STORE_NOT_EMPTY', `${folder} holds ${found} already.`)
 }
 
 /**
@@ -116,17 +114,17 @@ export function hasMasterKey(folder: string): boolean {
   return sqlite.prepare('SELECT 1 FROM master_key').get() !== undefined
 }
 
-/** @throws CertStoreError CERT_STORE_MISSING unless `folder` has a store */
+/** @throws StoreError STORE_MISSING unless `folder` has a store */
 export function requireStore(folder: string): void {
   if (existsSync(storeFile(folder))) return
-  throw new CertStoreError('CERT_STORE_MISSING', `There is no store in ${folder}.`)
+  throw new StoreError('STORE_MISSING', `There is no store in ${folder}.`)
 }
 
 /** Takes the folder for this process, by a file lock that the system frees when it ends; gives what frees it. */
 export async function lockFolder(folder: string): Promise<() => void> {
   const unlock = attemptLock(folder)
   if (unlock) return unlock
-  throw new CertStoreError('CERT_STORE_LOCKED', `Another process is using ${folder}.`)
+  throw new StoreError('STORE_LOCKED', `Another process is using ${folder}.`)
 }
 
 function attemptLock(folder: string): (() => void) | undefined {
@@ -160,13 +158,13 @@ export function connect(file: string): DatabaseSync {
   }
 }
 
-/** @throws CertStoreError STORE_CORRUPT for an empty file and for the database of another program */
+/** @throws StoreError STORE_CORRUPT for an empty file and for the database of another program */
 export function assertStore(sqlite: DatabaseSync, file: string): void {
   if (sqlite.prepare('PRAGMA application_id').get()?.application_id === APPLICATION_ID) return
   throw new StoreError('STORE_CORRUPT', `${file} is not a store.`)
 }
 
-/** @throws CertStoreError STORE_CORRUPT unless every page, row and index is sound */
+/** @throws StoreError STORE_CORRUPT unless every page, row and index is sound */
 export function checkIntegrity(sqlite: DatabaseSync): void {
   const faults = sqlite.prepare('PRAGMA integrity_check(1)').all()
   const orphans = sqlite.prepare('PRAGMA foreign_key_check').all()
@@ -174,7 +172,7 @@ export function checkIntegrity(sqlite: DatabaseSync): void {
   throw new StoreError('STORE_CORRUPT', 'The store is damaged.')
 }
 
-/** @throws CertStoreError STORE_CORRUPT for tables, indexes, triggers or views that no migration has made */
+/** @throws StoreError STORE_CORRUPT for tables, indexes, triggers or views that no migration has made */
 export function checkSchema(sqlite: DatabaseSync): void {
   using made = new DatabaseSync(':memory:')
   migrateSqlite(made, MIGRATIONS)

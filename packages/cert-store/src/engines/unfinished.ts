@@ -1,5 +1,4 @@
-import { type Engine, Table } from '@gatehouse/store'
-import { CertStoreError } from '../errors.ts'
+import { type Engine, StoreError, Table } from '@gatehouse/store'
 
 /** Is in a store while another one is moved there, and names the other by its keyring. */
 export const UNFINISHED = new Table('unfinished_move', { source: 'bytes' }, { key: ['source'] })
@@ -21,11 +20,8 @@ export async function findUnfinished(on: Engine): Promise<Uint8Array | undefined
   return (await UNFINISHED.find(on, ''))?.source
 }
 
-/** @throws CertStoreError CERT_STORE_UNFINISHED for a store that was not moved completely */
+/** @throws StoreError STORE_UNFINISHED for a store that was not moved completely */
 export async function refuseUnfinished(on: Engine): Promise<void> {
   if (!(await findUnfinished(on))) return
-  throw new CertStoreError(
-    'CERT_STORE_UNFINISHED',
-    'A store is being moved here, and is not complete.',
-  )
+  throw new StoreError('STORE_UNFINISHED', 'A store is being moved here, and is not complete.')
 }

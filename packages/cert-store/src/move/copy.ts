@@ -1,6 +1,5 @@
 import { asStoreError, type Engine, type Row, StoreError, type Table } from '@gatehouse/store'
 import { UNFINISHED } from '../engines/unfinished.ts'
-import { CertStoreError } from '../errors.ts'
 import { TABLES } from '../schema/tables.ts'
 
 /** A store that is to be moved. It is only read. */
@@ -8,7 +7,7 @@ export interface Source extends AsyncDisposable {
   readonly db: Engine
   /** Identifies its keyring. */
   readonly check: Uint8Array
-  /** @throws CertStoreError CERT_STORE_LOCKED if somebody has used it since it was opened */
+  /** @throws StoreError STORE_LOCKED if somebody has used it since it was opened */
   assertUnused(): Promise<void>
 }
 
@@ -62,7 +61,7 @@ const SET_LAST_ID: Record<Engine['dialect'], (table: string, last: number) => re
 /**
  * Copies a store, in batches of which each is read back and compared. What an earlier move of the same
  * store left behind is compared and completed; if the store was used since then, it is copied anew.
- * @throws CertStoreError CERT_STORE_NOT_EMPTY, CERT_STORE_LOCKED, STORE_UNAVAILABLE
+ * @throws StoreError STORE_NOT_EMPTY, STORE_LOCKED, STORE_UNAVAILABLE
  */
 export async function* copyStore(
   source: Source,
@@ -89,8 +88,8 @@ export async function* copyStore(
   await target.publish().catch(explain)
 }
 
-function notEmpty(): CertStoreError {
-  return new CertStoreError('CERT_STORE_NOT_EMPTY', 'The target holds another store.')
+function notEmpty(): StoreError {
+  return new StoreError('STORE_NOT_EMPTY', 'The target holds another store.')
 }
 
 async function* copyTables({ db }: Source, into: Found, batch: number): AsyncGenerator<Progress> {

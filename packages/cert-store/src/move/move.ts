@@ -12,7 +12,7 @@ const BATCH = 500
  * Copies the store that is configured, which nobody uses, to the other engine: from a folder to the database with the
  * URL `to`, or from a database to the folder `to`. The store itself stays as it is. Cut short at any point, the same
  * call completes it.
- * @throws CertStoreError CERT_STORE_…; StoreError STORE_URL_INVALID; ConfigError CONFIG_FILE_UNUSABLE
+ * @throws StoreError; ConfigError CONFIG_FILE_UNUSABLE
  */
 export async function* moveStore(storage: Storage, to: string): AsyncGenerator<Progress> {
   const { path, url, schema, caFile } = storage

@@ -1,6 +1,5 @@
-import { type Engine, openPostgres, parsePostgresUrl } from '@gatehouse/store'
+import { type Engine, openPostgres, parsePostgresUrl, StoreError } from '@gatehouse/store'
 import { findUnfinished, noteUnfinished, refuseUnfinished } from '../engines/unfinished.ts'
-import { CertStoreError } from '../errors.ts'
 import { MASTER_KEY, MIGRATIONS, TABLES } from '../schema/tables.ts'
 import type { Found, Source, Target } from './copy.ts'
 
@@ -17,16 +16,14 @@ const REPLICAS = `SELECT name FROM replicas WHERE seen_at > clock_timestamp() - 
 const WRITTEN = 'SELECT 1 FROM writes WHERE at > $1::timestamptz LIMIT 1'
 
 /**
- * @throws CertStoreError STORE_OLDER, STORE_NEWER, STORE_UNRELEASED, CERT_STORE_LOCKED,
- *   CERT_STORE_MISSING, CERT_STORE_UNFINISHED, STORE_UNAVAILABLE
+ * @throws StoreError STORE_MISSING, STORE_NEWER, STORE_UNRELEASED, STORE_LOCKED, STORE_UNFINISHED, STORE_UNAVAILABLE
  */
 export function openPostgresSource(place: Place): Promise<Source> {
   return open({ ...place, existing: true }, async (db) => {
     await refuseUnfinished(db)
     const { schema } = place
     const keyring = await MASTER_KEY.find(db, '')
-    if (!keyring)
-      throw new CertStoreError('CERT_STORE_MISSING', `The schema ${schema} holds no keys yet.`)
+    if (!keyring) throw new StoreError('STORE_MISSING', `The schema ${schema} holds no keys yet.`)
     const opened = await db.get<{ at: string }>('SELECT clock_timestamp()::text AS at')
     return {
       db,
@@ -34,14 +31,14 @@ export function openPostgresSource(place: Place): Promise<Source> {
       async assertUnused() {
         await refuseReplicas(db, schema)
         if (await db.get(WRITTEN, opened?.at))
-          throw new CertStoreError('CERT_STORE_LOCKED', `The schema ${schema} was used meanwhile.`)
+          throw new StoreError('STORE_LOCKED', `The schema ${schema} was used meanwhile.`)
       },
       [Symbol.asyncDispose]: () => db.close(),
     }
   })
 }
 
-/** @throws CertStoreError STORE_NEWER, STORE_UNRELEASED, CERT_STORE_LOCKED, CERT_STORE_NOT_EMPTY, STORE_UNAVAILABLE */
+/** @throws StoreError STORE_NEWER, STORE_UNRELEASED, STORE_LOCKED, STORE_NOT_EMPTY, STORE_UNAVAILABLE */
 export function openPostgresTarget(place: Place): Promise<Target> {
   return open({ ...place, existing: false }, async (db) => {
     const found = await findStore(db, place.schema)
@@ -77,7 +74,7 @@ async function open<Side>(
   try {
     await refuseReplicas(postgres, schema)
     if (await postgres.tryLead('move')) return await use(postgres)
-    throw new CertStoreError('CERT_STORE_LOCKED', `Another move uses the schema ${schema}.`)
+    throw new StoreError('STORE_LOCKED', `Another move uses the schema ${schema}.`)
   } catch (error) {
     await postgres.close()
     throw error
@@ -88,8 +85,8 @@ async function refuseReplicas(db: Engine, schema: string): Promise<void> {
   const replicas = await db.all<{ name: string }>(REPLICAS)
   if (replicas.length === 0) return
   const names = replicas.map(({ name }) => name).join(', ')
-  throw new CertStoreError(
-    'CERT_STORE_LOCKED',
+  throw new StoreError(
+    'STORE_LOCKED',
     `The schema ${schema} is used by ${names}; a replica that was killed counts for 15 seconds.`,
   )
 }
@@ -101,9 +98,6 @@ async function findStore(db: Engine, schema: string): Promise<Found | undefined>
   if (keyring) return { db, check: keyring.checkValue, isFinished: true }
   for (const { name } of TABLES)
     if (await db.get(`SELECT 1 FROM ${name} LIMIT 1`))
-      throw new CertStoreError(
-        'CERT_STORE_NOT_EMPTY',
-        `The schema ${schema} holds ${name} already.`,
-      )
+      throw new StoreError('STORE_NOT_EMPTY', `The schema ${schema} holds ${name} already.`)
   return undefined
 }

@@ -2,7 +2,13 @@ import { existsSync } from 'node:fs'
 import { rename } from 'node:fs/promises'
 import { DatabaseSync } from 'node:sqlite'
 import { attempt } from '@gatehouse/net'
-import { asStoreError, type Engine, requireMigratedSqlite, Sqlite } from '@gatehouse/store'
+import {
+  asStoreError,
+  type Engine,
+  requireMigratedSqlite,
+  Sqlite,
+  StoreError,
+} from '@gatehouse/store'
 import {
   assertStore,
   checkIntegrity,
@@ -15,14 +21,12 @@ import {
   storeFile,
 } from '../engines/sqlite.ts'
 import { findUnfinished, noteUnfinished } from '../engines/unfinished.ts'
-import { CertStoreError } from '../errors.ts'
 import { syncFolder } from '../files.ts'
 import { MASTER_KEY, MIGRATIONS } from '../schema/tables.ts'
 import type { Found, Source, Target } from './copy.ts'
 
 /**
- * @throws CertStoreError CERT_STORE_MISSING, CERT_STORE_LOCKED, STORE_CORRUPT, STORE_OLDER,
- *   STORE_NEWER, STORE_UNRELEASED
+ * @throws StoreError STORE_MISSING, STORE_LOCKED, STORE_CORRUPT, STORE_NEWER, STORE_UNRELEASED
  */
 export async function openSqliteSource(folder: string): Promise<Source> {
   requireStore(folder)
@@ -31,8 +35,7 @@ export async function openSqliteSource(folder: string): Promise<Source> {
     checkIntegrity(sqlite)
     const db = engineOn(sqlite)
     const keyring = await MASTER_KEY.find(db, '')
-    if (!keyring)
-      throw new CertStoreError('CERT_STORE_MISSING', `The store in ${folder} has no keys yet.`)
+    if (!keyring) throw new StoreError('STORE_MISSING', `The store in ${folder} has no keys yet.`)
     return {
       db,
       check: keyring.checkValue,
@@ -43,7 +46,7 @@ export async function openSqliteSource(folder: string): Promise<Source> {
   })
 }
 
-/** @throws CertStoreError CERT_STORE_LOCKED, CERT_STORE_NOT_EMPTY, STORE_CORRUPT, STORE_UNAVAILABLE */
+/** @throws StoreError STORE_LOCKED, STORE_NOT_EMPTY, STORE_CORRUPT, STORE_UNAVAILABLE */
 export function openSqliteTarget(folder: string): Promise<Target> {
   return open(folder, async (held) => {
     const file = storeFile(folder)

@@ -54,7 +54,7 @@ export const AUDIT_LOOKED_AT = 5_000
  * Every method that writes is atomic and resolves after its commit. Times are epoch milliseconds,
  * certificates are DER, private keys are sealed before they get here.
  *
- * @throws CertStoreError STORE_UNAVAILABLE, STORE_CORRUPT
+ * @throws StoreError STORE_UNAVAILABLE, STORE_CORRUPT
  */
 export interface Store
   extends Certificates,

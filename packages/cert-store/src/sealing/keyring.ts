@@ -7,8 +7,7 @@ import {
   type KeyObject,
   randomBytes,
 } from 'node:crypto'
-import { storeUnavailable } from '@gatehouse/store'
-import { CertStoreError } from '../errors.ts'
+import { StoreError, storeUnavailable } from '@gatehouse/store'
 import type { DataKeyRecord, KeyringRecord, Store } from '../port/store.ts'
 
 /** Each has data keys of its own. */
@@ -52,12 +51,12 @@ export class MasterKey {
     return encrypt(this.#wrapping, randomBytes(NONCE_BYTES), dataKey, [Buffer.from(label)])
   }
 
-  /** @throws CertStoreError CERT_SEAL_BROKEN */
+  /** @throws StoreError STORE_CORRUPT */
   unwrap(wrapped: Uint8Array, label: string): Buffer {
     try {
       return decrypt(this.#wrapping, wrapped, [Buffer.from(label)])
     } catch (cause) {
-      throw new CertStoreError('CERT_SEAL_BROKEN', `Data key ${label} was changed.`, { cause })
+      throw new StoreError('STORE_CORRUPT', `Data key ${label} was changed.`, { cause })
     }
   }
 }
@@ -73,7 +72,7 @@ export class Keyring {
 
   /**
    * Encrypts a secret. It only opens with the same `context`, such as the DER of its certificate.
-   * @throws CertStoreError STORE_UNAVAILABLE if seals can no longer be counted
+   * @throws StoreError STORE_UNAVAILABLE if seals can no longer be counted
    */
   seal(purpose: Purpose, secret: Uint8Array, context: Uint8Array): Buffer {
     const id = this.#dataKeys.take(purpose)
@@ -84,14 +83,14 @@ export class Keyring {
     return Buffer.concat([header, sealed])
   }
 
-  /** @throws CertStoreError CERT_SEAL_BROKEN */
+  /** @throws StoreError STORE_CORRUPT */
   open(sealed: Uint8Array, context: Uint8Array): Buffer {
     const header = Buffer.from(sealed.subarray(0, HEADER_BYTES))
     try {
       const key = this.#dataKeys.key(header.readUInt32BE(1))
       return decrypt(key, sealed.subarray(HEADER_BYTES), [header, context])
     } catch (cause) {
-      throw new CertStoreError('CERT_SEAL_BROKEN', 'A sealed key does not open.', { cause })
+      throw new StoreError('STORE_CORRUPT', 'A sealed key does not open.', { cause })
     }
   }
 
@@ -190,7 +189,7 @@ class DataKeys {
     return this.#records.has(id)
   }
 
-  /** The id of the data key for one more seal. @throws CertStoreError STORE_UNAVAILABLE */
+  /** The id of the data key for one more seal. @throws StoreError STORE_UNAVAILABLE */
   take(purpose: Purpose): number {
     const last = this.#leases.get(purpose)
     const current = last?.left === 0 && last.next ? last.next : last
@@ -207,12 +206,12 @@ class DataKeys {
     return current.id
   }
 
-  /** @throws CertStoreError CERT_SEAL_BROKEN */
+  /** @throws StoreError STORE_CORRUPT */
   key(id: number): KeyObject {
     const known = this.#opened.get(id)
     if (known) return known
     const record = this.#records.get(id)
-    if (!record) throw new CertStoreError('CERT_SEAL_BROKEN', `There is no data key ${id}.`)
+    if (!record) throw new StoreError('STORE_CORRUPT', `There is no data key ${id}.`)
     const bytes = this.#options.master.unwrap(record.wrapped, dataKeyLabel(record))
     const key = createSecretKey(bytes)
     bytes.fill(0)

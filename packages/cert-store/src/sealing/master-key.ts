@@ -3,6 +3,7 @@ import { existsSync, realpathSync } from 'node:fs'
 import { open, rename, rm, writeFile } from 'node:fs/promises'
 import { basename, dirname, join, relative, resolve, sep } from 'node:path'
 import { makeFolder } from '@gatehouse/service-kit/files'
+import { StoreError } from '@gatehouse/store'
 import { CertStoreError } from '../errors.ts'
 import { createPrivateFile, fileError, syncFolder } from '../files.ts'
 import type { Store } from '../port/store.ts'
@@ -23,8 +24,7 @@ const OTHERS_OR_GROUP_WRITE = 0o027
 /**
  * Opens the keyring of a store. A store without one gets a new keyring, and a master key if the file
  * does not exist and the store is not shared; a store that has one never gets a new master key here.
- * @throws CertStoreError CERT_MASTER_KEY_EXPOSED, CERT_MASTER_KEY_MISSING, CERT_MASTER_KEY_WRONG,
- * CERT_MASTER_KEY_INVALID, CERT_MASTER_KEY_EXPOSED
+ * @throws CertStoreError CERT_MASTER_KEY_UNUSABLE
  */
 export async function openKeyring(options: KeyringOptions): Promise<Keyring> {
   const { masterKeyFile: file, masterKey, folder, store } = options
@@ -43,8 +43,7 @@ export async function openKeyring(options: KeyringOptions): Promise<Keyring> {
 /** A key that one replica creates would not be known to the others. */
 async function firstMasterKey({ masterKeyFile: file, folder }: KeyringOptions): Promise<MasterKey> {
   if (folder !== undefined) return createMasterKey(file)
-  throw new CertStoreError(
-    'CERT_MASTER_KEY_MISSING',
+  throw unusable(
     `${file} does not exist. Create it once, with \`openssl rand -base64 32\`, and give each replica a copy.`,
   )
 }
@@ -56,15 +55,13 @@ async function readMasterKey(file: string): Promise<MasterKey | undefined> {
   return new MasterKey(Buffer.from(found.text, 'base64'))
 }
 
-/** @throws CertStoreError CERT_MASTER_KEY_EXPOSED, CERT_MASTER_KEY_INVALID */
+/** @throws CertStoreError CERT_MASTER_KEY_UNUSABLE */
 export function assertMasterKey(
   file: string,
   { mode, text }: { readonly mode: number; readonly text: string },
 ): void {
-  if ((mode & OTHERS_OR_GROUP_WRITE) !== 0)
-    throw new CertStoreError('CERT_MASTER_KEY_EXPOSED', `${file} is open to other users.`)
-  if (!TEXT.test(text.trimEnd()))
-    throw new CertStoreError('CERT_MASTER_KEY_INVALID', `${file} does not hold 32 bytes in base64.`)
+  if ((mode & OTHERS_OR_GROUP_WRITE) !== 0) throw unusable(`${file} is open to other users.`)
+  if (!TEXT.test(text.trimEnd())) throw unusable(`${file} does not hold 32 bytes in base64.`)
 }
 
 /** Creates a key in a new file. @throws CertStoreError CERT_FILE_FAILED */
@@ -83,7 +80,7 @@ export async function createMasterKey(file: string): Promise<MasterKey> {
 /**
  * Finds the key that a store was sealed with, which is `given` or in the file. Also completes an interrupted rotation:
  * `<file>.next` takes the place of `file` if the store is already wrapped by it, and is deleted otherwise.
- * @throws CertStoreError CERT_MASTER_KEY_MISSING, CERT_MASTER_KEY_WRONG, CERT_MASTER_KEY_INVALID, CERT_MASTER_KEY_EXPOSED
+ * @throws CertStoreError CERT_MASTER_KEY_UNUSABLE
  */
 async function matchMasterKey(
   file: string,
@@ -91,11 +88,7 @@ async function matchMasterKey(
   given?: MasterKey,
 ): Promise<MasterKey> {
   if (given && timingSafeEqual(given.check, check)) return given
-  if (given)
-    throw new CertStoreError(
-      'CERT_MASTER_KEY_WRONG',
-      '`storage.masterKey` is not the key of this store.',
-    )
+  if (given) throw unusable('`storage.masterKey` is not the key of this store.')
   const key = await readMasterKey(file)
   if (key && timingSafeEqual(key.check, check)) {
     await rm(nextFile(file), { force: true })
@@ -107,27 +100,21 @@ async function matchMasterKey(
     return next
   }
   throw key
-    ? new CertStoreError(
-        'CERT_MASTER_KEY_WRONG',
-        `The key in ${file} is not the key of this store.`,
-      )
-    : new CertStoreError(
-        'CERT_MASTER_KEY_MISSING',
-        `${file} does not exist, and the store needs its key.`,
-      )
+    ? unusable(`The key in ${file} is not the key of this store.`)
+    : unusable(`${file} does not exist, and the store needs its key.`)
 }
 
 /**
  * Puts a new master key in the place of the old one and wraps the data keys anew. Cut short at any
  * point, the store opens with the one key or the other, and the next start tidies up.
- * @throws CertStoreError CERT_STORE_MISSING, CERT_MASTER_KEY_*, CERT_FILE_FAILED
+ * @throws StoreError STORE_MISSING; CertStoreError CERT_MASTER_KEY_UNUSABLE, CERT_FILE_FAILED
  */
 export async function replaceMasterKey(
   store: Pick<Store, 'loadKeyring' | 'replaceKeyring'>,
   file: string,
 ): Promise<void> {
   const keyring = await store.loadKeyring()
-  if (!keyring) throw new CertStoreError('CERT_STORE_MISSING', 'The store has no keys yet.')
+  if (!keyring) throw new StoreError('STORE_MISSING', 'The store has no keys yet.')
   const old = await matchMasterKey(file, keyring.check)
   const next = await createMasterKey(nextFile(file))
   const dataKeys = keyring.dataKeys.map((record) => {
@@ -135,7 +122,7 @@ export async function replaceMasterKey(
     return { ...record, wrapped: next.wrap(dataKey, dataKeyLabel(record)) }
   })
   if (!(await store.replaceKeyring({ check: next.check, dataKeys }, old.check)))
-    throw new CertStoreError('CERT_MASTER_KEY_WRONG', 'The master key was replaced meanwhile.')
+    throw unusable('The master key was replaced meanwhile.')
   await adoptNextMasterKey(file)
 }
 
@@ -149,15 +136,12 @@ async function adoptNextMasterKey(file: string): Promise<void> {
   await syncFolder(dirname(file))
 }
 
-/** @throws CertStoreError CERT_MASTER_KEY_EXPOSED if the key lies inside of the data folder, so that a copy of it reveals everything */
+/** @throws CertStoreError CERT_MASTER_KEY_UNUSABLE if the key lies inside of the data folder, so that a copy of it reveals everything */
 export function refuseBeside(file: string, folder: string): void {
   const data = realpath(folder)
   const paths = [join(realpath(dirname(file)), basename(file)), realpath(file)]
   if (paths.every((path) => relative(data, path).split(sep)[0] === '..')) return
-  throw new CertStoreError(
-    'CERT_MASTER_KEY_EXPOSED',
-    `${file} is inside the data folder ${folder}.`,
-  )
+  throw unusable(`${file} is inside the data folder ${folder}.`)
 }
 
 /** Mode and first 64 bytes of a file, which is longer than a key; `undefined` if there is no file. */
@@ -170,10 +154,14 @@ async function readStart(file: string): Promise<{ mode: number; text: string } |
   } catch (cause) {
     const { code } = cause as NodeJS.ErrnoException
     if (code === 'ENOENT') return undefined
-    throw new CertStoreError('CERT_MASTER_KEY_INVALID', `Cannot read ${file} (${code}).`, { cause })
+    throw unusable(`Cannot read ${file} (${code}).`, { cause })
   }
 }
 
 function realpath(path: string): string {
   return existsSync(path) ? realpathSync(path) : resolve(path)
+}
+
+function unusable(message: string, options?: ErrorOptions): CertStoreError {
+  return new CertStoreError('CERT_MASTER_KEY_UNUSABLE', message, options)
 }

@@ -308,7 +308,7 @@ for (const [what, message, damage] of damages)
     const { folder, file, before, store, reopen } = await lost(t, used)
     damage(store)
     const over = before
-    await t.rejects(restore({ folder, file, over }), { code: 'CERT_BACKUP_FORGETS', message })
+    await t.rejects(restore({ folder, file, over }), { code: 'CERT_BACKUP_REFUSED', message })
     t.same(readdirSync(folder), ['lock.db'], 'and nothing was restored')
     await restore({ folder, file, over, forget: true })
     const opened = await reopen()
@@ -335,13 +335,13 @@ t.test('what a restore refuses to take over', async (t) => {
   const other = `${store}.other`
   copyFileSync(store, other)
   run(other, 'UPDATE authorities SET certificate = randomblob(300)')
-  const foreign = { code: 'CERT_BACKUP_INVALID', message: /another CA/ }
+  const foreign = { code: 'CERT_BACKUP_REFUSED', message: /another CA/ }
   await t.rejects(restore({ folder, file, over: other }), foreign)
   await t.rejects(restore({ folder, file, over: join(before, 'none') }), {
-    code: 'CERT_STORE_MISSING',
+    code: 'STORE_MISSING',
   })
   const user = await opening(before, join(before, '..', 'master.key'))
-  await t.rejects(restore({ folder, file, over: before }), { code: 'CERT_STORE_LOCKED' })
+  await t.rejects(restore({ folder, file, over: before }), { code: 'STORE_LOCKED' })
   await user.store.close()
   t.match(await restore({ folder, file, over: store }), { renewsKeys: false }, 'a file alone')
 })
@@ -349,7 +349,7 @@ t.test('what a restore refuses to take over', async (t) => {
 t.test('without the store that it replaces, a backup forgets', async (t) => {
   const { folder, file, reopen } = await lost(t, used)
   const message = `The backup is of ${ISO}. Nothing says what was taken back since then`
-  await t.rejects(restore({ folder, file }), { code: 'CERT_BACKUP_FORGETS', message })
+  await t.rejects(restore({ folder, file }), { code: 'CERT_BACKUP_REFUSED', message })
   t.same(readdirSync(folder), ['lock.db'])
   const forgetting = { folder, file, forget: true, callers: ['mail'] }
   t.same(await restore(forgetting), { asOf: ISO, renewsKeys: true })

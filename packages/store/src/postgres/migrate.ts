@@ -39,7 +39,7 @@ export interface Schema {
 /**
  * Creates the schema if it is absent, and runs the migrations that it lacks, each in a transaction of its
  * own. Of several replicas that start at once, one does it and the others wait, a minute at most.
- * @throws StoreError `STORE_NEWER`, `STORE_FOREIGN`, `STORE_UNRELEASED`
+ * @throws StoreError `STORE_NEWER`, `STORE_NOT_EMPTY`, `STORE_UNRELEASED`
  */
 export async function migrate(connection: Connection, of: Schema): Promise<void> {
   const { schema, migrations, feeds = [] } = of
@@ -61,12 +61,12 @@ export async function migrate(connection: Connection, of: Schema): Promise<void>
 
 /**
  * Changes nothing.
- * @throws StoreError `STORE_OLDER`, `STORE_NEWER` or `STORE_UNRELEASED` unless the schema had exactly these migrations
+ * @throws StoreError `STORE_MISSING`, `STORE_NEWER` or `STORE_UNRELEASED` unless the schema had exactly these migrations
  */
 export async function requireMigrated(connection: Connection, of: Schema): Promise<void> {
   const applied = await appliedTo(connection, of.schema)
   if (!applied)
-    throw new StoreError('STORE_OLDER', `The schema ${of.schema} holds nothing of this service.`)
+    throw new StoreError('STORE_MISSING', `The schema ${of.schema} holds nothing of this service.`)
   requireAll(applied, stepsOf(of.migrations, 'postgres'))
 }
 
@@ -77,7 +77,7 @@ async function refuseForeign(
 ): Promise<void> {
   for (const feed of feeds)
     if (!(await has(connection, schema, feed)))
-      throw new StoreError('STORE_FOREIGN', `The schema ${schema} is that of another service.`)
+      throw new StoreError('STORE_NOT_EMPTY', `The schema ${schema} is that of another service.`)
 }
 
 /** Undefined if the schema has no tables of ours. */

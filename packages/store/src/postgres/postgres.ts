@@ -77,8 +77,8 @@ export interface Postgres extends Engine {
 
 /**
  * Connects to the first host that takes writes, creates the schema and runs the migrations that it lacks.
- * @throws StoreError `STORE_UNAVAILABLE`, `STORE_REFUSED`, `STORE_NEWER`, `STORE_OLDER`,
- *   `STORE_UNRELEASED` or `STORE_FOREIGN`
+ * @throws StoreError `STORE_UNAVAILABLE`, `STORE_REFUSED`, `STORE_NEWER`, `STORE_MISSING`,
+ *   `STORE_UNRELEASED` or `STORE_NOT_EMPTY`
  */
 export async function openPostgres(options: PostgresOptions): Promise<Postgres> {
   const { schema, feeds = [], patience = 0, log } = options

@@ -40,7 +40,7 @@ export function migrateSqlite(sqlite: DatabaseSync, migrations: readonly Migrati
   }
 }
 
-/** Changes nothing. @throws StoreError `STORE_OLDER`, `STORE_NEWER`, `STORE_UNRELEASED` */
+/** Changes nothing. @throws StoreError `STORE_MISSING`, `STORE_NEWER`, `STORE_UNRELEASED` */
 export function requireMigratedSqlite(
   sqlite: DatabaseSync,
   migrations: readonly Migration[],

@@ -9,7 +9,7 @@ const PAGE = 500
 
 /**
  * Lists the rows of the audit trail of so long, newest first, as lines. The service may run.
- * @throws UsageError; CertStoreError CERT_STORE_MISSING; StoreError
+ * @throws UsageError; StoreError
  */
 export async function* listAudit(
   storage: CertServiceConfig['storage'],

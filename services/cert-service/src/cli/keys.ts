@@ -34,8 +34,7 @@ function keyringOf({ url, path, masterKey, masterKeyFile }: Stopped, store: Stor
 
 /**
  * Moves the root's private key out of the store into a new file (PEM, PKCS#8), to be kept offline.
- * @throws CertError CERT_STORE_MISSING, CERT_STORE_LOCKED, CERT_ROOT_KEY_ABSENT, CERT_MASTER_KEY_*,
- * CERT_FILE_FAILED
+ * @throws StoreError STORE_MISSING, STORE_LOCKED; CertError CERT_ROOT_KEY_ABSENT, CERT_MASTER_KEY_UNUSABLE, CERT_FILE_FAILED
  */
 export async function detachRoot({
   file,
@@ -59,7 +58,7 @@ export async function detachRoot({
 
 /**
  * Puts a new master key in the place of the old one: see {@link replaceMasterKey}.
- * @throws CertStoreError CERT_STORE_MISSING, CERT_STORE_LOCKED, CERT_MASTER_KEY_*, CERT_FILE_FAILED
+ * @throws StoreError STORE_MISSING, STORE_LOCKED; CertError CERT_MASTER_KEY_UNUSABLE, CERT_FILE_FAILED
  */
 export async function rekey({ masterKey, ...stopped }: Stopped): Promise<void> {
   if (masterKey !== undefined)
@@ -73,7 +72,7 @@ export async function rekey({ masterKey, ...stopped }: Stopped): Promise<void> {
 
 /**
  * Gives the account of an issuer another key (RFC 8555 section 7.3.5).
- * @throws AcmeError; CertError CERT_ISSUER_ABSENT, CERT_STORE_MISSING, CERT_STORE_LOCKED, CERT_MASTER_KEY_*
+ * @throws AcmeError; StoreError STORE_MISSING, STORE_LOCKED; CertError CERT_ISSUER_ABSENT, CERT_MASTER_KEY_UNUSABLE
  */
 export async function rollover({
   issuers,

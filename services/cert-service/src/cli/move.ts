@@ -12,7 +12,7 @@ const URL = /^postgres(ql)?:/
  * whose URL is `to` or in the file `to`, or from a database to the folder `to`. The store itself stays as it
  * is. Cut short at any point, the same command completes it. Gives a line for each table, and what is to be
  * done afterwards.
- * @throws UsageError; CertStoreError CERT_STORE_…; StoreError STORE_URL_INVALID
+ * @throws UsageError; StoreError
  */
 export async function* move(
   storage: Storage,

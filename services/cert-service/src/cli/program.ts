@@ -1,8 +1,12 @@
 import { clientCommands } from '@gatehouse/certs-client'
-import type { ServiceCommand, ServiceProgram } from '@gatehouse/service-kit/program'
+import {
+  type ServiceCommand,
+  type ServiceProgram,
+  UsageError,
+} from '@gatehouse/service-kit/program'
 import { loadCertConfig } from '../config/load.ts'
 import { type CertServiceConfig, isPlain } from '../config/schema.ts'
-import { actionFor, CertError } from '../errors.ts'
+import { actionFor } from '../errors.ts'
 import { VERSION } from '../version.ts'
 import { START_RULES } from './start-rules.ts'
 
@@ -155,7 +159,7 @@ const rollover: Command = {
 
 function folderOf({ url, path }: CertServiceConfig['storage']): string {
   if (url === undefined) return path
-  throw new CertError('CERT_STORE_SHARED', 'The store is a database: use pg_dump and pg_restore.')
+  throw new UsageError('the store is a database: use pg_dump and pg_restore')
 }
 
 /** The program `gatehouse-certs`. What a command runs is imported with it. */

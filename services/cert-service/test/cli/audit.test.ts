@@ -40,6 +40,6 @@ t.test('the audit trail is listed while the service runs', async (t) => {
   }
   const storage = { path: testFolder(t), schema: 'none' } as CertServiceConfig['storage']
   await t.rejects(linesOf(storage, { asJson: true }), {
-    code: 'CERT_STORE_MISSING',
+    code: 'STORE_MISSING',
   })
 })

@@ -81,25 +81,25 @@ t.test('nothing is overwritten, nothing half done is left', async (t) => {
   const { store, file, folder, elsewhere, base } = await running(t)
   await backup({ folder, file })
   const copy = readFileSync(file)
-  await t.rejects(backup({ folder, file }), { code: 'CERT_FILE_FAILED' })
+  await t.rejects(backup({ folder, file }), { code: 'CERT_FILE_FAILED', message: /exists/ })
   t.same(readFileSync(file), copy)
   const lost = join(base, 'nowhere', 'copy.db')
   await t.rejects(backup({ folder, file: lost }), { code: 'CERT_FILE_FAILED' })
   await t.rejects(backup({ folder: elsewhere, file: join(base, 'x') }), {
-    code: 'CERT_STORE_MISSING',
+    code: 'STORE_MISSING',
   })
   t.notOk(existsSync(join(base, 'x')))
   t.notOk(existsSync(elsewhere))
 
-  await t.rejects(restore({ folder, file }), { code: 'CERT_STORE_LOCKED' }, 'in use')
+  await t.rejects(restore({ folder, file }), { code: 'STORE_LOCKED' }, 'in use')
   await store.close()
-  await t.rejects(restore({ folder, file }), { code: 'CERT_STORE_NOT_EMPTY' }, 'in use before')
+  await t.rejects(restore({ folder, file }), { code: 'STORE_NOT_EMPTY' }, 'in use before')
   mkdirSync(elsewhere)
   writeFileSync(join(elsewhere, 'store.db-wal'), '')
-  const refused = { code: 'CERT_STORE_NOT_EMPTY', message: /store\.db-wal/ }
+  const refused = { code: 'STORE_NOT_EMPTY', message: /store\.db-wal/ }
   await t.rejects(restore({ folder: elsewhere, file }), refused)
   const absent = restore({ folder: join(base, 'third'), file: join(base, 'absent') })
-  await t.rejects(absent, { code: 'CERT_BACKUP_INVALID' })
+  await t.rejects(absent, { code: 'CERT_BACKUP_REFUSED' })
 })
 
 t.test('a damaged store gives no backup', async (t) => {
@@ -153,11 +153,11 @@ t.test('a killed service leaves a store that can be backed up', async (t) => {
 })
 
 const bad: [what: string, code: string, harm: (file: string) => void][] = [
-  ['is of another program', 'CERT_BACKUP_INVALID', (file) => makeForeign(file)],
-  ['is cut short', 'CERT_BACKUP_INVALID', (file) => truncateSync(file, 12 * 4096)],
-  ['is empty', 'CERT_BACKUP_INVALID', (file) => truncateSync(file, 0)],
-  ['is no backup', 'CERT_BACKUP_INVALID', (file) => writeFileSync(file, 'x'.repeat(9999))],
-  ['was changed', 'CERT_BACKUP_INVALID', (file) => overwrite(file)],
+  ['is of another program', 'CERT_BACKUP_REFUSED', (file) => makeForeign(file)],
+  ['is cut short', 'CERT_BACKUP_REFUSED', (file) => truncateSync(file, 12 * 4096)],
+  ['is empty', 'CERT_BACKUP_REFUSED', (file) => truncateSync(file, 0)],
+  ['is no backup', 'CERT_BACKUP_REFUSED', (file) => writeFileSync(file, 'x'.repeat(9999))],
+  ['was changed', 'CERT_BACKUP_REFUSED', (file) => overwrite(file)],
   ['is of a newer version', 'STORE_NEWER', (file) => makeNewer(file)],
   ['is of an unreleased version', 'STORE_UNRELEASED', (file) => makeUnreleased(file)],
 ]
@@ -216,7 +216,7 @@ t.test('what no store has is not restored', async (t) => {
     const sqlite = new DatabaseSync(changed)
     sqlite.exec(sql)
     sqlite.close()
-    const code = 'CERT_BACKUP_INVALID'
+    const code = 'CERT_BACKUP_REFUSED'
     await t.rejects(restore({ folder: elsewhere, file: changed }), { code }, what)
     t.notOk(existsSync(join(elsewhere, 'store.db')), what)
   }
@@ -229,5 +229,5 @@ t.test('a pipe, a device or a folder is no backup, and is not waited for', async
   const pipe = join(base, 'pipe')
   execFileSync('/usr/bin/env', ['mkfifo', pipe])
   for (const file of [pipe, '/dev/zero', base])
-    await t.rejects(restore({ folder: elsewhere, file }), { code: 'CERT_BACKUP_INVALID' }, file)
+    await t.rejects(restore({ folder: elsewhere, file }), { code: 'CERT_BACKUP_REFUSED' }, file)
 })

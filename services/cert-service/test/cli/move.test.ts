@@ -186,7 +186,7 @@ async function bothWays(t: Test): Promise<readonly Way[]> {
         await moved(inFolder(folder, expected), server.url)
         return [await dumpSchema(other), await dumpSchema(expected)]
       },
-      unopenable: { code: 'CERT_STORE_UNFINISHED' },
+      unopenable: { code: 'STORE_UNFINISHED' },
     },
     {
       name: 'to a folder',
@@ -202,7 +202,7 @@ async function bothWays(t: Test): Promise<readonly Way[]> {
         await moved(inDatabase(schema), expected)
         return [dumpFolder(back), dumpFolder(expected)]
       },
-      unopenable: { code: 'CERT_STORE_MISSING' },
+      unopenable: { code: 'STORE_MISSING' },
     },
   ]
 }
@@ -238,10 +238,10 @@ t.test('cut short after each batch, it goes on and ends right', async (t) => {
     t.equal(await moveFor(way), true, 'once more, it is found to be complete')
     {
       await using store = await way.openTarget()
-      await t.rejects(moveFor(way), { code: 'CERT_STORE_LOCKED' }, 'a target that is in use')
+      await t.rejects(moveFor(way), { code: 'STORE_LOCKED' }, 'a target that is in use')
       await store.addAudit([newAudit()])
     }
-    await t.rejects(moveFor(way), { code: 'CERT_STORE_NOT_EMPTY' }, 'or was used')
+    await t.rejects(moveFor(way), { code: 'STORE_NOT_EMPTY' }, 'or was used')
   }
 })
 
@@ -386,13 +386,13 @@ t.test('what is refused', async (t) => {
   }
   await begin(folder, await openPostgresTarget({ url: server.url, schema: half }))
   const cases: [why: string, code: string, from: Parameters<typeof move>[0], to: string][] = [
-    ['no store', 'CERT_STORE_MISSING', inFolder(back, schema), server.url],
-    ['no schema', 'STORE_OLDER', inDatabase('absent'), back],
-    ['another store in the target', 'CERT_STORE_NOT_EMPTY', inFolder(other, schema), server.url],
-    ['half of another store', 'CERT_STORE_NOT_EMPTY', inFolder(other, half), file],
-    ['another store in the folder', 'CERT_STORE_NOT_EMPTY', inDatabase(schema), other],
-    ['a file in the folder', 'CERT_STORE_NOT_EMPTY', inDatabase(schema), t.testdirName],
-    ['half of a store', 'CERT_STORE_UNFINISHED', inDatabase(half), back],
+    ['no store', 'STORE_MISSING', inFolder(back, schema), server.url],
+    ['no schema', 'STORE_MISSING', inDatabase('absent'), back],
+    ['another store in the target', 'STORE_NOT_EMPTY', inFolder(other, schema), server.url],
+    ['half of another store', 'STORE_NOT_EMPTY', inFolder(other, half), file],
+    ['another store in the folder', 'STORE_NOT_EMPTY', inDatabase(schema), other],
+    ['a file in the folder', 'STORE_NOT_EMPTY', inDatabase(schema), t.testdirName],
+    ['half of a store', 'STORE_UNFINISHED', inDatabase(half), back],
     ['a URL that is none', 'STORE_URL_INVALID', inFolder(folder), 'postgres://secret@'],
     ['no CA', 'CONFIG_FILE_UNUSABLE', { ...inFolder(folder), caFile: back }, server.url],
     ['no file with a URL', 'CONFIG_FILE_UNUSABLE', inFolder(folder), back],
@@ -408,7 +408,7 @@ t.test('what is refused', async (t) => {
   await (await openPostgresTarget({ url: server.url, schema: foreign }))[Symbol.asyncDispose]()
   await server.sql(`INSERT INTO ${foreign}.told VALUES ('key', 1, 1)`)
   t.match(await moved(inFolder(folder, foreign), server.url).catch((thrown) => thrown), {
-    code: 'CERT_STORE_NOT_EMPTY',
+    code: 'STORE_NOT_EMPTY',
     message: /told/,
   })
   t.strictSame([dumpFolder(folder), dumpFolder(other), await dumpSchema(schema)], untouched)
@@ -421,25 +421,25 @@ t.test('a store that is in use, or of an older version, is not moved', async (t)
   await moved(inFolder(folder, schema), server.url)
   {
     await using _ = await openSqliteStore({ folder })
-    await t.rejects(moved(inFolder(folder, newSchema()), server.url), { code: 'CERT_STORE_LOCKED' })
+    await t.rejects(moved(inFolder(folder, newSchema()), server.url), { code: 'STORE_LOCKED' })
   }
   await openReplica(t, { schema, name: 'this-one:7401' })
-  const live = { code: 'CERT_STORE_LOCKED', message: /this-one:7401/ }
+  const live = { code: 'STORE_LOCKED', message: /this-one:7401/ }
   await t.rejects(moved(inDatabase(schema), back), live)
 
   const other = newSchema()
   await moved(inFolder(folder, other), server.url)
   const source = await openPostgresSource({ url: server.url, schema: other })
   await server.sql(`INSERT INTO ${other}.writes VALUES (gen_random_uuid())`)
-  await t.rejects(source.assertUnused(), { code: 'CERT_STORE_LOCKED', message: /meanwhile/ })
+  await t.rejects(source.assertUnused(), { code: 'STORE_LOCKED', message: /meanwhile/ })
   await source[Symbol.asyncDispose]()
 
   await server.sql(`DELETE FROM ${other}.schema_versions`)
-  await t.rejects(moved(inDatabase(other), back), { code: 'STORE_OLDER' })
+  await t.rejects(moved(inDatabase(other), back), { code: 'STORE_MISSING' })
   const sqlite = new DatabaseSync(join(folder, 'store.db'))
   t.teardown(() => sqlite.close())
   sqlite.exec('DELETE FROM schema_versions')
-  await t.rejects(moved(inFolder(folder, newSchema()), server.url), { code: 'STORE_OLDER' })
+  await t.rejects(moved(inFolder(folder, newSchema()), server.url), { code: 'STORE_MISSING' })
   // Such as versions made that were never released.
   sqlite.exec('DROP TABLE schema_versions')
   const unreleased = { code: 'STORE_UNRELEASED' }

@@ -56,7 +56,7 @@ t.test(
     t.notSame(readFileSync(masterKeyFile), readFileSync(old))
     t.same(await start(), secret)
     copyFileSync(old, masterKeyFile)
-    await t.rejects(start(), { code: 'CERT_MASTER_KEY_WRONG' })
+    await t.rejects(start(), { message: /is not the key of this store/ })
   },
 )
 
@@ -74,7 +74,7 @@ t.test('a backup from before opens with the old key only', async (t) => {
   t.teardown(() => store.close())
   const openWith = (masterKeyFile: string) =>
     openKeyring({ folder: elsewhere, masterKeyFile, store })
-  await t.rejects(openWith(masterKeyFile), { code: 'CERT_MASTER_KEY_WRONG' })
+  await t.rejects(openWith(masterKeyFile), { message: /is not the key of this store/ })
   await t.resolves(openWith(old))
 })
 
@@ -116,13 +116,13 @@ t.test('cut short at any point, the next start has a key that opens', async (t) 
 t.test('refusals leave everything as it was', async (t) => {
   const { base, folder, masterKeyFile, start } = await sealedStore(t)
   const nowhere = join(base, 'nowhere')
-  await t.rejects(rekey({ path: nowhere, masterKeyFile }), { code: 'CERT_STORE_MISSING' })
+  await t.rejects(rekey({ path: nowhere, masterKeyFile }), { code: 'STORE_MISSING' })
   t.notOk(existsSync(nowhere))
   const store = await openSqliteStore({ folder })
-  await t.rejects(rekey({ path: folder, masterKeyFile }), { code: 'CERT_STORE_LOCKED' }, 'it runs')
+  await t.rejects(rekey({ path: folder, masterKeyFile }), { code: 'STORE_LOCKED' }, 'it runs')
   await store.close()
   const absent = rekey({ path: folder, masterKeyFile: join(base, 'other.key') })
-  await t.rejects(absent, { code: 'CERT_MASTER_KEY_MISSING' })
+  await t.rejects(absent, { message: /does not exist/ })
   t.same(readdirSync(join(base, 'keys')), ['master.key'])
   t.same(await start(), secret)
 })

@@ -65,7 +65,7 @@ t.test(
     writeFileSync(file, `${Buffer.alloc(32, 7).toString('base64')}\n`, { mode: 0o600 })
     const wrong = await runMain(t, place, ['serve'])
     const line =
-      /^gatehouse-certs: The key in [^\n]+ is not the key of this store\. \[CERT_MASTER_KEY_WRONG\]\n$/
+      /^gatehouse-certs: The key in [^\n]+ is not the key of this store\. \[CERT_MASTER_KEY_UNUSABLE\]\n$/
     t.match(wrong, { code: 1, stdout: '', stderr: line })
 
     copyFileSync(kept, file)
@@ -105,7 +105,7 @@ t.test('a backup, restored on another machine, answers with the same certificate
   t.match(asked, {
     code: 1,
     stdout: '',
-    stderr: /Nothing says what was taken back .*CERT_BACKUP_FORGETS/,
+    stderr: /Nothing says what was taken back .*CERT_BACKUP_REFUSED/,
   })
   const over = ['--over', join(place.base, 'data')]
   t.match(await runMain(t, elsewhere, ['restore', file, ...over]), {

@@ -77,7 +77,7 @@ class Agents {
    * The agent that has a token for a resource; undefined if the token, the agent or the session of its person is
    * not valid any more.
    *
-   * @throws FwaError FWA_STORE_STALE, STORE_UNAVAILABLE
+   * @throws StoreError STORE_UNAVAILABLE
    */
   async find(
     token: string,

@@ -1,7 +1,8 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { StoreError } from '@gatehouse/store'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
-import { FwaError, isOwn } from '../errors.ts'
+import { FwaError } from '../errors.ts'
 import { allowOrigins } from '../web/cross-origin.ts'
 import { problemAnswers } from '../web/documented.ts'
 import { FORM } from '../web/forms.ts'
@@ -202,7 +203,7 @@ function sendError(
     if (isBasic) reply.header('www-authenticate', 'Basic realm="clients", charset="UTF-8"')
     return reply.code(isBasic ? 401 : 400).send(error.parameters)
   }
-  if (isOwn(error) && LATER.includes(error.code)) {
+  if (error instanceof StoreError || (error instanceof FwaError && LATER.includes(error.code))) {
     const status = error.code === 'FWA_RATE_LIMITED' ? 429 : 503
     if (status === 503) request.log.warn({ err: error }, 'tokens could not be issued')
     const later = new OAuthError('temporarily_unavailable', 'try again')
@@ -219,7 +220,4 @@ function sendError(
 }
 
 /** Errors after which a client tries again, and has lost nothing. */
-const LATER: readonly string[] = [
-  ...['FWA_RATE_LIMITED', 'FWA_CLIENT_UNREACHABLE'],
-  ...['STORE_UNAVAILABLE', 'FWA_STORE_STALE'],
-]
+const LATER: readonly string[] = ['FWA_RATE_LIMITED', 'FWA_CLIENT_UNREACHABLE']

@@ -429,10 +429,10 @@ export const TEXTS = {
         'Réessayez avec la méthode demandée. Si le problème persiste, prévenez l’administrateur.',
         'Vuelva a intentarlo con el método que se le pide. Si el problema continúa, avise al administrador.'],
     },
-    FWA_STORE_STALE: {
+    STORE_UNAVAILABLE: {
       title: [
-        'Sessions cannot be checked', 'Sitzungen können nicht geprüft werden',
-        'Impossible de vérifier les sessions', 'No se pueden comprobar las sesiones'],
+        'Store is unavailable', 'Speicher ist nicht erreichbar',
+        'Stockage indisponible', 'El almacenamiento no está disponible'],
       text: [
         'This site cannot check who is signed in at the moment.',
         'Diese Website kann zurzeit nicht prüfen, wer angemeldet ist.',

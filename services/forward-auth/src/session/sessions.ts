@@ -127,7 +127,7 @@ export class Sessions {
   /**
    * The person of the cookie that a request has for the host of an app.
    *
-   * @throws FwaError FWA_STORE_STALE if nobody knows whether the session has ended, STORE_UNAVAILABLE
+   * @throws StoreError STORE_UNAVAILABLE, also if nobody knows whether the session has ended
    */
   async atApp(
     { headers: { cookie }, raw }: FastifyRequest,

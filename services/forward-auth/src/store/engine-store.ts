@@ -1,4 +1,3 @@
-import { hasCode } from '@gatehouse/net'
 import type { Clock } from '@gatehouse/service-kit/clock'
 import type { HealthReport } from '@gatehouse/service-kit/http'
 import {
@@ -6,11 +5,9 @@ import {
   type Engine,
   type Parameter,
   type RowOf,
-  StoreError,
   type Transaction,
   type WriteOptions,
 } from '@gatehouse/store'
-import { FwaError } from '../errors.ts'
 import {
   type Code,
   type ConsentRow,
@@ -294,12 +291,11 @@ export abstract class EngineStore {
 
   protected abstract look(): Promise<void>
 
-  /** Waits for what the engine does, and tells once that it fails. @throws StoreError STORE_UNAVAILABLE */
+  /** Waits for what the engine does, and tells once that it fails. @throws StoreError */
   protected async told<T>(what: 'reading' | 'writing', work: Promise<T>): Promise<T> {
     try {
       return await work
-    } catch (cause) {
-      const error = toUnavailable(cause)
+    } catch (error) {
       if (!this.#hasFailed && !this.#isClosed)
         this.#log.error({ err: error }, `the store cannot be used: ${what} fails`)
       this.#hasFailed = true
@@ -410,11 +406,4 @@ export abstract class EngineStore {
 
 function* pagesOf<T>(items: readonly T[], size: number): Generator<readonly T[]> {
   for (let i = 0; i < items.length; i += size) yield items.slice(i, i + size)
-}
-
-/** Whatever it is, it may be tried again. Logs add the messages of causes. */
-function toUnavailable(cause: unknown): Error {
-  if (cause instanceof FwaError || hasCode(cause, 'STORE_UNAVAILABLE')) return cause
-  if (cause instanceof StoreError) return new StoreError('STORE_UNAVAILABLE', cause.message)
-  return new StoreError('STORE_UNAVAILABLE', 'The store cannot be used.', { cause })
 }

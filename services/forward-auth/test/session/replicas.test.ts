@@ -25,7 +25,7 @@ import { createVisitor } from '../visitor.ts'
 // What is wrong in these tests, and said.
 expectWarnings(
   t,
-  'FWA_STORE_STALE',
+  'STORE_UNAVAILABLE',
   'STORE_UNAVAILABLE',
   'connection for notifications lost',
   'database lost',
@@ -168,7 +168,7 @@ t.test('several instances on one database', async (t) => {
     )
     t.strictSame(await written(), before, 'reading it writes nothing')
     const absent = readAudit({ ...storage, schema: 'absent' }, 0)
-    await t.rejects(absent.next(), { code: 'STORE_OLDER' })
+    await t.rejects(absent.next(), { code: 'STORE_MISSING' })
     t.strictSame(await server.sql(`SELECT 1 FROM pg_namespace WHERE nspname = 'absent'`), [])
   })
 })
@@ -228,7 +228,7 @@ t.test('while the database is away', async (t) => {
     }
   }
   const refused = await two.check(SHAPES[0]!, { ...SCRIPT, cookie: ada })
-  t.match(refused.json(), { code: 'FWA_STORE_STALE', status: 503 })
+  t.match(refused.json(), { code: 'STORE_UNAVAILABLE', status: 503 })
   const open = { ...SCRIPT, 'X-Forwarded-Uri': '/open/x' }
   t.equal((await two.check(SHAPES[0]!, { ...open, cookie: ada })).statusCode, 503, 'an open path')
   t.equal((await two.check(SHAPES[0]!, open)).statusCode, 200, 'an open path without a session')

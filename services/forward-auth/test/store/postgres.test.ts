@@ -158,7 +158,8 @@ t.test('with one server', async (t) => {
       const isHeld = `SELECT 1 ${held(`${schema}.sessions`)}`
       if (lasts) await until(async () => (await server.sql(isHeld)).length > 0)
       else await refused
-      await t.rejects(store.beginSession(session('later')), DOWN)
+      const code = way === 'a missing right' ? 'STORE_REFUSED' : DOWN.code
+      await t.rejects(store.beginSession(session('later')), { ...DOWN, code })
       t.strictSame(store.health(), { degraded: ['store'] })
       t.match(log, ['the store cannot be used: writing fails'])
       t.equal(await store.completeLogin('login', Date.now() + HOUR), true, 'the rest goes on')
@@ -207,7 +208,7 @@ t.test('a database that is away', async (t) => {
   t.strictSame(store.health(), { degraded: ['store'] }, 'it goes on from memory')
   t.equal(store.staleness?.(), undefined)
   await failed
-  t.match(await until(() => stale.staleness?.()), { code: 'FWA_STORE_STALE', retryAfter: 5 })
+  t.match(await until(() => stale.staleness?.()), { code: 'STORE_UNAVAILABLE', retryAfter: 5 })
   t.strictSame(stale.health(), { unready: 'store' })
   await until(() => allowing.store.health().degraded?.length === 1)
   t.equal(allowing.store.staleness, undefined, 'allow: it goes on')
@@ -282,7 +283,7 @@ t.test('a schema that is not of this version', async (t) => {
     migrations: [() => 'SELECT 1'],
   })
   await other.close()
-  await t.rejects(onPostgres(t, server, 'foreign')(), { code: 'STORE_FOREIGN' })
+  await t.rejects(onPostgres(t, server, 'foreign')(), { code: 'STORE_NOT_EMPTY' })
 })
 
 t.test('events of a dump from a server that was ahead are read once', async (t) => {

@@ -101,7 +101,7 @@ for (const [engine, prepare] of Object.entries(ENGINES))
       const row = session('a', { mail: null, subject: null, providerSid: null, idle: HOUR })
       t.equal(await here.store.findSession('a'), undefined)
       t.equal(await here.store.beginSession(row), true)
-      await t.rejects(there.store.beginSession(row), { code: 'STORE_UNAVAILABLE' }, 'once')
+      await t.rejects(there.store.beginSession(row), { code: 'STORE_STATEMENT_FAILED' }, 'once')
       t.strictSame(await there.store.findSession('a'), row)
 
       const seen = row.lastSeen + MINUTE
@@ -257,7 +257,7 @@ for (const [engine, prepare] of Object.entries(ENGINES))
         t.equal(await there.store.beginAgent({ ...row, parent: 'a' }, codeOf(what)), false, 'used')
       }
       await t.rejects(here.store.beginAgent(agent('y', 'a'), codeOf('two')), {
-        code: 'STORE_UNAVAILABLE',
+        code: 'STORE_STATEMENT_FAILED',
       })
       t.equal(await here.store.beginAgent(agent('z', 'a'), codeOf('two')), true, 'not used by that')
       t.equal(await here.store.hasCompleted('two'), false, 'no login is a code')

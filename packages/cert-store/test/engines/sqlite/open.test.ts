@@ -35,10 +35,10 @@ t.test('the folder and its files are for their owner alone', async (t) => {
 
 t.test('a second store in the same folder is refused', async (t) => {
   const { store, folder } = await testStore(t)
-  const locked = { code: 'CERT_STORE_LOCKED' }
+  const locked = { code: 'STORE_LOCKED' }
   await t.rejects(openSqliteStore({ folder }), locked, 'in this process')
   await t.rejects(openSqliteStore({ folder }), locked, 'and again')
-  t.match(await openElsewhere(folder), 'CERT_STORE_LOCKED', 'in another process')
+  t.match(await openElsewhere(folder), 'STORE_LOCKED', 'in another process')
   await store.close()
   t.match(await openElsewhere(folder), 'opened', 'until it is closed')
 })

@@ -7,6 +7,7 @@ import {
   type Postgres,
   type PostgresOptions,
   parsePostgresUrl,
+  StoreError,
 } from '@gatehouse/store'
 import { FwaError } from '../../errors.ts'
 import type { KeyRing } from '../../keys/key-ring.ts'
@@ -103,7 +104,7 @@ class PostgresStore extends EngineStore implements AuthStore {
         if (!this.#isStale()) return undefined
         const seconds = Math.floor(this.#lag() / 1_000)
         const text = `for ${seconds} seconds it has not been known who signed out elsewhere`
-        return new FwaError('FWA_STORE_STALE', text, { retryAfter: 5, expose: true })
+        return new StoreError('STORE_UNAVAILABLE', text, { retryAfter: 5, expose: true })
       }
   }
 
