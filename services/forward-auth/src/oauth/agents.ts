@@ -36,7 +36,7 @@ const REUSE: Ender = { endedBy: 'reuse' }
 const REPLACED: Ender = { endedBy: 'sign-in' }
 
 /** What a person is asked to allow. */
-export interface Demand {
+export interface ConsentRequest {
   readonly redirectUri: string
   readonly challenge: string
   readonly consent: Consent
@@ -45,7 +45,7 @@ export interface Demand {
 }
 
 /** What a code stands for. */
-interface Code extends Demand {
+interface AuthorizationCode extends ConsentRequest {
   /** ID of the agent to be. */
   readonly sid: string
   /** ID of the session of the person. */
@@ -91,22 +91,23 @@ class Agents {
     const site = siteOfIssuer(sites, portal, claims.iss)
     if (!site) return undefined
     const session = await sessions.records.find(claims.sid)
-    const agent = session?.agent
-    if (!session || agent?.clientId !== claims.client_id) return undefined
-    if (agent.resource !== claims.aud) return undefined
-    const visitor = await sessions.find(agent.parent, { portal, site })
+    const consent = session?.agent
+    if (!session || consent?.clientId !== claims.client_id) return undefined
+    if (consent.resource !== claims.aud) return undefined
+    const visitor = await sessions.find(consent.parent, { portal, site })
     if (!visitor?.isAllowedAt(() => trust.clientIp(request.raw))) return undefined
-    const found = this.#agentOf(claims, visitor)
-    // Whoever uses an agent uses the session that it belongs to.
-    if (found)
-      for (const used of [session, visitor.session]) sessions.records.noteUse(used, undefined)
-    return found
+    const agent = this.#agentOf(claims, visitor)
+    if (!agent) return undefined
+    sessions.records.noteUse(session, undefined)
+    // The session that the agent belongs to is in use, too.
+    sessions.records.noteUse(visitor.session, undefined)
+    return agent
   }
 
   /** Undefined if its client may not be used any more: a reload makes other visitors. */
   #agentOf(claims: AccessClaims, visitor: Visitor): Agent | undefined {
-    const known = this.#agents.get(claims)
-    if (known?.visitor === visitor) return known.agent
+    const cached = this.#agents.get(claims)
+    if (cached?.visitor === visitor) return cached.agent
     if (!this.#app.clients.isAllowed(visitor.portal, claims.client_id)) return undefined
     const agent = new Agent(visitor, claims)
     this.#agents.set(claims, { visitor, agent })
@@ -119,12 +120,12 @@ class Agents {
    * @param parent - ID of the session that the agent ends with
    */
   codeFor(
-    at: PortalSite,
+    portalSite: PortalSite,
     parent: string,
-    { redirectUri, challenge, consent }: Omit<Demand, 'until'>,
+    { redirectUri, challenge, consent }: Omit<ConsentRequest, 'until'>,
   ): string {
     const { keys, clock } = this.#app
-    const code: Code = {
+    const code: AuthorizationCode = {
       redirectUri,
       challenge,
       consent,
@@ -132,7 +133,7 @@ class Agents {
       sid: randomBytes(16).toString('base64url'),
       until: clock.now() + CODE_LIFETIME,
     }
-    return sealValue(code, keys.login, purposeAt(at, 'code'))
+    return sealValue(code, keys.login, purposeAt(portalSite, 'code'))
   }
 
   /**
@@ -140,19 +141,23 @@ class Agents {
    *
    * @throws OAuthError invalid_grant, invalid_target; StoreError STORE_UNAVAILABLE
    */
-  async begin(at: PortalSite, sent: Redemption, request: FastifyRequest): Promise<TokenAnswer> {
+  async begin(
+    portalSite: PortalSite,
+    redemption: Redemption,
+    request: FastifyRequest,
+  ): Promise<TokenAnswer> {
     const { sessions, authStore, clients } = this.#app
-    const { sid, parent, until, redirectUri, ...code } = this.#openCode(at, sent)
+    const { sid, parent, until, redirectUri, ...code } = this.#openCode(portalSite, redemption)
     const consent = { ...code.consent, redirectUri }
-    await clients.authenticate(at, consent, sent, request)
-    const person = await sessions.records.open(parent)
-    const visitor = person && (await sessions.find(parent, at))
-    if (!person || !visitor?.isAdmitted) throw invalidGrant('the person has signed out')
-    const scopes = this.#scopesOf(at, consent, undefined)
-    const ends = this.#endOf(at, visitor, consent, this.#app.clock.now())
+    await clients.authenticate(portalSite, consent, redemption, request)
+    const opened = await sessions.records.open(parent)
+    const visitor = opened && (await sessions.find(parent, portalSite))
+    if (!opened || !visitor?.isAdmitted) throw invalidGrant('the person has signed out')
+    const scopes = this.#scopesOf(portalSite, consent)
+    const ends = this.#endOf(portalSite, visitor, consent, this.#app.clock.now())
     const row = this.#sealed(
-      { ...person.row, sid, parent, subject: null, providerSid: null, idle: null, ends, rev: 1 },
-      person,
+      { ...opened.row, sid, parent, subject: null, providerSid: null, idle: null, ends, rev: 1 },
+      opened,
       consent,
     )
     if (!(await authStore.beginAgent(row, { id: sid, until }))) {
@@ -163,27 +168,28 @@ class Agents {
     await this.#replace(row, consent, request)
     this.#app.auditTrail.record(request, {
       event: 'agent-allowed',
-      portal: at.portal.name,
+      portal: portalSite.portal.name,
       profile: visitor.session.profile,
       host: new URL(consent.resource).host,
       client: consent.clientId,
     })
-    return this.#answer(at, visitor, { sid, rev: 1 }, consent, scopes)
+    return this.#answer(portalSite, visitor, { sid, rev: 1 }, consent, scopes)
   }
 
   /**
-   * When an agent ends: with its session, or that of agents alone when the resource says so now.
+   * When an agent ends: with its session, or if that is for agents alone, by the configured lifetime of the resource.
    *
    * @throws OAuthError invalid_grant if that is over
    */
   #endOf(
-    at: PortalSite,
+    portalSite: PortalSite,
     { session: { ends, isOffline } }: Visitor,
     { resource }: Consent,
     begun: number,
   ): number {
     if (!isOffline) return ends
-    const { lifetime = 0 } = ownResources(this.#app, at).find(({ url }) => url === resource) ?? {}
+    const resources = ownResources(this.#app, portalSite)
+    const { lifetime = 0 } = resources.find(({ url }) => url === resource) ?? {}
     const end = Math.min(ends, begun + lifetime)
     if (this.#app.clock.now() < end) return end
     throw invalidGrant('agents of this resource do not work without their person for so long')
@@ -208,43 +214,51 @@ class Agents {
     }
   }
 
-  /** What a code stands for, if it is for whoever sends it. */
-  #openCode(at: PortalSite, sent: Redemption): Code {
+  /** Opens a code for the client that sends it. */
+  #openCode(portalSite: PortalSite, redemption: Redemption): AuthorizationCode {
     const { keys, clock } = this.#app
-    const code = unsealValue<Code>(sent.code, keys.login, purposeAt(at, 'code'))
+    const code = unsealValue<AuthorizationCode>(
+      redemption.code,
+      keys.login,
+      purposeAt(portalSite, 'code'),
+    )
     if (!code || clock.now() >= code.until) throw invalidGrant('the code is unknown or has expired')
     const { consent } = code
-    // In one sentence: whoever has stolen a code learns nothing of whom it is for.
+    // One message for all: whoever has stolen a code does not learn whom it is for.
     const isOf =
-      sent.clientId === consent.clientId &&
-      sent.redirect_uri === code.redirectUri &&
-      isVerifierOf(sent.code_verifier, code.challenge)
+      redemption.clientId === consent.clientId &&
+      redemption.redirect_uri === code.redirectUri &&
+      isVerifierOf(redemption.code_verifier, code.challenge)
     if (!isOf) throw invalidGrant('the code is for another client, redirect_uri or code_verifier')
-    this.#assertTarget(at, sent.resource, consent.resource)
+    this.#assertTarget(portalSite, redemption.resource, consent.resource)
     return code
   }
 
   /**
-   * Gives an agent new tokens, and takes back the old refresh token (RFC 9700 section 4.14.2). One that was spent ends
-   * the agent, unless its answer may have been lost just now, or another process of the client was quicker: that gets an
-   * access token alone.
+   * Gives an agent new tokens, and revokes the old refresh token (RFC 9700 section 4.14.2). A spent one ends the agent,
+   * unless its answer may have been lost just now, or another process of the client was quicker: that gets an access
+   * token alone.
    *
    * @throws OAuthError invalid_grant, invalid_scope, invalid_target; StoreError STORE_UNAVAILABLE
    */
-  async renew(at: PortalSite, sent: Renewal, request: FastifyRequest): Promise<TokenAnswer> {
+  async renew(
+    portalSite: PortalSite,
+    renewal: Renewal,
+    request: FastifyRequest,
+  ): Promise<TokenAnswer> {
     const { sessions, signInRate, clients } = this.#app
-    const token = this.#openRefresh(at, sent.refresh_token)
+    const token = this.#openRefresh(portalSite, renewal.refresh_token)
     if (!token) throw invalidGrant('the refresh token is unknown')
     signInRate.require(`tokens of ${token.sid}`, 'too many tokens')
-    const { opened, consent } = await this.#open(token, sent.clientId)
-    await clients.authenticate(at, consent, sent, request)
-    this.#assertTarget(at, sent.resource, consent.resource)
-    const scopes = this.#scopesOf(at, consent, sent.scope)
-    const visitor = await sessions.find(opened.row.parent ?? '', at)
+    const { opened, consent } = await this.#open(token, renewal.clientId)
+    await clients.authenticate(portalSite, consent, renewal, request)
+    this.#assertTarget(portalSite, renewal.resource, consent.resource)
+    const scopes = this.#scopesOf(portalSite, consent, renewal.scope)
+    const visitor = await sessions.find(opened.row.parent ?? '', portalSite)
     if (!visitor?.isAdmitted) throw invalidGrant('the session of the person has ended')
-    const ends = this.#endOf(at, visitor, consent, opened.row.begun)
+    const ends = this.#endOf(portalSite, visitor, consent, opened.row.begun)
     const next = await this.#next(token, opened, consent, ends)
-    if (next) return this.#answer(at, visitor, next, consent, scopes)
+    if (next) return this.#answer(portalSite, visitor, next, consent, scopes)
     await endSessions(this.#app, [{ sid: token.sid }], REUSE, request)
     request.log.warn(
       { client: consent.clientId },
@@ -253,28 +267,28 @@ class Agents {
     throw invalidGrant('the refresh token was used before, so that all tokens of it have ended')
   }
 
-  /** The scopes of new tokens: of those that the person has allowed, what is asked for and still configured. */
-  #scopesOf(at: PortalSite, { resource, scopes }: Consent, wanted: string | undefined): string[] {
-    const configured = ownResources(this.#app, at).find(({ url }) => url === resource)
+  /** The scopes of new tokens: of those that the person has allowed, what the client requests and is still configured. */
+  #scopesOf(portalSite: PortalSite, { resource, scopes }: Consent, scope = ''): string[] {
+    const configured = ownResources(this.#app, portalSite).find(({ url }) => url === resource)
     if (!configured) throw invalidGrant('the resource is not one of this portal any more')
-    const allowed = configured.grantableScopes.map(({ name }) => name)
-    const given = allowed.filter((name) => scopes.includes(name))
-    const asked = new Set(scopesIn(wanted ?? ''))
-    // Others that are asked for, such as `offline_access`, are nothing that could be given.
-    if (allowed.some((name) => asked.has(name) && !scopes.includes(name)))
+    const names = configured.grantableScopes.map(({ name }) => name)
+    const granted = names.filter((name) => scopes.includes(name))
+    const requested = new Set(scopesIn(scope))
+    // A scope that the resource does not have, such as `offline_access`, is ignored.
+    if (names.some((name) => requested.has(name) && !scopes.includes(name)))
       throw new OAuthError('invalid_scope', 'the person has not allowed this scope')
-    const fewer = given.filter((name) => asked.has(name))
-    return fewer.length > 0 ? fewer : given
+    const fewer = granted.filter((name) => requested.has(name))
+    return fewer.length > 0 ? fewer : granted
   }
 
   /** @throws OAuthError invalid_target unless a client names the resource that the person has allowed, or none */
-  #assertTarget(at: PortalSite, wanted: string | undefined, url: string): void {
-    const all = [...ownResources(this.#app, at), { url }]
-    if (wanted === undefined || findResource(all, wanted)?.url === url) return
+  #assertTarget(portalSite: PortalSite, resource: string | undefined, url: string): void {
+    const resources = [...ownResources(this.#app, portalSite), { url }]
+    if (resource === undefined || findResource(resources, resource)?.url === url) return
     throw new OAuthError('invalid_target', 'resource is not the one that the person has allowed')
   }
 
-  /** What follows a refresh token, without a revision if that is an access token alone: undefined if it was used before. */
+  /** The successor of a refresh token, without a revision if only an access token follows: undefined if it was used before. */
   async #next(
     token: RefreshToken,
     opened: OpenedRow,
@@ -283,7 +297,7 @@ class Agents {
   ): Promise<Pick<RefreshToken, 'sid'> | RefreshToken | undefined> {
     const { sessions, clock } = this.#app
     const { row } = opened
-    // Either way, so that a clock that was set back gives nobody more time.
+    // Both before and after, so that a clock that was set back gives no client more time.
     if (token.rev === row.rev - 1 && Math.abs(clock.now() - row.reRead) < REPEAT) return row
     if (token.rev !== row.rev) return this.#isLate(token, opened) ? { sid: token.sid } : undefined
     const now = clock.now()
@@ -297,27 +311,26 @@ class Agents {
 
   /** Whether a refresh token was spent so lately that another process of the client may have done it. */
   #isLate({ rev }: RefreshToken, { row, contents: { spent = [] } }: OpenedRow): boolean {
-    const at = rev < row.rev ? spent.at(rev - row.rev) : undefined
-    const age = this.#app.clock.now() - (at ?? Number.NEGATIVE_INFINITY)
-    // A clock that was set back gives nobody more time.
+    const spentAt = rev < row.rev ? spent.at(rev - row.rev) : undefined
+    const age = this.#app.clock.now() - (spentAt ?? Number.NEGATIVE_INFINITY)
+    // A clock that was set back gives no client more time.
     return age > -REPEAT && age < LATE
   }
 
   /** Ends the agent of a refresh or access token, if it is of this client (RFC 7009 section 2.1). */
-  async revoke(at: PortalSite, { token, ...sent }: Revocation, request: FastifyRequest) {
-    const { clientId } = sent
-    const sid = (this.#openRefresh(at, token) ?? this.#tokens.verify(token))?.sid
-    const found = sid && (await this.#app.sessions.records.open(sid))
-    const isOf =
-      found && found.contents.agent?.clientId === clientId && found.row.portal === at.portal.name
+  async revoke(portalSite: PortalSite, revocation: Revocation, request: FastifyRequest) {
+    const { token, clientId } = revocation
+    const { sid } = this.#openRefresh(portalSite, token) ?? this.#tokens.verify(token) ?? {}
+    const { row, contents } = (sid && (await this.#app.sessions.records.open(sid))) || {}
+    const consent = contents?.agent
+    if (consent?.clientId !== clientId || row?.portal !== portalSite.portal.name) return
+    await this.#app.clients.authenticate(portalSite, consent, revocation, request)
     const ender = { endedBy: 'program', actor: clientId } as const
-    if (isOf)
-      await this.#app.clients.authenticate(at, found.contents.agent as Consent, sent, request)
-    if (isOf) await endSessions(this.#app, [{ sid: found.row.sid }], ender, request)
+    await endSessions(this.#app, [{ sid: row.sid }], ender, request)
   }
 
-  #openRefresh(at: PortalSite, text: string): RefreshToken | undefined {
-    return unsealValue(text, this.#app.keys.login, purposeAt(at, 'refresh'))
+  #openRefresh(portalSite: PortalSite, text: string): RefreshToken | undefined {
+    return unsealValue(text, this.#app.keys.login, purposeAt(portalSite, 'refresh'))
   }
 
   async #open({ sid }: RefreshToken, clientId: string) {
@@ -356,7 +369,7 @@ class Agents {
 
   /** @param token - without a revision there is no refresh token */
   #answer(
-    at: PortalSite,
+    portalSite: PortalSite,
     { session: { profile } }: Visitor,
     { sid, rev }: Pick<RefreshToken, 'sid'> & Partial<RefreshToken>,
     { clientId, resource }: Consent,
@@ -364,7 +377,7 @@ class Agents {
   ): TokenAnswer {
     const scope = scopes.join(' ')
     const access = this.#tokens.sign({
-      iss: issuerOf(at),
+      iss: issuerOf(portalSite),
       aud: resource,
       sub: `${profile.provider}:${profile.id}`,
       client_id: clientId,
@@ -377,7 +390,7 @@ class Agents {
       token_type: 'Bearer',
       expires_in: ACCESS_LIFETIME,
       ...(rev !== undefined && {
-        refresh_token: sealValue({ sid, rev }, login, purposeAt(at, 'refresh')),
+        refresh_token: sealValue({ sid, rev }, login, purposeAt(portalSite, 'refresh')),
       }),
       scope,
     }

@@ -23,7 +23,7 @@ export type Parameters = Readonly<Partial<Record<(typeof PARAMETERS)[number], st
 type ScopeConfig = Resource['grantableScopes'][number]
 
 /** What a client asks a person for. */
-export interface Asked {
+export interface AuthorizationRequest {
   readonly resource: Resource
   readonly scopes: readonly ScopeConfig[]
   /** PKCE with S256. */
@@ -40,7 +40,10 @@ const CHALLENGE = /^[\w-]{43}$/
  * @param resources - those whose tokens the portal issues
  * @throws OAuthError
  */
-export function readRequest(parameters: Parameters, resources: readonly Resource[]): Asked {
+export function readRequest(
+  parameters: Parameters,
+  resources: readonly Resource[],
+): AuthorizationRequest {
   const { response_type: type, response_mode: mode = 'query', resource: url } = parameters
   const { code_challenge: challenge = '', code_challenge_method: method } = parameters
   if (parameters.request !== undefined || parameters.request_uri !== undefined)
@@ -73,7 +76,7 @@ export function policiesIn<P extends Pick<Policy, 'stepUp'>>(
   if (acr.length === 0 && maxAge === Infinity) return []
   return [...policies].filter(({ stepUp }) => {
     if (!stepUp) return false
-    const isLevel = acr.length > 0 && acr.every((one) => stepUp.acr.includes(one))
+    const isLevel = acr.length > 0 && acr.every((level) => stepUp.acr.includes(level))
     const isAge = maxAge * 1_000 <= (stepUp.maxAge ?? Infinity)
     return (stepUp.acr.length === 0 || isLevel) && isAge
   })
@@ -85,13 +88,13 @@ export function policiesIn<P extends Pick<Policy, 'stepUp'>>(
  */
 export function findResource<R extends Pick<Resource, 'url'>>(
   resources: readonly R[],
-  wanted: string | undefined,
+  resourceUrl: string | undefined,
 ): R | undefined {
-  if (wanted === undefined) return resources.length === 1 ? resources[0] : undefined
+  if (resourceUrl === undefined) return resources.length === 1 ? resources[0] : undefined
   // Clients may write scheme and host in capitals, and no path as `/`.
-  const named = (text: string) =>
+  const resourceAt = (text: string) =>
     resources.find(({ url }) => URL.parse(url)?.href === URL.parse(text)?.href)
-  return named(wanted) ?? named(wanted.replace(/\/$/, ''))
+  return resourceAt(resourceUrl) ?? resourceAt(resourceUrl.replace(/\/$/, ''))
 }
 
 /**
@@ -103,9 +106,11 @@ function readScopes(
   scope: string | undefined,
   { scopes, grantableScopes }: Resource,
 ): ScopeConfig[] {
-  const wanted = new Set(scopesIn(scope ?? ''))
-  const found = grantableScopes.filter(({ name }) => wanted.has(name))
-  return found.length > 0 ? found : grantableScopes.filter(({ name }) => scopes.includes(name))
+  const names = new Set(scopesIn(scope ?? ''))
+  const requested = grantableScopes.filter(({ name }) => names.has(name))
+  return requested.length > 0
+    ? requested
+    : grantableScopes.filter(({ name }) => scopes.includes(name))
 }
 
 /** The scopes in a parameter or claim (RFC 6749 section 3.3). */

@@ -19,15 +19,15 @@ import { acceptForms } from '../web/forms.ts'
 import { type PortalSite, signInSiteOf } from '../web/portal-site.ts'
 import { readerOf } from '../web/reader.ts'
 import { redirect, withLoginUrl } from '../web/redirects.ts'
-import type { Demand } from './agents.ts'
+import type { ConsentRequest } from './agents.ts'
 import {
-  type Asked,
+  type AuthorizationRequest,
   PARAMETERS,
   type Parameters,
   policiesIn,
   readRequest,
 } from './authorization-request.ts'
-import type { Client } from './client.ts'
+import type { OAuthClient } from './client.ts'
 import { OAuthError } from './oauth-error.ts'
 import { ownResources } from './own-resources.ts'
 
@@ -76,8 +76,8 @@ const GRANTED_SCHEMA = {
   response: { 303: TO_SIGN_IN, ...problemAnswers(400, 403, 404, 429, 502, 503) },
 }
 
-/** What the form of a page remembers. */
-interface Question extends Demand {
+/** What a person is asked, as the form of the page carries it. */
+interface ConsentQuestion extends ConsentRequest {
   /** ID of the session of the person who was asked. */
   readonly session: string
   readonly state: string | undefined
@@ -90,45 +90,45 @@ export const authorizeRoutes: FastifyPluginAsyncTypebox = async (app) => {
   acceptForms(app)
 
   app.get(PATH, { schema: ASK_SCHEMA }, async (request, reply) => {
-    const at = signInSiteOf(request)
-    const parameters = knownOf(request.query)
-    const resources = ownResources(app, at)
+    const portalSite = signInSiteOf(request)
+    const parameters = parametersOf(request.query)
+    const resources = ownResources(app, portalSite)
     const { client_id: id, redirect_uri: redirectUri } = parameters
     if (resources.length === 0) throw invalid('this portal issues no tokens')
     if (id === undefined || redirectUri === undefined)
       throw invalid('client_id or redirect_uri is missing')
-    const visitor = await app.sessions.atSignIn(request, at)
-    if (!visitor)
-      return redirect(reply, pageUrl(at, '/signin', { rd: pageUrl(at, PATH, parameters) }))
-    if (!visitor.isAdmitted) {
-      const why = `this account has no access to the portal ${at.portal.name}`
-      throw withLoginUrl(new FwaError('FWA_FORBIDDEN', why), at, { returnTo: undefined })
+    const visitor = await app.sessions.atSignIn(request, portalSite)
+    const toSignIn = (policy?: string) => {
+      const query = { rd: pageUrl(portalSite, PATH, parameters), policy }
+      return redirect(reply, pageUrl(portalSite, '/signin', query))
     }
-    await renewCookie(reply, at, visitor.session)
-    const client = await app.clients.find(at, id, visitor.session.person)
+    if (!visitor) return toSignIn()
+    if (!visitor.isAdmitted) {
+      const why = `this account has no access to the portal ${portalSite.portal.name}`
+      throw withLoginUrl(new FwaError('FWA_FORBIDDEN', why), portalSite, { returnTo: undefined })
+    }
+    await renewCookie(reply, portalSite, visitor.session)
+    const client = await app.clients.find(portalSite, id, visitor.session.person)
     if (!fitsRedirect(client.redirectUris, redirectUri))
       throw invalid('redirect_uri is none that the client has registered')
     const sender = { client, redirectUri, state: parameters.state }
-    const asked = readOrTell(at, sender, () => readRequest(parameters, resources))
-    const demand = demandOf(policiesIn(parameters, at.portal.gate.policies.values()))
-    if (!isEnough(visitor, demand, app.clock.now())) {
-      const query = { rd: pageUrl(at, PATH, parameters), policy: demand?.policy }
-      return redirect(reply, pageUrl(at, '/signin', query))
-    }
-    return ask(at, visitor, sender, asked, reply)
+    const authorization = readOrRefuse(portalSite, sender, () => readRequest(parameters, resources))
+    const demand = demandOf(policiesIn(parameters, portalSite.portal.gate.policies.values()))
+    if (!isEnough(visitor, demand, app.clock.now())) return toSignIn(demand?.policy)
+    return ask(portalSite, visitor, sender, authorization, reply)
   })
 
   app.post(PATH, { schema: ANSWER_SCHEMA }, async (request, reply) => {
-    const at = signInSiteOf(request)
-    requireOwnForm(request, at.site)
+    const portalSite = signInSiteOf(request)
+    requireOwnForm(request, portalSite.site)
     const { form, decision } = request.body
-    const { visitor, question } = await readQuestion(request, at, 'consent', form)
+    const { visitor, question } = await readQuestion(request, portalSite, 'consent', form)
     const isAllowed = decision === 'allow'
     if (isAllowed) requireRate(visitor, app)
     await useOnce('consent', form, question, app)
     if (!isAllowed) {
       const denied = new OAuthError('access_denied', 'the person has not allowed it')
-      return answer(at, question, denied.parameters, reply)
+      return answer(portalSite, question, denied.parameters, reply)
     }
     const until = app.clock.now() + CONSENT_LIFETIME
     if (isProven(question.redirectUri)) {
@@ -136,43 +136,48 @@ export const authorizeRoutes: FastifyPluginAsyncTypebox = async (app) => {
       const { person } = visitor.session
       await app.authStore.giveConsent({ key: question.key, person, until, mac })
     }
-    return grant(at, visitor, question, reply)
+    return grant(portalSite, visitor, question, reply)
   })
 
   app.get(GRANTED, { schema: GRANTED_SCHEMA }, async (request, reply) => {
-    const at = signInSiteOf(request)
+    const portalSite = signInSiteOf(request)
     const { form, tried } = request.query
-    const { visitor, question } = await readQuestion(request, at, 'granted', form)
-    const provider = at.portal.providers.get(visitor.session.profile.provider)
+    const { visitor, question } = await readQuestion(request, portalSite, 'granted', form)
+    const provider = portalSite.portal.providers.get(visitor.session.profile.provider)
     if (tried === undefined && provider) {
       requireRate(visitor, app)
-      const returnTo = pageUrl(at, GRANTED, { form, tried: '1' })
-      return startLogin({ portalSite: at, provider, returnTo, isOffline: true }, reply)
+      const returnTo = pageUrl(portalSite, GRANTED, { form, tried: '1' })
+      return startLogin({ portalSite, provider, returnTo, isOffline: true }, reply)
     }
     await useOnce('granted', form, question, app)
-    const parent = await offlineOf(visitor, lifetimeOf(at, question, app), app)
-    return sendCode(at, parent ?? visitor.session.sid, question, reply)
+    const parent = await offlineOf(visitor, lifetimeOf(portalSite, question, app), app)
+    return sendCode(portalSite, parent ?? visitor.session.sid, question, reply)
   })
 }
 
-/** A form of ours, or a link. */
-type Kind = 'consent' | 'granted'
+/** A form of Gatehouse, or a link. */
+type FormKind = 'consent' | 'granted'
 
-/** What a form or link of ours is about, if it is good still and of whoever sends it. @throws FwaError FWA_OAUTH_INVALID */
-async function readQuestion(request: FastifyRequest, at: PortalSite, kind: Kind, form: string) {
+/** Reads a form or link of Gatehouse, if it is still valid and of whoever sends it. @throws FwaError FWA_OAUTH_INVALID */
+async function readQuestion(
+  request: FastifyRequest,
+  portalSite: PortalSite,
+  kind: FormKind,
+  form: string,
+) {
   const { sessions, keys, clock } = request.server
-  const visitor = await sessions.atSignIn(request, at)
-  const question = unsealValue<Question>(form, keys.login, purposeAt(at, kind))
+  const visitor = await sessions.atSignIn(request, portalSite)
+  const question = unsealValue<ConsentQuestion>(form, keys.login, purposeAt(portalSite, kind))
   const isTheirs = question && question.session === visitor?.session.sid
   if (!visitor?.isAdmitted || !isTheirs || clock.now() >= question.until) throw invalid(OVER)
   return { visitor, question }
 }
 
-/** Has a form or link of ours work once. @throws FwaError FWA_OAUTH_INVALID */
+/** Uses up a form or link. @throws FwaError FWA_OAUTH_INVALID if it was used before */
 async function useOnce(
-  kind: Kind,
+  kind: FormKind,
   text: string,
-  { until }: Pick<Question, 'until'>,
+  { until }: Pick<ConsentQuestion, 'until'>,
   { authStore }: FastifyInstance,
 ): Promise<void> {
   const id = `${kind} ${hash('sha256', text, 'base64url')}`
@@ -180,8 +185,8 @@ async function useOnce(
 }
 
 /** The lifetime that a program has without its person; undefined if it ends with the session. */
-function lifetimeOf(at: PortalSite, { consent }: Question, app: FastifyInstance) {
-  return ownResources(app, at).find(({ url }) => url === consent.resource)?.lifetime
+function lifetimeOf(portalSite: PortalSite, { consent }: ConsentQuestion, app: FastifyInstance) {
+  return ownResources(app, portalSite).find(({ url }) => url === consent.resource)?.lifetime
 }
 
 /** The session of the person's agents alone, if a program may have it and it lasts for long enough. */
@@ -194,61 +199,66 @@ async function offlineOf(
   return app.sessions.findOffline(session, app.clock.now() + REUSED * lifetime)
 }
 
-/** Gives a client what its person has allowed: first asks the provider for what it needs without them. */
+/** Grants a client what its person has allowed: first asks the provider for what agents need without the person. */
 async function grant(
-  at: PortalSite,
+  portalSite: PortalSite,
   visitor: Visitor,
-  question: Question,
+  question: ConsentQuestion,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
   const { server } = reply
-  const lifetime = lifetimeOf(at, question, server)
+  const lifetime = lifetimeOf(portalSite, question, server)
   const parent = await offlineOf(visitor, lifetime, server)
   const isNeeded = parent === undefined && lifetime !== undefined
-  const { providers } = at.portal
+  const { providers } = portalSite.portal
   if (isNeeded && providers.get(visitor.session.profile.provider)?.type === 'redirect') {
-    const form = sealValue(question, server.keys.login, purposeAt(at, 'granted'))
-    return redirect(reply, pageUrl(at, GRANTED, { form }))
+    const form = sealValue(question, server.keys.login, purposeAt(portalSite, 'granted'))
+    return redirect(reply, pageUrl(portalSite, GRANTED, { form }))
   }
-  return sendCode(at, parent ?? visitor.session.sid, question, reply)
+  return sendCode(portalSite, parent ?? visitor.session.sid, question, reply)
 }
 
 function sendCode(
-  at: PortalSite,
+  portalSite: PortalSite,
   parent: string,
-  question: Question,
+  question: ConsentQuestion,
   reply: FastifyReply,
 ): FastifyReply {
-  return answer(at, question, { code: reply.server.agents.codeFor(at, parent, question) }, reply)
+  const code = reply.server.agents.codeFor(portalSite, parent, question)
+  return answer(portalSite, question, { code }, reply)
 }
 
 const OVER = 'this page is no longer good: the app has to ask again'
 
-/** Where the answer goes. */
-type Sent = Pick<Question, 'redirectUri' | 'state'>
-/** Who asks. */
-type Sender = Sent & { readonly client: Client }
+/** Where the person goes with the answer. */
+type ClientRedirect = Pick<ConsentQuestion, 'redirectUri' | 'state'>
+/** The client that asks. */
+type Sender = ClientRedirect & { readonly client: OAuthClient }
 
 /**
- * What a client asks for. If that is not valid, the page says so, with a link that tells the client: anybody can be one,
- * and the person decides whether to go there (RFC 9700 section 4.11.2).
+ * Reads the request of a client. If it is not valid, the page says so, with a link that tells the client: anybody can be
+ * one, and the person decides whether to go there (RFC 9700 section 4.11.2).
  */
-function readOrTell(at: PortalSite, sender: Sender, read: () => Asked): Asked {
+function readOrRefuse(
+  portalSite: PortalSite,
+  sender: Sender,
+  read: () => AuthorizationRequest,
+): AuthorizationRequest {
   try {
     return read()
   } catch (error) {
     if (!(error instanceof OAuthError)) throw error
-    const clientUrl = answerUrl(at, sender, error.parameters)
+    const clientUrl = answerUrl(portalSite, sender, error.parameters)
     throw new FwaError('FWA_OAUTH_INVALID', error.message, { members: { clientUrl } })
   }
 }
 
 /** Asks the person, or sends the code if they have allowed the same before. */
 async function ask(
-  at: PortalSite,
+  portalSite: PortalSite,
   visitor: Visitor,
   { client, redirectUri, state }: Sender,
-  { resource, scopes, challenge }: Asked,
+  { resource, scopes, challenge }: AuthorizationRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
   const { server, request } = reply
@@ -266,16 +276,19 @@ async function ask(
   const key = consentsTo(client.id) + hash('sha256', JSON.stringify(parts), 'base64url')
   const until = clock.now() + FORM_LIFETIME
   const question = { session: session.sid, redirectUri, state, challenge, consent, key, until }
-  const given = isProven(redirectUri) ? await authStore.findConsent(key) : undefined
+  const storedConsent = isProven(redirectUri) ? await authStore.findConsent(key) : undefined
   // Whoever writes into the store cannot allow an agent anything.
-  if (given && isMacOf(given.mac, ['consent', key, given.until], keys.record)) {
+  if (
+    storedConsent &&
+    isMacOf(storedConsent.mac, ['consent', key, storedConsent.until], keys.record)
+  ) {
     requireRate(visitor, server)
-    return grant(at, visitor, question, reply)
+    return grant(portalSite, visitor, question, reply)
   }
   const { protocol, host } = new URL(redirectUri)
   const isApp = protocol !== 'http:' && protocol !== 'https:'
   const page = consentPage({
-    ...readerOf(request, at),
+    ...readerOf(request, portalSite),
     profile: session.profile,
     // Nobody else can use it. A client that has registered itself has none.
     clientHost: parseClientId(client.id)?.host,
@@ -285,11 +298,11 @@ async function ask(
     isLoopback: isLoopbackRedirect(redirectUri),
     resource: resource.url,
     scopes,
-    action: pageUrl(at, PATH),
-    form: sealValue(question, keys.login, purposeAt(at, 'consent')),
-    switchHref: pageUrl(at, '/signin', {
+    action: pageUrl(portalSite, PATH),
+    form: sealValue(question, keys.login, purposeAt(portalSite, 'consent')),
+    switchHref: pageUrl(portalSite, '/signin', {
       switch: '1',
-      rd: pageUrl(at, PATH, knownOf(request.query)),
+      rd: pageUrl(portalSite, PATH, parametersOf(request.query)),
     }),
   })
   return sendPage(reply, 200, page)
@@ -301,21 +314,30 @@ function requireRate({ session }: Visitor, { signInRate }: FastifyInstance): voi
 }
 
 /** Sends the person back to the client. */
-function answer(at: PortalSite, sent: Sent, given: Given, reply: FastifyReply): FastifyReply {
-  return redirect(reply, answerUrl(at, sent, given))
+function answer(
+  portalSite: PortalSite,
+  target: ClientRedirect,
+  parameters: AnswerParameters,
+  reply: FastifyReply,
+): FastifyReply {
+  return redirect(reply, answerUrl(portalSite, target, parameters))
 }
 
-type Given = Readonly<Record<string, string>>
+type AnswerParameters = Readonly<Record<string, string>>
 
 /** The URL that takes an answer to a client (RFC 6749 section 4.1.2, RFC 9207). The URI stays as it is registered. */
-function answerUrl(at: PortalSite, { redirectUri, state }: Sent, given: Given): string {
-  const answer = { ...given, ...(state !== undefined && { state }), iss: issuerOf(at) }
+function answerUrl(
+  portalSite: PortalSite,
+  { redirectUri, state }: ClientRedirect,
+  parameters: AnswerParameters,
+): string {
+  const answer = { ...parameters, ...(state !== undefined && { state }), iss: issuerOf(portalSite) }
   const joint = redirectUri.includes('?') ? '&' : '?'
   return `${redirectUri}${joint}${new URLSearchParams(answer)}`
 }
 
-/** Those without a value are as if they were not there (RFC 6749 section 3.1). */
-function knownOf(query: unknown): Parameters {
+/** The parameters of a query. Those without a value are as if they were not there (RFC 6749 section 3.1). */
+function parametersOf(query: unknown): Parameters {
   return Object.fromEntries(PARAMETERS.map((key) => [key, (query as Parameters)[key] || undefined]))
 }
 

@@ -13,7 +13,7 @@ export interface ClientCredentials {
   readonly assertion?: string | undefined
 }
 
-type Sent = Readonly<
+type CredentialParameters = Readonly<
   Partial<
     Record<'client_id' | 'client_secret' | 'client_assertion' | 'client_assertion_type', string>
   >
@@ -26,16 +26,17 @@ type Sent = Readonly<
  */
 export function readCredentials(
   authorization = '',
-  { client_id: id, client_secret: secret, client_assertion: assertion, ...sent }: Sent,
+  parameters: CredentialParameters,
 ): ClientCredentials {
+  const { client_id: id, client_secret: secret, client_assertion: assertion } = parameters
   // Some clients send an old token beside their ID.
   const basic = /^basic /i.test(authorization) ? readBasic(authorization) : undefined
-  if ([basic, secret, assertion].filter((one) => one !== undefined).length > 1)
+  if ([basic, secret, assertion].filter((credential) => credential !== undefined).length > 1)
     throw new OAuthError('invalid_request', 'a client authenticates by one method alone')
-  if (assertion !== undefined && sent.client_assertion_type !== ASSERTION_TYPE)
+  if (assertion !== undefined && parameters.client_assertion_type !== ASSERTION_TYPE)
     throw new OAuthError('invalid_request', `client_assertion_type has to be ${ASSERTION_TYPE}`)
-  const named = basic?.clientId ?? (assertion === undefined ? undefined : subjectOf(assertion))
-  const clientId = named ?? id
+  const provenId = basic?.clientId ?? (assertion === undefined ? undefined : subjectOf(assertion))
+  const clientId = provenId ?? id
   if (clientId === undefined) throw new OAuthError('invalid_request', 'client_id is missing')
   if (id !== undefined && id !== clientId)
     throw new OAuthError('invalid_request', 'client_id is another one than that of the credentials')

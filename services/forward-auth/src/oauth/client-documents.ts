@@ -16,7 +16,7 @@ import { LRUCache } from 'lru-cache'
 import { parseClientId } from '../client-metadata.ts'
 import { FwaError } from '../errors.ts'
 import { SignInRate } from '../sign-in/sign-in-rate.ts'
-import { type Client, readDocument } from './client.ts'
+import { type OAuthClient, readDocument } from './client.ts'
 
 const MAX_BYTES = 5_120
 const MAX_DOCUMENTS = 1_000
@@ -24,22 +24,22 @@ const MAX_DOCUMENTS = 1_000
 const RATE = { burst: 20, interval: 6_000 }
 /** How long a document is used, in ms. */
 const AGE = { min: 60_000, usual: 300_000, max: 86_400_000 }
-/** How long a failure is told again, in ms, so that a client in a loop causes no requests. */
+/** How long a failure is repeated, in ms, so that a client in a loop causes no requests. */
 const FAILURE_AGE = 10_000
 
 /** What a read gave: at which time in ms, and for how many ms it holds. */
-interface Read {
-  readonly outcome: Client | FwaError
-  readonly at: number
+interface DocumentRead {
+  readonly outcome: OAuthClient | FwaError
+  readonly time: number
   readonly age: number
 }
 
 /** Reads and keeps client ID metadata documents (draft-ietf-oauth-client-id-metadata-document section 5). */
 export class ClientDocuments {
   readonly #deps: ClientDocumentsDeps
-  readonly #clients = new LRUCache<string, Read>({ max: MAX_DOCUMENTS })
-  readonly #failures = new LRUCache<string, Read>({ max: MAX_DOCUMENTS })
-  readonly #reading = new Map<string, Promise<Client>>()
+  readonly #clients = new LRUCache<string, DocumentRead>({ max: MAX_DOCUMENTS })
+  readonly #failures = new LRUCache<string, DocumentRead>({ max: MAX_DOCUMENTS })
+  readonly #reading = new Map<string, Promise<OAuthClient>>()
   readonly #rate: SignInRate
 
   constructor(deps: ClientDocumentsDeps) {
@@ -52,15 +52,15 @@ export class ClientDocuments {
    * document at a time share one request.
    * @throws FwaError FWA_CLIENT_INVALID, FWA_CLIENT_UNREACHABLE, FWA_RATE_LIMITED
    */
-  async find(clientId: string, person: string): Promise<Client> {
+  async find(clientId: string, person: string): Promise<OAuthClient> {
     const url = parseClientId(clientId)
     const { host } = (url && parseHostPort(url.host)) ?? {}
     if (!url || !host) throw new FwaError('FWA_CLIENT_INVALID', `the client ID is not ${AN_ID}`)
     if (this.#deps.isOwnHost(host.name))
       throw new FwaError('FWA_CLIENT_INVALID', `${url.host} is a host of this service`)
 
-    const known = [this.#failures.get(clientId), this.#clients.get(clientId)]
-    const outcome = known.find((read) => read && this.#holds(read))?.outcome
+    const reads = [this.#failures.get(clientId), this.#clients.get(clientId)]
+    const outcome = reads.find((read) => read && this.#holds(read))?.outcome
     if (outcome instanceof FwaError) throw outcome
     return outcome ?? this.#reading.get(clientId) ?? this.#startReading(url, person)
   }
@@ -70,31 +70,31 @@ export class ClientDocuments {
     await this.#deps.fetch.close()
   }
 
-  /** Nothing from later than now holds, in case the clock was set back. */
-  #holds({ at, age }: Read): boolean {
+  /** Whether a read is still good. None from the future is, in case the clock was set back. */
+  #holds({ time, age }: DocumentRead): boolean {
     const now = this.#deps.clock.now()
-    return at <= now && now < at + age
+    return time <= now && now < time + age
   }
 
-  #startReading(url: URL, person: string): Promise<Client> {
+  #startReading(url: URL, person: string): Promise<OAuthClient> {
     this.#rate.require(person, 'too many clients were new')
     const reading = this.#read(url).finally(() => this.#reading.delete(url.href))
     this.#reading.set(url.href, reading)
     return reading
   }
 
-  async #read(url: URL): Promise<Client> {
-    const at = this.#deps.clock.now()
+  async #read(url: URL): Promise<OAuthClient> {
+    const time = this.#deps.clock.now()
     const accept = { headers: { accept: 'application/json' }, json: true, maxBytes: MAX_BYTES }
     try {
       const { headers, body } = await this.#deps.fetch(url, accept)
       const client = readDocument(url.href, body)
       const age = ageOf(String(headers['cache-control']))
-      this.#clients.set(url.href, { outcome: client, at, age })
+      this.#clients.set(url.href, { outcome: client, time, age })
       return client
     } catch (cause) {
       const outcome = cause instanceof FwaError ? cause : failureOf(url, cause)
-      this.#failures.set(url.href, { outcome, at: this.#deps.clock.now(), age: FAILURE_AGE })
+      this.#failures.set(url.href, { outcome, time: this.#deps.clock.now(), age: FAILURE_AGE })
       throw outcome
     }
   }
@@ -116,7 +116,7 @@ const REFUSALS: Partial<Record<NetErrorCode, string>> = {
   NET_FETCH_TOO_LARGE: `must have at most ${MAX_BYTES} bytes`,
 }
 
-/** All that prevents a connection has one sentence, so that nobody learns what is in our network. */
+/** The error of a read. All that prevents a connection has one sentence, so that nobody learns what is in our network. */
 function failureOf(url: URL, cause: unknown): FwaError {
   const code = cause instanceof NetError ? cause.code : 'NET_FETCH_FAILED'
   const what = `the document of ${url.host}`

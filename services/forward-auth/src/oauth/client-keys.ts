@@ -62,7 +62,7 @@ export class ClientKeys {
       throw new FwaError('FWA_CLIENT_UNREACHABLE', 'the keys of the client cannot be read', cause)
     }
     const { subject, claims } = caller
-    const isForUsAlone = ![claims.aud].flat().some((one) => !audience.includes(String(one)))
+    const isForUsAlone = [claims.aud].flat().every((aud) => audience.includes(String(aud)))
     return subject === id && isForUsAlone && this.#isFirst(id, claims)
   }
 
@@ -79,8 +79,8 @@ export class ClientKeys {
 
   #verifierOf(id: string, jwksUrl: string, audience: readonly string[]): Authenticator {
     const key = JSON.stringify([id, jwksUrl, audience])
-    const known = this.#verifiers.get(key)
-    if (known) return known
+    const cached = this.#verifiers.get(key)
+    if (cached) return cached
     const { fetch, authStore, log } = this.#deps
     const bounded = (...[url, init]: Parameters<BoundedFetch>) =>
       fetch(url, { ...init, maxBytes: MAX_BYTES })

@@ -4,7 +4,7 @@ import { isAllowedRedirect, isClientName, parseClientId, REDIRECT_URI } from '..
 import { FwaError } from '../errors.ts'
 import type { ClientAuthentication } from '../session/session.ts'
 
-/** What a client says of itself. */
+/** The metadata of a client, as it describes itself. */
 export interface Registration {
   readonly name: string | undefined
   readonly redirectUris: readonly string[]
@@ -14,7 +14,7 @@ export interface Registration {
 }
 
 /** A client of the authorization server. */
-export interface Client extends Registration {
+export interface OAuthClient extends Registration {
   /** The URL of its client ID metadata document, or what it was given when it registered. */
   readonly id: string
   /** Digest of what was read, so that a changed document is another one. */
@@ -30,7 +30,7 @@ const MAX_URIS = 20
  * Reads a client ID metadata document (section 4, RFC 7591 section 2). Anybody can read it, so it has no secret.
  * @throws FwaError FWA_CLIENT_INVALID, which says what its developer must change, without its content
  */
-export function readDocument(clientId: string, body: Buffer): Client {
+export function readDocument(clientId: string, body: Buffer): OAuthClient {
   const refuse = (why: string) =>
     new FwaError('FWA_CLIENT_INVALID', `the document of ${new URL(clientId).host} ${why}`)
   const document = parseObject(body)
@@ -46,29 +46,29 @@ export function readDocument(clientId: string, body: Buffer): Client {
 }
 
 /**
- * Reads what a client says of itself when it registers (RFC 7591 section 2). What it wants and there is not is replaced
+ * Reads the metadata that a client registers (RFC 7591 section 2). A value that is not supported is replaced
  * (section 3.2.1): the answer says so.
  *
  * @param most - how many redirect URIs it may have
  * @param refuse - makes the error that is thrown, which says what is wrong with a member
  */
-export function readRegistration(said: Members, most: number, refuse: Refuse): Registration {
-  requireMembers(said, OF_ALL, refuse)
-  const isSecret = SECRET_METHODS.includes(methodOf(said))
-  return { ...readRedirects(said, most, refuse), authentication: isSecret ? 'secret' : 'none' }
+export function readRegistration(metadata: Members, most: number, refuse: Refuse): Registration {
+  requireMembers(metadata, OF_ALL, refuse)
+  const isSecret = SECRET_METHODS.includes(methodOf(metadata))
+  return { ...readRedirects(metadata, most, refuse), authentication: isSecret ? 'secret' : 'none' }
 }
 
 type Members = Readonly<Record<string, unknown>>
 type Refuse = (member: string, why: string) => Error
 
-function requireMembers(said: Members, members: typeof OF_ALL, refuse: Refuse): void {
+function requireMembers(metadata: Members, members: typeof OF_ALL, refuse: Refuse): void {
   for (const [member, { isValid, must }] of Object.entries(members))
-    if (!isValid(said[member] ?? undefined))
+    if (!isValid(metadata[member] ?? undefined))
       throw refuse(member, `has a \`${member}\` that is not valid: ${must}`)
 }
 
-function readRedirects(said: Members, most: number, refuse: Refuse) {
-  const { client_name: name, redirect_uris: redirectUris } = said
+function readRedirects(metadata: Members, most: number, refuse: Refuse) {
+  const { client_name: name, redirect_uris: redirectUris } = metadata
   const refuseUris = (why: string) => refuse('redirect_uris', why)
   if (!isUriList(redirectUris, most))
     throw refuseUris(`needs \`redirect_uris\`, 1 to ${most} texts`)
@@ -80,7 +80,7 @@ function readRedirects(said: Members, most: number, refuse: Refuse) {
   return { name: clipped, redirectUris }
 }
 
-export function describeClient(id: string, registration: Registration): Client {
+export function describeClient(id: string, registration: Registration): OAuthClient {
   const { name, redirectUris } = registration
   const digest = hash('sha256', JSON.stringify([id, name, redirectUris]), 'base64url')
   // Those that registered before there was another way have none.
@@ -105,21 +105,21 @@ const METHODS = '`none`, or `private_key_jwt` with a `jwks_uri` at the host of t
  */
 function authenticationOf(
   clientId: string,
-  said: Members,
+  metadata: Members,
 ): Pick<Registration, 'authentication' | 'jwksUrl'> | undefined {
-  const { token_endpoint_auth_method: preferred, token_endpoint_auth_methods_supported: listed } =
-    said
-  const jwksUrl = readJwksUrl(clientId, said.jwks_uri)
-  for (const method of [preferred ?? 'none', ...(Array.isArray(listed) ? listed : [])]) {
+  const preferred = metadata.token_endpoint_auth_method ?? 'none'
+  const methods = metadata.token_endpoint_auth_methods_supported
+  const jwksUrl = readJwksUrl(clientId, metadata.jwks_uri)
+  for (const method of [preferred, ...(Array.isArray(methods) ? methods : [])]) {
     if (method === 'none') return { authentication: 'none' }
     if (method === 'private_key_jwt' && jwksUrl) return { authentication: 'key', jwksUrl }
   }
   return undefined
 }
 
-/** The URL of the keys of a client, which is at the host that the client proves. */
-function readJwksUrl(clientId: string, said: unknown): string | undefined {
-  const url = typeof said === 'string' ? parseClientId(said) : undefined
+/** The URL of the keys of a client, which must be at the host of its ID. */
+function readJwksUrl(clientId: string, uri: unknown): string | undefined {
+  const url = typeof uri === 'string' ? parseClientId(uri) : undefined
   return url?.host === new URL(clientId).host ? url.href : undefined
 }
 
@@ -127,7 +127,7 @@ const isAbsent = (value: unknown) => value === undefined
 const isAbsentOrHas = (text: string) => (value: unknown) =>
   isAbsent(value) || (Array.isArray(value) && value.includes(text))
 
-/** What is not valid in either. `null` is as good as absent. */
+/** The rules for members of both. `null` is as good as absent. */
 const OF_ALL: Readonly<Record<string, { isValid(value: unknown): boolean; must: string }>> = {
   client_name: {
     isValid: (value) => isAbsent(value) || isClientName(value),

@@ -16,7 +16,7 @@ import type { Portal } from '../portal/portals.ts'
 import type { Consent } from '../session/session.ts'
 import { issuerOf, pageUrl, purposeAt } from '../sites.ts'
 import type { PortalSite } from '../web/portal-site.ts'
-import { type Client, describeClient, type Registration, SECRET_METHODS } from './client.ts'
+import { describeClient, type OAuthClient, type Registration, SECRET_METHODS } from './client.ts'
 import type { ClientCredentials } from './client-authentication.ts'
 import { ClientDocuments, publicFetch } from './client-documents.ts'
 import { ClientKeys } from './client-keys.ts'
@@ -25,7 +25,7 @@ import { OAuthError } from './oauth-error.ts'
 /** The beginning of the IDs of clients that have registered themselves. */
 const REGISTERED = 'registered.'
 
-/** What a portal knows of its clients. */
+/** The clients of a portal, and what reads them. */
 interface OpenClients {
   /** Those that the configuration has, by their IDs. */
   readonly configured: ReadonlyMap<string, RegisteredClient>
@@ -42,7 +42,7 @@ interface OpenClients {
 class Clients {
   readonly #app: FastifyInstance
   readonly #createFetch: (options: FetchOptions) => BoundedFetch
-  readonly #known = new Map<Portal, OpenClients>()
+  readonly #openClients = new Map<Portal, OpenClients>()
 
   constructor(app: FastifyInstance, fetch: (options: FetchOptions) => BoundedFetch) {
     this.#app = app
@@ -54,106 +54,107 @@ class Clients {
    *
    * @throws FwaError FWA_CLIENT_INVALID, FWA_CLIENT_UNREACHABLE, FWA_RATE_LIMITED
    */
-  async find(at: PortalSite, clientId: string, person: string): Promise<Client> {
-    const { configured, documents } = this.#of(at.portal)
-    const known = configured.get(clientId)
-    if (known) return describeConfigured(known)
+  async find(portalSite: PortalSite, clientId: string, person: string): Promise<OAuthClient> {
+    const { configured, documents } = this.#clientsOf(portalSite.portal)
+    const registered = configured.get(clientId)
+    if (registered) return describeConfigured(registered)
     const isMalformed = clientId.startsWith('http') && !parseClientId(clientId)
-    if (!isMalformed && !this.isAllowed(at.portal, clientId))
+    if (!isMalformed && !this.isAllowed(portalSite.portal, clientId))
       throw new FwaError('FWA_CLIENT_INVALID', 'it is none of the clients that may be used here')
     if (!clientId.startsWith(REGISTERED)) return documents.find(clientId, person)
     const sealed = clientId.slice(REGISTERED.length)
-    const client = unsealValue<Registration>(sealed, this.#app.keys.login, purposeAt(at, 'client'))
-    if (!client)
-      throw new FwaError('FWA_CLIENT_INVALID', 'no client with this ID is registered here any more')
-    return describeClient(clientId, client)
+    const purpose = purposeAt(portalSite, 'client')
+    const registration = unsealValue<Registration>(sealed, this.#app.keys.login, purpose)
+    if (registration) return describeClient(clientId, registration)
+    throw new FwaError('FWA_CLIENT_INVALID', 'no client with this ID is registered here any more')
   }
 
-  /** Whether a client may have tokens at a portal: by the configuration of now, whatever it was when it got them. */
+  /** Whether a client may have tokens at a portal by the present configuration, whatever it was when it got them. */
   isAllowed(portal: Portal, clientId: string): boolean {
-    const { configured, allows } = this.#of(portal)
+    const { configured, allows } = this.#clientsOf(portal)
     if (configured.has(clientId)) return true
     if (clientId.startsWith(REGISTERED)) return portal.authorizationServer.registration
     const id = parseClientId(clientId)
     return id !== undefined && allows(id)
   }
 
-  /** The methods by which clients of a portal may authenticate. Some clients take the first one that they can. */
+  /** The methods by which clients of a portal may authenticate. Some clients take the first that they support. */
   methodsOf(portal: Portal): readonly string[] {
-    const { configured } = this.#of(portal)
+    const { configured } = this.#clientsOf(portal)
     const hasSecrets = [...configured.values()].some(({ secret }) => secret !== undefined)
     const { registration } = portal.authorizationServer
     return ['none', 'private_key_jwt', ...(registration || hasSecrets ? SECRET_METHODS : [])]
   }
 
   /** Registers a client: gives its ID, and a secret if it wants one. */
-  register(at: PortalSite, client: Registration): { id: string; secret?: string } {
+  register(portalSite: PortalSite, client: Registration): { id: string; secret?: string } {
     const { login } = this.#app.keys
-    const id = `${REGISTERED}${sealValue(client, login, purposeAt(at, 'client'))}`
+    const id = `${REGISTERED}${sealValue(client, login, purposeAt(portalSite, 'client'))}`
     return client.authentication === 'secret'
-      ? { id, secret: macOf(secretOf(at, id), login) }
+      ? { id, secret: macOf(secretOf(portalSite, id), login) }
       : { id }
   }
 
   /**
-   * Has a client authenticate as it said that it does when its person was asked, or as the configuration has it now.
+   * Authenticates a client as it declared when its person was asked, or as the present configuration has it.
    *
    * @throws OAuthError invalid_client; FwaError FWA_CLIENT_INVALID, FWA_CLIENT_UNREACHABLE, FWA_RATE_LIMITED
    */
   async authenticate(
-    at: PortalSite,
+    portalSite: PortalSite,
     { clientId, ...consent }: Pick<Consent, 'clientId' | 'authentication'>,
     { secrets = [], assertion = '' }: ClientCredentials,
     request: FastifyRequest,
   ): Promise<void> {
-    if (!this.isAllowed(at.portal, clientId))
+    if (!this.isAllowed(portalSite.portal, clientId))
       throw new OAuthError('invalid_client', 'the client may not be used here any more')
-    const known = this.#of(at.portal).configured.get(clientId)
-    const { authentication = 'none' } = known ? describeConfigured(known) : consent
+    const registered = this.#clientsOf(portalSite.portal).configured.get(clientId)
+    const { authentication = 'none' } = registered ? describeConfigured(registered) : consent
     if (authentication === 'none') return
     const isProven =
       authentication === 'secret'
-        ? secrets.some((secret) => this.#isSecret(at, clientId, secret))
-        : await this.#isSigned(at, clientId, assertion, request)
+        ? secrets.some((secret) => this.#isSecret(portalSite, clientId, secret))
+        : await this.#isSigned(portalSite, clientId, assertion, request)
     if (!isProven) throw new OAuthError('invalid_client', NOT_PROVEN[authentication])
   }
 
-  #isSecret(at: PortalSite, id: string, secret: string): boolean {
-    const own = this.#of(at.portal).configured.get(id)?.secret
-    if (own === undefined) return isMacOf(secret, secretOf(at, id), this.#app.keys.login)
-    const [given, wanted] = [secret, own].map((text) => hash('sha256', text, 'buffer'))
-    return timingSafeEqual(given as Buffer, wanted as Buffer)
+  #isSecret(portalSite: PortalSite, id: string, secret: string): boolean {
+    const expected = this.#clientsOf(portalSite.portal).configured.get(id)?.secret
+    if (expected === undefined)
+      return isMacOf(secret, secretOf(portalSite, id), this.#app.keys.login)
+    const digest = (text: string) => hash('sha256', text, 'buffer')
+    return timingSafeEqual(digest(secret), digest(expected))
   }
 
-  async #isSigned(at: PortalSite, id: string, assertion: string, request: FastifyRequest) {
-    const { jwksUrl } = await this.find(at, id, `client ${id}`)
-    const audience = [issuerOf(at), pageUrl(at, '/token')]
+  async #isSigned(portalSite: PortalSite, id: string, assertion: string, request: FastifyRequest) {
+    const { jwksUrl } = await this.find(portalSite, id, `client ${id}`)
+    const audience = [issuerOf(portalSite), pageUrl(portalSite, '/token')]
     if (jwksUrl === undefined || assertion === '') return false
-    return this.#of(at.portal).keys.isSignedBy({ id, jwksUrl }, assertion, audience, request)
+    const { keys } = this.#clientsOf(portalSite.portal)
+    return keys.isSignedBy({ id, jwksUrl }, assertion, audience, request)
   }
 
   /** Ends the requests in flight, and forgets the portals, which a reload replaces. */
   async close(): Promise<void> {
-    const open = [...this.#known.values()]
-    this.#known.clear()
+    const open = [...this.#openClients.values()]
+    this.#openClients.clear()
     for (const { keys } of open) keys.close()
     await Promise.all(open.map(({ documents }) => documents.close()))
   }
 
-  #of(portal: Portal) {
-    const known = this.#known.get(portal) ?? this.#open(portal)
-    this.#known.set(portal, known)
-    return known
+  #clientsOf(portal: Portal) {
+    const clients = this.#openClients.get(portal) ?? this.#open(portal)
+    this.#openClients.set(portal, clients)
+    return clients
   }
 
-  /** What is read of the clients of a portal. */
   #open({ authorizationServer: { privateNetworks, clients } }: Portal): OpenClients {
     const { clock, authStore, log } = this.#app
     const fetch = publicFetch(this.#createFetch, privateNetworks)
     const isOwnHost = (host: string) => this.#isOwnHost(host)
-    const configured = (clients ?? []).filter((one) => typeof one !== 'string')
+    const configured = (clients ?? []).filter((client) => typeof client !== 'string')
     return {
-      configured: new Map(configured.map((one) => [one.id, one])),
+      configured: new Map(configured.map((client) => [client.id, client])),
       allows: compileClients(clients),
       documents: new ClientDocuments({ fetch, clock, isOwnHost }),
       keys: new ClientKeys({ fetch, authStore, log }),
@@ -169,14 +170,22 @@ class Clients {
   }
 }
 
-function describeConfigured({ id, name, redirectUris, secret, jwksUrl }: RegisteredClient): Client {
+function describeConfigured({
+  id,
+  name,
+  redirectUris,
+  secret,
+  jwksUrl,
+}: RegisteredClient): OAuthClient {
   const authentication = secret === undefined ? (jwksUrl === undefined ? 'none' : 'key') : 'secret'
-  const said = describeClient(id, { name, redirectUris, authentication, jwksUrl })
-  return { ...said, isConfigured: true }
+  const client = describeClient(id, { name, redirectUris, authentication, jwksUrl })
+  return { ...client, isConfigured: true }
 }
 
-/** What the secret of a client that has registered itself is made of: it is kept nowhere. */
-const secretOf = (at: PortalSite, id: string) => ['client secret', purposeAt(at, 'client'), id]
+/** The values whose MAC is the secret of a client that has registered itself: it is stored nowhere. */
+function secretOf(portalSite: PortalSite, id: string): readonly string[] {
+  return ['client secret', purposeAt(portalSite, 'client'), id]
+}
 
 const NOT_PROVEN = {
   secret: 'the client has a secret, and this is not it',

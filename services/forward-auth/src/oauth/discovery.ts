@@ -96,10 +96,11 @@ export const resourceRoutes: FastifyPluginAsyncTypebox = async (app) => {
       url,
       { schema: url === '/' ? schema : { ...schema, hide: true } },
       async (request, reply) => {
-        const found = resourceOf(request)
+        const portalResource = resourceOf(request)
         const site = siteOf(request)
-        if (!found || !site) throw new FwaError('FWA_NOT_FOUND', 'there is no resource of this URL')
-        const { portal, resource } = found
+        if (!portalResource || !site)
+          throw new FwaError('FWA_NOT_FOUND', 'there is no resource of this URL')
+        const { portal, resource } = portalResource
         const { scopes, authorizationServers = [issuerOf({ portal, site })] } = resource
         reply.header('cache-control', `public, max-age=${MAX_AGE}`)
         return {
@@ -113,20 +114,20 @@ export const resourceRoutes: FastifyPluginAsyncTypebox = async (app) => {
   }
 }
 
-/** The resource whose metadata is asked for. Clients that find none at a path ask for that of the host. */
+/** The resource whose metadata a client requests. Clients that find none at a path request that of the host. */
 function resourceOf(
   request: FastifyRequest,
 ): { readonly portal: Portal; readonly resource: Resource } | undefined {
-  const here = [...request.server.portals.values()]
+  const hostResources = [...request.server.portals.values()]
     .flatMap((portal) =>
       portal.gate.programs.resources.map((resource) => ({ portal, resource }) as const),
     )
     .filter(({ resource }) => isSentTo(resource.origin, request))
   const [path = ''] = request.url.split('?')
-  const wanted = path.replace(/\/$/, '')
-  const found = here.find(
-    ({ resource: { metadataUrl, origin } }) => metadataUrl === origin + wanted,
+  const metadataPath = path.replace(/\/$/, '')
+  const pathResource = hostResources.find(
+    ({ resource: { metadataUrl, origin } }) => metadataUrl === origin + metadataPath,
   )
   const isOfHost = Object(request.params)['*'] === undefined
-  return found ?? (isOfHost && here.length === 1 ? here[0] : undefined)
+  return pathResource ?? (isOfHost && hostResources.length === 1 ? hostResources[0] : undefined)
 }

@@ -47,22 +47,22 @@ export const metadataRoute: FastifyPluginAsyncTypebox = async (app) => {
     response: { 200: MetadataSchema, ...problemAnswers(403, 404) },
   }
   app.get('/', { schema }, async (request, reply) => {
-    const at = signInSiteOf(request)
-    const resources = ownResources(app, at)
+    const portalSite = signInSiteOf(request)
+    const resources = ownResources(app, portalSite)
     if (resources.length === 0) throw new FwaError('FWA_NOT_FOUND', 'this portal issues no tokens')
-    const { registration } = at.portal.authorizationServer
-    const methods = [...app.clients.methodsOf(at.portal)]
+    const { registration } = portalSite.portal.authorizationServer
+    const methods = [...app.clients.methodsOf(portalSite.portal)]
     const scopes = resources.flatMap(({ grantableScopes }) =>
       grantableScopes.map(({ name }) => name),
     )
     reply.header('cache-control', `public, max-age=${MAX_AGE}`)
     return {
-      issuer: issuerOf(at),
-      authorization_endpoint: pageUrl(at, '/authorize'),
-      token_endpoint: pageUrl(at, '/token'),
-      revocation_endpoint: pageUrl(at, '/revoke'),
-      ...(registration && { registration_endpoint: pageUrl(at, '/register') }),
-      jwks_uri: pageUrl(at, '/.well-known/jwks.json'),
+      issuer: issuerOf(portalSite),
+      authorization_endpoint: pageUrl(portalSite, '/authorize'),
+      token_endpoint: pageUrl(portalSite, '/token'),
+      revocation_endpoint: pageUrl(portalSite, '/revoke'),
+      ...(registration && { registration_endpoint: pageUrl(portalSite, '/register') }),
+      jwks_uri: pageUrl(portalSite, '/.well-known/jwks.json'),
       scopes_supported: [...new Set(scopes)],
       response_types_supported: ['code'],
       response_modes_supported: ['query'],

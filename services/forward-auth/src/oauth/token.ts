@@ -119,34 +119,34 @@ export const tokenRoutes: FastifyPluginAsyncTypebox = async (app) => {
   app.setErrorHandler(sendError)
 
   app.post('/token', { schema: TOKEN_SCHEMA }, async (request) => {
-    const at = signInSiteOf(request)
-    const sent = {
-      ...request.body,
-      ...readCredentials(request.headers.authorization, request.body),
+    const portalSite = signInSiteOf(request)
+    const { body, headers } = request
+    const tokenRequest = { ...body, ...readCredentials(headers.authorization, body) }
+    if (body.grant_type === 'authorization_code') {
+      const redemption = withAll(tokenRequest, 'code', 'redirect_uri', 'code_verifier')
+      return app.agents.begin(portalSite, redemption, request)
     }
-    if (sent.grant_type === 'authorization_code')
-      return app.agents.begin(at, withAll(sent, 'code', 'redirect_uri', 'code_verifier'), request)
-    if (sent.grant_type !== 'refresh_token')
-      throw new OAuthError(
-        'unsupported_grant_type',
-        'grant_type has to be authorization_code or refresh_token',
-      )
-    return app.agents.renew(at, withAll(sent, 'refresh_token'), request)
+    if (body.grant_type === 'refresh_token')
+      return app.agents.renew(portalSite, withAll(tokenRequest, 'refresh_token'), request)
+    throw new OAuthError(
+      'unsupported_grant_type',
+      'grant_type has to be authorization_code or refresh_token',
+    )
   })
 
   app.post('/revoke', { schema: REVOKE_SCHEMA }, async (request) => {
-    const at = signInSiteOf(request)
+    const portalSite = signInSiteOf(request)
     const credentials = readCredentials(request.headers.authorization, request.body)
     const { token } = withAll(request.body, 'token')
-    await app.agents.revoke(at, { ...credentials, token }, request)
+    await app.agents.revoke(portalSite, { ...credentials, token }, request)
     return {}
   })
 
   app.post('/register', { schema: REGISTER_SCHEMA }, async (request, reply) => {
-    const at = signInSiteOf(request)
-    if (!at.portal.authorizationServer.registration) return reply.callNotFound()
+    const portalSite = signInSiteOf(request)
+    if (!portalSite.portal.authorizationServer.registration) return reply.callNotFound()
     const client = readRegistration(request.body, MAX_URIS, refuseMember)
-    const { id, secret } = app.clients.register(at, client)
+    const { id, secret } = app.clients.register(portalSite, client)
     if (id.length > MAX_CLIENT_ID)
       throw new OAuthError('invalid_client_metadata', 'the redirect URIs are too long')
     reply.code(201)

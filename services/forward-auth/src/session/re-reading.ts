@@ -196,7 +196,7 @@ export class ReReading {
     const changed = this.#records.changed(session.sid, patience)
     const over = new AbortController()
     let sentAt: ReturnType<Congestion['send']> | undefined
-    let question: ReReadQuestion | 'elsewhere' | undefined
+    let question: Question | 'elsewhere' | undefined
     let answer: ReRead | undefined
     try {
       question = await this.#lease(session, portal, provider, over.signal)
@@ -220,7 +220,7 @@ export class ReReading {
     portal: Portal,
     provider: RedirectProvider,
     over: AbortSignal,
-  ): Promise<ReReadQuestion | 'elsewhere' | undefined> {
+  ): Promise<Question | 'elsewhere' | undefined> {
     const { sid, rev } = session
     const opened = await this.#records.open(sid)
     if (opened?.row.rev !== rev) return void this.#records.forget(sid)
@@ -245,12 +245,12 @@ export class ReReading {
   }
 
   /** Whether a refresh token that was sent is used up: that of another provider can be sent again. */
-  #isSpent({ contents, name }: Pick<ReReadQuestion, 'contents' | 'name'>): boolean {
+  #isSpent({ contents, name }: Pick<Question, 'contents' | 'name'>): boolean {
     return contents.rotates === true || this.#rotating.has(name)
   }
 
   /** Writes what the provider answered. */
-  async #take(answer: ReRead, question: ReReadQuestion): Promise<void> {
+  async #take(answer: ReRead, question: Question): Promise<void> {
     const { row, contents, session, provider, name, tokens: sentTokens } = question
     const keep = (tokens?: ProviderTokens) => this.#keep(row, { ...contents, tokens })
     this.#count(row.portal, answer.kind)
@@ -287,7 +287,7 @@ export class ReReading {
     }
   }
 
-  async #end({ row, session, provider }: ReReadQuestion, reason: string): Promise<void> {
+  async #end({ row, session, provider }: Question, reason: string): Promise<void> {
     const { sid, rev } = session
     // A sign-in may have renewed it meanwhile, with tokens of its own.
     if ((await this.#records.open(sid))?.row.rev !== rev) return this.#records.forget(sid)
@@ -300,7 +300,7 @@ export class ReReading {
    * The tokens of the newest session of the person, where a provider has no sessions: GitHub keeps ten tokens of
    * a person, and the eleventh sign-in makes the oldest void. Undefined if those are refused already.
    */
-  async #newerTokens({ row: { person }, contents, provider }: ReReadQuestion) {
+  async #newerTokens({ row: { person }, contents, provider }: Question) {
     if (provider.relation) return undefined
     const [newest] = await this.#app.authStore.listSessions({ person }, 1)
     const tokens = newest && (await this.#records.open(newest.sid))?.contents.tokens
@@ -361,7 +361,7 @@ type ProviderTokens = Parameters<RedirectProvider['reRead']>[0]
 type ReRead = Awaited<ReturnType<RedirectProvider['reRead']>>
 
 /** A session that its provider was asked about. */
-interface ReReadQuestion extends OpenedRow {
+interface Question extends OpenedRow {
   readonly session: Session
   readonly provider: RedirectProvider
   /** Of the portal and the provider. */

@@ -1,13 +1,13 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { isAllowedRedirect } from '../../src/client-metadata.ts'
-import { type Client, readDocument } from '../../src/oauth/client.ts'
+import { type OAuthClient, readDocument } from '../../src/oauth/client.ts'
 
 const ID = 'https://app.example.com/client.json'
 const DOCUMENT = { client_id: ID, redirect_uris: ['https://app.example.com/callback'] }
 const read = (document: unknown) => readDocument(ID, Buffer.from(JSON.stringify(document)))
 
-type Accepted = [what: string, members: object, client: Partial<Client>]
+type Accepted = [what: string, members: object, client: Partial<OAuthClient>]
 const accepted: Accepted[] = [
   ['the least', {}, { id: ID, name: undefined, redirectUris: DOCUMENT.redirect_uris }],
   [
