@@ -5,7 +5,7 @@ import { forbid, refuseCaller } from '../check/check-answers.ts'
 import { signInHost } from '../session/sessions.ts'
 import { problemAnswers } from '../web/documented.ts'
 import { signInSiteOf } from '../web/portal-site.ts'
-import { endNamed } from './end.ts'
+import { endTarget } from './end.ts'
 
 /** The scope that a program needs. */
 const END_SCOPE = 'sessions:end'
@@ -39,15 +39,15 @@ export const sessionsApi: FastifyPluginAsyncTypebox = async (app) => {
     const { portal, site } = signInSiteOf(request)
     const host = { name: signInHost(site) }
     const forwarded = { authority: host.name, host, mcp: undefined }
-    const asked = { portal, resource: undefined, forwarded }
+    const check = { portal, resource: undefined, forwarded }
     const refuse = (error: unknown) => {
-      throw refuseCaller(error, asked, request)
+      throw refuseCaller(error, check, request)
     }
     const asking = portal.gate.checkProgram(request, host, END_SCOPE, app.clock.now())
     const { decision, principal } = await asking.catch(refuse)
-    if (decision.outcome === 'forbidden') throw forbid({ ...asked, principal }, decision, request)
+    if (decision.outcome === 'forbidden') throw forbid({ ...check, principal }, decision, request)
     if (decision.outcome !== 'allow') refuse(new AuthError('AUTH_CREDENTIALS_MISSING'))
     const ender = { endedBy: 'program', actor: principal?.caller } as const
-    return { ended: await endNamed(app, portal, request.body, ender, request) }
+    return { ended: await endTarget(app, portal, request.body, ender, request) }
   })
 }

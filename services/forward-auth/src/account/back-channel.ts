@@ -45,13 +45,13 @@ export const backChannelRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const provider = portal.providers.get(name)
     if (provider?.type !== 'redirect' || !provider.relation || !provider.readLogoutToken)
       throw new FwaError('FWA_NOT_FOUND', 'no provider of this name sends logout tokens')
-    const [token = '', ...others] = (request.body ?? []) as string[]
+    const [token = '', ...surplus] = (request.body ?? []) as string[]
     try {
-      if (others.length > 0)
+      if (surplus.length > 0)
         throw new FwaError('FWA_LOGOUT_TOKEN', 'there are several logout tokens')
-      const named = await provider.readLogoutToken(token)
+      const logoutToken = await provider.readLogoutToken(token)
       const ender = { endedBy: 'provider', actor: name } as const
-      await endSessions(app, [endOf(named, provider.relation)], ender, request)
+      await endSessions(app, [endOf(logoutToken, provider.relation)], ender, request)
     } catch (error) {
       const { code, message } = error as FwaError
       if (code !== 'FWA_LOGOUT_TOKEN') throw error

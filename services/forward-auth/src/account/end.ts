@@ -6,11 +6,11 @@ import { consentsTo } from '../session/session.ts'
 import type { End } from '../store/store.ts'
 import { findGrants, findSessions } from './find.ts'
 
-/** Sessions of one person that are looked for. */
+/** The sessions that a search for one person reads. */
 const MAX_FOUND = 10_000
 
-/** What somebody names to end. */
-type Named = Readonly<Partial<Record<'session' | 'person' | 'client', string | undefined>>>
+/** The session, person or client whose sessions are to end. */
+type EndTarget = Readonly<Partial<Record<'session' | 'person' | 'client', string | undefined>>>
 
 /**
  * The sessions to end that somebody names: one by its ID, all of a person, or what a client has, of a person or everybody.
@@ -19,36 +19,36 @@ type Named = Readonly<Partial<Record<'session' | 'person' | 'client', string | u
 export async function endsAt(
   app: FastifyInstance,
   portal: Portal,
-  { session, person, client }: Named,
+  { session, person, client }: EndTarget,
 ): Promise<readonly End[]> {
   if (client !== undefined) {
-    const whose = person === undefined ? 'everybody' : { text: person }
-    const found = await findGrants(app, portal, client, whose)
-    return found.map(({ id: sid }) => ({ sid }))
+    const people = person === undefined ? 'everybody' : { text: person }
+    const grants = await findGrants(app, portal, client, people)
+    return grants.map(({ id: sid }) => ({ sid }))
   }
   if (person !== undefined) {
-    const found = await findSessions(app, portal, { text: person }, MAX_FOUND)
-    return [...new Set(found.map((one) => one.person))].map((digest) => ({ person: digest }))
+    const sessions = await findSessions(app, portal, { text: person }, MAX_FOUND)
+    return [...new Set(sessions.map(({ person }) => person))].map((digest) => ({ person: digest }))
   }
   const opened = session === undefined ? undefined : await app.sessions.records.open(session)
   if (opened?.row.portal !== portal.name) return []
   const { row, contents } = opened
   if (!contents.agent) return [{ sid: row.sid }]
-  const whose = { digest: row.person }
-  const found = await findGrants(app, portal, contents.agent.clientId, whose)
-  return found.map(({ id: sid }) => ({ sid }))
+  const people = { digest: row.person }
+  const grants = await findGrants(app, portal, contents.agent.clientId, people)
+  return grants.map(({ id: sid }) => ({ sid }))
 }
 
 /** Ends what a program or operator names: whoever allows a client again is asked. Gives how many there were. */
-export async function endNamed(
+export async function endTarget(
   app: FastifyInstance,
   portal: Portal,
-  named: Named,
+  target: EndTarget,
   ender: Ender,
   request?: FastifyRequest,
 ): Promise<number> {
-  const { client, person } = named
+  const { client, person } = target
   if (client !== undefined && person === undefined)
     await app.authStore.withdrawConsents(undefined, consentsTo(client))
-  return endSessions(app, await endsAt(app, portal, named), ender, request)
+  return endSessions(app, await endsAt(app, portal, target), ender, request)
 }

@@ -3,7 +3,7 @@ import type { ShownAgent, ShownSession } from '../pages/sessions.ts'
 import type { Portal } from '../portal/portals.ts'
 import { mailOf, openRow, personOf, profileOf } from '../session/session.ts'
 
-/** A session that was found, with what it says. */
+/** A session of the store, opened. */
 export interface FoundSession extends ShownSession {
   /** The digest of the person. */
   readonly person: string
@@ -13,46 +13,46 @@ export interface FoundSession extends ShownSession {
 }
 
 /** People of a portal: everybody, one person by their digest, or whoever a text may mean. */
-export type Whose = 'everybody' | { readonly digest: string } | { readonly text: string }
+export type PeopleFilter = 'everybody' | { readonly digest: string } | { readonly text: string }
 
 /** The sessions of people, the newest first. */
 export async function findSessions(
   app: FastifyInstance,
   portal: Portal,
-  whose: Whose,
+  people: PeopleFilter,
   limit: number,
 ): Promise<readonly FoundSession[]> {
-  return (await findRows(app, portal, whose, limit, false)).map(foundOf)
+  return (await findRows(app, portal, people, limit, false)).map(foundSessionOf)
 }
 
-function foundOf({ row, contents }: Found): FoundSession {
+function foundSessionOf({ row, contents }: OpenedListing): FoundSession {
   const { sid: id, person, begun, lastSeen, ends, hosts } = row
-  const of = {
+  const profile = profileOf(contents)
+  const isOffline = contents.isOffline === true
+  return {
+    ...{ id, person, isCurrent: false, begun, lastSeen, ends, hosts, profile, isOffline },
     ...contents.browser,
-    profile: profileOf(contents),
-    isOffline: contents.isOffline === true,
   }
-  return { id, person, isCurrent: false, begun, lastSeen, ends, hosts, ...of }
 }
 
 /** The agents of people, the newest first: what one client has of one person is one. */
 export async function findAgents(
   app: FastifyInstance,
   portal: Portal,
-  whose: Whose,
+  people: PeopleFilter,
   limit: number,
 ): Promise<readonly ShownAgent[]> {
-  const rows = await findRows(app, portal, whose, limit, true)
+  const rows = await findRows(app, portal, people, limit, true)
   const clients = Map.groupBy(
     rows,
     ({ row, contents }) => `${row.person} ${contents.agent?.clientId}`,
   )
   return [...clients.values()].flatMap((grants) => {
-    const [{ row, contents }] = grants as [Found, ...Found[]]
+    const [{ row, contents }] = grants as [OpenedListing, ...OpenedListing[]]
     if (!contents.agent) return []
     const { clientId, clientName: name } = contents.agent
     const timesOf = (member: 'begun' | 'lastSeen' | 'ends') => grants.map(({ row }) => row[member])
-    const all = (member: 'resource' | 'scopes') => [
+    const distinct = (member: 'resource' | 'scopes') => [
       ...new Set(grants.flatMap(({ contents }) => contents.agent?.[member] ?? [])),
     ]
     const called = grants.filter(({ row }) => row.lastSeen > row.begun)
@@ -63,47 +63,47 @@ export async function findAgents(
       lastCall: called.length > 0 ? Math.max(...timesOf('lastSeen')) : undefined,
       clientHost: URL.parse(clientId)?.host,
       name,
-      resources: all('resource'),
-      scopes: all('scopes'),
+      resources: distinct('resource'),
+      scopes: distinct('scopes'),
       profile: profileOf(contents),
     }
   })
 }
 
-/** The newest grants of all clients that are looked through. */
+/** The newest grants of all clients that a search reads. */
 const MAX_GRANTS = 100_000
 
-type Found = Awaited<ReturnType<typeof findRows>>[number]
+type OpenedListing = Awaited<ReturnType<typeof findRows>>[number]
 
 /** What a client has of people, each grant as a session, the newest first. */
 export async function findGrants(
   app: FastifyInstance,
   portal: Portal,
   clientId: string,
-  whose: Whose,
+  people: PeopleFilter,
 ): Promise<readonly FoundSession[]> {
-  const rows = await findRows(app, portal, whose, MAX_GRANTS, true)
+  const rows = await findRows(app, portal, people, MAX_GRANTS, true)
   return rows.flatMap(({ row, contents: { agent, ...contents } }) =>
     agent?.clientId === clientId
-      ? [{ ...foundOf({ row, contents }), hosts: [new URL(agent.resource).host] }]
+      ? [{ ...foundSessionOf({ row, contents }), hosts: [new URL(agent.resource).host] }]
       : [],
   )
 }
 
-/** The rows of people that have not ended, each once, with what they say. */
+/** The rows of people that have not ended, each once, with their contents. */
 async function findRows(
   { authStore, keys, clock }: FastifyInstance,
   portal: Portal,
-  whose: Whose,
+  people: PeopleFilter,
   limit: number,
   agents: boolean,
 ) {
-  const asked = selections(portal, whose).map((one) =>
-    authStore.listSessions({ ...one, agents }, limit),
+  const listings = selections(portal, people).map((selection) =>
+    authStore.listSessions({ ...selection, agents }, limit),
   )
-  const rows = new Map((await Promise.all(asked)).flat().map((row) => [row.sid, row]))
+  const rows = new Map((await Promise.all(listings)).flat().map((row) => [row.sid, row]))
   return [...rows.values()]
-    .sort((one, other) => other.begun - one.begun)
+    .sort((a, b) => b.begun - a.begun)
     .slice(0, limit)
     .filter(({ ends }) => ends > clock.now())
     .flatMap((row) => {
@@ -112,14 +112,14 @@ async function findRows(
     })
 }
 
-/** What to list: a text may stand for an address, an identifier, or one of a provider. */
-function selections({ name: portal, providers }: Portal, whose: Whose) {
-  if (whose === 'everybody') return [{ portal }]
-  if ('digest' in whose) return [{ person: whose.digest }]
-  const { text } = whose
-  const people = [...providers.keys()].flatMap((provider) => {
+/** The listings to read: a text may stand for an address, an identifier, or one of a provider. */
+function selections({ name: portal, providers }: Portal, people: PeopleFilter) {
+  if (people === 'everybody') return [{ portal }]
+  if ('digest' in people) return [{ person: people.digest }]
+  const { text } = people
+  const persons = [...providers.keys()].flatMap((provider) => {
     const id = text.startsWith(`${provider}:`) ? text.slice(provider.length + 1) : text
-    return [...new Set([id, text])].map((each) => personOf(portal, { provider, id: each }))
+    return [...new Set([id, text])].map((name) => personOf(portal, { provider, id: name }))
   })
-  return [...people.map((person) => ({ person })), { mail: mailOf(portal, text) }]
+  return [...persons.map((person) => ({ person })), { mail: mailOf(portal, text) }]
 }

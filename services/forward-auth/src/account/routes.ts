@@ -78,15 +78,15 @@ export const accountRoutes: FastifyPluginAsyncTypebox = async (app) => {
         throw new FwaError('FWA_FORBIDDEN', 'this page is for administrators of the portal')
       return toSignIn('/sessions', portalSite, reply, visitor && portal.admins?.name)
     }
-    const whose = person ? { text: person } : 'everybody'
+    const people = person ? { text: person } : 'everybody'
     const url = (path: string) => pageUrl(portalSite, path)
     return sendPage(
       reply,
       200,
       sessionsPage({
         ...readerOf(request, portalSite),
-        sessions: (await findSessions(app, portal, whose, MAX_SHOWN + 1)).filter(isOfBrowser),
-        agents: await findAgents(app, portal, whose, MAX_SHOWN + 1),
+        sessions: (await findSessions(app, portal, people, MAX_SHOWN + 1)).filter(isOfBrowser),
+        agents: await findAgents(app, portal, people, MAX_SHOWN + 1),
         person,
         searchAction: url('/sessions'),
         endAction: url('/sessions/end'),
@@ -170,22 +170,23 @@ async function sendAccount(
   const { sites, clock, trust } = server
   const { person, sid } = visitor.session
   const clientIp = () => trust.clientIp(request.raw)
-  const asked = { portal, principal: visitor, sites, clientIp, now: clock.now() }
-  const apps = openableApps(asked)
+  const personAtPortal = { portal, principal: visitor, sites, clientIp, now: clock.now() }
+  const apps = openableApps(personAtPortal)
   const origin = cameFrom(request, portalSite, from)
-  const found = await findSessions(server, portal, { digest: person }, MAX_SHOWN + 1)
-  const sessions = found.filter(isOfBrowser)
-  const agents = await findAgents(server, portal, { digest: person }, MAX_SHOWN + 1)
+  const people = { digest: person }
+  const rows = await findSessions(server, portal, people, MAX_SHOWN + 1)
+  const sessions = rows.filter(isOfBrowser)
+  const agents = await findAgents(server, portal, people, MAX_SHOWN + 1)
   const url = (path: string) => pageUrl(portalSite, path)
   const page = accountPage({
     ...readerOf(request, portalSite),
     profile: visitor.session.profile,
     apps: portal.apps || apps.length > 0 ? apps : undefined,
-    cameFrom: origin && mayOpenPage(origin, asked) ? origin : undefined,
+    cameFrom: origin && mayOpenPage(origin, personAtPortal) ? origin : undefined,
     logoutHref: url('/logout'),
     ownSessions: {
-      sessions: sessions.map((one) => ({ ...one, isCurrent: one.id === sid, profile: undefined })),
-      agents: agents.map((one) => ({ ...one, profile: undefined })),
+      sessions: sessions.map((row) => ({ ...row, isCurrent: row.id === sid, profile: undefined })),
+      agents: agents.map((agent) => ({ ...agent, profile: undefined })),
       endAction: url('/account/end'),
       othersAction: url('/account/end-others'),
       everywhereAction: url('/account/end-all'),

@@ -1,6 +1,6 @@
 import { printable, UsageError } from '@gatehouse/service-kit/program'
 import type { FastifyInstance } from 'fastify'
-import { endNamed } from '../account/end.ts'
+import { endTarget } from '../account/end.ts'
 import { type FoundSession, findGrants, findSessions } from '../account/find.ts'
 import type { ForwardAuthConfig } from '../config/schema.ts'
 import type { Portal } from '../portal/portals.ts'
@@ -42,7 +42,7 @@ export async function* listSessions(
         : await findGrants(app, portal, client, subject)
     count += sessions.length
     for (const session of sessions) yield asJson ? jsonOf(portal, session) : lineOf(portal, session)
-    if (end) await endNamed(app, portal, { person, client }, ender)
+    if (end) await endTarget(app, portal, { person, client }, ender)
   }
   if (count === 0) requireNobody(query)
 }

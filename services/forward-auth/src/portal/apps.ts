@@ -26,15 +26,15 @@ export function openableApps(person: PersonAtPortal): readonly App[] {
 
 /** Whether a person may open a page of an app, which need not be one of those that the portal lists. */
 export function mayOpenPage(url: URL, person: PersonAtPortal): boolean {
-  const app = person.portal.apps?.find((each) => each.url.origin === url.origin)
+  const app = person.portal.apps?.find((app) => app.url.origin === url.origin)
   return mayOpen({ url, policy: app?.policy }, person)
 }
 
 function mayOpen({ url, policy }: Pick<App, 'url' | 'policy'>, person: PersonAtPortal): boolean {
   const { gate, providers } = person.portal
-  const found = person.sites.find(url.host)
-  if (!found || found.isAuthHost) return false
-  const { outcome } = gate.checkPage(url, found.host, person, policy)
+  const siteHost = person.sites.find(url.host)
+  if (!siteHost || siteHost.isAuthHost) return false
+  const { outcome } = gate.checkPage(url, siteHost.host, person, policy)
   if (outcome === 'step-up') return [...providers.values()].some(({ stepsUp }) => stepsUp)
   return outcome === 'allow' || outcome === 'anonymous'
 }

@@ -32,9 +32,9 @@ async function createPortals(
 ): Promise<Portals> {
   await using made = new AsyncDisposableStack()
   const keep: Keep = (part) =>
-    made.adopt(part, async (one) => {
+    made.adopt(part, async (part) => {
       // The error that ended the creation counts.
-      await one.close().catch(() => {})
+      await part.close().catch(() => {})
     })
   const created = new Map(
     portals.map((config) => {
@@ -46,9 +46,9 @@ async function createPortals(
   return created
 }
 
-type GateDeps = ConstructorParameters<typeof Gate>[1]
+type AgentFinder = Pick<ConstructorParameters<typeof Gate>[1], 'findAgent'>
 /** What portals need from outside. */
-type PortalDeps = ProviderDeps & Pick<GateDeps, 'findAgent'>
+type PortalDeps = ProviderDeps & AgentFinder
 
 function createPortal(config: PortalConfig, lifetime: number, deps: PortalDeps, keep: Keep) {
   const { clock, log, findAgent } = deps
@@ -162,7 +162,7 @@ export function portalOf({ params, server }: FastifyRequest): Portal {
 
 type PortalsConfig = Pick<ForwardAuthConfig, 'portals' | 'session' | 'domains'>
 
-export interface PortalsOptions extends PortalsConfig, Pick<GateDeps, 'findAgent'> {
+export interface PortalsOptions extends PortalsConfig, AgentFinder {
   /** Default: that of the net package. */
   readonly createFetch?: ((options: FetchOptions) => BoundedFetch) | undefined
 }
@@ -198,12 +198,12 @@ export const portals = fp<PortalsOptions>(
       await Promise.all([...replaced].map(retire))
       await closeAll(current)
     }
-    let last: { cancel(): void } | undefined
+    let closeTimer: { cancel(): void } | undefined
     app.addHook('preClose', async () => {
-      last = clock.setTimer(() => void close().catch(() => {}), LAST_WAIT)
+      closeTimer = clock.setTimer(() => void close().catch(() => {}), LAST_WAIT)
     })
     app.addHook('onClose', async () => {
-      last?.cancel()
+      closeTimer?.cancel()
       await close()
     })
   },
