@@ -2,6 +2,9 @@ import { cpSync, globSync, mkdirSync, readFileSync, writeFileSync } from 'node:f
 import { dirname, join } from 'node:path'
 import t, { type Test } from 'tap'
 import { parse } from 'yaml'
+import { MIGRATIONS as CERT_MIGRATIONS } from '../../packages/cert-store/src/schema/tables.ts'
+import { stepsOf } from '../../packages/store/src/migrations.ts'
+import { MIGRATIONS as AUTH_MIGRATIONS } from '../../services/forward-auth/src/store/tables.ts'
 import { imageArguments } from '../release/image.ts'
 import { releaseNotes, sectionsOf } from '../release/notes.ts'
 import { LIBRARIES, SERVICES } from '../release/npm.ts'
@@ -207,6 +210,25 @@ t.test('the workflows', async (t) => {
         name,
       )
   })
+})
+
+/** The digests of the migrations that were released, by store and engine. They stay; at a release, new ones are added. */
+const RELEASED: Readonly<Record<string, readonly string[]>> = {}
+
+t.test('a migration that was released stays as it was', async (t) => {
+  const changelog = readFileSync(join(ROOT, 'CHANGELOG.md'), 'utf8')
+  const isReleased = sectionsOf(changelog).some(({ name }) => name !== 'Unreleased')
+  for (const [store, migrations] of Object.entries({
+    cert: CERT_MIGRATIONS,
+    auth: AUTH_MIGRATIONS,
+  }))
+    for (const dialect of ['sqlite', 'postgres'] as const) {
+      const released = RELEASED[`${store} ${dialect}`] ?? []
+      const digests = stepsOf(migrations, dialect).map(({ digest }) => digest)
+      t.strictSame(digests.slice(0, released.length), released, `${store} in ${dialect}`)
+      t.equal(released.length > 0, isReleased, 'written down at the first release')
+      if (!isReleased) t.equal(digests.length, 1, 'and one until then')
+    }
 })
 
 type Image = string | { readonly image: string }
