@@ -1,5 +1,5 @@
 import { Document, isMap, isScalar, type Scalar, visit } from 'yaml'
-import type { SourceSetting } from './source.ts'
+import { placeOf, type SourceSetting } from './source.ts'
 
 /** Keys and numbers of items, from the top. */
 export type Path = readonly (string | number)[]
@@ -58,7 +58,7 @@ export class Draft {
   /** Names a file for a secret, which a person has to write. */
   secret(path: Path, file: string, setting: SourceSetting): void {
     this.set(path, file, setting)
-    this.#secrets.push(`${setting.spelling} (line ${setting.line}) to ${file}`)
+    this.#secrets.push(`${placeOf(setting)} to ${file}`)
   }
 
   /** Explains a value, before its key. */

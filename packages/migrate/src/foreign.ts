@@ -21,11 +21,7 @@ export interface Foreign {
 }
 
 /** Translates the settings of a program into a draft, and gives steps for the operator, each a sentence. */
-export type Translate = (
-  source: SourceConfig,
-  draft: Draft,
-  readFile: ReadFile,
-) => readonly string[]
+export type Translate = (source: SourceConfig, draft: Draft, readFile: ReadFile) => string[]
 
 /** Reads a file that the settings name; undefined if it cannot be read. */
 export type ReadFile = (file: string) => string | undefined

@@ -5,7 +5,7 @@ import { ConfigError, type ConfigFault, readNamedFile } from '@gatehouse/service
 import { Draft, type Path } from './draft.ts'
 import type { ReadFile, Service } from './foreign.ts'
 import { PROGRAMS, type ProgramName } from './programs.ts'
-import { notTheirs, SourceConfig, type SourceSetting } from './source.ts'
+import { notTheirs, placeOf, SourceConfig, type SourceSetting } from './source.ts'
 import { remarkOnUnused, rowOf } from './table.ts'
 
 /** A configuration that was translated. */
@@ -101,7 +101,7 @@ function readBeside(file: string): ReadFile {
 }
 
 function restrictionText(restrictions: readonly SourceSetting[]): string {
-  const names = restrictions.map(({ spelling, line }) => `${spelling} (line ${line})`).join(', ')
+  const names = restrictions.map(placeOf).join(', ')
   return `${names} may keep people out, and cannot be translated: say who may come in.`
 }
 

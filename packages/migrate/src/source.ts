@@ -96,6 +96,9 @@ function textOf({ value, source }: Scalar): string {
   return typeof value === 'string' ? value : (source ?? String(value))
 }
 
+/** Where a setting is, for people. */
+export const placeOf = ({ spelling, line }: RawSetting) => `${spelling} (line ${line})`
+
 /** @param fault - the end of a sentence that begins with the file */
 export function notTheirs(file: string, line: number, fault: string): ConfigError {
   return new ConfigError('CONFIG_NOT_THEIRS', `${file}:${line} ${fault}`)

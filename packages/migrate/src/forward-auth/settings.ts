@@ -1,7 +1,7 @@
 import { parseHost } from '@gatehouse/net'
 import type { Draft, Path } from '../draft.ts'
 import { durationText, goDurationMs, type SourceConfig, type SourceSetting } from '../source.ts'
-import { type Access, allowOf, faultOfCondition, PORTAL, PROVIDER } from './access.ts'
+import { faultOfCondition, PROVIDER } from './access.ts'
 
 export const ONLY_HERE =
   'Only a proxy on this machine may ask. Otherwise list its address or host name: trustedProxies: [10.0.0.2]'
@@ -12,13 +12,6 @@ export function refuseAll(draft: Draft, why: string): void {
     draft.set(['portals', portal, 'allow'], {})
     draft.todo(['portals', portal, 'allow'], why)
   }
-}
-
-/** Sets who may come in. */
-export function setAllow(draft: Draft, access: Access, sources: string): void {
-  const path = [...PORTAL, 'allow']
-  if (setCondition(draft, path, allowOf(access), sources))
-    draft.comment(path, `Who may come in, from ${sources}.`)
 }
 
 /**
@@ -119,6 +112,15 @@ export function setClientSecret(
   const fileSetting = named === undefined ? undefined : source.take(named)
   if (secret) draft.secret(path, file, secret)
   else draft.copy(path, fileSetting)
+}
+
+/** Marks the provider if its issuer is not known. */
+export function askForIssuer(draft: Draft, theirs: string): void {
+  if (!draft.has([...PROVIDER, 'issuerUrl']))
+    draft.todo(
+      [...PROVIDER, 'type'],
+      `issuerUrl is missing: give the issuer of an OpenID Connect provider in place of ${theirs}.`,
+    )
 }
 
 /** Trusts addresses as other programs do: unless the provider says that one is not verified, or always. */

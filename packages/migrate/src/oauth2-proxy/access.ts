@@ -6,45 +6,55 @@ import {
   accessByEmail,
   accessByMembership,
   allOf,
+  allowOf,
   listOf,
   PORTAL,
   PROVIDER,
 } from '../forward-auth/access.ts'
-import type { SourceConfig, SourceSetting } from '../source.ts'
+import { refuseAll, setCondition } from '../forward-auth/settings.ts'
+import { placeOf, type SourceConfig, type SourceSetting } from '../source.ts'
 
-interface ProviderAccess {
-  readonly access: Access
-  /** Whether everybody with an account at the provider may come in. */
-  readonly isForAll: boolean
-  /** The settings that say so. */
-  readonly sources: string
+/** Providers that take the user principal name of people without an address. */
+const BY_UPN = ['adfs', 'azure']
+
+/** A restriction of access, with the settings that it comes from. */
+interface Restriction {
+  readonly access: Access | undefined
+  readonly sources: readonly (SourceSetting | undefined)[]
 }
 
-/** Reads who may come in; a text says why it cannot be known. */
-export function readAccess(
+/** Sets who may come in. Where that cannot be known, nobody may before a person has decided. */
+export function setAccess(
   source: SourceConfig,
   draft: Draft,
-  type: string,
+  kind: string,
   readFile: ReadFile,
-): ProviderAccess | string {
+): void {
   const emails = readEmails(source, readFile)
-  if (typeof emails === 'string') return emails
-  const membership = readMembership(source, draft, type)
-  if (typeof membership === 'string') return membership
-  const sources = [...emails.sources, ...(membership?.sources ?? [])]
-  return {
-    access: allOf([emails.access, membership?.access]),
-    isForAll: emails.isForAll && membership?.access === undefined,
-    sources: sources.map(({ spelling, line }) => `${spelling} (line ${line})`).join(' and '),
+  const membership = typeof emails === 'string' ? emails : readMembership(source, draft, kind)
+  if (typeof emails === 'string' || typeof membership === 'string') {
+    refuseAll(draft, String(membership))
+    return
   }
+  const path = [...PORTAL, 'allow']
+  const settings = [...emails.sources, ...membership.sources].flatMap((setting) => setting ?? [])
+  const sources = settings.map(placeOf).join(' and ')
+  if (setCondition(draft, path, allowOf(allOf([emails.access, membership.access])), sources))
+    draft.comment(path, `Who may come in, from ${sources}.`)
+  if (BY_UPN.includes(kind))
+    draft.comment(
+      path,
+      'For people without a claim email, upn counted before: send email, or read claims["upn"] in a condition.',
+    )
+  if (!membership.access && source.list('email-domain').includes('*'))
+    draft.comment(path, 'Everybody with an account at the provider, as before.')
 }
 
 /** An address has to be of a domain, or in the file. */
-function readEmails(source: SourceConfig, readFile: ReadFile) {
+function readEmails(source: SourceConfig, readFile: ReadFile): Restriction | string {
   const domains = source.take('email-domain')
   const file = source.take('authenticated-emails-file')
-  const sources = [domains, file].filter((setting) => setting !== undefined)
-  if (sources.length === 0)
+  if (!domains && !file)
     return 'neither email_domains nor authenticated_emails_file is set, so say who may come in.'
   const addresses = file ? readFile(file.values[0] ?? '') : ''
   if (file && addresses === undefined)
@@ -59,8 +69,7 @@ function readEmails(source: SourceConfig, readFile: ReadFile) {
     .filter((line) => line.includes('@') && !line.startsWith('#'))
   const claim = source.text('oidc-email-claim') ?? source.text('user-id-claim')
   return {
-    sources,
-    isForAll: domains?.values.includes('*') ?? false,
+    sources: [domains, file],
     access: accessByEmail({
       domains: domains?.values.filter((value) => value !== '') ?? [],
       addresses: listed,
@@ -69,26 +78,16 @@ function readEmails(source: SourceConfig, readFile: ReadFile) {
   }
 }
 
-interface MembershipAccess {
-  readonly access: Access | undefined
-  readonly sources: readonly SourceSetting[]
-}
-
-function readMembership(
-  source: SourceConfig,
-  draft: Draft,
-  type: string,
-): MembershipAccess | undefined | string {
-  if (type === 'github') return readGithub(source, draft)
-  const settings = ['allowed-group', 'keycloak-group', 'gitlab-group', 'allowed-role'].map((name) =>
-    source.take(name),
-  )
-  const [groups, keycloak, gitlab, roles] = settings
+function readMembership(source: SourceConfig, draft: Draft, kind: string): Restriction | string {
+  if (kind === 'github') return readGithub(source, draft)
+  const names = ['allowed-group', 'keycloak-group', 'gitlab-group', 'allowed-role']
+  const sources = names.map((name) => source.take(name))
+  const [groups, keycloak, gitlab, roles] = sources
+  const [first] = sources.flatMap((setting) => setting ?? [])
+  if (first && kind === 'google') return `${first.spelling} cannot be met: Google sends no groups.`
   const groupNames = [groups, keycloak, gitlab].flatMap((setting) => setting?.values ?? [])
-  const sources = settings.filter((setting) => setting !== undefined)
-  if (sources.length === 0) return undefined
-  if (type === 'google') return `${sources[0]?.spelling} cannot be met: Google sends no groups.`
-  if (type === 'gitlab') draft.set([...PROVIDER, 'groups'], topGroups(groupNames), gitlab ?? groups)
+  if (first && kind === 'gitlab')
+    draft.set([...PROVIDER, 'groups'], topGroups(groupNames), gitlab ?? groups)
   const conditions = readRoles(roles, draft)
   if (typeof conditions === 'string') return conditions
   return { access: accessByMembership(groupNames, conditions), sources }
@@ -107,20 +106,17 @@ function readRoles(roles: SourceSetting | undefined, draft: Draft): readonly str
   const clients = new Set(parts.map((part) => (part.length > 1 ? part[0] : '')))
   const [client] = clients
   if (clients.size > 1)
-    return `${roles.spelling} (line ${roles.line}) names roles of the realm and of clients, and rolesClaim is one of them.`
+    return `${placeOf(roles)} names roles of the realm and of clients, and rolesClaim is one of them.`
   const claim = client ? `resource_access.${client}.roles` : 'realm_access.roles'
   draft.set([...PROVIDER, 'rolesClaim'], claim, roles)
   draft.comment([...PROVIDER, 'rolesClaim'], 'Keycloak has to add this claim to the ID token.')
   return parts.map((part) => `Role(${JSON.stringify(part.at(-1))})`)
 }
 
-function readGithub(source: SourceConfig, draft: Draft): MembershipAccess | undefined {
-  const org = source.take('github-org')
-  const team = source.take('github-team')
-  const users = source.take('github-user')
-  const groups = source.take('allowed-group')
-  const sources = [org, team, users, groups].filter((setting) => setting !== undefined)
-  if (sources.length === 0) return undefined
+function readGithub(source: SourceConfig, draft: Draft): Restriction {
+  const names = ['github-org', 'github-team', 'github-user', 'allowed-group']
+  const sources = names.map((name) => source.take(name))
+  const [org, team, users, groups] = sources
   const organization = org?.values[0]
   const teams = (team?.values[0] ?? '').split(',').filter((text) => text !== '')
   // A team is `slug` of the organization, or `organization:slug`.

@@ -3,13 +3,12 @@ import type { Draft } from '../draft.ts'
 import type { Translate } from '../foreign.ts'
 import { PORTAL, PROVIDER } from '../forward-auth/access.ts'
 import {
+  askForIssuer,
   boundedDuration,
   isOn,
   ONLY_HERE,
   readAddress,
   redirectStep,
-  refuseAll,
-  setAllow,
   setClientSecret,
   setDomains,
   shortened,
@@ -17,7 +16,7 @@ import {
 } from '../forward-auth/settings.ts'
 import { plainUrl, type SourceConfig, type SourceSetting } from '../source.ts'
 import { words } from '../table.ts'
-import { readAccess, setOpenRules } from './access.ts'
+import { setAccess, setOpenRules } from './access.ts'
 
 /** Our kind of provider for theirs. The others have no counterpart. */
 const TYPES: Readonly<Record<string, string>> = {
@@ -31,39 +30,24 @@ const TYPES: Readonly<Record<string, string>> = {
   github: 'github',
   gitlab: 'gitlab',
 }
-/** Providers that take the user principal name of people without an address. */
-const BY_UPN = ['adfs', 'azure']
 const ENTRA = /^(https:\/\/[^/]+)\/([0-9a-f-]{36})\/v2\.0\/?$/i
 
 /** Translates the settings of oauth2-proxy. */
 export const translateOauth2Proxy: Translate = (source, draft, readFile) => {
-  const provider = source.take('provider')
-  const kind = provider?.values[0] ?? 'google'
+  const kind = source.text('provider') ?? 'google'
   const type = TYPES[kind]
   setServer(source, draft)
   setSession(source, draft)
   const authHost = setHosts(source, draft)
   draft.set([...PORTAL, 'name'], 'main')
-  setProvider(source, draft, kind, provider)
-  const admission = readAccess(source, draft, kind, readFile)
-  if (typeof admission === 'string') refuseAll(draft, admission)
-  else {
-    setAllow(draft, admission.access, admission.sources)
-    if (BY_UPN.includes(kind))
-      draft.comment(
-        [...PORTAL, 'allow'],
-        'For people without a claim email, upn counted before: send email, or read claims["upn"] in a condition.',
-      )
-    if (admission.isForAll)
-      draft.comment([...PORTAL, 'allow'], 'Everybody with an account at the provider, as before.')
-  }
+  setProvider(source, draft, kind)
+  setAccess(source, draft, kind, readFile)
   setHeaders(source, draft, kind)
   setOpenRules(source, draft)
   draft.copy([...PORTAL, 'preflight'], source.ifOn('skip-auth-preflight'), () => true)
-  const name = nameOf(kind)
   return [
     ...(type === undefined ? [`Find an OpenID Connect provider in place of ${kind}.`] : []),
-    redirectStep(authHost, name),
+    redirectStep(authHost, nameOf(kind)),
     'Save this file, and check it: gatehouse-auth check-config --config config.yaml',
     'If oauth2-proxy keeps running on this machine for now, change server.port, for example to 4181.',
     'Have your proxy ask /portals/main, or /portals/main/authz/nginx from nginx, in place of /oauth2/auth.',
@@ -148,15 +132,10 @@ function setHosts(source: SourceConfig, draft: Draft): string | undefined {
   return host
 }
 
-function setProvider(
-  source: SourceConfig,
-  draft: Draft,
-  kind: string,
-  setting?: SourceSetting,
-): void {
+function setProvider(source: SourceConfig, draft: Draft, kind: string): void {
   const type = TYPES[kind] ?? 'openIDConnect'
   const path = (key: string) => [...PROVIDER, key]
-  draft.set(path('type'), type, setting)
+  draft.set(path('type'), type, source.take('provider'))
   draft.set(path('name'), nameOf(kind))
   draft.copy(path('title'), source.take('provider-display-name'), shortened)
   setIssuer(source, draft, kind)
@@ -188,19 +167,14 @@ function setParameters(source: SourceConfig, draft: Draft, type: string): void {
 function setIssuer(source: SourceConfig, draft: Draft, kind: string): void {
   const type = TYPES[kind]
   const issuer = source.take('oidc-issuer-url')
-  const url = plainUrl(issuer?.values[0] ?? '')
   if (type === 'google' || type === 'github') return
-  if (type === 'microsoftEntraID') setTenant(source, draft, url, issuer)
-  else if (type === 'gitlab') draft.set([...PROVIDER, 'url'], url, issuer)
-  else setIssuerUrl(source, draft, kind, issuer)
+  if (type === 'microsoftEntraID') setTenant(source, draft, issuer)
+  else if (type === 'gitlab') draft.copy([...PROVIDER, 'url'], issuer, plainUrl)
+  else setIssuerUrl(source, draft, kind)
 }
 
-function setIssuerUrl(
-  source: SourceConfig,
-  draft: Draft,
-  kind: string,
-  issuer?: SourceSetting,
-): void {
+function setIssuerUrl(source: SourceConfig, draft: Draft, kind: string): void {
+  const issuer = source.take('oidc-issuer-url')
   const url = plainUrl(issuer?.values[0] ?? '')
   const login = source.take('login-url')
   const realm = /^(https?:\/\/.+\/realms\/[^/]+)\/protocol\/openid-connect\/auth$/.exec(
@@ -209,16 +183,12 @@ function setIssuerUrl(
   if (url === undefined && realm !== undefined)
     draft.set([...PROVIDER, 'issuerUrl'], plainUrl(realm), login)
   else draft.set([...PROVIDER, 'issuerUrl'], url, issuer)
-  if (!draft.has([...PROVIDER, 'issuerUrl']))
-    draft.todo(
-      [...PROVIDER, 'type'],
-      `issuerUrl is missing: give the issuer of an OpenID Connect provider in place of ${kind}.`,
-    )
+  askForIssuer(draft, kind)
 }
 
-function setTenant(source: SourceConfig, draft: Draft, url?: string, issuer?: SourceSetting): void {
+function setTenant(source: SourceConfig, draft: Draft, issuer?: SourceSetting): void {
   const tenant = source.take('azure-tenant')
-  const [, authority, id] = ENTRA.exec(url ?? '') ?? []
+  const [, authority, id] = ENTRA.exec(plainUrl(issuer?.values[0] ?? '') ?? '') ?? []
   const tenantId = id ?? tenant?.values[0]
   draft.set([...PROVIDER, 'tenantId'], tenantId?.toLowerCase(), id === undefined ? tenant : issuer)
   if (authority !== undefined && authority !== 'https://login.microsoftonline.com')

@@ -2,6 +2,7 @@ import type { Draft } from '../draft.ts'
 import type { Translate } from '../foreign.ts'
 import { type Access, accessByEmail, allowOf, PORTAL, PROVIDER } from '../forward-auth/access.ts'
 import {
+  askForIssuer,
   isOn,
   ONLY_HERE,
   redirectStep,
@@ -73,12 +74,9 @@ function setProvider(source: SourceConfig, draft: Draft, providerName: string): 
   if (isGoogle)
     draft.copy(parameter('prompt'), source.take('providers.google.prompt') ?? source.take('prompt'))
   if (isOidc) draft.copy(parameter('resource'), source.take('providers.oidc.resource'))
-  if (!isGoogle) trustEmail(draft, 'unlessFalse')
-  if (!isGoogle && !draft.has(path('issuerUrl')))
-    draft.todo(
-      path('type'),
-      `issuerUrl is missing: give the issuer of an OpenID Connect provider in place of ${providerName}.`,
-    )
+  if (isGoogle) return
+  trustEmail(draft, 'unlessFalse')
+  askForIssuer(draft, providerName)
 }
 
 interface TheirRule {
