@@ -26,6 +26,7 @@ import { valuesSchema } from './reference/chart.ts'
 import { renderCommands } from './reference/commands.ts'
 import { renderReference } from './reference/configuration.ts'
 import { jsonSchemaOf } from './reference/json-schema.ts'
+import { renderProxies, renderProxyHeaders } from './reference/proxies.ts'
 import { renderSettings } from './reference/settings.ts'
 
 /** Writes docs/reference, and tables of guides, from the code that they describe; `--check` only compares. */
@@ -83,23 +84,33 @@ export async function referenceFiles(): Promise<ReadonlyMap<string, string>> {
     ['docs/reference/forward-auth.openapi.json', toJson(await describeAuthApi())],
     [VALUES_SCHEMA, valuesSchema(readFileSync(join(root, VALUES_SCHEMA), 'utf8'), CONFIGS)],
     ...Object.entries(PROGRAMS).map(([name, { tables }]) =>
-      withTables(`docs/moving-from-${name}.md`, tables),
+      withTables(
+        `docs/moving-from-${name}.md`,
+        Object.entries(tables).map(([program, table]) => [
+          `settings: ${program}`,
+          renderSettings(table, program),
+        ]),
+      ),
     ),
+    withTables('docs/proxies.md', [
+      ['proxies', renderProxies()],
+      ['proxy headers', renderProxyHeaders()],
+    ]),
   ])
 }
 
-/** A guide with its tables of settings, each between two comments. */
+/** A page with its tables, each between two comments. */
 function withTables(
   file: string,
-  tables: Readonly<Record<string, Parameters<typeof renderSettings>[0]>>,
+  tables: readonly (readonly [name: string, table: string])[],
 ): [file: string, text: string] {
   let text = readFileSync(join(root, file), 'utf8')
-  for (const [program, table] of Object.entries(tables)) {
-    const start = `<!-- settings: ${program} -->\n\n`
-    const from = text.indexOf(start) + start.length
-    const to = text.indexOf('\n<!-- end -->', from)
-    if (from < start.length || to < 0) throw new Error(`${file} has no place for ${program}`)
-    text = text.slice(0, from) + renderSettings(table, program) + text.slice(to)
+  for (const [name, table] of tables) {
+    const comment = `<!-- ${name} -->\n\n`
+    const start = text.indexOf(comment) + comment.length
+    const end = text.indexOf('\n<!-- end -->', start - 1)
+    if (start < comment.length || end < 0) throw new Error(`${file} has no place for ${name}`)
+    text = text.slice(0, start) + table + text.slice(end)
   }
   return [file, text]
 }

@@ -1,6 +1,7 @@
 // The guides for people with one thing to do: what they have at the end, numbered steps, what to do when it fails.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { PROXY_NAMES } from '@gatehouse/service-kit/proxies'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t from 'tap'
 import { parse, stringify } from 'yaml'
@@ -8,7 +9,6 @@ import { explain } from '../../services/forward-auth/src/cli/explain.ts'
 import { loadForwardAuthConfig } from '../../services/forward-auth/src/config/load.ts'
 import { ROOT, readDocuments } from './markdown.ts'
 
-const PROXIES = ['traefik', 'nginx', 'caddy', 'haproxy', 'envoy']
 const LAST = 'When it does not work'
 /** In italics, and not from the doctor. */
 const PROXY_SAYS = new Set(['Request Header Or Cookie Too Large', 'Request Entity Too Large'])
@@ -28,7 +28,7 @@ const isFrom = (sentence: string, [start = '', ...parts]: readonly string[]): bo
   sentence.startsWith(start) && parts.every((part) => sentence.includes(part))
 
 const guides = [
-  ...PROXIES.map((name) => `docs/${name}.md`),
+  ...PROXY_NAMES.map((name) => `docs/${name}.md`),
   'docs/systemd.md',
   'docs/homelab.md',
   'docs/providers/*.md',
@@ -57,7 +57,7 @@ for (const { file } of guides)
     t.strictSame(unknown, [], 'names codes that exist')
   })
 
-for (const name of PROXIES)
+for (const name of PROXY_NAMES)
   t.test(`the guide of ${name}`, async (t) => {
     const text = read(`docs/${name}.md`)
     const [first = '', ...others] = sectionsOf(text)

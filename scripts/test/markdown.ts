@@ -36,6 +36,10 @@ export function readDocument(file: string): Document {
   return parseDocument(file, readFileSync(join(ROOT, file), 'utf8'))
 }
 
+/** The text of a block of code, by what its fence says. */
+export const blockOf = (file: string, info: string): string =>
+  readDocument(file).blocks.find((block) => block.info === info)?.text ?? ''
+
 export function parseDocument(file: string, text: string): Document {
   const blocks: Block[] = []
   const prose: string[] = []

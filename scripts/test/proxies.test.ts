@@ -1,17 +1,15 @@
 import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { HEADER_NAMES } from '@gatehouse/gate'
-import {
-  PROXIES,
-  PROXY_NAMES,
-  type ProxyName,
-  type ReverseProxy,
-} from '@gatehouse/service-kit/proxies'
+import { PROXIES, PROXY_NAMES } from '@gatehouse/service-kit/proxies'
 import t from 'tap'
-import { parse, parseAllDocuments } from 'yaml'
+import { parse } from 'yaml'
 import { portalOf, startApp, yamlOf } from '../../services/forward-auth/test/app.ts'
+import { TESTED } from '../../services/forward-auth/test/proxies/index.ts'
 import { SHAPES } from '../../services/forward-auth/test/shapes.ts'
+import { fateOf, PROXY_HEADERS } from '../reference/proxies.ts'
 import { codeOf, ROOT, readDocument, tableRows } from './markdown.ts'
+import { documentsOf, membersOf } from './yaml.ts'
 
 const read = (file: string) => readFileSync(join(ROOT, file), 'utf8')
 const example = (name: string) => read(`examples/proxies/${name}`)
@@ -49,79 +47,12 @@ t.test('the one list has the names of the code', async (t) => {
   t.same(listed('Another protocol'), ['http2-settings', 'upgrade'])
 })
 
-const OF_PROXIES = [...HEADER_NAMES.read, ...HEADER_NAMES.believed]
-/** What a proxy makes of a header that only a proxy may set. */
-const fateOf = ({ sets, leaves = [] }: ReverseProxy, name: string) =>
-  sets.includes(name) ? 'set' : leaves.includes(name) ? 'refused' : 'removed'
-
-t.test('the table of proxies is that of the code', async (t) => {
-  const [, ...header] = ['', 'nginx', 'caddy', 'haproxy', 'traefik', 'envoy'] as const
-  t.same([...header].sort(), [...PROXY_NAMES].sort())
-  for (const name of OF_PROXIES) {
-    const row = tableRows(readDocument('docs/proxies.md').prose).find(
-      ([what = '', , third]) => third !== undefined && sorted(codeOf(what)).join() === name,
-    )
-    t.same(
-      row?.slice(1),
-      header.map((proxy) => fateOf(PROXIES[proxy], name)),
-      name,
-    )
-  }
-})
-
-/** What each example makes of them: the names that lines of it set, and the names that lines of it remove. */
-const LINES: Readonly<Record<ProxyName, () => readonly [sets: string[], removes: string[]]>> = {
-  nginx() {
-    const text =
-      example('nginx.conf').split('location = /_gatehouse {')[1]?.split('\n    }')[0] ?? ''
-    const lines = [...text.matchAll(/proxy_set_header (\S+) (.+);/g)]
-    const namesOf = (isEmpty: boolean) =>
-      lines.filter(([, , value]) => (value === '""') === isEmpty).map(([, name = '']) => name)
-    return [namesOf(false), namesOf(true)]
-  },
-  caddy() {
-    const text = example('Caddyfile')
-    const removed = [...text.matchAll(/request_header -(\S+)/g)].map(([, name = '']) => name)
-    const originals = HEADER_NAMES.read.filter((name) => name.startsWith('x-original-'))
-    const all = removed.flatMap((name) => (name === 'X-Original-*' ? originals : [name]))
-    // forward_auth and reverse_proxy write these.
-    const built = ['x-forwarded-for', 'x-forwarded-host', 'x-forwarded-proto', 'x-forwarded-method']
-    const set = [...text.matchAll(/\theader_up (\S+) /g)].map(([, name = '']) => name)
-    return [[...built, ...set], without(sorted(all), ...sorted([...built, ...set]))]
-  },
-  haproxy() {
-    const [lua, cfg] = [example('haproxy.lua'), example('haproxy.cfg')]
-    const asked = /local ASKED = \{(.*?)\n\}/s.exec(lua)?.[1] ?? ''
-    const own = [...lua.matchAll(/\['(x-[\w-]+)'\] = \{/g)].map(([, name = '']) => name)
-    const set = [...cfg.matchAll(/http-request set-header (\S+) /g)].map(([, name = '']) => name)
-    const told = set.filter((name) => asked.includes(`'${name.toLowerCase()}'`))
-    const removes = OF_PROXIES.filter((name) => !asked.includes(`'${name}'`) && !own.includes(name))
-    return [[...own, ...told], removes]
-  },
-  traefik() {
-    const [removed = {}] = findAll(documentsOf(example('traefik.yaml')), 'customRequestHeaders')
-    // The entry point drops those of a client, and forwardAuth passes on what it wrote itself.
-    const built = HEADER_NAMES.read.filter((name) => name.startsWith('x-forwarded-'))
-    const written = without(built, 'x-forwarded-prefix')
-    const sets = [...written, 'x-forwarded-port', 'x-real-ip']
-    return [sets, [...Object.keys(removed as object), 'x-forwarded-prefix']]
-  },
-  envoy() {
-    const all = documentsOf(example('envoy.yaml'))
-    const added = (findAll(all, 'headers_to_add') as { key: string }[][]).flat()
-    const sets = added.map(({ key }) => key)
-    const seen = (findAll(all, 'allowed_headers') as { patterns: { exact?: string }[] }[])[0]
-    const exact = seen?.patterns.map(({ exact }) => exact) ?? []
-    return [sets, OF_PROXIES.filter((name) => !exact.includes(name) && !sets.includes(name))]
-  },
-}
-
 t.test('each example sets and removes what the file of its proxy says', async (t) => {
   for (const proxy of PROXY_NAMES) {
-    const [sets, removes] = LINES[proxy]()
-    const isOfProxies = (name: string) => OF_PROXIES.some((one) => one === name.toLowerCase())
+    const [sets, removes] = TESTED[proxy].lines()
+    const isOfProxies = (name: string) => PROXY_HEADERS.some((one) => one === name.toLowerCase())
     const fates = (fate: string) =>
-      OF_PROXIES.filter((name) => fateOf(PROXIES[proxy], name) === fate)
+      PROXY_HEADERS.filter((name) => fateOf(PROXIES[proxy], name) === fate)
     t.same(sorted(sets.filter(isOfProxies)), sorted(fates('set')), `${proxy} sets`)
     t.same(sorted(removes.filter(isOfProxies)), sorted(fates('removed')), `${proxy} removes`)
   }
@@ -275,26 +206,15 @@ t.test('Connection is written anew for the app', async (t) => {
   }
 })
 
-/** Every value of a member, at any depth. */
-function findAll(value: unknown, key: string): unknown[] {
-  if (typeof value !== 'object' || value === null) return []
-  return Object.entries(value).flatMap(([name, member]) => [
-    ...(name === key ? [member] : []),
-    ...findAll(member, key),
-  ])
-}
-const documentsOf = (text: string) =>
-  parseAllDocuments(text, { version: '1.1', merge: true }).map((document) => document.toJS())
-
 t.test('Envoy', async (t) => {
   for (const file of ['envoy.yaml', 'envoy-grpc.yaml']) {
     const all = documentsOf(example(file))
-    const [removed] = findAll(all, 'request_headers_to_remove') as string[][]
+    const [removed] = membersOf(all, 'request_headers_to_remove') as string[][]
     t.same(sorted(removed ?? []), sorted([...FORGEABLE, 'x-forward-auth-if']), file)
-    t.same(findAll(all, 'upgrade_configs'), [[{ upgrade_type: 'websocket' }]], file)
+    t.same(membersOf(all, 'upgrade_configs'), [[{ upgrade_type: 'websocket' }]], file)
   }
   const all = documentsOf(example('envoy.yaml'))
-  const [seen] = findAll(all, 'allowed_headers') as {
+  const [seen] = membersOf(all, 'allowed_headers') as {
     patterns: { exact?: string; safe_regex?: { regex: string } }[]
   }[]
   const exact = seen?.patterns.flatMap(({ exact = [] }) => exact) ?? []
@@ -308,11 +228,11 @@ t.test('Envoy', async (t) => {
     t.match(name, new RegExp(`^${regex}$`))
   for (const name of [':path', ':authority', 'x-forwarded-user'])
     t.notMatch(name, new RegExp(`^${regex}$`))
-  const answered = findAll(all, 'allowed_upstream_headers') as { patterns: { exact: string }[] }[]
+  const answered = membersOf(all, 'allowed_upstream_headers') as { patterns: { exact: string }[] }[]
   const told = sorted([...IDENTITY, ...CREDENTIALS])
   for (const { patterns } of answered) t.same(sorted(patterns.map(({ exact }) => exact)), told)
   for (const file of ['envoy.yaml', 'envoy-grpc.yaml']) {
-    const mutations = findAll(documentsOf(example(file)), 'mutations')
+    const mutations = membersOf(documentsOf(example(file)), 'mutations')
     t.same(mutations, [[{ remove: 'x-gatehouse-tools' }]], `${file}: before the check`)
   }
 })
@@ -350,14 +270,14 @@ t.test('Traefik removes what its entry point leaves', async (t) => {
   t.equal(OF_TRAEFIK.length, 6)
   for (const file of OF_TRAEFIK) {
     const all = documentsOf(read(file))
-    const [byMiddleware = {}] = findAll(all, 'customRequestHeaders') as Record<string, string>[]
-    const [byRoute = []] = findAll(all, 'remove') as string[][]
+    const [byMiddleware = {}] = membersOf(all, 'customRequestHeaders') as Record<string, string>[]
+    const [byRoute = []] = membersOf(all, 'remove') as string[][]
     t.same([...Object.keys(byMiddleware), ...byRoute], left, file)
-    const listed = findAll(all, 'authResponseHeaders') as string[][]
+    const listed = membersOf(all, 'authResponseHeaders') as string[][]
     for (const names of listed)
       for (const name of [...IDENTITY, ...CREDENTIALS])
         t.ok(sorted(names).includes(name), `${file}: ${name}`)
-    const ofRouters = findAll(all, 'middlewares').filter(Array.isArray) as string[][]
+    const ofRouters = membersOf(all, 'middlewares').filter(Array.isArray) as string[][]
     for (const names of ofRouters.filter(([first]) => first !== 'next-replica'))
       t.equal(names[0], 'without-forged', `${file}: ${names}`)
   }
@@ -365,7 +285,7 @@ t.test('Traefik removes what its entry point leaves', async (t) => {
 
 t.test('other implementations of Gateway API remove them in the route', async (t) => {
   for (const file of ['app.yaml', 'external-auth.yaml']) {
-    const [removed = []] = findAll(
+    const [removed = []] = membersOf(
       documentsOf(read(`examples/kubernetes/${file}`)),
       'remove',
     ) as string[][]

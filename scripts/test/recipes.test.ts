@@ -49,14 +49,21 @@ const EXAMPLES: Readonly<Record<string, Example>> = {
   },
   'A proxy': {
     name: 'HAProxy',
+    // The others tell what names all of them, and is no part of one.
     words: [/traefik/i, /nginx/i, /caddy/i, /haproxy/i, /envoy/i],
+    most: 10,
+    // They have tests of what one proxy alone does.
+    users: [
+      'scripts/test/proxies.test.ts',
+      'services/forward-auth/test/integration/proxies.test.ts',
+    ],
   },
 }
 
 /** What names an example for reasons of its own: history, other products, and what is generated. */
 const OTHERS = [
   '{CHANGELOG,CONTRIBUTING}.md',
-  'docs/{reference/**,moving-from-*}',
+  'docs/{reference/**,moving-from-*,comparison.md,proxies.md}',
   '**/migrate/**',
   'scripts/test/{recipes,moving-guides}.test.ts',
   '**/{node_modules,dist}/**',

@@ -6,20 +6,13 @@ import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
 import { parse, stringify } from 'yaml'
 import { portalOf, startApp, yamlOf } from '../../../services/forward-auth/test/app.ts'
+import { CHECK_PATHS } from '../../../services/forward-auth/test/proxies/routes.ts'
 import { anchorsOf, ROOT, readDocument, readDocuments } from '../markdown.ts'
 
 const RULE_FILES = globSync('examples/monitoring/*.rules.yaml', { cwd: ROOT }).sort()
 
 /** The routes of checks, which every alert on checks has to know. */
-const CHECK_ROUTES = [
-  '/portals/:portal',
-  '/portals/:portal/authz/nginx',
-  '/portals/:portal/authz/nginx/answer',
-  '/portals/:portal/authz/ingress-nginx',
-  '/portals/:portal/authz/haproxy',
-  '/portals/:portal/authz/envoy/policy/:policy',
-  '/portals/:portal/authz/envoy/policy/:policy/*',
-]
+const CHECK_ROUTES = CHECK_PATHS.map((path) => `/portals/:portal${path}`)
 
 interface Series {
   readonly series: string

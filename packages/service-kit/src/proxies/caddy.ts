@@ -6,6 +6,7 @@ export const caddy = {
   dialects: [forwardDialect],
   sets: FORWARDED,
   leaves: ['x-forward-auth-if'],
+  copies: ['copy_headers'],
   clientCertificate: { header: 'Client-Cert', encoding: 'byte-sequence' },
   remedies: {
     'set-cookie': 'header -Set-Cookie and handle_response in forward_auth: remove them',

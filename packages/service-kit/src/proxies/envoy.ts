@@ -14,6 +14,7 @@ export const envoy = {
   example: 'envoy.yaml',
   dialects: [envoyDialect],
   sets: ['x-forwarded-proto', 'x-forwarded-for'],
+  copies: ['allowed_upstream_headers'],
   clientCertificate: { header: 'X-Forwarded-Client-Cert', encoding: 'elements' },
   remedies: {
     'set-cookie': 'allowed_client_headers of authorization_response: { exact: set-cookie }',

@@ -5,6 +5,7 @@ export const haproxy = {
   example: 'haproxy.cfg',
   dialects: [{ ...forwardDialect, name: 'haproxy', title: 'HAProxy' }],
   sets: FORWARDED,
+  copies: ['IDENTITY'],
   clientCertificate: { header: 'Client-Cert', encoding: 'byte-sequence' },
   remedies: {
     'set-cookie': 'headers = answer.headers in refuse(), and del-header Set-Cookie: remove it',

@@ -23,6 +23,7 @@ export const nginx = {
   example: 'nginx.conf',
   dialects: [nginxDialect, ingressNginxDialect],
   sets: ['x-original-method', 'x-original-url', 'x-forwarded-for'],
+  copies: ['auth_request_set', 'proxy_set_header'],
   clientCertificate: { header: 'X-SSL-Client-Cert', encoding: 'escaped-pem' },
   remedies: {
     'set-cookie': 'proxy_hide_header Set-Cookie; in @refused: remove it',

@@ -38,6 +38,8 @@ export interface ReverseProxy {
   readonly sets: readonly string[]
   /** Those of them that it leaves to its client, whose request the check then refuses. */
   readonly leaves?: readonly string[]
+  /** What of its configuration lists the headers of an answer that the app gets. */
+  readonly copies: readonly string[]
   readonly clientCertificate: CertificateHeader
   /** The line of the example to look at, by mistake. Without `session-shown`, the proxy cannot hide a cookie. */
   readonly remedies: Readonly<Record<string, string>>

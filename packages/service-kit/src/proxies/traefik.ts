@@ -7,6 +7,7 @@ export const traefik = {
   mark: 'x-forwarded-server',
   sets: [...FORWARDED, 'x-forwarded-port', 'x-real-ip'],
   leaves: ['x-forward-auth-if'],
+  copies: ['authResponseHeaders'],
   clientCertificate: { header: 'X-Forwarded-Tls-Client-Cert', encoding: 'chain' },
   remedies: {
     'set-cookie': 'headers middlewares that remove Set-Cookie before forwardAuth: remove them',

@@ -13,7 +13,7 @@ import { startPostgres } from '../../../../scripts/test/postgres.ts'
 import { quietLog } from '../../../../scripts/test/quiet.ts'
 import { until } from '../../../../scripts/test/until.ts'
 import { freePort, startProcess } from '../../../forward-auth/test/helpers/process.ts'
-import { missingProgram } from '../../../forward-auth/test/helpers/proxies.ts'
+import { missingProgram } from '../../../forward-auth/test/proxies/index.ts'
 import { buildApp } from '../../src/app.ts'
 import { configure, KEY } from '../helpers/app.ts'
 

@@ -3,10 +3,16 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { generateP256, parseName, toPem } from '@gatehouse/pki'
+import {
+  PROXIES,
+  PROXY_NAMES,
+  type ProxyName,
+  type ReverseProxy,
+} from '@gatehouse/service-kit/proxies'
 import t, { type Test } from 'tap'
 import { until } from '../../../../scripts/test/until.ts'
 import { freePort, startProcess } from '../../../forward-auth/test/helpers/process.ts'
-import { missingProgram, type ProxyName } from '../../../forward-auth/test/helpers/proxies.ts'
+import { missingProgram, TESTED } from '../../../forward-auth/test/proxies/index.ts'
 import { leapClock, type Running, start } from '../helpers/app.ts'
 import {
   askOverTls,
@@ -19,77 +25,22 @@ import {
 import { readExample } from '../helpers/proxies.ts'
 
 const HOST = 'certs.example.com'
-const TRAEFIK = process.env.TRAEFIK ?? 'traefik'
-const ENVOY = process.env.ENVOY ?? 'envoy'
 
-interface Proxy {
-  readonly example: string
-  readonly command: string
-  readonly args: (file: string) => readonly string[]
-  /** What its example has, and what the test puts there. */
-  readonly listen: (port: number) => readonly [from: string, to: string]
-  /** The header as it would write it. */
-  readonly forge: (pair: ClientPair) => Readonly<Record<string, string>>
+const escaped = (der: Buffer) => encodeURIComponent(toPem('CERTIFICATE', der))
+
+/** What a proxy would write about a client, by its encoding. */
+const WRITERS: Readonly<Record<Encoding, (der: Buffer) => string>> = {
+  'byte-sequence': (der) => `:${der.toString('base64')}:`,
+  'escaped-pem': escaped,
+  chain: (der) => der.toString('base64'),
+  elements: (der) => `Cert="${escaped(der)}"`,
 }
+type Encoding = ReverseProxy['clientCertificate']['encoding']
 
-const byteSequence = ({ der }: ClientPair) => ({ 'client-cert': `:${der.toString('base64')}:` })
-const escaped = (pair: ClientPair) => encodeURIComponent(toPem('CERTIFICATE', pair.der))
-
-const PROXIES: Readonly<Record<string, Proxy>> = {
-  nginx: {
-    example: 'nginx.conf',
-    command: 'nginx',
-    args: (file) => {
-      const kinds = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']
-      const folder = join(file, '..')
-      const paths = kinds.map((kind) => `${kind}_temp_path ${folder}/${kind};`).join(' ')
-      writeFileSync(`${file}.http`, `access_log off; ${paths}`)
-      return [
-        '-e',
-        'stderr',
-        '-c',
-        file,
-        '-g',
-        `daemon off; master_process off; pid ${folder}/pid;`,
-      ]
-    },
-    listen: (port) => ['listen 443', `listen 127.0.0.1:${port}`],
-    forge: (pair) => ({ 'x-ssl-client-cert': escaped(pair) }),
-  },
-  caddy: {
-    example: 'Caddyfile',
-    command: 'caddy',
-    args: (file) => ['run', '--config', file, '--adapter', 'caddyfile'],
-    listen: (port) => [
-      `${HOST} {`,
-      `{\n\tadmin off\n\tauto_https off\n}\nhttps://${HOST}:${port} {`,
-    ],
-    forge: byteSequence,
-  },
-  haproxy: {
-    example: 'haproxy.cfg',
-    command: 'haproxy',
-    args: (file) => ['-db', '-f', file],
-    listen: (port) => ['bind :443', `bind 127.0.0.1:${port}`],
-    forge: byteSequence,
-  },
-  traefik: {
-    example: 'traefik.yaml',
-    command: TRAEFIK,
-    args: (file) => [`--configFile=${file}.static.yaml`],
-    listen: () => [HOST, HOST],
-    forge: ({ der }) => ({ 'x-forwarded-tls-client-cert': der.toString('base64') }),
-  },
-  envoy: {
-    example: 'envoy.yaml',
-    command: ENVOY,
-    args: (file) => ['-c', file, '--concurrency', '1', '--use-dynamic-base-id', '-l', 'warning'],
-    listen: (port) => [
-      'address: 0.0.0.0, port_value: 443',
-      `address: 127.0.0.1, port_value: ${port}`,
-    ],
-    forge: (pair) => ({ 'x-forwarded-client-cert': `Cert="${escaped(pair)}"` }),
-  },
+/** The header as a proxy would write it. */
+function forge(proxy: ProxyName, { der }: ClientPair): Readonly<Record<string, string>> {
+  const { header, encoding } = PROXIES[proxy].clientCertificate
+  return { [header.toLowerCase()]: WRITERS[encoding](der) }
 }
 
 /** A service of two callers that a proxy tells certificates of. */
@@ -120,9 +71,11 @@ function serverPair({ ca }: Running['service'], name: string): ClientPair {
 
 async function startProxy(
   t: Test,
-  proxy: Proxy,
+  name: ProxyName,
   { service, port: to }: Running & { port: number },
 ) {
+  const { command, args, listen } = TESTED[name].mtls
+  const { example } = PROXIES[name]
   const folder = mkdtempSync(join(tmpdir(), 'gh-'))
   t.teardown(() => rmSync(folder, { recursive: true }))
   const { cert, key } = serverPair(service, HOST)
@@ -130,8 +83,8 @@ async function startProxy(
   const files = { 'a.crt': cert, 'a.key': key, 'a.pem': cert + key, 'root.pem': root }
   for (const [file, text] of Object.entries(files)) writeFileSync(join(folder, file), text)
   const port = await freePort()
-  const file = join(folder, proxy.example)
-  const text = readExample(`mtls/${proxy.example}`, [proxy.listen(port)])
+  const file = join(folder, example)
+  const text = readExample(`mtls/${example}`, [listen(port)])
     .replaceAll('127.0.0.1:7401', `127.0.0.1:${to}`)
     .replaceAll('port_value: 7401', `port_value: ${to}`)
     .replaceAll('/etc/gatehouse/root.pem', join(folder, 'root.pem'))
@@ -141,8 +94,7 @@ async function startProxy(
   const provider = { file: { filename: file } }
   const entryPoints = { https: { address: `127.0.0.1:${port}` } }
   writeFileSync(`${file}.static.yaml`, JSON.stringify({ entryPoints, providers: provider }))
-  const args = proxy.args(file)
-  await startProcess(t, { command: proxy.command, args, folder, port })
+  await startProcess(t, { command, args: args(file), folder, port })
   const ask = (pair: Partial<ClientPair>, path: string, headers: object = {}) => {
     const { cert, key } = pair
     const own = cert && key ? { cert, key } : {}
@@ -154,12 +106,12 @@ async function startProxy(
 }
 
 t.test('the certificate of a client is told by a proxy', async (t) => {
-  for (const [name, proxy] of Object.entries(PROXIES)) {
-    const skip = missingProgram(name as ProxyName)
+  for (const name of PROXY_NAMES) {
+    const skip = missingProgram(name)
     t.test(name, { skip }, async (t) => {
       const gatehouse = await startGatehouse(t, name)
       const { service } = gatehouse
-      const ask = await startProxy(t, proxy, gatehouse)
+      const ask = await startProxy(t, name, gatehouse)
       const now = Date.now()
       const own = await issueClient(service, ['agent.test'])
       const other = await issueClient(service, ['spiffe://a.test/other'])
@@ -184,7 +136,7 @@ t.test('the certificate of a client is told by a proxy', async (t) => {
       for (const [why, pair] of strangers)
         t.match(await whoIs(pair).catch(() => 'no TLS'), /^(40[01] 40[01]|no TLS)$/, why)
 
-      const forged = proxy.forge(other)
+      const forged = forge(name, other)
       t.equal(await whoIs({}, forged), NOBODY, 'a header of the client itself')
       t.equal(await whoIs(own, forged), AGENT, 'and beside its certificate')
       const twice = Object.fromEntries(

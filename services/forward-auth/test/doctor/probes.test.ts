@@ -43,7 +43,7 @@ t.test('the report tells what arrived, by the path or User-Agent, from every pro
         await checksOf(token),
         [
           {
-            ...{ portal: 'main', dialect: /^(forward|nginx|ingress-nginx|haproxy|envoy)$/, status },
+            ...{ portal: 'main', dialect: shape.dialect.name, status },
             ...{ peer: '127.0.0.1', isTrusted: true, cookieLength: 5 },
             request: { method: 'POST', scheme: 'https', host: 'app.example.com', target: /^\/./ },
           },

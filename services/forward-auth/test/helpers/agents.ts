@@ -8,10 +8,10 @@ import { CLIENT } from '../../../../packages/identity-providers/test/stand-ins/o
 import { startSessionProvider } from '../../../../packages/identity-providers/test/stand-ins/session-provider.ts'
 import { readDocument } from '../../../../scripts/test/markdown.ts'
 import { SESSION_KEY } from '../app.ts'
+import type { ProxyName } from '../proxies/index.ts'
 import { CONFIG, startGate } from './gate.ts'
 import { signInAtKeycloak, startKeycloak } from './keycloak.ts'
 import { ALLOW, createAgent2, startClientDocument, startMcpServer2 } from './mcp-2.ts'
-import type { ProxyName } from './proxies.ts'
 import { createWebBrowser, type Page, type WebBrowser } from './web-browser.ts'
 
 const ELSEWHERE = 'https://assistant.example'

@@ -7,12 +7,12 @@ import type { Clock } from '@gatehouse/service-kit/clock'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import type { FastifyInstance } from 'fastify'
 import type { Test } from 'tap'
+import { PROXIES, type ProxyName, readExample, type Surroundings } from '../proxies/index.ts'
 import { issueCertificate } from './certificates.ts'
 import { createClient } from './client.ts'
 import { startEcho } from './echo.ts'
 import { startGatehouse } from './gatehouse.ts'
 import { freePort } from './process.ts'
-import { PROXIES, type ProxyName, readExample, type Surroundings } from './proxies.ts'
 
 /** The configuration of the examples, without the file of its secret. */
 export const CONFIG = readExample('forward-auth.yaml', [
@@ -84,7 +84,13 @@ export async function startGate(
   const certificate = await issueCertificate(folder, HOSTS)
   const port = await freePort()
   const ports = { port, gatehousePort: gatehouse.port, grpcPort, appPort: appPort ?? echo.port }
-  await PROXIES[proxy](t, { folder, certificate, isPlain, ...(changes && { changes }), ...ports })
+  await PROXIES[proxy].start(t, {
+    folder,
+    certificate,
+    isPlain,
+    ...(changes && { changes }),
+    ...ports,
+  })
 
   /** Sends a target as it is, which HTTP clients would refuse or rewrite. */
   async function pass(

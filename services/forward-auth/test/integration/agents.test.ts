@@ -4,9 +4,9 @@ import { until } from '../../../../scripts/test/until.ts'
 import { CALLBACK, client, PROVIDERS, type Provider, startAgents } from '../helpers/agents.ts'
 import { startGatehouse } from '../helpers/gatehouse.ts'
 import { missingKeycloak } from '../helpers/keycloak.ts'
-import { missingProgram, PROXIES, type ProxyName } from '../helpers/proxies.ts'
 import type { Page } from '../helpers/web-browser.ts'
 import { named, text } from '../pages/read.ts'
+import { missingProgram, PROXIES, type ProxyName } from '../proxies/index.ts'
 import { SHAPES } from '../shapes.ts'
 
 const SECOND = 1_000

@@ -13,7 +13,7 @@ import { type Answered, createClient } from '../helpers/client.ts'
 import { type Echo, startEcho } from '../helpers/echo.ts'
 import { startGatehouse } from '../helpers/gatehouse.ts'
 import { freePort } from '../helpers/process.ts'
-import { PROXIES } from '../helpers/proxies.ts'
+import { PROXIES } from '../proxies/index.ts'
 import { launchChromium } from './chromium.ts'
 
 const HOUR = 3_600_000
@@ -86,7 +86,7 @@ const certificate = await issueCertificate(folder, [
   ...[ELSEWHERE, SIBLING],
 ])
 const around = { certificate, appPort: echo.port }
-await PROXIES.caddy(t, {
+await PROXIES.caddy.start(t, {
   ...{ ...around, folder, port, domain: DOMAIN, gatehousePort: gatehouse.port },
   changes: {
     Caddyfile: [
@@ -100,7 +100,7 @@ await PROXIES.caddy(t, {
 })
 const stagingFolder = join(folder, 'staging')
 mkdirSync(stagingFolder)
-await PROXIES.caddy(t, {
+await PROXIES.caddy.start(t, {
   ...{ ...around, folder: stagingFolder, port: stagingPort, domain: STAGING },
   gatehousePort: staging.port,
 })

@@ -15,7 +15,7 @@ import { buildReader } from '../../src/docker/reader.ts'
 import { composed, containerOf, type Labels, SECRET, ZONE } from '../docker/containers.ts'
 import { GREEDY, UNFIT_RULES } from '../docker/hostile.ts'
 import { freePort, startProcess } from '../helpers/process.ts'
-import { missingProgram } from '../helpers/proxies.ts'
+import { missingProgram } from '../proxies/index.ts'
 
 const HOMELAB = join(import.meta.dirname, '../../../../docker/homelab')
 const EVIL = '127.0.0.66'

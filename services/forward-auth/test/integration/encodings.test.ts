@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap'
 import type { Echo } from '../helpers/echo.ts'
 import { CONFIG, startGate } from '../helpers/gate.ts'
-import { missingProgram, PROXIES, type ProxyName } from '../helpers/proxies.ts'
+import { missingProgram, PROXIES, type ProxyName } from '../proxies/index.ts'
 
 const NAME = 'Zoë 😀 à'
 

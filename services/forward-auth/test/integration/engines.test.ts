@@ -8,8 +8,8 @@ import { until } from '../../../../scripts/test/until.ts'
 import { issueCertificate } from '../helpers/certificates.ts'
 import { startGatehouse } from '../helpers/gatehouse.ts'
 import { freePort } from '../helpers/process.ts'
-import { PROXIES } from '../helpers/proxies.ts'
 import { startWorkerApp } from '../helpers/worker-app.ts'
+import { PROXIES } from '../proxies/index.ts'
 import { ENGINES, type EngineName, missingEngine, type Profile, type Tab } from './engines.ts'
 
 /** Not below `localhost`, whose hosts are of different sites for WebKit. */
@@ -357,7 +357,7 @@ portals:
   )
   const { port: appPort } = await startWorkerApp(t)
   const hosts = Object.values(origins).map((each) => new URL(each).hostname)
-  await PROXIES[proxy](t, {
+  await PROXIES[proxy].start(t, {
     ...{ folder, port, appPort, gatehousePort: gatehouse.port },
     certificate: await issueCertificate(folder, hosts),
     changes: {

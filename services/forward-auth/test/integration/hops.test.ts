@@ -6,8 +6,8 @@ import {
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import type { Echo } from '../helpers/echo.ts'
 import { CONFIG, type Gate, startGate } from '../helpers/gate.ts'
-import { missingProgram, PROXIES, type ProxyName } from '../helpers/proxies.ts'
 import { createTraveller, type Step } from '../helpers/traveller.ts'
+import { missingProgram, PROXIES, type ProxyName } from '../proxies/index.ts'
 import { program } from './proxy-cases.ts'
 
 const [APP, ADMIN, AUTH] = ['app', 'admin', 'auth'].map((host) => `${host}.example.com`) as [

@@ -8,7 +8,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { type Gate, startGate } from '../helpers/gate.ts'
-import { missingProgram, PROXIES, type ProxyName } from '../helpers/proxies.ts'
+import { missingProgram, PROXIES, type ProxyName } from '../proxies/index.ts'
 import { CASES, cookiesOf } from './proxy-cases.ts'
 
 expectWarnings(t, 'check refused')

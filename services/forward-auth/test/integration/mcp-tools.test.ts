@@ -5,9 +5,9 @@ import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { CONFIG, type Gate, startGate } from '../helpers/gate.ts'
 import { createFetch } from '../helpers/mcp.ts'
 import { callHeaders, envelope, type Line, toolCall } from '../helpers/mcp-requests.ts'
-import { missingProgram, PROXIES, type ProxyName } from '../helpers/proxies.ts'
 import { openHttp2, type RawRequest, sendRaw } from '../helpers/raw-client.ts'
 import { type Sdk, startToolServer } from '../helpers/tool-servers.ts'
+import { missingProgram, PROXIES, type ProxyName } from '../proxies/index.ts'
 import { ATTEMPTS, type Attempt, BODIES } from './mcp-attempts.ts'
 
 expectWarnings(t, 'check refused')

@@ -7,7 +7,7 @@ import t, { type Test } from 'tap'
 import { REGISTERED, startAuthorizationServer } from '../helpers/authorization-server.ts'
 import { CONFIG, startGate } from '../helpers/gate.ts'
 import { createMcpClient, type McpConnection, startMcpServer } from '../helpers/mcp.ts'
-import { missingProgram, PROXIES, type ProxyName } from '../helpers/proxies.ts'
+import { missingProgram, PROXIES, type ProxyName } from '../proxies/index.ts'
 import { cookiesOf, navigation } from './proxy-cases.ts'
 
 const NOTES = 'https://app.example.com/mcp'

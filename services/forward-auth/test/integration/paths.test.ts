@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { DAILY_URLS, isAdminToSome, target } from '../../../../packages/gate/test/paths.ts'
 import { CONFIG, startGate } from '../helpers/gate.ts'
-import { missingProgram, PROXIES, type ProxyName } from '../helpers/proxies.ts'
+import { missingProgram, PROXIES, type ProxyName } from '../proxies/index.ts'
 
 /** Three of four may be taken for others; the rest shows that paths are open at all. */
 const path = fc.oneof(
@@ -42,9 +42,6 @@ const SPELLINGS = [
   ...['//metrics/x', '/metrics%2f..%2fadmin', '/METRICS/x', '/x/..;/metrics', '/metrics;/x'],
 ]
 
-/** Proxies that pass on bytes that are not ASCII. */
-const SENDS_BYTES: readonly ProxyName[] = ['nginx', 'caddy', 'traefik']
-
 for (const proxy of Object.keys(PROXIES) as ProxyName[])
   t.test(proxy, { skip: missingProgram(proxy) }, async (t) => {
     await t.test('nobody reaches a path that the app may take for a guarded one', async (t) => {
@@ -65,9 +62,9 @@ for (const proxy of Object.keys(PROXIES) as ProxyName[])
         ['a backslash in a query', '/public/x?path=C:\\Users'],
       ] as const)
         t.equal((await pass(url)).status, 200, `${app}: ${url}`)
-      // HAProxy and Node.js refuse bytes that are not ASCII; the app here is one of Node.js.
+      // Some proxies and Node.js refuse bytes that are not ASCII; the app here is one of Node.js.
       const bytes = '/public/x?q=\xc3\xa4'
-      if (SENDS_BYTES.includes(proxy)) t.equal((await pass(bytes)).told, bytes)
+      if (PROXIES[proxy].sendsBytes) t.equal((await pass(bytes)).told, bytes)
     })
 
     await t.test('a key for one policy reaches no other path by its spelling', async (t) => {

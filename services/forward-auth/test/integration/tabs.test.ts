@@ -11,7 +11,7 @@ import type { Echo } from '../helpers/echo.ts'
 import { startEcho } from '../helpers/echo.ts'
 import { startGatehouse } from '../helpers/gatehouse.ts'
 import { freePort } from '../helpers/process.ts'
-import { missingProgram, PROXIES } from '../helpers/proxies.ts'
+import { missingProgram, PROXIES } from '../proxies/index.ts'
 import { launchChromium } from './chromium.ts'
 
 // The provider gives no refresh tokens, and its access tokens have ended after a week.
@@ -244,6 +244,6 @@ portals:
   const echo = await startEcho(t)
   const certificate = await issueCertificate(folder, HOSTS)
   const ports = { port, gatehousePort: gatehouse.port, appPort: echo.port }
-  await PROXIES[proxy](t, { folder, certificate, ...ports })
+  await PROXIES[proxy].start(t, { folder, certificate, ...ports })
   return { provider, gatehouse, most, port }
 }

@@ -1,21 +1,18 @@
 import t from 'tap'
 import { portalOf, startApp, yamlOf } from '../app.ts'
+import { CHECK_PATHS } from '../proxies/routes.ts'
 
 /** Everything that is served of a portal, by the method that is described. */
 const PORTAL = [
-  'GET /',
+  ...CHECK_PATHS.map(
+    (path) => `GET ${path.replace(':policy', '{policy}').replace('*', '{*}') || '/'}`,
+  ),
   'GET /.well-known/jwks.json',
   'GET /.well-known/oauth-authorization-server',
   'GET /.well-known/openid-configuration',
   'GET /account',
   'GET /authorize',
   'GET /authorize/granted',
-  'GET /authz/envoy/policy/{policy}',
-  'GET /authz/envoy/policy/{policy}/{*}',
-  'GET /authz/haproxy',
-  'GET /authz/ingress-nginx',
-  'GET /authz/nginx',
-  'GET /authz/nginx/answer',
   'GET /logout',
   'GET /oauth2/callback',
   'GET /profile',
