@@ -136,6 +136,10 @@ t.test('a client ends what it has', async (t) => {
     t.match((await refresh(tokens.refresh_token)).json(), { error: 'invalid_grant' })
     t.equal((await post('/revoke', { token, client_id: CLIENT })).statusCode, 200, 'once more')
   }
+  const { access_token: token } = await connect(browser)
+  const elsewhere = await post('/../elsewhere/revoke', { token, client_id: CLIENT })
+  t.equal(elsewhere.statusCode, 200)
+  t.equal((await call(token)).statusCode, 200, 'at another portal')
   t.equal((await post('/revoke', { token: 'x', client_id: CLIENT })).statusCode, 200)
   t.equal((await post('/revoke', { client_id: CLIENT })).statusCode, 400)
   t.equal(log.filter(({ event }) => event === 'session-ended').length, 2)

@@ -144,7 +144,7 @@ export async function startInstance(
   await app.register(health)
   await app.register(standIn('forward-auth/portals', 'portals', () => now.portals))
   await app.register(standIn('forward-auth/keys', 'keys', () => now.keys))
-  await app.register(standIn('forward-auth/sites', 'sites', () => ({ all: now.sites })))
+  await app.register(standIn('forward-auth/sites', 'sites', () => ({ list: now.sites })))
   const storage = database
     ? { ...database, revocationStaleness: HOUR, whenStale: 'refuse' as const }
     : { path: folder }

@@ -368,6 +368,18 @@ t.test('a sign-in that the provider has ended meanwhile makes no session', async
   t.ok(await here.begin({ issuedAt: 99, sid: 'another' }), 'another session there')
 })
 
+t.test('a sign-in that the provider has ended meanwhile ends the session it renews', async (t) => {
+  const here = await startInstance(t)
+  const renewed = await here.begin({ issuedAt: 100, sid: 'first there' })
+  const other = await here.begin({ issuedAt: 100, sid: 'second there' })
+  const { row } = (await here.records.open(other.sid))!
+  await here.records.end({ providerSid: row.providerSid!, before: 100 })
+  t.ok(await here.check(renewed.cookie), 'the provider has ended another session')
+  const signIn = { before: renewed.session, issuedAt: 99, sid: 'second there' }
+  await t.rejects(here.begin(signIn), /has ended it already/)
+  t.equal(await here.check(renewed.cookie), undefined)
+})
+
 t.test(
   'a token that is newer than its record is refused, once the record was read again',
   async (t) => {
