@@ -93,8 +93,8 @@ export function certificateCallersOf(mtls?: MtlsConfig): ReadonlyMap<string, Cer
 }
 
 function nameOf(row: Pick<Row, 'dns' | 'email' | 'uri'>): Name {
-  const [kind, ...others] = (['dns', 'email', 'uri'] as const).filter((kind) => kind in row)
-  if (!kind || others.length > 0) throw new Error('needs exactly one of dns, email and uri')
+  const [kind, ...surplus] = (['dns', 'email', 'uri'] as const).filter((kind) => kind in row)
+  if (!kind || surplus.length > 0) throw new Error('needs exactly one of dns, email and uri')
   const name = parseClientName(row[kind] ?? '')
   if (name.kind !== kind) throw new Error(`has another name than ${kind}: ${name.text}`)
   return name
@@ -113,7 +113,7 @@ export function checkMtls(
 ): Fault[] {
   const isNobody = trustedProxies.length === 0
   const isLocal =
-    !isNobody && trustedProxies.every((one) => /^(127\.|::1(\/|$)|localhost\.?$)/i.test(one))
+    !isNobody && trustedProxies.every((proxy) => /^(127\.|::1(\/|$)|localhost\.?$)/i.test(proxy))
   const isPlain = tls === 'off' || tls === 'insecure'
   return applyRules(
     mtls,

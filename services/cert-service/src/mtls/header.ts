@@ -18,14 +18,14 @@ export const READERS: Readonly<Record<Encoding, (value: string) => Buffer | unde
  * @param rawHeaders - names and values, in turn
  */
 export function findOnce(rawHeaders: readonly string[], name: string): string | false | undefined {
-  let found: string | undefined
+  let value: string | undefined
   for (let i = 0; i < rawHeaders.length; i += 2) {
-    const own = rawHeaders[i]?.toLowerCase() ?? ''
-    if (own.length !== name.length || own.replace(/[^a-z0-9]/g, '-') !== name) continue
-    if (own !== name || found !== undefined) return false
-    found = rawHeaders[i + 1]
+    const header = rawHeaders[i]?.toLowerCase() ?? ''
+    if (header.length !== name.length || header.replace(/[^a-z0-9]/g, '-') !== name) continue
+    if (header !== name || value !== undefined) return false
+    value = rawHeaders[i + 1]
   }
-  return found
+  return value
 }
 
 const PEM = /^-----BEGIN CERTIFICATE-----\n([^-]*)\n-----END CERTIFICATE-----\n?$/

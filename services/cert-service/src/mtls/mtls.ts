@@ -13,8 +13,8 @@ import type { CertServiceConfig } from '../config/schema.ts'
 import { findOnce, READERS } from './header.ts'
 
 /** Certificates that are remembered, and for how long at most. */
-const MAX_KNOWN = 1_000
-const KNOWN_MS = 600_000
+const MAX_CACHED = 1_000
+const CACHE_MS = 600_000
 /** Bytes of the keys of session tickets, as Node takes them. */
 const TICKET_KEYS = 48
 
@@ -22,9 +22,9 @@ const TICKET_KEYS = 48
 interface Accepted extends Pick<NonNullable<AccessConfig['auth']['mtls']>, 'header'> {
   readonly callers: ReadonlyMap<string, CertificateCaller>
   /** The authorities of the operator, DER; undefined: those of the embedded CA. */
-  readonly given: readonly Buffer[] | undefined
+  readonly authorities: readonly Buffer[] | undefined
   /** The callers of certificates by SHA-256, each as it was at this count of changes of certificates. */
-  readonly known: LRUCache<
+  readonly cache: LRUCache<
     string,
     ClientCertificate & { caller: CertificateCaller; changes: number }
   >
@@ -53,22 +53,22 @@ export const mtls = fp<Pick<AccessConfig, 'auth'>>(
     Object.defineProperty(app.server, 'requestCert', { get: () => app.mtls !== undefined })
     Object.assign(app.server, { rejectUnauthorized: false })
     app.onReload<CertServiceConfig>(({ auth }) => {
-      const { mtls: before, server } = app
+      const { mtls: previous, server } = app
       return () => {
         // A session from before has no certificate, and its client would resume it again and again.
-        if (auth.mtls && !before && server instanceof TlsServer)
+        if (auth.mtls && !previous && server instanceof TlsServer)
           server.setTicketKeys(randomBytes(TICKET_KEYS))
       }
     })
     const { requireCaller } = app
 
     app.requireCaller = (demand = {}) => {
-      const other = requireCaller(demand)
+      const guard = requireCaller(demand)
       // Certificates have no scopes.
-      if (demand.scopes ?? demand.methods) return other
+      if (demand.scopes ?? demand.methods) return guard
       return ((request: FastifyRequest, reply: FastifyReply, done?: (error?: Error) => void) => {
         if (!app.mtls || request.headers.authorization !== undefined)
-          return done ? other(request, reply, done) : other(request, reply)
+          return done ? guard(request, reply, done) : guard(request, reply)
         const admitted = admit(request, reply, app.mtls)
         return done ? void admitted.then(() => done(), done) : admitted
       }) as RouteGuard
@@ -76,13 +76,13 @@ export const mtls = fp<Pick<AccessConfig, 'auth'>>(
       async function admit(request: FastifyRequest, reply: FastifyReply, accepted: Accepted) {
         try {
           const der = presentedBy(request, accepted)
-          if (!der) return other(request, reply)
+          if (!der) return guard(request, reply)
           request.certificateCaller = await callerOf(der, app, accepted)
         } catch (error) {
           if (!(error instanceof PkiError)) throw error
           request.log.info({ code: error.code, detail: error.message }, 'certificate refused')
           // It sets the challenges.
-          await other(request, reply).catch(() => undefined)
+          await guard(request, reply).catch(() => undefined)
           refuse(error.message)
         }
       }
@@ -109,8 +109,8 @@ async function acceptedOf({ mtls }: AccessConfig['auth']): Promise<Accepted | un
   return {
     ...(header && { header }),
     callers: certificateCallersOf(mtls),
-    given: pem === undefined ? undefined : fromPem(pem, 'CERTIFICATE'),
-    known: new LRUCache({ max: MAX_KNOWN, ttl: KNOWN_MS }),
+    authorities: pem === undefined ? undefined : fromPem(pem, 'CERTIFICATE'),
+    cache: new LRUCache({ max: MAX_CACHED, ttl: CACHE_MS }),
   }
 }
 
@@ -143,26 +143,26 @@ function presentedBy(
 
 type Deps = Pick<FastifyInstance, 'ca' | 'clock' | 'holdings' | 'store'>
 
-async function callerOf(der: Buffer, deps: Deps, by: Accepted): Promise<CertificateCaller> {
+async function callerOf(der: Buffer, deps: Deps, accepted: Accepted): Promise<CertificateCaller> {
   const { clock, holdings } = deps
   const id = hash('sha256', der)
   const now = clock.now()
   // A revocation is a change, also that of another replica.
   const changes = holdings.changes()
-  const known = by.known.get(id)
-  if (known?.changes === changes && known.notBefore <= now && now <= known.notAfter)
-    return known.caller
+  const cached = accepted.cache.get(id)
+  if (cached?.changes === changes && cached.notBefore <= now && now <= cached.notAfter)
+    return cached.caller
   const certificate = readClientCertificate(
     der,
-    by.given ?? (await deps.ca.clientIntermediates()),
+    accepted.authorities ?? (await deps.ca.clientIntermediates()),
     now,
   )
-  const found = certificate.names.flatMap(({ text }) => by.callers.get(text) ?? [])
-  const [caller, ...others] = new Set(found)
+  const matches = certificate.names.flatMap(({ text }) => accepted.callers.get(text) ?? [])
+  const [caller, ...rivals] = new Set(matches)
   if (!caller) refuse('it has the name of no caller in auth.mtls')
-  if (others.length > 0) refuse('it has the names of several callers')
-  if (!by.given) await assertInForce(id, by, caller, deps.store)
-  by.known.set(id, { ...certificate, caller, changes })
+  if (rivals.length > 0) refuse('it has the names of several callers')
+  if (!accepted.authorities) await assertInForce(id, accepted, caller, deps.store)
+  accepted.cache.set(id, { ...certificate, caller, changes })
   return caller
 }
 
@@ -172,7 +172,7 @@ async function callerOf(der: Buffer, deps: Deps, by: Accepted): Promise<Certific
  */
 async function assertInForce(
   sha256: string,
-  by: Accepted,
+  accepted: Accepted,
   caller: CertificateCaller,
   store: Deps['store'],
 ): Promise<void> {
@@ -180,7 +180,7 @@ async function assertInForce(
   if (!stored) refuse('it is not in the inventory')
   if (stored.revokedAt !== null) refuse('it was revoked')
   const { madeAt = stored.notBefore } = stored
-  const names = [...by.callers].flatMap(([name, one]) => (one === caller ? [name] : []))
+  const names = [...accepted.callers].flatMap(([name, holder]) => (holder === caller ? [name] : []))
   for (const name of names)
     if (await store.hasRevokedOfClient(name, madeAt))
       refuse('another certificate of its caller was revoked after it was issued')
