@@ -4,7 +4,7 @@ import {
   expectation,
   tagOf,
 } from '../../packages/service-kit/src/config/schema.ts'
-import { FORMS, type Form } from './forms.ts'
+import { FORMS, type Form, oneOf, only } from './forms.ts'
 
 type Json = Readonly<Record<string, unknown>>
 
@@ -57,13 +57,19 @@ class Writer {
     const secrets = Object.keys(properties).filter((key) => properties[key]?.secret)
     const needed = this.#needed(schema, at)
     const { type = {} } = properties
-    const forms = [this.#forms[at], this.#forms[`${at} ${type.const}`]].filter((form) => form)
+    // With patterns, which allow the keys that were removed, only their names are refused.
+    const isOpen = Object.keys(patternProperties).length > 0
+    const refused = Object.keys(isOpen ? removed : {})
+    const forms = [this.#forms[at], this.#forms[`${at} ${type.const}`], ...together(schema)].filter(
+      (form) => form,
+    )
     return filled({
       properties: {
         ...eachOf(properties, (member, key) => this.write(member, below(key))),
         ...fromKeys(secrets, (key) => [`${key}File`, fileWith(key)]),
-        ...eachOf(removed, (text) => ({ not: {}, deprecationMessage: text, doNotSuggest: true })),
+        ...(!isOpen && eachOf(removed, former)),
       },
+      ...(refused.length > 0 && { propertyNames: { not: { enum: refused } } }),
       patternProperties: eachOf(patternProperties, (member) => this.write(member, below('<name>'))),
       required: needed.filter((key) => !secrets.includes(key)),
       dependencies: fromKeys(secrets, (key) => [key, { properties: { [`${key}File`]: false } }]),
@@ -144,7 +150,8 @@ class Writer {
 /** The keywords that a schema shares with its JSON Schema. */
 function keywordsOf(schema: ConfigSchema): Json {
   const { anyOf, items, properties, patternProperties, required, ...own } = schema
-  const { secret, duration, from, to, filePath, removed, write, ...keywords } = own
+  const { secret, duration, from, to, filePath, removed, exactlyOne, needs, write, ...keywords } =
+    own
   return duration
     ? { ...keywords, patternErrorMessage: `Must be ${expectation(schema)}.` }
     : keywords
@@ -159,8 +166,23 @@ function isAnyText({ type, minLength = 0, ...others }: Json): boolean {
   return type === 'string' && Number(minLength) <= 1 && Object.keys(others).length === 0
 }
 
+/** What a mapping demands of its members together. */
+function together({ exactlyOne = [], needs = {}, properties = {} }: ConfigSchema): Form[] {
+  const keysOf = (key: string) => (properties[key]?.secret ? [key, `${key}File`] : [key])
+  const rows = Object.entries(needs).flatMap(([key, names]) => {
+    const demand = { allOf: names.map((name) => ({ anyOf: keysOf(name).map((key) => only(key)) })) }
+    return keysOf(key).map((key) => [key, demand])
+  })
+  return [
+    ...exactlyOne.map((keys) => oneOf(...keys.flatMap(keysOf))),
+    ...(rows.length > 0 ? [{ dependencies: Object.fromEntries(rows) }] : []),
+  ]
+}
+
 /** A value, or the file of a secret. */
 const eitherOf = (key: string) => [{ required: [key] }, { required: [`${key}File`] }]
+
+const former = (text: string) => ({ not: {}, deprecationMessage: text, doNotSuggest: true })
 
 const fileWith = (key: string) => ({
   type: 'string',

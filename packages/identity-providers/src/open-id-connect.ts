@@ -13,13 +13,14 @@ export function schemaOf<Name extends string, Own extends TProperties>({
   options,
   scopes,
 }: Preset<Name, Own>) {
-  return Type.Object({
+  const members = {
     type: Type.Literal(type, { description }),
     ...clientOptions,
     ...secretOrAssertion,
     ...options,
     ...optional({ scopes: Scopes(scopes), ...claimPaths, trustEmail }),
-  })
+  }
+  return Type.Object(members, { exactlyOne: [Object.keys(secretOrAssertion)] })
 }
 
 export type OptionsOf<P> =

@@ -31,6 +31,24 @@ export const commonOptions = {
   }),
 }
 
+const OWN = 'is set by Gatehouse itself'
+
+/** Parameters of the authorization request that Gatehouse sets itself, and what to set instead. */
+const OWN_PARAMETERS = {
+  client_id: `${OWN}: set \`clientId\` instead`,
+  code_challenge: OWN,
+  code_challenge_method: OWN,
+  max_age: `${OWN}: give a policy \`maxAge\` instead`,
+  nonce: OWN,
+  redirect_uri: OWN,
+  request: OWN,
+  request_uri: OWN,
+  response_mode: OWN,
+  response_type: OWN,
+  scope: `${OWN}: set \`scopes\` instead`,
+  state: OWN,
+}
+
 export const clientOptions = {
   ...commonOptions,
   clientId: Type.String({ minLength: 1, description: 'Client ID issued by the provider.' }),
@@ -41,6 +59,7 @@ export const clientOptions = {
       {
         description:
           'Additional parameters of the authorization request, such as `prompt`, `login_hint`, `acr_values` or `resource`.',
+        removed: OWN_PARAMETERS,
       },
     ),
     ca: Secret({

@@ -8,28 +8,10 @@ interface Checked extends Pick<ProviderConfig, 'name'> {
   readonly issuerUrl?: string
   readonly url?: string
   readonly authority?: string
-  readonly clientId?: string
-  readonly clientSecret?: string
-  readonly clientAssertion?: object
   readonly ca?: string
   readonly authorizationParameters?: Readonly<Record<string, string>>
 }
 
-/** Parameters of the authorization request that Gatehouse sets itself, and what to set instead. */
-const OWN_PARAMETERS: Readonly<Record<string, string>> = {
-  client_id: 'set `clientId`',
-  code_challenge: '',
-  code_challenge_method: '',
-  max_age: 'give a policy `maxAge`',
-  nonce: '',
-  redirect_uri: '',
-  request: '',
-  request_uri: '',
-  response_mode: '',
-  response_type: '',
-  scope: 'set `scopes`',
-  state: '',
-}
 /** The state of a login needs the rest of a URL of 4,096 characters. */
 const MAX_PARAMETERS = 500
 
@@ -38,18 +20,6 @@ export const PROVIDER_RULES: readonly ConfigRule<ProviderConfig>[] = [
   ({ issuerUrl }: Checked) => checkUrl('/issuerUrl', issuerUrl),
   ({ url }: Checked) => checkUrl('/url', url),
   ({ authority }: Checked) => checkUrl('/authority', authority),
-  ({ clientSecret, clientAssertion }: Checked) =>
-    faultIf(
-      clientSecret !== undefined && clientAssertion !== undefined,
-      '/clientAssertion',
-      'is given together with clientSecret',
-    ),
-  ({ clientId, clientSecret, clientAssertion }: Checked) =>
-    faultIf(
-      clientId !== undefined && clientSecret === undefined && clientAssertion === undefined,
-      '/clientId',
-      'needs a clientSecret or a clientAssertion',
-    ),
   (options) => {
     const preset: Preset | undefined = PRESETS.find(({ type }) => type === options.type)
     return preset?.check?.(options) ?? []
@@ -62,21 +32,9 @@ export const PROVIDER_RULES: readonly ConfigRule<ProviderConfig>[] = [
 ]
 
 function checkParameters(parameters: Readonly<Record<string, string>>): Fault[] {
-  const path = '/authorizationParameters'
   const { length } = String(new URLSearchParams(parameters))
-  return [
-    ...Object.keys(parameters)
-      .filter((name) => Object.hasOwn(OWN_PARAMETERS, name))
-      .map((name) => {
-        const instead = OWN_PARAMETERS[name] ? `: ${OWN_PARAMETERS[name]} instead` : ''
-        return { path: `${path}/${name}`, message: `is set by Gatehouse itself${instead}` }
-      }),
-    ...faultIf(
-      length > MAX_PARAMETERS,
-      path,
-      `has ${length} characters in a URL, more than ${MAX_PARAMETERS}`,
-    ),
-  ]
+  const message = `has ${length} characters in a URL, more than ${MAX_PARAMETERS}`
+  return faultIf(length > MAX_PARAMETERS, '/authorizationParameters', message)
 }
 
 function checkUrl(path: string, url: string | undefined): Fault[] {

@@ -120,10 +120,10 @@ t.test('reports faults of the options', async (t) => {
       { ...entra, tenantId: '9188040d-6c67-4c5b-b112-36a304b66dad' },
       '/provider/tenantId is the tenant of all personal accounts',
     ],
-    'no secret': [withoutSecret, '/provider/clientId needs a clientSecret or a clientAssertion'],
+    'no secret': [withoutSecret, '/provider needs clientSecret or clientAssertion'],
     'a secret and an assertion': [
       { ...oidc, clientAssertion: { type: 'file', file: 'token' } },
-      '/provider/clientAssertion is given together with clientSecret',
+      '/provider/clientAssertion is given together with clientSecret: keep one of the two',
     ],
     'a scope that is two': [{ ...oidc, scopes: ['openid email'] }, /^\/provider\/scopes\/0 must/],
     'certificates that are none': [

@@ -87,6 +87,24 @@ t.test('variants', async (t) => {
   // biome-ignore-end lint/suspicious/noThenProperty: a keyword of JSON Schema
 })
 
+t.test('members that are written together', async (t) => {
+  const members = { key: Secret(), token: Type.String(), user: Type.String() }
+  const schema = Type.Object(Type.Partial(Type.Object(members)).properties, {
+    exactlyOne: [['key', 'token']],
+    needs: { user: ['key'] },
+  })
+  const { allOf } = JSON.parse(jsonSchemaOf('test', schema))
+  const required = (key: string) => ({ required: [key] })
+  const key = { properties: { token: false } }
+  t.strictSame(allOf, [
+    {
+      anyOf: ['key', 'keyFile', 'token'].map(required),
+      dependencies: { key, keyFile: key, token: { properties: {} } },
+    },
+    { dependencies: { user: { allOf: [{ anyOf: ['key', 'keyFile'].map(required) }] } } },
+  ])
+})
+
 t.test('each form has a place', async (t) => {
   const { referenceFiles } = await import('../../reference.ts')
   const files = await referenceFiles()

@@ -110,9 +110,12 @@ export class ConfigReader {
     if (!isMap<unknown, Node>(node))
       return this.#fault(location, `must be ${expectation(schema)}${hintOf(schema)}`)
     const entries = this.#entriesOf(schema, node, location)
+    const written: Entries = new Map()
     const members = membersOf(schema, [...entries.keys()]).flatMap(([key, member]) => {
       const entry = take(entries, key)
       const file = member.secret && take(entries, `${key}File`)
+      const pair = entry ?? file
+      if (pair) written.set(key, pair)
       if (file) return [[key, this.#readSecretFile(member, key, file, location, entry)]]
       const isRead = entry || member.default !== undefined || schema.required?.includes(key)
       if (!isRead) return []
@@ -124,9 +127,32 @@ export class ConfigReader {
       const message = schema.removed?.[name] ?? `is not a known key${hint}`
       this.#fault(below(location, name, entry), message)
     }
+    this.#checkTogether(schema, written, location)
     const value = Object.fromEntries(members)
     this.#check(schema, value, location)
     return hideUnknown(value)
+  }
+
+  /** Checks which members of a mapping are written together. */
+  #checkTogether(
+    { exactlyOne = [], needs = {} }: ConfigSchema,
+    written: Entries,
+    location: Location,
+  ): void {
+    for (const keys of exactlyOne) {
+      const [first, ...more] = keys.filter((key) => written.has(key))
+      if (first === undefined) this.#fault(location, `needs ${keys.join(' or ')}`)
+      for (const key of more) {
+        const message = `is given together with ${first}: keep one of the two`
+        this.#fault(below(location, key, written.get(key)), message)
+      }
+    }
+    for (const [key, keys] of Object.entries(needs)) {
+      const missing = keys.filter((name) => !written.has(name))
+      const entry = written.get(key)
+      if (entry && missing.length > 0)
+        this.#fault(below(location, key, entry), `needs ${missing.join(' and ')}`)
+    }
   }
 
   /** Reports misspelt keys and corrects them, so that the faults below them are found as well. */
@@ -262,7 +288,7 @@ export class ConfigReader {
 
 /** The members that a mapping may have, with those whose names match its pattern. */
 function membersOf(
-  { properties = {}, patternProperties = {} }: ConfigSchema,
+  { properties = {}, patternProperties = {}, removed = {} }: ConfigSchema,
   names: readonly string[],
 ): [key: string, schema: ConfigSchema][] {
   // The reader itself reads the file of a secret, also where the schema has a key for it.
@@ -271,7 +297,7 @@ function membersOf(
   )
   const matches = Object.entries(patternProperties).flatMap(([pattern, schema]) =>
     names
-      .filter((name) => new RegExp(pattern, 'u').test(name))
+      .filter((name) => new RegExp(pattern, 'u').test(name) && !Object.hasOwn(removed, name))
       .map((name): [string, ConfigSchema] => [name, schema]),
   )
   return [...members, ...matches]

@@ -19,7 +19,11 @@ export interface ConfigSchema {
   readonly from?: string
   readonly to?: string
   readonly filePath?: boolean
-  /** Former keys of a mapping, each with what replaces it. */
+  /** Lists of members of a mapping, of each of which exactly one is written. */
+  readonly exactlyOne?: readonly (readonly string[])[]
+  /** Members of a mapping, each with those that it needs beside it. */
+  readonly needs?: Readonly<Record<string, readonly string[]>>
+  /** Keys that a mapping must not have, such as former ones, each with what to do instead. */
   readonly removed?: Readonly<Record<string, string>>
   /** The text to write where something else is given, or nothing. */
   readonly write?: string

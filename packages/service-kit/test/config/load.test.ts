@@ -415,6 +415,39 @@ t.test('rules check the known parts of a value with faults', async (t) => {
   )
 })
 
+t.test('members that are written together', async (t) => {
+  const schema = Type.Object(
+    {
+      ...Type.Partial(Type.Object({ key: Secret(), token: Type.String() })).properties,
+      user: Type.Optional(Type.String()),
+      password: Type.Optional(Secret()),
+      labels: Type.Optional(
+        Type.Record(Type.String({ pattern: '^[a-z]+$' }), Type.String(), {
+          removed: { own: 'is ours' },
+        }),
+      ),
+    },
+    { exactlyOne: [['key', 'token']], needs: { user: ['password'], password: ['user'] } },
+  )
+  const table: [yaml: string, faults: string[]][] = [
+    ['key: a', []],
+    ['keyFile: secret', []],
+    ['{}', ['1:1  needs key or token']],
+    ['token: b\nkeyFile: secret', ['1:1 /token is given together with key: keep one of the two']],
+    ['key: a\nuser: u', ['2:1 /user needs password']],
+    ['key: a\npasswordFile: secret', ['2:1 /password needs user']],
+    ['key: a\nuser: u\npasswordFile: secret\nlabels: { a: b }', []],
+    ['key: a\nlabels: { own: b }', ['2:11 /labels/own is ours']],
+  ]
+  for (const [yaml, faults] of table) {
+    const { file } = write(t, yaml, { secret: 'secret' })
+    const error = await loadConfig({ schema, file, env: {} }).catch((reason) => reason)
+    const messages = error instanceof ConfigError ? error.message : ''
+    for (const fault of faults) t.match(messages, fault, yaml)
+    t.equal(error.faults?.length ?? 0, faults.length, `${yaml}: ${messages}`)
+  }
+})
+
 t.test('without secrets', async (t) => {
   const { file } = write(t, 'auth: {key: "${NOPE}", keys: [{name: a, keyFile: no/file}]}')
   const options = { schema: Schema, file, env: {}, withoutSecrets: true }

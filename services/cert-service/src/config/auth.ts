@@ -43,20 +43,23 @@ export const AuthSchema = Type.Object(
           ...Psk.properties,
           keys: Type.Optional(
             Type.Array(
-              Type.Object({
-                ...Psk.properties.keys.items.properties,
-                rights: Rights(
-                  'What the key may do. Default: issue, read and renew for a key with `domains`, otherwise everything.',
-                ),
-                profile: ProfileOf(
-                  'The certificates that `domains` are about. Default: `server`. A key without `domains` has all names of both.',
-                ),
-                lifetime: Type.Optional(
-                  Lifetime(
-                    'Lifetime of what it gets of the embedded CA, and the longest that it may ask for.',
+              Type.Object(
+                {
+                  ...Psk.properties.keys.items.properties,
+                  rights: Rights(
+                    'What the key may do. Default: issue, read and renew for a key with `domains`, otherwise everything.',
                   ),
-                ),
-              }),
+                  profile: ProfileOf(
+                    'The certificates that `domains` are about. Default: `server`. A key without `domains` has all names of both.',
+                  ),
+                  lifetime: Type.Optional(
+                    Lifetime(
+                      'Lifetime of what it gets of the embedded CA, and the longest that it may ask for.',
+                    ),
+                  ),
+                },
+                { needs: { profile: ['domains'] } },
+              ),
               { minItems: 1, description: 'Several named keys.' },
             ),
           ),
@@ -256,8 +259,6 @@ function checkDomains({ auth }: AccessConfig): Fault[] {
     ({ domains = [] }: Limited) =>
       applyToEach(domains, '/domains', [(text) => faultOf('', () => parseNameRule(text))]),
     ({ domains = [], profile = 'server' }: Limited) => checkProfile(domains, '/domains', profile),
-    ({ domains, profile }: Limited) =>
-      faultIf(profile !== undefined && !domains, '/profile', 'is about `domains`, which it needs'),
   ]
   return [
     ...applyToEach<Limited>(auth.psk?.keys ?? [], '/auth/psk/keys', rules),

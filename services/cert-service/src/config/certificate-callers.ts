@@ -13,30 +13,35 @@ import {
 import { type Static, Type } from 'typebox'
 import { Lifetime, ProfileOf, Rights } from './rights.ts'
 
-const CallerSchema = Type.Object({
-  name: Text('Name of the caller; in the audit trail and the log it is `mtls:NAME`.'),
-  dns: Type.Optional(Text('DNS name of its certificate; or give `email` or `uri`.')),
-  email: Type.Optional(Text('E-mail address of its certificate.')),
-  uri: Type.Optional(Text('URI of its certificate, such as `spiffe://example.com/app`.')),
-  domains: OptionalList(
-    Type.String({ minLength: 1 }),
-    'Name rules that the caller is limited to. Required unless it is an `operator`.',
-  ),
-  operator: Type.Optional(
-    Type.Literal(true, {
-      description: 'The caller may have every name, as a key without `domains`.',
-    }),
-  ),
-  rights: Rights(
-    'What the caller may do. Default: issue, read and renew with `domains`, otherwise everything.',
-  ),
-  profile: ProfileOf(
-    'The certificates that `domains` are about. Default: `server`. The caller also has its own client certificate.',
-  ),
-  lifetime: Type.Optional(
-    Lifetime('Lifetime of what it gets of the embedded CA, and the longest that it may ask for.'),
-  ),
-})
+const NAME_KINDS = ['dns', 'email', 'uri'] as const
+
+const CallerSchema = Type.Object(
+  {
+    name: Text('Name of the caller; in the audit trail and the log it is `mtls:NAME`.'),
+    dns: Type.Optional(Text('DNS name of its certificate; or give `email` or `uri`.')),
+    email: Type.Optional(Text('E-mail address of its certificate.')),
+    uri: Type.Optional(Text('URI of its certificate, such as `spiffe://example.com/app`.')),
+    domains: OptionalList(
+      Type.String({ minLength: 1 }),
+      'Name rules that the caller is limited to. Required unless it is an `operator`.',
+    ),
+    operator: Type.Optional(
+      Type.Literal(true, {
+        description: 'The caller may have every name, as a key without `domains`.',
+      }),
+    ),
+    rights: Rights(
+      'What the caller may do. Default: issue, read and renew with `domains`, otherwise everything.',
+    ),
+    profile: ProfileOf(
+      'The certificates that `domains` are about. Default: `server`. The caller also has its own client certificate.',
+    ),
+    lifetime: Type.Optional(
+      Lifetime('Lifetime of what it gets of the embedded CA, and the longest that it may ask for.'),
+    ),
+  },
+  { exactlyOne: [NAME_KINDS, ['domains', 'operator']], needs: { profile: ['domains'] } },
+)
 
 const HeaderSchema = Type.Object(
   {
@@ -93,8 +98,7 @@ export function certificateCallersOf(mtls?: MtlsConfig): ReadonlyMap<string, Cer
 }
 
 function nameOf(row: Pick<Row, 'dns' | 'email' | 'uri'>): Name {
-  const [kind, ...surplus] = (['dns', 'email', 'uri'] as const).filter((kind) => kind in row)
-  if (!kind || surplus.length > 0) throw new Error('needs exactly one of dns, email and uri')
+  const kind = NAME_KINDS.find((kind) => kind in row) ?? 'dns'
   const name = parseClientName(row[kind] ?? '')
   if (name.kind !== kind) throw new Error(`has another name than ${kind}: ${name.text}`)
   return name
@@ -133,18 +137,14 @@ export function checkMtls(
 function checkRows({ callers }: MtlsConfig): Fault[] {
   const texts = new Set<string>()
   return applyToEach(callers, '/callers', [
-    (row) =>
-      faultOf('', () => {
+    (row) => {
+      if (!NAME_KINDS.some((kind) => kind in row)) return []
+      return faultOf('', () => {
         const { text } = nameOf(row)
         if (texts.has(text)) throw new Error(`has the name of an earlier caller: ${text}`)
         texts.add(text)
-      }),
-    ({ domains, operator = false }) =>
-      faultIf(
-        (domains === undefined) !== operator,
-        '',
-        'needs either `domains` or `operator: true`',
-      ),
+      })
+    },
   ])
 }
 

@@ -80,32 +80,35 @@ const ReceiverSchema = Type.Union([
     ...common,
     allowHttp,
   }),
-  Type.Object({
-    name,
-    type: Type.Literal('email', { description: 'E-mail, through an SMTP server.' }),
-    host: Text('SMTP server.'),
-    port: Type.Integer({
-      minimum: 1,
-      maximum: 65_535,
-      default: 465,
-      description: 'Its port: 465 for `implicit`, usually 587 for `starttls`.',
-    }),
-    tls: Type.Optional(
-      Type.Enum(['implicit', 'starttls', 'off'], {
-        description:
-          'TLS from the start, TLS after `STARTTLS`, or none. Default: `implicit` on port 465, `starttls` on others.',
+  Type.Object(
+    {
+      name,
+      type: Type.Literal('email', { description: 'E-mail, through an SMTP server.' }),
+      host: Text('SMTP server.'),
+      port: Type.Integer({
+        minimum: 1,
+        maximum: 65_535,
+        default: 465,
+        description: 'Its port: 465 for `implicit`, usually 587 for `starttls`.',
       }),
-    ),
-    user: Type.Optional(Text('User name, if the server asks for one.')),
-    password: Type.Optional(Secret({ minLength: 1, description: 'Its password.' })),
-    from: Type.String({ pattern: ADDRESS, description: 'Address of the sender.' }),
-    to: Type.Array(Type.String({ pattern: ADDRESS }), {
-      minItems: 1,
-      maxItems: 20,
-      description: 'Addresses of the recipients.',
-    }),
-    ...common,
-  }),
+      tls: Type.Optional(
+        Type.Enum(['implicit', 'starttls', 'off'], {
+          description:
+            'TLS from the start, TLS after `STARTTLS`, or none. Default: `implicit` on port 465, `starttls` on others.',
+        }),
+      ),
+      user: Type.Optional(Text('User name, if the server asks for one.')),
+      password: Type.Optional(Secret({ minLength: 1, description: 'Its password.' })),
+      from: Type.String({ pattern: ADDRESS, description: 'Address of the sender.' }),
+      to: Type.Array(Type.String({ pattern: ADDRESS }), {
+        minItems: 1,
+        maxItems: 20,
+        description: 'Addresses of the recipients.',
+      }),
+      ...common,
+    },
+    { needs: { user: ['password'], password: ['user'] } },
+  ),
 ])
 
 export const EventsSchema = Type.Object({
@@ -176,11 +179,9 @@ function checkUrl({ url, allowHttp }: { url: string; allowHttp: boolean }, path:
 }
 
 function checkServer(receiver: ReceiverOf<'email'>): Fault[] {
-  const { host, user, password } = receiver
+  const { host, user } = receiver
   const parsed = isIP(host) > 0 || !host.startsWith('[') ? parseHost(host) : undefined
   if (!parsed) return [{ path: '/host', message: 'is not an IP address or host name' }]
-  if ((user === undefined) !== (password === undefined))
-    return [{ path: '/user', message: 'needs a `password`, and a `password` needs a `user`' }]
   if (user === undefined || smtpTlsOf(receiver) !== 'off' || isLoopback(parsed)) return []
   const message = '`off` would send the password in plain text: only a loopback `host` may have it'
   return [{ path: '/tls', message }]

@@ -36,7 +36,7 @@ const CASES: readonly [what: string, receivers: readonly object[], faults: reado
   ['a query', [{ ...ntfy, url: `https://ntfy.test/a?auth=${CANARY}` }], ['/0/url']],
   ['a token with a line break', [{ ...ntfy, token: `${CANARY}\n${CANARY}` }], ['/0/token']],
   ['a user without a password', [{ ...email, user: 'u' }], ['/0/user']],
-  ['a password without a user', [{ ...email, password: CANARY }], ['/0/user']],
+  ['a password without a user', [{ ...email, password: CANARY }], ['/0/password']],
   ['a password in plain text', [{ ...email, ...login, tls: 'off' }], ['/0/tls']],
   ['plain text on loopback', [{ ...email, ...login, tls: 'off', host: '127.0.0.1' }], []],
   ['a relay without TLS and password', [{ ...email, tls: 'off', port: 25 }], []],
