@@ -529,7 +529,7 @@ t.test('a revocation list is read', async (t) => {
     readCrl(
       createCrl({
         ...{ authority, number, ...times },
-        revoked: serials.map((serialNumber) => ({ serialNumber, at: now })),
+        revoked: serials.map((serialNumber) => ({ serialNumber, revokedAt: now })),
       }),
     )
   t.match(list(1n, []), { number: 1n, serials: new Set(), issuer: authority.info.skid })

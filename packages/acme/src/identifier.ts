@@ -21,7 +21,7 @@ export const toIdentifier = ({ kind, text }: Name): Identifier => ({
 /** Whether both lists have the same identifiers, in any order and spelling. */
 export function sameIdentifiers(a: readonly Identifier[], b: readonly Identifier[]): boolean {
   const keys = new Set(a.map(keyOf))
-  return keys.size === new Set(b.map(keyOf)).size && b.every((one) => keys.has(keyOf(one)))
+  return keys.size === new Set(b.map(keyOf)).size && b.map(keyOf).every((key) => keys.has(key))
 }
 
 const keyOf = ({ type, value }: Identifier): string =>

@@ -1,13 +1,13 @@
 /** Makes a function that runs tasks with the same key one after another. */
 export function createTurns() {
-  const last = new Map<string, Promise<unknown>>()
+  const turns = new Map<string, Promise<unknown>>()
   return async function inTurn<T>(key: string, run: () => Promise<T>): Promise<T> {
-    const turn = Promise.resolve(last.get(key)).then(run, run)
-    last.set(key, turn)
+    const turn = Promise.resolve(turns.get(key)).then(run, run)
+    turns.set(key, turn)
     try {
       return await turn
     } finally {
-      if (last.get(key) === turn) last.delete(key)
+      if (turns.get(key) === turn) turns.delete(key)
     }
   }
 }

@@ -10,11 +10,11 @@ import {
   distributionPoints,
   extendedKeyUsage,
   extension,
+  type KeyPurpose,
   keyIdentifier,
   nameConstraint,
   OID,
   PURPOSE_IDS,
-  type Purpose,
   subjectKeyId,
 } from './extensions.ts'
 import { generateKeyPair, type KeyPair, keyPairFromPem } from './keys.ts'
@@ -76,7 +76,7 @@ export async function createIntermediate(options: {
   readonly permitted?: readonly NameRule[]
   /** URL of the CRL of the root. */
   readonly crlUrl?: string
-  readonly purpose?: Purpose
+  readonly purpose?: KeyPurpose
 }): Promise<Authority> {
   const { root, commonName, now, lifetimeMs = YEAR, purpose = 'serverAuth' } = options
   assertPurpose(readX509(root.certificate), purpose)
@@ -127,13 +127,13 @@ function authorityOf(
   [certificate, ...above]: readonly [Buffer, ...Buffer[]],
   key?: KeyObject,
 ): Authority {
-  const all = [certificate, ...above]
-  const anchor = all.find((der) => isSelfSigned(readX509(der)))
+  const certificates = [certificate, ...above]
+  const anchor = certificates.find((der) => isSelfSigned(readX509(der)))
   return {
     certificate,
     chain: [certificate, ...above.filter((der) => !isSelfSigned(readX509(der)))],
     info: parseCertificate(certificate),
-    ends: Math.min(...all.map((der) => parseCertificate(der).notAfter)),
+    ends: Math.min(...certificates.map((der) => parseCertificate(der).notAfter)),
     ...(anchor && { anchor }),
     ...(key && { key }),
   }
@@ -160,25 +160,25 @@ export function loadAuthority(options: {
   /** Epoch milliseconds. */
   readonly now: number
   /** What it signs for; default: TLS servers. */
-  readonly purpose?: Purpose
+  readonly purpose?: KeyPurpose
 }): Authority {
   const { certificate, purpose = 'serverAuth' } = options
   const ders =
     typeof certificate === 'string' ? fromPem(certificate, 'CERTIFICATE') : [certificate].flat()
   const chain = ders.map(readX509)
-  const [own] = chain
-  if (!own) throw new PkiError('PKI_CA_CHAIN', 'there is no certificate')
+  const [target] = chain
+  if (!target) throw new PkiError('PKI_CA_CHAIN', 'there is no certificate')
   for (const [below, x509] of chain.entries()) {
     checkAuthority(x509, below, options.now)
     assertPurpose(x509, purpose)
     checkSignature(x509, chain[below + 1])
   }
-  algorithmFor(own.publicKey)
+  algorithmFor(target.publicKey)
   // An empty text is an unreadable key, not a missing one.
   const key = options.key === undefined ? undefined : privateKeyOf(options.key)
-  if (key && !own.checkPrivateKey(key))
-    throw new PkiError('PKI_CA_KEY_INVALID', `the private key is not that of ${own.subject}`)
-  return authorityOf([own.raw, ...chain.slice(1).map(({ raw }) => raw)], key)
+  if (key && !target.checkPrivateKey(key))
+    throw new PkiError('PKI_CA_KEY_INVALID', `the private key is not that of ${target.subject}`)
+  return authorityOf([target.raw, ...chain.slice(1).map(({ raw }) => raw)], key)
 }
 
 function privateKeyOf(key: string | KeyPair | KeyObject): KeyObject {
@@ -207,7 +207,7 @@ function checkAuthority(x509: X509Certificate, below: number, now: number): void
 
 const ANY_PURPOSE = '2.5.29.37.0'
 
-export function assertPurpose(x509: X509Certificate, purpose: Purpose): void {
+export function assertPurpose(x509: X509Certificate, purpose: KeyPurpose): void {
   // Node calls the extended key usage so.
   const usage = x509.keyUsage
   if (usage && !usage.includes(PURPOSE_IDS[purpose]) && !usage.includes(ANY_PURPOSE))
@@ -236,9 +236,9 @@ function checkSignature(x509: X509Certificate, issuer: X509Certificate | undefin
 export function isAsConfigured(certificate: Uint8Array, options: IntermediateOptions): boolean {
   const fields = readFields(readX509(certificate))
   const { constraint, list } = configuredExtensions(options)
-  const isSame = (id: Buffer, wanted: Der | undefined) => {
+  const isSame = (id: Buffer, configured: Der | undefined) => {
     const present = fields.extension(id)
-    return present && wanted ? present.raw.equals(encode(wanted)) : !present && !wanted
+    return present && configured ? present.raw.equals(encode(configured)) : !present && !configured
   }
   return isSame(OID.nameConstraints, constraint) && isSame(OID.crlDistributionPoints, list)
 }

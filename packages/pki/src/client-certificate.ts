@@ -74,9 +74,9 @@ type Info = ReturnType<typeof parseCertificate>
 
 function hasUnknown(
   { critical }: ReturnType<typeof readFields>,
-  known: readonly Buffer[],
+  supportedIds: readonly Buffer[],
 ): boolean {
-  return critical.some((id) => !known.some((one) => one.equals(id)))
+  return critical.some((id) => !supportedIds.some((supported) => supported.equals(id)))
 }
 
 function isStrong({ asymmetricKeyType: type, asymmetricKeyDetails: details = {} }: KeyObject) {

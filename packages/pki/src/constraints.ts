@@ -15,10 +15,10 @@ const DIRECTORY_NAME = 0xa4
  * @throws PkiError `PKI_CA_INVALID` for constraints that cannot be read
  */
 export function readConstraints(certificates: readonly Uint8Array[]) {
-  const found = certificates.flatMap(
+  const constraints = certificates.flatMap(
     (der) => readFields(readX509(der)).extension(OID.nameConstraints) ?? [],
   )
-  const groups = found.flatMap(children).map((group) => {
+  const groups = constraints.flatMap(children).map((group) => {
     const isExcluded = group.tag === EXCLUDED
     const bases = children(group).map(baseOf)
     const rules = bases.flatMap((base) => rulesOf(base, isExcluded))

@@ -19,7 +19,7 @@ export interface Revocation {
   /** Hex. */
   readonly serialNumber: string
   /** Epoch milliseconds. */
-  readonly at: number
+  readonly revokedAt: number
   readonly reason?: RevocationReason
 }
 
@@ -54,8 +54,8 @@ export function createCrl(options: {
   )
 }
 
-function entry({ serialNumber, at, reason = 'unspecified' }: Revocation): Der {
-  const fields = [integer(Buffer.from(serialNumber, 'hex')), time(at)]
+function entry({ serialNumber, revokedAt, reason = 'unspecified' }: Revocation): Der {
+  const fields = [integer(Buffer.from(serialNumber, 'hex')), time(revokedAt)]
   // RFC 5280 section 5.3.1: no reason instead of `unspecified`.
   if (reason === 'unspecified') return sequence(...fields)
   const code = element(ENUMERATED, Buffer.of(REVOCATION_REASONS[reason]))

@@ -72,10 +72,10 @@ function only(bytes: Buffer): Element | undefined {
 /** Reads the elements in one with that tag, and checks their number if one is given. */
 export function parts(parent: Element | undefined, what: string, tag = SEQUENCE, count?: number) {
   if (parent?.tag !== tag) fail(`${what} has another form than RFC 2986 gives it`)
-  const found = children(parent)
-  if (count !== undefined && found.length !== count)
-    fail(`${what} has ${found.length} parts instead of ${count}`)
-  return found
+  const elements = children(parent)
+  if (count !== undefined && elements.length !== count)
+    fail(`${what} has ${elements.length} parts instead of ${count}`)
+  return elements
 }
 
 /** @throws PkiError `PKI_CSR_INVALID`, `PKI_CERTIFICATE_INVALID` */
@@ -102,14 +102,14 @@ function readBits(element: Element | undefined, what: string): Buffer {
 }
 
 function readSubject(element: Element | undefined) {
-  const found = parts(element, 'the subject').flatMap((set) =>
-    parts(set, 'the subject', SET).map((one) => {
-      const [id, value] = parts(one, 'an attribute of the subject', SEQUENCE, 2)
+  const attributes = parts(element, 'the subject').flatMap((set) =>
+    parts(set, 'the subject', SET).map((attribute) => {
+      const [id, value] = parts(attribute, 'an attribute of the subject', SEQUENCE, 2)
       return { id: readId(id), value: value as Element }
     }),
   )
-  if (found.length > MAX_SUBJECT) fail(`its subject has more than ${MAX_SUBJECT} attributes`)
-  return found
+  if (attributes.length > MAX_SUBJECT) fail(`its subject has more than ${MAX_SUBJECT} attributes`)
+  return attributes
 }
 
 function readAttributes(elements: readonly Element[], isKnown: boolean) {
@@ -130,7 +130,7 @@ function readAttributes(elements: readonly Element[], isKnown: boolean) {
 /** Reads the extensions of a request or certificate. */
 export function readExtensions(list: Element, isKnown = false): Extension[] {
   const elements = parts(list, 'the list of extensions')
-  const extensions = elements.map((one) => readExtension(one, isKnown))
+  const extensions = elements.map((element) => readExtension(element, isKnown))
   if (extensions.length > MAX_EXTENSIONS) fail(`it has more than ${MAX_EXTENSIONS} extensions`)
   if (new Set(extensions.map(({ id }) => id)).size < extensions.length)
     fail('it has the same extension twice')
@@ -139,10 +139,10 @@ export function readExtensions(list: Element, isKnown = false): Extension[] {
 
 /** Gives the content of its OCTET STRING. In DER, `critical` is absent if false, and `true` is 0xff. */
 function readExtension(element: Element, isKnown: boolean) {
-  const [id, ...rest] = parts(element, 'an extension')
+  const [id, ...fields] = parts(element, 'an extension')
   const isCriticality =
-    rest[0]?.raw.equals(CRITICAL) || (isKnown && rest[0]?.raw.equals(NOT_CRITICAL))
-  const [value, ...more] = isCriticality ? rest.slice(1) : rest
+    fields[0]?.raw.equals(CRITICAL) || (isKnown && fields[0]?.raw.equals(NOT_CRITICAL))
+  const [value, ...more] = isCriticality ? fields.slice(1) : fields
   if (value?.tag !== OCTET_STRING || more.length > 0) fail('an extension is not well-formed')
   return { id: readId(id), value: value.content }
 }
@@ -181,8 +181,8 @@ function readAscii(content: Buffer): string {
 function readUnits(content: Buffer, size: number): string {
   if (content.length % size > 0) fail('its common name ends within a character')
   let text = ''
-  for (let at = 0; at < content.length; at += size) {
-    const unit = content.readUIntBE(at, size)
+  for (let offset = 0; offset < content.length; offset += size) {
+    const unit = content.readUIntBE(offset, size)
     if (unit > 0x10ffff) fail('its common name has a character that does not exist')
     text += String.fromCodePoint(unit)
   }

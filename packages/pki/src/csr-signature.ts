@@ -44,7 +44,7 @@ export function verifyCsr(csr: CsrFields, { type, spki }: PublicKey): void {
   fail('it is not by the key in the request')
 }
 
-interface Options {
+interface VerifyOptions {
   readonly digest: string | null
   readonly padding?: number
   readonly saltLength?: number
@@ -53,14 +53,14 @@ interface Options {
 function readOptions(
   { parameters: form, digest }: Algorithm,
   parameters: Element | undefined,
-): Options | undefined {
+): VerifyOptions | undefined {
   if (form === 'pss') return readPss(parameters)
   if (parameters === undefined) return { digest }
   return form === 'null' && parameters.raw.equals(NULL) ? { digest } : undefined
 }
 
 /** RFC 4055 section 3.1. The hash must be explicit, because the default is SHA-1, and the same for MGF1. */
-function readPss(parameters: Element | undefined): Options | undefined {
+function readPss(parameters: Element | undefined): VerifyOptions | undefined {
   try {
     const [hash, mgf, salt, ...more] = parts(parameters, 'RSA-PSS')
     if (more.length > 0 || hash?.tag !== 0xa0 || mgf?.tag !== 0xa1) return undefined
@@ -91,7 +91,7 @@ const onlyOf = (elements: readonly Element[]) => (elements.length === 1 ? elemen
 
 function isSigned(
   { info, signature }: CsrFields,
-  { digest, ...options }: Options,
+  { digest, ...options }: VerifyOptions,
   spki: Buffer,
 ): boolean {
   // As PEM, because Node takes twice as long to accept a DER key.

@@ -41,19 +41,19 @@ function bigEndian(value: number | bigint): Buffer {
 }
 
 export function oid(dotted: string): Buffer {
-  const [first = 0, second = 0, ...rest] = dotted.split('.').map(Number)
+  const [first = 0, second = 0, ...arcs] = dotted.split('.').map(Number)
   const base128 = (arc: number): number[] =>
     arc < 0x80 ? [arc] : [...base128(arc >> 7).map((byte) => byte | 0x80), arc & 0x7f]
-  return encode(element(0x06, Buffer.from([first * 40 + second, ...rest].flatMap(base128))))
+  return encode(element(0x06, Buffer.from([first * 40 + second, ...arcs].flatMap(base128))))
 }
 
 /** UTCTime up to 2049 and GeneralizedTime from 2050 (RFC 5280 4.1.2.5), cut to whole seconds. */
 export function time(ms: number): Node {
-  const at = new Date(ms)
-  const date = at.getUTCFullYear() * 1e4 + (at.getUTCMonth() + 1) * 100 + at.getUTCDate()
-  const clock = at.getUTCHours() * 1e4 + at.getUTCMinutes() * 100 + at.getUTCSeconds()
-  const text = `${date * 1e6 + clock}Z`
-  return date < 20500101 ? element(0x17, text.slice(2)) : element(0x18, text)
+  const date = new Date(ms)
+  const day = date.getUTCFullYear() * 1e4 + (date.getUTCMonth() + 1) * 100 + date.getUTCDate()
+  const clock = date.getUTCHours() * 1e4 + date.getUTCMinutes() * 100 + date.getUTCSeconds()
+  const text = `${day * 1e6 + clock}Z`
+  return day < 20500101 ? element(0x17, text.slice(2)) : element(0x18, text)
 }
 
 let scratch = Buffer.allocUnsafe(8192)
@@ -71,26 +71,26 @@ export function encode(der: Der): Buffer {
 
 function write(der: Der): void {
   if (typeof der === 'string' || der instanceof Uint8Array) {
-    const at = reserve(der.length)
+    const offset = reserve(der.length)
     // For a few bytes, a loop takes less time than the call.
     if (typeof der === 'string')
-      for (let i = 0; i < der.length; i++) scratch[at + i] = der.charCodeAt(i)
+      for (let i = 0; i < der.length; i++) scratch[offset + i] = der.charCodeAt(i)
     else if (der.length < 24)
-      for (let i = 0; i < der.length; i++) scratch[at + i] = der[i] as number
-    else scratch.set(der, at)
+      for (let i = 0; i < der.length; i++) scratch[offset + i] = der[i] as number
+    else scratch.set(der, offset)
     return
   }
-  const before = size
+  const start = size
   for (let i = der.parts.length - 1; i >= 0; i--) write(der.parts[i] as Der)
-  writeHeader(der.tag, size - before)
+  writeHeader(der.tag, size - start)
 }
 
 function writeHeader(tag: number, length: number): void {
   const lengthBytes = length < 0x80 ? 0 : (39 - Math.clz32(length)) >> 3
-  const at = reserve(2 + lengthBytes)
-  scratch[at] = tag
-  scratch[at + 1] = lengthBytes === 0 ? length : 0x80 | lengthBytes
-  for (let i = lengthBytes, rest = length; i > 0; i--, rest >>>= 8) scratch[at + 1 + i] = rest
+  const offset = reserve(2 + lengthBytes)
+  scratch[offset] = tag
+  scratch[offset + 1] = lengthBytes === 0 ? length : 0x80 | lengthBytes
+  for (let i = lengthBytes, part = length; i > 0; i--, part >>>= 8) scratch[offset + 1 + i] = part
 }
 
 /** Makes room for that many more bytes and gives the offset of the first. */
@@ -117,14 +117,15 @@ export interface Element {
  */
 export function readAll(bytes: Buffer): Element[] {
   const elements: Element[] = []
-  for (let at = 0; at < bytes.length; ) {
-    const tag = bytes[at] ?? 0
+  for (let offset = 0; offset < bytes.length; ) {
+    const tag = bytes[offset] ?? 0
     if ((tag & 0x1f) === 0x1f) failDer('an element has a tag of several bytes')
-    const [length, header] = readLength(bytes, at)
-    const end = at + header + length
+    const [length, header] = readLength(bytes, offset)
+    const end = offset + header + length
     if (end > bytes.length) failDer('an element is longer than what holds it')
-    elements.push({ tag, raw: bytes.subarray(at, end), content: bytes.subarray(at + header, end) })
-    at = end
+    const raw = bytes.subarray(offset, end)
+    elements.push({ tag, raw, content: raw.subarray(header) })
+    offset = end
   }
   return elements
 }
@@ -135,8 +136,8 @@ export const children = (parent: Element | undefined): Element[] =>
 
 /** An object identifier as dotted text, from its content. */
 export function readOid(content: Buffer): string {
-  const last = content.at(-1)
-  if (last === undefined || last >= 0x80 || content.length > MAX_OID)
+  const lastByte = content.at(-1)
+  if (lastByte === undefined || lastByte >= 0x80 || content.length > MAX_OID)
     failDer('an object identifier has a bad length')
   const arcs: number[] = []
   let arc = 0
@@ -160,12 +161,13 @@ const firstTwo = (both: number): [number, number] =>
   both < 80 ? [Math.trunc(both / 40), both % 40] : [2, both - 80]
 
 /** Reads the content length and the header length of the element at that offset. */
-function readLength(bytes: Buffer, at: number): [length: number, header: number] {
-  const first = bytes[at + 1] ?? failDer('an element has no length')
+function readLength(bytes: Buffer, offset: number): [length: number, header: number] {
+  const first = bytes[offset + 1] ?? failDer('an element has no length')
   if (first < 0x80) return [first, 2]
   const size = first & 0x7f
-  if (size < 1 || size > 4 || at + 2 + size > bytes.length) failDer('an element has a bad length')
-  const length = bytes.readUIntBE(at + 2, size)
+  if (size < 1 || size > 4 || offset + 2 + size > bytes.length)
+    failDer('an element has a bad length')
+  const length = bytes.readUIntBE(offset + 2, size)
   if (length < 0x80 || length < 2 ** (8 * (size - 1)))
     failDer('a length is longer than it needs to be')
   return [length, 2 + size]
@@ -209,9 +211,9 @@ export function fromPem(text: string, label?: string): Buffer[] {
   if (text.length > MAX_PEM_LENGTH) failPem('the text is longer than 1 MiB')
   const blocks = [...text.matchAll(BLOCK)]
   if (blocks.length !== (text.match(BEGIN)?.length ?? 0)) failPem('a block is not whole')
-  const wanted = blocks.filter(([, found]) => label === undefined || found === label)
-  if (wanted.length === 0) failPem(`there is no ${label ?? 'PEM'} block`)
-  return wanted.map(([, , body = '']) => decodeBase64(body.replace(/\s/g, '')))
+  const matching = blocks.filter(([, blockLabel]) => label === undefined || blockLabel === label)
+  if (matching.length === 0) failPem(`there is no ${label ?? 'PEM'} block`)
+  return matching.map(([, , body = '']) => decodeBase64(body.replace(/\s/g, '')))
 }
 
 function decodeBase64(base64: string): Buffer {

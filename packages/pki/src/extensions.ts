@@ -34,7 +34,7 @@ export const OID = {
 
 export const PURPOSE_IDS = { serverAuth: '1.3.6.1.5.5.7.3.1', clientAuth: '1.3.6.1.5.5.7.3.2' }
 /** What a certificate is for; never both. */
-export type Purpose = keyof typeof PURPOSE_IDS
+export type KeyPurpose = keyof typeof PURPOSE_IDS
 
 export const extension = (id: Uint8Array, value: Der) => sequence(id, octets(value))
 export const criticalExtension = (id: Uint8Array, value: Der) => sequence(id, TRUE, octets(value))
@@ -46,7 +46,7 @@ export const leafKeyUsage = (rsa: boolean) =>
 /** The key usage of an authority: keyCertSign and cRLSign. */
 export const caKeyUsage = () => criticalExtension(OID.keyUsage, bits(Buffer.of(0x06), 1))
 
-export const extendedKeyUsage = (purpose: Purpose) =>
+export const extendedKeyUsage = (purpose: KeyPurpose) =>
   extension(OID.extendedKeyUsage, sequence(oid(PURPOSE_IDS[purpose])))
 
 export const caConstraint = (pathLength?: number) =>
@@ -123,11 +123,11 @@ function fail(what: string): never {
 export function nameConstraint(permitted: readonly NameRule[]): Der | undefined {
   if (permitted.length === 0 || permitted.some(({ kind }) => kind === 'any')) return undefined
   // A constraint applies only to the kinds of names in it, so each absent kind has to be in it as well.
-  const known = permitted.filter((rule) => 'labels' in rule || rule.kind === 'cidr')
-  const kinds = new Set(known.map(kindOf))
+  const expressible = permitted.filter((rule) => 'labels' in rule || rule.kind === 'cidr')
+  const kinds = new Set(expressible.map(kindOf))
   const isOfDomains = kinds.size === 1 && kinds.has('dns')
   const nobody = isOfDomains ? [] : NOBODY.filter((rule) => !kinds.has(kindOf(rule)))
-  const rules = [...known, ...nobody]
+  const rules = [...expressible, ...nobody]
   const domains = rules.flatMap((rule) => ('labels' in rule ? rule.labels.join('.') : []))
   const cidrs = rules
     .flatMap((rule) => (rule.kind === 'cidr' ? rule.cidr : []))

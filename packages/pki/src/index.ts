@@ -13,7 +13,7 @@ export { createCrl, REVOCATION_REASONS, type Revocation, type RevocationReason }
 export { buildCsr, type Csr, PROFILES, type Profile, parseCsr, readKnownCsr } from './csr.ts'
 export { buildChainPem, fromPem, type PemLabel, toPem } from './der.ts'
 export { PKI_ERRORS, PkiError, type PkiErrorCode } from './errors.ts'
-export type { Purpose } from './extensions.ts'
+export type { KeyPurpose as Purpose } from './extensions.ts'
 export {
   generateKeyPair,
   generateP256,

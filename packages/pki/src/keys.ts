@@ -145,10 +145,10 @@ const ENCODINGS: readonly [type: KeyType, length: number, prefix: Buffer][] = [
  * on its curve is therefore checked only when a signature is verified.
  */
 export function readPublicKey(der: Buffer): PublicKey {
-  const known = ENCODINGS.find(
+  const encoding = ENCODINGS.find(
     ([, length, prefix]) => der.length === length && prefix.equals(der.subarray(0, prefix.length)),
   )
-  if (known) return { type: known[0], spki: der }
+  if (encoding) return { type: encoding[0], spki: der }
   const key = decodePublicKey(der)
   const type = keyTypeOf(key)
   if (key.asymmetricKeyType === 'ec')

@@ -62,18 +62,18 @@ const MAX_MAILBOX = 64
 export function parseClientName(text: string): Name {
   if (text.length > MAX_URI) fail(text, `is longer than ${MAX_URI} characters`)
   if (URI.test(text)) return parseSpiffeId(text)
-  const at = text.indexOf('@')
-  const name = parseName(text.slice(at + 1))
+  const atSign = text.indexOf('@')
+  const name = parseName(text.slice(atSign + 1))
   if (name.kind !== 'dns')
     fail(text, 'is a wildcard or an IP address, which is no name of a client')
-  if (at === -1) return name
-  const local = text.slice(0, at)
-  if (local.length > MAX_MAILBOX || !MAILBOX.test(local) || text.endsWith('.'))
+  if (atSign === -1) return name
+  const localPart = text.slice(0, atSign)
+  if (localPart.length > MAX_MAILBOX || !MAILBOX.test(localPart) || text.endsWith('.'))
     fail(
       text,
       "is not an e-mail address of lower-case letters, digits and `.&'+=_~-` before the `@`",
     )
-  const address = `${local}@${name.text}`
+  const address = `${localPart}@${name.text}`
   if (address.length > MAX_LENGTH + 1) fail(text, `is longer than ${MAX_LENGTH + 1} characters`)
   return { text: address, kind: 'email', labels: name.labels }
 }
@@ -202,11 +202,11 @@ const WILDCARDS = '=**'
 /** The rule for all below a parent. In canonical text dots only separate labels. */
 function ruleAbove(
   byText: ReadonlyMap<string, NameRule>,
-  all: typeof BELOW | typeof WILDCARDS,
+  prefix: typeof BELOW | typeof WILDCARDS,
   text: string,
 ): NameRule | undefined {
   for (let dot = text.indexOf('.'); dot !== -1; dot = text.indexOf('.', dot + 1)) {
-    const rule = byText.get(all + text.slice(dot))
+    const rule = byText.get(prefix + text.slice(dot))
     if (rule) return rule
   }
   return undefined
@@ -216,11 +216,11 @@ function ruleAbove(
 function ruleOfAll(byText: ReadonlyMap<string, NameRule>, { kind, text }: Name) {
   if (kind === 'email') return byText.get(`*${text.slice(text.indexOf('@'))}`)
   for (
-    let at = text.lastIndexOf('/');
-    at > 'spiffe://'.length;
-    at = text.lastIndexOf('/', at - 1)
+    let slash = text.lastIndexOf('/');
+    slash > 'spiffe://'.length;
+    slash = text.lastIndexOf('/', slash - 1)
   ) {
-    const rule = byText.get(`${text.slice(0, at)}/*`)
+    const rule = byText.get(`${text.slice(0, slash)}/*`)
     if (rule) return rule
   }
   return undefined

@@ -79,7 +79,7 @@ export function notGranted(
 /** Lists what a request asks for besides names. */
 export function requestedBy(fields: CsrFields): Map<string, string> {
   const { subject, extensions, otherAttributes } = fields
-  const withoutNames = subject.filter((one) => [commonNameOrNone(one)].flat().length === 0)
+  const withoutNames = subject.filter((field) => [commonNameOrNone(field)].flat().length === 0)
   const ids = [...withoutNames.map(({ id }) => id), ...otherAttributes]
   const requested = new Map([
     ...extensions.flatMap(meaningOf),

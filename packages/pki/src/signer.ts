@@ -20,10 +20,10 @@ import {
   criticalExtension,
   crlDistributionPoint,
   extendedKeyUsage,
+  type KeyPurpose,
   keyIdentifier,
   leafKeyUsage,
   OID,
-  type Purpose,
   subjectAltName,
   subjectKeyId,
 } from './extensions.ts'
@@ -50,7 +50,7 @@ const ECDSA_SHA384 = encode(sequence(oid('1.2.840.10045.4.3.3')))
 const RSA_SHA256 = encode(sequence(oid('1.2.840.113549.1.1.11'), NULL))
 
 /** Signs certificates and CRLs in the name of an authority. */
-export type Signer = ReturnType<typeof createSigner>
+export type AuthoritySigner = ReturnType<typeof createSigner>
 
 /** @param issuer - DER @param keyId - the subject key identifier */
 export function createSigner(issuer: Buffer, keyId: Der, key: KeyObject) {
@@ -69,7 +69,7 @@ export function createSigner(issuer: Buffer, keyId: Der, key: KeyObject) {
 }
 
 /** @throws PkiError `PKI_CA_KEY_INVALID` */
-export function signerOf({ info, key }: Authority): Signer {
+export function signerOf({ info, key }: Authority): AuthoritySigner {
   if (!key) throw new PkiError('PKI_CA_KEY_INVALID', `there is no private key for ${info.subject}`)
   return createSigner(info.subjectDer, Buffer.from(info.skid ?? '', 'hex'), key)
 }
@@ -90,12 +90,15 @@ const VERSION_3 = encode(context(0, integer(2)))
 export const distinguishedName = (commonName?: string): Der =>
   commonName === undefined ? sequence() : sequence(set(sequence(COMMON_NAME, utf8(commonName))))
 
-type Content = Omit<Leaf, 'keyType' | 'names'> & { subject: Der; extensions: readonly Der[] }
+type TbsCertificate = Omit<Leaf, 'keyType' | 'names'> & {
+  subject: Der
+  extensions: readonly Der[]
+}
 
 /** Signs a version 3 certificate (RFC 5280 section 4.1). Times are epoch milliseconds. */
 export function signCertificate(
-  signer: Signer,
-  { serial, subject, spki, notBefore, notAfter, extensions }: Content,
+  signer: AuthoritySigner,
+  { serial, subject, spki, notBefore, notAfter, extensions }: TbsCertificate,
 ): Buffer {
   return signer.seal(
     sequence(
@@ -111,13 +114,13 @@ export function signCertificate(
   )
 }
 
-let last: { notBefore: number; notAfter: number; der: Buffer } | undefined
+let cachedValidity: { notBefore: number; notAfter: number; der: Buffer } | undefined
 
 /** Keeps the last encoding: certificates issued within the same second have the same validity. */
 function validity(notBefore: number, notAfter: number): Buffer {
-  if (last?.notBefore !== notBefore || last.notAfter !== notAfter)
-    last = { notBefore, notAfter, der: encode(sequence(time(notBefore), time(notAfter))) }
-  return last.der
+  if (cachedValidity?.notBefore !== notBefore || cachedValidity.notAfter !== notAfter)
+    cachedValidity = { notBefore, notAfter, der: encode(sequence(time(notBefore), time(notAfter))) }
+  return cachedValidity.der
 }
 
 const TIME_BYTES = 5
@@ -152,13 +155,13 @@ const HOUR = 3_600_000
  */
 export function clampValidity(
   { info, ends }: Authority,
-  asked: { readonly notBefore: number; readonly notAfter: number },
+  period: { readonly notBefore: number; readonly notAfter: number },
 ): { notBefore: number; notAfter: number } {
-  const notBefore = wholeSeconds(Math.max(asked.notBefore, info.notBefore))
-  const notAfter = wholeSeconds(Math.min(asked.notAfter, ends))
-  const refuse = (verb: string, at: number) =>
-    new PkiError('PKI_CA_EXPIRED', `${info.subject} ${verb} at ${new Date(at).toISOString()}`)
-  if (asked.notAfter > ends && notAfter - notBefore < HOUR) throw refuse('ends', ends)
+  const notBefore = wholeSeconds(Math.max(period.notBefore, info.notBefore))
+  const notAfter = wholeSeconds(Math.min(period.notAfter, ends))
+  const refuse = (verb: string, instant: number) =>
+    new PkiError('PKI_CA_EXPIRED', `${info.subject} ${verb} at ${new Date(instant).toISOString()}`)
+  if (period.notAfter > ends && notAfter - notBefore < HOUR) throw refuse('ends', ends)
   if (notBefore >= notAfter) throw refuse('begins only', info.notBefore)
   return { notBefore, notAfter }
 }
@@ -197,7 +200,7 @@ export function createLeafSigner(
     purpose = 'serverAuth',
   }: {
     readonly crlUrl?: string
-    readonly purpose?: Purpose
+    readonly purpose?: KeyPurpose
     /** Whether each subject is empty: what is above may limit subjects. */
     readonly withoutSubject?: boolean
   } = {},
@@ -239,7 +242,7 @@ export function createLeafSigner(
   }
 }
 
-const KINDS: Readonly<Record<Purpose, readonly Name['kind'][]>> = {
+const KINDS: Readonly<Record<KeyPurpose, readonly Name['kind'][]>> = {
   serverAuth: ['dns', 'wildcard', 'ip'],
   clientAuth: ['dns', 'email', 'uri'],
 }

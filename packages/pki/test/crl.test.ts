@@ -25,7 +25,7 @@ t.test('entries, number and signature, for each kind of authority', async (t) =>
   const reasons = Object.keys(REVOCATION_REASONS) as RevocationReason[]
   const revoked = reasons.map((reason, i) => ({
     serialNumber: `${40 + i}ff`,
-    at: NOW - i * DAY,
+    revokedAt: NOW - i * DAY,
     reason,
   }))
   for (const type of ['p256', 'p384', 'rsa2048'] as const) {
@@ -45,9 +45,9 @@ t.test('entries, number and signature, for each kind of authority', async (t) =>
         revocationDate.getTime(),
         reason,
       ]),
-      revoked.map(({ serialNumber, at, reason }) => [
+      revoked.map(({ serialNumber, revokedAt, reason }) => [
         serialNumber,
-        at,
+        revokedAt,
         REVOCATION_REASONS[reason] || undefined,
       ]),
       'an unspecified reason is left out',
@@ -61,7 +61,7 @@ t.test('entries, number and signature, for each kind of authority', async (t) =>
 t.test('many entries', async (t) => {
   const revoked = Array.from({ length: 5000 }, (_, i) => ({
     serialNumber: (2 ** 32 + i).toString(16).padStart(32, '0'),
-    at: NOW,
+    revokedAt: NOW,
   }))
   const crl = read(createCrl({ authority: intermediate, number: 1n, revoked, ...update }))
   t.equal(crl.entries.length, 5000)
@@ -73,7 +73,7 @@ t.test('creates serial numbers as certificates show them', async (t) => {
     createCrl({
       authority: intermediate,
       number: 1n,
-      revoked: [{ serialNumber, at: NOW }],
+      revoked: [{ serialNumber, revokedAt: NOW }],
       ...update,
     }),
   )

@@ -75,8 +75,8 @@ t.test('continues with an order that the CA returns a second time', async (t) =>
   ca.always('order')
   const [order] = await failedOrders(running.service.store)
   // As after a crash before the answer of the CA was kept.
-  const { wanted } = order!.checkpoint!.state as { wanted: object }
-  const created = { step: 'created', wanted }
+  const { request } = order!.checkpoint!.state as { request: object }
+  const created = { step: 'created', request }
   await running.service.store.saveOrder({
     ...order!,
     checkpoint: { ...order!.checkpoint!, state: created },

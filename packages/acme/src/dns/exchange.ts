@@ -8,20 +8,20 @@ import { parseHostPort } from '@gatehouse/net'
 import { AcmeError } from '../errors.ts'
 import { type DnsMessage, type DnsQuestion, decodeMessage, encodeQuery, FLAG } from './message.ts'
 
-export interface Server {
+export interface DnsServer {
   /** Name or IP address. */
   readonly host: string
   readonly port: number
 }
 
 /** Parses `host` or `host:port`, port 53 by default; an IPv6 address with a port needs brackets. */
-export function parseServer(text: string): Server | undefined {
+export function parseServer(text: string): DnsServer | undefined {
   const { host, port = 53 } = parseHostPort(isIPv6(text) ? `[${text}]` : text) ?? {}
   return host && { host: host.name, port }
 }
 
 /** Parses a recursive resolver: an IP address, with or without a port. */
-export function parseResolver(text: string): Server | undefined {
+export function parseResolver(text: string): DnsServer | undefined {
   const server = parseServer(text)
   return server && isIP(server.host) ? server : undefined
 }
@@ -33,7 +33,7 @@ export type Ask = typeof ask
 
 /** Asks one name server by UDP, then by TCP if the answer is truncated or does not arrive. */
 export async function ask(
-  server: Server,
+  server: DnsServer,
   question: DnsQuestion,
   { recursive, signal }: { recursive: boolean; signal: AbortSignal },
 ): Promise<DnsMessage> {
@@ -56,7 +56,7 @@ function answerIn(bytes: Buffer, id: number, { name, type }: DnsQuestion): DnsMe
 }
 
 async function exchangeUdp(
-  { host, port }: Server,
+  { host, port }: DnsServer,
   request: Buffer,
   accept: (bytes: Buffer) => DnsMessage | undefined,
   caller: AbortSignal,
@@ -83,7 +83,7 @@ async function exchangeUdp(
 
 /** Sends one message over TCP and gives the answer (RFC 7766). */
 export async function exchangeTcp(
-  { host, port }: Server,
+  { host, port }: DnsServer,
   request: Buffer,
   signal: AbortSignal,
 ): Promise<Buffer> {

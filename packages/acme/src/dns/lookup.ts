@@ -1,6 +1,6 @@
 import type { Clock } from '@gatehouse/net'
 import { AcmeError } from '../errors.ts'
-import type { Ask, Server } from './exchange.ts'
+import type { Ask, DnsServer } from './exchange.ts'
 import {
   type DnsMessage,
   type DnsQuestion,
@@ -27,7 +27,7 @@ export interface Target {
 interface LookupOptions {
   readonly ask: Ask
   /** Recursive resolvers. */
-  readonly resolvers: readonly Server[]
+  readonly resolvers: readonly DnsServer[]
   /** Port of the name servers of a zone. */
   readonly port: number
   /** Whether to ask the name servers of the zone, or only the resolvers. */
@@ -70,19 +70,19 @@ export class Lookup {
 
   async #followCnames(name: string, signal: AbortSignal): Promise<Target> {
     const seen = new Set<string>()
-    for (let at = name; seen.size <= MAX_CNAMES; ) {
-      seen.add(at)
-      const { servers, answers } = await this.#askCname(at, signal)
-      const own = answers.filter((record) => record.name === at)
-      const [next] = valuesOf(own, 'CNAME')
-      if (next === undefined) return { name: at, servers }
+    for (let current = name; seen.size <= MAX_CNAMES; ) {
+      seen.add(current)
+      const { servers, answers } = await this.#askCname(current, signal)
+      const records = answers.filter((record) => record.name === current)
+      const [next] = valuesOf(records, 'CNAME')
+      if (next === undefined) return { name: current, servers }
       if (seen.has(next)) break
       if (!next.split('.').every((label) => HOST_LABEL.test(label)))
         throw new AcmeError(
           'ACME_DNS_LOOKUP',
-          `${at} leads to ${JSON.stringify(next)}, which is no host`,
+          `${current} leads to ${JSON.stringify(next)}, which is no host`,
         )
-      at = next
+      current = next
     }
     throw new AcmeError('ACME_DNS_LOOKUP', `the CNAME records of ${name} go in a circle or too far`)
   }
@@ -130,8 +130,8 @@ export class Lookup {
     const names = valuesOf(records, 'NS').slice(0, MAX_SERVERS)
     const servers = names.map(async (name) => {
       const types = ['A', 'AAAA'] as const
-      const found = types.map((type) => this.#askAddresses({ name, type }, signal))
-      const addresses = (await Promise.all(found)).flat().map((host) => ({ host, port }))
+      const lookups = types.map((type) => this.#askAddresses({ name, type }, signal))
+      const addresses = (await Promise.all(lookups)).flat().map((host) => ({ host, port }))
       return this.#serverAt(name, addresses, false)
     })
     return await Promise.all(servers)
@@ -144,7 +144,7 @@ export class Lookup {
     return valuesOf(message?.answers ?? [], question.type).slice(0, MAX_ADDRESSES)
   }
 
-  #serverAt(name: string, addresses: readonly Server[], recursive: boolean): NameServer {
+  #serverAt(name: string, addresses: readonly DnsServer[], recursive: boolean): NameServer {
     const { ask } = this.#options
     return {
       name,

@@ -108,7 +108,7 @@ export function decodeMessage(bytes: Buffer): DnsMessage {
 
 function decodePacket(bytes: Buffer): Packet {
   if (bytes.length < HEADER_BYTES) fail('it ends within its header')
-  const counts = [4, 6, 8, 10].map((at) => bytes.readUInt16BE(at))
+  const counts = [4, 6, 8, 10].map((offset) => bytes.readUInt16BE(offset))
   if (counts.reduce((sum, count) => sum + count) > MAX_RECORDS) fail('it has too many records')
   let packet: Packet
   try {

@@ -27,7 +27,7 @@ const REFUSALS: Readonly<Record<number, string>> = {
 /** Appends a TSIG record to the message. @param now - epoch milliseconds */
 export function signMessage(message: Buffer, key: TsigKey, now: number) {
   const time = Math.floor(now / 1000)
-  const signed = { time, fudge: FUDGE_SECONDS, error: 0, other: Buffer.alloc(0) }
+  const signed = { time, fudge: FUDGE_SECONDS, error: 0, otherData: Buffer.alloc(0) }
   const mac = computeMac(key, [message, variables(key, signed)])
   const data = Buffer.concat([
     encodeName(key.algorithm),
@@ -81,16 +81,16 @@ function withoutTsig(bytes: Buffer, originalId: number): Buffer {
   return unsigned.subarray(0, decode.bytes)
 }
 
-type Variables = Pick<ReturnType<typeof readTsig>, 'time' | 'fudge' | 'error' | 'other'>
+type Variables = Pick<ReturnType<typeof readTsig>, 'time' | 'fudge' | 'error' | 'otherData'>
 
-function variables(key: TsigKey, { time, fudge, error, other }: Variables): Buffer {
+function variables(key: TsigKey, { time, fudge, error, otherData }: Variables): Buffer {
   return Buffer.concat([
     encodeName(key.name),
     uint16(CLASS_ANY, 0, 0),
     encodeName(key.algorithm),
     uint48(time),
-    uint16(fudge, error, other.length),
-    other,
+    uint16(fudge, error, otherData.length),
+    otherData,
   ])
 }
 
@@ -101,11 +101,11 @@ function computeMac({ algorithm, secret }: TsigKey, parts: readonly Buffer[]): B
 }
 
 function readTsig(data: Buffer) {
-  let at = 0
+  let offset = 0
   const take = (length: number) => {
-    if (at + length > data.length) fail('its signature ends too soon')
-    at += length
-    return data.subarray(at - length, at)
+    if (offset + length > data.length) fail('its signature ends too soon')
+    offset += length
+    return data.subarray(offset - length, offset)
   }
   const uint16 = () => take(2).readUInt16BE()
   const algorithm = readName(take)
@@ -114,7 +114,7 @@ function readTsig(data: Buffer) {
   const mac = take(uint16())
   const originalId = uint16()
   const error = uint16()
-  return { algorithm, time, fudge, mac, originalId, error, other: take(uint16()) }
+  return { algorithm, time, fudge, mac, originalId, error, otherData: take(uint16()) }
 }
 
 /** A name without compression, which the data of a TSIG record may not have. */

@@ -15,12 +15,12 @@ import type { OrderIo, Task } from './state.ts'
 /** Chooses a challenge for each pending authorization of the order. */
 export async function chooseChallenges(
   { authorizations }: AcmeOrder,
-  wanted: readonly Identifier[],
+  identifiers: readonly Identifier[],
   io: OrderIo,
 ): Promise<Task[]> {
   const tasks = authorizations.map(async (url) => {
     const authorization = await io.transport.send(readAuthorization(url), io.account, io.signal)
-    const name = wanted.find((one) => sameIdentifiers([one], [nameOf(authorization)]))
+    const name = identifiers.find((name) => sameIdentifiers([name], [nameOf(authorization)]))
     if (!name)
       throw new AcmeError('ACME_ANSWER_INVALID', 'the CA asks for a name that was not ordered')
     if (isValid(authorization, name)) return []
@@ -62,9 +62,9 @@ async function locate(task: Task, io: OrderIo): Promise<Task> {
  * CA may still validate.
  */
 export async function authorize(tasks: readonly Task[], io: OrderIo): Promise<void> {
-  const outcomes = await Promise.allSettled(tasks.map((task) => prove(task, io)))
+  const runs = await Promise.allSettled(tasks.map((task) => prove(task, io)))
   io.signal?.throwIfAborted()
-  const failures = outcomes.flatMap((one) => (one.status === 'rejected' ? [one.reason] : []))
+  const failures = runs.flatMap((run) => (run.status === 'rejected' ? [run.reason] : []))
   const refusals = failures.filter((error): error is AcmeError => outcomeOf(error) === 'final')
   if (refusals.length > 1) throw combine(refusals)
   if (failures.length > 0) throw refusals[0] ?? failures[0]

@@ -66,11 +66,11 @@ export async function poll<T extends Retry>(
       if (isRetryable(error)) return error
       throw error
     })
-  for (let last = first ?? (await attempt()); ; last = await attempt()) {
-    if (!(last instanceof AcmeError) && isSettled(last)) return last
-    if (await backoff.wait(last)) continue
-    if (last instanceof AcmeError) throw last
-    const retryAfterMs = backoff.next(last)
+  for (let result = first ?? (await attempt()); ; result = await attempt()) {
+    if (!(result instanceof AcmeError) && isSettled(result)) return result
+    if (await backoff.wait(result)) continue
+    if (result instanceof AcmeError) throw result
+    const retryAfterMs = backoff.next(result)
     throw new AcmeError('ACME_TIMEOUT', 'the CA is still at work', { retryAfterMs })
   }
 }

@@ -47,8 +47,8 @@ export interface Failure extends Pick<AcmeError, 'code' | 'message'> {
   readonly problem?: Problem
 }
 
-interface Placed<Wanted = CertificateRequest | NamesRequest> {
-  readonly wanted: Wanted
+interface Placed<Request = CertificateRequest | NamesRequest> {
+  readonly request: Request
   readonly orderUrl: string
 }
 type Ordered = Placed<CertificateRequest>
@@ -61,14 +61,14 @@ type Ordered = Placed<CertificateRequest>
  * the order.
  */
 export type OrderState = { readonly deniedSince?: number } & (
-  | { readonly step: 'created'; readonly wanted: Placed['wanted'] }
+  | { readonly step: 'created'; readonly request: Placed['request'] }
   | ({ readonly step: 'ordered' } & Placed)
   | ({ readonly step: 'authorizing'; readonly tasks: readonly Task[] } & Placed)
   | ({ readonly step: 'ready' } & Placed)
   | ({ readonly step: 'finalizing' } & Ordered)
   | ({ readonly step: 'valid'; readonly certificateUrl: string } & Ordered)
   | ({ readonly step: 'downloaded' /** PEM, leaf first. */; readonly chain: string } & Ordered)
-  | { readonly step: 'failed'; readonly wanted: Placed['wanted']; readonly error: Failure }
+  | { readonly step: 'failed'; readonly request: Placed['request']; readonly error: Failure }
 )
 
 /** The state at one step. */
@@ -80,27 +80,27 @@ export async function createOrder({ csr, ...options }: OrderOptions): Promise<At
   const identifiers = names.map(toIdentifier)
   return {
     step: 'created',
-    wanted: { identifiers, csr: der.toString('base64url'), spkiSha256, ...options },
+    request: { identifiers, csr: der.toString('base64url'), spkiSha256, ...options },
   }
 }
 
 /**
  * The initial state of an order without a CSR, of which the steps prove the names and end at `ready`. To go
- * on with a CSR for these names, replace its `wanted` by that of {@link createOrder}.
+ * on with a CSR for these names, replace its `request` by that of {@link createOrder}.
  */
 export function prepareOrder(
   names: readonly Name[],
   choices: Omit<OrderOptions, 'csr'>,
 ): At<'created'> {
-  return { step: 'created', wanted: { identifiers: names.map(toIdentifier), ...choices } }
+  return { step: 'created', request: { identifiers: names.map(toIdentifier), ...choices } }
 }
 
 /** Whether the order is downloaded or failed. */
 export const isOver = ({ step }: OrderState): boolean => step === 'downloaded' || step === 'failed'
 
 /** Whether the names of an order without a CSR are proven. */
-export const isPrepared = ({ step, wanted }: OrderState): boolean =>
-  step === 'ready' && wanted.csr === undefined
+export const isPrepared = ({ step, request }: OrderState): boolean =>
+  step === 'ready' && request.csr === undefined
 
 const DAY_MS = 86_400_000
 
@@ -120,9 +120,9 @@ export function afterError(state: OrderState, error: unknown, now: number): Orde
   return { ...state, deniedSince: now }
 }
 
-export function fail({ wanted }: OrderState, error: AcmeError): At<'failed'> {
+export function fail({ request }: OrderState, error: AcmeError): At<'failed'> {
   const { code, message, problem } = error
-  return { step: 'failed', wanted, error: { code, message, ...(problem && { problem }) } }
+  return { step: 'failed', request, error: { code, message, ...(problem && { problem }) } }
 }
 
 /** The CA, the account and the solvers that the steps of an order work with. */

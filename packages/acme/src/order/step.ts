@@ -55,81 +55,82 @@ const REPLACES_REFUSED: readonly AcmeErrorCode[] = [
 ]
 
 async function placeOrder(state: At<'created'>, io: OrderIo): Promise<OrderState> {
-  const { wanted } = state
-  const { replaces, ...others } = wanted
+  const { request } = state
+  const { replaces, ...requestWithoutReplaces } = request
   const { renewalInfo } = await io.transport.directory(io.signal)
   // A CA without ARI does not know `replaces` (RFC 9773 section 5).
-  if (replaces !== undefined && !renewalInfo) return { step: 'created', wanted: others }
+  if (replaces !== undefined && !renewalInfo)
+    return { step: 'created', request: requestWithoutReplaces }
   try {
-    const order = await io.transport.send(newOrder(wanted), io.account, io.signal)
-    if (!sameIdentifiers(order.identifiers, wanted.identifiers))
+    const order = await io.transport.send(newOrder(request), io.account, io.signal)
+    if (!sameIdentifiers(order.identifiers, request.identifiers))
       throw new AcmeError('ACME_ANSWER_INVALID', 'the order has other names than were asked for')
-    return { step: 'ordered', wanted, orderUrl: order.url }
+    return { step: 'ordered', request, orderUrl: order.url }
   } catch (error) {
     if (replaces === undefined || !(error instanceof AcmeError)) throw error
     if (!REPLACES_REFUSED.includes(error.code)) throw error
-    return { step: 'created', wanted: others }
+    return { step: 'created', request: requestWithoutReplaces }
   }
 }
 
 /** Chooses the next step by the status of the order, which may be an earlier one. */
-async function inspect({ wanted, orderUrl }: At<'ordered'>, io: OrderIo): Promise<OrderState> {
+async function inspect({ request, orderUrl }: At<'ordered'>, io: OrderIo): Promise<OrderState> {
   const order = await io.transport.send(readOrder(orderUrl), io.account, io.signal)
   const tasks =
-    order.status === 'pending' ? await chooseChallenges(order, wanted.identifiers, io) : []
-  if (tasks.length > 0) return { step: 'authorizing', wanted, orderUrl, tasks }
-  if (wanted.csr === undefined) return settlePrepared(order, wanted, io)
-  if (isSettled(order)) return settle(order, wanted)
-  return { step: 'finalizing', wanted, orderUrl }
+    order.status === 'pending' ? await chooseChallenges(order, request.identifiers, io) : []
+  if (tasks.length > 0) return { step: 'authorizing', request, orderUrl, tasks }
+  if (request.csr === undefined) return settlePrepared(order, request, io)
+  if (isSettled(order)) return settle(order, request)
+  return { step: 'finalizing', request, orderUrl }
 }
 
 /** Waits until the CA has taken note that all names are proven. An order that was used is none for these names. */
 async function settlePrepared(
   order: AcmeOrder,
-  wanted: NamesRequest,
+  request: NamesRequest,
   io: OrderIo,
 ): Promise<At<'ready'>> {
   const read = () => io.transport.send(readOrder(order.url), io.account, io.signal)
   const { status, error, url } = await poll(read, ({ status }) => status !== 'pending', io, order)
   if (status !== 'ready') throw error ?? endedOrder()
-  return { step: 'ready', wanted, orderUrl: url }
+  return { step: 'ready', request, orderUrl: url }
 }
 
 /** An order that was prepared a while ago may be gone, expired or used: then another one is placed. */
 async function lookAgain(state: At<'ready'>, io: OrderIo): Promise<OrderState> {
-  const { wanted, orderUrl } = state
+  const { request, orderUrl } = state
   const call = readOrder(orderUrl)
   const order = await io.transport.send(call, io.account, io.signal).catch((error) => {
     if (outcomeOf(error) !== 'denied') throw error
   })
-  if (order?.status !== 'ready') return { step: 'created', wanted }
-  return wanted.csr === undefined ? state : { step: 'finalizing', wanted, orderUrl }
+  if (order?.status !== 'ready') return { step: 'created', request }
+  return request.csr === undefined ? state : { step: 'finalizing', request, orderUrl }
 }
 
 async function answerChallenges(state: At<'authorizing'>, io: OrderIo): Promise<OrderState> {
   await authorize(state.tasks, io)
-  return { step: 'ordered', wanted: state.wanted, orderUrl: state.orderUrl }
+  return { step: 'ordered', request: state.request, orderUrl: state.orderUrl }
 }
 
 /** Reads the order before finalizing it, because an earlier attempt may have reached the CA. */
-async function finalize({ wanted, orderUrl }: At<'finalizing'>, io: OrderIo): Promise<OrderState> {
+async function finalize({ request, orderUrl }: At<'finalizing'>, io: OrderIo): Promise<OrderState> {
   const { transport, account, signal } = io
   const read = () => transport.send(readOrder(orderUrl), account, signal)
   const open = await poll(read, ({ status }) => status !== 'pending', io)
-  const csr = Buffer.from(wanted.csr, 'base64url')
-  const sent =
+  const csr = Buffer.from(request.csr, 'base64url')
+  const submitted =
     open.status === 'ready' ? await transport.send(finalizeOrder(open, csr), account, signal) : open
-  return settle(await poll(read, isSettled, io, sent), wanted)
+  return settle(await poll(read, isSettled, io, submitted), request)
 }
 
 const isSettled = ({ status }: AcmeOrder): boolean => status === 'valid' || status === 'invalid'
 
 function settle(
   { url, status, certificate, error }: AcmeOrder,
-  wanted: CertificateRequest,
+  request: CertificateRequest,
 ): At<'valid'> {
   if (status === 'valid' && certificate)
-    return { step: 'valid', wanted, orderUrl: url, certificateUrl: certificate.href }
+    return { step: 'valid', request, orderUrl: url, certificateUrl: certificate.href }
   throw error ?? endedOrder()
 }
 
@@ -137,24 +138,24 @@ const endedOrder = (): AcmeError =>
   new AcmeError('ACME_ORDER_INVALID', 'the order is invalid, or has expired')
 
 async function download(state: At<'valid'>, io: OrderIo): Promise<OrderState> {
-  const { wanted, orderUrl, certificateUrl } = state
+  const { request, orderUrl, certificateUrl } = state
   const call = downloadCertificate(new URL(certificateUrl))
   const { chain, alternates } = await io.transport.send(call, io.account, io.signal)
-  const accepted = acceptChain(chain, wanted)
-  const { preferredChain } = wanted
+  const accepted = acceptChain(chain, request)
+  const { preferredChain } = request
   const isPreferred = preferredChain === undefined || leadsTo(chain, preferredChain)
-  const other = isPreferred ? undefined : await findPreferred(alternates, wanted, io)
-  return { step: 'downloaded', wanted, orderUrl, chain: other ?? accepted }
+  const preferred = isPreferred ? undefined : await findPreferred(alternates, request, io)
+  return { step: 'downloaded', request, orderUrl, chain: preferred ?? accepted }
 }
 
 const MAX_ALTERNATES = 5
 
 /** Ignores errors with alternate chains, because the default chain is already downloaded. */
-async function findPreferred(urls: readonly URL[], wanted: CertificateRequest, io: OrderIo) {
+async function findPreferred(urls: readonly URL[], request: CertificateRequest, io: OrderIo) {
   for (const url of urls.slice(0, MAX_ALTERNATES)) {
     try {
       const { chain } = await io.transport.send(downloadCertificate(url), io.account, io.signal)
-      if (leadsTo(chain, wanted.preferredChain ?? '')) return acceptChain(chain, wanted)
+      if (leadsTo(chain, request.preferredChain ?? '')) return acceptChain(chain, request)
     } catch (error) {
       if (!(error instanceof AcmeError)) throw error
       io.warn(error)

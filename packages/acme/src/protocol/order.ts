@@ -113,8 +113,8 @@ function toAuthorization(response: AcmeResponse) {
   const authorization = readJson(response, AuthorizationSchema, 'an authorization')
   const { status, identifier, wildcard = false } = authorization
   // Skips challenges without a token, which no solver supports.
-  const known = authorization.challenges.filter((one) => Check(ChallengeSchema, one))
-  const challenges = known.map((challenge) => ({
+  const supported = authorization.challenges.filter((entry) => Check(ChallengeSchema, entry))
+  const challenges = supported.map((challenge) => ({
     ...challenge,
     url: readUrl(challenge.url, response),
     error: errorIn(challenge),

@@ -72,14 +72,14 @@ export function toError(
   document: unknown,
   { status, link = '', ...context }: ProblemContext = {},
 ): AcmeError {
-  const given: Static<typeof ProblemSchema> = Check(ProblemSchema, document) ? document : {}
+  const fields: Static<typeof ProblemSchema> = Check(ProblemSchema, document) ? document : {}
   const problem: Problem = {
-    ...readTexts(given),
+    ...readTexts(fields),
     ...(status !== undefined && { status }),
-    subproblems: (given.subproblems ?? []).slice(0, MAX_SUBPROBLEMS).flatMap(readSubproblem),
+    subproblems: (fields.subproblems ?? []).slice(0, MAX_SUBPROBLEMS).flatMap(readSubproblem),
   }
   const code = codeOf(problem)
-  const pages = code === 'ACME_USER_ACTION_REQUIRED' && [given.instance, TERMS.exec(link)?.[1]]
+  const pages = code === 'ACME_USER_ACTION_REQUIRED' && [fields.instance, TERMS.exec(link)?.[1]]
   const where = pages && [...new Set(pages.filter(Boolean))].join(', ')
   const message = describe(problem) + (where ? ` (${clean(where)})` : '')
   return new AcmeError(code, message, { ...context, problem })

@@ -55,8 +55,8 @@ export function readRequest(body: Uint8Array): SignedRequest {
 type OpenJws = ReturnType<typeof openJws>
 
 function openJws(jws: Members, algorithms: readonly string[]) {
-  const { protected: encoded, payload, signature, ...others } = jws
-  if (Object.keys(others).length > 0)
+  const { protected: encoded, payload, signature, ...extraMembers } = jws
+  if (Object.keys(extraMembers).length > 0)
     throw malformed('the JWS must have nothing but `protected`, `payload` and `signature`')
   const header = readObject(readBase64url(encoded, '`protected`'), 'the protected header')
   const { alg, url } = header
@@ -86,14 +86,14 @@ function readSigner({ alg, header }: OpenJws): PublicKey {
   return key
 }
 
-function isSigned({ alg, input, signature }: OpenJws, { key, ...of }: PublicKey): boolean {
+function isSigned({ alg, input, signature }: OpenJws, { key, alg: keyAlg }: PublicKey): boolean {
   const digest = REQUEST_DIGESTS.get(alg)
-  if (alg !== of.alg || digest === undefined) return false
+  if (alg !== keyAlg || digest === undefined) return false
   const size = ECDSA_BYTES.get(alg)
   if (size !== undefined && signature.length !== size) return false
-  const sent = size === undefined ? signature : toDer(signature)
+  const derSignature = size === undefined ? signature : toDer(signature)
   // OpenSSL may not be able to read the signature.
-  return attempt(() => verify(digest, input, key, sent)) ?? false
+  return attempt(() => verify(digest, input, key, derSignature)) ?? false
 }
 
 /** Bytes of the two numbers of a signature (RFC 7518 section 3.4). */

@@ -39,17 +39,17 @@ export function readJwk(jwk: unknown): PublicKey {
   if (!isObject(jwk)) throw badKey('is not an object')
   if (PRIVATE_MEMBERS.some((name) => name in jwk)) throw badKey('is not public: make another one')
   const { crv, e, kty, n, x, y } = jwk
-  const given = { crv, e, kty, n, x, y }
-  if (Object.values(given).some((value) => typeof value === 'string' && value.length > MAX_MEMBER))
-    throw badKey('is too long')
-  const key = importKey(given)
+  const members = { crv, e, kty, n, x, y }
+  const isLong = (member: unknown) => typeof member === 'string' && member.length > MAX_MEMBER
+  if (Object.values(members).some(isLong)) throw badKey('is too long')
+  const key = importKey(members)
   const exported = publicJwk(key)
   const alg = algorithmOf(exported)
   if (alg === undefined || (alg === 'RS256' && !isSafeRsa(key, exported.n)))
     throw badKey('must be P-256, P-384, Ed25519, or RSA of 2048 to 4096 bits with exponent 65537')
   const text = JSON.stringify(exported)
   // The client would compute another thumbprint of another spelling.
-  if (text !== JSON.stringify(given)) throw badKey('is not in its canonical form')
+  if (text !== JSON.stringify(members)) throw badKey('is not in its canonical form')
   return { key, alg, thumbprint: thumbprintOf(text), jwk: text }
 }
 

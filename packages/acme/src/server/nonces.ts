@@ -85,7 +85,7 @@ export class Nonces {
     if (this.#used.get(second)?.has(random)) return false
     const oldest = this.#now() - this.#lifetime
     if (!this.#used.has(second))
-      for (const one of this.#used.keys()) if (one < oldest) this.#forget(one)
+      for (const usedSecond of this.#used.keys()) if (usedSecond < oldest) this.#forget(usedSecond)
     if (this.#size >= this.#most) this.#forget(Math.min(...this.#used.keys()))
     if (second < this.#floor) return false
     const used = this.#used.get(second) ?? new Set()

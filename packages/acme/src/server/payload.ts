@@ -42,7 +42,7 @@ export function readRevocation(request: Payload) {
   const { certificate, reason: code = 0 } = readPayload(request, RevocationSchema)
   const der = readBase64url(certificate, '`certificate`')
   if (der.length > MAX_CERTIFICATE) throw malformed('the certificate is too large')
-  const [reason] = REASONS.find(([, one]) => one === code) ?? []
+  const [reason] = REASONS.find(([, number]) => number === code) ?? []
   if (!reason) throw new AcmeProblem('badRevocationReason', `${code} is no reason for a revocation`)
   return { certificate: der, reason }
 }

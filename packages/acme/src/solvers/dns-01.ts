@@ -3,7 +3,7 @@ import { getServers } from 'node:dns'
 import { type Clock, orAborted, sleep } from '@gatehouse/net'
 import { parseName } from '@gatehouse/pki'
 import { type Static, Type } from 'typebox'
-import { type Ask, ask, parseResolver, parseServer, type Server } from '../dns/exchange.ts'
+import { type Ask, ask, type DnsServer, parseResolver, parseServer } from '../dns/exchange.ts'
 import { Lookup, type Target } from '../dns/lookup.ts'
 import { awaitPropagation } from '../dns/propagation.ts'
 import { type ChooseDnsProvider, type DnsRecord, Option } from '../dns/providers/provider.ts'
@@ -110,10 +110,10 @@ function recordOf(task: ChallengeTask, name: string): DnsRecord {
 }
 
 /** The resolvers of the system, except link-local ones, which need more than an address. */
-const systemResolvers = (): Server[] => getServers().flatMap((text) => parseServer(text) ?? [])
+const systemResolvers = (): DnsServer[] => getServers().flatMap((text) => parseServer(text) ?? [])
 
 /** @throws AcmeError `ACME_DNS_LOOKUP` */
-function readResolver(text: string): Server {
+function readResolver(text: string): DnsServer {
   const server = parseResolver(text)
   if (server) return server
   throw new AcmeError('ACME_DNS_LOOKUP', `the resolver ${JSON.stringify(text)} is no IP address`)

@@ -31,7 +31,7 @@ t.test('takes an order from its creation to its chain', async (t) => {
     const { solver, log, present } = recordingSolver(type)
     const states = await run(await orderFor(names), { ...io, solversFor: () => [solver] })
     t.equal(stepsOf(states), WHOLE, what)
-    const { chain, wanted } = last(states, 'downloaded')
+    const { chain, request: wanted } = last(states, 'downloaded')
     const [leaf = Buffer.alloc(0), issuer] = fromPem(chain).map((der) => new X509Certificate(der))
     t.ok((leaf as X509Certificate).checkIssued(issuer as X509Certificate), `${what}: the chain`)
     t.equal(wanted.identifiers.length, names.length)
@@ -84,11 +84,11 @@ t.test('proves names before there is a CSR', async (t) => {
     }
     const { state, steps } = await prepare()
     t.equal(steps, 'created ordered authorizing ordered ready')
-    t.equal(state.wanted.askedBy, 'psk:web')
+    t.equal(state.request.askedBy, 'psk:web')
     t.strictSame(await step(state, io), state, 'as long as it is')
 
-    const { wanted } = await orderFor(names)
-    const states = await run({ ...(state as At<'ready'>), wanted }, io)
+    const { request: wanted } = await orderFor(names)
+    const states = await run({ ...(state as At<'ready'>), request: wanted }, io)
     t.equal(stepsOf(states), 'ready finalizing valid downloaded')
     t.equal((await step(state, io)).step, 'created', 'not after it was used')
     t.equal(ca.count('finalize'), 1)

@@ -249,7 +249,7 @@ class Crls {
     const record = await this.#deps.store.replaceCrl({ id, certificate }, now, (stored, rows) => {
       const revoked = rows.map(({ serialNumber, revokedAt, reason }) => {
         // A clock that was ahead may have dated a revocation in the future.
-        return { serialNumber, at: Math.min(revokedAt, now), reason }
+        return { serialNumber, revokedAt: Math.min(revokedAt, now), reason }
       })
       const newest = this.#newerOf(stored, this.#latest.get(id)?.record)
       if (

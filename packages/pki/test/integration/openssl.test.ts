@@ -93,7 +93,7 @@ t.test('revocation', async (t) => {
   const revoked = [
     {
       serialNumber: parseCertificate(bad.der).serialNumber,
-      at: now - 1000,
+      revokedAt: now - 1000,
       reason: 'keyCompromise' as const,
     },
   ]

@@ -211,7 +211,7 @@ class Client {
           while (!isOver(saved.state)) {
             const { state } = saved
             if ('orderUrl' in state)
-              this.#toldOf(state.orderUrl).csrs.set(state.wanted.csr ?? '', 'client')
+              this.#toldOf(state.orderUrl).csrs.set(state.request.csr ?? '', 'client')
             saved.state = JSON.parse(JSON.stringify(await step(state, io)))
           }
         } catch (error) {

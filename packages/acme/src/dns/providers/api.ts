@@ -73,8 +73,8 @@ export function createApi({ name, endpoint, fetch, authorize, parse, reason }: A
     const answer = await fetched(url, unsigned)
     if (accept.includes(answer.status)) return answer
     const code = [401, 403].includes(answer.status) ? 'ACME_DNS_CREDENTIALS' : 'ACME_DNS_PROVIDER'
-    const said = safeReason(reason?.(await parsed(answer)), headers)
-    throw new AcmeError(code, `${name} answered ${answer.status}${said && `: ${said}`}`)
+    const detail = safeReason(reason?.(await parsed(answer)), headers)
+    throw new AcmeError(code, `${name} answered ${answer.status}${detail && `: ${detail}`}`)
   }
 
   async function fetched(url: URL, request: Outgoing): Promise<FetchAnswer> {

@@ -38,8 +38,8 @@ export const createCloudflare: CreateDnsProvider<typeof CloudflareSchema> = (
     const records = `/zones/${zone}/dns_records`
     const query = `?type=TXT&name=${encodeURIComponent(name)}&per_page=100`
     const { result } = await api.read(RecordsSchema, records + query, { signal })
-    const own = result.filter(({ content }) => content === value || content === `"${value}"`)
-    return { records, ids: own.map(({ id }) => id) }
+    const matches = result.filter(({ content }) => content === value || content === `"${value}"`)
+    return { records, ids: matches.map(({ id }) => id) }
   }
 
   return {

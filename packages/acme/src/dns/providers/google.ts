@@ -65,19 +65,19 @@ export const createGoogle: CreateDnsProvider<typeof GoogleSchema> = (config, dep
     const zone = `${zones}/${await findZoneName(name, signal)}`
     const query = `?name=${encodeURIComponent(name)}.&type=TXT`
     const { rrsets = [] } = await api.read(RecordSetsSchema, `${zone}/rrsets${query}`, { signal })
-    const own = rrsets.find((set) => set.name === `${name}.` && set.type === 'TXT')
-    const { rrdatas: before = [], ttl = TTL_SECONDS } = own ?? {}
+    const recordSet = rrsets.find((set) => set.name === `${name}.` && set.type === 'TXT')
+    const { rrdatas: current = [], ttl = TTL_SECONDS } = recordSet ?? {}
     const setOf = (rrdatas: readonly string[]) =>
       rrdatas.length === 0 ? [] : [{ name: `${name}.`, type: 'TXT', ttl, rrdatas }]
     const replace = (values: readonly string[]) =>
-      submit(`${zone}/changes`, { deletions: setOf(before), additions: setOf(values) }, signal)
-    return { values: before, replace }
+      submit(`${zone}/changes`, { deletions: setOf(current), additions: setOf(values) }, signal)
+    return { values: current, replace }
   }
 
   async function findZoneName(name: string, signal: AbortSignal): Promise<string> {
     return await findZone(name, async (zone) => {
-      const found = await api.read(ZonesSchema, `${zones}?dnsName=${zone}.`, { signal })
-      return found.managedZones?.find(
+      const response = await api.read(ZonesSchema, `${zones}?dnsName=${zone}.`, { signal })
+      return response.managedZones?.find(
         ({ dnsName, visibility }) => dnsName === `${zone}.` && visibility !== 'private',
       )?.name
     })

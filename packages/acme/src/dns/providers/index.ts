@@ -65,14 +65,14 @@ export function createDnsProviders(
   }
 }
 
-/** Gives errors, each with a JSON pointer within the options of the provider. */
-type Rule = (config: DnsProviderConfig) => { readonly path: string; readonly message: string }[]
-
 /**
- * The checks of a provider's options that the schema cannot express. Each one reads only the options
- * that it is about, so that the others also work on options that are partly unreadable.
+ * The checks of a provider's options that the schema cannot express. Each gives errors with a JSON
+ * pointer within the options, and reads only those that it is about, so that the others also work on
+ * options that are partly unreadable.
  */
-export const DNS_PROVIDER_RULES: readonly Rule[] = [
+export const DNS_PROVIDER_RULES: readonly ((
+  config: DnsProviderConfig,
+) => { readonly path: string; readonly message: string }[])[] = [
   ({ names = [] }) =>
     names.flatMap((rule, index) => attempt(`/names/${index}`, () => parseNameRule(rule))),
   (config) => checkEndpoint(config, 'endpoint'),

@@ -37,7 +37,7 @@ export const Variables = (description: string) =>
     { default: [], description },
   )
 
-interface Program {
+interface DnsProgram {
   /** The program and its arguments. */
   readonly command: readonly string[]
   readonly env?: Static<ReturnType<typeof Variables>>
@@ -59,7 +59,7 @@ const MAX_REASON = 200
  * the timeout it is killed with everything that it started. The error has the last line of its
  * standard error.
  */
-export async function runProgram(program: Program, signal: AbortSignal): Promise<void> {
+export async function runProgram(program: DnsProgram, signal: AbortSignal): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), 'gatehouse-dns-'))
   try {
     await runIn(folder, program, signal)
@@ -68,7 +68,7 @@ export async function runProgram(program: Program, signal: AbortSignal): Promise
   }
 }
 
-async function runIn(folder: string, program: Program, signal: AbortSignal): Promise<void> {
+async function runIn(folder: string, program: DnsProgram, signal: AbortSignal): Promise<void> {
   const { command, env = [], stdin = '', timeout } = program
   const [file = '', ...args] = command
   const user = program.user ?? (process.getuid?.() === 0 ? NOBODY : undefined)
@@ -100,8 +100,8 @@ async function runIn(folder: string, program: Program, signal: AbortSignal): Pro
   signal.throwIfAborted()
   if (status === 0) return
   const how = limit.aborted ? `was not done within ${timeout / 1_000} s` : `ended with ${status}`
-  const said = lastLine(output, program.secrets)
-  throw new AcmeError('ACME_DNS_PROVIDER', `${file} ${how}${said && `: ${said}`}`)
+  const detail = lastLine(output, program.secrets)
+  throw new AcmeError('ACME_DNS_PROVIDER', `${file} ${how}${detail && `: ${detail}`}`)
 }
 
 /** Waits for the end of the program and its output, and gives the exit code or signal. */

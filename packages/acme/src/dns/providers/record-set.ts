@@ -6,10 +6,10 @@ import type { DnsProvider, DnsProviderDeps } from './provider.ts'
 interface RecordSet {
   readonly values: readonly string[]
   /** Writes other values, unless the record set has changed since it was read. */
-  replace(values: readonly string[]): Promise<Change>
+  replace(values: readonly string[]): Promise<WriteResult>
 }
 
-interface Change {
+interface WriteResult {
   /** Why the record set has not been written. */
   readonly conflict?: string
   /** Whether the API has applied the change. Absent if it has done so at once. */
@@ -42,13 +42,13 @@ export function createRecordSetProvider(
     let conflict: string | undefined
     for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
       if (attempt > 0) await sleep(clock, PAUSE_MS, signal)
-      const before = await read(name, signal)
-      const values = change(before.values)
-      if (values.length === before.values.length) return
-      const written = await before.replace(values)
+      const current = await read(name, signal)
+      const values = change(current.values)
+      if (values.length === current.values.length) return
+      const written = await current.replace(values)
       conflict = written.conflict
       if (conflict !== undefined) continue
-      if (values.length > before.values.length && written.isDone)
+      if (values.length > current.values.length && written.isDone)
         await awaitChange(written.isDone, signal)
       return
     }
@@ -66,12 +66,12 @@ export function createRecordSetProvider(
   return {
     check: async (name, signal) => void (await read(name, signal)),
     present({ name, value }, signal) {
-      const own = format(value)
-      return edit(name, (values) => (values.includes(own) ? values : [...values, own]), signal)
+      const text = format(value)
+      return edit(name, (values) => (values.includes(text) ? values : [...values, text]), signal)
     },
     cleanUp({ name, value }, signal) {
-      const own = format(value)
-      return edit(name, (values) => values.filter((other) => other !== own), signal)
+      const text = format(value)
+      return edit(name, (values) => values.filter((entry) => entry !== text), signal)
     },
   }
 }

@@ -26,7 +26,7 @@ export const Rfc2136Schema = defineOptions('rfc2136', {
   }),
 })
 
-type Change = Parameters<typeof encodeUpdate>[3]
+type DnsUpdate = Parameters<typeof encodeUpdate>[3]
 
 /** Why a name server refuses an update (RFC 2136 section 2.2). */
 const REFUSALS: Readonly<Record<number, string>> = {
@@ -62,7 +62,7 @@ export const createRfc2136: CreateDnsProvider<typeof Rfc2136Schema> = (config, {
       return isZone && flags & FLAG.authoritative ? zone : undefined
     }))
 
-  async function update(record: DnsRecord, change: Change, signal: AbortSignal): Promise<void> {
+  async function update(record: DnsRecord, change: DnsUpdate, signal: AbortSignal): Promise<void> {
     const zone = await zoneOf(record.name, signal)
     const rcode = rcodeOf(await send(encodeUpdate(newId(), zone, record, change), signal))
     if (rcode !== RCODE.NOERROR)

@@ -90,12 +90,12 @@ export const createRoute53: CreateDnsProvider<typeof Route53Schema> = (config, d
     const query = new URLSearchParams({ name, type: 'TXT', maxitems: '1' })
     const answer = await api.read(RecordSetsSchema, `${path}?${query}`, { signal })
     // The list begins at the name and goes on with the names after it.
-    const own = (answer.ResourceRecordSets || { ResourceRecordSet: [] }).ResourceRecordSet.find(
-      (set) => set.Name === `${name}.` && set.Type === 'TXT',
+    const set = (answer.ResourceRecordSets || { ResourceRecordSet: [] }).ResourceRecordSet.find(
+      ({ Name, Type }) => Name === `${name}.` && Type === 'TXT',
     )
-    const values = own?.ResourceRecords?.ResourceRecord.map(({ Value }) => Value) ?? []
+    const values = set?.ResourceRecords?.ResourceRecord.map(({ Value }) => Value) ?? []
     const changes = (after: readonly string[]) =>
-      [change('DELETE', name, own?.TTL, values), change('CREATE', name, own?.TTL, after)].join('')
+      [change('DELETE', name, set?.TTL, values), change('CREATE', name, set?.TTL, after)].join('')
     return {
       values,
       replace: (after: readonly string[]) => submit(api, `${path}/`, changes(after), signal),
@@ -106,10 +106,10 @@ export const createRoute53: CreateDnsProvider<typeof Route53Schema> = (config, d
     return await findZone(name, async (zone) => {
       const path = `${VERSION}/hostedzonesbyname?dnsname=${zone}&maxitems=10`
       const { HostedZones } = await api.read(ZonesSchema, path, { signal })
-      const found = (HostedZones || { HostedZone: [] }).HostedZone.find(
+      const match = (HostedZones || { HostedZone: [] }).HostedZone.find(
         ({ Name, Config }) => Name === `${zone}.` && Config?.PrivateZone !== 'true',
       )
-      return found?.Id.slice('/hostedzone/'.length)
+      return match?.Id.slice('/hostedzone/'.length)
     })
   }
 

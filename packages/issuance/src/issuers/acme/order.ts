@@ -100,7 +100,7 @@ class OrderRun {
     const end = await this.#run(saved ? this.#askedAgain(saved) : await this.#create())
     // An order that expired while nobody worked on it is no failure: it is placed anew.
     if ((saved || this.#takenOver) && hasExpired(end))
-      return this.#chainOf(await this.#run({ step: 'created', wanted: end.wanted }))
+      return this.#chainOf(await this.#run({ step: 'created', request: end.request }))
     return this.#chainOf(end)
   }
 
@@ -123,8 +123,8 @@ class OrderRun {
   #askedAgain(saved: OrderState): OrderState {
     const { askedBy } = this.#request
     if (saved.step !== 'created' || askedBy === undefined) return saved
-    const { askedBy: _, ...wanted } = saved.wanted
-    return { step: 'created', wanted: { ...wanted, ...(askedBy !== null && { askedBy }) } }
+    const { askedBy: _, ...request } = saved.request
+    return { step: 'created', request: { ...request, ...(askedBy !== null && { askedBy }) } }
   }
 
   async #run(first: OrderState): Promise<Ended> {
@@ -182,10 +182,10 @@ class OrderRun {
 
   /** Goes on with the order that was prepared for these names, which has told the CA what it replaces. */
   async #takeOver(state: OrderState): Promise<OrderState | undefined> {
-    if (state.wanted.csr === undefined) return undefined
-    const { replaces: _, ...wanted } = state.wanted
+    if (state.request.csr === undefined) return undefined
+    const { replaces: _, ...request } = state.request
     const taken = await this.#io.takeOver((prepared) =>
-      isPlaced(prepared) ? { ...prepared, wanted: { ...prepared.wanted, ...wanted } } : state,
+      isPlaced(prepared) ? { ...prepared, request: { ...prepared.request, ...request } } : state,
     )
     if (!taken || taken === state) return undefined
     await this.#deps.limits.resumed(this.#limited(taken))
@@ -215,7 +215,7 @@ class OrderRun {
     // If an earlier try was interrupted here, the URL is unknown: the order itself shows.
     if (formerUrl === undefined || accountUrl === formerUrl) return state
     if (state.step === 'authorizing') await cleanUpChallenges(state.tasks, await this.#orderIo())
-    const again: OrderState = { step: 'created', wanted: state.wanted }
+    const again: OrderState = { step: 'created', request: state.request }
     await this.#io.save(again)
     return again
   }
@@ -228,12 +228,12 @@ class OrderRun {
     throw new AcmeError(code, message, { ...(problem && { problem }), isDecision: true })
   }
 
-  #limited({ wanted }: OrderState): LimitedOrder {
+  #limited({ request }: OrderState): LimitedOrder {
     const directory = directoryOf(this.#config.directory)
-    const renewal = wanted.replaces !== undefined
+    const renewal = request.replaces !== undefined
     const isRenewal = this.#request.replaces !== undefined
     const head = { issuer: this.#config.name, directory, names: this.names }
-    return { ...head, renewal, isRenewal, askedBy: wanted.askedBy }
+    return { ...head, renewal, isRenewal, askedBy: request.askedBy }
   }
 
   async #orderIo(): Promise<OrderIo> {
