@@ -1,40 +1,40 @@
-/** How somebody fares who is asked: answers come in time, they take too long, or none come. */
+/** The state of a server that is asked: it answers in time, too slowly, or not at all. */
 export type Condition = 'well' | 'slow' | 'away'
 
-/** Questions that are out at once: at first, and at most. */
+/** Questions in flight: at the start, and at most. */
 const FIRST = 8
 const MOST = 64
 const MOST_WAITING = 1_000
-/** How long an answer takes until one came, and one that is never slow, in ms. */
+/** The latency before the first answer, and one that never counts as slow, in ms. */
 const USUAL = 250
 const QUICK = 500
-/** Whoever has to wait for longer than the one meets somebody slow, who then is so for the other, in ms. */
+/** The wait from which a server counts as slow, and for how long it then does, in ms. */
 const SLOW = 2_000
 const SLOW_FOR = 30_000
 const FIRST_PAUSE = 5_000
 const LONGEST_PAUSE = 60_000
-/** What was learned so long ago says nothing of today, in ms. */
+/** The age at which measurements are forgotten, in ms. */
 const FORGOTTEN = 120_000
 
 type Outage = Readonly<{ startedAt: number; pause: number }>
 
-/** A question that is out. */
+/** A question in flight. */
 type Question = Readonly<{ sentAt: number; outage: Outage | undefined }>
 
 /**
- * Congestion control for questions to somebody else, as TCP has it (RFC 5681): one more may be out at once while
- * answers are quick, and half as many once they are slow. After an outage it pauses, longer each time, and then lets
- * one through. Times are in ms, by any clock.
+ * Congestion control for questions to another server, as in TCP (RFC 5681): the window grows by one while answers are
+ * quick, and halves once they are slow. After an outage it pauses, longer each time, and then lets one question
+ * through. Times are in ms, by any clock.
  */
 export class Congestion {
   readonly #line: ((isTurn: boolean) => void)[] = []
   readonly #outstanding = new Set<Question>()
   #window = FIRST
-  /** Quick answers since that changed. */
+  /** Quick answers since the window changed. */
   #quick = 0
-  /** Turns that were given and have not come back. */
+  /** Turns in use. */
   #running = 0
-  /** How long answers take: lately, and at least. */
+  /** The latency of answers: recent, and least. */
   #latency = USUAL
   #least = Number.POSITIVE_INFINITY
   #halved = Number.NEGATIVE_INFINITY
@@ -54,7 +54,7 @@ export class Congestion {
     this.#advance()
   }
 
-  /** The question of a turn leaves. */
+  /** Sends the question of a turn. */
   send(now: number): Question {
     const question = { sentAt: now, outage: this.#outage }
     this.#outstanding.add(question)
@@ -79,7 +79,7 @@ export class Congestion {
     this.#advance()
   }
 
-  /** The time until whoever enters now would have an answer; infinite if nobody would be asked. */
+  /** The time until a question that enters now is answered; infinite if it would not be sent. */
   wait(now: number): number {
     this.#forget(now)
     if (this.#isClosed(now)) return Number.POSITIVE_INFINITY
@@ -96,7 +96,7 @@ export class Congestion {
     return age >= 0 && age < SLOW_FOR ? 'slow' : 'well'
   }
 
-  /** During a pause, and while the one that was let through is out. */
+  /** Whether no turn is given: during a pause, and while the question after it is in flight. */
   #isClosed(now: number): boolean {
     return this.#outage
       ? this.#running > 0 || now - this.#outage.startedAt < this.#outage.pause
@@ -141,7 +141,7 @@ export class Congestion {
     this.#halved = now
   }
 
-  /** Also after the clock was set back, so that no pause is longer by that. */
+  /** Forgets old measurements, also after the clock was set back, so that no pause grows by that. */
   #forget(now: number): void {
     const age = now - this.#learned
     if (this.#running > 0 || (age >= 0 && age < FORGOTTEN)) return

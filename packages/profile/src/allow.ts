@@ -37,7 +37,7 @@ export function partsOf({ emailDomains, groups }: AllowLists): Part[] {
   return [emailDomains ? hasEmailAt(emailDomains) : [], groups ? isInOneOf(groups) : []].flat()
 }
 
-/** An empty rule is more likely a mistake than meant as `anyone`. */
+/** Refuses an empty rule, which is more likely a mistake than meant as `anyone`. */
 export function assertSome(parts: readonly Part[]): readonly Part[] {
   if (parts.length > 0) return parts
   throw new ProfileError('PROFILE_ALLOW_INVALID', 'the rule restricts nothing')

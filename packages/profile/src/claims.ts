@@ -48,7 +48,7 @@ const KEEPERS = new Map<string, (value: unknown) => unknown>([
   ['roles', keepList],
 ])
 
-/** Some providers write it as a text (Cognito, JumpCloud). */
+/** Keeps a flag, which some providers write as a text (Cognito, JumpCloud). */
 function keepFlag(value: unknown): unknown {
   if (value === 'true' || value === 'false') return value === 'true'
   return typeof value === 'boolean' ? value : UNKNOWN

@@ -95,7 +95,7 @@ const AGENT: ConditionCaller = { method: 'agent', scopes: [], claims: {} }
 // Variables, since CEL gives functions only their arguments. Evaluation is synchronous and never nested.
 let claims: Claims
 let caller: ConditionCaller
-/** What is not known throws when it is read, so that neither it nor its opposite holds. */
+/** The variable `mcp` of an unknown call: reading it throws, so that neither a test of it nor its opposite holds. */
 const UNKNOWN_MCP = Object.create(null, {
   method: { enumerable: true, get: refuseMcp },
   tool: { enumerable: true, get: refuseMcp },
@@ -176,7 +176,7 @@ function clausesOf(node: ASTNode, text: CelText): readonly Clause[] {
   return [{ source: text.sourceOf(node), expression: language.parse(cel) }]
 }
 
-/** About a person, or the one that an agent acts for: false for a program. */
+/** Makes a test of a person, or of the one that an agent acts for; it is false for a program. */
 const ofPerson =
   <Args extends unknown[]>(holds: (...args: Args) => boolean) =>
   (...args: Args): boolean =>
@@ -264,7 +264,7 @@ function parseCondition(source: string, context: 'person' | 'request') {
   return { expression, text, texts, readsMcp: mcp !== undefined }
 }
 
-/** `mcp.tool` or its like: there is no other way to read the variable. */
+/** Whether a node reads a member of `mcp`; there is no other way to read the variable. */
 function isMcp({ op, args }: ASTNode): boolean {
   return op === '.' && args[0].op === 'id' && args[0].args === 'mcp'
 }
@@ -282,7 +282,7 @@ function parse(text: CelText): ParseResult {
   }
 }
 
-/** Refuses every part of CEL that is not listed, so that a later version of CEL adds nothing. Gives all parts. */
+/** Refuses every part of CEL that is not listed, so that a later version of CEL adds nothing. Returns all parts. */
 function assertOffered(node: ASTNode, text: CelText): ASTNode[] {
   return [node, ...partsOf(node, text).flatMap((part) => assertOffered(part, text))]
 }

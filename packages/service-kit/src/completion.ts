@@ -22,7 +22,7 @@ function commandsOf({ commands }: Syntax) {
   }))
 }
 
-/** The script looks words up and runs nothing, so that no text of the line is evaluated. */
+/** The script for bash. It looks words up and runs nothing, so that no text of the line is evaluated. */
 function bash(syntax: Syntax): string {
   const commands = commandsOf(syntax)
   const name = `_${syntax.program.replaceAll('-', '_')}`

@@ -83,7 +83,9 @@ export function watchConfig<Config extends object>(
 
   function watchSecrets(files: readonly string[]): { close(): void } {
     return watchFiles(files, () => {
-      reload().catch((error) => log.error({ err: error }, 'changed secrets could not be applied'))
+      reload().catch((error) =>
+        log.error({ err: error }, 'changed secrets not applied, the old ones stay'),
+      )
     })
   }
 
@@ -110,7 +112,7 @@ export function watchConfig<Config extends object>(
     watcher = fresh
     if (isClosed) fresh.close()
     const sections = readOnce.filter((path) => textAt(loaded.value, path) !== textAt(value, path))
-    if (sections.length > 0) log.warn({ sections }, 'changes that need a restart')
+    if (sections.length > 0) log.warn({ sections }, 'changes need a restart')
   }
 
   return {

@@ -14,7 +14,7 @@ const BACKLOG = 4_096
 const REPORT_EVERY_MS = 60_000
 /** Files that stay available for the store, logs and outgoing requests, or a tenth of all. */
 const KEPT_FREE = 64
-/** Docker kills after 10 s, and the store must be closed by then. */
+/** The time to stop, in ms. Docker kills after 10 s, and the store must be closed by then. */
 export const GRACE_MS = 8_000
 /** The time, in ms, in which balancers see after SIGTERM that the service is not ready. It ends within a second. */
 const DRAIN_MS = 800

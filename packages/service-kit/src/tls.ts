@@ -158,7 +158,7 @@ async function readCredentials(certFile: string, keyFile: string): Promise<TlsCr
   }
 }
 
-/** A TLS context would accept a certificate without its key, as while a file is rewritten. */
+/** Asserts that the key is that of the certificate: a TLS context accepts another, as while a file is rewritten. */
 function assertPair({ cert, key }: TlsCredentials): void {
   if (!new X509Certificate(cert).checkPrivateKey(createPrivateKey(key)))
     throw new Error('the key is not that of the certificate')

@@ -31,14 +31,14 @@ export function setCondition(draft: Draft, path: Path, value: unknown, sources: 
   return fault === undefined
 }
 
-/** Makes a name as ours may be, of so many characters. */
+/** Makes a valid name of at most so many characters. */
 export const slug = (text: string, length: number) =>
   text
     .toLowerCase()
     .replaceAll(/[^a-z0-9-]/g, '-')
     .slice(0, length)
 
-/** Shortens a title to what ours may have. */
+/** Shortens a title to the length that is valid here. */
 export const shortened = (text: string) => text.slice(0, 60)
 
 const MINUTE = 60_000

@@ -23,7 +23,7 @@ export const translateLeCertServer: Translate = (source, draft) => {
   ]
 }
 
-/** Nobody may have a certificate before a person has decided: without a method, the file is refused. */
+/** Refuses every caller before a person has decided: without a method, the file is refused. */
 export function refuseCallers(draft: Draft, why: string): void {
   draft.set(['auth'], {})
   draft.todo(['auth'], why)
@@ -87,7 +87,7 @@ function setIssuer(source: SourceConfig, draft: Draft): void {
   setDnsProvider(source, draft)
 }
 
-/** Keys that have the same name in theirs. */
+/** Maps keys that have the same names in theirs. */
 const same = (...keys: string[]) =>
   Object.fromEntries(keys.map((key) => [key, lower(key.replace(/File$/, ''))]))
 

@@ -50,7 +50,7 @@ export function setAccess(
     draft.comment(path, 'Everybody with an account at the provider, as before.')
 }
 
-/** An address has to be of a domain, or in the file. */
+/** Reads the domains and the file of addresses, of which one has to have the address. */
 function readEmails(source: SourceConfig, readFile: ReadFile): Restriction | string {
   const domains = source.take('email-domain')
   const file = source.take('authenticated-emails-file')

@@ -96,7 +96,7 @@ function setPortal(source: SourceConfig, draft: Draft, number: number, index: nu
   setHeaders(source, draft, number, index)
 }
 
-/** A portal with one provider to sign in at can keep its redirect URI. */
+/** Keeps the redirect URI of a portal that has one provider to sign in at. */
 function setCallback(draft: Draft, path: Path, kinds: readonly string[]): void {
   if (kinds.filter((kind) => kind !== 'tailscaleWhois').length !== 1) return
   draft.set(path, true)

@@ -99,7 +99,7 @@ const READINESS = {
   },
 }
 
-/** Leaves out names where the request comes through a proxy, since anyone may ask there. */
+/** The parts that fail, without names where the request comes through a proxy, since anyone may ask there. */
 function withoutNames(
   degraded: readonly string[],
   headers: IncomingHttpHeaders,

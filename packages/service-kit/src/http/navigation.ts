@@ -3,7 +3,7 @@ import type { FastifyRequest } from 'fastify'
 import Negotiator from 'negotiator'
 
 const HTML = 'text/html'
-/** Every browser accepts it for a page. A script would have to ask for it by name. */
+/** The media type that every browser accepts for a page. A script would have to ask for it by name. */
 const XHTML = 'application/xhtml+xml'
 /** Characters of `Accept` that count: more than any browser sends. */
 const MAX_ACCEPT = 1_000
@@ -38,7 +38,7 @@ function isPassedOn(headers: IncomingHttpHeaders): boolean {
   return isOfWorker && (mode === 'same-origin' || (mode === 'cors' && isCopied))
 }
 
-/** A media range with the weight 0 is not acceptable, and one with a wildcard says nothing about pages. */
+/** Whether `Accept` names a media type: not with the weight 0, nor by a wildcard. */
 function accepts(headers: IncomingHttpHeaders, type: string): boolean {
   const accept = headers.accept?.slice(0, MAX_ACCEPT).toLowerCase() ?? ''
   return (

@@ -113,7 +113,7 @@ const TITLED: Readonly<Record<string, { readonly title: string }>> = {
   INTERNAL: HTTP_ERRORS.INTERNAL,
 }
 
-/** Sends a problem; nothing else writes one. */
+/** Sends a problem. Nothing else writes one. */
 export function sendProblem(reply: FastifyReply, problem: Problem): FastifyReply {
   return reply
     .code(problem.status)
@@ -141,7 +141,7 @@ export function answerError(
 ): FastifyReply {
   const { request } = reply
   if (request.raw.destroyed && (error as ClientError | undefined)?.code === 'ECONNRESET') {
-    request.log.info('the client hung up while it was sending')
+    request.log.info('client hung up before its request was complete')
     const problem = ownProblem('HTTP_INVALID', 400, 'The body is not whole.', options.docsUrl)
     return sendProblem(reply, problem)
   }
@@ -159,7 +159,7 @@ export function answerError(
   return answer(problem, reply, options)
 }
 
-/** An error of the page must not reach Fastify, which would send its message. */
+/** Answers with a problem, or its page. An error of the page must not reach Fastify, which would send its message. */
 function answer(problem: Problem, reply: FastifyReply, { page }: ProblemOptions): FastifyReply {
   const { request } = reply
   request.problem = problem
@@ -167,7 +167,7 @@ function answer(problem: Problem, reply: FastifyReply, { page }: ProblemOptions)
     if (page && (request.routeOptions.config.isPage || prefersPage(request)))
       return page(problem, request, reply)
   } catch (error) {
-    request.log.error({ err: error }, 'the page of a problem could not be made')
+    request.log.error({ err: error }, 'page of the problem could not be rendered')
   }
   return sendProblem(reply, problem)
 }

@@ -11,9 +11,9 @@ import { ConfigError } from '../errors.ts'
 import { createTrust, type Trust } from './server.ts'
 
 const ROUND_MS = 30_000
-/** A proxy that starts later, or comes back with another address, is found sooner. */
+/** The interval while a proxy has no address, so that one that starts later is found sooner. */
 const RETRY_MS = 5_000
-/** For how long the last addresses hold while it is not known whether they are still right. */
+/** The time for which the last addresses hold while lookups fail, in ms. */
 const HOLD_MS = 300_000
 const IDLE = { cancel() {} }
 
@@ -69,7 +69,7 @@ export const trust = fp<TrustOptions>(
       if (state === 'found')
         proxy.hold = clock.setTimer(() => set(proxy, [], 'has lost its addresses'), HOLD_MS)
     }
-    /** Changes the names. An answer that is still on its way to another one comes too late. */
+    /** Changes the names. A lookup of another one that ends later is ignored. */
     function use(nextNames: readonly Name[]) {
       for (const proxy of names) if (!nextNames.includes(proxy)) proxy.hold.cancel()
       names = isClosed ? [] : nextNames

@@ -1,6 +1,6 @@
 import { escaped } from '../terminal.ts'
 
-/** How long the lines of a request wait for its last one, in ms. */
+/** The time for which lines of a request wait for its last one, in ms. */
 const PATIENCE = 1_000
 /** Requests whose lines wait; those of further ones are printed at once. */
 const MAX_WAITING = 1_000
@@ -85,7 +85,7 @@ function lineOf(entries: readonly Entry[], actionFor: TerminalOptions['actionFor
   return { level, time, pid, msg: line, err: unexpected }
 }
 
-/** What a request is called, and its other fields; the address is needed if no proxy names the client. */
+/** The text and the fields of a request. The address is a field if no proxy names the client. */
 function splitRequest({ method, path, status, ms, ip, ...fields }: Fields): [string, Fields] {
   const head = `${method} ${path} ${status} ${Math.round(Number(ms) * 10) / 10} ms`
   return [head, fields.clientAddress === undefined ? { ip, ...fields } : fields]

@@ -19,7 +19,7 @@ expectWarnings(
   'STORE_UNAVAILABLE',
   'INTERNAL',
   'check refused',
-  'the page of a problem could not be made',
+  'page of the problem could not be rendered',
 )
 
 const YAML = yamlOf(
