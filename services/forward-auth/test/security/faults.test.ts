@@ -101,7 +101,7 @@ const POINTS: Readonly<Record<string, Break>> = {
   sites: ({ sites }, fail) => replace(sites, { find: fail }),
   sessions: ({ sessions }, fail) => replace(sessions, { atApp: fail }),
   'records of sessions': ({ sessions }, fail) => replace(sessions.records, { find: fail }),
-  'the note of who is in use': ({ sessions }, fail) => replace(sessions.records, { see: fail }),
+  'the note of who is in use': ({ sessions }, fail) => replace(sessions.records, { noteUse: fail }),
   'the store of sessions': ({ authStore, sessions }, fail) => {
     const { find } = sessions.records
     // As one that no instance has read yet.
