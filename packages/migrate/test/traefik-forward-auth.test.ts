@@ -107,7 +107,7 @@ t.test('what a person has to decide about is marked', async (t) => {
     [{ ...NEW, server: {} }, '/domains', /TODO: name the domain of your apps/],
     [
       withOidc({ clientAssertion: 'tsiam=https://x', clientSecret: '' }),
-      '/portals/0/providers/0/clientId',
+      '/portals/0/providers/0',
       /tsiam has no counterpart/,
     ],
     [
