@@ -58,7 +58,7 @@ async function signInAs({ corp }: Issuer, browser: Visitor, sub: string) {
 
 t.test('a session that goes on keeps its agents', async (t) => {
   const issuer = await startIssuer(t)
-  const { person, connect, call } = issuer
+  const { person, connect, call, authorizeUrl } = issuer
   const browser = await person()
   const { access_token: token } = await connect(browser)
   await signInAs(issuer, browser, 'ada')
@@ -67,6 +67,7 @@ t.test('a session that goes on keeps its agents', async (t) => {
   t.equal((await call(token)).statusCode, 200, 'and in another browser')
   await sendForm(issuer, browser, '/account/end-others')
   t.equal((await call(token)).statusCode, 200, 'and ends all others')
+  t.equal((await browser.open(authorizeUrl())).statusCode, 303, 'which withdraws no consent')
 })
 
 t.test('an agent has what its person has now', async (t) => {
@@ -283,6 +284,15 @@ t.test('who has disconnected an agent is asked again, whatever it asks for', asy
   t.equal(await isAsked({ scope: 'notes:read notes:write' }), true)
   t.equal(await isAsked(), true, 'what it was allowed before that')
   t.equal(await isAsked({ resource: OTHER, scope: 'other' }), true, 'and elsewhere')
+})
+
+t.test('who has signed out everywhere is asked again', async (t) => {
+  const issuer = await startIssuer(t)
+  const { person, connect, authorizeUrl } = issuer
+  const browser = await person()
+  await connect(browser)
+  await sendForm(issuer, browser, '/account/end-all')
+  t.equal((await (await person()).open(authorizeUrl())).statusCode, 200)
 })
 
 t.test('an agent lasts as long as a session that its person has prolonged', async (t) => {
