@@ -90,7 +90,7 @@ export const PROMISES: Readonly<Record<string, readonly Said[]>> = {
     ],
     [
       'None is taken out of service',
-      `${CERT}/limits/callers.test.ts: beyond the limit of a name, no other certificate is issued, and none makes room`,
+      `packages/issuance/test/callers.test.ts: beyond the limit of a name, no other certificate is issued, and none makes room`,
       `${CERT}/limits/fleet.test.ts: at the limit the next machine is refused, and the others keep what they have`,
     ],
     [
@@ -112,8 +112,8 @@ export const PROMISES: Readonly<Record<string, readonly Said[]>> = {
     ],
     [
       'So does disk usage',
-      `${CERT}/limits/callers.test.ts: the names of a caller are limited, also after a restart`,
-      `${CERT}/limits/callers.test.ts: operators have limits of their own`,
+      `packages/issuance/test/callers.test.ts: the names of a caller are limited, also after a restart`,
+      `packages/issuance/test/callers.test.ts: operators have limits of their own`,
     ],
     ['The operator, and root', DEFINITION],
     [
@@ -151,7 +151,7 @@ export const PROMISES: Readonly<Record<string, readonly Said[]>> = {
     [
       'A caller | nothing',
       `${CERT}/bad-input.test.ts: bad input is refused with its own answer, and nothing is written`,
-      `${CERT}/limits/callers.test.ts: the rate of new certificates is limited`,
+      `packages/issuance/test/callers.test.ts: the rate of new certificates is limited`,
     ],
     ['The data folder or the database', SEALED],
     [

@@ -93,7 +93,7 @@ t.test('an order outlives the process', async (t) => {
 
   const second = slowIssuer()
   const again = await openStage(t, { issuer: second.issuer, folder, clock })
-  again.start()
+  await again.start()
   await settle(() => second.requests.length > 0)
   t.equal(second.requests.length, 1, 'it is taken up again')
   t.match(await again.store.findOrder(id), { status: 'pending' })
@@ -233,7 +233,7 @@ t.test('names keep their meaning from request to store', async (t) => {
 t.test('an order that was dropped when the store failed is resumed', async (t) => {
   const { requests, issuer } = slowIssuer()
   const stage = await openStage(t, { issuer })
-  stage.start()
+  await stage.start()
   const { id } = (await dropOrder(stage, requests)).order
   t.match(await stage.store.findOrder(id), { status: 'pending' })
   await stage.clock.advance(30_000)

@@ -1,7 +1,7 @@
 import { toPem } from '@gatehouse/pki'
 import t from 'tap'
-import { KEY, start, written } from './helpers/app.ts'
 import { makeCsr } from '../../../packages/issuance/test/helpers/csr.ts'
+import { KEY, start, written } from './helpers/app.ts'
 import { isDocumented } from './helpers/documented.ts'
 
 const JSON_TYPE = 'application/json'

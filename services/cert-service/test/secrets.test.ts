@@ -2,10 +2,10 @@ import { fromPem, toPem } from '@gatehouse/pki'
 import { createMetrics } from '@gatehouse/service-kit/telemetry'
 import { StoreError } from '@gatehouse/store'
 import t from 'tap'
+import { makeCsr } from '../../../packages/issuance/test/helpers/csr.ts'
 import { expectWarnings } from '../../../scripts/test/quiet.ts'
 import { createIdp, DAY, KEY, start } from './helpers/app.ts'
 import { browse } from './helpers/browse.ts'
-import { makeCsr } from '../../../packages/issuance/test/helpers/csr.ts'
 
 t.test('no secret reaches the log, an error, a metric, the audit trail or a page', async (t) => {
   expectWarnings(

@@ -19,7 +19,7 @@ import type { CallerLimits } from '../../src/options/callers.ts'
 import { renewalsOf } from '../../src/renewals.ts'
 import { type Actor, parseRequest, type RequestFields } from '../../src/request.ts'
 import { RENEW_EVERY } from '../../src/times.ts'
-import { type LeapClock, leapClock } from '../leap-clock.ts'
+import { type LeapClock, leapClock, settle } from '../leap-clock.ts'
 
 export const NOW = Date.UTC(2030, 0, 1)
 export const DAY = 86_400_000
@@ -39,6 +39,7 @@ export interface StageOptions extends Pick<IssuersOptions, 'createSolver'> {
   /** What `start` has issued and renewed, whoever asks. */
   readonly certificates?: readonly RequestFields[]
   readonly wait?: number
+  readonly random?: () => number
   /** Stands before the store. */
   readonly withStore?: (store: Store) => Store
 }
@@ -47,7 +48,7 @@ const USUAL = { names: 5_000, issuancesPerMinute: 60, burst: 120 }
 
 /** Issues as a service does, on a store in a folder of its own, by a clock that stands still, without HTTP. */
 export async function openStage(t: Test, options: StageOptions = {}) {
-  const { folder = testFolder(t), clock = leapClock(NOW), wait = WAIT } = options
+  const { folder = testFolder(t), clock = leapClock(NOW), wait = WAIT, random = () => 0 } = options
   const { withStore = (store) => store } = options
   const { log, logged } = quietLog(t, 'debug')
   const store = withStore(
@@ -56,7 +57,7 @@ export async function openStage(t: Test, options: StageOptions = {}) {
   const masterKeyFile = join(folder, 'keys', 'master.key')
   const keyring = await openKeyring({ masterKeyFile, folder: join(folder, 'data'), store })
   const ca = { name: 'Gatehouse', permitted: [], leafLifetime: 7 * DAY, ...options.ca }
-  const deps = { store, keyring, clock, log, random: () => 0 }
+  const deps = { store, keyring, clock, log, random }
   const { issuers: configs = [], issuer, createSolver } = options
   const opened = await openIssuers(
     { ca, issuers: configs, fallback: issuer, createSolver },
@@ -105,7 +106,7 @@ export async function openStage(t: Test, options: StageOptions = {}) {
   }
 
   /** Begins to resume, renew and ask CAs, as a service does once it listens. */
-  function start(): void {
+  async function start(): Promise<void> {
     const renewals = renewalsOf({ ...deps, holdings, issuance, issuers: opened.issuers })
     const configured = (options.certificates ?? []).map((fields) =>
       parseRequest(fields, opened.issuers, () => Number.POSITIVE_INFINITY),
@@ -118,6 +119,7 @@ export async function openStage(t: Test, options: StageOptions = {}) {
       await renewals.renewDue(configured, stopping.signal)
     })
     repeat(() => renewals.checkWindows(stopping.signal))
+    await settle()
   }
 
   return {

@@ -15,8 +15,8 @@ import {
   startPebbleServer,
 } from '../../../../packages/acme/test/integration/pebble.ts'
 import { freePorts, makeFolder } from '../../../../packages/acme/test/integration/processes.ts'
-import { type AcmeExample, startExample } from '../helpers/acme-example.ts'
 import { makeCsr } from '../../../../packages/issuance/test/helpers/csr.ts'
+import { type AcmeExample, startExample } from '../helpers/acme-example.ts'
 import { startDnsBridge, startPublicDns } from '../helpers/public-dns.ts'
 
 const dns = await startPublicDns(t)

@@ -8,7 +8,7 @@ import { standIn } from '../../../../packages/acme/test/dns/providers/stand-in.t
 import { createMemoryStore } from '../../../../packages/acme/test/memory-store.ts'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import type { AppDeps } from '../../src/app.ts'
-import { briskClock, issuerAt, startCa } from '../helpers/acme.ts'
+import { briskClock, issuerAt, post, startAcme, startCa } from '../helpers/acme.ts'
 import { NOW, start } from '../helpers/app.ts'
 import { createDnsWorld, type Weather } from '../helpers/dns-world.ts'
 
@@ -119,4 +119,53 @@ t.test('property: a dry run sees an obstacle exactly where the order fails', asy
   )
   t.ok(outcomes.issued > 0, `${outcomes.issued} were issued`)
   t.ok(outcomes.refused > 0, `${outcomes.refused} were not`)
+})
+
+t.test('the account URL is in the log, and in the dry run once it is registered', async (t) => {
+  const folder = testFolder(t)
+  const { running, ca, clock } = await startAcme(t, {}, { folder })
+  const lookAhead = async ({ call }: typeof running) =>
+    (await call('POST', '/api/certificate?dryRun=true', { domain: 'b.example.com' })).body
+  t.notOk('accountUrl' in (await lookAhead(running)))
+  await post(running)
+  const { accountUrl } = await lookAhead(running)
+  t.match(accountUrl, new RegExp(`^${ca.directoryUrl.origin}/account/`))
+  t.equal(accountUrl, ca.exchanges.find(({ kind }) => kind === 'newOrder')?.header.kid)
+  const tells = (lines: readonly string[]) =>
+    lines.some((line) => JSON.parse(line).accountUrl === accountUrl)
+  t.ok(tells(running.logged))
+  await running.close()
+  const again = await startAcme(t, {}, { folder, ca, clock })
+  await post(again.running, 'b.example.com')
+  t.ok(tells(again.running.logged), 'after a restart as well')
+})
+t.test('a dry run shows the shares', async (t) => {
+  expectWarnings(t, 'CERT_RATE_LIMITED')
+  const config = {
+    auth: {
+      psk: { keys: [{ name: 'web', key: 'the-key-of-a-web-server', domains: ['*.example.com'] }] },
+    },
+  }
+  const limits = { domain: { count: 10, per: '7d' } }
+  const { running } = await startAcme(t, {}, { issuerOptions: { limits }, config })
+  const ask = async (name: string, query = '') => {
+    const headers = { authorization: 'APIKey the-key-of-a-web-server' }
+    const body = { domain: `${name}.example.com` }
+    return (await running.call('POST', `/api/certificate${query}`, body, headers)).body
+  }
+  for (const name of ['a', 'b', 'c']) await ask(name)
+  const own = 'example.com by one caller that is no operator'
+  const kept = 'example.com, without 3 for renewals'
+  t.match(await ask('d', '?dryRun=true'), {
+    budgets: [
+      { limit: 'domain', subject: kept, left: 4, count: 10 },
+      { limit: 'domain', subject: own, left: 0, count: 3 },
+    ],
+    obstacles: ['the limit `domain` for example.com by one caller that is no operator is used up'],
+  })
+  t.match(await ask('d'), {
+    code: 'CERT_RATE_LIMITED',
+    detail: /3 .* by one caller/,
+    action: /an operator can/,
+  })
 })

@@ -6,11 +6,11 @@ import {
   testServer,
   until,
 } from '../../../../packages/cert-store/test/helpers/engines.ts'
+import { makeCsr } from '../../../../packages/issuance/test/helpers/csr.ts'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import type { AppDeps } from '../../src/app.ts'
 import { startAcme } from '../helpers/acme.ts'
 import { type Answer, DAY, type Running, start } from '../helpers/app.ts'
-import { makeCsr } from '../../../../packages/issuance/test/helpers/csr.ts'
 
 // What is wrong in these tests, and said.
 expectWarnings(t, 'nearly `limits.perName.certificates`')

@@ -1,9 +1,9 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
+import { makeCsr } from '../../../../packages/issuance/test/helpers/csr.ts'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { createIdp, DAY, KEY, NOW, type Running, reload, start } from '../helpers/app.ts'
-import { makeCsr } from '../../../../packages/issuance/test/helpers/csr.ts'
 
 // What is wrong in these tests, and said.
 expectWarnings(t, 'CERT_NOTHING_HELD')

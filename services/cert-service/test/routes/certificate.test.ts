@@ -12,9 +12,9 @@ import { weakPair } from '../../../../packages/auth-core/test/jwt/roca-keys.ts'
 import { backup, restore } from '../../../../packages/cert-store/src/backup/backup.ts'
 import { openSqliteStore } from '../../../../packages/cert-store/src/engines/sqlite.ts'
 import { newAudit, newCertificate } from '../../../../packages/cert-store/test/helpers/store.ts'
+import { makeCsr } from '../../../../packages/issuance/test/helpers/csr.ts'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { DAY, NOW, start } from '../helpers/app.ts'
-import { makeCsr } from '../../../../packages/issuance/test/helpers/csr.ts'
 
 t.test('POST /api/certificate answers with a certificate and its key', async (t) => {
   const { call, service } = await start(t)

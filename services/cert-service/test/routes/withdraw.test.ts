@@ -1,11 +1,17 @@
 import { hash } from 'node:crypto'
 import { generateP256, parseCertificate } from '@gatehouse/pki'
+import { testFolder } from '@gatehouse/service-kit/testing'
 import t from 'tap'
 import { newAudit, newCertificate } from '../../../../packages/cert-store/test/helpers/store.ts'
-import { post, problem, startAcme as startPublic } from '../helpers/acme.ts'
-import { startAcme } from '../helpers/acme-service.ts'
-import { DAY, NOW, start } from '../helpers/app.ts'
 import { makeCsr } from '../../../../packages/issuance/test/helpers/csr.ts'
+import { expectWarnings } from '../../../../scripts/test/quiet.ts'
+import type { AppDeps } from '../../src/app.ts'
+import { post, problem, startAcme as startPublic, WAIT } from '../helpers/acme.ts'
+import { startAcme } from '../helpers/acme-service.ts'
+import { DAY, NOW, settle, start } from '../helpers/app.ts'
+
+// What is wrong in these tests, and said.
+expectWarnings(t, 'ACME_')
 
 const serialOf = (leaf: Buffer | undefined) => parseCertificate(leaf as Buffer).serialNumber
 const domain = 'a.example.com'
@@ -173,4 +179,102 @@ t.test('a CA that is away keeps nothing else from being revoked', async (t) => {
   t.ok(await service.store.isCompromised(hash('sha256', spki)), 'its key is refused from now on')
   ca.always('revokeCert')
   t.match(await revoke(), { status: 200, body: { serialNumbers: [serialNumber] } })
+})
+
+t.test('what is deleted while its renewal is under way is not renewed any more', async (t) => {
+  const gate = Promise.withResolvers<void>()
+  let presented = 0
+  const createSolver: AppDeps['createSolver'] = ({ type }) => ({
+    type,
+    present: async () => (presented++ > 0 ? gate.promise : undefined),
+    cleanUp: async () => {},
+  })
+  const { ca, running, clock } = await startPublic(t, {}, { createSolver })
+  running.service.start()
+  await post(running)
+  await clock.advance(61 * DAY)
+  await settle(() => presented === 2)
+  const deletion = running.call('DELETE', '/api/certificate/app.example.com')
+  await settle()
+  await clock.advance(WAIT)
+  t.equal((await deletion).status, 204)
+  gate.resolve()
+  await settle(() => running.service.issuance.flights.size === 0)
+  t.match((await running.service.store.findByDomain('app.example.com'))[0], { renewAt: null })
+  for (let day = 0; day < 80; day += 10) {
+    await clock.advance(10 * DAY)
+    await settle(() => running.service.issuance.flights.size === 0)
+  }
+  t.equal(ca.count('newOrder'), 2)
+  t.match((await post(running)).body, { cached: true }, 'yet nothing issued is lost')
+})
+
+t.test('revoked at the CA first, those that it replaced as well', async (t) => {
+  const { ca, running, clock } = await startPublic(t)
+  running.service.start()
+  await post(running)
+  await clock.advance(61 * DAY)
+  await settle(() => running.service.issuance.flights.size === 0)
+  t.equal(ca.count('newOrder'), 2)
+  const revoke = () =>
+    running.call('POST', '/api/certificate/revoke', {
+      domain: 'app.example.com',
+      reason: 'superseded',
+    })
+  ca.always('revokeCert', problem(500, 'serverInternal', 'out of order'))
+  t.match(await revoke(), {
+    status: 503,
+    body: { code: 'ACME_SERVER_INTERNAL', detail: /out of order/, action: /\w+/ },
+  })
+  t.equal((await post(running)).status, 200, 'what the CA did not revoke is not revoked')
+  ca.always('revokeCert')
+  const asked = ca.count('revokeCert')
+  ca.answer('revokeCert', problem(500, 'serverInternal'))
+  const revoked = await revoke()
+  t.match(revoked, { status: 200, body: { serialNumbers: { length: 2 } } })
+  t.notOk('unknownAtCa' in revoked.body)
+  t.equal(ca.count('revokeCert') - asked, 3, 'one fault is put up with')
+  t.match((await post(running)).body, { cached: false })
+  t.match(await revoke(), { status: 200, body: { serialNumbers: { length: 1 } } })
+})
+
+t.test('what the CA does not know any more is revoked here, and the answer says so', async (t) => {
+  const rows = [
+    ['by status', problem(404, 'malformed', 'Not found'), true],
+    ['in words', problem(400, 'malformed', 'Unable to find specified certificate.'), true],
+    ['another fault', problem(400, 'malformed', 'The request is no JWS'), false],
+    ['a page of a proxy', { status: 404, body: '' }, false],
+  ] as const
+  for (const [what, reply, isUnknown] of rows) {
+    const { ca, running } = await startPublic(t)
+    const { serialNumber } = (await post(running)).body
+    ca.always('revokeCert', reply)
+    const domain = 'app.example.com'
+    const { status, body } = await running.call('POST', '/api/certificate/revoke', { domain })
+    if (isUnknown)
+      t.match({ status, body }, { status: 200, body: { unknownAtCa: [serialNumber] } }, what)
+    else
+      t.match(
+        { status, body },
+        { status: 503, body: { code: /^ACME_/, detail: /app.example.com/ } },
+        what,
+      )
+    const held = await running.call('GET', `/api/certificate/${domain}`)
+    t.equal(held.status, isUnknown ? 404 : 200, what)
+  }
+})
+
+t.test('what a removed issuer issued cannot be revoked here, only deleted', async (t) => {
+  const folder = testFolder(t)
+  const { ca, running, clock } = await startPublic(t, {}, { folder })
+  await post(running)
+  await running.close()
+  const again = await startPublic(t, {}, { folder, ca, clock, config: { issuers: [] } })
+  const domain = 'app.example.com'
+  t.match(await again.running.call('POST', '/api/certificate/revoke', { domain }), {
+    status: 409,
+    body: { code: 'CERT_ISSUER_ABSENT' },
+  })
+  t.equal((await again.running.call('DELETE', `/api/certificate/${domain}`)).status, 204)
+  t.equal(ca.count('revokeCert'), 0)
 })

@@ -1,21 +1,18 @@
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
-import type {
-  Kind,
-  Reply,
-  ScriptedCa,
-} from '../../../../../packages/acme/test/scripted-ca/index.ts'
-import { failedOrders } from '../../../../../packages/cert-store/test/helpers/store.ts'
 import { expectWarnings } from '../../../../../scripts/test/quiet.ts'
-import { briskClock, issuerAt, post, problem, startAcme, startCa } from '../../helpers/acme.ts'
-import { DAY, type Running, settle } from '../../helpers/app.ts'
+import type { Kind, Reply, ScriptedCa } from '../../../../acme/test/scripted-ca/index.ts'
+import { failedOrders } from '../../../../cert-store/test/helpers/store.ts'
+import { briskClock, issuerAt, openAcmeStage, problem, startCa } from '../../helpers/acme.ts'
+import { currentOf, DAY, obtain, type Stage } from '../../helpers/stage.ts'
+import { settle } from '../../leap-clock.ts'
 
 // What is wrong in these tests, and said.
 expectWarnings(t, 'ACME_')
 
 const MINUTE = 60_000
 
-const failureOf = async ({ service }: Running) => (await failedOrders(service.store))[0]
+const failureOf = async ({ store }: Stage) => (await failedOrders(store))[0]
 
 type Row = [what: string, kind: Kind, reply: Reply, code: string, minutes: number, words: RegExp]
 
@@ -75,26 +72,24 @@ const passing: Row[] = [
 
 for (const [what, kind, reply, code, minutes, words] of passing)
   t.test(`a failure that passes is told, and the order goes on by itself: ${what}`, async (t) => {
-    const { ca, running, clock } = await startAcme(t)
+    const { ca, stage, clock } = await openAcmeStage(t)
     ca.always(kind, reply)
-    const { status, headers, body } = await post(running)
-    t.same([status, headers['retry-after']], [503, String(minutes * 60)])
-    const order = await failureOf(running)
+    const error = await obtain(stage)
+    t.equal(error.retryAfter, minutes * 60)
+    const order = await failureOf(stage)
     const orderUrl = `/api/orders/${order?.id}`
-    t.equal(headers.location, orderUrl)
-    t.match(body, { code, detail: words, action: /\w+/, orderUrl, title: /\w+/ })
-    const told = await running.call('GET', orderUrl)
-    t.match(told.body, { status: 'failed', lastError: { code, detail: words, action: /\w+/ } })
+    t.match(error, { code, detail: words, action: /\w+/, orderUrl })
+    t.match(order, { status: 'failed', lastError: { code, detail: words } })
 
     const asked = ca.exchanges.length
-    for (let n = 0; n < 5; n++) t.match(await post(running), { status: 503, body: { code } })
+    for (let n = 0; n < 5; n++) t.match(await obtain(stage), { code })
     t.equal(ca.exchanges.length, asked, 'nothing is asked before its time')
     ca.always(kind)
     const finalised = ca.count('finalize')
     await clock.advance(minutes * MINUTE)
-    await running.service.issuance.resume()
-    await settle(() => running.service.issuance.flights.size === 0)
-    t.match(await post(running), { status: 200, body: { cached: true } })
+    await stage.issuance.resume()
+    await settle(() => stage.issuance.flights.size === 0)
+    t.match(await obtain(stage), { cached: true })
     t.ok(ca.count('finalize') <= Math.max(finalised, 0) + 1)
   })
 
@@ -129,31 +124,30 @@ const refusals: Row[] = [
 
 for (const [what, kind, reply, code, , words] of refusals)
   t.test(`what the CA refuses for good is 422 without Retry-After: ${what}`, async (t) => {
-    const { ca, running, clock } = await startAcme(t)
+    const { ca, stage, clock } = await openAcmeStage(t)
     ca.answer(kind, reply)
     for (const when of ['at once', 'and from memory']) {
-      const { status, headers, body } = await post(running)
-      t.same([status, headers['retry-after']], [422, undefined], when)
-      t.match(body, { code, detail: words, action: /\w+/, orderUrl: headers.location }, when)
+      const error = await obtain(stage)
+      t.match(error, { code, detail: words, action: /\w+/, orderUrl: /orders/ }, when)
+      t.equal(error.retryAfter, undefined, when)
     }
     t.equal(ca.count('newOrder'), 1)
-    await running.service.issuance.resume()
+    await stage.issuance.resume()
     await clock.advance(10 * MINUTE)
-    await running.service.issuance.resume()
+    await stage.issuance.resume()
     t.equal(ca.count('newOrder'), 1, 'it is not tried by itself')
-    t.equal((await post(running)).status, 200, 'but when somebody asks')
+    t.ok((await obtain(stage)).certificate, 'but when somebody asks')
   })
 
 t.test('a failure of our own is told in general', async (t) => {
   expectWarnings(t, 'CERT_ISSUE_FAILED', 'a certificate could not be issued')
-  const { running } = await startAcme(t)
-  const { service } = running
-  service.store.findOrderByUrl = async () => {
+  const { stage } = await openAcmeStage(t)
+  stage.store.findOrderByUrl = async () => {
     throw new TypeError('a secret place')
   }
-  const { status, body, text } = await post(running)
-  t.match({ status, body }, { status: 503, body: { code: 'CERT_ISSUE_FAILED' } })
-  t.notMatch(text, /secret/)
+  const error = await obtain(stage)
+  t.match(error, { code: 'CERT_ISSUE_FAILED' })
+  t.notMatch(error.detail, /secret/)
 })
 
 t.test(
@@ -166,16 +160,16 @@ t.test(
       ['reset', [1 / 6, 1 / 2, 1, 2, 5, 5]],
     ] as const)
       await t.test(String(minutes), async (t) => {
-        const { ca, running, clock } = await startAcme(t)
+        const { ca, stage, clock } = await openAcmeStage(t)
         ca.always('newOrder', reply)
         for (const wait of minutes) {
-          await post(running)
-          const order = await failureOf(running)
+          await obtain(stage)
+          const order = await failureOf(stage)
           t.equal(order?.nextTryAt, clock.now() + wait * MINUTE)
           await clock.advance(wait * MINUTE)
         }
         ca.always('newOrder')
-        t.equal((await post(running)).status, 200)
+        t.ok((await obtain(stage)).certificate)
       })
   },
 )
@@ -193,31 +187,31 @@ t.test('one fault of the CA is put up with while the caller waits', async (t) =>
     ['certificate', problem(404, 'malformed')],
   ] as const)
     await t.test(kind, async (t) => {
-      const { ca, running } = await startAcme(t)
+      const { ca, stage } = await openAcmeStage(t)
       ca.answer(kind, reply)
-      t.equal((await post(running)).status, 200)
+      t.ok((await obtain(stage)).certificate)
       t.equal(ca.count('finalize'), kind === 'finalize' ? 2 : 1)
       t.equal(ca.count('newOrder'), kind === 'newOrder' ? 2 : 1)
     })
 })
 
 t.test('an order that the CA has goes on by itself, whoever asks or not', async (t) => {
-  const { ca, running, clock } = await startAcme(t)
+  const { ca, stage, clock } = await openAcmeStage(t)
   ca.always('certificate', problem(500, 'serverInternal'))
-  t.equal((await post(running)).status, 503)
+  t.ok((await obtain(stage)).code)
   t.equal(ca.count('finalize'), 1)
   ca.always('certificate')
-  running.service.start()
+  await stage.start()
   await clock.advance(2 * MINUTE)
-  await settle(() => running.service.issuance.flights.size === 0)
-  t.match(await post(running), { status: 200, body: { cached: true } })
+  await settle(() => stage.issuance.flights.size === 0)
+  t.match(await obtain(stage), { cached: true })
   t.equal(ca.count('finalize'), 1)
 })
 
 t.test('an order that expired while the service was stopped is placed again', async (t) => {
-  const { ca, running, clock } = await startAcme(t)
+  const { ca, stage, clock } = await openAcmeStage(t)
   ca.always('order', problem(500, 'serverInternal'))
-  t.equal((await post(running)).status, 503)
+  t.ok((await obtain(stage)).code)
   ca.always('order')
   const { exchanges } = ca
   ca.answer('order', () => ({
@@ -229,93 +223,97 @@ t.test('an order that expired while the service was stopped is placed again', as
     },
   }))
   await clock.advance(MINUTE)
-  await running.service.issuance.resume()
-  await settle(() => running.service.issuance.flights.size === 0)
-  t.match(await post(running), { status: 200, body: { cached: true } })
+  await stage.issuance.resume()
+  await settle(() => stage.issuance.flights.size === 0)
+  t.match(await obtain(stage), { cached: true })
   t.equal(ca.count('newOrder'), 2)
 })
 
 t.test('an order that the CA never took is given up after a week', async (t) => {
-  const { ca, running, clock } = await startAcme(t)
+  const { ca, stage, clock } = await openAcmeStage(t)
   ca.always('newOrder', problem(500, 'serverInternal'))
-  await post(running)
+  await obtain(stage)
   for (let day = 0; day <= 8; day++) {
     await clock.advance(DAY)
-    await running.service.issuance.resume()
-    await settle(() => running.service.issuance.flights.size === 0)
-    const due = await running.service.store.listResumableOrders(clock.now() + DAY)
+    await stage.issuance.resume()
+    await settle(() => stage.issuance.flights.size === 0)
+    const due = await stage.store.listResumableOrders(clock.now() + DAY)
     t.equal(due.length, day < 7 ? 1 : 0, `day ${day}`)
   }
 })
 
 t.test('an account that the CA does not know for a moment costs no order', async (t) => {
-  const { ca, running } = await startAcme(t)
+  const { ca, stage } = await openAcmeStage(t)
   ca.answer('certificate', problem(400, 'accountDoesNotExist'))
-  t.equal((await post(running)).status, 200)
+  t.ok((await obtain(stage)).certificate)
   t.equal(ca.count('newOrder'), 1)
   t.equal(ca.count('finalize'), 1)
 })
 
 t.test('an account that cannot be registered again at once keeps its order', async (t) => {
-  const { ca, running, clock } = await startAcme(t)
-  t.equal((await post(running, 'first.example.com')).status, 200)
+  const { ca, stage, clock } = await openAcmeStage(t)
+  t.ok((await obtain(stage, { domain: 'first.example.com' })).certificate)
   ca.answer('authorization', problem(400, 'accountDoesNotExist'))
   ca.always('newAccount', problem(500, 'serverInternal'))
-  t.equal((await post(running)).status, 503)
+  t.ok((await obtain(stage)).code)
   ca.always('newAccount')
   await clock.advance(MINUTE)
   ca.answer('authorization', problem(400, 'accountDoesNotExist'))
-  t.equal((await post(running)).status, 200)
+  t.ok((await obtain(stage)).certificate)
   t.equal(ca.count('newOrder'), 2, 'one for each name')
 })
 
 t.test('an order of a changed or removed issuer is given up', async (t) => {
   const folder = testFolder(t)
-  const { ca, running, clock } = await startAcme(t, {}, { folder })
+  const { ca, stage, clock } = await openAcmeStage(t, {}, { folder })
   ca.always('certificate', problem(500, 'serverInternal'))
-  await post(running)
-  await running.close()
-  const again = await startAcme(t, {}, { folder, ca, clock, issuerOptions: { profile: 'other' } })
+  await obtain(stage)
+  await stage.close()
+  const again = await openAcmeStage(
+    t,
+    {},
+    { folder, acme: ca, clock, changes: { profile: 'other' } },
+  )
   await clock.advance(2 * MINUTE)
-  await again.running.service.issuance.resume()
-  t.same(await again.running.service.store.listResumableOrders(clock.now()), [])
-  t.match(await failureOf(again.running), { lastError: { code: 'CERT_NOT_PERMITTED' } })
+  await again.stage.issuance.resume()
+  t.same(await again.stage.store.listResumableOrders(clock.now()), [])
+  t.match(await failureOf(again.stage), { lastError: { code: 'CERT_NOT_PERMITTED' } })
 })
 
 t.test('two requestKeys of the same names do not finalise each other’s order', async (t) => {
   expectWarnings(t, 'CERT_BUSY')
-  const { ca, running, clock } = await startAcme(t, { reuseOrders: true })
+  const { ca, stage, clock } = await openAcmeStage(t, { reuseOrders: true })
   const [first, second] = await Promise.all([
-    post(running, 'a.test'),
-    post(running, 'a.test', { keyType: 'p384' }),
+    obtain(stage, { domain: 'a.test' }),
+    obtain(stage, { domain: 'a.test', keyType: 'p384' }),
   ])
-  t.same([first.status, second.status], [200, 200], 'one after the other')
+  t.ok(first.certificate && second.certificate, 'one after the other')
   t.equal(ca.count('newOrder'), 2)
 
   ca.always('order', problem(500, 'serverInternal'))
-  t.equal((await post(running, 'b.test')).status, 503)
-  const waiting = await post(running, 'b.test', { keyType: 'p384' })
-  t.match(waiting, { status: 503, body: { code: 'CERT_BUSY' } }, 'it has to wait')
+  t.ok((await obtain(stage, { domain: 'b.test' })).code)
+  const waiting = await obtain(stage, { domain: 'b.test', keyType: 'p384' })
+  t.match(waiting, { code: 'CERT_BUSY' }, 'it has to wait')
   t.equal(ca.count('finalize'), 2)
   ca.always('order')
   await clock.advance(MINUTE)
-  t.equal((await post(running, 'b.test')).status, 200)
+  t.ok((await obtain(stage, { domain: 'b.test' })).certificate)
   await clock.advance(MINUTE)
-  t.equal((await post(running, 'b.test', { keyType: 'p384' })).status, 200)
+  t.ok((await obtain(stage, { domain: 'b.test', keyType: 'p384' })).certificate)
   t.equal(ca.count('finalize'), 4)
 })
 
-t.test('readiness tells of a CA that cannot be reached, and is ready all the same', async (t) => {
-  const { ca, running, clock } = await startAcme(t)
-  const ready = async () => (await running.call('GET', '/readyz')).body
-  t.match(await ready(), { degraded: { length: 0 } })
+t.test('what is degraded names a CA that cannot be reached', async (t) => {
+  const { ca, stage, clock } = await openAcmeStage(t)
+  const degraded = () => stage.issuers.degraded()
+  t.strictSame(degraded(), [])
   ca.always('directory', 'reset')
-  await post(running)
+  await obtain(stage)
   ca.always('directory')
-  t.match(await ready(), { status: 'ready', degraded: ['issuer acme'] })
+  t.strictSame(degraded(), ['issuer acme'])
   await clock.advance(MINUTE)
-  await post(running)
-  t.match(await ready(), { degraded: { length: 0 } })
+  await obtain(stage)
+  t.strictSame(degraded(), [])
 })
 
 /** An issuer for every name, and one that is for `x.test` alone. */
@@ -327,7 +325,7 @@ async function withFallback(t: Test, fallback: string) {
     issuerAt(ca, { fallback }),
     issuerAt(second, { name: 'second', names: ['x.test'] }),
   ]
-  return startAcme(t, {}, { clock, ca, config: { issuers } })
+  return openAcmeStage(t, {}, { clock, acme: ca, issuers })
 }
 
 const outage = (ca: ScriptedCa) =>
@@ -337,43 +335,37 @@ for (const fallback of ['second', 'ca'])
   t.test(
     `the fallback ${fallback} stands in until the first issuer has a certificate`,
     async (t) => {
-      const { ca, running, clock } = await withFallback(t, fallback)
+      const { ca, stage, clock } = await withFallback(t, fallback)
       const domain = 'x.test'
       outage(ca)
-      const first = await post(running, domain)
-      t.match(first, { status: 200, body: { issuer: fallback, cached: false } })
-      t.match(await post(running, domain), {
-        status: 200,
-        body: { issuer: fallback, cached: true },
-      })
+      const first = await obtain(stage, { domain })
+      t.match(first, { issuer: fallback, cached: false })
+      t.match(await obtain(stage, { domain }), { issuer: fallback, cached: true })
       t.equal(ca.count('newOrder'), 1, 'the first is left alone for a while')
 
-      running.service.start()
+      await stage.start()
       await clock.advance(MINUTE)
       await clock.advance(MINUTE)
       await settle(() => ca.count('newOrder') === 2)
-      t.match(await post(running, domain), { body: { issuer: fallback } }, 'it is tried again')
+      t.match(await obtain(stage, { domain }), { issuer: fallback }, 'it is tried again')
 
       ca.answer('newOrder')
       for (let n = 2; n < 9; n++) {
         await clock.advance(DAY / 2)
-        await settle(() => running.service.issuance.flights.size === 0)
-        t.equal((await post(running, domain)).status, 200)
+        await settle(() => stage.issuance.flights.size === 0)
+        t.ok((await obtain(stage, { domain })).certificate)
       }
       for (let n = 0; n < 12; n++) {
         await clock.advance(DAY / 2)
-        await settle(() => running.service.issuance.flights.size === 0)
+        await settle(() => stage.issuance.flights.size === 0)
       }
-      t.match(await post(running, domain), { status: 200, body: { issuer: 'acme' } })
-      t.match((await running.call('GET', `/api/certificate/${domain}`)).body, { issuer: 'acme' })
+      t.match(await obtain(stage, { domain }), { issuer: 'acme' })
+      t.match(await currentOf(stage, domain), { issuer: 'acme' })
     },
   )
 
 t.test('a fallback that may not sign does not', async (t) => {
-  const { ca, running } = await withFallback(t, 'second')
+  const { ca, stage } = await withFallback(t, 'second')
   outage(ca)
-  t.match(await post(running, 'y.test'), {
-    status: 422,
-    body: { code: 'ACME_REJECTED_IDENTIFIER' },
-  })
+  t.match(await obtain(stage, { domain: 'y.test' }), { code: 'ACME_REJECTED_IDENTIFIER' })
 })
