@@ -91,7 +91,7 @@ export const PROMISES: Readonly<Record<string, readonly Said[]>> = {
     [
       'None is taken out of service',
       `packages/issuance/test/callers.test.ts: beyond the limit of a name, no other certificate is issued, and none makes room`,
-      `${CERT}/limits/fleet.test.ts: at the limit the next machine is refused, and the others keep what they have`,
+      `${CERT}/issuance/fleet.test.ts: at the limit the next machine is refused, and the others keep what they have`,
     ],
     [
       'A secret never reaches a log',

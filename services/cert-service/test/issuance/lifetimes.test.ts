@@ -25,7 +25,6 @@ const post = ({ call }: Running, body: object, key = KEY) =>
   )
 const livesFor = ({ notBefore, notAfter }: { notBefore: string; notAfter: string }) =>
   Date.parse(notAfter) - Date.parse(notBefore) - BACKDATE
-const _madeOf = async ({ service }: Running) => (await service.store.listHistory('a.test')).length
 
 const ASKED: readonly [why: string, key: string, lifetime: unknown, ms: number | RegExp][] = [
   ['nothing', KEY, undefined, 7 * DAY],

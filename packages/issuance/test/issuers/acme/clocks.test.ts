@@ -9,7 +9,6 @@ import { settle } from '../../leap-clock.ts'
 expectWarnings(t, 'ACME_SERVER_INTERNAL', 'ACME_UNREACHABLE')
 
 const HOUR = DAY / 24
-const _domain = 'a.test'
 const time = (at: number) => new Date(at).toISOString()
 
 /** A service whose clock can be ahead of that of its CA, with the work of its loops. */
