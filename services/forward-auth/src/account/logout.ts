@@ -128,7 +128,7 @@ function sendNotSaved(
   const { request } = reply
   // The form is a POST that opens a page.
   if (!isNavigation('GET', request.headers)) throw error
-  request.log.warn({ err: error }, 'a logout could not be stored')
+  request.log.warn({ err: error }, 'the store has not taken a sign-out')
   reply.header('retry-after', error.retryAfter ?? 0)
   const signInHref = pageUrl(portalSite, '/signin')
   const page = signedOutPage({

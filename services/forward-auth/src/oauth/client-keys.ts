@@ -56,7 +56,7 @@ export class ClientKeys {
     } catch (error) {
       if (!(error instanceof AuthError)) throw error
       const { code, detail, retryAfter } = error
-      request.log.info({ code, client: id, detail }, 'assertion of a client refused')
+      request.log.info({ code, client: id, detail }, 'client assertion refused')
       if (error.statusCode < 500) return false
       const cause = { cause: error, ...(retryAfter !== undefined && { retryAfter }) }
       throw new FwaError('FWA_CLIENT_UNREACHABLE', 'the keys of the client cannot be read', cause)

@@ -165,7 +165,7 @@ export class ReReading {
     const asking = this.#ask(session, portal, provider)
       .catch((err) => {
         this.#pause(sid)
-        log.warn({ err, provider: provider.name }, 'a session was not read again')
+        log.warn({ err, provider: provider.name }, 'reading a session again failed')
       })
       .finally(() => this.#asking.delete(sid))
     this.#asking.set(sid, asking)
@@ -291,7 +291,7 @@ export class ReReading {
     const { sid, rev } = session
     // A sign-in may have renewed it meanwhile, with tokens of its own.
     if ((await this.#records.open(sid))?.row.rev !== rev) return this.#records.forget(sid)
-    this.#app.log.info({ provider: provider.name, reason }, 'ended by the provider')
+    this.#app.log.info({ provider: provider.name, reason }, 'the provider has ended a session')
     recordEnd(this.#app, row, { endedBy: 'provider', actor: provider.name })
     return this.#records.endOne(session)
   }
@@ -330,8 +330,8 @@ export class ReReading {
   #noteSilence(provider: string): void {
     if (this.#silent.has(provider)) return
     this.#silent.add(provider)
-    const message = 'people are not read again: have the provider give refresh tokens'
-    this.#app.log.warn({ provider }, `${message}, as many do for the scope offline_access`)
+    const message = 'the provider gives no refresh tokens, so people are not read again'
+    this.#app.log.warn({ provider }, `${message}: many give them for the scope offline_access`)
   }
 
   /** Logs once that a provider refuses our client, until it does not any more. */
@@ -341,7 +341,7 @@ export class ReReading {
     if (answer.kind !== 'misconfigured') this.#refused.delete(provider)
     else if (!this.#refused.has(provider)) {
       this.#refused.add(provider)
-      this.#app.log.error({ err: answer.error, provider }, 'our client is refused')
+      this.#app.log.error({ err: answer.error, provider }, 'the provider refuses our client')
     }
   }
 

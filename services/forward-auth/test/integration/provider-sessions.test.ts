@@ -167,7 +167,7 @@ t.test('what the provider says when it is asked again', async (t) => {
   })
 
   await t.test('a client that is refused signs nobody out', async (t) => {
-    expectWarnings(t, 'our client is refused')
+    expectWarnings(t, 'the provider refuses our client')
     const people = await startPeople(t)
     const { clock, url, urls, instances, statuses } = await start(t, people)
     const persons = [await people.signIn(url), await people.signIn(url, 'bob')]
@@ -177,7 +177,7 @@ t.test('what the provider says when it is asked again', async (t) => {
       for (const person of persons) t.strictSame(await statuses(person), all(200))
     }
     const told = instances.map(
-      ({ log }) => log.filter(({ msg }) => msg === 'our client is refused').length,
+      ({ log }) => log.filter(({ msg }) => msg === 'the provider refuses our client').length,
     )
     t.ok(Math.max(...told) === 1, 'each says it once')
     const reports = await Promise.all(urls.map(async (each) => (await ask(`${each}/readyz`)).body))

@@ -130,7 +130,7 @@ t.test('nobody is asked who cannot or need not be', async (t) => {
     await clock.advance(11 * HOUR)
     t.strictSame(await groupsAt(here), ['admin', 'ops'], what)
     t.strictSame(asked, [], what)
-    const told = what === 'no token' ? [/^people are not read again: .* offline_access$/] : []
+    const told = what === 'no token' ? [/^the provider gives no refresh tokens, .* offline_access$/] : []
     t.match(here.log, told, `${what}, once`)
     t.equal(here.log.length, told.length)
     const degraded = told.map(() => 'provider main/corp')
@@ -249,7 +249,7 @@ t.test(
       await clock.advance(MINUTE)
     }
     t.equal(asked.length, 10)
-    const told = () => here.log.filter((line) => line === 'our client is refused').length
+    const told = () => here.log.filter((line) => line === 'the provider refuses our client').length
     t.equal(told(), 1)
     t.match(here.app.readiness(), { degraded: ['provider main/corp'] })
 
@@ -274,7 +274,7 @@ t.test('a session whose provider has no token for it is not asked about again', 
     t.strictSame(await groupsAt(here), ['admin', 'ops'])
   }
   t.strictSame(asked, ['r'])
-  t.match(here.log, [/^people are not read again: .* offline_access$/], 'once')
+  t.match(here.log, [/^the provider gives no refresh tokens, .* offline_access$/], 'once')
   t.strictSame(here.app.readiness().degraded, ['provider main/corp'])
 
   const again = await here.begin({ before: ada.session, tokens: { refresh: 'new' } })
@@ -587,7 +587,7 @@ t.test('a store that is away while the provider is to be asked', async (t) => {
   const repair = breakStore(here, 'leaseSession')
   for (let i = 0; i < 20; i++) t.ok(await groupsAt(here), 'grace')
   t.strictSame(asked, [], 'nobody uses a token without the lease')
-  t.strictSame(here.log, ['a session was not read again'], 'and it is told once')
+  t.strictSame(here.log, ['reading a session again failed'], 'and it is told once')
   await clock.advance(HOUR)
   t.equal(await groupsAt(here), undefined)
   repair()
