@@ -61,7 +61,7 @@ const SCRIPTS: readonly Script[] = [
   },
   {
     title: 'A check of a session seen for the first time',
-    limit: 27,
+    limit: 23,
     async prepare(stage) {
       const shared = `${PORTAL}\nstorage: { path: ${stage.testdir()} }\n`
       const { signIn } = await startApp(stage, shared)
@@ -75,7 +75,7 @@ const SCRIPTS: readonly Script[] = [
   },
   {
     title: 'A check when nobody is signed in',
-    limit: 18,
+    limit: 15,
     async prepare(stage) {
       const { app } = await startApp(stage, PORTAL)
       return () => expect(302, app.inject(CHECK))

@@ -3,11 +3,11 @@ import { fromClaims } from '@gatehouse/profile'
 import { createLogger } from '@gatehouse/service-kit/telemetry'
 import { createSigner } from 'fast-jwt'
 import { deriveKeys } from '../../services/forward-auth/src/keys/key-ring.ts'
-import { appCookieName, sessionCookieName } from '../../services/forward-auth/src/session/cookie.ts'
 import { digestsOf, sealSession } from '../../services/forward-auth/src/session/session.ts'
 import { pageUrl, type Site } from '../../services/forward-auth/src/sites.ts'
 import { SqliteStore } from '../../services/forward-auth/src/store/sqlite/sqlite-store.ts'
 import type { AuthStore } from '../../services/forward-auth/src/store/store.ts'
+import { appCookieName, sessionCookieName } from '../../services/forward-auth/src/web/cookies.ts'
 import { SESSION_SECRET } from './service-files.ts'
 
 const SITE: Site = {

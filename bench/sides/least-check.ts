@@ -1,5 +1,5 @@
 import Fastify from 'fastify'
-import { readCookie } from '../../services/forward-auth/src/session/cookie.ts'
+import { readCookie } from '../../services/forward-auth/src/web/cookies.ts'
 import { serve } from '../harness/serve.ts'
 import { visitorClaims } from '../harness/visitors.ts'
 

@@ -9,13 +9,13 @@ import { foldName } from '../../packages/gate/src/header-names.ts'
 import { readAssignments, readFlags } from '../../packages/migrate/src/formats.ts'
 import { readAll } from '../../packages/pki/src/der.ts'
 import { parseSearch } from '../../services/cert-service/src/inventory/search.ts'
+import { splitTarget } from '../../services/forward-auth/src/session/hop.ts'
 import {
   isDoubled,
   readCookie,
   readCookies,
   withoutSessionCookies,
-} from '../../services/forward-auth/src/session/cookie.ts'
-import { splitTarget } from '../../services/forward-auth/src/session/hop.ts'
+} from '../../services/forward-auth/src/web/cookies.ts'
 import { expressionsOf, slowness } from './expressions.ts'
 import { workOf } from './work.ts'
 

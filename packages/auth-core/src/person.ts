@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http'
 import { freezeAll } from '@gatehouse/net'
 import type { Profile } from '@gatehouse/profile'
 // Without conditions, whose library takes long to load.
-import { fromClaims } from '@gatehouse/profile/from-claims'
+import { fromClaims } from '@gatehouse/profile/claims'
 import { AuthError } from './errors.ts'
 import { type Claims, checkClaims, wrongClaim } from './jwt/token.ts'
 import { createVerifier, type TokenSource } from './jwt/verify.ts'

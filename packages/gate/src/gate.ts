@@ -3,7 +3,7 @@ import type { Host } from '@gatehouse/net'
 import { compileCondition, ProfileError } from '@gatehouse/profile'
 import type { RequestSource } from '@gatehouse/service-kit/proxies'
 import { LRUCache } from 'lru-cache'
-import { type Decision, decide, type Principal, withRoute } from './decide.ts'
+import { createGroupFilter, type Decision, decide, type Principal, withRoute } from './decide.ts'
 import { GateError } from './errors.ts'
 import {
   createAliasGuard,
@@ -12,7 +12,6 @@ import {
   READERS,
   type Sites,
 } from './forwarded.ts'
-import { createGroupFilter, type GroupFilter } from './groups.ts'
 import { HEADER_NAMES, MAX_TOOLS_LENGTH, TOOLS_HEADER } from './header-names.ts'
 import { headerRows } from './header-presets.ts'
 import {
@@ -25,9 +24,9 @@ import {
   type IdentityHeader,
   type ProviderTokenSettings,
 } from './headers.ts'
-import { compileHosts, exactHosts } from './hosts.ts'
 import type { GateConfig } from './options.ts'
 import { readPath } from './paths.ts'
+import { compileHosts, exactHosts } from './patterns.ts'
 import { ANY_POLICY, createPolicies, createPolicy, type Policy } from './policy.ts'
 import { type ProgramDeps, Programs, prefixesOf, type Resource, resourceAt } from './programs.ts'
 import {
@@ -81,7 +80,7 @@ export class Gate {
   readonly assertion: AssertionSettings | undefined
   readonly providerToken: ProviderTokenSettings | undefined
   readonly dynamicHeaders: readonly string[]
-  readonly groupFilter: GroupFilter
+  readonly groupFilter: ReturnType<typeof createGroupFilter>
   /** The names of all headers for the app, in lower case. */
   readonly headerNames: readonly string[]
   /** The headers of a 200 without an identity: all that are configured, empty. */

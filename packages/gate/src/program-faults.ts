@@ -11,9 +11,9 @@ import {
   isWhole,
 } from '@gatehouse/service-kit/rules'
 import { checkDomain, checkHosts, type Domains } from './host-faults.ts'
-import { coversHost, readHost } from './hosts.ts'
 import type { CallersConfig, GateConfig, ReachConfig, ResourceConfig } from './options.ts'
 import { isNormalPath } from './paths.ts'
+import { coversHost, readHost } from './patterns.ts'
 import { createPolicies, type Policy } from './policy.ts'
 import { authOptionsOf, KEYS, scopeName } from './programs.ts'
 import { type AccessRule, ANYONE, createRules } from './rules.ts'

@@ -14,7 +14,6 @@ import { isRepeated } from '@gatehouse/service-kit/http'
 import { parseBasic } from './basic.ts'
 import { Principal, type Refusal } from './decide.ts'
 import type { HeaderSettings } from './headers.ts'
-import { compileHosts } from './hosts.ts'
 import type {
   CallersConfig,
   GateConfig,
@@ -23,6 +22,7 @@ import type {
   ScopeConfig,
 } from './options.ts'
 import { compilePath, fitPath, type PathPattern, type RequestPath } from './paths.ts'
+import { compileHosts } from './patterns.ts'
 import type { Policy } from './policy.ts'
 
 const WELL_KNOWN = '/.well-known/oauth-protected-resource'

@@ -1,9 +1,8 @@
 import { cidrContains, compileNetworks, type Host, parseCidr } from '@gatehouse/net'
 import type { McpCall } from '@gatehouse/profile'
-import { compilePattern } from './groups.ts'
-import { compileHosts, coversHost, readHost } from './hosts.ts'
 import type { RuleConfig } from './options.ts'
 import { compilePath, coversPath, type Fit, fitPath, type RequestPath } from './paths.ts'
+import { compileHosts, compilePattern, coversHost, readHost } from './patterns.ts'
 import type { Policy } from './policy.ts'
 
 /** The requirements that are built in. No policy has one of these names. */

@@ -3,8 +3,8 @@ import fc from 'fast-check'
 import t from 'tap'
 import { gateRules } from '../src/faults.ts'
 import { Gate } from '../src/gate.ts'
-import { compilePattern } from '../src/groups.ts'
 import type { GateConfig } from '../src/options.ts'
+import { compilePattern } from '../src/patterns.ts'
 import { Person, profileOf } from './person.ts'
 
 type Options = Pick<GateConfig, 'allow' | 'policies' | 'providers' | 'headers' | 'headerEncoding'>

@@ -1,6 +1,7 @@
 import { type ASTNode, Environment, type ParseError, type ParseResult } from '@marcbachmann/cel-js'
+import { assertSome, partsOf as membershipParts, type Part } from './allow.ts'
 import { ProfileError } from './errors.ts'
-import type { Claims } from './schema.ts'
+import type { Allow, Claims, Profile } from './schema.ts'
 
 /** The subject of a condition: a person by their claims, or a program. A profile is a person. */
 export interface Subject {
@@ -101,6 +102,34 @@ const UNKNOWN_MCP = Object.create(null, {
   tool: { enumerable: true, get: refuseMcp },
   resource: { enumerable: true, get: refuseMcp },
 })
+
+interface Restriction extends Pick<Part, 'texts'> {
+  (profile: Profile): boolean
+  /** The part that does not hold, and what is missing; undefined if all hold. */
+  refusingClause(profile: Profile): string | undefined
+}
+
+/**
+ * Compiles an allow rule. All restrictions of an object must hold; only a verified e-mail address
+ * counts.
+ * @throws ProfileError PROFILE_ALLOW_INVALID, PROFILE_CONDITION_INVALID
+ */
+export function compileAllow(allow: Allow): Restriction {
+  if (allow === 'anyone') return restriction([])
+  if (typeof allow === 'string') return restriction([compileCondition(allow)])
+  const { condition, ...membership } = allow
+  const parts = membershipParts(membership)
+  if (condition !== undefined) parts.unshift(compileCondition(condition))
+  return restriction(assertSome(parts))
+}
+
+function restriction(parts: readonly Part[]): Restriction {
+  const refusing = (profile: Profile) => parts.find(({ holds }) => holds(profile) !== true)
+  return Object.assign((profile: Profile) => refusing(profile) === undefined, {
+    texts: parts.flatMap(({ texts }) => texts),
+    refusingClause: (profile: Profile) => refusing(profile)?.refusingClause(profile),
+  })
+}
 
 function refuseMcp(): never {
   throw new TypeError('it is not known what the request calls')

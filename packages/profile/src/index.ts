@@ -1,15 +1,14 @@
 export { type SessionToken, toJson, toText, verifyResult } from './answers.ts'
-export { isUnknown, withUnknown } from './claims.ts'
-export { compileAllow } from './compile-allow.ts'
+export { fromClaims, isUnknown, withUnknown } from './claims.ts'
 export {
   type Condition,
   type ConditionCaller,
+  compileAllow,
   compileCondition,
   type McpCall,
   type Subject,
 } from './conditions.ts'
 export { PROFILE_ERRORS, ProfileError, type ProfileErrorCode } from './errors.ts'
-export { fromClaims } from './from-claims.ts'
 export {
   type Allow,
   AllowSchema,

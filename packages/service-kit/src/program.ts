@@ -14,14 +14,13 @@ import { healthcheck } from './healthcheck.ts'
 import { readJsonSchema } from './json-schema.ts'
 import { Progress } from './progress.ts'
 import type { ServeOptions, ServiceConfig } from './start.ts'
-import { createLogger } from './telemetry/log.ts'
-import { escaped, printed } from './terminal.ts'
+import { createLogger, escaped } from './telemetry/log.ts'
 
 export { describeFailure, UsageError } from './command-line.ts'
 export { healthcheck, localHost } from './healthcheck.ts'
 export { readJsonSchema } from './json-schema.ts'
 export { isOfSystem, statePrefix, writeNewFiles } from './new-files.ts'
-export { escaped, printable } from './terminal.ts'
+export { escaped } from './telemetry/log.ts'
 
 /** The arguments of a command, and what it works with. */
 export interface CommandCall<Config> {
@@ -207,4 +206,16 @@ function commonCommands<Config extends ServiceConfig>(
       },
     },
   ]
+}
+
+/** The output of a command. What is written to a file or a pipe comes to a terminal later. */
+async function* printed(output: string | AsyncIterable<string>): AsyncGenerator<string> {
+  const parts = typeof output === 'string' ? [output] : output
+  for await (const text of parts) yield escaped(text)
+}
+
+/** Cleans a text of another machine for a terminal: short, and in one line. */
+export function printable(text: string): string {
+  const plain = escaped(text.replace(/[\t\n\r\u2028\u2029]+/g, ' '))
+  return plain.length > 500 ? `${plain.slice(0, 500)}…` : plain
 }

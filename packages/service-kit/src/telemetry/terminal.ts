@@ -1,5 +1,3 @@
-import { escaped } from '../terminal.ts'
-
 /** The time for which lines of a request wait for its last one, in ms. */
 const PATIENCE = 1_000
 /** Requests whose lines wait; those of further ones are printed at once. */
@@ -25,14 +23,17 @@ interface TerminalOptions {
   /** What to do about a failure with this code. */
   readonly actionFor?: ((code: string) => string | undefined) | undefined
   later(then: () => void, ms: number): void
+  /** Writes a text as a terminal may show it. */
+  escaped(text: string): string
 }
 
 /**
  * Makes lines for people of JSON lines: one for a request with all that was logged about it, and one for a
  * failure that is expected, with its reason and what to do. Others keep their stack, and wait for nothing.
  */
-export function createTerminalLines({ write, actionFor, later }: TerminalOptions) {
+export function createTerminalLines({ write, actionFor, later, escaped }: TerminalOptions) {
   const waiting = new Map<string, Entry[]>()
+  const clean = (_: string, value: unknown) => (typeof value === 'string' ? escaped(value) : value)
   const print = (...entries: Entry[]) => write(`${JSON.stringify(lineOf(entries, actionFor))}\n`)
   function release(reqId: string): readonly Entry[] {
     const entries = waiting.get(reqId) ?? []
@@ -56,8 +57,6 @@ export function createTerminalLines({ write, actionFor, later }: TerminalOptions
     flushAll: () => [...waiting.keys()].forEach(flush),
   }
 }
-
-const clean = (_: string, value: unknown) => (typeof value === 'string' ? escaped(value) : value)
 
 const isUnexpected = (err: Entry['err']) => err !== undefined && !EXPECTED.test(err.code ?? '')
 

@@ -1,4 +1,5 @@
 import t from 'tap'
+import { escaped } from '../../src/telemetry/log.ts'
 import { createTerminalLines } from '../../src/telemetry/terminal.ts'
 
 const [INFO, WARN, ERROR] = [30, 40, 50]
@@ -10,6 +11,7 @@ function lines() {
   const printed: { level: number; msg: string; err?: unknown }[] = []
   const due: (() => void)[] = []
   const { take, flushAll } = createTerminalLines({
+    escaped,
     write: (line) => void printed.push(JSON.parse(line)),
     actionFor: (code) => (code === 'CORP_DOWN' ? 'Look at Corp.' : undefined),
     later: (then) => void due.push(then),

@@ -2,7 +2,7 @@ import fastifyAuth from '@fastify/auth'
 import auth from '@gatehouse/auth-core'
 import { createFetch, NetError } from '@gatehouse/net'
 import { compileCondition } from '@gatehouse/profile'
-import { fromClaims } from '@gatehouse/profile/from-claims'
+import { fromClaims } from '@gatehouse/profile/claims'
 import Fastify from 'fastify'
 
 const { ISSUER, PORTAL, API_KEY } = process.env

@@ -6,7 +6,7 @@ import type { Dialect } from '@gatehouse/service-kit/proxies'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { FwaError, STATUS_OF } from '../errors.ts'
 import { refusedPage } from '../pages/pages.ts'
-import { Visitor } from '../session/visitor.ts'
+import { Visitor } from '../session/session.ts'
 import { pageUrl } from '../sites.ts'
 import { readerOf } from '../web/reader.ts'
 import {
@@ -16,16 +16,7 @@ import {
   NO_CREDENTIALS,
   noSession,
 } from './challenges.ts'
-import {
-  type AppRequest,
-  begin,
-  isRead,
-  loginUrlOf,
-  MAX_LINK,
-  returnUrl,
-  sendToSignIn,
-  sendUnsent,
-} from './hops.ts'
+import { type AppRequest, begin, loginUrlOf, MAX_LINK, returnUrl, sendToPage } from './hops.ts'
 
 export interface Check extends AppRequest {
   readonly decision: Decision
@@ -40,7 +31,7 @@ export interface Check extends AppRequest {
   readonly tools: readonly string[] | undefined
 }
 
-/** Answers a check. Throws for what programs get as a problem. */
+/** Answers a check that leads nobody to the sign-in page. Throws for what programs get as a problem. */
 export function sendDecision(dialect: Dialect, check: Check, reply: FastifyReply): FastifyReply {
   const { decision, portal, resource, scopes } = check
   switch (decision.outcome) {
@@ -49,8 +40,6 @@ export function sendDecision(dialect: Dialect, check: Check, reply: FastifyReply
     case 'anonymous':
     case 'preflight':
       return tellMore(check, reply.headers(portal.gate.anonymousHeaders)).send(portal.gate.body)
-    case 'sign-in':
-      return sendToPage(dialect, check, reply)
     case 'step-up':
       return sendToStepUp(dialect, check, decision.policy, reply)
     case 'forbidden':
@@ -175,22 +164,6 @@ function sendToStepUp(
     },
     headers: challengeHeaders(challenge, resource),
   })
-}
-
-/**
- * Leads a person to the sign-in page. A redirect would lose what a form has sent, so a page says that nothing was: the
- * browser keeps it, and sends it again when the page is loaded again.
- */
-function sendToPage(
-  dialect: Dialect,
-  check: Check,
-  reply: FastifyReply,
-  query?: { readonly policy: string | undefined },
-): FastifyReply {
-  if (isRead(check.forwarded)) return sendToSignIn(dialect, check, reply, { query })
-  // Another site does not send the cookie along, nor does its request when it is sent again.
-  const isRepeatable = reply.request.headers['sec-fetch-site'] !== 'cross-site'
-  return sendUnsent(check, reply, { query, isRepeatable })
 }
 
 type Forbidden = Extract<Decision, { outcome: 'forbidden' }>

@@ -12,13 +12,13 @@ import { FwaError, STATUS_OF } from '../errors.ts'
 import { warnRarely } from '../log-limit.ts'
 import { portalOf } from '../portal/portals.ts'
 import { splitTarget, TICKET } from '../session/hop.ts'
-import { Visitor } from '../session/visitor.ts'
+import { Visitor } from '../session/session.ts'
 import { pageUrl, type Site, type Sites } from '../sites.ts'
 import { bareAnswer, problemAnswers, TO_SIGN_IN } from '../web/documented.ts'
 import { isSentTo } from '../web/portal-site.ts'
 import { redirect } from '../web/redirects.ts'
 import { type Check, recordRefusal, refuseCaller, sendDecision } from './check-answers.ts'
-import { type AppRequest, answerTicket } from './hops.ts'
+import { type AppRequest, answerTicket, sendToPage } from './hops.ts'
 import { assertUnpacks, sealAnswer, unpackAnswer } from './sealed-answer.ts'
 
 declare module 'fastify' {
@@ -206,11 +206,9 @@ async function answerCheck(dialect: Dialect, reply: FastifyReply): Promise<Fasti
     const split = target.includes(TICKET) ? splitTarget(target) : undefined
     if (split) return await answerTicket(dialect, appRequest, split, reply)
     request.check = await decideCheck(appRequest, request)
-    // Those who are signed in go ahead of a crowd that is not.
-    if (request.check.decision.outcome === 'sign-in') await request.server.backlog.turn()
-    const answered = sendDecision(dialect, request.check, reply)
+    await sendInTurn(dialect, request.check, reply)
     countCheck(portal, request.check.decision.outcome)
-    return answered
+    return reply
   } catch (error) {
     const { code, message } = Object(error) as FwaError
     const isDecision = DECISIONS.includes(code)
@@ -223,6 +221,14 @@ async function answerCheck(dialect: Dialect, reply: FastifyReply): Promise<Fasti
       warnRarely(request, { code, peer }, `check refused: ${message}`, { portal })
     throw error
   }
+}
+
+/** Answers as was decided. Those who are signed in go ahead of a crowd that is not. */
+async function sendInTurn(dialect: Dialect, check: Check, reply: FastifyReply): Promise<void> {
+  if (check.decision.outcome === 'sign-in') {
+    await reply.server.backlog.turn()
+    sendToPage(dialect, check, reply)
+  } else sendDecision(dialect, check, reply)
 }
 
 const DECISIONS: readonly string[] = [

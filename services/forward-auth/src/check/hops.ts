@@ -6,7 +6,6 @@ import type { Dialect } from '@gatehouse/service-kit/proxies'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { FwaError } from '../errors.ts'
 import { unsentPage } from '../pages/pages.ts'
-import { appCookie } from '../session/cookie.ts'
 import {
   beginHop,
   bindingPlace,
@@ -19,7 +18,7 @@ import {
 } from '../session/hop.ts'
 import type { Session } from '../session/session.ts'
 import { type PageQuery, pageUrl, type Site } from '../sites.ts'
-import { setHostCookies } from '../web/cookies.ts'
+import { appCookie, setHostCookies } from '../web/cookies.ts'
 import type { PortalSite } from '../web/portal-site.ts'
 import { readerOf } from '../web/reader.ts'
 import { validateReturnUrl } from '../web/return-url.ts'
@@ -40,8 +39,24 @@ const WHY_NONE =
 /** Characters of the parameter `hop`. */
 const HOP_LENGTH = 500
 
+/**
+ * Leads a person to the sign-in page. A redirect would lose what a form has sent, so a page says that nothing was: the
+ * browser keeps it, and sends it again when the page is loaded again.
+ */
+export function sendToPage(
+  dialect: Dialect,
+  appRequest: AppRequest,
+  reply: FastifyReply,
+  query?: { readonly policy: string | undefined },
+): FastifyReply {
+  if (isRead(appRequest.forwarded)) return sendToSignIn(dialect, appRequest, reply, { query })
+  // Another site does not send the cookie along, nor does its request when it is sent again.
+  const isRepeatable = reply.request.headers['sec-fetch-site'] !== 'cross-site'
+  return sendUnsent(appRequest, reply, { query, isRepeatable })
+}
+
 /** Redirects a browser to the sign-in page; it comes back to the same URL with a ticket. */
-export function sendToSignIn(
+function sendToSignIn(
   dialect: Dialect,
   appRequest: AppRequest,
   reply: FastifyReply,
@@ -107,7 +122,7 @@ function startUrl(appRequest: AppRequest, reply: FastifyReply, query: PageQuery 
  * Says that the app did not receive what the browser sent, which a redirect would lose. `isRepeatable` tells whether the
  * browser may send it again, once it has a session here.
  */
-export function sendUnsent(
+function sendUnsent(
   appRequest: AppRequest,
   reply: FastifyReply,
   { query, isRepeatable }: { query?: PageQuery | undefined; isRepeatable: boolean },

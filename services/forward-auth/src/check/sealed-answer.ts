@@ -2,7 +2,7 @@ import { GateError } from '@gatehouse/gate'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { Check } from 'typebox/schema'
-import { sealValue, unsealValue } from '../keys/seal.ts'
+import { sealValue, unsealValue } from '../keys/key-ring.ts'
 
 /** The header that brings a sealed answer to nginx, and back. In a check, nginx says `sealed` there. */
 const ANSWER = 'x-gatehouse-answer'

@@ -3,8 +3,7 @@ import { PROXIES } from '@gatehouse/service-kit/proxies'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { LRUCache } from 'lru-cache'
-import type { KeyRing } from '../keys/key-ring.ts'
-import { sealValue, unsealValue } from '../keys/seal.ts'
+import { type KeyRing, sealValue, unsealValue } from '../keys/key-ring.ts'
 
 /** Precedes the token of a probe, in User-Agent or in the path that was asked for. */
 export const PROBE_MARK = 'gatehouse-doctor/'

@@ -1,7 +1,7 @@
 import type { OutgoingHttpHeaders } from 'node:http'
 import { HEADER_NAMES } from '@gatehouse/gate'
 import type { InjectOptions } from 'light-my-request'
-import { withoutSessionCookies } from '../session/cookie.ts'
+import { withoutSessionCookies } from '../web/cookies.ts'
 import {
   APPEND_IF_EXISTS_OR_ADD,
   type CheckRequest,

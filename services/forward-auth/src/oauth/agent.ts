@@ -1,6 +1,6 @@
 import type { TokenCaller } from '@gatehouse/auth-core'
 import { Principal, type Refusal } from '@gatehouse/gate'
-import type { Visitor } from '../session/visitor.ts'
+import type { Visitor } from '../session/session.ts'
 import { scopesIn } from './authorization-request.ts'
 import type { AccessClaims } from './tokens.ts'
 

@@ -1,10 +1,8 @@
 import { hash, randomUUID } from 'node:crypto'
 import { formatHostPort, parseHostPort } from '@gatehouse/net'
-import type { KeyRing } from '../keys/key-ring.ts'
-import { readSigned, sealValue, signValue, unsealValue } from '../keys/seal.ts'
+import { type KeyRing, readSigned, sealValue, signValue, unsealValue } from '../keys/key-ring.ts'
 import type { Site } from '../sites.ts'
-import type { HostCookie } from '../web/cookies.ts'
-import { readCookies } from './cookie.ts'
+import { type HostCookie, readCookies } from '../web/cookies.ts'
 
 /** The parameter of a target that brings a session from the sign-in host to the host of an app. */
 export const TICKET = 'gatehouse-ticket'

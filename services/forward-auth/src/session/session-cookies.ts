@@ -1,8 +1,7 @@
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import type { Site } from '../sites.ts'
-import { setHostCookies } from '../web/cookies.ts'
+import { appCookie, sessionCookie, setHostCookies } from '../web/cookies.ts'
 import type { PortalSite } from '../web/portal-site.ts'
-import { appCookie, sessionCookie } from './cookie.ts'
 import type { Session } from './session.ts'
 
 /** Gives a browser the cookies of its session at the sign-in host. */

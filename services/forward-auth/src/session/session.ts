@@ -1,9 +1,10 @@
 import { hash } from 'node:crypto'
-import type { SignedIn } from '@gatehouse/identity-providers'
+import { Principal, type Refusal } from '@gatehouse/gate'
+import type { Provider, SignedIn } from '@gatehouse/identity-providers'
 import { fromClaims, type Profile } from '@gatehouse/profile'
 import { FwaError } from '../errors.ts'
-import type { KeyRing } from '../keys/key-ring.ts'
-import { isMacOf, MAX_LENGTH, macOf, seal, unsealValue } from '../keys/seal.ts'
+import { isMacOf, type KeyRing, MAX_LENGTH, macOf, seal, unsealValue } from '../keys/key-ring.ts'
+import type { Portal } from '../portal/portals.ts'
 import type { SessionRow } from '../store/store.ts'
 
 /** The members of a row that a session in memory has. */
@@ -205,4 +206,40 @@ export function digestsOf(
 
 function digestOf(...parts: string[]): string {
   return hash('sha256', JSON.stringify(parts), 'base64url').slice(0, 22)
+}
+
+/** A person with a session at a portal. */
+export class Visitor extends Principal {
+  readonly session: Session
+  readonly portal: Portal
+  /** The origin of the sign-in pages. */
+  readonly authOrigin: string
+  readonly #provider: Provider
+  #isAdmitted: boolean | undefined
+
+  constructor(session: Session, portal: Portal, provider: Provider, authOrigin: string) {
+    const { profile, authentications } = session
+    const subject = { claims: profile.claims, authentications }
+    super({ method: 'session', portal: portal.name, profile, session }, subject, portal.gate)
+    this.session = session
+    this.portal = portal
+    this.authOrigin = authOrigin
+    this.#provider = provider
+  }
+
+  /** Whether the session may be used from an address; only some providers bind it to one. */
+  isAllowedAt(clientIp: () => string | undefined): boolean {
+    if (this.#provider.type !== 'seamless') return true
+    const address = clientIp()
+    return address !== undefined && this.#provider.fits(this.session.profile, address)
+  }
+
+  get isAdmitted(): boolean {
+    this.#isAdmitted ??= this.portal.admits(this.session.profile) === true
+    return this.#isAdmitted
+  }
+
+  refusal(): Refusal | undefined {
+    return this.isAdmitted ? undefined : this.portal.refusalOf(this.session.profile)
+  }
 }

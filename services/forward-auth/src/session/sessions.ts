@@ -11,10 +11,10 @@ import { FwaError } from '../errors.ts'
 import { isSigned } from '../keys/key-ring.ts'
 import type { Portal } from '../portal/portals.ts'
 import { issuerOf, type Site } from '../sites.ts'
+import { appCookieName, MAX_TOKEN_LENGTH, readCookie, sessionCookieName } from '../web/cookies.ts'
 import type { PortalSite } from '../web/portal-site.ts'
 import { MAX_SKEW } from './assertion-keys.ts'
 import { signBounded } from './bounded.ts'
-import { appCookieName, MAX_TOKEN_LENGTH, readCookie, sessionCookieName } from './cookie.ts'
 import { RE_READ_RESULTS, ReReading, type ReReadResult } from './re-reading.ts'
 import { Records } from './records.ts'
 import {
@@ -27,8 +27,8 @@ import {
   type SessionContents,
   sealSession,
   sessionOf,
+  Visitor,
 } from './session.ts'
-import { Visitor } from './visitor.ts'
 
 /** Header `typ` of tokens: nothing else that is signed passes for one. */
 const TYPES = { session: 'gatehouse-session+jwt', app: 'gatehouse-app+jwt' } as const

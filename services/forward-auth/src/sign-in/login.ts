@@ -1,5 +1,4 @@
-import type { Refusal } from '@gatehouse/gate'
-import { isSteppedUp } from '@gatehouse/gate'
+import { isSteppedUp, type Refusal } from '@gatehouse/gate'
 import {
   type Provider,
   ProviderError,
@@ -17,14 +16,12 @@ import { noSession } from '../check/challenges.ts'
 import { FwaError, isOwn } from '../errors.ts'
 import { warnRarely } from '../log-limit.ts'
 import { providerDownPage, refusedPage } from '../pages/pages.ts'
-import { appCookieName, isDoubled } from '../session/cookie.ts'
 import { readHop } from '../session/hop.ts'
-import { type Browser, personOf, type Session } from '../session/session.ts'
+import { type Browser, personOf, type Session, type Visitor } from '../session/session.ts'
 import { setSessionCookies } from '../session/session-cookies.ts'
-import type { Visitor } from '../session/visitor.ts'
 import { pageUrl } from '../sites.ts'
 import type { AuditEvent } from '../store/store.ts'
-import { setHostCookies } from '../web/cookies.ts'
+import { appCookieName, isDoubled, setHostCookies } from '../web/cookies.ts'
 import type { PortalSite } from '../web/portal-site.ts'
 import { readerOf } from '../web/reader.ts'
 import { type Destination, redirect, signInUrl, tooOften, withLoginUrl } from '../web/redirects.ts'

@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { Portal } from '../portal/portals.ts'
-import { readCookie } from '../session/cookie.ts'
-import type { HostCookie } from '../web/cookies.ts'
+import { type HostCookie, readCookie } from '../web/cookies.ts'
 
 /** Redirects that are further apart, in ms, are no loop. */
 export const WINDOW = 30_000

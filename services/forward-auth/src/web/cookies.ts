@@ -1,5 +1,6 @@
 import cookie from '@fastify/cookie'
 import type { FastifyReply } from 'fastify'
+import type { Portal } from '../portal/portals.ts'
 
 /** A cookie that scripts cannot read. */
 export interface HostCookie {
@@ -39,4 +40,122 @@ export function serializeCookie({ name, value, maxAge, ...options }: HostCookie)
 /** Sets cookies in an answer, of a page or of a check. */
 export function setHostCookies(reply: FastifyReply, cookies: readonly HostCookie[]): void {
   for (const hostCookie of cookies) reply.header('set-cookie', serializeCookie(hostCookie))
+}
+
+/** The longest token of a cookie: browsers keep 4,096 characters of its name and value. */
+export const MAX_TOKEN_LENGTH = 3_800
+
+type NamedPortal = Pick<Portal, 'name'>
+
+/** A site whose app cookies are of one host, or of all hosts of its domain. */
+interface CookieSite {
+  readonly domain: string
+  readonly scope: 'host' | 'domain'
+}
+
+/** The cookie of the sign-in host. With `__Host-` no other host can set or replace it. */
+export function sessionCookieName({ name }: NamedPortal): string {
+  return `__Host-gatehouse.${name}`
+}
+
+/** The session on the sign-in host. Without a token: removes it. */
+export function sessionCookie(portal: NamedPortal, token = '', maxAge = 0): HostCookie {
+  return { name: sessionCookieName(portal), value: token, maxAge, priority: 'high' }
+}
+
+/**
+ * Browsers send the cookies of a host to all of its ports, so another port than that of the scheme is part
+ * of the name: each has a cookie of its own.
+ *
+ * @param authority - the host of the app with its port, or the domain
+ */
+export function appCookieName(
+  { name }: NamedPortal,
+  { scope }: CookieSite,
+  authority: string,
+): string {
+  if (scope === 'domain') return `__Secure-gatehouse-app.${name}`
+  const colon = authority.lastIndexOf(':')
+  return `__Host-gatehouse-app.${name}${colon < 0 ? '' : `.${authority.slice(colon + 1)}`}`
+}
+
+/** The session on the host of an app, or on all of the domain. Without a token: removes it. */
+export function appCookie(
+  portal: NamedPortal,
+  site: CookieSite,
+  authority: string,
+  token = '',
+  maxAge = 0,
+): HostCookie {
+  const { domain, scope } = site
+  const name = appCookieName(portal, site, authority)
+  return { name, value: token, maxAge, ...(scope === 'domain' && { domain }) }
+}
+
+// At any position and in any spelling: apps differ in what they take for a name.
+const OURS = /__(?:host|secure)-gatehouse/i
+
+/** A Cookie header without those that look like cookies of Gatehouse; '' if none is left. */
+export function withoutSessionCookies(header: string): string {
+  const cookies = header.split(';').map(trimBlanks)
+  return cookies.filter((cookie) => cookie !== '' && !OURS.test(cookie)).join('; ')
+}
+
+/**
+ * Reads a cookie from a Cookie header. Undefined also if the name occurs twice, because then one of
+ * the two was set by somebody else; the parsers of libraries take the first one.
+ */
+export function readCookie(header: string, name: string): string | undefined {
+  const start = valueStart(header, name, 0)
+  if (start < 0 || valueStart(header, name, start) >= 0) return undefined
+  const end = header.indexOf(';', start)
+  return end < 0 ? header.slice(start) : header.slice(start, end)
+}
+
+/**
+ * Whether a Cookie header has a name twice. Another site below the domain can do that to a cookie
+ * of the domain, and a sign-in does not help: its cookie would remain beside the new one.
+ */
+export function isDoubled(header: string, name: string): boolean {
+  const start = valueStart(header, name, 0)
+  return start >= 0 && valueStart(header, name, start) >= 0
+}
+
+/** The cookies whose names begin like this; without a value if the name occurs twice. */
+export function readCookies(header: string, prefix: string) {
+  const values = new Map<string, string | undefined>()
+  for (const pair of header.split(';')) {
+    const equals = pair.indexOf('=')
+    const name = trimBlanks(pair.slice(0, Math.max(equals, 0)))
+    if (name.startsWith(prefix))
+      values.set(name, values.has(name) ? undefined : pair.slice(equals + 1))
+  }
+  return values
+}
+
+const TAB = 9
+const SPACE = 32
+const SEMICOLON = 59
+const EQUALS = 61
+
+/** Where the value of the next cookie with this name starts; -1 if there is none. */
+function valueStart(header: string, name: string, from: number): number {
+  for (let i = header.indexOf(name, from); i >= 0; i = header.indexOf(name, i + 1)) {
+    const start = skipBlanks(header, i - 1, -1)
+    const end = skipBlanks(header, i + name.length, 1)
+    const isStart = start < 0 || header.charCodeAt(start) === SEMICOLON
+    if (isStart && header.charCodeAt(end) === EQUALS) return end + 1
+  }
+  return -1
+}
+
+/** Skips only what RFC 6265 takes off: a name behind another space of Unicode is another name. */
+function skipBlanks(text: string, from: number, step: 1 | -1): number {
+  let i = from
+  while (text.charCodeAt(i) === SPACE || text.charCodeAt(i) === TAB) i += step
+  return i
+}
+
+function trimBlanks(text: string): string {
+  return text.slice(skipBlanks(text, 0, 1), skipBlanks(text, text.length - 1, -1) + 1)
 }

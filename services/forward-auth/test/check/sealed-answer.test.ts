@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
-import { sealValue } from '../../src/keys/seal.ts'
+import { sealValue } from '../../src/keys/key-ring.ts'
 import { portalOf, startApp, yamlOf } from '../app.ts'
 import { BROWSER, SHAPES, type Shape } from '../shapes.ts'
 

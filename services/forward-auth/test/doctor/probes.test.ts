@@ -1,8 +1,7 @@
 import t, { type Test } from 'tap'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { createProbe, PROBE_MARK, REPORT_PATH } from '../../src/doctor/probes.ts'
-import { deriveKeys } from '../../src/keys/key-ring.ts'
-import { sealValue } from '../../src/keys/seal.ts'
+import { deriveKeys, sealValue } from '../../src/keys/key-ring.ts'
 import { portalOf, startApp, yamlOf } from '../app.ts'
 import { BROWSER, SHAPES, type Shape } from '../shapes.ts'
 

@@ -1,4 +1,4 @@
-import { appCookieName } from '../../src/session/cookie.ts'
+import { appCookieName } from '../../src/web/cookies.ts'
 import type { TestApp } from '../app.ts'
 
 const AUTH_HOST = 'auth.example.com'

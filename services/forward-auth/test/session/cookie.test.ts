@@ -5,15 +5,17 @@ import t, { type Test } from 'tap'
 import {
   appCookie,
   appCookieName,
+  type HostCookie,
   isDoubled,
   MAX_TOKEN_LENGTH,
   readCookie,
   readCookies,
+  serializeCookie,
   sessionCookie,
   sessionCookieName,
+  setHostCookies,
   withoutSessionCookies,
-} from '../../src/session/cookie.ts'
-import { type HostCookie, serializeCookie, setHostCookies } from '../../src/web/cookies.ts'
+} from '../../src/web/cookies.ts'
 
 const MAIN = { name: 'main' }
 const NAME = '__Host-gatehouse.main'

@@ -3,8 +3,7 @@ import cookie from '@fastify/cookie'
 import fc from 'fast-check'
 import Fastify from 'fastify'
 import t from 'tap'
-import { deriveKeys } from '../../src/keys/key-ring.ts'
-import { seal } from '../../src/keys/seal.ts'
+import { deriveKeys, seal } from '../../src/keys/key-ring.ts'
 import {
   addTicket,
   beginHop,

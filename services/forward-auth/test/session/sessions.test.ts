@@ -4,9 +4,9 @@ import { runInNewContext } from 'node:vm'
 import { fromClaims } from '@gatehouse/profile'
 import { type ManualClock, manualClock, testFolder } from '@gatehouse/service-kit/testing'
 import t from 'tap'
-import { MAX_TOKEN_LENGTH } from '../../src/session/cookie.ts'
 import { Logins } from '../../src/sign-in/logins.ts'
 import { STATE_FILE } from '../../src/store/sqlite/sqlite-store.ts'
+import { MAX_TOKEN_LENGTH } from '../../src/web/cookies.ts'
 import {
   ADA,
   breakStore,

@@ -1,8 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type { Postgres } from '@gatehouse/store'
 import { FwaError } from '../../errors.ts'
-import type { KeyRing } from '../../keys/key-ring.ts'
-import { seal, unseal } from '../../keys/seal.ts'
+import { type KeyRing, seal, unseal } from '../../keys/key-ring.ts'
 import type { SecretName } from '../store.ts'
 import { SECRETS } from '../tables.ts'
 

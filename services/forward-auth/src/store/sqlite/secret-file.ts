@@ -4,7 +4,7 @@ import { link, open, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { makeFolder } from '@gatehouse/service-kit/files'
 import { FwaError } from '../../errors.ts'
-import { MIN_LENGTH } from '../../keys/key-ring.ts'
+import { MIN_SECRET_LENGTH } from '../../keys/key-ring.ts'
 import type { SecretName } from '../store.ts'
 
 /** The file of a secret in the folder of the store. */
@@ -14,8 +14,8 @@ export const SECRET_FILES: Readonly<Record<SecretName, string>> = {
 }
 
 export function assertStoredSecret(text: string): void {
-  if (text.trim().length < MIN_LENGTH)
-    throw new Error(`holds a key of fewer than ${MIN_LENGTH} characters`)
+  if (text.trim().length < MIN_SECRET_LENGTH)
+    throw new Error(`holds a key of fewer than ${MIN_SECRET_LENGTH} characters`)
 }
 
 /** Reads a secret, or generates it at the first start. Throws FwaError FWA_KEY_UNUSABLE. */

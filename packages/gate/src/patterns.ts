@@ -27,3 +27,20 @@ export function coversHost(a: HostPattern, b: HostPattern): boolean {
   if (!a.isWildcard) return !b.isWildcard && a.name === b.name
   return isUnder(a.name, b) && (b.isWildcard || b.name !== a.name)
 }
+
+/** Compiles a pattern in which `*` stands for any text. Its parts are looked for from left to right, each once. */
+export function compilePattern(pattern: string): (text: string) => boolean {
+  const [prefix = '', ...parts] = pattern.split('*')
+  const suffix = parts.pop()
+  if (suffix === undefined) return (text) => text === pattern
+  return (text) => {
+    if (!text.startsWith(prefix) || !text.endsWith(suffix)) return false
+    let position = prefix.length
+    for (const part of parts) {
+      const index = text.indexOf(part, position)
+      if (index < 0) return false
+      position = index + part.length
+    }
+    return position <= text.length - suffix.length
+  }
+}
