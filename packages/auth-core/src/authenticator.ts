@@ -183,9 +183,9 @@ export class Authenticator {
    */
   digestsOf(name: string | KeyCaller): readonly string[] {
     if (typeof name === 'string') return this.#accepted.digestsOf(name)
-    const own = DIGESTS.get(name)
-    const all = this.digestsOf(name.subject)
-    return all.toSorted((a, b) => Number(b === own) - Number(a === own))
+    const callerDigest = DIGESTS.get(name)
+    const digests = this.digestsOf(name.subject)
+    return digests.toSorted((a, b) => Number(b === callerDigest) - Number(a === callerDigest))
   }
 
   /** The names that callers had before, with the present one of each. */
@@ -252,8 +252,8 @@ export class Authenticator {
     const methods: Method[] = []
     if (settings.keys.length > 0) methods.push('psk')
     if (sources.length > 0 || bearer) methods.push('jwt')
-    const own = bearer && ownVerifier(bearer)
-    const tokens = own ? { verify: own, find: own } : createVerifier(sources, this.#deps.now)
+    const verify = bearer && ownVerifier(bearer)
+    const tokens = verify ? { verify, find: verify } : createVerifier(sources, this.#deps.now)
     return { methods, ...findersOf(settings.keys), ...tokens, person, issuers }
   }
 }
@@ -266,12 +266,12 @@ export class Authenticator {
 function findersOf(
   keys: readonly PskKey[],
 ): Pick<Accepted, 'findKey' | 'findNamed' | 'digestsOf' | 'renamed'> {
-  const all = keys.flatMap((key) => key.digests.map((digest) => callerOf(key, digest)))
-  const entries = new Map(all.map((one) => [one.digest.toString('latin1'), one]))
+  const credentials = keys.flatMap((key) => key.digests.map((digest) => callerOf(key, digest)))
+  const entries = new Map(credentials.map((entry) => [entry.digest.toString('latin1'), entry]))
   const nothing = { digest: Buffer.alloc(32), caller: undefined }
   const offered = Buffer.alloc(32)
   // The newest value of each comes first.
-  const byName = new Map(all.toReversed().map(({ caller }) => [caller.subject, caller]))
+  const byName = new Map(credentials.toReversed().map(({ caller }) => [caller.subject, caller]))
   const digests = new Map(keys.map(({ name, digests }) => [name, digests]))
   return {
     renamed: new Map(

@@ -92,12 +92,12 @@ export function guardOfPerson(authenticator: Authenticator, demand: PersonDemand
 /** Decorates requests with what guards find. */
 export function decorateRequests(app: FastifyInstance): void {
   app.decorateRequest(kRefused, false)
-  decorateFound(app, kCaller, 'caller', 'optionalCaller')
-  decorateFound(app, kPerson, 'person', 'optionalPerson')
+  decorateIdentity(app, kCaller, 'caller', 'optionalCaller')
+  decorateIdentity(app, kPerson, 'person', 'optionalPerson')
 }
 
 /** Adds a member that is never null, and one that may be. */
-function decorateFound<K extends typeof kCaller | typeof kPerson>(
+function decorateIdentity<K extends typeof kCaller | typeof kPerson>(
   app: FastifyInstance,
   key: K,
   name: 'caller' | 'person',
@@ -106,9 +106,9 @@ function decorateFound<K extends typeof kCaller | typeof kPerson>(
   app.decorateRequest(key, null as never)
   app.decorateRequest(name, {
     getter(this: FastifyRequest) {
-      const found = this[key]
-      if (found === null) throw new AuthError('AUTH_NOT_GUARDED')
-      return found as never
+      const identity = this[key]
+      if (identity === null) throw new AuthError('AUTH_NOT_GUARDED')
+      return identity as never
     },
   })
   app.decorateRequest(optionalName, {
@@ -123,7 +123,7 @@ interface Admission<T> {
   /** Undefined lets the request pass without it. Throws the reason of a refusal, or rejects. */
   find(request: FastifyRequest): T | undefined | Promise<T>
   /** Sets what was found, or throws. */
-  admit(found: T, request: GuardedRequest): void
+  admit(identity: T, request: GuardedRequest): void
   challengesOf(error: AuthError, request: FastifyRequest): readonly string[]
 }
 
@@ -153,20 +153,20 @@ function check<T>(
   reply: GuardedReply,
   done: (error?: Error) => void,
 ): void {
-  const admitted = (found: T) => {
-    admission.admit(found, request)
+  const admitted = (identity: T) => {
+    admission.admit(identity, request)
     if (request[kRefused]) takeBack(reply)
   }
   const refused = (error: unknown) => done(refuse(error, admission, request, reply))
-  let found: T | undefined | Promise<T>
+  let result: T | undefined | Promise<T>
   try {
     // GuardedRequest is what servers of every kind have in common; the request has the rest too.
-    found = admission.find(request as FastifyRequest)
-    if (found !== undefined && !(found instanceof Promise)) admitted(found)
+    result = admission.find(request as FastifyRequest)
+    if (result !== undefined && !(result instanceof Promise)) admitted(result)
   } catch (error) {
     return void refused(error)
   }
-  if (found instanceof Promise) found.then(admitted).then(() => done(), refused)
+  if (result instanceof Promise) result.then(admitted).then(() => done(), refused)
   else done()
 }
 
@@ -186,9 +186,9 @@ function refuse<T>(
   if (!(error instanceof AuthError)) return error as Error
   const { code, detail, retryAfter, statusCode } = error
   try {
-    const [challenge, ...others] = admission.challengesOf(error, request as FastifyRequest)
+    const [challenge, ...more] = admission.challengesOf(error, request as FastifyRequest)
     if (challenge !== undefined)
-      reply.header('www-authenticate', others.length > 0 ? [challenge, ...others] : challenge)
+      reply.header('www-authenticate', more.length > 0 ? [challenge, ...more] : challenge)
   } catch (error) {
     return error as Error
   }

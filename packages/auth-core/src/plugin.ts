@@ -52,9 +52,9 @@ async function auth(app: FastifyInstance, options: AuthPluginOptions): Promise<v
     dispatcher,
     bearer,
     limitsPublicIssuers = false,
-    ...rest
+    ...authOptions
   } = options
-  const authenticator = new Authenticator(rest, { now, elapsed, log, dispatcher }, bearer)
+  const authenticator = new Authenticator(authOptions, { now, elapsed, log, dispatcher }, bearer)
   const issuers = limitsPublicIssuers ? [] : authenticator.issuers().filter(isPublicIssuer)
   for (const issuer of issuers)
     log.warn(

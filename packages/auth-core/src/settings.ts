@@ -113,16 +113,17 @@ function readKeys({ psk }: AuthOptions, fault: AddFault): PskKey[] {
   if (!keys) return isSingle ? readKey({ name: 'default', ...single }, '/psk', fault) : []
 
   const read = keys.map((key, i) => readKey(key, `/psk/keys/${i}`, fault))
-  const values = read.flatMap((found, i) =>
-    found.flatMap(({ digests }) => digests.map((digest) => ({ i, digest }))),
+  const values = read.flatMap((rows, i) =>
+    rows.flatMap(({ digests }) => digests.map((digest) => ({ i, digest }))),
   )
   const names = keys.flatMap(({ name, formerNames = [] }, i) =>
-    [name, ...formerNames].map((one, n) => ({
-      one,
-      at: `${i}/${n ? `formerNames/${n - 1}` : 'name'}`,
+    [name, ...formerNames].map((text, n) => ({
+      text,
+      path: `${i}/${n ? `formerNames/${n - 1}` : 'name'}`,
     })),
   )
-  for (const n of repeated(names, ({ one }) => one)) fault(`/psk/keys/${names[n]?.at}`, 'is taken')
+  for (const n of repeated(names, ({ text }) => text))
+    fault(`/psk/keys/${names[n]?.path}`, 'is taken')
   for (const n of repeated(values, ({ digest }) => digest))
     fault(`/psk/keys/${values[n]?.i}`, 'repeats a key')
   return read.flat()
@@ -130,8 +131,8 @@ function readKeys({ psk }: AuthOptions, fault: AddFault): PskKey[] {
 
 function readKey(options: NamedKeyOptions, path: string, fault: AddFault): PskKey[] {
   const { key, keyFile, keyFiles, keySha256, ...rest } = options
-  const given = [key, keyFile, keyFiles, keySha256].filter((one) => one !== undefined)
-  if (given.length !== 1) {
+  const sources = [key, keyFile, keyFiles, keySha256].filter((source) => source !== undefined)
+  if (sources.length !== 1) {
     fault(path, 'needs exactly one of key, keyFile, keyFiles and keySha256')
     return []
   }

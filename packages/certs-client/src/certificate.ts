@@ -82,10 +82,10 @@ function checkChain(ders: readonly Uint8Array[], privateKey: KeyObject): void {
   const [leaf] = chain
   if (!leaf?.checkPrivateKey(privateKey))
     throw new Error('the private key is not that of the certificate')
-  for (const [at, certificate] of chain.entries()) {
-    const issuer = chain[at + 1]
+  for (const [index, certificate] of chain.entries()) {
+    const issuer = chain[index + 1]
     if (issuer && !(certificate.checkIssued(issuer) && certificate.verify(issuer.publicKey)))
-      throw new Error(`certificate ${at + 1} of the chain is not signed by the next one`)
+      throw new Error(`certificate ${index + 1} of the chain is not signed by the next one`)
   }
 }
 
@@ -93,12 +93,12 @@ function checkChain(ders: readonly Uint8Array[], privateKey: KeyObject): void {
  * Refuses a pair that is not what was asked for, or not valid now.
  * @throws ClientError CERT_CLIENT_CERTIFICATE_INVALID
  */
-export function requireUsable(pair: Pair, wanted: CertificateRequest, now: number): void {
-  const missing = wanted.names.find(({ text }) => !pair.names.includes(text))
+export function requireUsable(pair: Pair, request: CertificateRequest, now: number): void {
+  const missing = request.names.find(({ text }) => !pair.names.includes(text))
   if (missing) throw invalid(`the certificate is not for ${missing.text}`)
-  if (wanted.keyType !== undefined && pair.keyType !== wanted.keyType)
-    throw invalid(`its key is of type ${pair.keyType} instead of ${wanted.keyType}`)
-  if (livesTooLong(pair, wanted))
+  if (request.keyType !== undefined && pair.keyType !== request.keyType)
+    throw invalid(`its key is of type ${pair.keyType} instead of ${request.keyType}`)
+  if (livesTooLong(pair, request))
     throw invalid(`it lives longer than asked, until ${toTime(pair.notAfter)}`)
   if (pair.notAfter <= now) throw invalid(`it expired at ${toTime(pair.notAfter)}`)
   if (pair.notBefore > now + CLOCK_SKEW)
@@ -108,14 +108,14 @@ export function requireUsable(pair: Pair, wanted: CertificateRequest, now: numbe
 /** Whether a pair is for exactly these names, with the key type and the lifetime that are asked for, if any. */
 export function fits(
   pair: Pick<Pair, 'names' | 'keyType' | 'notBefore' | 'notAfter'>,
-  wanted: CertificateRequest,
+  request: CertificateRequest,
 ): boolean {
-  const { names, keyType } = wanted
+  const { names, keyType } = request
   const sorted = names.map(({ text }) => text).sort()
   const hasNames =
     sorted.length === pair.names.length && sorted.every((name, i) => name === pair.names[i])
   const hasKey = keyType === undefined || keyType === pair.keyType
-  return hasNames && hasKey && !livesTooLong(pair, wanted)
+  return hasNames && hasKey && !livesTooLong(pair, request)
 }
 
 function livesTooLong(
@@ -132,12 +132,12 @@ function invalid(why: string, cause?: unknown): ClientError {
 }
 
 /** Writes epoch milliseconds by RFC 3339: in UTC, to the second as in X.509. */
-export function toTime(at: number): string {
-  return `${new Date(at).toISOString().slice(0, 19)}Z`
+export function toTime(ms: number): string {
+  return `${new Date(ms).toISOString().slice(0, 19)}Z`
 }
 
 /** Reads a time as epoch milliseconds; undefined for a text that is none. */
 export function timeOf(text: string): number | undefined {
-  const at = Date.parse(text)
-  return Number.isFinite(at) ? at : undefined
+  const ms = Date.parse(text)
+  return Number.isFinite(ms) ? ms : undefined
 }

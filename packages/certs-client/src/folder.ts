@@ -301,9 +301,9 @@ function attempt<T>(path: string, step: () => T): T {
     if (cause instanceof ClientError) throw cause
     const {
       code = (cause as Error).message,
-      path: at = path,
+      path: file = path,
       syscall = 'use',
     } = cause as NodeJS.ErrnoException
-    throw new ClientError('CERT_CLIENT_FILES', `cannot ${syscall} ${at} (${code})`, { cause })
+    throw new ClientError('CERT_CLIENT_FILES', `cannot ${syscall} ${file} (${code})`, { cause })
   }
 }

@@ -10,7 +10,7 @@ import {
   timeOf,
 } from './certificate.ts'
 import { ClientError } from './errors.ts'
-import type { Place } from './place.ts'
+import type { StoragePlace } from './place.ts'
 import {
   type CertService,
   type IssuedAnswer,
@@ -37,10 +37,10 @@ const LONGEST_BACKOFF = 5 * MINUTE
 const LONGEST_WAIT = 24 * HOUR
 
 export interface Get {
-  readonly wanted: CertificateRequest
+  readonly request: CertificateRequest
   /** Whether the private key is made here, and only a CSR is sent. */
   readonly isOwnKey: boolean
-  readonly place: Place
+  readonly place: StoragePlace
   readonly service: CertService
   readonly clock: Clock
   /** Draws a number from 0 up to 1. */
@@ -68,8 +68,8 @@ export async function getOnce(get: Get): Promise<void> {
       return
     } catch (error) {
       if (!(error instanceof ClientError && error.isTransient)) throw error
-      const held = heldOf(await get.place.read(), get)
-      if (held && !isDue(held, clock.now())) {
+      const placed = currentOf(await get.place.read(), get)
+      if (placed && !isDue(placed, clock.now())) {
         log.warn(describe(error), 'the service could not be asked; the certificate is not due')
         return
       }
@@ -88,9 +88,9 @@ export async function keepGetting(get: Get): Promise<void> {
   while (!signal.aborted) {
     let wait: number
     try {
-      const held = await update(get)
+      const placed = await update(get)
       failures = 0
-      wait = untilNextLook(held, clock.now(), random)
+      wait = untilNextLook(placed, clock.now(), random)
     } catch (error) {
       if (signal.aborted) return
       if (!(error instanceof ClientError)) throw error
@@ -108,53 +108,56 @@ async function update(get: Get): Promise<Placed> {
   // What a run that was killed or failed has left to do must not wait for the service.
   const failure = await place.settle().catch((error: Error) => error)
   signal.throwIfAborted()
-  const seen = await place.read()
-  const held = heldOf(seen, get)
+  const prior = await place.read()
+  const current = currentOf(prior, get)
   if (failure instanceof ClientError) log.warn(describe(failure), 'something is still to be done')
-  const found = await findNewer(get, held)
-  if (found) {
-    if (seen && !isWanted(seen, get)) log.warn({ path: place.path, names: seen.names }, OTHER)
-    await place.put(found, seen)
+  const newer = await findNewer(get, current)
+  if (newer) {
+    if (prior && !isWanted(prior, get)) log.warn({ path: place.path, names: prior.names }, OTHER)
+    await place.put(newer, prior)
     await place.settle()
-    return found
+    return newer
   }
   if (failure) throw failure
-  return held as Placed
+  return current as Placed
 }
 
 /** The certificate that is in place, if it is what is wanted and valid. */
-function heldOf(seen: Placed | undefined, get: Get): Placed | undefined {
-  return seen && seen.notAfter > get.clock.now() && isWanted(seen, get) ? seen : undefined
+function currentOf(placed: Placed | undefined, get: Get): Placed | undefined {
+  return placed && placed.notAfter > get.clock.now() && isWanted(placed, get) ? placed : undefined
 }
 
-function isWanted(placed: Placed, { wanted, isOwnKey }: Get): boolean {
-  return placed.isOwnKey === isOwnKey && fits(placed, wanted)
+function isWanted(placed: Placed, { request, isOwnKey }: Get): boolean {
+  return placed.isOwnKey === isOwnKey && fits(placed, request)
 }
 
 /** Gets the certificate of the service, unless it is the one that is held. */
-async function findNewer(get: Get, held: Placed | undefined): Promise<Placed | undefined> {
-  const found = (held && (await askForNewest(get, held))) ?? (await obtain(get))
-  return found.fingerprint256 === held?.fingerprint256 ? undefined : found
+async function findNewer(get: Get, current: Placed | undefined): Promise<Placed | undefined> {
+  const newest = (current && (await askForNewest(get, current))) ?? (await obtain(get))
+  return newest.fingerprint256 === current?.fingerprint256 ? undefined : newest
 }
 
 /** Asks what the service has for the name now; undefined if that is the certificate of somebody else. */
-async function askForNewest(get: Get, held: Placed): Promise<Placed | undefined> {
+async function askForNewest(get: Get, current: Placed): Promise<Placed | undefined> {
   const { service, isOwnKey, clock } = get
   const domain = domainOf(get)
   // The tags that the service gives. If it should give others, it sends the same certificate again.
-  const answer = await service.find(domain, `"${held.fingerprint256}${isOwnKey ? '-chain' : ''}"`)
+  const answer = await service.find(
+    domain,
+    `"${current.fingerprint256}${isOwnKey ? '-chain' : ''}"`,
+  )
   if (answer === 'unchanged')
-    return isDue(held, clock.now()) ? ((await renew(get, held)) ?? held) : held
-  return answer && acceptable(answer, get, held)
+    return isDue(current, clock.now()) ? ((await renew(get, current)) ?? current) : current
+  return answer && acceptable(answer, get, current)
 }
 
 /** Has the service renew what is due, in case it has not yet. */
-async function renew(get: Get, held: Placed): Promise<Placed | undefined> {
+async function renew(get: Get, current: Placed): Promise<Placed | undefined> {
   try {
     const outcome = await get.service.renew(domainOf(get))
     if ('asked' in outcome) return undefined
     const { issued, ...waiting } = outcome
-    if (issued) return acceptable(issued, get, held)
+    if (issued) return acceptable(issued, get, current)
     await awaitOrder(get, waiting as PendingOrder)
     return await obtain(get)
   } catch (error) {
@@ -164,12 +167,12 @@ async function renew(get: Get, held: Placed): Promise<Placed | undefined> {
 }
 
 /** Reads an answer as a pair, if it can take the place of what is held. */
-function acceptable(answer: IssuedAnswer, get: Get, held: Placed): Placed | undefined {
-  const { wanted, isOwnKey, clock } = get
+function acceptable(answer: IssuedAnswer, get: Get, current: Placed): Placed | undefined {
+  const { request, isOwnKey, clock } = get
   return attempt(() => {
-    const pair = pairOf(answer, isOwnKey ? held.privateKey : undefined)
-    requireUsable(pair, wanted, clock.now())
-    return fits(pair, { ...wanted, keyType: held.keyType }) ? pair : undefined
+    const pair = pairOf(answer, isOwnKey ? current.privateKey : undefined)
+    requireUsable(pair, request, clock.now())
+    return fits(pair, { ...request, keyType: current.keyType }) ? pair : undefined
   })
 }
 
@@ -186,28 +189,28 @@ function pairOf(answer: IssuedAnswer, ownKey: string | KeyPair | undefined): Pla
 
 /** Requests the certificate, and waits for its order if it takes long. */
 async function obtain(get: Get): Promise<Placed> {
-  const { wanted, place, isOwnKey } = get
-  if (!isOwnKey || !place.ownKey) return request(get, undefined)
-  const type = wanted.keyType ?? 'p256'
+  const { request, place, isOwnKey } = get
+  if (!isOwnKey || !place.ownKey) return issue(get, undefined)
+  const type = request.keyType ?? 'p256'
   try {
-    return await request(get, await place.ownKey(type, false))
+    return await issue(get, await place.ownKey(type, false))
   } catch (error) {
     if (!(error instanceof ClientError && UNFIT_KEY.includes(error.code))) throw error
     get.log.warn(describe(error), 'the private key is refused, so a new one is made')
-    return request(get, await place.ownKey(type, true))
+    return issue(get, await place.ownKey(type, true))
   }
 }
 
-async function request(get: Get, ownKey: KeyPair | undefined): Promise<Placed> {
-  const { wanted, service, clock } = get
-  const names = wanted.names.slice(1).map(({ text }) => text)
+async function issue(get: Get, ownKey: KeyPair | undefined): Promise<Placed> {
+  const { request, service, clock } = get
+  const names = request.names.slice(1).map(({ text }) => text)
   const body = {
     domain: domainOf(get),
     ...(names.length > 0 && { names }),
     ...(ownKey
-      ? { csr: toPem('CERTIFICATE REQUEST', buildCsr(ownKey, wanted.names)) }
-      : { keyType: wanted.keyType }),
-    lifetime: wanted.lifetime,
+      ? { csr: toPem('CERTIFICATE REQUEST', buildCsr(ownKey, request.names)) }
+      : { keyType: request.keyType }),
+    lifetime: request.lifetime,
   }
   for (;;) {
     const { issued, ...waiting } = await service.obtain(body)
@@ -216,7 +219,7 @@ async function request(get: Get, ownKey: KeyPair | undefined): Promise<Placed> {
       continue
     }
     const pair = pairOf(issued, ownKey)
-    requireUsable(pair, wanted, clock.now())
+    requireUsable(pair, request, clock.now())
     return pair
   }
 }
@@ -245,8 +248,8 @@ export async function awaitOrder(
   return order
 }
 
-function domainOf({ wanted }: Get): string {
-  return wanted.names[0]?.text ?? ''
+function domainOf({ request }: Get): string {
+  return request.names[0]?.text ?? ''
 }
 
 function isDue({ renewAt, notAfter }: Placed, now: number): boolean {
@@ -272,8 +275,8 @@ export function waitAfter(
   random: () => number,
 ) {
   const backoff = Math.min(LONGEST_BACKOFF, SECOND * 2 ** Math.min(failures - 1, 20))
-  const asked = Math.min(retryAfterMs, LONGEST_WAIT) * (1 + random() / 10)
-  return Math.max(backoff * (0.5 + random() / 2), asked)
+  const minimum = Math.min(retryAfterMs, LONGEST_WAIT) * (1 + random() / 10)
+  return Math.max(backoff * (0.5 + random() / 2), minimum)
 }
 
 /** The fields of a log line about an error. */

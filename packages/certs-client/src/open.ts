@@ -4,7 +4,7 @@ import type { Profile } from '@gatehouse/pki'
 import { isExposed, openCredentials, type Source } from './credentials.ts'
 import { ClientError } from './errors.ts'
 import { type ActionFor, type CertService, connect } from './service.ts'
-import type { Connection } from './settings.ts'
+import type { ServiceConnection } from './settings.ts'
 
 interface ServiceContext {
   readonly clock: Pick<Clock, 'now'>
@@ -16,7 +16,7 @@ interface ServiceContext {
 
 /** Opens the API of a service, with connections that are closed at the end. */
 export function openService(
-  { url, caFile, source }: Connection,
+  { url, caFile, source }: ServiceConnection,
   { clock, log, signal, actionFor, profile }: ServiceContext,
 ): CertService & AsyncDisposable {
   for (const file of filesOf(source))
@@ -24,10 +24,10 @@ export function openService(
       log.warn({ file }, 'every user of this machine may read this file: chmod 600')
   const fetch = createFetch(caFile === undefined ? {} : { ca: readRoots(caFile) })
   // Issuers of tokens have certificates of their own, which the roots of this service say nothing about.
-  const others = createFetch()
-  const credentials = openCredentials(source, { fetch: others, now: clock.now })
+  const issuerFetch = createFetch()
+  const credentials = openCredentials(source, { fetch: issuerFetch, now: clock.now })
   const service = connect({ url, credentials, fetch, now: clock.now, signal, actionFor, profile })
-  const close = async () => void (await Promise.all([fetch.close(), others.close()]))
+  const close = async () => void (await Promise.all([fetch.close(), issuerFetch.close()]))
   return Object.assign(service, { [Symbol.asyncDispose]: close })
 }
 

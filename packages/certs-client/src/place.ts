@@ -8,7 +8,7 @@ import { type Reload, runReload } from './reload.ts'
 const LOCK_MS = 10_000
 
 /** The place where a certificate is kept. */
-export interface Place {
+export interface StoragePlace {
   /** The name of the place in messages. */
   readonly path: string
   /** Reads what is there, if it is whole. */
@@ -29,7 +29,7 @@ interface PlaceOptions extends FolderOptions {
 }
 
 /** Keeps a certificate in a folder, and runs the reload command after each change. */
-export function openFolder(options: PlaceOptions): Place {
+export function openFolder(options: PlaceOptions): StoragePlace {
   const { reload, clock, log, signal } = options
   const folder = new CertificateFolder(options)
   const { path } = folder
@@ -69,8 +69,8 @@ export function openFolder(options: PlaceOptions): Place {
     },
     ownKey: (type, isFresh) =>
       locked(async () => {
-        const known = isFresh ? undefined : knownKey(folder, type)
-        if (known) return known
+        const cached = isFresh ? undefined : knownKey(folder, type)
+        if (cached) return cached
         const pair = await generateKeyPair(type)
         folder.keepKey(toPem('PRIVATE KEY', pair.pkcs8))
         return pair

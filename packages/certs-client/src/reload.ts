@@ -38,7 +38,7 @@ export async function runReload(
   })
   const stop = () => end(child)
   const signals = signal ? [signal, deadline] : [deadline]
-  for (const one of signals) one.addEventListener('abort', stop, { once: true })
+  for (const abort of signals) abort.addEventListener('abort', stop, { once: true })
   try {
     const [code, killedBy] = await once(child, 'exit')
     if (code === 0) return
@@ -49,7 +49,7 @@ export async function runReload(
     if ((error as NodeJS.ErrnoException).syscall === undefined) throw error
     throw failed(`could not be started (${(error as NodeJS.ErrnoException).code})`)
   } finally {
-    for (const one of signals) one.removeEventListener('abort', stop)
+    for (const abort of signals) abort.removeEventListener('abort', stop)
   }
 }
 

@@ -8,7 +8,7 @@ import { Check } from 'typebox/schema'
 import { type Placed, readPair, timeOf, toTime } from './certificate.ts'
 import { readSecret } from './credentials.ts'
 import { ClientError } from './errors.ts'
-import type { Place } from './place.ts'
+import type { StoragePlace } from './place.ts'
 
 /** The folder in which a pod finds its service account, and the root of the API server. */
 export const SERVICE_ACCOUNT = '/var/run/secrets/kubernetes.io/serviceaccount'
@@ -49,7 +49,7 @@ export function clusterRoot(account: string): string {
 }
 
 /** Keeps a certificate in a Secret of type `kubernetes.io/tls` by server-side apply. */
-export function openSecret(options: SecretOptions): Place {
+export function openSecret(options: SecretOptions): StoragePlace {
   const { namespace, name, url, fetch, account, log } = options
   const path = `${namespace}/${name}`
   const address = new URL(`/api/v1/namespaces/${namespace}/secrets/${name}`, url)
@@ -107,7 +107,7 @@ function manifest(
 }
 
 const certificatesIn = (pem: string) =>
-  (pem.match(PEM) ?? []).map((one) => new X509Certificate(one))
+  (pem.match(PEM) ?? []).map((block) => new X509Certificate(block))
 
 function rootOf(fullChain: string, roots: string): X509Certificate | undefined {
   const top = certificatesIn(fullChain).at(-1)

@@ -120,7 +120,7 @@ const Problem = Type.Object({
 export type IssuedAnswer = Static<typeof Issued>
 export type OrderAnswer = Static<typeof Order>
 export type RenewalsAnswer = Static<typeof Renewals>
-type Query = Readonly<Record<string, string>>
+type PageQuery = Readonly<Record<string, string>>
 
 /** An order that is under way, and after how many milliseconds to ask for it. */
 export interface PendingOrder {
@@ -160,7 +160,7 @@ interface ConnectOptions {
 /** Finds what to do about an error of the service, by its code; undefined if that is not known. */
 export type ActionFor = (code: string) => string | undefined
 
-interface Call extends Pick<FetchInit, 'method' | 'headers' | 'timeoutMs'> {
+interface ApiCall extends Pick<FetchInit, 'method' | 'headers' | 'timeoutMs'> {
   readonly body?: object
   /** Statuses that are no error. */
   readonly expect: readonly number[]
@@ -173,7 +173,7 @@ export function connect(options: ConnectOptions) {
   const query = options.profile === 'client' ? '?profile=client' : ''
   const pathOf = (domain: string) => `api/certificate/${encodeURIComponent(domain)}${query}`
   const call = caller(options)
-  const ask = async <S extends TSchema>(path: string, schema: S, request: Partial<Call> = {}) =>
+  const ask = async <S extends TSchema>(path: string, schema: S, request: Partial<ApiCall> = {}) =>
     read(await call(path, { expect: [200], ...request }), schema)
   const issuing = (path: string, body: object) =>
     call(path, { method: 'POST', body, expect: [200, 202], timeoutMs: ISSUING_MS })
@@ -182,11 +182,11 @@ export function connect(options: ConnectOptions) {
     return { order: read(answer, Order), retryAfterMs: retryAfterOf(answer.headers, options.now()) }
   }
   /** Reads all pages of a listing. */
-  async function* pages<S extends TSchema>(path: string, schema: S, about: Query = {}) {
+  async function* pages<S extends TSchema>(path: string, schema: S, about: PageQuery = {}) {
     for (let page = 0, query = about; page < MAX_PAGES; page += 1) {
-      const found = await ask(`${path}?${new URLSearchParams(query)}`, schema)
-      yield found
-      const { next } = found as { readonly next?: string }
+      const content = await ask(`${path}?${new URLSearchParams(query)}`, schema)
+      yield content
+      const { next } = content as { readonly next?: string }
       if (next === undefined || next === query.after) return
       query = { ...about, after: next }
     }
@@ -270,7 +270,7 @@ function caller({ url, credentials, fetch, now, signal, actionFor }: ConnectOpti
   const base = url.href.endsWith('/') ? url.href : `${url.href}/`
   const ask = async (
     path: string,
-    { method = 'GET', headers, body, timeoutMs = TIMEOUT_MS }: Call,
+    { method = 'GET', headers, body, timeoutMs = TIMEOUT_MS }: ApiCall,
   ): Promise<FetchAnswer> => {
     const init = {
       method,
@@ -292,7 +292,7 @@ function caller({ url, credentials, fetch, now, signal, actionFor }: ConnectOpti
       throw unreachable(error, now())
     }
   }
-  return async (path: string, request: Call): Promise<FetchAnswer> => {
+  return async (path: string, request: ApiCall): Promise<FetchAnswer> => {
     let answer = await ask(path, request)
     // A token that was valid until now: the next one may be there already.
     if (answer.status === 401 && credentials.renew?.()) answer = await ask(path, request)
@@ -344,10 +344,10 @@ export function orderFailure(
     ...(nextTryAt === undefined ? [] : [`the next try is at ${nextTryAt}`]),
     `when the cause is removed, try at once: gatehouse-certs renew ${name} --now`,
   ]
-  const at = timeOf(nextTryAt ?? '')
+  const nextTry = timeOf(nextTryAt ?? '')
   return new ClientError(printable(code), printable(`${detail} (${times.join('; ')})`), {
-    isTransient: at !== undefined,
-    ...(at !== undefined && { retryAfterMs: Math.max(0, at - now) }),
+    isTransient: nextTry !== undefined,
+    ...(nextTry !== undefined && { retryAfterMs: Math.max(0, nextTry - now) }),
     ...(action !== undefined && { action: printable(action) }),
   })
 }

@@ -33,15 +33,15 @@ const TEXTS = [
 ] as const
 
 /** Values of options, by their names in camel case. */
-export type Options<Name extends string, Value> = { readonly [_ in Name]?: Value | undefined }
-export type Texts<Name extends string> = Options<Name, string>
+export type OptionValues<Name extends string, Value> = { readonly [_ in Name]?: Value | undefined }
+export type Texts<Name extends string> = OptionValues<Name, string>
 
 /** The options that every command of the client has. */
 export interface ConnectionOptions extends Texts<(typeof TEXTS)[number]> {
   readonly githubActions?: boolean | undefined
 }
 
-export interface Connection {
+export interface ServiceConnection {
   readonly url: URL
   /** A file with the roots to trust instead of the system's. */
   readonly caFile: string | undefined
@@ -52,14 +52,17 @@ export interface Connection {
  * Reads where the service is and how to authenticate: from options, else from variables of the environment.
  * @throws UsageError
  */
-export function readConnection(options: ConnectionOptions, env: NodeJS.ProcessEnv): Connection {
-  const given: ConnectionOptions = Object.fromEntries(
+export function readConnection(
+  options: ConnectionOptions,
+  env: NodeJS.ProcessEnv,
+): ServiceConnection {
+  const input: ConnectionOptions = Object.fromEntries(
     TEXTS.map((name) => [name, options[name] ?? (env[variableOf(name)] || undefined)]),
   )
   return {
-    url: readUrl('--url', given.url ?? DEFAULT_URL),
-    caFile: given.ca,
-    source: readSource(wayOf(options, env), given, env),
+    url: readUrl('--url', input.url ?? DEFAULT_URL),
+    caFile: input.ca,
+    source: readSource(wayOf(options, env), input, env),
   }
 }
 
@@ -100,8 +103,8 @@ function wayOf(options: ConnectionOptions, env: NodeJS.ProcessEnv): Way | undefi
   return byOption ?? byEnv
 }
 
-function chosen(given: ConnectionOptions): Way | undefined {
-  const ways = (Object.keys(WAYS) as Way[]).filter((way) => given[way])
+function chosen(input: ConnectionOptions): Way | undefined {
+  const ways = (Object.keys(WAYS) as Way[]).filter((way) => input[way])
   if (ways.length < 2) return ways[0]
   const names = ways.map((way) => WAYS[way])
   throw new UsageError(`use only one way to authenticate: ${names.join('; ')}`)
@@ -109,18 +112,18 @@ function chosen(given: ConnectionOptions): Way | undefined {
 
 function readSource(
   way: Way | undefined,
-  given: ConnectionOptions,
+  input: ConnectionOptions,
   env: NodeJS.ProcessEnv,
 ): Source {
   switch (way) {
     case 'keyFile':
-      return { kind: 'key', key: secretOf(given.keyFile, env.GATEHOUSE_KEY) }
+      return { kind: 'key', key: secretOf(input.keyFile, env.GATEHOUSE_KEY) }
     case 'tokenFile':
-      return { kind: 'token', token: secretOf(given.tokenFile, env.GATEHOUSE_TOKEN) }
+      return { kind: 'token', token: secretOf(input.tokenFile, env.GATEHOUSE_TOKEN) }
     case 'githubActions':
-      return readGithub(given, env)
+      return readGithub(input, env)
     case 'clientId':
-      return readClient(given, env)
+      return readClient(input, env)
     default:
       throw new UsageError(
         'no credentials: name the file of an API key by --key-file, or of a token by --token-file; ' +
@@ -142,9 +145,9 @@ function readGithub({ audience }: ConnectionOptions, env: NodeJS.ProcessEnv): So
   return { kind: 'github', url: readUrl('ACTIONS_ID_TOKEN_REQUEST_URL', url).href, token, audience }
 }
 
-function readClient(given: ConnectionOptions, env: NodeJS.ProcessEnv): Source {
-  const { clientId = '', issuer, tokenUrl, scope, audience, resource } = given
-  const clientSecret = secretOf(given.clientSecretFile, env.GATEHOUSE_CLIENT_SECRET)
+function readClient(input: ConnectionOptions, env: NodeJS.ProcessEnv): Source {
+  const { clientId = '', issuer, tokenUrl, scope, audience, resource } = input
+  const clientSecret = secretOf(input.clientSecretFile, env.GATEHOUSE_CLIENT_SECRET)
   if ('text' in clientSecret && clientSecret.text === '')
     throw new UsageError('--client-id needs --client-secret-file')
   if (issuer === undefined && tokenUrl === undefined)
@@ -194,7 +197,7 @@ export function readLifetime(text: string | undefined): string | undefined {
 /** Reads a type of keys. @throws UsageError */
 export function readKeyType(text: string | undefined): KeyType | undefined {
   if (text === undefined) return undefined
-  const type = KEY_TYPES.find((one) => one === text)
+  const type = KEY_TYPES.find((type) => type === text)
   if (type) return type
   throw new UsageError(`--key-type is one of ${KEY_TYPES.join(', ')}`)
 }

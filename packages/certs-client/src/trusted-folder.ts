@@ -20,9 +20,9 @@ export function requireTrusted(path: string): void {
     if (name === undefined) return
     // No link is on the way to it, so that `..` is what the system takes it for.
     const next = resolve(folder, name)
-    const found = lstatSync(next, { throwIfNoEntry: false })
-    if (!found) return
-    if (!found.isSymbolicLink()) folder = next
+    const entry = lstatSync(next, { throwIfNoEntry: false })
+    if (!entry) return
+    if (!entry.isSymbolicLink()) folder = next
     else if (isShared(stats) || ++links > 40)
       throw refused(`${next} is a link that other users may have made`, 'Name the folder itself.')
     else {

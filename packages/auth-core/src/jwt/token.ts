@@ -58,8 +58,8 @@ export function checkClaims(
   if ('cnf' in claims) throw wrongPurpose('cnf')
   const { aud } = claims
   const audiences = Array.isArray(aud) ? aud : [aud]
-  if (!audiences.every((one) => typeof one === 'string')) throw wrongClaim('aud')
-  if (!audiences.some((one) => audience.includes(one)))
+  if (!audiences.every((entry) => typeof entry === 'string')) throw wrongClaim('aud')
+  if (!audiences.some((entry) => audience.includes(entry)))
     throw new AuthError('AUTH_TOKEN_AUDIENCE', { detail: `aud is ${JSON.stringify(aud)}` })
 
   const exp = readTime(claims, 'exp')

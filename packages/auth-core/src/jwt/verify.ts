@@ -50,7 +50,7 @@ const MAX_CHARACTERS = 33_554_432
  * @throws AuthError AUTH_TOKEN_*, AUTH_SCOPE_MISSING, AUTH_ISSUER_*; asynchronous ones as a rejection
  */
 export function createVerifier<T>(sources: readonly TokenSource<T>[], now: () => number) {
-  const byIssuer = new Map<unknown, TokenSource<T>>(sources.map((one) => [one.issuer, one]))
+  const byIssuer = new Map<unknown, TokenSource<T>>(sources.map((entry) => [entry.issuer, entry]))
   const cache = new LRUCache<string, Verified<T>>({
     max: MAX_ENTRIES,
     maxSize: MAX_CHARACTERS,
@@ -59,8 +59,8 @@ export function createVerifier<T>(sources: readonly TokenSource<T>[], now: () =>
   return { verify, find }
 
   function verify(token: string): T | Promise<T> {
-    const known = recall(token)
-    if (known) return known
+    const cached = recall(token)
+    if (cached) return cached
     const decoded = decodeToken(token)
     const { iss } = decoded.claims
     const source = byIssuer.get(iss)
@@ -69,17 +69,17 @@ export function createVerifier<T>(sources: readonly TokenSource<T>[], now: () =>
   }
 
   function find(token: string): T | Promise<T> | undefined {
-    const known = recall(token)
-    if (known) return known
+    const cached = recall(token)
+    if (cached) return cached
     const decoded = attempt(() => decodeToken(token))
     const source = decoded && byIssuer.get(decoded.claims.iss)
     return source && verifyBy(source, token, decoded)
   }
 
   function recall(token: string): T | undefined {
-    const known = cache.get(token)
-    if (known && isValid(known, now())) return known.value
-    if (known) cache.delete(token)
+    const verified = cache.get(token)
+    if (verified && isValid(verified, now())) return verified.value
+    if (verified) cache.delete(token)
     return undefined
   }
 
@@ -91,15 +91,15 @@ export function createVerifier<T>(sources: readonly TokenSource<T>[], now: () =>
       cache.set(token, { ...admitted, source, keySet: set })
       return admitted.value
     }
-    const admitBy = (found: FittingKey | Promise<FittingKey>) =>
-      found instanceof Promise ? found.then(admit) : admit(found)
+    const admitBy = (key: FittingKey | Promise<FittingKey>) =>
+      key instanceof Promise ? key.then(admit) : admit(key)
     return admitBy(source.keys.find(header))
   }
 }
 
 /** Both times, since a clock may be set back. */
-function isValid<T>(known: Verified<T>, now: number): boolean {
-  const { validFrom, expiresAt, source, keySet } = known
+function isValid<T>(verified: Verified<T>, now: number): boolean {
+  const { validFrom, expiresAt, source, keySet } = verified
   return now >= validFrom && now < expiresAt && keySet === source.keys.current()
 }
 

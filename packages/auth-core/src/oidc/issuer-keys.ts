@@ -83,13 +83,13 @@ export class IssuerKeys {
    */
   find(hint: KeyHint, failed?: KeySet): FittingKey | Promise<FittingKey> {
     const set = this.current(hint)
-    const found = findIn(set, hint, failed)
-    if (found && 'key' in found) return found
-    if (!this.#reading && !this.#mayRead(set)) throw found ?? this.#refusal()
+    const match = findIn(set, hint, failed)
+    if (match && 'key' in match) return match
+    if (!this.#reading && !this.#mayRead(set)) throw match ?? this.#refusal()
     return this.#refresh(hint).then(() => {
-      const found = findIn(this.current(), hint, failed)
-      if (found && 'key' in found) return found
-      throw found ?? this.#refusal()
+      const match = findIn(this.current(), hint, failed)
+      if (match && 'key' in match) return match
+      throw match ?? this.#refusal()
     })
   }
 

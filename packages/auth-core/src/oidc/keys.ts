@@ -31,18 +31,18 @@ export const ALGORITHMS: readonly string[] = [...ALGORITHMS_OF.values()].flat()
  */
 export function readJwk(jwk: unknown): VerificationKey {
   if (typeof jwk !== 'object' || jwk === null) throw new TypeError('not an object')
-  const { kty, n, e, crv, x, y, ...rest } = jwk as JsonWebKey
-  const { kid, use, alg, key_ops: operations } = rest as Record<string, unknown>
+  const { kty, n, e, crv, x, y, ...parameters } = jwk as JsonWebKey
+  const { kid, use, alg, key_ops: operations } = parameters as Record<string, unknown>
   if (kid !== undefined && typeof kid !== 'string') throw new TypeError('kid is not a string')
   if (kid?.isWellFormed() === false) throw new TypeError('kid is not well-formed')
   if (use !== undefined && use !== 'sig') throw new TypeError('not for signatures')
   if (operations !== undefined && !(Array.isArray(operations) && operations.includes('verify')))
     throw new TypeError('not for verification')
-  if ('d' in rest || 'k' in rest) throw new TypeError('private or symmetric')
+  if ('d' in parameters || 'k' in parameters) throw new TypeError('private or symmetric')
 
   const key = createPublicKey({ key: { kty, n, e, crv, x, y } as JsonWebKey, format: 'jwk' })
   if (key.asymmetricKeyType === 'rsa') checkRsa(key)
-  const fitting = algorithmsOf(key).filter((one) => alg === undefined || one === alg)
+  const fitting = algorithmsOf(key).filter((algorithm) => alg === undefined || algorithm === alg)
   if (fitting.length === 0) throw new TypeError('of an algorithm that is not accepted')
   // Without the times, which `checkClaims` checks with the clock of the verifier.
   const verify = createVerifier({

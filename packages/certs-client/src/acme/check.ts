@@ -33,10 +33,10 @@ export interface AcmeCheck {
   readonly handshake: (url: URL, roots: 'system' | 'file') => Promise<judge.Handshake>
 }
 
-type Findings = AsyncGenerator<judge.Finding, void>
+type CheckFindings = AsyncGenerator<judge.Finding, void>
 
 /** Does what a client of ACME would do, and says what it met (RFC 8555). */
-export async function* checkAcme(check: AcmeCheck): Findings {
+export async function* checkAcme(check: AcmeCheck): CheckFindings {
   try {
     yield* examine(check)
   } catch (error) {
@@ -45,7 +45,7 @@ export async function* checkAcme(check: AcmeCheck): Findings {
   }
 }
 
-async function* examine(check: AcmeCheck): Findings {
+async function* examine(check: AcmeCheck): CheckFindings {
   const { url, caFile, externalAccount, names, fetch, clock, handshake } = check
   if (url.protocol === 'https:') {
     const byFile = caFile === undefined ? undefined : await handshake(url, 'file')
@@ -69,18 +69,18 @@ async function* examine(check: AcmeCheck): Findings {
 }
 
 /** Makes an account, places an order that is never finalized, and ends the account. */
-async function* tryOut({ url, externalAccount, names, fetch, clock }: AcmeCheck): Findings {
+async function* tryOut({ url, externalAccount, names, fetch, clock }: AcmeCheck): CheckFindings {
   const userAgent = AGENT['user-agent']
   const transport = createTransport({ directoryUrl: url, fetch, clock, userAgent })
   const { privateKey: key } = generateP256()
-  const wanted = { termsOfServiceAgreed: true, ...(externalAccount && { externalAccount }) }
-  const { url: accountUrl } = await transport.send(newAccount(key, wanted), { key })
+  const account = { termsOfServiceAgreed: true, ...(externalAccount && { externalAccount }) }
+  const { url: accountUrl } = await transport.send(newAccount(key, account), { key })
   const signer = { key, accountUrl }
   yield judge.say('ok', `an account is made${externalAccount ? ` by ${externalAccount.kid}` : ''}`)
   try {
     if (names.length > 0) {
       const order = await transport.send(newOrder({ identifiers: names.map(toIdentifier) }), signer)
-      const read = (one: URL) => transport.send(readAuthorization(one), signer)
+      const read = (link: URL) => transport.send(readAuthorization(link), signer)
       yield* judge.judgeOrder(order, await Promise.all(order.authorizations.map(read)))
     }
   } finally {
@@ -104,9 +104,9 @@ export async function shakeHands(
   const socket = connect({ ...to, ca, rejectUnauthorized: false })
   try {
     await once(socket, 'secureConnect', { signal: AbortSignal.timeout(TIMEOUT_MS) })
-    let last = socket.getPeerX509Certificate()
-    while (last?.issuerCertificate && last.issuer !== last.subject) last = last.issuerCertificate
-    const root = last?.issuer?.replaceAll('\n', ', ') ?? ''
+    let top = socket.getPeerX509Certificate()
+    while (top?.issuerCertificate && top.issuer !== top.subject) top = top.issuerCertificate
+    const root = top?.issuer?.replaceAll('\n', ', ') ?? ''
     const refused = socket.authorized ? undefined : `${socket.authorizationError}`
     return { protocol: socket.getProtocol() ?? '', root, refused }
   } catch (cause) {

@@ -41,10 +41,10 @@ export function* judgeTls(bySystem: Handshake, byFile?: Handshake, file = 'FILE'
     `lego: LEGO_CA_CERTIFICATES=${file}; Traefik: caCertificates: [${file}]`
   if (refused === undefined) yield say('ok', `${protocol}; the certificate leads to ${root}`)
   else {
-    const by = byFile ? `by ${file}` : 'by this system'
+    const verifier = byFile ? `by ${file}` : 'by this system'
     yield say(
       'fault',
-      `the certificate leads to ${root}, and is not trusted ${by} (${refused})`,
+      `the certificate leads to ${root}, and is not trusted ${verifier} (${refused})`,
       NO_FAULT_OF_THE_ROOT[refused] ?? `Name the file of the right root by --ca FILE. ${trust}`,
     )
   }
@@ -66,7 +66,7 @@ export function* judgeDirectory(
     const text: unknown = members[name]
     return typeof text === 'string' ? [[name, text] as const] : []
   })
-  const missing = NEEDED.find((name) => !texts.some(([known]) => known === name))
+  const missing = NEEDED.find((name) => !texts.some(([text]) => text === name))
   if (status !== 200 || missing !== undefined) {
     const why = status === 200 ? `it has no ${missing}` : `the status is ${status}`
     const advice = 'Check the path: the directory of cert-service is /acme/directory.'

@@ -30,12 +30,12 @@ export async function acmeCheck(
   const fetch = createFetch({ ca: roots ?? getCACertificates('system').join('\n') })
   await using opened = new AsyncDisposableStack()
   opened.defer(() => fetch.close())
-  const handshake = (to: URL, by: string) => shakeHands(to, by === 'file' ? roots : undefined)
+  const handshake = (to: URL, trust: string) => shakeHands(to, trust === 'file' ? roots : undefined)
   const context = { fetch, clock: clientClock, handshake }
   const check = { url, caFile: ca && resolve(ca), externalAccount, names: readNames(name) }
   const findings = await Array.fromAsync(checkAcme({ ...check, ...context }))
-  const of = (level: string) => findings.filter((finding) => finding.level === level).length
-  const [faults, warnings] = [of('fault'), of('warning')]
+  const countOf = (level: string) => findings.filter((finding) => finding.level === level).length
+  const [faults, warnings] = [countOf('fault'), countOf('warning')]
   if (faults > 0) process.exitCode = 1
   if (json || !process.stdout.isTTY)
     return `${JSON.stringify({ url, faults, warnings, findings }, null, 2)}\n`

@@ -14,7 +14,7 @@ import {
 } from '../service.ts'
 import {
   type ConnectionOptions,
-  type Options,
+  type OptionValues,
   readConnection,
   readName,
   readProfile,
@@ -25,8 +25,8 @@ import { labelled, table } from './table.ts'
 /** The options of these commands, each of which some of them have. */
 export interface CommandOptions
   extends ConnectionOptions,
-    Options<'json' | 'failing' | 'pem' | 'wait' | 'dryRun' | 'renew' | 'now', boolean>,
-    Options<'keep' | 'only', readonly string[]>,
+    OptionValues<'json' | 'failing' | 'pem' | 'wait' | 'dryRun' | 'renew' | 'now', boolean>,
+    OptionValues<'keep' | 'only', readonly string[]>,
     Texts<'reason' | 'caller' | 'spread' | 'end' | 'adopt' | 'account' | 'profile'> {}
 
 export interface Io {
@@ -235,14 +235,14 @@ export function revoke(name: string, options: CommandOptions, io: Io): Promise<s
         : service.revokeAcmeAccount(account, reason)
     const { notRevoked, ...value } = await ask()
     // The service does not wait long for public CAs. If they revoke none of the rest, its answer is an error.
-    for (let rest = notRevoked; rest; ) {
+    for (let pending = notRevoked; pending; ) {
       const { serialNumbers } = value
-      const progress = `${serialNumbers.length} revoked, ${rest.length} not: ${rest[0]?.detail}`
+      const progress = `${serialNumbers.length} revoked, ${pending.length} not: ${pending[0]?.detail}`
       io.stderr.write(`${printable(progress)}\n`)
       const next = await ask()
       serialNumbers.push(...next.serialNumbers)
       value.unknownAtCa = [...(value.unknownAtCa ?? []), ...(next.unknownAtCa ?? [])]
-      rest = next.notRevoked
+      pending = next.notRevoked
     }
     const { serialNumbers, unknownAtCa = [], unconfirmed = [] } = value
     const lines = [
@@ -273,8 +273,8 @@ function stillAnswering(replicas: readonly string[]): string {
 /** Shows the progress of an order. @throws ClientError */
 export function order(id: string, options: CommandOptions, io: Io): Promise<string> {
   return ask(options, io, async (service) => {
-    const found = await service.order(id)
-    const value = options.wait ? await follow(service, { order: found }, io) : found
+    const current = await service.order(id)
+    const value = options.wait ? await follow(service, { order: current }, io) : current
     const { names, status, step, since, lastError, nextTryAt } = value
     const text = labelled({
       names: names.join(', '),

@@ -5,7 +5,7 @@ import { createLogger } from '@gatehouse/service-kit/telemetry'
 import { clientClock } from '../clock.ts'
 import { type Get, getOnce, keepGetting } from '../keep.ts'
 import { openService, readRoots } from '../open.ts'
-import { openFolder, type Place } from '../place.ts'
+import { openFolder, type StoragePlace } from '../place.ts'
 import { clusterRoot, openSecret, SERVICE_ACCOUNT } from '../secret.ts'
 import type { ActionFor } from '../service.ts'
 import {
@@ -50,7 +50,7 @@ export async function get(
 ): Promise<void> {
   const connection = readConnection(options, process.env)
   const profile = readProfile(options.profile)
-  const wanted = {
+  const request = {
     names: readNames(names, profile),
     keyType: readKeyType(options.keyType),
     lifetime: readLifetime(options.lifetime),
@@ -58,7 +58,7 @@ export async function get(
   const log = createLogger({ level: 'info', format: 'auto', name: 'gatehouse-certs' })
   using stop = stopSignal(process)
   const deps = { clock: clientClock, log, signal: stop.signal }
-  const [domain] = wanted.names
+  const [domain] = request.names
   if (!domain) throw new UsageError('get needs a name')
   await using opened = new AsyncDisposableStack()
   const { caFile } = connection
@@ -69,7 +69,7 @@ export async function get(
   const service = opened.use(openService(connection, { ...deps, actionFor, profile }))
   const run: Get = {
     ...deps,
-    wanted,
+    request,
     place,
     service,
     random: Math.random,
@@ -87,7 +87,11 @@ interface PlaceDeps extends Pick<Get, 'clock' | 'log' | 'signal'> {
   readonly caFile: string | undefined
 }
 
-async function openPlace(domain: string, options: GetOptions, deps: PlaceDeps): Promise<Place> {
+async function openPlace(
+  domain: string,
+  options: GetOptions,
+  deps: PlaceDeps,
+): Promise<StoragePlace> {
   const { out, secret, mode = DEFAULT_MODE, owner, reload, reloadTimeout } = options
   if ((out === undefined) === (secret === undefined))
     throw new UsageError('get needs --out, the folder for the files, or --secret')
@@ -108,7 +112,7 @@ function secretOf(
   text: string,
   options: GetOptions,
   { env, log, opened, caFile }: PlaceDeps,
-): Place {
+): StoragePlace {
   const wrong = OF_FILES.find((option) => options[option] !== undefined)
   if (wrong) throw new UsageError(`--${kebab(wrong)} is for --out, not for --secret`)
   const name = readSecretName(text)

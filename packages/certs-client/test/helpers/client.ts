@@ -79,7 +79,16 @@ export function clientOf(running: Running, options: ClientOptions = {}) {
     reload: reload === undefined ? undefined : { command: reload, timeoutMs: 10_000 },
   })
   const get: Get = {
-    ...{ wanted, isOwnKey: csr, place, clock, random: () => 0, log, signal, patienceMs: 60_000 },
+    ...{
+      request: wanted,
+      isOwnKey: csr,
+      place,
+      clock,
+      random: () => 0,
+      log,
+      signal,
+      patienceMs: 60_000,
+    },
     service: connect({
       url: new URL('http://certs.test/'),
       credentials,

@@ -74,7 +74,7 @@ if (import.meta.main) {
     { fetch, now: clock.now },
   )
   await getOnce({
-    wanted: { names: [parseName('a.test')], keyType: undefined },
+    request: { names: [parseName('a.test')], keyType: undefined },
     ...{ isOwnKey: csr, clock, log, signal, random: () => 0, patienceMs: 0 },
     service: connect({
       url: new URL(url),
