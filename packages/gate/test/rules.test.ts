@@ -4,7 +4,7 @@ import t from 'tap'
 import type { RuleConfig } from '../src/options.ts'
 import { readPath } from '../src/paths.ts'
 import { createPolicy } from '../src/policy.ts'
-import { admissionFor, createRules, shadowedRules } from '../src/rules.ts'
+import { admissionFor, createRules, shadowedRules, toolRulesFor } from '../src/rules.ts'
 
 const policies = new Map(
   ['staff', 'admin', 'ops'].map((name) => [name, createPolicy(name, `Group("${name}")`)]),
@@ -19,16 +19,20 @@ interface Sent {
   readonly mcp?: McpCall
 }
 
-function admissionOf(rules: readonly RuleConfig[], sent: Sent) {
+function requestOf(sent: Sent) {
   const { host = 'app.example.com', target = '/', method = 'GET', overrides = false } = sent
   const from = 'from' in sent ? sent.from : '192.0.2.7'
-  return admissionFor(createRules(rules, policies), {
+  return {
     host: parseHost(host)!,
     path: readPath(target),
     method: overrides ? undefined : method,
     mcp: () => sent.mcp,
     clientIp: () => from,
-  })
+  }
+}
+
+function admissionOf(rules: readonly RuleConfig[], sent: Sent) {
+  return admissionFor(createRules(rules, policies), requestOf(sent))
 }
 
 /** What the rules demand of a request, in words. */
@@ -460,3 +464,37 @@ t.test('rules and tools that never decide', async (t) => {
   ]
   for (const [title, rules, shadowed] of table) t.same(shadowedRules(rules), shadowed, title)
 })
+
+t.test(
+  'a server is told of the tools of the rules that fit, up to the first rule without tools',
+  async (t) => {
+    const read: RuleConfig = { tools: ['read'], require: 'staff' }
+    const write: RuleConfig = { tools: ['write'], require: 'admin' }
+    const table: readonly [title: string, rules: readonly RuleConfig[], tools: object[]][] = [
+      ['no tools', [{ require: 'staff' }], []],
+      ['tools behind a rule without tools', [{ require: 'staff' }, read], []],
+      ['tools around one', [read, { require: 'staff' }, write], [{ tools: ['read'] }]],
+      [
+        'behind one that may fit',
+        [{ from: ['10.0.0.0/8'], require: 'staff' }, read],
+        [{ isCertain: true }],
+      ],
+      [
+        'a path that may fit',
+        [{ ...read, paths: ['/mcp'] }],
+        [{ tools: ['read'], isCertain: false }],
+      ],
+      ['another host', [{ ...read, hosts: ['b.example.com'] }, write], [{ tools: ['write'] }]],
+      ['methods of MCP', [{ mcpMethods: ['tools/*'], require: 'staff' }], [{ tools: ['*'] }]],
+    ]
+    for (const [title, rules, tools] of table) {
+      const target = title === 'a path that may fit' ? '/MCP' : '/mcp'
+      const found = toolRulesFor(
+        createRules(rules, policies),
+        requestOf({ target, from: undefined }),
+      )
+      t.match(found, tools, title)
+      t.equal(found.length, tools.length, title)
+    }
+  },
+)
