@@ -2,6 +2,8 @@ import { parseHost } from '@gatehouse/net'
 import t, { type Test } from 'tap'
 import { Gate } from '../src/gate.ts'
 import type { GateConfig } from '../src/options.ts'
+import { readPath } from '../src/paths.ts'
+import { ResourceUrl, resourceAt } from '../src/programs.ts'
 
 const KEY = 'correct-horse-battery-staple'
 const HOST = parseHost('auth.example.com')!
@@ -51,4 +53,21 @@ t.test('nobody learns who a program is without asking what it may', async (t) =>
   await t.rejects(gate.checkProgram(requestOf('APIKey wrong'), HOST, 'end', 0), {
     code: 'AUTH_KEY_INVALID',
   })
+})
+
+t.test('a path belongs to the resource with the longest URL, if that is certain', async (t) => {
+  const origin = 'https://app.example.com'
+  const resources = ['/mcp', '/mcp/notes', ''].map(
+    (path) => new ResourceUrl({ url: origin + path }),
+  )
+  const rows: [origin: string, target: string, url: string | undefined][] = [
+    [origin, '/mcp', `${origin}/mcp`],
+    [origin, '/mcp/notes/x', `${origin}/mcp/notes`],
+    [origin, '/elsewhere', origin],
+    [origin, '/mcp/NOTES', undefined],
+    [origin, '/mcp;x', undefined],
+    ['https://b.example.com', '/mcp', undefined],
+  ]
+  for (const [site, target, url] of rows)
+    t.equal(resourceAt(resources, site, readPath(target))?.url, url, `${site}${target}`)
 })
