@@ -125,6 +125,8 @@ t.test(
     const revoked = (await at(id)).body.suggestedWindow
     t.strictSame([revoked.start, revoked.end].map(Date.parse), [NOW - HOUR, NOW])
     t.match(await at('AAAA.AQ'), problem(404, 'malformed'))
+    const [, serial] = id.split('.')
+    t.match(await at(`AAAA.${serial}`), problem(404, 'malformed'), 'of another authority')
     for (const wrong of ['x', 'AAAA', `${id}=`, `${id}.x`, 'AAAA.AA'])
       t.match(await at(wrong), problem(400, 'malformed'), wrong)
   },
