@@ -124,7 +124,7 @@ export const PROMISES: Readonly<Record<string, readonly Said[]>> = {
     [
       'The holder of an API key',
       `${CERT}/policy/access.test.ts: keys revoke and delete only with these rights`,
-      `${CERT}/reload.test.ts: a valid reload applies completely, and a removed key is refused`,
+      `${CERT}/config/reload.test.ts: a valid reload applies completely, and a removed key is refused`,
     ],
     [
       'The holder of the key of a caller',
@@ -150,7 +150,7 @@ export const PROMISES: Readonly<Record<string, readonly Said[]>> = {
     ],
     [
       'A caller | nothing',
-      `${CERT}/bad-input.test.ts: bad input is refused with its own answer, and nothing is written`,
+      `${CERT}/routes/bad-input.test.ts: bad input is refused with its own answer, and nothing is written`,
       `packages/issuance/test/callers.test.ts: the rate of new certificates is limited`,
     ],
     ['The data folder or the database', SEALED],
@@ -161,7 +161,7 @@ export const PROMISES: Readonly<Record<string, readonly Said[]>> = {
     ],
     [
       'The network',
-      `${CERT}/config.test.ts: plain HTTP is for loopback, or has to be called insecure`,
+      `${CERT}/config/load.test.ts: plain HTTP is for loopback, or has to be called insecure`,
     ],
     ['What an attacker gains', DEFINITION],
     [
@@ -184,7 +184,7 @@ export const PROMISES: Readonly<Record<string, readonly Said[]>> = {
     ],
     [
       '**one API key**',
-      `${CERT}/reload.test.ts: a valid reload applies completely, and a removed key is refused`,
+      `${CERT}/config/reload.test.ts: a valid reload applies completely, and a removed key is refused`,
     ],
     ['Give each caller its own key', ADVICE],
     [`**a caller's token**`, `${CORE}/refusals.test.ts: refused credentials`],
@@ -551,7 +551,7 @@ export const PROMISES: Readonly<Record<string, readonly Said[]>> = {
     [
       'an API key leaked',
       `${CERT}/acme-server/caller-changes.test.ts: story 8: a key leaked, and its value is replaced`,
-      `${CERT}/reload.test.ts: a valid reload applies completely, and a removed key is refused`,
+      `${CERT}/config/reload.test.ts: a valid reload applies completely, and a removed key is refused`,
     ],
     [
       'a leaf key leaked',

@@ -108,3 +108,25 @@ t.test('certificates of an hour are renewed all day, each in time', async (t) =>
   const made = await madeOf(stage)
   t.ok(made >= 48 && made <= 62, `${made} in a day`)
 })
+
+t.test(
+  'the latest end of a request is bounded by the longest lifetime, and by its own',
+  async (t) => {
+    const stage = await openStage(t, { ca })
+    const { latestEnd } = stage.ca.servers
+    const skew = 5 * MINUTE
+    const now = stage.clock.now()
+    t.equal(latestEnd(), now + 30 * DAY + skew)
+    t.equal(latestEnd(2 * DAY), now + 2 * DAY + skew)
+    t.equal(latestEnd(60 * DAY), latestEnd())
+  },
+)
+
+t.test('the last year of the root is told, and no year before it', async (t) => {
+  const { ca, clock } = await openStage(t)
+  const lastYear = ca.rootEnds()! - 365 * DAY
+  clock.shift(lastYear - clock.now())
+  t.notOk(ca.degraded().includes('ca-root'))
+  clock.shift(1)
+  t.ok(ca.degraded().includes('ca-root'))
+})

@@ -9,11 +9,15 @@ import {
   initialise,
   sqliteStore,
   storeFile,
-} from '../../../packages/cert-store/src/engines/sqlite.ts'
-import { openStore } from '../../../packages/cert-store/src/open.ts'
-import { newSchema, testServer, until } from '../../../packages/cert-store/test/helpers/engines.ts'
-import { expectWarnings } from '../../../scripts/test/quiet.ts'
-import { type Running, start } from './helpers/app.ts'
+} from '../../../../packages/cert-store/src/engines/sqlite.ts'
+import { openStore } from '../../../../packages/cert-store/src/open.ts'
+import {
+  newSchema,
+  testServer,
+  until,
+} from '../../../../packages/cert-store/test/helpers/engines.ts'
+import { expectWarnings } from '../../../../scripts/test/quiet.ts'
+import { type Running, start } from '../helpers/app.ts'
 
 // What is wrong in these tests, and said.
 expectWarnings(

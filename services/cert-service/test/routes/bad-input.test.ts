@@ -1,8 +1,8 @@
 import { toPem } from '@gatehouse/pki'
 import t from 'tap'
-import { makeCsr } from '../../../packages/issuance/test/helpers/csr.ts'
-import { KEY, start, written } from './helpers/app.ts'
-import { isDocumented } from './helpers/documented.ts'
+import { makeCsr } from '../../../../packages/issuance/test/helpers/csr.ts'
+import { KEY, start, written } from '../helpers/app.ts'
+import { isDocumented } from '../helpers/documented.ts'
 
 const JSON_TYPE = 'application/json'
 const label63 = 'a'.repeat(63)

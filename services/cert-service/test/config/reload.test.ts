@@ -1,8 +1,8 @@
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
-import { expectWarnings } from '../../../scripts/test/quiet.ts'
-import type { CertServiceConfig } from '../src/config/schema.ts'
-import { configure, createIdp, KEY, NOW, type Running, reload, start } from './helpers/app.ts'
+import { expectWarnings } from '../../../../scripts/test/quiet.ts'
+import type { CertServiceConfig } from '../../src/config/schema.ts'
+import { configure, createIdp, KEY, NOW, type Running, reload, start } from '../helpers/app.ts'
 
 const NEW_KEY = 'a-key-that-a-reload-brings'
 const keys = (...list: string[]) => ({

@@ -3,9 +3,9 @@ import { existsSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t from 'tap'
-import { expectWarnings } from '../../../scripts/test/quiet.ts'
-import { startAcme } from './helpers/acme-service.ts'
-import { settle, start } from './helpers/app.ts'
+import { expectWarnings } from '../../../../scripts/test/quiet.ts'
+import { startAcme } from '../helpers/acme-service.ts'
+import { settle, start } from '../helpers/app.ts'
 
 // What is wrong in these tests, and said.
 expectWarnings(t, 'STORE_UNAVAILABLE')

@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto'
 import t from 'tap'
-import { startPostgres } from '../../../scripts/test/postgres.ts'
-import { expectWarnings } from '../../../scripts/test/quiet.ts'
-import { until } from '../../../scripts/test/until.ts'
-import { settle, start } from './helpers/app.ts'
+import { startPostgres } from '../../../../scripts/test/postgres.ts'
+import { expectWarnings } from '../../../../scripts/test/quiet.ts'
+import { until } from '../../../../scripts/test/until.ts'
+import { settle, start } from '../helpers/app.ts'
 
 t.test(
   'a database that refuses writes: told within seconds, and what is held is answered',

@@ -5,8 +5,8 @@ import { ConfigError } from '@gatehouse/service-kit/config'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import { stringify } from 'yaml'
-import { pluginOptionsOf } from '../src/config/auth.ts'
-import { loadCertConfig } from '../src/config/load.ts'
+import { pluginOptionsOf } from '../../src/config/auth.ts'
+import { loadCertConfig } from '../../src/config/load.ts'
 
 const EXAMPLES = join(import.meta.dirname, '../../../examples/acme')
 const psk = { auth: { psk: { key: 'a-key-of-sixteen-or-more' } } }
