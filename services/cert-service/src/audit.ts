@@ -62,16 +62,22 @@ export class Audit {
    */
   recordDelivery(
     { id, names, serialNumber }: Pick<CertificateRecord, 'id' | 'names' | 'serialNumber'>,
-    by: Actor,
+    actor: Actor,
     detail?: string,
   ): Promise<void> | undefined {
-    const at = this.#deps.clock.now()
+    const now = this.#deps.clock.now()
     this.recordUse(id)
-    const hour = hourOf(at)
-    const remoteAddress = this.#addressOf(by, hour)
-    const key = `${hour} hand-out ${detail ?? ''} ${serialNumber} ${remoteAddress} ${by.actor}`
-    const row = { at, action: 'hand-out' as const, names, serialNumber, ...(detail && { detail }) }
-    return this.#count(key, () => ({ ...row, ...by, remoteAddress }))
+    const hour = hourOf(now)
+    const remoteAddress = this.#addressOf(actor, hour)
+    const key = `${hour} hand-out ${detail ?? ''} ${serialNumber} ${remoteAddress} ${actor.actor}`
+    const row = {
+      at: now,
+      action: 'hand-out' as const,
+      names,
+      serialNumber,
+      ...(detail && { detail }),
+    }
+    return this.#count(key, () => ({ ...row, ...actor, remoteAddress }))
   }
 
   /** Records that a certificate is in use although it was not delivered. */
@@ -81,20 +87,20 @@ export class Audit {
   }
 
   /** @param detail - code of the error */
-  recordRefusal(by: Actor, names: readonly string[], detail: string): void {
-    const at = this.#deps.clock.now()
-    const hour = hourOf(at)
+  recordRefusal(actor: Actor, names: readonly string[], detail: string): void {
+    const now = this.#deps.clock.now()
+    const hour = hourOf(now)
     if (this.#refusals.hour !== hour) this.#refusals = { hour, keys: new Set() }
     const { keys } = this.#refusals
-    const key = `${hour} refuse ${detail} ${by.remoteAddress} ${by.actor}`
+    const key = `${hour} refuse ${detail} ${actor.remoteAddress} ${actor.actor}`
     if (keys.has(key) || keys.size < MAX_REFUSALS) {
       keys.add(key)
       const shown = names.slice(0, MAX_REFUSED_NAMES)
-      void this.#count(key, () => ({ at, action: 'refuse', names: shown, detail, ...by }))
+      void this.#count(key, () => ({ at: now, action: 'refuse', names: shown, detail, ...actor }))
       return
     }
-    const all = { actor: '*', names: [], detail: 'more refusals, to other callers' }
-    void this.#count(`${hour} refuse`, () => ({ at, action: 'refuse', ...all }))
+    const summary = { actor: '*', names: [], detail: 'more refusals, to other callers' }
+    void this.#count(`${hour} refuse`, () => ({ at: now, action: 'refuse', ...summary }))
   }
 
   /** Writes what is still counted. */
@@ -105,22 +111,22 @@ export class Audit {
 
   /** The address of a caller, or `*` if it has too many in this hour. */
   #addressOf({ actor, remoteAddress = '' }: Actor, hour: number): string {
-    let known = this.#addresses.get(actor)
-    if (known?.hour !== hour) {
-      known = { hour, addresses: new Set() }
-      this.#addresses.set(actor, known)
+    let counter = this.#addresses.get(actor)
+    if (counter?.hour !== hour) {
+      counter = { hour, addresses: new Set() }
+      this.#addresses.set(actor, counter)
     }
-    const { addresses } = known
+    const { addresses } = counter
     if (addresses.size < MAX_ADDRESSES) addresses.add(remoteAddress)
     return addresses.has(remoteAddress) ? remoteAddress : '*'
   }
 
   /** Writes the first of a key at once, with whatever else this turn of the event loop commits. */
   #count(key: string, describe: () => AuditEntry): Promise<void> | undefined {
-    const known = this.#counted.get(key)
-    if (known) {
-      known.count++
-      return known.written
+    const counter = this.#counted.get(key)
+    if (counter) {
+      counter.count++
+      return counter.written
     }
     if (this.#fresh.length === 0) this.#writing = Promise.resolve().then(() => this.#writeFresh())
     const first: Counted = { entry: { ...describe(), key }, count: 0, written: this.#writing }
@@ -176,10 +182,10 @@ export class Audit {
   /** Rows of this hour stay known, so that what repeats them is only counted. */
   #keepThisHour(counted: ReadonlyMap<string, Counted>): void {
     const hour = hourOf(this.#deps.clock.now())
-    for (const [key, each] of counted) {
-      if (hourOf(each.entry.at) !== hour) continue
-      each.count = 0
-      this.#counted.set(key, each)
+    for (const [key, counter] of counted) {
+      if (hourOf(counter.entry.at) !== hour) continue
+      counter.count = 0
+      this.#counted.set(key, counter)
     }
   }
 
@@ -193,8 +199,8 @@ export class Audit {
   }
 }
 
-function hourOf(at: number): number {
-  return Math.floor(at / HOUR)
+function hourOf(time: number): number {
+  return Math.floor(time / HOUR)
 }
 
 /** The audit trail of deliveries and refusals; what is still counted is written on close. */

@@ -102,16 +102,16 @@ function measureCounts(
 }
 
 function measureEndings(metrics: Metrics, { store, clock }: FastifyInstance): void {
-  let asked: ReturnType<Store['listEnding']> | undefined
+  let reading: ReturnType<Store['listEnding']> | undefined
   /** The gauges of one scrape share an answer. */
   const endings = () => {
-    asked ??= store
+    reading ??= store
       .listEnding(clock.now(), MAX_LISTED)
       .catch(() => ({ soonest: [], total: 0 }))
       .finally(() => {
-        asked = undefined
+        reading = undefined
       })
-    return asked
+    return reading
   }
   const measure = (name: string, help: string, measured: (ending: Expiry) => number) =>
     metrics.gauges({
@@ -145,7 +145,7 @@ function measureEndings(metrics: Metrics, { store, clock }: FastifyInstance): vo
     max: 2,
     async collect() {
       const counts = await store.countCovered(clock.now()).catch(() => ({}))
-      return Object.entries(counts).map(([by, value]) => ({ labels: { by }, value }))
+      return Object.entries(counts).map(([label, value]) => ({ labels: { by: label }, value }))
     },
   })
   metrics.gauges({

@@ -177,8 +177,9 @@ export const PemBundleSchema = Type.String({
 })
 
 /** The answer of a route that delivers a certificate, or in JSON something else as well. */
-export function certificateAnswer(...others: readonly TSchema[]): object {
-  const schema = others.length > 0 ? Type.Union([CertificateSchema, ...others]) : CertificateSchema
+export function certificateAnswer(...schemas: readonly TSchema[]): object {
+  const schema =
+    schemas.length > 0 ? Type.Union([CertificateSchema, ...schemas]) : CertificateSchema
   return {
     description: 'A certificate that is valid now.',
     content: { 'application/json': { schema }, [PEM]: { schema: PemBundleSchema } },
@@ -223,9 +224,9 @@ export function describeOrder(order: OrderRecord): Static<typeof OrderSchema> {
 }
 
 /** Describes why an order failed, and what to do about it. */
-export function describeFailure({ code, detail, at }: NonNullable<OrderRecord['lastError']>) {
+export function describeFailure({ code, detail, at: time }: NonNullable<OrderRecord['lastError']>) {
   const action = actionFor(code)
-  return { code, detail, failedAt: toTime(at), ...(action !== undefined && { action }) }
+  return { code, detail, failedAt: toTime(time), ...(action !== undefined && { action }) }
 }
 
 export const FailingOrderSchema = Type.Object({

@@ -40,14 +40,14 @@ const PageSchema = Type.Object({ after: Type.Optional(Type.String({ pattern: '^[
 export async function accountRoutes(app: FastifyInstance): Promise<void> {
   app.post('/new-account', async (request, reply) => {
     const { key, signed, urls } = await verifySigned(request, 'key')
-    const wanted = readPayload(signed, NewAccountSchema)
-    const known = await app.store.acme.findAccountByKey(key.thumbprint)
-    const isKnown = known !== undefined && app.externalAccounts.isInForce(known)
-    const isEnded = known !== undefined && wanted.externalAccountBinding === undefined
-    if (!isKnown && (wanted.onlyReturnExisting || isEnded)) throw absent(known)
-    const account = isKnown ? known : await register(request, key, wanted, urls)
+    const newAccount = readPayload(signed, NewAccountSchema)
+    const storedAccount = await app.store.acme.findAccountByKey(key.thumbprint)
+    const isKnown = storedAccount !== undefined && app.externalAccounts.isInForce(storedAccount)
+    const isEnded = storedAccount !== undefined && newAccount.externalAccountBinding === undefined
+    if (!isKnown && (newAccount.onlyReturnExisting || isEnded)) throw absent(storedAccount)
+    const account = isKnown ? storedAccount : await register(request, key, newAccount, urls)
     await admit(request, account)
-    reply.code(account === known ? 200 : 201).header('location', urls.account(account.id))
+    reply.code(account === storedAccount ? 200 : 201).header('location', urls.account(account.id))
     return describe(account, urls)
   })
 
@@ -77,8 +77,8 @@ export async function accountRoutes(app: FastifyInstance): Promise<void> {
       requireOwn(request.params.id, account)
       const { after = '' } = request.query
       const ids = await app.store.acme.listOrders(account.id, after, ORDERS_PER_PAGE)
-      const [last] = ids.slice(ORDERS_PER_PAGE - 1)
-      if (last !== undefined) addLink(reply, urls.orders(account.id, last), 'next')
+      const [lastId] = ids.slice(ORDERS_PER_PAGE - 1)
+      if (lastId !== undefined) addLink(reply, urls.orders(account.id, lastId), 'next')
       return { orders: ids.map((id) => urls.order(id)) }
     },
   )
@@ -124,8 +124,8 @@ async function register(
     throw new AcmeProblem('userActionRequired', `the terms at ${terms} have to be agreed to`)
   requireStrong(key)
   request.proven = principalOf(request, owner)
-  const at = server.clock.now()
-  const wanted: ServedAccount = {
+  const now = server.clock.now()
+  const newAccount: ServedAccount = {
     ...owner,
     id: randomBytes(16).toString('base64url'),
     thumbprint: key.thumbprint,
@@ -134,14 +134,14 @@ async function register(
     contact: readContact(contact),
     client: clientOf(request) ?? null,
     remoteAddress: ip,
-    createdAt: at,
-    usedAt: at,
+    createdAt: now,
+    usedAt: now,
   }
   // Strangers fill no disk.
   const entry = entryOf(request, 'acme-account', owner.caller === null ? 'devices' : undefined)
   const { externalAccounts } = server
-  const account = await server.store.acme.addAccount(wanted, entry, (found) =>
-    externalAccounts.isInForce(found),
+  const account = await server.store.acme.addAccount(newAccount, entry, (other) =>
+    externalAccounts.isInForce(other),
   )
   if (account) return account
   const detail =
@@ -171,10 +171,10 @@ function readContact(urls: readonly string[]): readonly string[] {
 async function boundCaller(
   { server }: FastifyRequest,
   accountKey: PublicKey,
-  given: unknown,
+  externalAccountBinding: unknown,
   urls: Urls,
 ): Promise<Owner> {
-  const binding = readBinding(given, { url: urls.members.newAccount, accountKey })
+  const binding = readBinding(externalAccountBinding, { url: urls.members.newAccount, accountKey })
   const owners = await server.externalAccounts.find(binding.kid)
   const owner = owners.find(({ key }) => binding.isMadeWith(key))
   if (owner) return { caller: owner.caller, boundBy: owner.boundBy }
@@ -191,8 +191,8 @@ function openCaller({ server, ip }: FastifyRequest): Record<keyof Owner, null> {
   )
 }
 
-function absent(known: ServedAccount | undefined): AcmeProblem {
-  if (!known) return new AcmeProblem('accountDoesNotExist', 'no account has this key')
+function absent(storedAccount: ServedAccount | undefined): AcmeProblem {
+  if (!storedAccount) return new AcmeProblem('accountDoesNotExist', 'no account has this key')
   return new AcmeProblem(
     'unauthorized',
     'the account of this key has ended: bind it to a caller again',

@@ -134,8 +134,8 @@ export const acmeApiRoutes: FastifyPluginAsyncTypebox = async (app) => {
     if (renew) await requireAccounts(app.store, caller, keep)
     const { externalAccounts } = app
     const detail = `of ${caller}${renew ? ', renewed' : ''}`
-    const by = `${actorOf(request).actor} ${boundBy} ${detail}`
-    const entry = { ...entryOf(request, 'acme-key', renew ? undefined : by), detail }
+    const detailText = `${actorOf(request).actor} ${boundBy} ${detail}`
+    const entry = { ...entryOf(request, 'acme-key', renew ? undefined : detailText), detail }
     const key = renew
       ? await externalAccounts.renew(owner, keep, entry)
       : await externalAccounts.keyOf(owner)
@@ -147,9 +147,9 @@ export const acmeApiRoutes: FastifyPluginAsyncTypebox = async (app) => {
   })
 
   app.get('/api/acme/accounts', { onRequest, schema: ACCOUNTS }, async (request, reply) => {
-    const of = isOperator(request) ? undefined : ownName(request)
+    const owner = isOperator(request) ? undefined : ownName(request)
     // Accounts of devices are nobody's, as those of a caller without an API key.
-    const accounts = of === '' ? [] : await app.store.acme.listAccounts(of, MAX_LISTED)
+    const accounts = owner === '' ? [] : await app.store.acme.listAccounts(owner, MAX_LISTED)
     reply.header('cache-control', 'no-store')
     const { externalAccounts } = app
     return {
@@ -182,9 +182,9 @@ export const acmeApiRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const owner = requireOwner(request, name)
     if (ids) await requireAccounts(app.store, owner.caller, ids)
     const entry = { ...entryOf(request, 'acme-account-adopt'), detail: `of ${owner.caller}` }
-    const [newest, ...others] = app.callers.digestsOf(owner.caller)
+    const [newest, ...otherDigests] = app.callers.digestsOf(owner.caller)
     // An old value takes over none that the newest has bound.
-    const kept = owner.boundBy === newest ? [] : [newest ?? '', ...others]
+    const kept = owner.boundBy === newest ? [] : [newest ?? '', ...otherDigests]
     return { adopted: await app.store.acme.adoptAccounts({ ...owner, ids, kept }, entry) }
   })
 }
@@ -200,13 +200,13 @@ async function revokeOf(
   await Promise.all([...new Set(first)].map((text) => issuance.settle({ text })))
   const now = clock.now()
   const isOwn = caller === ownName(request)
-  const all = pagesOf(
+  const pages = pagesOf(
     (after) => store.listIssuedTo(account, { now, after }),
-    (one) => isOwn || mayAll(request.server, principalOf(request), 'revoke', one),
+    (certificate) => isOwn || mayAll(request.server, principalOf(request), 'revoke', certificate),
   )
   // Nobody has a key refused to others whose names they may not have.
   const isKeyRefused = reason === 'keyCompromise' && isOperator(request, 'revoke')
-  return { account, reason, ...(await revokeAll(request, all, reason, { isKeyRefused })) }
+  return { account, reason, ...(await revokeAll(request, pages, reason, { isKeyRefused })) }
 }
 
 function describe({ caller, client, remoteAddress, boundBy: _, ...account }: ServedAccount) {

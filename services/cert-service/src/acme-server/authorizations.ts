@@ -45,7 +45,7 @@ export async function authorizationRoutes(app: FastifyInstance): Promise<void> {
     const order = await requireOrder(request, account)
     const authorization = requireName(order, request.params.n)
     const { n, name } = authorization
-    const type = CHALLENGES.find((one) => one === request.params.type)
+    const type = CHALLENGES.find((challenge) => challenge === request.params.type)
     if (!type) throw absent()
     addLink(reply, urls.authorization(order.id, n), 'up')
     // A POST-as-GET only reads it.
@@ -75,12 +75,12 @@ async function prove(
   const status = problem ? 'invalid' : 'valid'
   const tried = { token, status, at: clock.now(), type } as const
   const proof: Proof = { ...tried, ...(problem && { error: problem.toJSON() }) }
-  await store.acme.changeOrder(order.id, (before) => {
-    if (before.status !== 'pending') return undefined
-    const proofs = (before.proofs ?? []).map((one, i) =>
-      i === n && one.status === 'pending' ? proof : one,
+  await store.acme.changeOrder(order.id, (order) => {
+    if (order.status !== 'pending') return undefined
+    const proofs = (order.proofs ?? []).map((storedProof, i) =>
+      i === n && storedProof.status === 'pending' ? proof : storedProof,
     )
-    return { proofs, status: statusBy(proofs), error: before.error }
+    return { proofs, status: statusBy(proofs), error: order.error }
   })
   return (await store.acme.findOrder(order.id)) ?? order
 }
@@ -90,13 +90,15 @@ async function deactivate(
   { store }: FastifyInstance,
   { order, n }: Authorization,
 ): Promise<ServedOrder> {
-  await store.acme.changeOrder(order.id, (before) => {
-    const { status, error } = before
-    const proofs = before.proofs ?? before.names.map(() => provenBy(before))
+  await store.acme.changeOrder(order.id, (stored) => {
+    const { status, error } = stored
+    const proofs = stored.proofs ?? stored.names.map(() => provenBy(stored))
     const isOpen = status === 'pending' || status === 'ready'
     return {
-      proofs: proofs.map((one, i) =>
-        i === n && one.status !== 'invalid' ? { ...one, status: 'deactivated' } : one,
+      proofs: proofs.map((storedProof, i) =>
+        i === n && storedProof.status !== 'invalid'
+          ? { ...storedProof, status: 'deactivated' }
+          : storedProof,
       ),
       status: isOpen ? 'invalid' : status,
       error,
@@ -131,10 +133,17 @@ function statusOf(order: ServedOrder, proof: Proof | undefined): string {
 }
 
 function describeChallenge({ order, n }: Authorization, type: string, urls: Urls) {
-  const { status: own, token, at, error, type: tried } = order.proofs?.[n] ?? provenBy(order)
+  const {
+    status: proofStatus,
+    token,
+    at,
+    error,
+    type: tried,
+  } = order.proofs?.[n] ?? provenBy(order)
   const isTried = tried === undefined || tried === type
   // A challenge keeps what came of it.
-  const status = own === 'deactivated' ? (at === undefined ? 'pending' : 'valid') : own
+  const status =
+    proofStatus === 'deactivated' ? (at === undefined ? 'pending' : 'valid') : proofStatus
   return {
     type,
     url: urls.challenge(order.id, n, type),

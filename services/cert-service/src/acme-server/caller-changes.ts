@@ -63,8 +63,8 @@ async function noteUnbound({
   clock,
   log,
 }: FastifyInstance): Promise<void> {
-  const all = await store.acme.listBindings()
-  const ended = all.filter((one) => !externalAccounts.callerOf(one))
+  const bindings = await store.acme.listBindings()
+  const ended = bindings.filter((binding) => !externalAccounts.callerOf(binding))
   const entries = ended.map(({ caller, boundBy, accounts }) => ({
     ...{ at: clock.now(), action: 'acme-account-end' as const, actor: 'system', names: [] },
     detail: `of ${caller}, ${accounts} in all: the API key that has bound them is gone`,
@@ -72,7 +72,7 @@ async function noteUnbound({
   }))
   await store.addAudit(entries)
   if (entries.length === 0) return
-  const accounts = ended.reduce((sum, one) => sum + one.accounts, 0)
+  const accounts = ended.reduce((sum, binding) => sum + binding.accounts, 0)
   const cure =
     'take over those of your machines by `gatehouse-certs acme-accounts --adopt CALLER --only ID`'
   log.warn({ accounts }, `ACME accounts have ended with the API keys that have bound them: ${cure}`)

@@ -49,21 +49,21 @@ export async function certificateRoutes(app: FastifyInstance): Promise<void> {
     const { certificate, reason } = readRevocation(signed)
     const record = await app.store.findIssued(hash('sha256', certificate))
     if (!record) throw absent()
-    const { by, mayRefuseKey } = account
+    const { requester, mayRefuseKey } = account
       ? await byAccount(request, record, account)
       : byKey(request, record, key)
     if (record.revokedAt !== null)
       throw new AcmeProblem('alreadyRevoked', 'the certificate was revoked before')
     const isKeyRefused = mayRefuseKey && reason === 'keyCompromise'
-    await revokeAll(request, [[record]], reason, { by, isKeyRefused })
+    await revokeAll(request, [[record]], reason, { actor: requester, isKeyRefused })
     return reply.code(200).send()
   })
 
   app.get<{ Params: { id: string } }>('/renewal-info/:id', async (request, reply) => {
     const id = parseRenewalId(request.params.id)
     if (!id) throw malformed('this is not the identifier of a certificate')
-    const all = await app.store.listBySerial(id.serialNumber)
-    const record = all.find((one) => parseCertificate(one.certificate).akid === id.akid)
+    const records = await app.store.listBySerial(id.serialNumber)
+    const record = records.find((record) => parseCertificate(record.certificate).akid === id.akid)
     if (!record) throw absent()
     app.acme.noteRenewalInfo(record)
     return reply.header('retry-after', askAgainAfter(record)).send(describeRenewal(record))
@@ -85,21 +85,21 @@ async function download(request: FastifyRequest<OfCertificate>) {
 async function noteDownload(request: FastifyRequest, record: Issued): Promise<void> {
   const { store, clock, callerLimits } = request.server
   const { id, isCurrent, replacedBy, revokedAt, downloadedAt, notAfter } = record
-  const at = clock.now()
+  const now = clock.now()
   if (downloadedAt !== null) return
-  if (isCurrent || replacedBy === null || revokedAt !== null || notAfter <= at)
-    return store.setDownloaded(id, at)
-  const by = actorOf(request)
-  const { actor, account = null } = by
+  if (isCurrent || replacedBy === null || revokedAt !== null || notAfter <= now)
+    return store.setDownloaded(id, now)
+  const requester = actorOf(request)
+  const { actor, account = null } = requester
   const names = record.names.map((name) => readName(name, profileOf(record)))
   try {
-    await callerLimits.ask({ names, isPrepared: true }, by, false)
+    await callerLimits.ask({ names, isPrepared: true }, requester, false)
   } catch (error) {
     // It counts again once it is in service.
-    if (hasCode(error, 'CERT_CALLER_LIMITED')) return store.setDownloaded(id, at)
+    if (hasCode(error, 'CERT_CALLER_LIMITED')) return store.setDownloaded(id, now)
     throw error
   }
-  await store.reinstate(record, { at, actor, account })
+  await store.reinstate(record, { at: now, actor, account })
   await callerLimits.resumed(actor)
 }
 
@@ -112,7 +112,7 @@ function rootAbove({ ca }: FastifyInstance, { certificate, chain }: CertificateR
 }
 
 interface Revoker {
-  readonly by: Actor
+  readonly requester: Actor
   /** Whether nobody may have the key certified again because they say that it is compromised. */
   readonly mayRefuseKey: boolean
 }
@@ -128,7 +128,7 @@ async function byAccount(
   const isOwn = record.account === account.id || (await isOfCaller(server, record, account))
   if (!mayRevoke && !isOwn)
     throw new AcmeProblem('unauthorized', 'no account of this caller has ordered this certificate')
-  return { by: actorOf(request), mayRefuseKey: mayRevoke }
+  return { requester: actorOf(request), mayRefuseKey: mayRevoke }
 }
 
 /** Whether another account of the same caller has ordered a certificate. */
@@ -143,12 +143,12 @@ async function isOfCaller(
 
 /** The one who revokes by the key of the certificate. @throws AcmeProblem `unauthorized` */
 function byKey({ ip, id }: FastifyRequest, record: Issued, { key }: PublicKey): Revoker {
-  const own = parseCertificate(record.certificate).spki
-  if (!own.equals(key.export({ type: 'spki', format: 'der' })))
+  const publicKey = parseCertificate(record.certificate).spki
+  if (!publicKey.equals(key.export({ type: 'spki', format: 'der' })))
     throw new AcmeProblem('unauthorized', 'the request is not signed by the key of the certificate')
-  const actor = `key:${hash('sha256', own).slice(0, 16)}`
-  const by = { actor, remoteAddress: ip, requestId: id, way: 'acme' } as const
-  return { by, mayRefuseKey: true }
+  const actor = `key:${hash('sha256', publicKey).slice(0, 16)}`
+  const requester = { actor, remoteAddress: ip, requestId: id, way: 'acme' } as const
+  return { requester: requester, mayRefuseKey: true }
 }
 
 const absent = () => malformed('there is no such certificate', { status: 404 })

@@ -13,8 +13,8 @@ export function entryOf(
   action: AuditAction,
   repeated?: string,
 ): AuditEntry {
-  const at = request.server.clock.now()
-  const hour = Math.floor(at / HOUR)
+  const now = request.server.clock.now()
+  const hour = Math.floor(now / HOUR)
   const key = repeated === undefined ? {} : { key: `${hour} ${action} ${repeated}` }
-  return { at, action, ...actorOf(request), names: [], ...key }
+  return { at: now, action, ...actorOf(request), names: [], ...key }
 }

@@ -56,8 +56,8 @@ export class ExternalAccounts {
     entry: AuditEntry,
   ): Promise<ExternalKey | undefined> {
     if (caller.length > MAX_CALLER) return undefined
-    const of = { names: this.#namesOf(caller), digests: this.#keys.digestsOf(caller), kept }
-    return this.#derive(caller, await this.#store.renewExternalAccount(of, entry), boundBy)
+    const secret = { names: this.#namesOf(caller), digests: this.#keys.digestsOf(caller), kept }
+    return this.#derive(caller, await this.#store.renewExternalAccount(secret, entry), boundBy)
   }
 
   /** The owners and the keys that a key ID stands for now: none for one that was replaced or is nobody's. */
@@ -94,11 +94,11 @@ export class ExternalAccounts {
 
   /** The IDs of those accounts of certificates that have not ended. */
   async findInForce(
-    of: readonly { readonly account?: string | null | undefined }[],
+    holders: readonly { readonly account?: string | null | undefined }[],
   ): Promise<ReadonlySet<unknown>> {
-    const ids = of.flatMap(({ account }) => account ?? [])
+    const ids = holders.flatMap(({ account }) => account ?? [])
     const accounts = ids.length > 0 ? await this.#store.findAccounts(ids) : []
-    return new Set(accounts.filter((one) => this.isInForce(one)).map(({ id }) => id))
+    return new Set(accounts.filter((account) => this.isInForce(account)).map(({ id }) => id))
   }
 
   #namesOf(caller: string): string[] {

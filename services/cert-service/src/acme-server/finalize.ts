@@ -21,16 +21,16 @@ import { readProfile, requireEnd } from './validity.ts'
  */
 export function requireIssuable(
   request: FastifyRequest,
-  wanted: Pick<ServedOrder, 'profile' | 'profileName'> &
+  issuanceRequest: Pick<ServedOrder, 'profile' | 'profileName'> &
     Pick<IssuanceRequest, 'names' | 'notAfter'> & { readonly csr?: Csr },
 ): IssuanceRequest {
-  const { names, profile, profileName, csr, notAfter } = wanted
-  const [domain = '', ...others] = names.map(({ text }) => text)
-  const fields = { domain, names: others, csr, profile, notAfter }
+  const { names, profile, profileName, csr, notAfter } = issuanceRequest
+  const [domain = '', ...otherNames] = names.map(({ text }) => text)
+  const fields = { domain, names: otherNames, csr, profile, notAfter }
   const { issuers, clock, acmeOptions } = request.server
   const { lifetime } = readProfile(profileName ?? profile, acmeOptions)
-  const issuable = parseRequest(fields, issuers, (all) =>
-    Math.min(authorize(request, 'issue', all, profile), lifetime),
+  const issuable = parseRequest(fields, issuers, (parsedNames) =>
+    Math.min(authorize(request, 'issue', parsedNames, profile), lifetime),
   )
   requireEnd(issuable, clock.now(), profileName)
   return issuable
@@ -44,19 +44,20 @@ export function requireIssuable(
 export async function prepare(
   request: FastifyRequest,
   order: Pick<ServedOrder, 'account' | 'names' | 'profile' | 'replaces'>,
-  wanted: IssuanceRequest,
+  issuanceRequest: IssuanceRequest,
 ): Promise<void> {
   const { issuance, clock } = request.server
-  if (!wanted.issuer.authorize) return
+  if (!issuanceRequest.issuer.authorize) return
   const heads = await headsOf(request, order)
   const predecessor = await predecessorOf(request, order, null, heads)
-  const isInUse = (one: Head) =>
-    one.issuer === wanted.issuer.name &&
-    one.account === order.account &&
-    one.id !== predecessor?.id &&
-    !isDue(one, clock.now())
+  const isInUse = (head: Head) =>
+    head.issuer === issuanceRequest.issuer.name &&
+    head.account === order.account &&
+    head.id !== predecessor?.id &&
+    !isDue(head, clock.now())
   // A client that asks again may be given what it has.
-  if (!heads.some(isInUse)) await issuance.authorize({ ...wanted, predecessor }, actorOf(request))
+  if (!heads.some(isInUse))
+    await issuance.authorize({ ...issuanceRequest, predecessor }, actorOf(request))
 }
 
 /**
@@ -75,9 +76,9 @@ export async function finalize(
   if (order.status !== 'ready' && !(order.status === 'processing' && isAgain)) throw notReady(order)
   const read = () => readWanted(request, order, csr)
   if (order.status === 'processing') return complete(request, order, read)
-  const wanted = read()
+  const issuanceRequest = read()
   if (await acme.claimOrder(order.id, csr))
-    return complete(request, { ...order, status: 'processing', csr }, () => wanted)
+    return complete(request, { ...order, status: 'processing', csr }, () => issuanceRequest)
   // Another request was faster.
   const claimed = await acme.findOrder(order.id)
   if (!claimed || claimed.status === 'ready') throw notReady(order)
@@ -104,14 +105,14 @@ async function complete(
   const { server } = request
   const { acme } = server.store
   try {
-    const held = await obtain(request, order, read(), {
+    const certificate = await obtain(request, order, read(), {
       ...actorOf(request),
       servedOrder: order.id,
     })
-    if (!held) return order
-    const fingerprint = held.fingerprint256
+    if (!certificate) return order
+    const fingerprint = certificate.fingerprint256
     // What is issued for an order ends it.
-    const isOwn = held.record.servedOrder === order.id
+    const isOwn = certificate.record.servedOrder === order.id
     if (isOwn || (await acme.endOrder(order.id, { fingerprint })))
       return { ...order, status: 'valid', fingerprint }
   } catch (error) {
@@ -130,23 +131,24 @@ async function ended({ server }: FastifyRequest, order: ServedOrder): Promise<Se
 async function obtain(
   request: FastifyRequest,
   order: ServedOrder,
-  wanted: IssuanceRequest,
-  by: Actor,
+  issuanceRequest: IssuanceRequest,
+  orderActor: Actor,
 ): Promise<Certificate | undefined> {
   const { issuance, clock } = request.server
-  const held = await issuance.find(wanted)
-  if (!held) {
-    const predecessor = await predecessorOf(request, order, wanted.csr)
-    return (await issuance.obtain({ ...wanted, predecessor }, by)).certificate
+  const certificate = await issuance.find(issuanceRequest)
+  if (!certificate) {
+    const predecessor = await predecessorOf(request, order, issuanceRequest.csr)
+    return (await issuance.obtain({ ...issuanceRequest, predecessor }, orderActor)).certificate
   }
-  const { record } = held
+  const { record } = certificate
   // There is none that is better than one which ends when it has to.
   const isBest = record.servedOrder === order.id || order.notAfter !== null
   const isOver = isDue(record, clock.now()) || renewalId(record.certificate) === order.replaces
-  const { lifetime } = wanted
-  if (isOver && !isBest) return (await issuance.renew({ ...record, lifetime }, by)).certificate
-  await issuance.recordDelivery(held, by)
-  return held
+  const { lifetime } = issuanceRequest
+  if (isOver && !isBest)
+    return (await issuance.renew({ ...record, lifetime }, orderActor)).certificate
+  await issuance.recordDelivery(certificate, orderActor)
+  return certificate
 }
 
 /** Reads the CSR of an order, whose names it must have: no more, and no less. @throws AcmeProblem `badCSR` */

@@ -22,36 +22,39 @@ interface Orderer {
   readonly address: string
 }
 
-type Wanted = Pick<ServedOrder, 'account' | 'names' | 'profile' | 'replaces'>
+type LineageOrder = Pick<ServedOrder, 'account' | 'names' | 'profile' | 'replaces'>
 
 /** The lineages of the client that orders: those of its caller, for the same names. */
-export async function headsOf(request: FastifyRequest, wanted: Wanted): Promise<readonly Head[]> {
-  const { actor, account, address } = ordererOf(request, wanted)
-  const heads = await request.server.store.listHeads(actor, wanted.names, { account, address })
-  return heads.filter((one) => isSame(one, wanted))
+export async function headsOf(
+  request: FastifyRequest,
+  order: LineageOrder,
+): Promise<readonly Head[]> {
+  const { actor, account, address } = ordererOf(request, order)
+  const heads = await request.server.store.listHeads(actor, order.names, { account, address })
+  return heads.filter((head) => isSame(head, order))
 }
 
 /**
  * Finds the lineage that an order continues, so that each holder of a key has one: the one that the client names; else that of the
  * same key; else the only one of this account at this address; else one of this caller that is due, or whose account has ended. An
  * order continues one lineage at most. Undefined if it begins one.
- * @param known - its heads, where they were read before
+ * @param knownHeads - its heads, where they were read before
  */
 export async function predecessorOf(
   request: FastifyRequest,
-  wanted: Wanted,
+  order: LineageOrder,
   csr?: Csr | null,
-  known?: readonly Head[],
+  knownHeads?: readonly Head[],
 ): Promise<Predecessor | undefined> {
   const { store, clock } = request.server
-  const orderer = ordererOf(request, wanted)
-  const named = await findNamed(store, wanted, orderer)
+  const orderer = ordererOf(request, order)
+  const named = await findNamed(store, order, orderer)
   if (named) return named === 'in use' ? undefined : named
-  const heads = known ?? (await headsOf(request, wanted))
-  const own = ownAmong(heads, orderer, clock.now(), csr)
-  if (own || heads.length === 0) return own
+  const heads = knownHeads ?? (await headsOf(request, order))
+  const predecessor = headOfClient(heads, orderer, clock.now(), csr)
+  if (predecessor || heads.length === 0) return predecessor
   const inForce = await request.server.externalAccounts.findInForce(heads)
-  const waiting = heads.filter((one) => isDue(one, clock.now()) || !inForce.has(one.account))
+  const waiting = heads.filter((head) => isDue(head, clock.now()) || !inForce.has(head.account))
   return pick(longestDue(waiting, orderer), 'due')
 }
 
@@ -60,7 +63,7 @@ export function isDue(record: Parameters<typeof renewalWindow>[0], now: number):
   return renewalWindow(record).start <= now || !hasBegun(record, now)
 }
 
-function ordererOf(request: FastifyRequest, { account }: Wanted): Orderer {
+function ordererOf(request: FastifyRequest, { account }: LineageOrder): Orderer {
   return { actor: actorOf(request).actor, account, address: request.ip }
 }
 
@@ -70,39 +73,41 @@ function ordererOf(request: FastifyRequest, { account }: Wanted): Orderer {
  */
 async function findNamed(
   store: Pick<Store, 'listBySerial' | 'findById'>,
-  { names, profile, replaces }: Wanted,
+  { names, profile, replaces }: LineageOrder,
   { actor, account }: Orderer,
 ): Promise<Predecessor | 'in use' | undefined> {
   const id = replaces === null ? undefined : parseRenewalId(replaces)
-  const known = id ? await store.listBySerial(id.serialNumber) : []
-  let found = known.find(({ certificate }) => renewalId(certificate) === replaces)
-  for (let tries = 0; found && found.replacedBy !== null; tries += 1) {
-    const next: (CertificateRecord & InService) | undefined = await store.findById(found.replacedBy)
+  const records = id ? await store.listBySerial(id.serialNumber) : []
+  let record = records.find(({ certificate }) => renewalId(certificate) === replaces)
+  for (let tries = 0; record && record.replacedBy !== null; tries += 1) {
+    const next: (CertificateRecord & InService) | undefined = await store.findById(
+      record.replacedBy,
+    )
     if (!next || next.downloadedAt !== null || tries === MAX_FOLLOWED) return 'in use'
-    found = next
+    record = next
   }
-  const isOwn = found?.account && (found.askedBy === actor || found.account === account)
+  const isOwn = record?.account && (record.askedBy === actor || record.account === account)
   const isFit =
-    found && profileOf(found) === profile && found.names.some((one) => names.includes(one))
-  return isOwn && isFit ? pick(found, 'named') : undefined
+    record && profileOf(record) === profile && record.names.some((name) => names.includes(name))
+  return isOwn && isFit ? pick(record, 'named') : undefined
 }
 
 /** The lineage of the same key, or else the only one of this account at this address. */
-function ownAmong(
+function headOfClient(
   heads: readonly Head[],
   { account, address }: Orderer,
   now: number,
   csr: Csr | null | undefined,
 ): Predecessor | undefined {
   const sameKey =
-    csr && heads.find((one) => parseCertificate(one.certificate).spki.equals(csr.spki))
+    csr && heads.find((candidate) => parseCertificate(candidate.certificate).spki.equals(csr.spki))
   if (sameKey) return pick(sameKey, 'key')
-  const [head, ...others] = heads.filter(
-    (one) => one.account === account && one.address === address,
+  const [head, ...otherHeads] = heads.filter(
+    (candidate) => candidate.account === account && candidate.address === address,
   )
   // One that is newer may be of another machine behind the same address.
   const isOld = head && now - head.notBefore > (head.notAfter - head.notBefore) / 10
-  return isOld && others.length === 0 ? pick(head, 'address') : undefined
+  return isOld && otherHeads.length === 0 ? pick(head, 'address') : undefined
 }
 
 /** The one that was last renewed from this address, else the one that is longest due. */
@@ -116,16 +121,16 @@ function longestDue(heads: readonly Head[], { address }: Orderer): Head | undefi
 }
 
 function pick(
-  found: Pick<CertificateRecord, 'id' | 'requestKey'> | undefined,
+  record: Pick<CertificateRecord, 'id' | 'requestKey'> | undefined,
   reason: Predecessor['reason'],
 ): Predecessor | undefined {
-  return found && { id: found.id, requestKey: found.requestKey, reason }
+  return record && { id: record.id, requestKey: record.requestKey, reason }
 }
 
 /** Whether a certificate is for the same names and profile. */
-function isSame(record: Pick<CertificateRecord, 'issuer' | 'names'>, wanted: Wanted): boolean {
-  const names = new Set(wanted.names)
+function isSame(record: Pick<CertificateRecord, 'issuer' | 'names'>, order: LineageOrder): boolean {
+  const names = new Set(order.names)
   const isEqual =
     record.names.length === names.size && record.names.every((name) => names.has(name))
-  return isEqual && profileOf(record) === wanted.profile
+  return isEqual && profileOf(record) === order.profile
 }

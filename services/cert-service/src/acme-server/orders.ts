@@ -44,9 +44,9 @@ export async function orderRoutes(app: FastifyInstance): Promise<void> {
   app.post('/new-order', async (request, reply) => {
     const { account, signed, urls } = await verifyAccount(request)
     const payload = readPayload(signed, NewOrderSchema)
-    const { identifiers, profile: asked = 'server', replaces = null } = payload
-    const { profile } = readProfile(asked, app.acmeOptions)
-    const profileName = asked === profile ? null : asked
+    const { identifiers, profile: profileText = 'server', replaces = null } = payload
+    const { profile } = readProfile(profileText, app.acmeOptions)
+    const profileName = profileText === profile ? null : profileText
     const names = readIdentifiers(identifiers, profile)
     // Which lineage it continues is found with the certificate. What names none of ours is recorded and counts as new.
     if (replaces !== null && !parseRenewalId(replaces))
@@ -54,11 +54,11 @@ export async function orderRoutes(app: FastifyInstance): Promise<void> {
     const notAfter = readValidity(payload, app.clock.now())
     const issuable = requireIssuable(request, { names, profile, profileName, notAfter })
     const texts = names.map(({ text }) => text)
-    const wanted = { names: texts, profile, profileName, replaces, notAfter: notAfter ?? null }
+    const fields = { names: texts, profile, profileName, replaces, notAfter: notAfter ?? null }
     // What a device has is not proven yet, and a CA counts what it is asked for.
     if (account.caller !== null)
-      await prepare(request, { account: account.id, ...wanted }, issuable)
-    const order = await app.store.acme.addOrder(newOrder(account, wanted, app.clock.now()))
+      await prepare(request, { account: account.id, ...fields }, issuable)
+    const order = await app.store.acme.addOrder(newOrder(account, fields, app.clock.now()))
     if (order) return sendOrder(reply.code(201), order, urls)
     const detail = 'the account has too many orders: finalize those that are open, or wait'
     throw new AcmeProblem('rateLimited', detail, { retryAfter: HOUR_S })
@@ -82,21 +82,21 @@ export async function orderRoutes(app: FastifyInstance): Promise<void> {
 function newOrder(
   { id: account, caller }: ServedAccount,
   wanted: Pick<ServedOrder, 'names' | 'profile' | 'profileName' | 'replaces' | 'notAfter'>,
-  at: number,
+  now: number,
 ): ServedOrder {
   const proofs = caller === null ? wanted.names.map(newProof) : null
   const { names, profile, profileName, replaces, notAfter } = wanted
-  const asked = profileName ?? profile
+  const profileText = profileName ?? profile
   return {
     id: randomBytes(16).toString('base64url'),
     account,
-    wanted: hash('sha256', [asked, replaces, notAfter, ...names.toSorted()].join()),
+    wanted: hash('sha256', [profileText, replaces, notAfter, ...names.toSorted()].join()),
     ...wanted,
     status: proofs ? 'pending' : 'ready',
     proofs,
     ...{ csr: null, fingerprint: null, error: null },
-    at,
-    expiresAt: Math.min(at + ORDER_OPEN, (notAfter ?? Infinity) - LATE),
+    at: now,
+    expiresAt: Math.min(now + ORDER_OPEN, (notAfter ?? Infinity) - LATE),
   }
 }
 

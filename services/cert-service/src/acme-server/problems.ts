@@ -73,6 +73,6 @@ function unavailable(error: CodedError<string>): AcmeProblem {
 
 /** Seconds that an error asks to wait. */
 function waitOf(error: unknown): number {
-  const asked = error instanceof TitledError ? error.retryAfter : undefined
-  return (error instanceof IssueError ? error.wait : asked) ?? RETRY_AFTER
+  const retryAfter = error instanceof TitledError ? error.retryAfter : undefined
+  return (error instanceof IssueError ? error.wait : retryAfter) ?? RETRY_AFTER
 }

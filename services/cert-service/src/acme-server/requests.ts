@@ -29,7 +29,7 @@ type Identification = 'account' | 'key' | 'either'
  */
 export async function verifySigned(
   request: FastifyRequest,
-  by: Identification = 'account',
+  identification: Identification = 'account',
 ): Promise<Signer> {
   const { acme } = request.server
   const urls = urlsOf(request)
@@ -40,8 +40,8 @@ export async function verifySigned(
       `the request is signed for ${signed.url}, and was sent to ${urls.at(request.url)}: a proxy in front must pass the Host header on`,
     )
   const { kid, key } = signed
-  if (by === (kid === undefined ? 'account' : 'key'))
-    throw malformed(`the request must have \`${by === 'key' ? 'jwk' : 'kid'}\``)
+  if (identification === (kid === undefined ? 'account' : 'key'))
+    throw malformed(`the request must have \`${identification === 'key' ? 'jwk' : 'kid'}\``)
   const account = kid === undefined ? undefined : await findAccount(request, kid, urls)
   const signer = key ?? readPublicKey(account?.jwk)
   if (!signed.isSignedBy(signer)) throw malformed('the signature is not that of the key')

@@ -68,9 +68,9 @@ export async function acmeRoutes(app: FastifyInstance): Promise<void> {
 function describeDirectory(request: FastifyRequest) {
   const { server } = request
   const { isOpen, terms, profiles } = server.acmeOptions
-  const others = server.issuers.names().filter((name) => !isEmbedded(name))
-  const by = ['the private CA', ...others].join(', or by ')
-  const own = [...profiles].map(([name, { lifetime }]) => [
+  const issuerNames = server.issuers.names().filter((name) => !isEmbedded(name))
+  const issuers = ['the private CA', ...issuerNames].join(', or by ')
+  const profileTexts = [...profiles].map(([name, { lifetime }]) => [
     name,
     `TLS server certificates that live for ${spanOf(lifetime)} at most`,
   ])
@@ -80,9 +80,9 @@ function describeDirectory(request: FastifyRequest) {
       externalAccountRequired: !isOpen(request.ip),
       ...(terms !== undefined && { termsOfService: terms }),
       profiles: {
-        server: `TLS server certificates, by the issuer that is configured for the names: by ${by}`,
+        server: `TLS server certificates, by the issuer that is configured for the names: by ${issuers}`,
         client: 'TLS client certificates, by the private CA',
-        ...Object.fromEntries(own),
+        ...Object.fromEntries(profileTexts),
       },
     },
   }
@@ -92,12 +92,15 @@ function answerProblem(error: unknown, request: FastifyRequest, reply: FastifyRe
   const problem = problemOf(error)
   const isFault = !problem || problem.status >= 500
   request.log[problem ? (isFault ? 'warn' : 'debug') : 'error']({ err: error }, 'request refused')
-  const sent =
+  const acmeProblem =
     problem ??
     new AcmeProblem(
       'serverInternal',
       `a fault of this service: its log has the cause (${request.id})`,
     )
-  if (sent.retryAfter !== undefined) reply.header('retry-after', sent.retryAfter)
-  return reply.code(sent.status).type('application/problem+json').send(JSON.stringify(sent))
+  if (acmeProblem.retryAfter !== undefined) reply.header('retry-after', acmeProblem.retryAfter)
+  return reply
+    .code(acmeProblem.status)
+    .type('application/problem+json')
+    .send(JSON.stringify(acmeProblem))
 }

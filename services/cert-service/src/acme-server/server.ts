@@ -65,11 +65,11 @@ class AcmeServer {
   }
 
   async flush(): Promise<void> {
-    const [used, asked] = [this.#used, this.#asked]
+    const [used, renewalReadings] = [this.#used, this.#asked]
     this.#used = new Map()
     this.#asked = new Map()
     if (used.size > 0) await this.#store.acme.touchAccounts(used)
-    await this.#store.setRenewalInfoRead(asked)
+    await this.#store.setRenewalInfoRead(renewalReadings)
   }
 }
 
@@ -85,9 +85,9 @@ function optionsOf({ open = [], terms, profiles = {} }: AcmeConfig) {
 
 /** The state of the ACME server: nonces, keys of external accounts, and who used which account when. */
 export const acmeServer = fp<AcmeServerOptions>(
-  async (app: FastifyInstance, { acme, server: own, ports }) => {
+  async (app: FastifyInstance, { acme, server: acmeServer, ports }) => {
     await app.decorateReloaded('acmeOptions', { acme }, ({ acme }) => optionsOf(acme))
-    const names = new Set(ownNames(own).map(({ text }) => text))
+    const names = new Set(ownNames(acmeServer).map(({ text }) => text))
     const isOwn = (name: string) => names.has(name)
     const isOpen = (address: IpAddress) => app.acmeOptions.isOpen(address)
     const prover = new Prover({

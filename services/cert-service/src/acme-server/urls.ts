@@ -15,8 +15,13 @@ export function requireOwnHost({ raw: { socket }, host, server }: FastifyRequest
   const { name, ip } = parseHostPort(host)?.host ?? {}
   if (name !== undefined) {
     if (server.acme.isOwn(name) || server.trust.isProxy(socket.remoteAddress ?? '')) return
-    const own = socket instanceof TLSSocket ? socket.getX509Certificate() : undefined
-    if (ip ? own?.checkIP(name) : own?.checkHost(name, { subject: 'never' })) return
+    const serverCertificate = socket instanceof TLSSocket ? socket.getX509Certificate() : undefined
+    if (
+      ip
+        ? serverCertificate?.checkIP(name)
+        : serverCertificate?.checkHost(name, { subject: 'never' })
+    )
+      return
   }
   throw malformed('this service does not know the host of the request: add it to `server.names`', {
     status: 421,
@@ -25,29 +30,29 @@ export function requireOwnHost({ raw: { socket }, host, server }: FastifyRequest
 
 /** The URLs of the resources, at the origin by which the client of a request knows this service. */
 export function urlsOf({ protocol, host }: Pick<FastifyRequest, 'protocol' | 'host'>) {
-  const at = (path: string) => `${protocol}://${host}${path}`
+  const urlOf = (path: string) => `${protocol}://${host}${path}`
   return {
-    at,
-    directory: at(DIRECTORY),
+    at: urlOf,
+    directory: urlOf(DIRECTORY),
     /** Of the directory. */
     members: {
-      newNonce: at('/acme/new-nonce'),
-      newAccount: at('/acme/new-account'),
-      newOrder: at('/acme/new-order'),
-      revokeCert: at('/acme/revoke-cert'),
-      keyChange: at('/acme/key-change'),
-      renewalInfo: at('/acme/renewal-info'),
+      newNonce: urlOf('/acme/new-nonce'),
+      newAccount: urlOf('/acme/new-account'),
+      newOrder: urlOf('/acme/new-order'),
+      revokeCert: urlOf('/acme/revoke-cert'),
+      keyChange: urlOf('/acme/key-change'),
+      renewalInfo: urlOf('/acme/renewal-info'),
     },
-    account: (id: string) => at(`/acme/account/${id}`),
+    account: (id: string) => urlOf(`/acme/account/${id}`),
     orders: (id: string, after?: string) =>
-      at(`/acme/account/${id}/orders${after === undefined ? '' : `?after=${after}`}`),
-    order: (id: string) => at(`/acme/order/${id}`),
-    finalize: (id: string) => at(`/acme/order/${id}/finalize`),
-    authorization: (order: string, n: number) => at(`/acme/authorization/${order}/${n}`),
+      urlOf(`/acme/account/${id}/orders${after === undefined ? '' : `?after=${after}`}`),
+    order: (id: string) => urlOf(`/acme/order/${id}`),
+    finalize: (id: string) => urlOf(`/acme/order/${id}/finalize`),
+    authorization: (order: string, n: number) => urlOf(`/acme/authorization/${order}/${n}`),
     challenge: (order: string, n: number, type: string) =>
-      at(`/acme/challenge/${order}/${n}/${type}`),
-    certificate: (fingerprint: string) => at(`/acme/certificate/${fingerprint}`),
-    alternate: (fingerprint: string) => at(`/acme/certificate/${fingerprint}/1`),
+      urlOf(`/acme/challenge/${order}/${n}/${type}`),
+    certificate: (fingerprint: string) => urlOf(`/acme/certificate/${fingerprint}`),
+    alternate: (fingerprint: string) => urlOf(`/acme/certificate/${fingerprint}/1`),
   }
 }
 

@@ -46,11 +46,13 @@ export function readProfile(
   name: string,
   { profiles }: Pick<FastifyInstance['acmeOptions'], 'profiles'>,
 ): { readonly profile: Profile; readonly lifetime: number } {
-  const own = profiles.get(name)
-  const profile = own ? 'server' : PROFILES.find((one) => one === name)
-  if (profile) return { profile, lifetime: own?.lifetime ?? Infinity }
-  const all = [...PROFILES, ...profiles.keys()].map((one) => `\`${one}\``).join(', ')
-  throw new AcmeProblem('invalidProfile', `the profile has to be one of ${all}`)
+  const namedProfile = profiles.get(name)
+  const profile = namedProfile ? 'server' : PROFILES.find((profileName) => profileName === name)
+  if (profile) return { profile, lifetime: namedProfile?.lifetime ?? Infinity }
+  const choices = [...PROFILES, ...profiles.keys()]
+    .map((profileName) => `\`${profileName}\``)
+    .join(', ')
+  throw new AcmeProblem('invalidProfile', `the profile has to be one of ${choices}`)
 }
 
 /** @throws AcmeProblem `malformed` if the issuer makes no certificate that ends then, or if that is over */
@@ -76,7 +78,7 @@ function readTime(
 ): number | undefined {
   const text = order[member]
   if (text === undefined || text === null || text === '') return undefined
-  const at = typeof text === 'string' && TIME.test(text) ? Date.parse(text) : Number.NaN
-  if (Number.isNaN(at)) throw malformed(`\`${member}\` is not a time as in RFC 3339`)
-  return new Date(at).getUTCFullYear() <= 1 ? undefined : at
+  const time = typeof text === 'string' && TIME.test(text) ? Date.parse(text) : Number.NaN
+  if (Number.isNaN(time)) throw malformed(`\`${member}\` is not a time as in RFC 3339`)
+  return new Date(time).getUTCFullYear() <= 1 ? undefined : time
 }

@@ -66,10 +66,10 @@ export function doneNotice(lang: Language, done: Done): SafeHtml {
   ].filter((warning) => warning !== false)
   const tone = warnings.length > 0 ? 'warn' : done.order === undefined ? 'good' : 'busy'
   const more = html`${warnings}${underWay(lang, done)}`
-  return html`<div role="status">${notice(tone, html`${domain}: ${said(lang, done)}`, more)}</div>`
+  return html`<div role="status">${notice(tone, html`${domain}: ${outcomeText(lang, done)}`, more)}</div>`
 }
 
-function said(
+function outcomeText(
   lang: Language,
   { action, count = 0, reason: code = 'unspecified', order }: Done,
 ): SafeHtml {

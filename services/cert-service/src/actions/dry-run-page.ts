@@ -15,18 +15,18 @@ type DryRun = Static<typeof DryRunSchema>
 /** Shows what a request would lead to. @param confirm - the form that makes the request, if nothing is held yet */
 export function dryRunPage(
   lang: Language,
-  { domain, names, issuer, held, order, ...run }: DryRun,
+  { domain, names, issuer, held: stored, order, ...run }: DryRun,
   confirm?: SafeHtml,
 ): Page {
-  const obstacles = html`<ul>${run.obstacles.map((one) => html`<li>${english(one)}</li>`)}</ul>`
+  const obstacles = html`<ul>${run.obstacles.map((obstacle) => html`<li>${english(obstacle)}</li>`)}</ul>`
   const verdict =
     run.obstacles.length === 0
       ? notice('good', say(lang, 'No obstacles were found.'))
       : notice('bad', say(lang, 'It would fail:'), obstacles)
-  const answer = held
+  const answer = stored
     ? say(lang, 'A request would return the stored certificate, {serial}, valid until {time}.', {
-        serial: html`<code>${held.serialNumber}</code>`,
-        time: held.notAfter,
+        serial: html`<code>${stored.serialNumber}</code>`,
+        time: stored.notAfter,
       })
     : say(lang, 'A request would order a new certificate.')
   const back = html`<p><a href="${nameHref(domain, profileOf({ issuer }))}">${say(lang, 'Back to {domain}', { domain })}</a></p>`
@@ -45,7 +45,7 @@ export function dryRunPage(
       ${proofs(lang, run.proofs)}
       ${budgets(lang, run.budgets)}
       <p>${say(lang, 'Nothing was ordered or changed.')}</p>
-      ${confirm && !held ? html`${confirm}${toInventory(lang)}` : back}`,
+      ${confirm && !stored ? html`${confirm}${toInventory(lang)}` : back}`,
   )
 }
 

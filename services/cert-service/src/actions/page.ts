@@ -81,11 +81,15 @@ function actionHref(action: Action, { domain, profile }: OfName): string {
 }
 
 /** The buttons that lead to the actions. */
-export function actionLinks(lang: Language, actions: readonly Action[], of: OfName): SafeHtml | '' {
+export function actionLinks(
+  lang: Language,
+  actions: readonly Action[],
+  target: OfName,
+): SafeHtml | '' {
   if (actions.length === 0) return ''
   const links = actions.map((action) => {
     const kind = isFinal(action) ? 'button danger' : 'button'
-    return html`<a class="${kind}" href="${actionHref(action, of)}">${say(lang, ACTION_TEXTS[action].verb)}</a>`
+    return html`<a class="${kind}" href="${actionHref(action, target)}">${say(lang, ACTION_TEXTS[action].verb)}</a>`
   })
   return html`<div class="pages">${links}</div>`
 }
@@ -152,9 +156,9 @@ function affectedList(lang: Language, affected: readonly IssuedCertificate[]): S
   const shown = affected.slice(0, MAX_AFFECTED)
   const more = affected.length - shown.length
   const rows = shown.map(({ names, serialNumber }) => {
-    const others =
+    const otherNames =
       names.length > 3 ? html` ${say(lang, '+ {count} more', { count: names.length - 3 })}` : ''
-    return html`<li>${names.slice(0, 3).join(', ')}${others}<br><code>${serialNumber}</code></li>`
+    return html`<li>${names.slice(0, 3).join(', ')}${otherNames}<br><code>${serialNumber}</code></li>`
   })
   return html`
     <ul class="affected">

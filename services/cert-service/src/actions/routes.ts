@@ -39,12 +39,12 @@ export async function certificateActionRoutes(app: FastifyInstance): Promise<voi
   const schema = { hide: true, params: ParamsSchema }
   for (const action of ACTIONS) {
     const url = `/certificates/:domain/${action}`
-    const asked = { ...schema, querystring: QuerySchema }
-    app.get<Route>(url, { onRequest, schema: asked }, async (request, reply) => {
+    const querySchema = { ...schema, querystring: QuerySchema }
+    app.get<Route>(url, { onRequest, schema: querySchema }, async (request, reply) => {
       const name = readDomain(request.params.domain, request.query.profile)
       return sendPage(reply, 200, await ask(request, action, name))
     })
-    const confirmed = { ...asked, body: BodySchema }
+    const confirmed = { ...querySchema, body: BodySchema }
     app.post<Route>(url, { onRequest, schema: confirmed }, async (request, reply) => {
       assertOwnOrigin(request)
       const name = readDomain(request.params.domain, request.query.profile)
@@ -125,14 +125,14 @@ async function tryOut(
   name: Subject,
 ): Promise<FastifyReply> {
   authorize(request, 'issue', [name], name.profile)
-  const wanted = await wantedFor(request, name)
-  authorize(request, 'issue', wanted.names, wanted.profile)
-  const run = await request.server.dryRun(wanted, actorOf(request))
+  const issuanceRequest = await requestFor(request, name)
+  authorize(request, 'issue', issuanceRequest.names, issuanceRequest.profile)
+  const run = await request.server.dryRun(issuanceRequest, actorOf(request))
   return sendPage(reply, 200, dryRunPage(languageOf(request), run))
 }
 
 /** Makes the request that the newest certificate of a name, or else an order, would be made for today. */
-async function wantedFor(request: FastifyRequest<Route>, name: Subject): Promise<IssuanceRequest> {
+async function requestFor(request: FastifyRequest<Route>, name: Subject): Promise<IssuanceRequest> {
   const { server, body } = request
   const { profile } = name
   const stored =
@@ -146,8 +146,8 @@ async function wantedFor(request: FastifyRequest<Route>, name: Subject): Promise
   const isOfName = stored.names[0] === name.text && isOf(profile)(stored)
   if (!isOfName || !mayAll(server, principalOf(request), 'issue', stored))
     throw new CertError('CERT_ORDER_NOT_FOUND', 'there is no order of this name with this id')
-  const wanted = rerouteRequest(stored, server.issuers)
-  if (wanted) return wanted
+  const issuanceRequest = rerouteRequest(stored, server.issuers)
+  if (issuanceRequest) return issuanceRequest
   throw new CertError('CERT_NOT_PERMITTED', 'no issuer signs all names of this certificate today')
 }
 

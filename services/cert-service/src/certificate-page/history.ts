@@ -20,23 +20,23 @@ export function history(
   shown?: Pick<PastCertificate, 'id'>,
 ): SafeHtml {
   if (past.length === 0) return html`<p>${say(lang, 'No certificate of this name is stored.')}</p>`
-  const rows = past.map((one) => {
-    const [tone, said] = one.isCurrent
+  const rows = past.map((record) => {
+    const [tone, sentence] = record.isCurrent
       ? (['good', say(lang, 'In service.')] as const)
-      : pastStatus(lang, one, past)
-    const { keyType, issuer, notBefore, notAfter, serialNumber } = one
-    const isShown = one.id === shown?.id
+      : pastStatus(lang, record, past)
+    const { keyType, issuer, notBefore, notAfter, serialNumber } = record
+    const isShown = record.id === shown?.id
     const link = isShown
       ? html`<b aria-current="page"><code>${serialNumber}</code></b> (${say(lang, 'this page')})`
-      : html`<a href="${certificateHref(one)}"><code>${serialNumber}</code></a>`
+      : html`<a href="${certificateHref(record)}"><code>${serialNumber}</code></a>`
     const names =
-      one.names.length > 1
-        ? html`, ${say(lang, '+ {count} more', { count: one.names.length - 1 })}`
+      record.names.length > 1
+        ? html`, ${say(lang, '+ {count} more', { count: record.names.length - 1 })}`
         : ''
     return row(
       tone,
       html`${link}
-        <p>${said}</p>
+        <p>${sentence}</p>
         <p class="muted">${when(lang, notBefore)} – ${when(lang, notAfter)}, ${keyType}, ${issuerText(lang, issuer)}${names}</p>`,
     )
   })
@@ -67,13 +67,13 @@ const CHANGED: Readonly<Record<Transition['action'], Step>> = {
 }
 
 /** Lists what happened to one certificate, the newest first. */
-export function transitions(lang: Language, all: readonly Transition[]): SafeHtml {
-  const rows = all.map(({ action, actor, account, at }) => {
+export function transitions(lang: Language, list: readonly Transition[]): SafeHtml {
+  const rows = list.map(({ action, actor, account, at: time }) => {
     const [tone, text] = CHANGED[action]
-    const by = account === null ? '' : html` · ACME <code>${account}</code>`
+    const accountText = account === null ? '' : html` · ACME <code>${account}</code>`
     return row(
       tone,
-      html`<b>${say(lang, text)}</b> · <code>${actor}</code>${by} <span class="muted">${when(lang, at)}</span>`,
+      html`<b>${say(lang, text)}</b> · <code>${actor}</code>${accountText} <span class="muted">${when(lang, time)}</span>`,
     )
   })
   return html`<ul class="past">${rows}</ul>`
@@ -83,7 +83,7 @@ export function transitions(lang: Language, all: readonly Transition[]): SafeHtm
 export function activity(lang: Language, entries: readonly AuditRecord[]): SafeHtml {
   if (entries.length === 0)
     return html`<p>${say(lang, 'The newest rows of the audit trail do not mention this name.')}</p>`
-  const rows = entries.map(({ action, actor, at, count, detail, remoteAddress }) => {
+  const rows = entries.map(({ action, actor, at: time, count, detail, remoteAddress }) => {
     if (!(action in DONE)) return ''
     const [tone, text] = DONE[action as keyof typeof DONE]
     const times = count > 1 ? html` · ${say(lang, '{count} times in an hour', { count })}` : ''
@@ -92,7 +92,7 @@ export function activity(lang: Language, entries: readonly AuditRecord[]): SafeH
     return row(
       tone,
       html`<b>${say(lang, text)}</b> · <code>${actor}</code>${from}${times}
-        <span class="muted">${when(lang, at)}${more}</span>`,
+        <span class="muted">${when(lang, time)}${more}</span>`,
     )
   })
   return html`<ul class="past">${rows}</ul>`

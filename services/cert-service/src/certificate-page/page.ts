@@ -57,7 +57,7 @@ export interface CertificateView extends NameView, Pick<Around, 'coverage' | 'la
 export function certificatePage(view: CertificateView): Page {
   const { lang, record, actions, done } = view
   const [domain = ''] = record.names
-  const of = { domain, profile: profileOf(record) }
+  const target = { domain, profile: profileOf(record) }
   const hint = 'key' in view.visitor ? html`<p>${say(lang, ONLY_LOOK)}</p>` : ''
   return detailsPage(
     view,
@@ -68,7 +68,7 @@ export function certificatePage(view: CertificateView): Page {
       ${orderNotice(view)}
       <section class="card facts-card">
         ${facts(view)}
-        ${actionLinks(lang, actions, of)}
+        ${actionLinks(lang, actions, target)}
         ${hint}
       </section>
       ${record.isCurrent ? section(say(lang, 'Use it'), commands(view)) : ''}
@@ -201,11 +201,11 @@ function orderState(
       html`${failure(lang, order, now)}${link}`,
     )
   if (order.status === 'pending') {
-    const at = { step: english(order.step), when: whenFromNow(lang, order.since, now) }
+    const moments = { step: english(order.step), when: whenFromNow(lang, order.since, now) }
     return notice(
       'busy',
       say(lang, 'An order is under way.'),
-      html`<p>${say(lang, 'Its step is {step}; it began {when}. Load the page again to see its progress.', at)}</p>${link}`,
+      html`<p>${say(lang, 'Its step is {step}; it began {when}. Load the page again to see its progress.', moments)}</p>${link}`,
     )
   }
   const href = nameHref(order.names[0] ?? '', profileOf(order))
@@ -219,9 +219,9 @@ function orderState(
 /** What people come for: how long it is served, when it renews, and who uses it. */
 function facts({ lang, record, activity = [], now }: CertificateView): SafeHtml {
   const { names, notAfter, renewAt, explanationUrl, isCurrent } = record
-  const moment = (at: number, more: SafeHtml | '' = '') =>
-    html`<b>${whenFromNow(lang, at, now)}</b> ${when(lang, at)}${more}`
-  const by = record.account ? html`, ${say(lang, 'by its ACME client')}` : ''
+  const moment = (time: number, more: SafeHtml | '' = '') =>
+    html`<b>${whenFromNow(lang, time, now)}</b> ${when(lang, time)}${more}`
+  const clientText = record.account ? html`, ${say(lang, 'by its ACME client')}` : ''
   const why = explanationUrl
     ? html` · ${say(lang, 'the CA explains it at {url}', { url: html`<code>${explanationUrl}</code>` })}`
     : ''
@@ -233,7 +233,7 @@ function facts({ lang, record, activity = [], now }: CertificateView): SafeHtml 
   return html`
     <dl class="main-facts">
       ${fact(say(lang, isCurrent ? 'Served until' : 'Valid until'), moment(notAfter))}
-      ${fact(say(lang, 'Next renewal'), isRenewed ? moment(renewAt, html`${by}${why}`) : html`<b>${say(lang, 'none planned')}</b>`)}
+      ${fact(say(lang, 'Next renewal'), isRenewed ? moment(renewAt, html`${clientText}${why}`) : html`<b>${say(lang, 'none planned')}</b>`)}
       ${fact(say(lang, 'Last fetched'), moment(record.fetchedAt))}
       ${users.length > 0 ? fact(say(lang, 'Fetched by'), html`${users}`) : ''}
       ${namesFact(lang, names)}

@@ -63,8 +63,8 @@ export const certificatePageRoutes: FastifyPluginAsyncTypebox = async (app) => {
       const { visitor, params } = request
       const order = await findOrder(app, visitor, params.id)
       const actions = actionsOf(app, visitor, order, ['dry-run', ...retryOf(order)])
-      const of = { lang: languageOf(request), visitor: nameOf(visitor), now: app.clock.now() }
-      return sendPage(reply, 200, orderPage({ ...of, order, actions }))
+      const reader = { lang: languageOf(request), visitor: nameOf(visitor), now: app.clock.now() }
+      return sendPage(reply, 200, orderPage({ ...reader, order, actions }))
     },
   )
 }
@@ -98,7 +98,7 @@ async function showNameWithout(reply: FastifyReply, name: Subject): Promise<Fast
   const { failing } = await readFailing(server, visitor, 1, search, { isFit })
   const order = failing[0]?.order
   if (history.length > 0) {
-    const own = { names: [domain], issuer: history[0]?.issuer ?? '' }
+    const subject = { names: [domain], issuer: history[0]?.issuer ?? '' }
     const page = nameWithoutCertificatePage({
       lang: languageOf(request),
       visitor: nameOf(visitor),
@@ -108,8 +108,8 @@ async function showNameWithout(reply: FastifyReply, name: Subject): Promise<Fast
       done,
       order,
       now: server.clock.now(),
-      activity: await readActivity(server, visitor, own),
-      actions: actionsOf(server, visitor, own, ['revoke', 'dry-run', ...retryOf(order)]),
+      activity: await readActivity(server, visitor, subject),
+      actions: actionsOf(server, visitor, subject, ['revoke', 'dry-run', ...retryOf(order)]),
     })
     return sendPage(reply, 200, page)
   }
@@ -205,15 +205,15 @@ async function readHistory(
   visitor: Visitor,
   { text, profile }: Pick<Subject, 'text' | 'profile'>,
 ) {
-  const all = (await app.store.listHistory(text)).filter(isOf(profile))
-  return all.filter((one) => mayAll(app, visitor, 'read', one))
+  const records = (await app.store.listHistory(text)).filter(isOf(profile))
+  return records.filter((record) => mayAll(app, visitor, 'read', record))
 }
 
 /** Reads the audit trail for those who may revoke the certificate: they have to know who uses it. */
-async function readActivity(app: FastifyInstance, visitor: Visitor, of: Issuable) {
-  if (!mayAll(app, visitor, 'revoke', of)) return undefined
-  const entries = await app.store.listAuditOf(of.names[0] ?? '', MAX_ENTRIES)
-  const { issuer } = of
+async function readActivity(app: FastifyInstance, visitor: Visitor, certificate: Issuable) {
+  if (!mayAll(app, visitor, 'revoke', certificate)) return undefined
+  const entries = await app.store.listAuditOf(certificate.names[0] ?? '', MAX_ENTRIES)
+  const { issuer } = certificate
   return entries.filter(({ names }) => mayAll(app, visitor, 'read', { names, issuer }))
 }
 
@@ -224,13 +224,13 @@ const retryOf = (order: OrderRecord | undefined): readonly Action[] =>
 function actionsOf(
   app: FastifyInstance,
   visitor: Visitor,
-  of: Issuable,
+  certificate: Issuable,
   offered: readonly Action[],
 ): readonly Action[] {
   if (!isPerson(visitor)) return []
   const rightOf = (action: Action) =>
     action === 'dry-run' || action === 'retry' ? 'issue' : action
-  return offered.filter((action) => mayAll(app, visitor, rightOf(action), of))
+  return offered.filter((action) => mayAll(app, visitor, rightOf(action), certificate))
 }
 
 /** Finds the root of the embedded CA, if the chain of a certificate leads to it. */
@@ -239,8 +239,10 @@ function rootOf(
   { issuer, chain }: CertificateRecord,
 ): Uint8Array | undefined {
   const root = ca.root()
-  const last = chain.at(-1)
-  if (!isEmbedded(issuer) || !root || !last) return undefined
-  const isAbove = attempt(() => parseCertificate(last).akid === parseCertificate(root).skid)
+  const topCertificate = chain.at(-1)
+  if (!isEmbedded(issuer) || !root || !topCertificate) return undefined
+  const isAbove = attempt(
+    () => parseCertificate(topCertificate).akid === parseCertificate(root).skid,
+  )
   return isAbove ? root : undefined
 }

@@ -55,29 +55,29 @@ const COVERED = {
 
 function currentStatus(record: CertificateRecord, around: Around): Status {
   const { lang, order, now, coverage } = around
-  const at = { when: whenFromNow(lang, record.notAfter, now) }
+  const moments = { when: whenFromNow(lang, record.notAfter, now) }
   if (coverage) {
-    const said = say(lang, record.notAfter > now ? COVERED_LATE : ENDED, at)
+    const sentence = say(lang, record.notAfter > now ? COVERED_LATE : ENDED, moments)
     return [
       coverage === 'caller' ? 'past' : 'warn',
-      said,
+      sentence,
       html`<p>${say(lang, COVERED[coverage])}</p>`,
     ]
   }
   switch (stateOf(record, order, now)) {
     case 'ended': {
       const next = html`<p>${say(lang, 'The next request for the name gets a new one.')}</p>`
-      return ['bad', say(lang, ENDED, at), record.account ? lateClient(record, around) : next]
+      return ['bad', say(lang, ENDED, moments), record.account ? lateClient(record, around) : next]
     }
     case 'failing':
-      return ['bad', say(lang, record.notAfter > now ? FAILING : FAILED, at)]
+      return ['bad', say(lang, record.notAfter > now ? FAILING : FAILED, moments)]
     case 'unrenewed': {
-      const said = say(lang, 'In service, but no longer renewed. It ends {when}.', at)
-      return ['warn', said, html`<p>${say(lang, UNFETCHED, { request: POST })}</p>`]
+      const sentence = say(lang, 'In service, but no longer renewed. It ends {when}.', moments)
+      return ['warn', sentence, html`<p>${say(lang, UNFETCHED, { request: POST })}</p>`]
     }
     case 'due':
       return record.account
-        ? ['warn', say(lang, LATE, at), lateClient(record, around)]
+        ? ['warn', say(lang, LATE, moments), lateClient(record, around)]
         : ['busy', say(lang, 'In service, and being renewed.')]
     default: {
       const renewal = { when: whenFromNow(lang, record.renewAt ?? record.notAfter, now) }
@@ -120,7 +120,7 @@ export function pastStatus(
   if (replacedBy === null) return ['past', say(lang, DELETED)]
   const successor = history.find(({ id }) => id === replacedBy)
   if (!successor) return ['past', say(lang, 'Replaced by a newer one.')]
-  const at = { when: when(lang, successor.madeAt ?? successor.notBefore) }
+  const moments = { when: when(lang, successor.madeAt ?? successor.notBefore) }
   const link = html`<a href="${certificateHref(successor)}">${say(lang, 'Its replacement')}</a>`
-  return ['past', say(lang, 'Replaced by a newer one on {when}.', at), html`<p>${link}</p>`]
+  return ['past', say(lang, 'Replaced by a newer one on {when}.', moments), html`<p>${link}</p>`]
 }

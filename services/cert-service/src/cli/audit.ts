@@ -22,17 +22,26 @@ export async function* listAudit(
   for (let before = Number.MAX_SAFE_INTEGER; ; ) {
     const rows = await log.listAudit({ before, limit: PAGE })
     for (const row of rows) if (row.at >= oldest) yield lineOf(row, asJson)
-    const last = rows.at(-1)
-    if (!last || last.at < oldest) return
-    before = last.id
+    const lastRow = rows.at(-1)
+    if (!lastRow || lastRow.at < oldest) return
+    before = lastRow.id
   }
 }
 
-function lineOf({ id: _, at, ...row }: AuditRecord, asJson: boolean): string {
-  const time = new Date(at).toISOString()
+function lineOf({ id: _, at: timestamp, ...row }: AuditRecord, asJson: boolean): string {
+  const time = new Date(timestamp).toISOString()
   if (asJson) return `${JSON.stringify({ time, ...row })}\n`
   const { action, actor, names, remoteAddress = '-', count, detail = '', account } = row
-  const of = account ? [`account ${account}`] : []
-  const cells = [time, action, actor, names.join(','), remoteAddress, `${count}x`, ...of, detail]
+  const accountTexts = account ? [`account ${account}`] : []
+  const cells = [
+    time,
+    action,
+    actor,
+    names.join(','),
+    remoteAddress,
+    `${count}x`,
+    ...accountTexts,
+    detail,
+  ]
   return `${cells.map(printable).join('  ').trimEnd()}\n`
 }

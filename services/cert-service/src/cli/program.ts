@@ -13,8 +13,8 @@ import { START_RULES } from './start-rules.ts'
 type Command = ServiceCommand<CertServiceConfig>
 
 const load: ServiceProgram<CertServiceConfig>['load'] = (file, env, settings = {}) => {
-  const { beforeStart, ...others } = settings
-  return loadCertConfig(file, env, { ...others, ...(beforeStart && { startRules: START_RULES }) })
+  const { beforeStart, ...options } = settings
+  return loadCertConfig(file, env, { ...options, ...(beforeStart && { startRules: START_RULES }) })
 }
 
 const UPKEEP = { group: 'Upkeep, while the service is stopped:', readsConfig: true } as const

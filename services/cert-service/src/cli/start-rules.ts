@@ -76,16 +76,16 @@ function checkAuthority(
   mayBeOver: boolean,
 ): Fault[] {
   const now = systemClock.now()
-  const own = checkText(`${path}/certFile`, certFile, (certificate) =>
+  const chainText = checkText(`${path}/certFile`, certFile, (certificate) =>
     loadOwnAuthority({ certificate }, now, { mayBeOver }),
   )
-  if (keyFile === undefined) return own
+  if (keyFile === undefined) return chainText
   const certificate = readNamedFile(certFile)
   const key = checkText(`${path}/keyFile`, keyFile, (key) => {
-    if (own.length > 0 || !('text' in certificate)) keyPairFromPem(key)
+    if (chainText.length > 0 || !('text' in certificate)) keyPairFromPem(key)
     else loadOwnAuthority({ certificate: certificate.text, key }, now, { mayBeOver })
   })
-  return [...own, ...key]
+  return [...chainText, ...key]
 }
 
 /** Checks the intermediate, and warns which names it may sign. */

@@ -157,12 +157,12 @@ export interface AccessConfig {
 
 /** The options of auth-core, without those that only this service has. */
 export function pluginOptionsOf({ domainsClaim: _, allow: __, mtls: ___, ...auth }: AuthConfig) {
-  const { psk, jwt, assertion, ...rest } = auth
+  const { psk, jwt, assertion, ...shortForms } = auth
   const keys = psk?.keys?.map(({ rights: _, profile: __, lifetime: ___, ...key }) => key)
   const { domainsClaim: _claim, allow: _allow, ...token } = jwt ?? {}
   const issuers = jwt?.issuers?.map(({ allow: _, ...issuer }) => issuer)
   return {
-    ...rest,
+    ...shortForms,
     psk: psk && { ...psk, keys },
     jwt: jwt && { ...token, issuers },
     assertion: assertion && { ...assertion },

@@ -62,13 +62,13 @@ function transportOf(socket: Socket, { host, port, user, password, ca, ...config
 
 function emailOf(event: EventBody, { from, to }: Pick<EmailConfig, 'from' | 'to'>) {
   const text = textOf(event, WHOLE)
-  const { id, at, type } = event
+  const { id, at: time, type } = event
   return {
     from: { name: 'Gatehouse cert-service', address: from },
     to: [...to],
     subject: text.title.slice(0, MAX_SUBJECT),
     text: `${[...paragraphsOf(text), `Event ${id} (${type})`].join('\n\n')}\n`,
-    date: new Date(at),
+    date: new Date(time),
     messageId: `<${id}@${from.slice(from.indexOf('@') + 1)}>`,
     // RFC 3834: nobody is to answer with an absence note.
     headers: { 'Auto-Submitted': 'auto-generated' },

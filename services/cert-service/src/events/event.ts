@@ -38,8 +38,8 @@ export type EventBody = EventHead &
   )
 
 /** Describes an event as receivers get it. */
-export function describeEvent(event: CertEvent, id: string, at: number): EventBody {
-  const head = { id, at: toTime(at) }
+export function describeEvent(event: CertEvent, id: string, time: number): EventBody {
+  const head = { id, at: toTime(time) }
   if (event.type === 'failing') {
     const { names, issuer, failures, lastError, nextTryAt } = event.order
     return {
@@ -80,13 +80,13 @@ export function lateness(certificate: CertificateRecord, now: number): 0 | 1 | 2
  * Limits repeated events: failures are reported when they begin and then daily, late renewals once per third, and again
  * if what has covered them does not any more.
  */
-export function onceOf(event: CertEvent, at: number): NewEvent['once'] {
+export function onceOf(event: CertEvent, time: number): NewEvent['once'] {
   if (event.type === 'failing') {
     const { requestKey, failures } = event.order
-    return { key: `failing ${requestKey}`, until: at + DAY, always: failures === 1 }
+    return { key: `failing ${requestKey}`, until: time + DAY, always: failures === 1 }
   }
   if (event.type !== 'expiring') return undefined
   const { id, notAfter } = event.certificate
-  const key = `expiring ${id} ${lateness(event.certificate, at)}${event.isCovered ? ' covered' : ''}`
+  const key = `expiring ${id} ${lateness(event.certificate, time)}${event.isCovered ? ' covered' : ''}`
   return { key, until: notAfter + YEAR }
 }

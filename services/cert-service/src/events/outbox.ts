@@ -68,15 +68,15 @@ export class Outbox implements Events {
 
   emit(event: CertEvent): void {
     const { store, clock, log } = this.#deps
-    const at = clock.now()
+    const now = clock.now()
     const receivers = this.#receivers
       .filter(({ events }) => events.includes(event.type))
       .map(({ name }) => name)
     if (receivers.length === 0) return
-    const body = JSON.stringify(describeEvent(event, randomUUID(), at))
-    const once = onceOf(event, at)
+    const body = JSON.stringify(describeEvent(event, randomUUID(), now))
+    const once = onceOf(event, now)
     store
-      .addEvent({ body, at, receivers, ...(once && { once }) })
+      .addEvent({ body, at: now, receivers, ...(once && { once }) })
       .catch((error) => log.warn({ err: error, type: event.type }, 'an event was lost'))
   }
 
@@ -106,7 +106,7 @@ export class Outbox implements Events {
   /** Sends the due events one at a time, up to the first that fails. A stop lets that one end. */
   async #deliver(receiver: Receiver, stopping: AbortSignal): Promise<void> {
     const { store, clock } = this.#deps
-    for (let sent = 0; sent < BATCH && !stopping.aborted; sent += 1) {
+    for (let count = 0; count < BATCH && !stopping.aborted; count += 1) {
       const now = clock.now()
       const [event] = await store.claimDueEvents(receiver.name, now, 1, now + CLAIMED)
       if (!event || stopping.aborted) return

@@ -29,14 +29,14 @@ const INVENTORY =
 
 export function textOf(event: EventBody, limits = BRIEF): EventText {
   const [first = ''] = event.names
-  const others = event.names.length - 1
-  const of = others > 0 ? `${first} and ${count(others, 'more name')}` : first
+  const more = event.names.length - 1
+  const subject = more > 0 ? `${first} and ${count(more, 'more name')}` : first
   const details: EventText['details'] = [
     ['Names', listed(event.names, limits.names)],
     ['Issuer', event.issuer],
   ]
-  if (event.type === 'failing') return describeFailure(event, of, details, limits)
-  const text = describeCertificate(event, of)
+  if (event.type === 'failing') return describeFailure(event, subject, details, limits)
+  const text = describeCertificate(event, subject)
   return {
     ...text,
     details: [
@@ -52,14 +52,14 @@ type Held = Exclude<EventBody, Failing>
 
 function describeFailure(
   { failures, error, nextTryAt }: Failing,
-  of: string,
+  subject: string,
   details: EventText['details'],
   limits: TextLimits,
 ): EventText {
   const times = failures > 1 ? ` ${failures} attempts in a row have failed.` : ''
   const cause = error && `${error.code}: ${tidy(error.detail, limits.cause)}`
   return {
-    title: `No certificate for ${of}`,
+    title: `No certificate for ${subject}`,
     what: `The certificate could not be issued.${times} If there is an older one, it is served until it expires.`,
     action: (error && actionFor(error.code)) ?? 'The log of cert-service has the cause.',
     details: [
@@ -71,32 +71,32 @@ function describeFailure(
   }
 }
 
-function describeCertificate(event: Held, of: string): Omit<EventText, 'details'> {
-  const { type, at, notAfter, isCovered } = event
+function describeCertificate(event: Held, subject: string): Omit<EventText, 'details'> {
+  const { type, at: time, notAfter, isCovered } = event
   if (isCovered)
     return {
-      title: `An older certificate for ${of} is not renewed`,
+      title: `An older certificate for ${subject} is not renewed`,
       what: 'The certificate is late, and another caller has a newer one for the same names.',
       action: `Nothing if the names have moved to that caller. Otherwise: ${late(event)}`,
       severity: 'warning',
     }
-  if (type === 'expiring' && notAfter <= at)
+  if (type === 'expiring' && notAfter <= time)
     return {
-      title: `The certificate for ${of} has expired`,
+      title: `The certificate for ${subject} has expired`,
       what: 'The certificate was not renewed and has expired. Clients refuse it.',
       action: late(event),
       severity: 'critical',
     }
   if (type === 'expiring')
     return {
-      title: `The certificate for ${of} expires soon`,
+      title: `The certificate for ${subject} expires soon`,
       what: `The certificate is due for renewal, but it was not renewed. It expires on ${dated(notAfter)}.`,
       action: late(event),
       severity: 'warning',
     }
   const isRenewed = type === 'renewed'
   return {
-    title: `${isRenewed ? 'Renewed' : 'New'} certificate for ${of}`,
+    title: `${isRenewed ? 'Renewed' : 'New'} certificate for ${subject}`,
     what: isRenewed ? 'The certificate was renewed.' : 'A new certificate was issued.',
     action: describeNext(event, isRenewed),
     severity: 'info',
@@ -139,9 +139,9 @@ function dated(time: string): string {
 }
 
 function listed(names: readonly string[], max: number): string {
-  const rest = names.length - max
+  const more = names.length - max
   const shown = names.slice(0, max).join(', ')
-  return rest > 0 ? `${shown} and ${count(rest, 'more name')}` : shown
+  return more > 0 ? `${shown} and ${count(more, 'more name')}` : shown
 }
 
 function count(n: number, what: string): string {

@@ -39,8 +39,8 @@ export function countOf(
   { counts, isPartial }: Summary,
   state?: CertificateState,
 ): string {
-  const all = Object.values(counts).reduce((sum, count) => sum + count, 0)
-  const count = (state ? counts[state] : all).toLocaleString(lang)
+  const total = Object.values(counts).reduce((sum, count) => sum + count, 0)
+  const count = (state ? counts[state] : total).toLocaleString(lang)
   return isPartial ? `≥ ${count}` : count
 }
 
@@ -58,12 +58,12 @@ export function chart(lang: Language, { renewals, ends, spans }: Summary): SafeH
         : html`<rect class="${tone}" width="100%" y="${percent(1 - (from + count) / most)}" height="${percent(count / most)}"/>`
     const day = dayOf(lang, spans.starts[i] ?? 0)
     const from = i === BARS - 1 ? plain(lang, '{day} and later', { day }) : day
-    const said = plain(lang, '{from}: {renewals} renewed, {ends} end without renewal', {
+    const title = plain(lang, '{from}: {renewals} renewed, {ends} end without renewal', {
       ...{ from, renewals: total - ending, ends: ending },
     })
     return html`
-      <li title="${said}">
-        <span class="unseen">${said}</span>
+      <li title="${title}">
+        <span class="unseen">${title}</span>
         <span class="count" aria-hidden="true">${total > 0 ? short.format(total) : ''}</span>
         <svg aria-hidden="true">${box('ends', 0, ending)}${box('renewals', ending, total - ending)}</svg>
         <span class="day" aria-hidden="true">${i === 0 ? plain(lang, 'now') : day}</span>

@@ -14,7 +14,7 @@ export interface Neighbours {
 
 /** Links to each state, with how many are in it. Each keeps what the form says, and begins with the first page. */
 export function tiles(lang: Language, view: View, summary?: Summary): SafeHtml {
-  const at = (state?: Filter) =>
+  const hrefFor = (state?: Filter) =>
     // The most urgent first.
     hrefOf({ ...view, place: undefined, state, ...(state === 'failing' && { order: 'expiry' }) })
   const tile = (state?: Filter) => {
@@ -23,7 +23,7 @@ export function tiles(lang: Language, view: View, summary?: Summary): SafeHtml {
     const count = summary && isCounted ? countOf(lang, summary, state) : undefined
     const isNone = state === undefined || !isCounted || summary?.counts[state] === 0
     return html`
-        <a class="tile ${isNone ? '' : state}" href="${at(state)}"${isChosen ? html` aria-current="true"` : ''}>
+        <a class="tile ${isNone ? '' : state}" href="${hrefFor(state)}"${isChosen ? html` aria-current="true"` : ''}>
           ${count === undefined ? '' : html`<strong>${count} </strong>`}
           <span>${state ? shape(state) : ''}${say(lang, state ? FILTER_NAMES[state] : 'All')}</span>
         </a>`
@@ -41,12 +41,12 @@ export function controls(lang: Language, view: View, issuers: readonly string[])
   const option = (value: string, text: string, chosen: string) =>
     html`<option value="${value}"${value === chosen ? html` selected` : ''}>${text}</option>`
   const names = [...new Set([...issuers, issuer ?? []].flat())]
-  const known = names.map((name) => option(name, issuerText(lang, name), issuer ?? ''))
+  const issuerOptions = names.map((name) => option(name, issuerText(lang, name), issuer ?? ''))
   const byIssuer =
     names.length > 1 || issuer !== undefined
       ? html`
       <label>${say(lang, 'Issuer')}
-        <select name="issuer">${option('', plain(lang, 'All'), issuer ?? '')}${known}</select></label>`
+        <select name="issuer">${option('', plain(lang, 'All'), issuer ?? '')}${issuerOptions}</select></label>`
       : ''
   const orders = Object.entries(ORDERS).map(([name, text]) =>
     option(name, plain(lang, text), order),
@@ -82,15 +82,15 @@ export function freshness(lang: Language, view: View, now: number): SafeHtml {
 
 export function pager(lang: Language, view: View, { previous, next }: Neighbours): SafeHtml | '' {
   if (!previous && !next) return ''
-  const at = (cursor: string, isBackwards: boolean) =>
+  const hrefFor = (cursor: string, isBackwards: boolean) =>
     hrefOf({ ...view, place: { cursor, isBackwards } })
   const back = previous
     ? html`
       <a class="button" href="${hrefOf({ ...view, place: undefined })}">${say(lang, 'First page')}</a>
-      <a class="button" href="${at(previous, true)}" rel="prev">${say(lang, 'Previous page')}</a>`
+      <a class="button" href="${hrefFor(previous, true)}" rel="prev">${say(lang, 'Previous page')}</a>`
     : ''
   const on = next
-    ? html`<a class="button" href="${at(next, false)}" rel="next">${say(lang, 'Next page')}</a>`
+    ? html`<a class="button" href="${hrefFor(next, false)}" rel="next">${say(lang, 'Next page')}</a>`
     : ''
   return html`<nav class="pages" aria-label="${plain(lang, 'Pages')}">${back}${on}</nav>`
 }

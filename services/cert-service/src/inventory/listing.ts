@@ -27,14 +27,14 @@ export async function readListed(
   const { order, state, issuer } = view
   const listing = { order, state, issuer, search: query?.search, now: app.clock.now() }
   const read = (page?: Place) => readPermitted(app, visitor, PAGE, listing, listAll, page)
-  const found = await read(place).catch((error) => {
+  const page = await read(place).catch((error) => {
     if (!place || !hasCode(error, 'CERT_NOT_FOUND')) throw error
   })
-  if (!found || !place) return onwards(found ?? (await read()))
-  const { records, next } = found
+  if (!page || !place) return onwards(page ?? (await read()))
+  const { records, next } = page
   const [first] = records
   if (!place.isBackwards)
-    return { ...onwards(found), previous: first ? cursorOf(first, order) : place.cursor }
+    return { ...onwards(page), previous: first ? cursorOf(first, order) : place.cursor }
   // The first page is a full one, whatever was added before it since.
   if (next === undefined) return onwards(await read())
   return { shown: records.toReversed(), previous: next, next: first && cursorOf(first, order) }
@@ -49,8 +49,8 @@ async function readByFingerprint(
   visitor: Visitor,
   sha256: string,
 ): Promise<ListedPage> {
-  const found = await app.store.findByFingerprint(sha256)
-  return { shown: found && mayAll(app, visitor, 'read', found) ? [found] : [] }
+  const record = await app.store.findByFingerprint(sha256)
+  return { shown: record && mayAll(app, visitor, 'read', record) ? [record] : [] }
 }
 
 /** Finds a certificate that is valid for the whole name that was searched, one of its own before a wildcard. */
@@ -61,13 +61,13 @@ export async function findCovering(
 ): Promise<CertificateRecord | undefined> {
   for (const text of [name?.text, wildcard]) {
     if (text === undefined) continue
-    const found = await findValid(
+    const record = await findValid(
       app,
       visitor,
       (skip) => app.store.findByName(text, skip),
       isOf('server'),
     )
-    if (found) return found
+    if (record) return record
   }
   return undefined
 }

@@ -77,10 +77,10 @@ export function inventoryPage(shown: Inventory): Page {
 }
 
 function list({ lang, rows, query, failed, hasMoreFailed, now }: Inventory): SafeHtml {
-  const row = (one: ListedRow) => listed(lang, one, now, query)
-  const all = hrefOf({ order: 'expiry', state: 'failing' })
+  const row = (listedRow: ListedRow) => listed(lang, listedRow, now, query)
+  const failingHref = hrefOf({ order: 'expiry', state: 'failing' })
   const heads: readonly Text[] = ['Name', 'State', 'Valid until']
-  const more = html`<a href="${all}">${say(lang, 'All failing')}</a>`
+  const more = html`<a href="${failingHref}">${say(lang, 'All failing')}</a>`
   const urgent =
     failed.length > 0
       ? html`
@@ -112,7 +112,7 @@ function covered({ lang, query, covering, origin, now }: Inventory): SafeHtml | 
       html`<p><a href="${form}">${say(lang, 'Request one')}</a></p>${requestByApi(lang, origin, text)}`,
     )
   }
-  const said = covering.names.includes(text)
+  const isNamed = covering.names.includes(text)
     ? say(lang, '{name} has a valid certificate. It ends {when}.', endOf(lang, name, covering, now))
     : say(
         lang,
@@ -120,7 +120,7 @@ function covered({ lang, query, covering, origin, now }: Inventory): SafeHtml | 
         endOf(lang, name, covering, now),
       )
   const link = html`<a href="${certificateHref(covering)}">${say(lang, 'The certificate')}</a>`
-  return notice('good', said, html`<p>${link}</p>`)
+  return notice('good', isNamed, html`<p>${link}</p>`)
 }
 
 function endOf(lang: Language, name: SafeHtml, { notAfter }: CertificateRecord, now: number) {
@@ -129,12 +129,12 @@ function endOf(lang: Language, name: SafeHtml, { notAfter }: CertificateRecord, 
 
 function empty({ lang, view, query, covering, neighbours, origin }: Inventory): SafeHtml | '' {
   const { search, state, issuer } = view
-  const said = (text: Text) => emptyCard(say(lang, text))
+  const cardOf = (text: Text) => emptyCard(say(lang, text))
   if (neighbours.next || neighbours.previous)
-    return said('Nothing on this page is visible to you. Try the next or the previous page.')
+    return cardOf('Nothing on this page is visible to you. Try the next or the previous page.')
   if (query?.name && !covering) return ''
   if (search) return emptyCard(nothingFound(lang, search, query))
-  if (state || issuer !== undefined) return said('No certificate matches.')
+  if (state || issuer !== undefined) return cardOf('No certificate matches.')
   return html`
     <div class="card empty">
       <h2>${say(lang, 'No certificates yet')}</h2>
@@ -172,17 +172,17 @@ function listed(
   query?: SearchQuery,
 ): SafeHtml {
   const state = record ? stateOf(record, order, now) : 'failing'
-  const [first, ...others] = (record ?? order)?.names ?? []
+  const [first, ...otherNames] = (record ?? order)?.names ?? []
   const cause = english(order?.lastError?.detail)
   const covers = record && query?.name && isByWildcard(record, query) ? query.name.text : ''
   const more = [
-    others.length > 0 && say(lang, '+ {count} more', { count: others.length }),
+    otherNames.length > 0 && say(lang, '+ {count} more', { count: otherNames.length }),
     covers && say(lang, 'covers {name}', { name: covers }),
     !record && say(lang, 'No certificate: {cause}', { cause }),
     record && state === 'failing' && cause,
     record && profileOf(record) === 'client' && say(lang, 'for a client'),
     record?.way === 'acme' && `ACME${record.client ? `: ${record.client}` : ''}`,
-  ].flatMap((one, i) => (one ? html`${i > 0 ? ' ' : ''}<span>${one}</span>` : []))
+  ].flatMap((listedRow, i) => (listedRow ? html`${i > 0 ? ' ' : ''}<span>${listedRow}</span>` : []))
   const href = record ? certificateHref(record) : order ? orderHref(order) : ''
   const outcome = record ? outlook(lang, state, record, now) : nextTry(lang, order?.nextTryAt, now)
   return html`
@@ -212,7 +212,7 @@ function outlook(
   { renewAt, notAfter, account }: CertificateRecord,
   now: number,
 ): SafeHtml {
-  const at = (moment: number) => ({ when: whenFromNow(lang, moment, now) })
+  const whenOf = (moment: number) => ({ when: whenFromNow(lang, moment, now) })
   switch (state) {
     case 'due':
       return say(lang, account ? 'Its client is late' : 'Being renewed')
@@ -220,19 +220,19 @@ function outlook(
       return say(
         lang,
         notAfter > now ? 'Failing, ends {when}' : 'Failing, ended {when}',
-        at(notAfter),
+        whenOf(notAfter),
       )
     case 'unrenewed':
-      return say(lang, 'Not renewed, ends {when}', at(notAfter))
+      return say(lang, 'Not renewed, ends {when}', whenOf(notAfter))
     case 'ended':
-      return say(lang, 'Ended {when}', at(notAfter))
+      return say(lang, 'Ended {when}', whenOf(notAfter))
     default:
-      return say(lang, 'Renews {when}', at(renewAt ?? notAfter))
+      return say(lang, 'Renews {when}', whenOf(renewAt ?? notAfter))
   }
 }
 
-function nextTry(lang: Language, at: number | null | undefined, now: number): SafeHtml {
-  return at && at > now
-    ? say(lang, 'Failing, next try {when}', { when: whenFromNow(lang, at, now) })
+function nextTry(lang: Language, time: number | null | undefined, now: number): SafeHtml {
+  return time && time > now
+    ? say(lang, 'Failing, next try {when}', { when: whenFromNow(lang, time, now) })
     : say(lang, 'Failing')
 }

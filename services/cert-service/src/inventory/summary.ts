@@ -17,8 +17,8 @@ export async function readSummary(app: FastifyInstance, visitor: Visitor): Promi
   const { isAll, without } = app.policy.scopeOf(visitor, 'read')
   if (!isAll) return countReadable(app, visitor, now)
   const listing = { order: 'next', without, now } as const
-  const [last] = await app.store.listCertificates(listing, { isBackwards: true, limit: 1 })
-  const spans = spansUntil(last ? (last.renewAt ?? last.notAfter) : now, now)
+  const [latest] = await app.store.listCertificates(listing, { isBackwards: true, limit: 1 })
+  const spans = spansUntil(latest ? (latest.renewAt ?? latest.notAfter) : now, now)
   return { ...(await app.store.tally(now, spans.starts, without)), spans, isPartial: false }
 }
 
@@ -29,14 +29,14 @@ async function countReadable(
 ): Promise<Summary> {
   const listing = { order: 'next', now } as const
   const { records, next } = await readPermitted(app, visitor, MAX_READ, listing, listAll)
-  const all = (await withOrders(app, records)).map(({ record, order }) => {
+  const rows = (await withOrders(app, records)).map(({ record, order }) => {
     return { record, state: record ? stateOf(record, order, now) : 'failing' }
   })
-  const of = (...states: CertificateState[]) =>
-    all.flatMap(({ record, state }) => (record && states.includes(state) ? record : []))
-  const counts = STATES.map((name) => [name, all.filter(({ state }) => state === name).length])
-  const renewalsAt = of('renews').map(({ renewAt }) => renewAt ?? now)
-  const endsAt = of('unrenewed', 'failing').map(({ notAfter }) => notAfter)
+  const countOf = (...states: CertificateState[]) =>
+    rows.flatMap(({ record, state }) => (record && states.includes(state) ? record : []))
+  const counts = STATES.map((name) => [name, rows.filter(({ state }) => state === name).length])
+  const renewalsAt = countOf('renews').map(({ renewAt }) => renewAt ?? now)
+  const endsAt = countOf('unrenewed', 'failing').map(({ notAfter }) => notAfter)
   const spans = spansUntil(Math.max(now, ...renewalsAt, ...endsAt), now)
   return {
     counts: Object.fromEntries(counts),
@@ -50,6 +50,6 @@ async function countReadable(
 function countBySpan(moments: readonly number[], { starts }: Spans): number[] {
   return starts.map((start, i) => {
     const end = starts[i + 1] ?? Number.POSITIVE_INFINITY
-    return moments.filter((at) => at > start && at <= end).length
+    return moments.filter((moment) => moment > start && moment <= end).length
   })
 }

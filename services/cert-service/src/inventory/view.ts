@@ -12,7 +12,7 @@ export const ORDERS: Readonly<Record<ListOrder, Text>> = {
   newest: 'Newest',
 }
 
-const keys = <T extends object>(of: T) => Object.keys(of) as (keyof T)[]
+const keys = <T extends object>(record: T) => Object.keys(record) as (keyof T)[]
 /** `every minute`, as the page says. */
 const REFRESH_SECONDS = 60
 /** The most characters of a search. A pasted URL is longer than a name. */

@@ -24,7 +24,7 @@ declare module 'fastify' {
      * Checks what a request would lead to, without ordering or writing anything.
      * @throws CertError `CERT_BUSY` if too many run; what `Issuance.find` throws
      */
-    dryRun(request: IssuanceRequest, by: Actor, obstacles?: readonly string[]): Promise<DryRun>
+    dryRun(request: IssuanceRequest, actor: Actor, obstacles?: readonly string[]): Promise<DryRun>
   }
 }
 
@@ -32,12 +32,12 @@ declare module 'fastify' {
 export const dryRuns = fp(
   async (app: FastifyInstance) => {
     let running = 0
-    app.decorate('dryRun', async (request, by, obstacles = []) => {
+    app.decorate('dryRun', async (request, actor, obstacles = []) => {
       if (running >= MAX_RUNS)
         throw new CertError('CERT_BUSY', 'too many dry runs at once', { retryAfter: 5 })
       running += 1
       try {
-        const run = await forecast(request, by, app)
+        const run = await forecast(request, actor, app)
         return { ...run, obstacles: [...obstacles, ...run.obstacles] }
       } finally {
         running -= 1
@@ -58,44 +58,48 @@ export const dryRuns = fp(
 /** As a request does, goes on to the fallback if the issuer refuses; the limits of a caller are the same there. */
 async function forecast(
   request: IssuanceRequest,
-  by: Actor,
+  actor: Actor,
   app: FastifyInstance,
 ): Promise<DryRun> {
-  const { isLimited, ...run } = await describe(request, by, app)
+  const { isLimited, ...run } = await describe(request, actor, app)
   const fallback = app.issuance.fallbackOf(request)
   if (!fallback || run.held || isLimited || run.obstacles.length === 0) return run
-  const next = await forecast(fallback, by, app)
+  const next = await forecast(fallback, actor, app)
   return { ...next, proofs: [...run.proofs, ...next.proofs] }
 }
 
 async function describe(
   request: IssuanceRequest,
-  by: Actor,
+  actor: Actor,
   { issuance, store, ledger }: FastifyInstance,
 ): Promise<DryRun & { readonly isLimited: boolean }> {
   const { issuer, requestKey } = request
   const names = request.names.map(({ text }) => text)
   const [domain = ''] = names
-  const held = await issuance.find(request)
+  const certificate = await issuance.find(request)
   const flight = issuance.flights.get(requestKey)
   const latest = flight ? flight.order : await store.findOrderByRequestKey(requestKey)
   const order = latest?.status === 'done' ? undefined : latest
   const accountUrl = await issuer.accountUrl?.()
   const proofs = await proofsOf(request)
-  const budgets = await ledger.budgets(issuer.name, names, by.isOperator ? undefined : by.actor)
-  const refusals = held ? [] : await issuance.refusals(request, by)
+  const budgets = await ledger.budgets(
+    issuer.name,
+    names,
+    actor.isOperator ? undefined : actor.actor,
+  )
+  const refusals = certificate ? [] : await issuance.refusals(request, actor)
   return {
     domain,
     names,
     issuer: issuer.name,
     ...(accountUrl !== undefined && { accountUrl }),
-    ...(held && { held: { domain, ...describeCertificate(held.record) } }),
+    ...(certificate && { held: { domain, ...describeCertificate(certificate.record) } }),
     ...(order && { order: describeOrder(order) }),
     proofs,
     budgets: budgets.map(describeBudget),
     isLimited: refusals.some((refusal) => hasCode(refusal, 'CERT_CALLER_LIMITED')),
     // What is held is answered, whatever would hinder another one.
-    obstacles: held
+    obstacles: certificate
       ? []
       : [
           ...refusals.map(({ message }) => message),
@@ -123,8 +127,8 @@ function describeBudget({ kind, subject, left, limit, freeAt }: Budget) {
 async function proofsOf({ issuer, names }: IssuanceRequest): Promise<Proof[]> {
   const signal = AbortSignal.timeout(TIMEOUT_MS)
   const proofs: Proof[] = []
-  for (let at = 0; at < names.length; at += BATCH) {
-    const batch = names.slice(at, at + BATCH).flatMap((name) => {
+  for (let start = 0; start < names.length; start += BATCH) {
+    const batch = names.slice(start, start + BATCH).flatMap((name) => {
       const solver = issuer.solverFor?.(name)
       return solver ? prove(name, solver, signal) : []
     })

@@ -90,6 +90,6 @@ export function ownNames({ host, names }: Pick<Server, 'host' | 'names'>): reado
   const reached = UNSPECIFIED.includes(host) ? [] : [host]
   const texts = ['localhost', '127.0.0.1', '::1', hostname(), ...reached, ...names]
   // The host name of a machine need not be a DNS name.
-  const own = texts.flatMap((text) => nameOrNone(text) ?? [])
-  return [...new Map(own.map((name) => [name.text, name])).values()]
+  const ownTexts = texts.flatMap((text) => nameOrNone(text) ?? [])
+  return [...new Map(ownTexts.map((name) => [name.text, name])).values()]
 }

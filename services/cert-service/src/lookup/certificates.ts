@@ -39,8 +39,8 @@ export function readDomain(text: string, profile: Profile = 'server'): Subject {
 /** Tells whether a certificate or order is of that profile. */
 export const isOf =
   (profile: Profile) =>
-  (one: { readonly issuer: string }): boolean =>
-    profileOf(one) === profile
+  (certificate: { readonly issuer: string }): boolean =>
+    profileOf(certificate) === profile
 
 /**
  * Finds the certificate of this profile whose first name is `domain` and with all of whose names the
@@ -72,7 +72,7 @@ export async function findReadable(request: FastifyRequest, domain: Subject): Pr
   const { text } = domain
   const isFit = isOf(domain.profile)
   const caller = principalOf(request)
-  const held = await findHeld(
+  const certificate = await findHeld(
     request,
     [text],
     async () =>
@@ -81,7 +81,7 @@ export async function findReadable(request: FastifyRequest, domain: Subject): Pr
       (await findValid(server, caller, (skip) => store.findByName(text, skip), isFit)),
     isFit,
   )
-  if (held) return held
+  if (certificate) return certificate
   await findPermitted(request, 'read', domain)
   throw new CertError('CERT_NOT_FOUND', `the certificate for ${text} has expired`)
 }
@@ -97,8 +97,8 @@ export async function findHeld(
   const { holdings } = server
   const changes = holdings.changes()
   try {
-    const found = await find()
-    return found && (await holdings.of(found, changes))
+    const record = await find()
+    return record && (await holdings.of(record, changes))
   } catch (error) {
     const fitting = holdings.remembered(names, error).filter(isFit)
     const remembered = pickValid(server, principalOf(request), fitting)
@@ -115,12 +115,12 @@ export async function findValid(
   read: ReadPage,
   isFit: IsFit,
 ): Promise<CertificateRecord | undefined> {
-  const isFound = (one: CertificateRecord) => isFit(one) && isReadable(app, caller, one)
+  const isFound = (record: CertificateRecord) => isFit(record) && isReadable(app, caller, record)
   return preferBegun(await firstFit(read, isFound), app.clock.now())[0]
 }
 
 function pickValid(app: FastifyInstance, caller: Principal, records: readonly CertificateRecord[]) {
-  const readable = records.filter((one) => isReadable(app, caller, one))
+  const readable = records.filter((record) => isReadable(app, caller, record))
   return preferBegun(readable, app.clock.now())[0]
 }
 
@@ -139,8 +139,8 @@ export async function findReadableByName(
 ): Promise<CertificateRecord | undefined> {
   const isReadable = (record: CertificateRecord) =>
     isOf(profile)(record) && mayAll(app, visitor, 'read', record)
-  const [found] = await firstFit((skip) => app.store.findByDomain(text, skip), isReadable)
-  return found ?? (await firstFit((skip) => app.store.findByName(text, skip), isReadable))[0]
+  const [record] = await firstFit((skip) => app.store.findByDomain(text, skip), isReadable)
+  return record ?? (await firstFit((skip) => app.store.findByName(text, skip), isReadable))[0]
 }
 
 async function firstFit(read: ReadPage, isFit: IsFit): Promise<readonly CertificateRecord[]> {
@@ -183,12 +183,12 @@ export async function readPermitted<Item extends Listed>(
   for (let page = 0; ; page += 1, await setImmediate()) {
     const about = page < DIRECT_PAGES ? listing : narrow
     const listed = await read(app.store, about, { from, isBackwards, limit: PAGE })
-    records.push(...listed.filter((one) => isFit(one) && mayAll(app, caller, 'read', one)))
-    const [shown, last] = [records[limit - 1], listed.at(-1)]
+    records.push(...listed.filter((record) => isFit(record) && mayAll(app, caller, 'read', record)))
+    const [shown, lastListed] = [records[limit - 1], listed.at(-1)]
     if (shown && records.length > limit)
       return { records: records.slice(0, limit), next: cursorOf(shown, listing.order) }
-    if (!last || listed.length < PAGE) return { records }
-    from = positionOf(last, listing.order)
+    if (!lastListed || listed.length < PAGE) return { records }
+    from = positionOf(lastListed, listing.order)
   }
 }
 

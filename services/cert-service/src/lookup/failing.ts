@@ -14,17 +14,17 @@ export async function readFailing(
 ) {
   const listing = { ...about, order: 'expiry', state: 'failing', now: app.clock.now() } as const
   const { records, next } = await readPermitted(app, caller, limit, listing, listAll, page)
-  const all = await withOrders(app, records)
+  const rows = await withOrders(app, records)
   // One may have been issued meanwhile.
-  const failing = all.flatMap(({ record, order }) => (order ? [{ record, order }] : []))
+  const failing = rows.flatMap(({ record, order }) => (order ? [{ record, order }] : []))
   return { failing, next }
 }
 
 /** Finds the latest order of each that is listed, beside its certificate if there is one. */
-export async function withOrders({ store }: FastifyInstance, all: readonly Listed[]) {
-  const certificates = all.filter((listed) => !isOrder(listed))
+export async function withOrders({ store }: FastifyInstance, listedRows: readonly Listed[]) {
+  const certificates = listedRows.filter((listed) => !isOrder(listed))
   const orders = await store.findOrders(certificates.map(({ requestKey }) => requestKey))
-  return all.map((listed) => {
+  return listedRows.map((listed) => {
     if (isOrder(listed)) return { order: listed }
     return { record: listed, order: orders.get(listed.requestKey) }
   })

@@ -24,11 +24,11 @@ export function card(
   body: SafeHtml,
   { tone, lang = language }: { readonly tone?: Tone | undefined; readonly lang?: Language } = {},
 ): Page {
-  const of = lang === language ? '' : html` lang="${lang}"`
+  const langAttribute = lang === language ? '' : html` lang="${lang}"`
 
   const heading = tone
-    ? html`<h1 class="toned ${tone}">${icon(tone)}<span${of}>${title}</span></h1>`
-    : html`<h1${of}>${title}</h1>`
+    ? html`<h1 class="toned ${tone}">${icon(tone)}<span${langAttribute}>${title}</span></h1>`
+    : html`<h1${langAttribute}>${title}</h1>`
   return page({
     language,
     title: tabTitle(title),

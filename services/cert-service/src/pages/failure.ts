@@ -12,14 +12,14 @@ export function failure(
   { lastError, nextTryAt }: OrderRecord,
   now: number,
 ): SafeHtml {
-  const { code = 'INTERNAL', detail, at = now } = lastError ?? {}
+  const { code = 'INTERNAL', detail, at: time = now } = lastError ?? {}
   const action = actionFor(code) ?? 'The log of the service shows the cause.'
   const isLater = nextTryAt !== null && nextTryAt > now
   const next = isLater
     ? say(lang, 'Next try: {when} at the earliest.', { when: whenFromNow(lang, nextTryAt, now) })
     : say(lang, 'Next try: with the next request for it.')
   return html`
-    <p class="cause">${say(lang, 'Last try failed {when}: {why}', { when: whenFromNow(lang, at, now), why: english(detail) })}</p>
+    <p class="cause">${say(lang, 'Last try failed {when}: {why}', { when: whenFromNow(lang, time, now), why: english(detail) })}</p>
     <p>${english(prose(action))} <a href="${errorHref(code)}"><code>${code}</code></a></p>
     <p>${next}</p>`
 }

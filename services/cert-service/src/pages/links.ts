@@ -4,17 +4,21 @@ import type { Profile } from '@gatehouse/pki'
 
 /** Links to the page of the newest certificate of a name, or to one below it. It stays the same through renewals. */
 export function nameHref(domain: string, profile: Profile, below = '', query = {}): string {
-  const all = new URLSearchParams({ ...query, ...(profile === 'client' && { profile }) })
-  return `/certificates/${encodeURIComponent(domain)}${below}${all.size > 0 ? `?${all}` : ''}`
+  const parameters = new URLSearchParams({ ...query, ...(profile === 'client' && { profile }) })
+  return `/certificates/${encodeURIComponent(domain)}${below}${parameters.size > 0 ? `?${parameters}` : ''}`
 }
 
 /** Links to the page of exactly this certificate, in service or not. */
 export function certificateHref(
-  of: Pick<CertificateRecord, 'names' | 'serialNumber'>,
+  certificate: Pick<CertificateRecord, 'names' | 'serialNumber'>,
   file?: 'leaf.pem' | 'chain.pem',
 ): string {
   // A serial number is of one certificate, whatever its profile.
-  const page = nameHref(of.names[0] ?? '', 'server', `/${encodeURIComponent(of.serialNumber)}`)
+  const page = nameHref(
+    certificate.names[0] ?? '',
+    'server',
+    `/${encodeURIComponent(certificate.serialNumber)}`,
+  )
   return file ? `${page}/${file}` : page
 }
 
@@ -29,8 +33,8 @@ export const REQUEST_PATH = '/request'
 /** Links to the form, filled in for an order; undefined if its caller holds the key, or is a client. */
 export function requestAgainHref(order: OrderRecord): string | undefined {
   if (order.csr || profileOf(order) === 'client') return undefined
-  const [domain = '', ...others] = order.names
-  const query = { domain, names: others.join(' '), keyType: order.keyType }
+  const [domain = '', ...otherNames] = order.names
+  const query = { domain, names: otherNames.join(' '), keyType: order.keyType }
   return `${REQUEST_PATH}?${new URLSearchParams(query)}`
 }
 

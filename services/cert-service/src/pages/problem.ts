@@ -30,8 +30,8 @@ export function problemPage(
   { title, detail, code, status, errors = [], requestId }: Problem,
 ): Page {
   const members = errors
-    .filter((one) => one.detail !== detail)
-    .map((one) => html`<li><code>${one.pointer}</code> ${english(prose(one.detail))}</li>`)
+    .filter((fault) => fault.detail !== detail)
+    .map((fault) => html`<li><code>${fault.pointer}</code> ${english(prose(fault.detail))}</li>`)
   const action = adviceFor(lang, code)
   const id = html`<code>${requestId}</code>`
   const request = requestId ? html` · ${say(lang, 'request {id}', { id })}` : ''

@@ -18,8 +18,8 @@ export function plain(lang: Language, text: Text, values: Values = {}): string {
 }
 
 function partsOf(lang: Language, text: Text, values: Values) {
-  const said = lang === 'en' ? text : (TEXTS[text][LANGUAGES.indexOf(lang) - 1] ?? text)
-  return said.split(/\{(\w+)\}/).map((part, i) => (i % 2 ? (values[part] ?? '') : part))
+  const translation = lang === 'en' ? text : (TEXTS[text][LANGUAGES.indexOf(lang) - 1] ?? text)
+  return translation.split(/\{(\w+)\}/).map((part, i) => (i % 2 ? (values[part] ?? '') : part))
 }
 
 /** What is in English for every reader: what programs say, as in the log. */

@@ -55,8 +55,8 @@ export function wayText(
   lang: Language,
   { way, client }: Pick<CertificateRecord, 'way' | 'client'>,
 ): SafeHtml {
-  const by = way ? say(lang, WAYS[way]) : say(lang, 'not known')
-  return way && client ? say(lang, '{way} by {who}', { way: by, who: client }) : by
+  const wayName = way ? say(lang, WAYS[way]) : say(lang, 'not known')
+  return way && client ? say(lang, '{way} by {who}', { way: wayName, who: client }) : wayName
 }
 
 const WAYS: Readonly<Record<Way, Text>> = {

@@ -29,27 +29,27 @@ function createFormats(lang: Language) {
 export type Moments = Pick<CertificateRecord, 'notBefore' | 'notAfter' | 'renewAt'>
 
 /** Writes a moment relative to now: `in 3 days`, `5 minutes ago`. */
-export function fromNow(lang: Language, at: number, now: number): string {
-  const distance = at - now
+export function fromNow(lang: Language, time: number, now: number): string {
+  const distance = time - now
   const [unit, size] = UNITS.find(([, ms]) => Math.abs(distance) >= ENOUGH * ms) ?? UNITS[2]
   return format(lang).relative.format(Math.trunc(distance / size), unit)
 }
 
-export function whenFromNow(lang: Language, at: number, now: number): SafeHtml {
-  const title = `${format(lang).minute.format(at)} UTC`
-  return html`<time datetime="${toTime(at)}" title="${title}">${fromNow(lang, at, now)}</time>`
+export function whenFromNow(lang: Language, time: number, now: number): SafeHtml {
+  const title = `${format(lang).minute.format(time)} UTC`
+  return html`<time datetime="${toTime(time)}" title="${title}">${fromNow(lang, time, now)}</time>`
 }
 
-export function when(lang: Language, at: number): SafeHtml {
-  return html`<time datetime="${toTime(at)}">${format(lang).minute.format(at)}</time>`
+export function when(lang: Language, time: number): SafeHtml {
+  return html`<time datetime="${toTime(time)}">${format(lang).minute.format(time)}</time>`
 }
 
 /** Writes the time of day: `12:03 UTC`. */
-export function clock(lang: Language, at: number): SafeHtml {
-  return html`<time datetime="${toTime(at)}">${format(lang).clock.format(at)} UTC</time>`
+export function clock(lang: Language, time: number): SafeHtml {
+  return html`<time datetime="${toTime(time)}">${format(lang).clock.format(time)} UTC</time>`
 }
 
 /** Writes the day in UTC: `3 Feb`. */
-export function dayOf(lang: Language, at: number): string {
-  return format(lang).day.format(at)
+export function dayOf(lang: Language, time: number): string {
+  return format(lang).day.format(time)
 }

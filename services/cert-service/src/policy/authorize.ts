@@ -29,10 +29,12 @@ export function actorOf(request: FastifyRequest): Actor {
   const { ip, id, acmeAccount, routeOptions } = request
   const caller = principalOf(request)
   const actor = identityOf(caller)
-  const by = { actor, remoteAddress: ip, requestId: id, isOperator: isOperator(caller) }
+  const requester = { actor, remoteAddress: ip, requestId: id, isOperator: isOperator(caller) }
   const client = clientOf(request)
-  if (acmeAccount) return { ...by, way: 'acme', client, account: acmeAccount.id }
-  return routeOptions.config.isPage ? { ...by, way: 'page' } : { ...by, way: 'api', client }
+  if (acmeAccount) return { ...requester, way: 'acme', client, account: acmeAccount.id }
+  return routeOptions.config.isPage
+    ? { ...requester, way: 'page' }
+    : { ...requester, way: 'api', client }
 }
 
 function identityOf(caller: Principal): string {
@@ -89,24 +91,27 @@ export function mayAll(
   { policy }: Pick<FastifyInstance, 'policy'>,
   caller: Principal,
   right: Right,
-  of: Issuable,
+  certificate: Issuable,
 ): boolean {
-  const profile = profileOf(of)
-  const names = of.names.map((text) => nameOrNone(text, profile))
+  const profile = profileOf(certificate)
+  const names = certificate.names.map((text) => nameOrNone(text, profile))
   // An entry of the audit trail may be about the other profile.
   return names.every((name) => name !== undefined) && policy(caller, right, names, profile).allowed
 }
 
 /** Gives a certificate as the caller gets it: with its private key only for those who may issue it. */
-export function heldFor(request: FastifyRequest, held: Certificate): Certificate {
-  return mayAll(request.server, principalOf(request), 'issue', held.record)
-    ? held
-    : held.withoutKey()
+export function certificateFor(request: FastifyRequest, certificate: Certificate): Certificate {
+  return mayAll(request.server, principalOf(request), 'issue', certificate.record)
+    ? certificate
+    : certificate.withoutKey()
 }
 
 /** Records that a held certificate is delivered. The answer has to await it. */
-export function recordDelivery(request: FastifyRequest, held: Certificate): Promise<void> | undefined {
-  const written = request.server.issuance.recordDelivery(held, actorOf(request))
+export function recordDelivery(
+  request: FastifyRequest,
+  certificate: Certificate,
+): Promise<void> | undefined {
+  const written = request.server.issuance.recordDelivery(certificate, actorOf(request))
   request.isRepeated = written === undefined
   return written
 }

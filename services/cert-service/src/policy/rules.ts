@@ -123,7 +123,7 @@ export function createPolicy(options: PolicyOptions): Policy {
     const bounds = lifetimes.filter(({ isFor }) => names.some(isFor))
     return { allowed: true, lifetime: Math.min(...bounds.map(({ lifetime }) => lifetime)) }
   }
-  const grantsAll: Policy['grantsAll'] = (...asked) => find(...asked).isAll
+  const grantsAll: Policy['grantsAll'] = (...subjects) => find(...subjects).isAll
   const scopeOf: Policy['scopeOf'] = (caller, right) => {
     const [server, client] = [find(caller, right, 'server'), find(caller, right, 'client')]
     const isOfServers = client.rules.length === 0
@@ -147,26 +147,28 @@ export function createPolicy(options: PolicyOptions): Policy {
     const bounds = allowing.flatMap(({ rule: { lifetime }, names }) =>
       lifetime === undefined ? [] : { isFor: compileReach(names), lifetime },
     )
-    const by = ({ rules, reason, lifetimes = bounds }: Grant) => ({
+    const describe = ({ rules, reason, lifetimes = bounds }: Grant) => ({
       granted: testOfRules(rules),
       rules,
       denied,
       reason,
       lifetimes,
     })
-    if (isPerson(caller)) return by({ rules: allowed, reason: 'no rule with `people` grants it' })
+    if (isPerson(caller))
+      return describe({ rules: allowed, reason: 'no rule with `people` grants it' })
     if (caller.method === 'acme') {
       const byRule = compileRules(allowed)
       const granted: NameTest = (name) => PROVABLE.includes(name.kind) && byRule(name)
       const reason = 'no rule with `acme` grants it, or no challenge proves it'
       return { granted, rules: allowed, denied, reason, lifetimes: bounds }
     }
-    if (caller.method !== 'jwt') return by(grantOfKey(caller, right, profile, options))
-    if (profile === 'server' && isOpenToTokens(options)) return by({ rules: [ANY], reason: '' })
+    if (caller.method !== 'jwt') return describe(grantOfKey(caller, right, profile, options))
+    if (profile === 'server' && isOpenToTokens(options))
+      return describe({ rules: [ANY], reason: '' })
 
     const claim = readClaim(caller.claims, profile === 'server' ? options.domainsClaim : undefined)
     const claimed = DEFAULT_RIGHTS.includes(right) ? claim.rules : []
-    return by({ rules: [...allowed, ...claimed], reason: claim.reason })
+    return describe({ rules: [...allowed, ...claimed], reason: claim.reason })
   }
 }
 
@@ -179,14 +181,14 @@ function remembering(grantsOf: GrantsOf<Omit<Grants, 'isAll'>>): GrantsOf<Grants
     client: new WeakMap<Principal, Partial<Record<Right, Grants>>>(),
   }
   return (caller, right, profile) => {
-    const known = cached[profile].get(caller) ?? {}
-    if (!known[right]) {
+    const cachedGrants = cached[profile].get(caller) ?? {}
+    if (!cachedGrants[right]) {
       const grants = grantsOf(caller, right, profile)
       const isAll = grants.denied === undenied && grants.granted === everything
-      known[right] = { ...grants, isAll }
-      cached[profile].set(caller, known)
+      cachedGrants[right] = { ...grants, isAll }
+      cached[profile].set(caller, cachedGrants)
     }
-    return known[right]
+    return cachedGrants[right]
   }
 }
 
@@ -210,8 +212,8 @@ export function isPerson(caller: Principal): caller is Person {
 }
 
 /** A denial that names no profile is about both. */
-function isAbout({ effect, profile }: PolicyRule, asked: CertificateProfile): boolean {
-  return (profile ?? (effect === 'deny' ? asked : 'server')) === asked
+function isAbout({ effect, profile }: PolicyRule, certificateProfile: CertificateProfile): boolean {
+  return (profile ?? (effect === 'deny' ? certificateProfile : 'server')) === certificateProfile
 }
 
 /** Tells whether a rule is about a person; undefined if that is not known. */
@@ -286,9 +288,9 @@ function grantOfKey(
     return { rules: [], reason: `the ${what} does not have the right \`${right}\`` }
   const isOther = (row.profile ?? 'server') !== profile
   const hasOwn = !isKey && domains && profile === 'client'
-  const own = hasOwn ? [...(owners ?? [])].filter(([, owner]) => isSame(caller, owner)) : []
+  const ownNames = hasOwn ? [...(owners ?? [])].filter(([, owner]) => isSame(caller, owner)) : []
   const byDomains = domains ? (isOther ? [] : domains.map(parseNameRule)) : [ANY]
-  const rules = [...byDomains, ...own.map(([name]) => parseNameRule(name))]
+  const rules = [...byDomains, ...ownNames.map(([name]) => parseNameRule(name))]
   const lifetimes = [{ isFor: everything, lifetime: row.lifetime ?? Infinity }]
   return { rules, reason: `it is not in the domains of the ${what}`, lifetimes }
 }

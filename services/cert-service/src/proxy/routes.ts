@@ -26,12 +26,12 @@ export const proxyRoutes: FastifyPluginAsyncTypebox = async (app) => {
     '/api/proxy/caddy',
     { onRequest: [takeBasic, ...guard], schema: CADDY },
     async (request, reply) => {
-      const held = await findFor(request, request.query.server_name ?? '')
-      if (!held) return reply.code(204).header('cache-control', 'no-store').send(null)
+      const certificate = await findFor(request, request.query.server_name ?? '')
+      if (!certificate) return reply.code(204).header('cache-control', 'no-store').send(null)
       const caller = programOf(request)
-      if (!mayAll(app, caller, 'issue', held.record)) throw keysWithheld(caller)
-      await recordDelivery(request, held)
-      return send(reply, PEM, held.pem)
+      if (!mayAll(app, caller, 'issue', certificate.record)) throw keysWithheld(caller)
+      await recordDelivery(request, certificate)
+      return send(reply, PEM, certificate.pem)
     },
   )
 }
@@ -93,7 +93,7 @@ function findFor(request: FastifyRequest, serverName: string): Promise<Certifica
   const { server } = request
   const caller = programOf(request)
   const names = namesFor(serverName)
-  const isFit = (one: CertificateRecord) => one.sealedKey !== null && isOf('server')(one)
+  const isFit = (record: CertificateRecord) => record.sealedKey !== null && isOf('server')(record)
   const find = async () => {
     for (const name of names) {
       const read = (skip: number) => server.store.findByName(name, skip)

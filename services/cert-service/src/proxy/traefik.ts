@@ -33,13 +33,14 @@ export function createDocuments(deps: DocumentDeps, maxDocumentBytes = MAX_DOCUM
     maxSize: MAX_BYTES,
   })
 
-  return async (caller: Program, by: Actor): Promise<Buffer> => {
+  return async (caller: Program, actor: Actor): Promise<Buffer> => {
     const { policy, holdings, clock } = deps
     const basis = [policy, holdings.changes(), Math.floor(clock.now() / HOUR)]
-    const known = cached.get(caller)
-    if (known && basis.every((each, i) => each === known.basis[i])) return known.document
+    const cachedDocument = cached.get(caller)
+    if (cachedDocument && basis.every((part, i) => part === cachedDocument.basis[i]))
+      return cachedDocument.document
 
-    const document = deliverAll(deps, caller, by, maxDocumentBytes)
+    const document = deliverAll(deps, caller, actor, maxDocumentBytes)
     cached.set(caller, { basis, document }, { size: 1 })
     document.then(
       ({ length: size }) => cached.set(caller, { basis, document }, { size }),
@@ -52,18 +53,20 @@ export function createDocuments(deps: DocumentDeps, maxDocumentBytes = MAX_DOCUM
 async function deliverAll(
   deps: DocumentDeps,
   caller: Program,
-  by: Actor,
+  actor: Actor,
   maxBytes: number,
 ): Promise<Buffer> {
-  const { held, isWithheld } = await readAll(deps, caller, maxBytes)
-  if (held.length === 0 && isWithheld) throw keysWithheld(caller)
+  const { held: certificates, isWithheld } = await readAll(deps, caller, maxBytes)
+  if (certificates.length === 0 && isWithheld) throw keysWithheld(caller)
   // Traefik would drop all certificates for an empty list.
-  if (held.length === 0)
+  if (certificates.length === 0)
     throw new CertError('CERT_NOTHING_HELD', 'none is held that this key may read', {
       retryAfter: TRY_AGAIN,
     })
-  await Promise.all(held.map((one) => deps.issuance.recordDelivery(one, by)))
-  return Buffer.from(writeDocument(held))
+  await Promise.all(
+    certificates.map((certificate) => deps.issuance.recordDelivery(certificate, actor)),
+  )
+  return Buffer.from(writeDocument(certificates))
 }
 
 /** The error for a proxy that may only read certificates, which are of no use to it without their keys. */
@@ -73,7 +76,7 @@ export function keysWithheld({ subject }: Program): CertError {
 
 async function readAll(deps: DocumentDeps, caller: Program, maxBytes: number) {
   const { store, holdings, clock } = deps
-  const held: Certificate[] = []
+  const certificates: Certificate[] = []
   let bytes = 0
   let isWithheld = false
   for (let after = 0; ; await setImmediate()) {
@@ -86,27 +89,29 @@ async function readAll(deps: DocumentDeps, caller: Program, maxBytes: number) {
         isWithheld = true
         continue
       }
-      const one = await holdings.of(record)
-      held.push(one)
-      bytes += one.pem.length
+      const certificate = await holdings.of(record)
+      certificates.push(certificate)
+      bytes += certificate.pem.length
     }
     // Traefik would drop all that a partial list lacks.
     if (bytes > maxBytes)
       throw new CertError('CERT_DOCUMENT_TOO_LARGE', `more than ${maxBytes} bytes of certificates`)
-    if (page.length < PAGE) return { held: withoutFuture(held, clock.now()), isWithheld }
+    if (page.length < PAGE) return { held: withoutFuture(certificates, clock.now()), isWithheld }
   }
 }
 
 /** Drops certificates that begin in the future if another one for the same names is valid. */
-function withoutFuture(held: readonly Certificate[], now: number): Certificate[] {
+function withoutFuture(certificates: readonly Certificate[], now: number): Certificate[] {
   const namesOf = ({ record }: Certificate) => record.names.toSorted().join()
-  const begun = new Set(held.filter(({ record }) => hasBegun(record, now)).map(namesOf))
-  return held.filter((one) => hasBegun(one.record, now) || !begun.has(namesOf(one)))
+  const begun = new Set(certificates.filter(({ record }) => hasBegun(record, now)).map(namesOf))
+  return certificates.filter(
+    (certificate) => hasBegun(certificate.record, now) || !begun.has(namesOf(certificate)),
+  )
 }
 
 /** Writes the document. The same certificates give the same bytes, which is what Traefik compares. */
-function writeDocument(held: readonly Certificate[]): string {
-  const sorted = held.toSorted((a, b) => (a.record.requestKey < b.record.requestKey ? -1 : 1))
+function writeDocument(deliveries: readonly Certificate[]): string {
+  const sorted = deliveries.toSorted((a, b) => (a.record.requestKey < b.record.requestKey ? -1 : 1))
   const certificates = sorted.map(({ chain, privateKey }) => ({
     certFile: chain,
     keyFile: privateKey,

@@ -31,7 +31,7 @@ export function requestPage(
 ): Page {
   const invalid = html` aria-invalid="true" aria-describedby="wrong"`
   const first = objection && !objection.isAboutNames ? invalid : ''
-  const others = objection?.isAboutNames ? invalid : ''
+  const otherFaults = objection?.isAboutNames ? invalid : ''
   return card(
     lang,
     plain(lang, 'Request a certificate'),
@@ -44,7 +44,7 @@ export function requestPage(
           autocapitalize="none" spellcheck="false" placeholder="app.example.com"${first}>
         <label for="names">${say(lang, 'Further names, if any')}</label>
         <textarea id="names" name="names" rows="3" maxlength="3000"
-          autocapitalize="none" spellcheck="false"${others}>
+          autocapitalize="none" spellcheck="false"${otherFaults}>
 ${names}</textarea>
         <label for="keyType">${say(lang, 'Key')}</label>
         <select id="keyType" name="keyType">${options(lang, keyType)}</select>

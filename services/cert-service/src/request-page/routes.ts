@@ -28,25 +28,25 @@ const BodySchema = Type.Object({
 /** `GET /request` asks which certificate, `POST` shows what would happen, and makes the request once that is confirmed. */
 export const requestPageRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const onRequest = requirePersonOnly(app)
-  const asked = { hide: true, querystring: Type.Partial(FormSchema) }
-  app.get(REQUEST_PATH, { onRequest, schema: asked }, async (request, reply) => {
+  const pageSchema = { hide: true, querystring: Type.Partial(FormSchema) }
+  app.get(REQUEST_PATH, { onRequest, schema: pageSchema }, async (request, reply) => {
     const { domain = '', names = '', keyType } = request.query
     const form = { domain, names, keyType: keyType || undefined }
     return sendPage(reply, 200, requestPage(languageOf(request), form))
   })
-  const sent = { hide: true, body: BodySchema }
-  app.post(REQUEST_PATH, { onRequest, schema: sent }, async (request, reply) => {
+  const formSchema = { hide: true, body: BodySchema }
+  app.post(REQUEST_PATH, { onRequest, schema: formSchema }, async (request, reply) => {
     assertOwnOrigin(request)
     const { keyType, confirmed, ...named } = request.body
     const form = { ...named, keyType: keyType || undefined }
-    let wanted: IssuanceRequest
+    let issuanceRequest: IssuanceRequest
     try {
-      wanted = readRequest(request, form)
+      issuanceRequest = readRequest(request, form)
     } catch (error) {
       return refuse(reply, form, error)
     }
-    if (confirmed) return issue(reply, wanted)
-    const run = await app.dryRun(wanted, actorOf(request))
+    if (confirmed) return issue(reply, issuanceRequest)
+    const run = await app.dryRun(issuanceRequest, actorOf(request))
     const lang = languageOf(request)
     return sendPage(reply, 200, dryRunPage(lang, run, confirmRequest(lang, form)))
   })
@@ -79,12 +79,12 @@ function refuse(reply: FastifyReply, form: RequestForm, error: unknown): Fastify
 }
 
 /** Makes a request. A certificate that is held is shown, but not handed out, so nothing is audited. */
-async function issue(reply: FastifyReply, wanted: IssuanceRequest): Promise<FastifyReply> {
+async function issue(reply: FastifyReply, issuanceRequest: IssuanceRequest): Promise<FastifyReply> {
   const { issuance } = reply.server
-  const known = await issuance.find(wanted)
-  if (known) return reply.redirect(certificateHref(known.record), 303)
+  const certificate = await issuance.find(issuanceRequest)
+  if (certificate) return reply.redirect(certificateHref(certificate.record), 303)
   try {
-    const obtained = await issuance.obtain(wanted, actorOf(reply.request))
+    const obtained = await issuance.obtain(issuanceRequest, actorOf(reply.request))
     if (!obtained.certificate) return reply.redirect(orderHref(obtained.order), 303)
     const { record } = obtained.certificate
     keepDone(reply, { action: 'request', domain: record.names[0] ?? '' })

@@ -8,7 +8,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import Negotiator from 'negotiator'
 import { Type } from 'typebox'
 import { findReadable, readDomain, type Subject } from '../lookup/certificates.ts'
-import { actorOf, authorize, heldFor, recordDelivery } from '../policy/authorize.ts'
+import { actorOf, authorize, certificateFor, recordDelivery } from '../policy/authorize.ts'
 import {
   CertificateRequestSchema,
   certificateAnswer,
@@ -36,10 +36,10 @@ export const certificateRoutes: FastifyPluginAsyncTypebox = async (app) => {
       authorize(request, 'issue', names, body.profile ?? 'server')
     const lifetime = body.lifetime === undefined ? undefined : durationOf(body.lifetime)
     const fields = { ...body, lifetime }
-    const wanted = parseRequest(fields, app.issuers, authorizeNames, obstacles)
-    if (!obstacles) return issue(reply, wanted)
+    const issuanceRequest = parseRequest(fields, app.issuers, authorizeNames, obstacles)
+    if (!obstacles) return issue(reply, issuanceRequest)
     reply.header('cache-control', 'no-store')
-    return app.dryRun(wanted, actorOf(request), obstacles)
+    return app.dryRun(issuanceRequest, actorOf(request), obstacles)
   })
   app.get('/api/certificate/:domain', { onRequest, schema: READ }, (request, reply) =>
     read(reply, readDomain(request.params.domain, request.query.profile)),
@@ -62,11 +62,14 @@ const ISSUE = guarded([403, 422, 429], {
 })
 
 /** Returns no promise if the answer is ready, as for nearly all requests. */
-function issue(reply: FastifyReply, wanted: IssuanceRequest): Promise<FastifyReply> | undefined {
+function issue(
+  reply: FastifyReply,
+  issuanceRequest: IssuanceRequest,
+): Promise<FastifyReply> | undefined {
   const { request } = reply
-  const domain = wanted.names[0]?.text ?? ''
-  const send = (outcome: IssuanceResult) => sendResult(reply, domain, outcome, wanted.csr)
-  const outcome = request.server.issuance.obtain(wanted, actorOf(request))
+  const domain = issuanceRequest.names[0]?.text ?? ''
+  const send = (outcome: IssuanceResult) => sendResult(reply, domain, outcome, issuanceRequest.csr)
+  const outcome = request.server.issuance.obtain(issuanceRequest, actorOf(request))
   if (outcome instanceof Promise) return outcome.then(send)
   request.isRepeated = true
   send(outcome)
@@ -88,17 +91,17 @@ async function read(reply: FastifyReply, domain: Subject): Promise<FastifyReply>
   const { request } = reply
   const { issuance } = request.server
   authorize(request, 'read', [domain], domain.profile)
-  const held = heldFor(request, await findReadable(request, domain))
-  const kind = `${held.privateKey ? '' : '-chain'}${wantsPem(request) ? '-pem' : ''}`
-  const etag = `"${held.fingerprint256}${kind}"`
+  const certificate = certificateFor(request, await findReadable(request, domain))
+  const kind = `${certificate.privateKey ? '' : '-chain'}${wantsPem(request) ? '-pem' : ''}`
+  const etag = `"${certificate.fingerprint256}${kind}"`
   reply.header('etag', etag)
   if (hasTag(request, etag)) {
-    issuance.recordUse(held)
+    issuance.recordUse(certificate)
     return reply.code(304).header('cache-control', 'no-store').header('vary', 'accept').send()
   }
-  const written = recordDelivery(request, held)
+  const written = recordDelivery(request, certificate)
   if (written) await written
-  return sendCertificate(reply, domain.text, held, true)
+  return sendCertificate(reply, domain.text, certificate, true)
 }
 
 /** Answers with a certificate, or with its order. */
@@ -125,14 +128,14 @@ export function sendResult(
 function sendCertificate(
   reply: FastifyReply,
   domain: string,
-  held: Certificate,
+  certificate: Certificate,
   cached: boolean,
   ignored: readonly string[] = [],
 ): FastifyReply {
   reply.header('cache-control', 'no-store').header('vary', 'accept')
   return wantsPem(reply.request)
-    ? reply.type(PEM).send(held.pem)
-    : reply.type('application/json; charset=utf-8').send(held.json(domain, cached, ignored))
+    ? reply.type(PEM).send(certificate.pem)
+    : reply.type('application/json; charset=utf-8').send(certificate.json(domain, cached, ignored))
 }
 
 function wantsPem(request: FastifyRequest): boolean {

@@ -13,7 +13,7 @@ import { readFailing } from '../lookup/failing.ts'
 import {
   actorOf,
   authorize,
-  heldFor,
+  certificateFor,
   type Issuable,
   mayAll,
   principalOf,
@@ -42,7 +42,7 @@ export const renewRoutes: FastifyPluginAsyncTypebox = async (app) => {
     if ('asked' in outcome) return reply.code(202).send(outcome)
     const { certificate } = outcome
     const answer = certificate
-      ? { ...outcome, certificate: heldFor(request, certificate) }
+      ? { ...outcome, certificate: certificateFor(request, certificate) }
       : outcome
     return sendResult(reply, domain.text, answer)
   })
@@ -164,33 +164,33 @@ async function renewAll(
       'only an operator renews all of a name or a caller: use a key without `domains`',
     )
   const name = domain === undefined ? undefined : readDomain(domain, profile)
-  const isWanted = (one: CertificateRecord) =>
-    (!name || (one.names[0] === name.text && isOf(name.profile)(one))) &&
-    mayAll(request.server, principalOf(request), 'renew', one)
+  const isWanted = (record: CertificateRecord) =>
+    (!name || (record.names[0] === name.text && isOf(name.profile)(record))) &&
+    mayAll(request.server, principalOf(request), 'renew', record)
   const options = { spread: durationOf(spread) ?? 0, isDryRun: dryRun === true }
-  let all: Asked = await renewSome(request, [], options)
+  let total: Asked = await renewSome(request, [], options)
   for await (const page of pagesOf(listOf(request, caller ?? name), isWanted)) {
     const { renewing, asked, neverAsking } = await renewSome(request, page, options)
-    all = {
-      ...all,
-      renewing: all.renewing + renewing,
-      asked: all.asked + asked,
-      neverAsking: [...all.neverAsking, ...neverAsking].slice(0, MAX_LISTED),
+    total = {
+      ...total,
+      renewing: total.renewing + renewing,
+      asked: total.asked + asked,
+      neverAsking: [...total.neverAsking, ...neverAsking].slice(0, MAX_LISTED),
     }
   }
-  if (all.renewing + all.asked + all.neverAsking.length > 0) return all
+  if (total.renewing + total.asked + total.neverAsking.length > 0) return total
   throw new CertError('CERT_NOT_FOUND', `no certificate of ${domain ?? caller} is renewed`)
 }
 
 /** Lists what is in service of a caller or of a name, page by page. */
-function listOf({ server: { store } }: FastifyRequest, of: string | Subject | undefined) {
-  if (typeof of === 'string') {
-    const askedBy = of.includes(':') ? of : `psk:${of}`
+function listOf({ server: { store } }: FastifyRequest, subject: string | Subject | undefined) {
+  if (typeof subject === 'string') {
+    const askedBy = subject.includes(':') ? subject : `psk:${subject}`
     return (after?: CertificateRecord) => store.listOfCaller(askedBy, after)
   }
   let skip = 0
   return async () => {
-    const page = await store.findByDomain(of?.text ?? '', skip)
+    const page = await store.findByDomain(subject?.text ?? '', skip)
     skip += page.length
     return page
   }
@@ -208,10 +208,10 @@ async function renewSome(
   const ours = records.filter(({ account, renewAt }) => !account && renewAt !== null)
   const moment = () => now + randomInt(spread + 1)
   if (!isDryRun) {
-    const later = ofClients.filter((one) => renewalWindow(one).start > now)
+    const later = ofClients.filter((record) => renewalWindow(record).start > now)
     const moments = new Map(later.map(({ id }) => [id, moment()]))
-    const all = [...later, ...ours].flatMap((one) => one.names)
-    const names = [...new Set(all)].slice(0, MAX_LISTED)
+    const allNames = [...later, ...ours].flatMap((record) => record.names)
+    const names = [...new Set(allNames)].slice(0, MAX_LISTED)
     const entry = { at: now, action: 'request-renewal', ...actorOf(request), names } as const
     if (names.length > 0) await store.requestRenewals(moments, entry)
     for (const { id, renewAt } of ours)
@@ -221,18 +221,18 @@ async function renewSome(
   const inForce = await externalAccounts.findInForce(ofClients)
   const isEnded = ({ account }: CertificateRecord) => !inForce.has(account)
   // One of today may be asked about tomorrow.
-  const isSilent = (one: CertificateRecord) =>
-    isEnded(one) || (!one.renewalInfoReadAt && (one.madeAt ?? 0) + DAY < now)
+  const isSilent = (record: CertificateRecord) =>
+    isEnded(record) || (!record.renewalInfoReadAt && (record.madeAt ?? 0) + DAY < now)
   // A covered one is what a machine held before it was built anew: nothing is left to restart.
   const silent = ofClients.filter(isSilent).slice(0, MAX_LISTED)
-  const neverAsking = await Array.fromAsync(silent, async (one) =>
-    (await store.findCoverage(one.id))
+  const neverAsking = await Array.fromAsync(silent, async (record) =>
+    (await store.findCoverage(record.id))
       ? []
-      : [{ ...describeClient(one), ...(isEnded(one) && { isEnded: true }) }],
+      : [{ ...describeClient(record), ...(isEnded(record) && { isEnded: true }) }],
   )
   return {
     renewing: ours.length,
-    asked: ofClients.filter((one) => !isEnded(one)).length,
+    asked: ofClients.filter((record) => !isEnded(record)).length,
     neverAsking: neverAsking.flat(),
     until: toTime(now + spread),
   }
@@ -260,10 +260,10 @@ export async function retry(request: FastifyRequest, domain: Subject) {
   authorize(request, 'issue', [domain], domain.profile)
   const caller = principalOf(request)
   const about = { search: { wildcard: domain.text } }
-  const isFit = (one: Issuable) =>
-    isOf(domain.profile)(one) &&
-    one.names.includes(domain.text) &&
-    mayAll(server, caller, 'issue', one)
+  const isFit = (order: Issuable) =>
+    isOf(domain.profile)(order) &&
+    order.names.includes(domain.text) &&
+    mayAll(server, caller, 'issue', order)
   const { failing } = await readFailing(server, caller, MAX_RETRIED, about, { isFit })
   const orders = failing.map(({ order }) => order)
   const none = `no order for ${domain.text} has failed, so none waits for another try`

@@ -81,7 +81,7 @@ export const statusRoutes: FastifyPluginAsyncTypebox = async (app) => {
       principalOf(request),
       Number(limit),
       { order: 'newest', now: app.clock.now() },
-      (store, ...of) => store.listCertificates(...of),
+      (store, ...args) => store.listCertificates(...args),
       { cursor: after, isBackwards: true },
     )
     const orders = await app.store.findOrders(records.map(({ requestKey }) => requestKey))

@@ -76,9 +76,9 @@ const REVOKED = {
 }
 
 /** What was revoked, beside the members that say of what. */
-export function revokedAnswers<T extends TProperties>(of: T) {
+export function revokedAnswers<T extends TProperties>(moreProperties: T) {
   const description = 'Some are valid still: `notRevoked` has them. Send the request again.'
-  const properties = { ...of, ...REVOKED }
+  const properties = { ...moreProperties, ...REVOKED }
   return { 200: Type.Object(properties), 202: Type.Object(properties, { description }) }
 }
 
@@ -120,12 +120,12 @@ export async function remove(request: FastifyRequest, domain: Subject): Promise<
 /** Revokes the certificates of a name. */
 export async function revoke(request: FastifyRequest, domain: Subject, reason: RevocationReason) {
   await settle(request, 'revoke', domain)
-  const all = affected(request, 'revoke', domain)
-  return { domain: domain.text, reason, ...(await revokeAll(request, all, reason)) }
+  const pages = affected(request, 'revoke', domain)
+  return { domain: domain.text, reason, ...(await revokeAll(request, pages, reason)) }
 }
 
 interface Revoking {
-  readonly by?: Actor
+  readonly actor?: Actor
   /** Whether their keys are never certified again. Default: if they are compromised. */
   readonly isKeyRefused?: boolean
 }
@@ -137,9 +137,9 @@ interface Revoking {
  */
 export async function revokeAll(
   request: FastifyRequest,
-  all: Iterable<Issued> | AsyncIterable<Issued>,
+  pages: Iterable<Issued> | AsyncIterable<Issued>,
   reason: RevocationReason,
-  { by = actorOf(request), isKeyRefused = reason === 'keyCompromise' }: Revoking = {},
+  { actor = actorOf(request), isKeyRefused = reason === 'keyCompromise' }: Revoking = {},
 ) {
   const { store, ca, holdings, clock } = request.server
   const serialNumbers: string[] = []
@@ -148,12 +148,12 @@ export async function revokeAll(
   const ofCas: IssuedCertificate[] = []
   const revokeHere = async (issued: Issued) => {
     if (issued.length === 0) return
-    const entry = { ...entryOf(request, 'revoke', issued, by), detail: reason }
+    const entry = { ...entryOf(request, 'revoke', issued, actor), detail: reason }
     serialNumbers.push(...(await store.revoke(idsOf(issued), entry.at, reason, entry)))
     ca.crls.outdate()
     holdings.forget(issued.map(({ requestKey }) => requestKey))
   }
-  for await (const issued of all) {
+  for await (const issued of pages) {
     const certificates = issued.map(({ certificate }) => certificate)
     if (isKeyRefused) await store.compromise(certificates, clock.now())
     await revokeHere(issued.filter(({ issuer }) => isEmbedded(issuer)))
@@ -165,7 +165,7 @@ export async function revokeAll(
     for (let n = 0; n < queue.length; n += AT_ONCE) {
       const some = queue.slice(n, n + AT_ONCE)
       const outcomes = await Promise.all(
-        some.map((one) => askCa(request.server, one, reason, until)),
+        some.map((certificate) => askCa(request.server, certificate, reason, until)),
       )
       failed.push(...outcomes.filter((outcome) => typeof outcome === 'object'))
       const done = some.filter((_, i) => typeof outcomes[i] === 'string')
@@ -179,7 +179,7 @@ export async function revokeAll(
   return {
     serialNumbers,
     ...(unknownAtCa.length > 0 && { unknownAtCa }),
-    ...(failed.length > 0 && { notRevoked: failed.map(({ error: _, ...told }) => told) }),
+    ...(failed.length > 0 && { notRevoked: failed.map(({ error: _, ...shown }) => shown) }),
     ...(unconfirmed.length > 0 && { unconfirmed }),
   }
 }
@@ -201,15 +201,15 @@ async function askCa(
   reason: RevocationReason,
   until: number,
 ): Promise<'revoked' | 'unknown' | Failed> {
-  const found = issuers.find(issuer)
+  const issuerOfCertificate = issuers.find(issuer)
   const fail = (error: Error) => ({ serialNumber, issuer, detail: error.message, error })
-  if (!found?.revoke)
+  if (!issuerOfCertificate?.revoke)
     return fail(
       new CertError('CERT_ISSUER_ABSENT', `the issuer ${issuer} is not configured any more`),
     )
   if (performance.now() > until) return fail(new Error('its CA has not been asked yet'))
   try {
-    return await found.revoke(certificate, reason)
+    return await issuerOfCertificate.revoke(certificate, reason)
   } catch (cause) {
     if (!(cause instanceof AcmeError)) throw cause
     const { code, message, retryAfterMs } = cause
@@ -240,12 +240,15 @@ function entryOf(
   { server }: FastifyRequest,
   action: Action,
   issued: Issued,
-  by: Actor,
+  actor: Actor,
 ): AuditEntry {
-  const [first, ...others] = issued
-  const names = [...new Set(issued.flatMap((one) => one.names))].slice(0, MAX_AUDITED_NAMES)
-  const only = first && others.length === 0 ? { serialNumber: first.serialNumber } : {}
-  return { at: server.clock.now(), action, ...by, names, ...only }
+  const [first, ...otherCertificates] = issued
+  const names = [...new Set(issued.flatMap((certificate) => certificate.names))].slice(
+    0,
+    MAX_AUDITED_NAMES,
+  )
+  const only = first && otherCertificates.length === 0 ? { serialNumber: first.serialNumber } : {}
+  return { at: server.clock.now(), action, ...actor, names, ...only }
 }
 
 type Action = 'revoke' | 'delete'
@@ -270,19 +273,21 @@ export async function listAffected(
  */
 async function* affected(request: FastifyRequest, action: Action, domain: Subject) {
   const { server } = request
-  const of = { now: server.clock.now(), isOut: action === 'revoke' }
-  const isFit = (one: IssuedCertificate) =>
-    isOf(domain.profile)(one) && mayAll(server, principalOf(request), action, one)
+  const filter = { now: server.clock.now(), isOut: action === 'revoke' }
+  const isFit = (certificate: IssuedCertificate) =>
+    isOf(domain.profile)(certificate) && mayAll(server, principalOf(request), action, certificate)
   const sets = new Set<string>()
   const firstNames = new Set([domain.text])
   for (const name of firstNames)
     for await (const page of pagesOf(
-      (after) => server.store.listIssued(name, { ...of, after }),
+      (after) => server.store.listIssued(name, { ...filter, after }),
       isFit,
     )) {
-      const issued = page.filter((one) => name === domain.text || sets.has(setOf(one)))
-      for (const one of issued) sets.add(setOf(one))
-      for (const other of issued.flatMap(({ names }) => names)) firstNames.add(other)
+      const issued = page.filter(
+        (certificate) => name === domain.text || sets.has(setOf(certificate)),
+      )
+      for (const certificate of issued) sets.add(setOf(certificate))
+      for (const namesake of issued.flatMap(({ names }) => names)) firstNames.add(namesake)
       if (issued.length > 0) yield issued
     }
   if (sets.size === 0)
@@ -292,7 +297,7 @@ async function* affected(request: FastifyRequest, action: Action, domain: Subjec
 /** Certificates that fit page by page, each after the last one of the page before. */
 export async function* pagesOf<One extends IssuedCertificate>(
   list: (after: One | undefined) => Promise<readonly One[]>,
-  isFit: (one: One) => boolean = () => true,
+  isFit: (certificate: One) => boolean = () => true,
 ) {
   let page = await list(undefined)
   for (; page.length > 0; page = await list(page.at(-1))) {

@@ -3,16 +3,17 @@ import { html } from '@remix-run/html-template'
 import { card } from '../pages/card.ts'
 import { plain, say } from '../pages/say.ts'
 
-/** @param of - `to` is the page to show after signing in; default: the inventory */
+/** @param options - `to` is the page to show after signing in; default: the inventory */
 export function signInPage(
   lang: Language,
-  of: { readonly isWrong: boolean; readonly to?: string | undefined },
+  options: { readonly isWrong: boolean; readonly to?: string | undefined },
 ) {
-  const note = of.isWrong
+  const note = options.isWrong
     ? html`<p class="wrong" id="wrong" role="alert">${say(lang, 'That API key is not valid.')}</p>`
     : ''
-  const described = of.isWrong ? html` aria-invalid="true" aria-describedby="wrong"` : ''
-  const to = of.to === undefined ? '' : html`<input type="hidden" name="to" value="${of.to}">`
+  const described = options.isWrong ? html` aria-invalid="true" aria-describedby="wrong"` : ''
+  const to =
+    options.to === undefined ? '' : html`<input type="hidden" name="to" value="${options.to}">`
   return card(
     lang,
     plain(lang, 'Certificates'),

@@ -44,8 +44,8 @@ export function signInsOf({ store, now, findKey }: SignInDeps) {
       return undefined
     }
     const id = randomBytes(32).toString('base64url')
-    const at = now()
-    await store.addSignIn({ id: rowOf(id), keySha256, openedAt: at, usedAt: at })
+    const time = now()
+    await store.addSignIn({ id: rowOf(id), keySha256, openedAt: time, usedAt: time })
     return { id, caller }
   }
 
@@ -57,10 +57,10 @@ export function signInsOf({ store, now, findKey }: SignInDeps) {
     if (id === '') return undefined
     const session = await store.findSignIn(rowOf(id))
     if (!session) return undefined
-    const at = now()
-    const caller = isLive(session, at) ? findKey(session.keySha256) : undefined
+    const time = now()
+    const caller = isLive(session, time) ? findKey(session.keySha256) : undefined
     if (!caller) await store.deleteSignIn(session.id)
-    else if (isUsed && at - session.usedAt > USED_EVERY) await store.touchSignIn(session.id, at)
+    else if (isUsed && time - session.usedAt > USED_EVERY) await store.touchSignIn(session.id, time)
     return caller
   }
 
@@ -69,14 +69,14 @@ export function signInsOf({ store, now, findKey }: SignInDeps) {
   }
 
   function countWrong(network: string): void {
-    const at = now()
-    const known = wrong.get(network)
+    const time = now()
+    const attempts = wrong.get(network)
     // Setting the clock back refuses nobody for longer.
-    const isRecent = known && known.until > at && known.until <= at + MINUTE
-    const { count, until } = isRecent ? known : { count: 0, until: at + MINUTE }
+    const isRecent = attempts && attempts.until > time && attempts.until <= time + MINUTE
+    const { count, until } = isRecent ? attempts : { count: 0, until: time + MINUTE }
     wrong.set(network, { count: count + 1, until })
     if (count < MAX_WRONG) return
-    const retryAfter = Math.ceil((until - at) / 1_000)
+    const retryAfter = Math.ceil((until - time) / 1_000)
     const detail = `try again in ${retryAfter} seconds`
     throw new CertError('CERT_SIGN_IN_LIMITED', detail, { retryAfter })
   }
