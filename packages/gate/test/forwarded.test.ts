@@ -258,3 +258,21 @@ t.test('refuses aliases of the headers that are read or written', async (t) => {
   t.doesNotThrow(() => refuse(plain), 'the names themselves and unlike ones')
   t.doesNotThrow(() => refuse(['x_'.repeat(200), 'x']), 'a very long one')
 })
+
+t.test('path and method are known unless a header of the client replaces them', async (t) => {
+  const uri = { 'X-Forwarded-Uri': '/a' }
+  const original = request({
+    'X-Original-Method': 'GET',
+    'X-Original-URL': 'https://app.example.com/a',
+  })
+  const known = { path: { segments: ['a'] }, method: 'GET' }
+  t.match(readForwarded(forwarded(uri), SITES).routing, known)
+  t.match(readOriginal(original, SITES).routing, known, 'the URL of the proxy replaces nothing')
+  for (const name of ['X-Original-URL', 'X-Rewrite-URL', 'Destination', 'X-Forwarded-Prefix']) {
+    const { routing } = readForwarded(forwarded({ ...uri, [name]: '/b' }), SITES)
+    t.match(routing, { path: { segments: [], next: '' }, method: 'GET' }, name)
+    t.equal(routing.path.segments.length, 0, name)
+  }
+  const { routing } = readForwarded(forwarded({ ...uri, 'X-HTTP-Method': 'PUT' }), SITES)
+  t.match(routing, { path: { segments: ['a'] }, method: undefined }, 'X-HTTP-Method')
+})
