@@ -36,9 +36,9 @@ const LAST_ONE = `
 /** SQL: as the index has it, which also finds those of no caller. */
 const OF_CALLER = `WHERE coalesce(caller, '') = coalesce($1, '')`
 const COUNT_ACCOUNTS = `SELECT count(*) AS count FROM served_accounts ${OF_CALLER}`
-const oldest = (rest: string) => `
+const oldest = (condition: string) => `
   DELETE FROM served_accounts WHERE id = (
-    SELECT id FROM served_accounts ${OF_CALLER} AND ${rest} ORDER BY used_at LIMIT 1)`
+    SELECT id FROM served_accounts ${OF_CALLER} AND ${condition} ORDER BY used_at LIMIT 1)`
 const DELETE_ENDED = oldest(`status <> 'valid'`)
 /** SQL: an account needs one of its certificates, as others do not have all of its names for longer. */
 const IS_HOLDER = `EXISTS (
@@ -147,18 +147,21 @@ export function acmeServerOn(db: Engine, audit: AuditLog): AcmeServerStore {
     addAccount: (account, entry, isInForce = ({ status }) => status === 'valid') =>
       db.transaction(async (tx) => {
         const { thumbprint, caller } = account
-        const found = await SERVED_ACCOUNTS.find(tx, `${BY_KEY} FOR UPDATE`, thumbprint)
-        if (found && isInForce(found as ServedAccount)) return found as ServedAccount
+        const holder = await SERVED_ACCOUNTS.find(tx, `${BY_KEY} FOR UPDATE`, thumbprint)
+        if (holder && isInForce(holder as ServedAccount)) return holder as ServedAccount
         // One that has ended keeps its id, and with it orders and certificates. They are its caller's.
-        const known = found?.caller === caller ? found : undefined
-        if (!known && !(await hasRoom(tx, account))) return undefined
+        const previous = holder?.caller === caller ? holder : undefined
+        if (!previous && !(await hasRoom(tx, account))) return undefined
         // Not by its key, which another replica may have registered meanwhile.
-        if (found && !known) await tx.run('DELETE FROM served_accounts WHERE id = $1', found.id)
-        const id = known?.id ?? account.id
-        const keptAt = Math.max(known?.keptAt ?? 0, account.usedAt)
-        const keptRan = Math.max(known?.keptRan ?? 0, db.runTime())
+        if (holder && !previous)
+          await tx.run('DELETE FROM served_accounts WHERE id = $1', holder.id)
+        const id = previous?.id ?? account.id
+        const keptAt = Math.max(previous?.keptAt ?? 0, account.usedAt)
+        const keptRan = Math.max(previous?.keptRan ?? 0, db.runTime())
         const row = { ...account, id, keptAt, keptRan }
-        const conflict = known ? SERVED_ACCOUNTS.replacing(['id'], row) : ' ON CONFLICT DO NOTHING'
+        const conflict = previous
+          ? SERVED_ACCOUNTS.replacing(['id'], row)
+          : ' ON CONFLICT DO NOTHING'
         const isAdded = (await SERVED_ACCOUNTS.add(tx, row, conflict)) === 1
         if (!isAdded) return findAccount(tx, BY_KEY, thumbprint)
         await audit.add(tx, { ...entry, account: id })
@@ -173,9 +176,9 @@ export function acmeServerOn(db: Engine, audit: AuditLog): AcmeServerStore {
         JSON.stringify(ids),
       )) as readonly ServedAccount[],
     async listAccounts(caller, limit) {
-      const [where, ...of] = caller === undefined ? [''] : [OF_CALLER, caller]
-      const rest = `${where} ORDER BY used_at DESC, id LIMIT ${limit}`
-      return (await SERVED_ACCOUNTS.list(db.reports, rest, ...of)) as readonly ServedAccount[]
+      const [where, ...params] = caller === undefined ? [''] : [OF_CALLER, caller]
+      const clause = `${where} ORDER BY used_at DESC, id LIMIT ${limit}`
+      return (await SERVED_ACCOUNTS.list(db.reports, clause, ...params)) as readonly ServedAccount[]
     },
     endAccount: (id, status, entry) =>
       db.transaction(async (tx) => {
@@ -213,8 +216,8 @@ export function acmeServerOn(db: Engine, audit: AuditLog): AcmeServerStore {
       await db.transaction((tx) => tx.run(sql, id, JSON.stringify(contact)))
     },
     async changeKey(id, from, to, entry) {
-      const other = await findAccount(db, BY_KEY, to.thumbprint)
-      if (other) return other.id
+      const owner = await findAccount(db, BY_KEY, to.thumbprint)
+      if (owner) return owner.id
       const sql = `UPDATE served_accounts SET thumbprint = $3, jwk = $4
         WHERE id = $1 AND thumbprint = $2 AND status = 'valid'`
       try {
@@ -276,17 +279,17 @@ export async function keepAccounts(
   ran: number,
 ): Promise<void> {
   // Sorted, so that two transactions never wait for each other.
-  const held = certificates
+  const lifetimes = certificates
     .flatMap(({ account, ...times }) => (account ? { account, ...times } : []))
     .sort((a, b) => (a.account < b.account ? -1 : 1))
-  await each(held, ({ account, notBefore, notAfter }) =>
+  await each(lifetimes, ({ account, notBefore, notAfter }) =>
     tx.run(KEEP, account, notAfter, ran + notAfter - notBefore),
   )
 }
 
 /** SQL: an account is kept until then at least, by the clock and by the run time. */
-function keptUntil(at: string, ran: string): string {
-  return `kept_at = greatest(kept_at, ${at}), kept_ran = greatest(kept_ran, ${ran})`
+function keptUntil(time: string, ran: string): string {
+  return `kept_at = greatest(kept_at, ${time}), kept_ran = greatest(kept_ran, ${ran})`
 }
 
 /** Whether a caller may have one more account. One of it that nobody needs makes room. */

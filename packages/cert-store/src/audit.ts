@@ -60,6 +60,6 @@ function sorted(entries: readonly AuditEntry[]): readonly AuditEntry[] {
 
 /** Without what is NULL, and what a record does not tell. */
 function toRecord({ key: _, ran: __, ...row }: object & { key: unknown; ran: unknown }) {
-  const known = Object.entries(row).filter(([, value]) => value !== null)
-  return Object.fromEntries(known) as unknown as AuditRecord
+  const present = Object.entries(row).filter(([, value]) => value !== null)
+  return Object.fromEntries(present) as unknown as AuditRecord
 }

@@ -62,9 +62,9 @@ export function eventsOn(db: Engine): Events {
     async deleteEvent(id) {
       await db.run('DELETE FROM events WHERE id = $1', id)
     },
-    async pruneEvents(now, { receivers, before }) {
+    async pruneEvents(now, { receivers, olderThan }) {
       for (const sql of DELETE_TOLD) await repeat(db, sql, now)
-      await db.run(DROP_ORPHANS, before, JSON.stringify(receivers))
+      await db.run(DROP_ORPHANS, olderThan, JSON.stringify(receivers))
     },
   }
 }

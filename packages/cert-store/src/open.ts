@@ -5,10 +5,10 @@ import { AuditLog } from './audit.ts'
 import { openSqliteStore, requireStore, storeFile } from './engines/sqlite.ts'
 import type { Store } from './port/store.ts'
 import { MIGRATIONS } from './schema/tables.ts'
-import type { StorageConfig } from './storage.ts'
+import type { CertStorage } from './storage.ts'
 
 export interface OpenOptions {
-  readonly storage: Pick<StorageConfig, 'path' | 'url' | 'caFile' | 'schema'>
+  readonly storage: Pick<CertStorage, 'path' | 'url' | 'caFile' | 'schema'>
   /** The name of this replica in what others tell about it. */
   readonly name: string
   /** Whether a folder without a store is refused. */

@@ -65,10 +65,10 @@ export const StorageSchema = Type.Object(
   },
 )
 
-export type StorageConfig = Static<typeof StorageSchema>
+export type CertStorage = Static<typeof StorageSchema>
 
 /** The rules for the files and folders that a start needs. They are only read, so the service may run. */
-export const STORAGE_RULES: readonly ConfigRule<StorageConfig>[] = [
+export const STORAGE_RULES: readonly ConfigRule<CertStorage>[] = [
   ({ url, path }) =>
     url === undefined ? [...checkFolder('/path', path), ...checkStore(path)] : [],
   ({ caFile }) => checkCertificateFile('/caFile', caFile),
@@ -101,7 +101,7 @@ function readStart(file: string): Buffer {
   }
 }
 
-function checkMasterKey(storage: StorageConfig): Fault[] {
+function checkMasterKey(storage: CertStorage): Fault[] {
   const path = '/masterKeyFile'
   const { path: folder, masterKeyFile: file, masterKey, url } = storage
   if (masterKey !== undefined) return []
@@ -123,6 +123,6 @@ function needsKey(folder: string): boolean {
 }
 
 /** Tells whether nothing was ever stored here. What is in a database is not known before the start. */
-export function isFirstStart({ path, url }: Pick<StorageConfig, 'path' | 'url'>): boolean {
+export function isFirstStart({ path, url }: Pick<CertStorage, 'path' | 'url'>): boolean {
   return url === undefined && !existsSync(storeFile(path))
 }

@@ -2,7 +2,7 @@ import { hash } from 'node:crypto'
 import { EventEmitter } from 'node:events'
 import { isDeepStrictEqual } from 'node:util'
 import type { Keyring } from '@gatehouse/cert-store'
-import type { CertificateRecord, Change, Store } from '@gatehouse/cert-store/port'
+import type { CertificateRecord, ReplicaChange, Store } from '@gatehouse/cert-store/port'
 import type { Clock } from '@gatehouse/net'
 import { toPem } from '@gatehouse/pki'
 import { isUnavailable } from '@gatehouse/store'
@@ -209,7 +209,7 @@ export class Holdings {
   }
 
   /** Compares with the store what is cached of these request keys, as it may have changed. */
-  async #compareAll(requestKeys: Change['requestKeys']): Promise<void> {
+  async #compareAll(requestKeys: ReplicaChange['requestKeys']): Promise<void> {
     this.#changes += 1
     const changed = requestKeys === 'all' ? [...this.#cached.keys()].reverse() : requestKeys
     const doubted = changed.flatMap((requestKey) => this.#cached.peek(requestKey) ?? [])

@@ -5,7 +5,7 @@ import { StoreError, type StoreErrorCode } from './errors.ts'
 const MAX_FAILED = 16
 const OF_STORE: readonly StoreErrorCode[] = ['STORE_UNAVAILABLE', 'STORE_REFUSED', 'STORE_CORRUPT']
 
-interface Failed {
+interface FailedStatement {
   readonly params: readonly Parameter[]
   readonly error: StoreError
 }
@@ -19,7 +19,7 @@ export function isOfStore(error: unknown): error is StoreError {
  * The statements that fail although the database answers: a disk is full, a table locked, a right missing. One that
  * succeeds is to be deleted.
  */
-export class FailedStatements extends Map<string, Failed> {
+export class FailedStatements extends Map<string, FailedStatement> {
   first(): StoreError | undefined {
     return this.values().next().value?.error
   }

@@ -3,7 +3,7 @@ import type { Engine, Transaction, WriteOptions } from './engine.ts'
 /** Items of one transaction, so that none takes long. */
 const MAX_ITEMS = 64
 
-interface Call<Item, Result> {
+interface GroupedWrite<Item, Result> {
   readonly item: Item
   resolve(result: Result): void
   reject(error: unknown): void
@@ -20,14 +20,14 @@ export function groupCommit<Item, Result>(
   write: (tx: Transaction, items: readonly Item[]) => Promise<readonly Result[]>,
   options?: WriteOptions,
 ): (item: Item) => Promise<Result> {
-  const waiting: Call<Item, Result>[] = []
-  let last: Promise<unknown> = Promise.resolve()
+  const waiting: GroupedWrite<Item, Result>[] = []
+  let previous: Promise<unknown> = Promise.resolve()
   const take = () => {
     const taken = waiting.splice(0, MAX_ITEMS)
     if (waiting.length > 0) void run([])
     return taken
   }
-  const run = async (calls: Call<Item, Result>[]) => {
+  const run = async (calls: GroupedWrite<Item, Result>[]) => {
     const isGroup = calls.length === 0
     let mayBeCommitted = false
     const writeAll = async (tx: Transaction) => {
@@ -41,8 +41,8 @@ export function groupCommit<Item, Result>(
       return results
     }
     try {
-      const turn = db.transaction(writeAll, isGroup ? { ...options, after: last } : options)
-      if (isGroup) last = turn.catch(() => {})
+      const turn = db.transaction(writeAll, isGroup ? { ...options, after: previous } : options)
+      if (isGroup) previous = turn.catch(() => {})
       const results = await turn
       for (const [i, { resolve }] of calls.entries()) resolve(results[i] as Result)
     } catch (error) {

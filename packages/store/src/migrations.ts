@@ -36,23 +36,23 @@ export function stepsOf(
  * The migrations that a store lacks.
  * @throws StoreError `STORE_NEWER`, or `STORE_UNRELEASED` if it had others than these
  */
-export function missing(applied: readonly Applied[], all: readonly Step[]): readonly Step[] {
-  if (applied.length > all.length)
+export function missing(applied: readonly Applied[], steps: readonly Step[]): readonly Step[] {
+  if (applied.length > steps.length)
     throw new StoreError(
       'STORE_NEWER',
-      `The store has schema ${applied.length}, and this version knows up to ${all.length}.`,
+      `The store has schema ${applied.length}, and this version knows up to ${steps.length}.`,
     )
-  if (!applied.every(({ version, digest }) => digest === all[version - 1]?.digest))
+  if (!applied.every(({ version, digest }) => digest === steps[version - 1]?.digest))
     throw unreleased()
-  return all.slice(applied.length)
+  return steps.slice(applied.length)
 }
 
 /** @throws StoreError as {@link missing}, and `STORE_MISSING` */
-export function requireAll(applied: readonly Applied[], all: readonly Step[]): void {
-  if (missing(applied, all).length === 0) return
+export function requireAll(applied: readonly Applied[], steps: readonly Step[]): void {
+  if (missing(applied, steps).length === 0) return
   throw new StoreError(
     'STORE_MISSING',
-    `The store has schema ${applied.length}, and this version needs ${all.length}.`,
+    `The store has schema ${applied.length}, and this version needs ${steps.length}.`,
   )
 }
 

@@ -6,5 +6,5 @@ type Read = (sql: string, params: readonly Parameter[]) => Promise<readonly Row[
 export function queriesOf(read: Read): Queries {
   const all = async <T>(sql: string, ...params: readonly Parameter[]) =>
     (await read(sql, params)) as readonly T[]
-  return { all, get: async <T>(...asked: Parameters<typeof all>) => (await all<T>(...asked))[0] }
+  return { all, get: async <T>(...query: Parameters<typeof all>) => (await all<T>(...query))[0] }
 }

@@ -139,14 +139,15 @@ function takeBack(draft: string, later: string | undefined, options: Restoration
   return { asOf: timeOf(madeAt), renewsKeys }
 }
 
-const timeOf = (at: unknown) => (at ? new Date(Number(at)).toISOString() : 'an unknown time')
+const timeOf = (madeAt: unknown) =>
+  madeAt ? new Date(Number(madeAt)).toISOString() : 'an unknown time'
 
-function forgets(at: unknown, later: string | undefined, tables: readonly string[]) {
+function forgets(madeAt: unknown, later: string | undefined, tables: readonly string[]) {
   const unread = `${later} cannot be read in ${tables.join(', ')}, so nothing`
   const which = later === undefined ? 'Nothing' : unread
   return new CertStoreError(
     'CERT_BACKUP_REFUSED',
-    `The backup is of ${timeOf(at)}. ${which} says what was taken back since then: revoked certificates, ` +
+    `The backup is of ${timeOf(madeAt)}. ${which} says what was taken back since then: revoked certificates, ` +
       'compromised keys, ended accounts and replaced keys of ACME clients may be valid again.',
   )
 }

@@ -20,31 +20,31 @@ const copy = (table: string, columns: string, where = '') =>
 
 /** SQL: the rows that are there, and no others. */
 function replace(table: string, where?: string) {
-  return (of: Columns) => `DELETE FROM ${table}; ${copy(table, of(table), where)}`
+  return (columns: Columns) => `DELETE FROM ${table}; ${copy(table, columns(table), where)}`
 }
 
 /** SQL by table: what the store `old` knows since it was as this one is. An id is the same in both. */
 const STEPS: Readonly<Record<string, (columns: Columns) => string>> = {
-  data_keys: (of) => `
+  data_keys: (columns) => `
     UPDATE data_keys SET seals = max(data_keys.seals, theirs.seals)
       FROM old.data_keys AS theirs WHERE theirs.id = data_keys.id;
-    ${copy('data_keys', of('data_keys'), 'WHERE EXISTS (SELECT 1 FROM master_key JOIN old.master_key USING (check_value))')};
+    ${copy('data_keys', columns('data_keys'), 'WHERE EXISTS (SELECT 1 FROM master_key JOIN old.master_key USING (check_value))')};
     INSERT INTO opened SELECT format('%08X', id) FROM data_keys JOIN old.data_keys USING (id, wrapped)`,
-  authorities: (of) => `
+  authorities: (columns) => `
     UPDATE authorities SET sealed_key = NULL FROM old.authorities AS theirs
       WHERE theirs.certificate = authorities.certificate AND theirs.sealed_key IS NULL;
-    ${copy('authorities', of('authorities'), `WHERE sealed_key IS NULL OR ${opens('sealed_key')} ORDER BY id`)}`,
-  crls: (of) => `
-    INSERT OR REPLACE INTO crls (authority_id, ${of('crls', 'authority_id')})
-      SELECT mine.id, ${of('crls', 'authority_id')} FROM old.crls AS theirs
+    ${copy('authorities', columns('authorities'), `WHERE sealed_key IS NULL OR ${opens('sealed_key')} ORDER BY id`)}`,
+  crls: (columns) => `
+    INSERT OR REPLACE INTO crls (authority_id, ${columns('crls', 'authority_id')})
+      SELECT mine.id, ${columns('crls', 'authority_id')} FROM old.crls AS theirs
       JOIN old.authorities AS signer ON signer.id = theirs.authority_id
       JOIN authorities AS mine ON mine.certificate = signer.certificate
       WHERE NOT EXISTS (SELECT 1 FROM crls AS ours WHERE ours.authority_id = mine.id
         AND (length(ours.number), ours.number) >= (length(theirs.number), theirs.number))`,
-  chains: (of) => copy('chains', of('chains')),
+  chains: (columns) => copy('chains', columns('chains')),
   // What was withdrawn or revoked there is so here; what followed there follows here, if its key opens.
-  certificates: (of) => {
-    const same = of('certificates', 'id', 'is_current', 'sealed_key', 'asked_by')
+  certificates: (columns) => {
+    const same = columns('certificates', 'id', 'is_current', 'sealed_key', 'asked_by')
     return `
     UPDATE certificates AS ours SET is_current = 0, sealed_key = NULL,
       revoked_at = coalesce(ours.revoked_at, theirs.revoked_at),
@@ -73,23 +73,23 @@ const STEPS: Readonly<Record<string, (columns: Columns) => string>> = {
     INSERT OR IGNORE INTO certificate_names SELECT value, certificates.id, not_after
       FROM next JOIN certificates USING (id), json_each(names) AS name WHERE is_current AND name.key > 0`
   },
-  transitions: (of) => copy('transitions', of('transitions')),
+  transitions: (columns) => copy('transitions', columns('transitions')),
   // What has ended since does not go on.
   orders: replace('orders', `WHERE sealed_key IS NULL OR ${opens('sealed_key')}`),
   // The CA may have taken another key since.
-  acme_accounts: (of) => `
-    INSERT OR REPLACE INTO acme_accounts (${of('acme_accounts')}) SELECT ${of('acme_accounts')} FROM old.acme_accounts
+  acme_accounts: (columns) => `
+    INSERT OR REPLACE INTO acme_accounts (${columns('acme_accounts')}) SELECT ${columns('acme_accounts')} FROM old.acme_accounts
       WHERE ${opens('sealed_key')} AND (next_key IS NULL OR ${opens('next_key')})`,
   // It counts what was taken over.
   usage: replace('usage'),
-  compromised_keys: (of) => copy('compromised_keys', of('compromised_keys')),
+  compromised_keys: (columns) => copy('compromised_keys', columns('compromised_keys')),
   external_accounts: () => `
     INSERT INTO external_accounts (caller, counter) SELECT caller, counter FROM old.external_accounts WHERE true
       ON CONFLICT (caller) DO UPDATE SET counter = max(external_accounts.counter, excluded.counter)`,
   // One that is not there any more has ended too.
   served_accounts: replace('served_accounts'),
   served_orders: replace('served_orders'),
-  audit: (of) => copy('audit', of('audit')),
+  audit: (columns) => copy('audit', columns('audit')),
   run_time: () => 'UPDATE run_time SET ms = max(ms, (SELECT ms FROM old.run_time))',
 }
 

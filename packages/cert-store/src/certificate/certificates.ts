@@ -167,22 +167,22 @@ interface Addition {
   readonly predecessor: Predecessor | undefined
 }
 
-interface Parts {
+interface CertificateParts {
   readonly audit: AuditLog
   readonly leases: Leases
   readonly changes: SharedChanges | undefined
 }
 
-/** Reads records. `rest` is SQL after `SELECT … FROM certificates`. */
+/** Reads records. `clause` is SQL after `SELECT … FROM certificates`. */
 export type SelectCertificates = (
-  rest: string,
+  clause: string,
   ...params: readonly Parameter[]
 ) => Promise<readonly CertificateRecord[]>
 
 /** Finds certificates, puts them into service, and counts what callers hold. */
 export function certificatesOn(
   db: Engine,
-  { audit, leases, changes }: Parts,
+  { audit, leases, changes }: CertificateParts,
 ): Certificates & { readonly select: SelectCertificates } {
   const loadChains = chainLoader(db)
   const now = NOW[db.dialect]
@@ -190,31 +190,36 @@ export function certificatesOn(
   const addOne = groupCommit(db, (tx, additions: readonly Addition[]) => addAll(tx, additions))
   const download = groupCommit(
     db,
-    (tx, all: readonly (readonly [id: number, at: number])[]) =>
+    (tx, downloads: readonly (readonly [id: number, time: number])[]) =>
       // In the order of their ids, so that two transactions never wait for each other.
-      Promise.all(all.toSorted(([a], [b]) => a - b).map((one) => tx.run(SET_DOWNLOADED, ...one))),
+      Promise.all(
+        downloads.toSorted(([a], [b]) => a - b).map((values) => tx.run(SET_DOWNLOADED, ...values)),
+      ),
     { durable: false, repeatable: true },
   )
 
-  const select: SelectCertificates = async (rest, ...params) =>
-    records(await CERTIFICATES.list(db, rest, ...params))
+  const select: SelectCertificates = async (clause, ...params) =>
+    records(await CERTIFICATES.list(db, clause, ...params))
 
-  async function count(sql: string, of: string, now: number, upTo?: Lease): Promise<Counted> {
-    return (await db.get<Counted>(sql, of, now, upTo?.token ?? null)) as Counted
+  async function count(sql: string, key: string, now: number, upTo?: Lease): Promise<Counted> {
+    return (await db.get<Counted>(sql, key, now, upTo?.token ?? null)) as Counted
   }
 
   async function addAll(tx: Transaction, additions: readonly Addition[]) {
     const requestKeys = additions.map(({ certificate }) => certificate.requestKey)
     const chains = additions.map(({ chain, certificate }) => [chain, certificate.chain] as const)
-    const held = additions.flatMap(({ lease }) => lease ?? [])
+    const endedLeases = additions.flatMap(({ lease }) => lease ?? [])
     const ofClients = additions.flatMap(({ certificate }) =>
       certificate.account ? certificate : [],
     )
     const followed = additions.flatMap(({ predecessor }) => predecessor?.requestKey ?? [])
     const list = JSON.stringify(requestKeys)
-    const [, rows] = await Promise.all([leases.end(tx, held), tx.all<Replaced>(REPLACED, list)])
+    const [, rows] = await Promise.all([
+      leases.end(tx, endedLeases),
+      tx.all<Replaced>(REPLACED, list),
+    ])
     const replaced = new Map(rows.map((row) => [row.requestKey, row]))
-    const made = additions.map((one, i) => rowOf(one, replaced.get(requestKeys[i] ?? '')))
+    const made = additions.map((addition, i) => rowOf(addition, replaced.get(requestKeys[i] ?? '')))
     const [, , , , ids] = await Promise.all([
       Promise.all(rows.map(({ id }) => retire(tx, id))),
       saveChains(tx, new Map(chains)),
@@ -228,14 +233,16 @@ export function certificatesOn(
       const { madeAt, fetchedRan } = made[i] as (typeof made)[number]
       return { ...certificate, id: ids[i] as number, madeAt, fetchedRan }
     })
-    await Promise.all(added.map((one) => settle(tx, one, replaced.get(one.requestKey)?.id)))
+    await Promise.all(
+      added.map((certificate) => settle(tx, certificate, replaced.get(certificate.requestKey)?.id)),
+    )
     // In the order of their ids, so that two transactions never wait for each other.
     const successions = additions
       .flatMap(({ predecessor, entry, certificate: { account = null } }, i) =>
-        predecessor ? { predecessor, id: added[i]?.id ?? 0, by: { ...entry, account } } : [],
+        predecessor ? { predecessor, id: added[i]?.id ?? 0, cause: { ...entry, account } } : [],
       )
       .toSorted((a, b) => a.predecessor.id - b.predecessor.id)
-    for (const { id, predecessor, by } of successions) await follow(tx, id, predecessor, by)
+    for (const { id, predecessor, cause } of successions) await follow(tx, id, predecessor, cause)
     return added
   }
 
@@ -266,10 +273,10 @@ export function certificatesOn(
     }
   }
 
-  async function inService(rest: string, ...params: readonly Parameter[]) {
-    const rows = await CERTIFICATES.list(db, rest, ...params)
-    const all = await records(rows)
-    return all.map((record, i) => {
+  async function inService(clause: string, ...params: readonly Parameter[]) {
+    const rows = await CERTIFICATES.list(db, clause, ...params)
+    const certificates = await records(rows)
+    return certificates.map((record, i) => {
       const { isCurrent, askedBy, revokedAt, revocationReason } = rows[i] as CertificateRow
       const { replacedBy, downloadedAt } = rows[i] as CertificateRow
       const state = { isCurrent, askedBy, revokedAt, revocationReason, replacedBy, downloadedAt }
@@ -277,8 +284,8 @@ export function certificatesOn(
     })
   }
 
-  async function some<T>(members: string, rest: string, ...params: readonly Parameter[]) {
-    const rows = await db.all<Row>(CERTIFICATES.select(rest, members), ...params)
+  async function some<T>(members: string, clause: string, ...params: readonly Parameter[]) {
+    const rows = await db.all<Row>(CERTIFICATES.select(clause, members), ...params)
     return rows.map((row) => CERTIFICATES.recordOf(row)) as readonly T[]
   }
 
@@ -289,7 +296,7 @@ export function certificatesOn(
 
   return {
     select,
-    setDownloaded: async (id, at) => void (await download([id, at])),
+    setDownloaded: async (id, time) => void (await download([id, time])),
     findCurrent: async (requestKey) =>
       (await select('WHERE is_current AND request_key = $1', requestKey))[0],
     findByDomain: (domain, skip = 0) => select(BY_DOMAIN, domain, skip),
@@ -396,13 +403,13 @@ async function follow(
   tx: Transaction,
   successor: number,
   { id, reason }: Predecessor,
-  by: Pick<Transition, 'at' | 'actor' | 'account'>,
+  cause: Pick<Transition, 'at' | 'actor' | 'account'>,
 ): Promise<void> {
   let next: number | undefined = id
   for (let tries = 0; tries < MAX_FOLLOWED && next !== undefined; tries += 1) {
     if ((await tx.run(SET_REPLACED, next, successor, reason)) === 1) {
       await retire(tx, next)
-      await addTransitions(tx, [{ ...by, certificate: next, action: 'replace' }])
+      await addTransitions(tx, [{ ...cause, certificate: next, action: 'replace' }])
       return
     }
     if (reason !== 'named') return
@@ -410,8 +417,8 @@ async function follow(
   }
 }
 
-export const pruneCertificates = (db: Engine, [, before, ranBefore]: Age) =>
-  db.run(DELETE_EXPIRED, before, ranBefore)
+export const pruneCertificates = (db: Engine, [, latest, ranLatest]: Age) =>
+  db.run(DELETE_EXPIRED, latest, ranLatest)
 
 function toRecord(row: CertificateRow, chain: readonly Uint8Array[]): CertificateRecord {
   const { checkAt, windowStart, windowEnd, explanationUrl } = row
@@ -444,11 +451,11 @@ function toRecord(row: CertificateRow, chain: readonly Uint8Array[]): Certificat
 
 /** Loads the chains of certificates, which are shared and never change, by their ids. */
 function chainLoader(db: Queries) {
-  const known = new LRUCache<string, Promise<readonly Uint8Array[]>>({
+  const cache = new LRUCache<string, Promise<readonly Uint8Array[]>>({
     max: MAX_CHAINS,
     memoMethod(id) {
       const chain = read(id)
-      chain.catch(() => known.delete(id))
+      chain.catch(() => cache.delete(id))
       return chain
     },
   })
@@ -460,7 +467,7 @@ function chainLoader(db: Queries) {
     return row.certificates.map((text) => Buffer.from(text, 'base64'))
   }
 
-  return (ids: readonly string[]) => Promise.all(ids.map((id) => known.memo(id)))
+  return (ids: readonly string[]) => Promise.all(ids.map((id) => cache.memo(id)))
 }
 
 /** Part of a write: also of chains that are known, as a database that failed over may have lost them. */

@@ -56,17 +56,17 @@ export function listingsOn(db: Engine, select: SelectCertificates): Listings {
     starts: readonly number[],
     without: string,
   ): Promise<Tally> {
-    const of = `FROM certificates WHERE is_current AND issuer <> $1 AND ${IS_FINE} AND`
+    const source = `FROM certificates WHERE is_current AND issuer <> $1 AND ${IS_FINE} AND`
     const renewed = ([from, to]: Span) =>
       count(
-        `${of} ${NEXT} > $2 AND ${NEXT} <= $3 AND renew_at IS NOT NULL AND not_after > $4`,
+        `${source} ${NEXT} > $2 AND ${NEXT} <= $3 AND renew_at IS NOT NULL AND not_after > $4`,
         ...[without, from, to, now],
       )
     const ending = ([from, to]: Span) =>
-      count(`${of} not_after > $2 AND not_after <= $3 AND renew_at IS NULL`, without, from, to)
+      count(`${source} not_after > $2 AND not_after <= $3 AND renew_at IS NULL`, without, from, to)
     const spans = starts.map((start, i) => [start, starts[i + 1] ?? NEVER] as const)
     const [ended, due, renewals, ends, failing, alone] = await Promise.all([
-      count(`${of} not_after <= $2`, without, now),
+      count(`${source} not_after <= $2`, without, now),
       renewed([0, now]),
       Promise.all(spans.map(renewed)),
       Promise.all(spans.map(ending)),
@@ -78,7 +78,7 @@ export function listingsOn(db: Engine, select: SelectCertificates): Listings {
     ])
     const states = { renews: sum(renewals), due, unrenewed: sum(ends), ended }
     const within = ([from, to]: Span) =>
-      failing.filter((one) => one.ends > from && one.ends <= to).length
+      failing.filter((row) => row.ends > from && row.ends <= to).length
     return {
       counts: { ...states, failing: failing.length + alone },
       renewals,
@@ -98,15 +98,15 @@ export function listingsOn(db: Engine, select: SelectCertificates): Listings {
     findByFingerprint: async (sha256) =>
       (await select('WHERE fingerprint = $1 AND is_current LIMIT 1', sha256))[0],
     async listCertificates(listing, page) {
-      const { rest, params } = pageQuery(listing, page)
-      const sql = `SELECT id FROM certificates ${rest}`
+      const { clause, params } = pageQuery(listing, page)
+      const sql = `SELECT id FROM certificates ${clause}`
       const ids = (await db.reports.all<{ id: number }>(sql, ...params)).map(({ id }) => id)
       const records = await select(`WHERE id IN (${IDS})`, JSON.stringify(ids))
-      return records.toSorted((one, other) => ids.indexOf(one.id) - ids.indexOf(other.id))
+      return records.toSorted((a, b) => ids.indexOf(a.id) - ids.indexOf(b.id))
     },
     async listFailedOrders(listing, page) {
-      const { rest, params } = orderQuery(listing, page)
-      return (await ORDERS.list(db.reports, rest, ...params)).map(orderOf)
+      const { clause, params } = orderQuery(listing, page)
+      return (await ORDERS.list(db.reports, clause, ...params)).map(orderOf)
     },
     async countFailedOrders() {
       const rows = await db.reports.all<{ issuer: string; total: number }>(
@@ -117,20 +117,20 @@ export function listingsOn(db: Engine, select: SelectCertificates): Listings {
     async tally(now, starts, without = '') {
       const [first = now, second = now] = starts
       const key = `${second - first} ${without}`
-      const known = tallies.get(key)
-      if (known) return known
+      const cached = tallies.get(key)
+      if (cached) return cached
       const counting = tallyAnew(now, starts, without)
       tallies.set(key, counting)
-      const all = await counting.then(({ counts }) => sum(Object.values(counts))).catch(() => 0)
-      if (all < MANY) tallies.delete(key)
+      const total = await counting.then(({ counts }) => sum(Object.values(counts))).catch(() => 0)
+      if (total < MANY) tallies.delete(key)
       return counting
     },
   }
 }
 
 /** SQL after `SELECT … FROM`, and its parameters. */
-interface Query {
-  readonly rest: string
+interface ListingQuery {
+  readonly clause: string
   readonly params: readonly Value[]
 }
 
@@ -138,36 +138,36 @@ interface Query {
  * A page of certificates. Their ids are found first, by an index alone as far as there is one, because a row is
  * large. Backwards, it begins with the certificate that is nearest to the position.
  */
-function pageQuery(listing: Listing, page: ListPage): Query {
+function pageQuery(listing: Listing, page: ListPage): ListingQuery {
   const { order, state, search, now } = listing
   const key = { next: NEXT, expiry: 'not_after', name: 'domain COLLATE "C"', newest: 'id' }
   const sorted = { key: key[order], name: 'domain', isOrder: false }
   const { params, add, about, scope, end } = pageOf(listing, page, sorted)
   const where = [...(state ? conditionsOf(state, () => add(now)) : []), ...about].join(' AND ')
   const current = [CURRENT, ...scope].join(' AND ')
-  const all = scope.length > 0 ? `${current} ${IN_ONE_INDEX}` : current
-  const sources = search ? sourcesOf(search, order, add, current) : [all]
+  const whole = scope.length > 0 ? `${current} ${IN_ONE_INDEX}` : current
+  const sources = search ? sourcesOf(search, order, add, current) : [whole]
   const pages = sources.map(
     (source) => `SELECT id FROM (
       SELECT id FROM (${source}) AS found ${where && `WHERE ${where}`} ${end}) AS page`,
   )
-  return { rest: `WHERE id IN (${pages.join(' UNION ') || 'NULL'}) ${end}`, params }
+  return { clause: `WHERE id IN (${pages.join(' UNION ') || 'NULL'}) ${end}`, params }
 }
 
 /** A page of failed orders without a certificate. */
-function orderQuery(listing: Listing, page: ListPage): Query {
+function orderQuery(listing: Listing, page: ListPage): ListingQuery {
   const { order, search } = listing
   const name = `${FIRST_NAME} COLLATE "C"`
   const key = { next: NEXT_TRY, expiry: `${NEXT_TRY} + ${NO_END}`, name, newest: 'since' }[order]
   const sorted = { key, name: FIRST_NAME, isOrder: true }
   const { params, add, about, scope, end } = pageOf(listing, page, sorted)
-  const found = search
+  const matches = search
     ? [partOf(search), search.wildcard && JSON.stringify(search.wildcard)]
         .filter((text) => text !== undefined)
         .map((text) => `strpos(names, ${add(text)}) > 0`)
     : ['true']
-  const match = `(${['false', ...found].join(' OR ')})`
-  return { rest: `WHERE ${[IS_WITHOUT, ...about, ...scope, match].join(' AND ')} ${end}`, params }
+  const match = `(${['false', ...matches].join(' OR ')})`
+  return { clause: `WHERE ${[IS_WITHOUT, ...about, ...scope, match].join(' AND ')} ${end}`, params }
 }
 
 /** By what certificates or orders are sorted. */
@@ -179,29 +179,30 @@ interface Sorted {
 }
 
 /** The conditions that pages of certificates and of orders share. */
-function pageOf({ order, issuer, without, names }: Listing, page: ListPage, of: Sorted) {
+function pageOf({ order, issuer, without, names }: Listing, page: ListPage, sorted: Sorted) {
   const params: Value[] = []
   const add = (value: Value) => `$${params.push(value)}`
   const down = isDescending(order, page)
   const about = [
     ...(issuer === undefined ? [] : [`issuer = ${add(issuer)}`]),
     ...(without === undefined ? [] : [`issuer <> ${add(without)}`]),
-    ...(page.from ? [beyond(of, page.from, down ? '<' : '>', add)] : []),
+    ...(page.from ? [beyond(sorted, page.from, down ? '<' : '>', add)] : []),
   ]
-  const patterns = names?.patterns.map((pattern) => `${of.name} LIKE ${add(pattern)}`) ?? []
-  const exact = () => `${of.name} IN (${TEXTS.replace('$1', add(JSON.stringify(names?.exact)))})`
+  const patterns = names?.patterns.map((pattern) => `${sorted.name} LIKE ${add(pattern)}`) ?? []
+  const exact = () =>
+    `${sorted.name} IN (${TEXTS.replace('$1', add(JSON.stringify(names?.exact)))})`
   const scope = names ? [`(${[exact(), ...patterns].join(' OR ')})`] : []
   const direction = down ? ' DESC' : ''
-  const end = `ORDER BY ${of.key}${direction}, id${direction} LIMIT ${add(page.limit)}`
+  const end = `ORDER BY ${sorted.key}${direction}, id${direction} LIMIT ${add(page.limit)}`
   return { params, add, about, scope, end }
 }
 
 /** The condition for rows after a position. With the same key, certificates come before orders. */
 function beyond({ key, isOrder }: Sorted, from: Position, than: '<' | '>', add: Add): string {
-  const at = add(from.key)
+  const start = add(from.key)
   if ((typeof from.id === 'string') === isOrder)
-    return `${key} ${than}= ${at} AND (${key} ${than} ${at} OR id ${than} ${add(from.id)})`
-  return isOrder === (than === '>') ? `${key} ${than}= ${at}` : `${key} ${than} ${at}`
+    return `${key} ${than}= ${start} AND (${key} ${than} ${start} OR id ${than} ${add(from.id)})`
+  return isOrder === (than === '>') ? `${key} ${than}= ${start}` : `${key} ${than} ${start}`
 }
 
 /** Conditions for a state, which `stateOf` of the page finds for a record and its order. */
@@ -236,10 +237,10 @@ function sourcesOf(search: Search, order: ListOrder, add: Add, current: string):
   const within = order === 'next' ? '' : IN_ONE_INDEX
   const name = wildcard === undefined ? undefined : add(wildcard)
   const texts = [`strpos(searched, ${text}) > 0`, `searched IS NULL AND strpos(names, ${text}) > 0`]
-  const others = `id IN (SELECT certificate FROM certificate_names WHERE name = ${name})`
+  const furtherNames = `id IN (SELECT certificate FROM certificate_names WHERE name = ${name})`
   return [
     ...(text ? texts.map((match) => `${current} AND ${match} ${within}`) : []),
-    ...(name ? [`${current} AND domain = ${name}`, `${current} AND ${others}`] : []),
+    ...(name ? [`${current} AND domain = ${name}`, `${current} AND ${furtherNames}`] : []),
     ...(serialNumber === undefined ? [] : [`${current} AND serial_number = ${add(serialNumber)}`]),
   ]
 }
@@ -249,4 +250,4 @@ function partOf({ part }: Search): string | undefined {
   return part !== undefined && PUNCTUATION.test(part) ? undefined : part
 }
 
-const sum = (counts: readonly number[]) => counts.reduce((all, each) => all + each, 0)
+const sum = (counts: readonly number[]) => counts.reduce((total, count) => total + count, 0)

@@ -57,7 +57,7 @@ interface Bulk {
   readonly condition: string
   /** Its parameters, from `$3` on. */
   readonly values?: readonly number[]
-  readonly by: 'renew_at' | 'check_at' | 'not_before'
+  readonly column: 'renew_at' | 'check_at' | 'not_before'
   /** What is later than this. */
   readonly from: number
   readonly set: 'renew_at' | 'check_at'
@@ -67,12 +67,12 @@ interface Moved {
   readonly requestKey: string
 }
 
-interface Place {
-  readonly at: number
+interface ColumnPosition {
+  readonly time: number
   readonly id: number
 }
 
-interface Parts {
+interface RenewalParts {
   readonly audit: AuditLog
   readonly select: SelectCertificates
   readonly leases: Leases
@@ -80,13 +80,13 @@ interface Parts {
 }
 
 /** Keeps when certificates are to be renewed. */
-export function renewalsOn(db: Engine, { audit, select, leases, changes }: Parts): Renewals {
+export function renewalsOn(db: Engine, { audit, select, leases, changes }: RenewalParts): Renewals {
   async function setEach(
     times: ReadonlyMap<number, number>,
-    set: (tx: Transaction, id: number, at: number) => Promise<number>,
+    set: (tx: Transaction, id: number, time: number) => Promise<number>,
   ): Promise<void> {
     if (times.size === 0) return
-    await db.transaction((tx) => Promise.all(byId(times).map(([id, at]) => set(tx, id, at))), {
+    await db.transaction((tx) => Promise.all(byId(times).map(([id, time]) => set(tx, id, time))), {
       durable: false,
     })
   }
@@ -115,27 +115,27 @@ export function renewalsOn(db: Engine, { audit, select, leases, changes }: Parts
    * Sets a time of all current certificates that meet a condition, to `now`: a bounded number at a time, so that
    * others go on meanwhile, and each is looked at once. Gives their request keys.
    */
-  async function changeAll({ condition, values = [], by, from, set }: Bulk, now: number) {
-    const some = `SELECT id, ${by} AS at FROM certificates
-      WHERE is_current AND ${condition} AND (${by}, id) > ($1, $2)
-      ORDER BY ${by}, id LIMIT ${MAX_ROWS} FOR UPDATE`
+  async function changeAll({ condition, values = [], column, from, set }: Bulk, now: number) {
+    const some = `SELECT id, ${column} AS time FROM certificates
+      WHERE is_current AND ${condition} AND (${column}, id) > ($1, $2)
+      ORDER BY ${column}, id LIMIT ${MAX_ROWS} FOR UPDATE`
     const change = `UPDATE certificates SET ${set} = $2 ${BY_IDS} RETURNING request_key AS "requestKey"`
-    const changeSome = (after: Place) =>
+    const changeSome = (after: ColumnPosition) =>
       db.transaction(async (tx) => {
-        const rows = await tx.all<Place>(some, after.at, after.id, ...values)
+        const rows = await tx.all<ColumnPosition>(some, after.time, after.id, ...values)
         const moved = requestKeysOf(await tx.all<Moved>(change, listOf(rows), now))
         await changes?.note(tx, moved)
-        return { moved, last: rows[MAX_ROWS - 1] }
+        return { moved, end: rows[MAX_ROWS - 1] }
       })
-    const all: string[] = []
-    let after: Place | undefined = { at: from, id: Number.MAX_SAFE_INTEGER }
+    const changed: string[] = []
+    let after: ColumnPosition | undefined = { time: from, id: Number.MAX_SAFE_INTEGER }
     while (after) {
-      const { moved, last }: Awaited<ReturnType<typeof changeSome>> = await changeSome(after)
-      all.push(...moved)
-      after = last
+      const { moved, end }: Awaited<ReturnType<typeof changeSome>> = await changeSome(after)
+      changed.push(...moved)
+      after = end
     }
-    if (all.length > 0) changes?.notify()
-    return all
+    if (changed.length > 0) changes?.notify()
+    return changed
   }
 
   /** The certificates of these ids, in their order, with what else was read as they were claimed. */
@@ -182,19 +182,19 @@ export function renewalsOn(db: Engine, { audit, select, leases, changes }: Parts
     },
     async bringForward(now) {
       const from = now + DAY
-      await changeAll({ condition: PUT_OFF, by: 'renew_at', from, set: 'renew_at' }, now)
-      await changeAll({ condition: IS_CHECKED, by: 'check_at', from, set: 'check_at' }, now)
+      await changeAll({ condition: PUT_OFF, column: 'renew_at', from, set: 'renew_at' }, now)
+      await changeAll({ condition: IS_CHECKED, column: 'check_at', from, set: 'check_at' }, now)
     },
     makeFutureDue: (now) => {
       const which = { condition: IS_MISDATED, values: [now], from: now + MINUTE } as const
-      return changeAll({ ...which, by: 'not_before', set: 'renew_at' }, now)
+      return changeAll({ ...which, column: 'not_before', set: 'renew_at' }, now)
     },
     hasFuture: async (now) => (await db.get(FUTURE, now)) !== undefined,
     setFetchedAt: (fetched) => {
       const ran = db.runTime()
-      return setEach(fetched, (tx, id, at) => tx.run(SET_FETCHED, id, at, ran))
+      return setEach(fetched, (tx, id, time) => tx.run(SET_FETCHED, id, time, ran))
     },
-    setRenewalInfoRead: (read) => setEach(read, (tx, id, at) => tx.run(SET_READ, id, at)),
+    setRenewalInfoRead: (read) => setEach(read, (tx, id, time) => tx.run(SET_READ, id, time)),
     listOfCaller: (askedBy, { notAfter, id } = { notAfter: 0, id: 0 }) =>
       select(OF_CALLER, indexable(askedBy), notAfter, id),
     requestRenewals: (moments, entry) =>
@@ -211,7 +211,7 @@ export function renewalsOn(db: Engine, { audit, select, leases, changes }: Parts
 }
 
 /** In the order of ids, so that two transactions never wait for each other. */
-function byId(times: ReadonlyMap<number, number>): [id: number, at: number][] {
+function byId(times: ReadonlyMap<number, number>): [id: number, time: number][] {
   return [...times].sort(([a], [b]) => a - b)
 }
 

@@ -32,13 +32,13 @@ interface Locked {
   readonly requestKey: string
 }
 
-interface Parts {
+interface WithdrawalParts {
   readonly audit: AuditLog
   readonly changes: SharedChanges | undefined
 }
 
 /** Takes certificates out of service. */
-export function withdrawalsOn(db: Engine, { audit, changes }: Parts): Withdrawals {
+export function withdrawalsOn(db: Engine, { audit, changes }: WithdrawalParts): Withdrawals {
   /** Takes certificates out of service, and has the others confirm it. */
   async function withdraw<T>(
     ids: readonly number[],
@@ -67,16 +67,24 @@ export function withdrawalsOn(db: Engine, { audit, changes }: Parts): Withdrawal
   }
 
   return {
-    revoke: (ids, at, reason, entry) =>
+    revoke: (ids, revokedAt, reason, entry) =>
       withdraw(ids, entry, async (tx, list) => {
-        const rows = await tx.all<{ serialNumber: string }>(REVOKE, list, at, reason, db.runTime())
+        const rows = await tx.all<{ serialNumber: string }>(
+          REVOKE,
+          list,
+          revokedAt,
+          reason,
+          db.runTime(),
+        )
         return rows.map(({ serialNumber }) => serialNumber)
       }),
-    async compromise(certificates, at) {
-      const keys = new Set(certificates.flatMap((one) => spkiSha256Of(one) ?? []).sort())
+    async compromise(certificates, now) {
+      const keys = new Set(
+        certificates.flatMap((certificate) => spkiSha256Of(certificate) ?? []).sort(),
+      )
       await db.transaction(async (tx) => {
         for (const spkiSha256 of keys)
-          await COMPROMISED_KEYS.add(tx, { spkiSha256, at }, ' ON CONFLICT DO NOTHING')
+          await COMPROMISED_KEYS.add(tx, { spkiSha256, at: now }, ' ON CONFLICT DO NOTHING')
       })
     },
     remove: (ids, entry) => withdraw(ids, entry, async () => {}),

@@ -28,9 +28,9 @@ export interface PostgresStoreOptions
  * @throws StoreError
  */
 export async function openPostgresStore(options: PostgresStoreOptions): Promise<Store> {
-  const { replica = randomUUID(), name, url, ...rest } = options
+  const { replica = randomUUID(), name, url, ...settings } = options
   const postgres = await openPostgres({
-    ...rest,
+    ...settings,
     url: parsePostgresUrl(url),
     name: `${sessionsOf(replica)} ${name}`,
     migrations: MIGRATIONS,

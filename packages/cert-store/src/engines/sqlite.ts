@@ -96,11 +96,11 @@ export async function emptyDraft(
 
 /** @throws StoreError STORE_NOT_EMPTY if the folder holds anything but a draft */
 export async function requireEmpty(folder: string, draft: string): Promise<void> {
-  const found = (await readdir(folder)).find(
+  const entry = (await readdir(folder)).find(
     (name) => !NOT_DATA.includes(name) && !name.startsWith(basename(draft)),
   )
-  if (found === undefined) return
-  throw new StoreError('STORE_NOT_EMPTY', `${folder} holds ${found} already.`)
+  if (entry === undefined) return
+  throw new StoreError('STORE_NOT_EMPTY', `${folder} holds ${entry} already.`)
 }
 
 /**

@@ -16,14 +16,14 @@ import { agesAt } from '../schema/sql.ts'
 import { keysOn } from '../sealing/keys.ts'
 import { pruneSignIns, signInsOn } from '../sign-ins.ts'
 
-interface Parts {
+interface StoreParts {
   readonly leases: Leases
   /** One process has nobody to tell. */
   readonly changes?: SharedChanges
 }
 
 /** The parts that the stores of both engines share: everything in tables. */
-export function storeOn(db: Engine, { leases, changes }: Parts) {
+export function storeOn(db: Engine, { leases, changes }: StoreParts) {
   const audit = new AuditLog(db)
   const { select, ...certificates } = certificatesOn(db, { audit, leases, changes })
   const prune: Store['prune'] = async (now, retention) => {

@@ -12,7 +12,7 @@ export interface Source extends AsyncDisposable {
 }
 
 /** The content of a target: a store that was moved there, completely or in part. */
-export interface Found {
+export interface TargetStore {
   readonly db: Engine
   /** Identifies the keyring of that store. */
   readonly check: Uint8Array
@@ -22,9 +22,9 @@ export interface Found {
 /** Where a store is moved to. No service uses it before it is finished. */
 export interface Target extends AsyncDisposable {
   /** `undefined` for an empty one. */
-  readonly found: Found | undefined
+  readonly existing: TargetStore | undefined
   /** Empties it, and notes in {@link UNFINISHED} what is to be there. */
-  begin(check: Uint8Array): Promise<Found>
+  begin(check: Uint8Array): Promise<TargetStore>
   /** Gives what is finished its place. */
   publish(): Promise<void>
 }
@@ -50,11 +50,11 @@ const LAST_ID: Record<Engine['dialect'], (table: string) => string> = {
   postgres: (table) => `SELECT last_value AS last FROM ${table}_id_seq WHERE is_called`,
   sqlite: (table) => `SELECT seq AS last FROM sqlite_sequence WHERE name = '${table}'`,
 }
-const SET_LAST_ID: Record<Engine['dialect'], (table: string, last: number) => readonly string[]> = {
-  postgres: (table, last) => [`SELECT setval('${table}_id_seq', ${last})`],
-  sqlite: (table, last) => [
+const SET_LAST_ID: Record<Engine['dialect'], (table: string, id: number) => readonly string[]> = {
+  postgres: (table, id) => [`SELECT setval('${table}_id_seq', ${id})`],
+  sqlite: (table, id) => [
     `DELETE FROM sqlite_sequence WHERE name = '${table}'`,
-    `INSERT INTO sqlite_sequence (name, seq) VALUES ('${table}', ${last})`,
+    `INSERT INTO sqlite_sequence (name, seq) VALUES ('${table}', ${id})`,
   ],
 }
 
@@ -68,7 +68,7 @@ export async function* copyStore(
   target: Target,
   batch: number,
 ): AsyncGenerator<Progress> {
-  let into = target.found
+  let into = target.existing
   if (into && !isSame(into.check, source.check)) throw notEmpty()
   if (into)
     try {
@@ -92,7 +92,11 @@ function notEmpty(): StoreError {
   return new StoreError('STORE_NOT_EMPTY', 'The target holds another store.')
 }
 
-async function* copyTables({ db }: Source, into: Found, batch: number): AsyncGenerator<Progress> {
+async function* copyTables(
+  { db }: Source,
+  into: TargetStore,
+  batch: number,
+): AsyncGenerator<Progress> {
   for (const table of TABLES) {
     let rows = 0
     let page: readonly Row[] = []
@@ -108,7 +112,7 @@ async function* copyTables({ db }: Source, into: Found, batch: number): AsyncGen
   }
 }
 
-async function copyRows(table: Table, rows: readonly Row[], into: Found): Promise<void> {
+async function copyRows(table: Table, rows: readonly Row[], into: TargetStore): Promise<void> {
   const { db, isFinished } = into
   const missing = await missingOf(db, table, rows)
   if (missing.length === 0) return
@@ -129,10 +133,10 @@ async function missingOf(db: Engine, table: Table, rows: readonly Row[]): Promis
   const idOf = (row: Row) => JSON.stringify(table.keyOf(row))
   const there = new Map((await table.alike(db, rows)).map((row) => [idOf(row), row]))
   return rows.filter((row) => {
-    const other = there.get(idOf(row))
-    if (other && !table.members.every((member) => isSame(row[member], other[member])))
+    const copy = there.get(idOf(row))
+    if (copy && !table.members.every((member) => isSame(row[member], copy[member])))
       throw new Contradiction(`A row of ${table.name} differs in the target.`)
-    return !other
+    return !copy
   })
 }
 
@@ -141,11 +145,11 @@ function explain(error: unknown): never {
 }
 
 /** SQLite has numbers for what is true or false. */
-function isSame(one: unknown, other: unknown): boolean {
-  if (one instanceof Uint8Array && other instanceof Uint8Array)
-    return Buffer.compare(one, other) === 0
-  const isTruth = typeof one === 'boolean' || typeof other === 'boolean'
-  return isTruth ? Number(one) === Number(other) : one === other
+function isSame(value: unknown, copy: unknown): boolean {
+  if (value instanceof Uint8Array && copy instanceof Uint8Array)
+    return Buffer.compare(value, copy) === 0
+  const isTruth = typeof value === 'boolean' || typeof copy === 'boolean'
+  return isTruth ? Number(value) === Number(copy) : value === copy
 }
 
 async function count(db: Engine, table: Table): Promise<number> {
@@ -163,8 +167,8 @@ async function finish(from: Engine, to: Engine): Promise<void> {
   const ran = await from.get<{ ms: number }>('SELECT ms FROM run_time')
   const statements = [`UPDATE run_time SET ms = ${ran?.ms}`, `DROP TABLE ${UNFINISHED.name}`]
   for (const { name } of TABLES.filter(({ isNumbered }) => isNumbered)) {
-    const given = await from.get<{ last: number }>(LAST_ID[from.dialect](name))
-    if (given) statements.push(...SET_LAST_ID[to.dialect](name, given.last))
+    const highest = await from.get<{ last: number }>(LAST_ID[from.dialect](name))
+    if (highest) statements.push(...SET_LAST_ID[to.dialect](name, highest.last))
   }
   await to.transaction(async (tx) => {
     for (const sql of statements) await tx.run(sql)

@@ -1,9 +1,9 @@
 import { type Engine, openPostgres, parsePostgresUrl, StoreError } from '@gatehouse/store'
 import { findUnfinished, noteUnfinished, refuseUnfinished } from '../engines/unfinished.ts'
 import { MASTER_KEY, MIGRATIONS, TABLES } from '../schema/tables.ts'
-import type { Found, Source, Target } from './copy.ts'
+import type { Source, Target, TargetStore } from './copy.ts'
 
-export interface Place {
+export interface DatabaseOptions {
   readonly url: string
   /** PEM certificates of a private CA of the database. */
   readonly ca?: string | undefined
@@ -18,7 +18,7 @@ const WRITTEN = 'SELECT 1 FROM writes WHERE at > $1::timestamptz LIMIT 1'
 /**
  * @throws StoreError STORE_MISSING, STORE_NEWER, STORE_UNRELEASED, STORE_LOCKED, STORE_UNFINISHED, STORE_UNAVAILABLE
  */
-export function openPostgresSource(place: Place): Promise<Source> {
+export function openPostgresSource(place: DatabaseOptions): Promise<Source> {
   return open({ ...place, existing: true }, async (db) => {
     await refuseUnfinished(db)
     const { schema } = place
@@ -39,14 +39,14 @@ export function openPostgresSource(place: Place): Promise<Source> {
 }
 
 /** @throws StoreError STORE_NEWER, STORE_UNRELEASED, STORE_LOCKED, STORE_NOT_EMPTY, STORE_UNAVAILABLE */
-export function openPostgresTarget(place: Place): Promise<Target> {
+export function openPostgresTarget(place: DatabaseOptions): Promise<Target> {
   return open({ ...place, existing: false }, async (db) => {
-    const found = await findStore(db, place.schema)
+    const existing = await findStore(db, place.schema)
     return {
-      found,
+      existing,
       async begin(check) {
         // What was begun is of the same store.
-        if (found) await db.run(`TRUNCATE ${TABLES.map(({ name }) => name)}`)
+        if (existing) await db.run(`TRUNCATE ${TABLES.map(({ name }) => name)}`)
         else await noteUnfinished(db, check)
         return { db, check, isFinished: false }
       },
@@ -57,7 +57,7 @@ export function openPostgresTarget(place: Place): Promise<Target> {
 }
 
 async function open<Side>(
-  { url, ca, schema, existing }: Place & { readonly existing: boolean },
+  { url, ca, schema, existing }: DatabaseOptions & { readonly existing: boolean },
   use: (db: Engine) => Promise<Side>,
 ): Promise<Side> {
   const postgres = await openPostgres({
@@ -91,7 +91,7 @@ async function refuseReplicas(db: Engine, schema: string): Promise<void> {
   )
 }
 
-async function findStore(db: Engine, schema: string): Promise<Found | undefined> {
+async function findStore(db: Engine, schema: string): Promise<TargetStore | undefined> {
   const begun = await findUnfinished(db)
   if (begun) return { db, check: begun, isFinished: false }
   const keyring = await MASTER_KEY.find(db, '')

@@ -23,15 +23,15 @@ import {
 import { findUnfinished, noteUnfinished } from '../engines/unfinished.ts'
 import { syncFolder } from '../files.ts'
 import { MASTER_KEY, MIGRATIONS } from '../schema/tables.ts'
-import type { Found, Source, Target } from './copy.ts'
+import type { Source, Target, TargetStore } from './copy.ts'
 
 /**
  * @throws StoreError STORE_MISSING, STORE_LOCKED, STORE_CORRUPT, STORE_NEWER, STORE_UNRELEASED
  */
 export async function openSqliteSource(folder: string): Promise<Source> {
   requireStore(folder)
-  return open(folder, async (held) => {
-    const sqlite = openExisting(folder, held)
+  return open(folder, async (resources) => {
+    const sqlite = openExisting(folder, resources)
     checkIntegrity(sqlite)
     const db = engineOn(sqlite)
     const keyring = await MASTER_KEY.find(db, '')
@@ -41,25 +41,25 @@ export async function openSqliteSource(folder: string): Promise<Source> {
       check: keyring.checkValue,
       // The lock has kept everybody off it.
       async assertUnused() {},
-      [Symbol.asyncDispose]: async () => held.dispose(),
+      [Symbol.asyncDispose]: async () => resources.dispose(),
     }
   })
 }
 
 /** @throws StoreError STORE_LOCKED, STORE_NOT_EMPTY, STORE_CORRUPT, STORE_UNAVAILABLE */
 export function openSqliteTarget(folder: string): Promise<Target> {
-  return open(folder, async (held) => {
+  return open(folder, async (resources) => {
     const file = storeFile(folder)
     const draft = `${file}.move`
     const isFinished = existsSync(file)
     if (!isFinished) await requireEmpty(folder, draft)
-    let sqlite = isFinished ? openExisting(folder, held) : openDraft(draft, held)
+    let sqlite = isFinished ? openExisting(folder, resources) : openDraft(draft, resources)
     return {
-      found: sqlite && (await findStore(sqlite, isFinished)),
+      existing: sqlite && (await findStore(sqlite, isFinished)),
       async begin(check) {
         sqlite?.close()
         initialise(await emptyDraft(folder, draft))
-        sqlite = held.use(connect(draft))
+        sqlite = resources.use(connect(draft))
         const db = engineOn(sqlite)
         await noteUnfinished(db, check)
         return { db, check, isFinished: false }
@@ -73,13 +73,16 @@ export function openSqliteTarget(folder: string): Promise<Target> {
         await rename(draft, file)
         await syncFolder(folder)
       },
-      [Symbol.asyncDispose]: async () => held.dispose(),
+      [Symbol.asyncDispose]: async () => resources.dispose(),
     }
   })
 }
 
 /** A draft that was killed before it began, or just before it got its name, is made anew. */
-async function findStore(sqlite: DatabaseSync, isFinished: boolean): Promise<Found | undefined> {
+async function findStore(
+  sqlite: DatabaseSync,
+  isFinished: boolean,
+): Promise<TargetStore | undefined> {
   const db = engineOn(sqlite)
   const keyring = isFinished ? await MASTER_KEY.find(db, '') : undefined
   const check = isFinished ? (keyring?.checkValue ?? Buffer.of()) : await findUnfinished(db)
@@ -94,28 +97,28 @@ function engineOn(sqlite: DatabaseSync): Engine {
 /** Keeps others off a folder until what is held is disposed of, or `use` fails. */
 async function open<Side>(
   folder: string,
-  use: (held: DisposableStack) => Promise<Side>,
+  use: (resources: DisposableStack) => Promise<Side>,
 ): Promise<Side> {
-  const held = new DisposableStack()
-  held.defer(await lockFolder(folder))
+  const resources = new DisposableStack()
+  resources.defer(await lockFolder(folder))
   try {
-    return await use(held)
+    return await use(resources)
   } catch (error) {
-    held.dispose()
+    resources.dispose()
     throw asStoreError(error)
   }
 }
 
 /** A store with today's schema, to be read. */
-function openExisting(folder: string, held: DisposableStack): DatabaseSync {
+function openExisting(folder: string, resources: DisposableStack): DatabaseSync {
   const file = storeFile(folder)
-  const sqlite = held.use(new DatabaseSync(file, { readOnly: true }))
+  const sqlite = resources.use(new DatabaseSync(file, { readOnly: true }))
   assertStore(sqlite, file)
   requireMigratedSqlite(sqlite, MIGRATIONS)
   return sqlite
 }
 
 /** The rest of an earlier move; `undefined` if that was killed before it began. */
-function openDraft(draft: string, held: DisposableStack): DatabaseSync | undefined {
-  return existsSync(draft) ? attempt(() => held.use(connect(draft))) : undefined
+function openDraft(draft: string, resources: DisposableStack): DatabaseSync | undefined {
+  return existsSync(draft) ? attempt(() => resources.use(connect(draft))) : undefined
 }

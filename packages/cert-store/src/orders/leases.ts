@@ -69,7 +69,7 @@ export class Leases {
   readonly #sql: ReturnType<typeof statementsBy>
   readonly #takeOne: (work: Work) => Promise<Taken | undefined>
   /** Leases to be renewed, by their token. */
-  readonly #held = new Map<number, { readonly lease: Lease; lose(): void }>()
+  readonly #holdings = new Map<number, { readonly lease: Lease; lose(): void }>()
 
   constructor(db: Engine, replica = 'alone') {
     this.replica = replica
@@ -89,7 +89,7 @@ export class Leases {
 
   releaseLease = async ({ token }: Lease): Promise<void> => {
     // One that ended by itself is gone.
-    if (this.#held.delete(token))
+    if (this.#holdings.delete(token))
       await this.#db.transaction((tx) => this.#each(tx, RELEASE, [token]), REPEATABLE)
   }
 
@@ -107,11 +107,11 @@ export class Leases {
   async claim(tx: Transaction, works: readonly Work[]): Promise<ReadonlySet<string>> {
     // Work of this replica that is under way goes on.
     const rows = await tx.all<{ requestKey: string }>(OWN, listOf(works), this.replica)
-    const own = new Set(rows.map(({ requestKey }) => requestKey))
-    const others = works.filter(({ requestKey }) => !own.has(requestKey))
-    const tokens = await this.#take(tx, others, true)
-    const taken = others.filter((work) => tokens.has(work))
-    return new Set([...own, ...taken.map(({ requestKey }) => requestKey)])
+    const ownKeys = new Set(rows.map(({ requestKey }) => requestKey))
+    const remaining = works.filter(({ requestKey }) => !ownKeys.has(requestKey))
+    const tokens = await this.#take(tx, remaining, true)
+    const taken = remaining.filter((work) => tokens.has(work))
+    return new Set([...ownKeys, ...taken.map(({ requestKey }) => requestKey)])
   }
 
   /**
@@ -136,25 +136,25 @@ export class Leases {
 
   /** Runs the write that ends a lease, which is not taken for lost as it ends. */
   async ending<T>(lease: Lease | undefined, write: () => Promise<T>): Promise<T> {
-    const held = lease && this.#held.get(lease.token)
-    if (!held) return write()
-    this.#held.delete(lease.token)
+    const holding = lease && this.#holdings.get(lease.token)
+    if (!holding) return write()
+    this.#holdings.delete(lease.token)
     try {
       return await write()
     } catch (error) {
-      if (!hasCode(error, 'CERT_LEASE_LOST')) this.#held.set(lease.token, held)
+      if (!hasCode(error, 'CERT_LEASE_LOST')) this.#holdings.set(lease.token, holding)
       throw error
     }
   }
 
   /** Renews all leases. What another replica has taken over is lost. */
   async renew(): Promise<void> {
-    const held = new Map(this.#held)
-    if (held.size === 0) return
-    const renew = (tx: Transaction) => this.#each(tx, this.#sql.renew, [...held.keys()])
+    const holdings = new Map(this.#holdings)
+    if (holdings.size === 0) return
+    const renew = (tx: Transaction) => this.#each(tx, this.#sql.renew, [...holdings.keys()])
     const renewed = await this.#db.transaction(renew, REPEATABLE)
-    for (const [token, { lose }] of held)
-      if (!renewed.has(token) && this.#held.delete(token)) lose()
+    for (const [token, { lose }] of holdings)
+      if (!renewed.has(token) && this.#holdings.delete(token)) lose()
   }
 
   /** Deletes leases that ended a minute ago. A replica that still has one learns that it lost it. */
@@ -164,7 +164,7 @@ export class Leases {
 
   /** For the end of this replica. */
   async releaseAll(): Promise<void> {
-    this.#held.clear()
+    this.#holdings.clear()
     await this.#db.run(RELEASE_ALL, this.replica)
   }
 
@@ -190,14 +190,14 @@ export class Leases {
   async #take(tx: Transaction, works: readonly Work[], isClaim = false) {
     // In order, so that two transactions never wait for each other.
     const sorted = works.toSorted((a, b) => (a.requestKey < b.requestKey ? -1 : 1))
-    const wanted = sorted.map(({ requestKey, askedBy, domain, names }) => {
+    const requests = sorted.map(({ requestKey, askedBy, domain, names }) => {
       return { requestKey, askedBy: askedBy && indexable(askedBy), domain, names }
     })
     const [, rows] = await Promise.all([
       tx.run(this.#sql.clear, listOf(works), this.replica),
       tx.all<{ requestKey: string; token: number }>(
         this.#sql.take,
-        JSON.stringify(wanted),
+        JSON.stringify(requests),
         this.replica,
         isClaim,
       ),
@@ -216,7 +216,7 @@ export class Leases {
   #hold(taken: Taken): Lease {
     const losing = new AbortController()
     const lease = { ...taken, lost: losing.signal }
-    this.#held.set(lease.token, { lease, lose: () => losing.abort() })
+    this.#holdings.set(lease.token, { lease, lose: () => losing.abort() })
     return lease
   }
 }

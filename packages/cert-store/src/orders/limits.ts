@@ -42,7 +42,7 @@ interface UsageChange {
 /** The used share of limits. Who changes it has its keys alone until the commit. */
 export function limitsOn(db: Engine): Limits {
   const changeAll = async (tx: Transaction, changes: readonly UsageChange[]) => {
-    const keys = new Set(changes.flatMap((one) => one.keys.map(indexable)))
+    const keys = new Set(changes.flatMap((change) => change.keys.map(indexable)))
     const list = JSON.stringify([...keys])
     const [, used, reserved] = await Promise.all([
       db.dialect === 'postgres' && tx.get(LOCK, list),

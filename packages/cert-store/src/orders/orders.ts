@@ -47,8 +47,8 @@ export function ordersOn(db: Engine, leases: Leases): Orders {
     ended?: Lease,
   ): Promise<OrderRecord> {
     const { requestKey } = order
-    const before = Promise.resolve(underWay.get(requestKey)).catch(() => {})
-    const saving = before.then(() =>
+    const earlier = Promise.resolve(underWay.get(requestKey)).catch(() => {})
+    const saving = earlier.then(() =>
       db.transaction(async (tx) => {
         const inForce = lease && leases.assertInForce(tx, lease)
         const [row] = await Promise.all([
@@ -69,10 +69,10 @@ export function ordersOn(db: Engine, leases: Leases): Orders {
   }
 
   async function put(tx: Transaction, order: OrderRecord, where: string): Promise<OrderRow> {
-    const { id, checkpoint, askedBy, lifetime, ...rest } = order
+    const { id, checkpoint, askedBy, lifetime, ...columns } = order
     const { state, sealedKey } = checkpoint ?? {}
     const issuing = { state, url: urlOf(state), sealedKey, askedBy, lifetime }
-    const row = { ...rest, ...issuing, ran: db.runTime() }
+    const row = { ...columns, ...issuing, ran: db.runTime() }
     const conflict = `${ORDERS.replacing(['requestKey'], row)}${where}`
     const [, stored] = await Promise.all([
       ORDERS.add(tx, { id, ...row }, conflict),
@@ -105,11 +105,11 @@ export function ordersOn(db: Engine, leases: Leases): Orders {
     findOrderByUrl: (url) => find('WHERE url = $1', indexable(url)),
     listPendingOrders: () => listFree(`WHERE status = 'pending'`, 'since'),
     listResumableOrders: (now) => listFree(RESUMABLE, 'next_try_at', now),
-    voidWaits: (of, now) =>
+    voidWaits: (waiting, now) =>
       db.transaction(async (tx) => {
-        const isNamed = 'requestKeys' in of
+        const isNamed = 'requestKeys' in waiting
         const where = `WHERE ${WAITS} AND ${isNamed ? OF_THESE : OF_OTHERS} LIMIT ${MAX_ROWS}`
-        const values = JSON.stringify(isNamed ? of.requestKeys : of.configurations)
+        const values = JSON.stringify(isNamed ? waiting.requestKeys : waiting.configurations)
         const rows = await ORDERS.list(tx, where, values, now)
         await tx.run(VOID, JSON.stringify(rows.map(({ id }) => id)), now)
         return rows.map(orderOf)
@@ -124,7 +124,8 @@ export function ordersOn(db: Engine, leases: Leases): Orders {
         return stored as AccountRecord
       }),
     saveAccount: (account) => ACCOUNTS.put(db, { ...account }),
-    putChallenge: (key, value, at) => CHALLENGES.put(db, { key, value, at, ran: db.runTime() }),
+    putChallenge: (key, value, now) =>
+      CHALLENGES.put(db, { key, value, at: now, ran: db.runTime() }),
     findChallenge: async (key) => (await CHALLENGES.find(db, 'WHERE key = $1', key))?.value,
     async deleteChallenge(key) {
       await db.run('DELETE FROM challenges WHERE key = $1', key)

@@ -9,15 +9,15 @@ export function isOrder(listed: Listed): listed is OrderRecord {
 }
 
 /** Where a certificate or an order stands in a listing. */
-export function positionOf(listed: Listed, by: ListOrder): Position {
+export function positionOf(listed: Listed, order: ListOrder): Position {
   const { id } = listed
   const [name = ''] = listed.names
   if (!isOrder(listed)) {
     const { renewAt, notAfter } = listed
-    return { key: { next: renewAt ?? notAfter, expiry: notAfter, name, newest: id }[by], id }
+    return { key: { next: renewAt ?? notAfter, expiry: notAfter, name, newest: id }[order], id }
   }
   const next = listed.nextTryAt ?? listed.since
-  return { key: { next, expiry: next + NO_END, name, newest: listed.since }[by], id }
+  return { key: { next, expiry: next + NO_END, name, newest: listed.since }[order], id }
 }
 
 /** A page of a listing, of certificates and of failed orders that have none. */
@@ -33,9 +33,9 @@ export async function listAll(
   ])
   const sign = isDescending(order, page) ? -1 : 1
   const compare = (a: Listed, b: Listed) => {
-    const one = positionOf(a, order).key
-    const other = positionOf(b, order).key
-    if (one !== other) return one < other ? -sign : sign
+    const keyOfA = positionOf(a, order).key
+    const keyOfB = positionOf(b, order).key
+    if (keyOfA !== keyOfB) return keyOfA < keyOfB ? -sign : sign
     return sign * (Number(isOrder(a)) - Number(isOrder(b)))
   }
   return [...certificates, ...orders].toSorted(compare).slice(0, page.limit)

@@ -149,7 +149,7 @@ export interface Counted {
 }
 
 /** A change in the store: everything cached of these request keys, or of all, is out of date. */
-export interface Change {
+export interface ReplicaChange {
   readonly requestKeys: readonly string[] | 'all'
   /** Whether certificates were revoked or deleted. */
   readonly isUrgent: boolean

@@ -5,7 +5,6 @@ import type {
   AuditRecord,
   AuthorityRecord,
   CertificateRecord,
-  Change,
   Counted,
   Coverage,
   CrlRecord,
@@ -24,6 +23,7 @@ import type {
   OrderRecord,
   PastCertificate,
   RenewalWindow,
+  ReplicaChange,
   Retention,
   RevokedCertificate,
   ServedAccount,
@@ -66,7 +66,7 @@ export interface Store
     Events,
     Limits,
     Authorities,
-    Keys,
+    KeyStore,
     AuditLog,
     Replicas,
     AsyncDisposable {
@@ -111,7 +111,7 @@ export interface Certificates {
    */
   listIssued(
     domain: string,
-    of: {
+    scope: {
       readonly now: number
       readonly isOut: boolean
       /** The last one of the page before. */
@@ -142,14 +142,14 @@ export interface Certificates {
   listHeads(
     askedBy: string,
     names: readonly string[],
-    of: { readonly account: string; readonly address: string },
+    client: { readonly account: string; readonly address: string },
   ): Promise<readonly Head[]>
   /** What happened to a certificate, the newest first. */
   listTransitions(id: number): Promise<readonly Transition[]>
   /** A page of the unrevoked certificates of an ACME account that have not expired, in service or not, by their end. */
   listIssuedTo(
     account: string,
-    of: Omit<Parameters<Certificates['listIssued']>[1], 'isOut'>,
+    page: Omit<Parameters<Certificates['listIssued']>[1], 'isOut'>,
   ): Promise<readonly IssuedCertificate[]>
   /** All current certificates by id. */
   list(page: { after: number; limit: number }): Promise<readonly CertificateRecord[]>
@@ -179,14 +179,14 @@ export interface Certificates {
     options?: Succession & { readonly lease?: Lease | undefined },
   ): Promise<CertificateRecord>
   /** Keeps when the ACME client of a certificate has fetched it first. */
-  setDownloaded(id: number, at: number): Promise<void>
+  setDownloaded(id: number, now: number): Promise<void>
   /**
    * Puts a certificate that was replaced, and that its client has fetched only now, into service again, as the first of a
    * lineage. One that was fetched before or revoked stays as it is.
    */
   reinstate(
     certificate: Pick<CertificateRecord, 'id' | 'names' | 'requestKey' | 'notAfter'>,
-    by: Pick<Transition, 'at' | 'actor' | 'account'>,
+    cause: Pick<Transition, 'at' | 'actor' | 'account'>,
   ): Promise<void>
   /**
    * The number of names that count against the quota of a caller: those of all certificates that it asked for,
@@ -259,12 +259,12 @@ export interface Withdrawals {
    */
   revoke(
     ids: readonly number[],
-    at: number,
+    now: number,
     reason: RevocationReason,
     entry: AuditEntry,
   ): Promise<readonly string[]>
   /** Refuses the keys of these certificates for good. */
-  compromise(certificates: readonly Uint8Array[], at: number): Promise<void>
+  compromise(certificates: readonly Uint8Array[], now: number): Promise<void>
   /** Takes certificates out of service: they are neither answered nor renewed. */
   remove(ids: readonly number[], entry: AuditEntry): Promise<void>
   /** The unexpired revoked certificates that `issuer`, the DER of their direct issuer, signed. */
@@ -306,12 +306,12 @@ export interface Orders {
   /** Failed orders that an issuer can take up again, whose next try is due. */
   listResumableOrders(now: number): Promise<readonly OrderRecord[]>
   /** Makes failed orders due that wait for their next try, at most 250 at a time. Gives them as they were. */
-  voidWaits(of: Waiting, now: number): Promise<readonly OrderRecord[]>
+  voidWaits(waiting: Waiting, now: number): Promise<readonly OrderRecord[]>
   findAccount(directory: string): Promise<AccountRecord | undefined>
   /** Adds the account at a CA unless there is one. Gives the one that there is. */
   addAccount(account: AccountRecord): Promise<AccountRecord>
   saveAccount(account: AccountRecord): Promise<void>
-  putChallenge(key: string, value: string, at: number): Promise<void>
+  putChallenge(key: string, value: string, now: number): Promise<void>
   findChallenge(key: string): Promise<string | undefined>
   deleteChallenge(key: string): Promise<void>
 }
@@ -337,7 +337,7 @@ export interface AcmeServerStore {
   addAccount(
     account: ServedAccount,
     entry: AuditEntry,
-    isInForce?: (found: ServedAccount) => boolean,
+    isInForce?: (registered: ServedAccount) => boolean,
   ): Promise<ServedAccount | undefined>
   findAccount(id: string): Promise<ServedAccount | undefined>
   /** By the thumbprint of its key. */
@@ -348,7 +348,7 @@ export interface AcmeServerStore {
   endAccount(id: string, status: 'deactivated' | 'revoked', entry: AuditEntry): Promise<void>
   /** Binds accounts of a caller to a value of its API key: the named ones, or all. Gives how many. */
   adoptAccounts(
-    of: Omit<Binding, 'accounts'> & {
+    binding: Omit<Binding, 'accounts'> & {
       readonly ids?: readonly string[] | undefined
       /** Those that these values have bound stay as they are. */
       readonly kept?: readonly string[]
@@ -426,7 +426,7 @@ export interface Events {
   /** Forgets which events were sent where they may be sent again, and old ones for nobody of `receivers`. */
   pruneEvents(
     now: number,
-    orphans: { readonly receivers: readonly string[]; readonly before: number },
+    orphans: { readonly receivers: readonly string[]; readonly olderThan: number },
   ): Promise<void>
 }
 
@@ -470,7 +470,7 @@ export interface Authorities {
 }
 
 /** The keyring: data keys are added, and never replaced but by a rotation of the master key. */
-export interface Keys {
+export interface KeyStore {
   loadKeyring(): Promise<KeyringRecord | undefined>
   /** Begins a keyring; `false` if there is one. */
   createKeyring(check: Uint8Array): Promise<boolean>
@@ -499,7 +499,7 @@ interface Replicas {
   /** Whether upkeep that one replica does for all is up to this one. */
   isLeader(): boolean
   /** Calls `listener` with each change that another replica made, and waits for it before confirming that. */
-  onChange(listener: (change: Change) => void | Promise<void>): void
+  onChange(listener: (change: ReplicaChange) => void | Promise<void>): void
   /**
    * Waits until each live replica has taken note of what this one wrote, for two seconds at most. Gives
    * the names of those that have not, or `*` if that cannot be found out.

@@ -30,7 +30,7 @@ export class Usage {
 
   /** New reservations, also by orders that have `ended` before. */
   get begun(): readonly Reservation[] {
-    return this.#reservations.filter((one) => !this.#stored.has(one))
+    return this.#reservations.filter((reservation) => !this.#stored.has(reservation))
   }
 
   /** The same, for a question: what is changed in it is not saved. */
@@ -41,8 +41,8 @@ export class Usage {
 
   /** 0 for a key that has no row. */
   until(key: string): number {
-    const of = indexable(key)
-    return this.changed.get(of) ?? this.#until.get(of) ?? 0
+    const indexed = indexable(key)
+    return this.changed.get(indexed) ?? this.#until.get(indexed) ?? 0
   }
 
   /** Gives {@link until}, put right if it is later than `latest`: then a clock was ahead when it was written. */
@@ -62,12 +62,12 @@ export class Usage {
    * was ahead.
    */
   reservations(key: string, now: number, lifetime: number): readonly Reservation[] {
-    const of = indexable(key)
-    for (const one of this.#of(of)) {
-      if (one.since > now) this.#begin({ ...one, since: now })
-      else if (one.since + lifetime <= now) this.end(one.order)
+    const indexed = indexable(key)
+    for (const reservation of this.#of(indexed)) {
+      if (reservation.since > now) this.#begin({ ...reservation, since: now })
+      else if (reservation.since + lifetime <= now) this.end(reservation.order)
     }
-    return this.#of(of)
+    return this.#of(indexed)
   }
 
   /** Reserves keys for an order, in place of what it had reserved. */
@@ -80,17 +80,17 @@ export class Usage {
   end(order: string): void {
     const ended = indexable(order)
     this.ended.add(ended)
-    this.#reservations = this.#reservations.filter((one) => one.order !== ended)
+    this.#reservations = this.#reservations.filter((reservation) => reservation.order !== ended)
   }
 
   #of(key: string): readonly Reservation[] {
-    return this.#reservations.filter((one) => one.key === key)
+    return this.#reservations.filter((reservation) => reservation.key === key)
   }
 
   #begin(begun: Reservation): void {
-    const others = this.#reservations.filter(
+    const remaining = this.#reservations.filter(
       ({ key, order }) => key !== begun.key || order !== begun.order,
     )
-    this.#reservations = [...others, begun]
+    this.#reservations = [...remaining, begun]
   }
 }

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Feed, Postgres, Transaction } from '@gatehouse/store'
-import type { Change, Store } from '../port/store.ts'
+import type { ReplicaChange, Store } from '../port/store.ts'
 
 /** Milliseconds for which changes are kept. A replica that has not read for longer has missed some. */
 const KEPT_MS = 3_600_000
@@ -205,7 +205,7 @@ export class SharedChanges {
   }
 
   /** Confirms an urgent change when all have taken note of it. */
-  async #tell(change: Change): Promise<void> {
+  async #tell(change: ReplicaChange): Promise<void> {
     await Promise.all(this.#listeners.map((listener) => listener(change)))
   }
 
@@ -218,7 +218,7 @@ export class SharedChanges {
   }
 }
 
-function requestKeysOf(rows: readonly ChangeRow[]): Change['requestKeys'] {
+function requestKeysOf(rows: readonly ChangeRow[]): ReplicaChange['requestKeys'] {
   const requestKeys = new Set<string>()
   for (const row of rows) {
     if (row.requestKeys === null) return 'all'

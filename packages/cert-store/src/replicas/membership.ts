@@ -17,7 +17,7 @@ const REPLACE = `DELETE FROM replicas AS replica WHERE name = $1 AND ${WAS_REPLA
 const LEAVE = 'DELETE FROM replicas WHERE id = $1'
 const DELETE_DEAD = `DELETE FROM replicas WHERE seen_at < clock_timestamp() - interval '1 day'`
 
-interface Parts {
+interface MembershipParts {
   readonly name: string
   readonly changes: SharedChanges
   readonly leases: Leases
@@ -32,7 +32,7 @@ export class Membership {
   readonly #timers: NodeJS.Timeout[] = []
   readonly #underWay = new Set<Promise<void>>()
 
-  constructor(postgres: Postgres, { name, changes, leases }: Parts) {
+  constructor(postgres: Postgres, { name, changes, leases }: MembershipParts) {
     this.#postgres = postgres
     this.#name = name
     this.#changes = changes
@@ -83,11 +83,11 @@ export class Membership {
 
   /** Runs `work` so often, and never twice at once. It fails only while the database is away. */
   #every(ms: number, work: () => Promise<void>): void {
-    let last: Promise<void> | undefined
+    let running: Promise<void> | undefined
     const start = () => {
-      if (last && this.#underWay.has(last)) return
+      if (running && this.#underWay.has(running)) return
       const run = work().catch(() => {})
-      last = run
+      running = run
       this.#underWay.add(run)
       void run.then(() => this.#underWay.delete(run))
     }

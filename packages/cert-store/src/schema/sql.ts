@@ -14,8 +14,8 @@ export async function repeat(db: Engine, sql: string, ...params: readonly Parame
   return sum
 }
 
-/** Bounds for pruning: what is older than `before` by the clock and `ranBefore` by the run time goes. */
-export type Age = readonly [now: number, before: number, ranBefore: number]
+/** Bounds for pruning: what is older than `latest` by the clock and `ranLatest` by the run time goes. */
+export type Age = readonly [now: number, latest: number, ranLatest: number]
 
 /** Gives the bounds for what is kept for so many milliseconds, as parameters. */
 export function agesAt(now: number, ran: number): (ms: number) => Age {
@@ -27,20 +27,20 @@ export function agesAt(now: number, ran: number): (ms: number) => Age {
  * that a wrong clock deletes nothing. The time of a row from more than a day in the future is ignored: the clock was wrong
  * when it was written.
  */
-export function isOld(at: string, ran: string): string {
-  return `${ran} <= $3 AND (${at} < $2 OR ${at} > $1::bigint + ${DAY})`
+export function isOld(time: string, ran: string): string {
+  return `${ran} <= $3 AND (${time} < $2 OR ${time} > $1::bigint + ${DAY})`
 }
 
 /** The SQL that deletes some of these rows. They are found by the run time: what is old by it is old by the clock too. */
 export function deleteOld(
   table: string,
   key: string,
-  at: string,
+  time: string,
   ran: string,
   which = 'true',
 ): string {
   return `
   DELETE FROM ${table} WHERE ${key} IN (
-    SELECT ${key} FROM ${table} WHERE ${isOld(at, ran)} AND ${which}
+    SELECT ${key} FROM ${table} WHERE ${isOld(time, ran)} AND ${which}
     ORDER BY ${ran} LIMIT ${MAX_ROWS} FOR UPDATE SKIP LOCKED)`
 }

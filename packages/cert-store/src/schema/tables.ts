@@ -370,7 +370,10 @@ export const EVENTS = new Table(
 export const TOLD = new Table(
   'told',
   { key: 'indexed', until: 'integer', at: 'integer' },
-  { key: ['key'], indexes: ['until', 'at'].map((by) => `CREATE INDEX told_${by} ON told (${by})`) },
+  {
+    key: ['key'],
+    indexes: ['until', 'at'].map((column) => `CREATE INDEX told_${column} ON told (${column})`),
+  },
 )
 
 /** At the inventory. */

@@ -181,7 +181,7 @@ class DataKeys {
 
   /** The id of the oldest data key of a purpose. */
   first(purpose: Purpose): number {
-    const ids = [...this.#records.values()].filter((one) => one.purpose === purpose)
+    const ids = [...this.#records.values()].filter((record) => record.purpose === purpose)
     return Math.min(...ids.map(({ id }) => id))
   }
 
@@ -191,8 +191,8 @@ class DataKeys {
 
   /** The id of the data key for one more seal. @throws StoreError STORE_UNAVAILABLE */
   take(purpose: Purpose): number {
-    const last = this.#leases.get(purpose)
-    const current = last?.left === 0 && last.next ? last.next : last
+    const lease = this.#leases.get(purpose)
+    const current = lease?.left === 0 && lease.next ? lease.next : lease
     if (!current) throw storeUnavailable('seals cannot be counted')
     this.#leases.set(purpose, current)
     if (current.left <= LEASE / 2 && !current.extending && !current.next) {
@@ -208,8 +208,8 @@ class DataKeys {
 
   /** @throws StoreError STORE_CORRUPT */
   key(id: number): KeyObject {
-    const known = this.#opened.get(id)
-    if (known) return known
+    const opened = this.#opened.get(id)
+    if (opened) return opened
     const record = this.#records.get(id)
     if (!record) throw new StoreError('STORE_CORRUPT', `There is no data key ${id}.`)
     const bytes = this.#options.master.unwrap(record.wrapped, dataKeyLabel(record))

@@ -1,5 +1,5 @@
 import type { Engine } from '@gatehouse/store'
-import type { Keys } from '../port/store.ts'
+import type { KeyStore } from '../port/store.ts'
 import { DATA_KEYS, MASTER_KEY } from '../schema/tables.ts'
 
 const IF_ABSENT = ' ON CONFLICT (id) DO NOTHING'
@@ -16,7 +16,7 @@ const REWRAP = 'UPDATE data_keys SET wrapped = $2 WHERE id = $1'
 const COUNT = 'UPDATE data_keys SET seals = seals + $2 WHERE id = $1 RETURNING seals'
 
 /** The keyring. */
-export function keysOn(db: Engine): Keys {
+export function keysOn(db: Engine): KeyStore {
   return {
     async loadKeyring() {
       const master = await MASTER_KEY.find(db, '')
@@ -34,12 +34,12 @@ export function keysOn(db: Engine): Keys {
       const row = await db.transaction((tx) => tx.get<{ seals: number }>(COUNT, id, seals))
       return Number(row?.seals)
     },
-    replaceKeyring: ({ check, dataKeys }, before) =>
+    replaceKeyring: ({ check, dataKeys }, replacedCheck) =>
       db.transaction(async (tx) => {
         const ids = JSON.stringify(dataKeys.map(({ id }) => id))
         const [, replaced] = await Promise.all([
           tx.get(LOCK),
-          tx.run(REPLACE_MASTER, check, before, ids),
+          tx.run(REPLACE_MASTER, check, replacedCheck, ids),
         ])
         if (replaced === 0) return false
         await Promise.all(dataKeys.map(({ id, wrapped }) => tx.run(REWRAP, id, wrapped)))

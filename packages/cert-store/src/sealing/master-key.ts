@@ -30,11 +30,11 @@ export async function openKeyring(options: KeyringOptions): Promise<Keyring> {
   const { masterKeyFile: file, masterKey, folder, store } = options
   if (masterKey === undefined && folder !== undefined) refuseBeside(file, folder)
   const stored = await store.loadKeyring()
-  const given =
+  const configuredKey =
     masterKey === undefined ? undefined : new MasterKey(Buffer.from(masterKey, 'base64'))
   const master = stored
-    ? await matchMasterKey(file, stored.check, given)
-    : (given ?? (await readMasterKey(file)) ?? (await firstMasterKey(options)))
+    ? await matchMasterKey(file, stored.check, configuredKey)
+    : (configuredKey ?? (await readMasterKey(file)) ?? (await firstMasterKey(options)))
   // Another replica may have begun the keyring meanwhile: then its key is what counts.
   if (!stored && !(await store.createKeyring(master.check))) return openKeyring(options)
   return new Keyring(await openDataKeys({ store, stored, master }))
@@ -49,10 +49,10 @@ async function firstMasterKey({ masterKeyFile: file, folder }: KeyringOptions): 
 }
 
 async function readMasterKey(file: string): Promise<MasterKey | undefined> {
-  const found = await readStart(file)
-  if (!found) return undefined
-  assertMasterKey(file, found)
-  return new MasterKey(Buffer.from(found.text, 'base64'))
+  const start = await readStart(file)
+  if (!start) return undefined
+  assertMasterKey(file, start)
+  return new MasterKey(Buffer.from(start.text, 'base64'))
 }
 
 /** @throws CertStoreError CERT_MASTER_KEY_UNUSABLE */
@@ -85,10 +85,10 @@ export async function createMasterKey(file: string): Promise<MasterKey> {
 async function matchMasterKey(
   file: string,
   check: Uint8Array,
-  given?: MasterKey,
+  configuredKey?: MasterKey,
 ): Promise<MasterKey> {
-  if (given && timingSafeEqual(given.check, check)) return given
-  if (given) throw unusable('`storage.masterKey` is not the key of this store.')
+  if (configuredKey && timingSafeEqual(configuredKey.check, check)) return configuredKey
+  if (configuredKey) throw unusable('`storage.masterKey` is not the key of this store.')
   const key = await readMasterKey(file)
   if (key && timingSafeEqual(key.check, check)) {
     await rm(nextFile(file), { force: true })

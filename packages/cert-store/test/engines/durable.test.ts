@@ -66,7 +66,7 @@ async function change(store: Store): Promise<void> {
   await store.dropAuthorityKey(1)
   const { check, dataKeys } = (await store.loadKeyring())!
   await store.replaceKeyring({ check: new Uint8Array(32), dataKeys }, check)
-  await store.pruneEvents(NOW, { receivers: [], before: NOW })
+  await store.pruneEvents(NOW, { receivers: [], olderThan: NOW })
   await store.touchSignIn('session', NOW)
   await store.deleteSignIn('session')
   await store.prune(NOW, { audit: 0, certificates: 0, orders: 0, challenges: 0 })

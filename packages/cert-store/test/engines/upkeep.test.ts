@@ -160,7 +160,7 @@ onBothEngines('events wait for their turn, and are told once', async (t, { store
   t.equal(await waiting(), 3)
   await event('later', NOW + DAY, once)
   t.equal(await waiting(), 4, 'its time is over')
-  await store.pruneEvents(NOW + DAY, { receivers: ['phone'], before: NOW + DAY })
+  await store.pruneEvents(NOW + DAY, { receivers: ['phone'], olderThan: NOW + DAY })
   await event('anew', NOW, { key: 'k', until: NOW + 1 })
   t.equal(await waiting(), 5)
 })
@@ -181,9 +181,9 @@ onBothEngines('each receiver has events of its own', async (t, { store }) => {
   t.same(await store.countEvents(), { phone: 2 }, 'what one accepted waits for the other')
 
   await store.addEvent({ body: 'kept', at: NOW, receivers: ['mail'] })
-  await store.pruneEvents(NOW, { receivers: ['mail'], before: NOW })
+  await store.pruneEvents(NOW, { receivers: ['mail'], olderThan: NOW })
   t.same(await store.countEvents(), { mail: 1, phone: 1 }, 'for nobody, and old')
-  await store.pruneEvents(NOW, { receivers: [], before: NOW + 1 })
+  await store.pruneEvents(NOW, { receivers: [], olderThan: NOW + 1 })
   t.same(await store.countEvents(), {})
 })
 

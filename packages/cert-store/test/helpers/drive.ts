@@ -230,7 +230,7 @@ async function driveRest({ store }: Opened): Promise<void> {
     await store.delayEvent(id, NOW)
     await store.deleteEvent(id)
   }
-  await store.pruneEvents(NOW, { receivers: ['hook'], before: NOW })
+  await store.pruneEvents(NOW, { receivers: ['hook'], olderThan: NOW })
   await store.changeUsage(['k'], (usage) => {
     usage.set('k', NOW)
     usage.reserve('o', ['k'], NOW)

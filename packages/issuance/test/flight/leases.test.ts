@@ -1,4 +1,4 @@
-import type { Change, Lease } from '@gatehouse/cert-store/port'
+import type { Lease, ReplicaChange } from '@gatehouse/cert-store/port'
 import { generateP256, PkiError, parseName } from '@gatehouse/pki'
 import t, { type Test } from 'tap'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
@@ -47,8 +47,8 @@ async function issueElsewhere(
 
 /** A caller that waits, as another replica has the lease. */
 async function withLeaseElsewhere(t: Test) {
-  const listeners: ((change: Change) => void)[] = []
-  const tell = (change: Change) => {
+  const listeners: ((change: ReplicaChange) => void)[] = []
+  const tell = (change: ReplicaChange) => {
     for (const listener of listeners) listener(change)
   }
   const rival = { hasLease: true, leases: 0, tell }

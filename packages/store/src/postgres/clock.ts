@@ -29,10 +29,10 @@ export class DatabaseClock implements Resident {
     let fastest = Number.POSITIVE_INFINITY
     let offset = this.#offset
     for (let sample = 0; sample < SAMPLES; sample++) {
-      const sent = performance.now()
+      const sentAt = performance.now()
       const [row] = await connection.all(NOW)
-      const took = performance.now() - sent
-      if (took < fastest) offset = (row?.now as number) - sent - took / 2
+      const took = performance.now() - sentAt
+      if (took < fastest) offset = (row?.now as number) - sentAt - took / 2
       fastest = Math.min(fastest, took)
     }
     this.#offset = offset

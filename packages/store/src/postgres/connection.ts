@@ -248,9 +248,9 @@ function nameOf(sql: string): string | undefined {
 
 /** int8 as number, xid8 as bigint. The rest as pg has it. */
 function typeParsers(parserOf: (oid: number, format?: 'text') => (text: string) => unknown) {
-  const own = new Map<number, (text: string) => unknown>([
+  const parsers = new Map<number, (text: string) => unknown>([
     [20, Number],
     [5069, BigInt],
   ])
-  return (oid: number, format?: 'text') => own.get(oid) ?? parserOf(oid, format)
+  return (oid: number, format?: 'text') => parsers.get(oid) ?? parserOf(oid, format)
 }

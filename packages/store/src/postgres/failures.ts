@@ -79,7 +79,7 @@ function isServerError(error: unknown): error is ServerError {
 }
 
 /** An error together with what it means. */
-export class Failed extends Error {
+export class StatementFailure extends Error {
   readonly failure: Failure
   readonly error: unknown
 
@@ -98,7 +98,7 @@ export async function diagnosed<T>(connection: Connection, job: () => Promise<T>
     const failure = failureOf(connection, error)
     if (failure === 'lost') connection.destroy(error as Error)
     if (failure === 'replan') void connection.close()
-    throw new Failed(failure, failure === 'lost' ? connection.lost : error)
+    throw new StatementFailure(failure, failure === 'lost' ? connection.lost : error)
   }
 }
 
@@ -116,7 +116,7 @@ function failureOf(connection: Connection, error: unknown): Failure {
 }
 
 /** The error to report. It holds no value of the statement, unlike the server's. */
-export function toStoreError({ failure, error }: Failed): unknown {
+export function toStoreError({ failure, error }: StatementFailure): unknown {
   if (error instanceof StoreError) return error
   if (failure === 'lost' || failure === 'busy') return unavailable(reasonOf(error))
   if (isServerError(error) && REFUSALS[error.code])
@@ -131,7 +131,7 @@ export function toStoreError({ failure, error }: Failed): unknown {
 export function noted(
   statements: FailedStatements,
   statement: Statement | undefined,
-  failed: Failed,
+  failed: StatementFailure,
 ): unknown {
   const report = toStoreError(failed)
   const { failure, error } = failed
@@ -145,7 +145,7 @@ export async function explained<T>(connection: Connection, job: () => Promise<T>
   try {
     return await diagnosed(connection, job)
   } catch (failed) {
-    throw toStoreError(failed as Failed)
+    throw toStoreError(failed as StatementFailure)
   }
 }
 
@@ -154,7 +154,7 @@ export async function connected<T>(connecting: Promise<T>): Promise<T> {
   try {
     return await connecting
   } catch (error) {
-    throw toStoreError(new Failed('lost', error))
+    throw toStoreError(new StatementFailure('lost', error))
   }
 }
 
@@ -177,10 +177,10 @@ export function reasonOf(error: unknown): string {
 
 function rejected(error: ServerError): StoreError {
   const { code, constraint } = error
-  const at = constraint === undefined ? '' : `, constraint ${constraint}`
+  const suffix = constraint === undefined ? '' : `, constraint ${constraint}`
   return new StoreError(
     'STORE_STATEMENT_FAILED',
-    `The database rejects a statement: ${textOf(error)} (SQLSTATE ${code}${at}).`,
+    `The database rejects a statement: ${textOf(error)} (SQLSTATE ${code}${suffix}).`,
     { constraint },
   )
 }

@@ -6,7 +6,7 @@ const TRY = 'SELECT pg_try_advisory_lock(hashtextextended($1, 0)) AS leads'
 export class Leadership implements Resident {
   readonly #session: Session
   readonly #schema: string
-  readonly #held = new Set<string>()
+  readonly #leads = new Set<string>()
   readonly #trying = new Map<string, Promise<boolean>>()
 
   constructor(session: Session, schema: string) {
@@ -16,11 +16,11 @@ export class Leadership implements Resident {
   }
 
   leads(key: string): boolean {
-    return this.#held.has(key)
+    return this.#leads.has(key)
   }
 
   async tryLead(key: string): Promise<boolean> {
-    if (this.#held.has(key)) return true
+    if (this.#leads.has(key)) return true
     // The lock would be taken twice.
     const trying = this.#trying.get(key) ?? this.#take(key)
     this.#trying.set(key, trying)
@@ -28,14 +28,14 @@ export class Leadership implements Resident {
   }
 
   leave(): void {
-    this.#held.clear()
+    this.#leads.clear()
   }
 
   async #take(key: string): Promise<boolean> {
     const { connection } = this.#session
     const rows = await connection?.all(TRY, [`${this.#schema}/${key}`]).catch(() => [])
     if (!rows?.[0]?.leads || connection?.lost) return false
-    this.#held.add(key)
+    this.#leads.add(key)
     return true
   }
 }

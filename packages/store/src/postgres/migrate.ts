@@ -41,19 +41,19 @@ export interface Schema {
  * own. Of several replicas that start at once, one does it and the others wait, a minute at most.
  * @throws StoreError `STORE_NEWER`, `STORE_NOT_EMPTY`, `STORE_UNRELEASED`
  */
-export async function migrate(connection: Connection, of: Schema): Promise<void> {
-  const { schema, migrations, feeds = [] } = of
-  const all = stepsOf(migrations, 'postgres')
-  const before = await appliedTo(connection, schema)
+export async function migrate(connection: Connection, target: Schema): Promise<void> {
+  const { schema, migrations, feeds = [] } = target
+  const steps = stepsOf(migrations, 'postgres')
+  const earlier = await appliedTo(connection, schema)
   // Before the first one, another replica may be about to make its tables.
-  if (before?.length) await refuseForeign(connection, schema, feeds)
+  if (earlier?.length) await refuseForeign(connection, schema, feeds)
   // Without a lock, and without the right to change anything.
-  if (before && missing(before, all).length === 0) return
+  if (earlier && missing(earlier, steps).length === 0) return
   await connection.script(PATIENCE)
   await connection.script(`SELECT pg_advisory_lock(hashtextextended('${schema}/migrations', 0))`)
   const applied = await appliedTo(connection, schema)
   if (!applied) await create(connection, schema)
-  for (const { version, digest, sql } of missing(applied ?? [], all)) {
+  for (const { version, digest, sql } of missing(applied ?? [], steps)) {
     const done = `INSERT INTO ${VERSIONS} (version, digest) VALUES (${version}, '${digest}')`
     await connection.script(`${BEGIN};\n${sql};\n${done};\nCOMMIT`)
   }
@@ -63,11 +63,14 @@ export async function migrate(connection: Connection, of: Schema): Promise<void>
  * Changes nothing.
  * @throws StoreError `STORE_MISSING`, `STORE_NEWER` or `STORE_UNRELEASED` unless the schema had exactly these migrations
  */
-export async function requireMigrated(connection: Connection, of: Schema): Promise<void> {
-  const applied = await appliedTo(connection, of.schema)
+export async function requireMigrated(connection: Connection, target: Schema): Promise<void> {
+  const applied = await appliedTo(connection, target.schema)
   if (!applied)
-    throw new StoreError('STORE_MISSING', `The schema ${of.schema} holds nothing of this service.`)
-  requireAll(applied, stepsOf(of.migrations, 'postgres'))
+    throw new StoreError(
+      'STORE_MISSING',
+      `The schema ${target.schema} holds nothing of this service.`,
+    )
+  requireAll(applied, stepsOf(target.migrations, 'postgres'))
 }
 
 async function refuseForeign(
@@ -101,9 +104,9 @@ async function has(connection: Connection, schema: string, table: string): Promi
 
 /** The user may own the schema without the right to create one. */
 async function create(connection: Connection, schema: string): Promise<void> {
-  const [found] = await connection.all('SELECT to_regnamespace($1) IS NOT NULL AS exists', [
+  const [row] = await connection.all('SELECT to_regnamespace($1) IS NOT NULL AS exists', [
     quoted(schema),
   ])
-  const created = found?.exists ? '' : `CREATE SCHEMA ${quoted(schema)};`
+  const created = row?.exists ? '' : `CREATE SCHEMA ${quoted(schema)};`
   await connection.script(`${BEGIN};\n${created}\n${OWN_TABLES}\nCOMMIT`)
 }

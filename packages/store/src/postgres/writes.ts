@@ -5,7 +5,14 @@ import { StoreError } from '../errors.ts'
 import type { FailedStatements } from '../failed-statements.ts'
 import { queriesOf } from '../queries.ts'
 import { type Connection, fulfilled, type Statement, type StatementResult } from './connection.ts'
-import { diagnosed, Failed, noted, reasonOf, toStoreError, unavailable } from './failures.ts'
+import {
+  diagnosed,
+  noted,
+  reasonOf,
+  StatementFailure,
+  toStoreError,
+  unavailable,
+} from './failures.ts'
 import type { Pool } from './pool.ts'
 import type { Servers } from './servers.ts'
 
@@ -65,7 +72,8 @@ export class Writes {
         )
       } catch (thrown) {
         // Nothing but making a connection throws anything else.
-        const failed = thrown instanceof Failed ? thrown : new Failed('lost', thrown)
+        const failed =
+          thrown instanceof StatementFailure ? thrown : new StatementFailure('lost', thrown)
         const isUnknown = failed.failure === 'lost' && attempt.isSent && !options.repeatable
         if (isUnknown || failed.failure === 'written') {
           if (!maybeWritten) until = Math.max(until, performance.now() + GRACE)
@@ -80,10 +88,10 @@ export class Writes {
 
   /** Resolves when another attempt makes sense. Throws if none does. */
   async #prepare(
-    failed: Failed,
-    of: { attempt: Attempt; maybeWritten: boolean; until: number | undefined },
+    failed: StatementFailure,
+    turn: { attempt: Attempt; maybeWritten: boolean; until: number | undefined },
   ): Promise<void> {
-    const { attempt, maybeWritten, until } = of
+    const { attempt, maybeWritten, until } = turn
     const { servers } = this.#deps
     const { failure, error } = failed
     const report = noted(this.#deps.failed, attempt.culprit, failed)
@@ -105,7 +113,7 @@ class Attempt {
   #head: readonly Statement[]
   readonly #isRepeatable: boolean
   /** The ends of its writes. */
-  readonly #sent: Promise<unknown>[] = []
+  readonly #pending: Promise<unknown>[] = []
   #isOpen = true
   /** The first one: the others only follow from it. */
   #failure: { readonly statement: Statement; readonly error: unknown } | undefined
@@ -129,7 +137,7 @@ class Attempt {
         ...queriesOf(async (sql, params) => (await send(sql, params)).rows),
         run: (sql, ...params) => {
           const ended = send(sql, params).then(({ rowCount }) => rowCount ?? 0)
-          this.#sent.push(ended.catch(() => {}))
+          this.#pending.push(ended.catch(() => {}))
           return ended
         },
       })
@@ -153,7 +161,7 @@ class Attempt {
     this.#isOpen = false
     const answers = fulfilled(await connection.pipeline([...this.#head, { sql: COMMIT }]))
     if (answers.at(-1)?.command === COMMIT) return
-    await Promise.all(this.#sent)
+    await Promise.all(this.#pending)
     throw this.#failure?.error ?? new Error('A statement of the transaction failed')
   }
 
@@ -173,8 +181,8 @@ class Attempt {
         async () => fulfilled(await connection.pipeline(statements)).at(-1) as StatementResult,
       )
     } catch (failed) {
-      this.#failure ??= { statement, error: (failed as Failed).error }
-      throw toStoreError(failed as Failed)
+      this.#failure ??= { statement, error: (failed as StatementFailure).error }
+      throw toStoreError(failed as StatementFailure)
     }
   }
 }

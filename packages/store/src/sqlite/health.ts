@@ -44,9 +44,9 @@ export class SqliteHealth {
     using _stop = addAbortListener(signal, () => void thread.end())
     try {
       const [row] = await thread.read('PRAGMA quick_check(1)', [])
-      const found = row?.quick_check
-      if (found !== 'ok')
-        throw new StoreError('STORE_CORRUPT', `${this.#file} is damaged: ${found}`)
+      const fault = row?.quick_check
+      if (fault !== 'ok')
+        throw new StoreError('STORE_CORRUPT', `${this.#file} is damaged: ${fault}`)
       this.#damage = undefined
     } catch (thrown) {
       if (signal.aborted) return

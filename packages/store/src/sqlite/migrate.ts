@@ -21,15 +21,15 @@ const ADD = `INSERT INTO ${VERSIONS} (version, digest) VALUES (?, ?)`
  * @throws StoreError `STORE_NEWER`, `STORE_UNRELEASED`
  */
 export function migrateSqlite(sqlite: DatabaseSync, migrations: readonly Migration[]): void {
-  const all = stepsOf(migrations, 'sqlite')
-  const before = appliedTo(sqlite)
-  if (before && missing(before, all).length === 0) return
+  const steps = stepsOf(migrations, 'sqlite')
+  const earlier = appliedTo(sqlite)
+  if (earlier && missing(earlier, steps).length === 0) return
   sqlite.exec('BEGIN IMMEDIATE')
   try {
     // Another process may have been faster.
     const applied = appliedTo(sqlite)
     if (!applied) sqlite.exec(OWN_TABLES)
-    for (const { version, digest, sql } of missing(applied ?? [], all)) {
+    for (const { version, digest, sql } of missing(applied ?? [], steps)) {
       sqlite.exec(sql)
       sqlite.prepare(ADD).run(version, digest)
     }

@@ -5,7 +5,7 @@ import type { Parameter, Row } from '../engine.ts'
 import type { Migration } from '../migrations.ts'
 import { isBusy } from './failures.ts'
 import { migrateSqlite } from './migrate.ts'
-import { Connection, type Runner, Sqlite, type SqliteOptions } from './sqlite.ts'
+import { LocalRunner, type Runner, Sqlite, type SqliteOptions } from './sqlite.ts'
 import { Thread } from './thread.ts'
 
 /** Longest wait of a write for those of other processes, on a slow disk, in ms. */
@@ -122,7 +122,7 @@ function open(path: string, migrations: readonly Migration[]) {
   try {
     sqlite.exec(PRAGMAS)
     migrateSqlite(sqlite, migrations)
-    return { sqlite, inode, reader: new Connection(sqlite) }
+    return { sqlite, inode, reader: new LocalRunner(sqlite) }
   } catch (error) {
     sqlite.close()
     throw error

@@ -93,7 +93,7 @@ export class Sqlite implements Engine {
 
   constructor(sqlite: DatabaseSync, options: SqliteOptions = {}) {
     const { elapsed = () => performance.now(), file } = options
-    this.#runner = options.runner ?? new Connection(sqlite)
+    this.#runner = options.runner ?? new LocalRunner(sqlite)
     this.#location = sqlite.location()
     this.#elapsed = elapsed
     this.#openedAt = elapsed()
@@ -167,8 +167,8 @@ export class Sqlite implements Engine {
     await this.close()
   }
 
-  async #commitTurn(before: Promise<void>): Promise<void> {
-    await Promise.all([before, new Promise(setImmediate)])
+  async #commitTurn(previous: Promise<void>): Promise<void> {
+    await Promise.all([previous, new Promise(setImmediate)])
     const jobs = this.#waiting
     this.#waiting = []
     this.#running = this.#runTogether(jobs)
@@ -207,7 +207,7 @@ export class Sqlite implements Engine {
   async #runJob(job: Job, statements: Statements): Promise<unknown> {
     let failure: unknown
     let isOver = false
-    const sent: Promise<unknown>[] = []
+    const writes: Promise<unknown>[] = []
     const attempt = async <T>(method: 'all' | 'run', { sql, params }: Statement): Promise<T> => {
       if (isOver) throw new Error('The transaction is over')
       if (failure) throw failure
@@ -225,11 +225,11 @@ export class Sqlite implements Engine {
         ...queriesOf((sql, params) => attempt('all', { sql, params })),
         run: (sql, ...params) => {
           const ended = attempt<number>('run', { sql, params })
-          sent.push(ended.catch(() => {}))
+          writes.push(ended.catch(() => {}))
           return ended
         },
       })
-      await Promise.all(sent)
+      await Promise.all(writes)
       if (failure) throw failure
       return result
     } catch (error) {
@@ -281,7 +281,7 @@ export class Sqlite implements Engine {
 }
 
 /** Runs statements in this thread. */
-export class Connection implements Runner {
+export class LocalRunner implements Runner {
   readonly pause = 0
   readonly finish = this.run
   readonly read = this.all
@@ -321,8 +321,8 @@ export class Connection implements Runner {
   }
 
   #prepare(sql: string) {
-    const known = this.#statements.get(sql)
-    if (known) return known
+    const cached = this.#statements.get(sql)
+    if (cached) return cached
     const statement = this.#sqlite.prepare(toSqlite(sql))
     // Rows that are made by their columns' names take three times as long, and have no prototype.
     statement.setReturnArrays(true)

@@ -9,7 +9,7 @@ import { bound, toSqlite } from '../translate.ts'
 const IDLE = 60_000
 
 /** A call of a method of a prepared statement. */
-interface Call {
+interface ThreadCall {
   readonly sql: string
   readonly method: 'all' | 'run'
   readonly params: readonly SQLInputValue[]
@@ -29,7 +29,7 @@ export class Thread {
   readonly #workerData: typeof READER & { readonly url: string }
   readonly #owed: PromiseWithResolvers<unknown>[] = []
   readonly #translated = new Map<string, string>()
-  #calls: Call[] = []
+  #calls: ThreadCall[] = []
   #worker: Worker | undefined
   #idle: NodeJS.Timeout | undefined
 
@@ -38,7 +38,7 @@ export class Thread {
   }
 
   /** The calls of one turn are one message. */
-  call(method: Call['method'], sql: string, params: readonly Parameter[]): Promise<unknown> {
+  call(method: ThreadCall['method'], sql: string, params: readonly Parameter[]): Promise<unknown> {
     if (this.#calls.length === 0) queueMicrotask(() => this.#send())
     const translated = this.#translated.get(sql) ?? toSqlite(sql)
     this.#translated.set(sql, translated)
@@ -93,7 +93,7 @@ function serve(): void {
   const { DatabaseSync } = process.getBuiltinModule('node:sqlite')
   const statements = new Map<string, StatementSync>()
   let sqlite: InstanceType<typeof DatabaseSync> | undefined
-  parentPort?.on('message', (calls: readonly Call[]) => {
+  parentPort?.on('message', (calls: readonly ThreadCall[]) => {
     const answers = calls.map(({ sql, method, params }): CallResult => {
       try {
         if (sql === 'BEGIN IMMEDIATE' || (workerData.isOpenedOnce && !sqlite)) {

@@ -95,7 +95,7 @@ export class Outbox implements Events {
   prune(): Promise<void> {
     const now = this.#deps.clock.now()
     const receivers = this.#receivers.map(({ name }) => name)
-    return this.#deps.store.pruneEvents(now, { receivers, before: now - GIVE_UP_AFTER })
+    return this.#deps.store.pruneEvents(now, { receivers, olderThan: now - GIVE_UP_AFTER })
   }
 
   async close(): Promise<void> {

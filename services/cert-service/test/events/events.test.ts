@@ -151,7 +151,7 @@ t.test('the queue of events', async (t) => {
     t.equal(await count(), 2)
     await add(NOW + DAY + 1, true)
     t.equal(await count(), 3)
-    await store.pruneEvents(NOW + 3 * DAY, { receivers, before: NOW })
+    await store.pruneEvents(NOW + 3 * DAY, { receivers, olderThan: NOW })
     await add(NOW + DAY + 2)
     t.equal(await count(), 4, 'it was forgotten')
   })

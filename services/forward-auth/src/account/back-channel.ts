@@ -69,6 +69,6 @@ type LogoutToken = Awaited<ReturnType<NonNullable<RedirectProvider['readLogoutTo
 function endOf(token: LogoutToken, relation: Relation): End {
   const { sid, sub = '', issuedAt: before } = token
   return sid === undefined
-    ? { subject: nameAtProvider(relation, 'sub', sub), before }
-    : { providerSid: nameAtProvider(relation, 'sid', sid), before }
+    ? { subject: nameAtProvider(relation, 'sub', sub), issuedUntil: before }
+    : { providerSid: nameAtProvider(relation, 'sid', sid), issuedUntil: before }
 }

@@ -42,7 +42,7 @@ interface Happening
   readonly caller?: string | undefined
   readonly refusal?: Refusal | undefined
   /** Of a program or an agent: its client ID, and what it calls. The calls of a minute are counted. */
-  readonly call?: (Pick<AuditRow, 'client' | 'tool'> & { readonly by: object }) | undefined
+  readonly call?: (Pick<AuditRow, 'client' | 'tool'> & { readonly program: object }) | undefined
 }
 
 /** Who ends a session early, and as what; or who asks as a person. */
@@ -52,14 +52,14 @@ export type Ender = Readonly<
 
 type Count = ReturnType<typeof createCounters>
 
-interface Kind {
+interface EventKind {
   /** The message of its log line; undefined for none. */
   readonly message?: string
   /** Whether anybody can repeat it, and it has a row per hour. */
   readonly isHourly?: true
 }
 
-const KINDS: Readonly<Record<AuditEvent, Kind>> = {
+const KINDS: Readonly<Record<AuditEvent, EventKind>> = {
   'sign-in': { message: 'signed in' },
   'sign-in-refused': { message: 'sign-in refused', isHourly: true },
   'sign-in-failed': { message: 'sign-in failed', isHourly: true },
@@ -101,7 +101,7 @@ class AuditTrail {
     const { event, host, method, call } = happening
     const clientAddress = request && this.#app.trust.clientIp(request.raw)
     const from = { clientAddress, requestId: request?.id ?? '' }
-    const passed = event === 'program-passed' ? call?.by : undefined
+    const passed = event === 'program-passed' ? call?.program : undefined
     // What was described before is counted and no more, since programs call all the time.
     if (passed && this.#minute.repeats({ host, method, tool: call?.tool, ...from }, passed)) return
     const { message, isHourly } = KINDS[event]
@@ -178,9 +178,9 @@ class AuditTrail {
   #retrySoon(rows: readonly StoredAuditRow[], error: unknown): void {
     if (!this.#isDelayed) this.#app.log.warn({ err: error }, 'audit rows wait for the store')
     this.#isDelayed = true
-    const all = [...rows, ...this.#waiting]
-    this.#waiting = all.slice(0, MAX_WAITING)
-    const lost = all.length - this.#waiting.length
+    const queue = [...rows, ...this.#waiting]
+    this.#waiting = queue.slice(0, MAX_WAITING)
+    const lost = queue.length - this.#waiting.length
     if (lost > 0) this.#lose(new Error('too many rows wait'), lost)
     this.#retry = this.#app.clock.setTimer(() => {
       this.#retry = undefined
@@ -227,10 +227,10 @@ function groupsOf(groups: readonly string[]): string {
 
 /** The members of a log line, which names people as providers do. The one who acts is its caller. */
 function fieldsOf(row: AuditRow) {
-  const { time: _, requestId: __, actor, ...told } = row
-  const { name, username, email, groups, actorName, person, ...rest } = told
+  const { time: _, requestId: __, actor, ...fields } = row
+  const { name, username, email, groups, actorName, person, ...described } = fields
   const who = actor === undefined ? { caller: person } : { caller: actor, person }
-  return { ...rest, actor, ...who }
+  return { ...described, actor, ...who }
 }
 
 declare module 'fastify' {

@@ -20,7 +20,7 @@ interface RowLimitOptions {
   readonly repeated?: (row: AuditRow) => void
 }
 
-type Seen = { row: AuditRow; count: number }
+type CountedRow = { row: AuditRow; count: number }
 
 /**
  * Limits the rows of what is repeated: one in a time for the same person or program, portal, host, code, refusing
@@ -30,9 +30,9 @@ export class RowLimit {
   readonly #options: RowLimitOptions
   #timer: { cancel(): void } | undefined
   /** For each kind, its last row and how often it was repeated. */
-  #seen = new Map<string, Seen>()
+  #seen = new Map<string, CountedRow>()
   /** The same of what programs were let do, by host and tool. */
-  #passed = new WeakMap<object, Map<string | undefined, Seen>>()
+  #passed = new WeakMap<object, Map<string | undefined, CountedRow>>()
   readonly #kindsOf = new Map<string, number>()
 
   constructor(options: RowLimitOptions) {
@@ -40,19 +40,20 @@ export class RowLimit {
   }
 
   /** Counts what a program was let do if it has a row of its own; false if not. */
-  repeats(call: Partial<AuditRow>, by: object): boolean {
-    const seen = this.#passed.get(by)?.get(placeOf(call))
+  repeats(call: Partial<AuditRow>, program: object): boolean {
+    const seen = this.#passed.get(program)?.get(placeOf(call))
     if (seen) count(seen, { ...seen.row, ...call })
     return seen !== undefined
   }
 
   /** The row to write: this one, or one that stands for several. Undefined if it was written before. */
-  take(row: AuditRow, isPage = false, by?: object): AuditRow | undefined {
+  take(row: AuditRow, isPage = false, program?: object): AuditRow | undefined {
     const { clock, time, most } = this.#options
     this.#timer ??= clock.setTimer(() => this.end(), time)
     const key = keyOf(row)
     const seen = this.#seen.get(key)
-    if (seen) return this.#add(row, key, by) ?? (isPage && seen.count < MAX_PAGES ? row : undefined)
+    if (seen)
+      return this.#add(row, key, program) ?? (isPage && seen.count < MAX_PAGES ? row : undefined)
     const { event, person } = row
     // What is refused takes no room of what passes.
     const budget = `${event} ${person}`
@@ -60,7 +61,7 @@ export class RowLimit {
     const hasRoom = this.#seen.size < MAX_ALL
     if (hasRoom && kinds < most) {
       this.#kindsOf.set(budget, kinds + 1)
-      return this.#add(row, key, by)
+      return this.#add(row, key, program)
     }
     const several = Object.fromEntries(PLACES.map((name) => [name, row[name] && '*']))
     const ofPerson = { ...row, ...several }
@@ -82,15 +83,16 @@ export class RowLimit {
     for (const { row, count } of seen.values()) if (count > 0) repeated?.({ ...row, time, count })
   }
 
-  #add(row: AuditRow, key = keyOf(row), by?: object): AuditRow | undefined {
+  #add(row: AuditRow, key = keyOf(row), program?: object): AuditRow | undefined {
     const seen = this.#seen.get(key) ?? { row, count: -1 }
     this.#seen.set(key, seen)
-    if (by) this.#passed.set(by, (this.#passed.get(by) ?? new Map()).set(placeOf(row), seen))
+    if (program)
+      this.#passed.set(program, (this.#passed.get(program) ?? new Map()).set(placeOf(row), seen))
     return count(seen, row) === 0 ? row : undefined
   }
 }
 
-function count(seen: Seen, row: AuditRow): number {
+function count(seen: CountedRow, row: AuditRow): number {
   const { path, method } = seen.row
   const isAlike = row.path === path && row.method === method
   seen.row = isAlike ? row : { ...row, method: '*', path: row.path && '*' }

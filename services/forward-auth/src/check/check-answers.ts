@@ -129,7 +129,7 @@ export function recordRefusal(
 /** What a program calls, and as which client; undefined for people. */
 function callOf({ principal, forwarded: { mcp } = {} }: Recorded) {
   if (!principal?.isProgram) return undefined
-  return { by: principal, client: principal.identity.client, tool: mcp?.name ?? mcp?.method }
+  return { program: principal, client: principal.identity.client, tool: mcp?.name ?? mcp?.method }
 }
 
 /** Has a person, or a program, authenticate as a policy demands and try again (RFC 9470). */

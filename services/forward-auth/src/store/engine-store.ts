@@ -161,8 +161,8 @@ export abstract class EngineStore {
     return this.told('reading', SESSIONS.find(this.#engine, 'WHERE sid = $1', sid))
   }
 
-  async listSessions({ agents, ...of }: Listing, limit: number): Promise<readonly Listed[]> {
-    const [[column, value] = []] = Object.entries(of)
+  async listSessions({ agents, ...filter }: Listing, limit: number): Promise<readonly Listed[]> {
+    const [[column, value] = []] = Object.entries(filter)
     const where = `${column} = $1 AND parent IS ${agents ? 'NOT ' : ''}NULL`
     const sql = `${LIST} WHERE ${where} ORDER BY begun DESC, sid LIMIT ${limit}`
     type Row = SessionRow & { readonly hosts: string | null }
@@ -174,21 +174,26 @@ export abstract class EngineStore {
     return this.#write(async (tx) => {
       if ('sid' in which) return this.#end(tx, 'sid = $1', which.sid)
       if ('person' in which) return this.#end(tx, OTHERS, which.person, which.except ?? '')
-      const of = 'subject' in which ? 'subject' : 'providerSid'
+      const claim = 'subject' in which ? 'subject' : 'providerSid'
       const digest = 'subject' in which ? which.subject : which.providerSid
       // Before its rows are looked for: a sign-in has added its row by then, or will see the mark.
       const until = this.clock.now() + SIGN_IN
-      await this.#mark(tx, `${of} ${digest}`, which.before, this.#lasting(until))
-      return this.#end(tx, `${MARKED[of]} = $1 AND issued_at <= $2`, digest, which.before)
+      await this.#mark(tx, `${claim} ${digest}`, which.issuedUntil, this.#lasting(until))
+      return this.#end(tx, `${MARKED[claim]} = $1 AND issued_at <= $2`, digest, which.issuedUntil)
     })
   }
 
-  async leaseSession(sid: string, rev: number, before: number, until: number): Promise<boolean> {
-    return (await this.#write((tx) => tx.run(LEASE, sid, rev, before, until))) === 1
+  async leaseSession(
+    sid: string,
+    rev: number,
+    expectedLease: number,
+    until: number,
+  ): Promise<boolean> {
+    return (await this.#write((tx) => tx.run(LEASE, sid, rev, expectedLease, until))) === 1
   }
 
   async touchSessions(seen: readonly Seen[]): Promise<void> {
-    const sorted = seen.toSorted((one, other) => (one.sid < other.sid ? -1 : 1))
+    const sorted = seen.toSorted((a, b) => (a.sid < b.sid ? -1 : 1))
     for (const page of pagesOf(sorted, TOUCHED)) {
       const touch = async (tx: Transaction) => {
         const touched = page.map(({ sid, lastSeen, seenMac }) =>
@@ -342,8 +347,8 @@ export abstract class EngineStore {
   async #isEnded(tx: Transaction, row: SessionRow): Promise<boolean> {
     const lasting = this.#lasting(this.clock.now(), 0)
     const marks = (['subject', 'providerSid'] as const)
-      .filter((of) => row[of] !== null)
-      .map((of) => this.#mark(tx, `${of} ${row[of]}`, -1, lasting))
+      .filter((member) => row[member] !== null)
+      .map((member) => this.#mark(tx, `${member} ${row[member]}`, -1, lasting))
     return (await Promise.all(marks)).some((before) => before >= row.issuedAt)
   }
 

@@ -30,8 +30,8 @@ export type ConsentRow = Pick<RowOf<typeof CONSENTS>, 'key' | 'person' | 'until'
 export type End =
   | { readonly sid: string }
   | { readonly person: string; readonly except?: string }
-  | { readonly subject: string; readonly before: number }
-  | { readonly providerSid: string; readonly before: number }
+  | { readonly subject: string; readonly issuedUntil: number }
+  | { readonly providerSid: string; readonly issuedUntil: number }
 
 /** What happened to a session or a ticket. */
 export interface SessionEvent {
@@ -166,7 +166,7 @@ export interface AuthStore {
    * Lets one caller ask the provider. Leases are times, in ms since the epoch, of which no two are the same: whoever
    * names the one that is there replaces it.
    */
-  leaseSession(sid: string, rev: number, before: number, until: number): Promise<boolean>
+  leaseSession(sid: string, rev: number, expectedLease: number, until: number): Promise<boolean>
   /** Notes when sessions were last seen, and at which hosts. */
   touchSessions(seen: readonly Seen[]): Promise<void>
   /** Tells all instances. */

@@ -23,7 +23,7 @@ t.test('a dump restores sessions and what ended, and tells no key', { skip }, as
     t.equal(await first.store.beginSession(session(sid)), true)
   t.match(await first.store.endSessions({ sid: 'ended' }), [{ sid: 'ended' }])
   // By the provider, while somebody is about to sign in.
-  await first.store.endSessions({ subject: 'subject of late', before: 200 })
+  await first.store.endSessions({ subject: 'subject of late', issuedUntil: 200 })
   t.equal(await first.store.completeLogin('login', systemClock.now() + HOUR), true)
   const file = join(testFolder(t), 'gatehouse.dump')
   const text = await dump(server, SCHEMA, file)

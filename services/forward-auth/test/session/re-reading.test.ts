@@ -620,7 +620,7 @@ t.test('a session keeps the names by which it is found, and follows them', async
   t.match(after, { person, subject, providerSid, issuedAt, begun, ends, rev: 2, lease: 0 })
   t.equal(after.mail, mailOf('main', 'countess@example.com'))
   t.equal(after.reRead, clock.now())
-  const ended = await here.records.end({ providerSid: providerSid!, before: 1_000 })
+  const ended = await here.records.end({ providerSid: providerSid!, issuedUntil: 1_000 })
   t.equal(ended.length, 1, 'the provider still ends it')
 })
 

@@ -361,7 +361,7 @@ t.test('a sign-in that the provider has ended meanwhile makes no session', async
   const here = await startInstance(t)
   const first = await here.begin({ issuedAt: 100, sid: 'at the provider' })
   const { row } = (await here.records.open(first.sid))!
-  const ended = await here.records.end({ providerSid: row.providerSid!, before: 100 })
+  const ended = await here.records.end({ providerSid: row.providerSid!, issuedUntil: 100 })
   t.equal(ended.length, 1)
   await t.rejects(here.begin({ issuedAt: 99, sid: 'at the provider' }), /has ended it already/)
   t.ok(await here.begin({ issuedAt: 101, sid: 'at the provider' }), 'a later one')

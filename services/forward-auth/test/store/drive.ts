@@ -29,8 +29,8 @@ export async function driveAll(store: AuthStore): Promise<void> {
   await store.withdrawConsents(undefined, 'client')
   await store.endSessions({ sid: 'x' })
   await store.endSessions({ person: row.person, except: 'b' })
-  await store.endSessions({ subject: 'subject of b', before: 1 })
-  await store.endSessions({ providerSid: 'nobody', before: 1 })
+  await store.endSessions({ subject: 'subject of b', issuedUntil: 1 })
+  await store.endSessions({ providerSid: 'nobody', issuedUntil: 1 })
   await store.prune()
   await store.catchUp()
   await store.audit.append([

@@ -40,12 +40,12 @@ const ENDS: readonly (readonly [what: string, which: End, ended: string])[] = [
   ['all of a person', { person: 'ada' }, 'a1 a2 x1 x2 x3'],
   ['a person, but for a session', { person: 'ada', except: 'a2' }, 'a1 x1'],
   ['a person, but for an agent', { person: 'ada', except: 'x1' }, 'a1 a2 x1 x2 x3'],
-  ['a subject', { subject: 's-ada', before: 200 }, 'a1 a2 x1 x2 x3'],
-  ['a subject, but for what was issued later', { subject: 's-ada', before: 199 }, 'a1 x1'],
-  ['a subject, before all was issued', { subject: 's-ada', before: 99 }, ''],
-  ['a session of the provider', { providerSid: 'p2', before: 200 }, 'a2 x2 x3'],
-  ['that, but for what was issued later', { providerSid: 'p2', before: 199 }, ''],
-  ['a digest of the other kind', { subject: 'p2', before: 999 }, ''],
+  ['a subject', { subject: 's-ada', issuedUntil: 200 }, 'a1 a2 x1 x2 x3'],
+  ['a subject, but for what was issued later', { subject: 's-ada', issuedUntil: 199 }, 'a1 x1'],
+  ['a subject, before all was issued', { subject: 's-ada', issuedUntil: 99 }, ''],
+  ['a session of the provider', { providerSid: 'p2', issuedUntil: 200 }, 'a2 x2 x3'],
+  ['that, but for what was issued later', { providerSid: 'p2', issuedUntil: 199 }, ''],
+  ['a digest of the other kind', { subject: 'p2', issuedUntil: 999 }, ''],
 ]
 
 /** What an instance does in the property test: to which of four sessions, and in which of five ways it ends them. */
@@ -327,8 +327,8 @@ for (const [engine, prepare] of Object.entries(ENGINES))
         const which = [
           { sid: parent.sid },
           { person: of.person },
-          { subject: of.subject, before },
-          { providerSid: of.providerSid, before },
+          { subject: of.subject, issuedUntil: before },
+          { providerSid: of.providerSid, issuedUntil: before },
         ][i % 4] as End
         const ending = i % 5 === 0 ? here : there
         const beginIt = () => here.store.beginAgent(agent(`late${i}`, parent.sid), codeOf(`${i}`))
@@ -405,9 +405,9 @@ for (const [engine, prepare] of Object.entries(ENGINES))
 
     t.test('an end by the provider holds for sign-ins that come later', async (t) => {
       const [here, there] = await two(newStore(t))
-      await here.store.endSessions({ subject: 's', before: 200 })
-      await there.store.endSessions({ subject: 's', before: 150 })
-      await there.store.endSessions({ providerSid: 'p', before: 300 })
+      await here.store.endSessions({ subject: 's', issuedUntil: 200 })
+      await there.store.endSessions({ subject: 's', issuedUntil: 150 })
+      await there.store.endSessions({ providerSid: 'p', issuedUntil: 300 })
       const table: [changes: Partial<SessionRow>, begins: boolean][] = [
         [{ subject: 's', issuedAt: 200 }, false],
         [{ subject: 's', issuedAt: 201 }, true],
@@ -440,7 +440,10 @@ for (const [engine, prepare] of Object.entries(ENGINES))
           ...{ subject: `s${i}`, providerSid: `p${i}`, rev: isRenewal ? 1 : 0 },
         })
         const before = row.issuedAt
-        const which = i % 2 === 0 ? { subject: `s${i}`, before } : { providerSid: `p${i}`, before }
+        const which =
+          i % 2 === 0
+            ? { subject: `s${i}`, issuedUntil: before }
+            : { providerSid: `p${i}`, issuedUntil: before }
         // On a folder, one instance writes all that waits before another one does.
         const ending = i % 5 === 0 ? here : there
         const write = () => here.store[isRenewal ? 'updateSession' : 'beginSession'](row)
@@ -524,7 +527,7 @@ for (const [engine, prepare] of Object.entries(ENGINES))
       )
       await one.store.touchSessions([seenAt('short', begun, ['a.example'])])
       await one.store.endSessions({ sid: 'out' })
-      await one.store.endSessions({ subject: 's', before: 100 })
+      await one.store.endSessions({ subject: 's', issuedUntil: 100 })
       await one.store.completeLogin('login', begun)
       const sids = ['short', 'idle', 'used', 'long', 'out']
       const remaining = async () => {
@@ -671,8 +674,8 @@ for (const [engine, prepare] of Object.entries(ENGINES))
             { sid: row.sid },
             { person: row.person },
             { person: row.person, except: row.sid },
-            { subject: row.subject ?? '', before: row.issuedAt },
-            { providerSid: row.providerSid ?? '', before: row.issuedAt },
+            { subject: row.subject ?? '', issuedUntil: row.issuedAt },
+            { providerSid: row.providerSid ?? '', issuedUntil: row.issuedAt },
           ][how] as End
         const steps = async ({ at, what, who, how, rev }: Command) => {
           const store = stores[at]!

@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap'
 import { Relay } from '../../../../store/test/postgres/relay.ts'
-import type { Change, Store } from '../../../src/port/store.ts'
+import type { ReplicaChange, Store } from '../../../src/port/store.ts'
 import { newSchema, openReplica, testServer, until } from '../../helpers/engines.ts'
 import { NOW, newAudit, newCertificate } from '../../helpers/store.ts'
 
@@ -8,7 +8,7 @@ const DAY = 86_400_000
 
 /** The changes that a store tells of, as long as nobody takes them. */
 function heardBy(store: Store) {
-  let heard: Change['requestKeys'][] = []
+  let heard: ReplicaChange['requestKeys'][] = []
   store.onChange(({ requestKeys }) => void heard.push(requestKeys))
   return async (count = 1) => {
     await until(() => heard.length >= count)

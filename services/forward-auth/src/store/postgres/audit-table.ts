@@ -22,10 +22,10 @@ export function auditTableOf(db: Postgres, age: EngineStore['age']): AuditStore 
   return {
     async append(rows) {
       const records = rows.map((row) => {
-        const { time, ...rest } = row
+        const { time, ...columns } = row
         const id = ids.get(row) ?? randomUUID()
         ids.set(row, id)
-        return { ...rest, id, at: Date.parse(time) }
+        return { ...columns, id, at: Date.parse(time) }
       })
       await db.transaction((tx) => AUDIT.addAll(tx, records, ' ON CONFLICT (id) DO NOTHING'))
     },
@@ -51,8 +51,8 @@ export async function* readRows(
     const page = await AUDIT.list(db, NEXT, ...after, until)
     for (const { seq, id: _, at, ...row } of page) {
       after = [at, seq]
-      const known = Object.entries(row).filter(([, value]) => value !== null)
-      yield { time: new Date(at).toISOString(), ...Object.fromEntries(known) } as StoredAuditRow
+      const present = Object.entries(row).filter(([, value]) => value !== null)
+      yield { time: new Date(at).toISOString(), ...Object.fromEntries(present) } as StoredAuditRow
     }
     if (page.length < PAGE) return
   }

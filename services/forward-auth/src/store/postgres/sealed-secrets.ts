@@ -32,12 +32,12 @@ export function sealedSecretsOf(db: Postgres) {
    */
   async function open(name: SecretName, sealing: KeyRing): Promise<string> {
     const { first } = sealing
-    const known = secrets.get(name)
-    if (known?.kid === first.kid) return known.secret
+    const stored = secrets.get(name)
+    if (stored?.kid === first.kid) return stored.secret
     const sealed = (await read(name)) ?? (await make(name, sealing))
     const purpose = `secret ${name}`
     const current = unseal(sealed, { first, keys: [first] }, purpose)
-    const secret = current ?? unseal(sealed, sealing, purpose) ?? known?.secret
+    const secret = current ?? unseal(sealed, sealing, purpose) ?? stored?.secret
     if (secret === undefined)
       throw new FwaError(
         'FWA_KEY_UNUSABLE',

@@ -81,13 +81,13 @@ export async function* readRows(
 
 /** Not by `readline`: it ends a line at U+2028 too, which clients may put into the name of what they call. */
 async function* readLines(path: string): AsyncGenerator<string> {
-  let rest = ''
+  let tail = ''
   for await (const chunk of createReadStream(path, 'utf8')) {
-    const lines = `${rest}${chunk}`.split('\n')
-    rest = lines.pop() ?? ''
+    const lines = `${tail}${chunk}`.split('\n')
+    tail = lines.pop() ?? ''
     yield* lines
   }
-  yield rest
+  yield tail
 }
 
 function parseRow(line: string): StoredAuditRow | undefined {
