@@ -373,7 +373,7 @@ t.test('a sign-in that the provider has ended meanwhile ends the session it rene
   const renewed = await here.begin({ issuedAt: 100, sid: 'first there' })
   const other = await here.begin({ issuedAt: 100, sid: 'second there' })
   const { row } = (await here.records.open(other.sid))!
-  await here.records.end({ providerSid: row.providerSid!, before: 100 })
+  await here.records.end({ providerSid: row.providerSid!, issuedUntil: 100 })
   t.ok(await here.check(renewed.cookie), 'the provider has ended another session')
   const signIn = { before: renewed.session, issuedAt: 99, sid: 'second there' }
   await t.rejects(here.begin(signIn), /has ended it already/)
