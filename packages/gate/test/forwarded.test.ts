@@ -270,8 +270,7 @@ t.test('path and method are known unless a header of the client replaces them', 
   t.match(readOriginal(original, SITES).routing, known, 'the URL of the proxy replaces nothing')
   for (const name of ['X-Original-URL', 'X-Rewrite-URL', 'Destination', 'X-Forwarded-Prefix']) {
     const { routing } = readForwarded(forwarded({ ...uri, [name]: '/b' }), SITES)
-    t.match(routing, { path: { segments: [], next: '' }, method: 'GET' }, name)
-    t.equal(routing.path.segments.length, 0, name)
+    t.match(routing, { path: { segments: { length: 0 }, next: '' }, method: 'GET' }, name)
   }
   const { routing } = readForwarded(forwarded({ ...uri, 'X-HTTP-Method': 'PUT' }), SITES)
   t.match(routing, { path: { segments: ['a'] }, method: undefined }, 'X-HTTP-Method')
