@@ -7,7 +7,6 @@ import { testFolder } from '@gatehouse/service-kit/testing'
 import type { Test } from 'tap'
 import { quietLog } from '../../../../scripts/test/quiet.ts'
 import { openSqliteStore } from '../../../cert-store/src/engines/sqlite.ts'
-import { failedOrders } from '../../../cert-store/test/helpers/store.ts'
 import { Callers } from '../../src/callers.ts'
 import { IssueError } from '../../src/errors.ts'
 import type { CertEvent } from '../../src/flight/ports.ts'
@@ -156,12 +155,6 @@ export async function obtain(
 /** Renews the current certificate of a name. */
 export async function renew({ store, issuance }: Stage, domain = 'a.test'): Promise<Answer> {
   return answerOf(async () => issuance.renew((await currentOf({ store }, domain))!, OPERATOR))
-}
-
-/** Has the failed orders of a name tried now. */
-export async function retry({ store, issuance }: Stage, domain = 'a.test'): Promise<Answer> {
-  const failed = (await failedOrders(store)).filter(({ names }) => names.includes(domain))
-  return answerOf(async () => ({ orders: await issuance.retry(domain, failed, OPERATOR) }))
 }
 
 export const currentOf = async ({ store }: Pick<Stage, 'store'>, domain = 'a.test') =>
