@@ -8,7 +8,7 @@ import { type Actor, type IssuanceRequest, preparationOf } from './request.ts'
 export const SYSTEM: Actor = { actor: 'system', way: 'service' }
 
 /** What is to be admitted. Without a lease it is only asked whether it would be. */
-export interface Admission {
+export interface CertificateAdmission {
   readonly request: IssuanceRequest
   readonly actor: Actor
   /** The latest order of the request key. */
@@ -49,7 +49,10 @@ interface AdmissionDeps {
  * Whatever refuses a certificate before its issuer begins, in order. Work on it ends at the first; a dry run
  * collects all. Who asks for the same later may be refused nevertheless.
  */
-export async function* refusalsOf(admission: Admission, { callers, clock, store }: AdmissionDeps) {
+export async function* refusalsOf(
+  admission: CertificateAdmission,
+  { callers, clock, store }: AdmissionDeps,
+) {
   const { request, actor, isRenewal, lease } = admission
   const retry = await refusedRetry(admission, callers, clock.now())
   if (retry) yield retry
@@ -68,7 +71,7 @@ export async function* refusalsOf(admission: Admission, { callers, clock, store 
 
 /** Refuses what failed until its next try is due, unless its share refused another caller. */
 async function refusedRetry(
-  { request, actor, order, lease }: Admission,
+  { request, actor, order, lease }: CertificateAdmission,
   callers: CallerGate,
   now: number,
 ): Promise<Error | undefined> {
@@ -84,7 +87,7 @@ async function refusedRetry(
 
 /** Whether the same caller had the names proven ahead, which took one from its bucket. */
 async function isPrepared(
-  { request, askedBy }: Admission,
+  { request, askedBy }: CertificateAdmission,
   store: AdmissionDeps['store'],
 ): Promise<boolean> {
   if (!request.issuer.authorize || request.isPreparation) return false

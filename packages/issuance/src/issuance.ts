@@ -7,7 +7,7 @@ import { nextTryOf } from './failure.ts'
 import { Flight } from './flight/flight.ts'
 import type { FlightPlan } from './flight/order.ts'
 import type { IssuanceDeps } from './flight/ports.ts'
-import { type Admission, refusalsOf, SYSTEM } from './gate.ts'
+import { type CertificateAdmission, refusalsOf, SYSTEM } from './gate.ts'
 import type { Certificate } from './holdings.ts'
 import {
   type Actor,
@@ -283,7 +283,13 @@ export class Issuance {
     const order = await this.#deps.store.findOrderByRequestKey(request.requestKey)
     // One that lives too long is renewed.
     const isRenewal = (await this.#find(request)) !== undefined
-    const admission: Admission = { request, actor, order, isRenewal, askedBy: actor.actor }
+    const admission: CertificateAdmission = {
+      request,
+      actor,
+      order,
+      isRenewal,
+      askedBy: actor.actor,
+    }
     return Array.fromAsync(refusalsOf(admission, this.#deps))
   }
 
