@@ -130,7 +130,8 @@ t.test('nobody is asked who cannot or need not be', async (t) => {
     await clock.advance(11 * HOUR)
     t.strictSame(await groupsAt(here), ['admin', 'ops'], what)
     t.strictSame(asked, [], what)
-    const told = what === 'no token' ? [/^the provider gives no refresh tokens, .* offline_access$/] : []
+    const told =
+      what === 'no token' ? [/^the provider gives no refresh tokens, .* offline_access$/] : []
     t.match(here.log, told, `${what}, once`)
     t.equal(here.log.length, told.length)
     const degraded = told.map(() => 'provider main/corp')
