@@ -132,6 +132,19 @@ t.test('no two rooms of a package or service import each other', async (t) => {
   }
 })
 
+t.test('the name of a type has one meaning', (t) => {
+  const files = new Map<string, Set<string>>()
+  for (const [file, text] of readTexts(SOURCES))
+    for (const [, name = ''] of text.matchAll(
+      /^(?:export )?(?:abstract )?(?:interface|type|class) (\w+)/gm,
+    ))
+      files.set(name, (files.get(name) ?? new Set()).add(file))
+  t.ok(files.size > 1_000)
+  const common = [...files].filter(([, { size }]) => size > 2)
+  t.ok(common.length <= 5, `in three files or more: ${common.map(([name]) => name).join(', ')}`)
+  t.end()
+})
+
 t.test('no room of a package or service is too big', async (t) => {
   for (const [unit, texts] of readUnits()) {
     const { name, lines, most } = biggestRoom(unit, texts)

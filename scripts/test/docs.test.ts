@@ -234,6 +234,22 @@ function mentions(pattern: RegExp): [where: string, name: string][] {
   )
 }
 
+t.test('the glossary has few nouns, in order, and says where each lives', async (t) => {
+  const sections = read('docs/glossary.md')
+    .split('\n## ')
+    .slice(1)
+    .map((section) => tableRows(section.split('\n')))
+  const nouns = sections.flat().map(([noun]) => noun)
+  t.ok(nouns.length >= 25 && nouns.length <= 40, `${nouns.length} nouns`)
+  t.equal(new Set(nouns).size, nouns.length, 'each once')
+  for (const rows of sections) {
+    const names = rows.map(([noun]) => noun)
+    t.strictSame(names, names.toSorted(), 'in order')
+    for (const [noun, , place = ''] of rows)
+      t.ok(existsSync(join(ROOT, codeOf(place)[0] ?? 'nowhere')), `${noun} lives at ${place}`)
+  }
+})
+
 t.test('what the guides name exists', async (t) => {
   t.test('error codes', async (t) => {
     const known = read('docs/reference/errors.md')
