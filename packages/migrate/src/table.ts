@@ -19,14 +19,17 @@ export type SettingTable = readonly SettingRow[]
 /** The words of a text over any number of lines. */
 export const words = (text: string) => text.split(/\s+/).filter(Boolean)
 
-/** Makes a table of rows by their names, which are separated by white space. A text is a row with that note alone. */
-export function settings(
-  rows: Readonly<Record<string, string | Omit<SettingRow, 'names'>>>,
-): SettingTable {
-  return Object.entries(rows).map(([names, row]) => ({
-    names: words(names),
-    ...(typeof row === 'string' ? { note: row } : row),
-  }))
+/** What becomes of settings, with a note; or the note alone. */
+type Fate = readonly [becomes: string, note?: string] | string | Omit<SettingRow, 'names'>
+
+/** Makes a table of the fates of settings, whose names are separated by white space. */
+export function settings(fates: Readonly<Record<string, Fate>>): SettingTable {
+  return Object.entries(fates).map(([names, fate]) => {
+    const row = typeof fate === 'string' ? { note: fate } : fate
+    if (!(0 in row)) return { names: words(names), ...row }
+    const [becomes, note] = row
+    return { names: words(names), becomes, ...(note !== undefined && { note }) }
+  })
 }
 
 /** A variable that a shell, a compose file or Kubernetes replaces. */

@@ -14,55 +14,46 @@ export const LISTS: ReadonlySet<string> = new Set(
 
 /** Every setting of oauth2-proxy 7.15, by its flag, and what it becomes. */
 export const OAUTH2_PROXY: SettingTable = settings({
-  provider: {
-    becomes: '`portals[].providers[].type`',
-    note:
-      '`oidc`, `keycloak`, `keycloak-oidc` and `adfs` become `openIDConnect`, `azure` and ' +
+  provider: [
+    '`portals[].providers[].type`',
+    '`oidc`, `keycloak`, `keycloak-oidc` and `adfs` become `openIDConnect`, `azure` and ' +
       '`entra-id` `microsoftEntraID`; `google`, `github` and `gitlab` keep their names; the ' +
       'others need an OpenID Connect provider',
-  },
-  'provider-display-name': { becomes: '`title` of the provider' },
-  'oidc-issuer-url': { becomes: '`issuerUrl`, `tenantId` or `url` of the provider' },
-  'client-id': { becomes: '`clientId`' },
-  'client-secret client-secret-file': {
-    becomes: '`clientSecretFile`',
-    note: 'the secret itself is never printed',
-  },
-  'entra-id-federated-token-auth': {
-    becomes: '`clientAssertion: { type: azureWorkloadIdentity }`',
-  },
-  'azure-tenant': { becomes: '`tenantId`', note: 'one tenant, by its ID' },
-  scope: { becomes: '`scopes`', note: 'GitHub needs none' },
-  'prompt acr-values resource': {
-    becomes: '`authorizationParameters`',
-    note: 'a policy with `acr` also demands what `acr_values` asks for',
-  },
-  'provider-ca-file': { becomes: '`caFile`', note: 'one file; several have to be joined' },
-  'login-url': {
-    becomes: '`issuerUrl`',
-    note: 'of Keycloak; other endpoints are found by discovery',
-  },
-  'oidc-groups-claim': { becomes: '`groupsClaim`' },
-  'oidc-email-claim user-id-claim': {
-    becomes: '`allow`',
-    note: 'another claim than `email` is read by the condition; headers for apps always have `email`',
-  },
-  'insecure-oidc-allow-unverified-email': {
-    becomes: '`trustEmail`',
-    note: 'OpenID Connect and Entra ID; without it, addresses count unless the provider says that they are not verified',
-  },
-  'email-domain authenticated-emails-file': {
-    becomes: '`allow`',
-    note: 'see `trustEmail`; the file is read, and its addresses become a condition',
-  },
-  'allowed-group keycloak-group gitlab-group allowed-role': {
-    becomes: '`allow`, with `groups` of GitLab and `rolesClaim` of Keycloak',
-    note: 'one of them is enough',
-  },
-  'github-org github-team github-user': {
-    becomes: '`allow`, with `organizations`',
-    note: 'teams are groups such as `acme/ops`; a user name can change hands, so prefer teams',
-  },
+  ],
+  'provider-display-name': ['`title` of the provider'],
+  'oidc-issuer-url': ['`issuerUrl`, `tenantId` or `url` of the provider'],
+  'client-id': ['`clientId`'],
+  'client-secret client-secret-file': ['`clientSecretFile`', 'the secret itself is never printed'],
+  'entra-id-federated-token-auth': ['`clientAssertion: { type: azureWorkloadIdentity }`'],
+  'azure-tenant': ['`tenantId`', 'one tenant, by its ID'],
+  scope: ['`scopes`', 'GitHub needs none'],
+  'prompt acr-values resource': [
+    '`authorizationParameters`',
+    'a policy with `acr` also demands what `acr_values` asks for',
+  ],
+  'provider-ca-file': ['`caFile`', 'one file; several have to be joined'],
+  'login-url': ['`issuerUrl`', 'of Keycloak; other endpoints are found by discovery'],
+  'oidc-groups-claim': ['`groupsClaim`'],
+  'oidc-email-claim user-id-claim': [
+    '`allow`',
+    'another claim than `email` is read by the condition; headers for apps always have `email`',
+  ],
+  'insecure-oidc-allow-unverified-email': [
+    '`trustEmail`',
+    'OpenID Connect and Entra ID; without it, addresses count unless the provider says that they are not verified',
+  ],
+  'email-domain authenticated-emails-file': [
+    '`allow`',
+    'see `trustEmail`; the file is read, and its addresses become a condition',
+  ],
+  'allowed-group keycloak-group gitlab-group allowed-role': [
+    '`allow`, with `groups` of GitLab and `rolesClaim` of Keycloak',
+    'one of them is enough',
+  ],
+  'github-org github-team github-user': [
+    '`allow`, with `organizations`',
+    'teams are groups such as `acme/ops`; a user name can change hands, so prefer teams',
+  ],
   'google-group': {
     note: 'Google sends no groups: list people by `emailDomains` or a condition, or sign in at a provider that knows groups',
     restricts: true,
@@ -79,36 +70,26 @@ export const OAUTH2_PROXY: SettingTable = settings({
     note: 'groups are in the ID token, by the IDs that Entra ID sends',
     restricts: true,
   },
-  'cookie-domain': {
-    becomes: '`domains[].domain`',
-    note: 'without it, the host of `redirect-url`',
-  },
-  'redirect-url': { becomes: '`domains[].authHost`', note: 'the redirect URI follows' },
-  'whitelist-domain': {
-    becomes: '`domains[].domain`',
-    note: 'people are only sent back to hosts of `domains`',
-  },
-  'cookie-expire': { becomes: '`session.lifetime`', note: '168h there, 8h here' },
-  'http-address https-address': {
-    becomes: '`server.host`, `server.port`',
-    note: 'TCP only; while both run on one machine, one of them needs another port',
-  },
-  'tls-cert-file tls-key-file': { becomes: '`server.tls.certFile`, `server.tls.keyFile`' },
-  'trusted-proxy-ip': {
-    becomes: '`server.trustedProxies`',
-    note: 'loopback alone if there is none, not everybody',
-  },
-  'metrics-address': { becomes: '`metrics.host`, `metrics.port`' },
-  'set-xauthrequest': { becomes: '`headers: x-auth-request-*`' },
-  'prefer-email-to-user': { becomes: '`userHeader: email`' },
-  'trusted-ip': { becomes: '`rules` with `from` and `require: anyone`' },
-  'skip-auth-route skip-auth-regex': {
-    becomes: '`rules` with `paths`, `methods` and `require: anyone`',
-    note:
-      'only expressions such as `^/x$`, which also opens `/x/`, and `^/x/` or `GET=^/x/.*$`, ' +
+  'cookie-domain': ['`domains[].domain`', 'without it, the host of `redirect-url`'],
+  'redirect-url': ['`domains[].authHost`', 'the redirect URI follows'],
+  'whitelist-domain': ['`domains[].domain`', 'people are only sent back to hosts of `domains`'],
+  'cookie-expire': ['`session.lifetime`', '168h there, 8h here'],
+  'http-address https-address': [
+    '`server.host`, `server.port`',
+    'TCP only; while both run on one machine, one of them needs another port',
+  ],
+  'tls-cert-file tls-key-file': ['`server.tls.certFile`, `server.tls.keyFile`'],
+  'trusted-proxy-ip': ['`server.trustedProxies`', 'loopback alone if there is none, not everybody'],
+  'metrics-address': ['`metrics.host`, `metrics.port`'],
+  'set-xauthrequest': ['`headers: x-auth-request-*`'],
+  'prefer-email-to-user': ['`userHeader: email`'],
+  'trusted-ip': ['`rules` with `from` and `require: anyone`'],
+  'skip-auth-route skip-auth-regex': [
+    '`rules` with `paths`, `methods` and `require: anyone`',
+    'only expressions such as `^/x$`, which also opens `/x/`, and `^/x/` or `GET=^/x/.*$`, ' +
       'which open what is below `/x/`; the others keep asking for a session',
-  },
-  'skip-auth-preflight': { becomes: '`preflight`', note: 'real CORS preflights only' },
+  ],
+  'skip-auth-preflight': ['`preflight`', 'real CORS preflights only'],
   'cookie-secret cookie-secret-file':
     'a key is made at the first start; several instances share `session.keys`, and everybody signs in once more',
   'cookie-refresh':
