@@ -88,10 +88,10 @@ export function issuerOf({ portal, site }: PortalAt): string {
 
 /** A purpose for which values are sealed at a portal and a sign-in host, and are good at no other. */
 export function purposeAt(
-  portalSite: PortalAt,
+  realm: PortalAt,
   purpose: 'client' | 'code' | 'consent' | 'granted' | 'refresh',
 ): string {
-  return `${purpose} ${issuerOf(portalSite)}`
+  return `${purpose} ${issuerOf(realm)}`
 }
 
 /** The site at whose sign-in host a portal has this issuer. */
@@ -112,12 +112,12 @@ interface PortalAt {
 export type PageQuery = Readonly<Record<string, string | undefined>>
 
 /** The absolute URL of a page of a portal, such as `/signin`. */
-export function pageUrl(portalSite: PortalAt, path: string, query: PageQuery = {}): string {
+export function pageUrl(realm: PortalAt, path: string, query: PageQuery = {}): string {
   const parameters = Object.entries(query).flatMap(([name, value]): [string, string][] =>
     value === undefined ? [] : [[name, value]],
   )
   const search = parameters.length > 0 ? `?${encodeQuery(parameters)}` : ''
-  return `${issuerOf(portalSite)}${path}${search}`
+  return `${issuerOf(realm)}${path}${search}`
 }
 
 /** The length from which on only what RFC 3986 demands is encoded, because proxies limit URLs. */

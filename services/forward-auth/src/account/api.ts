@@ -4,7 +4,7 @@ import { Type } from 'typebox'
 import { forbid, refuseCaller } from '../check/check-answers.ts'
 import { signInHost } from '../session/sessions.ts'
 import { problemAnswers } from '../web/documented.ts'
-import { signInSiteOf } from '../web/portal-site.ts'
+import { signInSiteOf } from '../web/realm.ts'
 import { endTarget } from './end.ts'
 
 /** The scope that a program needs. */

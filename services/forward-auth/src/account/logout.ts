@@ -15,8 +15,8 @@ import { pageUrl, type Site } from '../sites.ts'
 import { setHostCookies } from '../web/cookies.ts'
 import { pageAnswer, problemAnswers } from '../web/documented.ts'
 import { FORM } from '../web/forms.ts'
-import { type PortalSite, signInSiteOf } from '../web/portal-site.ts'
 import { readerOf } from '../web/reader.ts'
+import { type Realm, signInSiteOf } from '../web/realm.ts'
 import { validateReturnUrl } from '../web/return-url.ts'
 
 const MAX_RECORDED = 10_000
@@ -45,30 +45,30 @@ export const logoutRoutes: FastifyPluginAsyncTypebox = async (app) => {
   app.addContentTypeParser(FORM, { parseAs: 'string' }, (_request, _body, done) => done(null))
 
   app.get('/logout', { schema: CONFIRM_SCHEMA }, async (request, reply) => {
-    const portalSite = signInSiteOf(request)
-    const { site } = portalSite
+    const realm = signInSiteOf(request)
+    const { site } = realm
     const rd = validateReturnUrl(request.query.rd, site)?.href
-    const reader = readerOf(request, portalSite)
-    const { sid = '' } = (await app.sessions.tokenOf(request, portalSite)) ?? {}
+    const reader = readerOf(request, realm)
+    const { sid = '' } = (await app.sessions.tokenOf(request, realm)) ?? {}
     const waiting = 'signing out is not stored yet'
     if (app.sessions.records.isUnsaved(sid))
       throw new StoreError('STORE_UNAVAILABLE', waiting, { retryAfter: 1 })
-    const visitor = await app.sessions.atSignIn(request, portalSite)
-    const signInHref = pageUrl(portalSite, '/signin', { rd })
+    const visitor = await app.sessions.atSignIn(request, realm)
+    const signInHref = pageUrl(realm, '/signin', { rd })
     if (!visitor) return sendPage(reply, 200, signedOutPage({ ...reader, signInHref }))
     const { profile } = visitor.session
-    const action = pageUrl(portalSite, '/logout', { rd })
-    const stayHref = rd ?? pageUrl(portalSite, '/signin')
+    const action = pageUrl(realm, '/logout', { rd })
+    const stayHref = rd ?? pageUrl(realm, '/signin')
     return sendPage(reply, 200, logoutPage({ ...reader, profile, action, stayHref }))
   })
 
   app.post('/logout', { schema: LOGOUT_SCHEMA }, async (request, reply) => {
-    const portalSite = signInSiteOf(request)
-    const { portal, site } = portalSite
+    const realm = signInSiteOf(request)
+    const { portal, site } = realm
     requireOwnForm(request, site)
-    const token = await app.sessions.tokenOf(request, portalSite)
+    const token = await app.sessions.tokenOf(request, realm)
     // Before anything can fail: the browser loses its session in any case.
-    clearSessionCookies(reply, portalSite)
+    clearSessionCookies(reply, realm)
     setHostCookies(reply, app.logins.clear(portal, request.headers.cookie))
     const openedRow = token && (await app.sessions.records.open(token.sid).catch(() => undefined))
     if (token) {
@@ -77,26 +77,26 @@ export const logoutRoutes: FastifyPluginAsyncTypebox = async (app) => {
       recorded.set(sid, exp)
       const end = app.sessions.records.endOne({ sid, ends: exp * 1_000 })
       const error = await end.catch((reason: FwaError) => reason)
-      if (error) return sendNotSaved(portalSite, token, error, reply)
+      if (error) return sendNotSaved(realm, token, error, reply)
     }
-    return sendSignedOut(portalSite, openedRow, reply)
+    return sendSignedOut(realm, openedRow, reply)
   })
 }
 
 /** The page after signing out, which leads on to the provider. */
 export async function sendSignedOut(
-  portalSite: PortalSite,
+  realm: Realm,
   openedRow: OpenedRow | undefined,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
   const { request } = reply
-  const { portal, site } = portalSite
+  const { portal, site } = realm
   const rd = validateReturnUrl((request.query as { rd?: string }).rd, site)?.href
   const provider = openedRow && portal.providers.get(openedRow.contents.provider)
   const hint = openedRow?.contents.tokens?.id
-  const providerHref = provider && (await logoutUrlAt(provider, portalSite, hint, request))
-  const signInHref = pageUrl(portalSite, '/signin', { rd })
-  const reader = readerOf(request, portalSite)
+  const providerHref = provider && (await logoutUrlAt(provider, realm, hint, request))
+  const signInHref = pageUrl(realm, '/signin', { rd })
+  const reader = readerOf(request, realm)
   return sendPage(reply, 200, signedOutPage({ ...reader, signInHref, provider, providerHref }))
 }
 
@@ -120,7 +120,7 @@ function recordSignOut(
 
 /** The session has ended here and in this browser, but the store does not know it yet. */
 function sendNotSaved(
-  portalSite: PortalSite,
+  realm: Realm,
   { exp }: SessionToken,
   error: FwaError,
   reply: FastifyReply,
@@ -130,9 +130,9 @@ function sendNotSaved(
   if (!isNavigation('GET', request.headers)) throw error
   request.log.warn({ err: error }, 'the store has not taken a sign-out')
   reply.header('retry-after', error.retryAfter ?? 0)
-  const signInHref = pageUrl(portalSite, '/signin')
+  const signInHref = pageUrl(realm, '/signin')
   const page = signedOutPage({
-    ...readerOf(request, portalSite),
+    ...readerOf(request, realm),
     signInHref,
     mayStayValidUntil: exp * 1_000,
   })
@@ -142,13 +142,13 @@ function sendNotSaved(
 /** The URL to sign out at the provider too, if it offers one. Its errors do not affect the logout. */
 async function logoutUrlAt(
   provider: Provider,
-  portalSite: PortalSite,
+  realm: Realm,
   idToken: string | undefined,
   { log }: FastifyRequest,
 ): Promise<string | undefined> {
   if (provider.type !== 'redirect') return undefined
   try {
-    return (await provider.logoutUrl(pageUrl(portalSite, '/logout'), idToken))?.href
+    return (await provider.logoutUrl(pageUrl(realm, '/logout'), idToken))?.href
   } catch (error) {
     log.warn({ err: error, provider: provider.name }, 'the provider offers no logout now')
     return undefined

@@ -7,7 +7,7 @@ import { noSession } from '../check/challenges.ts'
 import { FwaError } from '../errors.ts'
 import { pageUrl } from '../sites.ts'
 import { problemAnswers, TO_SIGN_IN } from '../web/documented.ts'
-import { appHostOf, isSentTo, type PortalSite, portalSiteOf } from '../web/portal-site.ts'
+import { appHostOf, isSentTo, type Realm, realmOf } from '../web/realm.ts'
 import { redirect } from '../web/redirects.ts'
 
 const schemaOf = (format: string, profile: object) => ({
@@ -32,10 +32,10 @@ export const profileRoutes: FastifyPluginAsyncTypebox = async (app) => {
 }
 
 /** The person of the session: of the sign-in host, or of the app whose host leads here. */
-function visitorOf(request: FastifyRequest, portalSite: PortalSite) {
+function visitorOf(request: FastifyRequest, realm: Realm) {
   const { sessions } = request.server
-  const { portal, site } = portalSite
-  if (isSentTo(site.authOrigin, request)) return sessions.atSignIn(request, portalSite)
+  const { portal, site } = realm
+  if (isSentTo(site.authOrigin, request)) return sessions.atSignIn(request, realm)
   return sessions.atApp(request, { portal, site, ...appHostOf(request) })
 }
 
@@ -46,10 +46,10 @@ async function sendProfile(
 ): Promise<FastifyReply> {
   const { request } = reply
   reply.headers({ 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' })
-  const portalSite = portalSiteOf(request)
-  const visitor = await visitorOf(request, portalSite)
+  const realm = realmOf(request)
+  const visitor = await visitorOf(request, realm)
   if (visitor?.isAdmitted) return send(visitor.session.profile)
   if (visitor) throw new FwaError('FWA_FORBIDDEN', 'this account has no access to this portal')
-  if (!isNavigation(request.method, request.headers)) throw noSession(portalSite)
-  return redirect(reply, pageUrl(portalSite, '/signin', { rd: pageUrl(portalSite, path) }))
+  if (!isNavigation(request.method, request.headers)) throw noSession(realm)
+  return redirect(reply, pageUrl(realm, '/signin', { rd: pageUrl(realm, path) }))
 }

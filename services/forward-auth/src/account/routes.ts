@@ -15,8 +15,8 @@ import { pageUrl } from '../sites.ts'
 import type { End } from '../store/store.ts'
 import { pageAnswer, problemAnswers, TO_SIGN_IN } from '../web/documented.ts'
 import { acceptForms } from '../web/forms.ts'
-import { type PortalSite, signInSiteOf } from '../web/portal-site.ts'
 import { readerOf } from '../web/reader.ts'
+import { type Realm, signInSiteOf } from '../web/realm.ts'
 import { cameFrom, redirect } from '../web/redirects.ts'
 import { endsAt } from './end.ts'
 import { type FoundSession, findAgents, findSessions } from './find.ts'
@@ -61,30 +61,30 @@ export const accountRoutes: FastifyPluginAsyncTypebox = async (app) => {
   acceptForms(app)
 
   app.get('/account', { schema: ACCOUNT_SCHEMA }, async (request, reply) => {
-    const portalSite = signInSiteOf(request)
-    const visitor = await app.sessions.atSignIn(request, portalSite)
-    if (!visitor) return toSignIn('/account', portalSite, reply)
-    await renewCookie(reply, portalSite, visitor.session)
-    return sendAccount(portalSite, visitor, request.query.from, reply)
+    const realm = signInSiteOf(request)
+    const visitor = await app.sessions.atSignIn(request, realm)
+    if (!visitor) return toSignIn('/account', realm, reply)
+    await renewCookie(reply, realm, visitor.session)
+    return sendAccount(realm, visitor, request.query.from, reply)
   })
 
   app.get('/sessions', { schema: ALL_SCHEMA }, async (request, reply) => {
     const { person } = request.query
-    const portalSite = signInSiteOf(request)
-    const { portal } = portalSite
-    const visitor = await app.sessions.atSignIn(request, portalSite)
+    const realm = signInSiteOf(request)
+    const { portal } = realm
+    const visitor = await app.sessions.atSignIn(request, realm)
     if (!isAdministrator(visitor, request)) {
       if (visitor && !mayAdminister(visitor))
         throw new FwaError('FWA_FORBIDDEN', 'this page is for administrators of the portal')
-      return toSignIn('/sessions', portalSite, reply, visitor && portal.admins?.name)
+      return toSignIn('/sessions', realm, reply, visitor && portal.admins?.name)
     }
     const people = person ? { text: person } : 'everybody'
-    const url = (path: string) => pageUrl(portalSite, path)
+    const url = (path: string) => pageUrl(realm, path)
     return sendPage(
       reply,
       200,
       sessionsPage({
-        ...readerOf(request, portalSite),
+        ...readerOf(request, realm),
         sessions: (await findSessions(app, portal, people, MAX_SHOWN + 1)).filter(isOfBrowser),
         agents: await findAgents(app, portal, people, MAX_SHOWN + 1),
         person,
@@ -99,18 +99,18 @@ export const accountRoutes: FastifyPluginAsyncTypebox = async (app) => {
   /** Answers a form: ends what `endsOf` gives; undefined if the person may not. */
   const form = (path: string, page: '/account' | '/sessions', endsOf: EndsOf) =>
     app.post(path, { schema: END_SCHEMA }, async (request, reply) => {
-      const portalSite = signInSiteOf(request)
-      requireOwnForm(request, portalSite.site)
-      const visitor = await app.sessions.atSignIn(request, portalSite)
+      const realm = signInSiteOf(request)
+      requireOwnForm(request, realm.site)
+      const visitor = await app.sessions.atSignIn(request, realm)
       const ends = visitor && (await endsOf(visitor, request.body, request))
-      if (!ends) return toSignIn(page, portalSite, reply)
+      if (!ends) return toSignIn(page, realm, reply)
       const endedBy = page === '/account' ? 'person' : 'administrator'
       const actorName = visitor.session.profile.name?.full
       await endSessions(app, ends, { endedBy, actor: visitor.caller, actorName }, request)
-      if (await app.sessions.find(visitor.session.sid, portalSite))
-        return redirect(reply, pageUrl(portalSite, page))
-      clearSessionCookies(reply, portalSite)
-      return sendSignedOut(portalSite, undefined, reply)
+      if (await app.sessions.find(visitor.session.sid, realm))
+        return redirect(reply, pageUrl(realm, page))
+      clearSessionCookies(reply, realm)
+      return sendSignedOut(realm, undefined, reply)
     })
 
   form('/account/end', '/account', async ({ session: { person }, portal }, { session = '' }) => {
@@ -149,37 +149,32 @@ function mayAdminister(visitor: Visitor): boolean {
   return visitor.isAdmitted && admins !== undefined && visitor.meets(admins)
 }
 
-function toSignIn(
-  path: string,
-  portalSite: PortalSite,
-  reply: FastifyReply,
-  policy?: string,
-): FastifyReply {
-  const query = { rd: pageUrl(portalSite, path), policy }
-  return redirect(reply, pageUrl(portalSite, '/signin', query))
+function toSignIn(path: string, realm: Realm, reply: FastifyReply, policy?: string): FastifyReply {
+  const query = { rd: pageUrl(realm, path), policy }
+  return redirect(reply, pageUrl(realm, '/signin', query))
 }
 
 async function sendAccount(
-  portalSite: PortalSite,
+  realm: Realm,
   visitor: Visitor,
   from: string | undefined,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
-  const { portal } = portalSite
+  const { portal } = realm
   const { request, server } = reply
   const { sites, clock, trust } = server
   const { person, sid } = visitor.session
   const clientIp = () => trust.clientIp(request.raw)
   const personAtPortal = { portal, principal: visitor, sites, clientIp, now: clock.now() }
   const apps = openableApps(personAtPortal)
-  const origin = cameFrom(request, portalSite, from)
+  const origin = cameFrom(request, realm, from)
   const people = { digest: person }
   const rows = await findSessions(server, portal, people, MAX_SHOWN + 1)
   const sessions = rows.filter(isOfBrowser)
   const agents = await findAgents(server, portal, people, MAX_SHOWN + 1)
-  const url = (path: string) => pageUrl(portalSite, path)
+  const url = (path: string) => pageUrl(realm, path)
   const page = accountPage({
-    ...readerOf(request, portalSite),
+    ...readerOf(request, realm),
     profile: visitor.session.profile,
     apps: portal.apps || apps.length > 0 ? apps : undefined,
     cameFrom: origin && mayOpenPage(origin, personAtPortal) ? origin : undefined,

@@ -4,15 +4,15 @@ import type { FastifyRequest } from 'fastify'
 import { FWA_ERRORS, FwaError } from '../errors.ts'
 import type { Portal } from '../portal/portals.ts'
 import { pageUrl } from '../sites.ts'
-import type { PortalSite } from '../web/portal-site.ts'
+import type { Realm } from '../web/realm.ts'
 
 /** The error for programs when nobody is signed in; people are redirected to sign in instead. */
 export function noSession(
-  portalSite: PortalSite,
-  loginUrl = pageUrl(portalSite, '/signin'),
+  realm: Realm,
+  loginUrl = pageUrl(realm, '/signin'),
   { resource, scopes, basic }: ChallengeOptions = {},
 ): FwaError {
-  const { portal } = portalSite
+  const { portal } = realm
   const { title } = FWA_ERRORS.FWA_NO_SESSION
   // Without a stack, which takes as long as the rest: it is answered all the time.
   return Object.assign(Object.create(FwaError.prototype), {

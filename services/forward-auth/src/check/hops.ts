@@ -19,13 +19,13 @@ import {
 import type { Session } from '../session/session.ts'
 import { type PageQuery, pageUrl, type Site } from '../sites.ts'
 import { appCookie, setHostCookies } from '../web/cookies.ts'
-import type { PortalSite } from '../web/portal-site.ts'
 import { readerOf } from '../web/reader.ts'
+import type { Realm } from '../web/realm.ts'
 import { validateReturnUrl } from '../web/return-url.ts'
 import { challenges, noSession } from './challenges.ts'
 
 /** The request of a check, whoever sends it. */
-export interface AppRequest extends PortalSite {
+export interface AppRequest extends Realm {
   readonly forwarded: ForwardedRequest<Site>
 }
 

@@ -17,7 +17,7 @@ import { endSessions } from '../session/ends.ts'
 import type { Session } from '../session/session.ts'
 import type { SiteHost } from '../sites.ts'
 import { appCookieName } from '../web/cookies.ts'
-import type { PortalSite } from '../web/portal-site.ts'
+import type { Realm } from '../web/realm.ts'
 import { operator, startAside } from './aside.ts'
 import { KEY, readPerson } from './person.ts'
 
@@ -107,10 +107,10 @@ function findPortal({ portals }: FastifyInstance, name: string | undefined): Por
   throw new UsageError(`--portal must be one of ${[...portals.keys()].join(', ')}`)
 }
 
-async function signInAs(app: FastifyInstance, portalSite: PortalSite, profile: Profile) {
+async function signInAs(app: FastifyInstance, realm: Realm, profile: Profile) {
   const browser = { userAgent: 'gatehouse-auth doctor', address: undefined }
   const session = await app.sessions.begin({
-    ...portalSite,
+    ...realm,
     signedIn: { profile, tokens: {} },
     browser,
   })

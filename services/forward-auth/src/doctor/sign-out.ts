@@ -1,5 +1,5 @@
 import { pageUrl } from '../sites.ts'
-import type { PortalSite } from '../web/portal-site.ts'
+import type { Realm } from '../web/realm.ts'
 import { createClient } from './client.ts'
 import type { Finding } from './diagnose.ts'
 
@@ -7,10 +7,10 @@ import type { Finding } from './diagnose.ts'
  * Asks each provider, as a browser without cookies, whether it would send people back after a sign-out: it
  * answers 400 where the URI is not registered. Nothing secret is sent.
  */
-export async function examineSignOut(portalSite: PortalSite): Promise<readonly Finding[]> {
+export async function examineSignOut(realm: Realm): Promise<readonly Finding[]> {
   const ask = createClient({ insecure: true })
-  const uri = pageUrl(portalSite, '/logout')
-  const findings = [...portalSite.portal.providers.values()].map(
+  const uri = pageUrl(realm, '/logout')
+  const findings = [...realm.portal.providers.values()].map(
     async (provider): Promise<Finding[]> => {
       if (provider.type !== 'redirect') return []
       const url = await provider.logoutUrl(uri).catch(() => undefined)

@@ -11,7 +11,7 @@ import type { OpenedRow } from '../session/records.ts'
 import { type Consent, openRow, sealSession, type Visitor } from '../session/session.ts'
 import { issuerOf, purposeAt, siteOfIssuer } from '../sites.ts'
 import type { SessionRow } from '../store/store.ts'
-import type { PortalSite } from '../web/portal-site.ts'
+import type { Realm } from '../web/realm.ts'
 import { Agent } from './agent.ts'
 import { findResource, scopesIn } from './authorization-request.ts'
 import { OAuthError } from './oauth-error.ts'
@@ -119,7 +119,7 @@ class Agents {
    * @param parent - ID of the session that the agent ends with
    */
   codeFor(
-    portalSite: PortalSite,
+    realm: Realm,
     parent: string,
     { redirectUri, challenge, consent }: Omit<ConsentRequest, 'until'>,
   ): string {
@@ -132,7 +132,7 @@ class Agents {
       sid: randomBytes(16).toString('base64url'),
       until: clock.now() + CODE_LIFETIME,
     }
-    return sealValue(code, keys.login, purposeAt(portalSite, 'code'))
+    return sealValue(code, keys.login, purposeAt(realm, 'code'))
   }
 
   /**
@@ -140,20 +140,16 @@ class Agents {
    *
    * @throws OAuthError invalid_grant, invalid_target; StoreError STORE_UNAVAILABLE
    */
-  async begin(
-    portalSite: PortalSite,
-    redemption: Redemption,
-    request: FastifyRequest,
-  ): Promise<TokenAnswer> {
+  async begin(realm: Realm, redemption: Redemption, request: FastifyRequest): Promise<TokenAnswer> {
     const { sessions, authStore, clients } = this.#app
-    const { sid, parent, until, redirectUri, ...code } = this.#openCode(portalSite, redemption)
+    const { sid, parent, until, redirectUri, ...code } = this.#openCode(realm, redemption)
     const consent = { ...code.consent, redirectUri }
-    await clients.authenticate(portalSite, consent, redemption, request)
+    await clients.authenticate(realm, consent, redemption, request)
     const opened = await sessions.records.open(parent)
-    const visitor = opened && (await sessions.find(parent, portalSite))
+    const visitor = opened && (await sessions.find(parent, realm))
     if (!opened || !visitor?.isAdmitted) throw invalidGrant('the person has signed out')
-    const scopes = this.#scopesOf(portalSite, consent)
-    const ends = this.#endOf(portalSite, visitor, consent, this.#app.clock.now())
+    const scopes = this.#scopesOf(realm, consent)
+    const ends = this.#endOf(realm, visitor, consent, this.#app.clock.now())
     const row = this.#sealed(
       { ...opened.row, sid, parent, subject: null, providerSid: null, idle: null, ends, rev: 1 },
       opened,
@@ -167,12 +163,12 @@ class Agents {
     await this.#replace(row, consent, request)
     this.#app.auditTrail.record(request, {
       event: 'agent-allowed',
-      portal: portalSite.portal.name,
+      portal: realm.portal.name,
       profile: visitor.session.profile,
       host: new URL(consent.resource).host,
       client: consent.clientId,
     })
-    return this.#answer(portalSite, visitor, { sid, rev: 1 }, consent, scopes)
+    return this.#answer(realm, visitor, { sid, rev: 1 }, consent, scopes)
   }
 
   /**
@@ -181,13 +177,13 @@ class Agents {
    * @throws OAuthError invalid_grant if that is over
    */
   #endOf(
-    portalSite: PortalSite,
+    realm: Realm,
     { session: { ends, isOffline } }: Visitor,
     { resource }: Consent,
     begun: number,
   ): number {
     if (!isOffline) return ends
-    const resources = ownResources(this.#app, portalSite)
+    const resources = ownResources(this.#app, realm)
     const { lifetime = 0 } = resources.find(({ url }) => url === resource) ?? {}
     const end = Math.min(ends, begun + lifetime)
     if (this.#app.clock.now() < end) return end
@@ -214,12 +210,12 @@ class Agents {
   }
 
   /** Opens a code for the client that sends it. */
-  #openCode(portalSite: PortalSite, redemption: Redemption): AuthorizationCode {
+  #openCode(realm: Realm, redemption: Redemption): AuthorizationCode {
     const { keys, clock } = this.#app
     const code = unsealValue<AuthorizationCode>(
       redemption.code,
       keys.login,
-      purposeAt(portalSite, 'code'),
+      purposeAt(realm, 'code'),
     )
     if (!code || clock.now() >= code.until) throw invalidGrant('the code is unknown or has expired')
     const { consent } = code
@@ -229,7 +225,7 @@ class Agents {
       redemption.redirect_uri === code.redirectUri &&
       isVerifierOf(redemption.code_verifier, code.challenge)
     if (!isOf) throw invalidGrant('the code is for another client, redirect_uri or code_verifier')
-    this.#assertTarget(portalSite, redemption.resource, consent.resource)
+    this.#assertTarget(realm, redemption.resource, consent.resource)
     return code
   }
 
@@ -240,24 +236,20 @@ class Agents {
    *
    * @throws OAuthError invalid_grant, invalid_scope, invalid_target; StoreError STORE_UNAVAILABLE
    */
-  async renew(
-    portalSite: PortalSite,
-    renewal: Renewal,
-    request: FastifyRequest,
-  ): Promise<TokenAnswer> {
+  async renew(realm: Realm, renewal: Renewal, request: FastifyRequest): Promise<TokenAnswer> {
     const { sessions, signInRate, clients } = this.#app
-    const token = this.#openRefresh(portalSite, renewal.refresh_token)
+    const token = this.#openRefresh(realm, renewal.refresh_token)
     if (!token) throw invalidGrant('the refresh token is unknown')
     signInRate.require(`tokens of ${token.sid}`, 'too many tokens')
     const { opened, consent } = await this.#open(token, renewal.clientId)
-    await clients.authenticate(portalSite, consent, renewal, request)
-    this.#assertTarget(portalSite, renewal.resource, consent.resource)
-    const scopes = this.#scopesOf(portalSite, consent, renewal.scope)
-    const visitor = await sessions.find(opened.row.parent ?? '', portalSite)
+    await clients.authenticate(realm, consent, renewal, request)
+    this.#assertTarget(realm, renewal.resource, consent.resource)
+    const scopes = this.#scopesOf(realm, consent, renewal.scope)
+    const visitor = await sessions.find(opened.row.parent ?? '', realm)
     if (!visitor?.isAdmitted) throw invalidGrant('the session of the person has ended')
-    const ends = this.#endOf(portalSite, visitor, consent, opened.row.begun)
+    const ends = this.#endOf(realm, visitor, consent, opened.row.begun)
     const next = await this.#next(token, opened, consent, ends)
-    if (next) return this.#answer(portalSite, visitor, next, consent, scopes)
+    if (next) return this.#answer(realm, visitor, next, consent, scopes)
     await endSessions(this.#app, [{ sid: token.sid }], REUSE, request)
     request.log.warn(
       { client: consent.clientId },
@@ -267,8 +259,8 @@ class Agents {
   }
 
   /** The scopes of new tokens: of those that the person has allowed, what the client requests and is still configured. */
-  #scopesOf(portalSite: PortalSite, { resource, scopes }: Consent, scope = ''): string[] {
-    const configured = ownResources(this.#app, portalSite).find(({ url }) => url === resource)
+  #scopesOf(realm: Realm, { resource, scopes }: Consent, scope = ''): string[] {
+    const configured = ownResources(this.#app, realm).find(({ url }) => url === resource)
     if (!configured) throw invalidGrant('the resource is not one of this portal any more')
     const names = configured.grantableScopes.map(({ name }) => name)
     const granted = names.filter((name) => scopes.includes(name))
@@ -281,8 +273,8 @@ class Agents {
   }
 
   /** @throws OAuthError invalid_target unless a client names the resource that the person has allowed, or none */
-  #assertTarget(portalSite: PortalSite, resource: string | undefined, url: string): void {
-    const resources = [...ownResources(this.#app, portalSite), { url }]
+  #assertTarget(realm: Realm, resource: string | undefined, url: string): void {
+    const resources = [...ownResources(this.#app, realm), { url }]
     if (resource === undefined || findResource(resources, resource)?.url === url) return
     throw new OAuthError('invalid_target', 'resource is not the one that the person has allowed')
   }
@@ -317,19 +309,19 @@ class Agents {
   }
 
   /** Ends the agent of a refresh or access token, if it is of this client (RFC 7009 section 2.1). */
-  async revoke(portalSite: PortalSite, revocation: Revocation, request: FastifyRequest) {
+  async revoke(realm: Realm, revocation: Revocation, request: FastifyRequest) {
     const { token, clientId } = revocation
-    const { sid } = this.#openRefresh(portalSite, token) ?? this.#tokens.verify(token) ?? {}
+    const { sid } = this.#openRefresh(realm, token) ?? this.#tokens.verify(token) ?? {}
     const { row, contents } = (sid && (await this.#app.sessions.records.open(sid))) || {}
     const consent = contents?.agent
-    if (consent?.clientId !== clientId || row?.portal !== portalSite.portal.name) return
-    await this.#app.clients.authenticate(portalSite, consent, revocation, request)
+    if (consent?.clientId !== clientId || row?.portal !== realm.portal.name) return
+    await this.#app.clients.authenticate(realm, consent, revocation, request)
     const ender = { endedBy: 'program', actor: clientId } as const
     await endSessions(this.#app, [{ sid: row.sid }], ender, request)
   }
 
-  #openRefresh(portalSite: PortalSite, text: string): RefreshToken | undefined {
-    return unsealValue(text, this.#app.keys.login, purposeAt(portalSite, 'refresh'))
+  #openRefresh(realm: Realm, text: string): RefreshToken | undefined {
+    return unsealValue(text, this.#app.keys.login, purposeAt(realm, 'refresh'))
   }
 
   async #open({ sid }: RefreshToken, clientId: string) {
@@ -368,7 +360,7 @@ class Agents {
 
   /** @param token - without a revision there is no refresh token */
   #answer(
-    portalSite: PortalSite,
+    realm: Realm,
     { session: { profile } }: Visitor,
     { sid, rev }: Pick<RefreshToken, 'sid'> & Partial<RefreshToken>,
     { clientId, resource }: Consent,
@@ -376,7 +368,7 @@ class Agents {
   ): TokenAnswer {
     const scope = scopes.join(' ')
     const access = this.#tokens.sign({
-      iss: issuerOf(portalSite),
+      iss: issuerOf(realm),
       aud: resource,
       sub: `${profile.provider}:${profile.id}`,
       client_id: clientId,
@@ -389,7 +381,7 @@ class Agents {
       token_type: 'Bearer',
       expires_in: ACCESS_LIFETIME,
       ...(rev !== undefined && {
-        refresh_token: sealValue({ sid, rev }, login, purposeAt(portalSite, 'refresh')),
+        refresh_token: sealValue({ sid, rev }, login, purposeAt(realm, 'refresh')),
       }),
       scope,
     }

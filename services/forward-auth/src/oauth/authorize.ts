@@ -15,8 +15,8 @@ import { demandOf } from '../sign-in/step-up.ts'
 import { issuerOf, pageUrl, purposeAt } from '../sites.ts'
 import { pageAnswer, problemAnswers, TO_SIGN_IN } from '../web/documented.ts'
 import { acceptForms } from '../web/forms.ts'
-import { type PortalSite, signInSiteOf } from '../web/portal-site.ts'
 import { readerOf } from '../web/reader.ts'
+import { type Realm, signInSiteOf } from '../web/realm.ts'
 import { redirect, withLoginUrl } from '../web/redirects.ts'
 import type { ConsentRequest } from './agents.ts'
 import {
@@ -89,45 +89,45 @@ export const authorizeRoutes: FastifyPluginAsyncTypebox = async (app) => {
   acceptForms(app)
 
   app.get(PATH, { schema: ASK_SCHEMA }, async (request, reply) => {
-    const portalSite = signInSiteOf(request)
+    const realm = signInSiteOf(request)
     const parameters = parametersOf(request.query)
-    const resources = ownResources(app, portalSite)
+    const resources = ownResources(app, realm)
     const { client_id: id, redirect_uri: redirectUri } = parameters
     if (resources.length === 0) throw invalid('this portal issues no tokens')
     if (id === undefined || redirectUri === undefined)
       throw invalid('client_id or redirect_uri is missing')
-    const visitor = await app.sessions.atSignIn(request, portalSite)
+    const visitor = await app.sessions.atSignIn(request, realm)
     const toSignIn = (policy?: string) => {
-      const query = { rd: pageUrl(portalSite, PATH, parameters), policy }
-      return redirect(reply, pageUrl(portalSite, '/signin', query))
+      const query = { rd: pageUrl(realm, PATH, parameters), policy }
+      return redirect(reply, pageUrl(realm, '/signin', query))
     }
     if (!visitor) return toSignIn()
     if (!visitor.isAdmitted) {
-      const why = `this account has no access to the portal ${portalSite.portal.name}`
-      throw withLoginUrl(new FwaError('FWA_FORBIDDEN', why), portalSite, { returnTo: undefined })
+      const why = `this account has no access to the portal ${realm.portal.name}`
+      throw withLoginUrl(new FwaError('FWA_FORBIDDEN', why), realm, { returnTo: undefined })
     }
-    await renewCookie(reply, portalSite, visitor.session)
-    const client = await app.clients.find(portalSite, id, visitor.session.person)
+    await renewCookie(reply, realm, visitor.session)
+    const client = await app.clients.find(realm, id, visitor.session.person)
     if (!fitsRedirect(client.redirectUris, redirectUri))
       throw invalid('redirect_uri is none that the client has registered')
     const sender = { client, redirectUri, state: parameters.state }
-    const authorization = readOrRefuse(portalSite, sender, () => readRequest(parameters, resources))
-    const demand = demandOf(policiesIn(parameters, portalSite.portal.gate.policies.values()))
+    const authorization = readOrRefuse(realm, sender, () => readRequest(parameters, resources))
+    const demand = demandOf(policiesIn(parameters, realm.portal.gate.policies.values()))
     if (!isEnough(visitor, demand, app.clock.now())) return toSignIn(demand?.policy)
-    return ask(portalSite, visitor, sender, authorization, reply)
+    return ask(realm, visitor, sender, authorization, reply)
   })
 
   app.post(PATH, { schema: ANSWER_SCHEMA }, async (request, reply) => {
-    const portalSite = signInSiteOf(request)
-    requireOwnForm(request, portalSite.site)
+    const realm = signInSiteOf(request)
+    requireOwnForm(request, realm.site)
     const { form, decision } = request.body
-    const { visitor, question } = await readQuestion(request, portalSite, 'consent', form)
+    const { visitor, question } = await readQuestion(request, realm, 'consent', form)
     const isAllowed = decision === 'allow'
     if (isAllowed) requireRate(visitor, app)
     await useOnce('consent', form, question, app)
     if (!isAllowed) {
       const denied = new OAuthError('access_denied', 'the person has not allowed it')
-      return answer(portalSite, question, denied.parameters, reply)
+      return answer(realm, question, denied.parameters, reply)
     }
     const until = app.clock.now() + CONSENT_LIFETIME
     if (isProven(question.redirectUri)) {
@@ -135,22 +135,22 @@ export const authorizeRoutes: FastifyPluginAsyncTypebox = async (app) => {
       const { person } = visitor.session
       await app.authStore.giveConsent({ key: question.key, person, until, mac })
     }
-    return grant(portalSite, visitor, question, reply)
+    return grant(realm, visitor, question, reply)
   })
 
   app.get(GRANTED, { schema: GRANTED_SCHEMA }, async (request, reply) => {
-    const portalSite = signInSiteOf(request)
+    const realm = signInSiteOf(request)
     const { form, tried } = request.query
-    const { visitor, question } = await readQuestion(request, portalSite, 'granted', form)
-    const provider = portalSite.portal.providers.get(visitor.session.profile.provider)
+    const { visitor, question } = await readQuestion(request, realm, 'granted', form)
+    const provider = realm.portal.providers.get(visitor.session.profile.provider)
     if (tried === undefined && provider) {
       requireRate(visitor, app)
-      const returnTo = pageUrl(portalSite, GRANTED, { form, tried: '1' })
-      return startLogin({ portalSite, provider, returnTo, isOffline: true }, reply)
+      const returnTo = pageUrl(realm, GRANTED, { form, tried: '1' })
+      return startLogin({ realm, provider, returnTo, isOffline: true }, reply)
     }
     await useOnce('granted', form, question, app)
-    const parent = await offlineOf(visitor, lifetimeOf(portalSite, question, app), app)
-    return sendCode(portalSite, parent ?? visitor.session.sid, question, reply)
+    const parent = await offlineOf(visitor, lifetimeOf(realm, question, app), app)
+    return sendCode(realm, parent ?? visitor.session.sid, question, reply)
   })
 }
 
@@ -158,15 +158,10 @@ export const authorizeRoutes: FastifyPluginAsyncTypebox = async (app) => {
 type FormKind = 'consent' | 'granted'
 
 /** Reads a form or link of Gatehouse, if it is still valid and of whoever sends it. @throws FwaError FWA_OAUTH_INVALID */
-async function readQuestion(
-  request: FastifyRequest,
-  portalSite: PortalSite,
-  kind: FormKind,
-  form: string,
-) {
+async function readQuestion(request: FastifyRequest, realm: Realm, kind: FormKind, form: string) {
   const { sessions, keys, clock } = request.server
-  const visitor = await sessions.atSignIn(request, portalSite)
-  const question = unsealValue<ConsentQuestion>(form, keys.login, purposeAt(portalSite, kind))
+  const visitor = await sessions.atSignIn(request, realm)
+  const question = unsealValue<ConsentQuestion>(form, keys.login, purposeAt(realm, kind))
   const isTheirs = question && question.session === visitor?.session.sid
   if (!visitor?.isAdmitted || !isTheirs || clock.now() >= question.until) throw invalid(OVER)
   return { visitor, question }
@@ -184,8 +179,8 @@ async function useOnce(
 }
 
 /** The lifetime that a program has without its person; undefined if it ends with the session. */
-function lifetimeOf(portalSite: PortalSite, { consent }: ConsentQuestion, app: FastifyInstance) {
-  return ownResources(app, portalSite).find(({ url }) => url === consent.resource)?.lifetime
+function lifetimeOf(realm: Realm, { consent }: ConsentQuestion, app: FastifyInstance) {
+  return ownResources(app, realm).find(({ url }) => url === consent.resource)?.lifetime
 }
 
 /** The session of the person's agents alone, if a program may have it and it lasts for long enough. */
@@ -200,31 +195,31 @@ async function offlineOf(
 
 /** Grants a client what its person has allowed: first asks the provider for what agents need without the person. */
 async function grant(
-  portalSite: PortalSite,
+  realm: Realm,
   visitor: Visitor,
   question: ConsentQuestion,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
   const { server } = reply
-  const lifetime = lifetimeOf(portalSite, question, server)
+  const lifetime = lifetimeOf(realm, question, server)
   const parent = await offlineOf(visitor, lifetime, server)
   const isNeeded = parent === undefined && lifetime !== undefined
-  const { providers } = portalSite.portal
+  const { providers } = realm.portal
   if (isNeeded && providers.get(visitor.session.profile.provider)?.type === 'redirect') {
-    const form = sealValue(question, server.keys.login, purposeAt(portalSite, 'granted'))
-    return redirect(reply, pageUrl(portalSite, GRANTED, { form }))
+    const form = sealValue(question, server.keys.login, purposeAt(realm, 'granted'))
+    return redirect(reply, pageUrl(realm, GRANTED, { form }))
   }
-  return sendCode(portalSite, parent ?? visitor.session.sid, question, reply)
+  return sendCode(realm, parent ?? visitor.session.sid, question, reply)
 }
 
 function sendCode(
-  portalSite: PortalSite,
+  realm: Realm,
   parent: string,
   question: ConsentQuestion,
   reply: FastifyReply,
 ): FastifyReply {
-  const code = reply.server.agents.codeFor(portalSite, parent, question)
-  return answer(portalSite, question, { code }, reply)
+  const code = reply.server.agents.codeFor(realm, parent, question)
+  return answer(realm, question, { code }, reply)
 }
 
 const OVER = 'this page is no longer good: the app has to ask again'
@@ -239,7 +234,7 @@ type Sender = ClientRedirect & { readonly client: OAuthClient }
  * one, and the person decides whether to go there (RFC 9700 section 4.11.2).
  */
 function readOrRefuse(
-  portalSite: PortalSite,
+  realm: Realm,
   sender: Sender,
   read: () => AuthorizationRequest,
 ): AuthorizationRequest {
@@ -247,14 +242,14 @@ function readOrRefuse(
     return read()
   } catch (error) {
     if (!(error instanceof OAuthError)) throw error
-    const clientUrl = answerUrl(portalSite, sender, error.parameters)
+    const clientUrl = answerUrl(realm, sender, error.parameters)
     throw new FwaError('FWA_OAUTH_INVALID', error.message, { members: { clientUrl } })
   }
 }
 
 /** Asks the person, or sends the code if they have allowed the same before. */
 async function ask(
-  portalSite: PortalSite,
+  realm: Realm,
   visitor: Visitor,
   { client, redirectUri, state }: Sender,
   { resource, scopes, challenge }: AuthorizationRequest,
@@ -282,12 +277,12 @@ async function ask(
     isMacOf(storedConsent.mac, ['consent', key, storedConsent.until], keys.record)
   ) {
     requireRate(visitor, server)
-    return grant(portalSite, visitor, question, reply)
+    return grant(realm, visitor, question, reply)
   }
   const { protocol, host } = new URL(redirectUri)
   const isApp = protocol !== 'http:' && protocol !== 'https:'
   const page = consentPage({
-    ...readerOf(request, portalSite),
+    ...readerOf(request, realm),
     profile: session.profile,
     // Nobody else can use it. A client that has registered itself has none.
     clientHost: parseClientId(client.id)?.host,
@@ -297,11 +292,11 @@ async function ask(
     isLoopback: isLoopbackRedirect(redirectUri),
     resource: resource.url,
     scopes,
-    action: pageUrl(portalSite, PATH),
-    form: sealValue(question, keys.login, purposeAt(portalSite, 'consent')),
-    switchHref: pageUrl(portalSite, '/signin', {
+    action: pageUrl(realm, PATH),
+    form: sealValue(question, keys.login, purposeAt(realm, 'consent')),
+    switchHref: pageUrl(realm, '/signin', {
       switch: '1',
-      rd: pageUrl(portalSite, PATH, parametersOf(request.query)),
+      rd: pageUrl(realm, PATH, parametersOf(request.query)),
     }),
   })
   return sendPage(reply, 200, page)
@@ -314,23 +309,23 @@ function requireRate({ session }: Visitor, { signInRate }: FastifyInstance): voi
 
 /** Sends the person back to the client. */
 function answer(
-  portalSite: PortalSite,
+  realm: Realm,
   target: ClientRedirect,
   parameters: AnswerParameters,
   reply: FastifyReply,
 ): FastifyReply {
-  return redirect(reply, answerUrl(portalSite, target, parameters))
+  return redirect(reply, answerUrl(realm, target, parameters))
 }
 
 type AnswerParameters = Readonly<Record<string, string>>
 
 /** The URL that takes an answer to a client (RFC 6749 section 4.1.2, RFC 9207). The URI stays as it is registered. */
 function answerUrl(
-  portalSite: PortalSite,
+  realm: Realm,
   { redirectUri, state }: ClientRedirect,
   parameters: AnswerParameters,
 ): string {
-  const answer = { ...parameters, ...(state !== undefined && { state }), iss: issuerOf(portalSite) }
+  const answer = { ...parameters, ...(state !== undefined && { state }), iss: issuerOf(realm) }
   const joint = redirectUri.includes('?') ? '&' : '?'
   return `${redirectUri}${joint}${new URLSearchParams(answer)}`
 }

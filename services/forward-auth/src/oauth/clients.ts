@@ -15,7 +15,7 @@ import { isMacOf, macOf, sealValue, unsealValue } from '../keys/key-ring.ts'
 import type { Portal } from '../portal/portals.ts'
 import type { Consent } from '../session/session.ts'
 import { issuerOf, pageUrl, purposeAt } from '../sites.ts'
-import type { PortalSite } from '../web/portal-site.ts'
+import type { Realm } from '../web/realm.ts'
 import { describeClient, type OAuthClient, type Registration, SECRET_METHODS } from './client.ts'
 import type { ClientCredentials } from './client-authentication.ts'
 import { ClientDocuments, publicFetch } from './client-documents.ts'
@@ -54,16 +54,16 @@ class Clients {
    *
    * @throws FwaError FWA_CLIENT_INVALID, FWA_CLIENT_UNREACHABLE, FWA_RATE_LIMITED
    */
-  async find(portalSite: PortalSite, clientId: string, person: string): Promise<OAuthClient> {
-    const { configured, documents } = this.#clientsOf(portalSite.portal)
+  async find(realm: Realm, clientId: string, person: string): Promise<OAuthClient> {
+    const { configured, documents } = this.#clientsOf(realm.portal)
     const registered = configured.get(clientId)
     if (registered) return describeConfigured(registered)
     const isMalformed = clientId.startsWith('http') && !parseClientId(clientId)
-    if (!isMalformed && !this.isAllowed(portalSite.portal, clientId))
+    if (!isMalformed && !this.isAllowed(realm.portal, clientId))
       throw new FwaError('FWA_CLIENT_INVALID', 'it is none of the clients that may be used here')
     if (!clientId.startsWith(REGISTERED)) return documents.find(clientId, person)
     const sealed = clientId.slice(REGISTERED.length)
-    const purpose = purposeAt(portalSite, 'client')
+    const purpose = purposeAt(realm, 'client')
     const registration = unsealValue<Registration>(sealed, this.#app.keys.login, purpose)
     if (registration) return describeClient(clientId, registration)
     throw new FwaError('FWA_CLIENT_INVALID', 'no client with this ID is registered here any more')
@@ -87,11 +87,11 @@ class Clients {
   }
 
   /** Registers a client: gives its ID, and a secret if it wants one. */
-  register(portalSite: PortalSite, client: Registration): { id: string; secret?: string } {
+  register(realm: Realm, client: Registration): { id: string; secret?: string } {
     const { login } = this.#app.keys
-    const id = `${REGISTERED}${sealValue(client, login, purposeAt(portalSite, 'client'))}`
+    const id = `${REGISTERED}${sealValue(client, login, purposeAt(realm, 'client'))}`
     return client.authentication === 'secret'
-      ? { id, secret: macOf(secretOf(portalSite, id), login) }
+      ? { id, secret: macOf(secretOf(realm, id), login) }
       : { id }
   }
 
@@ -101,36 +101,35 @@ class Clients {
    * @throws OAuthError invalid_client; FwaError FWA_CLIENT_INVALID, FWA_CLIENT_UNREACHABLE, FWA_RATE_LIMITED
    */
   async authenticate(
-    portalSite: PortalSite,
+    realm: Realm,
     { clientId, ...consent }: Pick<Consent, 'clientId' | 'authentication'>,
     { secrets = [], assertion = '' }: ClientCredentials,
     request: FastifyRequest,
   ): Promise<void> {
-    if (!this.isAllowed(portalSite.portal, clientId))
+    if (!this.isAllowed(realm.portal, clientId))
       throw new OAuthError('invalid_client', 'the client may not be used here any more')
-    const registered = this.#clientsOf(portalSite.portal).configured.get(clientId)
+    const registered = this.#clientsOf(realm.portal).configured.get(clientId)
     const { authentication = 'none' } = registered ? describeConfigured(registered) : consent
     if (authentication === 'none') return
     const isProven =
       authentication === 'secret'
-        ? secrets.some((secret) => this.#isSecret(portalSite, clientId, secret))
-        : await this.#isSigned(portalSite, clientId, assertion, request)
+        ? secrets.some((secret) => this.#isSecret(realm, clientId, secret))
+        : await this.#isSigned(realm, clientId, assertion, request)
     if (!isProven) throw new OAuthError('invalid_client', NOT_PROVEN[authentication])
   }
 
-  #isSecret(portalSite: PortalSite, id: string, secret: string): boolean {
-    const expected = this.#clientsOf(portalSite.portal).configured.get(id)?.secret
-    if (expected === undefined)
-      return isMacOf(secret, secretOf(portalSite, id), this.#app.keys.login)
+  #isSecret(realm: Realm, id: string, secret: string): boolean {
+    const expected = this.#clientsOf(realm.portal).configured.get(id)?.secret
+    if (expected === undefined) return isMacOf(secret, secretOf(realm, id), this.#app.keys.login)
     const digest = (text: string) => hash('sha256', text, 'buffer')
     return timingSafeEqual(digest(secret), digest(expected))
   }
 
-  async #isSigned(portalSite: PortalSite, id: string, assertion: string, request: FastifyRequest) {
-    const { jwksUrl } = await this.find(portalSite, id, `client ${id}`)
-    const audience = [issuerOf(portalSite), pageUrl(portalSite, '/token')]
+  async #isSigned(realm: Realm, id: string, assertion: string, request: FastifyRequest) {
+    const { jwksUrl } = await this.find(realm, id, `client ${id}`)
+    const audience = [issuerOf(realm), pageUrl(realm, '/token')]
     if (jwksUrl === undefined || assertion === '') return false
-    const { keys } = this.#clientsOf(portalSite.portal)
+    const { keys } = this.#clientsOf(realm.portal)
     return keys.isSignedBy({ id, jwksUrl }, assertion, audience, request)
   }
 
@@ -183,8 +182,8 @@ function describeConfigured({
 }
 
 /** The values whose MAC is the secret of a client that has registered itself: it is stored nowhere. */
-function secretOf(portalSite: PortalSite, id: string): readonly string[] {
-  return ['client secret', purposeAt(portalSite, 'client'), id]
+function secretOf(realm: Realm, id: string): readonly string[] {
+  return ['client secret', purposeAt(realm, 'client'), id]
 }
 
 const NOT_PROVEN = {

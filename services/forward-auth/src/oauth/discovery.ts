@@ -7,7 +7,7 @@ import { type Portal, portalOf } from '../portal/portals.ts'
 import { issuerOf, pageUrl } from '../sites.ts'
 import { allowOrigins } from '../web/cross-origin.ts'
 import { problemAnswers } from '../web/documented.ts'
-import { isSentTo, signInSiteOf, siteOf } from '../web/portal-site.ts'
+import { isSentTo, signInSiteOf, siteOf } from '../web/realm.ts'
 
 const KEYS = '/.well-known/jwks.json'
 /** Seconds. The next key is published 30 days before it signs. */
@@ -41,11 +41,11 @@ export const discoveryRoutes: FastifyPluginAsyncTypebox = async (app) => {
       },
     },
     async (request, reply) => {
-      const portalSite = signInSiteOf(request)
+      const realm = signInSiteOf(request)
       reply.header('cache-control', `public, max-age=${MAX_AGE}`)
       return {
-        issuer: issuerOf(portalSite),
-        jwks_uri: pageUrl(portalSite, KEYS),
+        issuer: issuerOf(realm),
+        jwks_uri: pageUrl(realm, KEYS),
         id_token_signing_alg_values_supported: ['ES256'],
         subject_types_supported: ['public'],
         response_types_supported: [],

@@ -4,7 +4,7 @@ import { FwaError } from '../errors.ts'
 import { issuerOf, pageUrl } from '../sites.ts'
 import { allowOrigins } from '../web/cross-origin.ts'
 import { problemAnswers } from '../web/documented.ts'
-import { signInSiteOf } from '../web/portal-site.ts'
+import { signInSiteOf } from '../web/realm.ts'
 import { ownResources } from './own-resources.ts'
 
 /** Seconds. */
@@ -47,22 +47,22 @@ export const metadataRoute: FastifyPluginAsyncTypebox = async (app) => {
     response: { 200: MetadataSchema, ...problemAnswers(403, 404) },
   }
   app.get('/', { schema }, async (request, reply) => {
-    const portalSite = signInSiteOf(request)
-    const resources = ownResources(app, portalSite)
+    const realm = signInSiteOf(request)
+    const resources = ownResources(app, realm)
     if (resources.length === 0) throw new FwaError('FWA_NOT_FOUND', 'this portal issues no tokens')
-    const { registration } = portalSite.portal.authorizationServer
-    const methods = [...app.clients.methodsOf(portalSite.portal)]
+    const { registration } = realm.portal.authorizationServer
+    const methods = [...app.clients.methodsOf(realm.portal)]
     const scopes = resources.flatMap(({ grantableScopes }) =>
       grantableScopes.map(({ name }) => name),
     )
     reply.header('cache-control', `public, max-age=${MAX_AGE}`)
     return {
-      issuer: issuerOf(portalSite),
-      authorization_endpoint: pageUrl(portalSite, '/authorize'),
-      token_endpoint: pageUrl(portalSite, '/token'),
-      revocation_endpoint: pageUrl(portalSite, '/revoke'),
-      ...(registration && { registration_endpoint: pageUrl(portalSite, '/register') }),
-      jwks_uri: pageUrl(portalSite, '/.well-known/jwks.json'),
+      issuer: issuerOf(realm),
+      authorization_endpoint: pageUrl(realm, '/authorize'),
+      token_endpoint: pageUrl(realm, '/token'),
+      revocation_endpoint: pageUrl(realm, '/revoke'),
+      ...(registration && { registration_endpoint: pageUrl(realm, '/register') }),
+      jwks_uri: pageUrl(realm, '/.well-known/jwks.json'),
       scopes_supported: [...new Set(scopes)],
       response_types_supported: ['code'],
       response_modes_supported: ['query'],

@@ -1,11 +1,11 @@
 import type { Resource } from '@gatehouse/gate'
 import type { FastifyInstance } from 'fastify'
-import type { PortalSite } from '../web/portal-site.ts'
+import type { Realm } from '../web/realm.ts'
 
 /** The resources whose tokens a portal issues at a sign-in host. */
 export function ownResources(
   { sites }: FastifyInstance,
-  { portal, site }: PortalSite,
+  { portal, site }: Realm,
 ): readonly Resource[] {
   return portal.gate.programs.resources.filter(
     ({ authorizationServers, origin }) =>

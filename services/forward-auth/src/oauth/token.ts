@@ -6,7 +6,7 @@ import { FwaError } from '../errors.ts'
 import { allowOrigins } from '../web/cross-origin.ts'
 import { problemAnswers } from '../web/documented.ts'
 import { FORM } from '../web/forms.ts'
-import { signInSiteOf } from '../web/portal-site.ts'
+import { signInSiteOf } from '../web/realm.ts'
 import { methodOf, readRegistration } from './client.ts'
 import { type ClientCredentials, readCredentials } from './client-authentication.ts'
 import { OAuthError } from './oauth-error.ts'
@@ -119,15 +119,15 @@ export const tokenRoutes: FastifyPluginAsyncTypebox = async (app) => {
   app.setErrorHandler(sendError)
 
   app.post('/token', { schema: TOKEN_SCHEMA }, async (request) => {
-    const portalSite = signInSiteOf(request)
+    const realm = signInSiteOf(request)
     const { body, headers } = request
     const tokenRequest = { ...body, ...readCredentials(headers.authorization, body) }
     if (body.grant_type === 'authorization_code') {
       const redemption = withAll(tokenRequest, 'code', 'redirect_uri', 'code_verifier')
-      return app.agents.begin(portalSite, redemption, request)
+      return app.agents.begin(realm, redemption, request)
     }
     if (body.grant_type === 'refresh_token')
-      return app.agents.renew(portalSite, withAll(tokenRequest, 'refresh_token'), request)
+      return app.agents.renew(realm, withAll(tokenRequest, 'refresh_token'), request)
     throw new OAuthError(
       'unsupported_grant_type',
       'grant_type has to be authorization_code or refresh_token',
@@ -135,18 +135,18 @@ export const tokenRoutes: FastifyPluginAsyncTypebox = async (app) => {
   })
 
   app.post('/revoke', { schema: REVOKE_SCHEMA }, async (request) => {
-    const portalSite = signInSiteOf(request)
+    const realm = signInSiteOf(request)
     const credentials = readCredentials(request.headers.authorization, request.body)
     const { token } = withAll(request.body, 'token')
-    await app.agents.revoke(portalSite, { ...credentials, token }, request)
+    await app.agents.revoke(realm, { ...credentials, token }, request)
     return {}
   })
 
   app.post('/register', { schema: REGISTER_SCHEMA }, async (request, reply) => {
-    const portalSite = signInSiteOf(request)
-    if (!portalSite.portal.authorizationServer.registration) return reply.callNotFound()
+    const realm = signInSiteOf(request)
+    if (!realm.portal.authorizationServer.registration) return reply.callNotFound()
     const client = readRegistration(request.body, MAX_URIS, refuseMember)
-    const { id, secret } = app.clients.register(portalSite, client)
+    const { id, secret } = app.clients.register(realm, client)
     if (id.length > MAX_CLIENT_ID)
       throw new OAuthError('invalid_client_metadata', 'the redirect URIs are too long')
     reply.code(201)

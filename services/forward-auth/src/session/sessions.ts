@@ -12,7 +12,7 @@ import { isSigned } from '../keys/key-ring.ts'
 import type { Portal } from '../portal/portals.ts'
 import { issuerOf, type Site } from '../sites.ts'
 import { appCookieName, MAX_TOKEN_LENGTH, readCookie, sessionCookieName } from '../web/cookies.ts'
-import type { PortalSite } from '../web/portal-site.ts'
+import type { Realm } from '../web/realm.ts'
 import { MAX_SKEW } from './assertion-keys.ts'
 import { signBounded } from './bounded.ts'
 import { RE_READ_RESULTS, ReReading, type ReReadResult } from './re-reading.ts'
@@ -89,13 +89,13 @@ const REQUIRED = {
 }
 
 /** The host of an app of a portal. */
-interface AppHost extends PortalSite {
+interface AppHost extends Realm {
   readonly host: { readonly name: string }
   readonly authority: string
 }
 
 /** What a sign-in brings. */
-export interface NewSession extends PortalSite {
+export interface NewSession extends Realm {
   readonly signedIn: SignedIn
   readonly browser: Browser
 }
@@ -145,15 +145,15 @@ export class Sessions {
    *
    * @throws FwaError as {@link atApp}
    */
-  async atSignIn(request: FastifyRequest, portalSite: PortalSite): Promise<Visitor | undefined> {
-    const claims = await this.tokenOf(request, portalSite)
-    return claims && this.#use(await this.#visitorOf(claims, portalSite), undefined, request.raw)
+  async atSignIn(request: FastifyRequest, realm: Realm): Promise<Visitor | undefined> {
+    const claims = await this.tokenOf(request, realm)
+    return claims && this.#use(await this.#visitorOf(claims, realm), undefined, request.raw)
   }
 
   /** The claims of the session cookie, whether or not its session has ended: a clock may be wrong about that. */
   async tokenOf(
     { headers: { cookie } }: FastifyRequest,
-    { portal, site }: PortalSite,
+    { portal, site }: Realm,
   ): Promise<SessionToken | undefined> {
     const token = cookie && readCookie(cookie, sessionCookieName(portal))
     const claims = token ? await this.#verify(token, 'session') : undefined
@@ -177,22 +177,20 @@ export class Sessions {
    *
    * @throws FwaError as {@link atApp}
    */
-  find(sid: string, portalSite: PortalSite): Visitor | undefined | Promise<Visitor | undefined> {
+  find(sid: string, realm: Realm): Visitor | undefined | Promise<Visitor | undefined> {
     this.#assertFresh()
     const session = this.records.find(sid)
     return session instanceof Promise
-      ? session.then((read) => this.#believe(read, portalSite))
-      : this.#believe(session, portalSite)
+      ? session.then((read) => this.#believe(read, realm))
+      : this.#believe(session, realm)
   }
 
   /** The person of a session that is not over. */
-  #believe(session: Session | undefined, portalSite: PortalSite) {
-    const visitor = session && this.#visitor(session, portalSite)
+  #believe(session: Session | undefined, realm: Realm) {
+    const visitor = session && this.#visitor(session, realm)
     const now = this.#app.clock.now()
     if (!visitor || now < session.begun - MAX_SKEW || now >= session.ends) return undefined
-    return this.#isIdle(session)
-      ? this.#unlessIdle(session, portalSite)
-      : this.#asToday(visitor, portalSite)
+    return this.#isIdle(session) ? this.#unlessIdle(session, realm) : this.#asToday(visitor, realm)
   }
 
   #isIdle(session: Session): boolean {
@@ -201,12 +199,12 @@ export class Sessions {
   }
 
   /** The person as the provider says that they are, if it has to be asked. */
-  #asToday(visitor: Visitor, portalSite: PortalSite) {
+  #asToday(visitor: Visitor, realm: Realm) {
     const { session } = visitor
     if (!session.isReadable) return visitor
-    const current = this.#reReading.current(session, portalSite.portal)
+    const current = this.#reReading.current(session, realm.portal)
     return current instanceof Promise
-      ? current.then((read) => read && this.#visitor(read, portalSite))
+      ? current.then((read) => read && this.#visitor(read, realm))
       : current && visitor
   }
 
@@ -397,16 +395,16 @@ export class Sessions {
     }
   }
 
-  async #visitorOf(claims: SessionToken, portalSite: PortalSite): Promise<Visitor | undefined> {
+  async #visitorOf(claims: SessionToken, realm: Realm): Promise<Visitor | undefined> {
     if (this.#isOver(claims)) return undefined
     const { sid, rev } = claims
-    const pendingVisitor = this.find(sid, portalSite)
+    const pendingVisitor = this.find(sid, realm)
     const visitor = pendingVisitor instanceof Promise ? await pendingVisitor : pendingVisitor
     if (visitor?.session.issuer !== claims.iss) return undefined
     if (rev <= visitor.session.rev) return visitor
     // Another instance has just changed it, or the store was set back and knows less than the token.
     this.records.forget(sid)
-    const newest = await this.find(sid, portalSite)
+    const newest = await this.find(sid, realm)
     return newest && rev <= newest.session.rev ? newest : undefined
   }
 
@@ -422,7 +420,7 @@ export class Sessions {
   }
 
   /** The person of a session, if it is of this portal and sign-in host. */
-  #visitor(session: Session, { portal, site }: PortalSite): Visitor | undefined {
+  #visitor(session: Session, { portal, site }: Realm): Visitor | undefined {
     const cached = this.#visitors.get(session)
     // A reload replaces the portals.
     if (cached?.portal === portal && cached.authOrigin === site.authOrigin) return cached
@@ -436,11 +434,11 @@ export class Sessions {
   }
 
   /** Memory alone does not decide that a session is idle: other instances are used too. Its row is pruned later. */
-  async #unlessIdle({ sid }: Session, portalSite: PortalSite) {
+  async #unlessIdle({ sid }: Session, realm: Realm) {
     this.records.forget(sid)
     const newest = await this.records.find(sid)
-    const visitor = newest && !this.#isIdle(newest) && this.#visitor(newest, portalSite)
-    return visitor ? this.#asToday(visitor, portalSite) : undefined
+    const visitor = newest && !this.#isIdle(newest) && this.#visitor(newest, realm)
+    return visitor ? this.#asToday(visitor, realm) : undefined
   }
 
   #assertFresh(): void {
@@ -461,8 +459,8 @@ export function signInHost({ authOrigin }: Site): string {
 }
 
 /** Whether a session token is of a portal, at a sign-in host. */
-function isOf({ iss, aud }: SessionToken, portalSite: PortalSite): boolean {
-  return iss === issuerOf(portalSite) && aud === signInHost(portalSite.site)
+function isOf({ iss, aud }: SessionToken, realm: Realm): boolean {
+  return iss === issuerOf(realm) && aud === signInHost(realm.site)
 }
 
 /** The claim `aud` of a token for an app. */

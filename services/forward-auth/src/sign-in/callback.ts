@@ -14,7 +14,7 @@ import { warnRarely } from '../log-limit.ts'
 import { personOf } from '../session/session.ts'
 import { isLasting } from '../session/sessions.ts'
 import { bareAnswer, pageAnswer, problemAnswers } from '../web/documented.ts'
-import { type PortalSite, signInSiteOf } from '../web/portal-site.ts'
+import { type Realm, signInSiteOf } from '../web/realm.ts'
 import { cookiesBlocked, redirect, signInUrl, targetOf, withLoginUrl } from '../web/redirects.ts'
 import {
   type Attempt,
@@ -47,55 +47,54 @@ export const callbackRoutes: FastifyPluginAsyncTypebox = async (app) => {
     receiveCallback(signInSiteOf(request), request.params.provider, reply),
   )
   app.get(SHARED_CALLBACK_PATH, { schema: SHARED_SCHEMA }, async (request, reply) => {
-    const portalSite = signInSiteOf(request)
-    const provider = soleRedirectProvider(portalSite.portal)
-    if (provider !== undefined) return receiveCallback(portalSite, provider, reply)
+    const realm = signInSiteOf(request)
+    const provider = soleRedirectProvider(realm.portal)
+    if (provider !== undefined) return receiveCallback(realm, provider, reply)
     const code = 'FWA_CALLBACK_SHARED'
-    const portal = portalSite.portal.name
+    const portal = realm.portal.name
     const message = `${SHARED_CALLBACK_PATH} is refused because the portal ${portal} has several providers`
     const remedy = 'register at each provider the redirect URI that check-config prints'
     warnRarely(request, { code, portal }, `${message}: ${remedy}`)
-    throw withLoginUrl(new FwaError(code, message), portalSite, { returnTo: undefined })
+    throw withLoginUrl(new FwaError(code, message), realm, { returnTo: undefined })
   })
 }
 
 async function receiveCallback(
-  portalSite: PortalSite,
+  realm: Realm,
   provider: string,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
   const { request, server } = reply
   const { state } = request.query as { state?: unknown }
   const cookieHeader = request.headers.cookie
-  const { portal, site } = portalSite
+  const { portal, site } = realm
   const outcome = await server.logins.complete(portal, site, { provider, state, cookieHeader })
   const login = outcome.kind === 'unknown' ? undefined : outcome.login
-  refuseDuplicate(request, portalSite, login?.returnTo)
+  refuseDuplicate(request, realm, login?.returnTo)
   if (outcome.kind === 'valid')
     return outcome.login.isOffline
-      ? finishOffline(portalSite, outcome, reply)
-      : finish(portalSite, outcome, reply)
-  if (outcome.kind === 'foreign')
-    throw foreignCallback(portalSite, provider, outcome.login, request)
+      ? finishOffline(realm, outcome, reply)
+      : finish(realm, outcome, reply)
+  if (outcome.kind === 'foreign') throw foreignCallback(realm, provider, outcome.login, request)
 
-  if (outcome.kind === 'used') return redirect(reply, signInUrl(portalSite, outcome.login))
+  if (outcome.kind === 'used') return redirect(reply, signInUrl(realm, outcome.login))
   // The answer that began it again was for this browser, with a cookie.
   if (outcome.kind === 'lost' && outcome.login.restarts && cookieHeader === undefined)
-    throw cookiesBlocked(portalSite, outcome.login.returnTo)
-  return goOn(portalSite, login, MAX_RESTARTS, reply)
+    throw cookiesBlocked(realm, outcome.login.returnTo)
+  return goOn(realm, login, MAX_RESTARTS, reply)
 }
 
 type ValidLogin = Extract<CallbackLogin, { kind: 'valid' }>
 
 async function finish(
-  portalSite: PortalSite,
+  realm: Realm,
   { login, secrets, confirm }: ValidLogin,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
-  const provider = providerOf(portalSite, login)
-  if (!provider) throw unknownLogin(portalSite, login)
+  const provider = providerOf(realm, login)
+  if (!provider) throw unknownLogin(realm, login)
   const { returnTo, hop, stepUp } = login
-  const attempt = { portalSite, returnTo, hop, stepUp }
+  const attempt = { realm, returnTo, hop, stepUp }
   const { redirectUri, callback } = callbackOf(login, reply.request)
 
   let signedIn: SignedIn
@@ -106,7 +105,7 @@ async function finish(
     const error = withoutPlace(thrown, 'the sign-in cannot be completed at the moment')
     const giveUp = () => failed({ ...attempt, provider }, error, reply.request)
     if (!isOvertaken(callback, error)) throw giveUp()
-    return goOn(portalSite, login, 1, reply, giveUp)
+    return goOn(realm, login, 1, reply, giveUp)
   }
   const { profile } = signedIn
   const now = reply.server.clock.now()
@@ -120,14 +119,14 @@ async function finish(
  * may show its page once; after that they end with the session of the browser.
  */
 async function finishOffline(
-  portalSite: PortalSite,
+  realm: Realm,
   { login, secrets, confirm }: ValidLogin,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
   const { request, server } = reply
   const { redirectUri, callback } = callbackOf(login, request)
   const { returnTo, restarts = 0 } = login
-  const provider = providerOf(portalSite, login)
+  const provider = providerOf(realm, login)
   let signedIn: SignedIn | undefined
   try {
     signedIn = await provider?.finish(callback, { ...secrets, redirectUri })
@@ -136,12 +135,12 @@ async function finishOffline(
     request.log.info({ err, provider: login.provider }, 'Provider refused an offline token')
   }
   if (provider && restarts === 0 && !(signedIn && isLasting(signedIn.tokens)))
-    return startLogin({ portalSite, provider, returnTo, isOffline: true, restarts: 1 }, reply)
-  const session = (await server.sessions.atSignIn(request, portalSite))?.session
+    return startLogin({ realm, provider, returnTo, isOffline: true, restarts: 1 }, reply)
+  const session = (await server.sessions.atSignIn(request, realm))?.session
   if (session && signedIn && session.person === personOf(session.portal, signedIn.profile))
     if (await confirm()) {
       await server.sessions.beginOffline(
-        { ...portalSite, signedIn, browser: browserOf(request) },
+        { ...realm, signedIn, browser: browserOf(request) },
         session.authentications,
       )
     }
@@ -161,12 +160,12 @@ function failed(
   error: FwaError,
   request: FastifyRequest,
 ): FwaError {
-  const { portalSite, provider } = attempt
+  const { realm, provider } = attempt
   const { code } = error
   const event = REFUSALS.has(code) ? 'sign-in-refused' : 'sign-in-failed'
   recordSignIn(event, { ...attempt, code }, request)
-  warnOperator(portalSite, provider, error, request)
-  return withLoginUrl(error, portalSite, attempt)
+  warnOperator(realm, provider, error, request)
+  return withLoginUrl(error, realm, attempt)
 }
 
 /** The error of a sign-in that does not meet the demands of a policy. */
@@ -175,9 +174,9 @@ function unmet(
   demand: StepUpDemand,
   { request, server }: FastifyReply,
 ): FwaError {
-  const { portalSite, provider, profile } = attempt
+  const { realm, provider, profile } = attempt
   const code = 'FWA_STEP_UP_UNMET'
-  const portal = portalSite.portal.name
+  const portal = realm.portal.name
   const { policy } = demand
   const refusal = { reason: `policy ${policy}` }
   recordSignIn('sign-in-refused', { ...attempt, code, refusal }, request)
@@ -187,7 +186,7 @@ function unmet(
   const text =
     `${provider.title} did not confirm that you signed in the way this page requires. ` +
     'Try again, or ask the administrator of this site.'
-  return withLoginUrl(new FwaError(code, text), portalSite, attempt)
+  return withLoginUrl(new FwaError(code, text), realm, attempt)
 }
 
 /**
@@ -196,22 +195,22 @@ function unmet(
  * browser that keeps no cookies gets an error page in the end.
  */
 async function goOn(
-  portalSite: PortalSite,
+  realm: Realm,
   login: LoginState | undefined,
   maxRestarts: number,
   reply: FastifyReply,
-  giveUp: () => FwaError = () => unknownLogin(portalSite, login),
+  giveUp: () => FwaError = () => unknownLogin(realm, login),
 ): Promise<FastifyReply> {
   const { request, server } = reply
   const { stepUp, returnTo: requestedUrl } = login ?? {}
-  if (isEnough(await server.sessions.atSignIn(request, portalSite), stepUp, server.clock.now()))
-    return redirect(reply, signInUrl(portalSite, { returnTo: requestedUrl, ...login }))
-  const provider = login && providerOf(portalSite, login)
+  if (isEnough(await server.sessions.atSignIn(request, realm), stepUp, server.clock.now()))
+    return redirect(reply, signInUrl(realm, { returnTo: requestedUrl, ...login }))
+  const provider = login && providerOf(realm, login)
   const restarts = (login?.restarts ?? 0) + 1
   if (!provider || restarts > maxRestarts) throw giveUp()
-  const returnTo = targetOf(portalSite, requestedUrl)
-  const hop = ownHop(portalSite, login, request)
-  return startLogin({ portalSite, provider, returnTo, hop, restarts, stepUp }, reply)
+  const returnTo = targetOf(realm, requestedUrl)
+  const hop = ownHop(realm, login, request)
+  return startLogin({ realm, provider, returnTo, hop, restarts, stepUp }, reply)
 }
 
 /** Browsers follow 20 redirects, and a login takes up to five. */
@@ -231,7 +230,7 @@ const REFUSALS = new Set<string>(['FWA_LOGIN_REFUSED', 'FWA_STEP_UP_UNMET'])
 
 /** Logs errors that keep everybody from signing in until the configuration is corrected. */
 function warnOperator(
-  { portal: { name: portal } }: PortalSite,
+  { portal: { name: portal } }: Realm,
   { name: provider }: RedirectProvider,
   { code, cause }: FwaError,
   request: FastifyRequest,
@@ -243,32 +242,32 @@ function warnOperator(
 }
 
 function providerOf(
-  { portal }: PortalSite,
+  { portal }: Realm,
   { provider: name }: LoginState,
 ): RedirectProvider | undefined {
   const provider = portal.providers.get(name)
   return provider?.type === 'redirect' ? provider : undefined
 }
 
-function unknownLogin(portalSite: PortalSite, login: LoginState | undefined): FwaError {
+function unknownLogin(realm: Realm, login: LoginState | undefined): FwaError {
   const error = new FwaError('FWA_LOGIN_UNKNOWN', 'this browser has no such sign-in in progress')
-  return withLoginUrl(error, portalSite, { returnTo: undefined, ...login })
+  return withLoginUrl(error, realm, { returnTo: undefined, ...login })
 }
 
 /** Mix-up (RFC 9700 section 4.4): one provider may send people to another to obtain its codes. */
 function foreignCallback(
-  portalSite: PortalSite,
+  realm: Realm,
   provider: string,
   login: LoginState,
   request: FastifyRequest,
 ): FwaError {
-  const portal = portalSite.portal.name
+  const portal = realm.portal.name
   const code = 'FWA_CALLBACK_FOREIGN'
   const { provider: begunAt, returnTo } = login
-  const attempt = { portalSite, provider: { name: provider }, returnTo, code }
+  const attempt = { realm, provider: { name: provider }, returnTo, code }
   recordSignIn('sign-in-failed', attempt, request)
   const message = `a login that started at ${begunAt} came back to the redirect URI of ${provider}: refused`
   warnRarely(request, { code, portal, provider, begunAt }, message)
   const text = 'this sign-in started at another provider than the one that answered'
-  return withLoginUrl(new FwaError(code, text), portalSite, login)
+  return withLoginUrl(new FwaError(code, text), realm, login)
 }

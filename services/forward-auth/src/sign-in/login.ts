@@ -22,8 +22,8 @@ import { setSessionCookies } from '../session/session-cookies.ts'
 import { pageUrl } from '../sites.ts'
 import type { AuditEvent } from '../store/store.ts'
 import { appCookieName, isDoubled, setHostCookies } from '../web/cookies.ts'
-import type { PortalSite } from '../web/portal-site.ts'
 import { readerOf } from '../web/reader.ts'
+import type { Realm } from '../web/realm.ts'
 import { type Destination, redirect, signInUrl, tooOften, withLoginUrl } from '../web/redirects.ts'
 import { redirectUriOf } from './redirect-uri.ts'
 import { destinationOf, destinationSiteOf, returnToApp } from './return-to-app.ts'
@@ -43,12 +43,12 @@ interface LoginStart extends Attempt {
 export async function startLogin(start: LoginStart, reply: FastifyReply): Promise<FastifyReply> {
   const { request } = reply
   const { method, headers } = request
-  if (isPrefetch(headers) || !isNavigation(method, headers)) throw noSession(start.portalSite)
+  if (isPrefetch(headers) || !isNavigation(method, headers)) throw noSession(start.realm)
   const { provider } = start
   if (start.stepUp && !provider.stepsUp) {
     const text = `${provider.title} cannot sign you in the way this page requires. Choose another provider.`
     const error = new FwaError('FWA_STEP_UP_UNMET', text)
-    throw withLoginUrl(error, start.portalSite, start)
+    throw withLoginUrl(error, start.realm, start)
   }
   try {
     return provider.type === 'redirect'
@@ -67,9 +67,9 @@ async function sendToProvider(
   provider: RedirectProvider,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
-  const { portalSite, returnTo, hop, chooseAccount = false, restarts = 0 } = start
+  const { realm, returnTo, hop, chooseAccount = false, restarts = 0 } = start
   const { stepUp, isOffline } = start
-  const { portal, site } = portalSite
+  const { portal, site } = realm
   const { logins } = reply.server
   const redirectUri = redirectUriOf(site, portal, provider.name)
   const login = { provider: provider.name, redirectUri, returnTo, hop, restarts, stepUp, isOffline }
@@ -83,16 +83,15 @@ async function sendToProvider(
 }
 
 async function signInByAddress(
-  { portalSite, returnTo, hop }: LoginStart,
+  { realm, returnTo, hop }: LoginStart,
   provider: SeamlessProvider,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
   const { request } = reply
   const profile = await identify(provider, request)
-  if (profile)
-    return completeSignIn({ portalSite, signedIn: byAddress(profile), returnTo, hop }, reply)
+  if (profile) return completeSignIn({ realm, signedIn: byAddress(profile), returnTo, hop }, reply)
   const code = 'FWA_LOGIN_REFUSED'
-  recordSignIn('sign-in-refused', { portalSite, provider, returnTo, code }, request)
+  recordSignIn('sign-in-refused', { realm, provider, returnTo, code }, request)
   throw new FwaError('FWA_LOGIN_REFUSED', `${provider.title} does not know your device`)
 }
 
@@ -111,26 +110,26 @@ export async function identify(
 }
 
 function sendProviderDown(
-  { portalSite, provider, returnTo, hop, chooseAccount, stepUp }: LoginStart,
+  { realm, provider, returnTo, hop, chooseAccount, stepUp }: LoginStart,
   reply: FastifyReply,
 ): FastifyReply {
   const query = {
     ...{ rd: returnTo, hop, policy: stepUp?.policy },
     switch: chooseAccount ? '1' : undefined,
   }
-  const { portal } = portalSite
+  const { portal } = realm
   const page = providerDownPage({
-    ...readerOf(reply.request, portalSite),
+    ...readerOf(reply.request, realm),
     provider,
-    retryHref: pageUrl(portalSite, `/providers/${provider.name}`, query),
-    otherHref: portal.providers.size > 1 ? pageUrl(portalSite, '/signin', query) : undefined,
+    retryHref: pageUrl(realm, `/providers/${provider.name}`, query),
+    otherHref: portal.providers.size > 1 ? pageUrl(realm, '/signin', query) : undefined,
   })
   return sendPage(reply, 503, page)
 }
 
 /** A sign-in that goes on, is refused or fails. */
 export interface Attempt {
-  readonly portalSite: PortalSite
+  readonly realm: Realm
   /** The validated return URL. */
   readonly returnTo: string
   /** The hop that led to it, as it is signed. It counts in this browser. */
@@ -173,7 +172,7 @@ export async function recordErrorPage(
 /** Writes an event of a sign-in to the audit trail, with the host where the person wanted to go. */
 export function recordSignIn(
   event: AuditEvent,
-  { portalSite, returnTo, profile, provider, code, refusal, ender }: Attempt,
+  { realm, returnTo, profile, provider, code, refusal, ender }: Attempt,
   request: FastifyRequest,
 ): void {
   request.server.auditTrail.record(request, {
@@ -183,15 +182,15 @@ export function recordSignIn(
     refusal,
     ender,
     isPage: isNavigation('GET', request.headers),
-    portal: portalSite.portal.name,
+    portal: realm.portal.name,
     provider: provider?.name,
-    host: destinationOf(portalSite, returnTo).host,
+    host: destinationOf(realm, returnTo).host,
   })
 }
 
 /** The hop that led to a destination, if it counts in this browser. */
 export function ownHop(
-  { portal }: PortalSite,
+  { portal }: Realm,
   { returnTo = '', hop }: Destination,
   { headers, server }: FastifyRequest,
 ): string | undefined {
@@ -214,25 +213,25 @@ export function isEnough(
  * them. A session of another account in the same browser is revoked.
  */
 export async function completeSignIn(signIn: SignIn, reply: FastifyReply): Promise<FastifyReply> {
-  const { portalSite } = signIn
+  const { realm } = signIn
   const { profile } = signIn.signedIn
   const { request, server } = reply
-  const { portal } = portalSite
+  const { portal } = realm
   // The names alone: what they say is about the person.
   const names = { portal: portal.name, claims: Object.keys(profile.claims) }
   request.log.debug(names, 'claims of a person who signs in')
   if (portal.admits(profile) !== true) return sendRefused(signIn, reply)
   const retryAfter = server.signInRate.take(personOf(portal.name, profile))
   if (retryAfter > 0) {
-    const error = tooOften(retryAfter, portalSite, signIn)
+    const error = tooOften(retryAfter, realm, signIn)
     recordSignIn('sign-in-refused', { ...signIn, profile, code: error.code }, request)
     throw error
   }
-  const previousSession = (await server.sessions.atSignIn(request, portalSite))?.session
+  const previousSession = (await server.sessions.atSignIn(request, realm))?.session
   const session = await beginSession(previousSession, signIn, reply)
   // The provider has ended it already, or another tab has completed it: it is asked once more who is there.
-  if (!session) return redirect(reply, signInUrl(portalSite, signIn))
-  setSessionCookies(reply, portalSite, session)
+  if (!session) return redirect(reply, signInUrl(realm, signIn))
+  setSessionCookies(reply, realm, session)
   recordSignIn('sign-in', { ...signIn, profile }, request)
   if (signIn.stepUp) return returnToApp({ ...signIn, session }, 'step-up', reply)
   // A person with a session may sign in again, with another account.
@@ -240,13 +239,13 @@ export async function completeSignIn(signIn: SignIn, reply: FastifyReply): Promi
 }
 
 function sendRefused(signIn: SignIn, reply: FastifyReply): FastifyReply {
-  const { portalSite, returnTo, hop } = signIn
+  const { realm, returnTo, hop } = signIn
   const { profile } = signIn.signedIn
   const { request } = reply
-  const refusal = portalSite.portal.refusalOf(profile)
+  const refusal = realm.portal.refusalOf(profile)
   recordSignIn('sign-in-refused', { ...signIn, profile, code: 'FWA_FORBIDDEN', refusal }, request)
-  const switchHref = pageUrl(portalSite, '/signin', { rd: returnTo, hop, switch: '1' })
-  const reader = readerOf(request, portalSite)
+  const switchHref = pageUrl(realm, '/signin', { rd: returnTo, hop, switch: '1' })
+  const reader = readerOf(request, realm)
   const page = refusedPage({ ...reader, profile, switchHref, requestId: request.id })
   return sendPage(reply, 403, page)
 }
@@ -257,13 +256,13 @@ async function beginSession(
   signIn: SignIn,
   { request, server }: FastifyReply,
 ): Promise<Session | undefined> {
-  const { portalSite, signedIn } = signIn
+  const { realm, signedIn } = signIn
   const { profile } = signedIn
   const { sessions } = server
   try {
     // Not before the person is known and within their limit, so that nobody can fill the store.
     if (signIn.confirm && !(await signIn.confirm())) return undefined
-    if (previousSession && previousSession.person !== personOf(portalSite.portal.name, profile)) {
+    if (previousSession && previousSession.person !== personOf(realm.portal.name, profile)) {
       const actor = `${profile.provider}:${profile.id}`
       const ender = { endedBy: 'sign-in', actor, actorName: profile.name?.full } as const
       const attempt = { ...signIn, profile: previousSession.profile, ender }
@@ -271,14 +270,14 @@ async function beginSession(
       await sessions.records.endOne(previousSession)
     }
     return await sessions.begin(
-      { ...portalSite, signedIn, browser: browserOf(request) },
+      { ...realm, signedIn, browser: browserOf(request) },
       previousSession,
     )
   } catch (error) {
     if (!isOwn(error)) throw error
     recordSignIn('sign-in-failed', { ...signIn, profile, code: error.code }, request)
     const text = 'the sign-in cannot be stored at the moment'
-    throw withLoginUrl(withoutPlace(error, text), portalSite, signIn)
+    throw withLoginUrl(withoutPlace(error, text), realm, signIn)
   }
 }
 
@@ -302,16 +301,16 @@ export function withoutPlace(error: FwaError, text: string): FwaError {
  */
 export function refuseDuplicate(
   request: FastifyRequest,
-  portalSite: PortalSite,
+  realm: Realm,
   returnTo: string | undefined,
 ): void {
-  const { portal } = portalSite
-  const site = destinationSiteOf(request.server, portalSite, returnTo ?? '')
+  const { portal } = realm
+  const site = destinationSiteOf(request.server, realm, returnTo ?? '')
   const name = appCookieName(portal, site, site.domain)
   if (site.scope !== 'domain' || !isDoubled(request.headers.cookie ?? '', name)) return
   const code = 'FWA_COOKIE_DUPLICATE'
   const message = `a browser sends ${name} twice: a site below ${site.domain} has set one of them`
   warnRarely(request, { code, portal: portal.name }, message)
   const text = `Delete the cookies of ${site.domain} in your browser: another site has set a second ${name}.`
-  throw withLoginUrl(new FwaError(code, text), portalSite, { returnTo })
+  throw withLoginUrl(new FwaError(code, text), realm, { returnTo })
 }

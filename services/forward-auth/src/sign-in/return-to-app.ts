@@ -11,8 +11,8 @@ import type { Session } from '../session/session.ts'
 import { pageUrl, type Site } from '../sites.ts'
 import { setHostCookies } from '../web/cookies.ts'
 import { bareAnswer, problemAnswers } from '../web/documented.ts'
-import { type PortalSite, signInSiteOf } from '../web/portal-site.ts'
 import { readerOf } from '../web/reader.ts'
+import { type Realm, signInSiteOf } from '../web/realm.ts'
 import {
   type Destination,
   redirect,
@@ -29,7 +29,7 @@ import { TICKETS } from './sign-in-rate.ts'
 type Reason = Parameters<typeof countRedirect>[2]
 
 interface Goal extends Destination {
-  readonly portalSite: PortalSite
+  readonly realm: Realm
 }
 
 /**
@@ -44,12 +44,12 @@ export function returnToApp(
   reason: Reason | undefined,
   reply: FastifyReply,
 ): FastifyReply {
-  const { portalSite, session } = goal
-  const { portal } = portalSite
+  const { realm, session } = goal
+  const { portal } = realm
   const { request, server } = reply
   const { method, headers } = request
-  const url = new URL(targetOf(portalSite, goal.returnTo))
-  const site = siteOfApp(server, portalSite, url)
+  const url = new URL(targetOf(realm, goal.returnTo))
+  const site = siteOfApp(server, realm, url)
   const context = { portal: portal.name, now: server.clock.now() }
   const hop = site && readHop(goal.hop, { ...context, returnTo: url.href }, server.keys.login)
   if (hop) limitTickets(goal, server)
@@ -66,7 +66,7 @@ export function returnToApp(
   setHostCookies(reply, place ? clearBindings(portal.name, headers.cookie ?? '', place) : [])
   const isDirect = hop ? hop.path === undefined : !place
   if (isDirect) return redirect(reply, addTo(url.href))
-  const page = { ...readerOf(request, portalSite), profile: session.profile, url }
+  const page = { ...readerOf(request, realm), profile: session.profile, url }
   return sendPage(
     reply.header('referrer-policy', 'no-referrer'),
     200,
@@ -79,11 +79,11 @@ export function returnToApp(
 /** Each ticket may have to be burnt, which is a row. */
 function limitTickets(goal: Parameters<typeof returnToApp>[0], { signInRate }: FastifyInstance) {
   const wait = signInRate.take(`tickets of ${goal.session.person}`, TICKETS)
-  if (wait > 0) throw tooOften(wait, goal.portalSite, goal)
+  if (wait > 0) throw tooOften(wait, goal.realm, goal)
 }
 
 /** The site of an app whose host has a cookie of its own, if a URL leads to one. */
-function siteOfApp({ sites }: FastifyInstance, { site }: PortalSite, url: URL): Site | undefined {
+function siteOfApp({ sites }: FastifyInstance, { site }: Realm, url: URL): Site | undefined {
   const isOurs =
     url.origin === site.authOrigin && url.pathname.startsWith(`${site.basePath}/portals/`)
   const siteHost = sites.find(url.host)
@@ -91,43 +91,34 @@ function siteOfApp({ sites }: FastifyInstance, { site }: PortalSite, url: URL): 
   return isApp ? siteHost.site : undefined
 }
 
-function endLoop(
-  { portalSite, returnTo }: Goal,
-  reason: Reason,
-  reply: FastifyReply,
-  began?: number,
-) {
-  const { portal } = portalSite
+function endLoop({ realm, returnTo }: Goal, reason: Reason, reply: FastifyReply, began?: number) {
+  const { portal } = realm
   const { headers, server } = reply.request
-  const { href } = destinationOf(portalSite, returnTo)
+  const { href } = destinationOf(realm, returnTo)
   const now = server.clock.now()
   const { isLoop, cookie } = countRedirect(portal, href, reason, headers.cookie, now, began)
   setHostCookies(reply, [isLoop ? resetRedirectCount(portal) : cookie])
-  if (isLoop) throw signInLoop(portalSite, href, reason, reply)
+  if (isLoop) throw signInLoop(realm, href, reason, reply)
 }
 
 /** Pages of ours one in the return URL of another: a sign-in in the consent of an agent, and some more. */
 const MAX_PAGES = 5
 
 /** The URL to which a return URL leads in the end: our own pages on the way name it, without its query if it is long. */
-export function destinationOf(portalSite: PortalSite, returnTo: string | undefined): URL {
-  let target = new URL(targetOf(portalSite, returnTo))
+export function destinationOf(realm: Realm, returnTo: string | undefined): URL {
+  let target = new URL(targetOf(realm, returnTo))
   for (let level = 0; level < MAX_PAGES; level++) {
     const rd = target.searchParams.get('rd')
-    const isPage = rd !== null && target.href.startsWith(pageUrl(portalSite, '/'))
+    const isPage = rd !== null && target.href.startsWith(pageUrl(realm, '/'))
     if (!isPage) break
-    target = new URL(targetOf(portalSite, rd))
+    target = new URL(targetOf(realm, rd))
   }
   return target
 }
 
 /** The site to which a return URL leads in the end: of several with one sign-in host, only that one has a say. */
-export function destinationSiteOf(
-  { sites }: FastifyInstance,
-  portalSite: PortalSite,
-  returnTo: string,
-) {
-  return sites.find(destinationOf(portalSite, returnTo).host)?.site ?? portalSite.site
+export function destinationSiteOf({ sites }: FastifyInstance, realm: Realm, returnTo: string) {
+  return sites.find(destinationOf(realm, returnTo).host)?.site ?? realm.site
 }
 
 const SCHEMA = {
@@ -145,23 +136,23 @@ const SCHEMA = {
 /** `GET /return/:login`: where logins lead whose return URL is in a cookie. */
 export const returnRoute: FastifyPluginAsyncTypebox = async (app) => {
   app.get(RETURN_PATH, { schema: SCHEMA }, async (request, reply) => {
-    const portalSite = signInSiteOf(request)
-    const { portal, site } = portalSite
+    const realm = signInSiteOf(request)
+    const { portal, site } = realm
     const { params, query, headers } = request
     const long = app.logins.longDestination(portal, site, params.login, headers.cookie)
-    return redirect(reply, signInUrl(portalSite, long ?? { returnTo: query.rd }))
+    return redirect(reply, signInUrl(realm, long ?? { returnTo: query.rd }))
   })
 }
 
 function signInLoop(
-  portalSite: PortalSite,
+  realm: Realm,
   target: string,
   reason: Reason,
   { request }: FastifyReply,
 ): FwaError {
-  const { portal } = portalSite
+  const { portal } = realm
   const { host } = new URL(target)
-  const { domain } = destinationSiteOf(request.server, portalSite, target)
+  const { domain } = destinationSiteOf(request.server, realm, target)
   const { text, cause } =
     reason === 'bounce'
       ? {
@@ -179,5 +170,5 @@ function signInLoop(
         }
   const code = 'FWA_SIGN_IN_LOOP'
   warnRarely(request, { code, portal: portal.name, host, reason }, `sign-in loop: ${cause}`)
-  return withLoginUrl(new FwaError(code, text), portalSite, { returnTo: target })
+  return withLoginUrl(new FwaError(code, text), realm, { returnTo: target })
 }

@@ -13,8 +13,8 @@ import { renewCookie, setDomainCookies } from '../session/session-cookies.ts'
 import { pageUrl } from '../sites.ts'
 import { setHostCookies } from '../web/cookies.ts'
 import { bareAnswer, pageAnswer, problemAnswers } from '../web/documented.ts'
-import { isSentTo, type PortalSite, signInSiteOf } from '../web/portal-site.ts'
 import { readerOf } from '../web/reader.ts'
+import { isSentTo, type Realm, signInSiteOf } from '../web/realm.ts'
 import { cameFrom, cookiesBlocked, redirect, targetOf, withLoginUrl } from '../web/redirects.ts'
 import { validateReturnUrl } from '../web/return-url.ts'
 import {
@@ -79,18 +79,14 @@ export const signInRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const arrival = arrivalOf(request)
     const isFramed = FRAMES.has(request.headers['sec-fetch-dest'] ?? '')
     if (!isFramed && tryCookies(arrival, reply)) return reply
-    const { portalSite, query, stepUp } = arrival
-    const visitor = query.switch ? undefined : await app.sessions.atSignIn(request, portalSite)
+    const { realm, query, stepUp } = arrival
+    const visitor = query.switch ? undefined : await app.sessions.atSignIn(request, realm)
     if (!query.switch && (await answerVisitor(arrival, visitor, reply))) return reply
     if (isFramed) return sendFramed(arrival, reply)
-    const providers = providersFor(portalSite.portal, stepUp)
-    const provider = soleProvider(portalSite.portal, providers, stepUp && visitor)
+    const providers = providersFor(realm.portal, stepUp)
+    const provider = soleProvider(realm.portal, providers, stepUp && visitor)
     if (!provider)
-      return sendPage(
-        reply,
-        200,
-        chooser(app, portalSite, query, providers, readerOf(request, portalSite)),
-      )
+      return sendPage(reply, 200, chooser(app, realm, query, providers, readerOf(request, realm)))
     return startAt(provider, arrival, reply)
   })
 
@@ -124,26 +120,25 @@ interface Arrival extends Attempt {
 }
 
 function arrivalOf(request: FastifyRequest<{ Querystring: SignInQuery }>): Arrival {
-  const portalSite = signInSiteOf(request)
+  const realm = signInSiteOf(request)
   const { query } = request
-  refuseDuplicate(request, portalSite, query.rd)
+  refuseDuplicate(request, realm, query.rd)
   const { rd, from, hop } = query
-  const home = { from: cameFrom(request, portalSite, from)?.href }
-  const returnTo =
-    rd === undefined ? pageUrl(portalSite, '/account', home) : targetOf(portalSite, rd)
+  const home = { from: cameFrom(request, realm, from)?.href }
+  const returnTo = rd === undefined ? pageUrl(realm, '/account', home) : targetOf(realm, rd)
   return {
-    ...{ portalSite, query, returnTo, hop: ownHop(portalSite, { returnTo, hop }, request) },
-    stepUp: stepUpFor(portalSite, query),
+    ...{ realm, query, returnTo, hop: ownHop(realm, { returnTo, hop }, request) },
+    stepUp: stepUpFor(realm, query),
   }
 }
 
 /** Destinations of Fetch Metadata that are part of another page, which shows no page of ours or of a provider. */
 const FRAMES = new Set(['frame', 'iframe', 'object', 'embed'])
 
-function sendFramed({ portalSite, returnTo: href }: Arrival, reply: FastifyReply): FastifyReply {
-  const { domain } = destinationSiteOf(reply.server, portalSite, href)
+function sendFramed({ realm, returnTo: href }: Arrival, reply: FastifyReply): FastifyReply {
+  const { domain } = destinationSiteOf(reply.server, realm, href)
   const framedBy = `${domain}:* *.${domain}:*`
-  const page = framedPage({ ...readerOf(reply.request, portalSite), href, framedBy })
+  const page = framedPage({ ...readerOf(reply.request, realm), href, framedBy })
   return sendPage(reply, 403, page)
 }
 
@@ -151,16 +146,16 @@ function sendFramed({ portalSite, returnTo: href }: Arrival, reply: FastifyReply
  * Whether a browser that shows no cookie, though a check may have just set one here, is sent round once with another.
  * If that does not come back either, signing in would be in vain.
  */
-function tryCookies({ portalSite, returnTo, query, hop }: Arrival, reply: FastifyReply): boolean {
+function tryCookies({ realm, returnTo, query, hop }: Arrival, reply: FastifyReply): boolean {
   const { method, headers } = reply.request
   const isOdd = query.hop !== undefined && hop === undefined && headers.cookie === undefined
   if (!isOdd || isPrefetch(headers) || !isNavigation(method, headers)) return false
   const now = reply.server.clock.now()
   // An address that somebody has kept, or loads again later, says nothing of this browser.
   if (Math.abs(now - Number(/^at-(\d+)$/.exec(query.hop ?? '')?.[1])) < WINDOW)
-    throw cookiesBlocked(portalSite, returnTo)
-  setHostCookies(reply, [beginRedirectCount(portalSite.portal)])
-  redirect(reply, pageUrl(portalSite, '/signin', { ...query, hop: `at-${now}` }))
+    throw cookiesBlocked(realm, returnTo)
+  setHostCookies(reply, [beginRedirectCount(realm.portal)])
+  redirect(reply, pageUrl(realm, '/signin', { ...query, hop: `at-${now}` }))
   return true
 }
 
@@ -168,14 +163,14 @@ function startAt(provider: Provider, { query, ...attempt }: Arrival, reply: Fast
   return startLogin({ ...attempt, provider, chooseAccount: query.switch === '1' }, reply)
 }
 
-function stepUpFor(portalSite: PortalSite, { rd, policy }: SignInQuery): StepUpDemand | undefined {
-  const { portal } = portalSite
+function stepUpFor(realm: Realm, { rd, policy }: SignInQuery): StepUpDemand | undefined {
+  const { portal } = realm
   const names = policy?.split(',') ?? []
   const policies = names.flatMap((name) => portal.gate.policies.get(name) ?? [])
   if (policies.length === names.length) return demandOf(policies)
   const quoted = JSON.stringify(policy?.slice(0, 100))
   const text = `the portal ${portal.name} has no policy ${quoted}`
-  throw withLoginUrl(new FwaError('FWA_SIGN_IN_POLICY', text), portalSite, { returnTo: rd })
+  throw withLoginUrl(new FwaError('FWA_SIGN_IN_POLICY', text), realm, { returnTo: rd })
 }
 
 /**
@@ -188,21 +183,21 @@ async function answerVisitor(
   reply: FastifyReply,
 ): Promise<boolean> {
   const { request, server } = reply
-  const { portalSite, stepUp } = attempt
+  const { realm, stepUp } = attempt
   if (isEnough(visitor, stepUp, server.clock.now())) {
     const { session } = visitor
-    await renewCookie(reply, portalSite, session)
-    setDomainCookies(reply, portalSite, session)
+    await renewCookie(reply, realm, session)
+    setDomainCookies(reply, realm, session)
     returnToApp({ ...attempt, session }, query.rd === undefined ? undefined : 'bounce', reply)
     return true
   }
-  const profile = stepUp ? undefined : await identifyByAddress(portalSite, request)
+  const profile = stepUp ? undefined : await identifyByAddress(realm, request)
   if (profile) await completeSignIn({ ...attempt, signedIn: byAddress(profile) }, reply)
   return profile !== undefined
 }
 
 async function identifyByAddress(
-  { portal }: PortalSite,
+  { portal }: Realm,
   request: FastifyRequest,
 ): Promise<Profile | undefined> {
   const { method, headers } = request
@@ -239,17 +234,17 @@ function soleProvider(
 
 function chooser(
   { sessions }: FastifyInstance,
-  portalSite: PortalSite,
+  realm: Realm,
   query: SignInQuery,
   providers: readonly Provider[],
   reader: Reader,
 ): Page {
-  const { site } = portalSite
+  const { site } = realm
   const choices = providers.map((provider) => ({
     title: provider.title,
     icon: provider.icon,
     color: provider.color,
-    href: pageUrl(portalSite, `/providers/${provider.name}`, query),
+    href: pageUrl(realm, `/providers/${provider.name}`, query),
     condition: sessions.conditionOf(provider),
   }))
   return signInPage({ ...reader, choices, returnTo: validateReturnUrl(query.rd, site) })

@@ -1,7 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { FwaError } from '../errors.ts'
 import { pageUrl } from '../sites.ts'
-import type { PortalSite } from './portal-site.ts'
+import type { Realm } from './realm.ts'
 import { validateReturnUrl } from './return-url.ts'
 
 /** Redirects without a referrer, which would be the page of the provider after a sign-in. */
@@ -11,14 +11,14 @@ export function redirect(reply: FastifyReply, url: string): FastifyReply {
 }
 
 /** The validated return URL, or else the page of the portal. */
-export function targetOf(portalSite: PortalSite, returnTo: string | undefined): string {
-  return validateReturnUrl(returnTo, portalSite.site)?.href ?? pageUrl(portalSite, '/signin')
+export function targetOf(realm: Realm, returnTo: string | undefined): string {
+  return validateReturnUrl(returnTo, realm.site)?.href ?? pageUrl(realm, '/signin')
 }
 
 /** The page that led a person here, if it is one of an app. @param page - its URL. Default: the page with the link */
 export function cameFrom(
   { headers }: FastifyRequest,
-  { site }: PortalSite,
+  { site }: Realm,
   page: string | undefined,
 ): URL | undefined {
   const url = validateReturnUrl(page ?? headers.referer, site)
@@ -34,18 +34,18 @@ export interface Destination {
 }
 
 /** The sign-in page on the way to a destination. */
-export function signInUrl(portalSite: PortalSite, { returnTo, hop, stepUp }: Destination): string {
-  const rd = validateReturnUrl(returnTo, portalSite.site)?.href
-  return pageUrl(portalSite, '/signin', { rd, hop, policy: stepUp?.policy })
+export function signInUrl(realm: Realm, { returnTo, hop, stepUp }: Destination): string {
+  const rd = validateReturnUrl(returnTo, realm.site)?.href
+  return pageUrl(realm, '/signin', { rd, hop, policy: stepUp?.policy })
 }
 
 /** The error with the URL where a person starts again, which people see even with a 5xx. */
 export function withLoginUrl(
   { code, message, cause, retryAfter, members }: FwaError,
-  portalSite: PortalSite,
+  realm: Realm,
   destination: Destination,
 ): FwaError {
-  const loginUrl = signInUrl(portalSite, destination)
+  const loginUrl = signInUrl(realm, destination)
   return new FwaError(code, message, {
     cause,
     expose: true,
@@ -55,18 +55,14 @@ export function withLoginUrl(
 }
 
 /** The error of a browser that shows no cookie of those that it has just got here. */
-export function cookiesBlocked({ site }: PortalSite, returnTo: string): FwaError {
+export function cookiesBlocked({ site }: Realm, returnTo: string): FwaError {
   const text = `the browser sends none of the cookies of ${site.authOrigin} back`
   return new FwaError('FWA_COOKIES_BLOCKED', text, { members: { loginUrl: returnTo } })
 }
 
 /** The error of a person who signs in, or moves on to apps, too often. */
-export function tooOften(
-  retryAfter: number,
-  portalSite: PortalSite,
-  destination: Destination,
-): FwaError {
+export function tooOften(retryAfter: number, realm: Realm, destination: Destination): FwaError {
   const text = `This account has signed in too often in a short time. Try again in ${retryAfter} seconds.`
   const error = new FwaError('FWA_RATE_LIMITED', text, { retryAfter })
-  return withLoginUrl(error, portalSite, destination)
+  return withLoginUrl(error, realm, destination)
 }

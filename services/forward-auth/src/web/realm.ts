@@ -4,7 +4,8 @@ import { FwaError } from '../errors.ts'
 import { type Portal, portalOf } from '../portal/portals.ts'
 import type { Site } from '../sites.ts'
 
-export interface PortalSite {
+/** A portal at one of the sign-in hosts: a protection space (RFC 9110 section 11.5), with sessions of its own. */
+export interface Realm {
   readonly portal: Portal
   readonly site: Site
 }
@@ -15,7 +16,7 @@ export interface PortalSite {
  *
  * @throws FwaError FWA_HOST_UNKNOWN, FWA_NOT_FOUND
  */
-export function signInSiteOf(request: FastifyRequest): PortalSite {
+export function signInSiteOf(request: FastifyRequest): Realm {
   const site = request.server.sites.list.find(({ authOrigin }) => isSentTo(authOrigin, request))
   if (!site) throw unknownHost(request)
   return { portal: portalOf(request), site }
@@ -26,7 +27,7 @@ export function signInSiteOf(request: FastifyRequest): PortalSite {
  *
  * @throws FwaError FWA_HOST_UNKNOWN, FWA_NOT_FOUND
  */
-export function portalSiteOf(request: FastifyRequest): PortalSite {
+export function realmOf(request: FastifyRequest): Realm {
   const site = siteOf(request)
   if (!site) throw unknownHost(request)
   return { portal: portalOf(request), site }
