@@ -60,7 +60,7 @@ export const ownTls = fp<{ readonly tls?: TlsConfig | undefined }>(
     app.onReload(() => clientCa.prepare())
     app.secureServer(app.server as unknown as Server)
   },
-  { name: 'forward-auth/own-tls', dependencies: ['service-kit/reload'] },
+  { name: 'own-tls', dependencies: ['service-kit/reload'] },
 )
 
 /**

@@ -260,14 +260,5 @@ export const audit = fp<AuditOptions>(
     })
     app.decorate('auditTrail', trail)
   },
-  {
-    name: 'forward-auth/audit',
-    dependencies: [
-      'forward-auth/portals',
-      'forward-auth/store',
-      'service-kit/trust',
-      'service-kit/clock',
-      'service-kit/reload',
-    ],
-  },
+  { name: 'audit', dependencies: ['portals', 'store', 'service-kit/trust'] },
 )

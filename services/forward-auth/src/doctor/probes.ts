@@ -159,8 +159,5 @@ export const probes = fp(
       return reply.header('cache-control', 'no-store').send(app.probes.report(token))
     })
   },
-  {
-    name: 'forward-auth/probes',
-    dependencies: ['forward-auth/keys', 'service-kit/trust', 'service-kit/clock'],
-  },
+  { name: 'probes', dependencies: ['keys', 'service-kit/trust', 'service-kit/clock'] },
 )

@@ -68,10 +68,7 @@ export const grpc = fp<Pick<ForwardAuthConfig, 'server'>>(
     })
     listenWith(app, server, address, tls)
   },
-  {
-    name: 'forward-auth/grpc',
-    dependencies: ['forward-auth/check', 'forward-auth/own-tls', 'forward-auth/portals'],
-  },
+  { name: 'grpc', dependencies: ['check', 'own-tls', 'portals'] },
 )
 
 /** A handler that never answers with an error of gRPC. */

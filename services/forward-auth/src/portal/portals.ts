@@ -207,10 +207,7 @@ export const portals = fp<PortalsOptions>(
       await close()
     })
   },
-  {
-    name: 'forward-auth/portals',
-    dependencies: ['service-kit/clock', 'service-kit/reload'],
-  },
+  { name: 'portals', dependencies: ['service-kit/clock', 'service-kit/reload'] },
 )
 
 async function closeAll(portals: Portals): Promise<void> {

@@ -175,8 +175,5 @@ export const assertions = fp(
   async (app: FastifyInstance) => {
     app.decorate('assertions', new Assertions(app))
   },
-  {
-    name: 'forward-auth/assertions',
-    dependencies: ['forward-auth/keys', 'forward-auth/sites', 'service-kit/clock'],
-  },
+  { name: 'assertions', dependencies: ['keys', 'sites', 'service-kit/clock'] },
 )

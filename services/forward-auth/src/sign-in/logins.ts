@@ -248,8 +248,5 @@ export const logins = fp(
     app.decorate('logins', new Logins(() => app.keys, clock, store))
     app.decorate('signInRate', new SignInRate(() => app.clock.now()))
   },
-  {
-    name: 'forward-auth/logins',
-    dependencies: ['forward-auth/keys', 'forward-auth/store', 'service-kit/clock'],
-  },
+  { name: 'logins', dependencies: ['keys', 'store', 'service-kit/clock'] },
 )
