@@ -59,7 +59,7 @@ async function auth(app: FastifyInstance, options: AuthPluginOptions): Promise<v
   for (const issuer of issuers)
     log.warn(
       { issuer },
-      'anyone with an account at this issuer is a caller: limit whose tokens count',
+      'every account at this issuer is a caller: limit which tokens are accepted',
     )
 
   decorateRequests(app)

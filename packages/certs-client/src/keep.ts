@@ -32,7 +32,7 @@ const UNFIT_KEY = ['CERT_KEY_COMPROMISED', 'PKI_KEY_WEAK']
 const RENEWED_WITHIN = 30 * SECOND
 /** Two clients that want different certificates would replace each other's for ever. */
 const OTHER =
-  'another certificate than is wanted was here; if another command keeps it here, give one of them another folder'
+  'another certificate than requested was here; if another command keeps it here, give one of them another folder'
 const LONGEST_BACKOFF = 5 * MINUTE
 const LONGEST_WAIT = 24 * HOUR
 
@@ -70,12 +70,12 @@ export async function getOnce(get: Get): Promise<void> {
       if (!(error instanceof ClientError && error.isTransient)) throw error
       const placed = currentOf(await get.place.read(), get)
       if (placed && !isDue(placed, clock.now())) {
-        log.warn(describe(error), 'the service could not be asked; the certificate is not due')
+        log.warn(describe(error), 'the service could not be reached; the certificate is not due')
         return
       }
       const wait = waitAfter(error, failures, get.random)
       if (clock.now() + wait > end) throw error
-      log.warn({ ...describe(error), ...inSeconds(wait) }, 'no certificate yet')
+      log.warn({ ...describe(error), ...inSeconds(wait) }, 'the certificate could not be obtained')
       await sleep(clock, wait, signal)
     }
   }
@@ -110,7 +110,7 @@ async function update(get: Get): Promise<Placed> {
   signal.throwIfAborted()
   const prior = await place.read()
   const current = currentOf(prior, get)
-  if (failure instanceof ClientError) log.warn(describe(failure), 'something is still to be done')
+  if (failure instanceof ClientError) log.warn(describe(failure), 'an earlier run was incomplete')
   const newer = await findNewer(get, current)
   if (newer) {
     if (prior && !isWanted(prior, get)) log.warn({ path: place.path, names: prior.names }, OTHER)
@@ -196,7 +196,7 @@ async function obtain(get: Get): Promise<Placed> {
     return await issue(get, await place.ownKey(type, false))
   } catch (error) {
     if (!(error instanceof ClientError && UNFIT_KEY.includes(error.code))) throw error
-    get.log.warn(describe(error), 'the private key is refused, so a new one is made')
+    get.log.warn(describe(error), 'the private key was refused; a new one is generated')
     return issue(get, await place.ownKey(type, true))
   }
 }

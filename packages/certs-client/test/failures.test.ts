@@ -190,7 +190,7 @@ t.test('a service that is away is asked again, ever less often, until it is back
   await getOnce(get)
   t.ok(lookAt(dir, 'a.test'))
   t.same(clock.pauses, [500, 1_000, 2_000, 4_000, 8_000])
-  t.equal(messages().filter((text) => text === 'no certificate yet').length, 5)
+  t.equal(messages().filter((text) => text === 'the certificate could not be obtained').length, 5)
 })
 
 t.test('Retry-After is kept to', async (t) => {

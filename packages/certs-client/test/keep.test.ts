@@ -82,7 +82,7 @@ t.test('a key that was revoked as compromised is replaced', async (t) => {
   t.equal((await running.call('POST', '/api/certificate/revoke', body)).status, 200)
   await getOnce(get)
   t.not(lookAt(dir, 'a.test').privateKey, old.privateKey)
-  t.ok(messages().includes('the private key is refused, so a new one is made'))
+  t.ok(messages().includes('the private key was refused; a new one is generated'))
   t.notOk(existsSync(join(dir, '.a.test@key')), 'it does not lie about')
 })
 

@@ -98,7 +98,7 @@ function composeAnswer(settings: Settings, identity: Identity, row: number) {
 const MAX_GROUPS_LENGTH = 3_072
 /** Between two warnings, in ms. */
 const HOUR = 3_600_000
-const TOO_MANY = 'somebody has more groups than fit into headers: set `groups` of the portal'
+const TOO_MANY = 'a person has more groups than fit into headers: set `groups` of the portal'
 
 type GroupFilter = ReturnType<typeof createGroupFilter>
 

@@ -320,7 +320,7 @@ export class Issuance {
       return outcome.certificate ? outcome : this.#answer(certificate, actor)
     } catch (error) {
       const { names } = certificate.record
-      this.#deps.log.warn({ err: error, names }, 'a misdated certificate is still answered')
+      this.#deps.log.warn({ err: error, names }, 'a certificate with wrong dates is still served')
       return this.#answer(certificate, actor)
     }
   }
@@ -379,7 +379,7 @@ export class Issuance {
     store
       .setRenewAt(id, renewAt)
       .then(() => holdings.forget([requestKey]))
-      .catch((error) => log.warn({ err: error, names }, 'renewal could not be planned again'))
+      .catch((error) => log.warn({ err: error, names }, 'the renewal could not be rescheduled'))
       .finally(() => this.#planning.delete(id))
   }
 

@@ -112,7 +112,7 @@ export function renewalsOf(deps: RenewalDeps) {
       if (!info || info.end > record.notAfter) return { ...unchanged, checkAt }
       return { ...planFrom(info, record, unchanged), checkAt }
     } catch (err) {
-      log.info({ err, names }, 'the CA could not be asked when to renew')
+      log.info({ err, names }, 'renewal information could not be read from the CA')
       return { ...unchanged, checkAt: clock.now() + retryAfter(record) }
     }
   }
@@ -126,7 +126,7 @@ export function renewalsOf(deps: RenewalDeps) {
     const { start, end, explanationUrl = null } = info
     const isNew = start !== previous.windowStart || end !== previous.windowEnd
     if (explanationUrl !== null && (isNew || explanationUrl !== previous.explanationUrl))
-      log.info({ names: record.names, explanationUrl }, 'the CA explains when it wants a renewal')
+      log.info({ names: record.names, explanationUrl }, 'the CA explains its renewal window')
     if (!isNew) return { ...previous, explanationUrl }
     // The first window is read when the certificate is new, whatever the clocks say.
     const since = previous.windowStart === null ? clock.now() : record.notBefore

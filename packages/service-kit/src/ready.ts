@@ -15,6 +15,6 @@ export function announceReady(fields: object, { log, env }: Observers): void {
   const { NOTIFY_SOCKET, PATH } = env
   if (!NOTIFY_SOCKET) return
   execFile('systemd-notify', ['--ready'], { env: { NOTIFY_SOCKET, PATH } }, (error) => {
-    if (error) log.warn({ err: error }, 'systemd did not take the notice of readiness')
+    if (error) log.warn({ err: error }, 'systemd could not be notified of readiness')
   })
 }

@@ -84,7 +84,7 @@ export function watchConfig<Config extends object>(
   function watchSecrets(files: readonly string[]): { close(): void } {
     return watchFiles(files, () => {
       reload().catch((error) =>
-        log.error({ err: error }, 'changed secrets not applied, the old ones stay'),
+        log.error({ err: error }, 'changed secrets were not applied; the old ones stay in use'),
       )
     })
   }

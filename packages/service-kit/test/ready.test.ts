@@ -38,7 +38,7 @@ t.test('without its program, the service goes on and says so', async (t) => {
   const { log, messages } = logged()
   announceReady({}, { log, env: { PATH: t.testdir(), NOTIFY_SOCKET: '/run/notify' } })
   await until(() => messages().length > 1)
-  t.strictSame(messages(), ['ready', 'systemd did not take the notice of readiness'])
+  t.strictSame(messages(), ['ready', 'systemd could not be notified of readiness'])
 })
 
 t.test('elsewhere nothing is started', async (t) => {

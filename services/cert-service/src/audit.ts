@@ -155,7 +155,7 @@ export class Audit {
       await this.#deps.store.addAudit(entries)
       return true
     } catch (err) {
-      this.#deps.log.error({ err, entries: entries.length }, 'audit.lost')
+      this.#deps.log.error({ err, entries: entries.length }, 'audit rows were lost')
       return false
     }
   }
@@ -175,7 +175,7 @@ export class Audit {
     try {
       await this.#deps.store.setFetchedAt(fetched)
     } catch (err) {
-      this.#deps.log.error({ err, certificates: fetched.size }, 'fetched.lost')
+      this.#deps.log.error({ err, certificates: fetched.size }, 'fetch times were lost')
     }
   }
 

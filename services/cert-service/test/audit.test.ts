@@ -103,7 +103,7 @@ t.test('after a row was lost, the next delivery writes one', async (t) => {
   }
   const audit = new Audit({ store: failing, clock, log })
   await audit.recordDelivery(certificate, by)
-  t.match(logged, [{ message: 'audit.lost' }])
+  t.match(logged, [{ message: 'audit rows were lost' }])
   isFull = false
   await audit.recordDelivery(certificate, by)
   t.match(await rows(), [{ action: 'hand-out', count: 1 }])
@@ -169,9 +169,9 @@ t.test('rows that cannot be written are logged once and fail no request', async 
   const audit = new Audit({ store: failing, clock, log })
   for (let i = 0; i < 3; i++) audit.recordDelivery({ ...certificate, serialNumber: `${i}` }, by)
   await clock.advance(0)
-  t.match(logged, [{ message: 'audit.lost', entries: 3 }])
+  t.match(logged, [{ message: 'audit rows were lost', entries: 3 }])
   await audit.close()
-  t.match(logged.slice(1), [{ message: 'fetched.lost', certificates: 1 }])
+  t.match(logged.slice(1), [{ message: 'fetch times were lost', certificates: 1 }])
 })
 
 t.test('a million deliveries take few rows and little memory', async (t) => {

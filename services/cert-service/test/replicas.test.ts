@@ -64,7 +64,7 @@ t.test('replicas that start at once for the first time have one CA', async (t) =
 })
 
 t.test('replicas on one database', async (t) => {
-  expectWarnings(t, 'replicas that may still answer')
+  expectWarnings(t, 'replicas may still serve')
   const server = await startPostgres(t)
   const { apps } = await startReplicas(t, server, 3)
   const [a, b, c] = apps as [FastifyInstance, FastifyInstance, FastifyInstance]
@@ -153,8 +153,8 @@ async function schemaOf(server: PostgresServer): Promise<string> {
 t.test('while the database is away, memory answers, once and again', async (t) => {
   expectWarnings(
     t,
-    ...['STORE_UNAVAILABLE', 'connection for notifications lost', 'database lost'],
-    ...['audit.lost', 'fetched.lost', 'replicas that may still answer'],
+    ...['STORE_UNAVAILABLE', 'connection for notifications was lost', 'database is down'],
+    ...['audit rows were lost', 'fetch times were lost', 'replicas may still serve'],
   )
   const server = await startPostgres(t)
   const relay = await Relay.start(t, server)
@@ -217,7 +217,7 @@ t.test('while the database is away, memory answers, once and again', async (t) =
   t.match(refused, { statusCode: 503, headers: { 'retry-after': /^\d+$/ } })
   t.equal(refused.json().code, 'STORE_UNAVAILABLE')
   t.match((await cut.inject('/readyz')).json(), { status: 'ready', degraded: ['store'] })
-  t.match(logged.join(''), 'answered from memory: the store cannot be read')
+  t.match(logged.join(''), 'a certificate was served from memory: the store cannot be read')
 
   const gone = await post(other, '/api/certificate/revoke', { domain: revoked })
   t.match(gone.json().unconfirmed, [/:7402$/])

@@ -86,7 +86,7 @@ export async function startApp(
   })
   assertQuiet(t, () => lines)
   // Nothing listens where CORP is, and stand-ins give no tokens.
-  expectWarnings(t, 'provider cannot be used', 'people are not read again')
+  expectWarnings(t, 'provider cannot be used', 'sessions are not refreshed')
   const clock = manualClock()
   const log = createLogger({ name: 'test', level: 'info', format: 'json', stream })
   const config = await load(yaml)

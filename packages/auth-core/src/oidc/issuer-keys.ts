@@ -121,7 +121,7 @@ export class IssuerKeys {
       this.#failure = describeFailure(error)
       this.#retryAt = this.#elapsed() + backoffMs(++this.#failures)
       const { code, detail } = this.#failure
-      this.#log.warn({ issuer, code, detail }, 'issuer gives no keys')
+      this.#log.warn({ issuer, code, detail }, 'issuer returned no keys')
     }
   }
 
@@ -131,7 +131,7 @@ export class IssuerKeys {
     const { issuer } = this
     const { refused } = set
     if (refused.length > 0)
-      this.#log.warn({ issuer, refused }, 'issuer publishes keys that are not used')
+      this.#log.warn({ issuer, refused }, 'issuer publishes keys that cannot be used')
     this.#set = set
   }
 

@@ -273,7 +273,7 @@ class Crls {
   #newerOf(stored: CrlRecord | undefined, latest: CrlRecord | undefined): CrlRecord | undefined {
     if (!latest || (stored && stored.number >= latest.number)) return stored
     const numbers = { stored: String(stored?.number ?? 0), known: String(latest.number) }
-    this.#deps.log.warn(numbers, 'the store went back in time: what was written last is lost')
+    this.#deps.log.warn(numbers, 'the store lost its last writes: it is behind an issued CRL')
     return latest
   }
 }

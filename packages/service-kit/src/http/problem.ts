@@ -167,7 +167,7 @@ function answer(problem: Problem, reply: FastifyReply, { page }: ProblemOptions)
     if (page && (request.routeOptions.config.isPage || prefersPage(request)))
       return page(problem, request, reply)
   } catch (error) {
-    request.log.error({ err: error }, 'page of the problem could not be rendered')
+    request.log.error({ err: error }, 'the error page could not be rendered')
   }
   return sendProblem(reply, problem)
 }

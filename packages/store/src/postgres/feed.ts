@@ -110,7 +110,7 @@ export class Follower<T> implements Feed, Resident {
       },
       (error) => {
         if (!this.#isFailing && !this.#isClosed && this.#session.connection)
-          this.#log.warn({ channel: this.#options.channel, err: error }, 'feed not read')
+          this.#log.warn({ channel: this.#options.channel, err: error }, 'changes were not read')
         this.#isFailing = true
       },
     )

@@ -104,7 +104,7 @@ export class Servers {
     while (!this.#closed.signal.aborted) {
       const failure = await this.#tryAll()
       if (this.#closed.signal.aborted) break
-      if (failure && !this.#failure) this.#log.warn({ reason: failure.message }, 'database lost')
+      if (failure && !this.#failure) this.#log.warn({ reason: failure.message }, 'database is down')
       if (!failure && this.#failure)
         this.#log.info({ host: textOf(this.#current) }, 'database is back')
       this.#failure = failure
@@ -138,7 +138,7 @@ export class Servers {
   #use(host: PostgresHost): void {
     if (host === this.#current) return
     this.#current = host
-    this.#log.info({ host: textOf(host) }, 'another server of the database takes writes')
+    this.#log.info({ host: textOf(host) }, 'another database server accepts writes')
     const moved = new Error('another server takes the writes')
     for (const connection of this.#open) connection.destroy(moved)
   }

@@ -80,7 +80,7 @@ export class Session {
       this.#connection = undefined
       for (const resident of this.#residents) resident.leave?.()
       if (this.#isClosed) return
-      this.#log.warn({ reason: reason?.message }, 'connection for notifications lost')
+      this.#log.warn({ reason: reason?.message }, 'connection for notifications was lost')
       while (!this.#connection && !this.#isClosed) await this.#connectAgain()
       if (this.#isClosed) return
     }

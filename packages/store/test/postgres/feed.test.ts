@@ -215,7 +215,7 @@ t.test('rows that could not be applied come again', async (t) => {
   await feed.read()
   await write(writer, [add(1)])
   t.strictSame(await applied.promise, [{ id: 1 }])
-  t.ok(logged.some((line) => line.includes('feed not read') && line.includes('not now')))
+  t.ok(logged.some((line) => line.includes('changes were not read') && line.includes('not now')))
 })
 
 t.test(

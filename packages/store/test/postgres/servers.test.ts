@@ -44,7 +44,7 @@ t.test('a server that is killed is away at once, and back when it is', async (t)
   await until(() => !db.failure())
   t.strictSame(await numbers(db), [1])
   await insert(db, 2)
-  t.ok(logged.some((line) => line.startsWith('database lost')))
+  t.ok(logged.some((line) => line.startsWith('database is down')))
   t.ok(logged.some((line) => line.startsWith('database is back')))
 
   await server.stop()

@@ -27,7 +27,7 @@ export const callerChanges = fp(
         .then(() => rename(app))
         .then(() => noteUnbound(app))
         .catch((err: unknown) =>
-          app.log.warn({ err }, 'changes of API keys are not followed yet: reload again'),
+          app.log.warn({ err }, 'changed API keys were not applied to ACME accounts: reload again'),
         )
       return followed
     }

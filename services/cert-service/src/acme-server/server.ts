@@ -97,11 +97,11 @@ export const acmeServer = fp<AcmeServerOptions>(
     })
     const server = new AcmeServer(app, { prover, isOwn })
     app.decorate('acme', server)
-    app.loops.add(MINUTE, () => server.flush(), 'the use of ACME accounts was not noted', 'warn')
+    app.loops.add(MINUTE, () => server.flush(), 'the use of ACME accounts was not stored', 'warn')
     app.addHook('onClose', async () => {
       await server
         .flush()
-        .catch((err: unknown) => app.log.warn({ err }, 'the use of ACME accounts was not noted'))
+        .catch((err: unknown) => app.log.warn({ err }, 'the use of ACME accounts was not stored'))
       await prover.close()
     })
   },

@@ -135,7 +135,7 @@ export class Outbox implements Events {
     const nextAt = clock.now() + backoff(tries + 1)
     const isOver = nextAt - at > GIVE_UP_AFTER && tries + 1 >= GIVE_UP_TRIES
     if (!isOver) return store.delayEvent(id, nextAt)
-    log.warn({ receiver, id }, 'an event could not be delivered within 7 days and is given up')
+    log.warn({ receiver, id }, 'an event could not be delivered within 7 days and was dropped')
     await store.deleteEvent(id)
   }
 

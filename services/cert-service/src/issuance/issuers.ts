@@ -40,5 +40,5 @@ function logRoot({ log }: FastifyInstance, { ca }: OpenedIssuers): void {
   const root = ca.root()
   if (!root) return
   const { subject, fingerprint256 } = new X509Certificate(root)
-  log.info({ subject, fingerprint256 }, 'the root of the embedded CA')
+  log.info({ subject, fingerprint256 }, 'the embedded CA uses this root')
 }

@@ -43,20 +43,20 @@ export const upkeep = fp<UpkeepOptions>(
     const renewals = renewalsOf({ store, holdings, issuance, issuers, clock, log, random })
     const renew = async (signal: AbortSignal) => {
       await followClock(app, state).catch((err: unknown) =>
-        log.error({ err }, 'the clock could not be followed'),
+        log.error({ err }, 'certificates from the future could not be rescheduled'),
       )
       if (store.isShared) await app.keyring.refresh()
       await issuance.resume()
       await renewals.renewDue(configured, signal)
     }
     loops.add(CHECK_STORE_EVERY, () => checkStore(app, state), 'store check failed')
-    loops.add(RENEW_EVERY, renew, 'renewing failed')
-    loops.add(RENEW_EVERY, (signal) => renewals.checkWindows(signal), 'asking when to renew failed')
-    loops.add(HOUR, () => prune(app, options), 'upkeep failed')
-    loops.add(DAY, (signal) => store.inspect(signal), 'the store was not found sound')
+    loops.add(RENEW_EVERY, renew, 'renewals could not be started')
+    loops.add(RENEW_EVERY, (signal) => renewals.checkWindows(signal), 'renewal windows not checked')
+    loops.add(HOUR, () => prune(app, options), 'old records could not be deleted')
+    loops.add(DAY, (signal) => store.inspect(signal), 'the integrity check of the store failed')
     // At the start, and hardly ever again: replicas with two configurations must not try in turns.
-    loops.add(DAY, () => issuance.voidOutdated(), 'failures of another configuration stay')
-    loops.add(DAY, async () => warnOfCa(app), 'the CA could not be looked at')
+    loops.add(DAY, () => issuance.voidOutdated(), 'outdated failures could not be deleted')
+    loops.add(DAY, async () => warnOfCa(app), 'the CA could not be checked')
   },
   {
     name: 'cert-service/upkeep',

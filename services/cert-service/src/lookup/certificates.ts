@@ -103,7 +103,7 @@ export async function findHeld(
     const fitting = holdings.remembered(names, error).filter(isFit)
     const remembered = pickValid(server, principalOf(request), fitting)
     if (!remembered) throw error
-    log.warn({ err: error }, 'answered from memory: the store cannot be read')
+    log.warn({ err: error }, 'a certificate was served from memory: the store cannot be read')
     return holdings.of(remembered)
   }
 }

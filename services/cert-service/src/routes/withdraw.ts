@@ -226,7 +226,7 @@ async function askCa(
 async function awaitReplicas({ server, log }: FastifyRequest): Promise<readonly string[]> {
   const unconfirmed = await server.store.awaitReplicas()
   if (unconfirmed.length > 0)
-    log.warn({ unconfirmed }, 'replicas that may still answer what was taken out of service')
+    log.warn({ unconfirmed }, 'replicas may still serve a withdrawn certificate')
   return unconfirmed
 }
 

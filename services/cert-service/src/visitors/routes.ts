@@ -18,7 +18,7 @@ export const signInRoutes: FastifyPluginAsyncTypebox = async (app) => {
       return askForKey(reply, { isWrong: true, to })
     }
     const { id, caller } = session
-    request.log.info({ actor: `psk:${caller.subject}` }, 'signed in at the inventory')
+    request.log.info({ actor: `psk:${caller.subject}` }, 'signed in to the inventory')
     return reply.setCookie(COOKIE, id, COOKIE_SCOPE).redirect(to, 303)
   })
 

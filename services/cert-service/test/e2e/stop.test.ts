@@ -112,7 +112,7 @@ for (const [engine, open] of Object.entries(ENGINES))
   })
 
 t.test('PostgreSQL: a replica that stands still is named, whoever has its name', async (t) => {
-  expectWarnings(t, 'replicas that may still answer')
+  expectWarnings(t, 'replicas may still serve')
   const server = await startPostgres(t)
   const storage = `{ url: "${server.url}", masterKey: "${randomBytes(32).toString('base64')}" }`
   const file = join(testFolder(t), 'config.yaml')

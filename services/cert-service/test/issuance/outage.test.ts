@@ -8,7 +8,7 @@ import { briskClock, issuerAt, problem, startAcme, startCa } from '../helpers/ac
 import { type Running, start } from '../helpers/app.ts'
 
 // What is wrong in these tests, and said.
-expectWarnings(t, 'STORE_UNAVAILABLE', 'audit.lost', 'ACME_', 'planned again')
+expectWarnings(t, 'STORE_UNAVAILABLE', 'audit rows were lost', 'ACME_', 'could not be rescheduled')
 
 const domain = 'app.example.com'
 

@@ -4,7 +4,7 @@ import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { settle, start } from '../helpers/app.ts'
 
 // What is wrong in these tests, and said.
-expectWarnings(t, 'audit.lost')
+expectWarnings(t, 'audit rows were lost')
 
 /** A service whose rows of audit wait until they are let through, or refused. */
 async function withGate(t: Test) {
@@ -64,6 +64,6 @@ for (const [what, method, url, body] of ways) {
     await running.call('POST', '/api/certificate', { domain })
     close().reject(new Error('the disk is full'))
     t.match(await running.call(method, url, body), { status: 200 })
-    t.ok(running.logged.some((line) => line.includes('audit.lost')))
+    t.ok(running.logged.some((line) => line.includes('audit rows were lost')))
   })
 }

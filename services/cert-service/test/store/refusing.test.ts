@@ -22,7 +22,12 @@ import { type Running, start } from '../helpers/app.ts'
 // What is wrong in these tests, and said.
 expectWarnings(
   t,
-  ...['STORE_UNAVAILABLE', 'STORE_REFUSED', 'database lost', 'connection for notifications lost'],
+  ...[
+    'STORE_UNAVAILABLE',
+    'STORE_REFUSED',
+    'database is down',
+    'connection for notifications was lost',
+  ],
 )
 
 const CHECKED_EVERY = 5_000

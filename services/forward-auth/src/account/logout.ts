@@ -128,7 +128,7 @@ function sendNotSaved(
   const { request } = reply
   // The form is a POST that opens a page.
   if (!isNavigation('GET', request.headers)) throw error
-  request.log.warn({ err: error }, 'the store has not taken a sign-out')
+  request.log.warn({ err: error }, 'a sign-out could not be stored')
   reply.header('retry-after', error.retryAfter ?? 0)
   const signInHref = pageUrl(realm, '/signin')
   const page = signedOutPage({
@@ -150,7 +150,7 @@ async function logoutUrlAt(
   try {
     return (await provider.logoutUrl(pageUrl(realm, '/logout'), idToken))?.href
   } catch (error) {
-    log.warn({ err: error, provider: provider.name }, 'the provider offers no logout now')
+    log.warn({ err: error, provider: provider.name }, 'logout at the provider failed')
     return undefined
   }
 }

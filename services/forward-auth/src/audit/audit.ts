@@ -176,7 +176,7 @@ class AuditTrail {
 
   /** A database that is away comes back. */
   #retrySoon(rows: readonly StoredAuditRow[], error: unknown): void {
-    if (!this.#isDelayed) this.#app.log.warn({ err: error }, 'audit rows wait for the store')
+    if (!this.#isDelayed) this.#app.log.warn({ err: error }, 'audit rows could not be stored yet')
     this.#isDelayed = true
     const queue = [...rows, ...this.#waiting]
     this.#waiting = queue.slice(0, MAX_WAITING)
@@ -189,7 +189,7 @@ class AuditTrail {
   }
 
   #lose(error: unknown, rows: number): void {
-    this.#app.log.error({ err: error, rows }, 'audit.lost')
+    this.#app.log.error({ err: error, rows }, 'audit rows were lost')
   }
 
   /** Resolves when every row is written that can be. */
@@ -212,7 +212,7 @@ class AuditTrail {
     try {
       await store.audit.prune(retention)
     } catch (error) {
-      log.error({ err: error }, 'old rows of the audit trail could not be removed')
+      log.error({ err: error }, 'old audit rows could not be deleted')
     }
   }
 }

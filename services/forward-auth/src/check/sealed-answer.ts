@@ -40,7 +40,7 @@ export function sealAnswer(reply: FastifyReply, payload: unknown): unknown {
     request.sealedAnswer = answer
   } catch (err) {
     // nginx answers by itself then: what fails while an answer is sent has no other one.
-    request.log.error({ err }, 'the answer for the client of nginx cannot be sealed')
+    request.log.error({ err }, 'the response for nginx could not be encrypted')
     reply.code(500)
   }
   return ''

@@ -77,9 +77,8 @@ export function buildReader(
     )
     const apps = readings.flatMap(({ app }) => app ?? [])
     latest = { ...routeApps(apps, latest.holders), time }
-    if (wellFormed.length < entries.length)
-      latest.warnings.push('a container is not of a known form')
-    if (wellFormed.length > containers.length) latest.warnings.push('only 500 containers count')
+    if (wellFormed.length < entries.length) latest.warnings.push('a container has an unknown form')
+    if (wellFormed.length > containers.length) latest.warnings.push('only 500 containers are read')
     warn([...readings.flatMap(({ warnings }) => warnings), ...latest.warnings])
   }
   function warn(warnings: readonly string[]): void {

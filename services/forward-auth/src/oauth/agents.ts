@@ -157,7 +157,7 @@ class Agents {
     )
     if (!(await authStore.beginAgent(row, { id: sid, until }))) {
       await endSessions(this.#app, [{ sid }], REUSE, request)
-      request.log.warn({ client: consent.clientId }, 'a code came twice, or its session has ended')
+      request.log.warn({ client: consent.clientId }, 'a code was reused, or its session has ended')
       throw invalidGrant('the code was used before, or the person has signed out')
     }
     await this.#replace(row, consent, request)
@@ -253,7 +253,7 @@ class Agents {
     await endSessions(this.#app, [{ sid: token.sid }], REUSE, request)
     request.log.warn(
       { client: consent.clientId },
-      'a refresh token came again: its agent has ended',
+      'a refresh token was reused: its agent was signed out',
     )
     throw invalidGrant('the refresh token was used before, so that all tokens of it have ended')
   }

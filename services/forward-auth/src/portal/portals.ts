@@ -190,7 +190,7 @@ export const portals = fp<PortalsOptions>(
         for (const [name, portal] of next) current.set(name, portal)
         replaced.add(old)
         clock.setTimer(() => {
-          retire(old).catch((error) => log.error({ err: error }, 'old providers not closed'))
+          retire(old).catch((error) => log.error({ err: error }, 'old providers were not closed'))
         }, PROVIDER_GRACE)
       }
     })

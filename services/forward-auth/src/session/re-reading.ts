@@ -165,7 +165,7 @@ export class ReReading {
     const asking = this.#ask(session, portal, provider)
       .catch((err) => {
         this.#pause(sid)
-        log.warn({ err, provider: provider.name }, 'reading a session again failed')
+        log.warn({ err, provider: provider.name }, 'a session could not be refreshed')
       })
       .finally(() => this.#asking.delete(sid))
     this.#asking.set(sid, asking)
@@ -291,7 +291,7 @@ export class ReReading {
     const { sid, rev } = session
     // A sign-in may have renewed it meanwhile, with tokens of its own.
     if ((await this.#records.open(sid))?.row.rev !== rev) return this.#records.forget(sid)
-    this.#app.log.info({ provider: provider.name, reason }, 'the provider has ended a session')
+    this.#app.log.info({ provider: provider.name, reason }, 'the provider ended a session')
     recordEnd(this.#app, row, { endedBy: 'provider', actor: provider.name })
     return this.#records.endOne(session)
   }
@@ -319,7 +319,7 @@ export class ReReading {
     const isShort = refreshUntil - this.#app.clock.now() < (portal.session.refresh ?? 0)
     if (isShort && !this.#short.has(name)) {
       const message = 'the provider ends sessions that are idle for less than `refresh`'
-      this.#app.log.warn({ provider: name }, `${message}: whoever pauses signs in again`)
+      this.#app.log.warn({ provider: name }, `${message}: people sign in again after a pause`)
       this.#short.add(name)
     }
     if (refresh !== undefined) this.#silent.delete(name)
@@ -330,8 +330,8 @@ export class ReReading {
   #noteSilence(provider: string): void {
     if (this.#silent.has(provider)) return
     this.#silent.add(provider)
-    const message = 'the provider gives no refresh tokens, so people are not read again'
-    this.#app.log.warn({ provider }, `${message}: many give them for the scope offline_access`)
+    const message = 'the provider returned no refresh token, so sessions are not refreshed'
+    this.#app.log.warn({ provider }, `${message}: many return one for the scope offline_access`)
   }
 
   /** Logs once that a provider refuses our client, until it does not any more. */

@@ -132,7 +132,7 @@ async function finishOffline(
     signedIn = await provider?.finish(callback, { ...secrets, redirectUri })
   } catch (err) {
     if (!(isOwn(err) || err instanceof ProviderError)) throw err
-    request.log.info({ err, provider: login.provider }, 'Provider refused an offline token')
+    request.log.info({ err, provider: login.provider }, 'the provider refused an offline token')
   }
   if (provider && restarts === 0 && !(signedIn && isLasting(signedIn.tokens)))
     return startLogin({ realm, provider, returnTo, isOffline: true, restarts: 1 }, reply)

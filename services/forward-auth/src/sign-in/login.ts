@@ -219,7 +219,7 @@ export async function completeSignIn(signIn: SignIn, reply: FastifyReply): Promi
   const { portal } = realm
   // The names alone: what they say is about the person.
   const names = { portal: portal.name, claims: Object.keys(profile.claims) }
-  request.log.debug(names, 'claims of a person who signs in')
+  request.log.debug(names, 'a person signs in with these claims')
   if (portal.admits(profile) !== true) return sendRefused(signIn, reply)
   const retryAfter = server.signInRate.take(personOf(portal.name, profile))
   if (retryAfter > 0) {

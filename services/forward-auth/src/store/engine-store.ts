@@ -405,7 +405,7 @@ export abstract class EngineStore {
         sessions += (await this.#write((tx) => this.#end(tx, LISTED, list))).length
     }
     if (sessions > 0)
-      this.#log.warn({ sessions }, 'sessions that had ended were there again: they are ended')
+      this.#log.warn({ sessions }, 'sessions that had ended reappeared: they were ended again')
   }
 }
 

@@ -210,7 +210,10 @@ t.test('a row that cannot be written is told, and the person is signed in', asyn
   rmSync(`${folder}/audit`)
   await signIn(visitor(), corp, 'eve')
   await signIn(visitor(), corp, 'zoe')
-  t.match(told('audit.lost'), [{ level: 50, rows: 1, err: { code: /E(EXIST|NOTDIR)/ } }, {}])
+  t.match(told('audit rows were lost'), [
+    { level: 50, rows: 1, err: { code: /E(EXIST|NOTDIR)/ } },
+    {},
+  ])
   t.match(
     (await rows()).map(({ person }) => person),
     ['corp:eve', 'corp:zoe'],

@@ -55,7 +55,7 @@ t.test('an app gets a token that is about to end no more, but a new one', async 
   t.equal((await ada.visit(APP)).headers[HEADER], 'second')
 
   await clock.advance(4.8 * MINUTE)
-  expectWarnings(t, 'people are not read again')
+  expectWarnings(t, 'sessions are not refreshed')
   corp.state.reRead = { kind: 'impossible' }
   const { statusCode, headers } = await ada.visit(APP)
   t.equal(statusCode, 200, 'the session lives')

@@ -4,7 +4,7 @@ import { yamlOf } from '../app.ts'
 import { CLIENT, claimsOf, NOTES, portalWith, startIssuer, VERIFIER } from '../oauth/kit.ts'
 import { SHAPES } from '../shapes.ts'
 
-expectWarnings(t, 'FWA_', 'AUTH_', 'a refresh token came again')
+expectWarnings(t, 'FWA_', 'AUTH_', 'a refresh token was reused')
 
 // What clients of MCP really send, with where that is known from, and what is right.
 

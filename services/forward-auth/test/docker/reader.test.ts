@@ -111,7 +111,7 @@ t.test('a container of an unknown form is about itself alone', async (t) => {
     docker.containers = [one, appOf('notes')]
     t.strictSame((await ask()).hosts, ['notes.lab.home.arpa'], JSON.stringify(one))
   }
-  t.strictSame(warned(), ['a container is not of a known form'])
+  t.strictSame(warned(), ['a container has an unknown form'])
 })
 
 t.test('an image that cannot be looked at is about its own containers', async (t) => {
@@ -152,7 +152,7 @@ t.test('at most 500 containers, the oldest', async (t) => {
   const { hosts } = await ask()
   t.equal(hosts.length, 500)
   t.notOk(hosts.includes('app0.lab.home.arpa'))
-  t.strictSame(warned(), ['only 500 containers count'])
+  t.strictSame(warned(), ['only 500 containers are read'])
   docker.containers = [appOf('notes', { [`traefik.${'x'.repeat(100_000)}`]: '' })]
   await ask()
   t.ok((warned()[0]?.length ?? 0) <= 1_000, 'a warning has an end too')

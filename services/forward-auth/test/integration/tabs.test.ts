@@ -15,7 +15,7 @@ import { missingProgram, PROXIES } from '../proxies/index.ts'
 import { launchChromium } from './chromium.ts'
 
 // The provider gives no refresh tokens, and its access tokens have ended after a week.
-expectWarnings(t, 'people are not read again')
+expectWarnings(t, 'sessions are not refreshed')
 
 const HOSTS = ['app.example.com', 'auth.example.com']
 const [app, auth] = HOSTS.map((host) => `https://${host}`) as [string, string]

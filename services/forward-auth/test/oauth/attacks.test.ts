@@ -16,7 +16,7 @@ import {
 } from './kit.ts'
 
 // The attacks of RFC 9700 at an authorization server, each by its name there.
-expectWarnings(t, 'FWA_', 'a code came twice', 'a refresh token came again')
+expectWarnings(t, 'FWA_', 'a code was reused', 'a refresh token was reused')
 
 const EVIL = 'https://evil.test/client.json'
 

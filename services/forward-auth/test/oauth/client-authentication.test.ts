@@ -5,7 +5,7 @@ import { portalOf, yamlOf } from '../app.ts'
 import { MAIN } from '../portal/kit.ts'
 import { CLIENT, DOCUMENT, portalWith, REDIRECT, startIssuer } from './kit.ts'
 
-expectWarnings(t, 'FWA_', 'AUTH_', 'issuer gives no keys')
+expectWarnings(t, 'FWA_', 'AUTH_', 'issuer returned no keys')
 
 const ASSERTION = 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer'
 const JWKS = 'https://assistant.test/oauth/jwks.json'

@@ -13,13 +13,13 @@ import { BROWSER, SHAPES } from '../shapes.ts'
 expectWarnings(
   t,
   'AUTH_X',
-  'cannot be sealed',
+  'could not be encrypted',
   'FST_ERR_X',
   'FWA_IDENTITY_UNSENDABLE',
   'STORE_UNAVAILABLE',
   'INTERNAL',
   'check refused',
-  'page of the problem could not be rendered',
+  'the error page could not be rendered',
 )
 
 const YAML = yamlOf(

@@ -131,7 +131,7 @@ t.test('nobody is asked who cannot or need not be', async (t) => {
     t.strictSame(await groupsAt(here), ['admin', 'ops'], what)
     t.strictSame(asked, [], what)
     const told =
-      what === 'no token' ? [/^the provider gives no refresh tokens, .* offline_access$/] : []
+      what === 'no token' ? [/^the provider returned no refresh token, .* offline_access$/] : []
     t.match(here.log, told, `${what}, once`)
     t.equal(here.log.length, told.length)
     const degraded = told.map(() => 'provider main/corp')
@@ -275,7 +275,7 @@ t.test('a session whose provider has no token for it is not asked about again', 
     t.strictSame(await groupsAt(here), ['admin', 'ops'])
   }
   t.strictSame(asked, ['r'])
-  t.match(here.log, [/^the provider gives no refresh tokens, .* offline_access$/], 'once')
+  t.match(here.log, [/^the provider returned no refresh token, .* offline_access$/], 'once')
   t.strictSame(here.app.readiness().degraded, ['provider main/corp'])
 
   const again = await here.begin({ before: ada.session, tokens: { refresh: 'new' } })
@@ -588,7 +588,7 @@ t.test('a store that is away while the provider is to be asked', async (t) => {
   const repair = breakStore(here, 'leaseSession')
   for (let i = 0; i < 20; i++) t.ok(await groupsAt(here), 'grace')
   t.strictSame(asked, [], 'nobody uses a token without the lease')
-  t.strictSame(here.log, ['reading a session again failed'], 'and it is told once')
+  t.strictSame(here.log, ['a session could not be refreshed'], 'and it is told once')
   await clock.advance(HOUR)
   t.equal(await groupsAt(here), undefined)
   repair()
@@ -651,7 +651,7 @@ t.test('somebody who works is asked about before the provider takes them for idl
   }
   t.ok(asked.length >= 8 && asked.length <= 14, `${asked.length} questions`)
   const message = 'the provider ends sessions that are idle for less than `refresh`'
-  t.strictSame(here.log, [`${message}: whoever pauses signs in again`], 'which is told once')
+  t.strictSame(here.log, [`${message}: people sign in again after a pause`], 'which is told once')
   await here.begin({ tokens: tokens() })
   t.equal(here.log.length, 1)
   await clock.advance(idle + MINUTE)

@@ -27,9 +27,9 @@ expectWarnings(
   t,
   'STORE_UNAVAILABLE',
   'STORE_UNAVAILABLE',
-  'connection for notifications lost',
-  'database lost',
-  'sessions that had ended were there again',
+  'connection for notifications was lost',
+  'database is down',
+  'sessions that had ended reappeared',
 )
 
 const FORM = {
@@ -209,7 +209,7 @@ t.test('while the database is away', async (t) => {
   t.equal(await statusAt(one, bob), 401, 'who signed out here is out here')
   const again = await signOut(one, bobAtSignIn)
   t.equal(again.statusCode, 503, 'nor is a second try told that it is stored')
-  await until(() => one.log.some(({ msg }) => msg === 'audit rows wait for the store'))
+  await until(() => one.log.some(({ msg }) => msg === 'audit rows could not be stored yet'))
   const eve = createVisitor(two.app)
   const begun = await eve.open(signInUrl())
   const back = await eve.open(corp.authorize(begun.headers.location, 'eve'))
@@ -259,7 +259,7 @@ t.test('while the database is away', async (t) => {
   const passed = { event: 'program-passed', person: 'psk:ci' }
   const shown = { event: 'access-refused', person: null }
   t.strictSame(rows, [shown, passed, row], 'what waited is written')
-  const delayed = one.log.filter(({ msg }) => msg === 'audit rows wait for the store')
+  const delayed = one.log.filter(({ msg }) => msg === 'audit rows could not be stored yet')
   const message = /^The database cannot be used: 127\.0\.0\.1:\d+: \w+\.( Whether .*)?$/
   t.match(delayed, [{ level: 40, err: { code: 'STORE_UNAVAILABLE', message } }])
 })

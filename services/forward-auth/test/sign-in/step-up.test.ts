@@ -12,7 +12,7 @@ import { arrive, goalOf, MAIN, signIn, signInUrl, start, WANTED, whoIs } from '.
 import { createVisitor } from '../visitor.ts'
 
 // What is wrong in these tests, and said.
-expectWarnings(t, 'FWA_SIGN_IN_LOOP', 'FWA_STEP_UP_UNMET', 'people are not read again')
+expectWarnings(t, 'FWA_SIGN_IN_LOOP', 'FWA_STEP_UP_UNMET', 'sessions are not refreshed')
 
 const CHECKED = 'https://app.example.com/a/b?q=1'
 const SESSION_COOKIE = '__Host-gatehouse.main'

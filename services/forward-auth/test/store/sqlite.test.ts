@@ -22,7 +22,7 @@ t.test('a folder that refuses writes is degraded until it takes them again', asy
   t.strictSame(log, ['the store cannot be used: writing fails', 'the store can be used again'])
 })
 
-const REPLACED = 'the store of sessions was replaced: everybody signs in again'
+const REPLACED = 'the session store was replaced: everybody signs in again'
 
 t.test('a file that was removed', async (t) => {
   const { folder, open } = onFolder(t)

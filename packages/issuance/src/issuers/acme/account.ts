@@ -85,7 +85,7 @@ export class AcmeAccount {
     const key = await this.#openKey(record.sealedKey)
     if (record.url === null) return { accountUrl: await this.#register(record, key, signal), key }
     const account = { accountUrl: record.url, key }
-    log.info({ issuer: name, accountUrl: record.url }, 'the account at the CA')
+    log.info({ issuer: name, accountUrl: record.url }, 'using this account at the CA')
     const contact = email ?? null
     if (record.contact !== contact) {
       const changes = { contact: contactUrls(email) }
@@ -113,7 +113,7 @@ export class AcmeAccount {
     await limits.admitAccount(limited)
     const { url } = await transport.send(newAccount(key, request), { key }, signal)
     await limits.registered(limited)
-    log.info({ issuer: name, accountUrl: url }, 'the account at the CA was registered')
+    log.info({ issuer: name, accountUrl: url }, 'an account was registered at the CA')
     await store.saveAccount({ ...record, url, contact: email ?? null })
     return url
   }

@@ -248,7 +248,7 @@ class OrderRun {
         reporting.filter((solver) => canProve({ challenges: [solver] }, parseName(value).kind)),
       clock,
       signal,
-      warn: (err) => log.warn({ err }, 'the answer to a challenge could not be removed'),
+      warn: (err) => log.warn({ err }, 'a challenge response could not be removed'),
     }
   }
 }

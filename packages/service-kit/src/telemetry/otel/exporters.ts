@@ -26,7 +26,7 @@ export function createExporters(names: readonly string[], variables: Variables):
       return [logFailures(create(), variables.log)]
     }
     variables.log.warn(
-      'OTEL_TRACES_EXPORTER takes otlp, console and none; another name is left out',
+      'OTEL_TRACES_EXPORTER supports otlp, console and none; other names are ignored',
     )
     return []
   })

@@ -29,7 +29,7 @@ export class Variables {
   }
 
   #refuse(name: string, expected: string): void {
-    if (!this.#refused.has(name)) this.log.warn(`${name} is not ${expected}; the default counts`)
+    if (!this.#refused.has(name)) this.log.warn(`${name} is not ${expected}; the default is used`)
     this.#refused.add(name)
   }
 

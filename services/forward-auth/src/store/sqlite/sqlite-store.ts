@@ -66,7 +66,7 @@ export class SqliteStore extends EngineStore implements AuthStore {
     const isReplaced = this.#engine.renew()
     if (isReplaced) {
       const folder = this.#folder
-      this.#log.error({ folder }, 'the store of sessions was replaced: everybody signs in again')
+      this.#log.error({ folder }, 'the session store was replaced: everybody signs in again')
       this.#lastId = undefined
     }
     const after = this.#lastId === undefined ? [] : [this.#lastId]
