@@ -61,7 +61,7 @@ const SCRIPTS: readonly Script[] = [
   },
   {
     title: 'A check of a session seen for the first time',
-    limit: 23,
+    limit: 22,
     async prepare(stage) {
       const shared = `${PORTAL}\nstorage: { path: ${stage.testdir()} }\n`
       const { signIn } = await startApp(stage, shared)
@@ -83,7 +83,7 @@ const SCRIPTS: readonly Script[] = [
   },
   {
     title: 'A new certificate',
-    limit: 33,
+    limit: 30,
     async prepare(stage) {
       const { call } = await start(stage as Parameters<typeof start>[0])
       return (time) =>
@@ -92,7 +92,7 @@ const SCRIPTS: readonly Script[] = [
   },
   {
     title: 'A certificate that is held',
-    limit: 18,
+    limit: 16,
     async prepare(stage) {
       const { call } = await start(stage as Parameters<typeof start>[0])
       return () => expectStatus(200, call('POST', '/api/certificate', { domain: 'a.example.com' }))

@@ -1,3 +1,5 @@
+import type { SQLInputValue } from 'node:sqlite'
+
 /** A value for `$1`. Neither engine has anything else; lists are JSON. */
 export type Parameter = string | number | bigint | boolean | Uint8Array | null | undefined
 
@@ -56,4 +58,104 @@ export interface Engine extends Transaction, AsyncDisposable {
   failure(): Error | undefined
   /** Writes first what is being written. */
   close(): Promise<void>
+}
+
+type Read = (sql: string, params: readonly Parameter[]) => Promise<readonly Row[]>
+
+/** Reads, by what gives the rows of a statement. */
+export function queriesOf(read: Read): Queries {
+  const all = async <T>(sql: string, ...params: readonly Parameter[]) =>
+    (await read(sql, params)) as readonly T[]
+  return { all, get: async <T>(...query: Parameters<typeof all>) => (await all<T>(...query))[0] }
+}
+
+/** The replacements that make SQLite's SQL of PostgreSQL's, in this order. */
+const RULES: readonly (readonly [RegExp, string])[] = [
+  // Parameters.
+  [/\$(\d+)/g, '?$1'],
+  // Casts: SQLite's parameters have the type of their value.
+  [/::[a-z]\w*/g, ''],
+  // Types of columns that the engine computes.
+  [/\bbigint\b/g, 'INTEGER'],
+  // Locks: one transaction writes at a time.
+  [/\bFOR (?:NO KEY )?(?:UPDATE|SHARE)(?: OF \w+)?(?: SKIP LOCKED)?/g, ''],
+  // Lists are JSON.
+  [/\bjson_array_elements_text\(/g, 'json_each('],
+  // Functions of other names. Of NULL and a value, SQLite's give NULL.
+  [/\bleast\(/g, 'min('],
+  [/\bgreatest\(/g, 'max('],
+  [/\bstrpos\(/g, 'instr('],
+  // SQLite compares bytes.
+  [/ COLLATE "C"/g, ''],
+  // Columns that an index only carries; not for a unique one.
+  [/\)\s+INCLUDE \(/g, ', '],
+]
+
+/** The SQL of a statement for SQLite. No text of it is of a caller. */
+export function toSqlite(sql: string): string {
+  return RULES.reduce((text, [pattern, replacement]) => text.replace(pattern, replacement), sql)
+}
+
+/** Binds a value: SQLite has no booleans, and would take a number for a fraction, so that 7 / 2 would be 3.5. */
+export function bound(value: Parameter): SQLInputValue {
+  if (value === undefined) return null
+  if (typeof value === 'boolean' || Number.isSafeInteger(value)) return BigInt(value as number)
+  return value
+}
+
+/** Items of one transaction, so that none takes long. */
+const MAX_ITEMS = 64
+
+interface GroupedWrite<Item, Result> {
+  readonly item: Item
+  resolve(result: Result): void
+  reject(error: unknown): void
+}
+
+/**
+ * Group commit: gives what writes one item. One transaction runs at a time, so that none waits for the locks of
+ * another. All that waits when it begins shares it; if it fails before its commit, each is written alone, so that
+ * none fails for another.
+ * @param write - part of a write: gives a result for each item
+ */
+export function groupCommit<Item, Result>(
+  db: Engine,
+  write: (tx: Transaction, items: readonly Item[]) => Promise<readonly Result[]>,
+  options?: WriteOptions,
+): (item: Item) => Promise<Result> {
+  const waiting: GroupedWrite<Item, Result>[] = []
+  let previous: Promise<unknown> = Promise.resolve()
+  const take = () => {
+    const taken = waiting.splice(0, MAX_ITEMS)
+    if (waiting.length > 0) void run([])
+    return taken
+  }
+  const run = async (calls: GroupedWrite<Item, Result>[]) => {
+    const isGroup = calls.length === 0
+    let mayBeCommitted = false
+    const writeAll = async (tx: Transaction) => {
+      // It may run again.
+      if (calls.length === 0) calls.push(...take())
+      const results = await write(
+        tx,
+        calls.map(({ item }) => item),
+      )
+      mayBeCommitted = true
+      return results
+    }
+    try {
+      const turn = db.transaction(writeAll, isGroup ? { ...options, after: previous } : options)
+      if (isGroup) previous = turn.catch(() => {})
+      const results = await turn
+      for (const [i, { resolve }] of calls.entries()) resolve(results[i] as Result)
+    } catch (error) {
+      if (calls.length > 1 && !mayBeCommitted) for (const call of calls) void run([call])
+      else for (const { reject } of calls.length > 0 ? calls : take()) reject(error)
+    }
+  }
+  return (item) =>
+    new Promise((resolve, reject) => {
+      waiting.push({ item, resolve, reject })
+      if (waiting.length === 1) void run([])
+    })
 }

@@ -1,10 +1,11 @@
-export type {
-  Engine,
-  Parameter,
-  Queries,
-  Row,
-  Transaction,
-  WriteOptions,
+export {
+  type Engine,
+  groupCommit,
+  type Parameter,
+  type Queries,
+  type Row,
+  type Transaction,
+  type WriteOptions,
 } from './engine.ts'
 export {
   isUnavailable,
@@ -13,7 +14,6 @@ export {
   type StoreErrorCode,
   storeUnavailable,
 } from './errors.ts'
-export { groupCommit } from './group-commit.ts'
 export type { Migration } from './migrations.ts'
 export type { Feed, FeedOptions } from './postgres/feed.ts'
 export type { PostgresLog } from './postgres/log.ts'
@@ -27,8 +27,7 @@ export { type PostgresHost, type PostgresUrl, parsePostgresUrl } from './postgre
 export { asStoreError, isBusy } from './sqlite/failures.ts'
 export { SqliteHealth } from './sqlite/health.ts'
 export { migrateSqlite, requireMigratedSqlite } from './sqlite/migrate.ts'
-export { SharedSqlite } from './sqlite/shared.ts'
-export { Sqlite } from './sqlite/sqlite.ts'
+export { SharedSqlite, Sqlite } from './sqlite/sqlite.ts'
 export {
   type ColumnType,
   columns,

@@ -1,6 +1,12 @@
 import { hash } from 'node:crypto'
-import type { Engine, Parameter, Queries, Row, Transaction } from './engine.ts'
-import { toSqlite } from './translate.ts'
+import {
+  type Engine,
+  type Parameter,
+  type Queries,
+  type Row,
+  type Transaction,
+  toSqlite,
+} from './engine.ts'
 
 type Dialect = Engine['dialect']
 

@@ -3,8 +3,8 @@ import { createRequire } from 'node:module'
 import type { DatabaseSync } from 'node:sqlite'
 import type { Test } from 'tap'
 import type { PostgresServer } from '../../../scripts/test/postgres.ts'
+import { toSqlite } from '../src/engine.ts'
 import { type Queries, Sqlite, type Transaction } from '../src/index.ts'
-import { toSqlite } from '../src/translate.ts'
 
 /** Rows of each large table. */
 const MANY = 100_000

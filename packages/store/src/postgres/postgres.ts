@@ -1,9 +1,15 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import type { Engine, Parameter, Row, Transaction, WriteOptions } from '../engine.ts'
+import {
+  type Engine,
+  type Parameter,
+  queriesOf,
+  type Row,
+  type Transaction,
+  type WriteOptions,
+} from '../engine.ts'
 import { StoreError } from '../errors.ts'
 import { FailedStatements } from '../failed-statements.ts'
 import { type Migration, RUN_TIME } from '../migrations.ts'
-import { queriesOf } from '../queries.ts'
 import { DatabaseClock } from './clock.ts'
 import type { ConnectionOptions } from './connection.ts'
 import { connected, explained } from './failures.ts'

@@ -1,9 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
-import type { Parameter, Transaction, WriteOptions } from '../engine.ts'
+import { type Parameter, queriesOf, type Transaction, type WriteOptions } from '../engine.ts'
 import { StoreError } from '../errors.ts'
 import type { FailedStatements } from '../failed-statements.ts'
-import { queriesOf } from '../queries.ts'
 import { type Connection, fulfilled, type Statement, type StatementResult } from './connection.ts'
 import {
   diagnosed,

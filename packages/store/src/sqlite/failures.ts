@@ -1,3 +1,4 @@
+import { open, rm } from 'node:fs/promises'
 import { StoreError, storeUnavailable } from '../errors.ts'
 
 /** SQLite's primary result codes for transient conditions, in which the data is intact. */
@@ -15,6 +16,8 @@ const TRANSIENT_EXTENDED = new Map([[4874, 'the disk is full']])
 const DAMAGED = [11, 26]
 const BUSY = 5
 const CONSTRAINT = 19
+/** What a commit of any size has room in, in bytes. */
+const ROOM = 65_536
 
 interface SqliteError {
   readonly errcode?: number
@@ -40,6 +43,21 @@ export function asStoreError(error: unknown): unknown {
   const constraint = primary === CONSTRAINT ? message : undefined
   const text = `The store rejects a statement: ${message} (SQLite ${errcode}).`
   return new StoreError('STORE_STATEMENT_FAILED', text, { constraint })
+}
+
+/** Demands room for a commit beside the file: what is rolled back needs less. @throws StoreError STORE_UNAVAILABLE */
+export async function requireRoom(location: string): Promise<void> {
+  try {
+    const path = `${location}.room`
+    await using file = await open(path, 'w', 0o600)
+    await rm(path)
+    await file.writeFile(Buffer.alloc(ROOM))
+    await file.sync()
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    const reason = code === 'ENOSPC' ? 'the disk is full' : `its folder gives ${code}`
+    throw storeUnavailable(reason, error)
+  }
 }
 
 function primaryOf(error: unknown): number {

@@ -1,20 +1,27 @@
-import { statSync } from 'node:fs'
-import { open, rm } from 'node:fs/promises'
-import type { DatabaseSync, StatementSync } from 'node:sqlite'
-import { setTimeout } from 'node:timers/promises'
-import type { Engine, Parameter, Row, Transaction, WriteOptions } from '../engine.ts'
+import { closeSync, existsSync, openSync, statSync } from 'node:fs'
+import { DatabaseSync, type StatementSync } from 'node:sqlite'
+import { setTimeout as pause } from 'node:timers/promises'
+import {
+  bound,
+  type Engine,
+  type Parameter,
+  queriesOf,
+  type Row,
+  type Transaction,
+  toSqlite,
+  type WriteOptions,
+} from '../engine.ts'
 import { type StoreError, storeUnavailable } from '../errors.ts'
 import { FailedStatements, isOfStore } from '../failed-statements.ts'
-import { RUN_TIME } from '../migrations.ts'
-import { queriesOf } from '../queries.ts'
-import { bound, toSqlite } from '../translate.ts'
-import { asStoreError } from './failures.ts'
+import { type Migration, RUN_TIME } from '../migrations.ts'
+import { asStoreError, isBusy, requireRoom } from './failures.ts'
+import { migrateSqlite } from './migrate.ts'
 import { Thread } from './thread.ts'
 
 type MaybePromise<T> = T | Promise<T>
 
 /** Runs the statements of a store. Errors are those of `node:sqlite`. */
-export interface Runner {
+interface Runner {
   /** Milliseconds between two transactions, in which more writes come to share the next one. */
   readonly pause: number
   /** A read that is no part of a transaction. */
@@ -58,14 +65,25 @@ export interface SqliteOptions {
   readonly file?: string
 }
 
+const BEGIN = 'BEGIN IMMEDIATE'
 const MAX_WAITING = 4096
-/** What a commit of any size has room in, in bytes. */
-const ROOM = 65_536
 /** A transaction of nothing else shows whether one can begin. */
 const NOTHING = 'SELECT 1'
 /** Bytes of a file all of whose rows are read within 20 ms. */
 const LARGE = 33_554_432
 const SAVE_RUN_TIME = `UPDATE ${RUN_TIME} SET ms = greatest(ms, $1)`
+
+/** Longest wait of a write for those of other processes, on a slow disk, in ms. */
+const BUSY_TIMEOUT = 2_000
+/** At a start nothing is blocked, and several processes may create the file, in ms. */
+const START_TIMEOUT = 5_000
+/** From then on waiting would block the process, as the last write does for so long, in ms. */
+const LAST_TIMEOUT = 100
+/** Tries of a read while another process commits, and the pause between two of them, in ms. */
+const READ_TRIES = 80
+const READ_PAUSE = 25
+/** No WAL: it wants all processes on one machine. A removed journal is created for each commit, and may reappear after a power failure. */
+const PRAGMAS = 'PRAGMA journal_mode = TRUNCATE; PRAGMA synchronous = FULL'
 
 /** A store in SQLite. Writes that come together share a transaction, and so a wait for the disk. */
 export class Sqlite implements Engine {
@@ -133,7 +151,7 @@ export class Sqlite implements Engine {
 
   async check(): Promise<void> {
     await this.run(SAVE_RUN_TIME, this.runTime())
-    if (this.#failed.size > 0) await this.#requireRoom()
+    if (this.#location && this.#failed.size > 0) await requireRoom(this.#location)
     await this.#failed.retry((job) => this.transaction(job))
     const failure = this.failure()
     if (failure) throw failure
@@ -174,7 +192,7 @@ export class Sqlite implements Engine {
     this.#running = this.#runTogether(jobs)
     await this.#running
     this.#running = undefined
-    if (this.#runner.pause > 0) await setTimeout(this.#runner.pause)
+    if (this.#runner.pause > 0) await pause(this.#runner.pause)
   }
 
   async #runTogether(jobs: readonly Job[]): Promise<void> {
@@ -244,24 +262,6 @@ export class Sqlite implements Engine {
     this.#failed.note(culprit, ran.get(culprit) ?? [], failure)
   }
 
-  /** What is rolled back needs less room than a commit. */
-  async #requireRoom(): Promise<void> {
-    if (this.#location === null) return
-    try {
-      const path = `${this.#location}.room`
-      await using file = await open(path, 'w', 0o600)
-      await rm(path)
-      await file.writeFile(Buffer.alloc(ROOM))
-      await file.sync()
-    } catch (error) {
-      const { code } = error as NodeJS.ErrnoException
-      throw storeUnavailable(
-        code === 'ENOSPC' ? 'the disk is full' : `its folder gives ${code}`,
-        error,
-      )
-    }
-  }
-
   async #read(
     sql: string,
     params: readonly Parameter[],
@@ -281,7 +281,7 @@ export class Sqlite implements Engine {
 }
 
 /** Runs statements in this thread. */
-export class LocalRunner implements Runner {
+class LocalRunner implements Runner {
   readonly pause = 0
   readonly finish = this.run
   readonly read = this.all
@@ -298,7 +298,7 @@ export class LocalRunner implements Runner {
     if (isDurable !== this.#isDurable)
       this.#sqlite.exec(`PRAGMA synchronous = ${isDurable ? 'FULL' : 'NORMAL'}`)
     this.#isDurable = isDurable
-    this.#sqlite.exec('BEGIN IMMEDIATE')
+    this.#sqlite.exec(BEGIN)
   }
 
   end(how: 'COMMIT' | 'ROLLBACK'): void {
@@ -336,4 +336,112 @@ function rowOf(names: readonly string[], values: readonly unknown[]): Row {
   const row: Record<string, unknown> = {}
   for (const [i, name] of names.entries()) row[name] = values[i]
   return row
+}
+
+/** A store in a file that several processes use. A thread writes it, because a commit waits for the disk. */
+export class SharedSqlite extends Sqlite {
+  readonly #file: SharedFile
+
+  /**
+   * Creates the file if it is absent, and runs the migrations that it lacks.
+   * @throws StoreError as {@link migrateSqlite}, and what SQLite and the system throw
+   */
+  constructor(path: string, migrations: readonly Migration[], options: SqliteOptions = {}) {
+    const file = new SharedFile(path, migrations)
+    super(file.sqlite, { ...options, runner: file })
+    this.#file = file
+    file.waitAtMost(0)
+  }
+
+  /** If the file was removed or replaced, opens the one that is there now. Throws as the constructor does. */
+  renew(): boolean {
+    return this.#file.renew()
+  }
+}
+
+/** Reads in this thread, over a connection that waits for nobody, and writes in another one. */
+class SharedFile implements Runner {
+  readonly pause = 50
+  readonly #path: string
+  readonly #migrations: readonly Migration[]
+  readonly #thread: Thread
+  #opened: ReturnType<typeof open>
+
+  constructor(path: string, migrations: readonly Migration[]) {
+    this.#path = path
+    this.#migrations = migrations
+    this.#opened = open(path, migrations)
+    const options = { timeout: BUSY_TIMEOUT, pragmas: PRAGMAS, isOpenedOnce: false }
+    this.#thread = new Thread(path, options)
+  }
+
+  get sqlite(): DatabaseSync {
+    return this.#opened.sqlite
+  }
+
+  renew(): boolean {
+    const { inode, sqlite } = this.#opened
+    if (statSync(this.#path, { throwIfNoEntry: false })?.ino === inode) return false
+    this.#opened = open(this.#path, this.#migrations)
+    this.waitAtMost(0)
+    sqlite.close()
+    return true
+  }
+
+  waitAtMost(ms: number): void {
+    this.sqlite.exec(`PRAGMA busy_timeout = ${ms}`)
+  }
+
+  /** Another process locks the file for as long as its disk takes. */
+  async read(sql: string, params: readonly Parameter[]): Promise<readonly Row[]> {
+    for (let left = READ_TRIES; ; left--)
+      try {
+        return this.#opened.reader.all(sql, params)
+      } catch (error) {
+        if (left === 0 || !isBusy(error)) throw error
+        await pause(READ_PAUSE)
+      }
+  }
+
+  begin(): Promise<unknown> {
+    return this.#thread.call('run', BEGIN, [])
+  }
+
+  end(how: 'COMMIT' | 'ROLLBACK'): Promise<unknown> {
+    return this.#thread.call('run', how, [])
+  }
+
+  async all(sql: string, params: readonly Parameter[]): Promise<readonly Row[]> {
+    return (await this.#thread.call('all', sql, params)) as readonly Row[]
+  }
+
+  async run(sql: string, params: readonly Parameter[]): Promise<number> {
+    const { changes } = (await this.#thread.call('run', sql, params)) as { changes: number }
+    return changes
+  }
+
+  finish(sql: string, params: readonly Parameter[]): void {
+    this.waitAtMost(LAST_TIMEOUT)
+    this.#opened.reader.run(sql, params)
+  }
+
+  async close(): Promise<void> {
+    this.#opened.reader.close()
+    await this.#thread.end()
+  }
+}
+
+function open(path: string, migrations: readonly Migration[]) {
+  // To close a file frees the locks that this process has on it.
+  if (!existsSync(path)) closeSync(openSync(path, 'a', 0o600))
+  const inode = statSync(path).ino
+  const sqlite = new DatabaseSync(path, { timeout: START_TIMEOUT })
+  try {
+    sqlite.exec(PRAGMAS)
+    migrateSqlite(sqlite, migrations)
+    return { sqlite, inode, reader: new LocalRunner(sqlite) }
+  } catch (error) {
+    sqlite.close()
+    throw error
+  }
 }

@@ -1,9 +1,8 @@
 import type { SQLInputValue, StatementSync } from 'node:sqlite'
 import { pathToFileURL } from 'node:url'
 import { Worker } from 'node:worker_threads'
-import type { Parameter, Row } from '../engine.ts'
+import { bound, type Parameter, type Row, toSqlite } from '../engine.ts'
 import { storeUnavailable } from '../errors.ts'
-import { bound, toSqlite } from '../translate.ts'
 
 /** The thread ends after this time without a call, which frees its memory, in ms. */
 const IDLE = 60_000

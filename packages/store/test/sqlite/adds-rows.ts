@@ -1,4 +1,4 @@
-import { SharedSqlite } from '../../src/sqlite/shared.ts'
+import { SharedSqlite } from '../../src/sqlite/sqlite.ts'
 import { MIGRATIONS, ROWS } from './rows.ts'
 
 /** A process of its own that adds rows to a file: `adds-rows.ts FILE PREFIX COUNT`. */

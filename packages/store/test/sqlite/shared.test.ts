@@ -6,7 +6,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { promisify } from 'node:util'
 import type { Worker } from 'node:worker_threads'
 import t, { type Test } from 'tap'
-import { SharedSqlite } from '../../src/sqlite/shared.ts'
+import { SharedSqlite } from '../../src/sqlite/sqlite.ts'
 import { MIGRATIONS, ROWS } from './rows.ts'
 
 const UNAVAILABLE = { code: 'STORE_UNAVAILABLE', retryAfter: 5 }
