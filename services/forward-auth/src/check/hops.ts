@@ -45,39 +45,34 @@ const HOP_LENGTH = 500
  */
 export function sendToPage(
   dialect: Dialect,
-  appRequest: AppRequest,
+  check: AppRequest,
   reply: FastifyReply,
   query?: { readonly policy: string | undefined },
 ): FastifyReply {
-  if (isRead(appRequest.forwarded)) return sendToSignIn(dialect, appRequest, reply, { query })
+  if (isRead(check.forwarded)) return sendToSignIn(dialect, check, reply, { query })
   // Another site does not send the cookie along, nor does its request when it is sent again.
   const isRepeatable = reply.request.headers['sec-fetch-site'] !== 'cross-site'
-  return sendUnsent(appRequest, reply, { query, isRepeatable })
+  return sendUnsent(check, reply, { query, isRepeatable })
 }
 
 /** Redirects a browser to the sign-in page; it comes back to the same URL with a ticket. */
 function sendToSignIn(
   dialect: Dialect,
-  appRequest: AppRequest,
+  check: AppRequest,
   reply: FastifyReply,
   {
     query = {},
     count = 0,
-    url = appRequest.forwarded.url,
+    url = check.forwarded.url,
     path,
   }: { query?: PageQuery | undefined; url?: string } & Partial<Pick<Hop, 'count' | 'path'>> = {},
 ): FastifyReply {
-  requireSecure(appRequest)
+  requireSecure(check)
   // What a browser loads before a click must not sign anybody in.
-  if (isPrefetch(reply.request.headers)) throw noSession(appRequest)
-  const rd = returnUrl(appRequest, url, MAX_LOCATION - HOP_LENGTH, query)
-  const hop = rd && begin(appRequest, reply, { count, path })
-  return sendRedirect(
-    dialect,
-    appRequest,
-    pageUrl(appRequest, '/signin', { ...query, rd, hop }),
-    reply,
-  )
+  if (isPrefetch(reply.request.headers)) throw noSession(check)
+  const rd = returnUrl(check, url, MAX_LOCATION - HOP_LENGTH, query)
+  const hop = rd && begin(check, reply, { count, path })
+  return sendRedirect(dialect, check, pageUrl(check, '/signin', { ...query, rd, hop }), reply)
 }
 
 /** Browsers send the session over HTTPS only, so that a sign-in would lead back here again and again. */
@@ -89,13 +84,13 @@ export function requireSecure({
 }
 
 /** Where a script signs somebody in. One of the app, without credentials of a program, begins a hop by its call. */
-export function loginUrlOf(appRequest: AppRequest, reply: FastifyReply, query?: PageQuery): string {
+export function loginUrlOf(check: AppRequest, reply: FastifyReply, query?: PageQuery): string {
   const { headers } = reply.request
   const isProgram = headers.authorization !== undefined || isPrefetch(headers)
   const isCall =
     headers['sec-fetch-site'] === 'same-origin' && headers['sec-fetch-dest'] === 'empty'
   const isOwn = isCall && !isProgram
-  return isOwn ? startUrl(appRequest, reply, query) : pageUrl(appRequest, '/signin', query)
+  return isOwn ? startUrl(check, reply, query) : pageUrl(check, '/signin', query)
 }
 
 /**
@@ -103,18 +98,18 @@ export function loginUrlOf(appRequest: AppRequest, reply: FastifyReply, query?: 
  * app, and on the way the app's host gets its cookie at the path of the request: the page itself may be in the cache
  * of a worker, or open to anyone.
  */
-function startUrl(appRequest: AppRequest, reply: FastifyReply, query: PageQuery = {}): string {
-  requireSecure(appRequest)
-  const { forwarded, site } = appRequest
+function startUrl(check: AppRequest, reply: FastifyReply, query: PageQuery = {}): string {
+  requireSecure(check)
+  const { forwarded, site } = check
   const referer = validateReturnUrl(reply.request.headers.referer, site)
   const page = referer?.origin === forwarded.origin ? referer.href : `${forwarded.origin}/`
   const { pathname } = new URL(forwarded.url)
   const path = pathname.length <= MAX_LINK ? pathname : '/'
-  const rd = returnUrl(appRequest, page, MAX_LINK, query) ?? `${forwarded.origin}/`
-  return pageUrl(appRequest, '/signin', {
+  const rd = returnUrl(check, page, MAX_LINK, query) ?? `${forwarded.origin}/`
+  return pageUrl(check, '/signin', {
     ...query,
     rd,
-    hop: begin(appRequest, reply, { count: 0, path }),
+    hop: begin(check, reply, { count: 0, path }),
   })
 }
 
@@ -123,32 +118,32 @@ function startUrl(appRequest: AppRequest, reply: FastifyReply, query: PageQuery 
  * browser may send it again, once it has a session here.
  */
 function sendUnsent(
-  appRequest: AppRequest,
+  check: AppRequest,
   reply: FastifyReply,
   { query, isRepeatable }: { query?: PageQuery | undefined; isRepeatable: boolean },
 ): FastifyReply {
   const page = unsentPage({
-    ...readerOf(reply.request, appRequest),
-    signInHref: startUrl(appRequest, reply, query),
+    ...readerOf(reply.request, check),
+    signInHref: startUrl(check, reply, query),
     image: isRepeatable ? `?${TICKET}` : undefined,
-    origins: [appRequest.forwarded.origin, appRequest.site.authOrigin],
+    origins: [check.forwarded.origin, check.site.authOrigin],
   })
   return sendPage(reply, 403, page)
 }
 
 /** Begins a hop, where a host has a cookie of its own. Gives the parameter of the sign-in page. */
 export function begin(
-  appRequest: AppRequest,
+  check: AppRequest,
   reply: FastifyReply,
   options: Pick<Hop, 'count' | 'path'>,
 ) {
-  const { portal, forwarded, site } = appRequest
+  const { portal, forwarded, site } = check
   if (site.scope === 'domain') return undefined
   const { headers, server } = reply.request
   const { cookie: cookieHeader = '' } = headers
   const { hop, cookies } = beginHop(
     {
-      ...{ portal: portal.name, origin: forwarded.origin, place: bindingPlace(appRequest) },
+      ...{ portal: portal.name, origin: forwarded.origin, place: bindingPlace(check) },
       ...{ ...options, cookieHeader, now: server.clock.now() },
     },
     server.keys.login,
@@ -159,13 +154,13 @@ export function begin(
 
 /** The URL to return to, which loses its query if it is too long; undefined if it is too long even so. */
 export function returnUrl(
-  appRequest: AppRequest,
+  check: AppRequest,
   url: string,
   max: number,
   query: PageQuery,
 ): string | undefined {
   const fits = (rd: string) =>
-    rd.length <= max && pageUrl(appRequest, '/signin', { ...query, rd }).length <= max
+    rd.length <= max && pageUrl(check, '/signin', { ...query, rd }).length <= max
   if (fits(url)) return url
   const { href } = Object.assign(new URL(url), { search: '' })
   return fits(href) ? href : undefined
@@ -177,48 +172,44 @@ export function returnUrl(
  */
 export async function answerTicket(
   dialect: Dialect,
-  appRequest: AppRequest,
+  check: AppRequest,
   { target, ticket }: NonNullable<ReturnType<typeof splitTarget>>,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
-  const { portal, site, forwarded } = appRequest
+  const { portal, site, forwarded } = check
   const { request } = reply
   const { host, authority } = forwarded
   // Nor by the links of an error page.
   reply.header('referrer-policy', 'no-referrer')
   const url = new URL(`${forwarded.origin}${target}`).href
-  const { visitor, to, count } = await takeTicket(ticket ?? '', appRequest, request)
-  if (visitor) setAppCookie(visitor.session, appRequest, reply)
+  const { visitor, to, count } = await takeTicket(ticket ?? '', check, request)
+  if (visitor) setAppCookie(visitor.session, check, reply)
   const { 'sec-fetch-dest': fetchDest, 'sec-fetch-site': fetchSite } = request.headers
   const isImage =
     fetchDest === 'image' && (fetchSite === 'same-site' || fetchSite === 'same-origin')
   // A form of a page whose address has kept a ticket. Those of our pages come from another host, and hold nothing else.
   const isForm = forwarded.kind === 'navigation' && !isRead(forwarded) && to === undefined
   if (isForm && fetchSite !== 'cross-site' && fetchSite !== 'same-site')
-    return sendUnsent(appRequest, reply, { isRepeatable: false })
+    return sendUnsent(check, reply, { isRepeatable: false })
   if (visitor || (await request.server.sessions.atApp(request, { portal, site, host, authority })))
     return isImage
       ? reply.code(403).header('cache-control', 'no-store').send('')
-      : sendRedirect(dialect, appRequest, to ?? url, reply)
-  if (forwarded.kind !== 'navigation' && !isImage) throw noSession(appRequest)
+      : sendRedirect(dialect, check, to ?? url, reply)
+  if (forwarded.kind !== 'navigation' && !isImage) throw noSession(check)
   if (count >= MAX_HOPS)
     throw new FwaError('FWA_COOKIES_BLOCKED', `${host.name} gets no cookies: ${WHY_NONE}`, {
-      members: { loginUrl: returnUrl(appRequest, url, MAX_LINK, {}) ?? forwarded.origin },
+      members: { loginUrl: returnUrl(check, url, MAX_LINK, {}) ?? forwarded.origin },
     })
   // A button that was clicked late leads to the page again, by the path that gives the cookie.
   const destination = to === undefined ? { url } : { url: to, path: new URL(url).pathname }
-  return sendToSignIn(dialect, appRequest, reply, { count, ...destination })
+  return sendToSignIn(dialect, check, reply, { count, ...destination })
 }
 
 /** Reads a ticket, and whose it is if it fits; one that does not fit here is burnt. */
-async function takeTicket(
-  text: string,
-  appRequest: AppRequest,
-  { headers, server }: FastifyRequest,
-) {
+async function takeTicket(text: string, check: AppRequest, { headers, server }: FastifyRequest) {
   const { sessions, keys, clock } = server
   const { cookie: cookieHeader = '' } = headers
-  const { portal, forwarded } = appRequest
+  const { portal, forwarded } = check
   const app = { portal: portal.name, host: forwarded.authority }
   const ticket = readTicket(text, { ...app, cookieHeader, now: clock.now() }, keys.login)
   const { sid, burn } = ticket
@@ -227,7 +218,7 @@ async function takeTicket(
   const isBurnt = burn !== undefined && sessions.records.isBurnt(burn)
   // Of another browser: whoever began that hop may read it in a log. Other instances learn of it, unless the store is away.
   if (burn && !isBurnt && sid === undefined) await sessions.records.burn(burn).catch(() => {})
-  const visitor = sid === undefined || isBurnt ? undefined : await sessions.find(sid, appRequest)
+  const visitor = sid === undefined || isBurnt ? undefined : await sessions.find(sid, check)
   return { ...ticket, visitor }
 }
 
