@@ -63,10 +63,7 @@ export function listFaults(faults: readonly AuthOptionsFault[]): string {
   return faults.map(({ path, message }) => `${path || '/'} ${message}`).join('; ')
 }
 
-function parse(
-  options: AuthOptions,
-  hasVerifier = false,
-): { settings: Settings; faults: AuthOptionsFault[] } {
+function parse(options: AuthOptions, hasVerifier = false) {
   const faults = faultsOf(AuthOptionsSchema, options)
   if (faults.length > 0)
     return { settings: { keys: [], issuers: [], assertion: undefined }, faults }

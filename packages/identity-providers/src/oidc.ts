@@ -227,11 +227,7 @@ async function logoutUrl(
   })
 }
 
-function scopesOf(
-  configuration: Configuration,
-  { scopes }: OidcOptions,
-  isOffline = false,
-): readonly string[] {
+function scopesOf(configuration: Configuration, { scopes }: OidcOptions, isOffline = false) {
   const { scopes_supported: supported } = configuration.serverMetadata()
   const has = (scope: string) => Array.isArray(supported) && supported.includes(scope)
   const groups = has('groups') ? ['groups'] : []

@@ -62,11 +62,7 @@ declare module 'fastify' {
 }
 
 /** Reads a session token. The session may be bound to an address, here as in a check. */
-async function readSession(
-  token: string,
-  request: FastifyRequest,
-  portal: Portal,
-): Promise<VerifiedToken | undefined> {
+async function readSession(token: string, request: FastifyRequest, portal: Portal) {
   const { sessions, trust } = request.server
   const visitor = await sessions.verify(portal, token)
   if (!visitor?.isAllowedAt(() => trust.clientIp(request.raw)) || !visitor.isAdmitted)
@@ -76,11 +72,7 @@ async function readSession(
 }
 
 /** Reads an assertion, for the app that it was made for and until its session ends. */
-async function readAssertion(
-  token: string,
-  { server, query }: FastifyRequest,
-  portal: Portal,
-): Promise<VerifiedToken | undefined> {
+async function readAssertion(token: string, { server, query }: FastifyRequest, portal: Portal) {
   const { assertions, sessions, sites } = server
   const claims = assertions.verify(token, portal, Object(query).aud)
   if (!claims) return undefined

@@ -174,11 +174,7 @@ class UnstoredPerson extends Principal {
   }
 }
 
-async function principalOf(
-  portal: PortalConfig,
-  gate: Gate,
-  text: string | undefined,
-): Promise<Principal | undefined> {
+async function principalOf(portal: PortalConfig, gate: Gate, text: string | undefined) {
   if (text === undefined) return undefined
   if (!text.startsWith(KEY))
     return new UnstoredPerson(portal, gate, await readPerson(text, portal.providers))

@@ -151,10 +151,7 @@ async function exchange(
   }
 }
 
-async function examineApp(
-  { app, ask, site }: ExamineOptions,
-  { cookie, identity }: SignedIn,
-): Promise<AppExamination> {
+async function examineApp({ app, ask, site }: ExamineOptions, { cookie, identity }: SignedIn) {
   const names = Object.keys(identity)
   let isHanging = false
   const askWith = async (headers: Record<string, string>) => {

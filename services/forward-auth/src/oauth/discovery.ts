@@ -115,9 +115,7 @@ export const resourceRoutes: FastifyPluginAsyncTypebox = async (app) => {
 }
 
 /** The resource whose metadata a client requests. Clients that find none at a path request that of the host. */
-function resourceOf(
-  request: FastifyRequest,
-): { readonly portal: Portal; readonly resource: Resource } | undefined {
+function resourceOf(request: FastifyRequest) {
   const hostResources = [...request.server.portals.values()]
     .flatMap((portal) =>
       portal.gate.programs.resources.map((resource) => ({ portal, resource }) as const),

@@ -59,11 +59,7 @@ export const callbackRoutes: FastifyPluginAsyncTypebox = async (app) => {
   })
 }
 
-async function receiveCallback(
-  realm: Realm,
-  provider: string,
-  reply: FastifyReply,
-): Promise<FastifyReply> {
+async function receiveCallback(realm: Realm, provider: string, reply: FastifyReply) {
   const { request, server } = reply
   const { state } = request.query as { state?: unknown }
   const cookieHeader = request.headers.cookie
@@ -86,11 +82,7 @@ async function receiveCallback(
 
 type ValidLogin = Extract<CallbackLogin, { kind: 'valid' }>
 
-async function finish(
-  realm: Realm,
-  { login, secrets, confirm }: ValidLogin,
-  reply: FastifyReply,
-): Promise<FastifyReply> {
+async function finish(realm: Realm, { login, secrets, confirm }: ValidLogin, reply: FastifyReply) {
   const provider = providerOf(realm, login)
   if (!provider) throw unknownLogin(realm, login)
   const { returnTo, hop, stepUp } = login
@@ -241,10 +233,7 @@ function warnOperator(
   warnRarely(request, { code, portal, provider }, message, { reason })
 }
 
-function providerOf(
-  { portal }: Realm,
-  { provider: name }: LoginState,
-): RedirectProvider | undefined {
+function providerOf({ portal }: Realm, { provider: name }: LoginState) {
   const provider = portal.providers.get(name)
   return provider?.type === 'redirect' ? provider : undefined
 }

@@ -62,11 +62,7 @@ export async function startLogin(start: LoginStart, reply: FastifyReply): Promis
   }
 }
 
-async function sendToProvider(
-  start: LoginStart,
-  provider: RedirectProvider,
-  reply: FastifyReply,
-): Promise<FastifyReply> {
+async function sendToProvider(start: LoginStart, provider: RedirectProvider, reply: FastifyReply) {
   const { realm, returnTo, hop, chooseAccount = false, restarts = 0 } = start
   const { stepUp, isOffline } = start
   const { portal, site } = realm

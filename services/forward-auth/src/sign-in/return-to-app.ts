@@ -144,12 +144,7 @@ export const returnRoute: FastifyPluginAsyncTypebox = async (app) => {
   })
 }
 
-function signInLoop(
-  realm: Realm,
-  target: string,
-  reason: Reason,
-  { request }: FastifyReply,
-): FwaError {
+function signInLoop(realm: Realm, target: string, reason: Reason, { request }: FastifyReply) {
   const { portal } = realm
   const { host } = new URL(target)
   const { domain } = destinationSiteOf(request.server, realm, target)

@@ -196,10 +196,7 @@ async function answerVisitor(
   return profile !== undefined
 }
 
-async function identifyByAddress(
-  { portal }: Realm,
-  request: FastifyRequest,
-): Promise<Profile | undefined> {
+async function identifyByAddress({ portal }: Realm, request: FastifyRequest) {
   const { method, headers } = request
   if (isPrefetch(headers) || !isNavigation(method, headers)) return undefined
   for (const provider of portal.providers.values()) {
@@ -211,10 +208,7 @@ async function identifyByAddress(
 }
 
 /** The providers that can sign people in as is demanded. */
-function providersFor(
-  { name, providers }: Portal,
-  stepUp: StepUpDemand | undefined,
-): readonly Provider[] {
+function providersFor({ name, providers }: Portal, stepUp: StepUpDemand | undefined) {
   const suitable = [...providers.values()].filter(({ stepsUp }) => !stepUp || stepsUp)
   if (suitable.length > 0) return suitable
   const text = `no provider of the portal ${name} can sign people in the way this page requires`
