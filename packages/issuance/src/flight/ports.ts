@@ -1,7 +1,7 @@
 import type { Keyring } from '@gatehouse/cert-store'
 import type { CertificateRecord, OrderRecord, Store } from '@gatehouse/cert-store/port'
 import type { Clock } from '@gatehouse/net'
-import type { CallerGate } from '../gate.ts'
+import type { Callers } from '../gate.ts'
 import type { Holdings } from '../holdings.ts'
 import type { Actor, Issuers } from '../request.ts'
 
@@ -11,7 +11,7 @@ export interface IssuanceDeps {
   readonly keyring: Pick<Keyring, 'seal' | 'openAny'>
   readonly issuers: Issuers
   readonly holdings: Holdings
-  readonly callers: CallerGate
+  readonly callers: Callers
   readonly audit: DeliveryLog
   readonly events: Events | undefined
   readonly metrics: IssuanceMetrics | undefined
