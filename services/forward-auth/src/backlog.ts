@@ -19,7 +19,7 @@ const BATCH_SIZE = 4
 const MAX_ACCEPTED = 100
 
 interface QueuedRequest {
-  /** Of a first step. Others are never refused. */
+  /** The client's address, for a first step. Later steps are never refused. */
   readonly address: string | undefined
   begin(): void
 }
@@ -32,7 +32,7 @@ export class Backlog {
   readonly #now: () => number
   readonly #first: QueuedRequest[] = []
   readonly #underWay: QueuedRequest[] = []
-  /** How many first steps of each address wait. */
+  /** The number of waiting first steps of each address. */
   readonly #addresses = new Map<string, number>()
   /** Ms that a request takes while some wait. */
   #pace = INITIAL_PACE
@@ -63,8 +63,8 @@ export class Backlog {
   }
 
   /**
-   * Notes that a connection was accepted. In each turn Node accepts one, so that of a crowd the last would wait for all that the
-   * others want: as long as connections come, nothing begins.
+   * Notes that a connection was accepted. In each turn Node accepts one, so that of a crowd the last would wait for all that
+   * the others want: as long as connections come, nothing begins.
    */
   accept(): void {
     this.#accepted += 1
@@ -138,7 +138,7 @@ export const backlog = fp<{ readonly monotonic?: (() => number) | undefined }>(
   { name: 'backlog' },
 )
 
-/** Has the routes of `app` wait for their turn. */
+/** Makes requests to the routes of `app` wait for their turn. */
 export function takeTurns(app: FastifyInstance): void {
   app.addHook('onRequest', async ({ ip, routeOptions }, reply) => {
     await app.backlog.turn(routeOptions.config.isFirstStep ? ip : undefined)

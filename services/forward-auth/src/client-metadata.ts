@@ -36,7 +36,7 @@ export function parseClientId(text: string): URL | undefined {
   return ip || (name === url.hostname && name.includes('.')) ? url : undefined
 }
 
-/** What {@link isAllowedRedirect} allows, in words. */
+/** The description of the URIs that {@link isAllowedRedirect} allows. */
 export const REDIRECT_URI =
   'https, http on localhost, 127.0.0.1 or [::1], or of a scheme of its own that goes on with a `/`; ' +
   `without user name, password or fragment, at most ${MAX_URI} characters of RFC 3986`

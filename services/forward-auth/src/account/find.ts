@@ -75,7 +75,7 @@ const MAX_GRANTS = 100_000
 
 type OpenedListing = Awaited<ReturnType<typeof findRows>>[number]
 
-/** What a client has of people, each grant as a session, the newest first. */
+/** Finds the grants of a client, each as a session, the newest first. */
 export async function findGrants(
   app: FastifyInstance,
   portal: Portal,

@@ -41,11 +41,11 @@ interface Happening
   /** The caller. Default: the person. */
   readonly caller?: string | undefined
   readonly refusal?: Refusal | undefined
-  /** Of a program or an agent: its client ID, and what it calls. The calls of a minute are counted. */
+  /** The client ID of a program or agent, and the call. Equal calls of a minute are counted in one row. */
   readonly call?: (Pick<AuditRow, 'client' | 'tool'> & { readonly program: object }) | undefined
 }
 
-/** Who ends a session early, and as what; or who asks as a person. */
+/** The actor that ends a session early, with its role, or the person who asks. */
 export type Ender = Readonly<
   Partial<{ endedBy: EndedBy } & Record<'actor' | 'actorName', string | undefined>>
 >

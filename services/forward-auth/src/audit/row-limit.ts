@@ -12,9 +12,9 @@ const NAMES = ['provider', 'name', 'username', 'email', 'groups'] as const
 
 interface RowLimitOptions {
   readonly clock: Clock
-  /** In ms. It begins with the first event. */
+  /** The length of the period, in ms. It begins with the first event. */
   readonly time: number
-  /** Kinds of an event with rows of their own in that time, of one person or program, or of all who are not known. */
+  /** The number of kinds of an event with their own rows in that period, for each person, program, or all unknown ones. */
   readonly most: number
   /** Called at its end with a row for each kind that was repeated, which counts the repeats. */
   readonly repeated?: (row: AuditRow) => void

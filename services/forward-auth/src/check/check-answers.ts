@@ -53,7 +53,7 @@ export function sendDecision(dialect: Dialect, check: Check, reply: FastifyReply
   }
 }
 
-/** What every 200 has: the tools, and the credentials that are meant for the app. */
+/** Adds to a 200 the tools, and the credentials that are meant for the app. */
 function tellMore({ portal, tools, principal }: Check, reply: FastifyReply): FastifyReply {
   const { authorization } = reply.request.headers
   // A key must not reach the app. Proxies put this in place of what they got.
@@ -132,7 +132,7 @@ function callOf({ principal, forwarded: { mcp } = {} }: Recorded) {
   return { program: principal, client: principal.identity.client, tool: mcp?.name ?? mcp?.method }
 }
 
-/** Has a person, or a program, authenticate as a policy demands and try again (RFC 9470). */
+/** Asks a person or program to authenticate as a policy demands and try again (RFC 9470). */
 function sendToStepUp(
   dialect: Dialect,
   check: Check,

@@ -31,7 +31,7 @@ export interface AppRequest extends Realm {
 
 /** Characters that proxies accept in a header, and in the request that follows. */
 const MAX_LOCATION = 8_000
-/** Characters of a link, which keep the page of a check under 4 kB. */
+/** The maximum length of a link in characters, which keeps the page of a check under 4 kB. */
 export const MAX_LINK = 300
 const WHY_NONE =
   'the browser keeps none, or the proxy sends no Cookie with the check (Traefik: authRequestHeaders without it), ' +
@@ -75,7 +75,7 @@ function sendToSignIn(
   return sendRedirect(dialect, check, pageUrl(check, '/signin', { ...query, rd, hop }), reply)
 }
 
-/** Browsers send the session over HTTPS only, so that a sign-in would lead back here again and again. */
+/** Refuses an app without HTTPS, where browsers never send the session: a sign-in would lead back here for ever. */
 export function requireSecure({
   forwarded: { scheme, host, origin },
 }: Pick<AppRequest, 'forwarded'>): void {
@@ -83,7 +83,7 @@ export function requireSecure({
     throw new FwaError('FWA_APP_INSECURE', `${origin} is not https`)
 }
 
-/** Where a script signs somebody in. One of the app, without credentials of a program, begins a hop by its call. */
+/** Returns the URL where a script signs somebody in. A call by a script of the app, not by a program, begins a hop. */
 export function loginUrlOf(check: AppRequest, reply: FastifyReply, query?: PageQuery): string {
   const { headers } = reply.request
   const isProgram = headers.authorization !== undefined || isPrefetch(headers)

@@ -22,7 +22,7 @@ import { KEY, readPerson } from './person.ts'
 
 /** A request, and who sends it. */
 export interface ExplainOptions {
-  /** With a port if need be, and behind `http://` if it is asked without TLS. */
+  /** The host of the request, with its port if it has one, and with `http://` before it for a request without TLS. */
   readonly host: string
   /** Path and query. */
   readonly path?: string | undefined

@@ -4,7 +4,7 @@ import { Type } from 'typebox'
 export const Labels = Type.Record(Type.String(), Type.String())
 type Labels = Type.Static<typeof Labels>
 
-/** What is read of Docker's list of containers: nothing of an environment. */
+/** The part of Docker's list of containers that is read: nothing of an environment. */
 export const Container = Type.Object({
   Id: Type.String(),
   Names: Type.Array(Type.String()),

@@ -4,7 +4,7 @@ import type { HttpAnswer } from './diagnose.ts'
 
 const TIMEOUT = 10_000
 const MAX_BODY = 1_048_576
-/** In place of an answer that did not come in time. */
+/** The answer that stands for one that did not come in time. */
 export const HANGS: HttpAnswer = { status: 0, headers: {}, body: '' }
 
 export interface ClientOptions {

@@ -76,10 +76,10 @@ export interface Finding {
 
 /** The value of every header that the doctor forges. */
 export const FORGED = 'gatehouse-doctor-forged'
-/** TEST-NET-1 (RFC 5737), which no client has. */
+/** An address of TEST-NET-1 (RFC 5737), which no client has. */
 export const FORGED_ADDRESS = '192.0.2.66'
 export const FORGED_HOST = 'forged.invalid'
-/** What an app shows that tells the headers of its request. */
+/** The text on the page of an app that shows the headers of its request. */
 export const ECHO = 'gatehouse-doctor-echo'
 
 /** Names what is wrong with a proxy, worst first; an empty list if nothing is. */

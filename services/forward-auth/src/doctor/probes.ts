@@ -5,7 +5,7 @@ import fp from 'fastify-plugin'
 import { LRUCache } from 'lru-cache'
 import { type KeyRing, sealValue, unsealValue } from '../keys/key-ring.ts'
 
-/** Precedes the token of a probe, in User-Agent or in the path that was asked for. */
+/** The prefix of the token of a probe, in User-Agent or in the requested path. */
 export const PROBE_MARK = 'gatehouse-doctor/'
 export const REPORT_PATH = '/api/doctor'
 const TOKEN = /^[\w-]{1,100}/
@@ -15,7 +15,7 @@ const MAX_PROBES = 200
 /** Each of several proxies asks once. */
 const MAX_CHECKS = 8
 const MAX_TEXT = 16_384
-/** What tells who waits for a page, and where a call came from. */
+/** The headers that tell a navigation from a call, and the origin of a call. */
 export const NAVIGATION = ['sec-fetch-mode', 'sec-fetch-dest', 'sec-fetch-site', 'referer'] as const
 const RECORDED_HEADERS: readonly string[] = [
   ...new Set([

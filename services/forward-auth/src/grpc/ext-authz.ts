@@ -112,7 +112,7 @@ export function toResponse(
   }
 }
 
-/** Envoy takes this for a decision, while an error of gRPC passes under `failure_mode_allow`. */
+/** Creates a refusal that Envoy takes for a decision, while a gRPC error passes under `failure_mode_allow`. */
 export function denied({ statusCode, headers, payload }: HttpAnswer): CheckResponse {
   const entries = Object.entries(headers).filter(([name]) => !FRAMING.includes(name))
   return {

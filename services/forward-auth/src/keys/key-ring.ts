@@ -18,17 +18,17 @@ interface Key {
   readonly secret: Buffer
   /** The same for node:crypto, where bytes cost ten times as much. */
   readonly object: KeyObject
-  /** Another one, for what is not encrypted. */
+  /** The key for MACs of values that are not encrypted. */
   readonly mac: KeyObject
 }
 
 export interface KeyRing {
   readonly first: Key
-  /** Verify or open; includes the first one. */
+  /** All keys that verify or decrypt, with the first one. */
   readonly keys: readonly Key[]
 }
 
-/** Characters that a secret has at least. */
+/** The minimum length of a secret, in characters. */
 export const MIN_SECRET_LENGTH = 32
 
 /** The purpose of a key: it is of no use for the others. */
@@ -85,7 +85,7 @@ export const MAX_LENGTH = 1_048_576
 /** First byte of compressed data. No text that is sealed starts with it. */
 const COMPRESSED = 1
 
-/** Encrypts a text for one purpose, which is needed again to decrypt it. */
+/** Encrypts a text for one purpose. To decrypt it takes the same purpose. */
 export function seal(text: string, { first }: KeyRing, purpose: string): string {
   const iv = randomBytes(IV_LENGTH)
   const cipher = createCipheriv(ALGORITHM, first.object, iv).setAAD(Buffer.from(purpose))
@@ -98,7 +98,7 @@ export function seal(text: string, { first }: KeyRing, purpose: string): string 
   return Buffer.concat([iv, sealed, cipher.getAuthTag()]).toString('base64url')
 }
 
-/** Decrypts a text that was sealed for this purpose with one of the keys. Otherwise undefined. */
+/** Decrypts a text that was sealed for this purpose with one of the keys. Returns undefined for another one. */
 export function unseal(sealed: string, { keys }: KeyRing, purpose: string): string | undefined {
   const bytes = Buffer.from(sealed, 'base64url')
   // Several texts decode to the same bytes; only the canonical one is accepted.
@@ -135,7 +135,7 @@ export function readSigned<T>(signed: unknown, keys: KeyRing, purpose: string): 
   return JSON.parse(Buffer.from(text, 'base64url').toString())
 }
 
-/** Proves to whoever has the keys that nobody else wrote these values. They begin with what they are for. */
+/** Returns the MAC of these values, the first of which is their purpose. */
 export function macOf(values: readonly unknown[], { first }: Pick<KeyRing, 'first'>): string {
   return createHmac('sha256', first.mac).update(JSON.stringify(values)).digest('base64url')
 }

@@ -34,7 +34,7 @@ const MAX_AGENTS = 1_000
 const REUSE: Ender = { endedBy: 'reuse' }
 const REPLACED: Ender = { endedBy: 'sign-in' }
 
-/** What a person is asked to allow. */
+/** The request that a person is asked to allow. */
 export interface ConsentRequest {
   readonly redirectUri: string
   readonly challenge: string
@@ -43,7 +43,7 @@ export interface ConsentRequest {
   readonly until: number
 }
 
-/** What a code stands for. */
+/** The contents of an authorization code. */
 interface AuthorizationCode extends ConsentRequest {
   /** ID of the agent to be. */
   readonly sid: string
@@ -51,7 +51,7 @@ interface AuthorizationCode extends ConsentRequest {
   readonly parent: string
 }
 
-/** What a refresh token stands for: an agent, and the number of tokens that it has had. */
+/** The contents of a refresh token: an agent, and the number of tokens that it has had. */
 type RefreshToken = Pick<SessionRow, 'sid' | 'rev'>
 
 /**
@@ -61,7 +61,7 @@ type RefreshToken = Pick<SessionRow, 'sid' | 'rev'>
 class Agents {
   readonly #app: FastifyInstance
   readonly #tokens: ReturnType<typeof accessTokensOf>
-  /** By the claims of a token; another visitor is another agent. */
+  /** The agents by the claims of their tokens, and by visitor. */
   readonly #agents = new WeakMap<
     AccessClaims,
     { readonly visitor: Visitor; readonly agent: Agent }
@@ -136,7 +136,7 @@ class Agents {
   }
 
   /**
-   * Redeems a code (RFC 6749 section 4.1.3). A code that comes twice ends what it has brought.
+   * Redeems a code (RFC 6749 section 4.1.3). A code that is used twice ends the agent that it began.
    *
    * @throws OAuthError invalid_grant, invalid_target; StoreError STORE_UNAVAILABLE
    */

@@ -22,7 +22,7 @@ export type Parameters = Readonly<Partial<Record<(typeof PARAMETERS)[number], st
 
 type ScopeConfig = Resource['grantableScopes'][number]
 
-/** What a client asks a person for. */
+/** The validated request of a client to a person. */
 export interface AuthorizationRequest {
   readonly resource: Resource
   readonly scopes: readonly ScopeConfig[]

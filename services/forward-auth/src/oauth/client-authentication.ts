@@ -4,10 +4,10 @@ import { OAuthError } from './oauth-error.ts'
 /** RFC 7523 section 2.2. */
 const ASSERTION_TYPE = 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer'
 
-/** What a client sends to say who it is, and to prove it. */
+/** The credentials with which a client authenticates. */
 export interface ClientCredentials {
   readonly clientId: string
-  /** What it may mean by its secret. */
+  /** The possible values of its secret, by the ways to decode it. */
   readonly secrets?: readonly string[] | undefined
   /** A JWT that it has signed. */
   readonly assertion?: string | undefined

@@ -101,7 +101,7 @@ export class ClientDocuments {
 }
 
 interface ClientDocumentsDeps {
-  /** Of {@link publicFetch}. */
+  /** The fetch of {@link publicFetch}. */
   readonly fetch: BoundedFetch
   readonly clock: Clock
   /** Whether a canonical host belongs to this service or its apps, so that no client can be there. */

@@ -9,7 +9,7 @@ export interface Registration {
   readonly name: string | undefined
   readonly redirectUris: readonly string[]
   readonly authentication: ClientAuthentication
-  /** Where its public keys are. */
+  /** The URL of its public keys. */
   readonly jwksUrl?: string | undefined
 }
 

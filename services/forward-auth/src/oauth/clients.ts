@@ -27,7 +27,7 @@ const REGISTERED = 'registered.'
 
 /** The clients of a portal, and what reads them. */
 interface OpenClients {
-  /** Those that the configuration has, by their IDs. */
+  /** The clients of the configuration, by their IDs. */
   readonly configured: ReadonlyMap<string, RegisteredClient>
   /** Whether the client of a document may be allowed. */
   readonly allows: (id: URL) => boolean

@@ -165,11 +165,11 @@ export const tokenRoutes: FastifyPluginAsyncTypebox = async (app) => {
 
 type With<Body, Name extends keyof Body> = Body & Readonly<Record<Name, string>>
 type ClientRequest = ClientCredentials & Static<typeof TokenRequest>
-/** What a client sends to redeem a code. */
+/** The parameters that redeem a code. */
 export type Redemption = With<ClientRequest, 'code' | 'redirect_uri' | 'code_verifier'>
-/** What a client sends to get new tokens. Default of `scope`: all that the person has allowed. */
+/** The parameters that refresh tokens. Default of `scope`: all scopes that the person has allowed. */
 export type Renewal = With<ClientRequest, 'refresh_token'>
-/** What a client sends to end what a token stands for. */
+/** The parameters that revoke a token. */
 export type Revocation = ClientCredentials & { readonly token: string }
 export type TokenAnswer = Static<typeof TokenAnswer>
 

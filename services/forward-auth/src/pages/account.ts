@@ -29,7 +29,7 @@ export function accountPage(
   view: Visit & {
     readonly logoutHref: string
     readonly apps?: readonly ShownApp[] | undefined
-    /** Validated. */
+    /** The validated URL of the page before. */
     readonly cameFrom?: URL | undefined
     readonly ownSessions?: OwnSessions | undefined
     /** The sessions of everybody, for administrators. */

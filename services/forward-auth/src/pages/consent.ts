@@ -23,15 +23,15 @@ interface ConsentRequest {
   readonly clientHost: string | undefined
   /** Whether an operator says who it is. */
   readonly isConfigured: boolean
-  /** What it calls itself. */
+  /** The name that it gives itself. */
   readonly name: string | undefined
   /** The host of its redirect URI, or the scheme of an app, as `cursor:`. */
   readonly redirectHost: string
   /** Whether the redirect URI is on this device. */
   readonly isLoopback: boolean
-  /** URL of what it wants to use. */
+  /** The URL of the requested resource. */
   readonly resource: string
-  /** What it may do then, in the words of the configuration. */
+  /** The requested scopes, in the words of the configuration. */
   readonly scopes: readonly { readonly name: string; readonly text: OwnText }[]
 }
 
@@ -82,7 +82,7 @@ export function consentPage(
 
 type Fact = readonly [label: string, fact: SafeHtml]
 
-/** What a client calls itself, quoted, so that nothing of it is taken for words of the page. */
+/** Quotes the name that a client gives itself, so that nobody takes it for words of the page. */
 export function calledItself(name: string | undefined, language: Language): SafeHtml | '' {
   const quote = clip(tamed(name ?? ''), MAX_NAME)
   return (

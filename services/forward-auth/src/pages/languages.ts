@@ -25,7 +25,7 @@ export function textsIn(language: Language): Texts {
   return BY_LANGUAGE[language]
 }
 
-/** Fills in what is in braces. */
+/** Replaces names in braces by their values. */
 export function fill(text: string, values: Readonly<Record<string, string>>): string {
   return text.replace(/\{(\w+)\}/g, (_, name) =>
     Object.hasOwn(values, name) ? (values[name] ?? '') : '',

@@ -96,8 +96,8 @@ export function signedOutPage(
 }
 
 /**
- * Signed in without access. Under 4 kB with a short link, since checks respond with it. `appsHref` leads
- * to what the person may open.
+ * The page for people who are signed in without access. Under 4 kB with a short link, since checks respond with it.
+ * `appsHref` leads to what the person may open.
  */
 export function refusedPage(
   view: Visit & Record<'switchHref' | 'requestId', string> & { readonly appsHref?: string },
@@ -117,8 +117,8 @@ export function refusedPage(
 }
 
 /**
- * Signed in, on the way to `url` at an app. The session gets there by `image`, from one of `origins`, before the page
- * goes on by itself, or by a click that posts to `action`.
+ * The page for people who are signed in and on the way to `url` at an app. The session gets there by `image`, from one of
+ * `origins`, before the page goes on by itself, or by a click that posts to `action`.
  */
 export function continuePage(
   view: Visit & { readonly url: URL } & (
@@ -143,8 +143,8 @@ export function continuePage(
 }
 
 /**
- * What the browser sent did not reach the app. Where it may send it again, an image fetches the session of somebody who is
- * signed in elsewhere. Under 4 kB with a short link, too.
+ * The page after a request with a body that did not reach the app. Where the browser may send it again, an image fetches the
+ * session of somebody who is signed in elsewhere. Under 4 kB with a short link, too.
  */
 export function unsentPage(
   view: Reader & {
@@ -169,7 +169,7 @@ export function unsentPage(
   })
 }
 
-/** In a frame of an app, where nobody can sign in: it leads to `href` in a window of its own, and nowhere else. */
+/** The page in a frame of an app, where nobody can sign in: it leads to `href` in a new window, and nowhere else. */
 export function framedPage(view: Reader & Readonly<Record<'href' | 'framedBy', string>>): Page {
   const { framed, signIn } = textsIn(view.language)
   const { framedBy, href } = view
@@ -253,7 +253,7 @@ export function providerDownPage(
 
 interface Card extends Pick<ShellOptions, 'title' | 'images' | 'refresh' | 'formsTo' | 'framedBy'> {
   readonly text?: string | undefined
-  /** Below the text. */
+  /** The content below the text. */
   readonly content?: SafeHtml | '' | undefined
   readonly symbol?: SymbolName
   readonly actions?: SafeHtml | '' | undefined
@@ -365,7 +365,7 @@ export function initial(name: string): SafeHtml {
   return html`<span class="initial" aria-hidden="true">${letter}</span>`
 }
 
-/** Cuts a text at so many bytes of HTML. */
+/** Cuts a text to at most `max` bytes of HTML. */
 export function clip(text: string, max: number): string {
   let bytes = 0
   let length = 0

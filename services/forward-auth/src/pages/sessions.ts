@@ -6,18 +6,18 @@ import { deviceOf } from './device.ts'
 import { fill, type Language, textsIn, writeTime } from './languages.ts'
 import { clip, link, MAX_NAME, page, person, post, type Reader } from './pages.ts'
 
-/** Sessions, or agents, of a page. */
+/** The maximum number of sessions, or agents, on a page. */
 export const MAX_SHOWN = 100
 /** Hosts of a session, or scopes of an agent. */
 const MAX_NAMES = 20
 
 /** What people see of a session or an agent, with times in ms. */
 interface ListEntry {
-  /** What the form that ends it sends as `session`. */
+  /** The value of `session` in the form that ends it. */
   readonly id: string
   readonly begun: number
   readonly ends: number
-  /** Whose it is, where those of everybody are shown. */
+  /** The person, where the sessions of everybody are shown. */
   readonly profile?: Profile | undefined
 }
 
@@ -27,7 +27,7 @@ export interface ShownSession extends ListEntry {
   readonly userAgent: string
   readonly address: string | undefined
   readonly lastSeen: number
-  /** Of the apps it was used at. */
+  /** The hosts of the apps where it was used. */
   readonly hosts: readonly string[]
 }
 
@@ -35,7 +35,7 @@ export interface ShownSession extends ListEntry {
 export interface ShownAgent extends ListEntry {
   /** The host of its ID; undefined if it registered itself. */
   readonly clientHost: string | undefined
-  /** What it calls itself. */
+  /** The name that it gives itself. */
   readonly name: string | undefined
   /** URLs of what it may use. */
   readonly resources: readonly string[]

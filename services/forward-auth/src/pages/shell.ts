@@ -44,7 +44,7 @@ const SHEETS = {
   consent: createSheets('shell', 'pages', 'consent'),
 }
 
-/** Which styles a page needs: what answers a check is short. */
+/** The styles that a page needs: few if it answers a check, as that is short. */
 export type Styles = keyof typeof SHEETS
 
 function createSheets(...names: string[]) {

@@ -182,7 +182,7 @@ export const TEXTS = {
   providerSays: [
     'The identity provider says:', 'Meldung des Anmeldedienstes:',
     'Le fournisseur d’identité indique :', 'El proveedor de identidad indica:'],
-  /** By code: what happened, and what to do next. */
+  /** The texts of errors by code: what happened, and what to do next. */
   errors: {
     FWA_BUSY: {
       title: [

@@ -72,7 +72,7 @@ function createPortal(config: PortalConfig, lifetime: number, deps: PortalDeps, 
       refresh: config.session.refresh === 'off' ? undefined : config.session.refresh,
       grace: config.session.grace,
     },
-    /** Who may see and end the sessions of everybody. */
+    /** The policy for people who may see and end the sessions of everybody. */
     admins: gate.policies.get(config.sessions?.admins ?? ''),
     authorizationServer: config.authorizationServer,
     loginLifetime: config.loginLifetime,

@@ -7,7 +7,7 @@ import { type HostCookie, readCookies } from '../web/cookies.ts'
 /** The parameter of a target that brings a session from the sign-in host to the host of an app. */
 export const TICKET = 'gatehouse-ticket'
 const TICKET_PREFIX = `${TICKET}=`
-/** Consecutive hops that fail before Gatehouse concludes that the browser keeps no cookies here. */
+/** The number of consecutive failed hops after which Gatehouse concludes that the browser keeps no cookies here. */
 export const MAX_HOPS = 3
 
 /** In ms: how long somebody may take to sign in before the hop begins anew. */
@@ -27,9 +27,9 @@ export interface Hop {
   readonly host: string
   /** The digest of the sign-in binding, which names the browser. */
   readonly browser: string
-  /** How many hops failed before it. */
+  /** The number of failed hops before it. */
   readonly count: number
-  /** When it began, in ms. */
+  /** The time at which it began, in ms. */
   readonly start: number
   /** The path of the call of a script that began it. */
   readonly path?: string | undefined
@@ -43,9 +43,9 @@ type CookiePlace = Pick<HostCookie, 'domain' | 'path'>
 export interface Ticket {
   /** The session; undefined unless the ticket fits this portal, host, browser and time. */
   readonly sid: string | undefined
-  /** Where the check redirects to, in place of the URL with the ticket. */
+  /** The URL that the check redirects to, in place of the one with the ticket. */
   readonly to?: string | undefined
-  /** How many hops have failed if this one has. */
+  /** The number of failed hops, if this one fails too. */
   readonly count: number
   /** Its mark if it is burnt, and until when that matters; undefined if it fits nowhere any more. */
   readonly burn: { readonly key: string; readonly until: number } | undefined
@@ -61,11 +61,11 @@ interface SignInPages {
   readonly portal: { readonly name: string }
   readonly site: Pick<Site, 'sharedDomain' | 'basePath'>
 }
-/** What a ticket brings to an app. */
+/** The part of a ticket that an app gets. */
 type Bearing = Pick<Ticket, 'to'> & { readonly sid: string }
 type SealedTicket = Omit<Hop, 'path' | 'signed'> & Bearing
 
-/** Where the sign-in binding is kept: the sign-in host gets it for the pages of the portal. */
+/** Returns the domain and path of the sign-in binding: the sign-in host gets it for the pages of the portal. */
 export function bindingPlace({ portal, site }: SignInPages): CookiePlace | undefined {
   const { sharedDomain: domain, basePath } = site
   return domain === undefined ? undefined : { domain, path: `${basePath}/portals/${portal.name}` }

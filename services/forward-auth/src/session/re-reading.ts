@@ -8,7 +8,7 @@ import { recordEnd } from './ends.ts'
 import { LEASE, type OpenedRow, type Records, timesOf } from './records.ts'
 import { digestsOf, type Session, type SessionContents, sealSession } from './session.ts'
 
-/** What a provider can answer. */
+/** The answers of a provider about a session. */
 export const RE_READ_RESULTS = ['read', 'ended', 'fault', 'misconfigured', 'impossible'] as const
 export type ReReadResult = (typeof RE_READ_RESULTS)[number]
 
@@ -71,7 +71,7 @@ export class ReReading {
     return { degraded: [...names].map((name) => `provider ${name}`) }
   }
 
-  /** How many questions to each provider are out, and how many wait. */
+  /** Returns how many questions to each provider are open, and how many wait. */
   load() {
     return [...this.#app.portals].flatMap(([portal, { providers }]) =>
       [...providers.values()].flatMap((provider) => {
@@ -83,7 +83,7 @@ export class ReReading {
     )
   }
 
-  /** How a provider fares, which is logged once when it changes. */
+  /** Returns the condition of a provider, whose changes are logged once. */
   conditionOf(provider: Provider): Condition {
     const { log, clock } = this.#app
     const line = this.#lineOf(provider)
@@ -359,7 +359,7 @@ type ReRead = Awaited<ReturnType<RedirectProvider['reRead']>>
 interface Question extends OpenedRow {
   readonly session: Session
   readonly provider: RedirectProvider
-  /** Of the portal and the provider. */
+  /** The names of the portal and the provider. */
   readonly name: string
   readonly tokens: ProviderTokens
 }

@@ -20,7 +20,7 @@ import {
 
 const SECOND = 1_000
 const MINUTE = 60 * SECOND
-/** For how long an instance that is gone keeps others from asking. Each makes its own last longer three times as often. */
+/** The lifetime of a lease, in ms. Its instance renews it three times as often, and another one can ask when it is over. */
 export const LEASE = 15 * SECOND
 const PRUNE_INTERVAL = 10 * MINUTE
 /** Bytes of memory for sessions: about 60,000 with claims of 800 characters. Others are read at each check. */
@@ -208,7 +208,7 @@ export class Records implements SessionFollower {
   }
 
   /**
-   * Has this instance alone ask the provider about a session. Gives the lease, which no other one has; undefined if
+   * Takes the lease of a session, so that this instance alone asks the provider. Gives the lease; undefined if
    * another instance has it, or the session has changed.
    *
    * @param previousLease - the lease of the row, or that of this instance, which lasts longer then
@@ -225,7 +225,7 @@ export class Records implements SessionFollower {
     return (await this.#store.leaseSession(sid, rev, previousLease, lease)) ? lease : undefined
   }
 
-  /** Has a lease last until it is over, or this instance is gone. */
+  /** Renews a lease until `over`, while this instance runs. */
   async hold(session: SessionRevision, lease: number, over: AbortSignal): Promise<void> {
     for (let latest: number | undefined = lease; latest !== undefined; ) {
       await sleep(this.#store.clock, LEASE / 3, over)
@@ -265,7 +265,7 @@ export class Records implements SessionFollower {
     return this.#unsaved.has(sid)
   }
 
-  /** Has every instance refuse a ticket. */
+  /** Makes every instance refuse a ticket. */
   async burn({ key, until }: Pick<SessionEvent, 'key' | 'until'>): Promise<void> {
     const event = { kind: 'burnt', key, until } as const
     this.learn([event])
@@ -289,7 +289,7 @@ export class Records implements SessionFollower {
     if (isBack && this.#returned.add(sid).size === 1) void this.#writeReturned()
   }
 
-  /** When a session was last in use, as far as this instance knows. */
+  /** Returns the time of the last use of a session that this instance knows of. */
   lastSeen({ sid, lastSeen }: SessionUse): number {
     return Math.max(lastSeen, (this.#uses.get(sid) ?? this.#writtenUses.get(sid))?.time ?? 0)
   }

@@ -21,15 +21,15 @@ export interface Session extends Pick<SessionRow, Kept> {
   readonly exp: number
   /** Whether the provider can be asked about it, or was so once. */
   readonly isReadable: boolean
-  /** Until when it can, in ms since the epoch, as far as the provider has said it. */
+  /** The end of that time, in ms since the epoch, if the provider has stated it. */
   readonly readableUntil?: number | undefined
   /** Whether it is for the agents of the person alone. */
   readonly isOffline: boolean
-  /** Of an agent; a person has none. */
+  /** The consent and the parent session, for an agent. */
   readonly agent?: (Consent & { readonly parent: string }) | undefined
 }
 
-/** How and when a person authenticated at the provider (OpenID Connect Core section 2). */
+/** The method and time of the authentication at the provider (OpenID Connect Core section 2). */
 export type Authentication = Readonly<{ acr?: string; auth_time?: number }>
 
 /** Authentications that a session remembers, each with another `acr` of at most so many characters. */
@@ -51,20 +51,20 @@ export function authenticationsAfter(
   return [{ ...level, ...latest }, ...otherLevels].slice(0, MAX_AUTHENTICATIONS)
 }
 
-/** How a client authenticates: not at all, by a secret (RFC 6749 section 2.3.1) or by a key (RFC 7523 section 2.2). */
+/** The authentication of a client: none, by a secret (RFC 6749 section 2.3.1) or by a key (RFC 7523 section 2.2). */
 export type ClientAuthentication = 'none' | 'secret' | 'key'
 
-/** What a person has allowed a program. */
+/** The consent of a person to a program. */
 export interface Consent {
   readonly clientId: string
-  /** What the client calls itself. */
+  /** The name that the client gives itself. */
   readonly clientName: string | undefined
-  /** How it has to authenticate. Default: not at all. */
+  /** The required authentication. Default: none. */
   readonly authentication?: ClientAuthentication
   /** URL of the resource. */
   readonly resource: string
   readonly scopes: readonly string[]
-  /** Where its code was sent. */
+  /** The redirect URI to which its code was sent. */
   readonly redirectUri?: string
 }
 
@@ -87,9 +87,9 @@ export interface SessionContents {
   readonly browser: Browser
   /** Whether it is for the agents of the person alone, and of no browser. */
   readonly isOffline?: boolean | undefined
-  /** Of an agent. */
+  /** The consent, for an agent. */
   readonly agent?: Consent | undefined
-  /** When its last refresh tokens were spent, in ms, the newest last. */
+  /** The times at which its last refresh tokens were spent, in ms, the newest last. */
   readonly spent?: readonly number[] | undefined
 }
 
@@ -119,7 +119,7 @@ export function openRow(row: SessionRow, keys: KeyRing): SessionContents | undef
 export type SessionUse = Pick<SessionRow, 'sid' | 'lastSeen'>
 const seenOf = ({ sid, lastSeen }: SessionUse) => ['seen', sid, lastSeen]
 
-/** Proves when a session was last in use, which is written too often to be part of the sealed contents. */
+/** Returns the MAC of the last use of a session, which is written too often to be part of the sealed contents. */
 export function seenMacOf(use: SessionUse, keys: KeyRing): string {
   return macOf(seenOf(use), keys)
 }

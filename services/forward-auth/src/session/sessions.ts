@@ -78,7 +78,7 @@ export interface SessionToken {
   readonly exp: number
   /** The revision of the session that it was made of. */
   readonly rev: number
-  /** Of a session token: the person. */
+  /** The person of a session token. */
   readonly sub?: string | undefined
   readonly gatehouse_provider?: string | undefined
 }
@@ -94,7 +94,7 @@ interface AppHost extends Realm {
   readonly authority: string
 }
 
-/** What a sign-in brings. */
+/** The result of a sign-in, from which a session is made. */
 export interface NewSession extends Realm {
   readonly signedIn: SignedIn
   readonly browser: Browser
@@ -306,7 +306,7 @@ export class Sessions {
     })?.sid
   }
 
-  /** How a provider fares, as far as people are waited for. */
+  /** Returns the condition of a provider, which decides whether requests wait for it. */
   conditionOf(provider: Provider): Condition {
     return this.#reReading.conditionOf(provider)
   }

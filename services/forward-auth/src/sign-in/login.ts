@@ -91,7 +91,7 @@ async function signInByAddress(
   throw new FwaError('FWA_LOGIN_REFUSED', `${provider.title} does not know your device`)
 }
 
-/** There is nothing to keep of a provider that knows people by their address. */
+/** Returns the sign-in of a person known by address, whose provider gives no tokens to store. */
 export function byAddress(profile: Profile): SignedIn {
   return { profile, tokens: {} }
 }
@@ -284,7 +284,7 @@ export function browserOf({ headers, raw, server }: FastifyRequest): Browser {
   return { userAgent, address: server.trust.clientIp(raw) }
 }
 
-/** Errors of the store name its folder or host, which only the log may show. */
+/** Hides the folder or host that errors of the store name, which only the log may show. */
 export function withoutPlace(error: FwaError, text: string): FwaError {
   if (!isUnavailable(error)) return error
   const { code, retryAfter = 0 } = error

@@ -33,7 +33,7 @@ export interface LoginState {
   readonly provider: string
   /** The redirect URI of the authorization request. */
   readonly redirectUri: string
-  /** Validated. */
+  /** The validated return URL. */
   readonly returnTo: string
   /** The hop of this browser that led to it, as it is signed. */
   readonly hop?: string | undefined

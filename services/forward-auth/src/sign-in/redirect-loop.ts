@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import type { Portal } from '../portal/portals.ts'
 import { type HostCookie, readCookie } from '../web/cookies.ts'
 
-/** Redirects that are further apart, in ms, are no loop. */
+/** The longest time between two redirects of a loop, in ms. */
 export const WINDOW = 30_000
 /** URLs counted per browser. The oldest is dropped. */
 const MAX_TARGETS = 4

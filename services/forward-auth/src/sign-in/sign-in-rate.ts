@@ -3,7 +3,7 @@ import { FwaError } from '../errors.ts'
 
 /** Sign-ins in a burst, and the ms in which one is added again. */
 const SIGN_INS = { burst: 60, interval: 5_000 }
-/** Tickets: a browser with many tabs takes one for each. */
+/** The limit for tickets: a browser with many tabs takes one for each. */
 export const TICKETS = { burst: 300, interval: 1_000 }
 const MAX_PEOPLE = 10_000
 

@@ -265,7 +265,7 @@ export abstract class EngineStore {
     return { now: this.clock.now(), running: this.runningTime() }
   }
 
-  /** Sessions that are known are answered without the store. */
+  /** Reports the state of the store. Sessions in memory are answered without it. */
   health(): HealthReport {
     return { degraded: this.isFailing ? ['store'] : [] }
   }

@@ -8,22 +8,22 @@ import type { CONSENTS, SESSIONS } from './tables.ts'
 export type SessionRow = RowOf<typeof SESSIONS>
 
 /**
- * Which sessions are listed: all of a portal, or those of a digest, which is of one portal. `agents` stands for agents
- * only. Default: sessions of people only.
+ * The filter of a list of sessions: all of a portal, or those of a digest, which belongs to one portal. `agents` stands for
+ * agents only. Default: sessions of people only.
  */
 export type Listing = Readonly<
   ({ portal: string } | { person: string } | { mail: string }) & { agents?: boolean }
 >
-/** What is listed: with the hosts where it was seen, the last one first. */
+/** A session in a list, with the hosts where it was seen, the last one first. */
 export type Listed = SessionRow & { readonly hosts: readonly string[] }
 
 /** A code for which an agent begins once, and until when it could be redeemed, in ms since the epoch. */
 export type Code = Readonly<{ id: string; until: number }>
 
-/** When and where a session was seen. */
+/** The time and host of the last use of a session. */
 export type Seen = Pick<Listed, 'sid' | 'lastSeen' | 'seenMac' | 'hosts'>
 
-/** What a person has allowed. */
+/** The row of a consent. */
 export type ConsentRow = Pick<RowOf<typeof CONSENTS>, 'key' | 'person' | 'until' | 'mac'>
 
 /** The sessions to end, each with its agents: `before` is the last `iat` of theirs, in seconds. */
@@ -33,18 +33,18 @@ export type End =
   | { readonly subject: string; readonly issuedUntil: number }
   | { readonly providerSid: string; readonly issuedUntil: number }
 
-/** What happened to a session or a ticket. */
+/** An event of a session or a ticket. */
 export interface SessionEvent {
   readonly kind: 'ended' | 'changed' | 'burnt'
   /** ID of the session, or the ticket. */
   readonly key: string
-  /** For how long it matters, in ms since the epoch. */
+  /** The time until which it matters, in ms since the epoch. */
   readonly until: number
 }
 
-/** What an instance has in memory. */
+/** The memory of an instance, which learns of events. */
 export interface SessionFollower {
-  /** Called with the events of all instances. One may come again. @param full - some may have been missed before */
+  /** Learns the events of all instances. One may come again. @param full - some may have been missed before */
   learn(events: readonly SessionEvent[], full: boolean): void
   /** IDs of sessions that ended, which a store that lost writes may have again. */
   ended(): readonly string[]
@@ -60,7 +60,7 @@ export type AuditEvent =
   | 'access-refused'
   | 'program-passed'
 
-/** Who ended a session early: `operator` by the command line; `reuse` is a refresh token that came again. */
+/** The roles that end a session early: `operator` by the command line, `reuse` by a refresh token that was used twice. */
 export const ENDED_BY = [
   'person',
   'provider',
@@ -100,14 +100,14 @@ export interface AuditRow {
   readonly refusedBy?: string | undefined
   readonly clause?: string | undefined
   readonly endedBy?: EndedBy | undefined
-  /** Who ended a session: a caller as logs name them, a provider, a client, or a user of the machine. */
+  /** The actor that ended a session: a caller as logs name them, a provider, a client, or a user of the machine. */
   readonly actor?: string | undefined
   readonly actorName?: string | undefined
   /** Client ID of an agent, or of a token. */
   readonly client?: string | undefined
   /** What a program called by MCP: the tool, the URI of the resource or the name of the prompt, else the method. */
   readonly tool?: string | undefined
-  /** How many calls like this one there were. Default: 1. */
+  /** The number of equal calls. Default: 1. */
   readonly count?: number | undefined
 }
 
@@ -179,9 +179,9 @@ export interface AuthStore {
    * @param expiresAt - until when the login could be completed, in ms since the epoch
    */
   completeLogin(login: string, expiresAt: number): Promise<boolean>
-  /** What a person has allowed, unless it is over. */
+  /** Finds a consent that has not ended. */
   findConsent(key: string): Promise<ConsentRow | undefined>
-  /** Remembers what a person has allowed. */
+  /** Stores a consent. */
   giveConsent(consent: ConsentRow): Promise<void>
   /**
    * Forgets what a person has allowed, or everybody.
@@ -218,5 +218,5 @@ export interface StoreOptions {
 
 /** The time by which rows outlive their end, in ms, for instances whose clock is behind. */
 export const MARGIN = 3_600_000
-/** Hosts where one session is noted to be in use. */
+/** The maximum number of hosts that are stored for one session. */
 export const MAX_HOSTS = 50

@@ -57,14 +57,14 @@ export const MARKS = new Table(
 
 export const EVENTS = new Table('events', { id: 'id', kind: 'text', key: 'text', ...LASTING })
 
-/** SQL: what matters to who has nothing in memory: burnt tickets, and the last ends, should the store lose them. */
+/** SQL: the events for an instance with an empty memory: burnt tickets, and the last ends, should the store lose them. */
 export const RECENT = `WHERE id IN (
   SELECT id FROM events WHERE kind = 'burnt'
   UNION ALL SELECT id FROM events WHERE id > (SELECT max(id) FROM events) - 10000) ORDER BY id`
 
 export const COMPLETED = new Table('completed', { login: 'text', ...LASTING }, { key: ['login'] })
 
-/** What people have allowed agents, so that they are not asked again. */
+/** The consents of people to agents, so that they are not asked again. */
 export const CONSENTS = new Table(
   'consents',
   { key: 'text', person: 'text', mac: 'text', ...LASTING },

@@ -64,8 +64,8 @@ export function sessionCookie(portal: NamedPortal, token = '', maxAge = 0): Host
 }
 
 /**
- * Browsers send the cookies of a host to all of its ports, so another port than that of the scheme is part
- * of the name: each has a cookie of its own.
+ * Returns the name of an app's cookie. It contains a port other than the default, since browsers send cookies to all ports
+ * of a host.
  *
  * @param authority - the host of the app with its port, or the domain
  */

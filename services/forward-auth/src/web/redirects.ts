@@ -25,7 +25,7 @@ export function cameFrom(
   return url?.origin === site.authOrigin ? undefined : url
 }
 
-/** Where a person goes by the sign-in page. */
+/** The URL that a person goes to through the sign-in page. */
 export interface Destination {
   readonly returnTo: string | undefined
   /** The hop that led there, as it is signed. */

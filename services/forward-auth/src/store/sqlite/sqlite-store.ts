@@ -15,7 +15,7 @@ import { EVENTS, MIGRATIONS, RECENT } from '../tables.ts'
 import { auditFolder, dayFilesIn } from './day-files.ts'
 import { storedSecret } from './secret-file.ts'
 
-/** Named after what it held first. */
+/** The file of the store, named after its first contents. */
 export const STATE_FILE = 'revocations.db'
 /** Delay until an instance sees what another one on the same folder wrote, in ms. */
 const POLL_INTERVAL = 1_000
