@@ -182,7 +182,7 @@ export type AcmeErrorCode = keyof typeof ACME_ERRORS
 
 /** A problem of a single name (RFC 8555 section 6.7.1). */
 export interface Subproblem {
-  /** Without the prefix of ACME's URNs, such as `rateLimited`; other types are complete. */
+  /** The type, without the prefix of ACME's URNs, such as `rateLimited`; other types are complete. */
   readonly type: string
   readonly detail: string
   readonly identifier?: Identifier

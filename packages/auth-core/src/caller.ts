@@ -21,7 +21,7 @@ export interface TokenCaller {
   readonly issuer: string
   /** Claim `sub`; for a client without one `client_id=` and the claim `client_id`. */
   readonly subject: string
-  /** From the claims `scope`, `scp`, `scopes`, `roles` and `permissions`. */
+  /** The scopes, from the claims `scope`, `scp`, `scopes`, `roles` and `permissions`. */
   readonly scopes: readonly string[]
   /** All claims, deeply frozen. */
   readonly claims: Readonly<Record<string, unknown>>

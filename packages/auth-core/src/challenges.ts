@@ -8,7 +8,7 @@ export interface ChallengeOptions {
   /** Realm of the Bearer challenge. Default: `api`. */
   readonly realm?: string | undefined
   /**
-   * More parameters of the Bearer challenge, in place of those with the same name: `scope`,
+   * Further parameters of the Bearer challenge, in place of those with the same name: `scope`,
    * `resource_metadata` (RFC 9728 section 5.1), or `error` and `acr_values` (RFC 9470 section 3).
    */
   readonly parameters?: Readonly<Record<string, string>> | undefined

@@ -120,7 +120,7 @@ function decorateIdentity<K extends typeof kCaller | typeof kPerson>(
 
 /** The ways of a guard to find a caller or a person, to admit it to the route, and to challenge who is refused. */
 interface Admission<T> {
-  /** Undefined lets the request pass without it. Throws the reason of a refusal, or rejects. */
+  /** Finds the value; undefined lets the request pass without it. Throws the reason of a refusal, or rejects. */
   find(request: FastifyRequest): T | undefined | Promise<T>
   /** Sets what was found, or throws. */
   admit(identity: T, request: GuardedRequest): void

@@ -37,7 +37,7 @@ export interface Placed extends Pair {
   readonly isOwnKey: boolean
 }
 
-/** One certificate for all of these names. */
+/** A request for a certificate of all of these names. */
 export interface CertificateRequest {
   /** The first is its domain; no name twice. */
   readonly names: readonly Name[]

@@ -139,7 +139,7 @@ interface IssueBody {
   readonly names?: readonly string[]
   readonly keyType?: string | undefined
   readonly csr?: string
-  /** Such as `6d`. */
+  /** The lifetime, such as `6d`. */
   readonly lifetime?: string | undefined
 }
 

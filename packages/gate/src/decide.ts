@@ -78,7 +78,7 @@ export abstract class Principal {
     return method !== 'session' || client !== undefined
   }
 
-  /** What the app at a host is told: the identity, and the headers of a 200 without the assertion. */
+  /** Returns what the app at a host is told: the identity, and the headers of a 200 without the assertion. */
   answerAt(host: Host): ReturnType<typeof composeAnswer> {
     const { groupFilter } = this.#settings
     const row = groupFilter ? groupFilter.hosts.findIndex((isAt) => isAt(host)) + 1 : 0
@@ -159,15 +159,15 @@ interface CheckInput {
   /** Whether preflights pass without a session. */
   readonly preflight: boolean
   readonly host: Host
-  /** Undefined if nobody is signed in and no program is known. */
+  /** The principal; undefined if nobody is signed in and no program is known. */
   readonly principal: Principal | undefined
   /** The result of the rules. */
   readonly admission: Admission
-  /** What the request calls by MCP; undefined if that is not known. Called only for a condition that asks for it. */
+  /** Returns the MCP call of the request; undefined if that is not known. Called only for a condition that asks for it. */
   mcp?(): McpCall | undefined
   /** Gives the policy of the route. Called only if the request may pass otherwise: compiling is costly. */
   routePolicy(): Policy | undefined
-  /** Called only if nobody is signed in. */
+  /** Returns the kind of the request. Called only if nobody is signed in. */
   kind(): RequestKind
   readonly now: number
 }

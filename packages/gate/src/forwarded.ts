@@ -11,7 +11,7 @@ import { type RequestPath, readPath, UNKNOWN_PATH } from './paths.ts'
 
 /** The site of the sign-in pages for a cookie domain. */
 interface SignInSite {
-  /** Such as `https://auth.example.com`. */
+  /** The origin of the sign-in pages, such as `https://auth.example.com`. */
   readonly authOrigin: string
 }
 
@@ -39,7 +39,7 @@ export class ForwardedRequest<Site> implements SiteHost<Site> {
   readonly isAuthHost: boolean
   readonly method: string
   readonly scheme: 'http' | 'https'
-  /** Such as `https://app.example.com`, without the default port (RFC 6454 section 6.2). */
+  /** The origin of the app, such as `https://app.example.com`, without the default port (RFC 6454 section 6.2). */
   readonly origin: string
   /**
    * Path and query as they are sent: printable ASCII and other bytes, a `/` first, a backslash only in the

@@ -42,7 +42,7 @@ import {
 
 /** The sender of a request, their address and the time. */
 export interface Sender {
-  /** Undefined if nobody is signed in and no program is known. */
+  /** The principal; undefined if nobody is signed in and no program is known. */
   readonly principal: Principal | undefined
   /** The address of the client; undefined if it is not known. */
   readonly clientIp: () => string | undefined
@@ -74,7 +74,7 @@ export class Gate {
   readonly toolsHeader: typeof TOOLS_HEADER | undefined
   /** The hosts that rules name, without those below a wildcard. */
   readonly hosts: readonly string[]
-  /** Without a way to find a program: that is a part of a decision. */
+  /** The programs, without the way to find one: that is a part of a decision. */
   readonly programs: Omit<Programs, 'find' | 'close'>
   readonly headers: readonly IdentityHeader[]
   readonly assertion: AssertionSettings | undefined

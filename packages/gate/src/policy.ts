@@ -7,7 +7,7 @@ export const ANY_POLICY = 'any'
 
 /** The demands of a route or rule on everybody who may pass. */
 export interface Policy {
-  /** Undefined for a condition in the query of a check. */
+  /** The name of the policy; undefined for a condition in the query of a check. */
   readonly name: string | undefined
   readonly condition: Condition | undefined
   readonly stepUp: StepUp | undefined
@@ -41,7 +41,7 @@ export function createPolicies(
 }
 
 /**
- * One policy for the demands of several on an authentication, its name being theirs with commas
+ * Composes one policy for the demands of several on an authentication, its name being theirs with commas
  * between them. Undefined if there are no demands, or none that can be met together.
  */
 export function combineStepUps(policies: readonly Policy[]): Policy | undefined {

@@ -76,7 +76,7 @@ type FindAgent = (
   request: AuthenticatedRequest,
 ) => Agent | undefined | Promise<Agent | undefined>
 
-/** What programs need from outside. Without `findAgent`, no token of a portal's own is valid. */
+/** The dependencies of programs. Without `findAgent`, no token that a portal has issued is valid. */
 export interface ProgramDeps extends AuthDeps {
   readonly findAgent?: FindAgent | undefined
 }
@@ -249,7 +249,7 @@ export class Programs {
 export class ResourceUrl {
   readonly url: string
   readonly origin: string
-  /** Without a slash at its end. */
+  /** The path, without a slash at its end. */
   readonly pathname: string
   /** The paths at and below it. */
   readonly paths: PathPattern
@@ -286,9 +286,9 @@ export function resourceAt<R extends ResourceUrl>(
 /** A protected resource (RFC 9728): a part of an app that takes tokens which were issued for it. */
 export class Resource extends ResourceUrl {
   readonly metadataUrl: string
-  /** Undefined if the portal issues its tokens. */
+  /** The authorization servers; undefined if the portal issues its tokens. */
   readonly authorizationServers: readonly string[] | undefined
-  /** How long programs work without their person, in ms; undefined: not at all. */
+  /** The time for which programs work without their person, in ms; undefined: not at all. */
   readonly lifetime: number | undefined
   /** The scopes that clients request at first. */
   readonly scopes: readonly string[]

@@ -34,9 +34,9 @@ export interface Admission {
 export interface RuledRequest {
   readonly host: Host
   readonly path: RequestPath
-  /** Undefined if a header asks the app to take the request for one of another method. */
+  /** The method; undefined if a header asks the app to take the request for one of another method. */
   readonly method: string | undefined
-  /** What it calls by MCP; undefined if that is not known. */
+  /** Returns its MCP call; undefined if that is not known. */
   mcp?(): McpCall | undefined
   /** The address of the client; undefined if it is not known. */
   clientIp(): string | undefined
@@ -253,7 +253,7 @@ function fitPaths(patterns: readonly string[]): Test {
 /** A rule, or one of its tools or the hosts and paths that it closes, that never decides. */
 export interface Shadowed {
   readonly index: number
-  /** Such as `tools/0`; undefined for the whole rule. */
+  /** The entry of the rule, such as `tools/0`; undefined for the whole rule. */
   readonly entry?: string
   /** The index of the earlier rule that fits first, or the same one. */
   readonly winner: number

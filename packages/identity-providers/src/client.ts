@@ -43,7 +43,7 @@ const ENDPOINTS = [
   'end_session_endpoint',
 ] as const
 
-/** How a client is registered at an OpenID provider. */
+/** The registration of a client at an OpenID provider. */
 export type Registration = Static<TObject<typeof clientOptions & typeof secretOrAssertion>>
 
 /** The configuration of openid-client, and keys for what it does not verify. Both cache the keys. */

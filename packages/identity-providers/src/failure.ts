@@ -87,7 +87,7 @@ export function isOutage(error: unknown): boolean {
 }
 
 /**
- * What an error says about a person who was asked about again.
+ * Translates an error to what it says about a person who was asked about again.
  *
  * @param isUsing - whether a refresh token is used up if the answer was lost
  */

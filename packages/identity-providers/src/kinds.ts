@@ -12,7 +12,7 @@ export type ProviderConfig =
   | Static<typeof GithubSchema>
   | Static<typeof TailscaleWhoisSchema>
 
-/** One provider in the configuration. `type` selects its kind. */
+/** A provider in the configuration. `type` selects its kind. */
 export const ProviderSchema = Type.Unsafe<ProviderConfig>(
   Type.Union([...PRESETS.map(schemaOf), GithubSchema, TailscaleWhoisSchema]),
 )

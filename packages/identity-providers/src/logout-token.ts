@@ -9,7 +9,7 @@ const SKEW_S = 30
 const MAX_ID_LENGTH = 255
 const EVENT = 'http://schemas.openid.net/event/backchannel-logout'
 
-/** What a logout token is compared with. */
+/** The values that a logout token is compared with. */
 export interface Expected {
   readonly issuer: string
   readonly clientId: string

@@ -55,9 +55,9 @@ export async function authorizationRequest(
   })
 }
 
-/** One request to the token endpoint, and its answer as soon as it is there. */
+/** A request to the token endpoint, and its answer as soon as it is there. */
 export interface Exchange {
-  /** Of the request, if not the one of the provider. */
+  /** The timeout of the request, if not the one of the provider. */
   readonly timeoutMs?: number
   answer?: FetchAnswer
 }

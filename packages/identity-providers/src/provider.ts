@@ -29,7 +29,7 @@ export interface RedirectProvider extends AnyProvider {
   authorizationUrl(login: Login & AuthorizationOptions): Promise<URL>
   /** Completes a login with the URL of the callback. Rejects with a ProviderError. */
   finish(callback: URL, login: Login): Promise<SignedIn>
-  /** Whose logout tokens it reads; undefined without OpenID Connect (GitHub). */
+  /** The issuer and client of the logout tokens that it reads; undefined without OpenID Connect (GitHub). */
   readonly relation: { readonly issuer: string; readonly clientId: string } | undefined
   /** Whether people can be read again, as far as the configuration tells. */
   readonly reReads: boolean
@@ -48,17 +48,17 @@ export interface RedirectProvider extends AnyProvider {
 /** Tokens that a session keeps, sealed. */
 export interface ProviderTokens {
   readonly refresh?: string
-  /** In ms since 1970; absent if the provider does not say it. Being asked for a new one prolongs it. */
+  /** The end of the refresh token, in ms since 1970; absent if the provider does not state it. Each use prolongs it. */
   readonly refreshUntil?: number
-  /** Only if it is needed to read a person again. */
+  /** The access token, if it is needed to read a person again. */
   readonly access?: string
-  /** In ms since 1970; absent if the provider does not say it. */
+  /** The end of the access token, in ms since 1970; absent if the provider does not state it. */
   readonly accessUntil?: number
   /** The newest ID token that is not too long for the URL of a logout. */
   readonly id?: string
 }
 
-/** What a provider says of a person: at the sign-in, or when it is asked again. */
+/** The answer of a provider about a person: at the sign-in, or when it is asked again. */
 export interface SignedIn {
   readonly profile: Profile
   readonly tokens: ProviderTokens
@@ -85,11 +85,11 @@ export type ReRead =
   /** There is no token that can be used. */
   | { readonly kind: 'impossible' }
 
-/** What ended at the provider: one session, or all of a person. */
+/** The sessions that ended at the provider: one, or all of a person. */
 export interface LogoutToken {
   readonly sid?: string
   readonly sub?: string
-  /** In s. */
+  /** The time of issue, in seconds since 1970. */
   readonly issuedAt: number
   readonly jti: string
 }
@@ -123,11 +123,11 @@ interface StepUp {
   readonly maxAge: number | undefined
 }
 
-/** Further demands of an authorization request. */
+/** The further options of an authorization request. */
 export interface AuthorizationOptions {
-  /** To sign in with another account. */
+  /** Whether to offer another account. */
   readonly chooseAccount?: boolean
-  /** To authenticate anew, or in another way. */
+  /** The demand to authenticate anew, or in another way. */
   readonly stepUp?: StepUp | undefined
   /** The `prompt` of a request for tokens that outlive the session at the provider (OpenID Connect Core section 11). */
   readonly offlinePrompt?: 'none' | 'consent' | undefined
@@ -141,7 +141,7 @@ export interface ProviderDeps {
   readonly keepsAccess?: boolean
 }
 
-/** One kind of provider, which `type` in the configuration selects. */
+/** A kind of provider, which `type` in the configuration selects. */
 export interface ProviderKind<Options> {
   /** Default title of its providers. Without it their name is the title. */
   readonly title?: string

@@ -98,7 +98,7 @@ export class IssuanceError extends TitledError<IssuanceErrorCode> {
 
 const ROWS = { ...ISSUANCE_ERRORS, PKI_CA_EXPIRED: PKI_ERRORS.PKI_CA_EXPIRED, ...ACME_ERRORS }
 
-/** When an order failed and when it is tried next, RFC 3339. */
+/** The times at which an order failed and is tried next, RFC 3339. */
 interface IssueTimes {
   readonly failedAt: string
   readonly nextTryAt: string

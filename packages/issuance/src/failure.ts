@@ -27,7 +27,7 @@ const EARLY: readonly string[] = [
 
 type OrderWait = Pick<OrderRecord, 'status' | 'nextTryAt' | 'configuration' | 'lastError'>
 
-/** When a failed order is tried next; undefined if its wait is over, whatever was configured when it failed. */
+/** Returns the time of the next try of a failed order; undefined if its wait is over, whatever was configured when it failed. */
 export function waitOf(order: OrderWait, now: number): number | undefined {
   const { status, nextTryAt } = order
   if (status !== 'failed' || nextTryAt === null) return undefined
@@ -36,12 +36,12 @@ export function waitOf(order: OrderWait, now: number): number | undefined {
   return until > now && until - now <= LONGEST_WAIT ? until : undefined
 }
 
-/** Until when the CA has demanded to wait, or 0. It is that of the request key, whatever else is configured by now. */
+/** Returns the end of the wait that the CA has demanded, or 0. It counts for the request key, whatever else is configured by now. */
 function demandOf({ lastError }: Pick<OrderRecord, 'lastError'>): number {
   return lastError?.code.startsWith('ACME_') ? (lastError.demandedUntil ?? 0) : 0
 }
 
-/** When a failed order is tried next; undefined if at once, as also where another configuration has failed. */
+/** Returns the time of the next try of a failed order; undefined if it is at once, as where another configuration has failed. */
 export function nextTryOf(
   order: OrderWait,
   { configuration }: Pick<Issuer, 'configuration'>,

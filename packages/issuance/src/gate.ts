@@ -20,7 +20,7 @@ const DAY = 86_400_000
 /** The service itself, as opposed to its callers. */
 export const SYSTEM: Actor = { actor: 'system', way: 'service' }
 
-/** What is to be admitted. Without a lease it is only asked whether it would be. */
+/** A certificate to be admitted. Without a lease, this only asks whether it would be. */
 export interface CertificateAdmission {
   readonly request: IssuanceRequest
   readonly actor: Actor

@@ -103,7 +103,7 @@ export class Holdings {
   readonly #cached = new LRUCache<string, Certificate>({ max: MAX_CACHED })
   /** Cached certificates that may be out of date: answered only while the store is away. */
   readonly #doubted = new WeakSet<Certificate>()
-  /** By first name, what the store held at that count of changes. */
+  /** The certificates in the store at that count of changes, by first name. */
   readonly #listed = new LRUCache<
     string,
     { readonly changes: number; readonly records: readonly CertificateRecord[] }
@@ -194,7 +194,7 @@ export class Holdings {
     return certificate
   }
 
-  /** To be called after each change that takes the certificates of these request keys out of service. */
+  /** Forgets these request keys. Call it after each change that takes their certificates out of service. */
   forget(requestKeys: readonly string[]): void {
     if (requestKeys.length > 0) this.#changes += 1
     for (const requestKey of requestKeys) {

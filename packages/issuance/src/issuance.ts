@@ -278,7 +278,7 @@ export class Issuance {
       }
   }
 
-  /** What would refuse this request now, before its issuer is asked. */
+  /** Returns the errors that would refuse this request now, before its issuer is asked. */
   async refusals(request: IssuanceRequest, actor: Actor): Promise<readonly Error[]> {
     const order = await this.#deps.store.findOrderByRequestKey(request.requestKey)
     // One that lives too long is renewed.

@@ -30,18 +30,18 @@ const PROFILE = 'server'
 export interface IssuanceRequest extends Succession {
   readonly requestKey: string
   readonly issuer: Issuer
-  /** By the issuer: no request changes from one to the other. */
+  /** The profile of its issuer, which stays the same for a request. */
   readonly profile: Profile
   /** The requested domain first; no name twice. */
   readonly names: readonly Name[]
   readonly keyType: KeyType
   /** The PKCS#10 request of the caller; `null` if the key is ours. */
   readonly csr: Csr | null
-  /** When it has to end, in ms since the epoch. Default: as its issuer decides. */
+  /** The requested end, in ms since the epoch. Default: the issuer decides. */
   readonly notAfter?: number | undefined
   /** The longest that it may live, in ms: not part of the request key. Default: likewise. */
   readonly lifetime?: number | undefined
-  /** Only the names are proven, for a certificate that is asked for later. */
+  /** Whether only the names are proven, for a certificate that is requested later. */
   readonly isPreparation?: true
 }
 
@@ -61,12 +61,12 @@ export interface Actor extends Origin {
 export interface RequestFields {
   readonly domain: string
   readonly names?: readonly string[] | undefined
-  /** In PEM, or parsed. */
+  /** The CSR, in PEM or parsed. */
   readonly csr?: string | Csr | undefined
   readonly keyType?: KeyType | undefined
   /** Default: `server`. */
   readonly profile?: Profile | undefined
-  /** When it has to end, within what its issuer allows. */
+  /** The requested end, within what its issuer allows. */
   readonly notAfter?: number | undefined
   /** The longest that it may live, in ms, likewise. */
   readonly lifetime?: number | undefined

@@ -2,7 +2,7 @@
 const CLOCK_SKEW = 60_000
 export const HOUR = 3_600_000
 export const DAY = 24 * HOUR
-/** Between two looks for certificates that are due. */
+/** The time between two searches for certificates that are due, in ms. */
 export const RENEW_EVERY = 30_000
 /** Certificates that live shorter are renewed after half of their lifetime. */
 const SHORT = 10 * DAY
@@ -31,7 +31,7 @@ export function preferBegun<T extends Validity>(records: readonly T[], now: numb
 }
 
 /**
- * When to renew a certificate: after two thirds of its lifetime, or half if that is under ten days,
+ * Returns the time to renew a certificate: after two thirds of its lifetime, or half if that is under ten days,
  * and up to a twentieth earlier so that certificates issued together are not renewed together.
  */
 export function planRenewal({ notBefore, notAfter }: Validity, random: () => number): number {

@@ -96,7 +96,7 @@ function textOf({ value, source }: Scalar): string {
   return typeof value === 'string' ? value : (source ?? String(value))
 }
 
-/** Where a setting is, for people. */
+/** Describes where a setting is. */
 export const placeOf = ({ spelling, line }: RawSetting) => `${spelling} (line ${line})`
 
 /** @param fault - the end of a sentence that begins with the file */

@@ -28,7 +28,7 @@ export function parseProxyName(text: string): string | undefined {
   return text.endsWith('.') ? `${host.name}.` : host.name
 }
 
-/** What a name stands for. `failing`: that is not known now. `broad`: for more than single machines. */
+/** The addresses of a name. `failing`: they are not known now. `broad`: they are more than single machines. */
 export interface ProxyAddresses {
   readonly state: 'found' | 'missing' | 'failing' | 'broad'
   /** Canonical and sorted; none unless `found`. */

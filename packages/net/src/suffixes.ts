@@ -3,7 +3,7 @@ import { parse } from 'tldts'
 // Apart from the index: the list takes a tenth of a start, and most programs need none.
 const OPTIONS = { allowPrivateDomains: true, extractHostname: false }
 
-/** What hosts have in common that can share cookies: `example.co.uk` of `app.example.co.uk`; undefined for a suffix or IP. */
+/** Returns the domain of hosts that can share cookies: `example.co.uk` of `app.example.co.uk`; undefined for a suffix or IP. */
 export function registrableDomain(name: string): string | undefined {
   return parse(name, OPTIONS).domain ?? undefined
 }

@@ -159,7 +159,7 @@ export function loadAuthority(options: {
   readonly key?: string | KeyPair | KeyObject
   /** Epoch milliseconds. */
   readonly now: number
-  /** What it signs for; default: TLS servers. */
+  /** The purpose of its certificates; default: TLS servers. */
   readonly purpose?: KeyPurpose
 }): Authority {
   const { certificate, purpose = 'serverAuth' } = options

@@ -18,11 +18,11 @@ const LEAST_RSA = 2_048
 
 /** A certificate of a TLS client that one of the authorities signed. */
 export interface ClientCertificate {
-  /** As `parseCertificate` reads them. */
+  /** The names, as `parseCertificate` reads them. */
   readonly names: readonly Name[]
   /** Hexadecimal, lower case. */
   readonly serialNumber: string
-  /** When it and the authority are both valid: epoch milliseconds, inclusive. */
+  /** The time in which it and the authority are both valid: epoch milliseconds, inclusive. */
   readonly notBefore: number
   readonly notAfter: number
 }

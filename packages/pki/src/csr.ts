@@ -41,7 +41,7 @@ export function readKnownCsr(input: Uint8Array, profile?: Profile): Csr {
   return read(input, profile)
 }
 
-/** What certificates are for. */
+/** The purposes of certificates. */
 export const PROFILES = ['server', 'client'] as const
 export type Profile = (typeof PROFILES)[number]
 

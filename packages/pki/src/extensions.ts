@@ -33,7 +33,7 @@ export const OID = {
 } as const
 
 export const PURPOSE_IDS = { serverAuth: '1.3.6.1.5.5.7.3.1', clientAuth: '1.3.6.1.5.5.7.3.2' }
-/** What a certificate is for; never both. */
+/** The purpose of a certificate; never both. */
 export type KeyPurpose = keyof typeof PURPOSE_IDS
 
 export const extension = (id: Uint8Array, value: Der) => sequence(id, octets(value))

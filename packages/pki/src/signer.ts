@@ -173,12 +173,12 @@ export interface Leaf {
   /** SubjectPublicKeyInfo, DER. */
   readonly spki: Uint8Array
   readonly keyType: KeyType
-  /** At least one. */
+  /** The names, at least one. */
   readonly names: readonly Name[]
   /** Epoch milliseconds, from `clampValidity`. */
   readonly notBefore: number
   readonly notAfter: number
-  /** From `createSerial`. */
+  /** The serial number, from `createSerial`. */
   readonly serial: Uint8Array
 }
 

@@ -8,7 +8,7 @@ export { isUnknown } from './claims.ts'
 export interface Part {
   /** The texts that it names, such as groups. */
   readonly texts: readonly string[]
-  /** Undefined if it is not known. */
+  /** Returns whether a profile meets it; undefined if that is not known. */
   holds(profile: Profile): boolean | undefined
   /** The part in words, for somebody whom it refuses. */
   refusingClause(profile: Profile): string | undefined

@@ -17,7 +17,7 @@ export interface Subject {
 
 /** A call of the Model Context Protocol that is known for certain. */
 export interface McpCall {
-  /** Such as `tools/call`. */
+  /** The method, such as `tools/call`. */
   readonly method: string
   /** The name of a tool or prompt, the URI of a resource, or the ID of a task; absent if the method has none. */
   readonly name?: string

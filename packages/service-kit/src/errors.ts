@@ -104,7 +104,7 @@ export const FASTIFY_ERRORS = {
 /** The codes of {@link ConfigError}. */
 export type ConfigErrorCode = keyof typeof CONFIG_ERRORS
 
-/** One fault of a configuration file. It never has the value, which may be a secret. */
+/** A fault of a configuration file. It never has the value, which may be a secret. */
 export interface ConfigFault {
   readonly file: string
   /** From 1. */

@@ -12,7 +12,7 @@ export function localHost(host: string): string {
 
 /** Resolves if a service on this machine is ready; otherwise rejects with an error of one line. */
 export async function healthcheck(server: {
-  /** As configured. */
+  /** The configured host. */
   readonly host: string
   readonly port: number
   readonly tls: boolean

@@ -53,7 +53,7 @@ export interface ServiceProgram<Config extends ServiceConfig>
   /** Commands besides those that every service has. */
   readonly commands: readonly ServiceCommand<Config>[]
   load(file: string, env: NodeJS.ProcessEnv, settings?: LoadSettings): Promise<Loaded<Config>>
-  /** What to do about an error with this code; logs on a terminal show it. */
+  /** Returns what to do about an error with this code; logs on a terminal show it. */
   actionFor?(code: string): string | undefined
   usesTls(config: Config): boolean
   /** Further lines of `check-config` about a valid configuration. */

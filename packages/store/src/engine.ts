@@ -54,7 +54,7 @@ export interface Engine extends Transaction, AsyncDisposable {
   runTime(): number
   /** Resolves if the store can be written, and what failed would work again. Saves the run time. */
   check(): Promise<void>
-  /** Why the store cannot be used: it is away, or refuses statements. */
+  /** Returns why the store cannot be used: it is away, or refuses statements. */
   failure(): Error | undefined
   /** Writes first what is being written. */
   close(): Promise<void>

@@ -100,7 +100,7 @@ export const DomainSchema = Type.Object({
   }),
 })
 
-/** Which certificates are asked for. */
+/** The query that selects certificates by profile. */
 export const ProfileQuerySchema = Type.Partial(
   Type.Object({
     profile: Type.Enum([...PROFILES], {

@@ -19,7 +19,7 @@ export interface NameServer {
 
 /** The name at the end of a chain of CNAME records, and the servers that answer for it. */
 export interface Target {
-  /** Without the last dot. */
+  /** The name, without the last dot. */
   readonly name: string
   readonly servers: readonly NameServer[]
 }

@@ -10,7 +10,7 @@ import type { ChallengeTask, Solver } from '../solvers/solver.ts'
 export interface OrderOptions {
   /** DER or PEM. */
   readonly csr: Uint8Array | string
-  /** One of the profiles in the directory. */
+  /** The profile, one of those in the directory. */
   readonly profile?: string
   /** ARI identifier of the certificate to replace (RFC 9773 section 5). */
   readonly replaces?: string
@@ -42,7 +42,7 @@ export interface Task extends Omit<ChallengeTask, 'keyAuthorization'> {
   readonly challengeUrl: string
 }
 
-/** Why an order has failed. */
+/** The reason why an order has failed. */
 export interface Failure extends Pick<AcmeError, 'code' | 'message'> {
   readonly problem?: Problem
 }

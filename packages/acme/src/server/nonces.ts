@@ -14,7 +14,7 @@ interface NonceDeps {
   readonly random?: (size: number) => Uint8Array
   /** Milliseconds. */
   readonly lifetime?: number
-  /** How many used nonces are remembered. */
+  /** The number of used nonces that are remembered. */
   readonly most?: number
 }
 

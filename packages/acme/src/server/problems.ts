@@ -21,7 +21,7 @@ interface ProblemOptions extends ErrorOptions {
   /** The identifier that a subproblem is about. */
   readonly identifier?: Identifier
   readonly subproblems?: readonly AcmeProblem[]
-  /** What would be accepted, for `badSignatureAlgorithm` (RFC 8555 section 6.2). */
+  /** The accepted algorithms, for `badSignatureAlgorithm` (RFC 8555 section 6.2). */
   readonly algorithms?: readonly string[]
 }
 

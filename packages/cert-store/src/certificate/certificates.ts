@@ -45,7 +45,7 @@ import { CERTIFICATES, CHAINS, LIFETIME, TRANSITIONS } from '../schema/tables.ts
 /** Chains that are kept in memory: there is one for each issuing certificate. */
 const MAX_CHAINS = 1_000
 
-/** Not expired by the clock, or not by the run time since it was stored. The arguments are parameters. */
+/** The SQL condition that a certificate has not expired by the clock, or not by the run time since it was stored. */
 export function isLive(now: string, ran: string): string {
   return `(not_after >= ${now} OR made_ran + ${LIFETIME} > ${ran})`
 }

@@ -1,6 +1,6 @@
 import { type Engine, StoreError, Table } from '@gatehouse/store'
 
-/** Is in a store while another one is moved there, and names the other by its keyring. */
+/** The table that a store has while another one is moved there. It names the other by its keyring. */
 export const UNFINISHED = new Table('unfinished_move', { source: 'bytes' }, { key: ['source'] })
 const EXISTS = {
   postgres: 'SELECT 1 FROM pg_class WHERE oid = to_regclass($1)',

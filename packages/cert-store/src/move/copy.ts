@@ -19,7 +19,7 @@ export interface TargetStore {
   readonly isFinished: boolean
 }
 
-/** Where a store is moved to. No service uses it before it is finished. */
+/** The target of a move. No service uses it before it is finished. */
 export interface Target extends AsyncDisposable {
   /** `undefined` for an empty one. */
   readonly existing: TargetStore | undefined
@@ -29,7 +29,7 @@ export interface Target extends AsyncDisposable {
   publish(): Promise<void>
 }
 
-/** After each batch: how many rows of a table are in the target. */
+/** The number of rows of a table in the target, after each batch. */
 export interface Progress {
   readonly table: string
   readonly rows: number

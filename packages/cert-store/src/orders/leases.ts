@@ -162,7 +162,7 @@ export class Leases {
     await this.#db.transaction((tx) => tx.run(this.#sql.deleteExpired), { durable: false })
   }
 
-  /** For the end of this replica. */
+  /** Releases all leases, at the end of this replica. */
   async releaseAll(): Promise<void> {
     this.#holdings.clear()
     await this.#db.run(RELEASE_ALL, this.replica)

@@ -1,14 +1,14 @@
 import type { Listed, Listing, ListOrder, ListPage, OrderRecord, Position } from './records.ts'
 import type { Store } from './store.ts'
 
-/** Added to the next attempt of an order without a certificate, so that it comes after everything that ends. */
+/** The offset of the next attempt of an order without a certificate, which comes after everything that ends. */
 export const NO_END = 1e14
 
 export function isOrder(listed: Listed): listed is OrderRecord {
   return 'status' in listed
 }
 
-/** Where a certificate or an order stands in a listing. */
+/** Returns the position of a certificate or an order in a listing. */
 export function positionOf(listed: Listed, order: ListOrder): Position {
   const { id } = listed
   const [name = ''] = listed.names

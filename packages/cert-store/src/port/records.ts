@@ -16,10 +16,10 @@ import type {
 /** The members in a list, as a statement has it. */
 type In<List extends string> = List extends `${infer One}, ${infer More}` ? One | In<More> : List
 
-/** By which way a certificate came: asked for by a program, by ACME, by a person, or by the service itself. */
+/** The way by which a certificate was requested: by a program, by ACME, by a person, or by the service itself. */
 export type Way = 'api' | 'acme' | 'page' | 'service'
 
-/** By whom a certificate was asked for. */
+/** The origin of a certificate: who requested it, and how. */
 export interface Origin {
   readonly way?: Way | null | undefined
   /** The program that asked for it, such as `certbot/5.8.0`. */
@@ -52,7 +52,7 @@ export interface NewCertificate extends Origin {
   readonly notAfter: number
   readonly renewAt: number | null
   readonly fetchedAt: number
-  /** When to ask the CA about its renewal; `null` or absent: never. */
+  /** The time to ask the CA about its renewal; `null` or absent: never. */
   readonly checkAt?: number | null
   /** The caller that it counts for. Absent: the one of the certificate that it replaces, if any. */
   readonly askedBy?: string
@@ -66,11 +66,11 @@ export type IssuedCertificate = Pick<CertificateRecord, In<typeof ISSUED>>
 
 export interface CertificateRecord extends Omit<NewCertificate, 'askedBy'>, Partial<RenewalWindow> {
   readonly id: number
-  /** When it was stored, by the clock of then. */
+  /** The time at which it was stored, by the clock of then. */
   readonly madeAt?: number
   /** The run time of the store when it was last handed out. */
   readonly fetchedRan?: number
-  /** When its ACME client was last asked, and asked itself, when to renew it; absent if it is of none. */
+  /** The time at which its ACME client last read its renewal information; absent if no ACME client has it. */
   readonly renewalRequestedAt?: number | null
   readonly renewalInfoReadAt?: number | null
 }
@@ -84,7 +84,7 @@ export interface InService {
   readonly revocationReason: RevocationReason | null
   /** The id of the next certificate of its lineage. */
   readonly replacedBy: number | null
-  /** When its ACME client fetched it first. */
+  /** The time at which its ACME client first fetched it. */
   readonly downloadedAt: number | null
 }
 
@@ -93,10 +93,10 @@ export const HEAD =
   'id, requestKey, issuer, names, certificate, account, address, notBefore, notAfter, windowStart, windowEnd, renewalRequestedAt'
 export type Head = Pick<CertificateRecord, In<typeof HEAD>>
 
-/** By whom a certificate has each name of another one: its caller, or only others. */
+/** Whose certificates have each name of another one: the caller's, or only those of others. */
 export type Coverage = 'caller' | 'other'
 
-/** What happened to a certificate. */
+/** A change of a certificate's state. */
 export interface Transition extends Omit<RowOf<typeof TRANSITIONS>, 'id' | 'action'> {
   /** `reinstate`: its client fetched it only after another one had replaced it. */
   readonly action: 'replace' | 'reinstate' | 'revoke' | 'delete' | 'request-renewal'
@@ -107,7 +107,7 @@ export const PAST =
   'id, requestKey, issuer, names, keyType, serialNumber, notBefore, notAfter, madeAt'
 export interface PastCertificate extends InService, Pick<CertificateRecord, In<typeof PAST>> {}
 
-/** When a CA would have a certificate renewed; `null` while it has not said. */
+/** The renewal window that a CA suggests; `null` while it has not. */
 export type RenewalWindow = Pick<
   RowOf<typeof CERTIFICATES>,
   'checkAt' | 'windowStart' | 'windowEnd' | 'explanationUrl'
@@ -224,7 +224,7 @@ export interface OrderFailure {
   readonly at: number
   /** Whether it came before the CA was asked for the certificate, so that another try costs the CA nothing. */
   readonly isEarly?: boolean
-  /** When its CA takes another one, as it has said. */
+  /** The time from which its CA accepts another order. */
   readonly demandedUntil?: number
 }
 
@@ -239,9 +239,9 @@ export interface Succession {
 }
 
 /**
- * The certificate that a new one follows. It was found by the key that both have, as the client named it, by the account and the
- * address of the client, or as the one that is longest due. If another one has followed it meanwhile, the new one follows that
- * one, unless it is in use or the client named none.
+ * The certificate that a new one follows. It was found by the key that both have, as the client named it, by the account and
+ * the address of the client, or as the one that is longest due. If another one has followed it meanwhile, the new one
+ * follows that one, unless it is in use or the client named none.
  */
 export interface Predecessor extends Pick<CertificateRecord, 'id' | 'requestKey'> {
   readonly reason: 'key' | 'named' | 'address' | 'due'
@@ -267,7 +267,7 @@ export interface NewEvent {
   readonly at: number
   /** The names of its receivers. Each gets its own delivery. */
   readonly receivers: readonly string[]
-  /** Not sent again with this key before `until`, unless `always`. */
+  /** The key with which it is not sent again before `until`, unless `always`. */
   readonly once?: { readonly key: string; readonly until: number; readonly always?: boolean }
 }
 
@@ -279,7 +279,7 @@ export interface AuthorityRecord extends Omit<RowOf<typeof AUTHORITIES>, 'role' 
 
 export type CrlRecord = RowOf<typeof CRLS>
 
-/** What is done with certificates; with the keys by which ACME clients bind accounts, and with these accounts. */
+/** The actions on certificates, on the keys by which ACME clients bind accounts, and on these accounts. */
 export type AuditAction =
   | ('issue' | 'hand-out' | 'renew' | 'request-renewal' | 'revoke' | 'delete' | 'refuse' | 'fail')
   | ('acme-key' | 'acme-account' | 'acme-account-key' | 'acme-account-end' | 'acme-account-adopt')
@@ -295,7 +295,7 @@ export interface AuditEntry {
   readonly requestId?: string
   /** One plain sentence, or an error code. */
   readonly detail?: string
-  /** Of an ACME client. */
+  /** The account of an ACME client. */
   readonly account?: string | null | undefined
   /** Number of times, for rows that are written once an hour. */
   readonly count?: number
@@ -319,13 +319,13 @@ export type DataKeyRecord = RowOf<typeof DATA_KEYS>
 /** The next event of a certificate: see `stateOf` of the page. */
 export type CertificateState = 'renews' | 'due' | 'unrenewed' | 'failing' | 'ended'
 
-/** By the next event, renewal, try or else end; by the end; by the first name; the newest first. */
+/** The order of a listing: by the next event (renewal, try or else end), by the end, by the first name, or the newest first. */
 export type ListOrder = 'next' | 'expiry' | 'name' | 'newest'
 
 /** An entry of a listing: a current certificate, or a failed order of a request key that has none. */
 export type Listed = CertificateRecord | OrderRecord
 
-/** What a reader may see at most. Each entry is to be looked at, as a reader may see less. */
+/** The most that a reader may see. Check each entry, as a reader may see less. */
 export interface Scope {
   /** An issuer whose certificates are left out. */
   readonly without?: string | undefined
@@ -356,20 +356,20 @@ export interface Tally {
 export interface Search {
   /** A part of one of the names. */
   readonly part?: string
-  /** One of the names. */
+  /** The wildcard that is one of the names. */
   readonly wildcard?: string
   /** Lower-case hexadecimal. */
   readonly serialNumber?: string
 }
 
-/** Where a certificate or an order stands in a listing: by what it is sorted, and its id. */
+/** The position of a certificate or an order in a listing: its sort key and its id. */
 export interface Position {
   readonly key: number | string
   /** A number for a certificate, a text for an order. */
   readonly id: number | string
 }
 
-/** At most `limit` after a position or, backwards, before it. */
+/** A page of a listing: at most `limit` after a position or, backwards, before it. */
 export interface ListPage {
   readonly from?: Position | undefined
   readonly isBackwards?: boolean | undefined

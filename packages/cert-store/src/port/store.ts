@@ -42,7 +42,7 @@ export type * from './records.ts'
 export * from './times.ts'
 export type { Usage } from './usage.ts'
 
-/** How many certificates that nobody fetched a lineage may have one after the other. */
+/** The maximum number of successive certificates of a lineage that nobody fetched. */
 export const MAX_FOLLOWED = 100
 /** Certificates of a name per page. */
 export const NAME_PAGE = 100
@@ -125,7 +125,7 @@ export interface Certificates {
   listHistory(domain: string): Promise<readonly PastCertificate[]>
   /** Whether a certificate of TLS clients with this first name was revoked since then, but not as superseded. */
   hasRevokedOfClient(name: string, since: number): Promise<boolean>
-  /** One of all the certificates whose first name is `domain`, in service or not. */
+  /** Finds one of the certificates whose first name is `domain`, in service or not. */
   findBySerial(
     domain: string,
     serialNumber: string,
@@ -136,15 +136,15 @@ export interface Certificates {
   listBySerial(serialNumber: string): Promise<readonly (CertificateRecord & InService)[]>
   findById(id: number): Promise<(CertificateRecord & InService) | undefined>
   /**
-   * At most {@link NAME_PAGE} current certificates that ACME clients of one caller have with one of these first names: those of
-   * this account and address first, then those of this address, then the oldest.
+   * Lists at most {@link NAME_PAGE} current certificates that ACME clients of one caller have with one of these first names:
+   * those of this account and address first, then those of this address, then the oldest.
    */
   listHeads(
     askedBy: string,
     names: readonly string[],
     client: { readonly account: string; readonly address: string },
   ): Promise<readonly Head[]>
-  /** What happened to a certificate, the newest first. */
+  /** Lists the changes of a certificate's state, the newest first. */
   listTransitions(id: number): Promise<readonly Transition[]>
   /** A page of the unrevoked certificates of an ACME account that have not expired, in service or not, by their end. */
   listIssuedTo(
@@ -154,8 +154,8 @@ export interface Certificates {
   /** All current certificates by id. */
   list(page: { after: number; limit: number }): Promise<readonly CertificateRecord[]>
   /**
-   * Certificates with less than a third of their lifetime left, the first to expire first, but for those that are covered: each of
-   * their names is in a certificate that ends later. Those of another caller do not count, or alone if `isCovered`.
+   * Certificates with less than a third of their lifetime left, the first to expire first, but for those that are covered:
+   * each of their names is in a certificate that ends later. Those of another caller do not count, or alone if `isCovered`.
    */
   listLate(now: number, limit: number, isCovered?: boolean): Promise<readonly CertificateRecord[]>
   /** The certificates with less than a third of their lifetime left that are covered, by one of the same caller or only by others. */
@@ -229,7 +229,7 @@ export interface Renewals {
   claimDue(now: number, limit: number): Promise<readonly CertificateRecord[]>
   /** Claims certificates whose CA is to be asked about their renewal: for other replicas they are due again at `until`. */
   claimUnchecked(now: number, limit: number, until: number): Promise<readonly CertificateRecord[]>
-  /** At most {@link NAME_PAGE} current certificates that count for a caller and end later than `after`, by their end. */
+  /** Lists at most {@link NAME_PAGE} current certificates that count for a caller and end later than `after`, by their end. */
   listOfCaller(
     askedBy: string,
     after?: Pick<CertificateRecord, 'notAfter' | 'id'>,
@@ -247,7 +247,7 @@ export interface Renewals {
   makeFutureDue(now: number): Promise<readonly string[]>
   /** Whether a renewed certificate becomes valid more than a minute from now. */
   hasFuture(now: number): Promise<boolean>
-  /** When certificates were last handed out, by their ids. */
+  /** Stores the times at which certificates were last fetched, by their ids. */
   setFetchedAt(fetched: ReadonlyMap<number, number>): Promise<void>
 }
 
@@ -297,9 +297,9 @@ export interface Orders {
   fileOrder(order: OrderRecord): Promise<OrderRecord>
   findOrder(id: string): Promise<OrderRecord | undefined>
   findOrderByRequestKey(requestKey: string): Promise<OrderRecord | undefined>
-  /** By their request keys. */
+  /** Finds orders by their request keys. */
   findOrders(requestKeys: readonly string[]): Promise<ReadonlyMap<string, OrderRecord>>
-  /** By the URL of the order at the CA. */
+  /** Finds an order by its URL at the CA. */
   findOrderByUrl(url: string): Promise<OrderRecord | undefined>
   /** Orders that were in progress when their process ended: no other replica works on them. */
   listPendingOrders(): Promise<readonly OrderRecord[]>
@@ -340,24 +340,24 @@ export interface AcmeServerStore {
     isInForce?: (registered: ServedAccount) => boolean,
   ): Promise<ServedAccount | undefined>
   findAccount(id: string): Promise<ServedAccount | undefined>
-  /** By the thumbprint of its key. */
+  /** Finds accounts by the thumbprints of their keys. */
   findAccounts(ids: readonly string[]): Promise<readonly ServedAccount[]>
   findAccountByKey(thumbprint: string): Promise<ServedAccount | undefined>
-  /** Those used last come first; without a caller, of all. */
+  /** Lists accounts, the last used first; without a caller, those of all. */
   listAccounts(caller: string | undefined, limit: number): Promise<readonly ServedAccount[]>
   endAccount(id: string, status: 'deactivated' | 'revoked', entry: AuditEntry): Promise<void>
   /** Binds accounts of a caller to a value of its API key: the named ones, or all. Gives how many. */
   adoptAccounts(
     binding: Omit<Binding, 'accounts'> & {
       readonly ids?: readonly string[] | undefined
-      /** Those that these values have bound stay as they are. */
+      /** The values whose accounts stay as they are. */
       readonly kept?: readonly string[]
     },
     entry: AuditEntry,
   ): Promise<number>
-  /** By which values the valid accounts of each caller are bound. */
+  /** Lists the values by which the valid accounts of each caller are bound. */
   listBindings(): Promise<readonly Binding[]>
-  /** Has what belongs to one name of a caller belong to another: accounts, certificates and the number of its key. */
+  /** Moves what belongs to one name of a caller to another: accounts, certificates and the number of its key. */
   renameCaller(former: string, present: string, actorOf: (caller: string) => string): Promise<void>
   /** The names of orders of an account that are being issued. */
   listIssuing(account: string): Promise<readonly (readonly string[])[]>
@@ -402,7 +402,7 @@ export interface Binding {
   readonly caller: string
   /** SHA-256 of the value of its API key. */
   readonly boundBy: string
-  /** How many. */
+  /** The number of accounts. */
   readonly accounts: number
 }
 

@@ -4,19 +4,19 @@ import type { Retention } from './records.ts'
 
 const HOUR = 3_600_000
 const DAY = 24 * HOUR
-/** For how long a lease lasts. A replica renews those that it has more often. */
+/** The lifetime of a lease. A replica renews its leases more often. */
 export const LEASE_MS = 15_000
 export const LEASE_RENEWED_EVERY = 5_000
-/** In which an order of an ACME client can be finalized, and after which it is deleted. */
+/** The time in which an order of an ACME client can be finalized, and after which it is deleted. */
 export const ORDER_OPEN = DAY
 export const ORDER_KEPT = 2 * DAY
-/** After the last use of the account of an ACME client, and the end of all that it has got, until it is deleted. */
+/** The time from the last use of an ACME account, and the end of its last certificate, until it is deleted. */
 export const ACCOUNT_KEPT = 90 * DAY
 
 const AUDIT_KEPT = 90 * DAY
 
 /**
- * For how long what has ended is kept: an order while its client may finalize it, and audit entries as long as their
+ * Returns how long ended records are kept: an order while its client may finalize it, and audit entries as long as their
  * certificate, whose lifetime is `longest` at most, unless the operator says how long.
  */
 export function retentionOf(

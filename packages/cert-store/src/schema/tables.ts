@@ -122,7 +122,7 @@ const CERTIFICATE_NAMES = new Table(
   },
 )
 
-/** What happened to certificates, but for their issuance and what the service renews by itself. */
+/** The changes of certificates' states, except issuance and renewals by the service itself. */
 export const TRANSITIONS = new Table(
   'transitions',
   {
@@ -139,7 +139,7 @@ export const TRANSITIONS = new Table(
   },
 )
 
-/** Never certified again. */
+/** The keys that are never certified again. */
 export const COMPROMISED_KEYS = new Table(
   'compromised_keys',
   { spkiSha256: 'text', at: 'integer' },
@@ -348,7 +348,7 @@ export const USAGE = new Table(
   },
 )
 
-/** To be told. */
+/** The events that are to be delivered. */
 export const EVENTS = new Table(
   'events',
   {
@@ -376,7 +376,7 @@ export const TOLD = new Table(
   },
 )
 
-/** At the inventory. */
+/** The sign-ins at the inventory. */
 export const SIGN_INS = new Table(
   'sign_ins',
   {

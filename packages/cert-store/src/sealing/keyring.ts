@@ -10,7 +10,7 @@ import {
 import { StoreError, storeUnavailable } from '@gatehouse/store'
 import type { DataKeyRecord, KeyringRecord, Store } from '../port/store.ts'
 
-/** Each has data keys of its own. */
+/** The purposes of keys. Each has its own data keys. */
 export const PURPOSES = ['leaf', 'account', 'intermediate', 'root', 'acme'] as const
 export type Purpose = (typeof PURPOSES)[number]
 

@@ -126,7 +126,7 @@ export async function replaceMasterKey(
   await adoptNextMasterKey(file)
 }
 
-/** Where a rotation stores the next key until the store is wrapped by it. */
+/** Returns the file where a rotation stores the next key until the store is wrapped by it. */
 export function nextFile(file: string): string {
   return `${file}.next`
 }

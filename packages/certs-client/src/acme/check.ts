@@ -19,13 +19,13 @@ const TIMEOUT_MS = 10_000
 const AGENT = { 'user-agent': 'gatehouse-acme-check' }
 const ANY = Array.from({ length: 400 }, (_, i) => 200 + i)
 
-/** What to look at: a directory, and with a key or names also an account, which ends at once. */
+/** The input of a check: a directory, and with a key or names also an account, which ends at once. */
 export interface AcmeCheck {
   readonly url: URL
   /** The roots that `fetch` trusts in place of the system's. */
   readonly caFile?: string | undefined
   readonly externalAccount?: ExternalAccount | undefined
-  /** To place an order for. */
+  /** The names of an order to place. */
   readonly names: readonly Name[]
   readonly fetch: BoundedFetch
   readonly clock: Clock

@@ -2,7 +2,7 @@ import type { AcmeAuthorization, AcmeOrder } from '@gatehouse/acme'
 import { type FetchAnswer, NetError, parseAdvertisedUrl, parseJson } from '@gatehouse/net'
 import { printable } from '@gatehouse/service-kit/program'
 
-/** One thing that a client of ACME would meet, and what to do about it. */
+/** A finding that a client of ACME would meet, and what to do about it. */
 export interface Finding {
   readonly level: 'ok' | 'warning' | 'fault'
   readonly text: string
@@ -16,7 +16,7 @@ export function say(level: Finding['level'], text: string, advice?: string): Fin
   return { level, text: printable(text), ...(advice !== undefined && { advice }) }
 }
 
-/** How a TLS handshake went. `refused` is the code of OpenSSL or Node if the chain is not accepted. */
+/** The result of a TLS handshake. `refused` is the code of OpenSSL or Node if the chain is not accepted. */
 export interface Handshake {
   readonly protocol: string
   readonly root: string

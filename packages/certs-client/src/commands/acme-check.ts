@@ -15,7 +15,7 @@ interface CheckOptions extends Texts<'ca' | 'kid' | 'hmacFile'> {
   readonly json?: boolean | undefined
 }
 
-/** Says what a client of ACME would meet; with a fault, the exit code is 1. @throws UsageError, ClientError */
+/** Prints what a client of ACME would meet; with a fault, the exit code is 1. @throws UsageError, ClientError */
 export async function acmeCheck(
   text: string,
   { ca, kid, hmacFile, name = [], json }: CheckOptions,

@@ -23,7 +23,7 @@ export interface Preset<Type extends string = string, Own extends TProperties = 
   issuer(options: Static<TObject<Own>>): string
   /** Scopes to request. Default: `openid`, `profile`, `email`, and `groups` if the provider supports it. */
   readonly scopes?: readonly string[]
-  /** What UserInfo is for. Default: claims that the ID token lacks, and all where no ID token comes. */
+  /** The use of UserInfo. Default: claims that the ID token lacks, and all where no ID token comes. */
   readonly userInfo?: 'without ID token' | 'nothing'
   /** Whether it supports `prompt=select_account` without saying so. */
   readonly choosesAccount?: boolean

@@ -20,7 +20,7 @@ const LOOK_EVERY = 1_000
 /** Work on one request key, shared by all callers that ask for it and bound to none of them. */
 export class Flight {
   readonly plan: FlightPlan
-  /** Of a preparation, that the names are proven. */
+  /** The certificate, or for a preparation, that the names are proven. */
   readonly result: Promise<Certificate | 'proven'>
   readonly #deps: IssuanceDeps
   readonly #order: FlightOrder

@@ -20,11 +20,11 @@ export interface FlightPlan {
   readonly since: number
   /** The caller that the certificate counts for; undefined for renewals. */
   readonly askedBy: string | undefined
-  /** Of work that goes on after a restart: for whom it is. Default: for the actor. */
+  /** The origin of work that goes on after a restart. Default: the actor. */
   readonly origin?: OrderRecord['origin']
 }
 
-/** For whom a certificate is. One that the service renews keeps it, but is of no order. */
+/** Returns the origin of a certificate. A renewal by the service keeps it, but belongs to no order. */
 export function originOf({ actor, replaces, origin }: FlightPlan): Origin {
   const kept = actor.account === undefined ? replaces : undefined
   const { way, client, account, servedOrder, address } =

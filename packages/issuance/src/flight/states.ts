@@ -1,6 +1,6 @@
 import type { Lease } from '@gatehouse/cert-store/port'
 
-/** Where a flight is. With a lease, this replica is the one that does the work. */
+/** The state of a flight. With a lease, this replica does the work. */
 export type FlightState =
   /** It asks for the lease. */
   | { readonly name: 'starting' }

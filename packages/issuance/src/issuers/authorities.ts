@@ -27,7 +27,7 @@ export const YEAR = 365 * DAY
 
 export interface AuthorityOptions extends Omit<CaConfig, 'permitted'> {
   readonly permitted: readonly NameRule[]
-  /** Its digest. */
+  /** The digest of its configuration. */
   readonly configuration?: string
 }
 

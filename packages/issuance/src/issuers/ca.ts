@@ -74,7 +74,7 @@ export class Ca {
   root = (): Uint8Array | undefined =>
     this.#current.authority.anchor ?? this.#root?.authority.certificate
 
-  /** When that ends. */
+  /** Returns the end of the root, in ms since the epoch. */
   rootEnds = (): number | undefined => {
     const root = this.root()
     return this.#root?.authority.ends ?? (root && parseCertificate(root).notAfter)
@@ -83,8 +83,8 @@ export class Ca {
   intermediate = (): Authority => this.#current.authority
 
   /**
-   * What verifies certificates of clients, DER: the root if it is known, with those before it that still count,
-   * then the intermediates.
+   * Returns the authorities that verify certificates of clients, DER: the root if it is known, with those before it that
+   * still count, then the intermediates.
    */
   clientAuthorities = async (): Promise<readonly Buffer[]> => {
     const valid = await this.#clientIntermediates()
@@ -92,7 +92,7 @@ export class Ca {
     return distinct([...roots, ...valid.map(({ certificate }) => certificate)])
   }
 
-  /** What signs certificates of clients itself, DER: the intermediates that are valid. */
+  /** Returns the intermediates that sign certificates of clients and are valid, DER. */
   clientIntermediates = async (): Promise<readonly Buffer[]> =>
     distinct((await this.#clientIntermediates()).map(({ certificate }) => certificate))
 
@@ -215,7 +215,7 @@ class Crls {
     return record.crl
   }
 
-  /** To be called after each revocation, also of another replica. */
+  /** Outdates the CRLs. Call it after each revocation, also of another replica. */
   outdate(): void {
     this.#revocation += 1
   }

@@ -6,7 +6,7 @@ import type { Validity } from '../times.ts'
 export interface Issuer {
   /** The name in the configuration, part of the request key of its certificates. */
   readonly name: string
-  /** For an ACME CA its directory and profile, part of the request key as well. */
+  /** The directory and profile of an ACME CA, part of the request key as well. */
   readonly profile?: string
   /** Key type unless a request names one; default `p256`. */
   readonly keyType?: KeyType | undefined
@@ -20,13 +20,13 @@ export interface Issuer {
   readonly permits?: ((name: Name) => boolean) | undefined
   /** The longest lifetime that a request may ask for, in ms. Absent if requests cannot ask for one. */
   readonly longest?: number
-  /** How late a certificate of that lifetime that is signed now may end, in ms since the epoch; likewise. */
+  /** Returns the latest end of a certificate of that lifetime that is signed now, in ms since the epoch; likewise. */
   latestEnd?(lifetime?: number): number
   /** A description of its bounds, for a name that it may not sign. */
   scopeFor?(name: Name): string
-  /** Why it cannot sign this request although it may sign each of the names. */
+  /** Returns why it cannot sign this request although it may sign each of the names. */
   objection?(names: readonly Name[], csr: Csr | null): string | undefined
-  /** Why it cannot sign this request now, as far as that is known before it is tried. */
+  /** Returns why it cannot sign this request now, as far as that is known before it tries. */
   refusal?(request: Pick<IssuerRequest, 'notAfter'>): Error | undefined
   /**
    * Proves the names ahead, so that an `issue` for them only finalizes. Absent if the CA requires no proof.
@@ -44,7 +44,7 @@ export interface Issuer {
    * @throws AcmeError
    */
   revoke?(certificate: Uint8Array, reason: RevocationReason): Promise<'revoked' | 'unknown'>
-  /** When the CA suggests to renew (ARI, RFC 9773); `undefined` without support. @throws AcmeError */
+  /** Returns the renewal information of the CA (RFC 9773); `undefined` without support. @throws AcmeError */
   renewalInfo?(certificate: Uint8Array, signal: AbortSignal): Promise<RenewalInfo | undefined>
   /** The parts that need an operator. */
   degraded?(): readonly string[]
@@ -64,7 +64,7 @@ export interface IssuerRequest extends NamesToProve {
   readonly spki: Uint8Array
   /** DER of a CSR for that key: the caller's, or one created for this order. */
   csr(): Uint8Array
-  /** When it has to end, at most {@link Issuer.latestEnd}. */
+  /** The requested end, at most {@link Issuer.latestEnd}. */
   readonly notAfter?: number | undefined
   /** The longest that it may live, in ms. Default: as the issuer decides. */
   readonly lifetime?: number | undefined
@@ -84,9 +84,9 @@ export interface IssuerIo {
   takeOver<State>(goOn: (prepared: unknown) => State): Promise<State | undefined>
   /** Aborted when the service stops: the order is resumed at the next start. */
   readonly signal: AbortSignal
-  /** When the order was first requested. */
+  /** The time of the first request for the order. */
   readonly since: number
-  /** For how long transient errors are retried, in milliseconds. */
+  /** The time for which transient errors are retried, in milliseconds. */
   readonly patience: number
 }
 

@@ -63,7 +63,7 @@ export class SigningLine implements Issuer {
     this.permits = this.#isPermitted
   }
 
-  /** What signs now; `undefined` before the first is opened. */
+  /** The intermediate that signs now; `undefined` before the first is opened. */
   get current(): Signing | undefined {
     return this.#current
   }

@@ -1,4 +1,4 @@
-/** So many within a time, as a token bucket: all may come at once, and they come back one by one. */
+/** A token bucket of so many within a time: all may be taken at once, and they come back one by one. */
 export interface Limit {
   readonly count: number
   /** Milliseconds in which all of them come back. */
@@ -19,7 +19,7 @@ export function take(fullAt: number, limit: Limit, now: number): number {
   return Math.max(fullAt, now) + interval(limit)
 }
 
-/** When so many will be left, if none is taken. */
+/** Returns the time at which `count` will be left, if none is taken. */
 export function freeAt(fullAt: number, limit: Limit, count: number): number {
   return fullAt - (limit.count - count) * interval(limit)
 }

@@ -12,7 +12,7 @@ export type CaLimits = {
 }
 type Configured = NonNullable<IssuerConfig['limits']>
 
-/** As the CAs published them in November 2026. */
+/** The limits that CAs published, as of November 2026. */
 const PUBLISHED: Readonly<Record<string, CaLimits>> = {
   [directoryOf('letsencrypt')]: {
     orders: { count: 300, per: 3 * HOUR },
@@ -53,7 +53,7 @@ export interface Quota {
   readonly key: string
   readonly subject: string
   readonly limit: Limit
-  /** How many of them only renewals get. */
+  /** The number that is kept for renewals. */
   readonly kept?: number
 }
 

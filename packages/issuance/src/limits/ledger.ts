@@ -25,7 +25,7 @@ const ABANDONED_MS = 3_600_000
 
 export interface Budget extends Quota {
   readonly left: number
-  /** When the next one is available again, if none is left. */
+  /** The time at which the next one is available, if none is left. */
   readonly freeAt: number | null
 }
 
@@ -58,7 +58,7 @@ export class Ledger {
     this.#limits = new Map(deps.issuers.map((config) => [config.name, caLimitsOf(config)]))
   }
 
-  /** Before an order is placed: reserves what it is going to use. @throws IssuanceError `CERT_RATE_LIMITED` */
+  /** Reserves what an order is going to use, before it is placed. @throws IssuanceError `CERT_RATE_LIMITED` */
   async admit(order: LimitedOrder): Promise<void> {
     const refusal = await this.#change(order, (usage) => {
       usage.end(idOf(order))
@@ -109,7 +109,7 @@ export class Ledger {
     })
   }
 
-  /** Before an account is registered. @throws IssuanceError `CERT_RATE_LIMITED` */
+  /** Reserves a registration, before an account is registered. @throws IssuanceError `CERT_RATE_LIMITED` */
   async admitAccount(account: LimitedAccount): Promise<void> {
     const quotas = this.#quotas('accounts', { ...account, names: [] })
     const refusal = await this.#deps.store.changeUsage(keysOf(quotas), (usage) =>

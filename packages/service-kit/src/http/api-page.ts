@@ -12,7 +12,7 @@ type Part = {
   readonly [K in 'enum' | 'examples' | 'required' | 'tags']?: readonly unknown[]
 } & { readonly security?: readonly object[] }
 
-/** As much of the document as the page shows. */
+/** The part of the document that the page shows. */
 export interface ApiDocument {
   readonly info: Readonly<Record<'title' | 'version' | 'description', string>>
   readonly components: { readonly securitySchemes: NamedParts }

@@ -9,7 +9,7 @@ import { ownProblem, type ProblemOptions, ProblemSchema, sendProblem } from './p
 export interface HealthReport {
   /** Parts that fail while the service still works: kind, then name, such as `issuer corp`. */
   readonly degraded?: readonly string[] | undefined
-  /** Why the service cannot do its work, if it cannot. */
+  /** The reason why the service cannot work, if it cannot. */
   readonly unready?: keyof typeof REASONS | undefined
 }
 
@@ -25,7 +25,7 @@ export interface Readiness {
 export interface HealthOptions {
   /** Registry for the metrics `gatehouse_ready` and `gatehouse_degraded`. */
   readonly metrics?: Metrics | undefined
-  /** As for `problems`. */
+  /** The URL of the documentation, as for `problems`. */
   readonly docsUrl?: ProblemOptions['docsUrl']
 }
 

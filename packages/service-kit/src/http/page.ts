@@ -85,7 +85,7 @@ interface Document {
   readonly refresh?: string | undefined
   /** The scheme, as `https:`, of where the answers to its forms redirect to. Default: only here. */
   readonly formsTo?: string | undefined
-  /** Who may show it in a frame, as sources of the content security policy. Default: nobody. */
+  /** The sites that may frame it, as sources of the content security policy. Default: none. */
   readonly framedBy?: string | undefined
   readonly body: SafeHtml
   /** Default: English, for every reader. */

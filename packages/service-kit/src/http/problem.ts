@@ -61,7 +61,7 @@ export interface ProblemOptions {
 interface ClientError {
   readonly code?: unknown
   readonly message?: unknown
-  /** For codes of a service: a 4xx or 5xx instead of the one in its table. */
+  /** The status 4xx or 5xx, for codes of a service, instead of the one in its table. */
   readonly statusCode?: unknown
   readonly title?: unknown
   /** Whether the client sees message and members; by default with a 4xx only. */

@@ -17,7 +17,7 @@ export type CurableMistake = {
 
 export const PROXIES: Readonly<Record<ProxyName, ReverseProxy>> = ALL
 export const PROXY_NAMES = Object.keys(ALL) as readonly ProxyName[]
-/** How proxies ask: some speak the same, and one speaks two. */
+/** The dialects of proxies: some share one, and one has two. */
 export const DIALECTS: readonly Dialect[] = [
   ...new Set(Object.values(PROXIES).flatMap(({ dialects }) => dialects)),
 ]

@@ -5,7 +5,7 @@ export type RequestSource = 'x-forwarded' | 'x-original' | 'request-line'
 export interface Dialect {
   /** The last part of the route of its checks, `/authz/NAME` of a portal; `forward` stands for `/`. */
   readonly name: string
-  /** Who speaks it. */
+  /** The name of the proxies that speak it. */
   readonly title: string
   readonly source: RequestSource
   /** Whether the proxy passes a redirect on to the browser. */
@@ -36,9 +36,9 @@ export interface ReverseProxy {
   readonly mark?: string
   /** The headers that only a proxy may set and that it sets in a check. It removes the others. */
   readonly sets: readonly string[]
-  /** Those of them that it leaves to its client, whose request the check then refuses. */
+  /** Those of these headers that it passes on from its client, whose request the check then refuses. */
   readonly leaves?: readonly string[]
-  /** What of its configuration lists the headers of an answer that the app gets. */
+  /** The parts of its configuration that list the headers of an answer that the app gets. */
   readonly copies: readonly string[]
   readonly clientCertificate: CertificateHeader
   /** The line of the example to look at, by mistake. Without `session-shown`, the proxy cannot hide a cookie. */

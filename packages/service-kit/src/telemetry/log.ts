@@ -24,7 +24,7 @@ export interface LogOptions {
   stream?: DestinationStream
   /** Name of the service, on every line. */
   name: string
-  /** What to do about a failure with this code; a terminal shows it. */
+  /** Returns what to do about a failure with this code; a terminal shows it. */
   actionFor?: ((code: string) => string | undefined) | undefined
 }
 
@@ -134,7 +134,7 @@ const escapeOf = (unit: string) => `\\u${unit.charCodeAt(0).toString(16).padStar
 /** The options of {@link requestTelemetry}. */
 export interface RequestTelemetryOptions {
   readonly metrics?: Metrics
-  /** As returned by `startOpenTelemetry`. */
+  /** The function that `startOpenTelemetry` returned. */
   readonly traceRequests?: ((app: FastifyInstance) => Promise<void>) | undefined
   /** Further members of the log line of a request, such as its caller. */
   fieldsOf?(request: FastifyRequest): Readonly<Record<string, string | undefined>>

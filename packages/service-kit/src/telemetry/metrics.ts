@@ -4,7 +4,7 @@ import { listenError, type Running } from '../run-app.ts'
 
 /** The values that each label may have, or a function that gives them; any other is counted as `other`. */
 export type LabelLists = Readonly<Record<string, readonly string[] | (() => readonly string[])>>
-/** One value for each label. */
+/** The value of each label. */
 export type LabelsOf<L extends LabelLists> = {
   readonly [K in keyof L]: L[K] extends readonly string[] ? L[K][number] : string
 }

@@ -20,7 +20,7 @@ interface Entry extends Fields {
 interface TerminalOptions {
   /** Receives each line as pino-pretty takes it: all is in `msg`, but for an unexpected `err`. */
   write(line: string): void
-  /** What to do about a failure with this code. */
+  /** Returns what to do about a failure with this code. */
   readonly actionFor?: ((code: string) => string | undefined) | undefined
   later(then: () => void, ms: number): void
   /** Writes a text as a terminal may show it. */

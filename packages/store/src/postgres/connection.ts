@@ -15,7 +15,7 @@ export interface ConnectionOptions {
   readonly name: string
 }
 
-/** One SQL statement with its parameters. */
+/** An SQL statement with its parameters. */
 export interface Statement {
   readonly sql: string
   readonly params?: readonly Parameter[]
@@ -51,7 +51,7 @@ SELECT pg_is_in_recovery()`
 
 const names = new Map<string, string>()
 
-/** One connection. Statements may be sent before the ones before them were answered. */
+/** A connection. Statements may be sent before earlier ones were answered. */
 export class Connection {
   readonly host: PostgresHost
   readonly #client: Client
@@ -96,7 +96,7 @@ export class Connection {
     }
   }
 
-  /** Why it can no longer be used. */
+  /** The reason why it can no longer be used. */
   get lost(): Error | undefined {
     return this.#lost
   }

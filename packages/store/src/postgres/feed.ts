@@ -26,7 +26,7 @@ export interface Feed {
   lag(): number
   /** Resolves after a complete read that began after this call. */
   read(): Promise<void>
-  /** Nothing is applied any more. */
+  /** Stops applying changes. */
   close(): void
 }
 

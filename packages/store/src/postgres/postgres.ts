@@ -58,7 +58,7 @@ export interface PostgresOptions extends ConnectionOptions {
 }
 
 /**
- * One database, with connections that are made again by themselves.
+ * A database, with connections that are made again by themselves.
  *
  * Every method may reject with `STORE_UNAVAILABLE`: at once while the database is known to be away. A
  * statement that the database rejects gives `STORE_STATEMENT_FAILED` with its SQLSTATE in the message.

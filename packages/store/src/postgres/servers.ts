@@ -29,7 +29,7 @@ export class Servers {
     this.#current = options.url.hosts[0] as PostgresHost
   }
 
-  /** Why there is no server; undefined while one answers, and until the first round of a search failed. */
+  /** Returns why there is no server; undefined while one answers, and until the first round of a search failed. */
   failure(): StoreError | undefined {
     return this.#failure
   }

@@ -1,7 +1,7 @@
 import { isLoopback, parseHostPort } from '@gatehouse/net'
 import { StoreError } from '../errors.ts'
 
-/** One server of a {@link PostgresUrl}. */
+/** A server of a {@link PostgresUrl}. */
 export interface PostgresHost {
   /** A DNS name or an IP address without brackets. */
   readonly host: string

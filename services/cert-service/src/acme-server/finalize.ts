@@ -37,7 +37,7 @@ export function requireIssuable(
 }
 
 /**
- * Has a public CA prove the names of an order ahead, so that finalizing it is one round trip. What takes
+ * Lets a public CA prove the names of an order ahead, so that finalizing it is one round trip. What takes
  * longer than a caller waits goes on, and so does the order.
  * @throws IssueError, IssuanceError: what the certificate could not be issued for
  */

@@ -17,7 +17,7 @@ import { when, whenFromNow } from '../pages/time.ts'
 /** The state of a certificate as its notice has it: how good it is, and in words. */
 type Status = readonly [tone: Tone, said: SafeHtml, more?: SafeHtml | '']
 
-/** What is known of a certificate besides what is in it. */
+/** The facts about a certificate that are not in it. */
 export interface Around {
   readonly lang: Language
   /** The latest order, of the request key of the certificate if there is one. */

@@ -11,5 +11,5 @@ export const Rights = (description: string) => OptionalList(Type.Enum([...RIGHTS
 export const ProfileOf = (description: string) =>
   Type.Optional(Type.Enum([...PROFILES], { description }))
 
-/** At most `ca.maxLifetime`, loaded as milliseconds. */
+/** A lifetime of at most `ca.maxLifetime`, loaded as milliseconds. */
 export const Lifetime = (description: string) => Duration({ from: '1h', to: '180d', description })

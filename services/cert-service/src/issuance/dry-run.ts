@@ -28,7 +28,7 @@ declare module 'fastify' {
   }
 }
 
-/** One bound on dry runs for programs and people. */
+/** Bounds the dry runs of programs and people together. */
 export const dryRuns = fp(
   async (app: FastifyInstance) => {
     let running = 0

@@ -50,7 +50,7 @@ export function stateOf(
   return renewAt <= now ? 'due' : 'renews'
 }
 
-/** By whom a certificate was asked for, as pages have it. */
+/** Returns the text of pages about who requested a certificate. */
 export function wayText(
   lang: Language,
   { way, client }: Pick<CertificateRecord, 'way' | 'client'>,

@@ -75,7 +75,7 @@ const REVOKED = {
   unconfirmed: Type.Optional(UnconfirmedSchema),
 }
 
-/** What was revoked, beside the members that say of what. */
+/** Returns the schema of answers about revoked certificates, with further members. */
 export function revokedAnswers<T extends TProperties>(moreProperties: T) {
   const description = 'Some are valid still: `notRevoked` has them. Send the request again.'
   const properties = { ...moreProperties, ...REVOKED }

@@ -10,7 +10,7 @@ interface RecordSet {
 }
 
 interface WriteResult {
-  /** Why the record set has not been written. */
+  /** The reason why the record set was not written. */
   readonly conflict?: string
   /** Whether the API has applied the change. Absent if it has done so at once. */
   readonly isDone?: () => Promise<boolean>

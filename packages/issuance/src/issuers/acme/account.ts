@@ -54,7 +54,7 @@ export class AcmeAccount {
   }
 
   /**
-   * To be called when the CA does not know the account: the next {@link get} registers it again, unless
+   * Forgets an account that the CA does not know: the next {@link get} registers it again, unless
    * another replica has given it another key meanwhile.
    */
   async renounce(): Promise<void> {

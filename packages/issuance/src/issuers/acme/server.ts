@@ -17,7 +17,7 @@ export interface AcmeServerDeps {
   readonly log: { info(fields: object, message: string): void }
 }
 
-/** One account at a CA, shared by the issuers that use it. */
+/** An account at a CA, shared by the issuers that use it. */
 export type AcmeServer = ReturnType<typeof openAcmeServer>
 
 export function openAcmeServer(config: IssuerConfig, deps: AcmeServerDeps) {
