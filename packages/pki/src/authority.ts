@@ -1,22 +1,24 @@
 import { KeyObject, type X509Certificate } from 'node:crypto'
 import { isSelfSigned, parseCertificate, readFields, readX509 } from './certificate.ts'
-import { type Der, encode, fromPem } from './der.ts'
-import { PkiError } from './errors.ts'
+import { nameConstraint } from './constraints.ts'
 import {
   authorityKeyId,
   caConstraint,
   caKeyUsage,
   criticalExtension,
+  type Der,
   distributionPoints,
+  encode,
   extendedKeyUsage,
   extension,
+  fromPem,
   type KeyPurpose,
   keyIdentifier,
-  nameConstraint,
   OID,
   PURPOSE_IDS,
   subjectKeyId,
-} from './extensions.ts'
+} from './der.ts'
+import { PkiError } from './errors.ts'
 import { generateKeyPair, type KeyPair, keyPairFromPem } from './keys.ts'
 import type { NameRule } from './names.ts'
 import {

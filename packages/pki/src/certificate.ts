@@ -1,8 +1,15 @@
 import { X509Certificate } from 'node:crypto'
 import { attempt } from '@gatehouse/net'
-import { children, type Element, readAll } from './der.ts'
+import {
+  CLIENT_NAMES,
+  children,
+  type Element,
+  OID,
+  readAll,
+  readClientName,
+  readGeneralName,
+} from './der.ts'
 import { PkiError } from './errors.ts'
-import { CLIENT_NAMES, OID, readClientName, readGeneralName } from './extensions.ts'
 import type { Name } from './names.ts'
 
 /** The fields of a certificate. */

@@ -2,8 +2,8 @@ import { type KeyObject, X509Certificate } from 'node:crypto'
 import { assertPurpose, STRONG_SIGNATURE } from './authority.ts'
 import { parseCertificate, readFields, readX509 } from './certificate.ts'
 import { readConstraints } from './constraints.ts'
+import { OID, PURPOSE_IDS } from './der.ts'
 import { PkiError } from './errors.ts'
-import { OID, PURPOSE_IDS } from './extensions.ts'
 import type { Name } from './names.ts'
 
 const DIGITAL_SIGNATURE = 0x80

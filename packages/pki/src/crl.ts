@@ -1,5 +1,14 @@
-import { context, type Der, element, integer, sequence, time } from './der.ts'
-import { authorityKeyId, extension, OID } from './extensions.ts'
+import {
+  authorityKeyId,
+  context,
+  type Der,
+  element,
+  extension,
+  integer,
+  OID,
+  sequence,
+  time,
+} from './der.ts'
 import { type Authority, signerOf } from './signer.ts'
 
 /** Reasons for the revocation of a server certificate (RFC 5280 section 5.3.1). */

@@ -1,9 +1,21 @@
 import { hash, sign } from 'node:crypto'
 import { type CsrFields, commonNameOrNone, fail, readCsr } from './csr-fields.ts'
 import { verifyCsr } from './csr-signature.ts'
-import { bits, children, context, encode, integer, oid, readAll, sequence, set } from './der.ts'
+import {
+  bits,
+  children,
+  context,
+  encode,
+  integer,
+  oid,
+  readAll,
+  readClientName,
+  readGeneralName,
+  sequence,
+  set,
+  subjectAltName,
+} from './der.ts'
 import { PkiError } from './errors.ts'
-import { readClientName, readGeneralName, subjectAltName } from './extensions.ts'
 import { type KeyPair, type KeyType, readPublicKey } from './keys.ts'
 import { type Name, parseClientName } from './names.ts'
 import { requestedBy } from './not-granted.ts'

@@ -11,9 +11,8 @@ export { type ClientCertificate, readClientCertificate } from './client-certific
 export { readConstraints } from './constraints.ts'
 export { createCrl, REVOCATION_REASONS, type Revocation, type RevocationReason } from './crl.ts'
 export { buildCsr, type Csr, PROFILES, type Profile, parseCsr, readKnownCsr } from './csr.ts'
-export { buildChainPem, fromPem, type PemLabel, toPem } from './der.ts'
+export { buildChainPem, fromPem, type KeyPurpose as Purpose, type PemLabel, toPem } from './der.ts'
 export { PKI_ERRORS, PkiError, type PkiErrorCode } from './errors.ts'
-export type { KeyPurpose as Purpose } from './extensions.ts'
 export {
   generateKeyPair,
   generateP256,

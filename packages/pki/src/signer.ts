@@ -1,32 +1,30 @@
 import { type KeyObject, randomFillSync, sign } from 'node:crypto'
 import type { CertificateInfo } from './certificate.ts'
 import {
+  authorityKeyId,
   bits,
   context,
+  criticalExtension,
+  crlDistributionPoint,
   type Der,
   encode,
+  extendedKeyUsage,
   integer,
+  type KeyPurpose,
+  keyIdentifier,
+  leafKeyUsage,
   NULL,
+  OID,
   octets,
   oid,
   sequence,
   set,
+  subjectAltName,
+  subjectKeyId,
   time,
   utf8,
 } from './der.ts'
 import { PkiError } from './errors.ts'
-import {
-  authorityKeyId,
-  criticalExtension,
-  crlDistributionPoint,
-  extendedKeyUsage,
-  type KeyPurpose,
-  keyIdentifier,
-  leafKeyUsage,
-  OID,
-  subjectAltName,
-  subjectKeyId,
-} from './extensions.ts'
 import { type KeyPair, type KeyType, keyTypeOf } from './keys.ts'
 import type { Name } from './names.ts'
 

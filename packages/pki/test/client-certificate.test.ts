@@ -1,14 +1,19 @@
 import { generateKeyPairSync, type KeyObject } from 'node:crypto'
 import t from 'tap'
-import { bits, element, encode, oid, sequence, utf8 } from '../src/der.ts'
 import {
   authorityKeyId,
+  bits,
   caConstraint,
   criticalExtension,
+  element,
+  encode,
   extension,
   OID,
+  oid,
+  sequence,
   subjectAltName,
-} from '../src/extensions.ts'
+  utf8,
+} from '../src/der.ts'
 import {
   type Authority,
   createIntermediate,

@@ -1,14 +1,21 @@
 import { X509Certificate } from 'node:crypto'
-import { context, type Der, element, encode, oid, sequence, set, utf8 } from '../src/der.ts'
 import {
   authorityKeyId,
   caConstraint,
   caKeyUsage,
+  context,
   criticalExtension,
+  type Der,
+  element,
+  encode,
   keyIdentifier,
   OID,
+  oid,
+  sequence,
+  set,
   subjectKeyId,
-} from '../src/extensions.ts'
+  utf8,
+} from '../src/der.ts'
 import {
   type Authority,
   clampValidity,

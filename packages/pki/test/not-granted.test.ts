@@ -3,7 +3,9 @@ import {
   bits,
   contextPrimitive,
   type Der,
+  extendedKeyUsage,
   integer,
+  leafKeyUsage,
   octets,
   oid,
   sequence,
@@ -11,7 +13,6 @@ import {
   TRUE,
   utf8,
 } from '../src/der.ts'
-import { extendedKeyUsage, leafKeyUsage } from '../src/extensions.ts'
 import { generateKeyPair, type KeyPair, notGranted, parseCsr } from '../src/index.ts'
 import { commonName, dns, pair, request, requested, san } from './csr-helpers.ts'
 import { issue, makeAuthorities } from './helpers.ts'

@@ -5,13 +5,14 @@ import type { AddressInfo, Server } from 'node:net'
 import { createServer as createTlsServer, type TlsOptions } from 'node:tls'
 import { generateP256, parseName, toPem } from '@gatehouse/pki'
 import t, { type Test } from 'tap'
-import { encode, octets } from '../../../../packages/pki/src/der.ts'
 import {
   criticalExtension,
+  encode,
   extension,
   OID,
+  octets,
   subjectAltName,
-} from '../../../../packages/pki/src/extensions.ts'
+} from '../../../../packages/pki/src/der.ts'
 import {
   createSerial,
   createSigner,
