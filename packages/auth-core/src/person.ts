@@ -67,7 +67,7 @@ function assertionsOf(keys: IssuerKeys, audience: readonly string[]): TokenSourc
       const times = checkClaims(claims, audience, now)
       const { method, provider, ...about } = claims
       if (method !== 'session')
-        throw new AuthError('AUTH_ASSERTION_INVALID', { detail: 'it is about a program' })
+        throw new AuthError('AUTH_ASSERTION_INVALID', { detail: 'its subject is a program' })
       if (typeof provider !== 'string') throw wrongClaim('provider')
       return { value: readPerson(provider, about), ...times }
     },

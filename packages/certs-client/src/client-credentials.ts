@@ -123,9 +123,9 @@ function toFetch(fetch: BoundedFetch): CustomFetch {
 /** Converts an error of openid-client. It has tokens and responses attached, so only its message is told. */
 function failure(error: unknown): ClientError {
   if (error instanceof ResponseBodyError)
-    return new ClientError('CERT_CLIENT_CREDENTIALS', `the issuer gives no token: ${error.error}`)
+    return new ClientError('CERT_CLIENT_CREDENTIALS', `the issuer sent no token: ${error.error}`)
   const { message } = error as Error
-  return new ClientError('CERT_CLIENT_UNREACHABLE', `the issuer gives no token: ${message}`, {
+  return new ClientError('CERT_CLIENT_UNREACHABLE', `the issuer sent no token: ${message}`, {
     isTransient: true,
   })
 }

@@ -117,7 +117,7 @@ async function askGithub(
   url.searchParams.set('audience', audience)
   const headers = { authorization: `Bearer ${checked(token, 'ACTIONS_ID_TOKEN_REQUEST_TOKEN')}` }
   const { body } = await fetch(url, { headers, json: true }).catch((cause) => {
-    throw new ClientError('CERT_CLIENT_UNREACHABLE', `GitHub gave no token: ${cause.message}`, {
+    throw new ClientError('CERT_CLIENT_UNREACHABLE', `GitHub returned no token: ${cause.message}`, {
       cause,
       isTransient: true,
     })

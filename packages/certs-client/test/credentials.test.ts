@@ -295,7 +295,7 @@ t.test('client credentials of a real issuer get a certificate', async (t) => {
     { clientSecret: { text: 'wrong' } },
     {
       code: 'CERT_CLIENT_CREDENTIALS',
-      message: 'the issuer gives no token: invalid_client',
+      message: 'the issuer sent no token: invalid_client',
     },
   )
 })

@@ -185,7 +185,7 @@ export class Programs {
     const isNamed = this.#basic.includes(user)
     if (!caller && !isNamed) return undefined
     if (!isPlain || isRepeated(raw.rawHeaders, 'authorization'))
-      throw new AuthError('AUTH_HEADER_INVALID', { detail: 'not one Basic, in plain base64' })
+      throw new AuthError('AUTH_HEADER_INVALID', { detail: 'not exactly one Basic in base64' })
     if (!isNamed || caller?.subject !== user) throw new AuthError('AUTH_KEY_INVALID')
     return this.#programOf(caller, false)
   }

@@ -160,7 +160,7 @@ export class Issuance {
     if (clientRequest?.requestKey === record.requestKey)
       throw new IssuanceError(
         'CERT_NOT_PERMITTED',
-        'its client has asked for this end: it renews it',
+        'its ACME client requested this end and renews it',
       )
     const today = rerouteRequest(record, this.#deps.issuers)
     if (today && today.requestKey !== record.requestKey) return this.#move(record, today, actor)

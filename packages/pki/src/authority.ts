@@ -144,7 +144,7 @@ function authorityOf(
 function authorityName(commonName: string): Buffer {
   // X.520 limits a common name to 64 characters.
   if (commonName.length < 1 || commonName.length > 64)
-    throw new PkiError('PKI_SUBJECT_INVALID', `${commonName.length} characters in a common name`)
+    throw new PkiError('PKI_SUBJECT_INVALID', `the common name has ${commonName.length} characters`)
   return encode(distinguishedName(commonName))
 }
 

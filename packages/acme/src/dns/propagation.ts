@@ -40,5 +40,5 @@ function timedOut(name: string, missing: readonly NameServer[]): AcmeError {
   if (missing.length === 0)
     return new AcmeError('ACME_DNS_UNREACHABLE', `no name server answers for ${name}`)
   const servers = missing.map((server) => server.name).join(', ')
-  return new AcmeError('ACME_DNS_PROPAGATION', `${name} is still without our text at ${servers}`)
+  return new AcmeError('ACME_DNS_PROPAGATION', `${name} still lacks the TXT record at ${servers}`)
 }

@@ -71,6 +71,6 @@ export async function poll<T extends Retry>(
     if (await backoff.wait(result)) continue
     if (result instanceof AcmeError) throw result
     const retryAfterMs = backoff.next(result)
-    throw new AcmeError('ACME_TIMEOUT', 'the CA is still at work', { retryAfterMs })
+    throw new AcmeError('ACME_TIMEOUT', 'the CA has not finished yet', { retryAfterMs })
   }
 }

@@ -64,7 +64,7 @@ async function placeOrder(state: At<'created'>, io: OrderIo): Promise<OrderState
   try {
     const order = await io.transport.send(newOrder(request), io.account, io.signal)
     if (!sameIdentifiers(order.identifiers, request.identifiers))
-      throw new AcmeError('ACME_ANSWER_INVALID', 'the order has other names than were asked for')
+      throw new AcmeError('ACME_ANSWER_INVALID', 'the order has other names than requested')
     return { step: 'ordered', request, orderUrl: order.url }
   } catch (error) {
     if (replaces === undefined || !(error instanceof AcmeError)) throw error

@@ -136,7 +136,7 @@ const FAILURES: [
     { [RESOLVER]: delegation, [NS1]: [has], [NS2]: [] },
     {
       code: 'ACME_DNS_PROPAGATION',
-      message: `${CHALLENGE} is still without our text at ns2.example.test`,
+      message: `${CHALLENGE} still lacks the TXT record at ns2.example.test`,
     },
   ],
   [

@@ -96,5 +96,5 @@ export function wrongPurpose(claim: string): AuthError {
 }
 
 export function wrongClaim(claim: string): AuthError {
-  return new AuthError('AUTH_TOKEN_CLAIMS', { detail: `${claim} is missing or not as it must be` })
+  return new AuthError('AUTH_TOKEN_CLAIMS', { detail: `${claim} is missing or not valid` })
 }

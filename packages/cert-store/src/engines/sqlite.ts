@@ -177,14 +177,14 @@ export function checkSchema(sqlite: DatabaseSync): void {
   using made = new DatabaseSync(':memory:')
   migrateSqlite(made, MIGRATIONS)
   if (isDeepStrictEqual(sqlite.prepare(SCHEMA).all(), made.prepare(SCHEMA).all())) return
-  throw new StoreError('STORE_CORRUPT', 'The store has other tables than a store.')
+  throw new StoreError('STORE_CORRUPT', 'The store has unexpected tables.')
 }
 
 /** A store comes into being whole, so an empty file of its name is a damaged one. */
 async function createStoreFile(folder: string): Promise<void> {
   const file = storeFile(folder)
   if (existsSync(`${file}-wal`))
-    throw new StoreError('STORE_CORRUPT', `${file} is gone, its log is still there.`)
+    throw new StoreError('STORE_CORRUPT', `${file} is missing, but its log is there.`)
   const draft = await emptyDraft(folder)
   initialise(draft)
   await rename(draft, file)

@@ -31,7 +31,7 @@ export function openPostgresSource(place: DatabaseOptions): Promise<Source> {
       async assertUnused() {
         await refuseReplicas(db, schema)
         if (await db.get(WRITTEN, opened?.at))
-          throw new StoreError('STORE_LOCKED', `The schema ${schema} was used meanwhile.`)
+          throw new StoreError('STORE_LOCKED', `The schema ${schema} was used during the move.`)
       },
       [Symbol.asyncDispose]: () => db.close(),
     }

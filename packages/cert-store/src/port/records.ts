@@ -70,7 +70,7 @@ export interface CertificateRecord extends Omit<NewCertificate, 'askedBy'>, Part
   readonly madeAt?: number
   /** The run time of the store when it was last handed out. */
   readonly fetchedRan?: number
-  /** The time at which its ACME client last read its renewal information; absent if no ACME client has it. */
+  /** The times at which its ACME client was last asked to renew it, and last read its renewal information. */
   readonly renewalRequestedAt?: number | null
   readonly renewalInfoReadAt?: number | null
 }

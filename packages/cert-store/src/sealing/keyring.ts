@@ -90,7 +90,7 @@ export class Keyring {
       const key = this.#dataKeys.key(header.readUInt32BE(1))
       return decrypt(key, sealed.subarray(HEADER_BYTES), [header, context])
     } catch (cause) {
-      throw new StoreError('STORE_CORRUPT', 'A sealed key does not open.', { cause })
+      throw new StoreError('STORE_CORRUPT', 'A sealed key cannot be decrypted.', { cause })
     }
   }
 

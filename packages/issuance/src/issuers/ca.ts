@@ -210,8 +210,7 @@ class Crls {
   async get(keyId: string): Promise<Uint8Array> {
     const stored = await this.#find(keyId)
     const record = stored && (await this.#current(stored))
-    if (!record)
-      throw new IssuanceError('CERT_NOT_FOUND', 'this service has no list of that issuer')
+    if (!record) throw new IssuanceError('CERT_NOT_FOUND', 'this service has no CRL of that issuer')
     return record.crl
   }
 

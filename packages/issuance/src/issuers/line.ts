@@ -156,7 +156,7 @@ export class SigningLine implements Issuer {
       notAfter: notAfter ?? now + Math.min(lifetime, this.longest),
     })
     if (notAfter !== undefined && validity.notAfter < notAfter)
-      throw new IssuanceError('CERT_NOT_PERMITTED', 'the CA ends before the certificate is to end')
+      throw new IssuanceError('CERT_NOT_PERMITTED', 'the CA expires before the requested end')
     return validity
   }
 

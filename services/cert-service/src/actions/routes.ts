@@ -148,7 +148,7 @@ async function requestFor(request: FastifyRequest<Route>, name: Subject): Promis
     throw new CertError('CERT_ORDER_NOT_FOUND', 'there is no order of this name with this id')
   const issuanceRequest = rerouteRequest(stored, server.issuers)
   if (issuanceRequest) return issuanceRequest
-  throw new CertError('CERT_NOT_PERMITTED', 'no issuer signs all names of this certificate today')
+  throw new CertError('CERT_NOT_PERMITTED', 'no issuer signs all names of this certificate now')
 }
 
 function noneIfNotFound(error: unknown): undefined {

@@ -60,7 +60,7 @@ async function deliverAll(
   if (certificates.length === 0 && isWithheld) throw keysWithheld(caller)
   // Traefik would drop all certificates for an empty list.
   if (certificates.length === 0)
-    throw new CertError('CERT_NOTHING_HELD', 'none is held that this key may read', {
+    throw new CertError('CERT_NOTHING_HELD', 'there is no certificate that this key may read', {
       retryAfter: TRY_AGAIN,
     })
   await Promise.all(

@@ -42,7 +42,7 @@ type KeyPurpose = 'session' | 'record' | 'login' | 'store'
 export function deriveKeys(secrets: readonly string[], purpose: KeyPurpose): KeyRing {
   const keys = secrets.map((secret) => deriveKey(secret, purpose))
   const [first] = keys
-  if (!first) throw new FwaError('FWA_KEY_UNUSABLE', 'no secret is given')
+  if (!first) throw new FwaError('FWA_KEY_UNUSABLE', 'no secret is configured')
   return { first, keys }
 }
 

@@ -60,7 +60,7 @@ class Clients {
     if (registered) return describeConfigured(registered)
     const isMalformed = clientId.startsWith('http') && !parseClientId(clientId)
     if (!isMalformed && !this.isAllowed(realm.portal, clientId))
-      throw new FwaError('FWA_CLIENT_INVALID', 'it is none of the clients that may be used here')
+      throw new FwaError('FWA_CLIENT_INVALID', 'this client may not be used here')
     if (!clientId.startsWith(REGISTERED)) return documents.find(clientId, person)
     const sealed = clientId.slice(REGISTERED.length)
     const purpose = purposeAt(realm, 'client')

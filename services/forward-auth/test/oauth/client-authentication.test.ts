@@ -213,7 +213,7 @@ t.test('the clients of a list, and those that the operator registers', async (t)
     documents.set(id, { ...DOCUMENT, client_id: id })
     const page = await browser.open(authorizeUrl({ client_id: id }))
     t.equal(page.statusCode, status, id)
-    if (status === 400) t.match(page.body, /none of the clients|no client with this ID/, id)
+    if (status === 400) t.match(page.body, /may not be used here|no client with this ID/, id)
   }
   const changes = { client_id: 'chat', redirect_uri: 'https://chat.example.com/callback' }
   const page = await browser.open(authorizeUrl(changes))
