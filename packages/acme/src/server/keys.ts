@@ -15,7 +15,7 @@ export interface PublicKey {
   readonly jwk: string
 }
 
-/** Of stored keys alone, so that strangers cannot displace them. */
+/** The keys of stored accounts alone, so that unknown clients cannot displace them. */
 const stored = new LRUCache<string, PublicKey>({
   max: 1_000,
   memoMethod: (jwk) => readJwk(JSON.parse(jwk)),

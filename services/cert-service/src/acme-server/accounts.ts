@@ -137,7 +137,7 @@ async function register(
     createdAt: now,
     usedAt: now,
   }
-  // Strangers fill no disk.
+  // The store limits accounts, so unknown clients cannot fill the disk.
   const entry = entryOf(request, 'acme-account', owner.caller === null ? 'devices' : undefined)
   const { externalAccounts } = server
   const account = await server.store.acme.addAccount(newAccount, entry, (other) =>

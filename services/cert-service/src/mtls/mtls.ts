@@ -116,7 +116,7 @@ async function acceptedOf({ mtls }: AccessConfig['auth']): Promise<Accepted | un
 
 /**
  * The certificate of the client, DER: that of the connection, or what a trusted proxy tells of its own
- * client. The certificate of such a proxy itself is nobody's.
+ * client. The certificate of the proxy itself identifies no client.
  */
 function presentedBy(
   { raw: { socket, rawHeaders }, server }: FastifyRequest,

@@ -220,7 +220,7 @@ async function renewSome(
   }
   const inForce = await externalAccounts.findInForce(ofClients)
   const isEnded = ({ account }: CertificateRecord) => !inForce.has(account)
-  // One of today may be asked about tomorrow.
+  // A client has a day after the issuance to ask for the first time.
   const isSilent = (record: CertificateRecord) =>
     isEnded(record) || (!record.renewalInfoReadAt && (record.madeAt ?? 0) + DAY < now)
   // A covered one is what a machine held before it was built anew: nothing is left to restart.

@@ -12,7 +12,7 @@ export interface FoundSession extends ShownSession {
   readonly profile: NonNullable<ShownSession['profile']>
 }
 
-/** People of a portal: everybody, one person by their digest, or whoever a text may mean. */
+/** The people of a portal: everybody, one person by their digest, or all that match a text. */
 export type PeopleFilter = 'everybody' | { readonly digest: string } | { readonly text: string }
 
 /** The sessions of people, the newest first. */
