@@ -1,7 +1,7 @@
+export { Callers } from './admission.ts'
 export { FINAL_CODES, ISSUANCE_ERRORS, IssueError } from './errors.ts'
 export { issueFailed, orderPath } from './failure.ts'
 export type { CertEvent, Events, IssuanceMetrics } from './flight/ports.ts'
-export { Callers } from './gate.ts'
 export { type Certificate, describeCertificate, Holdings } from './holdings.ts'
 export { Issuance, type IssuanceResult } from './issuance.ts'
 export { renewalsOf } from './renewals.ts'

@@ -2,12 +2,12 @@ import type { CertificateRecord, OrderRecord } from '@gatehouse/cert-store/port'
 import { hasCode } from '@gatehouse/net'
 import type { Name } from '@gatehouse/pki'
 import { isUnavailable } from '@gatehouse/store'
+import { type CertificateAdmission, refusalsOf, SYSTEM } from './admission.ts'
 import { IssuanceError, IssueError } from './errors.ts'
 import { nextTryOf } from './failure.ts'
 import { Flight } from './flight/flight.ts'
 import type { FlightPlan } from './flight/order.ts'
 import type { IssuanceDeps } from './flight/ports.ts'
-import { type CertificateAdmission, refusalsOf, SYSTEM } from './gate.ts'
 import type { Certificate } from './holdings.ts'
 import {
   type Actor,

@@ -1,7 +1,7 @@
 import type { Lease, NewCertificate, OrderRecord } from '@gatehouse/cert-store/port'
 import { hasCode } from '@gatehouse/net'
 import { buildCsr, type KeyPair } from '@gatehouse/pki'
-import { refusalsOf, SYSTEM } from '../gate.ts'
+import { refusalsOf, SYSTEM } from '../admission.ts'
 import type { Certificate } from '../holdings.ts'
 import type { IssuerIo, SignedCertificate } from '../issuers/issuer.ts'
 import { profileOf, refuseCompromised } from '../request.ts'

@@ -7,8 +7,8 @@ import type {
   Origin,
 } from '@gatehouse/cert-store/port'
 import { generateKeyPair, generateP256, type KeyPair, keyPairFromPem, toPem } from '@gatehouse/pki'
+import { SYSTEM } from '../admission.ts'
 import { failedOrder } from '../failure.ts'
-import { SYSTEM } from '../gate.ts'
 import { type Actor, type IssuanceRequest, preparationOf } from '../request.ts'
 import type { IssuanceDeps } from './ports.ts'
 

@@ -1,7 +1,7 @@
 import type { Keyring } from '@gatehouse/cert-store'
 import type { CertificateRecord, OrderRecord, Store } from '@gatehouse/cert-store/port'
 import type { Clock } from '@gatehouse/net'
-import type { Callers } from '../gate.ts'
+import type { Callers } from '../admission.ts'
 import type { Holdings } from '../holdings.ts'
 import type { Actor, Issuers } from '../request.ts'
 

@@ -8,7 +8,7 @@ import { stringify } from 'yaml'
 import { pluginOptionsOf } from '../../src/config/auth.ts'
 import { loadCertConfig } from '../../src/config/load.ts'
 
-const EXAMPLES = join(import.meta.dirname, '../../../examples/acme')
+const EXAMPLES = join(import.meta.dirname, '../../../../examples/acme')
 const psk = { auth: { psk: { key: 'a-key-of-sixteen-or-more' } } }
 const withPeople = {
   auth: { ...psk.auth, assertion: { issuerUrl: 'https://a.test/p', audience: 'https://c.test' } },

@@ -23,7 +23,7 @@ const NEXT: Plugin = {
       contents: `export const VERSION = '${NEXT_VERSION}'`,
       loader: 'ts',
     }))
-    onLoad({ filter: /cert-store\/src\/tables\.ts$/ }, async ({ path }) => {
+    onLoad({ filter: /cert-store\/src\/schema\/tables\.ts$/ }, async ({ path }) => {
       const contents = await readFile(path, 'utf8')
       return {
         contents: contents.replace(/\n\]\s*$/, `\n() => '${NEXT_MIGRATION}',\n]`),
