@@ -185,5 +185,5 @@ t.test('public issuers and their fallbacks sign none', async (t) => {
 
 t.test('a profile of a key needs domains', async (t) => {
   const keys = [{ name: 'a', key: KEY, profile: 'client' }]
-  await t.rejects(start(t, { auth: { psk: { keys } } }), /is about `domains`/)
+  await t.rejects(start(t, { auth: { psk: { keys } } }), /profile needs domains/)
 })
