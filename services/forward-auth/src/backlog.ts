@@ -135,7 +135,7 @@ export const backlog = fp<{ readonly monotonic?: (() => number) | undefined }>(
     app.server.on('connection', () => turns.accept())
     app.decorate('backlog', turns)
   },
-  { name: 'backlog' },
+  { name: 'forward-auth/backlog' },
 )
 
 /** Makes requests to the routes of `app` wait for their turn. */

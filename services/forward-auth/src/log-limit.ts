@@ -42,5 +42,5 @@ export const logLimit = fp(
   async (app: FastifyInstance) => {
     app.decorate('limitLog', createLogLimit(app.clock.now))
   },
-  { name: 'log-limit', dependencies: ['service-kit/clock'] },
+  { name: 'forward-auth/log-limit', dependencies: ['service-kit/clock'] },
 )

@@ -60,7 +60,7 @@ export const ownTls = fp<{ readonly tls?: TlsConfig | undefined }>(
     app.onReload(() => clientCa.prepare())
     app.secureServer(app.server as unknown as Server)
   },
-  { name: 'own-tls', dependencies: ['service-kit/reload'] },
+  { name: 'forward-auth/own-tls', dependencies: ['service-kit/reload'] },
 )
 
 /**

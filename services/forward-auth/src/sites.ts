@@ -203,5 +203,5 @@ export const sites = fp<SitesConfig>(
   async (app: FastifyInstance, config) => {
     await app.decorateReloaded('sites', config, (newConfig) => createSites(sitesOf(newConfig)))
   },
-  { name: 'sites', dependencies: ['service-kit/reload'] },
+  { name: 'forward-auth/sites', dependencies: ['service-kit/reload'] },
 )

@@ -260,5 +260,14 @@ export const audit = fp<AuditOptions>(
     })
     app.decorate('auditTrail', trail)
   },
-  { name: 'audit', dependencies: ['portals', 'store', 'service-kit/trust'] },
+  {
+    name: 'forward-auth/audit',
+    dependencies: [
+      'forward-auth/portals',
+      'forward-auth/store',
+      'service-kit/trust',
+      'service-kit/clock',
+      'service-kit/reload',
+    ],
+  },
 )

@@ -57,7 +57,23 @@ export const check = fp<{ readonly metrics?: Metrics | undefined }>(
     app.decorateRequest('sealedAnswer', undefined)
     app.decorate('countCheck', metrics ? createCounter(app, metrics) : () => {})
   },
-  { name: 'check', dependencies: ['sessions', 'assertions', 'probes', 'log-limit', 'backlog'] },
+  {
+    name: 'forward-auth/check',
+    dependencies: [
+      'forward-auth/portals',
+      'forward-auth/sites',
+      'forward-auth/keys',
+      'forward-auth/sessions',
+      'forward-auth/assertions',
+      'service-kit/trust',
+      'forward-auth/probes',
+      'forward-auth/audit',
+      'forward-auth/log-limit',
+      'forward-auth/backlog',
+      'service-kit/clock',
+      'service-kit/reload',
+    ],
+  },
 )
 
 function createCounter(

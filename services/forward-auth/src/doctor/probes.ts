@@ -159,5 +159,8 @@ export const probes = fp(
       return reply.header('cache-control', 'no-store').send(app.probes.report(token))
     })
   },
-  { name: 'probes', dependencies: ['keys', 'service-kit/trust', 'service-kit/clock'] },
+  {
+    name: 'forward-auth/probes',
+    dependencies: ['forward-auth/keys', 'service-kit/trust', 'service-kit/clock'],
+  },
 )

@@ -68,7 +68,10 @@ export const grpc = fp<Pick<ForwardAuthConfig, 'server'>>(
     })
     listenWith(app, server, address, tls)
   },
-  { name: 'grpc', dependencies: ['check', 'own-tls', 'portals'] },
+  {
+    name: 'forward-auth/grpc',
+    dependencies: ['forward-auth/check', 'forward-auth/own-tls', 'forward-auth/portals'],
+  },
 )
 
 /** A handler that never answers with an error of gRPC. */

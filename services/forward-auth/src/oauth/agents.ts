@@ -402,5 +402,19 @@ export const agents = fp(
   async (app: FastifyInstance) => {
     app.decorate('agents', new Agents(app))
   },
-  { name: 'agents', dependencies: ['sessions', 'logins', 'clients'] },
+  {
+    name: 'forward-auth/agents',
+    dependencies: [
+      'forward-auth/keys',
+      'forward-auth/sites',
+      'forward-auth/store',
+      'service-kit/trust',
+      'forward-auth/portals',
+      'forward-auth/audit',
+      'forward-auth/sessions',
+      'forward-auth/logins',
+      'forward-auth/clients',
+      'service-kit/clock',
+    ],
+  },
 )

@@ -209,7 +209,14 @@ export const clients = fp<ClientsOptions>(
     app.addHook('onClose', () => app.clients.close())
   },
   {
-    name: 'clients',
-    dependencies: ['keys', 'sites', 'portals', 'store', 'service-kit/clock', 'service-kit/reload'],
+    name: 'forward-auth/clients',
+    dependencies: [
+      'forward-auth/keys',
+      'forward-auth/sites',
+      'forward-auth/portals',
+      'forward-auth/store',
+      'service-kit/clock',
+      'service-kit/reload',
+    ],
   },
 )

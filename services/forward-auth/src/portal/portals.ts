@@ -204,7 +204,10 @@ export const portals = fp<PortalsOptions>(
       await close()
     })
   },
-  { name: 'portals', dependencies: ['service-kit/clock', 'service-kit/reload'] },
+  {
+    name: 'forward-auth/portals',
+    dependencies: ['service-kit/clock', 'service-kit/reload'],
+  },
 )
 
 async function closeAll(portals: Portals): Promise<void> {

@@ -175,5 +175,8 @@ export const assertions = fp(
   async (app: FastifyInstance) => {
     app.decorate('assertions', new Assertions(app))
   },
-  { name: 'assertions', dependencies: ['keys', 'sites', 'service-kit/clock'] },
+  {
+    name: 'forward-auth/assertions',
+    dependencies: ['forward-auth/keys', 'forward-auth/sites', 'service-kit/clock'],
+  },
 )

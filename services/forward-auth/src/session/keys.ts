@@ -43,5 +43,5 @@ export const keys = fp<Pick<ForwardAuthConfig, 'session'>>(
       ),
     )
   },
-  { name: 'keys', dependencies: ['service-kit/reload', 'store'] },
+  { name: 'forward-auth/keys', dependencies: ['service-kit/reload', 'forward-auth/store'] },
 )

@@ -531,7 +531,17 @@ export const sessions = fp<{ readonly metrics?: Metrics | undefined }>(
     app.onReload(() => () => app.sessions.clear())
   },
   {
-    name: 'sessions',
-    dependencies: ['keys', 'sites', 'store', 'portals', 'audit', 'service-kit/trust'],
+    name: 'forward-auth/sessions',
+    dependencies: [
+      'service-kit/trust',
+      'forward-auth/keys',
+      'forward-auth/sites',
+      'forward-auth/store',
+      'forward-auth/portals',
+      'forward-auth/audit',
+      'service-kit/clock',
+      'service-kit/health',
+      'service-kit/reload',
+    ],
   },
 )

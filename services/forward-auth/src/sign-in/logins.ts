@@ -248,5 +248,8 @@ export const logins = fp(
     app.decorate('logins', new Logins(() => app.keys, clock, store))
     app.decorate('signInRate', new SignInRate(() => app.clock.now()))
   },
-  { name: 'logins', dependencies: ['keys', 'store', 'service-kit/clock'] },
+  {
+    name: 'forward-auth/logins',
+    dependencies: ['forward-auth/keys', 'forward-auth/store', 'service-kit/clock'],
+  },
 )

@@ -33,5 +33,5 @@ export const store = fp<{ readonly storage: StorageConfig } & Omit<StoreOptions,
     app.addHook('onClose', () => opened.close())
     app.decorate('authStore', opened)
   },
-  { name: 'store' },
+  { name: 'forward-auth/store' },
 )

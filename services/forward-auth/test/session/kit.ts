@@ -141,16 +141,16 @@ export async function startInstance(
   await app.register(clockPlugin, { clock })
   await app.register(reload)
   await app.register(health)
-  await app.register(standIn('portals', 'portals', () => now.portals))
-  await app.register(standIn('keys', 'keys', () => now.keys))
-  await app.register(standIn('sites', 'sites', () => ({ list: now.sites })))
+  await app.register(standIn('forward-auth/portals', 'portals', () => now.portals))
+  await app.register(standIn('forward-auth/keys', 'keys', () => now.keys))
+  await app.register(standIn('forward-auth/sites', 'sites', () => ({ list: now.sites })))
   const storage = database
     ? { ...database, revocationStaleness: HOUR, whenStale: 'refuse' as const }
     : { path: folder }
   await app.register(storePlugin, { storage, clock, monotonic })
   await app.register(trust, { server: {} })
   const record = (_request: unknown, row: (typeof audit)[number]) => void audit.push(row)
-  await app.register(standIn('audit', 'auditTrail', () => ({ record })))
+  await app.register(standIn('forward-auth/audit', 'auditTrail', () => ({ record })))
   await app.register(sessionsPlugin, { metrics })
   const requestWith = await captureRequest(app)
 
