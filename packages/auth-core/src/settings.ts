@@ -63,7 +63,10 @@ export function listFaults(faults: readonly AuthOptionsFault[]): string {
   return faults.map(({ path, message }) => `${path || '/'} ${message}`).join('; ')
 }
 
-function parse(options: AuthOptions, hasVerifier = false) {
+function parse(
+  options: AuthOptions,
+  hasVerifier = false,
+): { settings: Settings; faults: AuthOptionsFault[] } {
   const faults = faultsOf(AuthOptionsSchema, options)
   if (faults.length > 0)
     return { settings: { keys: [], issuers: [], assertion: undefined }, faults }

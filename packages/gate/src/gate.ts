@@ -226,7 +226,11 @@ export class Gate {
    * of which the first that fits a name decides. `!` before one says that its tools may not be called, as may
    * none that no pattern fits. Undefined where no rule names tools, for a call, and if they are too many.
    */
-  #toolsAt(forwarded: ForwardedRequest<unknown>, sender: Sender, query: string) {
+  #toolsAt(
+    forwarded: ForwardedRequest<unknown>,
+    sender: Sender,
+    query: string,
+  ): string[] | undefined {
     if (!this.toolsHeader || forwarded.mcp?.method === 'tools/call') return undefined
     const toolRules = toolRulesFor(this.rules, ruledRequest(forwarded, sender))
     if (toolRules.length === 0) return undefined

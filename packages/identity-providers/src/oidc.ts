@@ -227,7 +227,11 @@ async function logoutUrl(
   })
 }
 
-function scopesOf(configuration: Configuration, { scopes }: OidcOptions, isOffline = false) {
+function scopesOf(
+  configuration: Configuration,
+  { scopes }: OidcOptions,
+  isOffline = false,
+): readonly string[] {
   const { scopes_supported: supported } = configuration.serverMetadata()
   const has = (scope: string) => Array.isArray(supported) && supported.includes(scope)
   const groups = has('groups') ? ['groups'] : []

@@ -154,7 +154,11 @@ export class IssuerKeys {
 }
 
 /** The first key with the id and algorithm of a token, or why none of those with the id fits; undefined if none has it. */
-function findIn(set: KeySet | undefined, { kid, alg }: KeyHint, failed: KeySet | undefined) {
+function findIn(
+  set: KeySet | undefined,
+  { kid, alg }: KeyHint,
+  failed: KeySet | undefined,
+): FittingKey | AuthError | undefined {
   if (!set) return undefined
   if (set === failed) return new AuthError('AUTH_TOKEN_SIGNATURE')
   const named = kid === undefined ? set.keys : set.keys.filter((key) => key.kid === kid)

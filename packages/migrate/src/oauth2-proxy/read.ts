@@ -73,7 +73,11 @@ export async function readOauth2Proxy(text: string, file: string): Promise<Sourc
   return (await readToml(text, file)).map((setting) => settingOf(setting, setting.spelling))
 }
 
-function settingOf({ values, line, spelling }: RawSetting, name: string, shown = spelling) {
+function settingOf(
+  { values, line, spelling }: RawSetting,
+  name: string,
+  shown = spelling,
+): SourceSetting {
   const flag = FLAGS.includes(name)
     ? name
     : (BY_FILE_NAME.get(name.replaceAll('-', '_')) ?? name.replaceAll('_', '-'))

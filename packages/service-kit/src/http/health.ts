@@ -100,7 +100,10 @@ const READINESS = {
 }
 
 /** The parts that fail, without names where the request comes through a proxy, since anyone may ask there. */
-function withoutNames(degraded: readonly string[], headers: IncomingHttpHeaders) {
+function withoutNames(
+  degraded: readonly string[],
+  headers: IncomingHttpHeaders,
+): readonly string[] {
   const isDirect = !PROXY_HEADERS.some((name) => headers[name] !== undefined)
   return isDirect ? degraded : [...new Set(degraded.map((part) => part.split(' ', 1)[0] ?? ''))]
 }

@@ -119,7 +119,12 @@ function recordSignOut(
 }
 
 /** The session has ended here and in this browser, but the store does not know it yet. */
-function sendNotSaved(realm: Realm, { exp }: SessionToken, error: FwaError, reply: FastifyReply) {
+function sendNotSaved(
+  realm: Realm,
+  { exp }: SessionToken,
+  error: FwaError,
+  reply: FastifyReply,
+): FastifyReply {
   const { request } = reply
   // The form is a POST that opens a page.
   if (!isNavigation('GET', request.headers)) throw error

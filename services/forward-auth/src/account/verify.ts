@@ -62,7 +62,11 @@ declare module 'fastify' {
 }
 
 /** Reads a session token. The session may be bound to an address, here as in a check. */
-async function readSession(token: string, request: FastifyRequest, portal: Portal) {
+async function readSession(
+  token: string,
+  request: FastifyRequest,
+  portal: Portal,
+): Promise<VerifiedToken | undefined> {
   const { sessions, trust } = request.server
   const visitor = await sessions.verify(portal, token)
   if (!visitor?.isAllowedAt(() => trust.clientIp(request.raw)) || !visitor.isAdmitted)
@@ -72,7 +76,11 @@ async function readSession(token: string, request: FastifyRequest, portal: Porta
 }
 
 /** Reads an assertion, for the app that it was made for and until its session ends. */
-async function readAssertion(token: string, { server, query }: FastifyRequest, portal: Portal) {
+async function readAssertion(
+  token: string,
+  { server, query }: FastifyRequest,
+  portal: Portal,
+): Promise<VerifiedToken | undefined> {
   const { assertions, sessions, sites } = server
   const claims = assertions.verify(token, portal, Object(query).aud)
   if (!claims) return undefined

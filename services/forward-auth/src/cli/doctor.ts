@@ -119,7 +119,12 @@ async function signInAs(app: FastifyInstance, realm: Realm, profile: Profile) {
 }
 
 /** The cookie of a session at an app, and what a check of it answers. */
-async function signInAside(app: FastifyInstance, url: URL, { site }: SiteHost, session: Session) {
+async function signInAside(
+  app: FastifyInstance,
+  url: URL,
+  { site }: SiteHost,
+  session: Session,
+): Promise<SignedIn> {
   const { portal } = session
   const token = app.sessions.appToken(session, site, url.host)
   const cookie = `${appCookieName({ name: portal }, site, url.host)}=${token}`

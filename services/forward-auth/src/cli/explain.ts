@@ -174,7 +174,11 @@ class UnstoredPerson extends Principal {
   }
 }
 
-async function principalOf(portal: PortalConfig, gate: Gate, text: string | undefined) {
+async function principalOf(
+  portal: PortalConfig,
+  gate: Gate,
+  text: string | undefined,
+): Promise<Principal | undefined> {
   if (text === undefined) return undefined
   if (!text.startsWith(KEY))
     return new UnstoredPerson(portal, gate, await readPerson(text, portal.providers))

@@ -151,7 +151,10 @@ async function exchange(
   }
 }
 
-async function examineApp({ app, ask, site }: ExamineOptions, { cookie, identity }: SignedIn) {
+async function examineApp(
+  { app, ask, site }: ExamineOptions,
+  { cookie, identity }: SignedIn,
+): Promise<AppExamination> {
   const names = Object.keys(identity)
   let isHanging = false
   const askWith = async (headers: Record<string, string>) => {

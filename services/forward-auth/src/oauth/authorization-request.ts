@@ -102,7 +102,10 @@ export function findResource<R extends Pick<Resource, 'url'>>(
  * `offline_access`, is left out (RFC 6749 section 3.3): the answer says what was given. Default: those that clients ask
  * for at first.
  */
-function readScopes(scope: string | undefined, { scopes, grantableScopes }: Resource) {
+function readScopes(
+  scope: string | undefined,
+  { scopes, grantableScopes }: Resource,
+): ScopeConfig[] {
   const names = new Set(scopesIn(scope ?? ''))
   const requested = grantableScopes.filter(({ name }) => names.has(name))
   return requested.length > 0

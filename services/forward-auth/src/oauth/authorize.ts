@@ -184,7 +184,11 @@ function lifetimeOf(realm: Realm, { consent }: ConsentQuestion, app: FastifyInst
 }
 
 /** The session of the person's agents alone, if a program may have it and it lasts for long enough. */
-async function offlineOf({ session }: Visitor, lifetime: number | undefined, app: FastifyInstance) {
+async function offlineOf(
+  { session }: Visitor,
+  lifetime: number | undefined,
+  app: FastifyInstance,
+): Promise<string | undefined> {
   if (lifetime === undefined) return undefined
   return app.sessions.findOffline(session, app.clock.now() + REUSED * lifetime)
 }
@@ -208,7 +212,12 @@ async function grant(
   return sendCode(realm, parent ?? visitor.session.sid, question, reply)
 }
 
-function sendCode(realm: Realm, parent: string, question: ConsentQuestion, reply: FastifyReply) {
+function sendCode(
+  realm: Realm,
+  parent: string,
+  question: ConsentQuestion,
+  reply: FastifyReply,
+): FastifyReply {
   const code = reply.server.agents.codeFor(realm, parent, question)
   return answer(realm, question, { code }, reply)
 }
@@ -224,7 +233,11 @@ type Sender = ClientRedirect & { readonly client: OAuthClient }
  * Reads the request of a client. If it is not valid, the page says so, with a link that tells the client: anybody can be
  * one, and the person decides whether to go there (RFC 9700 section 4.11.2).
  */
-function readOrRefuse(realm: Realm, sender: Sender, read: () => AuthorizationRequest) {
+function readOrRefuse(
+  realm: Realm,
+  sender: Sender,
+  read: () => AuthorizationRequest,
+): AuthorizationRequest {
   try {
     return read()
   } catch (error) {

@@ -115,7 +115,9 @@ export const resourceRoutes: FastifyPluginAsyncTypebox = async (app) => {
 }
 
 /** The resource whose metadata a client requests. Clients that find none at a path request that of the host. */
-function resourceOf(request: FastifyRequest) {
+function resourceOf(
+  request: FastifyRequest,
+): { readonly portal: Portal; readonly resource: Resource } | undefined {
   const hostResources = [...request.server.portals.values()]
     .flatMap((portal) =>
       portal.gate.programs.resources.map((resource) => ({ portal, resource }) as const),

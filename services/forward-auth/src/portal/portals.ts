@@ -26,7 +26,10 @@ type Keep = <Part extends { close(): Promise<unknown> }>(part: Part) => Part
  * Creates the portals of a valid configuration, by name. If one cannot be created, the parts of the
  * ones before it are closed.
  */
-async function createPortals({ portals, session, domains }: PortalsConfig, deps: PortalDeps) {
+async function createPortals(
+  { portals, session, domains }: PortalsConfig,
+  deps: PortalDeps,
+): Promise<Portals> {
   await using made = new AsyncDisposableStack()
   const keep: Keep = (part) =>
     made.adopt(part, async (part) => {

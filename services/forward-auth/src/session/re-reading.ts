@@ -215,7 +215,12 @@ export class ReReading {
   }
 
   /** Gives this instance alone the right to ask about a session, until it is over. Another one may be asking. */
-  async #lease(session: Session, portal: Portal, provider: RedirectProvider, over: AbortSignal) {
+  async #lease(
+    session: Session,
+    portal: Portal,
+    provider: RedirectProvider,
+    over: AbortSignal,
+  ): Promise<Question | 'elsewhere' | undefined> {
     const { sid, rev } = session
     const opened = await this.#records.open(sid)
     if (opened?.row.rev !== rev) return void this.#records.forget(sid)

@@ -59,7 +59,11 @@ export const callbackRoutes: FastifyPluginAsyncTypebox = async (app) => {
   })
 }
 
-async function receiveCallback(realm: Realm, provider: string, reply: FastifyReply) {
+async function receiveCallback(
+  realm: Realm,
+  provider: string,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
   const { request, server } = reply
   const { state } = request.query as { state?: unknown }
   const cookieHeader = request.headers.cookie
@@ -82,7 +86,11 @@ async function receiveCallback(realm: Realm, provider: string, reply: FastifyRep
 
 type ValidLogin = Extract<CallbackLogin, { kind: 'valid' }>
 
-async function finish(realm: Realm, { login, secrets, confirm }: ValidLogin, reply: FastifyReply) {
+async function finish(
+  realm: Realm,
+  { login, secrets, confirm }: ValidLogin,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
   const provider = providerOf(realm, login)
   if (!provider) throw unknownLogin(realm, login)
   const { returnTo, hop, stepUp } = login
@@ -233,7 +241,10 @@ function warnOperator(
   warnRarely(request, { code, portal, provider }, message, { reason })
 }
 
-function providerOf({ portal }: Realm, { provider: name }: LoginState) {
+function providerOf(
+  { portal }: Realm,
+  { provider: name }: LoginState,
+): RedirectProvider | undefined {
   const provider = portal.providers.get(name)
   return provider?.type === 'redirect' ? provider : undefined
 }

@@ -62,7 +62,11 @@ export async function startLogin(start: LoginStart, reply: FastifyReply): Promis
   }
 }
 
-async function sendToProvider(start: LoginStart, provider: RedirectProvider, reply: FastifyReply) {
+async function sendToProvider(
+  start: LoginStart,
+  provider: RedirectProvider,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
   const { realm, returnTo, hop, chooseAccount = false, restarts = 0 } = start
   const { stepUp, isOffline } = start
   const { portal, site } = realm

@@ -144,7 +144,12 @@ export const returnRoute: FastifyPluginAsyncTypebox = async (app) => {
   })
 }
 
-function signInLoop(realm: Realm, target: string, reason: Reason, { request }: FastifyReply) {
+function signInLoop(
+  realm: Realm,
+  target: string,
+  reason: Reason,
+  { request }: FastifyReply,
+): FwaError {
   const { portal } = realm
   const { host } = new URL(target)
   const { domain } = destinationSiteOf(request.server, realm, target)

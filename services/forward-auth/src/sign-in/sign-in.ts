@@ -196,7 +196,10 @@ async function answerVisitor(
   return profile !== undefined
 }
 
-async function identifyByAddress({ portal }: Realm, request: FastifyRequest) {
+async function identifyByAddress(
+  { portal }: Realm,
+  request: FastifyRequest,
+): Promise<Profile | undefined> {
   const { method, headers } = request
   if (isPrefetch(headers) || !isNavigation(method, headers)) return undefined
   for (const provider of portal.providers.values()) {
@@ -208,7 +211,10 @@ async function identifyByAddress({ portal }: Realm, request: FastifyRequest) {
 }
 
 /** The providers that can sign people in as is demanded. */
-function providersFor({ name, providers }: Portal, stepUp: StepUpDemand | undefined) {
+function providersFor(
+  { name, providers }: Portal,
+  stepUp: StepUpDemand | undefined,
+): readonly Provider[] {
   const suitable = [...providers.values()].filter(({ stepsUp }) => !stepUp || stepsUp)
   if (suitable.length > 0) return suitable
   const text = `no provider of the portal ${name} can sign people in the way this page requires`
