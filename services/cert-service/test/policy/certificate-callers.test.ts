@@ -6,7 +6,12 @@ import {
   type CertificateCaller,
   certificateCallersOf,
 } from '../../src/config/certificate-callers.ts'
-import { createPolicy, isOperator, type Person, type Principal } from '../../src/policy/rules.ts'
+import {
+  createPolicy,
+  isOperator,
+  type Person,
+  type Principal,
+} from '../../src/policy/authorize.ts'
 
 const AGENT = {
   name: 'agent',

@@ -8,7 +8,7 @@ import {
   type Person,
   type PolicyOptions,
   type Principal,
-} from '../../src/policy/rules.ts'
+} from '../../src/policy/authorize.ts'
 
 const A = 'https://a.test'
 const B = 'https://b.test'
