@@ -96,17 +96,13 @@ function checkHeaders({ headers, assertion, providerToken }: GateConfig): Fault[
   })
   if (assertion) names.push({ name: assertion.header, path: '/assertion/header' })
   if (providerToken) names.push({ name: providerToken.header, path: '/providerToken/header' })
-  const lowerNames = names.map(({ name }) => name.toLowerCase())
+  const keys = names.map(({ name }) => name.toLowerCase())
   return names.flatMap(({ name, path }, index): Fault[] => {
-    const lowerName = name.toLowerCase()
+    const key = name.toLowerCase()
     if (!HEADER_NAME.test(name))
       return [{ path, message: 'must be a header name of letters, digits and hyphens' }]
-    if (RESERVED.has(lowerName)) return [{ path, message: `is reserved: ${lowerName}` }]
-    return faultIf(
-      lowerNames.indexOf(lowerName) < index,
-      path,
-      `duplicates the header ${lowerName}`,
-    )
+    if (RESERVED.has(key)) return [{ path, message: `is reserved: ${key}` }]
+    return faultIf(keys.indexOf(key) < index, path, `duplicates the header ${key}`)
   })
 }
 

@@ -53,11 +53,10 @@ export function checkCallers(
 export function checkNames(
   names: readonly string[],
   path: string,
-  named: readonly string[],
+  policies: readonly string[],
 ): Fault[] {
-  return applyToEach(names, path, [
-    (name) => faultIf(!named.includes(name), '', `is no policy: ${name}`),
-  ])
+  const check = (name: string) => faultIf(!policies.includes(name), '', `is no policy: ${name}`)
+  return applyToEach(names, path, [check])
 }
 
 function checkReach({ hosts, policies }: ReachConfig): Fault[] {

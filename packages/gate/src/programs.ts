@@ -192,9 +192,8 @@ export class Programs {
 
   /** The challenge for clients that know Basic alone, where a row of theirs may reach the host. */
   basicChallenge(host: Host): string | undefined {
-    const isOpen = this.#basic.some(
-      (name) => this.#reaches.get(`psk ${name}`)?.hosts?.(host) ?? true,
-    )
+    const reaches = this.#basic.map((name) => this.#reaches.get(`psk ${name}`))
+    const isOpen = reaches.some((reach) => reach?.hosts?.(host) ?? true)
     return isOpen ? `Basic realm="${this.#settings.name}", charset="UTF-8"` : undefined
   }
 

@@ -14,9 +14,8 @@ export function keepTokens(
   clock: Clock,
 ): ProviderTokens {
   const { refresh_token: refresh = storedTokens.refresh, refresh_expires_in: seconds } = answer
-  const id = [answer.id_token, storedTokens.id].find(
-    (token) => token && token.length <= MAX_ID_TOKEN,
-  )
+  const ids = [answer.id_token, storedTokens.id]
+  const id = ids.find((token) => token && token.length <= MAX_ID_TOKEN)
   return {
     ...(refresh !== undefined && { refresh }),
     // Of Keycloak, where 0 is no end.

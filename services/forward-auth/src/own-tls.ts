@@ -39,10 +39,8 @@ export const ownTls = fp<{ readonly tls?: TlsConfig | undefined }>(
     const servers: Server[] = []
     function secure(server: Server): void {
       const ca = clientCa.current()
-      server.setSecureContext({
-        ...serverTlsOptions(source.current()),
-        ...(ca !== undefined && { ca }),
-      })
+      const options = serverTlsOptions(source.current())
+      server.setSecureContext(ca === undefined ? options : { ...options, ca })
     }
     const applyTls = () => servers.forEach(secure)
     app.decorate('secureServer', (server) => {

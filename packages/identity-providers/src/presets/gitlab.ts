@@ -22,9 +22,8 @@ export const gitlab = preset({
   scopes: ['openid', 'profile', 'email'],
   /** Leaves out groups that are not configured, since anybody can create a group with an unused name. */
   claimsOf({ groups, groups_direct, ...claims }, { groups: configured }) {
-    const person = Object.entries(claims).filter(
-      ([name]) => !name.startsWith('https://gitlab.org/'),
-    )
+    const entries = Object.entries(claims)
+    const person = entries.filter(([name]) => !name.startsWith('https://gitlab.org/'))
     const isConfigured = (path: unknown) =>
       configured.some((group) => path === group || String(path).startsWith(`${group}/`))
     return {

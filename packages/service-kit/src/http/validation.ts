@@ -72,11 +72,8 @@ function fieldErrorsOf(error: RawError): FieldError[] {
   if (keyword === 'additionalProperties' || error.schemaPath.includes('/anyOf/')) return []
   if (keyword === 'boolean') return [{ pointer, detail: unknownMember(error) }]
   if (keyword === 'required') {
-    const { requiredProperties = [] } = params as { requiredProperties?: string[] }
-    return requiredProperties.map((name) => ({
-      pointer: `${pointer}/${name}`,
-      detail: 'is missing',
-    }))
+    const { requiredProperties: names = [] } = params as { requiredProperties?: string[] }
+    return names.map((name) => ({ pointer: `${pointer}/${name}`, detail: 'is missing' }))
   }
   return [{ pointer, detail: SENTENCES[keyword]?.(params as Params) ?? message }]
 }

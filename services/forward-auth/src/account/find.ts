@@ -43,11 +43,8 @@ export async function findAgents(
   limit: number,
 ): Promise<readonly ShownAgent[]> {
   const rows = await findRows(app, portal, people, limit, true)
-  const clients = Map.groupBy(
-    rows,
-    ({ row, contents }) => `${row.person} ${contents.agent?.clientId}`,
-  )
-  return [...clients.values()].flatMap((grants) => {
+  const keyOf = ({ row, contents }: OpenedListing) => `${row.person} ${contents.agent?.clientId}`
+  return [...Map.groupBy(rows, keyOf).values()].flatMap((grants) => {
     const [{ row, contents }] = grants as [OpenedListing, ...OpenedListing[]]
     if (!contents.agent) return []
     const { clientId, clientName: name } = contents.agent

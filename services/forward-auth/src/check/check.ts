@@ -147,11 +147,8 @@ function checkRoutesOf(dialect: Dialect, app: FastifyInstance): void {
     app.route({ ...route, method: 'GET', exposeHeadRoute: false, schema })
     app.route({ ...route, method: OTHER_METHODS, schema: { hide: true } })
     if (!isSealed) continue
-    const answer = {
-      ...SCHEMA,
-      summary: `The answer for the client of ${title}`,
-      response: UNPACKED,
-    }
+    const unpacked = `The answer for the client of ${title}`
+    const answer = { ...SCHEMA, summary: unpacked, response: UNPACKED }
     // The check has its line in the log.
     const options = { schema: answer, logLevel: 'warn', exposeHeadRoute: false } as const
     app.get(`${url}/answer`, options, unpackAnswer)

@@ -27,11 +27,8 @@ type AuditQuery = Readonly<Partial<Record<Option, string | undefined>>> & {
   readonly as: keyof typeof WRITERS
 }
 
-const WRITERS = {
-  json: (row: AuditRow) => `${JSON.stringify(row)}\n`,
-  table: lineOf,
-  story: storyOf,
-}
+const jsonOf = (row: AuditRow) => `${JSON.stringify(row)}\n`
+const WRITERS = { json: jsonOf, table: lineOf, story: storyOf }
 
 /** The rows of the audit trail that a query selects, as lines. Rejects at the end if it names somebody and finds none. */
 export async function* listAudit({ rows, as, ...query }: AuditQuery): AsyncGenerator<string> {

@@ -9,7 +9,7 @@ import type { AppDeps } from '../app.ts'
 import type { ForwardAuthConfig } from '../config/schema.ts'
 import { type ClientOptions, createClient } from '../doctor/client.ts'
 import { diagnose, ECHO, type Examination, type Finding } from '../doctor/diagnose.ts'
-import { examine, type SignedIn } from '../doctor/examine.ts'
+import { examine } from '../doctor/examine.ts'
 import { remedyFor } from '../doctor/remedies.ts'
 import { examineSignOut } from '../doctor/sign-out.ts'
 import type { Portal } from '../portal/portals.ts'
@@ -86,12 +86,8 @@ export async function doctor(
     service: serviceUrl(config),
     signedIn: session && (await signInAside(app, url, siteHost, session)),
   })
-  return report(
-    url,
-    examination,
-    proxy ?? proxyOf(examination),
-    await examineSignOut({ portal, site }),
-  )
+  const signOut = await examineSignOut({ portal, site })
+  return report(url, examination, proxy ?? proxyOf(examination), signOut)
 }
 
 function findSite({ sites }: FastifyInstance, { host }: URL): SiteHost {

@@ -97,9 +97,8 @@ export function diagnose(examination: Examination): readonly Finding[] {
     ...diagnoseAuthHost(examination.auth),
     ...diagnoseSignIn(examination),
   ]
-  return findings.filter(
-    ({ text }, i) => findings.findIndex((finding) => finding.text === text) === i,
-  )
+  const texts = findings.map(({ text }) => text)
+  return findings.filter(({ text }, i) => texts.indexOf(text) === i)
 }
 
 const fault = (mistake: Mistake, text: string): Finding => ({ mistake, text })
@@ -253,9 +252,8 @@ function* diagnoseAnswers({ page, program }: Examination): Iterable<Finding> {
   )
   if (isHidden) yield fault('navigation', 'The check receives neither Accept nor Sec-Fetch-Mode.')
   const { status, headers } = page.answer
-  const isRefusal = page.checks.some(
-    ({ request, status }) => request && [302, 303, 401].includes(status),
-  )
+  const refusals = page.checks.filter(({ status }) => [302, 303, 401].includes(status))
+  const isRefusal = refusals.some(({ request }) => request)
   const isRedirected = status >= 300 && status < 400 && SIGN_IN.test(headers.location ?? '')
   if (isRefusal && !isRedirected) {
     const received = headers.location ? status : `${status} without Location`

@@ -79,13 +79,8 @@ function probesOf(app: FastifyInstance) {
 
   /** The token of a probe, in any of the texts in which a proxy may pass it on. */
   function find({ raw: { url, headers } }: FastifyRequest): string | undefined {
-    const places = [
-      headers['user-agent'],
-      headers['x-forwarded-uri'],
-      headers['x-original-url'],
-      url,
-    ]
-    for (const text of places) {
+    const { 'user-agent': agent, 'x-forwarded-uri': uri, 'x-original-url': original } = headers
+    for (const text of [agent, uri, original, url]) {
       const token = readProbe(String(text ?? ''), app.keys.login, app.clock.now())
       if (token !== undefined) return token
     }

@@ -98,15 +98,13 @@ export function toResponse(
   if (cookie !== undefined) forApp.cookie = withoutSessionCookies(cookie)
   if (headers.authorization !== undefined) forApp.authorization = textOf('authorization')
   const entries = Object.entries(forApp)
+  const appendAction = OVERWRITE_IF_EXISTS_OR_ADD
   return {
     status: { code: OK },
     okResponse: {
       headers: entries
         .filter(([, value]) => value !== '')
-        .map(([key, value]) => ({
-          header: { key, value },
-          appendAction: OVERWRITE_IF_EXISTS_OR_ADD,
-        })),
+        .map(([key, value]) => ({ header: { key, value }, appendAction })),
       headersToRemove: entries.filter(([, value]) => value === '').map(([key]) => key),
     },
   }

@@ -142,11 +142,9 @@ export function macOf(values: readonly unknown[], { first }: Pick<KeyRing, 'firs
 
 /** Whether one of the keys has made a MAC of these values. */
 export function isMacOf(mac: string, values: readonly unknown[], { keys }: KeyRing): boolean {
-  const candidate = Buffer.from(mac)
+  const bytes = Buffer.from(mac)
   const macs = keys.map((first) => Buffer.from(macOf(values, { first })))
-  return macs.some(
-    (bytes) => bytes.length === candidate.length && timingSafeEqual(bytes, candidate),
-  )
+  return macs.some((own) => own.length === bytes.length && timingSafeEqual(own, bytes))
 }
 
 function open(bytes: Buffer, { object }: Key, purpose: string): string | undefined {

@@ -62,10 +62,7 @@ class Agents {
   readonly #app: FastifyInstance
   readonly #tokens: ReturnType<typeof accessTokensOf>
   /** The agents by the claims of their tokens, and by visitor. */
-  readonly #agents = new WeakMap<
-    AccessClaims,
-    { readonly visitor: Visitor; readonly agent: Agent }
-  >()
+  readonly #agents = new WeakMap<AccessClaims, Readonly<{ visitor: Visitor; agent: Agent }>>()
 
   constructor(app: FastifyInstance) {
     this.#app = app
@@ -150,11 +147,8 @@ class Agents {
     if (!opened || !visitor?.isAdmitted) throw invalidGrant('the person has signed out')
     const scopes = this.#scopesOf(realm, consent)
     const ends = this.#endOf(realm, visitor, consent, this.#app.clock.now())
-    const row = this.#sealed(
-      { ...opened.row, sid, parent, subject: null, providerSid: null, idle: null, ends, rev: 1 },
-      opened,
-      consent,
-    )
+    const own = { sid, parent, subject: null, providerSid: null, idle: null, ends, rev: 1 }
+    const row = this.#sealed({ ...opened.row, ...own }, opened, consent)
     if (!(await authStore.beginAgent(row, { id: sid, until }))) {
       await endSessions(this.#app, [{ sid }], REUSE, request)
       request.log.warn({ client: consent.clientId }, 'a code was reused, or its session has ended')
@@ -212,11 +206,8 @@ class Agents {
   /** Opens a code for the client that sends it. */
   #openCode(realm: Realm, redemption: Redemption): AuthorizationCode {
     const { keys, clock } = this.#app
-    const code = unsealValue<AuthorizationCode>(
-      redemption.code,
-      keys.login,
-      purposeAt(realm, 'code'),
-    )
+    const purpose = purposeAt(realm, 'code')
+    const code = unsealValue<AuthorizationCode>(redemption.code, keys.login, purpose)
     if (!code || clock.now() >= code.until) throw invalidGrant('the code is unknown or has expired')
     const { consent } = code
     // One message for all: whoever has stolen a code does not learn whom it is for.

@@ -272,10 +272,8 @@ async function ask(
   const question = { session: session.sid, redirectUri, state, challenge, consent, key, until }
   const storedConsent = isProven(redirectUri) ? await authStore.findConsent(key) : undefined
   // Whoever writes into the store cannot allow an agent anything.
-  if (
-    storedConsent &&
-    isMacOf(storedConsent.mac, ['consent', key, storedConsent.until], keys.record)
-  ) {
+  const consented = storedConsent && ['consent', key, storedConsent.until]
+  if (consented && isMacOf(storedConsent.mac, consented, keys.record)) {
     requireRate(visitor, server)
     return grant(realm, visitor, question, reply)
   }

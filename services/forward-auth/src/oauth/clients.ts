@@ -169,13 +169,8 @@ class Clients {
   }
 }
 
-function describeConfigured({
-  id,
-  name,
-  redirectUris,
-  secret,
-  jwksUrl,
-}: RegisteredClient): OAuthClient {
+function describeConfigured(configured: RegisteredClient): OAuthClient {
+  const { id, name, redirectUris, secret, jwksUrl } = configured
   const authentication = secret === undefined ? (jwksUrl === undefined ? 'none' : 'key') : 'secret'
   const client = describeClient(id, { name, redirectUris, authentication, jwksUrl })
   return { ...client, isConfigured: true }

@@ -3,13 +3,10 @@ import type { FastifyInstance } from 'fastify'
 import type { Realm } from '../web/realm.ts'
 
 /** The resources whose tokens a portal issues at a sign-in host. */
-export function ownResources(
-  { sites }: FastifyInstance,
-  { portal, site }: Realm,
-): readonly Resource[] {
+export function ownResources(app: FastifyInstance, { portal, site }: Realm): readonly Resource[] {
+  const signInHostOf = (url: string) => app.sites.find(new URL(url).host)?.site.authOrigin
   return portal.gate.programs.resources.filter(
     ({ authorizationServers, origin }) =>
-      !authorizationServers &&
-      sites.find(new URL(origin).host)?.site.authOrigin === site.authOrigin,
+      !authorizationServers && signInHostOf(origin) === site.authOrigin,
   )
 }

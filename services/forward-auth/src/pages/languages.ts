@@ -35,13 +35,9 @@ export function fill(text: string, values: Readonly<Record<string, string>>): st
 /** A time in ms, as people write it, in UTC. */
 export function writeTime(language: Language, time: number): string {
   const date = { day: 'numeric', month: 'long', year: 'numeric' } as const
-  const clock = {
-    hour: '2-digit',
-    minute: '2-digit',
-    timeZone: 'UTC',
-    timeZoneName: 'short',
-  } as const
+  const clock = { hour: '2-digit', minute: '2-digit' } as const
+  const zone = { timeZone: 'UTC', timeZoneName: 'short' } as const
   // As the pages of certificates write it: the day first, and 24 hours.
   const locale = language === 'en' ? 'en-GB' : language
-  return new Intl.DateTimeFormat(locale, { ...date, ...clock }).format(time)
+  return new Intl.DateTimeFormat(locale, { ...date, ...clock, ...zone }).format(time)
 }

@@ -269,10 +269,8 @@ async function beginSession(
       recordSignIn('session-ended', attempt, request)
       await sessions.records.endOne(previousSession)
     }
-    return await sessions.begin(
-      { ...realm, signedIn, browser: browserOf(request) },
-      previousSession,
-    )
+    const session = { ...realm, signedIn, browser: browserOf(request) }
+    return await sessions.begin(session, previousSession)
   } catch (error) {
     if (!isOwn(error)) throw error
     recordSignIn('sign-in-failed', { ...signIn, profile, code: error.code }, request)

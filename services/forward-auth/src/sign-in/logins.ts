@@ -129,9 +129,8 @@ export class Logins {
     if (login.provider !== provider) return { kind: 'foreign', login }
     if (this.#clock.now() >= expiresAt) return { kind: 'expired', login }
     if (this.#tried.has(id)) return { kind: 'used', login }
-    const secret = readSecrets(portal, cookieHeader).find(
-      (candidate) => browserOf(candidate) === browser,
-    )
+    const secrets = readSecrets(portal, cookieHeader)
+    const secret = secrets.find((text) => browserOf(text) === browser)
     if (secret === undefined) return { kind: 'lost', login }
     if (!(await this.#take(id))) return { kind: 'used', login }
 

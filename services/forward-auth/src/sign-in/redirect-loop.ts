@@ -30,11 +30,8 @@ export function countRedirect(
   const counts = readCounts(portal, cookieHeader, now)
   const previous = counts.find((count) => count.digest === digest)
   const isTab = previous !== undefined && began < previous.since
-  const current = {
-    digest,
-    count: (previous?.count ?? 0) + (isTab ? 0 : 1),
-    since: previous?.since ?? now,
-  }
+  const { count = 0, since = now } = previous ?? {}
+  const current = { digest, count: isTab ? count : count + 1, since }
   const otherCounts = counts.filter((count) => count !== previous)
   const value = [current, ...otherCounts]
     .slice(0, MAX_TARGETS)
@@ -61,11 +58,8 @@ function readCounts(portal: Pick<Portal, 'name'>, cookieHeader = '', now: number
   return (readCookie(cookieHeader, cookieName(portal)) ?? '')
     .split('~', MAX_TARGETS)
     .map((text) => COUNT.exec(text) ?? [])
-    .map(([, digest = '', count, since]) => ({
-      digest,
-      count: Number(count),
-      since: Number(since),
-    }))
+    .map(([, digest = '', ...numbers]) => ({ digest, numbers: numbers.map(Number) }))
+    .map(({ digest, numbers: [count = 0, since = 0] }) => ({ digest, count, since }))
     .filter(({ digest, since }) => digest !== '' && since <= now && now - since < WINDOW)
 }
 
