@@ -23,7 +23,7 @@ export interface ConfigSchema {
   readonly exactlyOne?: readonly (readonly string[])[]
   /** Members of a mapping, each with those that it needs beside it. */
   readonly needs?: Readonly<Record<string, readonly string[]>>
-  /** Keys that a mapping must not have, such as former ones, each with what to do instead. */
+  /** Keys that a mapping must not have, each with what to do instead. */
   readonly removed?: Readonly<Record<string, string>>
   /** The text to write where something else is given, or nothing. */
   readonly write?: string

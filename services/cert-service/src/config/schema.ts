@@ -19,47 +19,38 @@ import { Lifetime } from './rights.ts'
 const Names = (description: string) =>
   Type.Array(Type.String({ minLength: 1 }), { default: [], description })
 
-const ServerSchema = Type.Object(
-  {
-    ...listener(7401),
-    names: Names('Additional names for the certificate of this server.'),
-    tls: Type.Union(
-      [
-        Type.Literal('own'),
-        Type.Literal('off'),
-        Type.Literal('insecure'),
-        Type.Object({
-          certFile: FilePath({ description: 'Certificate chain in PEM, leaf first.' }),
-          keyFile: FilePath({ description: 'Private key in PEM.' }),
-        }),
-      ],
-      {
-        default: 'own',
-        description:
-          '`own`: a certificate of the embedded CA, renewed automatically. Files: reloaded when they ' +
-          'change. `off`: plain HTTP, on loopback only. `insecure`: plain HTTP on any address, which ' +
-          'exposes private keys to anyone who can read the traffic.',
-      },
-    ),
-    ...optional({
-      trustedProxies: Type.Array(Type.String({ minLength: 1 }), {
-        description:
-          'Addresses, networks and host names of the proxies whose `X-Forwarded-For`, `-Host` and ' +
-          '`-Proto` headers are trusted. Default: loopback only.',
+const ServerSchema = Type.Object({
+  ...listener(7401),
+  names: Names('Additional names for the certificate of this server.'),
+  tls: Type.Union(
+    [
+      Type.Literal('own'),
+      Type.Literal('off'),
+      Type.Literal('insecure'),
+      Type.Object({
+        certFile: FilePath({ description: 'Certificate chain in PEM, leaf first.' }),
+        keyFile: FilePath({ description: 'Private key in PEM.' }),
       }),
-      plainHttp: Type.Object(listener(), {
-        description: 'A second listener with plain HTTP, only for `/ca/*` and http-01 challenges.',
-      }),
-    }),
-  },
-  {
-    removed: {
-      workers:
-        'was removed: start several instances on one database behind the proxy, ' +
-        'see "Several processes on one machine" in docs/operations.md',
+    ],
+    {
+      default: 'own',
+      description:
+        '`own`: a certificate of the embedded CA, renewed automatically. Files: reloaded when they ' +
+        'change. `off`: plain HTTP, on loopback only. `insecure`: plain HTTP on any address, which ' +
+        'exposes private keys to anyone who can read the traffic.',
     },
-  },
-)
+  ),
+  ...optional({
+    trustedProxies: Type.Array(Type.String({ minLength: 1 }), {
+      description:
+        'Addresses, networks and host names of the proxies whose `X-Forwarded-For`, `-Host` and ' +
+        '`-Proto` headers are trusted. Default: loopback only.',
+    }),
+    plainHttp: Type.Object(listener(), {
+      description: 'A second listener with plain HTTP, only for `/ca/*` and http-01 challenges.',
+    }),
+  }),
+})
 
 const CertificateSchema = Type.Object({
   names: Type.Array(Type.String({ minLength: 1 }), {

@@ -22,50 +22,42 @@ const NAME_PATTERN = '^[a-z][a-z0-9-]{0,31}$'
 
 const Flag = (description: string) => Type.Boolean({ default: false, description })
 
-const ServerSchema = Type.Object(
-  {
-    ...listener(4181),
-    basePath: Type.String({
-      pattern: '^(/[A-Za-z0-9._~-]+)*$',
-      default: '',
-      description: 'Path prefix of all routes, such as `/gate`.',
-    }),
-    ...optional({
-      tls: Type.Object(
-        {
-          certFile: FilePath({
-            description: 'Certificate chain in PEM, leaf first. Reloaded when it changes.',
+const ServerSchema = Type.Object({
+  ...listener(4181),
+  basePath: Type.String({
+    pattern: '^(/[A-Za-z0-9._~-]+)*$',
+    default: '',
+    description: 'Path prefix of all routes, such as `/gate`.',
+  }),
+  ...optional({
+    tls: Type.Object(
+      {
+        certFile: FilePath({
+          description: 'Certificate chain in PEM, leaf first. Reloaded when it changes.',
+        }),
+        keyFile: FilePath({ description: 'Private key in PEM. Reloaded when it changes.' }),
+        clientCaFile: Type.Optional(
+          FilePath({
+            description:
+              'CA certificates in PEM. A client with a certificate of this CA is a trusted proxy, at any address.',
           }),
-          keyFile: FilePath({ description: 'Private key in PEM. Reloaded when it changes.' }),
-          clientCaFile: Type.Optional(
-            FilePath({
-              description:
-                'CA certificates in PEM. A client with a certificate of this CA is a trusted proxy, at any address.',
-            }),
-          ),
-        },
-        { description: 'Serves HTTPS. Default: plain HTTP, for a proxy on the same machine.' },
-      ),
-      grpc: Type.Object(listener(4182), {
-        description:
-          "Answers Envoy's `ext_authz` over gRPC. With `server.tls` by TLS, and with " +
-          '`clientCaFile` only for clients with a certificate. Default: off.',
-      }),
-      trustedProxies: Type.Array(Type.String({ minLength: 1 }), {
-        description:
-          'Addresses, networks and host names of the proxies that may send checks and ' +
-          '`X-Forwarded-` headers. Default: loopback only. An empty list: only proxies with a ' +
-          'client certificate.',
-      }),
+        ),
+      },
+      { description: 'Serves HTTPS. Default: plain HTTP, for a proxy on the same machine.' },
+    ),
+    grpc: Type.Object(listener(4182), {
+      description:
+        "Answers Envoy's `ext_authz` over gRPC. With `server.tls` by TLS, and with " +
+        '`clientCaFile` only for clients with a certificate. Default: off.',
     }),
-  },
-  {
-    removed: {
-      workers:
-        'was removed: start several instances behind the proxy, see "Several processes on one machine" in docs/operations.md',
-    },
-  },
-)
+    trustedProxies: Type.Array(Type.String({ minLength: 1 }), {
+      description:
+        'Addresses, networks and host names of the proxies that may send checks and ' +
+        '`X-Forwarded-` headers. Default: loopback only. An empty list: only proxies with a ' +
+        'client certificate.',
+    }),
+  }),
+})
 
 const SessionSchema = Type.Object({
   keys: Type.Optional(
@@ -151,82 +143,72 @@ const PortalSessionSchema = Type.Object(
   { default: {}, description: 'Sessions of this portal.' },
 )
 
-const PortalSchema = Type.Object(
-  {
-    name: Type.String({
-      pattern: NAME_PATTERN,
-      description: 'Name of the portal. Part of its URLs.',
+const PortalSchema = Type.Object({
+  name: Type.String({
+    pattern: NAME_PATTERN,
+    description: 'Name of the portal. Part of its URLs.',
+  }),
+  ...optional({
+    title: Type.String({
+      minLength: 1,
+      maxLength: 60,
+      description: 'Title on its pages. Default: the first domain.',
     }),
-    ...optional({
-      title: Type.String({
-        minLength: 1,
-        maxLength: 60,
-        description: 'Title on its pages. Default: the first domain.',
-      }),
-      accent: Type.String({
-        pattern: COLOR_PATTERN,
-        description: 'Colour of its pages, such as `#0b6bcb`.',
-      }),
-      logo: LogoSchema,
-      favicon: FaviconSchema,
-      texts: PageTextsSchema,
-      contact: ContactSchema,
+    accent: Type.String({
+      pattern: COLOR_PATTERN,
+      description: 'Colour of its pages, such as `#0b6bcb`.',
     }),
-    providers: Type.Array(ProviderSchema, {
-      minItems: 1,
-      description: 'Identity providers of the portal.',
-    }),
-    allow: Type.Optional(AllowSchema),
-    ...gateOptions,
-    authorizationServer: Type.Object(
-      {
-        clients: ClientsSchema,
-        registration: Flag(
-          'Lets clients register themselves (RFC 7591). Nobody has proven who such a client is, so every consent page ' +
-            'says so. Default: clients have a client ID metadata document.',
-        ),
-        privateNetworks: Type.Array(Type.String({ minLength: 1 }), {
-          default: [],
-          description:
-            'Networks from which documents of clients may come, besides public addresses, such as `10.0.0.0/8`.',
-        }),
-      },
-      {
-        default: {},
+    logo: LogoSchema,
+    favicon: FaviconSchema,
+    texts: PageTextsSchema,
+    contact: ContactSchema,
+  }),
+  providers: Type.Array(ProviderSchema, {
+    minItems: 1,
+    description: 'Identity providers of the portal.',
+  }),
+  allow: Type.Optional(AllowSchema),
+  ...gateOptions,
+  authorizationServer: Type.Object(
+    {
+      clients: ClientsSchema,
+      registration: Flag(
+        'Lets clients register themselves (RFC 7591). Nobody has proven who such a client is, so every consent page ' +
+          'says so. Default: clients have a client ID metadata document.',
+      ),
+      privateNetworks: Type.Array(Type.String({ minLength: 1 }), {
+        default: [],
         description:
-          'How this portal issues tokens for its `resources` that name no `authorizationServers`.',
-      },
-    ),
-    apps: Type.Optional(AppsSchema),
-    session: PortalSessionSchema,
-    sessions: Type.Optional(
-      Type.Object({
-        admins: Text(
-          'Name of the policy of those who may see and end the sessions of everybody, at `/portals/<portal>/sessions`.',
-        ),
+          'Networks from which documents of clients may come, besides public addresses, such as `10.0.0.0/8`.',
       }),
-    ),
-    loginLifetime: Duration({
-      default: '10m',
-      from: '30s',
-      to: '1h',
-      description: 'Time to complete a sign-in.',
-    }),
-    sharedCallback: Flag(
-      'Uses `/portals/<portal>/oauth2/callback` as the redirect URI, as traefik-forward-auth ' +
-        'does. Only for a portal with one provider to sign in at.',
-    ),
-    alwaysShowProviders: Flag('Shows the list of providers even if there is only one.'),
-  },
-  {
-    removed: {
-      sessionLifetime: 'is now `session.lifetime` of the portal',
-      tokenHeader:
-        'was removed: apps get a signed assertion instead of the session, see `assertion`. Apps ' +
-        'can still verify it at `/api/portals/<portal>/verify`',
     },
-  },
-)
+    {
+      default: {},
+      description:
+        'How this portal issues tokens for its `resources` that name no `authorizationServers`.',
+    },
+  ),
+  apps: Type.Optional(AppsSchema),
+  session: PortalSessionSchema,
+  sessions: Type.Optional(
+    Type.Object({
+      admins: Text(
+        'Name of the policy of those who may see and end the sessions of everybody, at `/portals/<portal>/sessions`.',
+      ),
+    }),
+  ),
+  loginLifetime: Duration({
+    default: '10m',
+    from: '30s',
+    to: '1h',
+    description: 'Time to complete a sign-in.',
+  }),
+  sharedCallback: Flag(
+    'Uses `/portals/<portal>/oauth2/callback` as the redirect URI, as traefik-forward-auth ' +
+      'does. Only for a portal with one provider to sign in at.',
+  ),
+  alwaysShowProviders: Flag('Shows the list of providers even if there is only one.'),
+})
 
 export const ForwardAuthSchema = Type.Object({
   server: ServerSchema,

@@ -344,10 +344,8 @@ function contact(question: string, address: string): SafeHtml {
 }
 
 /** The name and address of the person. `<bdi>` isolates names that are written right to left. */
-export function person(
-  portal: PagePortal | undefined,
-  { provider, id, name, email }: Profile,
-): SafeHtml {
+export function person(portal: PagePortal | undefined, profile: Profile): SafeHtml {
+  const { provider, id, name, email } = profile
   const label = name?.full ?? email?.address ?? id
   const address =
     email && email.address !== label ? html`<bdi>${clip(email.address, MAX_NAME)}</bdi> · ` : ''

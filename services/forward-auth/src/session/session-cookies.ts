@@ -36,10 +36,8 @@ export function setDomainCookies(
 }
 
 /** Clears the cookies of a session: of the sign-in host, and of domains whose hosts share one. */
-export function clearSessionCookies(
-  reply: FastifyReply,
-  { portal, site: { authOrigin } }: Realm,
-): void {
+export function clearSessionCookies(reply: FastifyReply, { portal, site }: Realm): void {
+  const { authOrigin } = site
   const { host } = new URL(authOrigin)
   const cookies = sitesOf(reply.server, authOrigin).map((site) => appCookie(portal, site, host))
   setHostCookies(reply, [sessionCookie(portal), ...cookies])

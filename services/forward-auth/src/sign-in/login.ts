@@ -101,10 +101,7 @@ export function byAddress(profile: Profile): SignedIn {
 }
 
 /** The person that a provider knows by the address of a request. */
-export async function identify(
-  provider: SeamlessProvider,
-  request: FastifyRequest,
-): Promise<Profile | undefined> {
+export async function identify(provider: SeamlessProvider, request: FastifyRequest) {
   const clientIp = request.server.trust.clientIp(request.raw)
   return clientIp === undefined ? undefined : provider.identify(clientIp)
 }

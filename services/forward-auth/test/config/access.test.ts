@@ -335,11 +335,6 @@ t.test('faults of rules, programs and resources', async (t) => {
       '/assertion/hosts/1 is on none of the domains',
       '/assertion/hosts/2 is not a host',
     ],
-    [
-      'a former key',
-      'tokenHeader: X-Token',
-      '/tokenHeader was removed: apps get a signed assertion instead of the session, see `assertion`',
-    ],
   ]
   for (const [why, options, ...expected] of table) {
     const faults = await faultsOf(options)

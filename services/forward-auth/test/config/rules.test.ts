@@ -350,11 +350,6 @@ t.test('reports faults of portals', async (t) => {
     ],
     ['sessions', portal('session: { lifetime: 12h, idle: 1h, refresh: off, grace: 0s }')],
     [
-      'the lifetime where it was',
-      portal('sessionLifetime: 1h'),
-      '/portals/0/sessionLifetime is now `session.lifetime` of the portal',
-    ],
-    [
       'administrators',
       portal(`policies: { admin: 'Group("admin")' }, sessions: { admins: admin }`),
     ],
