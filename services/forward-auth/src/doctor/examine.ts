@@ -15,7 +15,7 @@ import {
 import { createProbe, PROBE_MARK, type ProbedCheck, REPORT_PATH } from './probes.ts'
 
 /** A person who is signed in for the examination. */
-interface SignedIn {
+export interface SignedIn {
   /** The Cookie header of the session. */
   readonly cookie: string
   /** The identity headers that a check answers. */
