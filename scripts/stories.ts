@@ -83,7 +83,7 @@ const SCRIPTS: readonly Script[] = [
   },
   {
     title: 'A new certificate',
-    limit: 27,
+    limit: 28,
     async prepare(stage) {
       const { call } = await start(stage as Parameters<typeof start>[0])
       return (time) =>
@@ -92,7 +92,7 @@ const SCRIPTS: readonly Script[] = [
   },
   {
     title: 'A certificate that is held',
-    limit: 15,
+    limit: 16,
     async prepare(stage) {
       const { call } = await start(stage as Parameters<typeof start>[0])
       return () => expectStatus(200, call('POST', '/api/certificate', { domain: 'a.example.com' }))

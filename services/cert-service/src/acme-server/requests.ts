@@ -8,7 +8,7 @@ import {
 } from '@gatehouse/acme/server'
 import type { ServedAccount } from '@gatehouse/cert-store/port'
 import type { FastifyRequest } from 'fastify'
-import type { Principal } from '../policy/authorize.ts'
+import type { Principal } from '../policy/rules.ts'
 import type { Owner } from './external-accounts.ts'
 import { accountIdOf, type Urls, urlsOf } from './urls.ts'
 

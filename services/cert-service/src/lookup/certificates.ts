@@ -16,7 +16,8 @@ import type { Name, Profile } from '@gatehouse/pki'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Right } from '../config/auth.ts'
 import { CertError } from '../errors.ts'
-import { mayAll, type Principal, principalOf } from '../policy/authorize.ts'
+import { mayAll, principalOf } from '../policy/authorize.ts'
+import type { Principal } from '../policy/rules.ts'
 import { cursorOf, findPosition } from './positions.ts'
 
 /** The most pages that a request reads, however little its caller may see. */

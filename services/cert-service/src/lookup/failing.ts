@@ -1,7 +1,7 @@
 import { isOrder, listAll } from '@gatehouse/cert-store/listing'
 import type { Listed, Listing } from '@gatehouse/cert-store/port'
 import type { FastifyInstance } from 'fastify'
-import type { Principal } from '../policy/authorize.ts'
+import type { Principal } from '../policy/rules.ts'
 import { readPermitted } from './certificates.ts'
 
 /** Reads what fails, the most urgent first: what ends soonest, then without a certificate what is tried soonest. */

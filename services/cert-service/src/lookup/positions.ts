@@ -4,7 +4,8 @@ import type { Listed, ListOrder, Position } from '@gatehouse/cert-store/port'
 import type { FastifyInstance } from 'fastify'
 import { Type } from 'typebox'
 import { CertError } from '../errors.ts'
-import { mayAll, type Principal } from '../policy/authorize.ts'
+import { mayAll } from '../policy/authorize.ts'
+import type { Principal } from '../policy/rules.ts'
 
 /** A place in a listing: the SHA-256 of a certificate or the ID of an order, and the time that it is sorted by. */
 export const CursorText = Type.String({ pattern: '^[A-Za-z0-9-]{1,64}(_[0-9]{1,15})?$' })

@@ -11,7 +11,7 @@ import {
 } from '../config/auth.ts'
 import { certificateCallersOf } from '../config/certificate-callers.ts'
 import type { CertServiceConfig } from '../config/schema.ts'
-import { createPolicy, isOpenToTokens, type Policy, type Principal } from './authorize.ts'
+import { createPolicy, isOpenToTokens, type Policy, type Principal } from './rules.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {

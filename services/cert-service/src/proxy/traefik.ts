@@ -6,7 +6,8 @@ import type { FastifyInstance } from 'fastify'
 import { LRUCache } from 'lru-cache'
 import { CertError } from '../errors.ts'
 import { isOf } from '../lookup/certificates.ts'
-import { mayAll, type Program } from '../policy/authorize.ts'
+import { mayAll } from '../policy/authorize.ts'
+import type { Program } from '../policy/rules.ts'
 
 const HOUR = 3_600_000
 /** Certificates that are read before other work gets a turn. */

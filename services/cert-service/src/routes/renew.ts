@@ -15,10 +15,10 @@ import {
   authorize,
   certificateFor,
   type Issuable,
-  isOperator,
   mayAll,
   principalOf,
 } from '../policy/authorize.ts'
+import { isOperator } from '../policy/rules.ts'
 import {
   certificateAnswer,
   describeOrder,

@@ -8,7 +8,7 @@ import fp from 'fastify-plugin'
 import { CertError } from '../errors.ts'
 import type { VisitorName } from '../pages/card.ts'
 import { orderHref } from '../pages/links.ts'
-import { isPerson, type Person } from '../policy/authorize.ts'
+import { isPerson, type Person } from '../policy/rules.ts'
 import { signInPage, tokensOnlyPage } from './sign-in-page.ts'
 import { signInsOf } from './sign-ins.ts'
 

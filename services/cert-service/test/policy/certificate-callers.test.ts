@@ -6,12 +6,7 @@ import {
   type CertificateCaller,
   certificateCallersOf,
 } from '../../src/config/certificate-callers.ts'
-import {
-  createPolicy,
-  isOperator,
-  type Person,
-  type Principal,
-} from '../../src/policy/authorize.ts'
+import { createPolicy, isOperator, type Person, type Principal } from '../../src/policy/rules.ts'
 
 const AGENT = {
   name: 'agent',

@@ -8,7 +8,7 @@ import {
   type Person,
   type PolicyOptions,
   type Principal,
-} from '../../src/policy/authorize.ts'
+} from '../../src/policy/rules.ts'
 
 const A = 'https://a.test'
 const B = 'https://b.test'
