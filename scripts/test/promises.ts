@@ -231,12 +231,12 @@ export const PROMISES: Readonly<Record<string, readonly Said[]>> = {
       'Another host of the domain',
       `${HOP}: cookie tossing: no cookie that was not set for this browser binds a hop`,
       `${HOP}: all lost to a sibling that sets 180 cookies: costs one hop more`,
-      `${FWA}/session/cookie.test.ts: Set-Cookie`,
+      `${FWA}/web/cookies.test.ts: Set-Cookie`,
     ],
     [
       'A session is a row of the store',
       `${FWA}/store/sessions.test.ts: a session begins, changes and is found`,
-      `${FWA}/session/cookie.test.ts: the names of two portals and of the two hosts are never the same`,
+      `${FWA}/web/cookies.test.ts: the names of two portals and of the two hosts are never the same`,
     ],
     ['The cookie of an app counts', ONE_HOST, ONE_KIND],
     [
@@ -444,7 +444,7 @@ export const PROMISES: Readonly<Record<string, readonly Said[]>> = {
     ['If callers are hostile', ADVICE],
     [
       'Each host has [a cookie of its own]',
-      `${FWA}/session/cookie.test.ts: the names of two portals and of the two hosts are never the same`,
+      `${FWA}/web/cookies.test.ts: the names of two portals and of the two hosts are never the same`,
     ],
     ['This is what somebody can do', DEFINITION],
     [
@@ -483,7 +483,7 @@ export const PROMISES: Readonly<Record<string, readonly Said[]>> = {
     ],
     [
       'It can neither read nor set',
-      `${FWA}/session/cookie.test.ts: Set-Cookie`,
+      `${FWA}/web/cookies.test.ts: Set-Cookie`,
       `${HOP}: cookie tossing: no cookie that was not set for this browser binds a hop`,
       `${FWA}/sign-in/logins.test.ts: a cookie of another host counts for no login`,
     ],
@@ -495,7 +495,7 @@ export const PROMISES: Readonly<Record<string, readonly Said[]>> = {
     ],
     ['No server can prevent', DEFINITION],
     ['**Staging below production.**', DEFINITION],
-    ['A portal for `example.com`', `${FWA}/session/cookie.test.ts: Set-Cookie`],
+    ['A portal for `example.com`', `${FWA}/web/cookies.test.ts: Set-Cookie`],
     ['All of this holds', DEFINITION],
     ['With `scope: domain`, every host', DEFINITION],
     ['[Sessions](sessions.md#one-cookie-for-a-domain)', DEFINITION],

@@ -330,14 +330,14 @@ export const ATTACKS: Readonly<Record<string, Attack>> = {
       'both of nobody': session('a; __Host-gatehouse-app.main=b'),
     },
     elsewhere: [
-      'session/cookie.test.ts: a doubled cookie is none, wherever the second one stands',
+      'web/cookies.test.ts: a doubled cookie is none, wherever the second one stands',
       'sign-in/loops.test.ts: a second cookie that only the app gets ends at a page',
     ],
   },
   'a cookie that another host of the domain has set': {
     probe: 'tossed',
     elsewhere: [
-      'session/cookie.test.ts: a look-alike name, behind another space of Unicode, is another cookie',
+      'web/cookies.test.ts: a look-alike name, behind another space of Unicode, is another cookie',
       'integration/browser.test.ts: whatever a sibling sets or clears costs a redirect, and signs nobody in',
     ],
   },

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { toSqlite } from '../src/engine.ts'
+import { toSqlite } from '../../src/engine.ts'
 
 const statements: [postgres: string, sqlite: string][] = [
   ['SELECT a FROM b WHERE c = $1 AND d = $12', 'SELECT a FROM b WHERE c = ?1 AND d = ?12'],

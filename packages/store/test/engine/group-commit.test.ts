@@ -1,7 +1,7 @@
 import t from 'tap'
-import { type Engine, groupCommit, type Transaction } from '../src/index.ts'
-import { failureOf, insert, numbers, onBothEngines, open, testServer, until } from './kit.ts'
-import { Relay } from './postgres/relay.ts'
+import { type Engine, groupCommit, type Transaction } from '../../src/index.ts'
+import { failureOf, insert, numbers, onBothEngines, open, testServer, until } from '../kit.ts'
+import { Relay } from '../postgres/relay.ts'
 
 const range = (count: number) => Array.from({ length: count }, (_, i) => i + 1)
 const violation = { code: 'STORE_STATEMENT_FAILED', constraint: /numbers/ }
