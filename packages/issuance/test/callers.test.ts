@@ -296,7 +296,7 @@ t.test(
         }
         return true
       }),
-      { numRuns: 200 },
+      { numRuns: Number(process.env.GATEHOUSE_FUZZ ?? 20_000) / 400 },
     )
   },
 )

@@ -14,7 +14,7 @@ import type { IssuerConfig } from '../src/options/issuers.ts'
 import { parseRequest } from '../src/request.ts'
 import { makeCsr } from './helpers/csr.ts'
 
-const RUNS = Number(process.env.GATEHOUSE_PREPARED_RUNS ?? 12)
+const RUNS = Number(process.env.GATEHOUSE_PREPARED_RUNS ?? 6)
 const SEED = process.env.GATEHOUSE_FAULT_SEED
 const HOUR = 3_600_000
 /** What callers are made to wait. */

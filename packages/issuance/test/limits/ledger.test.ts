@@ -487,7 +487,7 @@ t.test('the CA accepts whatever the ledger admits', async (t) => {
       }
       return true
     }),
-    { numRuns: 500 },
+    { numRuns: Number(process.env.GATEHOUSE_FUZZ ?? 20_000) / 100 },
   )
 })
 

@@ -35,7 +35,7 @@ import {
 } from '../helpers/acme-faults.ts'
 import { DAY } from '../helpers/app.ts'
 
-const RUNS = Number(process.env.GATEHOUSE_FAULT_RUNS ?? 200)
+const RUNS = Number(process.env.GATEHOUSE_FAULT_RUNS ?? 80)
 const SEED = process.env.GATEHOUSE_FAULT_SEED
 const HOUR = 3_600_000
 /** Sequences on one store. */

@@ -202,6 +202,7 @@ t.test('a step-up is a hop, too', async (t) => {
 async function openTabs(
   ada: Visitor,
   { corp, clock }: Started,
+  sub: string,
   urls: string[],
   rounds: number[][],
 ) {
@@ -213,7 +214,7 @@ async function openTabs(
         const tab = tabs[number]!
         if (tab.status > 0 || ++tab.steps > 20) return
         if (tab.url.startsWith('https://corp.test/')) {
-          tab.url = corp.authorize(tab.url, 'ada').href
+          tab.url = corp.authorize(tab.url, sub).href
           return
         }
         const { statusCode, headers } = await ada.visit(tab.url)
@@ -240,18 +241,18 @@ t.test('any number of tabs at once all end well', async (t) => {
         [...Array(count).keys()].filter((tab) => tab <= round),
       ),
   }
+  const test = await start(t)
   for (const [count, pages] of [
     [1, 1],
     [2, 2],
     [4, 1],
-    [24, 1],
-    [24, 24],
+    [18, 1],
+    [18, 18],
   ] as const)
     for (const [way, roundsOf] of Object.entries(ways)) {
-      const test = await start(t)
       const ada = test.visitor()
       const urls = [...Array(count).keys()].map((tab) => `https://${APP}/tab/${tab % pages}`)
-      const tabs = await openTabs(ada, test, urls, roundsOf(count))
+      const tabs = await openTabs(ada, test, `${count} ${pages} ${way}`, urls, roundsOf(count))
       t.strictSame(
         tabs.map(({ url, status }) => [url, status]),
         urls.map((url) => [url, 200]),
@@ -333,8 +334,8 @@ const MISFITS: Readonly<
 }
 
 t.test('a ticket that does not fit is refused, and is none any more', async (t) => {
+  const test = await start(t)
   for (const [what, { isBurnt, by }] of Object.entries(MISFITS)) {
-    const test = await start(t)
     const ada = test.visitor()
     const url = await ticketUrl(ada, test)
     const kept = new Map(ada.jarOf(APP))
@@ -364,8 +365,8 @@ t.test('a ticket that does not fit is refused, and is none any more', async (t) 
 
 /** The sign-in host makes a ticket only in the browser that has begun the hop. */
 t.test('who begins a hop and has another person finish it becomes nobody', async (t) => {
+  const test = await start(t)
   for (const isAtApp of [false, true]) {
-    const test = await start(t)
     const [ada, mallory] = [test.visitor(), test.visitor()]
     await arrive(ada, test.corp, isAtApp ? WANTED : `https://${WIKI}/`)
     const { location: lure = '' } = (await mallory.visit(WANTED)).headers
@@ -381,8 +382,8 @@ t.test('who begins a hop and has another person finish it becomes nobody', async
 })
 
 t.test('the sign-in link of somebody else, opened with a session or to sign in', async (t) => {
+  const test = await start(t)
   for (const isSignedIn of [true, false]) {
-    const test = await start(t)
     const [ada, mallory] = [test.visitor(), test.visitor()]
     const { location: link = '' } = (await ada.visit(WANTED)).headers
     if (isSignedIn) await arrive(mallory, test.corp, `https://${WIKI}/`, { sub: 'mallory' })
@@ -429,9 +430,9 @@ t.test('a sibling that tosses sign-in bindings gets nothing, and Ada still arriv
         .map((i) => `__Secure-gatehouse-binding.main.${i.toString(16).padStart(8, '0')}=x`)
         .join('; '),
   }
+  const test = await start(t)
   for (const isSignedIn of [true, false])
     for (const [what, tossed] of Object.entries(ways)) {
-      const test = await start(t)
       const ada = test.visitor()
       if (isSignedIn) await arrive(ada, test.corp, `https://${WIKI}/`)
       await ada.visit(WANTED)
@@ -731,9 +732,9 @@ t.test('every way in ends at the cookie of the app', async (t) => {
       return location
     },
   }
+  const test = await start(t)
   for (const isSignedIn of [true, false])
     for (const [what, from] of Object.entries(starts)) {
-      const test = await start(t)
       const ada = test.visitor()
       if (isSignedIn) await arrive(ada, test.corp, `https://${WIKI}/`)
       const way = await arrive(ada, test.corp, await from(ada))
@@ -1015,7 +1016,7 @@ t.test('what an app has read of a cookie is worth nothing elsewhere', async (t) 
   }
   const all = Object.entries(places)
   const wrong: string[] = []
-  for (let i = 0; i < 1_000; i++) {
+  for (let i = 0; i < 300; i++) {
     const [what, ask] = all[i % all.length]!
     const { statusCode, headers } = await ask(i)
     if (statusCode < 300 || String(headers['set-cookie']).includes('=ey')) wrong.push(what)

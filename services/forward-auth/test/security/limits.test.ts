@@ -72,12 +72,12 @@ async function signInOften(t: Test, times: number, yaml = yamlOf(portalOf('main'
 }
 
 t.test('one account cannot fill the store by signing in', async (t) => {
-  t.match(await signInOften(t, 80), { beginSession: 60, completeLogin: 60 })
+  t.match(await signInOften(t, 62), { beginSession: 60, completeLogin: 60 })
 })
 
 t.test('nor can one that the portal does not admit', async (t) => {
   const yaml = yamlOf(portalOf('main', `allow: 'Group("staff")'`))
-  t.match(await signInOften(t, 80, yaml), { beginSession: 0, completeLogin: 0 })
+  t.match(await signInOften(t, 62, yaml), { beginSession: 0, completeLogin: 0 })
 })
 
 t.test('one account cannot fill the store by tickets that it loses', async (t) => {

@@ -15,7 +15,7 @@ import { compileCondition } from '../../../../packages/profile/src/conditions.ts
 import { envelope, VERSION } from '../helpers/mcp-requests.ts'
 
 /** `GATEHOUSE_FAULT_RUNS` draws more, `GATEHOUSE_FAULT_SEED` others. */
-const RUNS = Number(process.env.GATEHOUSE_FAULT_RUNS ?? 100_000)
+const RUNS = Number(process.env.GATEHOUSE_FAULT_RUNS ?? 20_000)
 const SEED = Number(process.env.GATEHOUSE_FAULT_SEED ?? 31)
 
 const READ = 'read_note'

@@ -7,8 +7,8 @@ import { portalOf, startApp, yamlOf } from '../app.ts'
 import { SHAPES } from '../shapes.ts'
 
 const ROUNDS = 5
-const REQUESTS = 50_000
-/** A leak of 200 bytes per request would be ten times this. */
+const REQUESTS = 30_000
+/** A leak of 200 bytes per request would be six times this. */
 const MAX_GROWTH = 1_048_576
 
 t.test('memory stays bounded whatever is requested', async (t) => {

@@ -9,7 +9,7 @@ import { BROWSER } from '../shapes.ts'
 // What is wrong in these tests, and said.
 expectWarnings(t, 'FWA_CALLBACK_FOREIGN', 'FWA_CALLBACK_SHARED', 'check refused', 'request refused')
 
-const RUNS = Number(process.env.GATEHOUSE_FUZZ ?? 20_000) / 4
+const RUNS = Number(process.env.GATEHOUSE_FUZZ ?? 20_000) / 10
 const OURS = /^https:\/\/(auth\.example\.com|app\.example\.com(:8443)?|example\.com)\//
 const PROVIDER = /^https:\/\/(corp|code)\.test\/authorize\?/
 

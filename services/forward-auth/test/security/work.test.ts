@@ -81,6 +81,7 @@ const DIALECTS: Readonly<Record<string, (uri: string) => [Shape, RequestHeaders]
   ],
 }
 
+const RUNS = Number(process.env.GATEHOUSE_FUZZ ?? 20_000) / 200
 /** As much as a request may have, with the rest of its headers. */
 const MOST = 40_000
 
@@ -124,7 +125,8 @@ t.test('a check takes linear work, whatever it is filled with', async (t) => {
     const work = await workOf(one)
     if (work > mostFor(one.length)) dear.push(`${work}: ${Object.values(one).join(', ')}`)
   }
-  const some = { sender: 'nobody', dialect: 'forward', length: MOST }
+  // Half of it shows as well what takes more than linear work.
+  const some = { sender: 'nobody', dialect: 'forward', length: MOST / 2 }
   // What is compiled or loaded once does not count.
   for (const sender of senders) await workOf({ ...some, sender, part: 'query', units: ['letters'] })
   for (const part of Object.keys(PARTS))
@@ -137,6 +139,6 @@ t.test('a check takes linear work, whatever it is filled with', async (t) => {
     units: fc.array(oneOf(UNITS), { minLength: 1, maxLength: 3 }),
     length: fc.constantFrom(2_000, 8_000, MOST),
   })
-  for (const one of fc.sample(cases, { numRuns: 200, seed: 7 })) await look(one)
+  for (const one of fc.sample(cases, { numRuns: RUNS, seed: 7 })) await look(one)
   t.strictSame(dear, [])
 })

@@ -593,19 +593,19 @@ t.test('what nobody here has signed is refused without an error of a library', a
   t.equal(calls, 1)
 })
 
-t.test('a million forged cookies do not grow memory', async (t) => {
+t.test('forged cookies do not grow memory', async (t) => {
   const { begin, check } = await startInstance(t)
   const { cookie } = await begin()
   const heap: number[] = []
-  for (let i = 0; i < 1_000_000; i++) {
+  for (let i = 0; i < 400_000; i++) {
     // One in a hundred looks like a token.
     const junk = i % 100 === 0 ? `${cookie.slice(0, -10)}${i + 1e9}` : `${cookie.slice(0, 30)}${i}`
     if (await check(junk)) t.fail('junk was taken for a session')
-    if (i % 250_000 === 249_999) heap.push(usedHeap())
+    if (i % 100_000 === 99_999) heap.push(usedHeap())
   }
-  // What is kept would be 25 MB or more of each quarter. V8 compiles code whenever it has the time, but not in each of them.
+  // What is kept would be 10 MB or more of each quarter. V8 compiles code whenever it has the time, but not in each of them.
   const growth = Math.min(...heap.slice(1).map((bytes, i) => bytes - heap[i]!))
-  t.ok(growth < 8 * 1024 * 1024, `grew by ${growth} bytes at least`)
+  t.ok(growth < 4 * 1024 * 1024, `grew by ${growth} bytes at least`)
   t.ok(await check(cookie))
 })
 

@@ -133,6 +133,10 @@ t.test('invariant: an app is listed if and only if its check lets the person pas
     allow: fc.constantFrom('anyone', { groups: ['admin'] }),
     claims,
   })
+  // One cookie for all hosts, so that one sign-in will do.
+  const yamlFor = (options: string) =>
+    yamlOf(portalOf('main', options)).replace(DOMAINS, SHARED_DOMAIN)
+  const test = await startApp(t, yamlFor(POLICIES))
   const seen = { listed: 0, left: 0 }
   await fc.assert(
     fc.asyncProperty(setting, async ({ rules, apps, allow, claims }) => {
@@ -147,16 +151,7 @@ t.test('invariant: an app is listed if and only if its check lets the person pas
         require,
       }))
       const options = `${POLICIES}, allow: ${JSON.stringify(allow)}, rules: ${JSON.stringify(ruled)}, apps: ${JSON.stringify(named)}`
-      await using opened = new AsyncDisposableStack()
-      const each = {
-        teardown: (close: () => unknown) => opened.defer(async () => void (await close())),
-        threw(error: Error) {
-          throw error
-        },
-      }
-      // One cookie for all hosts, so that one sign-in will do.
-      const yaml = yamlOf(portalOf('main', options)).replace(DOMAINS, SHARED_DOMAIN)
-      const test = await startApp(each, yaml)
+      await test.reload(yamlFor(options))
       const cookie = await test.signIn('main', claims, AT_SIGN_IN)
       const { body } = await test.app.inject({
         url: '/portals/main/account',

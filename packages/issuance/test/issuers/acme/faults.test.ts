@@ -4,7 +4,7 @@ import t from 'tap'
 import type { Reply } from '../../../../acme/test/scripted-ca/index.ts'
 import { createWorld, type End, type Fault, runProcess, type World } from '../../faulty-world.ts'
 
-const RUNS = Number(process.env.GATEHOUSE_FAULT_RUNS ?? 100)
+const RUNS = Number(process.env.GATEHOUSE_FAULT_RUNS ?? 50)
 const SEED = process.env.GATEHOUSE_FAULT_SEED
 const MINUTE = 60_000
 
