@@ -254,7 +254,7 @@ t.test('any settings give a valid file, or one that is refused at marked places'
       t.ok(areMarked(outcome), `${text}\n${outcome.yaml}\n${outcome.refused}`)
       t.notMatch(outcome.yaml, 'CANARY')
     }),
-    { numRuns: 200 },
+    { numRuns: Number(process.env.GATEHOUSE_FUZZ ?? 20_000) / 200 },
   )
 })
 

@@ -58,7 +58,7 @@ for (const [engine, prepare] of Object.entries(ENGINES))
         const left = await Promise.all(all.map((each) => each.check(cookie)))
         return left.every((session) => session === undefined)
       })
-      await fc.assert(isKept, { numRuns: 15 })
+      await fc.assert(isKept, { numRuns: Number(process.env.GATEHOUSE_FUZZ ?? 20_000) / 2_500 })
     })
 
     t.test(
