@@ -455,7 +455,7 @@ t.test('the CA accepts whatever the ledger admits', async (t) => {
     renewalsExempt: true,
   }
   await fc.assert(
-    fc.asyncProperty(fc.array(act, { maxLength: 80 }), async (acts) => {
+    fc.asyncProperty(fc.array(act, { maxLength: 80, size: 'max' }), async (acts) => {
       const clock = { at: NOW }
       const { ledger } = await open(t, limits, { clock })
       const ca = createLimitedCa(limits, () => clock.at)
