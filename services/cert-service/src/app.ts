@@ -122,12 +122,8 @@ export async function buildApp(config: CertServiceConfig, deps: AppDeps): Promis
     await app.register(clock, { clock: deps.clock ?? clockOf(app.store) })
     await app.register(audit)
     await app.register(certMetrics, { metrics, issuers: config.issuers })
-    await app.register(issuers, {
-      ca: config.ca,
-      issuers: config.issuers,
-      fallback: deps.issuer,
-      createSolver: deps.createSolver,
-    })
+    const { issuer: fallback, createSolver } = deps
+    await app.register(issuers, { ca: config.ca, issuers: config.issuers, fallback, createSolver })
     await app.register(loops)
     await app.register(events, { receivers, events: deps.events })
     await app.register(issuance, { limits, wait: config.issuance.wait, random })
@@ -162,13 +158,9 @@ async function registerListeners(
   { server, issuers }: CertServiceConfig,
   deps: AppDeps,
 ): Promise<void> {
-  const { plainHttp } = server
   await app.register(ownTls, { server })
-  await app.register(listeners, {
-    plainHttp,
-    issuers,
-    buildPlainApp: () => buildPlainApp(app, deps),
-  })
+  const buildPlain = () => buildPlainApp(app, deps)
+  await app.register(listeners, { plainHttp: server.plainHttp, issuers, buildPlain })
 }
 
 /** Stand in for what no route uses before the first request. */
@@ -187,10 +179,7 @@ export async function buildApi(options: AccessOptions, deps: AppDeps): Promise<F
 }
 
 /** The app of `server.plainHttp`: certificates and lists of the CA, and responses to challenges. */
-export async function buildPlainApp(
-  app: FastifyInstance,
-  { log }: AppDeps,
-): Promise<FastifyInstance> {
+export async function buildPlainApp(app: FastifyInstance, { log }: AppDeps) {
   const plain = createServer({ log }, { tls: 'off' }, () => false, {})
   await plain.register(requestTelemetry, {})
   await plain.register(problems, { statusOf: STATUS_OF })
@@ -224,18 +213,12 @@ function createServer(
 }
 
 /** Registers what every service of Gatehouse has. */
-async function registerHttp(
-  app: FastifyInstance,
-  { metrics, traceRequests }: AppDeps,
-): Promise<void> {
+async function registerHttp(app: FastifyInstance, deps: AppDeps): Promise<void> {
+  const { metrics, traceRequests } = deps
   await app.register(reload)
   await app.register(forwardedAddresses)
-  await app.register(requestTelemetry, {
-    ...(metrics && { metrics }),
-    traceRequests,
-    fieldsOf: logFields,
-    isRoutine,
-  })
+  const telemetry = { traceRequests, fieldsOf: logFields, isRoutine }
+  await app.register(requestTelemetry, { ...(metrics && { metrics }), ...telemetry })
   await app.register(problems, { statusOf: STATUS_OF, ...PROBLEMS })
   await app.register(strictHttp, { docsUrl: ERRORS_PATH })
   await app.register(errorReference, { path: ERRORS_PATH, tables: ERRORS })
@@ -248,11 +231,7 @@ async function registerHttp(
   await app.register(health, { metrics, docsUrl: ERRORS_PATH })
 }
 
-function sendProblemPage(
-  problem: Problem,
-  request: FastifyRequest,
-  reply: FastifyReply,
-): FastifyReply {
+function sendProblemPage(problem: Problem, request: FastifyRequest, reply: FastifyReply) {
   return sendPage(reply, problem.status, problemPage(languageOf(request), problem))
 }
 

@@ -70,14 +70,8 @@ export class Audit {
     const hour = hourOf(now)
     const remoteAddress = this.#addressOf(actor, hour)
     const key = `${hour} hand-out ${detail ?? ''} ${serialNumber} ${remoteAddress} ${actor.actor}`
-    const row = {
-      at: now,
-      action: 'hand-out' as const,
-      names,
-      serialNumber,
-      ...(detail && { detail }),
-    }
-    return this.#count(key, () => ({ ...row, ...actor, remoteAddress }))
+    const row = { at: now, names, serialNumber, ...(detail && { detail }) }
+    return this.#count(key, () => ({ ...row, action: 'hand-out', ...actor, remoteAddress }))
   }
 
   /** Records that a certificate is in use although it was not delivered. */

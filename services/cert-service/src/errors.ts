@@ -119,19 +119,12 @@ export const STATUS_OF: Readonly<Record<string, number>> = {
   STORE_UNRELEASED: 503,
 }
 
-const ROWS: ReadonlyMap<string, { readonly title: string; readonly action: string }> = new Map(
-  Object.entries({
-    ...CERT_ERRORS,
-    ...PKI_ERRORS,
-    ...ACME_ERRORS,
-    ...AUTH_ERRORS,
-    ...STORE_ERRORS,
-  }),
-)
+const ROWS = { ...CERT_ERRORS, ...PKI_ERRORS, ...ACME_ERRORS, ...AUTH_ERRORS, ...STORE_ERRORS }
+const ACTIONS = new Map(Object.entries(ROWS).map(([code, { action }]) => [code, action]))
 
 /** Finds what to do about an error, by its code; `undefined` for codes of other software. */
 export function actionFor(code: string): string | undefined {
-  return ROWS.get(code)?.action
+  return ACTIONS.get(code)
 }
 
 /** An error of cert-service. `message` names the value that is at fault. */

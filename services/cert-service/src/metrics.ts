@@ -26,7 +26,7 @@ function createCertMetrics(metrics: Metrics, issuers: readonly Named[]): CertMet
   const failed = metrics.counter({
     name: 'gatehouse_certs_failed_total',
     help: 'Tries to issue a certificate that failed.',
-    labels: { class: FAILURE_CLASSES },
+    labels: { class: CLASSES },
   })
   return {
     issued: metrics.counter({
@@ -89,16 +89,10 @@ function measureCounts(
       },
     })
   const waits = 'Events that a receiver has not accepted yet.'
-  const fails = 'Names whose last order failed, with a certificate or without.'
-  const failing = () => store.countFailedOrders()
   measure('gatehouse_certs_events_waiting', waits, 'receiver', receivers, () => store.countEvents())
-  measure(
-    'gatehouse_certs_failing',
-    fails,
-    'issuer',
-    [{ name: 'ca' }, { name: CLIENT_ISSUER }, ...issuers],
-    failing,
-  )
+  const fails = 'Names whose last order failed, with a certificate or without.'
+  const all = [{ name: 'ca' }, { name: CLIENT_ISSUER }, ...issuers]
+  measure('gatehouse_certs_failing', fails, 'issuer', all, () => store.countFailedOrders())
 }
 
 function measureEndings(metrics: Metrics, { store, clock }: FastifyInstance): void {
@@ -160,47 +154,23 @@ function measureEndings(metrics: Metrics, { store, clock }: FastifyInstance): vo
   })
 }
 
-const FAILURE_CLASSES = [
-  'dns',
-  'proof',
-  'limit',
-  'unreachable',
-  'refused',
-  'store',
-  'internal',
-] as const
-
-type FailureClass = (typeof FAILURE_CLASSES)[number]
-
-const CLASS_OF: Readonly<Record<string, FailureClass>> = {
-  ACME_DNS: 'dns',
-  ACME_CAA: 'dns',
-  ACME_CONNECTION: 'proof',
-  ACME_INCORRECT_RESPONSE: 'proof',
-  ACME_NO_CHALLENGE: 'proof',
-  ACME_ORDER_INVALID: 'proof',
-  ACME_TLS: 'proof',
-  ACME_UNAUTHORIZED: 'proof',
-  ACME_PAUSED: 'limit',
-  ACME_RATE_LIMITED: 'limit',
-  CERT_BUSY: 'limit',
-  CERT_RATE_LIMITED: 'limit',
-  PKI_KEY_QUEUE_FULL: 'limit',
-  ACME_SERVER_INTERNAL: 'unreachable',
-  ACME_TIMEOUT: 'unreachable',
-  ACME_UNREACHABLE: 'unreachable',
-  STORE_UNAVAILABLE: 'store',
-  STORE_CORRUPT: 'store',
-  STORE_REFUSED: 'store',
-  STORE_STATEMENT_FAILED: 'internal',
+/** The codes of each class of failures, as patterns; every other code of ours is `refused`. */
+const CODES = {
+  dns: /^ACME_(DNS(_|$)|CAA$)/,
+  proof: /^ACME_(CONNECTION|INCORRECT_RESPONSE|NO_CHALLENGE|ORDER_INVALID|TLS|UNAUTHORIZED)$/,
+  limit: /^(ACME_PAUSED|(ACME|CERT)_RATE_LIMITED|CERT_BUSY|PKI_KEY_QUEUE_FULL)$/,
+  unreachable: /^ACME_(SERVER_INTERNAL|TIMEOUT|UNREACHABLE)$/,
+  store: /^STORE_(UNAVAILABLE|CORRUPT|REFUSED)$/,
+  internal: /^STORE_STATEMENT_FAILED$/,
 }
+type FailureClass = keyof typeof CODES | 'refused'
+const CLASSES = [...(Object.keys(CODES) as (keyof typeof CODES)[]), 'refused'] as const
 
 /** The class of an error, which says where to look. */
 export function failureClass(error: unknown): FailureClass {
   if (!(error instanceof AcmeError || error instanceof TitledError || error instanceof PkiError))
     return 'internal'
-  const { code } = error
-  return CLASS_OF[code] ?? (code.startsWith('ACME_DNS_') ? 'dns' : 'refused')
+  return CLASSES.find((name) => name !== 'refused' && CODES[name].test(error.code)) ?? 'refused'
 }
 
 interface Named {

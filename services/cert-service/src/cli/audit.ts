@@ -32,16 +32,7 @@ function lineOf({ id: _, at: timestamp, ...row }: AuditRecord, asJson: boolean):
   const time = new Date(timestamp).toISOString()
   if (asJson) return `${JSON.stringify({ time, ...row })}\n`
   const { action, actor, names, remoteAddress = '-', count, detail = '', account } = row
-  const accountTexts = account ? [`account ${account}`] : []
-  const cells = [
-    time,
-    action,
-    actor,
-    names.join(','),
-    remoteAddress,
-    `${count}x`,
-    ...accountTexts,
-    detail,
-  ]
+  const more = account ? [`account ${account}`, detail] : [detail]
+  const cells = [time, action, actor, names.join(','), remoteAddress, `${count}x`, ...more]
   return `${cells.map(printable).join('  ').trimEnd()}\n`
 }

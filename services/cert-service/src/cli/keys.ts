@@ -13,18 +13,15 @@ import { CertError } from '../errors.ts'
 import { VERSION } from '../version.ts'
 
 type StorageConfig = CertServiceConfig['storage']
+type Rollover = { readonly issuers: readonly IssuerConfig[]; readonly name: string }
 
 /** The store of a service that is stopped, or a database; and its master key. */
 type Stopped = Pick<StorageConfig, 'path' | 'masterKeyFile'> & Partial<StorageConfig>
 
-function openStopped({ schema = '', ...storage }: Stopped): Promise<Store> {
+function openStopped(stopped: Stopped): Promise<Store> {
   const log = { info() {}, warn() {} }
-  return openStore({
-    storage: { ...storage, schema },
-    existing: true,
-    name: 'gatehouse-certs',
-    log,
-  })
+  const storage = { schema: '', ...stopped }
+  return openStore({ storage, existing: true, name: 'gatehouse-certs', log })
 }
 
 function keyringOf({ url, path, masterKey, masterKeyFile }: Stopped, store: Store) {
@@ -36,10 +33,8 @@ function keyringOf({ url, path, masterKey, masterKeyFile }: Stopped, store: Stor
  * Moves the root's private key out of the store into a new file (PEM, PKCS#8), to be kept offline.
  * @throws StoreError STORE_MISSING, STORE_LOCKED; CertError CERT_ROOT_KEY_ABSENT, CERT_MASTER_KEY_UNUSABLE, CERT_FILE_FAILED
  */
-export async function detachRoot({
-  file,
-  ...stopped
-}: Stopped & { readonly file: string }): Promise<void> {
+export async function detachRoot(options: Stopped & { readonly file: string }): Promise<void> {
+  const { file, ...stopped } = options
   await using store = await openStopped(stopped)
   const root = (await store.listAuthorities()).find(({ role }) => role === 'root')
   if (!root?.sealedKey)
@@ -74,18 +69,14 @@ export async function rekey({ masterKey, ...stopped }: Stopped): Promise<void> {
  * Gives the account of an issuer another key (RFC 8555 section 7.3.5).
  * @throws AcmeError; StoreError STORE_MISSING, STORE_LOCKED; CertError CERT_ISSUER_ABSENT, CERT_MASTER_KEY_UNUSABLE
  */
-export async function rollover({
-  issuers,
-  name,
-  ...stopped
-}: Stopped & { readonly issuers: readonly IssuerConfig[]; readonly name: string }): Promise<void> {
+export async function rollover(options: Stopped & Rollover): Promise<void> {
+  const { issuers, name, ...stopped } = options
   const config = issuers.find((issuer) => issuer.name === name)
   if (!config) throw new CertError('CERT_ISSUER_ABSENT', `no issuer is called ${name}`)
   await using store = await openStopped(stopped)
   const keyring = await keyringOf(stopped, store)
   const userAgent = `gatehouse-cert-service/${VERSION}`
-  const warn = (...words: readonly unknown[]) =>
-    process.stderr.write(escaped(`${format(...words)}\n`))
+  const warn = (...words: unknown[]) => process.stderr.write(escaped(`${format(...words)}\n`))
   const log = { info() {}, warn }
   await rolloverAccount(config, issuers, { store, keyring, clock: systemClock, log, userAgent })
 }

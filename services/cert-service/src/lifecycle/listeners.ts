@@ -15,17 +15,17 @@ export interface ListenersOptions {
   readonly plainHttp: CertServiceConfig['server']['plainHttp']
   readonly issuers: CertServiceConfig['issuers']
   /** Makes the app of `server.plainHttp`. */
-  buildPlainApp(): Promise<FastifyInstance>
+  buildPlain(): Promise<FastifyInstance>
 }
 
 /** Adds the listeners beside that of the API; they are closed with the app. */
 export const listeners = fp<ListenersOptions>(
-  async (app: FastifyInstance, { plainHttp, issuers, buildPlainApp }) => {
+  async (app: FastifyInstance, { plainHttp, issuers, buildPlain }) => {
     const opened = new AsyncDisposableStack()
     app.addHook('onClose', async () => opened.disposeAsync())
     app.decorate('listenBeside', async () => {
       if (plainHttp) {
-        const plain = await buildPlainApp()
+        const plain = await buildPlain()
         opened.defer(() => plain.close())
         await plain.listen(plainHttp).catch((error: unknown) => {
           throw listenError(error, plainHttp)
