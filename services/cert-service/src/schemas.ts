@@ -8,6 +8,9 @@ import type { FastifySchema } from 'fastify'
 import { type Static, type TSchema, Type } from 'typebox'
 import { actionFor } from './errors.ts'
 
+export const TextSchema = (description: string) => Type.String({ description })
+export const TimeSchema = (description: string) => Type.String({ format: 'date-time', description })
+
 /** Media type of a certificate and its key in one file. */
 export const PEM = 'application/x-pem-file'
 
@@ -40,9 +43,7 @@ const IssueProblemSchema = Type.Object(
   {
     ...ProblemSchema.properties,
     ...optional({
-      limit: Type.String({
-        description: 'The exhausted limit of the caller, by its key in the configuration.',
-      }),
+      limit: TextSchema('The exhausted limit of the caller, by its key in the configuration.'),
       orderUrl: Type.String({
         format: 'uri-reference',
         description: 'The order that failed, relative to this server, as in `Location`.',
@@ -88,8 +89,6 @@ export const IdSchema = Type.String({ maxLength: 64, pattern: '^[\\w-]+$' })
 /** The length of a name: that of the longest SPIFFE ID. */
 export const NAME = { minLength: 1, maxLength: 2_048 }
 
-export const TimeSchema = (description: string) => Type.String({ format: 'date-time', description })
-
 /** A body or path that names a certificate. */
 export const DomainSchema = Type.Object({
   domain: Type.String({
@@ -101,7 +100,7 @@ export const DomainSchema = Type.Object({
 })
 
 /** The query that selects certificates by profile. */
-export const ProfileQuerySchema = Type.Partial(
+export const ProfileSchema = Type.Partial(
   Type.Object({
     profile: Type.Enum([...PROFILES], {
       description: 'Certificates of TLS servers, or of TLS clients. Default: `server`.',
@@ -110,13 +109,13 @@ export const ProfileQuerySchema = Type.Partial(
 )
 
 /** A body that names a certificate. */
-export const OfProfileSchema = Type.Object({
+export const TargetSchema = Type.Object({
   ...DomainSchema.properties,
-  ...ProfileQuerySchema.properties,
+  ...ProfileSchema.properties,
 })
 
 export const CertificateRequestSchema = Type.Object({
-  ...OfProfileSchema.properties,
+  ...TargetSchema.properties,
   ...optional({
     names: Type.Array(Type.String(NAME), {
       maxItems: MAX_NAMES - 1,
@@ -137,11 +136,11 @@ export const CertificateRequestSchema = Type.Object({
 })
 
 export const HeldSchema = Type.Object({
-  domain: Type.String({ description: 'The requested name.' }),
+  domain: TextSchema('The requested name.'),
   names: Type.Array(Type.String(), { description: 'All names of the certificate.' }),
-  issuer: Type.String({ description: 'The issuer that signed it; `ca` is the embedded CA.' }),
-  serialNumber: Type.String({ description: 'Hexadecimal.' }),
-  fingerprint256: Type.String({ description: 'SHA-256 of the certificate, hexadecimal.' }),
+  issuer: TextSchema('The issuer that signed it; `ca` is the embedded CA.'),
+  serialNumber: TextSchema('Hexadecimal.'),
+  fingerprint256: TextSchema('SHA-256 of the certificate, hexadecimal.'),
   notBefore: TimeSchema('Start of validity.'),
   notAfter: TimeSchema('End of validity.'),
   renewAt: Type.Optional(TimeSchema('When it is renewed; absent if it is no longer renewed.')),
@@ -155,12 +154,12 @@ export const HeldSchema = Type.Object({
 
 const CertificateSchema = Type.Object({
   ...HeldSchema.properties,
-  certificate: Type.String({ description: 'PEM chain, leaf first.' }),
+  certificate: TextSchema('PEM chain, leaf first.'),
   ...optional({
-    privateKey: Type.String({
-      description: 'PKCS#8 in PEM; absent if the caller keeps the key, or may not have it.',
-    }),
-    issuerCert: Type.String({ description: 'Certificate of the issuer in PEM.' }),
+    privateKey: TextSchema(
+      'PKCS#8 in PEM; absent if the caller keeps the key, or may not have it.',
+    ),
+    issuerCert: TextSchema('Certificate of the issuer in PEM.'),
     ignored: Type.Array(Type.String(), {
       description:
         'What the `csr` of this request asks for but the certificate does not contain, such as ' +
@@ -171,10 +170,9 @@ const CertificateSchema = Type.Object({
   cached: Type.Boolean({ description: 'Whether it was stored before this request.' }),
 })
 
-export const PemBundleSchema = Type.String({
-  description:
-    'The chain, leaf first, then the private key if this service has it and the caller may have it.',
-})
+export const PemBundleSchema = TextSchema(
+  'The chain, leaf first, then the private key if this service has it and the caller may have it.',
+)
 
 /** The answer of a route that delivers a certificate, or in JSON something else as well. */
 export function certificateAnswer(...schemas: readonly TSchema[]): object {
@@ -189,10 +187,10 @@ export function certificateAnswer(...schemas: readonly TSchema[]): object {
 export const emptyAnswer = (description: string) => ({ type: 'null', description })
 
 export const FailureSchema = Type.Object({
-  code: Type.String({ description: 'Stable code of the error.' }),
-  detail: Type.String({ description: 'What went wrong, in plain words.' }),
+  code: TextSchema('Stable code of the error.'),
+  detail: TextSchema('What went wrong, in plain words.'),
   failedAt: TimeSchema('When it failed.'),
-  action: Type.Optional(Type.String({ description: 'What to do about it.' })),
+  action: Type.Optional(TextSchema('What to do about it.')),
 })
 
 /** An order: a certificate that takes longer than the caller waits. */
@@ -200,7 +198,7 @@ export const OrderSchema = Type.Object(
   {
     id: Type.String(),
     status: Type.Enum(['pending', 'failed', 'done']),
-    step: Type.String({ description: 'What it is doing, or was doing when it failed.' }),
+    step: TextSchema('What it is doing, or was doing when it failed.'),
     since: TimeSchema('When it began.'),
     names: Type.Array(Type.String()),
     lastError: Type.Optional(FailureSchema),
@@ -231,7 +229,7 @@ export function describeFailure({ code, detail, at: time }: NonNullable<OrderRec
 
 export const FailingOrderSchema = Type.Object({
   ...OrderSchema.properties,
-  issuer: Type.String({ description: 'The issuer that has to sign.' }),
+  issuer: TextSchema('The issuer that has to sign.'),
   notAfter: Type.Optional(
     TimeSchema('End of the certificate that is to be replaced; absent if there is none.'),
   ),
@@ -245,16 +243,16 @@ const ProofSchema = Type.Object({
       '`ready`: DNS says where the record goes, and the provider accepts the credentials if ' +
       'that can be checked without a change. `unchecked`: only the CA can check it.',
   }),
-  detail: Type.String({ description: 'What was found, in plain words.' }),
-  code: Type.Optional(Type.String({ description: 'Stable code of the error.' })),
+  detail: TextSchema('What was found, in plain words.'),
+  code: Type.Optional(TextSchema('Stable code of the error.')),
 })
 
 const BudgetSchema = Type.Object({
   limit: Type.Enum(['orders', 'domain', 'names', 'failures', 'failuresInARow', 'accounts']),
-  subject: Type.String({ description: 'What it is counted for.' }),
+  subject: TextSchema('What it is counted for.'),
   left: Type.Integer(),
   count: Type.Integer({ description: 'How many the limit allows.' }),
-  per: Type.String({ description: 'The time after which all of them are available again.' }),
+  per: TextSchema('The time after which all of them are available again.'),
   freeAt: Type.Optional(TimeSchema('When the next one is available again, if none is left.')),
 })
 
@@ -262,12 +260,11 @@ export const DryRunSchema = Type.Object(
   {
     domain: Type.String(),
     names: Type.Array(Type.String()),
-    issuer: Type.String({ description: 'The issuer that would sign it.' }),
+    issuer: TextSchema('The issuer that would sign it.'),
     accountUrl: Type.Optional(
-      Type.String({
-        description:
-          'The account at the CA, for `accounturi` in CAA records; absent until it is registered.',
-      }),
+      TextSchema(
+        'The account at the CA, for `accounturi` in CAA records; absent until it is registered.',
+      ),
     ),
     held: Type.Optional(HeldSchema),
     order: Type.Optional(OrderSchema),

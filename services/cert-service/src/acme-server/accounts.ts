@@ -56,10 +56,8 @@ export async function accountRoutes(app: FastifyInstance): Promise<void> {
     requireOwn(request.params.id, account)
     reply.header('location', urls.account(account.id))
     if (signed.payload.length === 0) return describe(account, urls)
-    const { status = account.status, contact = account.contact } = readPayload(
-      signed,
-      AccountSchema,
-    )
+    const changes = readPayload(signed, AccountSchema)
+    const { status = account.status, contact = account.contact } = changes
     if (status !== account.status && status !== 'deactivated')
       throw malformed('an account can only be changed to `deactivated`')
     if (contact !== account.contact)
@@ -103,11 +101,8 @@ type NewAccount = ReturnType<typeof readPayload<typeof NewAccountSchema>>
 
 /** @throws AcmeProblem `badPublicKey` */
 function requireStrong({ key }: PublicKey): void {
-  if (key.asymmetricKeyType === 'rsa' && isRocaKey(key))
-    throw new AcmeProblem(
-      'badPublicKey',
-      'the key can be computed from its public key (CVE-2017-15361)',
-    )
+  const why = 'the key can be computed from its public key (CVE-2017-15361)'
+  if (key.asymmetricKeyType === 'rsa' && isRocaKey(key)) throw new AcmeProblem('badPublicKey', why)
 }
 
 async function register(
@@ -140,9 +135,8 @@ async function register(
   // The store limits accounts, so unknown clients cannot fill the disk.
   const entry = entryOf(request, 'acme-account', owner.caller === null ? 'devices' : undefined)
   const { externalAccounts } = server
-  const account = await server.store.acme.addAccount(newAccount, entry, (other) =>
-    externalAccounts.isInForce(other),
-  )
+  const isInForce = (other: ServedAccount) => externalAccounts.isInForce(other)
+  const account = await server.store.acme.addAccount(newAccount, entry, isInForce)
   if (account) return account
   const detail =
     'the caller has too many accounts: reuse one, or have `gatehouse-certs acme-account --renew` end them'
@@ -158,11 +152,8 @@ function readContact(urls: readonly string[]): readonly string[] {
   for (const url of urls) {
     if (!/^mailto:/i.test(url))
       throw new AcmeProblem('unsupportedContact', 'a contact has to be a `mailto` URL')
-    if (!MAIL.test(url))
-      throw new AcmeProblem(
-        'invalidContact',
-        'a contact has to be `mailto:` and one address, without anything after it',
-      )
+    const why = 'a contact has to be `mailto:` and one address, without anything after it'
+    if (!MAIL.test(url)) throw new AcmeProblem('invalidContact', why)
   }
   return urls
 }
@@ -185,18 +176,15 @@ async function boundCaller(
 /** None, for an address in a network that needs none. @throws AcmeProblem `externalAccountRequired` */
 function openCaller({ server, ip }: FastifyRequest): Record<keyof Owner, null> {
   if (server.acmeOptions.isOpen(ip)) return { caller: null, boundBy: null }
-  throw new AcmeProblem(
-    'externalAccountRequired',
-    'an account needs an external account binding: get its key by `gatehouse-certs acme-account`',
-  )
+  const need = 'an account needs an external account binding'
+  const detail = `${need}: get its key by \`gatehouse-certs acme-account\``
+  throw new AcmeProblem('externalAccountRequired', detail)
 }
 
 function absent(storedAccount: ServedAccount | undefined): AcmeProblem {
   if (!storedAccount) return new AcmeProblem('accountDoesNotExist', 'no account has this key')
-  return new AcmeProblem(
-    'unauthorized',
-    'the account of this key has ended: bind it to a caller again',
-  )
+  const why = 'the account of this key has ended: bind it to a caller again'
+  return new AcmeProblem('unauthorized', why)
 }
 
 /** Reveals nothing about the accounts of others. */

@@ -9,7 +9,7 @@ import { CertError } from '../errors.ts'
 import { actorOf, mayAll, principalOf } from '../policy/authorize.ts'
 import { isPerson } from '../policy/rules.ts'
 import { pagesOf, REASON, revokeAll, revokedAnswers } from '../routes/withdraw.ts'
-import { emptyAnswer, guarded, IdSchema, TimeSchema } from '../schemas.ts'
+import { emptyAnswer, guarded, IdSchema, TextSchema, TimeSchema } from '../schemas.ts'
 import { entryOf } from './entries.ts'
 import type { Owner } from './external-accounts.ts'
 import { urlsOf } from './urls.ts'
@@ -46,9 +46,9 @@ const KEY = guarded([403, 404], {
   response: {
     200: Type.Object({
       kid: Type.String(),
-      hmacKey: Type.String({ description: 'base64url, of 32 bytes.' }),
-      algorithm: Type.String({ description: '`HS256`; `HS384` and `HS512` are accepted too.' }),
-      directory: Type.String({ description: 'URL of the directory.' }),
+      hmacKey: TextSchema('base64url, of 32 bytes.'),
+      algorithm: TextSchema('`HS256`; `HS384` and `HS512` are accepted too.'),
+      directory: TextSchema('URL of the directory.'),
     }),
   },
 })
@@ -63,20 +63,14 @@ const ACCOUNTS = guarded([], {
         Type.Object({
           id: Type.String(),
           caller: Type.Optional(
-            Type.String({
-              description: 'Name of an API key; absent for a device in a network of `acme.open`.',
-            }),
+            TextSchema('Name of an API key; absent for a device in a network of `acme.open`.'),
           ),
-          thumbprint: Type.String({
-            description: 'SHA-256 of the key of the account (RFC 7638), base64url.',
-          }),
+          thumbprint: TextSchema('SHA-256 of the key of the account (RFC 7638), base64url.'),
           status: Type.Enum(['valid', 'deactivated', 'revoked', 'unbound'], {
             description: '`unbound`: it has ended with the value of the API key that has bound it.',
           }),
-          client: Type.Optional(Type.String({ description: 'The program, as it says itself.' })),
-          remoteAddress: Type.Optional(
-            Type.String({ description: 'Where it was last used from.' }),
-          ),
+          client: Type.Optional(TextSchema('The program, as it says itself.')),
+          remoteAddress: Type.Optional(TextSchema('Where it was last used from.')),
           createdAt: TimeSchema('When it was made.'),
           usedAt: TimeSchema('When it was last used, give or take a minute.'),
         }),

@@ -86,10 +86,8 @@ async function prove(
 }
 
 /** Gives up an authorization (RFC 8555 section 7.5.2). An order that was not finalized is over with it. */
-async function deactivate(
-  { store }: FastifyInstance,
-  { order, n }: Authorization,
-): Promise<ServedOrder> {
+async function deactivate({ store }: FastifyInstance, authorization: Authorization) {
+  const { order, n } = authorization
   await store.acme.changeOrder(order.id, (stored) => {
     const { status, error } = stored
     const proofs = stored.proofs ?? stored.names.map(() => provenBy(stored))
@@ -133,17 +131,12 @@ function statusOf(order: ServedOrder, proof: Proof | undefined): string {
 }
 
 function describeChallenge({ order, n }: Authorization, type: string, urls: Urls) {
-  const {
-    status: proofStatus,
-    token,
-    at,
-    error,
-    type: tried,
-  } = order.proofs?.[n] ?? provenBy(order)
-  const isTried = tried === undefined || tried === type
+  const proof = order.proofs?.[n] ?? provenBy(order)
+  const { token, at, error, type: triedType = type } = proof
+  const isTried = triedType === type
   // A challenge keeps what came of it.
-  const status =
-    proofStatus === 'deactivated' ? (at === undefined ? 'pending' : 'valid') : proofStatus
+  const reached = at === undefined ? 'pending' : 'valid'
+  const status = proof.status === 'deactivated' ? reached : proof.status
   return {
     type,
     url: urls.challenge(order.id, n, type),

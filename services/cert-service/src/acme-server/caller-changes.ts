@@ -25,7 +25,7 @@ export const callerChanges = fp(
     const follow = () => {
       followed = followed
         .then(() => rename(app))
-        .then(() => noteUnbound(app))
+        .then(() => noteEnded(app))
         .catch((err: unknown) =>
           app.log.warn({ err }, 'changed API keys were not applied to ACME accounts: reload again'),
         )
@@ -57,12 +57,7 @@ async function rename({ callers, store, callerLimits }: FastifyInstance): Promis
 }
 
 /** An end is written down once, and how often it was found: the configuration says it, and replicas may have others. */
-async function noteUnbound({
-  externalAccounts,
-  store,
-  clock,
-  log,
-}: FastifyInstance): Promise<void> {
+async function noteEnded({ externalAccounts, store, clock, log }: FastifyInstance): Promise<void> {
   const bindings = await store.acme.listBindings()
   const ended = bindings.filter((binding) => !externalAccounts.callerOf(binding))
   const entries = ended.map(({ caller, boundBy, accounts }) => ({

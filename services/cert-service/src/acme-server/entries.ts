@@ -6,15 +6,11 @@ const HOUR = 3_600_000
 
 /**
  * The entry of the audit trail for what a request does with accounts and their keys.
- * @param repeated - what is written once an hour, with a count
+ * @param hourly - what is written once an hour, with a count
  */
-export function entryOf(
-  request: FastifyRequest,
-  action: AuditAction,
-  repeated?: string,
-): AuditEntry {
+export function entryOf(request: FastifyRequest, action: AuditAction, hourly?: string): AuditEntry {
   const now = request.server.clock.now()
   const hour = Math.floor(now / HOUR)
-  const key = repeated === undefined ? {} : { key: `${hour} ${action} ${repeated}` }
+  const key = hourly === undefined ? {} : { key: `${hour} ${action} ${hourly}` }
   return { at: now, action, ...actorOf(request), names: [], ...key }
 }

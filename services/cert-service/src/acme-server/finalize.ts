@@ -105,10 +105,8 @@ async function complete(
   const { server } = request
   const { acme } = server.store
   try {
-    const certificate = await obtain(request, order, read(), {
-      ...actorOf(request),
-      servedOrder: order.id,
-    })
+    const actor = { ...actorOf(request), servedOrder: order.id }
+    const certificate = await obtain(request, order, read(), actor)
     if (!certificate) return order
     const fingerprint = certificate.fingerprint256
     // What is issued for an order ends it.
@@ -132,22 +130,21 @@ async function obtain(
   request: FastifyRequest,
   order: ServedOrder,
   issuanceRequest: IssuanceRequest,
-  orderActor: Actor,
+  actor: Actor,
 ): Promise<Certificate | undefined> {
   const { issuance, clock } = request.server
   const certificate = await issuance.find(issuanceRequest)
   if (!certificate) {
     const predecessor = await predecessorOf(request, order, issuanceRequest.csr)
-    return (await issuance.obtain({ ...issuanceRequest, predecessor }, orderActor)).certificate
+    return (await issuance.obtain({ ...issuanceRequest, predecessor }, actor)).certificate
   }
   const { record } = certificate
   // There is none that is better than one which ends when it has to.
   const isBest = record.servedOrder === order.id || order.notAfter !== null
   const isOver = isDue(record, clock.now()) || renewalId(record.certificate) === order.replaces
   const { lifetime } = issuanceRequest
-  if (isOver && !isBest)
-    return (await issuance.renew({ ...record, lifetime }, orderActor)).certificate
-  await issuance.recordDelivery(certificate, orderActor)
+  if (isOver && !isBest) return (await issuance.renew({ ...record, lifetime }, actor)).certificate
+  await issuance.recordDelivery(certificate, actor)
   return certificate
 }
 
@@ -159,11 +156,10 @@ function readWanted(request: FastifyRequest, order: ServedOrder, der: Buffer): I
   if (isKeyOf(request.acmeAccount, csr))
     throw new AcmeProblem('badCSR', 'the CSR has the key of the account: make another one')
   const texts = new Set(csr.names.map(({ text }) => text))
+  const ownNames = [...texts].join(', ') || 'no name'
+  const detail = `the CSR is for ${ownNames}, and the order for ${order.names.join(', ')}`
   if (texts.size !== order.names.length || order.names.some((name) => !texts.has(name)))
-    throw new AcmeProblem(
-      'badCSR',
-      `the CSR is for ${[...texts].join(', ') || 'no name'}, and the order for ${order.names.join(', ')}`,
-    )
+    throw new AcmeProblem('badCSR', detail)
   const names = order.names.map((name) => readName(name, profile))
   return requireIssuable(request, { names, profile, profileName, csr, notAfter })
 }

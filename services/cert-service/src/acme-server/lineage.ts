@@ -100,11 +100,10 @@ function headOfClient(
   csr: Csr | null | undefined,
 ): Predecessor | undefined {
   const sameKey =
-    csr && heads.find((candidate) => parseCertificate(candidate.certificate).spki.equals(csr.spki))
+    csr && heads.find(({ certificate }) => parseCertificate(certificate).spki.equals(csr.spki))
   if (sameKey) return pick(sameKey, 'key')
-  const [head, ...otherHeads] = heads.filter(
-    (candidate) => candidate.account === account && candidate.address === address,
-  )
+  const isOfClient = (head: Head) => head.account === account && head.address === address
+  const [head, ...otherHeads] = heads.filter(isOfClient)
   // One that is newer may be of another machine behind the same address.
   const isOld = head && now - head.notBefore > (head.notAfter - head.notBefore) / 10
   return isOld && otherHeads.length === 0 ? pick(head, 'address') : undefined

@@ -44,11 +44,7 @@ export class Prover {
   }
 
   /** Why a name is not proven; undefined if it is. */
-  check(
-    name: Name,
-    type: ChallengeType,
-    keyAuthorization: string,
-  ): Promise<AcmeProblem | undefined> {
+  check(name: Name, type: ChallengeType, keyAuthorization: string) {
     const id = `${type} ${keyAuthorization} ${name.text}`
     const underway = this.#tries.get(id)
     if (underway) return underway

@@ -34,11 +34,10 @@ export async function verifySigned(
   const { acme } = request.server
   const urls = urlsOf(request)
   const signed = readRequest(request.body instanceof Uint8Array ? request.body : Buffer.alloc(0))
-  if (signed.url !== urls.at(request.url))
-    throw new AcmeProblem(
-      'unauthorized',
-      `the request is signed for ${signed.url}, and was sent to ${urls.at(request.url)}: a proxy in front must pass the Host header on`,
-    )
+  const url = urls.at(request.url)
+  const why = `the request is signed for ${signed.url}, and was sent to ${url}`
+  if (signed.url !== url)
+    throw new AcmeProblem('unauthorized', `${why}: a proxy in front must pass the Host header on`)
   const { kid, key } = signed
   if (identification === (kid === undefined ? 'account' : 'key'))
     throw malformed(`the request must have \`${identification === 'key' ? 'jwk' : 'kid'}\``)
@@ -76,11 +75,8 @@ async function findAccount({ server }: FastifyRequest, kid: string, urls: Urls) 
 /** Sets the principal of a request by its account: it is as good as the caller is now. */
 export async function admit(request: FastifyRequest, account: ServedAccount): Promise<void> {
   const { acme } = request.server
-  if (account.status !== 'valid')
-    throw new AcmeProblem(
-      'unauthorized',
-      'the account has ended: register its key again, with a new external account key',
-    )
+  const ended = 'the account has ended: register its key again, with a new external account key'
+  if (account.status !== 'valid') throw new AcmeProblem('unauthorized', ended)
   request.acmeAccount = account
   request.proven = principalOf(request, account)
   acme.noteUse(account, request)

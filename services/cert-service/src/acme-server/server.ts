@@ -90,18 +90,14 @@ export const acmeServer = fp<AcmeServerOptions>(
     const names = new Set(ownNames(acmeServer).map(({ text }) => text))
     const isOwn = (name: string) => names.has(name)
     const isOpen = (address: IpAddress) => app.acmeOptions.isOpen(address)
-    const prover = new Prover({
-      isOpen,
-      isOwn: (name) => isOwn(name) && !LOOPBACK.includes(name),
-      ports,
-    })
+    const isReached = (name: string) => isOwn(name) && !LOOPBACK.includes(name)
+    const prover = new Prover({ isOpen, isOwn: isReached, ports })
     const server = new AcmeServer(app, { prover, isOwn })
     app.decorate('acme', server)
-    app.loops.add(MINUTE, () => server.flush(), 'the use of ACME accounts was not stored', 'warn')
+    const lost = 'the use of ACME accounts was not stored'
+    app.loops.add(MINUTE, () => server.flush(), lost, 'warn')
     app.addHook('onClose', async () => {
-      await server
-        .flush()
-        .catch((err: unknown) => app.log.warn({ err }, 'the use of ACME accounts was not stored'))
+      await server.flush().catch((err: unknown) => app.log.warn({ err }, lost))
       await prover.close()
     })
   },

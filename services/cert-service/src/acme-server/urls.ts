@@ -15,17 +15,11 @@ export function requireOwnHost({ raw: { socket }, host, server }: FastifyRequest
   const { name, ip } = parseHostPort(host)?.host ?? {}
   if (name !== undefined) {
     if (server.acme.isOwn(name) || server.trust.isProxy(socket.remoteAddress ?? '')) return
-    const serverCertificate = socket instanceof TLSSocket ? socket.getX509Certificate() : undefined
-    if (
-      ip
-        ? serverCertificate?.checkIP(name)
-        : serverCertificate?.checkHost(name, { subject: 'never' })
-    )
-      return
+    const own = socket instanceof TLSSocket ? socket.getX509Certificate() : undefined
+    if (ip ? own?.checkIP(name) : own?.checkHost(name, { subject: 'never' })) return
   }
-  throw malformed('this service does not know the host of the request: add it to `server.names`', {
-    status: 421,
-  })
+  const detail = 'this service does not know the host of the request: add it to `server.names`'
+  throw malformed(detail, { status: 421 })
 }
 
 /** The URLs of the resources, at the origin by which the client of a request knows this service. */

@@ -49,9 +49,7 @@ export function readProfile(
   const namedProfile = profiles.get(name)
   const profile = namedProfile ? 'server' : PROFILES.find((profileName) => profileName === name)
   if (profile) return { profile, lifetime: namedProfile?.lifetime ?? Infinity }
-  const choices = [...PROFILES, ...profiles.keys()]
-    .map((profileName) => `\`${profileName}\``)
-    .join(', ')
+  const choices = [...PROFILES, ...profiles.keys()].map((choice) => `\`${choice}\``).join(', ')
   throw new AcmeProblem('invalidProfile', `the profile has to be one of ${choices}`)
 }
 

@@ -81,11 +81,7 @@ function actionHref(action: Action, { domain, profile }: OfName): string {
 }
 
 /** The buttons that lead to the actions. */
-export function actionLinks(
-  lang: Language,
-  actions: readonly Action[],
-  target: OfName,
-): SafeHtml | '' {
+export function actionLinks(lang: Language, actions: readonly Action[], target: OfName) {
   if (actions.length === 0) return ''
   const links = actions.map((action) => {
     const kind = isFinal(action) ? 'button danger' : 'button'

@@ -11,7 +11,7 @@ import { nameHref } from '../pages/links.ts'
 import { actorOf, authorize, mayAll, principalOf } from '../policy/authorize.ts'
 import { renewalOf, renewNewest, retry } from '../routes/renew.ts'
 import { listAffected, remove, revoke } from '../routes/withdraw.ts'
-import { IdSchema, NAME, ProfileQuerySchema } from '../schemas.ts'
+import { IdSchema, NAME, ProfileSchema } from '../schemas.ts'
 import { assertOwnOrigin, requirePersonOnly, toFailedOrder } from '../visitors/visitors.ts'
 import { type Done, keepDone } from './done.ts'
 import { dryRunPage } from './dry-run-page.ts'
@@ -19,7 +19,7 @@ import { ACTIONS, type Action, confirmPage } from './page.ts'
 
 const ParamsSchema = Type.Object({ domain: Type.String(NAME) })
 const OrderProperty = { order: Type.Optional(IdSchema) }
-const QuerySchema = Type.Object({ ...OrderProperty, ...ProfileQuerySchema.properties })
+const QuerySchema = Type.Object({ ...OrderProperty, ...ProfileSchema.properties })
 const BodySchema = Type.Object({
   ...OrderProperty,
   reason: Type.Optional(Type.Enum(Object.keys(REVOCATION_REASONS) as RevocationReason[])),
@@ -65,11 +65,10 @@ async function ask(request: FastifyRequest<Route>, action: Action, name: Subject
   const { text: domain, profile } = name
   const lang = languageOf(request)
   const about = { domain, profile, now, ...(order !== undefined && { order }) }
-  if (action === 'revoke' || action === 'delete')
-    return confirmPage(lang, action, {
-      ...about,
-      affected: await listAffected(request, action, name),
-    })
+  if (action === 'revoke' || action === 'delete') {
+    const affected = await listAffected(request, action, name)
+    return confirmPage(lang, action, { ...about, affected })
+  }
   if (action === 'dry-run' || action === 'retry') {
     authorize(request, 'issue', [name], profile)
     return confirmPage(lang, action, about)
@@ -104,18 +103,14 @@ async function act(
   }
   if (action === 'delete') return { ...done, unconfirmed: (await remove(request, name)).length }
   const { reason = 'unspecified' } = request.body
-  const { serialNumbers, unknownAtCa, notRevoked, unconfirmed } = await revoke(
-    request,
-    name,
-    reason,
-  )
+  const outcome = await revoke(request, name, reason)
   return {
     ...done,
     reason,
-    count: serialNumbers.length,
-    unknownAtCa: unknownAtCa?.length ?? 0,
-    notRevoked: notRevoked?.length ?? 0,
-    unconfirmed: unconfirmed?.length ?? 0,
+    count: outcome.serialNumbers.length,
+    unknownAtCa: outcome.unknownAtCa?.length ?? 0,
+    notRevoked: outcome.notRevoked?.length ?? 0,
+    unconfirmed: outcome.unconfirmed?.length ?? 0,
   }
 }
 

@@ -184,36 +184,25 @@ function orderNotice({ lang, order, record, now }: CertificateView): SafeHtml | 
   return orderState(lang, order, now, orderLink(lang, order))
 }
 
+const UNDER_WAY = 'Its step is {step}; it began {when}. Load the page again to see its progress.'
+
 function orderLink(lang: Language, order: OrderRecord): SafeHtml {
   return html`<p><a href="${orderHref(order)}">${say(lang, 'The order')}</a></p>`
 }
 
-function orderState(
-  lang: Language,
-  order: OrderRecord,
-  now: number,
-  link: SafeHtml | '' = '',
-): SafeHtml {
-  if (order.status === 'failed')
-    return notice(
-      'bad',
-      say(lang, 'The last order failed.'),
-      html`${failure(lang, order, now)}${link}`,
-    )
+function orderState(lang: Language, order: OrderRecord, now: number, link: SafeHtml | '' = '') {
+  if (order.status === 'failed') {
+    const why = html`${failure(lang, order, now)}${link}`
+    return notice('bad', say(lang, 'The last order failed.'), why)
+  }
   if (order.status === 'pending') {
     const moments = { step: english(order.step), when: whenFromNow(lang, order.since, now) }
-    return notice(
-      'busy',
-      say(lang, 'An order is under way.'),
-      html`<p>${say(lang, 'Its step is {step}; it began {when}. Load the page again to see its progress.', moments)}</p>${link}`,
-    )
+    const progress = html`<p>${say(lang, UNDER_WAY, moments)}</p>${link}`
+    return notice('busy', say(lang, 'An order is under way.'), progress)
   }
   const href = nameHref(order.names[0] ?? '', profileOf(order))
-  return notice(
-    'good',
-    say(lang, 'The order is done.'),
-    html`<p><a href="${href}">${say(lang, 'The certificate')}</a></p>`,
-  )
+  const certificate = html`<p><a href="${href}">${say(lang, 'The certificate')}</a></p>`
+  return notice('good', say(lang, 'The order is done.'), certificate)
 }
 
 /** What people come for: how long it is served, when it renews, and who uses it. */
@@ -227,9 +216,8 @@ function facts({ lang, record, activity = [], now }: CertificateView): SafeHtml 
     : ''
   const isRenewed = renewAt !== null && isCurrent
   const fetched = activity.filter(({ action }) => action === 'hand-out')
-  const users = [...new Set(fetched.map(({ actor }) => actor))].map(
-    (actor) => html`<code>${actor}</code>`,
-  )
+  const actors = new Set(fetched.map(({ actor }) => actor))
+  const users = Array.from(actors, (actor) => html`<code>${actor}</code>`)
   return html`
     <dl class="main-facts">
       ${fact(say(lang, isCurrent ? 'Served until' : 'Valid until'), moment(notAfter))}
@@ -271,20 +259,14 @@ function colons(hex: string): string {
   return (hex.match(/../g) ?? []).join(':').toUpperCase()
 }
 
-interface Link {
-  readonly title: Text
-  readonly der: Uint8Array
-}
-
 function chain({ lang, record, root }: CertificateView): SafeHtml {
-  const links: readonly Link[] = [
-    { title: 'Certificate', der: record.certificate },
-    ...record.chain.map((der) => ({ title: 'Issuing CA', der }) as const),
-    ...(root ? [{ title: 'Root', der: root } as const] : []),
-  ]
   const pem = buildChainPem(record.certificate, record.chain)
   return html`
-    <ol class="chain">${links.map((link) => chainLink(lang, link))}</ol>
+    <ol class="chain">
+      ${chainLink(lang, 'Certificate', record.certificate)}
+      ${record.chain.map((der) => chainLink(lang, 'Issuing CA', der))}
+      ${root ? chainLink(lang, 'Root', root) : ''}
+    </ol>
     <div class="pages">
       <a class="button" href="${certificateHref(record, 'chain.pem')}">${say(lang, 'Chain (PEM)')}</a>
       <a class="button" href="${certificateHref(record, 'leaf.pem')}">${say(lang, 'Certificate alone (PEM)')}</a>
@@ -296,7 +278,7 @@ function chain({ lang, record, root }: CertificateView): SafeHtml {
     </details>`
 }
 
-function chainLink(lang: Language, { title: text, der }: Link): SafeHtml {
+function chainLink(lang: Language, text: Text, der: Uint8Array): SafeHtml {
   const info = attempt(() => parseCertificate(der))
   const title = say(lang, text)
   if (!info) return html`<li><b>${title}</b><p>${say(lang, 'Its fields cannot be read.')}</p></li>`
@@ -328,10 +310,8 @@ function commands({ lang, record, origin, root }: CertificateView): SafeHtml {
   const cacert = root ? ' --cacert root.pem' : ''
   const profile = isOfClient ? ' --profile client' : ''
   const query = isOfClient ? '?profile=client' : ''
-  const url = `${origin}/api/certificate/${encodeURIComponent(domain)}${query}`.replaceAll(
-    "'",
-    '%27',
-  )
+  const path = `${encodeURIComponent(domain)}${query}`.replaceAll("'", '%27')
+  const url = `${origin}/api/certificate/${path}`
   const texts: readonly [label: Text, command: string][] = [
     [
       'Fetch it into files, and keep it up to date',

@@ -20,7 +20,7 @@ import { readFailing } from '../lookup/failing.ts'
 import { nameHref, orderHref } from '../pages/links.ts'
 import { type Issuable, mayAll } from '../policy/authorize.ts'
 import { isPerson } from '../policy/rules.ts'
-import { IdSchema, NAME, PEM, ProfileQuerySchema } from '../schemas.ts'
+import { IdSchema, NAME, PEM, ProfileSchema } from '../schemas.ts'
 import { nameOf, originOf, requireVisitor, type Visitor } from '../visitors/visitors.ts'
 import { certificatePage, nameWithoutCertificatePage, orderPage } from './page.ts'
 
@@ -44,7 +44,7 @@ export const certificatePageRoutes: FastifyPluginAsyncTypebox = async (app) => {
     app.get(url, { schema }, async (_request, reply) => reply.redirect('/'))
   app.get(
     '/certificates/:domain',
-    { ...guards, schema: { ...schema, params: NameSchema, querystring: ProfileQuerySchema } },
+    { ...guards, schema: { ...schema, params: NameSchema, querystring: ProfileSchema } },
     async (request, reply) =>
       showName(reply, readNameOf(request.params.domain, request.query.profile)),
   )
@@ -182,11 +182,7 @@ function readNameOf(text: string, profile: Profile = 'server'): Subject {
   return { ...name, profile }
 }
 
-async function findExactly({
-  server,
-  visitor,
-  params,
-}: FastifyRequest): Promise<CertificateRecord & InService> {
+async function findExactly({ server, visitor, params }: FastifyRequest) {
   const { domain, serialNumber } = params as Static<typeof SerialSchema>
   const name = nameOrNone(domain) ?? readNameOf(domain, 'client')
   if (!HEX.test(serialNumber)) throw notFound()
@@ -228,21 +224,15 @@ function actionsOf(
   offered: readonly Action[],
 ): readonly Action[] {
   if (!isPerson(visitor)) return []
-  const rightOf = (action: Action) =>
-    action === 'dry-run' || action === 'retry' ? 'issue' : action
+  const rightOf = (name: Action) => (name === 'dry-run' || name === 'retry' ? 'issue' : name)
   return offered.filter((action) => mayAll(app, visitor, rightOf(action), certificate))
 }
 
 /** Finds the root of the embedded CA, if the chain of a certificate leads to it. */
-function rootOf(
-  { ca }: FastifyInstance,
-  { issuer, chain }: CertificateRecord,
-): Uint8Array | undefined {
+function rootOf({ ca }: FastifyInstance, { issuer, chain }: CertificateRecord) {
   const root = ca.root()
-  const topCertificate = chain.at(-1)
-  if (!isEmbedded(issuer) || !root || !topCertificate) return undefined
-  const isAbove = attempt(
-    () => parseCertificate(topCertificate).akid === parseCertificate(root).skid,
-  )
+  const top = chain.at(-1)
+  if (!isEmbedded(issuer) || !root || !top) return undefined
+  const isAbove = attempt(() => parseCertificate(top).akid === parseCertificate(root).skid)
   return isAbove ? root : undefined
 }

@@ -58,11 +58,8 @@ function currentStatus(record: CertificateRecord, around: Around): Status {
   const moments = { when: whenFromNow(lang, record.notAfter, now) }
   if (coverage) {
     const sentence = say(lang, record.notAfter > now ? COVERED_LATE : ENDED, moments)
-    return [
-      coverage === 'caller' ? 'past' : 'warn',
-      sentence,
-      html`<p>${say(lang, COVERED[coverage])}</p>`,
-    ]
+    const tone = coverage === 'caller' ? 'past' : 'warn'
+    return [tone, sentence, html`<p>${say(lang, COVERED[coverage])}</p>`]
   }
   switch (stateOf(record, order, now)) {
     case 'ended': {

@@ -269,10 +269,6 @@ function permittedName(text: string, permitted: readonly string[]): void {
     throw new Error(`${name.text} is outside of ca.permitted`)
 }
 
-function faultsOf(
-  texts: readonly string[],
-  path: string,
-  parse: (text: string) => unknown,
-): Fault[] {
+function faultsOf(texts: readonly string[], path: string, parse: (text: string) => unknown) {
   return applyToEach(texts, path, [(text) => faultOf('', () => parse(text))])
 }

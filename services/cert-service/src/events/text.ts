@@ -37,14 +37,8 @@ export function textOf(event: EventBody, limits = BRIEF): EventText {
   ]
   if (event.type === 'failing') return describeFailure(event, subject, details, limits)
   const text = describeCertificate(event, subject)
-  return {
-    ...text,
-    details: [
-      ...details,
-      ['Serial number', event.serialNumber],
-      ['Valid until', dated(event.notAfter)],
-    ],
-  }
+  const end = ['Valid until', dated(event.notAfter)] as const
+  return { ...text, details: [...details, ['Serial number', event.serialNumber], end] }
 }
 
 type Failing = EventBody & { readonly type: 'failing' }
@@ -121,18 +115,12 @@ function describeNext({ renewAt, client }: Held, isRenewed: boolean): string {
 
 /** The parts of a text below its title, as paragraphs of plain text. */
 export function paragraphsOf({ what, action, details }: EventText): readonly string[] {
-  return [
-    what,
-    `What to do: ${action}`,
-    details.map(([name, value]) => `${name}: ${value}`).join('\n'),
-  ]
+  const list = details.map(([name, value]) => `${name}: ${value}`).join('\n')
+  return [what, `What to do: ${action}`, list]
 }
 
-const DATE = new Intl.DateTimeFormat('en-GB', {
-  dateStyle: 'long',
-  timeStyle: 'short',
-  timeZone: 'UTC',
-})
+const FORMAT = { dateStyle: 'long', timeStyle: 'short', timeZone: 'UTC' } as const
+const DATE = new Intl.DateTimeFormat('en-GB', FORMAT)
 
 function dated(time: string): string {
   return `${DATE.format(new Date(time))} UTC`

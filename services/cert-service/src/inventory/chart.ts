@@ -34,11 +34,8 @@ export function spansUntil(furthest: number, now: number): Spans {
   return { title, starts: Array.from({ length: BARS }, (_, i) => now + i * days * DAY) }
 }
 
-export function countOf(
-  lang: Language,
-  { counts, isPartial }: Summary,
-  state?: CertificateState,
-): string {
+export function countOf(lang: Language, summary: Summary, state?: CertificateState): string {
+  const { counts, isPartial } = summary
   const total = Object.values(counts).reduce((sum, count) => sum + count, 0)
   const count = (state ? counts[state] : total).toLocaleString(lang)
   return isPartial ? `≥ ${count}` : count

@@ -44,11 +44,7 @@ const onwards = ({ records: shown, next }: Awaited<ReturnType<typeof readPermitt
   return { shown, next }
 }
 
-async function readByFingerprint(
-  app: FastifyInstance,
-  visitor: Visitor,
-  sha256: string,
-): Promise<ListedPage> {
+async function readByFingerprint(app: FastifyInstance, visitor: Visitor, sha256: string) {
   const record = await app.store.findByFingerprint(sha256)
   return { shown: record && mayAll(app, visitor, 'read', record) ? [record] : [] }
 }
@@ -61,12 +57,8 @@ export async function findCovering(
 ): Promise<CertificateRecord | undefined> {
   for (const text of [name?.text, wildcard]) {
     if (text === undefined) continue
-    const record = await findValid(
-      app,
-      visitor,
-      (skip) => app.store.findByName(text, skip),
-      isOf('server'),
-    )
+    const read = (skip: number) => app.store.findByName(text, skip)
+    const record = await findValid(app, visitor, read, isOf('server'))
     if (record) return record
   }
   return undefined

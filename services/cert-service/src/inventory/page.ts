@@ -112,19 +112,12 @@ function covered({ lang, query, covering, origin, now }: Inventory): SafeHtml | 
       html`<p><a href="${form}">${say(lang, 'Request one')}</a></p>${requestByApi(lang, origin, text)}`,
     )
   }
-  const isNamed = covering.names.includes(text)
-    ? say(lang, '{name} has a valid certificate. It ends {when}.', endOf(lang, name, covering, now))
-    : say(
-        lang,
-        '{name} is covered by a wildcard. It ends {when}.',
-        endOf(lang, name, covering, now),
-      )
+  const end = { name, when: whenFromNow(lang, covering.notAfter, now) }
+  const sentence = covering.names.includes(text)
+    ? say(lang, '{name} has a valid certificate. It ends {when}.', end)
+    : say(lang, '{name} is covered by a wildcard. It ends {when}.', end)
   const link = html`<a href="${certificateHref(covering)}">${say(lang, 'The certificate')}</a>`
-  return notice('good', isNamed, html`<p>${link}</p>`)
-}
-
-function endOf(lang: Language, name: SafeHtml, { notAfter }: CertificateRecord, now: number) {
-  return { name, when: whenFromNow(lang, notAfter, now) }
+  return notice('good', sentence, html`<p>${link}</p>`)
 }
 
 function empty({ lang, view, query, covering, neighbours, origin }: Inventory): SafeHtml | '' {
@@ -147,10 +140,8 @@ const emptyCard = (text: SafeHtml) => html`<div class="card empty"><p>${text}</p
 
 function nothingFound(lang: Language, search: string, query: SearchQuery | undefined): SafeHtml {
   const { fingerprint, name, search: { serialNumber: serial, part } = {} } = query ?? {}
-  if (fingerprint)
-    return say(lang, 'No certificate in use has the SHA-256 fingerprint {fingerprint}.', {
-      fingerprint,
-    })
+  const bySha256 = 'No certificate in use has the SHA-256 fingerprint {fingerprint}.'
+  if (fingerprint) return say(lang, bySha256, { fingerprint })
   const text = name?.text ?? part ?? (serial ? undefined : search)
   const byName = text === undefined ? '' : say(lang, 'No name contains “{text}”.', { text })
   if (name || !serial) return html`${byName}`
@@ -165,12 +156,7 @@ function requestByApi(lang: Language, origin: string, name: string): SafeHtml {
   return copyText(lang, plain(lang, 'Request it by the API'), command)
 }
 
-function listed(
-  lang: Language,
-  { record, order }: ListedRow,
-  now: number,
-  query?: SearchQuery,
-): SafeHtml {
+function listed(lang: Language, { record, order }: ListedRow, now: number, query?: SearchQuery) {
   const state = record ? stateOf(record, order, now) : 'failing'
   const [first, ...otherNames] = (record ?? order)?.names ?? []
   const cause = english(order?.lastError?.detail)
@@ -216,12 +202,10 @@ function outlook(
   switch (state) {
     case 'due':
       return say(lang, account ? 'Its client is late' : 'Being renewed')
-    case 'failing':
-      return say(
-        lang,
-        notAfter > now ? 'Failing, ends {when}' : 'Failing, ended {when}',
-        whenOf(notAfter),
-      )
+    case 'failing': {
+      const text = notAfter > now ? 'Failing, ends {when}' : 'Failing, ended {when}'
+      return say(lang, text, whenOf(notAfter))
+    }
     case 'unrenewed':
       return say(lang, 'Not renewed, ends {when}', whenOf(notAfter))
     case 'ended':

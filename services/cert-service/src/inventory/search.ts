@@ -37,10 +37,8 @@ export function parseSearch(text: string): SearchQuery | undefined {
   const isMapped = isWhole || NON_ASCII.test(host)
   const part = (isMapped && name?.text) || host.toLowerCase()
   const wildcard = isWhole ? wildcardOf(name) : undefined
-  return {
-    search: { part, ...(wildcard && { wildcard }), ...serial },
-    name: isWhole ? name : undefined,
-  }
+  const search = { part, ...(wildcard && { wildcard }), ...serial }
+  return { search, name: isWhole ? name : undefined }
 }
 
 /** Finds the wildcard that a certificate is valid for a name by: it stands for one label (RFC 9525, section 6.3). */

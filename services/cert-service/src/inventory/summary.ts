@@ -22,11 +22,7 @@ export async function readSummary(app: FastifyInstance, visitor: Visitor): Promi
   return { ...(await app.store.tally(now, spans.starts, without)), spans, isPartial: false }
 }
 
-async function countReadable(
-  app: FastifyInstance,
-  visitor: Visitor,
-  now: number,
-): Promise<Summary> {
+async function countReadable(app: FastifyInstance, visitor: Visitor, now: number) {
   const listing = { order: 'next', now } as const
   const { records, next } = await readPermitted(app, visitor, MAX_READ, listing, listAll)
   const rows = (await withOrders(app, records)).map(({ record, order }) => {

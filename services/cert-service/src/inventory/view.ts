@@ -53,14 +53,8 @@ export function readView(query: Static<typeof ViewSchema>): View {
   const cursor = after ?? before
   const place = cursor === undefined ? undefined : { cursor, isBackwards: after === undefined }
   const isLive = refresh === 'on' || refresh === 'auto'
-  return {
-    search: q?.trim() || undefined,
-    order,
-    state,
-    issuer: issuer || undefined,
-    place,
-    isLive,
-  }
+  const search = q?.trim() || undefined
+  return { search, order, state, issuer: issuer || undefined, place, isLive }
 }
 
 /** Links to a view; defaults are left out. */

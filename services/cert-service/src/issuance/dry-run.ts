@@ -82,11 +82,8 @@ async function describe(
   const order = latest?.status === 'done' ? undefined : latest
   const accountUrl = await issuer.accountUrl?.()
   const proofs = await proofsOf(request)
-  const budgets = await ledger.budgets(
-    issuer.name,
-    names,
-    actor.isOperator ? undefined : actor.actor,
-  )
+  const caller = actor.isOperator ? undefined : actor.actor
+  const budgets = await ledger.budgets(issuer.name, names, caller)
   const refusals = certificate ? [] : await issuance.refusals(request, actor)
   return {
     domain,

@@ -54,22 +54,17 @@ export const loops = fp(
  * at each run, so a clock that jumps or a machine that slept delays it by one pause at most. The signal
  * is aborted by `stop`, which waits for the current run.
  */
-export function repeat(
-  clock: Clock,
-  pauseMs: number,
-  run: Run,
-  onError: (error: unknown) => void,
-): Loop {
+export function repeat(clock: Clock, pause: number, run: Run, warn: (err: unknown) => void): Loop {
   const stopping = new AbortController()
   let timer: { cancel(): void } | undefined
   let running = turn()
 
   async function turn(): Promise<void> {
-    await run(stopping.signal).catch(onError)
+    await run(stopping.signal).catch(warn)
     if (stopping.signal.aborted) return
     timer = clock.setTimer(() => {
       running = turn()
-    }, pauseMs)
+    }, pause)
   }
 
   return {

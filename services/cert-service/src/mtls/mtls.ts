@@ -24,11 +24,10 @@ interface Accepted extends Pick<NonNullable<AccessConfig['auth']['mtls']>, 'head
   /** The authorities of the operator, DER; undefined: those of the embedded CA. */
   readonly authorities: readonly Buffer[] | undefined
   /** The callers of certificates by SHA-256, each as it was at this count of changes of certificates. */
-  readonly cache: LRUCache<
-    string,
-    ClientCertificate & { caller: CertificateCaller; changes: number }
-  >
+  readonly cache: LRUCache<string, Admitted>
 }
+
+type Admitted = ClientCertificate & { caller: CertificateCaller; changes: number }
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -131,11 +130,8 @@ function presentedBy(
     if (value !== undefined && !isProxy)
       refuse(`the header ${name} is from ${remoteAddress}, not from server.trustedProxies`)
     if (value === false) refuse(`the header ${name} is there twice, or spelled otherwise`)
-    if (value !== undefined)
-      return (
-        READERS[encoding](value) ??
-        refuse(`the header ${name} is not as ${header.format} writes it`)
-      )
+    const illFormed = `the header ${name} is not as ${header.format} writes it`
+    if (value !== undefined) return READERS[encoding](value) ?? refuse(illFormed)
     if (isProxy) return undefined
   }
   return socket instanceof TLSSocket ? socket.getPeerX509Certificate()?.raw : undefined
@@ -152,11 +148,8 @@ async function callerOf(der: Buffer, deps: Deps, accepted: Accepted): Promise<Ce
   const cached = accepted.cache.get(id)
   if (cached?.changes === changes && cached.notBefore <= now && now <= cached.notAfter)
     return cached.caller
-  const certificate = readClientCertificate(
-    der,
-    accepted.authorities ?? (await deps.ca.clientIntermediates()),
-    now,
-  )
+  const authorities = accepted.authorities ?? (await deps.ca.clientIntermediates())
+  const certificate = readClientCertificate(der, authorities, now)
   const matches = certificate.names.flatMap(({ text }) => accepted.callers.get(text) ?? [])
   const [caller, ...rivals] = new Set(matches)
   if (!caller) refuse('it has the name of no caller in auth.mtls')

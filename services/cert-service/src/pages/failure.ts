@@ -7,11 +7,8 @@ import { english, say } from './say.ts'
 import { whenFromNow } from './time.ts'
 
 /** Says why the last try of an order failed, what to do, and when the next try is. */
-export function failure(
-  lang: Language,
-  { lastError, nextTryAt }: OrderRecord,
-  now: number,
-): SafeHtml {
+export function failure(lang: Language, order: OrderRecord, now: number): SafeHtml {
+  const { lastError, nextTryAt } = order
   const { code = 'INTERNAL', detail, at: time = now } = lastError ?? {}
   const action = actionFor(code) ?? 'The log of the service shows the cause.'
   const isLater = nextTryAt !== null && nextTryAt > now

@@ -14,11 +14,8 @@ export function certificateHref(
   file?: 'leaf.pem' | 'chain.pem',
 ): string {
   // A serial number is of one certificate, whatever its profile.
-  const page = nameHref(
-    certificate.names[0] ?? '',
-    'server',
-    `/${encodeURIComponent(certificate.serialNumber)}`,
-  )
+  const { names, serialNumber } = certificate
+  const page = nameHref(names[0] ?? '', 'server', `/${encodeURIComponent(serialNumber)}`)
   return file ? `${page}/${file}` : page
 }
 

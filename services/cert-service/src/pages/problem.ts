@@ -18,11 +18,8 @@ const FOR_PEOPLE: Readonly<Record<string, Text>> = {
   METHOD_NOT_ALLOWED: 'This address is for programs, or for a form. Begin at the list instead.',
   NOT_FOUND: 'Check the address, or look for the name in the list.',
 }
-const ACTIONS: ReadonlyMap<string, string> = new Map([
-  ...Object.entries({ ...FASTIFY_ERRORS, ...HTTP_ERRORS }).map(
-    ([code, { action }]) => [code, action] as const,
-  ),
-])
+const ROWS = Object.entries({ ...FASTIFY_ERRORS, ...HTTP_ERRORS })
+const ACTIONS = new Map(ROWS.map(([code, { action }]) => [code, action]))
 
 /** The page about an error: what went wrong, and what to do. A refusal looks different from what passes. */
 export function problemPage(

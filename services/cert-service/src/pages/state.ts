@@ -51,10 +51,7 @@ export function stateOf(
 }
 
 /** Returns the text of pages about who requested a certificate. */
-export function wayText(
-  lang: Language,
-  { way, client }: Pick<CertificateRecord, 'way' | 'client'>,
-): SafeHtml {
+export function wayText(lang: Language, { way, client }: CertificateRecord): SafeHtml {
   const wayName = way ? say(lang, WAYS[way]) : say(lang, 'not known')
   return way && client ? say(lang, '{way} by {who}', { way: wayName, who: client }) : wayName
 }

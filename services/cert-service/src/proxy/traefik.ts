@@ -18,10 +18,8 @@ const MAX_DOCUMENT_BYTES = 50_331_648
 /** Seconds until certificates that are being issued may be held. */
 const TRY_AGAIN = 5
 
-export type DocumentDeps = Pick<
-  FastifyInstance,
-  'store' | 'holdings' | 'issuance' | 'clock' | 'policy'
->
+type Parts = 'store' | 'holdings' | 'issuance' | 'clock' | 'policy'
+export type DocumentDeps = Pick<FastifyInstance, Parts>
 
 /**
  * Makes the dynamic configuration with all certificates that a caller may read. Proxies ask for it
@@ -59,13 +57,11 @@ async function deliverAll(
   const { held: certificates, isWithheld } = await readAll(deps, caller, maxBytes)
   if (certificates.length === 0 && isWithheld) throw keysWithheld(caller)
   // Traefik would drop all certificates for an empty list.
+  const none = 'there is no certificate that this key may read'
   if (certificates.length === 0)
-    throw new CertError('CERT_NOTHING_HELD', 'there is no certificate that this key may read', {
-      retryAfter: TRY_AGAIN,
-    })
-  await Promise.all(
-    certificates.map((certificate) => deps.issuance.recordDelivery(certificate, actor)),
-  )
+    throw new CertError('CERT_NOTHING_HELD', none, { retryAfter: TRY_AGAIN })
+  const { issuance } = deps
+  await Promise.all(certificates.map((delivered) => issuance.recordDelivery(delivered, actor)))
   return Buffer.from(writeDocument(certificates))
 }
 

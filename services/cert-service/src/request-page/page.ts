@@ -66,10 +66,8 @@ function options(lang: Language, chosen: KeyType | undefined): SafeHtml {
 }
 
 /** The form that makes a request, after a dry run has shown what it leads to. */
-export function confirmRequest(
-  lang: Language,
-  { domain, names, keyType = '' as never }: RequestForm,
-): SafeHtml {
+export function confirmRequest(lang: Language, form: RequestForm): SafeHtml {
+  const { domain, names, keyType = '' } = form
   const fields = Object.entries({ domain, names, keyType, confirmed: 'yes' }).map(
     ([name, value]) => html`<input type="hidden" name="${name}" value="${value}">`,
   )

@@ -19,7 +19,7 @@ import {
   guarded,
   OrderSchema,
   PEM,
-  ProfileQuerySchema,
+  ProfileSchema,
 } from '../schemas.ts'
 
 /** Seconds after which to ask for an order again. */
@@ -62,10 +62,7 @@ const ISSUE = guarded([403, 422, 429], {
 })
 
 /** Returns no promise if the answer is ready, as for nearly all requests. */
-function issue(
-  reply: FastifyReply,
-  issuanceRequest: IssuanceRequest,
-): Promise<FastifyReply> | undefined {
+function issue(reply: FastifyReply, issuanceRequest: IssuanceRequest) {
   const { request } = reply
   const domain = issuanceRequest.names[0]?.text ?? ''
   const send = (outcome: IssuanceResult) => sendResult(reply, domain, outcome, issuanceRequest.csr)
@@ -83,7 +80,7 @@ const READ = guarded([403, 404], {
     'for a CSR; otherwise one that contains the name among others. Only callers with the right ' +
     '`issue` get its private key. Never starts an order. Answers 304 if `If-None-Match` matches.',
   params: DomainSchema,
-  querystring: ProfileQuerySchema,
+  querystring: ProfileSchema,
   response: { 200: certificateAnswer(), 304: emptyAnswer('The caller already has it.') },
 })
 

@@ -19,13 +19,7 @@ import {
   principalOf,
 } from '../policy/authorize.ts'
 import { isOperator } from '../policy/rules.ts'
-import {
-  certificateAnswer,
-  describeOrder,
-  guarded,
-  OfProfileSchema,
-  OrderSchema,
-} from '../schemas.ts'
+import { certificateAnswer, describeOrder, guarded, OrderSchema, TargetSchema } from '../schemas.ts'
 import { sendResult } from './certificate.ts'
 import { pagesOf } from './withdraw.ts'
 
@@ -91,14 +85,14 @@ const RENEW = guarded([403, 404, 422, 429], {
   description:
     'Once it is due; until then 429 says when that is. Only callers with the right `issue` get the private key. The ' +
     'certificate of an ACME client is renewed by that client, which is asked to: 202 says so.',
-  body: OfProfileSchema,
+  body: TargetSchema,
   response: { 200: certificateAnswer(), 202: Type.Union([OrderSchema, AskedSchema]) },
 })
 
 const RenewAllSchema = Type.Object(
   {
-    domain: Type.Optional(OfProfileSchema.properties.domain),
-    profile: OfProfileSchema.properties.profile,
+    domain: Type.Optional(TargetSchema.properties.domain),
+    profile: TargetSchema.properties.profile,
     ...optional({
       caller: Type.String({
         maxLength: 300,
@@ -153,16 +147,10 @@ export function renewalOf(record: CertificateRecord, now: number): number {
   return isMisdated(record, now) ? now : (record.renewAt ?? planRenewal(record, () => 0))
 }
 
-async function renewAll(
-  request: FastifyRequest,
-  body: Static<typeof RenewAllSchema>,
-): Promise<Asked> {
+async function renewAll(request: FastifyRequest, body: Static<typeof RenewAllSchema>) {
   const { domain, profile = 'server', caller, spread = '0s', dryRun } = body
-  if (!isOperator(principalOf(request)))
-    throw new CertError(
-      'CERT_NAME_NOT_ALLOWED',
-      'only an operator renews all of a name or a caller: use a key without `domains`',
-    )
+  const why = 'only an operator renews all of a name or a caller: use a key without `domains`'
+  if (!isOperator(principalOf(request))) throw new CertError('CERT_NAME_NOT_ALLOWED', why)
   const name = domain === undefined ? undefined : readDomain(domain, profile)
   const isWanted = (record: CertificateRecord) =>
     (!name || (record.names[0] === name.text && isOf(name.profile)(record))) &&
@@ -247,7 +235,7 @@ const RETRY = guarded([403, 404, 429], {
   description:
     'Ends the wait of the orders for this name that have failed, and tries them within the limits of their CAs. ' +
     'Answers with these orders as they are once that has ended, or after `issuance.wait`.',
-  body: OfProfileSchema,
+  body: TargetSchema,
   response: { 200: Type.Object({ orders: Type.Array(OrderSchema) }) },
 })
 

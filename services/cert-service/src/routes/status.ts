@@ -19,6 +19,7 @@ import {
   IdSchema,
   NAME,
   OrderSchema,
+  TextSchema,
   TimeSchema,
 } from '../schemas.ts'
 
@@ -27,7 +28,7 @@ const Limit = Type.Optional(
 )
 const After = Type.Optional(CursorText)
 const Next = Type.Optional(
-  Type.String({ description: 'Send it as `after` to get the next page. Absent on the last one.' }),
+  TextSchema('Send it as `after` to get the next page. Absent on the last one.'),
 )
 
 const LIST = guarded([404], {

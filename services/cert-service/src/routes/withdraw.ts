@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { AcmeError } from '@gatehouse/acme'
-import type { AuditEntry, IssuedCertificate } from '@gatehouse/cert-store/port'
+import type { IssuedCertificate } from '@gatehouse/cert-store/port'
 import { IssueError } from '@gatehouse/issuance'
 import { type Actor, isEmbedded } from '@gatehouse/issuance/request'
 import { REVOCATION_REASONS, type RevocationReason } from '@gatehouse/pki'
@@ -10,13 +10,7 @@ import { type TProperties, Type } from 'typebox'
 import { CertError } from '../errors.ts'
 import { isOf, readDomain, type Subject } from '../lookup/certificates.ts'
 import { actorOf, authorize, mayAll, principalOf } from '../policy/authorize.ts'
-import {
-  DomainSchema,
-  emptyAnswer,
-  guarded,
-  OfProfileSchema,
-  ProfileQuerySchema,
-} from '../schemas.ts'
+import { DomainSchema, emptyAnswer, guarded, ProfileSchema, TargetSchema } from '../schemas.ts'
 
 const MAX_AUDITED_NAMES = 1_000
 /** Milliseconds in which CAs are asked to revoke, as somebody waits; and how many certificates of one at once. */
@@ -90,7 +84,7 @@ const REVOKE = guarded([403, 404, 409, 422], {
     'revoke stays. None of them is served any more, and the next POST makes a new key. With `keyCompromise`, none of ' +
     'their keys is certified again.',
   body: Type.Object({
-    ...OfProfileSchema.properties,
+    ...TargetSchema.properties,
     reason: REASON,
   }),
   response: revokedAnswers({ domain: Type.String() }),
@@ -99,7 +93,7 @@ const REVOKE = guarded([403, 404, 409, 422], {
 const DELETE = guarded([403, 404], {
   summary: 'Stop serving and renewing the certificates of a name',
   params: DomainSchema,
-  querystring: ProfileQuerySchema,
+  querystring: ProfileSchema,
   response: {
     200: Type.Object({ unconfirmed: UnconfirmedSchema }),
     204: emptyAnswer('Done. Delivered certificates stay valid until they expire or are revoked.'),
@@ -201,23 +195,19 @@ async function askCa(
   reason: RevocationReason,
   until: number,
 ): Promise<'revoked' | 'unknown' | Failed> {
-  const issuerOfCertificate = issuers.find(issuer)
+  const signer = issuers.find(issuer)
   const fail = (error: Error) => ({ serialNumber, issuer, detail: error.message, error })
-  if (!issuerOfCertificate?.revoke)
-    return fail(
-      new CertError('CERT_ISSUER_ABSENT', `the issuer ${issuer} is not configured any more`),
-    )
+  const absent = `the issuer ${issuer} is not configured any more`
+  if (!signer?.revoke) return fail(new CertError('CERT_ISSUER_ABSENT', absent))
   if (performance.now() > until) return fail(new Error('its CA has not been asked yet'))
   try {
-    return await issuerOfCertificate.revoke(certificate, reason)
+    return await signer.revoke(certificate, reason)
   } catch (cause) {
     if (!(cause instanceof AcmeError)) throw cause
     const { code, message, retryAfterMs } = cause
+    const wait = retryAfterMs !== undefined && { wait: Math.ceil(retryAfterMs / 1000) }
     return fail(
-      new IssueError(code, `${name} could not be revoked: ${message}`, {
-        cause,
-        ...(retryAfterMs !== undefined && { wait: Math.ceil(retryAfterMs / 1000) }),
-      }),
+      new IssueError(code, `${name} could not be revoked: ${message}`, { cause, ...wait }),
     )
   }
 }
@@ -236,17 +226,10 @@ async function settle(request: FastifyRequest, action: Action, domain: Subject):
   await request.server.issuance.settle(domain)
 }
 
-function entryOf(
-  { server }: FastifyRequest,
-  action: Action,
-  issued: Issued,
-  actor: Actor,
-): AuditEntry {
+function entryOf({ server }: FastifyRequest, action: Action, issued: Issued, actor: Actor) {
   const [first, ...otherCertificates] = issued
-  const names = [...new Set(issued.flatMap((certificate) => certificate.names))].slice(
-    0,
-    MAX_AUDITED_NAMES,
-  )
+  const allNames = new Set(issued.flatMap((certificate) => certificate.names))
+  const names = [...allNames].slice(0, MAX_AUDITED_NAMES)
   const only = first && otherCertificates.length === 0 ? { serialNumber: first.serialNumber } : {}
   return { at: server.clock.now(), action, ...actor, names, ...only }
 }
@@ -283,9 +266,7 @@ async function* affected(request: FastifyRequest, action: Action, domain: Subjec
       (after) => server.store.listIssued(name, { ...filter, after }),
       isFit,
     )) {
-      const issued = page.filter(
-        (certificate) => name === domain.text || sets.has(setOf(certificate)),
-      )
+      const issued = page.filter((row) => name === domain.text || sets.has(setOf(row)))
       for (const certificate of issued) sets.add(setOf(certificate))
       for (const namesake of issued.flatMap(({ names }) => names)) firstNames.add(namesake)
       if (issued.length > 0) yield issued
