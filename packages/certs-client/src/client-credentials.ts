@@ -94,14 +94,11 @@ async function discover(issuer: string, clientId: string, fetch: CustomFetch) {
   return configuration.serverMetadata()
 }
 
+const BASIC = 'client_secret_basic'
+
 /** The way to send the secret: what the server supports, else its default (RFC 8414 section 2). */
-function authentication(
-  secret: string,
-  supported: readonly string[] = ['client_secret_basic'],
-): ClientAuth {
-  return supported.includes('client_secret_basic')
-    ? ClientSecretBasic(secret)
-    : ClientSecretPost(secret)
+function authentication(secret: string, supported: readonly string[] = [BASIC]): ClientAuth {
+  return supported.includes(BASIC) ? ClientSecretBasic(secret) : ClientSecretPost(secret)
 }
 
 function toFetch(fetch: BoundedFetch): CustomFetch {
@@ -124,8 +121,6 @@ function toFetch(fetch: BoundedFetch): CustomFetch {
 function failure(error: unknown): ClientError {
   if (error instanceof ResponseBodyError)
     return new ClientError('CERT_CLIENT_CREDENTIALS', `the issuer sent no token: ${error.error}`)
-  const { message } = error as Error
-  return new ClientError('CERT_CLIENT_UNREACHABLE', `the issuer sent no token: ${message}`, {
-    isTransient: true,
-  })
+  const why = `the issuer sent no token: ${(error as Error).message}`
+  return new ClientError('CERT_CLIENT_UNREACHABLE', why, { isTransient: true })
 }

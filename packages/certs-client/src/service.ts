@@ -304,26 +304,18 @@ function caller({ url, credentials, fetch, now, signal, actionFor }: ConnectOpti
 function read<S extends TSchema>(answer: FetchAnswer, schema: S): Static<S> {
   const value = parseJson(answer.body)
   if (Check(schema, value)) return value as Static<S>
-  throw new ClientError(
-    'CERT_CLIENT_ANSWER_INVALID',
-    `the answer with status ${answer.status} is not what cert-service sends`,
-  )
+  const why = `the answer with status ${answer.status} is not what cert-service sends`
+  throw new ClientError('CERT_CLIENT_ANSWER_INVALID', why)
 }
 
 /** Converts the problem of the service (RFC 9457), or whatever a proxy in front of it says, to an error. */
 function refusal(answer: FetchAnswer, now: number, actionFor: ActionFor): ClientError {
-  const { status } = answer
-  const hints = {
-    isTransient: TRANSIENT.includes(status),
-    retryAfterMs: retryAfterOf(answer.headers, now),
-  }
+  const { status, headers } = answer
+  const isTransient = TRANSIENT.includes(status)
+  const hints = { isTransient, retryAfterMs: retryAfterOf(headers, now) }
   const problem = parseJson(answer.body)
-  if (!Check(Problem, problem))
-    return new ClientError(
-      'CERT_CLIENT_REFUSED',
-      `the service answered with status ${status}`,
-      hints,
-    )
+  const why = `the service answered with status ${status}`
+  if (!Check(Problem, problem)) return new ClientError('CERT_CLIENT_REFUSED', why, hints)
   const { code, title = '', detail = title, action } = problem as Static<typeof Problem>
   const message = printable(detail === '' ? `status ${status}` : detail)
   const advice = action ?? actionFor(code)
@@ -334,10 +326,13 @@ function refusal(answer: FetchAnswer, now: number, actionFor: ActionFor): Client
 }
 
 /** Converts the failure of an order to an error. */
-export function orderFailure(
-  { id, names: [name], lastError, nextTryAt }: OrderAnswer,
-  now: number,
-): ClientError {
+export function orderFailure(order: OrderAnswer, now: number): ClientError {
+  const {
+    id,
+    names: [name],
+    lastError,
+    nextTryAt,
+  } = order
   const { code = 'CERT_ISSUE_FAILED', detail = `the order ${id} failed`, action } = lastError ?? {}
   const times = [
     ...(lastError?.failedAt === undefined ? [] : [`it failed at ${lastError.failedAt}`]),
@@ -361,10 +356,9 @@ const OUT_OF_TIME = { CERT_NOT_YET_VALID: 'is not valid yet', CERT_HAS_EXPIRED: 
 function unreachable(error: unknown, now: number): unknown {
   if (!(error instanceof NetError)) return error
   const { message, cause } = error
+  const refused = `${message}; redirects are not followed`
   if (error.code === 'NET_FETCH_STATUS')
-    return new ClientError('CERT_CLIENT_REFUSED', `${message}; redirects are not followed`, {
-      cause: error,
-    })
+    return new ClientError('CERT_CLIENT_REFUSED', refused, { cause: error })
   const reason = codeOf(cause)
   const how = Object(OUT_OF_TIME)[reason]
   const action =

@@ -41,6 +41,8 @@ export interface ConnectionOptions extends Texts<(typeof TEXTS)[number]> {
   readonly githubActions?: boolean | undefined
 }
 
+type Env = NodeJS.ProcessEnv
+
 export interface ServiceConnection {
   readonly url: URL
   /** A file with the roots to trust instead of the system's. */
@@ -52,10 +54,7 @@ export interface ServiceConnection {
  * Reads where the service is and how to authenticate: from options, else from variables of the environment.
  * @throws UsageError
  */
-export function readConnection(
-  options: ConnectionOptions,
-  env: NodeJS.ProcessEnv,
-): ServiceConnection {
+export function readConnection(options: ConnectionOptions, env: Env): ServiceConnection {
   const input: ConnectionOptions = Object.fromEntries(
     TEXTS.map((name) => [name, options[name] ?? (env[variableOf(name)] || undefined)]),
   )
@@ -110,11 +109,7 @@ function chosen(input: ConnectionOptions): Way | undefined {
   throw new UsageError(`use only one way to authenticate: ${names.join('; ')}`)
 }
 
-function readSource(
-  way: Way | undefined,
-  input: ConnectionOptions,
-  env: NodeJS.ProcessEnv,
-): Source {
+function readSource(way: Way | undefined, input: ConnectionOptions, env: Env): Source {
   switch (way) {
     case 'keyFile':
       return { kind: 'key', key: secretOf(input.keyFile, env.GATEHOUSE_KEY) }

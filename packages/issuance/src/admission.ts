@@ -46,20 +46,17 @@ interface AdmissionDeps {
  * Whatever refuses a certificate before its issuer begins, in order. Work on it ends at the first; a dry run
  * collects all. Who asks for the same later may be refused nevertheless.
  */
-export async function* refusalsOf(
-  admission: CertificateAdmission,
-  { callers, clock, store }: AdmissionDeps,
-) {
+export async function* refusalsOf(admission: CertificateAdmission, deps: AdmissionDeps) {
+  const { callers, clock, store } = deps
   const { request, actor, isRenewal, lease } = admission
   const retry = await refusedRetry(admission, callers, clock.now())
   if (retry) yield retry
   if (actor !== SYSTEM) {
     const demand = { names: request.names, isPrepared: await isPrepared(admission, store) }
-    const limit = await limitOf(
-      lease
-        ? callers.admit(demand, actor, isRenewal, lease)
-        : callers.ask(demand, actor, isRenewal),
-    )
+    const admitted = lease
+      ? callers.admit(demand, actor, isRenewal, lease)
+      : callers.ask(demand, actor, isRenewal)
+    const limit = await limitOf(admitted)
     if (limit) yield limit
   }
   const refusal = request.issuer.refusal?.(request)

@@ -216,10 +216,9 @@ export class Holdings {
     for (const certificate of doubted) this.#doubted.add(certificate)
     for (const requestKey of requestKeys === 'all' ? this.#emitter.eventNames() : requestKeys)
       this.#emitter.emit(requestKey)
+    const compare = (certificate: Certificate) => this.#compare(certificate)
     for (let start = 0; start < doubted.length; start += PAGE)
-      await Promise.all(
-        doubted.slice(start, start + PAGE).map((certificate) => this.#compare(certificate)),
-      )
+      await Promise.all(doubted.slice(start, start + PAGE).map(compare))
   }
 
   async #compare(certificate: Certificate): Promise<void> {
@@ -273,10 +272,7 @@ function hasSameAnswer(a: CertificateRecord, b: CertificateRecord): boolean {
 }
 
 /** By the name, then those whose first one it is, then those with a stored key. */
-function rankFor(
-  requestedNames: readonly string[],
-  { names, sealedKey }: CertificateRecord,
-): number {
-  const position = requestedNames.findIndex((name) => names.includes(name))
-  return 4 * position + (names[0] === requestedNames[position] ? 0 : 2) + (sealedKey ? 0 : 1)
+function rankFor(requested: readonly string[], { names, sealedKey }: CertificateRecord): number {
+  const position = requested.findIndex((name) => names.includes(name))
+  return 4 * position + (names[0] === requested[position] ? 0 : 2) + (sealedKey ? 0 : 1)
 }

@@ -81,16 +81,12 @@ export class Issuance {
   }
 
   /** Gets a new certificate, which replaces one that lives longer than was asked for. */
-  async #order(
-    request: IssuanceRequest,
-    actor: Actor,
-    long?: Certificate,
-  ): Promise<IssuanceResult> {
-    const outcome = long
-      ? await this.renew({ ...long.record, lifetime: request.lifetime }, actor)
+  async #order(request: IssuanceRequest, actor: Actor, old?: Certificate): Promise<IssuanceResult> {
+    const outcome = old
+      ? await this.renew({ ...old.record, lifetime: request.lifetime }, actor)
       : await this.#joinOrFallBack(request, actor)
     // Somebody else may have asked for a longer one at the same time.
-    const isNew = outcome.certificate && outcome.certificate.record.id !== long?.record.id
+    const isNew = outcome.certificate && outcome.certificate.record.id !== old?.record.id
     return isNew && livesTooLong(outcome.certificate.record, request)
       ? this.#obtain(request, actor)
       : outcome
@@ -157,11 +153,9 @@ export class Issuance {
   async renew(record: CertificateRecord, actor: Actor): Promise<IssuanceResult> {
     // Only clients with keys of their own can.
     const clientRequest = record.csr && restoreRequest(record, this.#deps.issuers, record.notAfter)
+    const why = 'its ACME client requested this end and renews it'
     if (clientRequest?.requestKey === record.requestKey)
-      throw new IssuanceError(
-        'CERT_NOT_PERMITTED',
-        'its ACME client requested this end and renews it',
-      )
+      throw new IssuanceError('CERT_NOT_PERMITTED', why)
     const today = rerouteRequest(record, this.#deps.issuers)
     if (today && today.requestKey !== record.requestKey) return this.#move(record, today, actor)
     return this.#join(today ?? this.#restore(record), actor, record)
@@ -189,14 +183,11 @@ export class Issuance {
 
   /** Waits, no longer than callers do, for all work on certificates with this first name. */
   async settle(domain: Pick<Name, 'text'>): Promise<void> {
-    const underway = [...this.#flights.values()].filter(
-      ({ plan }) => plan.request.names[0]?.text === domain.text,
-    )
+    const isFor = ({ plan }: Flight) => plan.request.names[0]?.text === domain.text
+    const underway = [...this.#flights.values()].filter(isFor)
     const settled = Promise.allSettled(underway.map(({ result }) => result))
-    await this.#within(
-      settled.then(() => this.#settledElsewhere(domain)),
-      this.#patience,
-    )
+    const everywhere = settled.then(() => this.#settledElsewhere(domain))
+    await this.#within(everywhere, this.#patience)
   }
 
   async #settledElsewhere(domain: Pick<Name, 'text'>): Promise<void> {
@@ -233,11 +224,7 @@ export class Issuance {
    * when callers stop waiting.
    * @throws IssuanceError `CERT_CALLER_LIMITED`, also if the name was tried too often
    */
-  async retry(
-    name: string,
-    orders: readonly OrderRecord[],
-    actor: Actor,
-  ): Promise<readonly OrderRecord[]> {
+  async retry(name: string, orders: readonly OrderRecord[], actor: Actor): Promise<OrderRecord[]> {
     const { callers, store, clock, issuers } = this.#deps
     await callers.admitRetry(name)
     const now = clock.now()
@@ -283,13 +270,7 @@ export class Issuance {
     const order = await this.#deps.store.findOrderByRequestKey(request.requestKey)
     // One that lives too long is renewed.
     const isRenewal = (await this.#find(request)) !== undefined
-    const admission: CertificateAdmission = {
-      request,
-      actor,
-      order,
-      isRenewal,
-      askedBy: actor.actor,
-    }
+    const admission = { request, actor, order, isRenewal, askedBy: actor.actor }
     return Array.fromAsync(refusalsOf(admission, this.#deps))
   }
 
@@ -344,11 +325,7 @@ export class Issuance {
   }
 
   /** Renews by the issuer of today what a fallback or an earlier configuration issued. */
-  async #move(
-    record: CertificateRecord,
-    today: IssuanceRequest,
-    actor: Actor,
-  ): Promise<IssuanceResult> {
+  async #move(record: CertificateRecord, today: IssuanceRequest, actor: Actor) {
     const { holdings, store, clock } = this.#deps
     try {
       const certificate = await holdings.find(today.requestKey)
@@ -429,10 +406,9 @@ export class Issuance {
     const { requestKey } = plan.request
     const underway = this.#flights.get(requestKey)
     if (underway) return underway
+    const why = 'too many certificates are being issued'
     if (this.#flights.size >= MAX_FLIGHTS)
-      throw new IssuanceError('CERT_BUSY', 'too many certificates are being issued', {
-        retryAfter: 5,
-      })
+      throw new IssuanceError('CERT_BUSY', why, { retryAfter: 5 })
     const flight = new Flight(plan, this.#deps, this.#closing.signal)
     this.#flights.set(requestKey, flight)
     flight.result.finally(() => this.#flights.delete(requestKey)).catch(noop)
@@ -472,11 +448,8 @@ export class Issuance {
     const records = await store.findByDomain(order.names[0] ?? '')
     if (records.some((record) => setOf(record) === setOf(order)))
       return void (await store.saveOrder({ ...order, status: 'done' }))
-    const lastError = {
-      code: 'CERT_NOT_PERMITTED',
-      detail: 'its issuer no longer signs it',
-      at: now,
-    }
+    const detail = 'its issuer no longer signs it'
+    const lastError = { code: 'CERT_NOT_PERMITTED', detail, at: now }
     await store.saveOrder({ ...order, status: 'failed', lastError, nextTryAt: now })
   }
 

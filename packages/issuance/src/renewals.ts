@@ -40,10 +40,7 @@ export function renewalsOf(deps: RenewalDeps) {
   const { store, holdings, issuance, issuers, clock, log, random } = deps
 
   /** Issues the configured certificates that are absent, and renews all that are due. */
-  async function renewDue(
-    configured: readonly IssuanceRequest[],
-    signal: AbortSignal,
-  ): Promise<void> {
+  async function renewDue(configured: readonly IssuanceRequest[], signal: AbortSignal) {
     for (let start = 0; start < configured.length && !signal.aborted; start += BATCH)
       await Promise.all(configured.slice(start, start + BATCH).map(ensure))
     const requestKeys = new Set(configured.map(({ requestKey }) => requestKey))

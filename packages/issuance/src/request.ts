@@ -90,13 +90,9 @@ export function parseRequest(
   const byRule = authorize(names)
   const issuer = issuers.choose(names, fields.profile)
   const claimed = issuers.findClaimed(names, fields.profile)
+  const place = entries.find(({ name }) => name.text === claimed?.name.text)?.pointer ?? ''
   if (claimed && obstacles) obstacles.push(describeClaim(claimed))
-  else if (claimed)
-    refuse(
-      entries.find(({ name }) => name.text === claimed.name.text)?.pointer ?? '',
-      'CERT_NO_ISSUER',
-      describeClaim(claimed),
-    )
+  else if (claimed) refuse(place, 'CERT_NO_ISSUER', describeClaim(claimed))
   for (const { name, pointer } of entries)
     if (issuer.permits?.(name) === false)
       refuse(
@@ -159,18 +155,13 @@ export function createIssuers(
   const byName = new Map(issuers.map((issuer) => [issuer.name, issuer]))
   const choose = (names: readonly Name[], profile: Profile | undefined): Issuer => {
     if (profile === 'client') return clients ?? refuse('/profile', 'CERT_NO_ISSUER', NO_CLIENTS)
-    return (
-      configured.find((issuer) => names.every((name) => issuer.permits?.(name) ?? true)) ?? fallback
-    )
+    return configured.find((issuer) => permitsAll(issuer, names)) ?? fallback
   }
   return {
     /** The first that may sign all of the names; the fallback if none may. */
     choose,
     /** The first of the names that the fallback must not sign, as another issuer is there for it. */
-    findClaimed(
-      names: readonly Name[],
-      profile?: Profile,
-    ): { name: Name; issuer: Issuer } | undefined {
+    findClaimed(names: readonly Name[], profile?: Profile) {
       if (choose(names, profile) !== fallback) return undefined
       for (const name of names) {
         const issuer = byName.get(claimOf(name) ?? '')
@@ -220,8 +211,7 @@ export function rerouteRequest(stored: Stored, issuers: Issuers): IssuanceReques
 export function requestTo(issuer: Issuer, certified: Certified): IssuanceRequest | undefined {
   const { names, keyType, csr, notAfter } = certified
   if (notAfter !== undefined && !issuer.latestEnd) return undefined
-  const signs =
-    names.every((name) => issuer.permits?.(name) ?? true) && !issuer.objection?.(names, csr)
+  const signs = permitsAll(issuer, names) && !issuer.objection?.(names, csr)
   return signs && certifies(issuer, keyType) ? complete(issuer, certified) : undefined
 }
 
@@ -286,14 +276,9 @@ export async function refuseCompromised(
   if (!csr) return
   const { keyType, spki: key, spkiSha256 } = csr
   const isRsa = keyType.startsWith('rsa')
+  const why = 'its RSA key can be computed from the public key (CVE-2017-15361)'
   if (isRsa && isRocaKey(createPublicKey({ key, format: 'der', type: 'spki' })))
-    throw pointTo(
-      '/csr',
-      new PkiError(
-        'PKI_KEY_WEAK',
-        'its RSA key can be computed from the public key (CVE-2017-15361)',
-      ),
-    )
+    throw pointTo('/csr', new PkiError('PKI_KEY_WEAK', why))
   if (await store.isCompromised(spkiSha256))
     refuse('/csr', 'CERT_KEY_COMPROMISED', 'its key was revoked as compromised')
 }
@@ -315,6 +300,9 @@ function complete(issuer: Issuer, certified: Certified): IssuanceRequest {
   const certificate = { issuer, profile, names, keyType, csr, notAfter, lifetime }
   return { requestKey: requestKeyOf(certificate), ...certificate }
 }
+
+const permitsAll = (issuer: Issuer, names: readonly Name[]): boolean =>
+  names.every((name) => issuer.permits?.(name) ?? true)
 
 function certifies({ keyTypes }: Issuer, keyType: KeyType): boolean {
   return keyTypes?.includes(keyType) ?? true

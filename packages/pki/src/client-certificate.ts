@@ -72,11 +72,8 @@ function assertStrong(leaf: X509Certificate, issuer: X509Certificate): void {
 
 type Info = ReturnType<typeof parseCertificate>
 
-function hasUnknown(
-  { critical }: ReturnType<typeof readFields>,
-  supportedIds: readonly Buffer[],
-): boolean {
-  return critical.some((id) => !supportedIds.some((supported) => supported.equals(id)))
+function hasUnknown({ critical }: ReturnType<typeof readFields>, supported: readonly Buffer[]) {
+  return critical.some((id) => !supported.some((supportedId) => supportedId.equals(id)))
 }
 
 function isStrong({ asymmetricKeyType: type, asymmetricKeyDetails: details = {} }: KeyObject) {

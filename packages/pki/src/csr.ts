@@ -57,11 +57,7 @@ export function readKnownCsr(input: Uint8Array, profile?: Profile): Csr {
 export const PROFILES = ['server', 'client'] as const
 export type Profile = (typeof PROFILES)[number]
 
-function read(
-  input: string | Uint8Array,
-  profile: Profile = 'server',
-  verify?: typeof verifyCsr,
-): Csr {
+function read(input: string | Uint8Array, profile: Profile = 'server', verify?: typeof verifyCsr) {
   return orInvalid(() => {
     const fields = readCsr(input, { isKnown: !verify })
     const names = namesOf(fields, profile)
@@ -73,17 +69,14 @@ function read(
   })
 }
 
+const PASSED_ON = ['PKI_KEY_WEAK', 'PKI_CSR_INVALID']
+
 /** Turns errors about the form of a request into `PKI_CSR_INVALID`. */
 function orInvalid<T>(read: () => T): T {
   try {
     return read()
   } catch (cause) {
-    if (
-      !(cause instanceof PkiError) ||
-      cause.code === 'PKI_KEY_WEAK' ||
-      cause.code === 'PKI_CSR_INVALID'
-    )
-      throw cause
+    if (!(cause instanceof PkiError) || PASSED_ON.includes(cause.code)) throw cause
     throw new PkiError('PKI_CSR_INVALID', cause.message, { cause })
   }
 }

@@ -47,12 +47,7 @@ export function signMessage(message: Buffer, key: TsigKey, now: number) {
  * Decodes the answer to a signed message, which must be signed with the same key.
  * @param now - epoch milliseconds
  */
-export function verifyAnswer(
-  bytes: Buffer,
-  key: TsigKey,
-  requestMac: Buffer,
-  now: number,
-): DnsMessage {
+export function verifyAnswer(bytes: Buffer, key: TsigKey, requestMac: Buffer, now: number) {
   const message = decodeMessage(bytes)
   const record = message.additionals.at(-1)
   if (record?.type !== 'TSIG' || record.class !== 'ANY' || record.ttl !== 0)

@@ -85,15 +85,11 @@ async function inspect({ request, orderUrl }: At<'ordered'>, io: OrderIo): Promi
 }
 
 /** Waits until the CA has taken note that all names are proven. An order that was used is none for these names. */
-async function settlePrepared(
-  order: AcmeOrder,
-  request: NamesRequest,
-  io: OrderIo,
-): Promise<At<'ready'>> {
+async function settlePrepared(order: AcmeOrder, request: NamesRequest, io: OrderIo) {
   const read = () => io.transport.send(readOrder(order.url), io.account, io.signal)
   const { status, error, url } = await poll(read, ({ status }) => status !== 'pending', io, order)
   if (status !== 'ready') throw error ?? endedOrder()
-  return { step: 'ready', request, orderUrl: url }
+  return { step: 'ready', request, orderUrl: url } as const
 }
 
 /** An order that was prepared a while ago may be gone, expired or used: then another one is placed. */
@@ -125,10 +121,8 @@ async function finalize({ request, orderUrl }: At<'finalizing'>, io: OrderIo): P
 
 const isSettled = ({ status }: AcmeOrder): boolean => status === 'valid' || status === 'invalid'
 
-function settle(
-  { url, status, certificate, error }: AcmeOrder,
-  request: CertificateRequest,
-): At<'valid'> {
+function settle(order: AcmeOrder, request: CertificateRequest): At<'valid'> {
+  const { url, status, certificate, error } = order
   if (status === 'valid' && certificate)
     return { step: 'valid', request, orderUrl: url, certificateUrl: certificate.href }
   throw error ?? endedOrder()

@@ -53,16 +53,12 @@ export function updateAccount(
 }
 
 /** Replaces the key of the account; the old key signs (RFC 8555 section 7.3.5). */
-export function changeKey(
-  accountUrl: string,
-  oldKey: KeyObject,
-  newKey: KeyObject,
-): AcmeRequest<void> {
+export function changeKey(kid: string, oldKey: KeyObject, newKey: KeyObject): AcmeRequest<void> {
   return {
     to: 'keyChange',
     isDecision: true,
     payload: (url) =>
-      signRequest({ key: newKey }, { url }, { account: accountUrl, oldKey: publicJwk(oldKey) }),
+      signRequest({ key: newKey }, { url }, { account: kid, oldKey: publicJwk(oldKey) }),
     process: () => {},
   }
 }

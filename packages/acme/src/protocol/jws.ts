@@ -76,11 +76,8 @@ export function signRequest(
 }
 
 /** Binds the account key to an external account (RFC 8555 section 7.3.4). */
-export function bindExternalAccount(
-  { kid, hmacKey }: ExternalAccount,
-  key: KeyObject,
-  url: string,
-): Jws {
+export function bindExternalAccount(account: ExternalAccount, key: KeyObject, url: string): Jws {
+  const { kid, hmacKey } = account
   const secret = Buffer.from(hmacKey, 'base64url')
   return seal({ alg: 'HS256', kid, url }, publicJwk(key), (input) =>
     createHmac('sha256', secret).update(input).digest(),

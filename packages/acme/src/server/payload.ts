@@ -28,10 +28,8 @@ const MAX_DETAIL = 300
 /** Bytes. */
 const MAX_CERTIFICATE = 16_384
 
-const RevocationSchema = Type.Object({
-  certificate: Type.String(),
-  reason: Type.Optional(Type.Integer()),
-})
+const Reason = Type.Optional(Type.Integer())
+const RevocationSchema = Type.Object({ certificate: Type.String(), reason: Reason })
 
 /**
  * Reads the payload of revokeCert (RFC 8555 section 7.6): DER that is not yet parsed, and the reason.

@@ -191,10 +191,8 @@ function renewOne(domain: string, options: CommandOptions, io: Io): Promise<stri
 }
 
 /** Says what the service renews, and what it can only ask for. */
-function renewalsText(
-  { renewing, asked, neverAsking, until }: RenewalsAnswer,
-  isDryRun = false,
-): string {
+function renewalsText(answer: RenewalsAnswer, isDryRun = false): string {
+  const { renewing, asked, neverAsking, until } = answer
   const would = isDryRun ? 'would be ' : ''
   const lines = [
     ...(renewing > 0 ? [`${renewing} ${would}renewed by the service until ${until}`] : []),
@@ -214,9 +212,8 @@ function renewalsText(
 /** The order that came of another try: one that failed or is under way before one that is done. */
 async function retried(service: CertService, domain: string): Promise<Partial<PendingOrder>> {
   const orders = await service.retry(domain)
-  const order = ['failed', 'pending'].flatMap((state) =>
-    orders.filter(({ status }) => status === state),
-  )[0]
+  const firstOf = (state: string) => orders.find(({ status }) => status === state)
+  const order = firstOf('failed') ?? firstOf('pending')
   return order ? { order } : {}
 }
 

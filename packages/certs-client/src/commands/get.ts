@@ -87,11 +87,7 @@ interface PlaceDeps extends Pick<Get, 'clock' | 'log' | 'signal'> {
   readonly caFile: string | undefined
 }
 
-async function openPlace(
-  domain: string,
-  options: GetOptions,
-  deps: PlaceDeps,
-): Promise<StoragePlace> {
+async function openPlace(domain: string, options: GetOptions, deps: PlaceDeps) {
   const { out, secret, mode = DEFAULT_MODE, owner, reload, reloadTimeout } = options
   if ((out === undefined) === (secret === undefined))
     throw new UsageError('get needs --out, the folder for the files, or --secret')
@@ -108,11 +104,8 @@ async function openPlace(
   })
 }
 
-function secretOf(
-  text: string,
-  options: GetOptions,
-  { env, log, opened, caFile }: PlaceDeps,
-): StoragePlace {
+function secretOf(text: string, options: GetOptions, deps: PlaceDeps): StoragePlace {
+  const { env, log, opened, caFile } = deps
   const wrong = OF_FILES.find((option) => options[option] !== undefined)
   if (wrong) throw new UsageError(`--${kebab(wrong)} is for --out, not for --secret`)
   const name = readSecretName(text)

@@ -4,17 +4,12 @@ import { printable } from '@gatehouse/service-kit/program'
 export function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const cells = rows.map((row) => row.map(printable))
   const used = head.map((_, column) => column).filter((column) => cells.some((row) => row[column]))
-  const widths = new Map(
-    used.map((column) => [
-      column,
-      Math.max(...[head, ...cells].map((row) => (row[column] ?? '').length)),
-    ]),
-  )
-  const line = (row: readonly string[]) =>
-    `${used
-      .map((column) => (row[column] ?? '').padEnd(widths.get(column) ?? 0))
-      .join('  ')
-      .trimEnd()}\n`
+  const lengths = (column: number) => [head, ...cells].map((row) => (row[column] ?? '').length)
+  const widths = head.map((_, column) => Math.max(...lengths(column)))
+  const line = (row: readonly string[]) => {
+    const texts = used.map((column) => (row[column] ?? '').padEnd(widths[column] ?? 0))
+    return `${texts.join('  ').trimEnd()}\n`
+  }
   return [head, ...cells].map(line).join('')
 }
 

@@ -176,9 +176,7 @@ export class Authorities {
   }
 
   /** A new intermediate; none while the root is invalid and there are others. */
-  async #createUnlessRootIsInvalid(
-    stored: readonly StoredAuthority[],
-  ): Promise<StoredAuthority | undefined> {
+  async #createUnlessRootIsInvalid(stored: readonly StoredAuthority[]) {
     const root = this.#root?.authority
     const now = this.#deps.clock.now()
     const isInvalid = root && !(hasBegun(root.info, now) && root.ends > now + HOUR)

@@ -25,10 +25,12 @@ export async function openCa(options: AuthorityOptions, deps: AuthorityDeps): Pr
   await servers.authorities.openRoot()
   await servers.open()
   const clients = new SigningLine(options, deps, 'client', servers.authorities.root)
-  const ca = new Ca(options, deps, servers, clients)
+  const ca = new Ca(options, deps, { servers, clients })
   await ca.track()
   return ca
 }
+
+type Lines = Pick<Ca, 'servers' | 'clients'>
 
 /** The embedded CA: a root, the intermediates that sign, and their revocation lists. */
 export class Ca {
@@ -45,16 +47,11 @@ export class Ca {
   #roots: readonly StoredAuthority[] = []
   #trackedAt = 0
 
-  constructor(
-    options: AuthorityOptions,
-    deps: AuthorityDeps,
-    servers: SigningLine,
-    clients: SigningLine,
-  ) {
+  constructor(options: AuthorityOptions, deps: AuthorityDeps, lines: Lines) {
     this.#options = options
     this.#deps = deps
-    this.servers = servers
-    this.clients = clients
+    this.servers = lines.servers
+    this.clients = lines.clients
     this.crls = new Crls(deps, (keyId) => this.#authorityOf(keyId))
   }
 
@@ -114,9 +111,7 @@ export class Ca {
     const root = this.#root?.authority
     const current = this.#current.authority
     const client = this.clients.current?.authority
-    const isBehind = [current, client, root].some(
-      (authority) => authority && !hasBegun(authority.info, now),
-    )
+    const isBehind = [current, client, root].some((part) => part && !hasBegun(part.info, now))
     const isRootEnding = (this.rootEnds() ?? Infinity) - now < YEAR
     const isDue = this.#options.intermediate
       ? isEnding(current, this.servers.longest, now)
@@ -251,18 +246,10 @@ class Crls {
         return { serialNumber, revokedAt: Math.min(revokedAt, now), reason }
       })
       const newest = this.#newerOf(stored, this.#latest.get(id)?.record)
-      if (
-        stored &&
-        newest === stored &&
-        stored.entries === digestOf(revoked) &&
-        !this.#isOld(stored)
-      )
-        return stored
-      return nextCrl(authority, newest, {
-        thisUpdate: now,
-        nextUpdate: now + CRL_LIFETIME,
-        revoked,
-      })
+      const isComplete = stored?.entries === digestOf(revoked)
+      if (stored && newest === stored && isComplete && !this.#isOld(stored)) return stored
+      const times = { thisUpdate: now, nextUpdate: now + CRL_LIFETIME }
+      return nextCrl(authority, newest, { ...times, revoked })
     })
     this.#latest.set(id, { record, revocation })
     return record

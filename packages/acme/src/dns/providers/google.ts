@@ -85,11 +85,8 @@ export const createGoogle: CreateDnsProvider<typeof GoogleSchema> = (config, dep
 
   async function submit(changes: string, change: object, signal: AbortSignal) {
     const accept = [200, 404, 409, 412]
-    const submitted = await api.find(ChangeSchema, changes, {
-      content: json(change),
-      accept,
-      signal,
-    })
+    const request = { content: json(change), accept, signal }
+    const submitted = await api.find(ChangeSchema, changes, request)
     if (!submitted) return { conflict: 'the record set was changed by another' }
     const read = () => api.read(ChangeSchema, `${changes}/${submitted.id}`, { signal })
     return submitted.status === 'done'

@@ -75,14 +75,8 @@ export const createRoute53: CreateDnsProvider<typeof Route53Schema> = (config, d
   const authorize = (url: URL, request: Outgoing) =>
     signAws({ ...request, url, service: 'route53' }, config, deps.clock.now())
   const { endpoint } = config
-  const api = createApi({
-    name: API,
-    endpoint,
-    fetch: deps.fetch,
-    authorize,
-    parse: parseXml,
-    reason,
-  })
+  const format = { parse: parseXml, reason }
+  const api = createApi({ name: API, endpoint, fetch: deps.fetch, authorize, ...format })
 
   async function read(name: string, signal: AbortSignal) {
     const zone = config.hostedZoneId ?? (await findZoneId(name, signal))
@@ -96,10 +90,8 @@ export const createRoute53: CreateDnsProvider<typeof Route53Schema> = (config, d
     const values = set?.ResourceRecords?.ResourceRecord.map(({ Value }) => Value) ?? []
     const changes = (after: readonly string[]) =>
       [change('DELETE', name, set?.TTL, values), change('CREATE', name, set?.TTL, after)].join('')
-    return {
-      values,
-      replace: (after: readonly string[]) => submit(api, `${path}/`, changes(after), signal),
-    }
+    const replace = (after: readonly string[]) => submit(api, `${path}/`, changes(after), signal)
+    return { values, replace }
   }
 
   async function findZoneId(name: string, signal: AbortSignal): Promise<string> {
@@ -148,16 +140,10 @@ function conflictIn(error: unknown): string {
 }
 
 /** Empty if there are no values, because a record set cannot be empty. */
-function change(
-  action: string,
-  name: string,
-  ttl = String(TTL_SECONDS),
-  values: readonly string[],
-): string {
+function change(action: string, name: string, ttl = `${TTL_SECONDS}`, values: readonly string[]) {
   if (values.length === 0) return ''
-  const records = values.map(
-    (value) => `<ResourceRecord><Value>${escapeXml(value)}</Value></ResourceRecord>`,
-  )
+  const texts = values.map((value) => `<Value>${escapeXml(value)}</Value>`)
+  const records = texts.map((text) => `<ResourceRecord>${text}</ResourceRecord>`)
   const set = `<Name>${name}.</Name><Type>TXT</Type><TTL>${ttl}</TTL><ResourceRecords>${records.join('')}</ResourceRecords>`
   return `<Change><Action>${action}</Action><ResourceRecordSet>${set}</ResourceRecordSet></Change>`
 }

@@ -88,19 +88,14 @@ export function createAcmeIssuer(config: IssuerConfig, deps: AcmeIssuerDeps): Is
   }
 }
 
-function objectionTo(
-  names: readonly Name[],
-  csr: Csr | null,
-  config: IssuerConfig,
-): string | undefined {
+function objectionTo(names: readonly Name[], csr: Csr | null, config: IssuerConfig) {
   const unproven = names.find(({ kind }) => !canProve(config, kind))
   if (unproven)
     return `${unproven.text} cannot be proven by a challenge of the issuer ${config.name}`
   const requested = csr && new Set(csr.names.map(({ text }) => text))
   const missing = requested ? names.find(({ text }) => !requested.has(text)) : undefined
-  return missing
-    ? `the CSR lacks ${missing.text}, and the issuer ${config.name} adds no names`
-    : undefined
+  if (!missing) return undefined
+  return `the CSR lacks ${missing.text}, and the issuer ${config.name} adds no names`
 }
 
 /** For how long a revocation is retried, as somebody waits for it. */
@@ -130,11 +125,8 @@ async function revoke(
 function isUnknownCertificate(error: unknown): boolean {
   if (!(error instanceof AcmeError) || error.problem?.type !== 'malformed') return false
   const { status, detail } = error.problem
-  return (
-    status === 404 ||
-    (/certificate/i.test(detail) &&
-      /no such|unknown|unable to find|not find|not found/i.test(detail))
-  )
+  const saysSo = /no such|unknown|unable to find|not find|not found/i.test(detail)
+  return status === 404 || (/certificate/i.test(detail) && saysSo)
 }
 
 function toIssued(pem = ''): SignedCertificate {
