@@ -37,11 +37,8 @@ interface Surroundings {
 }
 
 /** Checks the issuer at `index` of a configuration. */
-export function checkIssuer(
-  issuer: IssuerConfig,
-  index: number,
-  { issuers, server, ca }: Surroundings,
-): Fault[] {
+export function checkIssuer(issuer: IssuerConfig, index: number, config: Surroundings): Fault[] {
+  const { issuers, server, ca } = config
   return applyRules(issuer, [
     ({ directory }) => faultOf('/directory', () => checkDirectory(directory)),
     ({ name }) => checkName(name, issuers.slice(0, index)),

@@ -118,11 +118,7 @@ interface Revoker {
 }
 
 /** The one who revokes by an account: any of the caller that the certificate is of. @throws AcmeProblem `unauthorized` */
-async function byAccount(
-  request: FastifyRequest,
-  record: Issued,
-  account: ServedAccount,
-): Promise<Revoker> {
+async function byAccount(request: FastifyRequest, record: Issued, account: ServedAccount) {
   const { server } = request
   const mayRevoke = mayAll(server, principalOf(request), 'revoke', record)
   const isOwn = record.account === account.id || (await isOfCaller(server, record, account))
@@ -132,11 +128,7 @@ async function byAccount(
 }
 
 /** Whether another account of the same caller has ordered a certificate. */
-async function isOfCaller(
-  { store }: FastifyInstance,
-  record: Issued,
-  { caller }: ServedAccount,
-): Promise<boolean> {
+async function isOfCaller({ store }: FastifyInstance, record: Issued, { caller }: ServedAccount) {
   if (caller === null || !record.account) return false
   return (await store.acme.findAccount(record.account))?.caller === caller
 }

@@ -114,11 +114,7 @@ async function act(
   }
 }
 
-async function tryOut(
-  request: FastifyRequest<Route>,
-  reply: FastifyReply,
-  name: Subject,
-): Promise<FastifyReply> {
+async function tryOut(request: FastifyRequest<Route>, reply: FastifyReply, name: Subject) {
   authorize(request, 'issue', [name], name.profile)
   const issuanceRequest = await requestFor(request, name)
   authorize(request, 'issue', issuanceRequest.names, issuanceRequest.profile)

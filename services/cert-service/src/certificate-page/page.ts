@@ -156,12 +156,8 @@ function orderActions(lang: Language, order: OrderRecord, actions: readonly Acti
     </div>`
 }
 
-function detailsPage(
-  { lang, visitor }: Reading,
-  title: string,
-  body: SafeHtml,
-  more: SafeHtml | '' = '',
-): Page {
+function detailsPage(reading: Reading, title: string, body: SafeHtml, more: SafeHtml | '' = '') {
+  const { lang, visitor } = reading
   return page({
     language: lang,
     script: COPY_SCRIPT,

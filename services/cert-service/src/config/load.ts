@@ -245,11 +245,7 @@ function challengeListeners({ issuers }: CertServiceConfig, index: number): List
   )
 }
 
-function optionalListener(
-  path: string,
-  address: Listener['address'] | undefined,
-  kind?: string,
-): Listener[] {
+function optionalListener(path: string, address: Listener['address'] | undefined, kind?: string) {
   return address ? [{ path, address, ...(kind !== undefined && { kind }) }] : []
 }
 

@@ -48,12 +48,7 @@ export function createDocuments(deps: DocumentDeps, maxDocumentBytes = MAX_DOCUM
   }
 }
 
-async function deliverAll(
-  deps: DocumentDeps,
-  caller: Program,
-  actor: Actor,
-  maxBytes: number,
-): Promise<Buffer> {
+async function deliverAll(deps: DocumentDeps, caller: Program, actor: Actor, maxBytes: number) {
   const { held: certificates, isWithheld } = await readAll(deps, caller, maxBytes)
   if (certificates.length === 0 && isWithheld) throw keysWithheld(caller)
   // Traefik would drop all certificates for an empty list.
