@@ -147,11 +147,13 @@ function pageQuery(listing: Listing, page: ListPage): ListingQuery {
   const current = [CURRENT, ...scope].join(' AND ')
   const whole = scope.length > 0 ? `${current} ${IN_ONE_INDEX}` : current
   const sources = search ? sourcesOf(search, order, add, current) : [whole]
+  // A statement has to use all of its parameters.
+  if (sources.length === 0) sources.push(`${current} AND false`)
   const pages = sources.map(
     (source) => `SELECT id FROM (
       SELECT id FROM (${source}) AS found ${where && `WHERE ${where}`} ${end}) AS page`,
   )
-  return { clause: `WHERE id IN (${pages.join(' UNION ') || 'NULL'}) ${end}`, params }
+  return { clause: `WHERE id IN (${pages.join(' UNION ')}) ${end}`, params }
 }
 
 /** A page of failed orders without a certificate. */
@@ -230,7 +232,7 @@ function conditionsOf(
  * Where the certificates are that are searched. Parts of names are in one index alone: that of another order would
  * lead to every row, and the limit keeps the engines from it.
  */
-function sourcesOf(search: Search, order: ListOrder, add: Add, current: string): readonly string[] {
+function sourcesOf(search: Search, order: ListOrder, add: Add, current: string): string[] {
   const { wildcard, serialNumber } = search
   const part = partOf(search)
   const text = part === undefined ? undefined : add(part)
