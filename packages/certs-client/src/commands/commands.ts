@@ -182,8 +182,10 @@ export const clientCommands = (actionFor: ActionFor): readonly ServiceCommand<un
       options: { ...options, ...JSON_OPTION, ...CONNECTION },
       async run({ words: [about = ''], options, process: { env, stdout, stderr }, progress }) {
         progress.say('waiting for cert-service')
-        const certificates = await import('./certificates.ts')
-        const questions = { ...certificates, ...(await import('./acme-accounts.ts')) }
+        const questions = {
+          ...(await import('./certificates.ts')),
+          ...(await import('./acme-accounts.ts')),
+        }
         return questions[name](about, options, { env, stdout, stderr, actionFor })
       },
     }),
