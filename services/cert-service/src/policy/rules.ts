@@ -223,11 +223,7 @@ function compilePeople(people: PolicyRule['people']): PersonTest | undefined {
   return people === 'anyone' ? everything : people && compileMembership(people)
 }
 
-function meetsConditions(
-  caller: Principal,
-  rule: PolicyRule,
-  isMeant: PersonTest | undefined,
-): boolean {
+function meetsConditions(caller: Principal, rule: PolicyRule, isMeant: PersonTest | undefined) {
   const { issuer, subject, claim, scope, acme } = rule
   // A fact that is not known admits nobody, but denies.
   const isDenial = rule.effect === 'deny'
@@ -262,11 +258,9 @@ function readClaim(claims: Readonly<Record<string, unknown>>, name: string | und
   const illTyped = { rules: [], reason: `the claim \`${name}\` is not a list of name rules` }
   if (!Array.isArray(entries) || !entries.every((entry) => typeof entry === 'string'))
     return illTyped
+  const reason = `neither the claim \`${name}\` nor a rule grants it`
   try {
-    return {
-      rules: entries.map(parseNameRule),
-      reason: `neither the claim \`${name}\` nor a rule grants it`,
-    }
+    return { rules: entries.map(parseNameRule), reason }
   } catch (error) {
     if (error instanceof PkiError) return illTyped
     throw error
