@@ -160,8 +160,9 @@ export class Callers {
   async admitRetry(name: string): Promise<void> {
     const key = `caller retry ${name}`
     const now = this.#deps.clock.now()
-    const change = (usage: Usage) => takeOne(usage, key, RETRIES, now)
-    const wait = await this.#deps.store.changeUsage([key], change)
+    const wait = await this.#deps.store.changeUsage([key], (usage) =>
+      takeOne(usage, key, RETRIES, now),
+    )
     if (wait === 0) return
     const retryAfter = Math.ceil(wait / 1_000)
     const why = `${name} was tried ${RETRIES.burst} times within minutes: it can be tried again in ${retryAfter} s`
@@ -275,8 +276,11 @@ const UNKNOWN = 0
 
 /** The rows of a caller: its bucket, an upper bound of the names in use, and when those were counted. */
 function keysOf(actor: string) {
-  const [names, countedAt] = [`caller names ${actor}`, `caller counted ${actor}`]
-  return { bucket: `caller ${actor}`, names, countedAt }
+  return {
+    bucket: `caller ${actor}`,
+    names: `caller names ${actor}`,
+    countedAt: `caller counted ${actor}`,
+  }
 }
 
 type UsageKeys = ReturnType<typeof keysOf>

@@ -238,7 +238,11 @@ function keysOf(quotas: readonly Quota[]): string[] {
 }
 
 /** Counts the orders under way that may use a key, and says until when at most the first of them may. */
-function reservedOf(usage: Usage, key: string, now: number) {
+function reservedOf(
+  usage: Usage,
+  key: string,
+  now: number,
+): { readonly count: number; readonly until: number } {
   const open = usage.reservations(key, now, ABANDONED_MS)
   const ends = open.map(({ since }) => since + ABANDONED_MS)
   return { count: open.length, until: Math.min(Number.POSITIVE_INFINITY, ...ends) }

@@ -37,8 +37,11 @@ interface Surroundings {
 }
 
 /** Checks the issuer at `index` of a configuration. */
-export function checkIssuer(issuer: IssuerConfig, index: number, config: Surroundings): Fault[] {
-  const { issuers, server, ca } = config
+export function checkIssuer(
+  issuer: IssuerConfig,
+  index: number,
+  { issuers, server, ca }: Surroundings,
+): Fault[] {
   return applyRules(issuer, [
     ({ directory }) => faultOf('/directory', () => checkDirectory(directory)),
     ({ name }) => checkName(name, issuers.slice(0, index)),

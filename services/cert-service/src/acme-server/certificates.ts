@@ -118,7 +118,11 @@ interface Revoker {
 }
 
 /** The one who revokes by an account: any of the caller that the certificate is of. @throws AcmeProblem `unauthorized` */
-async function byAccount(request: FastifyRequest, record: Issued, account: ServedAccount) {
+async function byAccount(
+  request: FastifyRequest,
+  record: Issued,
+  account: ServedAccount,
+): Promise<Revoker> {
   const { server } = request
   const mayRevoke = mayAll(server, principalOf(request), 'revoke', record)
   const isOwn = record.account === account.id || (await isOfCaller(server, record, account))
@@ -128,7 +132,11 @@ async function byAccount(request: FastifyRequest, record: Issued, account: Serve
 }
 
 /** Whether another account of the same caller has ordered a certificate. */
-async function isOfCaller({ store }: FastifyInstance, record: Issued, { caller }: ServedAccount) {
+async function isOfCaller(
+  { store }: FastifyInstance,
+  record: Issued,
+  { caller }: ServedAccount,
+): Promise<boolean> {
   if (caller === null || !record.account) return false
   return (await store.acme.findAccount(record.account))?.caller === caller
 }

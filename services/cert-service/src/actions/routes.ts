@@ -114,7 +114,11 @@ async function act(
   }
 }
 
-async function tryOut(request: FastifyRequest<Route>, reply: FastifyReply, name: Subject) {
+async function tryOut(
+  request: FastifyRequest<Route>,
+  reply: FastifyReply,
+  name: Subject,
+): Promise<FastifyReply> {
   authorize(request, 'issue', [name], name.profile)
   const issuanceRequest = await requestFor(request, name)
   authorize(request, 'issue', issuanceRequest.names, issuanceRequest.profile)

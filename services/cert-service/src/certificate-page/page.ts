@@ -156,8 +156,12 @@ function orderActions(lang: Language, order: OrderRecord, actions: readonly Acti
     </div>`
 }
 
-function detailsPage(reading: Reading, title: string, body: SafeHtml, more: SafeHtml | '' = '') {
-  const { lang, visitor } = reading
+function detailsPage(
+  { lang, visitor }: Reading,
+  title: string,
+  body: SafeHtml,
+  more: SafeHtml | '' = '',
+): Page {
   return page({
     language: lang,
     script: COPY_SCRIPT,

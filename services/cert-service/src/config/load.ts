@@ -245,7 +245,11 @@ function challengeListeners({ issuers }: CertServiceConfig, index: number): List
   )
 }
 
-function optionalListener(path: string, address: Listener['address'] | undefined, kind?: string) {
+function optionalListener(
+  path: string,
+  address: Listener['address'] | undefined,
+  kind?: string,
+): Listener[] {
   return address ? [{ path, address, ...(kind !== undefined && { kind }) }] : []
 }
 

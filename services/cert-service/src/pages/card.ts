@@ -29,8 +29,11 @@ export function card(
   const heading = tone
     ? html`<h1 class="toned ${tone}">${icon(tone)}<span${langAttribute}>${title}</span></h1>`
     : html`<h1${langAttribute}>${title}</h1>`
-  const main = html`<div class="card small">${heading}${body}</div>`
-  return page({ language, title: tabTitle(title), main })
+  return page({
+    language,
+    title: tabTitle(title),
+    main: html`<div class="card small">${heading}${body}</div>`,
+  })
 }
 
 export function tabTitle(title: string): string {

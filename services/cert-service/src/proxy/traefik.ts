@@ -48,7 +48,12 @@ export function createDocuments(deps: DocumentDeps, maxDocumentBytes = MAX_DOCUM
   }
 }
 
-async function deliverAll(deps: DocumentDeps, caller: Program, actor: Actor, maxBytes: number) {
+async function deliverAll(
+  deps: DocumentDeps,
+  caller: Program,
+  actor: Actor,
+  maxBytes: number,
+): Promise<Buffer> {
   const { held: certificates, isWithheld } = await readAll(deps, caller, maxBytes)
   if (certificates.length === 0 && isWithheld) throw keysWithheld(caller)
   // Traefik would drop all certificates for an empty list.

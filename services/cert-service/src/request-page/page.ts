@@ -24,8 +24,11 @@ export interface Objection {
 }
 
 /** Asks which certificate is to be requested. */
-export function requestPage(lang: Language, form: RequestForm, objection?: Objection): Page {
-  const { domain, names, keyType } = form
+export function requestPage(
+  lang: Language,
+  { domain, names, keyType }: RequestForm,
+  objection?: Objection,
+): Page {
   const invalid = html` aria-invalid="true" aria-describedby="wrong"`
   const first = objection && !objection.isAboutNames ? invalid : ''
   const otherFaults = objection?.isAboutNames ? invalid : ''
