@@ -101,8 +101,15 @@ t.test(
       '{ domain: example.org, authHost: auth.example.com }',
       '{ domain: example.net, authHost: auth.example.com }',
     ]
-    // Each is at each place once.
-    const orders = [[0], [1, 0], [0, 1, 2], [1, 2, 0], [2, 0, 1]]
+    const three = [
+      [0, 1, 2],
+      [0, 2, 1],
+      [1, 0, 2],
+      [1, 2, 0],
+      [2, 0, 1],
+      [2, 1, 0],
+    ]
+    const orders = [[0], [0, 1], [1, 0], ...three]
     for (const order of orders) {
       const domains = order.map((index) => rows[index])
       const yaml = yamlOf(portalOf('main')).replace(DOMAINS, `domains: [${domains.join(', ')}]`)
