@@ -2,7 +2,7 @@
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { decode, encode } from 'dns-packet'
 import { AcmeError } from '../errors.ts'
-import { type DnsMessage, decodeMessage } from './message.ts'
+import { decodeMessage } from './message.ts'
 
 export const TSIG_ALGORITHMS = ['hmac-sha256', 'hmac-sha512'] as const
 
