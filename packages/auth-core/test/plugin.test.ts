@@ -97,7 +97,7 @@ t.test('a public issuer is warned of at the start, unless the application limits
   for (const [options, warned] of rows) {
     const { lines } = await setup(t, options)
     const found = lines.filter(
-      ({ level, msg }) => level === 40 && /anyone with an account/.test(String(msg)),
+      ({ level, msg }) => level === 40 && /every account at this issuer/.test(String(msg)),
     )
     t.equal(found.length, warned ? 1 : 0, JSON.stringify(options))
   }

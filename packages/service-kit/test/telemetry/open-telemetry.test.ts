@@ -255,7 +255,7 @@ t.test('logs unusable values and uses the defaults', async (t) => {
     /^OTEL_EXPORTER_OTLP_PROTOCOL is not one of http\/protobuf, http\/json/,
     /^OTEL_LOGS_EXPORTER is ignored/,
     /^OTEL_METRICS_EXPORTER is ignored/,
-    /^OTEL_TRACES_EXPORTER takes otlp, console and none/,
+    /^OTEL_TRACES_EXPORTER supports otlp, console and none/,
     /^OTEL_TRACES_SAMPLER_ARG is not a number from 0 to 1/,
   ])
   t.equal(lines.length, 7)

@@ -431,7 +431,7 @@ t.test('a store that is in use, or of an older version, is not moved', async (t)
   await moved(inFolder(folder, other), server.url)
   const source = await openPostgresSource({ url: server.url, schema: other })
   await server.sql(`INSERT INTO ${other}.writes VALUES (gen_random_uuid())`)
-  await t.rejects(source.assertUnused(), { code: 'STORE_LOCKED', message: /meanwhile/ })
+  await t.rejects(source.assertUnused(), { code: 'STORE_LOCKED', message: /during the move/ })
   await source[Symbol.asyncDispose]()
 
   await server.sql(`DELETE FROM ${other}.schema_versions`)

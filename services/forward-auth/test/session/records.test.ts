@@ -305,7 +305,7 @@ t.test('a store that has ended sessions again ends them again', async (t) => {
   t.equal(await here.check(cookie), undefined)
   t.equal(rowsOf(here, sid).length, 0, 'for those as well that did not know')
   t.ok(await here.check(going.cookie))
-  t.match(here.log, [/was replaced/, /they are ended/])
+  t.match(here.log, [/was replaced/, /they were ended/])
 })
 
 t.test('a store that is away: what is in memory is answered, and nothing else', async (t) => {
