@@ -37,7 +37,7 @@ export const ISSUANCE_ERRORS = {
       'issuer decides. An operator can raise `ca.maxLifetime`, or the `lifetime` of the rule or key.',
   },
   CERT_NOT_FOUND: {
-    title: 'Nothing of this name or ID',
+    title: 'Nothing has this name or ID',
     action:
       'Check the name or ID. A certificate is there once it was requested with POST /api/certificate.',
   },

@@ -97,7 +97,7 @@ const PAGES: readonly [name: string, path: string, sees: string][] = [
   ['confirm delete', `/certificates/${LONG}.${LONG}.example.com/delete`, 'Delete'],
   ['confirm dry run', '/certificates/app.example.com/dry-run', 'Nothing is ordered or changed'],
   ['request', '/request', 'Request a certificate'],
-  ['hidden or absent', '/certificates/none.example.com', 'Certificate not found'],
+  ['hidden or absent', '/certificates/none.example.com', 'Nothing has this name or ID'],
   ['no order', '/orders/none', 'Order not found'],
   ['no path', '/nothing/here', 'Not found'],
   ['no method', '/sign-out', 'Method not allowed'],

@@ -94,7 +94,7 @@ const HEADINGS: Readonly<Record<keyof typeof PAGES, string>> = {
   'provider down': 'corp is not responding',
   'signed-in': 'You are signed in',
   'sign-out': 'Sign out?',
-  error: 'No such provider',
+  error: 'Nothing at this address',
   refused: 'No access with this account',
 }
 
