@@ -69,7 +69,7 @@ const IN_ROW: Readonly<Record<string, (lines: number) => boolean>> = {
   'a secret that is missing': (lines) => lines === -3,
   'a key and its hash': (lines) => lines === 2,
   'a caller with two names': (lines) => lines === 2,
-  'a password without user': (lines) => lines === -4,
+  'a password without user': (lines) => lines === -5,
 }
 
 t.test('yaml-language-server', async (t) => {

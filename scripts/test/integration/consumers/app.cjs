@@ -2,7 +2,7 @@ const fastifyAuth = require('@fastify/auth')
 const { default: auth } = require('@gatehouse/auth-core')
 const { createFetch, NetError } = require('@gatehouse/net')
 const { compileCondition } = require('@gatehouse/profile')
-const { fromClaims } = require('@gatehouse/profile/from-claims')
+const { fromClaims } = require('@gatehouse/profile/claims')
 const Fastify = require('fastify')
 
 const { ISSUER, PORTAL, API_KEY } = process.env
