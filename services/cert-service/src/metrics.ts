@@ -26,7 +26,7 @@ function createCertMetrics(metrics: Metrics, issuers: readonly Named[]): CertMet
   const failed = metrics.counter({
     name: 'gatehouse_certs_failed_total',
     help: 'Tries to issue a certificate that failed.',
-    labels: { class: CLASSES },
+    labels: { class: FAILURE_CLASSES },
   })
   return {
     issued: metrics.counter({
@@ -154,23 +154,48 @@ function measureEndings(metrics: Metrics, { store, clock }: FastifyInstance): vo
   })
 }
 
-/** The codes of each class of failures, as patterns; every other code of ours is `refused`. */
-const CODES = {
-  dns: /^ACME_(DNS(_|$)|CAA$)/,
-  proof: /^ACME_(CONNECTION|INCORRECT_RESPONSE|NO_CHALLENGE|ORDER_INVALID|TLS|UNAUTHORIZED)$/,
-  limit: /^(ACME_PAUSED|(ACME|CERT)_RATE_LIMITED|CERT_BUSY|PKI_KEY_QUEUE_FULL)$/,
-  unreachable: /^ACME_(SERVER_INTERNAL|TIMEOUT|UNREACHABLE)$/,
-  store: /^STORE_(UNAVAILABLE|CORRUPT|REFUSED)$/,
-  internal: /^STORE_STATEMENT_FAILED$/,
+const FAILURE_CLASSES = [
+  'dns',
+  'proof',
+  'limit',
+  'unreachable',
+  'refused',
+  'store',
+  'internal',
+] as const
+
+type FailureClass = (typeof FAILURE_CLASSES)[number]
+
+/** By code. What is not listed is `dns` if it is of DNS, and `refused` otherwise. */
+const CLASS_OF: Readonly<Record<string, FailureClass>> = {
+  ACME_CAA: 'dns',
+  ACME_DNS: 'dns',
+  ACME_CONNECTION: 'proof',
+  ACME_INCORRECT_RESPONSE: 'proof',
+  ACME_NO_CHALLENGE: 'proof',
+  ACME_ORDER_INVALID: 'proof',
+  ACME_TLS: 'proof',
+  ACME_UNAUTHORIZED: 'proof',
+  ACME_PAUSED: 'limit',
+  ACME_RATE_LIMITED: 'limit',
+  CERT_BUSY: 'limit',
+  CERT_RATE_LIMITED: 'limit',
+  PKI_KEY_QUEUE_FULL: 'limit',
+  ACME_SERVER_INTERNAL: 'unreachable',
+  ACME_TIMEOUT: 'unreachable',
+  ACME_UNREACHABLE: 'unreachable',
+  STORE_UNAVAILABLE: 'store',
+  STORE_CORRUPT: 'store',
+  STORE_REFUSED: 'store',
+  STORE_STATEMENT_FAILED: 'internal',
 }
-type FailureClass = keyof typeof CODES | 'refused'
-const CLASSES = [...(Object.keys(CODES) as (keyof typeof CODES)[]), 'refused'] as const
 
 /** The class of an error, which says where to look. */
 export function failureClass(error: unknown): FailureClass {
   if (!(error instanceof AcmeError || error instanceof TitledError || error instanceof PkiError))
     return 'internal'
-  return CLASSES.find((name) => name !== 'refused' && CODES[name].test(error.code)) ?? 'refused'
+  const { code } = error
+  return CLASS_OF[code] ?? (code.startsWith('ACME_DNS_') ? 'dns' : 'refused')
 }
 
 interface Named {

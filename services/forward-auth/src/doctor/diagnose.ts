@@ -187,19 +187,21 @@ const MISSING: readonly (readonly [header: RegExp, mistake: Mistake])[] = [
   [/Uri|URL/, 'target'],
 ]
 
-/** The finding for a check that the gate could not read. */
-function explainCode({ code, message = '', headers }: ProbedCheck, { host }: Exchange): Finding {
-  if (code === 'FWA_HEADER_INVALID' && / is missing\b/.test(message)) {
+function explainHeader(message: string): Finding {
+  if (/ is missing\b/.test(message)) {
     const [, mistake = 'other'] = MISSING.find(([header]) => header.test(message)) ?? []
     return fault(mistake, `The check is incomplete: ${message}.`)
   }
+  const mistake = /scheme/.test(message) ? 'scheme' : /method/.test(message) ? 'method' : 'target'
+  return fault(mistake, `The check cannot be read: ${message}.`)
+}
+
+/** The finding for a check that the gate could not read. */
+function explainCode({ code, message = '', headers }: ProbedCheck, { host }: Exchange): Finding {
+  if (code === 'FWA_HEADER_INVALID') return explainHeader(message)
   if (code === 'FWA_HOST_UNKNOWN' || code === 'FWA_HOST_RESERVED') {
     const forwardedHost = headers['x-forwarded-host'] ?? headers['x-original-url'] ?? headers.host
     return fault('host', `The check is told the host ${forwardedHost?.slice(0, 100)}, not ${host}.`)
-  }
-  if (code === 'FWA_HEADER_INVALID') {
-    const mistake = /scheme/.test(message) ? 'scheme' : /method/.test(message) ? 'method' : 'target'
-    return fault(mistake, `The check cannot be read: ${message}.`)
   }
   const { action = '' } = ERRORS[code as FwaErrorCode] ?? {}
   return fault('other', `The check is refused: ${message} (${code}). ${action}`)
